@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * What kfabric.ko gives to providers.
+ *
+ * A provider opens its devices, moves data and *reports*: completions, errors
+ * and events. Everything behind the report (storing, counting, readiness,
+ * waking, wait sets, poll sets) is done once, in kmod/core. ULPs include
+ * <kfabric.h> and its companions, never this file.
+ */
+#ifndef _KFI_CORE_H_
+#define _KFI_CORE_H_
+
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/spinlock.h>
+
+#include <kfabric.h>
+#include <kfi_errno.h>
+#include <kfi_eq.h>
+#include <kfi_domain.h>
+#include <kfi_endpoint.h>
+#include <kfi_prov.h>
+
+/*
+ * Lifetime. kfid.ref_cnt is 1 for the open itself plus one for every user: a
+ * child, a binding, a membership, a thread asleep in it. Closing takes it from
+ * 1 to 0 in one step or fails with -EBUSY and changes nothing.
+ */
+void kfi_fid_init(struct kfid *fid, size_t fclass, void *context,
+		  struct kfi_ops *ops);
+bool kfi_fid_get(struct kfid *fid);
+void kfi_fid_put(struct kfid *fid);
+int kfi_fid_kill(struct kfid *fid);
+u32 kfi_fid_id(const struct kfid *fid);
+
+/**
+ * struct kfi_fabric_base - what every provider's fabric begins with
+ * @fabric: the public object
+ * @owner: the provider's module, held while the fabric is open
+ * @release: frees the structure around it; process context
+ * @id: names the object in tracepoints, never its address
+ */
+struct kfi_fabric_base {
+	struct kfid_fabric fabric;
+	struct module *owner;
+	void (*release)(struct kfi_fabric_base *base);
+	u32 id;
+};
+
+int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
+			 struct kfi_ops_fabric *ops,
+			 void (*release)(struct kfi_fabric_base *base),
+			 u32 api_version, void *context);
+
+/**
+ * struct kfi_domain_base - what every provider's domain begins with
+ * @domain: the public object
+ * @fabric: parent; a reference is held
+ * @release: frees the structure around it; process context, may sleep
+ * @lock: protects @sources and @lost
+ * @sources: the domain's open CQs and counters
+ * @lost: the device is gone, see kfi_domain_lose()
+ * @id: names the object in tracepoints
+ */
+struct kfi_domain_base {
+	struct kfid_domain domain;
+	struct kfi_fabric_base *fabric;
+	void (*release)(struct kfi_domain_base *base);
+	spinlock_t lock;
+	struct list_head sources;
+	bool lost;
+	u32 id;
+};
+
+int kfi_domain_base_init(struct kfi_domain_base *base,
+			 struct kfid_fabric *fabric,
+			 struct kfi_ops_domain *ops, struct kfi_ops_mr *mr,
+			 void (*release)(struct kfi_domain_base *base),
+			 void *context);
+void kfi_domain_lose(struct kfi_domain_base *base);
+
+/* Slots of the providers' tables that the core fills. */
+int kfi_core_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,
+		     struct kfid_eq **eq, kfi_event_handler event_handler,
+		     void *context);
+int kfi_core_wait_open(struct kfid_fabric *fabric, struct kfi_wait_attr *attr,
+		       struct kfid_wait **waitset);
+int kfi_core_cq_open(struct kfid_domain *domain, struct kfi_cq_attr *attr,
+		     struct kfid_cq **cq, kfi_comp_handler comp_handler,
+		     void *context);
+int kfi_core_cntr_open(struct kfid_domain *domain, struct kfi_cntr_attr *attr,
+		       struct kfid_cntr **cntr, void *context);
+int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
+		       struct kfid_poll **pollset);
+
+/**
+ * struct kfi_completion - one finished operation, as a provider reports it
+ * @context: the operation's context
+ * @flags: KFI_MSG | KFI_SEND and so on, as the CQ entry will show them
+ * @len: bytes received or, for an error, delivered
+ * @buf: address inside a multi-receive buffer, else NULL
+ * @data: remote CQ data, valid with KFI_REMOTE_CQ_DATA in @flags
+ * @tag: tag of a tagged operation
+ * @src: source address or KFI_ADDR_NOTAVAIL
+ * @olen: for an error: bytes that did not fit
+ * @err: 0, or a positive errno; then the entry is an error entry
+ * @prov_errno: the provider's own code for @err
+ */
+struct kfi_completion {
+	void *context;
+	u64 flags;
+	size_t len;
+	void *buf;
+	u64 data;
+	u64 tag;
+	kfi_addr_t src;
+	size_t olen;
+	int err;
+	int prov_errno;
+};
+
+/* The six directions that a counter can be bound for, in flag order. */
+enum kfi_ep_cntr {
+	KFI_EP_CNTR_READ,
+	KFI_EP_CNTR_WRITE,
+	KFI_EP_CNTR_RECV,
+	KFI_EP_CNTR_SEND,
+	KFI_EP_CNTR_REMOTE_READ,
+	KFI_EP_CNTR_REMOTE_WRITE,
+	KFI_EP_CNTR_MAX
+};
+
+/**
+ * struct kfi_ep_base - what every provider's endpoint begins with
+ * @ep: the public object
+ * @domain: parent; a reference is held
+ * @tx_cq: where transmit completions go; bound objects are pinned by reference
+ * @rx_cq: where receive completions go
+ * @eq: where connection events go
+ * @av: address vector of a datagram-like endpoint
+ * @cntr: counters by direction
+ * @tx_selective: successes only for operations with KFI_COMPLETION
+ * @rx_selective: the same for receives
+ * @enabled: bindings are final; written once, under the caller's serialisation
+ * @id: names the object in tracepoints
+ */
+struct kfi_ep_base {
+	struct kfid_ep ep;
+	struct kfi_domain_base *domain;
+	struct kfid_cq *tx_cq;
+	struct kfid_cq *rx_cq;
+	struct kfid_eq *eq;
+	struct kfid_av *av;
+	struct kfid_cntr *cntr[KFI_EP_CNTR_MAX];
+	bool tx_selective;
+	bool rx_selective;
+	bool enabled;
+	u32 id;
+};
+
+int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
+		     size_t fclass, struct kfi_ops *fid_ops, void *context);
+int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags);
+int kfi_ep_base_enable(struct kfi_ep_base *base);
+void kfi_ep_base_fini(struct kfi_ep_base *base);
+
+/**
+ * kfi_ep_wants_tx() - does the success of a transmit write a CQ entry?
+ * @base: the endpoint
+ * @flags: the operation's effective flags
+ *
+ * To be asked when the operation is posted; the answer is handed back to
+ * kfi_ep_complete(). Errors always write an entry.
+ */
+static inline bool kfi_ep_wants_tx(const struct kfi_ep_base *base, u64 flags)
+{
+	return !base->tx_selective || (flags & KFI_COMPLETION);
+}
+
+/**
+ * kfi_ep_wants_rx() - does the success of a receive write a CQ entry?
+ * @base: the endpoint
+ * @flags: the operation's effective flags
+ */
+static inline bool kfi_ep_wants_rx(const struct kfi_ep_base *base, u64 flags)
+{
+	return !base->rx_selective || (flags & KFI_COMPLETION);
+}
+
+void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp,
+		     bool want_entry);
+
+/* The most bytes that one event carries behind its kfi_eq_cm_entry. */
+#define KFI_EQ_DATA_MAX 256
+
+/**
+ * struct kfi_event - one event, as a provider reports it
+ * @event: KFI_CONNREQ and so on
+ * @buf: payload: a kfi_eq_entry, or a kfi_eq_cm_entry with its data
+ * @len: bytes of @buf, at most sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX
+ * @drop: called with the stored payload if the event is never read (the EQ
+ *	  or the object it is about closes first): frees what the event owns.
+ *	  Process context, no lock held. May be NULL.
+ */
+struct kfi_event {
+	u32 event;
+	const void *buf;
+	size_t len;
+	void (*drop)(u32 event, void *buf);
+};
+
+int kfi_eq_report(struct kfid_eq *eq, const struct kfi_event *event);
+int kfi_eq_report_err(struct kfid_eq *eq, const struct kfi_eq_err_entry *entry);
+void kfi_eq_forget(struct kfid_eq *eq, const struct kfid *fid);
+
+/**
+ * struct kfi_pep_base - what every provider's passive endpoint begins with
+ * @pep: the public object
+ * @fabric: parent; a reference is held
+ * @eq: where connection requests go. Not pinned: closing the EQ takes it away
+ *	(ULPs close a listener's EQ first), so only kfi_pep_report() looks.
+ * @eq_link: on the EQ's list of passive endpoints
+ * @id: names the object in tracepoints
+ */
+struct kfi_pep_base {
+	struct kfid_pep pep;
+	struct kfi_fabric_base *fabric;
+	struct kfid_eq *eq;
+	struct list_head eq_link;
+	u32 id;
+};
+
+int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
+		      struct kfi_ops *fid_ops, void *context);
+int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags);
+void kfi_pep_base_fini(struct kfi_pep_base *base);
+int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event);
+int kfi_pep_report_err(struct kfi_pep_base *base,
+		       const struct kfi_eq_err_entry *entry);
+
+/*
+ * Reading in two steps, for readers that copy to user space: what could not be
+ * copied out was not read. Look first (kfi_cq_peek(); kfi_cq_readerr(),
+ * kfi_eq_read() and kfi_eq_readerr() with KFI_PEEK; kfi_cntr_peek()), then
+ * remove. The caller serialises all readers of the object.
+ */
+ssize_t kfi_cq_peek(struct kfid_cq *cq, void *buf, size_t count,
+		    kfi_addr_t *src_addr);
+void kfi_cq_consume(struct kfid_cq *cq, size_t count);
+void kfi_eq_consume(struct kfid_eq *eq);
+u64 kfi_cntr_peek(struct kfid_cntr *cntr, u64 *change);
+u64 kfi_cntr_peekerr(struct kfid_cntr *cntr, u64 *change);
+void kfi_cntr_mark(struct kfid_cntr *cntr, u64 change);
+void kfi_cntr_markerr(struct kfid_cntr *cntr, u64 change);
+
+/**
+ * typedef kfi_take_fn - one attempt to read, made by a blocking read
+ * @arg: the caller's
+ *
+ * Called without any lock, in the reader's context; may sleep.
+ * Return: a positive count, -EAGAIN if there was nothing (go on waiting), or
+ * another negative errno, which ends the wait.
+ */
+typedef ssize_t (*kfi_take_fn)(void *arg);
+
+ssize_t kfi_cq_wait_take(struct kfid_cq *cq, u64 threshold, ktime_t deadline,
+			 kfi_take_fn take, void *arg);
+ssize_t kfi_eq_wait_take(struct kfid_eq *eq, ktime_t deadline,
+			 kfi_take_fn take, void *arg);
+int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);
+int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline);
+
+#define KFI_DEADLINE_NOW ((ktime_t)0)		/* one check, no sleep */
+#define KFI_DEADLINE_NONE KTIME_MAX		/* no limit */
+
+ktime_t kfi_deadline(int timeout_ms);
+
+size_t kfi_cq_entry_size(enum kfi_cq_format format);
+
+#endif /* _KFI_CORE_H_ */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * The test-option build's switches: delay hooks and fault points of the wait
+ * core, armed through the mock provider's command file. Nothing of this exists
+ * in the production build.
+ */
+#ifndef _KFI_TEST_H_
+#define _KFI_TEST_H_
+
+#include <linux/types.h>
+
+/*
+ * Where a thread can be made to stop:
+ *  D1 between the last emptiness check and the sleep
+ *  D2 between clearing a signal and checking
+ *  D3 between storing an entry and waking
+ *  D4 between being woken and harvesting
+ *  D5 between the deadline's expiry and leaving the queue
+ *  D6 between unlinking a member and freeing it
+ *  D7 between looking at an entry and copying it to the user
+ */
+enum kfi_hook {
+	KFI_HOOK_D1 = 1, KFI_HOOK_D2, KFI_HOOK_D3, KFI_HOOK_D4,
+	KFI_HOOK_D5, KFI_HOOK_D6, KFI_HOOK_D7, KFI_HOOK_MAX
+};
+
+enum kfi_fault {
+	KFI_FAULT_NONE,
+	KFI_FAULT_LOST,		/* a publication stores but wakes nobody */
+	KFI_FAULT_LATE,		/* a publication wakes only after a while */
+	KFI_FAULT_HERD,		/* a publication wakes all instead of one */
+	KFI_FAULT_SPURIOUS,	/* sleepers are woken with nothing published */
+	KFI_FAULT_MAX
+};
+
+#ifdef KFABRIC_TEST
+
+int kfi_test_hook_arm(enum kfi_hook hook, u32 id);
+int kfi_test_hook_go(enum kfi_hook hook);
+bool kfi_test_hook_stopped(enum kfi_hook hook);
+int kfi_test_fault_arm(enum kfi_fault fault, u32 queue, u64 arg);
+
+void kfi_test_hook_point(enum kfi_hook hook, u32 id);
+enum kfi_fault kfi_test_fault_take(u32 queue, u64 seq, u64 *arg);
+
+#else
+
+static inline void kfi_test_hook_point(enum kfi_hook hook, u32 id) {}
+
+#endif /* KFABRIC_TEST */
+
+#endif /* _KFI_TEST_H_ */

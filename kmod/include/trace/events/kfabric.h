@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * The stable surface for tracing. Objects are named by their ids, threads by
+ * their pids, never by an address.
+ *
+ * "queue" is the id of what threads sleep on: a wait set, or a CQ, EQ or
+ * counter with a wait object of its own. "source" is the id of the CQ, EQ or
+ * counter that was published on (0: none, the queue itself was signalled).
+ * "seq" numbers the publications on one queue, from 1.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM kfabric
+
+#if !defined(_TRACE_KFABRIC_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_KFABRIC_H
+
+#include <linux/tracepoint.h>
+
+#ifndef KFI_WHY_DEFINED
+#define KFI_WHY_DEFINED
+/* Why a queue was signalled; part of the tracepoints' promise. */
+enum kfi_why {
+	KFI_WHY_EVENT	= 1,	/* an entry, an event, a count */
+	KFI_WHY_ERROR	= 2,	/* an error entry, an error count */
+	KFI_WHY_OVERRUN	= 3,	/* the queue overflowed */
+	KFI_WHY_SIGNAL	= 4,	/* kfi_cq_signal(), kfi_cntr_add(), kfi_cntr_set() */
+	KFI_WHY_LOST	= 5,	/* the device is gone */
+	KFI_WHY_HANDON	= 6,	/* a woken thread left without taking anything */
+	KFI_WHY_JOIN	= 7,	/* a ready object joined the set */
+};
+#endif
+
+#define KFI_SHOW_CLASS(c) __print_symbolic(c,			\
+	{ 1, "fabric" }, { 2, "domain" }, { 3, "ep" },		\
+	{ 9, "pep" }, { 11, "av" }, { 12, "mr" }, { 13, "eq" },	\
+	{ 14, "cq" }, { 15, "cntr" }, { 16, "wait" }, { 17, "poll" })
+
+#define KFI_SHOW_WHY(w) __print_symbolic(w,			\
+	{ 1, "event" }, { 2, "error" }, { 3, "overrun" },	\
+	{ 4, "signal" }, { 5, "lost" }, { 6, "handon" }, { 7, "join" })
+
+/* An object came into being or is about to go. */
+DECLARE_EVENT_CLASS(kfabric_object,
+	TP_PROTO(u32 id, u32 fclass, u32 parent),
+	TP_ARGS(id, fclass, parent),
+	TP_STRUCT__entry(
+		__field(u32, id)
+		__field(u32, fclass)
+		__field(u32, parent)
+	),
+	TP_fast_assign(
+		__entry->id = id;
+		__entry->fclass = fclass;
+		__entry->parent = parent;
+	),
+	TP_printk("id=%u class=%s parent=%u", __entry->id,
+		  KFI_SHOW_CLASS(__entry->fclass), __entry->parent)
+);
+
+DEFINE_EVENT(kfabric_object, object_new,
+	TP_PROTO(u32 id, u32 fclass, u32 parent),
+	TP_ARGS(id, fclass, parent));
+DEFINE_EVENT(kfabric_object, object_free,
+	TP_PROTO(u32 id, u32 fclass, u32 parent),
+	TP_ARGS(id, fclass, parent));
+
+/* A CQ, EQ or counter joined or left a wait set or a poll set. */
+DECLARE_EVENT_CLASS(kfabric_member,
+	TP_PROTO(u32 set, u32 member, u32 fclass),
+	TP_ARGS(set, member, fclass),
+	TP_STRUCT__entry(
+		__field(u32, set)
+		__field(u32, member)
+		__field(u32, fclass)
+	),
+	TP_fast_assign(
+		__entry->set = set;
+		__entry->member = member;
+		__entry->fclass = fclass;
+	),
+	TP_printk("set=%u member=%u class=%s", __entry->set, __entry->member,
+		  KFI_SHOW_CLASS(__entry->fclass))
+);
+
+DEFINE_EVENT(kfabric_member, member_add,
+	TP_PROTO(u32 set, u32 member, u32 fclass),
+	TP_ARGS(set, member, fclass));
+DEFINE_EVENT(kfabric_member, member_del,
+	TP_PROTO(u32 set, u32 member, u32 fclass),
+	TP_ARGS(set, member, fclass));
+DEFINE_EVENT(kfabric_member, poll_add,
+	TP_PROTO(u32 set, u32 member, u32 fclass),
+	TP_ARGS(set, member, fclass));
+DEFINE_EVENT(kfabric_member, poll_del,
+	TP_PROTO(u32 set, u32 member, u32 fclass),
+	TP_ARGS(set, member, fclass));
+/* kfi_poll() returned this member's context. */
+DEFINE_EVENT(kfabric_member, poll_report,
+	TP_PROTO(u32 set, u32 member, u32 fclass),
+	TP_ARGS(set, member, fclass));
+
+/* A thread entered a blocking call and found nothing yet: it will sleep. */
+TRACE_EVENT(wait_begin,
+	TP_PROTO(u32 queue, u32 fclass, u64 need, s64 deadline),
+	TP_ARGS(queue, fclass, need, deadline),
+	TP_STRUCT__entry(
+		__field(u32, queue)
+		__field(u32, fclass)
+		__field(u64, need)
+		__field(s64, deadline)
+	),
+	TP_fast_assign(
+		__entry->queue = queue;
+		__entry->fclass = fclass;
+		__entry->need = need;
+		__entry->deadline = deadline;
+	),
+	TP_printk("queue=%u class=%s need=%llu deadline=%lld", __entry->queue,
+		  KFI_SHOW_CLASS(__entry->fclass), __entry->need,
+		  __entry->deadline)
+);
+
+/*
+ * A blocking call returns (every wait_begin has one). ret: 0 or a negative
+ * errno. seq, source: the publication that woke it, 0 if none did. ready: was
+ * something readable at that moment?
+ */
+TRACE_EVENT(wait_end,
+	TP_PROTO(u32 queue, u32 fclass, int ret, u64 seq, u32 source, bool ready),
+	TP_ARGS(queue, fclass, ret, seq, source, ready),
+	TP_STRUCT__entry(
+		__field(u64, seq)
+		__field(u32, queue)
+		__field(u32, fclass)
+		__field(u32, source)
+		__field(int, ret)
+		__field(u32, ready)
+	),
+	TP_fast_assign(
+		__entry->seq = seq;
+		__entry->queue = queue;
+		__entry->fclass = fclass;
+		__entry->source = source;
+		__entry->ret = ret;
+		__entry->ready = ready;
+	),
+	TP_printk("queue=%u class=%s ret=%d seq=%llu source=%u ready=%u",
+		  __entry->queue, KFI_SHOW_CLASS(__entry->fclass), __entry->ret,
+		  __entry->seq, __entry->source, __entry->ready)
+);
+
+/*
+ * A publication is about to wake: emitted under the queue's lock, with the
+ * number of threads enqueued at that moment.
+ */
+TRACE_EVENT(signal,
+	TP_PROTO(u32 queue, u32 source, u32 why, u64 seq, u64 have, u32 sleepers),
+	TP_ARGS(queue, source, why, seq, have, sleepers),
+	TP_STRUCT__entry(
+		__field(u64, seq)
+		__field(u64, have)
+		__field(u32, queue)
+		__field(u32, source)
+		__field(u32, why)
+		__field(u32, sleepers)
+	),
+	TP_fast_assign(
+		__entry->seq = seq;
+		__entry->have = have;
+		__entry->queue = queue;
+		__entry->source = source;
+		__entry->why = why;
+		__entry->sleepers = sleepers;
+	),
+	TP_printk("queue=%u source=%u why=%s seq=%llu have=%llu sleepers=%u",
+		  __entry->queue, __entry->source, KFI_SHOW_WHY(__entry->why),
+		  __entry->seq, __entry->have, __entry->sleepers)
+);
+
+/* One sleeper is taken off the queue and woken, by the publication seq. */
+TRACE_EVENT(wake,
+	TP_PROTO(u32 queue, u32 source, u32 why, u64 seq, pid_t pid),
+	TP_ARGS(queue, source, why, seq, pid),
+	TP_STRUCT__entry(
+		__field(u64, seq)
+		__field(u32, queue)
+		__field(u32, source)
+		__field(u32, why)
+		__field(pid_t, pid)
+	),
+	TP_fast_assign(
+		__entry->seq = seq;
+		__entry->queue = queue;
+		__entry->source = source;
+		__entry->why = why;
+		__entry->pid = pid;
+	),
+	TP_printk("queue=%u source=%u why=%s seq=%llu pid=%d", __entry->queue,
+		  __entry->source, KFI_SHOW_WHY(__entry->why), __entry->seq,
+		  __entry->pid)
+);
+
+#endif /* _TRACE_KFABRIC_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH trace/events
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE kfabric
+#include <trace/define_trace.h>
