@@ -26,7 +26,6 @@ enum kfi_why {
 	KFI_WHY_SIGNAL	= 4,	/* kfi_cq_signal(), kfi_cntr_add(), kfi_cntr_set() */
 	KFI_WHY_LOST	= 5,	/* the device is gone */
 	KFI_WHY_HANDON	= 6,	/* a woken thread left without taking anything */
-	KFI_WHY_JOIN	= 7,	/* a ready object joined the set */
 };
 #endif
 
@@ -36,8 +35,9 @@ enum kfi_why {
 	{ 14, "cq" }, { 15, "cntr" }, { 16, "wait" }, { 17, "poll" })
 
 #define KFI_SHOW_WHY(w) __print_symbolic(w,			\
-	{ 1, "event" }, { 2, "error" }, { 3, "overrun" },	\
-	{ 4, "signal" }, { 5, "lost" }, { 6, "handon" }, { 7, "join" })
+	{ 0, "-" }, { 1, "event" }, { 2, "error" },		\
+	{ 3, "overrun" }, { 4, "signal" }, { 5, "lost" },	\
+	{ 6, "handon" })
 
 /* An object came into being or is about to go. */
 DECLARE_EVENT_CLASS(kfabric_object,
@@ -99,40 +99,40 @@ DEFINE_EVENT(kfabric_member, poll_report,
 	TP_PROTO(u32 set, u32 member, u32 fclass),
 	TP_ARGS(set, member, fclass));
 
-/* A thread entered a blocking call and found nothing yet: it will sleep. */
+/* A thread entered a blocking call; whether it will have to sleep is open. */
 TRACE_EVENT(wait_begin,
-	TP_PROTO(u32 queue, u32 fclass, u64 need, s64 deadline),
-	TP_ARGS(queue, fclass, need, deadline),
+	TP_PROTO(u32 queue, u32 fclass, u64 need),
+	TP_ARGS(queue, fclass, need),
 	TP_STRUCT__entry(
+		__field(u64, need)
 		__field(u32, queue)
 		__field(u32, fclass)
-		__field(u64, need)
-		__field(s64, deadline)
 	),
 	TP_fast_assign(
+		__entry->need = need;
 		__entry->queue = queue;
 		__entry->fclass = fclass;
-		__entry->need = need;
-		__entry->deadline = deadline;
 	),
-	TP_printk("queue=%u class=%s need=%llu deadline=%lld", __entry->queue,
-		  KFI_SHOW_CLASS(__entry->fclass), __entry->need,
-		  __entry->deadline)
+	TP_printk("queue=%u class=%s need=%llu", __entry->queue,
+		  KFI_SHOW_CLASS(__entry->fclass), __entry->need)
 );
 
 /*
- * A blocking call returns (every wait_begin has one). ret: 0 or a negative
- * errno. seq, source: the publication that woke it, 0 if none did. ready: was
- * something readable at that moment?
+ * A blocking call returns; every wait_begin has one. ret: 0, a count or a
+ * negative errno. why, seq, source: the wake-up that ended its last sleep, 0 if
+ * none did (it was ready, or a deadline or a signal ended the call). ready: was
+ * something readable on the queue at that moment?
  */
 TRACE_EVENT(wait_end,
-	TP_PROTO(u32 queue, u32 fclass, int ret, u64 seq, u32 source, bool ready),
-	TP_ARGS(queue, fclass, ret, seq, source, ready),
+	TP_PROTO(u32 queue, u32 fclass, int ret, u32 why, u64 seq, u32 source,
+		 bool ready),
+	TP_ARGS(queue, fclass, ret, why, seq, source, ready),
 	TP_STRUCT__entry(
 		__field(u64, seq)
 		__field(u32, queue)
 		__field(u32, fclass)
 		__field(u32, source)
+		__field(u32, why)
 		__field(int, ret)
 		__field(u32, ready)
 	),
@@ -141,12 +141,14 @@ TRACE_EVENT(wait_end,
 		__entry->queue = queue;
 		__entry->fclass = fclass;
 		__entry->source = source;
+		__entry->why = why;
 		__entry->ret = ret;
 		__entry->ready = ready;
 	),
-	TP_printk("queue=%u class=%s ret=%d seq=%llu source=%u ready=%u",
+	TP_printk("queue=%u class=%s ret=%d why=%s seq=%llu source=%u ready=%u",
 		  __entry->queue, KFI_SHOW_CLASS(__entry->fclass), __entry->ret,
-		  __entry->seq, __entry->source, __entry->ready)
+		  KFI_SHOW_WHY(__entry->why), __entry->seq, __entry->source,
+		  __entry->ready)
 );
 
 /*

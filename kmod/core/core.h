@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Inside kfabric.ko.
+ *
+ * DOC: Lock order
+ *
+ *   kfi_pep_lock		which EQ a passive endpoint reports to
+ *     domain->lock		the list of a domain's sources
+ *       source->lock		one CQ, EQ or counter: what is stored, who watches
+ *         poll->lock		one poll set: its ready list and marks
+ *         queue->head.lock	one queue of sleepers (a leaf, like poll->lock)
+ *
+ * All are spinlocks taken with interrupts off, since a provider may report from
+ * any context. What sleeps (reading for user space, closing) holds none of them.
+ *
+ * DOC: From a report to a running thread
+ *
+ * A publication has two phases. First every target (the CQ and the counters of
+ * one completion) stores it under its own lock and updates whether it is ready.
+ * Only when all have stored does the second phase wake: each distinct queue
+ * once. So nobody who is woken can find one of them still untouched.
+ */
+#ifndef _KFABRIC_CORE_H_
+#define _KFABRIC_CORE_H_
+
+#include <linux/atomic.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include <kfi_core.h>
+#include <kfi_test.h>
+#include <trace/events/kfabric.h>
+
+/**
+ * struct kfi_waitq - what threads sleep on
+ * @head: the Linux wait queue; @head.lock protects the list and @sleepers
+ * @pubs: publications so far; numbers them from 1
+ * @nready: members of which something can be read
+ * @sleepers: waiters on the list (waitqueue_active() would count strangers)
+ * @id: of the wait set, or of the CQ, EQ or counter that owns it
+ * @fclass: of the same
+ *
+ * A wait set is one of these with many members; a CQ, EQ or counter with a
+ * wait object of its own is one with a single member.
+ */
+struct kfi_waitq {
+	wait_queue_head_t head;
+	atomic64_t pubs;
+	atomic_t nready;
+	unsigned int sleepers;
+	u32 id;
+	u32 fclass;
+#ifdef KFABRIC_TEST
+	struct list_head test_link;
+#endif
+};
+
+/**
+ * struct kfi_waiter - one thread in one blocking call
+ * @wqe: its place on the queue; gone from there as soon as it is woken
+ * @queue: where it sleeps
+ * @need: it is woken when the object has this much; 0 for a wait set
+ * @seen: publications before it enqueued; these concern it no more
+ * @seq: the publication that woke it; 0 for a wake that is none
+ * @have: how much the object had then
+ * @source: what was published on
+ * @why: why it was woken; 0 while it was not
+ *
+ * @seq to @why are written by the wake function under the queue's lock and
+ * read by the sleeper once it sees @why, or is off the queue.
+ */
+struct kfi_waiter {
+	struct wait_queue_entry wqe;
+	struct kfi_waitq *queue;
+	u64 need;
+	u64 seen;
+	u64 seq;
+	u64 have;
+	u32 source;
+	enum kfi_why why;
+};
+
+/**
+ * struct kfi_wake - a wake-up on its way to a queue
+ * @seq: number of the publication, 0 if it is none (a wake handed on)
+ * @have: how much the source has now, for waiters with a threshold
+ * @source: id of what was published on
+ * @why: for the sleeper and for tracing
+ * @all: every waiter, not one of the exclusive ones
+ * @force: thresholds do not matter
+ */
+struct kfi_wake {
+	u64 seq;
+	u64 have;
+	u32 source;
+	enum kfi_why why;
+	bool all;
+	bool force;
+};
+
+/* Is what the call waits for there? Takes the object's lock at most. */
+typedef bool (*kfi_ready_fn)(const void *arg);
+
+void kfi_waitq_init(struct kfi_waitq *q, u32 id, u32 fclass);
+void kfi_waitq_fini(struct kfi_waitq *q);
+void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
+		     bool exclusive);
+int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, const void *arg,
+		    ktime_t deadline);
+void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake);
+void kfi_waiter_end(struct kfi_waiter *w, int ret);
+
+/**
+ * struct kfi_source - what a CQ, an EQ and a counter have in common
+ * @lock: protects what is stored, @ready, @changes, @members and @armed
+ * @fid: the object
+ * @own: its own queue, for objects that are in no wait set
+ * @queue: where its sleepers are: @own, the wait set's, or NULL (KFI_WAIT_NONE)
+ * @set: the wait set, pinned, or NULL
+ * @wait_obj: as asked for when it was opened
+ * @ready: a read would return something
+ * @changes: counters: completions, errors, adderr and seterr so far
+ * @members: its memberships in poll sets
+ * @sibling: on its domain's list
+ * @handler: calls the ULP's handler, if it has one
+ * @armed: the next time that something becomes readable the handler runs
+ * @id: names the object in tracepoints
+ */
+struct kfi_source {
+	spinlock_t lock;
+	struct kfid *fid;
+	struct kfi_waitq own;
+	struct kfi_waitq *queue;
+	struct kfid_wait *set;
+	enum kfi_wait_obj wait_obj;
+	bool ready;
+	u64 changes;
+	struct list_head members;
+	struct list_head sibling;
+	struct work_struct handler;
+	bool armed;
+	u32 id;
+};
+
+int kfi_source_init(struct kfi_source *src, struct kfid *fid,
+		    enum kfi_wait_obj wait_obj, struct kfid_wait *set,
+		    struct kfid_fabric *fabric, work_func_t handler);
+int kfi_source_kill(struct kfi_source *src);
+void kfi_source_fini(struct kfi_source *src);
+void kfi_source_update(struct kfi_source *src, bool ready);
+int kfi_source_blocking(const struct kfi_source *src);
+int kfi_source_control(struct kfi_source *src, int command, void *arg);
+struct kfi_source *kfi_fid_source(struct kfid *fid);
+struct kfid_fabric *kfi_source_fabric(const struct kfi_source *src);
+
+/**
+ * struct kfi_target - one object of a publication
+ * @src: the object
+ * @wake: what its queue will be told
+ * @fire: its handler was armed and shall run
+ */
+struct kfi_target {
+	struct kfi_source *src;
+	struct kfi_wake wake;
+	bool fire;
+};
+
+void kfi_publish(struct kfi_target *targets, unsigned int n);
+void kfi_hand_on(struct kfi_source *src, u64 have);
+
+/* Store one thing and fill in the target; the caller publishes. */
+void kfi_cq_store(struct kfid_cq *cq, const struct kfi_completion *comp,
+		  struct kfi_target *target);
+void kfi_cntr_count(struct kfid_cntr *cntr, bool error,
+		    struct kfi_target *target);
+
+/* Poll sets: the source became ready or changed. Caller holds source->lock. */
+void kfi_poll_notify(struct kfi_source *src);
+bool kfi_poll_has(const struct kfi_source *src);
+
+/* Objects by their public part. */
+struct kfi_waitq *kfi_wait_queue(struct kfid_wait *waitset);
+struct kfi_source *kfi_cq_source(struct kfid_cq *cq);
+struct kfi_source *kfi_eq_source(struct kfid_eq *eq);
+struct kfi_source *kfi_cntr_source(struct kfid_cntr *cntr);
+struct kfid_fabric *kfi_eq_fabric(struct kfid_eq *eq);
+struct kfi_domain_base *kfi_source_domain(const struct kfi_source *src);
+
+static inline struct kfi_domain_base *kfi_domain_of(struct kfid_domain *domain)
+{
+	return container_of(domain, struct kfi_domain_base, domain);
+}
+
+static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
+{
+	return container_of(fabric, struct kfi_fabric_base, fabric);
+}
+
+int kfi_domain_join(struct kfi_domain_base *base, struct kfi_source *src);
+void kfi_domain_leave(struct kfi_domain_base *base, struct kfi_source *src);
+void kfi_eq_detach_peps(struct list_head *peps);
+struct list_head *kfi_eq_peps(struct kfid_eq *eq);
+
+u32 kfi_new_id(void);
+
+extern struct workqueue_struct *kfi_handler_wq;
+
+#ifdef KFABRIC_TEST
+void kfi_test_queue_add(struct kfi_waitq *q);
+void kfi_test_queue_del(struct kfi_waitq *q);
+bool kfi_test_fault_point(struct kfi_waitq *q, struct kfi_wake *wake);
+#else
+static inline void kfi_test_queue_add(struct kfi_waitq *q) {}
+static inline void kfi_test_queue_del(struct kfi_waitq *q) {}
+static inline bool kfi_test_fault_point(struct kfi_waitq *q,
+					struct kfi_wake *wake)
+{
+	return false;
+}
+#endif
+
+#endif /* _KFABRIC_CORE_H_ */

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Every sleep and every wake-up of kfabric.
+ *
+ * DOC: Why no wake-up is lost
+ *
+ * The sleeper enqueues (A), looks (B), sleeps (C). The publisher stores (1),
+ * then takes the queue's lock and wakes whom it finds (2).
+ *
+ *	publisher			sleeper
+ *	---------			-------
+ *					A  lock; enqueue; unlock
+ *					   set_current_state(); (full barrier)
+ *	1  store			B  look: not there yet
+ *	2  lock; found, mark, wake; unlock
+ *					C  schedule() returns at once: the wake
+ *					   made the thread runnable again
+ *
+ *	1  store
+ *	2  lock; nobody; unlock
+ *					A  lock; enqueue; unlock: what came before
+ *					   the publisher's unlock is visible
+ *					B  look: there it is; no sleep
+ *
+ * Both take the queue's lock, so there is no third order: either (2) finds what
+ * (A) put there, or (B) sees what (1) stored.
+ *
+ * DOC: Why no wake-up is swallowed
+ *
+ * To wake is to mark the waiter, make it runnable and take it off the queue in
+ * one step under the queue's lock. The next wake-up therefore reaches the next
+ * waiter. A mark stays with its waiter: a deadline or a signal that comes at
+ * the same moment finds it (see the end of kfi_waitq_sleep()), and a caller that
+ * was woken for one entry and leaves without it calls kfi_hand_on().
+ *
+ * DOC: Why a wake-up reaches only those whom it concerns
+ *
+ * Between a publication's storing and its waking others may read, and new
+ * sleepers may come. Publications are numbered after they have stored; a waiter
+ * notes the last number before it enqueues. A publication that it has noted it
+ * has also looked at, so the wake function passes it by:
+ *
+ *	publisher		reader		sleeper
+ *	---------		------		-------
+ *	store, number 7
+ *				reads all
+ *						note 7; enqueue; look: nothing
+ *	wake 7: not for it
+ */
+#include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/sched/signal.h>
+
+#include "core.h"
+
+/**
+ * kfi_deadline() - turn a timeout of the API into a deadline
+ * @timeout_ms: milliseconds; 0: one check, negative: no limit
+ *
+ * Return: absolute, on the monotonic clock. To be computed once a call.
+ */
+ktime_t kfi_deadline(int timeout_ms)
+{
+	if (timeout_ms < 0)
+		return KFI_DEADLINE_NONE;
+	if (!timeout_ms)
+		return KFI_DEADLINE_NOW;
+	return ktime_add_ms(ktime_get(), timeout_ms);
+}
+EXPORT_SYMBOL_GPL(kfi_deadline);
+
+/* Does this wake-up concern that waiter? Reads the two, takes no lock. */
+static bool kfi_wakes(const struct kfi_wake *wake, const struct kfi_waiter *w)
+{
+	if (wake->seq && wake->seq <= w->seen)
+		return false;
+	return wake->force || wake->have >= w->need;
+}
+
+/*
+ * Called by the queue's owner for each waiter, under the queue's lock and often
+ * under a publisher's. After list_del_init_careful() the waiter may be gone:
+ * its thread needs no lock to see that it is off the queue.
+ */
+static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
+			     int flags, void *key)
+{
+	struct kfi_waiter *w = container_of(wqe, struct kfi_waiter, wqe);
+	struct task_struct *task = wqe->private;
+	const struct kfi_wake *wake = key;
+	bool all;
+
+	/* A stranger's wake_up() on a queue that KFI_GETWAIT gave away. */
+	if (!wake)
+		return default_wake_function(wqe, mode, flags, NULL);
+	if (!kfi_wakes(wake, w))
+		return 0;
+
+	all = wake->all;
+	w->seq = wake->seq;
+	w->have = wake->have;
+	w->source = wake->source;
+	w->queue->sleepers--;
+	trace_wake(w->queue->id, wake->source, wake->why, wake->seq, task->pid);
+	WRITE_ONCE(w->why, wake->why);
+	default_wake_function(wqe, mode, flags, NULL);
+	list_del_init_careful(&wqe->entry);
+	/* An exclusive waiter that was served ends the walk, unless all are. */
+	return !all;
+}
+
+/**
+ * kfi_waitq_wake() - the one place that wakes
+ * @q: the queue
+ * @wake: what happened; may be changed by a fault point
+ *
+ * Wakes every non-exclusive waiter whom @wake concerns, and one exclusive
+ * waiter, or all with @wake->all. Does not allocate and cannot fail.
+ *
+ * Context: any; takes the queue's lock.
+ */
+void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->head.lock, flags);
+	trace_signal(q->id, wake->source, wake->why, wake->seq, wake->have,
+		     q->sleepers);
+	if (!kfi_test_fault_point(q, wake))
+		__wake_up_locked_key(&q->head, TASK_NORMAL, wake);
+	spin_unlock_irqrestore(&q->head.lock, flags);
+}
+
+/**
+ * kfi_waitq_init() - make a queue
+ * @q: the queue
+ * @id: of the object it belongs to
+ * @fclass: of the same
+ */
+void kfi_waitq_init(struct kfi_waitq *q, u32 id, u32 fclass)
+{
+	init_waitqueue_head(&q->head);
+	atomic64_set(&q->pubs, 0);
+	atomic_set(&q->nready, 0);
+	q->sleepers = 0;
+	q->id = id;
+	q->fclass = fclass;
+	kfi_test_queue_add(q);
+}
+
+/**
+ * kfi_waitq_fini() - the mirror of kfi_waitq_init()
+ * @q: a queue that nobody can reach any more
+ */
+void kfi_waitq_fini(struct kfi_waitq *q)
+{
+	kfi_test_queue_del(q);
+	WARN_ON_ONCE(q->sleepers);
+}
+
+/**
+ * kfi_waiter_init() - begin a blocking call
+ * @w: the waiter, on the caller's stack
+ * @q: where it will sleep
+ * @need: the least that the source must have to wake it
+ * @exclusive: one such waiter is woken a publication
+ *
+ * Context: the thread that will sleep. kfi_waiter_end() is its mirror.
+ */
+void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
+		     bool exclusive)
+{
+	memset(w, 0, sizeof(*w));
+	w->wqe.flags = exclusive ? WQ_FLAG_EXCLUSIVE : 0;
+	w->wqe.private = current;
+	w->wqe.func = kfi_wake_function;
+	INIT_LIST_HEAD(&w->wqe.entry);
+	w->queue = q;
+	w->need = need;
+	trace_wait_begin(q->id, q->fclass, need);
+}
+
+/**
+ * kfi_waiter_end() - end a blocking call
+ * @w: the waiter, off the queue
+ * @ret: what the call returns
+ */
+void kfi_waiter_end(struct kfi_waiter *w, int ret)
+{
+	struct kfi_waitq *q = w->queue;
+
+	trace_wait_end(q->id, q->fclass, ret, w->why, w->seq, w->source,
+		       atomic_read(&q->nready) > 0);
+}
+
+/* The number is read first: what it counts, the look to come will see. */
+static void kfi_waiter_enqueue(struct kfi_waiter *w)
+{
+	struct kfi_waitq *q = w->queue;
+	unsigned long flags;
+
+	w->why = 0;
+	w->seen = atomic64_read(&q->pubs);
+	spin_lock_irqsave(&q->head.lock, flags);
+	__add_wait_queue_entry_tail(&q->head, &w->wqe);
+	q->sleepers++;
+	spin_unlock_irqrestore(&q->head.lock, flags);
+}
+
+/*
+ * Off the queue on every path. If the list says so without the lock, a waker
+ * took it off, and that was the last thing which this waker did to it.
+ */
+static void kfi_waiter_dequeue(struct kfi_waiter *w)
+{
+	struct kfi_waitq *q = w->queue;
+	unsigned long flags;
+
+	if (list_empty_careful(&w->wqe.entry))
+		return;
+	spin_lock_irqsave(&q->head.lock, flags);
+	if (!list_empty(&w->wqe.entry)) {
+		list_del_init(&w->wqe.entry);
+		q->sleepers--;
+	}
+	spin_unlock_irqrestore(&q->head.lock, flags);
+}
+
+/* A kthread that is told to stop sleeps no more, as one with a signal. */
+static bool kfi_interrupted(void)
+{
+	if (signal_pending(current))
+		return true;
+	return (current->flags & PF_KTHREAD) && kthread_should_stop();
+}
+
+/* Why not to sleep: 0 it is there, an errno, or 1: no reason. */
+static int kfi_waiter_look(struct kfi_waiter *w, kfi_ready_fn ready,
+			   const void *arg, ktime_t deadline)
+{
+	if (READ_ONCE(w->why) || ready(arg))
+		return 0;
+	if (kfi_interrupted())
+		return -EINTR;
+	if (deadline != KFI_DEADLINE_NONE && ktime_get() >= deadline)
+		return -ETIMEDOUT;
+	return 1;
+}
+
+/**
+ * kfi_waitq_sleep() - the one place that sleeps
+ * @w: the waiter
+ * @ready: is what it waits for there?
+ * @arg: for @ready
+ * @deadline: absolute, monotonic; %KFI_DEADLINE_NOW, %KFI_DEADLINE_NONE
+ *
+ * Sleeps until @ready, or until a publication wakes this waiter. The second is
+ * only a hint that something happened: a caller whose promise is about its own
+ * object looks again and, if it must, comes back with the same deadline.
+ *
+ * Context: may sleep, except with %KFI_DEADLINE_NOW: then it looks once, does
+ * not touch the task's state and may be called from anywhere.
+ * Return: 0 if @ready or woken (then @w->why says why); -EINTR with a signal
+ * pending or the kthread being stopped; -ETIMEDOUT after the deadline, never
+ * before it, and only if nothing was there.
+ */
+int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, const void *arg,
+		    ktime_t deadline)
+{
+	int ret;
+
+	if (deadline == KFI_DEADLINE_NOW)
+		return ready(arg) ? 0 : -ETIMEDOUT;
+
+	kfi_waiter_enqueue(w);
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		ret = kfi_waiter_look(w, ready, arg, deadline);
+		if (ret <= 0)
+			break;
+		kfi_test_hook_point(KFI_HOOK_D1, w->queue->id);
+		schedule_hrtimeout(deadline == KFI_DEADLINE_NONE ? NULL : &deadline,
+				   HRTIMER_MODE_ABS);
+	}
+	__set_current_state(TASK_RUNNING);
+
+	if (ret == -ETIMEDOUT)
+		kfi_test_hook_point(KFI_HOOK_D5, w->queue->id);
+	kfi_waiter_dequeue(w);
+	kfi_test_hook_point(KFI_HOOK_D4, w->queue->id);
+	/*
+	 * Off the queue now, so this is final: a wake-up that came together with
+	 * the deadline or the signal counts, else it would be swallowed.
+	 */
+	if (ret && (w->why || ready(arg)))
+		ret = 0;
+	return ret;
+}
