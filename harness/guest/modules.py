@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Loading and unloading our kernel modules, with errors that say why.
+
+Modules are inserted and removed by system call, not by the kmod tools: those
+ask user-space questions of their own before they ask the kernel, and a test of
+"in use" wants the kernel's answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import platform
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.guest.kmsg import KernelLog
+from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+
+# In the order of loading; each needs those before it.
+OURS: Final = ("kfabric", "kfi_verbs", "kfi_mock", "kfabric_dev")
+# What the kernel brings along: rxe for links, the connection manager for kfi_verbs.
+NEEDED: Final = ("rdma_rxe", "rdma_cm")
+ENVIRONMENT = "KFABRIC_MODULES"
+SYS_MODULE = Path("/sys/module")
+MODPROBE_SECONDS = 60.0
+_SYSCALLS: Final = {"x86_64": (313, 176), "aarch64": (273, 106)}
+_LOG_LINES = 8
+
+
+class ModuleError(OSError):
+    """A module did not load or unload; the text names it, the reason and the kernel's words."""
+
+    def __init__(self, code: int, what: str, log: Sequence[str] = ()) -> None:
+        """Describe error number `code` (positive) of `what` with lines of the kernel log."""
+        text = f"{what}: {os.strerror(code)}"
+        super().__init__(code, "\n  ".join([text, *log]))
+
+
+class ModuleInUse(ModuleError):
+    """The kernel refused to unload a module because something holds it."""
+
+
+@dataclass(frozen=True)
+class ModuleState:
+    """What /sys/module says of a loaded module."""
+
+    name: str
+    references: int
+    holders: tuple[str, ...]
+
+
+def state(name: str) -> ModuleState | None:
+    """Return the state of a module, or None if it is not loaded (or built in)."""
+    root = SYS_MODULE / name
+    try:
+        references = int((root / "refcnt").read_text())
+        holders = tuple(sorted(entry.name for entry in (root / "holders").iterdir()))
+    except FileNotFoundError:
+        return None
+    return ModuleState(name, references, holders)
+
+
+def references(name: str) -> int:
+    """Return the reference count of a loaded module; ModuleError ENOENT if it is not loaded."""
+    found = state(name)
+    if found is None:
+        raise ModuleError(errno.ENOENT, f"module {name} is not loaded")
+    return found.references
+
+
+def wait_for_references(name: str, count: int, deadline: Deadline | float = 10.0) -> None:
+    """Wait until a module's reference count is `count`; DeadlineExpired with the last one."""
+    wait_until(
+        lambda: references(name) == count,
+        f"module {name} with {count} references",
+        deadline,
+        seen=lambda: state(name),
+    )
+
+
+def insert(path: Path, parameters: str = "") -> None:
+    """Load one module file. Raises ModuleError with the kernel log's lines about it."""
+    with KernelLog() as log, path.open("rb") as image:
+        code = _syscall(0, image.fileno(), parameters.encode(), 0)
+        if code:
+            lines = [str(record) for record in log.new()][-_LOG_LINES:]
+            raise ModuleError(code, f"load {path}", lines)
+
+
+def remove(name: str) -> None:
+    """Unload one module, without waiting for its users.
+
+    Raises ModuleInUse with the kernel's error number (EWOULDBLOCK while it has
+    users or holders, EBUSY while it is coming or going), else ModuleError.
+    """
+    with KernelLog() as log:
+        code = _syscall(1, name.encode(), os.O_NONBLOCK)
+        if not code:
+            return
+        lines = [str(record) for record in log.new()][-_LOG_LINES:]
+    if code in (errno.EWOULDBLOCK, errno.EBUSY):
+        raise ModuleInUse(code, f"unload {name}: in use, {_users(name)}", lines)
+    raise ModuleError(code, f"unload {name}", lines)
+
+
+def need(names: Sequence[str] = NEEDED) -> None:
+    """Load modules of the guest's kernel with their own dependencies (modprobe)."""
+    for name in names:
+        with KernelLog() as log:
+            done = subprocess.run(
+                ["modprobe", name],
+                capture_output=True,
+                text=True,
+                timeout=MODPROBE_SECONDS,
+                check=False,
+            )
+            if done.returncode:
+                lines = [done.stderr.strip(), *(str(record) for record in log.new())]
+                raise ModuleError(errno.ENOENT, f"modprobe {name}", lines[-_LOG_LINES:])
+
+
+class Modules:
+    """Our four modules in one build variant."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take the .ko files of `directory`."""
+        self.directory = directory
+
+    @classmethod
+    def from_environment(cls) -> Modules:
+        """Take those that the harness built for this guest, which $KFABRIC_MODULES names."""
+        directory = os.environ.get(ENVIRONMENT)
+        if not directory:
+            raise ModuleError(errno.ENOENT, f"no modules: {ENVIRONMENT} is not set")
+        return cls(Path(directory))
+
+    def file(self, name: str) -> Path:
+        """Return the file of one of our modules; ModuleError ENOENT says that it is not built."""
+        path = self.directory / f"{name}.ko"
+        if not path.is_file():
+            raise ModuleError(errno.ENOENT, f"{path} is not built")
+        return path
+
+    def load(self, names: Sequence[str] = OURS) -> None:
+        """Load dependencies and those of our modules, in order, that are not loaded yet."""
+        need()
+        for name in OURS:
+            if name in names and state(name) is None:
+                insert(self.file(name))
+
+    def unload(self, names: Sequence[str] = OURS, deadline: Deadline | float = 10.0) -> None:
+        """Unload those of our modules that are loaded, last one first.
+
+        A reference that a dying process or a work item still holds goes away by
+        itself: each module has until the common deadline to become free. Raises
+        ModuleInUse if one does not.
+        """
+        limit = Deadline.of(deadline)
+        for name in reversed(OURS):
+            if name in names and state(name) is not None:
+                _remove_when_free(name, limit)
+
+    @contextlib.contextmanager
+    def loaded(self, names: Sequence[str] = OURS) -> Iterator[None]:
+        """Have the modules loaded inside the block, and unloaded behind it."""
+        try:
+            self.load(names)
+            yield
+        finally:
+            self.unload(names)
+
+
+def _remove_when_free(name: str, limit: Deadline) -> None:
+    with contextlib.suppress(DeadlineExpired):
+        wait_for_references(name, 0, limit)
+    remove(name)
+
+
+def _users(name: str) -> str:
+    found = state(name)
+    if found is None:
+        return "already going"
+    holders = f" by {', '.join(found.holders)}" if found.holders else ""
+    return f"{found.references} references{holders}"
+
+
+def _syscall(which: int, *arguments: object) -> int:
+    """Make system call finit_module (0) or delete_module (1); return 0 or the error number."""
+    machine = platform.machine()
+    if machine not in _SYSCALLS:
+        raise ModuleError(errno.ENOSYS, f"loading modules on {machine}")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(_SYSCALLS[machine][which], *arguments) == 0:
+        return 0
+    return ctypes.get_errno()

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""RDMA links and resource counts over NETLINK_RDMA: link add, delete, list, resources.
+
+The messages are pyroute2 classes (rdma_msg.py); the socket is a plain one, since
+requests here are strictly one at a time and each wait for an answer needs a
+deadline of its own.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import itertools
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final
+
+from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nlmsgerr
+
+from harness.guest.rdma_msg import NETLINK_RDMA, Command, rdma_nldev_msg, request
+
+SOL_NETLINK = 270
+NETLINK_EXT_ACK = 11
+NLMSG_ERROR = 2
+NLMSG_DONE = 3
+NLMSG_MIN_TYPE = 16
+_ENDS = (NLMSG_ERROR, NLMSG_DONE)
+# The largest message that the kernel puts together for one read of a dump.
+RECEIVE_BYTES = 1 << 16
+_HEADER = struct.Struct("=IHHII")
+
+
+class PortState(enum.IntEnum):
+    """enum ib_port_state of the kernel."""
+
+    NOP = 0
+    DOWN = 1
+    INIT = 2
+    ARMED = 3
+    ACTIVE = 4
+    ACTIVE_DEFER = 5
+
+
+class RdmaNetlinkError(OSError):
+    """The kernel refused a request: `errno`, and in the text what was asked and its own words."""
+
+    def __init__(self, code: int, what: str, extack: str | None = None) -> None:
+        """Describe error number `code` (positive) of the request `what`."""
+        text = f"{what}: {os.strerror(code)}"
+        super().__init__(code, f"{text} (kernel: {extack})" if extack else text)
+        self.extack = extack
+
+
+@dataclass(frozen=True)
+class RdmaDevice:
+    """One RDMA device as the kernel lists it."""
+
+    index: int
+    name: str
+    ports: int
+    protocol: str
+    node_guid: int
+
+
+@dataclass(frozen=True)
+class RdmaPort:
+    """One port of an RDMA device and the net device below it."""
+
+    device: str
+    port: int
+    state: PortState
+    netdev: str | None
+    netdev_index: int | None
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One QP, CQ, MR, CM id or PD: whose it is, and the attributes that the kernel told."""
+
+    kind: str
+    owner: str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+# What can be listed one by one: the command, and the attributes of its table and entries.
+_LISTS: Final = {
+    "qp": (Command.RES_QP_GET, "RES_QP"),
+    "cm_id": (Command.RES_CM_ID_GET, "RES_CM_ID"),
+    "cq": (Command.RES_CQ_GET, "RES_CQ"),
+    "mr": (Command.RES_MR_GET, "RES_MR"),
+    "pd": (Command.RES_PD_GET, "RES_PD"),
+}
+
+
+class RdmaNetlink:
+    """One socket to the kernel's RDMA device family; a context manager."""
+
+    def __init__(self, timeout: float = 20.0) -> None:
+        """Open the socket. A request without an answer for `timeout` seconds is ETIMEDOUT."""
+        self._sequence = itertools.count(1)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA)
+        try:
+            self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+            self._socket.settimeout(timeout)
+            self._socket.bind((0, 0))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> RdmaNetlink:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket; a second call does nothing."""
+        self._socket.close()
+
+    def add_link(self, name: str, netdev: str, kind: str = "rxe") -> None:
+        """Make RDMA device `name` of a software driver (`kind`) on a net device.
+
+        Raises RdmaNetlinkError: EEXIST the net device or name has one already,
+        ENODEV no such net device, EINVAL no such driver or name.
+        """
+        self._acknowledged(
+            f"add {kind} link {name} on {netdev}",
+            Command.NEWLINK,
+            dev_name=name,
+            link_type=kind,
+            ndev_name=netdev,
+        )
+
+    def del_link(self, name: str) -> None:
+        """Remove the software RDMA device `name`; ENODEV if there is none."""
+        index = self.device(name).index
+        self._acknowledged(f"delete link {name}", Command.DELLINK, dev_index=index)
+
+    def devices(self) -> list[RdmaDevice]:
+        """List all RDMA devices of this network namespace."""
+        answers = self._dumped("list devices", Command.GET)
+        return [_device(answer) for answer in answers]
+
+    def device(self, name: str) -> RdmaDevice:
+        """Return the device of that name; ENODEV if there is none."""
+        for device in self.devices():
+            if device.name == name:
+                return device
+        raise RdmaNetlinkError(errno.ENODEV, f"find device {name}")
+
+    def port(self, name: str, port: int = 1) -> RdmaPort:
+        """Return state and net device of a port (counted from 1)."""
+        index = self.device(name).index
+        what = f"query port {port} of {name}"
+        answer = self._answered(what, Command.PORT_GET, dev_index=index, port_index=port)
+        return RdmaPort(
+            device=answer.value("DEV_NAME"),
+            port=answer.value("PORT_INDEX"),
+            state=PortState(answer.value("PORT_STATE")),
+            netdev=answer.value("NDEV_NAME"),
+            netdev_index=answer.value("NDEV_INDEX"),
+        )
+
+    def counts(self, name: str) -> dict[str, int]:
+        """Return how many resources of each kind (pd, cq, qp, cm_id, mr, ctx, srq) exist."""
+        index = self.device(name).index
+        answer = self._answered(f"count resources of {name}", Command.RES_GET, dev_index=index)
+        return {
+            _value(entry, "RES_SUMMARY_ENTRY_NAME"): _value(entry, "RES_SUMMARY_ENTRY_CURR")
+            for entry in _entries(answer, "RES_SUMMARY")
+        }
+
+    def resources(self, name: str, kind: str) -> list[Resource]:
+        """List the resources of one kind: qp, cq, mr, cm_id or pd."""
+        command, table = _LISTS[kind]
+        index = self.device(name).index
+        answers = self._dumped(f"list {kind}s of {name}", command, dev_index=index)
+        return [_resource(kind, entry) for answer in answers for entry in _entries(answer, table)]
+
+    def _acknowledged(self, what: str, command: Command, **attributes: object) -> None:
+        """Send a request whose only answer is the acknowledgement."""
+        self._exchange(what, command, NLM_F_ACK, attributes)
+
+    def _answered(self, what: str, command: Command, **attributes: object) -> rdma_nldev_msg:
+        """Send a request that one message answers, before the acknowledgement."""
+        answers = self._exchange(what, command, NLM_F_ACK, attributes)
+        if len(answers) != 1:
+            raise RdmaNetlinkError(errno.EPROTO, f"{what}: {len(answers)} answers")
+        return answers[0]
+
+    def _dumped(self, what: str, command: Command, **attributes: object) -> list[rdma_nldev_msg]:
+        """Send a request for a list, and collect it up to its end mark."""
+        return self._exchange(what, command, NLM_F_DUMP, attributes)
+
+    def _exchange(
+        self, what: str, command: Command, flags: int, attributes: dict[str, object]
+    ) -> list[rdma_nldev_msg]:
+        sequence = next(self._sequence)
+        self._socket.send(request(command, NLM_F_REQUEST | flags, sequence, **attributes))
+        answers: list[rdma_nldev_msg] = []
+        while True:
+            for kind, message in self._received(what, sequence):
+                if kind in _ENDS:
+                    _raise_unless_done(what, kind, message)
+                    return answers
+                answers.append(_decoded(rdma_nldev_msg, message))
+
+    def _received(self, what: str, sequence: int) -> Iterator[tuple[int, bytes]]:
+        """Yield type and bytes of the messages of one read that answer `sequence`.
+
+        An answer to an earlier request that timed out may still arrive: it is skipped.
+        """
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            raise RdmaNetlinkError(errno.ETIMEDOUT, what) from None
+        offset = 0
+        while offset + _HEADER.size <= len(data):
+            length, kind, _flags, answers, _port = _HEADER.unpack_from(data, offset)
+            if not _HEADER.size <= length <= len(data) - offset:
+                raise RdmaNetlinkError(errno.EPROTO, f"{what}: message of {length} bytes")
+            if answers == sequence and (kind in _ENDS or kind >= NLMSG_MIN_TYPE):
+                yield kind, data[offset : offset + length]
+            offset += (length + 3) & ~3
+
+
+def _decoded(kind: type[Any], data: bytes) -> Any:
+    message = kind(data)
+    message.decode()
+    return message
+
+
+def _raise_unless_done(what: str, kind: int, data: bytes) -> None:
+    """Raise the error that an acknowledgement or an end mark carries, if it does."""
+    code = -int.from_bytes(data[16:20], "little", signed=True)
+    if code == 0:
+        return
+    # Only the long form of an end mark carries text, and 6.1 sends none for this family.
+    extack = _extack(data) if kind == NLMSG_ERROR else None
+    raise RdmaNetlinkError(code, what, extack)
+
+
+def _extack(data: bytes) -> str | None:
+    """Return the kernel's own words behind the echoed request, if there are any."""
+    text = _decoded(nlmsgerr, data).get_attr("NLMSGERR_ATTR_MSG")
+    return str(text) if text else None
+
+
+def _value(entry: Any, name: str) -> Any:
+    return entry.get_attr("RDMA_NLDEV_ATTR_" + name)
+
+
+def _entries(message: Any, table: str) -> list[Any]:
+    """Return the entries of a nested table, which repeat one attribute."""
+    nested = _value(message, table)
+    if nested is None:
+        return []
+    return list(nested.get_attrs(f"RDMA_NLDEV_ATTR_{table}_ENTRY"))
+
+
+def _device(message: rdma_nldev_msg) -> RdmaDevice:
+    return RdmaDevice(
+        index=message.value("DEV_INDEX"),
+        name=message.value("DEV_NAME"),
+        ports=message.value("PORT_INDEX"),
+        protocol=message.value("DEV_PROTOCOL") or "",
+        node_guid=message.value("NODE_GUID"),
+    )
+
+
+def _resource(kind: str, entry: Any) -> Resource:
+    """Name the owner as the kernel does: the module of kernel objects, else the process."""
+    attributes = {
+        name.removeprefix("RDMA_NLDEV_ATTR_").lower(): value
+        for name, value in entry["attrs"]
+        if not name.endswith("_UNSPEC")
+    }
+    owner = attributes.get("res_kern_name") or f"pid {attributes.get('res_pid', '?')}"
+    return Resource(kind=kind, owner=str(owner), attributes=attributes)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Is that thread really asleep, and where? Answered by the kernel, not by the clock.
+
+/proc/PID/task/TID/syscall says "running" unless the thread is off its CPU in a
+sleeping state, which the kernel checks itself; /proc/PID/task/TID/stack says
+where. The number of context switches, read before and after, shows that both
+spoke of one and the same sleep.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+
+# Every sleep of ours is in this one function.
+WAIT_POINT = r"^kfi_waitq_sleep\b"
+SLEEPING_STATES = "SD"
+_FRAME = re.compile(r"^\[<[0-9a-f]+>\] (\S+)", re.MULTILINE)
+
+
+class ThreadGone(LookupError):
+    """The thread ended instead of going to sleep."""
+
+
+@dataclass(frozen=True)
+class ThreadState:
+    """What /proc told of one thread at one moment."""
+
+    tid: int
+    name: str
+    state: str
+    syscall: str
+    wchan: str
+    stack: tuple[str, ...]
+    switches: int
+
+    @property
+    def off_cpu(self) -> bool:
+        """Whether the thread was off its CPU in a sleeping state."""
+        return self.syscall != "running" and self.state in SLEEPING_STATES
+
+    @property
+    def syscall_number(self) -> int | None:
+        """The system call in which it sleeps, or None for kernel threads and running ones."""
+        word = self.syscall.split(" ", 1)[0]
+        return int(word) if word.isdigit() else None
+
+    def at(self, where: str | re.Pattern[str]) -> bool:
+        """Whether a function on its kernel stack, or its wait channel, matches."""
+        pattern = re.compile(where)
+        return any(pattern.search(frame) for frame in (*self.stack, self.wchan))
+
+    def __str__(self) -> str:
+        """Describe it in one line, for failure texts."""
+        call = self.syscall.split(" ", 1)[0]
+        stack = " < ".join(frame.split("+", 1)[0] for frame in self.stack[:6]) or "no stack"
+        return f"thread {self.tid} ({self.name}) state {self.state}, syscall {call}, {stack}"
+
+
+def read_state(tid: int) -> ThreadState:
+    """Read what /proc says of a thread (of any process, or of the kernel).
+
+    Raises ThreadGone if there is no such thread. Needs root for the stack.
+    """
+    proc = Path(f"/proc/{tid}/task/{tid}")
+    try:
+        status = _status(proc)
+        # The order counts: first off its CPU, then where, then whether it moved meanwhile.
+        syscall = (proc / "syscall").read_text().strip()
+        stack = tuple(_FRAME.findall((proc / "stack").read_text()))
+        wchan = (proc / "wchan").read_text().strip()
+        after = _switches(_status(proc))
+    except (FileNotFoundError, ProcessLookupError):
+        raise ThreadGone(f"thread {tid} has ended") from None
+    switches = _switches(status)
+    return ThreadState(
+        tid=tid,
+        name=status["Name"],
+        state=status["State"][0],
+        # It has moved while we looked: what was read does not describe one moment.
+        syscall=syscall if after == switches else "running",
+        wchan=wchan,
+        stack=stack,
+        switches=after,
+    )
+
+
+def is_asleep(tid: int, where: str | re.Pattern[str] = WAIT_POINT) -> bool:
+    """Whether the thread sleeps, off its CPU, below a function that matches `where`."""
+    state = read_state(tid)
+    return state.off_cpu and state.at(where)
+
+
+def wait_until_asleep(
+    tid: int,
+    where: str | re.Pattern[str] = WAIT_POINT,
+    deadline: Deadline | float = 10.0,
+) -> ThreadState:
+    """Wait until the thread sleeps at `where` (a regular expression over function names).
+
+    `tid` is the kernel's thread id (threading.get_native_id(), or a kthread's pid).
+    `deadline` is a Deadline or seconds. Raises ThreadGone if the thread ends first,
+    DeadlineExpired with the thread's last state if it never sleeps there.
+    """
+    seen: list[ThreadState] = []
+
+    def asleep() -> ThreadState | None:
+        seen[:] = [read_state(tid)]
+        return seen[0] if seen[0].off_cpu and seen[0].at(where) else None
+
+    what = f"thread {tid} asleep at {where if isinstance(where, str) else where.pattern}"
+    return wait_until(asleep, what, deadline, seen=lambda: seen[0])
+
+
+def wait_until_gone(tid: int, deadline: Deadline | float = 10.0) -> None:
+    """Wait until a thread has ended; DeadlineExpired with its state if it does not."""
+    last = ""
+
+    def gone() -> bool:
+        nonlocal last
+        try:
+            last = str(read_state(tid))
+        except ThreadGone:
+            return True
+        return False
+
+    wait_until(gone, f"thread {tid} ended", deadline, seen=lambda: last)
+
+
+def threads(name: str) -> list[int]:
+    """Return the ids of all threads, kernel threads included, whose name matches exactly."""
+    return sorted(
+        int(comm.parent.name)
+        for comm in Path("/proc").glob("[0-9]*/task/[0-9]*/comm")
+        if _content(comm) == name
+    )
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _status(proc: Path) -> dict[str, str]:
+    lines = (proc / "status").read_text().splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def _switches(status: dict[str, str]) -> int:
+    return int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
+
+
+__all__ = [
+    "WAIT_POINT",
+    "DeadlineExpired",
+    "ThreadGone",
+    "ThreadState",
+    "is_asleep",
+    "read_state",
+    "threads",
+    "wait_until_asleep",
+    "wait_until_gone",
+]
