@@ -4,10 +4,11 @@
  * kfabric 1.7. Versions, flags, attributes, the kfid that every object begins
  * with, and discovery.
  *
- * Nearly every call of the API is an inline that jumps through an operations
- * table filled in by the provider. Return values: 0 or a positive count, or a
- * negative errno. Timeouts are milliseconds. Calls that open, close, bind or
- * enable may sleep; posting and non-blocking reads do not.
+ * Nearly every call is an inline that jumps through an operations table filled
+ * in by the provider. Calls return 0 or a positive count, or a negative errno
+ * (kfi_errno.h). Opening, closing, binding, enabling and registering may sleep;
+ * posting, polling and non-blocking reads do not. A provider may return other
+ * errors than those that are listed with a call.
  */
 #ifndef _KFABRIC_H_
 #define _KFABRIC_H_
@@ -181,46 +182,50 @@ enum {
 
 typedef uint64_t kfi_addr_t;
 
+/* Kind of an address vector. */
 enum kfi_av_type {
-	KFI_AV_UNSPEC,
-	KFI_AV_MAP,
-	KFI_AV_TABLE,
+	KFI_AV_UNSPEC,		/* the provider's choice */
+	KFI_AV_MAP,		/* a kfi_addr_t is opaque */
+	KFI_AV_TABLE		/* a kfi_addr_t is the index of insertion */
 };
 
+/* Who moves operations along. */
 enum kfi_progress {
 	KFI_PROGRESS_UNSPEC,
-	KFI_PROGRESS_AUTO,
-	KFI_PROGRESS_MANUAL,
+	KFI_PROGRESS_AUTO,	/* the provider */
+	KFI_PROGRESS_MANUAL	/* the caller, by reading and polling */
 };
 
+/* What data calls may run at the same time; control calls always may. */
 enum kfi_threading {
 	KFI_THREAD_UNSPEC,
-	KFI_THREAD_SAFE,
-	KFI_THREAD_FID,
-	KFI_THREAD_DOMAIN,
-	KFI_THREAD_COMPLETION,
-	KFI_THREAD_ENDPOINT,
+	KFI_THREAD_SAFE,	/* any */
+	KFI_THREAD_FID,		/* calls on different objects */
+	KFI_THREAD_DOMAIN,	/* calls on different domains */
+	KFI_THREAD_COMPLETION,	/* calls that end in different CQs */
+	KFI_THREAD_ENDPOINT	/* calls on different endpoints */
 };
 
+/* Who keeps queues from overflowing. */
 enum kfi_resource_mgmt {
 	KFI_RM_UNSPEC,
-	KFI_RM_DISABLED,
-	KFI_RM_ENABLED,
+	KFI_RM_DISABLED,	/* the caller */
+	KFI_RM_ENABLED		/* the provider: posts return -KFI_EAGAIN */
 };
 
 enum kfi_ep_type {
 	KFI_EP_UNSPEC,
-	KFI_EP_MSG,
-	KFI_EP_DGRAM,
-	KFI_EP_RDM,
-	KFI_EP_SOCK_STREAM,
-	KFI_EP_SOCK_DGRAM,
+	KFI_EP_MSG,		/* connected, reliable */
+	KFI_EP_DGRAM,		/* unconnected, unreliable */
+	KFI_EP_RDM,		/* unconnected, reliable */
+	KFI_EP_SOCK_STREAM,	/* a byte stream, as from a socket */
+	KFI_EP_SOCK_DGRAM	/* datagrams, as from a socket */
 };
 
-/* protocol of an endpoint. */
+/* protocol of an endpoint: what it speaks on the wire. */
 enum {
 	KFI_PROTO_UNSPEC,
-	KFI_PROTO_RDMA_CM_IB_RC,
+	KFI_PROTO_RDMA_CM_IB_RC,	/* RC queue pairs set up by RDMA CM */
 	KFI_PROTO_IWARP,
 	KFI_PROTO_IB_UD,
 	KFI_PROTO_UDP,
@@ -228,13 +233,14 @@ enum {
 	KFI_PROTO_IWARP_RDM,
 	KFI_PROTO_IB_RDM,
 	KFI_PROTO_GNI,
-	KFI_PROTO_CXI,
+	KFI_PROTO_CXI
 };
 
+/* Which pointer of a message's or region's union is used. 0 is an error. */
 enum kfi_iov_type {
-	KFI_KVEC = 1,
-	KFI_BVEC,
-	KFI_SGL,
+	KFI_KVEC = 1,		/* struct kvec, kernel virtual addresses */
+	KFI_BVEC,		/* struct bio_vec, pages */
+	KFI_SGL			/* struct scatterlist, DMA mapped */
 };
 
 /* Traffic classes: 0x100 | DSCP, or one of the labels. */
@@ -250,104 +256,130 @@ enum {
 	KFI_TC_NETWORK_CTRL
 };
 
+/**
+ * kfi_tc_dscp_set() - traffic class of a DSCP
+ * @dscp: DiffServ code point, 0 to 63
+ *
+ * Context: Any.
+ * Return: The value for the tclass attributes.
+ */
 static inline uint32_t kfi_tc_dscp_set(uint8_t dscp)
 {
 	return (uint32_t)dscp | KFI_TC_DSCP;
 }
 
+/**
+ * kfi_tc_dscp_get() - DSCP of a traffic class
+ * @tclass: a tclass attribute
+ *
+ * Context: Any.
+ * Return: The code point, or 0 if @tclass is a label or unspecified.
+ */
 static inline uint8_t kfi_tc_dscp_get(uint32_t tclass)
 {
 	return (tclass & KFI_TC_DSCP) ? (uint8_t)tclass : 0;
 }
 
+/*
+ * Attributes. As hints, a zero or NULL field means "any". As answers, limits
+ * are at least what was asked for.
+ */
+
+/* Transmit side of an endpoint, or one transmit context. */
 struct kfi_tx_attr {
-	uint64_t caps;
+	uint64_t caps;			/* a subset of kfi_info.caps */
 	uint64_t mode;
-	uint64_t op_flags;
-	uint64_t msg_order;
-	uint64_t comp_order;
-	size_t inject_size;
-	size_t size;
-	size_t iov_limit;
-	size_t rma_iov_limit;
-	uint32_t tclass;
+	uint64_t op_flags;		/* for calls without a flags argument */
+	uint64_t msg_order;		/* KFI_ORDER_*, at the target */
+	uint64_t comp_order;		/* KFI_ORDER_*, of completions */
+	size_t inject_size;		/* bytes */
+	size_t size;			/* operations in flight */
+	size_t iov_limit;		/* pieces of a local buffer */
+	size_t rma_iov_limit;		/* pieces of a remote buffer */
+	uint32_t tclass;		/* KFI_TC_* */
 };
 
+/* Receive side of an endpoint, or one receive context. */
 struct kfi_rx_attr {
-	uint64_t caps;
+	uint64_t caps;			/* a subset of kfi_info.caps */
 	uint64_t mode;
-	uint64_t op_flags;
-	uint64_t msg_order;
-	uint64_t comp_order;
-	size_t total_buffered_recv;
-	size_t size;
-	size_t iov_limit;
+	uint64_t op_flags;		/* for calls without a flags argument */
+	uint64_t msg_order;		/* KFI_ORDER_*, as messages are taken */
+	uint64_t comp_order;		/* KFI_ORDER_*, of completions */
+	size_t total_buffered_recv;	/* bytes held for late receives */
+	size_t size;			/* receives posted */
+	size_t iov_limit;		/* pieces of a buffer */
 };
 
 struct kfi_ep_attr {
 	enum kfi_ep_type type;
-	uint32_t protocol;
+	uint32_t protocol;		/* KFI_PROTO_* */
 	uint32_t protocol_version;
-	size_t max_msg_size;
-	size_t msg_prefix_size;
-	size_t max_order_raw_size;
+	size_t max_msg_size;		/* bytes */
+	size_t msg_prefix_size;		/* bytes, with KFI_MSG_PREFIX */
+	size_t max_order_raw_size;	/* bytes kept in order; 0 none, -1 all */
 	size_t max_order_war_size;
 	size_t max_order_waw_size;
-	uint64_t mem_tag_format;
-	size_t tx_ctx_cnt;
-	size_t rx_ctx_cnt;
-	size_t auth_key_size;
+	uint64_t mem_tag_format;	/* runs of bits are fields of the tag */
+	size_t tx_ctx_cnt;		/* 0 is 1; or KFI_SHARED_CONTEXT */
+	size_t rx_ctx_cnt;		/* 0 is 1; or KFI_SHARED_CONTEXT */
+	size_t auth_key_size;		/* bytes */
 	uint8_t *auth_key;
 };
 
 struct kfi_domain_attr {
-	struct kfid_domain *domain;
-	char *name;
+	struct kfid_domain *domain;	/* in: only this; out: one open, NULL */
+	char *name;			/* device, port */
 	enum kfi_threading threading;
 	enum kfi_progress control_progress;
 	enum kfi_progress data_progress;
 	enum kfi_resource_mgmt resource_mgmt;
 	enum kfi_av_type av_type;
-	int mr_mode;
-	size_t mr_key_size;
-	size_t cq_data_size;
-	size_t cq_cnt;
-	size_t ep_cnt;
+	int mr_mode;			/* KFI_MR_* */
+	size_t mr_key_size;		/* bytes */
+	size_t cq_data_size;		/* bytes of remote CQ data; 0: none */
+	size_t cq_cnt;			/* this and the next three: what */
+	size_t ep_cnt;			/* works best, not limits */
 	size_t tx_ctx_cnt;
 	size_t rx_ctx_cnt;
-	size_t max_ep_tx_ctx;
+	size_t max_ep_tx_ctx;		/* limits of one endpoint */
 	size_t max_ep_rx_ctx;
 	size_t max_ep_stx_ctx;
 	size_t max_ep_srx_ctx;
 	size_t cntr_cnt;
-	size_t mr_iov_limit;
-	uint64_t caps;
+	size_t mr_iov_limit;		/* pieces of a region */
+	uint64_t caps;			/* LOCAL_COMM, REMOTE_COMM, SHARED_AV */
 	uint64_t mode;
 	uint8_t *auth_key;
-	size_t auth_key_size;
-	size_t max_err_data;
+	size_t auth_key_size;		/* bytes */
+	size_t max_err_data;		/* bytes of err_data */
 	size_t mr_cnt;
-	uint32_t tclass;
+	uint32_t tclass;		/* KFI_TC_*, default of endpoints */
 };
 
 struct kfi_fabric_attr {
-	struct kfid_fabric *fabric;
+	struct kfid_fabric *fabric;	/* in: only this; out: one open, NULL */
 	char *name;
 	char *prov_name;
 	uint32_t prov_version;
-	uint32_t api_version;
+	uint32_t api_version;		/* the one given to kfi_getinfo() */
 };
 
+/*
+ * One way to communicate. In an answer each address, string and attribute
+ * struct is its own allocation, which kfi_freeinfo() frees; hints that the
+ * caller made may have NULL for any of them.
+ */
 struct kfi_info {
 	struct kfi_info *next;
 	uint64_t caps;
 	uint64_t mode;
-	uint32_t addr_format;
-	size_t src_addrlen;
-	size_t dest_addrlen;
+	uint32_t addr_format;		/* of both addresses */
+	size_t src_addrlen;		/* bytes */
+	size_t dest_addrlen;		/* bytes */
 	void *src_addr;
 	void *dest_addr;
-	kfid_t handle;
+	kfid_t handle;			/* the request of a KFI_CONNREQ */
 	struct kfi_tx_attr *tx_attr;
 	struct kfi_rx_attr *rx_attr;
 	struct kfi_ep_attr *ep_attr;
@@ -355,18 +387,18 @@ struct kfi_info {
 	struct kfi_fabric_attr *fabric_attr;
 };
 
-/* fclass of an object. */
+/* fclass: what kind of object a kfid is; binding goes by it. */
 enum {
 	KFI_CLASS_UNSPEC,
 	KFI_CLASS_FABRIC,
 	KFI_CLASS_DOMAIN,
 	KFI_CLASS_EP,
-	KFI_CLASS_SEP,
-	KFI_CLASS_RX_CTX,
-	KFI_CLASS_SRX_CTX,
-	KFI_CLASS_TX_CTX,
-	KFI_CLASS_STX_CTX,
-	KFI_CLASS_PEP,
+	KFI_CLASS_SEP,		/* scalable endpoint, a kfid_ep */
+	KFI_CLASS_RX_CTX,	/* its receive context, a kfid_ep */
+	KFI_CLASS_SRX_CTX,	/* shared receive context, a kfid_ep */
+	KFI_CLASS_TX_CTX,	/* transmit context, a kfid_ep */
+	KFI_CLASS_STX_CTX,	/* shared transmit context, a kfid_stx */
+	KFI_CLASS_PEP,		/* passive endpoint */
 	KFI_CLASS_INTERFACE,
 	KFI_CLASS_AV,
 	KFI_CLASS_MR,
@@ -375,15 +407,26 @@ enum {
 	KFI_CLASS_CNTR,
 	KFI_CLASS_WAIT,
 	KFI_CLASS_POLL,
-	KFI_CLASS_CONNREQ,
+	KFI_CLASS_CONNREQ	/* handle of a connection request */
 };
 
 struct kfi_eq_attr;
 struct kfi_wait_attr;
 
+/*
+ * Called when something becomes readable, and not again until a read has found
+ * nothing. Softirq or process context, no lock held, never twice at once for
+ * one object: do not sleep. @context is the one given at open.
+ */
 typedef void (*kfi_comp_handler)(struct kfid_cq *cq, void *context);
 typedef void (*kfi_event_handler)(struct kfid_eq *eq, void *context);
 
+/*
+ * Operations tables begin with their size as the provider was compiled: a slot
+ * that came later exists only if KFI_CHECK_OP() says so. Slots are documented
+ * at the calls of the same name. Most calls do not check, so providers fill
+ * what they lack from kfi_enosys.h.
+ */
 struct kfi_ops {
 	size_t size;
 	int (*close)(struct kfid *fid);
@@ -393,23 +436,21 @@ struct kfi_ops {
 			void **ops, void *context);
 };
 
+/* What every object begins with. */
 struct kfid {
-	size_t fclass;
-	void *context;
+	size_t fclass;			/* KFI_CLASS_* */
+	void *context;			/* the caller's */
 	struct kfi_ops *ops;
-	struct completion comp;
+	struct completion comp;		/* these two: see kfi_prov.h */
 	atomic_t ref_cnt;
 };
 
+/* Exported by kfabric.ko and documented there. */
 uint32_t kfi_version(void);
-
 int kfi_getinfo(uint32_t version, const char *node, const char *service,
 		uint64_t flags, struct kfi_info *hints, struct kfi_info **info);
-
 void kfi_freeinfo(struct kfi_info *info);
-
 struct kfi_info *kfi_allocinfo(void);
-
 struct kfi_info *kfi_dupinfo(const struct kfi_info *info);
 
 struct kfi_ops_fabric {
@@ -434,59 +475,94 @@ struct kfid_fabric {
 int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	       void *context);
 
+/* Is slot @op part of the table as its provider was compiled, and filled? */
 #define KFI_CHECK_OP(ops, opstype, op) \
 	((ops)->size > offsetof(opstype, op) && (ops)->op)
 
+/**
+ * kfi_close() - close any object
+ * @fid: the object
+ *
+ * A failed close changes nothing. What a queue still holds is lost.
+ *
+ * Context: Process context. May sleep. Not from the object's own handler.
+ * Return: 0, or -KFI_EBUSY while other objects or sleeping threads use @fid.
+ */
 static inline int kfi_close(struct kfid *fid)
 {
 	return fid->ops->close(fid);
 }
 
-/* Commands of kfi_control(), and what their argument points to. */
+/* Commands of kfi_control(), with the type that arg points to. */
 enum {
-	KFI_GETFIDFLAG,
-	KFI_SETFIDFLAG,
-	KFI_GETOPSFLAG,
-	KFI_SETOPSFLAG,
-	KFI_ALIAS,
-	KFI_GETWAIT,
-	KFI_ENABLE,
-	KFI_BACKLOG,
-	KFI_GET_RAW_MR,
-	KFI_MAP_RAW_MR,
-	KFI_UNMAP_KEY,
-	KFI_QUEUE_WORK,
-	KFI_CANCEL_WORK,
-	KFI_FLUSH_WORK,
-	KFI_REFRESH,
-	KFI_GETWAITOBJ
+	KFI_GETFIDFLAG,		/* uint64_t */
+	KFI_SETFIDFLAG,		/* uint64_t */
+	KFI_GETOPSFLAG,		/* uint64_t; in: KFI_TRANSMIT or KFI_RECV */
+	KFI_SETOPSFLAG,		/* uint64_t, with KFI_TRANSMIT or KFI_RECV */
+	KFI_ALIAS,		/* struct kfi_alias */
+	KFI_GETWAIT,		/* the wait object; by its kind */
+	KFI_ENABLE,		/* none */
+	KFI_BACKLOG,		/* int, of a passive endpoint */
+	KFI_GET_RAW_MR,		/* struct kfi_mr_raw_attr */
+	KFI_MAP_RAW_MR,		/* struct kfi_mr_map_raw */
+	KFI_UNMAP_KEY,		/* uint64_t */
+	KFI_QUEUE_WORK,		/* struct kfi_deferred_work */
+	KFI_CANCEL_WORK,	/* struct kfi_deferred_work */
+	KFI_FLUSH_WORK,		/* none */
+	KFI_REFRESH,		/* struct kfi_mr_modify */
+
+	/* Not in kfabric 1.7. */
+	KFI_GETWAITOBJ		/* enum kfi_wait_obj */
 };
 
 struct kfi_alias {
-	struct kfid **fid;
-	uint64_t flags;
+	struct kfid **fid;		/* where the alias is stored */
+	uint64_t flags;			/* its op_flags */
 };
 
 struct kfi_mr_raw_attr {
 	uint64_t flags;
 	uint64_t *base_addr;
 	uint8_t *raw_key;
-	size_t *key_size;
+	size_t *key_size;		/* bytes; in: room, out: needed */
 };
 
 struct kfi_mr_map_raw {
 	uint64_t flags;
 	uint64_t base_addr;
 	uint8_t *raw_key;
-	size_t key_size;
-	uint64_t *key;
+	size_t key_size;		/* bytes */
+	uint64_t *key;			/* where the usable key is stored */
 };
 
+/**
+ * kfi_control() - do what only this kind of object can
+ * @fid: the object
+ * @command: KFI_GETFIDFLAG and so on
+ * @arg: see the commands
+ *
+ * The caller keeps all other calls off the object meanwhile.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 or what the command defines, -KFI_ENOSYS not with this object,
+ *	-KFI_EINVAL.
+ */
 static inline int kfi_control(struct kfid *fid, int command, void *arg)
 {
 	return fid->ops->control(fid, command, arg);
 }
 
+/**
+ * kfi_alias() - second descriptor of an object, with op_flags of its own
+ * @fid: the object
+ * @alias_fid: where the alias is stored
+ * @flags: op_flags of the alias
+ *
+ * Aliases are closed before the object.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOSYS.
+ */
 static inline int kfi_alias(struct kfid *fid, struct kfid **alias_fid,
 			    uint64_t flags)
 {
@@ -498,36 +574,48 @@ static inline int kfi_alias(struct kfid *fid, struct kfid **alias_fid,
 	return kfi_control(fid, KFI_ALIAS, &alias);
 }
 
+/**
+ * kfi_open_ops() - get a provider's own operations table
+ * @fid: the object
+ * @name: name of the table
+ * @flags: reserved, 0
+ * @ops: where the pointer is stored; valid while the object is open
+ * @context: handed to the provider
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOSYS or -KFI_EINVAL: no such table.
+ */
 static inline int kfi_open_ops(struct kfid *fid, const char *name,
 			       uint64_t flags, void **ops, void *context)
 {
 	return fid->ops->ops_open(fid, name, flags, ops, context);
 }
 
+/* What kfi_tostr() prints, and what its data points to. */
 enum kfi_type {
-	KFI_TYPE_INFO,
-	KFI_TYPE_EP_TYPE,
-	KFI_TYPE_CAPS,
-	KFI_TYPE_OP_FLAGS,
-	KFI_TYPE_ADDR_FORMAT,
-	KFI_TYPE_TX_ATTR,
-	KFI_TYPE_RX_ATTR,
-	KFI_TYPE_EP_ATTR,
-	KFI_TYPE_DOMAIN_ATTR,
-	KFI_TYPE_FABRIC_ATTR,
-	KFI_TYPE_THREADING,
-	KFI_TYPE_PROGRESS,
-	KFI_TYPE_PROTOCOL,
-	KFI_TYPE_MSG_ORDER,
-	KFI_TYPE_MODE,
-	KFI_TYPE_AV_TYPE,
-	KFI_TYPE_ATOMIC_TYPE,
-	KFI_TYPE_ATOMIC_OP,
-	KFI_TYPE_VERSION,
-	KFI_TYPE_EQ_EVENT,
-	KFI_TYPE_CQ_EVENT_FLAGS,
-	KFI_TYPE_MR_MODE,
-	KFI_TYPE_OP_TYPE,
+	KFI_TYPE_INFO,			/* struct kfi_info */
+	KFI_TYPE_EP_TYPE,		/* enum kfi_ep_type */
+	KFI_TYPE_CAPS,			/* uint64_t */
+	KFI_TYPE_OP_FLAGS,		/* uint64_t */
+	KFI_TYPE_ADDR_FORMAT,		/* uint32_t */
+	KFI_TYPE_TX_ATTR,		/* struct kfi_tx_attr */
+	KFI_TYPE_RX_ATTR,		/* struct kfi_rx_attr */
+	KFI_TYPE_EP_ATTR,		/* struct kfi_ep_attr */
+	KFI_TYPE_DOMAIN_ATTR,		/* struct kfi_domain_attr */
+	KFI_TYPE_FABRIC_ATTR,		/* struct kfi_fabric_attr */
+	KFI_TYPE_THREADING,		/* enum kfi_threading */
+	KFI_TYPE_PROGRESS,		/* enum kfi_progress */
+	KFI_TYPE_PROTOCOL,		/* uint32_t */
+	KFI_TYPE_MSG_ORDER,		/* uint64_t */
+	KFI_TYPE_MODE,			/* uint64_t */
+	KFI_TYPE_AV_TYPE,		/* enum kfi_av_type */
+	KFI_TYPE_ATOMIC_TYPE,		/* enum kfi_datatype */
+	KFI_TYPE_ATOMIC_OP,		/* enum kfi_op */
+	KFI_TYPE_VERSION,		/* none */
+	KFI_TYPE_EQ_EVENT,		/* uint32_t */
+	KFI_TYPE_CQ_EVENT_FLAGS,	/* uint64_t */
+	KFI_TYPE_MR_MODE,		/* int */
+	KFI_TYPE_OP_TYPE		/* enum kfi_op_type */
 };
 
 char *kfi_tostr(const void *data, enum kfi_type datatype);
@@ -535,20 +623,24 @@ char *kfi_tostr(const void *data, enum kfi_type datatype);
 enum kfi_param_type {
 	KFI_PARAM_STRING,
 	KFI_PARAM_INT,
-	KFI_PARAM_BOOL,
+	KFI_PARAM_BOOL
 };
 
+/* A setting of a provider. */
 struct kfi_param {
 	const char *name;
 	enum kfi_param_type type;
 	const char *help_string;
-	const char *value;
+	const char *value;		/* as text; NULL: not set */
 };
 
 int kfi_getparams(struct kfi_param **params, int *count);
-
 void kfi_freeparams(struct kfi_param *params);
 
+/*
+ * Room that a provider with KFI_CONTEXT or KFI_CONTEXT2 uses while the
+ * operation is in flight: these are then what context arguments point to.
+ */
 #ifndef KFABRIC_DIRECT
 struct kfi_context {
 	void *internal[4];

@@ -1,50 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Atomics: operations on elements of remote memory that are atomic against each
+ * other. Counts are elements, never bytes. The fetching ones give the previous
+ * values back; the comparing ones (KFI_CSWAP to KFI_MSWAP) do so too and act on
+ * an element as compared.
+ */
 #ifndef _KFI_ATOMIC_H_
 #define _KFI_ATOMIC_H_
 
-#include <linux/errno.h>
-
 #include <kfi_endpoint.h>
+#include <kfi_errno.h>
 
+/* A piece of a local buffer. */
 struct kfi_ioc {
 	void *addr;
-	size_t count;
+	size_t count;			/* elements */
 };
 
+/* A piece of remote memory. */
 struct kfi_rma_ioc {
-	uint64_t addr;
-	size_t count;
+	uint64_t addr;			/* offset, or iova: KFI_MR_VIRT_ADDR */
+	size_t count;			/* elements */
 	uint64_t key;
 };
 
+/* What a domain can do with one type. */
 struct kfi_atomic_attr {
-	size_t count;
-	size_t size;
+	size_t count;			/* elements in one call, at most */
+	size_t size;			/* bytes of an element */
 };
 
 struct kfi_msg_atomic {
-	const struct kfi_ioc *msg_iov;
-	void **desc;
-	size_t iov_count;
+	const struct kfi_ioc *msg_iov;	/* the operands */
+	void **desc;			/* one for each piece, or NULL */
+	size_t iov_count;		/* local pieces */
 	kfi_addr_t addr;
 	const struct kfi_rma_ioc *rma_iov;
-	size_t rma_iov_count;
+	size_t rma_iov_count;		/* remote pieces */
 	enum kfi_datatype datatype;
 	enum kfi_op op;
 	void *context;
-	uint64_t data;
+	uint64_t data;			/* with KFI_REMOTE_CQ_DATA */
 };
 
+/* Where previous values go. */
 struct kfi_msg_fetch {
 	struct kfi_ioc *msg_iov;
-	void **desc;
-	size_t iov_count;
+	void **desc;			/* one for each piece, or NULL */
+	size_t iov_count;		/* pieces */
 };
 
+/* What to compare with. */
 struct kfi_msg_compare {
 	const struct kfi_ioc *msg_iov;
-	void **desc;
-	size_t iov_count;
+	void **desc;			/* one for each piece, or NULL */
+	size_t iov_count;		/* pieces */
 };
 
 struct kfi_ops_atomic {
@@ -110,9 +120,28 @@ struct kfi_ops_atomic {
 };
 
 #ifdef KFABRIC_DIRECT
-#include <direct/kfi_direct_atomic.h>
+#include <kfi_direct_atomic.h>
 #else /* !KFABRIC_DIRECT */
 
+/**
+ * kfi_atomic() - change remote elements
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
+ * @key: key of the remote region
+ * @datatype: type of an element
+ * @op: what to do with each element
+ * @context: op_context of the completion
+ *
+ * Each of the @count elements at @addr becomes @op of itself and its operand.
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
+ *	@datatype, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_atomic(struct kfid_ep *ep, const void *buf,
 				 size_t count, void *desc, kfi_addr_t dest_addr,
 				 uint64_t addr, uint64_t key,
@@ -123,6 +152,23 @@ static inline ssize_t kfi_atomic(struct kfid_ep *ep, const void *buf,
 				 datatype, op, context);
 }
 
+/**
+ * kfi_atomicv() - kfi_atomic() with operands in pieces
+ * @ep: the endpoint
+ * @iov: the operands, in pieces
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
+ * @key: key of the remote region
+ * @datatype: type of an element
+ * @op: what to do with each element
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
+ *	@datatype, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_atomicv(struct kfid_ep *ep, const struct kfi_ioc *iov,
 				  void **desc, size_t count,
 				  kfi_addr_t dest_addr, uint64_t addr,
@@ -133,6 +179,17 @@ static inline ssize_t kfi_atomicv(struct kfid_ep *ep, const struct kfi_ioc *iov,
 				  datatype, op, context);
 }
 
+/**
+ * kfi_atomicmsg() - kfi_atomic() with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @flags: KFI_COMPLETION, KFI_INJECT, KFI_MORE, KFI_FENCE, or a completion
+ *	level
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP the
+ *	operation on that type, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_atomicmsg(struct kfid_ep *ep,
 				    const struct kfi_msg_atomic *msg,
 				    uint64_t flags)
@@ -140,6 +197,23 @@ static inline ssize_t kfi_atomicmsg(struct kfid_ep *ep,
 	return ep->atomic->writemsg(ep, msg, flags);
 }
 
+/**
+ * kfi_inject_atomic() - kfi_atomic() whose buffer is free on return
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
+ * @key: key of the remote region
+ * @datatype: type of an element
+ * @op: what to do with each element
+ *
+ * A success writes no completion.
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
+ *	@datatype, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_inject_atomic(struct kfid_ep *ep, const void *buf,
 					size_t count, kfi_addr_t dest_addr,
 					uint64_t addr, uint64_t key,
@@ -150,6 +224,25 @@ static inline ssize_t kfi_inject_atomic(struct kfid_ep *ep, const void *buf,
 				  datatype, op);
 }
 
+/**
+ * kfi_fetch_atomic() - change remote elements and get their previous values
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @result: where the previous remote values go
+ * @result_desc: kfi_mr_desc() of the result buffer, or NULL
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
+ * @key: key of the remote region
+ * @datatype: type of an element
+ * @op: what to do with each element
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
+ *	@datatype, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_fetch_atomic(struct kfid_ep *ep, const void *buf,
 				       size_t count, void *desc, void *result,
 				       void *result_desc, kfi_addr_t dest_addr,
@@ -162,6 +255,26 @@ static inline ssize_t kfi_fetch_atomic(struct kfid_ep *ep, const void *buf,
 				     context);
 }
 
+/**
+ * kfi_fetch_atomicv() - kfi_fetch_atomic() with buffers in pieces
+ * @ep: the endpoint
+ * @iov: the operands, in pieces
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces of @iov
+ * @resultv: where the previous remote values go, in pieces
+ * @result_desc: kfi_mr_desc() of each piece, or NULL
+ * @result_count: number of pieces
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
+ * @key: key of the remote region
+ * @datatype: type of an element
+ * @op: what to do with each element
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
+ *	@datatype, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_fetch_atomicv(struct kfid_ep *ep,
 					const struct kfi_ioc *iov, void **desc,
 					size_t count, struct kfi_ioc *resultv,
@@ -176,6 +289,19 @@ static inline ssize_t kfi_fetch_atomicv(struct kfid_ep *ep,
 				      addr, key, datatype, op, context);
 }
 
+/**
+ * kfi_fetch_atomicmsg() - kfi_fetch_atomic() with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @resultv: where the previous remote values go, in pieces
+ * @result_desc: kfi_mr_desc() of each piece, or NULL
+ * @result_count: number of pieces
+ * @flags: KFI_COMPLETION, KFI_MORE, KFI_FENCE, or a completion level
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP the
+ *	operation on that type, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_fetch_atomicmsg(struct kfid_ep *ep,
 					  const struct kfi_msg_atomic *msg,
 					  struct kfi_ioc *resultv,
@@ -186,6 +312,27 @@ static inline ssize_t kfi_fetch_atomicmsg(struct kfid_ep *ep,
 					result_count, flags);
 }
 
+/**
+ * kfi_compare_atomic() - change remote elements that compare so
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @compare: the values to compare with
+ * @compare_desc: kfi_mr_desc() of @compare, or NULL
+ * @result: where the previous remote values go
+ * @result_desc: kfi_mr_desc() of the result buffer, or NULL
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
+ * @key: key of the remote region
+ * @datatype: type of an element
+ * @op: what to do with each element
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
+ *	@datatype, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_compare_atomic(struct kfid_ep *ep, const void *buf,
 					 size_t count, void *desc,
 					 const void *compare,
@@ -202,6 +349,29 @@ static inline ssize_t kfi_compare_atomic(struct kfid_ep *ep, const void *buf,
 				     context);
 }
 
+/**
+ * kfi_compare_atomicv() - kfi_compare_atomic() with buffers in pieces
+ * @ep: the endpoint
+ * @iov: the operands, in pieces
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces of @iov
+ * @comparev: the values to compare with, in pieces
+ * @compare_desc: kfi_mr_desc() of each piece, or NULL
+ * @compare_count: number of pieces
+ * @resultv: where the previous remote values go, in pieces
+ * @result_desc: kfi_mr_desc() of each piece, or NULL
+ * @result_count: number of pieces
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
+ * @key: key of the remote region
+ * @datatype: type of an element
+ * @op: what to do with each element
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
+ *	@datatype, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_compare_atomicv(struct kfid_ep *ep,
 					  const struct kfi_ioc *iov,
 					  void **desc, size_t count,
@@ -222,6 +392,22 @@ static inline ssize_t kfi_compare_atomicv(struct kfid_ep *ep,
 				      addr, key, datatype, op, context);
 }
 
+/**
+ * kfi_compare_atomicmsg() - kfi_compare_atomic() with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @comparev: the values to compare with, in pieces
+ * @compare_desc: kfi_mr_desc() of each piece, or NULL
+ * @compare_count: number of pieces
+ * @resultv: where the previous remote values go, in pieces
+ * @result_desc: kfi_mr_desc() of each piece, or NULL
+ * @result_count: number of pieces
+ * @flags: KFI_COMPLETION, KFI_MORE, KFI_FENCE, or a completion level
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP the
+ *	operation on that type, -KFI_EMSGSIZE too many elements.
+ */
 static inline ssize_t kfi_compare_atomicmsg(struct kfid_ep *ep,
 					    const struct kfi_msg_atomic *msg,
 					    const struct kfi_ioc *comparev,
@@ -236,6 +422,16 @@ static inline ssize_t kfi_compare_atomicmsg(struct kfid_ep *ep,
 					result_count, flags);
 }
 
+/**
+ * kfi_atomicvalid() - can an endpoint do this with kfi_atomic()?
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: where the most elements of one call are stored
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, -KFI_EOPNOTSUPP.
+ */
 static inline int kfi_atomicvalid(struct kfid_ep *ep,
 				  enum kfi_datatype datatype, enum kfi_op op,
 				  size_t *count)
@@ -243,6 +439,16 @@ static inline int kfi_atomicvalid(struct kfid_ep *ep,
 	return ep->atomic->writevalid(ep, datatype, op, count);
 }
 
+/**
+ * kfi_fetch_atomicvalid() - can an endpoint do this with kfi_fetch_atomic()?
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: where the most elements of one call are stored
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, -KFI_EOPNOTSUPP.
+ */
 static inline int kfi_fetch_atomicvalid(struct kfid_ep *ep,
 					enum kfi_datatype datatype,
 					enum kfi_op op, size_t *count)
@@ -250,6 +456,17 @@ static inline int kfi_fetch_atomicvalid(struct kfid_ep *ep,
 	return ep->atomic->readwritevalid(ep, datatype, op, count);
 }
 
+/**
+ * kfi_compare_atomicvalid() - can an endpoint do this with
+ *	kfi_compare_atomic()?
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: where the most elements of one call are stored
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, -KFI_EOPNOTSUPP.
+ */
 static inline int kfi_compare_atomicvalid(struct kfid_ep *ep,
 					  enum kfi_datatype datatype,
 					  enum kfi_op op, size_t *count)
@@ -257,12 +474,24 @@ static inline int kfi_compare_atomicvalid(struct kfid_ep *ep,
 	return ep->atomic->compwritevalid(ep, datatype, op, count);
 }
 
+/**
+ * kfi_query_atomic() - can a domain do this?
+ * @domain: the domain
+ * @datatype: type of an element
+ * @op: the operation
+ * @attr: where the limits are stored
+ * @flags: says whether a fetching or a comparing call is meant; 0: neither
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, -KFI_EOPNOTSUPP, -KFI_ENOSYS also from providers too old to have
+ *	the call.
+ */
 static inline int kfi_query_atomic(struct kfid_domain *domain,
 				   enum kfi_datatype datatype, enum kfi_op op,
 				   struct kfi_atomic_attr *attr, uint64_t flags)
 {
 	if (!KFI_CHECK_OP(domain->ops, struct kfi_ops_domain, query_atomic))
-		return -ENOSYS;
+		return -KFI_ENOSYS;
 
 	return domain->ops->query_atomic(domain, datatype, op, attr, flags);
 }

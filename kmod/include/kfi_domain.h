@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Domains and what is opened on them: address vectors, memory regions, CQs,
+ * counters, and the sets to sleep on or to poll.
+ *
+ * Registering memory: @access says what the region is for (a local buffer, a
+ * remote target), the key and the address are what a peer needs. With
+ * KFI_MR_ENDPOINT in the domain's mr_mode a region does nothing until it is
+ * bound and enabled; a domain bound to an EQ with KFI_REG_MR registers in the
+ * background and reports KFI_MR_COMPLETE. The errors of registering are
+ * -KFI_EINVAL (access, offset, pointers, holes between the pieces),
+ * -KFI_EBADFLAGS, -KFI_EKEYREJECTED (key out of range), -KFI_ENOKEY (key in use;
+ * perhaps only when enabling), -KFI_ENOMEM, -KFI_ENODEV.
+ */
 #ifndef _KFI_DOMAIN_H_
 #define _KFI_DOMAIN_H_
 
@@ -9,96 +22,14 @@
 #include <kfabric.h>
 #include <kfi_eq.h>
 
-enum kfi_datatype {
-	KFI_INT8,
-	KFI_UINT8,
-	KFI_INT16,
-	KFI_UINT16,
-	KFI_INT32,
-	KFI_UINT32,
-	KFI_INT64,
-	KFI_UINT64,
-	KFI_FLOAT,
-	KFI_DOUBLE,
-	KFI_FLOAT_COMPLEX,
-	KFI_DOUBLE_COMPLEX,
-	KFI_LONG_DOUBLE,
-	KFI_LONG_DOUBLE_COMPLEX,
-	KFI_DATATYPE_LAST,
-};
-
-enum kfi_op {
-	KFI_MIN,
-	KFI_MAX,
-	KFI_SUM,
-	KFI_PROD,
-	KFI_LOR,
-	KFI_LAND,
-	KFI_BOR,
-	KFI_BAND,
-	KFI_LXOR,
-	KFI_BXOR,
-	KFI_ATOMIC_READ,
-	KFI_ATOMIC_WRITE,
-	KFI_CSWAP,
-	KFI_CSWAP_NE,
-	KFI_CSWAP_LE,
-	KFI_CSWAP_LT,
-	KFI_CSWAP_GE,
-	KFI_CSWAP_GT,
-	KFI_MSWAP,
-	KFI_ATOMIC_OP_LAST,
-};
-
-struct kfi_atomic_attr;
-
 struct kfi_av_attr {
 	enum kfi_av_type type;
-	int rx_ctx_bits;
-	size_t count;
-	size_t ep_per_node;
-	const char *name;
-	void *map_addr;
-	uint64_t flags;
-};
-
-struct kfid_av {
-	struct kfid fid;
-	struct kfi_ops_av *ops;
-};
-
-struct kfid_mr {
-	struct kfid fid;
-	void *mem_desc;
-	uint64_t key;
-	uint64_t iova;
-};
-
-struct kfi_mr_attr {
-	enum kfi_iov_type type;
-	union {
-		const struct kvec *mr_iov;
-		const struct bio_vec *mr_biov;
-		const struct scatterlist *mr_sgl;
-	};
-	size_t iov_count;
-	uint64_t access;
-	uint64_t offset;
-	uint64_t requested_key;
-	void *context;
-	size_t auth_key_size;
-	uint8_t *auth_key;
-};
-
-struct kfi_mr_modify {
-	uint64_t flags;
-	struct kfi_mr_attr attr;
-};
-
-struct kfid_domain {
-	struct kfid fid;
-	struct kfi_ops_domain *ops;
-	struct kfi_ops_mr *mr;
+	int rx_ctx_bits;		/* top bits for the receive context */
+	size_t count;			/* addresses to expect */
+	size_t ep_per_node;		/* of them on one node; 0: unknown */
+	const char *name;		/* of a shared AV */
+	void *map_addr;			/* of a shared AV */
+	uint64_t flags;			/* KFI_EVENT, KFI_READ, KFI_SYMMETRIC */
 };
 
 struct kfi_ops_av {
@@ -118,6 +49,85 @@ struct kfi_ops_av {
 	const char *(*straddr)(struct kfid_av *av, const void *addr, char *buf,
 			       size_t *len);
 };
+
+struct kfid_av {
+	struct kfid fid;
+	struct kfi_ops_av *ops;
+};
+
+struct kfid_mr {
+	struct kfid fid;
+	void *mem_desc;			/* kfi_mr_desc() */
+	uint64_t key;			/* kfi_mr_key() */
+	uint64_t iova;			/* remote address, KFI_MR_VIRT_ADDR */
+};
+
+/* Everything about a region; type tells which pointer counts. */
+struct kfi_mr_attr {
+	enum kfi_iov_type type;
+	union {
+		const struct kvec *mr_iov;
+		const struct bio_vec *mr_biov;
+		const struct scatterlist *mr_sgl;
+	};
+	size_t iov_count;		/* pieces */
+	uint64_t access;
+	uint64_t offset;		/* 0 */
+	uint64_t requested_key;
+	void *context;
+	size_t auth_key_size;		/* bytes */
+	uint8_t *auth_key;
+};
+
+struct kfi_mr_modify {
+	uint64_t flags;
+	struct kfi_mr_attr attr;	/* mr_iov and iov_count; type is 0 */
+};
+
+/* Elements of atomics. */
+enum kfi_datatype {
+	KFI_INT8,
+	KFI_UINT8,
+	KFI_INT16,
+	KFI_UINT16,
+	KFI_INT32,
+	KFI_UINT32,
+	KFI_INT64,
+	KFI_UINT64,
+	KFI_FLOAT,
+	KFI_DOUBLE,
+	KFI_FLOAT_COMPLEX,
+	KFI_DOUBLE_COMPLEX,
+	KFI_LONG_DOUBLE,
+	KFI_LONG_DOUBLE_COMPLEX,
+	KFI_DATATYPE_LAST		/* their number */
+};
+
+/* What an atomic does with each remote element. */
+enum kfi_op {
+	KFI_MIN,
+	KFI_MAX,
+	KFI_SUM,
+	KFI_PROD,
+	KFI_LOR,			/* L: logical, B: bitwise */
+	KFI_LAND,
+	KFI_BOR,
+	KFI_BAND,
+	KFI_LXOR,
+	KFI_BXOR,
+	KFI_ATOMIC_READ,
+	KFI_ATOMIC_WRITE,
+	KFI_CSWAP,			/* swap if equal, */
+	KFI_CSWAP_NE,			/* not equal, and so on */
+	KFI_CSWAP_LE,
+	KFI_CSWAP_LT,
+	KFI_CSWAP_GE,
+	KFI_CSWAP_GT,
+	KFI_MSWAP,			/* swap the bits that compare selects */
+	KFI_ATOMIC_OP_LAST		/* their number */
+};
+
+struct kfi_atomic_attr;
 
 struct kfi_ops_domain {
 	size_t size;
@@ -162,22 +172,60 @@ struct kfi_ops_mr {
 		      struct kfid_mr **mr, void *context);
 };
 
+struct kfid_domain {
+	struct kfid fid;
+	struct kfi_ops_domain *ops;
+	struct kfi_ops_mr *mr;
+};
+
 #ifdef KFABRIC_DIRECT
-#include <direct/kfi_direct_domain.h>
+#include <kfi_direct_domain.h>
 #else /* !KFABRIC_DIRECT */
 
+/**
+ * kfi_domain() - open a domain, that is a device and port
+ * @fabric: the fabric
+ * @info: from kfi_getinfo(); domain_attr says which
+ * @domain: where the domain is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL, -KFI_ENODEV or -KFI_ENODATA the device is gone,
+ *	-KFI_ENOMEM.
+ */
 static inline int kfi_domain(struct kfid_fabric *fabric, struct kfi_info *info,
 			     struct kfid_domain **domain, void *context)
 {
 	return fabric->ops->domain(fabric, info, domain, context);
 }
 
+/**
+ * kfi_domain_bind() - give a domain an event queue
+ * @domain: the domain
+ * @fid: the EQ
+ * @flags: 0, or KFI_REG_MR to register memory in the background
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL not an EQ, or there is one, -KFI_ENOSYS.
+ */
 static inline int kfi_domain_bind(struct kfid_domain *domain, struct kfid *fid,
 				  uint64_t flags)
 {
 	return domain->fid.ops->bind(&domain->fid, fid, flags);
 }
 
+/**
+ * kfi_cq_open() - open a completion queue
+ * @domain: the domain
+ * @attr: size, format and wait object, or NULL
+ * @cq: where the queue is stored
+ * @comp_handler: called when the queue becomes readable, or NULL
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS flag or wait object not
+ *	supported, -KFI_ENOSPC, -KFI_ENOMEM.
+ */
 static inline int kfi_cq_open(struct kfid_domain *domain,
 			      struct kfi_cq_attr *attr, struct kfid_cq **cq,
 			      kfi_comp_handler comp_handler, void *context)
@@ -185,6 +233,17 @@ static inline int kfi_cq_open(struct kfid_domain *domain,
 	return domain->ops->cq_open(domain, attr, cq, comp_handler, context);
 }
 
+/**
+ * kfi_cntr_open() - open a counter
+ * @domain: the domain
+ * @attr: what to count and the wait object, or NULL
+ * @cntr: where the counter is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS wait object or counters not
+ *	supported, -KFI_ENOMEM.
+ */
 static inline int kfi_cntr_open(struct kfid_domain *domain,
 				struct kfi_cntr_attr *attr,
 				struct kfid_cntr **cntr, void *context)
@@ -192,6 +251,18 @@ static inline int kfi_cntr_open(struct kfid_domain *domain,
 	return domain->ops->cntr_open(domain, attr, cntr, context);
 }
 
+/**
+ * kfi_wait_open() - open a wait set
+ * @fabric: the fabric
+ * @attr: the wait object, KFI_WAIT_UNSPEC or KFI_WAIT_QUEUE
+ * @waitset: where the set is stored
+ *
+ * Objects join when they are opened, with KFI_WAIT_SET and this set.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS wait object or wait sets
+ *	not supported, -KFI_ENOMEM.
+ */
 static inline int kfi_wait_open(struct kfid_fabric *fabric,
 				struct kfi_wait_attr *attr,
 				struct kfid_wait **waitset)
@@ -199,6 +270,15 @@ static inline int kfi_wait_open(struct kfid_fabric *fabric,
 	return fabric->ops->wait_open(fabric, attr, waitset);
 }
 
+/**
+ * kfi_poll_open() - open a poll set
+ * @domain: the domain
+ * @attr: flags, 0
+ * @pollset: where the set is stored
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL flags given, -KFI_ENOSYS, -KFI_ENOMEM.
+ */
 static inline int kfi_poll_open(struct kfid_domain *domain,
 				struct kfi_poll_attr *attr,
 				struct kfid_poll **pollset)
@@ -206,6 +286,22 @@ static inline int kfi_poll_open(struct kfid_domain *domain,
 	return domain->ops->poll_open(domain, attr, pollset);
 }
 
+/**
+ * kfi_mr_reg() - register one buffer
+ * @domain: the domain
+ * @buf: kernel virtual address
+ * @len: bytes
+ * @access: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
+ *	KFI_REMOTE_WRITE
+ * @offset: reserved, 0
+ * @requested_key: remote key to use, unless the domain has KFI_MR_PROV_KEY
+ * @flags: reserved, 0
+ * @mr: where the region is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, or an error of registering, see the top of this file.
+ */
 static inline int kfi_mr_reg(struct kfid_domain *domain, const void *buf,
 			     size_t len, uint64_t access, uint64_t offset,
 			     uint64_t requested_key, uint64_t flags,
@@ -215,6 +311,22 @@ static inline int kfi_mr_reg(struct kfid_domain *domain, const void *buf,
 			       requested_key, flags, mr, context);
 }
 
+/**
+ * kfi_mr_regv() - register buffers as one region
+ * @domain: the domain
+ * @iov: the buffers; to a peer they are one range, in this order
+ * @count: number of buffers
+ * @access: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
+ *	KFI_REMOTE_WRITE
+ * @offset: reserved, 0
+ * @requested_key: remote key to use, unless the domain has KFI_MR_PROV_KEY
+ * @flags: reserved, 0
+ * @mr: where the region is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, or an error of registering, see the top of this file.
+ */
 static inline int kfi_mr_regv(struct kfid_domain *domain,
 			      const struct kvec *iov, size_t count,
 			      uint64_t access, uint64_t offset,
@@ -225,6 +337,22 @@ static inline int kfi_mr_regv(struct kfid_domain *domain,
 				requested_key, flags, mr, context);
 }
 
+/**
+ * kfi_mr_regbv() - register pages as one region
+ * @domain: the domain
+ * @biov: the pages; to a peer they are one range, in this order
+ * @count: number of elements
+ * @access: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
+ *	KFI_REMOTE_WRITE
+ * @offset: reserved, 0
+ * @requested_key: remote key to use, unless the domain has KFI_MR_PROV_KEY
+ * @flags: reserved, 0
+ * @mr: where the region is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, or an error of registering, see the top of this file.
+ */
 static inline int kfi_mr_regbv(struct kfid_domain *domain,
 			       const struct bio_vec *biov, size_t count,
 			       uint64_t access, uint64_t offset,
@@ -235,6 +363,22 @@ static inline int kfi_mr_regbv(struct kfid_domain *domain,
 				 requested_key, flags, mr, context);
 }
 
+/**
+ * kfi_mr_regsgl() - register a scatterlist as one region
+ * @domain: the domain
+ * @sgl: the list, which the caller has DMA mapped
+ * @count: number of mapped elements
+ * @access: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
+ *	KFI_REMOTE_WRITE
+ * @offset: reserved, 0
+ * @requested_key: remote key to use, unless the domain has KFI_MR_PROV_KEY
+ * @flags: reserved, 0
+ * @mr: where the region is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, or an error of registering, see the top of this file.
+ */
 static inline int kfi_mr_regsgl(struct kfid_domain *domain,
 				const struct scatterlist *sgl, size_t count,
 				uint64_t access, uint64_t offset,
@@ -245,6 +389,16 @@ static inline int kfi_mr_regsgl(struct kfid_domain *domain,
 				  requested_key, flags, mr, context);
 }
 
+/**
+ * kfi_mr_regattr() - register a region that attributes describe
+ * @domain: the domain
+ * @attr: the region, its key, context and authorization key
+ * @flags: reserved, 0
+ * @mr: where the region is stored
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, or an error of registering, see the top of this file.
+ */
 static inline int kfi_mr_regattr(struct kfid_domain *domain,
 				 const struct kfi_mr_attr *attr, uint64_t flags,
 				 struct kfid_mr **mr)
@@ -252,16 +406,43 @@ static inline int kfi_mr_regattr(struct kfid_domain *domain,
 	return domain->mr->regattr(&domain->fid, attr, flags, mr);
 }
 
+/**
+ * kfi_mr_desc() - what the data calls take as desc of a local buffer
+ * @mr: where the region is stored
+ *
+ * Context: Any.
+ * Return: Opaque; needed with KFI_LOCAL_MR or KFI_MR_LOCAL.
+ */
 static inline void *kfi_mr_desc(struct kfid_mr *mr)
 {
 	return mr->mem_desc;
 }
 
+/**
+ * kfi_mr_key() - what a peer needs to reach a region
+ * @mr: where the region is stored
+ *
+ * Context: Any. With KFI_MR_ENDPOINT, once the region is enabled.
+ * Return: The key, or KFI_KEY_NOTAVAIL.
+ */
 static inline uint64_t kfi_mr_key(struct kfid_mr *mr)
 {
 	return mr->key;
 }
 
+/**
+ * kfi_mr_raw_attr() - get a key that is longer than 64 bits
+ * @mr: where the region is stored
+ * @base_addr: where the remote address is stored
+ * @raw_key: where the key is stored
+ * @key_size: bytes; in: room in @raw_key, out: the key's length
+ * @flags: reserved, 0
+ *
+ * Only with KFI_MR_RAW in the domain's mr_mode.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ETOOSMALL @key_size, -KFI_ENOSYS.
+ */
 static inline int kfi_mr_raw_attr(struct kfid_mr *mr, uint64_t *base_addr,
 				  uint8_t *raw_key, size_t *key_size,
 				  uint64_t flags)
@@ -276,6 +457,18 @@ static inline int kfi_mr_raw_attr(struct kfid_mr *mr, uint64_t *base_addr,
 	return mr->fid.ops->control(&mr->fid, KFI_GET_RAW_MR, &attr);
 }
 
+/**
+ * kfi_mr_map_raw() - make a peer's raw key usable
+ * @domain: the domain
+ * @base_addr: the peer's
+ * @raw_key: the peer's
+ * @key_size: bytes of @raw_key
+ * @key: where the key for the RMA calls is stored
+ * @flags: reserved, 0
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOSYS.
+ */
 static inline int kfi_mr_map_raw(struct kfid_domain *domain, uint64_t base_addr,
 				 uint8_t *raw_key, size_t key_size,
 				 uint64_t *key, uint64_t flags)
@@ -291,17 +484,45 @@ static inline int kfi_mr_map_raw(struct kfid_domain *domain, uint64_t base_addr,
 	return domain->fid.ops->control(&domain->fid, KFI_MAP_RAW_MR, &map);
 }
 
+/**
+ * kfi_mr_unmap_key() - give up what kfi_mr_map_raw() gave
+ * @domain: the domain
+ * @key: the key
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOSYS.
+ */
 static inline int kfi_mr_unmap_key(struct kfid_domain *domain, uint64_t key)
 {
 	return domain->fid.ops->control(&domain->fid, KFI_UNMAP_KEY, &key);
 }
 
+/**
+ * kfi_mr_bind() - bind a region to an endpoint, receive context or counter
+ * @mr: where the region is stored
+ * @bfid: what to bind to
+ * @flags: 0, or KFI_REMOTE_WRITE for a counter
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL bound already, -KFI_EBADFLAGS, -KFI_ENOSYS wrong kind
+ *	of object.
+ */
 static inline int kfi_mr_bind(struct kfid_mr *mr, struct kfid *bfid,
 			      uint64_t flags)
 {
 	return mr->fid.ops->bind(&mr->fid, bfid, flags);
 }
 
+/**
+ * kfi_mr_refresh() - say that other pages are behind a part of a region
+ * @mr: where the region is stored
+ * @iov: the parts
+ * @count: number of parts
+ * @flags: the provider's
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOSYS.
+ */
 static inline int kfi_mr_refresh(struct kfid_mr *mr, const struct kvec *iov,
 				 size_t count, uint64_t flags)
 {
@@ -314,11 +535,30 @@ static inline int kfi_mr_refresh(struct kfid_mr *mr, const struct kvec *iov,
 	return mr->fid.ops->control(&mr->fid, KFI_REFRESH, &modify);
 }
 
+/**
+ * kfi_mr_enable() - make a bound region usable
+ * @mr: where the region is stored
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL not bound, -KFI_ENOKEY key in use, -KFI_ENOSYS.
+ */
 static inline int kfi_mr_enable(struct kfid_mr *mr)
 {
 	return mr->fid.ops->control(&mr->fid, KFI_ENABLE, NULL);
 }
 
+/**
+ * kfi_av_open() - open an address vector
+ * @domain: the domain
+ * @attr: type and size; KFI_AV_UNSPEC becomes what the provider chose
+ * @av: where the vector is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * With KFI_EVENT in attr->flags every insert is asynchronous.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS, -KFI_ENOMEM.
+ */
 static inline int kfi_av_open(struct kfid_domain *domain,
 			      struct kfi_av_attr *attr, struct kfid_av **av,
 			      void *context)
@@ -326,12 +566,36 @@ static inline int kfi_av_open(struct kfid_domain *domain,
 	return domain->ops->av_open(domain, attr, av, context);
 }
 
+/**
+ * kfi_av_bind() - give an address vector an event queue
+ * @av: the address vector
+ * @fid: the EQ
+ * @flags: reserved, 0
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL not an EQ, or there is one, -KFI_ENOSYS.
+ */
 static inline int kfi_av_bind(struct kfid_av *av, struct kfid *fid,
 			      uint64_t flags)
 {
 	return av->fid.ops->bind(&av->fid, fid, flags);
 }
 
+/**
+ * kfi_av_insert() - insert addresses
+ * @av: the address vector
+ * @addr: the addresses, one behind the other in the domain's format
+ * @count: number of addresses
+ * @kfi_addr: where one kfi_addr_t per address is stored
+ * @flags: 0, KFI_MORE, or KFI_SYNC_ERR
+ * @context: of the event; with KFI_SYNC_ERR an array of int for the errors
+ *
+ * With KFI_EVENT @kfi_addr stays in use until KFI_AV_COMPLETE.
+ *
+ * Context: Process context. May sleep.
+ * Return: Number of addresses inserted, or started to be; -KFI_EINVAL,
+ *	-KFI_ENOEQ asynchronous and no EQ is bound.
+ */
 static inline int kfi_av_insert(struct kfid_av *av, const void *addr,
 				size_t count, kfi_addr_t *kfi_addr,
 				uint64_t flags, void *context)
@@ -339,6 +603,19 @@ static inline int kfi_av_insert(struct kfid_av *av, const void *addr,
 	return av->ops->insert(av, addr, count, kfi_addr, flags, context);
 }
 
+/**
+ * kfi_av_insertsvc() - insert one address given as text
+ * @av: the address vector
+ * @node: as for kfi_getinfo()
+ * @service: as for kfi_getinfo()
+ * @kfi_addr: where the kfi_addr_t is stored
+ * @flags: 0, KFI_MORE, or KFI_SYNC_ERR
+ * @context: of the event; with KFI_SYNC_ERR an int for the error
+ *
+ * Context: Process context. May sleep.
+ * Return: 1, -KFI_EINVAL, -KFI_ENOEQ asynchronous and no EQ is bound,
+ *	-KFI_ENOSYS.
+ */
 static inline int kfi_av_insertsvc(struct kfid_av *av, const char *node,
 				   const char *service, kfi_addr_t *kfi_addr,
 				   uint64_t flags, void *context)
@@ -346,6 +623,21 @@ static inline int kfi_av_insertsvc(struct kfid_av *av, const char *node,
 	return av->ops->insertsvc(av, node, service, kfi_addr, flags, context);
 }
 
+/**
+ * kfi_av_insertsym() - insert all pairs of a range of nodes and of services
+ * @av: the address vector
+ * @node: the first node; its numeric end counts up
+ * @nodecnt: number of nodes
+ * @service: the first service; counts up
+ * @svccnt: number of services for each node
+ * @kfi_addr: where one kfi_addr_t per address is stored
+ * @flags: 0, KFI_MORE, or KFI_SYNC_ERR
+ * @context: of the event; with KFI_SYNC_ERR an array of int for the errors
+ *
+ * Context: Process context. May sleep.
+ * Return: Number of addresses inserted, or started to be; -KFI_EINVAL,
+ *	-KFI_ENOEQ, -KFI_ENOSYS.
+ */
 static inline int kfi_av_insertsym(struct kfid_av *av, const char *node,
 				   size_t nodecnt, const char *service,
 				   size_t svccnt, kfi_addr_t *kfi_addr,
@@ -355,24 +647,65 @@ static inline int kfi_av_insertsym(struct kfid_av *av, const char *node,
 				  flags, context);
 }
 
+/**
+ * kfi_av_remove() - remove addresses
+ * @av: the address vector
+ * @kfi_addr: what the inserts gave
+ * @count: number of addresses
+ * @flags: reserved, 0
+ *
+ * No receive may be waiting for one of them.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL.
+ */
 static inline int kfi_av_remove(struct kfid_av *av, kfi_addr_t *kfi_addr,
 				size_t count, uint64_t flags)
 {
 	return av->ops->remove(av, kfi_addr, count, flags);
 }
 
+/**
+ * kfi_av_lookup() - get the address behind a kfi_addr_t
+ * @av: the address vector
+ * @kfi_addr: what an insert gave
+ * @addr: where the address is stored, cut to the room
+ * @addrlen: bytes; in: room in @addr, out: the full length
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, -KFI_EINVAL not in the vector.
+ */
 static inline int kfi_av_lookup(struct kfid_av *av, kfi_addr_t kfi_addr,
 				void *addr, size_t *addrlen)
 {
 	return av->ops->lookup(av, kfi_addr, addr, addrlen);
 }
 
+/**
+ * kfi_av_straddr() - text for an address
+ * @av: the address vector
+ * @addr: in the vector's format; need not be in the vector
+ * @buf: where the text is stored, cut to the room
+ * @len: bytes; in: room in @buf, out: needed
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: @buf.
+ */
 static inline const char *kfi_av_straddr(struct kfid_av *av, const void *addr,
 					 char *buf, size_t *len)
 {
 	return av->ops->straddr(av, addr, buf, len);
 }
 
+/**
+ * kfi_rx_addr() - name one receive context of a scalable endpoint
+ * @kfi_addr: of the endpoint
+ * @rx_index: index of the context
+ * @rx_ctx_bits: of the address vector, more than 0
+ *
+ * Context: Any.
+ * Return: The address of the context.
+ */
 static inline kfi_addr_t kfi_rx_addr(kfi_addr_t kfi_addr, int rx_index,
 				     int rx_ctx_bits)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Endpoints and untagged messages.
+ *
+ * Posting, here and for RMA, tagged messages and atomics: 0 means that the
+ * operation was accepted; its end is a completion in the bound CQ and counters.
+ * Buffers belong to the provider until then, arrays of pieces until the call
+ * returns (with KFI_ASYNC_IOV: until the completion). Calls without flags use
+ * op_flags of the context, those with flags use these instead. The errors are
+ * -KFI_EAGAIN (queue full: read completions, try again), -KFI_EOPBADSTATE (not
+ * enabled), -KFI_EMSGSIZE or -KFI_EINVAL (too long, too many pieces, holes
+ * between them), -KFI_EOPNOTSUPP or -KFI_ENOSYS (not with this endpoint),
+ * -KFI_EBADFLAGS and -KFI_ENODEV.
+ */
 #ifndef _KFI_ENDPOINT_H_
 #define _KFI_ENDPOINT_H_
 
 #include <kfabric.h>
 #include <kfi_domain.h>
 
-enum {
-	KFI_OPT_ENDPOINT,
-};
-
-enum {
-	KFI_OPT_MIN_MULTI_RECV,
-	KFI_OPT_CM_DATA_SIZE,
-};
-
-struct kfi_ops_atomic;
-struct kfi_ops_cm;
-struct kfi_ops_rma;
-struct kfi_ops_tagged;
-
+/* An untagged message; type tells which pointer counts. */
 struct kfi_msg {
 	enum kfi_iov_type type;
 	union {
@@ -26,32 +26,22 @@ struct kfi_msg {
 		const struct bio_vec *msg_biov;
 		const struct scatterlist *msg_sgl;
 	};
-	void **desc;
-	size_t iov_count;
+	void **desc;			/* one for each piece, or NULL */
+	size_t iov_count;		/* pieces */
 	kfi_addr_t addr;
 	void *context;
-	uint64_t data;
+	uint64_t data;			/* with KFI_REMOTE_CQ_DATA */
 };
 
-struct kfid_ep {
-	struct kfid fid;
-	struct kfi_ops_ep *ops;
-	struct kfi_ops_cm *cm;
-	struct kfi_ops_msg *msg;
-	struct kfi_ops_rma *rma;
-	struct kfi_ops_tagged *tagged;
-	struct kfi_ops_atomic *atomic;
+/* Options: level, */
+enum {
+	KFI_OPT_ENDPOINT
 };
 
-struct kfid_pep {
-	struct kfid fid;
-	struct kfi_ops_ep *ops;
-	struct kfi_ops_cm *cm;
-};
-
-struct kfid_stx {
-	struct kfid fid;
-	struct kfi_ops_ep *ops;
+/* and name. */
+enum {
+	KFI_OPT_MIN_MULTI_RECV,		/* size_t, bytes */
+	KFI_OPT_CM_DATA_SIZE		/* size_t, bytes; read only */
 };
 
 struct kfi_ops_ep {
@@ -104,10 +94,48 @@ struct kfi_ops_msg {
 			   void *context);
 };
 
+struct kfi_ops_cm;
+struct kfi_ops_rma;
+struct kfi_ops_tagged;
+struct kfi_ops_atomic;
+
+/* Endpoints, scalable endpoints, their contexts, shared receive contexts. */
+struct kfid_ep {
+	struct kfid fid;
+	struct kfi_ops_ep *ops;
+	struct kfi_ops_cm *cm;
+	struct kfi_ops_msg *msg;
+	struct kfi_ops_rma *rma;
+	struct kfi_ops_tagged *tagged;
+	struct kfi_ops_atomic *atomic;
+};
+
+/* ops and cm lie where those of a kfid_ep do: kfi_getname() relies on it. */
+struct kfid_pep {
+	struct kfid fid;
+	struct kfi_ops_ep *ops;
+	struct kfi_ops_cm *cm;
+};
+
+struct kfid_stx {
+	struct kfid fid;
+	struct kfi_ops_ep *ops;
+};
+
 #ifdef KFABRIC_DIRECT
-#include <direct/kfi_direct_endpoint.h>
+#include <kfi_direct_endpoint.h>
 #else /* !KFABRIC_DIRECT */
 
+/**
+ * kfi_passive_ep() - open an endpoint that listens
+ * @fabric: the fabric
+ * @info: from kfi_getinfo(); src_addr is where to listen
+ * @pep: where the endpoint is stored
+ * @context: op_context of the completion
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL, -KFI_ENOSYS, -KFI_ENOMEM.
+ */
 static inline int kfi_passive_ep(struct kfid_fabric *fabric,
 				 struct kfi_info *info, struct kfid_pep **pep,
 				 void *context)
@@ -115,6 +143,18 @@ static inline int kfi_passive_ep(struct kfid_fabric *fabric,
 	return fabric->ops->passive_ep(fabric, info, pep, context);
 }
 
+/**
+ * kfi_endpoint() - open an endpoint
+ * @domain: the domain
+ * @info: from kfi_getinfo(), or of a KFI_CONNREQ in order to accept it
+ * @ep: where the endpoint is stored
+ * @context: op_context of the completion
+ *
+ * It starts disabled: bind, then kfi_enable(), kfi_connect() or kfi_accept().
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL, -KFI_ENOSYS, -KFI_ENODEV, -KFI_ENOMEM.
+ */
 static inline int kfi_endpoint(struct kfid_domain *domain,
 			       struct kfi_info *info, struct kfid_ep **ep,
 			       void *context)
@@ -122,6 +162,18 @@ static inline int kfi_endpoint(struct kfid_domain *domain,
 	return domain->ops->endpoint(domain, info, ep, context);
 }
 
+/**
+ * kfi_scalable_ep() - open an endpoint with many contexts and one address
+ * @domain: the domain
+ * @info: from kfi_getinfo()
+ * @sep: where the endpoint is stored
+ * @context: op_context of the completion
+ *
+ * It starts disabled, and so do its contexts.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL attributes, -KFI_EADDRINUSE, -KFI_ENOSPC, -KFI_ENOSYS.
+ */
 static inline int kfi_scalable_ep(struct kfid_domain *domain,
 				  struct kfi_info *info, struct kfid_ep **sep,
 				  void *context)
@@ -129,29 +181,77 @@ static inline int kfi_scalable_ep(struct kfid_domain *domain,
 	return domain->ops->scalable_ep(domain, info, sep, context);
 }
 
+/**
+ * kfi_ep_bind() - bind a CQ, counter, AV, EQ or shared context
+ * @ep: the endpoint, or a context of a scalable one
+ * @bfid: what to bind; pinned until the endpoint is closed
+ * @flags: CQ: KFI_TRANSMIT, KFI_RECV, KFI_SELECTIVE_COMPLETION; counter: the
+ *	directions to count; others: 0
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL bound already or bad flags, -KFI_EDOMAIN another
+ *	domain's, -KFI_EOPBADSTATE enabled already, -KFI_ENOSYS wrong kind of
+ *	object.
+ */
 static inline int kfi_ep_bind(struct kfid_ep *ep, struct kfid *bfid,
 			      uint64_t flags)
 {
 	return ep->fid.ops->bind(&ep->fid, bfid, flags);
 }
 
+/**
+ * kfi_pep_bind() - bind an event queue to a passive endpoint
+ * @pep: the passive endpoint
+ * @bfid: the EQ
+ * @flags: reserved, 0
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL not an EQ, bound already, or flags given.
+ */
 static inline int kfi_pep_bind(struct kfid_pep *pep, struct kfid *bfid,
 			       uint64_t flags)
 {
 	return pep->fid.ops->bind(&pep->fid, bfid, flags);
 }
 
+/**
+ * kfi_scalable_ep_bind() - bind an address vector for all contexts
+ * @sep: the scalable endpoint
+ * @bfid: the AV
+ * @flags: reserved, 0
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL bound already, -KFI_ENOSYS wrong kind of object.
+ */
 static inline int kfi_scalable_ep_bind(struct kfid_ep *sep, struct kfid *bfid,
 				       uint64_t flags)
 {
 	return sep->fid.ops->bind(&sep->fid, bfid, flags);
 }
 
+/**
+ * kfi_enable() - make an endpoint or context usable
+ * @ep: the endpoint
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOCQ or -KFI_ENOAV not bound, -KFI_EADDRINUSE,
+ *	-KFI_EOPBADSTATE.
+ */
 static inline int kfi_enable(struct kfid_ep *ep)
 {
 	return ep->fid.ops->control(&ep->fid, KFI_ENABLE, NULL);
 }
 
+/**
+ * kfi_cancel() - ask for a posted operation to be given up
+ * @fid: fid of a struct kfid_ep
+ * @context: of the operation
+ *
+ * If it is found, it completes with the error KFI_ECANCELED.
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, -KFI_ENOENT not found, -KFI_EAGAIN try again later, -KFI_ENOSYS.
+ */
 static inline ssize_t kfi_cancel(struct kfid *fid, void *context)
 {
 	struct kfid_ep *ep = container_of(fid, struct kfid_ep, fid);
@@ -159,6 +259,18 @@ static inline ssize_t kfi_cancel(struct kfid *fid, void *context)
 	return ep->ops->cancel(fid, context);
 }
 
+/**
+ * kfi_setopt() - set an option of an endpoint
+ * @fid: fid of a struct kfid_ep
+ * @level: KFI_OPT_ENDPOINT
+ * @optname: KFI_OPT_MIN_MULTI_RECV and so on
+ * @optval: the value
+ * @optlen: bytes of @optval
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOPROTOOPT no such option, -KFI_EINVAL @optval is NULL,
+ *	-KFI_ETOOSMALL @optlen, -KFI_E2BIG the value.
+ */
 static inline int kfi_setopt(struct kfid *fid, int level, int optname,
 			     const void *optval, size_t optlen)
 {
@@ -167,6 +279,18 @@ static inline int kfi_setopt(struct kfid *fid, int level, int optname,
 	return ep->ops->setopt(fid, level, optname, optval, optlen);
 }
 
+/**
+ * kfi_getopt() - get an option of an endpoint
+ * @fid: fid of a struct kfid_ep
+ * @level: KFI_OPT_ENDPOINT
+ * @optname: KFI_OPT_MIN_MULTI_RECV and so on
+ * @optval: where the value is stored
+ * @optlen: bytes; in: room in @optval, out: the option's length
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOPROTOOPT no such option, -KFI_EINVAL a pointer is NULL,
+ *	-KFI_ETOOSMALL @optlen.
+ */
 static inline int kfi_getopt(struct kfid *fid, int level, int optname,
 			     void *optval, size_t *optlen)
 {
@@ -175,6 +299,15 @@ static inline int kfi_getopt(struct kfid *fid, int level, int optname,
 	return ep->ops->getopt(fid, level, optname, optval, optlen);
 }
 
+/**
+ * kfi_ep_alias() - second descriptor of an endpoint, with op_flags of its own
+ * @ep: the endpoint
+ * @alias_ep: where the alias is stored
+ * @flags: op_flags of the alias
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_ENOSYS.
+ */
 static inline int kfi_ep_alias(struct kfid_ep *ep, struct kfid_ep **alias_ep,
 			       uint64_t flags)
 {
@@ -188,6 +321,17 @@ static inline int kfi_ep_alias(struct kfid_ep *ep, struct kfid_ep **alias_ep,
 	return ret;
 }
 
+/**
+ * kfi_tx_context() - open a transmit context of a scalable endpoint
+ * @ep: the scalable endpoint
+ * @index: which, from 0
+ * @attr: less than the endpoint's, or NULL; updated to what it became
+ * @tx_ep: where the context is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL @index or @attr, -KFI_ENOSPC, -KFI_ENOSYS.
+ */
 static inline int kfi_tx_context(struct kfid_ep *ep, int index,
 				 struct kfi_tx_attr *attr,
 				 struct kfid_ep **tx_ep, void *context)
@@ -195,6 +339,17 @@ static inline int kfi_tx_context(struct kfid_ep *ep, int index,
 	return ep->ops->tx_ctx(ep, index, attr, tx_ep, context);
 }
 
+/**
+ * kfi_rx_context() - open a receive context of a scalable endpoint
+ * @ep: the scalable endpoint
+ * @index: which, from 0
+ * @attr: less than the endpoint's, or NULL; updated to what it became
+ * @rx_ep: where the context is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL @index or @attr, -KFI_ENOSPC, -KFI_ENOSYS.
+ */
 static inline int kfi_rx_context(struct kfid_ep *ep, int index,
 				 struct kfi_rx_attr *attr,
 				 struct kfid_ep **rx_ep, void *context)
@@ -202,6 +357,16 @@ static inline int kfi_rx_context(struct kfid_ep *ep, int index,
 	return ep->ops->rx_ctx(ep, index, attr, rx_ep, context);
 }
 
+/**
+ * kfi_stx_context() - open a transmit context that endpoints share
+ * @domain: the domain
+ * @attr: what it must have, or NULL; updated to what it became
+ * @stx: where the context is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL, -KFI_ENOSYS.
+ */
 static inline int kfi_stx_context(struct kfid_domain *domain,
 				  struct kfi_tx_attr *attr,
 				  struct kfid_stx **stx, void *context)
@@ -209,6 +374,16 @@ static inline int kfi_stx_context(struct kfid_domain *domain,
 	return domain->ops->stx_ctx(domain, attr, stx, context);
 }
 
+/**
+ * kfi_srx_context() - open a receive context that endpoints share
+ * @domain: the domain
+ * @attr: what it must have, or NULL; updated to what it became
+ * @rx_ep: where the context is stored
+ * @context: the caller's, kept in fid.context
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -KFI_EINVAL, -KFI_ENOSYS.
+ */
 static inline int kfi_srx_context(struct kfid_domain *domain,
 				  struct kfi_rx_attr *attr,
 				  struct kfid_ep **rx_ep, void *context)
@@ -216,12 +391,39 @@ static inline int kfi_srx_context(struct kfid_domain *domain,
 	return domain->ops->srx_ctx(domain, attr, rx_ep, context);
 }
 
+/**
+ * kfi_recv() - post a buffer for one message
+ * @ep: the endpoint
+ * @buf: where the message goes
+ * @len: bytes
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @context: op_context of the completion
+ *
+ * Messages take the buffers in the order of posting. With KFI_MULTI_RECV in
+ * op_flags a buffer takes messages until it is full.
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_recv(struct kfid_ep *ep, void *buf, size_t len,
 			       void *desc, kfi_addr_t src_addr, void *context)
 {
 	return ep->msg->recv(ep, buf, len, desc, src_addr, context);
 }
 
+/**
+ * kfi_recvv() - kfi_recv() with a buffer in pieces
+ * @ep: the endpoint
+ * @iov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_recvv(struct kfid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, kfi_addr_t src_addr,
 				void *context)
@@ -229,6 +431,18 @@ static inline ssize_t kfi_recvv(struct kfid_ep *ep, const struct kvec *iov,
 	return ep->msg->recvv(ep, iov, desc, count, src_addr, context);
 }
 
+/**
+ * kfi_recvbv() - kfi_recv() with a buffer in pages
+ * @ep: the endpoint
+ * @biov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 				 void **desc, size_t count, kfi_addr_t src_addr,
 				 void *context)
@@ -236,6 +450,18 @@ static inline ssize_t kfi_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 	return ep->msg->recvbv(ep, biov, desc, count, src_addr, context);
 }
 
+/**
+ * kfi_recvsgl() - kfi_recv() with a scatterlist
+ * @ep: the endpoint
+ * @sgl: the pieces of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_recvsgl(struct kfid_ep *ep,
 				  const struct scatterlist *sgl, void **desc,
 				  size_t count, kfi_addr_t src_addr,
@@ -244,18 +470,51 @@ static inline ssize_t kfi_recvsgl(struct kfid_ep *ep,
 	return ep->msg->recvsgl(ep, sgl, desc, count, src_addr, context);
 }
 
+/**
+ * kfi_recvmsg() - kfi_recv() with flags
+ * @ep: the endpoint
+ * @msg: the buffer
+ * @flags: KFI_COMPLETION, KFI_MULTI_RECV, KFI_MORE
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 				  uint64_t flags)
 {
 	return ep->msg->recvmsg(ep, msg, flags);
 }
 
+/**
+ * kfi_send() - send a message
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_send(struct kfid_ep *ep, const void *buf, size_t len,
 			       void *desc, kfi_addr_t dest_addr, void *context)
 {
 	return ep->msg->send(ep, buf, len, desc, dest_addr, context);
 }
 
+/**
+ * kfi_sendv() - kfi_send() with a buffer in pieces
+ * @ep: the endpoint
+ * @iov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_sendv(struct kfid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, kfi_addr_t dest_addr,
 				void *context)
@@ -263,6 +522,18 @@ static inline ssize_t kfi_sendv(struct kfid_ep *ep, const struct kvec *iov,
 	return ep->msg->sendv(ep, iov, desc, count, dest_addr, context);
 }
 
+/**
+ * kfi_sendbv() - kfi_send() with a buffer in pages
+ * @ep: the endpoint
+ * @biov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_sendbv(struct kfid_ep *ep, const struct bio_vec *biov,
 				 void **desc, size_t count,
 				 kfi_addr_t dest_addr, void *context)
@@ -270,6 +541,18 @@ static inline ssize_t kfi_sendbv(struct kfid_ep *ep, const struct bio_vec *biov,
 	return ep->msg->sendbv(ep, biov, desc, count, dest_addr, context);
 }
 
+/**
+ * kfi_sendsgl() - kfi_send() with a scatterlist
+ * @ep: the endpoint
+ * @sgl: the pieces of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_sendsgl(struct kfid_ep *ep,
 				  const struct scatterlist *sgl, void **desc,
 				  size_t count, kfi_addr_t dest_addr,
@@ -278,18 +561,53 @@ static inline ssize_t kfi_sendsgl(struct kfid_ep *ep,
 	return ep->msg->sendsgl(ep, sgl, desc, count, dest_addr, context);
 }
 
+/**
+ * kfi_sendmsg() - kfi_send() with flags
+ * @ep: the endpoint
+ * @msg: the message
+ * @flags: KFI_COMPLETION, KFI_REMOTE_CQ_DATA, KFI_INJECT, KFI_MORE, KFI_FENCE,
+ *	or a completion level
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 				  uint64_t flags)
 {
 	return ep->msg->sendmsg(ep, msg, flags);
 }
 
+/**
+ * kfi_inject() - send a message whose buffer is free on return
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes, at most inject_size of the transmit attributes
+ * @dest_addr: the peer; ignored on a connected endpoint
+ *
+ * A success writes no completion.
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_inject(struct kfid_ep *ep, const void *buf,
 				 size_t len, kfi_addr_t dest_addr)
 {
 	return ep->msg->inject(ep, buf, len, dest_addr);
 }
 
+/**
+ * kfi_senddata() - kfi_send() with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @data: remote CQ data, delivered with the completion at the peer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_senddata(struct kfid_ep *ep, const void *buf,
 				   size_t len, void *desc, uint64_t data,
 				   kfi_addr_t dest_addr, void *context)
@@ -297,6 +615,17 @@ static inline ssize_t kfi_senddata(struct kfid_ep *ep, const void *buf,
 	return ep->msg->senddata(ep, buf, len, desc, data, dest_addr, context);
 }
 
+/**
+ * kfi_injectdata() - kfi_inject() with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes, at most inject_size of the transmit attributes
+ * @data: remote CQ data, delivered with the completion at the peer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see the top of this file.
+ */
 static inline ssize_t kfi_injectdata(struct kfid_ep *ep, const void *buf,
 				     size_t len, uint64_t data,
 				     kfi_addr_t dest_addr)

@@ -12,6 +12,19 @@
 
 #include <kfabric.h>
 
+/**
+ * struct kfi_provider - a provider, as it registers itself
+ * @version: its own version
+ * @kfi_version: the API that it was written for, KFI_VERSION(1, 7)
+ * @context: the core's
+ * @name: unique, what prov_name of its infos says
+ * @kgetinfo: answers kfi_getinfo() for this provider; may sleep
+ * @kfabric: opens a fabric for kfi_fabric(); may sleep
+ * @cleanup: called when the provider deregisters, before its last references
+ *	are waited for; may be NULL
+ * @comp: the core's: completed by the last kfi_deref_provider()
+ * @ref_cnt: the core's
+ */
 struct kfi_provider {
 	uint32_t version;
 	uint32_t kfi_version;
@@ -27,38 +40,76 @@ struct kfi_provider {
 	atomic_t ref_cnt;
 };
 
+/* Exported by kfabric.ko and documented there. */
 int kfi_provider_register(struct kfi_provider *provider);
-
 int kfi_provider_deregister(struct kfi_provider *provider);
 
+/**
+ * kfi_ref_provider() - keep a provider from going, for an open fabric
+ * @provider: the provider
+ *
+ * Context: Any.
+ */
 static inline void kfi_ref_provider(struct kfi_provider *provider)
 {
 	atomic_inc(&provider->ref_cnt);
 }
 
+/**
+ * kfi_deref_provider() - undo kfi_ref_provider()
+ * @provider: the provider
+ *
+ * Context: Any.
+ */
 static inline void kfi_deref_provider(struct kfi_provider *provider)
 {
 	if (atomic_dec_and_test(&provider->ref_cnt))
 		complete(&provider->comp);
 }
 
+/**
+ * kfi_init_id() - start the reference count of a new object at 1
+ * @fid: the object
+ *
+ * Context: Any.
+ */
 static inline void kfi_init_id(struct kfid *fid)
 {
 	init_completion(&fid->comp);
 	atomic_set(&fid->ref_cnt, 1);
 }
 
+/**
+ * kfi_ref_id() - take a reference to an object
+ * @fid: the object
+ *
+ * Context: Any. The caller knows that the object cannot go meanwhile.
+ */
 static inline void kfi_ref_id(struct kfid *fid)
 {
 	atomic_inc(&fid->ref_cnt);
 }
 
+/**
+ * kfi_deref_id() - drop a reference to an object
+ * @fid: the object
+ *
+ * The last one completes fid->comp.
+ *
+ * Context: Any.
+ */
 static inline void kfi_deref_id(struct kfid *fid)
 {
 	if (atomic_dec_and_test(&fid->ref_cnt))
 		complete(&fid->comp);
 }
 
+/**
+ * kfi_close_id() - drop the first reference and wait until all are gone
+ * @fid: the object
+ *
+ * Context: Process context. Sleeps, without limit and not interruptibly.
+ */
 static inline void kfi_close_id(struct kfid *fid)
 {
 	kfi_deref_id(fid);

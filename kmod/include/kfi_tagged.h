@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Tagged messages. A message takes the receive posted first whose tag agrees in
+ * all bits that its ignore leaves, and whose source agrees if it names one.
+ */
 #ifndef _KFI_TAGGED_H_
 #define _KFI_TAGGED_H_
 
 #include <kfabric.h>
 #include <kfi_endpoint.h>
 
+/* A tagged message or receive; type tells which pointer counts. */
 struct kfi_msg_tagged {
 	enum kfi_iov_type type;
 	union {
@@ -12,13 +17,13 @@ struct kfi_msg_tagged {
 		const struct bio_vec *msg_biov;
 		const struct scatterlist *msg_sgl;
 	};
-	void **desc;
-	size_t iov_count;
+	void **desc;			/* one for each piece, or NULL */
+	size_t iov_count;		/* pieces */
 	kfi_addr_t addr;
 	uint64_t tag;
-	uint64_t ignore;
+	uint64_t ignore;		/* of a receive: bits not compared */
 	void *context;
-	uint64_t data;
+	uint64_t data;			/* with KFI_REMOTE_CQ_DATA */
 };
 
 struct kfi_ops_tagged {
@@ -62,9 +67,24 @@ struct kfi_ops_tagged {
 };
 
 #ifdef KFABRIC_DIRECT
-#include <direct/kfi_direct_tagged.h>
+#include <kfi_direct_tagged.h>
 #else /* !KFABRIC_DIRECT */
 
+/**
+ * kfi_trecv() - post a buffer for one tagged message
+ * @ep: the endpoint
+ * @buf: where the message goes
+ * @len: bytes
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @tag: the tag
+ * @ignore: tag bits that do not take part in matching
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EINVAL also for
+ *	tag bits that the provider does not have.
+ */
 static inline ssize_t kfi_trecv(struct kfid_ep *ep, void *buf, size_t len,
 				void *desc, kfi_addr_t src_addr, uint64_t tag,
 				uint64_t ignore, void *context)
@@ -73,6 +93,20 @@ static inline ssize_t kfi_trecv(struct kfid_ep *ep, void *buf, size_t len,
 				context);
 }
 
+/**
+ * kfi_trecvv() - kfi_trecv() with a buffer in pieces
+ * @ep: the endpoint
+ * @iov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @tag: the tag
+ * @ignore: tag bits that do not take part in matching
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_trecvv(struct kfid_ep *ep, const struct kvec *iov,
 				 void **desc, size_t count, kfi_addr_t src_addr,
 				 uint64_t tag, uint64_t ignore, void *context)
@@ -81,6 +115,20 @@ static inline ssize_t kfi_trecvv(struct kfid_ep *ep, const struct kvec *iov,
 				 context);
 }
 
+/**
+ * kfi_trecvbv() - kfi_trecv() with a buffer in pages
+ * @ep: the endpoint
+ * @biov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @tag: the tag
+ * @ignore: tag bits that do not take part in matching
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_trecvbv(struct kfid_ep *ep,
 				  const struct bio_vec *biov, void **desc,
 				  size_t count, kfi_addr_t src_addr,
@@ -90,6 +138,20 @@ static inline ssize_t kfi_trecvbv(struct kfid_ep *ep,
 				  context);
 }
 
+/**
+ * kfi_trecvsgl() - kfi_trecv() with a scatterlist
+ * @ep: the endpoint
+ * @sgl: the pieces of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
+ * @tag: the tag
+ * @ignore: tag bits that do not take part in matching
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_trecvsgl(struct kfid_ep *ep,
 				   const struct scatterlist *sgl, void **desc,
 				   size_t count, kfi_addr_t src_addr,
@@ -99,6 +161,18 @@ static inline ssize_t kfi_trecvsgl(struct kfid_ep *ep,
 				   context);
 }
 
+/**
+ * kfi_trecvmsg() - kfi_trecv() with flags
+ * @ep: the endpoint
+ * @msg: the buffer
+ * @flags: KFI_COMPLETION, KFI_MORE, KFI_MULTI_RECV with KFI_TAGGED_MULTI_RECV;
+ *	KFI_PEEK, KFI_CLAIM, KFI_DISCARD
+ *
+ * A KFI_PEEK that finds nothing ends with the error KFI_ENOMSG.
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_trecvmsg(struct kfid_ep *ep,
 				   const struct kfi_msg_tagged *msg,
 				   uint64_t flags)
@@ -106,6 +180,19 @@ static inline ssize_t kfi_trecvmsg(struct kfid_ep *ep,
 	return ep->tagged->recvmsg(ep, msg, flags);
 }
 
+/**
+ * kfi_tsend() - send a tagged message
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @tag: the tag
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tsend(struct kfid_ep *ep, const void *buf, size_t len,
 				void *desc, kfi_addr_t dest_addr, uint64_t tag,
 				void *context)
@@ -113,6 +200,19 @@ static inline ssize_t kfi_tsend(struct kfid_ep *ep, const void *buf, size_t len,
 	return ep->tagged->send(ep, buf, len, desc, dest_addr, tag, context);
 }
 
+/**
+ * kfi_tsendv() - kfi_tsend() with a buffer in pieces
+ * @ep: the endpoint
+ * @iov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @tag: the tag
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tsendv(struct kfid_ep *ep, const struct kvec *iov,
 				 void **desc, size_t count,
 				 kfi_addr_t dest_addr, uint64_t tag,
@@ -121,6 +221,19 @@ static inline ssize_t kfi_tsendv(struct kfid_ep *ep, const struct kvec *iov,
 	return ep->tagged->sendv(ep, iov, desc, count, dest_addr, tag, context);
 }
 
+/**
+ * kfi_tsendbv() - kfi_tsend() with a buffer in pages
+ * @ep: the endpoint
+ * @biov: the pieces of the buffer
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @tag: the tag
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tsendbv(struct kfid_ep *ep,
 				  const struct bio_vec *biov, void **desc,
 				  size_t count, kfi_addr_t dest_addr,
@@ -130,6 +243,19 @@ static inline ssize_t kfi_tsendbv(struct kfid_ep *ep,
 				  context);
 }
 
+/**
+ * kfi_tsendsgl() - kfi_tsend() with a scatterlist
+ * @ep: the endpoint
+ * @sgl: the pieces of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each piece, or NULL
+ * @count: number of pieces, 0 for an empty transfer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @tag: the tag
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tsendsgl(struct kfid_ep *ep,
 				   const struct scatterlist *sgl, void **desc,
 				   size_t count, kfi_addr_t dest_addr,
@@ -139,6 +265,16 @@ static inline ssize_t kfi_tsendsgl(struct kfid_ep *ep,
 				   context);
 }
 
+/**
+ * kfi_tsendmsg() - kfi_tsend() with flags
+ * @ep: the endpoint
+ * @msg: the message
+ * @flags: KFI_COMPLETION, KFI_REMOTE_CQ_DATA, KFI_INJECT, KFI_MORE, KFI_FENCE,
+ *	or a completion level
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tsendmsg(struct kfid_ep *ep,
 				   const struct kfi_msg_tagged *msg,
 				   uint64_t flags)
@@ -146,6 +282,19 @@ static inline ssize_t kfi_tsendmsg(struct kfid_ep *ep,
 	return ep->tagged->sendmsg(ep, msg, flags);
 }
 
+/**
+ * kfi_tinject() - kfi_tsend() whose buffer is free on return
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes, at most inject_size of the transmit attributes
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @tag: the tag
+ *
+ * A success writes no completion.
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tinject(struct kfid_ep *ep, const void *buf,
 				  size_t len, kfi_addr_t dest_addr,
 				  uint64_t tag)
@@ -153,6 +302,20 @@ static inline ssize_t kfi_tinject(struct kfid_ep *ep, const void *buf,
 	return ep->tagged->inject(ep, buf, len, dest_addr, tag);
 }
 
+/**
+ * kfi_tsenddata() - kfi_tsend() with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message, may be NULL with @len 0
+ * @len: bytes
+ * @desc: kfi_mr_desc() of the buffer, or NULL
+ * @data: remote CQ data, delivered with the completion at the peer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @tag: the tag
+ * @context: op_context of the completion
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tsenddata(struct kfid_ep *ep, const void *buf,
 				    size_t len, void *desc, uint64_t data,
 				    kfi_addr_t dest_addr, uint64_t tag,
@@ -162,6 +325,18 @@ static inline ssize_t kfi_tsenddata(struct kfid_ep *ep, const void *buf,
 				    context);
 }
 
+/**
+ * kfi_tinjectdata() - kfi_tinject() with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes, at most inject_size of the transmit attributes
+ * @data: remote CQ data, delivered with the completion at the peer
+ * @dest_addr: the peer; ignored on a connected endpoint
+ * @tag: the tag
+ *
+ * Context: Process or softirq context. Does not sleep.
+ * Return: 0, or an error of posting, see kfi_endpoint.h.
+ */
 static inline ssize_t kfi_tinjectdata(struct kfid_ep *ep, const void *buf,
 				      size_t len, uint64_t data,
 				      kfi_addr_t dest_addr, uint64_t tag)
