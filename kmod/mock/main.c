@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * The mock provider: no device, no data, no time of its own. It opens objects
+ * like any provider, keeps what is posted, and reports completions, errors and
+ * events when the command file says so (command.c, docs/mock.md). This makes
+ * interleavings deterministic, and gives the verifier something to catch.
+ *
+ * It answers kfi_getinfo() only when asked for by name, so a machine on which
+ * it is loaded works as one on which it is not.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "mock.h"
+#include <kfi_enosys.h>
+
+DEFINE_MUTEX(kfm_lock);	/* the lists below */
+LIST_HEAD(kfm_domains);
+LIST_HEAD(kfm_eps);
+LIST_HEAD(kfm_eqs);
+LIST_HEAD(kfm_mrs);
+
+/* The reference is given back by kfi_fid_put() on the domain's fid. */
+struct kfm_domain *kfm_domain_get(u32 id)
+{
+	struct kfm_domain *domain, *found = NULL;
+
+	mutex_lock(&kfm_lock);
+	list_for_each_entry(domain, &kfm_domains, link) {
+		if (domain->base.id == id) {
+			if (kfi_fid_get(&domain->base.domain.fid))
+				found = domain;
+			break;
+		}
+	}
+	mutex_unlock(&kfm_lock);
+	return found;
+}
+
+/*
+ * What a provider does when its device goes: the core tells the CQs and the
+ * counters, the provider its endpoints, and only then is anything torn down.
+ */
+int kfm_domain_lose(struct kfm_domain *domain)
+{
+	struct kfi_eq_err_entry entry = { .err = ENODEV };
+	struct kfm_ep *ep;
+
+	if (READ_ONCE(domain->base.lost))
+		return -ENODEV;
+	kfi_domain_lose(&domain->base);
+	while ((ep = kfm_ep_get_unlost(domain))) {
+		entry.fid = &ep->base.ep.fid;
+		entry.context = entry.fid->context;
+		if (ep->base.eq)
+			kfi_eq_report_err(ep->base.eq, &entry);
+		kfm_ep_drop_all(ep);
+		kfm_ep_put(ep);
+	}
+	return 0;
+}
+
+struct kfm_eq *kfm_eq_get(u32 id)
+{
+	struct kfm_eq *eq, *found = NULL;
+
+	mutex_lock(&kfm_lock);
+	list_for_each_entry(eq, &kfm_eqs, link) {
+		if (kfi_fid_id(&eq->eq->fid) == id) {
+			refcount_inc(&eq->users.count);
+			found = eq;
+			break;
+		}
+	}
+	mutex_unlock(&kfm_lock);
+	return found;
+}
+
+void kfm_eq_put(struct kfm_eq *eq)
+{
+	kfm_users_put(&eq->users);
+}
+
+static void kfm_eq_show(struct kfm_eq *eq)
+{
+	kfm_users_init(&eq->users);
+	mutex_lock(&kfm_lock);
+	list_add_tail(&eq->link, &kfm_eqs);
+	mutex_unlock(&kfm_lock);
+}
+
+static void kfm_eq_hide(struct kfm_eq *eq)
+{
+	mutex_lock(&kfm_lock);
+	list_del(&eq->link);
+	mutex_unlock(&kfm_lock);
+	kfm_users_drain(&eq->users);
+}
+
+/* The core's close, with the EQ out of the commands' sight meanwhile. */
+static int kfm_eq_close(struct kfid *fid)
+{
+	struct kfm_eq *eq = container_of(fid->ops, struct kfm_eq, ops);
+	int err;
+
+	kfm_eq_hide(eq);
+	err = eq->core_ops->close(fid);
+	if (err)
+		kfm_eq_show(eq);
+	else
+		kfree(eq);
+	return err;
+}
+
+static int kfm_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,
+		       struct kfid_eq **ret, kfi_event_handler event_handler,
+		       void *context)
+{
+	struct kfm_eq *eq = kzalloc(sizeof(*eq), GFP_KERNEL);
+	int err;
+
+	if (!eq)
+		return -ENOMEM;
+	err = kfi_core_eq_open(fabric, attr, &eq->eq, event_handler, context);
+	if (err) {
+		kfree(eq);
+		return err;
+	}
+	eq->core_ops = eq->eq->fid.ops;
+	eq->ops = *eq->core_ops;
+	eq->ops.close = kfm_eq_close;
+	eq->eq->fid.ops = &eq->ops;
+	kfm_eq_show(eq);
+	*ret = eq->eq;
+	return 0;
+}
+
+static int kfm_av_open(struct kfid_domain *domain, struct kfi_av_attr *attr,
+		       struct kfid_av **av, void *context)
+{
+	return -KFI_ENOSYS;
+}
+
+static int kfm_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
+			   struct kfid_ep **sep, void *context)
+{
+	return -KFI_ENOSYS;
+}
+
+static struct kfi_ops_domain kfm_domain_ops = {
+	.size = sizeof(struct kfi_ops_domain),
+	.av_open = kfm_av_open,
+	.cq_open = kfi_core_cq_open,
+	.endpoint = kfm_ep_open,
+	.scalable_ep = kfm_scalable_ep,
+	.cntr_open = kfi_core_cntr_open,
+	.poll_open = kfi_core_poll_open,
+	.stx_ctx = kfi_no_stx_ctx,
+	.srx_ctx = kfi_no_srx_ctx,
+	.query_atomic = kfi_no_query_atomic,
+};
+
+static void kfm_domain_release(struct kfi_domain_base *base)
+{
+	struct kfm_domain *domain = container_of(base, struct kfm_domain, base);
+
+	mutex_lock(&kfm_lock);
+	list_del(&domain->link);
+	mutex_unlock(&kfm_lock);
+	kfree(domain);
+}
+
+static int kfm_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
+			   struct kfid_domain **ret, void *context)
+{
+	struct kfm_domain *domain;
+	int err;
+
+	if (!info || !ret)
+		return -EINVAL;
+	if (info->domain_attr && info->domain_attr->name &&
+	    strcmp(info->domain_attr->name, KFM_DOMAIN))
+		return -ENODEV;
+	domain = kzalloc(sizeof(*domain), GFP_KERNEL);
+	if (!domain)
+		return -ENOMEM;
+	err = kfi_domain_base_init(&domain->base, fabric, &kfm_domain_ops,
+				   &kfm_mr_ops, kfm_domain_release, context);
+	if (err) {
+		kfree(domain);
+		return err;
+	}
+
+	mutex_lock(&kfm_lock);
+	list_add_tail(&domain->link, &kfm_domains);
+	mutex_unlock(&kfm_lock);
+	*ret = &domain->base.domain;
+	return 0;
+}
+
+static struct kfi_ops_fabric kfm_fabric_ops = {
+	.size = sizeof(struct kfi_ops_fabric),
+	.domain = kfm_domain_open,
+	.passive_ep = kfi_no_passive_ep,
+	.eq_open = kfm_eq_open,
+	.wait_open = kfi_core_wait_open,
+};
+
+static void kfm_fabric_release(struct kfi_fabric_base *base)
+{
+	kfree(base);
+}
+
+static int kfm_fabric_open(struct kfi_fabric_attr *attr,
+			   struct kfid_fabric **ret, void *context)
+{
+	struct kfi_fabric_base *base;
+	int err;
+
+	if (strcmp(attr->name, KFM_FABRIC))
+		return -ENODEV;
+	base = kzalloc(sizeof(*base), GFP_KERNEL);
+	if (!base)
+		return -ENOMEM;
+	err = kfi_fabric_base_init(base, THIS_MODULE, &kfm_fabric_ops,
+				   kfm_fabric_release, attr->api_version,
+				   context);
+	if (err) {
+		kfree(base);
+		return err;
+	}
+	*ret = &base->fabric;
+	return 0;
+}
+
+static struct kfi_provider kfm_provider = {
+	.version = KFI_VERSION(1, 0),
+	.kfi_version = KFI_VERSION(KFI_MAJOR_VERSION, KFI_MINOR_VERSION),
+	.name = KFM_PROVIDER,
+	.kgetinfo = kfm_getinfo,
+	.kfabric = kfm_fabric_open,
+};
+
+static int __init kfm_init(void)
+{
+	int err;
+
+	err = kfm_report_init();
+	if (err)
+		return err;
+	err = kfi_provider_register(&kfm_provider);
+	if (err) {
+		kfm_report_exit();
+		return err;
+	}
+	kfm_debugfs_init();
+	return 0;
+}
+
+static void __exit kfm_exit(void)
+{
+	kfm_debugfs_exit();
+	kfi_provider_deregister(&kfm_provider);
+	kfm_report_exit();
+}
+
+module_init(kfm_init);
+module_exit(kfm_exit);
+
+MODULE_DESCRIPTION("kfabric provider with injected completions");
+MODULE_AUTHOR("The kfabric authors");
+MODULE_LICENSE("Dual BSD/GPL");
