@@ -24,6 +24,7 @@
 #define _KFABRIC_CORE_H_
 
 #include <linux/atomic.h>
+#include <linux/lockdep.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -100,13 +101,13 @@ struct kfi_wake {
 };
 
 /* Is what the call waits for there? Takes the object's lock at most. */
-typedef bool (*kfi_ready_fn)(const void *arg);
+typedef bool (*kfi_ready_fn)(void *arg);
 
 void kfi_waitq_init(struct kfi_waitq *q, u32 id, u32 fclass);
 void kfi_waitq_fini(struct kfi_waitq *q);
 void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 		     bool exclusive);
-int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, const void *arg,
+int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		    ktime_t deadline);
 void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake);
 void kfi_waiter_end(struct kfi_waiter *w, int ret);
@@ -115,21 +116,27 @@ void kfi_waiter_end(struct kfi_waiter *w, int ret);
  * struct kfi_source - what a CQ, an EQ and a counter have in common
  * @lock: protects what is stored, @ready, @changes, @members and @armed
  * @fid: the object
+ * @fabric: it lives on; wait sets are shared within one
+ * @domain: of a CQ or counter; NULL for an EQ
  * @own: its own queue, for objects that are in no wait set
  * @queue: where its sleepers are: @own, the wait set's, or NULL (KFI_WAIT_NONE)
  * @set: the wait set, pinned, or NULL
  * @wait_obj: as asked for when it was opened
  * @ready: a read would return something
- * @changes: counters: completions, errors, adderr and seterr so far
+ * @changes: of a counter: completions, errors, adderr and seterr so far
  * @members: its memberships in poll sets
  * @sibling: on its domain's list
- * @handler: calls the ULP's handler, if it has one
+ * @handler: calls the ULP's handler
+ * @handled: there is a handler
  * @armed: the next time that something becomes readable the handler runs
+ * @cpu: where it runs, or WORK_CPU_UNBOUND
  * @id: names the object in tracepoints
  */
 struct kfi_source {
 	spinlock_t lock;
 	struct kfid *fid;
+	struct kfi_fabric_base *fabric;
+	struct kfi_domain_base *domain;
 	struct kfi_waitq own;
 	struct kfi_waitq *queue;
 	struct kfid_wait *set;
@@ -139,24 +146,50 @@ struct kfi_source {
 	struct list_head members;
 	struct list_head sibling;
 	struct work_struct handler;
+	bool handled;
 	bool armed;
+	int cpu;
 	u32 id;
 };
 
+/**
+ * struct kfi_source_attr - how a source is opened
+ * @fabric: of it
+ * @domain: parent of a CQ or counter; NULL: the fabric is the parent
+ * @wait_obj: wait object asked for
+ * @set: wait set, with KFI_WAIT_SET
+ * @handler: runs when something becomes readable, or NULL
+ * @cpu: where it runs, or WORK_CPU_UNBOUND
+ */
+struct kfi_source_attr {
+	struct kfi_fabric_base *fabric;
+	struct kfi_domain_base *domain;
+	enum kfi_wait_obj wait_obj;
+	struct kfid_wait *set;
+	work_func_t handler;
+	int cpu;
+};
+
 int kfi_source_init(struct kfi_source *src, struct kfid *fid,
-		    enum kfi_wait_obj wait_obj, struct kfid_wait *set,
-		    struct kfid_fabric *fabric, work_func_t handler);
+		    const struct kfi_source_attr *attr);
 int kfi_source_kill(struct kfi_source *src);
 void kfi_source_fini(struct kfi_source *src);
-void kfi_source_update(struct kfi_source *src, bool ready);
+bool kfi_source_stored(struct kfi_source *src);
+void kfi_source_read(struct kfi_source *src, bool ready);
 int kfi_source_blocking(const struct kfi_source *src);
 int kfi_source_control(struct kfi_source *src, int command, void *arg);
 struct kfi_source *kfi_fid_source(struct kfid *fid);
-struct kfid_fabric *kfi_source_fabric(const struct kfi_source *src);
+
+/* A read found nothing: the handler shall run for what comes next. */
+static inline void kfi_source_arm(struct kfi_source *src)
+{
+	lockdep_assert_held(&src->lock);
+	src->armed = src->handled;
+}
 
 /**
  * struct kfi_target - one object of a publication
- * @src: the object
+ * @src: the object; NULL: not a target
  * @wake: what its queue will be told
  * @fire: its handler was armed and shall run
  */
@@ -169,23 +202,24 @@ struct kfi_target {
 void kfi_publish(struct kfi_target *targets, unsigned int n);
 void kfi_hand_on(struct kfi_source *src, u64 have);
 
-/* Store one thing and fill in the target; the caller publishes. */
+/* First phase: store one thing and fill in the target; the caller publishes. */
 void kfi_cq_store(struct kfid_cq *cq, const struct kfi_completion *comp,
 		  struct kfi_target *target);
-void kfi_cntr_count(struct kfid_cntr *cntr, bool error,
+void kfi_cntr_count(struct kfid_cntr *cntr, enum kfi_why why,
 		    struct kfi_target *target);
 
-/* Poll sets: the source became ready or changed. Caller holds source->lock. */
+/* The source became ready or changed. Caller holds source->lock. */
 void kfi_poll_notify(struct kfi_source *src);
-bool kfi_poll_has(const struct kfi_source *src);
 
-/* Objects by their public part. */
+ktime_t kfi_sread_deadline(int timeout_ms);
+
 struct kfi_waitq *kfi_wait_queue(struct kfid_wait *waitset);
+bool kfi_wait_on_fabric(struct kfid_wait *waitset,
+			const struct kfi_fabric_base *fabric);
 struct kfi_source *kfi_cq_source(struct kfid_cq *cq);
 struct kfi_source *kfi_eq_source(struct kfid_eq *eq);
 struct kfi_source *kfi_cntr_source(struct kfid_cntr *cntr);
-struct kfid_fabric *kfi_eq_fabric(struct kfid_eq *eq);
-struct kfi_domain_base *kfi_source_domain(const struct kfi_source *src);
+u32 kfi_poll_id(const struct kfid_poll *pollset);
 
 static inline struct kfi_domain_base *kfi_domain_of(struct kfid_domain *domain)
 {
@@ -197,10 +231,8 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 	return container_of(fabric, struct kfi_fabric_base, fabric);
 }
 
-int kfi_domain_join(struct kfi_domain_base *base, struct kfi_source *src);
-void kfi_domain_leave(struct kfi_domain_base *base, struct kfi_source *src);
-void kfi_eq_detach_peps(struct list_head *peps);
-struct list_head *kfi_eq_peps(struct kfid_eq *eq);
+/* Passive endpoints and the EQ that they report to; see base.c. */
+void kfi_pep_detach_all(struct kfid_eq *eq);
 
 u32 kfi_new_id(void);
 

@@ -189,8 +189,8 @@ void kfi_waiter_end(struct kfi_waiter *w, int ret)
 {
 	struct kfi_waitq *q = w->queue;
 
-	trace_wait_end(q->id, q->fclass, ret, w->why, w->seq, w->source,
-		       atomic_read(&q->nready) > 0);
+	trace_wait_end(q->id, q->fclass, ret, w->why, w->seq, w->seen,
+		       w->source, atomic_read(&q->nready) > 0);
 }
 
 /* The number is read first: what it counts, the look to come will see. */
@@ -199,7 +199,6 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	struct kfi_waitq *q = w->queue;
 	unsigned long flags;
 
-	w->why = 0;
 	w->seen = atomic64_read(&q->pubs);
 	spin_lock_irqsave(&q->head.lock, flags);
 	__add_wait_queue_entry_tail(&q->head, &w->wqe);
@@ -236,7 +235,7 @@ static bool kfi_interrupted(void)
 
 /* Why not to sleep: 0 it is there, an errno, or 1: no reason. */
 static int kfi_waiter_look(struct kfi_waiter *w, kfi_ready_fn ready,
-			   const void *arg, ktime_t deadline)
+			   void *arg, ktime_t deadline)
 {
 	if (READ_ONCE(w->why) || ready(arg))
 		return 0;
@@ -264,13 +263,16 @@ static int kfi_waiter_look(struct kfi_waiter *w, kfi_ready_fn ready,
  * pending or the kthread being stopped; -ETIMEDOUT after the deadline, never
  * before it, and only if nothing was there.
  */
-int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, const void *arg,
+int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		    ktime_t deadline)
 {
 	int ret;
 
+	w->why = 0;
+	if (ready(arg))
+		return 0;
 	if (deadline == KFI_DEADLINE_NOW)
-		return ready(arg) ? 0 : -ETIMEDOUT;
+		return -ETIMEDOUT;
 
 	kfi_waiter_enqueue(w);
 	for (;;) {

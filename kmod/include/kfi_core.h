@@ -38,12 +38,14 @@ u32 kfi_fid_id(const struct kfid *fid);
  * @fabric: the public object
  * @owner: the provider's module, held while the fabric is open
  * @release: frees the structure around it; process context
+ * @strerror: text for a prov_errno of its EQs, or NULL
  * @id: names the object in tracepoints, never its address
  */
 struct kfi_fabric_base {
 	struct kfid_fabric fabric;
 	struct module *owner;
 	void (*release)(struct kfi_fabric_base *base);
+	const char *(*strerror)(int prov_errno);
 	u32 id;
 };
 
@@ -57,6 +59,7 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  * @domain: the public object
  * @fabric: parent; a reference is held
  * @release: frees the structure around it; process context, may sleep
+ * @strerror: text for a prov_errno of its CQs, or NULL
  * @lock: protects @sources and @lost
  * @sources: the domain's open CQs and counters
  * @lost: the device is gone, see kfi_domain_lose()
@@ -66,6 +69,7 @@ struct kfi_domain_base {
 	struct kfid_domain domain;
 	struct kfi_fabric_base *fabric;
 	void (*release)(struct kfi_domain_base *base);
+	const char *(*strerror)(int prov_errno);
 	spinlock_t lock;
 	struct list_head sources;
 	bool lost;
@@ -242,11 +246,13 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
  * Reading in two steps, for readers that copy to user space: what could not be
  * copied out was not read. Look first (kfi_cq_peek(); kfi_cq_readerr(),
  * kfi_eq_read() and kfi_eq_readerr() with KFI_PEEK; kfi_cntr_peek()), then
- * remove. The caller serialises all readers of the object.
+ * remove. The caller serialises all readers of the object, and with the readers
+ * of an EQ the closing of endpoints that report to it (it takes back events).
  */
 ssize_t kfi_cq_peek(struct kfid_cq *cq, void *buf, size_t count,
 		    kfi_addr_t *src_addr);
 void kfi_cq_consume(struct kfid_cq *cq, size_t count);
+void kfi_cq_consume_err(struct kfid_cq *cq);
 void kfi_eq_consume(struct kfid_eq *eq);
 u64 kfi_cntr_peek(struct kfid_cntr *cntr, u64 *change);
 u64 kfi_cntr_peekerr(struct kfid_cntr *cntr, u64 *change);

@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Completion queues: a ring in which entries and errors keep the order in which
+ * they happened. A full ring is overrun for good: nothing is stored behind the
+ * gap, and readers learn of it when they get there.
+ */
+#include <linux/cpumask.h>
+#include <linux/log2.h>
+#include <linux/slab.h>
+
+#include <kfi_enosys.h>
+
+#include "core.h"
+
+#define KFI_CQ_DEFAULT	1024
+#define KFI_CQ_MAX	65536
+
+static bool sread_zero_blocks;
+module_param(sread_zero_blocks, bool, 0644);
+MODULE_PARM_DESC(sread_zero_blocks,
+		 "in-kernel kfi_cq_sread/kfi_eq_sread with timeout 0 block, as in older kfabric (default: one check)");
+
+/**
+ * struct kfi_cq - a completion queue
+ * @cq: the public object
+ * @src: what it shares with EQs and counters; @src.lock protects the rest
+ * @format: of the entries that reads return
+ * @cond: may sread be given a threshold?
+ * @signalled: number of the last kfi_cq_signal(); written under no lock
+ * @head: entries read so far
+ * @tail: entries stored so far
+ * @errors: error entries between the two
+ * @size: of the ring, a power of two
+ * @overrun: completions came when it was full
+ * @dropped: how many
+ * @ring: the entries
+ */
+struct kfi_cq {
+	struct kfid_cq cq;
+	struct kfi_source src;
+	enum kfi_cq_format format;
+	enum kfi_cq_wait_cond cond;
+	u64 signalled;
+	u32 head;
+	u32 tail;
+	u32 errors;
+	u32 size;
+	bool overrun;
+	u64 dropped;
+	struct kfi_completion *ring;
+};
+
+static struct kfi_cq *to_cq(struct kfid_cq *cq)
+{
+	return container_of(cq, struct kfi_cq, cq);
+}
+
+struct kfi_source *kfi_cq_source(struct kfid_cq *cq)
+{
+	return &to_cq(cq)->src;
+}
+
+static struct kfi_completion *kfi_cq_slot(struct kfi_cq *cq, u32 at)
+{
+	return &cq->ring[at & (cq->size - 1)];
+}
+
+/* Exact under the lock, a hint without it. */
+static u32 kfi_cq_fill(const struct kfi_cq *cq)
+{
+	return READ_ONCE(cq->tail) - READ_ONCE(cq->head);
+}
+
+/**
+ * kfi_cq_store() - first phase of a publication on a CQ
+ * @fcq: the CQ
+ * @comp: copied
+ * @target: filled in for kfi_publish()
+ *
+ * An entry wakes one reader; an error, an overrun and device loss wake all,
+ * whatever their thresholds.
+ *
+ * Context: any.
+ */
+void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
+		  struct kfi_target *target)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	struct kfi_wake *wake = &target->wake;
+	unsigned long flags;
+
+	target->src = &cq->src;
+	wake->source = cq->src.id;
+	wake->why = comp->err ? KFI_WHY_ERROR : KFI_WHY_EVENT;
+
+	spin_lock_irqsave(&cq->src.lock, flags);
+	if (cq->overrun || kfi_cq_fill(cq) == cq->size) {
+		cq->overrun = true;
+		cq->dropped++;
+		wake->why = KFI_WHY_OVERRUN;
+	} else {
+		*kfi_cq_slot(cq, cq->tail) = *comp;
+		cq->errors += comp->err != 0;
+		WRITE_ONCE(cq->tail, cq->tail + 1);
+	}
+	wake->have = kfi_cq_fill(cq);
+	wake->all = wake->why != KFI_WHY_EVENT;
+	wake->force = wake->all;
+	target->fire = kfi_source_stored(&cq->src);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+}
+
+/**
+ * kfi_cq_entry_size() - bytes of one entry of a format
+ * @format: KFI_CQ_FORMAT_*
+ *
+ * Return: 0 for a format that does not exist.
+ */
+size_t kfi_cq_entry_size(enum kfi_cq_format format)
+{
+	switch (format) {
+	case KFI_CQ_FORMAT_CONTEXT:
+		return sizeof(struct kfi_cq_entry);
+	case KFI_CQ_FORMAT_MSG:
+		return sizeof(struct kfi_cq_msg_entry);
+	case KFI_CQ_FORMAT_DATA:
+		return sizeof(struct kfi_cq_data_entry);
+	case KFI_CQ_FORMAT_TAGGED:
+		return sizeof(struct kfi_cq_tagged_entry);
+	default:
+		return 0;
+	}
+}
+EXPORT_SYMBOL_GPL(kfi_cq_entry_size);
+
+/* The formats are prefixes of each other. */
+static void kfi_cq_copy(const struct kfi_cq *cq, void *to,
+			const struct kfi_completion *comp)
+{
+	struct kfi_cq_tagged_entry entry = {
+		.op_context = comp->context,
+		.flags = comp->flags,
+		.len = comp->len,
+		.buf = comp->buf,
+		.data = comp->data,
+		.tag = comp->tag,
+	};
+
+	if (cq->format == KFI_CQ_FORMAT_MSG)
+		entry.flags &= ~KFI_REMOTE_CQ_DATA;
+	memcpy(to, &entry, kfi_cq_entry_size(cq->format));
+}
+
+static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
+{
+	WRITE_ONCE(cq->head, cq->head + count);
+	kfi_source_read(&cq->src, kfi_cq_fill(cq) || cq->overrun);
+}
+
+/* Good entries from the head on, or why there are none. Holds the lock. */
+static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
+			   kfi_addr_t *src_addr)
+{
+	size_t step = kfi_cq_entry_size(cq->format);
+	size_t limit = min_t(size_t, count, kfi_cq_fill(cq));
+	struct kfi_completion *comp;
+	size_t n;
+
+	for (n = 0; n < limit; n++) {
+		comp = kfi_cq_slot(cq, cq->head + n);
+		if (comp->err)
+			break;
+		kfi_cq_copy(cq, buf + n * step, comp);
+		if (src_addr)
+			src_addr[n] = comp->src;
+	}
+	if (n)
+		return n;
+	if (kfi_cq_fill(cq))
+		return kfi_cq_slot(cq, cq->head)->err ? -KFI_EAVAIL : 0;
+	if (cq->overrun)
+		return -KFI_EOVERRUN;
+	kfi_source_arm(&cq->src);
+	return -KFI_EAGAIN;
+}
+
+/**
+ * kfi_cq_peek() - look at completions without removing them
+ * @fcq: the CQ
+ * @buf: room for @count entries of the CQ's format
+ * @count: most entries wanted
+ * @src_addr: room for @count source addresses, or NULL
+ *
+ * Context: any.
+ * Return: entries written, or as kfi_cq_read().
+ */
+ssize_t kfi_cq_peek(struct kfid_cq *fcq, void *buf, size_t count,
+		    kfi_addr_t *src_addr)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+	ssize_t n;
+
+	if (!buf && count)
+		return -KFI_EINVAL;
+	spin_lock_irqsave(&cq->src.lock, flags);
+	n = kfi_cq_look(cq, buf, count, src_addr);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+	return n;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_peek);
+
+/**
+ * kfi_cq_consume() - remove entries that kfi_cq_peek() showed
+ * @fcq: the CQ
+ * @count: at most what it returned
+ *
+ * Context: any; the caller serialises all readers of the CQ.
+ */
+void kfi_cq_consume(struct kfid_cq *fcq, size_t count)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->src.lock, flags);
+	kfi_cq_remove(cq, count);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_consume);
+
+static ssize_t kfi_cq_op_readfrom(struct kfid_cq *fcq, void *buf, size_t count,
+				  kfi_addr_t *src_addr)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+	ssize_t n;
+
+	if (!buf && count)
+		return -KFI_EINVAL;
+	spin_lock_irqsave(&cq->src.lock, flags);
+	n = kfi_cq_look(cq, buf, count, src_addr);
+	if (n > 0)
+		kfi_cq_remove(cq, n);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+	return n;
+}
+
+static ssize_t kfi_cq_op_read(struct kfid_cq *fcq, void *buf, size_t count)
+{
+	return kfi_cq_op_readfrom(fcq, buf, count, NULL);
+}
+
+static void kfi_cq_copy_error(struct kfi_cq_err_entry *to,
+			      const struct kfi_completion *comp)
+{
+	*to = (struct kfi_cq_err_entry) {
+		.op_context = comp->context,
+		.flags = comp->flags,
+		.len = comp->len,
+		.buf = comp->buf,
+		.data = comp->data,
+		.tag = comp->tag,
+		.olen = comp->olen,
+		.err = comp->err,
+		.prov_errno = comp->prov_errno,
+	};
+}
+
+static ssize_t kfi_cq_op_readerr(struct kfid_cq *fcq,
+				 struct kfi_cq_err_entry *buf, u64 readflags)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	struct kfi_completion *comp;
+	ssize_t ret = -KFI_EAGAIN;
+	unsigned long flags;
+
+	if (!buf || (readflags & ~KFI_PEEK))
+		return -KFI_EINVAL;
+	spin_lock_irqsave(&cq->src.lock, flags);
+	comp = kfi_cq_slot(cq, cq->head);
+	if (kfi_cq_fill(cq) && comp->err) {
+		kfi_cq_copy_error(buf, comp);
+		ret = 1;
+		if (!(readflags & KFI_PEEK)) {
+			cq->errors--;
+			kfi_cq_remove(cq, 1);
+		}
+	}
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+	return ret;
+}
+
+/**
+ * kfi_cq_consume_err() - remove the error that a peeking readerr showed
+ * @fcq: the CQ
+ *
+ * Context: any; the caller serialises all readers of the CQ.
+ */
+void kfi_cq_consume_err(struct kfid_cq *fcq)
+{
+	struct kfi_cq_err_entry entry;
+
+	kfi_cq_op_readerr(fcq, &entry, 0);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_consume_err);
+
+/* What one sread waits for. */
+struct kfi_cq_need {
+	struct kfi_cq *cq;
+	u64 entries;
+	u64 since;
+};
+
+/*
+ * Enough entries; or an error or overrun, behind which no more will count; or
+ * a kfi_cq_signal() during this call, also if another wake-up came first.
+ */
+static bool kfi_cq_enough(void *arg)
+{
+	struct kfi_cq_need *need = arg;
+	struct kfi_cq *cq = need->cq;
+	unsigned long flags;
+	bool enough;
+
+	spin_lock_irqsave(&cq->src.lock, flags);
+	enough = kfi_cq_fill(cq) >= need->entries || cq->errors || cq->overrun;
+	if (!kfi_cq_fill(cq) && !cq->overrun)
+		kfi_source_arm(&cq->src);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+	return enough || READ_ONCE(cq->signalled) > need->since;
+}
+
+/*
+ * Look, sleep, take. The deadline takes what is there, however little; so does
+ * a signal. A wake-up without an entry (somebody was faster) sleeps on.
+ */
+static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
+				ktime_t deadline, kfi_take_fn take, void *arg)
+{
+	ssize_t n;
+	int ret;
+
+	for (;;) {
+		ret = kfi_waitq_sleep(w, kfi_cq_enough, need, deadline);
+		if (ret == -EINTR)
+			return ret;
+		n = take(arg);
+		if (n != -KFI_EAGAIN)
+			return n;
+		if (READ_ONCE(need->cq->signalled) > need->since)
+			return -KFI_EAGAIN;
+		if (ret)
+			return ret;
+	}
+}
+
+/**
+ * kfi_cq_wait_take() - a blocking read, whatever "read" is
+ * @fcq: the CQ
+ * @threshold: entries to wait for; 0 is 1
+ * @deadline: absolute, monotonic
+ * @take: one attempt to read; called without a lock, never while enqueued
+ * @arg: for @take
+ *
+ * Context: may sleep.
+ * Return: what @take returned, unless that was -EAGAIN; then -EAGAIN after a
+ * kfi_cq_signal(), -ETIMEDOUT, -EINTR. -EINVAL for a CQ on which one cannot
+ * block and for a threshold above its size.
+ */
+ssize_t kfi_cq_wait_take(struct kfid_cq *fcq, u64 threshold, ktime_t deadline,
+			 kfi_take_fn take, void *arg)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	struct kfi_cq_need need = { .cq = cq, .entries = threshold ?: 1 };
+	struct kfi_waiter w;
+	ssize_t n;
+
+	n = kfi_source_blocking(&cq->src);
+	if (n)
+		return n;
+	if (need.entries > cq->size)
+		return -KFI_EINVAL;
+	if (!kfi_fid_get(&fcq->fid))
+		return -KFI_EINVAL;
+
+	need.since = atomic64_read(&cq->src.queue->pubs);
+	kfi_waiter_init(&w, cq->src.queue, need.entries, true);
+	n = kfi_cq_wait_loop(&need, &w, deadline, take, arg);
+	if (n < 0 && w.why)
+		kfi_hand_on(&cq->src, kfi_cq_fill(cq));
+	kfi_waiter_end(&w, n);
+	kfi_fid_put(&fcq->fid);
+	return n;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_wait_take);
+
+struct kfi_cq_read_args {
+	struct kfid_cq *cq;
+	void *buf;
+	size_t count;
+	kfi_addr_t *src_addr;
+};
+
+static ssize_t kfi_cq_take(void *arg)
+{
+	struct kfi_cq_read_args *a = arg;
+
+	return kfi_cq_op_readfrom(a->cq, a->buf, a->count, a->src_addr);
+}
+
+static ssize_t kfi_cq_op_sreadfrom(struct kfid_cq *fcq, void *buf, size_t count,
+				   kfi_addr_t *src_addr, const void *cond,
+				   int timeout)
+{
+	struct kfi_cq_read_args args = { fcq, buf, count, src_addr };
+	u64 threshold = 1;
+
+	if (!buf || !count)
+		return -KFI_EINVAL;
+	if (to_cq(fcq)->cond == KFI_CQ_COND_THRESHOLD)
+		threshold = (uintptr_t)cond;
+	return kfi_cq_wait_take(fcq, threshold, kfi_sread_deadline(timeout),
+				kfi_cq_take, &args);
+}
+
+static ssize_t kfi_cq_op_sread(struct kfid_cq *fcq, void *buf, size_t count,
+			       const void *cond, int timeout)
+{
+	return kfi_cq_op_sreadfrom(fcq, buf, count, NULL, cond, timeout);
+}
+
+/**
+ * kfi_sread_deadline() - deadline of an in-kernel sread
+ * @timeout_ms: milliseconds; 0 is one check, or no limit where the module
+ *		parameter asks for kfabric's older meaning
+ *
+ * Return: absolute, monotonic.
+ */
+ktime_t kfi_sread_deadline(int timeout_ms)
+{
+	if (!timeout_ms && READ_ONCE(sread_zero_blocks))
+		return KFI_DEADLINE_NONE;
+	return kfi_deadline(timeout_ms);
+}
+
+/*
+ * The number is the signal's memory: a call that began before it ends, also if
+ * an entry had woken its thread first; one that begins later never sees it.
+ */
+static int kfi_cq_op_signal(struct kfid_cq *fcq)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	struct kfi_wake wake = {
+		.source = cq->src.id,
+		.why = KFI_WHY_SIGNAL,
+		.all = true,
+		.force = true,
+	};
+
+	if (!cq->src.queue)
+		return -KFI_EINVAL;
+	wake.seq = atomic64_inc_return(&cq->src.queue->pubs);
+	WRITE_ONCE(cq->signalled, wake.seq);
+	kfi_waitq_wake(cq->src.queue, &wake);
+	return 0;
+}
+
+static const char *kfi_cq_op_strerror(struct kfid_cq *fcq, int prov_errno,
+				      const void *err_data, char *buf,
+				      size_t len)
+{
+	struct kfi_domain_base *domain = to_cq(fcq)->src.domain;
+	const char *text = domain->strerror ? domain->strerror(prov_errno) :
+					      kfi_strerror(prov_errno);
+
+	if (buf && len)
+		strscpy(buf, text, len);
+	return text;
+}
+
+static void kfi_cq_handler(struct work_struct *work)
+{
+	struct kfi_cq *cq = container_of(work, struct kfi_cq, src.handler);
+
+	cq->cq.comp_handler(&cq->cq, cq->cq.fid.context);
+}
+
+static int kfi_cq_close(struct kfid *fid)
+{
+	struct kfi_cq *cq = container_of(fid, struct kfi_cq, cq.fid);
+	int ret;
+
+	ret = kfi_source_kill(&cq->src);
+	if (ret)
+		return ret;
+	kfi_source_fini(&cq->src);
+	kvfree(cq->ring);
+	kfree(cq);
+	return 0;
+}
+
+static int kfi_cq_control(struct kfid *fid, int command, void *arg)
+{
+	return kfi_source_control(kfi_fid_source(fid), command, arg);
+}
+
+static struct kfi_ops kfi_cq_fid_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfi_cq_close,
+	.bind = kfi_no_bind,
+	.control = kfi_cq_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static struct kfi_ops_cq kfi_cq_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops_cq),
+	.read = kfi_cq_op_read,
+	.readfrom = kfi_cq_op_readfrom,
+	.readerr = kfi_cq_op_readerr,
+	.sread = kfi_cq_op_sread,
+	.sreadfrom = kfi_cq_op_sreadfrom,
+	.signal = kfi_cq_op_signal,
+	.strerror = kfi_cq_op_strerror,
+};
+
+static int kfi_cq_check(const struct kfi_cq_attr *attr)
+{
+	if (attr->size > KFI_CQ_MAX || (attr->flags & ~KFI_AFFINITY))
+		return -KFI_EINVAL;
+	if (attr->format != KFI_CQ_FORMAT_UNSPEC &&
+	    !kfi_cq_entry_size(attr->format))
+		return -KFI_EINVAL;
+	if (attr->wait_cond != KFI_CQ_COND_NONE &&
+	    attr->wait_cond != KFI_CQ_COND_THRESHOLD)
+		return -KFI_EINVAL;
+	if ((attr->flags & KFI_AFFINITY) &&
+	    (attr->signaling_vector < 0 ||
+	     attr->signaling_vector >= nr_cpu_ids ||
+	     !cpu_online(attr->signaling_vector)))
+		return -KFI_EINVAL;
+	return 0;
+}
+
+static struct kfi_cq *kfi_cq_alloc(const struct kfi_cq_attr *attr)
+{
+	struct kfi_cq *cq;
+
+	cq = kzalloc(sizeof(*cq), GFP_KERNEL_ACCOUNT);
+	if (!cq)
+		return NULL;
+	cq->size = roundup_pow_of_two(attr->size ?: KFI_CQ_DEFAULT);
+	cq->ring = kvcalloc(cq->size, sizeof(*cq->ring), GFP_KERNEL_ACCOUNT);
+	if (!cq->ring) {
+		kfree(cq);
+		return NULL;
+	}
+	cq->format = attr->format ?: KFI_CQ_FORMAT_CONTEXT;
+	cq->cond = attr->wait_cond;
+	return cq;
+}
+
+/**
+ * kfi_core_cq_open() - kfi_ops_domain.cq_open of every provider
+ * @domain: parent
+ * @attr: NULL: defaults
+ * @fcq: the new CQ
+ * @comp_handler: called from a work item, never twice at once; or NULL
+ * @context: the user's
+ *
+ * Context: process, may sleep.
+ * Return: 0, -EINVAL, -ENOSYS for a wait object that is not offered, -ENOMEM,
+ * -ENODEV.
+ */
+int kfi_core_cq_open(struct kfid_domain *domain, struct kfi_cq_attr *attr,
+		     struct kfid_cq **fcq, kfi_comp_handler comp_handler,
+		     void *context)
+{
+	static const struct kfi_cq_attr defaults = {
+		.wait_obj = KFI_WAIT_UNSPEC,
+	};
+	const struct kfi_cq_attr *a = attr ?: &defaults;
+	struct kfi_source_attr src_attr = {
+		.fabric = kfi_domain_of(domain)->fabric,
+		.domain = kfi_domain_of(domain),
+		.wait_obj = a->wait_obj,
+		.set = a->wait_set,
+		.handler = comp_handler ? kfi_cq_handler : NULL,
+		.cpu = a->flags & KFI_AFFINITY ? a->signaling_vector :
+						 WORK_CPU_UNBOUND,
+	};
+	struct kfi_cq *cq;
+	int ret;
+
+	ret = kfi_cq_check(a);
+	if (ret)
+		return ret;
+	cq = kfi_cq_alloc(a);
+	if (!cq)
+		return -KFI_ENOMEM;
+	kfi_fid_init(&cq->cq.fid, KFI_CLASS_CQ, context, &kfi_cq_fid_ops);
+	cq->cq.ops = &kfi_cq_ops;
+	cq->cq.comp_handler = comp_handler;
+	ret = kfi_source_init(&cq->src, &cq->cq.fid, &src_attr);
+	if (ret) {
+		kvfree(cq->ring);
+		kfree(cq);
+		return ret;
+	}
+	*fcq = &cq->cq;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_core_cq_open);

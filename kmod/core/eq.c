@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Event queues: a ring of events and error events in the order in which they
+ * happened, with room for each made when the queue is opened.
+ */
+#include <linux/log2.h>
+#include <linux/slab.h>
+
+#include <kfi_cm.h>
+#include <kfi_enosys.h>
+
+#include "core.h"
+
+#define KFI_EQ_DEFAULT	64
+#define KFI_EQ_MAX	4096
+#define KFI_EQ_PAYLOAD	(sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX)
+
+/**
+ * struct kfi_eq_slot - one event
+ * @event: its number; of an error event unused
+ * @len: bytes of @payload, or of the error's data
+ * @is_err: it is an error event
+ * @drop: frees what the payload owns, if nobody reads it
+ * @err: an error event; its err_data is in @payload
+ * @payload: what kfi_eq_read() returns
+ */
+struct kfi_eq_slot {
+	u32 event;
+	u32 len;
+	bool is_err;
+	void (*drop)(u32 event, void *buf);
+	struct kfi_eq_err_entry err;
+	u8 payload[KFI_EQ_PAYLOAD] __aligned(8);
+};
+
+/**
+ * struct kfi_eq - an event queue
+ * @eq: the public object
+ * @src: what it shares with CQs and counters; @src.lock protects the rest
+ * @head: events read so far
+ * @tail: events stored so far
+ * @size: of the ring, a power of two
+ * @overrun: a provider reported when it was full
+ * @ring: the events
+ * @err_data: of the error that was read last, valid until the next
+ */
+struct kfi_eq {
+	struct kfid_eq eq;
+	struct kfi_source src;
+	u32 head;
+	u32 tail;
+	u32 size;
+	bool overrun;
+	struct kfi_eq_slot *ring;
+	u8 err_data[KFI_EQ_DATA_MAX];
+};
+
+static struct kfi_eq *to_eq(struct kfid_eq *eq)
+{
+	return container_of(eq, struct kfi_eq, eq);
+}
+
+struct kfi_source *kfi_eq_source(struct kfid_eq *eq)
+{
+	return &to_eq(eq)->src;
+}
+
+static struct kfi_eq_slot *kfi_eq_slot(struct kfi_eq *eq, u32 at)
+{
+	return &eq->ring[at & (eq->size - 1)];
+}
+
+/* Exact under the lock, a hint without it. */
+static u32 kfi_eq_fill(const struct kfi_eq *eq)
+{
+	return READ_ONCE(eq->tail) - READ_ONCE(eq->head);
+}
+
+static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
+			  struct kfi_target *target)
+{
+	target->src = &eq->src;
+	target->wake.source = eq->src.id;
+	target->wake.why = why;
+	target->wake.have = kfi_eq_fill(eq);
+	target->wake.all = why != KFI_WHY_EVENT;
+	target->wake.force = target->wake.all;
+	target->fire = kfi_source_stored(&eq->src);
+}
+
+/*
+ * Store one event and wake. A provider's event that finds no room overruns the
+ * queue for good; the caller keeps what the event owns.
+ */
+static int kfi_eq_store(struct kfi_eq *eq, const struct kfi_eq_slot *event,
+			const void *payload)
+{
+	enum kfi_why why = event->is_err ? KFI_WHY_ERROR : KFI_WHY_EVENT;
+	struct kfi_target target = { };
+	struct kfi_eq_slot *slot;
+	unsigned long flags;
+
+	spin_lock_irqsave(&eq->src.lock, flags);
+	if (eq->overrun || kfi_eq_fill(eq) == eq->size) {
+		eq->overrun = true;
+		why = KFI_WHY_OVERRUN;
+	} else {
+		slot = kfi_eq_slot(eq, eq->tail);
+		memcpy(slot, event, offsetof(struct kfi_eq_slot, payload));
+		memcpy(slot->payload, payload, event->len);
+		WRITE_ONCE(eq->tail, eq->tail + 1);
+	}
+	kfi_eq_target(eq, why, &target);
+	spin_unlock_irqrestore(&eq->src.lock, flags);
+	kfi_publish(&target, 1);
+	return why == KFI_WHY_OVERRUN ? -KFI_EOVERRUN : 0;
+}
+
+/**
+ * kfi_eq_report() - report an event
+ * @feq: the EQ
+ * @event: the event; its payload is copied
+ *
+ * Context: any; the caller pins the EQ.
+ * Return: 0; -EOVERRUN if there was no room (then what the event owns is still
+ * the caller's, and @event->drop will not be called); -EINVAL for a payload
+ * that no event may have.
+ */
+int kfi_eq_report(struct kfid_eq *feq, const struct kfi_event *event)
+{
+	const struct kfi_eq_slot slot = {
+		.event = event->event,
+		.len = event->len,
+		.drop = event->drop,
+	};
+
+	if (WARN_ON_ONCE(event->len > KFI_EQ_PAYLOAD))
+		return -KFI_EINVAL;
+	return kfi_eq_store(to_eq(feq), &slot, event->buf);
+}
+EXPORT_SYMBOL_GPL(kfi_eq_report);
+
+/**
+ * kfi_eq_report_err() - report an error event
+ * @feq: the EQ
+ * @entry: copied, and its err_data up to KFI_EQ_DATA_MAX bytes of it
+ *
+ * Context: any; the caller pins the EQ.
+ * Return: 0 or -EOVERRUN.
+ */
+int kfi_eq_report_err(struct kfid_eq *feq, const struct kfi_eq_err_entry *entry)
+{
+	struct kfi_eq_slot slot = { .is_err = true, .err = *entry };
+
+	if (entry->err_data)
+		slot.len = min_t(size_t, entry->err_data_size, KFI_EQ_DATA_MAX);
+	slot.err.err_data = NULL;
+	slot.err.err_data_size = slot.len;
+	return kfi_eq_store(to_eq(feq), &slot, entry->err_data);
+}
+EXPORT_SYMBOL_GPL(kfi_eq_report_err);
+
+static void kfi_eq_remove(struct kfi_eq *eq)
+{
+	WRITE_ONCE(eq->head, eq->head + 1);
+	kfi_source_read(&eq->src, kfi_eq_fill(eq) || eq->overrun);
+}
+
+/**
+ * kfi_eq_consume() - remove the event or error that a read with KFI_PEEK showed
+ * @feq: the EQ
+ *
+ * Context: any; the caller serialises all readers of the EQ.
+ */
+void kfi_eq_consume(struct kfid_eq *feq)
+{
+	struct kfi_eq *eq = to_eq(feq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&eq->src.lock, flags);
+	if (kfi_eq_fill(eq))
+		kfi_eq_remove(eq);
+	spin_unlock_irqrestore(&eq->src.lock, flags);
+}
+EXPORT_SYMBOL_GPL(kfi_eq_consume);
+
+/* The event at the head, or why there is none. Holds the lock. */
+static ssize_t kfi_eq_look(struct kfi_eq *eq, u32 *event, void *buf, size_t len)
+{
+	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->head);
+
+	if (!kfi_eq_fill(eq)) {
+		if (eq->overrun)
+			return -KFI_EOVERRUN;
+		kfi_source_arm(&eq->src);
+		return -KFI_EAGAIN;
+	}
+	if (slot->is_err)
+		return -KFI_EAVAIL;
+	if (len < slot->len)
+		return -KFI_ETOOSMALL;
+	*event = slot->event;
+	memcpy(buf, slot->payload, slot->len);
+	return slot->len;
+}
+
+static ssize_t kfi_eq_op_read(struct kfid_eq *feq, u32 *event, void *buf,
+			      size_t len, u64 readflags)
+{
+	struct kfi_eq *eq = to_eq(feq);
+	unsigned long flags;
+	ssize_t n;
+
+	if (!event || !buf || (readflags & ~KFI_PEEK))
+		return -KFI_EINVAL;
+	spin_lock_irqsave(&eq->src.lock, flags);
+	n = kfi_eq_look(eq, event, buf, len);
+	if (n >= 0 && !(readflags & KFI_PEEK))
+		kfi_eq_remove(eq);
+	spin_unlock_irqrestore(&eq->src.lock, flags);
+	return n;
+}
+
+/* A reader with room of its own gets the error's data there, cut to fit. */
+static void kfi_eq_copy_error(struct kfi_eq *eq, struct kfi_eq_err_entry *to,
+			      const struct kfi_eq_slot *slot)
+{
+	void *room = to->err_data;
+	size_t size = to->err_data_size;
+
+	if (!room || !size) {
+		room = eq->err_data;
+		size = sizeof(eq->err_data);
+	}
+	size = min_t(size_t, size, slot->len);
+	memcpy(room, slot->payload, size);
+	*to = slot->err;
+	to->err_data = size ? room : NULL;
+	to->err_data_size = size;
+}
+
+static ssize_t kfi_eq_op_readerr(struct kfid_eq *feq,
+				 struct kfi_eq_err_entry *buf, u64 readflags)
+{
+	struct kfi_eq *eq = to_eq(feq);
+	struct kfi_eq_slot *slot;
+	ssize_t ret = -KFI_EAGAIN;
+	unsigned long flags;
+
+	if (!buf || (readflags & ~KFI_PEEK))
+		return -KFI_EINVAL;
+	spin_lock_irqsave(&eq->src.lock, flags);
+	slot = kfi_eq_slot(eq, eq->head);
+	if (kfi_eq_fill(eq) && slot->is_err) {
+		kfi_eq_copy_error(eq, buf, slot);
+		ret = sizeof(*buf);
+		if (!(readflags & KFI_PEEK))
+			kfi_eq_remove(eq);
+	} else if (!kfi_eq_fill(eq) && eq->overrun) {
+		ret = -KFI_EOVERRUN;
+	}
+	spin_unlock_irqrestore(&eq->src.lock, flags);
+	return ret;
+}
+
+/* The user's own event: unlike a provider's it can be refused. */
+static ssize_t kfi_eq_op_write(struct kfid_eq *feq, u32 event, const void *buf,
+			       size_t len, u64 writeflags)
+{
+	const struct kfi_event e = { .event = event, .buf = buf, .len = len };
+	struct kfi_eq *eq = to_eq(feq);
+
+	if (!buf || !len || len > KFI_EQ_PAYLOAD || writeflags)
+		return -KFI_EINVAL;
+	if (kfi_eq_fill(eq) == eq->size)
+		return -KFI_EAGAIN;
+	return kfi_eq_report(feq, &e) ?: len;
+}
+
+static bool kfi_eq_readable(void *arg)
+{
+	struct kfi_eq *eq = arg;
+	unsigned long flags;
+	bool ready;
+
+	spin_lock_irqsave(&eq->src.lock, flags);
+	ready = kfi_eq_fill(eq) || eq->overrun;
+	if (!ready)
+		kfi_source_arm(&eq->src);
+	spin_unlock_irqrestore(&eq->src.lock, flags);
+	return ready;
+}
+
+/**
+ * kfi_eq_wait_take() - a blocking read, whatever "read" is
+ * @feq: the EQ
+ * @deadline: absolute, monotonic
+ * @take: one attempt to read; called without a lock, never while enqueued
+ * @arg: for @take
+ *
+ * Context: may sleep.
+ * Return: what @take returned, unless that was -EAGAIN; then -ETIMEDOUT or
+ * -EINTR. -EINVAL for an EQ on which one cannot block.
+ */
+ssize_t kfi_eq_wait_take(struct kfid_eq *feq, ktime_t deadline,
+			 kfi_take_fn take, void *arg)
+{
+	struct kfi_eq *eq = to_eq(feq);
+	struct kfi_waiter w;
+	ssize_t n;
+
+	n = kfi_source_blocking(&eq->src);
+	if (n)
+		return n;
+	if (!kfi_fid_get(&feq->fid))
+		return -KFI_EINVAL;
+
+	kfi_waiter_init(&w, eq->src.queue, 1, true);
+	do {
+		n = kfi_waitq_sleep(&w, kfi_eq_readable, eq, deadline);
+		if (n)
+			break;
+		n = take(arg);
+	} while (n == -KFI_EAGAIN);
+	if (n < 0 && w.why)
+		kfi_hand_on(&eq->src, kfi_eq_fill(eq));
+	kfi_waiter_end(&w, n);
+	kfi_fid_put(&feq->fid);
+	return n;
+}
+EXPORT_SYMBOL_GPL(kfi_eq_wait_take);
+
+struct kfi_eq_read_args {
+	struct kfid_eq *eq;
+	u32 *event;
+	void *buf;
+	size_t len;
+	u64 flags;
+};
+
+static ssize_t kfi_eq_take(void *arg)
+{
+	struct kfi_eq_read_args *a = arg;
+
+	return kfi_eq_op_read(a->eq, a->event, a->buf, a->len, a->flags);
+}
+
+static ssize_t kfi_eq_op_sread(struct kfid_eq *feq, u32 *event, void *buf,
+			       size_t len, int timeout, u64 readflags)
+{
+	struct kfi_eq_read_args args = { feq, event, buf, len, readflags };
+
+	return kfi_eq_wait_take(feq, kfi_sread_deadline(timeout), kfi_eq_take,
+				&args);
+}
+
+static const char *kfi_eq_op_strerror(struct kfid_eq *feq, int prov_errno,
+				      const void *err_data, char *buf,
+				      size_t len)
+{
+	struct kfi_fabric_base *fabric = to_eq(feq)->src.fabric;
+	const char *text = fabric->strerror ? fabric->strerror(prov_errno) :
+					      kfi_strerror(prov_errno);
+
+	if (buf && len)
+		strscpy(buf, text, len);
+	return text;
+}
+
+/* Is this event about that object (NULL: about any)? */
+static bool kfi_eq_about(const struct kfi_eq_slot *slot, const struct kfid *fid)
+{
+	const struct kfid *const *first = (const void *)slot->payload;
+
+	if (!fid)
+		return true;
+	if (slot->is_err)
+		return slot->err.fid == fid;
+	return slot->len >= sizeof(*first) && *first == fid;
+}
+
+/*
+ * Take the first such event out of the ring. What its payload owns is freed by
+ * the caller, without the lock.
+ */
+static bool kfi_eq_extract(struct kfi_eq *eq, const struct kfid *fid,
+			   struct kfi_eq_slot *out)
+{
+	bool found = false;
+	u32 at;
+
+	spin_lock_irq(&eq->src.lock);
+	for (at = eq->head; at != eq->tail; at++) {
+		if (found) {
+			*kfi_eq_slot(eq, at - 1) = *kfi_eq_slot(eq, at);
+		} else if (kfi_eq_about(kfi_eq_slot(eq, at), fid)) {
+			*out = *kfi_eq_slot(eq, at);
+			found = true;
+		}
+	}
+	if (found) {
+		WRITE_ONCE(eq->tail, eq->tail - 1);
+		kfi_source_read(&eq->src, kfi_eq_fill(eq) || eq->overrun);
+	}
+	spin_unlock_irq(&eq->src.lock);
+	return found;
+}
+
+/**
+ * kfi_eq_forget() - take back the unread events about an object
+ * @feq: the EQ
+ * @fid: the object, which is about to be closed and reports no more
+ *
+ * What such an event owns is dropped. Readers never see a stale fid.
+ *
+ * Context: process, may sleep.
+ */
+void kfi_eq_forget(struct kfid_eq *feq, const struct kfid *fid)
+{
+	struct kfi_eq_slot slot;
+
+	while (kfi_eq_extract(to_eq(feq), fid, &slot))
+		if (slot.drop)
+			slot.drop(slot.event, slot.payload);
+}
+EXPORT_SYMBOL_GPL(kfi_eq_forget);
+
+static void kfi_eq_handler(struct work_struct *work)
+{
+	struct kfi_eq *eq = container_of(work, struct kfi_eq, src.handler);
+
+	eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
+}
+
+/* What is unread goes before the parent is let go: it may own parts of it. */
+static int kfi_eq_close(struct kfid *fid)
+{
+	struct kfi_eq *eq = container_of(fid, struct kfi_eq, eq.fid);
+	int ret;
+
+	ret = kfi_source_kill(&eq->src);
+	if (ret)
+		return ret;
+	kfi_pep_detach_all(&eq->eq);
+	kfi_eq_forget(&eq->eq, NULL);
+	kfi_source_fini(&eq->src);
+	kvfree(eq->ring);
+	kfree(eq);
+	return 0;
+}
+
+static int kfi_eq_control(struct kfid *fid, int command, void *arg)
+{
+	return kfi_source_control(kfi_fid_source(fid), command, arg);
+}
+
+static struct kfi_ops kfi_eq_fid_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfi_eq_close,
+	.bind = kfi_no_bind,
+	.control = kfi_eq_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static struct kfi_ops_eq kfi_eq_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops_eq),
+	.read = kfi_eq_op_read,
+	.readerr = kfi_eq_op_readerr,
+	.write = kfi_eq_op_write,
+	.sread = kfi_eq_op_sread,
+	.strerror = kfi_eq_op_strerror,
+};
+
+static struct kfi_eq *kfi_eq_alloc(size_t size)
+{
+	struct kfi_eq *eq;
+
+	eq = kzalloc(sizeof(*eq), GFP_KERNEL_ACCOUNT);
+	if (!eq)
+		return NULL;
+	eq->size = roundup_pow_of_two(size ?: KFI_EQ_DEFAULT);
+	eq->ring = kvcalloc(eq->size, sizeof(*eq->ring), GFP_KERNEL_ACCOUNT);
+	if (!eq->ring) {
+		kfree(eq);
+		return NULL;
+	}
+	return eq;
+}
+
+/**
+ * kfi_core_eq_open() - kfi_ops_fabric.eq_open of every provider
+ * @fabric: parent
+ * @attr: NULL: defaults
+ * @feq: the new EQ
+ * @event_handler: called from a work item, never twice at once; or NULL
+ * @context: the user's
+ *
+ * Context: process, may sleep.
+ * Return: 0, -EINVAL, -ENOSYS for a wait object that is not offered, -ENOMEM.
+ */
+int kfi_core_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,
+		     struct kfid_eq **feq, kfi_event_handler event_handler,
+		     void *context)
+{
+	struct kfi_source_attr src_attr = {
+		.fabric = kfi_fabric_of(fabric),
+		.wait_obj = attr ? attr->wait_obj : KFI_WAIT_UNSPEC,
+		.set = attr ? attr->wait_set : NULL,
+		.handler = event_handler ? kfi_eq_handler : NULL,
+		.cpu = WORK_CPU_UNBOUND,
+	};
+	struct kfi_eq *eq;
+	int ret;
+
+	if (attr && (attr->flags || attr->size > KFI_EQ_MAX))
+		return -KFI_EINVAL;
+	eq = kfi_eq_alloc(attr ? attr->size : 0);
+	if (!eq)
+		return -KFI_ENOMEM;
+	kfi_fid_init(&eq->eq.fid, KFI_CLASS_EQ, context, &kfi_eq_fid_ops);
+	eq->eq.ops = &kfi_eq_ops;
+	eq->eq.event_handler = event_handler;
+	ret = kfi_source_init(&eq->src, &eq->eq.fid, &src_attr);
+	if (ret) {
+		kvfree(eq->ring);
+		kfree(eq);
+		return ret;
+	}
+	*feq = &eq->eq;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_core_eq_open);

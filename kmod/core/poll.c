@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Poll sets. Who publishes puts the memberships on their sets' ready lists; who
+ * polls looks at those only, so the cost follows what is ready.
+ *
+ * DOC: Why a ready member is always on the list
+ *
+ * A membership leaves the list only when the poller, under the set's lock, sees
+ * that it is not ready. The publisher makes it ready first and takes the set's
+ * lock second:
+ *
+ *	publisher				poller
+ *	---------				------
+ *						lock set; not ready; off the list
+ *	ready (release)
+ *	lock set: it waits				unlock set
+ *	lock set; not on the list: add
+ *
+ * DOC: Turns
+ *
+ * What was returned and stays ready goes to the tail, what was not looked at
+ * stays at the head.
+ */
+#include <linux/slab.h>
+
+#include <kfi_enosys.h>
+
+#include "core.h"
+
+/**
+ * struct kfi_poll - a poll set
+ * @poll: the public object
+ * @domain: parent; a reference is held
+ * @lock: protects @ready and the members' marks
+ * @ready: memberships that were ready when last looked at, or became so since
+ * @id: names it in tracepoints
+ */
+struct kfi_poll {
+	struct kfid_poll poll;
+	struct kfi_domain_base *domain;
+	spinlock_t lock;
+	struct list_head ready;
+	u32 id;
+};
+
+/**
+ * struct kfi_member - one source in one poll set
+ * @of_source: on the source's list; source->lock
+ * @on_ready: on the set's ready list, or empty; set->lock
+ * @src: the source, pinned
+ * @set: the set, pinned
+ * @mark: of a counter: the change number that this set reported last; set->lock
+ */
+struct kfi_member {
+	struct list_head of_source;
+	struct list_head on_ready;
+	struct kfi_source *src;
+	struct kfi_poll *set;
+	u64 mark;
+};
+
+static struct kfi_poll *to_poll(struct kfid_poll *pollset)
+{
+	return container_of(pollset, struct kfi_poll, poll);
+}
+
+u32 kfi_poll_id(const struct kfid_poll *pollset)
+{
+	return container_of(pollset, struct kfi_poll, poll)->id;
+}
+
+/* A counter is ready for a set until the set has reported its last change. */
+static bool kfi_member_ready(const struct kfi_member *m)
+{
+	if (m->src->fid->fclass == KFI_CLASS_CNTR)
+		return smp_load_acquire(&m->src->changes) != m->mark;
+	return smp_load_acquire(&m->src->ready);
+}
+
+static void kfi_member_queue(struct kfi_member *m)
+{
+	if (list_empty(&m->on_ready))
+		list_add_tail(&m->on_ready, &m->set->ready);
+}
+
+/**
+ * kfi_poll_notify() - a source became ready, or a counter changed
+ * @src: the source, already changed
+ *
+ * Context: any; the caller holds @src->lock with interrupts off.
+ */
+void kfi_poll_notify(struct kfi_source *src)
+{
+	struct kfi_member *m;
+
+	lockdep_assert_held(&src->lock);
+	list_for_each_entry(m, &src->members, of_source) {
+		spin_lock(&m->set->lock);
+		kfi_member_queue(m);
+		spin_unlock(&m->set->lock);
+	}
+}
+
+/* Report one member. The mark is read before the ULP reads the counter. */
+static void *kfi_member_report(struct kfi_member *m)
+{
+	if (m->src->fid->fclass == KFI_CLASS_CNTR)
+		m->mark = smp_load_acquire(&m->src->changes);
+	trace_poll_report(m->set->id, m->src->id, m->src->fid->fclass);
+	return m->src->fid->context;
+}
+
+static int kfi_poll_op_poll(struct kfid_poll *pollset, void **context, int count)
+{
+	struct kfi_poll *set = to_poll(pollset);
+	struct kfi_member *m;
+	unsigned long flags;
+	LIST_HEAD(unseen);
+	int n = 0;
+
+	if (count <= 0 || !context)
+		return -KFI_EINVAL;
+
+	spin_lock_irqsave(&set->lock, flags);
+	list_splice_init(&set->ready, &unseen);
+	while (n < count && !list_empty(&unseen)) {
+		m = list_first_entry(&unseen, struct kfi_member, on_ready);
+		list_del_init(&m->on_ready);
+		if (!kfi_member_ready(m))
+			continue;
+		context[n++] = kfi_member_report(m);
+		if (kfi_member_ready(m))
+			kfi_member_queue(m);
+	}
+	list_splice(&unseen, &set->ready);
+	spin_unlock_irqrestore(&set->lock, flags);
+	return n;
+}
+
+static struct kfi_member *kfi_member_find(const struct kfi_source *src,
+					  const struct kfi_poll *set)
+{
+	struct kfi_member *m;
+
+	lockdep_assert_held(&src->lock);
+	list_for_each_entry(m, &src->members, of_source)
+		if (m->set == set)
+			return m;
+	return NULL;
+}
+
+/* Only what lives in the set's domain, or is an EQ of its fabric. */
+static bool kfi_poll_accepts(const struct kfi_poll *set,
+			     const struct kfi_source *src)
+{
+	if (src->domain)
+		return src->domain == set->domain;
+	return src->fabric == set->domain->fabric;
+}
+
+static int kfi_member_link(struct kfi_member *m)
+{
+	struct kfi_source *src = m->src;
+	int ret = 0;
+
+	spin_lock_irq(&src->lock);
+	if (kfi_member_find(src, m->set)) {
+		ret = -KFI_EALREADY;
+	} else {
+		list_add_tail(&m->of_source, &src->members);
+		spin_lock(&m->set->lock);
+		if (kfi_member_ready(m))
+			kfi_member_queue(m);
+		spin_unlock(&m->set->lock);
+	}
+	spin_unlock_irq(&src->lock);
+	return ret;
+}
+
+static int kfi_poll_op_add(struct kfid_poll *pollset, struct kfid *fid, u64 flags)
+{
+	struct kfi_poll *set = to_poll(pollset);
+	struct kfi_source *src = fid ? kfi_fid_source(fid) : NULL;
+	struct kfi_member *m;
+	int ret;
+
+	if (!src || flags || !kfi_poll_accepts(set, src))
+		return -KFI_EINVAL;
+	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	if (!m)
+		return -KFI_ENOMEM;
+	INIT_LIST_HEAD(&m->on_ready);
+	m->src = src;
+	m->set = set;
+	if (!kfi_fid_get(fid)) {
+		ret = -KFI_EINVAL;
+		goto free;
+	}
+	if (!kfi_fid_get(&pollset->fid)) {
+		ret = -KFI_EINVAL;
+		goto put_source;
+	}
+	ret = kfi_member_link(m);
+	if (ret)
+		goto put_set;
+	trace_poll_add(set->id, src->id, fid->fclass);
+	return 0;
+
+put_set:
+	kfi_fid_put(&pollset->fid);
+put_source:
+	kfi_fid_put(fid);
+free:
+	kfree(m);
+	return ret;
+}
+
+/* Once off both lists nobody can find it: publishers hold the one lock or the
+ * other while they touch it, and so does the poller.
+ */
+static struct kfi_member *kfi_member_unlink(struct kfi_source *src,
+					    struct kfi_poll *set)
+{
+	struct kfi_member *m;
+
+	spin_lock_irq(&src->lock);
+	m = kfi_member_find(src, set);
+	if (m) {
+		list_del(&m->of_source);
+		spin_lock(&set->lock);
+		list_del_init(&m->on_ready);
+		spin_unlock(&set->lock);
+	}
+	spin_unlock_irq(&src->lock);
+	return m;
+}
+
+static int kfi_poll_op_del(struct kfid_poll *pollset, struct kfid *fid, u64 flags)
+{
+	struct kfi_poll *set = to_poll(pollset);
+	struct kfi_source *src = fid ? kfi_fid_source(fid) : NULL;
+	struct kfi_member *m;
+
+	if (!src || flags)
+		return -KFI_EINVAL;
+	m = kfi_member_unlink(src, set);
+	if (!m)
+		return -KFI_EINVAL;
+	kfi_test_hook_point(KFI_HOOK_D6, set->id);
+	trace_poll_del(set->id, src->id, fid->fclass);
+	kfree(m);
+	kfi_fid_put(&pollset->fid);
+	kfi_fid_put(fid);
+	return 0;
+}
+
+static int kfi_poll_close(struct kfid *fid)
+{
+	struct kfi_poll *set = container_of(fid, struct kfi_poll, poll.fid);
+	int ret;
+
+	ret = kfi_fid_kill(fid);
+	if (ret)
+		return ret;
+	trace_object_free(set->id, KFI_CLASS_POLL, set->domain->id);
+	kfi_fid_put(&set->domain->domain.fid);
+	kfree(set);
+	return 0;
+}
+
+static struct kfi_ops kfi_poll_fid_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfi_poll_close,
+	.bind = kfi_no_bind,
+	.control = kfi_no_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static struct kfi_ops_poll kfi_poll_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops_poll),
+	.poll = kfi_poll_op_poll,
+	.poll_add = kfi_poll_op_add,
+	.poll_del = kfi_poll_op_del,
+};
+
+/**
+ * kfi_core_poll_open() - kfi_ops_domain.poll_open of every provider
+ * @domain: parent
+ * @attr: NULL, or flags 0
+ * @pollset: the new poll set
+ *
+ * Context: process, may sleep.
+ * Return: 0, -EINVAL, -ENOMEM, -ENODEV if the domain's device is gone.
+ */
+int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
+		       struct kfid_poll **pollset)
+{
+	struct kfi_poll *set;
+
+	if (attr && attr->flags)
+		return -KFI_EINVAL;
+	if (READ_ONCE(kfi_domain_of(domain)->lost))
+		return -KFI_ENODEV;
+	set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
+	if (!set)
+		return -KFI_ENOMEM;
+	if (!kfi_fid_get(&domain->fid)) {
+		kfree(set);
+		return -KFI_EINVAL;
+	}
+	set->domain = kfi_domain_of(domain);
+	spin_lock_init(&set->lock);
+	INIT_LIST_HEAD(&set->ready);
+	set->id = kfi_new_id();
+	kfi_fid_init(&set->poll.fid, KFI_CLASS_POLL, NULL, &kfi_poll_fid_ops);
+	set->poll.ops = &kfi_poll_ops;
+	trace_object_new(set->id, KFI_CLASS_POLL, set->domain->id);
+	*pollset = &set->poll;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_core_poll_open);

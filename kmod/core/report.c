@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * From a report to its wake-ups: the second phase of every publication. There
+ * is no other way to make an object ready, so no producer can forget to wake.
+ */
+#include "core.h"
+
+/*
+ * Number the publication on each distinct queue. What shares the queue of an
+ * earlier target keeps number 0: that queue is woken once, for both. The
+ * increment is a full barrier: who reads the number sees what was stored.
+ */
+static void kfi_number(struct kfi_target *targets, unsigned int n)
+{
+	struct kfi_waitq *q;
+	unsigned int i, k;
+
+	for (i = 0; i < n; i++) {
+		q = targets[i].src ? targets[i].src->queue : NULL;
+		for (k = 0; q && k < i; k++)
+			if (targets[k].src && targets[k].src->queue == q)
+				q = NULL;
+		targets[i].wake.seq = q ? atomic64_inc_return(&q->pubs) : 0;
+	}
+}
+
+/**
+ * kfi_publish() - wake for what was stored
+ * @targets: the objects, all of which have stored; at most a handful
+ * @n: how many
+ *
+ * The caller pins the objects (by a binding or a reference) until this returns.
+ *
+ * Context: any; no lock of ours held but kfi_pep_lock or a domain's.
+ */
+void kfi_publish(struct kfi_target *targets, unsigned int n)
+{
+	struct kfi_source *src;
+	unsigned int i;
+
+	kfi_number(targets, n);
+	for (i = 0; i < n; i++) {
+		src = targets[i].src;
+		if (!src)
+			continue;
+		kfi_test_hook_point(KFI_HOOK_D3, src->id);
+		if (targets[i].wake.seq)
+			kfi_waitq_wake(src->queue, &targets[i].wake);
+		if (targets[i].fire)
+			queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+	}
+}
+
+/**
+ * kfi_hand_on() - pass on a wake-up that was not used
+ * @src: a CQ or EQ with a queue of its own
+ * @have: how much is in it
+ *
+ *	T1 (woken for the entry)	T2 (asleep)
+ *	------------------------	-----------
+ *	off the queue, marked
+ *	a signal ends its call
+ *	entry still there: hand on
+ *					woken, takes the entry
+ *
+ * Context: any.
+ */
+void kfi_hand_on(struct kfi_source *src, u64 have)
+{
+	struct kfi_wake wake = {
+		.have = have,
+		.source = src->id,
+		.why = KFI_WHY_HANDON,
+	};
+
+	if (have)
+		kfi_waitq_wake(src->queue, &wake);
+}
+
+static enum kfi_ep_cntr kfi_completion_cntr(u64 flags)
+{
+	if (flags & KFI_REMOTE_WRITE)
+		return KFI_EP_CNTR_REMOTE_WRITE;
+	if (flags & KFI_REMOTE_READ)
+		return KFI_EP_CNTR_REMOTE_READ;
+	if (flags & KFI_RECV)
+		return KFI_EP_CNTR_RECV;
+	if (flags & KFI_SEND)
+		return KFI_EP_CNTR_SEND;
+	return flags & KFI_WRITE ? KFI_EP_CNTR_WRITE : KFI_EP_CNTR_READ;
+}
+
+static bool kfi_completion_is_rx(u64 flags)
+{
+	return flags & (KFI_RECV | KFI_REMOTE_READ | KFI_REMOTE_WRITE);
+}
+
+/**
+ * kfi_ep_complete() - report a finished operation
+ * @base: the endpoint that it was posted to, or that it arrived at
+ * @comp: the completion; copied
+ * @want_entry: its success writes a CQ entry, see kfi_ep_wants_tx(). Errors
+ *		always do, and counters count in any case.
+ *
+ * Stores the completion in the CQ and counts it, then wakes whoever waits for
+ * either. Cannot fail: a full CQ is overrun, which its readers learn.
+ *
+ * Context: any; the caller keeps the endpoint open and its bindings in place.
+ */
+void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp,
+		     bool want_entry)
+{
+	enum kfi_ep_cntr dir = kfi_completion_cntr(comp->flags);
+	struct kfi_target targets[2] = { };
+	struct kfid_cntr *cntr = base->cntr[dir];
+	struct kfid_cq *cq;
+
+	cq = kfi_completion_is_rx(comp->flags) ? base->rx_cq : base->tx_cq;
+	if (cq && (want_entry || comp->err))
+		kfi_cq_store(cq, comp, &targets[0]);
+	if (cntr)
+		kfi_cntr_count(cntr,
+			       comp->err ? KFI_WHY_ERROR : KFI_WHY_EVENT,
+			       &targets[1]);
+	kfi_publish(targets, ARRAY_SIZE(targets));
+}
+EXPORT_SYMBOL_GPL(kfi_ep_complete);

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What a CQ, an EQ and a counter have in common: a place in a wait set or a
+ * queue of their own, memberships in poll sets, a handler, a parent.
+ */
+#include "core.h"
+
+/* Which queue do sleepers of this object use? Pins the wait set. */
+static int kfi_source_choose_queue(struct kfi_source *src,
+				   const struct kfi_source_attr *attr)
+{
+	if (attr->set && attr->wait_obj != KFI_WAIT_SET)
+		return -EINVAL;
+
+	switch (attr->wait_obj) {
+	case KFI_WAIT_NONE:
+		return 0;
+	case KFI_WAIT_UNSPEC:
+	case KFI_WAIT_QUEUE:
+		src->queue = &src->own;
+		return 0;
+	case KFI_WAIT_SET:
+		if (!attr->set || !kfi_wait_on_fabric(attr->set, attr->fabric))
+			return -EINVAL;
+		if (!kfi_fid_get(&attr->set->kfid))
+			return -EINVAL;
+		src->set = attr->set;
+		src->queue = kfi_wait_queue(attr->set);
+		return 0;
+	case KFI_WAIT_MUTEX_COND:
+	case KFI_WAIT_FD:
+	case KFI_WAIT_POLLFD:
+	case KFI_WAIT_YIELD:
+		return -ENOSYS;
+	default:
+		return -EINVAL;
+	}
+}
+
+static void kfi_source_leave_queue(struct kfi_source *src)
+{
+	if (!src->set)
+		return;
+	if (src->ready)
+		atomic_dec(&src->queue->nready);
+	trace_member_del(src->queue->id, src->id, src->fid->fclass);
+	kfi_fid_put(&src->set->kfid);
+}
+
+static struct kfid *kfi_source_parent(const struct kfi_source *src)
+{
+	return src->domain ? &src->domain->domain.fid :
+			     &src->fabric->fabric.fid;
+}
+
+/* The parent is pinned, and a lost domain takes no new children. */
+static int kfi_source_join_parent(struct kfi_source *src)
+{
+	struct kfi_domain_base *domain = src->domain;
+	int ret = 0;
+
+	if (!kfi_fid_get(kfi_source_parent(src)))
+		return -EINVAL;
+	if (!domain)
+		return 0;
+
+	spin_lock_irq(&domain->lock);
+	if (domain->lost)
+		ret = -ENODEV;
+	else
+		list_add_tail(&src->sibling, &domain->sources);
+	spin_unlock_irq(&domain->lock);
+	if (ret)
+		kfi_fid_put(kfi_source_parent(src));
+	return ret;
+}
+
+static void kfi_source_leave_parent(struct kfi_source *src)
+{
+	struct kfi_domain_base *domain = src->domain;
+
+	if (domain) {
+		spin_lock_irq(&domain->lock);
+		list_del(&src->sibling);
+		spin_unlock_irq(&domain->lock);
+	}
+	kfi_fid_put(kfi_source_parent(src));
+}
+
+/**
+ * kfi_source_init() - begin a CQ, EQ or counter
+ * @src: zeroed, inside the object
+ * @fid: the object's base, complete
+ * @attr: how it is opened
+ *
+ * To be called last: from here on device loss may be published on it.
+ *
+ * Context: process, may sleep.
+ * Return: 0, -EINVAL for attributes that make no sense, -ENOSYS for a wait
+ * object that is not offered, -ENODEV if the domain's device is gone.
+ */
+int kfi_source_init(struct kfi_source *src, struct kfid *fid,
+		    const struct kfi_source_attr *attr)
+{
+	int ret;
+
+	spin_lock_init(&src->lock);
+	INIT_LIST_HEAD(&src->members);
+	src->fid = fid;
+	src->fabric = attr->fabric;
+	src->domain = attr->domain;
+	src->wait_obj = attr->wait_obj;
+	src->cpu = attr->cpu;
+	src->handled = attr->handler;
+	src->armed = attr->handler;
+	if (attr->handler)
+		INIT_WORK(&src->handler, attr->handler);
+
+	ret = kfi_source_choose_queue(src, attr);
+	if (ret)
+		return ret;
+	src->id = kfi_new_id();
+	kfi_waitq_init(&src->own, src->id, fid->fclass);
+	trace_object_new(src->id, fid->fclass,
+			 kfi_fid_id(kfi_source_parent(src)));
+	if (src->set)
+		trace_member_add(src->queue->id, src->id, fid->fclass);
+
+	ret = kfi_source_join_parent(src);
+	if (ret) {
+		kfi_source_leave_queue(src);
+		kfi_waitq_fini(&src->own);
+		trace_object_free(src->id, fid->fclass, 0);
+	}
+	return ret;
+}
+
+/**
+ * kfi_source_kill() - the point of no return of a close
+ * @src: the source
+ *
+ * Waits until a running handler is done; none runs afterwards.
+ *
+ * Context: process, may sleep; not in the object's own handler.
+ * Return: 0 or -EBUSY, then nothing changed.
+ */
+int kfi_source_kill(struct kfi_source *src)
+{
+	int ret;
+
+	if (src->handled && current_work() == &src->handler)
+		return -EBUSY;
+	ret = kfi_fid_kill(src->fid);
+	if (ret)
+		return ret;
+
+	spin_lock_irq(&src->lock);
+	src->armed = false;
+	spin_unlock_irq(&src->lock);
+	if (src->handled)
+		cancel_work_sync(&src->handler);
+	return 0;
+}
+
+/**
+ * kfi_source_fini() - end a killed source
+ * @src: unlinked from everything on return; may be freed
+ *
+ * Context: process, may sleep.
+ */
+void kfi_source_fini(struct kfi_source *src)
+{
+	WARN_ON_ONCE(!list_empty(&src->members));
+	kfi_source_leave_parent(src);
+	kfi_source_leave_queue(src);
+	kfi_waitq_fini(&src->own);
+	trace_object_free(src->id, src->fid->fclass, 0);
+}
+
+static void kfi_source_set_ready(struct kfi_source *src, bool ready)
+{
+	if (src->ready == ready)
+		return;
+	/* Pairs with the acquire of a poll set that looks without the lock. */
+	smp_store_release(&src->ready, ready);
+	if (!src->queue)
+		return;
+	if (ready)
+		atomic_inc(&src->queue->nready);
+	else
+		atomic_dec(&src->queue->nready);
+}
+
+/**
+ * kfi_source_stored() - something was stored and can be read
+ * @src: the source
+ *
+ * Context: any; the caller holds @src->lock and publishes afterwards.
+ * Return: true if the object's handler shall run.
+ */
+bool kfi_source_stored(struct kfi_source *src)
+{
+	bool fire = src->armed;
+
+	lockdep_assert_held(&src->lock);
+	kfi_source_set_ready(src, true);
+	kfi_poll_notify(src);
+	src->armed = false;
+	return fire;
+}
+
+/**
+ * kfi_source_read() - something was read
+ * @src: the source
+ * @ready: is there more?
+ *
+ * Context: any; the caller holds @src->lock.
+ */
+void kfi_source_read(struct kfi_source *src, bool ready)
+{
+	lockdep_assert_held(&src->lock);
+	kfi_source_set_ready(src, ready);
+}
+
+/**
+ * kfi_source_blocking() - may one block on this object itself?
+ * @src: the source
+ *
+ * Return: 0, or -EINVAL for KFI_WAIT_NONE and members of a wait set.
+ */
+int kfi_source_blocking(const struct kfi_source *src)
+{
+	return src->queue && !src->set ? 0 : -EINVAL;
+}
+
+/**
+ * kfi_source_control() - the part of kfi_control() that all of them share
+ * @src: the source
+ * @command: KFI_GETWAIT or KFI_GETWAITOBJ
+ * @arg: wait_queue_head_t ** or enum kfi_wait_obj *
+ *
+ * Return: 0; -EINVAL without @arg, or for KFI_GETWAIT where there is no queue
+ * of the object's own to give; -ENOSYS for another command.
+ */
+int kfi_source_control(struct kfi_source *src, int command, void *arg)
+{
+	switch (command) {
+	case KFI_GETWAIT:
+		if (!arg || src->wait_obj != KFI_WAIT_QUEUE)
+			return -EINVAL;
+		*(wait_queue_head_t **)arg = &src->own.head;
+		return 0;
+	case KFI_GETWAITOBJ:
+		if (!arg)
+			return -EINVAL;
+		*(enum kfi_wait_obj *)arg = src->wait_obj;
+		return 0;
+	default:
+		return -ENOSYS;
+	}
+}
+
+/**
+ * kfi_fid_source() - the common part of an object
+ * @fid: any object
+ *
+ * Return: NULL if it is not a CQ, EQ or counter.
+ */
+struct kfi_source *kfi_fid_source(struct kfid *fid)
+{
+	switch (fid->fclass) {
+	case KFI_CLASS_CQ:
+		return kfi_cq_source(container_of(fid, struct kfid_cq, fid));
+	case KFI_CLASS_EQ:
+		return kfi_eq_source(container_of(fid, struct kfid_eq, fid));
+	case KFI_CLASS_CNTR:
+		return kfi_cntr_source(container_of(fid, struct kfid_cntr, fid));
+	default:
+		return NULL;
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Wait sets: one queue that many CQs, EQs and counters share. The set knows how
+ * many of them are ready; which ones it never asks.
+ */
+#include <linux/slab.h>
+
+#include <kfi_enosys.h>
+
+#include "core.h"
+
+/**
+ * struct kfi_wait - a wait set
+ * @wait: the public object
+ * @queue: where its members' sleepers are
+ * @fabric: parent; a reference is held
+ * @wait_obj: as asked for when it was opened
+ */
+struct kfi_wait {
+	struct kfid_wait wait;
+	struct kfi_waitq queue;
+	struct kfi_fabric_base *fabric;
+	enum kfi_wait_obj wait_obj;
+};
+
+static struct kfi_wait *to_wait(struct kfid_wait *waitset)
+{
+	return container_of(waitset, struct kfi_wait, wait);
+}
+
+struct kfi_waitq *kfi_wait_queue(struct kfid_wait *waitset)
+{
+	return &to_wait(waitset)->queue;
+}
+
+bool kfi_wait_on_fabric(struct kfid_wait *waitset,
+			const struct kfi_fabric_base *fabric)
+{
+	return to_wait(waitset)->fabric == fabric;
+}
+
+static bool kfi_wait_ready(void *arg)
+{
+	struct kfi_wait *set = arg;
+
+	return atomic_read(&set->queue.nready) > 0;
+}
+
+/**
+ * kfi_wait_until() - kfi_wait() with a deadline
+ * @waitset: the wait set
+ * @deadline: absolute, monotonic
+ *
+ * Consumes nothing. With %KFI_DEADLINE_NOW it is one look, which may be taken
+ * from any context, also as the condition of a wait_event().
+ *
+ * Context: may sleep.
+ * Return: 0 if a member is ready, or was signalled during the call; -ETIMEDOUT;
+ * -EINTR.
+ */
+int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline)
+{
+	struct kfi_wait *set = to_wait(waitset);
+	struct kfi_waiter w;
+	int ret;
+
+	if (deadline == KFI_DEADLINE_NOW)
+		return kfi_wait_ready(set) ? 0 : -KFI_ETIMEDOUT;
+	if (!kfi_fid_get(&waitset->kfid))
+		return -KFI_EINVAL;
+
+	kfi_waiter_init(&w, &set->queue, 0, false);
+	ret = kfi_waitq_sleep(&w, kfi_wait_ready, set, deadline);
+	kfi_waiter_end(&w, ret);
+	kfi_fid_put(&waitset->kfid);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_wait_until);
+
+static int kfi_wait_op_wait(struct kfid_wait *waitset, int timeout)
+{
+	return kfi_wait_until(waitset, kfi_deadline(timeout));
+}
+
+static int kfi_wait_close(struct kfid *fid)
+{
+	struct kfi_wait *set = container_of(fid, struct kfi_wait, wait.kfid);
+	int ret;
+
+	ret = kfi_fid_kill(fid);
+	if (ret)
+		return ret;
+	trace_object_free(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
+	kfi_waitq_fini(&set->queue);
+	kfi_fid_put(&set->fabric->fabric.fid);
+	kfree(set);
+	return 0;
+}
+
+static int kfi_wait_control(struct kfid *fid, int command, void *arg)
+{
+	struct kfi_wait *set = container_of(fid, struct kfi_wait, wait.kfid);
+
+	switch (command) {
+	case KFI_GETWAIT:
+		if (!arg || set->wait_obj != KFI_WAIT_QUEUE)
+			return -KFI_EINVAL;
+		*(wait_queue_head_t **)arg = &set->queue.head;
+		return 0;
+	case KFI_GETWAITOBJ:
+		if (!arg)
+			return -KFI_EINVAL;
+		*(enum kfi_wait_obj *)arg = set->wait_obj;
+		return 0;
+	default:
+		return -KFI_ENOSYS;
+	}
+}
+
+static struct kfi_ops kfi_wait_fid_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfi_wait_close,
+	.bind = kfi_no_bind,
+	.control = kfi_wait_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static struct kfi_ops_wait kfi_wait_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops_wait),
+	.wait = kfi_wait_op_wait,
+};
+
+static int kfi_wait_check(const struct kfi_wait_attr *attr)
+{
+	if (attr->flags)
+		return -KFI_EINVAL;
+
+	switch (attr->wait_obj) {
+	case KFI_WAIT_UNSPEC:
+	case KFI_WAIT_QUEUE:
+		return 0;
+	case KFI_WAIT_MUTEX_COND:
+	case KFI_WAIT_FD:
+	case KFI_WAIT_POLLFD:
+	case KFI_WAIT_YIELD:
+		return -KFI_ENOSYS;
+	default:
+		return -KFI_EINVAL;
+	}
+}
+
+/**
+ * kfi_core_wait_open() - kfi_ops_fabric.wait_open of every provider
+ * @fabric: parent
+ * @attr: NULL: KFI_WAIT_UNSPEC
+ * @waitset: the new wait set
+ *
+ * Context: process, may sleep.
+ * Return: 0, -EINVAL, -ENOSYS for a wait object that is not offered, -ENOMEM.
+ */
+int kfi_core_wait_open(struct kfid_fabric *fabric, struct kfi_wait_attr *attr,
+		       struct kfid_wait **waitset)
+{
+	struct kfi_wait *set;
+	int ret;
+
+	ret = attr ? kfi_wait_check(attr) : 0;
+	if (ret)
+		return ret;
+	set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
+	if (!set)
+		return -KFI_ENOMEM;
+	if (!kfi_fid_get(&fabric->fid)) {
+		kfree(set);
+		return -KFI_EINVAL;
+	}
+	set->fabric = kfi_fabric_of(fabric);
+	set->wait_obj = attr ? attr->wait_obj : KFI_WAIT_UNSPEC;
+	kfi_fid_init(&set->wait.kfid, KFI_CLASS_WAIT, NULL, &kfi_wait_fid_ops);
+	set->wait.ops = &kfi_wait_ops;
+	kfi_waitq_init(&set->queue, kfi_new_id(), KFI_CLASS_WAIT);
+	trace_object_new(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
+	*waitset = &set->wait;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_core_wait_open);
