@@ -120,15 +120,17 @@ TRACE_EVENT(wait_begin,
 /*
  * A blocking call returns; every wait_begin has one. ret: 0, a count or a
  * negative errno. why, seq, source: the wake-up that ended its last sleep, 0 if
- * none did (it was ready, or a deadline or a signal ended the call). ready: was
- * something readable on the queue at that moment?
+ * none did (it was ready, or a deadline or a signal ended the call). seen: the
+ * publications up to this one came before its last look, so they owed it no
+ * wake-up. ready: was something readable on the queue at that moment?
  */
 TRACE_EVENT(wait_end,
-	TP_PROTO(u32 queue, u32 fclass, int ret, u32 why, u64 seq, u32 source,
-		 bool ready),
-	TP_ARGS(queue, fclass, ret, why, seq, source, ready),
+	TP_PROTO(u32 queue, u32 fclass, int ret, u32 why, u64 seq, u64 seen,
+		 u32 source, bool ready),
+	TP_ARGS(queue, fclass, ret, why, seq, seen, source, ready),
 	TP_STRUCT__entry(
 		__field(u64, seq)
+		__field(u64, seen)
 		__field(u32, queue)
 		__field(u32, fclass)
 		__field(u32, source)
@@ -138,6 +140,7 @@ TRACE_EVENT(wait_end,
 	),
 	TP_fast_assign(
 		__entry->seq = seq;
+		__entry->seen = seen;
 		__entry->queue = queue;
 		__entry->fclass = fclass;
 		__entry->source = source;
@@ -145,10 +148,10 @@ TRACE_EVENT(wait_end,
 		__entry->ret = ret;
 		__entry->ready = ready;
 	),
-	TP_printk("queue=%u class=%s ret=%d why=%s seq=%llu source=%u ready=%u",
+	TP_printk("queue=%u class=%s ret=%d why=%s seq=%llu seen=%llu source=%u ready=%u",
 		  __entry->queue, KFI_SHOW_CLASS(__entry->fclass), __entry->ret,
-		  KFI_SHOW_WHY(__entry->why), __entry->seq, __entry->source,
-		  __entry->ready)
+		  KFI_SHOW_WHY(__entry->why), __entry->seq, __entry->seen,
+		  __entry->source, __entry->ready)
 );
 
 /*
