@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What the kernel part of the probe hands over, and its two encodings.
+
+The guest writes packed structs, laid out as in ``wakeups.bpf.c``. Recorded
+traces for the unit tests are JSON lines of the same fields. All times are
+nanoseconds of CLOCK_MONOTONIC; 0 means that it never happened.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import IntEnum
+from typing import Any, ClassVar
+
+
+class FClass(IntEnum):
+    """Object classes, as the tracepoints number them."""
+
+    FABRIC = 1
+    DOMAIN = 2
+    EP = 3
+    PEP = 9
+    AV = 11
+    MR = 12
+    EQ = 13
+    CQ = 14
+    CNTR = 15
+    WAIT = 16
+    POLL = 17
+
+
+class Why(IntEnum):
+    """Why a queue was signalled (``enum kfi_why``); 0: nothing was published."""
+
+    NONE = 0
+    EVENT = 1
+    ERROR = 2
+    OVERRUN = 3
+    SIGNAL = 4
+    LOST = 5
+    HANDON = 6
+
+
+class Context(IntEnum):
+    """Where the waker ran."""
+
+    UNKNOWN = 0
+    PROCESS = 1
+    SOFTIRQ = 2
+    HARDIRQ = 3
+
+
+class Change(IntEnum):
+    """What happened to an object or a membership."""
+
+    NEW = 1
+    FREE = 2
+    ADD = 3
+    DEL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRecord:
+    """One blocking call, from its begin to its return.
+
+    One that had not returned when the recording stopped has ``t_end == 0``.
+    ``seq`` to ``cpu`` describe its last wake; ``ended`` is the reason that the
+    call itself gives for its end: 0 if no wake ended it. ``seen`` is the last
+    publication that does not concern it. ``foreign`` counts how often the
+    scheduler was asked to wake the thread by anything but a kfabric wake.
+    """
+
+    KIND: ClassVar[int] = 1
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I10B2x")
+
+    queue: int
+    t_begin: int
+    tid: int
+    tgid: int = 0
+    fclass: int = FClass.WAIT
+    t_slept: int = 0
+    t_wake: int = 0
+    t_waking: int = 0
+    t_running: int = 0
+    t_end: int = 0
+    t_foreign: int = 0
+    seq: int = 0
+    need: int = 0
+    seen: int = 0
+    source: int = 0
+    ret: int = 0
+    waker: int = 0
+    wakeup_ns: int = 0
+    foreign_tid: int = 0
+    why: int = 0
+    ended: int = 0
+    context: int = 0
+    cpu: int = 0
+    ready: int = 0
+    sleeps: int = 0
+    wakes: int = 0
+    foreign: int = 0
+    foreign_context: int = 0
+
+    @classmethod
+    def unpack(cls, data: bytes) -> WaitRecord:
+        """Decode one packed record."""
+        (_, queue, t_begin, t_slept, t_wake, t_waking, t_running, t_end, t_foreign, seq,
+         need, seen, tid, tgid, source, ret, waker, wakeup_ns, foreign_tid, fclass, why,
+         ended, context, cpu, ready, sleeps, wakes, foreign,
+         foreign_context) = cls.FORMAT.unpack(data)
+        return cls(queue=queue, t_begin=t_begin, tid=tid, tgid=tgid, fclass=fclass,
+                   t_slept=t_slept, t_wake=t_wake, t_waking=t_waking,
+                   t_running=t_running, t_end=t_end, t_foreign=t_foreign, seq=seq,
+                   need=need, seen=seen, source=source, ret=ret, waker=waker,
+                   wakeup_ns=wakeup_ns, foreign_tid=foreign_tid, why=why, ended=ended,
+                   context=context, cpu=cpu, ready=ready, sleeps=sleeps, wakes=wakes,
+                   foreign=foreign, foreign_context=foreign_context)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRecord:
+    """A queue was signalled, with the sleepers that were found enqueued.
+
+    ``seq`` numbers the publications on the queue; it is 0 for a wake-up that is
+    none, such as one that a thread hands on.
+    """
+
+    KIND: ClassVar[int] = 2
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II3Q3I4B")
+
+    queue: int
+    t: int
+    seq: int
+    source: int = 0
+    why: int = Why.EVENT
+    have: int = 0
+    sleepers: int = 0
+    waker: int = 0
+    context: int = 0
+    cpu: int = 0
+
+    @classmethod
+    def unpack(cls, data: bytes) -> SignalRecord:
+        """Decode one packed record."""
+        _, queue, t, seq, have, source, sleepers, waker, why, context, cpu, _ = (
+            cls.FORMAT.unpack(data))
+        return cls(queue=queue, t=t, seq=seq, source=source, why=why, have=have,
+                   sleepers=sleepers, waker=waker, context=context, cpu=cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class WakeRecord:
+    """A wake that is not the last one of its wait.
+
+    The thread went back to sleep and was woken again before it returned, or
+    (``t_begin == 0``) no wait of that thread was open.
+    """
+
+    KIND: ClassVar[int] = 3
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II5Q3I4B")
+
+    queue: int
+    tid: int
+    t_begin: int
+    t_wake: int
+    seq: int = 0
+    t_waking: int = 0
+    t_running: int = 0
+    source: int = 0
+    waker: int = 0
+    why: int = 0
+    context: int = 0
+    cpu: int = 0
+
+    @classmethod
+    def unpack(cls, data: bytes) -> WakeRecord:
+        """Decode one packed record."""
+        (_, queue, t_begin, t_wake, t_waking, t_running, seq, tid, source, waker, why,
+         context, cpu, _) = cls.FORMAT.unpack(data)
+        return cls(queue=queue, tid=tid, t_begin=t_begin, t_wake=t_wake, seq=seq,
+                   t_waking=t_waking, t_running=t_running, source=source, waker=waker,
+                   why=why, context=context, cpu=cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRecord:
+    """An object came or went, or joined or left a wait set.
+
+    ``other`` is the parent of a new object, the set of a membership.
+    """
+
+    KIND: ClassVar[int] = 4
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIIII")
+
+    id: int
+    t: int
+    change: int
+    fclass: int
+    other: int = 0
+    tid: int = 0
+
+    @classmethod
+    def unpack(cls, data: bytes) -> ObjectRecord:
+        """Decode one packed record."""
+        _, oid, t, change, fclass, other, tid = cls.FORMAT.unpack(data)
+        return cls(id=oid, t=t, change=change, fclass=fclass, other=other, tid=tid)
+
+
+Record = WaitRecord | SignalRecord | WakeRecord | ObjectRecord
+
+_UNPACK: Mapping[int, Callable[[bytes], Record]] = {
+    WaitRecord.KIND: WaitRecord.unpack,
+    SignalRecord.KIND: SignalRecord.unpack,
+    WakeRecord.KIND: WakeRecord.unpack,
+    ObjectRecord.KIND: ObjectRecord.unpack,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of one queue, kept apart from the records to check them."""
+
+    signals: int = 0
+    wakes: int = 0
+    begins: int = 0
+    ends: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What the probe could not keep. Anything but zeros voids the verdict."""
+
+    ring: int = 0
+    waits: int = 0
+    queues: int = 0
+    unpaired: int = 0
+
+    def __bool__(self) -> bool:
+        return any((self.ring, self.waits, self.queues, self.unpaired))
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """All that one run of the probe saw."""
+
+    records: tuple[Record, ...]
+    tallies: Mapping[int, Tally] = field(default_factory=dict)
+    threads: Mapping[int, str] = field(default_factory=dict)
+    losses: Losses = Losses()
+    t_stop: int = 0
+
+
+class RecordError(ValueError):
+    """A recording that cannot be read."""
+
+
+def unpack(chunks: Iterable[bytes]) -> Iterator[Record]:
+    """Decode packed records, one chunk each."""
+    for data in chunks:
+        kind = int.from_bytes(data[:4], "little")
+        decode = _UNPACK.get(kind)
+        if decode is None:
+            raise RecordError(f"unknown record kind {kind}")
+        try:
+            yield decode(data)
+        except struct.error as exc:
+            raise RecordError(f"record of kind {kind}: {exc}") from exc
+
+
+def split(blob: bytes) -> Iterator[bytes]:
+    """Cut a stream of packed records into single ones."""
+    sizes = {cls.KIND: cls.FORMAT.size
+             for cls in (WaitRecord, SignalRecord, WakeRecord, ObjectRecord)}
+    offset = 0
+    while offset < len(blob):
+        kind = int.from_bytes(blob[offset:offset + 4], "little")
+        size = sizes.get(kind)
+        if size is None or offset + size > len(blob):
+            raise RecordError(f"broken record stream at byte {offset} (kind {kind})")
+        yield blob[offset:offset + size]
+        offset += size
+
+
+def from_guest(head: Mapping[str, Any], blob: bytes) -> Recording:
+    """Build a recording from what the loader left: its JSON head and its records.
+
+    Raises RecordError if either is damaged.
+    """
+    try:
+        return Recording(
+            records=tuple(unpack(split(blob))),
+            tallies={int(q): Tally(**t) for q, t in head["tallies"].items()},
+            threads={int(tid): str(comm) for tid, comm in head["threads"].items()},
+            losses=Losses(**head["losses"]),
+            t_stop=int(head["t_stop"]),
+        )
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise RecordError(f"bad recording head: {exc!r}") from exc
+
+
+_NAMES: Mapping[str, type[Record]] = {
+    "wait": WaitRecord, "signal": SignalRecord, "wake": WakeRecord, "object": ObjectRecord,
+}
+_KINDS = {cls: name for name, cls in _NAMES.items()}
+
+
+def _sparse(record: Record) -> dict[str, Any]:
+    """The record's fields that differ from their defaults, to keep lines short."""
+    defaults = {f.name: f.default for f in fields(record)}
+    return {k: int(v) for k, v in asdict(record).items() if v != defaults[k]}
+
+
+def dump_lines(recording: Recording) -> Iterator[str]:
+    """Encode a recording as JSON lines: one head, then one line a record."""
+    yield json.dumps({
+        "kind": "head", "t_stop": recording.t_stop, "losses": asdict(recording.losses),
+        "tallies": {q: asdict(t) for q, t in recording.tallies.items()},
+        "threads": dict(recording.threads),
+    })
+    for record in recording.records:
+        yield json.dumps({"kind": _KINDS[type(record)]} | _sparse(record))
+
+
+def load_lines(lines: Iterable[str]) -> Recording:
+    """Decode JSON lines, as :func:`dump_lines` writes them.
+
+    A line that is empty or begins with ``#`` is skipped; a missing head means
+    no losses, and tallies that are counted from the records themselves.
+    """
+    head: dict[str, Any] = {}
+    records: list[Record] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            item = json.loads(line)
+            kind = item.pop("kind")
+            if kind == "head":
+                head = item
+            else:
+                records.append(_NAMES[kind](**item))
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise RecordError(f"line {number}: {exc!r}") from exc
+    tallies = {int(q): Tally(**t) for q, t in head.get("tallies", {}).items()}
+    return Recording(
+        records=tuple(records),
+        tallies=tallies or count(records),
+        threads={int(tid): comm for tid, comm in head.get("threads", {}).items()},
+        losses=Losses(**head.get("losses", {})),
+        t_stop=head.get("t_stop", 0),
+    )
+
+
+def count(records: Iterable[Record]) -> dict[int, Tally]:
+    """Count records by queue the way the kernel part counts events."""
+    sums: dict[int, list[int]] = {}
+    for record in records:
+        if isinstance(record, ObjectRecord):
+            continue
+        row = sums.setdefault(record.queue, [0, 0, 0, 0])
+        if isinstance(record, SignalRecord):
+            row[0] += 1
+        elif isinstance(record, WakeRecord):
+            row[1] += 1
+        else:
+            row[1] += record.t_wake != 0
+            row[2] += 1
+            row[3] += record.t_end != 0
+    return {queue: Tally(*row) for queue, row in sums.items()}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Numbers per queue and thread, as the demo's table shows them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.probes.ledger import Ledger, Queue, Wait
+from harness.probes.verdict import Finding, Kind, overtaken
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Signal to running, in nanoseconds; ``count`` 0 means that none was measured."""
+
+    count: int
+    p50: int
+    p99: int
+    max: int
+
+
+def percentile(ordered: Sequence[int], share: float) -> int:
+    """Nearest-rank percentile of an ordered, non-empty sequence; 0 < share <= 1."""
+    return ordered[math.ceil(share * len(ordered)) - 1]
+
+
+def latency(values: Iterable[int]) -> Latency:
+    """Percentiles of latencies."""
+    ordered = sorted(values)
+    if not ordered:
+        return Latency(0, 0, 0, 0)
+    return Latency(len(ordered), percentile(ordered, 0.5), percentile(ordered, 0.99),
+                   ordered[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: one thread on one queue.
+
+    ``latency`` covers the waits whose thread was asleep when it was woken; the
+    others were woken before they had slept.
+    """
+
+    name: str
+    waits: int
+    signals: int
+    wakes: int
+    spurious: int
+    lost: int
+    timeouts: int
+    late: int
+    herd: int
+    overtaken: int
+    latency: Latency
+
+
+def running_ns(queue: Queue, wait: Wait) -> int:
+    """Signal to running of the wake that ended a wait; 0 if there was none such."""
+    wake = wait.last_wake
+    signal = queue.signal_of(wake) if wake else None
+    if wake is None or signal is None or not wake.t_waking or not wake.t_running:
+        return 0
+    return wake.t_running - signal.record.t
+
+
+def row(ledger: Ledger, name: str, queue_id: int, tid: int,
+        findings: Iterable[Finding]) -> Row:
+    """Count one thread's waits on one queue, and what was signalled there.
+
+    ``tid`` 0 means all threads of the queue.
+    """
+    queue = ledger.queues.get(queue_id, Queue(queue_id))
+    waits = queue.waits_of(tid) if tid else queue.waits
+    kinds = Counter(finding.kind for finding in findings
+                    if finding.queue == queue_id and finding.tid in (0, tid or finding.tid))
+    return Row(
+        name=name, waits=len(waits), signals=len(queue.signals),
+        wakes=sum(len(wait.wakes) for wait in waits),
+        spurious=kinds[Kind.SPURIOUS], lost=kinds[Kind.LOST] + kinds[Kind.TIMEOUT_READY],
+        timeouts=sum(wait.timed_out for wait in waits), late=kinds[Kind.LATE],
+        herd=kinds[Kind.HERD], overtaken=sum(wait in waits for wait in overtaken(queue)),
+        latency=latency(ns for ns in (running_ns(queue, wait) for wait in waits) if ns))

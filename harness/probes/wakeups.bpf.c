@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Counts every wait, signal and wake of kfabric from outside.
+ *
+ * Waits are paired here, since the reader is too slow to pair them: one record
+ * for a finished wait, written when it ends; one for each signal; one more only
+ * for a wake that did not end its wait. What was not seen or could not be kept
+ * is counted in "losses", and then the recording proves nothing.
+ *
+ * The scheduler's events are looked up by thread: only threads inside a wait
+ * cost more than that look-up, so the reader cannot trigger itself.
+ *
+ * The loader defines PERCPU_OFFSETS and PREEMPT_COUNT (kernel addresses).
+ * records.py decodes the structs.
+ */
+
+enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT };
+enum { OBJ_NEW = 1, OBJ_FREE, OBJ_ADD, OBJ_DEL };
+enum { CTX_UNKNOWN, CTX_PROCESS, CTX_SOFTIRQ, CTX_HARDIRQ };
+enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
+
+struct wait_rec {
+	u32 kind, queue;
+	u64 t_begin, t_slept, t_wake, t_waking, t_running, t_end, t_foreign;
+	u64 seq, need, seen;
+	u32 tid, tgid, source;
+	s32 ret;
+	u32 waker, wakeup_ns, foreign_tid;
+	u8 fclass, why, ended, context, cpu, ready, sleeps, wakes, foreign,
+	   foreign_context;
+	u8 pending;	/* woken, the scheduler has not been asked yet */
+	u8 pad;
+};
+
+struct signal_rec {
+	u32 kind, queue;
+	u64 t, seq, have;
+	u32 source, sleepers, waker;
+	u8 why, context, cpu, pad;
+};
+
+struct wake_rec {
+	u32 kind, queue;
+	u64 t_begin, t_wake, t_waking, t_running, seq;
+	u32 tid, source, waker;
+	u8 why, context, cpu, pad;
+};
+
+struct object_rec {
+	u32 kind, id;
+	u64 t;
+	u32 change, fclass, other, tid;
+};
+
+_Static_assert(sizeof(struct wait_rec) == 128, "wait_rec");
+_Static_assert(sizeof(struct signal_rec) == 48, "signal_rec");
+_Static_assert(sizeof(struct wake_rec) == 64, "wake_rec");
+_Static_assert(sizeof(struct object_rec) == 32, "object_rec");
+
+struct tally {
+	u64 signals, wakes, begins, ends;
+};
+
+struct comm {
+	char text[16];
+};
+
+BPF_RINGBUF_OUTPUT(ring, RING_PAGES);
+BPF_HASH(waits, u32, struct wait_rec, 4096);
+BPF_HASH(tallies, u32, struct tally, 4096);
+BPF_HASH(threads, u32, struct comm, 4096);
+BPF_ARRAY(losses, u64, LOST_MAX);
+
+static __always_inline void lose(int what)
+{
+	losses.atomic_increment(what);
+}
+
+/* The reader drains by its own clock: a wake-up here would disturb the run. */
+static __always_inline void emit(void *rec, u64 size)
+{
+	if (ring.ringbuf_output(rec, size, BPF_RB_NO_WAKEUP))
+		lose(LOST_RING);
+}
+
+static __always_inline struct tally *tally_of(u32 queue)
+{
+	struct tally zero = {};
+	struct tally *t = tallies.lookup_or_try_init(&queue, &zero);
+
+	if (!t)
+		lose(LOST_QUEUES);
+	return t;
+}
+
+/* No helper tells in what context a tracepoint fires, so read the CPU's count. */
+static __always_inline u8 context(void)
+{
+	u64 slot = PERCPU_OFFSETS + 8ULL * bpf_get_smp_processor_id();
+	u64 base = 0;
+	u32 count = 0;
+
+	if (bpf_probe_read_kernel(&base, sizeof(base), (void *)slot) ||
+	    bpf_probe_read_kernel(&count, sizeof(count),
+				  (void *)(base + PREEMPT_COUNT)))
+		return CTX_UNKNOWN;
+	if (count & 0x00ff0000)		/* hard interrupt or NMI */
+		return CTX_HARDIRQ;
+	if (count & 0x00000100)		/* a softirq is being served */
+		return CTX_SOFTIRQ;
+	return CTX_PROCESS;
+}
+
+static __always_inline void remember(u32 tid)
+{
+	struct comm comm = {};
+
+	if (threads.lookup(&tid))
+		return;
+	bpf_get_current_comm(&comm, sizeof(comm));
+	threads.update(&tid, &comm);
+}
+
+static __always_inline void bump(u8 *n)
+{
+	if (*n != 255)
+		(*n)++;
+}
+
+TRACEPOINT_PROBE(kfabric, wait_begin)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	u32 tid = id;
+	struct wait_rec w = {
+		.kind = REC_WAIT,
+		.queue = args->queue,
+		.t_begin = bpf_ktime_get_ns(),
+		.need = args->need,
+		.tid = tid,
+		.tgid = id >> 32,
+		.fclass = args->fclass,
+	};
+	struct tally *t = tally_of(w.queue);
+
+	if (t)
+		__sync_fetch_and_add(&t->begins, 1);
+	remember(tid);
+	if (waits.lookup(&tid))
+		lose(LOST_UNPAIRED);
+	if (waits.update(&tid, &w))
+		lose(LOST_WAITS);
+	return 0;
+}
+
+TRACEPOINT_PROBE(kfabric, wait_end)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct tally *t = tally_of(args->queue);
+	struct wait_rec *w = waits.lookup(&tid);
+
+	if (t)
+		__sync_fetch_and_add(&t->ends, 1);
+	if (!w || w->queue != args->queue) {
+		lose(LOST_UNPAIRED);
+		return 0;
+	}
+	if (args->why && (!w->t_wake || w->seq != args->seq))
+		lose(LOST_UNPAIRED);
+	w->t_end = bpf_ktime_get_ns();
+	w->ret = args->ret;
+	w->ended = args->why;
+	w->ready = args->ready;
+	w->seen = args->seen;
+	emit(w, sizeof(*w));
+	waits.delete(&tid);
+	return 0;
+}
+
+TRACEPOINT_PROBE(kfabric, signal)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct signal_rec s = {
+		.kind = REC_SIGNAL,
+		.queue = args->queue,
+		.t = bpf_ktime_get_ns(),
+		.seq = args->seq,
+		.have = args->have,
+		.source = args->source,
+		.sleepers = args->sleepers,
+		.waker = tid,
+		.why = args->why,
+		.context = context(),
+		.cpu = bpf_get_smp_processor_id(),
+	};
+	struct tally *t = tally_of(s.queue);
+
+	if (t)
+		__sync_fetch_and_add(&t->signals, 1);
+	remember(tid);
+	emit(&s, sizeof(s));
+	return 0;
+}
+
+/* A wake that is about to be overwritten by the next one of the same wait. */
+static __always_inline void emit_earlier(struct wait_rec *w)
+{
+	struct wake_rec r = {
+		.kind = REC_WAKE,
+		.queue = w->queue,
+		.t_begin = w->t_begin,
+		.t_wake = w->t_wake,
+		.t_waking = w->t_waking,
+		.t_running = w->t_running,
+		.seq = w->seq,
+		.tid = w->tid,
+		.source = w->source,
+		.waker = w->waker,
+		.why = w->why,
+		.context = w->context,
+		.cpu = w->cpu,
+	};
+
+	emit(&r, sizeof(r));
+}
+
+/* A wake for a thread that no open wait of this queue is known of. */
+static __always_inline void emit_stray(u32 tid, struct wait_rec *from)
+{
+	struct wake_rec r = {
+		.kind = REC_WAKE,
+		.queue = from->queue,
+		.t_wake = from->t_wake,
+		.seq = from->seq,
+		.tid = tid,
+		.source = from->source,
+		.waker = from->waker,
+		.why = from->why,
+		.context = from->context,
+		.cpu = from->cpu,
+	};
+
+	emit(&r, sizeof(r));
+}
+
+TRACEPOINT_PROBE(kfabric, wake)
+{
+	u32 tid = args->pid;
+	struct wait_rec now = {
+		.queue = args->queue,
+		.t_wake = bpf_ktime_get_ns(),
+		.seq = args->seq,
+		.source = args->source,
+		.waker = bpf_get_current_pid_tgid(),
+		.why = args->why,
+		.context = context(),
+		.cpu = bpf_get_smp_processor_id(),
+	};
+	struct tally *t = tally_of(now.queue);
+	struct wait_rec *w = waits.lookup(&tid);
+
+	if (t)
+		__sync_fetch_and_add(&t->wakes, 1);
+	if (!w || w->queue != now.queue) {
+		emit_stray(tid, &now);
+		return 0;
+	}
+	if (w->t_wake)
+		emit_earlier(w);
+	bump(&w->wakes);
+	w->seq = now.seq;
+	w->source = now.source;
+	w->waker = now.waker;
+	w->why = now.why;
+	w->context = now.context;
+	w->cpu = now.cpu;
+	w->t_waking = 0;
+	w->t_running = 0;
+	w->wakeup_ns = 0;
+	w->pending = 1;
+	w->t_wake = now.t_wake;
+	return 0;
+}
+
+TRACEPOINT_PROBE(sched, sched_waking)
+{
+	u32 tid = args->pid;
+	struct wait_rec *w = waits.lookup(&tid);
+
+	if (!w)
+		return 0;
+	/* Ours comes from the CPU that announced it, under the queue's lock. */
+	if (w->pending && w->cpu == (u8)bpf_get_smp_processor_id()) {
+		w->pending = 0;
+		w->t_waking = bpf_ktime_get_ns();
+		return 0;
+	}
+	bump(&w->foreign);
+	w->t_foreign = bpf_ktime_get_ns();
+	w->foreign_tid = bpf_get_current_pid_tgid();
+	w->foreign_context = context();
+	return 0;
+}
+
+TRACEPOINT_PROBE(sched, sched_wakeup)
+{
+	u32 tid = args->pid;
+	struct wait_rec *w = waits.lookup(&tid);
+	u64 delay;
+
+	if (!w || !w->t_waking || w->wakeup_ns)
+		return 0;
+	delay = bpf_ktime_get_ns() - w->t_waking;
+	w->wakeup_ns = delay < 0xffffffff ? delay : 0xffffffff;
+	return 0;
+}
+
+TRACEPOINT_PROBE(sched, sched_switch)
+{
+	u32 prev = args->prev_pid, next = args->next_pid;
+	struct wait_rec *w = waits.lookup(&prev);
+
+	/* Bits above the low eight say "preempted", which is not asleep. */
+	if (w && (args->prev_state & 0xff)) {
+		w->t_slept = bpf_ktime_get_ns();
+		bump(&w->sleeps);
+	}
+	w = waits.lookup(&next);
+	if (w && w->t_wake && !w->t_running)
+		w->t_running = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline void emit_object(u32 change, u32 id, u32 fclass, u32 other)
+{
+	struct object_rec o = {
+		.kind = REC_OBJECT,
+		.id = id,
+		.t = bpf_ktime_get_ns(),
+		.change = change,
+		.fclass = fclass,
+		.other = other,
+		.tid = bpf_get_current_pid_tgid(),
+	};
+
+	emit(&o, sizeof(o));
+}
+
+TRACEPOINT_PROBE(kfabric, object_new)
+{
+	emit_object(OBJ_NEW, args->id, args->fclass, args->parent);
+	return 0;
+}
+
+TRACEPOINT_PROBE(kfabric, object_free)
+{
+	emit_object(OBJ_FREE, args->id, args->fclass, args->parent);
+	return 0;
+}
+
+TRACEPOINT_PROBE(kfabric, member_add)
+{
+	emit_object(OBJ_ADD, args->member, args->fclass, args->set);
+	return 0;
+}
+
+TRACEPOINT_PROBE(kfabric, member_del)
+{
+	emit_object(OBJ_DEL, args->member, args->fclass, args->set);
+	return 0;
+}
