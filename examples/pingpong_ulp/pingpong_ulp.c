@@ -178,9 +178,15 @@ static bool pp_is_connected(const struct pp_side *side)
 	return side->connected;
 }
 
+/*
+ * A completion is in the CQ and in the counter before anybody is woken for it;
+ * but one who looks without having slept may find the first and not yet the
+ * second.
+ */
 static bool pp_has_message(const struct pp_side *side)
 {
-	return side->received >= side->expected;
+	return side->received >= side->expected &&
+	       side->counted >= side->expected;
 }
 
 static bool pp_is_closed(const struct pp_side *side)
