@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""kfabric from Python, through ``/dev/kfabric``.
+
+Open a :class:`Device`, ask it with :meth:`Device.getinfo` what there is, and
+open a fabric, a domain, queues and endpoints from there. Every object is a
+context manager. Timeouts are in seconds, ``None`` means no limit::
+
+    with kfabric_py.Device() as dev:
+        info = dev.getinfo(provider="verbs", dest=("10.77.0.1", 7471))[0]
+        with dev.fabric(info) as fabric, fabric.domain(info) as domain:
+            ...
+"""
+
+from kfabric_py.cm import ConnectionRequest, PassiveEndpoint
+from kfabric_py.device import Device, Version
+from kfabric_py.domain import Domain
+from kfabric_py.endpoint import Endpoint
+from kfabric_py.enums import (
+    Access,
+    AddrFormat,
+    AvType,
+    Caps,
+    CqFlags,
+    CqFormat,
+    EpType,
+    Event,
+    Mode,
+    MrMode,
+    OpFlags,
+    Order,
+    Progress,
+    Protocol,
+    ResourceMgmt,
+    Threading,
+    WaitObj,
+)
+from kfabric_py.errors import (
+    Again,
+    BadState,
+    Busy,
+    ClosedError,
+    ConnectionRefused,
+    DeviceLost,
+    ErrorAvailable,
+    KfabricErrno,
+    KfiError,
+    KfiTimeout,
+    NoMatch,
+    NotSupported,
+    Overrun,
+    TooSmall,
+    error_name,
+)
+from kfabric_py.fabric import Fabric
+from kfabric_py.info import (
+    Address,
+    DomainAttr,
+    EpAttr,
+    FabricAttr,
+    Info,
+    RxAttr,
+    TxAttr,
+)
+from kfabric_py.memory import Buffer, MemoryRegion, RemoteRegion, Segment
+from kfabric_py.queues import (
+    CompletionQueue,
+    Counter,
+    CqEntry,
+    CqError,
+    EqError,
+    EqEvent,
+    EventQueue,
+)
+from kfabric_py.sets import PollSet, WaitSet
+
+__all__ = [
+    "Access",
+    "AddrFormat",
+    "Address",
+    "Again",
+    "AvType",
+    "BadState",
+    "Buffer",
+    "Busy",
+    "Caps",
+    "ClosedError",
+    "CompletionQueue",
+    "ConnectionRefused",
+    "ConnectionRequest",
+    "Counter",
+    "CqEntry",
+    "CqError",
+    "CqFlags",
+    "CqFormat",
+    "Device",
+    "DeviceLost",
+    "Domain",
+    "DomainAttr",
+    "Endpoint",
+    "EpAttr",
+    "EpType",
+    "EqError",
+    "EqEvent",
+    "ErrorAvailable",
+    "Event",
+    "EventQueue",
+    "Fabric",
+    "FabricAttr",
+    "Info",
+    "KfabricErrno",
+    "KfiError",
+    "KfiTimeout",
+    "MemoryRegion",
+    "Mode",
+    "MrMode",
+    "NoMatch",
+    "NotSupported",
+    "OpFlags",
+    "Order",
+    "Overrun",
+    "PassiveEndpoint",
+    "PollSet",
+    "Progress",
+    "Protocol",
+    "RemoteRegion",
+    "ResourceMgmt",
+    "RxAttr",
+    "Segment",
+    "Threading",
+    "TooSmall",
+    "TxAttr",
+    "Version",
+    "WaitObj",
+    "WaitSet",
+    "error_name",
+]

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The only place that calls ioctl, and what all objects of one descriptor share.
+
+A call is a structure that begins with its own size and, on blocking calls,
+holds the absolute deadline. Both are set before the first attempt, so an
+attempt that a signal interrupted is repeated with the very same argument.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import itertools
+import math
+import os
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kfabric_py import _uapi
+from kfabric_py.errors import error_for
+
+if TYPE_CHECKING:
+    from kfabric_py.handle import KernelObject
+
+#: Does what :func:`fcntl.ioctl` does; the unit tests put a fake in its place.
+Ioctl = Callable[[int, int, ctypes.Structure], int]
+
+_NS = 1_000_000_000
+
+
+def deadline_after(timeout: float | None) -> int:
+    """Turn a timeout into the absolute deadline that the kernel takes.
+
+    Args:
+        timeout: seconds; ``None`` (or infinity) for no limit, 0 for one check
+            without sleeping.
+
+    Returns:
+        Nanoseconds on the monotonic clock, or one of the two special values.
+
+    Raises:
+        ValueError: the timeout is negative or not a number.
+    """
+    # The kernel's clock ends 292 years after the start of the machine.
+    if timeout is None or timeout * _NS >= _uapi.KFAB_DEADLINE_NONE:
+        return _uapi.KFAB_DEADLINE_NONE
+    if not timeout >= 0:
+        raise ValueError(f"timeout must be None or at least 0, not {timeout!r}")
+    if timeout == 0:
+        return _uapi.KFAB_DEADLINE_NOW
+    # Rounded up, because a wait must never end early.
+    deadline = time.monotonic_ns() + math.ceil(timeout * _NS)
+    return min(deadline, _uapi.KFAB_DEADLINE_NONE)
+
+
+def _system_ioctl(fd: int, request: int, arg: ctypes.Structure) -> int:
+    # A mutable argument is also what makes fcntl let other threads run.
+    result: int = fcntl.ioctl(fd, request, arg, True)
+    return result
+
+
+class Client:
+    """One descriptor of ``/dev/kfabric`` and the objects opened through it.
+
+    Attributes:
+        fd: the descriptor; the device owns and closes it.
+        pid: the process that opened it. Handles mean nothing in a child that
+            was forked later.
+        objects: the open objects by kernel handle.
+        cookies: the open objects by the number that the kernel knows as their
+            context.
+    """
+
+    def __init__(self, fd: int, ioctl: Ioctl = _system_ioctl) -> None:
+        """Call on descriptor ``fd`` through ``ioctl``."""
+        self.fd = fd
+        self.pid = os.getpid()
+        self.objects: weakref.WeakValueDictionary[int, KernelObject] = weakref.WeakValueDictionary()
+        self.cookies: weakref.WeakValueDictionary[int, KernelObject] = weakref.WeakValueDictionary()
+        self._ioctl = ioctl
+        self._numbers = itertools.count(1)
+
+    def new_cookie(self) -> int:
+        """Return a number that was never used as a context before, and is not 0."""
+        return next(self._numbers)
+
+    def __call__(self, request: int, arg: ctypes.Structure) -> int:
+        """Make one call; ``arg.size`` is filled here, outputs end up in ``arg``.
+
+        A call that a signal interrupted goes on with the same deadline once
+        Python's handlers have run, unless one of them raised.
+
+        Args:
+            request: the ioctl number.
+            arg: the structure that belongs to it.
+
+        Returns:
+            The non-negative result of the call.
+
+        Raises:
+            KfiError: the subclass that stands for the error number.
+        """
+        arg.size = ctypes.sizeof(arg)
+        while True:
+            try:
+                return self._ioctl(self.fd, request, arg)
+            except InterruptedError:
+                # The jump back is where the interpreter runs the handlers.
+                continue
+            except OSError as error:
+                number = error.errno or 0
+            raise error_for(number, _uapi.CALL_NAMES.get(request, ""))

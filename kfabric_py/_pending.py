@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The contexts of operations that were posted and not yet reported."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kfabric_py._call import Client
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    context: object
+    owner: int
+    many: bool
+
+
+class PendingContexts:
+    """Maps the numbers that the kernel gives back to the objects given by users.
+
+    One table for each completion queue. A context stays until its completion
+    is read; a receive that takes many messages until the last of them. What an
+    endpoint left behind (receives that were never used, sends whose success
+    nobody wanted to hear of) is dropped once the endpoint is closed and the
+    queue was seen empty afterwards, or with the queue.
+    """
+
+    def __init__(self, client: Client) -> None:
+        """Number contexts with the client's numbers."""
+        self._client = client
+        # Finalizers may come at any point, even inside a locked section.
+        self._lock = threading.RLock()
+        self._table: dict[int, _Pending] = {}
+        self._abandoned: set[int] = set()
+        self._readers = 0
+
+    def __len__(self) -> int:
+        """Count the contexts that are kept."""
+        return len(self._table)
+
+    def add(self, owner: int, context: object, *, many: bool = False) -> int:
+        """Keep a context; return its number, or 0 for ``None``.
+
+        Args:
+            owner: number of the endpoint.
+            context: the user's object.
+            many: the operation completes more than once.
+        """
+        if context is None:
+            return 0
+        cookie = self._client.new_cookie()
+        with self._lock:
+            self._table[cookie] = _Pending(context, owner, many)
+        return cookie
+
+    def take(self, cookie: int, *, last: bool = True) -> object:
+        """Return the context of a number, and forget it after its last use.
+
+        Args:
+            cookie: the number; 0 gives ``None``.
+            last: is this the last completion of an operation with many?
+        """
+        with self._lock:
+            pending = self._table.get(cookie)
+            if pending is not None and (last or not pending.many):
+                del self._table[cookie]
+        return None if pending is None else pending.context
+
+    def look(self, cookie: int) -> object:
+        """Return the context of a number and keep it."""
+        pending = self._table.get(cookie)
+        return None if pending is None else pending.context
+
+    def abandon(self, owner: int) -> None:
+        """Note that an endpoint is closed: nothing more will come for it."""
+        with self._lock:
+            self._abandoned.add(owner)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold while completions are on their way from the kernel to ``take``."""
+        with self._lock:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+
+    def found_empty(self) -> None:
+        """Note that the queue was empty; call it from inside ``reading``."""
+        with self._lock:
+            # Another reader may hold completions that it has not yet looked up.
+            if self._readers != 1 or not self._abandoned:
+                return
+            gone, self._abandoned = self._abandoned, set()
+            self._table = {c: p for c, p in self._table.items() if p.owner not in gone}

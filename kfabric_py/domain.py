@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Domains: one device and what is opened on it."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from kfabric_py import _uapi
+from kfabric_py.cm import ConnectionRequest
+from kfabric_py.endpoint import Endpoint
+from kfabric_py.enums import Access, CqFormat, WaitObj
+from kfabric_py.handle import OpenedObject
+from kfabric_py.info import Info, info_to_raw
+from kfabric_py.memory import Local, MemoryRegion, segments
+from kfabric_py.queues import CompletionQueue, Counter
+from kfabric_py.sets import PollSet, WaitSet
+
+if TYPE_CHECKING:
+    from kfabric_py.fabric import Fabric
+
+
+class Domain(OpenedObject):
+    """A device, and the parent of its queues, endpoints and memory.
+
+    Attributes:
+        info: what it was opened with.
+    """
+
+    def __init__(self, fabric: Fabric, info: Info, context: object) -> None:
+        """Use :meth:`Fabric.domain`."""
+        raw = info_to_raw(info)
+        arg = _uapi.kfab_domain_open(fabric=fabric._live_handle(), info=ctypes.addressof(raw))
+        super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_DOMAIN_OPEN, arg, context)
+        self.info = info
+
+    def cq(
+        self,
+        size: int = 0,
+        *,
+        format: CqFormat = CqFormat.DATA,
+        wait_obj: WaitObj = WaitObj.UNSPEC,
+        wait_set: WaitSet | None = None,
+        threshold: bool = False,
+        cpu: int | None = None,
+        context: object = None,
+    ) -> CompletionQueue:
+        """Open a completion queue.
+
+        Args:
+            size: least number of completions that it holds, 0 for a default.
+            format: which fields its entries carry.
+            wait_obj: what blocking reads wait with; ``NONE`` forbids them.
+            wait_set: join this set instead; blocking reads are refused then.
+            threshold: blocking reads wait for a number of entries.
+            cpu: the CPU that is to handle completions, ``None`` for any.
+            context: what poll sets report for the queue; the queue itself if
+                ``None``.
+        """
+        return CompletionQueue(
+            self,
+            size=size,
+            format=format,
+            wait_obj=wait_obj,
+            wait_set=wait_set,
+            threshold=threshold,
+            cpu=cpu,
+            context=context,
+        )
+
+    def counter(
+        self,
+        *,
+        wait_obj: WaitObj = WaitObj.UNSPEC,
+        wait_set: WaitSet | None = None,
+        context: object = None,
+    ) -> Counter:
+        """Open a counter, at 0; the arguments are those of :meth:`cq`."""
+        return Counter(self, wait_obj=wait_obj, wait_set=wait_set, context=context)
+
+    def poll_set(self, *, context: object = None) -> PollSet:
+        """Open an empty poll set."""
+        return PollSet(self, context=context)
+
+    def endpoint(self, what: Info | ConnectionRequest, *, context: object = None) -> Endpoint:
+        """Open an endpoint.
+
+        Args:
+            what: an info, to connect; or a connection request, to accept. The
+                request is used up if the call succeeds.
+            context: comes back in the events about the endpoint; the endpoint
+                itself if ``None``.
+        """
+        if isinstance(what, ConnectionRequest):
+            return Endpoint(self, what.info, what, context)
+        return Endpoint(self, what, None, context)
+
+    def mr(
+        self, memory: Local, access: Access, *, key: int = 0, context: object = None
+    ) -> MemoryRegion:
+        """Register memory. Its buffers cannot be closed before the region.
+
+        Args:
+            memory: buffers or pieces of them.
+            access: what it may be used for.
+            key: the key to use, where the provider does not choose one
+                (``MrMode.PROV_KEY``).
+            context: as for the other objects.
+
+        Raises:
+            KfiError: KFI_ENOKEY: the key is in use.
+        """
+        return MemoryRegion(self, segments(memory), access, key, context)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What goes wrong, as exceptions.
+
+Every failed call of this package raises a :class:`KfiError`. It is an
+:class:`OSError` whose ``errno`` is the number that the kernel returned: an
+ordinary one, or one of kfabric's own (256 and above, see
+:class:`KfabricErrno`). Where a caller usually wants to tell a failure apart,
+there is a subclass to catch; some of them are also the built-in exception that
+Python programs expect (:class:`TimeoutError`, :class:`BlockingIOError`).
+"""
+
+from __future__ import annotations
+
+import enum
+import errno as _errno
+import os
+
+
+class KfabricErrno(enum.IntEnum):
+    """Error numbers that only kfabric has, named as in ``kfi_errno.h``."""
+
+    KFI_EOTHER = 256
+    KFI_ETOOSMALL = 257
+    KFI_EOPBADSTATE = 258
+    KFI_EAVAIL = 259
+    KFI_EBADFLAGS = 260
+    KFI_ENOEQ = 261
+    KFI_EDOMAIN = 262
+    KFI_ENOCQ = 263
+    KFI_ECRC = 264
+    KFI_ETRUNC = 265
+    KFI_ENOKEY = 266
+    KFI_ENOAV = 267
+    KFI_EOVERRUN = 268
+
+
+_TEXT = {
+    KfabricErrno.KFI_EOTHER: "unspecified error",
+    KfabricErrno.KFI_ETOOSMALL: "the space given is too small",
+    KfabricErrno.KFI_EOPBADSTATE: "the object is not in a state that allows this",
+    KfabricErrno.KFI_EAVAIL: "an error entry is waiting to be read with readerr()",
+    KfabricErrno.KFI_EBADFLAGS: "flag not supported",
+    KfabricErrno.KFI_ENOEQ: "an event queue has to be bound first",
+    KfabricErrno.KFI_EDOMAIN: "the objects belong to different domains",
+    KfabricErrno.KFI_ENOCQ: "a completion queue has to be bound first",
+    KfabricErrno.KFI_ECRC: "checksum error",
+    KfabricErrno.KFI_ETRUNC: "truncated",
+    KfabricErrno.KFI_ENOKEY: "the key is missing or already in use",
+    KfabricErrno.KFI_ENOAV: "an address vector has to be bound first",
+    KfabricErrno.KFI_EOVERRUN: "the queue has overrun, completions were lost",
+}
+
+
+def error_name(number: int) -> str:
+    """Return the symbol of a positive error number, such as ``"KFI_EAVAIL"``.
+
+    Numbers of Linux get their Linux name (``"EBUSY"``), unknown ones
+    ``"errno N"``.
+    """
+    try:
+        return KfabricErrno(number).name
+    except ValueError:
+        return _errno.errorcode.get(number, f"errno {number}")
+
+
+def error_text(number: int) -> str:
+    """Return one phrase that explains a positive error number."""
+    try:
+        return _TEXT[KfabricErrno(number)]
+    except ValueError:
+        return os.strerror(number)
+
+
+class KfiError(OSError):
+    """A call of kfabric failed.
+
+    Attributes:
+        errno: the positive error number (never ``None`` here).
+        strerror: symbol and explanation.
+        call: the call that failed, such as ``"CQ_READ"``, or ``""``.
+    """
+
+    errno: int
+    call: str = ""
+
+    @property
+    def name(self) -> str:
+        """Symbol of the error number, such as ``"KFI_EAVAIL"`` or ``"EBUSY"``."""
+        return error_name(self.errno)
+
+
+class Again(KfiError, BlockingIOError):
+    """EAGAIN: not now. A posting queue is full, or nothing is there to read."""
+
+
+class KfiTimeout(KfiError, TimeoutError):
+    """ETIMEDOUT: the deadline passed and the condition did not hold then."""
+
+
+class ErrorAvailable(KfiError):
+    """KFI_EAVAIL: an error entry is next; read it with ``readerr()``."""
+
+
+class Overrun(KfiError):
+    """KFI_EOVERRUN: the queue was full and lost something. Only closing helps."""
+
+
+class Busy(KfiError):
+    """EBUSY: something else still uses the object. Nothing was changed."""
+
+
+class TooSmall(KfiError):
+    """KFI_ETOOSMALL: the answer does not fit. Nothing was consumed."""
+
+
+class BadState(KfiError):
+    """KFI_EOPBADSTATE: not enabled yet, already enabled, already connected."""
+
+
+class DeviceLost(KfiError):
+    """ENODEV: the device under the object is gone. Closing still works."""
+
+
+class NoMatch(KfiError):
+    """ENODATA: no provider offers what was asked for."""
+
+
+class NotSupported(KfiError):
+    """EOPNOTSUPP or ENOSYS: known, but this provider or object cannot do it."""
+
+
+class ConnectionRefused(KfiError, ConnectionRefusedError):
+    """ECONNREFUSED: the peer rejected the connection, or nobody listens."""
+
+
+class ClosedError(KfiError, ValueError):
+    """EBADF: the object was closed before. Nothing reached the kernel."""
+
+
+_CLASSES: dict[int, type[KfiError]] = {
+    _errno.EAGAIN: Again,
+    _errno.ETIMEDOUT: KfiTimeout,
+    _errno.EBUSY: Busy,
+    _errno.ENODEV: DeviceLost,
+    _errno.ENODATA: NoMatch,
+    _errno.EOPNOTSUPP: NotSupported,
+    _errno.ENOSYS: NotSupported,
+    _errno.ECONNREFUSED: ConnectionRefused,
+    KfabricErrno.KFI_EAVAIL: ErrorAvailable,
+    KfabricErrno.KFI_EOVERRUN: Overrun,
+    KfabricErrno.KFI_ETOOSMALL: TooSmall,
+    KfabricErrno.KFI_EOPBADSTATE: BadState,
+}
+
+
+def error_for(number: int, call: str = "") -> KfiError:
+    """Make the exception for a positive error number; the caller raises it.
+
+    Args:
+        number: the error number, positive.
+        call: the call that failed, for the message.
+    """
+    text = f"{error_name(number)}: {error_text(number)}"
+    if call:
+        text = f"{call}: {text}"
+    error = _CLASSES.get(number, KfiError)(number, text)
+    error.call = call
+    return error

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Fabrics: what domains and event queues belong to."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from kfabric_py import _uapi
+from kfabric_py.cm import PassiveEndpoint
+from kfabric_py.domain import Domain
+from kfabric_py.enums import WaitObj
+from kfabric_py.handle import OpenedObject
+from kfabric_py.info import Info, info_to_raw
+from kfabric_py.queues import EventQueue
+from kfabric_py.sets import WaitSet
+
+if TYPE_CHECKING:
+    from kfabric_py.device import Device
+
+
+class Fabric(OpenedObject):
+    """A network that a provider reaches."""
+
+    def __init__(self, device: Device, info: Info, context: object) -> None:
+        """Use :meth:`Device.fabric`."""
+        raw = info_to_raw(info)
+        arg = _uapi.kfab_fabric_open(info=ctypes.addressof(raw))
+        super().__init__(device, device._client, _uapi.KFAB_IOC_FABRIC_OPEN, arg, context)
+
+    def domain(self, info: Info, *, context: object = None) -> Domain:
+        """Open a domain.
+
+        Args:
+            info: an offer of this fabric's provider.
+            context: comes back in the events about the domain.
+        """
+        return Domain(self, info, context)
+
+    def eq(
+        self,
+        size: int = 0,
+        *,
+        wait_obj: WaitObj = WaitObj.UNSPEC,
+        wait_set: WaitSet | None = None,
+        context: object = None,
+    ) -> EventQueue:
+        """Open an event queue.
+
+        Args:
+            size: least number of events that it holds, 0 for a default.
+            wait_obj: what blocking reads wait with; ``NONE`` forbids them.
+            wait_set: join this set instead; blocking reads are refused then.
+            context: what poll sets report for the queue; the queue itself if
+                ``None``.
+        """
+        return EventQueue(self, size=size, wait_obj=wait_obj, wait_set=wait_set, context=context)
+
+    def wait_set(self, *, wait_obj: WaitObj = WaitObj.UNSPEC, context: object = None) -> WaitSet:
+        """Open an empty wait set.
+
+        Args:
+            wait_obj: ``UNSPEC`` or ``QUEUE``.
+            context: for the program's own use.
+        """
+        return WaitSet(self, wait_obj=wait_obj, context=context)
+
+    def passive_ep(self, info: Info, *, context: object = None) -> PassiveEndpoint:
+        """Open a passive endpoint.
+
+        Args:
+            info: an offer whose ``src_addr`` is where to listen.
+            context: comes back in the events about the endpoint.
+        """
+        return PassiveEndpoint(self, info, context)

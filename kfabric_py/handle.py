@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What every kernel object has in common: opened once, closed once, in order.
+
+An object keeps its parent alive (the reference goes up), a parent only knows
+its children weakly. So an object that the program forgot is collected like any
+other, with a :class:`ResourceWarning`, and is closed then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import warnings
+import weakref
+from types import TracebackType
+from typing import Any, Self
+
+from kfabric_py import _uapi
+from kfabric_py._call import Client
+from kfabric_py.errors import Busy, ClosedError, KfiError
+
+
+class Handle:
+    """An open kernel object; the base of all objects of this package.
+
+    Use it as a context manager, or call :meth:`close`. Closing closes the
+    children first, newest first, then the object, once; closing again does
+    nothing. A close that fails (``Busy``: something else still uses the
+    object) leaves the object open and usable.
+    """
+
+    def __init__(self, parent: Handle | None) -> None:
+        """Become a child of ``parent``; called once the kernel object exists."""
+        self._parent = parent
+        self._closed = False
+        self._close_lock = threading.RLock()
+        self._children: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
+        if parent is not None:
+            parent._children[id(self)] = self
+
+    @property
+    def closed(self) -> bool:
+        """Has the object been closed?"""
+        return self._closed
+
+    def close(self) -> None:
+        """Close the children, newest first, and then the object.
+
+        Raises:
+            Busy: something that is not a child still uses the object, or a
+                thread sleeps in it. Children may be closed already; the object
+                itself is as it was.
+        """
+        with self._close_lock:
+            if self._closed:
+                return
+            self._close_children()
+            self._close_self()
+            self._mark_closed()
+
+    def _mark_closed(self) -> None:
+        """Note that the kernel object is gone; this one does nothing any more."""
+        self._closed = True
+        if self._parent is not None:
+            self._parent._children.pop(id(self), None)
+
+    def _close_self(self) -> None:
+        """Close the kernel object; raises and changes nothing if it cannot be."""
+        raise NotImplementedError
+
+    def _close_children(self) -> None:
+        """Close all children, retrying those that an older sibling still used.
+
+        A queue can be younger than the endpoint that it is bound to, so newest
+        first is only the first guess. Every pass closes at least one, or the
+        one that stays busy is reported.
+        """
+        waiting = list(self._children.values())[::-1]
+        while waiting:
+            busy: list[Handle] = []
+            reason: Busy | None = None
+            for child in waiting:
+                try:
+                    child.close()
+                except Busy as error:
+                    busy.append(child)
+                    reason = error
+            if reason is not None and len(busy) == len(waiting):
+                raise reason
+            waiting = busy
+
+    def _check_open(self) -> None:
+        """Raise ClosedError if the object is closed."""
+        if self._closed:
+            raise ClosedError(errno.EBADF, f"{type(self).__name__} is closed")
+
+    def __enter__(self) -> Self:
+        """Return the object itself."""
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the object."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Warn if the object was never closed, and close it."""
+        # Not there if the constructor did not get that far.
+        if getattr(self, "_closed", True):
+            return
+        warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+        with contextlib.suppress(KfiError):
+            self.close()
+
+
+class KernelObject(Handle):
+    """An object behind a handle of ``/dev/kfabric``.
+
+    Attributes:
+        trace_id: the object's name in the tracepoints, unique in the machine;
+            0 for objects that are not traced.
+    """
+
+    def __init__(
+        self,
+        parent: Handle,
+        client: Client,
+        handle: int,
+        *,
+        trace_id: int = 0,
+        cookie: int = 0,
+        context: object = None,
+    ) -> None:
+        """Take over the kernel object ``handle``, which the caller just opened.
+
+        Args:
+            parent: closed after this object.
+            client: the descriptor that the handle belongs to.
+            handle: the kernel's handle.
+            trace_id: the tracepoints' id.
+            cookie: what the kernel was told as context, 0 for nothing.
+            context: what the user gave as context.
+        """
+        super().__init__(parent)
+        self._client = client
+        self._handle = handle
+        self._context = context
+        self.trace_id = trace_id
+        client.objects[handle] = self
+        if cookie:
+            client.cookies[cookie] = self
+
+    @property
+    def context(self) -> object:
+        """What was given as context at the open; the object itself if nothing was."""
+        return self if self._context is None else self._context
+
+    def __repr__(self) -> str:
+        """Show class, tracing id and whether the object is closed."""
+        state = " closed" if self.closed else ""
+        return f"<{type(self).__name__} id={self.trace_id}{state}>"
+
+    def _live_handle(self) -> int:
+        """Return the kernel's handle.
+
+        Raises:
+            ClosedError: the object is closed.
+        """
+        self._check_open()
+        return self._handle
+
+    def _close_self(self) -> None:
+        self._client(_uapi.KFAB_IOC_CLOSE, _uapi.kfab_close(handle=self._handle))
+
+    def __del__(self) -> None:
+        """Warn and close if forgotten, but not in a forked child: it is not its own."""
+        client = getattr(self, "_client", None)
+        if client is not None and client.pid == os.getpid():
+            super().__del__()
+
+
+class OpenedObject(KernelObject):
+    """An object that one of the OPEN calls makes."""
+
+    def __init__(
+        self, parent: Handle, client: Client, request: int, arg: Any, context: object
+    ) -> None:
+        """Open it.
+
+        Args:
+            parent: closed after this object.
+            client: the descriptor to call on.
+            request: the OPEN call.
+            arg: its structure, filled except for the context.
+            context: what the user gave as context.
+        """
+        cookie = client.new_cookie()
+        arg.context = cookie
+        client(request, arg)
+        super().__init__(
+            parent,
+            client,
+            arg.out_handle,
+            trace_id=arg.out_id,
+            cookie=cookie,
+            context=context,
+        )

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Message buffers and memory regions.
+
+Messages live in kernel memory that is mapped into the process. A
+:class:`Buffer` is such memory; a :class:`Segment` is a piece of one, and what
+operations take. A :class:`MemoryRegion` lets the peer reach buffers, or is what
+the domain wants for local ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from kfabric_py import _uapi
+from kfabric_py.enums import Access, MrMode
+from kfabric_py.handle import KernelObject, OpenedObject
+
+if TYPE_CHECKING:
+    from kfabric_py.device import Device
+    from kfabric_py.domain import Domain
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some consecutive bytes of a buffer.
+
+    Attributes:
+        buffer: the buffer.
+        offset: where the bytes begin, in bytes.
+        length: how many there are.
+        region: the region that describes them to the device, if the domain
+            asks for one.
+    """
+
+    buffer: Buffer
+    offset: int
+    length: int
+    region: MemoryRegion | None = None
+
+    @property
+    def view(self) -> memoryview:
+        """The bytes themselves; writing to the view writes to the buffer."""
+        return self.buffer.view[self.offset : self.offset + self.length]
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        return self.length
+
+    def __bytes__(self) -> bytes:
+        """Return a copy of the bytes."""
+        return bytes(self.view)
+
+    def __getitem__(self, index: slice) -> Segment:
+        """Return a part of the segment, as slices of sequences are cut."""
+        start, stop = _bounds(index, self.length)
+        return Segment(self.buffer, self.offset + start, stop - start, self.region)
+
+
+#: What operations take as their local side: all of a buffer or region, a piece
+#: of one, or several pieces in a row.
+Local: TypeAlias = "Buffer | MemoryRegion | Segment | Iterable[Segment]"
+
+
+def _bounds(index: slice, length: int) -> tuple[int, int]:
+    start, stop, step = index.indices(length)
+    if step != 1:
+        raise ValueError("only consecutive bytes can be used")
+    return start, max(start, stop)
+
+
+class Buffer(KernelObject):
+    """Memory that messages are sent from and received into.
+
+    ``buffer[a:b]`` is a :class:`Segment`; ``buffer.view`` gives at the bytes.
+    The memory itself lives until nothing uses it any more: views taken from a
+    closed buffer stay valid, and so do operations in progress.
+    """
+
+    def __init__(self, device: Device, length: int) -> None:
+        """Use :meth:`Device.buffer`."""
+        client = device._client
+        arg = _uapi.kfab_buf_alloc(length=length)
+        client(_uapi.KFAB_IOC_BUF_ALLOC, arg)
+        try:
+            self._map = mmap.mmap(client.fd, length, mmap.MAP_SHARED, offset=arg.out_offset)
+        except BaseException:
+            client(_uapi.KFAB_IOC_CLOSE, _uapi.kfab_close(handle=arg.out_handle))
+            raise
+        self._length = length
+        self._view = memoryview(self._map)
+        super().__init__(device, client, arg.out_handle)
+
+    @property
+    def view(self) -> memoryview:
+        """The whole buffer as writable bytes.
+
+        Raises:
+            ClosedError: the buffer is closed.
+        """
+        self._check_open()
+        return self._view
+
+    def __len__(self) -> int:
+        """Return the length in bytes."""
+        return self._length
+
+    def __getitem__(self, index: slice) -> Segment:
+        """Return a piece of the buffer."""
+        start, stop = _bounds(index, self._length)
+        return Segment(self, start, stop - start)
+
+    def _close_self(self) -> None:
+        super()._close_self()
+        self._view.release()
+        # Somebody may still look at the memory; the last view unmaps it.
+        with contextlib.suppress(BufferError):
+            self._map.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRegion:
+    """Some bytes of a peer's memory region, as the peer described them.
+
+    Attributes:
+        addr: where they begin, as the peer's domain counts addresses.
+        length: how many there are, in bytes.
+        key: the region's key.
+    """
+
+    addr: int
+    length: int
+    key: int
+
+    def to_bytes(self) -> bytes:
+        """Return 24 bytes to send to a peer: address, length, key, little endian."""
+        return struct.pack("<QQQ", self.addr, self.length, self.key)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what :meth:`to_bytes` wrote at the beginning of ``data``.
+
+        Raises:
+            ValueError: there are fewer than 24 bytes.
+        """
+        if len(data) < 24:
+            raise ValueError(f"a remote region takes 24 bytes, not {len(data)}")
+        return cls(*struct.unpack_from("<QQQ", data))
+
+
+class MemoryRegion(OpenedObject):
+    """Buffers that were registered with the device.
+
+    Attributes:
+        key: what a peer names the region by.
+        iova: the address of the first byte for a peer.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        pieces: Iterable[Segment],
+        access: Access,
+        key: int,
+        context: object,
+    ) -> None:
+        """Use :meth:`Domain.mr`."""
+        self._pieces = tuple(pieces)
+        self._domain = domain
+        iov = iov_array(self._pieces)
+        arg = _uapi.kfab_mr_reg(
+            domain=domain._live_handle(),
+            iov_count=len(iov),
+            iov=ctypes.addressof(iov),
+            access=access,
+            requested_key=key,
+        )
+        super().__init__(domain, domain._client, _uapi.KFAB_IOC_MR_REG, arg, context)
+        self.key: int = arg.out_key
+        self.iova: int = arg.out_iova
+
+    def __len__(self) -> int:
+        """Return the length in bytes."""
+        return sum(piece.length for piece in self._pieces)
+
+    def __getitem__(self, index: slice) -> Segment:
+        """Return a piece of a region that was made of one piece, for a local operation.
+
+        Raises:
+            ValueError: the region has several pieces; which one is not clear.
+        """
+        if len(self._pieces) != 1:
+            raise ValueError("the region has several pieces, cut the buffers instead")
+        piece = self._pieces[0][index]
+        return Segment(piece.buffer, piece.offset, piece.length, self)
+
+    def remote(self, offset: int = 0, length: int | None = None) -> RemoteRegion:
+        """Describe bytes of the region for a peer.
+
+        Args:
+            offset: first byte, from the beginning of the region.
+            length: bytes; ``None`` for all that follow.
+        """
+        self._check_open()
+        base = self.iova if MrMode.VIRT_ADDR in self._domain.info.domain_attr.mr_mode else 0
+        rest = len(self) - offset
+        return RemoteRegion(base + offset, rest if length is None else length, self.key)
+
+
+def segments(local: Local) -> tuple[Segment, ...]:
+    """Return the pieces that an operation was given."""
+    if isinstance(local, Segment):
+        return (local,)
+    if isinstance(local, Buffer):
+        return (local[:],)
+    if isinstance(local, MemoryRegion):
+        return tuple(Segment(p.buffer, p.offset, p.length, local) for p in local._pieces)
+    return tuple(local)
+
+
+def iov_array(pieces: tuple[Segment, ...]) -> ctypes.Array[_uapi.kfab_iov]:
+    """Return the array that the kernel reads.
+
+    Raises:
+        ClosedError: a buffer or region is closed.
+    """
+    return (_uapi.kfab_iov * len(pieces))(
+        *(
+            _uapi.kfab_iov(
+                buf=piece.buffer._live_handle(),
+                mr=piece.region._live_handle() if piece.region else 0,
+                offset=piece.offset,
+                len=piece.length,
+            )
+            for piece in pieces
+        )
+    )

@@ -1,0 +1,584 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Completion queues, event queues and counters: where what happened is read.
+
+Reading never raises for "there is nothing": a read returns an empty list or
+``None`` then, a blocking one also when its deadline has passed or its queue was
+signalled. An error entry at the head raises :class:`ErrorAvailable`; read it
+with ``readerr()``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kfabric_py import _uapi
+from kfabric_py._call import deadline_after
+from kfabric_py._pending import PendingContexts
+from kfabric_py.cm import ConnectionRequest, PassiveEndpoint
+from kfabric_py.enums import CqFlags, CqFormat, Event, WaitObj
+from kfabric_py.errors import Again, KfiError, error_for
+from kfabric_py.handle import KernelObject, OpenedObject
+from kfabric_py.info import Info, info_from_raw
+from kfabric_py.memory import Buffer, Segment
+
+if TYPE_CHECKING:
+    from kfabric_py.domain import Domain
+    from kfabric_py.fabric import Fabric
+    from kfabric_py.sets import WaitSet
+
+
+@dataclass(frozen=True, slots=True)
+class CqEntry:
+    """One completed operation. What the queue's format does not carry is 0.
+
+    Attributes:
+        context: what was given when the operation was posted.
+        flags: what it was.
+        len: bytes received.
+        data: remote CQ data, if ``flags`` has ``REMOTE_CQ_DATA``.
+        tag: tag of a tagged message.
+        src_addr: the peer, from :meth:`CompletionQueue.read` with ``source``.
+        buf: the message inside a buffer that takes many, else ``None``.
+    """
+
+    context: object
+    flags: CqFlags
+    len: int
+    data: int
+    tag: int
+    src_addr: int
+    buf: Segment | None
+
+
+@dataclass(frozen=True, slots=True)
+class CqError:
+    """One failed operation.
+
+    Attributes:
+        context: what was given when the operation was posted.
+        flags: what it was.
+        len: bytes that were delivered nevertheless.
+        olen: bytes that did not fit.
+        data: remote CQ data.
+        tag: tag of a tagged message.
+        buf: as in :class:`CqEntry`.
+        err: the error number, positive.
+        prov_errno: the provider's own number for it.
+        err_data: what the provider says besides.
+    """
+
+    context: object
+    flags: CqFlags
+    len: int
+    olen: int
+    data: int
+    tag: int
+    buf: Segment | None
+    err: int
+    prov_errno: int
+    err_data: bytes
+
+    def exception(self) -> KfiError:
+        """Return the exception that stands for the error, to be raised."""
+        return error_for(self.err, "operation")
+
+
+@dataclass(frozen=True, slots=True)
+class EqEvent:
+    """One event.
+
+    Attributes:
+        event: what happened; a plain number for events of one's own.
+        fid: the object it happened to, if it is still open.
+        context: that object's context; of a written event the writer's.
+        data: the event's number, such as a count.
+        cm_data: the peer's private data, of a connection event.
+        request: the connection request, of ``CONNREQ``.
+    """
+
+    event: Event | int
+    fid: KernelObject | None
+    context: object
+    data: int = 0
+    cm_data: bytes = b""
+    request: ConnectionRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EqError:
+    """One failure that an event queue reports.
+
+    Attributes:
+        fid: the object that it happened to, if it is still open.
+        context: that object's context.
+        data: the event's number.
+        err: the error number, positive.
+        prov_errno: the provider's own number for it.
+        err_data: what came with it: the private data of a peer that rejected.
+    """
+
+    fid: KernelObject | None
+    context: object
+    data: int
+    err: int
+    prov_errno: int
+    err_data: bytes
+
+    def exception(self) -> KfiError:
+        """Return the exception that stands for the error, to be raised."""
+        return error_for(self.err, "event")
+
+
+def wait_choice(wait_obj: WaitObj, wait_set: WaitSet | None) -> tuple[int, int]:
+    """Return the wait object and the handle of the wait set for an open."""
+    if wait_set is None:
+        return wait_obj, 0
+    return WaitObj.SET, wait_set._live_handle()
+
+
+class Waitable(OpenedObject):
+    """What can wait, be a member of sets, and tell its wait object."""
+
+    def wait_obj(self) -> WaitObj:
+        """Return the kind of wait object that the kernel uses for this one."""
+        arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_GETWAITOBJ)
+        self._client(_uapi.KFAB_IOC_CONTROL, arg)
+        return WaitObj(arg.out_value)
+
+    def _strerror(self, prov_errno: int) -> str:
+        text = ctypes.create_string_buffer(256)
+        arg = _uapi.kfab_strerror(
+            handle=self._live_handle(),
+            err=prov_errno,
+            buf=ctypes.addressof(text),
+            buf_size=len(text),
+        )
+        self._client(_uapi.KFAB_IOC_STRERROR, arg)
+        return text.value.decode(errors="replace")
+
+
+class CompletionQueue(Waitable):
+    """Where completed operations are read. Iterating yields what is there now."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        size: int,
+        format: CqFormat,
+        wait_obj: WaitObj,
+        wait_set: WaitSet | None,
+        threshold: bool,
+        cpu: int | None,
+        context: object,
+    ) -> None:
+        """Use :meth:`Domain.cq`."""
+        kind, wait_handle = wait_choice(wait_obj, wait_set)
+        arg = _uapi.kfab_cq_open(
+            domain=domain._live_handle(),
+            format=format,
+            wait_obj=kind,
+            wait_set=wait_handle,
+            wait_cond=_uapi.KFAB_CQ_COND_THRESHOLD if threshold else _uapi.KFAB_CQ_COND_NONE,
+            signaling_vector=cpu or 0,
+            cq_flags=0 if cpu is None else _uapi.KFAB_AFFINITY,
+            entries=size,
+        )
+        super().__init__(domain, domain._client, _uapi.KFAB_IOC_CQ_OPEN, arg, context)
+        self._wait_set = wait_set
+        self._pending = PendingContexts(self._client)
+
+    def read(self, count: int = 16, *, source: bool = False) -> list[CqEntry]:
+        """Read completions without waiting.
+
+        Args:
+            count: how many at most; 0 only makes progress.
+            source: fill ``src_addr``, too.
+
+        Returns:
+            The oldest completions; an empty list if there are none.
+
+        Raises:
+            ErrorAvailable: an error entry comes first.
+            Overrun: the queue has overflowed behind what was read before.
+            DeviceLost: the device is gone and all has been read.
+        """
+        return self._read(_uapi.KFAB_IOC_CQ_READ, count, source)
+
+    def sread(
+        self,
+        count: int = 1,
+        *,
+        timeout: float | None = None,
+        threshold: int = 0,
+        source: bool = False,
+    ) -> list[CqEntry]:
+        """Read completions, waiting for the first.
+
+        Args:
+            count: how many at most.
+            timeout: seconds; ``None`` for no limit, 0 for one check.
+            threshold: how many have to be there, in a queue opened with
+                ``threshold``. At the deadline what is there is returned.
+            source: fill ``src_addr``, too.
+
+        Returns:
+            The oldest completions; an empty list if the deadline passed or
+            :meth:`signal` was called and there are none.
+
+        Raises:
+            ErrorAvailable: an error entry comes first.
+            Overrun: the queue has overflowed behind what was read before.
+            KfiError: EINVAL: the queue has no wait object of its own, or the
+                threshold is above its size.
+            DeviceLost: the device is gone and all has been read.
+        """
+        deadline = deadline_after(timeout)
+        return self._read(_uapi.KFAB_IOC_CQ_SREAD, count, source, threshold, deadline)
+
+    def _read(
+        self, request: int, count: int, source: bool, cond: int = 0, deadline: int = 0
+    ) -> list[CqEntry]:
+        entries = (_uapi.kfab_cq_entry * count)()
+        arg = _uapi.kfab_cq_read(
+            flags=_uapi.KFAB_CQ_SRC_ADDR if source else 0,
+            cq=self._live_handle(),
+            count=count,
+            entries=ctypes.addressof(entries),
+            cond=cond,
+            deadline=deadline,
+        )
+        with self._pending.reading():
+            try:
+                got = self._client(request, arg)
+            except Again:
+                self._pending.found_empty()
+                return []
+            return [self._entry(raw) for raw in entries[:got]]
+
+    def _entry(self, raw: _uapi.kfab_cq_entry) -> CqEntry:
+        flags = CqFlags(raw.flags)
+        return CqEntry(
+            context=self._pending.take(raw.context, last=CqFlags.MULTI_RECV in flags),
+            flags=flags,
+            len=raw.len,
+            data=raw.data,
+            tag=raw.tag,
+            src_addr=raw.src_addr,
+            buf=self._segment(raw.buf, raw.buf_offset, raw.len),
+        )
+
+    def _segment(self, handle: int, offset: int, length: int) -> Segment | None:
+        buffer = self._client.objects.get(handle)
+        return Segment(buffer, offset, length) if isinstance(buffer, Buffer) else None
+
+    def readerr(self, *, peek: bool = False) -> CqError | None:
+        """Read the error entry at the head, without waiting.
+
+        Args:
+            peek: leave it in the queue.
+
+        Returns:
+            The entry, or ``None`` if the head is no error.
+
+        Raises:
+            Overrun: the queue has overflowed behind what was read before.
+        """
+        room = (ctypes.c_uint8 * _uapi.KFAB_ERR_DATA_MAX)()
+        arg = _uapi.kfab_cq_readerr(
+            cq=self._live_handle(),
+            err_data_size=len(room),
+            err_data=ctypes.addressof(room),
+            read_flags=_uapi.KFAB_PEEK if peek else 0,
+        )
+        with self._pending.reading():
+            try:
+                self._client(_uapi.KFAB_IOC_CQ_READERR, arg)
+            except Again:
+                return None
+            find = self._pending.look if peek else self._pending.take
+            context = find(arg.out_context)
+        return CqError(
+            context=context,
+            flags=CqFlags(arg.out_flags),
+            len=arg.out_len,
+            olen=arg.out_olen,
+            data=arg.out_data,
+            tag=arg.out_tag,
+            buf=self._segment(arg.out_buf, arg.out_buf_offset, arg.out_len),
+            err=arg.out_err,
+            prov_errno=arg.out_prov_errno,
+            err_data=bytes(room[: arg.err_data_size]),
+        )
+
+    def strerror(self, error: CqError) -> str:
+        """Return the provider's text for an error entry of this queue."""
+        return self._strerror(error.prov_errno)
+
+    def signal(self) -> None:
+        """Free all threads that sleep in :meth:`sread` or in the queue's wait set now."""
+        self._client(_uapi.KFAB_IOC_CQ_SIGNAL, _uapi.kfab_cq_signal(cq=self._live_handle()))
+
+    def __iter__(self) -> Iterator[CqEntry]:
+        """Yield completions until none is left; waits for nothing."""
+        while entries := self.read():
+            yield from entries
+
+
+class EventQueue(Waitable):
+    """Where connection and other control events are read."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        *,
+        size: int,
+        wait_obj: WaitObj,
+        wait_set: WaitSet | None,
+        context: object,
+    ) -> None:
+        """Use :meth:`Fabric.eq`."""
+        kind, wait_handle = wait_choice(wait_obj, wait_set)
+        arg = _uapi.kfab_eq_open(
+            fabric=fabric._live_handle(),
+            wait_obj=kind,
+            wait_set=wait_handle,
+            entries=size,
+        )
+        super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_EQ_OPEN, arg, context)
+        self._fabric = fabric
+        self._wait_set = wait_set
+        self._pending = PendingContexts(self._client)
+
+    def read(self, *, peek: bool = False) -> EqEvent | None:
+        """Read the oldest event without waiting.
+
+        Args:
+            peek: leave it in the queue. A connection request that was only
+                peeked at comes without ``request``.
+
+        Returns:
+            The event, or ``None`` if there is none.
+
+        Raises:
+            ErrorAvailable: an error entry comes first.
+            Overrun: the queue has overflowed behind what was read before.
+            DeviceLost: the device is gone and all has been read.
+        """
+        return self._read(_uapi.KFAB_IOC_EQ_READ, peek, 0)
+
+    def sread(self, *, timeout: float | None = None, peek: bool = False) -> EqEvent | None:
+        """Read the oldest event, waiting for one.
+
+        Args:
+            timeout: seconds; ``None`` for no limit, 0 for one check.
+            peek: leave it in the queue.
+
+        Returns:
+            The event, or ``None`` if the deadline passed.
+
+        Raises:
+            ErrorAvailable: an error entry comes first.
+            Overrun: the queue has overflowed behind what was read before.
+            KfiError: EINVAL: the queue has no wait object of its own.
+            DeviceLost: the device is gone and all has been read.
+        """
+        return self._read(_uapi.KFAB_IOC_EQ_SREAD, peek, deadline_after(timeout))
+
+    def _read(self, request: int, peek: bool, deadline: int) -> EqEvent | None:
+        room = (ctypes.c_uint8 * _uapi.KFAB_CM_DATA_MAX)()
+        info = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
+        arg = _uapi.kfab_eq_read(
+            eq=self._live_handle(),
+            data_len=len(room),
+            cm_data=ctypes.addressof(room),
+            info=ctypes.addressof(info),
+            read_flags=_uapi.KFAB_PEEK if peek else 0,
+            deadline=deadline,
+        )
+        try:
+            self._client(request, arg)
+        except Again:
+            return None
+        return self._event(arg, info, bytes(room[: arg.data_len]), peek)
+
+    def _event(
+        self, arg: _uapi.kfab_eq_read, info: _uapi.kfab_info, cm_data: bytes, peek: bool
+    ) -> EqEvent:
+        known = arg.out_event in Event._value2member_map_
+        request = None
+        if arg.out_connreq:
+            request = self._request(arg, info_from_raw(info), cm_data)
+        return EqEvent(
+            event=Event(arg.out_event) if known else arg.out_event,
+            fid=self._client.objects.get(arg.out_handle),
+            context=self._context_of(arg.out_context, peek),
+            data=arg.out_data,
+            cm_data=cm_data,
+            request=request,
+        )
+
+    def _request(self, arg: _uapi.kfab_eq_read, info: Info, cm_data: bytes) -> ConnectionRequest:
+        listener = self._client.objects.get(arg.out_handle)
+        return ConnectionRequest(
+            self._fabric,
+            listener if isinstance(listener, PassiveEndpoint) else None,
+            arg.out_connreq,
+            info,
+            cm_data,
+        )
+
+    def _context_of(self, cookie: int, peek: bool) -> object:
+        """Return the context of the object, or what the writer of the event gave."""
+        found = self._client.cookies.get(cookie)
+        if found is not None:
+            return found.context
+        return self._pending.look(cookie) if peek else self._pending.take(cookie)
+
+    def readerr(self, *, peek: bool = False) -> EqError | None:
+        """Read the error entry at the head, without waiting.
+
+        Args:
+            peek: leave it in the queue.
+
+        Returns:
+            The entry, or ``None`` if the head is no error.
+
+        Raises:
+            Overrun: the queue has overflowed behind what was read before.
+        """
+        room = (ctypes.c_uint8 * _uapi.KFAB_ERR_DATA_MAX)()
+        arg = _uapi.kfab_eq_readerr(
+            eq=self._live_handle(),
+            err_data_size=len(room),
+            err_data=ctypes.addressof(room),
+            read_flags=_uapi.KFAB_PEEK if peek else 0,
+        )
+        try:
+            self._client(_uapi.KFAB_IOC_EQ_READERR, arg)
+        except Again:
+            return None
+        return EqError(
+            fid=self._client.objects.get(arg.out_handle),
+            context=self._context_of(arg.out_context, peek),
+            data=arg.out_data,
+            err=arg.out_err,
+            prov_errno=arg.out_prov_errno,
+            err_data=bytes(room[: arg.err_data_size]),
+        )
+
+    def strerror(self, error: EqError) -> str:
+        """Return the provider's text for an error entry of this queue."""
+        return self._strerror(error.prov_errno)
+
+    def write(
+        self,
+        event: int = Event.NOTIFY,
+        *,
+        fid: KernelObject | None = None,
+        context: object = None,
+        data: int = 0,
+    ) -> None:
+        """Put an event of one's own into the queue, which wakes like any other.
+
+        Args:
+            event: its number.
+            fid: an object that it is about.
+            context: comes back in the event.
+            data: comes back in the event, 64 bits.
+
+        Raises:
+            Overrun: the queue is full.
+        """
+        arg = _uapi.kfab_eq_write(
+            eq=self._live_handle(),
+            event=event,
+            handle=0 if fid is None else fid._live_handle(),
+            data=data,
+        )
+        arg.context = self._pending.add(0, context)
+        try:
+            self._client(_uapi.KFAB_IOC_EQ_WRITE, arg)
+        except KfiError:
+            self._pending.take(arg.context)
+            raise
+
+    def __iter__(self) -> Iterator[EqEvent]:
+        """Yield events until none is left; waits for nothing."""
+        while event := self.read():
+            yield event
+
+
+class Counter(Waitable):
+    """Counts completions and errors, 64 bits each."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        wait_obj: WaitObj,
+        wait_set: WaitSet | None,
+        context: object,
+    ) -> None:
+        """Use :meth:`Domain.counter`."""
+        kind, wait_handle = wait_choice(wait_obj, wait_set)
+        arg = _uapi.kfab_cntr_open(
+            domain=domain._live_handle(),
+            events=_uapi.KFAB_CNTR_EVENTS_COMP,
+            wait_obj=kind,
+            wait_set=wait_handle,
+        )
+        super().__init__(domain, domain._client, _uapi.KFAB_IOC_CNTR_OPEN, arg, context)
+        self._wait_set = wait_set
+
+    def _value(self, request: int, value: int = 0) -> int:
+        arg = _uapi.kfab_cntr(cntr=self._live_handle(), value=value)
+        self._client(request, arg)
+        return arg.value
+
+    def read(self) -> int:
+        """Return the number of successes; a wait set sees the counter as read then."""
+        return self._value(_uapi.KFAB_IOC_CNTR_READ)
+
+    def readerr(self) -> int:
+        """Return the number of errors; a wait set sees the errors as read then."""
+        return self._value(_uapi.KFAB_IOC_CNTR_READERR)
+
+    def add(self, value: int) -> None:
+        """Add to the number of successes; wakes those who wait."""
+        self._value(_uapi.KFAB_IOC_CNTR_ADD, value)
+
+    def set(self, value: int) -> None:
+        """Set the number of successes; wakes those who wait."""
+        self._value(_uapi.KFAB_IOC_CNTR_SET, value)
+
+    def adderr(self, value: int) -> None:
+        """Add to the number of errors; ends every :meth:`wait` in progress."""
+        self._value(_uapi.KFAB_IOC_CNTR_ADDERR, value)
+
+    def seterr(self, value: int) -> None:
+        """Set the number of errors; ends every :meth:`wait` in progress."""
+        self._value(_uapi.KFAB_IOC_CNTR_SETERR, value)
+
+    def wait(self, threshold: int, *, timeout: float | None = None) -> None:
+        """Wait until the number of successes has reached a value.
+
+        Args:
+            threshold: the value, 64 bits.
+            timeout: seconds; ``None`` for no limit, 0 for one check.
+
+        Raises:
+            KfiTimeout: the deadline passed and the value was lower then.
+            ErrorAvailable: the number of errors changed during the wait.
+            KfiError: EINVAL: the counter has no wait object of its own.
+            DeviceLost: the device is gone.
+        """
+        arg = _uapi.kfab_cntr_wait(
+            cntr=self._live_handle(),
+            threshold=threshold,
+            deadline=deadline_after(timeout),
+        )
+        self._client(_uapi.KFAB_IOC_CNTR_WAIT, arg)

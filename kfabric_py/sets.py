@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Wait sets and poll sets: many queues and counters, one place to look.
+
+A wait set sleeps until something that was opened with it is ready, and says
+nothing about what. A poll set never sleeps and says which members are ready.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kfabric_py import _uapi
+from kfabric_py._call import deadline_after
+from kfabric_py.enums import WaitObj
+from kfabric_py.handle import KernelObject, OpenedObject
+from kfabric_py.queues import CompletionQueue, Counter, EventQueue, Waitable
+
+if TYPE_CHECKING:
+    from kfabric_py.domain import Domain
+    from kfabric_py.fabric import Fabric
+
+
+class WaitSet(Waitable):
+    """Sleeps until one of its members is ready.
+
+    Members join by being opened with ``wait_set=`` and leave by being closed.
+    A CQ or EQ is ready while it holds an entry or an error, a counter while it
+    has changed since it was last read.
+    """
+
+    def __init__(self, fabric: Fabric, *, wait_obj: WaitObj, context: object) -> None:
+        """Use :meth:`Fabric.wait_set`."""
+        arg = _uapi.kfab_wait_open(fabric=fabric._live_handle(), wait_obj=wait_obj)
+        super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_WAIT_OPEN, arg, context)
+
+    def wait(self, *, timeout: float | None = None) -> None:
+        """Wait until a member is ready; consumes nothing.
+
+        Args:
+            timeout: seconds; ``None`` for no limit, 0 for one check.
+
+        Raises:
+            KfiTimeout: the deadline passed and nothing was ready then.
+            DeviceLost: all members are dead and drained.
+        """
+        arg = _uapi.kfab_wait(wait=self._live_handle(), deadline=deadline_after(timeout))
+        self._client(_uapi.KFAB_IOC_WAIT, arg)
+
+
+class PollSet(OpenedObject):
+    """Tells which of its members are ready. An object may be in many poll sets."""
+
+    def __init__(self, domain: Domain, *, context: object) -> None:
+        """Use :meth:`Domain.poll_set`."""
+        arg = _uapi.kfab_poll_open(domain=domain._live_handle())
+        super().__init__(domain, domain._client, _uapi.KFAB_IOC_POLL_OPEN, arg, context)
+        self._members: dict[int, KernelObject] = {}
+
+    def add(self, member: CompletionQueue | EventQueue | Counter) -> None:
+        """Make an object a member; if it is ready, the next poll says so.
+
+        Raises:
+            KfiError: EALREADY: it is a member; EINVAL: it belongs to another
+                domain or fabric, or is of a kind that cannot be one.
+        """
+        self._change(_uapi.KFAB_IOC_POLL_ADD, member)
+        self._members[member._handle] = member
+
+    def remove(self, member: CompletionQueue | EventQueue | Counter) -> None:
+        """Take a member out; no poll that begins later reports it.
+
+        Raises:
+            KfiError: EINVAL: it is not a member.
+        """
+        self._change(_uapi.KFAB_IOC_POLL_DEL, member)
+        del self._members[member._handle]
+
+    def _change(self, request: int, member: KernelObject) -> None:
+        arg = _uapi.kfab_poll_member(poll=self._live_handle(), handle=member._live_handle())
+        self._client(request, arg)
+
+    def poll(self, count: int | None = None) -> list[object]:
+        """Return the contexts of members that are ready; never sleeps.
+
+        Args:
+            count: how many at most, 1 or more; ``None`` for all members. What
+                does not fit comes with the next calls, in turn.
+
+        Returns:
+            The context of each member as given when it was opened, or the
+            member itself if none was given.
+
+        Raises:
+            KfiError: EINVAL: the count is not positive.
+        """
+        if count is None:
+            count = min(max(len(self._members), 1), _uapi.KFAB_POLL_MAX)
+        entries = (_uapi.kfab_poll_entry * max(count, 0))()
+        arg = _uapi.kfab_poll(
+            poll=self._live_handle(), count=count, entries=ctypes.addressof(entries)
+        )
+        got = self._client(_uapi.KFAB_IOC_POLL, arg)
+        # A member may be removed and closed by another thread in between.
+        found = (self._client.cookies.get(entry.context) for entry in entries[:got])
+        return [member.context for member in found if member is not None]
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield the contexts of the members that are ready now."""
+        return iter(self.poll())
+
+    def __len__(self) -> int:
+        """Return the number of members."""
+        return len(self._members)
+
+    def __contains__(self, member: object) -> bool:
+        """Is this object a member?"""
+        return any(member is other for other in self._members.values())
