@@ -371,21 +371,19 @@ def _faults(court: _Court) -> list[Finding]:
 def overtaken(queue: Queue) -> list[Wait]:
     """Waits that were woken for something that another reader had taken by then."""
     return [wait for wait in queue.waits
-            if wait.succeeded and wait.record.ended and not wait.record.ready
+            if wait.succeeded and not wait.record.ready
+            and wait.record.ended not in (Why.NONE, Why.SIGNAL)
             and queue.fclass == FClass.WAIT
             and not any(_is_spurious(queue, wake) for wake in wait.wakes)]
 
 
-def match_side(court: _Court, side: Side, accused: set[int]
+def match_side(court: _Court, queue: Queue, side: Side, accused: set[int]
                ) -> tuple[int, list[Finding]]:
     """Match each message's publication with the one wait that it ended, in order.
 
     ``accused`` are the numbers of waits with a fault of their own: they and the
     publications next to them prove nothing here. Returns how many matched.
     """
-    queue = court.ledger.queues.get(side.queue)
-    if queue is None:
-        return 0, [Finding(Kind.ORDER, side.queue, f"{side.name}: no wait was seen")]
     messages = [signal for signal in queue.signals.values()
                 if signal.record.source == side.source and signal.record.why == Why.EVENT]
     waits = [wait for wait in queue.waits_of(side.tid) if wait.succeeded]
@@ -441,17 +439,20 @@ def judge(ledger: Ledger, rules: Rules | None = None) -> Verdict:
     """Judge a ledger. Without ``rules.sides`` every finished wait counts as matched."""
     court = _Court(ledger, rules or Rules())
     findings = _faults(court)
+    doubts = [*ledger.doubts, *_scheduler_doubts(court)]
     matched = 0
     for side in court.rules.sides:
+        queue = ledger.queues.get(side.queue)
+        if queue is None:
+            doubts.append(f"{side.name}: the probe saw no wait at all")
+            continue
         accused = {f.wait for f in findings if f.queue == side.queue and f.wait}
-        count, more = match_side(court, side, accused)
+        count, more = match_side(court, queue, side, accused)
         matched += count
         findings += more
     if not court.rules.sides:
         matched = sum(wait.finished for queue in ledger.queues.values()
                       for wait in queue.waits)
     return Verdict(
-        findings=tuple(findings),
-        doubts=(*ledger.doubts, *_scheduler_doubts(court)),
-        matched=matched,
+        findings=tuple(findings), doubts=tuple(doubts), matched=matched,
         overtaken=sum(len(overtaken(queue)) for queue in ledger.queues.values()))

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The verdict on recorded lists: each fault, and what is nearly that fault.
+
+A trace of tests/data/traces says in its first lines what happened and what the
+verdict must be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.probes.ledger import build
+from harness.probes.records import load_lines
+from harness.probes.verdict import Kind, Outcome, Rules, Side, Verdict, judge
+
+TRACES = sorted((Path(__file__).parent.parent / "data" / "traces").glob("*.jsonl"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trace with what it promises."""
+
+    lines: list[str]
+    sides: tuple[Side, ...]
+    verdict: str
+    text: str
+
+
+def load(path: Path) -> Case:
+    """Read a trace and its first lines."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    told: dict[str, list[str]] = {"sides": [], "verdict": [], "text": []}
+    for line in lines:
+        key, _, value = line.removeprefix("#").strip().partition(": ")
+        if line.startswith("#") and key in told:
+            told[key].append(value)
+    sides = tuple(Side(words[0], *map(int, words[1:]))
+                  for words in map(str.split, told["sides"]))
+    assert len(told["verdict"]) == 1, f"{path.name} must say one verdict"
+    return Case(lines, sides, told["verdict"][0], "".join(told["text"]))
+
+
+def verdict_on(case: Case) -> Verdict:
+    """Judge a trace."""
+    return judge(build(load_lines(case.lines)), Rules(sides=case.sides))
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_trace_gets_its_verdict(path: Path) -> None:
+    """F7 and every kind of fault: a trace gets the verdict that it says, no more, no less."""
+    case = load(path)
+    verdict = verdict_on(case)
+    if case.verdict.startswith("verified"):
+        assert verdict.findings == () and verdict.doubts == ()
+        assert verdict.outcome is Outcome.VERIFIED
+        assert verdict.matched == int(case.verdict.split()[1])
+    elif case.verdict == "not verified":
+        assert verdict.outcome is Outcome.NOT_VERIFIED
+        assert case.text in verdict.doubts[0]
+    else:
+        assert verdict.doubts == ()
+        assert [finding.kind for finding in verdict.findings] == [Kind(case.verdict)]
+        assert case.text in verdict.findings[0].text
+
+
+def test_every_kind_of_fault_has_a_trace() -> None:
+    """A kind without a trace would be a check that was never seen to fail."""
+    kinds = {load(path).verdict for path in TRACES}
+    assert {kind.value for kind in Kind} <= kinds
+
+
+def test_verdict_line_gives_the_number_of_waits() -> None:
+    """The line of a good run is the one that the README shows."""
+    case = load(next(path for path in TRACES if path.stem == "good"))
+    assert verdict_on(case).line() == (
+        "VERIFIED: 2 waits, each ended by the completion it waited for")
+
+
+def test_fault_line_names_the_fault_and_counts_the_others() -> None:
+    """The line of a bad run begins with the first fault."""
+    case = load(next(path for path in TRACES if path.stem == "lost"))
+    line = verdict_on(case).line()
+    assert line.startswith("LOST: wait 2 of thread ping/101 on wait set 20 ")
+
+
+def test_given_names_appear_in_findings() -> None:
+    """The run may call objects by what they mean to the reader."""
+    case = load(next(path for path in TRACES if path.stem == "lost"))
+    ledger = build(load_lines(case.lines))
+    verdict = judge(ledger, Rules(names={20: "ping's set", 21: "ping's CQ"}))
+    assert "wait set 20 (ping's set)" in verdict.findings[0].text
+    assert "CQ 21 (ping's CQ)" in verdict.findings[0].text
+
+
+def test_an_empty_recording_verifies_no_side() -> None:
+    """A probe that saw nothing at all must not look like a good run."""
+    verdict = judge(build(load_lines([])), Rules(sides=(Side("ping", 1, 2, 3, 4),)))
+    assert verdict.line() == "NOT VERIFIED: ping: the probe saw no wait at all"
