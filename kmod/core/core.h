@@ -239,10 +239,14 @@ u32 kfi_new_id(void);
 extern struct workqueue_struct *kfi_handler_wq;
 
 #ifdef KFABRIC_TEST
+void kfi_test_init(void);
+void kfi_test_exit(void);
 void kfi_test_queue_add(struct kfi_waitq *q);
 void kfi_test_queue_del(struct kfi_waitq *q);
 bool kfi_test_fault_point(struct kfi_waitq *q, struct kfi_wake *wake);
 #else
+static inline void kfi_test_init(void) {}
+static inline void kfi_test_exit(void) {}
 static inline void kfi_test_queue_add(struct kfi_waitq *q) {}
 static inline void kfi_test_queue_del(struct kfi_waitq *q) {}
 static inline bool kfi_test_fault_point(struct kfi_waitq *q,

@@ -88,32 +88,45 @@ static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 	target->fire = kfi_source_stored(&eq->src);
 }
 
+static void kfi_eq_fill_slot(struct kfi_eq *eq, const struct kfi_eq_slot *event,
+			     const void *payload)
+{
+	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->tail);
+
+	memcpy(slot, event, offsetof(struct kfi_eq_slot, payload));
+	memcpy(slot->payload, payload, event->len);
+	WRITE_ONCE(eq->tail, eq->tail + 1);
+}
+
 /*
  * Store one event and wake. A provider's event that finds no room overruns the
- * queue for good; the caller keeps what the event owns.
+ * queue for good, and the caller keeps what the event owns. The user's own is
+ * refused instead.
  */
 static int kfi_eq_store(struct kfi_eq *eq, const struct kfi_eq_slot *event,
-			const void *payload)
+			const void *payload, bool refuse)
 {
 	enum kfi_why why = event->is_err ? KFI_WHY_ERROR : KFI_WHY_EVENT;
 	struct kfi_target target = { };
-	struct kfi_eq_slot *slot;
 	unsigned long flags;
+	bool full;
 
 	spin_lock_irqsave(&eq->src.lock, flags);
-	if (eq->overrun || kfi_eq_fill(eq) == eq->size) {
+	full = eq->overrun || kfi_eq_fill(eq) == eq->size;
+	if (full && refuse) {
+		spin_unlock_irqrestore(&eq->src.lock, flags);
+		return -KFI_EAGAIN;
+	}
+	if (full) {
 		eq->overrun = true;
 		why = KFI_WHY_OVERRUN;
 	} else {
-		slot = kfi_eq_slot(eq, eq->tail);
-		memcpy(slot, event, offsetof(struct kfi_eq_slot, payload));
-		memcpy(slot->payload, payload, event->len);
-		WRITE_ONCE(eq->tail, eq->tail + 1);
+		kfi_eq_fill_slot(eq, event, payload);
 	}
 	kfi_eq_target(eq, why, &target);
 	spin_unlock_irqrestore(&eq->src.lock, flags);
 	kfi_publish(&target, 1);
-	return why == KFI_WHY_OVERRUN ? -KFI_EOVERRUN : 0;
+	return full ? -KFI_EOVERRUN : 0;
 }
 
 /**
@@ -136,7 +149,7 @@ int kfi_eq_report(struct kfid_eq *feq, const struct kfi_event *event)
 
 	if (WARN_ON_ONCE(event->len > KFI_EQ_PAYLOAD))
 		return -KFI_EINVAL;
-	return kfi_eq_store(to_eq(feq), &slot, event->buf);
+	return kfi_eq_store(to_eq(feq), &slot, event->buf, false);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_report);
 
@@ -156,7 +169,7 @@ int kfi_eq_report_err(struct kfid_eq *feq, const struct kfi_eq_err_entry *entry)
 		slot.len = min_t(size_t, entry->err_data_size, KFI_EQ_DATA_MAX);
 	slot.err.err_data = NULL;
 	slot.err.err_data_size = slot.len;
-	return kfi_eq_store(to_eq(feq), &slot, entry->err_data);
+	return kfi_eq_store(to_eq(feq), &slot, entry->err_data, false);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_report_err);
 
@@ -267,14 +280,11 @@ static ssize_t kfi_eq_op_readerr(struct kfid_eq *feq,
 static ssize_t kfi_eq_op_write(struct kfid_eq *feq, u32 event, const void *buf,
 			       size_t len, u64 writeflags)
 {
-	const struct kfi_event e = { .event = event, .buf = buf, .len = len };
-	struct kfi_eq *eq = to_eq(feq);
+	const struct kfi_eq_slot slot = { .event = event, .len = len };
 
 	if (!buf || !len || len > KFI_EQ_PAYLOAD || writeflags)
 		return -KFI_EINVAL;
-	if (kfi_eq_fill(eq) == eq->size)
-		return -KFI_EAGAIN;
-	return kfi_eq_report(feq, &e) ?: len;
+	return kfi_eq_store(to_eq(feq), &slot, buf, true) ?: (ssize_t)len;
 }
 
 static bool kfi_eq_readable(void *arg)

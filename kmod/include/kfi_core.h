@@ -141,7 +141,6 @@ enum kfi_ep_cntr {
  * @tx_cq: where transmit completions go; bound objects are pinned by reference
  * @rx_cq: where receive completions go
  * @eq: where connection events go
- * @av: address vector of a datagram-like endpoint
  * @cntr: counters by direction
  * @tx_selective: successes only for operations with KFI_COMPLETION
  * @rx_selective: the same for receives
@@ -154,7 +153,6 @@ struct kfi_ep_base {
 	struct kfid_cq *tx_cq;
 	struct kfid_cq *rx_cq;
 	struct kfid_eq *eq;
-	struct kfid_av *av;
 	struct kfid_cntr *cntr[KFI_EP_CNTR_MAX];
 	bool tx_selective;
 	bool rx_selective;
@@ -223,14 +221,14 @@ void kfi_eq_forget(struct kfid_eq *eq, const struct kfid *fid);
  * @fabric: parent; a reference is held
  * @eq: where connection requests go. Not pinned: closing the EQ takes it away
  *	(ULPs close a listener's EQ first), so only kfi_pep_report() looks.
- * @eq_link: on the EQ's list of passive endpoints
+ * @bound: on the list of passive endpoints that have an EQ
  * @id: names the object in tracepoints
  */
 struct kfi_pep_base {
 	struct kfid_pep pep;
 	struct kfi_fabric_base *fabric;
 	struct kfid_eq *eq;
-	struct list_head eq_link;
+	struct list_head bound;
 	u32 id;
 };
 

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What every provider's fabric, domain and passive endpoint begins with.
+ */
+#include <kfi_enosys.h>
+
+#include "core.h"
+
+/*
+ * The module reference is dropped here, in a module that the caller pins, so
+ * that no code of the provider is left to run when it may be unloaded.
+ */
+static int kfi_fabric_close(struct kfid *fid)
+{
+	struct kfi_fabric_base *base =
+		container_of(fid, struct kfi_fabric_base, fabric.fid);
+	struct module *owner = base->owner;
+	int ret;
+
+	ret = kfi_fid_kill(fid);
+	if (ret)
+		return ret;
+	trace_object_free(base->id, KFI_CLASS_FABRIC, 0);
+	base->release(base);
+	module_put(owner);
+	return 0;
+}
+
+static struct kfi_ops kfi_fabric_fid_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfi_fabric_close,
+	.bind = kfi_no_bind,
+	.control = kfi_no_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+/**
+ * kfi_fabric_base_init() - begin a fabric
+ * @base: zeroed, first member of the provider's fabric
+ * @owner: THIS_MODULE of the provider; pinned until the fabric is closed
+ * @ops: the provider's table
+ * @release: frees the provider's fabric
+ * @api_version: version that the ULP asked for
+ * @context: the ULP's
+ *
+ * Context: process.
+ * Return: 0, or -ENODEV if the module is going.
+ */
+int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
+			 struct kfi_ops_fabric *ops,
+			 void (*release)(struct kfi_fabric_base *base),
+			 u32 api_version, void *context)
+{
+	if (!try_module_get(owner))
+		return -KFI_ENODEV;
+	base->owner = owner;
+	base->release = release;
+	base->id = kfi_new_id();
+	kfi_fid_init(&base->fabric.fid, KFI_CLASS_FABRIC, context,
+		     &kfi_fabric_fid_ops);
+	base->fabric.ops = ops;
+	base->fabric.api_version = api_version;
+	trace_object_new(base->id, KFI_CLASS_FABRIC, 0);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_fabric_base_init);
+
+static int kfi_domain_close(struct kfid *fid)
+{
+	struct kfi_domain_base *base =
+		container_of(fid, struct kfi_domain_base, domain.fid);
+	struct kfi_fabric_base *fabric = base->fabric;
+	int ret;
+
+	ret = kfi_fid_kill(fid);
+	if (ret)
+		return ret;
+	trace_object_free(base->id, KFI_CLASS_DOMAIN, fabric->id);
+	base->release(base);
+	kfi_fid_put(&fabric->fabric.fid);
+	return 0;
+}
+
+static struct kfi_ops kfi_domain_fid_ops __ro_after_init = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfi_domain_close,
+	.bind = kfi_no_bind,
+	.control = kfi_no_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+/**
+ * kfi_domain_base_init() - begin a domain
+ * @base: zeroed, first member of the provider's domain
+ * @fabric: parent; pinned until the domain is closed
+ * @ops: the provider's table
+ * @mr: the provider's table
+ * @release: frees the provider's domain; everything in it is closed by then
+ * @context: the ULP's
+ *
+ * Context: process.
+ * Return: 0, or -EINVAL if the fabric is being closed.
+ */
+int kfi_domain_base_init(struct kfi_domain_base *base,
+			 struct kfid_fabric *fabric,
+			 struct kfi_ops_domain *ops, struct kfi_ops_mr *mr,
+			 void (*release)(struct kfi_domain_base *base),
+			 void *context)
+{
+	if (!kfi_fid_get(&fabric->fid))
+		return -KFI_EINVAL;
+	base->fabric = kfi_fabric_of(fabric);
+	base->release = release;
+	spin_lock_init(&base->lock);
+	INIT_LIST_HEAD(&base->sources);
+	base->id = kfi_new_id();
+	kfi_fid_init(&base->domain.fid, KFI_CLASS_DOMAIN, context,
+		     &kfi_domain_fid_ops);
+	base->domain.ops = ops;
+	base->domain.mr = mr;
+	trace_object_new(base->id, KFI_CLASS_DOMAIN, base->fabric->id);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_domain_base_init);
+
+/* The last thing that a source hears of its device. */
+static void kfi_source_lose(struct kfi_source *src)
+{
+	static const struct kfi_completion gone = {
+		.err = KFI_ENODEV,
+		.src = KFI_ADDR_NOTAVAIL,
+	};
+	struct kfi_target target = { };
+
+	if (src->fid->fclass == KFI_CLASS_CQ)
+		kfi_cq_store(container_of(src->fid, struct kfid_cq, fid), &gone,
+			     &target);
+	else
+		kfi_cntr_count(container_of(src->fid, struct kfid_cntr, fid),
+			       KFI_WHY_LOST, &target);
+	target.wake.why = KFI_WHY_LOST;
+	kfi_publish(&target, 1);
+}
+
+/**
+ * kfi_domain_lose() - the domain's device is gone
+ * @base: the domain
+ *
+ * Each CQ gets a last error entry (ENODEV), each counter an error change; those
+ * who sleep return by the ordinary rules. Nothing new can be opened in it. To
+ * be called before the provider tears down what its completions need, once or
+ * more often.
+ *
+ * Context: any.
+ */
+void kfi_domain_lose(struct kfi_domain_base *base)
+{
+	struct kfi_source *src;
+	unsigned long flags;
+
+	spin_lock_irqsave(&base->lock, flags);
+	if (!base->lost) {
+		base->lost = true;
+		list_for_each_entry(src, &base->sources, sibling)
+			kfi_source_lose(src);
+	}
+	spin_unlock_irqrestore(&base->lock, flags);
+}
+EXPORT_SYMBOL_GPL(kfi_domain_lose);
+
+/*
+ * Which EQ a passive endpoint reports to. The EQ may be closed first (ULPs rely
+ * on it), so there is no reference between the two: who reports looks under
+ * this lock, and closing the EQ clears the pointers under it.
+ */
+static DEFINE_SPINLOCK(kfi_pep_lock);
+static LIST_HEAD(kfi_bound_peps);
+
+/**
+ * kfi_pep_base_init() - begin a passive endpoint
+ * @base: zeroed, first member of the provider's passive endpoint
+ * @fabric: parent; pinned until kfi_pep_base_fini()
+ * @fid_ops: the provider's; close begins with kfi_fid_kill()
+ * @context: the ULP's
+ *
+ * Context: process.
+ * Return: 0, or -EINVAL if the fabric is being closed.
+ */
+int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
+		      struct kfi_ops *fid_ops, void *context)
+{
+	if (!kfi_fid_get(&fabric->fid))
+		return -KFI_EINVAL;
+	base->fabric = kfi_fabric_of(fabric);
+	INIT_LIST_HEAD(&base->bound);
+	base->id = kfi_new_id();
+	kfi_fid_init(&base->pep.fid, KFI_CLASS_PEP, context, fid_ops);
+	trace_object_new(base->id, KFI_CLASS_PEP, base->fabric->id);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_pep_base_init);
+
+static int kfi_pep_bind_eq(struct kfi_pep_base *base, struct kfid_eq *eq)
+{
+	int ret = -KFI_EINVAL;
+
+	spin_lock_irq(&kfi_pep_lock);
+	if (!base->eq && kfi_fid_get(&eq->fid)) {
+		base->eq = eq;
+		list_add_tail(&base->bound, &kfi_bound_peps);
+		kfi_fid_put(&eq->fid);
+		ret = 0;
+	}
+	spin_unlock_irq(&kfi_pep_lock);
+	return ret;
+}
+
+/**
+ * kfi_pep_base_bind() - kfi_pep_bind() of every provider
+ * @base: the passive endpoint
+ * @bfid: an EQ of the same fabric
+ * @flags: 0
+ *
+ * Context: process.
+ * Return: 0; -ENOSYS for another class; -EINVAL for another fabric's EQ, a
+ * second EQ, or flags.
+ */
+int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags)
+{
+	if (!bfid || flags)
+		return -KFI_EINVAL;
+	if (bfid->fclass != KFI_CLASS_EQ)
+		return -KFI_ENOSYS;
+	if (kfi_fid_source(bfid)->fabric != base->fabric)
+		return -KFI_EINVAL;
+	return kfi_pep_bind_eq(base, container_of(bfid, struct kfid_eq, fid));
+}
+EXPORT_SYMBOL_GPL(kfi_pep_base_bind);
+
+static struct kfid_eq *kfi_pep_unbind(struct kfi_pep_base *base)
+{
+	struct kfid_eq *eq;
+
+	spin_lock_irq(&kfi_pep_lock);
+	eq = base->eq;
+	base->eq = NULL;
+	list_del_init(&base->bound);
+	if (eq && !kfi_fid_get(&eq->fid))
+		eq = NULL;
+	spin_unlock_irq(&kfi_pep_lock);
+	return eq;
+}
+
+/**
+ * kfi_pep_base_fini() - end a passive endpoint
+ * @base: killed, and reporting no more
+ *
+ * Takes back its unread events. The caller frees the structure.
+ *
+ * Context: process, may sleep.
+ */
+void kfi_pep_base_fini(struct kfi_pep_base *base)
+{
+	struct kfid_eq *eq = kfi_pep_unbind(base);
+
+	if (eq) {
+		kfi_eq_forget(eq, &base->pep.fid);
+		kfi_fid_put(&eq->fid);
+	}
+	trace_object_free(base->id, KFI_CLASS_PEP, base->fabric->id);
+	kfi_fid_put(&base->fabric->fabric.fid);
+}
+EXPORT_SYMBOL_GPL(kfi_pep_base_fini);
+
+/**
+ * kfi_pep_detach_all() - an EQ is being closed
+ * @eq: killed
+ *
+ * Context: process.
+ */
+void kfi_pep_detach_all(struct kfid_eq *eq)
+{
+	struct kfi_pep_base *base, *next;
+
+	spin_lock_irq(&kfi_pep_lock);
+	list_for_each_entry_safe(base, next, &kfi_bound_peps, bound) {
+		if (base->eq != eq)
+			continue;
+		base->eq = NULL;
+		list_del_init(&base->bound);
+	}
+	spin_unlock_irq(&kfi_pep_lock);
+}
+
+/**
+ * kfi_pep_report() - report an event of a passive endpoint
+ * @base: the passive endpoint
+ * @event: as for kfi_eq_report()
+ *
+ * Context: any.
+ * Return: as kfi_eq_report(), or -ENOEQ: it has none (any more). After an error
+ * what the event owns is still the caller's.
+ */
+int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event)
+{
+	unsigned long flags;
+	int ret;
+
+	spin_lock_irqsave(&kfi_pep_lock, flags);
+	ret = base->eq ? kfi_eq_report(base->eq, event) : -KFI_ENOEQ;
+	spin_unlock_irqrestore(&kfi_pep_lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_pep_report);
+
+/**
+ * kfi_pep_report_err() - report an error event of a passive endpoint
+ * @base: the passive endpoint
+ * @entry: as for kfi_eq_report_err()
+ *
+ * Context: any.
+ * Return: as kfi_eq_report_err(), or -ENOEQ.
+ */
+int kfi_pep_report_err(struct kfi_pep_base *base,
+		       const struct kfi_eq_err_entry *entry)
+{
+	unsigned long flags;
+	int ret;
+
+	spin_lock_irqsave(&kfi_pep_lock, flags);
+	ret = base->eq ? kfi_eq_report_err(base->eq, entry) : -KFI_ENOEQ;
+	spin_unlock_irqrestore(&kfi_pep_lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_pep_report_err);

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What every provider's endpoint begins with: its bindings. A bound object is
+ * pinned, and bindings end only with the endpoint, so reports need no lock to
+ * find their CQ, EQ and counters.
+ */
+#include <kfi_enosys.h>
+
+#include "core.h"
+
+#define KFI_CQ_BIND_FLAGS	(KFI_TRANSMIT | KFI_RECV | KFI_SELECTIVE_COMPLETION)
+
+static const u64 kfi_cntr_flags[KFI_EP_CNTR_MAX] = {
+	[KFI_EP_CNTR_READ] = KFI_READ,
+	[KFI_EP_CNTR_WRITE] = KFI_WRITE,
+	[KFI_EP_CNTR_RECV] = KFI_RECV,
+	[KFI_EP_CNTR_SEND] = KFI_SEND,
+	[KFI_EP_CNTR_REMOTE_READ] = KFI_REMOTE_READ,
+	[KFI_EP_CNTR_REMOTE_WRITE] = KFI_REMOTE_WRITE,
+};
+
+/**
+ * kfi_ep_base_init() - begin an endpoint
+ * @base: zeroed, first member of the provider's endpoint
+ * @domain: parent; pinned until kfi_ep_base_fini()
+ * @fclass: KFI_CLASS_EP and its like
+ * @fid_ops: the provider's; close begins with kfi_fid_kill()
+ * @context: the ULP's
+ *
+ * Context: process.
+ * Return: 0, or -EINVAL if the domain is being closed.
+ */
+int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
+		     size_t fclass, struct kfi_ops *fid_ops, void *context)
+{
+	if (!kfi_fid_get(&domain->fid))
+		return -KFI_EINVAL;
+	base->domain = kfi_domain_of(domain);
+	base->id = kfi_new_id();
+	kfi_fid_init(&base->ep.fid, fclass, context, fid_ops);
+	trace_object_new(base->id, fclass, base->domain->id);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_ep_base_init);
+
+static int kfi_ep_bind_cq(struct kfi_ep_base *base, struct kfid_cq *cq, u64 flags)
+{
+	bool tx = flags & KFI_TRANSMIT, rx = flags & KFI_RECV;
+
+	if ((flags & ~KFI_CQ_BIND_FLAGS) || !(tx || rx))
+		return -KFI_EINVAL;
+	if ((tx && base->tx_cq) || (rx && base->rx_cq))
+		return -KFI_EINVAL;
+	if (kfi_cq_source(cq)->domain != base->domain)
+		return -KFI_EDOMAIN;
+
+	if (tx && kfi_fid_get(&cq->fid)) {
+		base->tx_cq = cq;
+		base->tx_selective = flags & KFI_SELECTIVE_COMPLETION;
+	}
+	if (rx && kfi_fid_get(&cq->fid)) {
+		base->rx_cq = cq;
+		base->rx_selective = flags & KFI_SELECTIVE_COMPLETION;
+	}
+	return 0;
+}
+
+static int kfi_ep_bind_cntr(struct kfi_ep_base *base, struct kfid_cntr *cntr,
+			    u64 flags)
+{
+	u64 known = 0;
+	int i;
+
+	for (i = 0; i < KFI_EP_CNTR_MAX; i++) {
+		known |= kfi_cntr_flags[i];
+		if ((flags & kfi_cntr_flags[i]) && base->cntr[i])
+			return -KFI_EINVAL;
+	}
+	if (!flags || (flags & ~known))
+		return -KFI_EINVAL;
+	if (kfi_cntr_source(cntr)->domain != base->domain)
+		return -KFI_EDOMAIN;
+
+	for (i = 0; i < KFI_EP_CNTR_MAX; i++)
+		if ((flags & kfi_cntr_flags[i]) && kfi_fid_get(&cntr->fid))
+			base->cntr[i] = cntr;
+	return 0;
+}
+
+static int kfi_ep_bind_eq(struct kfi_ep_base *base, struct kfid_eq *eq, u64 flags)
+{
+	if (flags || base->eq)
+		return -KFI_EINVAL;
+	if (kfi_eq_source(eq)->fabric != base->domain->fabric)
+		return -KFI_EINVAL;
+	if (!kfi_fid_get(&eq->fid))
+		return -KFI_EINVAL;
+	base->eq = eq;
+	return 0;
+}
+
+/**
+ * kfi_ep_base_bind() - kfi_ep_bind() of every provider
+ * @base: the endpoint
+ * @bfid: CQ, counter or EQ
+ * @flags: directions for a CQ or a counter, 0 for an EQ
+ *
+ * Context: process; the caller serialises calls that alter the endpoint.
+ * Return: 0; -EOPBADSTATE after enable; -ENOSYS for another class; -EDOMAIN for
+ * a CQ or counter of another domain; -EINVAL for what is bound already, wrong
+ * flags, or another fabric's EQ. After an error nothing is bound.
+ */
+int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags)
+{
+	if (!bfid)
+		return -KFI_EINVAL;
+	if (base->enabled)
+		return -KFI_EOPBADSTATE;
+
+	switch (bfid->fclass) {
+	case KFI_CLASS_CQ:
+		return kfi_ep_bind_cq(base,
+				      container_of(bfid, struct kfid_cq, fid),
+				      flags);
+	case KFI_CLASS_CNTR:
+		return kfi_ep_bind_cntr(base,
+					container_of(bfid, struct kfid_cntr, fid),
+					flags);
+	case KFI_CLASS_EQ:
+		return kfi_ep_bind_eq(base,
+				      container_of(bfid, struct kfid_eq, fid),
+				      flags);
+	default:
+		return -KFI_ENOSYS;
+	}
+}
+EXPORT_SYMBOL_GPL(kfi_ep_base_bind);
+
+/**
+ * kfi_ep_base_enable() - the bindings are final
+ * @base: the endpoint
+ *
+ * Context: process; the caller serialises calls that alter the endpoint.
+ * Return: 0; -ENOCQ unless there is a CQ for either direction.
+ */
+int kfi_ep_base_enable(struct kfi_ep_base *base)
+{
+	if (!base->tx_cq || !base->rx_cq)
+		return -KFI_ENOCQ;
+	base->enabled = true;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_ep_base_enable);
+
+static void kfi_ep_unbind_queues(struct kfi_ep_base *base)
+{
+	int i;
+
+	for (i = 0; i < KFI_EP_CNTR_MAX; i++)
+		if (base->cntr[i])
+			kfi_fid_put(&base->cntr[i]->fid);
+	if (base->tx_cq)
+		kfi_fid_put(&base->tx_cq->fid);
+	if (base->rx_cq)
+		kfi_fid_put(&base->rx_cq->fid);
+}
+
+/**
+ * kfi_ep_base_fini() - end an endpoint
+ * @base: killed, and reporting no more
+ *
+ * Lets go of what was bound and takes back the endpoint's unread events. The
+ * caller frees the structure.
+ *
+ * Context: process, may sleep.
+ */
+void kfi_ep_base_fini(struct kfi_ep_base *base)
+{
+	kfi_ep_unbind_queues(base);
+	if (base->eq) {
+		kfi_eq_forget(base->eq, &base->ep.fid);
+		kfi_fid_put(&base->eq->fid);
+	}
+	trace_object_free(base->id, base->ep.fid.fclass, base->domain->id);
+	kfi_fid_put(&base->domain->domain.fid);
+}
+EXPORT_SYMBOL_GPL(kfi_ep_base_fini);

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Memory of kfi_info lists, and texts of error numbers.
+ */
+#include <linux/slab.h>
+
+#include "core.h"
+
+static void kfi_free_one(struct kfi_info *info)
+{
+	kfree(info->src_addr);
+	kfree(info->dest_addr);
+	kfree(info->tx_attr);
+	kfree(info->rx_attr);
+	if (info->ep_attr) {
+		kfree(info->ep_attr->auth_key);
+		kfree(info->ep_attr);
+	}
+	if (info->domain_attr) {
+		kfree(info->domain_attr->name);
+		kfree(info->domain_attr->auth_key);
+		kfree(info->domain_attr);
+	}
+	if (info->fabric_attr) {
+		kfree(info->fabric_attr->name);
+		kfree(info->fabric_attr->prov_name);
+		kfree(info->fabric_attr);
+	}
+	kfree(info);
+}
+
+/**
+ * kfi_freeinfo() - free a list of infos
+ * @info: the list and everything that hangs off it; may be NULL
+ *
+ * Context: any.
+ */
+void kfi_freeinfo(struct kfi_info *info)
+{
+	struct kfi_info *next;
+
+	for (; info; info = next) {
+		next = info->next;
+		kfi_free_one(info);
+	}
+}
+EXPORT_SYMBOL_GPL(kfi_freeinfo);
+
+/**
+ * kfi_allocinfo() - an empty info with all its attributes
+ *
+ * Context: process, may sleep.
+ * Return: zeroed, to be freed by kfi_freeinfo(); NULL without memory.
+ */
+struct kfi_info *kfi_allocinfo(void)
+{
+	struct kfi_info *info = kzalloc(sizeof(*info), GFP_KERNEL);
+
+	if (!info)
+		return NULL;
+	info->tx_attr = kzalloc(sizeof(*info->tx_attr), GFP_KERNEL);
+	info->rx_attr = kzalloc(sizeof(*info->rx_attr), GFP_KERNEL);
+	info->ep_attr = kzalloc(sizeof(*info->ep_attr), GFP_KERNEL);
+	info->domain_attr = kzalloc(sizeof(*info->domain_attr), GFP_KERNEL);
+	info->fabric_attr = kzalloc(sizeof(*info->fabric_attr), GFP_KERNEL);
+	if (info->tx_attr && info->rx_attr && info->ep_attr &&
+	    info->domain_attr && info->fabric_attr)
+		return info;
+	kfi_freeinfo(info);
+	return NULL;
+}
+EXPORT_SYMBOL_GPL(kfi_allocinfo);
+
+/* Copy what *@to points to (as a shallow copy left it); false: no memory. */
+static bool kfi_deepen(void *to, size_t size)
+{
+	void **field = to;
+
+	if (!*field)
+		return true;
+	*field = kmemdup(*field, size, GFP_KERNEL);
+	return *field;
+}
+
+static bool kfi_deepen_string(char **field)
+{
+	return kfi_deepen(field, *field ? strlen(*field) + 1 : 0);
+}
+
+static bool kfi_deepen_ep(struct kfi_ep_attr **ep)
+{
+	if (!*ep)
+		return true;
+	if (!kfi_deepen(ep, sizeof(**ep)))
+		return false;
+	return kfi_deepen(&(*ep)->auth_key, (*ep)->auth_key_size);
+}
+
+/* Cut the strings off first: after a failure they are not ours to free. */
+static bool kfi_deepen_domain(struct kfi_domain_attr **domain)
+{
+	const struct kfi_domain_attr *old = *domain;
+	struct kfi_domain_attr *new;
+
+	if (!old)
+		return true;
+	if (!kfi_deepen(domain, sizeof(*old)))
+		return false;
+	new = *domain;
+	new->auth_key = NULL;
+	if (!kfi_deepen_string(&new->name))
+		return false;
+	new->auth_key = old->auth_key;
+	return kfi_deepen(&new->auth_key, old->auth_key_size);
+}
+
+static bool kfi_deepen_fabric(struct kfi_fabric_attr **fabric)
+{
+	const struct kfi_fabric_attr *old = *fabric;
+	struct kfi_fabric_attr *new;
+
+	if (!old)
+		return true;
+	if (!kfi_deepen(fabric, sizeof(*old)))
+		return false;
+	new = *fabric;
+	new->prov_name = NULL;
+	if (!kfi_deepen_string(&new->name))
+		return false;
+	new->prov_name = old->prov_name;
+	return kfi_deepen_string(&new->prov_name);
+}
+
+/*
+ * Each pointer of the copy becomes the copy's own, or NULL where memory ran
+ * out, so that it can be freed at any point.
+ */
+static bool kfi_deepen_info(struct kfi_info *info)
+{
+	bool ok = true;
+
+	ok &= kfi_deepen(&info->src_addr, info->src_addrlen);
+	ok &= kfi_deepen(&info->dest_addr, info->dest_addrlen);
+	ok &= kfi_deepen(&info->tx_attr, sizeof(*info->tx_attr));
+	ok &= kfi_deepen(&info->rx_attr, sizeof(*info->rx_attr));
+	ok &= kfi_deepen_ep(&info->ep_attr);
+	ok &= kfi_deepen_domain(&info->domain_attr);
+	ok &= kfi_deepen_fabric(&info->fabric_attr);
+	return ok;
+}
+
+/**
+ * kfi_dupinfo() - copy one info
+ * @info: copied with everything but its successors; NULL: as kfi_allocinfo()
+ *
+ * Open objects in it (fabric, domain, handle) are copied as pointers.
+ *
+ * Context: process, may sleep.
+ * Return: to be freed by kfi_freeinfo(); NULL without memory.
+ */
+struct kfi_info *kfi_dupinfo(const struct kfi_info *info)
+{
+	struct kfi_info *dup;
+
+	if (!info)
+		return kfi_allocinfo();
+	dup = kmemdup(info, sizeof(*info), GFP_KERNEL);
+	if (!dup)
+		return NULL;
+	dup->next = NULL;
+	if (kfi_deepen_info(dup))
+		return dup;
+	kfi_freeinfo(dup);
+	return NULL;
+}
+EXPORT_SYMBOL_GPL(kfi_dupinfo);
+
+static const struct {
+	int number;
+	const char *text;
+} kfi_errors[] = {
+	{ KFI_SUCCESS, "Success" },
+	{ KFI_ENOENT, "No such object" },
+	{ KFI_EIO, "Input/output error" },
+	{ KFI_E2BIG, "Argument too big" },
+	{ KFI_EBADF, "Bad handle" },
+	{ KFI_EAGAIN, "Nothing there, try again" },
+	{ KFI_ENOMEM, "Out of memory" },
+	{ KFI_EACCES, "Permission denied" },
+	{ KFI_EBUSY, "Object is in use" },
+	{ KFI_ENODEV, "No such device" },
+	{ KFI_EINVAL, "Invalid argument" },
+	{ KFI_EMFILE, "Too many open objects" },
+	{ KFI_ENOSPC, "No space left" },
+	{ KFI_ENOSYS, "Not implemented" },
+	{ KFI_ENOMSG, "No message of that kind" },
+	{ KFI_ENODATA, "No data available" },
+	{ KFI_EMSGSIZE, "Message too long" },
+	{ KFI_ENOPROTOOPT, "No such option" },
+	{ KFI_EOPNOTSUPP, "Operation not supported" },
+	{ KFI_EADDRINUSE, "Address is in use" },
+	{ KFI_EADDRNOTAVAIL, "Address is not available" },
+	{ KFI_ENETDOWN, "Network is down" },
+	{ KFI_ENETUNREACH, "Network is unreachable" },
+	{ KFI_ECONNABORTED, "Connection aborted" },
+	{ KFI_ECONNRESET, "Connection reset by the peer" },
+	{ KFI_EISCONN, "Already connected" },
+	{ KFI_ENOTCONN, "Not connected" },
+	{ KFI_ESHUTDOWN, "Endpoint was shut down" },
+	{ KFI_ETIMEDOUT, "Timed out" },
+	{ KFI_ECONNREFUSED, "Connection refused" },
+	{ KFI_EHOSTUNREACH, "Host is unreachable" },
+	{ KFI_EALREADY, "Already done or under way" },
+	{ KFI_EINPROGRESS, "In progress" },
+	{ KFI_EREMOTEIO, "Error at the remote side" },
+	{ KFI_ECANCELED, "Cancelled" },
+	{ KFI_EKEYREJECTED, "Key was rejected" },
+	{ KFI_EOTHER, "Unspecified error" },
+	{ KFI_ETOOSMALL, "Buffer too small" },
+	{ KFI_EOPBADSTATE, "Object is not in the right state" },
+	{ KFI_EAVAIL, "An error entry is to be read first" },
+	{ KFI_EBADFLAGS, "Flags not supported" },
+	{ KFI_ENOEQ, "No event queue" },
+	{ KFI_EDOMAIN, "Objects of different domains" },
+	{ KFI_ENOCQ, "No completion queue" },
+	{ KFI_ECRC, "Checksum error" },
+	{ KFI_ETRUNC, "Truncated" },
+	{ KFI_ENOKEY, "No such key, or key in use" },
+	{ KFI_ENOAV, "No address vector" },
+	{ KFI_EOVERRUN, "Queue was overrun" },
+};
+
+/**
+ * kfi_strerror() - text of an error number
+ * @errnum: positive
+ *
+ * Context: any.
+ * Return: a constant; "Unspecified error" for numbers without a name here.
+ */
+const char *kfi_strerror(int errnum)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kfi_errors); i++)
+		if (kfi_errors[i].number == errnum)
+			return kfi_errors[i].text;
+	return "Unspecified error";
+}
+EXPORT_SYMBOL_GPL(kfi_strerror);

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * The framework: which providers there are, and discovery across them.
+ */
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+
+#define CREATE_TRACE_POINTS
+#include "core.h"
+
+/* Runs the ULPs' handlers; they may be on a path that frees memory. */
+struct workqueue_struct *kfi_handler_wq;
+
+struct kfi_registration {
+	struct list_head link;
+	struct kfi_provider *provider;
+};
+
+/* Providers in the order of their registration. */
+static DEFINE_MUTEX(kfi_providers_lock);
+static LIST_HEAD(kfi_providers);
+
+static struct kfi_registration *kfi_find(const char *name)
+{
+	struct kfi_registration *reg;
+
+	lockdep_assert_held(&kfi_providers_lock);
+	list_for_each_entry(reg, &kfi_providers, link)
+		if (!strcmp(reg->provider->name, name))
+			return reg;
+	return NULL;
+}
+
+/**
+ * kfi_version() - version of the interface that this framework implements
+ *
+ * Context: any.
+ * Return: KFI_VERSION(1, 7); see KFI_MAJOR() and KFI_MINOR().
+ */
+uint32_t kfi_version(void)
+{
+	return KFI_VERSION(KFI_MAJOR_VERSION, KFI_MINOR_VERSION);
+}
+EXPORT_SYMBOL_GPL(kfi_version);
+
+static int kfi_provider_check(const struct kfi_provider *provider)
+{
+	if (!provider || !provider->name || !provider->kgetinfo ||
+	    !provider->kfabric)
+		return -KFI_EINVAL;
+	if (KFI_MAJOR(provider->kfi_version) != KFI_MAJOR_VERSION ||
+	    KFI_MINOR(provider->kfi_version) > KFI_MINOR_VERSION)
+		return -KFI_ENOSYS;
+	return 0;
+}
+
+/**
+ * kfi_provider_register() - announce a provider
+ * @provider: filled in by the provider, which keeps it until deregistration
+ *
+ * A newer version of a provider that is known takes its place.
+ *
+ * Context: process, may sleep; usually the provider's module init.
+ * Return: 0; -EINVAL without a name, kgetinfo or kfabric; -ENOSYS if written for
+ * another major or a newer minor version of the interface; -EEXIST if the same
+ * or a newer version is there; -ENOMEM.
+ */
+int kfi_provider_register(struct kfi_provider *provider)
+{
+	struct kfi_registration *reg, *old;
+	int ret;
+
+	ret = kfi_provider_check(provider);
+	if (ret)
+		return ret;
+	reg = kzalloc(sizeof(*reg), GFP_KERNEL);
+	if (!reg)
+		return -KFI_ENOMEM;
+	reg->provider = provider;
+	init_completion(&provider->comp);
+	atomic_set(&provider->ref_cnt, 1);
+
+	mutex_lock(&kfi_providers_lock);
+	old = kfi_find(provider->name);
+	if (old && old->provider->version >= provider->version)
+		ret = -EEXIST;
+	else if (old)
+		list_replace(&old->link, &reg->link);
+	else
+		list_add_tail(&reg->link, &kfi_providers);
+	mutex_unlock(&kfi_providers_lock);
+
+	kfree(ret ? reg : old);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_provider_register);
+
+static struct kfi_registration *kfi_unlink(const struct kfi_provider *provider)
+{
+	struct kfi_registration *reg;
+
+	mutex_lock(&kfi_providers_lock);
+	list_for_each_entry(reg, &kfi_providers, link) {
+		if (reg->provider == provider) {
+			list_del(&reg->link);
+			mutex_unlock(&kfi_providers_lock);
+			return reg;
+		}
+	}
+	mutex_unlock(&kfi_providers_lock);
+	return NULL;
+}
+
+/**
+ * kfi_provider_deregister() - withdraw a provider
+ * @provider: as registered
+ *
+ * On return nobody asks it any more, its cleanup has run, and references taken
+ * by kfi_ref_provider() are gone. Open fabrics pin the provider's module, so
+ * module exit never waits here.
+ *
+ * Context: process, may sleep.
+ * Return: 0, or -ENODATA if it is not registered (or a newer version took its
+ * place).
+ */
+int kfi_provider_deregister(struct kfi_provider *provider)
+{
+	struct kfi_registration *reg = kfi_unlink(provider);
+
+	if (!reg)
+		return -KFI_ENODATA;
+	kfree(reg);
+	if (provider->cleanup)
+		provider->cleanup();
+	kfi_deref_provider(provider);
+	wait_for_completion(&provider->comp);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_provider_deregister);
+
+/* Say in each answer whose it is, where the provider left that open. */
+static int kfi_sign(struct kfi_info *info, const struct kfi_provider *provider)
+{
+	for (; info; info = info->next) {
+		if (!info->fabric_attr || info->fabric_attr->prov_name)
+			continue;
+		info->fabric_attr->prov_name = kstrdup(provider->name, GFP_KERNEL);
+		if (!info->fabric_attr->prov_name)
+			return -KFI_ENOMEM;
+		info->fabric_attr->prov_version = provider->version;
+	}
+	return 0;
+}
+
+static struct kfi_info **kfi_tail(struct kfi_info **list)
+{
+	while (*list)
+		list = &(*list)->next;
+	return list;
+}
+
+/* One provider's answer, appended to the list. */
+static int kfi_ask(struct kfi_provider *provider, uint32_t version,
+		   const char *node, const char *service, uint64_t flags,
+		   struct kfi_info *hints, struct kfi_info **list)
+{
+	struct kfi_info *answer = NULL, *info;
+	int ret;
+
+	ret = provider->kgetinfo(version, node, service, flags, hints, &answer);
+	if (ret) {
+		if (ret != -KFI_ENODATA)
+			pr_debug("provider %s: getinfo failed: %d\n",
+				 provider->name, ret);
+		return ret;
+	}
+	ret = kfi_sign(answer, provider);
+	if (ret) {
+		kfi_freeinfo(answer);
+		return ret;
+	}
+	for (info = answer; info; info = info->next)
+		if (info->fabric_attr)
+			info->fabric_attr->api_version = version;
+	*kfi_tail(list) = answer;
+	return 0;
+}
+
+/**
+ * kfi_getinfo() - what can be opened
+ * @version: of the interface that the caller was written for
+ * @node: address or name, or NULL
+ * @service: port or service, or NULL
+ * @flags: KFI_SOURCE and others
+ * @hints: what the caller needs; zero fields mean anything; or NULL
+ * @info: the list of answers, to be freed by kfi_freeinfo()
+ *
+ * Asks all providers in the order of their registration, or the one that
+ * @hints names.
+ *
+ * Context: process, may sleep.
+ * Return: 0 with a list; -ENOSYS for a version newer than ours; else the last
+ * provider's error, -ENODATA if nothing matched.
+ */
+int kfi_getinfo(uint32_t version, const char *node, const char *service,
+		uint64_t flags, struct kfi_info *hints, struct kfi_info **info)
+{
+	const char *wanted = NULL;
+	struct kfi_registration *reg;
+	int ret, last = -KFI_ENODATA;
+
+	if (!info)
+		return -KFI_EINVAL;
+	*info = NULL;
+	if (version > kfi_version())
+		return -KFI_ENOSYS;
+	if (hints && hints->fabric_attr)
+		wanted = hints->fabric_attr->prov_name;
+
+	mutex_lock(&kfi_providers_lock);
+	list_for_each_entry(reg, &kfi_providers, link) {
+		if (wanted && strcmp(wanted, reg->provider->name))
+			continue;
+		ret = kfi_ask(reg->provider, version, node, service, flags,
+			      hints, info);
+		if (ret)
+			last = ret;
+	}
+	mutex_unlock(&kfi_providers_lock);
+	return *info ? 0 : last;
+}
+EXPORT_SYMBOL_GPL(kfi_getinfo);
+
+/**
+ * kfi_fabric() - open a fabric
+ * @attr: names provider and fabric, usually from kfi_getinfo()
+ * @fabric: the new fabric
+ * @context: kept in it
+ *
+ * Context: process, may sleep.
+ * Return: 0; -EINVAL if a name is missing; -ENODEV for an unknown provider;
+ * the provider's errors.
+ */
+int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
+	       void *context)
+{
+	struct kfi_registration *reg;
+	int ret;
+
+	if (!attr || !attr->prov_name || !attr->name || !fabric)
+		return -KFI_EINVAL;
+	mutex_lock(&kfi_providers_lock);
+	reg = kfi_find(attr->prov_name);
+	ret = reg ? reg->provider->kfabric(attr, fabric, context) : -KFI_ENODEV;
+	mutex_unlock(&kfi_providers_lock);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_fabric);
+
+static int __init kfabric_init(void)
+{
+	kfi_handler_wq = alloc_workqueue("kfabric", WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
+	if (!kfi_handler_wq)
+		return -ENOMEM;
+	kfi_test_init();
+	return 0;
+}
+
+static void __exit kfabric_exit(void)
+{
+	kfi_test_exit();
+	destroy_workqueue(kfi_handler_wq);
+}
+
+module_init(kfabric_init);
+module_exit(kfabric_exit);
+
+MODULE_AUTHOR("kfabric developers");
+MODULE_DESCRIPTION("OpenFabrics kernel fabric interface with wait sets and poll sets");
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_VERSION("1.7.0");

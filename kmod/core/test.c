@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * The test-option build's hooks and faults; see kfi_test.h. Not compiled into
+ * the production build.
+ *
+ * A hook stops a thread where it stands, whatever its task state and whatever
+ * the context: it spins until it is released, or for KFI_HOOK_LIMIT at most.
+ */
+#include <linux/delay.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include <linux/timer.h>
+
+#include "core.h"
+
+#define KFI_HOOK_LIMIT_S 10
+
+enum kfi_hook_state { KFI_HOOK_IDLE, KFI_HOOK_ARMED, KFI_HOOK_STOPPED };
+
+struct kfi_hook_point {
+	atomic_t state;
+	u32 id;
+};
+
+static struct kfi_hook_point kfi_hooks[KFI_HOOK_MAX];
+
+/* Faults and queues by id. Outermost: taken before a queue's own lock. */
+static DEFINE_SPINLOCK(kfi_test_lock);
+static LIST_HEAD(kfi_test_queues);
+
+static struct {
+	enum kfi_fault fault;
+	u32 queue;
+	u64 arg;
+} kfi_armed;
+
+static struct {
+	struct timer_list timer;
+	struct kfi_waitq *queue;
+	struct kfi_wake wake;
+} kfi_late;
+
+static bool kfi_hook_valid(enum kfi_hook hook)
+{
+	return hook >= KFI_HOOK_D1 && hook < KFI_HOOK_MAX;
+}
+
+/**
+ * kfi_test_hook_arm() - the next thread at this point stops
+ * @hook: which point
+ * @id: of the object it is about; 0: of any
+ *
+ * Context: any.
+ * Return: 0, -EINVAL, -EBUSY if a thread stands there.
+ */
+int kfi_test_hook_arm(enum kfi_hook hook, u32 id)
+{
+	if (!kfi_hook_valid(hook))
+		return -EINVAL;
+	if (atomic_read(&kfi_hooks[hook].state) == KFI_HOOK_STOPPED)
+		return -EBUSY;
+	kfi_hooks[hook].id = id;
+	atomic_set_release(&kfi_hooks[hook].state, KFI_HOOK_ARMED);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_test_hook_arm);
+
+/**
+ * kfi_test_hook_go() - release the thread that stands at a point
+ * @hook: which point
+ *
+ * Context: any.
+ * Return: 0, -EINVAL, -ENOENT if nobody stands there; then it is disarmed.
+ */
+int kfi_test_hook_go(enum kfi_hook hook)
+{
+	if (!kfi_hook_valid(hook))
+		return -EINVAL;
+	return atomic_xchg(&kfi_hooks[hook].state, KFI_HOOK_IDLE) ==
+			       KFI_HOOK_STOPPED ? 0 : -ENOENT;
+}
+EXPORT_SYMBOL_GPL(kfi_test_hook_go);
+
+/**
+ * kfi_test_hook_stopped() - does a thread stand at a point?
+ * @hook: which point
+ *
+ * Context: any.
+ */
+bool kfi_test_hook_stopped(enum kfi_hook hook)
+{
+	return kfi_hook_valid(hook) &&
+	       atomic_read(&kfi_hooks[hook].state) == KFI_HOOK_STOPPED;
+}
+EXPORT_SYMBOL_GPL(kfi_test_hook_stopped);
+
+/**
+ * kfi_test_hook_point() - a place where a thread can be made to stop
+ * @hook: which
+ * @id: of the object at hand
+ *
+ * Context: any.
+ */
+void kfi_test_hook_point(enum kfi_hook hook, u32 id)
+{
+	struct kfi_hook_point *point = &kfi_hooks[hook];
+	ktime_t limit;
+
+	if (likely(atomic_read_acquire(&point->state) != KFI_HOOK_ARMED))
+		return;
+	if (point->id && point->id != id)
+		return;
+	if (atomic_cmpxchg(&point->state, KFI_HOOK_ARMED, KFI_HOOK_STOPPED) !=
+	    KFI_HOOK_ARMED)
+		return;
+
+	limit = ktime_add_ms(ktime_get(), KFI_HOOK_LIMIT_S * MSEC_PER_SEC);
+	while (atomic_read(&point->state) == KFI_HOOK_STOPPED) {
+		if (ktime_get() > limit) {
+			atomic_set(&point->state, KFI_HOOK_IDLE);
+			return;
+		}
+		cpu_relax();
+	}
+}
+EXPORT_SYMBOL_GPL(kfi_test_hook_point);
+
+void kfi_test_queue_add(struct kfi_waitq *q)
+{
+	spin_lock_irq(&kfi_test_lock);
+	list_add_tail(&q->test_link, &kfi_test_queues);
+	spin_unlock_irq(&kfi_test_lock);
+}
+
+void kfi_test_queue_del(struct kfi_waitq *q)
+{
+	spin_lock_irq(&kfi_test_lock);
+	list_del(&q->test_link);
+	if (kfi_late.queue == q)
+		kfi_late.queue = NULL;
+	spin_unlock_irq(&kfi_test_lock);
+}
+
+static struct kfi_waitq *kfi_test_find(u32 id)
+{
+	struct kfi_waitq *q;
+
+	lockdep_assert_held(&kfi_test_lock);
+	list_for_each_entry(q, &kfi_test_queues, test_link)
+		if (q->id == id)
+			return q;
+	return NULL;
+}
+
+/* The wake-up that was held back. */
+static void kfi_test_late(struct timer_list *timer)
+{
+	struct kfi_waitq *q;
+	unsigned long flags;
+
+	spin_lock_irqsave(&kfi_test_lock, flags);
+	q = kfi_late.queue;
+	if (q) {
+		spin_lock(&q->head.lock);
+		__wake_up_locked_key(&q->head, TASK_NORMAL, &kfi_late.wake);
+		spin_unlock(&q->head.lock);
+	}
+	kfi_late.queue = NULL;
+	spin_unlock_irqrestore(&kfi_test_lock, flags);
+}
+
+/* Wake every sleeper of a queue although nothing was published. */
+static int kfi_test_spurious(u32 queue)
+{
+	struct kfi_wake wake = {
+		.why = KFI_WHY_EVENT,
+		.all = true,
+		.force = true,
+	};
+	struct kfi_waitq *q;
+
+	spin_lock_irq(&kfi_test_lock);
+	q = kfi_test_find(queue);
+	if (q) {
+		spin_lock(&q->head.lock);
+		__wake_up_locked_key(&q->head, TASK_NORMAL, &wake);
+		spin_unlock(&q->head.lock);
+	}
+	spin_unlock_irq(&kfi_test_lock);
+	return q ? 0 : -ENOENT;
+}
+
+/**
+ * kfi_test_fault_arm() - make the wait core do wrong, once
+ * @fault: what; KFI_FAULT_NONE disarms
+ * @queue: id of the queue
+ * @arg: KFI_FAULT_LATE: milliseconds
+ *
+ * KFI_FAULT_SPURIOUS happens at once, the others at the next publication for
+ * which somebody sleeps.
+ *
+ * Context: process.
+ * Return: 0, -EINVAL, -ENOENT for an unknown queue.
+ */
+int kfi_test_fault_arm(enum kfi_fault fault, u32 queue, u64 arg)
+{
+	int ret = 0;
+
+	if (fault >= KFI_FAULT_MAX)
+		return -EINVAL;
+	if (fault == KFI_FAULT_SPURIOUS)
+		return kfi_test_spurious(queue);
+
+	spin_lock_irq(&kfi_test_lock);
+	if (fault != KFI_FAULT_NONE && !kfi_test_find(queue)) {
+		ret = -ENOENT;
+	} else {
+		kfi_armed.queue = queue;
+		kfi_armed.arg = arg;
+		WRITE_ONCE(kfi_armed.fault, fault);
+	}
+	spin_unlock_irq(&kfi_test_lock);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_test_fault_arm);
+
+/**
+ * kfi_test_fault_point() - may this wake-up happen?
+ * @q: the queue, locked, with sleepers or without
+ * @wake: may be changed
+ *
+ * Return: true if the caller must not wake.
+ */
+bool kfi_test_fault_point(struct kfi_waitq *q, struct kfi_wake *wake)
+{
+	enum kfi_fault fault = READ_ONCE(kfi_armed.fault);
+
+	lockdep_assert_held(&q->head.lock);
+	if (fault == KFI_FAULT_NONE || kfi_armed.queue != q->id || !q->sleepers)
+		return false;
+	WRITE_ONCE(kfi_armed.fault, KFI_FAULT_NONE);
+
+	switch (fault) {
+	case KFI_FAULT_LOST:
+		return true;
+	case KFI_FAULT_LATE:
+		kfi_late.wake = *wake;
+		kfi_late.queue = q;
+		mod_timer(&kfi_late.timer,
+			  jiffies + msecs_to_jiffies(kfi_armed.arg));
+		return true;
+	case KFI_FAULT_HERD:
+		wake->all = true;
+		return false;
+	default:
+		return false;
+	}
+}
+
+void kfi_test_init(void)
+{
+	timer_setup(&kfi_late.timer, kfi_test_late, 0);
+}
+
+void kfi_test_exit(void)
+{
+	timer_shutdown_sync(&kfi_late.timer);
+}
