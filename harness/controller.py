@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The plugin's part on the host: guests as workers, and what their ends mean.
+
+A guest's end is the failure of the test that ran in it, if one did; what comes
+to light after the last test still decides the exit status.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ExitStatus, KfabricError
+from harness.guest import worker
+from harness.pool import Ending, Life, Pool, Slot
+
+# xdist gives its gateways 10 s to end; what is left of a guest then has ended.
+FINISH_SECONDS = 15.0
+SUSPECTS = 5
+
+
+class Controller:
+    """Boots the guests, lets xdist use them, and reads their endings.
+
+    :param config: of the process that the user started.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._directory = _directory(config)
+        self._pool = Pool(
+            config.option.kfabric_vms,
+            self._boot,
+            self._directory,
+            Path(config.invocation_params.dir),
+            config.option.kfabric_silence,
+        )
+        # Gateway id -> how its guest ended, and the tests that it had finished.
+        self._crashes: dict[str, Ending] = {}
+        self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SUSPECTS))
+        self._unexplained: list[Ending] = []
+        self._given_up = False
+        _distribute(config, self._pool)
+
+    def _boot(self, name: str, directory: Path) -> Any:
+        hook = self._config.hook
+        return hook.pytest_kfabric_boot(config=self._config, name=name, directory=directory)
+
+    @pytest.hookimpl
+    def pytest_report_header(self) -> str:
+        """Say where the guests leave their consoles."""
+        return f"kfabric: {len(self._pool.slots)} guest(s), consoles in {self._directory}"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionstart(self) -> Generator[None]:
+        """Boot all guests at once, before xdist asks for the first."""
+        try:
+            self._pool.start()
+        except KfabricError as error:
+            _exit(error)
+        yield from self._explaining_boot_failures()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, Any, Any]:
+        """Turn the failure to replace a guest into an end with one clear line."""
+        return (yield from self._explaining_boot_failures())
+
+    def _explaining_boot_failures(self) -> Generator[None, Any, Any]:
+        try:
+            return (yield)
+        except (EOFError, OSError):
+            # All that execnet knows of a guest that did not boot is an end of file.
+            if error := self._pool.failure_to_boot():
+                _exit(error)
+            raise
+
+    @pytest.hookimpl
+    def pytest_xdist_getremotemodule(self) -> Any:
+        """Let the guest use its own Python packages."""
+        return worker
+
+    def _slot(self, node: Any) -> Slot:
+        return self._pool.of_spec(node.gateway.spec.python)
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember what ran in which guest."""
+        node = getattr(report, "node", None)
+        if node is not None and report.when == "teardown":
+            self._finished[node.gateway.id].append(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Find out how a guest ended, and boot the next one for its slot."""
+        if not error:
+            return
+        slot = self._slot(node)
+        ending = slot.life.finish(FINISH_SECONDS)
+        self._crashes[node.gateway.id] = ending
+        # Until a test takes the blame.
+        self._unexplained.append(ending)
+        slot.start()
+
+    @pytest.hookimpl
+    def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
+        """Make the guest's end the failure of the test that ran in it."""
+        gateway = report.node.gateway.id
+        ending = self._crashes.get(gateway)
+        if ending is None:
+            return
+        self._unexplained.remove(ending)
+        file, _, name = crashitem.partition("::")
+        report.when = "call"
+        report.location = (file, None, name.replace("::", "."))
+        report.longrepr = self._blame(crashitem, gateway, ending)
+        if ending.stderr:
+            report.sections.append(("standard error of the test process", ending.stderr))
+        report.sections.append((f"console of {ending.name}", ending.console))
+
+    def _blame(self, test: str, gateway: str, ending: Ending) -> str:
+        lines = [ending.reason(), f"while it ran {test}"]
+        if before := self._finished[gateway]:
+            lines.append(f"it had run before, and may suffer from: {', '.join(before)}")
+        return "\n".join(lines)
+
+    @pytest.hookimpl
+    def pytest_keyboard_interrupt(self) -> None:
+        """End the guests before xdist begins to wait for them."""
+        self._given_up = True
+        self._pool.abort()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Read the endings of all guests, after xdist has let go of them."""
+        if self._given_up:
+            return
+        for slot in self._pool.slots:
+            self._judge(slot.life)
+        if self._unexplained and session.exitstatus in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        ):
+            session.exitstatus = _status(self._unexplained[0])
+
+    def _judge(self, life: Life) -> None:
+        """Keep a guest's ending if it is a bad one that no test report tells of."""
+        known = any(life.name == ending.name for ending in self._crashes.values())
+        if known or not life.used:
+            return
+        ending = life.finish(FINISH_SECONDS)
+        if not ending.clean:
+            self._unexplained.append(ending)
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show what no test report tells."""
+        for ending in self._unexplained:
+            terminalreporter.write_sep("=", "a guest ended badly, outside of any test", red=True)
+            terminalreporter.write_line(ending.reason())
+            for text in (ending.stderr, *(splat.text for splat in ending.splats), ending.console):
+                terminalreporter.write_line(text)
+
+    @pytest.hookimpl
+    def pytest_unconfigure(self) -> None:
+        """Leave no guest behind."""
+        self._pool.close()
+
+
+def _distribute(config: pytest.Config, pool: Pool) -> None:
+    """Set xdist's options, as if the user had given them."""
+    if config.option.numprocesses or config.option.tx:
+        raise pytest.UsageError("--kfabric-vms chooses the workers: leave out -n and --tx")
+    config.option.tx = [slot.spec for slot in pool.slots]
+    config.option.dist = "load"
+    # Few tests on a guest that crashes, and an end to crashing in collection.
+    config.option.maxschedchunk = 1
+    config.option.maxworkerrestart = str(len(pool.slots) + 2)
+
+
+def _directory(config: pytest.Config) -> Path:
+    given = config.option.kfabric_dir
+    return Path(given).absolute() if given else config.rootpath / "build" / "test"
+
+
+def _exit(error: KfabricError) -> None:
+    """End the run: no test failed, the guests did."""
+    tail = f"\n{error.console}" if error.console else ""
+    pytest.exit(error.line() + tail, returncode=int(error.status))
+
+
+def _status(ending: Ending) -> int:
+    if ending.error:
+        return int(ending.error.status)
+    return int(ExitStatus.TEST_FAILED if ending.worker_status else ExitStatus.SPLAT)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What a test in a guest must pass besides its own assertions.
+
+A kernel splat while it ran fails it, and so does whatever it left behind. Used
+by the pytest plugin, in test processes that run in a guest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.guest import kmsg, leaks
+from harness.guest.waiting import DeadlineExpired, wait_until
+from harness.vm.console import Splat, splats
+
+TAINTED = Path("/proc/sys/kernel/tainted")
+# Machine check, bad page, oops, warning, soft lockup; the others say what is loaded.
+TAINTS = {4: "machine check", 5: "bad page", 7: "oops", 9: "warning", 14: "soft lockup"}
+# A report may still be on its way, from another CPU, when its first line is read.
+REPORT_SECONDS = 1.0
+REPORT_END = "---[ end "
+
+
+class KernelWatch:
+    """Tells what the kernel complained about since it was last asked."""
+
+    def __init__(self) -> None:
+        """Start to watch now."""
+        self._log = kmsg.KernelLog()
+        self._taint = _taint()
+
+    def complaints(self) -> list[str]:
+        """Return the kernel's reports and new taints since the last call, as texts."""
+        text = self._read()
+        found = splats(text)
+        if found and REPORT_END not in text:
+            text += self._rest_of_report()
+            found = splats(text)
+        return [*map(_describe, found), *self._new_taints(bool(found))]
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._log.close()
+
+    def _read(self) -> str:
+        try:
+            # Lines that processes wrote, such as our own markers, prove nothing.
+            return "\n".join(str(line) for line in self._log.new() if line.from_kernel) + "\n"
+        except kmsg.LogOverrun as overrun:
+            return f"BUG: {overrun}\n"
+
+    def _rest_of_report(self) -> str:
+        rest: list[str] = []
+
+        def complete() -> bool:
+            rest.append(self._read())
+            return REPORT_END in rest[-1]
+
+        try:
+            wait_until(complete, "the end of the kernel's report", REPORT_SECONDS)
+        except DeadlineExpired:
+            pass  # some reports have no end mark
+        return "".join(rest)
+
+    def _new_taints(self, explained: bool) -> list[str]:
+        taint = _taint()
+        new, self._taint = taint & ~self._taint, taint
+        if explained:
+            return []
+        return [f"kernel tainted: {name}" for bit, name in TAINTS.items() if new >> bit & 1]
+
+
+def _describe(splat: Splat) -> str:
+    return f"kernel splat ({splat.kind}): {splat.title}\n{splat.text}"
+
+
+def _taint() -> int:
+    return int(TAINTED.read_text())
+
+
+class GuestChecks:
+    """The plugin's part in a test process that runs in a guest."""
+
+    def __init__(self) -> None:
+        """Start to watch the kernel log now."""
+        self._watch = KernelWatch()
+
+    @pytest.fixture(autouse=True)
+    def _nothing_left_behind(self) -> Iterator[None]:
+        """Fail a test after which there are more kernel objects than before.
+
+        As an autouse fixture of function scope it is set up behind the fixtures of
+        wider scope, whose objects are meant to stay, and torn down last of its own.
+        """
+        before = leaks.take()
+        yield
+        if left := leaks.since(before):
+            pytest.fail("left behind: " + "; ".join(left), pytrace=False)
+
+    @pytest.hookimpl
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Let the kernel log, and so the console, tell what was running."""
+        kmsg.mark(f"kfabric test: {nodeid}")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, Any, Any]:
+        """Fail the phase (set-up, call, teardown) in which the kernel complained."""
+        report: pytest.TestReport = yield
+        if complaints := self._watch.complaints():
+            _fail(report, complaints)
+        return report
+
+    @pytest.hookimpl
+    def pytest_unconfigure(self) -> None:
+        """Close the log."""
+        self._watch.close()
+
+
+def _fail(report: pytest.TestReport, complaints: list[str]) -> None:
+    text = "\n".join(complaints)
+    if report.outcome == "failed":
+        report.sections.append(("kernel", text))
+        return
+    report.outcome = "failed"
+    report.longrepr = text
+    # An expected failure does not expect this one.
+    report.__dict__.pop("wasxfail", None)

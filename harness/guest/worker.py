@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The module that pytest-xdist runs in a guest in place of its own xdist.remote.
+
+Its source travels to the guest. It then runs the guest's own copy of
+xdist.remote, after taking back two things that only suit a process on the host:
+the host's sys.path, and a temporary directory that the guest does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# The tree is mounted read-only, so nothing can be cached in it. A test that
+# names no limit of its own gets one here, where a user can still override it.
+GUEST_ARGUMENTS = ("-p", "no:cacheprovider", "--timeout=60")
+
+
+def run(channel: Any) -> None:
+    """Run one test session for the controller at the other end of `channel`."""
+    import importlib.util
+    import sys
+
+    inputs, arguments, _options, _host_path = channel.receive()
+    mended = (inputs, [*GUEST_ARGUMENTS, *arguments], {"basetemp": None}, sys.path)
+    # xdist.remote reads its start-up message, from the channel, at module level.
+    channel.receive = lambda timeout=None: mended
+    # Found but not imported: pytest wants to see plugins before they are.
+    package = importlib.util.find_spec("xdist")
+    assert package is not None and package.submodule_search_locations is not None
+    path = f"{package.submodule_search_locations[0]}/remote.py"
+    with open(path, encoding="utf-8") as file:
+        code = compile(file.read(), path, "exec")
+    exec(code, {"__name__": "__channelexec__", "__file__": path, "channel": channel})
+
+
+if __name__ == "__channelexec__":
+    run(channel)  # type: ignore[name-defined]  # noqa: F821  # put there by execnet

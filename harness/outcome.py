@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Exit status of a run in which nothing was tested."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.errors import ExitStatus
+
+
+class Outcome:
+    """Turns a run in which every test was skipped into a failed one.
+
+    Such a run looks green, and says nothing.
+    """
+
+    def __init__(self) -> None:
+        """Count nothing yet."""
+        self._skipped = 0
+        self._ran = 0
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count what ran and what did not."""
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self._skipped += 1
+        elif report.when == "call" or report.failed:
+            self._ran += 1
+
+    @property
+    def nothing_ran(self) -> bool:
+        """Whether there were tests, and none of them ran."""
+        return self._skipped > 0 and self._ran == 0
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail such a run."""
+        if self.nothing_ran and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = ExitStatus.TEST_FAILED
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say why the run failed."""
+        if self.nothing_ran:
+            terminalreporter.write_line(
+                f"kfabric: all {self._skipped} tests were skipped: nothing was tested", red=True
+            )

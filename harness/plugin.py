@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""pytest plugin: runs tests in disposable guests, and judges more than assertions.
+
+    pytest --kfabric-vms 2 tests/guest
+
+boots two guests, which are ordinary pytest-xdist workers. Inside a guest (or on
+a machine that may crash, with --kfabric-here) the same tests run in-process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.pool import Guest
+
+SILENCE_SECONDS = 240.0
+GUEST_MARK = "guest"
+CHECKS = "kfabric-checks"
+IN_GUEST = Path("/dev/virtio-ports/kfabric.agent")
+
+
+class Hooks:
+    """Hooks that a project may implement."""
+
+    @pytest.hookspec(firstresult=True)
+    def pytest_kfabric_boot(
+        self, config: pytest.Config, name: str, directory: Path
+    ) -> Guest | None:
+        """Boot a guest and return it; by default the project's own image.
+
+        Called from a thread of its own for each guest, several at a time.
+        `directory` gets what the guest leaves. Raises KfabricError.
+        """
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Announce our hooks."""
+    pluginmanager.add_hookspecs(Hooks)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Define our options."""
+    group = parser.getgroup("kfabric", "tests in guests")
+    group.addoption(
+        "--kfabric-vms",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run the tests in N disposable guests at a time (0: in this process)",
+    )
+    group.addoption(
+        "--kfabric-here",
+        action="store_true",
+        help="run tests marked 'guest' on this machine, which they may crash",
+    )
+    group.addoption(
+        "--kfabric-dir",
+        metavar="DIR",
+        help="where guests leave console and files (default: build/test below the root)",
+    )
+    group.addoption(
+        "--kfabric-silence",
+        type=float,
+        default=SILENCE_SECONDS,
+        metavar="S",
+        help="end a guest whose tests report nothing for S seconds (default: %(default)g)",
+    )
+
+
+def in_guest() -> bool:
+    """Whether this process runs in one of our guests."""
+    return IN_GUEST.exists()
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this is a worker's test process, as opposed to the one that was started."""
+    return hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Take up the parts that belong to this process."""
+    config.addinivalue_line("markers", f"{GUEST_MARK}: needs a disposable guest (kernel modules)")
+    here = in_guest() or config.option.kfabric_here
+    if here:
+        from harness.guest.checks import GuestChecks
+
+        config.pluginmanager.register(GuestChecks(), CHECKS)
+    if not is_worker(config) and (here or config.option.kfabric_vms):
+        _judge_run(config)
+
+
+def _judge_run(config: pytest.Config) -> None:
+    """Register what only the process that was started does, worker or no worker."""
+    from harness.outcome import Outcome
+
+    if "s" not in config.option.reportchars:
+        config.option.reportchars += "s"
+    config.pluginmanager.register(Outcome(), "kfabric-outcome")
+    if config.option.kfabric_vms and not config.option.collectonly:
+        # Imported only where guests are wanted: a guest lacks what it needs.
+        from harness.controller import Controller
+
+        config.pluginmanager.register(Controller(config), "kfabric-controller")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Keep tests that may crash the kernel away from a machine that is not disposable."""
+    if config.pluginmanager.hasplugin(CHECKS):
+        return
+    reason = "needs a guest: run it with --kfabric-vms 1 (or --kfabric-here)"
+    for item in items:
+        if item.get_closest_marker(GUEST_MARK):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
+    """Boot the project's own guest; it has the test-option build of the modules."""
+    from harness.vm.machine import boot_for_tests
+
+    return boot_for_tests(name, directory, Path(os.path.abspath(config.rootpath)))

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Whole runs of the plugin with fake guests: each way in which a guest can end."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from harness.errors import ExitStatus
+
+ROOT = Path(__file__).parents[2]
+PANIC = """
+    import os, signal
+
+    def panic(why):
+        with open(os.environ["FAKE_CONSOLE"], "a") as console:
+            console.write(f"[    9.000000] Kernel panic - not syncing: {why}\\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Run tests, given as text, in fake guests; returns the run's result."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run_text(text: str, *arguments: str, guests: int = 1) -> pytest.RunResult:
+        pytester.makepyfile(test_toy=dedent(PANIC) + dedent(text))
+        return pytester.runpytest_subprocess(
+            *("-p", "harness.plugin", "-p", "tests.unit.fake_guest"),
+            *("--kfabric-vms", str(guests), "--kfabric-dir", "guests", "--junitxml=junit.xml"),
+            *arguments,
+            timeout=60,
+        )
+
+    return run_text
+
+
+def cases(pytester: pytest.Pytester) -> dict[str, ElementTree.Element]:
+    """Return the JUnit file's test cases by name."""
+    tree = ElementTree.parse(pytester.path / "junit.xml")
+    return {str(case.get("name")): case for case in tree.iter("testcase")}
+
+
+def test_tests_run_in_guests_and_pass(run):
+    """All pass: status 0, in as many guests as asked for."""
+    result = run("def test_a(): pass\ndef test_b(): pass\n", guests=2)
+    result.assert_outcomes(passed=2)
+    assert result.ret == ExitStatus.OK
+
+
+def test_a_failed_assertion_is_status_1(run):
+    """A failing test has nothing to do with the guest's health."""
+    result = run("def test_a(): assert 1 == 2\n")
+    result.assert_outcomes(failed=1)
+    assert result.ret == ExitStatus.TEST_FAILED
+
+
+def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
+    """The others run on a new guest; the report has the reason and the console."""
+    result = run(
+        """
+    def test_a(): pass
+    def test_b(): panic("Fatal exception")
+    def test_c(): pass
+    """
+    )
+    result.assert_outcomes(passed=2, failed=1)
+    assert result.ret == ExitStatus.TEST_FAILED
+    failure = cases(pytester)["test_b"].find("failure")
+    assert failure is not None and "guest kernel panic: Fatal exception" in str(failure.text)
+    assert "it had run before" in str(failure.text) and "test_a" in str(failure.text)
+    result.stdout.fnmatch_lines(["*console of guest0.0*", "*Kernel panic - not syncing*"])
+    assert sorted(path.name for path in (pytester.path / "guests").iterdir()) == [
+        "guest0.0",
+        "guest0.1",
+    ]
+
+
+def test_panic_behind_the_last_test_is_not_green(run):
+    """All tests passed, and yet: the status is that of a panic."""
+    result = run(
+        """
+    import pytest
+
+    @pytest.fixture(scope="session", autouse=True)
+    def module_unload():
+        yield
+        import atexit
+        atexit.register(panic, "in rmmod")
+
+    def test_a(): pass
+    """
+    )
+    result.assert_outcomes(passed=1)
+    assert result.ret == ExitStatus.PANIC
+    result.stdout.fnmatch_lines(["*outside of any test*", "*guest kernel panic: in rmmod*"])
+
+
+def test_panic_in_session_finish_is_not_green(run):
+    """The worker had not said goodbye yet: xdist sees it, and still says status 0."""
+    result = run(
+        """
+    import pytest
+
+    class Late:
+        def pytest_sessionfinish(self): panic("late")
+
+    @pytest.fixture(autouse=True)
+    def late(request):
+        if not request.config.pluginmanager.hasplugin("late"):
+            request.config.pluginmanager.register(Late(), "late")
+
+    def test_a(): pass
+    """
+    )
+    assert result.ret == ExitStatus.PANIC
+    result.stdout.fnmatch_lines(["*guest kernel panic: late*"])
+
+
+def test_splat_that_no_test_reported_is_not_green(run):
+    """The console is read once more when all is over."""
+    result = run(
+        """
+    def test_a():
+        with open(os.environ["FAKE_CONSOLE"], "a") as console:
+            console.write("[ 1.0] WARNING: CPU: 0 PID: 1 at lib/x.c:1 f+0x1/0x2 [kfabric]\\n")
+    """
+    )
+    result.assert_outcomes(passed=1)
+    assert result.ret == ExitStatus.SPLAT
+
+
+def test_dead_test_process_is_told_apart_from_a_dead_guest(run):
+    """No panic on the console: it says how the process ended, and with what words."""
+    result = run(
+        """
+    def test_a():
+        os.write(2, b"double free or corruption")
+        os.kill(os.getpid(), signal.SIGSEGV)
+    """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the test process ended with signal 11*"])
+
+
+def test_silent_tests_end_their_guest(run, pytester):
+    """A hang that no signal can end: the guest shows its state, then it is killed."""
+    result = run(
+        """
+    def test_a():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        signal.sigwait([signal.SIGUSR1])
+
+    def test_b(): pass
+    """,
+        "--kfabric-silence=2",
+        "--timeout=0",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*guest hangs: *said nothing for too long*"])
+    assert "sysrq-trigger" in (pytester.path / "guests/guest0.0/console.log").read_text()
+
+
+def test_crash_in_collection_ends(run):
+    """Every new guest crashes at once: the run gives up, red."""
+    result = run('panic("while collecting")\n')
+    assert result.ret == ExitStatus.PANIC
+    result.stdout.fnmatch_lines(["*maximum crashed workers reached*"])
+
+
+def test_guest_that_does_not_boot_is_one_clear_line(run):
+    """No test failed: the status is that of a failed boot."""
+    result = run("def test_a(): pass\n", "--fake-boots=0")
+    assert result.ret == ExitStatus.BOOT
+    text = result.stdout.str() + result.stderr.str()
+    assert "guest did not boot: no sign of life after 60 s" in text
+    assert "the last words of init" in text
+    assert "INTERNALERROR" not in text
+
+
+def test_guest_that_cannot_be_replaced_is_one_clear_line(run):
+    """The first one crashes, the second does not boot."""
+    result = run(
+        """
+    def test_a(): panic("x")
+    def test_b(): pass
+    """,
+        "--fake-boots=1",
+    )
+    assert result.ret == ExitStatus.BOOT
+    text = result.stdout.str() + result.stderr.str()
+    assert "guest did not boot: no sign of life after 60 s" in text
+    assert "INTERNALERROR" not in text
+
+
+def test_all_skipped_is_an_error(run):
+    """A run in which nothing ran says nothing; each skip prints its reason."""
+    result = run("import pytest\ndef test_a(): pytest.skip('no rxe')\n")
+    result.assert_outcomes(skipped=1)
+    assert result.ret == ExitStatus.TEST_FAILED
+    result.stdout.fnmatch_lines(["*nothing was tested*", "SKIPPED*no rxe*"])
+
+
+def test_own_workers_cannot_be_mixed_with_guests(run):
+    """-n and --kfabric-vms both choose the workers."""
+    assert run("def test_a(): pass\n", "-n2").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_temporary_directory_is_the_guests_own(run):
+    """xdist names one below the host's, which a guest does not have."""
+    result = run(
+        """
+    def test_a(tmp_path, tmp_path_factory):
+        assert "popen-gw" not in str(tmp_path)
+    """
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_guest_tests_are_kept_away_from_this_machine(pytester, monkeypatch):
+    """Without guests a test marked 'guest' does not run, and says why."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile("import pytest\n@pytest.mark.guest\ndef test_a(): assert 0\n")
+    result = pytester.runpytest_subprocess("-p", "harness.plugin", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*needs a guest*--kfabric-vms*"])
