@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The command ``kfabric``: finds the subcommand, maps failures to exit statuses.
+
+A subcommand is a module with ``main(argv) -> int``, imported only when asked
+for. To add one, add its line to COMMANDS.
+"""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from harness.errors import ExitStatus, KfabricError
+
+COMMANDS = {
+    "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
+    "test": ("harness.testrun", "run the tests, on the host and in guests"),
+    "run": ("harness.commands.run", "run one command in a guest, with its exit status"),
+    "shell": ("harness.commands.shell", "an interactive shell in a guest"),
+    "modules": ("harness.commands.modules", "build the kernel modules"),
+    "vm": ("harness.commands.vm", "build or clean the guest image"),
+    "check": ("harness.check", "static checks of everything"),
+}
+
+
+def usage() -> str:
+    """The help text."""
+    width = max(map(len, COMMANDS))
+    rows = [f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    head = "usage: kfabric COMMAND [ARGUMENT...]   (kfabric COMMAND --help for more)"
+    return "\n".join([head, "", *rows])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; the exit status of the process."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] in (["-h"], ["--help"], ["help"]):
+        print(usage())
+        return ExitStatus.OK
+    if not words or words[0] not in COMMANDS:
+        print(usage(), file=sys.stderr)
+        return ExitStatus.USAGE
+    signal.signal(signal.SIGTERM, _terminate)
+    return guarded(words[0], words[1:])
+
+
+def guarded(name: str, argv: Sequence[str]) -> int:
+    """Run a subcommand; report what it raises."""
+    try:
+        module = importlib.import_module(COMMANDS[name][0])
+        status: int = module.main(argv)
+        return status
+    except KfabricError as error:
+        return report(error)
+    except KeyboardInterrupt:
+        print("kfabric: interrupted", file=sys.stderr)
+        return ExitStatus.INTERRUPTED
+
+
+def report(error: KfabricError) -> int:
+    """Show a failure, its console first and its one line last."""
+    if error.console:
+        print(error.console.rstrip(), file=sys.stderr)
+    print(f"kfabric: {error.line()}", file=sys.stderr)
+    return error.status
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    """Make SIGTERM unwind like Ctrl-C, so that guests and files are cleaned up."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric modules``: build the kernel modules for the guest's kernel."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from harness import setup
+from harness.errors import ExitStatus
+from harness.vm import kbuild
+from harness.vm.spec import Variant
+
+
+def main(argv: Sequence[str]) -> int:
+    """Build one variant or all; prints where the modules are."""
+    parser = argparse.ArgumentParser(prog="kfabric modules", description=__doc__)
+    parser.add_argument("--variant", choices=[v.value for v in Variant], help="default: all")
+    args = parser.parse_args(argv)
+    variants = [Variant(args.variant)] if args.variant else list(Variant)
+    image = setup.guest_image()
+    for variant in variants:
+        print(kbuild.ensure(setup.SOURCE, image.release, variant, setup.say))
+    return ExitStatus.OK

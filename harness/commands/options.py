@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Options that several subcommands share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from harness.vm.spec import Variant, VmSpec
+
+
+def add_guest_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that describe a guest."""
+    variants = [variant.value for variant in Variant]
+    parser.add_argument(
+        "--variant", choices=variants, help="build these modules; $KFABRIC_MODULES names them"
+    )
+    parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="guest memory")
+    parser.add_argument("--cpus", type=int, default=2, help="virtual CPUs")
+    parser.add_argument(
+        "--append", action="append", default=[], metavar="WORD", help="kernel parameter"
+    )
+
+
+def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
+    """The guest that the options describe; its name is unique on this host."""
+    return VmSpec(
+        name=f"{name}-{os.getpid()}",
+        memory_mib=args.memory,
+        cpus=args.cpus,
+        variant=Variant(args.variant) if args.variant else None,
+        cmdline=tuple(args.append),
+    )

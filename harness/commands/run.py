@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric run -- CMD``: one command in a fresh guest."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+
+from harness import setup
+from harness.commands.options import add_guest_options, guest_spec
+from harness.vm.machine import Vm
+from harness.vm.wire import Kind
+
+
+def main(argv: Sequence[str]) -> int:
+    """Boot, run, and return the command's exit status (128+n for signal n)."""
+    args = _parse(argv)
+    vm = setup.vm(guest_spec(args, "run"))
+    with vm:
+        status = _forward(vm, args.command, args.timeout)
+    shutil.rmtree(vm.directory)  # kept only when the guest failed
+    return status
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="kfabric run", description=__doc__)
+    add_guest_options(parser)
+    parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for CMD")
+    parser.add_argument("command", nargs="+", metavar="CMD")
+    return parser.parse_args(argv)
+
+
+def _forward(vm: Vm, command: list[str], timeout: float) -> int:
+    """Copy the command's output as it comes."""
+    remote = vm.popen(command, timeout=timeout, cwd=str(setup.SOURCE))
+    remote.close_stdin()
+    for kind, data in remote.stream():
+        stream = sys.stdout if kind is Kind.STDOUT else sys.stderr
+        stream.buffer.write(data)
+        stream.flush()
+    status = remote.rc
+    assert status is not None
+    return status if status >= 0 else 128 - status

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric shell``: a terminal in a fresh guest; leaving it ends the guest."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator, Sequence
+
+from harness import setup
+from harness.commands.options import add_guest_options, guest_spec
+from harness.errors import ExitStatus
+from harness.vm.machine import Command
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a login shell on a terminal; its exit status."""
+    parser = argparse.ArgumentParser(prog="kfabric shell", description=__doc__)
+    add_guest_options(parser)
+    args = parser.parse_args(argv)
+    if not sys.stdin.isatty():
+        print("kfabric shell: standard input is no terminal; see kfabric run", file=sys.stderr)
+        return ExitStatus.USAGE
+    vm = setup.vm(guest_spec(args, "shell"))
+    with vm:
+        setup.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
+        size = os.get_terminal_size()
+        env = {"TERM": os.environ.get("TERM", "vt100")}
+        shell = vm.popen(
+            ["bash", "-l"], env=env, cwd=str(setup.SOURCE), pty=(size.lines, size.columns)
+        )
+        status = _converse(shell)
+    shutil.rmtree(vm.directory)
+    return status if status >= 0 else 128 - status
+
+
+def _converse(shell: Command) -> int:
+    with _raw_terminal(), _following_size(shell):
+        # Ends with the process: a read of a terminal cannot be called off.
+        threading.Thread(target=_type, args=[shell], daemon=True).start()
+        for _, data in shell.stream():
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+    assert shell.rc is not None
+    return shell.rc
+
+
+def _type(shell: Command) -> None:
+    while data := os.read(sys.stdin.fileno(), 1024):
+        shell.send(data)
+
+
+@contextlib.contextmanager
+def _raw_terminal() -> Iterator[None]:
+    """Give every key to the guest, Ctrl-C too."""
+    before = termios.tcgetattr(sys.stdin)
+    tty.setraw(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@contextlib.contextmanager
+def _following_size(shell: Command) -> Iterator[None]:
+    def changed(*_: object) -> None:
+        size = os.get_terminal_size()
+        shell.resize(size.lines, size.columns)
+
+    before = signal.signal(signal.SIGWINCH, changed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""PID 1 of the guest: runs commands for the host and shows that it lives.
+
+Started by ``vm/init`` once everything is mounted. Imports little, because each
+import costs boot time under TCG. It never exits: the end of PID 1 is a panic,
+which is how the host learns that the agent failed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import IO, Any
+
+from harness.vm.wire import CHUNK, Decoder, Frame, Kind, encode, pack
+
+PORTS = "/dev/virtio-ports/"
+BEAT_SECONDS = 1.0
+STDIN_LIMIT = 4 << 20
+"""Unread input of one job above which the agent stops reading from the host."""
+
+
+class Port:
+    """The agent's virtio-serial port, opened once and for both directions."""
+
+    def __init__(self, name: str) -> None:
+        self.fd = os.open(PORTS + name, os.O_RDWR | os.O_CLOEXEC)
+
+    def send(self, data: bytes) -> None:
+        """Write all of it; blocks while the host does not read."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.fd, view) :]
+
+
+class Job:
+    """One command: its process and the pipes that are still open."""
+
+    def __init__(self, number: int, pid: int) -> None:
+        self.number = number
+        self.pid = pid
+        self.outputs: set[int] = set()
+        self.stdin = -1
+        self.terminal = -1
+        self.pending = bytearray()
+        self.stdin_closing = False
+        self.status: int | None = None
+
+
+def _spawn_pipes(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
+    """Start a command on pipes: (pid, stdin, outputs)."""
+    proc = subprocess.Popen(
+        start["argv"],
+        env=env,
+        cwd=start["cwd"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+    )
+    stdin, stdout, stderr = (_detach(f) for f in (proc.stdin, proc.stdout, proc.stderr))
+    return _disown(proc), stdin, {stdout: Kind.STDOUT, stderr: Kind.STDERR}
+
+
+def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
+    """Start a command whose stdin and stdout are a virtio-serial port."""
+    port = os.open(PORTS + start["port"], os.O_RDWR | os.O_CLOEXEC)
+    try:
+        proc = subprocess.Popen(
+            start["argv"],
+            env=env,
+            cwd=start["cwd"],
+            stdin=port,
+            stdout=port,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    finally:
+        os.close(port)
+    stderr = _detach(proc.stderr)
+    return _disown(proc), -1, {stderr: Kind.STDERR}
+
+
+def _spawn_terminal(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
+    """Start a command on a terminal of its own."""
+    import pty  # only an interactive shell needs it
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.chdir(start["cwd"])
+            os.execvpe(start["argv"][0], start["argv"], env)
+        except OSError as err:
+            os.write(2, f"{start['argv'][0]}: {err.strerror}\r\n".encode())
+        os._exit(127)
+    os.set_inheritable(terminal, False)
+    _resize(terminal, start["rows"], start["cols"])
+    return pid, terminal, {terminal: Kind.STDOUT}
+
+
+def _detach(stream: IO[bytes] | None) -> int:
+    """Take a pipe's descriptor out of its file object."""
+    assert stream is not None
+    fd = os.dup(stream.fileno())
+    stream.close()
+    return fd
+
+
+def _disown(proc: subprocess.Popen[bytes]) -> int:
+    """Keep ``subprocess`` from waiting for a process that the agent reaps."""
+    proc.returncode = 0
+    return proc.pid
+
+
+def _resize(terminal: int, rows: int, cols: int) -> None:
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+class Agent:
+    """Serves START, STDIN, SIGNAL and RESIZE until the host is gone."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._jobs: dict[int, Job] = {}
+        self._selector = selectors.DefaultSelector()
+        self._decoder = Decoder()
+        self._child_fd = self._watch_children()
+        self._selector.register(port.fd, selectors.EVENT_READ, self._from_host)
+        self._selector.register(self._child_fd, selectors.EVENT_READ, self._reap)
+        self._reading = True
+
+    def _watch_children(self) -> int:
+        """A descriptor that becomes readable when a child ends."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        return reader
+
+    def serve(self) -> None:
+        """Run for ever."""
+        self._port.send(pack(Kind.HELLO, 0, **_facts()))
+        while True:
+            for key, _ in self._selector.select():
+                handler: Callable[[int], None] = key.data
+                handler(key.fd)
+
+    def _from_host(self, fd: int) -> None:
+        data = os.read(fd, CHUNK)
+        if not data:
+            _power_off()  # the host is gone; nothing that runs here is wanted
+        for frame in self._decoder.feed(data):
+            self._handle(frame)
+
+    def _handle(self, frame: Frame) -> None:
+        if frame.kind is Kind.START:
+            self._start(frame.job, frame.json())
+        elif frame.kind is Kind.SETTIME:
+            time.clock_settime_ns(time.CLOCK_REALTIME, frame.json()["ns"])
+        elif job := self._jobs.get(frame.job):
+            self._to_job(job, frame)
+
+    def _to_job(self, job: Job, frame: Frame) -> None:
+        if frame.kind is Kind.STDIN:
+            self._queue_stdin(job, frame.payload)
+        elif frame.kind is Kind.SIGNAL and job.status is None:
+            _signal_group(job.pid, frame.json()["signal"])
+        elif frame.kind is Kind.RESIZE and job.terminal >= 0:
+            size = frame.json()
+            _resize(job.terminal, size["rows"], size["cols"])
+
+    def _start(self, number: int, start: dict[str, Any]) -> None:
+        env = {**os.environ, **start["env"]}
+        if start["pty"]:
+            spawn = _spawn_terminal
+        elif start["port"]:
+            spawn = _spawn_port
+        else:
+            spawn = _spawn_pipes
+        try:
+            pid, stdin, outputs = spawn(start, env)
+        except OSError as err:
+            text = f"{start['argv'][0]}: {err.strerror}\n"
+            self._port.send(encode(Frame(Kind.STDERR, number, text.encode())))
+            self._port.send(pack(Kind.EXIT, number, status=127))
+            return
+        self._adopt(Job(number, pid), stdin, outputs, terminal=start["pty"])
+
+    def _adopt(self, job: Job, stdin: int, outputs: dict[int, Kind], terminal: bool) -> None:
+        self._jobs[job.number] = job
+        job.stdin = stdin
+        job.terminal = stdin if terminal else -1
+        if stdin >= 0:
+            os.set_blocking(stdin, False)
+        for fd, kind in outputs.items():
+            job.outputs.add(fd)
+            self._selector.register(fd, selectors.EVENT_READ, self._output(job, kind))
+
+    def _output(self, job: Job, kind: Kind) -> Callable[[int], None]:
+        def forward(fd: int) -> None:
+            if fd == job.stdin and job.pending:
+                self._flush_stdin(job)
+            try:
+                data = os.read(fd, CHUNK)
+            except BlockingIOError:
+                return
+            except OSError:  # EIO: the last process on a terminal is gone
+                data = b""
+            if data:
+                self._port.send(encode(Frame(kind, job.number, data)))
+            else:
+                self._drop(job, fd)
+
+        return forward
+
+    def _drop(self, job: Job, fd: int) -> None:
+        self._selector.unregister(fd)
+        os.close(fd)
+        job.outputs.discard(fd)
+        if fd == job.terminal:
+            job.stdin = job.terminal = -1
+
+    def _queue_stdin(self, job: Job, data: bytes) -> None:
+        if job.stdin < 0:
+            return
+        job.pending += data
+        job.stdin_closing = job.stdin_closing or not data
+        self._flush_stdin(job)
+
+    def _flush_stdin(self, job: Job, _fd: int = -1) -> None:
+        """Write what the pipe takes; ask to be called again for the rest."""
+        try:
+            while job.pending:
+                del job.pending[: os.write(job.stdin, job.pending)]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            job.pending.clear()
+            job.stdin_closing = True
+        self._want_write(job, bool(job.pending))
+        if not job.pending and job.stdin_closing and job.terminal < 0:
+            self._want_write(job, False)
+            os.close(job.stdin)
+            job.stdin = -1
+        self._throttle()
+
+    def _want_write(self, job: Job, wanted: bool) -> None:
+        """Watch a full pipe until it takes more (a terminal is watched anyway)."""
+        registered = job.stdin in self._selector.get_map()
+        if job.terminal >= 0:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0)
+            self._selector.modify(job.stdin, events, self._output(job, Kind.STDOUT))
+        elif wanted and not registered:
+            flush = partial(self._flush_stdin, job)
+            self._selector.register(job.stdin, selectors.EVENT_WRITE, flush)
+        elif not wanted and registered:
+            self._selector.unregister(job.stdin)
+
+    def _throttle(self) -> None:
+        """Stop reading from the host while a job does not read its input."""
+        want = all(len(job.pending) < STDIN_LIMIT for job in self._jobs.values())
+        if want != self._reading:
+            self._reading = want
+            if want:
+                self._selector.register(self._port.fd, selectors.EVENT_READ, self._from_host)
+            else:
+                self._selector.unregister(self._port.fd)
+
+    def _reap(self, fd: int) -> None:
+        """Collect every dead child; orphans among them belong to nobody."""
+        os.read(fd, CHUNK)
+        by_pid = {job.pid: job for job in self._jobs.values()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if job := by_pid.get(pid):
+                job.status = os.waitstatus_to_exitcode(status)
+                self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        """Report the exit of a process, after all that it wrote.
+
+        A process that it left behind may hold the pipes open: what is in them
+        now is forwarded, then the job is over.
+        """
+        self._drain(job)
+        del self._jobs[job.number]
+        for fd in list(job.outputs):
+            self._drop(job, fd)
+        if job.stdin >= 0:
+            self._want_write(job, False)
+            os.close(job.stdin)
+        self._throttle()
+        self._port.send(pack(Kind.EXIT, job.number, status=job.status))
+
+    def _drain(self, job: Job) -> None:
+        for fd in list(job.outputs):
+            os.set_blocking(fd, False)
+            forward = self._selector.get_key(fd).data
+            while fd in job.outputs and _readable(fd):
+                forward(fd)
+
+
+def _readable(fd: int) -> bool:
+    import select
+
+    return bool(select.select([fd], [], [], 0)[0])
+
+
+def _signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _facts() -> dict[str, object]:
+    """What the host wants to know about the guest that has just booted."""
+    with open("/proc/uptime", encoding="ascii") as file:
+        uptime = float(file.read().split()[0])
+    return {"kernel": os.uname().release, "uptime": uptime, "python": sys.version.split()[0]}
+
+
+def _beat() -> None:
+    """Write one byte a second; its absence is how the host sees a hang."""
+    fd = os.open(PORTS + "kfabric.heartbeat", os.O_RDWR | os.O_CLOEXEC)
+    while True:
+        os.write(fd, b".")
+        time.sleep(BEAT_SECONDS)
+
+
+def _power_off() -> None:
+    """End the guest at once: nothing that it wrote is kept."""
+    with open("/proc/sysrq-trigger", "w", encoding="ascii") as file:
+        file.write("o")
+    while True:
+        signal.pause()
+
+
+def main() -> None:
+    """Serve the host; called by the guest's init."""
+    threading.Thread(target=_beat, daemon=True).start()
+    Agent(Port("kfabric.agent")).serve()

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What the host's own apt knows: archives, candidates, packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from harness.errors import SetupError
+
+SUITE = "bookworm"
+LOCK = "DPkg::Lock::Timeout=300"
+HINT = "check /etc/apt/sources.list* and the network, then run apt-get update"
+
+
+def archives() -> list[str]:
+    """One-line sources of Debian's suites, as the host's configuration has them."""
+    fmt = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
+    wanted = ["Created-By: Packages", "Origin: Debian", "Architecture: amd64"]
+    lines = _read(["apt-get", "indextargets", "--format", fmt, *wanted])
+    suites = (SUITE, f"{SUITE}-updates", f"{SUITE}-security")
+    found = [f"deb {line}" for line in lines if line.split()[1] in suites]
+    if not found:
+        raise SetupError(f"apt has no package source for Debian {SUITE}", HINT)
+    return found
+
+
+def depends(package: str) -> list[str]:
+    """Names that the candidate version of a package depends on."""
+    lines = _read(["apt-cache", "depends", package])
+    return [line.split()[1] for line in lines if line.strip().startswith("Depends:")]
+
+
+def install(packages: list[str]) -> None:
+    """Install packages on the host.
+
+    :raises SetupError: apt cannot.
+    """
+    argv = ["apt-get", "install", "-q", "-y", "--no-install-recommends", "-o", LOCK, *packages]
+    _run(argv, None, f"cannot install {' '.join(packages)}")
+
+
+def download(package: str, directory: Path) -> Path:
+    """Fetch the candidate version of a package, without installing it."""
+    argv = ["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", package]
+    _run(argv, directory, f"cannot download {package}")
+    return next(directory.glob(f"{package}_*.deb"))
+
+
+def _run(argv: list[str], cwd: Path | None, what: str) -> None:
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(
+        argv,
+        check=False,
+        cwd=cwd,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if done.returncode:
+        raise SetupError(what, HINT, console="\n".join(done.stdout.splitlines()[-20:]))
+
+
+def _read(argv: list[str]) -> list[str]:
+    done = subprocess.run(argv, check=False, text=True, capture_output=True)
+    if done.returncode:
+        raise SetupError(f"{argv[0]} fails: {done.stderr.strip()[-200:]}", HINT)
+    return done.stdout.splitlines()

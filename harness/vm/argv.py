@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The QEMU command line, from small pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.vm.spec import Accel, Image, VmSpec
+
+PORTS = ("kfabric.agent", "kfabric.xdist", "kfabric.heartbeat")
+"""virtio-serial ports; each is a socket pair made by the host."""
+
+CPU = {
+    Accel.TCG: "qemu64,+rdrand",
+    # Some hosts emulate KVM without the MSRs that -cpu host sets.
+    Accel.KVM: "max,-arch-capabilities",
+}
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Where a guest's streams and shares end on the host.
+
+    :param qmp: descriptor of the QMP socket.
+    :param ports: descriptor of each virtio-serial port's socket.
+    :param console: file that gets the serial console.
+    :param source: the checkout; read-only in the guest, at the same path.
+    :param out: writable directory; at the same path in the guest.
+    """
+
+    qmp: int
+    ports: Mapping[str, int]
+    console: Path
+    source: Path
+    out: Path
+
+
+def machine(spec: VmSpec, accel: Accel) -> list[str]:
+    """Board, CPU and memory; a reboot (panic=-1) ends QEMU."""
+    kind = "tcg,thread=multi" if accel is Accel.TCG else "kvm"
+    return [
+        *("-nodefaults", "-no-user-config", "-display", "none"),
+        *("-M", "q35", "-accel", kind, "-cpu", CPU[accel]),
+        *("-m", str(spec.memory_mib), "-smp", str(spec.cpus)),
+        *("-name", spec.name),
+        *("-no-reboot", "-action", "panic=none"),
+        *("-device", "pvpanic-pci"),
+        *("-device", "virtio-rng-pci"),
+    ]
+
+
+def disk(image: Image) -> list[str]:
+    """The root disk; what the guest writes goes to an unlinked file."""
+    drive = f"file={quote(image.disk)},format=raw,if=none,id=root,snapshot=on,cache=unsafe"
+    return ["-drive", drive, "-device", "virtio-blk-pci,drive=root"]
+
+
+def share(tag: str, path: Path, read_only: bool) -> list[str]:
+    """A host directory that the guest mounts through 9p."""
+    mode = "on" if read_only else "off"
+    fsdev = f"local,id={tag},path={quote(path)},security_model=none,readonly={mode}"
+    return [
+        *("-fsdev", f"{fsdev},multidevs=remap"),
+        *("-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"),
+    ]
+
+
+def serial_ports(ports: Mapping[str, int]) -> list[str]:
+    """One virtio-serial port for each connected socket."""
+    argv = ["-device", "virtio-serial-pci"]
+    for name, fd in ports.items():
+        argv += ["-chardev", f"socket,id={name},fd={fd}"]
+        argv += ["-device", f"virtserialport,chardev={name},name={name}"]
+    return argv
+
+
+def console(path: Path) -> list[str]:
+    """The serial console, into a file of its own."""
+    return ["-chardev", f"file,id=console,path={quote(path)}", "-serial", "chardev:console"]
+
+
+def monitor(fd: int) -> list[str]:
+    """QMP on a connected socket."""
+    return ["-chardev", f"socket,id=qmp,fd={fd}", "-mon", "chardev=qmp,mode=control"]
+
+
+def cmdline(spec: VmSpec, wiring: Wiring) -> str:
+    """The kernel command line."""
+    return " ".join(
+        [
+            "console=ttyS0",
+            # A panic or oops ends QEMU at once; hangs become panics.
+            "panic=-1",
+            "oops=panic",
+            "hung_task_panic=1",
+            "sysctl.kernel.hung_task_timeout_secs=90",
+            "softlockup_panic=1",
+            # Start-up time under TCG: 1 s of crypto self-tests, and a TSC
+            # that is in step on all CPUs but not recognised as such.
+            "cryptomgr.notests",
+            "tsc=reliable",
+            "no_timer_check",
+            "mitigations=off",
+            "random.trust_cpu=on",
+            f"kfabric.source={wiring.source}",
+            f"kfabric.out={wiring.out}",
+            f"kfabric.name={spec.name}",
+            *spec.cmdline,
+        ]
+    )
+
+
+def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
+    """The whole QEMU command line."""
+    return [
+        "qemu-system-x86_64",
+        *machine(spec, accel),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
+        *("-append", cmdline(spec, wiring)),
+        *disk(image),
+        *share("source", wiring.source, read_only=True),
+        *share("out", wiring.out, read_only=False),
+        *serial_ports(wiring.ports),
+        *console(wiring.console),
+        *monitor(wiring.qmp),
+        *spec.qemu,
+    ]
+
+
+def quote(path: Path) -> str:
+    """A path inside a QEMU option, where a comma is written twice."""
+    return str(path).replace(",", ",,")

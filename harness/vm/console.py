@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What a guest's console says about its kernel: splats and panics."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+TAIL_LINES = 40
+
+_PREFIX = re.compile(r"^\s*(?:\[\s*\d+\.\d+\]\s*)?(?:\[\s*[TC]\d+\]\s*)?")
+"""Time stamp and (CONFIG_PRINTK_CALLER) the task or CPU."""
+
+_PATTERNS: tuple[tuple[str, str], ...] = (
+    ("panic", r"Kernel panic - not syncing"),
+    ("kasan", r"BUG: KASAN: "),
+    ("kcsan", r"BUG: KCSAN: "),
+    ("kfence", r"BUG: KFENCE: "),
+    ("atomic-sleep", r"BUG: (sleeping function called from invalid|scheduling while atomic)"),
+    ("soft-lockup", r"watchdog: BUG: soft lockup"),
+    ("hard-lockup", r"(NMI )?watchdog: (BUG: hard|Watchdog detected hard) LOCKUP"),
+    ("workqueue", r"BUG: workqueue lockup"),
+    ("workqueue", r"workqueue: .* flushing "),
+    ("bug", r"(BUG: |kernel BUG at |BUG \S+ \()"),
+    ("lockdep", r"WARNING: (possible|bad unlock|inconsistent|suspicious|.*lock .*(freed|held))"),
+    ("lockdep", r"INFO: (trying to register non-static key|lockdep is turned off)"),
+    ("rcu-usage", r"WARNING: suspicious RCU usage"),
+    ("warning", r"WARNING: (CPU: \d+ PID: \d+|\S.* at \S+:\d+)"),
+    ("rcu-stall", r"(rcu: )?INFO: rcu_\w+ (self-)?detected (expedited )?stall"),
+    ("hung-task", r"INFO: task .* blocked for more than \d+ seconds"),
+    ("oops", r"(Oops: |general protection fault|Unable to handle kernel|double fault:)"),
+    ("oops", r"(invalid opcode|divide error|stack segment|int3): \d{4} \["),
+    ("ubsan", r"UBSAN: "),
+    ("refcount", r"refcount_t: "),
+    ("list", r"list_(add|del) corruption"),
+    ("debugobjects", r"ODEBUG: "),
+    ("kmemleak", r"kmemleak: \d+ new suspected memory leaks"),
+    ("page-state", r"(Bad page state|page dumped because|Bad rss-counter state)"),
+    ("leak", r"(kmem_cache_destroy|Objects remaining in) "),
+    ("netdev", r"unregister_netdevice: waiting for "),
+    ("call-trace", r"Call Trace:"),
+)
+_SPLATS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+_END = re.compile(r"---\[ end (trace|Kernel panic)|</TASK>")
+
+
+@dataclass(frozen=True)
+class Splat:
+    """One report of the kernel about itself."""
+
+    kind: str
+    title: str
+    """Its first line, without the time stamp."""
+    line: int
+    """Number of that line, from 1."""
+    text: str
+    """The report as far as it can be told from what follows it."""
+
+
+def splats(text: str) -> list[Splat]:
+    """Find each kernel report in a console or dmesg text, in order.
+
+    The lines that belong to a report already found (its Oops line, its call
+    trace) make no second one.
+    """
+    lines = [_PREFIX.sub("", line.rstrip("\r")) for line in text.split("\n")]
+    found: list[Splat] = []
+    number = 0
+    while number < len(lines):
+        kind = _classify(lines[number])
+        if kind is None:
+            number += 1
+            continue
+        end = _report_end(lines, number)
+        body = "\n".join(lines[number:end])
+        found.append(Splat(kind, lines[number].strip(), number + 1, body))
+        number = end
+    return found
+
+
+def panic_title(text: str) -> str:
+    """Why the kernel panicked: the first splat, or the panic's own text; or empty."""
+    match = re.search(r"Kernel panic - not syncing: ?(.*)", text)
+    if not match:
+        return ""
+    reason = match.group(1).strip()
+    first = next((s for s in splats(text) if s.kind not in ("panic", "call-trace")), None)
+    return f"{reason} ({first.title})" if first else reason
+
+
+def tail(text: str, lines: int = TAIL_LINES) -> str:
+    """The last lines of a console, without carriage returns."""
+    return "\n".join(line.rstrip("\r") for line in text.rstrip().split("\n")[-lines:])
+
+
+def _classify(line: str) -> str | None:
+    for kind, pattern in _SPLATS:
+        if pattern.match(line) or (kind == "panic" and pattern.search(line)):
+            return kind
+    return None
+
+
+_REPORT_LINES = 120
+"""A report longer than this has lost its end."""
+
+
+def _report_end(lines: list[str], start: int) -> int:
+    """The line after the report that starts at ``start``.
+
+    A report ends at its end mark; one without a mark (refcount, ODEBUG and the
+    one-liners) at its first line unless a trace follows at once.
+    """
+    limit = min(len(lines), start + _REPORT_LINES)
+    head = next((i for i in range(start, min(limit, start + 12)) if _has_trace(lines[i])), None)
+    if head is None:
+        return start + 1
+    for i in range(head, limit):
+        if _END.search(lines[i]):
+            return _past_end_marks(lines, i + 1)
+    return limit
+
+
+def _past_end_marks(lines: list[str], start: int) -> int:
+    """Skip the register dump and end marks that follow a task's trace."""
+    last = start
+    for i in range(start, min(len(lines), start + 40)):
+        if _END.search(lines[i]):
+            last = i + 1
+        elif _starts_new(lines[i]):
+            break
+    return last
+
+
+def _starts_new(line: str) -> bool:
+    kind = _classify(line)
+    return kind is not None and kind not in ("call-trace", "panic", "oops")
+
+
+def _has_trace(line: str) -> bool:
+    return bool(re.match(r"(Call Trace:|CPU: \d+ PID: \d+|Modules linked in:)", line))

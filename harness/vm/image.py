@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The guest image: Debian from mmdebstrap on ext4, with a stock kernel beside it.
+
+Built once without mounting anything on the host, and cached by the hash of its
+inputs. The kernel's version is not an input but a result: an image stays what it
+is when the archive moves on, until ``kfabric vm clean``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.errors import SetupError
+from harness.vm import apt, cache, initrd, kernel
+from harness.vm.spec import Image
+
+SPACE_MIB = 3000
+BUILD_SECONDS = 900.0
+SITE = "opt/kfabric/site-packages"
+"""Where the guest's Python packages are."""
+
+_INPUTS = (
+    "vm/packages-guest.txt",
+    "vm/requirements-guest.txt",
+    "vm/modules-guest.txt",
+    "vm/modules-initrd.txt",
+    "vm/init",
+    "harness/vm/image.py",
+    "harness/vm/initrd.py",
+    "harness/vm/kernel.py",
+)
+_EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+Log = Callable[[str], None]
+
+
+def image_key(source: Path) -> str:
+    """Name of the image that this checkout needs."""
+    return cache.key((source / name).read_bytes() for name in _INPUTS)
+
+
+def directory(source: Path) -> Path:
+    """Where that image is, or will be."""
+    return cache.root() / "images" / image_key(source)
+
+
+def ensure(source: Path, log: Log) -> Image:
+    """The guest image, built if it is not in the cache.
+
+    :param log: called with one line for each step.
+    :raises SetupError: it cannot be built.
+    """
+    target = directory(source)
+    if not target.exists():
+        with cache.locked(cache.root() / "images/lock"):
+            if not target.exists():
+                cache.require_space(target.parent, SPACE_MIB)
+                _build(source, target, log)
+    facts = json.loads((target / "image.json").read_text())
+    return Image(target, facts["release"])
+
+
+def clean(source: Path) -> None:
+    """Remove this checkout's image from the cache."""
+    with cache.locked(cache.root() / "images/lock"):
+        shutil.rmtree(directory(source), ignore_errors=True)
+
+
+def _build(source: Path, target: Path, log: Log) -> None:
+    began = time.monotonic()
+    with cache.building(target) as scratch:
+        root = scratch / "root"
+        log("image: Debian userland (mmdebstrap)")
+        _debootstrap(source, root)
+        release = kernel.candidate()
+        log(f"image: kernel {release}")
+        guest_kernel = kernel.fetch(release, scratch)
+        _install_kernel(source, guest_kernel, scratch, root)
+        log("image: Python packages")
+        _install_python(source, root)
+        log("image: file system")
+        _make_disk(root, scratch / "root.img")
+        _remember(root, release, scratch / "image.json")
+        shutil.rmtree(root)
+        shutil.rmtree(guest_kernel.tree)
+    log(f"image: done in {time.monotonic() - began:.0f} s, {target}")
+
+
+def _debootstrap(source: Path, root: Path) -> None:
+    packages = cache.list_lines(source / "vm/packages-guest.txt")
+    argv = ["mmdebstrap", "--verbose", "--mode=root", "--format=directory", "--variant=custom"]
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
+    # The result is thrown away unless it is complete: no need to sync each file.
+    argv += ["--dpkgopt=force-unsafe-io", '--aptopt=Apt::Install-Recommends "false"']
+    argv += ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
+    argv += [f"--include={','.join(packages)}", apt.SUITE, str(root), "-"]
+    _run(argv, "mmdebstrap fails", apt.HINT, stdin="\n".join(apt.archives()))
+
+
+def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Path) -> None:
+    wanted = cache.list_lines(source / "vm/modules-guest.txt")
+    kernel.install_modules(guest, root, wanted)
+    kernel.install_headers(guest.release, root)
+    bzimage = guest.tree / f"boot/vmlinuz-{guest.release}"
+    (scratch / "vmlinux").write_bytes(kernel.uncompress(bzimage.read_bytes()))
+    early = cache.list_lines(source / "vm/modules-initrd.txt")
+    archive = initrd.build(guest, root / "bin/busybox", source / "vm/init", early)
+    (scratch / "initrd.cpio").write_bytes(archive)
+
+
+def _install_python(source: Path, root: Path) -> None:
+    """Put the packages where every Python of the guest finds them, compiled.
+
+    Running pytest once leaves its own (assertion-rewriting) bytecode of the
+    plugins behind, which costs seconds under TCG.
+    """
+    site = root / SITE
+    wanted = source / "vm/requirements-guest.txt"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    pip += ["--target", str(site), "-r", str(wanted)]
+    _run(pip, "pip cannot install the guest's packages", "check the network and pip's index")
+    (root / "usr/lib/python3/dist-packages/kfabric.pth").write_text(f"/{SITE}\n")
+    python = ["chroot", str(root), "python3"]
+    _run([*python, "-m", "compileall", "-q", "-j2", f"/{SITE}", "/usr/lib/python3"], "compileall")
+    _run([*python, "-m", "pytest", "--collect-only", "-q", "/mnt"], "pytest fails", accept=(0, 5))
+
+
+def _make_disk(root: Path, image: Path) -> None:
+    used = int(subprocess.check_output(["du", "-sxm", str(root)], text=True).split()[0])
+    size = used * 5 // 4 + 256  # room for what a guest writes
+    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"]
+    argv += ["-d", str(root), str(image), f"{size}m"]
+    _run(argv, "mke2fs fails", "is the disk full?")
+
+
+def _remember(root: Path, release: str, path: Path) -> None:
+    argv = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package} ${Version}\n"]
+    lines = subprocess.check_output(argv, text=True).split("\n")
+    packages = dict(line.split(" ", 1) for line in lines if line)
+    path.write_text(json.dumps({"release": release, "packages": packages}, indent=1))
+
+
+def _run(
+    argv: list[str],
+    what: str,
+    hint: str = "",
+    stdin: str = "",
+    accept: tuple[int, ...] = (0,),
+) -> None:
+    try:
+        done = subprocess.run(
+            argv,
+            check=False,
+            input=stdin,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=BUILD_SECONDS,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+    except FileNotFoundError:
+        raise SetupError(f"{argv[0]} is not installed", "run make setup") from None
+    except subprocess.TimeoutExpired:
+        raise SetupError(f"{what}: not done after {BUILD_SECONDS:g} s", hint) from None
+    if done.returncode not in accept:
+        lines = [line[:200] for line in done.stdout.splitlines()[-20:]]
+        raise SetupError(what, hint, console="\n".join(lines))

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Builds the kernel modules for a guest's kernel, on the host.
+
+The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there,
+so that the source tree stays clean and variants do not mix. The modules end up,
+without debug information, in the directory above ``src``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from harness.errors import BuildError, SetupError
+from harness.vm import cache, kernel
+from harness.vm.spec import Variant
+
+BUILD_SECONDS = 600.0
+CORE = "kmod"
+OTHERS = ("examples/*/Kbuild", "tests/kmod/*/Kbuild")
+"""Modules that use the exports of CORE."""
+
+Log = Callable[[str], None]
+
+
+def directory(source: Path, release: str, variant: Variant) -> Path:
+    """Where the built modules are."""
+    return source / "build/kmod" / release / variant.value
+
+
+def ensure(source: Path, release: str, variant: Variant, log: Log) -> Path:
+    """The directory with up-to-date modules; builds what has changed.
+
+    :raises BuildError: the compiler or modpost refused.
+    :raises SetupError: there are no headers for that kernel.
+    """
+    target = directory(source, release, variant)
+    with cache.locked(target / "lock"):
+        wanted = _key(source, release, variant)
+        stamp = target / "stamp"
+        if not stamp.exists() or stamp.read_text() != wanted:
+            log(f"modules: building for {release} ({variant.value})")
+            stamp.unlink(missing_ok=True)
+            _build(source, target, release, variant)
+            stamp.write_text(wanted)
+    return target
+
+
+def make_argv(build: Path, tree: Path, variant: Variant, symvers: Path | None) -> list[str]:
+    """The make command for one module directory."""
+    argv = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(build), f"M={tree}"]
+    argv += ["KFABRIC_TEST=1"] if variant is Variant.TEST else []
+    argv += [f"KBUILD_EXTRA_SYMBOLS={symvers}"] if symvers else []
+    return [*argv, "modules"]
+
+
+def trees(source: Path) -> list[Path]:
+    """Module directories, relative to the checkout, in build order."""
+    found = [kbuild.parent for glob in OTHERS for kbuild in sorted(source.glob(glob))]
+    return [Path(CORE), *(tree.relative_to(source) for tree in found)]
+
+
+def sync(source: Path, copy: Path) -> None:
+    """Make ``copy`` hold the sources; unchanged files keep their time stamps."""
+    wanted = {path.relative_to(source) for tree in trees(source) for path in _files(source, tree)}
+    for path in wanted:
+        target = copy / path
+        if not target.exists() or target.read_bytes() != (source / path).read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / path, target)
+    for stale in [p for p in copy.rglob("*.[chS]") if p.relative_to(copy) not in wanted]:
+        if not stale.name.endswith(".mod.c"):
+            stale.unlink()
+
+
+def _build(source: Path, target: Path, release: str, variant: Variant) -> None:
+    _require_plain(source)
+    build = kernel.headers(release)
+    copy = target / "src"
+    sync(source, copy)
+    symvers = copy / CORE / "Module.symvers"
+    for tree in trees(source):
+        extra = symvers if tree != Path(CORE) else None
+        _make(make_argv(build, copy / tree, variant, extra))
+    for old in target.glob("*.ko"):
+        old.unlink()
+    for module in copy.rglob("*.ko"):
+        subprocess.run(["strip", "-g", "-o", target / module.name, module], check=True)
+
+
+def _make(argv: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            argv,
+            check=False,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=BUILD_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"not done after {BUILD_SECONDS:g} s: {' '.join(argv)}") from None
+    if done.returncode:
+        raise BuildError(first_error(done.stdout), "see the log above", console=done.stdout)
+
+
+def first_error(log: str) -> str:
+    """The first line of a build log that says what is wrong."""
+    for line in log.splitlines():
+        if re.search(r"\b(error|ERROR|undefined!|No rule to make)", line):
+            return line.strip()
+    return (log.strip().splitlines() or ["make fails without a word"])[-1]
+
+
+def _require_plain(source: Path) -> None:
+    """kbuild cannot handle some characters, the kernel command line others."""
+    if not re.fullmatch(r"[\w./+@~-]+", str(source)):
+        what = f"the checkout's path has a character that kbuild cannot handle: {source}"
+        raise SetupError(what, "move it to a path of letters, digits and ./+@~_-")
+
+
+def _files(source: Path, tree: Path) -> Iterator[Path]:
+    return (path for path in sorted((source / tree).rglob("*")) if path.is_file())
+
+
+def _key(source: Path, release: str, variant: Variant) -> str:
+    parts = [release.encode(), variant.value.encode(), Path(__file__).read_bytes()]
+    for tree in trees(source):
+        for path in _files(source, tree):
+            parts += [str(path.relative_to(source)).encode(), path.read_bytes()]
+    return cache.key(parts)

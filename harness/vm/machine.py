@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""One disposable guest: start it, run commands in it, learn how it ended.
+
+    with Vm(spec, image, accel, directory, source) as vm:
+        done = vm.run(["uname", "-r"], timeout=10)
+
+Leaving the block ends QEMU. Every wait has a deadline; whatever ends the guest
+early is raised, as a :class:`~harness.errors.GuestError` of the right kind, by
+the call that was waiting for the guest.
+"""
+
+from __future__ import annotations
+
+import compileall
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.errors import BootError, CommandTimeout, GuestError, GuestHang, GuestLost, GuestPanic
+from harness.vm import argv as qemu
+from harness.vm import console
+from harness.vm.client import AgentClient, RemoteJob, StreamEnd
+from harness.vm.qmp import QmpLink
+from harness.vm.spec import Accel, Image, VmSpec
+from harness.vm.watchdog import Watchdog
+from harness.vm.wire import Kind, Start
+
+# QEMU asks to be killed when the *thread* that started it ends, so one thread
+# that lives as long as the process starts them all.
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qemu-spawner")
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ran to its end in the guest."""
+
+    argv: list[str]
+    rc: int
+    """Exit status; negative: the signal that killed it."""
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        """Standard output as text."""
+        return self.out.decode(errors="replace")
+
+
+class Command:
+    """A command that runs in the guest; made by :meth:`Vm.popen`."""
+
+    def __init__(self, vm: Vm, job: RemoteJob, timeout: float | None) -> None:
+        self._vm = vm
+        self._job = job
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self.send = job.send
+        self.close_stdin = job.close_stdin
+        self.signal = job.signal
+        self.resize = job.resize
+
+    @property
+    def rc(self) -> int | None:
+        """Exit status, None while it runs."""
+        return self._job.status
+
+    def stream(self) -> Iterator[tuple[Kind, bytes]]:
+        """Yield (Kind.STDOUT or Kind.STDERR, bytes) as they come, to the end.
+
+        :raises CommandTimeout: the deadline given to popen passed; it is killed.
+        :raises GuestError: the guest ended first.
+        """
+        try:
+            yield from self._job.frames(self._deadline)
+        except TimeoutError:
+            self._job.signal(signal.SIGKILL)
+            what = f"{' '.join(self._job.argv)}: not done after {self._timeout:g} s"
+            raise CommandTimeout(what, console=self._vm.console_tail()) from None
+        except StreamEnd:
+            raise self._vm.cause() from None
+
+    def lines(self) -> Iterator[str]:
+        """Yield complete lines of standard output; standard error is dropped."""
+        rest = b""
+        for kind, data in self.stream():
+            if kind is Kind.STDOUT:
+                *complete, rest = (rest + data).split(b"\n")
+                for line in complete:
+                    yield line.decode(errors="replace")
+        if rest:
+            yield rest.decode(errors="replace")
+
+    def wait(self) -> Completed:
+        """Collect all output until the command ends."""
+        parts: dict[Kind, list[bytes]] = {Kind.STDOUT: [], Kind.STDERR: []}
+        for kind, data in self.stream():
+            parts[kind].append(data)
+        out, err = (b"".join(parts[k]) for k in (Kind.STDOUT, Kind.STDERR))
+        assert self._job.status is not None
+        return Completed(self._job.argv, self._job.status, out, err)
+
+
+class Vm:
+    """A guest; a context manager that starts and ends it.
+
+    :param image: from :func:`harness.vm.image.ensure`.
+    :param accel: from :func:`harness.vm.accel.choose`.
+    :param directory: gets ``console.log`` and ``out/`` (writable for the guest,
+        at the same path); made if missing, kept afterwards.
+    :param source: the checkout; read-only in the guest, at the same path.
+    """
+
+    def __init__(
+        self, spec: VmSpec, image: Image, accel: Accel, directory: Path, source: Path
+    ) -> None:
+        self.spec = spec
+        self.image = image
+        self.accel = accel
+        self.directory = directory
+        self.out = directory / "out"
+        self.console_path = directory / "console.log"
+        self.boot_seconds = 0.0
+        """From the start of QEMU until the agent took commands."""
+        self._source = source
+        self._stack = ExitStack()
+        self._streams: dict[str, socket.socket] = {}
+        self._verdict: GuestError | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Boot, and wait until commands can run.
+
+        :raises BootError: not within ``spec.deadlines.boot`` seconds.
+        :raises GuestPanic: the kernel panicked while booting.
+        """
+        compileall.compile_dir(self._source / "harness", quiet=2)
+        self.out.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        try:
+            self._launch()
+            self._await_agent(began)
+        except BaseException:
+            self.close()
+            raise
+        self.boot_seconds = time.monotonic() - began
+
+    def run(
+        self,
+        argv: Sequence[str],
+        timeout: float | None = 60.0,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/",
+        stdin: bytes = b"",
+    ) -> Completed:
+        """Run a command to its end.
+
+        :param timeout: seconds; None: as long as the guest lives.
+        :param stdin: all of its standard input.
+        :raises CommandTimeout: it was not done in time, and was killed.
+        :raises GuestError: the guest ended first.
+        """
+        command = self.popen(argv, timeout=timeout, env=env, cwd=cwd)
+        if stdin:
+            command.send(stdin)
+        command.close_stdin()
+        return command.wait()
+
+    def popen(
+        self,
+        argv: Sequence[str],
+        timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/",
+        pty: tuple[int, int] | None = None,
+        port: str = "",
+    ) -> Command:
+        """Start a command; its output is read from the result.
+
+        :param pty: (rows, columns) of a terminal for it, instead of pipes.
+        :param port: name of the virtio-serial port to use as its stdin and
+            stdout; the host's end is :meth:`open_stream`.
+        """
+        rows, cols = pty or (24, 80)
+        start: Start = {
+            "argv": list(argv),
+            "env": {**self._environment(), **(env or {})},
+            "cwd": cwd,
+            "pty": pty is not None,
+            "rows": rows,
+            "cols": cols,
+            "port": port,
+        }
+        return Command(self, self._agent.start(start), timeout)
+
+    def open_stream(self, name: str = "kfabric.xdist") -> socket.socket:
+        """The host's end of a virtio-serial port, a connected stream socket.
+
+        The guest sees its end of file once it is closed.
+        """
+        return self._streams[name]
+
+    @property
+    def alive(self) -> bool:
+        """Whether QEMU runs."""
+        return self._qemu.poll() is None
+
+    @property
+    def modules(self) -> Path | None:
+        """Directory of the kernel modules, same path on host and guest."""
+        if self.spec.variant is None:
+            return None
+        return self._source / "build/kmod" / self.image.release / self.spec.variant.value
+
+    def console_text(self) -> str:
+        """All that the guest's console has said."""
+        try:
+            return self.console_path.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def console_tail(self) -> str:
+        """The last lines of the console."""
+        return console.tail(self.console_text())
+
+    def splats(self) -> list[console.Splat]:
+        """The kernel's reports about itself so far."""
+        return console.splats(self.console_text())
+
+    def cause(self) -> GuestError:
+        """Why the guest is gone; waits until QEMU has ended.
+
+        To be called once a stream to the guest has ended.
+        """
+        try:
+            rc = self._qemu.wait(self.spec.deadlines.quit)
+        except subprocess.TimeoutExpired:
+            self._qemu.kill()
+            rc = self._qemu.wait()
+        self._watchdog.join()
+        self._qmp.close()
+        return self._verdict or self._watchdog.verdict or self._autopsy(rc)
+
+    def kill(self) -> None:
+        """End QEMU at once; what waits for the guest gets GuestLost."""
+        self._qemu.kill()
+
+    def close(self) -> None:
+        """End QEMU and free everything. May be called again."""
+        self._stack.close()
+
+    def _environment(self) -> dict[str, str]:
+        env = {"KFABRIC_OUT": str(self.out), **self.spec.env}
+        if self.modules:
+            env["KFABRIC_MODULES"] = str(self.modules)
+        return env
+
+    def _launch(self) -> None:
+        pairs = {name: socket.socketpair() for name in (*qemu.PORTS, "qmp")}
+        for host, _ in pairs.values():
+            self._stack.callback(host.close)
+        fds = {name: guest.fileno() for name, (_, guest) in pairs.items()}
+        try:
+            self._qemu = _SPAWNER.submit(self._spawn, fds).result()
+        finally:
+            for _, guest in pairs.values():
+                guest.close()
+        self._stack.callback(self._end_qemu)
+        self._qmp = QmpLink(pairs["qmp"][0])
+        self._stack.callback(self._qmp.close)
+        self._watchdog = Watchdog(
+            pairs["kfabric.heartbeat"][0], self._on_silence, self.spec.deadlines.silence
+        )
+        self._agent = AgentClient(pairs["kfabric.agent"][0])
+        self._stack.callback(self._agent.close)
+        self._streams = {"kfabric.xdist": pairs["kfabric.xdist"][0]}
+        # Runs first: everything else ends by itself once QEMU has.
+        self._stack.callback(self._end_qemu)
+
+    def _spawn(self, fds: dict[str, int]) -> subprocess.Popen[bytes]:
+        wiring = qemu.Wiring(
+            qmp=fds.pop("qmp"),
+            ports=fds,
+            console=self.console_path,
+            source=self._source,
+            out=self.out,
+        )
+        argv = qemu.argv(self.spec, self.image, self.accel, wiring)
+        log = self.console_path.with_name("qemu.log")
+        with log.open("wb") as errors:
+            return subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                pass_fds=[wiring.qmp, *wiring.ports.values()],
+                # A terminal's Ctrl-C is for us; we end QEMU in order.
+                start_new_session=True,
+            )
+
+    def _await_agent(self, began: float) -> None:
+        limit = self.spec.deadlines.boot
+        try:
+            self._agent.wait_hello(began + limit - time.monotonic())
+        except TimeoutError:
+            tail = self.console_tail()
+            self._verdict = BootError(f"no sign of life after {limit:g} s", console=tail)
+            raise self._verdict from None
+        except StreamEnd:
+            raise self.cause() from None
+        self._watchdog.arm()
+        self._agent.set_time()
+
+    def _on_silence(self) -> GuestError:
+        """Called by the watchdog: keep what QEMU knows, then kill it."""
+        state = self._qmp.execute("query-status", deadline=2.0)
+        registers = self._qmp.hmp("info registers -a", deadline=2.0) if state else ""
+        if registers:
+            self.console_path.with_name("registers.txt").write_text(registers)
+        self._qemu.kill()
+        seconds = f"{self.spec.deadlines.silence:g}"
+        detail = "" if state else ", QEMU does not answer either"
+        return GuestHang(f"no heartbeat for {seconds} s{detail}", console=self.console_tail())
+
+    def _autopsy(self, rc: int) -> GuestError:
+        text = self.console_text()
+        title = console.panic_title(text)
+        if title or self._qmp.panicked:
+            return GuestPanic(title or "see the console", console=console.tail(text))
+        errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()
+        what = f"QEMU ended with status {rc}" + (f": {errors.splitlines()[-1]}" if errors else "")
+        return GuestLost(what, console=console.tail(text))
+
+    def _end_qemu(self) -> None:
+        """Nothing that the guest wrote is kept, so there is nothing to shut down."""
+        self._qemu.kill()
+        self._qemu.wait()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What a guest is made of: plain data, decided before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+
+class Accel(Enum):
+    """How QEMU runs guest code."""
+
+    TCG = "tcg"
+    KVM = "kvm"
+
+
+class Variant(Enum):
+    """Which build of the kernel modules the guest gets."""
+
+    PROD = "prod"
+    TEST = "test"
+    """With delay hooks and fault points (``KFABRIC_TEST=1``)."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A guest image in the cache; see :mod:`harness.vm.image`."""
+
+    directory: Path
+    release: str
+    """Kernel release, e.g. ``6.1.0-56-amd64``."""
+
+    @property
+    def kernel(self) -> Path:
+        """The uncompressed kernel; QEMU enters it directly (PVH)."""
+        return self.directory / "vmlinux"
+
+    @property
+    def initrd(self) -> Path:
+        """Loads the few modules needed to mount the root."""
+        return self.directory / "initrd.cpio"
+
+    @property
+    def disk(self) -> Path:
+        """The root file system, ext4, raw."""
+        return self.directory / "root.img"
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds after which the watchdog ends a guest."""
+
+    boot: float = 60.0
+    """From the start of QEMU to the agent's first word."""
+    silence: float = 30.0
+    """Between two heartbeats."""
+    quit: float = 10.0
+    """From asking QEMU to end to killing it."""
+
+
+@dataclass(frozen=True)
+class VmSpec:
+    """One guest.
+
+    :param name: for messages; also the guest's host name.
+    :param memory_mib: guest memory.
+    :param cpus: virtual CPUs.
+    :param variant: build of the modules that ``$KFABRIC_MODULES`` names in the
+        guest; None: no modules are built.
+    :param cmdline: more kernel parameters.
+    :param env: environment of every command in the guest.
+    :param qemu: more QEMU arguments, e.g. a second network device.
+    """
+
+    name: str = "kfabric"
+    memory_mib: int = 1024
+    cpus: int = 2
+    variant: Variant | None = None
+    cmdline: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    qemu: tuple[str, ...] = ()
+    deadlines: Deadlines = Deadlines()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The frames that host and guest agent exchange over one virtio-serial port.
+
+A frame is a header (kind, job, length) and a payload. Output and input travel
+as raw bytes, everything else as JSON. A job number names one command; the host
+chooses it. Job 0 is the agent itself.
+
+Imported by the agent in the guest: no ``dataclasses`` here, whose import costs a
+quarter of a second under TCG.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypedDict
+
+_HEADER = struct.Struct("!BII")
+MAX_PAYLOAD = 1 << 20
+CHUNK = 1 << 16
+"""Longest piece of output or input put into one frame."""
+
+
+class Kind(enum.IntEnum):
+    """What a frame says. G: sent by the guest, H: sent by the host."""
+
+    HELLO = 1
+    """G: the agent is ready; JSON facts about the guest."""
+    SETTIME = 2
+    """H: JSON ``{"ns": wall clock}``; no answer."""
+    START = 3
+    """H: JSON, see :class:`Start`."""
+    STDIN = 4
+    """H: bytes for the job's standard input; empty means end of file."""
+    STDOUT = 5
+    """G: bytes of the job's standard output (or of its terminal)."""
+    STDERR = 6
+    """G: bytes of the job's standard error."""
+    EXIT = 7
+    """G: JSON ``{"status": n}``, after all output; n < 0 is a signal."""
+    SIGNAL = 8
+    """H: JSON ``{"signal": n}`` for the job's process group."""
+    RESIZE = 9
+    """H: JSON ``{"rows": n, "cols": n}`` for the job's terminal."""
+
+
+class Frame(NamedTuple):
+    """One message."""
+
+    kind: Kind
+    job: int
+    payload: bytes = b""
+
+    def json(self) -> dict[str, Any]:
+        """The payload of a JSON frame."""
+        value: dict[str, Any] = json.loads(self.payload)
+        return value
+
+
+class Start(TypedDict):
+    """The payload of START."""
+
+    argv: list[str]
+    """Command and arguments; looked up in the guest's PATH."""
+    env: dict[str, str]
+    """Added to the agent's environment."""
+    cwd: str
+    pty: bool
+    """Give it a terminal of ``rows`` x ``cols`` instead of pipes."""
+    rows: int
+    cols: int
+    port: str
+    """Use this virtio-serial port as its stdin and stdout; empty: pipes."""
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame."""
+    if len(frame.payload) > MAX_PAYLOAD:
+        raise ValueError(f"payload of {len(frame.payload)} bytes")
+    return _HEADER.pack(frame.kind, frame.job, len(frame.payload)) + frame.payload
+
+
+def pack(kind: Kind, job: int, **fields: object) -> bytes:
+    """The bytes of a JSON frame."""
+    return encode(Frame(kind, job, json.dumps(fields).encode()))
+
+
+class Decoder:
+    """Turns received bytes into frames; keeps the incomplete rest."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield each frame that ``data`` completes.
+
+        :raises ValueError: the stream is not ours (unknown kind or size).
+        """
+        self._rest += data
+        while len(self._rest) >= _HEADER.size:
+            kind, job, length = _HEADER.unpack_from(self._rest)
+            if length > MAX_PAYLOAD:
+                raise ValueError(f"frame of {length} bytes")
+            end = _HEADER.size + length
+            if len(self._rest) < end:
+                return
+            payload = bytes(self._rest[_HEADER.size : end])
+            del self._rest[:end]
+            yield Frame(Kind(kind), job, payload)
