@@ -258,6 +258,38 @@ int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 }
 EXPORT_SYMBOL_GPL(kfi_fabric);
 
+/**
+ * kfi_getparams() - run-time settings of the providers
+ * @params: the list, to be freed by kfi_freeparams()
+ * @count: how many
+ *
+ * Providers are configured by their modules' parameters, so the list is empty.
+ *
+ * Context: any.
+ * Return: 0, or -EINVAL without @params or @count.
+ */
+int kfi_getparams(struct kfi_param **params, int *count)
+{
+	if (!params || !count)
+		return -KFI_EINVAL;
+	*params = NULL;
+	*count = 0;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_getparams);
+
+/**
+ * kfi_freeparams() - free the list of kfi_getparams()
+ * @params: the list; may be NULL
+ *
+ * Context: any.
+ */
+void kfi_freeparams(struct kfi_param *params)
+{
+	kfree(params);
+}
+EXPORT_SYMBOL_GPL(kfi_freeparams);
+
 static int __init kfabric_init(void)
 {
 	kfi_handler_wq = alloc_workqueue("kfabric", WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);

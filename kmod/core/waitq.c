@@ -37,8 +37,8 @@
  *
  * Between a publication's storing and its waking others may read, and new
  * sleepers may come. Publications are numbered after they have stored; a waiter
- * notes the last number before it enqueues. A publication that it has noted it
- * has also looked at, so the wake function passes it by:
+ * notes the last number before it looks. A publication that it has noted it has
+ * also looked at, so the wake function passes it by:
  *
  *	publisher		reader		sleeper
  *	---------		------		-------
@@ -193,13 +193,11 @@ void kfi_waiter_end(struct kfi_waiter *w, int ret)
 		       w->source, atomic_read(&q->nready) > 0);
 }
 
-/* The number is read first: what it counts, the look to come will see. */
 static void kfi_waiter_enqueue(struct kfi_waiter *w)
 {
 	struct kfi_waitq *q = w->queue;
 	unsigned long flags;
 
-	w->seen = atomic64_read(&q->pubs);
 	spin_lock_irqsave(&q->head.lock, flags);
 	__add_wait_queue_entry_tail(&q->head, &w->wqe);
 	q->sleepers++;
@@ -269,6 +267,9 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 	int ret;
 
 	w->why = 0;
+	/* Before the first look: what this number counts, every look will see. */
+	w->seen = atomic64_read(&w->queue->pubs);
+	smp_rmb();
 	if (ready(arg))
 		return 0;
 	if (deadline == KFI_DEADLINE_NOW)
