@@ -62,7 +62,7 @@ struct kfi_waitq {
  * @wqe: its place on the queue; gone from there as soon as it is woken
  * @queue: where it sleeps
  * @need: it is woken when the object has this much; 0 for a wait set
- * @seen: publications before it enqueued; these concern it no more
+ * @seen: publications before it looked; these concern it no more
  * @seq: the publication that woke it; 0 for a wake that is none
  * @have: how much the object had then
  * @source: what was published on

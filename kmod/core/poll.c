@@ -69,11 +69,17 @@ u32 kfi_poll_id(const struct kfid_poll *pollset)
 	return container_of(pollset, struct kfi_poll, poll)->id;
 }
 
-/* A counter is ready for a set until the set has reported its last change. */
+/*
+ * A counter is ready for a set until the set has reported its last change. Not
+ * under the source's lock, which comes before the set's in the lock order.
+ */
 static bool kfi_member_ready(const struct kfi_member *m)
 {
-	if (m->src->fid->fclass == KFI_CLASS_CNTR)
+	if (m->src->fid->fclass == KFI_CLASS_CNTR) {
+		/* Pairs with kfi_cntr_changed(). */
 		return smp_load_acquire(&m->src->changes) != m->mark;
+	}
+	/* Pairs with kfi_source_set_ready(). */
 	return smp_load_acquire(&m->src->ready);
 }
 
@@ -101,11 +107,11 @@ void kfi_poll_notify(struct kfi_source *src)
 	}
 }
 
-/* Report one member. The mark is read before the ULP reads the counter. */
+/* Report one member, and for a counter remember what was reported. */
 static void *kfi_member_report(struct kfi_member *m)
 {
-	if (m->src->fid->fclass == KFI_CLASS_CNTR)
-		m->mark = smp_load_acquire(&m->src->changes);
+	/* Pairs with kfi_cntr_changed(): before the ULP reads the counter. */
+	m->mark = smp_load_acquire(&m->src->changes);
 	trace_poll_report(m->set->id, m->src->id, m->src->fid->fclass);
 	return m->src->fid->context;
 }
@@ -215,7 +221,8 @@ free:
 	return ret;
 }
 
-/* Once off both lists nobody can find it: publishers hold the one lock or the
+/*
+ * Once off both lists nobody can find it: publishers hold the one lock or the
  * other while they touch it, and so does the poller.
  */
 static struct kfi_member *kfi_member_unlink(struct kfi_source *src,

@@ -146,18 +146,21 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
  */
 int kfi_source_kill(struct kfi_source *src)
 {
+	bool handled = src->handled;
 	int ret;
 
-	if (src->handled && current_work() == &src->handler)
+	if (handled && current_work() == &src->handler)
 		return -EBUSY;
 	ret = kfi_fid_kill(src->fid);
 	if (ret)
 		return ret;
 
+	/* From here on not even a read in the running handler arms it. */
 	spin_lock_irq(&src->lock);
+	src->handled = false;
 	src->armed = false;
 	spin_unlock_irq(&src->lock);
-	if (src->handled)
+	if (handled)
 		cancel_work_sync(&src->handler);
 	return 0;
 }

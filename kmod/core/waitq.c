@@ -267,8 +267,8 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 	int ret;
 
 	w->why = 0;
-	/* Before the first look: what this number counts, every look will see. */
 	w->seen = atomic64_read(&w->queue->pubs);
+	/* Number first, look second: what it counts, every look will see. */
 	smp_rmb();
 	if (ready(arg))
 		return 0;

@@ -6,7 +6,8 @@
  * "queue" is the id of what threads sleep on: a wait set, or a CQ, EQ or
  * counter with a wait object of its own. "source" is the id of the CQ, EQ or
  * counter that was published on (0: none, the queue itself was signalled).
- * "seq" numbers the publications on one queue, from 1.
+ * "seq" numbers the publications on one queue, from 1; a wake-up that is none
+ * (one that was handed on) has 0.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kfabric
