@@ -5,9 +5,11 @@
  *
  * Blocking calls take milliseconds: 0 looks once and does not sleep, a negative
  * value has no limit, anything else counts from the call and never ends early.
- * They are refused on an object that has no wait object (-KFI_ENOSYS) or that
- * lies in a wait set (-KFI_EINVAL), sleep interruptibly, and end with -EINTR
- * when a signal is pending or the kthread is to stop and nothing was there.
+ * (With kfabric.ko's parameter sread_zero_blocks, 0 has no limit either in the
+ * sread calls, as older code expects.) They are refused with -KFI_EINVAL on an
+ * object without a wait object or in a wait set, sleep interruptibly, and end
+ * with -EINTR if nothing is there and a signal is pending or the kthread is to
+ * stop.
  *
  * CQs, counters, wait sets and poll sets are opened by kfi_domain.h.
  */
@@ -363,7 +365,8 @@ static inline ssize_t kfi_eq_read(struct kfid_eq *eq, uint32_t *event,
  * On input err_data and err_data_size may name a buffer for the data.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: sizeof(struct kfi_eq_err_entry), -KFI_EAGAIN no error is first.
+ * Return: sizeof(struct kfi_eq_err_entry), -KFI_EAGAIN no error is first,
+ *	-KFI_EOVERRUN events were lost.
  */
 static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq,
 				     struct kfi_eq_err_entry *buf,
@@ -377,7 +380,7 @@ static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq,
  * @eq: the event queue
  * @event: any number
  * @buf: payload
- * @len: bytes of @buf
+ * @len: bytes of @buf, more than 0
  * @flags: reserved, 0
  *
  * Context: Process or softirq context. Does not sleep.
