@@ -446,8 +446,9 @@ static int kfm_cmd_hook(struct kfm_args *args)
 		return -EINVAL;
 	if (!strcmp(args->word[1], "go") && args->words == 3)
 		return kfi_test_hook_go(hook);
+	/* Object 0 is any. */
 	if (!strcmp(args->word[1], "arm") && args->words == 4 &&
-	    !kfm_parse_id(args->word[3], &id))
+	    !kfm_parse_u32(args->word[3], 0, U32_MAX, &id))
 		return kfi_test_hook_arm(hook, id);
 	return -EINVAL;
 }

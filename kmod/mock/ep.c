@@ -292,6 +292,9 @@ int kfm_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 
 	if (!info || !ret || info->handle)
 		return -EINVAL;
+	if (READ_ONCE(container_of(domain, struct kfi_domain_base,
+				   domain)->lost))
+		return -ENODEV;
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_MSG)
 		return -KFI_ENOSYS;
