@@ -72,7 +72,7 @@
 #define KFAB_DEADLINE_NOW	0
 #define KFAB_DEADLINE_NONE	0x7fffffffffffffff
 
-/**
+/*
  * struct kfab_info - what a provider offers, or is asked for
  * @size: sizeof(struct kfab_info)
  * @flags: must be 0

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Reading and writing events. In the kernel an event names objects by address;
+ * here each address becomes a handle. client->closing is held from the look at
+ * an event until it is removed: no object that it names can go meanwhile, and
+ * no close can take the event itself back.
+ */
+#include "kfd.h"
+
+/**
+ * struct kfd_event - an event as kfabric stores it
+ * @event: its number
+ * @len: bytes of what follows
+ * @room: bytes that any payload can have; 0 behind the end
+ * @fid: what both kinds of payload begin with
+ * @entry: of most events
+ * @cm: of a connection event
+ */
+struct kfd_event {
+	u32 event;
+	ssize_t len;
+	union {
+		u8 room[sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX];
+		struct kfid *fid;
+		struct kfi_eq_entry entry;
+		struct kfi_eq_cm_entry cm;
+	};
+};
+
+/**
+ * struct kfd_written - the payload of an event that a user wrote
+ * @entry: its fid is NULL, which no provider's is; so an event says which it is
+ * @handle: what the user said it is about
+ */
+struct kfd_written {
+	struct kfi_eq_entry entry;
+	u32 handle;
+};
+
+/* The object behind a fid; all of a client's fabric were opened by us. */
+static struct kfd_obj *kfd_fid_obj(const struct kfid *fid)
+{
+	return fid->context;
+}
+
+static bool kfd_event_is_cm(const struct kfd_event *ev)
+{
+	return ev->len >= (ssize_t)sizeof(ev->cm) &&
+	       (ev->event == KFI_CONNREQ || ev->event == KFI_CONNECTED ||
+		ev->event == KFI_SHUTDOWN);
+}
+
+static bool kfd_event_is_request(const struct kfd_event *ev)
+{
+	return ev->fid && ev->event == KFI_CONNREQ && kfd_event_is_cm(ev) &&
+	       ev->cm.info;
+}
+
+static void kfd_event_about(struct kfab_eq_read *arg, struct kfid *fid)
+{
+	arg->out_handle = fid ? kfd_fid_obj(fid)->id : 0;
+	arg->out_context = fid ? kfd_fid_obj(fid)->context : 0;
+}
+
+static void kfd_event_written(struct kfab_eq_read *arg,
+			      const struct kfd_event *ev)
+{
+	const struct kfd_written *written = (const void *)ev->room;
+
+	if (ev->len >= (ssize_t)sizeof(*written))
+		arg->out_handle = written->handle;
+	arg->out_context = (uintptr_t)written->entry.context;
+	arg->out_data = written->entry.data;
+}
+
+/* Private data of a connection event. */
+static int kfd_event_put_data(struct kfab_eq_read *arg,
+			      const struct kfd_event *ev)
+{
+	const size_t len = ev->len - sizeof(ev->cm);
+
+	if (len > arg->data_len)
+		return -KFI_ETOOSMALL;
+	if (copy_to_user(u64_to_user_ptr(arg->cm_data), ev->cm.data, len))
+		return -EFAULT;
+	arg->data_len = len;
+	return 0;
+}
+
+static int kfd_event_put_info(const struct kfab_eq_read *arg,
+			      const struct kfd_event *ev)
+{
+	struct kfab_info __user *to = u64_to_user_ptr(arg->info);
+	u32 size;
+
+	if (!to || !kfd_event_is_request(ev))
+		return 0;
+	if (get_user(size, &to->size))
+		return -EFAULT;
+	if (size < offsetofend(struct kfab_info, api_version) || size > PAGE_SIZE)
+		return -EINVAL;
+	return kfd_info_put(to, size, ev->cm.info);
+}
+
+/* Fill in the answer and write all of it but the call's own structure. */
+static int kfd_event_put(struct kfab_eq_read *arg, const struct kfd_event *ev)
+{
+	int ret;
+
+	arg->out_event = ev->event;
+	arg->out_handle = 0;
+	arg->out_data = 0;
+	arg->out_connreq = 0;
+	if (!ev->fid) {
+		kfd_event_written(arg, ev);
+		arg->data_len = 0;
+		return 0;
+	}
+	kfd_event_about(arg, ev->fid);
+	if (!kfd_event_is_cm(ev)) {
+		arg->out_data = ev->entry.data;
+		arg->data_len = 0;
+		return 0;
+	}
+	ret = kfd_event_put_data(arg, ev);
+	return ret ?: kfd_event_put_info(arg, ev);
+}
+
+/* The request becomes an object, which owns its info from now on. */
+static int kfd_event_take_request(struct kfd_call *call, struct kfid_eq *eq,
+				  const struct kfd_event *ev)
+{
+	struct kfab_eq_read *arg = call->arg;
+	struct kfd_obj *obj;
+	int ret;
+
+	obj = kfd_obj_new(call->client, KFI_CLASS_CONNREQ);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	arg->out_connreq = obj->id;
+	ret = kfd_answer(call);
+	if (ret) {
+		kfd_obj_abort(obj);
+		return ret;
+	}
+	kfi_eq_consume(eq);
+	container_of(obj, struct kfd_connreq, obj)->info = ev->cm.info;
+	kfd_obj_finalize(obj);
+	return 0;
+}
+
+static int kfd_event_take(struct kfd_call *call, struct kfid_eq *eq,
+			  const struct kfd_event *ev)
+{
+	const struct kfab_eq_read *arg = call->arg;
+	int ret = kfd_event_put(call->arg, ev);
+
+	if (ret)
+		return ret;
+	if (arg->read_flags & KFI_PEEK)
+		return kfd_answer(call);
+	if (kfd_event_is_request(ev))
+		return kfd_event_take_request(call, eq, ev);
+	ret = kfd_answer(call);
+	if (!ret)
+		kfi_eq_consume(eq);
+	return ret;
+}
+
+/**
+ * struct kfd_eq_take - one read of an EQ
+ * @call: the call
+ * @eq: the EQ
+ */
+struct kfd_eq_take {
+	struct kfd_call *call;
+	struct kfid_eq *eq;
+};
+
+static ssize_t kfd_eq_take(void *p)
+{
+	struct kfd_eq_take *take = p;
+	struct kfd_client *client = take->call->client;
+	struct kfd_event ev = {};
+	int ret;
+
+	if (mutex_lock_interruptible(&client->closing))
+		return -EINTR;
+	ev.len = kfi_eq_read(take->eq, &ev.event, ev.room, sizeof(ev.room),
+			     KFI_PEEK);
+	ret = ev.len;
+	if (ret >= 0) {
+		kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&take->eq->fid));
+		ret = kfd_event_take(take->call, take->eq, &ev);
+	}
+	mutex_unlock(&client->closing);
+	return ret ? ret : take->call->usize;
+}
+
+static struct kfid_eq *kfd_pin_eq(struct kfd_call *call, u32 handle)
+{
+	struct kfd_obj *obj = kfd_pin(call, handle, KFD_CLASS(KFI_CLASS_EQ));
+
+	return IS_ERR(obj) ? ERR_CAST(obj) : kfd_eq_of(obj);
+}
+
+/* KFAB_IOC_EQ_READ */
+long kfd_eq_read(struct kfd_call *call)
+{
+	const struct kfab_eq_read *arg = call->arg;
+	struct kfd_eq_take take = {
+		.call = call,
+		.eq = kfd_pin_eq(call, arg->eq),
+	};
+
+	if (IS_ERR(take.eq))
+		return PTR_ERR(take.eq);
+	if (arg->deadline || (arg->read_flags & ~KFI_PEEK))
+		return -EINVAL;
+	return kfd_eq_take(&take);
+}
+
+/* KFAB_IOC_EQ_SREAD */
+long kfd_eq_sread(struct kfd_call *call)
+{
+	const struct kfab_eq_read *arg = call->arg;
+	struct kfd_eq_take take = {
+		.call = call,
+		.eq = kfd_pin_eq(call, arg->eq),
+	};
+	ktime_t deadline;
+	ssize_t ret;
+
+	if (IS_ERR(take.eq))
+		return PTR_ERR(take.eq);
+	if (arg->read_flags & ~KFI_PEEK)
+		return -EINVAL;
+	ret = kfd_deadline(arg->deadline, &deadline);
+	if (ret)
+		return ret;
+	ret = kfi_eq_wait_take(take.eq, deadline, kfd_eq_take, &take);
+	return ret == -ETIMEDOUT ? -EAGAIN : ret;
+}
+
+/* Look, answer, remove. The caller holds client->closing. */
+static long kfd_eq_readerr_locked(struct kfd_call *call, struct kfid_eq *eq)
+{
+	struct kfab_eq_readerr *arg = call->arg;
+	u8 data[KFAB_ERR_DATA_MAX];
+	struct kfi_eq_err_entry err = {
+		.err_data = data,
+		.err_data_size = sizeof(data),
+	};
+	ssize_t ret;
+
+	ret = kfi_eq_readerr(eq, &err, KFI_PEEK);
+	if (ret < 0)
+		return ret;
+	arg->out_handle = err.fid ? kfd_fid_obj(err.fid)->id : 0;
+	arg->out_context = err.fid ? kfd_fid_obj(err.fid)->context : 0;
+	arg->out_data = err.data;
+	arg->out_err = err.err;
+	arg->out_prov_errno = err.prov_errno;
+	ret = kfd_err_data_put(arg->err_data, &arg->err_data_size, err.err_data,
+			       err.err_data_size);
+	ret = ret ?: kfd_answer(call);
+	if (ret)
+		return ret;
+	if (!(arg->read_flags & KFI_PEEK))
+		kfi_eq_consume(eq);
+	return call->usize;
+}
+
+/* KFAB_IOC_EQ_READERR */
+long kfd_eq_readerr(struct kfd_call *call)
+{
+	const struct kfab_eq_readerr *arg = call->arg;
+	struct kfid_eq *eq = kfd_pin_eq(call, arg->eq);
+	long ret;
+
+	if (IS_ERR(eq))
+		return PTR_ERR(eq);
+	if (arg->read_flags & ~KFI_PEEK)
+		return -EINVAL;
+	if (mutex_lock_interruptible(&call->client->closing))
+		return -EINTR;
+	ret = kfd_eq_readerr_locked(call, eq);
+	mutex_unlock(&call->client->closing);
+	return ret;
+}
+
+/* KFAB_IOC_EQ_WRITE */
+long kfd_eq_write(struct kfd_call *call)
+{
+	const struct kfab_eq_write *arg = call->arg;
+	const struct kfd_written written = {
+		.entry.context = kfd_user_context(arg->context),
+		.entry.data = arg->data,
+		.handle = arg->handle,
+	};
+	struct kfid_eq *eq = kfd_pin_eq(call, arg->eq);
+	struct kfd_obj *about;
+	ssize_t ret;
+
+	if (IS_ERR(eq))
+		return PTR_ERR(eq);
+	if (arg->handle) {
+		about = kfd_pin(call, arg->handle, ~0U);
+		if (IS_ERR(about))
+			return PTR_ERR(about);
+	}
+	ret = kfi_eq_write(eq, arg->event, &written, sizeof(written), 0);
+	return ret < 0 ? ret : 0;
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * /dev/kfabric: the device, the table of its ioctls and what they share. What
+ * the structures mean is in uapi/linux/kfabric.h.
+ */
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/nospec.h>
+
+#include "kfd.h"
+
+/* Room for the largest structure; checked for each of them below. */
+#define KFD_ARG_MAX 128
+
+/**
+ * struct kfd_ioctl - one ioctl
+ * @fn: does it: 0 or a count, or a negative errno
+ * @size: of the structure as we know it
+ * @min_size: of its first version
+ * @flags: the bits of its flags field that are known
+ * @reserved: offset of its __reserved field, 0 if there is none
+ * @out: it has fields that are written
+ */
+struct kfd_ioctl {
+	long (*fn)(struct kfd_call *call);
+	u16 size;
+	u16 min_size;
+	u32 flags;
+	u16 reserved;
+	bool out;
+};
+
+#define OP(_cmd, _fn, _type, _last, ...)				\
+	[_IOC_NR(_cmd)] = {						\
+		.fn = (_fn),						\
+		.size = sizeof(struct _type) +				\
+			BUILD_BUG_ON_ZERO(sizeof(struct _type) > KFD_ARG_MAX) + \
+			BUILD_BUG_ON_ZERO(sizeof(struct _type) % 8),	\
+		.min_size = offsetofend(struct _type, _last),		\
+		__VA_ARGS__						\
+	}
+#define OUT .out = true
+#define FLAGS(_flags) .flags = (_flags)
+#define RESERVED(_type) .reserved = offsetof(struct _type, __reserved)
+
+static const struct kfd_ioctl kfd_ioctls[] = {
+	OP(KFAB_IOC_VERSION, kfd_version, kfab_version, out_bytes, OUT),
+	OP(KFAB_IOC_GETINFO, kfd_getinfo, kfab_getinfo, __reserved, OUT,
+	   RESERVED(kfab_getinfo)),
+	OP(KFAB_IOC_CLOSE, kfd_close, kfab_close, __reserved,
+	   RESERVED(kfab_close)),
+	OP(KFAB_IOC_BIND, kfd_bind, kfab_bind, bind_flags),
+	OP(KFAB_IOC_CONTROL, kfd_control, kfab_control, out_value, OUT),
+	OP(KFAB_IOC_STRERROR, kfd_strerror, kfab_strerror, __reserved,
+	   RESERVED(kfab_strerror)),
+
+	OP(KFAB_IOC_FABRIC_OPEN, kfd_fabric_open, kfab_fabric_open, out_id, OUT),
+	OP(KFAB_IOC_DOMAIN_OPEN, kfd_domain_open, kfab_domain_open, out_id, OUT,
+	   RESERVED(kfab_domain_open)),
+	OP(KFAB_IOC_EQ_OPEN, kfd_eq_open, kfab_eq_open, out_id, OUT,
+	   RESERVED(kfab_eq_open)),
+	OP(KFAB_IOC_WAIT_OPEN, kfd_wait_open, kfab_wait_open, out_id, OUT),
+	OP(KFAB_IOC_CQ_OPEN, kfd_cq_open, kfab_cq_open, out_id, OUT),
+	OP(KFAB_IOC_CNTR_OPEN, kfd_cntr_open, kfab_cntr_open, out_id, OUT),
+	OP(KFAB_IOC_POLL_OPEN, kfd_poll_open, kfab_poll_open, out_id, OUT,
+	   RESERVED(kfab_poll_open)),
+	OP(KFAB_IOC_PEP_OPEN, kfd_pep_open, kfab_pep_open, out_id, OUT,
+	   RESERVED(kfab_pep_open)),
+	OP(KFAB_IOC_EP_OPEN, kfd_ep_open, kfab_ep_open, out_id, OUT),
+	OP(KFAB_IOC_BUF_ALLOC, kfd_buf_alloc, kfab_buf_alloc, __reserved, OUT,
+	   RESERVED(kfab_buf_alloc)),
+	OP(KFAB_IOC_MR_REG, kfd_mr_reg, kfab_mr_reg, out_id, OUT),
+
+	OP(KFAB_IOC_LISTEN, kfd_listen, kfab_listen, __reserved,
+	   RESERVED(kfab_listen)),
+	OP(KFAB_IOC_CONNECT, kfd_connect, kfab_connect, __reserved,
+	   RESERVED(kfab_connect)),
+	OP(KFAB_IOC_ACCEPT, kfd_accept, kfab_connect, __reserved,
+	   RESERVED(kfab_connect)),
+	OP(KFAB_IOC_REJECT, kfd_reject, kfab_reject, __reserved,
+	   RESERVED(kfab_reject)),
+	OP(KFAB_IOC_SHUTDOWN, kfd_shutdown, kfab_shutdown, how,
+	   RESERVED(kfab_shutdown)),
+	OP(KFAB_IOC_GETNAME, kfd_getname, kfab_name, addr, OUT),
+	OP(KFAB_IOC_GETPEER, kfd_getpeer, kfab_name, addr, OUT),
+
+	OP(KFAB_IOC_RECV, kfd_recv, kfab_msg, iov),
+	OP(KFAB_IOC_SEND, kfd_send, kfab_msg, iov, FLAGS(KFAB_POST_INJECT)),
+	OP(KFAB_IOC_READ, kfd_read, kfab_rma, __reserved, RESERVED(kfab_rma)),
+	OP(KFAB_IOC_WRITE, kfd_write, kfab_rma, __reserved, RESERVED(kfab_rma),
+	   FLAGS(KFAB_POST_INJECT)),
+
+	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline,
+	   FLAGS(KFAB_CQ_SRC_ADDR)),
+	OP(KFAB_IOC_CQ_SREAD, kfd_cq_sread, kfab_cq_read, deadline,
+	   FLAGS(KFAB_CQ_SRC_ADDR)),
+	OP(KFAB_IOC_CQ_READERR, kfd_cq_readerr, kfab_cq_readerr, __reserved,
+	   OUT, RESERVED(kfab_cq_readerr)),
+	OP(KFAB_IOC_CQ_SIGNAL, kfd_cq_signal, kfab_cq_signal, __reserved,
+	   RESERVED(kfab_cq_signal)),
+
+	OP(KFAB_IOC_EQ_READ, kfd_eq_read, kfab_eq_read, __reserved, OUT,
+	   RESERVED(kfab_eq_read)),
+	OP(KFAB_IOC_EQ_SREAD, kfd_eq_sread, kfab_eq_read, __reserved, OUT,
+	   RESERVED(kfab_eq_read)),
+	OP(KFAB_IOC_EQ_READERR, kfd_eq_readerr, kfab_eq_readerr, __reserved,
+	   OUT, RESERVED(kfab_eq_readerr)),
+	OP(KFAB_IOC_EQ_WRITE, kfd_eq_write, kfab_eq_write, data,
+	   RESERVED(kfab_eq_write)),
+
+	OP(KFAB_IOC_CNTR_READ, kfd_cntr_read, kfab_cntr, value, OUT,
+	   RESERVED(kfab_cntr)),
+	OP(KFAB_IOC_CNTR_READERR, kfd_cntr_readerr, kfab_cntr, value, OUT,
+	   RESERVED(kfab_cntr)),
+	OP(KFAB_IOC_CNTR_ADD, kfd_cntr_add, kfab_cntr, value,
+	   RESERVED(kfab_cntr)),
+	OP(KFAB_IOC_CNTR_SET, kfd_cntr_set, kfab_cntr, value,
+	   RESERVED(kfab_cntr)),
+	OP(KFAB_IOC_CNTR_ADDERR, kfd_cntr_adderr, kfab_cntr, value,
+	   RESERVED(kfab_cntr)),
+	OP(KFAB_IOC_CNTR_SETERR, kfd_cntr_seterr, kfab_cntr, value,
+	   RESERVED(kfab_cntr)),
+	OP(KFAB_IOC_CNTR_WAIT, kfd_cntr_wait, kfab_cntr_wait, deadline,
+	   RESERVED(kfab_cntr_wait)),
+
+	OP(KFAB_IOC_WAIT, kfd_wait, kfab_wait, deadline, RESERVED(kfab_wait)),
+	OP(KFAB_IOC_POLL_ADD, kfd_poll_add, kfab_poll_member, poll_flags),
+	OP(KFAB_IOC_POLL_DEL, kfd_poll_del, kfab_poll_member, poll_flags),
+	OP(KFAB_IOC_POLL, kfd_poll, kfab_poll, entries),
+};
+
+/* What every structure begins with. */
+struct kfd_head {
+	u32 size;
+	u32 flags;
+};
+
+static const struct kfd_ioctl *kfd_ioctl_find(unsigned int cmd)
+{
+	unsigned int nr = _IOC_NR(cmd);
+
+	/* The size in the number is that of the caller's version: not looked at. */
+	if (_IOC_TYPE(cmd) != KFAB_IOC_MAGIC ||
+	    _IOC_DIR(cmd) != (_IOC_READ | _IOC_WRITE) ||
+	    nr >= ARRAY_SIZE(kfd_ioctls))
+		return NULL;
+	nr = array_index_nospec(nr, ARRAY_SIZE(kfd_ioctls));
+	return kfd_ioctls[nr].fn ? &kfd_ioctls[nr] : NULL;
+}
+
+/* Copy the structure in and refuse what every ioctl refuses. */
+static int kfd_call_begin(struct kfd_call *call)
+{
+	const struct kfd_ioctl *op = call->op;
+	const struct kfd_head *head = call->arg;
+	int ret;
+
+	if (get_user(call->usize, (u32 __user *)call->uarg))
+		return -EFAULT;
+	if (call->usize < op->min_size)
+		return -EINVAL;
+	if (call->usize > PAGE_SIZE)
+		return -E2BIG;
+	ret = copy_struct_from_user(call->arg, op->size, call->uarg, call->usize);
+	if (ret)
+		return ret;
+	if (head->flags & ~op->flags)
+		return -EINVAL;
+	if (op->reserved && *(u32 *)(call->arg + op->reserved))
+		return -EINVAL;
+	return 0;
+}
+
+/**
+ * kfd_answer() - write the answer, as much of it as the caller knows
+ * @call: the call
+ *
+ * Done after a successful call unless it was done before: what consumes or
+ * cannot be undone answers first.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int kfd_answer(struct kfd_call *call)
+{
+	const size_t skip = sizeof(struct kfd_head);
+	size_t len = min_t(size_t, call->usize, call->op->size) - skip;
+
+	/* The head stays the caller's: it is input only. */
+	if (copy_to_user(call->uarg + skip, call->arg + skip, len))
+		return -EFAULT;
+	call->answered = true;
+	return 0;
+}
+
+/* Let go of what the call used; make its new object visible, or undo it. */
+static void kfd_call_end(struct kfd_call *call, long ret)
+{
+	if (call->fresh) {
+		if (ret < 0)
+			kfd_obj_abort(call->fresh);
+		else
+			kfd_obj_finalize(call->fresh);
+	}
+	while (call->npins)
+		kfd_put(call->pins[--call->npins]);
+}
+
+/* The kernel's interface and ours differ in these; none else may get out. */
+static long kfd_user_ret(long ret)
+{
+	switch (ret) {
+	case -EINTR:
+		return -ERESTARTSYS;
+	case -ENOSYS:
+	case -ENOTSUPP:
+		return -EOPNOTSUPP;
+	default:
+		return ret;
+	}
+}
+
+static long kfd_unlocked_ioctl(struct file *filp, unsigned int cmd,
+			       unsigned long uarg)
+{
+	u64 arg[KFD_ARG_MAX / sizeof(u64)] = {};
+	struct kfd_call call = {
+		.client = filp->private_data,
+		.op = kfd_ioctl_find(cmd),
+		.nr = _IOC_NR(cmd),
+		.uarg = (void __user *)uarg,
+		.arg = arg,
+	};
+	long ret;
+
+	if (!call.op)
+		return -ENOTTY;
+	ret = kfd_call_begin(&call);
+	if (ret)
+		return ret;
+	ret = call.op->fn(&call);
+	if (ret >= 0 && call.op->out && !call.answered && kfd_answer(&call))
+		ret = -EFAULT;
+	kfd_call_end(&call, ret);
+	return kfd_user_ret(ret);
+}
+
+static int kfd_open(struct inode *inode, struct file *filp)
+{
+	struct kfd_client *client = kfd_client_new();
+
+	if (!client)
+		return -ENOMEM;
+	filp->private_data = client;
+	return nonseekable_open(inode, filp);
+}
+
+/* Nobody else can have the client any more: calls and mappings hold the file. */
+static int kfd_release(struct inode *inode, struct file *filp)
+{
+	kfd_client_free(filp->private_data);
+	return 0;
+}
+
+static const struct file_operations kfd_fops = {
+	.owner = THIS_MODULE,
+	.open = kfd_open,
+	.release = kfd_release,
+	.unlocked_ioctl = kfd_unlocked_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = kfd_mmap,
+	.llseek = no_llseek,
+};
+
+static struct miscdevice kfd_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "kfabric",
+	.mode = 0600,
+	.fops = &kfd_fops,
+};
+
+module_misc_device(kfd_misc);
+
+module_param_named(max_objects, kfd_max_objects, uint, 0644);
+MODULE_PARM_DESC(max_objects, "handles that one client may have");
+module_param_named(max_bytes, kfd_max_bytes, ulong, 0644);
+MODULE_PARM_DESC(max_bytes, "message buffer memory that one client may have");
+
+MODULE_DESCRIPTION("kfabric for user space");
+MODULE_LICENSE("Dual BSD/GPL");

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Handles: from id to object, who uses it, and how it goes. See kfd.h.
+ */
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "kfd.h"
+
+unsigned int kfd_max_objects = 4096;
+unsigned long kfd_max_bytes = 64UL << 20;
+
+/**
+ * struct kfd_class - what differs between the classes of objects
+ * @size: of the structure around the struct kfd_obj
+ * @rank: when a client goes, lower ranks are closed first
+ * @init: prepares the structure, or NULL
+ * @close: gives up what the object stands for; NULL: closes obj->fid
+ * @free: frees what the structure holds; it was never opened, or is closed
+ */
+struct kfd_class {
+	size_t size;
+	unsigned int rank;
+	void (*init)(struct kfd_obj *obj);
+	int (*close)(struct kfd_obj *obj);
+	void (*free)(struct kfd_obj *obj);
+};
+
+static void kfd_ep_init(struct kfd_obj *obj)
+{
+	struct kfd_ep *ep = container_of(obj, struct kfd_ep, obj);
+
+	init_rwsem(&ep->sem);
+	xa_init_flags(&ep->bufs, XA_FLAGS_ACCOUNT);
+}
+
+/* Closed: kfabric promises that the device has left its buffers alone. */
+static void kfd_ep_free(struct kfd_obj *obj)
+{
+	kfd_ep_release_bufs(container_of(obj, struct kfd_ep, obj));
+}
+
+static void kfd_mr_free(struct kfd_obj *obj)
+{
+	kfd_mr_release_bufs(container_of(obj, struct kfd_mr, obj));
+}
+
+static void kfd_poll_init(struct kfd_obj *obj)
+{
+	struct kfd_poll *poll = container_of(obj, struct kfd_poll, obj);
+
+	xa_init_flags(&poll->members, XA_FLAGS_ACCOUNT);
+}
+
+static void kfd_poll_free(struct kfd_obj *obj)
+{
+	struct kfd_poll *poll = container_of(obj, struct kfd_poll, obj);
+
+	xa_destroy(&poll->members);
+	kfree(poll->owed);
+}
+
+/* Nobody answered it: the peer learns that from the provider's close. */
+static int kfd_connreq_close(struct kfd_obj *obj)
+{
+	struct kfd_connreq *req = container_of(obj, struct kfd_connreq, obj);
+
+	return req->info->handle ? kfi_close(req->info->handle) : 0;
+}
+
+static void kfd_connreq_free(struct kfd_obj *obj)
+{
+	kfi_freeinfo(container_of(obj, struct kfd_connreq, obj)->info);
+}
+
+static int kfd_buf_close(struct kfd_obj *obj)
+{
+	return 0;
+}
+
+#define KFD_RANKS 8
+
+static const struct kfd_class kfd_classes[KFD_CLASS_MAX] = {
+	[KFI_CLASS_CONNREQ] = {
+		.size = sizeof(struct kfd_connreq), .rank = 0,
+		.close = kfd_connreq_close, .free = kfd_connreq_free,
+	},
+	[KFI_CLASS_EP] = {
+		.size = sizeof(struct kfd_ep), .rank = 1,
+		.init = kfd_ep_init, .free = kfd_ep_free,
+	},
+	[KFI_CLASS_PEP] = {
+		.size = sizeof(struct kfd_ep), .rank = 1,
+		.init = kfd_ep_init, .free = kfd_ep_free,
+	},
+	[KFI_CLASS_MR] = {
+		.size = sizeof(struct kfd_mr), .rank = 2, .free = kfd_mr_free,
+	},
+	[KFI_CLASS_POLL] = {
+		.size = sizeof(struct kfd_poll), .rank = 2,
+		.init = kfd_poll_init, .free = kfd_poll_free,
+	},
+	[KFI_CLASS_CQ] = { .size = sizeof(struct kfd_cq), .rank = 3 },
+	[KFI_CLASS_CNTR] = { .size = sizeof(struct kfd_obj), .rank = 3 },
+	[KFI_CLASS_EQ] = { .size = sizeof(struct kfd_obj), .rank = 3 },
+	[KFI_CLASS_WAIT] = { .size = sizeof(struct kfd_obj), .rank = 4 },
+	[KFD_CLASS_BUF] = {
+		.size = sizeof(struct kfd_buf), .rank = 5, .close = kfd_buf_close,
+	},
+	[KFI_CLASS_DOMAIN] = { .size = sizeof(struct kfd_obj), .rank = 6 },
+	[KFI_CLASS_FABRIC] = { .size = sizeof(struct kfd_obj), .rank = 7 },
+};
+
+struct kfd_client *kfd_client_new(void)
+{
+	struct kfd_client *client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
+
+	if (!client)
+		return NULL;
+	xa_init_flags(&client->objects, XA_FLAGS_ACCOUNT);
+	mutex_init(&client->closing);
+	return client;
+}
+
+/* Take the next id. Numbers are not used again: a stale one names nothing. */
+static int kfd_id_take(struct kfd_client *client, u32 *id)
+{
+	int ret = 0;
+
+	xa_lock(&client->objects);
+	if (client->count >= READ_ONCE(kfd_max_objects)) {
+		ret = -EMFILE;
+	} else if (client->last_id == U32_MAX) {
+		ret = -ENOSPC;
+	} else {
+		*id = ++client->last_id;
+		client->count++;
+	}
+	xa_unlock(&client->objects);
+	return ret;
+}
+
+static void kfd_id_drop(struct kfd_client *client, u32 id)
+{
+	xa_lock(&client->objects);
+	__xa_erase(&client->objects, id);
+	client->count--;
+	xa_unlock(&client->objects);
+}
+
+/* The last of an object; a buffer lives on while it is mapped or posted. */
+static void kfd_obj_free(struct kfd_obj *obj)
+{
+	const struct kfd_class *class = &kfd_classes[obj->fclass];
+
+	if (obj->fclass == KFD_CLASS_BUF) {
+		kfd_buf_put(container_of(obj, struct kfd_buf, obj));
+		return;
+	}
+	if (class->free)
+		class->free(obj);
+	kfree(obj);
+}
+
+/**
+ * kfd_obj_new() - make an object that nobody can see yet
+ * @client: whose
+ * @fclass: KFI_CLASS_* or KFD_CLASS_*
+ *
+ * To be followed by kfd_obj_finalize() or kfd_obj_abort().
+ *
+ * Return: the object or an ERR_PTR: -EMFILE, -ENOSPC, -ENOMEM.
+ */
+struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass)
+{
+	const struct kfd_class *class = &kfd_classes[fclass];
+	struct kfd_obj *obj = kzalloc(class->size, GFP_KERNEL_ACCOUNT);
+	int ret;
+
+	if (!obj)
+		return ERR_PTR(-ENOMEM);
+	obj->client = client;
+	obj->fclass = fclass;
+	mutex_init(&obj->readers);
+	if (class->init)
+		class->init(obj);
+	ret = kfd_id_take(client, &obj->id);
+	if (ret)
+		goto err_free;
+	ret = xa_reserve(&client->objects, obj->id, GFP_KERNEL_ACCOUNT);
+	if (ret)
+		goto err_id;
+	return obj;
+
+err_id:
+	kfd_id_drop(client, obj->id);
+err_free:
+	kfree(obj);
+	return ERR_PTR(ret);
+}
+
+/**
+ * kfd_obj_finalize() - let the object be found; the mirror of abort
+ * @obj: complete
+ */
+void kfd_obj_finalize(struct kfd_obj *obj)
+{
+	struct xarray *objects = &obj->client->objects;
+
+	xa_lock(objects);
+	obj->users = 1;
+	/* The place is reserved, so this allocates nothing. */
+	WARN_ON(xa_is_err(__xa_store(objects, obj->id, obj, GFP_ATOMIC)));
+	xa_unlock(objects);
+}
+
+static int kfd_fid_close(struct kfd_obj *obj)
+{
+	const struct kfd_class *class = &kfd_classes[obj->fclass];
+
+	if (class->close)
+		return class->close(obj);
+	return obj->fid ? kfi_close(obj->fid) : 0;
+}
+
+/**
+ * kfd_obj_abort() - undo everything since kfd_obj_new()
+ * @obj: not visible; its fid is closed if it is set
+ */
+void kfd_obj_abort(struct kfd_obj *obj)
+{
+	/* New and unknown to others, so nothing can hold it. */
+	if (obj->fid)
+		WARN_ON(kfi_close(obj->fid));
+	kfd_id_drop(obj->client, obj->id);
+	kfd_obj_free(obj);
+}
+
+/* One look; *closing: it is there, but a close of it is in progress. */
+static struct kfd_obj *kfd_look(struct kfd_client *client, u32 id, u32 classes,
+				bool *closing)
+{
+	struct kfd_obj *obj;
+
+	*closing = false;
+	xa_lock(&client->objects);
+	obj = xa_load(&client->objects, id);
+	if (!obj)
+		obj = ERR_PTR(-EBADF);
+	else if (!(classes & KFD_CLASS(obj->fclass)))
+		obj = ERR_PTR(-EINVAL);
+	else if (!obj->users)
+		*closing = true;
+	else
+		obj->users++;
+	xa_unlock(&client->objects);
+	return obj;
+}
+
+/**
+ * kfd_get() - find an object and keep it from being closed
+ * @client: whose
+ * @id: the handle
+ * @classes: KFD_CLASS() of those that will do
+ *
+ * A close in progress may still be refused, so it is waited for.
+ *
+ * Context: may sleep; not with client->closing held.
+ * Return: the object, for kfd_put(), or an ERR_PTR: -EBADF no such handle,
+ * -EINVAL another class, -EINTR.
+ */
+struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes)
+{
+	struct kfd_obj *obj;
+	bool closing;
+
+	for (;;) {
+		obj = kfd_look(client, id, classes, &closing);
+		if (!closing)
+			return obj;
+		if (mutex_lock_interruptible(&client->closing))
+			return ERR_PTR(-EINTR);
+		mutex_unlock(&client->closing);
+	}
+}
+
+/**
+ * kfd_get_nowait() - kfd_get() of an object whose close is never refused
+ * @client: whose
+ * @id: the handle
+ * @classes: KFD_CLASS() of those that will do
+ *
+ * Context: any in which a spinlock may be taken.
+ * Return: as kfd_get(); -EBADF while it is being closed.
+ */
+struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes)
+{
+	bool closing;
+	struct kfd_obj *obj = kfd_look(client, id, classes, &closing);
+
+	return closing ? ERR_PTR(-EBADF) : obj;
+}
+
+/**
+ * kfd_put() - the mirror of kfd_get()
+ * @obj: may be gone afterwards
+ */
+void kfd_put(struct kfd_obj *obj)
+{
+	struct xarray *objects = &obj->client->objects;
+
+	xa_lock(objects);
+	obj->users--;
+	xa_unlock(objects);
+}
+
+/**
+ * kfd_pin() - kfd_get() until the end of the call
+ * @call: the call
+ * @id: the handle
+ * @classes: KFD_CLASS() of those that will do
+ *
+ * Return: as kfd_get().
+ */
+struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes)
+{
+	struct kfd_obj *obj;
+
+	if (WARN_ON(call->npins == ARRAY_SIZE(call->pins)))
+		return ERR_PTR(-EINVAL);
+	obj = kfd_get(call->client, id, classes);
+	if (!IS_ERR(obj))
+		call->pins[call->npins++] = obj;
+	return obj;
+}
+
+/**
+ * kfd_open_begin() - kfd_obj_new() for the object that the call opens
+ * @call: the call; when it ends the object becomes visible or is undone
+ * @fclass: of the object
+ *
+ * Return: as kfd_obj_new().
+ */
+struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass)
+{
+	struct kfd_obj *obj = kfd_obj_new(call->client, fclass);
+
+	if (!IS_ERR(obj))
+		call->fresh = obj;
+	return obj;
+}
+
+/* From one user to none, in one step: from here on nobody finds it. */
+static struct kfd_obj *kfd_obj_kill(struct kfd_client *client, u32 id,
+				    u32 classes)
+{
+	struct kfd_obj *obj;
+
+	xa_lock(&client->objects);
+	obj = xa_load(&client->objects, id);
+	if (!obj)
+		obj = ERR_PTR(-EBADF);
+	else if (!(classes & KFD_CLASS(obj->fclass)))
+		obj = ERR_PTR(-EINVAL);
+	else if (obj->users != 1)
+		obj = ERR_PTR(-EBUSY);
+	else
+		obj->users = 0;
+	xa_unlock(&client->objects);
+	return obj;
+}
+
+/* Bury what was killed or, if its close was refused, bring it back. */
+static void kfd_obj_settle(struct kfd_obj *obj, bool gone)
+{
+	struct kfd_client *client = obj->client;
+
+	if (gone) {
+		kfd_id_drop(client, obj->id);
+		kfd_obj_free(obj);
+		return;
+	}
+	xa_lock(&client->objects);
+	obj->users = 1;
+	xa_unlock(&client->objects);
+}
+
+/**
+ * kfd_claim() - take an object out of everybody's hands
+ * @client: whose
+ * @id: the handle
+ * @classes: KFD_CLASS() of those that will do
+ *
+ * Context: may sleep; holds client->closing until kfd_claim_end().
+ * Return: the object or an ERR_PTR: -EBUSY while something uses it, -EBADF,
+ * -EINVAL, -EINTR.
+ */
+struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes)
+{
+	struct kfd_obj *obj;
+
+	if (mutex_lock_interruptible(&client->closing))
+		return ERR_PTR(-EINTR);
+	obj = kfd_obj_kill(client, id, classes);
+	if (IS_ERR(obj))
+		mutex_unlock(&client->closing);
+	return obj;
+}
+
+/**
+ * kfd_claim_end() - the mirror of kfd_claim()
+ * @obj: the object
+ * @gone: what it stood for is used up: the handle ends; else it is back
+ */
+void kfd_claim_end(struct kfd_obj *obj, bool gone)
+{
+	struct kfd_client *client = obj->client;
+
+	kfd_obj_settle(obj, gone);
+	mutex_unlock(&client->closing);
+}
+
+/**
+ * kfd_obj_close() - close an object and its handle
+ * @client: whose
+ * @id: the handle
+ *
+ * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF,
+ * -EINTR.
+ */
+int kfd_obj_close(struct kfd_client *client, u32 id)
+{
+	struct kfd_obj *obj = kfd_claim(client, id, ~0U);
+	int ret;
+
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	ret = kfd_fid_close(obj);
+	kfd_claim_end(obj, !ret);
+	return ret;
+}
+
+/* The client is gone: nobody to keep out. Return: whether the object went. */
+static bool kfd_obj_reap(struct kfd_obj *obj)
+{
+	bool gone;
+
+	if (obj->fclass == KFI_CLASS_POLL)
+		kfd_poll_drain(container_of(obj, struct kfd_poll, obj));
+	if (IS_ERR(kfd_obj_kill(obj->client, obj->id, ~0U)))
+		return false;
+	gone = !kfd_fid_close(obj);
+	kfd_obj_settle(obj, gone);
+	return gone;
+}
+
+/* One pass, leaves first. Return: how many objects went. */
+static unsigned int kfd_client_pass(struct kfd_client *client)
+{
+	unsigned int rank, gone = 0;
+	struct kfd_obj *obj;
+	unsigned long id;
+
+	for (rank = 0; rank < KFD_RANKS; rank++) {
+		xa_for_each(&client->objects, id, obj) {
+			if (kfd_classes[obj->fclass].rank == rank)
+				gone += kfd_obj_reap(obj);
+			cond_resched();
+		}
+	}
+	return gone;
+}
+
+/**
+ * kfd_client_free() - close everything that a client has, and the client
+ * @client: nobody else has it
+ *
+ * What cannot be closed although nothing else of the client is left is a
+ * reference count gone wrong: it stays, and we with it.
+ *
+ * Context: process context, also of a thread that is being killed: nothing here
+ * may give up on a signal.
+ */
+void kfd_client_free(struct kfd_client *client)
+{
+	while (!xa_empty(&client->objects) && kfd_client_pass(client))
+		;
+	if (WARN(!xa_empty(&client->objects),
+		 "kfabric: %u objects of a client that is gone cannot be closed\n",
+		 client->count)) {
+		__module_get(THIS_MODULE);
+		return;
+	}
+	WARN_ON(client->bytes);
+	xa_destroy(&client->objects);
+	kfree(client);
+}
+
+/**
+ * kfd_charge() - account for buffer memory
+ * @client: whose
+ * @bytes: how much
+ *
+ * Return: 0, or -ENOBUFS past the limit.
+ */
+int kfd_charge(struct kfd_client *client, size_t bytes)
+{
+	int ret = 0;
+
+	xa_lock(&client->objects);
+	if (client->bytes + bytes > READ_ONCE(kfd_max_bytes))
+		ret = -ENOBUFS;
+	else
+		client->bytes += bytes;
+	xa_unlock(&client->objects);
+	return ret;
+}
+
+/**
+ * kfd_uncharge() - the mirror of kfd_charge()
+ * @client: whose
+ * @bytes: how much
+ */
+void kfd_uncharge(struct kfd_client *client, size_t bytes)
+{
+	xa_lock(&client->objects);
+	client->bytes -= bytes;
+	xa_unlock(&client->objects);
+}
+
+/**
+ * kfd_client_sums() - what a client has
+ * @client: whose
+ * @out: where to; out_objects and out_bytes are filled in
+ */
+void kfd_client_sums(struct kfd_client *client, struct kfab_version *out)
+{
+	xa_lock(&client->objects);
+	out->out_objects = client->count;
+	out->out_bytes = client->bytes;
+	xa_unlock(&client->objects);
+}
