@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Fixtures of the guest tests.
+
+Tests here run in a disposable guest with the modules loaded; `pytest
+--kfabric-vms 1 tests/guest` boots one. See docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guest_support import DEBUGFS, MOCK, Call, Child, Mock, Side, connected_sides
+
+import kfabric_py as kp
+from harness.guest import modules as guest_modules
+from harness.guest import topology
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this directory needs a guest."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("guest")
+
+
+@pytest.fixture
+def modules() -> guest_modules.Modules:
+    """The four modules, loaded.
+
+    Scope: function, because a test may unload them. Loading what is loaded
+    costs nothing.
+    """
+    ours = guest_modules.Modules.from_environment()
+    if any(guest_modules.state(name) is None for name in guest_modules.OURS):
+        ours.load()
+    return ours
+
+
+@pytest.fixture
+def device(modules: guest_modules.Modules) -> Iterator[kp.Device]:
+    """An open /dev/kfabric: a client of its own for each test. Depends on: modules."""
+    with kp.Device() as device:
+        yield device
+
+
+@pytest.fixture
+def mock(device: kp.Device) -> Iterator[Mock]:
+    """The mock provider's domain and its commands. Depends on: device.
+
+    What is opened through it is closed at the end of the test. Example:
+    ``ep = mock.endpoint(cq=mock.cq()); mock.inject(ep)``.
+    """
+    if not MOCK.is_dir():
+        subprocess.run(["mount", "-t", "debugfs", "none", DEBUGFS], check=True, timeout=10)
+    info = device.getinfo(provider="mock")[0]
+    with (
+        device.fabric(info) as fabric,
+        fabric.domain(info) as domain,
+        contextlib.ExitStack() as stack,
+    ):
+        yield Mock(device, info, fabric, domain, stack)
+
+
+@pytest.fixture(scope="session")
+def verbs() -> Iterator[topology.RdmaLink]:
+    """An rxe link on a dummy net device, made once for each guest."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link:
+        yield link
+
+
+@pytest.fixture
+def connected_pair(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[tuple[Side, Side]]:
+    """Two connected MSG endpoints on the rxe link. Depends on: verbs, device.
+
+    Each side has a wait set with its CQ, its EQ and a counter of receives; sends
+    ask for no completion (selective binding).
+    """
+    with contextlib.ExitStack() as stack:
+        yield connected_sides(device, verbs.address, stack)
+
+
+@pytest.fixture
+def in_thread() -> Iterator[Callable[[Callable[[], Any]], Call[Any]]]:
+    """Run calls in threads: ``in_thread(lambda: ws.wait(timeout=LIMIT)).asleep()``.
+
+    At the end of the test every thread must have ended or be about to.
+    """
+    calls: list[Call[Any]] = []
+
+    def start(function: Callable[[], Any]) -> Call[Any]:
+        calls.append(Call(function))
+        return calls[-1]
+
+    yield start
+    for call in calls:
+        call.settle()
+
+
+@pytest.fixture
+def in_child() -> Iterator[Callable[..., Child]]:
+    """Run functions in forked processes, which are killed at the end of the test."""
+    children: list[Child] = []
+
+    def start(function: Callable[[Callable[[str], None]], int]) -> Child:
+        children.append(Child(function))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.end()
