@@ -500,7 +500,7 @@ enum {
 	KFI_GETOPSFLAG,		/* uint64_t; in: KFI_TRANSMIT or KFI_RECV */
 	KFI_SETOPSFLAG,		/* uint64_t, with KFI_TRANSMIT or KFI_RECV */
 	KFI_ALIAS,		/* struct kfi_alias */
-	KFI_GETWAIT,		/* the wait object; by its kind */
+	KFI_GETWAIT,		/* wait_queue_head_t *, of KFI_WAIT_QUEUE */
 	KFI_ENABLE,		/* none */
 	KFI_BACKLOG,		/* int, of a passive endpoint */
 	KFI_GET_RAW_MR,		/* struct kfi_mr_raw_attr */
