@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_slices_of_one_track_do_not_overlap(path: Path) -> None:
             tracks[event["pid"], event["tid"]].append((event["ts"], event["dur"]))
     for slices in tracks.values():
         slices.sort()
-        for (ts, dur), (following, _) in zip(slices, slices[1:], strict=False):
+        for (ts, dur), (following, _) in pairwise(slices):
             assert ts + dur <= following + 1e-9
 
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Guest side: load the probe, drain it, and leave a recording.
+
+Needs root, bcc (Debian's python3-bpfcc), the kernel's headers, and kfabric.ko
+loaded, since the compiler reads the tracepoints' formats.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from harness.probes.records import ObjectRecord, Record, unpack
+
+PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
+TRACEPOINTS = (
+    "kfabric:wait_begin", "kfabric:wait_end", "kfabric:signal", "kfabric:wake",
+    "kfabric:object_new", "kfabric:object_free", "kfabric:member_add",
+    "kfabric:member_del", "sched:sched_waking", "sched:sched_wakeup",
+    "sched:sched_switch",
+)
+HEAD, RECORDS = "recording.json", "recording.bin"
+
+# 4 MiB: thirty thousand waits before the reader has to come by.
+_RING_PAGES = 1024
+_LOSSES = ("ring", "waits", "queues", "unpaired")
+_SYMBOLS = (b"__per_cpu_offset", b"__preempt_count")
+
+
+class ProbeError(Exception):
+    """The probe cannot be loaded here; the text says why."""
+
+
+def _addresses() -> dict[bytes, int]:
+    """Where the kernel keeps each CPU's base address and, behind it, its context."""
+    text = Path("/proc/kallsyms").read_bytes()
+    found = {}
+    for name in _SYMBOLS:
+        end = text.find(b" " + name + b"\n")
+        if end < 0:
+            raise ProbeError(f"the kernel has no symbol {name.decode()}")
+        start = text.rfind(b"\n", 0, end) + 1
+        found[name] = int(text[start:end].split()[0], 16)
+    return found
+
+
+class Probe:
+    """The loaded probe. A context manager; leaving it detaches everything.
+
+    The kernel part never wakes its reader, so :meth:`drain` must be called
+    often enough for the ring not to fill (a few times a second will do).
+    """
+
+    def __init__(self) -> None:
+        """Compile, load and attach. Raises ProbeError."""
+        try:
+            from bcc import BPF
+        except ImportError as exc:
+            raise ProbeError("python3-bpfcc is not installed") from exc
+        started = time.monotonic()
+        where = _addresses()
+        flags = [f"-DPERCPU_OFFSETS={where[_SYMBOLS[0]]:#x}ULL",
+                 f"-DPREEMPT_COUNT={where[_SYMBOLS[1]]:#x}ULL",
+                 f"-DRING_PAGES={_RING_PAGES}"]
+        try:
+            self._bpf: Any = BPF(src_file=str(PROGRAM), cflags=flags)
+        except Exception as exc:
+            raise ProbeError(f"the probe does not load: {exc}") from exc
+        self._chunks: list[bytes] = []
+        self._bpf["ring"].open_ring_buffer(self._keep)
+        self.load_seconds = time.monotonic() - started
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bpf.cleanup()
+
+    def _keep(self, _context: object, data: int, size: int) -> None:
+        self._chunks.append(ctypes.string_at(data, size))
+
+    def drain(self) -> None:
+        """Take what is in the ring."""
+        self._bpf.ring_buffer_consume()
+
+    def records(self) -> list[Record]:
+        """All records so far, drained and decoded; for looking things up, not in a loop."""
+        self.drain()
+        return list(unpack(self._chunks))
+
+    def objects(self, wanted: Callable[[ObjectRecord], bool]) -> list[ObjectRecord]:
+        """The changes to objects so far that fulfil a condition."""
+        return [record for record in self.records()
+                if isinstance(record, ObjectRecord) and wanted(record)]
+
+    def stop(self, directory: Path) -> None:
+        """Detach, and leave head and records of the recording in ``directory``."""
+        for name in TRACEPOINTS:
+            self._bpf.detach_tracepoint(name)
+        t_stop = time.monotonic_ns()
+        self.drain()
+        pending = [bytes(wait) for wait in self._bpf["waits"].values()]
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / RECORDS).write_bytes(b"".join(self._chunks + pending))
+        (directory / HEAD).write_text(json.dumps(self._head(t_stop)), encoding="utf-8")
+
+    def _head(self, t_stop: int) -> dict[str, Any]:
+        """What the kernel part kept apart from its records."""
+        counters = self._bpf["losses"]
+        return {
+            "t_stop": t_stop,
+            "losses": {name: counters[index].value for index, name in enumerate(_LOSSES)},
+            "tallies": {queue.value: {name: getattr(tally, name) for name, _ in tally._fields_}
+                        for queue, tally in self._bpf["tallies"].items()},
+            "threads": {tid.value: comm.text.decode(errors="replace")
+                        for tid, comm in self._bpf["threads"].items()},
+            "load_seconds": round(self.load_seconds, 3),
+        }
