@@ -16,6 +16,27 @@ static struct kfd_buf *kfd_buf_of(struct kfd_obj *obj)
 	return container_of(obj, struct kfd_buf, obj);
 }
 
+/* Account for memory; -ENOBUFS past the limit. */
+static int kfd_charge(struct kfd_client *client, size_t bytes)
+{
+	int ret = 0;
+
+	xa_lock(&client->objects);
+	if (client->bytes + bytes > READ_ONCE(kfd_max_bytes))
+		ret = -ENOBUFS;
+	else
+		client->bytes += bytes;
+	xa_unlock(&client->objects);
+	return ret;
+}
+
+static void kfd_uncharge(struct kfd_client *client, size_t bytes)
+{
+	xa_lock(&client->objects);
+	client->bytes -= bytes;
+	xa_unlock(&client->objects);
+}
+
 /**
  * kfd_buf_put() - drop one of the references that keep the memory
  * @buf: may be gone afterwards

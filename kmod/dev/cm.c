@@ -7,10 +7,6 @@
 
 #include "kfd.h"
 
-/* A table or slot that the provider left out is a call that it does not have. */
-#define KFD_HAS_CM(_ep, _slot) \
-	((_ep)->cm && KFI_CHECK_OP((_ep)->cm, struct kfi_ops_cm, _slot))
-
 static struct kfd_ep *kfd_ep_struct(struct kfd_obj *obj)
 {
 	return container_of(obj, struct kfd_ep, obj);
@@ -135,7 +131,7 @@ long kfd_listen(struct kfd_call *call)
 	struct kfab_listen *arg = call->arg;
 	struct kfid_pep *pep;
 	struct kfd_obj *obj;
-	int ret = -ENOSYS;
+	int ret = -EOPNOTSUPP;
 
 	obj = kfd_pin(call, arg->pep, KFD_CLASS(KFI_CLASS_PEP));
 	if (IS_ERR(obj))
@@ -143,7 +139,7 @@ long kfd_listen(struct kfd_call *call)
 	pep = kfd_pep_of(obj);
 	if (down_write_killable(&kfd_ep_struct(obj)->sem))
 		return -EINTR;
-	if (KFD_HAS_CM(pep, listen))
+	if (KFD_HAS(pep->cm, listen))
 		ret = kfi_listen(pep);
 	up_write(&kfd_ep_struct(obj)->sem);
 	return ret;
@@ -161,11 +157,11 @@ static int kfd_ep_connect(struct kfd_ep *ep, const void *addr,
 			  const void *param, u32 len)
 {
 	struct kfid_ep *fid = kfd_ep_of(&ep->obj);
-	int ret = -ENOSYS;
+	int ret = -EOPNOTSUPP;
 
 	if (down_write_killable(&ep->sem))
 		return -EINTR;
-	if (KFD_HAS_CM(fid, connect))
+	if (KFD_HAS(fid->cm, connect))
 		ret = kfi_connect(fid, addr, param, len);
 	up_write(&ep->sem);
 	return ret;
@@ -174,11 +170,11 @@ static int kfd_ep_connect(struct kfd_ep *ep, const void *addr,
 static int kfd_ep_accept(struct kfd_ep *ep, const void *param, u32 len)
 {
 	struct kfid_ep *fid = kfd_ep_of(&ep->obj);
-	int ret = -ENOSYS;
+	int ret = -EOPNOTSUPP;
 
 	if (down_write_killable(&ep->sem))
 		return -EINTR;
-	if (KFD_HAS_CM(fid, accept))
+	if (KFD_HAS(fid->cm, accept))
 		ret = kfi_accept(fid, param, len);
 	up_write(&ep->sem);
 	return ret;
@@ -257,12 +253,12 @@ static int kfd_pep_reject(struct kfd_call *call, struct kfid_pep *pep,
 {
 	struct kfab_reject *arg = call->arg;
 	struct kfd_obj *req;
-	int ret = -ENOSYS;
+	int ret = -EOPNOTSUPP;
 
 	req = kfd_claim(call->client, arg->connreq, KFD_CLASS(KFI_CLASS_CONNREQ));
 	if (IS_ERR(req))
 		return PTR_ERR(req);
-	if (KFD_HAS_CM(pep, reject))
+	if (KFD_HAS(pep->cm, reject))
 		ret = kfi_reject(pep, container_of(req, struct kfd_connreq,
 						   obj)->info->handle,
 				 param, arg->param_len);
@@ -295,7 +291,7 @@ long kfd_shutdown(struct kfd_call *call)
 	struct kfab_shutdown *arg = call->arg;
 	struct kfd_obj *obj;
 	struct kfid_ep *ep;
-	int ret = -ENOSYS;
+	int ret = -EOPNOTSUPP;
 
 	obj = kfd_pin(call, arg->ep, KFD_CLASS(KFI_CLASS_EP));
 	if (IS_ERR(obj))
@@ -303,7 +299,7 @@ long kfd_shutdown(struct kfd_call *call)
 	ep = kfd_ep_of(obj);
 	if (down_write_killable(&kfd_ep_struct(obj)->sem))
 		return -EINTR;
-	if (KFD_HAS_CM(ep, shutdown))
+	if (KFD_HAS(ep->cm, shutdown))
 		ret = kfi_shutdown(ep, arg->how);
 	up_write(&kfd_ep_struct(obj)->sem);
 	return ret;
@@ -328,7 +324,7 @@ long kfd_getname(struct kfd_call *call)
 	u64 addr[KFAB_ADDR_MAX / sizeof(u64)] = {};
 	size_t len = sizeof(addr);
 	struct kfd_obj *obj;
-	int ret = -ENOSYS;
+	int ret = -EOPNOTSUPP;
 
 	obj = kfd_pin(call, arg->handle, classes);
 	if (IS_ERR(obj))
@@ -336,7 +332,7 @@ long kfd_getname(struct kfd_call *call)
 	if (down_read_interruptible(&kfd_ep_struct(obj)->sem))
 		return -EINTR;
 	/* Both kinds of endpoint have the table in the same place. */
-	if (KFD_HAS_CM(kfd_ep_of(obj), getname))
+	if (KFD_HAS(kfd_ep_of(obj)->cm, getname))
 		ret = kfi_getname(obj->fid, addr, &len);
 	up_read(&kfd_ep_struct(obj)->sem);
 	return ret ?: kfd_name_put(arg, addr, min(len, sizeof(addr)));
@@ -349,14 +345,14 @@ long kfd_getpeer(struct kfd_call *call)
 	u64 addr[KFAB_ADDR_MAX / sizeof(u64)] = {};
 	size_t len = sizeof(addr);
 	struct kfd_obj *obj;
-	int ret = -ENOSYS;
+	int ret = -EOPNOTSUPP;
 
 	obj = kfd_pin(call, arg->handle, KFD_CLASS(KFI_CLASS_EP));
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	if (down_read_interruptible(&kfd_ep_struct(obj)->sem))
 		return -EINTR;
-	if (KFD_HAS_CM(kfd_ep_of(obj), getpeer))
+	if (KFD_HAS(kfd_ep_of(obj)->cm, getpeer))
 		ret = kfi_getpeer(kfd_ep_of(obj), addr, &len);
 	up_read(&kfd_ep_struct(obj)->sem);
 	return ret ?: kfd_name_put(arg, addr, min(len, sizeof(addr)));

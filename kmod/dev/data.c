@@ -207,10 +207,6 @@ static long kfd_post(struct kfd_ep *ep, const struct kfd_vec *vec, bool hold,
 	return ret;
 }
 
-/* A table or slot that the provider left out is a call that it does not have. */
-#define KFD_HAS(_ops, _type, _slot) \
-	((_ops) && KFI_CHECK_OP(_ops, struct _type, _slot))
-
 static struct kfi_msg kfd_msg_of(const struct kfab_msg *arg,
 				 const struct kfd_vec *vec)
 {
@@ -231,8 +227,8 @@ static ssize_t kfd_post_recv(struct kfid_ep *ep, const struct kfd_vec *vec,
 	const struct kfab_msg *arg = p;
 	const struct kfi_msg msg = kfd_msg_of(arg, vec);
 
-	if (!KFD_HAS(ep->msg, kfi_ops_msg, recvmsg))
-		return -ENOSYS;
+	if (!KFD_HAS(ep->msg, recvmsg))
+		return -EOPNOTSUPP;
 	return kfi_recvmsg(ep, &msg, arg->op_flags);
 }
 
@@ -242,8 +238,8 @@ static ssize_t kfd_post_send(struct kfid_ep *ep, const struct kfd_vec *vec,
 	const struct kfab_msg *arg = p;
 	const struct kfi_msg msg = kfd_msg_of(arg, vec);
 
-	if (!KFD_HAS(ep->msg, kfi_ops_msg, sendmsg))
-		return -ENOSYS;
+	if (!KFD_HAS(ep->msg, sendmsg))
+		return -EOPNOTSUPP;
 	return kfi_sendmsg(ep, &msg, arg->op_flags);
 }
 
@@ -255,12 +251,12 @@ static ssize_t kfd_post_inject(struct kfid_ep *ep, const struct kfd_vec *vec,
 	const size_t len = vec->n ? vec->kvec[0].iov_len : 0;
 
 	if (arg->op_flags & KFI_REMOTE_CQ_DATA) {
-		if (!KFD_HAS(ep->msg, kfi_ops_msg, injectdata))
-			return -ENOSYS;
+		if (!KFD_HAS(ep->msg, injectdata))
+			return -EOPNOTSUPP;
 		return kfi_injectdata(ep, buf, len, arg->data, arg->addr);
 	}
-	if (!KFD_HAS(ep->msg, kfi_ops_msg, inject))
-		return -ENOSYS;
+	if (!KFD_HAS(ep->msg, inject))
+		return -EOPNOTSUPP;
 	return kfi_inject(ep, buf, len, arg->addr);
 }
 
@@ -335,8 +331,8 @@ static ssize_t kfd_post_read(struct kfid_ep *ep, const struct kfd_vec *vec,
 	const struct kfd_rma *rma = p;
 	const struct kfi_msg_rma msg = kfd_msg_rma_of(rma, vec);
 
-	if (!KFD_HAS(ep->rma, kfi_ops_rma, readmsg))
-		return -ENOSYS;
+	if (!KFD_HAS(ep->rma, readmsg))
+		return -EOPNOTSUPP;
 	return kfi_readmsg(ep, &msg, rma->arg->op_flags);
 }
 
@@ -346,8 +342,8 @@ static ssize_t kfd_post_write(struct kfid_ep *ep, const struct kfd_vec *vec,
 	const struct kfd_rma *rma = p;
 	const struct kfi_msg_rma msg = kfd_msg_rma_of(rma, vec);
 
-	if (!KFD_HAS(ep->rma, kfi_ops_rma, writemsg))
-		return -ENOSYS;
+	if (!KFD_HAS(ep->rma, writemsg))
+		return -EOPNOTSUPP;
 	return kfi_writemsg(ep, &msg, rma->arg->op_flags);
 }
 
@@ -360,13 +356,13 @@ static ssize_t kfd_post_inject_write(struct kfid_ep *ep,
 	const size_t len = vec->n ? vec->kvec[0].iov_len : 0;
 
 	if (arg->op_flags & KFI_REMOTE_CQ_DATA) {
-		if (!KFD_HAS(ep->rma, kfi_ops_rma, injectdata))
-			return -ENOSYS;
+		if (!KFD_HAS(ep->rma, injectdata))
+			return -EOPNOTSUPP;
 		return kfi_inject_writedata(ep, buf, len, arg->data, arg->addr,
 					    rma->iov->addr, rma->iov->key);
 	}
-	if (!KFD_HAS(ep->rma, kfi_ops_rma, inject))
-		return -ENOSYS;
+	if (!KFD_HAS(ep->rma, inject))
+		return -EOPNOTSUPP;
 	return kfi_inject_write(ep, buf, len, arg->addr, rma->iov->addr,
 				rma->iov->key);
 }

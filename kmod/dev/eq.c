@@ -127,10 +127,11 @@ static int kfd_event_put(struct kfab_eq_read *arg, const struct kfd_event *ev)
 }
 
 /* The request becomes an object, which owns its info from now on. */
-static int kfd_event_take_request(struct kfd_call *call, struct kfid_eq *eq,
+static int kfd_event_take_request(struct kfd_call *call, struct kfd_eq *eq,
 				  const struct kfd_event *ev)
 {
 	struct kfab_eq_read *arg = call->arg;
+	struct kfd_connreq *req;
 	struct kfd_obj *obj;
 	int ret;
 
@@ -143,13 +144,16 @@ static int kfd_event_take_request(struct kfd_call *call, struct kfid_eq *eq,
 		kfd_obj_abort(obj);
 		return ret;
 	}
-	kfi_eq_consume(eq);
-	container_of(obj, struct kfd_connreq, obj)->info = ev->cm.info;
+	kfi_eq_consume(kfd_eq_of(&eq->obj));
+	req = container_of(obj, struct kfd_connreq, obj);
+	req->info = ev->cm.info;
+	req->fabric = eq->fabric;
+	kfd_hold(req->fabric);
 	kfd_obj_finalize(obj);
 	return 0;
 }
 
-static int kfd_event_take(struct kfd_call *call, struct kfid_eq *eq,
+static int kfd_event_take(struct kfd_call *call, struct kfd_eq *eq,
 			  const struct kfd_event *ev)
 {
 	const struct kfab_eq_read *arg = call->arg;
@@ -163,7 +167,7 @@ static int kfd_event_take(struct kfd_call *call, struct kfid_eq *eq,
 		return kfd_event_take_request(call, eq, ev);
 	ret = kfd_answer(call);
 	if (!ret)
-		kfi_eq_consume(eq);
+		kfi_eq_consume(kfd_eq_of(&eq->obj));
 	return ret;
 }
 
@@ -174,34 +178,34 @@ static int kfd_event_take(struct kfd_call *call, struct kfid_eq *eq,
  */
 struct kfd_eq_take {
 	struct kfd_call *call;
-	struct kfid_eq *eq;
+	struct kfd_eq *eq;
 };
 
 static ssize_t kfd_eq_take(void *p)
 {
 	struct kfd_eq_take *take = p;
 	struct kfd_client *client = take->call->client;
+	struct kfid_eq *eq = kfd_eq_of(&take->eq->obj);
 	struct kfd_event ev = {};
 	int ret;
 
 	if (mutex_lock_interruptible(&client->closing))
 		return -EINTR;
-	ev.len = kfi_eq_read(take->eq, &ev.event, ev.room, sizeof(ev.room),
-			     KFI_PEEK);
+	ev.len = kfi_eq_read(eq, &ev.event, ev.room, sizeof(ev.room), KFI_PEEK);
 	ret = ev.len;
 	if (ret >= 0) {
-		kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&take->eq->fid));
+		kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&eq->fid));
 		ret = kfd_event_take(take->call, take->eq, &ev);
 	}
 	mutex_unlock(&client->closing);
 	return ret ? ret : take->call->usize;
 }
 
-static struct kfid_eq *kfd_pin_eq(struct kfd_call *call, u32 handle)
+static struct kfd_eq *kfd_pin_eq(struct kfd_call *call, u32 handle)
 {
 	struct kfd_obj *obj = kfd_pin(call, handle, KFD_CLASS(KFI_CLASS_EQ));
 
-	return IS_ERR(obj) ? ERR_CAST(obj) : kfd_eq_of(obj);
+	return IS_ERR(obj) ? ERR_CAST(obj) : container_of(obj, struct kfd_eq, obj);
 }
 
 /* KFAB_IOC_EQ_READ */
@@ -238,7 +242,8 @@ long kfd_eq_sread(struct kfd_call *call)
 	ret = kfd_deadline(arg->deadline, &deadline);
 	if (ret)
 		return ret;
-	ret = kfi_eq_wait_take(take.eq, deadline, kfd_eq_take, &take);
+	ret = kfi_eq_wait_take(kfd_eq_of(&take.eq->obj), deadline, kfd_eq_take,
+			       &take);
 	return ret == -ETIMEDOUT ? -EAGAIN : ret;
 }
 
@@ -275,7 +280,7 @@ static long kfd_eq_readerr_locked(struct kfd_call *call, struct kfid_eq *eq)
 long kfd_eq_readerr(struct kfd_call *call)
 {
 	const struct kfab_eq_readerr *arg = call->arg;
-	struct kfid_eq *eq = kfd_pin_eq(call, arg->eq);
+	struct kfd_eq *eq = kfd_pin_eq(call, arg->eq);
 	long ret;
 
 	if (IS_ERR(eq))
@@ -284,7 +289,7 @@ long kfd_eq_readerr(struct kfd_call *call)
 		return -EINVAL;
 	if (mutex_lock_interruptible(&call->client->closing))
 		return -EINTR;
-	ret = kfd_eq_readerr_locked(call, eq);
+	ret = kfd_eq_readerr_locked(call, kfd_eq_of(&eq->obj));
 	mutex_unlock(&call->client->closing);
 	return ret;
 }
@@ -298,7 +303,7 @@ long kfd_eq_write(struct kfd_call *call)
 		.entry.data = arg->data,
 		.handle = arg->handle,
 	};
-	struct kfid_eq *eq = kfd_pin_eq(call, arg->eq);
+	struct kfd_eq *eq = kfd_pin_eq(call, arg->eq);
 	struct kfd_obj *about;
 	ssize_t ret;
 
@@ -309,6 +314,7 @@ long kfd_eq_write(struct kfd_call *call)
 		if (IS_ERR(about))
 			return PTR_ERR(about);
 	}
-	ret = kfi_eq_write(eq, arg->event, &written, sizeof(written), 0);
+	ret = kfi_eq_write(kfd_eq_of(&eq->obj), arg->event, &written,
+			   sizeof(written), 0);
 	return ret < 0 ? ret : 0;
 }

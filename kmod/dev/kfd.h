@@ -51,6 +51,14 @@ enum {
 };
 
 #define KFD_CLASS(c) BIT(c)
+
+/* A table or slot that the provider left out is a call that it does not have. */
+#define KFD_HAS(_ops, _slot) ({						\
+	__auto_type __ops = (_ops);					\
+									\
+	__ops && KFI_CHECK_OP(__ops, typeof(*__ops), _slot);		\
+})
+
 #define KFD_SOURCES \
 	(KFD_CLASS(KFI_CLASS_CQ) | KFD_CLASS(KFI_CLASS_EQ) | KFD_CLASS(KFI_CLASS_CNTR))
 
@@ -64,7 +72,7 @@ enum {
  */
 struct kfd_client {
 	struct xarray objects;
-	struct mutex closing;
+	struct mutex closing;	/* against close, while an event is read */
 	u32 last_id;
 	u32 count;
 	u64 bytes;
@@ -87,7 +95,7 @@ struct kfd_obj {
 	u32 users;
 	u64 context;
 	struct kfid *fid;
-	struct mutex readers;
+	struct mutex readers;	/* from look to removal */
 };
 
 /**
@@ -131,6 +139,16 @@ struct kfd_cq {
 };
 
 /**
+ * struct kfd_eq - an event queue
+ * @obj: the handle
+ * @fabric: what it was opened on; open as long as the queue is
+ */
+struct kfd_eq {
+	struct kfd_obj obj;
+	struct kfd_obj *fabric;
+};
+
+/**
  * struct kfd_mr - a memory region
  * @obj: the handle
  * @bufs: what it is made of, pinned against close
@@ -160,10 +178,12 @@ struct kfd_poll {
  * struct kfd_connreq - a connection request that was read
  * @obj: the handle
  * @info: from the event, owned; its handle is the request
+ * @fabric: pinned: a provider drops the requests of a fabric that closes
  */
 struct kfd_connreq {
 	struct kfd_obj obj;
 	struct kfi_info *info;
+	struct kfd_obj *fabric;
 };
 
 struct kfd_ioctl;
@@ -206,14 +226,13 @@ void kfd_obj_finalize(struct kfd_obj *obj);
 void kfd_obj_abort(struct kfd_obj *obj);
 struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes);
 struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes);
+void kfd_hold(struct kfd_obj *obj);
 void kfd_put(struct kfd_obj *obj);
 struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes);
 struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass);
 struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes);
 void kfd_claim_end(struct kfd_obj *obj, bool gone);
 int kfd_obj_close(struct kfd_client *client, u32 id);
-int kfd_charge(struct kfd_client *client, size_t bytes);
-void kfd_uncharge(struct kfd_client *client, size_t bytes);
 extern unsigned int kfd_max_objects;
 extern unsigned long kfd_max_bytes;
 

@@ -211,7 +211,7 @@ static long kfd_user_ret(long ret)
 	switch (ret) {
 	case -EINTR:
 		return -ERESTARTSYS;
-	case -ENOSYS:
+	case -KFI_ENOSYS:
 	case -ENOTSUPP:
 		return -EOPNOTSUPP;
 	default:

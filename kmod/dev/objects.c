@@ -71,7 +71,11 @@ static int kfd_connreq_close(struct kfd_obj *obj)
 
 static void kfd_connreq_free(struct kfd_obj *obj)
 {
-	kfi_freeinfo(container_of(obj, struct kfd_connreq, obj)->info);
+	struct kfd_connreq *req = container_of(obj, struct kfd_connreq, obj);
+
+	kfi_freeinfo(req->info);
+	if (req->fabric)
+		kfd_put(req->fabric);
 }
 
 static int kfd_buf_close(struct kfd_obj *obj)
@@ -103,7 +107,7 @@ static const struct kfd_class kfd_classes[KFD_CLASS_MAX] = {
 	},
 	[KFI_CLASS_CQ] = { .size = sizeof(struct kfd_cq), .rank = 3 },
 	[KFI_CLASS_CNTR] = { .size = sizeof(struct kfd_obj), .rank = 3 },
-	[KFI_CLASS_EQ] = { .size = sizeof(struct kfd_obj), .rank = 3 },
+	[KFI_CLASS_EQ] = { .size = sizeof(struct kfd_eq), .rank = 3 },
 	[KFI_CLASS_WAIT] = { .size = sizeof(struct kfd_obj), .rank = 4 },
 	[KFD_CLASS_BUF] = {
 		.size = sizeof(struct kfd_buf), .rank = 5, .close = kfd_buf_close,
@@ -303,7 +307,20 @@ struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes)
 }
 
 /**
- * kfd_put() - the mirror of kfd_get()
+ * kfd_hold() - kfd_get() of an object that is known to be open
+ * @obj: the object
+ */
+void kfd_hold(struct kfd_obj *obj)
+{
+	struct xarray *objects = &obj->client->objects;
+
+	xa_lock(objects);
+	WARN_ON_ONCE(!obj->users++);
+	xa_unlock(objects);
+}
+
+/**
+ * kfd_put() - the mirror of kfd_get() and kfd_hold()
  * @obj: may be gone afterwards
  */
 void kfd_put(struct kfd_obj *obj)
@@ -495,38 +512,6 @@ void kfd_client_free(struct kfd_client *client)
 	WARN_ON(client->bytes);
 	xa_destroy(&client->objects);
 	kfree(client);
-}
-
-/**
- * kfd_charge() - account for buffer memory
- * @client: whose
- * @bytes: how much
- *
- * Return: 0, or -ENOBUFS past the limit.
- */
-int kfd_charge(struct kfd_client *client, size_t bytes)
-{
-	int ret = 0;
-
-	xa_lock(&client->objects);
-	if (client->bytes + bytes > READ_ONCE(kfd_max_bytes))
-		ret = -ENOBUFS;
-	else
-		client->bytes += bytes;
-	xa_unlock(&client->objects);
-	return ret;
-}
-
-/**
- * kfd_uncharge() - the mirror of kfd_charge()
- * @client: whose
- * @bytes: how much
- */
-void kfd_uncharge(struct kfd_client *client, size_t bytes)
-{
-	xa_lock(&client->objects);
-	client->bytes -= bytes;
-	xa_unlock(&client->objects);
 }
 
 /**

@@ -122,6 +122,7 @@ long kfd_eq_open(struct kfd_call *call)
 	ret = kfi_eq_open(kfd_fabric_of(fabric), &attr, &eq, NULL, obj);
 	if (ret)
 		return ret;
+	container_of(obj, struct kfd_eq, obj)->fabric = fabric;
 	obj->fid = &eq->fid;
 	arg->out_handle = obj->id;
 	arg->out_id = kfi_fid_id(obj->fid);
