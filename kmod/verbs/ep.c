@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Active endpoints: the public half.
+ */
+#include <linux/in.h>
+#include <linux/slab.h>
+
+#include "kfi_verbs.h"
+
+/**
+ * kfv_ep_enable() - make an endpoint usable
+ * @ep: the endpoint
+ *
+ * Context: process; caller holds conn->ctl.
+ * Return: 0, also if it is enabled already; -ENODEV; -KFI_ENOEQ: connections
+ * need a place for their events; -KFI_ENOCQ and others.
+ */
+int kfv_ep_enable(struct kfv_ep *ep)
+{
+	int err;
+
+	if (kfv_gone(ep->domain->dev))
+		return -ENODEV;
+	if (ep->base.enabled)
+		return 0;
+	if (!ep->base.eq)
+		return -KFI_ENOEQ;
+
+	/* Posting starts when the core says so: the queue pair comes first. */
+	err = kfv_conn_enable(ep->conn);
+	if (err)
+		return err;
+	err = kfi_ep_base_enable(&ep->base);
+	if (err)
+		kfv_conn_disable(ep->conn);
+	return err;
+}
+
+static int kfv_ep_close(struct kfid *fid)
+{
+	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
+	struct kfv_conn *conn = ep->conn;
+	int err;
+
+	err = kfi_fid_kill(fid);
+	if (err)
+		return err;
+
+	/* A removal that finds the endpoint on the list finds it stopped. */
+	mutex_lock(&conn->ctl);
+	kfv_conn_stop(conn);
+	mutex_unlock(&conn->ctl);
+	mutex_lock(&kfv_lock);
+	list_del(&ep->link);
+	mutex_unlock(&kfv_lock);
+
+	kfi_ep_base_fini(&ep->base);
+	kfv_conn_put(conn);
+	kfree(ep);
+	return 0;
+}
+
+static int kfv_ep_bind(struct kfid *fid, struct kfid *bfid, uint64_t flags)
+{
+	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
+	int err = -ENODEV;
+
+	mutex_lock(&ep->conn->ctl);
+	if (!kfv_gone(ep->domain->dev))
+		err = kfi_ep_base_bind(&ep->base, bfid, flags);
+	mutex_unlock(&ep->conn->ctl);
+	return err;
+}
+
+/* The argument selects a direction with one of the two bits, in and out. */
+static int kfv_ep_opsflag(struct kfv_ep *ep, int command, u64 *arg)
+{
+	u64 dir, *flags, allowed;
+
+	if (!arg)
+		return -EINVAL;
+	dir = *arg & (KFI_TRANSMIT | KFI_RECV);
+	if (dir == KFI_TRANSMIT) {
+		flags = &ep->tx_flags;
+		allowed = KFV_TX_FLAGS & ~KFI_REMOTE_CQ_DATA;
+	} else if (dir == KFI_RECV) {
+		flags = &ep->rx_flags;
+		allowed = KFV_RX_FLAGS;
+	} else {
+		return -EINVAL;
+	}
+
+	if (command == KFI_GETOPSFLAG) {
+		*arg = *flags;
+		return 0;
+	}
+	if (*arg & ~(dir | allowed))
+		return -EINVAL;
+	*flags = *arg & ~dir;
+	return 0;
+}
+
+static int kfv_ep_control(struct kfid *fid, int command, void *arg)
+{
+	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
+	int err;
+
+	mutex_lock(&ep->conn->ctl);
+	switch (command) {
+	case KFI_ENABLE:
+		err = kfv_ep_enable(ep);
+		break;
+	case KFI_GETOPSFLAG:
+	case KFI_SETOPSFLAG:
+		err = kfv_ep_opsflag(ep, command, arg);
+		break;
+	default:
+		err = -ENOSYS;
+	}
+	mutex_unlock(&ep->conn->ctl);
+	return err;
+}
+
+static struct kfi_ops kfv_ep_fid_ops = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfv_ep_close,
+	.bind = kfv_ep_bind,
+	.control = kfv_ep_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static int kfv_ep_getopt(struct kfid *fid, int level, int optname,
+			 void *optval, size_t *optlen)
+{
+	size_t size = KFV_REQ_DATA;
+
+	if (level != KFI_OPT_ENDPOINT || optname != KFI_OPT_CM_DATA_SIZE)
+		return -ENOPROTOOPT;
+	if (!optval || !optlen)
+		return -EINVAL;
+	if (*optlen < sizeof(size))
+		return -KFI_ETOOSMALL;
+	memcpy(optval, &size, sizeof(size));
+	*optlen = sizeof(size);
+	return 0;
+}
+
+static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
+			 const void *optval, size_t optlen)
+{
+	return -ENOPROTOOPT;
+}
+
+static struct kfi_ops_ep kfv_ep_ops = {
+	.size = sizeof(struct kfi_ops_ep),
+	.cancel = kfi_no_cancel,
+	.getopt = kfv_ep_getopt,
+	.setopt = kfv_ep_setopt,
+	.tx_ctx = kfi_no_tx_ctx,
+	.rx_ctx = kfi_no_rx_ctx,
+};
+
+/* The connection request becomes the endpoint's. Caller holds kfv_lock. */
+static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,
+			       struct kfid_fabric *fabric)
+{
+	struct kfv_conn *conn = ep->conn;
+	struct rdma_cm_id *id;
+	int err;
+
+	id = kfv_req_take(handle, fabric, ep->domain->dev->ib, &conn->param);
+	if (IS_ERR(id)) {
+		err = PTR_ERR(id);
+		return err;
+	}
+
+	rdma_lock_handler(id);
+	mutex_lock(&conn->lock);
+	conn->id = id;
+	WRITE_ONCE(conn->state, KFV_REQUESTED);
+	mutex_unlock(&conn->lock);
+	id->context = conn;
+	id->event_handler = kfv_cm_event;
+	rdma_unlock_handler(id);
+	return 0;
+}
+
+static int kfv_ep_size(size_t asked, const struct ib_device *ib, size_t *size)
+{
+	*size = asked ? asked : min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - 1);
+	return *size > KFV_QUEUE_MAX || *size >= ib->attrs.max_qp_wr ?
+	       -EINVAL : 0;
+}
+
+static void kfv_ep_addr(struct sockaddr_in *sin, const void *addr, size_t len)
+{
+	if (addr && len >= sizeof(*sin))
+		memcpy(sin, addr, sizeof(*sin));
+}
+
+static void kfv_ep_attr(struct kfv_ep *ep, const struct kfi_info *info)
+{
+	if (info->tx_attr)
+		ep->tx_flags = info->tx_attr->op_flags;
+	if (info->rx_attr)
+		ep->rx_flags = info->rx_attr->op_flags;
+	kfv_ep_addr(&ep->src, info->src_addr, info->src_addrlen);
+	kfv_ep_addr(&ep->dst, info->dest_addr, info->dest_addrlen);
+}
+
+/* Caller holds kfv_lock, and the device is there. */
+static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
+				 const struct kfi_info *info)
+{
+	const struct ib_device *ib = domain->dev->ib;
+	size_t tx_size, rx_size;
+	struct kfv_ep *ep;
+
+	if (kfv_ep_size(info->tx_attr ? info->tx_attr->size : 0, ib,
+			&tx_size) ||
+	    kfv_ep_size(info->rx_attr ? info->rx_attr->size : 0, ib, &rx_size))
+		return ERR_PTR(-EINVAL);
+
+	ep = kzalloc(sizeof(*ep), GFP_KERNEL);
+	if (!ep)
+		return ERR_PTR(-ENOMEM);
+	ep->conn = kfv_conn_new(domain->pd, tx_size, rx_size);
+	if (!ep->conn) {
+		kfree(ep);
+		return ERR_PTR(-ENOMEM);
+	}
+	ep->conn->ep = ep;
+	ep->domain = domain;
+	kfv_ep_attr(ep, info);
+	return ep;
+}
+
+/* Undoes kfv_ep_new(). */
+static void kfv_ep_free(struct kfv_ep *ep)
+{
+	mutex_lock(&ep->conn->ctl);
+	kfv_conn_stop(ep->conn);
+	mutex_unlock(&ep->conn->ctl);
+	kfv_conn_put(ep->conn);
+	kfree(ep);
+}
+
+static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
+			      struct kfid_ep **ret, void *context)
+{
+	struct kfv_ep *ep;
+	int err;
+
+	if (!domain->pd)
+		return -ENODEV;
+	ep = kfv_ep_new(domain, info);
+	if (IS_ERR(ep))
+		return PTR_ERR(ep);
+	err = kfi_ep_base_init(&ep->base, &domain->base.domain, KFI_CLASS_EP,
+			       &kfv_ep_fid_ops, context);
+	if (err)
+		goto err_free;
+	ep->base.ep.ops = &kfv_ep_ops;
+	ep->base.ep.cm = &kfv_ep_cm_ops;
+	ep->base.ep.msg = &kfv_msg_ops;
+	ep->base.ep.rma = &kfv_rma_ops;
+	ep->base.ep.tagged = &kfv_tagged_ops;
+	ep->base.ep.atomic = &kfv_atomic_ops;
+
+	/* Last, since whoever has taken the request must answer it. */
+	if (info->handle) {
+		err = kfv_ep_take_request(ep, info->handle,
+					  &domain->base.fabric->fabric);
+		if (err)
+			goto err_base;
+	}
+	list_add_tail(&ep->link, &domain->eps);
+	*ret = &ep->base.ep;
+	return 0;
+
+err_base:
+	kfi_ep_base_fini(&ep->base);
+err_free:
+	kfv_ep_free(ep);
+	return err;
+}
+
+/**
+ * kfv_ep_open() - kfi_endpoint() for this provider
+ * @domain: where to open it
+ * @info: with the addresses and the sizes; with a handle it is for accepting
+ * that connection request, which it takes over
+ * @ep: the new object
+ * @context: the user's
+ *
+ * Context: process.
+ * Return: 0; -EINVAL for attributes that cannot be had and for a handle that is
+ * no open request; -KFI_EDOMAIN for a request that came through another device;
+ * -ENODEV; -ENOMEM.
+ */
+int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
+		struct kfid_ep **ep, void *context)
+{
+	int err;
+
+	if (!info || !ep)
+		return -EINVAL;
+	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
+	    info->ep_attr->type != KFI_EP_MSG)
+		return -ENOSYS;
+	if ((info->tx_attr && info->tx_attr->op_flags & ~KFV_TX_FLAGS) ||
+	    (info->rx_attr && info->rx_attr->op_flags & ~KFV_RX_FLAGS))
+		return -EINVAL;
+
+	mutex_lock(&kfv_lock);
+	err = kfv_ep_open_locked(kfv_domain_of(domain), info, ep, context);
+	mutex_unlock(&kfv_lock);
+	return err;
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Discovery: what each port of each device offers, if that is what is asked.
+ */
+#include <linux/in.h>
+#include <linux/inet.h>
+#include <linux/slab.h>
+#include <net/route.h>
+#include <rdma/ib_cache.h>
+
+#include "kfi_verbs.h"
+
+#define KFV_MSG_ORDER	(KFI_ORDER_RAR | KFI_ORDER_RAW | KFI_ORDER_RAS | \
+			 KFI_ORDER_WAW | KFI_ORDER_WAS | KFI_ORDER_SAW | \
+			 KFI_ORDER_SAS)
+#define KFV_COMP_ORDER	(KFI_ORDER_STRICT | KFI_ORDER_DATA)
+
+#define KFV_GETINFO_FLAGS (KFI_SOURCE | KFI_NUMERICHOST | KFI_PROV_ATTR_ONLY)
+
+/**
+ * struct kfv_query - what a caller of kfi_getinfo() wants
+ * @version: of the API
+ * @flags: of the call
+ * @hints: as given, or NULL
+ * @src: local address, family 0 for any
+ * @dst: peer's address, family 0 for none
+ * @local: address whose device is wanted, 0 for any device
+ */
+struct kfv_query {
+	u32 version;
+	u64 flags;
+	const struct kfi_info *hints;
+	struct sockaddr_in src;
+	struct sockaddr_in dst;
+	__be32 local;
+};
+
+/* A copy that kfi_freeinfo() will free. */
+int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin)
+{
+	*addr = kmemdup(sin, sizeof(*sin), GFP_KERNEL);
+	if (!*addr)
+		return -ENOMEM;
+	*addrlen = sizeof(*sin);
+	return 0;
+}
+
+/* For getname and getpeer: cut to the caller's room, which is then told. */
+int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin)
+{
+	size_t room;
+
+	if (!addrlen || (!addr && *addrlen))
+		return -EINVAL;
+	room = *addrlen;
+	memcpy(addr, sin, min(room, sizeof(*sin)));
+	*addrlen = sizeof(*sin);
+	return room < sizeof(*sin) ? -KFI_ETOOSMALL : 0;
+}
+
+/* Ports with the same subnet prefix can reach each other. */
+int kfv_fabric_name(struct ib_device *ib, u32 port, char *name)
+{
+	union ib_gid gid;
+	int err;
+
+	err = rdma_query_gid(ib, port, 0, &gid);
+	if (err)
+		return err;
+	scnprintf(name, KFI_NAME_MAX, "%s-0x%llx",
+		  rdma_protocol_iwarp(ib, port) ? "iWARP" : "IB",
+		  be64_to_cpu(gid.global.subnet_prefix));
+	return 0;
+}
+
+static void kfv_fill_tx(struct kfi_tx_attr *tx, const struct ib_device *ib)
+{
+	tx->caps = KFV_CAPS_TX;
+	tx->msg_order = KFV_MSG_ORDER;
+	tx->comp_order = KFV_COMP_ORDER;
+	tx->inject_size = KFV_INJECT_SIZE;
+	tx->size = min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - 1);
+	tx->iov_limit = min3(KFV_IOV_LIMIT, ib->attrs.max_send_sge,
+			     ib->attrs.max_sge_rd);
+	tx->rma_iov_limit = 1;
+}
+
+static void kfv_fill_rx(struct kfi_rx_attr *rx, const struct ib_device *ib)
+{
+	rx->caps = KFV_CAPS_RX;
+	rx->msg_order = KFV_MSG_ORDER;
+	rx->comp_order = KFV_COMP_ORDER;
+	rx->size = min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - 1);
+	rx->iov_limit = min(KFV_IOV_LIMIT, ib->attrs.max_recv_sge);
+}
+
+static void kfv_fill_ep(struct kfi_ep_attr *ep, struct ib_device *ib, u32 port,
+			size_t max_msg_size)
+{
+	ep->type = KFI_EP_MSG;
+	ep->protocol = rdma_protocol_iwarp(ib, port) ?
+		       KFI_PROTO_IWARP : KFI_PROTO_RDMA_CM_IB_RC;
+	ep->protocol_version = 1;
+	ep->max_msg_size = max_msg_size;
+	ep->max_order_raw_size = max_msg_size;
+	ep->max_order_waw_size = max_msg_size;
+	ep->tx_ctx_cnt = 1;
+	ep->rx_ctx_cnt = 1;
+}
+
+static int kfv_fill_domain(struct kfi_domain_attr *domain,
+			   struct ib_device *ib, u32 port)
+{
+	char name[KFI_NAME_MAX];
+
+	kfv_domain_name(ib, port, name);
+	domain->name = kstrdup(name, GFP_KERNEL);
+	if (!domain->name)
+		return -ENOMEM;
+	domain->threading = KFI_THREAD_SAFE;
+	domain->control_progress = KFI_PROGRESS_AUTO;
+	domain->data_progress = KFI_PROGRESS_AUTO;
+	domain->resource_mgmt = KFI_RM_DISABLED;
+	domain->mr_mode = KFV_MR_MODE;
+	domain->mr_key_size = sizeof(u32);
+	domain->cq_data_size = sizeof(u32);
+	/* CQs and counters are the core's own. */
+	domain->cq_cnt = ib->attrs.max_cq;
+	domain->cntr_cnt = ib->attrs.max_cq;
+	domain->ep_cnt = ib->attrs.max_qp;
+	domain->tx_ctx_cnt = ib->attrs.max_qp;
+	domain->rx_ctx_cnt = ib->attrs.max_qp;
+	domain->max_ep_tx_ctx = 1;
+	domain->max_ep_rx_ctx = 1;
+	domain->mr_iov_limit = KFV_MR_IOV_LIMIT;
+	domain->mr_cnt = ib->attrs.max_mr;
+	domain->caps = KFV_CAPS_DOMAIN;
+	return 0;
+}
+
+static int kfv_fill_fabric(struct kfi_fabric_attr *fabric,
+			   struct ib_device *ib, u32 port)
+{
+	char name[KFI_NAME_MAX];
+	int err;
+
+	err = kfv_fabric_name(ib, port, name);
+	if (err)
+		return err;
+	fabric->name = kstrdup(name, GFP_KERNEL);
+	fabric->prov_name = kstrdup(KFV_PROVIDER, GFP_KERNEL);
+	if (!fabric->name || !fabric->prov_name)
+		return -ENOMEM;
+	fabric->prov_version = KFV_VERSION;
+	return 0;
+}
+
+/**
+ * kfv_info_new() - everything that a port offers
+ * @ib: the device, which the caller keeps alive
+ * @port: one of its ports
+ *
+ * Context: process.
+ * Return: an info without addresses, or NULL.
+ */
+struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
+{
+	struct ib_port_attr attr;
+	struct kfi_info *info;
+
+	if (ib_query_port(ib, port, &attr))
+		return NULL;
+	info = kfi_allocinfo();
+	if (!info)
+		return NULL;
+	info->caps = KFV_CAPS;
+	info->addr_format = KFI_SOCKADDR_IN;
+	kfv_fill_tx(info->tx_attr, ib);
+	kfv_fill_rx(info->rx_attr, ib);
+	kfv_fill_ep(info->ep_attr, ib, port, attr.max_msg_sz);
+	if (kfv_fill_domain(info->domain_attr, ib, port) ||
+	    kfv_fill_fabric(info->fabric_attr, ib, port)) {
+		kfi_freeinfo(info);
+		return NULL;
+	}
+	return info;
+}
+
+/*
+ * What can be had is in the answer already; a hint may ask for less, or for
+ * another size within the limits.
+ */
+static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
+{
+	if (want > KFV_QUEUE_MAX || want >= max_qp_wr)
+		return false;
+	if (want)
+		*have = want;
+	return true;
+}
+
+static bool kfv_no_class(u32 tclass)
+{
+	return tclass != KFI_TC_UNSPEC && tclass != KFI_TC_BEST_EFFORT;
+}
+
+static bool kfv_fit_tx(struct kfi_tx_attr *tx, const struct kfi_tx_attr *hint,
+		       const struct ib_device *ib)
+{
+	if (!hint)
+		return true;
+	if (hint->caps & ~(tx->caps | KFV_CAPS_DOMAIN) ||
+	    hint->op_flags & ~KFV_TX_FLAGS ||
+	    hint->msg_order & ~tx->msg_order ||
+	    hint->comp_order & ~tx->comp_order ||
+	    hint->inject_size > tx->inject_size ||
+	    hint->iov_limit > tx->iov_limit ||
+	    hint->rma_iov_limit > tx->rma_iov_limit ||
+	    kfv_no_class(hint->tclass))
+		return false;
+	tx->op_flags = hint->op_flags;
+	return kfv_fit_size(&tx->size, hint->size, ib->attrs.max_qp_wr);
+}
+
+static bool kfv_fit_rx(struct kfi_rx_attr *rx, const struct kfi_rx_attr *hint,
+		       const struct ib_device *ib)
+{
+	if (!hint)
+		return true;
+	if (hint->caps & ~(rx->caps | KFV_CAPS_DOMAIN) ||
+	    hint->op_flags & ~KFV_RX_FLAGS ||
+	    hint->msg_order & ~rx->msg_order ||
+	    hint->comp_order & ~rx->comp_order ||
+	    hint->total_buffered_recv ||
+	    hint->iov_limit > rx->iov_limit)
+		return false;
+	rx->op_flags = hint->op_flags;
+	return kfv_fit_size(&rx->size, hint->size, ib->attrs.max_qp_wr);
+}
+
+static bool kfv_fit_ep(const struct kfi_ep_attr *ep,
+		       const struct kfi_ep_attr *hint)
+{
+	if (!hint)
+		return true;
+	return (!hint->type || hint->type == ep->type) &&
+	       (!hint->protocol || hint->protocol == ep->protocol) &&
+	       hint->protocol_version <= ep->protocol_version &&
+	       hint->max_msg_size <= ep->max_msg_size &&
+	       !hint->msg_prefix_size &&
+	       hint->max_order_raw_size <= ep->max_order_raw_size &&
+	       hint->max_order_war_size <= ep->max_order_war_size &&
+	       hint->max_order_waw_size <= ep->max_order_waw_size &&
+	       !hint->mem_tag_format &&
+	       hint->tx_ctx_cnt <= ep->tx_ctx_cnt &&
+	       hint->rx_ctx_cnt <= ep->rx_ctx_cnt &&
+	       !hint->auth_key_size;
+}
+
+/* Modes that a caller copes with must include those that are needed. */
+static bool kfv_fit_mr_mode(int hint)
+{
+	return !hint || (hint & KFV_MR_MODE) == KFV_MR_MODE;
+}
+
+static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
+			   const struct kfi_domain_attr *hint)
+{
+	return hint->mr_key_size <= domain->mr_key_size &&
+	       hint->cq_data_size <= domain->cq_data_size &&
+	       hint->cq_cnt <= domain->cq_cnt &&
+	       hint->ep_cnt <= domain->ep_cnt &&
+	       hint->tx_ctx_cnt <= domain->tx_ctx_cnt &&
+	       hint->rx_ctx_cnt <= domain->rx_ctx_cnt &&
+	       hint->max_ep_tx_ctx <= domain->max_ep_tx_ctx &&
+	       hint->max_ep_rx_ctx <= domain->max_ep_rx_ctx &&
+	       !hint->max_ep_stx_ctx && !hint->max_ep_srx_ctx &&
+	       hint->cntr_cnt <= domain->cntr_cnt &&
+	       hint->mr_iov_limit <= domain->mr_iov_limit &&
+	       hint->mr_cnt <= domain->mr_cnt &&
+	       !hint->auth_key_size && !hint->max_err_data;
+}
+
+/* On return domain->domain is the first open domain with that name. */
+static bool kfv_fit_domain(struct kfi_domain_attr *domain,
+			   const struct kfi_domain_attr *hint,
+			   const struct kfv_device *dev, u32 port)
+{
+	struct kfid_domain *wanted = hint ? hint->domain : NULL;
+	struct kfv_domain *open;
+
+	list_for_each_entry(open, &dev->domains, link) {
+		if (open->pd && open->pd->port == port &&
+		    (!wanted || wanted == &open->base.domain)) {
+			domain->domain = &open->base.domain;
+			break;
+		}
+	}
+	if (!hint)
+		return true;
+	return (!wanted || domain->domain) &&
+	       (!hint->name || !strcmp(hint->name, domain->name)) &&
+	       (hint->threading <= KFI_THREAD_ENDPOINT) &&
+	       (!hint->control_progress ||
+		hint->control_progress == KFI_PROGRESS_AUTO) &&
+	       (!hint->data_progress ||
+		hint->data_progress == KFI_PROGRESS_AUTO) &&
+	       (!hint->resource_mgmt ||
+		hint->resource_mgmt == KFI_RM_DISABLED) &&
+	       !hint->av_type && kfv_fit_mr_mode(hint->mr_mode) &&
+	       !(hint->caps & ~domain->caps) && !kfv_no_class(hint->tclass) &&
+	       kfv_fit_counts(domain, hint);
+}
+
+static bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
+			   const struct kfi_fabric_attr *hint)
+{
+	struct kfid_fabric *wanted = hint ? hint->fabric : NULL;
+
+	fabric->fabric = kfv_fabric_find(fabric->name);
+	if (!hint)
+		return true;
+	if (wanted && !kfv_fabric_is(wanted, fabric->name))
+		return false;
+	if (wanted)
+		fabric->fabric = wanted;
+	return (!hint->name || !strcmp(hint->name, fabric->name)) &&
+	       (!hint->prov_name || !strcmp(hint->prov_name, KFV_PROVIDER)) &&
+	       (!hint->prov_version ||
+		hint->prov_version == fabric->prov_version);
+}
+
+static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
+		    const struct kfv_device *dev, u32 port)
+{
+	const struct kfi_info *hints = query->hints;
+
+	if (!hints)
+		return kfv_fit_domain(info->domain_attr, NULL, dev, port) &&
+		       kfv_fit_fabric(info->fabric_attr, NULL);
+	return !(hints->caps & ~info->caps) &&
+	       (!hints->addr_format || hints->addr_format == KFI_SOCKADDR ||
+		hints->addr_format == info->addr_format) &&
+	       kfv_fit_tx(info->tx_attr, hints->tx_attr, dev->ib) &&
+	       kfv_fit_rx(info->rx_attr, hints->rx_attr, dev->ib) &&
+	       kfv_fit_ep(info->ep_attr, hints->ep_attr) &&
+	       kfv_fit_domain(info->domain_attr, hints->domain_attr, dev,
+			      port) &&
+	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
+}
+
+/* The device that has a local address is the one that RDMA CM binds it to. */
+static bool kfv_has_addr(const struct kfv_device *dev, u32 port, __be32 addr)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = addr,
+	};
+	struct rdma_cm_id *id;
+	bool has;
+
+	id = rdma_create_id(&init_net, NULL, NULL, RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(id))
+		return false;
+	has = !rdma_bind_addr(id, (struct sockaddr *)&sin) &&
+	      id->device == dev->ib && id->port_num == port;
+	rdma_destroy_id(id);
+	return has;
+}
+
+static int kfv_set_addrs(struct kfi_info *info, const struct kfv_query *query)
+{
+	int err = 0;
+
+	if (query->src.sin_family)
+		err = kfv_info_addr(&info->src_addr, &info->src_addrlen,
+				    &query->src);
+	if (!err && query->dst.sin_family)
+		err = kfv_info_addr(&info->dest_addr, &info->dest_addrlen,
+				    &query->dst);
+	return err;
+}
+
+/* Return: an info; NULL if the port is not wanted; -ENOMEM. */
+static struct kfi_info *kfv_ask_port(const struct kfv_query *query,
+				     const struct kfv_device *dev, u32 port)
+{
+	struct kfi_info *info;
+
+	if (query->local && !kfv_has_addr(dev, port, query->local))
+		return NULL;
+	info = kfv_info_new(dev->ib, port);
+	if (!info)
+		return NULL;
+	if (!kfv_fit(info, query, dev, port)) {
+		kfi_freeinfo(info);
+		return NULL;
+	}
+	info->fabric_attr->api_version = query->version;
+	if (kfv_set_addrs(info, query)) {
+		kfi_freeinfo(info);
+		return ERR_PTR(-ENOMEM);
+	}
+	return info;
+}
+
+static int kfv_ask_devices(const struct kfv_query *query,
+			   struct kfi_info **list)
+{
+	struct kfi_info **tail = list, *info;
+	struct kfv_device *dev;
+	u32 port;
+
+	list_for_each_entry(dev, &kfv_devices, link) {
+		rdma_for_each_port(dev->ib, port) {
+			info = kfv_ask_port(query, dev, port);
+			if (IS_ERR(info))
+				return PTR_ERR(info);
+			if (!info)
+				continue;
+			*tail = info;
+			tail = &info->next;
+		}
+	}
+	return *list ? 0 : -KFI_ENODATA;
+}
+
+/* Kernel code has no resolver: a node is a dotted address, a service a port. */
+static int kfv_parse(struct sockaddr_in *sin, const char *node,
+		     const char *service)
+{
+	u16 port = 0;
+
+	memset(sin, 0, sizeof(*sin));
+	sin->sin_family = AF_INET;
+	if (node && !in4_pton(node, -1, (u8 *)&sin->sin_addr.s_addr, -1, NULL))
+		return -KFI_ENODATA;
+	if (service && kstrtou16(service, 10, &port))
+		return -KFI_ENODATA;
+	sin->sin_port = htons(port);
+	return 0;
+}
+
+static int kfv_hint_addr(struct sockaddr_in *sin, const void *addr, size_t len)
+{
+	/* Callers with a sockaddr_in on their hands may leave the length 0. */
+	if (!addr)
+		return 0;
+	if (len && len < sizeof(*sin))
+		return -KFI_ENODATA;
+	memcpy(sin, addr, sizeof(*sin));
+	return sin->sin_family == AF_INET ? 0 : -KFI_ENODATA;
+}
+
+/* node and service name one side; the hints may still name the other. */
+static int kfv_query_addrs(struct kfv_query *query, const char *node,
+			   const char *service)
+{
+	const struct kfi_info *hints = query->hints;
+	bool named = node || service;
+	bool source = query->flags & KFI_SOURCE;
+	int err = 0;
+
+	if (named)
+		err = kfv_parse(source ? &query->src : &query->dst, node,
+				service);
+	if (!err && hints && !(named && source))
+		err = kfv_hint_addr(&query->src, hints->src_addr,
+				    hints->src_addrlen);
+	if (!err && hints && !(named && !source))
+		err = kfv_hint_addr(&query->dst, hints->dest_addr,
+				    hints->dest_addrlen);
+	return err;
+}
+
+/*
+ * Which local address matters: the one asked for, else the one that the route
+ * to the peer starts from, since RDMA CM will take that one.
+ */
+static int kfv_query_local(struct kfv_query *query)
+{
+	struct flowi4 fl4 = { .daddr = query->dst.sin_addr.s_addr };
+	struct rtable *rt;
+
+	if (query->src.sin_family && query->src.sin_addr.s_addr) {
+		query->local = query->src.sin_addr.s_addr;
+		return 0;
+	}
+	if (!query->dst.sin_family || !query->dst.sin_addr.s_addr)
+		return 0;
+
+	rt = ip_route_output_key(&init_net, &fl4);
+	if (IS_ERR(rt))
+		return -KFI_ENODATA;
+	ip_rt_put(rt);
+	query->local = fl4.saddr;
+	query->src.sin_family = AF_INET;
+	query->src.sin_addr.s_addr = fl4.saddr;
+	return 0;
+}
+
+/**
+ * kfv_getinfo() - kfi_getinfo() for this provider
+ * @version: of the API that the caller was written for
+ * @node: dotted IPv4 address, or NULL
+ * @service: port number, or NULL
+ * @flags: KFI_SOURCE: @node and @service are the local side
+ * @hints: what is wanted, or NULL for anything
+ * @info: the list
+ *
+ * Context: process.
+ * Return: 0; -KFI_ENODATA: nothing fits; -KFI_EBADFLAGS; -ENOMEM.
+ */
+int kfv_getinfo(uint32_t version, const char *node, const char *service,
+		uint64_t flags, struct kfi_info *hints, struct kfi_info **info)
+{
+	struct kfv_query query = {
+		.version = version,
+		.flags = flags,
+		.hints = hints,
+	};
+	int err;
+
+	if (flags & ~KFV_GETINFO_FLAGS)
+		return -KFI_EBADFLAGS;
+	*info = NULL;
+	err = kfv_query_addrs(&query, node, service);
+	if (!err)
+		err = kfv_query_local(&query);
+	if (err)
+		return err;
+
+	mutex_lock(&kfv_lock);
+	err = kfv_ask_devices(&query, info);
+	mutex_unlock(&kfv_lock);
+	if (err && *info) {
+		kfi_freeinfo(*info);
+		*info = NULL;
+	}
+	return err;
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Inside kfi_verbs.ko: a provider over in-kernel verbs and RDMA CM.
+ *
+ * DOC: Two halves
+ *
+ * Each object has two halves. The public one (kfv_domain, kfv_ep, kfv_mr,
+ * kfv_pep) lives from open to close, also when its device is gone: then it is a
+ * shell that answers -ENODEV. The other half is what the device gave for it
+ * (kfv_pd, kfv_conn, kfv_region). It is counted, goes when the object is closed
+ * or the device is removed, whichever is first, and is destroyed on kfv_wq, as
+ * a device may take long to let go. The removal waits for that, close does not.
+ *
+ * DOC: Lock order
+ *
+ *   kfv_lock			which objects there are
+ *     kfv_conn.ctl, kfv_pep.ctl	one at a time changes a connection
+ *       (an rdma_cm_id's handler lock)
+ *         kfv_conn.lock	where the connection stands; whom to tell
+ *         kfv_dev_lock		devices, connection requests
+ *     kfv_domain.lock		its memory regions and its private queue pair
+ *
+ * All of these are mutexes. A CM callback runs under its id's handler lock, and
+ * rdma_destroy_id() takes that lock: so no callback takes kfv_lock or a ctl,
+ * and nobody destroys an id while holding one of the two innermost locks.
+ *
+ * kfv_queue.lock is a spinlock, irq safe, for the free operations of one queue.
+ * Nothing of ours is held while a completion is reported or a work request is
+ * posted but a read section of kfv_srcu, which keeps the device's half alive:
+ * removal sets kfv_device.gone and waits for all sections to end.
+ */
+#ifndef _KFV_VERBS_H_
+#define _KFV_VERBS_H_
+
+#include <linux/completion.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/srcu.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+#include <kfi_atomic.h>
+#include <kfi_cm.h>
+#include <kfi_core.h>
+#include <kfi_enosys.h>
+#include <kfi_rma.h>
+#include <kfi_tagged.h>
+
+#define KFV_PROVIDER		"verbs"
+#define KFV_VERSION		KFI_VERSION(1, 0)
+
+#define KFV_QUEUE_SIZE		256	/* default depth of a queue */
+#define KFV_QUEUE_MAX		4096	/* most that a queue may be asked for */
+#define KFV_MAX_SGE		32	/* elements of one work request */
+#define KFV_IOV_LIMIT		16	/* pieces of one buffer */
+#define KFV_INJECT_SIZE		256	/* bytes copied per operation */
+#define KFV_RD_ATOMIC		16	/* RDMA reads in flight */
+#define KFV_MR_PAGES		512	/* pages of one memory region */
+#define KFV_MR_IOV_LIMIT	256	/* pieces of one memory region */
+#define KFV_BACKLOG		128
+
+/* Private data that RDMA CM carries over InfiniBand's messages, in bytes. */
+#define KFV_REQ_DATA		56
+#define KFV_REP_DATA		196
+#define KFV_REJ_DATA		148
+
+/*
+ * Deadlines. Nothing here waits for a peer; the local device answers in
+ * microseconds, so that a deadline which passes means a broken device.
+ */
+#define KFV_RESOLVE_MS		2000	/* finding address and route */
+#define KFV_DRAIN_TIME		(10 * HZ)
+#define KFV_REG_TIME		(5 * HZ)
+#define KFV_DEREG_TIME		(1 * HZ)
+
+#define KFV_CAPS_TX	(KFI_MSG | KFI_RMA | KFI_SEND | KFI_READ | KFI_WRITE)
+#define KFV_CAPS_RX	(KFI_MSG | KFI_RMA | KFI_RECV | KFI_REMOTE_READ | \
+			 KFI_REMOTE_WRITE)
+#define KFV_CAPS_DOMAIN	(KFI_LOCAL_COMM | KFI_REMOTE_COMM)
+#define KFV_CAPS	(KFV_CAPS_TX | KFV_CAPS_RX | KFV_CAPS_DOMAIN)
+
+#define KFV_TX_FLAGS	(KFI_COMPLETION | KFI_INJECT | KFI_MORE | KFI_FENCE | \
+			 KFI_REMOTE_CQ_DATA | KFI_INJECT_COMPLETE | \
+			 KFI_TRANSMIT_COMPLETE)
+#define KFV_RX_FLAGS	(KFI_COMPLETION | KFI_MORE)
+
+#define KFV_MR_MODE	(KFI_MR_VIRT_ADDR | KFI_MR_PROV_KEY)
+
+extern struct mutex kfv_lock;
+extern struct mutex kfv_dev_lock;
+extern struct list_head kfv_devices;
+extern struct srcu_struct kfv_srcu;
+
+/**
+ * struct kfv_device - an RDMA device, as long as our client has it
+ * @ref: of the memory
+ * @link: on kfv_devices; changed under kfv_lock and kfv_dev_lock
+ * @ib: the device; not to be touched once @users is 0
+ * @users: device halves (kfv_pd) and our client
+ * @idle: @users is 0
+ * @gone: it is being removed: nothing new starts
+ * @domains: open domains; kfv_lock
+ */
+struct kfv_device {
+	struct kref ref;
+	struct list_head link;
+	struct ib_device *ib;
+	refcount_t users;
+	struct completion idle;
+	bool gone;
+	struct list_head domains;
+};
+
+/**
+ * struct kfv_fabric - a fabric: no device stands behind it
+ * @base: the core's part
+ * @link: on the list of fabrics; kfv_lock
+ * @name: as in kfi_fabric_attr.name
+ */
+struct kfv_fabric {
+	struct kfi_fabric_base base;
+	struct list_head link;
+	char name[KFI_NAME_MAX];
+};
+
+/**
+ * struct kfv_pd - device half of a domain
+ * @ref: the domain, and each kfv_conn and kfv_region
+ * @dev: its device; counted in kfv_device.users
+ * @port: port of the device
+ * @ib: the protection domain
+ * @qp: private queue pair, connected to itself: registrations are work
+ *	requests and must not wait for a connection. NULL: to be made. This and
+ *	the following: kfv_domain.lock
+ * @cq: where it completes
+ * @cqe: of the one work request at a time
+ * @done: that request has completed, with @status
+ * @status: valid after @done
+ */
+struct kfv_pd {
+	struct kref ref;
+	struct kfv_device *dev;
+	u32 port;
+	struct ib_pd *ib;
+	struct ib_qp *qp;
+	struct ib_cq *cq;
+	struct ib_cqe cqe;
+	struct completion done;
+	enum ib_wc_status status;
+};
+
+/**
+ * struct kfv_domain - public half of a domain
+ * @base: the core's part
+ * @link: on kfv_device.domains; kfv_lock
+ * @dev: its device, referenced
+ * @pd: its device half; NULL once the device is gone; changed under kfv_lock
+ *	and @lock
+ * @max_msg_size: of the port, in bytes
+ * @eps: open endpoints; kfv_lock
+ * @lock: protects memory regions and the private queue pair
+ * @mrs: open memory regions; @lock
+ */
+struct kfv_domain {
+	struct kfi_domain_base base;
+	struct list_head link;
+	struct kfv_device *dev;
+	struct kfv_pd *pd;
+	size_t max_msg_size;
+	struct list_head eps;
+	struct mutex lock;
+	struct list_head mrs;
+};
+
+/**
+ * struct kfv_region - device half of a memory region
+ * @ref: the region, its work item
+ * @pd: referenced
+ * @ib: the registration
+ * @sgt: its pages, mapped for the device
+ * @work: gives everything back
+ * @done: the device cannot touch the pages any more
+ */
+struct kfv_region {
+	struct kref ref;
+	struct kfv_pd *pd;
+	struct ib_mr *ib;
+	struct sg_table sgt;
+	struct work_struct work;
+	struct completion done;
+};
+
+/**
+ * struct kfv_mr - public half of a memory region
+ * @mr: the public object
+ * @domain: parent; a reference is held
+ * @link: on kfv_domain.mrs; kfv_domain.lock
+ * @region: device half; NULL once the device is gone; kfv_domain.lock
+ * @lkey: names the region in our own work requests
+ * @len: bytes
+ * @count: number of pieces
+ * @iov: the pieces: their addresses are those that the ULP posts
+ */
+struct kfv_mr {
+	struct kfid_mr mr;
+	struct kfv_domain *domain;
+	struct list_head link;
+	struct kfv_region *region;
+	u32 lkey;
+	size_t len;
+	size_t count;
+	struct kvec iov[];
+};
+
+/**
+ * struct kfv_op - one work request of an endpoint
+ * @cqe: by which its completion finds it
+ * @conn: its connection
+ * @next: the next free one
+ * @context: the ULP's
+ * @flags: kind of operation, as a completion entry shows it
+ * @dir: which way its data goes
+ * @want_entry: a success writes a completion entry
+ * @num_sge: elements in @sge
+ * @mapped: which of them were mapped for it
+ * @bounce: room for the copy of an injected buffer; not in receives
+ * @sge: the buffer
+ */
+struct kfv_op {
+	struct ib_cqe cqe;
+	struct kfv_conn *conn;
+	struct kfv_op *next;
+	void *context;
+	u64 flags;
+	enum dma_data_direction dir;
+	bool want_entry;
+	unsigned int num_sge;
+	u32 mapped;
+	void *bounce;
+	struct ib_sge sge[];
+};
+
+/**
+ * struct kfv_queue - the operations of a send or a receive queue
+ * @lock: protects @free; irq safe
+ * @free: those that are not posted
+ * @ops: all of them
+ * @size: their number, which the queue pair can hold
+ * @max_sge: elements of one operation
+ */
+struct kfv_queue {
+	spinlock_t lock;
+	struct kfv_op *free;
+	struct kfv_op **ops;
+	unsigned int size;
+	unsigned int max_sge;
+};
+
+enum kfv_state {
+	KFV_IDLE,		/* not connected yet */
+	KFV_CONNECTING,		/* kfi_connect(), no answer yet */
+	KFV_REQUESTED,		/* has a peer's request, not answered yet */
+	KFV_ACCEPTED,		/* kfi_accept(), not confirmed yet */
+	KFV_CONNECTED,
+	KFV_CLOSED,		/* was connected, or could not be */
+	KFV_STOPPED,		/* the device half is being given back */
+};
+
+/**
+ * struct kfv_conn - device half of an endpoint
+ * @ref: the endpoint, its work items
+ * @pd: referenced
+ * @ep: public half; valid while @cut is false
+ * @ctl: serialises what changes the connection
+ * @lock: protects @state, @id and @cut against CM callbacks
+ * @state: where the connection stands; posting reads it without lock
+ * @cut: the public half has gone or is about to: report nothing more
+ * @broken: an operation failed, @hangup is queued
+ * @id: RDMA CM's half of the connection
+ * @qp: the queue pair; NULL before kfi_enable()
+ * @cq: one of the device's shared CQs, with room reserved for both queues
+ * @nr_cqe: that room
+ * @tx: sends and RMA
+ * @rx: receives
+ * @posted: operations whose completion is not yet reported, +1 until stopped
+ * @drained: @posted is 0
+ * @param: for rdma_connect() and rdma_accept()
+ * @data: private data that @param points to
+ * @hangup: ends a connection that failed
+ * @destroy: gives everything back
+ */
+struct kfv_conn {
+	struct kref ref;
+	struct kfv_pd *pd;
+	struct kfv_ep *ep;
+	struct mutex ctl;
+	struct mutex lock;
+	enum kfv_state state;
+	bool cut;
+	atomic_t broken;
+	struct rdma_cm_id *id;
+	struct ib_qp *qp;
+	struct ib_cq *cq;
+	unsigned int nr_cqe;
+	struct kfv_queue tx;
+	struct kfv_queue rx;
+	atomic_t posted;
+	struct completion drained;
+	struct rdma_conn_param param;
+	u8 data[KFV_REP_DATA];
+	struct work_struct hangup;
+	struct work_struct destroy;
+};
+
+/**
+ * struct kfv_ep - public half of an endpoint
+ * @base: the core's part
+ * @domain: parent
+ * @link: on kfv_domain.eps; kfv_lock
+ * @conn: device half
+ * @tx_flags: default flags of sends and RMA
+ * @rx_flags: default flags of receives
+ * @src: local address asked for; family 0 if none
+ * @dst: address to connect to; family 0 if none
+ */
+struct kfv_ep {
+	struct kfi_ep_base base;
+	struct kfv_domain *domain;
+	struct list_head link;
+	struct kfv_conn *conn;
+	u64 tx_flags;
+	u64 rx_flags;
+	struct sockaddr_in src;
+	struct sockaddr_in dst;
+};
+
+/**
+ * struct kfv_pep - a passive endpoint
+ * @base: the core's part
+ * @link: on the list of passive endpoints; kfv_lock
+ * @ctl: serialises listening, closing and device removal
+ * @id: RDMA CM's listener, NULL when not listening
+ * @addr: address to listen on
+ * @backlog: requests that RDMA CM may queue
+ * @lost: it listened on a device that is gone
+ */
+struct kfv_pep {
+	struct kfi_pep_base base;
+	struct list_head link;
+	struct mutex ctl;
+	struct rdma_cm_id *id;
+	struct sockaddr_in addr;
+	int backlog;
+	bool lost;
+};
+
+/**
+ * struct kfv_req - a connection request, until it is answered
+ * @fid: what kfi_info.handle points to; closing it refuses the request
+ * @link: on the list of requests; kfv_dev_lock
+ * @fabric: of the passive endpoint
+ * @id: RDMA CM's half; NULL once the device is gone
+ * @responder_resources: RDMA reads that the peer wants to have in flight
+ * @initiator_depth: RDMA reads that the peer lets us have in flight
+ */
+struct kfv_req {
+	struct kfid fid;
+	struct list_head link;
+	struct kfid_fabric *fabric;
+	struct rdma_cm_id *id;
+	u8 responder_resources;
+	u8 initiator_depth;
+};
+
+static inline struct kfv_domain *kfv_domain_of(struct kfid_domain *domain)
+{
+	return container_of(domain, struct kfv_domain, base.domain);
+}
+
+static inline struct kfv_ep *kfv_ep_of(struct kfid_ep *ep)
+{
+	return container_of(ep, struct kfv_ep, base.ep);
+}
+
+static inline bool kfv_gone(const struct kfv_device *dev)
+{
+	return READ_ONCE(dev->gone);
+}
+
+/* init.c */
+struct kfv_device *kfv_device_find(const struct ib_device *ib);
+struct kfv_device *kfv_device_by_name(const char *name, u32 *port);
+void kfv_device_get(struct kfv_device *dev);
+void kfv_device_put(struct kfv_device *dev);
+void kfv_device_use(struct kfv_device *dev);
+void kfv_device_unuse(struct kfv_device *dev);
+void kfv_domain_name(struct ib_device *ib, u32 port, char *name);
+void kfv_queue_work(struct work_struct *work);
+
+/* info.c */
+int kfv_getinfo(uint32_t version, const char *node, const char *service,
+		uint64_t flags, struct kfi_info *hints, struct kfi_info **info);
+struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
+int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
+int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
+int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
+
+/* domain.c */
+int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
+		    void *context);
+struct kfid_fabric *kfv_fabric_find(const char *name);
+bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name);
+void kfv_pd_get(struct kfv_pd *pd);
+void kfv_pd_put(struct kfv_pd *pd);
+int kfv_pd_run(struct kfv_pd *pd, struct ib_send_wr *wr);
+void kfv_domain_lose(struct kfv_domain *domain);
+void kfv_domain_strip(struct kfv_domain *domain);
+
+/* mr.c */
+extern struct kfi_ops_mr kfv_mr_ops;
+void kfv_mr_strip(struct kfv_domain *domain);
+int kfv_mr_locate(const struct kfv_mr *mr, const void *addr, size_t len,
+		  u64 *iova);
+
+/* mem.c */
+/**
+ * struct kfv_vec - a buffer in pieces, as the ULP describes it
+ * @type: what the pieces are
+ * @kvec: KFI_KVEC: kernel virtual addresses
+ * @bvec: KFI_BVEC: pages
+ * @desc: a descriptor for each piece, or NULL
+ * @count: number of pieces
+ */
+struct kfv_vec {
+	enum kfi_iov_type type;
+	union {
+		const struct kvec *kvec;
+		const struct bio_vec *bvec;
+	};
+	void **desc;
+	size_t count;
+};
+
+/* One stretch of physically contiguous memory; a negative errno ends a walk. */
+typedef int (*kfv_walk_fn)(void *arg, struct page *page, unsigned int offset,
+			   size_t len);
+
+ssize_t kfv_vec_len(const struct kfv_vec *vec);
+void kfv_vec_copy(void *dst, const struct kfv_vec *vec);
+int kfv_vec_walk(const struct kfv_vec *vec, kfv_walk_fn fn, void *arg);
+int kfv_op_map(struct kfv_op *op, const struct kfv_vec *vec);
+int kfv_op_copy(struct kfv_op *op, const struct kfv_vec *vec, size_t len);
+void kfv_op_unmap(struct kfv_op *op);
+
+/* ep.c */
+int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
+		struct kfid_ep **ep, void *context);
+int kfv_ep_enable(struct kfv_ep *ep);
+
+/* conn.c */
+struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
+			      size_t rx_size);
+void kfv_conn_put(struct kfv_conn *conn);
+int kfv_conn_enable(struct kfv_conn *conn);
+int kfv_conn_rts(struct kfv_conn *conn);
+void kfv_conn_error(struct kfv_conn *conn);
+void kfv_conn_disable(struct kfv_conn *conn);
+void kfv_conn_stop(struct kfv_conn *conn);
+void kfv_conn_break(struct kfv_conn *conn);
+
+/* cm.c */
+extern struct kfi_ops_cm kfv_ep_cm_ops;
+int kfv_cm_event(struct rdma_cm_id *id, struct rdma_cm_event *event);
+void kfv_cm_hangup(struct work_struct *work);
+void kfv_conn_lost(struct kfv_conn *conn);
+
+/* pep.c */
+int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
+		 struct kfid_pep **pep, void *context);
+void kfv_pep_lose(const struct kfv_device *dev);
+void kfv_pep_strip(const struct kfv_device *dev);
+struct rdma_cm_id *kfv_req_take(struct kfid *handle,
+				const struct kfid_fabric *fabric,
+				const struct ib_device *ib,
+				struct rdma_conn_param *param);
+void kfv_req_drop_all(const struct kfid_fabric *fabric);
+void kfv_req_strip(const struct kfv_device *dev);
+
+/* cq.c */
+int kfv_queue_init(struct kfv_conn *conn, struct kfv_queue *queue, bool tx);
+void kfv_queue_fini(struct kfv_queue *queue);
+struct kfv_op *kfv_op_get(struct kfv_queue *queue);
+void kfv_op_free(struct kfv_queue *queue, struct kfv_op *op);
+void kfv_posted_put(struct kfv_conn *conn);
+void kfv_tx_done(struct ib_cq *cq, struct ib_wc *wc);
+void kfv_rx_done(struct ib_cq *cq, struct ib_wc *wc);
+
+/* msg.c */
+extern struct kfi_ops_msg kfv_msg_ops;
+extern struct kfi_ops_tagged kfv_tagged_ops;
+extern struct kfi_ops_atomic kfv_atomic_ops;
+
+/**
+ * struct kfv_tx - a send, an RDMA read or an RDMA write to be posted
+ * @opcode: of the work request
+ * @kind: KFI_MSG | KFI_SEND and so on, for the completion
+ * @flags: the operation's flags
+ * @silent: a success never writes an entry
+ * @vec: the local buffer
+ * @context: the ULP's
+ * @data: for the peer's completion, with KFI_REMOTE_CQ_DATA
+ * @addr: remote address
+ * @key: remote key
+ */
+struct kfv_tx {
+	enum ib_wr_opcode opcode;
+	u64 kind;
+	u64 flags;
+	bool silent;
+	struct kfv_vec vec;
+	void *context;
+	u64 data;
+	u64 addr;
+	u64 key;
+};
+
+ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx);
+
+/* rma.c */
+extern struct kfi_ops_rma kfv_rma_ops;
+
+#endif /* _KFV_VERBS_H_ */

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Memory regions: registered by a work request on the domain's private queue
+ * pair, so that they need no connection.
+ */
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "kfi_verbs.h"
+
+#define KFV_MR_ACCESS	(KFI_SEND | KFI_RECV | KFI_READ | KFI_WRITE | \
+			 KFI_REMOTE_READ | KFI_REMOTE_WRITE)
+
+/* What a walk over the memory of a region finds out, and then fills in. */
+struct kfv_mr_walk {
+	unsigned int runs;
+	unsigned int pages;
+	unsigned int first;	/* offset of the first byte in its page */
+	unsigned int end;	/* offset behind the last byte in its page */
+	struct scatterlist *sg;
+};
+
+/* A device sees whole pages: only the two ends may lie within one. */
+static int kfv_mr_measure(void *arg, struct page *page, unsigned int offset,
+			  size_t len)
+{
+	struct kfv_mr_walk *walk = arg;
+
+	if (!walk->runs)
+		walk->first = offset;
+	else if (offset || walk->end)
+		return -EINVAL;
+	if (len > (size_t)KFV_MR_PAGES << PAGE_SHIFT)
+		return -E2BIG;
+	walk->runs++;
+	walk->pages += PFN_UP(offset + len);
+	walk->end = offset_in_page(offset + len);
+	return walk->pages > KFV_MR_PAGES ? -E2BIG : 0;
+}
+
+static int kfv_mr_fill(void *arg, struct page *page, unsigned int offset,
+		       size_t len)
+{
+	struct kfv_mr_walk *walk = arg;
+
+	sg_set_page(walk->sg, page, len, offset);
+	walk->sg = sg_next(walk->sg);
+	return 0;
+}
+
+static int kfv_region_map(struct kfv_region *region, const struct kfv_vec *vec,
+			  struct kfv_mr_walk *walk)
+{
+	struct ib_device *ib = region->pd->dev->ib;
+	int err;
+
+	err = kfv_vec_walk(vec, kfv_mr_measure, walk);
+	if (err)
+		return err;
+	if (!walk->runs)
+		return -EINVAL;
+	if (walk->pages > ib->attrs.max_fast_reg_page_list_len)
+		return -E2BIG;
+
+	err = sg_alloc_table(&region->sgt, walk->runs, GFP_KERNEL);
+	if (err)
+		return err;
+	walk->sg = region->sgt.sgl;
+	err = kfv_vec_walk(vec, kfv_mr_fill, walk);
+	if (!err)
+		err = ib_dma_map_sgtable_attrs(ib, &region->sgt,
+					       DMA_BIDIRECTIONAL, 0);
+	if (err)
+		sg_free_table(&region->sgt);
+	return err;
+}
+
+static void kfv_region_unmap(struct kfv_region *region)
+{
+	ib_dma_unmap_sgtable_attrs(region->pd->dev->ib, &region->sgt,
+				   DMA_BIDIRECTIONAL, 0);
+	sg_free_table(&region->sgt);
+}
+
+static int kfv_access(u64 access)
+{
+	int ib = IB_ACCESS_LOCAL_WRITE;
+
+	if (access & KFI_REMOTE_READ)
+		ib |= IB_ACCESS_REMOTE_READ;
+	if (access & KFI_REMOTE_WRITE)
+		ib |= IB_ACCESS_REMOTE_WRITE;
+	return ib;
+}
+
+/* Caller holds kfv_domain.lock. */
+static int kfv_region_register(struct kfv_region *region, unsigned int pages,
+			       unsigned int offset, u64 access)
+{
+	struct ib_reg_wr wr = { .wr.opcode = IB_WR_REG_MR };
+	int n;
+
+	region->ib = ib_alloc_mr(region->pd->ib, IB_MR_TYPE_MEM_REG, pages);
+	if (IS_ERR(region->ib))
+		return PTR_ERR(region->ib);
+
+	n = ib_map_mr_sg(region->ib, region->sgt.sgl, region->sgt.nents, NULL,
+			 PAGE_SIZE);
+	if (n != region->sgt.nents) {
+		n = n < 0 ? n : -EINVAL;
+		goto err;
+	}
+	/* Peers learn this address: it must not be one of the kernel's. */
+	region->ib->iova = offset;
+	ib_update_fast_reg_key(region->ib, ib_inc_rkey(region->ib->rkey));
+
+	wr.mr = region->ib;
+	wr.key = region->ib->rkey;
+	wr.access = kfv_access(access);
+	n = kfv_pd_run(region->pd, &wr.wr);
+	if (n)
+		goto err;
+	return 0;
+
+err:
+	ib_dereg_mr(region->ib);
+	return n;
+}
+
+static void kfv_region_release(struct kref *ref)
+{
+	kfree(container_of(ref, struct kfv_region, ref));
+}
+
+static void kfv_region_destroy(struct work_struct *work)
+{
+	struct kfv_region *region = container_of(work, struct kfv_region, work);
+
+	ib_dereg_mr(region->ib);
+	kfv_region_unmap(region);
+	kfv_pd_put(region->pd);
+	complete_all(&region->done);
+	kref_put(&region->ref, kfv_region_release);
+	module_put(THIS_MODULE);
+}
+
+static struct kfv_region *kfv_region_new(struct kfv_pd *pd,
+					 const struct kfv_vec *vec, u64 access)
+{
+	struct kfv_mr_walk walk = { 0 };
+	struct kfv_region *region;
+	int err;
+
+	region = kzalloc(sizeof(*region), GFP_KERNEL);
+	if (!region)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&region->ref);
+	init_completion(&region->done);
+	INIT_WORK(&region->work, kfv_region_destroy);
+	region->pd = pd;
+	err = kfv_region_map(region, vec, &walk);
+	if (err)
+		goto err_free;
+	err = kfv_region_register(region, walk.pages, walk.first, access);
+	if (err)
+		goto err_unmap;
+	kfv_pd_get(pd);
+	return region;
+
+err_unmap:
+	kfv_region_unmap(region);
+err_free:
+	kfree(region);
+	return ERR_PTR(err);
+}
+
+/* From now on no peer's packet finds the region. */
+static void kfv_region_invalidate(struct kfv_region *region)
+{
+	struct ib_send_wr wr = {
+		.opcode = IB_WR_LOCAL_INV,
+		.ex.invalidate_rkey = region->ib->rkey,
+	};
+
+	kfv_pd_run(region->pd, &wr);
+}
+
+/*
+ * What a packet found before may still be in use, hence the wait: the ULP will
+ * free the memory. A device that takes longer keeps only its own half.
+ */
+static int kfv_mr_close(struct kfid *fid)
+{
+	struct kfv_mr *mr = container_of(fid, struct kfv_mr, mr.fid);
+	struct kfv_domain *domain = mr->domain;
+	struct kfv_region *region;
+	int err;
+
+	err = kfi_fid_kill(fid);
+	if (err)
+		return err;
+
+	mutex_lock(&domain->lock);
+	list_del(&mr->link);
+	region = mr->region;
+	if (region) {
+		if (!kfv_gone(domain->dev))
+			kfv_region_invalidate(region);
+		kref_get(&region->ref);
+		kfv_queue_work(&region->work);
+	}
+	mutex_unlock(&domain->lock);
+
+	if (region) {
+		wait_for_completion_timeout(&region->done, KFV_DEREG_TIME);
+		kref_put(&region->ref, kfv_region_release);
+	}
+	kfi_fid_put(&domain->base.domain.fid);
+	kfree(mr);
+	return 0;
+}
+
+/* Caller holds the domain's lock: its device is gone. */
+void kfv_mr_strip(struct kfv_domain *domain)
+{
+	struct kfv_mr *mr;
+
+	list_for_each_entry(mr, &domain->mrs, link) {
+		kfv_queue_work(&mr->region->work);
+		mr->region = NULL;
+	}
+}
+
+/**
+ * kfv_mr_locate() - where a posted buffer lies in a region
+ * @mr: the region
+ * @addr: first byte of the buffer, as the ULP addresses it
+ * @len: bytes
+ * @iova: the device's address for it
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL, the buffer is not inside one piece of the region.
+ */
+int kfv_mr_locate(const struct kfv_mr *mr, const void *addr, size_t len,
+		  u64 *iova)
+{
+	u64 before = mr->mr.iova;
+	size_t i, at;
+
+	for (i = 0; i < mr->count; i++) {
+		at = addr - mr->iov[i].iov_base;
+		if (at < mr->iov[i].iov_len && len <= mr->iov[i].iov_len - at) {
+			*iova = before + at;
+			return 0;
+		}
+		before += mr->iov[i].iov_len;
+	}
+	return -EINVAL;
+}
+
+static struct kfi_ops kfv_mr_fid_ops = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfv_mr_close,
+	.bind = kfi_no_bind,
+	.control = kfi_no_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static struct kfv_mr *kfv_mr_new(struct kfv_domain *domain,
+				 const struct kfv_vec *vec, void *context)
+{
+	size_t count = vec->type == KFI_KVEC ? vec->count : 0;
+	struct kfv_mr *mr;
+
+	mr = kzalloc(struct_size(mr, iov, count), GFP_KERNEL);
+	if (!mr)
+		return NULL;
+	if (!kfi_fid_get(&domain->base.domain.fid)) {
+		kfree(mr);
+		return NULL;
+	}
+	kfi_fid_init(&mr->mr.fid, KFI_CLASS_MR, context, &kfv_mr_fid_ops);
+	mr->domain = domain;
+	mr->count = count;
+	if (count)
+		memcpy(mr->iov, vec->kvec, count * sizeof(*mr->iov));
+	return mr;
+}
+
+static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
+		       u64 access, struct kfid_mr **ret, void *context)
+{
+	struct kfv_region *region;
+	struct kfv_mr *mr;
+
+	mr = kfv_mr_new(domain, vec, context);
+	if (!mr)
+		return -ENOMEM;
+
+	mutex_lock(&domain->lock);
+	region = ERR_PTR(-ENODEV);
+	if (!kfv_gone(domain->dev))
+		region = kfv_region_new(domain->pd, vec, access);
+	if (!IS_ERR(region)) {
+		mr->region = region;
+		list_add_tail(&mr->link, &domain->mrs);
+	}
+	mutex_unlock(&domain->lock);
+	if (IS_ERR(region)) {
+		kfi_fid_put(&domain->base.domain.fid);
+		kfree(mr);
+		return PTR_ERR(region);
+	}
+
+	mr->lkey = region->ib->lkey;
+	mr->mr.mem_desc = mr;
+	mr->mr.key = region->ib->rkey;
+	mr->mr.iova = region->ib->iova;
+	*ret = &mr->mr;
+	return 0;
+}
+
+static int kfv_mr_register(struct kfid *fid, const struct kfv_vec *vec,
+			   u64 access, u64 offset, u64 flags,
+			   struct kfid_mr **mr, void *context)
+{
+	ssize_t len;
+
+	if (!fid || fid->fclass != KFI_CLASS_DOMAIN || !mr)
+		return -EINVAL;
+	if (flags)
+		return -KFI_EBADFLAGS;
+	if (!access || (access & ~KFV_MR_ACCESS) || offset)
+		return -EINVAL;
+	if (vec->count > KFV_MR_IOV_LIMIT)
+		return -EINVAL;
+	len = kfv_vec_len(vec);
+	if (len <= 0)
+		return len ? len : -EINVAL;
+	return kfv_mr_open(container_of(fid, struct kfv_domain,
+					base.domain.fid),
+			   vec, access, mr, context);
+}
+
+static int kfv_mr_regv(struct kfid *fid, const struct kvec *iov, size_t count,
+		       uint64_t access, uint64_t offset,
+		       uint64_t requested_key, uint64_t flags,
+		       struct kfid_mr **mr, void *context)
+{
+	struct kfv_vec vec = { .type = KFI_KVEC, .kvec = iov, .count = count };
+
+	return kfv_mr_register(fid, &vec, access, offset, flags, mr, context);
+}
+
+static int kfv_mr_reg(struct kfid *fid, const void *buf, size_t len,
+		      uint64_t access, uint64_t offset,
+		      uint64_t requested_key, uint64_t flags,
+		      struct kfid_mr **mr, void *context)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfv_mr_regv(fid, &iov, 1, access, offset, requested_key, flags,
+			   mr, context);
+}
+
+static int kfv_mr_regbv(struct kfid *fid, const struct bio_vec *biov,
+			size_t count, uint64_t access, uint64_t offset,
+			uint64_t requested_key, uint64_t flags,
+			struct kfid_mr **mr, void *context)
+{
+	struct kfv_vec vec = { .type = KFI_BVEC, .bvec = biov, .count = count };
+
+	return kfv_mr_register(fid, &vec, access, offset, flags, mr, context);
+}
+
+static int kfv_mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr,
+			  uint64_t flags, struct kfid_mr **mr)
+{
+	struct kfv_vec vec;
+
+	if (!attr || attr->auth_key_size)
+		return -EINVAL;
+	vec.type = attr->type;
+	vec.kvec = attr->mr_iov;
+	vec.count = attr->iov_count;
+	vec.desc = NULL;
+	return kfv_mr_register(fid, &vec, attr->access, attr->offset, flags,
+			       mr, attr->context);
+}
+
+struct kfi_ops_mr kfv_mr_ops = {
+	.size = sizeof(struct kfi_ops_mr),
+	.reg = kfv_mr_reg,
+	.regv = kfv_mr_regv,
+	.regbv = kfv_mr_regbv,
+	.regattr = kfv_mr_regattr,
+	.regsgl = kfi_no_mr_regsgl,
+};

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Posting: what sends and RMA have in common, and messages.
+ */
+#include "kfi_verbs.h"
+
+static ssize_t kfv_post_errno(int err)
+{
+	/* A full queue, though we counted: the device has its own ideas. */
+	return err == -ENOMEM ? -EAGAIN : err;
+}
+
+static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
+{
+	enum kfv_state state = READ_ONCE(ep->conn->state);
+	ssize_t len;
+
+	if (kfv_gone(ep->domain->dev))
+		return -ENODEV;
+	if (!ep->base.enabled)
+		return -KFI_EOPBADSTATE;
+	if (state != KFV_CONNECTED && state != KFV_ACCEPTED)
+		return -ENOTCONN;
+	if (tx->flags & ~KFV_TX_FLAGS)
+		return -KFI_EBADFLAGS;
+	if (tx->vec.count > KFV_IOV_LIMIT)
+		return -EINVAL;
+	/* The wire carries 32 bits. */
+	if ((tx->flags & KFI_REMOTE_CQ_DATA && tx->data > U32_MAX) ||
+	    tx->key > U32_MAX)
+		return -EINVAL;
+	len = kfv_vec_len(&tx->vec);
+	if (len < 0)
+		return len;
+	if (len > ep->domain->max_msg_size ||
+	    (tx->flags & KFI_INJECT && len > KFV_INJECT_SIZE))
+		return -EMSGSIZE;
+	return len;
+}
+
+static int kfv_tx_fill(struct kfv_op *op, const struct kfv_ep *ep,
+		       const struct kfv_tx *tx, size_t len)
+{
+	op->context = tx->context;
+	op->flags = tx->kind;
+	op->want_entry = !tx->silent && kfi_ep_wants_tx(&ep->base, tx->flags);
+	op->dir = tx->opcode == IB_WR_RDMA_READ ? DMA_FROM_DEVICE :
+						  DMA_TO_DEVICE;
+	if (tx->flags & KFI_INJECT)
+		return kfv_op_copy(op, &tx->vec, len);
+	return kfv_op_map(op, &tx->vec);
+}
+
+static int kfv_tx_send(struct kfv_conn *conn, struct kfv_op *op,
+		       const struct kfv_tx *tx)
+{
+	struct ib_rdma_wr wr = {
+		.wr.wr_cqe = &op->cqe,
+		.wr.sg_list = op->sge,
+		.wr.num_sge = op->num_sge,
+		.wr.opcode = tx->opcode,
+		.wr.send_flags = IB_SEND_SIGNALED,
+		.remote_addr = tx->addr,
+		.rkey = tx->key,
+	};
+
+	if (tx->flags & KFI_FENCE)
+		wr.wr.send_flags |= IB_SEND_FENCE;
+	if (tx->flags & KFI_REMOTE_CQ_DATA) {
+		wr.wr.opcode = tx->opcode == IB_WR_SEND ?
+			       IB_WR_SEND_WITH_IMM : IB_WR_RDMA_WRITE_WITH_IMM;
+		wr.wr.ex.imm_data = cpu_to_be32(tx->data);
+	}
+	/* Counted first: it may complete before the call returns. */
+	atomic_inc(&conn->posted);
+	return ib_post_send(conn->qp, &wr.wr, NULL);
+}
+
+static ssize_t kfv_post_tx_live(struct kfv_ep *ep, const struct kfv_tx *tx)
+{
+	struct kfv_conn *conn = ep->conn;
+	struct kfv_op *op;
+	ssize_t len;
+	int err;
+
+	len = kfv_tx_check(ep, tx);
+	if (len < 0)
+		return len;
+	op = kfv_op_get(&conn->tx);
+	if (!op)
+		return -EAGAIN;
+	err = kfv_tx_fill(op, ep, tx, len);
+	if (!err) {
+		err = kfv_tx_send(conn, op, tx);
+		if (!err)
+			return 0;
+		kfv_op_unmap(op);
+		kfv_op_free(&conn->tx, op);
+		kfv_posted_put(conn);
+		return kfv_post_errno(err);
+	}
+	kfv_op_free(&conn->tx, op);
+	return err;
+}
+
+/**
+ * kfv_post_tx() - post a send, an RDMA read or an RDMA write
+ * @ep: the endpoint
+ * @tx: the operation
+ *
+ * Context: any; does not sleep.
+ * Return: 0; -EAGAIN: as much is posted as the queue holds; -ENODEV;
+ * -KFI_EOPBADSTATE: not enabled; -ENOTCONN; -KFI_EBADFLAGS; -EMSGSIZE: longer
+ * than a message can be, or an injected one than that, or scattered over more
+ * pages than a work request takes; -EINVAL; -KFI_EDOMAIN; -ENOSYS.
+ */
+ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
+{
+	int idx = srcu_read_lock(&kfv_srcu);
+	ssize_t ret = kfv_post_tx_live(ep, tx);
+
+	srcu_read_unlock(&kfv_srcu, idx);
+	return ret;
+}
+
+static ssize_t kfv_rx_check(const struct kfv_ep *ep, const struct kfv_vec *vec,
+			    u64 flags)
+{
+	ssize_t len;
+
+	if (kfv_gone(ep->domain->dev))
+		return -ENODEV;
+	if (!ep->base.enabled)
+		return -KFI_EOPBADSTATE;
+	if (flags & ~KFV_RX_FLAGS)
+		return -KFI_EBADFLAGS;
+	if (vec->count > KFV_IOV_LIMIT)
+		return -EINVAL;
+	len = kfv_vec_len(vec);
+	if (len < 0)
+		return len;
+	return len > ep->domain->max_msg_size ? -EMSGSIZE : 0;
+}
+
+static ssize_t kfv_post_rx_live(struct kfv_ep *ep, const struct kfv_vec *vec,
+				void *context, u64 flags)
+{
+	struct kfv_conn *conn = ep->conn;
+	struct ib_recv_wr wr = { };
+	struct kfv_op *op;
+	int err;
+
+	err = kfv_rx_check(ep, vec, flags);
+	if (err)
+		return err;
+	op = kfv_op_get(&conn->rx);
+	if (!op)
+		return -EAGAIN;
+	op->context = context;
+	op->flags = KFI_MSG | KFI_RECV;
+	op->want_entry = kfi_ep_wants_rx(&ep->base, flags);
+	err = kfv_op_map(op, vec);
+	if (err) {
+		kfv_op_free(&conn->rx, op);
+		return err;
+	}
+
+	wr.wr_cqe = &op->cqe;
+	wr.sg_list = op->sge;
+	wr.num_sge = op->num_sge;
+	atomic_inc(&conn->posted);
+	err = ib_post_recv(conn->qp, &wr, NULL);
+	if (!err)
+		return 0;
+	kfv_op_unmap(op);
+	kfv_op_free(&conn->rx, op);
+	kfv_posted_put(conn);
+	return kfv_post_errno(err);
+}
+
+static ssize_t kfv_post_rx(struct kfid_ep *fid, const struct kfv_vec *vec,
+			   void *context, u64 flags)
+{
+	int idx = srcu_read_lock(&kfv_srcu);
+	ssize_t ret = kfv_post_rx_live(kfv_ep_of(fid), vec, context, flags);
+
+	srcu_read_unlock(&kfv_srcu, idx);
+	return ret;
+}
+
+static ssize_t kfv_recvv(struct kfid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, kfi_addr_t src_addr,
+			 void *context)
+{
+	struct kfv_vec vec = {
+		.type = KFI_KVEC, .kvec = iov, .desc = desc, .count = count,
+	};
+
+	return kfv_post_rx(ep, &vec, context, kfv_ep_of(ep)->rx_flags);
+}
+
+static ssize_t kfv_recv(struct kfid_ep *ep, void *buf, size_t len, void *desc,
+			kfi_addr_t src_addr, void *context)
+{
+	struct kvec iov = { .iov_base = buf, .iov_len = len };
+
+	return kfv_recvv(ep, &iov, &desc, 1, src_addr, context);
+}
+
+static ssize_t kfv_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
+			  void **desc, size_t count, kfi_addr_t src_addr,
+			  void *context)
+{
+	struct kfv_vec vec = { .type = KFI_BVEC, .bvec = biov, .count = count };
+
+	return kfv_post_rx(ep, &vec, context, kfv_ep_of(ep)->rx_flags);
+}
+
+static ssize_t kfv_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
+			   uint64_t flags)
+{
+	struct kfv_vec vec;
+
+	if (!msg)
+		return -EINVAL;
+	vec.type = msg->type;
+	vec.kvec = msg->msg_iov;
+	vec.desc = msg->desc;
+	vec.count = msg->iov_count;
+	return kfv_post_rx(ep, &vec, msg->context, flags);
+}
+
+static ssize_t kfv_send_kvec(struct kfid_ep *fid, const struct kvec *iov,
+			     void **desc, size_t count, void *context,
+			     u64 extra, u64 data)
+{
+	struct kfv_ep *ep = kfv_ep_of(fid);
+	struct kfv_tx tx = {
+		.opcode = IB_WR_SEND,
+		.kind = KFI_MSG | KFI_SEND,
+		.flags = ep->tx_flags | extra,
+		.silent = extra & KFI_INJECT,
+		.vec = {
+			.type = KFI_KVEC,
+			.kvec = iov,
+			.desc = desc,
+			.count = count,
+		},
+		.context = context,
+		.data = data,
+	};
+
+	return kfv_post_tx(ep, &tx);
+}
+
+static ssize_t kfv_sendv(struct kfid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, kfi_addr_t dest_addr,
+			 void *context)
+{
+	return kfv_send_kvec(ep, iov, desc, count, context, 0, 0);
+}
+
+static ssize_t kfv_send(struct kfid_ep *ep, const void *buf, size_t len,
+			void *desc, kfi_addr_t dest_addr, void *context)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfv_send_kvec(ep, &iov, &desc, 1, context, 0, 0);
+}
+
+static ssize_t kfv_sendbv(struct kfid_ep *fid, const struct bio_vec *biov,
+			  void **desc, size_t count, kfi_addr_t dest_addr,
+			  void *context)
+{
+	struct kfv_ep *ep = kfv_ep_of(fid);
+	struct kfv_tx tx = {
+		.opcode = IB_WR_SEND,
+		.kind = KFI_MSG | KFI_SEND,
+		.flags = ep->tx_flags,
+		.vec = { .type = KFI_BVEC, .bvec = biov, .count = count },
+		.context = context,
+	};
+
+	return kfv_post_tx(ep, &tx);
+}
+
+static ssize_t kfv_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
+			   uint64_t flags)
+{
+	struct kfv_tx tx = {
+		.opcode = IB_WR_SEND,
+		.kind = KFI_MSG | KFI_SEND,
+		.flags = flags,
+	};
+
+	if (!msg)
+		return -EINVAL;
+	tx.vec.type = msg->type;
+	tx.vec.kvec = msg->msg_iov;
+	tx.vec.desc = msg->desc;
+	tx.vec.count = msg->iov_count;
+	tx.context = msg->context;
+	tx.data = msg->data;
+	return kfv_post_tx(kfv_ep_of(ep), &tx);
+}
+
+static ssize_t kfv_inject(struct kfid_ep *ep, const void *buf, size_t len,
+			  kfi_addr_t dest_addr)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfv_send_kvec(ep, &iov, NULL, 1, NULL, KFI_INJECT, 0);
+}
+
+static ssize_t kfv_senddata(struct kfid_ep *ep, const void *buf, size_t len,
+			    void *desc, uint64_t data, kfi_addr_t dest_addr,
+			    void *context)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfv_send_kvec(ep, &iov, &desc, 1, context, KFI_REMOTE_CQ_DATA,
+			     data);
+}
+
+static ssize_t kfv_injectdata(struct kfid_ep *ep, const void *buf, size_t len,
+			      uint64_t data, kfi_addr_t dest_addr)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfv_send_kvec(ep, &iov, NULL, 1, NULL,
+			     KFI_INJECT | KFI_REMOTE_CQ_DATA, data);
+}
+
+struct kfi_ops_msg kfv_msg_ops = {
+	.size = sizeof(struct kfi_ops_msg),
+	.recv = kfv_recv,
+	.recvv = kfv_recvv,
+	.recvbv = kfv_recvbv,
+	.recvmsg = kfv_recvmsg,
+	.send = kfv_send,
+	.sendv = kfv_sendv,
+	.sendbv = kfv_sendbv,
+	.sendmsg = kfv_sendmsg,
+	.inject = kfv_inject,
+	.senddata = kfv_senddata,
+	.injectdata = kfv_injectdata,
+	.recvsgl = kfi_no_msg_recvsgl,
+	.sendsgl = kfi_no_msg_sendsgl,
+};

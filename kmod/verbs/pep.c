@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Passive endpoints, and the connection requests that come in through them.
+ *
+ * A request belongs to its event until that is read, then to whoever read it:
+ * an endpoint takes it over, or it is refused. RDMA CM's id of a request is
+ * attached to a device, so a removal takes it away; what stays is a shell that
+ * the handle in the event may go on pointing to.
+ */
+#include <linux/in.h>
+#include <linux/slab.h>
+#include <rdma/ib_cm.h>
+
+#include "kfi_verbs.h"
+
+static LIST_HEAD(kfv_peps);		/* kfv_lock */
+static LIST_HEAD(kfv_reqs);		/* kfv_dev_lock */
+
+/* Takes a request off the list. Return: NULL if the handle is none of ours. */
+static struct kfv_req *kfv_req_claim(struct kfid *handle)
+{
+	struct kfv_req *req, *found = NULL;
+
+	mutex_lock(&kfv_dev_lock);
+	list_for_each_entry(req, &kfv_reqs, link) {
+		if (&req->fid == handle) {
+			list_del(&req->link);
+			found = req;
+			break;
+		}
+	}
+	mutex_unlock(&kfv_dev_lock);
+	return found;
+}
+
+/* The peer gets the reject data; without any, destroying the id refuses. */
+static void kfv_req_refuse(struct kfv_req *req, const void *data, size_t len)
+{
+	if (req->id) {
+		if (data && len)
+			rdma_reject(req->id, data, min_t(size_t, len,
+							 KFV_REJ_DATA),
+				    IB_CM_REJ_CONSUMER_DEFINED);
+		rdma_destroy_id(req->id);
+	}
+	kfree(req);
+}
+
+static int kfv_req_close(struct kfid *fid)
+{
+	struct kfv_req *req = kfv_req_claim(fid);
+
+	if (!req)
+		return -EINVAL;
+	kfv_req_refuse(req, NULL, 0);
+	return 0;
+}
+
+static struct kfi_ops kfv_req_fid_ops = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfv_req_close,
+	.bind = kfi_no_bind,
+	.control = kfi_no_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+/**
+ * kfv_req_take() - an endpoint takes over a connection request
+ * @handle: kfi_info.handle of the event
+ * @fabric: of the endpoint
+ * @ib: device of the endpoint
+ * @param: cut down to what the peer can do
+ *
+ * Context: process; caller holds kfv_lock, so that no device goes.
+ * Return: RDMA CM's id, now the caller's; or -EINVAL, -ENODEV (the request's
+ * device is gone), -KFI_EDOMAIN, and the request stays what it was.
+ */
+struct rdma_cm_id *kfv_req_take(struct kfid *handle,
+				const struct kfid_fabric *fabric,
+				const struct ib_device *ib,
+				struct rdma_conn_param *param)
+{
+	struct rdma_cm_id *id = ERR_PTR(-EINVAL);
+	struct kfv_req *req;
+
+	mutex_lock(&kfv_dev_lock);
+	list_for_each_entry(req, &kfv_reqs, link) {
+		if (&req->fid != handle || req->fabric != fabric)
+			continue;
+		id = req->id ? req->id : ERR_PTR(-ENODEV);
+		if (!IS_ERR(id) && id->device != ib)
+			id = ERR_PTR(-KFI_EDOMAIN);
+		if (!IS_ERR(id))
+			list_del(&req->link);
+		break;
+	}
+	mutex_unlock(&kfv_dev_lock);
+	if (IS_ERR(id))
+		return id;
+
+	param->responder_resources = min(param->responder_resources,
+					 req->responder_resources);
+	param->initiator_depth = min(param->initiator_depth,
+				     req->initiator_depth);
+	kfree(req);
+	return id;
+}
+
+/* The fabric closes: requests that were read and never answered. */
+void kfv_req_drop_all(const struct kfid_fabric *fabric)
+{
+	struct kfv_req *req, *next;
+	LIST_HEAD(drop);
+
+	mutex_lock(&kfv_dev_lock);
+	list_for_each_entry_safe(req, next, &kfv_reqs, link)
+		if (req->fabric == fabric)
+			list_move(&req->link, &drop);
+	mutex_unlock(&kfv_dev_lock);
+	list_for_each_entry_safe(req, next, &drop, link)
+		kfv_req_refuse(req, NULL, 0);
+}
+
+static struct rdma_cm_id *kfv_req_strip_one(const struct kfv_device *dev)
+{
+	struct rdma_cm_id *id = NULL;
+	struct kfv_req *req;
+
+	mutex_lock(&kfv_dev_lock);
+	list_for_each_entry(req, &kfv_reqs, link) {
+		if (req->id && req->id->device == dev->ib) {
+			id = req->id;
+			req->id = NULL;
+			break;
+		}
+	}
+	mutex_unlock(&kfv_dev_lock);
+	return id;
+}
+
+/* The device goes, and the ids of its requests with it. */
+void kfv_req_strip(const struct kfv_device *dev)
+{
+	struct rdma_cm_id *id;
+
+	while ((id = kfv_req_strip_one(dev)))
+		rdma_destroy_id(id);
+}
+
+/* Nothing to do: an answer that comes too late fails. */
+static int kfv_req_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	return 0;
+}
+
+/* The event is never read. */
+static void kfv_req_drop_event(u32 event, void *buf)
+{
+	struct kfi_eq_cm_entry *entry = buf;
+
+	kfi_close(entry->info->handle);
+	kfi_freeinfo(entry->info);
+}
+
+static struct kfi_info *kfv_req_info(struct kfv_req *req,
+				     const struct rdma_cm_id *id)
+{
+	const struct rdma_addr *addr = &id->route.addr;
+	struct kfi_info *info;
+
+	info = kfv_info_new(id->device, id->port_num);
+	if (!info)
+		return NULL;
+	info->handle = &req->fid;
+	if (kfv_info_addr(&info->src_addr, &info->src_addrlen,
+			  (const struct sockaddr_in *)&addr->src_addr) ||
+	    kfv_info_addr(&info->dest_addr, &info->dest_addrlen,
+			  (const struct sockaddr_in *)&addr->dst_addr)) {
+		kfi_freeinfo(info);
+		return NULL;
+	}
+	return info;
+}
+
+static int kfv_req_report(struct kfv_pep *pep, struct kfv_req *req,
+			  const struct rdma_cm_id *id, const void *data,
+			  size_t len)
+{
+	union {
+		struct kfi_eq_cm_entry entry;
+		u8 room[sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX];
+	} u = { .entry.fid = &pep->base.pep.fid };
+	struct kfi_event event = {
+		.event = KFI_CONNREQ,
+		.buf = &u,
+		.drop = kfv_req_drop_event,
+	};
+	int err;
+
+	u.entry.info = kfv_req_info(req, id);
+	if (!u.entry.info)
+		return -ENOMEM;
+	len = data ? min_t(size_t, len, KFI_EQ_DATA_MAX) : 0;
+	if (len)
+		memcpy(u.room + sizeof(u.entry), data, len);
+	event.len = sizeof(u.entry) + len;
+	err = kfi_pep_report(&pep->base, &event);
+	if (err)
+		kfi_freeinfo(u.entry.info);
+	return err;
+}
+
+static struct kfv_req *kfv_req_new(struct kfv_pep *pep, struct rdma_cm_id *id,
+				   const struct rdma_conn_param *param)
+{
+	struct kfv_req *req = kzalloc(sizeof(*req), GFP_KERNEL);
+
+	if (!req)
+		return NULL;
+	kfi_fid_init(&req->fid, KFI_CLASS_CONNREQ, NULL, &kfv_req_fid_ops);
+	req->fabric = &pep->base.fabric->fabric;
+	req->id = id;
+	req->responder_resources = param->responder_resources;
+	req->initiator_depth = param->initiator_depth;
+	return req;
+}
+
+/*
+ * A peer asks. Whatever goes wrong, returning an error makes RDMA CM destroy
+ * the new id, which refuses; until then nobody else may know of it.
+ */
+static int kfv_req_arrive(struct kfv_pep *pep, struct rdma_cm_id *id,
+			  const struct rdma_conn_param *param)
+{
+	struct kfv_req *req;
+	int err = -ENODEV;
+
+	req = kfv_req_new(pep, id, param);
+	if (!req)
+		return -ENOMEM;
+
+	/* Either a removal sees the request, or this sees the removal. */
+	mutex_lock(&kfv_dev_lock);
+	if (kfv_device_find(id->device)) {
+		id->context = req;
+		id->event_handler = kfv_req_event;
+		list_add_tail(&req->link, &kfv_reqs);
+		err = 0;
+	}
+	mutex_unlock(&kfv_dev_lock);
+	if (err) {
+		kfree(req);
+		return err;
+	}
+
+	err = kfv_req_report(pep, req, id, param->private_data,
+			     param->private_data_len);
+	if (!err)
+		return 0;
+	/* A removal may have taken the id meanwhile, and will destroy it. */
+	if (kfv_req_claim(&req->fid) && !req->id)
+		err = 0;
+	kfree(req);
+	return err;
+}
+
+/* Runs under the handler locks of the listener and of the new id. */
+static int kfv_pep_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
+		return 0;
+	return kfv_req_arrive(id->context, id, &event->param.conn);
+}
+
+/* Caller holds kfv_lock: the device is known, or it is about to go. */
+static int kfv_pep_bind_addr(struct kfv_pep *pep, struct rdma_cm_id *id)
+{
+	int err;
+
+	err = rdma_bind_addr(id, (struct sockaddr *)&pep->addr);
+	if (err)
+		return err == -ENODEV ? -EADDRNOTAVAIL : err;
+	if (id->device && !kfv_device_find(id->device))
+		return -ENODEV;
+	return 0;
+}
+
+static int kfv_pep_start(struct kfv_pep *pep)
+{
+	struct rdma_cm_id *id;
+	int err;
+
+	id = rdma_create_id(&init_net, kfv_pep_event, pep, RDMA_PS_TCP,
+			    IB_QPT_RC);
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	err = kfv_pep_bind_addr(pep, id);
+	if (!err)
+		err = rdma_listen(id, pep->backlog);
+	if (err) {
+		rdma_destroy_id(id);
+		return err;
+	}
+	pep->id = id;
+	return 0;
+}
+
+static int kfv_pep_listen(struct kfid_pep *fid)
+{
+	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep);
+	int err;
+
+	mutex_lock(&kfv_lock);
+	mutex_lock(&pep->ctl);
+	if (pep->lost)
+		err = -ENODEV;
+	else if (!pep->base.eq)
+		err = -KFI_ENOEQ;
+	else if (pep->id)
+		err = -KFI_EOPBADSTATE;
+	else
+		err = kfv_pep_start(pep);
+	mutex_unlock(&pep->ctl);
+	mutex_unlock(&kfv_lock);
+	return err;
+}
+
+static int kfv_pep_reject(struct kfid_pep *pep, kfid_t handle,
+			  const void *param, size_t paramlen)
+{
+	struct kfv_req *req;
+	bool lost;
+
+	if (!handle)
+		return -EINVAL;
+	req = kfv_req_claim(handle);
+	if (!req)
+		return -EINVAL;
+	lost = !req->id;
+	kfv_req_refuse(req, param, paramlen);
+	return lost ? -ENODEV : 0;
+}
+
+static int kfv_pep_setname(kfid_t fid, void *addr, size_t addrlen)
+{
+	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
+	const struct sockaddr_in *sin = addr;
+	int err = 0;
+
+	if (!addr || addrlen != sizeof(*sin) || sin->sin_family != AF_INET)
+		return -EINVAL;
+	mutex_lock(&pep->ctl);
+	if (pep->lost)
+		err = -ENODEV;
+	else if (pep->id)
+		err = -KFI_EOPBADSTATE;
+	else
+		pep->addr = *sin;
+	mutex_unlock(&pep->ctl);
+	return err;
+}
+
+/* While it listens, RDMA CM knows the port if any would do. */
+static int kfv_pep_getname(struct kfid *fid, void *addr, size_t *addrlen)
+{
+	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
+	struct sockaddr_in sin;
+	bool lost;
+
+	mutex_lock(&pep->ctl);
+	if (pep->id)
+		memcpy(&sin, &pep->id->route.addr.src_addr, sizeof(sin));
+	else
+		sin = pep->addr;
+	lost = pep->lost;
+	mutex_unlock(&pep->ctl);
+	return lost ? -ENODEV : kfv_copy_addr(addr, addrlen, &sin);
+}
+
+static int kfv_pep_control(struct kfid *fid, int command, void *arg)
+{
+	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
+	int err = 0;
+
+	if (command != KFI_BACKLOG)
+		return -ENOSYS;
+	if (!arg || *(int *)arg <= 0)
+		return -EINVAL;
+	mutex_lock(&pep->ctl);
+	if (pep->id)
+		err = -KFI_EOPBADSTATE;
+	else
+		pep->backlog = *(int *)arg;
+	mutex_unlock(&pep->ctl);
+	return err;
+}
+
+static int kfv_pep_bind(struct kfid *fid, struct kfid *bfid, uint64_t flags)
+{
+	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
+
+	return kfi_pep_base_bind(&pep->base, bfid, flags);
+}
+
+static int kfv_pep_close(struct kfid *fid)
+{
+	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
+	int err;
+
+	err = kfi_fid_kill(fid);
+	if (err)
+		return err;
+
+	mutex_lock(&kfv_lock);
+	list_del(&pep->link);
+	mutex_unlock(&kfv_lock);
+	/* After this no request arrives any more. */
+	if (pep->id)
+		rdma_destroy_id(pep->id);
+	kfi_pep_base_fini(&pep->base);
+	mutex_destroy(&pep->ctl);
+	kfree(pep);
+	return 0;
+}
+
+static bool kfv_pep_on(const struct kfv_pep *pep, const struct kfv_device *dev)
+{
+	return pep->id && pep->id->device == dev->ib;
+}
+
+/* Caller holds kfv_lock. One that listens on all devices goes on. */
+void kfv_pep_lose(const struct kfv_device *dev)
+{
+	struct kfi_eq_err_entry entry = { .err = ENODEV };
+	struct kfv_pep *pep;
+
+	list_for_each_entry(pep, &kfv_peps, link) {
+		mutex_lock(&pep->ctl);
+		if (kfv_pep_on(pep, dev)) {
+			pep->lost = true;
+			entry.fid = &pep->base.pep.fid;
+			entry.context = entry.fid->context;
+			kfi_pep_report_err(&pep->base, &entry);
+		}
+		mutex_unlock(&pep->ctl);
+	}
+}
+
+/* Caller holds kfv_lock. */
+void kfv_pep_strip(const struct kfv_device *dev)
+{
+	struct kfv_pep *pep;
+
+	list_for_each_entry(pep, &kfv_peps, link) {
+		mutex_lock(&pep->ctl);
+		if (kfv_pep_on(pep, dev)) {
+			rdma_destroy_id(pep->id);
+			pep->id = NULL;
+		}
+		mutex_unlock(&pep->ctl);
+	}
+}
+
+static struct kfi_ops kfv_pep_fid_ops = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfv_pep_close,
+	.bind = kfv_pep_bind,
+	.control = kfv_pep_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static int kfv_pep_getopt(struct kfid *fid, int level, int optname,
+			  void *optval, size_t *optlen)
+{
+	return -ENOPROTOOPT;
+}
+
+static int kfv_pep_setopt(struct kfid *fid, int level, int optname,
+			  const void *optval, size_t optlen)
+{
+	return -ENOPROTOOPT;
+}
+
+static struct kfi_ops_ep kfv_pep_ops = {
+	.size = sizeof(struct kfi_ops_ep),
+	.cancel = kfi_no_cancel,
+	.getopt = kfv_pep_getopt,
+	.setopt = kfv_pep_setopt,
+	.tx_ctx = kfi_no_tx_ctx,
+	.rx_ctx = kfi_no_rx_ctx,
+};
+
+static struct kfi_ops_cm kfv_pep_cm_ops = {
+	.size = sizeof(struct kfi_ops_cm),
+	.setname = kfv_pep_setname,
+	.getname = kfv_pep_getname,
+	.getpeer = kfi_no_getpeer,
+	.connect = kfi_no_connect,
+	.listen = kfv_pep_listen,
+	.accept = kfi_no_accept,
+	.reject = kfv_pep_reject,
+	.shutdown = kfi_no_shutdown,
+	.join = kfi_no_join,
+};
+
+/**
+ * kfv_pep_open() - kfi_passive_ep() for this provider
+ * @fabric: where to open it
+ * @info: with the address to listen on; without one, all of them and any port
+ * @ret: the new object
+ * @context: the user's
+ *
+ * Context: process.
+ * Return: 0, -EINVAL for an address that is no sockaddr_in, -ENOMEM.
+ */
+int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
+		 struct kfid_pep **ret, void *context)
+{
+	struct kfv_pep *pep;
+	int err;
+
+	if (!info || !ret)
+		return -EINVAL;
+	pep = kzalloc(sizeof(*pep), GFP_KERNEL);
+	if (!pep)
+		return -ENOMEM;
+	pep->addr.sin_family = AF_INET;
+	if (info->src_addr && info->src_addrlen >= sizeof(pep->addr))
+		memcpy(&pep->addr, info->src_addr, sizeof(pep->addr));
+	err = -EINVAL;
+	if (pep->addr.sin_family != AF_INET)
+		goto err;
+	err = kfi_pep_base_init(&pep->base, fabric, &kfv_pep_fid_ops, context);
+	if (err)
+		goto err;
+	mutex_init(&pep->ctl);
+	pep->backlog = KFV_BACKLOG;
+	pep->base.pep.ops = &kfv_pep_ops;
+	pep->base.pep.cm = &kfv_pep_cm_ops;
+
+	mutex_lock(&kfv_lock);
+	list_add_tail(&pep->link, &kfv_peps);
+	mutex_unlock(&kfv_lock);
+	*ret = &pep->base.pep;
+	return 0;
+
+err:
+	kfree(pep);
+	return err;
+}
