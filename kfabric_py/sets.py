@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after
 from kfabric_py.enums import WaitObj
+from kfabric_py.errors import KfiError
 from kfabric_py.handle import KernelObject, OpenedObject
 from kfabric_py.queues import CompletionQueue, Counter, EventQueue, Waitable
 
@@ -50,13 +51,16 @@ class WaitSet(Waitable):
 
 
 class PollSet(OpenedObject):
-    """Tells which of its members are ready. An object may be in many poll sets."""
+    """Tells which of its members are ready. An object may be in many poll sets.
+
+    Closing takes the members out first; the kernel closes only empty sets.
+    """
 
     def __init__(self, domain: Domain, *, context: object) -> None:
         """Use :meth:`Domain.poll_set`."""
+        self._members: dict[int, KernelObject] = {}
         arg = _uapi.kfab_poll_open(domain=domain._live_handle())
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_POLL_OPEN, arg, context)
-        self._members: dict[int, KernelObject] = {}
 
     def add(self, member: CompletionQueue | EventQueue | Counter) -> None:
         """Make an object a member; if it is ready, the next poll says so.
@@ -81,6 +85,16 @@ class PollSet(OpenedObject):
         arg = _uapi.kfab_poll_member(poll=self._live_handle(), handle=member._live_handle())
         self._client(request, arg)
 
+    def _close_self(self) -> None:
+        while self._members:
+            handle, member = self._members.popitem()
+            try:
+                self._change(_uapi.KFAB_IOC_POLL_DEL, member)
+            except KfiError:
+                self._members[handle] = member
+                raise
+        super()._close_self()
+
     def poll(self, count: int | None = None) -> list[object]:
         """Return the contexts of members that are ready; never sleeps.
 
@@ -97,7 +111,7 @@ class PollSet(OpenedObject):
         """
         if count is None:
             count = min(max(len(self._members), 1), _uapi.KFAB_POLL_MAX)
-        entries = (_uapi.kfab_poll_entry * max(count, 0))()
+        entries = (_uapi.kfab_poll_entry * min(max(count, 0), _uapi.KFAB_POLL_MAX))()
         arg = _uapi.kfab_poll(
             poll=self._live_handle(), count=count, entries=ctypes.addressof(entries)
         )

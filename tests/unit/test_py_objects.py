@@ -32,6 +32,7 @@ class FakeKernel:
         self.contexts: dict[int, int] = {}
         self.users: dict[int, set[int]] = {}
         self.queues: dict[int, list[tuple[int, int]]] = {}
+        self.poll_sets: set[int] = set()
         self.posted: list[tuple[int, int, int]] = []
         self.closed: list[int] = []
         self.calls: list[tuple[str, Any]] = []
@@ -65,8 +66,9 @@ class FakeKernel:
     def close(self, arg: Any) -> None:
         if arg.handle not in self.parents:
             raise OSError(errno.EBADF, "closed")
-        used = self.users[arg.handle] or arg.handle in self.parents.values()
-        if used:
+        member_of = [users for users in self.users.values() if arg.handle in users]
+        is_set = arg.handle in self.poll_sets and member_of
+        if is_set or self.users[arg.handle] or arg.handle in self.parents.values():
             raise OSError(errno.EBUSY, "busy")
         del self.parents[arg.handle]
         for users in self.users.values():
@@ -95,7 +97,11 @@ class FakeKernel:
     cq_sread = cq_read
 
     def poll_add(self, arg: Any) -> None:
+        self.poll_sets.add(arg.poll)
         self.users[arg.handle].add(arg.poll)
+
+    def poll_del(self, arg: Any) -> None:
+        self.users[arg.handle].discard(arg.poll)
 
     def poll(self, arg: Any) -> int:
         members = [h for h, users in self.users.items() if arg.poll in users][: arg.count]
