@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -21,6 +21,15 @@ from harness.pool import Ending, Life, Pool, Slot
 # xdist gives its gateways 10 s to end; what is left of a guest then has ended.
 FINISH_SECONDS = 15.0
 SUSPECTS = 5
+# What xdist calls the end of a worker that had begun; else it has a traceback.
+_DEATHS = ("Not properly terminated", "keyboard-interrupt")
+
+
+class StartError(KfabricError):
+    """pytest does not start in a guest: an option, a plugin or a conftest is wrong there."""
+
+    status = ExitStatus.USAGE
+    label = "cannot test"
 
 
 class Controller:
@@ -61,7 +70,7 @@ class Controller:
         try:
             self._pool.start()
         except KfabricError as error:
-            _exit(error)
+            _exit(self._config, error)
         yield from self._explaining_boot_failures()
 
     @pytest.hookimpl(wrapper=True)
@@ -75,7 +84,7 @@ class Controller:
         except (EOFError, OSError):
             # All that execnet knows of a guest that did not boot is an end of file.
             if error := self._pool.failure_to_boot():
-                _exit(error)
+                _exit(self._config, error)
             raise
 
     @pytest.hookimpl
@@ -98,6 +107,9 @@ class Controller:
         """Find out how a guest ended, and boot the next one for its slot."""
         if not error:
             return
+        if error not in _DEATHS:
+            # Its session has not even begun; it would not in another guest either.
+            _exit(self._config, StartError("the tests do not start in a guest", console=str(error)))
         slot = self._slot(node)
         ending = slot.life.finish(FINISH_SECONDS)
         self._crashes[node.gateway.id] = ending
@@ -186,10 +198,12 @@ def _directory(config: pytest.Config) -> Path:
     return Path(given).absolute() if given else config.rootpath / "build" / "test"
 
 
-def _exit(error: KfabricError) -> None:
-    """End the run: no test failed, the guests did."""
-    tail = f"\n{error.console}" if error.console else ""
-    pytest.exit(error.line() + tail, returncode=int(error.status))
+def _exit(config: pytest.Config, error: KfabricError) -> NoReturn:
+    """End the run with one line: no test failed, the guests did."""
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal and error.console:
+        terminal.write_line(error.console)
+    pytest.exit(error.line(), returncode=int(error.status))
 
 
 def _status(ending: Ending) -> int:

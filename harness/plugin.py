@@ -9,18 +9,18 @@ a machine that may crash, with --kfabric-here) the same tests run in-process.
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from harness.guest import in_guest
 from harness.pool import Guest
 
 SILENCE_SECONDS = 240.0
 GUEST_MARK = "guest"
 CHECKS = "kfabric-checks"
-IN_GUEST = Path("/dev/virtio-ports/kfabric.agent")
 
 
 class Hooks:
@@ -71,11 +71,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def in_guest() -> bool:
-    """Whether this process runs in one of our guests."""
-    return IN_GUEST.exists()
-
-
 def is_worker(config: pytest.Config) -> bool:
     """Whether this is a worker's test process, as opposed to the one that was started."""
     return hasattr(config, "workerinput")
@@ -121,6 +116,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 @pytest.hookimpl(trylast=True)
 def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
     """Boot the project's own guest; it has the test-option build of the modules."""
-    from harness.vm.machine import boot_for_tests
+    from harness import setup
+    from harness.vm.spec import Variant, VmSpec
 
-    return boot_for_tests(name, directory, Path(os.path.abspath(config.rootpath)))
+    with _setting_up:  # image, modules and the choice of KVM or TCG serve all guests
+        guest = setup.vm(VmSpec(name=name, variant=Variant.TEST), directory, log=lambda _: None)
+    guest.start()
+    return guest
+
+
+_setting_up = threading.Lock()

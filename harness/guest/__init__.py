@@ -4,3 +4,15 @@
 Nothing here needs the host side of the harness, so that the same helpers serve
 people who are already inside a guest.
 """
+
+from __future__ import annotations
+
+import os
+
+# The port of the agent that only our guests have.
+_AGENT = "/dev/virtio-ports/kfabric.agent"
+
+
+def in_guest() -> bool:
+    """Whether this process runs in one of our disposable guests."""
+    return os.path.exists(_AGENT)

@@ -10,9 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-# The tree is mounted read-only, so nothing can be cached in it. A test that
-# names no limit of its own gets one here, where a user can still override it.
-GUEST_ARGUMENTS = ("-p", "no:cacheprovider", "--timeout=60")
+GUEST_ARGUMENTS = (
+    # The tree is mounted read-only, so nothing can be cached in it.
+    *("-p", "no:cacheprovider"),
+    # The plugin, not the library: it imports all of hypothesis, which takes longer
+    # than the guest's boot, for every session whether a test uses it or not.
+    *("-p", "no:hypothesispytest"),
+    # A test that names no limit of its own gets one; the user's own comes later.
+    "--timeout=60",
+)
 
 
 def run(channel: Any) -> None:

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric test``: the host's tests, then those that need guests.
+
+Each part is a pytest run of its own with its own closing line. Arguments are
+pytest's: paths choose what runs (tests/unit on the host, all else in guests),
+options go to both parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import setup
+from harness.errors import ExitStatus
+from harness.vm import kbuild
+from harness.vm.spec import Variant
+
+UNIT = setup.SOURCE / "tests" / "unit"
+GUEST = setup.SOURCE / "tests" / "guest"
+REPORTS = setup.SOURCE / "build" / "test"
+# How long pytest may take to end its guests after Ctrl-C.
+INTERRUPT_SECONDS = 60.0
+
+# What pytest itself calls these ends, in our numbers. Its "interrupted" is also
+# what it says of a file that cannot be imported.
+_STATUSES: dict[int, ExitStatus] = {
+    pytest.ExitCode.INTERRUPTED: ExitStatus.TEST_FAILED,
+    pytest.ExitCode.INTERNAL_ERROR: ExitStatus.TEST_FAILED,
+    pytest.ExitCode.USAGE_ERROR: ExitStatus.USAGE,
+    pytest.ExitCode.NO_TESTS_COLLECTED: ExitStatus.TEST_FAILED,
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One pytest run.
+
+    :param guests: how many guests it uses; 0: it runs on the host.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    guests: int = 0
+
+    def argv(self, options: Sequence[str]) -> list[str]:
+        """The command line."""
+        report = REPORTS / f"{self.name}.xml"
+        argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-rs"]
+        argv += [f"--junitxml={report}", "-o", f"junit_suite_name={self.name}"]
+        argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
+        return [*argv, *options, *self.paths]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tests; the worst status of the parts."""
+    args, rest = _parse(argv)
+    paths = [word for word in rest if Path(word.split("::")[0]).exists()]
+    options = [word for word in rest if word not in paths]
+    codes = []
+    for part in parts(paths, args.vms):
+        if part.guests:
+            _prepare()
+        codes.append(_run(part.argv(options)))
+    return combine(codes, filtered=bool(options))
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="kfabric test",
+        description=__doc__,
+        epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost",
+    )
+    parser.add_argument("--vms", type=int, default=1, metavar="N", help="guests at a time")
+    return parser.parse_known_args(list(argv))
+
+
+def parts(paths: Sequence[str], guests: int) -> list[Part]:
+    """What has to run for these paths; for none of them: everything."""
+    unit = tuple(path for path in paths if _is_unit(path))
+    others = tuple(path for path in paths if not _is_unit(path))
+    if not paths:
+        unit, others = (str(UNIT),), (str(GUEST),)
+    found = [Part("unit", unit)] if unit else []
+    return [*found, Part("guest", others, guests)] if others else found
+
+
+def _is_unit(path: str) -> bool:
+    return Path(path.split("::")[0]).resolve().is_relative_to(UNIT)
+
+
+def _prepare() -> None:
+    """Make image and modules now: their progress belongs on the terminal, before pytest's."""
+    image = setup.guest_image()
+    for variant in Variant:
+        kbuild.ensure(setup.SOURCE, image.release, variant, setup.say)
+
+
+def _run(argv: Sequence[str]) -> int:
+    """Run pytest to its end, and let it clean up after Ctrl-C; its own status."""
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(argv, cwd=_directory(), env=_environment())
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        # pytest got it too, and is about to end its guests.
+        process.wait(INTERRUPT_SECONDS)
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _directory() -> Path:
+    """Where the arguments' paths are meant from: here, if the guest has that directory."""
+    here = Path.cwd()
+    return here if here.is_relative_to(setup.SOURCE) else setup.SOURCE
+
+
+def _environment() -> dict[str, str]:
+    path = [str(setup.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def combine(codes: Sequence[int], filtered: bool) -> int:
+    """One status of all parts: a broken machine says more than a failed test.
+
+    :param codes: what pytest returned, or we through it.
+    :param filtered: options may have left nothing of one part, as was wanted.
+    """
+    empty = pytest.ExitCode.NO_TESTS_COLLECTED
+    counted = [code for code in codes if code != empty] if filtered else list(codes)
+    return max(map(status_of, counted or codes), default=ExitStatus.USAGE)
+
+
+def status_of(code: int) -> int:
+    """Translate pytest's status; its 0 and 1 and our own pass through."""
+    if code < 0:
+        return 128 - code
+    return int(_STATUSES.get(code, code))
