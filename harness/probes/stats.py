@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.probes.ledger import Ledger, Queue, Wait
-from harness.probes.verdict import Finding, Kind, overtaken
+from harness.probes.verdict import Finding, Kind, Match, overtaken
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,44 @@ def running_ns(queue: Queue, wait: Wait) -> int:
     return wake.t_running - signal.record.t
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time; ``end`` 0 means no end."""
+
+    begin: int = 0
+    end: int = 0
+
+    def holds(self, begin: int, end: int) -> bool:
+        """Does something that lasted from ``begin`` to ``end`` (0: for ever) touch it?"""
+        return (not end or end >= self.begin) and (not self.end or begin <= self.end)
+
+
+ALWAYS = Span()
+
+
+def span_of(match: Match) -> Span:
+    """From a side's first message to its last."""
+    if not match.signals:
+        return Span()
+    return Span(match.signals[0].record.t, match.signals[-1].record.t)
+
+
 def row(ledger: Ledger, name: str, queue_id: int, tid: int,
-        findings: Iterable[Finding]) -> Row:
+        findings: Iterable[Finding], span: Span = ALWAYS) -> Row:
     """Count one thread's waits on one queue, and what was signalled there.
 
-    ``tid`` 0 means all threads of the queue.
+    ``tid`` 0 means all threads of the queue. ``span`` leaves out what came
+    before and after it, such as the waits for a connection.
     """
     queue = ledger.queues.get(queue_id, Queue(queue_id))
-    waits = queue.waits_of(tid) if tid else queue.waits
+    waits = [wait for wait in (queue.waits_of(tid) if tid else queue.waits)
+             if span.holds(wait.record.t_begin, wait.record.t_end)]
+    signals = [signal for signal in queue.signals.values()
+               if span.holds(signal.record.t, signal.record.t)]
     kinds = Counter(finding.kind for finding in findings
                     if finding.queue == queue_id and finding.tid in (0, tid or finding.tid))
     return Row(
-        name=name, waits=len(waits), signals=len(queue.signals),
+        name=name, waits=len(waits), signals=len(signals),
         wakes=sum(len(wait.wakes) for wait in waits),
         spurious=kinds[Kind.SPURIOUS], lost=kinds[Kind.LOST] + kinds[Kind.TIMEOUT_READY],
         timeouts=sum(wait.timed_out for wait in waits), late=kinds[Kind.LATE],

@@ -79,6 +79,24 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class Match:
+    """One side's messages: for each the wait that it ended, None if it ended none.
+
+    ``shared`` counts messages that needed no wait of their own, since the look
+    after the wait for an event of the connection found them, too.
+    """
+
+    signals: tuple[Signal, ...]
+    waits: tuple[Wait | None, ...]
+    shared: int
+
+    @property
+    def matched(self) -> int:
+        """Messages that ended a wait."""
+        return sum(wait is not None for wait in self.waits)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Findings, doubts and how many waits were matched with what ended them."""
 
@@ -86,6 +104,7 @@ class Verdict:
     doubts: tuple[str, ...]
     matched: int
     overtaken: int
+    matches: Mapping[str, Match] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -377,20 +396,24 @@ def overtaken(queue: Queue) -> list[Wait]:
             and not any(_is_spurious(queue, wake) for wake in wait.wakes)]
 
 
-def match_side(court: _Court, queue: Queue, side: Side, accused: set[int]
-               ) -> tuple[int, list[Finding]]:
+def match_side(court: _Court, queue: Queue, side: Side, quiet: bool
+               ) -> tuple[Match, list[Finding]]:
     """Match each message's publication with the one wait that it ended, in order.
 
-    ``accused`` are the numbers of waits with a fault of their own: they and the
-    publications next to them prove nothing here. Returns how many matched.
+    ``quiet``: waits of this queue have faults of their own, so that what stands
+    next to them proves nothing more.
     """
     messages = [signal for signal in queue.signals.values()
                 if signal.record.source == side.source and signal.record.why == Why.EVENT]
     waits = [wait for wait in queue.waits_of(side.tid) if wait.succeeded]
     pairs = _pair(messages, waits)
-    findings = []
+    findings, shared = [], 0
     for number, (signal, found) in enumerate(zip(messages, pairs, strict=True), 1):
-        if found is None and not accused:
+        if found is not None:
+            continue
+        if _is_shared(signal, waits, side):
+            shared += 1
+        elif not quiet:
             findings.append(court.find(
                 Kind.ORDER, queue,
                 f"{court.event(signal)}, message {number} of {side.name}, ended no wait "
@@ -399,7 +422,22 @@ def match_side(court: _Court, queue: Queue, side: Side, accused: set[int]
         findings.append(court.find(
             Kind.ORDER, queue, f"{side.name}: {len(messages)} publications on "
             f"{court.object(side.source)}, {side.messages} were to come"))
-    return sum(wait is not None for wait in pairs), findings
+    return Match(tuple(messages), tuple(pairs), shared), findings
+
+
+def _is_shared(signal: Signal, waits: Sequence[Wait], side: Side) -> bool:
+    """Did a message come while its thread was awake for an event of another member?
+
+    It may look at all members then, and has no reason to wait for this one.
+    """
+    if signal.record.sleepers:
+        return False
+    before = [wait for wait in waits
+              if wait.last_wake and wait.last_wake.t_wake < signal.record.t]
+    after = [wait for wait in waits if wait.record.t_begin > signal.record.t]
+    if not before or before[-1].record.source == side.source:
+        return False
+    return not after or before[-1].record.t_end < after[0].record.t_begin
 
 
 def _pair(messages: Sequence[Signal], waits: Sequence[Wait]) -> list[Wait | None]:
@@ -440,19 +478,21 @@ def judge(ledger: Ledger, rules: Rules | None = None) -> Verdict:
     court = _Court(ledger, rules or Rules())
     findings = _faults(court)
     doubts = [*ledger.doubts, *_scheduler_doubts(court)]
-    matched = 0
+    matches = {}
     for side in court.rules.sides:
         queue = ledger.queues.get(side.queue)
         if queue is None:
             doubts.append(f"{side.name}: the probe saw no wait at all")
             continue
-        accused = {f.wait for f in findings if f.queue == side.queue and f.wait}
-        count, more = match_side(court, queue, side, accused)
-        matched += count
+        quiet = any(f.wait for f in findings if f.queue == side.queue)
+        matches[side.name], more = match_side(court, queue, side, quiet)
         findings += more
-    if not court.rules.sides:
+    if court.rules.sides:
+        matched = sum(match.matched for match in matches.values())
+    else:
         matched = sum(wait.finished for queue in ledger.queues.values()
                       for wait in queue.waits)
     return Verdict(
         findings=tuple(findings), doubts=tuple(doubts), matched=matched,
-        overtaken=sum(len(overtaken(queue)) for queue in ledger.queues.values()))
+        overtaken=sum(len(overtaken(queue)) for queue in ledger.queues.values()),
+        matches=matches)
