@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Guest side: several threads in sread on one CQ, one completion.
+
+Only a CQ's own sleepers are served one by one, so a herd needs a scene of its
+own, played on the mock provider, which completes on command.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from harness.demo import faults
+from harness.demo.job import Fault
+from harness.guest.sleeping import wait_until_asleep
+from kfabric_py import CompletionQueue, Endpoint, Info
+from kfabric_py.device import Device
+
+READERS = 4
+TITLE = "readers of one CQ"
+_READ_SECONDS = 30.0
+
+
+@contextmanager
+def _mock_endpoint() -> Iterator[tuple[Endpoint, CompletionQueue]]:
+    """An endpoint of the mock provider, enabled, and its CQ."""
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        device = enter(Device())
+        info: Info = device.getinfo(provider="mock")[0]
+        fabric = enter(device.fabric(info))
+        domain = enter(fabric.domain(info))
+        cq = enter(domain.cq())
+        ep = enter(domain.endpoint(info))
+        ep.bind(cq, transmit=True, recv=True)
+        ep.enable()
+        yield ep, cq
+
+
+class _Reader(threading.Thread):
+    """A thread that reads one completion, asleep until there is one."""
+
+    def __init__(self, cq: CompletionQueue) -> None:
+        super().__init__(daemon=True)
+        self._cq = cq
+        self.got = 0
+
+    def run(self) -> None:
+        self.got = len(self._cq.sread(timeout=_READ_SECONDS))
+
+    @property
+    def tid(self) -> int:
+        """The kernel's id of the thread."""
+        assert self.native_id is not None
+        return self.native_id
+
+
+def play(fault: Fault | None) -> dict[int, str]:
+    """Let readers sleep, commit the fault, complete once, then serve the others.
+
+    Returns names for the objects, by tracing id.
+    """
+    with _mock_endpoint() as (ep, cq):
+        readers = [_Reader(cq) for _ in range(READERS)]
+        for reader in readers:
+            reader.start()
+            wait_until_asleep(reader.tid)
+        if fault:
+            faults.command(f"fault {fault} {cq.trace_id}")
+        for _ in readers:
+            _serve_one(ep, readers)
+        names = {cq.trace_id: "the readers' CQ", ep.trace_id: "the mock endpoint"}
+    return names
+
+
+def _serve_one(ep: Endpoint, readers: list[_Reader]) -> None:
+    """Complete once, and wait until one reader has it and the others sleep again."""
+    left = sum(reader.is_alive() for reader in readers) - 1
+    faults.command(f"inject {ep.trace_id} recv")
+    while sum(reader.is_alive() for reader in readers) > left:
+        next(reader for reader in readers if reader.is_alive()).join(0.01)
+    for reader in readers:
+        if reader.is_alive():
+            wait_until_asleep(reader.tid)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Guest side: the ping-pong between two kernel threads, examples/pingpong_ulp."""
+
+from __future__ import annotations
+
+import re
+import select
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.demo.job import Part, Player
+from harness.guest import modules
+from harness.guest.waiting import Deadline
+
+MODULE = "pingpong_ulp"
+RESULT = Path("/sys/module") / MODULE / "parameters/result"
+TITLE = "between kernel threads"
+_GAME_SECONDS = 120.0
+_TICK_MS = 200
+_LINE = re.compile(r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+)", re.MULTILINE)
+
+
+def play(directory: Path, address: str, messages: int, tick: Callable[[], None]) -> Part:
+    """Load the example, wait until its game is over, and unload it.
+
+    :param tick: called several times a second while waiting; drains the probe.
+    """
+    modules.insert(directory / f"{MODULE}.ko", f"addr={address} count={messages}")
+    try:
+        return parse(_await_result(tick), messages)
+    finally:
+        modules.remove(MODULE)
+
+
+def _await_result(tick: Callable[[], None]) -> str:
+    """The text of the result file once it is one, or the last one at the deadline."""
+    limit = Deadline(_GAME_SECONDS)
+    with RESULT.open(encoding="ascii") as file:
+        poller = select.poll()
+        poller.register(file, select.POLLPRI)
+        while "state=playing" in (text := file.read()) and not limit.expired:
+            poller.poll(_TICK_MS)
+            tick()
+            file.seek(0)
+    return text
+
+
+def parse(text: str, messages: int) -> Part:
+    """Read the module's result. One that is not there is every player's error."""
+    players = []
+    for name, pid, error, _, got in _LINE.findall(text):
+        complaint = ""
+        if int(error) or int(got) != messages:
+            complaint = f"error {error} after {got} of {messages} messages"
+        players.append(Player(name, int(pid), messages, complaint))
+    if not players:
+        players = [Player("listener", 0, messages, f"no result: {text.strip()}")]
+    return Part(TITLE, tuple(players))
