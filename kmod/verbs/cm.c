@@ -119,7 +119,7 @@ static int kfv_cm_errno(int status)
 		return -status;
 	default:
 		/* Also -ENODEV: no RDMA device leads there. Ours is not lost. */
-		return EHOSTUNREACH;
+		return KFI_EHOSTUNREACH;
 	}
 }
 
@@ -198,11 +198,11 @@ static int kfv_reject_errno(int reason)
 		return kfv_cm_errno(reason);
 	switch (reason) {
 	case IB_CM_REJ_TIMEOUT:
-		return ETIMEDOUT;
+		return KFI_ETIMEDOUT;
 	case IB_CM_REJ_STALE_CONN:
-		return ECONNRESET;
+		return KFI_ECONNRESET;
 	default:
-		return ECONNREFUSED;
+		return KFI_ECONNREFUSED;
 	}
 }
 
@@ -418,7 +418,7 @@ static int kfv_ep_accept(struct kfid_ep *fid, const void *param,
 }
 
 /* Only the peer gets an event: whoever calls this knows. */
-static int kfv_ep_shutdown(struct kfid_ep *fid, uint64_t flags)
+static int kfv_ep_shutdown(struct kfid_ep *fid, u64 flags)
 {
 	struct kfv_ep *ep = kfv_ep_of(fid);
 	struct kfv_conn *conn = ep->conn;
@@ -427,7 +427,7 @@ static int kfv_ep_shutdown(struct kfid_ep *fid, uint64_t flags)
 	if (flags & ~(KFI_READ | KFI_WRITE))
 		return -EINVAL;
 	if (flags)
-		return -ENOSYS;
+		return -KFI_ENOSYS;
 
 	mutex_lock(&conn->ctl);
 	mutex_lock(&conn->lock);

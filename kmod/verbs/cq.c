@@ -121,25 +121,25 @@ static int kfv_wc_errno(enum ib_wc_status status, u64 flags)
 	case IB_WC_SUCCESS:
 		return 0;
 	case IB_WC_WR_FLUSH_ERR:
-		return ECANCELED;
+		return KFI_ECANCELED;
 	case IB_WC_LOC_LEN_ERR:
-		return EMSGSIZE;
+		return KFI_EMSGSIZE;
 	case IB_WC_REM_INV_REQ_ERR:
 		return flags & KFI_MSG ? EMSGSIZE : EREMOTEIO;
 	case IB_WC_LOC_PROT_ERR:
 	case IB_WC_LOC_ACCESS_ERR:
-		return EACCES;
+		return KFI_EACCES;
 	case IB_WC_REM_ACCESS_ERR:
 	case IB_WC_REM_OP_ERR:
 	case IB_WC_RNR_RETRY_EXC_ERR:
-		return EREMOTEIO;
+		return KFI_EREMOTEIO;
 	case IB_WC_RETRY_EXC_ERR:
 	case IB_WC_RESP_TIMEOUT_ERR:
-		return ETIMEDOUT;
+		return KFI_ETIMEDOUT;
 	case IB_WC_REM_ABORT_ERR:
-		return ECONNABORTED;
+		return KFI_ECONNABORTED;
 	default:
-		return EIO;
+		return KFI_EIO;
 	}
 }
 

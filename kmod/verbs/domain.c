@@ -243,14 +243,14 @@ void kfv_pd_put(struct kfv_pd *pd)
 static int kfv_no_av_open(struct kfid_domain *domain, struct kfi_av_attr *attr,
 			  struct kfid_av **av, void *context)
 {
-	return -ENOSYS;
+	return -KFI_ENOSYS;
 }
 
 static int kfv_no_scalable_ep(struct kfid_domain *domain,
 			      struct kfi_info *info, struct kfid_ep **sep,
 			      void *context)
 {
-	return -ENOSYS;
+	return -KFI_ENOSYS;
 }
 
 static struct kfi_ops_domain kfv_domain_ops = {

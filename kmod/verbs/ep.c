@@ -60,7 +60,7 @@ static int kfv_ep_close(struct kfid *fid)
 	return 0;
 }
 
-static int kfv_ep_bind(struct kfid *fid, struct kfid *bfid, uint64_t flags)
+static int kfv_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
 	int err = -ENODEV;
@@ -115,7 +115,7 @@ static int kfv_ep_control(struct kfid *fid, int command, void *arg)
 		err = kfv_ep_opsflag(ep, command, arg);
 		break;
 	default:
-		err = -ENOSYS;
+		err = -KFI_ENOSYS;
 	}
 	mutex_unlock(&ep->conn->ctl);
 	return err;
@@ -307,7 +307,7 @@ int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 		return -EINVAL;
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_MSG)
-		return -ENOSYS;
+		return -KFI_ENOSYS;
 	if ((info->tx_attr && info->tx_attr->op_flags & ~KFV_TX_FLAGS) ||
 	    (info->rx_attr && info->rx_attr->op_flags & ~KFV_RX_FLAGS))
 		return -EINVAL;

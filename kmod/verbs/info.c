@@ -511,8 +511,8 @@ static int kfv_query_local(struct kfv_query *query)
  * Context: process.
  * Return: 0; -KFI_ENODATA: nothing fits; -KFI_EBADFLAGS; -ENOMEM.
  */
-int kfv_getinfo(uint32_t version, const char *node, const char *service,
-		uint64_t flags, struct kfi_info *hints, struct kfi_info **info)
+int kfv_getinfo(u32 version, const char *node, const char *service,
+		u64 flags, struct kfi_info *hints, struct kfi_info **info)
 {
 	struct kfv_query query = {
 		.version = version,

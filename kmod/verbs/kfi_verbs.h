@@ -172,7 +172,7 @@ struct kfv_domain {
 	struct kfv_pd *pd;
 	size_t max_msg_size;
 	struct list_head eps;
-	struct mutex lock;
+	struct mutex lock;	/* memory regions, private queue pair */
 	struct list_head mrs;
 };
 
@@ -253,7 +253,7 @@ struct kfv_op {
  * @max_sge: elements of one operation
  */
 struct kfv_queue {
-	spinlock_t lock;
+	spinlock_t lock;	/* free operations */
 	struct kfv_op *free;
 	struct kfv_op **ops;
 	unsigned int size;
@@ -297,8 +297,8 @@ struct kfv_conn {
 	struct kref ref;
 	struct kfv_pd *pd;
 	struct kfv_ep *ep;
-	struct mutex ctl;
-	struct mutex lock;
+	struct mutex ctl;	/* one change at a time */
+	struct mutex lock;	/* against CM callbacks */
 	enum kfv_state state;
 	bool cut;
 	atomic_t broken;
@@ -351,7 +351,7 @@ struct kfv_ep {
 struct kfv_pep {
 	struct kfi_pep_base base;
 	struct list_head link;
-	struct mutex ctl;
+	struct mutex ctl;	/* one change at a time */
 	struct rdma_cm_id *id;
 	struct sockaddr_in addr;
 	int backlog;
@@ -402,8 +402,8 @@ void kfv_domain_name(struct ib_device *ib, u32 port, char *name);
 void kfv_queue_work(struct work_struct *work);
 
 /* info.c */
-int kfv_getinfo(uint32_t version, const char *node, const char *service,
-		uint64_t flags, struct kfi_info *hints, struct kfi_info **info);
+int kfv_getinfo(u32 version, const char *node, const char *service,
+		u64 flags, struct kfi_info *hints, struct kfi_info **info);
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
 int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);

@@ -29,7 +29,7 @@ ssize_t kfv_vec_len(const struct kfv_vec *vec)
 	size_t i, sum = 0;
 
 	if (vec->type == KFI_SGL)
-		return -ENOSYS;
+		return -KFI_ENOSYS;
 	if (vec->type != KFI_KVEC && vec->type != KFI_BVEC)
 		return -EINVAL;
 	if (vec->count && !vec->kvec)

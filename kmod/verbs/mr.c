@@ -344,8 +344,8 @@ static int kfv_mr_register(struct kfid *fid, const struct kfv_vec *vec,
 }
 
 static int kfv_mr_regv(struct kfid *fid, const struct kvec *iov, size_t count,
-		       uint64_t access, uint64_t offset,
-		       uint64_t requested_key, uint64_t flags,
+		       u64 access, u64 offset,
+		       u64 requested_key, u64 flags,
 		       struct kfid_mr **mr, void *context)
 {
 	struct kfv_vec vec = { .type = KFI_KVEC, .kvec = iov, .count = count };
@@ -354,8 +354,8 @@ static int kfv_mr_regv(struct kfid *fid, const struct kvec *iov, size_t count,
 }
 
 static int kfv_mr_reg(struct kfid *fid, const void *buf, size_t len,
-		      uint64_t access, uint64_t offset,
-		      uint64_t requested_key, uint64_t flags,
+		      u64 access, u64 offset,
+		      u64 requested_key, u64 flags,
 		      struct kfid_mr **mr, void *context)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
@@ -365,8 +365,8 @@ static int kfv_mr_reg(struct kfid *fid, const void *buf, size_t len,
 }
 
 static int kfv_mr_regbv(struct kfid *fid, const struct bio_vec *biov,
-			size_t count, uint64_t access, uint64_t offset,
-			uint64_t requested_key, uint64_t flags,
+			size_t count, u64 access, u64 offset,
+			u64 requested_key, u64 flags,
 			struct kfid_mr **mr, void *context)
 {
 	struct kfv_vec vec = { .type = KFI_BVEC, .bvec = biov, .count = count };
@@ -375,7 +375,7 @@ static int kfv_mr_regbv(struct kfid *fid, const struct bio_vec *biov,
 }
 
 static int kfv_mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr,
-			  uint64_t flags, struct kfid_mr **mr)
+			  u64 flags, struct kfid_mr **mr)
 {
 	struct kfv_vec vec;
 

@@ -217,7 +217,7 @@ static ssize_t kfv_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 }
 
 static ssize_t kfv_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
-			   uint64_t flags)
+			   u64 flags)
 {
 	struct kfv_vec vec;
 
@@ -285,7 +285,7 @@ static ssize_t kfv_sendbv(struct kfid_ep *fid, const struct bio_vec *biov,
 }
 
 static ssize_t kfv_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
-			   uint64_t flags)
+			   u64 flags)
 {
 	struct kfv_tx tx = {
 		.opcode = IB_WR_SEND,
@@ -313,7 +313,7 @@ static ssize_t kfv_inject(struct kfid_ep *ep, const void *buf, size_t len,
 }
 
 static ssize_t kfv_senddata(struct kfid_ep *ep, const void *buf, size_t len,
-			    void *desc, uint64_t data, kfi_addr_t dest_addr,
+			    void *desc, u64 data, kfi_addr_t dest_addr,
 			    void *context)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
@@ -323,7 +323,7 @@ static ssize_t kfv_senddata(struct kfid_ep *ep, const void *buf, size_t len,
 }
 
 static ssize_t kfv_injectdata(struct kfid_ep *ep, const void *buf, size_t len,
-			      uint64_t data, kfi_addr_t dest_addr)
+			      u64 data, kfi_addr_t dest_addr)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
 

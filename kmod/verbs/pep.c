@@ -383,7 +383,7 @@ static int kfv_pep_control(struct kfid *fid, int command, void *arg)
 	int err = 0;
 
 	if (command != KFI_BACKLOG)
-		return -ENOSYS;
+		return -KFI_ENOSYS;
 	if (!arg || *(int *)arg <= 0)
 		return -EINVAL;
 	mutex_lock(&pep->ctl);
@@ -395,7 +395,7 @@ static int kfv_pep_control(struct kfid *fid, int command, void *arg)
 	return err;
 }
 
-static int kfv_pep_bind(struct kfid *fid, struct kfid *bfid, uint64_t flags)
+static int kfv_pep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
 

@@ -79,7 +79,7 @@ static ssize_t kfv_rma_msg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 
 static ssize_t kfv_readv(struct kfid_ep *ep, const struct kvec *iov,
 			 void **desc, size_t count, kfi_addr_t src_addr,
-			 uint64_t addr, uint64_t key, void *context)
+			 u64 addr, u64 key, void *context)
 {
 	struct kfv_vec vec = {
 		.type = KFI_KVEC, .kvec = iov, .desc = desc, .count = count,
@@ -89,7 +89,7 @@ static ssize_t kfv_readv(struct kfid_ep *ep, const struct kvec *iov,
 }
 
 static ssize_t kfv_read(struct kfid_ep *ep, void *buf, size_t len, void *desc,
-			kfi_addr_t src_addr, uint64_t addr, uint64_t key,
+			kfi_addr_t src_addr, u64 addr, u64 key,
 			void *context)
 {
 	struct kvec iov = { .iov_base = buf, .iov_len = len };
@@ -99,7 +99,7 @@ static ssize_t kfv_read(struct kfid_ep *ep, void *buf, size_t len, void *desc,
 
 static ssize_t kfv_readbv(struct kfid_ep *ep, const struct bio_vec *biov,
 			  void **desc, size_t count, kfi_addr_t src_addr,
-			  uint64_t addr, uint64_t key, void *context)
+			  u64 addr, u64 key, void *context)
 {
 	struct kfv_vec vec = { .type = KFI_BVEC, .bvec = biov, .count = count };
 
@@ -107,7 +107,7 @@ static ssize_t kfv_readbv(struct kfid_ep *ep, const struct bio_vec *biov,
 }
 
 static ssize_t kfv_readmsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
-			   uint64_t flags)
+			   u64 flags)
 {
 	struct kfv_tx tx = {
 		.opcode = IB_WR_RDMA_READ,
@@ -122,7 +122,7 @@ static ssize_t kfv_readmsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 
 static ssize_t kfv_writev(struct kfid_ep *ep, const struct kvec *iov,
 			  void **desc, size_t count, kfi_addr_t dest_addr,
-			  uint64_t addr, uint64_t key, void *context)
+			  u64 addr, u64 key, void *context)
 {
 	struct kfv_vec vec = {
 		.type = KFI_KVEC, .kvec = iov, .desc = desc, .count = count,
@@ -145,8 +145,8 @@ static ssize_t kfv_write_buf(struct kfid_ep *ep, const void *buf, size_t len,
 }
 
 static ssize_t kfv_write(struct kfid_ep *ep, const void *buf, size_t len,
-			 void *desc, kfi_addr_t dest_addr, uint64_t addr,
-			 uint64_t key, void *context)
+			 void *desc, kfi_addr_t dest_addr, u64 addr,
+			 u64 key, void *context)
 {
 	return kfv_write_buf(ep, buf, len, desc,
 			     (struct kfv_remote){ addr, key }, context, 0, 0);
@@ -154,7 +154,7 @@ static ssize_t kfv_write(struct kfid_ep *ep, const void *buf, size_t len,
 
 static ssize_t kfv_writebv(struct kfid_ep *ep, const struct bio_vec *biov,
 			   void **desc, size_t count, kfi_addr_t dest_addr,
-			   uint64_t addr, uint64_t key, void *context)
+			   u64 addr, u64 key, void *context)
 {
 	struct kfv_vec vec = { .type = KFI_BVEC, .bvec = biov, .count = count };
 
@@ -163,7 +163,7 @@ static ssize_t kfv_writebv(struct kfid_ep *ep, const struct bio_vec *biov,
 }
 
 static ssize_t kfv_writemsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
-			    uint64_t flags)
+			    u64 flags)
 {
 	struct kfv_tx tx = {
 		.opcode = IB_WR_RDMA_WRITE,
@@ -176,7 +176,7 @@ static ssize_t kfv_writemsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 
 static ssize_t kfv_inject_write(struct kfid_ep *ep, const void *buf,
 				size_t len, kfi_addr_t dest_addr,
-				uint64_t addr, uint64_t key)
+				u64 addr, u64 key)
 {
 	return kfv_write_buf(ep, buf, len, NULL,
 			     (struct kfv_remote){ addr, key }, NULL,
@@ -184,8 +184,8 @@ static ssize_t kfv_inject_write(struct kfid_ep *ep, const void *buf,
 }
 
 static ssize_t kfv_writedata(struct kfid_ep *ep, const void *buf, size_t len,
-			     void *desc, uint64_t data, kfi_addr_t dest_addr,
-			     uint64_t addr, uint64_t key, void *context)
+			     void *desc, u64 data, kfi_addr_t dest_addr,
+			     u64 addr, u64 key, void *context)
 {
 	return kfv_write_buf(ep, buf, len, desc,
 			     (struct kfv_remote){ addr, key }, context,
@@ -193,9 +193,9 @@ static ssize_t kfv_writedata(struct kfid_ep *ep, const void *buf, size_t len,
 }
 
 static ssize_t kfv_inject_writedata(struct kfid_ep *ep, const void *buf,
-				    size_t len, uint64_t data,
-				    kfi_addr_t dest_addr, uint64_t addr,
-				    uint64_t key)
+				    size_t len, u64 data,
+				    kfi_addr_t dest_addr, u64 addr,
+				    u64 key)
 {
 	return kfv_write_buf(ep, buf, len, NULL,
 			     (struct kfv_remote){ addr, key }, NULL,
