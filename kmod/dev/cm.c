@@ -262,7 +262,8 @@ static int kfd_pep_reject(struct kfd_call *call, struct kfid_pep *pep,
 		ret = kfi_reject(pep, container_of(req, struct kfd_connreq,
 						   obj)->info->handle,
 				 param, arg->param_len);
-	kfd_claim_end(req, !ret);
+	/* With its device the request is gone, too. */
+	kfd_claim_end(req, !ret || ret == -ENODEV);
 	return ret;
 }
 

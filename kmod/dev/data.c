@@ -155,6 +155,9 @@ static int kfd_mr_open(struct kfab_mr_reg *arg, struct kfd_obj *domain,
 	if (ret)
 		return ret;
 	obj->fid = &mr->fid;
+	/* A provider that addresses memory by our addresses is not for users. */
+	if (mr->iova == (uintptr_t)vec->kvec[0].iov_base)
+		return -EOPNOTSUPP;
 	arg->out_key = kfi_mr_key(mr);
 	arg->out_iova = mr->iova;
 	arg->out_handle = obj->id;

@@ -49,13 +49,6 @@ static int kfm_mr_check(const struct kfi_mr_attr *attr, u64 flags)
 	return len < 0 ? len : 0;
 }
 
-static u64 kfm_mr_iova(const struct kfi_mr_attr *attr)
-{
-	if (attr->type != KFI_KVEC || !attr->iov_count)
-		return 0;
-	return (uintptr_t)attr->mr_iov[0].iov_base;
-}
-
 static int kfm_mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr,
 			  u64 flags, struct kfid_mr **ret)
 {
@@ -83,7 +76,8 @@ static int kfm_mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr,
 	mr->len = kfm_vec_len(attr->type, attr->mr_iov, attr->iov_count);
 	kfi_fid_init(&mr->mr.fid, KFI_CLASS_MR, attr->context, &kfm_mr_fid_ops);
 	mr->mr.key = atomic64_inc_return(&kfm_last_key);
-	mr->mr.iova = kfm_mr_iova(attr);
+	/* Nobody will use it, and a user may see it: not where the memory is. */
+	mr->mr.iova = 0;
 
 	mutex_lock(&kfm_lock);
 	list_add_tail(&mr->link, &kfm_mrs);
