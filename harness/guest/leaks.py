@@ -42,8 +42,9 @@ def take() -> Census:
     counts: dict[str, int] = {"RDMA links": 0}
     for name in modules.OURS:
         found = modules.state(name)
-        # A module that was loaded meanwhile and is idle is no leak by itself.
-        counts[f"references to {name}"] = found.references if found else 0
+        # A module that was loaded meanwhile and is idle is no leak by itself, and
+        # its hold on the modules below it is none either.
+        counts[f"references to {name}"] = found.references - len(found.holders) if found else 0
     counts["descriptors of /dev/kfabric"] = _open_descriptors()
     if NET.is_dir():
         counts["net devices"] = len(list(NET.iterdir()))

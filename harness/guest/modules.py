@@ -109,12 +109,12 @@ def remove(name: str) -> None:
     raise ModuleError(code, f"unload {name}", lines)
 
 
-def need(names: Sequence[str] = NEEDED) -> None:
+def need(names: Sequence[str] = NEEDED, parameters: Sequence[str] = ()) -> None:
     """Load modules of the guest's kernel with their own dependencies (modprobe)."""
     for name in names:
         with KernelLog() as log:
             done = subprocess.run(
-                ["modprobe", name],
+                ["modprobe", name, *parameters],
                 capture_output=True,
                 text=True,
                 timeout=MODPROBE_SECONDS,
@@ -139,6 +139,10 @@ class Modules:
         if not directory:
             raise ModuleError(errno.ENOENT, f"no modules: {ENVIRONMENT} is not set")
         return cls(Path(directory))
+
+    def variant(self, name: str) -> Modules:
+        """Return those of another variant: "prod", or "test" with delay hooks and fault points."""
+        return Modules(self.directory.with_name(name))
 
     def file(self, name: str) -> Path:
         """Return the file of one of our modules; ModuleError ENOENT says that it is not built."""

@@ -130,7 +130,7 @@ class rdma_nldev_msg(nlmsg):  # type: ignore[misc]
     nla_map = _NLA_MAP
     table = rdma_table
 
-    def value(self, name: str) -> Any:
+    def attribute(self, name: str) -> Any:
         """Return the attribute's value (name without prefix), or None if it is absent."""
         return self.get_attr(PREFIX + name)
 

@@ -163,11 +163,11 @@ class RdmaNetlink:
         what = f"query port {port} of {name}"
         answer = self._answered(what, Command.PORT_GET, dev_index=index, port_index=port)
         return RdmaPort(
-            device=answer.value("DEV_NAME"),
-            port=answer.value("PORT_INDEX"),
-            state=PortState(answer.value("PORT_STATE")),
-            netdev=answer.value("NDEV_NAME"),
-            netdev_index=answer.value("NDEV_INDEX"),
+            device=answer.attribute("DEV_NAME"),
+            port=answer.attribute("PORT_INDEX"),
+            state=PortState(answer.attribute("PORT_STATE")),
+            netdev=answer.attribute("NDEV_NAME"),
+            netdev_index=answer.attribute("NDEV_INDEX"),
         )
 
     def counts(self, name: str) -> dict[str, int]:
@@ -269,11 +269,11 @@ def _entries(message: Any, table: str) -> list[Any]:
 
 def _device(message: rdma_nldev_msg) -> RdmaDevice:
     return RdmaDevice(
-        index=message.value("DEV_INDEX"),
-        name=message.value("DEV_NAME"),
-        ports=message.value("PORT_INDEX"),
-        protocol=message.value("DEV_PROTOCOL") or "",
-        node_guid=message.value("NODE_GUID"),
+        index=message.attribute("DEV_INDEX"),
+        name=message.attribute("DEV_NAME"),
+        ports=message.attribute("PORT_INDEX"),
+        protocol=message.attribute("DEV_PROTOCOL") or "",
+        node_guid=message.attribute("NODE_GUID"),
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from harness.guest.modules import need
 from harness.guest.rdma_nl import PortState, RdmaNetlink, RdmaNetlinkError
 from harness.guest.waiting import Deadline, wait_until
 
@@ -66,10 +67,12 @@ def dummy_netdev(name: str | None = None, address: str | None = None) -> Iterato
     Without `name` a unique one is made up; without `address` the device gets the
     first host of a /24 network that belongs to its interface index alone.
     """
+    # Loaded on demand, it would bring a dummy0 that nobody asked for.
+    need(["dummy"], ["numdummies=0"])
     name = name or unique_name("kfn")
     with IPRoute() as route, contextlib.ExitStack() as cleanup:
         # Before the creation, so that nothing can come in between and leave it behind.
-        cleanup.callback(_delete_netdev, route, name)
+        cleanup.callback(delete_netdev, name)
         route.link("add", ifname=name, kind="dummy")
         (index,) = route.link_lookup(ifname=name)
         address = address or _address_of(index)
@@ -153,10 +156,12 @@ def _check_gone(rdma: RdmaNetlink, name: str) -> None:
         rdma.del_link(name)
 
 
-def _delete_netdev(route: IPRoute, name: str) -> None:
-    for index in route.link_lookup(ifname=name):
-        with contextlib.suppress(NetlinkError):
-            route.link("del", index=index)
+def delete_netdev(name: str) -> None:
+    """Delete a net device; one that is already gone is as good."""
+    with IPRoute() as route:
+        for index in route.link_lookup(ifname=name):
+            with contextlib.suppress(NetlinkError):
+                route.link("del", index=index)
 
 
 def _address_of(index: int) -> str:
