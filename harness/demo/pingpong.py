@@ -95,7 +95,6 @@ class Player:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._device = self._stack.enter_context(Device())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -104,7 +103,7 @@ class Player:
 
     def listen(self) -> None:
         """Become the one that is connected to; returns when connected."""
-        here = self._hear("begin")
+        here = self._begin()
         info = self._device.getinfo(provider="verbs", source=here, hints=_HINTS)[0]
         fabric = self._open_fabric(info)
         passive = self._stack.enter_context(fabric.passive_ep(info))
@@ -119,7 +118,7 @@ class Player:
 
     def connect(self) -> None:
         """Become the one that connects; returns when connected."""
-        there = self._hear("begin")
+        there = self._begin()
         info = self._device.getinfo(provider="verbs", dest=there, hints=_HINTS)[0]
         fabric = self._open_fabric(info)
         self._open_endpoint(fabric, info, info)
@@ -151,6 +150,12 @@ class Player:
         """Stay until the peer has got everything; closing earlier could overtake it."""
         self._control.send(("done", None))
         self._hear("close")
+
+    def _begin(self) -> tuple[str, int]:
+        """Wait for the address; before it comes the device may not even be there."""
+        address: tuple[str, int] = self._hear("begin")
+        self._device = self._stack.enter_context(Device())
+        return address
 
     def _hear(self, word: str) -> Any:
         """Wait for an order. The referee ends its players, so no deadline here."""

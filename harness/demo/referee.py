@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
@@ -72,9 +73,8 @@ class Referee:
         self._begin(address)
         if not self.errors:
             self._expect("done", *self._controls)
-        for name, control in self._controls.items():
-            if name not in self.errors:
-                control.send(("close", None))
+        for name in self._controls:
+            self._tell(name, "close", None)
         players = tuple(
             Player(name, process.pid or 0, self._orders.messages, self.errors.get(name, ""))
             for name, process in self._processes.items())
@@ -82,9 +82,9 @@ class Referee:
 
     def _begin(self, address: tuple[str, int]) -> None:
         """Connect the players, introduce them to each other and let them play."""
-        self._controls[RETURNER].send(("begin", address))
+        self._tell(RETURNER, "begin", address)
         self._expect("listening", RETURNER)
-        self._controls[SERVER].send(("begin", address))
+        self._tell(SERVER, "begin", address)
         connected = self._expect("connected", *self._controls)
         if self.errors:
             return
@@ -92,7 +92,12 @@ class Referee:
             self.names |= names
         for name, other in ((SERVER, RETURNER), (RETURNER, SERVER)):
             peer = (self._processes[other].pid, connected[other][0])
-            self._controls[name].send(("play", peer))
+            self._tell(name, "play", peer)
+
+    def _tell(self, name: str, word: str, what: object) -> None:
+        """Give an order. Who is gone already has said why, or shows it by its silence."""
+        with contextlib.suppress(BrokenPipeError):
+            self._controls[name].send((word, what))
 
     def _expect(self, word: str, *names: str) -> dict[str, Any]:
         """Wait until each of the players has said ``word``, or one has failed."""

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""From what the guest left to verdict, tables and exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.demo import host, judge, show
+from harness.demo.job import Account, Fault, Part, Player
+from harness.demo.judge import Judged, pronounce
+from harness.errors import ExitStatus
+from harness.probes.loader import HEAD, RECORDS
+from harness.probes.records import (
+    FClass,
+    ObjectRecord,
+    Record,
+    Recording,
+    SignalRecord,
+    WaitRecord,
+    count,
+)
+from harness.probes.verdict import Kind, Outcome
+
+PING, PONG = 101, 102
+
+
+def opening(tid: int, base: int) -> list[Record]:
+    """A thread opens a wait set with an EQ, a CQ and a counter in it."""
+    records: list[Record] = [ObjectRecord(base, base, 1, FClass.WAIT, tid=tid)]
+    for offset, fclass in enumerate((FClass.EQ, FClass.CQ, FClass.CNTR), 1):
+        records.append(ObjectRecord(base + offset, base, 1, fclass, tid=tid))
+        records.append(ObjectRecord(base + offset, base, 3, fclass, other=base, tid=tid))
+    return records
+
+
+def woken(tid: int, base: int, seq: int, source: int, t: int) -> list[Record]:
+    """A wait that publication ``seq`` on a member ends at ``t``."""
+    return [
+        SignalRecord(base, t, seq, source=source, have=1, sleepers=1),
+        WaitRecord(base, t - 500, tid, tid, t_slept=t - 400, t_wake=t + 10, t_waking=t + 20,
+                   t_running=t + 100, t_end=t + 120, seq=seq, seen=seq - 1, source=source,
+                   why=1, ended=1, ready=1, sleeps=1, wakes=1)]
+
+
+def game(messages: int, tids: tuple[int, int] = (PING, PONG)) -> list[Record]:
+    """Both sides connect by one event each, then play."""
+    records = opening(tids[0], 20) + opening(tids[1], 30)
+    for tid, base in zip(tids, (20, 30), strict=True):
+        records += woken(tid, base, 1, base + 1, 10_000)
+    for number in range(messages):
+        t = 100_000 + 10_000 * number
+        records += woken(tids[1], 30, number + 2, 32, t)
+        records += woken(tids[0], 20, number + 2, 22, t + 5_000)
+    return records
+
+
+def recorded(records: list[Record]) -> Recording:
+    """A recording without losses."""
+    return Recording(tuple(records), count(records), {PING: "ping", PONG: "pong"})
+
+
+def account(messages: int, *errors: str) -> Account:
+    """Two players, with what they complain of."""
+    complaints = [*errors, "", ""]
+    return Account((Part("from Python", (
+        Player("ping", PING, messages, complaints[0]),
+        Player("pong", PONG, messages, complaints[1]))),))
+
+
+def shown(judged: Judged) -> str:
+    """What the user sees."""
+    console = Console(file=io.StringIO(), width=120)
+    show.tables(console, judged)
+    show.verdict(console, judged)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_good_game_is_verified_with_its_numbers() -> None:
+    """F7: waits, signals and wakes are those of the messages; connecting is left out."""
+    judged = pronounce(account(7), recorded(game(7)))
+    assert judged.verdict.line() == (
+        "VERIFIED: 14 waits, each ended by the completion it waited for")
+    (title, rows), = judged.tables
+    assert title == "from Python"
+    assert [(row.name, row.waits, row.signals, row.wakes) for row in rows] == [
+        ("ping", 7, 7, 7), ("pong", 7, 7, 7)]
+    assert shown(judged).splitlines()[-1] == judged.verdict.line()
+
+
+def test_objects_get_the_names_of_their_players() -> None:
+    """A finding says whose wait set it is, found by who waited on it."""
+    records = game(3)
+    lost = records[-1]
+    assert isinstance(lost, WaitRecord)
+    records[-1] = WaitRecord(lost.queue, lost.t_begin, lost.tid, lost.tgid,
+                             t_slept=lost.t_slept, t_end=lost.t_end + 2_000_000_000,
+                             seen=lost.seen, ready=1, sleeps=1, foreign=1, foreign_context=3,
+                             t_foreign=lost.t_end + 1_999_999_000)
+    judged = pronounce(account(3), recorded(records))
+    assert [finding.kind for finding in judged.verdict.findings] == [Kind.LOST]
+    assert "on wait set 20 (ping's wait set)" in judged.verdict.line()
+    assert "event on CQ 22 (ping's CQ)" in judged.verdict.line()
+    assert judged.tables[0][1][0].lost == 1
+    assert shown(judged).splitlines()[-1] == judged.verdict.line()
+
+
+def test_player_that_was_not_seen_leaves_the_run_unverified() -> None:
+    """The probe saw nothing of a player: that is no good game."""
+    judged = pronounce(account(3), recorded(game(3, (PING, 999))))
+    assert judged.verdict.outcome is Outcome.NOT_VERIFIED
+    assert "pong: the probe saw no wait at all" in judged.verdict.doubts
+
+
+def test_message_too_few_is_a_fault() -> None:
+    """What was promised must be seen, not only what was seen be right."""
+    judged = pronounce(account(8), recorded(game(7)))
+    assert judged.verdict.outcome is Outcome.FAULT
+    assert "7 publications on CQ 22 (ping's CQ), 8 were to come" in judged.verdict.line()
+
+
+def test_scene_without_players_shows_its_queues() -> None:
+    """The readers of one CQ get one line, with the herd that ran there."""
+    records = game(2)
+    records.append(ObjectRecord(40, 1, 1, FClass.CQ, tid=7))
+    records.append(SignalRecord(40, 500_000, 1, source=40, have=1, sleepers=2))
+    for tid in (201, 202):
+        records.append(WaitRecord(
+            40, 400_000 + tid, tid, tid, fclass=FClass.CQ, need=1, t_slept=450_000,
+            t_wake=500_000 + tid, t_waking=500_300 + tid, t_running=501_000,
+            t_end=502_000 + tid, seq=1, source=40, why=1, ended=1, ret=1, sleeps=1, wakes=1))
+    told = account(2)
+    told = Account((*told.parts, Part("readers of one CQ", ())), {40: "the readers' CQ"})
+    judged = pronounce(told, recorded(records))
+    assert [finding.kind for finding in judged.verdict.findings] == [Kind.HERD]
+    title, rows = judged.tables[1]
+    assert title == "readers of one CQ"
+    assert [(row.waits, row.wakes, row.herd) for row in rows] == [(2, 2, 1)]
+    assert "herd" in shown(judged)
+
+
+def test_complaints_of_players_are_shown() -> None:
+    """A player's own words come before the verdict."""
+    judged = pronounce(account(2, "PlayError: message 2 did not come"), recorded(game(2)))
+    assert judged.complaints == ["ping: PlayError: message 2 did not come"]
+    assert "message 2 did not come" in shown(judged)
+
+
+@pytest.mark.parametrize(("fault", "errors", "status"), [
+    (None, (), ExitStatus.OK),
+    (None, ("PlayError: no",), ExitStatus.TEST_FAILED),
+    (Fault.LOST, (), ExitStatus.TEST_FAILED)])
+def test_status_of_a_verified_run(fault: Fault | None, errors: tuple[str, ...],
+                                  status: ExitStatus, tmp_path: Path) -> None:
+    """A fault that was injected and not found is a failure; so is a player's complaint."""
+    told = host.Run(fault, 2, tmp_path)
+    judged = pronounce(account(2, *errors), recorded(game(2)))
+    assert host._finish(told, judged, []) == status
+
+
+@pytest.mark.parametrize("damage", ["no account", "no head", "cut records"])
+def test_damaged_files_are_no_verdict(damage: str, tmp_path: Path) -> None:
+    """What the guest left is either whole or NOT VERIFIED, status 4."""
+    out = tmp_path / "out"
+    out.mkdir()
+    head = {"tallies": {}, "threads": {}, "losses": {}, "t_stop": 1}
+    (out / HEAD).write_text(json.dumps(head))
+    (out / RECORDS).write_bytes(b"")
+    account(2).write(out)
+    if damage == "cut records":
+        (out / RECORDS).write_bytes(b"\x02\x00\x00\x00\x01")
+    else:
+        (out / {"no account": "account.json", "no head": HEAD}[damage]).unlink()
+    with pytest.raises(host.NotVerified) as caught:
+        host._judge(host.Run(None, 2, tmp_path))
+    assert caught.value.status is ExitStatus.NOT_VERIFIED
+
+
+def test_files_are_left_and_old_ones_removed(tmp_path: Path) -> None:
+    """Report, timeline and versions are there after a run; before it nothing old is."""
+    told = host.Run(None, 2, tmp_path)
+    judged = pronounce(account(2), recorded(game(2)))
+    host._leave(told, judged, told.limits(100), {"guest kernel": "6.1"})
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert written["verdict"] == "VERIFIED" and written["versions"] == {"guest kernel": "6.1"}
+    assert json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    told.clean()
+    assert list(tmp_path.iterdir()) == []
