@@ -541,13 +541,11 @@ static int pp_thread(void *arg)
 
 	side->err = side->play(side);
 	pp_close_all(side);
-	if (side->err)
-		pr_err("%s: %s (%d) after %u of %u messages\n", side->name,
-		       kfi_strerror(-side->err), side->err, side->received,
-		       count);
-	else
-		pr_info("%s: %u messages, %u waits\n", side->name,
-			side->received, side->waits);
+	if (side->err && side->err != -EINTR)
+		pr_err("%s: %s (%d)\n", side->name, kfi_strerror(-side->err),
+		       side->err);
+	pr_info("%s: %u of %u messages, %u waits\n", side->name,
+		side->received, count, side->waits);
 	if (atomic_dec_and_test(&pp_playing))
 		sysfs_notify(&THIS_MODULE->mkobj.kobj, "parameters", "result");
 	return 0;
