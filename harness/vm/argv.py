@@ -13,7 +13,7 @@ PORTS = ("kfabric.agent", "kfabric.xdist", "kfabric.heartbeat")
 """virtio-serial ports; each is a socket pair made by the host."""
 
 CPU = {
-    Accel.TCG: "qemu64,+rdrand",
+    Accel.TCG: "Nehalem,+rdrand",
     # Some hosts emulate KVM without the MSRs that -cpu host sets.
     Accel.KVM: "max,-arch-capabilities",
 }

@@ -52,9 +52,9 @@ class Image:
 class Deadlines:
     """Seconds after which the watchdog ends a guest."""
 
-    boot: float = 60.0
+    boot: float = 120.0
     """From the start of QEMU to the agent's first word."""
-    silence: float = 30.0
+    silence: float = 60.0
     """Between two heartbeats."""
     quit: float = 10.0
     """From asking QEMU to end to killing it."""

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+#
+# make demo            set up, boot a guest, prove 1994 wake-ups over rxe
+# make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
+# make test            run all tests; ARGS="-k poll" goes to pytest
+# make check           static checks of everything
+# make modules         build the kernel modules for the guest's kernel
+# make shell           a shell in a guest
+# make setup           only the set-up: Debian packages, Python environment
+# make clean           remove build/; the guest image stays in the cache
+#
+# The set-up is part of every target and skips what is done. It needs root.
+
+KFABRIC := build/venv/bin/kfabric
+
+.PHONY: help setup setup-check demo test check modules shell clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
+
+setup:
+	@vm/bootstrap.sh host
+
+setup-check:
+	@vm/bootstrap.sh host check
+
+demo: setup
+	@$(KFABRIC) demo $(if $(FAULT),--fault $(FAULT)) $(ARGS)
+
+test: setup
+	@$(KFABRIC) test $(ARGS)
+
+check: setup-check
+	@$(KFABRIC) check $(ARGS)
+
+modules: setup
+	@$(KFABRIC) modules $(ARGS)
+
+shell: setup
+	@$(KFABRIC) shell $(ARGS)
+
+clean:
+	rm -rf build

@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+# bootstrap.sh LIST...: brings a bare Debian 12 machine to where build/venv/bin/kfabric
+# runs: installs the Debian packages of vm/packages-LIST.txt that are missing, and the
+# Python environment. Done in well under a second when there is nothing to do.
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+log=$top/build/setup.log
+venv=$top/build/venv
+python=/usr/bin/python3 # Debian's: a python3 earlier in PATH may be anything
+failed=70               # ExitStatus.SETUP in harness/errors.py
+lock_seconds=300
+
+say() {
+	echo "kfabric: $*" >&2
+}
+
+die() { # MESSAGE: after the end of the log, if it has anything to say
+	if [ -s "$log" ]; then
+		tail -n 20 "$log" >&2
+	fi
+	say "set-up failed: $*"
+	exit $failed
+}
+
+# One set-up at a time in this checkout; a second one then finds everything done.
+take_turn() {
+	exec 9>"$top/build/setup.lock"
+	flock -w 900 9 || die "another set-up holds build/setup.lock; wait for it or end it"
+}
+
+check_host() {
+	[ "$(id -u)" = 0 ] || {
+		say "set-up failed: not root; run it as root, e.g. with sudo"
+		exit $failed
+	}
+	# shellcheck source=/dev/null
+	release=$(. /etc/os-release && echo "$ID $VERSION_ID")
+	[ "$release" = "debian 12" ] || {
+		say "set-up failed: this is $release; Debian 12 is needed"
+		exit $failed
+	}
+	mkdir -p "$top/build"
+	free=$(df -Pm "$top/build" | awk 'NR == 2 { print $4 }')
+	[ "$free" -ge 1000 ] || die "$top has $free MiB free, 1000 MiB are needed; make room"
+}
+
+entries() { # FILE...: without comments
+	sed 's/#.*//' "$@" | tr -s ' \t\n' '\n' | sed '/^$/d'
+}
+
+missing() { # FILE...: packages of these lists that are not installed
+	for package in $(entries "$@"); do
+		# shellcheck disable=SC2016 # dpkg expands it
+		state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
+		[ "$state" = "ii " ] || echo "$package"
+	done
+}
+
+update_lists() {
+	deadline=$(($(date +%s) + lock_seconds))
+	until apt-get update -q >>"$log" 2>&1; do
+		# A source that we do not need may fail; the installation will tell.
+		grep -q 'Could not get lock' "$log" || return 0
+		[ "$(date +%s)" -lt $deadline ] || die "another process uses apt; wait for it"
+		: >"$log"
+		sleep 2
+	done
+}
+
+install_packages() { # FILE...
+	wanted=$(missing "$@" | tr '\n' ' ')
+	[ -n "$wanted" ] || return 0
+	say "Debian packages: $wanted"
+	update_lists
+	# shellcheck disable=SC2086 # a list of names
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+		-o DPkg::Lock::Timeout=$lock_seconds $wanted >>"$log" 2>&1 ||
+		die "cannot install Debian packages; check /etc/apt/sources.list* and the network"
+}
+
+install_python() {
+	wanted=$(cat "$top"/vm/requirements-*.txt "$top/pyproject.toml" "$0" | sha256sum)
+	[ "$(cat "$venv/ready" 2>/dev/null)" != "$wanted" ] || return 0
+	say "Python environment: build/venv"
+	$python -m venv "$venv" >>"$log" 2>&1 || die "cannot make a Python environment"
+	"$venv/bin/pip" install -q -r "$top/vm/requirements-host.txt" >>"$log" 2>&1 ||
+		die "pip cannot install the Python packages; check the network and pip's index"
+	"$venv/bin/pip" install -q --no-build-isolation --no-deps -e "$top" >>"$log" 2>&1 ||
+		die "pip cannot install this checkout"
+	echo "$wanted" >"$venv/ready"
+}
+
+check_host
+take_turn
+: >"$log"
+lists=
+for name in "$@"; do
+	lists="$lists $top/vm/packages-$name.txt"
+done
+# shellcheck disable=SC2086 # paths without spaces: kbuild refuses others, too
+install_packages $lists
+install_python
