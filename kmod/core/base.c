@@ -147,7 +147,9 @@ static void kfi_source_lose(struct kfi_source *src)
  * @base: the domain
  *
  * Each CQ gets a last error entry (ENODEV), each counter an error change; those
- * who sleep return by the ordinary rules. Nothing new can be opened in it. To
+ * who sleep return by the ordinary rules. (A CQ that is full is overrun instead:
+ * nothing is stored behind a gap.) Nothing new can be opened in it, and a
+ * blocking read of what is drained returns -ENODEV. To
  * be called before the provider tears down what its completions need, once or
  * more often.
  *
@@ -237,18 +239,24 @@ int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags)
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_bind);
 
-static struct kfid_eq *kfi_pep_unbind(struct kfi_pep_base *base)
+/*
+ * Take back one unread event, or, if there is none, leave the EQ. The lock keeps
+ * the EQ from going meanwhile; what the event owns is freed without it. An EQ
+ * that was closed first has dropped them all.
+ */
+static bool kfi_pep_take_back(struct kfi_pep_base *base,
+			      struct kfi_eq_slot *slot)
 {
-	struct kfid_eq *eq;
+	bool found;
 
 	spin_lock_irq(&kfi_pep_lock);
-	eq = base->eq;
-	base->eq = NULL;
-	list_del_init(&base->bound);
-	if (eq && !kfi_fid_get(&eq->fid))
-		eq = NULL;
+	found = base->eq && kfi_eq_extract(base->eq, &base->pep.fid, slot);
+	if (!found) {
+		base->eq = NULL;
+		list_del_init(&base->bound);
+	}
 	spin_unlock_irq(&kfi_pep_lock);
-	return eq;
+	return found;
 }
 
 /**
@@ -261,12 +269,10 @@ static struct kfid_eq *kfi_pep_unbind(struct kfi_pep_base *base)
  */
 void kfi_pep_base_fini(struct kfi_pep_base *base)
 {
-	struct kfid_eq *eq = kfi_pep_unbind(base);
+	struct kfi_eq_slot slot;
 
-	if (eq) {
-		kfi_eq_forget(eq, &base->pep.fid);
-		kfi_fid_put(&eq->fid);
-	}
+	while (kfi_pep_take_back(base, &slot))
+		kfi_eq_drop(&slot);
 	trace_object_free(base->id, KFI_CLASS_PEP, base->fabric->id);
 	kfi_fid_put(&base->fabric->fabric.fid);
 }

@@ -49,8 +49,7 @@ static void kfi_cntr_target(struct kfi_cntr *cntr, enum kfi_why why,
 	target->wake.source = cntr->src.id;
 	target->wake.why = why;
 	target->wake.have = cntr->value;
-	target->wake.all = true;
-	target->wake.force = why == KFI_WHY_ERROR || why == KFI_WHY_LOST;
+	target->wake.all = why == KFI_WHY_ERROR || why == KFI_WHY_LOST;
 }
 
 /* An unread change. Caller holds the lock. */
@@ -139,7 +138,7 @@ static void kfi_cntr_read_up_to(struct kfi_cntr *cntr, u64 *mark, u64 change)
 
 	spin_lock_irqsave(&cntr->src.lock, flags);
 	*mark = max(*mark, change);
-	kfi_source_read(&cntr->src,
+	kfi_source_set_ready(&cntr->src,
 			cntr->value_read != cntr->value_changes ||
 			cntr->error_read != cntr->error_changes);
 	spin_unlock_irqrestore(&cntr->src.lock, flags);
@@ -235,37 +234,37 @@ static int kfi_cntr_op_seterr(struct kfid_cntr *fcntr, u64 value)
 	return kfi_cntr_assign_err(to_cntr(fcntr), value, false);
 }
 
-/* What one cntr_wait waits for. */
+/* What one cntr_wait waits for, and what its last look found. */
 struct kfi_cntr_need {
 	struct kfi_cntr *cntr;
 	u64 threshold;
 	u64 error_changes;
+	int found;
 };
 
-/* Return: 0 reached, -EAVAIL an error since the call began, or -EAGAIN. */
-static int kfi_cntr_look(const struct kfi_cntr_need *need)
-{
-	struct kfi_cntr *cntr = need->cntr;
-	unsigned long flags;
-	int ret = -KFI_EAGAIN;
-
-	spin_lock_irqsave(&cntr->src.lock, flags);
-	if (cntr->value >= need->threshold)
-		ret = 0;
-	else if (cntr->error_changes != need->error_changes)
-		ret = -KFI_EAVAIL;
-	spin_unlock_irqrestore(&cntr->src.lock, flags);
-	return ret;
-}
-
+/* Reached, an error since the call began, the device lost, or nothing yet. */
 static bool kfi_cntr_done(void *arg)
 {
-	return kfi_cntr_look(arg) != -KFI_EAGAIN;
+	struct kfi_cntr_need *need = arg;
+	struct kfi_cntr *cntr = need->cntr;
+	unsigned long flags;
+
+	need->found = -KFI_EAGAIN;
+	spin_lock_irqsave(&cntr->src.lock, flags);
+	if (cntr->value >= need->threshold)
+		need->found = 0;
+	else if (cntr->error_changes != need->error_changes)
+		need->found = -KFI_EAVAIL;
+	else if (kfi_source_lost(&cntr->src))
+		need->found = -KFI_ENODEV;
+	spin_unlock_irqrestore(&cntr->src.lock, flags);
+	return need->found != -KFI_EAGAIN;
 }
 
 /*
- * The wake-up brings the value that caused it, so that a waiter whose threshold
- * was reached returns 0 even if somebody has set the counter back since.
+ * What a look has found counts, and so does the value that a wake-up brings: a
+ * waiter whose threshold was reached returns 0 even if somebody has set the
+ * counter back since.
  */
 static int kfi_cntr_wait_loop(struct kfi_cntr_need *need, struct kfi_waiter *w,
 			      ktime_t deadline)
@@ -278,9 +277,8 @@ static int kfi_cntr_wait_loop(struct kfi_cntr_need *need, struct kfi_waiter *w,
 			return ret;
 		if (w->why && w->have >= need->threshold)
 			return 0;
-		ret = kfi_cntr_look(need);
-	} while (ret == -KFI_EAGAIN);
-	return ret;
+	} while (need->found == -KFI_EAGAIN && !kfi_cntr_done(need));
+	return need->found;
 }
 
 /**
@@ -291,8 +289,8 @@ static int kfi_cntr_wait_loop(struct kfi_cntr_need *need, struct kfi_waiter *w,
  *
  * Context: may sleep.
  * Return: 0 if the value seen reached @threshold; -EAVAIL if the error value
- * changed during the call; -ETIMEDOUT; -EINTR; -EINVAL for a counter on which
- * one cannot block.
+ * changed during the call; -ENODEV if the device was gone before it;
+ * -ETIMEDOUT; -EINTR; -EINVAL for a counter on which one cannot block.
  */
 int kfi_cntr_wait_until(struct kfid_cntr *fcntr, u64 threshold, ktime_t deadline)
 {

@@ -18,7 +18,8 @@
  * A publication has two phases. First every target (the CQ and the counters of
  * one completion) stores it under its own lock and updates whether it is ready.
  * Only when all have stored does the second phase wake: each distinct queue
- * once. So nobody who is woken can find one of them still untouched.
+ * once. So nobody who is woken finds one of them still untouched. (Who merely
+ * looks, without having slept, may: the first of them is ready by then.)
  */
 #ifndef _KFABRIC_CORE_H_
 #define _KFABRIC_CORE_H_
@@ -33,9 +34,12 @@
 #include <kfi_test.h>
 #include <trace/events/kfabric.h>
 
+struct kfi_wake;
+
 /**
  * struct kfi_waitq - what threads sleep on
  * @head: the Linux wait queue; @head.lock protects the list and @sleepers
+ * @wake: the wake-up under way, for the wake function; @head.lock
  * @pubs: publications so far; numbers them from 1
  * @nready: members of which something can be read
  * @sleepers: waiters on the list (waitqueue_active() would count strangers)
@@ -47,6 +51,7 @@
  */
 struct kfi_waitq {
 	wait_queue_head_t head;
+	const struct kfi_wake *wake;
 	atomic64_t pubs;
 	atomic_t nready;
 	unsigned int sleepers;
@@ -88,8 +93,7 @@ struct kfi_waiter {
  * @have: how much the source has now, for waiters with a threshold
  * @source: id of what was published on
  * @why: for the sleeper and for tracing
- * @all: every waiter, not one of the exclusive ones
- * @force: thresholds do not matter
+ * @all: every waiter: not one of the exclusive ones, and whatever its threshold
  */
 struct kfi_wake {
 	u64 seq;
@@ -97,7 +101,6 @@ struct kfi_wake {
 	u32 source;
 	enum kfi_why why;
 	bool all;
-	bool force;
 };
 
 /* Is what the call waits for there? Takes the object's lock at most. */
@@ -105,11 +108,13 @@ typedef bool (*kfi_ready_fn)(void *arg);
 
 void kfi_waitq_init(struct kfi_waitq *q, u32 id, u32 fclass);
 void kfi_waitq_fini(struct kfi_waitq *q);
+int kfi_waitq_kill(struct kfi_waitq *q, struct kfid *fid);
 void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 		     bool exclusive);
 int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		    ktime_t deadline);
 void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake);
+void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake);
 void kfi_waiter_end(struct kfi_waiter *w, int ret);
 
 /**
@@ -175,10 +180,17 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 int kfi_source_kill(struct kfi_source *src);
 void kfi_source_fini(struct kfi_source *src);
 bool kfi_source_stored(struct kfi_source *src);
-void kfi_source_read(struct kfi_source *src, bool ready);
+void kfi_source_set_ready(struct kfi_source *src, bool ready);
+bool kfi_source_callable(struct kfi_source *src);
 int kfi_source_blocking(const struct kfi_source *src);
 int kfi_source_control(struct kfi_source *src, int command, void *arg);
 struct kfi_source *kfi_fid_source(struct kfid *fid);
+
+/* The device is gone: what has not come yet will never come. */
+static inline bool kfi_source_lost(const struct kfi_source *src)
+{
+	return src->domain && READ_ONCE(src->domain->lost);
+}
 
 /* A read found nothing: the handler shall run for what comes next. */
 static inline void kfi_source_arm(struct kfi_source *src)
@@ -230,6 +242,30 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 {
 	return container_of(fabric, struct kfi_fabric_base, fabric);
 }
+
+#define KFI_EQ_PAYLOAD	(sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX)
+
+/**
+ * struct kfi_eq_slot - one event
+ * @event: its number; of an error event unused
+ * @len: bytes of @payload, or of the error's data
+ * @is_err: it is an error event
+ * @drop: frees what the payload owns, if nobody reads it
+ * @err: an error event; its err_data is in @payload
+ * @payload: what kfi_eq_read() returns
+ */
+struct kfi_eq_slot {
+	u32 event;
+	u32 len;
+	bool is_err;
+	void (*drop)(u32 event, void *buf);
+	struct kfi_eq_err_entry err;
+	u8 payload[KFI_EQ_PAYLOAD] __aligned(8);
+};
+
+bool kfi_eq_extract(struct kfid_eq *eq, const struct kfid *fid,
+		    struct kfi_eq_slot *out);
+void kfi_eq_drop(struct kfi_eq_slot *slot);
 
 /* Passive endpoints and the EQ that they report to; see base.c. */
 void kfi_pep_detach_all(struct kfid_eq *eq);

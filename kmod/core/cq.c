@@ -26,7 +26,7 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * @src: what it shares with EQs and counters; @src.lock protects the rest
  * @format: of the entries that reads return
  * @cond: may sread be given a threshold?
- * @signalled: number of the last kfi_cq_signal(); written under no lock
+ * @signalled: number of the last kfi_cq_signal(); read without the lock
  * @head: entries read so far
  * @tail: entries stored so far
  * @errors: error entries between the two
@@ -105,7 +105,6 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 	}
 	wake->have = kfi_cq_fill(cq);
 	wake->all = wake->why != KFI_WHY_EVENT;
-	wake->force = wake->all;
 	target->fire = kfi_source_stored(&cq->src);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 }
@@ -154,7 +153,7 @@ static void kfi_cq_copy(const struct kfi_cq *cq, void *to,
 static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
 {
 	WRITE_ONCE(cq->head, cq->head + count);
-	kfi_source_read(&cq->src, kfi_cq_fill(cq) || cq->overrun);
+	kfi_source_set_ready(&cq->src, kfi_cq_fill(cq) || cq->overrun);
 }
 
 /* Good entries from the head on, or why there are none. Holds the lock. */
@@ -285,6 +284,8 @@ static ssize_t kfi_cq_op_readerr(struct kfid_cq *fcq,
 			cq->errors--;
 			kfi_cq_remove(cq, 1);
 		}
+	} else if (!kfi_cq_fill(cq) && cq->overrun) {
+		ret = -KFI_EOVERRUN;
 	}
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 	return ret;
@@ -312,8 +313,9 @@ struct kfi_cq_need {
 };
 
 /*
- * Enough entries; or an error or overrun, behind which no more will count; or
- * a kfi_cq_signal() during this call, also if another wake-up came first.
+ * Enough entries; or an error, an overrun or the loss of the device, behind
+ * which no more will count; or a kfi_cq_signal() during this call, also if
+ * another wake-up came first.
  */
 static bool kfi_cq_enough(void *arg)
 {
@@ -327,16 +329,19 @@ static bool kfi_cq_enough(void *arg)
 	if (!kfi_cq_fill(cq) && !cq->overrun)
 		kfi_source_arm(&cq->src);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
-	return enough || READ_ONCE(cq->signalled) > need->since;
+	return enough || kfi_source_lost(&cq->src) ||
+	       READ_ONCE(cq->signalled) > need->since;
 }
 
 /*
  * Look, sleep, take. The deadline takes what is there, however little; so does
- * a signal. A wake-up without an entry (somebody was faster) sleeps on.
+ * a signal. If somebody was faster and too little is left, the wake-up goes to
+ * a waiter who needs less, and this one sleeps on.
  */
 static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 				ktime_t deadline, kfi_take_fn take, void *arg)
 {
+	struct kfi_cq *cq = need->cq;
 	ssize_t n;
 	int ret;
 
@@ -344,11 +349,18 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 		ret = kfi_waitq_sleep(w, kfi_cq_enough, need, deadline);
 		if (ret == -EINTR)
 			return ret;
+		if (!ret && !kfi_cq_enough(need)) {
+			if (w->why)
+				kfi_hand_on(&cq->src, kfi_cq_fill(cq));
+			continue;
+		}
 		n = take(arg);
 		if (n != -KFI_EAGAIN)
 			return n;
-		if (READ_ONCE(need->cq->signalled) > need->since)
+		if (READ_ONCE(cq->signalled) > need->since)
 			return -KFI_EAGAIN;
+		if (kfi_source_lost(&cq->src))
+			return -KFI_ENODEV;
 		if (ret)
 			return ret;
 	}
@@ -364,8 +376,8 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
  *
  * Context: may sleep.
  * Return: what @take returned, unless that was -EAGAIN; then -EAGAIN after a
- * kfi_cq_signal(), -ETIMEDOUT, -EINTR. -EINVAL for a CQ on which one cannot
- * block and for a threshold above its size.
+ * kfi_cq_signal(), -ENODEV if the device is gone, -ETIMEDOUT, -EINTR. -EINVAL
+ * for a CQ on which one cannot block and for a threshold above its size.
  */
 ssize_t kfi_cq_wait_take(struct kfid_cq *fcq, u64 threshold, ktime_t deadline,
 			 kfi_take_fn take, void *arg)
@@ -454,13 +466,15 @@ static int kfi_cq_op_signal(struct kfid_cq *fcq)
 		.source = cq->src.id,
 		.why = KFI_WHY_SIGNAL,
 		.all = true,
-		.force = true,
 	};
+	unsigned long flags;
 
 	if (!cq->src.queue)
 		return -KFI_EINVAL;
+	spin_lock_irqsave(&cq->src.lock, flags);
 	wake.seq = atomic64_inc_return(&cq->src.queue->pubs);
 	WRITE_ONCE(cq->signalled, wake.seq);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
 	kfi_waitq_wake(cq->src.queue, &wake);
 	return 0;
 }
@@ -482,7 +496,8 @@ static void kfi_cq_handler(struct work_struct *work)
 {
 	struct kfi_cq *cq = container_of(work, struct kfi_cq, src.handler);
 
-	cq->cq.comp_handler(&cq->cq, cq->cq.fid.context);
+	if (kfi_source_callable(&cq->src))
+		cq->cq.comp_handler(&cq->cq, cq->cq.fid.context);
 }
 
 static int kfi_cq_close(struct kfid *fid)

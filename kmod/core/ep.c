@@ -54,14 +54,20 @@ static int kfi_ep_bind_cq(struct kfi_ep_base *base, struct kfid_cq *cq, u64 flag
 	if (kfi_cq_source(cq)->domain != base->domain)
 		return -KFI_EDOMAIN;
 
-	if (tx && kfi_fid_get(&cq->fid)) {
+	if (!kfi_fid_get(&cq->fid))
+		return -KFI_EINVAL;
+	/* One reference is held, so a second one cannot fail. */
+	if (tx) {
+		kfi_fid_get(&cq->fid);
 		base->tx_cq = cq;
 		base->tx_selective = flags & KFI_SELECTIVE_COMPLETION;
 	}
-	if (rx && kfi_fid_get(&cq->fid)) {
+	if (rx) {
+		kfi_fid_get(&cq->fid);
 		base->rx_cq = cq;
 		base->rx_selective = flags & KFI_SELECTIVE_COMPLETION;
 	}
+	kfi_fid_put(&cq->fid);
 	return 0;
 }
 
@@ -81,9 +87,16 @@ static int kfi_ep_bind_cntr(struct kfi_ep_base *base, struct kfid_cntr *cntr,
 	if (kfi_cntr_source(cntr)->domain != base->domain)
 		return -KFI_EDOMAIN;
 
-	for (i = 0; i < KFI_EP_CNTR_MAX; i++)
-		if ((flags & kfi_cntr_flags[i]) && kfi_fid_get(&cntr->fid))
-			base->cntr[i] = cntr;
+	if (!kfi_fid_get(&cntr->fid))
+		return -KFI_EINVAL;
+	/* As above. */
+	for (i = 0; i < KFI_EP_CNTR_MAX; i++) {
+		if (!(flags & kfi_cntr_flags[i]))
+			continue;
+		kfi_fid_get(&cntr->fid);
+		base->cntr[i] = cntr;
+	}
+	kfi_fid_put(&cntr->fid);
 	return 0;
 }
 

@@ -6,32 +6,12 @@
 #include <linux/log2.h>
 #include <linux/slab.h>
 
-#include <kfi_cm.h>
 #include <kfi_enosys.h>
 
 #include "core.h"
 
 #define KFI_EQ_DEFAULT	64
 #define KFI_EQ_MAX	4096
-#define KFI_EQ_PAYLOAD	(sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX)
-
-/**
- * struct kfi_eq_slot - one event
- * @event: its number; of an error event unused
- * @len: bytes of @payload, or of the error's data
- * @is_err: it is an error event
- * @drop: frees what the payload owns, if nobody reads it
- * @err: an error event; its err_data is in @payload
- * @payload: what kfi_eq_read() returns
- */
-struct kfi_eq_slot {
-	u32 event;
-	u32 len;
-	bool is_err;
-	void (*drop)(u32 event, void *buf);
-	struct kfi_eq_err_entry err;
-	u8 payload[KFI_EQ_PAYLOAD] __aligned(8);
-};
 
 /**
  * struct kfi_eq - an event queue
@@ -84,7 +64,6 @@ static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 	target->wake.why = why;
 	target->wake.have = kfi_eq_fill(eq);
 	target->wake.all = why != KFI_WHY_EVENT;
-	target->wake.force = target->wake.all;
 	target->fire = kfi_source_stored(&eq->src);
 }
 
@@ -176,7 +155,7 @@ EXPORT_SYMBOL_GPL(kfi_eq_report_err);
 static void kfi_eq_remove(struct kfi_eq *eq)
 {
 	WRITE_ONCE(eq->head, eq->head + 1);
-	kfi_source_read(&eq->src, kfi_eq_fill(eq) || eq->overrun);
+	kfi_source_set_ready(&eq->src, kfi_eq_fill(eq) || eq->overrun);
 }
 
 /**
@@ -304,6 +283,7 @@ static bool kfi_eq_readable(void *arg)
 /**
  * kfi_eq_wait_take() - a blocking read, whatever "read" is
  * @feq: the EQ
+ * @readflags: KFI_PEEK: @take leaves the event, so the next waiter gets it too
  * @deadline: absolute, monotonic
  * @take: one attempt to read; called without a lock, never while enqueued
  * @arg: for @take
@@ -312,7 +292,7 @@ static bool kfi_eq_readable(void *arg)
  * Return: what @take returned, unless that was -EAGAIN; then -ETIMEDOUT or
  * -EINTR. -EINVAL for an EQ on which one cannot block.
  */
-ssize_t kfi_eq_wait_take(struct kfid_eq *feq, ktime_t deadline,
+ssize_t kfi_eq_wait_take(struct kfid_eq *feq, u64 readflags, ktime_t deadline,
 			 kfi_take_fn take, void *arg)
 {
 	struct kfi_eq *eq = to_eq(feq);
@@ -332,7 +312,7 @@ ssize_t kfi_eq_wait_take(struct kfid_eq *feq, ktime_t deadline,
 			break;
 		n = take(arg);
 	} while (n == -KFI_EAGAIN);
-	if (n < 0 && w.why)
+	if (w.why && (n < 0 || (readflags & KFI_PEEK)))
 		kfi_hand_on(&eq->src, kfi_eq_fill(eq));
 	kfi_waiter_end(&w, n);
 	kfi_fid_put(&feq->fid);
@@ -360,8 +340,10 @@ static ssize_t kfi_eq_op_sread(struct kfid_eq *feq, u32 *event, void *buf,
 {
 	struct kfi_eq_read_args args = { feq, event, buf, len, readflags };
 
-	return kfi_eq_wait_take(feq, kfi_sread_deadline(timeout), kfi_eq_take,
-				&args);
+	if (!event || !buf || (readflags & ~KFI_PEEK))
+		return -KFI_EINVAL;
+	return kfi_eq_wait_take(feq, readflags, kfi_sread_deadline(timeout),
+				kfi_eq_take, &args);
 }
 
 static const char *kfi_eq_op_strerror(struct kfid_eq *feq, int prov_errno,
@@ -377,29 +359,33 @@ static const char *kfi_eq_op_strerror(struct kfid_eq *feq, int prov_errno,
 	return text;
 }
 
-/* Is this event about that object (NULL: about any)? */
 static bool kfi_eq_about(const struct kfi_eq_slot *slot, const struct kfid *fid)
 {
 	const struct kfid *const *first = (const void *)slot->payload;
 
-	if (!fid)
-		return true;
 	if (slot->is_err)
 		return slot->err.fid == fid;
 	return slot->len >= sizeof(*first) && *first == fid;
 }
 
-/*
- * Take the first such event out of the ring. What its payload owns is freed by
- * the caller, without the lock.
+/**
+ * kfi_eq_extract() - take the first unread event about an object
+ * @feq: the EQ
+ * @fid: the object
+ * @out: the event; what it owns is freed by kfi_eq_drop(), without a lock
+ *
+ * Context: any.
+ * Return: false if there is none.
  */
-static bool kfi_eq_extract(struct kfi_eq *eq, const struct kfid *fid,
-			   struct kfi_eq_slot *out)
+bool kfi_eq_extract(struct kfid_eq *feq, const struct kfid *fid,
+		    struct kfi_eq_slot *out)
 {
+	struct kfi_eq *eq = to_eq(feq);
 	bool found = false;
+	unsigned long flags;
 	u32 at;
 
-	spin_lock_irq(&eq->src.lock);
+	spin_lock_irqsave(&eq->src.lock, flags);
 	for (at = eq->head; at != eq->tail; at++) {
 		if (found) {
 			*kfi_eq_slot(eq, at - 1) = *kfi_eq_slot(eq, at);
@@ -410,10 +396,22 @@ static bool kfi_eq_extract(struct kfi_eq *eq, const struct kfid *fid,
 	}
 	if (found) {
 		WRITE_ONCE(eq->tail, eq->tail - 1);
-		kfi_source_read(&eq->src, kfi_eq_fill(eq) || eq->overrun);
+		kfi_source_set_ready(&eq->src, kfi_eq_fill(eq) || eq->overrun);
 	}
-	spin_unlock_irq(&eq->src.lock);
+	spin_unlock_irqrestore(&eq->src.lock, flags);
 	return found;
+}
+
+/**
+ * kfi_eq_drop() - free what an extracted event owns
+ * @slot: the event
+ *
+ * Context: process, no lock held.
+ */
+void kfi_eq_drop(struct kfi_eq_slot *slot)
+{
+	if (slot->drop)
+		slot->drop(slot->event, slot->payload);
 }
 
 /**
@@ -429,9 +427,8 @@ void kfi_eq_forget(struct kfid_eq *feq, const struct kfid *fid)
 {
 	struct kfi_eq_slot slot;
 
-	while (kfi_eq_extract(to_eq(feq), fid, &slot))
-		if (slot.drop)
-			slot.drop(slot.event, slot.payload);
+	while (kfi_eq_extract(feq, fid, &slot))
+		kfi_eq_drop(&slot);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_forget);
 
@@ -439,7 +436,15 @@ static void kfi_eq_handler(struct work_struct *work)
 {
 	struct kfi_eq *eq = container_of(work, struct kfi_eq, src.handler);
 
-	eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
+	if (kfi_source_callable(&eq->src))
+		eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
+}
+
+/* Nobody reports, reads or waits any more. */
+static void kfi_eq_drop_all(struct kfi_eq *eq)
+{
+	for (; eq->head != eq->tail; eq->head++)
+		kfi_eq_drop(kfi_eq_slot(eq, eq->head));
 }
 
 /* What is unread goes before the parent is let go: it may own parts of it. */
@@ -452,7 +457,7 @@ static int kfi_eq_close(struct kfid *fid)
 	if (ret)
 		return ret;
 	kfi_pep_detach_all(&eq->eq);
-	kfi_eq_forget(&eq->eq, NULL);
+	kfi_eq_drop_all(eq);
 	kfi_source_fini(&eq->src);
 	kvfree(eq->ring);
 	kfree(eq);

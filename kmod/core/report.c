@@ -5,6 +5,17 @@
  */
 #include "core.h"
 
+static bool kfi_shares_queue(const struct kfi_target *targets, unsigned int i)
+{
+	unsigned int k;
+
+	for (k = 0; k < i; k++)
+		if (targets[k].src &&
+		    targets[k].src->queue == targets[i].src->queue)
+			return true;
+	return false;
+}
+
 /*
  * Number the publication on each distinct queue. What shares the queue of an
  * earlier target keeps number 0: that queue is woken once, for both. The
@@ -12,15 +23,14 @@
  */
 static void kfi_number(struct kfi_target *targets, unsigned int n)
 {
-	struct kfi_waitq *q;
-	unsigned int i, k;
+	struct kfi_source *src;
+	unsigned int i;
 
 	for (i = 0; i < n; i++) {
-		q = targets[i].src ? targets[i].src->queue : NULL;
-		for (k = 0; q && k < i; k++)
-			if (targets[k].src && targets[k].src->queue == q)
-				q = NULL;
-		targets[i].wake.seq = q ? atomic64_inc_return(&q->pubs) : 0;
+		src = targets[i].src;
+		if (src && src->queue && !kfi_shares_queue(targets, i))
+			targets[i].wake.seq =
+				atomic64_inc_return(&src->queue->pubs);
 	}
 }
 
@@ -29,7 +39,9 @@ static void kfi_number(struct kfi_target *targets, unsigned int n)
  * @targets: the objects, all of which have stored; at most a handful
  * @n: how many
  *
- * The caller pins the objects (by a binding or a reference) until this returns.
+ * The caller pins the objects by a binding. One who publishes by a call of the
+ * API on an object of its own need not: a thread that this wakes may close the
+ * object as soon as it runs, so waking is the last that is done with it.
  *
  * Context: any; no lock of ours held but kfi_pep_lock or a domain's.
  */
@@ -44,10 +56,10 @@ void kfi_publish(struct kfi_target *targets, unsigned int n)
 		if (!src)
 			continue;
 		kfi_test_hook_point(KFI_HOOK_D3, src->id);
-		if (targets[i].wake.seq)
-			kfi_waitq_wake(src->queue, &targets[i].wake);
 		if (targets[i].fire)
 			queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+		if (targets[i].wake.seq)
+			kfi_waitq_wake(src->queue, &targets[i].wake);
 	}
 }
 

@@ -75,6 +75,13 @@ static int kfi_source_join_parent(struct kfi_source *src)
 	return ret;
 }
 
+static void kfi_source_flush(struct kfi_source *src)
+{
+	if (src->handler.func)
+		cancel_work_sync(&src->handler);
+}
+
+/* Unreachable first, then the work item that the last publication queued. */
 static void kfi_source_leave_parent(struct kfi_source *src)
 {
 	struct kfi_domain_base *domain = src->domain;
@@ -84,6 +91,7 @@ static void kfi_source_leave_parent(struct kfi_source *src)
 		list_del(&src->sibling);
 		spin_unlock_irq(&domain->lock);
 	}
+	kfi_source_flush(src);
 	kfi_fid_put(kfi_source_parent(src));
 }
 
@@ -139,19 +147,18 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
  * kfi_source_kill() - the point of no return of a close
  * @src: the source
  *
- * Waits until a running handler is done; none runs afterwards.
+ * Waits until a running handler of the ULP is done; none runs afterwards.
  *
  * Context: process, may sleep; not in the object's own handler.
  * Return: 0 or -EBUSY, then nothing changed.
  */
 int kfi_source_kill(struct kfi_source *src)
 {
-	bool handled = src->handled;
 	int ret;
 
-	if (handled && current_work() == &src->handler)
+	if (src->handled && current_work() == &src->handler)
 		return -EBUSY;
-	ret = kfi_fid_kill(src->fid);
+	ret = kfi_waitq_kill(&src->own, src->fid);
 	if (ret)
 		return ret;
 
@@ -160,9 +167,27 @@ int kfi_source_kill(struct kfi_source *src)
 	src->handled = false;
 	src->armed = false;
 	spin_unlock_irq(&src->lock);
-	if (handled)
-		cancel_work_sync(&src->handler);
+	kfi_source_flush(src);
 	return 0;
+}
+
+/**
+ * kfi_source_callable() - may the handler's work item call the ULP?
+ * @src: the source
+ *
+ * A publication under way during kfi_source_kill() may queue the work item once
+ * more; that one finds nobody to call.
+ *
+ * Context: process.
+ */
+bool kfi_source_callable(struct kfi_source *src)
+{
+	bool handled;
+
+	spin_lock_irq(&src->lock);
+	handled = src->handled;
+	spin_unlock_irq(&src->lock);
+	return handled;
 }
 
 /**
@@ -180,8 +205,16 @@ void kfi_source_fini(struct kfi_source *src)
 	trace_object_free(src->id, src->fid->fclass, 0);
 }
 
-static void kfi_source_set_ready(struct kfi_source *src, bool ready)
+/**
+ * kfi_source_set_ready() - can something be read?
+ * @src: the source
+ * @ready: the answer, after something was stored or read
+ *
+ * Context: any; the caller holds @src->lock.
+ */
+void kfi_source_set_ready(struct kfi_source *src, bool ready)
 {
+	lockdep_assert_held(&src->lock);
 	if (src->ready == ready)
 		return;
 	/* Pairs with the acquire of a poll set that looks without the lock. */
@@ -205,24 +238,10 @@ bool kfi_source_stored(struct kfi_source *src)
 {
 	bool fire = src->armed;
 
-	lockdep_assert_held(&src->lock);
 	kfi_source_set_ready(src, true);
 	kfi_poll_notify(src);
 	src->armed = false;
 	return fire;
-}
-
-/**
- * kfi_source_read() - something was read
- * @src: the source
- * @ready: is there more?
- *
- * Context: any; the caller holds @src->lock.
- */
-void kfi_source_read(struct kfi_source *src, bool ready)
-{
-	lockdep_assert_held(&src->lock);
-	kfi_source_set_ready(src, ready);
 }
 
 /**

@@ -42,7 +42,8 @@ static struct {
 
 static bool kfi_hook_valid(enum kfi_hook hook)
 {
-	return hook >= KFI_HOOK_D1 && hook < KFI_HOOK_MAX;
+	return hook >= KFI_HOOK_D1 && hook < KFI_HOOK_MAX &&
+	       hook != KFI_HOOK_D2;
 }
 
 /**
@@ -162,7 +163,7 @@ static void kfi_test_late(struct timer_list *timer)
 	q = kfi_late.queue;
 	if (q) {
 		spin_lock(&q->head.lock);
-		__wake_up_locked_key(&q->head, TASK_NORMAL, &kfi_late.wake);
+		kfi_waitq_walk(q, &kfi_late.wake);
 		spin_unlock(&q->head.lock);
 	}
 	kfi_late.queue = NULL;
@@ -175,7 +176,6 @@ static int kfi_test_spurious(u32 queue)
 	struct kfi_wake wake = {
 		.why = KFI_WHY_EVENT,
 		.all = true,
-		.force = true,
 	};
 	struct kfi_waitq *q;
 
@@ -183,7 +183,7 @@ static int kfi_test_spurious(u32 queue)
 	q = kfi_test_find(queue);
 	if (q) {
 		spin_lock(&q->head.lock);
-		__wake_up_locked_key(&q->head, TASK_NORMAL, &wake);
+		kfi_waitq_walk(q, &wake);
 		spin_unlock(&q->head.lock);
 	}
 	spin_unlock_irq(&kfi_test_lock);

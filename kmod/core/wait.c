@@ -87,7 +87,7 @@ static int kfi_wait_close(struct kfid *fid)
 	struct kfi_wait *set = container_of(fid, struct kfi_wait, wait.kfid);
 	int ret;
 
-	ret = kfi_fid_kill(fid);
+	ret = kfi_waitq_kill(&set->queue, fid);
 	if (ret)
 		return ret;
 	trace_object_free(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);

@@ -35,7 +35,7 @@
  *
  * DOC: Why a wake-up reaches only those whom it concerns
  *
- * Between a publication's storing and its waking others may read, and new
+ * Between a publication's number and its waking others may read, and new
  * sleepers may come. Publications are numbered after they have stored; a waiter
  * notes the last number before it looks. A publication that it has noted it has
  * also looked at, so the wake function passes it by:
@@ -46,6 +46,10 @@
  *				reads all
  *						note 7; enqueue; look: nothing
  *	wake 7: not for it
+ *
+ * (If the sleeper comes even before the number is given out, it is woken: an
+ * event did happen during its call. Numbering before storing would close that
+ * gap too, and lose wake-ups.)
  */
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -74,29 +78,31 @@ static bool kfi_wakes(const struct kfi_wake *wake, const struct kfi_waiter *w)
 {
 	if (wake->seq && wake->seq <= w->seen)
 		return false;
-	return wake->force || wake->have >= w->need;
+	return wake->all || wake->have >= w->need;
 }
 
 /*
- * Called by the queue's owner for each waiter, under the queue's lock and often
- * under a publisher's. After list_del_init_careful() the waiter may be gone:
- * its thread needs no lock to see that it is off the queue.
+ * Called for each waiter, under the queue's lock and often under a publisher's.
+ * The waiter's thread leaves only after it has had the queue's lock itself, so
+ * the waiter, and the queue that its thread may close and free, stay until this
+ * lock is released.
+ *
+ * The wake-up comes by the queue, not as the key: strangers' entries on a queue
+ * that KFI_GETWAIT gave away would take a key for poll flags.
  */
 static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 			     int flags, void *key)
 {
 	struct kfi_waiter *w = container_of(wqe, struct kfi_waiter, wqe);
+	const struct kfi_wake *wake = w->queue->wake;
 	struct task_struct *task = wqe->private;
-	const struct kfi_wake *wake = key;
-	bool all;
 
-	/* A stranger's wake_up() on a queue that KFI_GETWAIT gave away. */
+	/* A stranger's wake_up(): a hint to look again, no more. */
 	if (!wake)
 		return default_wake_function(wqe, mode, flags, NULL);
 	if (!kfi_wakes(wake, w))
 		return 0;
 
-	all = wake->all;
 	w->seq = wake->seq;
 	w->have = wake->have;
 	w->source = wake->source;
@@ -104,9 +110,23 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	trace_wake(w->queue->id, wake->source, wake->why, wake->seq, task->pid);
 	WRITE_ONCE(w->why, wake->why);
 	default_wake_function(wqe, mode, flags, NULL);
-	list_del_init_careful(&wqe->entry);
-	/* An exclusive waiter that was served ends the walk, unless all are. */
-	return !all;
+	list_del_init(&wqe->entry);
+	return 1;
+}
+
+/**
+ * kfi_waitq_walk() - wake whom a wake-up concerns
+ * @q: the queue, locked by the caller
+ * @wake: what happened
+ *
+ * Context: any.
+ */
+void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake)
+{
+	lockdep_assert_held(&q->head.lock);
+	q->wake = wake;
+	__wake_up_locked(&q->head, TASK_NORMAL, wake->all ? 0 : 1);
+	q->wake = NULL;
 }
 
 /**
@@ -127,7 +147,7 @@ void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake)
 	trace_signal(q->id, wake->source, wake->why, wake->seq, wake->have,
 		     q->sleepers);
 	if (!kfi_test_fault_point(q, wake))
-		__wake_up_locked_key(&q->head, TASK_NORMAL, wake);
+		kfi_waitq_walk(q, wake);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
@@ -156,6 +176,26 @@ void kfi_waitq_fini(struct kfi_waitq *q)
 {
 	kfi_test_queue_del(q);
 	WARN_ON_ONCE(q->sleepers);
+}
+
+/**
+ * kfi_waitq_kill() - begin to close the owner of a queue
+ * @q: its own queue
+ * @fid: the owner
+ *
+ * Context: process.
+ * Return: 0; -EBUSY if anything uses @fid, or a stranger's entry is on the
+ * queue (our own sleepers hold a reference).
+ */
+int kfi_waitq_kill(struct kfi_waitq *q, struct kfid *fid)
+{
+	int ret = -EBUSY;
+
+	spin_lock_irq(&q->head.lock);
+	if (list_empty(&q->head.head))
+		ret = kfi_fid_kill(fid);
+	spin_unlock_irq(&q->head.lock);
+	return ret;
 }
 
 /**
@@ -205,16 +245,14 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 }
 
 /*
- * Off the queue on every path. If the list says so without the lock, a waker
- * took it off, and that was the last thing which this waker did to it.
+ * Off the queue on every path. With the lock also where a waker has done it
+ * already: this waker may still walk the queue, which our caller may close next.
  */
 static void kfi_waiter_dequeue(struct kfi_waiter *w)
 {
 	struct kfi_waitq *q = w->queue;
 	unsigned long flags;
 
-	if (list_empty_careful(&w->wqe.entry))
-		return;
 	spin_lock_irqsave(&q->head.lock, flags);
 	if (!list_empty(&w->wqe.entry)) {
 		list_del_init(&w->wqe.entry);

@@ -242,8 +242,8 @@ long kfd_eq_sread(struct kfd_call *call)
 	ret = kfd_deadline(arg->deadline, &deadline);
 	if (ret)
 		return ret;
-	ret = kfi_eq_wait_take(kfd_eq_of(&take.eq->obj), deadline, kfd_eq_take,
-			       &take);
+	ret = kfi_eq_wait_take(kfd_eq_of(&take.eq->obj), arg->read_flags,
+			       deadline, kfd_eq_take, &take);
 	return ret == -ETIMEDOUT ? -EAGAIN : ret;
 }
 

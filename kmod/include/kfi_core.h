@@ -269,7 +269,7 @@ typedef ssize_t (*kfi_take_fn)(void *arg);
 
 ssize_t kfi_cq_wait_take(struct kfid_cq *cq, u64 threshold, ktime_t deadline,
 			 kfi_take_fn take, void *arg);
-ssize_t kfi_eq_wait_take(struct kfid_eq *eq, ktime_t deadline,
+ssize_t kfi_eq_wait_take(struct kfid_eq *eq, u64 readflags, ktime_t deadline,
 			 kfi_take_fn take, void *arg);
 int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);
 int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline);

@@ -12,7 +12,7 @@
 /*
  * Where a thread can be made to stop:
  *  D1 between the last emptiness check and the sleep
- *  D2 between clearing a signal and checking
+ *  D2 between clearing a sticky signal and checking (no wait object has one yet)
  *  D3 between storing an entry and waking
  *  D4 between being woken and harvesting
  *  D5 between the deadline's expiry and leaving the queue
