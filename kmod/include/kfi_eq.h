@@ -66,10 +66,10 @@ struct kfid_poll {
 	struct kfi_ops_poll *ops;
 };
 
-/* Without attributes a provider takes its own size and KFI_WAIT_NONE. */
+/* Without attributes: the provider's own size, and KFI_WAIT_UNSPEC. */
 struct kfi_eq_attr {
 	size_t size;			/* events; 0: the provider's choice */
-	uint64_t flags;			/* KFI_AFFINITY */
+	uint64_t flags;			/* 0 */
 	enum kfi_wait_obj wait_obj;
 	int signaling_vector;		/* a CPU, with KFI_AFFINITY */
 	struct kfid_wait *wait_set;	/* with KFI_WAIT_SET */
@@ -185,7 +185,7 @@ enum kfi_cq_wait_cond {
 	KFI_CQ_COND_THRESHOLD		/* at cond entries, a size_t by value */
 };
 
-/* Without attributes a provider takes its own size and KFI_WAIT_NONE. */
+/* Without attributes: the provider's own size, and KFI_WAIT_UNSPEC. */
 struct kfi_cq_attr {
 	size_t size;			/* entries; 0: the provider's choice */
 	uint64_t flags;			/* KFI_AFFINITY */
@@ -327,7 +327,7 @@ static inline int kfi_poll_del(struct kfid_poll *pollset,
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS size or wait object not
+ * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS wait object not
  *	supported, -KFI_ENOMEM.
  */
 static inline int kfi_eq_open(struct kfid_fabric *fabric,
@@ -523,7 +523,7 @@ static inline ssize_t kfi_cq_sreadfrom(struct kfid_cq *cq, void *buf,
  * Those in the CQ's wait set wake up too. A thread that comes later sleeps.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, -KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL nobody can block on it.
  */
 static inline int kfi_cq_signal(struct kfid_cq *cq)
 {
