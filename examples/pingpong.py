@@ -91,6 +91,7 @@ def serve(device: kfabric.Device, address: str, count: int) -> None:
         listener = stack.enter_context(fabric.passive_ep(info))
         listener.bind(eq)
         listener.listen()
+        print(f"listening on {address}, port {PORT}", flush=True)
         event = eq.sread()
         assert event is not None and event.request is not None
         peer = Peer(stack, fabric, event.request.info, event.request, device)
