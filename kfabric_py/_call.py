@@ -55,6 +55,33 @@ def deadline_after(timeout: float | None) -> int:
     return min(deadline, _uapi.KFAB_DEADLINE_NONE)
 
 
+def u32(value: int, what: str) -> int:
+    """Return ``value`` if it is an unsigned 32-bit number, see :func:`u64`."""
+    return _unsigned(value, 32, what)
+
+
+def u64(value: int, what: str) -> int:
+    """Return ``value`` if it is an unsigned 64-bit number.
+
+    ctypes would cut off what does not fit, and a wait for 2**64 would be one
+    for 0.
+
+    Args:
+        value: the number.
+        what: its name, for the message.
+
+    Raises:
+        OverflowError: it does not fit.
+    """
+    return _unsigned(value, 64, what)
+
+
+def _unsigned(value: int, bits: int, what: str) -> int:
+    if not 0 <= value < 1 << bits:
+        raise OverflowError(f"{what} must be an unsigned {bits}-bit number, not {value}")
+    return value
+
+
 def _system_ioctl(fd: int, request: int, arg: ctypes.Structure) -> int:
     # A mutable argument is also what makes fcntl let other threads run.
     result: int = fcntl.ioctl(fd, request, arg, True)

@@ -50,13 +50,15 @@ class Device(Handle):
             path: its node.
 
         Raises:
-            KfiError: ENOENT if the module ``kfabric_dev`` is not loaded,
-                EACCES if the node may not be opened.
+            NotFound: there is no such node.
+            PermissionDenied: the node may not be opened.
         """
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            raise error_for(error.errno or 0, f"open {path}") from None
+            ours = error_for(error.errno or 0, f"open {path}")
+            ours.add_note("Is the module kfabric_dev loaded, and are you root?")
+            raise ours from None
         self._client = Client(fd)
         super().__init__(None)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
+from kfabric_py._call import u64
 from kfabric_py._pending import PendingContexts
 from kfabric_py.cm import Addressed, ConnectionRequest, bytes_arg
 from kfabric_py.enums import OpFlags
@@ -183,7 +184,7 @@ class Endpoint(Addressed):
             Again: the transmit queue is full; read completions and retry.
             BadState: not connected.
         """
-        arg = _uapi.kfab_msg(op_flags=self._tx_flags(flags, data), data=data or 0)
+        arg = _uapi.kfab_msg(op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"))
         self._post(_uapi.KFAB_IOC_SEND, arg, data_from, self._sent, context)
 
     def inject(self, data_from: Local, *, data: int | None = None) -> None:
@@ -198,7 +199,9 @@ class Endpoint(Addressed):
             Again: the transmit queue is full.
         """
         flags = 0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA
-        arg = _uapi.kfab_msg(flags=_uapi.KFAB_POST_INJECT, op_flags=flags, data=data or 0)
+        arg = _uapi.kfab_msg(
+            flags=_uapi.KFAB_POST_INJECT, op_flags=flags, data=u64(data or 0, "data")
+        )
         self._post(_uapi.KFAB_IOC_SEND, arg, data_from, None, None)
 
     def read(
@@ -244,7 +247,7 @@ class Endpoint(Addressed):
         Raises:
             Again: the transmit queue is full.
         """
-        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags, data), data=data or 0)
+        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"))
         self._post_rma(_uapi.KFAB_IOC_WRITE, arg, data_from, remote, context)
 
     def _tx_flags(self, flags: OpFlags | None, data: int | None) -> int:
@@ -261,7 +264,10 @@ class Endpoint(Addressed):
     ) -> None:
         regions = (remote,) if isinstance(remote, RemoteRegion) else tuple(remote)
         array = (_uapi.kfab_rma_iov * len(regions))(
-            *(_uapi.kfab_rma_iov(r.addr, r.length, r.key) for r in regions)
+            *(
+                _uapi.kfab_rma_iov(u64(r.addr, "addr"), u64(r.length, "length"), u64(r.key, "key"))
+                for r in regions
+            )
         )
         arg.rma_iov = ctypes.addressof(array)
         arg.rma_iov_count = len(regions)

@@ -133,6 +133,14 @@ class ConnectionRefused(KfiError, ConnectionRefusedError):
     """ECONNREFUSED: the peer rejected the connection, or nobody listens."""
 
 
+class NotFound(KfiError, FileNotFoundError):
+    """ENOENT: no such device node; the driver's module is not loaded."""
+
+
+class PermissionDenied(KfiError, PermissionError):
+    """EACCES or EPERM: only root may do this."""
+
+
 class ClosedError(KfiError, ValueError):
     """EBADF: the object was closed before. Nothing reached the kernel."""
 
@@ -146,6 +154,9 @@ _CLASSES: dict[int, type[KfiError]] = {
     _errno.EOPNOTSUPP: NotSupported,
     _errno.ENOSYS: NotSupported,
     _errno.ECONNREFUSED: ConnectionRefused,
+    _errno.ENOENT: NotFound,
+    _errno.EACCES: PermissionDenied,
+    _errno.EPERM: PermissionDenied,
     KfabricErrno.KFI_EAVAIL: ErrorAvailable,
     KfabricErrno.KFI_EOVERRUN: Overrun,
     KfabricErrno.KFI_ETOOSMALL: TooSmall,

@@ -238,7 +238,11 @@ def _write(part: Any, raw: _uapi.kfab_info, name: str = "") -> None:
         value = getattr(part, f.name)
         if isinstance(value, str):
             value = _string(value, f.name)
-        setattr(raw, _raw_name(raw, name, f.name), value)
+        raw_name = _raw_name(raw, name, f.name)
+        setattr(raw, raw_name, value)
+        # What does not fit would be cut off in silence.
+        if isinstance(value, int) and getattr(raw, raw_name) != value:
+            raise OverflowError(f"{f.name} does not fit: {value}")
 
 
 def _string(text: str, what: str) -> ctypes.Array[ctypes.c_uint8]:
@@ -253,6 +257,7 @@ def info_to_raw(info: Info) -> _uapi.kfab_info:
 
     Raises:
         ValueError: an address or a name does not fit.
+        OverflowError: a number does not fit.
     """
     raw = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
     raw.caps, raw.mode, raw.addr_format = info.caps, info.mode, info.addr_format

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kfabric_py import _uapi
+from kfabric_py._call import u64
 from kfabric_py.enums import Access, MrMode
 from kfabric_py.handle import KernelObject, OpenedObject
 
@@ -85,7 +86,7 @@ class Buffer(KernelObject):
     def __init__(self, device: Device, length: int) -> None:
         """Use :meth:`Device.buffer`."""
         client = device._client
-        arg = _uapi.kfab_buf_alloc(length=length)
+        arg = _uapi.kfab_buf_alloc(length=u64(length, "length"))
         client(_uapi.KFAB_IOC_BUF_ALLOC, arg)
         try:
             self._map = mmap.mmap(client.fd, length, mmap.MAP_SHARED, offset=arg.out_offset)
@@ -117,9 +118,9 @@ class Buffer(KernelObject):
 
     def _close_self(self) -> None:
         super()._close_self()
-        self._view.release()
-        # Somebody may still look at the memory; the last view unmaps it.
+        # Somebody may still look at the memory; the last one to do so unmaps it.
         with contextlib.suppress(BufferError):
+            self._view.release()
             self._map.close()
 
 
@@ -178,7 +179,7 @@ class MemoryRegion(OpenedObject):
             iov_count=len(iov),
             iov=ctypes.addressof(iov),
             access=access,
-            requested_key=key,
+            requested_key=u64(key, "key"),
         )
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_MR_REG, arg, context)
         self.key: int = arg.out_key

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
-from kfabric_py._call import deadline_after
+from kfabric_py._call import deadline_after, u32, u64
 from kfabric_py._pending import PendingContexts
 from kfabric_py.cm import ConnectionRequest, PassiveEndpoint
 from kfabric_py.enums import CqFlags, CqFormat, Event, WaitObj
@@ -183,9 +183,9 @@ class CompletionQueue(Waitable):
             wait_obj=kind,
             wait_set=wait_handle,
             wait_cond=_uapi.KFAB_CQ_COND_THRESHOLD if threshold else _uapi.KFAB_CQ_COND_NONE,
-            signaling_vector=cpu or 0,
+            signaling_vector=u32(cpu or 0, "cpu"),
             cq_flags=0 if cpu is None else _uapi.KFAB_AFFINITY,
-            entries=size,
+            entries=u64(size, "size"),
         )
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_CQ_OPEN, arg, context)
         self._wait_set = wait_set
@@ -246,9 +246,9 @@ class CompletionQueue(Waitable):
         arg = _uapi.kfab_cq_read(
             flags=_uapi.KFAB_CQ_SRC_ADDR if source else 0,
             cq=self._live_handle(),
-            count=count,
+            count=u32(count, "count"),
             entries=ctypes.addressof(entries),
-            cond=cond,
+            cond=u64(cond, "threshold"),
             deadline=deadline,
         )
         with self._pending.reading():
@@ -346,7 +346,7 @@ class EventQueue(Waitable):
             fabric=fabric._live_handle(),
             wait_obj=kind,
             wait_set=wait_handle,
-            entries=size,
+            entries=u64(size, "size"),
         )
         super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_EQ_OPEN, arg, context)
         self._fabric = fabric
@@ -495,9 +495,9 @@ class EventQueue(Waitable):
         """
         arg = _uapi.kfab_eq_write(
             eq=self._live_handle(),
-            event=event,
+            event=u32(event, "event"),
             handle=0 if fid is None else fid._live_handle(),
-            data=data,
+            data=u64(data, "data"),
         )
         arg.context = self._pending.add(0, context)
         try:
@@ -535,7 +535,7 @@ class Counter(Waitable):
         self._wait_set = wait_set
 
     def _value(self, request: int, value: int = 0) -> int:
-        arg = _uapi.kfab_cntr(cntr=self._live_handle(), value=value)
+        arg = _uapi.kfab_cntr(cntr=self._live_handle(), value=u64(value, "value"))
         self._client(request, arg)
         return arg.value
 
@@ -563,7 +563,7 @@ class Counter(Waitable):
         """Set the number of errors; ends every :meth:`wait` in progress."""
         self._value(_uapi.KFAB_IOC_CNTR_SETERR, value)
 
-    def wait(self, threshold: int, *, timeout: float | None = None) -> None:
+    def wait(self, threshold: int, timeout: float | None = None) -> None:
         """Wait until the number of successes has reached a value.
 
         Args:
@@ -578,7 +578,7 @@ class Counter(Waitable):
         """
         arg = _uapi.kfab_cntr_wait(
             cntr=self._live_handle(),
-            threshold=threshold,
+            threshold=u64(threshold, "threshold"),
             deadline=deadline_after(timeout),
         )
         self._client(_uapi.KFAB_IOC_CNTR_WAIT, arg)

@@ -36,7 +36,7 @@ class WaitSet(Waitable):
         arg = _uapi.kfab_wait_open(fabric=fabric._live_handle(), wait_obj=wait_obj)
         super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_WAIT_OPEN, arg, context)
 
-    def wait(self, *, timeout: float | None = None) -> None:
+    def wait(self, timeout: float | None = None) -> None:
         """Wait until a member is ready; consumes nothing.
 
         Args:

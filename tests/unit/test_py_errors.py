@@ -29,6 +29,8 @@ HEADER = Path(__file__).resolve().parents[2] / "kmod" / "include" / "kfi_errno.h
         (errno.EOPNOTSUPP, errors.NotSupported),
         (errno.ECONNREFUSED, ConnectionRefusedError),
         (errno.EFAULT, errors.KfiError),
+        (errno.ENOENT, FileNotFoundError),
+        (errno.EACCES, PermissionError),
         (257, errors.TooSmall),
         (258, errors.BadState),
         (259, errors.ErrorAvailable),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import gc
+import mmap
 import os
 import weakref
 from collections.abc import Callable, Iterator
@@ -383,6 +384,49 @@ def test_segments_are_cut_like_sequences(buffer: kp.Buffer) -> None:
     assert bytes(buffer[10:13]) == b"abc"
     with pytest.raises(ValueError, match="consecutive"):
         buffer[::2]
+
+
+def test_closing_a_buffer_leaves_its_views_valid(kernel: FakeKernel, device: kp.Device) -> None:
+    """Whoever holds a view, or something made of one, never sees memory go away."""
+
+    class AnonymousBuffer(FakeBuffer):
+        def __init__(self, device: kp.Device) -> None:
+            super().__init__(device)
+            self._map = mmap.mmap(-1, 4096)
+            self._view = memoryview(self._map)
+
+        _close_self = kp.Buffer._close_self
+
+    kernel.parents[999] = 0
+    kernel.users[999] = set()
+    buffer = AnonymousBuffer(device)
+    view = buffer[:8].view
+    number = (ctypes.c_uint64 * 1).from_buffer(buffer.view)
+    buffer.close()
+    view[0] = 77
+    assert number[0] == 77
+    with pytest.raises(kp.ClosedError):
+        _ = buffer.view
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: d.counter().wait(2**64, timeout=0),
+        lambda d: d.counter().add(-1),
+        lambda d: d.counter().set(2**64),
+        lambda d: d.cq().sread(1, threshold=2**64, timeout=0),
+        lambda d: d.cq(-1),
+        lambda d: d.endpoint(kp.Info(tx_attr=kp.TxAttr(size=2**64))),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_numbers_that_do_not_fit_are_refused(
+    kernel: FakeKernel, domain: kp.Domain, call: Callable[[kp.Domain], object]
+) -> None:
+    """B36: nothing is cut off in silence on the way to the kernel."""
+    with pytest.raises(OverflowError):
+        call(domain)
 
 
 def test_remote_region_survives_the_wire() -> None:
