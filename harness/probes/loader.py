@@ -2,7 +2,7 @@
 """Guest side: load the probe, drain it, and leave a recording.
 
 Needs root, bcc (Debian's python3-bpfcc), the kernel's headers, and kfabric.ko
-loaded, since the compiler reads the tracepoints' formats.
+loaded, since its tracepoints are attached to.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from typing import Any, Self
 from harness.probes.records import ObjectRecord, Record, unpack
 
 PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
-TRACEPOINTS = (
-    "kfabric:wait_begin", "kfabric:wait_end", "kfabric:signal", "kfabric:wake",
-    "kfabric:object_new", "kfabric:object_free", "kfabric:member_add",
-    "kfabric:member_del", "sched:sched_waking", "sched:sched_wakeup",
-    "sched:sched_switch",
-)
+RAW = ("wait_begin", "wait_end", "signal", "wake", "object_new", "object_free",
+       "member_add", "member_del")
+SCHED = ("sched:sched_waking", "sched:sched_wakeup", "sched:sched_switch")
 HEAD, RECORDS = "recording.json", "recording.bin"
 
 # 4 MiB: thirty thousand waits before the reader has to come by.
@@ -99,7 +96,9 @@ class Probe:
 
     def stop(self, directory: Path) -> None:
         """Detach, and leave head and records of the recording in ``directory``."""
-        for name in TRACEPOINTS:
+        for name in RAW:
+            self._bpf.detach_raw_tracepoint(name)
+        for name in SCHED:
             self._bpf.detach_tracepoint(name)
         t_stop = time.monotonic_ns()
         self.drain()

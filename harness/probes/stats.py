@@ -89,17 +89,19 @@ def span_of(match: Match) -> Span:
 
 
 def row(ledger: Ledger, name: str, queue_id: int, tid: int,
-        findings: Iterable[Finding], span: Span = ALWAYS) -> Row:
+        findings: Iterable[Finding], span: Span = ALWAYS, source: int = 0) -> Row:
     """Count one thread's waits on one queue, and what was signalled there.
 
-    ``tid`` 0 means all threads of the queue. ``span`` leaves out what came
-    before and after it, such as the waits for a connection.
+    ``tid`` 0 means all threads of the queue. ``span`` and ``source`` (a member
+    of the queue, 0: all) leave out what is not the job's, such as connecting.
     """
     queue = ledger.queues.get(queue_id, Queue(queue_id))
     waits = [wait for wait in (queue.waits_of(tid) if tid else queue.waits)
-             if span.holds(wait.record.t_begin, wait.record.t_end)]
+             if span.holds(wait.record.t_begin, wait.record.t_end)
+             and not (source and wait.record.ended and wait.record.source not in (0, source))]
     signals = [signal for signal in queue.signals.values()
-               if span.holds(signal.record.t, signal.record.t)]
+               if span.holds(signal.record.t, signal.record.t)
+               and source in (0, signal.record.source)]
     kinds = Counter(finding.kind for finding in findings
                     if finding.queue == queue_id and finding.tid in (0, tid or finding.tid))
     return Row(

@@ -82,8 +82,8 @@ class Rules:
 class Match:
     """One side's messages: for each the wait that it ended, None if it ended none.
 
-    ``shared`` counts messages that needed no wait of their own, since the look
-    after the wait for an event of the connection found them, too.
+    ``shared`` counts messages that needed no wait of their own, since their
+    thread was awake for something else and looked.
     """
 
     signals: tuple[Signal, ...]
@@ -405,8 +405,8 @@ def match_side(court: _Court, queue: Queue, side: Side, quiet: bool
     """
     messages = [signal for signal in queue.signals.values()
                 if signal.record.source == side.source and signal.record.why == Why.EVENT]
-    waits = [wait for wait in queue.waits_of(side.tid) if wait.succeeded]
-    pairs = _pair(messages, waits)
+    waits = queue.waits_of(side.tid)
+    pairs = _pair(messages, [wait for wait in waits if wait.succeeded])
     findings, shared = [], 0
     for number, (signal, found) in enumerate(zip(messages, pairs, strict=True), 1):
         if found is not None:
@@ -426,18 +426,16 @@ def match_side(court: _Court, queue: Queue, side: Side, quiet: bool
 
 
 def _is_shared(signal: Signal, waits: Sequence[Wait], side: Side) -> bool:
-    """Did a message come while its thread was awake for an event of another member?
+    """Did a message come while its thread was awake for something else?
 
+    It had left the queue for an event of another member, or at its deadline.
     It may look at all members then, and has no reason to wait for this one.
     """
-    if signal.record.sleepers:
+    begun = [wait for wait in waits if wait.record.t_begin < signal.record.t]
+    if signal.record.sleepers or not begun:
         return False
-    before = [wait for wait in waits
-              if wait.last_wake and wait.last_wake.t_wake < signal.record.t]
-    after = [wait for wait in waits if wait.record.t_begin > signal.record.t]
-    if not before or before[-1].record.source == side.source:
-        return False
-    return not after or before[-1].record.t_end < after[0].record.t_begin
+    last = begun[-1]
+    return last.timed_out or bool(last.last_wake and last.record.source != side.source)
 
 
 def _pair(messages: Sequence[Signal], waits: Sequence[Wait]) -> list[Wait | None]:

@@ -7,6 +7,12 @@
  * for a wake that did not end its wait. What was not seen or could not be kept
  * is counted in "losses", and then the recording proves nothing.
  *
+ * Our own tracepoints are taken raw. An ordinary tracepoint program is skipped,
+ * without a word, while another one runs on the same CPU, and a signal in a
+ * softirq that interrupts a program does happen; a raw one is skipped only if it
+ * interrupts itself, which none of ours can. The scheduler's events all fire with
+ * interrupts off, so that these programs, the only ordinary ones, do not meet.
+ *
  * The scheduler's events are looked up by thread: only threads inside a wait
  * cost more than that look-up, so the reader cannot trigger itself.
  *
@@ -18,6 +24,20 @@ enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT };
 enum { OBJ_NEW = 1, OBJ_FREE, OBJ_ADD, OBJ_DEL };
 enum { CTX_UNKNOWN, CTX_PROCESS, CTX_SOFTIRQ, CTX_HARDIRQ };
 enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
+
+/* Where the raw tracepoints' arguments are: in the order of their TP_PROTO. */
+enum { WAIT_BEGIN_QUEUE, WAIT_BEGIN_FCLASS, WAIT_BEGIN_NEED };
+enum {
+	WAIT_END_QUEUE, WAIT_END_FCLASS, WAIT_END_RET, WAIT_END_WHY, WAIT_END_SEQ,
+	WAIT_END_SEEN, WAIT_END_SOURCE, WAIT_END_READY
+};
+enum {
+	SIGNAL_QUEUE, SIGNAL_SOURCE, SIGNAL_WHY, SIGNAL_SEQ, SIGNAL_HAVE,
+	SIGNAL_SLEEPERS
+};
+enum { WAKE_QUEUE, WAKE_SOURCE, WAKE_WHY, WAKE_SEQ, WAKE_PID };
+enum { OBJECT_ID, OBJECT_FCLASS, OBJECT_PARENT };
+enum { MEMBER_SET, MEMBER_MEMBER, MEMBER_FCLASS };
 
 struct wait_rec {
 	u32 kind, queue;
@@ -127,18 +147,18 @@ static __always_inline void bump(u8 *n)
 		(*n)++;
 }
 
-TRACEPOINT_PROBE(kfabric, wait_begin)
+RAW_TRACEPOINT_PROBE(wait_begin)
 {
 	u64 id = bpf_get_current_pid_tgid();
 	u32 tid = id;
 	struct wait_rec w = {
 		.kind = REC_WAIT,
-		.queue = args->queue,
+		.queue = ctx->args[WAIT_BEGIN_QUEUE],
 		.t_begin = bpf_ktime_get_ns(),
-		.need = args->need,
+		.need = ctx->args[WAIT_BEGIN_NEED],
 		.tid = tid,
 		.tgid = id >> 32,
-		.fclass = args->fclass,
+		.fclass = ctx->args[WAIT_BEGIN_FCLASS],
 	};
 	struct tally *t = tally_of(w.queue);
 
@@ -152,43 +172,45 @@ TRACEPOINT_PROBE(kfabric, wait_begin)
 	return 0;
 }
 
-TRACEPOINT_PROBE(kfabric, wait_end)
+RAW_TRACEPOINT_PROBE(wait_end)
 {
 	u32 tid = bpf_get_current_pid_tgid();
-	struct tally *t = tally_of(args->queue);
+	u32 queue = ctx->args[WAIT_END_QUEUE];
+	u64 seq = ctx->args[WAIT_END_SEQ];
+	struct tally *t = tally_of(queue);
 	struct wait_rec *w = waits.lookup(&tid);
 
 	if (t)
 		__sync_fetch_and_add(&t->ends, 1);
-	if (!w || w->queue != args->queue) {
+	if (!w || w->queue != queue) {
 		lose(LOST_UNPAIRED);
 		return 0;
 	}
-	if (args->why && (!w->t_wake || w->seq != args->seq))
+	if (ctx->args[WAIT_END_WHY] && (!w->t_wake || w->seq != seq))
 		lose(LOST_UNPAIRED);
 	w->t_end = bpf_ktime_get_ns();
-	w->ret = args->ret;
-	w->ended = args->why;
-	w->ready = args->ready;
-	w->seen = args->seen;
+	w->ret = ctx->args[WAIT_END_RET];
+	w->ended = ctx->args[WAIT_END_WHY];
+	w->ready = ctx->args[WAIT_END_READY];
+	w->seen = ctx->args[WAIT_END_SEEN];
 	emit(w, sizeof(*w));
 	waits.delete(&tid);
 	return 0;
 }
 
-TRACEPOINT_PROBE(kfabric, signal)
+RAW_TRACEPOINT_PROBE(signal)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct signal_rec s = {
 		.kind = REC_SIGNAL,
-		.queue = args->queue,
+		.queue = ctx->args[SIGNAL_QUEUE],
 		.t = bpf_ktime_get_ns(),
-		.seq = args->seq,
-		.have = args->have,
-		.source = args->source,
-		.sleepers = args->sleepers,
+		.seq = ctx->args[SIGNAL_SEQ],
+		.have = ctx->args[SIGNAL_HAVE],
+		.source = ctx->args[SIGNAL_SOURCE],
+		.sleepers = ctx->args[SIGNAL_SLEEPERS],
 		.waker = tid,
-		.why = args->why,
+		.why = ctx->args[SIGNAL_WHY],
 		.context = context(),
 		.cpu = bpf_get_smp_processor_id(),
 	};
@@ -242,16 +264,16 @@ static __always_inline void emit_stray(u32 tid, struct wait_rec *from)
 	emit(&r, sizeof(r));
 }
 
-TRACEPOINT_PROBE(kfabric, wake)
+RAW_TRACEPOINT_PROBE(wake)
 {
-	u32 tid = args->pid;
+	u32 tid = ctx->args[WAKE_PID];
 	struct wait_rec now = {
-		.queue = args->queue,
+		.queue = ctx->args[WAKE_QUEUE],
 		.t_wake = bpf_ktime_get_ns(),
-		.seq = args->seq,
-		.source = args->source,
+		.seq = ctx->args[WAKE_SEQ],
+		.source = ctx->args[WAKE_SOURCE],
 		.waker = bpf_get_current_pid_tgid(),
-		.why = args->why,
+		.why = ctx->args[WAKE_WHY],
 		.context = context(),
 		.cpu = bpf_get_smp_processor_id(),
 	};
@@ -345,26 +367,30 @@ static __always_inline void emit_object(u32 change, u32 id, u32 fclass, u32 othe
 	emit(&o, sizeof(o));
 }
 
-TRACEPOINT_PROBE(kfabric, object_new)
+RAW_TRACEPOINT_PROBE(object_new)
 {
-	emit_object(OBJ_NEW, args->id, args->fclass, args->parent);
+	emit_object(OBJ_NEW, ctx->args[OBJECT_ID],
+		    ctx->args[OBJECT_FCLASS], ctx->args[OBJECT_PARENT]);
 	return 0;
 }
 
-TRACEPOINT_PROBE(kfabric, object_free)
+RAW_TRACEPOINT_PROBE(object_free)
 {
-	emit_object(OBJ_FREE, args->id, args->fclass, args->parent);
+	emit_object(OBJ_FREE, ctx->args[OBJECT_ID],
+		    ctx->args[OBJECT_FCLASS], ctx->args[OBJECT_PARENT]);
 	return 0;
 }
 
-TRACEPOINT_PROBE(kfabric, member_add)
+RAW_TRACEPOINT_PROBE(member_add)
 {
-	emit_object(OBJ_ADD, args->member, args->fclass, args->set);
+	emit_object(OBJ_ADD, ctx->args[MEMBER_MEMBER],
+		    ctx->args[MEMBER_FCLASS], ctx->args[MEMBER_SET]);
 	return 0;
 }
 
-TRACEPOINT_PROBE(kfabric, member_del)
+RAW_TRACEPOINT_PROBE(member_del)
 {
-	emit_object(OBJ_DEL, args->member, args->fclass, args->set);
+	emit_object(OBJ_DEL, ctx->args[MEMBER_MEMBER],
+		    ctx->args[MEMBER_FCLASS], ctx->args[MEMBER_SET]);
 	return 0;
 }
