@@ -29,7 +29,6 @@ from harness.guest.topology import rxe_on_dummy
 from harness.probes.loader import Probe, ProbeError
 
 _PORT = 7471
-_WAIT_SECONDS, _FAULT_WAIT_SECONDS = 10.0, 2.0
 
 
 class Progress:
@@ -108,8 +107,8 @@ def _run(stack: ExitStack, messages: int, fault: Fault | None, progress: Progres
 def _orders(messages: int, fault: Fault | None) -> Orders:
     """What the players are told; a herd is no matter of theirs."""
     if fault is None or fault is Fault.HERD:
-        return Orders(messages, _WAIT_SECONDS)
-    return Orders(messages, _FAULT_WAIT_SECONDS, fault, messages // 2)
+        return Orders(messages)
+    return Orders(messages, fault, messages // 2)
 
 
 class _Network:

@@ -82,7 +82,8 @@ def _rows(ledger: Ledger, part: Part, sides: tuple[Side, ...], verdict: Verdict
     for side in sides:
         match = verdict.matches.get(side.name)
         if match:
-            yield row(ledger, side.name, side.queue, side.tid, findings, span_of(match))
+            yield row(ledger, side.name, side.queue, side.tid, findings, span_of(match),
+                      side.source)
     if not sides:
         for queue in ledger.queues.values():
             if queue.fclass == FClass.CQ and queue.waits:

@@ -54,6 +54,8 @@ from kfabric_py.device import Device
 _NUMBER = struct.Struct("<QQ")
 _SIZE = 64
 _CONNECT_SECONDS = 30.0
+_WAIT_SECONDS = 10.0
+_VICTIM_WAIT_SECONDS = 2.0
 _MESSAGE_SECONDS = 30.0
 _PROGRESS_EVERY = 100
 _HINTS = Info(
@@ -72,12 +74,11 @@ class PlayError(Exception):
 class Orders:
     """How to play.
 
-    ``wait_seconds`` is the deadline of one wait. ``fault`` is what the one who
-    serves commits against the other before it sends message ``fault_at``.
+    ``fault`` is what the one who serves commits against the other before it
+    sends message ``fault_at``; the other then waits with a short deadline.
     """
 
     messages: int
-    wait_seconds: float
     fault: Fault | None = None
     fault_at: int = 0
 
@@ -93,6 +94,7 @@ class Player:
         self._orders = orders
         self._control = control
         self._stack = ExitStack()
+        self._wait_seconds = _WAIT_SECONDS
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +139,8 @@ class Player:
 
     def answer(self) -> None:
         """Wait for each message and send it back."""
+        if self._orders.fault:
+            self._wait_seconds = _VICTIM_WAIT_SECONDS
         for number in range(1, self._orders.messages + 1):
             self._await_message(number)
             self._send(number)
@@ -202,7 +206,7 @@ class Player:
     def _wait(self, limit: Deadline, what: str) -> None:
         """One kfi_wait; that its own deadline passes is no harm unless nothing came at all."""
         try:
-            self._wait_set.wait(timeout=min(self._orders.wait_seconds, limit.remaining()))
+            self._wait_set.wait(timeout=min(self._wait_seconds, limit.remaining()))
         except KfiTimeout:
             if limit.expired:
                 raise PlayError(f"{what} did not come in {limit.seconds:g} s") from None

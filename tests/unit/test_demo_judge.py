@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.demo import host, judge, show
+from harness.demo import host, show
 from harness.demo.job import Account, Fault, Part, Player
 from harness.demo.judge import Judged, pronounce
 from harness.errors import ExitStatus
