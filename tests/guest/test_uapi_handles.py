@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Handles, mappings and the limits of a client."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uapi_support as raw
+from guest_support import Call, Mock
+
+import kfabric_py as kp
+from kfabric_py import _uapi
+
+InThread = Callable[[Callable[[], Any]], Call[Any]]
+FIELDS = [(name, field) for name, fields in sorted(raw.HANDLES.items()) for field in fields]
+
+
+@dataclass
+class Zoo:
+    """One open object of each class: name of the class → handle."""
+
+    fd: int
+    handles: dict[str, int]
+
+
+@pytest.fixture
+def zoo(mock: Mock) -> Zoo:
+    """One open object of each class that the mock provider has. Depends on: mock."""
+    eq = mock.eq(wait_obj=kp.WaitObj.UNSPEC)
+    cq = mock.cq(wait_obj=kp.WaitObj.UNSPEC)
+    cntr = mock.counter(wait_obj=kp.WaitObj.UNSPEC)
+    buffer = mock.stack.enter_context(mock.device.buffer(4096))
+    return Zoo(
+        mock.device.fileno(),
+        {
+            "fabric": mock.fabric._handle,
+            "domain": mock.domain._handle,
+            "eq": eq._handle,
+            "cq": cq._handle,
+            "cntr": cntr._handle,
+            "wait": mock.wait_set()._handle,
+            "poll": mock.poll_set()._handle,
+            "ep": mock.endpoint(cq=cq)._handle,
+            "buf": buffer._handle,
+        },
+    )
+
+
+def fill(zoo: Zoo, name: str) -> Any:
+    """Return the structure of a call with good handles in all its fields."""
+    arg = raw.sample(name)
+    for field, classes in raw.HANDLES[name].items():
+        good = [zoo.handles[one] for one in classes.split() if one in zoo.handles]
+        setattr(arg, field, good[0] if good else zoo.handles["ep"])
+    if name == "CONTROL":
+        arg.command = _uapi.KFAB_GETWAITOBJ
+    if name in ("STRERROR", "POLL", "CQ_SREAD"):
+        arg.buf_size = arg.count = 1
+    if name == "POLL":
+        arg.entries = 1
+    if name in ("READ", "WRITE"):
+        arg.rma_iov_count = 1
+    return arg
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_handle_that_names_nothing_is_ebadf(zoo: Zoo, name: str, field: str) -> None:
+    """O3: 0, one that is closed, one that is not open yet, the largest."""
+    closed = raw.sample("WAIT_OPEN", fabric=zoo.handles["fabric"], wait_obj=1)
+    assert raw.call(zoo.fd, "WAIT_OPEN", closed) == 0
+    close = raw.sample("CLOSE", handle=closed.out_handle)
+    assert raw.call(zoo.fd, "CLOSE", close) == 0
+    for handle in (0, closed.out_handle, closed.out_handle + 1000, 0xFFFFFFFF):
+        if name == "STRERROR" and handle == 0:
+            continue
+        arg = fill(zoo, name)
+        setattr(arg, field, handle)
+        assert raw.text(raw.call(zoo.fd, name, arg)) == "EBADF"
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_handle_of_another_class_is_einval(zoo: Zoo, name: str, field: str) -> None:
+    """T2, O3: an object of a class that will not do is refused, and untouched."""
+    classes = raw.HANDLES[name][field].split()
+    for wrong in sorted(set(zoo.handles) - set(classes)):
+        arg = fill(zoo, name)
+        setattr(arg, field, zoo.handles[wrong])
+        assert raw.text(raw.call(zoo.fd, name, arg)) == "EINVAL", wrong
+
+
+def test_buffers_and_regions_are_named_by_their_own_class(zoo: Zoo) -> None:
+    """O3: in a vector, too."""
+    for iov, want in (
+        (_uapi.kfab_iov(buf=zoo.handles["cq"], len=8), "EINVAL"),
+        (_uapi.kfab_iov(buf=0, len=8), "EBADF"),
+        (_uapi.kfab_iov(buf=zoo.handles["buf"], mr=zoo.handles["cq"], len=8), "EINVAL"),
+        (_uapi.kfab_iov(buf=zoo.handles["buf"], mr=0xFFFF, len=8), "EBADF"),
+        (_uapi.kfab_iov(buf=zoo.handles["buf"], len=4097), "EINVAL"),
+        (_uapi.kfab_iov(buf=zoo.handles["buf"], offset=4097), "EINVAL"),
+        (_uapi.kfab_iov(buf=zoo.handles["buf"], offset=8, len=(1 << 64) - 1), "EINVAL"),
+    ):
+        arg = raw.sample("SEND", ep=zoo.handles["ep"], iov_count=1, iov=ctypes.addressof(iov))
+        assert raw.text(raw.call(zoo.fd, "SEND", arg)) == want
+
+
+def test_another_clients_handle_means_nothing(zoo: Zoo) -> None:
+    """O3: a handle belongs to the open file that made it."""
+    with kp.Device() as other:
+        for handle in zoo.handles.values():
+            arg = raw.sample("CLOSE", handle=handle)
+            assert raw.call(other.fileno(), "CLOSE", arg) == -errno.EBADF
+
+
+def test_number_is_never_given_twice(mock: Mock) -> None:
+    """O3: a stale handle cannot become another object."""
+    seen = set()
+    for _ in range(97):
+        arg = raw.sample("WAIT_OPEN", fabric=mock.fabric._handle, wait_obj=1)
+        assert raw.call(mock.device.fileno(), "WAIT_OPEN", arg) == 0
+        assert arg.out_handle not in seen
+        seen.add(arg.out_handle)
+        close = raw.sample("CLOSE", handle=arg.out_handle)
+        assert raw.call(mock.device.fileno(), "CLOSE", close) == 0
+        assert raw.call(mock.device.fileno(), "CLOSE", close) == -errno.EBADF
+
+
+def test_racing_closes_have_one_winner(mock: Mock, in_thread: InThread) -> None:
+    """O3: of eight closes one returns 0, the others EBADF or EBUSY."""
+    for _ in range(23):
+        opened = raw.sample("WAIT_OPEN", fabric=mock.fabric._handle, wait_obj=1)
+        assert raw.call(mock.device.fileno(), "WAIT_OPEN", opened) == 0
+
+        def close(handle: int = opened.out_handle) -> int:
+            arg = raw.sample("CLOSE", handle=handle)
+            return raw.call(mock.device.fileno(), "CLOSE", arg)
+
+        calls = [in_thread(close) for _ in range(8)]
+        results = [call.result() for call in calls]
+        assert results.count(0) == 1
+        assert set(results) <= {0, -errno.EBADF, -errno.EBUSY}
+
+
+@contextlib.contextmanager
+def limit(name: str, value: int) -> Iterator[None]:
+    """Set a limit of the device for the block's duration."""
+    path = Path("/sys/module/kfabric_dev/parameters") / name
+    before = path.read_text()
+    path.write_text(str(value))
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+def test_too_many_objects_are_refused(mock: Mock) -> None:
+    """X3: EMFILE at the limit, which a close makes room under."""
+    fd, fabric = mock.device.fileno(), mock.fabric._handle
+    with limit("max_objects", mock.device.version().objects + 2):
+        opened = [raw.sample("WAIT_OPEN", fabric=fabric, wait_obj=1) for _ in range(3)]
+        results = [raw.call(fd, "WAIT_OPEN", arg) for arg in opened]
+        assert results == [0, 0, -errno.EMFILE]
+        close = raw.sample("CLOSE", handle=opened[0].out_handle)
+        assert raw.call(fd, "CLOSE", close) == 0
+        assert raw.call(fd, "WAIT_OPEN", opened[2]) == 0
+    for arg in opened[1:]:
+        close = raw.sample("CLOSE", handle=arg.out_handle)
+        assert raw.call(fd, "CLOSE", close) == 0
+
+
+def test_too_much_memory_is_refused(device: kp.Device) -> None:
+    """X3: ENOBUFS at the limit, which a close makes room under."""
+    with limit("max_bytes", 3 * raw.PAGE):
+        first, second = device.buffer(raw.PAGE), device.buffer(2 * raw.PAGE)
+        with pytest.raises(kp.KfiError) as caught:
+            device.buffer(1)
+        assert caught.value.errno == errno.ENOBUFS
+        first.close()
+        device.buffer(1).close()
+        second.close()
+    assert device.version().bytes == 0
+
+
+@pytest.mark.parametrize("length", [0, _uapi.KFAB_BUF_MAX + 1, (1 << 64) - 1])
+def test_length_of_a_buffer_is_checked(device: kp.Device, length: int) -> None:
+    """X3: EINVAL for nothing and for more than one buffer can have."""
+    arg = raw.sample("BUF_ALLOC", length=length)
+    assert raw.call(device.fileno(), "BUF_ALLOC", arg) == -errno.EINVAL
+
+
+def allocated(device: kp.Device, length: int) -> Any:
+    """Allocate a buffer without mapping it."""
+    arg = raw.sample("BUF_ALLOC", length=length)
+    assert raw.call(device.fileno(), "BUF_ALLOC", arg) == 0
+    return arg
+
+
+def test_largest_buffer_can_be_had_and_is_zeroed(device: kp.Device) -> None:
+    """X3: KFAB_BUF_MAX bytes."""
+    with device.buffer(_uapi.KFAB_BUF_MAX) as buffer:
+        assert buffer.view[-1] == 0
+        assert bytes(buffer.view[:4096]) == bytes(4096)
+
+
+@pytest.mark.parametrize(
+    ("flags", "length", "shift", "want"),
+    [
+        (mmap.MAP_PRIVATE, raw.PAGE, 0, errno.EINVAL),
+        (mmap.MAP_SHARED, 3 * raw.PAGE, 0, errno.EINVAL),
+        (mmap.MAP_SHARED, 2 * raw.PAGE, raw.PAGE, errno.EINVAL),
+        (mmap.MAP_SHARED, raw.PAGE, 1 << 30, errno.EBADF),
+        (mmap.MAP_SHARED, raw.PAGE, 1 << 60, errno.EBADF),
+    ],
+)
+def test_mapping_is_checked(
+    device: kp.Device, flags: int, length: int, shift: int, want: int
+) -> None:
+    """X1: shared, within the buffer, at an offset that is a buffer's."""
+    buffer = allocated(device, 2 * raw.PAGE)
+    with pytest.raises(OSError) as caught:
+        mmap.mmap(device.fileno(), length, flags, offset=buffer.out_offset + shift)
+    assert caught.value.errno == want
+
+
+def test_mapping_of_the_back_shows_the_back(device: kp.Device) -> None:
+    """X1: an offset further in is that much further in."""
+    buffer = allocated(device, 2 * raw.PAGE)
+    whole = mmap.mmap(device.fileno(), 2 * raw.PAGE, offset=buffer.out_offset)
+    back = mmap.mmap(device.fileno(), raw.PAGE, offset=buffer.out_offset + raw.PAGE)
+    whole[raw.PAGE : raw.PAGE + 3] = b"497"
+    assert back[:3] == b"497"
+    whole.close()
+    back.close()
+
+
+def test_mapped_memory_outlives_its_handle(device: kp.Device) -> None:
+    """O1, V8: closed but mapped it is still there, and still accounted for."""
+    buffer = allocated(device, raw.PAGE)
+    mapping = mmap.mmap(device.fileno(), raw.PAGE, offset=buffer.out_offset)
+    mapping[:3] = b"497"
+    close = raw.sample("CLOSE", handle=buffer.out_handle)
+    assert raw.call(device.fileno(), "CLOSE", close) == 0
+    assert (device.version().objects, device.version().bytes) == (0, raw.PAGE)
+    assert mapping[:3] == b"497"
+    with pytest.raises(OSError) as caught:
+        mmap.mmap(device.fileno(), raw.PAGE, offset=buffer.out_offset)
+    assert caught.value.errno == errno.EBADF
+    mapping.close()
+    assert device.version().bytes == 0
+
+
+def test_posted_memory_outlives_its_handle(mock: Mock) -> None:
+    """V8: a pending receive keeps the memory; the endpoint's close gives it up."""
+    before = mock.device.version().bytes
+    ep = mock.endpoint(cq=mock.cq())
+    buffer = mock.device.buffer(raw.PAGE)
+    ep.recv(buffer)
+    buffer.close()
+    assert mock.device.version().bytes == before + raw.PAGE
+    ep.close()
+    assert mock.device.version().bytes == before
