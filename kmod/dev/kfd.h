@@ -192,7 +192,6 @@ struct kfd_ioctl;
  * struct kfd_call - one ioctl in progress
  * @client: whose
  * @op: which
- * @nr: its number
  * @uarg: the caller's structure
  * @usize: its size there
  * @arg: our copy
@@ -204,7 +203,6 @@ struct kfd_ioctl;
 struct kfd_call {
 	struct kfd_client *client;
 	const struct kfd_ioctl *op;
-	unsigned int nr;
 	void __user *uarg;
 	u32 usize;
 	void *arg;

@@ -226,7 +226,6 @@ static long kfd_unlocked_ioctl(struct file *filp, unsigned int cmd,
 	struct kfd_call call = {
 		.client = filp->private_data,
 		.op = kfd_ioctl_find(cmd),
-		.nr = _IOC_NR(cmd),
 		.uarg = (void __user *)uarg,
 		.arg = arg,
 	};

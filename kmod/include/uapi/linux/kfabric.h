@@ -53,6 +53,8 @@
  *    deadline has passed or the queue was signalled.
  *  - ETIMEDOUT: KFAB_IOC_WAIT and KFAB_IOC_CNTR_WAIT: the deadline has passed.
  *  - ENODEV: the device is gone.
+ *
+ * Further ones are named at the call that has them.
  */
 
 #define KFAB_ABI_VERSION	1
