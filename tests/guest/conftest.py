@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from guest_support import DEBUGFS, MOCK, Call, Child, Mock, Side, connected_sides
+from verbs_support import Net
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
@@ -85,6 +86,16 @@ def connected_pair(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[tupl
     """
     with contextlib.ExitStack() as stack:
         yield connected_sides(device, verbs.address, stack)
+
+
+@pytest.fixture
+def net(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[Net]:
+    """A listener on the rxe link, and peers for it. Depends on: verbs, device.
+
+    Unlike those of connected_pair, each peer's queues block by themselves.
+    """
+    with contextlib.ExitStack() as stack:
+        yield Net(device, verbs, stack)
 
 
 @pytest.fixture

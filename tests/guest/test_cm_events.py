@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Connections: who asks, who answers, and what each side hears of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+
+import pytest
+from guest_support import LIMIT
+from verbs_support import Net, counts, wait_for_counts
+
+import kfabric_py as kp
+from harness.guest import topology
+from harness.guest.waiting import wait_until
+
+
+def test_request_carries_addresses_and_private_data(net: Net) -> None:
+    """CONNREQ: the listener, the peer's address, its data (padded)."""
+    a = net.peer()
+    a.ep.connect(data=b"who are you")
+    event = net.listen_eq.sread(timeout=LIMIT)
+    assert event is not None and event.request is not None
+    assert event.event is kp.Event.CONNREQ
+    assert event.fid is net.listener
+    assert event.cm_data.rstrip(b"\0") == b"who are you"
+    info = event.request.info
+    assert info.src_addr == net.name
+    assert info.dest_addr == a.ep.getname()
+    assert info.domain_attr.name == net.link.name
+    event.request.close()
+
+
+def test_accepting_answers_with_private_data(net: Net) -> None:
+    """CONNECTED on both sides; the active one gets the data."""
+    a = net.peer()
+    a.ep.connect()
+    b = net.peer(net.request())
+    b.ep.accept(data=b"I am b")
+    mine, theirs = a.event(), b.event()
+    assert mine.event is theirs.event is kp.Event.CONNECTED
+    assert (mine.fid, theirs.fid) == (a.ep, b.ep)
+    assert mine.cm_data.rstrip(b"\0") == b"I am b"
+    assert theirs.cm_data == b""
+
+
+@pytest.mark.parametrize("length", [56, 57, 256])
+def test_private_data_is_cut_to_what_the_protocol_carries(net: Net, length: int) -> None:
+    """At most 56 bytes of a request arrive, without an error."""
+    a = net.peer()
+    a.ep.connect(data=b"x" * length)
+    event = net.listen_eq.sread(timeout=LIMIT)
+    assert event is not None and event.request is not None
+    assert event.cm_data.rstrip(b"\0") == b"x" * 56
+    event.request.close()
+
+
+def test_names_of_both_ends(net: Net) -> None:
+    """Each side's peer is the other side's name."""
+    a, b = net.connect()
+    assert a.ep.getpeer() == b.ep.getname() == net.name
+    assert b.ep.getpeer() == a.ep.getname()
+
+
+def test_peer_is_unknown_before_the_connection(net: Net) -> None:
+    """getpeer: ENOTCONN."""
+    with pytest.raises(kp.KfiError) as error:
+        net.peer().ep.getpeer()
+    assert error.value.errno == errno.ENOTCONN
+
+
+def test_rejecting_answers_with_private_data(net: Net) -> None:
+    """The active side gets an error event: ECONNREFUSED, and the data."""
+    a = net.peer()
+    a.ep.connect()
+    net.request().reject(b"not today")
+    error = a.eq_error()
+    assert error.fid is a.ep
+    assert error.err == errno.ECONNREFUSED
+    assert error.err_data.rstrip(b"\0") == b"not today"
+
+
+def test_closing_a_request_refuses_it(net: Net) -> None:
+    """A request that is dropped is answered."""
+    a = net.peer()
+    a.ep.connect()
+    net.request().close()
+    assert a.eq_error().err == errno.ECONNREFUSED
+
+
+def test_unread_request_is_refused_when_its_queue_goes(net: Net) -> None:
+    """O1: the event owns the request, and the listener's EQ may be closed first."""
+    a = net.peer()
+    a.ep.connect()
+    wait_readable(net.listen_eq)
+    net.listen_eq.close()
+    assert a.eq_error().err == errno.ECONNREFUSED
+
+
+def wait_readable(eq: kp.EventQueue) -> None:
+    """Wait until an event is there, and leave it there."""
+    wait_until(lambda: eq.read(peek=True) is not None, "an unread event", LIMIT)
+
+
+def test_unread_request_is_refused_when_its_listener_goes(net: Net) -> None:
+    """Closing the listener takes back what it reported."""
+    a = net.peer()
+    a.ep.connect()
+    wait_readable(net.listen_eq)
+    net.listener.close()
+    assert a.eq_error().err == errno.ECONNREFUSED
+    assert net.listen_eq.read() is None
+
+
+def test_nobody_listens(net: Net) -> None:
+    """An error event, ECONNREFUSED, without data."""
+    a = net.peer(net.info_for(1))
+    a.ep.connect()
+    error = a.eq_error()
+    assert (error.err, error.err_data) == (errno.ECONNREFUSED, b"")
+
+
+def test_address_beyond_the_device_is_unreachable(net: Net) -> None:
+    """The way to the peer begins at another device: EHOSTUNREACH, and that one can go."""
+    with topology.rxe_on_dummy() as other:
+        a = net.peer(net.offer_of_any_address())
+        a.ep.connect((other.address, 7471))
+        assert a.eq_error().err == errno.EHOSTUNREACH
+        # Nothing of ours holds the other device: deleting it comes back.
+        topology.delete_link(other.name)
+
+
+def test_failed_connection_flushes_receives(net: Net) -> None:
+    """What was posted before comes back: ECANCELED."""
+    a = net.peer(net.info_for(1))
+    a.ep.recv(a.buffer[:8], context="early")
+    a.ep.connect()
+    assert a.eq_error().err == errno.ECONNREFUSED
+    error = a.error()
+    assert (error.context, error.err) == ("early", errno.ECANCELED)
+
+
+def test_connect_only_once(net: Net) -> None:
+    """While connecting EALREADY, when connected EISCONN."""
+    a = net.peer()
+    a.ep.connect()
+    with pytest.raises(kp.KfiError) as error:
+        a.ep.connect()
+    assert error.value.errno == errno.EALREADY
+    b = net.peer(net.request())
+    b.ep.accept()
+    assert a.event().event is kp.Event.CONNECTED
+    with pytest.raises(kp.KfiError) as error:
+        a.ep.connect()
+    assert error.value.errno == errno.EISCONN
+
+
+def test_accept_needs_a_request(net: Net) -> None:
+    """An endpoint that was opened to connect: KFI_EOPBADSTATE."""
+    with pytest.raises(kp.BadState):
+        net.peer().ep.accept()
+
+
+def test_shutdown_needs_a_connection(net: Net) -> None:
+    """ENOTCONN before, and after the first time."""
+    a, b = net.connect()
+    with pytest.raises(kp.KfiError) as error:
+        net.peer().ep.shutdown()
+    assert error.value.errno == errno.ENOTCONN
+    a.ep.shutdown()
+    assert b.event().event is kp.Event.SHUTDOWN
+    with pytest.raises(kp.KfiError) as error:
+        b.ep.shutdown()
+    assert error.value.errno == errno.ENOTCONN
+
+
+def test_who_shuts_down_hears_nothing_of_it(net: Net) -> None:
+    """The event is the peer's."""
+    a, b = net.connect()
+    a.ep.shutdown()
+    assert b.event().event is kp.Event.SHUTDOWN
+    assert a.eq.read() is None
+
+
+def test_peer_hears_of_a_close(net: Net) -> None:
+    """SHUTDOWN, once."""
+    a, b = net.connect()
+    b.ep.close()
+    assert a.event().event is kp.Event.SHUTDOWN
+    assert a.eq.read() is None
+
+
+def test_connecting_needs_an_event_queue(net: Net) -> None:
+    """KFI_ENOEQ at enable."""
+    with (
+        net.fabric.domain(net.info) as domain,
+        domain.cq(8) as cq,
+        domain.endpoint(net.info) as ep,
+    ):
+        ep.bind(cq, recv=True, transmit=True)
+        with pytest.raises(kp.KfiError) as error:
+            ep.enable()
+    assert error.value.errno == kp.KfabricErrno.KFI_ENOEQ
+
+
+def test_port_has_one_listener(net: Net) -> None:
+    """EADDRINUSE for the second."""
+    info = net.device.getinfo(provider="verbs", source=net.name)[0]
+    with net.fabric.passive_ep(info) as second, net.fabric.eq() as eq:
+        second.bind(eq)
+        with pytest.raises(kp.KfiError) as error:
+            second.listen()
+    assert error.value.errno == errno.EADDRINUSE
+
+
+def test_closed_connections_leave_nothing_behind(net: Net) -> None:
+    """Queue pairs, ids and domains are given back: 10 connections, counted by the kernel."""
+    with contextlib.ExitStack() as stack:
+        Net(net.device, net.link, stack).connect()
+    before = counts(net.link)
+    for _ in range(10):
+        with contextlib.ExitStack() as stack:
+            Net(net.device, net.link, stack).connect()
+    wait_for_counts(net.link, before)

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""O5: a device that is removed under open objects.
+
+Each test deletes the link from a thread of its own, since the removal returns
+only when the module has let go of the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterator
+
+import pytest
+from guest_support import LIMIT, Call
+from verbs_support import REMOTE, Net
+
+import kfabric_py as kp
+from harness.guest import modules as guest_modules
+from harness.guest import topology
+from harness.guest.waiting import wait_until
+
+InThread = Callable[[Callable[[], object]], Call[object]]
+
+
+@pytest.fixture
+def doomed(device: kp.Device) -> Iterator[Net]:
+    """A listener on a link that the test deletes. Depends on: device."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        yield Net(device, link, stack)
+
+
+def delete(net: Net, in_thread: InThread) -> Call[object]:
+    """Delete the link and wait until it is gone."""
+    call = in_thread(lambda: topology.delete_link(net.link.name))
+    call.result()
+    return call
+
+
+def test_every_queue_gets_a_last_error(doomed: Net, in_thread: InThread) -> None:
+    """O5: CQ and EQ an ENODEV entry, the counter an error, the listener's EQ, too."""
+    a, b = doomed.connect()
+    delete(doomed, in_thread)
+    for peer in (a, b):
+        assert peer.error().err == errno.ENODEV
+        assert peer.cntr.readerr() == 1
+        error = peer.eq_error()
+        assert (error.fid, error.err) == (peer.ep, errno.ENODEV)
+    with pytest.raises(kp.ErrorAvailable):
+        doomed.listen_eq.read()
+    error = doomed.listen_eq.readerr()
+    assert error is not None and (error.fid, error.err) == (doomed.listener, errno.ENODEV)
+
+
+def test_posted_operations_end_with_the_device(doomed: Net, in_thread: InThread) -> None:
+    """O5: the entry that says ENODEV is the last; what was posted has none of its own."""
+    a, _ = doomed.connect()
+    for _ in range(20):
+        a.ep.recv(a.buffer[:8])
+    delete(doomed, in_thread)
+    assert a.error().err == errno.ENODEV
+    assert a.cq.read(4) == []
+
+
+def test_sleepers_wake(doomed: Net, in_thread: InThread) -> None:
+    """O5, V7: threads asleep in reads and in a counter's wait return."""
+    a, b = doomed.connect()
+    reader = in_thread(a.error).asleep()
+    listener = in_thread(b.eq_error).asleep()
+    counter = in_thread(lambda: a.cntr.wait(10, timeout=LIMIT)).asleep()
+    delete(doomed, in_thread)
+    error = reader.result()
+    assert isinstance(error, kp.CqError) and error.err == errno.ENODEV
+    event = listener.result()
+    assert isinstance(event, kp.EqError) and event.err == errno.ENODEV
+    with pytest.raises(kp.ErrorAvailable):
+        counter.result()
+
+
+def test_later_calls_say_that_it_is_gone(doomed: Net, in_thread: InThread) -> None:
+    """O5: ENODEV from everything that would need the device."""
+    a, _ = doomed.connect()
+    idle = doomed.peer(enable=False)
+    request_peer = doomed.peer()
+    request_peer.ep.connect()
+    request = doomed.request()
+    delete(doomed, in_thread)
+    calls: list[Callable[[], object]] = [
+        lambda: a.ep.send(a.buffer[:8]),
+        lambda: a.ep.recv(a.buffer[:8]),
+        lambda: a.ep.shutdown(),
+        lambda: a.ep.getname(),
+        lambda: a.ep.getpeer(),
+        lambda: a.domain.mr(a.buffer, REMOTE),
+        lambda: a.domain.endpoint(doomed.info),
+        lambda: idle.ep.enable(),
+        lambda: idle.ep.connect(),
+        lambda: idle.domain.endpoint(request),
+        lambda: request.reject(),
+        lambda: doomed.listener.listen(),
+        lambda: doomed.listener.getname(),
+        lambda: doomed.fabric.domain(doomed.info),
+    ]
+    for number, call in enumerate(calls):
+        with pytest.raises(kp.DeviceLost):
+            call()
+            pytest.fail(f"call {number} succeeded")
+
+
+def test_regions_go_with_the_device(doomed: Net, in_thread: InThread) -> None:
+    """O5: closing what is left always works, and the memory is free."""
+    a, b = doomed.connect()
+    regions = [doomed.region(peer, peer.buffer) for peer in (a, b) for _ in range(4)]
+    delete(doomed, in_thread)
+    for region in regions:
+        region.close()
+    for peer in (a, b):
+        peer.ep.close()
+        peer.buffer.close()
+
+
+def test_unread_request_goes_with_the_device(doomed: Net, in_thread: InThread) -> None:
+    """O5: it can still be read, and closed."""
+    a = doomed.peer()
+    a.ep.connect()
+    wait_until(lambda: doomed.listen_eq.read(peek=True) is not None, "an unread request", LIMIT)
+    delete(doomed, in_thread)
+    doomed.request().close()
+
+
+def test_other_device_goes_on(doomed: Net, net: Net, in_thread: InThread) -> None:
+    """O5: only the objects of the lost device are lost."""
+    a, b = net.connect()
+    lost, _ = doomed.connect()
+    delete(doomed, in_thread)
+    assert lost.error().err == errno.ENODEV
+    b.ep.recv(b.buffer[:8])
+    a.ep.send(a.buffer[:8])
+    assert b.entry().len == 8
+
+
+def test_listener_on_all_devices_goes_on(doomed: Net, net: Net, in_thread: InThread) -> None:
+    """O5: a listener without an address is no device's."""
+    info = net.device.getinfo(provider="verbs", source=("0.0.0.0", 0))[0]
+    with net.fabric.eq() as eq, net.fabric.passive_ep(info) as listener:
+        listener.bind(eq)
+        listener.listen()
+        name = listener.getname()
+        assert isinstance(name, tuple)
+        delete(doomed, in_thread)
+        a = net.peer(net.info_for(name[1]))
+        a.ep.connect()
+        event = eq.sread(timeout=LIMIT)
+        assert event is not None and event.request is not None
+        event.request.close()
+        assert a.eq_error().err == errno.ECONNREFUSED
+
+
+def test_netdev_that_goes_takes_the_device_along(device: kp.Device, in_thread: InThread) -> None:
+    """O5: unregistering the net device below is a loss like any other."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        a, _ = Net(device, link, stack).connect()
+        reader = in_thread(a.error).asleep()
+        topology.delete_netdev(link.netdev.name)
+        error = reader.result()
+        assert isinstance(error, kp.CqError) and error.err == errno.ENODEV
+
+
+def test_link_that_is_deleted_in_the_middle_of_traffic(doomed: Net, in_thread: InThread) -> None:
+    """O5: posting and removing exclude each other: success, then ENODEV, and no splat."""
+    a, b = doomed.connect()
+    sent = 0
+
+    def keep_sending() -> int:
+        nonlocal sent
+        while True:
+            try:
+                b.ep.recv(b.buffer[:64])
+                a.ep.send(a.buffer[:64])
+                sent += 1
+                b.cq.read(16)
+                a.cq.read(16)
+            except kp.Again:
+                continue
+            except (kp.DeviceLost, kp.ErrorAvailable) as error:
+                return error.errno
+
+    call = in_thread(keep_sending)
+    wait_until(lambda: sent > 100, "traffic", LIMIT)
+    delete(doomed, in_thread)
+    call.result()
+    with pytest.raises(kp.DeviceLost):
+        a.ep.send(a.buffer[:64])
