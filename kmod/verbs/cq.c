@@ -112,23 +112,34 @@ static void kfv_report(struct kfv_conn *conn, struct kfi_completion *comp,
 }
 
 /*
- * A message that is too long is an error on both sides; some devices report
- * it to the receiver as a length error, some as an invalid request.
+ * A message longer than the receive that takes it is an error on both sides.
+ * Devices differ in how they report it: as a length, an invalid request or a
+ * malformed work request. Since receives are checked when they are posted, none
+ * of these has another reason.
  */
+static bool kfv_wc_too_long(enum ib_wc_status status, u64 flags)
+{
+	if (flags & KFI_SEND)
+		return status == IB_WC_REM_INV_REQ_ERR ||
+		       status == IB_WC_REM_OP_ERR;
+	return flags & KFI_RECV && (status == IB_WC_LOC_LEN_ERR ||
+				    status == IB_WC_LOC_QP_OP_ERR ||
+				    status == IB_WC_REM_INV_REQ_ERR);
+}
+
 static int kfv_wc_errno(enum ib_wc_status status, u64 flags)
 {
+	if (kfv_wc_too_long(status, flags))
+		return KFI_EMSGSIZE;
 	switch (status) {
 	case IB_WC_SUCCESS:
 		return 0;
 	case IB_WC_WR_FLUSH_ERR:
 		return KFI_ECANCELED;
-	case IB_WC_LOC_LEN_ERR:
-		return KFI_EMSGSIZE;
-	case IB_WC_REM_INV_REQ_ERR:
-		return flags & KFI_MSG ? EMSGSIZE : EREMOTEIO;
 	case IB_WC_LOC_PROT_ERR:
 	case IB_WC_LOC_ACCESS_ERR:
 		return KFI_EACCES;
+	case IB_WC_REM_INV_REQ_ERR:
 	case IB_WC_REM_ACCESS_ERR:
 	case IB_WC_REM_OP_ERR:
 	case IB_WC_RNR_RETRY_EXC_ERR:
