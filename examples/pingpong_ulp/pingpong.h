@@ -41,7 +41,7 @@ struct pp_side {
 	unsigned int expected;		/* messages, by now */
 	unsigned int waits;		/* of kfi_wait(), that returned 0 */
 	u64 counted;			/* by the counter */
-	bool leaving;			/* what fails from now on does not matter */
+	bool leaving;			/* a failure does not matter now */
 	int err;
 };
 

@@ -23,26 +23,18 @@
 #define KT_DEADLINE	(10 * HZ)
 #define KT_DEADLINE_MS	10000
 
-/**
- * struct kt - one run of a case
- * @seq: where it says what failed
- * @failed: something did
- * @comp_handler: for @cq, set before kt_open()
- * @event_handler: for @eq, set before kt_open()
- * @info: what the mock offers
- * @wait: NULL, or what all of @eq, @cq and @cntr are in
- * @mock: the mock's commands
- * @thread: a kthread of the case, stopped when it ends; see kt_start()
- */
+/* One run of a case; see kt_open() for the objects. */
 struct kt {
-	struct seq_file *seq;
+	struct seq_file *seq;		/* where it says what failed */
 	bool failed;
+
+	/* To be set before kt_open(). */
 	kfi_comp_handler comp_handler;
 	kfi_event_handler event_handler;
 
 	struct kfi_info *info;
 	struct kfid_fabric *fabric;
-	struct kfid_wait *wait;
+	struct kfid_wait *wait;		/* has eq, cq and cntr; or NULL */
 	struct kfid_eq *eq;
 	struct kfid_domain *domain;
 	struct kfid_cq *cq;
@@ -51,13 +43,15 @@ struct kt {
 	struct kfid_ep *ep;
 	const struct kfi_mock_ops *mock;
 
+	/* A kthread that blocks; see kt_start(). */
 	struct task_struct *thread;
 	struct completion started;
 	int (*body)(struct kt *kt);
-	bool hold;		/* enter @body only when told to stop */
-	int first;		/* what @body returned */
-	int second;		/* and again */
+	bool hold;			/* enter @body only when told to stop */
+	int first;			/* what @body returned */
+	int second;			/* and again */
 
+	/* What handlers note. */
 	struct completion called;
 	atomic_t calls;
 	atomic_t inside;
