@@ -16,7 +16,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="kfabric vm", description=__doc__)
     parser.add_argument("action", choices=["build", "clean"])
     if parser.parse_args(argv).action == "clean":
-        image.clean(setup.SOURCE)
+        image.clean()
     else:
-        print(setup.guest_image().directory)
+        print(setup.guest_image().disk.parent)
     return ExitStatus.OK

@@ -28,16 +28,20 @@ STDIN_LIMIT = 4 << 20
 
 
 class Port:
-    """The agent's virtio-serial port, opened once and for both directions."""
+    """The agent's stream to the host; a virtio-serial port opens only once."""
 
-    def __init__(self, name: str) -> None:
-        self.fd = os.open(PORTS + name, os.O_RDWR | os.O_CLOEXEC)
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
 
     def send(self, data: bytes) -> None:
         """Write all of it; blocks while the host does not read."""
         view = memoryview(data)
         while view:
             view = view[os.write(self.fd, view) :]
+
+
+def _open_port(name: str) -> int:
+    return os.open(PORTS + name, os.O_RDWR | os.O_CLOEXEC)
 
 
 class Job:
@@ -72,7 +76,7 @@ def _spawn_pipes(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, 
 
 def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
     """Start a command whose stdin and stdout are a virtio-serial port."""
-    port = os.open(PORTS + start["port"], os.O_RDWR | os.O_CLOEXEC)
+    port = _open_port(start["port"])
     try:
         proc = subprocess.Popen(
             start["argv"],
@@ -339,7 +343,7 @@ def _facts() -> dict[str, object]:
 
 def _beat() -> None:
     """Write one byte a second; its absence is how the host sees a hang."""
-    fd = os.open(PORTS + "kfabric.heartbeat", os.O_RDWR | os.O_CLOEXEC)
+    fd = _open_port("kfabric.heartbeat")
     while True:
         os.write(fd, b".")
         time.sleep(BEAT_SECONDS)
@@ -356,4 +360,4 @@ def _power_off() -> None:
 def main() -> None:
     """Serve the host; called by the guest's init."""
     threading.Thread(target=_beat, daemon=True).start()
-    Agent(Port("kfabric.agent")).serve()
+    Agent(Port(_open_port("kfabric.agent"))).serve()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Where built things are kept: named by the hash of what they are made from."""
+"""Where built things are kept: named by the hash of what they are made from.
+
+Also what every builder needs: locks, room, and paths that work.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -91,3 +95,13 @@ def require_space(path: Path, mib: int) -> None:
     if free < mib:
         what = f"{path} has {free} MiB free, {mib} MiB are needed"
         raise SetupError(what, "make room or set XDG_CACHE_HOME")
+
+
+def require_plain(path: Path) -> None:
+    """Check that kbuild and the kernel command line can carry a path.
+
+    :raises SetupError: it has a character that one of them cannot.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_./+@~-]+", str(path)):
+        what = f"a character in {path} is one that kbuild cannot handle"
+        raise SetupError(what, "use a path of letters, digits and ./+@~_-")

@@ -21,10 +21,11 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("hard-lockup", r"(NMI )?watchdog: (BUG: hard|Watchdog detected hard) LOCKUP"),
     ("workqueue", r"BUG: workqueue lockup"),
     ("workqueue", r"workqueue: .* flushing "),
+    ("page-state", r"(BUG: )?(Bad page state|page dumped because|Bad rss-counter state)"),
     ("bug", r"(BUG: |kernel BUG at |BUG \S+ \()"),
-    ("lockdep", r"WARNING: (possible|bad unlock|inconsistent|suspicious|.*lock .*(freed|held))"),
-    ("lockdep", r"INFO: (trying to register non-static key|lockdep is turned off)"),
     ("rcu-usage", r"WARNING: suspicious RCU usage"),
+    ("lockdep", r"WARNING: (possible|bad unlock|inconsistent|.*lock .*(freed|held))"),
+    ("lockdep", r"INFO: (trying to register non-static key|lockdep is turned off)"),
     ("warning", r"WARNING: (CPU: \d+ PID: \d+|\S.* at \S+:\d+)"),
     ("rcu-stall", r"(rcu: )?INFO: rcu_\w+ (self-)?detected (expedited )?stall"),
     ("hung-task", r"INFO: task .* blocked for more than \d+ seconds"),
@@ -35,7 +36,6 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("list", r"list_(add|del) corruption"),
     ("debugobjects", r"ODEBUG: "),
     ("kmemleak", r"kmemleak: \d+ new suspected memory leaks"),
-    ("page-state", r"(Bad page state|page dumped because|Bad rss-counter state)"),
     ("leak", r"(kmem_cache_destroy|Objects remaining in) "),
     ("netdev", r"unregister_netdevice: waiting for "),
     ("call-trace", r"Call Trace:"),
@@ -79,13 +79,13 @@ def splats(text: str) -> list[Splat]:
 
 
 def panic_title(text: str) -> str:
-    """Why the kernel panicked: the first splat, or the panic's own text; or empty."""
+    """Why the kernel panicked, with the last report before it; empty if it did not."""
     match = re.search(r"Kernel panic - not syncing: ?(.*)", text)
     if not match:
         return ""
     reason = match.group(1).strip()
-    first = next((s for s in splats(text) if s.kind not in ("panic", "call-trace")), None)
-    return f"{reason} ({first.title})" if first else reason
+    before = [s.title for s in splats(text[: match.start()]) if s.kind != "call-trace"]
+    return f"{reason} ({before[-1]})" if before else reason
 
 
 def tail(text: str, lines: int = TAIL_LINES) -> str:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.errors import SetupError
@@ -25,15 +26,15 @@ SPACE_MIB = 3000
 BUILD_SECONDS = 900.0
 SITE = "opt/kfabric/site-packages"
 """Where the guest's Python packages are."""
+EARLY = "early"
+"""What the initrd is made of, in the image's directory."""
 
 _INPUTS = (
     "vm/packages-guest.txt",
     "vm/requirements-guest.txt",
     "vm/modules-guest.txt",
     "vm/modules-initrd.txt",
-    "vm/init",
     "harness/vm/image.py",
-    "harness/vm/initrd.py",
     "harness/vm/kernel.py",
 )
 _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -64,24 +65,28 @@ def ensure(source: Path, log: Log) -> Image:
                 cache.require_space(target.parent, SPACE_MIB)
                 _build(source, target, log)
     facts = json.loads((target / "image.json").read_text())
-    return Image(target, facts["release"])
+    early = initrd.ensure(target / EARLY, source / "vm/init")
+    return Image(facts["release"], target / "vmlinux", early, target / "root.img")
 
 
-def clean(source: Path) -> None:
-    """Remove this checkout's image from the cache."""
+def clean() -> None:
+    """Remove all images, this checkout's and older ones; running guests keep theirs."""
     with cache.locked(cache.root() / "images/lock"):
-        shutil.rmtree(directory(source), ignore_errors=True)
+        for image in (cache.root() / "images").iterdir():
+            if image.is_dir():
+                shutil.rmtree(image)
 
 
 def _build(source: Path, target: Path, log: Log) -> None:
     began = time.monotonic()
-    with cache.building(target) as scratch:
+    with cache.building(target) as scratch, ThreadPoolExecutor(1) as background:
         root = scratch / "root"
-        log("image: Debian userland (mmdebstrap)")
-        _debootstrap(source, root)
         release = kernel.candidate()
-        log(f"image: kernel {release}")
-        guest_kernel = kernel.fetch(release, scratch)
+        log(f"image: Debian userland (mmdebstrap) and kernel {release}")
+        fetching = background.submit(kernel.fetch, release, scratch)
+        _debootstrap(source, root)
+        guest_kernel = fetching.result()
+        log("image: modules and headers")
         _install_kernel(source, guest_kernel, scratch, root)
         log("image: Python packages")
         _install_python(source, root)
@@ -108,11 +113,9 @@ def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Pat
     wanted = cache.list_lines(source / "vm/modules-guest.txt")
     kernel.install_modules(guest, root, wanted)
     kernel.install_headers(guest.release, root)
-    bzimage = guest.tree / f"boot/vmlinuz-{guest.release}"
-    (scratch / "vmlinux").write_bytes(kernel.uncompress(bzimage.read_bytes()))
+    guest.vmlinux.rename(scratch / "vmlinux")
     early = cache.list_lines(source / "vm/modules-initrd.txt")
-    archive = initrd.build(guest, root / "bin/busybox", source / "vm/init", early)
-    (scratch / "initrd.cpio").write_bytes(archive)
+    initrd.collect(guest, root / "bin/busybox", early, scratch / EARLY)
 
 
 def _install_python(source: Path, root: Path) -> None:

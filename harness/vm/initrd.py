@@ -6,31 +6,59 @@ The distribution's own initrd takes 7 s longer to unpack and run under TCG.
 
 from __future__ import annotations
 
+import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.vm import cache
 from harness.vm.kernel import Kernel, dependencies, select
 
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
 
-def build(kernel: Kernel, busybox: Path, init: Path, wanted: list[str]) -> bytes:
-    """The initrd as an uncompressed cpio archive.
+def collect(kernel: Kernel, busybox: Path, wanted: list[str], target: Path) -> None:
+    """Put what an initrd needs, except its init, into a directory.
 
     :param wanted: names of the modules to load before the root is mounted.
+    """
+    paths = select(dependencies(kernel), wanted)
+    (target / "modules").mkdir(parents=True)
+    shutil.copyfile(busybox, target / "busybox")
+    for path in paths:
+        shutil.copyfile(kernel.modules / path, target / "modules" / Path(path).name)
+    (target / "order").write_text("".join(f"{Path(path).name}\n" for path in paths))
+
+
+def ensure(parts: Path, init: Path) -> Path:
+    """The initrd with this init, made next to its parts if it is not there."""
+    text = init.read_bytes()
+    target = parts.with_name(f"initrd-{cache.key([text])}.cpio")
+    if not target.exists():
+        # Under a name of its own: another process may be doing the same.
+        with tempfile.NamedTemporaryFile(dir=parts.parent, delete=False) as file:
+            file.write(build(parts, text))
+        os.replace(file.name, target)
+    return target
+
+
+def build(parts: Path, init: bytes) -> bytes:
+    """The initrd as an uncompressed cpio archive.
+
+    :param parts: directory that :func:`collect` filled.
     """
     files: dict[str, tuple[int, bytes]] = {
         name: (stat.S_IFDIR | 0o755, b"") for name in _DIRECTORIES
     }
-    files["bin/busybox"] = (stat.S_IFREG | 0o755, busybox.read_bytes())
-    files["init"] = (stat.S_IFREG | 0o755, init.read_bytes())
-    paths = select(dependencies(kernel), wanted)
-    for path in paths:
-        data = (kernel.modules / path).read_bytes()
-        files[f"modules/{Path(path).name}"] = (stat.S_IFREG | 0o644, data)
-    order = "".join(f"{Path(path).name}\n" for path in paths)
-    files["modules/order"] = (stat.S_IFREG | 0o644, order.encode())
+    files["init"] = (stat.S_IFREG | 0o755, init)
+    files["bin/busybox"] = (stat.S_IFREG | 0o755, (parts / "busybox").read_bytes())
+    order = (parts / "order").read_bytes()
+    files["modules/order"] = (stat.S_IFREG | 0o644, order)
+    for name in order.decode().split():
+        data = (parts / "modules" / name).read_bytes()
+        files[f"modules/{name}"] = (stat.S_IFREG | 0o644, data)
     return cpio(files)
 
 

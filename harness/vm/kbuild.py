@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness.errors import BuildError, SetupError
+from harness.errors import BuildError
 from harness.vm import cache, kernel
 from harness.vm.spec import Variant
 
@@ -78,7 +78,7 @@ def sync(source: Path, copy: Path) -> None:
 
 
 def _build(source: Path, target: Path, release: str, variant: Variant) -> None:
-    _require_plain(source)
+    cache.require_plain(source)
     build = kernel.headers(release)
     copy = target / "src"
     sync(source, copy)
@@ -115,13 +115,6 @@ def first_error(log: str) -> str:
         if re.search(r"\b(error|ERROR|undefined!|No rule to make)", line):
             return line.strip()
     return (log.strip().splitlines() or ["make fails without a word"])[-1]
-
-
-def _require_plain(source: Path) -> None:
-    """kbuild cannot handle some characters, the kernel command line others."""
-    if not re.fullmatch(r"[\w./+@~-]+", str(source)):
-        what = f"the checkout's path has a character that kbuild cannot handle: {source}"
-        raise SetupError(what, "move it to a path of letters, digits and ./+@~_-")
 
 
 def _files(source: Path, tree: Path) -> Iterator[Path]:

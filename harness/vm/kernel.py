@@ -23,10 +23,12 @@ class Kernel:
 
     :param release: as ``uname -r`` prints it.
     :param tree: directory with ``boot/`` and ``lib/modules/``.
+    :param vmlinux: the uncompressed kernel.
     """
 
     release: str
     tree: Path
+    vmlinux: Path
 
     @property
     def modules(self) -> Path:
@@ -52,7 +54,9 @@ def fetch(release: str, scratch: Path) -> Kernel:
     subprocess.run(["dpkg-deb", "-x", package, tree], check=True)
     package.unlink()
     subprocess.run(["depmod", "-b", tree, release], check=True)
-    return Kernel(release, tree)
+    vmlinux = tree / "vmlinux"
+    vmlinux.write_bytes(uncompress((tree / f"boot/vmlinuz-{release}").read_bytes()))
+    return Kernel(release, tree, vmlinux)
 
 
 def headers(release: str) -> Path:

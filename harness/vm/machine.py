@@ -27,6 +27,7 @@ from typing import Self
 from harness.errors import BootError, CommandTimeout, GuestError, GuestHang, GuestLost, GuestPanic
 from harness.vm import argv as qemu
 from harness.vm import console
+from harness.vm.cache import require_plain
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
 from harness.vm.qmp import QmpLink
 from harness.vm.spec import Accel, Image, VmSpec
@@ -149,10 +150,14 @@ class Vm:
     def start(self) -> None:
         """Boot, and wait until commands can run.
 
+        :raises SetupError: a path cannot be passed to the guest.
         :raises BootError: not within ``spec.deadlines.boot`` seconds.
         :raises GuestPanic: the kernel panicked while booting.
         """
-        compileall.compile_dir(self._source / "harness", quiet=2)
+        for path in (self._source, self.out):
+            require_plain(path)
+        for package in ("harness", "kfabric_py"):
+            compileall.compile_dir(self._source / package, quiet=2)
         self.out.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
         try:

@@ -26,26 +26,18 @@ class Variant(Enum):
 
 @dataclass(frozen=True)
 class Image:
-    """A guest image in the cache; see :mod:`harness.vm.image`."""
+    """A guest image in the cache; see :mod:`harness.vm.image`.
 
-    directory: Path
+    :param release: of the kernel, e.g. ``6.1.0-56-amd64``.
+    :param kernel: uncompressed; QEMU enters it directly (PVH).
+    :param initrd: loads the few modules needed to mount the root.
+    :param disk: the root file system, ext4, raw.
+    """
+
     release: str
-    """Kernel release, e.g. ``6.1.0-56-amd64``."""
-
-    @property
-    def kernel(self) -> Path:
-        """The uncompressed kernel; QEMU enters it directly (PVH)."""
-        return self.directory / "vmlinux"
-
-    @property
-    def initrd(self) -> Path:
-        """Loads the few modules needed to mount the root."""
-        return self.directory / "initrd.cpio"
-
-    @property
-    def disk(self) -> Path:
-        """The root file system, ext4, raw."""
-        return self.directory / "root.img"
+    kernel: Path
+    initrd: Path
+    disk: Path
 
 
 @dataclass(frozen=True)

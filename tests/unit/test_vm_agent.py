@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Agent and client on one socket pair: what a command says arrives whole.
+
+The agent runs here as a process of the host, since nothing but its ports needs a
+guest. It is killed at the end of each test.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.vm.client import AgentClient, RemoteJob, StreamEnd
+from harness.vm.wire import Kind, Start
+
+SECONDS = 20.0
+"""Only ends a test that hangs."""
+SERVE = (
+    "import sys; from harness.vm.agent import Agent, Port; Agent(Port(int(sys.argv[1]))).serve()"
+)
+
+
+@pytest.fixture
+def agent() -> Iterator[AgentClient]:
+    """A client whose agent has said hello."""
+    ours, theirs = socket.socketpair()
+    source = Path(__file__).parents[2]
+    argv = [sys.executable, "-c", SERVE, str(theirs.fileno())]
+    with subprocess.Popen(argv, cwd=source, pass_fds=[theirs.fileno()]) as process:
+        theirs.close()
+        client = AgentClient(ours)
+        try:
+            client.wait_hello(SECONDS)
+            yield client
+        finally:
+            process.kill()
+            client.close()
+
+
+def start(agent: AgentClient, *argv: str, pty: bool = False, cwd: str = "/") -> RemoteJob:
+    """Start a command."""
+    request: Start = {
+        "argv": list(argv),
+        "env": {"KF_TEST": "value"},
+        "cwd": cwd,
+        "pty": pty,
+        "rows": 30,
+        "cols": 100,
+        "port": "",
+    }
+    return agent.start(request)
+
+
+def finish(job: RemoteJob) -> tuple[int | None, bytes, bytes]:
+    """Exit status, standard output and standard error."""
+    parts = {Kind.STDOUT: b"", Kind.STDERR: b""}
+    for kind, data in job.frames(time.monotonic() + SECONDS):
+        parts[kind] += data
+    return job.status, parts[Kind.STDOUT], parts[Kind.STDERR]
+
+
+def test_output_and_status_come_back_apart(agent: AgentClient) -> None:
+    job = start(agent, "sh", "-c", "echo out; echo err >&2; exit 7")
+    job.close_stdin()
+    assert finish(job) == (7, b"out\n", b"err\n")
+
+
+def test_a_signal_is_a_negative_status(agent: AgentClient) -> None:
+    assert finish(start(agent, "sh", "-c", "kill -TERM $$"))[0] == -signal.SIGTERM
+
+
+def test_a_command_that_cannot_run_is_127(agent: AgentClient) -> None:
+    status, _, err = finish(start(agent, "/no/such/command"))
+    assert status == 127
+    assert b"/no/such/command: No such file" in err
+
+
+def test_environment_and_directory_are_the_requested_ones(agent: AgentClient) -> None:
+    job = start(agent, "sh", "-c", "echo $KF_TEST; pwd", cwd="/usr")
+    assert finish(job)[1] == b"value\n/usr\n"
+
+
+def test_input_longer_than_a_pipe_arrives_whole(agent: AgentClient) -> None:
+    data = bytes(range(256)) * 4096
+    job = start(agent, "cat")
+    job.send(data)
+    job.close_stdin()
+    assert finish(job) == (0, data, b"")
+
+
+def test_unread_input_of_one_job_does_not_stop_another(agent: AgentClient) -> None:
+    stuck = start(agent, "sleep", "1000")
+    stuck.send(bytes(1 << 20))
+    assert finish(start(agent, "echo", "on"))[1] == b"on\n"
+    stuck.signal(signal.SIGKILL)
+    assert finish(stuck)[0] == -signal.SIGKILL
+
+
+def test_all_output_comes_before_the_exit(agent: AgentClient) -> None:
+    status, out, _ = finish(start(agent, "sh", "-c", "yes | head -c 3000000"))
+    assert (status, len(out)) == (0, 3000000)
+
+
+def test_a_background_process_does_not_hold_up_the_exit(agent: AgentClient) -> None:
+    """It has the pipes open; only the end of the command itself counts."""
+    job = start(agent, "sh", "-c", "sleep 1000 & echo $!")
+    status, out, _ = finish(job)
+    assert status == 0
+    assert finish(start(agent, "kill", out.decode().strip()))[0] == 0
+
+
+def test_jobs_run_at_the_same_time(agent: AgentClient) -> None:
+    """The first one ends only because the second one runs."""
+    first = start(agent, "sh", "-c", "read line; echo got $line")
+    second = start(agent, "echo", "hello")
+    first.send(finish(second)[1])
+    assert finish(first)[1] == b"got hello\n"
+
+
+def test_a_signal_reaches_the_whole_group(agent: AgentClient) -> None:
+    job = start(agent, "sh", "-c", "sleep 1000 | sleep 1000")
+    job.signal(signal.SIGTERM)
+    assert finish(job)[0] == -signal.SIGTERM
+
+
+def test_a_terminal_has_the_requested_size(agent: AgentClient) -> None:
+    status, out, _ = finish(start(agent, "stty", "size", pty=True))
+    assert (status, out.strip()) == (0, b"30 100")
+
+
+def test_a_terminal_takes_input(agent: AgentClient) -> None:
+    job = start(agent, "sh", "-c", "read line; exit $line", pty=True)
+    job.send(b"5\n")
+    assert finish(job)[0] == 5
+
+
+def test_a_deadline_ends_the_wait_and_not_the_job(agent: AgentClient) -> None:
+    job = start(agent, "sh", "-c", "read line; exit 3")
+    with pytest.raises(TimeoutError):
+        list(job.frames(time.monotonic()))
+    job.send(b"\n")
+    assert finish(job)[0] == 3
+
+
+def test_the_end_of_the_stream_ends_every_wait(agent: AgentClient) -> None:
+    job = start(agent, "sleep", "1000")
+    agent.close()
+    for later in (job, start(agent, "true")):
+        with pytest.raises(StreamEnd):
+            finish(later)

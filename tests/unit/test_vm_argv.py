@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The QEMU command line says what the spec says, and nothing else."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.vm import argv as qemu
+from harness.vm.spec import Accel, Image, VmSpec
+
+IMAGE = Image("6.1.0-1-amd64", Path("/c/vmlinux"), Path("/c/initrd.cpio"), Path("/c/root.img"))
+WIRING = qemu.Wiring(
+    qmp=9,
+    ports={"kfabric.agent": 5, "kfabric.heartbeat": 7},
+    console=Path("/b/console.log"),
+    source=Path("/src"),
+    out=Path("/b/out"),
+)
+
+
+def option(argv: list[str], name: str) -> list[str]:
+    """The values of an option, in order."""
+    return [value for key, value in pairwise(argv) if key == name]
+
+
+def test_memory_and_cpus_are_those_of_the_spec() -> None:
+    argv = qemu.argv(VmSpec(memory_mib=1234, cpus=3), IMAGE, Accel.TCG, WIRING)
+    assert option(argv, "-m") == ["1234"]
+    assert option(argv, "-smp") == ["3"]
+
+
+@pytest.mark.parametrize(("accel", "word"), [(Accel.TCG, "tcg"), (Accel.KVM, "kvm")])
+def test_accelerator_is_the_chosen_one(accel: Accel, word: str) -> None:
+    argv = qemu.argv(VmSpec(), IMAGE, accel, WIRING)
+    assert [value.split(",")[0] for value in option(argv, "-accel")] == [word]
+    assert option(argv, "-cpu") == [qemu.CPU[accel]]
+
+
+def test_a_panic_ends_qemu() -> None:
+    """Without all three, a panicked guest would hang until the watchdog bites."""
+    argv = qemu.argv(VmSpec(), IMAGE, Accel.TCG, WIRING)
+    assert "-no-reboot" in argv
+    assert option(argv, "-action") == ["panic=none"]
+    assert "panic=-1" in option(argv, "-append")[0].split()
+
+
+def test_the_disk_keeps_nothing() -> None:
+    assert "snapshot=on" in option(qemu.disk(IMAGE), "-drive")[0].split(",")
+
+
+def test_the_checkout_is_read_only_and_the_out_directory_is_not() -> None:
+    argv = qemu.argv(VmSpec(), IMAGE, Accel.TCG, WIRING)
+    modes = {
+        tuple(part for part in value.split(",") if part.startswith(("id=", "readonly=")))
+        for value in option(argv, "-fsdev")
+    }
+    assert modes == {("id=source", "readonly=on"), ("id=out", "readonly=off")}
+
+
+def test_each_port_has_the_socket_of_its_name() -> None:
+    argv = qemu.serial_ports(WIRING.ports)
+    assert "socket,id=kfabric.agent,fd=5" in option(argv, "-chardev")
+    assert "virtserialport,chardev=kfabric.heartbeat,name=kfabric.heartbeat" in argv
+
+
+def test_the_console_is_shared_with_nothing() -> None:
+    argv = qemu.argv(VmSpec(), IMAGE, Accel.TCG, WIRING)
+    assert option(argv, "-serial") == ["chardev:console"]
+    assert sum("chardev=console" in word or "chardev:console" in word for word in argv) == 1
+
+
+def test_parameters_of_the_spec_come_last_on_the_kernel_command_line() -> None:
+    """The kernel takes the last of two, so that a spec can override ours."""
+    spec = VmSpec(cmdline=("panic=5", "idle=poll"))
+    assert qemu.cmdline(spec, WIRING).split()[-2:] == ["panic=5", "idle=poll"]
+
+
+def test_qemu_arguments_of_the_spec_are_passed_on() -> None:
+    argv = qemu.argv(VmSpec(qemu=("-device", "virtio-net-pci")), IMAGE, Accel.TCG, WIRING)
+    assert argv[-2:] == ["-device", "virtio-net-pci"]
+
+
+def test_a_comma_in_a_path_is_doubled() -> None:
+    """QEMU would take what follows it for another option."""
+    assert qemu.quote(Path("/a,b/c")) == "/a,,b/c"
+    shared = option(qemu.share("tag", Path("/a,b"), read_only=True), "-fsdev")[0]
+    assert "path=/a,,b,security_model" in shared

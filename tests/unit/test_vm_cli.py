@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Every end of a command has its own exit status and its one line."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from harness import cli, errors
+from harness.errors import ExitStatus, KfabricError
+
+FAILURES = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, KfabricError)
+]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[str]], int]], None]:
+    """Makes ``kfabric demo`` call a function of the test."""
+
+    def install(main: Callable[[Sequence[str]], int]) -> None:
+        module = types.SimpleNamespace(main=main)
+        monkeypatch.setattr(cli.importlib, "import_module", lambda _name: module)
+
+    return install
+
+
+def failing(error: BaseException) -> Callable[[Sequence[str]], int]:
+    """A command that raises."""
+
+    def main(_argv: Sequence[str]) -> int:
+        raise error
+
+    return main
+
+
+def test_the_status_of_a_command_is_passed_on(command) -> None:
+    command(lambda argv: 3 if argv == ["--fault", "lost"] else 99)
+    assert cli.main(["demo", "--fault", "lost"]) == ExitStatus.FAULT_FOUND
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_is_its_status_and_one_line(
+    kind: type[KfabricError], command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(failing(kind("it broke", "mend it", "last words\n")))
+    assert cli.main(["demo"]) == kind.status
+    *console, line = capsys.readouterr().err.splitlines()
+    assert console == ["last words"]
+    assert line == f"kfabric: {kind.label}: it broke; mend it"
+
+
+def test_no_failure_looks_like_a_test_result() -> None:
+    results = {ExitStatus.OK, ExitStatus.TEST_FAILED, ExitStatus.USAGE, ExitStatus.FAULT_FOUND}
+    assert not {kind.status for kind in FAILURES} & {*results, ExitStatus.NOT_VERIFIED}
+
+
+def test_each_end_of_a_guest_has_a_status_of_its_own() -> None:
+    ends = [kind for kind in FAILURES if kind not in (KfabricError, errors.GuestError)]
+    assert len({kind.status for kind in ends}) == len(ends)
+
+
+def test_an_interrupt_is_130(command, capsys: pytest.CaptureFixture[str]) -> None:
+    command(failing(KeyboardInterrupt()))
+    assert cli.main(["demo"]) == 130
+    assert capsys.readouterr().err == "kfabric: interrupted\n"
+
+
+@pytest.mark.parametrize("argv", [[], ["nonesuch"], ["--nonesuch"]])
+def test_a_wrong_command_is_a_usage_error(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(argv) == ExitStatus.USAGE
+    assert "usage: kfabric" in capsys.readouterr().err
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == ExitStatus.OK
+    text = capsys.readouterr().out
+    assert all(name in text for name in cli.COMMANDS)

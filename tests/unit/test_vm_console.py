@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Which console lines are reports of the kernel about itself, and which are not.
+
+The files in tests/data/console were recorded from a stock Debian 6.1 guest and a
+module that misbehaves on command; kinds that such a kernel cannot report are
+tested on single lines.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.vm import console
+
+DATA = Path(__file__).parents[1] / "data/console"
+
+
+def recorded(name: str) -> str:
+    return (DATA / name).read_text()
+
+
+def kinds(text: str) -> list[str]:
+    return [splat.kind for splat in console.splats(text)]
+
+
+def test_a_boot_has_no_splats() -> None:
+    assert console.splats(recorded("boot.log")) == []
+
+
+def test_each_warning_is_one_splat() -> None:
+    """A report has up to three lines that look like the start of one."""
+    assert kinds(recorded("warnings.log")) == ["warning", "warning", "refcount", "list", "panic"]
+
+
+def test_stuck_tasks_and_cpus_are_told_apart() -> None:
+    assert kinds(recorded("stuck.log")) == [
+        "atomic-sleep",
+        "bug",
+        "bug",
+        "atomic-sleep",
+        "bug",
+        "leak",
+        *["hung-task"] * 4,
+        *["soft-lockup"] * 4,
+        "rcu-stall",
+        "soft-lockup",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("bug.log", "Fatal exception (kernel BUG at /src/splat.c:22!)"),
+        ("null.log", "Fatal exception (BUG: kernel NULL pointer dereference, address: 0000"),
+        ("gp.log", "Fatal exception (general protection fault, probably for non-canonical"),
+        ("warnings.log", "Fatal exception (list_del corruption. prev->next should be"),
+    ],
+)
+def test_a_panic_is_named_after_the_last_report_before_it(name: str, title: str) -> None:
+    assert console.panic_title(recorded(name)).startswith(title)
+
+
+def test_a_guest_that_lives_has_no_panic_title() -> None:
+    assert console.panic_title(recorded("stuck.log")) == ""
+
+
+def test_a_splat_knows_its_line_and_its_text() -> None:
+    text = recorded("stuck.log")
+    for splat in console.splats(text):
+        assert splat.title in text.splitlines()[splat.line - 1]
+        assert splat.text.startswith(splat.title)
+    assert "process_one_work" in console.splats(text)[0].text
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("panic", "Kernel panic - not syncing: VFS: Unable to mount root fs"),
+        ("kasan", "BUG: KASAN: use-after-free in kfi_cq_read+0x1/0x2 [kfabric]"),
+        ("kcsan", "BUG: KCSAN: data-race in a / b"),
+        ("kfence", "BUG: KFENCE: out-of-bounds read in f+0x1/0x2"),
+        ("atomic-sleep", "BUG: sleeping function called from invalid context at a/b.c:1"),
+        ("workqueue", "BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 33s!"),
+        ("lockdep", "WARNING: possible circular locking dependency detected"),
+        ("lockdep", "WARNING: possible recursive locking detected"),
+        ("lockdep", "WARNING: inconsistent lock state"),
+        ("lockdep", "WARNING: bad unlock balance detected!"),
+        ("lockdep", "WARNING: held lock freed!"),
+        ("lockdep", "INFO: trying to register non-static key."),
+        ("rcu-usage", "WARNING: suspicious RCU usage"),
+        ("rcu-stall", "rcu: INFO: rcu_sched self-detected stall on CPU"),
+        ("rcu-stall", "rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 1-... }"),
+        ("hung-task", "INFO: task python3:77 blocked for more than 90 seconds."),
+        ("ubsan", "UBSAN: array-index-out-of-bounds in a/b.c:3:4"),
+        ("debugobjects", "ODEBUG: free active (active state 0) object type: timer_list"),
+        ("kmemleak", "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)"),
+        ("page-state", "BUG: Bad page state in process rmmod  pfn:01234"),
+        ("netdev", "unregister_netdevice: waiting for dummy0 to become free. Usage count = 2"),
+        ("oops", "Oops: 0002 [#1] PREEMPT SMP NOPTI"),
+        ("oops", "invalid opcode: 0000 [#1] PREEMPT SMP"),
+        ("call-trace", "Call Trace:"),
+    ],
+)
+@pytest.mark.parametrize("stamp", ["", "[    1.234567] ", "[12345.678901][  T123] "])
+def test_one_line_of_each_kind(kind: str, line: str, stamp: str) -> None:
+    (splat,) = console.splats(f"{stamp}random: crng init done\n{stamp}{line}\r\n")
+    assert (splat.kind, splat.title, splat.line) == (kind, line, 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kfabric: loading out-of-tree module taints kernel.",
+        "kfabric: module verification failed: signature and/or required key missing",
+        "NMI watchdog: Perf NMI watchdog permanently disabled",
+        "AMD-Vi: AMD IOMMUv2 functionality not available on this system - This is not a bug.",
+        'PCI: if necessary, use "pci=nocrs" and report a bug',
+        "rcu: Preemptible hierarchical RCU implementation.",
+        "Kernel command line: panic=-1 oops=panic softlockup_panic=1",
+        "kfi_mock: WARNING is a word in a user's message",
+        "rxe0: rxe_newlink: added dummy0",
+        "systemd[1]: Oops, that went wrong",
+        "hung_task: no INFO about it",
+        "debug: BUGS were not found",
+        "Freeing unused kernel image (initmem) memory: 2824K",
+        "lockdep is turned on.",
+    ],
+)
+def test_near_misses(line: str) -> None:
+    assert console.splats(f"[    1.234567] {line}\n") == []
+
+
+def test_the_tail_is_the_end_without_carriage_returns() -> None:
+    text = "".join(f"line {i}\r\n" for i in range(100))
+    assert console.tail(text, 2) == "line 98\nline 99"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What images are named after, and what goes into kernel and initrd."""
+
+from __future__ import annotations
+
+import lzma
+import stat
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SetupError
+from harness.vm import cache, image, initrd, kernel
+
+TABLE = {
+    "kernel/fs/ext4/ext4.ko": ["kernel/fs/jbd2/jbd2.ko", "kernel/lib/crc16.ko"],
+    "kernel/fs/jbd2/jbd2.ko": [],
+    "kernel/lib/crc16.ko": [],
+    "kernel/drivers/virtio/virtio.ko": ["kernel/drivers/virtio/virtio_ring.ko"],
+    "kernel/drivers/virtio/virtio_ring.ko": [],
+    "kernel/drivers/misc/pvpanic-pci.ko": [],
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with every input of an image."""
+    for name in image._INPUTS:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", image._INPUTS)
+def test_each_input_changes_the_name(checkout: Path, name: str) -> None:
+    before = image.image_key(checkout)
+    (checkout / name).write_text("changed")
+    assert image.image_key(checkout) != before
+
+
+def test_the_name_does_not_depend_on_the_place(checkout: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for name in image._INPUTS:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text(name)
+    assert image.image_key(copy) == image.image_key(checkout)
+
+
+def test_inputs_do_not_run_together() -> None:
+    assert cache.key([b"ab", b"c"]) != cache.key([b"a", b"bc"])
+
+
+def test_list_files_have_comments(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text("# head\n\npython3   # why\nkmod # why\n")
+    assert cache.list_lines(path) == ["python3", "kmod"]
+
+
+def test_every_list_entry_has_a_reason() -> None:
+    vm = Path(__file__).parents[2] / "vm"
+    lists = [*vm.glob("packages-*.txt"), *vm.glob("modules-*.txt"), *vm.glob("requirements-*.txt")]
+    assert lists
+    for path in lists:
+        for line in path.read_text().splitlines():
+            if line.strip() and not line.startswith(("#", "-r ")):
+                assert line.partition("#")[2].strip(), f"{path.name}: {line}"
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "image"
+    with pytest.raises(KeyboardInterrupt), cache.building(target) as scratch:
+        (scratch / "root.img").touch()
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_build_replaces_what_a_killed_one_left(tmp_path: Path) -> None:
+    target = tmp_path / "image"
+    (tmp_path / "image.tmp").mkdir()
+    (tmp_path / "image.tmp/half").touch()
+    with cache.building(target) as scratch:
+        (scratch / "whole").touch()
+    assert [path.name for path in target.iterdir()] == ["whole"]
+
+
+def test_a_lock_held_by_another_is_given_up(tmp_path: Path) -> None:
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with cache.locked(tmp_path / "lock"):
+            held.set()
+            done.wait(60.0)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(60.0)
+    with pytest.raises(SetupError, match="another process"):
+        cache.locked(tmp_path / "lock", deadline=0.0).__enter__()
+    done.set()
+    holder.join()
+
+
+def test_too_little_space_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="MiB are needed"):
+        cache.require_space(tmp_path, 1 << 40)
+
+
+def test_modules_come_after_what_they_need() -> None:
+    order = kernel.select(TABLE, ["ext4", "virtio"])
+    for path, needs in TABLE.items():
+        if path in order:
+            assert all(order.index(need) < order.index(path) for need in needs)
+    assert "kernel/drivers/misc/pvpanic-pci.ko" not in order
+
+
+def test_a_module_name_may_have_either_dash() -> None:
+    assert kernel.select(TABLE, ["pvpanic_pci"]) == kernel.select(TABLE, ["pvpanic-pci"])
+
+
+def test_a_directory_selects_all_below_it() -> None:
+    assert len(kernel.select(TABLE, ["fs/"])) == 3
+
+
+def test_an_unknown_module_is_refused() -> None:
+    with pytest.raises(SetupError, match="no module nonesuch"):
+        kernel.select(TABLE, ["nonesuch"])
+
+
+def test_the_kernel_is_found_behind_other_xz_data() -> None:
+    elf = b"\x7fELF" + bytes(100)
+    bzimage = b"boot" + lzma.compress(b"other") + b"pad" + lzma.compress(elf) + b"end"
+    assert kernel.uncompress(bzimage) == elf
+
+
+def test_a_bzimage_without_a_kernel_is_refused() -> None:
+    with pytest.raises(ValueError):
+        kernel.uncompress(b"nothing" + lzma.compress(b"other"))
+
+
+def test_cpio_unpacks_what_went_in(tmp_path: Path) -> None:
+    archive = initrd.cpio(
+        {
+            "bin": (stat.S_IFDIR | 0o755, b""),
+            "bin/tool": (stat.S_IFREG | 0o755, b"#!/bin/sh\n"),
+            "empty": (stat.S_IFREG | 0o644, b""),
+        }
+    )
+    argv = ["cpio", "-idm", "--quiet", "--no-absolute-filenames"]
+    subprocess.run(argv, input=archive, cwd=tmp_path, check=True)
+    assert (tmp_path / "bin/tool").read_bytes() == b"#!/bin/sh\n"
+    assert (tmp_path / "bin/tool").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+def test_a_new_init_makes_a_new_initrd(tmp_path: Path) -> None:
+    parts = tmp_path / "early"
+    (parts / "modules").mkdir(parents=True)
+    (parts / "busybox").write_bytes(b"box")
+    (parts / "order").write_text("a.ko\n")
+    (parts / "modules/a.ko").write_bytes(b"module")
+    init = tmp_path / "init"
+    init.write_text("one")
+    first = initrd.ensure(parts, init)
+    assert initrd.ensure(parts, init) == first
+    init.write_text("two")
+    assert initrd.ensure(parts, init) != first
+    assert b"module" in first.read_bytes()

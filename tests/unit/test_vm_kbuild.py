@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Modules are rebuilt when, and only when, something that they are made of changes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SetupError
+from harness.vm import cache, kbuild
+from harness.vm.spec import Variant
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with a core module and an example."""
+    source = tmp_path / "checkout"
+    for name in ("kmod/Kbuild", "kmod/core/main.c", "examples/ulp/Kbuild", "examples/ulp/ulp.c"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(name)
+    return source
+
+
+def key(source: Path, release: str = "6.1", variant: Variant = Variant.PROD) -> str:
+    return kbuild._key(source, release, variant)
+
+
+def test_the_core_is_built_first(checkout: Path) -> None:
+    assert kbuild.trees(checkout) == [Path("kmod"), Path("examples/ulp")]
+
+
+def test_content_release_and_variant_count_and_time_does_not(checkout: Path) -> None:
+    before = key(checkout)
+    os.utime(checkout / "kmod/core/main.c", (0, 0))
+    assert key(checkout) == before
+    assert key(checkout, release="6.12") != before
+    assert key(checkout, variant=Variant.TEST) != before
+    (checkout / "examples/ulp/ulp.c").write_text("changed")
+    assert key(checkout) != before
+
+
+def test_the_copy_follows_the_sources(checkout: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    kbuild.sync(checkout, copy)
+    made = copy / "kmod/core/main.o"
+    made.touch()
+    (copy / "kmod/kfabric.mod.c").touch()
+    (checkout / "kmod/core/main.c").rename(checkout / "kmod/core/other.c")
+    kbuild.sync(checkout, copy)
+    assert (copy / "kmod/core/other.c").exists()
+    assert not (copy / "kmod/core/main.c").exists()
+    assert made.exists()
+    assert (copy / "kmod/kfabric.mod.c").exists()
+
+
+def test_unchanged_sources_keep_their_time(checkout: Path, tmp_path: Path) -> None:
+    """make decides by time stamps what to compile again."""
+    copy = tmp_path / "copy"
+    kbuild.sync(checkout, copy)
+    os.utime(copy / "kmod/core/main.c", (1, 1))
+    kbuild.sync(checkout, copy)
+    assert (copy / "kmod/core/main.c").stat().st_mtime == 1
+
+
+def test_the_variant_is_a_make_variable() -> None:
+    build, tree = Path("/h"), Path("/t")
+    assert "KFABRIC_TEST=1" in kbuild.make_argv(build, tree, Variant.TEST, None)
+    assert not any("TEST" in w for w in kbuild.make_argv(build, tree, Variant.PROD, None))
+
+
+@pytest.mark.parametrize("path", ["/home/a b/kfabric", "/home/a:b/kfabric", "/home/é,/k"])
+def test_paths_that_kbuild_cannot_handle_are_refused(path: str) -> None:
+    with pytest.raises(SetupError, match="character"):
+        cache.require_plain(Path(path))
+
+
+def test_a_build_failure_is_its_first_error() -> None:
+    log = "  CC main.o\nmain.c:3:1: error: expected ';'\nmake: *** [x] Error 1\n"
+    assert kbuild.first_error(log) == "main.c:3:1: error: expected ';'"
+    modpost = 'ERROR: modpost: "kfi_wait" [/k/ulp.ko] undefined!\n'
+    assert kbuild.first_error(modpost) == modpost.strip()
+    assert kbuild.first_error("") == "make fails without a word"
