@@ -28,7 +28,8 @@ from harness.guest.modules import ModuleError, Modules
 from harness.guest.topology import rxe_on_dummy
 from harness.probes.loader import Probe, ProbeError
 
-_PORT = 7471
+# The connection manager may hold a port for a while after its listener is gone.
+_PORTS = (7471, 7472)
 
 
 class Progress:
@@ -89,10 +90,10 @@ def _run(stack: ExitStack, messages: int, fault: Fault | None, progress: Progres
     with progress.step("modules, rxe link"):
         address = network.address()
     with progress.step("ping-pong from Python"):
-        python = referee.play((address, _PORT))
+        python = referee.play((address, _PORTS[0]))
     parts, names = [python], dict(referee.names)
     with progress.step("ping-pong between kernel threads"):
-        parts.append(ulp.play(modules.directory, address, messages, tick))
+        parts.append(ulp.play(modules.directory, (address, _PORTS[1]), messages, tick))
     if fault is Fault.HERD:
         from harness.demo import herd  # needs the mock provider, which only this fault loads
 

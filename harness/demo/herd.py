@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from harness.demo import faults
 from harness.demo.job import Fault
@@ -47,6 +48,8 @@ class _Reader(threading.Thread):
         self.got = 0
 
     def run(self) -> None:
+        # The name that the probes will see.
+        Path(f"/proc/self/task/{self.tid}/comm").write_text("reader", encoding="ascii")
         self.got = len(self._cq.sread(timeout=_READ_SECONDS))
 
     @property

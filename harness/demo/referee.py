@@ -52,6 +52,10 @@ class Referee:
                  trace: TracebackType | None) -> None:
         for control in self._controls.values():
             control.close()
+        self._end()
+
+    def _end(self) -> None:
+        """See the players off; by then all that they opened is closed."""
         for process in self._processes.values():
             process.join(_END_SECONDS)
             if process.is_alive():
@@ -75,6 +79,7 @@ class Referee:
             self._expect("done", *self._controls)
         for name in self._controls:
             self._tell(name, "close", None)
+        self._end()
         players = tuple(
             Player(name, process.pid or 0, self._orders.messages, self.errors.get(name, ""))
             for name, process in self._processes.items())

@@ -20,12 +20,16 @@ _TICK_MS = 200
 _LINE = re.compile(r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+)", re.MULTILINE)
 
 
-def play(directory: Path, address: str, messages: int, tick: Callable[[], None]) -> Part:
+def play(directory: Path, address: tuple[str, int], messages: int,
+         tick: Callable[[], None]) -> Part:
     """Load the example, wait until its game is over, and unload it.
 
+    :param address: of the link, and a port to listen on.
     :param tick: called several times a second while waiting; drains the probe.
     """
-    modules.insert(directory / f"{MODULE}.ko", f"addr={address} count={messages}")
+    host, port = address
+    parameters = f"addr={host} port={port} count={messages}"
+    modules.insert(directory / f"{MODULE}.ko", parameters)
     try:
         return parse(_await_result(tick), messages)
     finally:
