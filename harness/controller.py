@@ -173,7 +173,7 @@ class Controller:
         for ending in self._unexplained:
             terminalreporter.write_sep("=", "a guest ended badly, outside of any test", red=True)
             terminalreporter.write_line(ending.reason())
-            for text in (ending.stderr, *(splat.text for splat in ending.splats), ending.console):
+            for text in ending.evidence():
                 terminalreporter.write_line(text)
 
     @pytest.hookimpl

@@ -9,7 +9,6 @@ a machine that may crash, with --kfabric-here) the same tests run in-process.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import pytest
 from harness.guest import in_guest
 from harness.pool import Guest
 
-SILENCE_SECONDS = 240.0
+SILENCE_SECONDS = 150.0
 GUEST_MARK = "guest"
 CHECKS = "kfabric-checks"
 
@@ -114,15 +113,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
-    """Boot the project's own guest; it has the test-option build of the modules."""
-    from harness import setup
-    from harness.vm.spec import Variant, VmSpec
+def pytest_kfabric_boot(name: str, directory: Path) -> Guest:
+    """Boot the project's own guest."""
+    from harness import testvm
 
-    with _setting_up:  # image, modules and the choice of KVM or TCG serve all guests
-        guest = setup.vm(VmSpec(name=name, variant=Variant.TEST), directory, log=lambda _: None)
-    guest.start()
-    return guest
-
-
-_setting_up = threading.Lock()
+    return testvm.boot(name, directory)

@@ -113,6 +113,12 @@ class Ending:
             return f"{self.name}: kernel splat: {self.splats[0].title}"
         return f"{self.name}: ended in order"
 
+    def evidence(self) -> list[str]:
+        """What is worth reading: the console's end, or the splats if the guest lived on."""
+        if self.error or self.worker_status:
+            return [text for text in (self.stderr, self.console) if text]
+        return [splat.text for splat in self.splats]
+
 
 def _status(status: int) -> str:
     return f"signal {-status}" if status < 0 else f"status {status}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric test``: the host's tests, then those that need guests.
+"""``kfabric test``: the host's tests, those that boot guests, and those in guests.
 
 Each part is a pytest run of its own with its own closing line. Arguments are
-pytest's: paths choose what runs (tests/unit on the host, all else in guests),
-options go to both parts.
+pytest's: paths choose what runs (tests/unit and tests/vm on the host, all else
+in guests), options go to all parts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from harness.vm import kbuild
 from harness.vm.spec import Variant
 
 UNIT = setup.SOURCE / "tests" / "unit"
+# Host tests that boot guests of their own: the harness is what they test.
+VM = setup.SOURCE / "tests" / "vm"
 GUEST = setup.SOURCE / "tests" / "guest"
 REPORTS = setup.SOURCE / "build" / "test"
 # How long pytest may take to end its guests after Ctrl-C.
@@ -66,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     options = [word for word in rest if word not in paths]
     codes = []
     for part in parts(paths, args.vms):
-        if part.guests:
+        if part.name != "unit":
             _prepare()
         codes.append(_run(part.argv(options)))
     return combine(codes, filtered=bool(options))
@@ -84,16 +86,22 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def parts(paths: Sequence[str], guests: int) -> list[Part]:
     """What has to run for these paths; for none of them: everything."""
-    unit = tuple(path for path in paths if _is_unit(path))
-    others = tuple(path for path in paths if not _is_unit(path))
-    if not paths:
-        unit, others = (str(UNIT),), (str(GUEST),)
-    found = [Part("unit", unit)] if unit else []
-    return [*found, Part("guest", others, guests)] if others else found
+    chosen: dict[str, list[str]] = {"unit": [], "vm": [], "guest": []}
+    for path in paths or map(str, (UNIT, VM, GUEST)):
+        chosen[_place(path)].append(path)
+    return [
+        Part(name, tuple(chosen[name]), guests if name == "guest" else 0)
+        for name in chosen
+        if chosen[name]
+    ]
 
 
-def _is_unit(path: str) -> bool:
-    return Path(path.split("::")[0]).resolve().is_relative_to(UNIT)
+def _place(path: str) -> str:
+    """Which part runs a path."""
+    file = Path(path.split("::")[0]).resolve()
+    if file.is_relative_to(UNIT):
+        return "unit"
+    return "vm" if file.is_relative_to(VM) else "guest"
 
 
 def _prepare() -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from textwrap import dedent
@@ -10,6 +13,7 @@ from textwrap import dedent
 import pytest
 
 from harness.errors import ExitStatus
+from harness.guest.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PANIC = """
@@ -204,6 +208,34 @@ def test_all_skipped_is_an_error(run):
     result.assert_outcomes(skipped=1)
     assert result.ret == ExitStatus.TEST_FAILED
     result.stdout.fnmatch_lines(["*nothing was tested*", "SKIPPED*no rxe*"])
+
+
+def test_interrupt_leaves_nothing_behind(pytester, monkeypatch):
+    """Ctrl-C goes to all processes of the terminal, but for the guests: they end all the same."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("TMPDIR", str(pytester.mkdir("tmp")))
+    pytester.makepyfile(
+        """
+        import os, threading
+
+        def test_a():
+            with open(os.environ["FAKE_CONSOLE"], "a") as console:
+                console.write(f"pid {os.getpid()}\\n")
+            threading.Event().wait()
+        """
+    )
+    argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-p", "tests.unit.fake_guest"]
+    argv += ["--kfabric-vms=1", "--kfabric-dir=guests"]
+    # A group of its own, as a terminal makes it.
+    process = pytester.popen(argv, start_new_session=True)
+    console = pytester.path / "guests/guest0.0/console.log"
+    wait_until(lambda: console.exists() and "pid" in console.read_text(), "the test to run", 30)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    guest = int(console.read_text().split()[1])
+    assert not Path(f"/proc/{guest}").exists()
+    assert list((pytester.path / "tmp").glob("kfabric-*")) == []
 
 
 def test_own_workers_cannot_be_mixed_with_guests(run):

@@ -7,7 +7,7 @@ import pytest
 
 from harness import testrun
 from harness.errors import ExitStatus
-from harness.testrun import GUEST, UNIT, Part
+from harness.testrun import GUEST, UNIT, VM, Part
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,11 @@ def test_pytest_statuses_do_not_collide_with_ours(pytests, ours):
 
 def test_no_paths_mean_everything():
     """First what takes seconds, then what takes guests."""
-    assert testrun.parts([], 2) == [Part("unit", (str(UNIT),)), Part("guest", (str(GUEST),), 2)]
+    assert testrun.parts([], 2) == [
+        Part("unit", (str(UNIT),)),
+        Part("vm", (str(VM),)),
+        Part("guest", (str(GUEST),), 2),
+    ]
 
 
 def test_paths_go_where_they_can_run():

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The guests that tests run in: all of one run from the same image and modules."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from harness import setup
+from harness.vm import accel, kbuild
+from harness.vm.machine import Vm
+from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
+
+_lock = threading.Lock()
+_made: list[tuple[Image, Accel]] = []
+
+
+def boot(name: str, directory: Path, deadlines: Deadlines = Deadlines()) -> Vm:  # noqa: B008
+    """Boot a guest with the test-option build of the modules.
+
+    May be called from several threads; all but the first use what it has made,
+    even if the sources have changed since: a guest that replaces a crashed one
+    must not differ from it.
+
+    :param directory: for what the guest leaves.
+    :raises KfabricError: something cannot be made, or the guest does not boot.
+    """
+    with _lock:
+        if not _made:
+            image = setup.guest_image()
+            kbuild.ensure(setup.SOURCE, image.release, Variant.TEST, setup.say)
+            choice = accel.choose(image)
+            setup.say(choice.line())
+            _made.append((image, choice.accel))
+    image, accelerator = _made[0]
+    spec = VmSpec(name=name, variant=Variant.TEST, deadlines=deadlines)
+    guest = Vm(spec, image, accelerator, directory, setup.SOURCE)
+    guest.start()
+    return guest

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Plugin for nested runs: guests whose silence is noticed sooner than by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import testvm
+from harness.vm.machine import Vm
+from harness.vm.spec import Deadlines
+
+
+@pytest.hookimpl
+def pytest_kfabric_boot(name: str, directory: Path) -> Vm:
+    """Boot the project's own guest with an impatient watchdog."""
+    return testvm.boot(name, directory, Deadlines(silence=8.0))

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A run in real guests that panic, freeze, complain and leak: each gets the right result.
+
+One nested run of toys.py serves all tests here, because each boot costs seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitStatus
+
+ROOT = Path(__file__).parents[2]
+TOYS = Path(__file__).with_name("toys.py")
+RUN_SECONDS = 400.0
+INNOCENT = ("test_fine", "test_after_leak", "test_fine_again", "test_late_panic")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the nested run left."""
+
+    status: int
+    output: str
+    cases: dict[str, list[ElementTree.Element]]
+    directory: Path
+
+    def texts(self, test: str, kind: str) -> str:
+        """The failure or error texts of a test; empty if it has none."""
+        found = [case.find(kind) for case in self.cases[test]]
+        return "\n".join(f"{one.get('message')}\n{one.text}" for one in found if one is not None)
+
+    def passed(self, test: str) -> bool:
+        """Whether it passed in every phase."""
+        return not self.texts(test, "failure") and not self.texts(test, "error")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run the toys in guests, one guest at a time."""
+    directory = tmp_path_factory.mktemp("guests")
+    argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "--kfabric-vms=1"]
+    argv += [f"--kfabric-dir={directory}", f"--junitxml={directory}/junit.xml", str(TOYS)]
+    env = {**os.environ, "PYTEST_PLUGINS": "tests.vm.short_patience", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
+    )
+    print(done.stdout, done.stderr)
+    cases: dict[str, list[ElementTree.Element]] = {}
+    for case in ElementTree.parse(directory / "junit.xml").iter("testcase"):
+        cases.setdefault(str(case.get("name")), []).append(case)
+    return Run(done.returncode, done.stdout, cases, directory)
+
+
+def test_status_is_that_of_failed_tests(run):
+    """Each panic had a test to blame, but for the last, which shows in the summary."""
+    assert run.status == ExitStatus.TEST_FAILED
+
+
+def test_innocent_tests_pass(run):
+    """Also the one behind a leak, and the one that ran before a late panic."""
+    assert [test for test in INNOCENT if not run.passed(test)] == []
+
+
+def test_splat_fails_its_test(run):
+    """Although its assertions hold; the failure has the kernel's report."""
+    text = run.texts("test_splat", "failure")
+    assert "kernel splat (warning)" in text and "provoked on request" in text
+
+
+def test_leak_fails_its_test(run):
+    """The error names what is left."""
+    assert "left behind: net devices:" in run.texts("test_leak", "error")
+
+
+def test_user_space_hang_is_a_timeout(run):
+    """And not the end of the guest: the tests around it ran in one."""
+    assert "Timeout" in run.texts("test_hang_in_user_space", "failure")
+
+
+def test_panic_fails_its_test(run):
+    """With the reason in the failure and the console behind it."""
+    text = run.texts("test_panic", "failure")
+    assert "guest kernel panic: sysrq triggered crash" in text
+    assert "test_hang_in_user_space" in text, "the tests that ran before are suspects"
+    assert "Kernel panic - not syncing: sysrq triggered crash" in run.output
+
+
+def test_freeze_fails_its_test(run):
+    """The watchdog sees that the heart stands still."""
+    assert "guest hangs: no heartbeat for 8 s" in run.texts("test_freeze", "failure")
+
+
+def test_late_panic_is_not_lost(run):
+    """No test is running any more, xdist knows nothing of it, and the run still tells."""
+    assert "a guest ended badly, outside of any test" in run.output
+    assert "guest0.2: guest kernel panic: sysrq triggered crash" in run.output
+
+
+def test_consoles_tell_what_was_running(run):
+    """Each guest's console is kept, with a marker for each test."""
+    console = (run.directory / "guest0.0" / "console.log").read_text(errors="replace")
+    assert "kfabric test: tests/vm/toys.py::test_panic" in console
+    assert (run.directory / "guest0.2" / "console.log").exists()

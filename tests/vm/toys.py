@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Tests that go wrong on purpose, each in its own way; test_runs.py runs them in guests.
+
+Their order matters. xdist hands out two tests at a time, and puts the second one
+behind all others when the first ends its guest; so every guest-ending test but
+the last has one behind it that may move.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import os
+import threading
+
+import pytest
+
+from harness.guest import modules, topology
+from harness.guest.modules import ModuleError
+
+KEPT = contextlib.ExitStack()
+
+
+def provoke(what: str) -> None:
+    """Let the kernel misbehave; see tests/kmod/provoke."""
+    module = modules.Modules.from_environment().file("provoke")
+    with pytest.raises(ModuleError) as refused:
+        modules.insert(module, f"what={what}")
+    assert refused.value.errno == errno.ECANCELED
+
+
+def crash() -> None:
+    """Let the kernel panic."""
+    with open("/proc/sysrq-trigger", "w") as trigger:
+        trigger.write("c")
+
+
+def test_fine():
+    """Nothing is wrong with this one."""
+    assert os.uname().sysname == "Linux"
+
+
+def test_splat():
+    """Its own assertions hold, but the kernel complains."""
+    provoke("warn")
+
+
+def test_leak():
+    """Leaves a net device behind."""
+    KEPT.enter_context(topology.dummy_netdev())
+
+
+def test_after_leak():
+    """Is not blamed for what the one before left."""
+
+
+@pytest.mark.timeout(3)
+def test_hang_in_user_space():
+    """Waits for an event that never comes."""
+    threading.Event().wait()
+
+
+def test_panic():
+    """Takes its guest with it."""
+    crash()
+
+
+def test_fine_again():
+    """In whatever guest it runs, nothing is wrong with it."""
+
+
+def test_freeze():
+    """No CPU of its guest does anything any more."""
+    provoke("freeze")
+
+
+def test_late_panic():
+    """Passes, and the kernel panics when its process ends."""
+    atexit.register(crash)
