@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """What execnet starts in place of a Python interpreter: a bridge to one in a guest.
 
-    python -S bridge.py SOCKET SILENCE [arguments for an interpreter, ignored]
+    python -S bridge.py ADDRESS SILENCE [arguments for an interpreter, ignored]
 
-Gets the guest's port from the pool (harness/pool.py) through SOCKET and copies
-bytes between it and its own stdin and stdout until the pool hangs up. When the
-guest sends nothing for SILENCE seconds, it says so to the pool, once; the pool
-decides. Run as a plain script: importing the package would only cost time.
+Gets the guest's port from the pool (harness/pool.py) at ADDRESS and copies bytes
+between it and its own stdin and stdout until the pool hangs up. When the guest
+sends nothing for SILENCE seconds, it says so to the pool, once; the pool decides.
+Run as a plain script: importing the package would only cost time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ CHUNK = 1 << 16
 PORT_SECONDS = 600.0
 DRAIN_SECONDS = 5.0
 SILENT = b"silent"
+
+
+def abstract(address: str) -> str:
+    """The address in Linux's namespace that is no file system: nobody has to clean up."""
+    return f"\0{address}"
 
 
 def receive_port(control: socket.socket) -> socket.socket:
@@ -96,12 +101,12 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Bridge to the guest behind the socket argv[0]; 1 if there is none."""
+    """Bridge to the guest behind the address argv[0]; 1 if there is none."""
     # Ctrl-C is pytest's: it ends the guests, and with them this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as control:
         try:
-            control.connect(argv[0])
+            control.connect(abstract(argv[0]))
             port = receive_port(control)
         except (OSError, EOFError):
             return 1

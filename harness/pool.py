@@ -9,11 +9,12 @@ test process did and what the kernel did.
 
 from __future__ import annotations
 
+import os
+import secrets
 import shlex
-import shutil
 import socket
+import struct
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.bridge import SILENT
+from harness.bridge import SILENT, abstract
 from harness.errors import GuestError, GuestHang, GuestLost, KfabricError
 from harness.vm.console import Splat
 
@@ -33,6 +34,7 @@ PORT = "kfabric.xdist"
 BOOTSTRAP = "import execnet, pytest, sys; exec(eval(sys.stdin.readline()))"
 WORKER = ("python3", "-u", "-c", BOOTSTRAP)
 ABORT_SECONDS = 30.0
+_UCRED = struct.Struct("3i")  # what SO_PEERCRED gives: process, user, group
 # Blocked tasks, then all CPUs' stacks, onto the console.
 SHOW_STATE = ("sh", "-c", "echo w > /proc/sysrq-trigger; echo l > /proc/sysrq-trigger")
 SHOW_STATE_SECONDS = 5.0
@@ -129,28 +131,26 @@ class Slot:
 
     :param name: for messages and directories.
     :param directory: gets a directory for each guest, with what it left.
-    :param sockets: a directory with a short path, for the slot's socket.
+    :param cwd: working directory of the test process; the guest must have it.
     :param silence: seconds without a word from the tests that mean a hang.
     """
 
-    def __init__(
-        self, name: str, boot: Boot, directory: Path, sockets: Path, cwd: Path, silence: float
-    ) -> None:
+    def __init__(self, name: str, boot: Boot, directory: Path, cwd: Path, silence: float) -> None:
         self.name = name
         self._boot = boot
         self._directory = directory
         self._cwd = cwd
         self._silence = silence
-        self._path = sockets / f"{name}.sock"
+        self._address = f"kfabric-{os.getpid()}-{secrets.token_hex(8)}-{name}"
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self._path))
+        self._listener.bind(abstract(self._address))
         self._listener.listen()
         self._lives: list[Life] = []
 
     @property
     def spec(self) -> str:
         """The execnet specification of a gateway into this slot's guest."""
-        words = [sys.executable, "-S", str(BRIDGE), str(self._path), f"{self._silence:g}"]
+        words = [sys.executable, "-S", str(BRIDGE), self._address, f"{self._silence:g}"]
         return f"popen//python={shlex.join(words)}"
 
     @property
@@ -181,7 +181,6 @@ class Slot:
         if self._lives:
             self.life.abort()
             self.life.join()
-        self._path.unlink(missing_ok=True)
 
     def _hang_up(self) -> None:
         try:
@@ -257,7 +256,7 @@ class Life:
         if self._aborted.is_set():
             return Ending(self.name, GuestLost("given up"))
         try:
-            control, _ = self._listener.accept()
+            control = _accept(self._listener)
         except OSError:
             return Ending(self.name, GuestLost("given up"))
         self.used = True
@@ -314,18 +313,26 @@ class Life:
             pass
 
 
+def _accept(listener: socket.socket) -> socket.socket:
+    """Take the next bridge; strangers find the address too, and are sent away."""
+    while True:
+        connection, _ = listener.accept()
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        _, user, _ = _UCRED.unpack(credentials)
+        if user == os.getuid():
+            return connection
+        connection.close()
+
+
 class Pool:
-    """Some slots, and the directory of their sockets.
+    """Some slots.
 
     :param directory: gets what the guests leave, a directory each.
     """
 
     def __init__(self, count: int, boot: Boot, directory: Path, cwd: Path, silence: float) -> None:
-        # Socket paths are short by law; a build directory need not be.
-        self._sockets = Path(tempfile.mkdtemp(prefix="kfabric-"))
         self.slots = [
-            Slot(f"guest{number}", boot, directory, self._sockets, cwd, silence)
-            for number in range(count)
+            Slot(f"guest{number}", boot, directory, cwd, silence) for number in range(count)
         ]
 
     def of_spec(self, python: str) -> Slot:
@@ -355,7 +362,6 @@ class Pool:
             slot.abort()
 
     def close(self) -> None:
-        """End all guests and remove the sockets. May be called again."""
+        """End all guests. May be called again."""
         for slot in self.slots:
             slot.close()
-        shutil.rmtree(self._sockets, ignore_errors=True)

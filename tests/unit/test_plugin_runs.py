@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -227,12 +228,11 @@ def test_interrupt_leaves_nothing_behind(pytester, monkeypatch):
     argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-p", "tests.unit.fake_guest"]
     argv += ["--kfabric-vms=1", "--kfabric-dir=guests"]
     # A group of its own, as a terminal makes it.
-    process = pytester.popen(argv, start_new_session=True)
+    process = subprocess.Popen(argv, cwd=pytester.path, start_new_session=True)
     console = pytester.path / "guests/guest0.0/console.log"
     wait_until(lambda: console.exists() and "pid" in console.read_text(), "the test to run", 30)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert process.wait(30) == pytest.ExitCode.INTERRUPTED
     guest = int(console.read_text().split()[1])
     assert not Path(f"/proc/{guest}").exists()
     assert list((pytester.path / "tmp").glob("kfabric-*")) == []
