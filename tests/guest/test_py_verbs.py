@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import subprocess
+import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from guest_support import LIMIT, Side
+from guest_support import LIMIT, Child, Side
 
 import kfabric_py as kp
 from harness.guest.topology import RdmaLink
@@ -261,27 +261,36 @@ def test_device_counts_what_is_open(verbs: RdmaLink, device: kp.Device) -> None:
     assert (device.version().objects, device.version().bytes) == (0, 0)
 
 
-@pytest.mark.timeout(180)
-def test_example_plays(modules: object, verbs: RdmaLink) -> None:
-    """examples/pingpong.py: server and client as two processes."""
-    command = [sys.executable, str(EXAMPLE), "--count", "97", verbs.address]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDEVMODE": "1"}
-    with subprocess.Popen(
-        [*command, "--server"], stdout=subprocess.PIPE, text=True, env=environment
-    ) as server:
-        try:
-            assert server.stdout is not None
-            assert server.stdout.readline().startswith("listening on ")
-            client = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                env=environment,
-                timeout=2 * LIMIT,
-                check=False,
-            )
-            assert (client.returncode, client.stderr) == (0, "")
-            assert client.stdout.startswith("97 round trips, ")
-            assert server.wait(LIMIT) == 0
-        finally:
-            server.kill()
+@pytest.fixture
+def example() -> ModuleType:
+    """The example as a module."""
+    spec = importlib.util.spec_from_file_location("pingpong", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_example_plays(
+    modules: object,
+    verbs: RdmaLink,
+    example: ModuleType,
+    in_child: Callable[..., Child],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """examples/pingpong.py: the server in a process of its own, the client here."""
+    arguments = ["pingpong.py", "--count", "97", verbs.address]
+
+    def serve(report: Callable[[str], None]) -> int:
+        sys.argv = [*arguments, "--server"]
+        example.print = lambda text, **_: report(text)  # type: ignore[attr-defined]
+        example.main()
+        return 0
+
+    server = in_child(serve)
+    assert server.report().startswith("listening on ")
+    monkeypatch.setattr(sys, "argv", arguments)
+    example.main()
+    assert capsys.readouterr().out.startswith("97 round trips, ")
+    assert server.wait() == 0
