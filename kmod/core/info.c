@@ -215,6 +215,10 @@ static const struct {
 	{ KFI_EREMOTEIO, "Error at the remote side" },
 	{ KFI_ECANCELED, "Cancelled" },
 	{ KFI_EKEYREJECTED, "Key was rejected" },
+	/* Without a KFI_ name, but the calls return them. */
+	{ EINTR, "Interrupted" },
+	{ EEXIST, "Already there" },
+	{ EFAULT, "Bad address" },
 	{ KFI_EOTHER, "Unspecified error" },
 	{ KFI_ETOOSMALL, "Buffer too small" },
 	{ KFI_EOPBADSTATE, "Object is not in the right state" },
