@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Threads of one client against each other: readers, closers, everybody at random."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uapi_support as raw
+from guest_support import LIMIT, Call, Mock
+
+import kfabric_py as kp
+from harness.guest import sleeping
+from harness.guest.waiting import Deadline, wait_until
+from kfabric_py import _uapi
+
+InThread = Callable[[Callable[[], Any]], Call[Any]]
+
+
+def at_lock(call: Call[Any], function: str) -> None:
+    """Return once the thread is asleep for a lock that ``function`` takes.
+
+    The kernel leaves the functions of the lock itself out of its stacks.
+    """
+
+    def there() -> bool:
+        state = sleeping.read_state(call.tid)
+        return state.off_cpu and bool(state.stack) and state.stack[0].startswith(function)
+
+    wait_until(there, "the second thread at the lock", Deadline(LIMIT))
+
+
+def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
+    """X2: hook D7, between look and copy: the second reader waits, no entry goes twice."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    for number in range(2):
+        mock.inject(ep, data=number)
+    hook = mock.hook("D7", cq)
+    first = in_thread(lambda: cq.read(1))
+    hook.stopped()
+    second = in_thread(lambda: cq.read(1))
+    at_lock(second, "kfd_cq_take")
+    hook.go()
+    assert [entry.data for entry in first.result()] == [0]
+    assert [entry.data for entry in second.result()] == [1]
+
+
+def test_event_names_an_object_that_is_open(mock: Mock, in_thread: InThread) -> None:
+    """X2, O3: hook D7 of an EQ: who closes the endpoint waits until its event was read."""
+    eq = mock.fabric.eq()
+    ep = mock.endpoint(cq=mock.cq(), eq=eq)
+    mock.command("event", ep.trace_id, 2)
+    eq.write(data=497)
+    hook = mock.hook("D7", eq)  # type: ignore[arg-type]
+    reading = in_thread(eq.read)
+    hook.stopped()
+    closing = in_thread(ep.close)
+    at_lock(closing, "kfd_claim")
+    hook.go()
+    event = reading.result()
+    closing.result()
+    assert event.event is kp.Event.CONNECTED and event.fid is ep
+    rest = eq.read()
+    assert rest is not None and rest.data == 497
+    eq.close()
+
+
+def test_every_entry_goes_to_one_of_many_readers(mock: Mock, in_thread: InThread) -> None:
+    """X2, Q3: 997 entries, five reading threads: each entry exactly once."""
+    cq = mock.cq(1024)
+    ep = mock.endpoint(cq=cq)
+    total, got, lock = 997, [], threading.Lock()
+
+    def read() -> None:
+        while len(got) < total:
+            entries = cq.sread(7, timeout=0.5)
+            with lock:
+                got.extend(entry.data for entry in entries)
+
+    calls = [in_thread(read) for _ in range(5)]
+    for number in range(total):
+        mock.inject(ep, data=number)
+    for call in calls:
+        call.result()
+    assert sorted(got) == list(range(total))
+
+
+@pytest.mark.parametrize("threads", [4])
+def test_racing_threads_break_nothing(mock: Mock, in_thread: InThread, threads: int) -> None:
+    """O1, O3, O4: random calls of all kinds on the same handles, closes among them.
+
+    Nothing is asserted of the results but that they are documented; the kernel
+    must not complain, and the client must go without a rest.
+    """
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    device = kp.Device()
+    fd = device.fileno()
+    info = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
+    info.prov_name[:4] = b"mock"
+    ask = raw.sample("GETINFO", hints=ctypes.addressof(info), count=1)
+    found = _uapi.kfab_info()
+    ask.infos, ask.info_size = ctypes.addressof(found), ctypes.sizeof(found)
+    assert raw.call(fd, "GETINFO", ask) == 1
+    handles = [1]
+
+    def storm(rng: random.Random) -> int:
+        room = (_uapi.kfab_cq_entry * 8)()
+        done = 0
+        for _ in range(503):
+            name = rng.choice(sorted(set(raw.CALLS) - {"GETINFO"}))
+            arg = raw.sample(name)
+            fields = dict(raw.CALLS[name][1]._fields_)
+            for field in raw.HANDLES.get(name, {"handle": ""} if name == "CLOSE" else {}):
+                setattr(arg, field, rng.choice(handles[-40:]))
+            for field, value in {
+                "info": ctypes.addressof(found),
+                "entries": ctypes.addressof(room) if "POLL" in name or "READ" in name else 16,
+                "count": 8,
+                "length": 4096,
+                "wait_obj": rng.choice([0, 1, 2, 3]),
+                "wait_set": rng.choice([0, *handles[-40:]]),
+                "deadline": 1 if "SREAD" in name or "WAIT" in name else 0,
+                "bind_flags": rng.choice([0, _uapi.KFAB_RECV | _uapi.KFAB_TRANSMIT]),
+                "command": rng.choice([5, 6, 15]),
+            }.items():
+                if field in fields and field not in raw.HANDLES.get(name, {}):
+                    setattr(arg, field, value)
+            if raw.call(fd, name, arg) >= 0:
+                done += 1
+                if hasattr(arg, "out_handle") and arg.out_handle:
+                    handles.append(arg.out_handle)
+        return done
+
+    opened = raw.sample("FABRIC_OPEN", info=ctypes.addressof(found))
+    assert raw.call(fd, "FABRIC_OPEN", opened) == 0
+    domain = raw.sample("DOMAIN_OPEN", fabric=opened.out_handle, info=ctypes.addressof(found))
+    assert raw.call(fd, "DOMAIN_OPEN", domain) == 0
+    handles += [opened.out_handle, domain.out_handle]
+    calls = [in_thread(lambda n=n: storm(random.Random(seed + n))) for n in range(threads)]
+    assert sum(call.result() for call in calls) > 0
+    device.close()
