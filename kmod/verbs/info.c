@@ -25,6 +25,8 @@
  * @src: local address, family 0 for any
  * @dst: peer's address, family 0 for none
  * @local: address whose device is wanted, 0 for any device
+ * @ib: that device, to be compared only
+ * @port: its port
  */
 struct kfv_query {
 	u32 version;
@@ -33,6 +35,8 @@ struct kfv_query {
 	struct sockaddr_in src;
 	struct sockaddr_in dst;
 	__be32 local;
+	const struct ib_device *ib;
+	u32 port;
 };
 
 /* A copy that kfi_freeinfo() will free. */
@@ -349,23 +353,30 @@ static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
 }
 
+static int kfv_no_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	return 0;
+}
+
 /* The device that has a local address is the one that RDMA CM binds it to. */
-static bool kfv_has_addr(const struct kfv_device *dev, u32 port, __be32 addr)
+static int kfv_query_device(struct kfv_query *query)
 {
 	struct sockaddr_in sin = {
 		.sin_family = AF_INET,
-		.sin_addr.s_addr = addr,
+		.sin_addr.s_addr = query->local,
 	};
 	struct rdma_cm_id *id;
-	bool has;
 
-	id = rdma_create_id(&init_net, NULL, NULL, RDMA_PS_TCP, IB_QPT_RC);
+	id = rdma_create_id(&init_net, kfv_no_event, NULL, RDMA_PS_TCP,
+			    IB_QPT_RC);
 	if (IS_ERR(id))
-		return false;
-	has = !rdma_bind_addr(id, (struct sockaddr *)&sin) &&
-	      id->device == dev->ib && id->port_num == port;
+		return PTR_ERR(id);
+	if (!rdma_bind_addr(id, (struct sockaddr *)&sin)) {
+		query->ib = id->device;
+		query->port = id->port_num;
+	}
 	rdma_destroy_id(id);
-	return has;
+	return query->ib ? 0 : -KFI_ENODATA;
 }
 
 static int kfv_set_addrs(struct kfi_info *info, const struct kfv_query *query)
@@ -387,7 +398,7 @@ static struct kfi_info *kfv_ask_port(const struct kfv_query *query,
 {
 	struct kfi_info *info;
 
-	if (query->local && !kfv_has_addr(dev, port, query->local))
+	if (query->ib && (query->ib != dev->ib || query->port != port))
 		return NULL;
 	info = kfv_info_new(dev->ib, port);
 	if (!info)
@@ -531,7 +542,10 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 		return err;
 
 	mutex_lock(&kfv_lock);
-	err = kfv_ask_devices(&query, info);
+	if (query.local)
+		err = kfv_query_device(&query);
+	if (!err)
+		err = kfv_ask_devices(&query, info);
 	mutex_unlock(&kfv_lock);
 	if (err && *info) {
 		kfi_freeinfo(*info);
