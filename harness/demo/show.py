@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -93,12 +94,13 @@ def verdict(console: Console, judged: Judged) -> None:
 def _table(title: str, rows: Sequence[Row]) -> Table:
     """One game: a line for each side."""
     table = Table(title=f"ping-pong {title}" if rows and title.startswith(("from", "between"))
-                  else title, title_justify="left")
+                  else title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 0),
+                  pad_edge=False)
     herd = any(row.herd for row in rows)
     table.add_column("side")
     for name in ("waits", "signals", "wakes", "spurious", "lost", "timeouts", "late",
                  *(["herd"] if herd else []), "p50", "p99", "max"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.name, *(str(n) for n in _counts(row, herd)), *_times(row.latency))
     table.caption = "p50, p99, max: signal → running, in µs"
