@@ -21,11 +21,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.demo import ulp
-from harness.demo.job import MESSAGES, Account, Fault, Part
-from harness.demo.pingpong import Orders
+from harness.demo.job import MESSAGES, Account, Fault, Orders, Part
 from harness.demo.referee import Referee
 from harness.guest.modules import ModuleError, Modules
-from harness.guest.topology import rxe_on_dummy
 from harness.probes.loader import Probe, ProbeError
 
 # The connection manager may hold a port for a while after its listener is gone.
@@ -132,6 +130,9 @@ class _Network:
 
     def _make(self) -> None:
         try:
+            # A big import, and nobody waits for it here.
+            from harness.guest.topology import rxe_on_dummy
+
             self._modules.load()
             self._address = self._stack.enter_context(rxe_on_dummy()).address
         except BaseException as error:

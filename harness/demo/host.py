@@ -86,9 +86,9 @@ class Run:
             "make demo, again", _AGAIN_SECONDS)
         return [
             show.Limit(what, time.time() - self.began, limit, "s"),
-            show.Limit(f"guest ({self.accel}): QEMU started → first command", self.boot_seconds,
+            show.Limit(f"QEMU started → first command ({self.accel})", self.boot_seconds,
                        _BOOT_SECONDS, "s"),
-            show.Limit(f"guest memory ({used_mib} MiB of it in use at the end)", _MEMORY_MIB,
+            show.Limit(f"guest memory (in use at the end: {used_mib} MiB)", _MEMORY_MIB,
                        _MEMORY_LIMIT_MIB, "MiB"),
         ]
 

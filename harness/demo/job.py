@@ -28,6 +28,19 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Orders:
+    """How the ping-pong from Python is to be played.
+
+    ``fault`` is what the one who serves commits against the other before it
+    sends message ``fault_at``; the other then waits with a short deadline.
+    """
+
+    messages: int
+    fault: Fault | None = None
+    fault_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Player:
     """One thread that was to be woken once for each message.
 

@@ -87,4 +87,4 @@ def _rows(ledger: Ledger, part: Part, sides: tuple[Side, ...], verdict: Verdict
     if not sides:
         for queue in ledger.queues.values():
             if queue.fclass == FClass.CQ and queue.waits:
-                yield row(ledger, f"{part.title} ({queue.id})", queue.id, 0, findings)
+                yield row(ledger, f"CQ {queue.id}", queue.id, 0, findings)

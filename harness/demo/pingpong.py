@@ -22,14 +22,13 @@ from __future__ import annotations
 
 import struct
 from contextlib import ExitStack
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from harness.demo import faults
-from harness.demo.job import Fault
+from harness.demo.job import Orders
 from harness.guest.waiting import Deadline
 from kfabric_py import (
     Access,
@@ -68,19 +67,6 @@ _HINTS = Info(
 
 class PlayError(Exception):
     """The game went wrong: a message was missing, was another, or was an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """How to play.
-
-    ``fault`` is what the one who serves commits against the other before it
-    sends message ``fault_at``; the other then waits with a short deadline.
-    """
-
-    messages: int
-    fault: Fault | None = None
-    fault_at: int = 0
 
 
 class Player:

@@ -11,8 +11,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, Self
 
-from harness.demo import pingpong
-from harness.demo.job import Part, Player
+from harness.demo.job import Orders, Part, Player
 from harness.guest.waiting import Deadline
 
 SERVER, RETURNER = "ping", "pong"
@@ -33,7 +32,7 @@ class Referee:
     :param tick: called several times a second while waiting; drains the probe.
     """
 
-    def __init__(self, orders: pingpong.Orders, tick: Tick, progress: Progress) -> None:
+    def __init__(self, orders: Orders, tick: Tick, progress: Progress) -> None:
         """Start the processes."""
         self._orders = orders
         self._tick = tick
@@ -83,7 +82,7 @@ class Referee:
         players = tuple(
             Player(name, process.pid or 0, self._orders.messages, self.errors.get(name, ""))
             for name, process in self._processes.items())
-        return Part("from Python", players)
+        return Part("ping-pong from Python", players)
 
     def _begin(self, address: tuple[str, int]) -> None:
         """Connect the players, introduce them to each other and let them play."""
@@ -136,9 +135,11 @@ class Referee:
         return said, what
 
 
-def _child(inherited: list[Connection], name: str, orders: pingpong.Orders,
+def _child(inherited: list[Connection], name: str, orders: Orders,
            control: Connection) -> None:
     """The body of a player's process."""
+    from harness.demo import pingpong  # each for itself, while the probe compiles
+
     for connection in inherited:
         connection.close()
     pingpong.run(name, name == SERVER, orders, control)

@@ -92,19 +92,17 @@ def verdict(console: Console, judged: Judged) -> None:
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
-    """One game: a line for each side."""
-    table = Table(title=f"ping-pong {title}" if rows and title.startswith(("from", "between"))
-                  else title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 0),
-                  pad_edge=False)
+    """One game: a line for each side. Fits into 80 columns."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+                  caption="p50, p99, max: from signal to running, in µs",
+                  caption_justify="left")
     herd = any(row.herd for row in rows)
-    table.add_column("side")
+    table.add_column("side", no_wrap=True)
     for name in ("waits", "signals", "wakes", "spurious", "lost", "timeouts", "late",
                  *(["herd"] if herd else []), "p50", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.name, *(str(n) for n in _counts(row, herd)), *_times(row.latency))
-    table.caption = "p50, p99, max: signal → running, in µs"
-    table.caption_justify = "left"
     return table
 
 
@@ -121,8 +119,9 @@ def _times(latency: Latency) -> list[str]:
 
 def limits(console: Console, rows: Sequence[Limit]) -> None:
     """What the demo promises about itself, measured."""
-    table = Table(title="limits", title_justify="left")
-    table.add_column("what")
+    table = Table(title="what the demo promises about itself", title_justify="left",
+                  box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("what", no_wrap=True)
     table.add_column("measured", justify="right")
     table.add_column("at most", justify="right")
     for row in rows:

@@ -14,7 +14,7 @@ from harness.guest.waiting import Deadline
 
 MODULE = "pingpong_ulp"
 RESULT = Path("/sys/module") / MODULE / "parameters/result"
-TITLE = "between kernel threads"
+TITLE = "ping-pong between kernel threads"
 _GAME_SECONDS = 120.0
 _TICK_MS = 200
 _LINE = re.compile(r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+)", re.MULTILINE)
