@@ -158,8 +158,10 @@ class Agent:
         self._port.send(pack(Kind.HELLO, 0, **_facts()))
         while True:
             for key, _ in self._selector.select():
-                handler: Callable[[int], None] = key.data
-                handler(key.fd)
+                # An earlier handler of this round may have closed it.
+                now = self._selector.get_map().get(key.fd)
+                if now is not None and now.data == key.data:
+                    key.data(key.fd)
 
     def _from_host(self, fd: int) -> None:
         data = os.read(fd, CHUNK)

@@ -72,10 +72,11 @@ def building(target: Path) -> Iterator[Path]:
     """Make a directory whole or not at all.
 
     Yields a new directory next to ``target``, which takes its place at the end;
-    an exception removes it. Call with the lock of ``target`` held.
+    an exception removes it. Call with the lock of the directory around held.
     """
     scratch = target.with_name(f"{target.name}.tmp")
-    shutil.rmtree(scratch, ignore_errors=True)  # left by a process that was killed
+    for left in target.parent.glob("*.tmp"):  # by processes that were killed
+        shutil.rmtree(left)
     scratch.mkdir(parents=True)
     try:
         yield scratch

@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 
 TAIL_LINES = 40
+LEAD_LINES = 8
+_REPORT_LINES = 120
+"""A report longer than this has lost its end."""
 
 _PREFIX = re.compile(r"^\s*(?:\[\s*\d+\.\d+\]\s*)?(?:\[\s*[TC]\d+\]\s*)?")
 """Time stamp and (CONFIG_PRINTK_CALLER) the task or CPU."""
@@ -93,15 +96,22 @@ def tail(text: str, lines: int = TAIL_LINES) -> str:
     return "\n".join(line.rstrip("\r") for line in text.rstrip().split("\n")[-lines:])
 
 
+def excerpt(text: str) -> str:
+    """What shows best why a guest ended: its last report with a few lines before it."""
+    starts = [splat.line for splat in splats(text)]
+    if not starts:
+        return tail(text)
+    # A panic prints its own report right after that of its cause.
+    first = next((line for line in starts[-2:] if starts[-1] - line < _REPORT_LINES), starts[-1])
+    lines = text.rstrip().split("\n")[max(0, first - 1 - LEAD_LINES) :]
+    return tail("\n".join(lines), _REPORT_LINES)
+
+
 def _classify(line: str) -> str | None:
     for kind, pattern in _SPLATS:
         if pattern.match(line) or (kind == "panic" and pattern.search(line)):
             return kind
     return None
-
-
-_REPORT_LINES = 120
-"""A report longer than this has lost its end."""
 
 
 def _report_end(lines: list[str], start: int) -> int:

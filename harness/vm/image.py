@@ -37,6 +37,9 @@ _INPUTS = (
     "harness/vm/image.py",
     "harness/vm/kernel.py",
 )
+# mmdebstrap mounts /proc, /sys and /dev in the tree: nobody else sees that, and
+# when the first process is killed, all of it is gone before the tree is removed.
+_OWN_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 Log = Callable[[str], None]
@@ -100,13 +103,23 @@ def _build(source: Path, target: Path, log: Log) -> None:
 
 def _debootstrap(source: Path, root: Path) -> None:
     packages = cache.list_lines(source / "vm/packages-guest.txt")
-    argv = ["mmdebstrap", "--verbose", "--mode=root", "--format=directory", "--variant=custom"]
+    argv = [
+        *_OWN_NAMESPACES,
+        "mmdebstrap",
+        "--verbose",
+        "--mode=root",
+        "--format=directory",
+        "--variant=custom",
+    ]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
     # The result is thrown away unless it is complete: no need to sync each file.
     argv += ["--dpkgopt=force-unsafe-io", '--aptopt=Apt::Install-Recommends "false"']
     argv += ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
     argv += [f"--include={','.join(packages)}", apt.SUITE, str(root), "-"]
-    _run(argv, "mmdebstrap fails", apt.HINT, stdin="\n".join(apt.archives()))
+    (temporary := root.with_name("tmp")).mkdir()
+    sources = "\n".join(apt.archives())
+    _run(argv, "mmdebstrap fails", apt.HINT, stdin=sources, TMPDIR=str(temporary))
+    shutil.rmtree(temporary)
 
 
 def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Path) -> None:
@@ -156,17 +169,19 @@ def _run(
     hint: str = "",
     stdin: str = "",
     accept: tuple[int, ...] = (0,),
+    **environment: str,
 ) -> None:
+    """Run a tool that dies with us; what it says is shown only if it fails."""
     try:
         done = subprocess.run(
-            argv,
+            ["setpriv", "--pdeathsig", "KILL", "--", *argv],
             check=False,
             input=stdin,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=BUILD_SECONDS,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            env={**os.environ, "LC_ALL": "C.UTF-8", **environment},
         )
     except FileNotFoundError:
         raise SetupError(f"{argv[0]} is not installed", "run make setup") from None

@@ -12,6 +12,7 @@ the call that was waiting for the guest.
 from __future__ import annotations
 
 import compileall
+import shutil
 import signal
 import socket
 import subprocess
@@ -151,14 +152,14 @@ class Vm:
         """Boot, and wait until commands can run.
 
         :raises SetupError: a path cannot be passed to the guest.
-        :raises BootError: not within ``spec.deadlines.boot`` seconds.
-        :raises GuestPanic: the kernel panicked while booting.
+        :raises BootError: not within ``spec.deadlines.boot`` seconds, or the guest
+            ended before.
         """
         for path in (self._source, self.out):
             require_plain(path)
         for package in ("harness", "kfabric_py"):
             compileall.compile_dir(self._source / package, quiet=2)
-        self.out.mkdir(parents=True, exist_ok=True)
+        self._clear_directory()
         began = time.monotonic()
         try:
             self._launch()
@@ -278,6 +279,13 @@ class Vm:
             env["KFABRIC_MODULES"] = str(self.modules)
         return env
 
+    def _clear_directory(self) -> None:
+        """Remove what an earlier guest left; its files would be taken for ours."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir(parents=True)
+        for name in ("console.log", "qemu.log", "registers.txt"):
+            (self.directory / name).unlink(missing_ok=True)
+
     def _launch(self) -> None:
         pairs = {name: socket.socketpair() for name in (*qemu.PORTS, "qmp")}
         for host, _ in pairs.values():
@@ -330,7 +338,9 @@ class Vm:
             self._verdict = BootError(f"no sign of life after {limit:g} s", console=tail)
             raise self._verdict from None
         except StreamEnd:
-            raise self.cause() from None
+            end = self.cause()
+            self._verdict = BootError(f"{end.label}: {end.what}", console=end.console)
+            raise self._verdict from None
         self._watchdog.arm()
         self._agent.set_time()
 
@@ -349,10 +359,10 @@ class Vm:
         text = self.console_text()
         title = console.panic_title(text)
         if title or self._qmp.panicked:
-            return GuestPanic(title or "see the console", console=console.tail(text))
+            return GuestPanic(title or "see the console", console=console.excerpt(text))
         errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()
         what = f"QEMU ended with status {rc}" + (f": {errors.splitlines()[-1]}" if errors else "")
-        return GuestLost(what, console=console.tail(text))
+        return GuestLost(what, console=console.excerpt(text))
 
     def _end_qemu(self) -> None:
         """Nothing that the guest wrote is kept, so there is nothing to shut down."""

@@ -135,3 +135,14 @@ def test_near_misses(line: str) -> None:
 def test_the_tail_is_the_end_without_carriage_returns() -> None:
     text = "".join(f"line {i}\r\n" for i in range(100))
     assert console.tail(text, 2) == "line 98\nline 99"
+
+
+def test_the_excerpt_of_a_panic_begins_before_its_cause() -> None:
+    lines = console.excerpt(recorded("boot.log") + recorded("null.log")).splitlines()
+    assert "BUG: kernel NULL pointer dereference" in lines[console.LEAD_LINES]
+    assert any("Kernel panic - not syncing" in line for line in lines)
+
+
+def test_the_excerpt_of_a_quiet_guest_is_its_tail() -> None:
+    text = recorded("boot.log")
+    assert console.excerpt(text) == console.tail(text)

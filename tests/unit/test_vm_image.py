@@ -80,9 +80,11 @@ def test_a_build_replaces_what_a_killed_one_left(tmp_path: Path) -> None:
     target = tmp_path / "image"
     (tmp_path / "image.tmp").mkdir()
     (tmp_path / "image.tmp/half").touch()
+    (tmp_path / "older.tmp").mkdir()
     with cache.building(target) as scratch:
         (scratch / "whole").touch()
     assert [path.name for path in target.iterdir()] == ["whole"]
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_lock_held_by_another_is_given_up(tmp_path: Path) -> None:
