@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from harness.guest import modules
 from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 
 DEVICE = "/dev/kfabric"
-NET = Path("/sys/class/net")
-INFINIBAND = Path("/sys/class/infiniband")
+NET = "/sys/class/net"
+INFINIBAND = "/sys/class/infiniband"
 # The RDMA core keeps the shared CQs that it once made until their device goes.
 POOLED = ("cq",)
 
@@ -38,45 +37,55 @@ class Census:
 
 
 def take() -> Census:
-    """Count now: module references, RDMA resources, links, net devices, our descriptors."""
-    counts: dict[str, int] = {"RDMA links": 0}
-    for name in modules.OURS:
-        found = modules.state(name)
-        # A module that was loaded meanwhile and is idle is no leak by itself, and
-        # its hold on the modules below it is none either.
-        counts[f"references to {name}"] = found.references - len(found.holders) if found else 0
+    """Count now: users of our modules, RDMA resources, links, net devices, our descriptors."""
+    counts = {f"users of {name}": _users(modules.state(name)) for name in modules.OURS}
     counts["descriptors of /dev/kfabric"] = _open_descriptors()
-    if NET.is_dir():
-        counts["net devices"] = len(list(NET.iterdir()))
-    if INFINIBAND.is_dir() and any(INFINIBAND.iterdir()):
+    counts["net devices"] = len(os.listdir(NET))
+    counts["RDMA links"] = len(_listed(INFINIBAND))
+    if counts["RDMA links"]:
         counts.update(_rdma_counts())
     return Census(counts)
 
 
+def _users(found: modules.ModuleState | None) -> int:
+    """Count references that are not those of other modules.
+
+    A module that was loaded meanwhile, and what it holds by that, is no leak.
+    """
+    return found.references - len(found.holders) if found else 0
+
+
 def _rdma_counts() -> dict[str, int]:
-    # Imported late: a machine without RDMA links needs no netlink library here.
+    # Imported late: without RDMA links nobody needs the netlink library.
     from harness.guest.rdma_nl import RdmaNetlink
 
-    counts: dict[str, int] = {}
     with RdmaNetlink() as rdma:
-        devices = rdma.devices()
-        for device in devices:
-            for kind, count in rdma.counts(device.name).items():
-                if kind not in POOLED:
-                    counts[f"{kind}s of {device.name}"] = count
-    return {"RDMA links": len(devices), **counts}
+        return {
+            f"{kind}s of {name}": count
+            for name, counts in rdma.all_counts().items()
+            for kind, count in counts.items()
+            if kind not in POOLED
+        }
 
 
 def _open_descriptors() -> int:
     """Count this process's descriptors of our device."""
-    targets = (_target(entry) for entry in Path("/proc/self/fd").iterdir())
-    return sum(target == DEVICE for target in targets)
+    descriptors = "/proc/self/fd"
+    return sum(_target(f"{descriptors}/{fd}") == DEVICE for fd in os.listdir(descriptors))
 
 
-def _target(entry: Path) -> str:
+def _listed(directory: str) -> list[str]:
+    """List a directory that is only there with the drivers that fill it."""
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+
+
+def _target(link: str) -> str:
     """Return where a descriptor points; the one that lists the directory is gone by now."""
     try:
-        return os.readlink(entry)
+        return os.readlink(link)
     except FileNotFoundError:
         return ""
 

@@ -27,7 +27,7 @@ OURS: Final = ("kfabric", "kfi_verbs", "kfi_mock", "kfabric_dev")
 # What the kernel brings along: rxe for links, the connection manager for kfi_verbs.
 NEEDED: Final = ("rdma_rxe", "rdma_cm")
 ENVIRONMENT = "KFABRIC_MODULES"
-SYS_MODULE = Path("/sys/module")
+SYS_MODULE = "/sys/module"
 MODPROBE_SECONDS = 60.0
 _SYSCALLS: Final = {"x86_64": (313, 176), "aarch64": (273, 106)}
 _LOG_LINES = 8
@@ -57,10 +57,11 @@ class ModuleState:
 
 def state(name: str) -> ModuleState | None:
     """Return the state of a module, or None if it is not loaded (or built in)."""
-    root = SYS_MODULE / name
+    root = f"{SYS_MODULE}/{name}"
     try:
-        references = int((root / "refcnt").read_text())
-        holders = tuple(sorted(entry.name for entry in (root / "holders").iterdir()))
+        with open(f"{root}/refcnt", encoding="ascii") as file:
+            references = int(file.read())
+        holders = tuple(sorted(os.listdir(f"{root}/holders")))
     except FileNotFoundError:
         return None
     return ModuleState(name, references, holders)

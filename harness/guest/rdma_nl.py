@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nlmsgerr
 
-from harness.guest.rdma_msg import NETLINK_RDMA, Command, rdma_nldev_msg, request
+from harness.guest.rdma_msg import NETLINK_RDMA, Command, answer, rdma_nldev_msg, request
 
 SOL_NETLINK = 270
 NETLINK_EXT_ACK = 11
@@ -147,8 +147,7 @@ class RdmaNetlink:
 
     def devices(self) -> list[RdmaDevice]:
         """List all RDMA devices of this network namespace."""
-        answers = self._dumped("list devices", Command.GET)
-        return [_device(answer) for answer in answers]
+        return [_device(message) for message in self._dumped("list devices", Command.GET)]
 
     def device(self, name: str) -> RdmaDevice:
         """Return the device of that name; ENODEV if there is none."""
@@ -161,30 +160,39 @@ class RdmaNetlink:
         """Return state and net device of a port (counted from 1)."""
         index = self.device(name).index
         what = f"query port {port} of {name}"
-        answer = self._answered(what, Command.PORT_GET, dev_index=index, port_index=port)
+        found = self._answered(what, Command.PORT_GET, dev_index=index, port_index=port)
         return RdmaPort(
-            device=answer.attribute("DEV_NAME"),
-            port=answer.attribute("PORT_INDEX"),
-            state=PortState(answer.attribute("PORT_STATE")),
-            netdev=answer.attribute("NDEV_NAME"),
-            netdev_index=answer.attribute("NDEV_INDEX"),
+            device=found.attribute("DEV_NAME"),
+            port=found.attribute("PORT_INDEX"),
+            state=PortState(found.attribute("PORT_STATE")),
+            netdev=found.attribute("NDEV_NAME"),
+            netdev_index=found.attribute("NDEV_INDEX"),
         )
 
     def counts(self, name: str) -> dict[str, int]:
         """Return how many resources of each kind (pd, cq, qp, cm_id, mr, ctx, srq) exist."""
-        index = self.device(name).index
-        answer = self._answered(f"count resources of {name}", Command.RES_GET, dev_index=index)
+        return self._counts(self.device(name))
+
+    def all_counts(self) -> dict[str, dict[str, int]]:
+        """Return the resource counts of all devices, by their names."""
+        return {device.name: self._counts(device) for device in self.devices()}
+
+    def _counts(self, device: RdmaDevice) -> dict[str, int]:
+        what = f"count resources of {device.name}"
+        found = self._answered(what, Command.RES_GET, dev_index=device.index)
         return {
             _value(entry, "RES_SUMMARY_ENTRY_NAME"): _value(entry, "RES_SUMMARY_ENTRY_CURR")
-            for entry in _entries(answer, "RES_SUMMARY")
+            for entry in _entries(found, "RES_SUMMARY")
         }
 
     def resources(self, name: str, kind: str) -> list[Resource]:
         """List the resources of one kind: qp, cq, mr, cm_id or pd."""
         command, table = _LISTS[kind]
         index = self.device(name).index
-        answers = self._dumped(f"list {kind}s of {name}", command, dev_index=index)
-        return [_resource(kind, entry) for answer in answers for entry in _entries(answer, table)]
+        messages = self._dumped(f"list {kind}s of {name}", command, dev_index=index)
+        return [
+            _resource(kind, entry) for message in messages for entry in _entries(message, table)
+        ]
 
     def _acknowledged(self, what: str, command: Command, **attributes: object) -> None:
         """Send a request whose only answer is the acknowledgement."""
@@ -212,7 +220,7 @@ class RdmaNetlink:
                 if kind in _ENDS:
                     _raise_unless_done(what, kind, message)
                     return answers
-                answers.append(_decoded(rdma_nldev_msg, message))
+                answers.append(answer(message))
 
     def _received(self, what: str, sequence: int) -> Iterator[tuple[int, bytes]]:
         """Yield type and bytes of the messages of one read that answer `sequence`.
@@ -233,12 +241,6 @@ class RdmaNetlink:
             offset += (length + 3) & ~3
 
 
-def _decoded(kind: type[Any], data: bytes) -> Any:
-    message = kind(data)
-    message.decode()
-    return message
-
-
 def _raise_unless_done(what: str, kind: int, data: bytes) -> None:
     """Raise the error that an acknowledgement or an end mark carries, if it does."""
     code = -int.from_bytes(data[16:20], "little", signed=True)
@@ -251,7 +253,9 @@ def _raise_unless_done(what: str, kind: int, data: bytes) -> None:
 
 def _extack(data: bytes) -> str | None:
     """Return the kernel's own words behind the echoed request, if there are any."""
-    text = _decoded(nlmsgerr, data).get_attr("NLMSGERR_ATTR_MSG")
+    message = nlmsgerr(data)
+    message.decode()
+    text = message.get_attr("NLMSGERR_ATTR_MSG")
     return str(text) if text else None
 
 
