@@ -74,8 +74,8 @@ static int kfd_ep_open_request(struct kfab_ep_open *arg, struct kfd_obj *domain,
 }
 
 /*
- * The endpoint uses the request up. So the answer is written once before, with
- * the id still 0: a caller whose memory cannot be written keeps the request.
+ * The endpoint uses the request up. So the structure is written once before, as
+ * it was: a caller whose memory cannot be written keeps the request.
  */
 static long kfd_ep_open_accepting(struct kfd_call *call, struct kfd_obj *domain,
 				  struct kfd_obj *obj)
@@ -84,8 +84,6 @@ static long kfd_ep_open_accepting(struct kfd_call *call, struct kfd_obj *domain,
 	struct kfd_obj *req;
 	int ret;
 
-	arg->out_handle = 0;
-	arg->out_id = 0;
 	ret = kfd_answer(call);
 	if (ret)
 		return ret;

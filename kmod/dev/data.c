@@ -119,18 +119,6 @@ void kfd_mr_release_bufs(struct kfd_mr *mr)
 	mr->bufs = NULL;
 }
 
-/* The region takes the pins of the vector's buffers over. */
-static int kfd_mr_take_bufs(struct kfd_mr *mr, struct kfd_vec *vec)
-{
-	mr->bufs = kmemdup(vec->buf, vec->n * sizeof(*vec->buf),
-			   GFP_KERNEL_ACCOUNT);
-	if (!mr->bufs)
-		return -ENOMEM;
-	mr->nbufs = vec->n;
-	vec->n = 0;
-	return 0;
-}
-
 static bool kfd_vec_has_mr(const struct kfd_vec *vec)
 {
 	unsigned int i;
@@ -142,27 +130,34 @@ static bool kfd_vec_has_mr(const struct kfd_vec *vec)
 }
 
 static int kfd_mr_open(struct kfab_mr_reg *arg, struct kfd_obj *domain,
-		       struct kfd_obj *obj, struct kfd_vec *vec)
+		       struct kfd_mr *region, struct kfd_vec *vec)
 {
 	struct kfid_mr *mr;
 	int ret;
 
 	if (!vec->n || kfd_vec_has_mr(vec))
 		return -EINVAL;
+	region->bufs = kmemdup(vec->buf, vec->n * sizeof(*vec->buf),
+			       GFP_KERNEL_ACCOUNT);
+	if (!region->bufs)
+		return -ENOMEM;
 	ret = kfi_mr_regv(kfd_domain_of(domain), vec->kvec, vec->n, arg->access,
 			  arg->offset, arg->requested_key, arg->mr_flags, &mr,
-			  obj);
+			  &region->obj);
 	if (ret)
 		return ret;
-	obj->fid = &mr->fid;
+	region->obj.fid = &mr->fid;
+	/* From now on the buffers are the region's to let go, once it is closed. */
+	region->nbufs = vec->n;
+	vec->n = 0;
 	/* A provider that addresses memory by our addresses is not for users. */
 	if (mr->iova == (uintptr_t)vec->kvec[0].iov_base)
 		return -EOPNOTSUPP;
 	arg->out_key = kfi_mr_key(mr);
 	arg->out_iova = mr->iova;
-	arg->out_handle = obj->id;
-	arg->out_id = kfi_fid_id(obj->fid);
-	return kfd_mr_take_bufs(container_of(obj, struct kfd_mr, obj), vec);
+	arg->out_handle = region->obj.id;
+	arg->out_id = kfi_fid_id(region->obj.fid);
+	return 0;
 }
 
 /* KFAB_IOC_MR_REG */
@@ -183,7 +178,7 @@ long kfd_mr_reg(struct kfd_call *call)
 	ret = kfd_vec_get(call->client, &vec, arg->iov, arg->iov_count);
 	if (ret)
 		return ret;
-	ret = kfd_mr_open(arg, domain, obj, &vec);
+	ret = kfd_mr_open(arg, domain, container_of(obj, struct kfd_mr, obj), &vec);
 	kfd_vec_put(&vec);
 	return ret;
 }
