@@ -137,7 +137,7 @@ def test_fault_loses_no_event_error(mock: Mock, memory: raw.Pages) -> None:
 def test_fault_loses_no_connection_request(
     verbs: Any, device: kp.Device, memory: raw.Pages, where: str
 ) -> None:
-    """X2, V6: the request is still first, no handle was spent on it, and it can be accepted."""
+    """X2, V6: the request is still first, no handle was spent on it; accepting keeps it, too."""
     fd = device.fileno()
     offer = device.getinfo(provider="verbs", source=(verbs.address, 0))[0]
     with device.fabric(offer) as fabric, fabric.eq() as eq, fabric.passive_ep(offer) as listener:
@@ -176,6 +176,10 @@ def test_fault_loses_no_connection_request(
             event = eq.read()
             assert event is not None and event.request is not None
             assert event.cm_data[:3] == b"497"
+            accept = raw.sample("EP_OPEN", domain=domain._handle, connreq=event.request._handle)
+            before = device.version().objects
+            assert raw.with_read_only(fd, memory, "EP_OPEN", accept) == -errno.EFAULT
+            assert device.version().objects == before
             event.request.reject()
 
 
