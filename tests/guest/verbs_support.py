@@ -65,7 +65,8 @@ class Peer:
 
     def write_pattern(self, where: kp.Segment, seed: int = 0) -> bytes:
         """Fill a segment with bytes that differ from page to page, and return them."""
-        data = bytes((i * 7 + i // 251 + seed) % 256 for i in range(len(where)))
+        period = bytes((i + seed) % 251 for i in range(251))
+        data = (period * (len(where) // 251 + 1))[: len(where)]
         where.view[:] = data
         return data
 

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The verbs provider as a caller in the kernel sees it: the cases of tests/kmod/vtest.
+
+Each case is a file of the test module; reading it runs the case and says "ok" or
+what failed. The module's sources say what each case does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.guest import modules as guest_modules
+from harness.guest import topology
+
+VTEST = Path("/sys/kernel/debug/kfi_vtest")
+
+#: The cases, and what each holds to.
+CASES = {
+    "bvec_message": "sendbv and recvbv: pages in several stretches",
+    "bvec_region": "regbv, writebv and readbv",
+    "inject": "inject in all its forms takes memory of any kind, and writes no entry",
+    "vmalloc_message": "sendmsg: vmalloc memory, with flags",
+    "handler_posts": "Q9: posting is legal in a completion handler",
+    "bad_memory": "addresses that are not the kernel's are EINVAL",
+    "mr_arguments": "kfi_mr_reg's codes",
+    "bad_flags": "unknown flags and types, and what is not supported",
+    "not_supported": "every slot is filled",
+    "options": "kfi_getopt, kfi_setopt and kfi_control",
+    "names": "kfi_getname and kfi_setname",
+    "getinfo_wishes": "an attribute that cannot be had is ENODATA",
+    "getinfo_open": "open objects are named in offers, and asked for",
+}
+
+
+@pytest.fixture(scope="module")
+def vtest(verbs: topology.RdmaLink) -> Iterator[Path]:
+    """The test module's directory of cases; the module is loaded for this file's tests."""
+    ours = guest_modules.Modules.from_environment()
+    ours.load()
+    guest_modules.insert(ours.file("kfi_vtest"), f"addr={verbs.address}")
+    yield VTEST
+    guest_modules.remove("kfi_vtest")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_in_kernel(vtest: Path, case: str) -> None:
+    """Run one case; see CASES for what it holds to."""
+    assert (vtest / case).read_text() == "ok\n", CASES[case]
+
+
+def test_no_case_is_forgotten(vtest: Path) -> None:
+    """Every case of the module is run from here."""
+    assert {path.name for path in vtest.iterdir()} == set(CASES)
