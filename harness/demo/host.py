@@ -171,7 +171,8 @@ def _leave(told: Run, judged: judge.Judged, limits: list[show.Limit],
     rows = [row for _, table in judged.tables for row in table]
     write_json(told.output / "report.json", report(judged.verdict, rows, extra))
     write_json(told.output / "timeline.json",
-               timeline(judged.ledger, judged.rules.names, judged.verdict, versions))
+               timeline(judged.ledger, judged.rules.names, judged.verdict, versions),
+               indent=None)
     write_json(told.output / "versions.json", versions)
 
 

@@ -73,6 +73,9 @@ def tables(console: Console, judged: Judged) -> None:
     """One table for each game."""
     for title, rows in judged.tables:
         console.print(_table(title, rows))
+        early = ", ".join(f"{row.name} {row.at_once}" for row in rows if row.at_once)
+        if early:
+            console.print(f"found their message there already, without sleeping: {early}\n")
     if judged.verdict.overtaken:
         console.print(f"overtaken (woken, but the entry was read by then; no fault): "
                       f"{judged.verdict.overtaken}")
@@ -93,7 +96,7 @@ def verdict(console: Console, judged: Judged) -> None:
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
     """One game: a line for each side. Fits into 80 columns."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0,
                   caption="p50, p99, max: from signal to running, in µs",
                   caption_justify="left")
     herd = any(row.herd for row in rows)

@@ -25,13 +25,13 @@ REPORT_SCHEMA = 1
 _SIGNALS_PID = 0
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
     """Write ``value`` to ``path`` by way of a temporary file next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
+            json.dump(value, file, indent=indent)
             file.write("\n")
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)

@@ -40,8 +40,9 @@ def latency(values: Iterable[int]) -> Latency:
 class Row:
     """One line of the table: one thread on one queue.
 
-    ``latency`` covers the waits whose thread was asleep when it was woken; the
-    others were woken before they had slept.
+    ``at_once`` are the waits that found something there already. ``latency``
+    covers those whose thread was asleep when it was woken; the few others were
+    woken before they had slept.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Row:
     late: int
     herd: int
     overtaken: int
+    at_once: int
     latency: Latency
 
 
@@ -109,5 +111,8 @@ def row(ledger: Ledger, name: str, queue_id: int, tid: int,
         wakes=sum(len(wait.wakes) for wait in waits),
         spurious=kinds[Kind.SPURIOUS], lost=kinds[Kind.LOST] + kinds[Kind.TIMEOUT_READY],
         timeouts=sum(wait.timed_out for wait in waits), late=kinds[Kind.LATE],
-        herd=kinds[Kind.HERD], overtaken=sum(wait in waits for wait in overtaken(queue)),
+        herd=kinds[Kind.HERD],
+        at_once=sum(wait.succeeded and not wait.record.ended and not wait.slept
+                    for wait in waits),
+        overtaken=sum(wait in waits for wait in overtaken(queue)),
         latency=latency(ns for ns in (running_ns(queue, wait) for wait in waits) if ns))

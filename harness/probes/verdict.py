@@ -314,9 +314,9 @@ def find_timeout_ready(court: _Court, queue: Queue) -> Iterator[Finding]:
         return
     for wait in queue.waits:
         rec = wait.record
-        if not (rec.ready and wait.slept and not rec.ended):
+        if not (rec.ready and wait.unaided and (wait.succeeded or wait.timed_out)):
             continue
-        if not wait.succeeded and not (wait.timed_out and _ready_before(queue, wait)):
+        if not _ready_before(queue, wait):
             continue
         yield court.find(Kind.TIMEOUT_READY, queue,
                          f"{court.wait(queue, wait)} was ended by its deadline, not by a "

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -72,9 +73,9 @@ def account(messages: int, *errors: str) -> Account:
         Player("pong", PONG, messages, complaints[1]))),))
 
 
-def shown(judged: Judged) -> str:
+def shown(judged: Judged, width: int = 120) -> str:
     """What the user sees."""
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=width)
     show.tables(console, judged)
     show.verdict(console, judged)
     assert isinstance(console.file, io.StringIO)
@@ -142,6 +143,18 @@ def test_scene_without_players_shows_its_queues() -> None:
     assert title == "readers of one CQ"
     assert [(row.waits, row.wakes, row.herd) for row in rows] == [(2, 2, 1)]
     assert "herd" in shown(judged)
+
+
+def test_tables_fit_into_eighty_columns() -> None:
+    """Six digits of microseconds are not cut off on a plain terminal."""
+    records = game(2)
+    late = records[-1]
+    assert isinstance(late, WaitRecord)
+    records[-1] = dataclasses.replace(late, t_running=late.t_wake + 999_999_000,
+                                      t_end=late.t_wake + 999_999_500)
+    judged = pronounce(account(2), recorded(records))
+    text = shown(judged, 80)
+    assert "…" not in text and "999999" in text
 
 
 def test_complaints_of_players_are_shown() -> None:

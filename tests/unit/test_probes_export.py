@@ -109,6 +109,12 @@ def test_row_counts_waits_signals_and_wakes() -> None:
     assert line.latency == Latency(2, 10_000, 10_000, 10_000)
 
 
+def test_row_counts_waits_that_did_not_sleep() -> None:
+    """A wait without a wake is explained."""
+    line = row(ledger_of("good-at-once"), "ping", 20, 101, ())
+    assert (line.waits, line.wakes, line.at_once) == (2, 1, 1)
+
+
 def test_row_counts_overtaken_and_timeouts() -> None:
     """What is no fault is still counted."""
     overtaken = ledger_of("good-overtaken")
