@@ -7,6 +7,7 @@ to light after the last test still decides the exit status.
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict, deque
 from collections.abc import Generator
 from pathlib import Path
@@ -67,6 +68,7 @@ class Controller:
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None]:
         """Boot all guests at once, before xdist asks for the first."""
+        print(f"kfabric: booting {len(self._pool.slots)} guest(s)", file=sys.stderr, flush=True)
         try:
             self._pool.start()
         except KfabricError as error:

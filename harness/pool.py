@@ -232,8 +232,13 @@ class Life:
             self._guest.kill()
 
     def join(self) -> None:
-        """Wait until nothing of it is left; it must have been aborted or have ended."""
-        self._thread.join(ABORT_SECONDS)
+        """Wait until nothing of it is left; it must have been aborted or have ended.
+
+        One that still boots is left to itself: nobody can use it any more, and it
+        ends with this process.
+        """
+        if self.booted.done():
+            self._thread.join(ABORT_SECONDS)
 
     def _follow(self) -> None:
         try:

@@ -27,6 +27,8 @@ UNIT = setup.SOURCE / "tests" / "unit"
 # Host tests that boot guests of their own: the harness is what they test.
 VM = setup.SOURCE / "tests" / "vm"
 GUEST = setup.SOURCE / "tests" / "guest"
+# Guests wait more than they compute, but each needs a gigabyte.
+GUESTS = 2
 REPORTS = setup.SOURCE / "build" / "test"
 # How long pytest may take to end its guests after Ctrl-C.
 INTERRUPT_SECONDS = 60.0
@@ -80,8 +82,17 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         description=__doc__,
         epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost",
     )
-    parser.add_argument("--vms", type=int, default=1, metavar="N", help="guests at a time")
+    parser.add_argument(
+        "--vms", type=_positive, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
+    )
     return parser.parse_known_args(list(argv))
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least one guest is needed")
+    return number
 
 
 def parts(paths: Sequence[str], guests: int) -> list[Part]:

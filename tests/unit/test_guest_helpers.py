@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Helpers of guest tests, as far as they can be tested on a host."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness.guest import checks, kmsg, modules, sleeping, waiting
+from harness.guest.checks import KernelWatch
+from harness.guest.leaks import Census
+from harness.guest.sleeping import ThreadState
+from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+
+SPLAT = """\
+WARNING: CPU: 1 PID: 42 at kmod/core/waitq.c:99 kfi_waitq_sleep+0x1/0x2 [kfabric]
+Modules linked in: kfabric
+CPU: 1 PID: 42 Comm: python3
+Call Trace:
+ kfi_waitq_sleep+0x1/0x2 [kfabric]
+---[ end trace 0000000000000000 ]---"""
+
+
+def test_record_of_the_kernel():
+    """Priority, number, time; lines behind the first belong to a device."""
+    record = kmsg.parse(b"4,1234,5000042,-;rdma_rxe: loaded\n SUBSYSTEM=net\n")
+    assert (record.sequence, record.severity, record.from_kernel) == (1234, 4, True)
+    assert str(record) == "[    5.000042] rdma_rxe: loaded"
+    assert record.is_warning
+
+
+def test_record_of_a_user():
+    """The facility tells users' lines from the kernel's, whatever their text."""
+    record = kmsg.parse(b"12,7,1,-;WARNING: CPU: 0 PID: 1 at here; there\n")
+    assert not record.from_kernel and not record.is_warning
+    assert record.text.endswith("here; there")
+
+
+class FakeLog:
+    """A kernel log that grows by one batch of lines with each reading."""
+
+    def __init__(self, *batches: str) -> None:
+        self._batches = list(batches)
+
+    def new(self) -> list[kmsg.Record]:
+        """The next batch."""
+        text = self._batches.pop(0) if self._batches else ""
+        return [kmsg.Record(0, 0, 4, True, line) for line in text.splitlines()]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    """A KernelWatch over a log of these batches, and taint words one a reading."""
+
+    def make(*batches: str, taints: tuple[int, ...] = (0,)) -> KernelWatch:
+        words = itertools.chain(taints, itertools.repeat(taints[-1]))
+        monkeypatch.setattr(checks, "_taint", lambda: next(words))
+        monkeypatch.setattr(checks.kmsg, "KernelLog", lambda: FakeLog(*batches))
+        return KernelWatch()
+
+    return make
+
+
+def test_watch_reports_each_splat_once(watch):
+    """And nothing of an ordinary log."""
+    kernel = watch("rdma_rxe: loaded", SPLAT)
+    assert kernel.complaints() == []
+    (text,) = kernel.complaints()
+    assert text.startswith("kernel splat (warning): WARNING: CPU: 1 PID: 42")
+    assert kernel.complaints() == []
+
+
+def test_watch_waits_for_the_end_of_a_report(watch):
+    """A report that another CPU is still printing is one report, of this test."""
+    head, tail = SPLAT.split("Call Trace:")
+    kernel = watch(head, "", "Call Trace:" + tail)
+    (text,) = kernel.complaints()
+    assert "kfi_waitq_sleep" in text
+    assert kernel.complaints() == []
+
+
+def test_watch_reports_a_taint_without_a_text(watch):
+    """Loading our modules taints too, but that is none."""
+    kernel = watch(taints=(0, 1 << 12, 1 << 12 | 1 << 9))
+    assert kernel.complaints() == []
+    assert kernel.complaints() == ["kernel tainted: warning"]
+
+
+def test_watch_does_not_report_a_splats_own_taint_again(watch):
+    """The text says more than the bit."""
+    kernel = watch(SPLAT, taints=(0, 1 << 9))
+    assert len(kernel.complaints()) == 1
+
+
+def test_census_tells_only_what_grew():
+    """Less than before is no leak."""
+    before = Census({"qps of rxe0": 3, "RDMA links": 2})
+    after = Census({"qps of rxe0": 4, "RDMA links": 1, "pds of rxe0": 1})
+    assert after.more_than(before) == {"pds of rxe0": (0, 1), "qps of rxe0": (3, 4)}
+
+
+def state(
+    syscall: str = "16 0x5 0x1", letter: str = "S", stack: tuple[str, ...] = ()
+) -> ThreadState:
+    """A thread's state as /proc tells it."""
+    return ThreadState(7, "waiter", letter, syscall, "0", stack, 3)
+
+
+def test_asleep_means_off_the_cpu_in_a_sleeping_state():
+    """Neither a running thread nor a stopped one counts."""
+    assert state().off_cpu
+    assert not state(syscall="running").off_cpu
+    assert not state(letter="T").off_cpu
+
+
+def test_wait_point_is_one_function():
+    """A name that only begins alike is another place."""
+    assert state(stack=("schedule+0x1/0x2", "kfi_waitq_sleep+0x9/0x80 [kfabric]")).at(
+        sleeping.WAIT_POINT
+    )
+    assert not state(stack=("kfi_waitq_sleepers+0x9/0x80",)).at(sleeping.WAIT_POINT)
+
+
+def test_system_call_number():
+    """Kernel threads and running ones have none."""
+    assert state().syscall_number == 16
+    assert state(syscall="running").syscall_number is None
+    assert state(syscall="-1 0x0 0x0").syscall_number is None
+
+
+def test_own_thread_is_seen_running():
+    """This thread reads about itself: it cannot be asleep."""
+    assert not sleeping.read_state(threading.get_native_id()).off_cpu
+
+
+def test_pauses_double_up_to_a_limit(monkeypatch):
+    """A poll neither burns the CPU nor oversleeps."""
+    pauses: list[float] = []
+    monkeypatch.setattr(waiting.time, "sleep", pauses.append)
+    tries = iter([False] * 9 + [True])
+    assert wait_until(lambda: next(tries), "the tenth look", 60)
+    assert pauses[:3] == [0.001, 0.002, 0.004] and max(pauses) == waiting.LONGEST_PAUSE
+
+
+def test_last_look_comes_after_the_deadline():
+    """A poller that was held up does not report as missing what is there."""
+    late = Deadline(0)
+    assert wait_until(lambda: True, "what is there", late)
+    with pytest.raises(DeadlineExpired, match="what is not"):
+        wait_until(lambda: False, "what is not", late)
+
+
+def test_modules_of_another_variant_stand_beside(monkeypatch):
+    """One directory for each variant of one kernel release."""
+    monkeypatch.setenv(modules.ENVIRONMENT, "/x/build/kmod/6.1.0/test")
+    ours = modules.Modules.from_environment()
+    assert ours.variant("prod").directory == Path("/x/build/kmod/6.1.0/prod")
+
+
+def test_modules_without_a_directory(monkeypatch):
+    """Outside of a guest nothing names one."""
+    monkeypatch.delenv(modules.ENVIRONMENT, raising=False)
+    with pytest.raises(modules.ModuleError, match=modules.ENVIRONMENT):
+        modules.Modules.from_environment()
