@@ -26,27 +26,37 @@ HEAD, RECORDS = "recording.json", "recording.bin"
 # 4 MiB: thirty thousand waits before the reader has to come by.
 _RING_PAGES = 1024
 _LOSSES = ("ring", "waits", "queues", "unpaired")
-_SYMBOLS = (b"__per_cpu_offset", b"__preempt_count")
+# What tells a CPU's context: a variable of its own, except in some kernels after
+# 6.1 (6.12 is one), where it is a member of pcpu_hot, behind a pointer.
+_PREEMPT_COUNT = ((b"__preempt_count", 0), (b"pcpu_hot", 8))
 
 
 class ProbeError(Exception):
     """The probe cannot be loaded here; the text says why."""
 
 
-def _addresses() -> dict[bytes, int]:
-    """Where the kernel keeps each CPU's base address and, behind it, its context."""
-    text = Path("/proc/kallsyms").read_bytes()
-    found = {}
-    for name in _SYMBOLS:
-        end = text.find(b" " + name + b"\n")
-        if end < 0:
-            raise ProbeError(f"the kernel has no symbol {name.decode()}")
-        start = text.rfind(b"\n", 0, end) + 1
-        found[name] = int(text[start:end].split()[0], 16)
-    return found
+def context_addresses(kallsyms: bytes) -> tuple[int, int]:
+    """Where the kernel keeps each CPU's base address and, behind that, its context.
+
+    ``kallsyms`` is the text of /proc/kallsyms. Raises ProbeError.
+    """
+    bases = _address(kallsyms, b"__per_cpu_offset")
+    for name, offset in _PREEMPT_COUNT:
+        if (found := _address(kallsyms, name)) is not None and bases:
+            return bases, found + offset
+    raise ProbeError("the kernel does not tell where its CPUs keep their context")
 
 
-def _flags(where: dict[bytes, int]) -> list[str]:
+def _address(kallsyms: bytes, name: bytes) -> int | None:
+    """A symbol's address."""
+    end = kallsyms.find(b" " + name + b"\n")
+    if end < 0:
+        return None
+    start = kallsyms.rfind(b"\n", 0, end) + 1
+    return int(kallsyms[start:end].split()[0], 16)
+
+
+def _flags(bases: int, preempt_count: int) -> list[str]:
     """What the program's text leaves open, and what makes its compiler faster.
 
     bcc puts the kernel's headers for log2 and pages before every program, and
@@ -55,8 +65,7 @@ def _flags(where: dict[bytes, int]) -> list[str]:
     """
     lean = ["-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"]
     return [*lean, f"-DRING_PAGES={_RING_PAGES}",
-            f"-DPERCPU_OFFSETS={where[_SYMBOLS[0]]:#x}ULL",
-            f"-DPREEMPT_COUNT={where[_SYMBOLS[1]]:#x}ULL"]
+            f"-DPERCPU_OFFSETS={bases:#x}ULL", f"-DPREEMPT_COUNT={preempt_count:#x}ULL"]
 
 
 class Probe:
@@ -73,8 +82,9 @@ class Probe:
         except ImportError as exc:
             raise ProbeError("python3-bpfcc is not installed") from exc
         started = time.monotonic()
+        flags = _flags(*context_addresses(Path("/proc/kallsyms").read_bytes()))
         try:
-            self._bpf: Any = BPF(src_file=str(PROGRAM), cflags=_flags(_addresses()))
+            self._bpf: Any = BPF(src_file=str(PROGRAM), cflags=flags)
         except Exception as exc:
             raise ProbeError(f"the probe does not load: {exc}") from exc
         self._chunks: list[bytes] = []
