@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Options that several subcommands share."""
+"""What the subcommands that start a guest share."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import shutil
+from collections.abc import Iterator
 
+from harness import setup
+from harness.errors import GuestError
+from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 
 
@@ -31,3 +37,18 @@ def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
         variant=Variant(args.variant) if args.variant else None,
         cmdline=tuple(args.append),
     )
+
+
+@contextlib.contextmanager
+def disposable(vm: Vm) -> Iterator[Vm]:
+    """A running guest whose directory is kept only if the guest failed."""
+    try:
+        with vm:
+            yield vm
+    except GuestError:
+        setup.say(f"console and more: {vm.directory}")
+        raise
+    except BaseException:
+        shutil.rmtree(vm.directory, ignore_errors=True)
+        raise
+    shutil.rmtree(vm.directory, ignore_errors=True)

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 
 from harness import setup
-from harness.commands.options import add_guest_options, guest_spec
+from harness.commands.options import add_guest_options, disposable, guest_spec
 from harness.vm.machine import Vm
 from harness.vm.wire import Kind
 
@@ -17,11 +16,8 @@ from harness.vm.wire import Kind
 def main(argv: Sequence[str]) -> int:
     """Boot, run, and return the command's exit status (128+n for signal n)."""
     args = _parse(argv)
-    vm = setup.vm(guest_spec(args, "run"))
-    with vm:
-        status = _forward(vm, args.command, args.timeout)
-    shutil.rmtree(vm.directory)  # kept only when the guest failed
-    return status
+    with disposable(setup.vm(guest_spec(args, "run"))) as vm:
+        return _forward(vm, args.command, args.timeout)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import termios
@@ -15,7 +14,7 @@ import tty
 from collections.abc import Iterator, Sequence
 
 from harness import setup
-from harness.commands.options import add_guest_options, guest_spec
+from harness.commands.options import add_guest_options, disposable, guest_spec
 from harness.errors import ExitStatus
 from harness.vm.machine import Command
 
@@ -28,8 +27,7 @@ def main(argv: Sequence[str]) -> int:
     if not sys.stdin.isatty():
         print("kfabric shell: standard input is no terminal; see kfabric run", file=sys.stderr)
         return ExitStatus.USAGE
-    vm = setup.vm(guest_spec(args, "shell"))
-    with vm:
+    with disposable(setup.vm(guest_spec(args, "shell"))) as vm:
         setup.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
         size = os.get_terminal_size()
         env = {"TERM": os.environ.get("TERM", "vt100")}
@@ -37,7 +35,6 @@ def main(argv: Sequence[str]) -> int:
             ["bash", "-l"], env=env, cwd=str(setup.SOURCE), pty=(size.lines, size.columns)
         )
         status = _converse(shell)
-    shutil.rmtree(vm.directory)
     return status if status >= 0 else 128 - status
 
 
