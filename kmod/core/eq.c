@@ -114,9 +114,9 @@ static int kfi_eq_store(struct kfi_eq *eq, const struct kfi_eq_slot *event,
  * @event: the event; its payload is copied
  *
  * Context: any; the caller pins the EQ.
- * Return: 0; -EOVERRUN if there was no room (then what the event owns is still
- * the caller's, and @event->drop will not be called); -EINVAL for a payload
- * that no event may have.
+ * Return: 0; -EOVERRUN, or with @event->refuse -EAGAIN, if there was no room
+ * (then what the event owns is still the caller's, and @event->drop will not be
+ * called); -EINVAL for a payload that no event may have.
  */
 int kfi_eq_report(struct kfid_eq *feq, const struct kfi_event *event)
 {
@@ -128,7 +128,7 @@ int kfi_eq_report(struct kfid_eq *feq, const struct kfi_event *event)
 
 	if (WARN_ON_ONCE(event->len > KFI_EQ_PAYLOAD))
 		return -KFI_EINVAL;
-	return kfi_eq_store(to_eq(feq), &slot, event->buf, false);
+	return kfi_eq_store(to_eq(feq), &slot, event->buf, event->refuse);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_report);
 

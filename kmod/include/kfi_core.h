@@ -203,12 +203,14 @@ void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp
  * @drop: called with the stored payload if the event is never read (the EQ
  *	  or the object it is about closes first): frees what the event owns.
  *	  Process context, no lock held. May be NULL.
+ * @refuse: it can be done without: a full EQ answers -EAGAIN and is not overrun
  */
 struct kfi_event {
 	u32 event;
 	const void *buf;
 	size_t len;
 	void (*drop)(u32 event, void *buf);
+	bool refuse;
 };
 
 int kfi_eq_report(struct kfid_eq *eq, const struct kfi_event *event);

@@ -53,6 +53,14 @@ void kfv_conn_lost(struct kfv_conn *conn)
 	mutex_unlock(&conn->lock);
 }
 
+/* RDMA CM has put the id on a device that is not the domain's. */
+static bool kfv_conn_astray(const struct kfv_conn *conn)
+{
+	const struct ib_device *ib = conn->id->device;
+
+	return ib && ib != conn->pd->dev->ib;
+}
+
 /* The connection did not come about. Caller holds conn->lock. */
 static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
 			  const void *data, size_t len)
@@ -60,6 +68,8 @@ static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
 	WRITE_ONCE(conn->state, KFV_CLOSED);
 	kfv_conn_error(conn);
 	kfv_conn_report_err(conn, err, prov_errno, data, len);
+	if (kfv_conn_astray(conn))
+		kfv_conn_break(conn);
 }
 
 /*
@@ -94,7 +104,7 @@ void kfv_cm_hangup(struct work_struct *work)
 		kfv_conn_over(conn);
 		kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
 	} else if (conn->state == KFV_CLOSED && conn->id &&
-		   conn->id->device != conn->pd->dev->ib) {
+		   kfv_conn_astray(conn)) {
 		stray = conn->id;
 		conn->id = NULL;
 	}
@@ -130,7 +140,6 @@ static void kfv_cm_addr_resolved(struct kfv_conn *conn)
 
 	if (id->device != conn->pd->dev->ib || id->port_num != conn->pd->port) {
 		kfv_conn_fail(conn, EHOSTUNREACH, -ENODEV, NULL, 0);
-		kfv_conn_break(conn);
 		return;
 	}
 	err = rdma_resolve_route(id, KFV_RESOLVE_MS);
@@ -267,8 +276,12 @@ static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_DISCONNECTED:
 		kfv_cm_disconnected(conn);
 		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/* Our own comes as kfv_conn_lost(). */
+		if (conn->state == KFV_CONNECTING && kfv_conn_astray(conn))
+			kfv_conn_fail(conn, EHOSTUNREACH, -ENODEV, NULL, 0);
+		break;
 	default:
-		/* A device's removal too: ours comes as kfv_conn_lost(). */
 		break;
 	}
 }

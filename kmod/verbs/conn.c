@@ -89,7 +89,7 @@ static void kfv_conn_limits(struct kfv_conn *conn)
 struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 			      size_t rx_size)
 {
-	struct kfv_conn *conn = kzalloc(sizeof(*conn), GFP_KERNEL);
+	struct kfv_conn *conn = kzalloc(sizeof(*conn), GFP_KERNEL_ACCOUNT);
 
 	if (!conn)
 		return NULL;

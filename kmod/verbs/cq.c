@@ -17,7 +17,7 @@ static struct kfv_op *kfv_op_new(struct kfv_conn *conn,
 		      queue->max_sge * sizeof(struct ib_sge);
 	struct kfv_op *op;
 
-	op = kzalloc(size + (tx ? KFV_INJECT_SIZE : 0), GFP_KERNEL);
+	op = kzalloc(size + (tx ? KFV_INJECT_SIZE : 0), GFP_KERNEL_ACCOUNT);
 	if (!op)
 		return NULL;
 	op->conn = conn;
@@ -34,7 +34,8 @@ int kfv_queue_init(struct kfv_conn *conn, struct kfv_queue *queue, bool tx)
 	struct kfv_op *op;
 	unsigned int i;
 
-	queue->ops = kvcalloc(queue->size, sizeof(*queue->ops), GFP_KERNEL);
+	queue->ops = kvcalloc(queue->size, sizeof(*queue->ops),
+			      GFP_KERNEL_ACCOUNT);
 	if (!queue->ops)
 		return -ENOMEM;
 	for (i = 0; i < queue->size; i++) {

@@ -198,7 +198,7 @@ int kfv_pd_run(struct kfv_pd *pd, struct ib_send_wr *wr)
 
 static struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port)
 {
-	struct kfv_pd *pd = kzalloc(sizeof(*pd), GFP_KERNEL);
+	struct kfv_pd *pd = kzalloc(sizeof(*pd), GFP_KERNEL_ACCOUNT);
 	int err;
 
 	if (!pd)
@@ -324,7 +324,7 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
 	err = ib_query_port(dev->ib, port, &attr);
 	if (err)
 		return ERR_PTR(err);
-	domain = kzalloc(sizeof(*domain), GFP_KERNEL);
+	domain = kzalloc(sizeof(*domain), GFP_KERNEL_ACCOUNT);
 	if (!domain)
 		return ERR_PTR(-ENOMEM);
 	domain->pd = kfv_pd_new(dev, port);
@@ -451,7 +451,7 @@ int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	struct kfv_fabric *f;
 	int err = -ENODEV;
 
-	f = kzalloc(sizeof(*f), GFP_KERNEL);
+	f = kzalloc(sizeof(*f), GFP_KERNEL_ACCOUNT);
 	if (!f)
 		return -ENOMEM;
 	f->base.strerror = kfv_cm_strerror;

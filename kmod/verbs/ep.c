@@ -82,7 +82,7 @@ static int kfv_ep_opsflag(struct kfv_ep *ep, int command, u64 *arg)
 	dir = *arg & (KFI_TRANSMIT | KFI_RECV);
 	if (dir == KFI_TRANSMIT) {
 		flags = &ep->tx_flags;
-		allowed = KFV_TX_FLAGS & ~KFI_REMOTE_CQ_DATA;
+		allowed = KFV_TX_OP_FLAGS;
 	} else if (dir == KFI_RECV) {
 		flags = &ep->rx_flags;
 		allowed = KFV_RX_FLAGS;
@@ -221,7 +221,7 @@ static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 	    kfv_ep_size(info->rx_attr ? info->rx_attr->size : 0, ib, &rx_size))
 		return ERR_PTR(-EINVAL);
 
-	ep = kzalloc(sizeof(*ep), GFP_KERNEL);
+	ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 	if (!ep)
 		return ERR_PTR(-ENOMEM);
 	ep->conn = kfv_conn_new(domain->pd, tx_size, rx_size);
@@ -308,7 +308,7 @@ int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_MSG)
 		return -KFI_ENOSYS;
-	if ((info->tx_attr && info->tx_attr->op_flags & ~KFV_TX_FLAGS) ||
+	if ((info->tx_attr && info->tx_attr->op_flags & ~KFV_TX_OP_FLAGS) ||
 	    (info->rx_attr && info->rx_attr->op_flags & ~KFV_RX_FLAGS))
 		return -EINVAL;
 

@@ -214,7 +214,7 @@ static bool kfv_fit_tx(struct kfi_tx_attr *tx, const struct kfi_tx_attr *hint,
 	if (!hint)
 		return true;
 	if (hint->caps & ~(tx->caps | KFV_CAPS_DOMAIN) ||
-	    hint->op_flags & ~KFV_TX_FLAGS ||
+	    hint->op_flags & ~KFV_TX_OP_FLAGS ||
 	    hint->msg_order & ~tx->msg_order ||
 	    hint->comp_order & ~tx->comp_order ||
 	    hint->inject_size > tx->inject_size ||

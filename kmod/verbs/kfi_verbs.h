@@ -86,6 +86,8 @@
 #define KFV_TX_FLAGS	(KFI_COMPLETION | KFI_INJECT | KFI_MORE | KFI_FENCE | \
 			 KFI_REMOTE_CQ_DATA | KFI_INJECT_COMPLETE | \
 			 KFI_TRANSMIT_COMPLETE)
+/* As defaults: data belongs to a call that has a place for it. */
+#define KFV_TX_OP_FLAGS	(KFV_TX_FLAGS & ~KFI_REMOTE_CQ_DATA)
 #define KFV_RX_FLAGS	(KFI_COMPLETION | KFI_MORE)
 
 #define KFV_MR_MODE	(KFI_MR_VIRT_ADDR | KFI_MR_PROV_KEY)
@@ -199,7 +201,8 @@ struct kfv_region {
  * @mr: the public object
  * @domain: parent; a reference is held
  * @link: on kfv_domain.mrs; kfv_domain.lock
- * @region: device half; NULL once the device is gone; kfv_domain.lock
+ * @region: device half
+ * @stripped: the device is gone, its work item is queued; kfv_domain.lock
  * @lkey: names the region in our own work requests
  * @len: bytes
  * @count: number of pieces
@@ -210,6 +213,7 @@ struct kfv_mr {
 	struct kfv_domain *domain;
 	struct list_head link;
 	struct kfv_region *region;
+	bool stripped;
 	u32 lkey;
 	size_t len;
 	size_t count;

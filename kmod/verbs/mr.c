@@ -63,7 +63,7 @@ static int kfv_region_map(struct kfv_region *region, const struct kfv_vec *vec,
 	if (walk->pages > ib->attrs.max_fast_reg_page_list_len)
 		return -E2BIG;
 
-	err = sg_alloc_table(&region->sgt, walk->runs, GFP_KERNEL);
+	err = sg_alloc_table(&region->sgt, walk->runs, GFP_KERNEL_ACCOUNT);
 	if (err)
 		return err;
 	walk->sg = region->sgt.sgl;
@@ -152,7 +152,7 @@ static struct kfv_region *kfv_region_new(struct kfv_pd *pd,
 	struct kfv_region *region;
 	int err;
 
-	region = kzalloc(sizeof(*region), GFP_KERNEL);
+	region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
 	if (!region)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&region->ref);
@@ -194,7 +194,7 @@ static int kfv_mr_close(struct kfid *fid)
 {
 	struct kfv_mr *mr = container_of(fid, struct kfv_mr, mr.fid);
 	struct kfv_domain *domain = mr->domain;
-	struct kfv_region *region;
+	struct kfv_region *region = mr->region;
 	int err;
 
 	err = kfi_fid_kill(fid);
@@ -203,19 +203,15 @@ static int kfv_mr_close(struct kfid *fid)
 
 	mutex_lock(&domain->lock);
 	list_del(&mr->link);
-	region = mr->region;
-	if (region) {
+	if (!mr->stripped) {
 		if (!kfv_gone(domain->dev))
 			kfv_region_invalidate(region);
-		kref_get(&region->ref);
 		kfv_queue_work(&region->work);
 	}
 	mutex_unlock(&domain->lock);
 
-	if (region) {
-		wait_for_completion_timeout(&region->done, KFV_DEREG_TIME);
-		kref_put(&region->ref, kfv_region_release);
-	}
+	wait_for_completion_timeout(&region->done, KFV_DEREG_TIME);
+	kref_put(&region->ref, kfv_region_release);
 	kfi_fid_put(&domain->base.domain.fid);
 	kfree(mr);
 	return 0;
@@ -227,8 +223,9 @@ void kfv_mr_strip(struct kfv_domain *domain)
 	struct kfv_mr *mr;
 
 	list_for_each_entry(mr, &domain->mrs, link) {
-		kfv_queue_work(&mr->region->work);
-		mr->region = NULL;
+		if (!mr->stripped)
+			kfv_queue_work(&mr->region->work);
+		mr->stripped = true;
 	}
 }
 
@@ -273,12 +270,12 @@ static struct kfv_mr *kfv_mr_new(struct kfv_domain *domain,
 	size_t count = vec->type == KFI_KVEC ? vec->count : 0;
 	struct kfv_mr *mr;
 
-	mr = kzalloc(struct_size(mr, iov, count), GFP_KERNEL);
+	mr = kzalloc(struct_size(mr, iov, count), GFP_KERNEL_ACCOUNT);
 	if (!mr)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	if (!kfi_fid_get(&domain->base.domain.fid)) {
 		kfree(mr);
-		return NULL;
+		return ERR_PTR(-EINVAL);
 	}
 	kfi_fid_init(&mr->mr.fid, KFI_CLASS_MR, context, &kfv_mr_fid_ops);
 	mr->domain = domain;
@@ -288,6 +285,17 @@ static struct kfv_mr *kfv_mr_new(struct kfv_domain *domain,
 	return mr;
 }
 
+/* One reference is the work item's, one ours: a removal may be quicker. */
+static void kfv_mr_attach(struct kfv_mr *mr, struct kfv_region *region)
+{
+	kref_get(&region->ref);
+	mr->region = region;
+	mr->lkey = region->ib->lkey;
+	mr->mr.mem_desc = mr;
+	mr->mr.key = region->ib->rkey;
+	mr->mr.iova = region->ib->iova;
+}
+
 static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
 		       u64 access, struct kfid_mr **ret, void *context)
 {
@@ -295,15 +303,15 @@ static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
 	struct kfv_mr *mr;
 
 	mr = kfv_mr_new(domain, vec, context);
-	if (!mr)
-		return -ENOMEM;
+	if (IS_ERR(mr))
+		return PTR_ERR(mr);
 
 	mutex_lock(&domain->lock);
 	region = ERR_PTR(-ENODEV);
 	if (!kfv_gone(domain->dev))
 		region = kfv_region_new(domain->pd, vec, access);
 	if (!IS_ERR(region)) {
-		mr->region = region;
+		kfv_mr_attach(mr, region);
 		list_add_tail(&mr->link, &domain->mrs);
 	}
 	mutex_unlock(&domain->lock);
@@ -313,10 +321,6 @@ static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
 		return PTR_ERR(region);
 	}
 
-	mr->lkey = region->ib->lkey;
-	mr->mr.mem_desc = mr;
-	mr->mr.key = region->ib->rkey;
-	mr->mr.iova = region->ib->iova;
 	*ret = &mr->mr;
 	return 0;
 }

@@ -194,6 +194,7 @@ static int kfv_req_report(struct kfv_pep *pep, struct kfv_req *req,
 		.event = KFI_CONNREQ,
 		.buf = &u,
 		.drop = kfv_req_drop_event,
+		.refuse = true,
 	};
 	int err;
 
@@ -521,7 +522,7 @@ int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
 
 	if (!info || !ret)
 		return -EINVAL;
-	pep = kzalloc(sizeof(*pep), GFP_KERNEL);
+	pep = kzalloc(sizeof(*pep), GFP_KERNEL_ACCOUNT);
 	if (!pep)
 		return -ENOMEM;
 	pep->addr.sin_family = AF_INET;
