@@ -326,6 +326,7 @@ static int kfv_pep_listen(struct kfid_pep *fid)
 	return err;
 }
 
+/* Unless there is no such request (-EINVAL) it is gone on return, like a close. */
 static int kfv_pep_reject(struct kfid_pep *pep, kfid_t handle,
 			  const void *param, size_t paramlen)
 {
