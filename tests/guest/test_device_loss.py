@@ -192,3 +192,26 @@ def test_link_that_is_deleted_in_the_middle_of_traffic(doomed: Net, in_thread: I
     call.result()
     with pytest.raises(kp.DeviceLost):
         a.ep.send(a.buffer[:64])
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_link_that_is_deleted_while_endpoints_connect(
+    doomed: Net, in_thread: InThread, turn: int
+) -> None:
+    """O5: at any point of connecting; the removal returns, and closing works."""
+    connected = 0
+
+    def keep_connecting() -> int | None:
+        nonlocal connected
+        while True:
+            try:
+                with contextlib.ExitStack() as inner:
+                    Net(doomed.device, doomed.link, inner).connect()
+                connected += 1
+            except kp.KfiError as error:
+                return error.errno
+
+    call = in_thread(keep_connecting)
+    wait_until(lambda: connected > turn, "connections", LIMIT)
+    delete(doomed, in_thread)
+    call.result()

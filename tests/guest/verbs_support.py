@@ -21,8 +21,8 @@ RECEIVED = kp.CqFlags.MSG | kp.CqFlags.RECV
 
 REMOTE = kp.Access.REMOTE_READ | kp.Access.REMOTE_WRITE
 
-#: What a device counts for its users.
-KINDS = ("pd", "cq", "qp", "cm_id", "mr")
+#: What a device counts for its users. Not CQs: the RDMA core keeps a pool of them.
+KINDS = ("pd", "qp", "cm_id", "mr")
 
 
 @dataclass(frozen=True)
