@@ -35,6 +35,7 @@ _INPUTS = (
     "vm/modules-guest.txt",
     "vm/modules-initrd.txt",
     "harness/vm/image.py",
+    "harness/vm/initrd.py",
     "harness/vm/kernel.py",
 )
 # mmdebstrap mounts /proc, /sys and /dev in the tree: nobody else sees that, and
@@ -127,8 +128,11 @@ def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Pat
     kernel.install_modules(guest, root, wanted)
     kernel.install_headers(guest.release, root)
     guest.vmlinux.rename(scratch / "vmlinux")
-    early = cache.list_lines(source / "vm/modules-initrd.txt")
-    initrd.collect(guest, root / "bin/busybox", early, scratch / EARLY)
+    stages: dict[str, list[str]] = {}
+    for line in cache.list_lines(source / "vm/modules-initrd.txt"):
+        name, stage = line.split()
+        stages.setdefault(stage, []).append(name)
+    initrd.collect(guest, root / "bin/busybox", stages, scratch / EARLY)
 
 
 def _install_python(source: Path, root: Path) -> None:

@@ -13,23 +13,40 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.errors import SetupError
 from harness.vm import cache
 from harness.vm.kernel import Kernel, dependencies, select
 
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
 
-def collect(kernel: Kernel, busybox: Path, wanted: list[str], target: Path) -> None:
+def collect(kernel: Kernel, busybox: Path, stages: Mapping[str, list[str]], target: Path) -> None:
     """Put what an initrd needs, except its init, into a directory.
 
-    :param wanted: names of the modules to load before the root is mounted.
+    :param stages: names of the modules that each stage of vm/init loads.
     """
-    paths = select(dependencies(kernel), wanted)
     (target / "modules").mkdir(parents=True)
     shutil.copyfile(busybox, target / "busybox")
-    for path in paths:
-        shutil.copyfile(kernel.modules / path, target / "modules" / Path(path).name)
-    (target / "order").write_text("".join(f"{Path(path).name}\n" for path in paths))
+    for stage, paths in order(dependencies(kernel), stages).items():
+        names = [Path(path).name for path in paths]
+        (target / f"modules/stage{stage}").write_text("".join(f"{name}\n" for name in names))
+        for path, name in zip(paths, names, strict=True):
+            shutil.copyfile(kernel.modules / path, target / "modules" / name)
+
+
+def order(table: dict[str, list[str]], stages: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Each stage's module files, in loading order.
+
+    :raises SetupError: two of the stages that run at the same time share a module.
+    """
+    first, *others = [(stage, select(table, names)) for stage, names in sorted(stages.items())]
+    result = dict([first])
+    for stage, paths in others:
+        result[stage] = [path for path in paths if path not in first[1]]
+    rest = [path for stage, _ in others for path in result[stage]]
+    if shared := {Path(path).stem for path in rest if rest.count(path) > 1}:
+        raise SetupError(f"stage 1 must load {', '.join(shared)}", "see vm/modules-initrd.txt")
+    return result
 
 
 def ensure(parts: Path, init: Path) -> Path:
@@ -54,11 +71,8 @@ def build(parts: Path, init: bytes) -> bytes:
     }
     files["init"] = (stat.S_IFREG | 0o755, init)
     files["bin/busybox"] = (stat.S_IFREG | 0o755, (parts / "busybox").read_bytes())
-    order = (parts / "order").read_bytes()
-    files["modules/order"] = (stat.S_IFREG | 0o644, order)
-    for name in order.decode().split():
-        data = (parts / "modules" / name).read_bytes()
-        files[f"modules/{name}"] = (stat.S_IFREG | 0o644, data)
+    for path in sorted((parts / "modules").iterdir()):
+        files[f"modules/{path.name}"] = (stat.S_IFREG | 0o644, path.read_bytes())
     return cpio(files)
 
 

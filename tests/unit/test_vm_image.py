@@ -125,6 +125,19 @@ def test_a_directory_selects_all_below_it() -> None:
     assert len(kernel.select(TABLE, ["fs/"])) == 3
 
 
+def test_a_later_stage_does_not_load_again_what_the_first_one_did() -> None:
+    stages = {"1": ["virtio"], "2": ["ext4", "virtio"]}
+    order = initrd.order(TABLE, stages)
+    assert order["1"] == kernel.select(TABLE, ["virtio"])
+    assert order["2"] == kernel.select(TABLE, ["ext4"])
+
+
+def test_stages_that_run_at_the_same_time_share_nothing() -> None:
+    """Loading a module twice fails, and so would the boot."""
+    with pytest.raises(SetupError, match="jbd2"):
+        initrd.order(TABLE, {"1": ["virtio"], "2": ["ext4"], "3": ["jbd2"]})
+
+
 def test_an_unknown_module_is_refused() -> None:
     with pytest.raises(SetupError, match="no module nonesuch"):
         kernel.select(TABLE, ["nonesuch"])
@@ -160,7 +173,7 @@ def test_a_new_init_makes_a_new_initrd(tmp_path: Path) -> None:
     parts = tmp_path / "early"
     (parts / "modules").mkdir(parents=True)
     (parts / "busybox").write_bytes(b"box")
-    (parts / "order").write_text("a.ko\n")
+    (parts / "modules/stage1").write_text("a.ko\n")
     (parts / "modules/a.ko").write_bytes(b"module")
     init = tmp_path / "init"
     init.write_text("one")
