@@ -30,6 +30,7 @@ EXCEPTIONS = SOURCE / "kmod/checkpatch.txt"
 KERNEL_TREES = ("kmod", "examples", "tests/kmod")
 SHELL_SCRIPTS = ("vm/init", "vm/*.sh", ".ci/run")
 TOOL_SECONDS = 900.0
+_RUFF = (sys.executable, "-m", "ruff")
 
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:", re.MULTILINE)
 _EXPORT = re.compile(r"^EXPORT_SYMBOL(?:_GPL)?\((\w+)\);", re.MULTILINE)
@@ -71,12 +72,12 @@ def _report(name: str, check: Callable[[], list[str]]) -> bool:
 
 def ruff() -> list[str]:
     """Style and common mistakes of the Python code."""
-    return _tool([sys.executable, "-m", "ruff", "check", "--output-format=concise", "."])
+    return _tool([*_RUFF, "check", "--output-format=concise", "."])
 
 
 def ruff_format() -> list[str]:
     """Layout of the Python code."""
-    return _tool([sys.executable, "-m", "ruff", "format", "--check", "."])
+    return _tool([*_RUFF, "format", "--check", "--output-format=concise", "."])
 
 
 def mypy() -> list[str]:

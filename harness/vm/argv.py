@@ -47,7 +47,6 @@ def machine(spec: VmSpec, accel: Accel) -> list[str]:
         *("-name", spec.name),
         *("-no-reboot", "-action", "panic=none"),
         *("-device", "pvpanic-pci"),
-
     ]
 
 
