@@ -19,10 +19,20 @@ from harness.demo.job import MESSAGES, Fault
 def main(argv: Sequence[str]) -> int:
     """Run the demo; its exit status."""
     parser = argparse.ArgumentParser(prog="kfabric demo", description=__doc__)
-    parser.add_argument("--fault", type=Fault, choices=list(Fault), metavar="|".join(Fault),
-                        help="make the wait core commit this fault (test-option build)")
-    parser.add_argument("--messages", type=_count, default=MESSAGES, metavar="N",
-                        help=f"messages in each direction, default {MESSAGES}")
+    parser.add_argument(
+        "--fault",
+        type=Fault,
+        choices=list(Fault),
+        metavar="|".join(Fault),
+        help="make the wait core commit this fault (test-option build)",
+    )
+    parser.add_argument(
+        "--messages",
+        type=_count,
+        default=MESSAGES,
+        metavar="N",
+        help=f"messages in each direction, default {MESSAGES}",
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: build/demo")
     args = parser.parse_args(argv)
 

@@ -68,8 +68,9 @@ def main() -> int:
     return 0
 
 
-def _run(stack: ExitStack, messages: int, fault: Fault | None, progress: Progress, out: Path
-         ) -> tuple[tuple[Part, ...], dict[int, str], dict[str, Any]]:
+def _run(
+    stack: ExitStack, messages: int, fault: Fault | None, progress: Progress, out: Path
+) -> tuple[tuple[Part, ...], dict[int, str], dict[str, Any]]:
     """All steps; what they open is closed by the stack."""
     modules = Modules.from_environment()
     orders = _orders(messages, fault)
@@ -150,11 +151,17 @@ def _facts() -> dict[str, Any]:
     """Versions and memory of the guest."""
     import bcc
 
-    memory = {line.split(":")[0]: int(line.split()[1])
-              for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()}
+    memory = {
+        line.split(":")[0]: int(line.split()[1])
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    }
     return {
-        "versions": {"kernel": platform.release(), "kernel build": platform.version(),
-                     "guest python": platform.python_version(), "bcc": bcc.__version__},
+        "versions": {
+            "kernel": platform.release(),
+            "kernel build": platform.version(),
+            "guest python": platform.python_version(),
+            "bcc": bcc.__version__,
+        },
         "memory_mib": memory["MemTotal"] // 1024,
         "memory_used_mib": (memory["MemTotal"] - memory["MemAvailable"]) // 1024,
     }

@@ -31,8 +31,11 @@ _LEFT = ("report.json", "timeline.json", "versions.json", "console.log")
 BEGAN = "KFABRIC_BEGAN"
 """Environment: when the user's command began, in seconds of the epoch."""
 
-_STATUS = {Outcome.VERIFIED: ExitStatus.OK, Outcome.FAULT: ExitStatus.FAULT_FOUND,
-           Outcome.NOT_VERIFIED: ExitStatus.NOT_VERIFIED}
+_STATUS = {
+    Outcome.VERIFIED: ExitStatus.OK,
+    Outcome.FAULT: ExitStatus.FAULT_FOUND,
+    Outcome.NOT_VERIFIED: ExitStatus.NOT_VERIFIED,
+}
 
 
 class NotVerified(KfabricError):
@@ -82,14 +85,25 @@ class Run:
 
     def limits(self, used_mib: int) -> list[show.Limit]:
         """What the demo promises about itself."""
-        what, limit = ("make demo, first time", _FRESH_SECONDS) if self.fresh else (
-            "make demo, again", _AGAIN_SECONDS)
+        what, limit = (
+            ("make demo, first time", _FRESH_SECONDS)
+            if self.fresh
+            else ("make demo, again", _AGAIN_SECONDS)
+        )
         return [
             show.Limit(what, time.time() - self.began, limit, "s"),
-            show.Limit(f"QEMU started → first command ({self.accel})", self.boot_seconds,
-                       _BOOT_SECONDS, "s"),
-            show.Limit(f"guest memory (in use at the end: {used_mib} MiB)", _MEMORY_MIB,
-                       _MEMORY_LIMIT_MIB, "MiB"),
+            show.Limit(
+                f"QEMU started → first command ({self.accel})",
+                self.boot_seconds,
+                _BOOT_SECONDS,
+                "s",
+            ),
+            show.Limit(
+                f"guest memory (in use at the end: {used_mib} MiB)",
+                _MEMORY_MIB,
+                _MEMORY_LIMIT_MIB,
+                "MiB",
+            ),
         ]
 
 
@@ -106,8 +120,9 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
         splats = vm.splats()
         release = vm.image.release
     if splats:
-        raise GuestSplat(splats[0].title, f"see {told.output / 'console.log'}",
-                         console=splats[0].text)
+        raise GuestSplat(
+            splats[0].title, f"see {told.output / 'console.log'}", console=splats[0].text
+        )
     judged = _judge(told)
     versions = _versions(judged.account.facts, release)
     limits = told.limits(int(judged.account.facts.get("memory_used_mib", 0)))
@@ -133,8 +148,9 @@ def _play(told: Run, vm: Vm, steps: show.Steps) -> None:
     if command.rc:
         text = "".join(errors).strip()
         what = text.splitlines()[-1] if text else f"exit status {command.rc}"
-        raise PlayFailed(what, f"see {told.output / 'console.log'}",
-                         console=f"{text}\n{vm.console_tail()}")
+        raise PlayFailed(
+            what, f"see {told.output / 'console.log'}", console=f"{text}\n{vm.console_tail()}"
+        )
 
 
 def _follow(told: dict[str, Any], steps: show.Steps) -> None:
@@ -159,20 +175,34 @@ def _judge(told: Run) -> judge.Judged:
     return judge.pronounce(account, recording)
 
 
-def _leave(told: Run, judged: judge.Judged, limits: list[show.Limit],
-           versions: dict[str, str]) -> None:
+def _leave(
+    told: Run, judged: judge.Judged, limits: list[show.Limit], versions: dict[str, str]
+) -> None:
     """Leave report, timeline and versions; the console is there already."""
     extra = {
-        "fault": told.fault, "messages": told.messages, "complaints": judged.complaints,
-        "limits": [{"what": row.what, "measured": round(row.measured, 2), "limit": row.limit,
-                    "unit": row.unit, "kept": row.kept} for row in limits],
-        "guest": dict(judged.account.facts), "versions": versions,
+        "fault": told.fault,
+        "messages": told.messages,
+        "complaints": judged.complaints,
+        "limits": [
+            {
+                "what": row.what,
+                "measured": round(row.measured, 2),
+                "limit": row.limit,
+                "unit": row.unit,
+                "kept": row.kept,
+            }
+            for row in limits
+        ],
+        "guest": dict(judged.account.facts),
+        "versions": versions,
     }
     rows = [row for _, table in judged.tables for row in table]
     write_json(told.output / "report.json", report(judged.verdict, rows, extra))
-    write_json(told.output / "timeline.json",
-               timeline(judged.ledger, judged.rules.names, judged.verdict, versions),
-               indent=None)
+    write_json(
+        told.output / "timeline.json",
+        timeline(judged.ledger, judged.rules.names, judged.verdict, versions),
+        indent=None,
+    )
     write_json(told.output / "versions.json", versions)
 
 
@@ -198,7 +228,8 @@ def _versions(facts: Any, release: str) -> dict[str, str]:
     versions["python"] = sys.version.split()[0]
     versions["qemu"] = _first_line(["qemu-system-x86_64", "--version"])
     versions["kfabric"] = _first_line(
-        ["git", "-C", str(setup.SOURCE), "describe", "--always", "--dirty"])
+        ["git", "-C", str(setup.SOURCE), "describe", "--always", "--dirty"]
+    )
     return versions
 
 

@@ -83,7 +83,8 @@ class Account:
         try:
             parts = tuple(
                 Part(part["title"], tuple(Player(**player) for player in part["players"]))
-                for part in raw["parts"])
+                for part in raw["parts"]
+            )
             names = {int(oid): str(name) for oid, name in raw["names"].items()}
             return cls(parts, names, dict(raw["facts"]))
         except (KeyError, TypeError, AttributeError) as error:

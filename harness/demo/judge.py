@@ -30,8 +30,12 @@ class Judged:
     @property
     def complaints(self) -> list[str]:
         """What the players say went wrong."""
-        return [f"{player.name}: {player.error}" for part in self.account.parts
-                for player in part.players if player.error]
+        return [
+            f"{player.name}: {player.error}"
+            for part in self.account.parts
+            for player in part.players
+            if player.error
+        ]
 
 
 def read(directory: Path) -> tuple[Account, Recording]:
@@ -47,8 +51,10 @@ def pronounce(account: Account, recording: Recording) -> Judged:
     sides = {part.title: tuple(_sides(ledger, part, names)) for part in account.parts}
     rules = Rules(sides=tuple(side for some in sides.values() for side in some), names=names)
     verdict = judge(ledger, rules)
-    tables = tuple((part.title, tuple(_rows(ledger, part, sides[part.title], verdict)))
-                   for part in account.parts)
+    tables = tuple(
+        (part.title, tuple(_rows(ledger, part, sides[part.title], verdict)))
+        for part in account.parts
+    )
     return Judged(account, ledger, rules, verdict, tables)
 
 
@@ -56,11 +62,17 @@ def _sides(ledger: Ledger, part: Part, names: dict[int, str]) -> Iterator[Side]:
     """What each player slept on, as the recording shows it; adds names for it."""
     for player in part.players:
         queue = _set_of(ledger, player.tid)
-        members = {ledger.objects[oid].fclass: oid for oid in ledger.members.get(queue, ())
-                   if oid in ledger.objects}
-        for oid, word in ((queue, "wait set"), (members.get(FClass.CQ, 0), "CQ"),
-                          (members.get(FClass.EQ, 0), "EQ"),
-                          (members.get(FClass.CNTR, 0), "counter")):
+        members = {
+            ledger.objects[oid].fclass: oid
+            for oid in ledger.members.get(queue, ())
+            if oid in ledger.objects
+        }
+        for oid, word in (
+            (queue, "wait set"),
+            (members.get(FClass.CQ, 0), "CQ"),
+            (members.get(FClass.EQ, 0), "EQ"),
+            (members.get(FClass.CNTR, 0), "counter"),
+        ):
             names.setdefault(oid, f"{player.name}'s {word}")
         yield Side(player.name, player.tid, queue, members.get(FClass.CQ, 0), player.messages)
 
@@ -75,15 +87,15 @@ def _set_of(ledger: Ledger, tid: int) -> int:
     return best[0][0] if best and best[0][1] else 0
 
 
-def _rows(ledger: Ledger, part: Part, sides: tuple[Side, ...], verdict: Verdict
-          ) -> Iterator[Row]:
+def _rows(ledger: Ledger, part: Part, sides: tuple[Side, ...], verdict: Verdict) -> Iterator[Row]:
     """The table's lines: a line a player, or a line a queue for a scene without."""
     findings: tuple[Finding, ...] = verdict.findings
     for side in sides:
         match = verdict.matches.get(side.name)
         if match:
-            yield row(ledger, side.name, side.queue, side.tid, findings, span_of(match),
-                      side.source)
+            yield row(
+                ledger, side.name, side.queue, side.tid, findings, span_of(match), side.source
+            )
     if not sides:
         for queue in ledger.queues.values():
             if queue.fclass == FClass.CQ and queue.waits:

@@ -85,8 +85,12 @@ class Player:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.close()
 
     def listen(self) -> None:
@@ -155,8 +159,13 @@ class Player:
         return what
 
     def _names(self) -> dict[int, str]:
-        mine = {self._wait_set: "wait set", self._eq: "EQ", self._cq: "CQ",
-                self._counter: "counter", self._ep: "endpoint"}
+        mine = {
+            self._wait_set: "wait set",
+            self._eq: "EQ",
+            self._cq: "CQ",
+            self._counter: "counter",
+            self._ep: "endpoint",
+        }
         return {thing.trace_id: f"{self.name}'s {word}" for thing, word in mine.items()}
 
     def _open_fabric(self, info: Info) -> Fabric:

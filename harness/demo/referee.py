@@ -47,8 +47,12 @@ class Referee:
             self._start(name)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for control in self._controls.values():
             control.close()
         self._end()
@@ -66,7 +70,8 @@ class Referee:
         ours, theirs = fork.Pipe()
         inherited = [ours, *self._controls.values()]
         process = fork.Process(
-            target=_child, args=(inherited, name, self._orders, theirs), name=name)
+            target=_child, args=(inherited, name, self._orders, theirs), name=name
+        )
         process.start()
         theirs.close()
         self._controls[name], self._processes[name] = ours, process
@@ -81,7 +86,8 @@ class Referee:
         self._end()
         players = tuple(
             Player(name, process.pid or 0, self._orders.messages, self.errors.get(name, ""))
-            for name, process in self._processes.items())
+            for name, process in self._processes.items()
+        )
         return Part("ping-pong from Python", players)
 
     def _begin(self, address: tuple[str, int]) -> None:
@@ -135,8 +141,7 @@ class Referee:
         return said, what
 
 
-def _child(inherited: list[Connection], name: str, orders: Orders,
-           control: Connection) -> None:
+def _child(inherited: list[Connection], name: str, orders: Orders, control: Connection) -> None:
     """The body of a player's process."""
     from harness.demo import pingpong  # each for itself, while the probe compiles
 

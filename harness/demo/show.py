@@ -17,8 +17,11 @@ from harness.demo.judge import Judged
 from harness.probes.stats import Latency, Row
 from harness.probes.verdict import Outcome
 
-_STYLES = {Outcome.VERIFIED: "bold green", Outcome.FAULT: "bold red",
-           Outcome.NOT_VERIFIED: "bold yellow"}
+_STYLES = {
+    Outcome.VERIFIED: "bold green",
+    Outcome.FAULT: "bold red",
+    Outcome.NOT_VERIFIED: "bold yellow",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,13 @@ class Steps:
         self._console = console
         self._messages = messages
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(), console=console, transient=True)
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
         self._task = self._progress.add_task("", total=None, visible=False)
 
     @contextmanager
@@ -77,8 +85,10 @@ def tables(console: Console, judged: Judged) -> None:
         if early:
             console.print(f"found their message there already, without sleeping: {early}\n")
     if judged.verdict.overtaken:
-        console.print(f"overtaken (woken, but the entry was read by then; no fault): "
-                      f"{judged.verdict.overtaken}")
+        console.print(
+            f"overtaken (woken, but the entry was read by then; no fault): "
+            f"{judged.verdict.overtaken}"
+        )
 
 
 def verdict(console: Console, judged: Judged) -> None:
@@ -96,13 +106,29 @@ def verdict(console: Console, judged: Judged) -> None:
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
     """One game: a line for each side. Fits into 80 columns."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0,
-                  caption="p50, p99, max: from signal to running, in µs",
-                  caption_justify="left")
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        caption="p50, p99, max: from signal to running, in µs",
+        caption_justify="left",
+    )
     herd = any(row.herd for row in rows)
     table.add_column("side", no_wrap=True)
-    for name in ("waits", "signals", "wakes", "spurious", "lost", "timeouts", "late",
-                 *(["herd"] if herd else []), "p50", "p99", "max"):
+    for name in (
+        "waits",
+        "signals",
+        "wakes",
+        "spurious",
+        "lost",
+        "timeouts",
+        "late",
+        *(["herd"] if herd else []),
+        "p50",
+        "p99",
+        "max",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.name, *(str(n) for n in _counts(row, herd)), *_times(row.latency))
@@ -122,13 +148,18 @@ def _times(latency: Latency) -> list[str]:
 
 def limits(console: Console, rows: Sequence[Limit]) -> None:
     """What the demo promises about itself, measured."""
-    table = Table(title="what the demo promises about itself", title_justify="left",
-                  box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title="what the demo promises about itself",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column("what", no_wrap=True)
     table.add_column("measured", justify="right")
     table.add_column("at most", justify="right")
     for row in rows:
         style = "" if row.kept else "red"
-        table.add_row(row.what, f"{row.measured:.1f} {row.unit}", f"{row.limit:g} {row.unit}",
-                      style=style)
+        table.add_row(
+            row.what, f"{row.measured:.1f} {row.unit}", f"{row.limit:g} {row.unit}", style=style
+        )
     console.print(table)

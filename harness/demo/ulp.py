@@ -20,8 +20,9 @@ _TICK_MS = 200
 _LINE = re.compile(r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+)", re.MULTILINE)
 
 
-def play(directory: Path, address: tuple[str, int], messages: int,
-         tick: Callable[[], None]) -> Part:
+def play(
+    directory: Path, address: tuple[str, int], messages: int, tick: Callable[[], None]
+) -> Part:
     """Load the example, wait until its game is over, and unload it.
 
     :param address: of the link, and a port to listen on.

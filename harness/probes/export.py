@@ -40,8 +40,7 @@ def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
         raise
 
 
-def report(verdict: Verdict, rows: Iterable[Row], extra: Mapping[str, Any]
-           ) -> dict[str, Any]:
+def report(verdict: Verdict, rows: Iterable[Row], extra: Mapping[str, Any]) -> dict[str, Any]:
     """The report: verdict, table, and what the run adds (limits, versions)."""
     return {
         "schema": REPORT_SCHEMA,
@@ -56,8 +55,9 @@ def report(verdict: Verdict, rows: Iterable[Row], extra: Mapping[str, Any]
     }
 
 
-def timeline(ledger: Ledger, names: Mapping[int, str], verdict: Verdict,
-             versions: Mapping[str, str]) -> dict[str, Any]:
+def timeline(
+    ledger: Ledger, names: Mapping[int, str], verdict: Verdict, versions: Mapping[str, str]
+) -> dict[str, Any]:
     """The timeline as Chrome trace JSON.
 
     Waits are asynchronous (begin and end with an id), since calls may overlap on
@@ -69,8 +69,11 @@ def timeline(ledger: Ledger, names: Mapping[int, str], verdict: Verdict,
     for queue in ledger.queues.values():
         for wait in queue.waits:
             events += _wait_events(ledger, names, queue, wait, next(ids), verdict.findings)
-    return {"traceEvents": events, "displayTimeUnit": "ns",
-            "otherData": {"verdict": verdict.line(), **versions}}
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {"verdict": verdict.line(), **versions},
+    }
 
 
 def _us(ns: int) -> float:
@@ -80,9 +83,14 @@ def _us(ns: int) -> float:
 
 def _signals(ledger: Ledger) -> list[Signal]:
     """All signals of all queues, by time."""
-    return sorted((signal for queue in ledger.queues.values()
-                   for signal in (*queue.signals.values(), *queue.others)),
-                  key=lambda signal: signal.record.t)
+    return sorted(
+        (
+            signal
+            for queue in ledger.queues.values()
+            for signal in (*queue.signals.values(), *queue.others)
+        ),
+        key=lambda signal: signal.record.t,
+    )
 
 
 def _threads(ledger: Ledger) -> Iterator[dict[str, Any]]:
@@ -90,8 +98,11 @@ def _threads(ledger: Ledger) -> Iterator[dict[str, Any]]:
     yield _name("process_name", _SIGNALS_PID, 0, "signals")
     for cpu in sorted({signal.record.cpu for signal in _signals(ledger)}):
         yield _name("thread_name", _SIGNALS_PID, cpu, f"CPU {cpu}")
-    seen = {(wait.record.tgid, wait.record.tid)
-            for queue in ledger.queues.values() for wait in queue.waits}
+    seen = {
+        (wait.record.tgid, wait.record.tid)
+        for queue in ledger.queues.values()
+        for wait in queue.waits
+    }
     for tgid, tid in sorted(seen):
         name = ledger.threads.get(tid, f"thread {tid}")
         yield _name("thread_name", tgid, tid, name)
@@ -112,42 +123,76 @@ def _signal_slices(ledger: Ledger, names: Mapping[int, str]) -> Iterator[dict[st
         width = min(1000, last.get(rec.cpu, rec.t + 1000) - rec.t)
         last[rec.cpu] = rec.t
         yield {
-            "ph": "X", "cat": "signal", "pid": _SIGNALS_PID, "tid": rec.cpu,
+            "ph": "X",
+            "cat": "signal",
+            "pid": _SIGNALS_PID,
+            "tid": rec.cpu,
             "name": f"signal {ledger.object_name(rec.queue, names)}",
-            "ts": _us(rec.t), "dur": _us(width),
-            "args": {"seq": rec.seq, "source": ledger.object_name(rec.source, names),
-                     "why": Why(rec.why).name.lower(), "sleepers": rec.sleepers,
-                     "woken": len(signal.wakes),
-                     "context": Context(rec.context).name.lower(),
-                     "waker": ledger.thread_name(rec.waker)},
+            "ts": _us(rec.t),
+            "dur": _us(width),
+            "args": {
+                "seq": rec.seq,
+                "source": ledger.object_name(rec.source, names),
+                "why": Why(rec.why).name.lower(),
+                "sleepers": rec.sleepers,
+                "woken": len(signal.wakes),
+                "context": Context(rec.context).name.lower(),
+                "waker": ledger.thread_name(rec.waker),
+            },
         }
 
 
-def _wait_events(ledger: Ledger, names: Mapping[int, str], queue: Queue, wait: Wait,
-                 number: int, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
+def _wait_events(
+    ledger: Ledger,
+    names: Mapping[int, str],
+    queue: Queue,
+    wait: Wait,
+    number: int,
+    findings: Iterable[Finding],
+) -> Iterator[dict[str, Any]]:
     """Begin and end of a wait, its thread's way back, and the arrow that led there."""
     rec = wait.record
-    common = {"cat": "wait", "id": f"wait-{number}", "pid": rec.tgid, "tid": rec.tid,
-              "name": f"wait {wait.number} on {ledger.object_name(queue.id, names)}"}
-    found = [str(f) for f in findings
-             if (f.queue, f.tid, f.wait) == (queue.id, rec.tid, wait.number)]
+    common = {
+        "cat": "wait",
+        "id": f"wait-{number}",
+        "pid": rec.tgid,
+        "tid": rec.tid,
+        "name": f"wait {wait.number} on {ledger.object_name(queue.id, names)}",
+    }
+    found = [
+        str(f) for f in findings if (f.queue, f.tid, f.wait) == (queue.id, rec.tid, wait.number)
+    ]
     args: dict[str, Any] = {"findings": found} if found else {}
     yield common | {"ph": "b", "ts": _us(rec.t_begin), "args": args}
     if wait.finished:
-        yield common | {"ph": "e", "ts": _us(rec.t_end),
-                        "args": {"ret": rec.ret, "seq": rec.seq if rec.ended else 0,
-                                 "ready": bool(rec.ready)}}
+        yield common | {
+            "ph": "e",
+            "ts": _us(rec.t_end),
+            "args": {"ret": rec.ret, "seq": rec.seq if rec.ended else 0, "ready": bool(rec.ready)},
+        }
     wake = wait.last_wake
     signal = queue.signal_of(wake) if wake else None
     if wake is None or signal is None or not wake.t_running or not wait.finished:
         return
-    yield {"ph": "X", "cat": "return", "name": "woken", "pid": rec.tgid, "tid": rec.tid,
-           "ts": _us(wake.t_running), "dur": _us(rec.t_end - wake.t_running),
-           "args": {"by": ledger.thread_name(wake.waker),
-                    "waking_ns": wake.t_waking - signal.record.t if wake.t_waking else 0,
-                    "running_ns": wake.t_running - signal.record.t}}
+    yield {
+        "ph": "X",
+        "cat": "return",
+        "name": "woken",
+        "pid": rec.tgid,
+        "tid": rec.tid,
+        "ts": _us(wake.t_running),
+        "dur": _us(rec.t_end - wake.t_running),
+        "args": {
+            "by": ledger.thread_name(wake.waker),
+            "waking_ns": wake.t_waking - signal.record.t if wake.t_waking else 0,
+            "running_ns": wake.t_running - signal.record.t,
+        },
+    }
     arrow = {"cat": "wake", "name": "wake", "id": number}
-    yield arrow | {"ph": "s", "pid": _SIGNALS_PID, "tid": signal.record.cpu,
-                   "ts": _us(signal.record.t)}
-    yield arrow | {"ph": "f", "bp": "e", "pid": rec.tgid, "tid": rec.tid,
-                   "ts": _us(wake.t_running)}
+    yield arrow | {
+        "ph": "s",
+        "pid": _SIGNALS_PID,
+        "tid": signal.record.cpu,
+        "ts": _us(signal.record.t),
+    }
+    yield arrow | {"ph": "f", "bp": "e", "pid": rec.tgid, "tid": rec.tid, "ts": _us(wake.t_running)}

@@ -26,17 +26,27 @@ from harness.probes.records import (
 TIMED_OUT = frozenset((-11, -110))
 
 _CLASS_NAMES = {
-    FClass.FABRIC: "fabric", FClass.DOMAIN: "domain", FClass.EP: "endpoint",
-    FClass.PEP: "passive endpoint", FClass.AV: "address vector", FClass.MR: "memory region",
-    FClass.EQ: "EQ", FClass.CQ: "CQ", FClass.CNTR: "counter", FClass.WAIT: "wait set",
+    FClass.FABRIC: "fabric",
+    FClass.DOMAIN: "domain",
+    FClass.EP: "endpoint",
+    FClass.PEP: "passive endpoint",
+    FClass.AV: "address vector",
+    FClass.MR: "memory region",
+    FClass.EQ: "EQ",
+    FClass.CQ: "CQ",
+    FClass.CNTR: "counter",
+    FClass.WAIT: "wait set",
     FClass.POLL: "poll set",
 }
 
 
 def class_name(fclass: int) -> str:
     """The word for an object class; unknown ones keep their number."""
-    return _CLASS_NAMES.get(FClass(fclass), str(fclass)) if fclass in list(FClass) \
+    return (
+        _CLASS_NAMES.get(FClass(fclass), str(fclass))
+        if fclass in list(FClass)
         else f"class {fclass}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +72,19 @@ class Wake:
     @classmethod
     def of(cls, record: WaitRecord | WakeRecord) -> Wake:
         """The wake that a record describes."""
-        return cls(queue=record.queue, tid=record.tid, seq=record.seq, source=record.source,
-                   why=record.why, t_wake=record.t_wake, t_waking=record.t_waking,
-                   t_running=record.t_running, waker=record.waker,
-                   context=record.context, cpu=record.cpu)
+        return cls(
+            queue=record.queue,
+            tid=record.tid,
+            seq=record.seq,
+            source=record.source,
+            why=record.why,
+            t_wake=record.t_wake,
+            t_waking=record.t_waking,
+            t_running=record.t_running,
+            waker=record.waker,
+            context=record.context,
+            cpu=record.cpu,
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -151,8 +170,11 @@ class Queue:
         """What a wake was for: by its number, else the last one before it."""
         if wake.seq:
             return self.signals.get(wake.seq)
-        before = [signal for signal in self.others
-                  if signal.record.t <= wake.t_wake and signal.record.why == wake.why]
+        before = [
+            signal
+            for signal in self.others
+            if signal.record.t <= wake.t_wake and signal.record.why == wake.why
+        ]
         return before[-1] if before else None
 
 
@@ -168,8 +190,7 @@ class Ledger:
 
     def set_of(self, tid: int) -> int:
         """The wait set that a thread opened, 0 if none or several."""
-        mine = [o.id for o in self.objects.values()
-                if o.tid == tid and o.fclass == FClass.WAIT]
+        mine = [o.id for o in self.objects.values() if o.tid == tid and o.fclass == FClass.WAIT]
         return mine[0] if len(mine) == 1 else 0
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
@@ -218,10 +239,12 @@ def build(recording: Recording) -> Ledger:
         _number(queue)
     _place_wakes(queues, wakes)
     return Ledger(
-        queues=queues, objects=objects,
+        queues=queues,
+        objects=objects,
         members={oid: frozenset(ids) for oid, ids in members.items()},
         threads=dict(recording.threads),
-        doubts=tuple(_doubts(recording, queues)))
+        doubts=tuple(_doubts(recording, queues)),
+    )
 
 
 def _number(queue: Queue) -> None:
@@ -237,8 +260,11 @@ def _number(queue: Queue) -> None:
 
 def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
     """Give every wake to its wait and to the signal whose number it carries."""
-    waits = {(wait.record.queue, wait.record.tid, wait.record.t_begin): wait
-             for queue in queues.values() for wait in queue.waits}
+    waits = {
+        (wait.record.queue, wait.record.tid, wait.record.t_begin): wait
+        for queue in queues.values()
+        for wait in queue.waits
+    }
     for record in early:
         queue = queues.setdefault(record.queue, Queue(record.queue))
         owner = waits.get((record.queue, record.tid, record.t_begin))
@@ -259,8 +285,10 @@ def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
     doubts = []
     lost = recording.losses
     if lost:
-        doubts.append(f"the probe lost events: {lost.ring} in the ring, {lost.waits} waits "
-                      f"and {lost.queues} queues in full maps, {lost.unpaired} unpaired")
+        doubts.append(
+            f"the probe lost events: {lost.ring} in the ring, {lost.waits} waits "
+            f"and {lost.queues} queues in full maps, {lost.unpaired} unpaired"
+        )
     counted = count(recording.records)
     for oid in sorted(set(counted) | set(recording.tallies)):
         told, seen = recording.tallies.get(oid, Tally()), counted.get(oid, Tally())

@@ -18,9 +18,18 @@ from typing import Any, Self
 from harness.probes.records import ObjectRecord, Record, unpack
 
 PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
-RAW = ("wait_begin", "wait_end", "signal", "wake", "object_new", "object_free",
-       "member_add", "member_del")
-SCHED = ("sched:sched_waking", "sched:sched_wakeup", "sched:sched_switch")
+# bcc takes names as bytes.
+_RAW = (
+    b"wait_begin",
+    b"wait_end",
+    b"signal",
+    b"wake",
+    b"object_new",
+    b"object_free",
+    b"member_add",
+    b"member_del",
+)
+_SCHED = (b"sched:sched_waking", b"sched:sched_wakeup", b"sched:sched_switch")
 HEAD, RECORDS = "recording.json", "recording.bin"
 
 # 4 MiB: thirty thousand waits before the reader has to come by.
@@ -64,8 +73,12 @@ def _flags(bases: int, preempt_count: int) -> list[str]:
     which is seconds in an emulated guest. Of both only PAGE_SIZE is used.
     """
     lean = ["-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"]
-    return [*lean, f"-DRING_PAGES={_RING_PAGES}",
-            f"-DPERCPU_OFFSETS={bases:#x}ULL", f"-DPREEMPT_COUNT={preempt_count:#x}ULL"]
+    return [
+        *lean,
+        f"-DRING_PAGES={_RING_PAGES}",
+        f"-DPERCPU_OFFSETS={bases:#x}ULL",
+        f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
+    ]
 
 
 class Probe:
@@ -84,11 +97,11 @@ class Probe:
         started = time.monotonic()
         flags = _flags(*context_addresses(Path("/proc/kallsyms").read_bytes()))
         try:
-            self._bpf: Any = BPF(src_file=str(PROGRAM), cflags=flags)
+            self._bpf: Any = BPF(src_file=bytes(PROGRAM), cflags=flags)
         except Exception as exc:
             raise ProbeError(f"the probe does not load: {exc}") from exc
         self._chunks: list[bytes] = []
-        self._bpf["ring"].open_ring_buffer(self._keep)
+        self._bpf[b"ring"].open_ring_buffer(self._keep)
         self.load_seconds = time.monotonic() - started
 
     def __enter__(self) -> Self:
@@ -111,31 +124,38 @@ class Probe:
 
     def objects(self, wanted: Callable[[ObjectRecord], bool]) -> list[ObjectRecord]:
         """The changes to objects so far that fulfil a condition."""
-        return [record for record in self.records()
-                if isinstance(record, ObjectRecord) and wanted(record)]
+        return [
+            record
+            for record in self.records()
+            if isinstance(record, ObjectRecord) and wanted(record)
+        ]
 
     def stop(self, directory: Path) -> None:
         """Detach, and leave head and records of the recording in ``directory``."""
-        for name in RAW:
+        for name in _RAW:
             self._bpf.detach_raw_tracepoint(name)
-        for name in SCHED:
+        for name in _SCHED:
             self._bpf.detach_tracepoint(name)
         t_stop = time.monotonic_ns()
         self.drain()
-        pending = [bytes(wait) for wait in self._bpf["waits"].values()]
+        pending = [bytes(wait) for wait in self._bpf[b"waits"].values()]
         directory.mkdir(parents=True, exist_ok=True)
         (directory / RECORDS).write_bytes(b"".join(self._chunks + pending))
         (directory / HEAD).write_text(json.dumps(self._head(t_stop)), encoding="utf-8")
 
     def _head(self, t_stop: int) -> dict[str, Any]:
         """What the kernel part kept apart from its records."""
-        counters = self._bpf["losses"]
+        counters = self._bpf[b"losses"]
         return {
             "t_stop": t_stop,
             "losses": {name: counters[index].value for index, name in enumerate(_LOSSES)},
-            "tallies": {queue.value: {name: getattr(tally, name) for name, _ in tally._fields_}
-                        for queue, tally in self._bpf["tallies"].items()},
-            "threads": {tid.value: comm.text.decode(errors="replace")
-                        for tid, comm in self._bpf["threads"].items()},
+            "tallies": {
+                queue.value: {name: getattr(tally, name) for name, _ in tally._fields_}
+                for queue, tally in self._bpf[b"tallies"].items()
+            },
+            "threads": {
+                tid.value: comm.text.decode(errors="replace")
+                for tid, comm in self._bpf[b"threads"].items()
+            },
             "load_seconds": round(self.load_seconds, 3),
         }

@@ -108,17 +108,67 @@ class WaitRecord:
     @classmethod
     def unpack(cls, data: bytes) -> WaitRecord:
         """Decode one packed record."""
-        (_, queue, t_begin, t_slept, t_wake, t_waking, t_running, t_end, t_foreign, seq,
-         need, seen, tid, tgid, source, ret, waker, wakeup_ns, foreign_tid, fclass, why,
-         ended, context, cpu, ready, sleeps, wakes, foreign,
-         foreign_context) = cls.FORMAT.unpack(data)
-        return cls(queue=queue, t_begin=t_begin, tid=tid, tgid=tgid, fclass=fclass,
-                   t_slept=t_slept, t_wake=t_wake, t_waking=t_waking,
-                   t_running=t_running, t_end=t_end, t_foreign=t_foreign, seq=seq,
-                   need=need, seen=seen, source=source, ret=ret, waker=waker,
-                   wakeup_ns=wakeup_ns, foreign_tid=foreign_tid, why=why, ended=ended,
-                   context=context, cpu=cpu, ready=ready, sleeps=sleeps, wakes=wakes,
-                   foreign=foreign, foreign_context=foreign_context)
+        (
+            _,
+            queue,
+            t_begin,
+            t_slept,
+            t_wake,
+            t_waking,
+            t_running,
+            t_end,
+            t_foreign,
+            seq,
+            need,
+            seen,
+            tid,
+            tgid,
+            source,
+            ret,
+            waker,
+            wakeup_ns,
+            foreign_tid,
+            fclass,
+            why,
+            ended,
+            context,
+            cpu,
+            ready,
+            sleeps,
+            wakes,
+            foreign,
+            foreign_context,
+        ) = cls.FORMAT.unpack(data)
+        return cls(
+            queue=queue,
+            t_begin=t_begin,
+            tid=tid,
+            tgid=tgid,
+            fclass=fclass,
+            t_slept=t_slept,
+            t_wake=t_wake,
+            t_waking=t_waking,
+            t_running=t_running,
+            t_end=t_end,
+            t_foreign=t_foreign,
+            seq=seq,
+            need=need,
+            seen=seen,
+            source=source,
+            ret=ret,
+            waker=waker,
+            wakeup_ns=wakeup_ns,
+            foreign_tid=foreign_tid,
+            why=why,
+            ended=ended,
+            context=context,
+            cpu=cpu,
+            ready=ready,
+            sleeps=sleeps,
+            wakes=wakes,
+            foreign=foreign,
+            foreign_context=foreign_context,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +196,21 @@ class SignalRecord:
     @classmethod
     def unpack(cls, data: bytes) -> SignalRecord:
         """Decode one packed record."""
-        _, queue, t, seq, have, source, sleepers, waker, why, context, cpu, _ = (
-            cls.FORMAT.unpack(data))
-        return cls(queue=queue, t=t, seq=seq, source=source, why=why, have=have,
-                   sleepers=sleepers, waker=waker, context=context, cpu=cpu)
+        _, queue, t, seq, have, source, sleepers, waker, why, context, cpu, _ = cls.FORMAT.unpack(
+            data
+        )
+        return cls(
+            queue=queue,
+            t=t,
+            seq=seq,
+            source=source,
+            why=why,
+            have=have,
+            sleepers=sleepers,
+            waker=waker,
+            context=context,
+            cpu=cpu,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +240,36 @@ class WakeRecord:
     @classmethod
     def unpack(cls, data: bytes) -> WakeRecord:
         """Decode one packed record."""
-        (_, queue, t_begin, t_wake, t_waking, t_running, seq, tid, source, waker, why,
-         context, cpu, _) = cls.FORMAT.unpack(data)
-        return cls(queue=queue, tid=tid, t_begin=t_begin, t_wake=t_wake, seq=seq,
-                   t_waking=t_waking, t_running=t_running, source=source, waker=waker,
-                   why=why, context=context, cpu=cpu)
+        (
+            _,
+            queue,
+            t_begin,
+            t_wake,
+            t_waking,
+            t_running,
+            seq,
+            tid,
+            source,
+            waker,
+            why,
+            context,
+            cpu,
+            _,
+        ) = cls.FORMAT.unpack(data)
+        return cls(
+            queue=queue,
+            tid=tid,
+            t_begin=t_begin,
+            t_wake=t_wake,
+            seq=seq,
+            t_waking=t_waking,
+            t_running=t_running,
+            source=source,
+            waker=waker,
+            why=why,
+            context=context,
+            cpu=cpu,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,15 +359,16 @@ def unpack(chunks: Iterable[bytes]) -> Iterator[Record]:
 
 def split(blob: bytes) -> Iterator[bytes]:
     """Cut a stream of packed records into single ones."""
-    sizes = {cls.KIND: cls.FORMAT.size
-             for cls in (WaitRecord, SignalRecord, WakeRecord, ObjectRecord)}
+    sizes = {
+        cls.KIND: cls.FORMAT.size for cls in (WaitRecord, SignalRecord, WakeRecord, ObjectRecord)
+    }
     offset = 0
     while offset < len(blob):
-        kind = int.from_bytes(blob[offset:offset + 4], "little")
+        kind = int.from_bytes(blob[offset : offset + 4], "little")
         size = sizes.get(kind)
         if size is None or offset + size > len(blob):
             raise RecordError(f"broken record stream at byte {offset} (kind {kind})")
-        yield blob[offset:offset + size]
+        yield blob[offset : offset + size]
         offset += size
 
 
@@ -303,7 +390,10 @@ def from_guest(head: Mapping[str, Any], blob: bytes) -> Recording:
 
 
 _NAMES: Mapping[str, type[Record]] = {
-    "wait": WaitRecord, "signal": SignalRecord, "wake": WakeRecord, "object": ObjectRecord,
+    "wait": WaitRecord,
+    "signal": SignalRecord,
+    "wake": WakeRecord,
+    "object": ObjectRecord,
 }
 _KINDS = {cls: name for name, cls in _NAMES.items()}
 
@@ -316,11 +406,15 @@ def _sparse(record: Record) -> dict[str, Any]:
 
 def dump_lines(recording: Recording) -> Iterator[str]:
     """Encode a recording as JSON lines: one head, then one line a record."""
-    yield json.dumps({
-        "kind": "head", "t_stop": recording.t_stop, "losses": asdict(recording.losses),
-        "tallies": {q: asdict(t) for q, t in recording.tallies.items()},
-        "threads": dict(recording.threads),
-    })
+    yield json.dumps(
+        {
+            "kind": "head",
+            "t_stop": recording.t_stop,
+            "losses": asdict(recording.losses),
+            "tallies": {q: asdict(t) for q, t in recording.tallies.items()},
+            "threads": dict(recording.threads),
+        }
+    )
     for record in recording.records:
         yield json.dumps({"kind": _KINDS[type(record)]} | _sparse(record))
 

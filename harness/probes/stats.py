@@ -32,8 +32,7 @@ def latency(values: Iterable[int]) -> Latency:
     ordered = sorted(values)
     if not ordered:
         return Latency(0, 0, 0, 0)
-    return Latency(len(ordered), percentile(ordered, 0.5), percentile(ordered, 0.99),
-                   ordered[-1])
+    return Latency(len(ordered), percentile(ordered, 0.5), percentile(ordered, 0.99), ordered[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,29 +89,48 @@ def span_of(match: Match) -> Span:
     return Span(match.signals[0].record.t, match.signals[-1].record.t)
 
 
-def row(ledger: Ledger, name: str, queue_id: int, tid: int,
-        findings: Iterable[Finding], span: Span = ALWAYS, source: int = 0) -> Row:
+def row(
+    ledger: Ledger,
+    name: str,
+    queue_id: int,
+    tid: int,
+    findings: Iterable[Finding],
+    span: Span = ALWAYS,
+    source: int = 0,
+) -> Row:
     """Count one thread's waits on one queue, and what was signalled there.
 
     ``tid`` 0 means all threads of the queue. ``span`` and ``source`` (a member
     of the queue, 0: all) leave out what is not the job's, such as connecting.
     """
     queue = ledger.queues.get(queue_id, Queue(queue_id))
-    waits = [wait for wait in (queue.waits_of(tid) if tid else queue.waits)
-             if span.holds(wait.record.t_begin, wait.record.t_end)
-             and not (source and wait.record.ended and wait.record.source not in (0, source))]
-    signals = [signal for signal in queue.signals.values()
-               if span.holds(signal.record.t, signal.record.t)
-               and source in (0, signal.record.source)]
-    kinds = Counter(finding.kind for finding in findings
-                    if finding.queue == queue_id and finding.tid in (0, tid or finding.tid))
+    waits = [
+        wait
+        for wait in (queue.waits_of(tid) if tid else queue.waits)
+        if span.holds(wait.record.t_begin, wait.record.t_end)
+        and not (source and wait.record.ended and wait.record.source not in (0, source))
+    ]
+    signals = [
+        signal
+        for signal in queue.signals.values()
+        if span.holds(signal.record.t, signal.record.t) and source in (0, signal.record.source)
+    ]
+    kinds = Counter(
+        finding.kind
+        for finding in findings
+        if finding.queue == queue_id and finding.tid in (0, tid or finding.tid)
+    )
     return Row(
-        name=name, waits=len(waits), signals=len(signals),
+        name=name,
+        waits=len(waits),
+        signals=len(signals),
         wakes=sum(len(wait.wakes) for wait in waits),
-        spurious=kinds[Kind.SPURIOUS], lost=kinds[Kind.LOST] + kinds[Kind.TIMEOUT_READY],
-        timeouts=sum(wait.timed_out for wait in waits), late=kinds[Kind.LATE],
+        spurious=kinds[Kind.SPURIOUS],
+        lost=kinds[Kind.LOST] + kinds[Kind.TIMEOUT_READY],
+        timeouts=sum(wait.timed_out for wait in waits),
+        late=kinds[Kind.LATE],
         herd=kinds[Kind.HERD],
-        at_once=sum(wait.succeeded and not wait.record.ended and not wait.slept
-                    for wait in waits),
+        at_once=sum(wait.succeeded and not wait.record.ended and not wait.slept for wait in waits),
         overtaken=sum(wait in waits for wait in overtaken(queue)),
-        latency=latency(ns for ns in (running_ns(queue, wait) for wait in waits) if ns))
+        latency=latency(ns for ns in (running_ns(queue, wait) for wait in waits) if ns),
+    )

@@ -121,8 +121,7 @@ class Verdict:
             more = len(self.findings) - 1
             tail = f" (and {more} more)" if more else ""
             return f"{self.findings[0]}{tail}"
-        return (f"VERIFIED: {self.matched} waits, "
-                "each ended by the completion it waited for")
+        return f"VERIFIED: {self.matched} waits, each ended by the completion it waited for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +135,10 @@ class _Court:
         return self.ledger.object_name(oid, self.rules.names)
 
     def wait(self, queue: Queue, wait: Wait) -> str:
-        return (f"wait {wait.number} of {self.ledger.thread_name(wait.record.tid)} "
-                f"on {self.object(queue.id)}")
+        return (
+            f"wait {wait.number} of {self.ledger.thread_name(wait.record.tid)} "
+            f"on {self.object(queue.id)}"
+        )
 
     def event(self, signal: Signal) -> str:
         rec = signal.record
@@ -145,16 +146,26 @@ class _Court:
         number = f"publication {rec.seq}" if rec.seq else "wake-up"
         return f"{number} ({what} on {self.object(rec.source)})"
 
-    def find(self, kind: Kind, queue: Queue, text: str, wait: Wait | None = None,
-             seq: int = 0) -> Finding:
-        return Finding(kind=kind, queue=queue.id, text=text, seq=seq,
-                       tid=wait.record.tid if wait else 0,
-                       wait=wait.number if wait else 0)
+    def find(
+        self, kind: Kind, queue: Queue, text: str, wait: Wait | None = None, seq: int = 0
+    ) -> Finding:
+        return Finding(
+            kind=kind,
+            queue=queue.id,
+            text=text,
+            seq=seq,
+            tid=wait.record.tid if wait else 0,
+            wait=wait.number if wait else 0,
+        )
 
 
 _WHY_NAMES: Mapping[int, str] = {
-    Why.NONE: "nothing published", Why.EVENT: "event", Why.ERROR: "error",
-    Why.OVERRUN: "overrun", Why.SIGNAL: "signal call", Why.LOST: "device loss",
+    Why.NONE: "nothing published",
+    Why.EVENT: "event",
+    Why.ERROR: "error",
+    Why.OVERRUN: "overrun",
+    Why.SIGNAL: "signal call",
+    Why.LOST: "device loss",
     Why.HANDON: "handed on",
 }
 
@@ -203,11 +214,14 @@ def find_lost(court: _Court, queue: Queue) -> Iterator[Finding]:
         one = queue.fclass in _EXCLUSIVE and signal.record.why not in _FORCED
         for wait in owed[:1] if one else owed:
             yield court.find(
-                Kind.LOST, queue,
+                Kind.LOST,
+                queue,
                 f"{court.wait(queue, wait)} should have been ended by "
                 f"{court.event(signal)}, which found {signal.record.sleepers} asleep and "
                 f"woke {len(signal.wakes)}; {_how_it_went(wait, signal.record.t)}",
-                wait, seq)
+                wait,
+                seq,
+            )
 
 
 def find_late(court: _Court, queue: Queue) -> Iterator[Finding]:
@@ -217,10 +231,14 @@ def find_late(court: _Court, queue: Queue) -> Iterator[Finding]:
             signal = queue.signal_of(wake)
             if signal and wake.t_wake - signal.record.t > court.rules.late_ns:
                 yield court.find(
-                    Kind.LATE, queue,
+                    Kind.LATE,
+                    queue,
                     f"{court.wait(queue, wait)} was woken "
                     f"{_ms(wake.t_wake - signal.record.t)} after {court.event(signal)}, "
-                    "which should have ended it", wait, wake.seq)
+                    "which should have ended it",
+                    wait,
+                    wake.seq,
+                )
 
 
 def _is_spurious(queue: Queue, wake: Wake) -> bool:
@@ -236,12 +254,18 @@ def find_spurious(court: _Court, queue: Queue) -> Iterator[Finding]:
         text = _spurious_text(court, queue, wait)
         if text:
             expected = _next_event(court, queue, wait)
-            yield court.find(Kind.SPURIOUS, queue,
-                             f"{court.wait(queue, wait)} {text}{expected}", wait)
+            yield court.find(
+                Kind.SPURIOUS, queue, f"{court.wait(queue, wait)} {text}{expected}", wait
+            )
     for wake in queue.strays:
-        yield court.find(Kind.SPURIOUS, queue,
-                         f"{court.ledger.thread_name(wake.tid)} was woken on "
-                         f"{court.object(queue.id)} outside any wait", None, wake.seq)
+        yield court.find(
+            Kind.SPURIOUS,
+            queue,
+            f"{court.ledger.thread_name(wake.tid)} was woken on "
+            f"{court.object(queue.id)} outside any wait",
+            None,
+            wake.seq,
+        )
 
 
 def _spurious_text(court: _Court, queue: Queue, wait: Wait) -> str:
@@ -253,8 +277,7 @@ def _spurious_text(court: _Court, queue: Queue, wait: Wait) -> str:
         return ""
     # A call's own deadline wakes from the timer interrupt; nothing else does.
     if rec.foreign and rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ):
-        return ("was woken past its queue by "
-                f"{court.ledger.thread_name(rec.foreign_tid)}")
+        return f"was woken past its queue by {court.ledger.thread_name(rec.foreign_tid)}"
     if wait.unaided and not rec.ready:
         return "returned although it was not woken and nothing was ready"
     return ""
@@ -276,15 +299,18 @@ def find_herd(court: _Court, queue: Queue) -> Iterator[Finding]:
     for signal in (*queue.signals.values(), *queue.others):
         if signal.record.why in _FORCED or len(signal.wakes) <= 1:
             continue
-        owners = [wait for wait in queue.waits
-                  if any(wake in signal.wakes for wake in wait.wakes)]
-        names = ", ".join(f"{court.ledger.thread_name(wait.record.tid)} "
-                          f"(wait {wait.number})" for wait in owners)
+        owners = [wait for wait in queue.waits if any(wake in signal.wakes for wake in wait.wakes)]
+        names = ", ".join(
+            f"{court.ledger.thread_name(wait.record.tid)} (wait {wait.number})" for wait in owners
+        )
         yield court.find(
-            Kind.HERD, queue,
+            Kind.HERD,
+            queue,
             f"{court.event(signal)} should have ended one wait on "
             f"{court.object(queue.id)} but woke {len(signal.wakes)}: {names}",
-            owners[0] if owners else None, signal.record.seq)
+            owners[0] if owners else None,
+            signal.record.seq,
+        )
 
 
 def find_wrong_waiter(court: _Court, queue: Queue) -> Iterator[Finding]:
@@ -298,14 +324,22 @@ def find_wrong_waiter(court: _Court, queue: Queue) -> Iterator[Finding]:
             rec = signal.record
             if rec.why not in _FORCED and rec.have < wait.record.need:
                 yield court.find(
-                    Kind.WRONG_WAITER, queue,
+                    Kind.WRONG_WAITER,
+                    queue,
                     f"{court.wait(queue, wait)} needs {wait.record.need} but "
-                    f"{court.event(signal)} woke it at {rec.have}", wait, wake.seq)
+                    f"{court.event(signal)} woke it at {rec.have}",
+                    wait,
+                    wake.seq,
+                )
             elif members and wake.source and wake.source not in members:
                 yield court.find(
-                    Kind.WRONG_WAITER, queue,
+                    Kind.WRONG_WAITER,
+                    queue,
                     f"{court.wait(queue, wait)} was woken by {court.event(signal)}, "
-                    "which is no member", wait, wake.seq)
+                    "which is no member",
+                    wait,
+                    wake.seq,
+                )
 
 
 def find_timeout_ready(court: _Court, queue: Queue) -> Iterator[Finding]:
@@ -318,10 +352,13 @@ def find_timeout_ready(court: _Court, queue: Queue) -> Iterator[Finding]:
             continue
         if not _ready_before(queue, wait):
             continue
-        yield court.find(Kind.TIMEOUT_READY, queue,
-                         f"{court.wait(queue, wait)} was ended by its deadline, not by a "
-                         f"wake-up, although something was ready{_last_event(court, queue, wait)}",
-                         wait)
+        yield court.find(
+            Kind.TIMEOUT_READY,
+            queue,
+            f"{court.wait(queue, wait)} was ended by its deadline, not by a "
+            f"wake-up, although something was ready{_last_event(court, queue, wait)}",
+            wait,
+        )
 
 
 # How long a publisher may take from storing to signalling; only an excuse.
@@ -332,14 +369,12 @@ def _ready_before(queue: Queue, wait: Wait) -> bool:
     """Was it ready before its last look? What is signalled only now excuses it."""
     end = wait.record.t_end
     looked = wait.record.t_foreign or end
-    return not any(looked < signal.record.t < end + _STORE_NS
-                   for signal in queue.signals.values())
+    return not any(looked < signal.record.t < end + _STORE_NS for signal in queue.signals.values())
 
 
 def _last_event(court: _Court, queue: Queue, wait: Wait) -> str:
     """The last publication before a wait's end."""
-    before = [signal for signal in queue.signals.values()
-              if signal.record.t < wait.record.t_end]
+    before = [signal for signal in queue.signals.values() if signal.record.t < wait.record.t_end]
     return f"; {court.event(before[-1])} should have ended it" if before else ""
 
 
@@ -354,21 +389,31 @@ def find_baton(court: _Court, queue: Queue) -> Iterator[Finding]:
         signal = queue.signal_of(wake)
         if not signal or signal.record.why in _FORCED:
             continue
-        handed = any(wake.t_wake < other.record.t and other.record.why == Why.HANDON
-                     for other in queue.others)
-        left = [other for other in queue.waits
-                if other is not wait and other.asleep_at(rec.t_end)]
+        handed = any(
+            wake.t_wake < other.record.t and other.record.why == Why.HANDON
+            for other in queue.others
+        )
+        left = [other for other in queue.waits if other is not wait and other.asleep_at(rec.t_end)]
         if left and not handed:
             yield court.find(
-                Kind.BATON, queue,
+                Kind.BATON,
+                queue,
                 f"{court.wait(queue, wait)} was woken by {court.event(signal)}, left with "
                 f"{rec.ret} and woke nobody; {court.wait(queue, left[0])} should have "
-                "been woken instead", wait, wake.seq)
+                "been woken instead",
+                wait,
+                wake.seq,
+            )
 
 
 _CHECKS: tuple[Callable[[_Court, Queue], Iterator[Finding]], ...] = (
-    find_lost, find_spurious, find_late, find_herd, find_wrong_waiter,
-    find_timeout_ready, find_baton,
+    find_lost,
+    find_spurious,
+    find_late,
+    find_herd,
+    find_wrong_waiter,
+    find_timeout_ready,
+    find_baton,
 )
 
 
@@ -389,22 +434,28 @@ def _faults(court: _Court) -> list[Finding]:
 
 def overtaken(queue: Queue) -> list[Wait]:
     """Waits that were woken for something that another reader had taken by then."""
-    return [wait for wait in queue.waits
-            if wait.succeeded and not wait.record.ready
-            and wait.record.ended not in (Why.NONE, Why.SIGNAL)
-            and queue.fclass == FClass.WAIT
-            and not any(_is_spurious(queue, wake) for wake in wait.wakes)]
+    return [
+        wait
+        for wait in queue.waits
+        if wait.succeeded
+        and not wait.record.ready
+        and wait.record.ended not in (Why.NONE, Why.SIGNAL)
+        and queue.fclass == FClass.WAIT
+        and not any(_is_spurious(queue, wake) for wake in wait.wakes)
+    ]
 
 
-def match_side(court: _Court, queue: Queue, side: Side, quiet: bool
-               ) -> tuple[Match, list[Finding]]:
+def match_side(court: _Court, queue: Queue, side: Side, quiet: bool) -> tuple[Match, list[Finding]]:
     """Match each message's publication with the one wait that it ended, in order.
 
     ``quiet``: waits of this queue have faults of their own, so that what stands
     next to them proves nothing more.
     """
-    messages = [signal for signal in queue.signals.values()
-                if signal.record.source == side.source and signal.record.why == Why.EVENT]
+    messages = [
+        signal
+        for signal in queue.signals.values()
+        if signal.record.source == side.source and signal.record.why == Why.EVENT
+    ]
     waits = queue.waits_of(side.tid)
     pairs = _pair(messages, [wait for wait in waits if wait.succeeded])
     findings, shared = [], 0
@@ -414,14 +465,25 @@ def match_side(court: _Court, queue: Queue, side: Side, quiet: bool
         if _is_shared(signal, waits, side):
             shared += 1
         elif not quiet:
-            findings.append(court.find(
-                Kind.ORDER, queue,
-                f"{court.event(signal)}, message {number} of {side.name}, ended no wait "
-                f"on {court.object(queue.id)}", None, signal.record.seq))
+            findings.append(
+                court.find(
+                    Kind.ORDER,
+                    queue,
+                    f"{court.event(signal)}, message {number} of {side.name}, ended no wait "
+                    f"on {court.object(queue.id)}",
+                    None,
+                    signal.record.seq,
+                )
+            )
     if len(messages) != side.messages:
-        findings.append(court.find(
-            Kind.ORDER, queue, f"{side.name}: {len(messages)} publications on "
-            f"{court.object(side.source)}, {side.messages} were to come"))
+        findings.append(
+            court.find(
+                Kind.ORDER,
+                queue,
+                f"{side.name}: {len(messages)} publications on "
+                f"{court.object(side.source)}, {side.messages} were to come",
+            )
+        )
     return Match(tuple(messages), tuple(pairs), shared), findings
 
 
@@ -465,10 +527,14 @@ def _scheduler_doubts(court: _Court) -> list[str]:
     """The independent witness: who was asleep runs again only if the scheduler woke it."""
     return [
         f"{court.wait(queue, wait)} was woken by us, but the scheduler saw no wake-up of it"
-        for queue in court.ledger.queues.values() for wait in queue.waits
-        if wait.record.wakes == 1 and not wait.record.foreign
+        for queue in court.ledger.queues.values()
+        for wait in queue.waits
+        if wait.record.wakes == 1
+        and not wait.record.foreign
         and 0 < wait.record.t_slept < wait.record.t_wake
-        and wait.record.t_running and not wait.record.t_waking]
+        and wait.record.t_running
+        and not wait.record.t_waking
+    ]
 
 
 def judge(ledger: Ledger, rules: Rules | None = None) -> Verdict:
@@ -488,9 +554,11 @@ def judge(ledger: Ledger, rules: Rules | None = None) -> Verdict:
     if court.rules.sides:
         matched = sum(match.matched for match in matches.values())
     else:
-        matched = sum(wait.finished for queue in ledger.queues.values()
-                      for wait in queue.waits)
+        matched = sum(wait.finished for queue in ledger.queues.values() for wait in queue.waits)
     return Verdict(
-        findings=tuple(findings), doubts=tuple(doubts), matched=matched,
+        findings=tuple(findings),
+        doubts=tuple(doubts),
+        matched=matched,
         overtaken=sum(len(overtaken(queue)) for queue in ledger.queues.values()),
-        matches=matches)
+        matches=matches,
+    )

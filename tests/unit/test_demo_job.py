@@ -19,8 +19,11 @@ connector pid=813 error=0 waits=998 messages=997 counter=997
 
 def test_account_survives_the_way_to_the_host(tmp_path: Path) -> None:
     """What the guest writes is what the host reads."""
-    told = Account((Part("from Python", (Player("ping", 1, 997, "no"),)), Part("x", ())),
-                   {20: "ping's set"}, {"memory_used_mib": 300})
+    told = Account(
+        (Part("from Python", (Player("ping", 1, 997, "no"),)), Part("x", ())),
+        {20: "ping's set"},
+        {"memory_used_mib": 300},
+    )
     told.write(tmp_path)
     assert Account.read(tmp_path) == told
 
@@ -39,21 +42,32 @@ def test_result_of_the_kernel_threads_is_read() -> None:
     assert part.players == (Player("listener", 812, 997), Player("connector", 813, 997))
 
 
-@pytest.mark.parametrize(("text", "complaint"), [
-    (RESULT.replace("error=0 waits=998 messages=997", "error=-110 waits=9 messages=8"),
-     "error -110 after 8 of 997 messages"),
-    ("state=playing\n", "no result: state=playing")])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            RESULT.replace("error=0 waits=998 messages=997", "error=-110 waits=9 messages=8"),
+            "error -110 after 8 of 997 messages",
+        ),
+        ("state=playing\n", "no result: state=playing"),
+    ],
+)
 def test_failed_kernel_threads_complain(text: str, complaint: str) -> None:
     """A thread with an error, or none at all, is not content."""
     assert complaint in [player.error for player in ulp.parse(text, 997).players]
 
 
-@pytest.mark.parametrize(("argv", "expected"), [
-    ([], (None, 997, None)),
-    (["--fault", "lost"], (Fault.LOST, 997, None)),
-    (["--messages", "11", "--output", "/x"], (None, 11, Path("/x")))])
-def test_command_line(argv: list[str], expected: tuple[object, ...],
-                      monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ([], (None, 997, None)),
+        (["--fault", "lost"], (Fault.LOST, 997, None)),
+        (["--messages", "11", "--output", "/x"], (None, 11, Path("/x"))),
+    ],
+)
+def test_command_line(
+    argv: list[str], expected: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Options reach the run."""
     seen: list[tuple[object, ...]] = []
 

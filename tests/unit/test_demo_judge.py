@@ -43,9 +43,26 @@ def woken(tid: int, base: int, seq: int, source: int, t: int) -> list[Record]:
     """A wait that publication ``seq`` on a member ends at ``t``."""
     return [
         SignalRecord(base, t, seq, source=source, have=1, sleepers=1),
-        WaitRecord(base, t - 500, tid, tid, t_slept=t - 400, t_wake=t + 10, t_waking=t + 20,
-                   t_running=t + 100, t_end=t + 120, seq=seq, seen=seq - 1, source=source,
-                   why=1, ended=1, ready=1, sleeps=1, wakes=1)]
+        WaitRecord(
+            base,
+            t - 500,
+            tid,
+            tid,
+            t_slept=t - 400,
+            t_wake=t + 10,
+            t_waking=t + 20,
+            t_running=t + 100,
+            t_end=t + 120,
+            seq=seq,
+            seen=seq - 1,
+            source=source,
+            why=1,
+            ended=1,
+            ready=1,
+            sleeps=1,
+            wakes=1,
+        ),
+    ]
 
 
 def game(messages: int, tids: tuple[int, int] = (PING, PONG)) -> list[Record]:
@@ -68,9 +85,17 @@ def recorded(records: list[Record]) -> Recording:
 def account(messages: int, *errors: str) -> Account:
     """Two players, with what they complain of."""
     complaints = [*errors, "", ""]
-    return Account((Part("from Python", (
-        Player("ping", PING, messages, complaints[0]),
-        Player("pong", PONG, messages, complaints[1]))),))
+    return Account(
+        (
+            Part(
+                "from Python",
+                (
+                    Player("ping", PING, messages, complaints[0]),
+                    Player("pong", PONG, messages, complaints[1]),
+                ),
+            ),
+        )
+    )
 
 
 def shown(judged: Judged, width: int = 120) -> str:
@@ -86,11 +111,14 @@ def test_good_game_is_verified_with_its_numbers() -> None:
     """F7: waits, signals and wakes are those of the messages; connecting is left out."""
     judged = pronounce(account(7), recorded(game(7)))
     assert judged.verdict.line() == (
-        "VERIFIED: 14 waits, each ended by the completion it waited for")
-    (title, rows), = judged.tables
+        "VERIFIED: 14 waits, each ended by the completion it waited for"
+    )
+    ((title, rows),) = judged.tables
     assert title == "from Python"
     assert [(row.name, row.waits, row.signals, row.wakes) for row in rows] == [
-        ("ping", 7, 7, 7), ("pong", 7, 7, 7)]
+        ("ping", 7, 7, 7),
+        ("pong", 7, 7, 7),
+    ]
     assert shown(judged).splitlines()[-1] == judged.verdict.line()
 
 
@@ -99,10 +127,20 @@ def test_objects_get_the_names_of_their_players() -> None:
     records = game(3)
     lost = records[-1]
     assert isinstance(lost, WaitRecord)
-    records[-1] = WaitRecord(lost.queue, lost.t_begin, lost.tid, lost.tgid,
-                             t_slept=lost.t_slept, t_end=lost.t_end + 2_000_000_000,
-                             seen=lost.seen, ready=1, sleeps=1, foreign=1, foreign_context=3,
-                             t_foreign=lost.t_end + 1_999_999_000)
+    records[-1] = WaitRecord(
+        lost.queue,
+        lost.t_begin,
+        lost.tid,
+        lost.tgid,
+        t_slept=lost.t_slept,
+        t_end=lost.t_end + 2_000_000_000,
+        seen=lost.seen,
+        ready=1,
+        sleeps=1,
+        foreign=1,
+        foreign_context=3,
+        t_foreign=lost.t_end + 1_999_999_000,
+    )
     judged = pronounce(account(3), recorded(records))
     assert [finding.kind for finding in judged.verdict.findings] == [Kind.LOST]
     assert "on wait set 20 (ping's wait set)" in judged.verdict.line()
@@ -131,10 +169,28 @@ def test_scene_without_players_shows_its_queues() -> None:
     records.append(ObjectRecord(40, 1, 1, FClass.CQ, tid=7))
     records.append(SignalRecord(40, 500_000, 1, source=40, have=1, sleepers=2))
     for tid in (201, 202):
-        records.append(WaitRecord(
-            40, 400_000 + tid, tid, tid, fclass=FClass.CQ, need=1, t_slept=450_000,
-            t_wake=500_000 + tid, t_waking=500_300 + tid, t_running=501_000,
-            t_end=502_000 + tid, seq=1, source=40, why=1, ended=1, ret=1, sleeps=1, wakes=1))
+        records.append(
+            WaitRecord(
+                40,
+                400_000 + tid,
+                tid,
+                tid,
+                fclass=FClass.CQ,
+                need=1,
+                t_slept=450_000,
+                t_wake=500_000 + tid,
+                t_waking=500_300 + tid,
+                t_running=501_000,
+                t_end=502_000 + tid,
+                seq=1,
+                source=40,
+                why=1,
+                ended=1,
+                ret=1,
+                sleeps=1,
+                wakes=1,
+            )
+        )
     told = account(2)
     told = Account((*told.parts, Part("readers of one CQ", ())), {40: "the readers' CQ"})
     judged = pronounce(told, recorded(records))
@@ -150,8 +206,9 @@ def test_tables_fit_into_eighty_columns() -> None:
     records = game(2)
     late = records[-1]
     assert isinstance(late, WaitRecord)
-    records[-1] = dataclasses.replace(late, t_running=late.t_wake + 999_999_000,
-                                      t_end=late.t_wake + 999_999_500)
+    records[-1] = dataclasses.replace(
+        late, t_running=late.t_wake + 999_999_000, t_end=late.t_wake + 999_999_500
+    )
     judged = pronounce(account(2), recorded(records))
     text = shown(judged, 80)
     assert "…" not in text and "999999" in text
@@ -164,12 +221,17 @@ def test_complaints_of_players_are_shown() -> None:
     assert "message 2 did not come" in shown(judged)
 
 
-@pytest.mark.parametrize(("fault", "errors", "status"), [
-    (None, (), ExitStatus.OK),
-    (None, ("PlayError: no",), ExitStatus.TEST_FAILED),
-    (Fault.LOST, (), ExitStatus.TEST_FAILED)])
-def test_status_of_a_verified_run(fault: Fault | None, errors: tuple[str, ...],
-                                  status: ExitStatus, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fault", "errors", "status"),
+    [
+        (None, (), ExitStatus.OK),
+        (None, ("PlayError: no",), ExitStatus.TEST_FAILED),
+        (Fault.LOST, (), ExitStatus.TEST_FAILED),
+    ],
+)
+def test_status_of_a_verified_run(
+    fault: Fault | None, errors: tuple[str, ...], status: ExitStatus, tmp_path: Path
+) -> None:
     """A fault that was injected and not found is a failure; so is a player's complaint."""
     told = host.Run(fault, 2, tmp_path)
     judged = pronounce(account(2, *errors), recorded(game(2)))

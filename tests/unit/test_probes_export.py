@@ -72,8 +72,9 @@ def test_every_wait_has_a_begin_and_every_finished_one_an_end() -> None:
 
 def test_arrow_leads_from_signal_to_running_thread() -> None:
     """Start at the CPU that signalled, end at the thread, at the times of the record."""
-    start, end = (event for event in events_of("good") if event.get("id") == 1
-                  and event["ph"] in "sf")
+    start, end = (
+        event for event in events_of("good") if event.get("id") == 1 and event["ph"] in "sf"
+    )
     assert (start["ts"], end["ts"], end["tid"]) == (20.0, 30.0, 101)
 
 
@@ -123,11 +124,15 @@ def test_row_counts_overtaken_and_timeouts() -> None:
     assert row(timeout, "ping", 20, 101, ()).timeouts == 1
 
 
-@pytest.mark.parametrize("values, expected", [
-    ([], Latency(0, 0, 0, 0)),
-    ([5], Latency(1, 5, 5, 5)),
-    (range(1, 101), Latency(100, 50, 99, 100)),
-    (range(1, 201), Latency(200, 100, 198, 200))])
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([], Latency(0, 0, 0, 0)),
+        ([5], Latency(1, 5, 5, 5)),
+        (range(1, 101), Latency(100, 50, 99, 100)),
+        (range(1, 201), Latency(200, 100, 198, 200)),
+    ],
+)
 def test_percentiles_are_nearest_rank(values: list[int], expected: Latency) -> None:
     """No value is reported that was not measured."""
     assert latency(values) == expected

@@ -15,10 +15,13 @@ ffffffff82a01000 D __per_cpu_offset
 NEW = OLD.replace(b"__preempt_count\n", b"pcpu_hot\n")
 
 
-@pytest.mark.parametrize(("kallsyms", "expected"), [
-    (OLD, (0xFFFFFFFF82A01000, 0x1FB98)), (NEW, (0xFFFFFFFF82A01000, 0x1FB98 + 8))])
+@pytest.mark.parametrize(
+    ("kallsyms", "expected"),
+    [(OLD, (0xFFFFFFFF82A01000, 0x1FB98)), (NEW, (0xFFFFFFFF82A01000, 0x1FB98 + 8))],
+)
 def test_context_is_found_on_old_and_new_kernels(
-        kallsyms: bytes, expected: tuple[int, int]) -> None:
+    kallsyms: bytes, expected: tuple[int, int]
+) -> None:
     """The counter moved into a structure and out again; only whole names match."""
     assert context_addresses(kallsyms) == expected
 

@@ -29,8 +29,12 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = (ROOT / "harness/probes/wakeups.bpf.c").read_text(encoding="utf-8")
 TRACES = sorted((ROOT / "tests/data/traces").glob("*.jsonl"))
 WIDTH = {"u8": "B", "u32": "I", "s32": "i", "u64": "Q"}
-LAYOUTS = [(WaitRecord, "wait_rec"), (SignalRecord, "signal_rec"),
-           (WakeRecord, "wake_rec"), (ObjectRecord, "object_rec")]
+LAYOUTS = [
+    (WaitRecord, "wait_rec"),
+    (SignalRecord, "signal_rec"),
+    (WakeRecord, "wake_rec"),
+    (ObjectRecord, "object_rec"),
+]
 
 
 def struct_of(name: str) -> tuple[str, list[str]]:
@@ -70,9 +74,16 @@ def test_every_field_comes_from_its_own_member(cls: type, name: str) -> None:
         assert getattr(record, field.name) == values[members.index(field.name)]
 
 
-ARGUMENTS = {"wait_begin": "WAIT_BEGIN", "wait_end": "WAIT_END", "signal": "SIGNAL",
-             "wake": "WAKE", "object_new": "OBJECT", "object_free": "OBJECT",
-             "member_add": "MEMBER", "member_del": "MEMBER"}
+ARGUMENTS = {
+    "wait_begin": "WAIT_BEGIN",
+    "wait_end": "WAIT_END",
+    "signal": "SIGNAL",
+    "wake": "WAKE",
+    "object_new": "OBJECT",
+    "object_free": "OBJECT",
+    "member_add": "MEMBER",
+    "member_del": "MEMBER",
+}
 
 
 @pytest.mark.parametrize("event", ARGUMENTS)
@@ -105,8 +116,12 @@ def pack_signal(seq: int) -> bytes:
     return SignalRecord.FORMAT.pack(2, 20, 1000 * seq, seq, 1, 21, 0, 7, 1, 2, 0, 0)
 
 
-HEAD = {"tallies": {"20": {"signals": 2, "wakes": 0, "begins": 0, "ends": 0}},
-        "threads": {"7": "ksoftirqd/0"}, "losses": {"ring": 0}, "t_stop": 5000}
+HEAD = {
+    "tallies": {"20": {"signals": 2, "wakes": 0, "begins": 0, "ends": 0}},
+    "threads": {"7": "ksoftirqd/0"},
+    "losses": {"ring": 0},
+    "t_stop": 5000,
+}
 
 
 def test_guest_recording_is_decoded() -> None:
@@ -118,24 +133,25 @@ def test_guest_recording_is_decoded() -> None:
     assert build(recording).doubts == ()
 
 
-@pytest.mark.parametrize("blob", [
-    pack_signal(1)[:-1], b"\x63" + bytes(60), pack_signal(1) + b"\x02"])
+@pytest.mark.parametrize(
+    "blob", [pack_signal(1)[:-1], b"\x63" + bytes(60), pack_signal(1) + b"\x02"]
+)
 def test_damaged_records_are_refused(blob: bytes) -> None:
     """A cut or unknown record is an error and never silently left out."""
     with pytest.raises(RecordError):
         from_guest(HEAD, blob)
 
 
-@pytest.mark.parametrize("head", [
-    {}, HEAD | {"losses": {"rings": 1}}, HEAD | {"tallies": []}])
+@pytest.mark.parametrize("head", [{}, HEAD | {"losses": {"rings": 1}}, HEAD | {"tallies": []}])
 def test_damaged_head_is_refused(head: dict[str, object]) -> None:
     """A head that lacks its losses must not read as "no losses"."""
     with pytest.raises(RecordError):
         from_guest(head, b"")
 
 
-@pytest.mark.parametrize("line", [
-    "{", '{"kind": "wish"}', '{"kind": "signal"}', '{"kind": "signal", "colour": 1}', "3"])
+@pytest.mark.parametrize(
+    "line", ["{", '{"kind": "wish"}', '{"kind": "signal"}', '{"kind": "signal", "colour": 1}', "3"]
+)
 def test_damaged_line_is_refused_with_its_number(line: str) -> None:
     """A broken trace names the line."""
     with pytest.raises(RecordError, match="line 2"):

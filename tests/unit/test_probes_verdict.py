@@ -37,8 +37,7 @@ def load(path: Path) -> Case:
         key, _, value = line.removeprefix("#").strip().partition(": ")
         if line.startswith("#") and key in told:
             told[key].append(value)
-    sides = tuple(Side(words[0], *map(int, words[1:]))
-                  for words in map(str.split, told["sides"]))
+    sides = tuple(Side(words[0], *map(int, words[1:])) for words in map(str.split, told["sides"]))
     assert len(told["verdict"]) == 1, f"{path.name} must say one verdict"
     return Case(lines, sides, told["verdict"][0], "".join(told["text"]))
 
@@ -76,7 +75,8 @@ def test_verdict_line_gives_the_number_of_waits() -> None:
     """The line of a good run is the one that the README shows."""
     case = load(next(path for path in TRACES if path.stem == "good"))
     assert verdict_on(case).line() == (
-        "VERIFIED: 2 waits, each ended by the completion it waited for")
+        "VERIFIED: 2 waits, each ended by the completion it waited for"
+    )
 
 
 def test_fault_line_names_the_fault_and_counts_the_others() -> None:
