@@ -139,8 +139,8 @@ static void kfi_cntr_read_up_to(struct kfi_cntr *cntr, u64 *mark, u64 change)
 	spin_lock_irqsave(&cntr->src.lock, flags);
 	*mark = max(*mark, change);
 	kfi_source_set_ready(&cntr->src,
-			cntr->value_read != cntr->value_changes ||
-			cntr->error_read != cntr->error_changes);
+			     cntr->value_read != cntr->value_changes ||
+			     cntr->error_read != cntr->error_changes);
 	spin_unlock_irqrestore(&cntr->src.lock, flags);
 }
 
@@ -153,7 +153,9 @@ static void kfi_cntr_read_up_to(struct kfi_cntr *cntr, u64 *mark, u64 change)
  */
 void kfi_cntr_mark(struct kfid_cntr *fcntr, u64 change)
 {
-	kfi_cntr_read_up_to(to_cntr(fcntr), &to_cntr(fcntr)->value_read, change);
+	struct kfi_cntr *cntr = to_cntr(fcntr);
+
+	kfi_cntr_read_up_to(cntr, &cntr->value_read, change);
 }
 EXPORT_SYMBOL_GPL(kfi_cntr_mark);
 
@@ -166,7 +168,9 @@ EXPORT_SYMBOL_GPL(kfi_cntr_mark);
  */
 void kfi_cntr_markerr(struct kfid_cntr *fcntr, u64 change)
 {
-	kfi_cntr_read_up_to(to_cntr(fcntr), &to_cntr(fcntr)->error_read, change);
+	struct kfi_cntr *cntr = to_cntr(fcntr);
+
+	kfi_cntr_read_up_to(cntr, &cntr->error_read, change);
 }
 EXPORT_SYMBOL_GPL(kfi_cntr_markerr);
 

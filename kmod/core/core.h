@@ -45,6 +45,7 @@ struct kfi_wake;
  * @sleepers: waiters on the list (waitqueue_active() would count strangers)
  * @id: of the wait set, or of the CQ, EQ or counter that owns it
  * @fclass: of the same
+ * @test_link: on the list of the test-option build
  *
  * A wait set is one of these with many members; a CQ, EQ or counter with a
  * wait object of its own is one with a single member.
@@ -138,7 +139,7 @@ void kfi_waiter_end(struct kfi_waiter *w, int ret);
  * @id: names the object in tracepoints
  */
 struct kfi_source {
-	spinlock_t lock;
+	spinlock_t lock;	/* what is stored, who watches */
 	struct kfid *fid;
 	struct kfi_fabric_base *fabric;
 	struct kfi_domain_base *domain;

@@ -38,7 +38,7 @@
 struct kfi_poll {
 	struct kfid_poll poll;
 	struct kfi_domain_base *domain;
-	spinlock_t lock;
+	spinlock_t lock;	/* ready list, marks */
 	struct list_head ready;
 	u32 id;
 };

@@ -70,7 +70,7 @@ struct kfi_domain_base {
 	struct kfi_fabric_base *fabric;
 	void (*release)(struct kfi_domain_base *base);
 	const char *(*strerror)(int prov_errno);
-	spinlock_t lock;
+	spinlock_t lock;	/* sources, lost */
 	struct list_head sources;
 	bool lost;
 	u32 id;
