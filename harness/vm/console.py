@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 TAIL_LINES = 40
 LEAD_LINES = 8
+_WORDS_BEFORE = 5
+"""Lines that WARN()'s own words may take, between the cut and the report's title."""
+
 _REPORT_LINES = 120
 """A report longer than this has lost its end."""
 
@@ -68,16 +71,16 @@ def splats(text: str) -> list[Splat]:
     """
     lines = [_PREFIX.sub("", line.rstrip("\r")) for line in text.split("\n")]
     found: list[Splat] = []
-    number = 0
+    number = past = 0
     while number < len(lines):
         kind = _classify(lines[number])
         if kind is None:
             number += 1
             continue
         end = _report_end(lines, number)
-        body = "\n".join(lines[number:end])
+        body = "\n".join(lines[_report_start(lines, number, past) : end])
         found.append(Splat(kind, lines[number].strip(), number + 1, body))
-        number = end
+        number = past = end
     return found
 
 
@@ -112,6 +115,14 @@ def _classify(line: str) -> str | None:
         if pattern.match(line) or (kind == "panic" and pattern.search(line)):
             return kind
     return None
+
+
+def _report_start(lines: list[str], title: int, past: int) -> int:
+    """The line behind the report's cut mark, which is not before line ``past``."""
+    for i in range(title - 1, max(past, title - 1 - _WORDS_BEFORE) - 1, -1):
+        if "[ cut here ]" in lines[i]:
+            return i + 1
+    return title
 
 
 def _report_end(lines: list[str], start: int) -> int:

@@ -74,6 +74,18 @@ def test_a_splat_knows_its_line_and_its_text() -> None:
     assert "process_one_work" in console.splats(text)[0].text
 
 
+def test_a_warning_begins_with_its_own_words() -> None:
+    """WARN() prints what it was given between the cut mark and the title."""
+    cut = "------------[ cut here ]------------"
+    title = "WARNING: CPU: 0 PID: 9 at kmod/core/fid.c:1 kfi_close+0x1/0x2 [kfabric]"
+    text = "\n".join(
+        [cut, "still in use", title, "Call Trace:", " f+0x1/0x2", "---[ end trace 0 ]---"]
+    )
+    for splat in console.splats(f"{text}\nquiet\n{text}\n"):
+        assert splat.title == title
+        assert splat.text.splitlines()[:2] == ["still in use", title]
+
+
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
