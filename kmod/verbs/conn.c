@@ -243,9 +243,6 @@ int kfv_conn_rts(struct kfv_conn *conn)
 {
 	int err;
 
-	/* iWARP drivers move it themselves when the stream changes over. */
-	if (!rdma_cap_ib_cm(conn->id->device, conn->id->port_num))
-		return 0;
 	err = kfv_conn_modify(conn, IB_QPS_INIT);
 	if (!err)
 		err = kfv_conn_modify(conn, IB_QPS_RTR);

@@ -129,10 +129,6 @@ static int kfv_pd_qp_make(struct kfv_pd *pd)
 	};
 	int err;
 
-	/* iWARP has no way from a queue pair to itself. */
-	if (!rdma_cap_ib_cm(pd->dev->ib, pd->port))
-		return -EOPNOTSUPP;
-
 	pd->cq = ib_cq_pool_get(pd->dev->ib, KFV_PD_CQE, -1, IB_POLL_SOFTIRQ);
 	if (IS_ERR(pd->cq))
 		return PTR_ERR(pd->cq);

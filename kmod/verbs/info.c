@@ -71,8 +71,7 @@ int kfv_fabric_name(struct ib_device *ib, u32 port, char *name)
 	err = rdma_query_gid(ib, port, 0, &gid);
 	if (err)
 		return err;
-	scnprintf(name, KFI_NAME_MAX, "%s-0x%llx",
-		  rdma_protocol_iwarp(ib, port) ? "iWARP" : "IB",
+	scnprintf(name, KFI_NAME_MAX, "IB-0x%llx",
 		  be64_to_cpu(gid.global.subnet_prefix));
 	return 0;
 }
@@ -98,12 +97,10 @@ static void kfv_fill_rx(struct kfi_rx_attr *rx, const struct ib_device *ib)
 	rx->iov_limit = min(KFV_IOV_LIMIT, ib->attrs.max_recv_sge);
 }
 
-static void kfv_fill_ep(struct kfi_ep_attr *ep, struct ib_device *ib, u32 port,
-			size_t max_msg_size)
+static void kfv_fill_ep(struct kfi_ep_attr *ep, size_t max_msg_size)
 {
 	ep->type = KFI_EP_MSG;
-	ep->protocol = rdma_protocol_iwarp(ib, port) ?
-		       KFI_PROTO_IWARP : KFI_PROTO_RDMA_CM_IB_RC;
+	ep->protocol = KFI_PROTO_RDMA_CM_IB_RC;
 	ep->protocol_version = 1;
 	ep->max_msg_size = max_msg_size;
 	ep->max_order_raw_size = max_msg_size;
@@ -181,7 +178,7 @@ struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
 	info->addr_format = KFI_SOCKADDR_IN;
 	kfv_fill_tx(info->tx_attr, ib);
 	kfv_fill_rx(info->rx_attr, ib);
-	kfv_fill_ep(info->ep_attr, ib, port, attr.max_msg_sz);
+	kfv_fill_ep(info->ep_attr, attr.max_msg_sz);
 	if (kfv_fill_domain(info->domain_attr, ib, port) ||
 	    kfv_fill_fabric(info->fabric_attr, ib, port)) {
 		kfi_freeinfo(info);

@@ -97,7 +97,11 @@ void kfv_queue_work(struct work_struct *work)
 		module_put(THIS_MODULE);
 }
 
-/* Connections by RDMA CM and fast registration are what everything needs. */
+/*
+ * Fast registration is what everything needs, and InfiniBand's connection
+ * management, which RoCE has too: iWARP has no queue pair without a connection,
+ * so no memory could be registered before.
+ */
 static bool kfv_device_usable(struct ib_device *ib)
 {
 	u32 port;
@@ -105,9 +109,9 @@ static bool kfv_device_usable(struct ib_device *ib)
 	if (!(ib->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
 		return false;
 	rdma_for_each_port(ib, port)
-		if (rdma_cap_ib_cm(ib, port) || rdma_cap_iw_cm(ib, port))
-			return true;
-	return false;
+		if (!rdma_cap_ib_cm(ib, port))
+			return false;
+	return true;
 }
 
 static int kfv_device_add(struct ib_device *ib);
