@@ -46,10 +46,9 @@ class NotVerified(KfabricError):
 
 
 class PlayFailed(GuestError):
-    """The guest's part of the demo ended in a way that has no name."""
+    """The guest's part of the demo could not be played to its end."""
 
-    status = ExitStatus.TEST_FAILED
-    label = "the game failed"
+    label = "the demo cannot be played"
 
 
 class Run:
@@ -144,7 +143,10 @@ def _play(told: Run, vm: Vm, steps: show.Steps) -> None:
             continue
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            _follow(json.loads(line), steps)
+            try:
+                _follow(json.loads(line), steps)
+            except json.JSONDecodeError:
+                errors.append(f"{line.decode(errors='replace')}\n")
     if command.rc:
         text = "".join(errors).strip()
         what = text.splitlines()[-1] if text else f"exit status {command.rc}"

@@ -83,10 +83,16 @@ ALWAYS = Span()
 
 
 def span_of(match: Match) -> Span:
-    """From a side's first message to its last."""
+    """From a side's first message to its last, with the waits that they ended.
+
+    A wait that found its message there may be over before the signal for it.
+    """
     if not match.signals:
-        return Span()
-    return Span(match.signals[0].record.t, match.signals[-1].record.t)
+        return ALWAYS
+    times = [signal.record.t for signal in (match.signals[0], match.signals[-1])]
+    begins = [wait.record.t_begin for wait in match.waits[:1] if wait]
+    ends = [wait.record.t_end for wait in match.waits[-1:] if wait]
+    return Span(min(times + begins), max(times + ends))
 
 
 def row(
