@@ -11,6 +11,8 @@ venv=$top/build/venv
 python=/usr/bin/python3 # Debian's: a python3 earlier in PATH may be anything
 failed=70               # ExitStatus.SETUP in harness/errors.py
 lock_seconds=300
+patience="-o DPkg::Lock::Timeout=$lock_seconds -o Acquire::Retries=1
+	-o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30"
 
 say() {
 	echo "kfabric: $*" >&2
@@ -60,7 +62,8 @@ missing() { # FILE...: packages of these lists that are not installed
 
 update_lists() {
 	deadline=$(($(date +%s) + lock_seconds))
-	until apt-get update -q >>"$log" 2>&1; do
+	# shellcheck disable=SC2086 # several options
+	until apt-get update -q $patience >>"$log" 2>&1; do
 		# A source that we do not need may fail; the installation will tell.
 		grep -q 'Could not get lock' "$log" || return 0
 		[ "$(date +%s)" -lt $deadline ] || die "another process uses apt; wait for it"
@@ -74,9 +77,9 @@ install_packages() { # FILE...
 	[ -n "$wanted" ] || return 0
 	say "Debian packages: $wanted"
 	update_lists
-	# shellcheck disable=SC2086 # a list of names
+	# shellcheck disable=SC2086 # several options, several names
 	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-		-o DPkg::Lock::Timeout=$lock_seconds $wanted >>"$log" 2>&1 ||
+		$patience $wanted >>"$log" 2>&1 ||
 		die "cannot install Debian packages; check /etc/apt/sources.list* and the network"
 }
 

@@ -4,13 +4,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 from harness.errors import SetupError
 
 SUITE = "bookworm"
-LOCK = "DPkg::Lock::Timeout=300"
+TIMEOUTS = {
+    "DPkg::Lock::Timeout": "300",
+    "Acquire::Retries": "1",
+    "Acquire::http::Timeout": "30",
+    "Acquire::https::Timeout": "30",
+}
+"""Seconds (and attempts) after which apt gives up on a lock or a server."""
+COMMAND_SECONDS = 900.0
 HINT = "check /etc/apt/sources.list* and the network, then run apt-get update"
 
 
@@ -26,6 +34,14 @@ def archives() -> list[str]:
     return found
 
 
+def settings() -> list[str]:
+    """The host's way to its archives (proxies and the like), as apt.conf lines."""
+    lines = _read(["apt-config", "dump", "--no-empty", "--format", '%F "%v";%n', "Acquire"])
+    wanted = re.compile(r"Acquire::(http|https|ftp|socks)::")
+    own = [f'{name} "{value}";' for name, value in TIMEOUTS.items()]
+    return [line for line in lines if wanted.match(line)] + own
+
+
 def depends(package: str) -> list[str]:
     """Names that the candidate version of a package depends on."""
     lines = _read(["apt-cache", "depends", package])
@@ -37,7 +53,7 @@ def install(packages: list[str]) -> None:
 
     :raises SetupError: apt cannot.
     """
-    argv = ["apt-get", "install", "-q", "-y", "--no-install-recommends", "-o", LOCK, *packages]
+    argv = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages]
     _run(argv, None, f"cannot install {' '.join(packages)}")
 
 
@@ -50,15 +66,20 @@ def download(package: str, directory: Path) -> Path:
 
 def _run(argv: list[str], cwd: Path | None, what: str) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(
-        argv,
-        check=False,
-        cwd=cwd,
-        env=env,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    options = [word for name, value in TIMEOUTS.items() for word in ("-o", f"{name}={value}")]
+    try:
+        done = subprocess.run(
+            [argv[0], *options, *argv[1:]],
+            check=False,
+            cwd=cwd,
+            env=env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=COMMAND_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise SetupError(f"{what}: not done after {COMMAND_SECONDS:g} s", HINT) from None
     if done.returncode:
         raise SetupError(what, HINT, console="\n".join(done.stdout.splitlines()[-20:]))
 

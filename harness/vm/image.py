@@ -115,6 +115,7 @@ def _debootstrap(source: Path, root: Path) -> None:
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
     # The result is thrown away unless it is complete: no need to sync each file.
     argv += ["--dpkgopt=force-unsafe-io", '--aptopt=Apt::Install-Recommends "false"']
+    argv += [f"--aptopt={line}" for line in apt.settings()]
     argv += ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
     argv += [f"--include={','.join(packages)}", apt.SUITE, str(root), "-"]
     (temporary := root.with_name("tmp")).mkdir()
@@ -148,7 +149,7 @@ def _install_python(source: Path, root: Path) -> None:
     _run(pip, "pip cannot install the guest's packages", "check the network and pip's index")
     (root / "usr/lib/python3/dist-packages/kfabric.pth").write_text(f"/{SITE}\n")
     python = ["chroot", str(root), "python3"]
-    _run([*python, "-m", "compileall", "-q", "-j2", f"/{SITE}", "/usr/lib/python3"], "compileall")
+    _run([*python, "-m", "compileall", "-q", "-j0", f"/{SITE}", "/usr/lib/python3"], "compileall")
     _run([*python, "-m", "pytest", "--collect-only", "-q", "/mnt"], "pytest fails", accept=(0, 5))
 
 

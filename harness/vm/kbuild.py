@@ -85,14 +85,14 @@ def _build(source: Path, target: Path, release: str, variant: Variant) -> None:
     symvers = copy / CORE / "Module.symvers"
     for tree in trees(source):
         extra = symvers if tree != Path(CORE) else None
-        _make(make_argv(build, copy / tree, variant, extra))
+        _make(make_argv(build, copy / tree, variant, extra), copy)
     for old in target.glob("*.ko"):
         old.unlink()
     for module in copy.rglob("*.ko"):
         subprocess.run(["strip", "-g", "-o", target / module.name, module], check=True)
 
 
-def _make(argv: list[str]) -> None:
+def _make(argv: list[str], copy: Path) -> None:
     try:
         done = subprocess.run(
             argv,
@@ -106,7 +106,8 @@ def _make(argv: list[str]) -> None:
     except subprocess.TimeoutExpired:
         raise BuildError(f"not done after {BUILD_SECONDS:g} s: {' '.join(argv)}") from None
     if done.returncode:
-        raise BuildError(first_error(done.stdout), "see the log above", console=done.stdout)
+        log = done.stdout.replace(f"{copy}/", "")
+        raise BuildError(first_error(log), "see the log above", console=log)
 
 
 def first_error(log: str) -> str:
