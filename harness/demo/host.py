@@ -117,7 +117,7 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
         with steps.shown():
             _play(told, vm, steps)
         splats = vm.splats()
-        release = vm.image.release
+        release, packages = vm.image.release, _packages(vm)
     if splats:
         raise GuestSplat(
             splats[0].title, f"see {told.output / 'console.log'}", console=splats[0].text
@@ -125,7 +125,7 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
     judged = _judge(told)
     versions = _versions(judged.account.facts, release)
     limits = told.limits(int(judged.account.facts.get("memory_used_mib", 0)))
-    _leave(told, judged, limits, versions)
+    _leave(told, judged, limits, versions, packages)
     return _finish(told, judged, limits)
 
 
@@ -205,7 +205,7 @@ def _leave(
         timeline(judged.ledger, judged.rules.names, judged.verdict, versions),
         indent=None,
     )
-    write_json(told.output / "versions.json", versions)
+    write_json(told.output / "versions.json", {**versions, "guest packages": packages})
 
 
 def _finish(told: Run, judged: judge.Judged, limits: list[show.Limit]) -> int:
@@ -233,6 +233,12 @@ def _versions(facts: Any, release: str) -> dict[str, str]:
         ["git", "-C", str(setup.SOURCE), "describe", "--always", "--dirty"]
     )
     return versions
+
+
+def _packages(vm: Vm) -> dict[str, str]:
+    """The Debian packages of the guest's image, with their versions."""
+    facts: dict[str, dict[str, str]] = json.loads((vm.image.directory / "image.json").read_text())
+    return facts["packages"]
 
 
 def _first_line(argv: list[str]) -> str:

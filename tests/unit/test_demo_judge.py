@@ -260,7 +260,7 @@ def test_files_are_left_and_old_ones_removed(tmp_path: Path) -> None:
     """Report, timeline and versions are there after a run; before it nothing old is."""
     told = host.Run(None, 2, tmp_path)
     judged = pronounce(account(2), recorded(game(2)))
-    host._leave(told, judged, told.limits(100), {"guest kernel": "6.1"})
+    host._leave(told, judged, told.limits(100), {"guest kernel": "6.1"}, {"bash": "5"})
     written = json.loads((tmp_path / "report.json").read_text())
     assert written["verdict"] == "VERIFIED" and written["versions"] == {"guest kernel": "6.1"}
     assert json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
