@@ -70,6 +70,7 @@ def test_options_are_passed_on_to_pytest(monkeypatch):
     """Words that are no paths are options or their values."""
     seen = []
     monkeypatch.setattr(testrun, "_prepare", lambda: None)
+    monkeypatch.setattr(testrun, "_compile", lambda paths: None)
     monkeypatch.setattr(testrun, "_run", lambda argv: seen.append(argv) or 0)
     assert testrun.main(["--vms", "2", str(GUEST), "-k", "lost", "-x"]) == 0
     (argv,) = seen
