@@ -178,7 +178,11 @@ def _judge(told: Run) -> judge.Judged:
 
 
 def _leave(
-    told: Run, judged: judge.Judged, limits: list[show.Limit], versions: dict[str, str]
+    told: Run,
+    judged: judge.Judged,
+    limits: list[show.Limit],
+    versions: dict[str, str],
+    packages: dict[str, str],
 ) -> None:
     """Leave report, timeline and versions; the console is there already."""
     extra = {
@@ -237,7 +241,7 @@ def _versions(facts: Any, release: str) -> dict[str, str]:
 
 def _packages(vm: Vm) -> dict[str, str]:
     """The Debian packages of the guest's image, with their versions."""
-    facts: dict[str, dict[str, str]] = json.loads((vm.image.directory / "image.json").read_text())
+    facts: dict[str, dict[str, str]] = json.loads(vm.image.disk.with_name("image.json").read_text())
     return facts["packages"]
 
 

@@ -99,6 +99,8 @@ def test_list_is_read_up_to_its_end_mark(kernel):
         (2, "rxe2"),
     ]
     assert struct.unpack_from("=H", fake.sent[0], 6)[0] == REQUEST | DUMP
+
+
 def test_error_at_the_end_of_a_list_is_raised(kernel):
     """A dump fails in its end mark, not in an acknowledgement."""
     rdma, _ = kernel(done(code=errno.EPERM))
