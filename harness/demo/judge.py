@@ -13,7 +13,7 @@ from harness.demo.job import Account, Part
 from harness.probes.ledger import Ledger, build
 from harness.probes.loader import HEAD, RECORDS
 from harness.probes.records import FClass, Recording, from_guest
-from harness.probes.stats import Row, row, span_of
+from harness.probes.stats import Row, row
 from harness.probes.verdict import Finding, Rules, Side, Verdict, judge
 
 
@@ -93,9 +93,7 @@ def _rows(ledger: Ledger, part: Part, sides: tuple[Side, ...], verdict: Verdict)
     for side in sides:
         match = verdict.matches.get(side.name)
         if match:
-            yield row(
-                ledger, side.name, side.queue, side.tid, findings, span_of(match), side.source
-            )
+            yield row(ledger, side.name, side.queue, side.tid, findings, match)
     if not sides:
         for queue in ledger.queues.values():
             if queue.fclass == FClass.CQ and queue.waits:

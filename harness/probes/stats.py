@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.probes.ledger import Ledger, Queue, Wait
+from harness.probes.ledger import Ledger, Queue, Signal, Wait
 from harness.probes.verdict import Finding, Kind, Match, overtaken
 
 
@@ -67,32 +67,30 @@ def running_ns(queue: Queue, wait: Wait) -> int:
     return wake.t_running - signal.record.t
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A stretch of time; ``end`` 0 means no end."""
+def _job(queue: Queue, tid: int, match: Match) -> tuple[list[Wait], list[Signal]]:
+    """A side's waits and signals from its first message to its last.
 
-    begin: int = 0
-    end: int = 0
-
-    def holds(self, begin: int, end: int) -> bool:
-        """Does something that lasted from ``begin`` to ``end`` (0: for ever) touch it?"""
-        return (not end or end >= self.begin) and (not self.end or begin <= self.end)
-
-
-ALWAYS = Span()
-
-
-def span_of(match: Match) -> Span:
-    """From a side's first message to its last, with the waits that they ended.
-
-    A wait that found its message there may be over before the signal for it.
+    Connecting before and closing afterwards are no part of the job. A wait that
+    found its message there may be over before the signal for it.
     """
     if not match.signals:
-        return ALWAYS
+        return [], []
+    own = {id(wait) for wait in match.waits}
     times = [signal.record.t for signal in (match.signals[0], match.signals[-1])]
-    begins = [wait.record.t_begin for wait in match.waits[:1] if wait]
-    ends = [wait.record.t_end for wait in match.waits[-1:] if wait]
-    return Span(min(times + begins), max(times + ends))
+    begin = min(times + [wait.record.t_begin for wait in match.waits[:1] if wait])
+    end = max(times + [wait.record.t_end for wait in match.waits[-1:] if wait])
+    sources = (0, match.signals[0].record.source)
+    waits = [
+        wait
+        for wait in queue.waits_of(tid)
+        if id(wait) in own
+        or (
+            wait.record.t_begin <= end
+            and (not wait.finished or wait.record.t_end >= begin)
+            and (not wait.record.ended or wait.record.source in sources)
+        )
+    ]
+    return waits, list(match.signals)
 
 
 def row(
@@ -101,26 +99,19 @@ def row(
     queue_id: int,
     tid: int,
     findings: Iterable[Finding],
-    span: Span = ALWAYS,
-    source: int = 0,
+    match: Match | None = None,
 ) -> Row:
     """Count one thread's waits on one queue, and what was signalled there.
 
-    ``tid`` 0 means all threads of the queue. ``span`` and ``source`` (a member
-    of the queue, 0: all) leave out what is not the job's, such as connecting.
+    ``tid`` 0 means all threads of the queue. With ``match``, only what belongs
+    to these messages.
     """
     queue = ledger.queues.get(queue_id, Queue(queue_id))
-    waits = [
-        wait
-        for wait in (queue.waits_of(tid) if tid else queue.waits)
-        if span.holds(wait.record.t_begin, wait.record.t_end)
-        and not (source and wait.record.ended and wait.record.source not in (0, source))
-    ]
-    signals = [
-        signal
-        for signal in queue.signals.values()
-        if span.holds(signal.record.t, signal.record.t) and source in (0, signal.record.source)
-    ]
+    if match:
+        waits, signals = _job(queue, tid, match)
+    else:
+        waits = queue.waits_of(tid) if tid else queue.waits
+        signals = list(queue.signals.values())
     kinds = Counter(
         finding.kind
         for finding in findings

@@ -82,17 +82,16 @@ class Rules:
 class Match:
     """One side's messages: for each the wait that it ended, None if it ended none.
 
-    ``shared`` counts messages that needed no wait of their own, since their
-    thread was awake for something else and looked.
+    A message that came while its thread was awake for another event shares the
+    wait that this event ended: the look behind it finds both.
     """
 
     signals: tuple[Signal, ...]
     waits: tuple[Wait | None, ...]
-    shared: int
 
     @property
     def matched(self) -> int:
-        """Messages that ended a wait."""
+        """Messages with a wait."""
         return sum(wait is not None for wait in self.waits)
 
 
@@ -458,13 +457,14 @@ def match_side(court: _Court, queue: Queue, side: Side, quiet: bool) -> tuple[Ma
     ]
     waits = queue.waits_of(side.tid)
     pairs = _pair(messages, [wait for wait in waits if wait.succeeded])
-    findings, shared = [], 0
-    for number, (signal, found) in enumerate(zip(messages, pairs, strict=True), 1):
-        if found is not None:
+    findings = []
+    for number, signal in enumerate(messages, 1):
+        if pairs[number - 1] is not None:
             continue
-        if _is_shared(signal, waits, side):
-            shared += 1
-        elif not quiet:
+        other = _awake_for(signal, waits, side)
+        if other and other.record.ended:
+            pairs[number - 1] = other
+        elif not other and not quiet:
             findings.append(
                 court.find(
                     Kind.ORDER,
@@ -484,20 +484,21 @@ def match_side(court: _Court, queue: Queue, side: Side, quiet: bool) -> tuple[Ma
                 f"{court.object(side.source)}, {side.messages} were to come",
             )
         )
-    return Match(tuple(messages), tuple(pairs), shared), findings
+    return Match(tuple(messages), tuple(pairs)), findings
 
 
-def _is_shared(signal: Signal, waits: Sequence[Wait], side: Side) -> bool:
-    """Did a message come while its thread was awake for something else?
+def _awake_for(signal: Signal, waits: Sequence[Wait], side: Side) -> Wait | None:
+    """The wait behind which a thread was awake when a message came that ended no wait.
 
-    It had left the queue for an event of another member, or at its deadline.
-    It may look at all members then, and has no reason to wait for this one.
+    The thread had left the queue for an event of another member, or at its
+    deadline. It may look at all members then, and need not wait for this one.
     """
     begun = [wait for wait in waits if wait.record.t_begin < signal.record.t]
     if signal.record.sleepers or not begun:
-        return False
+        return None
     last = begun[-1]
-    return last.timed_out or bool(last.last_wake and last.record.source != side.source)
+    other = last.timed_out or (last.last_wake and last.record.source != side.source)
+    return last if other else None
 
 
 def _pair(messages: Sequence[Signal], waits: Sequence[Wait]) -> list[Wait | None]:
