@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.guest import in_guest
-from harness.pool import Guest
+
+if TYPE_CHECKING:
+    from harness.pool import Guest
 
 SILENCE_SECONDS = 150.0
 GUEST_MARK = "guest"
