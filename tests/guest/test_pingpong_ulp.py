@@ -20,6 +20,7 @@ from guest_support import LIMIT
 from harness.guest import modules as guest_modules
 from harness.guest import sleeping, topology
 from harness.guest.kmsg import KernelLog
+from harness.guest.waiting import wait_until
 
 NAME = "pingpong_ulp"
 RESULT = Path(f"/sys/module/{NAME}/parameters/result")
@@ -87,13 +88,19 @@ def test_it_leaves_nothing_behind(modules: guest_modules.Modules, verbs: topolog
     assert guest_modules.references("kfi_verbs") == before
 
 
+def sleeps(tid: int) -> int:
+    """How often the thread has gone to sleep so far."""
+    status = Path(f"/proc/{tid}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
 def test_unloading_stops_a_thread_that_waits(
     modules: guest_modules.Modules, verbs: topology.RdmaLink
 ) -> None:
     """W6: in the middle of a game that takes longer than the test, rmmod ends both sides."""
     with loaded(modules, addr=verbs.address, count=1_000_000, timeout_ms=120_000):
         (listener,) = sleeping.threads("pp_listener")
-        sleeping.wait_until_asleep(listener, deadline=LIMIT)
+        wait_until(lambda: sleeps(listener) > 100, "the game is under way", LIMIT)
     with pytest.raises(sleeping.ThreadGone):
         sleeping.read_state(listener)
 
