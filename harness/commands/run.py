@@ -9,15 +9,22 @@ from collections.abc import Sequence
 
 from harness import setup
 from harness.commands.options import add_guest_options, disposable, guest_spec
+from harness.errors import GuestSplat
 from harness.vm.machine import Vm
 from harness.vm.wire import Kind
 
 
 def main(argv: Sequence[str]) -> int:
-    """Boot, run, and return the command's exit status (128+n for signal n)."""
+    """Boot, run, and return the command's exit status (128+n for signal n).
+
+    :raises GuestSplat: the kernel complained, whatever the command returned.
+    """
     args = _parse(argv)
     with disposable(setup.vm(guest_spec(args, "run"))) as vm:
-        return _forward(vm, args.command, args.timeout)
+        status = _forward(vm, args.command, args.timeout)
+        if splats := vm.splats():
+            raise GuestSplat(splats[0].title, console=splats[0].text)
+    return status
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
