@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar
@@ -75,6 +75,11 @@ class WaitRecord:
 
     KIND: ClassVar[int] = 1
     FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I10B2x")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t_begin t_slept t_wake t_waking t_running t_end t_foreign seq need "
+        "seen tid tgid source ret waker wakeup_ns foreign_tid fclass why ended context cpu "
+        "ready sleeps wakes foreign foreign_context"
+    )
 
     queue: int
     t_begin: int
@@ -105,71 +110,6 @@ class WaitRecord:
     foreign: int = 0
     foreign_context: int = 0
 
-    @classmethod
-    def unpack(cls, data: bytes) -> WaitRecord:
-        """Decode one packed record."""
-        (
-            _,
-            queue,
-            t_begin,
-            t_slept,
-            t_wake,
-            t_waking,
-            t_running,
-            t_end,
-            t_foreign,
-            seq,
-            need,
-            seen,
-            tid,
-            tgid,
-            source,
-            ret,
-            waker,
-            wakeup_ns,
-            foreign_tid,
-            fclass,
-            why,
-            ended,
-            context,
-            cpu,
-            ready,
-            sleeps,
-            wakes,
-            foreign,
-            foreign_context,
-        ) = cls.FORMAT.unpack(data)
-        return cls(
-            queue=queue,
-            t_begin=t_begin,
-            tid=tid,
-            tgid=tgid,
-            fclass=fclass,
-            t_slept=t_slept,
-            t_wake=t_wake,
-            t_waking=t_waking,
-            t_running=t_running,
-            t_end=t_end,
-            t_foreign=t_foreign,
-            seq=seq,
-            need=need,
-            seen=seen,
-            source=source,
-            ret=ret,
-            waker=waker,
-            wakeup_ns=wakeup_ns,
-            foreign_tid=foreign_tid,
-            why=why,
-            ended=ended,
-            context=context,
-            cpu=cpu,
-            ready=ready,
-            sleeps=sleeps,
-            wakes=wakes,
-            foreign=foreign,
-            foreign_context=foreign_context,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class SignalRecord:
@@ -181,6 +121,7 @@ class SignalRecord:
 
     KIND: ClassVar[int] = 2
     FORMAT: ClassVar[struct.Struct] = struct.Struct("<II3Q3I4B")
+    MEMBERS: ClassVar[str] = "kind queue t seq have source sleepers waker why context cpu pad"
 
     queue: int
     t: int
@@ -193,25 +134,6 @@ class SignalRecord:
     context: int = 0
     cpu: int = 0
 
-    @classmethod
-    def unpack(cls, data: bytes) -> SignalRecord:
-        """Decode one packed record."""
-        _, queue, t, seq, have, source, sleepers, waker, why, context, cpu, _ = cls.FORMAT.unpack(
-            data
-        )
-        return cls(
-            queue=queue,
-            t=t,
-            seq=seq,
-            source=source,
-            why=why,
-            have=have,
-            sleepers=sleepers,
-            waker=waker,
-            context=context,
-            cpu=cpu,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class WakeRecord:
@@ -223,6 +145,9 @@ class WakeRecord:
 
     KIND: ClassVar[int] = 3
     FORMAT: ClassVar[struct.Struct] = struct.Struct("<II5Q3I4B")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t_begin t_wake t_waking t_running seq tid source waker why context cpu pad"
+    )
 
     queue: int
     tid: int
@@ -237,40 +162,6 @@ class WakeRecord:
     context: int = 0
     cpu: int = 0
 
-    @classmethod
-    def unpack(cls, data: bytes) -> WakeRecord:
-        """Decode one packed record."""
-        (
-            _,
-            queue,
-            t_begin,
-            t_wake,
-            t_waking,
-            t_running,
-            seq,
-            tid,
-            source,
-            waker,
-            why,
-            context,
-            cpu,
-            _,
-        ) = cls.FORMAT.unpack(data)
-        return cls(
-            queue=queue,
-            tid=tid,
-            t_begin=t_begin,
-            t_wake=t_wake,
-            seq=seq,
-            t_waking=t_waking,
-            t_running=t_running,
-            source=source,
-            waker=waker,
-            why=why,
-            context=context,
-            cpu=cpu,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectRecord:
@@ -281,6 +172,7 @@ class ObjectRecord:
 
     KIND: ClassVar[int] = 4
     FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIIII")
+    MEMBERS: ClassVar[str] = "kind id t change fclass other tid"
 
     id: int
     t: int
@@ -289,21 +181,13 @@ class ObjectRecord:
     other: int = 0
     tid: int = 0
 
-    @classmethod
-    def unpack(cls, data: bytes) -> ObjectRecord:
-        """Decode one packed record."""
-        _, oid, t, change, fclass, other, tid = cls.FORMAT.unpack(data)
-        return cls(id=oid, t=t, change=change, fclass=fclass, other=other, tid=tid)
-
 
 Record = WaitRecord | SignalRecord | WakeRecord | ObjectRecord
 
-_UNPACK: Mapping[int, Callable[[bytes], Record]] = {
-    WaitRecord.KIND: WaitRecord.unpack,
-    SignalRecord.KIND: SignalRecord.unpack,
-    WakeRecord.KIND: WakeRecord.unpack,
-    ObjectRecord.KIND: ObjectRecord.unpack,
-}
+_CLASSES: tuple[type[Record], ...] = (WaitRecord, SignalRecord, WakeRecord, ObjectRecord)
+_BY_KIND: Mapping[int, type[Record]] = {cls.KIND: cls for cls in _CLASSES}
+_MEMBERS = {cls: tuple(cls.MEMBERS.split()) for cls in _CLASSES}
+_WANTED = {cls: frozenset(f.name for f in fields(cls)) for cls in _CLASSES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,20 +232,20 @@ def unpack(chunks: Iterable[bytes]) -> Iterator[Record]:
     """Decode packed records, one chunk each."""
     for data in chunks:
         kind = int.from_bytes(data[:4], "little")
-        decode = _UNPACK.get(kind)
-        if decode is None:
+        cls = _BY_KIND.get(kind)
+        if cls is None:
             raise RecordError(f"unknown record kind {kind}")
         try:
-            yield decode(data)
+            values = zip(_MEMBERS[cls], cls.FORMAT.unpack(data), strict=True)
         except struct.error as exc:
             raise RecordError(f"record of kind {kind}: {exc}") from exc
+        wanted = _WANTED[cls]
+        yield cls(**{name: value for name, value in values if name in wanted})
 
 
 def split(blob: bytes) -> Iterator[bytes]:
     """Cut a stream of packed records into single ones."""
-    sizes = {
-        cls.KIND: cls.FORMAT.size for cls in (WaitRecord, SignalRecord, WakeRecord, ObjectRecord)
-    }
+    sizes = {cls.KIND: cls.FORMAT.size for cls in _CLASSES}
     offset = 0
     while offset < len(blob):
         kind = int.from_bytes(blob[offset : offset + 4], "little")
