@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 #
-# make demo            set up, boot a guest, prove 1994 wake-ups over rxe
+# make demo            set up, boot a guest, prove 4 x 997 wake-ups over rxe
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
 # make test            run all tests; ARGS="-k poll" goes to pytest
 # make check           static checks of everything
