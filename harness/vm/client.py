@@ -85,7 +85,10 @@ class AgentClient:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._jobs: dict[int, RemoteJob] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # jobs
+        # Another one: a guest that is slow to read must not keep us from reading,
+        # since it may be waiting for just that.
+        self._sending = threading.Lock()
         self._ended = False
         self._numbers = itertools.count(1)
         self._hello: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -123,7 +126,7 @@ class AgentClient:
 
     def send(self, data: bytes) -> None:
         """Send whole frames; a vanished guest shows up at the reader."""
-        with self._lock:
+        with self._sending:
             try:
                 self._sock.sendall(data)
             except OSError:

@@ -11,14 +11,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
-from harness.vm.wire import Kind, Start
+from harness.vm.wire import Kind, Start, pack
 
 SECONDS = 20.0
 """Only ends a test that hangs."""
@@ -147,6 +149,45 @@ def test_a_deadline_ends_the_wait_and_not_the_job(agent: AgentClient) -> None:
         list(job.frames(time.monotonic()))
     job.send(b"\n")
     assert finish(job)[0] == 3
+
+
+class SlowSocket:
+    """A socket on which sending blocks until the test lets it go on."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.sending = threading.Event()
+        self.go = threading.Event()
+
+    def sendall(self, data: bytes) -> None:
+        self.sending.set()
+        assert self.go.wait(SECONDS)
+        self._sock.sendall(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+def test_what_arrives_is_read_while_a_send_is_stuck() -> None:
+    """The guest reads no more before it has got rid of its own output."""
+    ours, theirs = socket.socketpair()
+    slow = SlowSocket(ours)
+    client = AgentClient(cast(socket.socket, slow))
+    slow.go.set()
+    job = start(client, "true")
+    slow.go.clear()
+    slow.sending.clear()
+    sender = threading.Thread(target=job.send, args=(b"input",))
+    sender.start()
+    assert slow.sending.wait(SECONDS)
+    theirs.sendall(pack(Kind.EXIT, 1, status=0))
+    try:
+        assert finish(job)[0] == 0
+    finally:
+        slow.go.set()
+        sender.join()
+        client.close()
+        theirs.close()
 
 
 def test_the_end_of_the_stream_ends_every_wait(agent: AgentClient) -> None:
