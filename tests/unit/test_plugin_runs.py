@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
@@ -211,6 +212,22 @@ def test_all_skipped_is_an_error(run):
     result.stdout.fnmatch_lines(["*nothing was tested*", "SKIPPED*no rxe*"])
 
 
+@contextmanager
+def in_foreground(argv, directory):
+    """A process group as a terminal makes it; gone at the end in any case.
+
+    A shell that starts us in the background lets us ignore SIGINT, which a process
+    inherits and Python respects.
+    """
+    argv = ["env", "--default-signal=INT", *argv]
+    process = subprocess.Popen(argv, cwd=directory, start_new_session=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_interrupt_leaves_nothing_behind(pytester, monkeypatch):
     """Ctrl-C goes to all processes of the terminal, but for the guests: they end all the same."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -227,12 +244,11 @@ def test_interrupt_leaves_nothing_behind(pytester, monkeypatch):
     )
     argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-p", "tests.unit.fake_guest"]
     argv += ["--kfabric-vms=1", "--kfabric-dir=guests"]
-    # A group of its own, as a terminal makes it.
-    process = subprocess.Popen(argv, cwd=pytester.path, start_new_session=True)
     console = pytester.path / "guests/guest0.0/console.log"
-    wait_until(lambda: console.exists() and "pid" in console.read_text(), "the test to run", 30)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(30) == pytest.ExitCode.INTERRUPTED
+    with in_foreground(argv, pytester.path) as process:
+        wait_until(lambda: console.exists() and "pid" in console.read_text(), "the test to run", 30)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(30) == pytest.ExitCode.INTERRUPTED
     guest = int(console.read_text().split()[1])
     assert not Path(f"/proc/{guest}").exists()
     assert list((pytester.path / "tmp").glob("kfabric-*")) == []
