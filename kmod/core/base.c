@@ -124,7 +124,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 EXPORT_SYMBOL_GPL(kfi_domain_base_init);
 
 /* The last thing that a source hears of its device. */
-static void kfi_source_lose(struct kfi_source *src)
+static void kfi_source_last(struct kfi_source *src)
 {
 	static const struct kfi_completion gone = {
 		.err = KFI_ENODEV,
@@ -139,6 +139,8 @@ static void kfi_source_lose(struct kfi_source *src)
 		kfi_cntr_count(container_of(src->fid, struct kfid_cntr, fid),
 			       KFI_WHY_LOST, &target);
 	target.wake.why = KFI_WHY_LOST;
+	target.wake.all = true;
+	kfi_source_lose(src);
 	kfi_publish(&target, 1);
 }
 
@@ -164,7 +166,7 @@ void kfi_domain_lose(struct kfi_domain_base *base)
 	if (!base->lost) {
 		base->lost = true;
 		list_for_each_entry(src, &base->sources, sibling)
-			kfi_source_lose(src);
+			kfi_source_last(src);
 	}
 	spin_unlock_irqrestore(&base->lock, flags);
 }

@@ -49,7 +49,8 @@ static void kfi_cntr_target(struct kfi_cntr *cntr, enum kfi_why why,
 	target->wake.source = cntr->src.id;
 	target->wake.why = why;
 	target->wake.have = cntr->value;
-	target->wake.all = why == KFI_WHY_ERROR || why == KFI_WHY_LOST;
+	target->wake.all = cntr->src.set ? why == KFI_WHY_SIGNAL :
+					   why == KFI_WHY_ERROR;
 }
 
 /* An unread change. Caller holds the lock. */
@@ -138,9 +139,8 @@ static void kfi_cntr_read_up_to(struct kfi_cntr *cntr, u64 *mark, u64 change)
 
 	spin_lock_irqsave(&cntr->src.lock, flags);
 	*mark = max(*mark, change);
-	kfi_source_set_ready(&cntr->src,
-			     cntr->value_read != cntr->value_changes ||
-			     cntr->error_read != cntr->error_changes);
+	kfi_source_taken(&cntr->src, (cntr->value_read != cntr->value_changes) +
+				     (cntr->error_read != cntr->error_changes));
 	spin_unlock_irqrestore(&cntr->src.lock, flags);
 }
 

@@ -7,8 +7,9 @@
  *   kfi_pep_lock		which EQ a passive endpoint reports to
  *     domain->lock		the list of a domain's sources
  *       source->lock		one CQ, EQ or counter: what is stored, who watches
- *         poll->lock		one poll set: its ready list and marks
- *         queue->head.lock	one queue of sleepers (a leaf, like poll->lock)
+ *         poll->lock		one poll set: its ready list and marks (a leaf)
+ *         queue->head.lock	one queue of sleepers
+ *           watch->head.lock	who polls descriptors of its owner
  *
  * All are spinlocks taken with interrupts off, since a provider may report from
  * any context. What sleeps (reading for user space, closing) holds none of them.
@@ -26,6 +27,7 @@
 
 #include <linux/atomic.h>
 #include <linux/lockdep.h>
+#include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -34,17 +36,31 @@
 #include <kfi_test.h>
 #include <trace/events/kfabric.h>
 
+struct kfi_turns;
 struct kfi_wake;
+
+/* The condition of KFI_WAIT_MUTEX_COND is the queue; this is its mutex. */
+struct kfi_cond {
+	struct mutex mutex;	/* the ULP's, for whatever it wants */
+};
 
 /**
  * struct kfi_waitq - what threads sleep on
- * @head: the Linux wait queue; @head.lock protects the list and @sleepers
+ * @head: the Linux wait queue; @head.lock protects the list and all that is
+ *	  not atomic or constant
  * @wake: the wake-up under way, for the wake function; @head.lock
  * @pubs: publications so far; numbers them from 1
  * @nready: members of which something can be read
  * @sleepers: waiters on the list (waitqueue_active() would count strangers)
- * @id: of the wait set, or of the CQ, EQ or counter that owns it
- * @fclass: of the same
+ * @living: members (CQs, EQs and counters) whose device is there
+ * @lost: the others
+ * @turns: exclusive waiting, see exclusive.c; NULL: every sleeper is woken
+ * @watch: for descriptors, see watch.c; NULL: nobody ever asked
+ * @cond: for KFI_WAIT_MUTEX_COND, see cond.c
+ * @fid: the wait set, or the CQ, EQ or counter that owns it
+ * @id: of the same
+ * @dead: there are members, and the device of each is gone
+ * @yields: KFI_WAIT_YIELD: waiters give the CPU away instead of sleeping
  * @test_link: on the list of the test-option build
  *
  * A wait set is one of these with many members; a CQ, EQ or counter with a
@@ -56,8 +72,15 @@ struct kfi_waitq {
 	atomic64_t pubs;
 	atomic_t nready;
 	unsigned int sleepers;
+	unsigned int living;
+	unsigned int lost;
+	struct kfi_turns *turns;
+	struct kfi_watch *watch;
+	struct kfi_cond cond;
+	struct kfid *fid;
 	u32 id;
-	u32 fclass;
+	bool dead;
+	bool yields;
 #ifdef KFABRIC_TEST
 	struct list_head test_link;
 #endif
@@ -67,6 +90,7 @@ struct kfi_waitq {
  * struct kfi_waiter - one thread in one blocking call
  * @wqe: its place on the queue; gone from there as soon as it is woken
  * @queue: where it sleeps
+ * @mutex: released once it is on the queue, or NULL
  * @need: it is woken when the object has this much; 0 for a wait set
  * @seen: publications before it looked; these concern it no more
  * @seq: the publication that woke it; 0 for a wake that is none
@@ -80,6 +104,7 @@ struct kfi_waitq {
 struct kfi_waiter {
 	struct wait_queue_entry wqe;
 	struct kfi_waitq *queue;
+	struct mutex *mutex;
 	u64 need;
 	u64 seen;
 	u64 seq;
@@ -107,16 +132,35 @@ struct kfi_wake {
 /* Is what the call waits for there? Takes the object's lock at most. */
 typedef bool (*kfi_ready_fn)(void *arg);
 
-void kfi_waitq_init(struct kfi_waitq *q, u32 id, u32 fclass);
+void kfi_waitq_init(struct kfi_waitq *q, struct kfid *fid, u32 id);
 void kfi_waitq_fini(struct kfi_waitq *q);
-int kfi_waitq_kill(struct kfi_waitq *q, struct kfid *fid);
+int kfi_waitq_kill(struct kfi_waitq *q);
 void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 		     bool exclusive);
 int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		    ktime_t deadline);
 void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake);
+void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake);
 void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake);
 void kfi_waiter_end(struct kfi_waiter *w, int ret);
+
+/* members.c: what a queue knows of its members, and waiting for any of them */
+void kfi_waitq_join(struct kfi_waitq *q);
+void kfi_waitq_lose(struct kfi_waitq *q);
+void kfi_waitq_leave(struct kfi_waitq *q, bool lost);
+int kfi_waitq_wait(struct kfi_waitq *q, struct mutex *mutex, ktime_t deadline);
+int kfi_waitq_getwait(struct kfi_waitq *q, enum kfi_wait_obj wait_obj, void *arg);
+struct kfi_waitq *kfi_fid_queue(struct kfid *fid);
+
+/* exclusive.c */
+int kfi_turns_set(struct kfi_waitq *q, bool on);
+void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task);
+void kfi_turn_return(struct kfi_waitq *q);
+void kfi_turn_used(struct kfi_waitq *q, u32 source, u64 left);
+
+/* watch.c */
+void kfi_watch_wake(struct kfi_waitq *q);
+void kfi_watch_end(struct kfi_waitq *q);
 
 /**
  * struct kfi_source - what a CQ, an EQ and a counter have in common
@@ -124,12 +168,14 @@ void kfi_waiter_end(struct kfi_waiter *w, int ret);
  * @fid: the object
  * @fabric: it lives on; wait sets are shared within one
  * @domain: of a CQ or counter; NULL for an EQ
- * @own: its own queue, for objects that are in no wait set
+ * @own: its own queue: its sleepers', unless it is in a wait set, and that of
+ *	 its descriptors
  * @queue: where its sleepers are: @own, the wait set's, or NULL (KFI_WAIT_NONE)
  * @set: the wait set, pinned, or NULL
  * @wait_obj: as asked for when it was opened
  * @ready: a read would return something
  * @changes: of a counter: completions, errors, adderr and seterr so far
+ * @lost: its device is gone; domain->lock
  * @members: its memberships in poll sets
  * @sibling: on its domain's list
  * @handler: calls the ULP's handler
@@ -148,6 +194,7 @@ struct kfi_source {
 	struct kfid_wait *set;
 	enum kfi_wait_obj wait_obj;
 	bool ready;
+	bool lost;
 	u64 changes;
 	struct list_head members;
 	struct list_head sibling;
@@ -181,6 +228,8 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 int kfi_source_kill(struct kfi_source *src);
 void kfi_source_fini(struct kfi_source *src);
 bool kfi_source_stored(struct kfi_source *src);
+void kfi_source_lose(struct kfi_source *src);
+void kfi_source_taken(struct kfi_source *src, u64 left);
 void kfi_source_set_ready(struct kfi_source *src, bool ready);
 bool kfi_source_callable(struct kfi_source *src);
 int kfi_source_blocking(const struct kfi_source *src);

@@ -78,7 +78,7 @@ static u32 kfi_cq_fill(const struct kfi_cq *cq)
  * @target: filled in for kfi_publish()
  *
  * An entry wakes one reader; an error, an overrun and device loss wake all,
- * whatever their thresholds.
+ * whatever their thresholds. In an exclusive wait set an error wakes one, too.
  *
  * Context: any.
  */
@@ -104,7 +104,7 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 		WRITE_ONCE(cq->tail, cq->tail + 1);
 	}
 	wake->have = kfi_cq_fill(cq);
-	wake->all = wake->why != KFI_WHY_EVENT;
+	wake->all = wake->why == KFI_WHY_OVERRUN || (comp->err && !cq->src.set);
 	target->fire = kfi_source_stored(&cq->src);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 }
@@ -153,7 +153,7 @@ static void kfi_cq_copy(const struct kfi_cq *cq, void *to,
 static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
 {
 	WRITE_ONCE(cq->head, cq->head + count);
-	kfi_source_set_ready(&cq->src, kfi_cq_fill(cq) || cq->overrun);
+	kfi_source_taken(&cq->src, kfi_cq_fill(cq) + cq->overrun);
 }
 
 /* Good entries from the head on, or why there are none. Holds the lock. */

@@ -63,7 +63,8 @@ static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 	target->wake.source = eq->src.id;
 	target->wake.why = why;
 	target->wake.have = kfi_eq_fill(eq);
-	target->wake.all = why != KFI_WHY_EVENT;
+	target->wake.all = why == KFI_WHY_OVERRUN ||
+			   (why == KFI_WHY_ERROR && !eq->src.set);
 	target->fire = kfi_source_stored(&eq->src);
 }
 
@@ -155,7 +156,7 @@ EXPORT_SYMBOL_GPL(kfi_eq_report_err);
 static void kfi_eq_remove(struct kfi_eq *eq)
 {
 	WRITE_ONCE(eq->head, eq->head + 1);
-	kfi_source_set_ready(&eq->src, kfi_eq_fill(eq) || eq->overrun);
+	kfi_source_taken(&eq->src, kfi_eq_fill(eq) + eq->overrun);
 }
 
 /**
@@ -396,7 +397,7 @@ bool kfi_eq_extract(struct kfid_eq *feq, const struct kfid *fid,
 	}
 	if (found) {
 		WRITE_ONCE(eq->tail, eq->tail - 1);
-		kfi_source_set_ready(&eq->src, kfi_eq_fill(eq) || eq->overrun);
+		kfi_source_taken(&eq->src, kfi_eq_fill(eq) + eq->overrun);
 	}
 	spin_unlock_irqrestore(&eq->src.lock, flags);
 	return found;

@@ -34,6 +34,18 @@ static void kfi_number(struct kfi_target *targets, unsigned int n)
 	}
 }
 
+/* Who polls a descriptor of a member; its queue is not the set's. */
+static void kfi_source_watchers(struct kfi_source *src)
+{
+	unsigned long flags;
+
+	if (!READ_ONCE(src->own.watch))
+		return;
+	spin_lock_irqsave(&src->own.head.lock, flags);
+	kfi_watch_wake(&src->own);
+	spin_unlock_irqrestore(&src->own.head.lock, flags);
+}
+
 /**
  * kfi_publish() - wake for what was stored
  * @targets: the objects, all of which have stored; at most a handful
@@ -58,6 +70,8 @@ void kfi_publish(struct kfi_target *targets, unsigned int n)
 		kfi_test_hook_point(KFI_HOOK_D3, src->id);
 		if (targets[i].fire)
 			queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+		if (src->set)
+			kfi_source_watchers(src);
 		if (targets[i].wake.seq)
 			kfi_waitq_wake(src->queue, &targets[i].wake);
 	}

@@ -17,6 +17,7 @@ static int kfi_source_choose_queue(struct kfi_source *src,
 		return 0;
 	case KFI_WAIT_UNSPEC:
 	case KFI_WAIT_QUEUE:
+	case KFI_WAIT_MUTEX_COND:
 		src->queue = &src->own;
 		return 0;
 	case KFI_WAIT_SET:
@@ -26,8 +27,8 @@ static int kfi_source_choose_queue(struct kfi_source *src,
 			return -EINVAL;
 		src->set = attr->set;
 		src->queue = kfi_wait_queue(attr->set);
+		kfi_waitq_join(src->queue);
 		return 0;
-	case KFI_WAIT_MUTEX_COND:
 	case KFI_WAIT_FD:
 	case KFI_WAIT_POLLFD:
 	case KFI_WAIT_YIELD:
@@ -43,6 +44,7 @@ static void kfi_source_leave_queue(struct kfi_source *src)
 		return;
 	if (src->ready)
 		atomic_dec(&src->queue->nready);
+	kfi_waitq_leave(src->queue, src->lost);
 	trace_member_del(src->queue->id, src->id, src->fid->fclass);
 	kfi_fid_put(&src->set->kfid);
 }
@@ -128,7 +130,8 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 	if (ret)
 		return ret;
 	src->id = kfi_new_id();
-	kfi_waitq_init(&src->own, src->id, fid->fclass);
+	kfi_waitq_init(&src->own, fid, src->id);
+	kfi_waitq_join(&src->own);
 	trace_object_new(src->id, fid->fclass,
 			 kfi_fid_id(kfi_source_parent(src)));
 	if (src->set)
@@ -158,7 +161,7 @@ int kfi_source_kill(struct kfi_source *src)
 
 	if (src->handled && current_work() == &src->handler)
 		return -EBUSY;
-	ret = kfi_waitq_kill(&src->own, src->fid);
+	ret = kfi_waitq_kill(&src->own);
 	if (ret)
 		return ret;
 
@@ -219,12 +222,37 @@ void kfi_source_set_ready(struct kfi_source *src, bool ready)
 		return;
 	/* Pairs with the acquire of a poll set that looks without the lock. */
 	smp_store_release(&src->ready, ready);
-	if (!src->queue)
-		return;
-	if (ready)
-		atomic_inc(&src->queue->nready);
-	else
-		atomic_dec(&src->queue->nready);
+	atomic_add(ready ? 1 : -1, &src->own.nready);
+	if (src->set)
+		atomic_add(ready ? 1 : -1, &src->queue->nready);
+}
+
+/**
+ * kfi_source_taken() - something was read
+ * @src: the source
+ * @left: what can still be read of it
+ *
+ * Context: any; the caller holds @src->lock.
+ */
+void kfi_source_taken(struct kfi_source *src, u64 left)
+{
+	kfi_source_set_ready(src, left);
+	if (src->set)
+		kfi_turn_used(src->queue, src->id, left);
+}
+
+/**
+ * kfi_source_lose() - the device is gone; the last entry is stored
+ * @src: the source
+ *
+ * Context: any; the caller holds domain->lock and publishes afterwards.
+ */
+void kfi_source_lose(struct kfi_source *src)
+{
+	src->lost = true;
+	kfi_waitq_lose(&src->own);
+	if (src->set)
+		kfi_waitq_lose(src->queue);
 }
 
 /**
@@ -259,22 +287,19 @@ int kfi_source_blocking(const struct kfi_source *src)
  * kfi_source_control() - the part of kfi_control() that all of them share
  * @src: the source
  * @command: KFI_GETWAIT or KFI_GETWAITOBJ
- * @arg: wait_queue_head_t ** or enum kfi_wait_obj *
+ * @arg: wait_queue_head_t **, struct kfi_mutex_cond * or enum kfi_wait_obj *
  *
- * Return: 0; -EINVAL without @arg, or for KFI_GETWAIT where there is no queue
- * of the object's own to give; -ENOSYS for another command.
+ * Return: 0; -EINVAL without @arg, or for KFI_GETWAIT where there is nothing of
+ * the object's own to give; -ENOSYS for another command.
  */
 int kfi_source_control(struct kfi_source *src, int command, void *arg)
 {
+	if (!arg)
+		return -EINVAL;
 	switch (command) {
 	case KFI_GETWAIT:
-		if (!arg || src->wait_obj != KFI_WAIT_QUEUE)
-			return -EINVAL;
-		*(wait_queue_head_t **)arg = &src->own.head;
-		return 0;
+		return kfi_waitq_getwait(&src->own, src->wait_obj, arg);
 	case KFI_GETWAITOBJ:
-		if (!arg)
-			return -EINVAL;
 		*(enum kfi_wait_obj *)arg = src->wait_obj;
 		return 0;
 	default:

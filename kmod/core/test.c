@@ -42,8 +42,7 @@ static struct {
 
 static bool kfi_hook_valid(enum kfi_hook hook)
 {
-	return hook >= KFI_HOOK_D1 && hook < KFI_HOOK_MAX &&
-	       hook != KFI_HOOK_D2;
+	return hook >= KFI_HOOK_D1 && hook < KFI_HOOK_MAX;
 }
 
 /**

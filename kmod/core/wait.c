@@ -39,13 +39,6 @@ bool kfi_wait_on_fabric(struct kfid_wait *waitset,
 	return to_wait(waitset)->fabric == fabric;
 }
 
-static bool kfi_wait_ready(void *arg)
-{
-	struct kfi_wait *set = arg;
-
-	return atomic_read(&set->queue.nready) > 0;
-}
-
 /**
  * kfi_wait_until() - kfi_wait() with a deadline
  * @waitset: the wait set
@@ -56,24 +49,12 @@ static bool kfi_wait_ready(void *arg)
  *
  * Context: may sleep.
  * Return: 0 if a member is ready, or was signalled during the call; -ETIMEDOUT;
- * -EINTR.
+ * -EINTR; -ENODEV if the devices of all members are gone and nothing is left to
+ * read.
  */
 int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline)
 {
-	struct kfi_wait *set = to_wait(waitset);
-	struct kfi_waiter w;
-	int ret;
-
-	if (deadline == KFI_DEADLINE_NOW)
-		return kfi_wait_ready(set) ? 0 : -KFI_ETIMEDOUT;
-	if (!kfi_fid_get(&waitset->kfid))
-		return -KFI_EINVAL;
-
-	kfi_waiter_init(&w, &set->queue, 0, false);
-	ret = kfi_waitq_sleep(&w, kfi_wait_ready, set, deadline);
-	kfi_waiter_end(&w, ret);
-	kfi_fid_put(&waitset->kfid);
-	return ret;
+	return kfi_waitq_wait(&to_wait(waitset)->queue, NULL, deadline);
 }
 EXPORT_SYMBOL_GPL(kfi_wait_until);
 
@@ -87,7 +68,7 @@ static int kfi_wait_close(struct kfid *fid)
 	struct kfi_wait *set = container_of(fid, struct kfi_wait, wait.kfid);
 	int ret;
 
-	ret = kfi_waitq_kill(&set->queue, fid);
+	ret = kfi_waitq_kill(&set->queue);
 	if (ret)
 		return ret;
 	trace_object_free(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
@@ -97,20 +78,29 @@ static int kfi_wait_close(struct kfid *fid)
 	return 0;
 }
 
+static int kfi_wait_set_flags(struct kfi_wait *set, u64 flags)
+{
+	if (flags & ~KFI_WAIT_EXCLUSIVE)
+		return -KFI_EINVAL;
+	return kfi_turns_set(&set->queue, flags & KFI_WAIT_EXCLUSIVE);
+}
+
 static int kfi_wait_control(struct kfid *fid, int command, void *arg)
 {
 	struct kfi_wait *set = container_of(fid, struct kfi_wait, wait.kfid);
 
+	if (!arg)
+		return -KFI_EINVAL;
 	switch (command) {
 	case KFI_GETWAIT:
-		if (!arg || set->wait_obj != KFI_WAIT_QUEUE)
-			return -KFI_EINVAL;
-		*(wait_queue_head_t **)arg = &set->queue.head;
-		return 0;
+		return kfi_waitq_getwait(&set->queue, set->wait_obj, arg);
 	case KFI_GETWAITOBJ:
-		if (!arg)
-			return -KFI_EINVAL;
 		*(enum kfi_wait_obj *)arg = set->wait_obj;
+		return 0;
+	case KFI_SETFIDFLAG:
+		return kfi_wait_set_flags(set, *(u64 *)arg);
+	case KFI_GETFIDFLAG:
+		*(u64 *)arg = READ_ONCE(set->queue.turns) ? KFI_WAIT_EXCLUSIVE : 0;
 		return 0;
 	default:
 		return -KFI_ENOSYS;
@@ -138,8 +128,8 @@ static int kfi_wait_check(const struct kfi_wait_attr *attr)
 	switch (attr->wait_obj) {
 	case KFI_WAIT_UNSPEC:
 	case KFI_WAIT_QUEUE:
-		return 0;
 	case KFI_WAIT_MUTEX_COND:
+		return 0;
 	case KFI_WAIT_FD:
 	case KFI_WAIT_POLLFD:
 	case KFI_WAIT_YIELD:
@@ -178,7 +168,7 @@ int kfi_core_wait_open(struct kfid_fabric *fabric, struct kfi_wait_attr *attr,
 	set->wait_obj = attr ? attr->wait_obj : KFI_WAIT_UNSPEC;
 	kfi_fid_init(&set->wait.kfid, KFI_CLASS_WAIT, NULL, &kfi_wait_fid_ops);
 	set->wait.ops = &kfi_wait_ops;
-	kfi_waitq_init(&set->queue, kfi_new_id(), KFI_CLASS_WAIT);
+	kfi_waitq_init(&set->queue, &set->wait.kfid, kfi_new_id());
 	trace_object_new(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
 	*waitset = &set->wait;
 	return 0;

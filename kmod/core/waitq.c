@@ -54,6 +54,7 @@
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/sched/signal.h>
+#include <linux/slab.h>
 
 #include "core.h"
 
@@ -107,6 +108,7 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	w->have = wake->have;
 	w->source = wake->source;
 	w->queue->sleepers--;
+	kfi_turn_given(w->queue, task);
 	trace_wake(w->queue->id, wake->source, wake->why, wake->seq, task->pid);
 	WRITE_ONCE(w->why, wake->why);
 	default_wake_function(wqe, mode, flags, NULL);
@@ -130,12 +132,30 @@ void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake)
 }
 
 /**
- * kfi_waitq_wake() - the one place that wakes
- * @q: the queue
+ * kfi_waitq_wake_locked() - the one place that wakes
+ * @q: the queue, locked by the caller
  * @wake: what happened; may be changed by a fault point
  *
  * Wakes every non-exclusive waiter whom @wake concerns, and one exclusive
  * waiter, or all with @wake->all. Does not allocate and cannot fail.
+ *
+ * Context: any.
+ */
+void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake)
+{
+	lockdep_assert_held(&q->head.lock);
+	trace_signal(q->id, wake->source, wake->why, wake->seq, wake->have,
+		     q->sleepers);
+	if (kfi_test_fault_point(q, wake))
+		return;
+	kfi_waitq_walk(q, wake);
+	kfi_watch_wake(q);
+}
+
+/**
+ * kfi_waitq_wake() - kfi_waitq_wake_locked() for those without the lock
+ * @q: the queue
+ * @wake: what happened
  *
  * Context: any; takes the queue's lock.
  */
@@ -144,27 +164,22 @@ void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake)
 	unsigned long flags;
 
 	spin_lock_irqsave(&q->head.lock, flags);
-	trace_signal(q->id, wake->source, wake->why, wake->seq, wake->have,
-		     q->sleepers);
-	if (!kfi_test_fault_point(q, wake))
-		kfi_waitq_walk(q, wake);
+	kfi_waitq_wake_locked(q, wake);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
 /**
  * kfi_waitq_init() - make a queue
- * @q: the queue
- * @id: of the object it belongs to
- * @fclass: of the same
+ * @q: the queue, zeroed
+ * @fid: the object it belongs to
+ * @id: of the same
  */
-void kfi_waitq_init(struct kfi_waitq *q, u32 id, u32 fclass)
+void kfi_waitq_init(struct kfi_waitq *q, struct kfid *fid, u32 id)
 {
 	init_waitqueue_head(&q->head);
-	atomic64_set(&q->pubs, 0);
-	atomic_set(&q->nready, 0);
-	q->sleepers = 0;
+	mutex_init(&q->cond.mutex);
+	q->fid = fid;
 	q->id = id;
-	q->fclass = fclass;
 	kfi_test_queue_add(q);
 }
 
@@ -176,24 +191,25 @@ void kfi_waitq_fini(struct kfi_waitq *q)
 {
 	kfi_test_queue_del(q);
 	WARN_ON_ONCE(q->sleepers);
+	kfi_watch_end(q);
+	kfree(q->turns);
 }
 
 /**
  * kfi_waitq_kill() - begin to close the owner of a queue
  * @q: its own queue
- * @fid: the owner
  *
  * Context: process.
- * Return: 0; -EBUSY if anything uses @fid, or a stranger's entry is on the
+ * Return: 0; -EBUSY if anything uses the owner, or a stranger's entry is on the
  * queue (our own sleepers hold a reference).
  */
-int kfi_waitq_kill(struct kfi_waitq *q, struct kfid *fid)
+int kfi_waitq_kill(struct kfi_waitq *q)
 {
 	int ret = -EBUSY;
 
 	spin_lock_irq(&q->head.lock);
 	if (list_empty(&q->head.head))
-		ret = kfi_fid_kill(fid);
+		ret = kfi_fid_kill(q->fid);
 	spin_unlock_irq(&q->head.lock);
 	return ret;
 }
@@ -217,7 +233,7 @@ void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 	INIT_LIST_HEAD(&w->wqe.entry);
 	w->queue = q;
 	w->need = need;
-	trace_wait_begin(q->id, q->fclass, need);
+	trace_wait_begin(q->id, q->fid->fclass, need);
 }
 
 /**
@@ -229,7 +245,7 @@ void kfi_waiter_end(struct kfi_waiter *w, int ret)
 {
 	struct kfi_waitq *q = w->queue;
 
-	trace_wait_end(q->id, q->fclass, ret, w->why, w->seq, w->seen,
+	trace_wait_end(q->id, q->fid->fclass, ret, w->why, w->seq, w->seen,
 		       w->source, atomic_read(&q->nready) > 0);
 }
 
@@ -239,6 +255,8 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	unsigned long flags;
 
 	spin_lock_irqsave(&q->head.lock, flags);
+	if (q->turns)
+		w->wqe.flags = WQ_FLAG_EXCLUSIVE;
 	__add_wait_queue_entry_tail(&q->head, &w->wqe);
 	q->sleepers++;
 	spin_unlock_irqrestore(&q->head.lock, flags);
@@ -282,6 +300,18 @@ static int kfi_waiter_look(struct kfi_waiter *w, kfi_ready_fn ready,
 	return 1;
 }
 
+/* One sleep; KFI_WAIT_YIELD stays runnable and lets others go first. */
+static void kfi_waiter_pause(struct kfi_waiter *w, ktime_t deadline)
+{
+	if (w->queue->yields) {
+		__set_current_state(TASK_RUNNING);
+		yield();
+		return;
+	}
+	schedule_hrtimeout(deadline == KFI_DEADLINE_NONE ? NULL : &deadline,
+			   HRTIMER_MODE_ABS);
+}
+
 /**
  * kfi_waitq_sleep() - the one place that sleeps
  * @w: the waiter
@@ -289,7 +319,9 @@ static int kfi_waiter_look(struct kfi_waiter *w, kfi_ready_fn ready,
  * @arg: for @ready
  * @deadline: absolute, monotonic; %KFI_DEADLINE_NOW, %KFI_DEADLINE_NONE
  *
- * Sleeps until @ready, or until a publication wakes this waiter. The second is
+ * Sleeps until @ready, or until a publication wakes this waiter. A mutex in @w is
+ * released when the waiter is on the queue, so nothing that is published after
+ * the release can pass it by; the caller takes it again. The second is
  * only a hint that something happened: a caller whose promise is about its own
  * object looks again and, if it must, comes back with the same deadline.
  *
@@ -308,20 +340,21 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 	w->seen = atomic64_read(&w->queue->pubs);
 	/* Number first, look second: what it counts, every look will see. */
 	smp_rmb();
-	if (ready(arg))
+	if (!w->mutex && ready(arg))
 		return 0;
 	if (deadline == KFI_DEADLINE_NOW)
 		return -ETIMEDOUT;
 
 	kfi_waiter_enqueue(w);
+	if (w->mutex)
+		mutex_unlock(w->mutex);
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
 		ret = kfi_waiter_look(w, ready, arg, deadline);
 		if (ret <= 0)
 			break;
 		kfi_test_hook_point(KFI_HOOK_D1, w->queue->id);
-		schedule_hrtimeout(deadline == KFI_DEADLINE_NONE ? NULL : &deadline,
-				   HRTIMER_MODE_ABS);
+		kfi_waiter_pause(w, deadline);
 	}
 	__set_current_state(TASK_RUNNING);
 

@@ -276,6 +276,22 @@ ssize_t kfi_eq_wait_take(struct kfid_eq *eq, u64 readflags, ktime_t deadline,
 int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);
 int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline);
 
+/*
+ * Readiness for descriptors, and what else the wait objects that only user space
+ * has (KFI_WAIT_FD, _POLLFD, _YIELD) need. In the kernel such an object is opened
+ * as KFI_WAIT_UNSPEC.
+ */
+struct file;
+struct kfi_watch;
+struct poll_table_struct;
+
+struct kfi_watch *kfi_watch_get(struct kfid *fid);
+void kfi_watch_put(struct kfi_watch *watch);
+__poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
+			struct poll_table_struct *wait);
+int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid);
+void kfi_fid_yield(struct kfid *fid);
+
 #define KFI_DEADLINE_NOW ((ktime_t)0)		/* one check, no sleep */
 #define KFI_DEADLINE_NONE KTIME_MAX		/* no limit */
 

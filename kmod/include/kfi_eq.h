@@ -38,6 +38,24 @@ struct kfi_wait_attr {
 	uint64_t flags;			/* 0 */
 };
 
+/*
+ * For kfi_control(KFI_SETFIDFLAG) on a wait set: each publication wakes one
+ * sleeper, not all. Who was woken owes a read or another kfi_wait(); a thread that
+ * does neither leaves the others asleep until the next publication. Only while
+ * nobody sleeps (else -EBUSY); there is no KFI_GETWAIT then. Not in kfabric 1.7.
+ */
+#define KFI_WAIT_EXCLUSIVE	BIT_ULL(60)
+
+/* What KFI_GETWAIT gives for KFI_WAIT_MUTEX_COND. Not in kfabric 1.7. */
+struct kfi_cond;
+
+struct kfi_mutex_cond {
+	struct mutex *mutex;
+	struct kfi_cond *cond;
+};
+
+int kfi_cond_wait(struct kfi_cond *cond, int timeout);
+
 struct kfi_ops_wait {
 	size_t size;
 	int (*wait)(struct kfid_wait *waitset, int timeout);

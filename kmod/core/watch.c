@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What stands behind a descriptor: it tells poll(2) whether an object is ready,
+ * for as long as the object is there, and outlives it.
+ *
+ * DOC: Why no poll(2) sleeps on a ready object
+ *
+ *	publisher				poller
+ *	---------				------
+ *						poll_wait(): on the watch's queue
+ *	store, nready + 1
+ *	lock queue; lock watch; wake		lock watch; nready is still 0
+ *						sleeps: is woken, looks again
+ *
+ * Nobody clears anything: readable is what the object is at that moment. So one
+ * reader cannot take away what another one waits for.
+ */
+#include <linux/kref.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+
+#include "core.h"
+
+/**
+ * struct kfi_watch - the readiness of an object, for descriptors
+ * @ref: the object, and each descriptor
+ * @head: who polls; @head.lock protects @queue
+ * @queue: the object's; NULL once it is closed
+ */
+struct kfi_watch {
+	struct kref ref;
+	wait_queue_head_t head;
+	struct kfi_waitq *queue;
+};
+
+static void kfi_watch_free(struct kref *ref)
+{
+	kfree(container_of(ref, struct kfi_watch, ref));
+}
+
+static struct kfi_watch *kfi_watch_new(struct kfi_waitq *q)
+{
+	struct kfi_watch *watch = kzalloc(sizeof(*watch), GFP_KERNEL_ACCOUNT);
+
+	if (!watch)
+		return NULL;
+	kref_init(&watch->ref);
+	init_waitqueue_head(&watch->head);
+	watch->queue = q;
+	return watch;
+}
+
+/**
+ * kfi_watch_get() - watch an object
+ * @fid: a wait set, CQ, EQ or counter; pinned by the caller
+ *
+ * Context: process, may sleep.
+ * Return: with a reference that kfi_watch_put() drops; NULL: no memory.
+ */
+struct kfi_watch *kfi_watch_get(struct kfid *fid)
+{
+	struct kfi_waitq *q = kfi_fid_queue(fid);
+	struct kfi_watch *watch, *fresh = kfi_watch_new(q);
+
+	if (!fresh)
+		return NULL;
+	spin_lock_irq(&q->head.lock);
+	if (!q->watch)
+		swap(q->watch, fresh);
+	watch = q->watch;
+	kref_get(&watch->ref);
+	spin_unlock_irq(&q->head.lock);
+	kfree(fresh);
+	return watch;
+}
+EXPORT_SYMBOL_GPL(kfi_watch_get);
+
+/**
+ * kfi_watch_put() - stop watching
+ * @watch: from kfi_watch_get()
+ *
+ * Context: any.
+ */
+void kfi_watch_put(struct kfi_watch *watch)
+{
+	kref_put(&watch->ref, kfi_watch_free);
+}
+EXPORT_SYMBOL_GPL(kfi_watch_put);
+
+/**
+ * kfi_watch_poll() - file_operations.poll of a descriptor
+ * @watch: what it watches
+ * @file: the descriptor's
+ * @wait: as given to the poll method
+ *
+ * Return: EPOLLIN exactly while the object is ready; EPOLLERR and EPOLLHUP once
+ * it is closed, or its device (for a wait set: that of every member) is gone.
+ */
+__poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
+			struct poll_table_struct *wait)
+{
+	__poll_t mask = EPOLLERR | EPOLLHUP;
+	struct kfi_waitq *q;
+
+	poll_wait(file, &watch->head, wait);
+	spin_lock_irq(&watch->head.lock);
+	q = watch->queue;
+	if (q) {
+		mask = READ_ONCE(q->dead) ? mask : 0;
+		if (atomic_read(&q->nready) > 0)
+			mask |= EPOLLIN | EPOLLRDNORM;
+	}
+	spin_unlock_irq(&watch->head.lock);
+	return mask;
+}
+EXPORT_SYMBOL_GPL(kfi_watch_poll);
+
+/**
+ * kfi_watch_wake() - something was published
+ * @q: the queue, locked
+ *
+ * Context: any.
+ */
+void kfi_watch_wake(struct kfi_waitq *q)
+{
+	lockdep_assert_held(&q->head.lock);
+	if (q->watch)
+		wake_up_poll(&q->watch->head, EPOLLIN | EPOLLRDNORM);
+}
+
+/**
+ * kfi_watch_end() - the object is being closed
+ * @q: its queue; nobody can get a watch of it any more
+ *
+ * Context: process.
+ */
+void kfi_watch_end(struct kfi_waitq *q)
+{
+	struct kfi_watch *watch = q->watch;
+
+	if (!watch)
+		return;
+	spin_lock_irq(&watch->head.lock);
+	watch->queue = NULL;
+	spin_unlock_irq(&watch->head.lock);
+	wake_up_poll(&watch->head, EPOLLERR | EPOLLHUP);
+	kfi_watch_put(watch);
+}
