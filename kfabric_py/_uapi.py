@@ -113,6 +113,11 @@ KFAB_WAIT_NONE = 0
 KFAB_WAIT_UNSPEC = 1
 KFAB_WAIT_SET = 2
 KFAB_WAIT_QUEUE = 3
+KFAB_WAIT_MUTEX_COND = 4
+KFAB_WAIT_FD = 5
+KFAB_WAIT_POLLFD = 6
+KFAB_WAIT_YIELD = 7
+KFAB_WAIT_EXCLUSIVE = 0x1000000000000000
 KFAB_CQ_FORMAT_UNSPEC = 0
 KFAB_CQ_FORMAT_CONTEXT = 1
 KFAB_CQ_FORMAT_MSG = 2
@@ -128,6 +133,8 @@ KFAB_SHUTDOWN = 3
 KFAB_MR_COMPLETE = 4
 KFAB_AV_COMPLETE = 5
 KFAB_JOIN_COMPLETE = 6
+KFAB_GETFIDFLAG = 0
+KFAB_SETFIDFLAG = 1
 KFAB_GETWAIT = 5
 KFAB_ENABLE = 6
 KFAB_GETWAITOBJ = 15
@@ -365,13 +372,13 @@ class kfab_control(ctypes.Structure):
         ("flags", ctypes.c_uint32),
         ("handle", ctypes.c_uint32),
         ("command", ctypes.c_uint32),
-        ("out_value", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
     )
     size: int
     flags: int
     handle: int
     command: int
-    out_value: int
+    value: int
 
 
 class kfab_strerror(ctypes.Structure):
@@ -1043,6 +1050,39 @@ class kfab_poll(ctypes.Structure):
     entries: int
 
 
+class kfab_trywait(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("fabric", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("handles", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    fabric: int
+    count: int
+    handles: int
+
+
+class kfab_pollfd(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("wait", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("handles", ctypes.c_uint64),
+        ("out_change_index", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    wait: int
+    count: int
+    handles: int
+    out_change_index: int
+
+
 KFAB_IOC_VERSION = 0xC000FB00 | ctypes.sizeof(kfab_version) << 16
 KFAB_IOC_GETINFO = 0xC000FB01 | ctypes.sizeof(kfab_getinfo) << 16
 KFAB_IOC_CLOSE = 0xC000FB02 | ctypes.sizeof(kfab_close) << 16
@@ -1090,6 +1130,8 @@ KFAB_IOC_WAIT = 0xC000FB58 | ctypes.sizeof(kfab_wait) << 16
 KFAB_IOC_POLL_ADD = 0xC000FB60 | ctypes.sizeof(kfab_poll_member) << 16
 KFAB_IOC_POLL_DEL = 0xC000FB61 | ctypes.sizeof(kfab_poll_member) << 16
 KFAB_IOC_POLL = 0xC000FB62 | ctypes.sizeof(kfab_poll) << 16
+KFAB_IOC_TRYWAIT = 0xC000FB63 | ctypes.sizeof(kfab_trywait) << 16
+KFAB_IOC_POLLFD = 0xC000FB64 | ctypes.sizeof(kfab_pollfd) << 16
 
 #: Names of the calls, by ioctl number.
 CALL_NAMES: dict[int, str] = {
@@ -1140,4 +1182,6 @@ CALL_NAMES: dict[int, str] = {
     KFAB_IOC_POLL_ADD: "POLL_ADD",
     KFAB_IOC_POLL_DEL: "POLL_DEL",
     KFAB_IOC_POLL: "POLL",
+    KFAB_IOC_TRYWAIT: "TRYWAIT",
+    KFAB_IOC_POLLFD: "POLLFD",
 }

@@ -189,6 +189,10 @@ class WaitObj(enum.IntEnum):
     UNSPEC = _uapi.KFAB_WAIT_UNSPEC
     SET = _uapi.KFAB_WAIT_SET
     QUEUE = _uapi.KFAB_WAIT_QUEUE
+    MUTEX_COND = _uapi.KFAB_WAIT_MUTEX_COND
+    FD = _uapi.KFAB_WAIT_FD
+    POLLFD = _uapi.KFAB_WAIT_POLLFD
+    YIELD = _uapi.KFAB_WAIT_YIELD
 
 
 class CqFormat(enum.IntEnum):

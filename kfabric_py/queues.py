@@ -146,7 +146,7 @@ class Waitable(OpenedObject):
         """Return the kind of wait object that the kernel uses for this one."""
         arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_GETWAITOBJ)
         self._client(_uapi.KFAB_IOC_CONTROL, arg)
-        return WaitObj(arg.out_value)
+        return WaitObj(arg.value)
 
     def _strerror(self, prov_errno: int) -> str:
         text = ctypes.create_string_buffer(256)

@@ -84,6 +84,9 @@ struct kfd_client {
  * @id: the handle
  * @fclass: KFI_CLASS_* or KFD_CLASS_*
  * @users: see the top of this file; 0 while it is being closed
+ * @wait_obj: as the user asked for; kfabric knows some as KFI_WAIT_UNSPEC
+ * @changes: of a wait set: how often members came or went; client->objects' lock
+ * @set: the wait set that it is a member of, or NULL
  * @context: the user's
  * @fid: the kfabric object, whose context is this structure; or NULL
  * @readers: see the top of this file
@@ -93,6 +96,9 @@ struct kfd_obj {
 	u32 id;
 	u32 fclass;
 	u32 users;
+	u32 wait_obj;
+	u32 changes;
+	struct kfd_obj *set;
 	u64 context;
 	struct kfid *fid;
 	struct mutex readers;	/* from look to removal */
@@ -197,6 +203,7 @@ struct kfd_ioctl;
  * @arg: our copy
  * @answered: the answer was written already
  * @fresh: object being opened: visible on success, undone otherwise
+ * @set: wait set that an object is opened on
  * @pins: objects that are used until the call ends
  * @npins: how many
  */
@@ -208,6 +215,7 @@ struct kfd_call {
 	void *arg;
 	bool answered;
 	struct kfd_obj *fresh;
+	struct kfd_obj *set;
 	struct kfd_obj *pins[4];
 	unsigned int npins;
 };
@@ -291,6 +299,15 @@ long kfd_eq_read(struct kfd_call *call);
 long kfd_eq_sread(struct kfd_call *call);
 long kfd_eq_readerr(struct kfd_call *call);
 long kfd_eq_write(struct kfd_call *call);
+
+/* waitobj.c */
+enum kfi_wait_obj kfd_set_kind(u32 wait_obj);
+int kfd_wait_kind(struct kfd_call *call, u32 wait_obj, u32 handle,
+		  enum kfi_wait_obj *kind, struct kfid_wait **wait_set);
+void kfd_waits_by(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj);
+long kfd_wait_control(struct kfd_call *call);
+long kfd_pollfd(struct kfd_call *call);
+long kfd_trywait(struct kfd_call *call);
 
 /* wait.c */
 int kfd_deadline(s64 deadline, ktime_t *out);

@@ -50,7 +50,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_CLOSE, kfd_close, kfab_close, __reserved,
 	   RESERVED(kfab_close)),
 	OP(KFAB_IOC_BIND, kfd_bind, kfab_bind, bind_flags),
-	OP(KFAB_IOC_CONTROL, kfd_control, kfab_control, out_value, OUT),
+	OP(KFAB_IOC_CONTROL, kfd_control, kfab_control, value, OUT),
 	OP(KFAB_IOC_STRERROR, kfd_strerror, kfab_strerror, __reserved,
 	   RESERVED(kfab_strerror)),
 
@@ -127,6 +127,9 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_POLL_ADD, kfd_poll_add, kfab_poll_member, poll_flags),
 	OP(KFAB_IOC_POLL_DEL, kfd_poll_del, kfab_poll_member, poll_flags),
 	OP(KFAB_IOC_POLL, kfd_poll, kfab_poll, entries),
+	OP(KFAB_IOC_TRYWAIT, kfd_trywait, kfab_trywait, handles),
+	OP(KFAB_IOC_POLLFD, kfd_pollfd, kfab_pollfd, __reserved, OUT,
+	   RESERVED(kfab_pollfd)),
 };
 
 /* What every structure begins with. */

@@ -147,8 +147,12 @@ static int kfd_id_take(struct kfd_client *client, u32 *id)
 
 static void kfd_id_drop(struct kfd_client *client, u32 id)
 {
+	struct kfd_obj *obj;
+
 	xa_lock(&client->objects);
-	__xa_erase(&client->objects, id);
+	obj = __xa_erase(&client->objects, id);
+	if (obj && obj->set)
+		obj->set->changes++;
 	client->count--;
 	xa_unlock(&client->objects);
 }
@@ -216,6 +220,8 @@ void kfd_obj_finalize(struct kfd_obj *obj)
 	obj->users = 1;
 	/* The place is reserved, so this allocates nothing. */
 	WARN_ON(xa_is_err(__xa_store(objects, obj->id, obj, GFP_ATOMIC)));
+	if (obj->set)
+		obj->set->changes++;
 	xa_unlock(objects);
 }
 

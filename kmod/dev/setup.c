@@ -81,29 +81,12 @@ long kfd_domain_open(struct kfd_call *call)
 	return 0;
 }
 
-/* The wait set that an object is opened on; NULL with any other wait object. */
-static int kfd_pin_wait_set(struct kfd_call *call, u32 wait_obj, u32 handle,
-			    struct kfid_wait **wait_set)
-{
-	struct kfd_obj *set;
-
-	*wait_set = NULL;
-	if (wait_obj != KFI_WAIT_SET)
-		return handle ? -EINVAL : 0;
-	set = kfd_pin(call, handle, KFD_CLASS(KFI_CLASS_WAIT));
-	if (IS_ERR(set))
-		return PTR_ERR(set);
-	*wait_set = kfd_wait_of(set);
-	return 0;
-}
-
 /* KFAB_IOC_EQ_OPEN */
 long kfd_eq_open(struct kfd_call *call)
 {
 	struct kfab_eq_open *arg = call->arg;
 	struct kfi_eq_attr attr = {
 		.size = arg->entries,
-		.wait_obj = arg->wait_obj,
 	};
 	struct kfd_obj *fabric, *obj;
 	struct kfid_eq *eq;
@@ -112,7 +95,8 @@ long kfd_eq_open(struct kfd_call *call)
 	fabric = kfd_pin(call, arg->fabric, KFD_CLASS(KFI_CLASS_FABRIC));
 	if (IS_ERR(fabric))
 		return PTR_ERR(fabric);
-	ret = kfd_pin_wait_set(call, arg->wait_obj, arg->wait_set, &attr.wait_set);
+	ret = kfd_wait_kind(call, arg->wait_obj, arg->wait_set, &attr.wait_obj,
+			    &attr.wait_set);
 	if (ret)
 		return ret;
 	obj = kfd_open_begin(call, KFI_CLASS_EQ);
@@ -124,6 +108,7 @@ long kfd_eq_open(struct kfd_call *call)
 		return ret;
 	container_of(obj, struct kfd_eq, obj)->fabric = fabric;
 	obj->fid = &eq->fid;
+	kfd_waits_by(call, obj, arg->wait_obj);
 	arg->out_handle = obj->id;
 	arg->out_id = kfi_fid_id(obj->fid);
 	return 0;
@@ -133,7 +118,7 @@ long kfd_eq_open(struct kfd_call *call)
 long kfd_wait_open(struct kfd_call *call)
 {
 	struct kfab_wait_open *arg = call->arg;
-	struct kfi_wait_attr attr = { .wait_obj = arg->wait_obj };
+	struct kfi_wait_attr attr = { .wait_obj = kfd_set_kind(arg->wait_obj) };
 	struct kfd_obj *fabric, *obj;
 	struct kfid_wait *wait;
 	int ret;
@@ -149,6 +134,7 @@ long kfd_wait_open(struct kfd_call *call)
 	if (ret)
 		return ret;
 	obj->fid = &wait->kfid;
+	kfd_waits_by(call, obj, arg->wait_obj);
 	arg->out_handle = obj->id;
 	arg->out_id = kfi_fid_id(obj->fid);
 	return 0;
@@ -163,7 +149,6 @@ long kfd_cq_open(struct kfd_call *call)
 		.flags = arg->cq_flags,
 		/* Unspecified is our choice: the format that has everything. */
 		.format = arg->format ?: KFI_CQ_FORMAT_TAGGED,
-		.wait_obj = arg->wait_obj,
 		.signaling_vector = arg->signaling_vector,
 		.wait_cond = arg->wait_cond,
 	};
@@ -174,7 +159,8 @@ long kfd_cq_open(struct kfd_call *call)
 	domain = kfd_pin(call, arg->domain, KFD_CLASS(KFI_CLASS_DOMAIN));
 	if (IS_ERR(domain))
 		return PTR_ERR(domain);
-	ret = kfd_pin_wait_set(call, arg->wait_obj, arg->wait_set, &attr.wait_set);
+	ret = kfd_wait_kind(call, arg->wait_obj, arg->wait_set, &attr.wait_obj,
+			    &attr.wait_set);
 	if (ret)
 		return ret;
 	obj = kfd_open_begin(call, KFI_CLASS_CQ);
@@ -187,6 +173,7 @@ long kfd_cq_open(struct kfd_call *call)
 	container_of(obj, struct kfd_cq, obj)->format = attr.format;
 	container_of(obj, struct kfd_cq, obj)->cond = attr.wait_cond;
 	obj->fid = &cq->fid;
+	kfd_waits_by(call, obj, arg->wait_obj);
 	arg->out_handle = obj->id;
 	arg->out_id = kfi_fid_id(obj->fid);
 	return 0;
@@ -198,7 +185,6 @@ long kfd_cntr_open(struct kfd_call *call)
 	struct kfab_cntr_open *arg = call->arg;
 	struct kfi_cntr_attr attr = {
 		.events = arg->events,
-		.wait_obj = arg->wait_obj,
 	};
 	struct kfd_obj *domain, *obj;
 	struct kfid_cntr *cntr;
@@ -207,7 +193,8 @@ long kfd_cntr_open(struct kfd_call *call)
 	domain = kfd_pin(call, arg->domain, KFD_CLASS(KFI_CLASS_DOMAIN));
 	if (IS_ERR(domain))
 		return PTR_ERR(domain);
-	ret = kfd_pin_wait_set(call, arg->wait_obj, arg->wait_set, &attr.wait_set);
+	ret = kfd_wait_kind(call, arg->wait_obj, arg->wait_set, &attr.wait_obj,
+			    &attr.wait_set);
 	if (ret)
 		return ret;
 	obj = kfd_open_begin(call, KFI_CLASS_CNTR);
@@ -218,6 +205,7 @@ long kfd_cntr_open(struct kfd_call *call)
 	if (ret)
 		return ret;
 	obj->fid = &cntr->fid;
+	kfd_waits_by(call, obj, arg->wait_obj);
 	arg->out_handle = obj->id;
 	arg->out_id = kfi_fid_id(obj->fid);
 	return 0;
@@ -289,30 +277,6 @@ static long kfd_enable(struct kfd_call *call, u32 handle)
 	return ret;
 }
 
-/*
- * Which wait object is behind it? The object itself is the kernel's: of the
- * kinds that exist here none has a form that a user could hold.
- */
-static long kfd_wait_kind(struct kfd_call *call)
-{
-	struct kfab_control *arg = call->arg;
-	enum kfi_wait_obj kind;
-	struct kfd_obj *obj;
-	int ret;
-
-	obj = kfd_pin(call, arg->handle, KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT));
-	if (IS_ERR(obj))
-		return PTR_ERR(obj);
-	ret = kfi_control(obj->fid, KFI_GETWAITOBJ, &kind);
-	if (ret)
-		return ret;
-	if (arg->command == KFI_GETWAITOBJ) {
-		arg->out_value = kind;
-		return 0;
-	}
-	return kind > KFI_WAIT_SET ? -EOPNOTSUPP : -EINVAL;
-}
-
 /* KFAB_IOC_CONTROL */
 long kfd_control(struct kfd_call *call)
 {
@@ -323,7 +287,9 @@ long kfd_control(struct kfd_call *call)
 		return kfd_enable(call, arg->handle);
 	case KFI_GETWAIT:
 	case KFI_GETWAITOBJ:
-		return kfd_wait_kind(call);
+	case KFI_GETFIDFLAG:
+	case KFI_SETFIDFLAG:
+		return kfd_wait_control(call);
 	default:
 		return arg->command < KFI_GETWAITOBJ ? -EOPNOTSUPP : -EINVAL;
 	}

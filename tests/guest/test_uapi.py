@@ -287,7 +287,7 @@ def test_control_tells_the_kind_and_gives_no_kernel_object(
     ):
         arg = raw.sample("CONTROL", handle=obj._handle, command=_uapi.KFAB_GETWAITOBJ)
         assert raw.call(fd, "CONTROL", arg) == 0
-        assert arg.out_value == kind
+        assert arg.value == kind
         arg = raw.sample("CONTROL", handle=obj._handle, command=_uapi.KFAB_GETWAIT)
         assert raw.call(fd, "CONTROL", arg) == -getwait
 

@@ -254,15 +254,19 @@ struct kfab_bind {
  * @flags: must be 0
  * @handle: the object
  * @command: KFAB_ENABLE on an endpoint; KFAB_GETWAIT, KFAB_GETWAITOBJ on a
- *	     wait set, CQ, EQ or counter
- * @out_value: KFAB_GETWAITOBJ: KFAB_WAIT_*
+ *	     wait set, CQ, EQ or counter; KFAB_GETFIDFLAG, KFAB_SETFIDFLAG on a
+ *	     wait set
+ * @value: in: KFAB_SETFIDFLAG: 0 or KFAB_WAIT_EXCLUSIVE; out: KFAB_GETWAITOBJ:
+ *	   KFAB_WAIT_*; KFAB_GETWAIT: a new descriptor (KFAB_WAIT_FD, or a member
+ *	   of a KFAB_WAIT_POLLFD set), close-on-exec, which the caller closes;
+ *	   KFAB_GETFIDFLAG: the flags
  */
 struct kfab_control {
 	__u32 size;
 	__u32 flags;
 	__u32 handle;
 	__u32 command;
-	__u64 out_value;
+	__u64 value;
 };
 
 #define KFAB_IOC_CONTROL _IOWR(KFAB_IOC_MAGIC, 0x04, struct kfab_control)
@@ -374,7 +378,7 @@ struct kfab_eq_open {
  * @size: sizeof(struct kfab_wait_open)
  * @flags: must be 0
  * @fabric: the fabric
- * @wait_obj: KFAB_WAIT_UNSPEC or KFAB_WAIT_QUEUE
+ * @wait_obj: KFAB_WAIT_*, but not NONE or SET
  * @context: the caller's
  * @out_handle: the wait set
  * @out_id: its tracing id
@@ -578,7 +582,7 @@ struct kfab_mr_reg {
 
 /*
  * Numbers kept for what comes: 0x06, 0x07 endpoint options; 0x1b-0x1f opens;
- * 0x32, 0x33 tagged messages; 0x36-0x3f atomics; 0x59 trywait; 0x70 channels;
+ * 0x32, 0x33 tagged messages; 0x36-0x3f atomics; 0x70 channels;
  * 0x80 profile; 0x90 address vectors and scalable endpoints.
  */
 

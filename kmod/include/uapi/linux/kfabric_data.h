@@ -563,4 +563,54 @@ struct kfab_poll {
 
 #define KFAB_IOC_POLL _IOWR(KFAB_IOC_MAGIC, 0x62, struct kfab_poll)
 
+/**
+ * struct kfab_trywait - may the caller block on its wait objects?
+ * @size: sizeof(struct kfab_trywait)
+ * @flags: must be 0
+ * @fabric: the fabric that all of them live on
+ * @count: handles, 1 to KFAB_POLL_MAX
+ * @handles: address of an array of __u32: wait sets, CQs, EQs, counters, all with
+ *	     the same kind of wait object; a member of a wait set is judged as part
+ *	     of its set
+ *
+ * Consumes nothing. Return: 0: nothing is readable by any call, and the next
+ * event will make the wait object readable. EAGAIN: do not block. EINVAL:
+ * different kinds, another fabric's, or KFAB_WAIT_NONE.
+ */
+struct kfab_trywait {
+	__u32 size;
+	__u32 flags;
+	__u32 fabric;
+	__u32 count;
+	__aligned_u64 handles;
+};
+
+#define KFAB_IOC_TRYWAIT _IOWR(KFAB_IOC_MAGIC, 0x63, struct kfab_trywait)
+
+/**
+ * struct kfab_pollfd - the members of a KFAB_WAIT_POLLFD set
+ * @size: sizeof(struct kfab_pollfd)
+ * @flags: must be 0
+ * @wait: the wait set
+ * @count: in: handles that fit, up to KFAB_POLL_MAX; out: members that there are
+ * @handles: address of an array of __u32
+ * @out_change_index: moves when a member came or went, and only then
+ * @__reserved: must be 0
+ *
+ * KFAB_GETWAIT on a member gives a descriptor of it. With @count 0 no handles are
+ * written: the cheap way to read @out_change_index. KFAB_ETOOSMALL: there are
+ * more members; @count and @out_change_index are written, and no handle.
+ */
+struct kfab_pollfd {
+	__u32 size;
+	__u32 flags;
+	__u32 wait;
+	__u32 count;
+	__aligned_u64 handles;
+	__u32 out_change_index;
+	__u32 __reserved;
+};
+
+#define KFAB_IOC_POLLFD _IOWR(KFAB_IOC_MAGIC, 0x64, struct kfab_pollfd)
+
 #endif /* _UAPI_LINUX_KFABRIC_DATA_H */

@@ -133,6 +133,13 @@
 #define KFAB_WAIT_UNSPEC	1
 #define KFAB_WAIT_SET		2
 #define KFAB_WAIT_QUEUE		3
+#define KFAB_WAIT_MUTEX_COND	4
+#define KFAB_WAIT_FD		5
+#define KFAB_WAIT_POLLFD	6
+#define KFAB_WAIT_YIELD		7
+
+/* Flag of a wait set: each publication wakes one sleeper; see docs/uapi.md. */
+#define KFAB_WAIT_EXCLUSIVE	0x1000000000000000
 
 /* CQ entry formats: which fields of a struct kfab_cq_entry are filled. */
 #define KFAB_CQ_FORMAT_UNSPEC	0
@@ -156,6 +163,8 @@
 #define KFAB_JOIN_COMPLETE	6
 
 /* Commands of KFAB_IOC_CONTROL. */
+#define KFAB_GETFIDFLAG		0
+#define KFAB_SETFIDFLAG		1
 #define KFAB_GETWAIT		5
 #define KFAB_ENABLE		6
 #define KFAB_GETWAITOBJ		15

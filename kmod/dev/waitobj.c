@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Wait objects as users have them: descriptors, sets of descriptors, yielding.
+ * kfabric sleeps on a queue for all of them; what differs is what a user can hold.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+
+#include "kfd.h"
+
+/* Kinds that only users have are, to kfabric, its own choice of a queue. */
+static enum kfi_wait_obj kfd_core_kind(u32 wait_obj)
+{
+	return wait_obj == KFI_WAIT_FD || wait_obj == KFI_WAIT_YIELD ?
+		       KFI_WAIT_UNSPEC : wait_obj;
+}
+
+/**
+ * kfd_set_kind() - the wait object of a wait set, for kfabric
+ * @wait_obj: as the user asked for
+ */
+enum kfi_wait_obj kfd_set_kind(u32 wait_obj)
+{
+	return wait_obj == KFI_WAIT_POLLFD ? KFI_WAIT_UNSPEC :
+					     kfd_core_kind(wait_obj);
+}
+
+/**
+ * kfd_wait_kind() - the wait object of a CQ, EQ or counter, for kfabric
+ * @call: the open; pins the wait set
+ * @wait_obj: as the user asked for
+ * @handle: the wait set, with KFI_WAIT_SET, else 0
+ * @kind: what to open it with
+ * @wait_set: the same
+ *
+ * Return: 0, -EINVAL for a handle without KFI_WAIT_SET, or as kfd_pin().
+ */
+int kfd_wait_kind(struct kfd_call *call, u32 wait_obj, u32 handle,
+		  enum kfi_wait_obj *kind, struct kfid_wait **wait_set)
+{
+	*kind = kfd_core_kind(wait_obj);
+	if (wait_obj != KFI_WAIT_SET)
+		return handle ? -EINVAL : 0;
+	call->set = kfd_pin(call, handle, KFD_CLASS(KFI_CLASS_WAIT));
+	if (IS_ERR(call->set))
+		return PTR_ERR(call->set);
+	*wait_set = kfd_wait_of(call->set);
+	return 0;
+}
+
+/**
+ * kfd_waits_by() - remember the wait object of a new object
+ * @call: the open
+ * @obj: the object, not visible yet
+ * @wait_obj: as the user asked for
+ */
+void kfd_waits_by(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj)
+{
+	obj->wait_obj = wait_obj;
+	obj->set = call->set;
+	if (wait_obj == KFI_WAIT_YIELD)
+		kfi_fid_yield(obj->fid);
+}
+
+/* A member waits as its set does. */
+static u32 kfd_waits_as(const struct kfd_obj *obj)
+{
+	return obj->set ? obj->set->wait_obj : obj->wait_obj;
+}
+
+static __poll_t kfd_fd_poll(struct file *filp, struct poll_table_struct *wait)
+{
+	return kfi_watch_poll(filp->private_data, filp, wait);
+}
+
+static int kfd_fd_release(struct inode *inode, struct file *filp)
+{
+	kfi_watch_put(filp->private_data);
+	return 0;
+}
+
+/* It pins this module and the watch, and neither object nor client. */
+static const struct file_operations kfd_fd_fops = {
+	.owner = THIS_MODULE,
+	.release = kfd_fd_release,
+	.poll = kfd_fd_poll,
+	.llseek = no_llseek,
+};
+
+static struct file *kfd_fd_file(struct kfid *fid)
+{
+	struct kfi_watch *watch = kfi_watch_get(fid);
+	struct file *filp;
+
+	if (!watch)
+		return ERR_PTR(-ENOMEM);
+	filp = anon_inode_getfile("[kfabric]", &kfd_fd_fops, watch, O_RDONLY);
+	if (IS_ERR(filp))
+		kfi_watch_put(watch);
+	return filp;
+}
+
+/* Answer first: a descriptor that the caller does not learn of would stay. */
+static long kfd_fd_install(struct kfd_call *call, struct file *filp)
+{
+	struct kfab_control *arg = call->arg;
+	int fd, ret;
+
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0) {
+		fput(filp);
+		return fd;
+	}
+	arg->value = fd;
+	ret = kfd_answer(call);
+	if (ret) {
+		put_unused_fd(fd);
+		fput(filp);
+		return ret;
+	}
+	fd_install(fd, filp);
+	return 0;
+}
+
+static long kfd_fd_new(struct kfd_call *call, struct kfid *fid)
+{
+	struct file *filp = kfd_fd_file(fid);
+
+	return IS_ERR(filp) ? PTR_ERR(filp) : kfd_fd_install(call, filp);
+}
+
+static bool kfd_exclusive(struct kfd_obj *obj)
+{
+	u64 flags = 0;
+
+	if (obj->fclass == KFI_CLASS_WAIT)
+		WARN_ON(kfi_control(obj->fid, KFI_GETFIDFLAG, &flags));
+	return flags & KFI_WAIT_EXCLUSIVE;
+}
+
+/* What a user can hold of it; a queue and a condition stay in the kernel. */
+static long kfd_getwait(struct kfd_call *call, struct kfd_obj *obj)
+{
+	switch (obj->wait_obj) {
+	case KFI_WAIT_FD:
+		return kfd_exclusive(obj) ? -EINVAL : kfd_fd_new(call, obj->fid);
+	case KFI_WAIT_SET:
+		return kfd_waits_as(obj) == KFI_WAIT_POLLFD ?
+			       kfd_fd_new(call, obj->fid) : -EINVAL;
+	case KFI_WAIT_QUEUE:
+	case KFI_WAIT_MUTEX_COND:
+		return -EOPNOTSUPP;
+	default:
+		return -EINVAL;
+	}
+}
+
+/* KFAB_IOC_CONTROL: KFAB_GETWAIT and _GETWAITOBJ, KFAB_GETFIDFLAG and _SETFIDFLAG */
+long kfd_wait_control(struct kfd_call *call)
+{
+	struct kfab_control *arg = call->arg;
+	struct kfd_obj *obj;
+
+	obj = kfd_pin(call, arg->handle, KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT));
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	switch (arg->command) {
+	case KFI_GETWAIT:
+		return kfd_getwait(call, obj);
+	case KFI_GETWAITOBJ:
+		arg->value = obj->wait_obj;
+		return 0;
+	default:
+		return kfi_control(obj->fid, arg->command, &arg->value);
+	}
+}
+
+/* The members of a set at one moment. Return: how many, written or not. */
+static u32 kfd_pollfd_look(struct kfd_obj *set, u32 *handles, u32 room,
+			   u32 *change_index)
+{
+	struct xarray *objects = &set->client->objects;
+	struct kfd_obj *obj;
+	unsigned long id;
+	u32 n = 0;
+
+	xa_lock(objects);
+	*change_index = set->changes;
+	xa_for_each(objects, id, obj) {
+		if (obj->set != set)
+			continue;
+		if (n < room)
+			handles[n] = id;
+		n++;
+	}
+	xa_unlock(objects);
+	return n;
+}
+
+static long kfd_pollfd_put(struct kfd_call *call, struct kfd_obj *set,
+			   u32 *handles)
+{
+	struct kfab_pollfd *arg = call->arg;
+	const u32 room = arg->count;
+
+	arg->count = kfd_pollfd_look(set, handles, room, &arg->out_change_index);
+	if (!room)
+		return 0;
+	if (arg->count > room)
+		return kfd_answer(call) ?: -KFI_ETOOSMALL;
+	if (copy_to_user(u64_to_user_ptr(arg->handles), handles,
+			 arg->count * sizeof(*handles)))
+		return -EFAULT;
+	return 0;
+}
+
+/* KFAB_IOC_POLLFD */
+long kfd_pollfd(struct kfd_call *call)
+{
+	struct kfab_pollfd *arg = call->arg;
+	struct kfd_obj *set;
+	u32 *handles;
+	long ret;
+
+	set = kfd_pin(call, arg->wait, KFD_CLASS(KFI_CLASS_WAIT));
+	if (IS_ERR(set))
+		return PTR_ERR(set);
+	if (set->wait_obj != KFI_WAIT_POLLFD || arg->count > KFAB_POLL_MAX ||
+	    kfd_exclusive(set))
+		return -EINVAL;
+	handles = kmalloc_array(arg->count, sizeof(*handles), GFP_KERNEL_ACCOUNT);
+	if (!handles)
+		return -ENOMEM;
+	ret = kfd_pollfd_put(call, set, handles);
+	kfree(handles);
+	return ret;
+}
+
+/**
+ * struct kfd_trying - the objects of one trywait
+ * @objs: looked up
+ * @n: how many
+ */
+struct kfd_trying {
+	struct kfd_obj **objs;
+	u32 n;
+};
+
+/* All of them, of one kind, before the first is judged. */
+static int kfd_try_collect(struct kfd_call *call, struct kfd_trying *try)
+{
+	const u32 classes = KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT);
+	const struct kfab_trywait *arg = call->arg;
+	u32 __user *from = u64_to_user_ptr(arg->handles);
+	struct kfd_obj *obj;
+	u32 handle;
+
+	while (try->n < arg->count) {
+		if (get_user(handle, &from[try->n]))
+			return -EFAULT;
+		obj = kfd_get(call->client, handle, classes);
+		if (IS_ERR(obj))
+			return PTR_ERR(obj);
+		try->objs[try->n++] = obj;
+		if (kfd_waits_as(obj) != kfd_waits_as(try->objs[0]))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trying *try)
+{
+	int ret, result = 0;
+	u32 i;
+
+	for (i = 0; i < try->n; i++) {
+		ret = kfi_fid_trywait(kfd_fabric_of(fabric), try->objs[i]->fid);
+		if (ret && ret != -EAGAIN)
+			return ret;
+		result = result ?: ret;
+	}
+	return result;
+}
+
+/* KFAB_IOC_TRYWAIT */
+long kfd_trywait(struct kfd_call *call)
+{
+	const struct kfab_trywait *arg = call->arg;
+	struct kfd_trying try = {};
+	struct kfd_obj *fabric;
+	long ret;
+
+	fabric = kfd_pin(call, arg->fabric, KFD_CLASS(KFI_CLASS_FABRIC));
+	if (IS_ERR(fabric))
+		return PTR_ERR(fabric);
+	if (!arg->count || arg->count > KFAB_POLL_MAX || !arg->handles)
+		return -EINVAL;
+	try.objs = kmalloc_array(arg->count, sizeof(*try.objs), GFP_KERNEL_ACCOUNT);
+	if (!try.objs)
+		return -ENOMEM;
+	ret = kfd_try_collect(call, &try) ?: kfd_try_all(fabric, &try);
+	while (try.n)
+		kfd_put(try.objs[--try.n]);
+	kfree(try.objs);
+	return ret;
+}
