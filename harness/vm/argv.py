@@ -103,6 +103,12 @@ def cmdline(spec: VmSpec, wiring: Wiring) -> str:
             "no_timer_check",
             "mitigations=off",
             "random.trust_cpu=on",
+            # QEMU before 8.1 may keep the breakpoint that the kernel uses while it
+            # patches code, if another CPU runs just there: that CPU then hangs.
+            # The scheduler's tracepoints are patched in before there is another
+            # one. Nothing is recorded (vm/init).
+            "trace_event=sched:sched_switch,sched:sched_waking,sched:sched_wakeup",
+            "trace_buf_size=4k",
             f"kfabric.source={wiring.source}",
             f"kfabric.out={wiring.out}",
             f"kfabric.name={spec.name}",
