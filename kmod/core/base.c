@@ -75,6 +75,7 @@ static int kfi_domain_close(struct kfid *fid)
 	ret = kfi_fid_kill(fid);
 	if (ret)
 		return ret;
+	cancel_work_sync(&base->progressing);
 	trace_object_free(base->id, KFI_CLASS_DOMAIN, fabric->id);
 	base->release(base);
 	kfi_fid_put(&fabric->fabric.fid);
@@ -88,6 +89,44 @@ static struct kfi_ops kfi_domain_fid_ops __ro_after_init = {
 	.control = kfi_no_control,
 	.ops_open = kfi_no_ops_open,
 };
+
+static void kfi_domain_progress_work(struct work_struct *work)
+{
+	struct kfi_domain_base *base =
+		container_of(work, struct kfi_domain_base, progressing);
+
+	base->progress(base);
+}
+
+/* Is there anything in it that one can sleep on, or that calls a handler? */
+static bool kfi_domain_notifies(struct kfi_domain_base *base)
+{
+	struct kfi_source *src;
+	bool found = false;
+	unsigned long flags;
+
+	spin_lock_irqsave(&base->lock, flags);
+	list_for_each_entry(src, &base->sources, sibling)
+		found |= src->queue || src->handled;
+	spin_unlock_irqrestore(&base->lock, flags);
+	return found;
+}
+
+/**
+ * kfi_domain_pending() - a domain with manual progress has something to report
+ * @base: the domain
+ *
+ * Reads and polls make progress themselves. Who sleeps cannot, so where anybody
+ * could sleep it is made from a work item.
+ *
+ * Context: any; the caller pins the domain.
+ */
+void kfi_domain_pending(struct kfi_domain_base *base)
+{
+	if (kfi_domain_notifies(base))
+		queue_work(kfi_handler_wq, &base->progressing);
+}
+EXPORT_SYMBOL_GPL(kfi_domain_pending);
 
 /**
  * kfi_domain_base_init() - begin a domain
@@ -113,6 +152,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 	base->release = release;
 	spin_lock_init(&base->lock);
 	INIT_LIST_HEAD(&base->sources);
+	INIT_WORK(&base->progressing, kfi_domain_progress_work);
 	base->id = kfi_new_id();
 	kfi_fid_init(&base->domain.fid, KFI_CLASS_DOMAIN, context,
 		     &kfi_domain_fid_ops);

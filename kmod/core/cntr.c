@@ -102,6 +102,7 @@ u64 kfi_cntr_peek(struct kfid_cntr *fcntr, u64 *change)
 	unsigned long flags;
 	u64 value;
 
+	kfi_domain_progress(cntr->src.domain);
 	spin_lock_irqsave(&cntr->src.lock, flags);
 	value = cntr->value;
 	*change = cntr->value_changes;
@@ -124,6 +125,7 @@ u64 kfi_cntr_peekerr(struct kfid_cntr *fcntr, u64 *change)
 	unsigned long flags;
 	u64 errors;
 
+	kfi_domain_progress(cntr->src.domain);
 	spin_lock_irqsave(&cntr->src.lock, flags);
 	errors = cntr->errors;
 	*change = cntr->error_changes;

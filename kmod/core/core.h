@@ -236,6 +236,13 @@ int kfi_source_blocking(const struct kfi_source *src);
 int kfi_source_control(struct kfi_source *src, int command, void *arg);
 struct kfi_source *kfi_fid_source(struct kfid *fid);
 
+/* What a read or a poll does first. Caller holds no lock. */
+static inline void kfi_domain_progress(struct kfi_domain_base *domain)
+{
+	if (domain && domain->progress)
+		domain->progress(domain);
+}
+
 /* The device is gone: what has not come yet will never come. */
 static inline bool kfi_source_lost(const struct kfi_source *src)
 {

@@ -202,6 +202,7 @@ ssize_t kfi_cq_peek(struct kfid_cq *fcq, void *buf, size_t count,
 
 	if (!buf && count)
 		return -KFI_EINVAL;
+	kfi_domain_progress(cq->src.domain);
 	spin_lock_irqsave(&cq->src.lock, flags);
 	n = kfi_cq_look(cq, buf, count, src_addr);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
@@ -236,6 +237,7 @@ static ssize_t kfi_cq_op_readfrom(struct kfid_cq *fcq, void *buf, size_t count,
 
 	if (!buf && count)
 		return -KFI_EINVAL;
+	kfi_domain_progress(cq->src.domain);
 	spin_lock_irqsave(&cq->src.lock, flags);
 	n = kfi_cq_look(cq, buf, count, src_addr);
 	if (n > 0)
@@ -275,6 +277,7 @@ static ssize_t kfi_cq_op_readerr(struct kfid_cq *fcq,
 
 	if (!buf || (readflags & ~KFI_PEEK))
 		return -KFI_EINVAL;
+	kfi_domain_progress(cq->src.domain);
 	spin_lock_irqsave(&cq->src.lock, flags);
 	comp = kfi_cq_slot(cq, cq->head);
 	if (kfi_cq_fill(cq) && comp->err) {

@@ -127,6 +127,7 @@ static int kfi_poll_op_poll(struct kfid_poll *pollset, void **context, int count
 	if (count <= 0 || !context)
 		return -KFI_EINVAL;
 
+	kfi_domain_progress(set->domain);
 	spin_lock_irqsave(&set->lock, flags);
 	list_splice_init(&set->ready, &unseen);
 	while (n < count && !list_empty(&unseen)) {

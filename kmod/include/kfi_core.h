@@ -13,6 +13,7 @@
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 
 #include <kfabric.h>
 #include <kfi_errno.h>
@@ -60,6 +61,10 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  * @fabric: parent; a reference is held
  * @release: frees the structure around it; process context, may sleep
  * @strerror: text for a prov_errno of its CQs, or NULL
+ * @progress: manual progress: makes the reports that are pending, see
+ *	      kfi_domain_pending(); any context, no lock held. NULL: the provider
+ *	      reports by itself.
+ * @progressing: calls it for those who sleep
  * @lock: protects @sources and @lost
  * @sources: the domain's open CQs and counters
  * @lost: the device is gone, see kfi_domain_lose()
@@ -70,6 +75,8 @@ struct kfi_domain_base {
 	struct kfi_fabric_base *fabric;
 	void (*release)(struct kfi_domain_base *base);
 	const char *(*strerror)(int prov_errno);
+	void (*progress)(struct kfi_domain_base *base);
+	struct work_struct progressing;
 	spinlock_t lock;	/* sources, lost */
 	struct list_head sources;
 	bool lost;
@@ -82,6 +89,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 			 void (*release)(struct kfi_domain_base *base),
 			 void *context);
 void kfi_domain_lose(struct kfi_domain_base *base);
+void kfi_domain_pending(struct kfi_domain_base *base);
 
 /* Slots of the providers' tables that the core fills. */
 int kfi_core_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,

@@ -207,7 +207,7 @@ static int kfm_ep_ops_open(struct kfid *fid, const char *name, u64 flags,
 	return 0;
 }
 
-/* First nobody finds it, then the reports end, then its bindings may go. */
+/* First nobody finds it, then its reports are made, then its bindings may go. */
 static int kfm_ep_close(struct kfid *fid)
 {
 	struct kfm_ep *ep = container_of(fid, struct kfm_ep, base.ep.fid);
@@ -221,6 +221,7 @@ static int kfm_ep_close(struct kfid *fid)
 	if (err)
 		return err;
 
+	kfm_progress(ep->base.domain);
 	kfm_users_drain(&ep->users);
 	kfm_ep_drop_all(ep);
 	kfi_ep_base_fini(&ep->base);

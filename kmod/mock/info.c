@@ -90,11 +90,14 @@ static void kfm_fill_context(struct kfi_info *info,
 	rx->iov_limit = KFM_IOV_LIMIT;
 }
 
-static void kfm_fill_domain(struct kfi_domain_attr *domain)
+static void kfm_fill_domain(struct kfi_domain_attr *domain,
+			    const struct kfi_domain_attr *hints)
 {
 	domain->threading = KFI_THREAD_SAFE;
 	domain->control_progress = KFI_PROGRESS_AUTO;
 	domain->data_progress = KFI_PROGRESS_AUTO;
+	if (hints && hints->data_progress == KFI_PROGRESS_MANUAL)
+		domain->data_progress = KFI_PROGRESS_MANUAL;
 	domain->resource_mgmt = KFI_RM_ENABLED;
 	domain->mr_mode = KFM_MR_MODE;
 	domain->mr_key_size = sizeof(u64);
@@ -114,7 +117,7 @@ static int kfm_fill(struct kfi_info *info, const struct kfi_info *hints)
 	info->ep_attr->tx_ctx_cnt = 1;
 	info->ep_attr->rx_ctx_cnt = 1;
 	kfm_fill_context(info, hints);
-	kfm_fill_domain(info->domain_attr);
+	kfm_fill_domain(info->domain_attr, hints->domain_attr);
 
 	info->fabric_attr->name = kstrdup(KFM_FABRIC, GFP_KERNEL);
 	info->domain_attr->name = kstrdup(KFM_DOMAIN, GFP_KERNEL);

@@ -191,6 +191,12 @@ static int kfm_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		return err;
 	}
 
+	init_llist_head(&domain->held);
+	spin_lock_init(&domain->progress);
+	if (info->domain_attr &&
+	    info->domain_attr->data_progress == KFI_PROGRESS_MANUAL)
+		domain->base.progress = kfm_progress;
+
 	mutex_lock(&kfm_lock);
 	list_add_tail(&domain->link, &kfm_domains);
 	mutex_unlock(&kfm_lock);

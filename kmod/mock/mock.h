@@ -94,10 +94,24 @@ static inline void kfm_users_drain(struct kfm_users *users)
 	wait_for_completion(&users->idle);
 }
 
+/**
+ * struct kfm_domain - a domain
+ * @base: the core's part
+ * @link: on kfm_domains
+ * @held: with manual progress: reports to be made, newest first
+ * @progress: one makes them at a time, so that they keep their order
+ */
 struct kfm_domain {
 	struct kfi_domain_base base;
 	struct list_head link;
+	struct llist_head held;
+	spinlock_t progress;	/* taking from @held */
 };
+
+static inline struct kfm_domain *kfm_domain_of(struct kfi_domain_base *base)
+{
+	return container_of(base, struct kfm_domain, base);
+}
 
 /**
  * struct kfm_ep - an endpoint
@@ -216,7 +230,7 @@ enum kfm_context {
  * @refs: the writer and the context that runs it
  * @done: @result is valid
  * @result: what @run returned
- * @link: on the tasklet's list
+ * @link: on the tasklet's list, or a domain's
  * @work: for the work queue
  */
 struct kfm_report {
@@ -246,6 +260,7 @@ struct kfm_report {
 struct kfm_report *kfm_report_new(int (*run)(struct kfm_report *report));
 void kfm_report_put(struct kfm_report *report);
 int kfm_report_make(struct kfm_report *report, enum kfm_context context);
+void kfm_progress(struct kfi_domain_base *base);
 int kfm_report_init(void);
 void kfm_report_exit(void);
 

@@ -64,10 +64,48 @@ static void kfm_report_softirq(struct tasklet_struct *unused)
 		kfm_report_run(report);
 }
 
+static void kfm_run_held(struct kfm_domain *domain)
+{
+	struct llist_node *list = llist_del_all(&domain->held);
+	struct kfm_report *report, *next;
+
+	list = llist_reverse_order(list);
+	llist_for_each_entry_safe(report, next, list, link)
+		kfm_report_run(report);
+}
+
+/*
+ * Manual progress: make the reports that were held. Who finds another one at it
+ * leaves them to that one, who looks once more when done.
+ */
+void kfm_progress(struct kfi_domain_base *base)
+{
+	struct kfm_domain *domain = kfm_domain_of(base);
+	unsigned long flags;
+
+	while (!llist_empty(&domain->held)) {
+		if (!spin_trylock_irqsave(&domain->progress, flags))
+			return;
+		kfm_run_held(domain);
+		spin_unlock_irqrestore(&domain->progress, flags);
+	}
+}
+
+/* Keeps the reference that kfm_report_run() drops. */
+static void kfm_report_hold(struct kfm_report *report)
+{
+	struct kfi_domain_base *base = report->ep->base.domain;
+
+	report->atomic = true;
+	llist_add(&report->link, &kfm_domain_of(base)->held);
+	kfi_domain_pending(base);
+}
+
 static DECLARE_TASKLET(kfm_tasklet, kfm_report_softirq);
 
 /*
- * Takes over the caller's reference. Returns what the report returned, -EINTR
+ * With manual progress the report is made later, by who reads or polls. Takes
+ * over the caller's reference. Returns what the report returned, -EINTR
  * or -ETIMEDOUT; after these two the report is still to come.
  */
 int kfm_report_make(struct kfm_report *report, enum kfm_context context)
@@ -75,6 +113,10 @@ int kfm_report_make(struct kfm_report *report, enum kfm_context context)
 	long left;
 	int ret;
 
+	if (report->ep && report->ep->base.domain->progress) {
+		kfm_report_hold(report);
+		return 0;
+	}
 	refcount_inc(&report->refs);
 	report->atomic = context == KFM_SOFTIRQ;
 	switch (context) {
