@@ -12,6 +12,7 @@ context manager. Timeouts are in seconds, ``None`` means no limit::
 """
 
 from kfabric_py.cm import ConnectionRequest, PassiveEndpoint
+from kfabric_py.counters import Counter
 from kfabric_py.device import Device, Version
 from kfabric_py.domain import Domain
 from kfabric_py.endpoint import Endpoint
@@ -66,14 +67,13 @@ from kfabric_py.info import (
 from kfabric_py.memory import Buffer, MemoryRegion, RemoteRegion, Segment
 from kfabric_py.queues import (
     CompletionQueue,
-    Counter,
     CqEntry,
     CqError,
     EqError,
     EqEvent,
     EventQueue,
 )
-from kfabric_py.sets import PollSet, WaitSet
+from kfabric_py.sets import PollFds, PollSet, WaitSet
 
 __all__ = [
     "Access",
@@ -123,6 +123,7 @@ __all__ = [
     "Overrun",
     "PassiveEndpoint",
     "PermissionDenied",
+    "PollFds",
     "PollSet",
     "Progress",
     "Protocol",

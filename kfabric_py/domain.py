@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
 from kfabric_py.cm import ConnectionRequest
+from kfabric_py.counters import Counter
 from kfabric_py.endpoint import Endpoint
 from kfabric_py.enums import Access, CqFormat, WaitObj
 from kfabric_py.handle import OpenedObject
 from kfabric_py.info import Info, info_to_raw
 from kfabric_py.memory import Local, MemoryRegion, segments
-from kfabric_py.queues import CompletionQueue, Counter
+from kfabric_py.queues import CompletionQueue
 from kfabric_py.sets import PollSet, WaitSet
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from kfabric_py import _uapi
 from kfabric_py._call import u64
 from kfabric_py._pending import PendingContexts
 from kfabric_py.cm import Addressed, ConnectionRequest, bytes_arg
+from kfabric_py.counters import Counter
 from kfabric_py.enums import OpFlags
 from kfabric_py.errors import KfiError
 from kfabric_py.handle import KernelObject
 from kfabric_py.info import Address, Info, info_to_raw, pack_address
 from kfabric_py.memory import Local, RemoteRegion, Segment, iov_array, segments
-from kfabric_py.queues import CompletionQueue, Counter, EventQueue
+from kfabric_py.queues import CompletionQueue, EventQueue
 
 if TYPE_CHECKING:
     from kfabric_py.domain import Domain

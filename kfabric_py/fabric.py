@@ -7,9 +7,11 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
+from kfabric_py._waitable import Waitable
 from kfabric_py.cm import PassiveEndpoint
 from kfabric_py.domain import Domain
 from kfabric_py.enums import WaitObj
+from kfabric_py.errors import Again
 from kfabric_py.handle import OpenedObject
 from kfabric_py.info import Info, info_to_raw
 from kfabric_py.queues import EventQueue
@@ -60,10 +62,45 @@ class Fabric(OpenedObject):
         """Open an empty wait set.
 
         Args:
-            wait_obj: ``UNSPEC`` or ``QUEUE``.
+            wait_obj: what users of the set hold: ``FD`` gives the set
+                descriptors, ``POLLFD`` its members; with ``YIELD`` waits give
+                the CPU to others instead of sleeping.
             context: for the program's own use.
         """
         return WaitSet(self, wait_obj=wait_obj, context=context)
+
+    def trywait(self, *objects: Waitable) -> bool:
+        """Is it safe to block on the descriptors of these objects?
+
+        Read what there is, ask, and block only if the answer is yes::
+
+            if fabric.trywait(cq, eq):
+                selector.select()
+
+        Args:
+            objects: wait sets, queues and counters of this fabric, 1 to 1024,
+                whose wait objects are of one kind. A member of a wait set is
+                judged as part of the set.
+
+        Returns:
+            ``True``: nothing can be read of any of them, and whatever comes
+            next makes a descriptor readable. ``False``: there is something to
+            read.
+
+        Raises:
+            KfiError: EINVAL: not of one kind, or on another fabric, or one on
+                which nobody can wait. Nothing was touched.
+            DeviceLost: nothing will ever come of one of them.
+        """
+        handles = (ctypes.c_uint32 * len(objects))(*(obj._live_handle() for obj in objects))
+        arg = _uapi.kfab_trywait(
+            fabric=self._live_handle(), count=len(objects), handles=ctypes.addressof(handles)
+        )
+        try:
+            self._client(_uapi.KFAB_IOC_TRYWAIT, arg)
+        except Again:
+            return False
+        return True
 
     def passive_ep(self, info: Info, *, context: object = None) -> PassiveEndpoint:
         """Open a passive endpoint.

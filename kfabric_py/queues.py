@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Completion queues, event queues and counters: where what happened is read.
+"""Completion queues and event queues: where what happened is read.
 
 Reading never raises for "there is nothing": a read returns an empty list or
 ``None`` then, a blocking one also when its deadline has passed or its queue was
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after, u32, u64
 from kfabric_py._pending import PendingContexts
+from kfabric_py._waitable import Waitable, wait_choice
 from kfabric_py.cm import ConnectionRequest, PassiveEndpoint
 from kfabric_py.enums import CqFlags, CqFormat, Event, WaitObj
 from kfabric_py.errors import Again, KfiError, error_for
-from kfabric_py.handle import KernelObject, OpenedObject
+from kfabric_py.handle import KernelObject
 from kfabric_py.info import Info, info_from_raw
 from kfabric_py.memory import Buffer, Segment
 
@@ -132,34 +133,6 @@ class EqError:
         return error_for(self.err, "event")
 
 
-def wait_choice(wait_obj: WaitObj, wait_set: WaitSet | None) -> tuple[int, int]:
-    """Return the wait object and the handle of the wait set for an open."""
-    if wait_set is None:
-        return wait_obj, 0
-    return WaitObj.SET, wait_set._live_handle()
-
-
-class Waitable(OpenedObject):
-    """What can wait, be a member of sets, and tell its wait object."""
-
-    def wait_obj(self) -> WaitObj:
-        """Return the kind of wait object that the kernel uses for this one."""
-        arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_GETWAITOBJ)
-        self._client(_uapi.KFAB_IOC_CONTROL, arg)
-        return WaitObj(arg.value)
-
-    def _strerror(self, prov_errno: int) -> str:
-        text = ctypes.create_string_buffer(256)
-        arg = _uapi.kfab_strerror(
-            handle=self._live_handle(),
-            err=prov_errno,
-            buf=ctypes.addressof(text),
-            buf_size=len(text),
-        )
-        self._client(_uapi.KFAB_IOC_STRERROR, arg)
-        return text.value.decode(errors="replace")
-
-
 class CompletionQueue(Waitable):
     """Where completed operations are read. Iterating yields what is there now."""
 
@@ -204,7 +177,6 @@ class CompletionQueue(Waitable):
         Raises:
             ErrorAvailable: an error entry comes first.
             Overrun: the queue has overflowed behind what was read before.
-            DeviceLost: the device is gone and all has been read.
         """
         return self._read(_uapi.KFAB_IOC_CQ_READ, count, source)
 
@@ -366,7 +338,6 @@ class EventQueue(Waitable):
         Raises:
             ErrorAvailable: an error entry comes first.
             Overrun: the queue has overflowed behind what was read before.
-            DeviceLost: the device is gone and all has been read.
         """
         return self._read(_uapi.KFAB_IOC_EQ_READ, peek, 0)
 
@@ -384,7 +355,6 @@ class EventQueue(Waitable):
             ErrorAvailable: an error entry comes first.
             Overrun: the queue has overflowed behind what was read before.
             KfiError: EINVAL: the queue has no wait object of its own.
-            DeviceLost: the device is gone and all has been read.
         """
         return self._read(_uapi.KFAB_IOC_EQ_SREAD, peek, deadline_after(timeout))
 
@@ -510,75 +480,3 @@ class EventQueue(Waitable):
         """Yield events until none is left; waits for nothing."""
         while event := self.read():
             yield event
-
-
-class Counter(Waitable):
-    """Counts completions and errors, 64 bits each."""
-
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        wait_obj: WaitObj,
-        wait_set: WaitSet | None,
-        context: object,
-    ) -> None:
-        """Use :meth:`Domain.counter`."""
-        kind, wait_handle = wait_choice(wait_obj, wait_set)
-        arg = _uapi.kfab_cntr_open(
-            domain=domain._live_handle(),
-            events=_uapi.KFAB_CNTR_EVENTS_COMP,
-            wait_obj=kind,
-            wait_set=wait_handle,
-        )
-        super().__init__(domain, domain._client, _uapi.KFAB_IOC_CNTR_OPEN, arg, context)
-        self._wait_set = wait_set
-
-    def _value(self, request: int, value: int = 0) -> int:
-        arg = _uapi.kfab_cntr(cntr=self._live_handle(), value=u64(value, "value"))
-        self._client(request, arg)
-        return arg.value
-
-    def read(self) -> int:
-        """Return the number of successes; a wait set sees the counter as read then."""
-        return self._value(_uapi.KFAB_IOC_CNTR_READ)
-
-    def readerr(self) -> int:
-        """Return the number of errors; a wait set sees the errors as read then."""
-        return self._value(_uapi.KFAB_IOC_CNTR_READERR)
-
-    def add(self, value: int) -> None:
-        """Add to the number of successes; wakes those who wait."""
-        self._value(_uapi.KFAB_IOC_CNTR_ADD, value)
-
-    def set(self, value: int) -> None:
-        """Set the number of successes; wakes those who wait."""
-        self._value(_uapi.KFAB_IOC_CNTR_SET, value)
-
-    def adderr(self, value: int) -> None:
-        """Add to the number of errors; ends every :meth:`wait` in progress."""
-        self._value(_uapi.KFAB_IOC_CNTR_ADDERR, value)
-
-    def seterr(self, value: int) -> None:
-        """Set the number of errors; ends every :meth:`wait` in progress."""
-        self._value(_uapi.KFAB_IOC_CNTR_SETERR, value)
-
-    def wait(self, threshold: int, timeout: float | None = None) -> None:
-        """Wait until the number of successes has reached a value.
-
-        Args:
-            threshold: the value, 64 bits.
-            timeout: seconds; ``None`` for no limit, 0 for one check.
-
-        Raises:
-            KfiTimeout: the deadline passed and the value was lower then.
-            ErrorAvailable: the number of errors changed during the wait.
-            KfiError: EINVAL: the counter has no wait object of its own.
-            DeviceLost: the device is gone.
-        """
-        arg = _uapi.kfab_cntr_wait(
-            cntr=self._live_handle(),
-            threshold=u64(threshold, "threshold"),
-            deadline=deadline_after(timeout),
-        )
-        self._client(_uapi.KFAB_IOC_CNTR_WAIT, arg)

@@ -7,20 +7,40 @@ nothing about what. A poll set never sleeps and says which members are ready.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after
+from kfabric_py._waitable import Waitable, new_descriptor
+from kfabric_py.counters import Counter
 from kfabric_py.enums import WaitObj
-from kfabric_py.errors import KfiError
+from kfabric_py.errors import KfiError, TooSmall
 from kfabric_py.handle import KernelObject, OpenedObject
-from kfabric_py.queues import CompletionQueue, Counter, EventQueue, Waitable
+from kfabric_py.queues import CompletionQueue, EventQueue
 
 if TYPE_CHECKING:
     from kfabric_py.domain import Domain
     from kfabric_py.fabric import Fabric
+
+
+@dataclass(frozen=True, slots=True)
+class PollFds:
+    """The descriptors of a wait set's members at one moment.
+
+    Attributes:
+        change_index: moves when a member comes or goes, and only then.
+        fds: one descriptor for each member, for ``POLLIN``. The wait set owns
+            them.
+    """
+
+    change_index: int
+    fds: tuple[int, ...]
 
 
 class WaitSet(Waitable):
@@ -33,6 +53,8 @@ class WaitSet(Waitable):
 
     def __init__(self, fabric: Fabric, *, wait_obj: WaitObj, context: object) -> None:
         """Use :meth:`Fabric.wait_set`."""
+        self._pollfds: PollFds | None = None
+        self._member_fds: dict[int, int] = {}
         arg = _uapi.kfab_wait_open(fabric=fabric._live_handle(), wait_obj=wait_obj)
         super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_WAIT_OPEN, arg, context)
 
@@ -48,6 +70,89 @@ class WaitSet(Waitable):
         """
         arg = _uapi.kfab_wait(wait=self._live_handle(), deadline=deadline_after(timeout))
         self._client(_uapi.KFAB_IOC_WAIT, arg)
+
+    @property
+    def exclusive(self) -> bool:
+        """Does each event wake one sleeper only, instead of all? Normally not.
+
+        A thread whose :meth:`wait` has returned then owes a read of a member, or
+        another wait. If it does neither, the others sleep on until the next
+        event. Such a set has no descriptors. It can be changed while nobody
+        sleeps in the set, else :class:`Busy` is raised.
+        """
+        return bool(self._flag(_uapi.KFAB_GETFIDFLAG) & _uapi.KFAB_WAIT_EXCLUSIVE)
+
+    @exclusive.setter
+    def exclusive(self, exclusive: bool) -> None:
+        self._flag(_uapi.KFAB_SETFIDFLAG, _uapi.KFAB_WAIT_EXCLUSIVE if exclusive else 0)
+
+    def _flag(self, command: int, value: int = 0) -> int:
+        arg = _uapi.kfab_control(handle=self._live_handle(), command=command, value=value)
+        self._client(_uapi.KFAB_IOC_CONTROL, arg)
+        return arg.value
+
+    def pollfds(self) -> PollFds:
+        """Return one descriptor for each member of a set of ``WaitObj.POLLFD``.
+
+        A member keeps its descriptor from call to call. That of a member which
+        has left is closed by the next call, not before: until then it shows
+        ``POLLHUP``, and its number means nothing else. So one thread should
+        call this, the one that polls the descriptors.
+
+        Raises:
+            KfiError: EINVAL: a set of another kind, or an exclusive one.
+        """
+        with self._close_lock:
+            index, _ = self._members(0)
+            # Members come and go while their descriptors are being made.
+            while self._pollfds is None or self._pollfds.change_index != index:
+                index, handles = self._all_members()
+                with contextlib.suppress(_MemberGone):
+                    self._pollfds = PollFds(index, self._descriptors(handles))
+            return self._pollfds
+
+    def _members(self, room: int) -> tuple[int, list[int]]:
+        """Return the change index and the members' handles, if they fit."""
+        handles = (ctypes.c_uint32 * room)()
+        arg = _uapi.kfab_pollfd(
+            wait=self._live_handle(), count=room, handles=ctypes.addressof(handles)
+        )
+        self._client(_uapi.KFAB_IOC_POLLFD, arg)
+        return arg.out_change_index, handles[: arg.count]
+
+    def _all_members(self) -> tuple[int, list[int]]:
+        room = len(self._member_fds) + 8
+        while True:
+            try:
+                return self._members(room)
+            except TooSmall:
+                room *= 2
+
+    def _descriptors(self, handles: list[int]) -> tuple[int, ...]:
+        """Open what is missing, close what has left."""
+        for handle in self._member_fds.keys() - set(handles):
+            os.close(self._member_fds.pop(handle))
+        for handle in handles:
+            if handle not in self._member_fds:
+                self._member_fds[handle] = self._member_descriptor(handle)
+        return tuple(self._member_fds[handle] for handle in handles)
+
+    def _member_descriptor(self, handle: int) -> int:
+        try:
+            return new_descriptor(self._client, handle)
+        except KfiError as error:
+            if error.errno == errno.EBADF:
+                raise _MemberGone from None
+            raise
+
+    def _close_self(self) -> None:
+        super()._close_self()
+        while self._member_fds:
+            os.close(self._member_fds.popitem()[1])
+
+
+class _MemberGone(Exception):
+    """A member was closed between the listing and the request for its descriptor."""
 
 
 class PollSet(OpenedObject):

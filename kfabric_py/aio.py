@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""asyncio: reading queues, waiting for counters and wait sets, with ``await``.
+
+::
+
+    cq = domain.cq(64, wait_obj=WaitObj.FD)
+    with aio.wrap(cq) as completions:
+        async for entry in completions:
+            ...
+
+What is wrapped has to have descriptors: ``WaitObj.FD``, or a place in a set of
+``WaitObj.POLLFD``. The wrapper has a descriptor of its own, so that the close of
+the object reaches those who wait. It belongs to one event loop at a time, and
+is to be used, and closed, in that loop's thread; the object itself may be used
+and closed by any thread.
+
+Any number of coroutines may wait for one object. An event wakes one that waits
+to read a queue, and all that wait for a counter or a wait set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import select
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar, overload
+
+from kfabric_py._waitable import Waitable
+from kfabric_py.counters import Counter
+from kfabric_py.errors import ClosedError, KfabricErrno, KfiTimeout, error_for
+from kfabric_py.queues import CompletionQueue, CqEntry, CqError, EqError, EqEvent, EventQueue
+from kfabric_py.sets import WaitSet
+
+W = TypeVar("W", bound=Waitable)
+T = TypeVar("T")
+
+
+class Awaited(Generic[W]):
+    """An object that coroutines wait for; the base of the classes below.
+
+    Attributes:
+        object: what was wrapped.
+    """
+
+    #: Does an event concern every coroutine, and not only who reads it?
+    _wakes_all = False
+
+    def __init__(self, obj: W) -> None:
+        """Use :func:`wrap`."""
+        self.object = obj
+        self._fd = obj.descriptor()
+        # A coroutine that waits keeps the wrapper, so no loop watches it by then.
+        self._closer = weakref.finalize(self, os.close, self._fd)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._armed = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def fileno(self) -> int:
+        """Return the wrapper's descriptor.
+
+        Raises:
+            ClosedError: the wrapper is closed.
+        """
+        self._check_open()
+        return self._fd
+
+    def close(self) -> None:
+        """Close the wrapper, not the object. Who waits gets :class:`ClosedError`."""
+        self._disarm()
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._closer()
+
+    def __enter__(self) -> Self:
+        """Return the wrapper itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the wrapper."""
+        self.close()
+
+    def _check_open(self) -> None:
+        if not self._closer.alive:
+            raise ClosedError(errno.EBADF, f"{type(self).__name__} is closed")
+
+    async def _until(self, look: Callable[[], T | None]) -> T:
+        """Return what ``look`` finds, once it finds something.
+
+        A look is tried first and after each event. One that finds nothing on an
+        object that had hung up before it will never find anything.
+        """
+        hung_up = False
+        while True:
+            self._check_open()
+            found = look()
+            if found is not None:
+                return found
+            if hung_up:
+                raise error_for(errno.ENODEV, type(self.object).__name__)
+            await self._event()
+            hung_up = self._hung_up()
+
+    async def _event(self) -> None:
+        """Wait until the descriptor was seen readable, or the wrapper is closed."""
+        future = self._enter(asyncio.get_running_loop())
+        try:
+            await future
+        finally:
+            self._leave(future)
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        if self._waiting and self._loop is not loop:
+            raise RuntimeError(f"{self.object!r} is awaited in another event loop")
+        self._loop = loop
+        self._arm()
+        future = loop.create_future()
+        self._waiting.append(future)
+        return future
+
+    def _leave(self, future: asyncio.Future[None]) -> None:
+        """End a wait, also a cancelled one: what it was woken for is told to the next."""
+        self._waiting.remove(future)
+        if not self._waiting:
+            self._disarm()
+        elif self._closer.alive:
+            self._arm()
+
+    def _arm(self) -> None:
+        if not self._armed and self._loop is not None:
+            self._loop.add_reader(self._fd, self._tell)
+            self._armed = True
+
+    def _disarm(self) -> None:
+        if self._armed and self._loop is not None:
+            self._loop.remove_reader(self._fd)
+            self._armed = False
+
+    def _tell(self) -> None:
+        """Wake whom it concerns; watch again only when they have looked.
+
+        The descriptor stays readable until then, and the loop would tell
+        everybody, one after the other.
+        """
+        self._disarm()
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+                if not self._wakes_all:
+                    break
+
+    def _hung_up(self) -> bool:
+        """Is the object closed or its device gone?"""
+        if not self._closer.alive:
+            return False
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
+
+
+class AsyncCompletionQueue(Awaited[CompletionQueue]):
+    """A completion queue to await. ``async for`` yields its completions, without end."""
+
+    async def read(self, count: int = 16, *, source: bool = False) -> list[CqEntry]:
+        """Read completions, waiting for the first.
+
+        Args:
+            count: how many at most, 1 or more.
+            source: fill ``src_addr``, too.
+
+        Returns:
+            The oldest completions, at least one.
+
+        Raises:
+            ErrorAvailable: an error entry comes first.
+            Overrun: the queue has overflowed behind what was read before.
+            DeviceLost: the device is gone and all has been read.
+            ClosedError: the queue or the wrapper is closed.
+        """
+        if count < 1:
+            raise ValueError(f"count must be at least 1, not {count}")
+        return await self._until(lambda: self.object.read(count, source=source) or None)
+
+    def readerr(self) -> CqError | None:
+        """Read the error entry at the head, if there is one."""
+        return self.object.readerr()
+
+    async def __aiter__(self) -> AsyncIterator[CqEntry]:
+        """Yield completions as they come."""
+        while True:
+            for entry in await self.read():
+                yield entry
+
+
+class AsyncEventQueue(Awaited[EventQueue]):
+    """An event queue to await. ``async for`` yields its events, without end."""
+
+    async def read(self) -> EqEvent:
+        """Read the oldest event, waiting for one.
+
+        Raises:
+            ErrorAvailable: an error entry comes first.
+            Overrun: the queue has overflowed behind what was read before.
+            ClosedError: the queue or the wrapper is closed.
+        """
+        return await self._until(self.object.read)
+
+    def readerr(self) -> EqError | None:
+        """Read the error entry at the head, if there is one."""
+        return self.object.readerr()
+
+    async def __aiter__(self) -> AsyncIterator[EqEvent]:
+        """Yield events as they come."""
+        while True:
+            yield await self.read()
+
+
+class AsyncCounter(Awaited[Counter]):
+    """A counter to await."""
+
+    _wakes_all = True
+
+    async def wait(self, threshold: int) -> int:
+        """Wait until completions have brought the counter to a value.
+
+        It reads both counts after each change, so a wait set sees them as read.
+        The program's own :meth:`Counter.add` and :meth:`Counter.set` are not
+        changes and end no ``await``: :meth:`Counter.wait`, in a thread, is what
+        they end.
+
+        Args:
+            threshold: the number of successes to wait for, 64 bits.
+
+        Returns:
+            The number of successes, at least the threshold.
+
+        Raises:
+            ErrorAvailable: the number of errors changed during the wait.
+            DeviceLost: the device is gone.
+            ClosedError: the counter or the wrapper is closed.
+        """
+        self._check_open()
+        errors = self.object.readerr()
+
+        def look() -> int | None:
+            value = self.object.read()
+            if value >= threshold:
+                return value
+            if self.object.readerr() != errors:
+                raise error_for(KfabricErrno.KFI_EAVAIL, type(self.object).__name__)
+            return None
+
+        return await self._until(look)
+
+
+class AsyncWaitSet(Awaited[WaitSet]):
+    """A wait set to await."""
+
+    _wakes_all = True
+
+    async def wait(self) -> None:
+        """Wait until a member is ready; consumes nothing.
+
+        Raises:
+            DeviceLost: all members are dead and drained.
+            ClosedError: the wait set or the wrapper is closed.
+        """
+
+        def look() -> bool | None:
+            try:
+                self.object.wait(timeout=0)
+            except KfiTimeout:
+                return None
+            return True
+
+        await self._until(look)
+
+    def _hung_up(self) -> bool:
+        # The look says so itself, and a new member may have ended it since.
+        return False
+
+
+@overload
+def wrap(obj: CompletionQueue) -> AsyncCompletionQueue: ...
+@overload
+def wrap(obj: EventQueue) -> AsyncEventQueue: ...
+@overload
+def wrap(obj: Counter) -> AsyncCounter: ...
+@overload
+def wrap(obj: WaitSet) -> AsyncWaitSet: ...
+
+
+def wrap(
+    obj: CompletionQueue | EventQueue | Counter | WaitSet,
+) -> AsyncCompletionQueue | AsyncEventQueue | AsyncCounter | AsyncWaitSet:
+    """Return something to await for an object that has descriptors.
+
+    Raises:
+        KfiError: EINVAL: it has none, see :meth:`Waitable.descriptor`.
+        TypeError: nothing that can be awaited.
+    """
+    match obj:
+        case CompletionQueue():
+            return AsyncCompletionQueue(obj)
+        case EventQueue():
+            return AsyncEventQueue(obj)
+        case Counter():
+            return AsyncCounter(obj)
+        case WaitSet():
+            return AsyncWaitSet(obj)
+    raise TypeError(f"cannot await {obj!r}")
+
+
+__all__ = [
+    "AsyncCompletionQueue",
+    "AsyncCounter",
+    "AsyncEventQueue",
+    "AsyncWaitSet",
+    "wrap",
+]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Counters: how many operations have completed, and how many have failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kfabric_py import _uapi
+from kfabric_py._call import deadline_after, u64
+from kfabric_py._waitable import Waitable, wait_choice
+from kfabric_py.enums import WaitObj
+
+if TYPE_CHECKING:
+    from kfabric_py.domain import Domain
+    from kfabric_py.sets import WaitSet
+
+
+class Counter(Waitable):
+    """Counts completions and errors, 64 bits each."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        wait_obj: WaitObj,
+        wait_set: WaitSet | None,
+        context: object,
+    ) -> None:
+        """Use :meth:`Domain.counter`."""
+        kind, wait_handle = wait_choice(wait_obj, wait_set)
+        arg = _uapi.kfab_cntr_open(
+            domain=domain._live_handle(),
+            events=_uapi.KFAB_CNTR_EVENTS_COMP,
+            wait_obj=kind,
+            wait_set=wait_handle,
+        )
+        super().__init__(domain, domain._client, _uapi.KFAB_IOC_CNTR_OPEN, arg, context)
+        self._wait_set = wait_set
+
+    def _value(self, request: int, value: int = 0) -> int:
+        arg = _uapi.kfab_cntr(cntr=self._live_handle(), value=u64(value, "value"))
+        self._client(request, arg)
+        return arg.value
+
+    def read(self) -> int:
+        """Return the number of successes; a wait set sees the counter as read then."""
+        return self._value(_uapi.KFAB_IOC_CNTR_READ)
+
+    def readerr(self) -> int:
+        """Return the number of errors; a wait set sees the errors as read then."""
+        return self._value(_uapi.KFAB_IOC_CNTR_READERR)
+
+    def add(self, value: int) -> None:
+        """Add to the number of successes; wakes those who wait."""
+        self._value(_uapi.KFAB_IOC_CNTR_ADD, value)
+
+    def set(self, value: int) -> None:
+        """Set the number of successes; wakes those who wait."""
+        self._value(_uapi.KFAB_IOC_CNTR_SET, value)
+
+    def adderr(self, value: int) -> None:
+        """Add to the number of errors; ends every :meth:`wait` in progress."""
+        self._value(_uapi.KFAB_IOC_CNTR_ADDERR, value)
+
+    def seterr(self, value: int) -> None:
+        """Set the number of errors; ends every :meth:`wait` in progress."""
+        self._value(_uapi.KFAB_IOC_CNTR_SETERR, value)
+
+    def wait(self, threshold: int, timeout: float | None = None) -> None:
+        """Wait until the number of successes has reached a value.
+
+        Args:
+            threshold: the value, 64 bits.
+            timeout: seconds; ``None`` for no limit, 0 for one check.
+
+        Raises:
+            KfiTimeout: the deadline passed and the value was lower then.
+            ErrorAvailable: the number of errors changed during the wait.
+            KfiError: EINVAL: the counter has no wait object of its own.
+            DeviceLost: the device is gone.
+        """
+        arg = _uapi.kfab_cntr_wait(
+            cntr=self._live_handle(),
+            threshold=u64(threshold, "threshold"),
+            deadline=deadline_after(timeout),
+        )
+        self._client(_uapi.KFAB_IOC_CNTR_WAIT, arg)
