@@ -19,9 +19,14 @@
  *	fewer turns out than entries
  *	left: hand on			woken, has a turn
  *
- * A thread that is killed gives its turn back like the first. Once the set is
- * drained no turn counts any more, so one that was never used (a thread that
- * neither reads nor waits) does no harm beyond the next publication.
+ * What is left is counted over the set, not over the member that was read: one
+ * completion wakes one thread for a CQ and a counter, and whoever reads only the
+ * one, or reads a counter that has not changed, owes the other to a sleeper.
+ *
+ * A thread that a signal was sent to gives its turn back like the first, since
+ * it may be about to die. Once the set is drained no turn counts any more, so
+ * one that was never used (a thread that neither reads nor waits) does no harm
+ * beyond the next publication.
  */
 #include <linux/slab.h>
 
@@ -105,6 +110,13 @@ static bool kfi_turn_over(struct kfi_turns *turns)
 	return true;
 }
 
+/* The set is drained: what they were given for has been read. */
+static void kfi_turns_forget(struct kfi_turns *turns)
+{
+	turns->n = 0;
+	turns->more = 0;
+}
+
 /* Another sleeper gets one. */
 static void kfi_turn_pass(struct kfi_waitq *q, u32 source, u64 have)
 {
@@ -132,9 +144,22 @@ void kfi_turn_return(struct kfi_waitq *q)
 		return;
 	spin_lock_irqsave(&q->head.lock, flags);
 	ready = atomic_read(&q->nready);
-	if (q->turns && kfi_turn_over(q->turns) && ready > 0)
+	if (q->turns && ready <= 0)
+		kfi_turns_forget(q->turns);
+	else if (q->turns && kfi_turn_over(q->turns))
 		kfi_turn_pass(q, q->id, ready);
 	spin_unlock_irqrestore(&q->head.lock, flags);
+}
+
+/* The least that can be read in a set, with @left in the member at hand. */
+static u64 kfi_turns_due(const struct kfi_waitq *q, u64 left)
+{
+	int ready = atomic_read(&q->nready);
+
+	if (ready <= 0)
+		return 0;
+	/* Of each other member that is ready at least one thing. */
+	return left ? left + ready - 1 : ready;
 }
 
 /**
@@ -148,18 +173,20 @@ void kfi_turn_return(struct kfi_waitq *q)
 void kfi_turn_used(struct kfi_waitq *q, u32 source, u64 left)
 {
 	struct kfi_turns *turns;
+	u64 due;
 
 	if (!READ_ONCE(q->turns))
 		return;
 	spin_lock(&q->head.lock);
 	turns = q->turns;
 	if (turns) {
+		due = kfi_turns_due(q, left);
 		if (in_task())
 			kfi_turn_over(turns);
-		if (atomic_read(&q->nready) <= 0)
-			turns->n = turns->more = 0;
-		else if (left > turns->n + turns->more)
-			kfi_turn_pass(q, source, left);
+		if (!due)
+			kfi_turns_forget(turns);
+		else if (due > turns->n + turns->more)
+			kfi_turn_pass(q, source, due);
 	}
 	spin_unlock(&q->head.lock);
 }

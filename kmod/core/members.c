@@ -110,7 +110,8 @@ static int kfi_any_sleep(struct kfi_any *any, struct mutex *mutex,
 	ret = kfi_waitq_sleep(&w, kfi_any_found, any, deadline);
 	if (!ret && !w.why)
 		ret = any->found;
-	if (w.why && fatal_signal_pending(current))
+	/* Its 0 may never be seen: the signal may be the end of the thread. */
+	if (w.why && signal_pending(current))
 		kfi_turn_return(any->queue);
 	kfi_waiter_end(&w, ret);
 	return ret;
@@ -203,7 +204,9 @@ struct kfi_waitq *kfi_fid_queue(struct kfid *fid)
  *
  * Context: any.
  * Return: 0: nothing is readable, and the next publication will wake; -EAGAIN:
- * do not block; -EINVAL: another fabric's, or nothing to wait on.
+ * do not block, there is something to read; -ENODEV: all devices are gone and
+ * nothing is left to read (neither to block nor to read would get anywhere);
+ * -EINVAL: another fabric's, or nothing to wait on.
  */
 int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid)
 {
@@ -216,7 +219,14 @@ int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid)
 	if (!ours || !q)
 		return -KFI_EINVAL;
 	kfi_test_hook_point(KFI_HOOK_D2, q->id);
-	return kfi_waitq_now(q) == -KFI_EAGAIN ? 0 : -KFI_EAGAIN;
+	switch (kfi_waitq_now(q)) {
+	case 0:
+		return -KFI_EAGAIN;
+	case -KFI_ENODEV:
+		return -KFI_ENODEV;
+	default:
+		return 0;
+	}
 }
 EXPORT_SYMBOL_GPL(kfi_fid_trywait);
 

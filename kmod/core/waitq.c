@@ -257,7 +257,11 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	spin_lock_irqsave(&q->head.lock, flags);
 	if (q->turns)
 		w->wqe.flags = WQ_FLAG_EXCLUSIVE;
-	__add_wait_queue_entry_tail(&q->head, &w->wqe);
+	/* Before the exclusive ones: the walk ends at the first of them. */
+	if (w->wqe.flags & WQ_FLAG_EXCLUSIVE)
+		__add_wait_queue_entry_tail(&q->head, &w->wqe);
+	else
+		__add_wait_queue(&q->head, &w->wqe);
 	q->sleepers++;
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
