@@ -62,9 +62,10 @@ static int kfm_state_show(struct seq_file *seq, void *unused)
 	kfm_show_test(seq);
 	mutex_lock(&kfm_lock);
 	list_for_each_entry(domain, &kfm_domains, link)
-		seq_printf(seq, "domain id=%u fabric=%u lost=%d\n",
+		seq_printf(seq, "domain id=%u fabric=%u lost=%d pending=%d\n",
 			   domain->base.id, domain->base.fabric->id,
-			   READ_ONCE(domain->base.lost));
+			   READ_ONCE(domain->base.lost),
+			   !llist_empty(&domain->held));
 	list_for_each_entry(eq, &kfm_eqs, link)
 		seq_printf(seq, "eq id=%u\n", kfm_id(&eq->eq->fid));
 	list_for_each_entry(ep, &kfm_eps, link)

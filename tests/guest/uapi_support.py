@@ -87,6 +87,8 @@ CALLS: dict[str, tuple[int, type[ctypes.Structure]]] = {
         "POLL_ADD": _uapi.kfab_poll_member,
         "POLL_DEL": _uapi.kfab_poll_member,
         "POLL": _uapi.kfab_poll,
+        "TRYWAIT": _uapi.kfab_trywait,
+        "POLLFD": _uapi.kfab_pollfd,
     }.items()
 }
 
@@ -134,6 +136,8 @@ HANDLES: dict[str, dict[str, str]] = {
     "POLL_ADD": {"poll": "poll", "handle": "cq eq cntr"},
     "POLL_DEL": {"poll": "poll", "handle": "cq eq cntr"},
     "POLL": {"poll": "poll"},
+    "TRYWAIT": {"fabric": "fabric"},
+    "POLLFD": {"wait": "wait"},
 }
 
 
