@@ -3,6 +3,8 @@
 # make demo            set up, boot a guest, prove 4 x 997 wake-ups over rxe
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
 # make test            run all tests; ARGS="-k poll" goes to pytest
+# make mutants         break the modules in small ways; the tests must notice
+# make bench           what a wait costs, against the least that it can cost
 # make check           static checks of everything
 # make modules         build the kernel modules for the guest's kernel
 # make shell           a shell in a guest
@@ -13,7 +15,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test check modules shell clean
+.PHONY: help setup setup-check demo test mutants bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -31,6 +33,12 @@ demo: setup
 
 test: setup
 	@$(KFABRIC) test $(ARGS)
+
+mutants: setup
+	@$(KFABRIC) mutants $(ARGS)
+
+bench: setup
+	@$(KFABRIC) bench $(ARGS)
 
 check: setup-check
 	@$(KFABRIC) check $(ARGS)

@@ -18,10 +18,12 @@ from harness.errors import ExitStatus, KfabricError
 COMMANDS = {
     "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
     "test": ("harness.testrun", "run the tests, on the host and in guests"),
+    "bench": ("harness.commands.bench", "measure what a wait costs, in two guests"),
     "run": ("harness.commands.run", "run one command in a guest, with its exit status"),
     "shell": ("harness.commands.shell", "an interactive shell in a guest"),
     "modules": ("harness.commands.modules", "build the kernel modules"),
     "vm": ("harness.commands.vm", "build or clean the guest image"),
+    "mutants": ("harness.commands.mutants", "break the modules in small ways: tests must notice"),
     "check": ("harness.check", "static checks of everything"),
 }
 

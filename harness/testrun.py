@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
         if part.name != "unit":
             _prepare()
         if part.guests:
-            _compile(part.paths)
+            precompile(part.paths)
         codes.append(_run(part.argv(options)))
     return combine(codes, filtered=bool(options))
 
@@ -126,7 +126,7 @@ def _prepare() -> None:
         kbuild.ensure(setup.SOURCE, image.release, variant, setup.say)
 
 
-def _compile(paths: Sequence[str]) -> None:
+def precompile(paths: Sequence[str]) -> None:
     """Leave the tests' bytecode next to them, where guests find it but cannot write.
 
     It is pytest's own kind, with rewritten assertions, so pytest has to make it.

@@ -40,7 +40,7 @@ def ensure(source: Path, release: str, variant: Variant, log: Log) -> Path:
     """
     target = directory(source, release, variant)
     with cache.locked(target / "lock"):
-        wanted = _key(source, release, variant)
+        wanted = key(source, release, variant)
         stamp = target / "stamp"
         if not stamp.exists() or stamp.read_text() != wanted:
             log(f"modules: building for {release} ({variant.value})")
@@ -85,14 +85,23 @@ def _build(source: Path, target: Path, release: str, variant: Variant) -> None:
     symvers = copy / CORE / "Module.symvers"
     for tree in trees(source):
         extra = symvers if tree != Path(CORE) else None
-        _make(make_argv(build, copy / tree, variant, extra), copy)
+        make(make_argv(build, copy / tree, variant, extra), copy)
+    collect(copy, target)
+
+
+def collect(copy: Path, target: Path) -> None:
+    """Put the modules that were built below ``copy`` into a directory, stripped."""
     for old in target.glob("*.ko"):
         old.unlink()
     for module in copy.rglob("*.ko"):
         subprocess.run(["strip", "-g", "-o", target / module.name, module], check=True)
 
 
-def _make(argv: list[str], copy: Path) -> None:
+def make(argv: list[str], copy: Path) -> None:
+    """Run make, with errors that name files relative to ``copy``.
+
+    :raises BuildError: it failed, or took too long.
+    """
     try:
         done = subprocess.run(
             argv,
@@ -122,7 +131,8 @@ def _files(source: Path, tree: Path) -> Iterator[Path]:
     return (path for path in sorted((source / tree).rglob("*")) if path.is_file())
 
 
-def _key(source: Path, release: str, variant: Variant) -> str:
+def key(source: Path, release: str, variant: Variant) -> str:
+    """What the modules are made from, as one word."""
     parts = [release.encode(), variant.value.encode(), Path(__file__).read_bytes()]
     for tree in trees(source):
         for path in _files(source, tree):

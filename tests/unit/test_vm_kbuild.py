@@ -24,7 +24,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def key(source: Path, release: str = "6.1", variant: Variant = Variant.PROD) -> str:
-    return kbuild._key(source, release, variant)
+    return kbuild.key(source, release, variant)
 
 
 def test_the_core_is_built_first(checkout: Path) -> None:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Mutants: their headers and patches are right, and verdicts mean what they say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from harness import mutants, mutants_build
+from harness.commands import mutants as command
+from harness.errors import BuildError, GuestLost
+from harness.mutants import Mutant, Outcome, PatchError, Report, Verdict
+from harness.setup import SOURCE
+
+PATCHES = sorted((SOURCE / mutants.DIRECTORY).glob("*.patch"))
+LEAST = 10
+RULE = re.compile(r"[OWQPTX]\d{1,2}|V\d{1,2}|B\d{2}")
+
+SAMPLE = """\
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+Breaks: something,
+  and something else
+Rules: V2, B07
+Tests:
+  test_a.py::test_one
+  test_b.py::test_two[x-1]
+
+--- a/kmod/core/a.c
++++ b/kmod/core/a.c
+@@ -1,3 +1,3 @@
+ one
+-two
++2
+ three
+"""
+
+
+@pytest.fixture
+def patch(tmp_path: Path) -> Path:
+    """A patch that applies to the directory `tree` next to it."""
+    path = tmp_path / "sample.patch"
+    path.write_text(SAMPLE)
+    source = tmp_path / "tree/kmod/core/a.c"
+    source.parent.mkdir(parents=True)
+    source.write_text("one\ntwo\nthree\n")
+    return path
+
+
+def report(outcome: str, when: str = "call", text: str = "") -> Report:
+    return {
+        "test": "tests/guest/test_a.py::test_one",
+        "when": when,
+        "outcome": outcome,
+        "text": text,
+    }
+
+
+def test_header_is_read(patch: Path) -> None:
+    mutant = mutants.read(patch)
+    assert mutant.name == "sample"
+    assert mutant.breaks == "something, and something else"
+    assert mutant.rules == ("V2", "B07")
+    assert mutant.tests == (
+        "tests/guest/test_a.py::test_one",
+        "tests/guest/test_b.py::test_two[x-1]",
+    )
+    assert mutant.files == ("kmod/core/a.c",)
+    assert not mutant.spoils
+
+
+def test_guest_of_its_own_is_read(patch: Path) -> None:
+    patch.write_text(SAMPLE.replace("Tests:", "Guest: own\nTests:"))
+    assert mutants.read(patch).spoils
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Rules: V2, B07\n", ""), ("Breaks", "Brakes"), ("  test_a", "Breaks: twice\n  test_a")],
+    ids=["missing", "unknown", "twice"],
+)
+def test_wrong_header_is_refused(patch: Path, old: str, new: str) -> None:
+    patch.write_text(SAMPLE.replace(old, new))
+    with pytest.raises(PatchError, match="sample"):
+        mutants.read(patch)
+
+
+def test_names_are_patterns(tmp_path: Path) -> None:
+    directory = tmp_path / mutants.DIRECTORY
+    directory.mkdir(parents=True)
+    for name in ("one", "only", "two"):
+        (directory / f"{name}.patch").write_text(SAMPLE)
+    assert [mutant.name for mutant in mutants.load(tmp_path)] == ["one", "only", "two"]
+    assert [mutant.name for mutant in mutants.load(tmp_path, ["on*"])] == ["one", "only"]
+    with pytest.raises(PatchError, match="three"):
+        mutants.load(tmp_path, ["one", "three"])
+
+
+def test_patch_is_applied_without_fuzz(patch: Path) -> None:
+    tree = patch.parent / "tree"
+    source = tree / "kmod/core/a.c"
+    mutants_build.apply(patch, tree, check=True)
+    assert source.read_text() == "one\ntwo\nthree\n", "only tried"
+    mutants_build.apply(patch, tree)
+    assert source.read_text() == "one\n2\nthree\n"
+    with pytest.raises(BuildError, match="sample"):
+        mutants_build.apply(patch, tree)
+    source.write_text("ONE\ntwo\nthree\n")
+    with pytest.raises(BuildError, match="sample"):
+        mutants_build.apply(patch, tree)
+    assert {path.name for path in source.parent.iterdir()} == {"a.c"}
+
+
+FAILED = report("failed", text="def test():\n>   assert not 1\nE   assert not 1\n\nx.py:3: Error")
+
+
+@pytest.mark.parametrize(
+    ("reports", "status", "verdict"),
+    [
+        ([report("passed"), FAILED], None, Verdict.KILLED),
+        ([report("passed"), report("failed", "teardown", "left behind")], 1, Verdict.KILLED),
+        ([report("failed", "setup", "no module")], 1, Verdict.BROKEN),
+        ([report("passed"), report("passed")], 0, Verdict.SURVIVED),
+        ([report("passed"), report("skipped", text="no hooks")], 0, Verdict.BROKEN),
+        ([report("passed")], None, Verdict.CRASHED),
+        ([], 4, Verdict.BROKEN),
+        ([], 0, Verdict.BROKEN),
+    ],
+    ids=["call", "teardown", "setup", "pass", "skip", "stuck", "not found", "nothing ran"],
+)
+def test_verdict(patch: Path, reports: list[Report], status: int | None, verdict: Verdict) -> None:
+    outcome = mutants.judge(mutants.read(patch), reports, status)
+    assert outcome.verdict is verdict
+    assert outcome.why or outcome.test
+
+
+def test_reason_is_the_assertion(patch: Path) -> None:
+    assert mutants.judge(mutants.read(patch), [FAILED], None).why == "assert not 1"
+
+
+def test_only_a_test_kills(patch: Path) -> None:
+    """A guest that goes down is no verdict, unless a test had failed before."""
+    mutant, lost = mutants.read(patch), GuestLost("gone")
+    assert mutants.judge(mutant, [report("passed")], None, lost).verdict is Verdict.CRASHED
+    assert mutants.judge(mutant, [FAILED], None, lost).verdict is Verdict.KILLED
+
+
+def test_summary_counts_verdicts(patch: Path) -> None:
+    mutant = mutants.read(patch)
+    outcomes = [Outcome(mutant, Verdict.KILLED), Outcome(mutant, Verdict.SURVIVED)]
+    assert command.summary(outcomes, 61.2).plain == "2 mutants: 1 killed, 1 survived (1 min 1 s)"
+    assert command.table(outcomes).row_count == 2
+
+
+def test_there_are_enough() -> None:
+    assert len(PATCHES) >= LEAST
+
+
+@cache
+def present(name: str) -> Mutant:
+    return mutants.read(SOURCE / mutants.DIRECTORY / name)
+
+
+@cache
+def functions(file: str) -> frozenset[str]:
+    tree = ast.parse((SOURCE / file).read_text())
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+@pytest.mark.parametrize("name", [path.name for path in PATCHES])
+def test_every_mutant_applies(name: str) -> None:
+    mutants_build.apply(present(name).patch, SOURCE, check=True)
+
+
+@pytest.mark.parametrize("name", [path.name for path in PATCHES])
+def test_every_mutant_has_a_good_header(name: str) -> None:
+    mutant = present(name)
+    assert mutant.files and all(file.startswith("kmod/") for file in mutant.files)
+    assert all(RULE.fullmatch(rule) for rule in mutant.rules)
+    for test in mutant.tests:
+        file, _, function = test.partition("::")
+        assert function.partition("[")[0] in functions(file), test
