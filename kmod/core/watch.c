@@ -123,9 +123,12 @@ EXPORT_SYMBOL_GPL(kfi_watch_poll);
  */
 void kfi_watch_wake(struct kfi_waitq *q)
 {
+	/* A poller is woken only by events that it wants; hang-ups all want. */
+	const __poll_t end = q->dead ? EPOLLERR | EPOLLHUP : 0;
+
 	lockdep_assert_held(&q->head.lock);
 	if (q->watch)
-		wake_up_poll(&q->watch->head, EPOLLIN | EPOLLRDNORM);
+		wake_up_poll(&q->watch->head, EPOLLIN | EPOLLRDNORM | end);
 }
 
 /**

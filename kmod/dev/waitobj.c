@@ -5,6 +5,7 @@
  */
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
+#include <linux/mm.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 
@@ -199,11 +200,16 @@ static u32 kfd_pollfd_look(struct kfd_obj *set, u32 *handles, u32 room,
 	return n;
 }
 
+/* No set has more members than its client has, or may have, objects. */
+static u32 kfd_pollfd_room(const struct kfd_client *client, u32 count)
+{
+	return min(count, max(READ_ONCE(kfd_max_objects), READ_ONCE(client->count)));
+}
+
 static long kfd_pollfd_put(struct kfd_call *call, struct kfd_obj *set,
-			   u32 *handles)
+			   u32 *handles, u32 room)
 {
 	struct kfab_pollfd *arg = call->arg;
-	const u32 room = arg->count;
 
 	arg->count = kfd_pollfd_look(set, handles, room, &arg->out_change_index);
 	if (!room)
@@ -221,20 +227,20 @@ long kfd_pollfd(struct kfd_call *call)
 {
 	struct kfab_pollfd *arg = call->arg;
 	struct kfd_obj *set;
-	u32 *handles;
+	u32 *handles, room;
 	long ret;
 
 	set = kfd_pin(call, arg->wait, KFD_CLASS(KFI_CLASS_WAIT));
 	if (IS_ERR(set))
 		return PTR_ERR(set);
-	if (set->wait_obj != KFI_WAIT_POLLFD || arg->count > KFAB_POLL_MAX ||
-	    kfd_exclusive(set))
+	if (set->wait_obj != KFI_WAIT_POLLFD || kfd_exclusive(set))
 		return -EINVAL;
-	handles = kmalloc_array(arg->count, sizeof(*handles), GFP_KERNEL_ACCOUNT);
+	room = kfd_pollfd_room(call->client, arg->count);
+	handles = kvmalloc_array(room, sizeof(*handles), GFP_KERNEL_ACCOUNT);
 	if (!handles)
 		return -ENOMEM;
-	ret = kfd_pollfd_put(call, set, handles);
-	kfree(handles);
+	ret = kfd_pollfd_put(call, set, handles, room);
+	kvfree(handles);
 	return ret;
 }
 
@@ -277,9 +283,11 @@ static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trying *try)
 
 	for (i = 0; i < try->n; i++) {
 		ret = kfi_fid_trywait(kfd_fabric_of(fabric), try->objs[i]->fid);
-		if (ret && ret != -EAGAIN)
+		if (ret == -EINVAL)
 			return ret;
-		result = result ?: ret;
+		/* What can be read comes before what never will be. */
+		if (ret == -EAGAIN || !result)
+			result = ret;
 	}
 	return result;
 }

@@ -574,7 +574,8 @@ struct kfab_poll {
  *	     of its set
  *
  * Consumes nothing. Return: 0: nothing is readable by any call, and the next
- * event will make the wait object readable. EAGAIN: do not block. EINVAL:
+ * event will make the wait object readable. EAGAIN: do not block, there is
+ * something to read. ENODEV: nothing to read, and the device is gone. EINVAL:
  * different kinds, another fabric's, or KFAB_WAIT_NONE.
  */
 struct kfab_trywait {
@@ -592,7 +593,7 @@ struct kfab_trywait {
  * @size: sizeof(struct kfab_pollfd)
  * @flags: must be 0
  * @wait: the wait set
- * @count: in: handles that fit, up to KFAB_POLL_MAX; out: members that there are
+ * @count: in: handles that fit; out: members that there are
  * @handles: address of an array of __u32
  * @out_change_index: moves when a member came or went, and only then
  * @__reserved: must be 0
