@@ -51,7 +51,8 @@ class Domain(OpenedObject):
         Args:
             size: least number of completions that it holds, 0 for a default.
             format: which fields its entries carry.
-            wait_obj: what blocking reads wait with; ``NONE`` forbids them.
+            wait_obj: what blocking reads wait with; ``NONE`` forbids them, with
+                ``FD`` the object has descriptors as well.
             wait_set: join this set instead; blocking reads are refused then.
             threshold: blocking reads wait for a number of entries.
             cpu: the CPU that is to handle completions, ``None`` for any.

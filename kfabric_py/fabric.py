@@ -51,7 +51,8 @@ class Fabric(OpenedObject):
 
         Args:
             size: least number of events that it holds, 0 for a default.
-            wait_obj: what blocking reads wait with; ``NONE`` forbids them.
+            wait_obj: what blocking reads wait with; ``NONE`` forbids them, with
+                ``FD`` the object has descriptors as well.
             wait_set: join this set instead; blocking reads are refused then.
             context: what poll sets report for the queue; the queue itself if
                 ``None``.

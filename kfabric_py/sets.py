@@ -97,7 +97,8 @@ class WaitSet(Waitable):
         A member keeps its descriptor from call to call. That of a member which
         has left is closed by the next call, not before: until then it shows
         ``POLLHUP``, and its number means nothing else. So one thread should
-        call this, the one that polls the descriptors.
+        call this, the one that polls the descriptors; what joins meanwhile does
+        not wake it, unlike one that sleeps in :meth:`wait`.
 
         Raises:
             KfiError: EINVAL: a set of another kind, or an exclusive one.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The objects over a fake of the kernel: contexts, results, lifetime, deadlines.
 
-The fake knows only what these tests need: handles, one list of completions for
-each CQ and what is bound to what. What the kernel promises is tested in a
-guest; here it is what the library makes of it.
+What the kernel promises is tested in a guest; here it is what the library makes
+of it.
 """
 
 from __future__ import annotations
@@ -14,124 +13,14 @@ import gc
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fake_kernel import FakeKernel
 
 import kfabric_py as kp
 from kfabric_py import _uapi
-from kfabric_py._call import Client
-
-
-class FakeKernel:
-    """Answers ioctls; every method is named like the call that it serves."""
-
-    def __init__(self) -> None:
-        self.last = 0
-        self.parents: dict[int, int] = {}
-        self.contexts: dict[int, int] = {}
-        self.users: dict[int, set[int]] = {}
-        self.queues: dict[int, list[tuple[int, int]]] = {}
-        self.poll_sets: set[int] = set()
-        self.posted: list[tuple[int, int, int]] = []
-        self.closed: list[int] = []
-        self.calls: list[tuple[str, Any]] = []
-        self.fail: dict[str, int] = {}
-
-    def ioctl(self, fd: int, request: int, arg: Any) -> int:
-        name = _uapi.CALL_NAMES[request].lower()
-        self.calls.append((name, arg))
-        assert arg.size == ctypes.sizeof(arg)
-        if number := self.fail.get(name):
-            raise OSError(number, "failed")
-        serve: Callable[[Any], int | None] = getattr(self, name, self.nothing)
-        if name.endswith("_open"):
-            serve = self.open
-        return serve(arg) or 0
-
-    def nothing(self, arg: Any) -> None:
-        """Serve a call of which only the argument matters."""
-
-    def open(self, arg: Any) -> None:
-        self.last += 1
-        parent = getattr(arg, "domain", 0) or getattr(arg, "fabric", 0)
-        self.parents[self.last] = parent
-        self.contexts[self.last] = arg.context
-        self.users[self.last] = set()
-        self.queues[self.last] = []
-        if wait_set := getattr(arg, "wait_set", 0):
-            self.users[wait_set].add(self.last)
-        arg.out_handle, arg.out_id = self.last, self.last + 1000
-
-    def close(self, arg: Any) -> None:
-        if arg.handle not in self.parents:
-            raise OSError(errno.EBADF, "closed")
-        member_of = [users for users in self.users.values() if arg.handle in users]
-        is_set = arg.handle in self.poll_sets and member_of
-        if is_set or self.users[arg.handle] or arg.handle in self.parents.values():
-            raise OSError(errno.EBUSY, "busy")
-        del self.parents[arg.handle]
-        for users in self.users.values():
-            users.discard(arg.handle)
-        self.closed.append(arg.handle)
-
-    def bind(self, arg: Any) -> None:
-        self.users[arg.to].add(arg.handle)
-
-    def recv(self, arg: Any) -> None:
-        self.posted.append((arg.ep, arg.context, arg.op_flags))
-
-    send = recv
-
-    def cq_read(self, arg: Any) -> int:
-        queue = self.queues[arg.cq]
-        if not queue:
-            raise BlockingIOError(errno.EAGAIN, "empty")
-        took = queue[: arg.count]
-        del queue[: arg.count]
-        entries = (_uapi.kfab_cq_entry * arg.count).from_address(arg.entries)
-        for entry, (context, flags) in zip(entries, took, strict=False):
-            entry.context, entry.flags, entry.len = context, flags, 5
-        return len(took)
-
-    cq_sread = cq_read
-
-    def poll_add(self, arg: Any) -> None:
-        self.poll_sets.add(arg.poll)
-        self.users[arg.handle].add(arg.poll)
-
-    def poll_del(self, arg: Any) -> None:
-        self.users[arg.handle].discard(arg.poll)
-
-    def poll(self, arg: Any) -> int:
-        members = [h for h, users in self.users.items() if arg.poll in users][: arg.count]
-        entries = (_uapi.kfab_poll_entry * arg.count).from_address(arg.entries)
-        for entry, handle in zip(entries, members, strict=False):
-            entry.context, entry.handle = self.contexts[handle], handle
-        return len(members)
-
-
-@pytest.fixture
-def kernel() -> FakeKernel:
-    return FakeKernel()
-
-
-@pytest.fixture
-def device(kernel: FakeKernel) -> Iterator[kp.Device]:
-    with kp.Device("/dev/null") as device:
-        device._client = Client(device.fileno(), kernel.ioctl)
-        yield device
-
-
-@pytest.fixture
-def fabric(device: kp.Device) -> kp.Fabric:
-    return device.fabric(kp.Info())
-
-
-@pytest.fixture
-def domain(fabric: kp.Fabric) -> kp.Domain:
-    return fabric.domain(kp.Info())
 
 
 class FakeBuffer(kp.Buffer):

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A fake of the kernel for tests of what the library makes of its answers.
+
+It knows only what these tests need: handles, one list of completions for each
+CQ, what is bound to what, and pipes that are as readable as their object.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable
+from typing import Any
+
+import kfabric_py as kp
+from kfabric_py import _uapi
+
+
+class FakeKernel:
+    """Answers ioctls; every method is named like the call that it serves."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.parents: dict[int, int] = {}
+        self.contexts: dict[int, int] = {}
+        self.users: dict[int, set[int]] = {}
+        self.queues: dict[int, list[tuple[int, int]]] = {}
+        self.poll_sets: set[int] = set()
+        self.posted: list[tuple[int, int, int]] = []
+        self.closed: list[int] = []
+        self.calls: list[tuple[str, Any]] = []
+        self.fail: dict[str, int] = {}
+        self.readers: dict[int, int] = {}
+        self.writers: dict[int, int] = {}
+        self.ready: set[int] = set()
+        self.values: dict[int, int] = {}
+        self.errors: dict[int, int] = {}
+        self.flags = 0
+        self.changes = 0
+        self.waits_time_out = False
+
+    def ioctl(self, fd: int, request: int, arg: Any) -> int:
+        name = _uapi.CALL_NAMES[request].lower()
+        self.calls.append((name, arg))
+        assert arg.size == ctypes.sizeof(arg)
+        if number := self.fail.get(name):
+            raise OSError(number, "failed")
+        serve: Callable[[Any], int | None] = getattr(self, name, self.nothing)
+        if name.endswith("_open"):
+            serve = self.open
+        return serve(arg) or 0
+
+    def nothing(self, arg: Any) -> None:
+        """Serve a call of which only the argument matters."""
+
+    def open(self, arg: Any) -> None:
+        self.last += 1
+        parent = getattr(arg, "domain", 0) or getattr(arg, "fabric", 0)
+        self.parents[self.last] = parent
+        self.contexts[self.last] = arg.context
+        self.users[self.last] = set()
+        self.queues[self.last] = []
+        self.readers[self.last], self.writers[self.last] = os.pipe()
+        if wait_set := getattr(arg, "wait_set", 0):
+            self.users[wait_set].add(self.last)
+            self.changes += 1
+        arg.out_handle, arg.out_id = self.last, self.last + 1000
+
+    def close(self, arg: Any) -> None:
+        if arg.handle not in self.parents:
+            raise OSError(errno.EBADF, "closed")
+        member_of = [users for users in self.users.values() if arg.handle in users]
+        is_set = arg.handle in self.poll_sets and member_of
+        if is_set or self.users[arg.handle] or arg.handle in self.parents.values():
+            raise OSError(errno.EBUSY, "busy")
+        del self.parents[arg.handle]
+        self.changes += 1
+        self.hang_up(arg.handle)
+        for users in self.users.values():
+            users.discard(arg.handle)
+        self.closed.append(arg.handle)
+
+    def bind(self, arg: Any) -> None:
+        self.users[arg.to].add(arg.handle)
+
+    def recv(self, arg: Any) -> None:
+        self.posted.append((arg.ep, arg.context, arg.op_flags))
+
+    send = recv
+
+    def cq_read(self, arg: Any) -> int:
+        queue = self.queues[arg.cq]
+        if not queue:
+            raise BlockingIOError(errno.EAGAIN, "empty")
+        took = queue[: arg.count]
+        del queue[: arg.count]
+        if not queue:
+            self.unready(arg.cq)
+        entries = (_uapi.kfab_cq_entry * arg.count).from_address(arg.entries)
+        for entry, (context, flags) in zip(entries, took, strict=False):
+            entry.context, entry.flags, entry.len = context, flags, 5
+        return len(took)
+
+    cq_sread = cq_read
+
+    def poll_add(self, arg: Any) -> None:
+        self.poll_sets.add(arg.poll)
+        self.users[arg.handle].add(arg.poll)
+
+    def poll_del(self, arg: Any) -> None:
+        self.users[arg.handle].discard(arg.poll)
+
+    def poll(self, arg: Any) -> int:
+        members = [h for h, users in self.users.items() if arg.poll in users][: arg.count]
+        entries = (_uapi.kfab_poll_entry * arg.count).from_address(arg.entries)
+        for entry, handle in zip(entries, members, strict=False):
+            entry.context, entry.handle = self.contexts[handle], handle
+        return len(members)
+
+    def control(self, arg: Any) -> None:
+        if arg.command == _uapi.KFAB_GETWAIT:
+            arg.value = os.dup(self.readers[arg.handle])
+        elif arg.command == _uapi.KFAB_SETFIDFLAG:
+            self.flags = arg.value
+        elif arg.command == _uapi.KFAB_GETFIDFLAG:
+            arg.value = self.flags
+
+    def cntr_read(self, arg: Any) -> None:
+        self.unready(arg.cntr)
+        arg.value = self.values.get(arg.cntr, 0)
+
+    def cntr_readerr(self, arg: Any) -> None:
+        arg.value = self.errors.get(arg.cntr, 0)
+
+    def eq_read(self, arg: Any) -> None:
+        if not self.queues[arg.eq]:
+            raise BlockingIOError(errno.EAGAIN, "empty")
+        arg.out_event = self.queues[arg.eq].pop(0)[0]
+        if not self.queues[arg.eq]:
+            self.unready(arg.eq)
+
+    def wait(self, arg: Any) -> None:
+        if self.waits_time_out and not self.level(arg.wait):
+            raise TimeoutError(errno.ETIMEDOUT, "nothing")
+
+    def trywait(self, arg: Any) -> None:
+        handles = (ctypes.c_uint32 * arg.count).from_address(arg.handles)
+        if any(self.level(handle) for handle in handles):
+            raise BlockingIOError(errno.EAGAIN, "ready")
+
+    def pollfd(self, arg: Any) -> None:
+        members = sorted(self.users[arg.wait])
+        room, arg.count = arg.count, len(members)
+        arg.out_change_index = self.changes
+        if room and room < len(members):
+            raise OSError(_uapi.KFAB_ETOOSMALL, "too small")
+        if room:
+            (ctypes.c_uint32 * room).from_address(arg.handles)[: len(members)] = members
+
+    def level(self, handle: int) -> bool:
+        """Is the object of the handle ready?"""
+        return handle in self.ready
+
+    def make_ready(self, handle: int) -> None:
+        """Make the object's descriptors readable."""
+        if handle not in self.ready:
+            self.ready.add(handle)
+            os.write(self.writers[handle], b"x")
+
+    def unready(self, handle: int) -> None:
+        """Make the object's descriptors unreadable."""
+        if handle in self.ready:
+            self.ready.remove(handle)
+            os.read(self.readers[handle], 1)
+
+    def complete(self, cq: kp.CompletionQueue, data: int = 0) -> None:
+        """Put a completion into a queue."""
+        self.queues[cq._handle].append((data, 0))
+        self.make_ready(cq._handle)
+
+    def hang_up(self, handle: int) -> None:
+        """Have the object's descriptors show POLLHUP."""
+        if handle in self.writers:
+            os.close(self.writers.pop(handle))
+
+    def end(self) -> None:
+        """Close all pipes."""
+        for fds in (self.writers, self.readers):
+            while fds:
+                os.close(fds.popitem()[1])
