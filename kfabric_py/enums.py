@@ -183,7 +183,14 @@ class AvType(enum.IntEnum):
 
 
 class WaitObj(enum.IntEnum):
-    """What an object or a wait set waits with."""
+    """What an object or a wait set waits with.
+
+    Blocking calls work with all but ``NONE`` and, on the members of a wait set,
+    ``SET``. They differ in what else one can wait on: with ``FD`` on descriptors
+    of the object, with ``POLLFD`` (wait sets only) on one of each member.
+    ``YIELD`` never sleeps but gives the CPU to others again and again. ``QUEUE``
+    and ``MUTEX_COND`` are for code in the kernel.
+    """
 
     NONE = _uapi.KFAB_WAIT_NONE
     UNSPEC = _uapi.KFAB_WAIT_UNSPEC

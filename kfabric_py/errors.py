@@ -142,7 +142,7 @@ class PermissionDenied(KfiError, PermissionError):
 
 
 class ClosedError(KfiError, ValueError):
-    """EBADF: the object was closed before. Nothing reached the kernel."""
+    """EBADF: the object was closed before, or by another thread in this moment."""
 
 
 _CLASSES: dict[int, type[KfiError]] = {
@@ -150,6 +150,7 @@ _CLASSES: dict[int, type[KfiError]] = {
     _errno.ETIMEDOUT: KfiTimeout,
     _errno.EBUSY: Busy,
     _errno.ENODEV: DeviceLost,
+    _errno.EBADF: ClosedError,
     _errno.ENODATA: NoMatch,
     _errno.EOPNOTSUPP: NotSupported,
     _errno.ENOSYS: NotSupported,
