@@ -29,6 +29,7 @@ LETTERS = {
     "W": "wait sets",
     "Q": "CQs, EQs and counters",
     "P": "poll sets",
+    "T": "trywait and control",
     "X": "ioctls",
 }
 
