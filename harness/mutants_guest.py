@@ -122,13 +122,16 @@ def _become_pytest(job: Job, log: int, pipe: int) -> NoReturn:
 def _follow(pid: int, pipe: int, silence: float) -> int | None:
     """Pass on what the fork reports; its exit status, None if it had to be killed."""
     process = os.pidfd_open(pid)
+    sources = [pipe, process]
     rest = b""
     try:
         while True:
-            ready, _, _ = select.select([pipe, process], [], [], silence)
+            ready, _, _ = select.select(sources, [], [], silence)
             if pipe in ready:
-                rest += os.read(pipe, 1 << 16)
-                *lines, rest = rest.split(b"\n")
+                data = os.read(pipe, 1 << 16)
+                # Its end does not mean that of the fork, nor the reverse.
+                sources = sources if data else [process]
+                *lines, rest = (rest + data).split(b"\n")
                 if any([_passed_on(line) for line in lines]):
                     return None
             elif process in ready:
