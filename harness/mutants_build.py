@@ -8,6 +8,7 @@ mutant in a directory of its own, which is kept as long as nothing changes.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -60,17 +61,33 @@ class Workshop:
         :raises BuildError: it does not compile.
         """
         cache.require_plain(self._source)
-        kbuild.sync(self._source, self._base)
-        self._key = kbuild.key(self._base, self._release, Variant.TEST)
-        return self._make("original", None)
+        with cache.locked(self._root / "lock"):
+            kbuild.sync(self._source, self._base)
+            self._key = self._core_key()
+            target = self._make("original", None)
+            kbuild.sync(self._base, self._tree)
+            for other in kbuild.trees(self._base)[1:]:
+                self._compile(other)
+                kbuild.strip((self._tree / other).rglob("*.ko"), target)
+        return target
 
     def mutant(self, mutant: Mutant) -> Path:
-        """Build one mutant; the modules that use ours stay as they are.
+        """Build one mutant; the modules that use ours are the original's.
 
         :return: the directory with the modules.
         :raises BuildError: the patch does not apply, or the result not compile.
         """
-        return self._make(mutant.name, mutant.patch)
+        with cache.locked(self._root / "lock"):
+            target = self._make(mutant.name, mutant.patch)
+            for module in (self._root / "original").glob("*.ko"):
+                if not (self._tree / kbuild.CORE / module.name).exists():
+                    shutil.copyfile(module, target / module.name)
+        return target
+
+    def _core_key(self) -> str:
+        """What mutants are made from, apart from their patches."""
+        files = sorted(path for path in (self._base / kbuild.CORE).rglob("*") if path.is_file())
+        return cache.key([self._release.encode(), *(path.read_bytes() for path in files)])
 
     def _make(self, name: str, patch: Path | None) -> Path:
         target = self._root / name
@@ -84,11 +101,7 @@ class Workshop:
         if patch:
             apply(patch, self._tree)
         self._compile(Path(kbuild.CORE))
-        for other in kbuild.trees(self._base)[1:]:
-            # Their sources are the original's, and so are the symbols' versions.
-            if not patch:
-                self._compile(other)
-        kbuild.collect(self._tree, target)
+        kbuild.collect(self._tree / kbuild.CORE, target)
         stamp.write_text(wanted)
         return target
 

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from harness.errors import BuildError
@@ -93,7 +93,12 @@ def collect(copy: Path, target: Path) -> None:
     """Put the modules that were built below ``copy`` into a directory, stripped."""
     for old in target.glob("*.ko"):
         old.unlink()
-    for module in copy.rglob("*.ko"):
+    strip(copy.rglob("*.ko"), target)
+
+
+def strip(modules: Iterable[Path], target: Path) -> None:
+    """Copy modules into a directory, without debug information."""
+    for module in modules:
         subprocess.run(["strip", "-g", "-o", target / module.name, module], check=True)
 
 
