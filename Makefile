@@ -3,6 +3,7 @@
 # make demo            set up, boot a guest, prove 4 x 997 wake-ups over rxe
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
 # make test            run all tests; ARGS="-k poll" goes to pytest
+# make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make mutants         break the modules in small ways; the tests must notice
 # make bench           what a wait costs, against the least that it can cost
 # make check           static checks of everything
@@ -15,7 +16,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test mutants bench check modules shell clean
+.PHONY: help setup setup-check demo test test-stress mutants bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -33,6 +34,9 @@ demo: setup
 
 test: setup
 	@$(KFABRIC) test $(ARGS)
+
+test-stress: setup
+	@$(KFABRIC) test -m stress $(ARGS)
 
 mutants: setup
 	@$(KFABRIC) mutants $(ARGS)

@@ -2,8 +2,8 @@
 """``kfabric test``: the host's tests, those that boot guests, and those in guests.
 
 Each part is a pytest run of its own with its own closing line. Arguments are
-pytest's: paths choose what runs (tests/unit and tests/vm on the host, all else
-in guests), options go to all parts.
+pytest's: paths choose what runs (tests/unit, tests/vm and tests/model on the
+host, all else in guests), options go to all parts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from harness.vm import kbuild
 from harness.vm.spec import Variant
 
 UNIT = setup.SOURCE / "tests" / "unit"
-# Host tests that boot guests of their own: the harness is what they test.
+# Host tests that boot guests of their own: the harness is what they test, or a
+# guest is what they drive.
 VM = setup.SOURCE / "tests" / "vm"
+MODEL = setup.SOURCE / "tests" / "model"
 GUEST = setup.SOURCE / "tests" / "guest"
 # Guests wait more than they compute, but each needs a gigabyte.
 GUESTS = 2
@@ -102,7 +104,7 @@ def _positive(text: str) -> int:
 def parts(paths: Sequence[str], guests: int) -> list[Part]:
     """What has to run for these paths; for none of them: everything."""
     chosen: dict[str, list[str]] = {"unit": [], "vm": [], "guest": []}
-    for path in paths or map(str, (UNIT, VM, GUEST)):
+    for path in paths or map(str, (UNIT, VM, MODEL, GUEST)):
         chosen[_place(path)].append(path)
     return [
         Part(name, tuple(chosen[name]), guests if name == "guest" else 0)
@@ -116,7 +118,7 @@ def _place(path: str) -> str:
     file = Path(path.split("::")[0]).resolve()
     if file.is_relative_to(UNIT):
         return "unit"
-    return "vm" if file.is_relative_to(VM) else "guest"
+    return "vm" if file.is_relative_to(VM) or file.is_relative_to(MODEL) else "guest"
 
 
 def _prepare() -> None:

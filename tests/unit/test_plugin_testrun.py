@@ -7,7 +7,7 @@ import pytest
 
 from harness import testrun
 from harness.errors import ExitStatus
-from harness.testrun import GUEST, UNIT, VM, Part
+from harness.testrun import GUEST, MODEL, UNIT, VM, Part
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_no_paths_mean_everything():
     """First what takes seconds, then what takes guests."""
     assert testrun.parts([], 2) == [
         Part("unit", (str(UNIT),)),
-        Part("vm", (str(VM),)),
+        Part("vm", (str(VM), str(MODEL))),
         Part("guest", (str(GUEST),), 2),
     ]
 
@@ -70,7 +70,7 @@ def test_options_are_passed_on_to_pytest(monkeypatch):
     """Words that are no paths are options or their values."""
     seen = []
     monkeypatch.setattr(testrun, "_prepare", lambda: None)
-    monkeypatch.setattr(testrun, "_compile", lambda paths: None)
+    monkeypatch.setattr(testrun, "precompile", lambda paths: None)
     monkeypatch.setattr(testrun, "_run", lambda argv: seen.append(argv) or 0)
     assert testrun.main(["--vms", "2", str(GUEST), "-k", "lost", "-x"]) == 0
     (argv,) = seen
