@@ -39,11 +39,13 @@ class Wiring:
 
 def machine(spec: VmSpec, accel: Accel) -> list[str]:
     """Board, CPU and memory; a reboot (panic=-1) ends QEMU."""
-    kind = "tcg,thread=multi" if accel is Accel.TCG else "kvm"
+    threads = "single" if spec.icount else "multi"
+    kind = f"tcg,thread={threads}" if accel is Accel.TCG else "kvm"
     return [
         *("-nodefaults", "-no-user-config", "-display", "none"),
         *("-M", "q35", "-accel", kind, "-cpu", CPU[accel]),
         *("-m", str(spec.memory_mib), "-smp", str(spec.cpus)),
+        *(["-icount", "shift=0,sleep=off"] if spec.icount else []),
         *("-name", spec.name),
         *("-no-reboot", "-action", "panic=none"),
         *("-device", "pvpanic-pci"),

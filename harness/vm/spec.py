@@ -64,6 +64,8 @@ class VmSpec:
     :param cmdline: more kernel parameters.
     :param env: environment of every command in the guest.
     :param qemu: more QEMU arguments, e.g. a second network device.
+    :param icount: count instructions: the guest's TSC counts one an instruction, and
+        so does its clock, one nanosecond each. TCG and one virtual CPU only.
     """
 
     name: str = "kfabric"
@@ -73,4 +75,5 @@ class VmSpec:
     cmdline: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     qemu: tuple[str, ...] = ()
+    icount: bool = False
     deadlines: Deadlines = Deadlines()
