@@ -21,6 +21,7 @@ to read a queue, and all that wait for a counter or a wait set.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import select
@@ -100,6 +101,7 @@ class Awaited(Generic[W]):
         A look is tried first and after each event. One that finds nothing on an
         object that had hung up before it will never find anything.
         """
+        self._bind(asyncio.get_running_loop())
         hung_up = False
         while True:
             self._check_open()
@@ -108,25 +110,24 @@ class Awaited(Generic[W]):
                 return found
             if hung_up:
                 raise error_for(errno.ENODEV, type(self.object).__name__)
-            await self._event()
+            await self._event(asyncio.get_running_loop())
             hung_up = self._hung_up()
 
-    async def _event(self) -> None:
+    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waiting and self._loop is not loop:
+            raise RuntimeError(f"{self.object!r} is awaited in another event loop")
+        self._loop = loop
+
+    async def _event(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait until the descriptor was seen readable, or the wrapper is closed."""
-        future = self._enter(asyncio.get_running_loop())
+        self._bind(loop)
+        self._arm()
+        future = loop.create_future()
+        self._waiting.append(future)
         try:
             await future
         finally:
             self._leave(future)
-
-    def _enter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        if self._waiting and self._loop is not loop:
-            raise RuntimeError(f"{self.object!r} is awaited in another event loop")
-        self._loop = loop
-        self._arm()
-        future = loop.create_future()
-        self._waiting.append(future)
-        return future
 
     def _leave(self, future: asyncio.Future[None]) -> None:
         """End a wait, also a cancelled one: what it was woken for is told to the next."""
@@ -230,10 +231,32 @@ class AsyncCounter(Awaited[Counter]):
 
     _wakes_all = True
 
+    def __init__(self, obj: Counter) -> None:
+        """Use :func:`wrap`."""
+        super().__init__(obj)
+        obj._listen(self)
+
+    def counter_was_read(self) -> None:
+        """Have those who wait look, too: what was read makes no descriptor readable."""
+        loop = self._loop
+        if loop is None:
+            return
+        try:
+            here = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            here = False
+        if here:
+            self._tell()
+            return
+        # A loop that is closed has nobody who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._tell)
+
     async def wait(self, threshold: int) -> int:
         """Wait until completions have brought the counter to a value.
 
         It reads both counts after each change, so a wait set sees them as read.
+        Others may read them as well, in any thread.
         The program's own :meth:`Counter.add` and :meth:`Counter.set` are not
         changes and end no ``await``: :meth:`Counter.wait`, in a thread, is what
         they end.
@@ -249,15 +272,16 @@ class AsyncCounter(Awaited[Counter]):
             DeviceLost: the device is gone.
             ClosedError: the counter or the wrapper is closed.
         """
-        self._check_open()
-        errors = self.object.readerr()
+        before: int | None = None
 
         def look() -> int | None:
-            value = self.object.read()
+            nonlocal before
+            value, errors = self.object.read(), self.object.readerr()
             if value >= threshold:
                 return value
-            if self.object.readerr() != errors:
+            if before is not None and errors != before:
                 raise error_for(KfabricErrno.KFI_EAVAIL, type(self.object).__name__)
+            before = errors
             return None
 
         return await self._until(look)

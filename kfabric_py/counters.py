@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Protocol
 
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after, u64
@@ -13,6 +14,13 @@ from kfabric_py.enums import WaitObj
 if TYPE_CHECKING:
     from kfabric_py.domain import Domain
     from kfabric_py.sets import WaitSet
+
+
+class ReadListener(Protocol):
+    """Somebody who waits for a counter by a descriptor."""
+
+    def counter_was_read(self) -> None:
+        """Look at the counter again; called by any thread."""
 
 
 class Counter(Waitable):
@@ -36,19 +44,42 @@ class Counter(Waitable):
         )
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_CNTR_OPEN, arg, context)
         self._wait_set = wait_set
+        self._seen = {_uapi.KFAB_IOC_CNTR_READ: 0, _uapi.KFAB_IOC_CNTR_READERR: 0}
+        self._listeners: tuple[weakref.ref[ReadListener], ...] = ()
 
     def _value(self, request: int, value: int = 0) -> int:
         arg = _uapi.kfab_cntr(cntr=self._live_handle(), value=u64(value, "value"))
         self._client(request, arg)
         return arg.value
 
+    def _look(self, request: int) -> int:
+        """Read one of the counts.
+
+        A descriptor is no longer readable then, whoever else waits for the same
+        change by one; so these are told.
+        """
+        value = self._value(request)
+        if self._seen[request] != value:
+            self._seen[request] = value
+            for reference in self._listeners:
+                listener = reference()
+                if listener is not None:
+                    listener.counter_was_read()
+        return value
+
+    def _listen(self, listener: ReadListener) -> None:
+        """Tell ``listener``, as long as it exists, of values that were not read before."""
+        # Never altered in place: other threads may be going through it.
+        alive = tuple(reference for reference in self._listeners if reference() is not None)
+        self._listeners = (*alive, weakref.ref(listener))
+
     def read(self) -> int:
         """Return the number of successes; a wait set sees the counter as read then."""
-        return self._value(_uapi.KFAB_IOC_CNTR_READ)
+        return self._look(_uapi.KFAB_IOC_CNTR_READ)
 
     def readerr(self) -> int:
         """Return the number of errors; a wait set sees the errors as read then."""
-        return self._value(_uapi.KFAB_IOC_CNTR_READERR)
+        return self._look(_uapi.KFAB_IOC_CNTR_READERR)
 
     def add(self, value: int) -> None:
         """Add to the number of successes; wakes those who wait."""

@@ -232,6 +232,55 @@ def test_counter_error_during_the_wait(kernel: FakeKernel, domain: kp.Domain) ->
     run(main())
 
 
+@pytest.mark.parametrize("who", ["await", "other wrapper", "read", "thread"])
+def test_reader_of_a_counter_takes_nobodys_wake(
+    kernel: FakeKernel, domain: kp.Domain, who: str
+) -> None:
+    """B02, V4: somebody reads the value before the one who waits for it could look."""
+    cntr = domain.counter(wait_obj=kp.WaitObj.FD)
+
+    async def main() -> None:
+        with aio.wrap(cntr) as awaited, aio.wrap(cntr) as other:
+            (task,) = await waiting(awaited.wait(3))
+            kernel.values[cntr._handle] = 3
+            kernel.make_ready(cntr._handle)
+            match who:
+                case "await":
+                    assert await awaited.wait(3) == 3
+                case "other wrapper":
+                    assert await other.wait(1) == 3
+                case "read":
+                    cntr.read()
+                case "thread":
+                    await asyncio.to_thread(cntr.read)
+            assert not kernel.level(cntr._handle)
+            assert await task == 3
+
+    run(main())
+
+
+def test_reading_a_counter_wakes_nobody_for_what_is_known(
+    kernel: FakeKernel, domain: kp.Domain
+) -> None:
+    """B19: those who look do not wake each other for ever."""
+    cntr = domain.counter(wait_obj=kp.WaitObj.FD)
+
+    async def main() -> None:
+        with aio.wrap(cntr) as awaited:
+            tasks = await waiting(*[awaited.wait(9) for _ in range(4)])
+            kernel.values[cntr._handle] = 1
+            kernel.make_ready(cntr._handle)
+            await asyncio.sleep(0.01)
+            before = len(kernel.calls)
+            await asyncio.sleep(0.01)
+            assert len(kernel.calls) == before
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(main())
+
+
 def test_wait_set_wakes_all(kernel: FakeKernel, fabric: kp.Fabric) -> None:
     """W3: and consumes nothing."""
     wait_set = fabric.wait_set(wait_obj=kp.WaitObj.FD)
