@@ -337,11 +337,13 @@ void kfi_test_exit(void);
 void kfi_test_queue_add(struct kfi_waitq *q);
 void kfi_test_queue_del(struct kfi_waitq *q);
 bool kfi_test_fault_point(struct kfi_waitq *q, struct kfi_wake *wake);
+void kfi_test_look(void);
 #else
 static inline void kfi_test_init(void) {}
 static inline void kfi_test_exit(void) {}
 static inline void kfi_test_queue_add(struct kfi_waitq *q) {}
 static inline void kfi_test_queue_del(struct kfi_waitq *q) {}
+static inline void kfi_test_look(void) {}
 static inline bool kfi_test_fault_point(struct kfi_waitq *q,
 					struct kfi_wake *wake)
 {

@@ -133,6 +133,7 @@ static int kfi_poll_op_poll(struct kfid_poll *pollset, void **context, int count
 	while (n < count && !list_empty(&unseen)) {
 		m = list_first_entry(&unseen, struct kfi_member, on_ready);
 		list_del_init(&m->on_ready);
+		kfi_test_look();
 		if (!kfi_member_ready(m))
 			continue;
 		context[n++] = kfi_member_report(m);

@@ -24,6 +24,9 @@ struct kfi_hook_point {
 
 static struct kfi_hook_point kfi_hooks[KFI_HOOK_MAX];
 
+/* Members of poll sets that kfi_poll() has looked at. */
+static atomic64_t kfi_looks;
+
 /* Faults and queues by id. Outermost: taken before a queue's own lock. */
 static DEFINE_SPINLOCK(kfi_test_lock);
 static LIST_HEAD(kfi_test_queues);
@@ -124,6 +127,22 @@ void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 	}
 }
 EXPORT_SYMBOL_GPL(kfi_test_hook_point);
+
+void kfi_test_look(void)
+{
+	atomic64_inc(&kfi_looks);
+}
+
+/**
+ * kfi_test_looks() - what polling has cost so far
+ *
+ * Return: how many members of poll sets kfi_poll() has looked at, in all.
+ */
+u64 kfi_test_looks(void)
+{
+	return atomic64_read(&kfi_looks);
+}
+EXPORT_SYMBOL_GPL(kfi_test_looks);
 
 void kfi_test_queue_add(struct kfi_waitq *q)
 {

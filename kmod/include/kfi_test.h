@@ -40,6 +40,7 @@ int kfi_test_hook_go(enum kfi_hook hook);
 bool kfi_test_hook_stopped(enum kfi_hook hook);
 int kfi_test_fault_arm(enum kfi_fault fault, u32 queue, u64 arg);
 void kfi_test_hook_point(enum kfi_hook hook, u32 id);
+u64 kfi_test_looks(void);
 
 #else
 

@@ -17,6 +17,7 @@ static void kfm_show_test(struct seq_file *seq)
 	enum kfi_hook hook;
 
 	seq_puts(seq, "build test=1\n");
+	seq_printf(seq, "poll looks=%llu\n", kfi_test_looks());
 	for (hook = KFI_HOOK_D1; hook < KFI_HOOK_MAX; hook++)
 		seq_printf(seq, "hook name=D%d stopped=%d\n", hook,
 			   kfi_test_hook_stopped(hook));
