@@ -273,6 +273,16 @@ def wait_timeouts(side: Side) -> list[str]:
     return [*nothing, *ready]
 
 
+@scenario
+def wait_signal_handler(side: Side) -> list[str]:
+    wait_set = side.wait_set()
+    queue = side.cq("a", wait_set=wait_set)
+    thread = sleeper(side, partial(side.wait, wait_set, -1))
+    thread.interrupt()
+    side.entry(queue)
+    return [thread.outcome()]
+
+
 # Queues and counters of their own.
 
 
@@ -411,6 +421,17 @@ def cntr_deadline(side: Side) -> list[str]:
             break
         side.change(counter, "add", 1)
     return [thread.outcome()]
+
+
+@scenario
+def cntr_stays_asleep(side: Side) -> list[str]:
+    counter, other = side.counter("a"), side.cq("b")
+    thread = sleeper(side, partial(side.cntr_wait, counter, 1, -1))
+    before = thread.switches
+    meanwhile = timed(partial(side.sread, other, 5 * SHORT), 5 * SHORT)
+    slept = "slept" if thread.switches == before else "woke up"
+    side.change(counter, "add", 1)
+    return [meanwhile, slept, thread.outcome()]
 
 
 @scenario

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import errno
 import select
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -56,6 +57,7 @@ class Sleeper:
 
     def _run(self) -> None:
         self._tid = threading.get_native_id()
+        self._ident = threading.get_ident()
         self._started.set()
         self._result = self._call()
 
@@ -63,6 +65,26 @@ class Sleeper:
     def done(self) -> bool:
         """Has the call returned?"""
         return not self._thread.is_alive()
+
+    @property
+    def switches(self) -> int:
+        """How often the thread has left its CPU: unchanged means never woken."""
+        return sleeping.read_state(self._tid).switches
+
+    def interrupt(self) -> None:
+        """Have it run a signal handler, and return once it sleeps again or has returned."""
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        signal.siginterrupt(signal.SIGUSR1, False)
+        before = self.switches
+        signal.pthread_kill(self._ident, signal.SIGUSR1)
+        wait_until(lambda: self._slept_since(before), "the handler", Deadline(LIMIT))
+
+    def _slept_since(self, before: int) -> bool:
+        try:
+            state = sleeping.read_state(self._tid)
+        except sleeping.ThreadGone:
+            return True
+        return state.switches != before and state.off_cpu and state.at(self._where)
 
     def asleep(self) -> Sleeper:
         """Return once the thread sleeps; sleeping.ThreadGone if it has returned instead."""
