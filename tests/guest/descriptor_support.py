@@ -11,6 +11,7 @@ from guest_support import Mock
 
 import kfabric_py as kp
 
+Kind = kp.WaitObj
 Waits = kp.WaitSet | kp.CompletionQueue | kp.EventQueue | kp.Counter
 
 #: Where a thread sleeps in poll(2), select(2) and epoll_wait(2).
@@ -69,6 +70,15 @@ CLASSES: dict[str, Callable[[Mock, kp.WaitObj], Ready]] = {
     "eq": _eq,
     "counter": _counter,
 }
+
+
+#: The wait objects that wait sets, and queues and counters, can be opened with.
+SET_KINDS = (Kind.UNSPEC, Kind.QUEUE, Kind.MUTEX_COND, Kind.FD, Kind.POLLFD, Kind.YIELD)
+SOURCE_KINDS = (Kind.NONE, Kind.UNSPEC, Kind.QUEUE, Kind.MUTEX_COND, Kind.FD, Kind.YIELD)
+
+OFFERED = [
+    (name, kind) for name in CLASSES for kind in (SET_KINDS if name == "wait set" else SOURCE_KINDS)
+]
 
 
 def events(fd: int, timeout: float = 0) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 import uapi_support as raw
-from descriptor_support import CLASSES, Ready, events, readable
+from descriptor_support import CLASSES, OFFERED, Ready, events, readable
 from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
@@ -46,14 +46,10 @@ def test_idle_may_block_and_ready_may_not(mock: Mock, name: str) -> None:
         ready.drain()
 
 
-@pytest.mark.parametrize("kind", list(kp.WaitObj))
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize(("name", "kind"), OFFERED)
 def test_every_kind_has_an_answer(mock: Mock, name: str, kind: kp.WaitObj) -> None:
     """T2, T4, B39: with a wait object the answer, without one EINVAL, never a crash."""
-    try:
-        ready = CLASSES[name](mock, kind)
-    except kp.KfiError:
-        pytest.skip("cannot be opened, see test_wait_objects")
+    ready = CLASSES[name](mock, kind)
     if kind is kp.WaitObj.NONE:
         assert try_handles(mock, ready.obj._handle) == -errno.EINVAL
         return
@@ -270,8 +266,8 @@ class Loop:
 def test_loop_never_hangs_and_never_spins(
     mock: Mock, in_thread: InThread, kind: kp.WaitObj
 ) -> None:
-    """T3, W2, B01, B19: 2000 events from another thread: all found, and no turn in vain."""
-    rounds = 2000
+    """T3, W2, B01, B19: 600 events from another thread: all found, and no turn in vain."""
+    rounds = 600
     wait_set = mock.wait_set(wait_obj=kp.WaitObj.POLLFD) if kind is not FD else None
     where = {"wait_set": wait_set} if wait_set else {"wait_obj": FD}
     cq, eq = mock.cq(4096, **where), mock.eq(4096, **where)
@@ -305,7 +301,7 @@ def test_loop_never_hangs_and_never_spins(
 
 def test_counter_loop_never_hangs_and_never_spins(mock: Mock, in_thread: InThread) -> None:
     """T3, B01, B19: the same for a counter: each change is one turn, and none in vain."""
-    rounds = 1000
+    rounds = 400
     cntr = mock.counter(wait_obj=FD)
     ep = mock.endpoint(cntr=cntr)
     read = threading.Semaphore(1)

@@ -91,6 +91,8 @@ class FakeKernel:
 
     def cq_read(self, arg: Any) -> int:
         queue = self.queues[arg.cq]
+        if arg.cq not in self.parents:
+            raise OSError(errno.EBADF, "closed")
         if not queue:
             raise BlockingIOError(errno.EAGAIN, "empty")
         took = queue[: arg.count]

@@ -223,7 +223,11 @@ def test_counter_error_during_the_wait(kernel: FakeKernel, domain: kp.Domain) ->
 
     async def main() -> None:
         with aio.wrap(cntr) as awaited:
-            (task,) = await waiting(awaited.wait(1))
+            (task,) = await waiting(awaited.wait(2))
+            kernel.values[cntr._handle] = 1
+            kernel.make_ready(cntr._handle)
+            await asyncio.sleep(0.01)
+            assert not task.done()
             kernel.errors[cntr._handle] = 8
             kernel.make_ready(cntr._handle)
             with pytest.raises(kp.ErrorAvailable):
