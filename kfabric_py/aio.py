@@ -101,7 +101,8 @@ class Awaited(Generic[W]):
         A look is tried first and after each event. One that finds nothing on an
         object that had hung up before it will never find anything.
         """
-        self._bind(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._bind(loop)
         hung_up = False
         while True:
             self._check_open()
@@ -110,7 +111,7 @@ class Awaited(Generic[W]):
                 return found
             if hung_up:
                 raise error_for(errno.ENODEV, type(self.object).__name__)
-            await self._event(asyncio.get_running_loop())
+            await self._event(loop)
             hung_up = self._hung_up()
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
