@@ -39,6 +39,16 @@ def test_accelerator_is_the_chosen_one(accel: Accel, word: str) -> None:
     assert option(argv, "-cpu") == [qemu.CPU[accel]]
 
 
+def test_counting_instructions_takes_one_thread() -> None:
+    """QEMU refuses it with several; others keep theirs, and count nothing."""
+    argv = qemu.argv(VmSpec(cpus=1, icount=True), IMAGE, Accel.TCG, WIRING)
+    assert option(argv, "-accel") == ["tcg,thread=single"]
+    assert option(argv, "-icount") == ["shift=0,sleep=off"]
+    argv = qemu.argv(VmSpec(), IMAGE, Accel.TCG, WIRING)
+    assert option(argv, "-accel") == ["tcg,thread=multi"]
+    assert "-icount" not in argv
+
+
 def test_a_panic_ends_qemu() -> None:
     """Without all three, a panicked guest would hang until the watchdog bites."""
     argv = qemu.argv(VmSpec(), IMAGE, Accel.TCG, WIRING)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The table that ``make bench`` ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from harness.bench.figures import Row
+
+_MET = {True: ("yes", ""), False: ("MISSED", "bold red"), None: ("", "dim")}
+
+
+def table(console: Console, rows: Sequence[Row]) -> None:
+    """Print one line for each promise, and what its figure was computed from."""
+    shown = Table(
+        title="what a wait costs",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    shown.add_column("what")
+    for name in ("measured", "goal"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("met?", no_wrap=True)
+    shown.add_column("from")
+    for row in rows:
+        met, style = _MET[row.met]
+        shown.add_row(row.what, number(row.measured), goal(row), met, row.raw, style=style)
+    console.print(shown)
+
+
+def number(value: float) -> str:
+    """Three digits behind the point while they matter."""
+    return f"{value:.3f}" if value < 100 else f"{value:.0f}"
+
+
+def goal(row: Row) -> str:
+    """The goal with its direction; empty without one."""
+    if row.goal is None:
+        return ""
+    return f"{'≥' if row.at_least else '≤'} {row.goal:g}"

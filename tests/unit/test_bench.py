@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What ``make bench`` makes of its measurements; nothing is measured here."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.bench import figures, host, show
+from harness.bench.figures import Row, Sample
+from harness.errors import ExitStatus
+
+COSTS = {"flag": 1000, "bare": 1100, "kfi": 1200}
+
+
+def measured(line: str) -> Sample:
+    """A guest in which everything goes well, and costs the same every time."""
+    words = line.split()
+    if words[0] == "pingpong":
+        cost = COSTS[words[1]] * int(words[3])
+        return Sample(line, {"cycles": cost, "ns": cost, "stalled": 0, "error": 0})
+    if words[0] == "herd":
+        events = int(words[2])
+        return Sample(line, {"events": events, "read": events, "wakes": events})
+    if words[0] == "flood":
+        events = int(words[1])
+        told = {"read": events, "counted": events, "ready": 0, "drained": -110}
+        return Sample(line, {**told, "before": 500, "after": 490, "page": 4096})
+    cost = 100_000 if words[0] == "fi_poll" else 1000
+    return Sample(line, {"cycles": cost * int(words[-1]), "wrong": 0})
+
+
+def whole() -> tuple[list[Sample], list[Sample]]:
+    """Both plans, measured."""
+    return [measured(line) for line in figures.INSTRUCTIONS], [
+        measured(line) for line in figures.TIMES
+    ]
+
+
+def changed(samples: list[Sample], start: str, **values: int) -> list[Sample]:
+    """The samples whose line begins so have other figures."""
+    assert any(sample.line.startswith(start) for sample in samples)
+    return [
+        Sample(sample.line, {**sample.figures, **values})
+        if sample.line.startswith(start)
+        else sample
+        for sample in samples
+    ]
+
+
+def row(rows: list[Row], *parts: str) -> Row:
+    """The row whose title has all these parts."""
+    (found,) = [row for row in rows if all(part in row.what for part in parts)]
+    return found
+
+
+def test_figures_are_words_with_numbers() -> None:
+    assert figures.parse("cycles=12 ns=34 error=-110\n") == {"cycles": 12, "ns": 34, "error": -110}
+    with pytest.raises(ValueError, match="invalid literal"):
+        figures.parse("cycles=many")
+
+
+def test_the_plans_measure_what_every_row_needs() -> None:
+    rows = figures.rows(*whole())
+    assert len(rows) == len({row.what for row in rows}) >= 13
+    assert all(row.met in (True, None) for row in rows), rows
+
+
+def test_a_ratio_is_ours_by_theirs() -> None:
+    rows = figures.rows(*whole())
+    assert row(rows, "wait_event: instructions, nothing").measured == pytest.approx(1.2)
+    assert row(rows, "wait_event: time, two").measured == pytest.approx(12 / 11)
+
+
+def test_a_goal_is_missed_above_it_or_below_it() -> None:
+    counted, timed = whole()
+    slow = changed(counted, "pingpong kfi batch", cycles=10**9)
+    assert row(figures.rows(slow, timed), "instructions, nothing").met is False
+    fast = changed(counted, "fi_poll udp", cycles=figures.MEMBERS)
+    assert row(figures.rows(fast, timed), "from user space").met is False
+
+
+def test_one_slow_game_is_not_the_figure() -> None:
+    """Something else ran on the host meanwhile; that says nothing about us."""
+    counted, timed = whole()
+    late = next(i for i, sample in enumerate(timed) if sample.line.startswith("pingpong kfi"))
+    timed[late] = Sample(timed[late].line, {**timed[late].figures, "ns": 10**12})
+    assert row(figures.rows(counted, timed), "time, two").met
+
+
+def test_the_fastest_provider_counts() -> None:
+    counted, timed = whole()
+    cheap = changed(counted, "fi_poll shm", cycles=50_000 * 20)
+    found = row(figures.rows(cheap, timed), "from user space")
+    assert found.measured == pytest.approx(50)
+    assert "(shm)" in found.raw
+
+
+def test_a_row_without_its_figures_is_missing() -> None:
+    counted, timed = whole()
+    with pytest.raises(figures.Missing, match="flood"):
+        figures.rows(counted, [sample for sample in timed if sample.words[0] != "flood"])
+
+
+@pytest.mark.parametrize(
+    ("start", "values"),
+    [
+        ("pingpong kfi", {"stalled": 1}),
+        ("pingpong kfi", {"error": -4}),
+        ("herd", {"read": 1}),
+        ("flood", {"read": 1}),
+        ("flood", {"ready": -110}),
+        ("flood", {"drained": 0}),
+    ],
+)
+def test_what_is_lost_is_a_fault(start: str, values: dict[str, int]) -> None:
+    counted, timed = whole()
+    assert not figures.faults([*counted, *timed])
+    assert figures.faults(changed(timed, start, **values))
+
+
+def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:
+    counted, timed = whole()
+    grown = changed(timed, "flood", after=500 + figures.FLOOD * 8 // 4096)
+    assert row(figures.rows(counted, grown), "slab").met is False
+
+
+@pytest.mark.parametrize(
+    ("start", "values", "status"),
+    [
+        ("pingpong kfi", {"ns": 10**9}, ExitStatus.OK),
+        ("herd", {"read": 0}, ExitStatus.TEST_FAILED),
+    ],
+    ids=["missed", "lost"],
+)
+def test_exit_status_is_about_losses_only(
+    tmp_path: Path, start: str, values: dict[str, int], status: ExitStatus
+) -> None:
+    counted, timed = whole()
+    assert host.conclude(tmp_path, counted, changed(timed, start, **values), {}) == status
+    report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
+    assert len(report["samples"]) == len(counted) + len(timed)
+    assert bool(report["faults"]) == (status is not ExitStatus.OK)
+
+
+def test_the_table_says_which_goals_were_missed() -> None:
+    out = io.StringIO()
+    rows = [
+        Row("good", 1.0, 1.1, "raw"),
+        Row("bad", 1.2, 1.1, "raw"),
+        Row("fast", 60, 50, "raw", at_least=True),
+        Row("free", 7, None, "raw"),
+    ]
+    show.table(Console(file=out, width=100), rows)
+    lines = {line.split()[0]: line for line in out.getvalue().splitlines() if line.strip()}
+    assert "yes" in lines["good"] and "≤ 1.1" in lines["good"]
+    assert "MISSED" in lines["bad"]
+    assert "yes" in lines["fast"] and "≥ 50" in lines["fast"]
+    assert "MISSED" not in lines["free"] and "yes" not in lines["free"]
