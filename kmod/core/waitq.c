@@ -340,6 +340,9 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 {
 	int ret;
 
+	/* As in wait_event(): whom we woke runs now, and may answer before we look. */
+	if (deadline != KFI_DEADLINE_NOW)
+		might_sleep();
 	w->why = 0;
 	w->seen = atomic64_read(&w->queue->pubs);
 	/* Number first, look second: what it counts, every look will see. */
