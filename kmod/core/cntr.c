@@ -198,11 +198,13 @@ static int kfi_cntr_assign(struct kfi_cntr *cntr, u64 value, bool add)
 	struct kfi_target target = { };
 	unsigned long flags;
 
+	rcu_read_lock();
 	spin_lock_irqsave(&cntr->src.lock, flags);
 	cntr->value = add ? cntr->value + value : value;
 	kfi_cntr_target(cntr, KFI_WHY_SIGNAL, &target);
 	spin_unlock_irqrestore(&cntr->src.lock, flags);
 	kfi_publish(&target, 1);
+	rcu_read_unlock();
 	return 0;
 }
 
@@ -221,12 +223,14 @@ static int kfi_cntr_assign_err(struct kfi_cntr *cntr, u64 value, bool add)
 	struct kfi_target target = { };
 	unsigned long flags;
 
+	rcu_read_lock();
 	spin_lock_irqsave(&cntr->src.lock, flags);
 	cntr->errors = add ? cntr->errors + value : value;
 	kfi_cntr_changed(cntr, true);
 	kfi_cntr_target(cntr, KFI_WHY_ERROR, &target);
 	spin_unlock_irqrestore(&cntr->src.lock, flags);
 	kfi_publish(&target, 1);
+	rcu_read_unlock();
 	return 0;
 }
 
@@ -334,7 +338,7 @@ static int kfi_cntr_close(struct kfid *fid)
 	if (ret)
 		return ret;
 	kfi_source_fini(&cntr->src);
-	kfree(cntr);
+	kfree_rcu(cntr, src.rcu);
 	return 0;
 }
 

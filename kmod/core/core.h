@@ -141,6 +141,7 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		    ktime_t deadline);
 void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake);
 void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake);
+bool kfi_interrupted(void);
 void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake);
 void kfi_waiter_end(struct kfi_waiter *w, int ret);
 
@@ -175,7 +176,7 @@ void kfi_watch_end(struct kfi_waitq *q);
  * @wait_obj: as asked for when it was opened
  * @ready: a read would return something
  * @changes: of a counter: completions, errors, adderr and seterr so far
- * @lost: its device is gone; domain->lock
+ * @lost: its device is gone, and its last entry stored; domain->lock
  * @members: its memberships in poll sets
  * @sibling: on its domain's list
  * @handler: calls the ULP's handler
@@ -183,6 +184,7 @@ void kfi_watch_end(struct kfi_waitq *q);
  * @armed: the next time that something becomes readable the handler runs
  * @cpu: where it runs, or WORK_CPU_UNBOUND
  * @id: names the object in tracepoints
+ * @rcu: frees the object, see kfi_publish()
  */
 struct kfi_source {
 	spinlock_t lock;	/* what is stored, who watches */
@@ -203,6 +205,7 @@ struct kfi_source {
 	bool armed;
 	int cpu;
 	u32 id;
+	struct rcu_head rcu;
 };
 
 /**
@@ -231,7 +234,7 @@ bool kfi_source_stored(struct kfi_source *src);
 void kfi_source_lose(struct kfi_source *src);
 void kfi_source_taken(struct kfi_source *src, u64 left);
 void kfi_source_set_ready(struct kfi_source *src, bool ready);
-bool kfi_source_callable(struct kfi_source *src);
+void kfi_source_fire(struct kfi_source *src);
 int kfi_source_blocking(const struct kfi_source *src);
 int kfi_source_control(struct kfi_source *src, int command, void *arg);
 struct kfi_source *kfi_fid_source(struct kfid *fid);
@@ -243,10 +246,14 @@ static inline void kfi_domain_progress(struct kfi_domain_base *domain)
 		domain->progress(domain);
 }
 
-/* The device is gone: what has not come yet will never come. */
+/*
+ * The device is gone: what cannot be read yet will never come. To be asked before
+ * looking: the last entry is stored before this is said.
+ */
 static inline bool kfi_source_lost(const struct kfi_source *src)
 {
-	return src->domain && READ_ONCE(src->domain->lost);
+	/* Pairs with kfi_source_lose(). */
+	return smp_load_acquire(&src->lost);
 }
 
 /* A read found nothing: the handler shall run for what comes next. */

@@ -345,6 +345,7 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 				ktime_t deadline, kfi_take_fn take, void *arg)
 {
 	struct kfi_cq *cq = need->cq;
+	bool lost;
 	ssize_t n;
 	int ret;
 
@@ -357,12 +358,13 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 				kfi_hand_on(&cq->src, kfi_cq_fill(cq));
 			continue;
 		}
+		lost = kfi_source_lost(&cq->src);
 		n = take(arg);
 		if (n != -KFI_EAGAIN)
 			return n;
 		if (READ_ONCE(cq->signalled) > need->since)
 			return -KFI_EAGAIN;
-		if (kfi_source_lost(&cq->src))
+		if (lost)
 			return -KFI_ENODEV;
 		if (ret)
 			return ret;
@@ -474,11 +476,13 @@ static int kfi_cq_op_signal(struct kfid_cq *fcq)
 
 	if (!cq->src.queue)
 		return -KFI_EINVAL;
+	rcu_read_lock();
 	spin_lock_irqsave(&cq->src.lock, flags);
 	wake.seq = atomic64_inc_return(&cq->src.queue->pubs);
 	WRITE_ONCE(cq->signalled, wake.seq);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 	kfi_waitq_wake(cq->src.queue, &wake);
+	rcu_read_unlock();
 	return 0;
 }
 
@@ -499,8 +503,7 @@ static void kfi_cq_handler(struct work_struct *work)
 {
 	struct kfi_cq *cq = container_of(work, struct kfi_cq, src.handler);
 
-	if (kfi_source_callable(&cq->src))
-		cq->cq.comp_handler(&cq->cq, cq->cq.fid.context);
+	cq->cq.comp_handler(&cq->cq, cq->cq.fid.context);
 }
 
 static int kfi_cq_close(struct kfid *fid)
@@ -513,7 +516,7 @@ static int kfi_cq_close(struct kfid *fid)
 		return ret;
 	kfi_source_fini(&cq->src);
 	kvfree(cq->ring);
-	kfree(cq);
+	kfree_rcu(cq, src.rcu);
 	return 0;
 }
 

@@ -261,10 +261,14 @@ static ssize_t kfi_eq_op_write(struct kfid_eq *feq, u32 event, const void *buf,
 			       size_t len, u64 writeflags)
 {
 	const struct kfi_eq_slot slot = { .event = event, .len = len };
+	int ret;
 
 	if (!buf || !len || len > KFI_EQ_PAYLOAD || writeflags)
 		return -KFI_EINVAL;
-	return kfi_eq_store(to_eq(feq), &slot, buf, true) ?: (ssize_t)len;
+	rcu_read_lock();
+	ret = kfi_eq_store(to_eq(feq), &slot, buf, true);
+	rcu_read_unlock();
+	return ret ?: (ssize_t)len;
 }
 
 static bool kfi_eq_readable(void *arg)
@@ -437,8 +441,7 @@ static void kfi_eq_handler(struct work_struct *work)
 {
 	struct kfi_eq *eq = container_of(work, struct kfi_eq, src.handler);
 
-	if (kfi_source_callable(&eq->src))
-		eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
+	eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
 }
 
 /* Nobody reports, reads or waits any more. */
@@ -461,7 +464,7 @@ static int kfi_eq_close(struct kfid *fid)
 	kfi_eq_drop_all(eq);
 	kfi_source_fini(&eq->src);
 	kvfree(eq->ring);
-	kfree(eq);
+	kfree_rcu(eq, src.rcu);
 	return 0;
 }
 

@@ -110,8 +110,8 @@ static int kfi_any_sleep(struct kfi_any *any, struct mutex *mutex,
 	ret = kfi_waitq_sleep(&w, kfi_any_found, any, deadline);
 	if (!ret && !w.why)
 		ret = any->found;
-	/* Its 0 may never be seen: the signal may be the end of the thread. */
-	if (w.why && signal_pending(current))
+	/* Its 0 may never be seen: this may be the end of the thread. */
+	if (w.why && kfi_interrupted())
 		kfi_turn_return(any->queue);
 	kfi_waiter_end(&w, ret);
 	return ret;
@@ -229,6 +229,19 @@ int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid)
 	}
 }
 EXPORT_SYMBOL_GPL(kfi_fid_trywait);
+
+/**
+ * kfi_fid_ended() - will nothing ever be readable here again?
+ * @fid: a wait set, CQ, EQ or counter
+ *
+ * Context: any.
+ * Return: its device is gone (that of every member) and it is drained.
+ */
+bool kfi_fid_ended(struct kfid *fid)
+{
+	return kfi_waitq_now(kfi_fid_queue(fid)) == -KFI_ENODEV;
+}
+EXPORT_SYMBOL_GPL(kfi_fid_ended);
 
 /**
  * kfi_fid_yield() - make it a KFI_WAIT_YIELD

@@ -52,8 +52,17 @@ static void kfi_source_watchers(struct kfi_source *src)
  * @n: how many
  *
  * The caller pins the objects by a binding. One who publishes by a call of the
- * API on an object of its own need not: a thread that this wakes may close the
- * object as soon as it runs, so waking is the last that is done with it.
+ * API on an object of its own cannot: a thread that finds what was stored may
+ * close the object before it is woken for it. Such a call reads under RCU, from
+ * before it stores, and objects are freed by RCU:
+ *
+ *	kfi_eq_write()			T
+ *	--------------			-
+ *	rcu_read_lock(); stores
+ *					looks, finds the event, takes it
+ *					kfi_close(): kfree_rcu()
+ *	wakes: nobody is there
+ *	rcu_read_unlock()		freed
  *
  * Context: any; no lock of ours held but kfi_pep_lock or a domain's.
  */
@@ -69,7 +78,7 @@ void kfi_publish(struct kfi_target *targets, unsigned int n)
 			continue;
 		kfi_test_hook_point(KFI_HOOK_D3, src->id);
 		if (targets[i].fire)
-			queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+			kfi_source_fire(src);
 		if (src->set)
 			kfi_source_watchers(src);
 		if (targets[i].wake.seq)

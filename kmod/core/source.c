@@ -83,7 +83,6 @@ static void kfi_source_flush(struct kfi_source *src)
 		cancel_work_sync(&src->handler);
 }
 
-/* Unreachable first, then the work item that the last publication queued. */
 static void kfi_source_leave_parent(struct kfi_source *src)
 {
 	struct kfi_domain_base *domain = src->domain;
@@ -93,7 +92,6 @@ static void kfi_source_leave_parent(struct kfi_source *src)
 		list_del(&src->sibling);
 		spin_unlock_irq(&domain->lock);
 	}
-	kfi_source_flush(src);
 	kfi_fid_put(kfi_source_parent(src));
 }
 
@@ -175,22 +173,21 @@ int kfi_source_kill(struct kfi_source *src)
 }
 
 /**
- * kfi_source_callable() - may the handler's work item call the ULP?
+ * kfi_source_fire() - have the handler called
  * @src: the source
  *
- * A publication under way during kfi_source_kill() may queue the work item once
- * more; that one finds nobody to call.
+ * Not once its close has begun: closing waits for what was queued before.
  *
- * Context: process.
+ * Context: any.
  */
-bool kfi_source_callable(struct kfi_source *src)
+void kfi_source_fire(struct kfi_source *src)
 {
-	bool handled;
+	unsigned long flags;
 
-	spin_lock_irq(&src->lock);
-	handled = src->handled;
-	spin_unlock_irq(&src->lock);
-	return handled;
+	spin_lock_irqsave(&src->lock, flags);
+	if (src->handled)
+		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+	spin_unlock_irqrestore(&src->lock, flags);
 }
 
 /**
@@ -249,7 +246,8 @@ void kfi_source_taken(struct kfi_source *src, u64 left)
  */
 void kfi_source_lose(struct kfi_source *src)
 {
-	src->lost = true;
+	/* Pairs with kfi_source_lost(). */
+	smp_store_release(&src->lost, true);
 	kfi_waitq_lose(&src->own);
 	if (src->set)
 		kfi_waitq_lose(src->queue);

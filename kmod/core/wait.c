@@ -15,12 +15,14 @@
  * @queue: where its members' sleepers are
  * @fabric: parent; a reference is held
  * @wait_obj: as asked for when it was opened
+ * @rcu: frees it, see kfi_publish()
  */
 struct kfi_wait {
 	struct kfid_wait wait;
 	struct kfi_waitq queue;
 	struct kfi_fabric_base *fabric;
 	enum kfi_wait_obj wait_obj;
+	struct rcu_head rcu;
 };
 
 static struct kfi_wait *to_wait(struct kfid_wait *waitset)
@@ -74,7 +76,7 @@ static int kfi_wait_close(struct kfid *fid)
 	trace_object_free(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
 	kfi_waitq_fini(&set->queue);
 	kfi_fid_put(&set->fabric->fabric.fid);
-	kfree(set);
+	kfree_rcu(set, rcu);
 	return 0;
 }
 

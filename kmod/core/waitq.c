@@ -192,7 +192,7 @@ void kfi_waitq_fini(struct kfi_waitq *q)
 	kfi_test_queue_del(q);
 	WARN_ON_ONCE(q->sleepers);
 	kfi_watch_end(q);
-	kfree(q->turns);
+	WARN_ON_ONCE(kfi_turns_set(q, false));
 }
 
 /**
@@ -283,8 +283,14 @@ static void kfi_waiter_dequeue(struct kfi_waiter *w)
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
-/* A kthread that is told to stop sleeps no more, as one with a signal. */
-static bool kfi_interrupted(void)
+/**
+ * kfi_interrupted() - must this thread not sleep?
+ *
+ * A kthread that is told to stop sleeps no more, as one with a signal.
+ *
+ * Context: process.
+ */
+bool kfi_interrupted(void)
 {
 	if (signal_pending(current))
 		return true;

@@ -115,6 +115,15 @@ __poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
 }
 EXPORT_SYMBOL_GPL(kfi_watch_poll);
 
+/*
+ * All descriptors of an object share the queue, so EPOLLEXCLUSIVE on one of them
+ * must not keep the wake-up from the others.
+ */
+static void kfi_watch_wake_all(struct kfi_watch *watch, __poll_t events)
+{
+	__wake_up(&watch->head, TASK_NORMAL, 0, poll_to_key(events));
+}
+
 /**
  * kfi_watch_wake() - something was published
  * @q: the queue, locked
@@ -128,7 +137,7 @@ void kfi_watch_wake(struct kfi_waitq *q)
 
 	lockdep_assert_held(&q->head.lock);
 	if (q->watch)
-		wake_up_poll(&q->watch->head, EPOLLIN | EPOLLRDNORM | end);
+		kfi_watch_wake_all(q->watch, EPOLLIN | EPOLLRDNORM | end);
 }
 
 /**
@@ -139,13 +148,17 @@ void kfi_watch_wake(struct kfi_waitq *q)
  */
 void kfi_watch_end(struct kfi_waitq *q)
 {
-	struct kfi_watch *watch = q->watch;
+	struct kfi_watch *watch;
 
+	spin_lock_irq(&q->head.lock);
+	watch = q->watch;
+	q->watch = NULL;
+	spin_unlock_irq(&q->head.lock);
 	if (!watch)
 		return;
 	spin_lock_irq(&watch->head.lock);
 	watch->queue = NULL;
 	spin_unlock_irq(&watch->head.lock);
-	wake_up_poll(&watch->head, EPOLLERR | EPOLLHUP);
+	kfi_watch_wake_all(watch, EPOLLERR | EPOLLHUP);
 	kfi_watch_put(watch);
 }

@@ -148,8 +148,9 @@ static long kfd_getwait(struct kfd_call *call, struct kfd_obj *obj)
 	case KFI_WAIT_FD:
 		return kfd_exclusive(obj) ? -EINVAL : kfd_fd_new(call, obj->fid);
 	case KFI_WAIT_SET:
-		return kfd_waits_as(obj) == KFI_WAIT_POLLFD ?
-			       kfd_fd_new(call, obj->fid) : -EINVAL;
+		if (kfd_waits_as(obj) != KFI_WAIT_POLLFD || kfd_exclusive(obj->set))
+			return -EINVAL;
+		return kfd_fd_new(call, obj->fid);
 	case KFI_WAIT_QUEUE:
 	case KFI_WAIT_MUTEX_COND:
 		return -EOPNOTSUPP;
@@ -173,6 +174,10 @@ long kfd_wait_control(struct kfd_call *call)
 	case KFI_GETWAITOBJ:
 		arg->value = obj->wait_obj;
 		return 0;
+	case KFI_SETFIDFLAG:
+		/* Nothing to hand out, so no fault may undo it. */
+		call->answered = true;
+		fallthrough;
 	default:
 		return kfi_control(obj->fid, arg->command, &arg->value);
 	}
@@ -276,13 +281,39 @@ static int kfd_try_collect(struct kfd_call *call, struct kfd_trying *try)
 	return 0;
 }
 
+/* The descriptor of a member that has ended stays readable, with its hang-up. */
+static bool kfd_pollfd_ended(struct kfd_obj *set)
+{
+	struct xarray *objects = &set->client->objects;
+	struct kfd_obj *obj;
+	bool ended = false;
+	unsigned long id;
+
+	xa_lock(objects);
+	xa_for_each(objects, id, obj)
+		if (obj->set == set && obj->users)
+			ended |= kfi_fid_ended(obj->fid);
+	xa_unlock(objects);
+	return ended;
+}
+
+static int kfd_try(struct kfd_obj *fabric, struct kfd_obj *obj)
+{
+	int ret = kfi_fid_trywait(kfd_fabric_of(fabric), obj->fid);
+
+	if (!ret && kfd_waits_as(obj) == KFI_WAIT_POLLFD &&
+	    kfd_pollfd_ended(obj->set ?: obj))
+		return -ENODEV;
+	return ret;
+}
+
 static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trying *try)
 {
 	int ret, result = 0;
 	u32 i;
 
 	for (i = 0; i < try->n; i++) {
-		ret = kfi_fid_trywait(kfd_fabric_of(fabric), try->objs[i]->fid);
+		ret = kfd_try(fabric, try->objs[i]);
 		if (ret == -EINVAL)
 			return ret;
 		/* What can be read comes before what never will be. */

@@ -298,6 +298,7 @@ void kfi_watch_put(struct kfi_watch *watch);
 __poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
 			struct poll_table_struct *wait);
 int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid);
+bool kfi_fid_ended(struct kfid *fid);
 void kfi_fid_yield(struct kfid *fid);
 
 #define KFI_DEADLINE_NOW ((ktime_t)0)		/* one check, no sleep */

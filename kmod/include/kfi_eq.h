@@ -24,7 +24,12 @@ enum kfi_wait_obj {
 	KFI_WAIT_NONE,		/* nothing: read or poll */
 	KFI_WAIT_UNSPEC,	/* something that only our own calls use */
 	KFI_WAIT_SET,		/* the wait set in wait_set */
-	KFI_WAIT_QUEUE,		/* a wait_queue_head; KFI_GETWAIT gives it */
+	/*
+	 * A wait_queue_head; KFI_GETWAIT gives it. One waits for
+	 * kfi_wait(set, 0) != -KFI_ETIMEDOUT: 0 is ready, -KFI_ENODEV never
+	 * again.
+	 */
+	KFI_WAIT_QUEUE,
 
 	/* Not in kfabric 1.7. */
 	KFI_WAIT_MUTEX_COND,	/* a mutex and a condition */
@@ -41,7 +46,8 @@ struct kfi_wait_attr {
 /*
  * For kfi_control(KFI_SETFIDFLAG) on a wait set: each publication wakes one
  * sleeper, not all. Who was woken owes a read or another kfi_wait(); a thread that
- * does neither leaves the others asleep until the next publication. Only while
+ * does neither (also one that is killed on its way back to user space) leaves the
+ * others asleep until the next publication. Only while
  * nobody sleeps (else -EBUSY); there is no KFI_GETWAIT then. Not in kfabric 1.7.
  */
 #define KFI_WAIT_EXCLUSIVE	BIT_ULL(60)

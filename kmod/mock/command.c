@@ -242,6 +242,7 @@ static int kfm_completion_report(struct kfm_report **ret, u32 id,
 
 	if (!report)
 		return -ENOMEM;
+	report->driven = true;
 	report->ep = kfm_ep_get(id);
 	if (!report->ep)
 		err = -ENOENT;

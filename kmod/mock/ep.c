@@ -221,7 +221,7 @@ static int kfm_ep_close(struct kfid *fid)
 	if (err)
 		return err;
 
-	kfm_progress(ep->base.domain);
+	kfm_progress_last(ep->base.domain);
 	kfm_users_drain(&ep->users);
 	kfm_ep_drop_all(ep);
 	kfi_ep_base_fini(&ep->base);

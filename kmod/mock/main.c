@@ -48,6 +48,7 @@ int kfm_domain_lose(struct kfm_domain *domain)
 
 	if (READ_ONCE(domain->base.lost))
 		return -ENODEV;
+	kfm_progress_last(&domain->base);
 	kfi_domain_lose(&domain->base);
 	while ((ep = kfm_ep_get_unlost(domain))) {
 		entry.fid = &ep->base.ep.fid;

@@ -222,6 +222,7 @@ enum kfm_context {
  * @comp: an unsolicited completion
  * @count: how many times @comp is reported
  * @want_entry: does @comp write a CQ entry?
+ * @driven: made by progress, in a domain with manual progress
  * @atomic: @run must not sleep
  * @event: number of the event
  * @err: the error event
@@ -241,6 +242,7 @@ struct kfm_report {
 	struct kfi_completion comp;
 	size_t count;
 	bool want_entry;
+	bool driven;
 	bool atomic;
 	u32 event;
 	struct kfi_eq_err_entry err;
@@ -261,6 +263,7 @@ struct kfm_report *kfm_report_new(int (*run)(struct kfm_report *report));
 void kfm_report_put(struct kfm_report *report);
 int kfm_report_make(struct kfm_report *report, enum kfm_context context);
 void kfm_progress(struct kfi_domain_base *base);
+void kfm_progress_last(struct kfi_domain_base *base);
 int kfm_report_init(void);
 void kfm_report_exit(void);
 

@@ -91,14 +91,30 @@ void kfm_progress(struct kfi_domain_base *base)
 	}
 }
 
-/* Keeps the reference that kfm_report_run() drops. */
+/* The last reports of what is about to end; waits for those under way. */
+void kfm_progress_last(struct kfi_domain_base *base)
+{
+	struct kfm_domain *domain = kfm_domain_of(base);
+	unsigned long flags;
+
+	spin_lock_irqsave(&domain->progress, flags);
+	kfm_run_held(domain);
+	spin_unlock_irqrestore(&domain->progress, flags);
+}
+
+/*
+ * Keeps the reference that kfm_report_run() drops; from then on nothing else
+ * keeps the domain.
+ */
 static void kfm_report_hold(struct kfm_report *report)
 {
 	struct kfi_domain_base *base = report->ep->base.domain;
 
 	report->atomic = true;
+	WARN_ON(!kfi_fid_get(&base->domain.fid));
 	llist_add(&report->link, &kfm_domain_of(base)->held);
 	kfi_domain_pending(base);
+	kfi_fid_put(&base->domain.fid);
 }
 
 static DECLARE_TASKLET(kfm_tasklet, kfm_report_softirq);
@@ -113,7 +129,7 @@ int kfm_report_make(struct kfm_report *report, enum kfm_context context)
 	long left;
 	int ret;
 
-	if (report->ep && report->ep->base.domain->progress) {
+	if (report->driven && report->ep->base.domain->progress) {
 		kfm_report_hold(report);
 		return 0;
 	}

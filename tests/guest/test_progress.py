@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -84,3 +85,24 @@ def test_pending_reports_do_not_outlive_the_endpoint(manual: Mock) -> None:
     manual.inject(ep, "recv", 5)
     ep.close()
     assert len(cq.read()) == 5
+
+
+def test_events_need_no_progress(manual: Mock) -> None:
+    """W2, B14: data is driven by hand, control is not; an event wakes by itself."""
+    eq = manual.eq()
+    ep = manual.endpoint(cq=manual.cq(wait_obj=NONE), eq=eq)
+    sleeper = Call(eq.sread).asleep()
+    manual.command("event", ep.trace_id, int(kp.Event.CONNECTED))
+    assert sleeper.result()
+
+
+def test_loss_comes_behind_what_was_pending(manual: Mock) -> None:
+    """O5, Q2: the last entry of a queue is the last one that anybody gets."""
+    cq = manual.cq(wait_obj=NONE)
+    manual.inject(manual.endpoint(cq=cq, eq=manual.eq(wait_obj=NONE)), "recv", 3)
+    manual.command("lose", manual.domain.trace_id)
+    assert len(cq.read()) == 3
+    error = cq.readerr()
+    assert error is not None
+    assert error.err == errno.ENODEV
+    assert cq.read() == []

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Several descriptors of one object, each in an epoll instance of its own."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Callable, Iterator
+
+import pytest
+import uapi_support as raw
+from descriptor_support import HANGUP, POLLING, events
+from guest_support import LIMIT, Call, Mock
+
+import kfabric_py as kp
+from harness.guest import sleeping
+from kfabric_py import _uapi
+
+InThread = Callable[[Callable[[], object]], Call[object]]
+
+
+@pytest.fixture
+def epolls(mock: Mock) -> Iterator[list[select.epoll]]:
+    """Four epoll instances, closed with the test."""
+    made = [select.epoll() for _ in range(4)]
+    yield made
+    for epoll in made:
+        epoll.close()
+
+
+@pytest.mark.parametrize("end", ["event", "close", "loss"])
+def test_exclusive_epolls_keep_nothing_from_each_other(
+    mock: Mock, in_thread: InThread, epolls: list[select.epoll], end: str
+) -> None:
+    """W8, V7: EPOLLEXCLUSIVE is about one descriptor; each of the others is woken, too."""
+    cq = mock.cq(wait_obj=kp.WaitObj.FD)
+    ep = mock.endpoint(cq=cq)
+    for epoll in epolls:
+        fd = cq.descriptor()
+        mock.stack.callback(os.close, fd)
+        epoll.register(fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+    calls = [in_thread(lambda epoll=epoll: epoll.poll(LIMIT)) for epoll in epolls]
+    for call in calls:
+        sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
+    if end == "event":
+        mock.inject(ep)
+    elif end == "loss":
+        mock.command("lose", mock.domain.trace_id)
+    else:
+        ep.close()
+        cq.close()
+    for call in calls:
+        [(_, seen)] = call.result()
+        assert seen & (select.EPOLLIN if end == "event" else HANGUP)
+
+
+def test_dead_member_keeps_nobody_spinning(mock: Mock) -> None:
+    """T3, O5: its descriptor stays readable for its hang-up; trywait says ENODEV, not 'block'."""
+    wait_set = mock.wait_set(wait_obj=kp.WaitObj.POLLFD)
+    mock.eq(wait_set=wait_set)
+    cq = mock.cq(wait_set=wait_set)
+    fds = wait_set.pollfds().fds
+    assert mock.fabric.trywait(wait_set)
+    mock.command("lose", mock.domain.trace_id)
+    assert not mock.fabric.trywait(wait_set)
+    assert cq.readerr()
+    assert any(events(fd) & HANGUP for fd in fds)
+    for objects in ([wait_set], [cq]):
+        with pytest.raises(kp.DeviceLost):
+            mock.fabric.trywait(*objects)
+
+
+def test_exclusive_set_gives_no_descriptor_of_a_member(mock: Mock) -> None:
+    """W3, W8: GETWAIT on an exclusive set is refused, through its members too."""
+    wait_set = mock.wait_set(wait_obj=kp.WaitObj.POLLFD)
+    eq = mock.eq(wait_set=wait_set)
+    wait_set.exclusive = True
+    arg = raw.sample("CONTROL", handle=eq._handle, command=_uapi.KFAB_GETWAIT)
+    assert raw.call(mock.device.fileno(), "CONTROL", arg) == -errno.EINVAL
