@@ -122,6 +122,21 @@ def test_last_living_member_that_leaves_ends_the_waits(mock: Mock, in_thread: In
             wait_set.wait(timeout=LIMIT)
 
 
+def test_lost_set_is_ready_until_it_is_read(mock: Mock) -> None:
+    """O5, V6: what a lost device has left comes first, and only then that it is lost."""
+    wait_set = mock.wait_set()
+    cq = mock.cq(wait_set=wait_set)
+    mock.inject(mock.endpoint(cq=cq))
+    mock.command("lose", mock.domain.trace_id)
+    wait_set.wait(timeout=LIMIT)
+    assert len(cq.read(1)) == 1
+    wait_set.wait(timeout=0)
+    assert cq.readerr() is not None
+    for timeout in (0, LIMIT):
+        with pytest.raises(kp.DeviceLost):
+            wait_set.wait(timeout=timeout)
+
+
 def test_completion_of_two_members_wakes_one(mock: Mock, in_thread: InThread) -> None:
     """Q8, W3, B22: CQ and counter in one exclusive set: one publication, one thread."""
     wait_set = mock.wait_set()

@@ -17,7 +17,7 @@ from harness.mutants import Mutant, Outcome, PatchError, Report, Verdict
 from harness.setup import SOURCE
 
 PATCHES = sorted((SOURCE / mutants.DIRECTORY).glob("*.patch"))
-LEAST = 10
+LEAST = 40
 RULE = re.compile(r"[OWQPTX]\d{1,2}|V\d{1,2}|B\d{2}")
 
 SAMPLE = """\
