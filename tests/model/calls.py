@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.model.state import Call, Cntr, Cq, Object, Queue, Source, WaitSet, Wake
+from tests.model.state import Call, Cntr, Cq, Eq, Object, Queue, Source, WaitSet, Wake
 from tests.model.steps import FOREVER, MAIN, STARTED
 
 #: A call that goes on; never an outcome.
@@ -25,6 +25,7 @@ class Calls:
         """Begin with nothing."""
         self.objects: dict[str, Object] = {}
         self.calls: dict[str, Call] = {}
+        self.lost = False
         self.ended: dict[str, Any] = {}
         self.choose: Callable[[Sequence[Any]], Any] = lambda options: options[0]
 
@@ -32,12 +33,13 @@ class Calls:
         """Everything that the future depends on: equal worlds look the same."""
         objects = sorted(self.objects.items())
         calls = sorted(self.calls.items())
-        return f"{objects} {calls}"
+        return f"{self.lost} {objects} {calls}"
 
     def copy(self) -> Any:
         """Return a world that changes on its own."""
         world = type(self)()
         world.objects = {name: found.copy() for name, found in self.objects.items()}
+        world.lost = self.lost
         world.calls = {thread: call.copy() for thread, call in self.calls.items()}
         return world
 
@@ -105,6 +107,17 @@ class Calls:
         del self.calls[call.thread]
         self.ended[call.thread] = value
 
+    def interrupt(self, call: Call, goes_on: bool) -> None:
+        """W6: a signal; its result if the condition holds, else EINTR.
+
+        It may hold while a thread sleeps: an exclusive set is ready for the one that
+        was woken, and the others sleep on.
+        """
+        call.state = "awake"
+        value = self._run(call)
+        if value is not GOES_ON or not goes_on:
+            self.end_call(call, "EINTR" if value is GOES_ON else value)
+
     # Waking
 
     def wake(self, wake: Wake) -> None:
@@ -116,13 +129,13 @@ class Calls:
             and call.state == "asleep"
             and (wake.everyone or wake.have >= call.need)
         ]
-        if concerned and not wake.everyone and self._one_at_a_time(wake.queue):
+        if concerned and not wake.everyone and self._one_at_a_time(concerned[0].queue):
             concerned = [self.choose(concerned)]
         for call in concerned:
             call.state, call.woken, call.have = "awake", True, wake.have
             self._turn_given(call)
 
-    def _one_at_a_time(self, queue: str | None) -> bool:
+    def _one_at_a_time(self, queue: str) -> bool:
         """Q3: readers of a CQ or EQ. W3: sleepers of an exclusive set."""
         found = self.objects[queue]
         return found.exclusive if isinstance(found, WaitSet) else isinstance(found, Queue)
@@ -167,8 +180,12 @@ class Calls:
         return GOES_ON
 
     def _run_wait(self, call: Call) -> Any:
-        """V5: ready now, or signalled since it enqueued."""
-        return "ok" if call.woken or self.set_ready(call.subject) else self._sleep(call)
+        """V5: ready now, or signalled since it enqueued. O5: or all members are dead."""
+        if self.set_ready(call.subject):
+            return "ok"
+        if self.dead(call.subject):
+            return "ENODEV"
+        return "ok" if call.woken else self._sleep(call)
 
     def _run_cntr_wait(self, call: Call) -> Any:
         """Q6: reached; the value that woke it counts, also if it was set back since."""
@@ -177,7 +194,7 @@ class Calls:
             return "ok"
         if cntr.error_changes != call.errors:
             return "EAVAIL"
-        return self._sleep(call)
+        return "ENODEV" if self.lost else self._sleep(call)
 
     def _run_cq_sread(self, call: Call) -> Any:
         """Q4: looks for enough, and takes; with a threshold others may come between."""
@@ -190,6 +207,8 @@ class Calls:
             if call.need > 1:
                 return GOES_ON
         value = self.take(call.thread, cq, call.count)
+        if value == [] and self.lost and not call.signalled:
+            value = "ENODEV"
         if value == [] and not call.signalled:
             call.state, call.woken = "awake", False
             return GOES_ON
@@ -198,12 +217,13 @@ class Calls:
         return value
 
     def _enough(self, cq: Cq, call: Call) -> bool:
-        """Q4, Q5: the threshold; or an error, an overrun or a signal, whatever it is."""
+        """Q4, Q5, O5: the threshold; or whatever else ends the call below it."""
         return (
             len(cq.stored) >= call.need
             or any(stored.error for stored in cq.stored)
             or cq.overrun
             or call.signalled
+            or self.lost
         )
 
     def _run_eq_sread(self, call: Call) -> Any:
@@ -246,7 +266,16 @@ class Calls:
 
     def set_ready(self, name: str) -> bool:
         """W1: one of its members is ready."""
-        return any(source.ready for source in self.all(Source) if source.set == name)
+        return any(source.ready for source in self._members(name))
+
+    def dead(self, name: str) -> bool:
+        """O5: there are members, and the device of each is gone. An EQ has no device."""
+        found = self.objects[name]
+        members = [found] if isinstance(found, Source) else self._members(name)
+        return self.lost and bool(members) and not any(isinstance(one, Eq) for one in members)
+
+    def _members(self, name: str) -> list[Source]:
+        return [source for source in self.all(Source) if source.set == name]
 
     # Exclusive waiting
 
@@ -283,4 +312,4 @@ class Calls:
         perhaps = read.left + sum(others)
         if surely <= awake < perhaps:
             return bool(self.choose([False, True]))
-        return surely > awake
+        return bool(surely > awake)

@@ -130,6 +130,7 @@ class Executor:
         self.info = self.device.getinfo(provider="mock")[0]
         self.fabric = self.device.fabric(self.info)
         self.domain = self.fabric.domain(self.info)
+        self.lost = False
         self.events = self.fabric.eq(64)
         self.objects: dict[str, Any] = {}
         self.busy: set[str] = set()
@@ -265,6 +266,10 @@ class Executor:
                 if isinstance(found, kind):
                     found.close()
                     del self.objects[name]
+        if self.lost:
+            self.domain.close()
+            self.domain = self.fabric.domain(self.info)
+            self.lost = False
 
     # What happens
 
@@ -272,15 +277,26 @@ class Executor:
         os.write(self._command, " ".join(map(str, words)).encode())
         return "ok"
 
+    def lose(self) -> str:
+        """Lose the device."""
+        self._mock("lose", self.domain.trace_id)
+        self.lost = True
+        return "ok"
+
+    def _report(self, ep: str, *words: object) -> str:
+        """Report a completion, which no device does that is gone."""
+        if self.lost:
+            return "ENODEV"
+        return self._mock("inject", self.objects[ep].trace_id, *words)
+
     def complete(self, ep: str, serial: int, count: int, where: str, entry: bool) -> str:
         """Report successes."""
-        number, quiet = self.objects[ep].trace_id, "" if entry else "entry=0"
-        return self._mock("inject", number, "recv", count, f"len={serial} context={where}", quiet)
+        quiet = "" if entry else "entry=0"
+        return self._report(ep, "recv", count, f"len={serial} context={where}", quiet)
 
     def fail(self, ep: str, serial: int, where: str) -> str:
         """Report a failure."""
-        number = self.objects[ep].trace_id
-        return self._mock("inject", number, f"recv err={EIO} prov={serial} context={where}")
+        return self._report(ep, f"recv err={EIO} prov={serial} context={where}")
 
     def event(self, eq: str, serial: int, where: str) -> str:
         """Report an event."""
@@ -410,13 +426,14 @@ class Executor:
         """May one block on all of them?"""
         return "ok" if self.fabric.trywait(*(self.objects[name] for name in names)) else "EAGAIN"
 
-    def readable(self, name: str) -> bool:
-        """Does a new descriptor of an object poll readable?"""
+    def readable(self, name: str) -> list[bool]:
+        """Does a new descriptor of an object poll readable, and hung up?"""
         descriptor = self.objects[name].descriptor()
         try:
             poller = select.poll()
             poller.register(descriptor, select.POLLIN)
-            return bool(poller.poll(0))
+            events = sum(found for _, found in poller.poll(0))
+            return [bool(events & select.POLLIN), bool(events & select.POLLHUP)]
         finally:
             os.close(descriptor)
 

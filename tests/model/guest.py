@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from harness import setup, testvm
-from harness.errors import GuestError, GuestSplat
+from harness.errors import GuestSplat
 from harness.vm.machine import Command, Vm
 from tests.model.steps import Outcome, Step
 
@@ -107,6 +107,3 @@ def model_guest(directory: Path) -> Iterator[ModelGuest]:
         yield guest
     finally:
         guest.close()
-
-
-__all__ = ["Broken", "GuestError", "ModelGuest", "model_guest"]

@@ -3,8 +3,8 @@
 
 The rules only write the program down; a guest does it at the end, in one go, and
 the checker goes through it with what was observed. So a step costs no round trip,
-and Hypothesis finds every program again that it wants to see fail, whatever the
-threads of the guest did. While it is written the model follows it, taking the first
+and a program that failed can be done again, whatever the threads of the guest did,
+with ever fewer steps. While it is written the model follows it, taking the first
 of all open choices, which is only a guess and decides no more than which steps are
 likely to do something.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -23,9 +23,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.model.guest import ModelGuest
+from harness.errors import GuestError
+from tests.model.guest import Broken, ModelGuest
 from tests.model.model import WRAP, World
-from tests.model.search import Checker, Choices, Disagreement
+from tests.model.search import Checker, Choices, Disagreement, without_needless
 from tests.model.state import Cntr, Cq, Endpoint, Eq, Source, WaitSet
 from tests.model.steps import CHECK, FOREVER, MAIN, SHORT, WORKERS, Step, show
 
@@ -60,6 +61,28 @@ OPENING = st.one_of(OPEN_SET, OPEN_CQ, OPEN_EQ, OPEN_CNTR, OPEN_POLL, OPEN_EP)
 _OPERATION = {"w": "set", "cq": "cq", "eq": "eq", "ct": "cntr", "p": "poll", "ep": "ep"}
 
 
+class Found(AssertionError):
+    """A program that the module and the model disagree on."""
+
+    def __init__(self, program: list[Step], wrong: Exception) -> None:
+        """Say what is wrong, and with which program."""
+        super().__init__(f"{wrong}\nin the program\n{show(program)}")
+        self.program = program
+        self.wrong = wrong
+
+
+def attempt(guest: ModelGuest, world: type[World], program: list[Step]) -> Exception | None:
+    """Do a program and compare. Returns what is wrong, if anything."""
+    whole = [*program, ["end"]]
+    checker = Checker(world())
+    try:
+        for step, outcome in zip(whole, guest.run(whole), strict=True):
+            checker.check(step, outcome)
+    except (Disagreement, Broken, GuestError) as wrong:
+        return wrong
+    return None
+
+
 def has(*kinds: str) -> Any:
     """The rule needs an object of one of these kinds."""
     return precondition(lambda self: bool(self._names(*kinds)))
@@ -80,13 +103,9 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Do the program in the guest, and compare."""
-        self.program.append(["end"])
-        checker = Checker(self.world())
-        try:
-            for step, outcome in zip(self.program, self.guest.run(self.program), strict=True):
-                checker.check(step, outcome)
-        except Disagreement as wrong:
-            raise Disagreement(f"{wrong}\nin the program\n{show(self.program)}") from None
+        wrong = attempt(self.guest, self.world, self.program)
+        if wrong is not None:
+            raise Found(self.program, wrong)
 
     def _do(self, *step: Any) -> None:
         self.program.append(list(step))
@@ -216,6 +235,12 @@ class Machine(RuleBasedStateMachine):
         """A POSIX signal to a thread that sleeps."""
         threads = list(self.likely.calls)
         self._do("signal", threads[which % len(threads)], kind)
+
+    @precondition(lambda self: self.likely.calls and len(self.program) > PROGRAM_STEPS / 2)
+    @rule()
+    def lose(self) -> None:
+        """The device goes, late enough for something to have happened before."""
+        self._do("lose")
 
     # Reading and waiting
 
@@ -385,14 +410,33 @@ def explore(
         options: for hypothesis.settings.
 
     Raises:
-        Disagreement: with the smallest program that shows it.
+        Found: a program that fails, and none of whose steps can be left out.
     """
     chosen = {
         "max_examples": max(steps // PROGRAM_STEPS, 1),
         "stateful_step_count": PROGRAM_STEPS,
         "deadline": None,
         "suppress_health_check": list(HealthCheck),
+        # It would shrink what the rules draw. Steps are what we want fewer of.
+        "phases": [Phase.reuse, Phase.generate],
         **options,
     }
     bound = type(machine.__name__, (machine,), {"guest": guest})
-    run_state_machine_as_test(bound, settings=settings(**chosen))
+    try:
+        run_state_machine_as_test(bound, settings=settings(**chosen))
+    except Found as found:
+        raise smallest(guest, machine.world, found) from None
+
+
+def smallest(guest: ModelGuest, world: type[World], found: Found) -> Found:
+    """Leave out what can be left out, as long as it goes wrong in the same way."""
+    kind, last = type(found.wrong), [found.wrong]
+
+    def fails(program: list[Step]) -> bool:
+        wrong = attempt(guest, world, program)
+        if type(wrong) is not kind:
+            return False
+        last[:] = [wrong]
+        return True
+
+    return Found(without_needless(found.program, fails), last[0])

@@ -73,7 +73,8 @@ class World(Calls):
         return "ok"
 
     def open_cq(self, name: str, place: str, size: int, threshold: bool) -> str:
-        """W7: it joins the set that `place` names."""
+        """W7: it joins the set that `place` names. O5: not on a device that is gone."""
+        self._need_device()
         self.objects[name] = Cq(name, place, size, threshold=threshold)
         return "ok"
 
@@ -84,16 +85,19 @@ class World(Calls):
 
     def open_cntr(self, name: str, place: str) -> str:
         """W7: it joins the set that `place` names."""
+        self._need_device()
         self.objects[name] = Cntr(name, place)
         return "ok"
 
     def open_poll(self, name: str) -> str:
         """An empty poll set."""
+        self._need_device()
         self.objects[name] = PollSet(name)
         return "ok"
 
     def open_ep(self, name: str, cq: str, cntr: str | None) -> str:
         """An endpoint that reports to these; it pins them (V8)."""
+        self._need_device()
         self.objects[name] = Endpoint(name, cq, cntr)
         return "ok"
 
@@ -101,8 +105,15 @@ class World(Calls):
         """O1: what is in use stays as it is."""
         if self._in_use(name):
             raise Failed("EBUSY")
-        del self.objects[name]
+        found = self.objects.pop(name)
+        if isinstance(found, Source) and found.set and self.dead(found.set):
+            self.wake(Wake(found.set, 0, True))
         return "ok"
+
+    def _need_device(self) -> None:
+        """O5: later calls on the device."""
+        if self.lost:
+            raise Failed("ENODEV")
 
     def _in_use(self, name: str) -> bool:
         """O1: bound objects, members of poll sets, members of wait sets, sleepers."""
@@ -120,6 +131,7 @@ class World(Calls):
 
     def complete(self, ep: str, serial: int, count: int, where: str, entry: bool) -> str:
         """Q8, W10: successes, one after the other; `entry`: they write CQ entries."""
+        self._need_device()
         for number in range(count):
             if number:
                 self.run_some()
@@ -128,6 +140,7 @@ class World(Calls):
 
     def fail(self, ep: str, serial: int, where: str) -> str:
         """Q8, V7: an operation fails."""
+        self._need_device()
         self._complete(self.objects[ep], Stored(serial, True), True)
         return "ok"
 
@@ -165,6 +178,24 @@ class World(Calls):
             cntr.value = (cntr.value + 1) % WRAP
             cntr.value_changes += 1
         return Wake(cntr.queue, cntr.value, error and not cntr.set)
+
+    def lose(self) -> str:
+        """O5: a last error entry for each CQ, an error change for each counter.
+
+        What is full is overrun instead. Everybody wakes, as for an overrun.
+        """
+        self._need_device()
+        self.lost = True
+        for source in self.all(Source):
+            if isinstance(source, Cq):
+                self._store(source, Stored(0, True))
+            elif isinstance(source, Cntr):
+                source.error_changes += 1
+        for source in self.all(Source):
+            if not isinstance(source, Eq):
+                have = source.value if isinstance(source, Cntr) else source.left
+                self.wake(Wake(source.queue, have, True))
+        return "ok"
 
     def event(self, eq: str, serial: int, where: str) -> str:
         """A provider's event. Q2: without room it overruns the queue."""
@@ -228,18 +259,17 @@ class World(Calls):
         Python itself goes on after any handler (PEP 475), as the kernel does after
         one with SA_RESTART.
         """
-        call = self.calls.get(thread)
-        if call is None:
+        if thread not in self.calls:
             return "idle"
-        if kind == "interrupt":
-            self.end_call(call, "EINTR")
+        self.interrupt(self.calls[thread], goes_on=kind != "interrupt")
         return "ok"
 
     def end(self) -> str:
         """The end of every program: calls in progress are interrupted, all is closed."""
         for call in list(self.calls.values()):
-            self.end_call(call, "EINTR")
+            self.interrupt(call, goes_on=False)
         self.objects.clear()
+        self.lost = False
         return "ok"
 
     # Reading
@@ -347,16 +377,18 @@ class World(Calls):
         kinds = {self._kind(name) for name in names}
         if len(kinds) > 1 or NONE in kinds:
             raise Failed("EINVAL")
-        return "EAGAIN" if any(self._signalled(name) for name in names) else "ok"
+        if any(self._signalled(name) for name in names):
+            return "EAGAIN"
+        return "ENODEV" if any(self.dead(self._waits_in(name)) for name in names) else "ok"
 
     def readable(self, name: str) -> Any:
-        """W8: a descriptor of a KFI_WAIT_FD object is readable exactly while it is ready."""
+        """W8: readable exactly while it is ready; POLLERR and POLLHUP once all is lost."""
         found = self.objects[name]
         if found.place == "MUTEX_COND":
             raise Failed("EOPNOTSUPP")
         if found.place != "FD" or (isinstance(found, WaitSet) and found.exclusive):
             raise Failed("EINVAL")
-        return self._signalled(name)
+        return [self._signalled(name), self.dead(name)]
 
     def _kind(self, name: str) -> str:
         """T2: a member waits as its set does."""
@@ -365,7 +397,10 @@ class World(Calls):
 
     def _signalled(self, name: str) -> bool:
         """W1: is it, or the set that it is part of, ready?"""
+        found = self.objects[self._waits_in(name)]
+        return self.set_ready(found.name) if isinstance(found, WaitSet) else bool(found.ready)
+
+    def _waits_in(self, name: str) -> str:
+        """T2: a member is judged as part of its set."""
         found = self.objects[name]
-        if isinstance(found, WaitSet):
-            return self.set_ready(name)
-        return self.set_ready(found.set) if found.set else bool(found.ready)
+        return found.set or name if isinstance(found, Source) else name

@@ -8,7 +8,7 @@ the step comes out as it did in the guest live on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from tests.model.model import World
@@ -100,3 +100,24 @@ def _disagreement(step: Step, observed: Outcome, allowed: list[Outcome]) -> str:
 def _told(outcome: Outcome) -> str:
     ended = [f"{thread} returned {value!r}" for thread, value in sorted(outcome.ended.items())]
     return ", ".join([repr(outcome.result), *(ended or ["nobody returned"])])
+
+
+def without_needless(program: list[Step], fails: Callable[[list[Step]], bool]) -> list[Step]:
+    """Return what is left of a failing program when no step can be taken out any more."""
+    size = max(len(program) // 2, 1)
+    while True:
+        smaller = _without_runs(program, size, fails)
+        if size == 1 and len(smaller) == len(program):
+            return program
+        program, size = smaller, max(size // 2, 1)
+
+
+def _without_runs(
+    program: list[Step], size: int, fails: Callable[[list[Step]], bool]
+) -> list[Step]:
+    """Take out runs of so many steps, from the end, each if it fails without, too."""
+    for start in range(len(program) - size, -1, -size):
+        fewer = program[:start] + program[start + size :]
+        if fails(fewer):
+            program = fewer
+    return program

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.model.model import World
-from tests.model.search import Checker, Choices, Disagreement, outcomes
+from tests.model.search import Checker, Choices, Disagreement, outcomes, without_needless
 from tests.model.steps import Outcome, Step
 
 CQ = ["open_cq", "cq0", "UNSPEC", 4, True]
@@ -233,3 +233,45 @@ def test_checker_follows_what_was_observed():
     with pytest.raises(Disagreement, match=r"(?s)the module: 'ok', nobody.*the model: +'ok', T0"):
         checker = Checker(after(CQ, EP, SREAD))
         checker.check(complete(9), Outcome("ok", {}))
+
+
+def test_a_lost_device_frees_everybody():
+    """By the ordinary rules; a set goes on as long as one of its members lives."""
+    steps: list[Step] = [
+        ["open_set", "w0", "UNSPEC", False],
+        ["open_cq", "cq0", "UNSPEC", 4, True],
+        ["open_cq", "cq1", "w0", 4, False],
+        ["open_eq", "eq0", "w0", 4],
+        ["cq_sread", "T0", "cq0", 1, 3, "forever"],
+        ["wait", "T1", "w0", "forever"],
+    ]
+    world = after(*steps)
+    assert world.step(["lose"], Choices()) == Outcome("ok", {"T0": "EAVAIL", "T1": "ok"})
+    world.step(["cq_readerr", "main", "cq1", False], Choices())
+    assert only(world, ["wait", "main", "w0", "check"]) == ("ETIMEDOUT", {})
+    world.step(["wait", "T1", "w0", "forever"], Choices())
+    assert only(world, ["close", "eq0"]) == ("ok", {"T1": "ENODEV"})
+
+
+def test_a_signal_in_a_ready_set_is_no_reason_to_fail():
+    """In an exclusive set a thread may sleep although the set is ready."""
+    world = sleepers(True)
+    world.step(complete(1), Choices())
+    (thread,) = world.calls
+    for kind in ("interrupt", "restart"):
+        assert only(world, ["signal", thread, kind]) == ("ok", {thread: "ok"})
+
+
+def test_needless_steps_are_left_out():
+    """Also those that only together are needless, if they stand together."""
+    program: list[Step] = [[name] for name in "abcdefghij"]
+    tries = 0
+
+    def fails(some: list[Step]) -> bool:
+        nonlocal tries
+        tries += 1
+        words = "".join(step[0] for step in some)
+        return "c" in words and "h" in words and ("e" in words) == ("f" in words)
+
+    assert without_needless(program, fails) == [["c"], ["h"]]
+    assert tries < 60
