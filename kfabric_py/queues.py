@@ -461,7 +461,7 @@ class EventQueue(Waitable):
             data: comes back in the event, 64 bits.
 
         Raises:
-            Overrun: the queue is full.
+            Again: the queue is full.
         """
         arg = _uapi.kfab_eq_write(
             eq=self._live_handle(),
