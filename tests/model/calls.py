@@ -180,12 +180,14 @@ class Calls:
         return GOES_ON
 
     def _run_wait(self, call: Call) -> Any:
-        """V5: ready now, or signalled since it enqueued. O5: or all members are dead."""
-        if self.set_ready(call.subject):
-            return "ok"
-        if self.dead(call.subject):
-            return "ENODEV"
-        return "ok" if call.woken else self._sleep(call)
+        """V5: ready now, or signalled since it enqueued. O5: or all members are dead.
+
+        Who is woken since the last living one was closed may say either.
+        """
+        ends = ["ok"] if call.woken or self.set_ready(call.subject) else []
+        if self.dead(call.subject) and not self.set_ready(call.subject):
+            ends.append("ENODEV")
+        return self.choose(ends) if ends else self._sleep(call)
 
     def _run_cntr_wait(self, call: Call) -> Any:
         """Q6: reached; the value that woke it counts, also if it was set back since."""
