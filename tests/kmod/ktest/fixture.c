@@ -39,7 +39,9 @@ static int kt_open_fabric(struct kt *kt)
 
 static int kt_open_queues(struct kt *kt, enum kfi_wait_obj wait_obj)
 {
-	struct kfi_wait_attr wait_attr = { .wait_obj = KFI_WAIT_QUEUE };
+	struct kfi_wait_attr wait_attr = {
+		.wait_obj = kt->set_obj ?: KFI_WAIT_QUEUE,
+	};
 	struct kfi_eq_attr eq_attr = { .wait_obj = wait_obj };
 	struct kfi_cntr_attr cntr_attr = { .wait_obj = wait_obj };
 	struct kfi_cq_attr cq_attr = {
@@ -126,7 +128,11 @@ void kt_close_cq(struct kt *kt)
 
 void kt_close(struct kt *kt)
 {
+	int i;
+
 	kt_stop(kt);
+	for (i = 0; i < KT_HANDS; i++)
+		kt_dismiss(kt, i);
 	if (kt->poll)
 		kt_close_fid(kt, &kt->poll->fid, "poll set");
 	kt_close_cq(kt);

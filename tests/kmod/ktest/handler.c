@@ -237,11 +237,58 @@ static void kt_close_in_handler(struct kt *kt)
 	KT_EQ(kt, kt_read_event(kt), sizeof(struct kfi_eq_entry));
 }
 
+/* Reads all, errors included, and says that it was there. */
+static void kt_drain_any(struct kfid_cq *cq, void *context)
+{
+	struct kfi_cq_msg_entry entry;
+	struct kfi_cq_err_entry err;
+	ssize_t n;
+
+	do {
+		n = kfi_cq_read(cq, &entry, 1);
+		if (n == -KFI_EAVAIL)
+			n = kfi_cq_readerr(cq, &err, 0);
+	} while (n > 0);
+	kt_count_comp(cq, context);
+}
+
+/* Whatever reports something calls the handler, time after time. */
+static void kt_comp_handler_producers(struct kt *kt)
+{
+	static const char * const producers[] = {
+		"inject %u recv", "inject %u send", "inject %u read",
+		"inject %u write", "inject %u remote_write data=7",
+		"inject %u recv err=5", "inject %u send err=125",
+		"inject %u recv context=softirq",
+		"inject %u recv err=5 context=workqueue",
+	};
+	int i;
+
+	kt->comp_handler = kt_drain_any;
+	KT_EQ(kt, kt_open(kt, KFI_WAIT_NONE), 0);
+	for (i = 0; i < ARRAY_SIZE(producers); i++) {
+		KT_EQ(kt, kt_command(kt, producers[i], kt_ep_id(kt)), 0);
+		KT_EQ(kt, kt_called(kt), 0);
+		KT_EQ(kt, atomic_read(&kt->calls), i + 1);
+	}
+}
+
+/* The device's last entry calls it, too. */
+static void kt_comp_handler_loss(struct kt *kt)
+{
+	kt->comp_handler = kt_drain_any;
+	KT_EQ(kt, kt_open(kt, KFI_WAIT_NONE), 0);
+	KT_EQ(kt, kt_command(kt, "lose %u", kfi_fid_id(&kt->domain->fid)), 0);
+	KT_EQ(kt, kt_called(kt), 0);
+}
+
 const struct kt_case kt_handler_cases[] = {
 	{ "comp_handler_once", kt_comp_handler_once },
 	{ "comp_handler_arms", kt_comp_handler_arms },
 	{ "comp_handler_error", kt_comp_handler_error },
 	{ "comp_handler_storm", kt_comp_handler_storm },
+	{ "comp_handler_producers", kt_comp_handler_producers },
+	{ "comp_handler_loss", kt_comp_handler_loss },
 	{ "event_handler_arms", kt_event_handler_arms },
 	{ "handler_may_call", kt_handler_may_call },
 	{ "close_in_handler", kt_close_in_handler },

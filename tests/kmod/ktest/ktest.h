@@ -23,6 +23,20 @@
 #define KT_DEADLINE	(10 * HZ)
 #define KT_DEADLINE_MS	10000
 
+struct kt;
+
+/* One of several kthreads; see kt_hire(). */
+struct kt_hand {
+	struct kt *kt;
+	struct task_struct *task;
+	struct completion started;
+	struct completion done;
+	int (*body)(struct kt *kt);
+	int ret;			/* what @body returned, once @done */
+};
+
+#define KT_HANDS	5
+
 /* One run of a case; see kt_open() for the objects. */
 struct kt {
 	struct seq_file *seq;		/* where it says what failed */
@@ -31,6 +45,7 @@ struct kt {
 	/* To be set before kt_open(). */
 	kfi_comp_handler comp_handler;
 	kfi_event_handler event_handler;
+	enum kfi_wait_obj set_obj;	/* of the wait set; 0: KFI_WAIT_QUEUE */
 
 	struct kfi_info *info;
 	struct kfid_fabric *fabric;
@@ -50,6 +65,11 @@ struct kt {
 	bool hold;			/* enter @body only when told to stop */
 	int first;			/* what @body returned */
 	int second;			/* and again */
+
+	/* Kthreads that each make one call; see kt_hire(). */
+	struct kt_hand hands[KT_HANDS];
+	struct kfi_mutex_cond pair;	/* for them */
+	bool flag;			/* protected by pair.mutex */
 
 	/* What handlers note. */
 	struct completion called;
@@ -92,6 +112,12 @@ int kt_start(struct kt *kt, int (*body)(struct kt *kt), bool hold);
 int kt_stop(struct kt *kt);
 int kt_until_asleep(struct kt *kt);
 
+int kt_hire(struct kt *kt, int hand, int (*body)(struct kt *kt));
+int kt_until_hand_asleep(struct kt *kt, int hand);
+int kt_hand_result(struct kt *kt, int hand);
+int kt_hands_done(struct kt *kt);
+void kt_dismiss(struct kt *kt, int hand);
+
 struct kt_case {
 	const char *name;
 	void (*run)(struct kt *kt);
@@ -100,5 +126,8 @@ struct kt_case {
 extern const struct kt_case kt_registry_cases[];
 extern const struct kt_case kt_handler_cases[];
 extern const struct kt_case kt_wait_cases[];
+extern const struct kt_case kt_timeout_cases[];
+extern const struct kt_case kt_cond_cases[];
+extern const struct kt_case kt_exclusive_cases[];
 
 #endif /* _KFI_KTEST_H_ */

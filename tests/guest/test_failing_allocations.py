@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Every call while the kernel has no memory for it: the 1st, 2nd, … allocation fails.
+
+Debian's kernels have no CONFIG_FAILSLAB; tests/kmod/failslab does what it would. What a
+failed call may have left behind is also looked for at the end of each test, as always.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import select
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import uapi_support as raw
+from guest_support import Mock
+
+import kfabric_py as kp
+from harness.guest import modules as guest_modules
+from kfabric_py import _uapi
+
+FAILSLAB = Path("/sys/kernel/debug/kfi_failslab")
+#: More allocations than any call makes.
+MOST = 200
+
+
+@dataclass(frozen=True)
+class Failslab:
+    """The module's file, kept open: nothing but the call itself allocates in between."""
+
+    fd: int
+
+    def during(self, what: str, call: Callable[[], int]) -> tuple[int, int]:
+        """Make a call with failing allocations of this thread; return its code, how many failed."""
+        os.write(self.fd, f"{threading.get_native_id()} {what}".encode())
+        code = call()
+        _, failed = map(int, os.pread(self.fd, 64, 0).split())
+        return code, failed
+
+
+@pytest.fixture
+def failslab(modules: guest_modules.Modules) -> Iterator[Failslab]:
+    """The module that makes allocations fail, loaded. Depends on: modules."""
+    guest_modules.insert(modules.file("kfi_failslab"))
+    fd = os.open(FAILSLAB, os.O_RDWR)
+    yield Failslab(fd)
+    os.close(fd)
+    guest_modules.remove("kfi_failslab")
+
+
+@dataclass
+class World:
+    """Open objects, for calls on them."""
+
+    mock: Mock
+    wait_set: int
+    cq: kp.CompletionQueue
+    eq: int
+    cntr: int
+    poll_set: kp.PollSet
+    ep: kp.Endpoint
+    buffer: kp.Buffer
+    keep: list[object]
+
+    @classmethod
+    def new(cls, mock: Mock) -> World:
+        """Open one of each."""
+        wait_set = mock.wait_set(wait_obj=kp.WaitObj.POLLFD)
+        cq = mock.cq(wait_obj=kp.WaitObj.FD)
+        eq, cntr = mock.eq(wait_set=wait_set), mock.counter()
+        ep = mock.endpoint(cq=cq)
+        buffer = mock.stack.enter_context(mock.device.buffer(8192))
+        return cls(
+            mock, wait_set._handle, cq, eq._handle, cntr._handle, mock.poll_set(), ep, buffer, []
+        )
+
+    @property
+    def info(self) -> int:
+        """Address of the provider's offer."""
+        info = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
+        info.prov_name[:4] = b"mock"
+        info.fabric_name[:4] = b"mock"
+        info.domain_name[:5] = b"mock0"
+        self.keep.append(info)
+        return ctypes.addressof(info)
+
+    @property
+    def handles(self) -> int:
+        """Address of an array with the handle of the CQ."""
+        array = (ctypes.c_uint32 * 8)(self.cq._handle)
+        self.keep.append(array)
+        return ctypes.addressof(array)
+
+    @property
+    def entries(self) -> int:
+        """Address of room for what a read returns."""
+        room = (_uapi.kfab_cq_entry * 8)()
+        self.keep.append(room)
+        return ctypes.addressof(room)
+
+    @property
+    def iov(self) -> int:
+        """Address of one piece of memory to post."""
+        piece = (_uapi.kfab_iov * 1)(_uapi.kfab_iov(buf=self.buffer._handle, len=8))
+        self.keep.append(piece)
+        return ctypes.addressof(piece)
+
+
+#: The fields of each call that may allocate. Those that open have an out_handle.
+CALLS: dict[str, tuple[str, Callable[[World], dict[str, int]]]] = {
+    "version": ("VERSION", lambda w: {}),
+    "getinfo": ("GETINFO", lambda w: {"hints": w.info, "info_size": 0}),
+    "fabric": ("FABRIC_OPEN", lambda w: {"info": w.info}),
+    "domain": ("DOMAIN_OPEN", lambda w: {"fabric": w.mock.fabric._handle, "info": w.info}),
+    "eq": ("EQ_OPEN", lambda w: {"fabric": w.mock.fabric._handle, "wait_obj": kp.WaitObj.UNSPEC}),
+    "wait set": (
+        "WAIT_OPEN",
+        lambda w: {"fabric": w.mock.fabric._handle, "wait_obj": kp.WaitObj.UNSPEC},
+    ),
+    "cq": ("CQ_OPEN", lambda w: {"domain": w.mock.domain._handle, "wait_obj": kp.WaitObj.UNSPEC}),
+    "member": (
+        "EQ_OPEN",
+        lambda w: {
+            "fabric": w.mock.fabric._handle,
+            "wait_obj": kp.WaitObj.SET,
+            "wait_set": w.wait_set,
+        },
+    ),
+    "counter": (
+        "CNTR_OPEN",
+        lambda w: {"domain": w.mock.domain._handle, "wait_obj": kp.WaitObj.UNSPEC},
+    ),
+    "poll set": ("POLL_OPEN", lambda w: {"domain": w.mock.domain._handle}),
+    "endpoint": ("EP_OPEN", lambda w: {"domain": w.mock.domain._handle, "info": w.info}),
+    "buffer": ("BUF_ALLOC", lambda w: {"length": 4 * 4096}),
+    "descriptor": ("CONTROL", lambda w: {"handle": w.cq._handle, "command": _uapi.KFAB_GETWAIT}),
+    "exclusive": (
+        "CONTROL",
+        lambda w: {
+            "handle": w.wait_set,
+            "command": _uapi.KFAB_SETFIDFLAG,
+            "value": _uapi.KFAB_WAIT_EXCLUSIVE,
+        },
+    ),
+    "poll add": (
+        "POLL_ADD",
+        lambda w: {"poll": w.poll_set._handle, "handle": w.cq._handle},
+    ),
+    "poll": (
+        "POLL",
+        lambda w: {"poll": w.poll_set._handle, "count": 4, "entries": w.entries},
+    ),
+    "trywait": (
+        "TRYWAIT",
+        lambda w: {"fabric": w.mock.fabric._handle, "count": 1, "handles": w.handles},
+    ),
+    "pollfd": ("POLLFD", lambda w: {"wait": w.wait_set, "count": 8, "handles": w.handles}),
+    "recv": ("RECV", lambda w: {"ep": w.ep._handle, "iov": w.iov, "iov_count": 1}),
+    "send": ("SEND", lambda w: {"ep": w.ep._handle, "iov": w.iov, "iov_count": 1}),
+    "cq read": ("CQ_READ", lambda w: {"cq": w.cq._handle, "count": 8, "entries": w.entries}),
+    "cq sread": ("CQ_SREAD", lambda w: {"cq": w.cq._handle, "count": 8, "entries": w.entries}),
+    "eq write": ("EQ_WRITE", lambda w: {"eq": w.eq}),
+    "eq read": ("EQ_READ", lambda w: {"eq": w.eq}),
+    "cntr read": ("CNTR_READ", lambda w: {"cntr": w.cntr}),
+    "cntr add": ("CNTR_ADD", lambda w: {"cntr": w.cntr, "value": 1}),
+    "cntr wait": ("CNTR_WAIT", lambda w: {"cntr": w.cntr, "threshold": 1}),
+    "wait": ("WAIT", lambda w: {"wait": w.wait_set}),
+}
+
+#: What a call says that had no memory; a full queue and one with nothing are EAGAIN.
+NO_MEMORY = {-errno.ENOMEM, -errno.EAGAIN, -errno.ENFILE}
+
+
+def _objects(mock: Mock) -> tuple[int, int]:
+    """Return how many objects and how much memory the client has."""
+    arg = raw.sample("VERSION")
+    assert raw.call(mock.device.fileno(), "VERSION", arg) == 0
+    return arg.out_objects, arg.out_bytes
+
+
+def _undo(world: World, what: str, arg: object) -> None:
+    """Undo a call that has succeeded."""
+    fd = world.mock.device.fileno()
+    handle = getattr(arg, "out_handle", 0) if CALLS[what][0].endswith(("_OPEN", "_ALLOC")) else 0
+    if handle:
+        assert raw.call(fd, "CLOSE", raw.sample("CLOSE", handle=handle)) == 0
+    elif what == "descriptor":
+        os.close(arg.value)  # type: ignore[attr-defined]
+    elif what == "poll add":
+        fields = CALLS[what][1](world)
+        assert raw.call(fd, "POLL_DEL", raw.sample("POLL_DEL", **fields)) == 0
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_call_without_memory(mock: Mock, failslab: Failslab, what: str) -> None:
+    """X4, B43, B50: an error, and nothing is left behind; or it succeeds, and is all there."""
+    world = World.new(mock)
+    fd = mock.device.fileno()
+    name, fields = CALLS[what]
+    before = _objects(mock)
+    for nth in range(1, MOST):
+        arg = raw.sample(name, **fields(world))
+        if name == "GETINFO":
+            arg.info_size = ctypes.sizeof(_uapi.kfab_info)
+        arg.size = ctypes.sizeof(arg)
+        number, address = raw.CALLS[name][0], ctypes.addressof(arg)
+        code, failed = failslab.during(str(nth), lambda n=number, a=address: raw.ioctl(fd, n, a))  # type: ignore[misc]
+        if code >= 0:
+            _undo(world, what, arg)
+        elif failed:
+            assert code in NO_MEMORY, raw.text(code)
+        assert _objects(mock) == before, f"allocation {nth}"
+        if not failed:
+            break
+    assert not failed, "it allocates and allocates"
+    assert code >= 0 or code in (-errno.EAGAIN, -errno.ETIMEDOUT), raw.text(code)
+
+
+def test_everything_still_works_afterwards(mock: Mock, failslab: Failslab) -> None:
+    """X4, B43: after each of an endpoint's allocations has failed once, one works as ever."""
+    fd = mock.device.fileno()
+    world = World.new(mock)
+    for what in ("cq", "counter", "wait set", "endpoint", "member"):
+        name, fields = CALLS[what]
+        for nth in range(1, MOST):
+            arg = raw.sample(name, **fields(world))
+            arg.size = ctypes.sizeof(arg)
+            number, address = raw.CALLS[name][0], ctypes.addressof(arg)
+            code, failed = failslab.during(
+                str(nth),
+                lambda n=number, a=address: raw.ioctl(fd, n, a),  # type: ignore[misc]
+            )
+            if code >= 0:
+                _undo(world, what, arg)
+            if not failed:
+                break
+    mock.inject(world.ep)
+    assert len(world.cq.read()) == 1
+
+
+def test_waking_needs_no_memory(mock: Mock, failslab: Failslab) -> None:
+    """V1, V7, W9, B15: every allocation that must not sleep fails, and no completion is lost."""
+    wait_set = mock.wait_set(wait_obj=kp.WaitObj.FD)
+    cq, cntr = mock.cq(1024, wait_set=wait_set), mock.counter(wait_set=wait_set)
+    ep = mock.endpoint(cq=cq, cntr=cntr)
+    poll_set = mock.poll_set()
+    poll_set.add(cntr)
+    poll = select.poll()
+    poll.register(wait_set.fileno(), select.POLLIN)
+
+    def complete() -> int:
+        with contextlib.suppress(OSError):
+            mock.inject(ep, count=1000)
+            return 0
+        return -1
+
+    code, _ = failslab.during("atomic", complete)
+    assert code == 0
+    assert poll.poll(0)
+    wait_set.wait(timeout=0)
+    assert poll_set.poll() == [cntr]
+    assert cntr.read() == 1000
+    assert sum(1 for _ in cq) == 1000
+    poll_set.remove(cntr)
