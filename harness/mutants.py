@@ -185,7 +185,7 @@ def judge(
         return Outcome(mutant, Verdict.CRASHED, why="the tests got stuck", seconds=seconds)
     if status or not reports:
         return Outcome(mutant, Verdict.BROKEN, why=f"pytest ended with {status}", seconds=seconds)
-    if skipped:
+    if len(skipped) == len(reports):
         test, why = str(skipped[0]["test"]), _last_line(str(skipped[0]["text"]))
         return Outcome(mutant, Verdict.BROKEN, test, f"skipped: {why}", seconds)
     return Outcome(mutant, Verdict.SURVIVED, why=f"{len(reports)} tests passed", seconds=seconds)

@@ -124,12 +124,13 @@ FAILED = report("failed", text="def test():\n>   assert not 1\nE   assert not 1\
         ([report("passed"), report("failed", "teardown", "left behind")], 1, Verdict.KILLED),
         ([report("failed", "setup", "no module")], 1, Verdict.BROKEN),
         ([report("passed"), report("passed")], 0, Verdict.SURVIVED),
-        ([report("passed"), report("skipped", text="no hooks")], 0, Verdict.BROKEN),
+        ([report("passed"), report("skipped", text="not here")], 0, Verdict.SURVIVED),
+        ([report("skipped", text="no hooks")], 0, Verdict.BROKEN),
         ([report("passed")], None, Verdict.CRASHED),
         ([], 4, Verdict.BROKEN),
         ([], 0, Verdict.BROKEN),
     ],
-    ids=["call", "teardown", "setup", "pass", "skip", "stuck", "not found", "nothing ran"],
+    ids="call teardown setup pass one-skipped all-skipped stuck not-found nothing-ran".split(),
 )
 def test_verdict(patch: Path, reports: list[Report], status: int | None, verdict: Verdict) -> None:
     outcome = mutants.judge(mutants.read(patch), reports, status)
