@@ -30,7 +30,7 @@ from harness.vm.spec import VmSpec
 
 GUESTS = 2
 WAIT_SECONDS = 16.0
-TEST_SECONDS = 40.0
+TEST_SECONDS = 30.0
 # Of the table where nobody tells how wide the terminal is.
 WIDTH = 160
 GUESTS_DIRECTORY = setup.SOURCE / "build/mutants/guests"
