@@ -104,7 +104,7 @@ struct kfi_waitq {
 struct kfi_waiter {
 	struct wait_queue_entry wqe;
 	struct kfi_waitq *queue;
-	struct mutex *mutex;
+	struct mutex *mutex;	/* the ULP's, of KFI_WAIT_MUTEX_COND */
 	u64 need;
 	u64 seen;
 	u64 seq;

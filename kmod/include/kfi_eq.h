@@ -56,7 +56,7 @@ struct kfi_wait_attr {
 struct kfi_cond;
 
 struct kfi_mutex_cond {
-	struct mutex *mutex;
+	struct mutex *mutex;		/* the caller's to lock */
 	struct kfi_cond *cond;
 };
 
