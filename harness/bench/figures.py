@@ -201,8 +201,8 @@ class Games:
     def row(self, title: str, against: str, mode: tuple[str, int], goal: float | None) -> Row:
         """kfi_wait() against one of the bare kinds."""
         ours, bare = self.cost("kfi", mode), self.cost(against, mode)
-        raw = f"{ours:.1f} / {bare:.1f} {self.unit} a round trip"
-        return Row(f"kfi_wait / wait_event: {title}", ours / bare, goal, raw)
+        raw = f"{ours:.1f} / {bare:.1f} {self.unit}"
+        return Row(f"kfi_wait: {title}", ours / bare, goal, raw)
 
 
 def lowest(values: Sequence[float]) -> float:
@@ -234,22 +234,22 @@ def _poll_rows(samples: Sequence[Sample]) -> list[Row]:
     theirs, provider = min(
         (_call_cost(_find(samples, "fi_poll", name)), name) for name in PROVIDERS
     )
-    title = f"kfi_poll, 1 ready: {MEMBERS} / {FEW_MEMBERS} members"
-    against = f"fi_poll / kfi_poll, {MEMBERS} idle members"
+    title = f"kfi_poll: {MEMBERS} / {FEW_MEMBERS} members"
+    against = "fi_poll / kfi_poll"
     return [
-        Row(title, many / few, 1.2, f"{many:.0f} / {few:.0f} instructions a call"),
+        Row(title, many / few, 1.2, f"{many:.0f} / {few:.0f} instructions"),
         Row(
             f"{against}: from user space",
             theirs / user,
             50,
-            f"{theirs:.0f} ({provider}) / {user:.0f} instructions a call",
+            f"{theirs:.0f} ({provider}) / {user:.0f} instructions",
             at_least=True,
         ),
         Row(
             f"{against}: in the kernel",
             theirs / idle,
             50,
-            f"{theirs:.0f} ({provider}) / {idle:.0f} instructions a call",
+            f"{theirs:.0f} ({provider}) / {idle:.0f} instructions",
             at_least=True,
         ),
     ]
@@ -261,7 +261,7 @@ def _herd_rows(samples: Sequence[Sample]) -> list[Row]:
         _herd_row(samples, f"exclusive, {title}", exclusive, paced, goal)
         for title, exclusive, paced, goal in kinds
     ]
-    return [*rows, _herd_row(samples, "not exclusive, one at a time", 0, 1, None)]
+    return [*rows, _herd_row(samples, "not exclusive", 0, 1, None)]
 
 
 def _herd_row(
@@ -274,8 +274,8 @@ def _herd_row(
         ]:
             wakes, events = sample.figures["wakes"], sample.figures["events"]
             lost = events - sample.figures["read"]
-            raw = f"{wakes} wakes / {events} events, {lost} lost"
-            return Row(f"wakes per event, {THREADS} threads, {title}", wakes / events, goal, raw)
+            raw = f"{wakes} / {events} events, {lost} lost"
+            return Row(f"wakes: {title}", wakes / events, goal, raw)
     raise Missing(f"no herd {title}")
 
 
@@ -284,10 +284,10 @@ def _flood_row(samples: Sequence[Sample]) -> Row:
     figures, events = sample.figures, int(sample.words[1])
     grown = (figures["after"] - figures["before"]) * figures["page"]
     return Row(
-        f"slab growth per event, {events} events, nobody waits",
+        "slab growth, bytes per event",
         max(grown, 0) / events,
         _SLAB_NOISE,
-        f"{grown // 1024} KiB in all",
+        f"{grown // 1024} KiB / {events} events",
     )
 
 

@@ -17,7 +17,7 @@ _MET = {True: ("yes", ""), False: ("MISSED", "bold red"), None: ("", "dim")}
 def table(console: Console, rows: Sequence[Row]) -> None:
     """Print one line for each promise, and what its figure was computed from."""
     shown = Table(
-        title="what a wait costs",
+        title="what a wait costs: ratios within one guest (docs/bench.md)",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),

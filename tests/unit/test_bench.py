@@ -73,8 +73,8 @@ def test_the_plans_measure_what_every_row_needs() -> None:
 
 def test_a_ratio_is_ours_by_theirs() -> None:
     rows = figures.rows(*whole())
-    assert row(rows, "wait_event: instructions, nothing").measured == pytest.approx(1.2)
-    assert row(rows, "wait_event: time, two").measured == pytest.approx(12 / 11)
+    assert row(rows, "kfi_wait: instructions, nothing").measured == pytest.approx(1.2)
+    assert row(rows, "kfi_wait: time, two").measured == pytest.approx(12 / 11)
 
 
 def test_a_goal_is_missed_above_it_or_below_it() -> None:
