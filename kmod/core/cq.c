@@ -570,7 +570,8 @@ static struct kfi_cq *kfi_cq_alloc(const struct kfi_cq_attr *attr)
 	if (!cq)
 		return NULL;
 	cq->size = roundup_pow_of_two(attr->size ?: KFI_CQ_DEFAULT);
-	cq->ring = kvcalloc(cq->size, sizeof(*cq->ring), GFP_KERNEL_ACCOUNT);
+	cq->ring = kvcalloc(cq->size, sizeof(*cq->ring),
+			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!cq->ring) {
 		kfree(cq);
 		return NULL;

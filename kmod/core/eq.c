@@ -498,7 +498,8 @@ static struct kfi_eq *kfi_eq_alloc(size_t size)
 	if (!eq)
 		return NULL;
 	eq->size = roundup_pow_of_two(size ?: KFI_EQ_DEFAULT);
-	eq->ring = kvcalloc(eq->size, sizeof(*eq->ring), GFP_KERNEL_ACCOUNT);
+	eq->ring = kvcalloc(eq->size, sizeof(*eq->ring),
+			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!eq->ring) {
 		kfree(eq);
 		return NULL;

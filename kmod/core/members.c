@@ -99,6 +99,16 @@ static bool kfi_any_found(void *arg)
 	return any->found != -KFI_EAGAIN;
 }
 
+/* What was found; or that it was woken, unless for the end of the last device. */
+static int kfi_any_result(const struct kfi_any *any, const struct kfi_waiter *w)
+{
+	if (!w->why)
+		return any->found;
+	if (w->why == KFI_WHY_LOST && kfi_waitq_now(any->queue) == -KFI_ENODEV)
+		return -KFI_ENODEV;
+	return 0;
+}
+
 static int kfi_any_sleep(struct kfi_any *any, struct mutex *mutex,
 			 ktime_t deadline)
 {
@@ -108,8 +118,8 @@ static int kfi_any_sleep(struct kfi_any *any, struct mutex *mutex,
 	kfi_waiter_init(&w, any->queue, 0, false);
 	w.mutex = mutex;
 	ret = kfi_waitq_sleep(&w, kfi_any_found, any, deadline);
-	if (!ret && !w.why)
-		ret = any->found;
+	if (!ret)
+		ret = kfi_any_result(any, &w);
 	/* Its 0 may never be seen: this may be the end of the thread. */
 	if (w.why && kfi_interrupted())
 		kfi_turn_return(any->queue);

@@ -117,7 +117,8 @@ def test_last_living_member_that_leaves_ends_the_waits(mock: Mock, in_thread: In
         assert lost.readerr() is not None
         call = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
         living.close()
-        call.result()
+        with pytest.raises(kp.DeviceLost):
+            call.result()
         with pytest.raises(kp.DeviceLost):
             wait_set.wait(timeout=LIMIT)
 
