@@ -4,7 +4,8 @@
 A thread that is not woken for what the other one sent brings the game to a standstill
 until its wait reaches its limit, and that is what is looked for: such a wait looks once
 more at its end, and returns as if it had been woken. In the kernel tests/kmod/kbench
-plays; it is also what "make bench" measures.
+plays; it is also what "make bench" measures. Long games are played in parts: a guest
+from which nothing is heard for minutes is taken for a dead one.
 """
 
 from __future__ import annotations
@@ -75,10 +76,10 @@ def test_kthreads_wake_each_other(kbench: Path) -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.timeout(1800)
-def test_kthreads_wake_each_other_a_million_times(kbench: Path) -> None:
+@pytest.mark.parametrize("part", range(20))
+def test_kthreads_wake_each_other_a_million_times(kbench: Path, part: int) -> None:
     """W2, B07: of 10^6 round trips between two kthreads no wake-up is lost."""
-    play_in_kernel(kbench, 1_000_000)
+    play_in_kernel(kbench, 50_000)
 
 
 class Side:
@@ -138,7 +139,7 @@ def test_a_missed_wakeup_is_noticed(mock: Mock) -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.timeout(1800)
-def test_threads_wake_each_other_for_long(mock: Mock) -> None:
+@pytest.mark.parametrize("part", range(10))
+def test_threads_wake_each_other_for_long(mock: Mock, part: int) -> None:
     """W2, B07: the same through /dev/kfabric, 10^5 times."""
-    play_in_program(mock, 100_000)
+    play_in_program(mock, 10_000)
