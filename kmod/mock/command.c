@@ -293,6 +293,11 @@ static int kfm_cmd_inject(struct kfm_args *args)
 	err = kfm_completion_report(&report, what.ep, kfm_run_inject);
 	if (err)
 		return err;
+	/* Whoever makes progress may be in any context. */
+	if (report->ep->base.domain->progress && what.count > KFM_SOFTIRQ_MAX) {
+		kfm_report_put(report);
+		return -EINVAL;
+	}
 	report->comp.flags = kfm_kind_flags[what.kind];
 	report->comp.src = KFI_ADDR_NOTAVAIL;
 	kfm_fill_completion(args, &report->comp);

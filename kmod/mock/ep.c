@@ -167,7 +167,10 @@ static ssize_t kfm_ep_cancel(struct kfid *fid, void *context)
 		return -ENOENT;
 	op->comp.err = ECANCELED;
 	op->comp.len = 0;
+	/* Who reads the entry may close the endpoint: not before it is counted. */
+	refcount_inc(&ep->users.count);
 	kfi_ep_complete(&ep->base, &op->comp, true);
+	kfm_ep_put(ep);
 	kfree(op);
 	return 0;
 }

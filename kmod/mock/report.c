@@ -88,6 +88,8 @@ void kfm_progress(struct kfi_domain_base *base)
 			return;
 		kfm_run_held(domain);
 		spin_unlock_irqrestore(&domain->progress, flags);
+		/* Who failed to get the lock has added before that. */
+		smp_mb();
 	}
 }
 
@@ -100,21 +102,27 @@ void kfm_progress_last(struct kfi_domain_base *base)
 	spin_lock_irqsave(&domain->progress, flags);
 	kfm_run_held(domain);
 	spin_unlock_irqrestore(&domain->progress, flags);
+	smp_mb();
+	kfm_progress(base);
 }
 
 /*
- * Keeps the reference that kfm_report_run() drops; from then on nothing else
- * keeps the domain.
+ * Keeps the reference that kfm_report_run() drops, and one more, since the report
+ * may be made at once. An endpoint whose close has begun may have made its last
+ * progress already; it waits for this report.
  */
 static void kfm_report_hold(struct kfm_report *report)
 {
-	struct kfi_domain_base *base = report->ep->base.domain;
+	struct kfm_ep *ep = report->ep;
+	struct kfi_domain_base *base = ep->base.domain;
 
 	report->atomic = true;
-	WARN_ON(!kfi_fid_get(&base->domain.fid));
+	refcount_inc(&ep->users.count);
 	llist_add(&report->link, &kfm_domain_of(base)->held);
 	kfi_domain_pending(base);
-	kfi_fid_put(&base->domain.fid);
+	if (!atomic_read(&ep->base.ep.fid.ref_cnt))
+		kfm_progress_last(base);
+	kfm_ep_put(ep);
 }
 
 static DECLARE_TASKLET(kfm_tasklet, kfm_report_softirq);
