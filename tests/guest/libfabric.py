@@ -9,6 +9,7 @@ where everything is, and a unit test compares them with the headers.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from ctypes import c_char_p, c_int, c_size_t, c_ssize_t, c_uint32, c_uint64, c_void_p
 from typing import Any
@@ -315,11 +316,29 @@ def load() -> None:
     Raises:
         FiError: there are none.
     """
+    before = _descriptors()
     library = ctypes.CDLL(SONAME)
     found = ctypes.POINTER(Info)()
     arguments = (VERSION, None, None, c_uint64(0), None)
     check(library.fi_getinfo(*arguments, ctypes.byref(found)), "fi_getinfo")
     library.fi_freeinfo(found)
+    # It keeps RDMA devices open, even those of providers that it is told to leave
+    # out. While a device is open its link cannot be deleted: that would wait for ever.
+    for fd in _descriptors() - before:
+        os.close(fd)
+
+
+def _descriptors() -> set[int]:
+    """Return those that are open, without the one that lists them."""
+    return {int(name) for name in os.listdir("/proc/self/fd") if _is_open(int(name))}
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 class Fabric:
