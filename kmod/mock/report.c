@@ -102,6 +102,7 @@ void kfm_progress_last(struct kfi_domain_base *base)
 	spin_lock_irqsave(&domain->progress, flags);
 	kfm_run_held(domain);
 	spin_unlock_irqrestore(&domain->progress, flags);
+	/* As in kfm_progress(). */
 	smp_mb();
 	kfm_progress(base);
 }

@@ -49,7 +49,9 @@ static noinline notrace void fs_return(void)
 /* int should_failslab(struct kmem_cache *s, gfp_t gfpflags) */
 static int fs_asked(struct kprobe *probe, struct pt_regs *regs)
 {
-	if (!fs_fails(regs_get_kernel_argument(regs, 1)))
+	const gfp_t gfp = (__force gfp_t)regs_get_kernel_argument(regs, 1);
+
+	if (!fs_fails(gfp))
 		return 0;
 	regs_set_return_value(regs, -ENOMEM);
 	instruction_pointer_set(regs, (unsigned long)fs_return);
