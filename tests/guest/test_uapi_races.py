@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import random
 import threading
@@ -11,27 +12,34 @@ from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import LIMIT, Call, Mock
+from guest_support import Call, Mock
 
 import kfabric_py as kp
 from harness.guest import sleeping
-from harness.guest.waiting import Deadline, wait_until
+from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
+
+#: Seconds for which a thread stays at a delay hook, see docs/mock.md.
+HOOK_LIMIT = 10.0
 
 
 def at_lock(call: Call[Any], function: str) -> None:
     """Return once the thread is asleep for a lock that ``function`` takes.
 
-    The kernel leaves the functions of the lock itself out of its stacks.
+    The kernel leaves the functions of the lock itself out of its stacks. A thread
+    may also spin while the lock's owner has a CPU, as one at a delay hook does. That
+    cannot be told from the outside, and the hook lasts 10 s only: so not for longer
+    than half of that. What is tested holds wherever the thread has got to.
     """
 
     def there() -> bool:
         state = sleeping.read_state(call.tid)
         return state.off_cpu and bool(state.stack) and state.stack[0].startswith(function)
 
-    wait_until(there, "the second thread at the lock", Deadline(LIMIT))
+    with contextlib.suppress(DeadlineExpired):
+        wait_until(there, "the second thread at the lock", Deadline(HOOK_LIMIT / 2))
 
 
 def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
