@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from harness.probes.records import (
     Change,
     FClass,
+    MarkRecord,
     ObjectRecord,
     Recording,
     SignalRecord,
+    StackRecord,
     Tally,
     WaitRecord,
     WakeRecord,
@@ -37,6 +39,7 @@ _CLASS_NAMES = {
     FClass.CNTR: "counter",
     FClass.WAIT: "wait set",
     FClass.POLL: "poll set",
+    FClass.QUEUE: "wait queue",
 }
 
 
@@ -94,6 +97,7 @@ class Wait:
     record: WaitRecord
     number: int
     wakes: list[Wake] = field(default_factory=list)
+    stacks: StackRecord | None = None
 
     @property
     def finished(self) -> bool:
@@ -187,6 +191,9 @@ class Ledger:
     members: Mapping[int, frozenset[int]]
     threads: Mapping[int, str]
     doubts: tuple[str, ...]
+    marks: tuple[MarkRecord, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
+    stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def set_of(self, tid: int) -> int:
         """The wait set that a thread opened, 0 if none or several."""
@@ -195,6 +202,8 @@ class Ledger:
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
+        if oid in self.names:
+            return self.names[oid]
         known = self.objects.get(oid)
         fclass = known.fclass if known else self._queue_class(oid)
         plain = f"{class_name(fclass)} {oid}" if fclass else f"object {oid}"
@@ -206,6 +215,10 @@ class Ledger:
         comm = self.threads.get(tid)
         return f"thread {comm}/{tid}" if comm else f"thread {tid}"
 
+    def frames(self, stack: int) -> tuple[str, ...]:
+        """The frames of a stack, innermost first; none for NO_STACK."""
+        return self.stacks.get(stack, ())
+
     def _queue_class(self, oid: int) -> int:
         queue = self.queues.get(oid)
         return queue.fclass if queue else 0
@@ -215,6 +228,8 @@ def build(recording: Recording) -> Ledger:
     """Sort a recording into a ledger and look for gaps in it."""
     queues: dict[int, Queue] = {}
     wakes: list[WakeRecord] = []
+    marks: list[MarkRecord] = []
+    stacks: list[StackRecord] = []
     objects: dict[int, ObjectRecord] = {}
     members: defaultdict[int, set[int]] = defaultdict(set)
     for record in recording.records:
@@ -231,6 +246,10 @@ def build(recording: Recording) -> Ledger:
                     queue.others.append(Signal(record))
             case WakeRecord():
                 wakes.append(record)
+            case MarkRecord():
+                marks.append(record)
+            case StackRecord():
+                stacks.append(record)
             case ObjectRecord(change=Change.NEW):
                 objects[record.id] = record
             case ObjectRecord(change=Change.ADD):
@@ -238,12 +257,16 @@ def build(recording: Recording) -> Ledger:
     for queue in queues.values():
         _number(queue)
     _place_wakes(queues, wakes)
+    _place_stacks(queues, stacks)
     return Ledger(
         queues=queues,
         objects=objects,
         members={oid: frozenset(ids) for oid, ids in members.items()},
         threads=dict(recording.threads),
         doubts=tuple(_doubts(recording, queues)),
+        marks=tuple(sorted(marks, key=lambda mark: mark.t)),
+        names=dict(recording.queues),
+        stacks=dict(recording.stacks),
     )
 
 
@@ -278,6 +301,14 @@ def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
             signal = queue.signal_of(wake)
             if signal:
                 signal.wakes.append(wake)
+
+
+def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> None:
+    """Give every wait its stacks."""
+    of = {(stack.queue, stack.tid, stack.t_begin): stack for stack in stacks}
+    for queue in queues.values():
+        for wait in queue.waits:
+            wait.stacks = of.get((queue.id, wait.record.tid, wait.record.t_begin))
 
 
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from harness.probes.records import ObjectRecord, Record, unpack
 
+HEADER = Path(__file__).with_name("records.h")
 PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
 # bcc takes names as bytes.
 _RAW = (
@@ -97,7 +98,7 @@ class Probe:
         started = time.monotonic()
         flags = _flags(*context_addresses(Path("/proc/kallsyms").read_bytes()))
         try:
-            self._bpf: Any = BPF(src_file=bytes(PROGRAM), cflags=flags)
+            self._bpf: Any = BPF(text=HEADER.read_bytes() + PROGRAM.read_bytes(), cflags=flags)
         except Exception as exc:
             raise ProbeError(f"the probe does not load: {exc}") from exc
         self._chunks: list[bytes] = []

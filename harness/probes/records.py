@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """What the kernel part of the probe hands over, and its two encodings.
 
-The guest writes packed structs, laid out as in ``wakeups.bpf.c``. Recorded
+The guest writes packed structs, laid out as in ``records.h``. Recorded
 traces for the unit tests are JSON lines of the same fields. All times are
 nanoseconds of CLOCK_MONOTONIC; 0 means that it never happened.
 """
@@ -30,6 +30,8 @@ class FClass(IntEnum):
     CNTR = 15
     WAIT = 16
     POLL = 17
+    # Any wait queue of the kernel, seen by the functions that sleep and wake.
+    QUEUE = 64
 
 
 class Why(IntEnum):
@@ -60,6 +62,16 @@ class Change(IntEnum):
     FREE = 2
     ADD = 3
     DEL = 4
+
+
+class Mark(IntEnum):
+    """What a marked function of a module means: something came, or was taken."""
+
+    PUBLISH = 1
+    TAKE = 2
+
+
+NO_STACK = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +194,55 @@ class ObjectRecord:
     tid: int = 0
 
 
-Record = WaitRecord | SignalRecord | WakeRecord | ObjectRecord
+@dataclass(frozen=True, slots=True)
+class MarkRecord:
+    """A thread entered a function that publishes or takes what sleepers wait for.
 
-_CLASSES: tuple[type[Record], ...] = (WaitRecord, SignalRecord, WakeRecord, ObjectRecord)
+    ``queue`` is 0 if the function does not tell whose event it is.
+    """
+
+    KIND: ClassVar[int] = 5
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIIi4B")
+    MEMBERS: ClassVar[str] = "kind queue t tid tgid stack what context cpu pad"
+
+    queue: int
+    t: int
+    tid: int
+    what: int
+    tgid: int = 0
+    stack: int = NO_STACK
+    context: int = 0
+    cpu: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StackRecord:
+    """The kernel stacks of a wait: its sleeper's, and that of who woke it last.
+
+    Stacks are numbers of :attr:`Recording.stacks`, or NO_STACK.
+    """
+
+    KIND: ClassVar[int] = 6
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIiiI")
+    MEMBERS: ClassVar[str] = "kind queue t_begin tid sleeper waker pad"
+
+    queue: int
+    t_begin: int
+    tid: int
+    sleeper: int = NO_STACK
+    waker: int = NO_STACK
+
+
+Record = WaitRecord | SignalRecord | WakeRecord | ObjectRecord | MarkRecord | StackRecord
+
+_CLASSES: tuple[type[Record], ...] = (
+    WaitRecord,
+    SignalRecord,
+    WakeRecord,
+    ObjectRecord,
+    MarkRecord,
+    StackRecord,
+)
 _BY_KIND: Mapping[int, type[Record]] = {cls.KIND: cls for cls in _CLASSES}
 _MEMBERS = {cls: tuple(cls.MEMBERS.split()) for cls in _CLASSES}
 _WANTED = {cls: frozenset(f.name for f in fields(cls)) for cls in _CLASSES}
@@ -215,11 +273,17 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All that one run of the probe saw."""
+    """All that one run of the probe saw.
+
+    ``queues`` names the kernel's wait queues by their number in the records;
+    ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
+    """
 
     records: tuple[Record, ...]
     tallies: Mapping[int, Tally] = field(default_factory=dict)
     threads: Mapping[int, str] = field(default_factory=dict)
+    queues: Mapping[int, str] = field(default_factory=dict)
+    stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     losses: Losses = Losses()
     t_stop: int = 0
 
@@ -266,6 +330,8 @@ def from_guest(head: Mapping[str, Any], blob: bytes) -> Recording:
             records=tuple(unpack(split(blob))),
             tallies={int(q): Tally(**t) for q, t in head["tallies"].items()},
             threads={int(tid): str(comm) for tid, comm in head["threads"].items()},
+            queues={int(q): str(name) for q, name in head.get("queues", {}).items()},
+            stacks={int(s): tuple(frames) for s, frames in head.get("stacks", {}).items()},
             losses=Losses(**head["losses"]),
             t_stop=int(head["t_stop"]),
         )
@@ -278,6 +344,8 @@ _NAMES: Mapping[str, type[Record]] = {
     "signal": SignalRecord,
     "wake": WakeRecord,
     "object": ObjectRecord,
+    "mark": MarkRecord,
+    "stack": StackRecord,
 }
 _KINDS = {cls: name for name, cls in _NAMES.items()}
 
@@ -297,6 +365,8 @@ def dump_lines(recording: Recording) -> Iterator[str]:
             "losses": asdict(recording.losses),
             "tallies": {q: asdict(t) for q, t in recording.tallies.items()},
             "threads": dict(recording.threads),
+            "queues": dict(recording.queues),
+            "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
         }
     )
     for record in recording.records:
@@ -328,6 +398,8 @@ def load_lines(lines: Iterable[str]) -> Recording:
         records=tuple(records),
         tallies=tallies or count(records),
         threads={int(tid): comm for tid, comm in head.get("threads", {}).items()},
+        queues={int(q): name for q, name in head.get("queues", {}).items()},
+        stacks={int(s): tuple(frames) for s, frames in head.get("stacks", {}).items()},
         losses=Losses(**head.get("losses", {})),
         t_stop=head.get("t_stop", 0),
     )
@@ -337,7 +409,7 @@ def count(records: Iterable[Record]) -> dict[int, Tally]:
     """Count records by queue the way the kernel part counts events."""
     sums: dict[int, list[int]] = {}
     for record in records:
-        if isinstance(record, ObjectRecord):
+        if isinstance(record, ObjectRecord | MarkRecord | StackRecord):
             continue
         row = sums.setdefault(record.queue, [0, 0, 0, 0])
         if isinstance(record, SignalRecord):

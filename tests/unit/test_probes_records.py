@@ -14,9 +14,11 @@ from harness.probes import records
 from harness.probes.ledger import build
 from harness.probes.records import (
     Losses,
+    MarkRecord,
     ObjectRecord,
     RecordError,
     SignalRecord,
+    StackRecord,
     Tally,
     WaitRecord,
     WakeRecord,
@@ -27,6 +29,7 @@ from harness.probes.records import (
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (ROOT / "harness/probes/wakeups.bpf.c").read_text(encoding="utf-8")
+HEADER = (ROOT / "harness/probes/records.h").read_text(encoding="utf-8")
 TRACES = sorted((ROOT / "tests/data/traces").glob("*.jsonl"))
 WIDTH = {"u8": "B", "u32": "I", "s32": "i", "u64": "Q"}
 LAYOUTS = [
@@ -34,12 +37,14 @@ LAYOUTS = [
     (SignalRecord, "signal_rec"),
     (WakeRecord, "wake_rec"),
     (ObjectRecord, "object_rec"),
+    (MarkRecord, "mark_rec"),
+    (StackRecord, "stack_rec"),
 ]
 
 
 def struct_of(name: str) -> tuple[str, list[str]]:
-    """Format and member names of a struct in the program's text."""
-    body = re.search(rf"struct {name} \{{(.*?)\n\}};", PROGRAM, re.S)
+    """Format and member names of a struct in the programs' header."""
+    body = re.search(rf"struct {name} \{{(.*?)\n\}};", HEADER, re.S)
     assert body is not None
     text = re.sub(r"/\*.*?\*/", "", body[1], flags=re.S)
     form, names = "", []

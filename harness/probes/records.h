@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * What the programs hand over, and how: the records, the ring, the counts.
+ *
+ * Two programs write these records: wakeups.bpf.c, from kfabric's tracepoints,
+ * and harness/trace/waitqueues.bpf.c, from the kernel's own wait functions.
+ * The loader defines RING_PAGES, PERCPU_OFFSETS and PREEMPT_COUNT (kernel
+ * addresses). records.py decodes the structs.
+ */
+
+enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT, REC_MARK, REC_STACK };
+enum { OBJ_NEW = 1, OBJ_FREE, OBJ_ADD, OBJ_DEL };
+enum { CTX_UNKNOWN, CTX_PROCESS, CTX_SOFTIRQ, CTX_HARDIRQ };
+enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
+
+struct wait_rec {
+	u32 kind, queue;
+	u64 t_begin, t_slept, t_wake, t_waking, t_running, t_end, t_foreign;
+	u64 seq, need, seen;
+	u32 tid, tgid, source;
+	s32 ret;
+	u32 waker, wakeup_ns, foreign_tid;
+	u8 fclass, why, ended, context, cpu, ready, sleeps, wakes, foreign,
+	   foreign_context;
+	u8 pending;	/* woken, the scheduler has not been asked yet */
+	u8 pad;
+};
+
+struct signal_rec {
+	u32 kind, queue;
+	u64 t, seq, have;
+	u32 source, sleepers, waker;
+	u8 why, context, cpu, pad;
+};
+
+struct wake_rec {
+	u32 kind, queue;
+	u64 t_begin, t_wake, t_waking, t_running, seq;
+	u32 tid, source, waker;
+	u8 why, context, cpu, pad;
+};
+
+struct object_rec {
+	u32 kind, id;
+	u64 t;
+	u32 change, fclass, other, tid;
+};
+
+struct mark_rec {
+	u32 kind, queue;
+	u64 t;
+	u32 tid, tgid;
+	s32 stack;
+	u8 what, context, cpu, pad;
+};
+
+struct stack_rec {
+	u32 kind, queue;
+	u64 t_begin;
+	u32 tid;
+	s32 sleeper, waker;
+	u32 pad;
+};
+
+_Static_assert(sizeof(struct wait_rec) == 128, "wait_rec");
+_Static_assert(sizeof(struct signal_rec) == 48, "signal_rec");
+_Static_assert(sizeof(struct wake_rec) == 64, "wake_rec");
+_Static_assert(sizeof(struct object_rec) == 32, "object_rec");
+_Static_assert(sizeof(struct mark_rec) == 32, "mark_rec");
+_Static_assert(sizeof(struct stack_rec) == 32, "stack_rec");
+
+struct tally {
+	u64 signals, wakes, begins, ends;
+};
+
+struct comm {
+	char text[16];
+};
+
+BPF_RINGBUF_OUTPUT(ring, RING_PAGES);
+BPF_HASH(waits, u32, struct wait_rec, 4096);
+BPF_HASH(tallies, u32, struct tally, 4096);
+BPF_HASH(threads, u32, struct comm, 4096);
+BPF_ARRAY(losses, u64, LOST_MAX);
+
+static __always_inline void lose(int what)
+{
+	losses.atomic_increment(what);
+}
+
+/* The reader drains by its own clock: a wake-up here would disturb the run. */
+static __always_inline void emit(void *rec, u64 size)
+{
+	if (ring.ringbuf_output(rec, size, BPF_RB_NO_WAKEUP))
+		lose(LOST_RING);
+}
+
+static __always_inline struct tally *tally_of(u32 queue)
+{
+	struct tally zero = {};
+	struct tally *t = tallies.lookup_or_try_init(&queue, &zero);
+
+	if (!t)
+		lose(LOST_QUEUES);
+	return t;
+}
+
+/* No helper tells in what context a tracepoint fires, so read the CPU's count. */
+static __always_inline u8 context(void)
+{
+	u64 slot = PERCPU_OFFSETS + 8ULL * bpf_get_smp_processor_id();
+	u64 base = 0;
+	u32 count = 0;
+
+	if (bpf_probe_read_kernel(&base, sizeof(base), (void *)slot) ||
+	    bpf_probe_read_kernel(&count, sizeof(count),
+				  (void *)(base + PREEMPT_COUNT)))
+		return CTX_UNKNOWN;
+	if (count & 0x00ff0000)		/* hard interrupt or NMI */
+		return CTX_HARDIRQ;
+	if (count & 0x00000100)		/* a softirq is being served */
+		return CTX_SOFTIRQ;
+	return CTX_PROCESS;
+}
+
+static __always_inline void remember(u32 tid)
+{
+	struct comm comm = {};
+
+	if (threads.lookup(&tid))
+		return;
+	bpf_get_current_comm(&comm, sizeof(comm));
+	threads.update(&tid, &comm);
+}
+
+static __always_inline void bump(u8 *n)
+{
+	if (*n != 255)
+		(*n)++;
+}
