@@ -94,6 +94,11 @@ def panic_title(text: str) -> str:
     return f"{reason} ({before[-1]})" if before else reason
 
 
+def init_began(text: str) -> bool:
+    """Whether the kernel has started its first process."""
+    return "Run /init as init process" in text
+
+
 def tail(text: str, lines: int = TAIL_LINES) -> str:
     """The last lines of a console, without carriage returns."""
     return "\n".join(line.rstrip("\r") for line in text.rstrip().split("\n")[-lines:])

@@ -25,7 +25,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from harness.errors import BootError, CommandTimeout, GuestError, GuestHang, GuestLost, GuestPanic
+from harness.errors import (
+    BootError,
+    CommandTimeout,
+    GuestError,
+    GuestHang,
+    GuestLost,
+    GuestPanic,
+)
 from harness.vm import argv as qemu
 from harness.vm import console
 from harness.vm.cache import require_plain
@@ -38,6 +45,14 @@ from harness.vm.wire import Kind, Start
 # QEMU asks to be killed when the *thread* that started it ends, so one thread
 # that lives as long as the process starts them all.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qemu-spawner")
+
+# Longer than a booting kernel is ever silent, on a busy host as well.
+_STALL_SECONDS = 40.0
+_STALLED_CONSOLE = "console.stalled.log"
+
+
+class BootStall(BootError):
+    """The guest's kernel fell silent before it started our init."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +166,11 @@ class Vm:
     def start(self) -> None:
         """Boot, and wait until commands can run.
 
+        A kernel that stalls before it has started our init gets a second chance:
+        under QEMU 7.2's TCG about one boot in some hundreds does, in a CPU that
+        loops on a breakpoint which the kernel has taken back already. The first
+        console is kept as ``console.stalled.log``.
+
         :raises SetupError: a path cannot be passed to the guest.
         :raises BootError: not within ``spec.deadlines.boot`` seconds, or the guest
             ended before.
@@ -160,6 +180,14 @@ class Vm:
         for package in ("harness", "kfabric_py"):
             compileall.compile_dir(self._source / package, quiet=2)
         self._clear_directory()
+        try:
+            self._boot()
+        except BootStall:
+            self.console_path.rename(self.directory / _STALLED_CONSOLE)
+            self._verdict = None
+            self._boot()
+
+    def _boot(self) -> None:
         began = time.monotonic()
         try:
             self._launch()
@@ -283,7 +311,7 @@ class Vm:
         """Remove what an earlier guest left; its files would be taken for ours."""
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
-        for name in ("console.log", "qemu.log", "registers.txt"):
+        for name in ("console.log", _STALLED_CONSOLE, "qemu.log", "registers.txt"):
             (self.directory / name).unlink(missing_ok=True)
 
     def _launch(self) -> None:
@@ -330,19 +358,34 @@ class Vm:
             )
 
     def _await_agent(self, began: float) -> None:
-        limit = self.spec.deadlines.boot
         try:
-            self._agent.wait_hello(began + limit - time.monotonic())
-        except TimeoutError:
-            tail = self.console_tail()
-            self._verdict = BootError(f"no sign of life after {limit:g} s", console=tail)
-            raise self._verdict from None
+            self._wait_hello(began + self.spec.deadlines.boot)
+        except BootError as error:
+            self._verdict = error
+            raise
         except StreamEnd:
             end = self.cause()
             self._verdict = BootError(f"{end.label}: {end.what}", console=end.console)
             raise self._verdict from None
         self._watchdog.arm()
         self._agent.set_time()
+
+    def _wait_hello(self, deadline: float) -> None:
+        """Wait for the agent for as long as the kernel goes on booting."""
+        while True:
+            before = self.console_text()
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                self._agent.wait_hello(min(left, _STALL_SECONDS))
+                return
+            except TimeoutError:
+                text, tail = self.console_text(), self.console_tail()
+                if left <= _STALL_SECONDS:
+                    what = f"no sign of life after {self.spec.deadlines.boot:g} s"
+                    raise BootError(what, console=tail) from None
+                if text == before and not console.init_began(text):
+                    what = f"the kernel was silent for {_STALL_SECONDS:g} s"
+                    raise BootStall(what, console=tail) from None
 
     def _on_silence(self) -> GuestError:
         """Called by the watchdog: keep what QEMU knows, then kill it."""

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A boot that stalls in the kernel is tried once more; any other failure is final."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from harness.errors import BootError
+from harness.vm import machine
+from harness.vm.client import AgentClient
+from harness.vm.machine import BootStall, Vm
+from harness.vm.spec import Accel, Deadlines, Image, VmSpec
+from harness.vm.watchdog import Watchdog
+
+SILENT_KERNEL = "[    2.58] sched_clock: Marking stable\n"
+SILENT_INIT = SILENT_KERNEL + "[    5.64] Run /init as init process\n"
+
+
+class Nobody:
+    """Agent and watchdog of a guest that says hello at the given attempt, or never."""
+
+    def __init__(self, answers: bool) -> None:
+        self._answers = answers
+
+    def wait_hello(self, timeout: float) -> None:
+        if not self._answers:
+            raise TimeoutError
+
+    def set_time(self) -> None:
+        """Time does not matter."""
+
+    def arm(self) -> None:
+        """Nobody watches."""
+
+
+class PaperVm(Vm):
+    """A guest whose boots are written down beforehand."""
+
+    def __init__(self, directory: Path, console: str, answers: list[bool], boot: float) -> None:
+        spec = VmSpec(name="paper", deadlines=Deadlines(boot=boot))
+        super().__init__(spec, cast(Image, None), cast(Accel, None), directory, Path("/"))
+        self._answers = answers
+        self._console = console
+
+    def _launch(self) -> None:
+        nobody = Nobody(self._answers.pop(0))
+        self._agent = cast(AgentClient, nobody)
+        self._watchdog = cast(Watchdog, nobody)
+        self.console_path.write_text(self._console)
+
+
+@pytest.fixture(autouse=True)
+def _no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.compileall, "compile_dir", lambda *_, **__: True)
+
+
+def test_stalled_kernel_gets_a_second_chance(tmp_path: Path) -> None:
+    vm = PaperVm(tmp_path, SILENT_KERNEL, [False, True], boot=120.0)
+    vm.start()
+    assert (tmp_path / "console.stalled.log").read_text() == SILENT_KERNEL
+
+
+def test_second_stall_is_final(tmp_path: Path) -> None:
+    vm = PaperVm(tmp_path, SILENT_KERNEL, [False, False], boot=120.0)
+    with pytest.raises(BootStall, match="silent for 40 s"):
+        vm.start()
+
+
+def test_guest_that_stalls_behind_its_init_is_not_tried_again(tmp_path: Path) -> None:
+    """What our own init does wrong is no accident."""
+    vm = PaperVm(tmp_path, SILENT_INIT, [False], boot=20.0)
+    with pytest.raises(BootError, match="no sign of life after 20 s"):
+        vm.start()
