@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * A sticky flag says that there may be something. The waiter clears it after
+ * it has looked, and so forgets what came in between.
+ *
+ *   waiter				waker
+ *   nothing there?
+ *					publish, set the flag, wake
+ *   clear the flag
+ *   wait for the flag
+ *
+ * Repaired: clear, look, wait.
+ */
+#include <linux/bitops.h>
+
+#include "gallery.h"
+
+enum { LOOKED = 1, WOKEN };
+
+static DECLARE_WAIT_QUEUE_HEAD(flag_queue);
+static unsigned long flag;
+
+/* The waker comes once, behind the first look. */
+static bool flag_look(void)
+{
+	bool there = gallery_consume();
+
+	if (!there) {
+		gallery_reach(LOOKED);
+		gallery_await(WOKEN);
+	}
+	return there;
+}
+
+static int flag_waiter(void)
+{
+	for (;;) {
+		if (gallery_fixed)
+			clear_bit(0, &flag);
+		if (flag_look())
+			return 1;
+		if (!gallery_fixed)
+			clear_bit(0, &flag);
+		if (!wait_event_interruptible_timeout(flag_queue,
+						      test_bit(0, &flag),
+						      GALLERY_PATIENCE))
+			return -ETIMEDOUT;
+	}
+}
+
+static int flag_waker(void)
+{
+	gallery_await(LOOKED);
+	gallery_publish();
+	set_bit(0, &flag);
+	wake_up(&flag_queue);
+	gallery_reach(WOKEN);
+	return 0;
+}
+
+const struct gallery_entry gallery_clear_after_check = {
+	.name = "clear-after-check",
+	.roles = {
+		[WAITER] = { "waiter", flag_waiter },
+		[WAKER] = { "waker", flag_waker },
+	},
+};

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Healthy wake-ups of every kind, many of them and unstepped: none of these is
+ * to raise an alarm, whatever their interleavings.
+ */
+#include <linux/completion.h>
+#include <linux/hrtimer.h>
+#include <linux/minmax.h>
+
+#include "gallery.h"
+
+/* No thread hangs on what another one may have done wrong. */
+#define HEALTHY_LIMIT	(10 * HZ)
+/* So many items may be on their way: more, and nobody would sleep. */
+#define HEALTHY_AHEAD	2
+#define HEALTHY_BATCH	3
+#define HEALTHY_PERIOD	(20 * NSEC_PER_USEC)
+
+enum { PREPARED = 1 };
+
+static DECLARE_WAIT_QUEUE_HEAD(healthy_queue);
+static atomic_t healthy_left;	/* items that no waiter has claimed */
+static atomic_t healthy_ahead;	/* items that were published and not taken */
+
+/* Each claims an item before it waits for one, so nobody waits in vain. */
+static int healthy_consume(bool exclusive)
+{
+	int n = 0;
+
+	gallery_await(PREPARED);
+	while (atomic_dec_return(&healthy_left) >= 0) {
+		if (gallery_wait(&healthy_queue, exclusive,
+				 HEALTHY_LIMIT) != 1)
+			return -ETIMEDOUT;
+		atomic_dec(&healthy_ahead);
+		n++;
+	}
+	return n;
+}
+
+static int healthy_exclusive_waiter(void)
+{
+	return healthy_consume(true);
+}
+
+static int healthy_plain_waiter(void)
+{
+	return healthy_consume(false);
+}
+
+static void healthy_prepare(void)
+{
+	atomic_set(&healthy_left, gallery_rounds);
+	atomic_set(&healthy_ahead, 0);
+	gallery_reach(PREPARED);
+}
+
+/* Publish @n items once there are fewer than @below on their way. */
+static bool healthy_offer(uint n, int below)
+{
+	unsigned long limit = jiffies + HEALTHY_LIMIT;
+
+	while (atomic_read(&healthy_ahead) >= below)
+		if (gallery_too_late(limit))
+			return false;
+	atomic_add(n, &healthy_ahead);
+	while (n--)
+		gallery_publish();
+	return true;
+}
+
+static int healthy_waker(void)
+{
+	uint i;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds && healthy_offer(1, HEALTHY_AHEAD); i++)
+		wake_up(&healthy_queue);
+	return i;
+}
+
+static int healthy_waker_of_all(void)
+{
+	uint i, n;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i += n) {
+		n = min_t(uint, HEALTHY_BATCH, gallery_rounds - i);
+		if (!healthy_offer(n, 1))
+			break;
+		wake_up_all(&healthy_queue);
+	}
+	return i;
+}
+
+/* In softirq context, once a period, if the waiters keep up. */
+struct healthy_timer {
+	struct hrtimer timer;
+	uint fired;
+};
+
+static enum hrtimer_restart healthy_fires(struct hrtimer *timer)
+{
+	struct healthy_timer *t = container_of(timer, struct healthy_timer,
+					       timer);
+
+	if (atomic_read(&healthy_ahead) < HEALTHY_AHEAD) {
+		atomic_inc(&healthy_ahead);
+		gallery_publish();
+		wake_up(&healthy_queue);
+		WRITE_ONCE(t->fired, t->fired + 1);
+	}
+	if (t->fired == gallery_rounds)
+		return HRTIMER_NORESTART;
+	hrtimer_forward_now(timer, HEALTHY_PERIOD);
+	return HRTIMER_RESTART;
+}
+
+static int healthy_starter(void)
+{
+	unsigned long limit = jiffies + HEALTHY_LIMIT;
+	struct healthy_timer t = {};
+	uint seen = 0;
+
+	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	t.timer.function = healthy_fires;
+	healthy_prepare();
+	hrtimer_start(&t.timer, HEALTHY_PERIOD, HRTIMER_MODE_REL_SOFT);
+	while (READ_ONCE(t.fired) < gallery_rounds) {
+		if (READ_ONCE(t.fired) != seen) {
+			seen = READ_ONCE(t.fired);
+			limit = jiffies + HEALTHY_LIMIT;
+		}
+		if (gallery_too_late(limit))
+			break;
+	}
+	hrtimer_cancel(&t.timer);
+	destroy_hrtimer_on_stack(&t.timer);
+	return t.fired;
+}
+
+/* Nothing comes, and nobody says so: each wait ends with its timeout. */
+static int healthy_timeout_waiter(void)
+{
+	uint i;
+
+	for (i = 0; i < gallery_rounds; i++)
+		if (!wait_event_interruptible_hrtimeout(healthy_queue,
+							gallery_ready(),
+							HEALTHY_PERIOD))
+			break;
+	return i;
+}
+
+static DECLARE_COMPLETION(healthy_ping);
+static DECLARE_COMPLETION(healthy_pong);
+
+static int healthy_play(struct completion *mine, struct completion *other)
+{
+	uint i;
+
+	for (i = 0; i < gallery_rounds; i++) {
+		complete(other);
+		if (!wait_for_completion_timeout(mine, HEALTHY_LIMIT))
+			break;
+	}
+	return i;
+}
+
+static int healthy_completion_waiter(void)
+{
+	return healthy_play(&healthy_ping, &healthy_pong);
+}
+
+static int healthy_completion_waker(void)
+{
+	return healthy_play(&healthy_pong, &healthy_ping);
+}
+
+const struct gallery_entry gallery_healthy[] = {
+	{ "exclusive", {
+		[WAITER] = { "waiter", healthy_exclusive_waiter },
+		[WAKER] = { "waker", healthy_waker },
+		[WAITER_2] = { "waiter-2", healthy_exclusive_waiter },
+	} },
+	{ "non-exclusive", {
+		[WAITER] = { "waiter", healthy_plain_waiter },
+		[WAKER] = { "waker", healthy_waker },
+	} },
+	{ "wake-all", {
+		[WAITER] = { "waiter", healthy_plain_waiter },
+		[WAKER] = { "waker", healthy_waker_of_all },
+		[WAITER_2] = { "waiter-2", healthy_plain_waiter },
+		[WAITER_3] = { "waiter-3", healthy_plain_waiter },
+	} },
+	{ "softirq", {
+		[WAITER] = { "waiter", healthy_exclusive_waiter },
+		[WAKER] = { "starter", healthy_starter },
+		[WAITER_2] = { "waiter-2", healthy_exclusive_waiter },
+	} },
+	{ "timeout", {
+		[WAITER] = { "waiter", healthy_timeout_waiter },
+	} },
+	{ "completion", {
+		[WAITER] = { "waiter", healthy_completion_waiter },
+		[WAKER] = { "waker", healthy_completion_waker },
+	} },
+	{ }
+};

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Runs the gallery's entries. To read a file is to run it:
+ *
+ *   /sys/kernel/debug/gallery/buggy/NAME	the entry with its bug
+ *   /sys/kernel/debug/gallery/fixed/NAME	the same, repaired
+ *   /sys/kernel/debug/gallery/healthy/NAME	many rounds of wake-ups
+ *
+ * The text: "begin NS" and "end NS" (of CLOCK_MONOTONIC), and for each thread
+ * "thread NAME TID RESULT"; "stuck" if the stepping did not work out.
+ */
+#include <linux/debugfs.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/delay.h>
+#include <linux/seq_file.h>
+#include <linux/spinlock.h>
+
+#include "gallery.h"
+
+/* No step takes that long; a run in which one does proves nothing. */
+#define STEP_LIMIT	(2 * HZ)
+
+bool gallery_fixed;
+uint gallery_rounds = 1000;
+module_param_named(rounds, gallery_rounds, uint, 0644);
+MODULE_PARM_DESC(rounds, "wake-ups of one healthy run");
+
+static struct dentry *gallery_dir;
+/* One run at a time; all below belongs to it. */
+static DEFINE_MUTEX(gallery_mutex);
+static struct task_struct *gallery_tasks[GALLERY_ROLES];
+static int gallery_results[GALLERY_ROLES];
+static atomic_t gallery_alive;
+static int gallery_step;
+static bool gallery_stuck;
+
+static DEFINE_SPINLOCK(gallery_lock);
+static int gallery_items;	/* protected by gallery_lock */
+
+static const struct gallery_entry *const gallery_entries[] = {
+	&gallery_check_then_enqueue, &gallery_clear_after_check,
+	&gallery_mix_up, &gallery_waitqueue_active,
+	&gallery_wake_before_publish, &gallery_baton_signal,
+	&gallery_baton_timeout, &gallery_one_wake_for_two,
+	&gallery_wrong_queue, &gallery_wrong_waiter, &gallery_herd,
+	&gallery_not_rearmed, &gallery_missed_report, &gallery_spurious,
+	&gallery_late, &gallery_timer, &gallery_never_ran,
+};
+
+noinline void gallery_publish(void)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&gallery_lock, flags);
+	gallery_items++;
+	spin_unlock_irqrestore(&gallery_lock, flags);
+}
+
+/* Only called with an item there, so that a call is an item taken. */
+noinline void gallery_take(void)
+{
+	lockdep_assert_held(&gallery_lock);
+	gallery_items--;
+}
+
+bool gallery_ready(void)
+{
+	return READ_ONCE(gallery_items) > 0;
+}
+
+bool gallery_consume(void)
+{
+	unsigned long flags;
+	bool there;
+
+	spin_lock_irqsave(&gallery_lock, flags);
+	there = gallery_items > 0;
+	if (there)
+		gallery_take();
+	spin_unlock_irqrestore(&gallery_lock, flags);
+	return there;
+}
+
+int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience)
+{
+	DEFINE_WAIT(wait);
+	int ret;
+
+	for (;;) {
+		if (exclusive)
+			prepare_to_wait_exclusive(queue, &wait,
+						  TASK_INTERRUPTIBLE);
+		else
+			prepare_to_wait(queue, &wait, TASK_INTERRUPTIBLE);
+		ret = gallery_consume() ? 1 : -ETIMEDOUT;
+		if (ret == 1 || !patience)
+			break;
+		patience = schedule_timeout(patience);
+	}
+	finish_wait(queue, &wait);
+	return ret;
+}
+
+void gallery_reach(int step)
+{
+	/* Pairs with gallery_await(). */
+	smp_store_release(&gallery_step, step);
+}
+
+/* Once one thread is stuck, the others need not wait either. */
+bool gallery_too_late(unsigned long limit)
+{
+	if (time_after(jiffies, limit))
+		WRITE_ONCE(gallery_stuck, true);
+	cpu_relax();
+	cond_resched();
+	return READ_ONCE(gallery_stuck);
+}
+
+void gallery_await(int step)
+{
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	/* Pairs with gallery_reach(). */
+	while (smp_load_acquire(&gallery_step) < step)
+		if (gallery_too_late(limit))
+			return;
+}
+
+struct task_struct *gallery_task(int role)
+{
+	return gallery_tasks[role];
+}
+
+/* Off its CPU, and not as a kthread that has not begun. */
+static bool gallery_asleep(struct task_struct *task)
+{
+	return READ_ONCE(task->__state) == TASK_INTERRUPTIBLE &&
+	       !READ_ONCE(task->on_cpu);
+}
+
+void gallery_await_asleep(int role)
+{
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	while (!gallery_asleep(gallery_tasks[role]))
+		if (gallery_too_late(limit))
+			return;
+}
+
+static int gallery_thread(void *data)
+{
+	const struct gallery_role *role = data;
+	int at = 0;
+
+	while (gallery_tasks[at] != current)
+		at++;
+	gallery_results[at] = role->body();
+	atomic_dec(&gallery_alive);
+	return 0;
+}
+
+static int gallery_create(const struct gallery_entry *entry)
+{
+	struct task_struct *task;
+	int i;
+
+	for (i = 0; i < GALLERY_ROLES; i++) {
+		if (!entry->roles[i].body)
+			continue;
+		task = kthread_create(gallery_thread,
+				      (void *)&entry->roles[i], "%s",
+				      entry->roles[i].name);
+		if (IS_ERR(task))
+			return PTR_ERR(task);
+		gallery_tasks[i] = get_task_struct(task);
+		atomic_inc(&gallery_alive);
+	}
+	return 0;
+}
+
+/* A thread that never began ends here without having run its body. */
+static void gallery_join(void)
+{
+	int i;
+
+	for (i = 0; i < GALLERY_ROLES; i++) {
+		if (!gallery_tasks[i])
+			continue;
+		kthread_stop(gallery_tasks[i]);
+		put_task_struct(gallery_tasks[i]);
+		gallery_tasks[i] = NULL;
+	}
+}
+
+static void gallery_show_results(struct seq_file *seq,
+				 const struct gallery_entry *entry)
+{
+	int i;
+
+	for (i = 0; i < GALLERY_ROLES; i++)
+		if (gallery_tasks[i])
+			seq_printf(seq, "thread %s %d %d\n",
+				   entry->roles[i].name,
+				   task_pid_nr(gallery_tasks[i]),
+				   gallery_results[i]);
+}
+
+static int gallery_run(struct seq_file *seq, bool fixed)
+{
+	const struct gallery_entry *entry = seq->private;
+	int i, ret;
+
+	gallery_fixed = fixed;
+	gallery_items = 0;
+	gallery_step = 0;
+	gallery_stuck = false;
+	atomic_set(&gallery_alive, 0);
+	ret = gallery_create(entry);
+	if (!ret) {
+		seq_printf(seq, "begin %llu\n", ktime_get_ns());
+		for (i = 0; i < GALLERY_ROLES; i++)
+			if (gallery_tasks[i])
+				wake_up_process(gallery_tasks[i]);
+		/* Not on a wait queue: a tracer is to see those of the entry. */
+		while (atomic_read(&gallery_alive))
+			msleep(1);
+		seq_printf(seq, "end %llu\n", ktime_get_ns());
+		gallery_show_results(seq, entry);
+	}
+	gallery_join();
+	if (gallery_stuck)
+		seq_puts(seq, "stuck\n");
+	return ret;
+}
+
+static int gallery_buggy_show(struct seq_file *seq, void *unused)
+{
+	int ret = mutex_lock_interruptible(&gallery_mutex);
+
+	if (ret)
+		return ret;
+	ret = gallery_run(seq, false);
+	mutex_unlock(&gallery_mutex);
+	return ret;
+}
+DEFINE_SHOW_ATTRIBUTE(gallery_buggy);
+
+static int gallery_fixed_show(struct seq_file *seq, void *unused)
+{
+	int ret = mutex_lock_interruptible(&gallery_mutex);
+
+	if (ret)
+		return ret;
+	ret = gallery_run(seq, true);
+	mutex_unlock(&gallery_mutex);
+	return ret;
+}
+DEFINE_SHOW_ATTRIBUTE(gallery_fixed);
+
+static void gallery_create_files(void)
+{
+	struct dentry *buggy = debugfs_create_dir("buggy", gallery_dir);
+	struct dentry *fixed = debugfs_create_dir("fixed", gallery_dir);
+	struct dentry *healthy = debugfs_create_dir("healthy", gallery_dir);
+	const struct gallery_entry *entry;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(gallery_entries); i++) {
+		entry = gallery_entries[i];
+		debugfs_create_file(entry->name, 0400, buggy, (void *)entry,
+				    &gallery_buggy_fops);
+		debugfs_create_file(entry->name, 0400, fixed, (void *)entry,
+				    &gallery_fixed_fops);
+	}
+	for (entry = gallery_healthy; entry->name; entry++)
+		debugfs_create_file(entry->name, 0400, healthy, (void *)entry,
+				    &gallery_fixed_fops);
+}
+
+static int __init gallery_init(void)
+{
+	gallery_dir = debugfs_create_dir("gallery", NULL);
+	if (IS_ERR(gallery_dir))
+		return PTR_ERR(gallery_dir);
+	gallery_create_files();
+	return 0;
+}
+
+static void __exit gallery_exit(void)
+{
+	debugfs_remove(gallery_dir);
+}
+
+module_init(gallery_init);
+module_exit(gallery_exit);
+
+MODULE_DESCRIPTION("Classic wait bugs, to see whether a tracer names them");
+MODULE_AUTHOR("The kfabric authors");
+MODULE_LICENSE("Dual BSD/GPL");
