@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.probes.records import (
+    NO_STACK,
     Change,
     FClass,
+    KernelView,
     MarkRecord,
     ObjectRecord,
     Recording,
@@ -41,6 +43,10 @@ _CLASS_NAMES = {
     FClass.POLL: "poll set",
     FClass.QUEUE: "wait queue",
 }
+
+
+# The sleepers on these are served one by one.
+_EXCLUSIVE = frozenset((FClass.CQ, FClass.EQ))
 
 
 def class_name(fclass: int) -> str:
@@ -145,6 +151,7 @@ class Signal:
 
     record: SignalRecord
     wakes: list[Wake] = field(default_factory=list)
+    stack: int = NO_STACK
 
 
 @dataclass(eq=False, slots=True)
@@ -161,6 +168,15 @@ class Queue:
     signals: dict[int, Signal] = field(default_factory=dict)
     others: list[Signal] = field(default_factory=list)
     strays: list[Wake] = field(default_factory=list)
+
+    @property
+    def exclusive(self) -> bool:
+        """Does one publication wake one sleeper here?"""
+        return self.fclass in _EXCLUSIVE or any(wait.record.exclusive for wait in self.waits)
+
+    def every_signal(self) -> tuple[Signal, ...]:
+        """Publications, and wake-ups that are none."""
+        return (*self.signals.values(), *self.others)
 
     def waits_of(self, tid: int) -> list[Wait]:
         """The calls of one thread, in order."""
@@ -194,6 +210,8 @@ class Ledger:
     marks: tuple[MarkRecord, ...] = ()
     names: Mapping[int, str] = field(default_factory=dict)
     stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    kernel: KernelView | None = None
+    t_stop: int = 0
 
     def set_of(self, tid: int) -> int:
         """The wait set that a thread opened, 0 if none or several."""
@@ -267,6 +285,8 @@ def build(recording: Recording) -> Ledger:
         marks=tuple(sorted(marks, key=lambda mark: mark.t)),
         names=dict(recording.queues),
         stacks=dict(recording.stacks),
+        kernel=recording.kernel,
+        t_stop=recording.t_stop,
     )
 
 
@@ -304,11 +324,24 @@ def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
 
 
 def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> None:
-    """Give every wait its stacks."""
-    of = {(stack.queue, stack.tid, stack.t_begin): stack for stack in stacks}
-    for queue in queues.values():
+    """Give every wait its stacks, and a signal that of its waker."""
+    of: defaultdict[tuple[int, int, int], list[StackRecord]] = defaultdict(list)
+    for stack in stacks:
+        of[stack.queue, stack.tid, stack.t_begin].append(stack)
+    for queue in queues.values() if of else ():
         for wait in queue.waits:
-            wait.stacks = of.get((queue.id, wait.record.tid, wait.record.t_begin))
+            mine = of.get((queue.id, wait.record.tid, wait.record.t_begin), [])
+            wait.stacks = _merged(mine) if mine else None
+        for signal in queue.every_signal():
+            for stack in of.get((queue.id, signal.record.waker, signal.record.t), []):
+                signal.stack = stack.waker
+
+
+def _merged(stacks: list[StackRecord]) -> StackRecord:
+    """One record of what several tell: the last word on each thread."""
+    sleepers = [stack.sleeper for stack in stacks if stack.sleeper != NO_STACK]
+    wakers = [stack.waker for stack in stacks if stack.waker != NO_STACK]
+    return replace(stacks[0], sleeper=[NO_STACK, *sleepers][-1], waker=[NO_STACK, *wakers][-1])
 
 
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:

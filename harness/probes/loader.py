@@ -7,18 +7,25 @@ loaded, since its tracepoints are attached to.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import mmap
+import re
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
-from harness.probes.records import ObjectRecord, Record, unpack
+from harness.probes import btf
+from harness.probes.records import Losses, ObjectRecord, Record, Tally, split, unpack
+from harness.probes.ring import Ring
 
 HEADER = Path(__file__).with_name("records.h")
 PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
+KALLSYMS = Path("/proc/kallsyms")
+MODULE = b"kfabric"
 # bcc takes names as bytes.
 _RAW = (
     b"wait_begin",
@@ -31,11 +38,15 @@ _RAW = (
     b"member_del",
 )
 _SCHED = (b"sched:sched_waking", b"sched:sched_wakeup", b"sched:sched_switch")
+_KERNEL = (b"default_wake_function", b"schedule_hrtimeout")
 HEAD, RECORDS = "recording.json", "recording.bin"
 
-# 4 MiB: thirty thousand waits before the reader has to come by.
-_RING_PAGES = 1024
+# 32 MiB: a hundred and fifty thousand waits before the reader has to come by.
+_RING_PAGES = 8192
+# What was drained is kept in memory up to here, and on disk beyond.
+_MEMORY = 8 << 20
 _LOSSES = ("ring", "waits", "queues", "unpaired")
+_STACKS, _QUIET, _TEXT_START, _TEXT_END = range(4)
 # What tells a CPU's context: a variable of its own, except in some kernels after
 # 6.1 (6.12 is one), where it is a member of pcpu_hot, behind a pointer.
 _PREEMPT_COUNT = ((b"__preempt_count", 0), (b"pcpu_hot", 8))
@@ -66,7 +77,22 @@ def _address(kallsyms: bytes, name: bytes) -> int | None:
     return int(kallsyms[start:end].split()[0], 16)
 
 
-def _flags(bases: int, preempt_count: int) -> list[str]:
+def text_of(kallsyms: bytes, module: bytes) -> tuple[int, int]:
+    """From a module's first function to behind the begin of its last. Raises ProbeError."""
+    found = re.findall(rb"^([0-9a-f]+) [tT] \S+\t\[" + module + rb"\]$", kallsyms, re.M)
+    addresses = [int(word, 16) for word in found]
+    if not any(addresses):
+        raise ProbeError(f"{module.decode()} is not loaded, or its addresses are hidden")
+    # How long the last function is, nobody tells; text ends on a page.
+    return min(addresses), (max(addresses) | (mmap.PAGESIZE - 1)) + 1
+
+
+def _of_probe(frame: str) -> bool:
+    """Is this frame what a tracepoint calls, not who passed it?"""
+    return frame.startswith(("bpf_", "__bpf_", "kprobe_", "ftrace_", "__traceiter"))
+
+
+def _flags(bases: int, preempt_count: int, task_pid: int) -> list[str]:
     """What the program's text leaves open, and what makes its compiler faster.
 
     bcc puts the kernel's headers for log2 and pages before every program, and
@@ -79,49 +105,114 @@ def _flags(bases: int, preempt_count: int) -> list[str]:
         f"-DRING_PAGES={_RING_PAGES}",
         f"-DPERCPU_OFFSETS={bases:#x}ULL",
         f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
+        f"-DTASK_PID={task_pid}",
     ]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the kernel part has counted up to one moment.
+
+    ``strays``: by thread, wakes and sleeps outside any wait, as the kernel saw them.
+    """
+
+    losses: Losses
+    tallies: dict[int, Tally]
+    strays: dict[int, tuple[int, int]]
 
 
 class Probe:
     """The loaded probe. A context manager; leaving it detaches everything.
 
     The kernel part never wakes its reader, so :meth:`drain` must be called
-    often enough for the ring not to fill (a few times a second will do).
+    often enough for the ring not to fill (once a second will do).
+
+    :param stacks: take stacks of waits and signals that look wrong; costs more than
+        all the rest.
+    :param quiet: leave out what is signalled where nobody has ever waited.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stacks: bool = False, quiet: bool = False) -> None:
         """Compile, load and attach. Raises ProbeError."""
         try:
             from bcc import BPF
         except ImportError as exc:
             raise ProbeError("python3-bpfcc is not installed") from exc
         started = time.monotonic()
-        flags = _flags(*context_addresses(Path("/proc/kallsyms").read_bytes()))
+        kallsyms = KALLSYMS.read_bytes()
+        text = text_of(kallsyms, MODULE)
         try:
+            task_pid = btf.member_offset(Path(btf.VMLINUX).read_bytes(), b"task_struct", b"pid")
+            flags = _flags(*context_addresses(kallsyms), task_pid)
             self._bpf: Any = BPF(text=HEADER.read_bytes() + PROGRAM.read_bytes(), cflags=flags)
+            self._ring = Ring(self._bpf[b"ring"].map_fd, _RING_PAGES * mmap.PAGESIZE)
+        except ProbeError:
+            raise
         except Exception as exc:
             raise ProbeError(f"the probe does not load: {exc}") from exc
-        self._chunks: list[bytes] = []
-        self._bpf[b"ring"].open_ring_buffer(self._keep)
+        self._set(_STACKS, stacks)
+        self._set(_QUIET, quiet)
+        self._set_text(text)
+        self.attached = True
+        self.log: IO[bytes] = tempfile.SpooledTemporaryFile(_MEMORY)
         self.load_seconds = time.monotonic() - started
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.log.close()
+        self._ring.close()
         self._bpf.cleanup()
 
-    def _keep(self, _context: object, data: int, size: int) -> None:
-        self._chunks.append(ctypes.string_at(data, size))
+    def detach(self) -> None:
+        """Let go of the module's tracepoints, which hold a reference to it."""
+        if self.attached:
+            for name in _RAW:
+                self._bpf.detach_raw_tracepoint(name)
+        self.attached = False
+
+    def attach(self) -> None:
+        """Attach again, to a module that may have been loaded anew. Raises ProbeError."""
+        if self.attached:
+            return
+        self._set_text(text_of(KALLSYMS.read_bytes(), MODULE))
+        for name in _RAW:
+            self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
+        # It caches symbols, and the module has new addresses.
+        type(self._bpf)._sym_caches.pop(-1, None)
+        self.attached = True
+
+    def _set(self, option: int, value: int) -> None:
+        options = self._bpf[b"options"]
+        options[options.Key(option)] = options.Leaf(value)
+
+    def _set_text(self, text: tuple[int, int]) -> None:
+        self._set(_TEXT_START, text[0])
+        self._set(_TEXT_END, text[1])
+
+    @property
+    def fill(self) -> float:
+        """How full the ring is, from 0 to 1."""
+        return self._ring.fill
+
+    def take(self) -> list[bytes]:
+        """Take what is in the ring: packed records, which nobody else gets."""
+        return self._ring.drain()
 
     def drain(self) -> None:
-        """Take what is in the ring."""
-        self._bpf.ring_buffer_consume()
+        """Put what is in the ring into the log."""
+        self.log.write(b"".join(self.take()))
+
+    def logged(self) -> bytes:
+        """All that was drained so far."""
+        self.drain()
+        self.log.seek(0)
+        return self.log.read()
 
     def records(self) -> list[Record]:
         """All records so far, drained and decoded; for looking things up, not in a loop."""
-        self.drain()
-        return list(unpack(self._chunks))
+        return list(unpack(split(self.logged())))
 
     def objects(self, wanted: Callable[[ObjectRecord], bool]) -> list[ObjectRecord]:
         """The changes to objects so far that fulfil a condition."""
@@ -131,32 +222,74 @@ class Probe:
             if isinstance(record, ObjectRecord) and wanted(record)
         ]
 
+    def pending(self) -> list[bytes]:
+        """The waits that go on, as packed records."""
+        return [bytes(wait) for wait in self._bpf[b"waits"].values()]
+
+    def counters(self) -> Counters:
+        """What was counted up to now."""
+        losses = self._bpf[b"losses"]
+        return Counters(
+            losses=Losses(**{name: losses[index].value for index, name in enumerate(_LOSSES)}),
+            tallies={
+                queue.value: Tally(tally.signals, tally.wakes, tally.begins, tally.ends)
+                for queue, tally in self._bpf[b"tallies"].items()
+            },
+            strays={
+                tid.value: (stray.wakes, stray.sleeps)
+                for tid, stray in self._bpf[b"strays"].items()
+            },
+        )
+
+    def threads(self, tids: Iterable[int] | None = None) -> dict[int, str]:
+        """Names of threads; all that are known, if none are given."""
+        table = self._bpf[b"threads"]
+        keys = table.keys() if tids is None else map(table.Key, tids)
+        found = {}
+        for key in keys:
+            try:
+                found[int(key.value)] = table[key].text.decode(errors="replace")
+            except KeyError:
+                continue
+        return found
+
+    def frames(self, stacks: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """The frames of stacks, innermost first, as ``symbol+0x12 [module]``."""
+        table, ksym = self._bpf[b"stacks"], self._bpf.ksym
+        found = {}
+        for number in stacks:
+            names = [
+                ksym(address, show_module=True, show_offset=True).decode().removesuffix(" [kernel]")
+                for address in table.walk(number)
+            ]
+            # The probe itself is on top of each.
+            found[number] = tuple(dropwhile(_of_probe, names))
+        return found
+
     def stop(self, directory: Path) -> None:
         """Detach, and leave head and records of the recording in ``directory``."""
-        for name in _RAW:
-            self._bpf.detach_raw_tracepoint(name)
+        self.detach()
         for name in _SCHED:
             self._bpf.detach_tracepoint(name)
+        for name in _KERNEL:
+            self._bpf.detach_kprobe(event=name)
         t_stop = time.monotonic_ns()
-        self.drain()
-        pending = [bytes(wait) for wait in self._bpf[b"waits"].values()]
+        blob = b"".join([self.logged(), *self.pending()])
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / RECORDS).write_bytes(b"".join(self._chunks + pending))
+        (directory / RECORDS).write_bytes(blob)
         (directory / HEAD).write_text(json.dumps(self._head(t_stop)), encoding="utf-8")
 
     def _head(self, t_stop: int) -> dict[str, Any]:
         """What the kernel part kept apart from its records."""
-        counters = self._bpf[b"losses"]
+        told = self.counters()
         return {
             "t_stop": t_stop,
-            "losses": {name: counters[index].value for index, name in enumerate(_LOSSES)},
+            "losses": {name: getattr(told.losses, name) for name in _LOSSES},
             "tallies": {
-                queue.value: {name: getattr(tally, name) for name, _ in tally._fields_}
-                for queue, tally in self._bpf[b"tallies"].items()
+                queue: {name: getattr(tally, name) for name in Tally.__slots__}
+                for queue, tally in told.tallies.items()
             },
-            "threads": {
-                tid.value: comm.text.decode(errors="replace")
-                for tid, comm in self._bpf[b"threads"].items()
-            },
+            "threads": self.threads(),
+            "kernel": {"strays": told.strays},
             "load_seconds": round(self.load_seconds, 3),
         }

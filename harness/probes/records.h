@@ -8,9 +8,13 @@
  * addresses). records.py decodes the structs.
  */
 
-enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT, REC_MARK, REC_STACK };
+enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT, REC_MARK, REC_STACK, REC_TALLY };
 enum { OBJ_NEW = 1, OBJ_FREE, OBJ_ADD, OBJ_DEL };
 enum { CTX_UNKNOWN, CTX_PROCESS, CTX_SOFTIRQ, CTX_HARDIRQ };
+enum {
+	WAIT_PENDING = 1,	/* woken, the scheduler has not been asked yet */
+	WAIT_EXCLUSIVE = 2,	/* one sleeper is enough for a publication */
+};
 enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
 
 struct wait_rec {
@@ -22,8 +26,8 @@ struct wait_rec {
 	u32 waker, wakeup_ns, foreign_tid;
 	u8 fclass, why, ended, context, cpu, ready, sleeps, wakes, foreign,
 	   foreign_context;
-	u8 pending;	/* woken, the scheduler has not been asked yet */
-	u8 pad;
+	u8 flags;	/* WAIT_... */
+	u8 kernel_wakes;/* how often the kernel's wake function ran for it */
 };
 
 struct signal_rec {
@@ -62,15 +66,26 @@ struct stack_rec {
 	u32 pad;
 };
 
+/* What was counted on a queue that is gone. */
+struct tally_rec {
+	u32 kind, queue;
+	u64 signals, wakes, begins, ends;
+};
+
 _Static_assert(sizeof(struct wait_rec) == 128, "wait_rec");
 _Static_assert(sizeof(struct signal_rec) == 48, "signal_rec");
 _Static_assert(sizeof(struct wake_rec) == 64, "wake_rec");
 _Static_assert(sizeof(struct object_rec) == 32, "object_rec");
 _Static_assert(sizeof(struct mark_rec) == 32, "mark_rec");
 _Static_assert(sizeof(struct stack_rec) == 32, "stack_rec");
+_Static_assert(sizeof(struct tally_rec) == 40, "tally_rec");
 
+/* Counts of a queue; and of its last signal, for whom stacks may be of use. */
 struct tally {
 	u64 signals, wakes, begins, ends;
+	u64 last_t, last_seq;
+	u32 last_sleepers, last_wakes, last_waker;
+	s32 last_stack;
 };
 
 struct comm {
@@ -80,7 +95,7 @@ struct comm {
 BPF_RINGBUF_OUTPUT(ring, RING_PAGES);
 BPF_HASH(waits, u32, struct wait_rec, 4096);
 BPF_HASH(tallies, u32, struct tally, 4096);
-BPF_HASH(threads, u32, struct comm, 4096);
+BPF_TABLE("lru_hash", u32, struct comm, threads, 4096);
 BPF_ARRAY(losses, u64, LOST_MAX);
 
 static __always_inline void lose(int what)

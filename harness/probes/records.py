@@ -72,6 +72,8 @@ class Mark(IntEnum):
 
 
 NO_STACK = -1
+# Of WaitRecord.flags; the others are the kernel part's own.
+EXCLUSIVE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,16 @@ class WaitRecord:
     ``seq`` to ``cpu`` describe its last wake; ``ended`` is the reason that the
     call itself gives for its end: 0 if no wake ended it. ``seen`` is the last
     publication that does not concern it. ``foreign`` counts how often the
-    scheduler was asked to wake the thread by anything but a kfabric wake.
+    scheduler was asked to wake the thread by anything but a kfabric wake,
+    ``kernel_wakes`` how often the kernel's wake function ran for it.
     """
 
     KIND: ClassVar[int] = 1
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I10B2x")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I12B")
     MEMBERS: ClassVar[str] = (
         "kind queue t_begin t_slept t_wake t_waking t_running t_end t_foreign seq need "
         "seen tid tgid source ret waker wakeup_ns foreign_tid fclass why ended context cpu "
-        "ready sleeps wakes foreign foreign_context"
+        "ready sleeps wakes foreign foreign_context flags kernel_wakes"
     )
 
     queue: int
@@ -121,6 +124,13 @@ class WaitRecord:
     wakes: int = 0
     foreign: int = 0
     foreign_context: int = 0
+    flags: int = 0
+    kernel_wakes: int = 0
+
+    @property
+    def exclusive(self) -> bool:
+        """Is one sleeper enough for a publication here?"""
+        return bool(self.flags & EXCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +243,24 @@ class StackRecord:
     waker: int = NO_STACK
 
 
-Record = WaitRecord | SignalRecord | WakeRecord | ObjectRecord | MarkRecord | StackRecord
+@dataclass(frozen=True, slots=True)
+class TallyRecord:
+    """What was counted on a queue, told when the queue goes."""
+
+    KIND: ClassVar[int] = 7
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II4Q")
+    MEMBERS: ClassVar[str] = "kind queue signals wakes begins ends"
+
+    queue: int
+    signals: int = 0
+    wakes: int = 0
+    begins: int = 0
+    ends: int = 0
+
+
+Record = (
+    WaitRecord | SignalRecord | WakeRecord | ObjectRecord | MarkRecord | StackRecord | TallyRecord
+)
 
 _CLASSES: tuple[type[Record], ...] = (
     WaitRecord,
@@ -242,6 +269,7 @@ _CLASSES: tuple[type[Record], ...] = (
     ObjectRecord,
     MarkRecord,
     StackRecord,
+    TallyRecord,
 )
 _BY_KIND: Mapping[int, type[Record]] = {cls.KIND: cls for cls in _CLASSES}
 _MEMBERS = {cls: tuple(cls.MEMBERS.split()) for cls in _CLASSES}
@@ -257,6 +285,19 @@ class Tally:
     begins: int = 0
     ends: int = 0
 
+    @classmethod
+    def of(cls, head: Mapping[str, int]) -> Tally:
+        """Decode a head's part, which may say more."""
+        return cls(head["signals"], head["wakes"], head["begins"], head["ends"])
+
+    def __add__(self, other: Tally | TallyRecord) -> Tally:
+        return Tally(
+            self.signals + other.signals,
+            self.wakes + other.wakes,
+            self.begins + other.begins,
+            self.ends + other.ends,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Losses:
@@ -269,6 +310,23 @@ class Losses:
 
     def __bool__(self) -> bool:
         return any((self.ring, self.waits, self.queues, self.unpaired))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelView:
+    """What the kernel's own functions told of threads that were in no wait.
+
+    ``strays``: by thread, how often the module woke it and it slept in the module.
+    """
+
+    strays: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, head: Mapping[str, Any] | None) -> KernelView | None:
+        """Decode a head's part; None if there was no such view."""
+        if head is None:
+            return None
+        return cls({int(tid): (int(w), int(s)) for tid, (w, s) in head["strays"].items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +344,7 @@ class Recording:
     stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     losses: Losses = Losses()
     t_stop: int = 0
+    kernel: KernelView | None = None
 
 
 class RecordError(ValueError):
@@ -326,17 +385,28 @@ def from_guest(head: Mapping[str, Any], blob: bytes) -> Recording:
     Raises RecordError if either is damaged.
     """
     try:
+        records = tuple(unpack(split(blob)))
+        tallies = {int(q): Tally.of(t) for q, t in head["tallies"].items()}
         return Recording(
-            records=tuple(unpack(split(blob))),
-            tallies={int(q): Tally(**t) for q, t in head["tallies"].items()},
+            records=records,
+            tallies=_with_gone(tallies, records),
             threads={int(tid): str(comm) for tid, comm in head["threads"].items()},
             queues={int(q): str(name) for q, name in head.get("queues", {}).items()},
             stacks={int(s): tuple(frames) for s, frames in head.get("stacks", {}).items()},
             losses=Losses(**head["losses"]),
             t_stop=int(head["t_stop"]),
+            kernel=KernelView.of(head.get("kernel")),
         )
     except (KeyError, TypeError, AttributeError) as exc:
         raise RecordError(f"bad recording head: {exc!r}") from exc
+
+
+def _with_gone(tallies: dict[int, Tally], records: Iterable[Record]) -> dict[int, Tally]:
+    """Add what was counted on queues that went."""
+    for record in records:
+        if isinstance(record, TallyRecord):
+            tallies[record.queue] = tallies.get(record.queue, Tally()) + record
+    return tallies
 
 
 _NAMES: Mapping[str, type[Record]] = {
@@ -346,6 +416,7 @@ _NAMES: Mapping[str, type[Record]] = {
     "object": ObjectRecord,
     "mark": MarkRecord,
     "stack": StackRecord,
+    "tally": TallyRecord,
 }
 _KINDS = {cls: name for name, cls in _NAMES.items()}
 
@@ -367,6 +438,7 @@ def dump_lines(recording: Recording) -> Iterator[str]:
             "threads": dict(recording.threads),
             "queues": dict(recording.queues),
             "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
+            "kernel": asdict(recording.kernel) if recording.kernel else None,
         }
     )
     for record in recording.records:
@@ -402,6 +474,7 @@ def load_lines(lines: Iterable[str]) -> Recording:
         stacks={int(s): tuple(frames) for s, frames in head.get("stacks", {}).items()},
         losses=Losses(**head.get("losses", {})),
         t_stop=head.get("t_stop", 0),
+        kernel=KernelView.of(head.get("kernel")),
     )
 
 
@@ -409,7 +482,7 @@ def count(records: Iterable[Record]) -> dict[int, Tally]:
     """Count records by queue the way the kernel part counts events."""
     sums: dict[int, list[int]] = {}
     for record in records:
-        if isinstance(record, ObjectRecord | MarkRecord | StackRecord):
+        if isinstance(record, ObjectRecord | MarkRecord | StackRecord | TallyRecord):
             continue
         row = sums.setdefault(record.queue, [0, 0, 0, 0])
         if isinstance(record, SignalRecord):

@@ -16,11 +16,22 @@
  * The scheduler's events are looked up by thread: only threads inside a wait
  * cost more than that look-up, so the reader cannot trigger itself.
  *
- * The loader puts records.h before this text: bcc rewrites only one file.
+ * Kprobes on the kernel's own functions are the second witness. They know neither
+ * queues nor publications, only the module's text: whose wake function it is that
+ * wakes, and who goes to sleep from there. See views.py.
+ *
+ * A stack costs as much as all else together. With "stacks" on, that of whoever
+ * signals sleepers is taken, and told if the signal then looks wrong; the sleeper's
+ * is taken only where the wait's end looks wrong.
+ *
+ * The loader puts records.h before this text: bcc rewrites only one file. It
+ * defines TASK_PID, the place of a task's pid.
  */
 
 /* Where the raw tracepoints' arguments are: in the order of their TP_PROTO. */
-enum { WAIT_BEGIN_QUEUE, WAIT_BEGIN_FCLASS, WAIT_BEGIN_NEED };
+enum {
+	WAIT_BEGIN_QUEUE, WAIT_BEGIN_FCLASS, WAIT_BEGIN_NEED, WAIT_BEGIN_EXCLUSIVE
+};
 enum {
 	WAIT_END_QUEUE, WAIT_END_FCLASS, WAIT_END_RET, WAIT_END_WHY, WAIT_END_SEQ,
 	WAIT_END_SEEN, WAIT_END_SOURCE, WAIT_END_READY
@@ -32,6 +43,48 @@ enum {
 enum { WAKE_QUEUE, WAKE_SOURCE, WAKE_WHY, WAKE_SEQ, WAKE_PID };
 enum { OBJECT_ID, OBJECT_FCLASS, OBJECT_PARENT };
 enum { MEMBER_SET, MEMBER_MEMBER, MEMBER_FCLASS };
+
+enum { OPTION_STACKS, OPTION_QUIET, OPTION_TEXT_START, OPTION_TEXT_END, OPTION_MAX };
+enum { STACKS = 2048, FRESH = BPF_F_REUSE_STACKID, LATE_NS = 100000000 };
+
+struct stray {
+	u32 wakes, sleeps;
+};
+
+BPF_ARRAY(options, u64, OPTION_MAX);
+BPF_HASH(strays, u32, struct stray, 256);
+BPF_TABLE("stacktrace", int, struct bpf_stacktrace, stacks, STACKS);
+
+static __always_inline u64 option(int which)
+{
+	u64 *value = options.lookup(&which);
+
+	return value ? *value : 0;
+}
+
+static __always_inline void emit_stack(u32 queue, u32 tid, u64 t_begin,
+				       s32 sleeper, s32 waker)
+{
+	struct stack_rec r = {
+		.kind = REC_STACK,
+		.queue = queue,
+		.t_begin = t_begin,
+		.tid = tid,
+		.sleeper = sleeper,
+		.waker = waker,
+	};
+
+	if (sleeper >= 0 || waker >= 0)
+		emit(&r, sizeof(r));
+}
+
+/* The queue's last signal woke nobody: tell where it came from. */
+static __always_inline void tell_last(u32 queue, struct tally *t)
+{
+	if (t->last_stack > 0 && !t->last_wakes)
+		emit_stack(queue, t->last_waker, t->last_t, -1, t->last_stack - 1);
+	t->last_stack = 0;
+}
 
 RAW_TRACEPOINT_PROBE(wait_begin)
 {
@@ -45,6 +98,7 @@ RAW_TRACEPOINT_PROBE(wait_begin)
 		.tid = tid,
 		.tgid = id >> 32,
 		.fclass = ctx->args[WAIT_BEGIN_FCLASS],
+		.flags = (u8)ctx->args[WAIT_BEGIN_EXCLUSIVE] ? WAIT_EXCLUSIVE : 0,
 	};
 	struct tally *t = tally_of(w.queue);
 
@@ -79,6 +133,11 @@ RAW_TRACEPOINT_PROBE(wait_end)
 	w->ended = ctx->args[WAIT_END_WHY];
 	w->ready = ctx->args[WAIT_END_READY];
 	w->seen = ctx->args[WAIT_END_SEEN];
+	/* Slept, and ended without a wake-up: by its deadline, or by a stranger. */
+	if (t && w->sleeps && !w->ended && option(OPTION_STACKS)) {
+		emit_stack(queue, tid, w->t_begin, stacks.get_stackid(ctx, FRESH), -1);
+		tell_last(queue, t);
+	}
 	emit(w, sizeof(*w));
 	waits.delete(&tid);
 	return 0;
@@ -102,10 +161,22 @@ RAW_TRACEPOINT_PROBE(signal)
 	};
 	struct tally *t = tally_of(s.queue);
 
-	if (t)
-		__sync_fetch_and_add(&t->signals, 1);
+	/* Where nobody has ever waited, a million events are no matter of ours. */
+	if (t && !t->begins && option(OPTION_QUIET))
+		return 0;
 	remember(tid);
 	emit(&s, sizeof(s));
+	if (!t)
+		return 0;
+	__sync_fetch_and_add(&t->signals, 1);
+	tell_last(s.queue, t);
+	t->last_t = s.t;
+	t->last_seq = s.seq;
+	t->last_waker = tid;
+	t->last_wakes = 0;
+	/* From 1, as 0 is none. */
+	if (s.sleepers && option(OPTION_STACKS))
+		t->last_stack = stacks.get_stackid(ctx, FRESH) + 1;
 	return 0;
 }
 
@@ -150,6 +221,17 @@ static __always_inline void emit_stray(u32 tid, struct wait_rec *from)
 	emit(&r, sizeof(r));
 }
 
+/* Not by the queue's last signal, or late, or one of several where one is enough. */
+static __always_inline bool looks_wrong(struct tally *t, struct wait_rec *w,
+					struct wait_rec *now)
+{
+	if (!w || !t->last_t || t->last_seq != now->seq)
+		return true;
+	if (t->last_wakes > 1 && (w->flags & WAIT_EXCLUSIVE))
+		return true;
+	return now->t_wake - t->last_t > LATE_NS;
+}
+
 RAW_TRACEPOINT_PROBE(wake)
 {
 	u32 tid = ctx->args[WAKE_PID];
@@ -166,8 +248,13 @@ RAW_TRACEPOINT_PROBE(wake)
 	struct tally *t = tally_of(now.queue);
 	struct wait_rec *w = waits.lookup(&tid);
 
-	if (t)
+	if (t) {
 		__sync_fetch_and_add(&t->wakes, 1);
+		t->last_wakes++;
+		if (looks_wrong(t, w, &now) && option(OPTION_STACKS))
+			emit_stack(now.queue, tid, w ? w->t_begin : 0, -1,
+				   stacks.get_stackid(ctx, FRESH));
+	}
 	if (!w || w->queue != now.queue) {
 		emit_stray(tid, &now);
 		return 0;
@@ -184,7 +271,7 @@ RAW_TRACEPOINT_PROBE(wake)
 	w->t_waking = 0;
 	w->t_running = 0;
 	w->wakeup_ns = 0;
-	w->pending = 1;
+	w->flags |= WAIT_PENDING;
 	w->t_wake = now.t_wake;
 	return 0;
 }
@@ -197,8 +284,8 @@ TRACEPOINT_PROBE(sched, sched_waking)
 	if (!w)
 		return 0;
 	/* Ours comes from the CPU that announced it, under the queue's lock. */
-	if (w->pending && w->cpu == (u8)bpf_get_smp_processor_id()) {
-		w->pending = 0;
+	if ((w->flags & WAIT_PENDING) && w->cpu == (u8)bpf_get_smp_processor_id()) {
+		w->flags &= ~WAIT_PENDING;
 		w->t_waking = bpf_ktime_get_ns();
 		return 0;
 	}
@@ -260,8 +347,29 @@ RAW_TRACEPOINT_PROBE(object_new)
 	return 0;
 }
 
+/* Ids do not come back, so a queue's counts go with it. */
+static __always_inline void emit_tally(u32 queue)
+{
+	struct tally *t = tallies.lookup(&queue);
+	struct tally_rec r = {
+		.kind = REC_TALLY,
+		.queue = queue,
+	};
+
+	if (!t)
+		return;
+	r.signals = t->signals;
+	r.wakes = t->wakes;
+	r.begins = t->begins;
+	r.ends = t->ends;
+	tell_last(queue, t);
+	emit(&r, sizeof(r));
+	tallies.delete(&queue);
+}
+
 RAW_TRACEPOINT_PROBE(object_free)
 {
+	emit_tally(ctx->args[OBJECT_ID]);
 	emit_object(OBJ_FREE, ctx->args[OBJECT_ID],
 		    ctx->args[OBJECT_FCLASS], ctx->args[OBJECT_PARENT]);
 	return 0;
@@ -278,5 +386,72 @@ RAW_TRACEPOINT_PROBE(member_del)
 {
 	emit_object(OBJ_DEL, ctx->args[MEMBER_MEMBER],
 		    ctx->args[MEMBER_FCLASS], ctx->args[MEMBER_SET]);
+	return 0;
+}
+
+/* Registers by their place in struct pt_regs, whose header takes a second. */
+enum { REGS_DI = 14, REGS_SP = 19 };
+
+static __always_inline bool in_module(u64 address)
+{
+	return address >= option(OPTION_TEXT_START) &&
+	       address < option(OPTION_TEXT_END);
+}
+
+static __always_inline struct stray *stray_of(u32 tid)
+{
+	struct stray zero = {};
+	struct stray *s = strays.lookup_or_try_init(&tid, &zero);
+
+	if (!s)
+		lose(LOST_UNPAIRED);
+	return s;
+}
+
+/* A module's wake function wakes the thread of this entry. */
+int kprobe__default_wake_function(u64 *ctx)
+{
+	struct {
+		u32 flags;
+		u64 task;
+		u64 func;
+	} entry = {};
+	struct wait_rec *w;
+	struct stray *s;
+	u32 tid = 0;
+
+	if (bpf_probe_read_kernel(&entry, sizeof(entry), (void *)ctx[REGS_DI]) ||
+	    !in_module(entry.func))
+		return 0;
+	if (bpf_probe_read_kernel(&tid, sizeof(tid), (void *)(entry.task + TASK_PID))) {
+		lose(LOST_UNPAIRED);
+		return 0;
+	}
+	w = waits.lookup(&tid);
+	if (w) {
+		bump(&w->kernel_wakes);
+		return 0;
+	}
+	s = stray_of(tid);
+	if (s)
+		__sync_fetch_and_add(&s->wakes, 1);
+	return 0;
+}
+
+/* A thread goes to sleep; if it does so in the module, then within a wait. */
+int kprobe__schedule_hrtimeout(u64 *ctx)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct stray *s;
+	u64 from = 0;
+
+	if (waits.lookup(&tid))
+		return 0;
+	if (bpf_probe_read_kernel(&from, sizeof(from), (void *)ctx[REGS_SP]) ||
+	    !in_module(from))
+		return 0;
+	s = stray_of(tid);
+	if (s)
+		__sync_fetch_and_add(&s->sleeps, 1);
 	return 0;
 }

@@ -233,7 +233,8 @@ void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 	INIT_LIST_HEAD(&w->wqe.entry);
 	w->queue = q;
 	w->need = need;
-	trace_wait_begin(q->id, q->fid->fclass, need);
+	trace_wait_begin(q->id, q->fid->fclass, need,
+			 exclusive || READ_ONCE(q->turns));
 }
 
 /**

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probes.loader import ProbeError, context_addresses
+from harness.probes.loader import ProbeError, context_addresses, text_of
 
 OLD = b"""0000000000000000 A fixed_percpu_data
 000000000001fb98 A __preempt_count
@@ -37,3 +37,23 @@ def test_hidden_addresses_are_refused() -> None:
     """To a user without the right to see them all addresses are 0."""
     with pytest.raises(ProbeError):
         context_addresses(OLD.replace(b"ffffffff82a01000", b"0000000000000000"))
+
+
+MODULES = (
+    OLD
+    + b"ffffffffc0a01000 t kfi_a\t[kfabric]\n"
+    + b"ffffffffc0a03fe0 T kfi_b\t[kfabric]\n"
+    + b"ffffffffc0a05000 d kfi_data\t[kfabric]\n"
+    + b"ffffffffc0b01000 t kfd_a\t[kfabric_dev]\n"
+)
+
+
+def test_text_of_a_module_is_its_functions() -> None:
+    """From the first function to the end of the last one's page; no data, no other module."""
+    assert text_of(MODULES, b"kfabric") == (0xFFFFFFFFC0A01000, 0xFFFFFFFFC0A04000)
+
+
+def test_module_that_is_not_loaded_has_no_text() -> None:
+    """Better no second witness than one that looks elsewhere."""
+    with pytest.raises(ProbeError, match="kfi_mock is not loaded"):
+        text_of(MODULES, b"kfi_mock")

@@ -20,6 +20,7 @@ from harness.probes.records import (
     SignalRecord,
     StackRecord,
     Tally,
+    TallyRecord,
     WaitRecord,
     WakeRecord,
     dump_lines,
@@ -39,6 +40,7 @@ LAYOUTS = [
     (ObjectRecord, "object_rec"),
     (MarkRecord, "mark_rec"),
     (StackRecord, "stack_rec"),
+    (TallyRecord, "tally_rec"),
 ]
 
 

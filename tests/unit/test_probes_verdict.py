@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.probes.ledger import build
-from harness.probes.records import load_lines
+from harness.probes.records import Context, load_lines
 from harness.probes.verdict import Kind, Outcome, Rules, Side, Verdict, judge
 
 TRACES = sorted((Path(__file__).parent.parent / "data" / "traces").glob("*.jsonl"))
@@ -25,26 +25,36 @@ class Case:
 
     lines: list[str]
     sides: tuple[Side, ...]
+    contexts: dict[int, frozenset[Context]]
     verdict: str
     text: str
+    notes: list[str]
 
 
 def load(path: Path) -> Case:
     """Read a trace and its first lines."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    told: dict[str, list[str]] = {"sides": [], "verdict": [], "text": []}
+    told: dict[str, list[str]] = {
+        key: [] for key in ("sides", "contexts", "verdict", "text", "notes")
+    }
     for line in lines:
         key, _, value = line.removeprefix("#").strip().partition(": ")
         if line.startswith("#") and key in told:
             told[key].append(value)
     sides = tuple(Side(words[0], *map(int, words[1:])) for words in map(str.split, told["sides"]))
     assert len(told["verdict"]) == 1, f"{path.name} must say one verdict"
-    return Case(lines, sides, told["verdict"][0], "".join(told["text"]))
+    contexts = {
+        int(words[0]): frozenset(Context[word] for word in words[1:])
+        for words in map(str.split, told["contexts"])
+    }
+    text = "".join(told["text"])
+    return Case(lines, sides, contexts, told["verdict"][0], text, told["notes"])
 
 
 def verdict_on(case: Case) -> Verdict:
     """Judge a trace."""
-    return judge(build(load_lines(case.lines)), Rules(sides=case.sides))
+    rules = Rules(sides=case.sides, contexts=case.contexts)
+    return judge(build(load_lines(case.lines)), rules)
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
@@ -63,12 +73,49 @@ def test_trace_gets_its_verdict(path: Path) -> None:
         assert verdict.doubts == ()
         assert [finding.kind for finding in verdict.findings] == [Kind(case.verdict)]
         assert case.text in verdict.findings[0].text
+    assert len(verdict.notes) == len(case.notes) == verdict.overtaken
+    for note, told in zip(verdict.notes, case.notes, strict=True):
+        assert f"{note.kind} {note.text}".startswith(told)
 
 
 def test_every_kind_of_fault_has_a_trace() -> None:
     """A kind without a trace would be a check that was never seen to fail."""
-    kinds = {load(path).verdict for path in TRACES}
+    cases = [load(path) for path in TRACES]
+    kinds = {case.verdict for case in cases} | {
+        note.partition(" ")[0] for case in cases for note in case.notes
+    }
     assert {kind.value for kind in Kind} <= kinds
+
+
+def test_every_verdict_has_a_trace_that_nearly_gives_it() -> None:
+    """A check that accuses whatever comes near would be seen here."""
+    for path in TRACES:
+        word = path.stem.partition("-nearly")[0]
+        if word != path.stem:
+            assert load(path).verdict.startswith("verified")
+    nearly = {path.stem for path in TRACES if path.stem.endswith("-nearly")}
+    assert {
+        "lost-nearly",
+        "spurious-nearly",
+        "late-nearly",
+        "herd-nearly",
+        "wrong-waiter-nearly",
+        "timeout-ready-nearly",
+        "not-handed-on-nearly",
+        "never-ran-nearly",
+        "wrong-context-nearly",
+        "order-nearly",
+        "good-overtaken-nearly",
+        "views-open-nearly",
+    } <= nearly
+
+
+def test_a_wait_from_before_the_recording_accuses_nobody() -> None:
+    """What woke it may have been told before the recording began."""
+    case = load(next(path for path in TRACES if path.stem == "spurious"))
+    ledger = build(load_lines(case.lines))
+    assert judge(ledger, Rules(since=1)).findings
+    assert not judge(ledger, Rules(since=10**12)).findings
 
 
 def test_verdict_line_gives_the_number_of_waits() -> None:

@@ -100,22 +100,28 @@ DEFINE_EVENT(kfabric_member, poll_report,
 	TP_PROTO(u32 set, u32 member, u32 fclass),
 	TP_ARGS(set, member, fclass));
 
-/* A thread entered a blocking call; whether it will have to sleep is open. */
+/*
+ * A thread entered a blocking call; whether it will have to sleep is open.
+ * exclusive: does a publication wake only one of those who sleep as it does?
+ */
 TRACE_EVENT(wait_begin,
-	TP_PROTO(u32 queue, u32 fclass, u64 need),
-	TP_ARGS(queue, fclass, need),
+	TP_PROTO(u32 queue, u32 fclass, u64 need, bool exclusive),
+	TP_ARGS(queue, fclass, need, exclusive),
 	TP_STRUCT__entry(
 		__field(u64, need)
 		__field(u32, queue)
 		__field(u32, fclass)
+		__field(u32, exclusive)
 	),
 	TP_fast_assign(
 		__entry->need = need;
 		__entry->queue = queue;
 		__entry->fclass = fclass;
+		__entry->exclusive = exclusive;
 	),
-	TP_printk("queue=%u class=%s need=%llu", __entry->queue,
-		  KFI_SHOW_CLASS(__entry->fclass), __entry->need)
+	TP_printk("queue=%u class=%s need=%llu exclusive=%u", __entry->queue,
+		  KFI_SHOW_CLASS(__entry->fclass), __entry->need,
+		  __entry->exclusive)
 );
 
 /*

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Where a member of a kernel structure is, as the running kernel's own BTF tells.
+
+The kernel's headers tell it too, but a program that includes ``linux/sched.h``
+takes the compiler twice as long. So little is needed here that the types are not
+walked one by one: an entry is found by its name.
+"""
+
+from __future__ import annotations
+
+import struct
+
+VMLINUX = "/sys/kernel/btf/vmlinux"
+_HEADER = struct.Struct("<HBBIIIII")
+_TYPE = struct.Struct("<III")
+_MAGIC = 0xEB9F
+_KIND_STRUCT = 4
+
+
+class BtfError(ValueError):
+    """The BTF does not tell."""
+
+
+def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
+    """Bytes from the begin of ``struct name`` to its ``member``. Raises BtfError."""
+    magic, _, _, header, types_at, types_size, strings_at, strings_size = _HEADER.unpack_from(btf)
+    if magic != _MAGIC:
+        raise BtfError("not BTF, or of another byte order")
+    types = btf[header + types_at : header + types_at + types_size]
+    strings = btf[header + strings_at : header + strings_at + strings_size]
+    number = strings.find(b"\0" + name + b"\0") + 1
+    at = types.find(struct.pack("<I", number)) if number else -1
+    while at >= 0:
+        _, info, _ = _TYPE.unpack_from(types, at)
+        if at % 4 == 0 and info >> 24 & 0x1F == _KIND_STRUCT:
+            for index in range(info & 0xFFFF):
+                text, _, bits = _TYPE.unpack_from(types, at + _TYPE.size * (index + 1))
+                if strings[text : strings.find(b"\0", text)] == member:
+                    # Of structures with bit fields the upper eight bits are a width.
+                    return int(bits & 0xFFFFFF if info >> 31 else bits) // 8
+        at = types.find(struct.pack("<I", number), at + 1)
+    raise BtfError(f"no member {member.decode()} in struct {name.decode()}")

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The checks: each looks for one kind of fault on one queue of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from harness.probes.kinds import Finding, Kind
+from harness.probes.ledger import Queue, Signal, Wait, Wake
+from harness.probes.records import Context, FClass, Why
+from harness.probes.words import Court, context_name, how_it_went, ms
+
+_FORCED = frozenset((Why.ERROR, Why.OVERRUN, Why.SIGNAL, Why.LOST))
+
+
+def _owed(queue: Queue, signal: Signal, wait: Wait) -> bool:
+    """Did this publication concern a wait that was asleep, and not wake it?"""
+    rec = signal.record
+    if not wait.asleep_at(rec.t) or any(wake.seq == rec.seq for wake in wait.wakes):
+        return False
+    if wait.finished and rec.seq <= wait.record.seen:
+        return False
+    if rec.why not in _FORCED and rec.have < wait.record.need:
+        return False
+    one_was_enough = queue.exclusive and rec.why not in _FORCED
+    return not (one_was_enough and signal.wakes)
+
+
+def find_lost(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A publication that found a sleeper whom it concerned, and did not wake it."""
+    for seq, signal in queue.signals.items():
+        if signal.record.sleepers <= len(signal.wakes):
+            continue
+        owed = [wait for wait in queue.waits if _owed(queue, signal, wait)]
+        owed.sort(key=lambda wait: wait.record.t_slept)
+        one = queue.exclusive and signal.record.why not in _FORCED
+        for wait in owed[:1] if one else owed:
+            yield court.find(
+                Kind.LOST,
+                queue,
+                f"{court.wait(queue, wait)} should have been ended by "
+                f"{court.event(signal)}, which found {signal.record.sleepers} asleep and "
+                f"woke {len(signal.wakes)}; {how_it_went(wait, signal.record.t)}",
+                wait,
+                seq,
+            )
+
+
+def find_late(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A wake that came long after its publication; scheduling plays no part."""
+    for wait in queue.waits:
+        for wake in wait.wakes:
+            signal = queue.signal_of(wake)
+            if signal and wake.t_wake - signal.record.t > court.rules.late_ns:
+                yield court.find(
+                    Kind.LATE,
+                    queue,
+                    f"{court.wait(queue, wait)} was woken "
+                    f"{ms(wake.t_wake - signal.record.t)} after {court.event(signal)}, "
+                    "which should have ended it",
+                    wait,
+                    wake.seq,
+                )
+
+
+def _is_spurious(queue: Queue, wake: Wake) -> bool:
+    """Is this a wake for which nothing was published?"""
+    if wake.seq:
+        return wake.seq not in queue.signals
+    return wake.why != Why.HANDON
+
+
+def find_spurious(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A sleeper that was woken, or returned, with nothing published."""
+    for wait in queue.waits:
+        text = _spurious_text(court, queue, wait)
+        if text:
+            expected = _next_event(court, queue, wait)
+            yield court.find(
+                Kind.SPURIOUS, queue, f"{court.wait(queue, wait)} {text}{expected}", wait
+            )
+    for wake in queue.strays:
+        yield court.find(
+            Kind.SPURIOUS,
+            queue,
+            f"{court.ledger.thread_name(wake.tid)} was woken on "
+            f"{court.object(queue.id)} outside any wait",
+            None,
+            wake.seq,
+        )
+
+
+def _spurious_text(court: Court, queue: Queue, wait: Wait) -> str:
+    """What is spurious about a wait, or nothing."""
+    rec = wait.record
+    if rec.t_begin < court.rules.since:
+        return ""
+    if any(_is_spurious(queue, wake) for wake in wait.wakes):
+        return "was woken although nothing was published"
+    if queue.fclass != FClass.WAIT or not wait.succeeded:
+        return ""
+    # A call's own deadline wakes from the timer interrupt; nothing else does.
+    if rec.foreign and rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ):
+        return f"was woken past its queue by {court.ledger.thread_name(rec.foreign_tid)}"
+    if wait.unaided and not rec.ready:
+        return "returned although it was not woken and nothing was ready"
+    return ""
+
+
+def _next_event(court: Court, queue: Queue, wait: Wait) -> str:
+    """The publication that should have ended a wait: the first after its begin."""
+    for signal in queue.signals.values():
+        rec = signal.record
+        if rec.t > wait.record.t_begin and rec.seq > wait.record.seen:
+            return f"; {court.event(signal)} should have ended it"
+    return "; no publication followed"
+
+
+def find_herd(court: Court, queue: Queue) -> Iterator[Finding]:
+    """One entry on an object whose sleepers are served one by one woke several."""
+    if not queue.exclusive:
+        return
+    for signal in (*queue.signals.values(), *queue.others):
+        if signal.record.why in _FORCED or len(signal.wakes) <= 1:
+            continue
+        owners = [wait for wait in queue.waits if any(wake in signal.wakes for wake in wait.wakes)]
+        names = ", ".join(
+            f"{court.ledger.thread_name(wait.record.tid)} (wait {wait.number})" for wait in owners
+        )
+        yield court.find(
+            Kind.HERD,
+            queue,
+            f"{court.event(signal)} should have ended one wait on "
+            f"{court.object(queue.id)} but woke {len(signal.wakes)}: {names}",
+            owners[0] if owners else None,
+            signal.record.seq,
+        )
+
+
+def find_wrong_waiter(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A wake for less than its waiter asked for, or from an object it is not on."""
+    members = court.ledger.members.get(queue.id)
+    for wait in queue.waits:
+        for wake in wait.wakes:
+            signal = queue.signal_of(wake)
+            if not signal:
+                continue
+            rec = signal.record
+            if rec.why not in _FORCED and rec.have < wait.record.need:
+                yield court.find(
+                    Kind.WRONG_WAITER,
+                    queue,
+                    f"{court.wait(queue, wait)} needs {wait.record.need} but "
+                    f"{court.event(signal)} woke it at {rec.have}",
+                    wait,
+                    wake.seq,
+                )
+            elif members and wake.source and wake.source not in members:
+                yield court.find(
+                    Kind.WRONG_WAITER,
+                    queue,
+                    f"{court.wait(queue, wait)} was woken by {court.event(signal)}, "
+                    "which is no member",
+                    wait,
+                    wake.seq,
+                )
+
+
+def find_timeout_ready(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A wait that nothing but its deadline ended, with something there to read."""
+    if queue.fclass != FClass.WAIT:
+        return
+    for wait in queue.waits:
+        rec = wait.record
+        if not (rec.ready and wait.unaided and (wait.succeeded or wait.timed_out)):
+            continue
+        if not _ready_before(queue, wait):
+            continue
+        yield court.find(
+            Kind.TIMEOUT_READY,
+            queue,
+            f"{court.wait(queue, wait)} was ended by its deadline, not by a "
+            f"wake-up, although something was ready{_last_event(court, queue, wait)}",
+            wait,
+        )
+
+
+# How long a publisher may take from storing to signalling; only an excuse.
+_STORE_NS = 1_000_000_000
+
+
+def _ready_before(queue: Queue, wait: Wait) -> bool:
+    """Was it ready before its last look? What is signalled only now excuses it."""
+    end = wait.record.t_end
+    looked = wait.record.t_foreign or end
+    return not any(looked < signal.record.t < end + _STORE_NS for signal in queue.signals.values())
+
+
+def _last_event(court: Court, queue: Queue, wait: Wait) -> str:
+    """The last publication before a wait's end."""
+    before = [signal for signal in queue.signals.values() if signal.record.t < wait.record.t_end]
+    return f"; {court.event(before[-1])} should have ended it" if before else ""
+
+
+def find_not_handed_on(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A woken thread left without the entry and woke nobody else for it."""
+    if not queue.exclusive:
+        return
+    for wait in queue.waits:
+        wake, rec = wait.last_wake, wait.record
+        if not wake or not wait.finished or rec.ret >= 0 or not rec.ready:
+            continue
+        signal = queue.signal_of(wake)
+        if not signal or signal.record.why in _FORCED:
+            continue
+        handed = any(
+            wake.t_wake < other.record.t and other.record.why == Why.HANDON
+            for other in queue.others
+        )
+        left = [other for other in queue.waits if other is not wait and other.asleep_at(rec.t_end)]
+        if left and not handed:
+            yield court.find(
+                Kind.NOT_HANDED_ON,
+                queue,
+                f"{court.wait(queue, wait)} was woken by {court.event(signal)}, left with "
+                f"{rec.ret} and woke nobody; {court.wait(queue, left[0])} should have "
+                "been woken instead",
+                wait,
+                wake.seq,
+            )
+
+
+def find_never_ran(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A sleeper that the scheduler was asked to wake, and that did not run for long."""
+    for wait in queue.waits:
+        for wake in wait.wakes:
+            ran = _ran_at(court, wait, wake)
+            if not ran or ran - wake.t_waking <= court.rules.never_ran_ns:
+                continue
+            when = f"ran only {ms(ran - wake.t_waking)} later"
+            if not wake.t_running:
+                when = f"was on no CPU in the {ms(ran - wake.t_waking)} that were recorded"
+            yield court.find(
+                Kind.NEVER_RAN,
+                queue,
+                f"{court.wait(queue, wait)} was woken{_by(court, queue, wake)}; the scheduler "
+                f"was asked at once, but the thread {when}",
+                wait,
+                wake.seq,
+            )
+
+
+def _ran_at(court: Court, wait: Wait, wake: Wake) -> int:
+    """When a thread that slept ran after a wake: at the latest now; 0 if it had not slept."""
+    if wake.t_running or not wake.t_waking:
+        return wake.t_running
+    # A thread that is awake, and spins somewhere, does not have to be put on a CPU.
+    asleep = 0 < wait.record.t_slept < wake.t_waking
+    awake = any(other.t_running > wait.record.t_slept for other in wait.wakes)
+    if wait.finished or awake or not asleep:
+        return 0
+    return court.ledger.t_stop
+
+
+def _by(court: Court, queue: Queue, wake: Wake) -> str:
+    """What a wake was for."""
+    signal = queue.signal_of(wake)
+    return f" by {court.event(signal)}" if signal else ""
+
+
+def find_wrong_context(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A publication from a context that the rules do not allow for its object."""
+    allowed = court.rules.contexts
+    for signal in queue.every_signal():
+        rec = signal.record
+        wanted = allowed.get(rec.source, allowed.get(queue.id))
+        if wanted is None or rec.context == Context.UNKNOWN or Context(rec.context) in wanted:
+            continue
+        yield court.find(
+            Kind.WRONG_CONTEXT,
+            queue,
+            f"{court.event(signal)} came from {court.waker(rec.waker, rec.context)} and woke "
+            f"{len(signal.wakes)} of {rec.sleepers} asleep on {court.object(queue.id)}; allowed: "
+            f"{', '.join(sorted(map(context_name, wanted)))}",
+            None,
+            rec.seq,
+        )
+
+
+def overtaken(queue: Queue) -> list[Wait]:
+    """Waits that were woken for something that another reader had taken by then."""
+    return [
+        wait
+        for wait in queue.waits
+        if wait.succeeded
+        and not wait.record.ready
+        and wait.record.ended not in (Why.NONE, Why.SIGNAL)
+        and queue.fclass == FClass.WAIT
+        and not any(_is_spurious(queue, wake) for wake in wait.wakes)
+    ]
+
+
+def find_overtaken(court: Court, queue: Queue) -> Iterator[Finding]:
+    """Told, and no fault: somebody else was faster."""
+    for wait in overtaken(queue):
+        wake = wait.last_wake
+        by = _by(court, queue, wake) if wake else ""
+        yield court.find(
+            Kind.OVERTAKEN,
+            queue,
+            f"{court.wait(queue, wait)} was woken rightly{by}, and found nothing: another "
+            "thread had read it by then",
+            wait,
+            wait.record.seq,
+        )
+
+
+CHECKS: tuple[Callable[[Court, Queue], Iterator[Finding]], ...] = (
+    find_lost,
+    find_spurious,
+    find_late,
+    find_herd,
+    find_wrong_waiter,
+    find_timeout_ready,
+    find_not_handed_on,
+    find_never_ran,
+    find_wrong_context,
+)
