@@ -18,8 +18,11 @@ from harness import setup
 from harness.demo import judge, show
 from harness.demo.job import Fault
 from harness.errors import ExitStatus, GuestError, GuestSplat, KfabricError, ModuleLoadError
-from harness.probes.export import report, timeline, write_json
+from harness.probes.export import report, write_json
+from harness.probes.loader import HEAD, RECORDS
 from harness.probes.verdict import Outcome
+from harness.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
+from harness.report.source import open_source
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 from harness.vm.wire import Kind
@@ -27,7 +30,10 @@ from harness.vm.wire import Kind
 _PLAY_SECONDS = 300.0
 _FRESH_SECONDS, _AGAIN_SECONDS, _BOOT_SECONDS = 480.0, 75.0, 10.0
 _MEMORY_MIB, _MEMORY_LIMIT_MIB = 1024, 1536
-_LEFT = ("report.json", "timeline.json", "versions.json", "console.log")
+_OUT = "out"
+_LEFT = (
+    PAGE, "report.json", TIMELINE, TRACE, STACKS, HEAD, RECORDS, "versions.json", "console.log",
+)  # fmt: skip
 BEGAN = "KFABRIC_BEGAN"
 """Environment: when the user's command began, in seconds of the epoch."""
 
@@ -80,7 +86,7 @@ class Run:
         """Remove what an earlier run left, so that nothing old looks new."""
         for name in _LEFT:
             (self.output / name).unlink(missing_ok=True)
-        shutil.rmtree(self.output / "out", ignore_errors=True)
+        shutil.rmtree(self.output / _OUT, ignore_errors=True)
 
     def limits(self, used_mib: int) -> list[show.Limit]:
         """What the demo promises about itself."""
@@ -171,7 +177,7 @@ def _follow(told: dict[str, Any], steps: show.Steps) -> None:
 def _judge(told: Run) -> judge.Judged:
     """Read what the guest left, and judge it."""
     try:
-        account, recording = judge.read(told.output / "out")
+        account, recording = judge.read(told.output / _OUT)
     except (OSError, ValueError) as error:
         raise NotVerified(f"the guest left no whole recording: {error}") from error
     return judge.pronounce(account, recording)
@@ -184,8 +190,13 @@ def _leave(
     versions: dict[str, str],
     packages: dict[str, str],
 ) -> None:
-    """Leave report, timeline and versions; the console is there already."""
+    """Leave recording, page, traces, report and versions; the console is there already."""
+    for name in (HEAD, RECORDS):
+        shutil.copyfile(told.output / _OUT / name, told.output / name)
+    source = open_source(told.output)
     extra = {
+        "t_stop": source.head.t_stop,
+        "names": dict(judged.rules.names),
         "fault": told.fault,
         "messages": told.messages,
         "complaints": judged.complaints,
@@ -204,10 +215,9 @@ def _leave(
     }
     rows = [row for _, table in judged.tables for row in table]
     write_json(told.output / "report.json", report(judged.verdict, rows, extra))
-    write_json(
-        told.output / "timeline.json",
-        timeline(judged.ledger, judged.rules.names, judged.verdict, versions),
-        indent=None,
+    write(
+        Material(source, judged.ledger, judged.verdict, judged.rules.names, about=versions),
+        told.output,
     )
     write_json(told.output / "versions.json", {**versions, "guest packages": packages})
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ from harness.probes.records import (
     count,
 )
 from harness.probes.verdict import Kind, Outcome
+from harness.report import load
+from harness.report.source import save
 
 PING, PONG = 101, 102
 
@@ -257,12 +260,18 @@ def test_damaged_files_are_no_verdict(damage: str, tmp_path: Path) -> None:
 
 
 def test_files_are_left_and_old_ones_removed(tmp_path: Path) -> None:
-    """Report, timeline and versions are there after a run; before it nothing old is."""
+    """Page, report, traces and versions are there after a run; before it nothing old is."""
     told = host.Run(None, 2, tmp_path)
+    save(recorded(game(2)), tmp_path / "out")
     judged = pronounce(account(2), recorded(game(2)))
     host._leave(told, judged, told.limits(100), {"guest kernel": "6.1"}, {"bash": "5"})
     written = json.loads((tmp_path / "report.json").read_text())
     assert written["verdict"] == "VERIFIED" and written["versions"] == {"guest kernel": "6.1"}
-    assert json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    timeline = json.loads((tmp_path / "timeline.json").read_text())
+    assert timeline["traceEvents"] and timeline["otherData"]["guest kernel"] == "6.1"
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {*host._LEFT, "out"} - {"console.log"}
+    assert load(tmp_path).verdict == replace(judged.verdict, matches={})
+    assert load(tmp_path).names == judged.rules.names
     told.clean()
     assert list(tmp_path.iterdir()) == []

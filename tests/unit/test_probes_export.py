@@ -1,81 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Report and timeline: complete files, and pictures that viewers do not cut."""
+"""The report: complete files, and numbers that are those of the trace."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.probes.export import report, timeline, write_json
+from harness.probes.export import report, write_json
 from harness.probes.ledger import Ledger, build
 from harness.probes.records import load_lines
 from harness.probes.stats import Latency, latency, row
 from harness.probes.verdict import judge
 
 DATA = Path(__file__).parents[1] / "data" / "traces"
-TRACES = sorted(DATA.glob("*.jsonl"))
 
 
 def ledger_of(name: str) -> Ledger:
     """The ledger of a recorded trace."""
     return build(load_lines((DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()))
-
-
-def events_of(name: str) -> list[dict[str, Any]]:
-    """The timeline's events of a recorded trace."""
-    ledger = ledger_of(name)
-    events = timeline(ledger, {20: "a set"}, judge(ledger), {})["traceEvents"]
-    assert isinstance(events, list)
-    return events
-
-
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_timeline_is_well_formed(path: Path) -> None:
-    """Every event has what its kind needs, and every arrow has two ends."""
-    arrows: defaultdict[int, list[str]] = defaultdict(list)
-    for event in events_of(path.stem):
-        assert {"ph", "name", "pid", "tid"} <= set(event)
-        assert event["ph"] == "M" or event["ts"] >= 0
-        if event["ph"] in "be":
-            assert event["id"].startswith("wait-") and event["cat"] == "wait"
-        if event["ph"] in "sf":
-            arrows[event["id"]].append(event["ph"])
-    assert all(ends == ["s", "f"] for ends in arrows.values())
-
-
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_slices_of_one_track_do_not_overlap(path: Path) -> None:
-    """Viewers drop the second of two overlapping slices without a word."""
-    tracks: defaultdict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
-    for event in events_of(path.stem):
-        if event["ph"] == "X":
-            tracks[event["pid"], event["tid"]].append((event["ts"], event["dur"]))
-    for slices in tracks.values():
-        slices.sort()
-        for (ts, dur), (following, _) in pairwise(slices):
-            assert ts + dur <= following + 1e-9
-
-
-def test_every_wait_has_a_begin_and_every_finished_one_an_end() -> None:
-    """A wait that never returned is left open, so that it is drawn to the end."""
-    good = [event["ph"] for event in events_of("good") if event["ph"] in "be"]
-    assert good == ["b", "e", "b", "e"]
-    lost = [event for event in events_of("lost-for-ever") if event["ph"] in "be"]
-    assert [event["ph"] for event in lost] == ["b"]
-    assert "should have been ended" in lost[0]["args"]["findings"][0]
-
-
-def test_arrow_leads_from_signal_to_running_thread() -> None:
-    """Start at the CPU that signalled, end at the thread, at the times of the record."""
-    start, end = (
-        event for event in events_of("good") if event.get("id") == 1 and event["ph"] in "sf"
-    )
-    assert (start["ts"], end["ts"], end["tid"]) == (20.0, 30.0, 101)
 
 
 def test_report_keeps_verdict_findings_and_table() -> None:

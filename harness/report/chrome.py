@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A timeline as Chrome trace JSON: the format that most viewers open, and people read.
+
+Waits are asynchronous (begin and end with an id), since calls may overlap on
+what a viewer takes for one track; one that never returned has no end and is
+drawn to the end of the picture. Arrows lead from signal to running thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.probes.ledger import Ledger, Queue, Signal, Wait
+from harness.probes.verdict import Verdict
+from harness.report.files import whole
+from harness.report.words import context_name, why_name
+
+# The timeline's first process: one track for each CPU, with what was signalled there.
+_SIGNALS_PID = 0
+
+
+def events(ledger: Ledger, names: Mapping[int, str], verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """The timeline's events, one at a time."""
+    found: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
+    for finding in verdict.findings:
+        found[finding.queue, finding.tid, finding.wait].append(str(finding))
+    yield from _threads(ledger)
+    yield from _signal_slices(ledger, names)
+    number = 0
+    for queue in ledger.queues.values():
+        for wait in queue.waits:
+            number += 1
+            mine = found.get((queue.id, wait.record.tid, wait.number), [])
+            yield from _wait_events(ledger, names, queue, wait, number, mine)
+
+
+def write(
+    path: Path,
+    ledger: Ledger,
+    names: Mapping[int, str],
+    verdict: Verdict,
+    other: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the timeline; ``other`` is what else the run tells. Raises OSError."""
+    about = {"verdict": verdict.line(), **(other or {})}
+    with whole(path) as file:
+        file.write(b'{"displayTimeUnit": "ns", "otherData": ')
+        file.write(json.dumps(about).encode())
+        file.write(b', "traceEvents": [\n')
+        _write_list(file.write, events(ledger, names, verdict))
+        file.write(b"\n]}\n")
+
+
+def _write_list(write_bytes: Callable[[bytes], object], items: Iterable[Any]) -> None:
+    """A list's items, one a line."""
+    between = b""
+    for item in items:
+        write_bytes(between + json.dumps(item).encode())
+        between = b",\n"
+
+
+def _us(ns: int) -> float:
+    """The format's unit, with nanoseconds kept as fraction."""
+    return ns / 1000
+
+
+def _signals(ledger: Ledger) -> list[Signal]:
+    """All signals of all queues, by time."""
+    return sorted(
+        (signal for queue in ledger.queues.values() for signal in queue.every_signal()),
+        key=lambda signal: signal.record.t,
+    )
+
+
+def _threads(ledger: Ledger) -> Iterator[dict[str, Any]]:
+    """Names of the tracks."""
+    yield _name("process_name", _SIGNALS_PID, 0, "signals")
+    for cpu in sorted({signal.record.cpu for signal in _signals(ledger)}):
+        yield _name("thread_name", _SIGNALS_PID, cpu, f"CPU {cpu}")
+    seen = {
+        (wait.record.tgid, wait.record.tid)
+        for queue in ledger.queues.values()
+        for wait in queue.waits
+    }
+    for tgid, tid in sorted(seen):
+        name = ledger.threads.get(tid, f"thread {tid}")
+        yield _name("thread_name", tgid, tid, name)
+        if tgid == tid:
+            yield _name("process_name", tgid, tid, name)
+
+
+def _name(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _signal_slices(ledger: Ledger, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
+    """One short slice a signal, on its CPU's track; an arrow needs one to start at."""
+    last: dict[int, int] = {}
+    for signal in reversed(_signals(ledger)):
+        rec = signal.record
+        # Slices of one track must not overlap, or viewers drop the second.
+        width = min(1000, last.get(rec.cpu, rec.t + 1000) - rec.t)
+        last[rec.cpu] = rec.t
+        yield {
+            "ph": "X",
+            "cat": "signal",
+            "pid": _SIGNALS_PID,
+            "tid": rec.cpu,
+            "name": f"signal {ledger.object_name(rec.queue, names)}",
+            "ts": _us(rec.t),
+            "dur": _us(width),
+            "args": {
+                "seq": rec.seq,
+                "source": ledger.object_name(rec.source, names),
+                "why": why_name(rec.why),
+                "sleepers": rec.sleepers,
+                "woken": len(signal.wakes),
+                "context": context_name(rec.context),
+                "waker": ledger.thread_name(rec.waker),
+            },
+        }
+
+
+def _wait_events(
+    ledger: Ledger,
+    names: Mapping[int, str],
+    queue: Queue,
+    wait: Wait,
+    number: int,
+    found: list[str],
+) -> Iterator[dict[str, Any]]:
+    """Begin and end of a wait, its thread's way back, and the arrow that led there."""
+    rec = wait.record
+    common = {
+        "cat": "wait",
+        "id": f"wait-{number}",
+        "pid": rec.tgid,
+        "tid": rec.tid,
+        "name": f"wait {wait.number} on {ledger.object_name(queue.id, names)}",
+    }
+    args: dict[str, Any] = {"findings": found} if found else {}
+    yield common | {"ph": "b", "ts": _us(rec.t_begin), "args": args}
+    if wait.finished:
+        yield common | {
+            "ph": "e",
+            "ts": _us(rec.t_end),
+            "args": {"ret": rec.ret, "seq": rec.seq if rec.ended else 0, "ready": bool(rec.ready)},
+        }
+    wake = wait.last_wake
+    signal = queue.signal_of(wake) if wake else None
+    if wake is None or signal is None or not wake.t_running or not wait.finished:
+        return
+    yield {
+        "ph": "X",
+        "cat": "return",
+        "name": "woken",
+        "pid": rec.tgid,
+        "tid": rec.tid,
+        "ts": _us(wake.t_running),
+        "dur": _us(rec.t_end - wake.t_running),
+        "args": {
+            "by": ledger.thread_name(wake.waker),
+            "waking_ns": wake.t_waking - signal.record.t if wake.t_waking else 0,
+            "running_ns": wake.t_running - signal.record.t,
+        },
+    }
+    arrow = {"cat": "wake", "name": "wake", "id": number}
+    yield arrow | {
+        "ph": "s",
+        "pid": _SIGNALS_PID,
+        "tid": signal.record.cpu,
+        "ts": _us(signal.record.t),
+    }
+    yield arrow | {"ph": "f", "bp": "e", "pid": rec.tgid, "tid": rec.tid, "ts": _us(wake.t_running)}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Numbers of each queue, summed record by record: a big recording needs no more memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from harness.probes.ledger import TIMED_OUT
+from harness.probes.records import Record, SignalRecord, WaitRecord, WakeRecord
+from harness.probes.stats import Latency, latency
+
+
+@dataclass(slots=True)
+class Numbers:
+    """What happened on one queue.
+
+    ``never`` counts the waits that nobody ended, ``deepest`` the most sleepers
+    that a signal found. ``latencies`` are nanoseconds from each wake of a thread
+    that slept to its running again.
+    """
+
+    queue: int
+    fclass: int = 0
+    waits: int = 0
+    never: int = 0
+    timeouts: int = 0
+    at_once: int = 0
+    signals: int = 0
+    wakes: int = 0
+    deepest: int = 0
+    latencies: array[int] = field(default_factory=lambda: array("Q"))
+
+    @property
+    def wakes_per_signal(self) -> float:
+        """How many threads a signal woke, on average; 0 without signals."""
+        return self.wakes / self.signals if self.signals else 0.0
+
+    def latency(self) -> Latency:
+        """Percentiles of wake to running."""
+        return latency(self.latencies)
+
+    def histogram(self) -> dict[int, int]:
+        """Latencies by the power of two (nanoseconds) that they reach, none left out between."""
+        counts = Counter(max(0, ns.bit_length() - 1) for ns in self.latencies)
+        if not counts:
+            return {}
+        return {power: counts[power] for power in range(min(counts), max(counts) + 1)}
+
+    def _wake(self, record: WaitRecord | WakeRecord) -> None:
+        self.wakes += 1
+        if record.t_waking and record.t_running >= record.t_wake:
+            self.latencies.append(record.t_running - record.t_wake)
+
+    def add(self, record: WaitRecord | WakeRecord | SignalRecord) -> None:
+        """Count one record of this queue."""
+        if isinstance(record, SignalRecord):
+            self.signals += 1
+            self.deepest = max(self.deepest, record.sleepers)
+            return
+        if isinstance(record, WakeRecord):
+            self._wake(record)
+            return
+        self.fclass = record.fclass
+        self.waits += 1
+        self.never += not record.t_end
+        self.timeouts += record.t_end != 0 and record.ret in TIMED_OUT
+        self.at_once += record.t_end != 0 and not record.sleeps
+        if record.t_wake:
+            self._wake(record)
+
+
+def summed(records: Iterable[Record]) -> dict[int, Numbers]:
+    """The numbers of every queue, by queue."""
+    rows: dict[int, Numbers] = {}
+    for record in records:
+        if isinstance(record, WaitRecord | WakeRecord | SignalRecord):
+            row = rows.get(record.queue)
+            if row is None:
+                row = rows[record.queue] = Numbers(record.queue)
+            row.add(record)
+    return dict(sorted(rows.items()))

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Protobuf's wire format, as far as writing a trace needs it.
+
+Our own, since traces are written where bcc is: by Debian's Python, which has no
+protobuf package there. The unit tests read what it writes with the real one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+_NEGATIVE = 1 << 64
+
+
+def varint(value: int) -> bytes:
+    """A number, seven bits a byte; negative ones as 64 bits in two's complement."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    rest = value if value >= 0 else value + _NEGATIVE
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+@lru_cache(maxsize=1024)
+def _tag(number: int, kind: int) -> bytes:
+    return varint(number << 3 | kind)
+
+
+def integer(number: int, value: int) -> bytes:
+    """A field of an integer or enum type."""
+    return _tag(number, _VARINT) + varint(value)
+
+
+def fixed64(number: int, value: int) -> bytes:
+    """A field of type fixed64."""
+    return _tag(number, _FIXED64) + value.to_bytes(8, "little")
+
+
+def message(number: int, *parts: bytes) -> bytes:
+    """A field that is a message of these fields."""
+    body = b"".join(parts)
+    return _tag(number, _BYTES) + varint(len(body)) + body
+
+
+def text(number: int, value: str) -> bytes:
+    """A field that is a string; what UTF-8 cannot say is replaced."""
+    return message(number, value.encode("utf-8", "replace"))

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A recording on disk: read record by record, or as much of it as fits a page.
+
+What is small is read whole. Of a big one a part is chosen, so that memory has a
+bound: its beginning, and what stands around the waits that look suspicious.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, get_args
+
+from harness.probes.ledger import TIMED_OUT
+from harness.probes.loader import HEAD, RECORDS
+from harness.probes.records import (
+    Change,
+    MarkRecord,
+    ObjectRecord,
+    Record,
+    RecordError,
+    Recording,
+    SignalRecord,
+    StackRecord,
+    TallyRecord,
+    WaitRecord,
+    WakeRecord,
+    count,
+    from_guest,
+    unpack,
+)
+
+WHOLE = 200_000
+"""Records: a recording with more of them is not read whole."""
+
+_BEGINNING = 20_000
+_SUSPECTS = 200
+_AROUND_NS = 2_000_000
+_CHOSEN = 60_000
+_CHUNK = 1 << 20
+_KIND_BYTES = 4
+
+_SIZES: dict[int, int] = {cls.KIND: cls.FORMAT.size for cls in get_args(Record)}
+
+
+def _cut(buffer: bytes, last: bool) -> tuple[list[bytes], bytes]:
+    """Whole records of a buffer, and its rest."""
+    found = []
+    offset = 0
+    while offset + _KIND_BYTES <= len(buffer):
+        kind = int.from_bytes(buffer[offset : offset + _KIND_BYTES], "little")
+        size = _SIZES.get(kind)
+        if size is None:
+            raise RecordError(f"unknown record kind {kind}")
+        if offset + size > len(buffer):
+            break
+        found.append(buffer[offset : offset + size])
+        offset += size
+    rest = buffer[offset:]
+    if last and rest:
+        raise RecordError(f"{len(rest)} bytes too many at the end of the records")
+    return found, rest
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    """The packed records of a file, one at a time."""
+    rest = b""
+    while data := file.read(_CHUNK):
+        found, rest = _cut(rest + data, last=False)
+        yield from found
+    yield from _cut(rest, last=True)[0]
+
+
+def _count(path: Path) -> int:
+    """How many records a file holds, without decoding them. Raises RecordError."""
+    if not path.stat().st_size:
+        return 0
+    number = offset = 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        while offset < len(data):
+            size = _SIZES.get(int.from_bytes(data[offset : offset + _KIND_BYTES], "little"))
+            if size is None or offset + size > len(data):
+                raise RecordError(f"broken record at byte {offset}")
+            offset += size
+            number += 1
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A recording's directory. ``head`` is the recording without its records."""
+
+    directory: Path
+    head: Recording
+    count: int
+
+    def records(self) -> Iterator[Record]:
+        """All records in the order of the file, with bounded memory."""
+        with (self.directory / RECORDS).open("rb") as file:
+            yield from unpack(_chunks(file))
+
+    @property
+    def whole(self) -> bool:
+        """Is it small enough to be read whole?"""
+        return self.count <= WHOLE
+
+    def recording(self) -> Recording:
+        """The recording, or the part of it that is shown if it is too big."""
+        if self.whole:
+            head = json.loads((self.directory / HEAD).read_text(encoding="utf-8"))
+            return from_guest(head, (self.directory / RECORDS).read_bytes())
+        records = _choose(self.records(), _suspects(self.records()))
+        return replace(self.head, records=records, tallies=count(records))
+
+
+def open_source(directory: Path) -> Source:
+    """Look at a directory with a recording.
+
+    Raises OSError if there is none, RecordError or ValueError if it is damaged.
+    """
+    head = json.loads((directory / HEAD).read_text(encoding="utf-8"))
+    return Source(directory, from_guest(head, b""), _count(directory / RECORDS))
+
+
+def _looks_wrong(wait: WaitRecord) -> bool:
+    """Does a wait, by itself, deserve a look?"""
+    if not wait.t_end or wait.wakes > 1:
+        return True
+    if wait.ret in TIMED_OUT:
+        return bool(wait.wakes or wait.ready)
+    return bool(wait.sleeps and not wait.ended)
+
+
+def _suspects(records: Iterable[Record]) -> list[int]:
+    """When the first waits that look wrong were asleep, and when they ended."""
+    times: list[int] = []
+    for record in records:
+        if len(times) >= 2 * _SUSPECTS:
+            break
+        if isinstance(record, WaitRecord) and _looks_wrong(record):
+            times += [record.t_begin, record.t_end or record.t_wake or record.t_slept]
+    return sorted(times)
+
+
+def _time(record: Record) -> int:
+    """When a record's story ended."""
+    match record:
+        case WaitRecord():
+            return record.t_end or record.t_wake or record.t_slept or record.t_begin
+        case WakeRecord():
+            return record.t_wake
+        case StackRecord():
+            return record.t_begin
+        case SignalRecord() | ObjectRecord() | MarkRecord():
+            return record.t
+        case TallyRecord():
+            return 0
+
+
+def _choose(records: Iterable[Record], suspects: list[int]) -> tuple[Record, ...]:
+    """The beginning of a recording, what is near its suspects, and who is who."""
+    chosen: list[Record] = []
+    for number, record in enumerate(records):
+        room = len(chosen) < _CHOSEN
+        match record:
+            case WaitRecord(t_end=0):
+                wanted = True
+            case ObjectRecord():
+                wanted = room and record.change in (Change.NEW, Change.ADD)
+            case _:
+                wanted = number < _BEGINNING or (room and _near(record, suspects))
+        if wanted:
+            chosen.append(record)
+    return tuple(chosen)
+
+
+def _near(record: Record, suspects: list[int]) -> bool:
+    """Is a record near one of these moments?"""
+    if isinstance(record, WaitRecord) and _looks_wrong(record):
+        return True
+    t = _time(record)
+    at = bisect_right(suspects, t - _AROUND_NS)
+    return at < len(suspects) and suspects[at] <= t + _AROUND_NS
+
+
+def save(recording: Recording, directory: Path) -> None:
+    """Write a recording the way the guest leaves one."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / RECORDS).open("wb") as file:
+        for record in recording.records:
+            file.write(pack(record))
+    head = {
+        "t_stop": recording.t_stop,
+        "losses": asdict(recording.losses),
+        "tallies": {str(queue): asdict(tally) for queue, tally in recording.tallies.items()},
+        "threads": {str(tid): comm for tid, comm in recording.threads.items()},
+        "queues": {str(queue): name for queue, name in recording.queues.items()},
+        "stacks": {str(number): list(frames) for number, frames in recording.stacks.items()},
+        "kernel": asdict(recording.kernel) if recording.kernel else None,
+    }
+    (directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
+
+
+def pack(record: Record) -> bytes:
+    """A record as the probe writes it."""
+    names = record.MEMBERS.split()
+    values = [record.KIND if name == "kind" else getattr(record, name, 0) for name in names]
+    return record.FORMAT.pack(*values)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Words for the numbers of records; a number that nobody knows stays one."""
+
+from __future__ import annotations
+
+from harness.probes.records import Context, Why
+
+
+def why_name(why: int) -> str:
+    """Why a queue was signalled."""
+    return Why(why).name.lower() if why in list(Why) else str(why)
+
+
+def context_name(context: int) -> str:
+    """Where a waker ran."""
+    return Context(context).name.lower() if context in list(Context) else str(context)
