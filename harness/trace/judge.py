@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from harness.probes.findings import find_never_ran
 from harness.probes.kinds import Finding, Rules, Verdict
 from harness.probes.ledger import Ledger, Queue, Signal, Wait, Wake
 from harness.probes.records import FClass, Mark, MarkRecord
@@ -60,9 +59,7 @@ class _Bench:
     def __init__(self, ledger: Ledger, rules: QueueRules) -> None:
         self.ledger = ledger
         self.rules = rules
-        self.court = Court(
-            ledger, Rules(names=rules.names, never_ran_ns=rules.never_ran_ns, since=rules.since)
-        )
+        self.court = Court(ledger, Rules(names=rules.names))
         self.queues = [q for q in ledger.queues.values() if q.fclass in (0, FClass.QUEUE)]
         self.marked = _about(self.queues, ledger.marks, rules.queues)
         self.stock = Stock(ledger.marks, self.marked)
@@ -184,9 +181,7 @@ def _all_faults(bench: _Bench) -> Iterator[_Fault]:
         yield from _find_herd(bench)
     if bench.ledger.marks:
         yield from _find_spurious(bench)
-    for queue in bench.queues:
-        for finding in find_never_ran(bench.court, queue):
-            yield finding, None
+    yield from _find_never_ran(bench)
 
 
 def _key(call: Signal | None) -> tuple[int, int] | None:
@@ -340,6 +335,17 @@ def _find_herd(bench: _Bench) -> Iterator[_Fault]:
             if losers and 2 <= len(woken) <= len(losers) + 1:
                 waits = [strike.wait for strike in woken]
                 yield stories.herd(bench.court, queue, waits, call), _key(call)
+
+
+def _find_never_ran(bench: _Bench) -> Iterator[_Fault]:
+    """A sleeper that was woken, and got no CPU for long."""
+    for queue in bench.queues:
+        for wait in queue.waits:
+            for strike in strikes(wait):
+                wake = strike.wake
+                ran = wake.t_running or (0 if wait.finished else bench.ledger.t_stop)
+                if strike.asleep and ran - wake.t_waking > bench.rules.never_ran_ns:
+                    yield stories.never_ran(bench.court, queue, strike, ran), None
 
 
 def _notes(bench: _Bench) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from harness.probes.kinds import Finding, Kind
 from harness.probes.ledger import Queue, Signal, Wait, Wake
 from harness.probes.records import Context, MarkRecord
 from harness.probes.words import Court
-from harness.trace.stock import End, Sleep
+from harness.trace.stock import End, Sleep, Strike
 
 
 def span(ns: int) -> str:
@@ -179,6 +179,18 @@ def herd(court: Court, queue: Queue, waits: Sequence[Wait], call: Signal) -> Fin
         f"{court.object(queue.id)} for one publication: {names}"
     )
     return _find(Kind.HERD, queue, text, waits[0], call)
+
+
+def never_ran(court: Court, queue: Queue, strike: Strike, ran: int) -> Finding:
+    """Woken, and left waiting for a CPU."""
+    wake = strike.wake
+    length = span(ran - wake.t_waking)
+    when = f"ran only {length} later" if wake.t_running else f"has been on no CPU for {length}"
+    text = (
+        f"{court.wait(queue, strike.wait)} was woken by {court.waker(wake.waker, wake.context)}; "
+        f"the scheduler was asked at once, but the thread {when}"
+    )
+    return _find(Kind.NEVER_RAN, queue, text, strike.wait, queue.signal_of(wake), wake.waker)
 
 
 def overtaken(court: Court, queue: Queue, wait: Wait, call: Signal) -> Finding:
