@@ -31,6 +31,9 @@ MODEL = setup.SOURCE / "tests" / "model"
 GUEST = setup.SOURCE / "tests" / "guest"
 # Guests wait more than they compute, but each needs a gigabyte.
 GUESTS = 2
+# Processes for a whole part on the host; a file's tests stay together, since they
+# may share a guest.
+WORKERS = 2
 REPORTS = setup.SOURCE / "build" / "test"
 # How long pytest may take to end its guests after Ctrl-C.
 INTERRUPT_SECONDS = 60.0
@@ -52,11 +55,13 @@ class Part:
     """One pytest run.
 
     :param guests: how many guests it uses; 0: it runs on the host.
+    :param workers: how many processes run it on the host; 0: pytest itself.
     """
 
     name: str
     paths: tuple[str, ...]
     guests: int = 0
+    workers: int = 0
 
     def argv(self, options: Sequence[str]) -> list[str]:
         """The command line."""
@@ -64,6 +69,7 @@ class Part:
         argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-rs"]
         argv += [f"--junitxml={report}", "-o", f"junit_suite_name={self.name}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
+        argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
         return [*argv, *options, *self.paths]
 
 
@@ -106,10 +112,13 @@ def parts(paths: Sequence[str], guests: int) -> list[Part]:
     chosen: dict[str, list[str]] = {"unit": [], "vm": [], "guest": []}
     for path in paths or map(str, (UNIT, VM, MODEL, GUEST)):
         chosen[_place(path)].append(path)
+    workers = 0 if paths else WORKERS
     return [
-        Part(name, tuple(chosen[name]), guests if name == "guest" else 0)
-        for name in chosen
-        if chosen[name]
+        Part(name, tuple(files), guests)
+        if name == "guest"
+        else Part(name, tuple(files), 0, workers)
+        for name, files in chosen.items()
+        if files
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness import testrun
 from harness.errors import ExitStatus
-from harness.testrun import GUEST, MODEL, UNIT, VM, Part
+from harness.testrun import GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_pytest_statuses_do_not_collide_with_ours(pytests, ours):
 def test_no_paths_mean_everything():
     """First what takes seconds, then what takes guests."""
     assert testrun.parts([], 2) == [
-        Part("unit", (str(UNIT),)),
-        Part("vm", (str(VM), str(MODEL))),
+        Part("unit", (str(UNIT),), workers=WORKERS),
+        Part("vm", (str(VM), str(MODEL)), workers=WORKERS),
         Part("guest", (str(GUEST),), 2),
     ]
 
