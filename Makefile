@@ -3,6 +3,7 @@
 # make demo            set up, boot a guest, prove 4 x 997 wake-ups over rxe
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
 # make test            run all tests; ARGS="-k poll" goes to pytest
+# make test-browser    the reports and traces, in a real browser (part of make test)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make mutants         break the modules in small ways; the tests must notice
 # make bench           what a wait costs, against the least that it can cost
@@ -16,7 +17,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-stress mutants bench check modules shell clean
+.PHONY: help setup setup-check demo test test-browser test-stress mutants bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -34,6 +35,9 @@ demo: setup
 
 test: setup
 	@$(KFABRIC) test $(ARGS)
+
+test-browser: setup
+	@$(KFABRIC) test tests/browser $(ARGS)
 
 test-stress: setup
 	@$(KFABRIC) test -m stress $(ARGS)

@@ -2,8 +2,8 @@
 """``kfabric test``: the host's tests, those that boot guests, and those in guests.
 
 Each part is a pytest run of its own with its own closing line. Arguments are
-pytest's: paths choose what runs (tests/unit, tests/vm and tests/model on the
-host, all else in guests), options go to all parts.
+pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm and
+tests/model on the host, all else in guests), options go to all parts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from pathlib import Path
 import pytest
 
 from harness import setup
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, SetupError
 from harness.vm import kbuild
 from harness.vm.spec import Variant
 
 UNIT = setup.SOURCE / "tests" / "unit"
+# Host tests that show reports and traces to a browser.
+BROWSER = setup.SOURCE / "tests" / "browser"
 # Host tests that boot guests of their own: the harness is what they test, or a
 # guest is what they drive.
 VM = setup.SOURCE / "tests" / "vm"
@@ -38,6 +40,7 @@ REPORTS = setup.SOURCE / "build" / "test"
 # How long pytest may take to end its guests after Ctrl-C.
 INTERRUPT_SECONDS = 60.0
 COMPILE_SECONDS = 300.0
+INSTALL_SECONDS = 900.0
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 # What pytest itself calls these ends, in our numbers. Its "interrupted" is also
@@ -80,7 +83,9 @@ def main(argv: Sequence[str]) -> int:
     options = [word for word in rest if word not in paths]
     codes = []
     for part in parts(paths, args.vms):
-        if part.name != "unit":
+        if part.name == "browser":
+            _prepare_browser()
+        elif part.name != "unit":
             _prepare()
         if part.guests:
             precompile(part.paths)
@@ -109,8 +114,8 @@ def _positive(text: str) -> int:
 
 def parts(paths: Sequence[str], guests: int) -> list[Part]:
     """What has to run for these paths; for none of them: everything."""
-    chosen: dict[str, list[str]] = {"unit": [], "vm": [], "guest": []}
-    for path in paths or map(str, (UNIT, VM, MODEL, GUEST)):
+    chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "guest": []}
+    for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, GUEST)):
         chosen[_place(path)].append(path)
     workers = 0 if paths else WORKERS
     return [
@@ -127,6 +132,8 @@ def _place(path: str) -> str:
     file = Path(path.split("::")[0]).resolve()
     if file.is_relative_to(UNIT):
         return "unit"
+    if file.is_relative_to(BROWSER):
+        return "browser"
     return "vm" if file.is_relative_to(VM) or file.is_relative_to(MODEL) else "guest"
 
 
@@ -135,6 +142,14 @@ def _prepare() -> None:
     image = setup.guest_image()
     for variant in Variant:
         kbuild.ensure(setup.SOURCE, image.release, variant, setup.say)
+
+
+def _prepare_browser() -> None:
+    """Install the browser, which nothing else needs. Raises SetupError."""
+    script = setup.SOURCE / "vm" / "bootstrap.sh"
+    done = subprocess.run([script, "host", "browser"], timeout=INSTALL_SECONDS, check=False)
+    if done.returncode:
+        raise SetupError("the browser tests cannot be set up", "its reason stands above")
 
 
 def precompile(paths: Sequence[str]) -> None:

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 # bootstrap.sh LIST...: brings a bare Debian 12 machine to where build/venv/bin/kfabric
-# runs: installs the Debian packages of vm/packages-LIST.txt that are missing, and the
-# Python environment. Done in well under a second when there is nothing to do.
+# runs: installs the Debian packages of vm/packages-LIST.txt that are missing, the
+# Python environment, and into it the packages of vm/requirements-LIST.txt. Done in
+# well under a second when there is nothing to do.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -95,6 +96,16 @@ install_python() {
 	echo "$wanted" >"$venv/ready"
 }
 
+install_more_python() { # LIST: its packages alone, not what they depend on
+	file=$top/vm/requirements-$1.txt
+	[ "$1" != host ] && [ -f "$file" ] || return 0
+	! cmp -s "$file" "$venv/ready-$1" || return 0
+	say "Python packages: $(entries "$file" | tr '\n' ' ')"
+	"$venv/bin/pip" install -q --no-deps -r "$file" >>"$log" 2>&1 ||
+		die "pip cannot install the Python packages; check the network and pip's index"
+	cp "$file" "$venv/ready-$1"
+}
+
 check_host
 take_turn
 : >"$log"
@@ -105,3 +116,6 @@ done
 # shellcheck disable=SC2086 # paths without spaces: kbuild refuses others, too
 install_packages $lists
 install_python
+for name in "$@"; do
+	install_more_python "$name"
+done

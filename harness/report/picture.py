@@ -19,6 +19,8 @@ MAX_WAITS = 2000
 MAX_SUSPECTS = 500
 MAX_SIGNALS = 3000
 MAX_LANES = 80
+FEW = 40
+"""Waits: so many are easily told apart."""
 
 _LEFT, _WIDTH, _LANE, _TOP = 170, 980, 22, 26
 _TICKS = 5
@@ -123,7 +125,9 @@ def _signals(
         (s for queue_ in ledger.queues.values() for s in queue_.every_signal()),
         key=lambda signal: signal.record.t,
     )
-    for signal in everything[:MAX_SIGNALS]:
+    until = max((wait.record.t_begin for _, wait in waits), default=0)
+    early = [s for s in everything if s.record.t <= until] if waits else everything
+    for signal in early[:MAX_SIGNALS]:
         wanted[id(signal)] = signal
     return sorted(wanted.values(), key=lambda s: s.record.t), len(everything) - len(wanted)
 
@@ -263,6 +267,16 @@ def window(times: Clock, queue: Queue | None, wait: Wait | None, seq: int) -> tu
     begin, end = min(moments), max(moments)
     margin = max((end - begin) * _BEFORE, 20.0)
     return max(0.0, begin - margin), min(times.length, end + margin)
+
+
+def middle(times: Clock, choice: Choice) -> tuple[float, float]:
+    """What to show at first if nothing is suspicious: some waits from the middle."""
+    waits = [wait.record for _, wait in choice.waits]
+    if len(waits) <= FEW:
+        return 0.0, times.length
+    at = (len(waits) - FEW) // 2
+    some = waits[at : at + FEW]
+    return times.us(some[0].t_begin), times.us(max(wait.t_end or wait.t_begin for wait in some))
 
 
 def help_text() -> Html:

@@ -210,9 +210,10 @@ class _Story:
     def timeline(self) -> Html:
         """The picture, first of what is around the first finding."""
         choice = picture.choose(self._ledger, self._findings)
-        first = (0.0, self._clock.length)
         if self._findings:
             first = self._window(self._findings[0])
+        else:
+            first = picture.middle(self._clock, choice)
         return picture.section(self._ledger, self._material.names, choice, self._clock, first)
 
     def findings(self) -> Html:

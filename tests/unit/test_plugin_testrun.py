@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 
 from harness import testrun
-from harness.errors import ExitStatus
-from harness.testrun import GUEST, MODEL, UNIT, VM, WORKERS, Part
+from harness.errors import ExitStatus, SetupError
+from harness.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,7 @@ def test_no_paths_mean_everything():
     """First what takes seconds, then what takes guests."""
     assert testrun.parts([], 2) == [
         Part("unit", (str(UNIT),), workers=WORKERS),
+        Part("browser", (str(BROWSER),), workers=WORKERS),
         Part("vm", (str(VM), str(MODEL)), workers=WORKERS),
         Part("guest", (str(GUEST),), 2),
     ]
@@ -64,6 +68,24 @@ def test_paths_go_where_they_can_run():
     unit, guest = f"{UNIT}/test_plugin_testrun.py::test_x", "examples"
     assert testrun.parts([guest, unit], 1) == [Part("unit", (unit,)), Part("guest", (guest,), 1)]
     assert testrun.parts([guest], 1) == [Part("guest", (guest,), 1)]
+    assert testrun.parts([f"{BROWSER}/test_page.py"], 1)[0].name == "browser"
+
+
+@pytest.mark.parametrize(("status", "raised"), [(0, False), (70, True)])
+def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised):
+    """By the set-up script; if that fails, so does the set-up, and not a test."""
+    seen = []
+    monkeypatch.setattr(
+        testrun.subprocess,
+        "run",
+        lambda argv, **_: seen.append(argv[1:]) or SimpleNamespace(returncode=status),
+    )
+    monkeypatch.setattr(testrun, "_run", lambda argv: 0)
+    testrun.main([f"{UNIT}/test_plugin_testrun.py"])
+    assert seen == []
+    with pytest.raises(SetupError) if raised else nullcontext():
+        testrun.main([f"{BROWSER}/test_page.py"])
+    assert seen == [["host", "browser"]]
 
 
 def test_options_are_passed_on_to_pytest(monkeypatch):

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Fixtures of the browser tests: one browser for all of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from webdriver import Browser
+
+# The recordings that the reports' unit tests use are shown here, too.
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A headless browser; starting it takes seconds."""
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """The browser, with nothing of the last test in it."""
+    chromium.go("about:blank")
+    chromium.logs("browser")
+    chromium.requests()
+    return chromium
