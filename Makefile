@@ -6,6 +6,7 @@
 # make test-browser    the reports and traces, in a real browser (part of make test)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make mutants         break the modules in small ways; the tests must notice
+# make gallery         classic wait bugs: the verdict must name each of them
 # make bench           what a wait costs, against the least that it can cost
 # make check           static checks of everything
 # make modules         build the kernel modules for the guest's kernel
@@ -17,7 +18,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-browser test-stress mutants bench check modules shell clean
+.PHONY: help setup setup-check demo test test-browser test-stress mutants gallery bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -44,6 +45,9 @@ test-stress: setup
 
 mutants: setup
 	@$(KFABRIC) mutants $(ARGS)
+
+gallery: setup
+	@$(KFABRIC) gallery $(ARGS)
 
 bench: setup
 	@$(KFABRIC) bench $(ARGS)

@@ -25,6 +25,7 @@ COMMANDS = {
     "modules": ("harness.commands.modules", "build the kernel modules"),
     "vm": ("harness.commands.vm", "build or clean the guest image"),
     "mutants": ("harness.commands.mutants", "break the modules in small ways: tests must notice"),
+    "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),
     "check": ("harness.check", "static checks of everything"),
 }
 

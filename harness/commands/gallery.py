@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric gallery``: classic wait bugs, each of which must be named rightly.
+
+Boots a guest, loads the tracer once and the gallery's module, and plays each
+entry with its bug and repaired. The verdict must name the bug, its waiter and
+its waker, and must be silent on the repaired twin; then, on many healthy
+wake-ups of every kind, it must be silent again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import setup
+from harness.gallery.entries import BY_NAME
+
+OUTPUT = setup.SOURCE / "build/gallery"
+ROUNDS = 100_000
+
+
+def main(argv: Sequence[str]) -> int:
+    """Play, judge and show; the exit status says whether all was named rightly."""
+    parser = argparse.ArgumentParser(prog="kfabric gallery", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these entries")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=ROUNDS,
+        help="healthy wake-ups of each kind (default: %(default)s; 0: none)",
+    )
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
+    parser.add_argument("--list", action="store_true", help="show the entries, and run nothing")
+    args = parser.parse_args(argv)
+    if unknown := [name for name in args.names if name not in BY_NAME]:
+        parser.error(f"no such entry: {', '.join(unknown)}; there are {', '.join(BY_NAME)}")
+    if args.list:
+        for entry in BY_NAME.values():
+            print(f"{entry.name:20} {entry.bug}")
+        return 0
+    from harness.gallery import host  # a guest, and what draws tables
+
+    rounds = 0 if args.names else args.rounds
+    return host.run(args.names or list(BY_NAME), rounds, args.output.resolve())

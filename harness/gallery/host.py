@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Host side of the gallery: a guest, all plays, a verdict on each, a table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from harness import setup
+from harness.errors import GuestError, GuestSplat
+from harness.gallery import check, show
+from harness.gallery.check import Judged
+from harness.gallery.cut import Play, Whole
+from harness.gallery.entries import BY_NAME, HEALTHY
+from harness.probes.export import report, write_json
+from harness.vm.machine import Vm
+from harness.vm.spec import Variant, VmSpec
+from harness.vm.wire import Kind
+
+_SECONDS = 1800.0
+_MEMORY_MIB = 1024
+
+
+class GalleryFailed(GuestError):
+    """The plays could not be made."""
+
+    label = "the gallery cannot be shown"
+
+
+def run(names: Sequence[str], rounds: int, output: Path) -> int:
+    """Play, judge, print the table and leave the recordings; the exit status."""
+    shutil.rmtree(output, ignore_errors=True)
+    place = output / "guest"
+    healthy = HEALTHY if rounds else ()
+    plays = _play(names, healthy, rounds, place)
+    console = Console(highlight=False)
+    judged = list(_judge(plays, place / "out", output))
+    show.entries(console, [one for one in judged if one.play.what != "healthy"])
+    show.healthy(console, [one for one in judged if one.play.what == "healthy"])
+    show.complaints(console, judged)
+    # Big, and each part that anybody wants to look at has been left on its own.
+    shutil.rmtree(place / "out", ignore_errors=True)
+    print(f"left in {output}: a recording of each entry, for 'kfabric report'")
+    return check.status(judged)
+
+
+def _play(names: Sequence[str], healthy: Sequence[str], rounds: int, place: Path) -> list[Play]:
+    """Have everything played in a guest."""
+    spec = VmSpec(name="gallery", memory_mib=_MEMORY_MIB, variant=Variant.PROD)
+    with setup.vm(spec, directory=place) as vm:
+        setup.say(f"guest is up after {vm.boot_seconds:.1f} s")
+        argv = ["python3", "-m", "harness.gallery.guest", *names]
+        argv += ["--rounds", str(rounds), "--healthy", *healthy]
+        plays = [Play.of(line) for line in _lines(vm, argv) if "play" in line]
+        if splats := vm.splats():
+            raise GuestSplat(splats[0].title, console=splats[0].text)
+    return plays
+
+
+def _lines(vm: Vm, argv: list[str]) -> Iterator[dict[str, Any]]:
+    """The lines that the guest's part prints. Raises GalleryFailed."""
+    command = vm.popen(argv, timeout=_SECONDS, cwd=str(setup.SOURCE))
+    command.close_stdin()
+    errors, rest = "", b""
+    for kind, data in command.stream():
+        if kind is Kind.STDERR:
+            errors += data.decode(errors="replace")
+            continue
+        *lines, rest = (rest + data).split(b"\n")
+        for text in lines:
+            line: dict[str, Any] = json.loads(text)
+            _tell(line)
+            yield line
+    if command.rc:
+        what = errors.strip().splitlines()[-1] if errors.strip() else f"status {command.rc}"
+        raise GalleryFailed(what, console=f"{errors}\n{vm.console_tail()}")
+
+
+def _tell(line: dict[str, Any]) -> None:
+    """Show the progress that takes long."""
+    if "loaded" in line:
+        setup.say(f"tracer is loaded after {line['loaded']:.1f} s")
+    elif line["play"] == "healthy":
+        setup.say(f"healthy {line['name']}: {line['seconds']:.1f} s, {line['records']:,} records")
+
+
+def _judge(plays: Sequence[Play], recorded: Path, output: Path) -> Iterator[Judged]:
+    """Cut, judge and leave each play."""
+    try:
+        whole = Whole(recorded)
+    except (OSError, ValueError) as error:
+        raise GalleryFailed(f"the guest left no whole recording: {error}") from error
+    for play in plays:
+        began = time.monotonic()
+        cut = whole.cut(play)
+        judged = check.examine(play, cut, BY_NAME.get(play.name))
+        if play.what == "healthy":
+            setup.say(f"healthy {play.name}: judged in {time.monotonic() - began:.1f} s")
+        if play.what != "healthy" or judged.complaints:
+            place = output / play.name
+            _leave(judged, place if play.what == "buggy" else place / play.what)
+        yield judged
+
+
+def _leave(judged: Judged, directory: Path) -> None:
+    """Leave a play's recording and the verdict on it."""
+    judged.cut.write(directory)
+    extra = {"t_stop": judged.cut.head["t_stop"], "complaints": judged.complaints}
+    write_json(directory / "report.json", report(judged.verdict, (), extra))
