@@ -76,10 +76,10 @@ def test_kthreads_wake_each_other(kbench: Path) -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("part", range(50))
+@pytest.mark.parametrize("part", range(100))
 def test_kthreads_wake_each_other_a_million_times(kbench: Path, part: int) -> None:
     """W2, B07: of 10^6 round trips between two kthreads no wake-up is lost."""
-    play_in_kernel(kbench, 20_000)
+    play_in_kernel(kbench, 10_000)
 
 
 class Side:
@@ -139,7 +139,7 @@ def test_a_missed_wakeup_is_noticed(mock: Mock) -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("part", range(50))
+@pytest.mark.parametrize("part", range(100))
 def test_threads_wake_each_other_for_long(mock: Mock, part: int) -> None:
     """W2, B07: the same through /dev/kfabric, 10^5 times."""
     play_in_program(mock, 2000)
