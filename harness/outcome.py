@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Exit status of a run in which nothing was tested."""
+"""Exit status of a run in which nothing was tested; and whose wake-ups were judged."""
 
 from __future__ import annotations
 
@@ -47,3 +47,37 @@ class Outcome:
             terminalreporter.write_line(
                 f"kfabric: all {self._skipped} tests were skipped: nothing was tested", red=True
             )
+
+
+class Watched:
+    """Sums up what --verify-wakeups has judged, and names what it has not."""
+
+    # Properties of a test's report; see harness/guest/verify.py, which needs a guest.
+    WAITS, UNWATCHED = "kfabric-waits", "kfabric-unwatched"
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._tests = 0
+        self._waits = 0
+        self._unwatched: dict[str, str] = {}
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take a test's numbers from the report of its call."""
+        if report.when != "call":
+            return
+        for name, value in report.user_properties:
+            if name == self.WAITS:
+                self._tests += 1
+                self._waits += int(str(value))
+            elif name == self.UNWATCHED:
+                self._unwatched[report.nodeid] = str(value)
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Tell how much the verdicts rest on."""
+        terminalreporter.write_line(
+            f"kfabric: the wake-ups of {self._waits} waits in {self._tests} tests were judged"
+        )
+        for test, reason in self._unwatched.items():
+            terminalreporter.write_line(f"kfabric: not watched: {test}: {reason}")

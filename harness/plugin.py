@@ -65,6 +65,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where guests leave console and files (default: build/test below the root)",
     )
     group.addoption(
+        "--verify-wakeups",
+        action="store_true",
+        help="judge the wake-ups of each test in a guest: a lost, late or spurious one fails it",
+    )
+    group.addoption(
         "--kfabric-silence",
         type=float,
         default=SILENCE_SECONDS,
@@ -82,22 +87,45 @@ def is_worker(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Take up the parts that belong to this process."""
     config.addinivalue_line("markers", f"{GUEST_MARK}: needs a disposable guest (kernel modules)")
+    config.addinivalue_line(
+        "markers",
+        "wrong_wakeups(*faults, may=(), reason): makes these faults on purpose; "
+        "with --verify-wakeups they must (or may) be found",
+    )
+    config.addinivalue_line(
+        "markers", "unwatched(reason): --verify-wakeups takes the probes off for this test"
+    )
     here = in_guest() or config.option.kfabric_here
     if here:
         from harness.guest.checks import GuestChecks
 
         config.pluginmanager.register(GuestChecks(), CHECKS)
+        _watch_wakeups(config)
     if not is_worker(config) and (here or config.option.kfabric_vms):
         _judge_run(config)
 
 
+def _watch_wakeups(config: pytest.Config) -> None:
+    """Offer the fixture, and judge every test if asked to."""
+    from harness.guest.wakeups import Session, WakeupsFixture
+
+    session = Session()
+    config.pluginmanager.register(WakeupsFixture(session), "kfabric-wakeups")
+    if config.option.verify_wakeups:
+        from harness.guest.verify import VerifyWakeups
+
+        config.pluginmanager.register(VerifyWakeups(session), "kfabric-verify")
+
+
 def _judge_run(config: pytest.Config) -> None:
     """Register what only the process that was started does, worker or no worker."""
-    from harness.outcome import Outcome
+    from harness.outcome import Outcome, Watched
 
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
     config.pluginmanager.register(Outcome(), "kfabric-outcome")
+    if config.option.verify_wakeups:
+        config.pluginmanager.register(Watched(), "kfabric-watched")
     if config.option.kfabric_vms and not config.option.collectonly:
         # Imported only where guests are wanted: a guest lacks what it needs.
         from harness.controller import Controller

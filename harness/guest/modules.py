@@ -14,7 +14,7 @@ import errno
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -94,12 +94,22 @@ def insert(path: Path, parameters: str = "") -> None:
             raise ModuleError(code, f"load {path}", lines)
 
 
+_watchers: list[Callable[[str], None]] = []
+
+
+def before_unload(watcher: Callable[[str], None]) -> None:
+    """Have `watcher` called with a module's name before it is unloaded: let go of it."""
+    _watchers.append(watcher)
+
+
 def remove(name: str) -> None:
     """Unload one module, without waiting for its users.
 
     Raises ModuleInUse with the kernel's error number (EWOULDBLOCK while it has
     users or holders, EBUSY while it is coming or going), else ModuleError.
     """
+    for watcher in _watchers:
+        watcher(name)
     with KernelLog() as log:
         code = _syscall(1, name.encode(), os.O_NONBLOCK)
         if not code:
@@ -182,6 +192,8 @@ class Modules:
 
 
 def _remove_when_free(name: str, limit: Deadline) -> None:
+    for watcher in _watchers:
+        watcher(name)
     with contextlib.suppress(DeadlineExpired):
         wait_for_references(name, 0, limit)
     remove(name)

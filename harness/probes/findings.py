@@ -22,8 +22,18 @@ def _owed(queue: Queue, signal: Signal, wait: Wait) -> bool:
         return False
     if rec.why not in _FORCED and rec.have < wait.record.need:
         return False
-    one_was_enough = queue.exclusive and rec.why not in _FORCED
-    return not (one_was_enough and signal.wakes)
+    return not (_one_is_enough(queue, signal) and signal.wakes)
+
+
+def _one_is_enough(queue: Queue, signal: Signal) -> bool:
+    """Does this publication wake one of those who sleep there? Some concern everyone."""
+    rec = signal.record
+    if not queue.exclusive:
+        return False
+    if queue.fclass != FClass.WAIT:
+        return rec.why not in _FORCED
+    # An exclusive set's: a failed operation is an entry as any other.
+    return rec.why not in (Why.SIGNAL, Why.OVERRUN, Why.LOST)
 
 
 def find_lost(court: Court, queue: Queue) -> Iterator[Finding]:
@@ -33,8 +43,7 @@ def find_lost(court: Court, queue: Queue) -> Iterator[Finding]:
             continue
         owed = [wait for wait in queue.waits if _owed(queue, signal, wait)]
         owed.sort(key=lambda wait: wait.record.t_slept)
-        one = queue.exclusive and signal.record.why not in _FORCED
-        for wait in owed[:1] if one else owed:
+        for wait in owed[:1] if _one_is_enough(queue, signal) else owed:
             yield court.find(
                 Kind.LOST,
                 queue,
@@ -99,8 +108,10 @@ def _spurious_text(court: Court, queue: Queue, wait: Wait) -> str:
         return "was woken although nothing was published"
     if queue.fclass != FClass.WAIT or not wait.succeeded:
         return ""
-    # A call's own deadline wakes from the timer interrupt; nothing else does.
-    if rec.foreign and rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ):
+    # A call's own deadline wakes from the timer interrupt; nothing else does. A
+    # signal to the thread may, and then what is ready by now is a good result.
+    past = rec.foreign and rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ)
+    if past and not (wait.unaided and rec.ready):
         return f"was woken past its queue by {court.ledger.thread_name(rec.foreign_tid)}"
     if wait.unaided and not rec.ready:
         return "returned although it was not woken and nothing was ready"
@@ -121,7 +132,7 @@ def find_herd(court: Court, queue: Queue) -> Iterator[Finding]:
     if not queue.exclusive:
         return
     for signal in (*queue.signals.values(), *queue.others):
-        if signal.record.why in _FORCED or len(signal.wakes) <= 1:
+        if len(signal.wakes) <= 1 or not _one_is_enough(queue, signal):
             continue
         owners = [wait for wait in queue.waits if any(wake in signal.wakes for wake in wait.wakes)]
         names = ", ".join(
@@ -155,7 +166,7 @@ def find_wrong_waiter(court: Court, queue: Queue) -> Iterator[Finding]:
                     wait,
                     wake.seq,
                 )
-            elif members and wake.source and wake.source not in members:
+            elif members and wake.source and wake.source not in (queue.id, *members):
                 yield court.find(
                     Kind.WRONG_WAITER,
                     queue,
@@ -211,7 +222,7 @@ def find_not_handed_on(court: Court, queue: Queue) -> Iterator[Finding]:
         if not wake or not wait.finished or rec.ret >= 0 or not rec.ready:
             continue
         signal = queue.signal_of(wake)
-        if not signal or signal.record.why in _FORCED:
+        if not signal or not _one_is_enough(queue, signal):
             continue
         handed = any(
             wake.t_wake < other.record.t and other.record.why == Why.HANDON

@@ -290,6 +290,10 @@ class Tally:
         """Decode a head's part, which may say more."""
         return cls(head["signals"], head["wakes"], head["begins"], head["ends"])
 
+    def negative(self) -> Tally:
+        """To take off by adding."""
+        return Tally(-self.signals, -self.wakes, -self.begins, -self.ends)
+
     def __add__(self, other: Tally | TallyRecord) -> Tally:
         return Tally(
             self.signals + other.signals,

@@ -391,6 +391,7 @@ def need_faults(mock: Mock) -> None:
         pytest.skip("needs the modules' test-option build (KFABRIC_TEST=1)")
 
 
+@pytest.mark.wrong_wakeups("lost", reason="a fault point makes it")
 def test_fault_lost_wakes_nobody(mock: Mock, in_thread: InThread) -> None:
     """The publication is stored, its sleeper is not woken; the one after it is."""
     need_faults(mock)
@@ -405,6 +406,7 @@ def test_fault_lost_wakes_nobody(mock: Mock, in_thread: InThread) -> None:
     assert len(objects.cq.read()) == 2
 
 
+@pytest.mark.wrong_wakeups(may="late", reason="a fault point makes it")
 def test_fault_late_wakes_later(mock: Mock, in_thread: InThread) -> None:
     """The sleeper is woken in the end, by a timer."""
     need_faults(mock)
@@ -416,6 +418,7 @@ def test_fault_late_wakes_later(mock: Mock, in_thread: InThread) -> None:
     call.result()
 
 
+@pytest.mark.wrong_wakeups("spurious", reason="a fault point makes it")
 def test_fault_spurious_wakes_for_nothing(mock: Mock, in_thread: InThread) -> None:
     """The wait returns although nothing is ready; ENOENT for an unknown queue."""
     need_faults(mock)
@@ -428,6 +431,7 @@ def test_fault_spurious_wakes_for_nothing(mock: Mock, in_thread: InThread) -> No
     assert refusal(mock, "fault spurious 0xffffffff") == errno.ENOENT
 
 
+@pytest.mark.wrong_wakeups("herd", reason="a fault point makes it")
 def test_fault_herd_wakes_all(mock: Mock, in_thread: InThread) -> None:
     """One entry, two sleepers, both woken: one gets it, the other sleeps again."""
     need_faults(mock)

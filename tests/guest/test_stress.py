@@ -128,6 +128,7 @@ def test_threads_wake_each_other(mock: Mock) -> None:
     play_in_program(mock, 1000)
 
 
+@pytest.mark.wrong_wakeups("lost", reason="a fault point makes it")
 def test_a_missed_wakeup_is_noticed(mock: Mock) -> None:
     """W2: the game of the other tests fails if one wake-up is left out."""
     side = Side(mock)

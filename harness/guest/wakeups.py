@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The fixture ``wakeups``: what happened to the wake-ups of a block.
+
+    def test_completion_wakes_its_reader(wakeups, mock, in_thread):
+        cq = mock.cq()
+        ep = mock.endpoint(cq=cq)
+        with wakeups() as rec:
+            call = in_thread(lambda: cq.sread(1, timeout=LIMIT)).asleep()
+            mock.inject(ep)
+            call.result()
+        rec.assert_each_wait_ended_by(cq)
+        rec.woken_once()
+
+All of it comes from one probe a process, which takes ten seconds to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import pytest
+
+from harness.guest import modules
+from harness.guest.evidence import Case, examine, leave
+from harness.probes.kinds import Finding, Kind, Rules, Verdict
+from harness.probes.ledger import Ledger, Queue, Wait
+from harness.probes.loader import Probe
+from harness.probes.recorder import Cut, Recorder
+from harness.probes.records import Context
+from harness.probes.stats import percentile, running_ns
+from harness.probes.story import story
+
+Reporter = Callable[[str, str], None]
+KFABRIC, FIXTURE = "kfabric", "wakeups"
+
+
+class Traced(Protocol):
+    """An object of kfabric_py that sleepers wait on, or that is published on."""
+
+    @property
+    def trace_id(self) -> int:
+        """Its name in traces."""
+
+
+class Session:
+    """The recorder of a test process, made when it is first asked for."""
+
+    def __init__(self) -> None:
+        """Load nothing yet."""
+        self._recorder: Recorder | None = None
+
+    def recorder(self) -> Recorder:
+        """The recorder, attached. Raises ProbeError, ModuleError."""
+        self.attach()
+        if self._recorder is None:
+            self._recorder = Recorder(Probe(stacks=True, quiet=True))
+            modules.before_unload(self._unloading)
+        return self._recorder
+
+    def attach(self) -> None:
+        """Have the modules loaded, and the probe, if there is one, attached."""
+        if modules.state(KFABRIC) is None:
+            modules.Modules.from_environment().load()
+        if self._recorder is not None:
+            self._recorder.resume()
+
+    def detach(self) -> None:
+        """Let go of the module."""
+        if self._recorder is not None:
+            self._recorder.suspend()
+
+    def _unloading(self, name: str) -> None:
+        if name == KFABRIC:
+            self.detach()
+
+    def close(self) -> None:
+        """End the recorder."""
+        if self._recorder is not None:
+            self._recorder.__exit__()
+            self._recorder = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a block promises: see :class:`harness.probes.kinds.Rules`."""
+
+    names: Mapping[int, str]
+    contexts: Mapping[int, frozenset[Context]]
+    late_ms: float
+
+    def rules(self, since: int) -> Rules:
+        """As rules of a verdict."""
+        return Rules(
+            names=self.names,
+            contexts=self.contexts,
+            late_ns=int(self.late_ms * 1e6),
+            since=since,
+        )
+
+
+class Block:
+    """The recording of one block, and what can be asserted of it.
+
+    A context manager; or ``start()`` and ``stop()``. Ask it when the block is over.
+    """
+
+    def __init__(self, recorder: Recorder, options: Options, test: str, tell: Reporter) -> None:
+        self._recorder = recorder
+        self._options = options
+        self._test = test
+        self._tell = tell
+        self._cut: Cut | None = None
+        self._case: Case | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        """Begin to record."""
+        if self._cut is not None or self._case is not None:
+            raise RuntimeError("a block is recorded once")
+        self._cut = self._recorder.cut()
+        return self
+
+    def stop(self) -> None:
+        """End the recording, and judge it."""
+        if self._cut is None:
+            raise RuntimeError("the block was not begun")
+        rules = self._options.rules(self._cut.t_begin)
+        self._case = examine(self._recorder, self._cut.end(), rules)
+        self._cut = None
+
+    def drop(self) -> None:
+        """Forget a block that was never stopped."""
+        if self._cut is not None:
+            self._cut.drop()
+
+    @property
+    def case(self) -> Case:
+        """Recording, ledger and verdict. Raises RuntimeError while the block goes on."""
+        if self._case is None:
+            raise RuntimeError("the block is not over")
+        return self._case
+
+    @property
+    def ledger(self) -> Ledger:
+        """Each wait with what ended it, each event with whom it woke."""
+        return self.case.ledger
+
+    @property
+    def verdict(self) -> Verdict:
+        """The judge's."""
+        return self.case.verdict
+
+    def verified(self) -> None:
+        """Assert that nothing at all is wrong."""
+        __tracebackhide__ = True
+        self._none_of(set(Kind))
+
+    def no_lost(self) -> None:
+        """Assert that each wait was woken for the event that it slept for."""
+        __tracebackhide__ = True
+        self._none_of({Kind.LOST, Kind.TIMEOUT_READY, Kind.NOT_HANDED_ON, Kind.NEVER_RAN})
+
+    def no_spurious(self) -> None:
+        """Assert that nobody was woken for nothing."""
+        __tracebackhide__ = True
+        self._none_of({Kind.SPURIOUS, Kind.WRONG_WAITER})
+
+    def no_late(self) -> None:
+        """Assert that no wake-up came long after its event."""
+        __tracebackhide__ = True
+        self._none_of({Kind.LATE})
+
+    def no_herd(self, max: int = 1) -> None:
+        """Assert that no event woke more than ``max`` threads; signal calls may."""
+        __tracebackhide__ = True
+        self._none_of({Kind.HERD} if max == 1 else set())
+        for queue in self.ledger.queues.values():
+            for signal in queue.every_signal():
+                woken = len({wake.tid for wake in signal.wakes})
+                if woken > max:
+                    self._fail(
+                        Kind.HERD, queue, f"one event woke {woken} threads", seq=signal.record.seq
+                    )
+
+    def woken_once(self) -> None:
+        """Assert that each wait that slept was woken once, by one event."""
+        __tracebackhide__ = True
+        self._certain()
+        for queue, wait in self._waits():
+            rec = wait.record
+            # A timer is the call's own deadline.
+            past = rec.foreign if rec.foreign_context != Context.HARDIRQ else 0
+            times = len(wait.wakes) + past
+            if wait.slept and times != 1:
+                kind = Kind.SPURIOUS if times else Kind.LOST
+                self._fail(kind, queue, f"{self._name(queue, wait)} was woken {times} times", wait)
+
+    def assert_each_wait_ended_by(self, *objects: Traced) -> None:
+        """Assert that each wait was ended by an event on one of these objects.
+
+        A wait that did not have to sleep was ended by what was there already.
+        """
+        __tracebackhide__ = True
+        self._certain()
+        wanted = {thing.trace_id for thing in objects}
+        told = ", ".join(self.ledger.object_name(oid, self._options.names) for oid in wanted)
+        if not any(True for _ in self._waits()):
+            raise AssertionError("there was no wait in this block")
+        for queue, wait in self._waits():
+            wake = wait.last_wake
+            if wait.succeeded and not wait.slept:
+                continue
+            if wake is None or wake.source not in wanted:
+                how = _how_it_ended(self.ledger, wait)
+                text = f"{self._name(queue, wait)} should have been ended by {told}; {how}"
+                kind = Kind.ORDER if wake else Kind.LOST
+                self._fail(kind, queue, text, wait, wake.seq if wake else 0)
+
+    def latency(self, p: float = 99) -> int:
+        """Nanoseconds from event to running thread, at percentile ``p``; reported with the test.
+
+        Raises AssertionError if no sleeper was woken.
+        """
+        __tracebackhide__ = True
+        self._certain()
+        found = sorted(ns for queue, wait in self._waits() if (ns := running_ns(queue, wait)))
+        if not found:
+            raise AssertionError("no sleeper was woken in this block: there is no latency")
+        value = percentile(found, p / 100)
+        self._tell(f"wake-up latency p{p:g}", f"{value / 1000:.1f} us of {len(found)} wake-ups")
+        return value
+
+    def _waits(self) -> Iterable[tuple[Queue, Wait]]:
+        """The waits of the block; those from before it are not its own."""
+        since = self.case.rules.since
+        return [
+            (queue, wait)
+            for queue in self.ledger.queues.values()
+            for wait in queue.waits
+            if wait.record.t_begin >= since
+        ]
+
+    def _name(self, queue: Queue, wait: Wait) -> str:
+        thread = self.ledger.thread_name(wait.record.tid)
+        return (
+            f"wait {wait.number} of {thread} on "
+            f"{self.ledger.object_name(queue.id, self._options.names)}"
+        )
+
+    def _certain(self) -> None:
+        """A recording with gaps proves nothing."""
+        __tracebackhide__ = True
+        if self.verdict.doubts:
+            raise AssertionError(self._told(self.case.text(()), ()))
+
+    def _none_of(self, kinds: set[Kind]) -> None:
+        __tracebackhide__ = True
+        self._certain()
+        found = [finding for finding in self.verdict.findings if finding.kind in kinds]
+        if found:
+            raise AssertionError(self._told(self.case.text(found), found))
+
+    def _fail(
+        self, kind: Kind, queue: Queue, text: str, wait: Wait | None = None, seq: int = 0
+    ) -> None:
+        """Fail with a finding of the assertion's own, or the judge's about the same wait."""
+        __tracebackhide__ = True
+        finding = Finding(
+            kind,
+            queue.id,
+            text,
+            tid=wait.record.tid if wait else 0,
+            wait=wait.number if wait else 0,
+            seq=seq,
+        )
+        known = [
+            other
+            for other in self.verdict.findings
+            if wait and (other.queue, other.tid, other.wait) == (queue.id, finding.tid, wait.number)
+        ]
+        found = known or [finding]
+        told = story(self.ledger, found[0], self.case.rules)
+        raise AssertionError(self._told(f"{text}\n{told}", found))
+
+    def _told(self, text: str, findings: Iterable[Finding]) -> str:
+        """The failure's text, with where its trace is."""
+        directory = leave(self.case, self._test, findings)
+        return f"{text}\ntrace: {directory}" if directory else text
+
+
+def _how_it_ended(ledger: Ledger, wait: Wait) -> str:
+    """What ended a wait instead."""
+    if not wait.finished:
+        return "it goes on"
+    wake = wait.last_wake
+    if wake:
+        return f"{ledger.object_name(wake.source)} ended it"
+    return f"nothing woke it, and it returned {wait.record.ret}"
+
+
+class WakeupsFixture:
+    """The plugin's part in a guest that offers the fixture."""
+
+    def __init__(self, session: Session) -> None:
+        """Share a process's session."""
+        self._session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Load and attach before fixtures count who uses the modules."""
+        if FIXTURE in getattr(item, "fixturenames", ()):
+            self._session.recorder()
+
+    @pytest.fixture
+    def wakeups(self, request: pytest.FixtureRequest) -> Iterable[Callable[..., Block]]:
+        """Record a block's wake-ups: ``with wakeups() as rec:``, then ``rec.no_lost()``.
+
+        Keywords: ``names`` (object → what it means to the reader), ``contexts``
+        (object → contexts in which it may be published on), ``late_ms``.
+        """
+        blocks: list[Block] = []
+        item, recorder = request.node, self._session.recorder()
+
+        def tell(title: str, text: str) -> None:
+            item.user_properties.append((title, text))
+            item.add_report_section("call", "wakeups", f"{title}: {text}")
+
+        def block(
+            *,
+            names: Mapping[Traced, str] | None = None,
+            contexts: Mapping[Traced, Iterable[Context]] | None = None,
+            late_ms: float = 500,
+        ) -> Block:
+            options = Options(
+                {thing.trace_id: name for thing, name in (names or {}).items()},
+                {thing.trace_id: frozenset(some) for thing, some in (contexts or {}).items()},
+                late_ms,
+            )
+            blocks.append(Block(recorder, options, item.nodeid, tell))
+            return blocks[-1]
+
+        yield block
+        for each in blocks:
+            each.drop()
+
+    @pytest.hookimpl
+    def pytest_unconfigure(self) -> None:
+        """Detach."""
+        self._session.close()

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The fixture ``wakeups``: healthy blocks pass, and each fault fails with its story."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guest_support import LIMIT, Call, Mock
+
+import kfabric_py as kp
+from harness.guest.wakeups import Block
+from harness.probes.records import Context, FClass
+
+InThread = Callable[[Callable[[], Any]], Call[Any]]
+Wakeups = Callable[..., Block]
+
+# Seconds: long enough for the fault to happen first, and no longer.
+SHORT = 2
+LATE_MS = 900
+
+
+def read_one(cq: kp.CompletionQueue, timeout: float = LIMIT) -> Callable[[], Any]:
+    """A blocking read of one entry."""
+    return lambda: cq.sread(1, timeout=timeout)
+
+
+def failure(check: Callable[[], object]) -> str:
+    """The text of the AssertionError that a check raises."""
+    with pytest.raises(AssertionError) as caught:
+        check()
+    return str(caught.value)
+
+
+def test_healthy_block_passes_every_assertion(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """Each wait is ended by its own event, in time, alone."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with wakeups() as rec:
+        for context in ("process", "softirq", "workqueue"):
+            call = in_thread(read_one(cq)).asleep()
+            mock.inject(ep, context=context)
+            assert len(call.result()) == 1
+    rec.assert_each_wait_ended_by(cq)
+    rec.woken_once()
+    rec.no_lost()
+    rec.no_spurious()
+    rec.no_late()
+    rec.no_herd()
+    rec.verified()
+    assert rec.verdict.matched == 3
+    assert 0 < rec.latency(p=50) <= rec.latency(p=99)
+    assert rec.ledger.queues[cq.trace_id].fclass == FClass.CQ
+
+
+def test_what_happens_outside_the_block_is_not_in_it(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """A wait from before the block ends in it, and one goes on behind it."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    early = in_thread(read_one(cq)).asleep()
+    with wakeups() as rec:
+        mock.inject(ep)
+        early.result()
+        late = in_thread(read_one(cq)).asleep()
+    mock.inject(ep)
+    late.result()
+    rec.verified()
+    queue = rec.ledger.queues[cq.trace_id]
+    assert [wait.finished for wait in queue.waits] == [True, False]
+    assert len(queue.signals) == 1
+
+
+@pytest.mark.wrong_wakeups("lost", reason="a fault point makes it")
+def test_lost_wake_up_fails_with_its_story(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """Who slept where, which event came, whom it should have woken; both stacks; a trace."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with wakeups(names={cq: "the reader's CQ"}) as rec:
+        call = in_thread(read_one(cq, SHORT)).asleep()
+        mock.command("fault", "lost", cq.trace_id)
+        mock.inject(ep, context="softirq")
+        call.result()
+    text = failure(rec.no_lost)
+    name = f"CQ {cq.trace_id} (the reader's CQ)"
+    assert text.startswith(f"LOST: wait 1 of thread python3/{call.tid} on {name} ")
+    assert f"should have been ended by publication 1 (event on {name})" in text
+    assert f"thread python3/{call.tid} sleeps there" in text
+    assert "in softirq context" in text
+    assert f"finds 1 asleep, wakes nobody; should have woken thread python3/{call.tid}" in text
+    assert f"thread python3/{call.tid} slept in:" in text and "kfi_cq_wait_take" in text
+    assert "published from:" in text and "kfi_waitq_wake_locked" in text
+    assert failure(rec.woken_once) and failure(lambda: rec.assert_each_wait_ended_by(cq))
+    directory = Path(text.rpartition("trace: ")[2])
+    assert directory.is_relative_to(os.environ["KFABRIC_OUT"])
+    left = {path.name for path in directory.iterdir()}
+    assert left >= {"recording.json", "recording.bin", "timeline.json", "story.txt"}
+
+
+@pytest.mark.wrong_wakeups("lost", reason="a fault point makes it")
+def test_lost_wake_up_of_a_sleeper_is_told_while_it_sleeps(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """The wait has not ended; the story has its stack all the same."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with wakeups() as rec:
+        call = in_thread(read_one(cq)).asleep()
+        mock.command("fault", "lost", cq.trace_id)
+        mock.inject(ep)
+    cq.signal()
+    call.result()
+    text = failure(rec.no_lost)
+    assert "it never returned" in text and "is still in its wait" in text
+    assert "slept in:" in text and "kfi_waitq_sleep" in text
+
+
+@pytest.mark.wrong_wakeups("spurious", reason="a fault point makes it")
+def test_spurious_wake_up_fails_with_its_story(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """Nothing was published: the story tells who woke it all the same."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with wakeups() as rec:
+        call = in_thread(read_one(cq)).asleep()
+        mock.command("fault", "spurious", cq.trace_id)
+        call.asleep()
+        mock.inject(ep)
+        call.result()
+    text = failure(rec.no_spurious)
+    assert f"SPURIOUS: wait 1 of thread python3/{call.tid} on CQ {cq.trace_id} was woken" in text
+    assert "for nothing that was published" in text
+    assert "was woken from:" in text and "kfi_test_fault_arm" in text
+    assert "woken 2 times" in failure(rec.woken_once)
+    rec.no_lost()
+
+
+@pytest.mark.wrong_wakeups("late", reason="a fault point makes it")
+def test_late_wake_up_fails_with_its_story(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """The story tells how late, and that a timer sent it."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with wakeups() as rec:
+        call = in_thread(read_one(cq)).asleep()
+        mock.command("fault", "late", cq.trace_id, LATE_MS)
+        mock.inject(ep)
+        call.result()
+    text = failure(rec.no_late)
+    assert f"LATE: wait 1 of thread python3/{call.tid} on CQ {cq.trace_id} was woken" in text
+    assert "was woken from:" in text and "kfi_test_late" in text
+    rec.no_lost()
+    rec.no_herd()
+
+
+@pytest.mark.wrong_wakeups("herd", reason="a fault point makes it")
+def test_herd_fails_with_its_story(wakeups: Wakeups, mock: Mock, in_thread: InThread) -> None:
+    """One entry wakes three readers, of whom two find nothing."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with wakeups() as rec:
+        calls = [in_thread(read_one(cq)).asleep() for _ in range(3)]
+        mock.command("fault", "herd", cq.trace_id)
+        mock.inject(ep)
+        assert sum(call.done for call in calls) <= 1
+        mock.inject(ep, count=2)
+        for call in calls:
+            call.result()
+    text = failure(rec.no_herd)
+    assert f"HERD: publication 1 (event on CQ {cq.trace_id})" in text and "woke 3" in text
+    for call in calls:
+        assert f"thread python3/{call.tid}" in text
+    rec.no_herd(max=3)
+
+
+def test_set_wakes_all_and_no_more_than_told(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """W3: all sleepers of an ordinary set return, which is no fault; no_herd() counts them."""
+    wait_set = mock.wait_set(wait_obj=kp.WaitObj.QUEUE)
+    cq = mock.cq(wait_set=wait_set)
+    ep = mock.endpoint(cq=cq)
+    with wakeups() as rec:
+        calls = [in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep() for _ in range(2)]
+        mock.inject(ep)
+        for call in calls:
+            call.result()
+    rec.verified()
+    rec.assert_each_wait_ended_by(cq)
+    rec.no_herd(max=2)
+    assert "one event woke 2 threads" in failure(rec.no_herd)
+
+
+def test_wrong_object_ends_the_wait(wakeups: Wakeups, mock: Mock, in_thread: InThread) -> None:
+    """A set's wait may be ended by any member, unless the test says by which."""
+    wait_set = mock.wait_set(wait_obj=kp.WaitObj.QUEUE)
+    wanted, other = (mock.cq(wait_set=wait_set) for _ in range(2))
+    ep = mock.endpoint(cq=other)
+    with wakeups() as rec:
+        call = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
+        mock.inject(ep)
+        call.result()
+    rec.assert_each_wait_ended_by(other)
+    rec.assert_each_wait_ended_by(wanted, other)
+    text = failure(lambda: rec.assert_each_wait_ended_by(wanted))
+    assert f"should have been ended by CQ {wanted.trace_id}; CQ {other.trace_id} ended it" in text
+
+
+def test_waker_in_wrong_context_fails(wakeups: Wakeups, mock: Mock, in_thread: InThread) -> None:
+    """W10 lets a waker run anywhere; a test may know better."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with wakeups(contexts={cq: [Context.PROCESS]}) as rec:
+        for context in ("process", "softirq"):
+            call = in_thread(read_one(cq)).asleep()
+            mock.inject(ep, context=context)
+            call.result()
+    text = failure(rec.verified)
+    assert "WAKER IN WRONG CONTEXT: publication 2" in text and "in softirq context" in text
+
+
+def test_block_without_sleepers_has_no_latency(wakeups: Wakeups, mock: Mock) -> None:
+    """A number that nobody measured would pass every limit."""
+    cq = mock.cq()
+    mock.inject(mock.endpoint(cq=cq))
+    with wakeups() as rec:
+        assert len(cq.sread(1, timeout=LIMIT)) == 1
+    assert "there is no latency" in failure(rec.latency)
+    rec.assert_each_wait_ended_by(cq)
+
+
+def test_signal_call_is_a_wake_up_too(wakeups: Wakeups, mock: Mock, in_thread: InThread) -> None:
+    """Q5: what cq_signal ends is neither lost nor spurious."""
+    cq = mock.cq()
+    with wakeups() as rec:
+        calls = [in_thread(read_one(cq)).asleep() for _ in range(2)]
+        cq.signal()
+        for call in calls:
+            call.result()
+    rec.verified()
+    rec.assert_each_wait_ended_by(cq)

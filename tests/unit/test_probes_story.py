@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Findings told as stories, and the part of a recording that they are about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.probes.kinds import Finding, Kind
+from harness.probes.ledger import Ledger, build
+from harness.probes.moments import moments
+from harness.probes.records import ObjectRecord, Recording, SignalRecord, StackRecord, load_lines
+from harness.probes.story import accused, story
+from harness.probes.verdict import judge
+
+TRACES = Path(__file__).parent.parent / "data" / "traces"
+SLEEPER, WAKER = 1, 2
+FRAMES = {
+    SLEEPER: ("kfi_waitq_sleep+0x7c [kfabric]", "kfi_wait+0x10 [kfabric]"),
+    WAKER: ("kfi_publish+0x10d [kfabric]",),
+}
+
+
+def load(name: str) -> Recording:
+    """One of the recorded traces."""
+    return load_lines((TRACES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines())
+
+
+def first(recording: Recording) -> tuple[Ledger, Finding]:
+    """The ledger, and what is found first."""
+    ledger = build(recording)
+    return ledger, judge(ledger).findings[0]
+
+
+def with_stacks(recording: Recording, *stacks: StackRecord) -> Recording:
+    """The recording with stacks in it."""
+    return replace(recording, records=(*recording.records, *stacks), stacks=FRAMES)
+
+
+def test_story_of_a_lost_wake_up() -> None:
+    """Who slept where since when, which event came from which context, whom it should wake."""
+    stacks = (
+        StackRecord(20, 40000, 101, sleeper=SLEEPER),
+        StackRecord(20, 50000, 7, waker=WAKER),
+    )
+    assert story(*first(with_stacks(load("lost"), *stacks))).splitlines()[1:] == [
+        "      0.000 ms  thread ping/101 begins wait 2 on wait set 20",
+        "      0.001 ms  thread ping/101 sleeps there",
+        "      0.010 ms  publication 2 (event on CQ 21) by thread ksoftirqd/0/7 in softirq "
+        "context, CPU 0: finds 1 asleep, wakes nobody; should have woken thread ping/101",
+        "   2000.000 ms  thread ping/101 is woken past its queue by thread 0 in hard interrupt "
+        "context",
+        "   2000.010 ms  thread ping/101 returns 0; something is ready",
+        "  thread ping/101 slept in:",
+        "    kfi_waitq_sleep+0x7c [kfabric]",
+        "    kfi_wait+0x10 [kfabric]",
+        "  thread ksoftirqd/0/7 published from:",
+        "    kfi_publish+0x10d [kfabric]",
+    ]
+
+
+def test_story_of_a_wait_without_end() -> None:
+    """It is still there when the recording ends."""
+    text = story(*first(load("lost-for-ever")))
+    assert text.splitlines()[-1].endswith(
+        "thread ping/101 is still in its wait; the recording ends"
+    )
+
+
+def test_story_of_a_herd_tells_of_each_who_was_woken() -> None:
+    """The finding names one wait; the story has all that the event woke."""
+    ledger, finding = first(load("herd"))
+    text = story(ledger, finding)
+    for wait in accused(ledger, finding):
+        assert f"{ledger.thread_name(wait.record.tid)} is woken by" in text
+    assert len(accused(ledger, finding)) > 1
+
+
+def test_two_stacks_of_one_wait_are_one() -> None:
+    """The sleeper's and the waker's are told at different times."""
+    stacks = (
+        StackRecord(20, 40000, 101, waker=WAKER),
+        StackRecord(20, 40000, 101, sleeper=SLEEPER),
+    )
+    text = story(*first(with_stacks(load("lost"), *stacks)))
+    assert "thread ping/101 slept in:" in text and "thread ping/101 was woken from:" in text
+
+
+@pytest.mark.parametrize(
+    "name", [p.stem for p in sorted(TRACES.glob("*.jsonl")) if judge(build(load(p.stem))).findings]
+)
+def test_every_finding_has_a_story(name: str) -> None:
+    """It begins with the finding, tells more than that, and in the order of time."""
+    ledger, finding = first(load(name))
+    lines = story(ledger, finding).splitlines()
+    assert lines[0] == str(finding)
+    times = [float(line.split(" ms ")[0]) for line in lines[1:] if " ms  " in line]
+    assert times == sorted(times)
+    assert times or finding.kind in (Kind.ORDER, Kind.SPURIOUS)
+
+
+def test_moments_keep_what_a_finding_is_about() -> None:
+    """Its queue at its time; who is who stays, and the part has the same finding."""
+    recording = load("lost")
+    far = [replace(r, queue=99) for r in recording.records if isinstance(r, SignalRecord)]
+    late = SignalRecord(20, 60_000_000_000, 3, source=21)
+    whole = replace(recording, records=(*recording.records, *far, late), tallies={})
+    ledger = build(whole)
+    finding = judge(ledger).findings[0]
+    part = moments(whole, ledger, [finding])
+    assert late not in part.records and not set(far) & set(part.records)
+    assert [r for r in part.records if isinstance(r, ObjectRecord)] == [
+        r for r in recording.records if isinstance(r, ObjectRecord)
+    ]
+    again = build(part)
+    assert again.doubts == ()
+    assert [found.kind for found in judge(again).findings] == [finding.kind]
+
+
+def test_doubtful_recording_is_kept_whole() -> None:
+    """Nobody knows which part of it is wrong."""
+    recording = load("unsure-gap")
+    assert moments(recording, build(recording), []) is recording
