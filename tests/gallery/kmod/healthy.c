@@ -13,7 +13,7 @@
 #define HEALTHY_LIMIT	(10 * HZ)
 /* So many items may be on their way: more, and nobody would sleep. */
 #define HEALTHY_AHEAD	2
-#define HEALTHY_BATCH	3
+#define HEALTHY_WAITERS	3
 #define HEALTHY_PERIOD	(20 * NSEC_PER_USEC)
 
 enum { PREPARED = 1 };
@@ -55,12 +55,29 @@ static void healthy_prepare(void)
 	gallery_reach(PREPARED);
 }
 
-/* Publish @n items once there are fewer than @below on their way. */
+/* How many are on the queue; each may be asleep, or on its way. */
+static uint healthy_sleepers(void)
+{
+	struct list_head *node;
+	unsigned long flags;
+	uint n = 0;
+
+	spin_lock_irqsave(&healthy_queue.lock, flags);
+	list_for_each(node, &healthy_queue.head)
+		n++;
+	spin_unlock_irqrestore(&healthy_queue.lock, flags);
+	return n;
+}
+
+/*
+ * Publish @n items once there are fewer than @below on their way, and @n are on
+ * the queue for them.
+ */
 static bool healthy_offer(uint n, int below)
 {
 	unsigned long limit = jiffies + HEALTHY_LIMIT;
 
-	while (atomic_read(&healthy_ahead) >= below)
+	while (atomic_read(&healthy_ahead) >= below || healthy_sleepers() < n)
 		if (gallery_too_late(limit))
 			return false;
 	atomic_add(n, &healthy_ahead);
@@ -85,7 +102,7 @@ static int healthy_waker_of_all(void)
 
 	healthy_prepare();
 	for (i = 0; i < gallery_rounds; i += n) {
-		n = min_t(uint, HEALTHY_BATCH, gallery_rounds - i);
+		n = min_t(uint, HEALTHY_WAITERS, gallery_rounds - i);
 		if (!healthy_offer(n, 1))
 			break;
 		wake_up_all(&healthy_queue);
@@ -104,7 +121,7 @@ static enum hrtimer_restart healthy_fires(struct hrtimer *timer)
 	struct healthy_timer *t = container_of(timer, struct healthy_timer,
 					       timer);
 
-	if (atomic_read(&healthy_ahead) < HEALTHY_AHEAD) {
+	if (atomic_read(&healthy_ahead) < HEALTHY_AHEAD && healthy_sleepers()) {
 		atomic_inc(&healthy_ahead);
 		gallery_publish();
 		wake_up(&healthy_queue);

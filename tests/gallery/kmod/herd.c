@@ -20,6 +20,19 @@ static int herd_waiter(void)
 	return gallery_wait(&herd_queue, gallery_fixed, GALLERY_PATIENCE);
 }
 
+static int herd_waiter_2(void)
+{
+	gallery_await_asleep(WAITER);
+	return herd_waiter();
+}
+
+static int herd_waiter_3(void)
+{
+	gallery_await_asleep(WAITER);
+	gallery_await_asleep(WAITER_2);
+	return herd_waiter();
+}
+
 static int herd_waker(void)
 {
 	gallery_await_asleep(WAITER);
@@ -35,7 +48,7 @@ const struct gallery_entry gallery_herd = {
 	.roles = {
 		[WAITER] = { "waiter", herd_waiter },
 		[WAKER] = { "waker", herd_waker },
-		[WAITER_2] = { "waiter-2", herd_waiter },
-		[WAITER_3] = { "waiter-3", herd_waiter },
+		[WAITER_2] = { "waiter-2", herd_waiter_2 },
+		[WAITER_3] = { "waiter-3", herd_waiter_3 },
 	},
 };

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The gallery's host side: cutting plays out of a recording, and asking for too little."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from queue_scenes import NAMES, US, WAITER, WAITER_2, WAKER, Scene
+
+from harness.errors import ExitStatus
+from harness.gallery import check
+from harness.gallery.cut import Play, Whole
+from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY
+from harness.probes.loader import HEAD, RECORDS
+
+KMOD = Path(__file__).parents[1] / "gallery/kmod"
+TIMEOUT = 250_000
+
+
+def lost(start: int = 0) -> Scene:
+    """The waiter sleeps beside what the waker published in silence."""
+    scene = Scene()
+    scene.wait(start + 50, slept=start + 60, timeout=start + TIMEOUT)
+    scene.publish(start + 100)
+    return scene
+
+
+def healthy(start: int = 0) -> Scene:
+    """The waiter is woken and takes it."""
+    scene = Scene()
+    scene.publish(start + 100)
+    scene.call(start + 101)
+    scene.wait(start + 50, slept=start + 60, wakes=(start + 101,), end=start + 104)
+    scene.take(start + 105)
+    return scene
+
+
+def pack(record) -> bytes:
+    """A record as the kernel part writes it."""
+    values = {name: getattr(record, name, 0) for name in record.MEMBERS.split()}
+    return record.FORMAT.pack(*(values | {"kind": record.KIND}).values())
+
+
+def leave(directory: Path, *scenes: Scene, losses: int = 0) -> Whole:
+    """A recording of scenes, one after the other."""
+    chunks = [pack(record) for scene in scenes for record in scene.records]
+    (directory / RECORDS).write_bytes(b"".join(chunks))
+    head = {
+        "t_stop": 10**12,
+        "tallies": {},
+        "threads": NAMES,
+        "queues": {"1": "the_queue [gallery]", "2": "other_queue [gallery]"},
+        "losses": {"ring": losses, "waits": 0, "queues": 0, "unpaired": 0},
+    }
+    (directory / HEAD).write_text(json.dumps(head))
+    return Whole(directory)
+
+
+def play(scene: Scene, first: int = 0, what: str = "buggy", name: str = "waitqueue-active", **more):
+    """What the guest tells of a scene."""
+    times = [getattr(r, "t_begin", 0) or getattr(r, "t", 0) for r in scene.records]
+    threads = {NAMES[tid]: tid for tid in (WAITER, WAKER)}
+    return Play(what, name, first, len(scene.records), 0.1, min(times), max(times) + US, threads)
+
+
+def judged(directory: Path, scene: Scene, **more) -> check.Judged:
+    """The verdict on a scene as a play."""
+    one = play(scene, **more)
+    return check.examine(one, leave(directory, scene).cut(one), BY_NAME.get(one.name))
+
+
+def test_every_entry_is_one_file_of_the_module():
+    names = [
+        found
+        for path in KMOD.glob("*.c")
+        for found in re.findall(r'\.name = "([a-z-]+)"', path.read_text())
+    ]
+    assert sorted(names) == sorted(BY_NAME)
+
+
+def test_every_healthy_kind_is_in_the_module():
+    text = (KMOD / "healthy.c").read_text()
+    assert re.findall(r'^\t\{ "([a-z-]+)", \{$', text, re.MULTILINE) == list(HEALTHY)
+
+
+def test_names_of_entries_are_unique():
+    assert len(BY_NAME) == len(ENTRIES) >= 14
+
+
+def test_a_play_is_read_from_what_the_module_says():
+    line = {"play": "buggy", "name": "herd", "first": 7, "records": 9, "seconds": 0.5}
+    told = "begin 100\nend 300\nthread waiter 11 1\nthread waiter-2 12 -110\n"
+    one = Play.of({**line, "told": told})
+    assert (one.begin, one.end, one.stuck) == (100, 300, False)
+    assert one.threads == {"waiter": 11, "waiter-2": 12}
+    assert one.results == {"waiter": 1, "waiter-2": -110}
+    assert Play.of({**line, "told": told + "stuck\n"}).stuck
+
+
+def test_a_play_without_its_times_is_refused():
+    with pytest.raises(ValueError, match="herd"):
+        Play.of(
+            {"play": "buggy", "name": "herd", "told": "", "first": 0, "records": 0, "seconds": 0}
+        )
+
+
+def test_plays_are_cut_at_their_own_records(tmp_path):
+    first, second = healthy(), lost(10**6)
+    plays = [play(first), play(second, first=len(first.records))]
+    whole = leave(tmp_path, first, second)
+    one, two = (whole.cut(p) for p in plays)
+    assert set(one.recording().records) == set(first.records)
+    assert set(two.recording().records) == set(second.records)
+    assert two.head["tallies"] == {1: {"signals": 0, "wakes": 0, "begins": 1, "ends": 1}}
+
+
+def test_what_began_before_a_play_is_not_its_own(tmp_path):
+    scene = lost(1000)
+    scene.publish(10, WAITER_2)
+    one = play(lost(1000))
+    one = Play("buggy", "herd", 0, len(scene.records), 0.1, 500 * US, one.end, one.threads)
+    cut = leave(tmp_path, scene).cut(one)
+    assert len(cut.chunks) == len(scene.records) - 1
+
+
+def test_missing_records_are_noticed(tmp_path):
+    scene = lost()
+    one = play(scene, first=1)
+    with pytest.raises(ValueError, match="records"):
+        leave(tmp_path, scene).cut(one)
+
+
+def test_a_bug_that_is_named_rightly_is_well(tmp_path):
+    one = judged(tmp_path, lost())
+    assert one.complaints == ()
+    assert (one.waiter, one.waker, one.status) == ("waiter", "waker", ExitStatus.OK)
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("late", "waker waker instead of kworker/"),
+        ("one-wake-for-two", "waiter waiter instead of waiter-2"),
+        ("herd", "lost instead of herd"),
+        ("timer", "waker waker instead of softirq"),
+        ("wrong-queue", "the story does not say"),
+    ],
+)
+def test_a_bug_that_is_misnamed_is_a_failure(tmp_path, name, complaint):
+    one = judged(tmp_path, lost(), name=name)
+    assert any(complaint in text for text in one.complaints), one.complaints
+    assert one.status is ExitStatus.TEST_FAILED
+
+
+def test_a_bug_that_is_not_found_is_a_failure(tmp_path):
+    one = judged(tmp_path, healthy())
+    assert one.complaints == ("nothing was found",)
+    assert one.status is ExitStatus.TEST_FAILED
+
+
+def test_an_alarm_on_a_repaired_twin_is_a_fault(tmp_path):
+    one = judged(tmp_path, lost(), what="fixed")
+    assert one.complaints[0].startswith("false alarm: LOST")
+    assert one.status is ExitStatus.FAULT_FOUND
+
+
+def test_a_silent_twin_is_well(tmp_path):
+    assert judged(tmp_path, healthy(), what="fixed").status is ExitStatus.OK
+
+
+def test_lost_records_leave_nothing_verified(tmp_path):
+    scene = lost()
+    one = play(scene)
+    found = check.examine(one, leave(tmp_path, scene, losses=1).cut(one), BY_NAME[one.name])
+    assert found.status is ExitStatus.NOT_VERIFIED
+    assert check.status([found, judged(tmp_path, lost())]) is ExitStatus.NOT_VERIFIED
+
+
+def test_alarms_outweigh_misnamed_bugs(tmp_path):
+    alarm = judged(tmp_path, lost(), what="fixed")
+    misnamed = judged(tmp_path, lost(), name="herd")
+    assert check.status([misnamed, alarm]) is ExitStatus.FAULT_FOUND
+    assert check.status([misnamed]) is ExitStatus.TEST_FAILED
+    assert check.status([]) is ExitStatus.OK
