@@ -11,6 +11,8 @@ from harness.gallery.cut import Cut, Play
 from harness.gallery.entries import SOFTIRQ, Entry
 from harness.probes.kinds import Finding, Verdict
 from harness.probes.ledger import Ledger, build
+from harness.probes.records import Recording
+from harness.probes.verdict import judge as judge_wait_sets
 from harness.trace.judge import QueueRules, judge
 
 # The entry hogs a CPU for longer; a busy host may stretch it in the others.
@@ -22,7 +24,7 @@ class Judged:
     """One play with its verdict; ``complaints`` says what is wrong with that."""
 
     play: Play
-    cut: Cut
+    cut: Cut | None
     ledger: Ledger
     verdict: Verdict
     complaints: tuple[str, ...] = ()
@@ -55,6 +57,15 @@ def examine(play: Play, cut: Cut, entry: Entry | None = None) -> Judged:
     waiter, waker = ledger.threads.get(first.tid, "?"), _waker(ledger, first)
     complaints = doubts + list(_mismatches(verdict.findings, entry, waiter, waker))
     return Judged(play, cut, ledger, verdict, tuple(complaints), waiter, waker)
+
+
+def examine_mock(play: Play, recording: Recording) -> Judged:
+    """Judge kfabric's own wait sets, by their own rules."""
+    ledger = build(recording)
+    verdict = judge_wait_sets(ledger)
+    complaints = [f"not verified: {doubt}" for doubt in verdict.doubts]
+    complaints += [f"false alarm: {finding}" for finding in verdict.findings]
+    return Judged(play, None, ledger, verdict, tuple(complaints))
 
 
 def _waker(ledger: Ledger, finding: Finding) -> str:

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from harness.guest import modules
 from harness.guest.modules import ModuleError, Modules
@@ -30,12 +31,16 @@ DEBUGFS = Path("/sys/kernel/debug")
 ROUNDS = Path("/sys/module/gallery/parameters/rounds")
 _DRAIN_SECONDS = 0.05
 
+Tell = Callable[[dict[str, Any]], None]
+"""Gets a line for each play."""
+
 
 class Stage:
     """The tracer, and how many records it has handed over."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, tell: Tell) -> None:
         self.tracer = tracer
+        self.tell = tell
         self.records = 0
 
     def drain(self) -> None:
@@ -67,15 +72,16 @@ class Stage:
         first, began = self.records, time.monotonic()
         with self.drained():
             told = (DEBUGFS / MODULE / what / name).read_text(encoding="ascii")
-        line = {
-            "play": what,
-            "name": name,
-            "told": told,
-            "first": first,
-            "records": self.records - first,
-            "seconds": round(time.monotonic() - began, 3),
-        }
-        print(json.dumps(line), flush=True)
+        self.tell(
+            {
+                "play": what,
+                "name": name,
+                "told": told,
+                "first": first,
+                "records": self.records - first,
+                "seconds": round(time.monotonic() - began, 3),
+            }
+        )
 
 
 def main() -> int:
@@ -86,21 +92,31 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1000)
     args = parser.parse_args()
     try:
-        _run(args.names, args.healthy, args.rounds)
+        play(Path(os.environ["KFABRIC_OUT"]), args.names, args.healthy, args.rounds, _print)
     except (ModuleError, ProbeError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _run(names: list[str], healthy: list[str], rounds: int) -> None:
+def _print(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def play(
+    directory: Path, names: Sequence[str], healthy: Sequence[str], rounds: int, tell: Tell
+) -> None:
+    """Play entries, buggy and repaired, and healthy kinds; leave the recording there.
+
+    Raises ModuleError or ProbeError.
+    """
     if not (DEBUGFS / "tracing").exists():
         subprocess.run(["mount", "-t", "debugfs", "none", DEBUGFS], check=True, timeout=10)
     modules.insert(Modules.from_environment().file(MODULE))
     try:
-        with Tracer(SCOPE, Path(os.environ["KFABRIC_OUT"])) as tracer:
-            print(json.dumps({"loaded": round(tracer.load_seconds, 3)}), flush=True)
-            stage = Stage(tracer)
+        with Tracer(SCOPE, directory) as tracer:
+            tell({"loaded": round(tracer.load_seconds, 3)})
+            stage = Stage(tracer, tell)
             for name in names:
                 stage.play("buggy", name)
                 stage.play("fixed", name)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The tracer and its verdict on classic wait bugs, and on healthy wake-ups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.gallery import guest
+from harness.gallery.check import Judged, examine
+from harness.gallery.cut import Play, Whole
+from harness.gallery.entries import BY_NAME, HEALTHY
+
+ROUNDS = 997
+"""More of them: make gallery."""
+
+
+@pytest.fixture(scope="module")
+def plays(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Judged]:
+    """All plays, judged.
+
+    Scope: module, since the tracer needs long to load, and sees all plays at once.
+    """
+    directory: Path = tmp_path_factory.mktemp("gallery")
+    lines: list = []
+    guest.play(directory, list(BY_NAME), HEALTHY, ROUNDS, lines.append)
+    whole = Whole(directory)
+    found = [Play.of(line) for line in lines if "play" in line]
+    return {
+        (play.what, play.name): examine(play, whole.cut(play), BY_NAME.get(play.name))
+        for play in found
+    }
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_bug_is_named_with_its_waiter_and_its_waker(plays, name):
+    """Its kind, both threads, and how it came about."""
+    assert plays["buggy", name].complaints == ()
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_repaired_bug_raises_no_alarm(plays, name):
+    """The same interleaving, with the bug repaired."""
+    assert plays["fixed", name].complaints == ()
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_wake_ups_raise_no_alarm(plays, name):
+    """Unstepped, so with all the interleavings that come up."""
+    judged = plays["healthy", name]
+    assert judged.complaints == ()
+    assert sum(len(queue.waits) for queue in judged.ledger.queues.values()) >= ROUNDS // 2
