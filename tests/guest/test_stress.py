@@ -143,4 +143,4 @@ def test_a_missed_wakeup_is_noticed(mock: Mock) -> None:
 @pytest.mark.parametrize("part", range(100))
 def test_threads_wake_each_other_for_long(mock: Mock, part: int) -> None:
     """W2, B07: the same through /dev/kfabric, 10^5 times."""
-    play_in_program(mock, 2000)
+    play_in_program(mock, 1000)
