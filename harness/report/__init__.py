@@ -8,10 +8,14 @@ Works alike for kfabric's queues and for the kernel's plain wait queues.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from harness.report import chrome, folded, perfetto, webpage
+from harness.probes.records import Record
+from harness.report import chrome, perfetto, webpage
+from harness.report.folded import Folded
 from harness.report.material import Material, NoRecordingError, load
+from harness.report.numbers import Sums
 
 TIMELINE, TRACE, STACKS, PAGE = "timeline.json", "trace.pftrace", "stacks.folded", "report.html"
 
@@ -20,8 +24,16 @@ __all__ = ["Material", "NoRecordingError", "load", "write", "write_all", "write_
 
 def write_page(material: Material, directory: Path) -> Path:
     """Write the page alone; where it is. Raises OSError."""
-    webpage.write(directory / PAGE, material)
+    webpage.write(directory / PAGE, material, Sums(material.source.records()))
     return directory / PAGE
+
+
+def _seen(records: Iterable[Record], *others: Callable[[Record], None]) -> Iterator[Record]:
+    """Records on their way to one reader, seen by others, too: decoding them costs most."""
+    for record in records:
+        for see in others:
+            see(record)
+        yield record
 
 
 def write(material: Material, directory: Path) -> list[Path]:
@@ -30,10 +42,12 @@ def write(material: Material, directory: Path) -> list[Path]:
     source = material.source
     other = {**material.about, "notes": list(material.notes)}
     chrome.write(directory / TIMELINE, ledger, names, verdict, other)
-    perfetto.write(directory / TRACE, source.records(), ledger, names, verdict.findings)
-    folded.write(directory / STACKS, source.records(), ledger, names, source.head.t_stop)
-    page = write_page(material, directory)
-    return [directory / TIMELINE, directory / TRACE, directory / STACKS, page]
+    sums, stacks = Sums(), Folded(ledger, names, source.head.t_stop)
+    records = _seen(source.records(), sums.add, stacks.add)
+    perfetto.write(directory / TRACE, records, ledger, names, verdict.findings)
+    stacks.write(directory / STACKS)
+    webpage.write(directory / PAGE, material, sums)
+    return [directory / name for name in (TIMELINE, TRACE, STACKS, PAGE)]
 
 
 def write_all(directory: Path) -> list[Path]:

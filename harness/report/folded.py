@@ -10,7 +10,7 @@ stands for its queue.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.probes.ledger import Ledger
@@ -50,25 +50,6 @@ Stacks = tuple[int, int]
 _NONE: Stacks = (NO_STACK, NO_STACK)
 
 
-def _pairs(records: Iterable[Record]) -> Iterator[tuple[WaitRecord, Stacks]]:
-    """Each wait with its stacks, in whatever order the two come."""
-    waits: OrderedDict[Key, WaitRecord] = OrderedDict()
-    stacks: OrderedDict[Key, Stacks] = OrderedDict()
-    for record in records:
-        if isinstance(record, WaitRecord):
-            waits[record.queue, record.tid, record.t_begin] = record
-        elif isinstance(record, StackRecord):
-            key = (record.queue, record.tid, record.t_begin)
-            stacks[key] = _merged(stacks.get(key, _NONE), record)
-        if len(waits) > _APART:
-            key, wait = waits.popitem(last=False)
-            yield wait, stacks.pop(key, _NONE)
-        if len(stacks) > 2 * _APART:
-            stacks.popitem(last=False)
-    for key, wait in waits.items():
-        yield wait, stacks.pop(key, _NONE)
-
-
 def _merged(known: Stacks, record: StackRecord) -> Stacks:
     """The last word on each of the two threads."""
     sleeper = known[0] if record.sleeper == NO_STACK else record.sleeper
@@ -76,33 +57,60 @@ def _merged(known: Stacks, record: StackRecord) -> Stacks:
     return sleeper, waker
 
 
-def _line(ledger: Ledger, names: Mapping[int, str], wait: WaitRecord, stacks: Stacks) -> str:
-    """Both stacks of a wait, as the part of a line before its count."""
-    sleeper, waker = (ledger.frames(stack) for stack in stacks)
-    queue = f"[{_word(ledger.object_name(wait.queue, names))}]"
-    parts = [_word(ledger.threads.get(wait.tid, f"thread-{wait.tid}"))]
-    parts += [function(frame) for frame in reversed(sleeper)] or [queue]
-    parts.append(_SEPARATOR)
-    parts += [function(frame) for frame in waker]
-    if wait.ended:
-        parts.append(_word(ledger.threads.get(wait.waker, f"thread-{wait.waker}")))
-    elif not waker:
-        parts.append(NOBODY)
-    return ";".join(parts)
+class Folded:
+    """Sums up sleeps by their stacks, record by record."""
 
+    def __init__(self, ledger: Ledger, names: Mapping[int, str], t_stop: int) -> None:
+        """``ledger`` knows names and frames; what is open ends at ``t_stop``."""
+        self._ledger, self._names, self._t_stop = ledger, names, t_stop
+        self._waits: OrderedDict[Key, WaitRecord] = OrderedDict()
+        self._stacks: OrderedDict[Key, Stacks] = OrderedDict()
+        self._counts: Counter[tuple[int, int, int, int, int, bool]] = Counter()
 
-def write(
-    path: Path,
-    records: Iterable[Record],
-    ledger: Ledger,
-    names: Mapping[int, str] | None = None,
-    t_stop: int = 0,
-) -> None:
-    """Write the folded stacks of these records. Raises OSError."""
-    counts: Counter[str] = Counter()
-    for wait, stacks in _pairs(records):
-        if asleep := asleep_ns(wait, t_stop):
-            counts[_line(ledger, names or {}, wait, stacks)] += asleep
-    with whole(path) as file:
-        for line, ns in sorted(counts.items()):
-            file.write(f"{line} {ns // 1000}\n".encode())
+    def add(self, record: Record) -> None:
+        """Take a record; a wait and its stacks come in whatever order."""
+        if isinstance(record, WaitRecord):
+            self._waits[record.queue, record.tid, record.t_begin] = record
+            if len(self._waits) > _APART:
+                self._finish(*self._waits.popitem(last=False))
+        elif isinstance(record, StackRecord):
+            key = (record.queue, record.tid, record.t_begin)
+            self._stacks[key] = _merged(self._stacks.get(key, _NONE), record)
+            if len(self._stacks) > 2 * _APART:
+                self._stacks.popitem(last=False)
+
+    def _finish(self, key: Key, wait: WaitRecord) -> None:
+        """Count a wait, now that its stacks are known."""
+        sleeper, waker = self._stacks.pop(key, _NONE)
+        if asleep := asleep_ns(wait, self._t_stop):
+            ended = bool(wait.ended)
+            self._counts[wait.queue, wait.tid, wait.waker, sleeper, waker, ended] += asleep
+
+    def lines(self) -> list[str]:
+        """The lines, sorted; no records may follow."""
+        while self._waits:
+            self._finish(*self._waits.popitem(last=False))
+        sums: Counter[str] = Counter()
+        for (queue, tid, by, sleeper, waker, ended), ns in self._counts.items():
+            sums[self._line(queue, tid, by if ended else 0, (sleeper, waker))] += ns
+        return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items())]
+
+    def _line(self, queue: int, tid: int, by: int, stacks: Stacks) -> str:
+        """Both stacks of a wait, as the part of a line before its count."""
+        sleeper, waker = (self._ledger.frames(stack) for stack in stacks)
+        name = self._ledger.object_name(queue, self._names)
+        parts = [_word(self._ledger.threads.get(tid, f"thread-{tid}"))]
+        parts += [function(frame) for frame in reversed(sleeper)] or [f"[{_word(name)}]"]
+        parts.append(_SEPARATOR)
+        parts += [function(frame) for frame in waker]
+        if by:
+            parts.append(_word(self._ledger.threads.get(by, f"thread-{by}")))
+        elif not waker:
+            parts.append(NOBODY)
+        return ";".join(parts)
+
+    def write(self, path: Path) -> None:
+        """Write the lines. Raises OSError."""
+        with whole(path) as file:
+            for line in self.lines():
+                file.write(f"{line}\n".encode())

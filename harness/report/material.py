@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from harness.probes.ledger import Ledger, build
 from harness.probes.records import FClass
 from harness.probes.verdict import Finding, Kind, Verdict
 from harness.report.source import Source, open_source
+from harness.trace import judge as queues
 
 REPORT = "report.json"
 
@@ -76,19 +76,8 @@ def judged(ledger: Ledger) -> Verdict:
     """The verdict on a ledger, by the judge of its kind of queues."""
     plain = [queue.fclass == FClass.QUEUE for queue in ledger.queues.values() if queue.fclass]
     if plain and all(plain):
-        return _judge_plain(ledger)
+        return queues.judge(ledger)
     return wakeups.judge(ledger)
-
-
-def _judge_plain(ledger: Ledger) -> Verdict:
-    """The verdict on plain wait queues, whose publications nobody announces."""
-    # Imported where it is needed: most recordings have none of them.
-    try:
-        judge = importlib.import_module("harness.trace.judge").judge
-    except ModuleNotFoundError:
-        return Verdict(findings=(), doubts=(), matched=0)
-    verdict: Verdict = judge(ledger)
-    return verdict
 
 
 def _told(directory: Path, source: Source) -> dict[str, Any]:

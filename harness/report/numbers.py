@@ -72,13 +72,19 @@ class Numbers:
             self._wake(record)
 
 
-def summed(records: Iterable[Record]) -> dict[int, Numbers]:
-    """The numbers of every queue, by queue."""
-    rows: dict[int, Numbers] = {}
-    for record in records:
+class Sums:
+    """The numbers of every queue."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        """Begin with these records."""
+        self.rows: dict[int, Numbers] = {}
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Record) -> None:
+        """Take a record; those that count nothing are left alone."""
         if isinstance(record, WaitRecord | WakeRecord | SignalRecord):
-            row = rows.get(record.queue)
+            row = self.rows.get(record.queue)
             if row is None:
-                row = rows[record.queue] = Numbers(record.queue)
+                row = self.rows[record.queue] = Numbers(record.queue)
             row.add(record)
-    return dict(sorted(rows.items()))

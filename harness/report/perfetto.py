@@ -17,6 +17,7 @@ import struct
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -42,6 +43,7 @@ _PRIO = 120
 _ASLEEP = 1
 _SIGNALS_PID = 0x7FFFFFFF
 _REMEMBERED = 1 << 16
+_SMALL = 64
 
 
 @dataclass(slots=True)
@@ -335,8 +337,17 @@ class Writer:
 def _annotations(args: Mapping[str, int | str]) -> Iterator[bytes]:
     """What a viewer shows of an event."""
     for name, value in args.items():
-        said = text(6, value) if isinstance(value, str) else integer(4, value)
-        yield message(4, text(10, name), said)
+        if isinstance(value, str) or 0 <= value < _SMALL:
+            yield _annotation(name, value)
+        else:
+            yield message(4, text(10, name), integer(4, value))
+
+
+@lru_cache(maxsize=8192)
+def _annotation(name: str, value: int | str) -> bytes:
+    """One that comes again and again."""
+    said = text(6, value) if isinstance(value, str) else integer(4, value)
+    return message(4, text(10, name), said)
 
 
 def write(

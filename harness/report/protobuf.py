@@ -11,6 +11,7 @@ from functools import lru_cache
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _NEGATIVE = 1 << 64
+_SMALL = 1 << 12
 
 
 def varint(value: int) -> bytes:
@@ -33,6 +34,13 @@ def _tag(number: int, kind: int) -> bytes:
 
 def integer(number: int, value: int) -> bytes:
     """A field of an integer or enum type."""
+    if 0 <= value < _SMALL:
+        return _small(number, value)
+    return _tag(number, _VARINT) + varint(value)
+
+
+@lru_cache(maxsize=1 << 14)
+def _small(number: int, value: int) -> bytes:
     return _tag(number, _VARINT) + varint(value)
 
 
@@ -47,6 +55,7 @@ def message(number: int, *parts: bytes) -> bytes:
     return _tag(number, _BYTES) + varint(len(body)) + body
 
 
+@lru_cache(maxsize=8192)
 def text(number: int, value: str) -> bytes:
     """A field that is a string; what UTF-8 cannot say is replaced."""
     return message(number, value.encode("utf-8", "replace"))

@@ -3,14 +3,26 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from harness.probes.records import Context, Why
 
 
+@cache
 def why_name(why: int) -> str:
     """Why a queue was signalled."""
     return Why(why).name.lower() if why in list(Why) else str(why)
 
 
+@cache
 def context_name(context: int) -> str:
     """Where a waker ran."""
     return Context(context).name.lower() if context in list(Context) else str(context)
+
+
+def duration(ns: int) -> str:
+    """Nanoseconds in the unit that fits."""
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 1000)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns} ns"

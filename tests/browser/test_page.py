@@ -101,7 +101,10 @@ def test_page_has_the_numbers_of_the_ledger(browser: Browser, tmp_path: Path, na
 def test_page_tells_every_finding(browser: Browser, tmp_path: Path, name: str) -> None:
     """Each with its kind, wait and publication, and the verdict's own words."""
     material = opened(browser, recording(name), tmp_path)
-    findings = material.verdict.findings
+    findings = [
+        *material.verdict.findings,
+        *(note for note in material.verdict.notes if note.kind is not Kind.OVERTAKEN),
+    ]
     shown = browser.run(_FINDINGS)
     assert [tuple(found[:5]) for found in shown] == [
         (f.kind.value, f.queue, f.tid, f.wait, f.seq) for f in findings

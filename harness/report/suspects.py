@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The page's parts about single waits: the suspicious ones, the open ones, the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.probes.kinds import Finding, Kind, Rules, Verdict
+from harness.probes.ledger import Ledger, Queue, Signal, Wait
+from harness.probes.story import event_of, story
+from harness.report import picture
+from harness.report.markup import NOTHING, Html, header, joined, number, tag, text
+from harness.report.material import Material
+from harness.report.words import context_name, duration, why_name
+
+MAX_FINDINGS = 500
+MAX_NEVER = 500
+MAX_STORIES = 200
+
+
+def suspicions(verdict: Verdict) -> list[Finding]:
+    """What the verdict tells without calling it a fault, and what may be one all the same."""
+    return [note for note in verdict.notes if note.kind is not Kind.OVERTAKEN]
+
+
+class Tables:
+    """Tells of single waits: the suspicious ones, those that never ended, the picture."""
+
+    def __init__(self, material: Material) -> None:
+        self._material = material
+        self._ledger: Ledger = material.ledger
+        self._findings = material.verdict.findings
+        self._all = [*self._findings, *suspicions(material.verdict)]
+        self._clock = picture.clock(self._ledger, material.source.head.t_stop)
+        self._waits = {
+            (queue.id, wait.record.tid, wait.number): wait
+            for queue in self._ledger.queues.values()
+            for wait in queue.waits
+        }
+
+    def timeline(self) -> Html:
+        """The picture, first of what is around the first finding."""
+        choice = picture.choose(self._ledger, self._all)
+        if self._all:
+            first = self._window(self._all[0])
+        else:
+            first = picture.middle(self._clock, choice)
+        return picture.section(self._ledger, self._material.names, choice, self._clock, first)
+
+    def findings(self) -> Html:
+        """The table of findings, and of what looks odd without being a certain fault."""
+        if not self._all:
+            return tag("p", text("None."))
+        head = header(*((name, False) for name in (
+            "what", "who slept", "on", "since", "the event", "what happened", "picture",
+        )))  # fmt: skip
+        rows = [
+            self._finding(finding, number < len(self._findings), number < MAX_STORIES)
+            for number, finding in enumerate(self._all[:MAX_FINDINGS])
+        ]
+        table = tag("table", head, tag("tbody", joined(rows)), id="findings")
+        more = len(self._all) - len(rows)
+        note = tag("p", text(f"{more:,} further ones are left out."), class_="note")
+        return joined([tag("div", table, class_="wide"), note if more else NOTHING])
+
+    def _window(self, finding: Finding) -> tuple[float, float]:
+        queue = self._ledger.queues.get(finding.queue)
+        return picture.window(self._clock, queue, self._wait(finding), finding.seq)
+
+    def _wait(self, finding: Finding) -> Wait | None:
+        return self._waits.get((finding.queue, finding.tid, finding.wait))
+
+    def _object(self, oid: int) -> str:
+        return self._ledger.object_name(oid, self._material.names)
+
+    def _finding(self, finding: Finding, fault: bool, told: bool) -> Html:
+        """One finding with all that is known of it."""
+        wait = self._wait(finding)
+        queue = self._ledger.queues.get(finding.queue)
+        signal = event_of(queue, finding, [wait] if wait else []) if queue else None
+        begin, end = self._window(finding)
+        who = self._ledger.thread_name(finding.tid) if finding.tid else "nobody in particular"
+        show = tag("button", text("show"), type="button", data_show_from=f"{begin:.3f}",
+                   data_show_to=f"{end:.3f}",
+                   aria_label=f"show {finding.kind} in the timeline")  # fmt: skip
+        return tag(
+            "tr",
+            tag("th", text(finding.kind.value if fault else f"perhaps {finding.kind.value}"),
+                scope="row"),
+            tag("td", text(who + (f", wait {finding.wait}" if finding.wait else ""))),
+            tag("td", text(self._object(finding.queue))),
+            tag("td", *self._since(wait)),
+            tag("td", *self._event(signal)),
+            tag("td", tag("p", text(finding.text)), self._story(finding) if told else NOTHING),
+            tag("td", show),
+            data_fault=int(fault), data_kind=finding.kind.value, data_queue=finding.queue,
+            data_tid=finding.tid, data_wait=finding.wait, data_seq=finding.seq,
+        )  # fmt: skip
+
+    def _at(self, t: int) -> str:
+        return f"{self._clock.us(t) / 1000:,.3f} ms"
+
+    def _since(self, wait: Wait | None) -> Iterator[Html]:
+        """Since when it slept and how long."""
+        if wait is None:
+            yield text("-")
+            return
+        rec = wait.record
+        since = f"asleep since {self._at(rec.t_slept)}" if rec.t_slept else "never slept"
+        yield tag("p", text(since))
+        end = rec.t_end or self._material.source.head.t_stop
+        lasted = duration(max(0, end - rec.t_begin))
+        how = f"returned {rec.ret} after {lasted}" if rec.t_end else f"open for {lasted}"
+        yield tag("p", text(how))
+
+    def _story(self, finding: Finding) -> Html:
+        """What happened in order, and the stacks; its first line stands above it."""
+        lines = story(self._ledger, finding, Rules(names=self._material.names))
+        told = tag("pre", text(lines.partition("\n")[2]), class_="story")
+        return tag("details", tag("summary", text("the story, with stacks")), told)
+
+    def _event(self, signal: Signal | None) -> Iterator[Html]:
+        """Which event it is about, where it came from, whom it woke."""
+        if signal is None:
+            yield text("none is known")
+            return
+        rec = signal.record
+        yield tag("p", text(
+            f"signal {rec.seq} ({why_name(rec.why)} of {self._object(rec.source)}) at "
+            f"{self._at(rec.t)}, by {self._ledger.thread_name(rec.waker)} "
+            f"({context_name(rec.context)}, CPU {rec.cpu})"
+        ))  # fmt: skip
+        woken = ", ".join(self._ledger.thread_name(wake.tid) for wake in signal.wakes) or "nobody"
+        yield tag("p", text(f"found {rec.sleepers} asleep, woke {woken}"))
+
+    def _stacks(self, wait: Wait | None) -> Html:
+        """The stacks of sleeper and waker."""
+        stacks = wait.stacks if wait else None
+        if stacks is None:
+            return NOTHING
+        parts = []
+        for name, stack in (("sleeper", stacks.sleeper), ("waker", stacks.waker)):
+            frames = "\n".join(self._ledger.frames(stack)) or "not recorded"
+            parts += [tag("h3", text(name)), tag("pre", text(frames), class_=name)]
+        return tag("details", tag("summary", text("stacks")), *parts)
+
+    def never(self) -> Html:
+        """The table of waits that were still open at the end, the oldest first."""
+        waits = [
+            (queue, wait)
+            for queue in self._ledger.queues.values()
+            for wait in queue.waits
+            if not wait.finished
+        ]
+        if not waits:
+            return tag("p", text("None."))
+        waits.sort(key=lambda pair: pair[1].record.t_begin)
+        head = header(
+            ("who", False), ("on", False), ("since", False), ("age", True), ("where", False)
+        )
+        rows = [self._open(queue, wait) for queue, wait in waits[:MAX_NEVER]]
+        more = len(waits) - len(rows)
+        note = tag("p", text(f"{more:,} further ones are left out."), class_="note")
+        table = tag("table", head, tag("tbody", joined(rows)), id="never")
+        return joined([tag("div", table, class_="wide"), note if more else NOTHING])
+
+    def _open(self, queue: Queue, wait: Wait) -> Html:
+        rec = wait.record
+        age = max(0, self._material.source.head.t_stop - rec.t_begin)
+        who = f"{self._ledger.thread_name(rec.tid)}, wait {wait.number}"
+        return tag(
+            "tr",
+            tag("th", text(who), scope="row"),
+            tag("td", text(self._object(queue.id))),
+            tag("td", text(self._at(rec.t_begin))),
+            number("age_ns", age, duration(age)),
+            tag("td", self._stacks(wait)),
+            data_queue=queue.id, data_tid=rec.tid, data_wait=wait.number,
+        )  # fmt: skip
