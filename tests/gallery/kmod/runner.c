@@ -227,7 +227,7 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 				wake_up_process(gallery_tasks[i]);
 		/* Not on a wait queue: a tracer is to see those of the entry. */
 		while (atomic_read(&gallery_alive))
-			msleep(1);
+			msleep(20);
 		seq_printf(seq, "end %llu\n", ktime_get_ns());
 		gallery_show_results(seq, entry);
 	}

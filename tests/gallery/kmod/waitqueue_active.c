@@ -30,8 +30,10 @@ static int active_waiter(void)
 
 static int active_waker(void)
 {
-	bool active = !gallery_fixed && waitqueue_active(&active_queue);
+	bool active;
 
+	/* No barrier, and none would help: this load stands where it is too early. */
+	active = !gallery_fixed && waitqueue_active(&active_queue);
 	gallery_reach(ASKED);
 	gallery_await_asleep(WAITER);
 	gallery_publish();
