@@ -63,7 +63,7 @@ def load(directory: Path) -> Material:
         return Material(source, ledger, verdict, names)
     part = f"{shown:,} of {source.count:,} records"
     if not told:
-        verdict = replace(verdict, doubts=(*verdict.doubts, f"only {part} were judged"))
+        verdict = _of_a_part(verdict, source, f"only {part} were judged")
     note = (
         f"This is a big recording. Timeline and suspicious waits show {part}: its beginning, "
         "and what stands around the waits that look wrong. The table of queues, the histograms, "
@@ -78,6 +78,13 @@ def judged(ledger: Ledger) -> Verdict:
     if plain and all(plain):
         return queues.judge(ledger)
     return wakeups.judge(ledger)
+
+
+def _of_a_part(verdict: Verdict, source: Source, why: str) -> Verdict:
+    """What a part of a recording proves: nothing, since what is missing may explain it."""
+    lost = build(replace(source.head, tallies={}, kernel=None)).doubts
+    notes = (*verdict.findings, *verdict.notes)
+    return replace(verdict, findings=(), doubts=(why, *lost), notes=notes)
 
 
 def _told(directory: Path, source: Source) -> dict[str, Any]:

@@ -25,7 +25,7 @@ FEW = 40
 _LEFT, _WIDTH, _LANE, _TOP = 170, 980, 22, 26
 _TICKS = 5
 _NAME_LENGTH = 24
-_BEFORE = 0.25
+_MARGIN = 0.4
 
 
 @dataclass(frozen=True)
@@ -261,11 +261,14 @@ def window(times: Clock, queue: Queue | None, wait: Wait | None, seq: int) -> tu
         moments.append(times.us(signal.record.t))
     if wait:
         rec = wait.record
-        moments += [times.us(t) for t in (rec.t_begin, rec.t_end or times.end)]
+        moments.append(times.us(rec.t_begin))
+        # A wait that missed its signal goes on for long; what counts happened before.
+        if len(moments) == 1:
+            moments.append(times.us(rec.t_end or times.end))
     if not moments:
         return 0.0, times.length
     begin, end = min(moments), max(moments)
-    margin = max((end - begin) * _BEFORE, 20.0)
+    margin = max((end - begin) * _MARGIN, 20.0)
     return max(0.0, begin - margin), min(times.length, end + margin)
 
 

@@ -17,6 +17,9 @@ MAX_FINDINGS = 500
 MAX_NEVER = 500
 MAX_STORIES = 200
 
+_COLUMN_NAMES = ("what", "who slept", "on", "since", "the event", "what happened", "picture")
+_COLUMNS = len(_COLUMN_NAMES)
+
 
 def suspicions(verdict: Verdict) -> list[Finding]:
     """What the verdict tells without calling it a fault, and what may be one all the same."""
@@ -51,9 +54,7 @@ class Tables:
         """The table of findings, and of what looks odd without being a certain fault."""
         if not self._all:
             return tag("p", text("None."))
-        head = header(*((name, False) for name in (
-            "what", "who slept", "on", "since", "the event", "what happened", "picture",
-        )))  # fmt: skip
+        head = header(*((name, False) for name in _COLUMN_NAMES))
         rows = [
             self._finding(finding, number < len(self._findings), number < MAX_STORIES)
             for number, finding in enumerate(self._all[:MAX_FINDINGS])
@@ -83,7 +84,7 @@ class Tables:
         show = tag("button", text("show"), type="button", data_show_from=f"{begin:.3f}",
                    data_show_to=f"{end:.3f}",
                    aria_label=f"show {finding.kind} in the timeline")  # fmt: skip
-        return tag(
+        row = tag(
             "tr",
             tag("th", text(finding.kind.value if fault else f"perhaps {finding.kind.value}"),
                 scope="row"),
@@ -91,11 +92,14 @@ class Tables:
             tag("td", text(self._object(finding.queue))),
             tag("td", *self._since(wait)),
             tag("td", *self._event(signal)),
-            tag("td", tag("p", text(finding.text)), self._story(finding) if told else NOTHING),
+            tag("td", text(finding.text)),
             tag("td", show),
             data_fault=int(fault), data_kind=finding.kind.value, data_queue=finding.queue,
             data_tid=finding.tid, data_wait=finding.wait, data_seq=finding.seq,
         )  # fmt: skip
+        if not told:
+            return row
+        return joined([row, tag("tr", tag("td", self._story(finding), colspan=_COLUMNS))])
 
     def _at(self, t: int) -> str:
         return f"{self._clock.us(t) / 1000:,.3f} ms"

@@ -14,6 +14,7 @@ from webdriver import Browser, file_url
 from harness.probes.ledger import Ledger
 from harness.probes.records import Recording
 from harness.probes.stats import latency, row
+from harness.probes.story import story
 from harness.probes.verdict import Kind
 from harness.report import Material, load, write_page
 
@@ -27,7 +28,7 @@ return Object.fromEntries([...document.querySelectorAll("#queues tbody tr")].map
 ]));
 """
 _FINDINGS = """
-return [...document.querySelectorAll("#findings tbody tr")].map(row => [
+return [...document.querySelectorAll("#findings tr[data-kind]")].map(row => [
     row.dataset.kind, ...["queue", "tid", "wait", "seq"].map(name => Number(row.dataset[name])),
     row.innerText,
 ]);
@@ -111,6 +112,10 @@ def test_page_tells_every_finding(browser: Browser, tmp_path: Path, name: str) -
     ]
     for found, finding in zip(shown, findings, strict=True):
         assert finding.text in found[5]
+    stories = browser.run(
+        "return [...document.querySelectorAll('#findings pre.story')].map(s => s.textContent)"
+    )
+    assert stories == [story(material.ledger, finding).partition("\n")[2] for finding in findings]
     if name == "lost":
         assert findings[0].kind is Kind.LOST
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A picture of a report's page, for the documents.
+
+    PYTHONPATH=. build/venv/bin/python tests/browser/screenshot.py build/demo/report.html docs/report.png
+
+With --open the first story is shown unfolded.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import argparse
+import base64
+from pathlib import Path
+
+from webdriver import Browser, file_url
+
+
+def main() -> None:
+    """Take one picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("--size", default="1180,900", help="of the window (%(default)s)")
+    parser.add_argument("--open", action="store_true", help="unfold the first story")
+    args = parser.parse_args()
+    with Browser(f"--window-size={args.size}", "--hide-scrollbars") as browser:
+        browser.go(file_url(args.page))
+        if args.open:
+            browser.run("document.querySelector('details').open = true")
+        args.picture.write_bytes(base64.b64decode(browser.screenshot()))
+
+
+if __name__ == "__main__":
+    main()
