@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,15 @@ def events(ledger: Ledger, names: Mapping[int, str], verdict: Verdict) -> Iterat
         found[finding.queue, finding.tid, finding.wait].append(str(finding))
     yield from _threads(ledger)
     yield from _signal_slices(ledger, names)
+    widths = _return_widths(ledger)
     number = 0
     for queue in ledger.queues.values():
         for wait in queue.waits:
             number += 1
             mine = found.get((queue.id, wait.record.tid, wait.number), [])
-            yield from _wait_events(ledger, names, queue, wait, number, mine)
+            yield from _wait_events(
+                ledger, names, queue, wait, number, mine, widths.get(id(wait), 0)
+            )
 
 
 def write(
@@ -125,6 +129,28 @@ def _signal_slices(ledger: Ledger, names: Mapping[int, str]) -> Iterator[dict[st
         }
 
 
+def _return_widths(ledger: Ledger) -> dict[int, int]:
+    """How long each wait's way back is drawn, in nanoseconds, by the wait's identity.
+
+    A thread that waited on several queues at once returns from all of them at
+    once. Slices of one track must not overlap, so each ends where the next begins.
+    """
+    threads: defaultdict[int, list[Wait]] = defaultdict(list)
+    for queue in ledger.queues.values():
+        for wait in queue.waits:
+            if wait.finished and wait.last_wake and wait.last_wake.t_running:
+                threads[wait.record.tid].append(wait)
+    widths = {}
+    for waits in threads.values():
+        waits.sort(key=lambda wait: wait.record.t_running)
+        for wait, following in zip_longest(waits, waits[1:]):
+            begin, end = wait.record.t_running, wait.record.t_end
+            if following:
+                end = min(end, following.record.t_running)
+            widths[id(wait)] = max(0, end - begin)
+    return widths
+
+
 def _wait_events(
     ledger: Ledger,
     names: Mapping[int, str],
@@ -132,6 +158,7 @@ def _wait_events(
     wait: Wait,
     number: int,
     found: list[str],
+    width: int,
 ) -> Iterator[dict[str, Any]]:
     """Begin and end of a wait, its thread's way back, and the arrow that led there."""
     rec = wait.record
@@ -161,7 +188,7 @@ def _wait_events(
         "pid": rec.tgid,
         "tid": rec.tid,
         "ts": _us(wake.t_running),
-        "dur": _us(rec.t_end - wake.t_running),
+        "dur": _us(width),
         "args": {
             "by": ledger.thread_name(wake.waker),
             "waking_ns": wake.t_waking - signal.record.t if wake.t_waking else 0,

@@ -190,8 +190,9 @@ class Writer:
         return self._event(at, _INSTANT, track, "woken", *_annotations(args), *ends)
 
     def _slept(self, record: WaitRecord) -> Iterator[bytes]:
-        """How a wait's last sleep began and ended."""
-        if not record.t_slept:
+        """How a wait's last sleep began and ended; a wait on another queue may have told it."""
+        lane = self._lanes.get(record.tid)
+        if not record.t_slept or (lane and record.t_slept < lane.since):
             return
         if record.t_slept < record.t_waking:
             yield from self._sleep(record.tid, record.t_slept, record, record.wakeup_ns)

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from report_support import TRACES, ledger_of
 
+from harness.probes.ledger import build
+from harness.probes.records import Recording, SignalRecord, WaitRecord
 from harness.probes.verdict import judge
 from harness.report import chrome
 
@@ -76,3 +78,17 @@ def test_file_is_plain_json_with_the_same_events(tmp_path: Path) -> None:
     assert read["otherData"]["verdict"].startswith("LOST: ")
     assert read["otherData"]["python"] == "3.11"
     assert [entry.name for entry in path.parent.iterdir()] == ["timeline.json"]
+
+
+def test_thread_that_returns_from_two_queues_at_once_is_drawn_without_overlap() -> None:
+    """As poll() does: one wake-up of the thread, an end for each of its waits."""
+    waits = [
+        WaitRecord(queue, 1000, 11, tgid=11, t_slept=1100, t_wake=2000, t_waking=2100,
+                   t_running=2200 + late, t_end=5000, seq=1, why=1, ended=1, sleeps=1, wakes=1)
+        for queue, late in ((7, 0), (8, 0), (9, 50))
+    ]  # fmt: skip
+    signals = [SignalRecord(queue, 1900, 1, sleepers=1, cpu=queue) for queue in (7, 8, 9)]
+    ledger = build(Recording((*waits, *signals)))
+    found = chrome.events(ledger, {}, judge(ledger))
+    slices = sorted((e["ts"], e["dur"]) for e in found if e["ph"] == "X" and e["tid"] == 11)
+    assert slices == [(2.2, 0.0), (2.2, 0.05), (2.25, 2.75)]

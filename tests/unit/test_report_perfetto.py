@@ -220,3 +220,15 @@ def test_text_is_encoded_as_protobuf_does() -> None:
 def test_interrupts_are_told_from_threads() -> None:
     """The kernel's flags for where a waker ran."""
     assert perfetto._IRQ_FLAGS == {Context.HARDIRQ: 8, Context.SOFTIRQ: 16}
+
+
+def test_sleep_in_two_waits_at_once_is_one_sleep(tmp_path: Path) -> None:
+    """A thread that polls two queues sleeps once and is woken once."""
+    waits = tuple(
+        WaitRecord(queue, 1000 + queue, 11, t_slept=1100, t_wake=2000, t_waking=2100,
+                   t_running=2200, t_end=5000, seq=1, waker=12, sleeps=1, wakes=1)
+        for queue in (7, 8)
+    )  # fmt: skip
+    (lane,) = sched(written(Recording(waits), tmp_path / "trace.pftrace")).values()
+    kinds = [event.WhichOneof("event") for event in lane]
+    assert kinds == ["sched_switch", "sched_switch", "sched_waking", "sched_switch"]
