@@ -98,7 +98,8 @@ install_python() {
 
 install_more_python() { # LIST: its packages alone, not what they depend on
 	file=$top/vm/requirements-$1.txt
-	[ "$1" != host ] && [ -f "$file" ] || return 0
+	[ "$1" != host ] || return 0
+	[ -f "$file" ] || return 0
 	! cmp -s "$file" "$venv/ready-$1" || return 0
 	say "Python packages: $(entries "$file" | tr '\n' ' ')"
 	"$venv/bin/pip" install -q --no-deps -r "$file" >>"$log" 2>&1 ||
