@@ -39,12 +39,14 @@ from harness.trace.stock import (
 class QueueRules:
     """What the verdict cannot know by itself.
 
-    ``queues`` are those that the marks are about (default: all on which not only
-    takers wake). ``late_ns`` bounds publication to wake, ``never_ran_ns`` wake to
+    ``marked``: functions were to be marked, so that silence means that they were not
+    called. ``queues`` are those that the marks are about (default: all on which not
+    only takers wake). ``late_ns`` bounds publication to wake, ``never_ran_ns`` wake to
     running. ``grace_ns`` is how long a publisher may be between mark and store.
     Waits that began before ``since`` are known in part only.
     """
 
+    marked: bool = False
     queues: frozenset[int] = frozenset()
     names: Mapping[int, str] = field(default_factory=dict)
     late_ns: int = 500_000_000
@@ -59,6 +61,7 @@ class _Bench:
     def __init__(self, ledger: Ledger, rules: QueueRules) -> None:
         self.ledger = ledger
         self.rules = rules
+        self.marks = rules.marked or bool(ledger.marks)
         self.court = Court(ledger, Rules(names=rules.names))
         self.queues = [q for q in ledger.queues.values() if q.fclass in (0, FClass.QUEUE)]
         self.marked = _about(self.queues, ledger.marks, rules.queues)
@@ -146,17 +149,22 @@ def _sleeps_there(queue: Queue, takers: set[Group]) -> bool:
 def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
     """Judge plain wait queues; what is suspicious and no certain fault is in the notes."""
     bench = _Bench(ledger, rules or QueueRules())
-    findings = list(_faults(bench))
-    notes = list(_notes(bench)) if bench.stock.published else list(_suspicions(bench))
+    faults = list(_faults(bench))
+    accused = {call for _, call in faults if call}
+    notes = _find_overtaken(bench, accused) if bench.marks else _suspicions(bench)
     return Verdict(
-        findings=tuple(findings),
+        findings=tuple(finding for finding, _ in faults),
         doubts=ledger.doubts,
         matched=sum(wait.finished for queue in bench.queues for wait in queue.waits),
         notes=tuple(notes),
     )
 
 
-def _faults(bench: _Bench) -> Iterator[Finding]:
+_Fault = tuple[Finding, tuple[int, int] | None]
+"""A finding, and queue and time of the wake call at fault."""
+
+
+def _faults(bench: _Bench) -> Iterator[_Fault]:
     """All faults; one wait and one wake call are accused once."""
     waits: set[tuple[int, int, int]] = set()
     calls: set[tuple[int, int]] = set()
@@ -167,19 +175,14 @@ def _faults(bench: _Bench) -> Iterator[Finding]:
         waits.add(wait)
         if call:
             calls.add(call)
-        yield finding
-
-
-_Fault = tuple[Finding, tuple[int, int] | None]
-"""A finding, and queue and time of the wake call at fault."""
+        yield finding, call
 
 
 def _all_faults(bench: _Bench) -> Iterator[_Fault]:
     """The checks, the surest first."""
-    if bench.stock.published:
+    if bench.marks:
         yield from _find_missing(bench)
         yield from _find_herd(bench)
-    if bench.ledger.marks:
         yield from _find_spurious(bench)
     yield from _find_never_ran(bench)
 
@@ -348,14 +351,14 @@ def _find_never_ran(bench: _Bench) -> Iterator[_Fault]:
                     yield stories.never_ran(bench.court, queue, strike, ran), None
 
 
-def _notes(bench: _Bench) -> Iterator[Finding]:
-    """Woken rightly, but somebody else was faster."""
+def _find_overtaken(bench: _Bench, accused: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Woken rightly, but it had been taken by then."""
     for queue in bench.marked:
         for call in queue.every_signal():
-            if not call.wakes or not bench.behind(call):
+            if not call.wakes or _key(call) in accused or not bench.behind(call):
                 continue
             for strike in _struck(bench, call):
-                if bench.in_vain(strike):
+                if bench.in_vain(strike) and not bench.stock.ready(strike.wake.t_running):
                     yield stories.overtaken(bench.court, queue, strike.wait, call)
 
 

@@ -197,7 +197,7 @@ def overtaken(court: Court, queue: Queue, wait: Wait, call: Signal) -> Finding:
     """Told, and no fault."""
     text = (
         f"{court.wait(queue, wait)} was woken rightly by {_caller(court, call)}, and found "
-        "nothing: another thread had taken it by then"
+        "nothing: it had been taken by then"
     )
     return _find(Kind.OVERTAKEN, queue, text, wait, call)
 

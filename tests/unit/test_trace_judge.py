@@ -316,8 +316,7 @@ def test_wake_with_nothing_published_is_spurious():
     scene = Scene()
     scene.call(100)
     scene.wait(50, slept=110, wakes=(100,), timeout=TIMEOUT)
-    scene.take(TIMEOUT * 2)  # the marks are there
-    found = only(scene, Kind.SPURIOUS, WAITER, WAKER)
+    found = only(scene, Kind.SPURIOUS, WAITER, WAKER, marked=True)
     assert "which had published nothing" in found.text
 
 
@@ -358,13 +357,21 @@ def test_wake_call_of_a_stand_in_is_not_spurious():
 def test_wake_that_ends_the_wait_for_another_reason_is_not_spurious():
     """A waiter that leaves got what it wanted, whatever that was."""
     scene = Scene()
-    scene.take(10, WAITER_2)
     scene.call(100)
     scene.wait(50, slept=60, wakes=(100,), end=103)
-    silent(scene)
+    silent(scene, marked=True)
 
 
 # Herd.
+
+
+def test_wake_of_one_who_has_no_use_for_what_is_there_is_not_overtaken():
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101)
+    scene.wait(50, WAITER_2, slept=110, wakes=(101,), timeout=TIMEOUT)
+    scene.take(200)
+    assert scene.verdict().notes == ()
 
 
 def herd(takers: int, publications: int = 1) -> Scene:

@@ -59,6 +59,7 @@ void gallery_reach(int step);
 void gallery_await(int step);
 void gallery_await_asleep(int role);
 struct task_struct *gallery_task(int role);
+bool gallery_asleep(struct task_struct *task);
 /* One turn of such a spin: true if it is to end, since a thread is stuck. */
 bool gallery_too_late(unsigned long limit);
 

@@ -22,11 +22,22 @@ static DECLARE_WAIT_QUEUE_HEAD(healthy_queue);
 static atomic_t healthy_left;	/* items that no waiter has claimed */
 static atomic_t healthy_ahead;	/* items that were published and not taken */
 
+/*
+ * Whoever spins does it where no sleeper is: one that is woken on a busy CPU
+ * would have to wait for the next tick.
+ */
+static void healthy_move(bool spins)
+{
+	set_cpus_allowed_ptr(current, cpumask_of(spins ? 0 :
+						 num_online_cpus() - 1));
+}
+
 /* Each claims an item before it waits for one, so nobody waits in vain. */
 static int healthy_consume(bool exclusive)
 {
 	int n = 0;
 
+	healthy_move(false);
 	gallery_await(PREPARED);
 	while (atomic_dec_return(&healthy_left) >= 0) {
 		if (gallery_wait(&healthy_queue, exclusive,
@@ -50,34 +61,41 @@ static int healthy_plain_waiter(void)
 
 static void healthy_prepare(void)
 {
+	healthy_move(true);
 	atomic_set(&healthy_left, gallery_rounds);
 	atomic_set(&healthy_ahead, 0);
 	gallery_reach(PREPARED);
 }
 
-/* How many are on the queue; each may be asleep, or on its way. */
-static uint healthy_sleepers(void)
+/* How many are on the queue; all of them, or only those that are asleep. */
+static uint healthy_sleepers(bool asleep)
 {
-	struct list_head *node;
+	struct wait_queue_entry *entry;
+	struct task_struct *task;
 	unsigned long flags;
 	uint n = 0;
 
 	spin_lock_irqsave(&healthy_queue.lock, flags);
-	list_for_each(node, &healthy_queue.head)
-		n++;
+	list_for_each_entry(entry, &healthy_queue.head, entry) {
+		task = entry->private;
+		n += !asleep || gallery_asleep(task);
+	}
 	spin_unlock_irqrestore(&healthy_queue.lock, flags);
 	return n;
 }
 
 /*
  * Publish @n items once there are fewer than @below on their way, and @n are on
- * the queue for them.
+ * the queue for them: every other time asleep, else perhaps on their way to it.
  */
 static bool healthy_offer(uint n, int below)
 {
 	unsigned long limit = jiffies + HEALTHY_LIMIT;
+	static bool asleep;
 
-	while (atomic_read(&healthy_ahead) >= below || healthy_sleepers() < n)
+	asleep = !asleep;
+	while (atomic_read(&healthy_ahead) >= below ||
+	       healthy_sleepers(asleep) < n)
 		if (gallery_too_late(limit))
 			return false;
 	atomic_add(n, &healthy_ahead);
@@ -121,7 +139,8 @@ static enum hrtimer_restart healthy_fires(struct hrtimer *timer)
 	struct healthy_timer *t = container_of(timer, struct healthy_timer,
 					       timer);
 
-	if (atomic_read(&healthy_ahead) < HEALTHY_AHEAD && healthy_sleepers()) {
+	if (atomic_read(&healthy_ahead) < HEALTHY_AHEAD &&
+	    healthy_sleepers(t->fired & 1)) {
 		atomic_inc(&healthy_ahead);
 		gallery_publish();
 		wake_up(&healthy_queue);

@@ -136,7 +136,7 @@ struct task_struct *gallery_task(int role)
 }
 
 /* Off its CPU, and not as a kthread that has not begun. */
-static bool gallery_asleep(struct task_struct *task)
+bool gallery_asleep(struct task_struct *task)
 {
 	return READ_ONCE(task->__state) == TASK_INTERRUPTIBLE &&
 	       !READ_ONCE(task->on_cpu);
