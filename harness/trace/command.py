@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric trace -- CMD``: who sleeps on which wait queue, who wakes it, and who is never woken.
+
+By default CMD runs in a disposable guest; with ``--here`` on this machine, which needs
+root and bcc (Debian: python3-bpfcc). The exit status is CMD's; 124 if it outlived
+``--duration``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ExitStatus, GuestSplat, SetupError
+from harness.guest import in_guest
+from harness.probes.loader import HEAD, RECORDS
+from harness.trace import table
+from harness.trace.guest import LIVE
+from harness.trace.scope import Scope, add_scope_options, scope_of
+from harness.trace.summary import SUMMARY, Row, Summary, decode, decode_row
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from harness.vm.console import Splat
+
+SOURCE = Path(__file__).resolve().parents[2]
+DEFAULT = SOURCE / "build/trace"
+# bcc is a package of Debian's own Python.
+_PYTHON = "/usr/bin/python3"
+_LOOK_SECONDS = 0.3
+
+Output = Iterator[tuple[bool, bytes]]
+"""What CMD writes, as it comes; True: to its standard output."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Trace, show the table, leave the files.
+
+    :raises GuestError: what happened to the guest.
+    :raises SetupError: it cannot be traced here.
+    """
+    args = _parse(argv)
+    scope = scope_of(args)
+    output: Path = args.output or _default()
+    _clear(output)
+    if args.here:
+        return _finish(output, _here(args, scope, output))
+    status, splats = _in_guest(args, scope, output)
+    status = _finish(output, status)
+    if splats:
+        raise GuestSplat(splats[0].title, console=splats[0].text)
+    return status
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="kfabric trace", description=__doc__)
+    add_scope_options(parser)
+    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="stop after S s")
+    parser.add_argument("--here", action="store_true", help="on this machine, not in a guest")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="default: build/trace")
+    parser.add_argument(
+        "--ring", type=float, default=32.0, metavar="MIB", help="memory for records on their way"
+    )
+    parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for CMD")
+    _add_guest_options(parser)
+    parser.add_argument("command", nargs="*", metavar="CMD")
+    args = parser.parse_args(argv)
+    try:
+        scope_of(args)
+    except ValueError as error:
+        parser.error(str(error))
+    if not args.command and not args.here:
+        parser.error("a guest has nothing to trace without CMD")
+    if not (args.command or args.module or args.queue or args.pid):
+        parser.error("nothing to trace: give CMD, --module, --queue or --pid")
+    return args
+
+
+def _add_guest_options(parser: argparse.ArgumentParser) -> None:
+    if in_guest():
+        return  # there are no guests in guests
+    from harness.commands.options import add_guest_options
+
+    add_guest_options(parser)
+
+
+def _default() -> Path:
+    return Path(os.environ["KFABRIC_OUT"]) / "trace" if in_guest() else DEFAULT
+
+
+def _clear(output: Path) -> None:
+    """Remove what an earlier trace left, and nothing else."""
+    output.mkdir(parents=True, exist_ok=True)
+    for name in (HEAD, RECORDS, SUMMARY, LIVE):
+        (output / name).unlink(missing_ok=True)
+
+
+def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
+    """The command line of the part that runs where the traced kernel is."""
+    words = ["-m", "harness.trace.guest", f"--output={output}", *scope.argv()]
+    words += [f"--ring={args.ring:g}"]
+    words += [f"--duration={args.duration:g}"] if args.duration else []
+    return [*words, "--", *args.command] if args.command else words
+
+
+def _here(args: argparse.Namespace, scope: Scope, output: Path) -> int:
+    """On this machine. Raises SetupError."""
+    if os.geteuid() != 0:
+        raise SetupError("not root", "the kernel tells its secrets only to root")
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        [_PYTHON, *_argv(args, scope, output)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+    )
+    try:
+        _show(_read(process), output)
+    except KeyboardInterrupt:
+        # It has had the signal, too, and comes to an end.
+        for to_stdout, data in _read(process):
+            _copy(to_stdout, data)
+    return process.wait()
+
+
+def _read(process: subprocess.Popen[bytes]) -> Output:
+    """Both streams of a process to their ends."""
+    with selectors.DefaultSelector() as selector:
+        for stream in (process.stdout, process.stderr):
+            if stream is not None and not stream.closed:
+                selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                data = os.read(key.fd, 65536)
+                if data:
+                    yield key.fileobj is process.stdout, data
+                else:
+                    selector.unregister(key.fileobj)
+
+
+def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int, list[Splat]]:
+    """In a disposable guest; also what its kernel complained of."""
+    from harness import setup
+    from harness.commands.options import disposable, guest_spec
+    from harness.vm.wire import Kind
+
+    with disposable(setup.vm(guest_spec(args, "trace"))) as vm:
+        place = vm.out / "trace"
+        remote = vm.popen(
+            ["python3", *_argv(args, scope, place)], timeout=args.timeout, cwd=str(SOURCE)
+        )
+        remote.close_stdin()
+        try:
+            _show(((kind is Kind.STDOUT, data) for kind, data in remote.stream()), place)
+        finally:
+            _keep(place, output)
+        status = remote.rc
+        assert status is not None
+        return (status if status >= 0 else 128 - status), vm.splats()
+
+
+def _keep(place: Path, output: Path) -> None:
+    """Move the files out of the guest's directory, which goes."""
+    for name in (HEAD, RECORDS, SUMMARY, LIVE):
+        if (place / name).exists():
+            shutil.move(place / name, output / name)
+
+
+def _copy(to_stdout: bool, data: bytes) -> None:
+    stream = sys.stdout if to_stdout else sys.stderr
+    stream.buffer.write(data)
+    stream.flush()
+
+
+def _show(stream: Output, place: Path) -> None:
+    """Pass on what CMD writes, below it the table if this is a terminal."""
+    if not sys.stdout.isatty():
+        for to_stdout, data in stream:
+            _copy(to_stdout, data)
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    with Live("kfabric: loading the tracer …", console=console, transient=True) as display:
+        follower = Follower(place / LIVE, lambda told: _update(display, told))
+        rest = {True: b"", False: b""}
+        with follower:
+            for to_stdout, data in stream:
+                *lines, rest[to_stdout] = (rest[to_stdout] + data).split(b"\n")
+                for line in lines:
+                    display.console.print(Text.from_ansi(line.decode(errors="replace")))
+        for line in filter(None, rest.values()):
+            display.console.print(Text.from_ansi(line.decode(errors="replace")))
+
+
+def _update(display: Live, told: dict[str, Any]) -> None:
+    """Show what the tracer has just told."""
+    if "rows" in told:
+        rows: list[Row] = [decode_row(item) for item in told["rows"]]
+        display.update(table.live(rows, told["seconds"], sum(told["losses"].values())))
+    elif "loaded" in told:
+        display.update(f"kfabric: traced; the tracer took {told['loaded']:.1f} s to load")
+
+
+class Follower:
+    """Reads a growing file of JSON lines in a thread, and hands on the newest line."""
+
+    def __init__(self, path: Path, hand: Callable[[dict[str, Any]], None]) -> None:
+        """Prepare; it runs inside the with block."""
+        self._path = path
+        self._hand = hand
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        place = 0
+        while not self._over.wait(_LOOK_SECONDS):
+            try:
+                with self._path.open("rb") as file:
+                    file.seek(place)
+                    data = file.read()
+            except FileNotFoundError:
+                continue
+            whole = data.rfind(b"\n") + 1
+            place += whole
+            if whole:
+                self._hand(json.loads(data[:whole].splitlines()[-1]))
+
+
+def _finish(output: Path, status: int) -> int:
+    """Print the table, make the exports; the exit status."""
+    try:
+        summary = decode(json.loads((output / SUMMARY).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return status or ExitStatus.NOT_VERIFIED
+    for line in table.report(summary):
+        print(line)
+    _export(output)
+    names = sorted(path.name for path in output.iterdir() if path.name != LIVE)
+    print(f"traced {_times(summary)}; left in {output}: {', '.join(names)}")
+    return status
+
+
+def _times(summary: Summary) -> str:
+    return f"{summary.seconds:.1f} s (loading took {summary.load_seconds:.1f} s)"
+
+
+def _export(output: Path) -> None:
+    """Make what other programs open, as far as the reports are there."""
+    if in_guest():
+        return
+    try:
+        write_all = importlib.import_module("harness.report").write_all
+    except (ImportError, AttributeError):
+        return
+    write_all(output)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Where the traced kernel is: load the tracer, run a command, leave the recording.
+
+    python3 -m harness.trace.guest --output DIR [--module M] [--duration S] [-- CMD...]
+
+The command has this program's own standard streams, and its exit status becomes this
+program's. ``DIR/live.jsonl`` gets a line a few times a second, for whoever looks on.
+Runs with Debian's python3 and python3-bpfcc alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ExitStatus
+from harness.probes.loader import ProbeError
+from harness.trace.scope import add_scope_options, scope_of
+from harness.trace.tracer import Tracer
+
+LIVE = "live.jsonl"
+TIMED_OUT = 124  # as timeout(1) says it
+
+_TICK_SECONDS = 0.05
+_LIVE_SECONDS = 0.5
+# A look at the counters costs the guest time: it may have this share of it.
+_LIVE_SHARE = 0.1
+_PATIENCE_SECONDS = 5.0
+_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGINT, signal.SIGTERM})
+
+
+class Live:
+    """Tells those who look on how it goes."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin a new file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w", encoding="utf-8")
+        self._next = 0.0
+
+    def tell(self, **what: Any) -> None:
+        """Write one line."""
+        print(json.dumps(what), file=self._file, flush=True)
+
+    def counts(self, tracer: Tracer) -> None:
+        """Tell the counters, unless that was done just now."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        rows = [asdict(row) for row in tracer.rows()]
+        seconds = (time.monotonic_ns() - tracer.t_start) / 1e9
+        self.tell(rows=rows, losses=tracer.losses(), seconds=round(seconds, 1))
+        after = time.monotonic()
+        self._next = after + max(_LIVE_SECONDS, (after - now) / _LIVE_SHARE)
+
+
+class Child:
+    """The command: forked at once, run once it is followed."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """Fork; the child stops itself until :meth:`go`."""
+        self.status: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become(argv)
+        os.waitpid(self.pid, os.WUNTRACED)
+
+    def _become(self, argv: Sequence[str]) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            os.execvp(argv[0], list(argv))
+        except OSError as error:
+            print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
+        finally:
+            os._exit(127)
+
+    def go(self) -> None:
+        """Let it run."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def poll(self) -> bool:
+        """Has it ended? Then its status is known, 128+n for signal n."""
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                code = os.waitstatus_to_exitcode(status)
+                self.status = code if code >= 0 else 128 - code
+        return self.status is not None
+
+    def end(self) -> None:
+        """End it if it still runs, with force if need be."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.poll():
+                return
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+            limit = time.monotonic() + _PATIENCE_SECONDS
+            while not self.poll() and time.monotonic() < limit:
+                signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Trace; the exit status is the command's, TIMED_OUT if it outlived ``--duration``."""
+    args = _parse(argv)
+    # Looked at when we have time for them, and not in the middle of something.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    live = Live(args.output / LIVE)
+    try:
+        with Tracer(
+            scope_of(args), args.output, ring_mib=args.ring, max_queues=args.queues
+        ) as tracer:
+            return _trace(tracer, live, args)
+    except ProbeError as error:
+        live.tell(failed=str(error))
+        print(f"kfabric: not traced: {error}", file=sys.stderr)
+        return ExitStatus.NOT_VERIFIED
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m harness.trace.guest", description=__doc__)
+    add_scope_options(parser)
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--duration", type=float, default=0.0, metavar="S")
+    parser.add_argument("--ring", type=float, default=32.0, metavar="MIB")
+    parser.add_argument("--queues", type=int, default=4096, metavar="N")
+    parser.add_argument("command", nargs="*", metavar="CMD")
+    return parser.parse_args(argv)
+
+
+def _trace(tracer: Tracer, live: Live, args: argparse.Namespace) -> int:
+    """Run to the end of command, duration, or patience of who presses Ctrl-C."""
+    live.tell(loaded=tracer.load_seconds, steps=tracer.seconds)
+    child = Child(args.command) if args.command else None
+    if child is not None:
+        if tracer.scope.by_tree:
+            tracer.follow(child.pid)
+        child.go()
+    timed_out = _watch(tracer, live, child, args.duration)
+    # Before the child is ended, which would end its waits.
+    summary = tracer.stop()
+    if child is not None:
+        child.end()
+    live.tell(done=True, lost=summary.lost)
+    if child is None:
+        return ExitStatus.OK
+    return TIMED_OUT if timed_out else int(child.status or 0)
+
+
+def _watch(tracer: Tracer, live: Live, child: Child | None, duration: float) -> bool:
+    """Drain until it is over. True: the command was still running."""
+    limit = time.monotonic() + duration if duration else float("inf")
+    while True:
+        got = signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)
+        tracer.drain()
+        tracer.refresh()
+        live.counts(tracer)
+        if child is not None and child.poll():
+            return False
+        interrupted = got is not None and got.si_signo != signal.SIGCHLD
+        if interrupted or time.monotonic() >= limit:
+            return child is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Kprobes by address, set behind a function's first instruction.
+
+bcc's own way has two drawbacks here. It names the function, and a kernel before 6.2
+then searches all its symbols, several times, which takes an emulated guest most of
+a second for each probe. And a probe on a function's very begin is made a call by the
+kernel (ftrace): its program runs with interrupts on, and what happens in an
+interrupt that comes then is not told to any program on that CPU. Behind the call that
+a traceable function begins with, a probe is a breakpoint, with interrupts off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import Self
+
+_TYPE = Path("/sys/bus/event_source/devices/kprobe/type")
+_OPTIMIZE = Path("/proc/sys/debug/kprobes-optimization")
+_PERF_EVENT_OPEN = 298  # x86-64
+_ATTR = struct.Struct("<IIQQQQQIIQQ")  # type, size, config, … up to config1, config2
+_SET_BPF, _ENABLE = 0x40042408, 0x2400
+_CLOSE_ON_EXEC = 8
+# A call of 5 bytes; behind a landing pad of 4 where the kernel has those; nothing.
+_OFFSETS = (5, 9, 0)
+
+
+class KprobeError(OSError):
+    """A probe cannot be set; the text names the function."""
+
+
+class Kprobes:
+    """A set of probes; a context manager that takes them away."""
+
+    def __init__(self) -> None:
+        """Keep the kernel from turning breakpoints into jumps, for as long as this lives."""
+        self._fds: list[int] = []
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._kind = int(_TYPE.read_text())
+        self._optimize = ""
+        with contextlib.suppress(OSError):
+            self._optimize = _OPTIMIZE.read_text()
+            _OPTIMIZE.write_text("0")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def attach(self, name: str, address: int, program: int) -> None:
+        """Run a program (a file descriptor) in a function. Raises KprobeError."""
+        for offset in _OFFSETS:
+            fd = self._open(address + offset)
+            if fd >= 0:
+                break
+        else:
+            raise KprobeError(ctypes.get_errno(), f"no probe in {name}")
+        self._fds.append(fd)
+        fcntl.ioctl(fd, _SET_BPF, program)
+        fcntl.ioctl(fd, _ENABLE, 0)
+
+    def close(self) -> None:
+        """Take all probes away. May be called again."""
+        while self._fds:
+            os.close(self._fds.pop())
+        if self._optimize:
+            _OPTIMIZE.write_text(self._optimize)
+            self._optimize = ""
+
+    def _open(self, address: int) -> int:
+        # Where an event would count matters to perf alone; a program runs on every CPU.
+        attr = _ATTR.pack(self._kind, _ATTR.size, 0, 1, 0, 0, 0, 1, 0, 0, address)
+        buffer = ctypes.create_string_buffer(attr, _ATTR.size)
+        return int(
+            self._libc.syscall(_PERF_EVENT_OPEN, buffer, -1, 0, -1, ctypes.c_ulong(_CLOSE_ON_EXEC))
+        )

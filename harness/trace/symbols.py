@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Names for kernel addresses, and where a module is: pure functions of /proc's texts.
+
+/proc/kallsyms has a hundred thousand lines, so its lines are searched and not
+parsed: the kernel's own come first, in order of their addresses.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_FAR = 1 << 20  # no symbol reaches further
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A loaded module: where it was put, and how much memory it has in all."""
+
+    name: str
+    address: int
+    size: int
+
+    def holds(self, address: int) -> bool:
+        """Is the address within that memory? (In later kernels it is in several pieces.)"""
+        return self.address <= address < self.address + self.size
+
+
+def parse_modules(text: str) -> dict[str, Module]:
+    """Decode /proc/modules."""
+    found = {}
+    for line in text.splitlines():
+        name, size, _, _, _, address, *_ = line.split()
+        found[name] = Module(name, int(address, 16), int(size))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol of the kernel or of a module (``module`` is empty for the kernel)."""
+
+    address: int
+    kind: str
+    name: str
+    module: str = ""
+
+    @property
+    def is_code(self) -> bool:
+        """Is it a function?"""
+        return self.kind in "tTwW"
+
+
+def _parse(line: bytes) -> Symbol:
+    address, kind, name, *module = line.decode().split()
+    return Symbol(int(address, 16), kind, name, module[0].strip("[]") if module else "")
+
+
+class Symbols:
+    """The symbols of a kernel and its modules.
+
+    :param kallsyms: the text of /proc/kallsyms.
+    :param modules: the text of /proc/modules.
+    """
+
+    def __init__(self, kallsyms: bytes, modules: str = "") -> None:
+        self._lines = kallsyms.split(b"\n")
+        while self._lines and not self._lines[-1]:
+            self._lines.pop()
+        first = kallsyms.find(b"\t[")
+        self._own = kallsyms.count(b"\n", 0, first) if first >= 0 else len(self._lines)
+        self._text = kallsyms
+        self._loaded: dict[str, tuple[Symbol, ...]] = {}
+        self.modules = parse_modules(modules)
+
+    def address(self, name: str, module: str = "") -> int | None:
+        """A symbol's address, the kernel's own first. None: unknown, or hidden from us."""
+        where = re.escape(f"\t[{module}]\n".encode()) if module else rb"[\n\t]"
+        found = re.search(rb" \S " + re.escape(name.encode()) + where, self._text)
+        if found is None:
+            return None
+        start = self._text.rfind(b"\n", 0, found.start()) + 1
+        return int(self._text[start : found.start()], 16) or None
+
+    def find(self, address: int) -> Symbol | None:
+        """The last symbol that does not begin behind an address, if it is near."""
+        for name, module in self.modules.items():
+            if module.holds(address):
+                symbols = self.of_module(name)
+                index = bisect_right(symbols, address, key=lambda symbol: symbol.address)
+                best = symbols[index - 1] if index else None
+                break
+        else:
+            index = bisect_right(self._lines, b"%016x\xff" % address, hi=self._own)
+            best = _parse(self._lines[index - 1]) if index else None
+        return best if best and address - best.address < _FAR else None
+
+    def name(self, address: int) -> str:
+        """An address as a stack's frame: ``symbol+0x12 [module]``."""
+        symbol = self.find(address)
+        if symbol is None:
+            return f"{address:#x}"
+        distance = address - symbol.address
+        text = f"{symbol.name}+{distance:#x}" if distance else symbol.name
+        return f"{text} [{symbol.module}]" if symbol.module else text
+
+    def variable(self, address: int) -> str:
+        """The name of the variable that holds an address; empty if there is none."""
+        symbol = self.find(address)
+        return "" if symbol is None or symbol.is_code else self.name(address)
+
+    def text_of(self, module: str) -> tuple[int, int] | None:
+        """From a module's first function to the end of its last one's page."""
+        return self._range(module, code=True)
+
+    def data_of(self, module: str) -> tuple[int, int] | None:
+        """The same for its variables."""
+        return self._range(module, code=False)
+
+    def of_module(self, name: str) -> Sequence[Symbol]:
+        """A module's symbols, in order of their addresses."""
+        if name not in self._loaded:
+            tag = f"\t[{name}]".encode()
+            lines = (line for line in self._lines[self._own :] if line.endswith(tag))
+            found = sorted(map(_parse, lines), key=lambda symbol: symbol.address)
+            self._loaded[name] = tuple(found)
+        return self._loaded[name]
+
+    def _range(self, name: str, *, code: bool) -> tuple[int, int] | None:
+        module = self.modules.get(name)
+        if module is None:
+            return None
+        # Code that only runs while it loads is elsewhere, and soon gone.
+        wanted = [
+            symbol.address
+            for symbol in self.of_module(name)
+            if symbol.is_code is code and module.holds(symbol.address)
+        ]
+        if not wanted:
+            return None
+        # How long the last one is, nobody tells; each part ends on a page.
+        return min(wanted), (max(wanted) | (mmap.PAGESIZE - 1)) + 1

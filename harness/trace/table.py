@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The table of a trace: as plain text, and for a terminal while the trace runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from harness.trace.pending import Stuck
+from harness.trace.summary import Row, Summary, by_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADS = (
+    "waits",
+    "slept",
+    "calls",
+    "wakes",
+    "w/call",
+    "spur.",
+    "timer",
+    "deep",
+    "p50",
+    "p99",
+    "wake→run",
+    "queue",
+)
+LEGEND = (
+    "calls: wake calls; w/call: threads woken by each that found one; spur.: woken for nothing; "
+    "timer: ended by their timeout; deep: most sleepers at once; p50, p99: from wake to running; "
+    "wake→run: their spread, a column for each factor of 4 from 1 µs"
+)
+ROWS_LIMIT = 40
+_LIVE_ROWS = 16
+_BARS = " ▁▂▃▄▅▆▇█"
+_FIRST, _STEP, _COLUMNS = 10, 2, 8  # 2^10 ns and less, …, 2^24 ns (17 ms) and more
+
+
+def duration(ns: float) -> str:
+    """A time in three digits or so: ``870ns``, ``12µs``, ``3.4ms``, ``12s``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            value = ns / size
+            return f"{value:.1f}{unit}" if value < 10 else f"{value:.0f}{unit}"
+    return f"{ns:.0f}ns"
+
+
+def bars(latency: Sequence[int]) -> str:
+    """A histogram in one word; what is there at all can be seen."""
+    columns = [0] * _COLUMNS
+    for bucket, count in enumerate(latency):
+        place = min(max(bucket - _FIRST, 0) // _STEP, _COLUMNS - 1)
+        columns[place] += count
+    most = max(columns)
+    if not most:
+        return ""
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in columns)
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row's words, in the order of :data:`HEADS`."""
+    return (
+        str(row.waits),
+        str(row.slept),
+        str(row.calls),
+        str(row.wakes),
+        f"{row.wakes_per_call:.2f}" if row.found else "-",
+        f"{row.spurious_share:.0%}" if row.wakes else "-",
+        str(row.timeouts),
+        str(row.deepest),
+        duration(row.percentile(0.5)) if row.latency else "-",
+        duration(row.percentile(0.99)) if row.latency else "-",
+        bars(row.latency),
+        row.name + (f" ({row.queues} queues)" if row.queues > 1 else ""),
+    )
+
+
+def slept_on(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """Those that somebody waited on, by name, and those that were only woken."""
+    told: list[Row] = []
+    quiet: list[Row] = []
+    for row in by_name(rows):
+        (told if row.waits or row.deepest else quiet).append(row)
+    return told, quiet
+
+
+def plain(rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of the table."""
+    told, quiet = slept_on(rows)
+    lines = [HEADS, *(cells(row) for row in told[:ROWS_LIMIT])]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS) - 2)]
+    for line in lines:
+        numbers = [word.rjust(width) for word, width in zip(line, widths, strict=False)]
+        yield "  ".join([*numbers, line[-2].ljust(_COLUMNS), line[-1]]).rstrip()
+    if len(told) > ROWS_LIMIT:
+        yield f"and {len(told) - ROWS_LIMIT} more names"
+    if quiet:
+        calls = sum(row.calls for row in quiet)
+        queues = sum(row.queues for row in quiet)
+        yield f"besides: {calls} wake calls on {queues} queues that nobody slept on"
+
+
+def stuck_lines(stuck: Sequence[Stuck]) -> Iterator[str]:
+    """The waits that nobody ended, oldest first."""
+    if not stuck:
+        return
+    yield f"never ended: {len(stuck)} waits"
+    for wait in sorted(stuck, key=lambda wait: wait.age_ns, reverse=True):
+        woken = f", woken {wait.wakes} times in vain" if wait.wakes else ""
+        who = f"{wait.comm} ({wait.tid})" if wait.comm else f"thread {wait.tid}"
+        yield f"  {who} waits for {duration(wait.age_ns)} on {wait.name}{woken}"
+        for frame in wait.stack:
+            yield f"    {frame}"
+
+
+def verdict_line(summary: Summary) -> str:
+    """Whether the numbers can be relied on."""
+    if summary.lost:
+        what = ", ".join(f"{count} {name}" for name, count in summary.losses.items() if count)
+        return f"not verified: the tracer lost records ({what})"
+    return "complete: no record was lost"
+
+
+def report(summary: Summary) -> Iterator[str]:
+    """All that is said at the end, as plain lines."""
+    yield from plain(summary.rows)
+    yield from stuck_lines(summary.stuck)
+    for name in summary.missing:
+        yield f"not found: {name} (no such module or function was there)"
+    if summary.unstacked:
+        yield f"{summary.unstacked} stacks could not be kept; the counts are not affected"
+    yield verdict_line(summary)
+
+
+def live(rows: Iterable[Row], seconds: float, lost: int) -> Table:
+    """The table while the trace runs."""
+    from rich import box
+    from rich.table import Table
+
+    told, _ = slept_on(rows)
+    state = f"not verified: {lost} records lost" if lost else "nothing lost"
+    table = Table(
+        title=f"kfabric trace: {seconds:.0f} s, {state}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    for head in HEADS[:-2]:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column(HEADS[-2], no_wrap=True)
+    table.add_column(HEADS[-1], overflow="ellipsis", no_wrap=True)
+    for row in told[:_LIVE_ROWS]:
+        table.add_row(*cells(row))
+    return table

@@ -1,0 +1,479 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Loads the kernel part, drains it to a file, and tells what it counted.
+
+    with Tracer(Scope(modules=("rdma_rxe",)), directory) as tracer:
+        ...                 # now and then: tracer.drain()
+        tracer.stop()       # leaves recording.json, recording.bin, summary.json
+
+Needs root, bcc (Debian's python3-bpfcc) and the kernel's headers; none of the
+project's modules, and no packages besides.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from harness.probes.loader import HEAD, HEADER, RECORDS, ProbeError, context_addresses
+from harness.probes.ring import Ring
+from harness.trace.bpf import create_ring, ring_bytes
+from harness.trace.kprobes import KprobeError, Kprobes
+from harness.trace.naming import queue_name
+from harness.trace.pending import Stuck, stuck
+from harness.trace.scope import Scope
+from harness.trace.summary import SUMMARY, Row, Summary, spread
+from harness.trace.symbols import Symbols
+
+PROGRAM = Path(__file__).with_name("waitqueues.bpf.c")
+_LOSSES = ("ring", "waits", "queues", "unpaired")
+_COMPLETION = 2
+
+# All that sleeps on a completion; they lie next to each other, apart from the others.
+_COMPLETIONS = tuple(
+    f"wait_for_completion{suffix}"
+    for suffix in (
+        "",
+        "_timeout",
+        "_interruptible",
+        "_interruptible_timeout",
+        "_killable",
+        "_killable_timeout",
+        "_state",
+        "_io",
+        "_io_timeout",
+    )
+)
+
+# The kernel's functions and our programs. Those in brackets are not in every kernel.
+_FUNCTIONS = {
+    "prepare_to_wait": "on_enqueue",
+    "prepare_to_wait_exclusive": "on_enqueue",
+    "prepare_to_wait_event": "on_enqueue",
+    "add_wait_queue": "on_enqueue",
+    "add_wait_queue_exclusive": "on_enqueue",
+    "finish_wait": "on_finish",
+    "remove_wait_queue": "on_finish",
+    **dict.fromkeys(_COMPLETIONS, "on_enqueue"),
+    "__wake_up_common": "on_wake",
+    "default_wake_function": "on_wake_function",
+    "pollwake": "on_pollwake",
+    "complete": "on_wake",
+    "complete_all": "on_wake",
+    "process_timeout": "on_timer",
+    "hrtimer_wakeup": "on_timer",
+    "signal_wake_up_state": "on_signal",
+}
+_OPTIONAL = frozenset({"pollwake", "wait_for_completion_state"})
+_HEAD_BYTES = 16  # FUNCTION_HEAD in the program
+_BOOKMARKS = "__wake_up_locked_key_bookmark"
+
+
+class Tracer:
+    """The loaded tracer. A context manager; leaving it takes all probes away.
+
+    The kernel part never wakes its reader, so :meth:`drain` must be called often
+    enough for the ring not to fill: a few times a second.
+
+    :param scope: what to trace.
+    :param directory: gets the recording; made if it is not there.
+    :param ring_mib: memory of the rings, all CPUs' together.
+    :param max_queues: beyond so many, queues are lost, and counted as such.
+    """
+
+    def __init__(
+        self, scope: Scope, directory: Path, *, ring_mib: float = 32, max_queues: int = 4096
+    ) -> None:
+        """Compile, load and attach. Raises ProbeError."""
+        try:
+            from bcc import BPF
+        except ImportError as error:
+            raise ProbeError("python3-bpfcc is not installed") from error
+        began = time.monotonic()
+        self.scope = scope
+        self.directory = directory
+        self.seconds: dict[str, float] = {}
+        self._cpus = os.cpu_count() or 1
+        self._ring_bytes = ring_bytes(ring_mib, self._cpus)
+        self._max_queues = max_queues
+        self._stopped = False
+        self._last_modules = ""
+        self._kallsyms = Path("/proc/kallsyms").read_bytes()
+        self.symbols = self._read_symbols()
+        self._note("symbols", began)
+        text = HEADER.read_bytes() + PROGRAM.read_bytes()
+        try:
+            self._bpf: Any = BPF(text=text, cflags=self._flags())
+            self._note("compile", began)
+            self._programs = {
+                name: self._bpf.load_func(name.encode(), BPF.KPROBE).fd for name in self._wanted()
+            }
+        except Exception as error:
+            raise ProbeError(f"the tracer does not load: {error}") from error
+        self._note("load", began)
+        self._ranges: dict[str, bool] = {}
+        self._marked: set[str] = set()
+        self._open(began)
+
+    def _open(self, began: float) -> None:
+        """Make the files and set the probes."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._file = (self.directory / RECORDS).open("wb")
+        self._rings = self._make_rings()
+        self._kprobes = Kprobes()
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+        self._note("attach", began)
+        self.load_seconds = time.monotonic() - began
+        self.t_start = time.monotonic_ns()
+
+    def _make_rings(self) -> list[Ring]:
+        """Give each CPU a ring of its own; "ring" is the first CPU's."""
+        rings, table = [], self._bpf[b"rings"]
+        for cpu in range(self._cpus):
+            fd = create_ring(self._ring_bytes) if cpu else self._bpf[b"ring"].map_fd
+            table[table.Key(cpu)] = table.Leaf(fd)
+            rings.append(Ring(fd, self._ring_bytes))
+            if cpu:
+                os.close(fd)
+        return rings
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the probes away. May be called again."""
+        self._kprobes.close()
+        self._file.close()
+        if not self._stopped:
+            self._stopped = True
+            for ring in self._rings:
+                ring.close()
+            self._bpf.cleanup()
+
+    def _note(self, step: str, began: float) -> None:
+        spent = sum(self.seconds.values())
+        self.seconds[step] = round(time.monotonic() - began - spent, 3)
+
+    def _read_symbols(self) -> Symbols:
+        return Symbols(self._kallsyms, Path("/proc/modules").read_text(encoding="ascii"))
+
+    def _wanted(self) -> set[str]:
+        """The programs that are needed."""
+        names = {name for function, name in _FUNCTIONS.items() if self._has(function)}
+        names |= {"on_publish"} if self.scope.publish else set()
+        return names | ({"on_take"} if self.scope.take else set())
+
+    def _has(self, function: str) -> bool:
+        return function not in _OPTIONAL or self.symbols.address(function) is not None
+
+    def _flags(self) -> list[str]:
+        """What the program's text leaves open, and what makes its compiler faster."""
+        bases, preempt_count = context_addresses(self._kallsyms)
+        scope = self.scope
+        completions = [self.symbols.address(name) or 0 for name in _COMPLETIONS if self._has(name)]
+        return [
+            # See harness/probes/loader.py.
+            *("-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
+            f"-DRING_PAGES={self._ring_bytes // mmap.PAGESIZE}",
+            f"-DPERCPU_OFFSETS={bases:#x}ULL",
+            f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
+            f"-DOWN_TGID={os.getpid()}",
+            f"-DCPUS={self._cpus}",
+            f"-DMAX_QUEUES={self._max_queues}",
+            f"-DWITH_STACKS={int(scope.stacks)}",
+            f"-DCOMPLETION_BEGIN={min(completions):#x}ULL",
+            f"-DCOMPLETION_END={max(completions) + _HEAD_BYTES:#x}ULL",
+            f"-DWAKE_UP_COMMON={self.symbols.address('__wake_up_common') or 0:#x}ULL",
+            f"-DCOMPLETE_ALL={self.symbols.address('complete_all') or 0:#x}ULL",
+            f"-DBOOKMARKS={int(self.symbols.address(_BOOKMARKS) is not None)}",
+            f"-DBY_MODULE={int(bool(scope.modules))}",
+            f"-DBY_TREE={int(scope.by_tree)}",
+            f"-DBY_QUEUE={self._queue_address():#x}ULL",
+            f"-DONLY_TREE={int(bool(scope.pid and not scope.by_tree))}",
+        ]
+
+    def _queue_address(self) -> int:
+        """The address of the one queue. Raises ProbeError."""
+        wanted = self.scope.queue
+        if not wanted:
+            return 0
+        if wanted[0].isdigit():
+            return int(wanted, 16)
+        base, _, offset = wanted.partition("+")
+        found = self.symbols.address(base)
+        if found is None:
+            raise ProbeError(f"no symbol {base}")
+        return found + (int(offset, 0) if offset else 0)
+
+    def _attach(self) -> None:
+        """Set all probes. The wakes' come last: by then the sleepers are seen."""
+        self.refresh()
+        if self.scope.pid:
+            self.follow(self.scope.pid)
+        for function, program in _FUNCTIONS.items():
+            address = self.symbols.address(function)
+            if address is None and function in _OPTIONAL:
+                continue
+            if address is None:
+                raise ProbeError(f"this kernel has no function {function}, or hides its address")
+            self._probe(function, address, program)
+
+    def _probe(self, function: str, address: int, program: str) -> None:
+        try:
+            self._kprobes.attach(function, address, self._programs[program])
+        except KprobeError as error:
+            raise ProbeError(str(error)) from error
+
+    def follow(self, pid: int) -> None:
+        """Count a process, and what it forks from now on, among the traced ones."""
+        tree = self._bpf[b"tree"]
+        tree[tree.Key(pid)] = tree.Leaf(1)
+
+    def refresh(self) -> None:
+        """Look for the modules and functions that are still to come."""
+        late = [name for name in self.scope.modules if not self._ranges.get(name)]
+        marks = {*self.scope.publish, *self.scope.take} - self._marked
+        if not late and not marks:
+            return
+        loaded = Path("/proc/modules").read_text(encoding="ascii")
+        if loaded == self._last_modules:
+            return
+        self._last_modules = loaded
+        self._kallsyms = Path("/proc/kallsyms").read_bytes()
+        self.symbols = Symbols(self._kallsyms, loaded)
+        for name in self.scope.modules:
+            self._ranges[name] = self._set_ranges(name)
+        for names, program in ((self.scope.publish, "on_publish"), (self.scope.take, "on_take")):
+            for name in names:
+                address = self.symbols.address(name)
+                if name in marks and address is not None:
+                    self._probe(name, address, program)
+                    self._marked.add(name)
+
+    def _set_ranges(self, name: str) -> bool:
+        """Tell the kernel part where a module is. False: it is not loaded."""
+        index = self.scope.modules.index(name)
+        text, data = self.symbols.text_of(name), self.symbols.data_of(name)
+        for table, found in ((self._bpf[b"texts"], text), (self._bpf[b"datas"], data)):
+            start, end = found or (0, 1)
+            table[table.Key(index)] = table.Leaf(start, end)
+        return text is not None
+
+    @property
+    def missing(self) -> list[str]:
+        """Modules and functions that have not been found."""
+        marks = {*self.scope.publish, *self.scope.take} - self._marked
+        return sorted({name for name, found in self._ranges.items() if name and not found} | marks)
+
+    def drain(self) -> int:
+        """Move what is in the ring to the file; how many records."""
+        count = 0
+        for ring in self._rings:
+            records = ring.drain()
+            self._file.write(b"".join(records))
+            count += len(records)
+        return count
+
+    def rows(self) -> list[Row]:
+        """What was counted on each queue that is told, busiest first."""
+        return self._rows(self._queues())
+
+    def _queues(self) -> dict[int, Any]:
+        """The queues that are told, by number."""
+        told: dict[int, Any] = {}
+        for table in (b"sites", b"queues"):
+            for _, queue in self._bpf[table].items():
+                known = told.get(queue.number)
+                if known is None or (known.stack < 0 <= queue.stack):
+                    told[queue.number] = queue
+        return told
+
+    def _rows(self, queues: dict[int, Any]) -> list[Row]:
+        stats = self._bpf[b"stats"]
+        rows = []
+        for number, queue in queues.items():
+            s = stats[number]
+            if not (s.waits or s.seq or (queue.wanted and queue.depth)):
+                continue
+            rows.append(
+                Row(
+                    number=number,
+                    name=self._queue_name(queue),
+                    address=queue.address,
+                    waits=s.waits,
+                    slept=s.slept,
+                    wakes=s.wakes,
+                    calls=s.seq,
+                    found=s.found,
+                    spurious=s.spurious,
+                    timeouts=s.timeouts,
+                    interrupted=s.interrupted,
+                    deepest=s.deepest,
+                    latency=spread(s.latency),
+                )
+            )
+        return sorted(rows, key=lambda row: (row.waits, row.calls), reverse=True)
+
+    def _queue_name(self, queue: Any) -> str:
+        frames = self._frames(queue.stack)
+        slept_on = frames if queue.slept_on else ()
+        if queue.site and not slept_on:
+            slept_on = (self.symbols.name(queue.site),)
+        return queue_name(
+            self.symbols.variable(queue.address),
+            slept_on,
+            frames,
+            completion=queue.kind == _COMPLETION,
+            on_stack=bool(queue.on_stack),
+        )
+
+    def _frames(self, stack: int) -> tuple[str, ...]:
+        """The frames of a stack, innermost first."""
+        if stack < 0:
+            return ()
+        return tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
+
+    def losses(self) -> dict[str, int]:
+        """What could not be kept, by kind."""
+        counters = self._bpf[b"losses"]
+        return {name: counters[index].value for index, name in enumerate(_LOSSES)}
+
+    def stop(self) -> Summary:
+        """Take the probes away and leave the recording; to be called once.
+
+        What still waits is told with its stack: threads must not have been ended before.
+        """
+        for event in (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_fork"):
+            if b"sched:" + event in self._bpf.tracepoint_fds:
+                self._bpf.detach_tracepoint(b"sched:" + event)
+        self._kprobes.close()
+        t_stop = time.monotonic_ns()
+        while self.drain():
+            pass
+        queues = self._queues()
+        pending = [
+            wait
+            for wait in self._bpf[b"open_waits"].values()
+            if wait.r.queue in queues and self._told(queues[wait.r.queue], wait)
+        ]
+        for wait in pending:
+            self._complete(wait)
+        self._file.write(b"".join(bytes(wait.r) for wait in pending))
+        self._file.close()
+        self.symbols = self._read_symbols_again()
+        rows = self._rows(queues)
+        names = {number: self._queue_name(queue) for number, queue in queues.items()}
+        threads = self._threads()
+        summary = Summary(
+            rows=tuple(rows),
+            stuck=tuple(self._stuck(pending, names, threads, t_stop)),
+            losses=self.losses(),
+            load_seconds=round(self.load_seconds, 3),
+            seconds=round((t_stop - self.t_start) / 1e9, 3),
+            steps=self.seconds,
+            unstacked=self._bpf[b"unstacked"][0].value,
+            missing=tuple(self.missing),
+        )
+        self._leave(summary, rows, names, threads, pending, t_stop)
+        return summary
+
+    def _complete(self, wait: Any) -> None:
+        """How often a waiting thread has slept is kept with the thread until the wait ends."""
+        sleepers = self._bpf[b"sleepers"]
+        with suppress(KeyError):
+            sleeper = sleepers[sleepers.Key(wait.r.tid)]
+            wait.r.sleeps = min(sleeper.sleeps - wait.sleeps_before, 255)
+            wait.r.t_slept = sleeper.t_slept if wait.r.sleeps else 0
+
+    def _told(self, queue: Any, wait: Any) -> bool:
+        return bool(queue.wanted) and (wait.r.tgid != os.getpid())
+
+    def _read_symbols_again(self) -> Symbols:
+        """Modules may have come since; if none has, nothing is read."""
+        loaded = Path("/proc/modules").read_text(encoding="ascii")
+        known = {name: module.address for name, module in self.symbols.modules.items()}
+        fresh = Symbols(b"", loaded).modules
+        if {name: module.address for name, module in fresh.items()} == known:
+            return self.symbols
+        return Symbols(Path("/proc/kallsyms").read_bytes(), loaded)
+
+    def _threads(self) -> dict[int, str]:
+        return {
+            tid.value: comm.text.decode(errors="replace")
+            for tid, comm in self._bpf[b"threads"].items()
+        }
+
+    def _stuck(
+        self, pending: Iterable[Any], names: dict[int, str], threads: dict[int, str], now: int
+    ) -> list[Stuck]:
+        return [
+            stuck(wait.r, names[wait.r.queue], threads, self._frames(wait.sleeper_stack), now)
+            for wait in pending
+        ]
+
+    def _leave(
+        self,
+        summary: Summary,
+        rows: list[Row],
+        names: dict[int, str],
+        threads: dict[int, str],
+        pending: list[Any],
+        t_stop: int,
+    ) -> None:
+        """Write head and summary."""
+        stats = self._bpf[b"stats"]
+        waiting: dict[int, list[Any]] = {}
+        for wait in pending:
+            waiting.setdefault(wait.r.queue, []).append(wait.r)
+        head = {
+            "t_stop": t_stop,
+            "losses": summary.losses,
+            "tallies": {
+                row.number: _tally(stats[row.number], waiting.get(row.number, [])) for row in rows
+            },
+            "threads": threads,
+            "queues": {row.number: names[row.number] for row in rows},
+            "stacks": self._all_stacks(),
+            "load_seconds": summary.load_seconds,
+        }
+        (self.directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
+        (self.directory / SUMMARY).write_text(
+            json.dumps(summary.encode(), indent=1), encoding="utf-8"
+        )
+
+    def _all_stacks(self) -> dict[int, tuple[str, ...]]:
+        """All stacks that records may speak of."""
+        if not (self.scope.stacks or self.scope.publish or self.scope.take):
+            return {}
+        table = self._bpf[b"stacks"]
+        names: dict[int, str] = {}
+        found = {}
+        for key in table.keys():
+            addresses = list(table.walk(key.value))
+            for address in addresses:
+                if address not in names:
+                    names[address] = self.symbols.name(address)
+            found[key.value] = tuple(names[address] for address in addresses)
+        return found
+
+
+def _tally(stats: Any, pending: list[Any]) -> dict[str, int]:
+    """Counts of one queue, kept apart from its records."""
+    return {
+        "signals": stats.seq,
+        "wakes": stats.earlier + stats.ended_wakes + sum(bool(rec.t_wake) for rec in pending),
+        "begins": stats.waits + len(pending),
+        "ends": stats.waits,
+    }
