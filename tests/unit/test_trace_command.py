@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What the words of ``kfabric trace`` mean, before anything is traced."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.trace import command
+from harness.trace.bpf import ring_bytes
+from harness.trace.scope import Scope, add_scope_options, scope_of
+
+
+def parse(*words: str) -> Scope:
+    """The scope that options give."""
+    parser = argparse.ArgumentParser()
+    add_scope_options(parser)
+    return scope_of(parser.parse_args(words))
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(),
+        Scope(modules=("rdma_rxe", "ib_core"), publish=("f", "g"), take=("h",)),
+        Scope(queue="log_wait+0x8", pid=17, stacks=False),
+    ],
+)
+def test_scope_is_handed_on_whole(scope: Scope) -> None:
+    """What the host has parsed is what the guest parses."""
+    assert parse(*scope.argv()) == scope
+
+
+def test_processes_choose_the_queues_unless_something_else_does() -> None:
+    """A module or a queue is chosen by name."""
+    assert Scope().by_tree and Scope(pid=3).by_tree
+    assert not Scope(modules=("9p",)).by_tree and not Scope(queue="log_wait").by_tree
+
+
+def test_module_may_be_written_as_its_file() -> None:
+    """The kernel knows no dash."""
+    assert parse("--module", "ib-core").modules == ("ib_core",)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--here",),
+        ("--module", "9pnet"),
+        ("--module", "9pnet", "--queue", "log_wait", "--", "true"),
+        ("--module=a", "--module=b", "--module=c", "--module=d", "--module=e", "--", "true"),
+    ],
+)
+def test_senseless_words_are_refused(words: tuple[str, ...]) -> None:
+    """At once, and not after a guest has booted."""
+    with pytest.raises(SystemExit) as caught:
+        command._parse(words)
+    assert caught.value.code == 2
+
+
+def test_commands_own_options_are_its_own() -> None:
+    """Behind the two dashes nothing is ours."""
+    args = command._parse(("--module=9pnet", "--", "find", "/usr", "-name", "*.py"))
+    assert args.command == ["find", "/usr", "-name", "*.py"]
+    words = command._argv(args, scope_of(args), Path("/out"))
+    assert words[-5:] == ["--", "find", "/usr", "-name", "*.py"]
+    assert "--output=/out" in words and "--module=9pnet" in words
+
+
+@pytest.mark.parametrize(("mib", "cpus", "pages"), [(32, 2, 4096), (32, 3, 2048), (0.001, 4, 1)])
+def test_rings_are_powers_of_two_of_pages(mib: float, cpus: int, pages: int) -> None:
+    """All together not more than was asked for, but a page each."""
+    assert ring_bytes(mib, cpus) == pages * mmap.PAGESIZE
+
+
+def test_follower_hands_on_whole_lines_only(tmp_path: Path) -> None:
+    """The file grows while it is read, and may end in the middle of a line."""
+    path = tmp_path / "live.jsonl"
+    told: list[dict[str, Any]] = []
+    came = threading.Event()
+
+    def hand(line: dict[str, Any]) -> None:
+        told.append(line)
+        came.set()
+
+    with command.Follower(path, hand):
+        path.write_text(json.dumps({"n": 1}) + "\n" + json.dumps({"n": 2}) + '\n{"n"')
+        assert came.wait(10)
+        came.clear()
+        with path.open("a") as file:
+            file.write(": 3}\n")
+        assert came.wait(10)
+    assert told[0] == {"n": 2} and told[-1] == {"n": 3}
+
+
+def test_earlier_trace_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    """A directory may hold other things."""
+    for name in ("recording.json", "summary.json", "notes.txt"):
+        (tmp_path / name).write_text("x")
+    command._clear(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Names of addresses and places of modules, from /proc's texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.trace.naming import function, place, queue_name
+from harness.trace.symbols import Module, Symbols, parse_modules
+
+KALLSYMS = b"""0000000000000000 A fixed_percpu_data
+000000000001fb40 A __preempt_count
+ffffffff81000000 T _text
+ffffffff81001000 T pipe_read
+ffffffff81001400 t pipe_write
+ffffffff82000000 D init_pid_ns
+ffffffff82000400 d log_wait
+ffffffff82000418 B _end
+ffffffffc0101000 t rxe_poll\t[rdma_rxe]
+ffffffffc0100000 T rxe_create\t[rdma_rxe]
+ffffffffc0104100 d rxe_dev_list\t[rdma_rxe]
+ffffffffc0104000 b rxe_wait\t[rdma_rxe]
+ffffffffc0900000 t rxe_module_init\t[rdma_rxe]
+ffffffffc0201000 t kfi_read\t[kfabric]
+"""
+MODULES = """rdma_rxe 32768 0 - Live 0xffffffffc0100000
+kfabric 16384 2 kfi_mock,kfi_verbs, Live 0xffffffffc0201000 (OE)
+"""
+
+
+@pytest.fixture
+def symbols() -> Symbols:
+    """A small kernel with two modules."""
+    return Symbols(KALLSYMS, MODULES)
+
+
+def test_modules_are_parsed() -> None:
+    """Those with users and those without."""
+    assert parse_modules(MODULES)["kfabric"] == Module("kfabric", 0xFFFFFFFFC0201000, 16384)
+    assert set(parse_modules(MODULES)) == {"rdma_rxe", "kfabric"}
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (0xFFFFFFFF81001000, "pipe_read"),
+        (0xFFFFFFFF81001329, "pipe_read+0x329"),
+        (0xFFFFFFFF82000408, "log_wait+0x8"),
+        (0xFFFFFFFFC0101004, "rxe_poll+0x4 [rdma_rxe]"),
+        (0xFFFFFFFFC0201000, "kfi_read [kfabric]"),
+        # Heap: nothing begins anywhere near.
+        (0xFFFF888001234560, "0xffff888001234560"),
+        (0x10, "fixed_percpu_data+0x10"),
+    ],
+)
+def test_addresses_are_named(symbols: Symbols, address: int, name: str) -> None:
+    """By the last symbol before them, in the right module."""
+    assert symbols.name(address) == name
+
+
+def test_kernel_without_modules_is_named_as_well() -> None:
+    """There is no line with a module then, and perhaps no newline at the end."""
+    symbols = Symbols(KALLSYMS[: KALLSYMS.index(b"ffffffffc0101000")].rstrip())
+    assert symbols.name(0xFFFFFFFF82000420) == "_end+0x8"
+
+
+def test_only_variables_hold_queues(symbols: Symbols) -> None:
+    """A function's address, or one of the heap, is none."""
+    assert symbols.variable(0xFFFFFFFF82000400) == "log_wait"
+    assert symbols.variable(0xFFFFFFFFC0104010) == "rxe_wait+0x10 [rdma_rxe]"
+    assert symbols.variable(0xFFFFFFFF81001000) == ""
+    assert symbols.variable(0xFFFF888001234560) == ""
+
+
+def test_symbols_are_found_by_name(symbols: Symbols) -> None:
+    """Whole names only; None for an unknown one and for one whose address is hidden."""
+    assert symbols.address("pipe_write") == 0xFFFFFFFF81001400
+    assert symbols.address("rxe_poll") == 0xFFFFFFFFC0101000
+    assert symbols.address("rxe_poll", "rdma_rxe") == 0xFFFFFFFFC0101000
+    assert symbols.address("rxe_poll", "kfabric") is None
+    assert symbols.address("pipe") is None
+    assert symbols.address("fixed_percpu_data") is None
+
+
+def test_module_is_found_without_its_init_code(symbols: Symbols) -> None:
+    """That one is elsewhere, and would stretch the module over its neighbours."""
+    assert symbols.text_of("rdma_rxe") == (0xFFFFFFFFC0100000, 0xFFFFFFFFC0102000)
+    assert symbols.data_of("rdma_rxe") == (0xFFFFFFFFC0104000, 0xFFFFFFFFC0105000)
+    assert symbols.text_of("siw") is None
+    assert symbols.data_of("kfabric") is None
+
+
+SLEEPER = (
+    "prepare_to_wait_event+0x6",
+    "pipe_read+0x329",
+    "vfs_read+0x2db",
+)
+POLLER = ("add_wait_queue+0x6", "__pollwait+0x6e", "pipe_poll+0x2c", "do_sys_poll+0x2c0")
+DRIVER = ("wait_for_completion+0x6", "rxe_cleanup+0x3c [rdma_rxe]")
+WAKER = ("__wake_up_common+0x6", "__wake_up_common_lock+0x82", "p9_client_cb+0x24 [9pnet]")
+
+
+@pytest.mark.parametrize(
+    ("frames", "name"),
+    [
+        (SLEEPER, "pipe_read"),
+        (POLLER, "pipe_poll"),
+        (DRIVER, "rxe_cleanup [rdma_rxe]"),
+        (WAKER, "p9_client_cb [9pnet]"),
+        (("prepare_to_wait+0x5",), "prepare_to_wait"),
+        ((), ""),
+    ],
+)
+def test_place_is_the_first_function_of_interest(frames: tuple[str, ...], name: str) -> None:
+    """Not the kernel's means of waiting and waking."""
+    assert place(frames) == name
+
+
+def test_functions_keep_their_module() -> None:
+    """A frame without the place in its function."""
+    assert function("rxe_poll+0x12 [rdma_rxe]") == "rxe_poll [rdma_rxe]"
+    assert function("pipe_read") == "pipe_read"
+
+
+def test_queues_are_named_by_the_best_that_is_known() -> None:
+    """Symbol, else sleeper, else waker."""
+    assert queue_name("log_wait", SLEEPER, WAKER) == "log_wait"
+    assert queue_name("", SLEEPER, WAKER) == "queue slept on in pipe_read"
+    assert queue_name("", (), WAKER) == "queue woken in p9_client_cb [9pnet]"
+    assert queue_name("") == "queue of nobody"
+    name = queue_name("", DRIVER, completion=True, on_stack=True)
+    assert name == "completion on the stack of rxe_cleanup [rdma_rxe]"
+    assert queue_name("done", completion=True) == "done (completion)"
