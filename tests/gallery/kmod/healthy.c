@@ -4,6 +4,7 @@
  * to raise an alarm, whatever their interleavings.
  */
 #include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/minmax.h>
 
@@ -22,22 +23,11 @@ static DECLARE_WAIT_QUEUE_HEAD(healthy_queue);
 static atomic_t healthy_left;	/* items that no waiter has claimed */
 static atomic_t healthy_ahead;	/* items that were published and not taken */
 
-/*
- * Whoever spins does it where no sleeper is: one that is woken on a busy CPU
- * would have to wait for the next tick.
- */
-static void healthy_move(bool spins)
-{
-	set_cpus_allowed_ptr(current, cpumask_of(spins ? 0 :
-						 num_online_cpus() - 1));
-}
-
 /* Each claims an item before it waits for one, so nobody waits in vain. */
 static int healthy_consume(bool exclusive)
 {
 	int n = 0;
 
-	healthy_move(false);
 	gallery_await(PREPARED);
 	while (atomic_dec_return(&healthy_left) >= 0) {
 		if (gallery_wait(&healthy_queue, exclusive,
@@ -61,10 +51,24 @@ static int healthy_plain_waiter(void)
 
 static void healthy_prepare(void)
 {
-	healthy_move(true);
 	atomic_set(&healthy_left, gallery_rounds);
 	atomic_set(&healthy_ahead, 0);
 	gallery_reach(PREPARED);
+}
+
+/*
+ * A waker that spins hurries nobody on an emulated CPU of its own: most rounds
+ * are made on one CPU, after a tenth of them on all.
+ */
+static void healthy_gather(uint round)
+{
+	int i;
+
+	if (round < gallery_rounds / 10 || current->nr_cpus_allowed == 1)
+		return;
+	for (i = 0; i < GALLERY_ROLES; i++)
+		if (gallery_task(i))
+			set_cpus_allowed_ptr(gallery_task(i), cpumask_of(0));
 }
 
 /* How many are on the queue; all of them, or only those that are asleep. */
@@ -109,8 +113,10 @@ static int healthy_waker(void)
 	uint i;
 
 	healthy_prepare();
-	for (i = 0; i < gallery_rounds && healthy_offer(1, HEALTHY_AHEAD); i++)
+	for (i = 0; i < gallery_rounds && healthy_offer(1, HEALTHY_AHEAD); i++) {
 		wake_up(&healthy_queue);
+		healthy_gather(i);
+	}
 	return i;
 }
 
@@ -124,6 +130,7 @@ static int healthy_waker_of_all(void)
 		if (!healthy_offer(n, 1))
 			break;
 		wake_up_all(&healthy_queue);
+		healthy_gather(i);
 	}
 	return i;
 }
@@ -162,13 +169,11 @@ static int healthy_starter(void)
 	t.timer.function = healthy_fires;
 	healthy_prepare();
 	hrtimer_start(&t.timer, HEALTHY_PERIOD, HRTIMER_MODE_REL_SOFT);
-	while (READ_ONCE(t.fired) < gallery_rounds) {
-		if (READ_ONCE(t.fired) != seen) {
-			seen = READ_ONCE(t.fired);
+	while (READ_ONCE(t.fired) < gallery_rounds && !gallery_too_late(limit)) {
+		if (READ_ONCE(t.fired) != seen)
 			limit = jiffies + HEALTHY_LIMIT;
-		}
-		if (gallery_too_late(limit))
-			break;
+		seen = READ_ONCE(t.fired);
+		msleep(20);
 	}
 	hrtimer_cancel(&t.timer);
 	destroy_hrtimer_on_stack(&t.timer);

@@ -15,6 +15,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/delay.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
 
@@ -226,8 +227,12 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 			if (gallery_tasks[i])
 				wake_up_process(gallery_tasks[i]);
 		/* Not on a wait queue: a tracer is to see those of the entry. */
-		while (atomic_read(&gallery_alive))
+		while (atomic_read(&gallery_alive)) {
 			msleep(20);
+			/* Whoever wanted to see it has gone. */
+			if (fatal_signal_pending(current))
+				WRITE_ONCE(gallery_stuck, true);
+		}
 		seq_printf(seq, "end %llu\n", ktime_get_ns());
 		gallery_show_results(seq, entry);
 	}
