@@ -13,7 +13,9 @@ be watched says ``@pytest.mark.unwatched(reason=...)``, and the run's end tells 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+import signal
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +77,17 @@ class Expected:
         ]
 
 
+@contextmanager
+def _clock_stopped() -> Iterator[None]:
+    """Judging takes a while, which is no part of the test's time limit."""
+    left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, left, interval)
+
+
 class VerifyWakeups:
     """The plugin's part in a guest that judges each test's wake-ups."""
 
@@ -115,13 +128,16 @@ class VerifyWakeups:
         report: pytest.TestReport = yield
         skipped = report.outcome == "skipped" and not hasattr(report, "wasxfail")
         if self._cut is not None and call.when != "setup" and not skipped:
-            self._judge(item, report, self._cut)
+            with _clock_stopped():
+                self._judge(item, report, self._cut)
         if call.when == "teardown":
             self._drop()
         return report
 
     def _judge(self, item: pytest.Item, report: pytest.TestReport, cut: Cut) -> None:
         """Judge all of the test up to now; say each thing once."""
+        if report.when == "teardown" and not cut.news():
+            return
         rules = Rules(since=cut.t_begin)
         case = examine(self._session.recorder(), cut.look(), rules)
         new = [finding for finding in case.verdict.findings if finding not in self._told]

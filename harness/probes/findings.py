@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 
 from harness.probes.kinds import Finding, Kind
 from harness.probes.ledger import Queue, Signal, Wait, Wake
@@ -13,6 +14,28 @@ from harness.probes.words import Court, context_name, how_it_went, ms
 _FORCED = frozenset((Why.ERROR, Why.OVERRUN, Why.SIGNAL, Why.LOST))
 
 
+def _forced(queue: Queue, signal: Signal) -> bool:
+    """Does this publication concern a sleeper whatever it needs?
+
+    To add to a counter, or to set it, is a signal call that only counts.
+    """
+    counts = queue.fclass == FClass.CNTR and signal.record.why == Why.SIGNAL
+    return signal.record.why in _FORCED and not counts
+
+
+def _one_is_enough(queue: Queue, signal: Signal) -> bool:
+    """Does this publication wake one of the exclusive sleepers? Some concern all."""
+    if queue.fclass != FClass.WAIT:
+        return signal.record.why not in _FORCED
+    # An exclusive set's: a failed operation is an entry as any other.
+    return signal.record.why not in (Why.SIGNAL, Why.OVERRUN, Why.LOST)
+
+
+def _exclusive(queue: Queue) -> dict[int, Wait]:
+    """By its wake's identity, each exclusive sleeper that was woken."""
+    return {id(wake): wait for wait in queue.waits if wait.record.exclusive for wake in wait.wakes}
+
+
 def _owed(queue: Queue, signal: Signal, wait: Wait) -> bool:
     """Did this publication concern a wait that was asleep, and not wake it?"""
     rec = signal.record
@@ -20,30 +43,39 @@ def _owed(queue: Queue, signal: Signal, wait: Wait) -> bool:
         return False
     if wait.finished and rec.seq <= wait.record.seen:
         return False
-    if rec.why not in _FORCED and rec.have < wait.record.need:
-        return False
-    return not (_one_is_enough(queue, signal) and signal.wakes)
+    return _forced(queue, signal) or rec.have >= wait.record.need
 
 
-def _one_is_enough(queue: Queue, signal: Signal) -> bool:
-    """Does this publication wake one of those who sleep there? Some concern everyone."""
-    rec = signal.record
-    if not queue.exclusive:
-        return False
-    if queue.fclass != FClass.WAIT:
-        return rec.why not in _FORCED
-    # An exclusive set's: a failed operation is an entry as any other.
-    return rec.why not in (Why.SIGNAL, Why.OVERRUN, Why.LOST)
+def _unwoken(queue: Queue) -> Iterator[tuple[Signal, list[Wait]]]:
+    """Each publication that woke fewer than it found, with the waits of that time.
+
+    Both are in the order of time, and a long recording has many of both.
+    """
+    waits, at = queue.waits, 0
+    going: list[Wait] = []
+    for signal in queue.signals.values():
+        if signal.record.sleepers <= len(signal.wakes):
+            continue
+        t = signal.record.t
+        while at < len(waits) and waits[at].record.t_begin <= t:
+            going.append(waits[at])
+            at += 1
+        going = [wait for wait in going if not wait.finished or wait.record.t_end > t]
+        yield signal, going
 
 
 def find_lost(court: Court, queue: Queue) -> Iterator[Finding]:
     """A publication that found a sleeper whom it concerned, and did not wake it."""
-    for seq, signal in queue.signals.items():
-        if signal.record.sleepers <= len(signal.wakes):
-            continue
-        owed = [wait for wait in queue.waits if _owed(queue, signal, wait)]
+    woken = _exclusive(queue)
+    for signal, going in _unwoken(queue):
+        owed = [wait for wait in going if _owed(queue, signal, wait)]
         owed.sort(key=lambda wait: wait.record.t_slept)
-        for wait in owed[:1] if _one_is_enough(queue, signal) else owed:
+        if _one_is_enough(queue, signal):
+            first = [wait for wait in owed if wait.record.exclusive][:1]
+            if any(id(wake) in woken for wake in signal.wakes):
+                first = []
+            owed = [wait for wait in owed if not wait.record.exclusive or wait in first]
+        for wait in owed:
             yield court.find(
                 Kind.LOST,
                 queue,
@@ -51,7 +83,7 @@ def find_lost(court: Court, queue: Queue) -> Iterator[Finding]:
                 f"{court.event(signal)}, which found {signal.record.sleepers} asleep and "
                 f"woke {len(signal.wakes)}; {how_it_went(wait, signal.record.t)}",
                 wait,
-                seq,
+                signal.record.seq,
             )
 
 
@@ -128,13 +160,14 @@ def _next_event(court: Court, queue: Queue, wait: Wait) -> str:
 
 
 def find_herd(court: Court, queue: Queue) -> Iterator[Finding]:
-    """One entry on an object whose sleepers are served one by one woke several."""
-    if not queue.exclusive:
-        return
-    for signal in (*queue.signals.values(), *queue.others):
+    """One entry woke several of those who are served one by one."""
+    woken = _exclusive(queue)
+    for signal in queue.every_signal():
         if len(signal.wakes) <= 1 or not _one_is_enough(queue, signal):
             continue
-        owners = [wait for wait in queue.waits if any(wake in signal.wakes for wake in wait.wakes)]
+        owners = [woken[id(wake)] for wake in signal.wakes if id(wake) in woken]
+        if len(owners) <= 1:
+            continue
         names = ", ".join(
             f"{court.ledger.thread_name(wait.record.tid)} (wait {wait.number})" for wait in owners
         )
@@ -142,8 +175,8 @@ def find_herd(court: Court, queue: Queue) -> Iterator[Finding]:
             Kind.HERD,
             queue,
             f"{court.event(signal)} should have ended one wait on "
-            f"{court.object(queue.id)} but woke {len(signal.wakes)}: {names}",
-            owners[0] if owners else None,
+            f"{court.object(queue.id)} but woke {len(owners)}: {names}",
+            owners[0],
             signal.record.seq,
         )
 
@@ -157,7 +190,7 @@ def find_wrong_waiter(court: Court, queue: Queue) -> Iterator[Finding]:
             if not signal:
                 continue
             rec = signal.record
-            if rec.why not in _FORCED and rec.have < wait.record.need:
+            if rec.have < wait.record.need and not _forced(queue, signal):
                 yield court.find(
                     Kind.WRONG_WAITER,
                     queue,
@@ -181,11 +214,15 @@ def find_timeout_ready(court: Court, queue: Queue) -> Iterator[Finding]:
     """A wait that nothing but its deadline ended, with something there to read."""
     if queue.fclass != FClass.WAIT:
         return
+    times = sorted(signal.record.t for signal in queue.signals.values())
     for wait in queue.waits:
         rec = wait.record
         if not (rec.ready and wait.unaided and (wait.succeeded or wait.timed_out)):
             continue
-        if not _ready_before(queue, wait):
+        # A signal ended it, or what is there is for one of the others.
+        if rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ) or rec.exclusive:
+            continue
+        if not _ready_before(times, wait):
             continue
         yield court.find(
             Kind.TIMEOUT_READY,
@@ -200,11 +237,12 @@ def find_timeout_ready(court: Court, queue: Queue) -> Iterator[Finding]:
 _STORE_NS = 1_000_000_000
 
 
-def _ready_before(queue: Queue, wait: Wait) -> bool:
+def _ready_before(times: Sequence[int], wait: Wait) -> bool:
     """Was it ready before its last look? What is signalled only now excuses it."""
     end = wait.record.t_end
     looked = wait.record.t_foreign or end
-    return not any(looked < signal.record.t < end + _STORE_NS for signal in queue.signals.values())
+    after = bisect_right(times, looked)
+    return after == len(times) or times[after] >= end + _STORE_NS
 
 
 def _last_event(court: Court, queue: Queue, wait: Wait) -> str:
@@ -215,11 +253,9 @@ def _last_event(court: Court, queue: Queue, wait: Wait) -> str:
 
 def find_not_handed_on(court: Court, queue: Queue) -> Iterator[Finding]:
     """A woken thread left without the entry and woke nobody else for it."""
-    if not queue.exclusive:
-        return
     for wait in queue.waits:
         wake, rec = wait.last_wake, wait.record
-        if not wake or not wait.finished or rec.ret >= 0 or not rec.ready:
+        if not rec.exclusive or not wake or not wait.finished or rec.ret >= 0 or not rec.ready:
             continue
         signal = queue.signal_of(wake)
         if not signal or not _one_is_enough(queue, signal):
@@ -263,7 +299,9 @@ def find_never_ran(court: Court, queue: Queue) -> Iterator[Finding]:
 
 def _ran_at(court: Court, wait: Wait, wake: Wake) -> int:
     """When a thread that slept ran after a wake: at the latest now; 0 if it had not slept."""
-    if wake.t_running or not wake.t_waking:
+    if not wake.t_waking:
+        return 0
+    if wake.t_running:
         return wake.t_running
     # A thread that is awake, and spins somewhere, does not have to be put on a CPU.
     asleep = 0 < wait.record.t_slept < wake.t_waking

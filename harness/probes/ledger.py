@@ -6,6 +6,7 @@ Pure: a recording goes in, nothing is measured or looked up.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -43,10 +44,6 @@ _CLASS_NAMES = {
     FClass.POLL: "poll set",
     FClass.QUEUE: "wait queue",
 }
-
-
-# The sleepers on these are served one by one.
-_EXCLUSIVE = frozenset((FClass.CQ, FClass.EQ))
 
 
 def class_name(fclass: int) -> str:
@@ -169,11 +166,6 @@ class Queue:
     others: list[Signal] = field(default_factory=list)
     strays: list[Wake] = field(default_factory=list)
 
-    @property
-    def exclusive(self) -> bool:
-        """Does one publication wake one sleeper here?"""
-        return self.fclass in _EXCLUSIVE or any(wait.record.exclusive for wait in self.waits)
-
     def every_signal(self) -> tuple[Signal, ...]:
         """Publications, and wake-ups that are none."""
         return (*self.signals.values(), *self.others)
@@ -190,12 +182,12 @@ class Queue:
         """What a wake was for: by its number, else the last one before it."""
         if wake.seq:
             return self.signals.get(wake.seq)
-        before = [
-            signal
-            for signal in self.others
-            if signal.record.t <= wake.t_wake and signal.record.why == wake.why
-        ]
-        return before[-1] if before else None
+        at = bisect_right(self.others, wake.t_wake, key=lambda signal: signal.record.t)
+        while at:
+            at -= 1
+            if self.others[at].record.why == wake.why:
+                return self.others[at]
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,8 +179,6 @@ class Probe:
         self._set_text(text_of(KALLSYMS.read_bytes(), MODULE))
         for name in _RAW:
             self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
-        # It caches symbols, and the module has new addresses.
-        type(self._bpf)._sym_caches.pop(-1, None)
         self.attached = True
 
     def _set(self, option: int, value: int) -> None:
@@ -256,6 +254,8 @@ class Probe:
     def frames(self, stacks: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The frames of stacks, innermost first, as ``symbol+0x12 [module]``."""
         table, ksym = self._bpf[b"stacks"], self._bpf.ksym
+        # Modules may have come since it last read the symbols.
+        type(self._bpf)._sym_caches.pop(-1, None)
         found = {}
         for number in stacks:
             names = [
@@ -272,7 +272,7 @@ class Probe:
         for name in _SCHED:
             self._bpf.detach_tracepoint(name)
         for name in _KERNEL:
-            self._bpf.detach_kprobe(event=name)
+            self._bpf.detach_kfunc(fn_name=name)
         t_stop = time.monotonic_ns()
         blob = b"".join([self.logged(), *self.pending()])
         directory.mkdir(parents=True, exist_ok=True)

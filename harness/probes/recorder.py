@@ -172,7 +172,7 @@ class Cut:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._begin = recorder.moment()
+        self._begin = self._looked = recorder.moment()
         self._who = recorder.who()
         self._over = False
 
@@ -181,9 +181,20 @@ class Cut:
         """When it began."""
         return self._begin.t
 
+    def news(self) -> bool:
+        """Has anybody waited, woken or been lost since the last look?
+
+        Objects that come and go are no news.
+        """
+        begin, end = self._looked, self._recorder.moment()
+        if _without_tallies(begin) != _without_tallies(end):
+            return True
+        blob = self._recorder.read(begin.position, end.position)
+        return any(data[0] in _NEWS for data in split(blob))
+
     def look(self) -> Recording:
         """What has happened so far; the cut goes on."""
-        end = self._recorder.moment()
+        end = self._looked = self._recorder.moment()
         blob = self._recorder.read(self._begin.position, end.position)
         records = [*unpack(split(self._who)), *unpack(split(blob))]
         finished = {(r.tid, r.t_begin) for r in records if isinstance(r, WaitRecord)}
@@ -210,6 +221,14 @@ class Cut:
         if not self._over:
             self._over = True
             self._recorder.release()
+
+
+_NEWS = frozenset((WaitRecord.KIND, SignalRecord.KIND, WakeRecord.KIND))
+
+
+def _without_tallies(moment: _Moment) -> tuple[Losses, Mapping[int, tuple[int, int]], int]:
+    """What tells that something went wrong outside the records."""
+    return moment.counters.losses, moment.counters.strays, len(moment.pending)
 
 
 def _tids(records: Iterable[Record]) -> set[int]:

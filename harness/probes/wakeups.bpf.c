@@ -16,9 +16,11 @@
  * The scheduler's events are looked up by thread: only threads inside a wait
  * cost more than that look-up, so the reader cannot trigger itself.
  *
- * Kprobes on the kernel's own functions are the second witness. They know neither
- * queues nor publications, only the module's text: whose wake function it is that
- * wakes, and who goes to sleep from there. See views.py.
+ * The kernel's own functions are the second witness. They know neither queues nor
+ * publications, only the module's text: whose wake function it is that wakes, and
+ * who goes to sleep from there. See views.py. They are traced by fentry: a kprobe
+ * is as ordinary as a tracepoint, and would be skipped, or have another skipped,
+ * where an interrupt finds it at work.
  *
  * A stack costs as much as all else together. With "stacks" on, that of whoever
  * signals sleepers is taken, and told if the signal then looks wrong; the sleeper's
@@ -45,7 +47,7 @@ enum { OBJECT_ID, OBJECT_FCLASS, OBJECT_PARENT };
 enum { MEMBER_SET, MEMBER_MEMBER, MEMBER_FCLASS };
 
 enum { OPTION_STACKS, OPTION_QUIET, OPTION_TEXT_START, OPTION_TEXT_END, OPTION_MAX };
-enum { STACKS = 2048, FRESH = BPF_F_REUSE_STACKID, LATE_NS = 100000000 };
+enum { STACKS = 2048, CALLERS = 6, FRESH = BPF_F_REUSE_STACKID, LATE_NS = 100000000 };
 
 struct stray {
 	u32 wakes, sleeps;
@@ -389,9 +391,6 @@ RAW_TRACEPOINT_PROBE(member_del)
 	return 0;
 }
 
-/* Registers by their place in struct pt_regs, whose header takes a second. */
-enum { REGS_DI = 14, REGS_SP = 19 };
-
 static __always_inline bool in_module(u64 address)
 {
 	return address >= option(OPTION_TEXT_START) &&
@@ -409,7 +408,7 @@ static __always_inline struct stray *stray_of(u32 tid)
 }
 
 /* A module's wake function wakes the thread of this entry. */
-int kprobe__default_wake_function(u64 *ctx)
+KFUNC_PROBE(default_wake_function, void *wqe)
 {
 	struct {
 		u32 flags;
@@ -420,7 +419,7 @@ int kprobe__default_wake_function(u64 *ctx)
 	struct stray *s;
 	u32 tid = 0;
 
-	if (bpf_probe_read_kernel(&entry, sizeof(entry), (void *)ctx[REGS_DI]) ||
+	if (bpf_probe_read_kernel(&entry, sizeof(entry), wqe) ||
 	    !in_module(entry.func))
 		return 0;
 	if (bpf_probe_read_kernel(&tid, sizeof(tid), (void *)(entry.task + TASK_PID))) {
@@ -438,17 +437,25 @@ int kprobe__default_wake_function(u64 *ctx)
 	return 0;
 }
 
-/* A thread goes to sleep; if it does so in the module, then within a wait. */
-int kprobe__schedule_hrtimeout(u64 *ctx)
+/*
+ * A thread goes to sleep; if it does so in the module, then within a wait. Few
+ * others sleep by this function, so that it may be asked for its callers: first
+ * come the probe itself and what called it.
+ */
+KFUNC_PROBE(schedule_hrtimeout)
 {
 	u32 tid = bpf_get_current_pid_tgid();
+	u64 callers[CALLERS] = {};
 	struct stray *s;
-	u64 from = 0;
+	bool found = false;
 
 	if (waits.lookup(&tid))
 		return 0;
-	if (bpf_probe_read_kernel(&from, sizeof(from), (void *)ctx[REGS_SP]) ||
-	    !in_module(from))
+	bpf_get_stack(ctx, callers, sizeof(callers), 0);
+#pragma unroll
+	for (int i = 0; i < CALLERS; i++)
+		found |= in_module(callers[i]);
+	if (!found)
 		return 0;
 	s = stray_of(tid);
 	if (s)

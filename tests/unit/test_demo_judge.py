@@ -18,6 +18,7 @@ from harness.demo.judge import Judged, pronounce
 from harness.errors import ExitStatus
 from harness.probes.loader import HEAD, RECORDS
 from harness.probes.records import (
+    EXCLUSIVE,
     FClass,
     ObjectRecord,
     Record,
@@ -192,6 +193,7 @@ def test_scene_without_players_shows_its_queues() -> None:
                 ret=1,
                 sleeps=1,
                 wakes=1,
+                flags=EXCLUSIVE,
             )
         )
     told = account(2)

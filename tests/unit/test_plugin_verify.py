@@ -39,7 +39,9 @@ class Session:
 
     def cut(self):
         self.played.clear()
-        return SimpleNamespace(t_begin=0, look=self.look, drop=lambda: None)
+        return SimpleNamespace(
+            t_begin=0, look=self.look, news=lambda: True, drop=lambda: None
+        )
 
     def look(self):
         return self.played[-1] if self.played else Recording(())

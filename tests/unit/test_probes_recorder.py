@@ -244,6 +244,22 @@ def test_cuts_may_overlap(probe: FakeProbe, recorder: Recorder) -> None:
     assert probe.log.getvalue() == b""
 
 
+def test_objects_that_go_are_no_news(probe: FakeProbe, recorder: Recorder) -> None:
+    """After a test that is all that happens, as a rule; waits, signals and losses are news."""
+    cut = recorder.cut()
+    probe.put(NEW, signal(12, 1), wait(10, 1))
+    assert cut.news()
+    cut.look()
+    probe.put(ObjectRecord(CQ, 9, Change.FREE, 14))
+    probe.ring.append(pack(TallyRecord(CQ, 1, 1, 1, 1)))
+    assert not cut.news()
+    probe.losses = Losses(ring=1)
+    assert cut.news()
+    cut.look()
+    probe.put(signal(22, 2))
+    assert cut.news()
+
+
 def test_module_can_be_let_go_of(probe: FakeProbe, recorder: Recorder) -> None:
     """And taken up again."""
     recorder.suspend()
