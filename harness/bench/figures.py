@@ -25,9 +25,17 @@ _SHORT_GAME, _SHORT_REPEATS = 400, 40
 _EVENTS, _HERD = 10_000, 1_000
 _CALLS, _SLOW_CALLS = 10_000, 20
 _NO_LIMIT, _LIMIT_MS = -1, 60_000
+_RXE_GAME, _RXE_REPEATS = 500, 5
+PLAIN, WATCHED = "plain", "watched"
+"""How the ping-pong over rxe is played: without the probes, and with them."""
 _SLAB_NOISE = 0.5
 """Bytes per event that the rest of the system may account for; one object an event
 would be 8 at least."""
+
+# Before and after: what a guest gets slower by in the course of time is not the probes'.
+_RXE = tuple(
+    f"rxe {_RXE_GAME} {kind}" for kind in (PLAIN, WATCHED, PLAIN) for _ in range(_RXE_REPEATS)
+)
 
 INSTRUCTIONS: tuple[str, ...] = (
     *(
@@ -42,6 +50,7 @@ INSTRUCTIONS: tuple[str, ...] = (
     f"poll {MEMBERS} 0 {_CALLS}",
     f"ioctl {MEMBERS} {_CALLS}",
     *(f"fi_poll {provider} {MEMBERS} {_SLOW_CALLS}" for provider in PROVIDERS),
+    *_RXE,
 )
 """What a guest with one CPU measures that counts its instructions."""
 
@@ -56,6 +65,7 @@ TIMES: tuple[str, ...] = (
     f"herd {THREADS} {_EVENTS} 1 0",
     f"herd {THREADS} {_HERD} 0 1",
     f"flood {FLOOD}",
+    *_RXE,
 )
 """What a guest with two CPUs measures. Games are short, so that some of them find
 the host quiet."""
@@ -141,6 +151,17 @@ def _flood_faults(sample: Sample) -> list[str]:
     ]
 
 
+def _rxe_faults(sample: Sample) -> list[str]:
+    figures, kind = sample.figures, sample.words[2]
+    found = [f"{figures['errors']} threads stopped with an error"] if figures["errors"] else []
+    if figures["lost"]:
+        found.append(f"the probes lost {figures['lost']} records")
+    # Of each message a publication and a wait, in each direction.
+    if kind == WATCHED and figures["records"] < 2 * int(sample.words[1]):
+        found.append(f"the probes saw only {figures['records']} records")
+    return found
+
+
 _CHECKS: dict[str, Callable[[Sample], list[str]]] = {
     "pingpong": _game_faults,
     "poll": _poll_faults,
@@ -148,6 +169,7 @@ _CHECKS: dict[str, Callable[[Sample], list[str]]] = {
     "fi_poll": _poll_faults,
     "herd": _herd_faults,
     "flood": _flood_faults,
+    "rxe": _rxe_faults,
 }
 
 
@@ -158,6 +180,8 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         *_poll_rows(instructions),
         *_herd_rows(times),
         _flood_row(times),
+        _probes_row("instructions", instructions, 1.30, statistics.median),
+        _probes_row("time", times, 1.15, lowest),
     ]
 
 
@@ -289,6 +313,28 @@ def _flood_row(samples: Sequence[Sample]) -> Row:
         _SLAB_NOISE,
         f"{grown // 1024} KiB / {events} events",
     )
+
+
+def _probes_row(
+    title: str,
+    samples: Sequence[Sample],
+    goal: float,
+    pick: Callable[[Sequence[float]], float],
+) -> Row:
+    """What the probes cost a round trip over rxe. In the counting guest 1 ns is an instruction."""
+    costs: dict[str, float] = {}
+    for kind in (PLAIN, WATCHED):
+        found = [
+            sample.figures["ns"] / int(sample.words[1]) / 1000
+            for sample in samples
+            if sample.words[0] == "rxe" and sample.words[2] == kind
+        ]
+        if not found:
+            raise Missing(f"no {kind} games over rxe")
+        costs[kind] = pick(found)
+    unit = "thousand" if title == "instructions" else "µs"
+    raw = f"{costs[WATCHED]:.1f} / {costs[PLAIN]:.1f} {unit}"
+    return Row(f"probes on rxe: {title}", costs[WATCHED] / costs[PLAIN], goal, raw)
 
 
 def report(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import kfabric_py as kp
 from harness.bench import figures, libfabric
+from harness.bench.watched import Link
 from harness.guest import modules as guest_modules
 from kfabric_py import _uapi
 
@@ -101,9 +102,11 @@ def of_libfabric(provider: str, members: int, calls: int) -> dict[str, int]:
     return {"cycles": cycles, "wrong": wrong.value}
 
 
-def measure(line: str) -> dict[str, int]:
+def measure(line: str, link: Link) -> dict[str, int]:
     """The figures of one line of the plan."""
     name, *words = line.split()
+    if name == "rxe":
+        return link.play(int(words[0]), words[1] == figures.WATCHED)
     if name == "ioctl":
         return from_user_space(*map(int, words))
     if name == "fi_poll":
@@ -115,11 +118,12 @@ def run(plan: Iterator[str], tell: Callable[[str, dict[str, int]], None]) -> Non
     """Measure everything, with the modules loaded meanwhile."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
     ours = guest_modules.Modules.from_environment()
-    with ours.loaded(("kfabric", "kfi_mock", "kfabric_dev")):
+    with ours.loaded():
         guest_modules.insert(ours.file("kfi_bench"))
         try:
-            for line in plan:
-                tell(line, measure(line))
+            with Link(ours) as link:
+                for line in plan:
+                    tell(line, measure(line, link))
         finally:
             guest_modules.remove("kfi_bench")
 

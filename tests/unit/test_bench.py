@@ -31,6 +31,10 @@ def measured(line: str) -> Sample:
         events = int(words[1])
         told = {"read": events, "counted": events, "ready": 0, "drained": -110}
         return Sample(line, {**told, "before": 500, "after": 490, "page": 4096})
+    if words[0] == "rxe":
+        rounds, watched = int(words[1]), words[2] == figures.WATCHED
+        told = {"errors": 0, "lost": 0, "records": 4 * rounds if watched else 0}
+        return Sample(line, {"ns": (1100 if watched else 1000) * rounds, **told})
     cost = 100_000 if words[0] == "fi_poll" else 1000
     return Sample(line, {"cycles": cost * int(words[-1]), "wrong": 0})
 
@@ -116,12 +120,22 @@ def test_a_row_without_its_figures_is_missing() -> None:
         ("flood", {"read": 1}),
         ("flood", {"ready": -110}),
         ("flood", {"drained": 0}),
+        ("rxe", {"errors": 1}),
+        ("rxe", {"lost": 1}),
+        ("rxe 500 watched", {"records": 10}),
     ],
 )
 def test_what_is_lost_is_a_fault(start: str, values: dict[str, int]) -> None:
     counted, timed = whole()
     assert not figures.faults([*counted, *timed])
     assert figures.faults(changed(timed, start, **values))
+
+
+def test_what_the_probes_cost_is_a_ratio_with_a_goal() -> None:
+    counted, timed = whole()
+    assert row(figures.rows(counted, timed), "probes on rxe: instr").measured == pytest.approx(1.1)
+    dear = changed(timed, "rxe 500 watched", ns=1200 * 500)
+    assert row(figures.rows(counted, dear), "probes on rxe: time").met is False
 
 
 def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:

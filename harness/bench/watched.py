@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A ping-pong between two kernel threads over rxe, with the probes attached and without.
+
+The game is examples/pingpong_ulp. Its time includes that of connecting and closing,
+which is the same with and without, so that a game must be long.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Self
+
+from harness.demo import ulp
+from harness.guest.modules import Modules
+from harness.guest.topology import rxe_on_dummy
+from harness.probes.loader import Probe
+
+_PORT = 7474
+
+
+class Link:
+    """An rxe link, made for the first game; the probes come and go with the games."""
+
+    def __init__(self, modules: Modules) -> None:
+        """Make nothing yet."""
+        self._modules = modules
+        self._stack = ExitStack()
+        self._address = ""
+        self._probe: Probe | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch(False)
+        self._stack.close()
+
+    def play(self, messages: int, watched: bool) -> dict[str, int]:
+        """One game: how long it took, what went wrong, and what the probes lost."""
+        if not self._address:
+            self._address = self._stack.enter_context(rxe_on_dummy()).address
+        self._watch(watched)
+        began = time.monotonic_ns()
+        part = ulp.play(self._modules.directory, (self._address, _PORT), messages, lambda: None)
+        elapsed = time.monotonic_ns() - began
+        errors = sum(bool(player.error) for player in part.players)
+        return {"ns": elapsed, "errors": errors, **self._collected()}
+
+    def _watch(self, watched: bool) -> None:
+        """Have the probes attached, or gone: a ring that nobody fills costs nothing."""
+        if watched and self._probe is None:
+            self._probe = Probe()
+        elif not watched and self._probe is not None:
+            self._probe.__exit__()
+            self._probe = None
+
+    def _collected(self) -> dict[str, int]:
+        """The records of a game, and how many were lost."""
+        if self._probe is None:
+            return {"records": 0, "lost": 0}
+        losses = self._probe.counters().losses
+        lost = losses.ring + losses.waits + losses.queues + losses.unpaired
+        return {"records": len(self._probe.take()), "lost": lost}
