@@ -121,7 +121,8 @@ class Tables:
         """What happened in order, and the stacks; its first line stands above it."""
         lines = story(self._ledger, finding, Rules(names=self._material.names))
         told = tag("pre", text(lines.partition("\n")[2]), class_="story")
-        return tag("details", tag("summary", text("the story, with stacks")), told)
+        what = "the story, with stacks" if self._ledger.stacks else "the story"
+        return tag("details", tag("summary", text(what)), told)
 
     def _event(self, signal: Signal | None) -> Iterator[Html]:
         """Which event it is about, where it came from, whom it woke."""
