@@ -69,23 +69,26 @@ def _awake_for(signal: Signal, waits: Sequence[Wait], side: Side) -> Wait | None
 
 
 def _pair(messages: Sequence[Signal], waits: Sequence[Wait]) -> list[Wait | None]:
-    """For each publication the wait that it ended, moving forward only.
+    """For each publication the wait that it ended, in order.
 
     A wait names the publication that woke it. One that found its message there
-    without sleeping names none, and takes the next that no other wait names.
+    without sleeping names none, and is given to the last message that is left: what
+    came while the thread was awake for another event it has read before that wait.
+    Hence from the last message to the first.
     """
     named = {wait.record.seq for wait in waits if wait.record.ended}
     pairs: list[Wait | None] = []
-    at = 0
-    for signal in messages:
+    left = list(waits)
+    for signal in reversed(messages):
         seq, found = signal.record.seq, None
-        for index in range(at, len(waits)):
-            rec = waits[index].record
+        for index in range(len(left) - 1, -1, -1):
+            rec = left[index].record
             mine = rec.seq == seq if rec.ended else seq not in named
             if mine:
-                found, at = waits[index], index + 1
+                found = left[index]
+                del left[index:]
                 break
-            if rec.ended and rec.seq > seq:
+            if rec.ended and rec.seq < seq:
                 break
         pairs.append(found)
-    return pairs
+    return pairs[::-1]
