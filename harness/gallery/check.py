@@ -20,12 +20,33 @@ _RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000)
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """How much a play was."""
+
+    waits: int
+    slept: int
+    calls: int
+    wakes: int
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Sums:
+        """Count a ledger."""
+        queues = ledger.queues.values()
+        return cls(
+            waits=sum(len(queue.waits) for queue in queues),
+            slept=sum(wait.slept for queue in queues for wait in queue.waits),
+            calls=sum(len(queue.every_signal()) for queue in queues),
+            wakes=sum(len(queue.all_wakes()) for queue in queues),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """One play with its verdict; ``complaints`` says what is wrong with that."""
 
     play: Play
     cut: Cut | None
-    ledger: Ledger
+    sums: Sums
     verdict: Verdict
     complaints: tuple[str, ...] = ()
     waiter: str = ""
@@ -45,18 +66,19 @@ class Judged:
 def examine(play: Play, cut: Cut, entry: Entry | None = None) -> Judged:
     """Judge a play. With an entry: the buggy one, which must be named so."""
     ledger = build(cut.recording())
+    sums = Sums.of(ledger)
     verdict = judge(ledger, _RULES if entry else QueueRules())
     doubts = [f"not verified: {doubt}" for doubt in verdict.doubts]
     doubts += ["its stepping got stuck"] if play.stuck else []
     if entry is None or play.what != "buggy":
         alarms = [f"false alarm: {finding}" for finding in verdict.findings]
-        return Judged(play, cut, ledger, verdict, tuple(doubts + alarms))
+        return Judged(play, cut, sums, verdict, tuple(doubts + alarms))
     if not verdict.findings:
-        return Judged(play, cut, ledger, verdict, (*doubts, "nothing was found"))
+        return Judged(play, cut, sums, verdict, (*doubts, "nothing was found"))
     first = verdict.findings[0]
     waiter, waker = ledger.threads.get(first.tid, "?"), _waker(ledger, first)
     complaints = doubts + list(_mismatches(verdict.findings, entry, waiter, waker))
-    return Judged(play, cut, ledger, verdict, tuple(complaints), waiter, waker)
+    return Judged(play, cut, sums, verdict, tuple(complaints), waiter, waker)
 
 
 def examine_mock(play: Play, recording: Recording) -> Judged:
@@ -65,7 +87,7 @@ def examine_mock(play: Play, recording: Recording) -> Judged:
     verdict = judge_wait_sets(ledger)
     complaints = [f"not verified: {doubt}" for doubt in verdict.doubts]
     complaints += [f"false alarm: {finding}" for finding in verdict.findings]
-    return Judged(play, None, ledger, verdict, tuple(complaints))
+    return Judged(play, None, Sums.of(ledger), verdict, tuple(complaints))
 
 
 def _waker(ledger: Ledger, finding: Finding) -> str:

@@ -39,6 +39,7 @@ class Play:
     first: int
     records: int
     seconds: float
+    losses: dict[str, int] = field(default_factory=dict)
     begin: int = 0
     end: int = 0
     threads: dict[str, int] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Play:
             first=line["first"],
             records=line["records"],
             seconds=line["seconds"],
+            losses=line["losses"],
             begin=int(facts["begin"][0]),
             end=int(facts["end"][0]),
             threads={name: int(tid) for name, (tid, _) in threads.items()},
@@ -90,10 +92,11 @@ class Whole:
         return Cut(self._head(kept, play), [chunk for chunk, _ in kept])
 
     def _head(self, kept: list[tuple[bytes, Record]], play: Play) -> dict[str, Any]:
-        """What holds for a part. Losses are everybody's: nobody knows whose they were."""
+        """What holds for a part."""
         tallies = count(record for _, record in kept)
         return self.head | {
             "t_stop": play.end,
+            "losses": play.losses or self.head["losses"],
             "tallies": {queue: asdict(tally) for queue, tally in tallies.items()},
             "threads": self.head["threads"] | {tid: name for name, tid in play.threads.items()},
             "queues": {

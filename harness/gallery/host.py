@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,8 @@ def _tell(line: dict[str, Any]) -> None:
         setup.say(f"tracer is loaded after {line['loaded']:.1f} s")
     elif line["play"] == "healthy":
         setup.say(f"healthy {line['name']}: played in {line['seconds']:.1f} s")
+    if line.get("tries", 1) > 1:
+        setup.say(f"{line['play']} {line['name']}: played {line['tries']} times, for lost records")
 
 
 def _judge(plays: Sequence[Play], recorded: Path, output: Path) -> Iterator[Judged]:
@@ -106,17 +108,15 @@ def _judge(plays: Sequence[Play], recorded: Path, output: Path) -> Iterator[Judg
     except (OSError, ValueError) as error:
         raise GalleryFailed(f"the guest left no whole recording: {error}") from error
     for play in plays:
-        began = time.monotonic()
         if play.name == mock.NAME:
             judged = check.examine_mock(play, _mock_recording(recorded / mock.PLACE))
         else:
             judged = check.examine(play, whole.cut(play), BY_NAME.get(play.name))
-        if play.what == "healthy":
-            setup.say(f"healthy {play.name}: judged in {time.monotonic() - began:.1f} s")
         if play.what != "healthy" or judged.complaints:
             place = output / play.name
             _leave(judged, place if play.what == "buggy" else place / play.what)
-        yield judged
+        # Big, and nobody looks at it any more.
+        yield replace(judged, cut=None)
 
 
 def _mock_recording(directory: Path) -> Recording:

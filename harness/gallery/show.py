@@ -20,7 +20,7 @@ def entries(console: Console, judged: Sequence[Judged]) -> None:
     """One row for each entry, with its bug and repaired."""
     fixed = {one.play.name: one for one in judged if one.play.what == "fixed"}
     table = Table(box=box.SIMPLE_HEAD, title="the gallery", title_justify="left")
-    for name in ("entry", "must be", "found", "waiter", "waker", "repaired", "story"):
+    for name in ("entry", "must be", "found", "waiter", "waker", "repaired"):
         table.add_column(name, overflow="fold")
     right = 0
     for one in judged:
@@ -32,6 +32,7 @@ def entries(console: Console, judged: Sequence[Judged]) -> None:
         table.add_row(*_row(one, twin))
     if not table.rows:
         return
+    _stories(console, judged)
     console.print(table)
     console.print(f"{right} of {len(table.rows)} bugs named rightly", style=_style(right, table))
 
@@ -52,8 +53,16 @@ def _row(one: Judged, twin: Judged | None) -> list[Text]:
         Text(one.waiter),
         Text(one.waker),
         Text("silent" if quiet else "NOT SILENT", _GOOD if quiet else _BAD),
-        Text(findings[0].text if findings else ""),
     ]
+
+
+def _stories(console: Console, judged: Sequence[Judged]) -> None:
+    """What was found of each bug, in words."""
+    for one in judged:
+        if one.play.what == "buggy" and one.verdict.findings:
+            console.print(
+                Text.assemble((one.play.name, "bold"), ": ", one.verdict.findings[0].text)
+            )
 
 
 def healthy(console: Console, judged: Sequence[Judged]) -> None:
@@ -61,23 +70,24 @@ def healthy(console: Console, judged: Sequence[Judged]) -> None:
     if not judged:
         return
     table = Table(box=box.SIMPLE_HEAD, title="healthy wake-ups", title_justify="left")
-    for name in ("kind", "waits", "of them slept", "wake calls", "wakes", "overtaken", "alarms"):
-        table.add_column(name, justify="left" if name == "kind" else "right")
-    table.add_column("played")
-    for one in judged:
-        table.add_row(one.play.name, *_sums(one), f"{one.play.seconds:.1f} s")
+    for name in ("kind", "waits", "slept", "calls", "wakes", "overtaken", "alarms", "played"):
+        table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
+    for name in dict.fromkeys(one.play.name for one in judged):
+        parts = [one for one in judged if one.play.name == name]
+        seconds = sum(one.play.seconds for one in parts)
+        table.add_row(name, *_sums(parts), f"{seconds:.1f} s")
     console.print(table)
 
 
-def _sums(one: Judged) -> list[str | Text]:
-    queues = one.ledger.queues.values()
-    alarms = len(one.verdict.findings)
+def _sums(parts: Sequence[Judged]) -> list[str | Text]:
+    """The numbers of one kind, of all its parts."""
+    alarms = sum(len(one.verdict.findings) for one in parts)
     return [
-        f"{sum(len(queue.waits) for queue in queues):,}",
-        f"{sum(wait.slept for queue in queues for wait in queue.waits):,}",
-        f"{sum(len(queue.signals) for queue in queues):,}",
-        f"{sum(len(queue.all_wakes()) for queue in queues):,}",
-        f"{one.verdict.overtaken:,}",
+        f"{sum(one.sums.waits for one in parts):,}",
+        f"{sum(one.sums.slept for one in parts):,}",
+        f"{sum(one.sums.calls for one in parts):,}",
+        f"{sum(one.sums.wakes for one in parts):,}",
+        f"{sum(one.verdict.overtaken for one in parts):,}",
         Text(str(alarms), _BAD if alarms else _GOOD),
     ]
 
