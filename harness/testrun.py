@@ -97,7 +97,8 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="kfabric test",
         description=__doc__,
-        epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost",
+        epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost. With "
+        "--verify-wakeups the wake-ups of each test in a guest are judged, too.",
     )
     parser.add_argument(
         "--vms", type=_positive, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"

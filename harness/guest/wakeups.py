@@ -28,7 +28,7 @@ from harness.probes.kinds import Finding, Kind, Rules, Verdict
 from harness.probes.ledger import Ledger, Queue, Wait
 from harness.probes.loader import Probe
 from harness.probes.recorder import Cut, Recorder
-from harness.probes.records import Context
+from harness.probes.records import Context, Why
 from harness.probes.stats import percentile, running_ns
 from harness.probes.story import story
 
@@ -178,11 +178,13 @@ class Block:
         self._none_of({Kind.LATE})
 
     def no_herd(self, max: int = 1) -> None:
-        """Assert that no event woke more than ``max`` threads; signal calls may."""
+        """Assert that no event woke more than ``max`` threads; signal calls and losses may."""
         __tracebackhide__ = True
         self._none_of({Kind.HERD} if max == 1 else set())
         for queue in self.ledger.queues.values():
             for signal in queue.every_signal():
+                if signal.record.why in (Why.SIGNAL, Why.LOST):
+                    continue
                 woken = len({wake.tid for wake in signal.wakes})
                 if woken > max:
                     self._fail(

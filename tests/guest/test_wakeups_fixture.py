@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
+from harness.guest import modules as guest_modules
 from harness.guest.wakeups import Block
 from harness.probes.records import Context, FClass
 
@@ -249,3 +251,27 @@ def test_signal_call_is_a_wake_up_too(wakeups: Wakeups, mock: Mock, in_thread: I
             call.result()
     rec.verified()
     rec.assert_each_wait_ended_by(cq)
+    rec.no_herd()
+
+
+def test_module_is_let_go_of_and_watched_again(
+    wakeups: Wakeups, modules: guest_modules.Modules, in_thread: InThread
+) -> None:
+    """O6: the probe is no user that keeps a module; the next block sees the new one."""
+    modules.unload()
+    modules.load()
+    with contextlib.ExitStack() as stack:
+        device = stack.enter_context(kp.Device())
+        info = device.getinfo(provider="mock")[0]
+        fabric = stack.enter_context(device.fabric(info))
+        domain = stack.enter_context(fabric.domain(info))
+        mock = Mock(device, info, fabric, domain, stack.enter_context(contextlib.ExitStack()))
+        cq = mock.cq()
+        ep = mock.endpoint(cq=cq)
+        with wakeups() as rec:
+            call = in_thread(read_one(cq)).asleep()
+            mock.inject(ep)
+            call.result()
+    rec.verified()
+    rec.assert_each_wait_ended_by(cq)
+    assert rec.ledger.queues[cq.trace_id].waits[0].record.kernel_wakes == 1
