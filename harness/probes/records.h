@@ -103,11 +103,23 @@ static __always_inline void lose(int what)
 	losses.atomic_increment(what);
 }
 
-/* The reader drains by its own clock: a wake-up here would disturb the run. */
+#ifndef RING_TRIES
+#define RING_TRIES 1
+#endif
+
+/*
+ * The reader drains by its own clock: a wake-up here would disturb the run.
+ *
+ * A program at a breakpoint counts as one in an NMI, where the ring's lock is
+ * only tried for. Another CPU that holds it is done in a moment: such programs
+ * have RING_TRIES.
+ */
 static __always_inline void emit(void *rec, u64 size)
 {
-	if (ring.ringbuf_output(rec, size, BPF_RB_NO_WAKEUP))
-		lose(LOST_RING);
+	for (int i = 0; i < RING_TRIES; i++)
+		if (!ring.ringbuf_output(rec, size, BPF_RB_NO_WAKEUP))
+			return;
+	lose(LOST_RING);
 }
 
 static __always_inline struct tally *tally_of(u32 queue)

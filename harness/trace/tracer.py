@@ -33,6 +33,8 @@ from harness.trace.symbols import Symbols
 PROGRAM = Path(__file__).with_name("waitqueues.bpf.c")
 _LOSSES = ("ring", "waits", "queues", "unpaired")
 _COMPLETION = 2
+# A microsecond each, while another CPU puts a record into the ring.
+_RING_TRIES = 500
 
 # All that sleeps on a completion; they lie next to each other, apart from the others.
 _COMPLETIONS = tuple(
@@ -187,6 +189,7 @@ class Tracer:
             # See harness/probes/loader.py.
             *("-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
             f"-DRING_PAGES={self._ring_bytes // mmap.PAGESIZE}",
+            f"-DRING_TRIES={_RING_TRIES}",
             f"-DPERCPU_OFFSETS={bases:#x}ULL",
             f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
             f"-DOWN_TGID={os.getpid()}",
