@@ -19,9 +19,9 @@ _GOOD, _BAD = "green", "bold red"
 def entries(console: Console, judged: Sequence[Judged]) -> None:
     """One row for each entry, with its bug and repaired."""
     fixed = {one.play.name: one for one in judged if one.play.what == "fixed"}
-    table = Table(box=box.SIMPLE_HEAD, title="the gallery", title_justify="left")
+    table = _table("the gallery")
     for name in ("entry", "must be", "found", "waiter", "waker", "repaired"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=name == "entry")
     right = 0
     for one in judged:
         if one.play.what != "buggy":
@@ -35,6 +35,17 @@ def entries(console: Console, judged: Sequence[Judged]) -> None:
     _stories(console, judged)
     console.print(table)
     console.print(f"{right} of {len(table.rows)} bugs named rightly", style=_style(right, table))
+
+
+def _table(title: str) -> Table:
+    """One that fits into 80 columns."""
+    return Table(
+        box=box.SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        pad_edge=False,
+        collapse_padding=True,
+    )
 
 
 def _style(right: int, table: Table) -> str:
@@ -69,7 +80,7 @@ def healthy(console: Console, judged: Sequence[Judged]) -> None:
     """One row for each kind of healthy wake-ups."""
     if not judged:
         return
-    table = Table(box=box.SIMPLE_HEAD, title="healthy wake-ups", title_justify="left")
+    table = _table("healthy wake-ups")
     for name in ("kind", "waits", "slept", "calls", "wakes", "overtaken", "alarms", "played"):
         table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
     for name in dict.fromkeys(one.play.name for one in judged):
