@@ -12,7 +12,7 @@ import pytest
 from queue_scenes import NAMES, US, WAITER, WAITER_2, WAKER, Scene
 
 from harness.errors import ExitStatus
-from harness.gallery import check
+from harness.gallery import check, guest
 from harness.gallery.cut import Play, Whole
 from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY
 from harness.probes.loader import HEAD, RECORDS
@@ -197,3 +197,66 @@ def test_alarms_outweigh_misnamed_bugs(tmp_path):
     assert check.status([misnamed, alarm]) is ExitStatus.FAULT_FOUND
     assert check.status([misnamed]) is ExitStatus.TEST_FAILED
     assert check.status([]) is ExitStatus.OK
+
+
+class FakeTracer:
+    """Loses a record in each of its first plays."""
+
+    def __init__(self, bad_plays: int) -> None:
+        self._bad = bad_plays
+        self._lost = 0
+        self._ring = [3, 0]
+
+    def drain(self) -> int:
+        taken, self._ring = self._ring[0], self._ring[1:] or [0]
+        if not taken:
+            self._ring = [3, 0]
+        return taken
+
+    def losses(self) -> dict[str, int]:
+        return {"ring": self._lost}
+
+    def play(self) -> None:
+        if self._bad:
+            self._bad -= 1
+            self._lost += 1
+
+
+def stage(tmp_path, monkeypatch, bad_plays: int, lines: list) -> guest.Stage:
+    """A stage on which reading the entry's file is playing it."""
+    tracer = FakeTracer(bad_plays)
+    file = tmp_path / "gallery/buggy/herd"
+    file.parent.mkdir(parents=True)
+    file.write_text("begin 1\nend 2\n")
+    monkeypatch.setattr(guest, "DEBUGFS", tmp_path)
+    monkeypatch.setattr(guest, "ROUNDS", tmp_path / "rounds")
+    read_text = Path.read_text
+
+    def played(path: Path, *args, **kwargs) -> str:
+        tracer.play()
+        return read_text(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", played)
+    return guest.Stage(tracer, lines.append)
+
+
+def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch):
+    lines: list = []
+    stage(tmp_path, monkeypatch, 1, lines).play("buggy", "herd")
+    assert [(line["tries"], line["losses"]) for line in lines] == [(2, {"ring": 0})]
+
+
+def test_a_play_that_always_loses_records_says_so(tmp_path, monkeypatch):
+    lines: list = []
+    stage(tmp_path, monkeypatch, 9, lines).play("buggy", "herd")
+    assert [(line["tries"], line["losses"]) for line in lines] == [(3, {"ring": 1})]
+
+
+def test_many_rounds_are_played_in_parts(tmp_path, monkeypatch):
+    lines: list = []
+    on = stage(tmp_path, monkeypatch, 0, lines)
+    (tmp_path / "gallery/healthy").mkdir()
+    (tmp_path / "gallery/healthy/timeout").write_text("begin 1\nend 2\n")
+    on.play_many("timeout", 45_000)
+    assert len(lines) == 3
+    assert (tmp_path / "rounds").read_bytes() == b"5000"
