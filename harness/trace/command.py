@@ -14,6 +14,7 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -163,6 +164,11 @@ def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int
         remote.close_stdin()
         try:
             _show(((kind is Kind.STDOUT, data) for kind, data in remote.stream()), place)
+        except KeyboardInterrupt:
+            # As on a terminal of its own: it stops, and still tells what it has seen.
+            remote.signal(signal.SIGINT)
+            for kind, data in remote.stream():
+                _copy(kind is Kind.STDOUT, data)
         finally:
             _keep(place, output)
         status = remote.rc

@@ -316,10 +316,10 @@ static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
  * A queue on a stack lives as long as its wait: all that one place in the code
  * makes share a number.
  */
-static __always_inline struct queue *queue_slept_on(u64 address, u64 entry,
+static __always_inline struct queue *queue_slept_on(u64 address, u64 sp,
 						    u64 site, u8 kind)
 {
-	u8 on_stack = (address & STACK_MASK) == (entry & STACK_MASK);
+	u8 on_stack = (address & STACK_MASK) == (sp & STACK_MASK);
 	struct queue *q = queues.lookup(&address);
 
 	if (q && on_stack && q->site != site && !q->depth) {
@@ -464,6 +464,11 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 		}
 		if (s->entry == entry)
 			s->entry = w->outer;
+		/* Sleeps to come are no matter of the wake that ended this one. */
+		if (s->woken == entry) {
+			s->woken = 0;
+			s->t_wake = 0;
+		}
 		s->open--;
 		if (!s->open)
 			sleepers.delete(&tid);
@@ -544,7 +549,7 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 		return 0;	/* once more round its loop */
 	if (known)
 		forget_wait(known);
-	q = queue_slept_on(address, entry, load64(ctx->sp), kind);
+	q = queue_slept_on(address, ctx->sp, load64(ctx->sp), kind);
 	if (!q)
 		return 0;
 	if (!q->wanted && tgid != OWN_TGID && qualifies(ctx, address, tgid))

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The tracer of any wait queue against waits of known number: it counts them exactly.
+
+The tracer runs as it does for people, in a process of its own; loading it is what
+costs, so the tests share a few traces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.probes.ledger import Ledger, Wait, build
+from harness.probes.loader import HEAD, RECORDS
+from harness.probes.records import Context, FClass, Recording, from_guest
+from harness.trace.summary import SUMMARY, Row, Summary, decode
+
+HERE = Path(__file__).parent
+WORKLOAD = HERE / "trace_workload.py"
+LIMIT = 240.0
+# Each of the traces compiles a program first.
+pytestmark = pytest.mark.timeout(LIMIT + 60)
+
+# Primes, so that no sum of others can be taken for them.
+MESSAGES, TIMEOUTS, SPAWNED = 499, 13, 31
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A trace, and what the workload says that it did."""
+
+    summary: Summary
+    recording: Recording
+    ledger: Ledger
+    told: dict[str, dict[str, int]]
+    said: str
+    status: int
+
+    def rows(self, word: str) -> list[Row]:
+        """The rows whose name has a word."""
+        return [row for row in self.summary.rows if word in row.name]
+
+    def waits(self, word: str, tgid: int) -> list[Wait]:
+        """One process's waits on the queues whose name has a word."""
+        names = self.recording.queues
+        return [
+            wait
+            for number, queue in self.ledger.queues.items()
+            for wait in queue.waits
+            if word in names.get(number, "") and wait.record.tgid == tgid
+        ]
+
+
+def trace(directory: Path, options: list[str], *work: object, tail: str = "") -> Traced:
+    """Trace the workload; `tail` is a shell command that follows it."""
+    told = directory / "told.json"
+    command = [sys.executable, str(WORKLOAD), str(told), *map(str, work)]
+    if tail:
+        command = ["sh", "-c", f'"$@"; {tail}', "sh", *command]
+    program = ["python3", "-m", "harness.cli", "trace", "--here", f"--output={directory}"]
+    done = subprocess.run(
+        [*program, *options, "--", *command],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (directory / SUMMARY).exists(), done.stderr
+    head: dict[str, Any] = json.loads((directory / HEAD).read_text())
+    recording = from_guest(head, (directory / RECORDS).read_bytes())
+    return Traced(
+        decode(json.loads((directory / SUMMARY).read_text())),
+        recording,
+        build(recording),
+        json.loads(told.read_text()),
+        done.stdout,
+        done.returncode,
+    )
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+    """All of the workload, traced by its processes."""
+    work = ("ping", MESSAGES, "timeout", TIMEOUTS, "spawn", SPAWNED, "sleeper", 1)
+    traced = trace(tmp_path_factory.mktemp("tree"), [], *work, tail="exit 17")
+    yield traced
+    os.kill(traced.told["sleeper"]["pid0"], signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def by_module(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    """Pipes and files of a 9p mount, traced by the module that serves the latter."""
+    listing = f"find {HERE.parents[1]}/tests -name '*.py' | wc -l"
+    return trace(
+        tmp_path_factory.mktemp("module"), ["--module=9pnet"], "ping", MESSAGES, tail=listing
+    )
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    """The same with a ring that holds a few dozen records."""
+    return trace(tmp_path_factory.mktemp("tiny"), ["--ring=0.008"], "ping", MESSAGES)
+
+
+def test_pipe_between_two_processes_is_counted_exactly(tree: Traced) -> None:
+    """A prime number of messages gives so many sleeps, wake calls and wakes, and no more."""
+    child, parent = tree.told["ping"]["child"], tree.told["pid"]["pid"]
+    for tgid, sleeps in ((parent, MESSAGES), (child, MESSAGES - 1)):
+        waits = tree.waits("pipe_read", tgid)
+        assert len(waits) == sleeps
+        assert Counter((w.record.sleeps, w.record.wakes, w.record.ended) for w in waits) == {
+            (1, 1, 1): sleeps
+        }
+    rows = [row for row in tree.rows("pipe_read") if row.waits > 1]
+    assert sorted(row.waits for row in rows) == [MESSAGES - 1, MESSAGES]
+    # The pipes are never closed, which would be one more: the sleeper holds them.
+    assert [row.calls for row in rows] == [MESSAGES] * 2
+    assert sorted(row.wakes for row in rows) == [MESSAGES - 1, MESSAGES]
+    assert sum(row.spurious for row in rows) == 0
+
+
+def test_each_wake_names_the_waker(tree: Traced) -> None:
+    """The other process wakes, in its own context, and the scheduler agrees."""
+    child, parent = tree.told["ping"]["child"], tree.told["pid"]["pid"]
+    for tgid, other in ((parent, child), (child, parent)):
+        for wait in tree.waits("pipe_read", tgid):
+            rec = wait.record
+            assert (rec.waker, rec.context) == (other, Context.PROCESS)
+            assert rec.t_begin < rec.t_slept < rec.t_wake <= rec.t_waking <= rec.t_running
+            assert rec.t_running < rec.t_end
+
+
+def test_nothing_is_lost_and_the_ledger_has_no_doubts(tree: Traced) -> None:
+    """The kernel part's counts and its records agree, and no number is missing."""
+    assert not tree.recording.losses
+    assert tree.ledger.doubts == ()
+    assert "complete" in tree.said
+
+
+def test_stacks_of_sleeper_and_waker_are_told(tree: Traced) -> None:
+    """Each wait has the frames of who slept and of who woke."""
+    waits = tree.waits("pipe_read", tree.told["pid"]["pid"])
+    for wait in waits:
+        assert wait.stacks is not None
+        sleeper, waker = wait.stacks.sleeper, wait.stacks.waker
+        assert any("pipe_read" in frame for frame in tree.recording.stacks[sleeper])
+        assert any("pipe_write" in frame for frame in tree.recording.stacks[waker])
+
+
+def test_wait_that_its_timer_ended_is_told_as_that(tree: Traced) -> None:
+    """A poll() of a pipe into which nobody writes ends by its timeout."""
+    waits = tree.waits("pipe_poll", tree.told["pid"]["pid"])
+    assert tree.told["timeout"]["empty"] == TIMEOUTS
+    assert len(waits) == TIMEOUTS
+    assert all(wait.timed_out and not wait.record.ended for wait in waits)
+    (row,) = tree.rows("pipe_poll")
+    assert (row.waits, row.timeouts, row.wakes) == (TIMEOUTS, TIMEOUTS, 0)
+
+
+def test_completions_are_counted_exactly(tree: Traced) -> None:
+    """A vfork() sleeps once, on a completion, and is woken once."""
+    waits = tree.waits("completion on the stack of kernel_clone", tree.told["pid"]["pid"])
+    assert len(waits) == SPAWNED
+    assert Counter((w.record.sleeps, w.record.wakes, w.record.ended) for w in waits) == {
+        (1, 1, 1): SPAWNED
+    }
+
+
+def test_wait_that_nobody_ends_is_told_with_its_stack(tree: Traced) -> None:
+    """Who sleeps at the end is named, with queue, age and stack."""
+    pid = tree.told["sleeper"]["pid0"]
+    (stuck,) = [wait for wait in tree.summary.stuck if wait.tid == pid]
+    assert "pipe_read" in stuck.name
+    assert any(frame.startswith("pipe_read+") for frame in stuck.stack)
+    assert 0 < stuck.age_ns < LIMIT * 1e9
+    (wait,) = tree.waits("pipe_read", pid)
+    assert not wait.finished and wait.slept
+    assert f"({pid}) waits for" in tree.said
+
+
+def test_commands_status_is_passed_on(tree: Traced) -> None:
+    """The trace ends as the command did."""
+    assert tree.status == 17
+
+
+def test_records_say_that_they_are_of_plain_queues(tree: Traced) -> None:
+    """No record may be taken for one of ours."""
+    assert {q.fclass for q in tree.ledger.queues.values() if q.waits} == {FClass.QUEUE}
+
+
+def test_module_excludes_the_queues_of_others(by_module: Traced) -> None:
+    """Traced are the queues that the module sleeps on or wakes; the pipes are not."""
+    assert by_module.rows("9p")
+    assert not by_module.rows("pipe")
+    assert all(
+        any("[9pnet" in frame for frame in by_module.recording.stacks[wait.stacks.sleeper])
+        for queue in by_module.ledger.queues.values()
+        for wait in queue.waits
+        if wait.stacks is not None and wait.stacks.sleeper >= 0
+    )
+    assert by_module.ledger.doubts == ()
+
+
+@pytest.mark.stress
+def test_a_hundred_thousand_waits_lose_no_record(tmp_path: Path) -> None:
+    """As fast as two CPUs can, and each is in the recording."""
+    messages = 25_000
+    traced = trace(tmp_path, [], "pairs", messages)
+    rows = [row for row in traced.rows("pipe_read") if row.waits > 1]
+    assert sum(row.waits for row in rows) == 2 * (2 * messages - 1)
+    assert not traced.recording.losses
+    assert traced.ledger.doubts == ()
+    assert traced.summary.unstacked == 0
+
+
+def test_losses_are_never_silent(tiny: Traced) -> None:
+    """What the ring could not hold is counted, and nothing is verified."""
+    assert tiny.recording.losses.ring > 0
+    assert tiny.ledger.doubts
+    assert "not verified" in tiny.said
