@@ -75,6 +75,7 @@ class Stage:
             if tries == _TRIES or not any(line["losses"].values()):
                 self.tell(line | {"tries": tries})
                 return
+            self.tell({"again": name, "losses": line["losses"]})
 
     def _play(self, what: str, name: str) -> dict[str, Any]:
         self.drain()

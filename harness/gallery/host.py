@@ -95,10 +95,11 @@ def _tell(line: dict[str, Any]) -> None:
     """Show the progress that takes long."""
     if "loaded" in line:
         setup.say(f"tracer is loaded after {line['loaded']:.1f} s")
+    elif "again" in line:
+        lost = ", ".join(f"{n} {kind}" for kind, n in line["losses"].items() if n)
+        setup.say(f"{line['again']}: played again, since the tracer lost {lost}")
     elif line["play"] == "healthy":
         setup.say(f"healthy {line['name']}: played in {line['seconds']:.1f} s")
-    if line.get("tries", 1) > 1:
-        setup.say(f"{line['play']} {line['name']}: played {line['tries']} times, for lost records")
 
 
 def _judge(plays: Sequence[Play], recorded: Path, output: Path) -> Iterator[Judged]:

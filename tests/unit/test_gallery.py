@@ -243,13 +243,16 @@ def stage(tmp_path, monkeypatch, bad_plays: int, lines: list) -> guest.Stage:
 def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch):
     lines: list = []
     stage(tmp_path, monkeypatch, 1, lines).play("buggy", "herd")
-    assert [(line["tries"], line["losses"]) for line in lines] == [(2, {"ring": 0})]
+    again, line = lines
+    assert again == {"again": "herd", "losses": {"ring": 1}}
+    assert (line["tries"], line["losses"]) == (2, {"ring": 0})
 
 
 def test_a_play_that_always_loses_records_says_so(tmp_path, monkeypatch):
     lines: list = []
     stage(tmp_path, monkeypatch, 9, lines).play("buggy", "herd")
-    assert [(line["tries"], line["losses"]) for line in lines] == [(3, {"ring": 1})]
+    assert len(lines) == 3
+    assert (lines[2]["tries"], lines[2]["losses"]) == (3, {"ring": 1})
 
 
 def test_many_rounds_are_played_in_parts(tmp_path, monkeypatch):
