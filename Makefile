@@ -41,7 +41,7 @@ test-browser: setup
 	@$(KFABRIC) test tests/browser $(ARGS)
 
 test-stress: setup
-	@$(KFABRIC) test -m stress $(ARGS)
+	@$(KFABRIC) test --vms 1 -m stress $(ARGS)
 
 mutants: setup
 	@$(KFABRIC) mutants $(ARGS)
