@@ -108,7 +108,8 @@ def _is_spurious(queue: Queue, wake: Wake) -> bool:
     """Is this a wake for which nothing was published?"""
     if wake.seq:
         return wake.seq not in queue.signals
-    return wake.why != Why.HANDON
+    # What has no number is announced all the same: handed on, or a set that dies.
+    return wake.why != Why.HANDON and queue.signal_of(wake) is None
 
 
 def find_spurious(court: Court, queue: Queue) -> Iterator[Finding]:
