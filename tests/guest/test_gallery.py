@@ -12,6 +12,9 @@ from harness.gallery.check import Judged, examine
 from harness.gallery.cut import Play, Whole
 from harness.gallery.entries import BY_NAME, HEALTHY
 
+# The first test waits for all plays, and for the tracer's compiler before them.
+pytestmark = pytest.mark.timeout(300)
+
 ROUNDS = 997
 """More of them: make gallery."""
 
