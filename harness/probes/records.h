@@ -150,11 +150,15 @@ static __always_inline u8 context(void)
 	return CTX_PROCESS;
 }
 
+/* "kthreadd", as a number: what a kernel thread is called until it gets its name. */
+#define NAMELESS 0x646461657268746bULL
+
 static __always_inline void remember(u32 tid)
 {
 	struct comm comm = {};
+	struct comm *known = threads.lookup(&tid);
 
-	if (threads.lookup(&tid))
+	if (known && *(u64 *)known->text != NAMELESS)
 		return;
 	bpf_get_current_comm(&comm, sizeof(comm));
 	threads.update(&tid, &comm);
