@@ -345,6 +345,8 @@ class WakeupsFixture:
                 {thing.trace_id: frozenset(some) for thing, some in (contexts or {}).items()},
                 late_ms,
             )
+            # The test itself may have loaded the modules anew.
+            self._session.attach()
             blocks.append(Block(recorder, options, item.nodeid, tell))
             return blocks[-1]
 

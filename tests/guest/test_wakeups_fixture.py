@@ -254,11 +254,6 @@ def test_signal_call_is_a_wake_up_too(wakeups: Wakeups, mock: Mock, in_thread: I
     rec.no_herd()
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="seen once: the first block after a reload was not verified, since the "
-    "tracepoints, attached anew, told of no wait that the kernel's functions saw",
-)
 def test_module_is_let_go_of_and_watched_again(
     wakeups: Wakeups, modules: guest_modules.Modules, in_thread: InThread
 ) -> None:
