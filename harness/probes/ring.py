@@ -6,6 +6,10 @@ record is worth. The ring's memory can be mapped, so that a record is cut out wi
 two look-ups. Layout (``kernel/bpf/ringbuf.c``): a page with the consumer's position,
 one with the producer's, then the data, mapped twice in a row, so that a record is
 never in two pieces. Before each record stands its length, with two flags.
+
+The kernel looks at the consumer's position at any time, so that is stored as one
+word. ``struct`` does not do that: it writes zeros first, and then byte after byte. A
+record that comes meanwhile finds a ring that seems to be full, and is lost.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ from __future__ import annotations
 import mmap
 import struct
 
-_POSITION = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
 _BUSY, _DISCARDED = 1 << 31, 1 << 30
 _HEADER = 8
@@ -32,15 +35,17 @@ class Ring:
         self._size = size
         self._consumer = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self._data = mmap.mmap(fd, page + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+        self._consumed = memoryview(self._consumer).cast("Q")
+        self._produced = memoryview(self._data).cast("Q")
 
     @property
     def fill(self) -> float:
         """How full it is, from 0 to 1."""
-        return (self._produced() - self._consumed()) / self._size
+        return (self._produced[0] - self._consumed[0]) / self._size
 
     def drain(self) -> list[bytes]:
         """Take all records that are complete, in order."""
-        at, end = self._consumed(), self._produced()
+        at, end = self._consumed[0], self._produced[0]
         begin, records, data = at, [], self._data
         while at < end:
             place = mmap.PAGESIZE + at % self._size
@@ -52,16 +57,12 @@ class Ring:
                 records.append(data[place + _HEADER : place + _HEADER + size])
             at += (_HEADER + size + 7) & ~7
         if at != begin:
-            _POSITION.pack_into(self._consumer, 0, at)
+            self._consumed[0] = at
         return records
 
     def close(self) -> None:
         """Unmap it."""
+        self._consumed.release()
+        self._produced.release()
         self._consumer.close()
         self._data.close()
-
-    def _consumed(self) -> int:
-        return int(_POSITION.unpack_from(self._consumer)[0])
-
-    def _produced(self) -> int:
-        return int(_POSITION.unpack_from(self._data)[0])

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import mmap
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +42,11 @@ class Kernel:
     def commit(self, at: int, size: int) -> None:
         """Take the busy flag from a record."""
         self._write(at, struct.pack("<I", size))
+        self.file.flush()
+
+    def fill(self, record: bytes) -> None:
+        """Have one and the same everywhere, not to be written any more."""
+        self._write(0, record * (2 * SIZE // len(record)))
         self.file.flush()
 
     def _write(self, place: int, data: bytes) -> None:
@@ -94,3 +101,36 @@ def test_discarded_record_is_skipped(kernel: Kernel) -> None:
     kernel.put(b"one", DISCARDED)
     kernel.put(b"two")
     assert ring.drain() == [b"two"]
+
+
+WATCH = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    position = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)).cast("Q")
+print("watching", flush=True)
+last, end = 0, int(sys.argv[2])
+while last < end:
+    now = position[0]
+    if now < last:
+        sys.exit(f"{now} after {last}")
+    last = now
+"""
+
+
+def test_the_kernel_never_sees_the_consumers_position_go_back(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    """A position of less than it was is a ring that seems full: records would be lost."""
+    kernel.fill(struct.pack("<II", DISCARDED, 0))
+    ring = Ring(kernel.file.fileno(), SIZE)
+    rounds = 300_000
+    command = [sys.executable, "-c", WATCH, str(tmp_path / "ring"), str(8 * rounds)]
+    pages = mmap.mmap(kernel.file.fileno(), 2 * mmap.PAGESIZE)
+    position = memoryview(pages).cast("Q")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watcher:
+        assert watcher.stdout is not None and watcher.stderr is not None
+        assert watcher.stdout.readline() == b"watching\n"
+        for n in range(1, rounds + 1):
+            position[mmap.PAGESIZE // 8] = 8 * n
+            ring.drain()
+        assert watcher.wait(60) == 0, watcher.stderr.read()
