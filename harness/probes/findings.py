@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from errno import EAGAIN
 
 from harness.probes.kinds import Finding, Kind
 from harness.probes.ledger import Queue, Signal, Wait, Wake
@@ -37,38 +38,72 @@ def _exclusive(queue: Queue) -> dict[int, Wait]:
 
 
 def _owed(queue: Queue, signal: Signal, wait: Wait) -> bool:
-    """Did this publication concern a wait that was asleep, and not wake it?"""
+    """Would this publication have to wake a waiter that it finds on the queue?"""
     rec = signal.record
-    if not wait.asleep_at(rec.t) or any(wake.seq == rec.seq for wake in wait.wakes):
-        return False
-    if wait.finished and rec.seq <= wait.record.seen:
+    if rec.seq and wait.finished and rec.seq <= wait.record.seen:
         return False
     return _forced(queue, signal) or rec.have >= wait.record.need
 
 
-def _unwoken(queue: Queue) -> Iterator[tuple[Signal, list[Wait]]]:
-    """Each publication that woke fewer than it found, with the waits of that time.
+def _going(queue: Queue) -> Iterator[tuple[Signal, list[Wait]]]:
+    """Each signal, with the waits of its time that it did not wake.
 
-    Both are in the order of time, and a long recording has many of both.
+    In the order of time: publications may overtake each other between number and wake.
     """
     waits, at = queue.waits, 0
     going: list[Wait] = []
-    for signal in queue.signals.values():
-        if signal.record.sleepers <= len(signal.wakes):
-            continue
+    for signal in sorted(queue.every_signal(), key=lambda signal: signal.record.t):
         t = signal.record.t
         while at < len(waits) and waits[at].record.t_begin <= t:
             going.append(waits[at])
             at += 1
         going = [wait for wait in going if not wait.finished or wait.record.t_end > t]
-        yield signal, going
+        woken = {id(wake) for wake in signal.wakes}
+        yield signal, [w for w in going if not any(id(wake) in woken for wake in w.wakes)]
+
+
+def _on_queue(court: Court, signal: Signal, passed: list[Wait]) -> list[Wait]:
+    """Those of the waits passed over that were on the queue, or should have been."""
+    rec = signal.record
+    asleep = [wait for wait in passed if wait.asleep_at(rec.t)]
+    missing = rec.sleepers - len(signal.wakes)
+    if missing <= 0:
+        return [wait for wait in asleep if _off_queue(court, wait, rec.t)]
+    if len(passed) > missing:
+        return asleep
+    # All of them, then; also those that fell asleep only afterwards.
+    return [wait for wait in passed if wait in asleep or _asleep_after(wait, rec.t)]
+
+
+def _asleep_after(wait: Wait, t: int) -> bool:
+    """Was it awake at ``t``, on its way to its one and only sleep?"""
+    rec = wait.record
+    if any(wake.t_wake > t for wake in wait.wakes) or not wait.slept:
+        return False
+    return rec.t_slept > t and not t < rec.t_foreign < rec.t_slept
+
+
+def _off_queue(court: Court, wait: Wait, t: int) -> bool:
+    """Did it sleep for good without being on its queue?
+
+    Only its first sleep is surely that; a reader may also sleep for its buffer's page.
+    """
+    rec = wait.record
+    if rec.sleeps != 1 or any(wake.t_wake <= t for wake in wait.wakes):
+        return False
+    if not wait.finished:
+        return court.ledger.t_stop - t > court.rules.late_ns
+    return wait.timed_out or (rec.fclass == FClass.WAIT and wait.unaided)
 
 
 def find_lost(court: Court, queue: Queue) -> Iterator[Finding]:
-    """A publication that found a sleeper whom it concerned, and did not wake it."""
+    """A publication, or a wake handed on, that did not wake a sleeper whom it concerned."""
     woken = _exclusive(queue)
-    for signal, going in _unwoken(queue):
-        owed = [wait for wait in going if _owed(queue, signal, wait)]
+    for signal, passed in _going(queue):
+        if not passed:
+            continue
+        on_queue = _on_queue(court, signal, passed)
+        owed = [wait for wait in on_queue if _owed(queue, signal, wait)]
         owed.sort(key=lambda wait: wait.record.t_slept)
         if _one_is_enough(queue, signal):
             first = [wait for wait in owed if wait.record.exclusive][:1]
@@ -85,6 +120,33 @@ def find_lost(court: Court, queue: Queue) -> Iterator[Finding]:
                 wait,
                 signal.record.seq,
             )
+
+
+def find_not_asked(court: Court, queue: Queue) -> Iterator[Finding]:
+    """A sleeper that was marked as woken, while nobody asked the scheduler to wake it."""
+    for wait in queue.waits:
+        rec, wake = wait.record, wait.wakes[-1] if wait.wakes else None
+        if not wake or wake.t_waking or not 0 < rec.t_slept < wake.t_wake:
+            continue
+        # Something else woke it before, or at the same moment: it was awake.
+        until = rec.t_end or court.ledger.t_stop
+        if rec.t_foreign > rec.t_slept:
+            until = rec.t_foreign
+        early = any(rec.t_slept < other.t_waking for other in wait.wakes)
+        if early or rec.foreign > 1 or until - wake.t_wake <= court.rules.late_ns:
+            continue
+        # Who ran without being woken was not seen to be woken: that is a doubt.
+        if wake.t_running and not rec.foreign:
+            continue
+        yield court.find(
+            Kind.LOST,
+            queue,
+            f"{court.wait(queue, wait)} was marked as woken{_by(court, queue, wake)}, but "
+            f"the scheduler was not asked to wake it in the {ms(until - wake.t_wake)} that "
+            "followed",
+            wait,
+            wake.seq,
+        )
 
 
 def find_late(court: Court, queue: Queue) -> Iterator[Finding]:
@@ -104,18 +166,22 @@ def find_late(court: Court, queue: Queue) -> Iterator[Finding]:
                 )
 
 
+def _times(queue: Queue) -> list[int]:
+    """When something was published, in order; publications may overtake each other."""
+    return sorted(signal.record.t for signal in queue.signals.values())
+
+
 def _is_spurious(queue: Queue, wake: Wake) -> bool:
     """Is this a wake for which nothing was published?"""
-    if wake.seq:
-        return wake.seq not in queue.signals
     # What has no number is announced all the same: handed on, or a set that dies.
-    return wake.why != Why.HANDON and queue.signal_of(wake) is None
+    return queue.signal_of(wake) is None
 
 
 def find_spurious(court: Court, queue: Queue) -> Iterator[Finding]:
     """A sleeper that was woken, or returned, with nothing published."""
+    times = _times(queue)
     for wait in queue.waits:
-        text = _spurious_text(court, queue, wait)
+        text = _spurious_text(court, queue, wait, times)
         if text:
             expected = _next_event(court, queue, wait)
             yield court.find(
@@ -132,23 +198,35 @@ def find_spurious(court: Court, queue: Queue) -> Iterator[Finding]:
         )
 
 
-def _spurious_text(court: Court, queue: Queue, wait: Wait) -> str:
+def _spurious_text(court: Court, queue: Queue, wait: Wait, times: Sequence[int]) -> str:
     """What is spurious about a wait, or nothing."""
     rec = wait.record
     if rec.t_begin < court.rules.since:
         return ""
     if any(_is_spurious(queue, wake) for wake in wait.wakes):
         return "was woken although nothing was published"
+    # The number is noted before the look, which has therefore found what it counts.
+    if wait.last_wake and 0 < rec.seq <= rec.seen:
+        return f"was woken for publication {rec.seq}, behind which it had looked already"
     if queue.fclass != FClass.WAIT or not wait.succeeded:
         return ""
     # A call's own deadline wakes from the timer interrupt; nothing else does. A
     # signal to the thread may, and then what is ready by now is a good result.
     past = rec.foreign and rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ)
-    if past and not (wait.unaided and rec.ready):
+    if past and not _met_on_its_way(wait, times):
         return f"was woken past its queue by {court.ledger.thread_name(rec.foreign_tid)}"
-    if wait.unaided and not rec.ready:
+    # Another thread may have read since what it has found.
+    if wait.unaided and not rec.ready and _ready_before(times, wait):
         return "returned although it was not woken and nothing was ready"
     return ""
+
+
+def _met_on_its_way(wait: Wait, times: Sequence[int]) -> bool:
+    """Did a thread that a signal woke find something before it slept again?"""
+    rec = wait.record
+    if wait.unaided:
+        return bool(rec.ready) or not _ready_before(times, wait)
+    return rec.t_slept < rec.t_foreign <= rec.t_wake
 
 
 def _next_event(court: Court, queue: Queue, wait: Wait) -> str:
@@ -213,17 +291,11 @@ def find_wrong_waiter(court: Court, queue: Queue) -> Iterator[Finding]:
 
 def find_timeout_ready(court: Court, queue: Queue) -> Iterator[Finding]:
     """A wait that nothing but its deadline ended, with something there to read."""
-    if queue.fclass != FClass.WAIT:
-        return
-    times = sorted(signal.record.t for signal in queue.signals.values())
+    times = _times(queue)
     for wait in queue.waits:
-        rec = wait.record
-        if not (rec.ready and wait.unaided and (wait.succeeded or wait.timed_out)):
+        if not _by_deadline(wait) or not _ready_before(times, wait):
             continue
-        # A signal ended it, or what is there is for one of the others.
-        if rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ) or rec.exclusive:
-            continue
-        if not _ready_before(times, wait):
+        if not (_left_ready(queue, wait) or _found_ready(queue, wait, times)):
             continue
         yield court.find(
             Kind.TIMEOUT_READY,
@@ -232,6 +304,54 @@ def find_timeout_ready(court: Court, queue: Queue) -> Iterator[Finding]:
             f"wake-up, although something was ready{_last_event(court, queue, wait)}",
             wait,
         )
+
+
+def _by_deadline(wait: Wait) -> bool:
+    """Did nothing but its deadline wake it? A signal to the thread is another matter."""
+    by_signal = wait.record.foreign_context in (Context.PROCESS, Context.SOFTIRQ)
+    return wait.unaided and not by_signal and (wait.succeeded or wait.timed_out)
+
+
+def _left_ready(queue: Queue, wait: Wait) -> bool:
+    """Was something there when it returned with nothing?"""
+    if queue.fclass == FClass.WAIT:
+        # What a sleeper of an exclusive set finds is perhaps for one of the others.
+        return bool(wait.record.ready) and not (wait.record.exclusive and wait.succeeded)
+    # A counter is ready when it has changed, reached or not.
+    return queue.fclass != FClass.CNTR and bool(wait.record.ready) and wait.timed_out
+
+
+def _found_ready(queue: Queue, wait: Wait, times: Sequence[int]) -> bool:
+    """Did a reader find, at its deadline, what nobody was on the way to?
+
+    One that waits for more takes at its deadline what there is.
+    """
+    rec = wait.record
+    if queue.fclass not in (FClass.CQ, FClass.EQ, FClass.CNTR) or not wait.succeeded:
+        return False
+    if queue.fclass != FClass.CNTR and (rec.need > 1 or not rec.ret):
+        return False
+    # Awake for another reason at last, it has perhaps seen it come.
+    timer = rec.t_slept < rec.t_foreign and rec.foreign_context == Context.HARDIRQ
+    if not timer or any(wake.t_wake > rec.t_slept for wake in wait.wakes):
+        return False
+    # What came before it slept it has perhaps found, and slept for its buffer's page.
+    came = bisect_right(times, rec.t_foreign)
+    if came and times[came - 1] <= rec.t_slept:
+        return False
+    return queue.fclass == FClass.CNTR or not any(
+        _on_its_way(other, rec.t_begin, rec.t_foreign) for other in queue.waits if other is not wait
+    )
+
+
+def _on_its_way(wait: Wait, since: int, t: int) -> bool:
+    """Had a thread been woken, that at ``t`` had not returned or slept again?"""
+    rec = wait.record
+    if (wait.finished and rec.t_end <= t) or rec.t_begin > t:
+        return False
+    return any(
+        since < wake.t_wake <= t and not wake.t_wake < rec.t_slept <= t for wake in wait.wakes
+    )
 
 
 # How long a publisher may take from storing to signalling; only an excuse.
@@ -254,15 +374,20 @@ def _last_event(court: Court, queue: Queue, wait: Wait) -> str:
 
 def find_not_handed_on(court: Court, queue: Queue) -> Iterator[Finding]:
     """A woken thread left without the entry and woke nobody else for it."""
+    times = _times(queue)
     for wait in queue.waits:
         wake, rec = wait.last_wake, wait.record
-        if not rec.exclusive or not wake or not wait.finished or rec.ret >= 0 or not rec.ready:
+        if not rec.exclusive or not wake or not wait.finished or not rec.ready:
             continue
         signal = queue.signal_of(wake)
         if not signal or not _one_is_enough(queue, signal):
             continue
+        if not (_left_without(times, wait) or _left_it_there(queue, times, wait, signal)):
+            continue
         handed = any(
-            wake.t_wake < other.record.t and other.record.why == Why.HANDON
+            wake.t_wake < other.record.t <= rec.t_end
+            and other.record.why == Why.HANDON
+            and other.record.waker == rec.tid
             for other in queue.others
         )
         left = [other for other in queue.waits if other is not wait and other.asleep_at(rec.t_end)]
@@ -276,6 +401,28 @@ def find_not_handed_on(court: Court, queue: Queue) -> Iterator[Finding]:
                 wait,
                 wake.seq,
             )
+
+
+def _published(times: Sequence[int], begin: int, end: int) -> bool:
+    """Was anything published in this time?"""
+    return bisect_left(times, begin) < bisect_left(times, end)
+
+
+def _left_without(times: Sequence[int], wait: Wait) -> bool:
+    """Did a woken thread leave with an error?"""
+    rec = wait.record
+    if rec.ret >= 0:
+        return False
+    # It was freed, and had found nothing: what is there may have come since.
+    return rec.ret != -EAGAIN or not _published(times, rec.t_end, rec.t_end + _STORE_NS)
+
+
+def _left_it_there(queue: Queue, times: Sequence[int], wait: Wait, signal: Signal) -> bool:
+    """Did a reader succeed, and what it was woken for, alone in its queue, is still there?"""
+    rec = wait.record
+    if queue.fclass not in (FClass.CQ, FClass.EQ) or rec.ret < 0 or signal.record.have != 1:
+        return False
+    return not _published(times, signal.record.t + 1, rec.t_end + _STORE_NS)
 
 
 def find_never_ran(court: Court, queue: Queue) -> Iterator[Finding]:
@@ -302,6 +449,9 @@ def _ran_at(court: Court, wait: Wait, wake: Wake) -> int:
     """When a thread that slept ran after a wake: at the latest now; 0 if it had not slept."""
     if not wake.t_waking:
         return 0
+    if wake.t_waking < wait.record.t_slept < wake.t_running:
+        # It had not slept yet, and has slept since: it was on its CPU all the time.
+        return 0
     if wake.t_running:
         return wake.t_running
     # A thread that is awake, and spins somewhere, does not have to be put on a CPU.
@@ -323,6 +473,8 @@ def find_wrong_context(court: Court, queue: Queue) -> Iterator[Finding]:
     allowed = court.rules.contexts
     for signal in queue.every_signal():
         rec = signal.record
+        if rec.why == Why.HANDON:
+            continue
         wanted = allowed.get(rec.source, allowed.get(queue.id))
         if wanted is None or rec.context == Context.UNKNOWN or Context(rec.context) in wanted:
             continue
@@ -367,6 +519,7 @@ def find_overtaken(court: Court, queue: Queue) -> Iterator[Finding]:
 
 CHECKS: tuple[Callable[[Court, Queue], Iterator[Finding]], ...] = (
     find_lost,
+    find_not_asked,
     find_spurious,
     find_late,
     find_herd,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.probes.records import (
@@ -18,6 +18,7 @@ from harness.probes.records import (
     KernelView,
     MarkRecord,
     ObjectRecord,
+    Record,
     Recording,
     SignalRecord,
     StackRecord,
@@ -216,7 +217,7 @@ class Ledger:
             return self.names[oid]
         known = self.objects.get(oid)
         fclass = known.fclass if known else self._queue_class(oid)
-        plain = f"{class_name(fclass)} {oid}" if fclass else f"object {oid}"
+        plain = f"{class_name(fclass) if fclass else 'object'} {oid & _LIFE - 1}"
         given = (names or {}).get(oid)
         return f"{plain} ({given})" if given else plain
 
@@ -242,7 +243,8 @@ def build(recording: Recording) -> Ledger:
     stacks: list[StackRecord] = []
     objects: dict[int, ObjectRecord] = {}
     members: defaultdict[int, set[int]] = defaultdict(set)
-    for record in recording.records:
+    doubts = []
+    for record in _lives_apart(recording.records):
         match record:
             case WaitRecord():
                 queue = queues.setdefault(record.queue, Queue(record.queue))
@@ -250,10 +252,12 @@ def build(recording: Recording) -> Ledger:
                 queue.waits.append(Wait(record, 0))
             case SignalRecord():
                 queue = queues.setdefault(record.queue, Queue(record.queue))
-                if record.seq:
-                    queue.signals[record.seq] = Signal(record)
-                else:
+                if not record.seq:
                     queue.others.append(Signal(record))
+                    continue
+                if record.seq in queue.signals:
+                    doubts.append(f"queue {queue.id}: publication {record.seq} was seen twice")
+                queue.signals[record.seq] = Signal(record)
             case WakeRecord():
                 wakes.append(record)
             case MarkRecord():
@@ -273,13 +277,53 @@ def build(recording: Recording) -> Ledger:
         objects=objects,
         members={oid: frozenset(ids) for oid, ids in members.items()},
         threads=dict(recording.threads),
-        doubts=tuple(_doubts(recording, queues)),
+        doubts=(*_doubts(recording, queues), *doubts),
         marks=tuple(sorted(marks, key=lambda mark: mark.t)),
         names=dict(recording.queues),
         stacks=dict(recording.stacks),
         kernel=recording.kernel,
         t_stop=recording.t_stop,
     )
+
+
+# Ids have 32 bits. A module that is loaded anew begins with the first again; those of an
+# earlier life get numbers above, so that nothing of it meets what came later.
+_LIFE = 1 << 32
+
+
+def _lives_apart(records: tuple[Record, ...]) -> Iterable[Record]:
+    """The records, with ids that were made again told apart."""
+    births: defaultdict[int, set[int]] = defaultdict(set)
+    for record in records:
+        match record:
+            case ObjectRecord(id=oid, change=Change.NEW, t=t):
+                births[oid].add(t)
+            case ObjectRecord(id=oid, change=Change.FREE) if not births[oid]:
+                # Its own birth was not recorded.
+                births[oid].add(0)
+    again = {oid: sorted(times) for oid, times in births.items() if len(times) > 1}
+    return (_of_its_life(record, again) for record in records) if again else records
+
+
+def _of_its_life(record: Record, again: Mapping[int, list[int]]) -> Record:
+    """A record, with other ids if it is about an earlier life."""
+
+    def old(oid: int, t: int) -> int:
+        later = len(again[oid]) - max(bisect_right(again[oid], t), 1) if oid in again else 0
+        return oid + later * _LIFE
+
+    match record:
+        case WaitRecord(queue=queue, source=source, t_begin=t):
+            return replace(record, queue=old(queue, t), source=old(source, t))
+        case SignalRecord(queue=queue, source=source, t=t):
+            return replace(record, queue=old(queue, t), source=old(source, t))
+        case WakeRecord(queue=queue, source=source, t_wake=t):
+            return replace(record, queue=old(queue, t), source=old(source, t))
+        case ObjectRecord(id=oid, other=other, t=t):
+            return replace(record, id=old(oid, t), other=old(other, t))
+        case StackRecord(queue=queue, t_begin=t):
+            return replace(record, queue=old(queue, t))
+    return record
 
 
 def _number(queue: Queue) -> None:

@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What a wait core can do wrong behind the verifier's back, and what only looks like it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from wait_scenes import MEMBER, QUEUE, SECOND, SOFTIRQ, T1, T2, T3, US, Scene
+
+from harness.probes.kinds import Kind, Outcome
+from harness.probes.ledger import build
+from harness.probes.records import (
+    Change,
+    Context,
+    FClass,
+    KernelView,
+    ObjectRecord,
+    Recording,
+    WaitRecord,
+    Why,
+    count,
+)
+from harness.probes.verdict import judge
+
+# Lost.
+
+
+def test_sleeper_passed_over_on_its_way_to_sleep_is_lost() -> None:
+    """W2, V2: it was on the queue, and slept only behind the signal that passed it by."""
+    scene = Scene()
+    scene.publish(50)
+    scene.wait(40, slept=60, timer=2 * SECOND)
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_sleeper_passed_over_on_its_way_to_sleep_for_ever_is_lost() -> None:
+    """W2, V2: it never returns, and was the only one there."""
+    scene = Scene()
+    scene.publish(50)
+    scene.wait(40, slept=60)
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_one_of_two_on_their_way_to_sleep_is_not_named() -> None:
+    """Who of them was on the queue, nobody knows: the other may have looked later."""
+    scene = Scene()
+    scene.publish(50)
+    scene.wait(40, slept=60)
+    scene.wait(41, slept=61, tid=T2)
+    assert scene.found() == []
+
+
+def test_sleeper_that_had_looked_behind_the_publication_is_not_lost() -> None:
+    """W2: it had noted the number, looked, and found that another had read."""
+    scene = Scene()
+    first = scene.publish(50)
+    scene.wait(40, slept=60, by=scene.publish(90), seen=first.seq)
+    assert scene.found() == []
+
+
+def test_sleeper_that_is_not_on_its_queue_is_lost() -> None:
+    """W2, V2: it sleeps again without having enqueued, so that nobody is found."""
+    scene = Scene()
+    scene.publish(50, sleepers=0)
+    scene.wait(40, slept=45, timer=2 * SECOND)
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_sleeper_for_ever_that_is_not_on_its_queue_is_lost() -> None:
+    """W2, V2: as above, with no deadline."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(50, sleepers=0)
+    scene.wait(40, slept=45)
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_reader_that_sleeps_for_its_buffer_is_not_lost() -> None:
+    """It has left the queue, and waits for a page of memory."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(30, sleepers=0)
+    scene.publish(50, sleepers=0)
+    scene.wait(40, slept=45, t_foreign=70, foreign=1, t_end=80, ret=1)
+    assert scene.found() == []
+
+
+def test_reader_that_sleeps_for_its_buffer_is_not_rescued_by_a_deadline() -> None:
+    """What wakes it looks like a timer, but what it found was there before it slept."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(30, sleepers=0)
+    scene.wait(40, slept=45, timer=70, ret=1)
+    assert scene.found() == []
+
+
+def test_wake_handed_on_that_wakes_nobody_is_lost() -> None:
+    """V4, Q3: the leaving thread did its part; the walk passed the sleeper by."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50, sleepers=2)
+    scene.wait(40, slept=45, by=first, ret=-14, ready=1)
+    scene.wait(41, slept=46, tid=T2)
+    scene.hand_on(65, T1)
+    assert scene.found() == [(Kind.LOST, T2)]
+
+
+def test_wake_handed_on_that_is_too_little_for_the_sleeper_is_not_lost() -> None:
+    """Q4: the other needs more than there is."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50, sleepers=2)
+    scene.wait(40, slept=45, by=first, ret=-14, ready=1)
+    scene.wait(41, slept=46, tid=T2, need=2)
+    scene.hand_on(65, T1)
+    assert scene.found() == []
+
+
+def test_dead_set_that_wakes_nobody_is_lost() -> None:
+    """O5: the last living member leaves, and its sleeper would sleep for ever."""
+    scene = Scene()
+    scene.publish(50, seq=0, why=Why.LOST, source=QUEUE)
+    scene.wait(40, slept=45)
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_publications_that_overtake_each_other_hide_no_loss() -> None:
+    """W2: the second is signalled first, and loses; the first comes behind the deadline."""
+    scene = Scene()
+    scene.publish(2 * SECOND, seq=1, sleepers=1)
+    scene.publish(50, seq=2)
+    scene.wait(40, slept=45, timer=SECOND)
+    scene.wait(SECOND + 10, slept=SECOND + 11, tid=T2)
+    assert (Kind.LOST, T1) in scene.found()
+
+
+@pytest.mark.parametrize("end", [{}, {"t_foreign": 2 * SECOND, "foreign": 1, "t_end": 3 * SECOND}])
+def test_sleeper_that_is_only_marked_is_lost(end: dict[str, int]) -> None:
+    """W2, V4: taken off the queue, but nobody makes the thread runnable."""
+    scene = Scene()
+    first = scene.publish(50)
+    fields = {"t_waking": 0, "t_running": 0, "t_end": 0}
+    scene.wait(40, slept=45, by=first, **(fields | end))
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_sleeper_that_its_deadline_wakes_with_its_mark_is_not_lost() -> None:
+    """W4: the timer was faster by a moment, so that there was nobody to be woken."""
+    scene = Scene()
+    first = scene.publish(50)
+    scene.wait(
+        40,
+        slept=45,
+        by=first,
+        t_waking=0,
+        t_running=60,
+        t_foreign=52,
+        foreign=1,
+        foreign_context=Context.HARDIRQ,
+    )
+    assert scene.found() == []
+
+
+# Spurious.
+
+
+def test_wake_for_what_its_waiter_had_looked_behind_is_spurious() -> None:
+    """W3: this is no overtaking: the publication was read before the wait enqueued."""
+    scene = Scene()
+    first = scene.publish(50)
+    scene.wait(40, slept=45, by=first, seen=first.seq)
+    assert scene.found() == [(Kind.SPURIOUS, T1)]
+
+
+def test_wake_for_what_came_behind_the_look_is_overtaken() -> None:
+    """W3: read by another before the thread ran."""
+    scene = Scene()
+    scene.publish(30, sleepers=0)
+    scene.wait(40, slept=45, by=scene.publish(50), seen=1)
+    assert scene.found() == []
+    assert scene.verdict().overtaken == 1
+
+
+def test_wake_handed_on_by_nobody_is_spurious() -> None:
+    """W3: who hands on says so."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    handed = scene.hand_on(50, T2)
+    scene.wait(40, slept=45, by=handed, ret=1)
+    assert scene.found() == []
+    scene.records.remove(handed)
+    assert scene.found() == [(Kind.SPURIOUS, T1)]
+
+
+def test_signal_together_with_a_publication_is_not_spurious() -> None:
+    """W6: the thread has its result, and gives it."""
+    scene = Scene()
+    first = scene.publish(50)
+    past = {"t_foreign": 49, "foreign": 1, "foreign_tid": T2, "foreign_context": Context.PROCESS}
+    scene.wait(40, slept=45, by=first, t_waking=0, ready=1, **past)
+    assert scene.found() == []
+
+
+def test_deadline_together_with_a_publication_that_another_reads_is_not_spurious() -> None:
+    """W4: it looked and found; the publisher comes to its signal only now."""
+    scene = Scene()
+    scene.wait(40, slept=45, timer=60, t_end=70, ret=0)
+    scene.publish(75, sleepers=0)
+    assert scene.found() == []
+
+
+# Ended by its deadline.
+
+
+@pytest.mark.parametrize("fclass", [FClass.CQ, FClass.EQ, FClass.CNTR])
+def test_reader_that_its_deadline_rescues_is_told(fclass: FClass) -> None:
+    """W2, Q1, Q6: stored, and never signalled; only the deadline made it look."""
+    scene = Scene(fclass, exclusive=fclass is not FClass.CNTR)
+    ret = 0 if fclass is FClass.CNTR else 1
+    scene.wait(40, slept=45, timer=SECOND, ret=ret)
+    assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
+
+
+def test_reader_that_takes_what_came_with_its_deadline_is_not_told() -> None:
+    """Q1: the publisher is between store and signal."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.wait(40, slept=45, timer=SECOND, ret=1)
+    scene.publish(SECOND + 2, sleepers=0)
+    assert scene.found() == []
+
+
+def test_reader_that_takes_at_its_deadline_what_another_was_woken_for_is_not_told() -> None:
+    """Q3: that one was woken in time, and is only slow."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50, sleepers=2)
+    scene.wait(40, slept=41, tid=T2, by=first, t_end=0)
+    scene.wait(30, slept=31, timer=SECOND, ret=1)
+    assert scene.found() == []
+
+
+def test_reader_for_many_takes_at_its_deadline_what_there_is() -> None:
+    """Q4: fewer than it waited for wake nobody."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(50)
+    scene.wait(40, slept=45, timer=SECOND, ret=1, need=3)
+    assert scene.found() == []
+
+
+def test_counter_below_its_threshold_times_out() -> None:
+    """Q6: changed, and therefore ready for a wait set, but not reached."""
+    scene = Scene(FClass.CNTR)
+    scene.publish(50)
+    scene.wait(40, slept=45, timer=SECOND, ready=1, need=3)
+    assert scene.found() == []
+
+
+def test_baton_that_is_dropped_by_who_sleeps_on_is_told() -> None:
+    """V4, Q3, Q4: woken for two, finds one, sleeps on; who needs one finds it at its deadline."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50, sleepers=2, have=2)
+    scene.wait(30, slept=80, tid=T2, need=2, by=first, ended=0, t_end=0, sleeps=2)
+    scene.wait(40, slept=45, timer=SECOND, ret=1)
+    assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
+
+
+def test_reader_that_looks_again_before_it_sleeps_is_not_told() -> None:
+    """Q3: overtaken, and on its next look it finds the next entry: no deadline in that."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50)
+    scene.wait(40, slept=45, by=first, ended=0, ret=1, seen=2)
+    scene.publish(65, sleepers=0)
+    assert scene.found() == []
+
+
+def test_sleeper_of_an_exclusive_set_that_times_out_beside_something_is_told() -> None:
+    """W4: -ETIMEDOUT only if nothing is ready; whose turn it is plays no part."""
+    scene = Scene(exclusive=True)
+    scene.publish(30, sleepers=0)
+    scene.wait(40, slept=45, timer=SECOND, ready=1, seen=1)
+    assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
+    scene = Scene(exclusive=True)
+    scene.publish(30, sleepers=0)
+    scene.wait(40, slept=45, timer=SECOND, ready=1, seen=1, ret=0)
+    assert scene.found() == []
+
+
+# Handed on.
+
+
+def left_with_fault() -> Scene:
+    """A woken reader leaves with an error, another one sleeps on."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50, sleepers=2)
+    scene.wait(40, slept=45, by=first, ret=-14, ready=1)
+    scene.wait(41, slept=46, tid=T2, by=scene.publish(5 * SECOND), ret=1)
+    return scene
+
+
+def test_wake_that_another_thread_hands_on_later_is_no_excuse() -> None:
+    """V4, Q3: each has its own wake to hand on, before it leaves."""
+    scene = left_with_fault()
+    scene.hand_on(66, T3, have=0)
+    assert scene.found() == [(Kind.NOT_HANDED_ON, T1)]
+    scene = left_with_fault()
+    scene.hand_on(71, T1, have=0)
+    assert scene.found() == [(Kind.NOT_HANDED_ON, T1)]
+
+
+def test_wake_that_is_handed_on_before_it_leaves_is_well() -> None:
+    """V4, Q3: the thread itself, within its call (though nobody needs so little)."""
+    scene = left_with_fault()
+    scene.hand_on(66, T1, have=0)
+    assert scene.found() == []
+
+
+def peeked(ready: int, have: int = 1) -> Scene:
+    """A woken reader succeeds; another one sleeps on."""
+    scene = Scene(FClass.EQ, exclusive=True)
+    first = scene.publish(50, sleepers=2, have=have)
+    scene.wait(40, slept=45, by=first, ret=8, ready=ready)
+    scene.wait(41, slept=46, tid=T2)
+    return scene
+
+
+def test_reader_that_leaves_its_event_there_has_to_hand_on() -> None:
+    """Q3, Q7: KFI_PEEK takes nothing, and the next waiter would get it too."""
+    assert peeked(ready=1).found() == [(Kind.NOT_HANDED_ON, T1)]
+
+
+def test_reader_that_takes_its_event_has_nothing_to_hand_on() -> None:
+    """Q3: nothing is there; or what is there is another's, woken before or behind it."""
+    assert peeked(ready=0).found() == []
+    assert peeked(ready=1, have=2).found() == []
+    scene = peeked(ready=1)
+    second = scene.publish(72)
+    scene.wait(42, slept=47, tid=T3, by=second, ret=8)
+    assert scene.found() == []
+
+
+def test_freed_reader_beside_an_entry_that_comes_just_then_has_nothing_to_hand_on() -> None:
+    """Q5: it found nothing; the entry comes as it leaves, and wakes the other."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50, sleepers=2)
+    scene.wait(40, slept=45, by=first, ret=-11, ready=1)
+    scene.wait(41, slept=46, tid=T2, by=scene.publish(75), ret=1)
+    assert scene.found() == []
+
+
+# Never ran, and the waker's context.
+
+
+def test_thread_that_slept_elsewhere_since_its_wake_had_run() -> None:
+    """It was woken before it slept, and then waited for six seconds for its buffer's page."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    first = scene.publish(50)
+    running = 6 * SECOND
+    scene.wait(40, slept=60, by=first, t_running=running, t_end=running + 5, ret=1)
+    assert scene.found() == []
+
+
+def test_hand_on_may_come_from_where_no_publication_may() -> None:
+    """The rule is about publications: a thread hands on where it runs."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.wait(40, slept=45, by=scene.hand_on(50, T2), ret=1)
+    rules = {QUEUE: frozenset({Context.SOFTIRQ})}
+    assert scene.found(contexts=rules) == []
+    scene.publish(80, sleepers=0, context=Context.PROCESS)
+    assert scene.found(contexts=rules) == [(Kind.WRONG_CONTEXT, 0)]
+
+
+# Doubts.
+
+
+def test_open_wait_that_the_kernel_alone_saw_woken_is_a_doubt() -> None:
+    """F7: the tracepoint comes first, so that this is no wake on its way."""
+    scene = Scene()
+    scene.wait(40, slept=45)
+    scene.records[0] = replace(scene.records[0], kernel_wakes=1)
+    assert "the two views differ" in scene.verdict().doubts[0]
+
+
+def test_open_wait_that_the_kernel_never_saw_woken_is_a_doubt() -> None:
+    """F7: a moment is excused, seconds are not."""
+    scene = Scene()
+    scene.wait(40, slept=45, by=scene.publish(50), t_end=0)
+    scene.records[-1] = replace(scene.records[-1], kernel_wakes=0)
+    assert scene.verdict(stop=51).doubts == ()
+    assert "the two views differ" in scene.verdict().doubts[0]
+
+
+def test_publication_that_is_told_twice_is_a_doubt() -> None:
+    """One of them would hide the other."""
+    scene = Scene()
+    scene.publish(50)
+    scene.publish(60, seq=1)
+    assert scene.verdict().outcome is Outcome.NOT_VERIFIED
+    assert "publication 1 was seen twice" in scene.verdict().doubts[0]
+
+
+def life(begin: int) -> Scene:
+    """A set and its member are made, one wait is ended by the first publication, they go."""
+    scene = Scene(exclusive=True)
+    for oid, fclass in ((QUEUE, FClass.WAIT), (MEMBER, FClass.CQ)):
+        scene.records.append(ObjectRecord(oid, (begin + 1) * US, Change.NEW, fclass))
+    scene.records.append(ObjectRecord(MEMBER, (begin + 2) * US, Change.ADD, FClass.CQ, QUEUE))
+    scene.wait(begin + 40, slept=begin + 45, by=scene.publish(begin + 50))
+    return scene
+
+
+def test_ids_of_a_module_that_is_loaded_anew_are_no_old_ones() -> None:
+    """O6: numbers of objects and publications begin again, and nothing is confused."""
+    scene = life(0)
+    scene.records += life(SECOND).records
+    verdict = scene.verdict()
+    assert (verdict.outcome, verdict.matched) == (Outcome.VERIFIED, 2)
+
+
+def test_id_of_an_object_from_before_the_recording_may_be_made_again() -> None:
+    """O6: its end is told, and its begin is not."""
+    scene = life(0)
+    gone = [record for record in scene.records if not isinstance(record, ObjectRecord)]
+    gone.append(ObjectRecord(QUEUE, 90 * US, Change.FREE, FClass.WAIT))
+    scene.records = gone + life(SECOND).records
+    verdict = scene.verdict()
+    assert (verdict.outcome, verdict.matched) == (Outcome.VERIFIED, 2)
+
+
+def test_loss_of_an_earlier_life_is_found_by_its_name() -> None:
+    """O6, W2: the second life's wake is not counted for the first one's signal."""
+    scene = life(0)
+    wait = scene.records.pop(-1)
+    assert isinstance(wait, WaitRecord)
+    scene.wait(40, slept=45)
+    scene.records += life(SECOND).records
+    (finding,) = scene.verdict().findings
+    assert finding.kind is Kind.LOST
+    assert f"on wait set {QUEUE} should" in finding.text and f"CQ {MEMBER})" in finding.text
+    assert scene.verdict(stop=SECOND).findings == (finding,)
+
+
+def test_second_witness_is_asked_only_if_there_is_one() -> None:
+    """A recording without the kernel's view is judged by its records alone."""
+    scene = Scene()
+    scene.wait(40, slept=45, by=scene.publish(50))
+    records = (*scene.records[:-1], replace(scene.records[-1], kernel_wakes=0))
+    recording = Recording(records, tallies=count(records))
+    assert judge(build(recording)).doubts == ()
+    assert judge(build(replace(recording, kernel=KernelView()))).doubts
+    assert SOFTIRQ not in recording.threads
