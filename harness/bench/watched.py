@@ -28,12 +28,14 @@ class Link:
         self._stack = ExitStack()
         self._address = ""
         self._probe: Probe | None = None
+        self._attached = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._watch(False)
+        if self._probe is not None:
+            self._probe.__exit__()
         self._stack.close()
 
     def play(self, messages: int, watched: bool) -> dict[str, int]:
@@ -48,17 +50,19 @@ class Link:
         return {"ns": elapsed, "errors": errors, **self._collected()}
 
     def _watch(self, watched: bool) -> None:
-        """Have the probes attached, or gone: a ring that nobody fills costs nothing."""
-        if watched and self._probe is None:
+        """Have the probes attached, or at rest."""
+        if self._probe is None:
             self._probe = Probe()
-        elif not watched and self._probe is not None:
-            self._probe.__exit__()
-            self._probe = None
+            self._attached = True
+        if watched and not self._attached:
+            self._probe.resume()
+        elif not watched and self._attached:
+            self._probe.rest()
+        self._attached = watched
 
     def _collected(self) -> dict[str, int]:
         """The records of a game, and how many were lost."""
-        if self._probe is None:
-            return {"records": 0, "lost": 0}
+        assert self._probe is not None
         losses = self._probe.counters().losses
         lost = losses.ring + losses.waits + losses.queues + losses.unpaired
         return {"records": len(self._probe.take()), "lost": lost}

@@ -37,7 +37,7 @@ _RAW = (
     b"member_add",
     b"member_del",
 )
-_SCHED = (b"sched:sched_waking", b"sched:sched_wakeup", b"sched:sched_switch")
+_SCHED = (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_exit")
 _KERNEL = (b"default_wake_function", b"schedule_hrtimeout")
 HEAD, RECORDS = "recording.json", "recording.bin"
 
@@ -177,9 +177,27 @@ class Probe:
         if self.attached:
             return
         self._set_text(text_of(KALLSYMS.read_bytes(), MODULE))
+        # Nobody has seen whether these waits have ended.
+        self._bpf[b"waits"].clear()
         for name in _RAW:
             self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
         self.attached = True
+
+    def rest(self) -> None:
+        """Detach from everything, the kernel's own functions, too; it costs nothing then."""
+        self.detach()
+        for name in _SCHED:
+            self._bpf.detach_raw_tracepoint(name)
+        for name in _KERNEL:
+            self._bpf.detach_kfunc(fn_name=name)
+
+    def resume(self) -> None:
+        """Attach again after :meth:`rest`. Raises ProbeError."""
+        for name in _SCHED:
+            self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
+        for name in _KERNEL:
+            self._bpf.attach_kfunc(fn_name=name)
+        self.attach()
 
     def _set(self, option: int, value: int) -> None:
         options = self._bpf[b"options"]
@@ -222,7 +240,8 @@ class Probe:
 
     def pending(self) -> list[bytes]:
         """The waits that go on, as packed records."""
-        return [bytes(wait) for wait in self._bpf[b"waits"].values()]
+        # A thread keeps its place, of the kind 0, when its wait is over.
+        return [bytes(wait) for wait in self._bpf[b"waits"].values() if wait.kind]
 
     def counters(self) -> Counters:
         """What was counted up to now."""
@@ -268,11 +287,7 @@ class Probe:
 
     def stop(self, directory: Path) -> None:
         """Detach, and leave head and records of the recording in ``directory``."""
-        self.detach()
-        for name in _SCHED:
-            self._bpf.detach_tracepoint(name)
-        for name in _KERNEL:
-            self._bpf.detach_kfunc(fn_name=name)
+        self.rest()
         t_stop = time.monotonic_ns()
         blob = b"".join([self.logged(), *self.pending()])
         directory.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,10 @@ enum { CTX_UNKNOWN, CTX_PROCESS, CTX_SOFTIRQ, CTX_HARDIRQ };
 enum {
 	WAIT_PENDING = 1,	/* woken, the scheduler has not been asked yet */
 	WAIT_EXCLUSIVE = 2,	/* one sleeper is enough for a publication */
+	WAIT_NAMELESS = 4,	/* its thread did not have its name yet */
 };
 enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
+enum { CPUS = 256 };		/* beyond, it only takes longer */
 
 struct wait_rec {
 	u32 kind, queue;
@@ -84,8 +86,9 @@ _Static_assert(sizeof(struct tally_rec) == 40, "tally_rec");
 struct tally {
 	u64 signals, wakes, begins, ends;
 	u64 last_t, last_seq;
-	u32 last_sleepers, last_wakes, last_waker;
+	u32 last_wakes, last_waker;
 	s32 last_stack;
+	u32 named;	/* a waker whose name is kept, plus 1 */
 };
 
 struct comm {
@@ -93,10 +96,10 @@ struct comm {
 };
 
 BPF_RINGBUF_OUTPUT(ring, RING_PAGES);
-BPF_HASH(waits, u32, struct wait_rec, 4096);
 BPF_HASH(tallies, u32, struct tally, 4096);
 BPF_TABLE("lru_hash", u32, struct comm, threads, 4096);
 BPF_ARRAY(losses, u64, LOST_MAX);
+BPF_ARRAY(contexts, u64, CPUS);		/* where each CPU counts, once asked */
 
 static __always_inline void lose(int what)
 {
@@ -132,16 +135,30 @@ static __always_inline struct tally *tally_of(u32 queue)
 	return t;
 }
 
+static __always_inline u64 context_place(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 *known = contexts.lookup(&cpu);
+	u64 base = 0;
+
+	if (known && *known)
+		return *known;
+	if (bpf_probe_read_kernel(&base, sizeof(base),
+				  (void *)(PERCPU_OFFSETS + 8ULL * cpu)))
+		return 0;
+	if (known)
+		*known = base + PREEMPT_COUNT;
+	return base + PREEMPT_COUNT;
+}
+
 /* No helper tells in what context a tracepoint fires, so read the CPU's count. */
 static __always_inline u8 context(void)
 {
-	u64 slot = PERCPU_OFFSETS + 8ULL * bpf_get_smp_processor_id();
-	u64 base = 0;
+	u64 place = context_place();
 	u32 count = 0;
 
-	if (bpf_probe_read_kernel(&base, sizeof(base), (void *)slot) ||
-	    bpf_probe_read_kernel(&count, sizeof(count),
-				  (void *)(base + PREEMPT_COUNT)))
+	if (!place ||
+	    bpf_probe_read_kernel(&count, sizeof(count), (void *)place))
 		return CTX_UNKNOWN;
 	if (count & 0x00ff0000)		/* hard interrupt or NMI */
 		return CTX_HARDIRQ;
@@ -153,15 +170,17 @@ static __always_inline u8 context(void)
 /* "kthreadd", as a number: what a kernel thread is called until it gets its name. */
 #define NAMELESS 0x646461657268746bULL
 
-static __always_inline void remember(u32 tid)
+/* Keep the name of the current thread; true if it has one and it is kept. */
+static __always_inline bool remember(u32 tid)
 {
 	struct comm comm = {};
 	struct comm *known = threads.lookup(&tid);
 
 	if (known && *(u64 *)known->text != NAMELESS)
-		return;
+		return true;
 	bpf_get_current_comm(&comm, sizeof(comm));
 	threads.update(&tid, &comm);
+	return *(u64 *)comm.text != NAMELESS;
 }
 
 static __always_inline void bump(u8 *n)

@@ -7,14 +7,20 @@
  * for a wake that did not end its wait. What was not seen or could not be kept
  * is counted in "losses", and then the recording proves nothing.
  *
- * Our own tracepoints are taken raw. An ordinary tracepoint program is skipped,
+ * All tracepoints are taken raw. An ordinary tracepoint program is skipped,
  * without a word, while another one runs on the same CPU, and a signal in a
  * softirq that interrupts a program does happen; a raw one is skipped only if it
- * interrupts itself, which none of ours can. The scheduler's events all fire with
- * interrupts off, so that these programs, the only ordinary ones, do not meet.
+ * interrupts itself, which none of these can: the scheduler's fire with interrupts
+ * off, ours under a queue's lock or in the waiting thread. A raw one also costs
+ * less, since nobody has to write an event for it.
  *
- * The scheduler's events are looked up by thread: only threads inside a wait
- * cost more than that look-up, so the reader cannot trigger itself.
+ * The scheduler's events are those of the whole system. An array tells, without
+ * a call, whether any thread like this one is inside a wait; only then is it
+ * looked up. Neither the reader nor what else runs costs more.
+ *
+ * A thread's wait stays in its map when it is over, and is used again for the
+ * thread's next one: to take an element and to give it back costs more than all
+ * look-ups together. It goes with the thread.
  *
  * The kernel's own functions are the second witness. They know neither queues nor
  * publications, only the module's text: whose wake function it is that wakes, and
@@ -45,13 +51,24 @@ enum {
 enum { WAKE_QUEUE, WAKE_SOURCE, WAKE_WHY, WAKE_SEQ, WAKE_PID };
 enum { OBJECT_ID, OBJECT_FCLASS, OBJECT_PARENT };
 enum { MEMBER_SET, MEMBER_MEMBER, MEMBER_FCLASS };
+/* The scheduler's: sched_waking and sched_wakeup; sched_switch. */
+enum { WOKEN_TASK };
+enum { SWITCH_PREEMPTED, SWITCH_PREV, SWITCH_NEXT, SWITCH_PREV_STATE };
 
 enum { OPTION_STACKS, OPTION_QUIET, OPTION_TEXT_START, OPTION_TEXT_END, OPTION_MAX };
 enum { STACKS = 2048, CALLERS = 6, FRESH = BPF_F_REUSE_STACKID, LATE_NS = 100000000 };
 
+/* Bits of a task's address that tell tasks apart, well mixed. */
+enum { FILTER_BITS = 12 };
+
 struct stray {
 	u32 wakes, sleeps;
 };
+
+/* By thread; "kind" is 0 while it is in no wait. */
+BPF_HASH(waits, u32, struct wait_rec, 4096);
+/* How many threads are in a wait, by the hash of their task. */
+BPF_ARRAY(filter, u64, 1 << FILTER_BITS);
 
 BPF_ARRAY(options, u64, OPTION_MAX);
 BPF_HASH(strays, u32, struct stray, 256);
@@ -88,29 +105,99 @@ static __always_inline void tell_last(u32 queue, struct tally *t)
 	t->last_stack = 0;
 }
 
+static __always_inline u64 *filter_of(u64 task)
+{
+	u32 key = ((u32)(task >> 6) * 0x9e3779b1U) >> (32 - FILTER_BITS);
+
+	return filter.lookup(&key);
+}
+
+/* The open wait of a thread. */
+static __always_inline struct wait_rec *open_wait(u32 tid)
+{
+	struct wait_rec *w = waits.lookup(&tid);
+
+	return w && w->kind ? w : 0;
+}
+
+static __always_inline u32 tid_of(u64 task)
+{
+	u32 tid = 0;
+
+	if (bpf_probe_read_kernel(&tid, sizeof(tid), (void *)(task + TASK_PID)))
+		lose(LOST_UNPAIRED);
+	return tid;
+}
+
+/* The open wait of a task; most have none. */
+static __always_inline struct wait_rec *task_wait(u64 task)
+{
+	u64 *inside = filter_of(task);
+
+	return inside && *inside ? open_wait(tid_of(task)) : 0;
+}
+
+/* A thread goes into a wait, or leaves it. */
+static __always_inline void count_inside(s64 change)
+{
+	u64 *inside = filter_of(bpf_get_current_task());
+
+	if (inside)
+		__sync_fetch_and_add(inside, change);
+}
+
+/* The place of a thread's waits, which it keeps. */
+static __always_inline struct wait_rec *place_of(u32 tid)
+{
+	struct wait_rec none = { .flags = WAIT_NAMELESS };
+	struct wait_rec *w = waits.lookup_or_try_init(&tid, &none);
+
+	if (!w)
+		lose(LOST_WAITS);
+	return w;
+}
+
 RAW_TRACEPOINT_PROBE(wait_begin)
 {
 	u64 id = bpf_get_current_pid_tgid();
 	u32 tid = id;
-	struct wait_rec w = {
-		.kind = REC_WAIT,
-		.queue = ctx->args[WAIT_BEGIN_QUEUE],
-		.t_begin = bpf_ktime_get_ns(),
-		.need = ctx->args[WAIT_BEGIN_NEED],
-		.tid = tid,
-		.tgid = id >> 32,
-		.fclass = ctx->args[WAIT_BEGIN_FCLASS],
-		.flags = (u8)ctx->args[WAIT_BEGIN_EXCLUSIVE] ? WAIT_EXCLUSIVE : 0,
-	};
-	struct tally *t = tally_of(w.queue);
+	u32 queue = ctx->args[WAIT_BEGIN_QUEUE];
+	struct tally *t = tally_of(queue);
+	struct wait_rec *w = place_of(tid);
+	u8 flags = (u8)ctx->args[WAIT_BEGIN_EXCLUSIVE] ? WAIT_EXCLUSIVE : 0;
 
 	if (t)
 		__sync_fetch_and_add(&t->begins, 1);
-	remember(tid);
-	if (waits.lookup(&tid))
+	if (!w)
+		return 0;
+	if (w->kind)
 		lose(LOST_UNPAIRED);
-	if (waits.update(&tid, &w))
-		lose(LOST_WAITS);
+	else
+		count_inside(1);
+	if ((w->flags & WAIT_NAMELESS) && !remember(tid))
+		flags |= WAIT_NAMELESS;
+	__builtin_memset(w, 0, sizeof(*w));
+	w->queue = queue;
+	w->t_begin = bpf_ktime_get_ns();
+	w->need = ctx->args[WAIT_BEGIN_NEED];
+	w->tid = tid;
+	w->tgid = id >> 32;
+	w->fclass = ctx->args[WAIT_BEGIN_FCLASS];
+	w->flags = flags;
+	/* Last: whoever finds it may look at it now. */
+	asm volatile("" ::: "memory");
+	w->kind = REC_WAIT;
+	return 0;
+}
+
+/* A thread's id may come back, but not its wait. */
+RAW_TRACEPOINT_PROBE(sched_process_exit)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct wait_rec *w = waits.lookup(&tid);
+
+	if (w && !w->kind)
+		waits.delete(&tid);
 	return 0;
 }
 
@@ -120,7 +207,7 @@ RAW_TRACEPOINT_PROBE(wait_end)
 	u32 queue = ctx->args[WAIT_END_QUEUE];
 	u64 seq = ctx->args[WAIT_END_SEQ];
 	struct tally *t = tally_of(queue);
-	struct wait_rec *w = waits.lookup(&tid);
+	struct wait_rec *w = open_wait(tid);
 
 	if (t)
 		__sync_fetch_and_add(&t->ends, 1);
@@ -141,7 +228,8 @@ RAW_TRACEPOINT_PROBE(wait_end)
 		tell_last(queue, t);
 	}
 	emit(w, sizeof(*w));
-	waits.delete(&tid);
+	w->kind = 0;
+	count_inside(-1);
 	return 0;
 }
 
@@ -166,10 +254,11 @@ RAW_TRACEPOINT_PROBE(signal)
 	/* Where nobody has ever waited, a million events are no matter of ours. */
 	if (t && !t->begins && option(OPTION_QUIET))
 		return 0;
-	remember(tid);
 	emit(&s, sizeof(s));
 	if (!t)
 		return 0;
+	if (t->named != tid + 1 && remember(tid))
+		t->named = tid + 1;
 	__sync_fetch_and_add(&t->signals, 1);
 	tell_last(s.queue, t);
 	t->last_t = s.t;
@@ -248,7 +337,7 @@ RAW_TRACEPOINT_PROBE(wake)
 		.cpu = bpf_get_smp_processor_id(),
 	};
 	struct tally *t = tally_of(now.queue);
-	struct wait_rec *w = waits.lookup(&tid);
+	struct wait_rec *w = open_wait(tid);
 
 	if (t) {
 		__sync_fetch_and_add(&t->wakes, 1);
@@ -278,10 +367,9 @@ RAW_TRACEPOINT_PROBE(wake)
 	return 0;
 }
 
-TRACEPOINT_PROBE(sched, sched_waking)
+RAW_TRACEPOINT_PROBE(sched_waking)
 {
-	u32 tid = args->pid;
-	struct wait_rec *w = waits.lookup(&tid);
+	struct wait_rec *w = task_wait(ctx->args[WOKEN_TASK]);
 
 	if (!w)
 		return 0;
@@ -298,10 +386,9 @@ TRACEPOINT_PROBE(sched, sched_waking)
 	return 0;
 }
 
-TRACEPOINT_PROBE(sched, sched_wakeup)
+RAW_TRACEPOINT_PROBE(sched_wakeup)
 {
-	u32 tid = args->pid;
-	struct wait_rec *w = waits.lookup(&tid);
+	struct wait_rec *w = task_wait(ctx->args[WOKEN_TASK]);
 	u64 delay;
 
 	if (!w || !w->t_waking || w->wakeup_ns)
@@ -311,17 +398,18 @@ TRACEPOINT_PROBE(sched, sched_wakeup)
 	return 0;
 }
 
-TRACEPOINT_PROBE(sched, sched_switch)
+RAW_TRACEPOINT_PROBE(sched_switch)
 {
-	u32 prev = args->prev_pid, next = args->next_pid;
-	struct wait_rec *w = waits.lookup(&prev);
+	struct wait_rec *w;
 
-	/* Bits above the low eight say "preempted", which is not asleep. */
-	if (w && (args->prev_state & 0xff)) {
-		w->t_slept = bpf_ktime_get_ns();
-		bump(&w->sleeps);
+	if (!(u8)ctx->args[SWITCH_PREEMPTED] && (u32)ctx->args[SWITCH_PREV_STATE]) {
+		w = task_wait(ctx->args[SWITCH_PREV]);
+		if (w) {
+			w->t_slept = bpf_ktime_get_ns();
+			bump(&w->sleeps);
+		}
 	}
-	w = waits.lookup(&next);
+	w = task_wait(ctx->args[SWITCH_NEXT]);
 	if (w && w->t_wake && !w->t_running)
 		w->t_running = bpf_ktime_get_ns();
 	return 0;
@@ -410,23 +498,20 @@ static __always_inline struct stray *stray_of(u32 tid)
 /* A module's wake function wakes the thread of this entry. */
 KFUNC_PROBE(default_wake_function, void *wqe)
 {
+	/* The verifier knows what this points to, so that it can be read directly. */
 	struct {
 		u32 flags;
 		u64 task;
 		u64 func;
-	} entry = {};
+	} *entry = wqe;
 	struct wait_rec *w;
 	struct stray *s;
-	u32 tid = 0;
+	u32 tid;
 
-	if (bpf_probe_read_kernel(&entry, sizeof(entry), wqe) ||
-	    !in_module(entry.func))
+	if (!in_module(entry->func))
 		return 0;
-	if (bpf_probe_read_kernel(&tid, sizeof(tid), (void *)(entry.task + TASK_PID))) {
-		lose(LOST_UNPAIRED);
-		return 0;
-	}
-	w = waits.lookup(&tid);
+	tid = tid_of(entry->task);
+	w = open_wait(tid);
 	if (w) {
 		bump(&w->kernel_wakes);
 		return 0;
@@ -449,7 +534,7 @@ KFUNC_PROBE(schedule_hrtimeout)
 	struct stray *s;
 	bool found = false;
 
-	if (waits.lookup(&tid))
+	if (open_wait(tid))
 		return 0;
 	bpf_get_stack(ctx, callers, sizeof(callers), 0);
 #pragma unroll

@@ -122,7 +122,8 @@ def test_a_row_without_its_figures_is_missing() -> None:
         ("flood", {"drained": 0}),
         ("rxe", {"errors": 1}),
         ("rxe", {"lost": 1}),
-        ("rxe 500 watched", {"records": 10}),
+        ("rxe 1000 watched", {"records": 10}),
+        ("rxe 1000 plain", {"records": 4000}),
     ],
 )
 def test_what_is_lost_is_a_fault(start: str, values: dict[str, int]) -> None:
@@ -134,7 +135,7 @@ def test_what_is_lost_is_a_fault(start: str, values: dict[str, int]) -> None:
 def test_what_the_probes_cost_is_a_ratio_with_a_goal() -> None:
     counted, timed = whole()
     assert row(figures.rows(counted, timed), "probes on rxe: instr").measured == pytest.approx(1.1)
-    dear = changed(timed, "rxe 500 watched", ns=1200 * 500)
+    dear = changed(timed, "rxe 1000 watched", ns=1200 * 1000)
     assert row(figures.rows(counted, dear), "probes on rxe: time").met is False
 
 
