@@ -54,19 +54,23 @@ class Watched:
 
     # Properties of a test's report; see harness/guest/verify.py, which needs a guest.
     WAITS, UNWATCHED = "kfabric-waits", "kfabric-unwatched"
+    PARTLY = "kfabric-partly-watched"
 
     def __init__(self) -> None:
         """Nothing yet."""
         self._tests = 0
         self._waits = 0
         self._unwatched: dict[str, str] = {}
+        self._partly: list[str] = []
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a test's numbers from the report of its call."""
-        if report.when != "call":
-            return
         for name, value in report.user_properties:
+            if name == self.PARTLY and report.nodeid not in self._partly:
+                self._partly.append(report.nodeid)
+            if report.when != "call":
+                continue
             if name == self.WAITS:
                 self._tests += 1
                 self._waits += int(str(value))
@@ -81,3 +85,8 @@ class Watched:
         )
         for test, reason in self._unwatched.items():
             terminalreporter.write_line(f"kfabric: not watched: {test}: {reason}")
+        if self._partly:
+            terminalreporter.write_line(
+                f"kfabric: not watched from where they unload the module: "
+                f"{len(self._partly)} tests: {', '.join(self._partly)}"
+            )

@@ -33,6 +33,11 @@ class Case:
     rules: Rules
     verdict: Verdict
 
+    def doubted(self, doubt: str) -> Case:
+        """The same, with one more reason not to believe it."""
+        doubts = (*self.verdict.doubts, doubt)
+        return replace(self, verdict=replace(self.verdict, doubts=doubts))
+
     def text(self, findings: Iterable[Finding] | None = None) -> str:
         """All that there is to say: doubts, then the stories of these or of all findings."""
         told = list(self.verdict.findings if findings is None else findings)

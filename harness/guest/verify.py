@@ -9,6 +9,8 @@ which the probe lost something. A test that makes such faults says so::
 
 and then they must be found (``may=`` names those that need not be). One that cannot
 be watched says ``@pytest.mark.unwatched(reason=...)``, and the run's end tells it.
+It also tells which tests have unloaded the module: the probe lets go of it then, and
+what follows in the same test is judged only where a block attaches it again.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from harness.probes.recorder import Cut
 WRONG, UNWATCHED = "wrong_wakeups", "unwatched"
 # What the host sums up; see harness/outcome.py.
 WAITS_PROPERTY, UNWATCHED_PROPERTY = Watched.WAITS, Watched.UNWATCHED
+PARTLY_PROPERTY = Watched.PARTLY
 NOT_VERIFIED = "not verified"
 WORDS = frozenset({kind.value for kind in Kind if kind is not Kind.OVERTAKEN} | {NOT_VERIFIED})
 
@@ -130,6 +133,8 @@ class VerifyWakeups:
         if self._cut is not None and call.when != "setup" and not skipped:
             with _clock_stopped():
                 self._judge(item, report, self._cut)
+            if self._cut.blind:
+                report.user_properties.append((PARTLY_PROPERTY, True))
         if call.when == "teardown":
             self._drop()
         return report

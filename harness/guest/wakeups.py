@@ -34,6 +34,7 @@ from harness.probes.story import story
 
 Reporter = Callable[[str, str], None]
 KFABRIC, FIXTURE = "kfabric", "wakeups"
+BLIND = "the module was unloaded in this block, and the probe had let go of it"
 
 
 class Traced(Protocol):
@@ -132,7 +133,8 @@ class Block:
         if self._cut is None:
             raise RuntimeError("the block was not begun")
         rules = self._options.rules(self._cut.t_begin)
-        self._case = examine(self._recorder, self._cut.end(), rules)
+        case = examine(self._recorder, self._cut.end(), rules)
+        self._case = case.doubted(BLIND) if self._cut.blind else case
         self._cut = None
 
     def drop(self) -> None:

@@ -65,6 +65,7 @@ class Recorder:
         self.probe = probe
         self._lock = threading.RLock()
         self._open = 0
+        self._absences = 0
         self._objects: dict[int, bytes] = {}
         self._members: dict[tuple[int, int], bytes] = {}
         self._ended = threading.Event()
@@ -88,7 +89,13 @@ class Recorder:
     def suspend(self) -> None:
         """Let go of the module, so that it can be unloaded."""
         with self._lock:
+            self._absences += self.probe.attached
             self.probe.detach()
+
+    @property
+    def absences(self) -> int:
+        """How often it has let go of the module so far."""
+        return self._absences
 
     def resume(self) -> None:
         """Attach to the module again, if need be. Raises ProbeError if it is not loaded."""
@@ -174,12 +181,18 @@ class Cut:
         self._recorder = recorder
         self._begin = self._looked = recorder.moment()
         self._who = recorder.who()
+        self._absences = recorder.absences
         self._over = False
 
     @property
     def t_begin(self) -> int:
         """When it began."""
         return self._begin.t
+
+    @property
+    def blind(self) -> bool:
+        """Has the probe let go of the module since? What happened then is not told."""
+        return self._recorder.absences != self._absences
 
     def news(self) -> bool:
         """Has anybody waited, woken or been lost since the last look?

@@ -39,9 +39,10 @@ class Session:
 
     def cut(self):
         self.played.clear()
-        return SimpleNamespace(
-            t_begin=0, look=self.look, news=lambda: True, drop=lambda: None
+        self.open = SimpleNamespace(
+            t_begin=0, look=self.look, news=lambda: True, drop=lambda: None, blind=False
         )
+        return self.open
 
     def look(self):
         return self.played[-1] if self.played else Recording(())
@@ -218,6 +219,29 @@ def test_b(session): assert session.attached
     )
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*not watched: test_toy.py::test_a: it unloads the module"])
+
+
+def test_tests_that_unload_the_module_are_counted_and_named(run: Run) -> None:
+    """The probe is off from there on, be it in the test or in its teardown."""
+    result = run(
+        """
+@pytest.fixture
+def unloads(session):
+    yield
+    session.open.blind = True
+
+def test_a(play, session):
+    session.open.blind = True
+    play("good")
+
+def test_b(play, unloads): play("good")
+
+def test_c(play): play("good")
+"""
+    )
+    result.assert_outcomes(passed=3)
+    names = "test_toy.py::test_a, test_toy.py::test_b"
+    result.stdout.fnmatch_lines([f"*not watched from where they unload*: 2 tests: {names}"])
 
 
 @pytest.mark.parametrize(
