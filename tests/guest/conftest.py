@@ -98,6 +98,16 @@ def net(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[Net]:
         yield Net(device, verbs, stack)
 
 
+@pytest.fixture(scope="module")
+def kbench() -> Iterator[Path]:
+    """The file of the module that plays in the kernel, tests/kmod/kbench: write a game, read it."""
+    ours = guest_modules.Modules.from_environment()
+    ours.load()
+    guest_modules.insert(ours.file("kfi_bench"))
+    yield Path("/sys/kernel/debug/kfi_bench")
+    guest_modules.remove("kfi_bench")
+
+
 @pytest.fixture
 def in_thread() -> Iterator[Callable[[Callable[[], Any]], Call[Any]]]:
     """Run calls in threads: ``in_thread(lambda: ws.wait(timeout=LIMIT)).asleep()``.

@@ -22,11 +22,9 @@ import pytest
 from guest_support import LIMIT, Call, Mock
 
 from harness.bench import figures
-from harness.guest import modules as guest_modules
 
 pytestmark = pytest.mark.guest
 
-BENCH = Path("/sys/kernel/debug/kfi_bench")
 CPUS = (0, 1)
 
 
@@ -47,16 +45,6 @@ def busy_cpus() -> Iterator[None]:
     for spinner in spinners:
         spinner.kill()
         spinner.wait(LIMIT)
-
-
-@pytest.fixture(scope="module")
-def kbench() -> Iterator[Path]:
-    """The file of the module that plays in the kernel."""
-    ours = guest_modules.Modules.from_environment()
-    ours.load()
-    guest_modules.insert(ours.file("kfi_bench"))
-    yield BENCH
-    guest_modules.remove("kfi_bench")
 
 
 def play_in_kernel(kbench: Path, rounds: int) -> None:

@@ -7,31 +7,19 @@ The load is tests/kmod/kbench: two kthreads on one CPU wake each other in turn.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from guest_support import Mock
 
 from harness.bench import figures
-from harness.guest import modules as guest_modules
 from harness.guest.wakeups import Block
 from harness.probes.loader import Probe
 from harness.probes.records import FClass, Losses
 from harness.probes.verdict import Outcome
 
-BENCH = Path("/sys/kernel/debug/kfi_bench")
 Wakeups = Callable[..., Block]
-
-
-@pytest.fixture(scope="module")
-def kbench() -> Iterator[Path]:
-    """The file of the module that plays in the kernel."""
-    ours = guest_modules.Modules.from_environment()
-    ours.load()
-    guest_modules.insert(ours.file("kfi_bench"))
-    yield BENCH
-    guest_modules.remove("kfi_bench")
 
 
 def play(kbench: Path, rounds: int) -> float:
