@@ -275,3 +275,13 @@ def test_module_is_let_go_of_and_watched_again(
     rec.verified()
     rec.assert_each_wait_ended_by(cq)
     assert rec.ledger.queues[cq.trace_id].waits[0].record.kernel_wakes == 1
+
+
+def test_block_in_which_the_module_goes_is_not_verified(
+    wakeups: Wakeups, modules: guest_modules.Modules
+) -> None:
+    """The probe had to let go of it, and has not seen what came then."""
+    with wakeups() as rec:
+        modules.unload()
+        modules.load()
+    assert "NOT VERIFIED: the module was unloaded in this block" in failure(rec.verified)

@@ -266,3 +266,25 @@ def test_module_can_be_let_go_of(probe: FakeProbe, recorder: Recorder) -> None:
     assert not probe.attached
     recorder.resume()
     assert probe.attached
+
+
+def test_cut_knows_that_the_probe_let_go_of_the_module(recorder: Recorder) -> None:
+    """However often it is told to, and only if it had been attached since."""
+    early = recorder.cut()
+    assert not early.blind
+    recorder.suspend()
+    assert early.blind
+    recorder.resume()
+    late = recorder.cut()
+    assert (early.blind, late.blind) == (True, False)
+    early.drop()
+    late.drop()
+
+
+def test_letting_go_of_nothing_blinds_nobody(recorder: Recorder) -> None:
+    """A probe that is off is not taken off again."""
+    recorder.suspend()
+    cut = recorder.cut()
+    recorder.suspend()
+    assert not cut.blind
+    cut.drop()
