@@ -40,7 +40,7 @@ def _exclusive(queue: Queue) -> dict[int, Wait]:
 def _owed(queue: Queue, signal: Signal, wait: Wait) -> bool:
     """Would this publication have to wake a waiter that it finds on the queue?"""
     rec = signal.record
-    if rec.seq and wait.finished and rec.seq <= wait.record.seen:
+    if 0 < rec.seq <= wait.record.seen:
         return False
     return _forced(queue, signal) or rec.have >= wait.record.need
 
@@ -76,11 +76,8 @@ def _on_queue(court: Court, signal: Signal, passed: list[Wait]) -> list[Wait]:
 
 
 def _asleep_after(wait: Wait, t: int) -> bool:
-    """Was it awake at ``t``, on its way to its one and only sleep?"""
-    rec = wait.record
-    if any(wake.t_wake > t for wake in wait.wakes) or not wait.slept:
-        return False
-    return rec.t_slept > t and not t < rec.t_foreign < rec.t_slept
+    """Was it awake at ``t``, on its way to sleep, and not woken since?"""
+    return wait.record.t_slept > t and not any(wake.t_wake > t for wake in wait.wakes)
 
 
 def _off_queue(court: Court, wait: Wait, t: int) -> bool:
@@ -212,7 +209,7 @@ def _spurious_text(court: Court, queue: Queue, wait: Wait, times: Sequence[int])
         return ""
     # A call's own deadline wakes from the timer interrupt; nothing else does. A
     # signal to the thread may, and then what is ready by now is a good result.
-    past = rec.foreign and rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ)
+    past = rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ)
     if past and not _met_on_its_way(wait, times):
         return f"was woken past its queue by {court.ledger.thread_name(rec.foreign_tid)}"
     # Another thread may have read since what it has found.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from wait_scenes import MEMBER, QUEUE, SECOND, SOFTIRQ, T1, T2, T3, US, Scene
 
-from harness.probes.kinds import Kind, Outcome
+from harness.probes.kinds import Kind, Outcome, Side
 from harness.probes.ledger import build
 from harness.probes.records import (
     Change,
@@ -92,6 +92,69 @@ def test_reader_that_sleeps_for_its_buffer_is_not_rescued_by_a_deadline() -> Non
     assert scene.found() == []
 
 
+@pytest.mark.parametrize(("fclass", "ret"), [(FClass.CQ, -110), (FClass.WAIT, 0)])
+def test_deadline_of_a_sleeper_off_its_queue_heals_no_loss(fclass: FClass, ret: int) -> None:
+    """W2, W4: it returned in the end, with what it had found or without."""
+    scene = Scene(fclass)
+    scene.publish(50, sleepers=0)
+    scene.wait(40, slept=45, timer=SECOND, ret=ret, ready=int(not ret))
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_later_sleep_of_a_wait_may_be_off_its_queue() -> None:
+    """Only the first one is certainly there."""
+    scene = Scene()
+    scene.publish(50, sleepers=0)
+    scene.wait(40, slept=45, timer=SECOND, sleeps=2)
+    assert scene.found() == []
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.early(scene.publish(42), begin=40)
+    scene.publish(50, sleepers=0)
+    scene.wait(40, slept=46)
+    assert scene.found() == []
+
+
+def test_wait_that_needs_no_sleep_is_not_lost() -> None:
+    """It has looked once more, and found it."""
+    scene = Scene()
+    scene.publish(50)
+    scene.wait(40, t_end=60, ready=1)
+    assert scene.found() == []
+
+
+def test_wait_that_was_woken_since_may_have_noted_the_number() -> None:
+    """Which number it had noted at that time, its record does not tell any more."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(50)
+    scene.early(scene.publish(70), begin=40)
+    scene.wait(40, slept=100)
+    assert scene.found() == []
+
+
+def test_signal_call_frees_who_needs_more() -> None:
+    """Q4, Q5: whatever there is."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(50, why=Why.SIGNAL, have=0)
+    scene.wait(40, slept=45, need=3)
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
+def test_counter_that_is_set_below_its_threshold_wakes_nobody() -> None:
+    """Q6: to add or to set is no signal call."""
+    scene = Scene(FClass.CNTR)
+    scene.publish(50, why=Why.SIGNAL, have=2)
+    scene.wait(40, slept=45, need=3)
+    assert scene.found() == []
+
+
+def test_error_frees_who_needs_more() -> None:
+    """Q4: it ends a wait for many at once."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(50, why=Why.ERROR)
+    scene.wait(40, slept=45, need=3)
+    assert scene.found() == [(Kind.LOST, T1)]
+
+
 def test_wake_handed_on_that_wakes_nobody_is_lost() -> None:
     """V4, Q3: the leaving thread did its part; the walk passed the sleeper by."""
     scene = Scene(FClass.CQ, exclusive=True)
@@ -99,6 +162,8 @@ def test_wake_handed_on_that_wakes_nobody_is_lost() -> None:
     scene.wait(40, slept=45, by=first, ret=-14, ready=1)
     scene.wait(41, slept=46, tid=T2)
     scene.hand_on(65, T1)
+    assert scene.found() == [(Kind.LOST, T2)]
+    scene.records[2] = replace(scene.records[2], t_end=SECOND * US, ret=-110, seen=0)
     assert scene.found() == [(Kind.LOST, T2)]
 
 
@@ -194,6 +259,17 @@ def test_signal_together_with_a_publication_is_not_spurious() -> None:
     past = {"t_foreign": 49, "foreign": 1, "foreign_tid": T2, "foreign_context": Context.PROCESS}
     scene.wait(40, slept=45, by=first, t_waking=0, ready=1, **past)
     assert scene.found() == []
+
+
+def test_interrupted_wait_is_not_spurious() -> None:
+    """W6: a signal wakes past the queue, and -EINTR says so."""
+    scene = Scene()
+    past = {"t_foreign": 49, "foreign": 1, "foreign_tid": T2, "foreign_context": Context.PROCESS}
+    scene.wait(40, slept=45, t_end=60, ret=-4, **past)
+    assert scene.found() == []
+    scene = Scene()
+    scene.wait(40, slept=45, t_end=60, ret=0, **past)
+    assert scene.found() == [(Kind.SPURIOUS, T1)]
 
 
 def test_deadline_together_with_a_publication_that_another_reads_is_not_spurious() -> None:
@@ -363,7 +439,73 @@ def test_hand_on_may_come_from_where_no_publication_may() -> None:
     assert scene.found(contexts=rules) == [(Kind.WRONG_CONTEXT, 0)]
 
 
+def test_each_publication_from_a_wrong_context_is_told() -> None:
+    """One wait is accused once; where there is none, each event is."""
+    scene = Scene(FClass.CQ)
+    scene.publish(50, sleepers=0)
+    scene.publish(60, sleepers=0)
+    rules = {QUEUE: frozenset({Context.PROCESS})}
+    assert scene.found(contexts=rules) == [(Kind.WRONG_CONTEXT, 0)] * 2
+    assert scene.verdict(contexts=rules).line().endswith(" (and 1 more)")
+    del scene.records[1]
+    assert "more)" not in scene.verdict(contexts=rules).line()
+
+
+# Messages of a job.
+
+SIDE = Side("ping", T1, QUEUE, MEMBER, 1)
+
+
+def test_message_before_any_wait_ended_none() -> None:
+    """The thread had not come yet, and never came."""
+    scene = Scene()
+    scene.publish(30, sleepers=0)
+    scene.wait(40, slept=45)
+    assert scene.found(sides=(SIDE,)) == [(Kind.ORDER, 0)]
+
+
+def test_message_beside_a_wait_that_goes_on_ended_none() -> None:
+    """It has not returned for anything else, behind which it would look."""
+    scene = Scene()
+    scene.wait(40)
+    scene.publish(70, sleepers=0)
+    assert scene.found(sides=(SIDE,)) == [(Kind.ORDER, 0)]
+
+
+def test_message_that_finds_a_sleeper_is_not_read_by_who_is_awake() -> None:
+    """Behind a deadline a thread reads what came while nobody slept, and only that."""
+    for sleepers, kinds in ((0, []), (1, [(Kind.ORDER, 0)])):
+        scene = Scene()
+        scene.wait(40, slept=45, timer=60)
+        scene.publish(70, sleepers=sleepers)
+        assert scene.found(sides=(SIDE,)) == kinds
+
+
+def test_fault_on_another_queue_silences_no_message() -> None:
+    """Only what stands next to a fault proves nothing more."""
+    scene = Scene()
+    scene.publish(30, sleepers=0)
+    scene.wait(40, slept=45)
+    other = Scene()
+    other.publish(50)
+    other.wait(40, slept=45, tid=T2)
+    scene.records += [replace(record, queue=QUEUE + 9) for record in other.records]
+    assert set(scene.found(sides=(SIDE,))) == {(Kind.LOST, T2), (Kind.ORDER, 0)}
+
+
 # Doubts.
+
+
+def test_wake_of_a_thread_that_is_awake_is_no_doubt() -> None:
+    """The scheduler is not asked: before its sleep, or when another wake was first."""
+    scene = Scene()
+    scene.wait(40, by=scene.publish(50), t_waking=0)
+    assert scene.found() == []
+    scene = Scene(FClass.CQ)
+    scene.early(scene.publish(50), begin=40)
+    late = {"t_waking": 0, "t_running": 2 * SECOND, "t_end": 2 * SECOND + 1}
+    scene.wait(40, slept=45, by=scene.publish(70, sleepers=0), wakes=2, **late)
+    assert scene.found() == []
 
 
 def test_open_wait_that_the_kernel_alone_saw_woken_is_a_doubt() -> None:
@@ -380,6 +522,9 @@ def test_open_wait_that_the_kernel_never_saw_woken_is_a_doubt() -> None:
     scene.wait(40, slept=45, by=scene.publish(50), t_end=0)
     scene.records[-1] = replace(scene.records[-1], kernel_wakes=0)
     assert scene.verdict(stop=51).doubts == ()
+    scene.records[-1] = replace(scene.records[-1], kernel_wakes=2)
+    assert "the two views differ" in scene.verdict(stop=51).doubts[0]
+    scene.records[-1] = replace(scene.records[-1], kernel_wakes=0)
     assert "the two views differ" in scene.verdict().doubts[0]
 
 
