@@ -481,6 +481,36 @@ def test_message_that_finds_a_sleeper_is_not_read_by_who_is_awake() -> None:
         assert scene.found(sides=(SIDE,)) == kinds
 
 
+def test_signal_call_is_no_message() -> None:
+    """It brings nothing, and is not counted."""
+    scene = Scene()
+    scene.wait(40, slept=45, by=scene.publish(50), ready=1)
+    scene.publish(90, sleepers=0, why=Why.SIGNAL)
+    assert scene.found(sides=(SIDE,)) == []
+    scene.publish(95, sleepers=0)
+    assert scene.found(sides=(SIDE,)) != []
+
+
+def test_message_belongs_to_the_wait_that_names_it() -> None:
+    """Not to a later one that found something else there."""
+    scene = Scene()
+    scene.wait(40, slept=45, by=scene.publish(50), ready=1)
+    scene.wait(80, t_end=85, ready=1)
+    assert scene.found(sides=(SIDE,)) == []
+    (ended,) = scene.verdict(sides=(SIDE,)).matches["ping"].waits
+    assert ended is not None and ended.number == 1
+
+
+def test_message_beside_a_fault_is_not_told_as_well() -> None:
+    """The lost one is; what it leaves unmatched is its consequence."""
+    scene = Scene()
+    scene.publish(30, sleepers=0)
+    scene.publish(50)
+    scene.wait(40, slept=45)
+    two = Side("ping", T1, QUEUE, MEMBER, 2)
+    assert scene.found(sides=(two,)) == [(Kind.LOST, T1)]
+
+
 def test_fault_on_another_queue_silences_no_message() -> None:
     """Only what stands next to a fault proves nothing more."""
     scene = Scene()
