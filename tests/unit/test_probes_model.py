@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The verdict on a model of the wait core: silent while it is right, and not when it errs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from wait_model import Bug, Model
+
+from harness.probes.ledger import build
+from harness.probes.records import FClass
+from harness.probes.verdict import Kind, judge
+
+RUNS = 120
+
+
+def judged(fclass: FClass, bug: Bug, fault_share: float = 0.05) -> tuple[Counter[Kind], int]:
+    """What is found in many runs, each with its own seed; and how many waits there were."""
+    found: Counter[Kind] = Counter()
+    waits = 0
+    for seed in range(RUNS):
+        random = Random(seed)
+        model = Model(random, fclass, bug, fault_share)
+        verdict = judge(build(model.run(random.choice((1, 2, 3)), random.choice((1, 2)))))
+        assert verdict.doubts == (), seed
+        found.update(finding.kind for finding in verdict.findings)
+        waits += verdict.matched
+    return found, waits
+
+
+@pytest.mark.parametrize("fclass", [FClass.CQ, FClass.WAIT])
+@pytest.mark.parametrize("fault_share", [0.05, 0.4])
+def test_a_right_core_is_accused_of_nothing(fclass: FClass, fault_share: float) -> None:
+    """W2-W6, Q1-Q5: readers race, deadlines, signals, thresholds, calls that fault."""
+    found, waits = judged(fclass, Bug.NONE, fault_share)
+    assert not found
+    assert waits > RUNS * 6
+
+
+@pytest.mark.parametrize(
+    ("bug", "fclass", "kind"),
+    [
+        (Bug.SWALLOWS, FClass.CQ, Kind.LOST),
+        (Bug.SWALLOWS, FClass.WAIT, Kind.LOST),
+        (Bug.SLEEPS_OFF_QUEUE, FClass.CQ, Kind.LOST),
+        (Bug.SLEEPS_OFF_QUEUE, FClass.WAIT, Kind.LOST),
+        (Bug.WAKES_FOR_OLD, FClass.CQ, Kind.SPURIOUS),
+        (Bug.WAKES_FOR_OLD, FClass.WAIT, Kind.SPURIOUS),
+        (Bug.DROPS_BATON, FClass.CQ, Kind.NOT_HANDED_ON),
+    ],
+)
+def test_a_core_that_errs_is_accused_of_it(bug: Bug, fclass: FClass, kind: Kind) -> None:
+    """V2, V4, W2, W3: among what it is accused of is what it does."""
+    found, _ = judged(fclass, bug, fault_share=0.4)
+    assert found[kind]
