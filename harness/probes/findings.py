@@ -344,7 +344,7 @@ def _found_ready(queue: Queue, wait: Wait, times: Sequence[int]) -> bool:
 def _on_its_way(wait: Wait, since: int, t: int) -> bool:
     """Had a thread been woken, that at ``t`` had not returned or slept again?"""
     rec = wait.record
-    if (wait.finished and rec.t_end <= t) or rec.t_begin > t:
+    if wait.finished and rec.t_end <= t:
         return False
     return any(
         since < wake.t_wake <= t and not wake.t_wake < rec.t_slept <= t for wake in wait.wakes

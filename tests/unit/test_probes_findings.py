@@ -343,6 +343,39 @@ def test_reader_that_looks_again_before_it_sleeps_is_not_told() -> None:
     assert scene.found() == []
 
 
+def test_reader_beside_one_that_has_returned_is_told() -> None:
+    """Q3: whoever was woken has come and gone, and it is still there."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.wait(41, slept=46, tid=T2, by=scene.publish(50, sleepers=2), ret=1)
+    scene.wait(40, slept=45, timer=SECOND, ret=1)
+    assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"ready": 0}, {"ready": 1, "ret": 3, "need": 3}, {"ready": 1, "ret": -4}]
+)
+def test_deadline_beside_nothing_that_it_missed_is_not_told(fields: dict[str, int]) -> None:
+    """Q1, Q4, W6: nothing there; it took what it could; or it was interrupted then."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.wait(40, slept=45, timer=SECOND, **fields)
+    assert scene.found() == []
+
+
+def test_reader_that_times_out_beside_an_entry_is_told() -> None:
+    """Q1: at the deadline what is there is returned."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.wait(40, slept=45, timer=SECOND, ready=1)
+    assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
+
+
+def test_signalled_thread_that_finds_something_is_not_told() -> None:
+    """W6: no deadline made it look."""
+    scene = Scene()
+    past = {"t_foreign": 49, "foreign": 1, "foreign_context": Context.PROCESS}
+    scene.wait(40, slept=45, t_end=60, ready=1, **past)
+    assert scene.found() == []
+
+
 def test_sleeper_of_an_exclusive_set_that_times_out_beside_something_is_told() -> None:
     """W4: -ETIMEDOUT only if nothing is ready; whose turn it is plays no part."""
     scene = Scene(exclusive=True)
