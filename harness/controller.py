@@ -94,6 +94,14 @@ class Controller:
         """Let the guest use its own Python packages."""
         return worker
 
+    @pytest.hookimpl
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Keep together what shares an expensive beginning."""
+        # xdist is there when guests are asked for, but this file is imported earlier.
+        from harness.schedule import Together
+
+        return Together(config, log)
+
     def _slot(self, node: Any) -> Slot:
         return self._pool.of_spec(node.gateway.spec.python)
 

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Which guest runs which test: any that is free, unless another one is prepared for it.
+
+Some files begin with what takes a guest long (to compile a probe takes ten seconds and
+more), once a process. Tests are dealt one by one, so that each guest would come by
+there: such a file stays with the guest that has begun it, as long as there is anything
+else to do for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import PurePath
+from typing import Any
+
+from xdist.scheduler import LoadScheduling
+
+TOGETHER: Sequence[frozenset[str]] = (
+    frozenset({"test_gallery.py"}),
+    frozenset({"test_probes.py"}),
+    frozenset({"test_readme.py", "test_wakeups_fixture.py", "test_wakeups_load.py"}),
+)
+"""Files whose tests share what is made once a process."""
+
+
+class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
+    """xdist's scheduler of single tests, which keeps some files in one guest."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As xdist's."""
+        super().__init__(*args, **options)
+        self._homes: dict[frozenset[str], Any] = {}
+
+    def _send_tests(self, node: Any, num: int) -> None:
+        """Send a guest up to so many of the tests that are left."""
+        chosen = list(islice(self._for(node), num)) or self.pending[:num]
+        for index in chosen:
+            self.pending.remove(index)
+            self._homes.setdefault(self._group(index), node)
+        if chosen:
+            self.node2pending[node].extend(chosen)
+            node.send_runtest_some(chosen)
+
+    def _for(self, node: Any) -> Iterable[int]:
+        """The tests that no other guest is prepared for; of a guest that died, the last ones."""
+        for index in self.pending:
+            if self._homes.get(self._group(index), node) is node:
+                yield index
+
+    def _group(self, index: int) -> frozenset[str]:
+        """The files that a test's file belongs to; a test of its own has none, and no home."""
+        assert self.collection is not None
+        name = self.collection[index]
+        file = PurePath(name.partition("::")[0]).name
+        return next((group for group in TOGETHER if file in group), frozenset({name}))

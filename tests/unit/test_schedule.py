@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Which guest gets which test."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from xdist.remote import Producer
+
+from harness.schedule import Together
+
+
+class Node:
+    """A guest that notes what it is sent."""
+
+    def __init__(self, name: str) -> None:
+        self.gateway = SimpleNamespace(id=name)
+        self.sent: list[int] = []
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+Deal = tuple[Together, list[Any]]
+
+
+def dealt(*names: str, nodes: int = 2) -> Deal:
+    """A scheduler that has sent each guest its first two tests."""
+    options = SimpleNamespace(maxschedchunk=1, tx=["popen"] * nodes)
+    config: Any = SimpleNamespace(
+        option=options, getoption=vars(options).get, getvalue=vars(options).get
+    )
+    log = Producer("test", enabled=False)
+    scheduler = Together(config, log)
+    guests: list[Any] = [Node(f"gw{number}") for number in range(nodes)]
+    for guest in guests:
+        scheduler.add_node(guest)
+        scheduler.add_node_collection(guest, list(names))
+    scheduler.schedule()
+    return scheduler, guests
+
+
+def finish(scheduler: Together, guest: Any) -> int:
+    """A guest ends the test that it has begun."""
+    done: int = scheduler.node2pending[guest][0]
+    scheduler.mark_test_complete(guest, done)
+    return done
+
+
+GALLERY = [f"tests/guest/test_gallery.py::test_{n}" for n in range(6)]
+OTHERS = [f"tests/guest/test_cq.py::test_{n}" for n in range(6)]
+
+
+def test_file_stays_with_the_guest_that_has_begun_it() -> None:
+    """As long as the other one has something else to do."""
+    scheduler, (one, two) = dealt(*GALLERY, *OTHERS)
+    while len(two.sent) < len(OTHERS):
+        finish(scheduler, one)
+        finish(scheduler, two)
+    assert set(one.sent) <= set(range(6))
+    assert set(two.sent) == set(range(6, 12))
+
+
+def test_guest_without_anything_else_helps() -> None:
+    """Better to begin once more than to be idle."""
+    _, (one, two) = dealt(*GALLERY)
+    assert one.sent == [0, 1]
+    assert two.sent == [2, 3]
+
+
+def test_file_of_a_guest_that_died_goes_to_another() -> None:
+    """With all that was left of it; what it died of is not run again."""
+    scheduler, (one, two) = dealt(*GALLERY, *OTHERS)
+    assert scheduler.remove_node(one) == GALLERY[0]
+    while not two.shutting_down:
+        finish(scheduler, two)
+    assert sorted(two.sent) == list(range(1, 12))
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_every_test_is_sent_once(nodes: int) -> None:
+    """To somebody."""
+    scheduler, guests = dealt(*OTHERS, *GALLERY, nodes=nodes)
+    while not all(guest.shutting_down for guest in guests):
+        for guest in guests:
+            if scheduler.node2pending[guest]:
+                finish(scheduler, guest)
+    sent = [index for guest in guests for index in guest.sent]
+    assert sorted(sent) == list(range(12))
