@@ -58,8 +58,8 @@ enum { SWITCH_PREEMPTED, SWITCH_PREV, SWITCH_NEXT, SWITCH_PREV_STATE };
 enum { OPTION_STACKS, OPTION_QUIET, OPTION_TEXT_START, OPTION_TEXT_END, OPTION_MAX };
 enum { STACKS = 2048, CALLERS = 6, FRESH = BPF_F_REUSE_STACKID, LATE_NS = 100000000 };
 
-/* Bits of a task's address that tell tasks apart, well mixed. */
-enum { FILTER_BITS = 12 };
+/* Bits of a task's address, well mixed; the array should not take more than a page. */
+enum { FILTER_BITS = 9 };
 
 struct stray {
 	u32 wakes, sleeps;
