@@ -42,7 +42,7 @@ def waits_on_sets(rec: Block) -> int:
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "rounds",
     [pytest.param(5_000, id="10^4"), pytest.param(50_000, id="10^5", marks=pytest.mark.stress)],
