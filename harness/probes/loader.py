@@ -7,6 +7,7 @@ loaded, since its tracepoints are attached to.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import re
@@ -25,6 +26,7 @@ from harness.probes.ring import Ring
 HEADER = Path(__file__).with_name("records.h")
 PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
 KALLSYMS = Path("/proc/kallsyms")
+PID_MAX = Path("/proc/sys/kernel/pid_max")
 MODULE = b"kfabric"
 # bcc takes names as bytes.
 _RAW = (
@@ -106,6 +108,7 @@ def _flags(bases: int, preempt_count: int, task_pid: int) -> list[str]:
         f"-DPERCPU_OFFSETS={bases:#x}ULL",
         f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
         f"-DTASK_PID={task_pid}",
+        f"-DPID_MAX={int(PID_MAX.read_text())}",
     ]
 
 
@@ -177,11 +180,17 @@ class Probe:
         if self.attached:
             return
         self._set_text(text_of(KALLSYMS.read_bytes(), MODULE))
-        # Nobody has seen whether these waits have ended.
-        self._bpf[b"waits"].clear()
+        self._forget_waits()
         for name in _RAW:
             self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
         self.attached = True
+
+    def _forget_waits(self) -> None:
+        """Of those that go on nobody has seen whether they have ended meanwhile."""
+        waits, waiters = self._bpf[b"waits"], self._bpf[b"waiters"]
+        for tid in waiters.keys():
+            waits[waits.Key(tid.value)] = waits.Leaf()
+        waiters.clear()
 
     def rest(self) -> None:
         """Detach from everything, the kernel's own functions, too; it costs nothing then."""
@@ -240,8 +249,14 @@ class Probe:
 
     def pending(self) -> list[bytes]:
         """The waits that go on, as packed records."""
-        # A thread keeps its place, of the kind 0, when its wait is over.
-        return [bytes(wait) for wait in self._bpf[b"waits"].values() if wait.kind]
+        waits, found = self._bpf[b"waits"], []
+        for tid in self._bpf[b"waiters"].keys():
+            # A thread may have gone with its place, or keep it while it does not wait.
+            with contextlib.suppress(KeyError):
+                wait = waits[waits.Key(tid.value)]
+                if wait.kind:
+                    found.append(bytes(wait))
+        return found
 
     def counters(self) -> Counters:
         """What was counted up to now."""

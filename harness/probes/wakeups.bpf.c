@@ -18,9 +18,10 @@
  * a call, whether any thread like this one is inside a wait; only then is it
  * looked up. Neither the reader nor what else runs costs more.
  *
- * A thread's wait stays in its map when it is over, and is used again for the
- * thread's next one: to take an element and to give it back costs more than all
- * look-ups together. It goes with the thread.
+ * A thread's wait stays in its place when it is over, and the place is used again
+ * for the thread's next one: to take an element and to give it back costs more than
+ * all look-ups together. Where thread ids are few, the place is in an array, which
+ * is looked up without a call. It goes with the thread.
  *
  * The kernel's own functions are the second witness. They know neither queues nor
  * publications, only the module's text: whose wake function it is that wakes, and
@@ -33,7 +34,7 @@
  * is taken only where the wait's end looks wrong.
  *
  * The loader puts records.h before this text: bcc rewrites only one file. It
- * defines TASK_PID, the place of a task's pid.
+ * defines TASK_PID, the place of a task's pid, and PID_MAX, which no pid reaches.
  */
 
 /* Where the raw tracepoints' arguments are: in the order of their TP_PROTO. */
@@ -65,8 +66,14 @@ struct stray {
 	u32 wakes, sleeps;
 };
 
-/* By thread; "kind" is 0 while it is in no wait. */
+/* By thread; "kind" is 0 while it is in no wait, "tid" before its first one. */
+#if PID_MAX <= 65536
+BPF_ARRAY(waits, struct wait_rec, PID_MAX);
+#else
 BPF_HASH(waits, u32, struct wait_rec, 4096);
+#endif
+/* The threads that have a place there. */
+BPF_HASH(waiters, u32, u8, 4096);
 /* How many threads are in a wait, by the hash of their task. */
 BPF_ARRAY(filter, u64, 1 << FILTER_BITS);
 
@@ -149,12 +156,14 @@ static __always_inline void count_inside(s64 change)
 /* The place of a thread's waits, which it keeps. */
 static __always_inline struct wait_rec *place_of(u32 tid)
 {
-	struct wait_rec none = { .flags = WAIT_NAMELESS };
+	struct wait_rec none = {};
 	struct wait_rec *w = waits.lookup_or_try_init(&tid, &none);
+	u8 yes = 1;
 
-	if (!w)
-		lose(LOST_WAITS);
-	return w;
+	if (w && (w->tid == tid || !waiters.update(&tid, &yes)))
+		return w;
+	lose(LOST_WAITS);
+	return 0;
 }
 
 RAW_TRACEPOINT_PROBE(wait_begin)
@@ -174,7 +183,7 @@ RAW_TRACEPOINT_PROBE(wait_begin)
 		lose(LOST_UNPAIRED);
 	else
 		count_inside(1);
-	if ((w->flags & WAIT_NAMELESS) && !remember(tid))
+	if ((!w->tid || (w->flags & WAIT_NAMELESS)) && !remember(tid))
 		flags |= WAIT_NAMELESS;
 	__builtin_memset(w, 0, sizeof(*w));
 	w->queue = queue;
@@ -196,8 +205,13 @@ RAW_TRACEPOINT_PROBE(sched_process_exit)
 	u32 tid = bpf_get_current_pid_tgid();
 	struct wait_rec *w = waits.lookup(&tid);
 
-	if (w && !w->kind)
-		waits.delete(&tid);
+	if (!w || w->kind || !w->tid)
+		return 0;
+	waiters.delete(&tid);
+	w->tid = 0;
+#if PID_MAX > 65536
+	waits.delete(&tid);
+#endif
 	return 0;
 }
 
