@@ -3,7 +3,7 @@
  * What the programs hand over, and how: the records, the ring, the counts.
  *
  * Two programs write these records: wakeups.bpf.c, from kfabric's tracepoints,
- * and harness/trace/waitqueues.bpf.c, from the kernel's own wait functions.
+ * and those in harness/trace, from the kernel's own wait functions.
  * The loader defines RING_PAGES, PERCPU_OFFSETS and PREEMPT_COUNT (kernel
  * addresses). records.py decodes the structs.
  */
@@ -98,7 +98,8 @@ struct comm {
 BPF_RINGBUF_OUTPUT(ring, RING_PAGES);
 BPF_HASH(tallies, u32, struct tally, 4096);
 BPF_TABLE("lru_hash", u32, struct comm, threads, 4096);
-BPF_ARRAY(losses, u64, LOST_MAX);
+/* May be mapped: a look-up keeps other programs from running on its CPU. */
+BPF_F_TABLE("array", int, u64, losses, LOST_MAX, BPF_F_MMAPABLE);
 BPF_ARRAY(contexts, u64, CPUS);		/* where each CPU counts, once asked */
 
 static __always_inline void lose(int what)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What bcc does not do: a ring that is put into an array of rings."""
+"""What bcc does not do: a ring that is put into an array of rings, an array that is mapped."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import struct
+from typing import Any
 
 _BPF = 321  # x86-64
 _MAP_CREATE = 0
@@ -28,3 +29,16 @@ def create_ring(size: int) -> int:
     if fd < 0:
         raise OSError(ctypes.get_errno(), "cannot make a ring buffer")
     return fd
+
+
+def mapped(table: Any, entries: int) -> Any:
+    """The values of an array map (made with BPF_F_MMAPABLE) as they are at any time.
+
+    Other than a look-up, which is a system call, reading them disturbs no probe.
+
+    :param table: bcc's.
+    :returns: a ctypes array; it keeps the memory mapped.
+    """
+    values = table.Leaf * entries
+    size = -(-ctypes.sizeof(values) // mmap.PAGESIZE) * mmap.PAGESIZE
+    return values.from_buffer(mmap.mmap(table.map_fd, size))

@@ -20,9 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from harness.probes import btf
 from harness.probes.loader import HEAD, HEADER, RECORDS, ProbeError, context_addresses
+from harness.probes.records import StackRecord, WaitRecord
 from harness.probes.ring import Ring
-from harness.trace.bpf import create_ring, ring_bytes
+from harness.trace.bpf import create_ring, mapped, ring_bytes
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.naming import queue_name
 from harness.trace.pending import Stuck, stuck
@@ -30,7 +32,11 @@ from harness.trace.scope import Scope
 from harness.trace.summary import SUMMARY, Row, Summary, spread
 from harness.trace.symbols import Symbols
 
-PROGRAM = Path(__file__).with_name("waitqueues.bpf.c")
+PROGRAM = tuple(
+    Path(__file__).with_name(f"{name}.bpf.c")
+    for name in ("state", "queues", "waits", "wakes", "scheduler", "marks")
+)
+"""One program in several files, which the compiler gets in a row."""
 _LOSSES = ("ring", "waits", "queues", "unpaired")
 _COMPLETION = 2
 # A microsecond each, while another CPU puts a record into the ring.
@@ -72,6 +78,7 @@ _FUNCTIONS = {
     "signal_wake_up_state": "on_signal",
 }
 _OPTIONAL = frozenset({"pollwake", "wait_for_completion_state"})
+_WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
 _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 _BOOKMARKS = "__wake_up_locked_key_bookmark"
 
@@ -108,7 +115,7 @@ class Tracer:
         self._kallsyms = Path("/proc/kallsyms").read_bytes()
         self.symbols = self._read_symbols()
         self._note("symbols", began)
-        text = HEADER.read_bytes() + PROGRAM.read_bytes()
+        text = b"".join(path.read_bytes() for path in (HEADER, *PROGRAM))
         try:
             self._bpf: Any = BPF(text=text, cflags=self._flags())
             self._note("compile", began)
@@ -118,6 +125,9 @@ class Tracer:
         except Exception as error:
             raise ProbeError(f"the tracer does not load: {error}") from error
         self._note("load", began)
+        self._stats = mapped(self._bpf[b"stats"], max_queues)
+        self._losses = mapped(self._bpf[b"losses"], len(_LOSSES))
+        self._names: dict[tuple[int, int, int], str] = {}
         self._ranges: dict[str, bool] = {}
         self._marked: set[str] = set()
         self._open(began)
@@ -198,14 +208,32 @@ class Tracer:
             f"-DWITH_STACKS={int(scope.stacks)}",
             f"-DCOMPLETION_BEGIN={min(completions):#x}ULL",
             f"-DCOMPLETION_END={max(completions) + _HEAD_BYTES:#x}ULL",
+            f"-DTASK_PID={_task_pid()}",
+            f"-DPROG_ACTIVE={self._needed('bpf_prog_active'):#x}ULL",
+            *self._section("ENTRY_TEXT", "__entry_text"),
+            *self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
             f"-DWAKE_UP_COMMON={self.symbols.address('__wake_up_common') or 0:#x}ULL",
             f"-DCOMPLETE_ALL={self.symbols.address('complete_all') or 0:#x}ULL",
             f"-DBOOKMARKS={int(self.symbols.address(_BOOKMARKS) is not None)}",
             f"-DBY_MODULE={int(bool(scope.modules))}",
             f"-DBY_TREE={int(scope.by_tree)}",
             f"-DBY_QUEUE={self._queue_address():#x}ULL",
+            f"-DPUBLISH={int(bool(scope.publish))}",
+            f"-DTAKE={int(bool(scope.take))}",
             f"-DONLY_TREE={int(bool(scope.pid and not scope.by_tree))}",
         ]
+
+    def _needed(self, name: str) -> int:
+        """A symbol's address. Raises ProbeError."""
+        found = self.symbols.address(name)
+        if found is None:
+            raise ProbeError(f"this kernel has no symbol {name}, or hides its address")
+        return found
+
+    def _section(self, macro: str, name: str) -> tuple[str, str]:
+        """Where a section of the kernel's text is; an empty one if nobody tells."""
+        start, end = (self.symbols.address(f"{name}_{edge}") or 0 for edge in ("start", "end"))
+        return f"-D{macro}={start:#x}ULL", f"-D{macro}_END={end:#x}ULL"
 
     def _queue_address(self) -> int:
         """The address of the one queue. Raises ProbeError."""
@@ -215,10 +243,7 @@ class Tracer:
         if wanted[0].isdigit():
             return int(wanted, 16)
         base, _, offset = wanted.partition("+")
-        found = self.symbols.address(base)
-        if found is None:
-            raise ProbeError(f"no symbol {base}")
-        return found + (int(offset, 0) if offset else 0)
+        return self._needed(base) + (int(offset, 0) if offset else 0)
 
     def _attach(self) -> None:
         """Set all probes. The wakes' come last: by then the sleepers are seen."""
@@ -226,12 +251,8 @@ class Tracer:
         if self.scope.pid:
             self.follow(self.scope.pid)
         for function, program in _FUNCTIONS.items():
-            address = self.symbols.address(function)
-            if address is None and function in _OPTIONAL:
-                continue
-            if address is None:
-                raise ProbeError(f"this kernel has no function {function}, or hides its address")
-            self._probe(function, address, program)
+            if self._has(function):
+                self._probe(function, self._needed(function), program)
 
     def _probe(self, function: str, address: int, program: str) -> None:
         try:
@@ -269,9 +290,11 @@ class Tracer:
         """Tell the kernel part where a module is. False: it is not loaded."""
         index = self.scope.modules.index(name)
         text, data = self.symbols.text_of(name), self.symbols.data_of(name)
-        for table, found in ((self._bpf[b"texts"], text), (self._bpf[b"datas"], data)):
-            start, end = found or (0, 1)
-            table[table.Key(index)] = table.Leaf(start, end)
+        table = self._bpf[b"modules"]
+        places = table[table.Key(0)]
+        for ranges, found in ((places.text, text), (places.data, data)):
+            ranges[index].start, ranges[index].end = found or (0, 0)
+        table[table.Key(0)] = places
         return text is not None
 
     @property
@@ -286,7 +309,8 @@ class Tracer:
         for ring in self._rings:
             records = ring.drain()
             self._file.write(b"".join(records))
-            count += len(records)
+            # A wait and its stacks come in one piece.
+            count += sum(1 + (len(record) == _WITH_STACKS) for record in records)
         return count
 
     def rows(self) -> list[Row]:
@@ -295,26 +319,18 @@ class Tracer:
 
     def _queues(self) -> dict[int, Any]:
         """The queues that are told, by number."""
-        told: dict[int, Any] = {}
-        for table in (b"sites", b"queues"):
-            for _, queue in self._bpf[table].items():
-                known = told.get(queue.number)
-                if known is None or (known.stack < 0 <= queue.stack):
-                    told[queue.number] = queue
-        return told
+        return {number: queue for number, queue in enumerate(self._stats) if queue.wanted}
 
     def _rows(self, queues: dict[int, Any]) -> list[Row]:
-        stats = self._bpf[b"stats"]
         rows = []
-        for number, queue in queues.items():
-            s = stats[number]
-            if not (s.waits or s.seq or (queue.wanted and queue.depth)):
+        for number, s in queues.items():
+            if not (s.waits or s.seq or s.depth):
                 continue
             rows.append(
                 Row(
                     number=number,
-                    name=self._queue_name(queue),
-                    address=queue.address,
+                    name=self._queue_name(number, s),
+                    address=s.address,
                     waits=s.waits,
                     slept=s.slept,
                     wakes=s.wakes,
@@ -329,7 +345,14 @@ class Tracer:
             )
         return sorted(rows, key=lambda row: (row.waits, row.calls), reverse=True)
 
-    def _queue_name(self, queue: Any) -> str:
+    def _queue_name(self, number: int, queue: Any) -> str:
+        """Its name. Finding it out disturbs the probes, so that is done once for each stack."""
+        known = number, queue.stack, queue.slept_on
+        if known not in self._names:
+            self._names[known] = self._find_name(queue)
+        return self._names[known]
+
+    def _find_name(self, queue: Any) -> str:
         frames = self._frames(queue.stack)
         slept_on = frames if queue.slept_on else ()
         if queue.site and not slept_on:
@@ -350,17 +373,15 @@ class Tracer:
 
     def losses(self) -> dict[str, int]:
         """What could not be kept, by kind."""
-        counters = self._bpf[b"losses"]
-        return {name: counters[index].value for index, name in enumerate(_LOSSES)}
+        return dict(zip(_LOSSES, self._losses, strict=True))
 
     def stop(self) -> Summary:
         """Take the probes away and leave the recording; to be called once.
 
         What still waits is told with its stack: threads must not have been ended before.
         """
-        for event in (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_fork"):
-            if b"sched:" + event in self._bpf.tracepoint_fds:
-                self._bpf.detach_tracepoint(b"sched:" + event)
+        for event in list(self._bpf.raw_tracepoint_fds):
+            self._bpf.detach_raw_tracepoint(event)
         self._kprobes.close()
         t_stop = time.monotonic_ns()
         while self.drain():
@@ -376,8 +397,9 @@ class Tracer:
         self._file.write(b"".join(bytes(wait.r) for wait in pending))
         self._file.close()
         self.symbols = self._read_symbols_again()
+        self._names.clear()
         rows = self._rows(queues)
-        names = {number: self._queue_name(queue) for number, queue in queues.items()}
+        names = {number: self._queue_name(number, queue) for number, queue in queues.items()}
         threads = self._threads()
         summary = Summary(
             rows=tuple(rows),
@@ -422,7 +444,7 @@ class Tracer:
         self, pending: Iterable[Any], names: dict[int, str], threads: dict[int, str], now: int
     ) -> list[Stuck]:
         return [
-            stuck(wait.r, names[wait.r.queue], threads, self._frames(wait.sleeper_stack), now)
+            stuck(wait.r, names[wait.r.queue], threads, self._frames(wait.stack.sleeper), now)
             for wait in pending
         ]
 
@@ -436,7 +458,6 @@ class Tracer:
         t_stop: int,
     ) -> None:
         """Write head and summary."""
-        stats = self._bpf[b"stats"]
         waiting: dict[int, list[Any]] = {}
         for wait in pending:
             waiting.setdefault(wait.r.queue, []).append(wait.r)
@@ -444,7 +465,8 @@ class Tracer:
             "t_stop": t_stop,
             "losses": summary.losses,
             "tallies": {
-                row.number: _tally(stats[row.number], waiting.get(row.number, [])) for row in rows
+                row.number: _tally(self._stats[row.number], waiting.get(row.number, []))
+                for row in rows
             },
             "threads": threads,
             "queues": {row.number: names[row.number] for row in rows},
@@ -480,3 +502,8 @@ def _tally(stats: Any, pending: list[Any]) -> dict[str, int]:
         "begins": stats.waits + len(pending),
         "ends": stats.waits,
     }
+
+
+def _task_pid() -> int:
+    """Where in a task its number is."""
+    return btf.member_offset(Path(btf.VMLINUX).read_bytes(), b"task_struct", b"pid")

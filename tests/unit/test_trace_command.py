@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import mmap
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.trace import command
-from harness.trace.bpf import ring_bytes
+from harness.trace.bpf import mapped, ring_bytes
 from harness.trace.scope import Scope, add_scope_options, scope_of
 
 
@@ -78,6 +79,27 @@ def test_commands_own_options_are_its_own() -> None:
 def test_rings_are_powers_of_two_of_pages(mib: float, cpus: int, pages: int) -> None:
     """All together not more than was asked for, but a page each."""
     assert ring_bytes(mib, cpus) == pages * mmap.PAGESIZE
+
+
+def test_mapped_counters_are_read_where_they_are(tmp_path: Path) -> None:
+    """What is counted after the map was mapped shows, too: nothing is copied."""
+    path = tmp_path / "map"
+    path.write_bytes(bytes(2 * mmap.PAGESIZE))
+
+    class Table:
+        Leaf = ctypes.c_uint64
+
+        def __init__(self, fd: int) -> None:
+            self.map_fd = fd
+
+    entries = mmap.PAGESIZE // 8 + 1
+    with path.open("r+b") as file:
+        counters = mapped(Table(file.fileno()), entries)
+        assert len(counters) == entries and not any(counters)
+        file.seek(mmap.PAGESIZE)
+        file.write((17).to_bytes(8, "little"))
+        file.flush()
+        assert counters[-1] == 17
 
 
 def test_follower_hands_on_whole_lines_only(tmp_path: Path) -> None:

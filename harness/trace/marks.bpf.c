@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Functions of a module that publish or take what its sleepers wait for. */
+
+#if PUBLISH || TAKE
+static __always_inline int mark(struct regs *ctx, u8 what)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	struct mark_rec m = {
+		.kind = REC_MARK,
+		.t = bpf_ktime_get_ns(),
+		.tid = id,
+		.tgid = id >> 32,
+		.stack = stack_of(ctx),
+		.what = what,
+		.context = context_below(BREAKPOINT),
+		.cpu = bpf_get_smp_processor_id(),
+	};
+
+	remember(m.tid);
+	put(&m, sizeof(m));
+	return 0;
+}
+#endif
+
+#if PUBLISH
+int on_publish(struct regs *ctx)
+{
+	return mark(ctx, 1);
+}
+#endif
+
+#if TAKE
+int on_take(struct regs *ctx)
+{
+	return mark(ctx, 2);
+}
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Which queues are told. */
+
+static __always_inline int in_tree(u32 tgid)
+{
+	return tree.lookup(&tgid) != NULL;
+}
+
+#if BY_MODULE
+struct frames {
+	u64 ip[FRAMES];
+};
+
+/* Where the modules are; empty ranges at the end. */
+struct places {
+	struct range text[RANGES], data[RANGES];
+};
+
+BPF_ARRAY(modules, struct places, 1);
+BPF_PERCPU_ARRAY(unwound, struct frames, 1);
+
+static __always_inline int within(struct range *ranges, u64 address)
+{
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < RANGES; i++)
+		if (address >= ranges[i].start && address < ranges[i].end)
+			return 1;
+	return 0;
+}
+
+static __always_inline int of_module(struct regs *ctx, u64 address)
+{
+	int zero = 0;
+	struct frames *f = unwound.lookup(&zero);
+	struct places *p = modules.lookup(&zero);
+	u64 depth;
+	long n;
+
+	if (!f || !p)
+		return 0;
+	if (within(p->data, address))
+		return 1;
+	n = bpf_get_stack(ctx, f, sizeof(*f), 0);
+	if (n < 0)
+		return 0;
+	depth = (u64)n / sizeof(f->ip[0]);
+	/* Keeps the compiler from knowing the mask to be needless. */
+	asm volatile("" : "+r"(depth));
+	if (depth < FRAMES)
+		f->ip[depth & (FRAMES - 1)] = 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < FRAMES; i++) {
+		u64 ip = f->ip[i];
+
+		/* What an interrupt came upon has nothing to do with it. */
+		if (!ip || ip - ENTRY_TEXT < ENTRY_TEXT_END - ENTRY_TEXT ||
+		    ip - SOFTIRQ_TEXT < SOFTIRQ_TEXT_END - SOFTIRQ_TEXT)
+			break;
+		if (within(p->text, ip))
+			return 1;
+	}
+	return 0;
+}
+#endif
+
+static __always_inline int qualifies(struct regs *ctx, u64 address, u32 tgid)
+{
+#if BY_MODULE
+	return of_module(ctx, address);
+#elif BY_TREE
+	return in_tree(tgid) && context_below(BREAKPOINT) == CTX_PROCESS;
+#else
+	return address == BY_QUEUE;
+#endif
+}
+
+/* Queues and their numbers. */
+
+static __always_inline u32 new_number(void)
+{
+	int zero = 0;
+	u64 *next = numbers.lookup(&zero);
+	u64 number;
+
+	if (!next)
+		return 0;
+	number = __sync_fetch_and_add(next, 1) + 1;
+	if (number < MAX_QUEUES)
+		return number;
+	return 0;
+}
+
+static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
+					       u8 on_stack)
+{
+	struct queue q = {
+		.address = address,
+		.site = site,
+		.stack = NO_STACK,
+		.kind = kind,
+		.on_stack = on_stack,
+	};
+	struct queue *known = NULL;
+
+	if (on_stack)
+		known = sites.lookup(&site);
+	q.number = known ? known->number : new_number();
+	if (!q.number || queues.update(&address, &q)) {
+		lose(LOST_QUEUES);
+		return NULL;
+	}
+	if (on_stack && !known)
+		sites.update(&site, &q);
+	return queues.lookup(&address);
+}
+
+/*
+ * A queue on a stack lives as long as its wait: all that one place in the code
+ * makes share a number.
+ */
+static __always_inline struct queue *queue_slept_on(u64 address, u64 sp,
+						    u64 site, u8 kind)
+{
+	u8 on_stack = (address & STACK_MASK) == (sp & STACK_MASK);
+	struct queue *q = queues.lookup(&address);
+
+	if (q && on_stack && q->site != site && !q->depth) {
+		queues.delete(&address);
+		q = NULL;
+	}
+	if (!q)
+		return add_queue(address, site, kind, on_stack);
+	if (!q->site)
+		q->site = site;
+	else if (site != q->site && !q->other_site)
+		q->other_site = site;
+	return q;
+}
+
+static __always_inline struct stats *stats_of(u32 number)
+{
+	int key = number;
+
+	return stats.lookup(&key);
+}
+
+static __always_inline void name_by_stack(struct queue *q, s32 stack)
+{
+	struct queue *shared;
+
+	q->stack = stack;
+	q->slept_on = 1;
+	if (!q->on_stack)
+		return;
+	shared = sites.lookup(&q->site);
+	if (shared) {
+		shared->stack = stack;
+		shared->wanted |= q->wanted;
+	}
+}
+
+/* For the reader. A queue on a stack is one of many, any of which will do. */
+static __always_inline void describe(struct stats *s, struct queue *q)
+{
+	s->address = q->address;
+	s->site = q->site;
+	s->stack = q->stack;
+	s->depth = q->depth;
+	s->kind = q->kind;
+	s->on_stack = q->on_stack;
+	s->slept_on = q->slept_on;
+	s->wanted = q->wanted;
+}

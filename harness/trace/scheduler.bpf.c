@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+static __always_inline void foreign(struct open_wait *w, u32 cause, u64 now)
+{
+	bump(&w->r.foreign);
+	w->r.t_foreign = now;
+	w->r.foreign_tid = bpf_get_current_pid_tgid();
+	w->r.foreign_context = context_below(TRACEPOINT);
+	w->cause = cause;
+}
+
+/* Is the thread's newest wait what this CPU's wake call is about? */
+static __always_inline int called(struct cpu *c, struct open_wait *w)
+{
+	return c->call.left && c->call.address == w->address &&
+	       c->call.kind == KIND_COMPLETION && w->kind == KIND_COMPLETION &&
+	       c->call.tid == (u32)bpf_get_current_pid_tgid() &&
+	       c->call.context == context_below(TRACEPOINT);
+}
+
+/*
+ * Were breakpoints ignored on this CPU just now? They are while their programs run,
+ * which no interrupt gets into, and while somebody looks into a map.
+ */
+static __always_inline int blind(void)
+{
+	return load32(percpu_base() + PROG_ACTIVE) != 0;
+}
+
+static __always_inline void lose_wake(struct open_wait *w)
+{
+	struct queue *q = queues.lookup(&w->address);
+
+	if (q && q->wanted && w->r.tgid != OWN_TGID)
+		lose(LOST_UNPAIRED);
+}
+
+static __always_inline u32 tid_of(u64 task)
+{
+	return load32(task + TASK_PID);
+}
+
+/* The arguments of the scheduler's events. */
+enum { WOKEN_TASK };
+enum { SWITCH_PREEMPTED, SWITCH_PREV, SWITCH_NEXT, SWITCH_PREV_STATE };
+enum { FORK_PARENT, FORK_CHILD };
+
+RAW_TRACEPOINT_PROBE(sched_waking)
+{
+	u32 tid = tid_of(ctx->args[WOKEN_TASK]);
+	u64 now = bpf_ktime_get_ns();
+	struct cpu *c = this_cpu();
+	struct sleeper *s = sleepers.lookup(&tid);
+	struct open_wait *w;
+	u64 entry, newest;
+	u32 cause;
+
+	if (!c)
+		return 0;
+	entry = c->entry;
+	cause = c->cause;
+	c->entry = 0;
+	c->cause = CAUSE_NONE;
+	if (entry) {
+		w = open_waits.lookup(&entry);
+		if (w && w->r.tid == tid) {
+			woken(c, s, w, c->t_entry, now);
+			return 0;
+		}
+		struct queue *q = queues.lookup(&c->call.address);
+
+		if (q && q->wanted && c->call.seq) {
+			woken_inline(c, tid, now);
+			return 0;
+		}
+	}
+	if (!s)
+		return 0;
+	newest = s->entry;
+	w = open_waits.lookup(&newest);
+	if (!w || w->r.tid != tid)
+		return 0;
+	if (called(c, w)) {
+		woken(c, s, w, c->call.t, now);
+		return 0;
+	}
+	if (blind())
+		lose_wake(w);
+	foreign(w, cause, now);
+	return 0;
+}
+
+RAW_TRACEPOINT_PROBE(sched_wakeup)
+{
+	u32 tid = tid_of(ctx->args[WOKEN_TASK]);
+	struct sleeper *s = sleepers.lookup(&tid);
+	struct open_wait *w;
+	u64 entry, delay;
+
+	if (!s || !s->woken)
+		return 0;
+	entry = s->woken;
+	w = open_waits.lookup(&entry);
+	if (!w || !w->r.t_waking || w->r.wakeup_ns)
+		return 0;
+	delay = bpf_ktime_get_ns() - w->r.t_waking;
+	w->r.wakeup_ns = delay < 0xffffffff ? delay : 0xffffffff;
+	return 0;
+}
+
+/* A thread runs again; the wait that is over with that, if one is. */
+static __always_inline struct open_wait *runs(u32 tid, u64 now)
+{
+	struct sleeper *s = sleepers.lookup(&tid);
+	struct open_wait *w;
+	u64 entry;
+
+	if (!s)
+		return inlines.lookup(&tid);
+	s->t_ran = now;
+	entry = s->woken;
+	w = entry ? open_waits.lookup(&entry) : NULL;
+	if (w && w->r.t_wake && !w->r.t_running)
+		w->r.t_running = now;
+	/* Nothing tells when it leaves a completion: take it as left once it runs. */
+	entry = s->entry;
+	w = open_waits.lookup(&entry);
+	if (w && w->kind == KIND_COMPLETION && (w->r.t_running == now || w->cause))
+		return w;
+	return inlines.lookup(&tid);
+}
+
+static __always_inline void sleeps(u32 tid, u64 now)
+{
+	struct sleeper *s = sleepers.lookup(&tid);
+	struct stats *st;
+
+	slept_at.update(&tid, &now);
+	if (!s)
+		return;
+	/* Woken, on a CPU since, and asleep again in the same wait. */
+	if (s->t_slept && s->t_wake > s->t_slept && s->t_ran > s->t_wake) {
+		st = stats_of(s->wake_number);
+		if (st)
+			__sync_fetch_and_add(&st->spurious, 1);
+	}
+	s->sleeps++;
+	s->t_slept = now;
+}
+
+RAW_TRACEPOINT_PROBE(sched_switch)
+{
+	/* Who is about to leave the CPU is still the current thread. */
+	u32 prev = bpf_get_current_pid_tgid();
+	u32 next = tid_of(ctx->args[SWITCH_NEXT]);
+	u64 now = bpf_ktime_get_ns();
+	struct cpu *c = this_cpu();
+	struct open_wait *w;
+
+	if (c) {
+		c->entry = 0;
+		c->cause = CAUSE_NONE;
+		c->call.left = 0;
+	}
+	if (prev && !(u8)ctx->args[SWITCH_PREEMPTED] &&
+	    (u32)ctx->args[SWITCH_PREV_STATE])
+		sleeps(prev, now);
+	if (!next)
+		return 0;
+	w = runs(next, now);
+	if (w) {
+		close_wait(w, now);
+		inlines.delete(&next);
+	}
+	return 0;
+}
+
+#if BY_TREE || ONLY_TREE
+RAW_TRACEPOINT_PROBE(sched_process_fork)
+{
+	u32 child = tid_of(ctx->args[FORK_CHILD]);
+	u8 one = 1;
+
+	if (in_tree(bpf_get_current_pid_tgid() >> 32))
+		tree.update(&child, &one);
+	return 0;
+}
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Wakes. */
+
+/* Threads on the queue; not one branch in the loop, see above. */
+static __always_inline u32 count_sleepers(u64 address, u8 kind)
+{
+	u64 head = address + HEAD_LIST;
+	u64 node = load64(head);
+	u64 n = 0;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < LIST_LIMIT; i++) {
+		u64 task;
+
+		if (!node || node == head)
+			break;
+		if (kind == KIND_QUEUE)
+			task = load64(node - ENTRY_LIST + ENTRY_PRIVATE);
+		else
+			task = load64(node - SWAIT_LIST);
+		n += (task | -task) >> 63;
+		node = load64(node);
+	}
+	return n;
+}
+
+static __always_inline void forget_completion(u32 tid)
+{
+	u64 entry = tid;
+	struct open_wait *w = open_waits.lookup(&entry);
+
+	if (w && w->kind == KIND_COMPLETION)
+		forget_wait(w);
+}
+
+static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	u32 tid = id, tgid = id >> 32;
+	struct queue *q = queues.lookup(&address);
+	struct cpu *c = this_cpu();
+	struct stats *s;
+
+	if (!c)
+		return 0;
+	c->entry = 0;
+	c->alias = 0;
+	c->cause = CAUSE_NONE;
+	c->outer = c->call;
+	c->call.address = address;
+	c->call.number = 0;
+	c->call.left = 0;
+	c->call.seq = 0;
+	if ((!q || !q->wanted) && tgid != OWN_TGID && qualifies(ctx, address, tgid)) {
+		if (!q)
+			q = add_queue(address, 0, kind, 0);
+		if (q)
+			q->wanted = 1;
+	}
+	if (!q)
+		return 0;
+	c->call.number = q->number;
+	c->call.t = bpf_ktime_get_ns();
+	c->call.tid = tid;
+	c->call.context = context_below(BREAKPOINT);
+	c->call.kind = kind;
+	c->call.stack = NO_STACK;
+	c->call.left = count_sleepers(address, kind);
+	forget_values();
+	if (!q->wanted)
+		return 0;
+	/* It comes before the sleep, which thus will not be: as if done before. */
+	if (kind == KIND_COMPLETION && !c->call.left && q->depth)
+		forget_completion(q->tid);
+	/* What only our own threads sleep on, or wake, is nobody's matter. */
+	if (q->own || tgid == OWN_TGID) {
+		c->call.left = c->call.left > q->own ? c->call.left - q->own : 0;
+		if (!c->call.left)
+			return 0;
+	}
+	if (c->call.left || q->stack < 0) {
+		c->call.stack = stack_of(ctx);
+		if (!q->site && q->stack < 0)
+			q->stack = c->call.stack >= 0 ? c->call.stack :
+				   stacks.get_stackid(ctx, 0);
+	}
+	s = stats_of(q->number);
+	if (!s)
+		return 0;
+	describe(s, q);
+	c->call.seq = __sync_fetch_and_add(&s->seq, 1) + 1;
+	if (c->call.left) {
+		__sync_fetch_and_add(&s->found, 1);
+		if (c->call.left > s->deepest)
+			s->deepest = c->call.left;
+	}
+	struct signal_rec r = {
+		.kind = REC_SIGNAL,
+		.queue = q->number,
+		.t = c->call.t,
+		.seq = c->call.seq,
+		.have = many,
+		.sleepers = c->call.left,
+		.waker = tid,
+		.why = 1,
+		.context = c->call.context,
+		.cpu = bpf_get_smp_processor_id(),
+	};
+	remember(tid);
+	put(&r, sizeof(r));
+	return 0;
+}
+
+int on_wake(struct regs *ctx)
+{
+	u64 address = ctx->di, many = (u32)ctx->dx;
+	u8 kind = KIND_QUEUE;
+
+	if (ctx->ip - WAKE_UP_COMMON < FUNCTION_HEAD) {
+		/* A long queue is walked in parts, which are one call. */
+		if (BOOKMARKS && ctx->r9 && (load32(ctx->r9) & FLAG_BOOKMARK))
+			return 0;
+	} else {
+		many = ctx->ip - COMPLETE_ALL >= FUNCTION_HEAD;
+		address += COMPLETION_QUEUE;
+		kind = KIND_COMPLETION;
+	}
+	return wake(ctx, address, many, kind);
+}
+
+/* poll() hands an entry of its own to default_wake_function. */
+int on_pollwake(struct regs *ctx)
+{
+	struct cpu *c = this_cpu();
+
+	if (c)
+		c->alias = ctx->di;
+	return 0;
+}
+
+int on_wake_function(struct regs *ctx)
+{
+	struct cpu *c = this_cpu();
+
+	if (!c)
+		return 0;
+	c->entry = c->alias ? c->alias : ctx->di;
+	c->alias = 0;
+	c->t_entry = bpf_ktime_get_ns();
+	return 0;
+}
+
+int on_timer(struct regs *ctx)
+{
+	struct cpu *c = this_cpu();
+
+	if (c)
+		c->cause = CAUSE_TIMER;
+	return 0;
+}
+
+int on_signal(struct regs *ctx)
+{
+	struct cpu *c = this_cpu();
+
+	if (c)
+		c->cause = CAUSE_SIGNAL;
+	return 0;
+}
+
+static __always_inline struct call *call_of(struct cpu *c, u64 address)
+{
+	if (c->call.address == address)
+		return &c->call;
+	if (c->outer.address == address)
+		return &c->outer;
+	return NULL;
+}
+
+static __always_inline void set_wake(struct open_wait *w, struct call *call,
+				     u64 t_wake, u64 now)
+{
+	w->r.t_wake = t_wake;
+	w->r.t_waking = now;
+	w->r.t_running = 0;
+	w->r.wakeup_ns = 0;
+	w->r.waker = bpf_get_current_pid_tgid();
+	w->r.why = 1;
+	w->r.context = context_below(TRACEPOINT);
+	w->r.cpu = bpf_get_smp_processor_id();
+	w->r.seq = call ? call->seq : 0;
+	w->stack.waker = call ? call->stack : NO_STACK;
+	bump(&w->r.wakes);
+}
+
+static __always_inline void woken(struct cpu *c, struct sleeper *s,
+				  struct open_wait *w, u64 t_wake, u64 now)
+{
+	struct queue *q = queues.lookup(&w->address);
+	struct call *call = call_of(c, w->address);
+	struct stats *st = stats_of(w->r.queue);
+	int told = q && q->wanted && w->r.tgid != OWN_TGID;
+
+	if (w->r.t_wake && told)
+		tell_earlier(w);
+	if (st && told)
+		__sync_fetch_and_add(&st->wakes, 1);
+	set_wake(w, call, t_wake, now);
+	if (call && call->left)
+		call->left--;
+	if (s) {
+		s->woken = w->entry;
+		s->t_wake = now;
+		s->wake_number = w->r.queue;
+	}
+}
+
+/* Someone who got onto the queue unseen: known from here on. */
+static __always_inline void woken_inline(struct cpu *c, u32 tid, u64 now)
+{
+	u64 *slept = slept_at.lookup(&tid);
+	struct stats *s = stats_of(c->call.number);
+	struct open_wait w = {
+		.r = {
+			.kind = REC_WAIT,
+			.queue = c->call.number,
+			.t_begin = slept ? *slept : c->call.t,
+			.t_slept = slept ? *slept : 0,
+			.sleeps = slept ? 1 : 0,
+			.tid = tid,
+			.fclass = FCLASS_QUEUE,
+			.ended = 1,
+		},
+		.stack = {
+			.kind = REC_STACK,
+			.queue = c->call.number,
+			.t_begin = slept ? *slept : c->call.t,
+			.tid = tid,
+			.sleeper = NO_STACK,
+		},
+		.address = c->call.address,
+	};
+
+	if (s)
+		__sync_fetch_and_add(&s->wakes, 1);
+	set_wake(&w, &c->call, c->t_entry, now);
+	if (inlines.update(&tid, &w))
+		lose(LOST_WAITS);
+}
