@@ -16,6 +16,8 @@ static __always_inline int mark(struct regs *ctx, u8 what)
 		.cpu = bpf_get_smp_processor_id(),
 	};
 
+	if (switched_off())
+		return 0;
 	remember(m.tid);
 	put(&m, sizeof(m));
 	return 0;

@@ -54,7 +54,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	u64 entry, newest;
 	u32 cause;
 
-	if (!c)
+	if (!c || switched_off())
 		return 0;
 	entry = c->entry;
 	cause = c->cause;
@@ -96,7 +96,7 @@ RAW_TRACEPOINT_PROBE(sched_wakeup)
 	struct open_wait *w;
 	u64 entry, delay;
 
-	if (!s || !s->woken)
+	if (!s || !s->woken || switched_off())
 		return 0;
 	entry = s->woken;
 	w = open_waits.lookup(&entry);
@@ -156,11 +156,11 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 	struct cpu *c = this_cpu();
 	struct open_wait *w;
 
-	if (c) {
-		c->entry = 0;
-		c->cause = CAUSE_NONE;
-		c->call.left = 0;
-	}
+	if (!c || switched_off())
+		return 0;
+	c->entry = 0;
+	c->cause = CAUSE_NONE;
+	c->call.left = 0;
 	if (prev && !(u8)ctx->args[SWITCH_PREEMPTED] &&
 	    (u32)ctx->args[SWITCH_PREV_STATE])
 		sleeps(prev, now);

@@ -27,6 +27,9 @@
  * from running on its CPU for as long. So the reader maps what it needs while they
  * run; what an interrupt woke all the same in such a moment is counted as lost.
  *
+ * Setting all probes takes a second, and taking them away again. A wait of which
+ * one end only is seen would be told as one that never ended. So there is a switch.
+ *
  * bcc rewrites only one file: the loader puts records.h, this one, queues.bpf.c,
  * waits.bpf.c, wakes.bpf.c, scheduler.bpf.c and marks.bpf.c in a row. It defines,
  * besides what records.h needs: OWN_TGID, RINGS, MAX_QUEUES, WITH_STACKS, BOOKMARKS,
@@ -130,6 +133,7 @@ BPF_HASH(tree, u32, u8, 16384);
 BPF_PERCPU_ARRAY(cpus, struct cpu, 1);
 BPF_TABLE("array_of_maps$ring", int, int, rings, RINGS);
 BPF_ARRAY(numbers, u64, 1);
+BPF_F_TABLE("array", int, u64, switches, 1, BPF_F_MMAPABLE);
 BPF_ARRAY(unstacked, u64, 1);
 BPF_TABLE("stacktrace", int, struct bpf_stacktrace, stacks, 8192);
 
@@ -140,6 +144,14 @@ BPF_TABLE("stacktrace", int, struct bpf_stacktrace, stacks, 8192);
 static __always_inline void forget_values(void)
 {
 	asm volatile("" : : : "memory");
+}
+
+static __always_inline int switched_off(void)
+{
+	int zero = 0;
+	u64 *on = switches.lookup(&zero);
+
+	return !on || !*on;
 }
 
 static __always_inline u64 load64(u64 address)

@@ -126,6 +126,7 @@ class Tracer:
             raise ProbeError(f"the tracer does not load: {error}") from error
         self._note("load", began)
         self._stats = mapped(self._bpf[b"stats"], max_queues)
+        self._switches = mapped(self._bpf[b"switches"], 1)
         self._losses = mapped(self._bpf[b"losses"], len(_LOSSES))
         self._names: dict[tuple[int, int, int], str] = {}
         self._ranges: dict[str, bool] = {}
@@ -146,6 +147,7 @@ class Tracer:
         self._note("attach", began)
         self.load_seconds = time.monotonic() - began
         self.t_start = time.monotonic_ns()
+        self._switches[0] = 1
 
     def _make_rings(self) -> list[Ring]:
         """Give each CPU a ring of its own; "ring" is the first CPU's."""
@@ -203,7 +205,7 @@ class Tracer:
             f"-DPERCPU_OFFSETS={bases:#x}ULL",
             f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
             f"-DOWN_TGID={os.getpid()}",
-            f"-DCPUS={self._cpus}",
+            f"-DRINGS={self._cpus}",
             f"-DMAX_QUEUES={self._max_queues}",
             f"-DWITH_STACKS={int(scope.stacks)}",
             f"-DCOMPLETION_BEGIN={min(completions):#x}ULL",
@@ -246,7 +248,7 @@ class Tracer:
         return self._needed(base) + (int(offset, 0) if offset else 0)
 
     def _attach(self) -> None:
-        """Set all probes. The wakes' come last: by then the sleepers are seen."""
+        """Set all probes."""
         self.refresh()
         if self.scope.pid:
             self.follow(self.scope.pid)
@@ -380,10 +382,11 @@ class Tracer:
 
         What still waits is told with its stack: threads must not have been ended before.
         """
+        self._switches[0] = 0
+        t_stop = time.monotonic_ns()
         for event in list(self._bpf.raw_tracepoint_fds):
             self._bpf.detach_raw_tracepoint(event)
         self._kprobes.close()
-        t_stop = time.monotonic_ns()
         while self.drain():
             pass
         queues = self._queues()

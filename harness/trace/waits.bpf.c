@@ -236,6 +236,8 @@ int on_enqueue(struct regs *ctx)
 	u64 address = ctx->di, entry = ctx->si;
 	u8 kind = KIND_QUEUE;
 
+	if (switched_off())
+		return 0;
 	if (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END) {
 		if (load32(address))	/* done already */
 			return 0;
@@ -252,7 +254,7 @@ int on_finish(struct regs *ctx)
 	u64 entry = ctx->si;
 	struct open_wait *w = open_waits.lookup(&entry);
 
-	if (!w || w->r.tid != (u32)bpf_get_current_pid_tgid())
+	if (!w || w->r.tid != (u32)bpf_get_current_pid_tgid() || switched_off())
 		return 0;
 	w->r.flags = exclusive(entry, KIND_QUEUE);
 	close_wait(w, bpf_ktime_get_ns());

@@ -116,6 +116,8 @@ int on_wake(struct regs *ctx)
 	u64 address = ctx->di, many = (u32)ctx->dx;
 	u8 kind = KIND_QUEUE;
 
+	if (switched_off())
+		return 0;
 	if (ctx->ip - WAKE_UP_COMMON < FUNCTION_HEAD) {
 		/* A long queue is walked in parts, which are one call. */
 		if (BOOKMARKS && ctx->r9 && (load32(ctx->r9) & FLAG_BOOKMARK))

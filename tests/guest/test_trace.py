@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import pytest
 from harness.probes.ledger import Ledger, Wait, build
 from harness.probes.loader import HEAD, RECORDS
 from harness.probes.records import Context, FClass, Recording, from_guest
+from harness.trace.guest import LIVE
 from harness.trace.summary import SUMMARY, Row, Summary, decode
 
 HERE = Path(__file__).parent
@@ -209,6 +211,77 @@ def test_module_excludes_the_queues_of_others(by_module: Traced) -> None:
         if wait.stacks is not None and wait.stacks.sleeper >= 0
     )
     assert by_module.ledger.doubts == ()
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A trace of a process that was there before, ended by Ctrl-C."""
+
+    summary: Summary
+    said: str
+    status: int
+    alive: bool
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interrupted]:
+    """A shell that starts programs for ever is traced by its number until it was seen to wait."""
+    directory = tmp_path_factory.mktemp("pid")
+    with subprocess.Popen(["sh", "-c", "while :; do sleep 0.05; done"]) as loop:
+        command = ["python3", "-m", "harness.cli", "trace", "--here"]
+        with subprocess.Popen(
+            [*command, f"--pid={loop.pid}", f"--output={directory}"],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as tracer:
+            deadline = time.monotonic() + LIMIT
+            while _waits_so_far(directory / LIVE) < SPAWNED and time.monotonic() < deadline:
+                time.sleep(0.1)
+            # The terminal signals to all that run in its foreground.
+            os.killpg(tracer.pid, signal.SIGINT)
+            said, _ = tracer.communicate(timeout=LIMIT)
+        summary = decode(json.loads((directory / SUMMARY).read_text()))
+        yield Interrupted(summary, said, tracer.returncode, loop.poll() is None)
+        loop.kill()
+
+
+def _waits_so_far(live: Path) -> int:
+    """What the last whole line of a running trace counts."""
+    lines = live.read_text().split("\n")[:-1] if live.exists() else []
+    rows = json.loads(lines[-1]).get("rows", ()) if lines else ()
+    return sum(row["waits"] for row in rows)
+
+
+def test_interrupted_trace_still_tells_what_it_saw(interrupted: Interrupted) -> None:
+    """Ctrl-C is how a trace without a command ends: table, files, and status 0."""
+    assert interrupted.status == 0
+    assert "complete: no record was lost" in interrupted.said
+    assert sum(row.waits for row in interrupted.summary.rows) >= SPAWNED
+
+
+def test_process_that_is_traced_by_its_number_goes_on(interrupted: Interrupted) -> None:
+    """It was there before, so it is not the tracer's to end."""
+    assert interrupted.alive
+
+
+def test_thread_that_goes_on_is_not_said_to_be_stuck_twice(interrupted: Interrupted) -> None:
+    """Probes go one by one: a begin that is seen without its end would be a wait for ever."""
+    stuck = Counter((wait.tid, wait.name) for wait in interrupted.summary.stuck)
+    assert all(count == 1 for count in stuck.values()), stuck
+
+
+@pytest.mark.stress
+def test_one_queue_is_traced_by_its_symbol(tmp_path: Path) -> None:
+    """Readers of the kernel's log sleep on it; of all else, nothing is told."""
+    reader = "timeout 5 cat /dev/kmsg >/dev/null & "
+    sleeps = "until grep -qs devkmsg_read /proc/[0-9]*/wchan; do :; done; "
+    tail = reader + sleeps + "echo hello >/dev/kmsg; wait"
+    traced = trace(tmp_path, ["--queue=log_wait"], "ping", 3, tail=tail)
+    assert [row.name for row in traced.summary.rows] == ["log_wait"]
+    (row,) = traced.summary.rows
+    assert row.waits >= 1 and row.wakes >= 1
+    assert traced.ledger.doubts == ()
 
 
 @pytest.mark.stress
