@@ -82,6 +82,25 @@ def judged(directory: Path, scene: Scene, **more) -> check.Judged:
     return check.examine(one, leave(directory, scene).cut(one), BY_NAME.get(one.name))
 
 
+def slow(after: int) -> Scene:
+    """The waker is stopped between publishing and waking."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(100 + after)
+    scene.wait(50, slept=60, wakes=(100 + after,), end=104 + after)
+    scene.take(105 + after)
+    return scene
+
+
+def test_healthy_thread_that_a_busy_host_stops_for_a_second_is_not_late(tmp_path):
+    assert judged(tmp_path, slow(1_000_000), what="healthy", name="softirq").complaints == ()
+
+
+def test_healthy_thread_is_late_once_no_sleeper_would_have_waited_for_it(tmp_path):
+    (told,) = judged(tmp_path, slow(11_000_000), what="healthy", name="softirq").complaints
+    assert "late" in told.lower()
+
+
 def test_every_entry_is_one_file_of_the_module():
     names = [
         found
