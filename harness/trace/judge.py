@@ -41,16 +41,15 @@ class QueueRules:
 
     ``marked``: functions were to be marked, so that silence means that they were not
     called. ``queues`` are those that the marks are about (default: all on which not
-    only takers wake). ``late_ns`` bounds publication to wake (emulated CPUs have been seen
-    to stand still for 0.9 s between the two), ``never_ran_ns`` wake to running.
-    ``grace_ns`` is how long a publisher may be between mark and store. Waits that
-    began before ``since`` are known in part only.
+    only takers wake). ``late_ns`` bounds publication to wake, ``never_ran_ns`` wake to
+    running. ``grace_ns`` is how long a publisher may be between mark and store.
+    Waits that began before ``since`` are known in part only.
     """
 
     marked: bool = False
     queues: frozenset[int] = frozenset()
     names: Mapping[int, str] = field(default_factory=dict)
-    late_ns: int = 2_000_000_000
+    late_ns: int = 500_000_000
     never_ran_ns: int = 5_000_000_000
     grace_ns: int = 20_000_000
     since: int = 0

@@ -220,20 +220,20 @@ def test_waits_from_before_the_recording_are_not_judged():
 def test_wake_call_long_after_the_publication_is_late():
     scene = Scene()
     scene.publish(100)
-    scene.call(2_100_100, WAKER_2)
-    scene.wait(50, slept=60, wakes=(2_100_100,), end=2_100_103)
-    scene.take(2_100_104)
+    scene.call(600_100, WAKER_2)
+    scene.wait(50, slept=60, wakes=(600_100,), end=600_103)
+    scene.take(600_104)
     found = only(scene, Kind.LATE, WAITER, WAKER_2)
-    assert "came 2100.0 ms after that" in found.text
+    assert "came 600.0 ms after that" in found.text
     assert "thread waker-2/22" in found.text
 
 
 def test_wake_call_within_the_limit_is_not_late():
     scene = Scene()
     scene.publish(100)
-    scene.call(1_900_100, WAKER_2)
-    scene.wait(50, slept=60, wakes=(1_900_100,), end=1_900_103)
-    scene.take(1_900_104)
+    scene.call(400_100, WAKER_2)
+    scene.wait(50, slept=60, wakes=(400_100,), end=400_103)
+    scene.take(400_104)
     silent(scene)
 
 

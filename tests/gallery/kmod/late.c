@@ -6,7 +6,7 @@
  *   waiter			waker			work item
  *   sleeps
  *				publish
- *							(3 s later) wake
+ *							(0.75 s later) wake
  *
  * Repaired: wake at once.
  */
@@ -28,7 +28,7 @@ static DECLARE_DELAYED_WORK(late_later, late_work);
 
 static int late_waiter(void)
 {
-	return gallery_wait(&late_queue, false, 24 * GALLERY_PATIENCE);
+	return gallery_wait(&late_queue, false, 8 * GALLERY_PATIENCE);
 }
 
 /* Stays until the work is done: it belongs to this run, and to the module. */
@@ -40,7 +40,7 @@ static int late_waker(void)
 		wake_up(&late_queue);
 		return 0;
 	}
-	schedule_delayed_work(&late_later, 12 * GALLERY_PATIENCE);
+	schedule_delayed_work(&late_later, 3 * GALLERY_PATIENCE);
 	gallery_await(WOKEN);
 	flush_delayed_work(&late_later);
 	return 0;

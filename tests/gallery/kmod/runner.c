@@ -22,7 +22,7 @@
 #include "gallery.h"
 
 /* No step takes that long; a run in which one does proves nothing. */
-#define STEP_LIMIT	(4 * HZ)
+#define STEP_LIMIT	(2 * HZ)
 
 bool gallery_fixed;
 uint gallery_rounds = 1000;
