@@ -348,14 +348,15 @@ class Tracer:
         return sorted(rows, key=lambda row: (row.waits, row.calls), reverse=True)
 
     def _queue_name(self, number: int, queue: Any) -> str:
-        """Its name. Finding it out disturbs the probes, so that is done once for each stack."""
+        """Its name, which is found once for each stack."""
         known = number, queue.stack, queue.slept_on
         if known not in self._names:
             self._names[known] = self._find_name(queue)
         return self._names[known]
 
     def _find_name(self, queue: Any) -> str:
-        frames = self._frames(queue.stack)
+        # To look at a stack disturbs the probes: while they are set, the caller has to do.
+        frames = () if self._switches[0] else self._frames(queue.stack)
         slept_on = frames if queue.slept_on else ()
         if queue.site and not slept_on:
             slept_on = (self.symbols.name(queue.site),)
