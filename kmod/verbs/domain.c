@@ -259,7 +259,7 @@ static struct kfi_ops_domain kfv_domain_ops = {
 	.poll_open = kfi_core_poll_open,
 	.stx_ctx = kfi_no_stx_ctx,
 	.srx_ctx = kfi_no_srx_ctx,
-	.query_atomic = kfi_no_query_atomic,
+	.query_atomic = kfv_query_atomic,
 };
 
 /* Caller holds kfv_lock. Posting and reporting on the device have ended. */
@@ -331,6 +331,7 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
 	}
 	domain->base.strerror = kfv_wc_strerror;
 	domain->max_msg_size = attr.max_msg_sz;
+	domain->atomics = kfv_atomic_caps(dev->ib);
 	INIT_LIST_HEAD(&domain->eps);
 	INIT_LIST_HEAD(&domain->mrs);
 	mutex_init(&domain->lock);

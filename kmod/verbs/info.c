@@ -78,7 +78,7 @@ int kfv_fabric_name(struct ib_device *ib, u32 port, char *name)
 
 static void kfv_fill_tx(struct kfi_tx_attr *tx, const struct ib_device *ib)
 {
-	tx->caps = KFV_CAPS_TX;
+	tx->caps = KFV_CAPS_TX | kfv_atomic_caps(ib);
 	tx->msg_order = KFV_MSG_ORDER;
 	tx->comp_order = KFV_COMP_ORDER;
 	tx->inject_size = KFV_INJECT_SIZE;
@@ -90,7 +90,7 @@ static void kfv_fill_tx(struct kfi_tx_attr *tx, const struct ib_device *ib)
 
 static void kfv_fill_rx(struct kfi_rx_attr *rx, const struct ib_device *ib)
 {
-	rx->caps = KFV_CAPS_RX;
+	rx->caps = KFV_CAPS_RX | kfv_atomic_caps(ib);
 	rx->msg_order = KFV_MSG_ORDER;
 	rx->comp_order = KFV_COMP_ORDER;
 	rx->size = min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - 1);
@@ -174,7 +174,7 @@ struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
 	info = kfi_allocinfo();
 	if (!info)
 		return NULL;
-	info->caps = KFV_CAPS;
+	info->caps = KFV_CAPS | kfv_atomic_caps(ib);
 	info->addr_format = KFI_SOCKADDR_IN;
 	kfv_fill_tx(info->tx_attr, ib);
 	kfv_fill_rx(info->rx_attr, ib);

@@ -166,6 +166,7 @@ struct kfv_pd {
  * @eps: open endpoints; kfv_lock
  * @lock: protects memory regions and the private queue pair
  * @mrs: open memory regions; @lock
+ * @atomics: its endpoints have them
  */
 struct kfv_domain {
 	struct kfi_domain_base base;
@@ -176,6 +177,7 @@ struct kfv_domain {
 	struct list_head eps;
 	struct mutex lock;	/* memory regions, private queue pair */
 	struct list_head mrs;
+	bool atomics;
 };
 
 /**
@@ -458,6 +460,7 @@ void kfv_vec_copy(void *dst, const struct kfv_vec *vec);
 int kfv_vec_walk(const struct kfv_vec *vec, kfv_walk_fn fn, void *arg);
 int kfv_op_map(struct kfv_op *op, const struct kfv_vec *vec);
 int kfv_op_copy(struct kfv_op *op, const struct kfv_vec *vec, size_t len);
+int kfv_op_bounce(struct kfv_op *op, size_t len);
 void kfv_op_unmap(struct kfv_op *op);
 
 /* ep.c */
@@ -494,6 +497,12 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 void kfv_req_drop_all(const struct kfid_fabric *fabric);
 void kfv_req_strip(const struct kfv_device *dev);
 
+/* atomic.c */
+extern struct kfi_ops_atomic kfv_atomic_ops;
+u64 kfv_atomic_caps(const struct ib_device *ib);
+int kfv_query_atomic(struct kfid_domain *domain, enum kfi_datatype datatype,
+		     enum kfi_op op, struct kfi_atomic_attr *attr, u64 flags);
+
 /* cq.c */
 int kfv_queue_init(struct kfv_conn *conn, struct kfv_queue *queue, bool tx);
 void kfv_queue_fini(struct kfv_queue *queue);
@@ -506,10 +515,9 @@ void kfv_rx_done(struct ib_cq *cq, struct ib_wc *wc);
 /* msg.c */
 extern struct kfi_ops_msg kfv_msg_ops;
 extern struct kfi_ops_tagged kfv_tagged_ops;
-extern struct kfi_ops_atomic kfv_atomic_ops;
 
 /**
- * struct kfv_tx - a send, an RDMA read or an RDMA write to be posted
+ * struct kfv_tx - a send, an RDMA read or write, or an atomic to be posted
  * @opcode: of the work request
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
  * @flags: the operation's flags
@@ -519,6 +527,9 @@ extern struct kfi_ops_atomic kfv_atomic_ops;
  * @data: for the peer's completion, with KFI_REMOTE_CQ_DATA
  * @addr: remote address
  * @key: remote key
+ * @compare_add: of an atomic: what to add, or to compare with
+ * @swap: of an atomic: what to put there if it compares equal
+ * @drop_result: of an atomic: nobody wants the previous value, @vec is nothing
  */
 struct kfv_tx {
 	enum ib_wr_opcode opcode;
@@ -530,6 +541,9 @@ struct kfv_tx {
 	u64 data;
 	u64 addr;
 	u64 key;
+	u64 compare_add;
+	u64 swap;
+	bool drop_result;
 };
 
 ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx);

@@ -232,14 +232,20 @@ int kfv_op_map(struct kfv_op *op, const struct kfv_vec *vec)
 	return err;
 }
 
+/* The front of its own room is the buffer. */
+int kfv_op_bounce(struct kfv_op *op, size_t len)
+{
+	return kfv_op_add_run(op, virt_to_page(op->bounce),
+			      offset_in_page(op->bounce), len);
+}
+
 /* The same with a copy: the ULP may reuse its buffer at once. */
 int kfv_op_copy(struct kfv_op *op, const struct kfv_vec *vec, size_t len)
 {
 	if (!len)
 		return 0;
 	kfv_vec_copy(op->bounce, vec);
-	return kfv_op_add_run(op, virt_to_page(op->bounce),
-			      offset_in_page(op->bounce), len);
+	return kfv_op_bounce(op, len);
 }
 
 void kfv_op_unmap(struct kfv_op *op)

@@ -83,7 +83,7 @@ static void kfv_region_unmap(struct kfv_region *region)
 	sg_free_table(&region->sgt);
 }
 
-static int kfv_access(u64 access)
+static int kfv_access(u64 access, bool atomics)
 {
 	int ib = IB_ACCESS_LOCAL_WRITE;
 
@@ -91,6 +91,9 @@ static int kfv_access(u64 access)
 		ib |= IB_ACCESS_REMOTE_READ;
 	if (access & KFI_REMOTE_WRITE)
 		ib |= IB_ACCESS_REMOTE_WRITE;
+	/* Whatever an atomic does to memory, it also tells what was there. */
+	if (access & KFI_REMOTE_READ && access & KFI_REMOTE_WRITE && atomics)
+		ib |= IB_ACCESS_REMOTE_ATOMIC;
 	return ib;
 }
 
@@ -117,7 +120,8 @@ static int kfv_region_register(struct kfv_region *region, unsigned int pages,
 
 	wr.mr = region->ib;
 	wr.key = region->ib->rkey;
-	wr.access = kfv_access(access);
+	wr.access = kfv_access(access,
+			       kfv_atomic_caps(region->pd->dev->ib));
 	n = kfv_pd_run(region->pd, &wr.wr);
 	if (n)
 		goto err;

@@ -38,34 +38,62 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 	return len;
 }
 
+static bool kfv_tx_is_atomic(const struct kfv_tx *tx)
+{
+	return tx->opcode == IB_WR_ATOMIC_FETCH_AND_ADD ||
+	       tx->opcode == IB_WR_ATOMIC_CMP_AND_SWP;
+}
+
 static int kfv_tx_fill(struct kfv_op *op, const struct kfv_ep *ep,
 		       const struct kfv_tx *tx, size_t len)
 {
 	op->context = tx->context;
 	op->flags = tx->kind;
 	op->want_entry = !tx->silent && kfi_ep_wants_tx(&ep->base, tx->flags);
-	op->dir = tx->opcode == IB_WR_RDMA_READ ? DMA_FROM_DEVICE :
-						  DMA_TO_DEVICE;
+	op->dir = tx->opcode == IB_WR_RDMA_READ || kfv_tx_is_atomic(tx) ?
+		  DMA_FROM_DEVICE : DMA_TO_DEVICE;
+	if (tx->drop_result)
+		return kfv_op_bounce(op, len);
 	if (tx->flags & KFI_INJECT)
 		return kfv_op_copy(op, &tx->vec, len);
 	return kfv_op_map(op, &tx->vec);
 }
 
-static int kfv_tx_send(struct kfv_conn *conn, struct kfv_op *op,
-		       const struct kfv_tx *tx)
+static void kfv_tx_wr(struct ib_send_wr *wr, struct kfv_op *op,
+		      const struct kfv_tx *tx)
 {
-	struct ib_rdma_wr wr = {
-		.wr.wr_cqe = &op->cqe,
-		.wr.sg_list = op->sge,
-		.wr.num_sge = op->num_sge,
-		.wr.opcode = tx->opcode,
-		.wr.send_flags = IB_SEND_SIGNALED,
+	wr->wr_cqe = &op->cqe;
+	wr->sg_list = op->sge;
+	wr->num_sge = op->num_sge;
+	wr->opcode = tx->opcode;
+	wr->send_flags = IB_SEND_SIGNALED;
+	if (tx->flags & KFI_FENCE)
+		wr->send_flags |= IB_SEND_FENCE;
+}
+
+static int kfv_tx_send_atomic(struct kfv_conn *conn, struct kfv_op *op,
+			      const struct kfv_tx *tx)
+{
+	struct ib_atomic_wr wr = {
 		.remote_addr = tx->addr,
+		.compare_add = tx->compare_add,
+		.swap = tx->swap,
 		.rkey = tx->key,
 	};
 
-	if (tx->flags & KFI_FENCE)
-		wr.wr.send_flags |= IB_SEND_FENCE;
+	kfv_tx_wr(&wr.wr, op, tx);
+	atomic_inc(&conn->posted);
+	return ib_post_send(conn->qp, &wr.wr, NULL);
+}
+
+static int kfv_tx_send(struct kfv_conn *conn, struct kfv_op *op,
+		       const struct kfv_tx *tx)
+{
+	struct ib_rdma_wr wr = { .remote_addr = tx->addr, .rkey = tx->key };
+
+	if (kfv_tx_is_atomic(tx))
+		return kfv_tx_send_atomic(conn, op, tx);
+	kfv_tx_wr(&wr.wr, op, tx);
 	if (tx->flags & KFI_REMOTE_CQ_DATA) {
 		wr.wr.opcode = tx->opcode == IB_WR_SEND ?
 			       IB_WR_SEND_WITH_IMM : IB_WR_RDMA_WRITE_WITH_IMM;

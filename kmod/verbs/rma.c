@@ -235,20 +235,3 @@ struct kfi_ops_tagged kfv_tagged_ops = {
 	.recvsgl = kfi_no_tagged_recvsgl,
 	.sendsgl = kfi_no_tagged_sendsgl,
 };
-
-struct kfi_ops_atomic kfv_atomic_ops = {
-	.size = sizeof(struct kfi_ops_atomic),
-	.write = kfi_no_atomic_write,
-	.writev = kfi_no_atomic_writev,
-	.writemsg = kfi_no_atomic_writemsg,
-	.inject = kfi_no_atomic_inject,
-	.readwrite = kfi_no_atomic_readwrite,
-	.readwritev = kfi_no_atomic_readwritev,
-	.readwritemsg = kfi_no_atomic_readwritemsg,
-	.compwrite = kfi_no_atomic_compwrite,
-	.compwritev = kfi_no_atomic_compwritev,
-	.compwritemsg = kfi_no_atomic_compwritemsg,
-	.writevalid = kfi_no_atomic_writevalid,
-	.readwritevalid = kfi_no_atomic_readwritevalid,
-	.compwritevalid = kfi_no_atomic_compwritevalid,
-};

@@ -55,16 +55,49 @@ static int vt_listen(struct vt *vt, u16 *port)
 	return err;
 }
 
+/* As deep as the endpoint's queues. */
+static int vt_open_cqs(struct vt *vt, struct vt_side *side,
+		       kfi_comp_handler handler)
+{
+	struct kfi_cq_attr attr = {
+		.size = side->info->tx_attr->size,
+		.format = KFI_CQ_FORMAT_DATA,
+		.wait_obj = KFI_WAIT_QUEUE,
+	};
+	int err;
+
+	err = kfi_cq_open(side->domain, &attr, &side->cq, handler, vt);
+	if (err || !vt->regions)
+		return err;
+	attr.size = side->info->rx_attr->size;
+	return kfi_cq_open(side->domain, &attr, &side->rx_cq, NULL, vt);
+}
+
+static int vt_bind_cqs(struct vt_side *side)
+{
+	int err;
+
+	if (!side->rx_cq)
+		return kfi_ep_bind(side->ep, &side->cq->fid,
+				   KFI_TRANSMIT | KFI_RECV);
+	err = kfi_ep_bind(side->ep, &side->cq->fid, KFI_SEND);
+	if (!err)
+		err = kfi_ep_bind(side->ep, &side->rx_cq->fid, KFI_RECV);
+	return err;
+}
+
+static int vt_open_region(struct vt_side *side)
+{
+	return kfi_mr_reg(side->domain, side->buf, VT_BUF_SIZE,
+			  KFI_READ | KFI_WRITE | KFI_REMOTE_READ |
+			  KFI_REMOTE_WRITE, 0, 0, 0, &side->mr, NULL);
+}
+
 /* Takes over @info. */
 static int vt_open_side(struct vt *vt, struct vt_side *side,
 			struct kfi_info *info, kfi_comp_handler handler)
 {
 	struct kfi_eq_attr eq_attr = { .wait_obj = KFI_WAIT_QUEUE };
-	struct kfi_cq_attr cq_attr = {
-		.size = 64,
-		.format = KFI_CQ_FORMAT_DATA,
-		.wait_obj = KFI_WAIT_QUEUE,
-	};
 	int err;
 
 	side->info = info;
@@ -77,19 +110,20 @@ static int vt_open_side(struct vt *vt, struct vt_side *side,
 	if (!err)
 		err = kfi_eq_open(vt->fabric, &eq_attr, &side->eq, NULL, vt);
 	if (!err)
-		err = kfi_cq_open(side->domain, &cq_attr, &side->cq, handler,
-				  vt);
+		err = vt_open_cqs(vt, side, handler);
 	if (!err)
 		err = kfi_endpoint(side->domain, info, &side->ep, vt);
 	if (!err)
-		err = kfi_ep_bind(side->ep, &side->cq->fid,
-				  KFI_TRANSMIT | KFI_RECV);
+		err = vt_bind_cqs(side);
 	if (!err)
 		err = kfi_ep_bind(side->ep, &side->eq->fid, 0);
+	if (!err && vt->regions)
+		err = vt_open_region(side);
 	return err;
 }
 
-static int vt_event(struct kfid_eq *eq, u32 want, struct kfi_info **info)
+static int vt_event(struct kfid_eq *eq, u32 want, struct kfi_info **info,
+		    struct kfi_rma_iov *peer)
 {
 	union {
 		struct kfi_eq_cm_entry cm;
@@ -105,7 +139,42 @@ static int vt_event(struct kfid_eq *eq, u32 want, struct kfi_info **info)
 		return -EPROTO;
 	if (info)
 		*info = buf.cm.info;
+	if (!peer)
+		return 0;
+	/* What carries private data may add to it. */
+	if (n < sizeof(buf.cm) + sizeof(*peer))
+		return -EMSGSIZE;
+	memcpy(peer, buf.cm.data, sizeof(*peer));
 	return 0;
+}
+
+/* What the other side is told: 24 bytes about the region. */
+static const void *vt_param(const struct vt_side *side,
+			    struct kfi_rma_iov *param, size_t *len)
+{
+	if (!side->mr)
+		return NULL;
+	param->addr = side->mr->iova;
+	param->len = VT_BUF_SIZE;
+	param->key = kfi_mr_key(side->mr);
+	*len = sizeof(*param);
+	return param;
+}
+
+static int vt_answer(struct vt *vt, struct vt_side *side)
+{
+	struct kfi_rma_iov param;
+	size_t len = 0;
+	const void *data = vt_param(side, &param, &len);
+
+	if (side == &vt->a)
+		return kfi_connect(side->ep, NULL, data, len);
+	return kfi_accept(side->ep, data, len);
+}
+
+int vt_shutdown_event(struct vt_side *side)
+{
+	return vt_event(side->eq, KFI_SHUTDOWN, NULL, NULL);
 }
 
 /* Connecting and accepting enable the endpoints. */
@@ -123,17 +192,19 @@ int vt_connect(struct vt *vt)
 		return err;
 	err = vt_open_side(vt, &vt->a, info, NULL);
 	if (!err)
-		err = kfi_connect(vt->a.ep, NULL, NULL, 0);
+		err = vt_answer(vt, &vt->a);
 	if (!err)
-		err = vt_event(vt->eq, KFI_CONNREQ, &info);
+		err = vt_event(vt->eq, KFI_CONNREQ, &info,
+			       vt->regions ? &vt->b.peer : NULL);
 	if (!err)
 		err = vt_open_side(vt, &vt->b, info, vt->handler);
 	if (!err)
-		err = kfi_accept(vt->b.ep, NULL, 0);
+		err = vt_answer(vt, &vt->b);
 	if (!err)
-		err = vt_event(vt->a.eq, KFI_CONNECTED, NULL);
+		err = vt_event(vt->a.eq, KFI_CONNECTED, NULL,
+			       vt->regions ? &vt->a.peer : NULL);
 	if (!err)
-		err = vt_event(vt->b.eq, KFI_CONNECTED, NULL);
+		err = vt_event(vt->b.eq, KFI_CONNECTED, NULL, NULL);
 	return err;
 }
 
@@ -167,6 +238,10 @@ static void vt_close_side(struct vt *vt, struct vt_side *side)
 		vt_close_fid(vt, &side->eq->fid, "event queue");
 	if (side->cq)
 		vt_close_fid(vt, &side->cq->fid, "completion queue");
+	if (side->rx_cq)
+		vt_close_fid(vt, &side->rx_cq->fid, "receive queue");
+	if (side->mr)
+		vt_close_fid(vt, &side->mr->fid, "region");
 	if (side->domain)
 		vt_close_fid(vt, &side->domain->fid, "domain");
 	if (side->pages)

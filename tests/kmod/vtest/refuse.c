@@ -70,13 +70,64 @@ static void vt_not_supported(struct vt *vt)
 	VT_EQ(vt, vt_connect(vt), 0);
 	ep = vt->a.ep;
 	VT_EQ(vt, kfi_tsend(ep, NULL, 0, NULL, 0, 0, NULL), -KFI_ENOSYS);
-	VT_EQ(vt, kfi_atomic(ep, NULL, 0, NULL, 0, 0, 0, KFI_UINT64, KFI_SUM,
-			     NULL), -KFI_ENOSYS);
 	VT_EQ(vt, kfi_cancel(&ep->fid, NULL), -KFI_ENOSYS);
 	VT_EQ(vt, kfi_av_open(vt->a.domain, NULL, &av, NULL), -KFI_ENOSYS);
 	VT_EQ(vt, kfi_scalable_ep(vt->a.domain, vt->a.info, &ep, NULL),
 	      -KFI_ENOSYS);
 	VT_EQ(vt, kfi_listen((struct kfid_pep *)vt->a.ep), -KFI_ENOSYS);
+}
+
+/* One element of eight bytes, aligned, and what there is to do with it. */
+static void vt_atomic_arguments(struct vt *vt)
+{
+	u64 *word;
+	size_t count = 0;
+	void *odd;
+
+	VT_EQ(vt, vt_connect(vt), 0);
+	word = (u64 *)vt->a.buf;
+	odd = vt->a.buf + 4;
+	VT_EQ(vt, kfi_atomic(vt->a.ep, word, 1, NULL, 0, 0, 0, KFI_UINT64,
+			     KFI_PROD, NULL), -KFI_EOPNOTSUPP);
+	VT_EQ(vt, kfi_atomic(vt->a.ep, word, 1, NULL, 0, 0, 0, KFI_UINT32,
+			     KFI_SUM, NULL), -KFI_EOPNOTSUPP);
+	VT_EQ(vt, kfi_atomic(vt->a.ep, word, 2, NULL, 0, 0, 0, KFI_UINT64,
+			     KFI_SUM, NULL), -KFI_EMSGSIZE);
+	VT_EQ(vt, kfi_atomic(vt->a.ep, word, 0, NULL, 0, 0, 0, KFI_UINT64,
+			     KFI_SUM, NULL), -EINVAL);
+	VT_EQ(vt, kfi_atomic(vt->a.ep, NULL, 1, NULL, 0, 0, 0, KFI_UINT64,
+			     KFI_SUM, NULL), -EINVAL);
+	VT_EQ(vt, kfi_atomic(vt->a.ep, word, 1, NULL, 0, 4, 0, KFI_UINT64,
+			     KFI_SUM, NULL), -EINVAL);
+	VT_EQ(vt, kfi_fetch_atomic(vt->a.ep, word, 1, NULL, odd, NULL, 0, 0, 0,
+				   KFI_UINT64, KFI_SUM, NULL), -EINVAL);
+	VT_EQ(vt, kfi_fetch_atomic(vt->a.ep, word, 1, NULL, NULL, NULL, 0, 0,
+				   0, KFI_UINT64, KFI_SUM, NULL), -EINVAL);
+	VT_EQ(vt, kfi_compare_atomic(vt->a.ep, word, 1, NULL, NULL, NULL, word,
+				     NULL, 0, 0, 0, KFI_UINT64, KFI_CSWAP,
+				     NULL), -EINVAL);
+	VT_EQ(vt, kfi_compare_atomicvalid(vt->a.ep, KFI_INT64, KFI_CSWAP,
+					  &count), 0);
+	VT_EQ(vt, count, 1);
+	VT_EQ(vt, kfi_compare_atomicvalid(vt->a.ep, KFI_INT64, KFI_SUM,
+					  &count), -KFI_EOPNOTSUPP);
+}
+
+static void vt_query_atomic(struct vt *vt)
+{
+	struct kfi_atomic_attr attr = { };
+
+	VT_EQ(vt, vt_connect(vt), 0);
+	VT_EQ(vt, kfi_query_atomic(vt->a.domain, KFI_UINT64, KFI_CSWAP, &attr,
+				   0), 0);
+	VT_EQ(vt, attr.count, 1);
+	VT_EQ(vt, attr.size, 8);
+	VT_EQ(vt, kfi_query_atomic(vt->a.domain, KFI_UINT32, KFI_CSWAP, &attr,
+				   0), -KFI_EOPNOTSUPP);
+	VT_EQ(vt, kfi_query_atomic(vt->a.domain, KFI_UINT64, KFI_CSWAP, NULL,
+				   0), -EINVAL);
+	VT_EQ(vt, kfi_query_atomic(vt->a.domain, KFI_UINT64, KFI_CSWAP, &attr,
+				   KFI_PEEK), -KFI_EBADFLAGS);
 }
 
 static void vt_options(struct vt *vt)
@@ -269,6 +320,8 @@ const struct vt_case vt_refuse_cases[] = {
 	{ "mr_arguments", vt_mr_arguments },
 	{ "bad_flags", vt_bad_flags },
 	{ "not_supported", vt_not_supported },
+	{ "atomic_arguments", vt_atomic_arguments },
+	{ "query_atomic", vt_query_atomic },
 	{ "options", vt_options },
 	{ "names", vt_names },
 	{ "getinfo_wishes", vt_getinfo_wishes },

@@ -25,7 +25,7 @@
 /* Ends a test that hangs; no test passes or fails by the clock. */
 #define VT_DEADLINE_MS	10000
 
-#define VT_BUF_PAGES	4
+#define VT_BUF_PAGES	64
 #define VT_BUF_SIZE	(VT_BUF_PAGES * PAGE_SIZE)
 
 /**
@@ -33,8 +33,11 @@
  * @info: what it was opened with
  * @domain: its own
  * @eq: its connection's events
- * @cq: all its completions
+ * @cq: all its completions; with vt.regions only those that transmit
+ * @rx_cq: with vt.regions: of what it receives
  * @ep: the endpoint
+ * @mr: with vt.regions: all of @buf, for everything
+ * @peer: with vt.regions: the other side's region, from its private data
  * @pages: a buffer in the direct map
  * @buf: its address
  */
@@ -43,7 +46,10 @@ struct vt_side {
 	struct kfid_domain *domain;
 	struct kfid_eq *eq;
 	struct kfid_cq *cq;
+	struct kfid_cq *rx_cq;
 	struct kfid_ep *ep;
+	struct kfid_mr *mr;
+	struct kfi_rma_iov peer;
 	struct page *pages;
 	u8 *buf;
 };
@@ -53,6 +59,8 @@ struct vt_side {
  * @seq: where it says what failed
  * @failed: something did
  * @handler: of the completions of @b; to be set before vt_connect()
+ * @regions: tell the other side of a region when connecting, and have a queue
+ *	for each direction; to be set before vt_connect()
  * @fabric: of both sides
  * @eq: the listener's
  * @pep: the listener
@@ -65,6 +73,7 @@ struct vt {
 	struct seq_file *seq;
 	bool failed;
 	kfi_comp_handler handler;
+	bool regions;
 	struct kfid_fabric *fabric;
 	struct kfid_eq *eq;
 	struct kfid_pep *pep;
@@ -90,6 +99,7 @@ do {									\
 __be32 vt_address(void);
 int vt_getinfo(u16 port, struct kfi_info **info);
 int vt_connect(struct vt *vt);
+int vt_shutdown_event(struct vt_side *side);
 void vt_close(struct vt *vt);
 int vt_entry(struct vt_side *side, struct kfi_cq_data_entry *entry);
 void vt_fill(u8 *buf, size_t len, u8 seed);
@@ -102,5 +112,6 @@ struct vt_case {
 
 extern const struct vt_case vt_data_cases[];
 extern const struct vt_case vt_refuse_cases[];
+extern const struct vt_case vt_sequence_cases[];
 
 #endif /* _KFI_VTEST_H_ */
