@@ -158,6 +158,43 @@ KFAB_DEADLINE_NOW = 0
 KFAB_DEADLINE_NONE = 0x7FFFFFFFFFFFFFFF
 KFAB_POST_INJECT = 1
 KFAB_CQ_SRC_ADDR = 1
+KFAB_AV_INSERT_MAX = 1024
+KFAB_INT8 = 0
+KFAB_UINT8 = 1
+KFAB_INT16 = 2
+KFAB_UINT16 = 3
+KFAB_INT32 = 4
+KFAB_UINT32 = 5
+KFAB_INT64 = 6
+KFAB_UINT64 = 7
+KFAB_FLOAT = 8
+KFAB_DOUBLE = 9
+KFAB_FLOAT_COMPLEX = 10
+KFAB_DOUBLE_COMPLEX = 11
+KFAB_LONG_DOUBLE = 12
+KFAB_LONG_DOUBLE_COMPLEX = 13
+KFAB_MIN = 0
+KFAB_MAX = 1
+KFAB_SUM = 2
+KFAB_PROD = 3
+KFAB_LOR = 4
+KFAB_LAND = 5
+KFAB_BOR = 6
+KFAB_BAND = 7
+KFAB_LXOR = 8
+KFAB_BXOR = 9
+KFAB_ATOMIC_READ = 10
+KFAB_ATOMIC_WRITE = 11
+KFAB_CSWAP = 12
+KFAB_CSWAP_NE = 13
+KFAB_CSWAP_LE = 14
+KFAB_CSWAP_LT = 15
+KFAB_CSWAP_GE = 16
+KFAB_CSWAP_GT = 17
+KFAB_MSWAP = 18
+KFAB_ATOMIC_PLAIN = 0
+KFAB_ATOMIC_FETCH = 1
+KFAB_ATOMIC_COMPARE = 2
 
 
 class kfab_info(ctypes.Structure):
@@ -1083,6 +1120,287 @@ class kfab_pollfd(ctypes.Structure):
     out_change_index: int
 
 
+class kfab_opt(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("handle", ctypes.c_uint32),
+        ("level", ctypes.c_uint32),
+        ("optname", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("value", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    handle: int
+    level: int
+    optname: int
+    value: int
+
+
+class kfab_tmsg(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("ep", ctypes.c_uint32),
+        ("iov_count", ctypes.c_uint32),
+        ("op_flags", ctypes.c_uint64),
+        ("context", ctypes.c_uint64),
+        ("data", ctypes.c_uint64),
+        ("addr", ctypes.c_uint64),
+        ("iov", ctypes.c_uint64),
+        ("tag", ctypes.c_uint64),
+        ("ignore", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    ep: int
+    iov_count: int
+    op_flags: int
+    context: int
+    data: int
+    addr: int
+    iov: int
+    tag: int
+    ignore: int
+
+
+class kfab_atomic(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("ep", ctypes.c_uint32),
+        ("datatype", ctypes.c_uint32),
+        ("op", ctypes.c_uint32),
+        ("iov_count", ctypes.c_uint32),
+        ("compare_count", ctypes.c_uint32),
+        ("result_count", ctypes.c_uint32),
+        ("op_flags", ctypes.c_uint64),
+        ("context", ctypes.c_uint64),
+        ("addr", ctypes.c_uint64),
+        ("iov", ctypes.c_uint64),
+        ("compare", ctypes.c_uint64),
+        ("result", ctypes.c_uint64),
+        ("rma_iov", ctypes.c_uint64),
+        ("rma_iov_count", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    ep: int
+    datatype: int
+    op: int
+    iov_count: int
+    compare_count: int
+    result_count: int
+    op_flags: int
+    context: int
+    addr: int
+    iov: int
+    compare: int
+    result: int
+    rma_iov: int
+    rma_iov_count: int
+
+
+class kfab_atomic_valid(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("ep", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("datatype", ctypes.c_uint32),
+        ("op", ctypes.c_uint32),
+        ("out_count", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    ep: int
+    kind: int
+    datatype: int
+    op: int
+    out_count: int
+
+
+class kfab_av_open(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("domain", ctypes.c_uint32),
+        ("type", ctypes.c_uint32),
+        ("rx_ctx_bits", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("count", ctypes.c_uint64),
+        ("ep_per_node", ctypes.c_uint64),
+        ("av_flags", ctypes.c_uint64),
+        ("context", ctypes.c_uint64),
+        ("out_handle", ctypes.c_uint32),
+        ("out_id", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    domain: int
+    type: int
+    rx_ctx_bits: int
+    count: int
+    ep_per_node: int
+    av_flags: int
+    context: int
+    out_handle: int
+    out_id: int
+
+
+class kfab_av_insert(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("av", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("addr_len", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("addrs", ctypes.c_uint64),
+        ("out_addrs", ctypes.c_uint64),
+        ("insert_flags", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    av: int
+    count: int
+    addr_len: int
+    addrs: int
+    out_addrs: int
+    insert_flags: int
+
+
+class kfab_av_insertsvc(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("av", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("node", ctypes.c_uint64),
+        ("service", ctypes.c_uint64),
+        ("insert_flags", ctypes.c_uint64),
+        ("out_addr", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    av: int
+    node: int
+    service: int
+    insert_flags: int
+    out_addr: int
+
+
+class kfab_av_remove(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("av", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("addrs", ctypes.c_uint64),
+        ("remove_flags", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    av: int
+    count: int
+    addrs: int
+    remove_flags: int
+
+
+class kfab_av_lookup(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("av", ctypes.c_uint32),
+        ("addr_len", ctypes.c_uint32),
+        ("kfi_addr", ctypes.c_uint64),
+        ("addr", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    av: int
+    addr_len: int
+    kfi_addr: int
+    addr: int
+
+
+class kfab_av_straddr(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("av", ctypes.c_uint32),
+        ("addr_len", ctypes.c_uint32),
+        ("addr", ctypes.c_uint64),
+        ("buf", ctypes.c_uint64),
+        ("buf_size", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    av: int
+    addr_len: int
+    addr: int
+    buf: int
+    buf_size: int
+
+
+class kfab_sep_open(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("domain", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("info", ctypes.c_uint64),
+        ("context", ctypes.c_uint64),
+        ("out_handle", ctypes.c_uint32),
+        ("out_id", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    domain: int
+    info: int
+    context: int
+    out_handle: int
+    out_id: int
+
+
+class kfab_ctx_open(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("sep", ctypes.c_uint32),
+        ("index", ctypes.c_uint32),
+        ("info", ctypes.c_uint64),
+        ("context", ctypes.c_uint64),
+        ("out_handle", ctypes.c_uint32),
+        ("out_id", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    sep: int
+    index: int
+    info: int
+    context: int
+    out_handle: int
+    out_id: int
+
+
+class kfab_cancel(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("ep", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("context", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    ep: int
+    context: int
+
+
 KFAB_IOC_VERSION = 0xC000FB00 | ctypes.sizeof(kfab_version) << 16
 KFAB_IOC_GETINFO = 0xC000FB01 | ctypes.sizeof(kfab_getinfo) << 16
 KFAB_IOC_CLOSE = 0xC000FB02 | ctypes.sizeof(kfab_close) << 16
@@ -1132,6 +1450,24 @@ KFAB_IOC_POLL_DEL = 0xC000FB61 | ctypes.sizeof(kfab_poll_member) << 16
 KFAB_IOC_POLL = 0xC000FB62 | ctypes.sizeof(kfab_poll) << 16
 KFAB_IOC_TRYWAIT = 0xC000FB63 | ctypes.sizeof(kfab_trywait) << 16
 KFAB_IOC_POLLFD = 0xC000FB64 | ctypes.sizeof(kfab_pollfd) << 16
+KFAB_IOC_GETOPT = 0xC000FB06 | ctypes.sizeof(kfab_opt) << 16
+KFAB_IOC_SETOPT = 0xC000FB07 | ctypes.sizeof(kfab_opt) << 16
+KFAB_IOC_TRECV = 0xC000FB32 | ctypes.sizeof(kfab_tmsg) << 16
+KFAB_IOC_TSEND = 0xC000FB33 | ctypes.sizeof(kfab_tmsg) << 16
+KFAB_IOC_ATOMIC = 0xC000FB36 | ctypes.sizeof(kfab_atomic) << 16
+KFAB_IOC_FETCH_ATOMIC = 0xC000FB37 | ctypes.sizeof(kfab_atomic) << 16
+KFAB_IOC_COMPARE_ATOMIC = 0xC000FB38 | ctypes.sizeof(kfab_atomic) << 16
+KFAB_IOC_ATOMIC_VALID = 0xC000FB39 | ctypes.sizeof(kfab_atomic_valid) << 16
+KFAB_IOC_AV_OPEN = 0xC000FB90 | ctypes.sizeof(kfab_av_open) << 16
+KFAB_IOC_AV_INSERT = 0xC000FB91 | ctypes.sizeof(kfab_av_insert) << 16
+KFAB_IOC_AV_INSERTSVC = 0xC000FB92 | ctypes.sizeof(kfab_av_insertsvc) << 16
+KFAB_IOC_AV_REMOVE = 0xC000FB93 | ctypes.sizeof(kfab_av_remove) << 16
+KFAB_IOC_AV_LOOKUP = 0xC000FB94 | ctypes.sizeof(kfab_av_lookup) << 16
+KFAB_IOC_AV_STRADDR = 0xC000FB95 | ctypes.sizeof(kfab_av_straddr) << 16
+KFAB_IOC_SEP_OPEN = 0xC000FB96 | ctypes.sizeof(kfab_sep_open) << 16
+KFAB_IOC_TX_CTX_OPEN = 0xC000FB97 | ctypes.sizeof(kfab_ctx_open) << 16
+KFAB_IOC_RX_CTX_OPEN = 0xC000FB98 | ctypes.sizeof(kfab_ctx_open) << 16
+KFAB_IOC_CANCEL = 0xC000FB99 | ctypes.sizeof(kfab_cancel) << 16
 
 #: Names of the calls, by ioctl number.
 CALL_NAMES: dict[int, str] = {
@@ -1184,4 +1520,22 @@ CALL_NAMES: dict[int, str] = {
     KFAB_IOC_POLL: "POLL",
     KFAB_IOC_TRYWAIT: "TRYWAIT",
     KFAB_IOC_POLLFD: "POLLFD",
+    KFAB_IOC_GETOPT: "GETOPT",
+    KFAB_IOC_SETOPT: "SETOPT",
+    KFAB_IOC_TRECV: "TRECV",
+    KFAB_IOC_TSEND: "TSEND",
+    KFAB_IOC_ATOMIC: "ATOMIC",
+    KFAB_IOC_FETCH_ATOMIC: "FETCH_ATOMIC",
+    KFAB_IOC_COMPARE_ATOMIC: "COMPARE_ATOMIC",
+    KFAB_IOC_ATOMIC_VALID: "ATOMIC_VALID",
+    KFAB_IOC_AV_OPEN: "AV_OPEN",
+    KFAB_IOC_AV_INSERT: "AV_INSERT",
+    KFAB_IOC_AV_INSERTSVC: "AV_INSERTSVC",
+    KFAB_IOC_AV_REMOVE: "AV_REMOVE",
+    KFAB_IOC_AV_LOOKUP: "AV_LOOKUP",
+    KFAB_IOC_AV_STRADDR: "AV_STRADDR",
+    KFAB_IOC_SEP_OPEN: "SEP_OPEN",
+    KFAB_IOC_TX_CTX_OPEN: "TX_CTX_OPEN",
+    KFAB_IOC_RX_CTX_OPEN: "RX_CTX_OPEN",
+    KFAB_IOC_CANCEL: "CANCEL",
 }

@@ -318,7 +318,8 @@ static int kfd_name_put(struct kfab_name *arg, const void *addr, size_t len)
 /* KFAB_IOC_GETNAME */
 long kfd_getname(struct kfd_call *call)
 {
-	const u32 classes = KFD_CLASS(KFI_CLASS_EP) | KFD_CLASS(KFI_CLASS_PEP);
+	const u32 classes = KFD_CLASS(KFI_CLASS_EP) | KFD_CLASS(KFI_CLASS_SEP) |
+			    KFD_CLASS(KFI_CLASS_PEP);
 	struct kfab_name *arg = call->arg;
 	u64 addr[KFAB_ADDR_MAX / sizeof(u64)] = {};
 	size_t len = sizeof(addr);

@@ -8,22 +8,10 @@
 #include "kfd.h"
 
 /**
- * struct kfd_vec - the pieces of buffers that a call names
- * @kvec: where they are
- * @desc: their local descriptors
- * @buf: the buffers, pinned
- * @mr: the regions behind @desc, pinned, or NULL
- * @n: how many pieces
+ * kfd_vec_put() - the mirror of kfd_vec_get()
+ * @vec: the pieces
  */
-struct kfd_vec {
-	struct kvec *kvec;
-	void **desc;
-	struct kfd_buf **buf;
-	struct kfd_obj **mr;
-	unsigned int n;
-};
-
-static void kfd_vec_put(struct kfd_vec *vec)
+void kfd_vec_put(struct kfd_vec *vec)
 {
 	while (vec->n) {
 		vec->n--;
@@ -80,9 +68,18 @@ static int kfd_vec_alloc(struct kfd_vec *vec, unsigned int count)
 	return 0;
 }
 
-/* Read and look up @count pieces; the mirror is kfd_vec_put(). */
-static int kfd_vec_get(struct kfd_client *client, struct kfd_vec *vec, u64 uaddr,
-		       u32 count)
+/**
+ * kfd_vec_get() - read what pieces a call names, and look them up
+ * @client: whose
+ * @vec: set to the pieces, until kfd_vec_put()
+ * @uaddr: of an array of struct kfab_iov
+ * @count: its elements
+ *
+ * Return: 0, -EINVAL (too many, beyond a buffer's end, another class), -EBADF,
+ * -EFAULT, -ENOMEM, -EINTR.
+ */
+int kfd_vec_get(struct kfd_client *client, struct kfd_vec *vec, u64 uaddr,
+		u32 count)
 {
 	const struct kfab_iov __user *uiov = u64_to_user_ptr(uaddr);
 	struct kfab_iov iov;
@@ -141,9 +138,10 @@ static int kfd_mr_open(struct kfab_mr_reg *arg, struct kfd_obj *domain,
 			       GFP_KERNEL_ACCOUNT);
 	if (!region->bufs)
 		return -ENOMEM;
+	/* Of completions at the target of RMA: so not an object of ours. */
 	ret = kfi_mr_regv(kfd_domain_of(domain), vec->kvec, vec->n, arg->access,
 			  arg->offset, arg->requested_key, arg->mr_flags, &mr,
-			  &region->obj);
+			  kfd_user_context(arg->context));
 	if (ret)
 		return ret;
 	region->obj.fid = &mr->fid;
@@ -183,22 +181,43 @@ long kfd_mr_reg(struct kfd_call *call)
 	return ret;
 }
 
-/*
- * Post with the endpoint kept from being altered. The buffers outlive the
- * operation, unless the provider promises to have read them when it returns.
+/**
+ * kfd_vec_hold() - keep the memory of pieces as long as an endpoint lives
+ * @ep: they are about to be posted there; @ep->sem is held
+ * @vec: the pieces
+ *
+ * Return: 0 or -ENOMEM.
  */
-static long kfd_post(struct kfd_ep *ep, const struct kfd_vec *vec, bool hold,
-		     ssize_t (*post)(struct kfid_ep *ep, const struct kfd_vec *vec,
-				     const void *arg),
-		     const void *arg)
+int kfd_vec_hold(struct kfd_ep *ep, const struct kfd_vec *vec)
 {
 	unsigned int i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < vec->n; i++)
+		ret = kfd_buf_hold(ep, vec->buf[i]);
+	return ret;
+}
+
+/**
+ * kfd_post() - post with the endpoint kept from being altered
+ * @ep: the endpoint
+ * @vec: the pieces
+ * @hold: the buffers outlive the operation; false: the provider promises to
+ *	  have read them when it returns
+ * @post: does it
+ * @arg: for @post
+ *
+ * Return: what @post returned, -EINTR or -ENOMEM.
+ */
+long kfd_post(struct kfd_ep *ep, const struct kfd_vec *vec, bool hold,
+	      kfd_post_fn post, const void *arg)
+{
 	long ret = 0;
 
 	if (down_read_interruptible(&ep->sem))
 		return -EINTR;
-	for (i = 0; hold && !ret && i < vec->n; i++)
-		ret = kfd_buf_hold(ep, vec->buf[i]);
+	if (hold)
+		ret = kfd_vec_hold(ep, vec);
 	if (!ret)
 		ret = post(kfd_ep_of(&ep->obj), vec, arg);
 	up_read(&ep->sem);
@@ -258,16 +277,15 @@ static ssize_t kfd_post_inject(struct kfid_ep *ep, const struct kfd_vec *vec,
 	return kfi_inject(ep, buf, len, arg->addr);
 }
 
-static long kfd_msg(struct kfd_call *call, bool hold,
-		    ssize_t (*post)(struct kfid_ep *ep, const struct kfd_vec *vec,
-				    const void *arg))
+static long kfd_msg(struct kfd_call *call, u32 classes, bool hold,
+		    kfd_post_fn post)
 {
 	struct kfab_msg *arg = call->arg;
 	struct kfd_obj *obj;
 	struct kfd_vec vec;
 	long ret;
 
-	obj = kfd_pin(call, arg->ep, KFD_CLASS(KFI_CLASS_EP));
+	obj = kfd_pin(call, arg->ep, classes);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	ret = kfd_vec_get(call->client, &vec, arg->iov, arg->iov_count);
@@ -282,7 +300,7 @@ static long kfd_msg(struct kfd_call *call, bool hold,
 /* KFAB_IOC_RECV */
 long kfd_recv(struct kfd_call *call)
 {
-	return kfd_msg(call, true, kfd_post_recv);
+	return kfd_msg(call, KFD_RECEIVERS, true, kfd_post_recv);
 }
 
 /* KFAB_IOC_SEND */
@@ -291,10 +309,10 @@ long kfd_send(struct kfd_call *call)
 	struct kfab_msg *arg = call->arg;
 
 	if (!(arg->flags & KFAB_POST_INJECT))
-		return kfd_msg(call, true, kfd_post_send);
+		return kfd_msg(call, KFD_SENDERS, true, kfd_post_send);
 	if (arg->iov_count > 1 || (arg->op_flags & ~KFI_REMOTE_CQ_DATA))
 		return -EINVAL;
-	return kfd_msg(call, false, kfd_post_inject);
+	return kfd_msg(call, KFD_SENDERS, false, kfd_post_inject);
 }
 
 /**
@@ -365,17 +383,15 @@ static ssize_t kfd_post_inject_write(struct kfid_ep *ep,
 				rma->iov->key);
 }
 
-static struct kfi_rma_iov *kfd_rma_iov_get(const struct kfab_rma *arg)
+static struct kfi_rma_iov *kfd_rma_iov_get(u64 uaddr, u32 count)
 {
-	const struct kfab_rma_iov __user *from = u64_to_user_ptr(arg->rma_iov);
+	const struct kfab_rma_iov __user *from = u64_to_user_ptr(uaddr);
 
 	/* The two are the same, see abi.c. */
-	return memdup_user(from, arg->rma_iov_count * sizeof(*from));
+	return memdup_user(from, count * sizeof(*from));
 }
 
-static long kfd_rma(struct kfd_call *call, bool hold,
-		    ssize_t (*post)(struct kfid_ep *ep, const struct kfd_vec *vec,
-				    const void *arg))
+static long kfd_rma(struct kfd_call *call, bool hold, kfd_post_fn post)
 {
 	struct kfab_rma *arg = call->arg;
 	struct kfd_rma rma = { .arg = arg };
@@ -385,10 +401,10 @@ static long kfd_rma(struct kfd_call *call, bool hold,
 
 	if (!arg->rma_iov_count || arg->rma_iov_count > KFAB_IOV_MAX)
 		return -EINVAL;
-	obj = kfd_pin(call, arg->ep, KFD_CLASS(KFI_CLASS_EP));
+	obj = kfd_pin(call, arg->ep, KFD_SENDERS);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	rma.iov = kfd_rma_iov_get(arg);
+	rma.iov = kfd_rma_iov_get(arg->rma_iov, arg->rma_iov_count);
 	if (IS_ERR(rma.iov))
 		return PTR_ERR(rma.iov);
 	ret = kfd_vec_get(call->client, &vec, arg->iov, arg->iov_count);

@@ -321,7 +321,7 @@ static long kfd_infos_put(struct kfab_getinfo *arg, const struct kfi_info *info)
 	return exist ? written : -ENODATA;
 }
 
-static char *kfd_node_get(u64 uaddr)
+char *kfd_node_get(u64 uaddr)
 {
 	return uaddr ? strndup_user(u64_to_user_ptr(uaddr), KFAB_NODE_MAX) : NULL;
 }

@@ -34,12 +34,14 @@
 #include <linux/xarray.h>
 
 #include <kfabric.h>
+#include <kfi_atomic.h>
 #include <kfi_core.h>
 #include <kfi_cm.h>
 #include <kfi_domain.h>
 #include <kfi_endpoint.h>
 #include <kfi_eq.h>
 #include <kfi_rma.h>
+#include <kfi_tagged.h>
 #include <kfi_test.h>
 
 #include <linux/kfabric.h>
@@ -58,6 +60,12 @@ enum {
 									\
 	__ops && KFI_CHECK_OP(__ops, typeof(*__ops), _slot);		\
 })
+
+/* What can be posted on. */
+#define KFD_SENDERS (KFD_CLASS(KFI_CLASS_EP) | KFD_CLASS(KFI_CLASS_TX_CTX))
+#define KFD_RECEIVERS (KFD_CLASS(KFI_CLASS_EP) | KFD_CLASS(KFI_CLASS_RX_CTX))
+#define KFD_ENDPOINTS \
+	(KFD_SENDERS | KFD_RECEIVERS | KFD_CLASS(KFI_CLASS_SEP))
 
 #define KFD_SOURCES \
 	(KFD_CLASS(KFI_CLASS_CQ) | KFD_CLASS(KFI_CLASS_EQ) | KFD_CLASS(KFI_CLASS_CNTR))
@@ -119,7 +127,7 @@ struct kfd_buf {
 };
 
 /**
- * struct kfd_ep - an endpoint, active or passive
+ * struct kfd_ep - an endpoint of any kind, or a context of a scalable one
  * @obj: the handle
  * @sem: read to post, write to alter
  * @bufs: buffers that were posted, by id. Whether an operation still uses one
@@ -192,6 +200,25 @@ struct kfd_connreq {
 	struct kfd_obj *fabric;
 };
 
+/**
+ * struct kfd_vec - the pieces of buffers that a call names
+ * @kvec: where they are
+ * @desc: their local descriptors
+ * @buf: the buffers, pinned
+ * @mr: the regions behind @desc, pinned, or NULL
+ * @n: how many pieces
+ */
+struct kfd_vec {
+	struct kvec *kvec;
+	void **desc;
+	struct kfd_buf **buf;
+	struct kfd_obj **mr;
+	unsigned int n;
+};
+
+typedef ssize_t (*kfd_post_fn)(struct kfid_ep *ep, const struct kfd_vec *vec,
+			       const void *arg);
+
 struct kfd_ioctl;
 
 /**
@@ -244,6 +271,7 @@ extern unsigned long kfd_max_bytes;
 
 /* info.c */
 struct kfi_info *kfd_info_get(u64 uaddr);
+char *kfd_node_get(u64 uaddr);
 int kfd_info_put(void __user *to, u32 usize, const struct kfi_info *info);
 long kfd_getinfo(struct kfd_call *call);
 
@@ -281,12 +309,44 @@ u32 kfd_buf_find(struct kfd_client *client, const void *addr, u64 *offset);
 int kfd_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* data.c */
+int kfd_vec_get(struct kfd_client *client, struct kfd_vec *vec, u64 uaddr,
+		u32 count);
+void kfd_vec_put(struct kfd_vec *vec);
+int kfd_vec_hold(struct kfd_ep *ep, const struct kfd_vec *vec);
+long kfd_post(struct kfd_ep *ep, const struct kfd_vec *vec, bool hold,
+	      kfd_post_fn post, const void *arg);
 long kfd_mr_reg(struct kfd_call *call);
 void kfd_mr_release_bufs(struct kfd_mr *mr);
 long kfd_recv(struct kfd_call *call);
 long kfd_send(struct kfd_call *call);
 long kfd_read(struct kfd_call *call);
 long kfd_write(struct kfd_call *call);
+
+/* tagged.c */
+long kfd_trecv(struct kfd_call *call);
+long kfd_tsend(struct kfd_call *call);
+
+/* atomic.c */
+long kfd_atomic(struct kfd_call *call);
+long kfd_fetch_atomic(struct kfd_call *call);
+long kfd_compare_atomic(struct kfd_call *call);
+long kfd_atomic_valid(struct kfd_call *call);
+
+/* av.c */
+long kfd_av_open(struct kfd_call *call);
+long kfd_av_insert(struct kfd_call *call);
+long kfd_av_insertsvc(struct kfd_call *call);
+long kfd_av_remove(struct kfd_call *call);
+long kfd_av_lookup(struct kfd_call *call);
+long kfd_av_straddr(struct kfd_call *call);
+
+/* sep.c */
+long kfd_sep_open(struct kfd_call *call);
+long kfd_tx_ctx_open(struct kfd_call *call);
+long kfd_rx_ctx_open(struct kfd_call *call);
+long kfd_cancel(struct kfd_call *call);
+long kfd_getopt(struct kfd_call *call);
+long kfd_setopt(struct kfd_call *call);
 
 /* cq.c */
 long kfd_cq_read(struct kfd_call *call);
@@ -343,6 +403,11 @@ static inline struct kfid_ep *kfd_ep_of(const struct kfd_obj *obj)
 static inline struct kfid_pep *kfd_pep_of(const struct kfd_obj *obj)
 {
 	return container_of(obj->fid, struct kfid_pep, fid);
+}
+
+static inline struct kfid_av *kfd_av_of(const struct kfd_obj *obj)
+{
+	return container_of(obj->fid, struct kfid_av, fid);
 }
 
 static inline struct kfid_mr *kfd_mr_of(const struct kfd_obj *obj)

@@ -54,6 +54,10 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_STRERROR, kfd_strerror, kfab_strerror, __reserved,
 	   RESERVED(kfab_strerror)),
 
+	OP(KFAB_IOC_GETOPT, kfd_getopt, kfab_opt, value, OUT,
+	   RESERVED(kfab_opt)),
+	OP(KFAB_IOC_SETOPT, kfd_setopt, kfab_opt, value, RESERVED(kfab_opt)),
+
 	OP(KFAB_IOC_FABRIC_OPEN, kfd_fabric_open, kfab_fabric_open, out_id, OUT),
 	OP(KFAB_IOC_DOMAIN_OPEN, kfd_domain_open, kfab_domain_open, out_id, OUT,
 	   RESERVED(kfab_domain_open)),
@@ -86,9 +90,21 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 
 	OP(KFAB_IOC_RECV, kfd_recv, kfab_msg, iov),
 	OP(KFAB_IOC_SEND, kfd_send, kfab_msg, iov, FLAGS(KFAB_POST_INJECT)),
+	OP(KFAB_IOC_TRECV, kfd_trecv, kfab_tmsg, ignore),
+	OP(KFAB_IOC_TSEND, kfd_tsend, kfab_tmsg, ignore,
+	   FLAGS(KFAB_POST_INJECT)),
 	OP(KFAB_IOC_READ, kfd_read, kfab_rma, __reserved, RESERVED(kfab_rma)),
 	OP(KFAB_IOC_WRITE, kfd_write, kfab_rma, __reserved, RESERVED(kfab_rma),
 	   FLAGS(KFAB_POST_INJECT)),
+
+	OP(KFAB_IOC_ATOMIC, kfd_atomic, kfab_atomic, __reserved,
+	   RESERVED(kfab_atomic), FLAGS(KFAB_POST_INJECT)),
+	OP(KFAB_IOC_FETCH_ATOMIC, kfd_fetch_atomic, kfab_atomic, __reserved,
+	   RESERVED(kfab_atomic)),
+	OP(KFAB_IOC_COMPARE_ATOMIC, kfd_compare_atomic, kfab_atomic, __reserved,
+	   RESERVED(kfab_atomic)),
+	OP(KFAB_IOC_ATOMIC_VALID, kfd_atomic_valid, kfab_atomic_valid,
+	   out_count, OUT),
 
 	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline,
 	   FLAGS(KFAB_CQ_SRC_ADDR)),
@@ -130,6 +146,23 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_TRYWAIT, kfd_trywait, kfab_trywait, handles),
 	OP(KFAB_IOC_POLLFD, kfd_pollfd, kfab_pollfd, __reserved, OUT,
 	   RESERVED(kfab_pollfd)),
+
+	OP(KFAB_IOC_AV_OPEN, kfd_av_open, kfab_av_open, out_id, OUT,
+	   RESERVED(kfab_av_open)),
+	OP(KFAB_IOC_AV_INSERT, kfd_av_insert, kfab_av_insert, insert_flags,
+	   RESERVED(kfab_av_insert)),
+	OP(KFAB_IOC_AV_INSERTSVC, kfd_av_insertsvc, kfab_av_insertsvc, out_addr,
+	   OUT, RESERVED(kfab_av_insertsvc)),
+	OP(KFAB_IOC_AV_REMOVE, kfd_av_remove, kfab_av_remove, remove_flags),
+	OP(KFAB_IOC_AV_LOOKUP, kfd_av_lookup, kfab_av_lookup, addr, OUT),
+	OP(KFAB_IOC_AV_STRADDR, kfd_av_straddr, kfab_av_straddr, __reserved,
+	   RESERVED(kfab_av_straddr)),
+	OP(KFAB_IOC_SEP_OPEN, kfd_sep_open, kfab_sep_open, out_id, OUT,
+	   RESERVED(kfab_sep_open)),
+	OP(KFAB_IOC_TX_CTX_OPEN, kfd_tx_ctx_open, kfab_ctx_open, out_id, OUT),
+	OP(KFAB_IOC_RX_CTX_OPEN, kfd_rx_ctx_open, kfab_ctx_open, out_id, OUT),
+	OP(KFAB_IOC_CANCEL, kfd_cancel, kfab_cancel, context,
+	   RESERVED(kfab_cancel)),
 };
 
 /* What every structure begins with. */

@@ -98,9 +98,22 @@ static const struct kfd_class kfd_classes[KFD_CLASS_MAX] = {
 		.size = sizeof(struct kfd_ep), .rank = 1,
 		.init = kfd_ep_init, .free = kfd_ep_free,
 	},
+	[KFI_CLASS_TX_CTX] = {
+		.size = sizeof(struct kfd_ep), .rank = 1,
+		.init = kfd_ep_init, .free = kfd_ep_free,
+	},
+	[KFI_CLASS_RX_CTX] = {
+		.size = sizeof(struct kfd_ep), .rank = 1,
+		.init = kfd_ep_init, .free = kfd_ep_free,
+	},
+	[KFI_CLASS_SEP] = {
+		.size = sizeof(struct kfd_ep), .rank = 2,
+		.init = kfd_ep_init, .free = kfd_ep_free,
+	},
 	[KFI_CLASS_MR] = {
 		.size = sizeof(struct kfd_mr), .rank = 2, .free = kfd_mr_free,
 	},
+	[KFI_CLASS_AV] = { .size = sizeof(struct kfd_obj), .rank = 3 },
 	[KFI_CLASS_POLL] = {
 		.size = sizeof(struct kfd_poll), .rank = 2,
 		.init = kfd_poll_init, .free = kfd_poll_free,

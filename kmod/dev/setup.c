@@ -236,42 +236,67 @@ long kfd_poll_open(struct kfd_call *call)
 	return 0;
 }
 
+/* What has bindings, and is useless until they are made. */
+#define KFD_ALTERED \
+	(KFD_ENDPOINTS | KFD_CLASS(KFI_CLASS_PEP) | KFD_CLASS(KFI_CLASS_MR))
+
+/* The classes of what can be bound to an object. */
+static u32 kfd_bindable(const struct kfd_obj *obj)
+{
+	if (obj->fclass == KFI_CLASS_MR)
+		return KFD_RECEIVERS | KFD_CLASS(KFI_CLASS_CNTR);
+	return KFD_SOURCES | KFD_CLASS(KFI_CLASS_AV);
+}
+
+/* One caller at a time alters an object, and on endpoints nobody posts then. */
+static int kfd_alter_begin(struct kfd_obj *obj)
+{
+	if (obj->fclass == KFI_CLASS_MR)
+		return mutex_lock_killable(&obj->readers);
+	return down_write_killable(&container_of(obj, struct kfd_ep, obj)->sem);
+}
+
+static void kfd_alter_end(struct kfd_obj *obj)
+{
+	if (obj->fclass == KFI_CLASS_MR)
+		mutex_unlock(&obj->readers);
+	else
+		up_write(&container_of(obj, struct kfd_ep, obj)->sem);
+}
+
 /* KFAB_IOC_BIND */
 long kfd_bind(struct kfd_call *call)
 {
-	const u32 endpoints = KFD_CLASS(KFI_CLASS_EP) | KFD_CLASS(KFI_CLASS_PEP);
 	struct kfab_bind *arg = call->arg;
 	struct kfd_obj *obj, *to;
-	struct kfd_ep *ep;
 	int ret;
 
-	obj = kfd_pin(call, arg->handle, endpoints);
+	obj = kfd_pin(call, arg->handle, KFD_ALTERED);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	to = kfd_pin(call, arg->to, KFD_SOURCES);
+	to = kfd_pin(call, arg->to, kfd_bindable(obj));
 	if (IS_ERR(to))
 		return PTR_ERR(to);
-	ep = container_of(obj, struct kfd_ep, obj);
-	if (down_write_killable(&ep->sem))
+	if (kfd_alter_begin(obj))
 		return -EINTR;
 	ret = obj->fid->ops->bind(obj->fid, to->fid, arg->bind_flags);
-	up_write(&ep->sem);
+	kfd_alter_end(obj);
 	return ret;
 }
 
+/* Endpoints, contexts and regions have the same command. */
 static long kfd_enable(struct kfd_call *call, u32 handle)
 {
-	struct kfd_obj *obj = kfd_pin(call, handle, KFD_CLASS(KFI_CLASS_EP));
-	struct kfd_ep *ep;
+	struct kfd_obj *obj;
 	int ret;
 
+	obj = kfd_pin(call, handle, KFD_ALTERED & ~KFD_CLASS(KFI_CLASS_PEP));
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	ep = container_of(obj, struct kfd_ep, obj);
-	if (down_write_killable(&ep->sem))
+	if (kfd_alter_begin(obj))
 		return -EINTR;
-	ret = kfi_enable(kfd_ep_of(obj));
-	up_write(&ep->sem);
+	ret = obj->fid->ops->control(obj->fid, KFI_ENABLE, NULL);
+	kfd_alter_end(obj);
 	/* Nothing to hand out, and it cannot be undone: no fault may matter. */
 	call->answered = true;
 	return ret;

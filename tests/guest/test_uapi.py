@@ -37,6 +37,8 @@ DOCUMENTED = {
     errno.EALREADY,
     errno.EMSGSIZE,
     errno.ENOTCONN,
+    errno.ENOENT,
+    errno.ENOPROTOOPT,
     *range(256, 269),
 }
 
@@ -109,7 +111,8 @@ def test_size_beyond_the_callers_memory_is_a_fault(
 @pytest.mark.parametrize("name", NAMES)
 def test_unknown_flag_is_refused(device: kp.Device, name: str) -> None:
     """X1: every bit of the flags field that means nothing is EINVAL."""
-    known = {"SEND": 1, "WRITE": 1, "CQ_READ": 1, "CQ_SREAD": 1}.get(name, 0)
+    flagged = ("SEND", "TSEND", "WRITE", "ATOMIC", "CQ_READ", "CQ_SREAD")
+    known = 1 if name in flagged else 0
     for bit in (0, 1, 15, 31):
         if 1 << bit & known:
             continue
@@ -323,6 +326,7 @@ def test_garbage_gets_a_documented_errno(mock: Mock, memory: raw.Pages) -> None:
     numbers = [0, 0, 0, 1, 2, 7, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1]
     handles = {field for fields in raw.HANDLES.values() for field in fields} | {"wait_set"}
     pointers = {"entries", "info", "iov", "rma_iov", "node", "hints", "infos", "buf", "param"}
+    pointers |= {"compare", "result", "addrs", "out_addrs"}
     seen: set[int] = set()
     opened: list[int] = []
     for _ in range(5009):

@@ -66,8 +66,10 @@ def fill(zoo: Zoo, name: str) -> Any:
         arg.buf_size = arg.count = 1
     if name == "POLL":
         arg.entries = 1
-    if name in ("READ", "WRITE"):
+    if "rma_iov_count" in dict(arg._fields_):
         arg.rma_iov_count = 1
+    if name.startswith("AV_"):
+        arg.count = arg.addr_len = arg.buf_size = 1
     return arg
 
 

@@ -233,10 +233,12 @@ struct kfab_close {
  * struct kfab_bind - bind one object to another
  * @size: sizeof(struct kfab_bind)
  * @flags: must be 0
- * @handle: an endpoint or a passive endpoint
- * @to: the CQ, EQ or counter
+ * @handle: an endpoint of any kind, a context of a scalable one, or a memory
+ *	    region
+ * @to: the CQ, EQ, counter or address vector; of a region the endpoint or
+ *	receive context that peers reach it through, or a counter
  * @bind_flags: KFAB_TRANSMIT, KFAB_RECV, KFAB_SELECTIVE_COMPLETION for a CQ,
- *		the directions for a counter, 0 for an EQ
+ *		the directions for a counter, else 0
  */
 struct kfab_bind {
 	__u32 size;
@@ -253,9 +255,9 @@ struct kfab_bind {
  * @size: sizeof(struct kfab_control)
  * @flags: must be 0
  * @handle: the object
- * @command: KFAB_ENABLE on an endpoint; KFAB_GETWAIT, KFAB_GETWAITOBJ on a
- *	     wait set, CQ, EQ or counter; KFAB_GETFIDFLAG, KFAB_SETFIDFLAG on a
- *	     wait set
+ * @command: KFAB_ENABLE on an endpoint, context or memory region;
+ *	     KFAB_GETWAIT, KFAB_GETWAITOBJ on a wait set, CQ, EQ or counter;
+ *	     KFAB_GETFIDFLAG, KFAB_SETFIDFLAG on a wait set
  * @value: in: KFAB_SETFIDFLAG: 0 or KFAB_WAIT_EXCLUSIVE; out: KFAB_GETWAITOBJ:
  *	   KFAB_WAIT_*; KFAB_GETWAIT: a new descriptor (KFAB_WAIT_FD, or a member
  *	   of a KFAB_WAIT_POLLFD set), close-on-exec, which the caller closes;
@@ -581,11 +583,11 @@ struct kfab_mr_reg {
 #define KFAB_IOC_MR_REG _IOWR(KFAB_IOC_MAGIC, 0x1a, struct kfab_mr_reg)
 
 /*
- * Numbers kept for what comes: 0x06, 0x07 endpoint options; 0x1b-0x1f opens;
- * 0x32, 0x33 tagged messages; 0x36-0x3f atomics; 0x70 channels;
- * 0x80 profile; 0x90 address vectors and scalable endpoints.
+ * Numbers kept for what comes: 0x1b-0x1f opens; 0x3a-0x3f atomics; 0x70
+ * channels; 0x80 profile; 0x9a-0x9f endpoints without a connection.
  */
 
 #include <linux/kfabric_data.h>
+#include <linux/kfabric_rdm.h>
 
 #endif /* _UAPI_LINUX_KFABRIC_H */

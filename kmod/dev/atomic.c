@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Posting atomics. A user counts bytes, the kernel's interface elements; the
+ * structures are the same otherwise, see abi.c.
+ */
+#include <linux/slab.h>
+
+#include "kfd.h"
+
+/* Bytes of an element. */
+static const u8 kfd_atomic_size[] = {
+	[KFI_INT8] = 1,
+	[KFI_UINT8] = 1,
+	[KFI_INT16] = 2,
+	[KFI_UINT16] = 2,
+	[KFI_INT32] = 4,
+	[KFI_UINT32] = 4,
+	[KFI_INT64] = 8,
+	[KFI_UINT64] = 8,
+	[KFI_FLOAT] = 4,
+	[KFI_DOUBLE] = 8,
+	[KFI_FLOAT_COMPLEX] = 8,
+	[KFI_DOUBLE_COMPLEX] = 16,
+	[KFI_LONG_DOUBLE] = 16,
+	[KFI_LONG_DOUBLE_COMPLEX] = 32,
+};
+
+/**
+ * struct kfd_atomic - an atomic, as the caller described it
+ * @arg: the call's structure
+ * @rma: the pieces of the peer's regions
+ * @operand: what to do it with
+ * @compare: what to compare with
+ * @result: where previous values go
+ */
+struct kfd_atomic {
+	const struct kfab_atomic *arg;
+	struct kfi_rma_ioc *rma;
+	struct kfd_vec operand;
+	struct kfd_vec compare;
+	struct kfd_vec result;
+};
+
+typedef ssize_t (*kfd_atomic_fn)(struct kfid_ep *ep,
+				 const struct kfd_atomic *atomic);
+
+static struct kfi_ioc *kfd_ioc(const struct kfd_vec *vec)
+{
+	return (struct kfi_ioc *)vec->kvec;
+}
+
+/* From bytes to elements, in place. */
+static int kfd_vec_count(const struct kfd_vec *vec, size_t size)
+{
+	unsigned int i;
+
+	for (i = 0; i < vec->n; i++) {
+		if (vec->kvec[i].iov_len % size)
+			return -EINVAL;
+		kfd_ioc(vec)[i].count = vec->kvec[i].iov_len / size;
+	}
+	return 0;
+}
+
+static int kfd_rma_count(struct kfi_rma_ioc *rma, u32 n, size_t size)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		if (rma[i].count % size)
+			return -EINVAL;
+		rma[i].count /= size;
+	}
+	return 0;
+}
+
+static int kfd_atomic_count(const struct kfd_atomic *atomic)
+{
+	const size_t size = kfd_atomic_size[atomic->arg->datatype];
+	int ret;
+
+	ret = kfd_vec_count(&atomic->operand, size);
+	ret = ret ?: kfd_vec_count(&atomic->compare, size);
+	ret = ret ?: kfd_vec_count(&atomic->result, size);
+	return ret ?: kfd_rma_count(atomic->rma, atomic->arg->rma_iov_count,
+				    size);
+}
+
+static struct kfi_msg_atomic kfd_msg_atomic_of(const struct kfd_atomic *atomic)
+{
+	const struct kfab_atomic *arg = atomic->arg;
+
+	return (struct kfi_msg_atomic) {
+		.msg_iov = kfd_ioc(&atomic->operand),
+		.desc = atomic->operand.desc,
+		.iov_count = atomic->operand.n,
+		.addr = arg->addr,
+		.rma_iov = atomic->rma,
+		.rma_iov_count = arg->rma_iov_count,
+		.datatype = arg->datatype,
+		.op = arg->op,
+		.context = kfd_user_context(arg->context),
+	};
+}
+
+static ssize_t kfd_post_plain(struct kfid_ep *ep,
+			      const struct kfd_atomic *atomic)
+{
+	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic);
+
+	if (!KFD_HAS(ep->atomic, writemsg))
+		return -EOPNOTSUPP;
+	return kfi_atomicmsg(ep, &msg, atomic->arg->op_flags);
+}
+
+static ssize_t kfd_post_inject_atomic(struct kfid_ep *ep,
+				      const struct kfd_atomic *atomic)
+{
+	const struct kfab_atomic *arg = atomic->arg;
+	const struct kfi_ioc *iov = kfd_ioc(&atomic->operand);
+
+	if (!KFD_HAS(ep->atomic, inject))
+		return -EOPNOTSUPP;
+	if (iov->count != atomic->rma->count)
+		return -EINVAL;
+	return kfi_inject_atomic(ep, iov->addr, iov->count, arg->addr,
+				 atomic->rma->addr, atomic->rma->key,
+				 arg->datatype, arg->op);
+}
+
+static ssize_t kfd_post_fetch(struct kfid_ep *ep,
+			      const struct kfd_atomic *atomic)
+{
+	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic);
+	const struct kfd_vec *result = &atomic->result;
+
+	if (!KFD_HAS(ep->atomic, readwritemsg))
+		return -EOPNOTSUPP;
+	return kfi_fetch_atomicmsg(ep, &msg, kfd_ioc(result), result->desc,
+				   result->n, atomic->arg->op_flags);
+}
+
+static ssize_t kfd_post_compare(struct kfid_ep *ep,
+				const struct kfd_atomic *atomic)
+{
+	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic);
+	const struct kfd_vec *compare = &atomic->compare;
+	const struct kfd_vec *result = &atomic->result;
+
+	if (!KFD_HAS(ep->atomic, compwritemsg))
+		return -EOPNOTSUPP;
+	return kfi_compare_atomicmsg(ep, &msg, kfd_ioc(compare), compare->desc,
+				     compare->n, kfd_ioc(result), result->desc,
+				     result->n, atomic->arg->op_flags);
+}
+
+static int kfd_atomic_hold(struct kfd_ep *ep, const struct kfd_atomic *atomic)
+{
+	int ret = kfd_vec_hold(ep, &atomic->operand);
+
+	ret = ret ?: kfd_vec_hold(ep, &atomic->compare);
+	return ret ?: kfd_vec_hold(ep, &atomic->result);
+}
+
+static long kfd_atomic_post(struct kfd_ep *ep, const struct kfd_atomic *atomic,
+			    kfd_atomic_fn post)
+{
+	long ret = kfd_atomic_count(atomic);
+
+	if (ret)
+		return ret;
+	if (down_read_interruptible(&ep->sem))
+		return -EINTR;
+	ret = kfd_atomic_hold(ep, atomic);
+	if (!ret)
+		ret = post(kfd_ep_of(&ep->obj), atomic);
+	up_read(&ep->sem);
+	return ret;
+}
+
+/* The mirror of kfd_atomic_get(), whatever of it was done. */
+static void kfd_atomic_put(struct kfd_atomic *atomic)
+{
+	if (atomic->operand.kvec)
+		kfd_vec_put(&atomic->operand);
+	if (atomic->compare.kvec)
+		kfd_vec_put(&atomic->compare);
+	if (atomic->result.kvec)
+		kfd_vec_put(&atomic->result);
+	kfree(atomic->rma);
+}
+
+/* One of the three: none of it is left behind if it fails. */
+static int kfd_atomic_vec(struct kfd_client *client, struct kfd_vec *vec,
+			  u64 uaddr, u32 count)
+{
+	int ret = kfd_vec_get(client, vec, uaddr, count);
+
+	if (ret)
+		vec->kvec = NULL;
+	return ret;
+}
+
+static int kfd_atomic_get(struct kfd_client *client, struct kfd_atomic *atomic)
+{
+	const struct kfab_atomic *arg = atomic->arg;
+	void *rma;
+	int ret;
+
+	rma = memdup_user(u64_to_user_ptr(arg->rma_iov),
+			  arg->rma_iov_count * sizeof(struct kfab_rma_iov));
+	if (IS_ERR(rma))
+		return PTR_ERR(rma);
+	atomic->rma = rma;
+	ret = kfd_atomic_vec(client, &atomic->operand, arg->iov,
+			     arg->iov_count);
+	ret = ret ?: kfd_atomic_vec(client, &atomic->compare, arg->compare,
+				    arg->compare_count);
+	return ret ?: kfd_atomic_vec(client, &atomic->result, arg->result,
+				     arg->result_count);
+}
+
+static long kfd_atomic_call(struct kfd_call *call, kfd_atomic_fn post)
+{
+	const struct kfab_atomic *arg = call->arg;
+	struct kfd_atomic atomic = { .arg = arg };
+	struct kfd_obj *obj;
+	long ret;
+
+	if (arg->datatype >= KFI_DATATYPE_LAST ||
+	    arg->op >= KFI_ATOMIC_OP_LAST || !arg->rma_iov_count ||
+	    arg->rma_iov_count > KFAB_IOV_MAX)
+		return -EINVAL;
+	obj = kfd_pin(call, arg->ep, KFD_SENDERS);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	ret = kfd_atomic_get(call->client, &atomic);
+	if (!ret)
+		ret = kfd_atomic_post(container_of(obj, struct kfd_ep, obj),
+				      &atomic, post);
+	kfd_atomic_put(&atomic);
+	return ret;
+}
+
+/* KFAB_IOC_ATOMIC */
+long kfd_atomic(struct kfd_call *call)
+{
+	const struct kfab_atomic *arg = call->arg;
+
+	if (arg->compare_count || arg->result_count)
+		return -EINVAL;
+	if (!(arg->flags & KFAB_POST_INJECT))
+		return kfd_atomic_call(call, kfd_post_plain);
+	if (arg->iov_count != 1 || arg->rma_iov_count != 1 || arg->op_flags)
+		return -EINVAL;
+	return kfd_atomic_call(call, kfd_post_inject_atomic);
+}
+
+/* KFAB_IOC_FETCH_ATOMIC */
+long kfd_fetch_atomic(struct kfd_call *call)
+{
+	const struct kfab_atomic *arg = call->arg;
+
+	if (arg->compare_count)
+		return -EINVAL;
+	return kfd_atomic_call(call, kfd_post_fetch);
+}
+
+/* KFAB_IOC_COMPARE_ATOMIC */
+long kfd_compare_atomic(struct kfd_call *call)
+{
+	return kfd_atomic_call(call, kfd_post_compare);
+}
+
+static int kfd_ep_atomic_valid(struct kfid_ep *ep,
+			       const struct kfab_atomic_valid *arg,
+			       size_t *count)
+{
+	switch (arg->kind) {
+	case KFAB_ATOMIC_PLAIN:
+		if (KFD_HAS(ep->atomic, writevalid))
+			return kfi_atomicvalid(ep, arg->datatype, arg->op,
+					       count);
+		return -EOPNOTSUPP;
+	case KFAB_ATOMIC_FETCH:
+		if (KFD_HAS(ep->atomic, readwritevalid))
+			return kfi_fetch_atomicvalid(ep, arg->datatype,
+						     arg->op, count);
+		return -EOPNOTSUPP;
+	case KFAB_ATOMIC_COMPARE:
+		if (KFD_HAS(ep->atomic, compwritevalid))
+			return kfi_compare_atomicvalid(ep, arg->datatype,
+						       arg->op, count);
+		return -EOPNOTSUPP;
+	default:
+		return -EINVAL;
+	}
+}
+
+/* KFAB_IOC_ATOMIC_VALID */
+long kfd_atomic_valid(struct kfd_call *call)
+{
+	struct kfab_atomic_valid *arg = call->arg;
+	struct kfd_obj *obj;
+	size_t count = 0;
+	int ret;
+
+	if (arg->datatype >= KFI_DATATYPE_LAST || arg->op >= KFI_ATOMIC_OP_LAST)
+		return -EINVAL;
+	obj = kfd_pin(call, arg->ep, KFD_SENDERS);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	ret = kfd_ep_atomic_valid(kfd_ep_of(obj), arg, &count);
+	if (!ret)
+		arg->out_count = count;
+	return ret;
+}

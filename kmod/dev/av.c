@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Address vectors. Addresses go to the provider one at a time: how far apart
+ * two of them are is for the caller to say, and never read beyond.
+ */
+#include <linux/slab.h>
+
+#include "kfd.h"
+
+static struct kfd_obj *kfd_pin_av(struct kfd_call *call, u32 handle)
+{
+	return kfd_pin(call, handle, KFD_CLASS(KFI_CLASS_AV));
+}
+
+/* KFAB_IOC_AV_OPEN */
+long kfd_av_open(struct kfd_call *call)
+{
+	struct kfab_av_open *arg = call->arg;
+	struct kfi_av_attr attr = {
+		.type = arg->type,
+		.rx_ctx_bits = arg->rx_ctx_bits,
+		.count = arg->count,
+		.ep_per_node = arg->ep_per_node,
+	};
+	struct kfd_obj *domain, *obj;
+	struct kfid_domain *fid;
+	struct kfid_av *av;
+	int ret;
+
+	if (arg->type > KFI_AV_TABLE || arg->rx_ctx_bits > 63)
+		return -EINVAL;
+	/* Names and asynchronous inserts: of the kernel's interface alone. */
+	if (arg->av_flags)
+		return arg->av_flags == KFI_EVENT ? -EOPNOTSUPP : -EINVAL;
+	domain = kfd_pin(call, arg->domain, KFD_CLASS(KFI_CLASS_DOMAIN));
+	if (IS_ERR(domain))
+		return PTR_ERR(domain);
+	fid = kfd_domain_of(domain);
+	if (!KFD_HAS(fid->ops, av_open))
+		return -EOPNOTSUPP;
+	obj = kfd_open_begin(call, KFI_CLASS_AV);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	obj->context = arg->context;
+	ret = kfi_av_open(fid, &attr, &av, obj);
+	if (ret)
+		return ret;
+	obj->fid = &av->fid;
+	arg->out_handle = obj->id;
+	arg->out_id = kfi_fid_id(obj->fid);
+	return 0;
+}
+
+/* The mirror of inserting; what the vector says about it changes nothing. */
+static void kfd_av_take_back(struct kfid_av *av, kfi_addr_t addr)
+{
+	if (addr != KFI_ADDR_NOTAVAIL)
+		WARN_ON_ONCE(kfi_av_remove(av, &addr, 1, 0));
+}
+
+/* With zeros behind it, as far as any provider reads. */
+static int kfd_av_insert_one(struct kfid_av *av, const void *from, u32 len,
+			     u64 flags, kfi_addr_t *out)
+{
+	u64 addr[KFAB_ADDR_MAX / sizeof(u64)] = {};
+
+	memcpy(addr, from, len);
+	return kfi_av_insert(av, addr, 1, out, flags, NULL);
+}
+
+/* Return: how many were inserted, or why the first of them was not. */
+static long kfd_av_insert_all(struct kfid_av *av,
+			      const struct kfab_av_insert *arg,
+			      const void *addrs, kfi_addr_t *out)
+{
+	long done = 0;
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; i < arg->count; i++) {
+		ret = kfd_av_insert_one(av, addrs + (size_t)i * arg->addr_len,
+					arg->addr_len, arg->insert_flags,
+					&out[i]);
+		if (ret <= 0)
+			out[i] = KFI_ADDR_NOTAVAIL;
+		if (ret < 0)
+			break;
+		done += ret;
+		cond_resched();
+	}
+	while (++i < arg->count)
+		out[i] = KFI_ADDR_NOTAVAIL;
+	return done ?: min(ret, 0);
+}
+
+static long kfd_av_insert_out(struct kfid_av *av,
+			      const struct kfab_av_insert *arg,
+			      const void *addrs, kfi_addr_t *out)
+{
+	void __user *to = u64_to_user_ptr(arg->out_addrs);
+	long done = kfd_av_insert_all(av, arg, addrs, out);
+	u32 i;
+
+	if (done < 0)
+		return done;
+	if (!copy_to_user(to, out, arg->count * sizeof(*out)))
+		return done;
+	for (i = 0; i < arg->count; i++)
+		kfd_av_take_back(av, out[i]);
+	return -EFAULT;
+}
+
+/* KFAB_IOC_AV_INSERT */
+long kfd_av_insert(struct kfd_call *call)
+{
+	const struct kfab_av_insert *arg = call->arg;
+	struct kfd_obj *obj;
+	kfi_addr_t *out;
+	void *addrs;
+	long ret;
+
+	if (!arg->count || arg->count > KFAB_AV_INSERT_MAX || !arg->addr_len ||
+	    arg->addr_len > KFAB_ADDR_MAX || arg->insert_flags & ~KFI_MORE)
+		return -EINVAL;
+	obj = kfd_pin_av(call, arg->av);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	if (!KFD_HAS(kfd_av_of(obj)->ops, insert))
+		return -EOPNOTSUPP;
+	out = kcalloc(arg->count, sizeof(*out), GFP_KERNEL_ACCOUNT);
+	if (!out)
+		return -ENOMEM;
+	addrs = vmemdup_user(u64_to_user_ptr(arg->addrs),
+			     (size_t)arg->count * arg->addr_len);
+	ret = PTR_ERR_OR_ZERO(addrs);
+	if (!ret) {
+		ret = kfd_av_insert_out(kfd_av_of(obj), arg, addrs, out);
+		kvfree(addrs);
+	}
+	kfree(out);
+	return ret;
+}
+
+static long kfd_av_insert_text(struct kfd_call *call, struct kfid_av *av,
+			       const char *node, const char *service)
+{
+	struct kfab_av_insertsvc *arg = call->arg;
+	kfi_addr_t addr = KFI_ADDR_NOTAVAIL;
+	int ret;
+
+	ret = kfi_av_insertsvc(av, node, service, &addr, arg->insert_flags,
+			       NULL);
+	if (ret < 1)
+		return ret ?: -EINVAL;
+	arg->out_addr = addr;
+	/* What cannot be named must not stay in the vector. */
+	if (!kfd_answer(call))
+		return ret;
+	kfd_av_take_back(av, addr);
+	return -EFAULT;
+}
+
+/* KFAB_IOC_AV_INSERTSVC */
+long kfd_av_insertsvc(struct kfd_call *call)
+{
+	struct kfab_av_insertsvc *arg = call->arg;
+	char *node, *service;
+	struct kfd_obj *obj;
+	long ret;
+
+	if (arg->insert_flags & ~KFI_MORE)
+		return -EINVAL;
+	obj = kfd_pin_av(call, arg->av);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	if (!KFD_HAS(kfd_av_of(obj)->ops, insertsvc))
+		return -EOPNOTSUPP;
+	node = kfd_node_get(arg->node);
+	if (IS_ERR(node))
+		return PTR_ERR(node);
+	service = kfd_node_get(arg->service);
+	if (IS_ERR(service)) {
+		kfree(node);
+		return PTR_ERR(service);
+	}
+	ret = kfd_av_insert_text(call, kfd_av_of(obj), node, service);
+	kfree(service);
+	kfree(node);
+	return ret;
+}
+
+/* KFAB_IOC_AV_REMOVE */
+long kfd_av_remove(struct kfd_call *call)
+{
+	const struct kfab_av_remove *arg = call->arg;
+	struct kfd_obj *obj;
+	kfi_addr_t *addrs;
+	int ret;
+
+	if (!arg->count || arg->count > KFAB_AV_INSERT_MAX || arg->remove_flags)
+		return -EINVAL;
+	obj = kfd_pin_av(call, arg->av);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	if (!KFD_HAS(kfd_av_of(obj)->ops, remove))
+		return -EOPNOTSUPP;
+	addrs = memdup_user(u64_to_user_ptr(arg->addrs),
+			    arg->count * sizeof(*addrs));
+	if (IS_ERR(addrs))
+		return PTR_ERR(addrs);
+	ret = kfi_av_remove(kfd_av_of(obj), addrs, arg->count, 0);
+	kfree(addrs);
+	return ret;
+}
+
+/* KFAB_IOC_AV_LOOKUP */
+long kfd_av_lookup(struct kfd_call *call)
+{
+	struct kfab_av_lookup *arg = call->arg;
+	u64 addr[KFAB_ADDR_MAX / sizeof(u64)] = {};
+	size_t len = sizeof(addr);
+	struct kfd_obj *obj;
+	int ret;
+
+	obj = kfd_pin_av(call, arg->av);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	if (!KFD_HAS(kfd_av_of(obj)->ops, lookup))
+		return -EOPNOTSUPP;
+	ret = kfi_av_lookup(kfd_av_of(obj), arg->kfi_addr, addr, &len);
+	if (ret)
+		return ret;
+	len = min(len, sizeof(addr));
+	if (copy_to_user(u64_to_user_ptr(arg->addr), addr,
+			 min_t(size_t, len, arg->addr_len)))
+		return -EFAULT;
+	arg->addr_len = len;
+	return 0;
+}
+
+/* Cut to the room of the caller, and always with its end. */
+static long kfd_text_put(const struct kfab_av_straddr *arg, const char *text)
+{
+	char __user *to = u64_to_user_ptr(arg->buf);
+	const size_t len = strnlen(text, arg->buf_size - 1);
+
+	if (copy_to_user(to, text, len) || put_user(0, to + len))
+		return -EFAULT;
+	return len;
+}
+
+/* KFAB_IOC_AV_STRADDR */
+long kfd_av_straddr(struct kfd_call *call)
+{
+	const struct kfab_av_straddr *arg = call->arg;
+	u64 addr[KFAB_ADDR_MAX / sizeof(u64)] = {};
+	char text[2 * KFAB_ADDR_MAX] = "";
+	size_t len = sizeof(text);
+	struct kfd_obj *obj;
+
+	if (!arg->buf_size || !arg->addr_len || arg->addr_len > KFAB_ADDR_MAX)
+		return -EINVAL;
+	obj = kfd_pin_av(call, arg->av);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	if (!KFD_HAS(kfd_av_of(obj)->ops, straddr))
+		return -EOPNOTSUPP;
+	if (copy_from_user(addr, u64_to_user_ptr(arg->addr), arg->addr_len))
+		return -EFAULT;
+	kfi_av_straddr(kfd_av_of(obj), addr, text, &len);
+	text[sizeof(text) - 1] = 0;
+	return kfd_text_put(arg, text);
+}
