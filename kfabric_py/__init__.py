@@ -11,6 +11,7 @@ context manager. Timeouts are in seconds, ``None`` means no limit::
             ...
 """
 
+from kfabric_py.av import AddressVector
 from kfabric_py.cm import ConnectionRequest, PassiveEndpoint
 from kfabric_py.counters import Counter
 from kfabric_py.device import Device, Version
@@ -19,10 +20,13 @@ from kfabric_py.endpoint import Endpoint
 from kfabric_py.enums import (
     Access,
     AddrFormat,
+    AtomicKind,
+    AtomicOp,
     AvType,
     Caps,
     CqFlags,
     CqFormat,
+    Datatype,
     EpType,
     Event,
     Mode,
@@ -65,6 +69,7 @@ from kfabric_py.info import (
     TxAttr,
 )
 from kfabric_py.memory import Buffer, MemoryRegion, RemoteRegion, Segment
+from kfabric_py.posting import ANY
 from kfabric_py.queues import (
     CompletionQueue,
     CqEntry,
@@ -73,13 +78,18 @@ from kfabric_py.queues import (
     EqEvent,
     EventQueue,
 )
+from kfabric_py.rdm import RdmEndpoint, ReceiveContext, ScalableEndpoint, TransmitContext
 from kfabric_py.sets import PollFds, PollSet, WaitSet
 
 __all__ = [
+    "ANY",
     "Access",
     "AddrFormat",
     "Address",
+    "AddressVector",
     "Again",
+    "AtomicKind",
+    "AtomicOp",
     "AvType",
     "BadState",
     "Buffer",
@@ -94,6 +104,7 @@ __all__ = [
     "CqError",
     "CqFlags",
     "CqFormat",
+    "Datatype",
     "Device",
     "DeviceLost",
     "Domain",
@@ -127,12 +138,16 @@ __all__ = [
     "PollSet",
     "Progress",
     "Protocol",
+    "RdmEndpoint",
+    "ReceiveContext",
     "RemoteRegion",
     "ResourceMgmt",
     "RxAttr",
+    "ScalableEndpoint",
     "Segment",
     "Threading",
     "TooSmall",
+    "TransmitContext",
     "TxAttr",
     "Version",
     "WaitObj",

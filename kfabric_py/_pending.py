@@ -74,6 +74,19 @@ class PendingContexts:
         pending = self._table.get(cookie)
         return None if pending is None else pending.context
 
+    def find(self, owner: int, context: object) -> int:
+        """Return the number of the oldest operation with this context; 0 if there is none.
+
+        Args:
+            owner: number of the endpoint.
+            context: the user's object itself.
+        """
+        with self._lock:
+            for cookie, pending in self._table.items():
+                if pending.owner == owner and pending.context is context:
+                    return cookie
+        return 0
+
     def abandon(self, owner: int) -> None:
         """Note that an endpoint is closed: nothing more will come for it."""
         with self._lock:

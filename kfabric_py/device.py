@@ -101,6 +101,9 @@ class Device(Handle):
         source: Address | None = None,
         dest: Address | None = None,
         hints: Info | None = None,
+        node: str | None = None,
+        service: str | None = None,
+        local: bool = False,
     ) -> list[Info]:
         """Ask the providers what they offer.
 
@@ -110,6 +113,9 @@ class Device(Handle):
             dest: the peer's address.
             hints: what the offers have to meet; the other arguments, where
                 given, take the place of its fields.
+            node: the peer's host, or what else a provider knows it by, as text.
+            service: the peer's port or endpoint number, as text.
+            local: ``node`` and ``service`` name the local side.
 
         Returns:
             The offers, at least one, the provider's favourite first.
@@ -119,11 +125,15 @@ class Device(Handle):
         """
         self._check_open()
         raw = info_to_raw(_merge(hints or Info(), provider, source, dest))
+        texts = [_text(node), _text(service)]
         count = 8
         while True:
             infos = (_uapi.kfab_info * count)()
             arg = _uapi.kfab_getinfo(
                 info_size=ctypes.sizeof(_uapi.kfab_info),
+                getinfo_flags=_uapi.KFAB_SOURCE if local else 0,
+                node=_address(texts[0]),
+                service=_address(texts[1]),
                 hints=ctypes.addressof(raw),
                 infos=ctypes.addressof(infos),
                 count=count,
@@ -154,6 +164,15 @@ class Device(Handle):
         """
         self._check_open()
         return Buffer(self, length)
+
+
+def _text(text: str | None) -> ctypes.Array[ctypes.c_char] | None:
+    """Return memory with the text for the kernel, which the caller keeps."""
+    return None if text is None else ctypes.create_string_buffer(text.encode())
+
+
+def _address(memory: ctypes.Array[ctypes.c_char] | None) -> int:
+    return 0 if memory is None else ctypes.addressof(memory)
 
 
 def _merge(hints: Info, provider: str, source: Address | None, dest: Address | None) -> Info:

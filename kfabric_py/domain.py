@@ -7,14 +7,16 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
+from kfabric_py.av import AddressVector
 from kfabric_py.cm import ConnectionRequest
 from kfabric_py.counters import Counter
 from kfabric_py.endpoint import Endpoint
-from kfabric_py.enums import Access, CqFormat, WaitObj
+from kfabric_py.enums import Access, AvType, CqFormat, WaitObj
 from kfabric_py.handle import OpenedObject
 from kfabric_py.info import Info, info_to_raw
 from kfabric_py.memory import Local, MemoryRegion, segments
 from kfabric_py.queues import CompletionQueue
+from kfabric_py.rdm import RdmEndpoint, ScalableEndpoint
 from kfabric_py.sets import PollSet, WaitSet
 
 if TYPE_CHECKING:
@@ -96,6 +98,42 @@ class Domain(OpenedObject):
         if isinstance(what, ConnectionRequest):
             return Endpoint(self, what.info, what, context)
         return Endpoint(self, what, None, context)
+
+    def av(
+        self,
+        *,
+        type: AvType = AvType.UNSPEC,
+        count: int = 0,
+        rx_ctx_bits: int = 0,
+        context: object = None,
+    ) -> AddressVector:
+        """Open an address vector.
+
+        Args:
+            type: ``TABLE`` numbers addresses from 0; ``UNSPEC``: the provider's
+                choice.
+            count: addresses to expect, 0 for a default.
+            rx_ctx_bits: how many top bits of a number select a receive context.
+            context: as for the other objects.
+        """
+        return AddressVector(self, type=type, count=count, rx_ctx_bits=rx_ctx_bits, context=context)
+
+    def rdm_endpoint(self, info: Info, *, context: object = None) -> RdmEndpoint:
+        """Open an endpoint without a connection.
+
+        Args:
+            info: an offer whose endpoint type is ``EpType.RDM``.
+            context: as for the other objects.
+        """
+        return RdmEndpoint(self, info, context)
+
+    def scalable_endpoint(self, info: Info, *, context: object = None) -> ScalableEndpoint:
+        """Open an endpoint with contexts; as :meth:`rdm_endpoint`.
+
+        Raises:
+            KfiError: EADDRINUSE: another endpoint has the address.
+        """
+        return ScalableEndpoint(self, info, context)
 
     def mr(
         self, memory: Local, access: Access, *, key: int = 0, context: object = None

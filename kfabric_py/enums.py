@@ -53,6 +53,7 @@ class Mode(enum.IntFlag):
 class OpFlags(enum.IntFlag):
     """How one operation is done (``flags`` of a post, ``op_flags``)."""
 
+    TAGGED = _uapi.KFAB_TAGGED
     MULTI_RECV = _uapi.KFAB_MULTI_RECV
     MORE = _uapi.KFAB_MORE
     FENCE = _uapi.KFAB_FENCE
@@ -180,6 +181,57 @@ class AvType(enum.IntEnum):
     UNSPEC = _uapi.KFAB_AV_UNSPEC
     MAP = _uapi.KFAB_AV_MAP
     TABLE = _uapi.KFAB_AV_TABLE
+
+
+class Datatype(enum.IntEnum):
+    """What an atomic works on."""
+
+    INT8 = _uapi.KFAB_INT8
+    UINT8 = _uapi.KFAB_UINT8
+    INT16 = _uapi.KFAB_INT16
+    UINT16 = _uapi.KFAB_UINT16
+    INT32 = _uapi.KFAB_INT32
+    UINT32 = _uapi.KFAB_UINT32
+    INT64 = _uapi.KFAB_INT64
+    UINT64 = _uapi.KFAB_UINT64
+    FLOAT = _uapi.KFAB_FLOAT
+    DOUBLE = _uapi.KFAB_DOUBLE
+    FLOAT_COMPLEX = _uapi.KFAB_FLOAT_COMPLEX
+    DOUBLE_COMPLEX = _uapi.KFAB_DOUBLE_COMPLEX
+    LONG_DOUBLE = _uapi.KFAB_LONG_DOUBLE
+    LONG_DOUBLE_COMPLEX = _uapi.KFAB_LONG_DOUBLE_COMPLEX
+
+
+class AtomicOp(enum.IntEnum):
+    """What an atomic does with each element (L: logical, B: bitwise)."""
+
+    MIN = _uapi.KFAB_MIN
+    MAX = _uapi.KFAB_MAX
+    SUM = _uapi.KFAB_SUM
+    PROD = _uapi.KFAB_PROD
+    LOR = _uapi.KFAB_LOR
+    LAND = _uapi.KFAB_LAND
+    BOR = _uapi.KFAB_BOR
+    BAND = _uapi.KFAB_BAND
+    LXOR = _uapi.KFAB_LXOR
+    BXOR = _uapi.KFAB_BXOR
+    READ = _uapi.KFAB_ATOMIC_READ
+    WRITE = _uapi.KFAB_ATOMIC_WRITE
+    CSWAP = _uapi.KFAB_CSWAP
+    CSWAP_NE = _uapi.KFAB_CSWAP_NE
+    CSWAP_LE = _uapi.KFAB_CSWAP_LE
+    CSWAP_LT = _uapi.KFAB_CSWAP_LT
+    CSWAP_GE = _uapi.KFAB_CSWAP_GE
+    CSWAP_GT = _uapi.KFAB_CSWAP_GT
+    MSWAP = _uapi.KFAB_MSWAP
+
+
+class AtomicKind(enum.IntEnum):
+    """The three kinds of atomic calls."""
+
+    PLAIN = _uapi.KFAB_ATOMIC_PLAIN
+    FETCH = _uapi.KFAB_ATOMIC_FETCH
+    COMPARE = _uapi.KFAB_ATOMIC_COMPARE
 
 
 class WaitObj(enum.IntEnum):

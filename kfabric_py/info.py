@@ -183,7 +183,8 @@ def unpack_address(raw: bytes) -> Address | None:
     if not raw:
         return None
     family = struct.unpack_from("=H", raw)[0] if len(raw) >= 2 else None
-    if family == socket.AF_INET and len(raw) >= 8:
+    # Addresses of other kinds are shorter, and may begin with anything.
+    if family == socket.AF_INET and len(raw) >= 16:
         port, packed = struct.unpack_from("!H4s", raw, 2)
         return str(ipaddress.IPv4Address(packed)), port
     if family == socket.AF_INET6 and len(raw) >= 28:

@@ -200,6 +200,32 @@ class MemoryRegion(OpenedObject):
         piece = self._pieces[0][index]
         return Segment(piece.buffer, piece.offset, piece.length, self)
 
+    def bind(
+        self, to: KernelObject, *, remote_read: bool = False, remote_write: bool = False
+    ) -> None:
+        """Say through which endpoint peers reach the region (``MrMode.ENDPOINT``).
+
+        Args:
+            to: an endpoint, a receive context, or a counter.
+            remote_read: (counter) reads by peers.
+            remote_write: (counter) writes by peers.
+
+        Raises:
+            NotSupported: the domain's regions belong to no endpoint.
+        """
+        flags = remote_read * _uapi.KFAB_REMOTE_READ | remote_write * _uapi.KFAB_REMOTE_WRITE
+        arg = _uapi.kfab_bind(handle=self._live_handle(), to=to._live_handle(), bind_flags=flags)
+        self._client(_uapi.KFAB_IOC_BIND, arg)
+
+    def enable(self) -> None:
+        """Let peers reach the region (``MrMode.ENDPOINT``); :meth:`bind` it before.
+
+        Raises:
+            KfiError: KFI_ENOKEY: another region of that endpoint has the key.
+        """
+        arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_ENABLE)
+        self._client(_uapi.KFAB_IOC_CONTROL, arg)
+
     def remote(self, offset: int = 0, length: int | None = None) -> RemoteRegion:
         """Describe bytes of the region for a peer.
 

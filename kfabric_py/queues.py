@@ -234,7 +234,7 @@ class CompletionQueue(Waitable):
     def _entry(self, raw: _uapi.kfab_cq_entry) -> CqEntry:
         flags = CqFlags(raw.flags)
         return CqEntry(
-            context=self._pending.take(raw.context, last=CqFlags.MULTI_RECV in flags),
+            context=self._context_of(raw.context, last=CqFlags.MULTI_RECV in flags),
             flags=flags,
             len=raw.len,
             data=raw.data,
@@ -242,6 +242,14 @@ class CompletionQueue(Waitable):
             src_addr=raw.src_addr,
             buf=self._segment(raw.buf, raw.buf_offset, raw.len),
         )
+
+    def _context_of(self, cookie: int, *, last: bool) -> object:
+        """Return an operation's context; that of a region which a peer has reached."""
+        context = self._pending.take(cookie, last=last)
+        if context is None and cookie:
+            region = self._client.cookies.get(cookie)
+            context = None if region is None else region.context
+        return context
 
     def _segment(self, handle: int, offset: int, length: int) -> Segment | None:
         buffer = self._client.objects.get(handle)

@@ -1,0 +1,589 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What endpoints and the contexts of scalable ones have in common: moving data.
+
+Every operation takes a ``context``, any object, which comes back in its
+completion. ``flags`` replaces the endpoint's own operation flags. ``to`` is the
+peer, as an :class:`AddressVector` names it; ``None`` for ``peer`` of the
+endpoint. With a connection there is only one peer, and both mean nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from kfabric_py import _uapi
+from kfabric_py._call import u64
+from kfabric_py._pending import PendingContexts
+from kfabric_py.av import AddressVector
+from kfabric_py.counters import Counter
+from kfabric_py.enums import AtomicKind, AtomicOp, Datatype, OpFlags
+from kfabric_py.errors import KfiError, NotSupported
+from kfabric_py.handle import KernelObject, OpenedObject
+from kfabric_py.info import Info
+from kfabric_py.memory import Local, RemoteRegion, Segment, iov_array, segments
+from kfabric_py.queues import CompletionQueue, EventQueue
+
+#: Any peer, or the one that there is a connection to.
+ANY: int = _uapi.KFAB_ADDR_UNSPEC
+
+#: One piece of a peer's memory, or several.
+Remote: TypeAlias = "RemoteRegion | Iterable[RemoteRegion]"
+
+_Post: TypeAlias = "_uapi.kfab_msg | _uapi.kfab_tmsg | _uapi.kfab_rma | _uapi.kfab_atomic"
+
+
+class Posting(OpenedObject):
+    """What queues and counters are bound to, and operations are posted on.
+
+    Attributes:
+        info: what it was opened with.
+    """
+
+    info: Info
+    _sent: PendingContexts | None = None
+    _received: PendingContexts | None = None
+
+    def _bind_to(self, to: KernelObject, flags: int) -> None:
+        arg = _uapi.kfab_bind(handle=self._live_handle(), to=to._live_handle(), bind_flags=flags)
+        self._client(_uapi.KFAB_IOC_BIND, arg)
+        # What is bound must not be collected before this object is.
+        self._bound: list[KernelObject] = [*getattr(self, "_bound", ()), to]
+
+    def bind(
+        self,
+        to: CompletionQueue | EventQueue | Counter | AddressVector,
+        *,
+        transmit: bool = False,
+        recv: bool = False,
+        selective: bool = False,
+        read: bool = False,
+        write: bool = False,
+        remote_read: bool = False,
+        remote_write: bool = False,
+    ) -> None:
+        """Have something reported to a queue, or counted; before :meth:`enable`.
+
+        Args:
+            to: a completion queue, the event queue, a counter, or the address
+                vector that names peers.
+            transmit: sends; for a completion queue, everything that transmits.
+            recv: receives.
+            selective: (completion queue) report only the successes of
+                operations that ask for it with ``OpFlags.COMPLETION``.
+            read: (counter) remote reads that this side began.
+            write: (counter) remote writes that this side began.
+            remote_read: (counter) reads by the peer.
+            remote_write: (counter) writes by the peer.
+
+        Raises:
+            KfiError: EINVAL: bound already, or another domain's.
+        """
+        flags = (
+            transmit * _uapi.KFAB_TRANSMIT
+            | recv * _uapi.KFAB_RECV
+            | selective * _uapi.KFAB_SELECTIVE_COMPLETION
+            | read * _uapi.KFAB_READ
+            | write * _uapi.KFAB_WRITE
+            | remote_read * _uapi.KFAB_REMOTE_READ
+            | remote_write * _uapi.KFAB_REMOTE_WRITE
+        )
+        self._bind_to(to, flags)
+        if isinstance(to, CompletionQueue):
+            self._sent = to._pending if transmit else self._sent
+            self._received = to._pending if recv else self._received
+
+    def enable(self) -> None:
+        """Make it ready; what is bound is final from here on.
+
+        Raises:
+            KfiError: KFI_ENOCQ, KFI_ENOEQ, KFI_ENOAV: something has to be bound
+                first. EADDRINUSE: another endpoint has the address.
+        """
+        arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_ENABLE)
+        self._client(_uapi.KFAB_IOC_CONTROL, arg)
+
+    def getopt(self, option: int, level: int = _uapi.KFAB_OPT_ENDPOINT) -> int:
+        """Return the value of an option, a number of bytes.
+
+        Raises:
+            KfiError: ENOPROTOOPT: there is no such option here.
+        """
+        arg = _uapi.kfab_opt(handle=self._live_handle(), level=level, optname=option)
+        self._client(_uapi.KFAB_IOC_GETOPT, arg)
+        value: int = arg.value
+        return value
+
+    def setopt(self, option: int, value: int, level: int = _uapi.KFAB_OPT_ENDPOINT) -> None:
+        """Set an option; as for :meth:`getopt`."""
+        arg = _uapi.kfab_opt(
+            handle=self._live_handle(), level=level, optname=option, value=u64(value, "value")
+        )
+        self._client(_uapi.KFAB_IOC_SETOPT, arg)
+
+    def cancel(self, context: object) -> None:
+        """Take an operation back, the oldest one with this context.
+
+        It completes with ECANCELED, or as ever if it was too late.
+
+        Args:
+            context: what it was posted with, the very object.
+
+        Raises:
+            NotFound: nothing with this context is posted.
+            NotSupported: not with this kind of endpoint.
+        """
+        arg = _uapi.kfab_cancel(ep=self._live_handle())
+        for pending in (self._received, self._sent):
+            if pending is not None and not arg.context:
+                arg.context = pending.find(self._handle, context)
+        self._client(_uapi.KFAB_IOC_CANCEL, arg)
+
+    def _post(
+        self,
+        request: int,
+        arg: _Post,
+        local: Local,
+        pending: PendingContexts | None,
+        context: object,
+        *,
+        to: int = ANY,
+        many: bool = False,
+    ) -> None:
+        pieces: tuple[Segment, ...] = segments(local)
+        iov = iov_array(pieces)
+        arg.ep = self._live_handle()
+        arg.iov = ctypes.addressof(iov)
+        arg.iov_count = len(pieces)
+        arg.addr = u64(to, "peer")
+        if pending is None:
+            self._client(request, arg)
+            return
+        # The completion can be read before the post has returned.
+        arg.context = pending.add(self._handle, context, many=many)
+        try:
+            self._client(request, arg)
+        except KfiError:
+            pending.take(arg.context)
+            raise
+
+    def _close_self(self) -> None:
+        super()._close_self()
+        for pending in (self._sent, self._received):
+            if pending is not None:
+                pending.abandon(self._handle)
+
+
+class Receiving(Posting):
+    """What messages are received with."""
+
+    @property
+    def min_multi_recv(self) -> int:
+        """A buffer for many messages is given back when less than this is free, in bytes."""
+        return self.getopt(_uapi.KFAB_OPT_MIN_MULTI_RECV)
+
+    @min_multi_recv.setter
+    def min_multi_recv(self, value: int) -> None:
+        self.setopt(_uapi.KFAB_OPT_MIN_MULTI_RECV, value)
+
+    def _rx_flags(self, flags: OpFlags | None) -> OpFlags:
+        return self.info.rx_attr.op_flags if flags is None else flags
+
+    def recv(
+        self,
+        into: Local,
+        *,
+        source: int = ANY,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Offer memory for one message (or many, with ``OpFlags.MULTI_RECV``).
+
+        Args:
+            into: where the message goes; several pieces are filled in order.
+            source: from whom; :data:`ANY` for anybody.
+            context: comes back in the completion.
+            flags: ``None`` for the endpoint's own.
+
+        Raises:
+            Again: the receive queue is full.
+        """
+        chosen = self._rx_flags(flags)
+        arg = _uapi.kfab_msg(op_flags=chosen)
+        many = OpFlags.MULTI_RECV in chosen
+        self._post(_uapi.KFAB_IOC_RECV, arg, into, self._received, context, to=source, many=many)
+
+    def multi_recv(self, into: Local, *, source: int = ANY, context: object = None) -> None:
+        """Offer memory for many messages, one behind the other.
+
+        Each completion's ``buf`` says where its message is; the last one has
+        ``CqFlags.MULTI_RECV``, and the memory is free again.
+
+        Args:
+            into: one piece of memory.
+            source: from whom; :data:`ANY` for anybody.
+            context: comes back in every completion.
+        """
+        flags = self._rx_flags(None) | OpFlags.MULTI_RECV
+        self.recv(into, source=source, context=context, flags=flags)
+
+    def trecv(
+        self,
+        into: Local,
+        tag: int,
+        *,
+        ignore: int = 0,
+        source: int = ANY,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Offer memory for one message with a tag.
+
+        Args:
+            into: where the message goes.
+            tag: of the message, 64 bits at most; the provider may have fewer.
+            ignore: bits of the tag that need not match.
+            source: from whom; :data:`ANY` for anybody.
+            context: comes back in the completion.
+            flags: ``None`` for the endpoint's own.
+
+        Raises:
+            Again: the receive queue is full.
+        """
+        chosen = self._rx_flags(flags)
+        arg = _uapi.kfab_tmsg(op_flags=chosen, tag=u64(tag, "tag"), ignore=u64(ignore, "ignore"))
+        many = OpFlags.MULTI_RECV in chosen
+        self._post(_uapi.KFAB_IOC_TRECV, arg, into, self._received, context, to=source, many=many)
+
+
+class Sending(Posting):
+    """What transmits: messages, remote reads and writes, atomics.
+
+    Attributes:
+        peer: whom operations without ``to`` are for.
+    """
+
+    peer: int = ANY
+
+    def _to(self, to: int | None) -> int:
+        return self.peer if to is None else to
+
+    def _tx_flags(self, flags: OpFlags | None, data: int | None = None) -> int:
+        chosen = self.info.tx_attr.op_flags if flags is None else flags
+        return chosen | (0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA)
+
+    def send(
+        self,
+        data_from: Local,
+        *,
+        to: int | None = None,
+        data: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Send one message. The memory is the kernel's until the completion.
+
+        Args:
+            data_from: what to send.
+            to: the peer.
+            data: remote CQ data: a number for the peer's completion.
+            context: comes back in the completion. If the completion of a
+                success is not wanted (selective binding), it is kept until the
+                endpoint is closed.
+            flags: ``None`` for the endpoint's own.
+
+        Raises:
+            Again: the transmit queue is full; read completions and retry.
+            BadState: not connected.
+        """
+        arg = _uapi.kfab_msg(op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"))
+        self._post(_uapi.KFAB_IOC_SEND, arg, data_from, self._sent, context, to=self._to(to))
+
+    def inject(self, data_from: Local, *, to: int | None = None, data: int | None = None) -> None:
+        """Send a short message; the memory is free at once, no success is reported.
+
+        Args:
+            data_from: what to send, in one piece of at most
+                ``tx_attr.inject_size`` bytes.
+            to: the peer.
+            data: remote CQ data.
+
+        Raises:
+            Again: the transmit queue is full.
+        """
+        flags = 0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA
+        arg = _uapi.kfab_msg(
+            flags=_uapi.KFAB_POST_INJECT, op_flags=flags, data=u64(data or 0, "data")
+        )
+        self._post(_uapi.KFAB_IOC_SEND, arg, data_from, None, None, to=self._to(to))
+
+    def tsend(
+        self,
+        data_from: Local,
+        tag: int,
+        *,
+        to: int | None = None,
+        data: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Send one message with a tag; else as :meth:`send`."""
+        arg = _uapi.kfab_tmsg(
+            op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"), tag=u64(tag, "tag")
+        )
+        self._post(_uapi.KFAB_IOC_TSEND, arg, data_from, self._sent, context, to=self._to(to))
+
+    def tinject(
+        self, data_from: Local, tag: int, *, to: int | None = None, data: int | None = None
+    ) -> None:
+        """Send a short message with a tag; else as :meth:`inject`."""
+        arg = _uapi.kfab_tmsg(
+            flags=_uapi.KFAB_POST_INJECT,
+            op_flags=0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA,
+            data=u64(data or 0, "data"),
+            tag=u64(tag, "tag"),
+        )
+        self._post(_uapi.KFAB_IOC_TSEND, arg, data_from, None, None, to=self._to(to))
+
+    def read(
+        self,
+        into: Local,
+        remote: Remote,
+        *,
+        to: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Read from a peer's memory.
+
+        Args:
+            into: where the bytes go.
+            remote: where they are.
+            to: the peer.
+            context: comes back in the completion.
+            flags: ``None`` for the endpoint's own.
+
+        Raises:
+            Again: the transmit queue is full.
+        """
+        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags))
+        self._post_remote(_uapi.KFAB_IOC_READ, arg, into, remote, context, to)
+
+    def write(
+        self,
+        data_from: Local,
+        remote: Remote,
+        *,
+        to: int | None = None,
+        data: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Write to a peer's memory.
+
+        Args:
+            data_from: what to write.
+            remote: where it goes.
+            to: the peer.
+            data: remote CQ data: the peer gets a completion with this number.
+            context: comes back in the completion.
+            flags: ``None`` for the endpoint's own.
+
+        Raises:
+            Again: the transmit queue is full.
+        """
+        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"))
+        self._post_remote(_uapi.KFAB_IOC_WRITE, arg, data_from, remote, context, to)
+
+    def tread(
+        self,
+        into: Local,
+        tag: int,
+        *,
+        to: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Read what a peer has posted with :meth:`Receiving.trecv`, whose entry it completes.
+
+        Args:
+            into: where the bytes go.
+            tag: of the peer's receive.
+            to: the peer.
+            context: comes back in the completion.
+            flags: ``None`` for the endpoint's own.
+        """
+        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags) | _uapi.KFAB_TAGGED)
+        remote = RemoteRegion(0, sum(map(len, segments(into))), tag)
+        self._post_remote(_uapi.KFAB_IOC_READ, arg, into, remote, context, to)
+
+    def twrite(
+        self,
+        data_from: Local,
+        tag: int,
+        *,
+        to: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Write to what a peer has posted with a tag; as :meth:`tread`."""
+        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags) | _uapi.KFAB_TAGGED)
+        remote = RemoteRegion(0, sum(map(len, segments(data_from))), tag)
+        self._post_remote(_uapi.KFAB_IOC_WRITE, arg, data_from, remote, context, to)
+
+    def atomic(
+        self,
+        operand: Local,
+        remote: Remote,
+        op: AtomicOp,
+        *,
+        datatype: Datatype = Datatype.UINT64,
+        to: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Change elements of a peer's memory, atomically against other atomics.
+
+        Args:
+            operand: what to do it with: whole elements, in the machine's order.
+            remote: the elements.
+            op: what to do.
+            datatype: of an element.
+            to: the peer.
+            context: comes back in the completion.
+            flags: ``None`` for the endpoint's own.
+
+        Raises:
+            NotSupported: not this operation on this type, see
+                :meth:`atomic_valid`.
+            KfiError: EMSGSIZE: too many elements; EINVAL: not aligned.
+            Again: the transmit queue is full.
+        """
+        arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
+        self._post_remote(_uapi.KFAB_IOC_ATOMIC, arg, operand, remote, context, to)
+
+    def inject_atomic(
+        self,
+        operand: Local,
+        remote: RemoteRegion,
+        op: AtomicOp,
+        *,
+        datatype: Datatype = Datatype.UINT64,
+        to: int | None = None,
+    ) -> None:
+        """:meth:`atomic`; the memory is free at once, no success is reported."""
+        arg = _uapi.kfab_atomic(flags=_uapi.KFAB_POST_INJECT, op=op, datatype=datatype)
+        array = _remote_array(arg, remote)
+        self._post(_uapi.KFAB_IOC_ATOMIC, arg, operand, None, None, to=self._to(to))
+        del array
+
+    def fetch_atomic(
+        self,
+        operand: Local,
+        result: Local,
+        remote: Remote,
+        op: AtomicOp,
+        *,
+        datatype: Datatype = Datatype.UINT64,
+        to: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """:meth:`atomic` that gives the previous values back.
+
+        Args:
+            operand: as there; ``()`` for ``AtomicOp.READ``.
+            result: where the previous values go.
+            remote: as there, like all that follow.
+        """
+        arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
+        room = _result_array(arg, result)
+        self._post_remote(_uapi.KFAB_IOC_FETCH_ATOMIC, arg, operand, remote, context, to)
+        del room
+
+    def compare_atomic(
+        self,
+        operand: Local,
+        compare: Local,
+        result: Local,
+        remote: Remote,
+        op: AtomicOp = AtomicOp.CSWAP,
+        *,
+        datatype: Datatype = Datatype.UINT64,
+        to: int | None = None,
+        context: object = None,
+        flags: OpFlags | None = None,
+    ) -> None:
+        """Change elements that compare so; gives the previous values back.
+
+        Args:
+            operand: what to put there.
+            compare: what to compare with.
+            result: where the previous values go.
+            remote: as for :meth:`atomic`, like all that follow.
+        """
+        arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
+        room = _result_array(arg, result)
+        values = iov_array(segments(compare))
+        arg.compare, arg.compare_count = ctypes.addressof(values), len(values)
+        self._post_remote(_uapi.KFAB_IOC_COMPARE_ATOMIC, arg, operand, remote, context, to)
+        del room, values
+
+    def atomic_valid(
+        self,
+        op: AtomicOp,
+        *,
+        kind: AtomicKind = AtomicKind.PLAIN,
+        datatype: Datatype = Datatype.UINT64,
+    ) -> int:
+        """Return how many elements one call may have; 0 if there is no such call.
+
+        Args:
+            op: what to do.
+            kind: which of the three calls.
+            datatype: of an element.
+        """
+        arg = _uapi.kfab_atomic_valid(ep=self._live_handle(), kind=kind, datatype=datatype, op=op)
+        try:
+            self._client(_uapi.KFAB_IOC_ATOMIC_VALID, arg)
+        except NotSupported:
+            return 0
+        count: int = arg.out_count
+        return count
+
+    def _post_remote(
+        self,
+        request: int,
+        arg: _uapi.kfab_rma | _uapi.kfab_atomic,
+        local: Local,
+        remote: Remote,
+        context: object,
+        to: int | None,
+    ) -> None:
+        array = _remote_array(arg, remote)
+        self._post(request, arg, local, self._sent, context, to=self._to(to))
+        del array
+
+
+def _remote_array(
+    arg: _uapi.kfab_rma | _uapi.kfab_atomic, remote: Remote
+) -> ctypes.Array[_uapi.kfab_rma_iov]:
+    """Point the structure at the peer's pieces; the caller keeps the array."""
+    regions = (remote,) if isinstance(remote, RemoteRegion) else tuple(remote)
+    array = (_uapi.kfab_rma_iov * len(regions))(
+        *(
+            _uapi.kfab_rma_iov(u64(r.addr, "addr"), u64(r.length, "length"), u64(r.key, "key"))
+            for r in regions
+        )
+    )
+    arg.rma_iov = ctypes.addressof(array)
+    arg.rma_iov_count = len(regions)
+    return array
+
+
+def _result_array(arg: _uapi.kfab_atomic, result: Local) -> ctypes.Array[_uapi.kfab_iov]:
+    """Point the structure at the room for previous values; the caller keeps the array."""
+    room = iov_array(segments(result))
+    arg.result, arg.result_count = ctypes.addressof(room), len(room)
+    return room
