@@ -120,10 +120,14 @@ class Net:
         selective: bool = False,
         enable: bool = True,
         size: int = 512,
+        domain: kp.Domain | None = None,
     ) -> Peer:
-        """Open an endpoint: to connect to the listener, or for a request."""
+        """Open an endpoint: to connect to the listener, or for a request.
+
+        It gets a domain of its own unless one is given.
+        """
         enter = self._stack.enter_context
-        domain = enter(self.fabric.domain(self.info))
+        domain = domain or enter(self.fabric.domain(self.info))
         cq = enter(domain.cq(size))
         eq = enter(self.fabric.eq())
         cntr = enter(domain.counter())
@@ -143,11 +147,13 @@ class Net:
         assert event.request is not None
         return event.request
 
-    def connect(self, **options: Any) -> tuple[Peer, Peer]:
+    def connect(
+        self, *, passive_domain: kp.Domain | None = None, **options: Any
+    ) -> tuple[Peer, Peer]:
         """Connect two endpoints; the first one is the active side."""
         active = self.peer(**options)
         active.ep.connect()
-        passive = self.peer(self.request(), **options)
+        passive = self.peer(self.request(), domain=passive_domain, **options)
         passive.ep.accept()
         for peer in (active, passive):
             assert peer.event().event is kp.Event.CONNECTED
