@@ -95,6 +95,9 @@ u32 kfi_fid_id(const struct kfid *fid)
 	case KFI_CLASS_DOMAIN:
 		return container_of(f, struct kfi_domain_base, domain.fid)->id;
 	case KFI_CLASS_EP:
+	case KFI_CLASS_SEP:
+	case KFI_CLASS_TX_CTX:
+	case KFI_CLASS_RX_CTX:
 		return container_of(f, struct kfi_ep_base, ep.fid)->id;
 	case KFI_CLASS_PEP:
 		return container_of(f, struct kfi_pep_base, pep.fid)->id;
