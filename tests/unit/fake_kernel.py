@@ -56,7 +56,8 @@ class FakeKernel:
 
     def open(self, arg: Any) -> None:
         self.last += 1
-        parent = getattr(arg, "domain", 0) or getattr(arg, "fabric", 0)
+        fields = (getattr(arg, name, 0) for name in ("domain", "sep", "fabric"))
+        parent = next(filter(None, fields), 0)
         self.parents[self.last] = parent
         self.contexts[self.last] = arg.context
         self.users[self.last] = set()
