@@ -19,6 +19,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/kthread.h>
+#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
@@ -67,17 +68,20 @@ static int pp_receive(struct pp_side *side, unsigned int turn)
 static int pp_play_connector(struct pp_side *side)
 {
 	unsigned int turn;
+	u64 began;
 	int err;
 
 	err = pp_connect(side);
 	if (err)
 		return err;
 	err = pp_await(side, pp_is_connected);
+	began = ktime_get_ns();
 	for (turn = 0; !err && turn < pp_count; turn++) {
 		err = pp_send(side, turn);
 		if (!err)
 			err = pp_receive(side, turn);
 	}
+	side->ns = ktime_get_ns() - began;
 	if (err)
 		return err;
 	/* The last answer has come, so nothing of ours is under way. */
@@ -87,6 +91,7 @@ static int pp_play_connector(struct pp_side *side)
 static int pp_play_listener(struct pp_side *side)
 {
 	unsigned int turn;
+	u64 began;
 	int err;
 
 	err = pp_await(side, pp_has_request);
@@ -96,11 +101,13 @@ static int pp_play_listener(struct pp_side *side)
 	if (err)
 		return err;
 	err = pp_await(side, pp_is_connected);
+	began = ktime_get_ns();
 	for (turn = 0; !err && turn < pp_count; turn++) {
 		err = pp_receive(side, turn);
 		if (!err)
 			err = pp_send(side, turn);
 	}
+	side->ns = ktime_get_ns() - began;
 	if (err)
 		return err;
 	/*
@@ -127,9 +134,9 @@ static struct pp_side pp_connector = {
 static int pp_side_result(const struct pp_side *side, char *buf, size_t room)
 {
 	return scnprintf(buf, room,
-			 "%s pid=%d error=%d waits=%u messages=%u counter=%llu\n",
+			 "%s pid=%d error=%d waits=%u messages=%u counter=%llu ns=%llu\n",
 			 side->name, task_pid_nr(side->task), side->err,
-			 side->waits, side->received, side->counted);
+			 side->waits, side->received, side->counted, side->ns);
 }
 
 static bool pp_side_passed(const struct pp_side *side)

@@ -41,6 +41,7 @@ struct pp_side {
 	unsigned int expected;		/* messages, by now */
 	unsigned int waits;		/* of kfi_wait(), that returned 0 */
 	u64 counted;			/* by the counter */
+	u64 ns;				/* from connected to the last message */
 	bool leaving;			/* a failure does not matter now */
 	int err;
 };

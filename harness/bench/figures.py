@@ -34,7 +34,7 @@ would be 8 at least."""
 
 
 def _rxe(messages: int, repeats: int) -> Iterable[str]:
-    """Games over rxe. Connecting takes as long as some hundred messages, in steps of a tick.
+    """Games over rxe.
 
     Half of the plain ones come before the watched, half after: what a guest gets slower
     by in the course of time is not the probes'. Not one by one: each time that the probes

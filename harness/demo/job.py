@@ -44,13 +44,15 @@ class Orders:
 class Player:
     """One thread that was to be woken once for each message.
 
-    ``error`` is what its program complains of, empty if it is content.
+    ``error`` is what its program complains of, empty if it is content; ``ns`` is the time
+    from being connected to the last message, 0 if nobody measured it.
     """
 
     name: str
     tid: int
     messages: int
     error: str = ""
+    ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

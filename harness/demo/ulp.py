@@ -17,7 +17,9 @@ RESULT = Path("/sys/module") / MODULE / "parameters/result"
 TITLE = "ping-pong between kernel threads"
 _GAME_SECONDS = 120.0
 _TICK_MS = 200
-_LINE = re.compile(r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+)", re.MULTILINE)
+_LINE = re.compile(
+    r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+) counter=\d+ ns=(\d+)$", re.MULTILINE
+)
 
 
 def play(
@@ -53,11 +55,11 @@ def _await_result(tick: Callable[[], None]) -> str:
 def parse(text: str, messages: int) -> Part:
     """Read the module's result. One that is not there is every player's error."""
     players = []
-    for name, pid, error, _, got in _LINE.findall(text):
+    for name, pid, error, _, got, ns in _LINE.findall(text):
         complaint = ""
         if int(error) or int(got) != messages:
             complaint = f"error {error} after {got} of {messages} messages"
-        players.append(Player(name, int(pid), messages, complaint))
+        players.append(Player(name, int(pid), messages, complaint, int(ns)))
     if not players:
         players = [Player("listener", 0, messages, f"no result: {text.strip()}")]
     return Part(TITLE, tuple(players))

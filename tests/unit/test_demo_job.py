@@ -12,8 +12,8 @@ from harness.demo import host, ulp
 from harness.demo.job import ACCOUNT, Account, Fault, Part, Player
 
 RESULT = """state=passed
-listener pid=812 error=0 waits=1000 messages=997 counter=997
-connector pid=813 error=0 waits=998 messages=997 counter=997
+listener pid=812 error=0 waits=1000 messages=997 counter=997 ns=7
+connector pid=813 error=0 waits=998 messages=997 counter=997 ns=8
 """
 
 
@@ -39,7 +39,10 @@ def test_damaged_account_is_refused(text: str, tmp_path: Path) -> None:
 def test_result_of_the_kernel_threads_is_read() -> None:
     """The example's file names both threads."""
     part = ulp.parse(RESULT, 997)
-    assert part.players == (Player("listener", 812, 997), Player("connector", 813, 997))
+    assert part.players == (
+        Player("listener", 812, 997, ns=7),
+        Player("connector", 813, 997, ns=8),
+    )
 
 
 @pytest.mark.parametrize(
