@@ -107,7 +107,7 @@ static bool kfi_domain_notifies(struct kfi_domain_base *base)
 
 	spin_lock_irqsave(&base->lock, flags);
 	list_for_each_entry(src, &base->sources, sibling)
-		found |= src->queue || src->handled;
+		found |= src->queue || src->handled || src->notify;
 	spin_unlock_irqrestore(&base->lock, flags);
 	return found;
 }
@@ -181,6 +181,8 @@ static void kfi_source_last(struct kfi_source *src)
 	target.wake.why = KFI_WHY_LOST;
 	target.wake.all = true;
 	kfi_source_lose(src);
+	/* With or without an event: the channel may have lost its last CQ. */
+	target.channel = kfi_notify_channel(src);
 	kfi_publish(&target, 1);
 }
 

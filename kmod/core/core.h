@@ -8,6 +8,7 @@
  *     domain->lock		the list of a domain's sources
  *       source->lock		one CQ, EQ or counter: what is stored, who watches
  *         poll->lock		one poll set: its ready list and marks (a leaf)
+ *         channel->lock	one completion channel: its events (a leaf)
  *         queue->head.lock	one queue of sleepers
  *           watch->head.lock	who polls descriptors of its owner
  *
@@ -36,6 +37,9 @@
 #include <kfi_test.h>
 #include <trace/events/kfabric.h>
 
+struct kfi_channel;
+struct kfi_notify;
+struct kfi_source;
 struct kfi_turns;
 struct kfi_wake;
 
@@ -159,6 +163,17 @@ void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task);
 void kfi_turn_return(struct kfi_waitq *q);
 void kfi_turn_used(struct kfi_waitq *q, u32 source, u64 left);
 
+/* channel.c, notify.c: completion channels */
+u64 kfi_channel_number(struct kfi_channel *ch);
+void kfi_channel_announce(struct kfi_channel *ch, u32 source, u64 seq);
+struct kfi_waitq *kfi_channel_queue(struct kfid *fid);
+struct kfi_channel *kfi_notify_stored(struct kfi_source *src, bool solicited);
+struct kfi_channel *kfi_notify_channel(const struct kfi_source *src);
+void kfi_notify_lose(struct kfi_source *src);
+void kfi_notify_close(struct kfi_source *src);
+int kfi_notify_drain(struct kfi_source *src);
+void kfi_notify_fini(struct kfi_source *src);
+
 /* watch.c */
 void kfi_watch_wake(struct kfi_waitq *q);
 void kfi_watch_end(struct kfi_waitq *q);
@@ -177,6 +192,8 @@ void kfi_watch_end(struct kfi_waitq *q);
  * @ready: a read would return something
  * @changes: of a counter: completions, errors, adderr and seterr so far
  * @lost: its device is gone, and its last entry stored; domain->lock
+ * @notify: of a CQ that is bound to a completion channel; set once, under
+ *	    domain->lock and @lock
  * @members: its memberships in poll sets
  * @sibling: on its domain's list
  * @handler: calls the ULP's handler
@@ -198,6 +215,7 @@ struct kfi_source {
 	bool ready;
 	bool lost;
 	u64 changes;
+	struct kfi_notify *notify;
 	struct list_head members;
 	struct list_head sibling;
 	struct work_struct handler;
@@ -268,11 +286,15 @@ static inline void kfi_source_arm(struct kfi_source *src)
  * @src: the object; NULL: not a target
  * @wake: what its queue will be told
  * @fire: its handler was armed and shall run
+ * @channel: the completion channel that has an event of it, or NULL
+ * @event: number of that publication
  */
 struct kfi_target {
 	struct kfi_source *src;
 	struct kfi_wake wake;
 	bool fire;
+	struct kfi_channel *channel;
+	u64 event;
 };
 
 void kfi_publish(struct kfi_target *targets, unsigned int n);

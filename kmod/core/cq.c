@@ -8,6 +8,7 @@
 #include <linux/log2.h>
 #include <linux/slab.h>
 
+#include <kfi_channel.h>
 #include <kfi_enosys.h>
 
 #include "core.h"
@@ -33,6 +34,7 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * @size: of the ring, a power of two
  * @overrun: completions came when it was full
  * @dropped: how many
+ * @closing: the first part of its close is done; its closer's
  * @ring: the entries
  */
 struct kfi_cq {
@@ -47,6 +49,7 @@ struct kfi_cq {
 	u32 size;
 	bool overrun;
 	u64 dropped;
+	bool closing;
 	struct kfi_completion *ring;
 };
 
@@ -71,6 +74,15 @@ static u32 kfi_cq_fill(const struct kfi_cq *cq)
 	return READ_ONCE(cq->tail) - READ_ONCE(cq->head);
 }
 
+/* Whether it was solicited is for the channel alone. */
+static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
+{
+	struct kfi_completion *slot = kfi_cq_slot(cq, cq->tail);
+
+	*slot = *comp;
+	slot->flags &= ~KFI_SOLICITED;
+}
+
 /**
  * kfi_cq_store() - first phase of a publication on a CQ
  * @fcq: the CQ
@@ -88,6 +100,7 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 	struct kfi_cq *cq = to_cq(fcq);
 	struct kfi_wake *wake = &target->wake;
 	unsigned long flags;
+	bool solicited;
 
 	target->src = &cq->src;
 	wake->source = cq->src.id;
@@ -99,13 +112,15 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 		cq->dropped++;
 		wake->why = KFI_WHY_OVERRUN;
 	} else {
-		*kfi_cq_slot(cq, cq->tail) = *comp;
+		kfi_cq_put(cq, comp);
 		cq->errors += comp->err != 0;
 		WRITE_ONCE(cq->tail, cq->tail + 1);
 	}
 	wake->have = kfi_cq_fill(cq);
 	wake->all = wake->why == KFI_WHY_OVERRUN || (comp->err && !cq->src.set);
 	target->fire = kfi_source_stored(&cq->src);
+	solicited = cq->overrun || comp->err || comp->flags & KFI_SOLICITED;
+	target->channel = kfi_notify_stored(&cq->src, solicited);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 }
 
@@ -506,12 +521,51 @@ static void kfi_cq_handler(struct work_struct *work)
 	cq->cq.comp_handler(&cq->cq, cq->cq.fid.context);
 }
 
+/**
+ * kfi_cq_closing() - the first part of closing a CQ
+ * @fcq: the CQ; only kfi_close() and kfi_ack_cq_events() may follow
+ *
+ * To be left out, or called again: then it changes nothing more.
+ *
+ * Context: process, may sleep; waits for no ack.
+ * Return: 0 or -EBUSY, then nothing was changed.
+ */
+int kfi_cq_closing(struct kfid_cq *fcq)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	int ret;
+
+	if (cq->closing)
+		return 0;
+	ret = kfi_source_kill(&cq->src);
+	if (ret)
+		return ret;
+	cq->closing = true;
+	kfi_notify_close(&cq->src);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_closing);
+
+/**
+ * kfi_cq_drain() - wait until the events of a CQ that were got are acked
+ * @fcq: the CQ, after kfi_cq_closing(); stays as long as the caller keeps it
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -EINTR.
+ */
+int kfi_cq_drain(struct kfid_cq *fcq)
+{
+	return kfi_notify_drain(&to_cq(fcq)->src);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_drain);
+
+/* -EINTR: its events are not all acked; it is being closed still. */
 static int kfi_cq_close(struct kfid *fid)
 {
 	struct kfi_cq *cq = container_of(fid, struct kfi_cq, cq.fid);
 	int ret;
 
-	ret = kfi_source_kill(&cq->src);
+	ret = kfi_cq_closing(&cq->cq) ?: kfi_notify_drain(&cq->src);
 	if (ret)
 		return ret;
 	kfi_source_fini(&cq->src);

@@ -4,6 +4,8 @@
  * a thread asleep. The open itself is the first reference and only closing
  * drops it, so an object in use cannot go and a refused close changed nothing.
  */
+#include <kfi_channel.h>
+
 #include "core.h"
 
 static atomic_t kfi_last_id;
@@ -107,6 +109,8 @@ u32 kfi_fid_id(const struct kfid *fid)
 		return kfi_fid_source(f)->id;
 	case KFI_CLASS_WAIT:
 		return kfi_wait_queue(container_of(f, struct kfid_wait, kfid))->id;
+	case KFI_CLASS_COMP_CHANNEL:
+		return kfi_channel_queue(f)->id;
 	case KFI_CLASS_POLL:
 		return kfi_poll_id(container_of(f, struct kfid_poll, fid));
 	default:

@@ -5,6 +5,8 @@
  */
 #include <linux/sched/signal.h>
 
+#include <kfi_channel.h>
+
 #include "core.h"
 
 /* The last one that lived is gone: nothing will ever be published here. */
@@ -187,7 +189,7 @@ int kfi_waitq_getwait(struct kfi_waitq *q, enum kfi_wait_obj wait_obj, void *arg
 
 /**
  * kfi_fid_queue() - the queue of an object's own
- * @fid: a wait set, CQ, EQ or counter
+ * @fid: a wait set, CQ, EQ, counter or completion channel
  *
  * Return: for a member of a wait set its own, not the set's; NULL for anything
  * else.
@@ -200,6 +202,8 @@ struct kfi_waitq *kfi_fid_queue(struct kfid *fid)
 		return &src->own;
 	if (fid->fclass == KFI_CLASS_WAIT)
 		return kfi_wait_queue(container_of(fid, struct kfid_wait, kfid));
+	if (fid->fclass == KFI_CLASS_COMP_CHANNEL)
+		return kfi_channel_queue(fid);
 	return NULL;
 }
 

@@ -31,6 +31,9 @@ static void kfi_number(struct kfi_target *targets, unsigned int n)
 		if (src && src->queue && !kfi_shares_queue(targets, i))
 			targets[i].wake.seq =
 				atomic64_inc_return(&src->queue->pubs);
+		if (targets[i].channel)
+			targets[i].event =
+				kfi_channel_number(targets[i].channel);
 	}
 }
 
@@ -83,6 +86,9 @@ void kfi_publish(struct kfi_target *targets, unsigned int n)
 			kfi_source_watchers(src);
 		if (targets[i].wake.seq)
 			kfi_waitq_wake(src->queue, &targets[i].wake);
+		if (targets[i].channel)
+			kfi_channel_announce(targets[i].channel, src->id,
+					     targets[i].event);
 	}
 }
 

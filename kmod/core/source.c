@@ -92,6 +92,7 @@ static void kfi_source_leave_parent(struct kfi_source *src)
 		list_del(&src->sibling);
 		spin_unlock_irq(&domain->lock);
 	}
+	kfi_notify_fini(src);
 	kfi_fid_put(kfi_source_parent(src));
 }
 
@@ -251,6 +252,7 @@ void kfi_source_lose(struct kfi_source *src)
 	kfi_waitq_lose(&src->own);
 	if (src->set)
 		kfi_waitq_lose(src->queue);
+	kfi_notify_lose(src);
 }
 
 /**

@@ -52,7 +52,7 @@ static struct kfi_watch *kfi_watch_new(struct kfi_waitq *q)
 
 /**
  * kfi_watch_get() - watch an object
- * @fid: a wait set, CQ, EQ or counter; pinned by the caller
+ * @fid: a wait set, CQ, EQ, counter or completion channel; pinned by the caller
  *
  * Context: process, may sleep.
  * Return: with a reference that kfi_watch_put() drops; NULL: no memory.

@@ -108,7 +108,8 @@ int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
 /**
  * struct kfi_completion - one finished operation, as a provider reports it
  * @context: the operation's context
- * @flags: KFI_MSG | KFI_SEND and so on, as the CQ entry will show them
+ * @flags: KFI_MSG | KFI_SEND and so on, as the CQ entry will show them; and
+ *	   KFI_SOLICITED, which it does not, see kfi_channel.h
  * @len: bytes received or, for an error, delivered
  * @buf: address inside a multi-receive buffer, else NULL
  * @data: remote CQ data, valid with KFI_REMOTE_CQ_DATA in @flags
@@ -297,6 +298,31 @@ struct kfi_watch *kfi_watch_get(struct kfid *fid);
 void kfi_watch_put(struct kfi_watch *watch);
 __poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
 			struct poll_table_struct *wait);
+/*
+ * Completion channels, for those who copy to user space: hold the oldest event,
+ * hand it out, then say whether that went well. Closing a CQ in two parts: the
+ * first waits for no ack.
+ */
+struct kfid_comp_channel;
+
+enum kfi_event_fate {
+	KFI_EVENT_KEPT,		/* it stays the first one */
+	KFI_EVENT_GOT,		/* it wants an ack now */
+	KFI_EVENT_ACKED,	/* it was acked at once */
+};
+
+int kfi_channel_peek(struct kfid_comp_channel *channel, struct kfid_cq **cq);
+void kfi_channel_settle(struct kfid_comp_channel *channel,
+			enum kfi_event_fate fate);
+ssize_t kfi_channel_wait_take(struct kfid_comp_channel *channel, ktime_t deadline,
+			      kfi_take_fn take, void *arg);
+void kfi_channel_hold(struct kfid_comp_channel *channel);
+void kfi_channel_put(struct kfid_comp_channel *channel);
+int kfi_cq_closing(struct kfid_cq *cq);
+int kfi_cq_drain(struct kfid_cq *cq);
+bool kfi_cq_unacked(struct kfid_cq *cq);
+void kfi_cq_forgive(struct kfid_cq *cq);
+
 int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid);
 bool kfi_fid_ended(struct kfid *fid);
 void kfi_fid_yield(struct kfid *fid);

@@ -3,8 +3,8 @@
  * The stable surface for tracing. Objects are named by their ids, threads by
  * their pids, never by an address.
  *
- * "queue" is the id of what threads sleep on: a wait set, or a CQ, EQ or
- * counter with a wait object of its own. "source" is the id of the CQ, EQ or
+ * "queue" is the id of what threads sleep on: a wait set, a completion channel, or
+ * a CQ, EQ or counter with a wait object of its own. "source" is the id of the CQ, EQ or
  * counter that was published on (0: none, the queue itself was signalled).
  * "seq" numbers the publications on one queue, from 1; a wake-up that is none
  * (one that was handed on) has 0.
@@ -27,18 +27,21 @@ enum kfi_why {
 	KFI_WHY_SIGNAL	= 4,	/* kfi_cq_signal(), kfi_cntr_add(), kfi_cntr_set() */
 	KFI_WHY_LOST	= 5,	/* the device is gone */
 	KFI_WHY_HANDON	= 6,	/* a woken thread left without taking anything */
+	KFI_WHY_ACKED	= 7,	/* the last event of a CQ that closes was acked */
+	KFI_WHY_CLOSED	= 8,	/* a completion channel was closed */
 };
 #endif
 
 #define KFI_SHOW_CLASS(c) __print_symbolic(c,			\
 	{ 1, "fabric" }, { 2, "domain" }, { 3, "ep" },		\
 	{ 9, "pep" }, { 11, "av" }, { 12, "mr" }, { 13, "eq" },	\
-	{ 14, "cq" }, { 15, "cntr" }, { 16, "wait" }, { 17, "poll" })
+	{ 14, "cq" }, { 15, "cntr" }, { 16, "wait" }, { 17, "poll" },	\
+	{ 24, "channel" })
 
 #define KFI_SHOW_WHY(w) __print_symbolic(w,			\
 	{ 0, "-" }, { 1, "event" }, { 2, "error" },		\
 	{ 3, "overrun" }, { 4, "signal" }, { 5, "lost" },	\
-	{ 6, "handon" })
+	{ 6, "handon" }, { 7, "acked" }, { 8, "closed" })
 
 /* An object came into being or is about to go. */
 DECLARE_EVENT_CLASS(kfabric_object,

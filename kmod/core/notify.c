@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What a CQ has for its channel: the request, the event that it becomes, and what
+ * the close of the CQ waits for.
+ *
+ * DOC: Memory
+ *
+ * An event is made ready when it is requested, so that a completion needs no
+ * memory. The first one is part of the CQ's binding; only who requests again while
+ * an event is still unread makes the request allocate another, and only a request
+ * can fail.
+ *
+ * DOC: Why no request misses its completion
+ *
+ * A request and a completion of one CQ exclude each other (source->lock). What was
+ * stored before makes no event, and KFI_CQ_REPORT_MISSED tells; what comes behind
+ * does. Whoever requests and then reads until the CQ is empty misses nothing:
+ *
+ *	provider		reader
+ *	--------		------
+ *	stores entry 1
+ *				requests
+ *				reads entry 1; empty
+ *	stores entry 2: event
+ *
+ *				requests
+ *	stores entry 1: event
+ *				reads entry 1; empty
+ *				gets an event without an entry: legal
+ */
+#include <linux/slab.h>
+
+#include "channel.h"
+
+static bool kfi_event_free_to_use(const struct kfi_notify *n)
+{
+	return list_empty(&n->first.link) && n->next != &n->first;
+}
+
+/* For one more event. Caller holds source->lock. */
+static int kfi_notify_reserve(struct kfi_notify *n)
+{
+	struct kfi_cq_event *event = &n->first;
+	bool first, full;
+
+	spin_lock(&n->channel->lock);
+	first = kfi_event_free_to_use(n);
+	full = n->count >= KFI_CQ_EVENTS_MAX;
+	spin_unlock(&n->channel->lock);
+	if (full)
+		return -ENOBUFS;
+	if (!first)
+		event = kmalloc(sizeof(*event), GFP_ATOMIC | __GFP_ACCOUNT |
+						__GFP_NOWARN);
+	if (!event)
+		return -KFI_ENOMEM;
+	INIT_LIST_HEAD(&event->link);
+	INIT_LIST_HEAD(&event->mine);
+	event->notify = n;
+	n->next = event;
+	return 0;
+}
+
+static int kfi_notify_request(struct kfi_notify *n, enum kfi_request request)
+{
+	int ret;
+
+	if (n->closing)
+		return -KFI_EINVAL;
+	if (n->request == KFI_REQUEST_NONE) {
+		ret = kfi_notify_reserve(n);
+		if (ret)
+			return ret;
+	}
+	n->request = max(n->request, request);
+	return 0;
+}
+
+/**
+ * kfi_req_notify() - ask for one event
+ * @cq: a CQ that is bound to a channel
+ * @flags: KFI_CQ_SOLICITED: of the next solicited or failed completion;
+ *	   KFI_CQ_NEXT_COMP, or both: of the next completion; in addition
+ *	   KFI_CQ_REPORT_MISSED
+ *
+ * Takes effect when it returns. A request that is not yet answered is replaced by a
+ * stronger one only. An overrun and the loss of the device are failures.
+ *
+ * Context: any.
+ * Return: 0; 1 with KFI_CQ_REPORT_MISSED: something can be read that came before and
+ * makes no event (the request stands all the same); -EINVAL: flags, or a CQ
+ * without channel or being closed; -ENOMEM, -ENOBUFS: an event of the CQ is unread
+ * and there is no memory for another, or there are %KFI_CQ_EVENTS_MAX.
+ */
+int kfi_req_notify(struct kfid_cq *cq, u32 flags)
+{
+	struct kfi_source *src = kfi_cq_source(cq);
+	enum kfi_request request;
+	unsigned long irq;
+	int ret = -KFI_EINVAL;
+
+	if (flags & ~(KFI_CQ_SOLICITED | KFI_CQ_NEXT_COMP | KFI_CQ_REPORT_MISSED))
+		return -KFI_EINVAL;
+	if (flags & KFI_CQ_NEXT_COMP)
+		request = KFI_REQUEST_NEXT;
+	else if (flags & KFI_CQ_SOLICITED)
+		request = KFI_REQUEST_SOLICITED;
+	else
+		return -KFI_EINVAL;
+
+	spin_lock_irqsave(&src->lock, irq);
+	if (src->notify)
+		ret = kfi_notify_request(src->notify, request);
+	if (!ret && (flags & KFI_CQ_REPORT_MISSED))
+		ret = src->ready;
+	spin_unlock_irqrestore(&src->lock, irq);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_req_notify);
+
+/**
+ * kfi_notify_stored() - a completion was stored: is there an event of it?
+ * @src: its CQ, locked by the caller
+ * @solicited: it is solicited or failed
+ *
+ * Context: any.
+ * Return: the channel that the caller is to announce it on, or NULL.
+ */
+struct kfi_channel *kfi_notify_stored(struct kfi_source *src, bool solicited)
+{
+	struct kfi_notify *n = src->notify;
+	enum kfi_request least = solicited ? KFI_REQUEST_SOLICITED :
+					     KFI_REQUEST_NEXT;
+	struct kfi_channel *ch;
+
+	lockdep_assert_held(&src->lock);
+	if (!n || n->request < least)
+		return NULL;
+	ch = n->channel;
+	n->request = KFI_REQUEST_NONE;
+	spin_lock(&ch->lock);
+	list_add_tail(&n->next->link, &ch->events);
+	list_add_tail(&n->next->mine, &n->unread);
+	n->count++;
+	n->next = NULL;
+	atomic_inc(&ch->queue.nready);
+	spin_unlock(&ch->lock);
+	return ch;
+}
+
+/**
+ * kfi_notify_channel() - the channel of a CQ
+ * @src: any source; the caller keeps it from closing
+ *
+ * Return: NULL if it has none.
+ */
+struct kfi_channel *kfi_notify_channel(const struct kfi_source *src)
+{
+	return src->notify ? src->notify->channel : NULL;
+}
+
+/**
+ * kfi_notify_lose() - the device of a CQ is gone
+ * @src: any source; the caller holds domain->lock
+ */
+void kfi_notify_lose(struct kfi_source *src)
+{
+	if (src->notify)
+		kfi_waitq_lose(&src->notify->channel->queue);
+}
+
+/* Join the channel unless the device is gone or another channel was faster. */
+static int kfi_notify_join(struct kfi_source *src, struct kfi_notify *n)
+{
+	int ret = 0;
+
+	spin_lock_irq(&src->domain->lock);
+	spin_lock(&src->lock);
+	if (src->lost)
+		ret = -KFI_ENODEV;
+	else if (src->notify)
+		ret = -KFI_EINVAL;
+	else
+		src->notify = n;
+	spin_unlock(&src->lock);
+	spin_unlock_irq(&src->domain->lock);
+	return ret;
+}
+
+/**
+ * kfi_cq_bind_channel() - have the events of a CQ go to a channel
+ * @cq: the CQ; for good, and once
+ * @channel: of the same fabric; cannot be closed before the CQ
+ *
+ * Context: process, may sleep; the caller keeps both open.
+ * Return: 0; -EINVAL: another fabric's channel, or it has one; -ENODEV; -ENOMEM.
+ */
+int kfi_cq_bind_channel(struct kfid_cq *cq, struct kfid_comp_channel *channel)
+{
+	struct kfi_channel *ch = kfi_channel_of(channel);
+	struct kfi_source *src = kfi_cq_source(cq);
+	struct kfi_notify *n;
+	int ret;
+
+	if (ch->fabric != src->fabric)
+		return -KFI_EINVAL;
+	n = kzalloc(sizeof(*n), GFP_KERNEL_ACCOUNT);
+	if (!n)
+		return -KFI_ENOMEM;
+	n->src = src;
+	n->channel = ch;
+	INIT_LIST_HEAD(&n->first.link);
+	INIT_LIST_HEAD(&n->unread);
+	if (!kfi_fid_get(&channel->fid)) {
+		kfree(n);
+		return -KFI_EINVAL;
+	}
+	kfi_waitq_join(&ch->queue);
+	ret = kfi_notify_join(src, n);
+	if (ret) {
+		kfi_waitq_leave(&ch->queue, false);
+		kfi_fid_put(&channel->fid);
+		kfree(n);
+	}
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_bind_channel);
+
+/**
+ * kfi_notify_drained() - may the CQ go, as far as its events are concerned?
+ * @n: of a CQ that is being closed; channel->lock, or a hint
+ */
+bool kfi_notify_drained(const struct kfi_notify *n)
+{
+	return !READ_ONCE(n->got) && !READ_ONCE(n->count);
+}
+
+/**
+ * kfi_notify_tell() - wake who closes the CQ: its last event was acked
+ * @n: under RCU, since the CQ may be closed by now
+ *
+ * The close sleeps on the CQ's own queue, where nobody else can be by then:
+ *
+ *	kfi_ack_cq_events()			kfi_close()
+ *	-------------------			-----------
+ *						closing; got is 1
+ *						enqueues; looks: got is 1
+ *	got = 0
+ *	lock queue; finds it, wakes it		sleeps, is woken; got is 0
+ *
+ * Context: any.
+ */
+void kfi_notify_tell(struct kfi_notify *n)
+{
+	struct kfi_wake wake = {
+		.source = n->src->id,
+		.why = KFI_WHY_ACKED,
+		.all = true,
+	};
+
+	kfi_waitq_wake(&n->src->own, &wake);
+}
+
+/**
+ * kfi_ack_cq_events() - give back events that were got
+ * @cq: the CQ that they are about; it may be being closed
+ * @nevents: how many, at most what was got
+ *
+ * Context: any.
+ * Return: 0; -EINVAL: more than were got; nothing was acked then.
+ */
+int kfi_ack_cq_events(struct kfid_cq *cq, unsigned int nevents)
+{
+	struct kfi_notify *n;
+	unsigned long flags;
+	bool last;
+
+	/* With the last ack the CQ may go, before we have told its closer. */
+	rcu_read_lock();
+	n = kfi_cq_source(cq)->notify;
+	if (!n) {
+		rcu_read_unlock();
+		return nevents ? -KFI_EINVAL : 0;
+	}
+	spin_lock_irqsave(&n->channel->lock, flags);
+	if (nevents > n->got) {
+		spin_unlock_irqrestore(&n->channel->lock, flags);
+		rcu_read_unlock();
+		return -KFI_EINVAL;
+	}
+	n->got -= nevents;
+	last = nevents && n->closing && kfi_notify_drained(n);
+	spin_unlock_irqrestore(&n->channel->lock, flags);
+	if (last)
+		kfi_notify_tell(n);
+	rcu_read_unlock();
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_ack_cq_events);
+
+/**
+ * kfi_notify_close() - the close of a CQ has begun
+ * @src: the CQ; nobody can report to it or request any more, but device loss can
+ *
+ * Its unread events are dropped, but for one that is being handed out.
+ *
+ * Context: process.
+ */
+void kfi_notify_close(struct kfi_source *src)
+{
+	struct kfi_notify *n = src->notify;
+	struct kfi_cq_event *event, *next;
+	LIST_HEAD(over);
+
+	if (!n)
+		return;
+	spin_lock_irq(&src->lock);
+	n->request = KFI_REQUEST_NONE;
+	if (n->next)
+		list_add(&n->next->link, &over);
+	n->next = NULL;
+	spin_lock(&n->channel->lock);
+	WRITE_ONCE(n->closing, true);
+	list_for_each_entry_safe(event, next, &n->unread, mine) {
+		if (event == n->channel->held)
+			continue;
+		kfi_channel_drop(n->channel, event);
+		list_add(&event->link, &over);
+	}
+	spin_unlock(&n->channel->lock);
+	spin_unlock_irq(&src->lock);
+	list_for_each_entry_safe(event, next, &over, link)
+		kfi_event_free(event);
+}
+
+static bool kfi_notify_acked(void *arg)
+{
+	return kfi_notify_drained(arg);
+}
+
+/**
+ * kfi_notify_drain() - wait until all events of a CQ are acked
+ * @src: the CQ, being closed
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -EINTR; then it is still being closed.
+ */
+int kfi_notify_drain(struct kfi_source *src)
+{
+	struct kfi_notify *n = src->notify;
+	struct kfi_waiter w;
+	int ret;
+
+	if (!n || kfi_notify_drained(n))
+		return 0;
+	kfi_waiter_init(&w, &src->own, 0, false);
+	do {
+		ret = kfi_waitq_sleep(&w, kfi_notify_acked, n, KFI_DEADLINE_NONE);
+	} while (!ret && !kfi_notify_drained(n));
+	kfi_waiter_end(&w, ret);
+	return ret;
+}
+
+/**
+ * kfi_notify_fini() - the last of what a CQ has for its channel
+ * @src: the CQ, closed; its domain does not know it any more
+ *
+ * Context: process.
+ */
+void kfi_notify_fini(struct kfi_source *src)
+{
+	struct kfi_notify *n = src->notify;
+
+	if (!n)
+		return;
+	kfi_waitq_leave(&n->channel->queue, src->lost);
+	kfi_fid_put(&n->channel->channel.fid);
+	kfree_rcu(n, rcu);
+}
+
+/**
+ * kfi_cq_unacked() - does the close of a CQ have to wait?
+ * @cq: the CQ; its close has begun
+ *
+ * Context: any.
+ */
+bool kfi_cq_unacked(struct kfid_cq *cq)
+{
+	struct kfi_notify *n = kfi_cq_source(cq)->notify;
+
+	return n && !kfi_notify_drained(n);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_unacked);
+
+/**
+ * kfi_cq_forgive() - nobody is left who could ack
+ * @cq: the CQ; the last one who got its events is gone
+ *
+ * Context: process.
+ */
+void kfi_cq_forgive(struct kfid_cq *cq)
+{
+	struct kfi_notify *n = kfi_cq_source(cq)->notify;
+
+	if (!n)
+		return;
+	spin_lock_irq(&n->channel->lock);
+	n->got = 0;
+	spin_unlock_irq(&n->channel->lock);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_forgive);
