@@ -3,7 +3,7 @@
  * The command file: /sys/kernel/debug/kfi_mock/command. A write is one command;
  * its result is the write's. Objects are named by their tracing ids.
  *
- *   complete EP KIND [N] [len=] [data=] [err= [prov=] [olen=]] [context=]
+ *   complete EP KIND [N] [len=] [data=] [err= [prov=] [olen=]] [solicited=] [context=]
  *   inject EP KIND [N] [the same] [entry=]
  *   event ID NUMBER [data=] [context=]
  *   eqerr ID err= [prov=] [data=] [context=]
@@ -43,6 +43,7 @@ enum kfm_key {
 	KFM_ERR,
 	KFM_PROV,
 	KFM_ENTRY,
+	KFM_IS_SOLICITED,
 	KFM_CONTEXT,
 	KFM_KEYS
 };
@@ -58,6 +59,7 @@ static const struct {
 	[KFM_ERR] = { "err", 1, MAX_ERRNO },
 	[KFM_PROV] = { "prov", 0, INT_MAX },
 	[KFM_ENTRY] = { "entry", 0, 1 },
+	[KFM_IS_SOLICITED] = { "solicited", 0, 1 },
 	[KFM_CONTEXT] = { "context" },
 };
 
@@ -209,6 +211,8 @@ static void kfm_fill_completion(const struct kfm_args *args,
 		comp->flags |= KFI_REMOTE_CQ_DATA;
 		comp->data = args->value[KFM_DATA];
 	}
+	if (kfm_seen(args, KFM_IS_SOLICITED) && args->value[KFM_IS_SOLICITED])
+		comp->flags |= KFI_SOLICITED;
 }
 
 static int kfm_run_complete(struct kfm_report *report)
@@ -485,6 +489,8 @@ static int kfm_cmd_fault(struct kfm_args *args)
 
 #define KFM_REPORT_KEYS	(BIT(KFM_ERR) | BIT(KFM_PROV) | BIT(KFM_DATA) | \
 			 BIT(KFM_CONTEXT))
+#define KFM_COMPLETION_KEYS (KFM_REPORT_KEYS | BIT(KFM_LEN) | BIT(KFM_OLEN) | \
+			     BIT(KFM_IS_SOLICITED))
 
 static const struct kfm_command {
 	const char *name;
@@ -493,10 +499,8 @@ static const struct kfm_command {
 	u32 keys;
 	int (*run)(struct kfm_args *args);
 } kfm_commands[] = {
-	{ "complete", 3, 4, KFM_REPORT_KEYS | BIT(KFM_LEN) | BIT(KFM_OLEN),
-	  kfm_cmd_complete },
-	{ "inject", 3, 4, KFM_REPORT_KEYS | BIT(KFM_LEN) | BIT(KFM_OLEN) |
-	  BIT(KFM_ENTRY), kfm_cmd_inject },
+	{ "complete", 3, 4, KFM_COMPLETION_KEYS, kfm_cmd_complete },
+	{ "inject", 3, 4, KFM_COMPLETION_KEYS | BIT(KFM_ENTRY), kfm_cmd_inject },
 	{ "event", 3, 3, BIT(KFM_DATA) | BIT(KFM_CONTEXT), kfm_cmd_event },
 	{ "eqerr", 2, 2, KFM_REPORT_KEYS, kfm_cmd_eqerr },
 	{ "lose", 2, 2, 0, kfm_cmd_lose },

@@ -17,6 +17,7 @@
 #include <linux/spinlock.h>
 
 #include "kfi_mock.h"
+#include <kfi_channel.h>
 #include <kfi_cm.h>
 #include <kfi_core.h>
 #include <kfi_rma.h>
@@ -32,7 +33,8 @@
 
 #define KFM_TX_FLAGS	(KFI_COMPLETION | KFI_MORE | KFI_FENCE | KFI_INJECT | \
 			 KFI_INJECT_COMPLETE | KFI_TRANSMIT_COMPLETE | \
-			 KFI_DELIVERY_COMPLETE | KFI_REMOTE_CQ_DATA)
+			 KFI_DELIVERY_COMPLETE | KFI_REMOTE_CQ_DATA | \
+			 KFI_SOLICITED)
 #define KFM_RX_FLAGS	(KFI_COMPLETION | KFI_MORE)
 
 /* What an operation is. The first KFM_POSTED are posted by the ULP. */
