@@ -182,6 +182,11 @@ static void kfv_rx_success(struct kfi_completion *comp, const struct ib_wc *wc)
 		comp->flags |= KFI_REMOTE_CQ_DATA;
 		comp->data = be32_to_cpu(wc->ex.imm_data);
 	}
+	/*
+	 * The device knows whether the sender asked for it, and does not say: a
+	 * work completion has no place for that. An event too many does no harm.
+	 */
+	comp->flags |= KFI_SOLICITED;
 	comp->len = wc->byte_len;
 }
 

@@ -44,6 +44,7 @@
 #include <rdma/rdma_cm.h>
 
 #include <kfi_atomic.h>
+#include <kfi_channel.h>
 #include <kfi_cm.h>
 #include <kfi_core.h>
 #include <kfi_enosys.h>
@@ -85,7 +86,7 @@
 
 #define KFV_TX_FLAGS	(KFI_COMPLETION | KFI_INJECT | KFI_MORE | KFI_FENCE | \
 			 KFI_REMOTE_CQ_DATA | KFI_INJECT_COMPLETE | \
-			 KFI_TRANSMIT_COMPLETE)
+			 KFI_TRANSMIT_COMPLETE | KFI_SOLICITED)
 /* As defaults: data belongs to a call that has a place for it. */
 #define KFV_TX_OP_FLAGS	(KFV_TX_FLAGS & ~KFI_REMOTE_CQ_DATA)
 #define KFV_RX_FLAGS	(KFI_COMPLETION | KFI_MORE)

@@ -69,6 +69,8 @@ static void kfv_tx_wr(struct ib_send_wr *wr, struct kfv_op *op,
 	wr->send_flags = IB_SEND_SIGNALED;
 	if (tx->flags & KFI_FENCE)
 		wr->send_flags |= IB_SEND_FENCE;
+	if (tx->flags & KFI_SOLICITED)
+		wr->send_flags |= IB_SEND_SOLICITED;
 }
 
 static int kfv_tx_send_atomic(struct kfv_conn *conn, struct kfv_op *op,
