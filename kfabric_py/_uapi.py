@@ -118,6 +118,7 @@ KFAB_WAIT_FD = 5
 KFAB_WAIT_POLLFD = 6
 KFAB_WAIT_YIELD = 7
 KFAB_WAIT_EXCLUSIVE = 0x1000000000000000
+KFAB_SOLICITED = 0x2000000000000000
 KFAB_CQ_FORMAT_UNSPEC = 0
 KFAB_CQ_FORMAT_CONTEXT = 1
 KFAB_CQ_FORMAT_MSG = 2
@@ -158,6 +159,11 @@ KFAB_DEADLINE_NOW = 0
 KFAB_DEADLINE_NONE = 0x7FFFFFFFFFFFFFFF
 KFAB_POST_INJECT = 1
 KFAB_CQ_SRC_ADDR = 1
+KFAB_NOTIFY_SOLICITED = 1
+KFAB_NOTIFY_NEXT = 2
+KFAB_NOTIFY_MISSED = 4
+KFAB_EVENT_ACK = 1
+KFAB_EVENT_NOTIFY = 2
 KFAB_AV_INSERT_MAX = 1024
 KFAB_INT8 = 0
 KFAB_UINT8 = 1
@@ -1120,6 +1126,79 @@ class kfab_pollfd(ctypes.Structure):
     out_change_index: int
 
 
+class kfab_channel_open(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("fabric", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("context", ctypes.c_uint64),
+        ("out_handle", ctypes.c_uint32),
+        ("out_id", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    fabric: int
+    context: int
+    out_handle: int
+    out_id: int
+
+
+class kfab_channel_bind(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("cq", ctypes.c_uint32),
+        ("channel", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    cq: int
+    channel: int
+
+
+class kfab_req_notify(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("cq", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    cq: int
+
+
+class kfab_cq_event(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("channel", ctypes.c_uint32),
+        ("out_cq", ctypes.c_uint32),
+        ("deadline", ctypes.c_int64),
+        ("out_context", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    channel: int
+    out_cq: int
+    deadline: int
+    out_context: int
+
+
+class kfab_ack_cq_events(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("cq", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    cq: int
+    count: int
+
+
 class kfab_opt(ctypes.Structure):
     _fields_ = (
         ("size", ctypes.c_uint32),
@@ -1450,6 +1529,11 @@ KFAB_IOC_POLL_DEL = 0xC000FB61 | ctypes.sizeof(kfab_poll_member) << 16
 KFAB_IOC_POLL = 0xC000FB62 | ctypes.sizeof(kfab_poll) << 16
 KFAB_IOC_TRYWAIT = 0xC000FB63 | ctypes.sizeof(kfab_trywait) << 16
 KFAB_IOC_POLLFD = 0xC000FB64 | ctypes.sizeof(kfab_pollfd) << 16
+KFAB_IOC_CHANNEL_OPEN = 0xC000FB70 | ctypes.sizeof(kfab_channel_open) << 16
+KFAB_IOC_CHANNEL_BIND = 0xC000FB71 | ctypes.sizeof(kfab_channel_bind) << 16
+KFAB_IOC_REQ_NOTIFY = 0xC000FB72 | ctypes.sizeof(kfab_req_notify) << 16
+KFAB_IOC_GET_CQ_EVENT = 0xC000FB73 | ctypes.sizeof(kfab_cq_event) << 16
+KFAB_IOC_ACK_CQ_EVENTS = 0xC000FB74 | ctypes.sizeof(kfab_ack_cq_events) << 16
 KFAB_IOC_GETOPT = 0xC000FB06 | ctypes.sizeof(kfab_opt) << 16
 KFAB_IOC_SETOPT = 0xC000FB07 | ctypes.sizeof(kfab_opt) << 16
 KFAB_IOC_TRECV = 0xC000FB32 | ctypes.sizeof(kfab_tmsg) << 16
@@ -1520,6 +1604,11 @@ CALL_NAMES: dict[int, str] = {
     KFAB_IOC_POLL: "POLL",
     KFAB_IOC_TRYWAIT: "TRYWAIT",
     KFAB_IOC_POLLFD: "POLLFD",
+    KFAB_IOC_CHANNEL_OPEN: "CHANNEL_OPEN",
+    KFAB_IOC_CHANNEL_BIND: "CHANNEL_BIND",
+    KFAB_IOC_REQ_NOTIFY: "REQ_NOTIFY",
+    KFAB_IOC_GET_CQ_EVENT: "GET_CQ_EVENT",
+    KFAB_IOC_ACK_CQ_EVENTS: "ACK_CQ_EVENTS",
     KFAB_IOC_GETOPT: "GETOPT",
     KFAB_IOC_SETOPT: "SETOPT",
     KFAB_IOC_TRECV: "TRECV",

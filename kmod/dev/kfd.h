@@ -21,6 +21,11 @@
  * for the handle, plus one for each call in progress that looked it up and for
  * each object of ours that needs it. Closing takes it from 1 to 0, and back if
  * kfabric refuses. Every call holds the open file, so release comes last.
+ *
+ * Two classes close in their own way. A completion channel goes under the threads
+ * that sleep in it: closing takes away the handle's user, and the last call frees.
+ * A CQ of a channel waits for acks: meanwhile it is draining, still has its handle,
+ * and is found by acks and by who closes it again.
  */
 #ifndef _KFABRIC_DEV_KFD_H_
 #define _KFABRIC_DEV_KFD_H_
@@ -35,6 +40,7 @@
 
 #include <kfabric.h>
 #include <kfi_atomic.h>
+#include <kfi_channel.h>
 #include <kfi_core.h>
 #include <kfi_cm.h>
 #include <kfi_domain.h>
@@ -49,7 +55,7 @@
 /* Classes of ours, behind those of kfabric. */
 enum {
 	KFD_CLASS_BUF = KFI_CLASS_CONNREQ + 1,
-	KFD_CLASS_MAX
+	KFD_CLASS_MAX = KFI_CLASS_COMP_CHANNEL + 1
 };
 
 #define KFD_CLASS(c) BIT(c)
@@ -92,6 +98,9 @@ struct kfd_client {
  * @id: the handle
  * @fclass: KFI_CLASS_* or KFD_CLASS_*
  * @users: see the top of this file; 0 while it is being closed
+ * @closing: a channel is being closed, whatever @users says
+ * @draining: a CQ's close waits for acks
+ * @gone: closed; the last user frees it
  * @wait_obj: as the user asked for; kfabric knows some as KFI_WAIT_UNSPEC
  * @changes: of a wait set: how often members came or went; client->objects' lock
  * @set: the wait set that it is a member of, or NULL
@@ -104,6 +113,9 @@ struct kfd_obj {
 	u32 id;
 	u32 fclass;
 	u32 users;
+	bool closing;
+	bool draining;
+	bool gone;
 	u32 wait_obj;
 	u32 changes;
 	struct kfd_obj *set;
@@ -150,6 +162,16 @@ struct kfd_cq {
 	struct kfd_obj obj;
 	enum kfi_cq_format format;
 	enum kfi_cq_wait_cond cond;
+};
+
+/**
+ * struct kfd_channel - a completion channel
+ * @obj: the handle; @obj.readers: handing out one event at a time
+ * @channel: the same as @obj.fid, and held beyond its close
+ */
+struct kfd_channel {
+	struct kfd_obj obj;
+	struct kfid_comp_channel *channel;
 };
 
 /**
@@ -353,6 +375,16 @@ long kfd_cq_read(struct kfd_call *call);
 long kfd_cq_sread(struct kfd_call *call);
 long kfd_cq_readerr(struct kfd_call *call);
 long kfd_cq_signal(struct kfd_call *call);
+
+/* channel.c */
+long kfd_channel_open(struct kfd_call *call);
+long kfd_channel_bind(struct kfd_call *call);
+long kfd_req_notify(struct kfd_call *call);
+long kfd_get_cq_event(struct kfd_call *call);
+long kfd_ack_cq_events(struct kfd_call *call);
+int kfd_cq_close(struct kfd_obj *obj);
+int kfd_cq_drain(struct kfd_obj *obj);
+void kfd_channel_free(struct kfd_obj *obj);
 
 /* eq.c */
 long kfd_eq_read(struct kfd_call *call);

@@ -163,6 +163,16 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_RX_CTX_OPEN, kfd_rx_ctx_open, kfab_ctx_open, out_id, OUT),
 	OP(KFAB_IOC_CANCEL, kfd_cancel, kfab_cancel, context,
 	   RESERVED(kfab_cancel)),
+
+	OP(KFAB_IOC_CHANNEL_OPEN, kfd_channel_open, kfab_channel_open, out_id,
+	   OUT, RESERVED(kfab_channel_open)),
+	OP(KFAB_IOC_CHANNEL_BIND, kfd_channel_bind, kfab_channel_bind, channel),
+	OP(KFAB_IOC_REQ_NOTIFY, kfd_req_notify, kfab_req_notify, __reserved,
+	   RESERVED(kfab_req_notify),
+	   FLAGS(KFAB_NOTIFY_SOLICITED | KFAB_NOTIFY_NEXT | KFAB_NOTIFY_MISSED)),
+	OP(KFAB_IOC_GET_CQ_EVENT, kfd_get_cq_event, kfab_cq_event, out_context,
+	   OUT, FLAGS(KFAB_EVENT_ACK | KFAB_EVENT_NOTIFY)),
+	OP(KFAB_IOC_ACK_CQ_EVENTS, kfd_ack_cq_events, kfab_ack_cq_events, count),
 };
 
 /* What every structure begins with. */

@@ -15,6 +15,7 @@ unsigned long kfd_max_bytes = 64UL << 20;
  * struct kfd_class - what differs between the classes of objects
  * @size: of the structure around the struct kfd_obj
  * @rank: when a client goes, lower ranks are closed first
+ * @evicts: calls in progress do not keep it from closing; they end
  * @init: prepares the structure, or NULL
  * @close: gives up what the object stands for; NULL: closes obj->fid
  * @free: frees what the structure holds; it was never opened, or is closed
@@ -22,6 +23,7 @@ unsigned long kfd_max_bytes = 64UL << 20;
 struct kfd_class {
 	size_t size;
 	unsigned int rank;
+	bool evicts;
 	void (*init)(struct kfd_obj *obj);
 	int (*close)(struct kfd_obj *obj);
 	void (*free)(struct kfd_obj *obj);
@@ -118,10 +120,16 @@ static const struct kfd_class kfd_classes[KFD_CLASS_MAX] = {
 		.size = sizeof(struct kfd_poll), .rank = 2,
 		.init = kfd_poll_init, .free = kfd_poll_free,
 	},
-	[KFI_CLASS_CQ] = { .size = sizeof(struct kfd_cq), .rank = 3 },
+	[KFI_CLASS_CQ] = {
+		.size = sizeof(struct kfd_cq), .rank = 3, .close = kfd_cq_close,
+	},
 	[KFI_CLASS_CNTR] = { .size = sizeof(struct kfd_obj), .rank = 3 },
 	[KFI_CLASS_EQ] = { .size = sizeof(struct kfd_eq), .rank = 3 },
 	[KFI_CLASS_WAIT] = { .size = sizeof(struct kfd_obj), .rank = 4 },
+	[KFI_CLASS_COMP_CHANNEL] = {
+		.size = sizeof(struct kfd_channel), .rank = 4,
+		.evicts = true, .free = kfd_channel_free,
+	},
 	[KFD_CLASS_BUF] = {
 		.size = sizeof(struct kfd_buf), .rank = 5, .close = kfd_buf_close,
 	},
@@ -273,7 +281,9 @@ static struct kfd_obj *kfd_look(struct kfd_client *client, u32 id, u32 classes,
 		obj = ERR_PTR(-EBADF);
 	else if (!(classes & KFD_CLASS(obj->fclass)))
 		obj = ERR_PTR(-EINVAL);
-	else if (!obj->users)
+	else if (obj->draining)
+		obj = ERR_PTR(-EBADF);
+	else if (!obj->users || obj->closing)
 		*closing = true;
 	else
 		obj->users++;
@@ -345,10 +355,13 @@ void kfd_hold(struct kfd_obj *obj)
 void kfd_put(struct kfd_obj *obj)
 {
 	struct xarray *objects = &obj->client->objects;
+	bool last;
 
 	xa_lock(objects);
-	obj->users--;
+	last = !--obj->users && obj->gone;
 	xa_unlock(objects);
+	if (last)
+		kfd_obj_free(obj);
 }
 
 /**
@@ -387,7 +400,13 @@ struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass)
 	return obj;
 }
 
-/* From one user to none, in one step: from here on nobody finds it. */
+static void kfd_obj_leave(struct kfd_obj *obj)
+{
+	obj->users--;
+	obj->closing = kfd_classes[obj->fclass].evicts;
+}
+
+/* Take away the handle's user, the last: from here on nobody finds it. */
 static struct kfd_obj *kfd_obj_kill(struct kfd_client *client, u32 id,
 				    u32 classes)
 {
@@ -399,10 +418,12 @@ static struct kfd_obj *kfd_obj_kill(struct kfd_client *client, u32 id,
 		obj = ERR_PTR(-EBADF);
 	else if (!(classes & KFD_CLASS(obj->fclass)))
 		obj = ERR_PTR(-EINVAL);
-	else if (obj->users != 1)
+	else if (obj->users != 1 && !kfd_classes[obj->fclass].evicts)
 		obj = ERR_PTR(-EBUSY);
+	else if (obj->closing)
+		obj = ERR_PTR(-EBADF);
 	else
-		obj->users = 0;
+		kfd_obj_leave(obj);
 	xa_unlock(&client->objects);
 	return obj;
 }
@@ -411,15 +432,32 @@ static struct kfd_obj *kfd_obj_kill(struct kfd_client *client, u32 id,
 static void kfd_obj_settle(struct kfd_obj *obj, bool gone)
 {
 	struct kfd_client *client = obj->client;
+	bool last;
 
-	if (gone) {
+	if (gone)
 		kfd_id_drop(client, obj->id);
-		kfd_obj_free(obj);
-		return;
-	}
 	xa_lock(&client->objects);
-	obj->users = 1;
+	obj->gone = gone;
+	last = gone && !obj->users;
+	if (!gone) {
+		obj->users++;
+		obj->closing = false;
+	}
 	xa_unlock(&client->objects);
+	if (last)
+		kfd_obj_free(obj);
+}
+
+/* Its close is not refused, but has to wait. One more user: who waits. */
+static void kfd_obj_linger(struct kfd_obj *obj)
+{
+	struct kfd_client *client = obj->client;
+
+	xa_lock(&client->objects);
+	obj->users = 2;
+	obj->draining = true;
+	xa_unlock(&client->objects);
+	mutex_unlock(&client->closing);
 }
 
 /**
@@ -462,17 +500,29 @@ void kfd_claim_end(struct kfd_obj *obj, bool gone)
  * @client: whose
  * @id: the handle
  *
- * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF,
- * -EINTR.
+ * Context: may sleep; for acks of a CQ's events, without a lock.
+ * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF;
+ * -EINTR: nothing was changed, unless it is a CQ that waits for acks: that one is
+ * still being closed, and a second call goes on with it.
  */
 int kfd_obj_close(struct kfd_client *client, u32 id)
 {
-	struct kfd_obj *obj = kfd_claim(client, id, ~0U);
+	struct kfd_obj *obj;
 	int ret;
 
-	if (IS_ERR(obj))
-		return PTR_ERR(obj);
-	ret = kfd_fid_close(obj);
+	for (;;) {
+		obj = kfd_claim(client, id, ~0U);
+		if (IS_ERR(obj))
+			return PTR_ERR(obj);
+		ret = kfd_fid_close(obj);
+		if (ret != -EINPROGRESS)
+			break;
+		kfd_obj_linger(obj);
+		ret = kfd_cq_drain(obj);
+		kfd_put(obj);
+		if (ret)
+			return ret;
+	}
 	kfd_claim_end(obj, !ret);
 	return ret;
 }
@@ -484,6 +534,8 @@ static bool kfd_obj_reap(struct kfd_obj *obj)
 
 	if (obj->fclass == KFI_CLASS_POLL)
 		kfd_poll_drain(container_of(obj, struct kfd_poll, obj));
+	if (obj->fclass == KFI_CLASS_CQ)
+		kfi_cq_forgive(kfd_cq_of(obj));
 	if (IS_ERR(kfd_obj_kill(obj->client, obj->id, ~0U)))
 		return false;
 	gone = !kfd_fid_close(obj);

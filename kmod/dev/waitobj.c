@@ -165,7 +165,8 @@ long kfd_wait_control(struct kfd_call *call)
 	struct kfab_control *arg = call->arg;
 	struct kfd_obj *obj;
 
-	obj = kfd_pin(call, arg->handle, KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT));
+	obj = kfd_pin(call, arg->handle, KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT) |
+					 KFD_CLASS(KFI_CLASS_COMP_CHANNEL));
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	switch (arg->command) {

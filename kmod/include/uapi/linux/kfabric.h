@@ -583,11 +583,12 @@ struct kfab_mr_reg {
 #define KFAB_IOC_MR_REG _IOWR(KFAB_IOC_MAGIC, 0x1a, struct kfab_mr_reg)
 
 /*
- * Numbers kept for what comes: 0x1b-0x1f opens; 0x3a-0x3f atomics; 0x70
+ * Numbers kept for what comes: 0x1b-0x1f opens; 0x3a-0x3f atomics; 0x75-0x7f
  * channels; 0x80 profile; 0x9a-0x9f endpoints without a connection.
  */
 
 #include <linux/kfabric_data.h>
+#include <linux/kfabric_channel.h>
 #include <linux/kfabric_rdm.h>
 
 #endif /* _UAPI_LINUX_KFABRIC_H */

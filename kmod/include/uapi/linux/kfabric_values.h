@@ -141,6 +141,9 @@
 /* Flag of a wait set: each publication wakes one sleeper; see docs/uapi.md. */
 #define KFAB_WAIT_EXCLUSIVE	0x1000000000000000
 
+/* Operation flag: to the receiver's completion channel it is solicited. */
+#define KFAB_SOLICITED		0x2000000000000000
+
 /* CQ entry formats: which fields of a struct kfab_cq_entry are filled. */
 #define KFAB_CQ_FORMAT_UNSPEC	0
 #define KFAB_CQ_FORMAT_CONTEXT	1

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Completion channels: hold an event, write the answer, and only then it is got.
+ * One thread at a time does these three; a thread that waits for events holds
+ * nothing, and its channel may be closed meanwhile.
+ */
+#include "kfd.h"
+
+/* KFAB_IOC_CHANNEL_OPEN */
+long kfd_channel_open(struct kfd_call *call)
+{
+	struct kfab_channel_open *arg = call->arg;
+	struct kfid_comp_channel *channel;
+	struct kfd_obj *fabric, *obj;
+	int ret;
+
+	fabric = kfd_pin(call, arg->fabric, KFD_CLASS(KFI_CLASS_FABRIC));
+	if (IS_ERR(fabric))
+		return PTR_ERR(fabric);
+	obj = kfd_open_begin(call, KFI_CLASS_COMP_CHANNEL);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	obj->context = arg->context;
+	ret = kfi_comp_channel_open(kfd_fabric_of(fabric), &channel, obj);
+	if (ret)
+		return ret;
+	kfi_channel_hold(channel);
+	container_of(obj, struct kfd_channel, obj)->channel = channel;
+	obj->fid = &channel->fid;
+	kfd_waits_by(call, obj, KFI_WAIT_FD);
+	arg->out_handle = obj->id;
+	arg->out_id = kfi_fid_id(obj->fid);
+	return 0;
+}
+
+/**
+ * kfd_channel_free() - the last of a channel
+ * @obj: closed, or never opened; no call uses it any more
+ */
+void kfd_channel_free(struct kfd_obj *obj)
+{
+	struct kfd_channel *ch = container_of(obj, struct kfd_channel, obj);
+
+	if (ch->channel)
+		kfi_channel_put(ch->channel);
+}
+
+static struct kfd_channel *kfd_pin_channel(struct kfd_call *call, u32 handle)
+{
+	struct kfd_obj *obj = kfd_pin(call, handle,
+				      KFD_CLASS(KFI_CLASS_COMP_CHANNEL));
+
+	return IS_ERR(obj) ? ERR_CAST(obj) :
+			     container_of(obj, struct kfd_channel, obj);
+}
+
+/* KFAB_IOC_CHANNEL_BIND */
+long kfd_channel_bind(struct kfd_call *call)
+{
+	const struct kfab_channel_bind *arg = call->arg;
+	struct kfd_channel *ch;
+	struct kfd_obj *cq;
+
+	cq = kfd_pin(call, arg->cq, KFD_CLASS(KFI_CLASS_CQ));
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	ch = kfd_pin_channel(call, arg->channel);
+	if (IS_ERR(ch))
+		return PTR_ERR(ch);
+	return kfi_cq_bind_channel(kfd_cq_of(cq), ch->channel);
+}
+
+/* KFAB_IOC_REQ_NOTIFY */
+long kfd_req_notify(struct kfd_call *call)
+{
+	const struct kfab_req_notify *arg = call->arg;
+	struct kfd_obj *cq = kfd_pin(call, arg->cq, KFD_CLASS(KFI_CLASS_CQ));
+
+	return IS_ERR(cq) ? PTR_ERR(cq) : kfi_req_notify(kfd_cq_of(cq), arg->flags);
+}
+
+/**
+ * struct kfd_event_take - getting one event
+ * @call: the call
+ * @ch: the channel
+ */
+struct kfd_event_take {
+	struct kfd_call *call;
+	struct kfd_channel *ch;
+};
+
+/*
+ * The answer is written. Asking for the next event fails only for want of memory,
+ * and only while another event of the CQ is unread: nobody has to wait for this one
+ * then. From the first step on another thread may ack and close the CQ, so both are
+ * under RCU.
+ */
+static void kfd_event_done(struct kfid_comp_channel *channel, struct kfid_cq *cq,
+			   u32 flags)
+{
+	rcu_read_lock();
+	kfi_channel_settle(channel, flags & KFAB_EVENT_ACK ? KFI_EVENT_ACKED :
+							     KFI_EVENT_GOT);
+	if (flags & KFAB_EVENT_NOTIFY)
+		kfi_req_notify(cq, KFI_CQ_NEXT_COMP);
+	rcu_read_unlock();
+}
+
+/* One attempt; the caller holds obj->readers. */
+static ssize_t kfd_event_hand_out(struct kfd_event_take *take)
+{
+	struct kfid_comp_channel *channel = take->ch->channel;
+	struct kfab_cq_event *arg = take->call->arg;
+	const struct kfd_obj *obj;
+	struct kfid_cq *cq;
+	int ret;
+
+	ret = kfi_channel_peek(channel, &cq);
+	if (ret)
+		return ret;
+	obj = cq->fid.context;
+	arg->out_cq = obj->id;
+	arg->out_context = obj->context;
+	kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&channel->fid));
+	ret = kfd_answer(take->call);
+	if (ret) {
+		kfi_channel_settle(channel, KFI_EVENT_KEPT);
+		return ret;
+	}
+	kfd_event_done(channel, cq, arg->flags);
+	return 1;
+}
+
+static ssize_t kfd_event_take(void *p)
+{
+	struct kfd_event_take *take = p;
+	ssize_t ret;
+
+	if (mutex_lock_interruptible(&take->ch->obj.readers))
+		return -EINTR;
+	ret = kfd_event_hand_out(take);
+	mutex_unlock(&take->ch->obj.readers);
+	return ret;
+}
+
+/* KFAB_IOC_GET_CQ_EVENT */
+long kfd_get_cq_event(struct kfd_call *call)
+{
+	const struct kfab_cq_event *arg = call->arg;
+	struct kfd_event_take take = {
+		.call = call,
+		.ch = kfd_pin_channel(call, arg->channel),
+	};
+	ktime_t deadline;
+	ssize_t ret;
+
+	if (IS_ERR(take.ch))
+		return PTR_ERR(take.ch);
+	ret = kfd_deadline(arg->deadline, &deadline);
+	if (ret)
+		return ret;
+	ret = kfi_channel_wait_take(take.ch->channel, deadline, kfd_event_take,
+				    &take);
+	if (ret == -ETIMEDOUT)
+		return -EAGAIN;
+	return ret < 0 ? ret : 0;
+}
+
+/*
+ * Under the lock of the handles: the CQ is not pinned, so that who closes it at this
+ * moment is not refused. One whose close has just begun is waited for.
+ */
+static long kfd_ack(struct kfd_client *client, u32 id, u32 count, bool *closing)
+{
+	struct kfd_obj *obj;
+	long ret;
+
+	xa_lock(&client->objects);
+	obj = xa_load(&client->objects, id);
+	*closing = obj && !obj->users;
+	if (!obj || *closing)
+		ret = -EBADF;
+	else if (obj->fclass != KFI_CLASS_CQ)
+		ret = -EINVAL;
+	else
+		ret = kfi_ack_cq_events(kfd_cq_of(obj), count);
+	xa_unlock(&client->objects);
+	return ret;
+}
+
+/* KFAB_IOC_ACK_CQ_EVENTS */
+long kfd_ack_cq_events(struct kfd_call *call)
+{
+	const struct kfab_ack_cq_events *arg = call->arg;
+	struct kfd_client *client = call->client;
+	bool closing;
+	long ret;
+
+	for (;;) {
+		ret = kfd_ack(client, arg->cq, arg->count, &closing);
+		if (!closing)
+			return ret;
+		if (mutex_lock_interruptible(&client->closing))
+			return -EINTR;
+		mutex_unlock(&client->closing);
+	}
+}
+
+/**
+ * kfd_cq_close() - close a CQ, without waiting
+ * @obj: the CQ
+ *
+ * Return: 0, -EBUSY, or -EINPROGRESS: its close has begun, and has to wait.
+ */
+int kfd_cq_close(struct kfd_obj *obj)
+{
+	struct kfid_cq *cq = kfd_cq_of(obj);
+	int ret = kfi_cq_closing(cq);
+
+	if (ret)
+		return ret;
+	return kfi_cq_unacked(cq) ? -EINPROGRESS : kfi_close(obj->fid);
+}
+
+/**
+ * kfd_cq_drain() - wait until the events of a CQ are acked
+ * @obj: the CQ; its close has begun
+ *
+ * Context: may sleep, holding nothing.
+ * Return: 0 or -EINTR.
+ */
+int kfd_cq_drain(struct kfd_obj *obj)
+{
+	return kfi_cq_drain(kfd_cq_of(obj));
+}
