@@ -12,6 +12,7 @@ context manager. Timeouts are in seconds, ``None`` means no limit::
 """
 
 from kfabric_py.av import AddressVector
+from kfabric_py.channel import CompChannel, CqEvent
 from kfabric_py.cm import ConnectionRequest, PassiveEndpoint
 from kfabric_py.counters import Counter
 from kfabric_py.device import Device, Version
@@ -96,12 +97,14 @@ __all__ = [
     "Busy",
     "Caps",
     "ClosedError",
+    "CompChannel",
     "CompletionQueue",
     "ConnectionRefused",
     "ConnectionRequest",
     "Counter",
     "CqEntry",
     "CqError",
+    "CqEvent",
     "CqFlags",
     "CqFormat",
     "Datatype",

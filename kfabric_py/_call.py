@@ -9,6 +9,7 @@ attempt that a signal interrupted is repeated with the very same argument.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import itertools
 import math
@@ -129,6 +130,21 @@ class Client:
         Raises:
             KfiError: the subclass that stands for the error number.
         """
+        result = self.attempt(request, arg)
+        if result is None:
+            raise error_for(errno.EAGAIN, _uapi.CALL_NAMES.get(request, ""))
+        return result
+
+    def attempt(self, request: int, arg: ctypes.Structure) -> int | None:
+        """Make one call, as above, that finds nothing to read as a matter of course.
+
+        Returns:
+            The non-negative result, or ``None`` for EAGAIN: what a loop sees at each of
+            its turns is worth no exception.
+
+        Raises:
+            KfiError: for any other error number.
+        """
         arg.size = ctypes.sizeof(arg)
         while True:
             try:
@@ -138,4 +154,6 @@ class Client:
                 continue
             except OSError as error:
                 number = error.errno or 0
+            if number == errno.EAGAIN:
+                return None
             raise error_for(number, _uapi.CALL_NAMES.get(request, ""))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
+from types import TracebackType
 
 from kfabric_py._call import Client
 
@@ -16,6 +16,26 @@ class _Pending:
     context: object
     owner: int
     many: bool
+
+
+class _Reading:
+    """One reader; a class, since it is entered for each read."""
+
+    __slots__ = ("_contexts",)
+
+    def __init__(self, contexts: PendingContexts) -> None:
+        self._contexts = contexts
+
+    def __enter__(self) -> None:
+        self._contexts._enter()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._contexts._leave()
 
 
 class PendingContexts:
@@ -63,6 +83,8 @@ class PendingContexts:
             cookie: the number; 0 gives ``None``.
             last: is this the last completion of an operation with many?
         """
+        if not cookie:
+            return None
         with self._lock:
             pending = self._table.get(cookie)
             if pending is not None and (last or not pending.many):
@@ -92,16 +114,17 @@ class PendingContexts:
         with self._lock:
             self._abandoned.add(owner)
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> contextlib.AbstractContextManager[None]:
         """Hold while completions are on their way from the kernel to ``take``."""
+        return _Reading(self)
+
+    def _enter(self) -> None:
         with self._lock:
             self._readers += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._readers -= 1
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._readers -= 1
 
     def found_empty(self) -> None:
         """Note that the queue was empty; call it from inside ``reading``."""

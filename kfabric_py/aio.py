@@ -32,6 +32,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, overload
 
 from kfabric_py._waitable import Waitable
+from kfabric_py.channel import CompChannel, CqEvent
 from kfabric_py.counters import Counter
 from kfabric_py.errors import ClosedError, KfabricErrno, KfiTimeout, error_for
 from kfabric_py.queues import CompletionQueue, CqEntry, CqError, EqError, EqEvent, EventQueue
@@ -315,8 +316,34 @@ class AsyncWaitSet(Awaited[WaitSet]):
         return False
 
 
+class AsyncCompChannel(Awaited[CompChannel]):
+    """A completion channel to await. ``async for`` yields its events, without end."""
+
+    async def get_cq_event(self, *, ack: bool = False, notify: bool = False) -> CqEvent:
+        """Wait for the next event; the arguments are those of the channel's own call.
+
+        Raises:
+            DeviceLost: the devices of all its queues are gone, no event is left.
+            ClosedError: the channel or the wrapper is closed.
+        """
+        return await self._until(
+            lambda: self.object.get_cq_event(timeout=0, ack=ack, notify=notify)
+        )
+
+    async def __aiter__(self) -> AsyncIterator[CqEvent]:
+        """Yield events as they come; each has to be acknowledged."""
+        while True:
+            yield await self.get_cq_event()
+
+    def _hung_up(self) -> bool:
+        # The look says so itself, and a new queue may have ended it since.
+        return False
+
+
 @overload
 def wrap(obj: CompletionQueue) -> AsyncCompletionQueue: ...
+@overload
+def wrap(obj: CompChannel) -> AsyncCompChannel: ...
 @overload
 def wrap(obj: EventQueue) -> AsyncEventQueue: ...
 @overload
@@ -326,8 +353,8 @@ def wrap(obj: WaitSet) -> AsyncWaitSet: ...
 
 
 def wrap(
-    obj: CompletionQueue | EventQueue | Counter | WaitSet,
-) -> AsyncCompletionQueue | AsyncEventQueue | AsyncCounter | AsyncWaitSet:
+    obj: CompletionQueue | EventQueue | Counter | WaitSet | CompChannel,
+) -> AsyncCompletionQueue | AsyncEventQueue | AsyncCounter | AsyncWaitSet | AsyncCompChannel:
     """Return something to await for an object that has descriptors.
 
     Raises:
@@ -337,6 +364,8 @@ def wrap(
     match obj:
         case CompletionQueue():
             return AsyncCompletionQueue(obj)
+        case CompChannel():
+            return AsyncCompChannel(obj)
         case EventQueue():
             return AsyncEventQueue(obj)
         case Counter():
@@ -347,6 +376,7 @@ def wrap(
 
 
 __all__ = [
+    "AsyncCompChannel",
     "AsyncCompletionQueue",
     "AsyncCounter",
     "AsyncEventQueue",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
 from kfabric_py.av import AddressVector
+from kfabric_py.channel import CompChannel
 from kfabric_py.cm import ConnectionRequest
 from kfabric_py.counters import Counter
 from kfabric_py.endpoint import Endpoint
@@ -46,6 +47,7 @@ class Domain(OpenedObject):
         wait_set: WaitSet | None = None,
         threshold: bool = False,
         cpu: int | None = None,
+        channel: CompChannel | None = None,
         context: object = None,
     ) -> CompletionQueue:
         """Open a completion queue.
@@ -58,6 +60,8 @@ class Domain(OpenedObject):
             wait_set: join this set instead; blocking reads are refused then.
             threshold: blocking reads wait for a number of entries.
             cpu: the CPU that is to handle completions, ``None`` for any.
+            channel: where the events go that :meth:`CompletionQueue.req_notify`
+                asks for; a channel of the domain's fabric.
             context: what poll sets report for the queue; the queue itself if
                 ``None``.
         """
@@ -69,6 +73,7 @@ class Domain(OpenedObject):
             wait_set=wait_set,
             threshold=threshold,
             cpu=cpu,
+            channel=channel,
             context=context,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kfabric_py import _uapi
 from kfabric_py._waitable import Waitable
+from kfabric_py.channel import CompChannel
 from kfabric_py.cm import PassiveEndpoint
 from kfabric_py.domain import Domain
 from kfabric_py.enums import WaitObj
@@ -58,6 +59,15 @@ class Fabric(OpenedObject):
                 ``None``.
         """
         return EventQueue(self, size=size, wait_obj=wait_obj, wait_set=wait_set, context=context)
+
+    def comp_channel(self, *, blocking: bool = True, context: object = None) -> CompChannel:
+        """Open a completion channel, for the queues of all domains of the fabric.
+
+        Args:
+            blocking: does :meth:`CompChannel.get_cq_event` wait?
+            context: for the program's own use.
+        """
+        return CompChannel(self, blocking=blocking, context=context)
 
     def wait_set(self, *, wait_obj: WaitObj = WaitObj.UNSPEC, context: object = None) -> WaitSet:
         """Open an empty wait set.

@@ -70,6 +70,9 @@ class Handle:
         """Close the kernel object; raises and changes nothing if it cannot be."""
         raise NotImplementedError
 
+    def _abandon(self) -> None:
+        """Note that nobody will do anything more with the object but close it."""
+
     def _close_children(self) -> None:
         """Close all children, retrying those that an older sibling still used.
 
@@ -82,6 +85,7 @@ class Handle:
             busy: list[Handle] = []
             reason: Busy | None = None
             for child in waiting:
+                child._abandon()
                 try:
                     child.close()
                 except Busy as error:
@@ -108,6 +112,8 @@ class Handle:
         traceback: TracebackType | None,
     ) -> None:
         """Close the object."""
+        if error is not None:
+            self._abandon()
         self.close()
 
     def __del__(self) -> None:
@@ -117,6 +123,7 @@ class Handle:
             return
         warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
         with contextlib.suppress(KfiError):
+            self._abandon()
             self.close()
 
 

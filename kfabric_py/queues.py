@@ -9,7 +9,10 @@ with ``readerr()``.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,6 +29,7 @@ from kfabric_py.info import Info, info_from_raw
 from kfabric_py.memory import Buffer, Segment
 
 if TYPE_CHECKING:
+    from kfabric_py.channel import CompChannel
     from kfabric_py.domain import Domain
     from kfabric_py.fabric import Fabric
     from kfabric_py.sets import WaitSet
@@ -133,8 +137,20 @@ class EqError:
         return error_for(self.err, "event")
 
 
+@functools.cache
+def _flags(bits: int) -> CqFlags:
+    """What a completion is about; there are not many kinds, and making one is slow."""
+    return CqFlags(bits)
+
+
 class CompletionQueue(Waitable):
-    """Where completed operations are read. Iterating yields what is there now."""
+    """Where completed operations are read. Iterating yields what is there now.
+
+    Closing a queue that has a completion channel waits until all events that were
+    got of it are acknowledged, by any thread. What leaves them behind for good (an
+    exception that ends a ``with``, closing the parent, forgetting the queue)
+    acknowledges them.
+    """
 
     def __init__(
         self,
@@ -146,6 +162,7 @@ class CompletionQueue(Waitable):
         wait_set: WaitSet | None,
         threshold: bool,
         cpu: int | None,
+        channel: CompChannel | None,
         context: object,
     ) -> None:
         """Use :meth:`Domain.cq`."""
@@ -163,6 +180,71 @@ class CompletionQueue(Waitable):
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_CQ_OPEN, arg, context)
         self._wait_set = wait_set
         self._pending = PendingContexts(self._client)
+        self._channel = channel
+        self._told = 0
+        self._told_lock = threading.Lock()
+        if channel is not None:
+            self._join(channel)
+
+    def _join(self, channel: CompChannel) -> None:
+        try:
+            arg = _uapi.kfab_channel_bind(cq=self._handle, channel=channel._live_handle())
+            self._client(_uapi.KFAB_IOC_CHANNEL_BIND, arg)
+        except KfiError:
+            self.close()
+            raise
+
+    @property
+    def channel(self) -> CompChannel | None:
+        """The completion channel that the queue was opened with."""
+        return self._channel
+
+    def req_notify(self, *, solicited_only: bool = False, report_missed: bool = False) -> bool:
+        """Ask for one event on the queue's channel.
+
+        The next completion makes it. What is there already does not: read until the
+        queue is empty after the request. A request that is not yet answered is
+        replaced by a stronger one only.
+
+        Args:
+            solicited_only: wait for a completion that the sender marked with
+                ``OpFlags.SOLICITED``, or for one that failed.
+            report_missed: look whether something is there already.
+
+        Returns:
+            With ``report_missed``: can something be read that makes no event?
+            Otherwise ``False``.
+
+        Raises:
+            KfiError: EINVAL: the queue has no channel. ENOBUFS: 1024 of its events
+                have not been got.
+        """
+        kind = _uapi.KFAB_NOTIFY_SOLICITED if solicited_only else _uapi.KFAB_NOTIFY_NEXT
+        arg = _uapi.kfab_req_notify(
+            flags=kind | report_missed * _uapi.KFAB_NOTIFY_MISSED, cq=self._live_handle()
+        )
+        return bool(self._client(_uapi.KFAB_IOC_REQ_NOTIFY, arg))
+
+    def ack_events(self, count: int = 1) -> None:
+        """Acknowledge events that were got of this queue; also while it is being closed.
+
+        Raises:
+            KfiError: EINVAL: more than were got; none was acknowledged.
+        """
+        arg = _uapi.kfab_ack_cq_events(cq=self._live_handle(), count=u32(count, "count"))
+        self._client(_uapi.KFAB_IOC_ACK_CQ_EVENTS, arg)
+        with self._told_lock:
+            self._told -= count
+
+    def _was_told(self) -> None:
+        """Note that an event was got."""
+        with self._told_lock:
+            self._told += 1
+
+    def _abandon(self) -> None:
+        with contextlib.suppress(KfiError):
+            if self._told > 0:
+                self.ack_events(self._told)
 
     def read(self, count: int = 16, *, source: bool = False) -> list[CqEntry]:
         """Read completions without waiting.
@@ -224,23 +306,22 @@ class CompletionQueue(Waitable):
             deadline=deadline,
         )
         with self._pending.reading():
-            try:
-                got = self._client(request, arg)
-            except Again:
+            got = self._client.attempt(request, arg)
+            if got is None:
                 self._pending.found_empty()
                 return []
-            return [self._entry(raw) for raw in entries[:got]]
+            return [self._entry(entries[number]) for number in range(got)]
 
     def _entry(self, raw: _uapi.kfab_cq_entry) -> CqEntry:
-        flags = CqFlags(raw.flags)
+        bits: int = raw.flags
         return CqEntry(
-            context=self._context_of(raw.context, last=CqFlags.MULTI_RECV in flags),
-            flags=flags,
+            context=self._context_of(raw.context, last=bits & _uapi.KFAB_MULTI_RECV != 0),
+            flags=_flags(bits),
             len=raw.len,
             data=raw.data,
             tag=raw.tag,
             src_addr=raw.src_addr,
-            buf=self._segment(raw.buf, raw.buf_offset, raw.len),
+            buf=self._segment(raw.buf, raw.buf_offset, raw.len) if raw.buf else None,
         )
 
     def _context_of(self, cookie: int, *, last: bool) -> object:

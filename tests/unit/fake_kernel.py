@@ -39,6 +39,10 @@ class FakeKernel:
         self.flags = 0
         self.changes = 0
         self.waits_time_out = False
+        self.channels: dict[int, int] = {}
+        self.requested: set[int] = set()
+        self.events: dict[int, list[int]] = {}
+        self.unacked: dict[int, int] = {}
 
     def ioctl(self, fd: int, request: int, arg: Any) -> int:
         name = _uapi.CALL_NAMES[request].lower()
@@ -161,6 +165,33 @@ class FakeKernel:
         if room:
             (ctypes.c_uint32 * room).from_address(arg.handles)[: len(members)] = members
 
+    def channel_bind(self, arg: Any) -> None:
+        self.channels[arg.cq] = arg.channel
+
+    def req_notify(self, arg: Any) -> int:
+        self.requested.add(arg.cq)
+        return bool(arg.flags & _uapi.KFAB_NOTIFY_MISSED and self.queues[arg.cq])
+
+    def get_cq_event(self, arg: Any) -> None:
+        if arg.channel not in self.parents:
+            raise OSError(errno.EBADF, "closed")
+        events = self.events.get(arg.channel, [])
+        if not events:
+            raise BlockingIOError(errno.EAGAIN, "no event")
+        arg.out_cq = events.pop(0)
+        arg.out_context = self.contexts[arg.out_cq]
+        if not events:
+            self.unready(arg.channel)
+        if not arg.flags & _uapi.KFAB_EVENT_ACK:
+            self.unacked[arg.out_cq] = self.unacked.get(arg.out_cq, 0) + 1
+        if arg.flags & _uapi.KFAB_EVENT_NOTIFY:
+            self.requested.add(arg.out_cq)
+
+    def ack_cq_events(self, arg: Any) -> None:
+        if arg.count > self.unacked.get(arg.cq, 0):
+            raise OSError(errno.EINVAL, "more than were got")
+        self.unacked[arg.cq] -= arg.count
+
     def level(self, handle: int) -> bool:
         """Is the object of the handle ready?"""
         return handle in self.ready
@@ -181,6 +212,11 @@ class FakeKernel:
         """Put a completion into a queue."""
         self.queues[cq._handle].append((data, 0))
         self.make_ready(cq._handle)
+        if cq._handle in self.requested:
+            self.requested.remove(cq._handle)
+            channel = self.channels[cq._handle]
+            self.events.setdefault(channel, []).append(cq._handle)
+            self.make_ready(channel)
 
     def hang_up(self, handle: int) -> None:
         """Have the object's descriptors show POLLHUP."""
