@@ -12,7 +12,7 @@ from harness.probes.ledger import Queue, Signal, Wait, Wake
 from harness.probes.records import Context, FClass, Why
 from harness.probes.words import Court, context_name, how_it_went, ms
 
-_FORCED = frozenset((Why.ERROR, Why.OVERRUN, Why.SIGNAL, Why.LOST))
+_FORCED = frozenset((Why.ERROR, Why.OVERRUN, Why.SIGNAL, Why.LOST, Why.ACKED, Why.CLOSED))
 
 
 def _forced(queue: Queue, signal: Signal) -> bool:

@@ -26,6 +26,7 @@ class FClass(IntEnum):
     CNTR = 15
     WAIT = 16
     POLL = 17
+    CHANNEL = 24
     # Any wait queue of the kernel, seen by the functions that sleep and wake.
     QUEUE = 64
 
@@ -40,6 +41,8 @@ class Why(IntEnum):
     SIGNAL = 4
     LOST = 5
     HANDON = 6
+    ACKED = 7
+    CLOSED = 8
 
 
 class Context(IntEnum):

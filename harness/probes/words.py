@@ -18,6 +18,8 @@ _WHY_NAMES: Mapping[int, str] = {
     Why.SIGNAL: "signal call",
     Why.LOST: "device loss",
     Why.HANDON: "handed on",
+    Why.ACKED: "last ack",
+    Why.CLOSED: "close",
 }
 
 _CONTEXT_NAMES: Mapping[int, str] = {
