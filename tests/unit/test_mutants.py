@@ -18,7 +18,7 @@ from harness.setup import SOURCE
 
 PATCHES = sorted((SOURCE / mutants.DIRECTORY).glob("*.patch"))
 LEAST = 40
-RULE = re.compile(r"[OWQPTX]\d{1,2}|V\d{1,2}|B\d{2}")
+RULE = re.compile(r"[OWQPTEFX]\d{1,2}|V\d{1,2}|B\d{2}")
 
 SAMPLE = """\
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
