@@ -30,6 +30,7 @@ LETTERS = {
     "Q": "CQs, EQs and counters",
     "P": "poll sets",
     "T": "trywait and control",
+    "E": "completion channels",
     "X": "ioctls",
 }
 

@@ -145,7 +145,10 @@ class Mock:
 
     def cq(self, size: int = 64, **options: Any) -> kp.CompletionQueue:
         """Open a completion queue that is closed with the test."""
-        return self.stack.enter_context(self.domain.cq(size, **options))
+        cq = self.stack.enter_context(self.domain.cq(size, **options))
+        # A test that failed has not acknowledged what it got, and the close would wait.
+        self.stack.callback(cq._abandon)
+        return cq
 
     def eq(self, size: int = 64, **options: Any) -> kp.EventQueue:
         """Open an event queue that is closed with the test."""
@@ -158,6 +161,10 @@ class Mock:
     def wait_set(self, **options: Any) -> kp.WaitSet:
         """Open a wait set that is closed with the test."""
         return self.stack.enter_context(self.fabric.wait_set(**options))
+
+    def channel(self, **options: Any) -> kp.CompChannel:
+        """Open a completion channel that is closed with the test."""
+        return self.stack.enter_context(self.fabric.comp_channel(**options))
 
     def poll_set(self) -> kp.PollSet:
         """Open a poll set that is closed with the test."""
@@ -173,7 +180,9 @@ class Mock:
         words = [f"{key}={value}" for key, value in options.items()]
         self.command("complete", ep.trace_id, kind, count, *words)
 
-    def hook(self, name: str, of: kp.WaitSet | kp.CompletionQueue | kp.Counter) -> Hook:
+    def hook(
+        self, name: str, of: kp.WaitSet | kp.CompletionQueue | kp.Counter | kp.CompChannel
+    ) -> Hook:
         """Have the next thread stop that comes to delay hook ``name`` on an object.
 
         Skips the test in a build without hooks. D1, D4 and D5 are on what threads

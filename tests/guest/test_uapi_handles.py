@@ -48,6 +48,7 @@ def zoo(mock: Mock) -> Zoo:
             "cntr": cntr._handle,
             "wait": mock.wait_set()._handle,
             "poll": mock.poll_set()._handle,
+            "channel": mock.channel()._handle,
             "ep": mock.endpoint(cq=cq)._handle,
             "buf": buffer._handle,
         },

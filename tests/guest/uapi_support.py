@@ -107,13 +107,18 @@ CALLS: dict[str, tuple[int, type[ctypes.Structure]]] = {
         "TX_CTX_OPEN": _uapi.kfab_ctx_open,
         "RX_CTX_OPEN": _uapi.kfab_ctx_open,
         "CANCEL": _uapi.kfab_cancel,
+        "CHANNEL_OPEN": _uapi.kfab_channel_open,
+        "CHANNEL_BIND": _uapi.kfab_channel_bind,
+        "REQ_NOTIFY": _uapi.kfab_req_notify,
+        "GET_CQ_EVENT": _uapi.kfab_cq_event,
+        "ACK_CQ_EVENTS": _uapi.kfab_ack_cq_events,
     }.items()
 }
 
 #: The fields that are handles, with the classes that will do.
 HANDLES: dict[str, dict[str, str]] = {
     "BIND": {"handle": "ep pep sep tx rx mr", "to": "cq eq cntr av"},
-    "CONTROL": {"handle": "cq eq cntr wait"},
+    "CONTROL": {"handle": "cq eq cntr wait channel"},
     "STRERROR": {"handle": "cq eq"},
     "DOMAIN_OPEN": {"fabric": "fabric"},
     "EQ_OPEN": {"fabric": "fabric"},
@@ -174,6 +179,11 @@ HANDLES: dict[str, dict[str, str]] = {
     "TX_CTX_OPEN": {"sep": "sep"},
     "RX_CTX_OPEN": {"sep": "sep"},
     "CANCEL": {"ep": "ep tx rx"},
+    "CHANNEL_OPEN": {"fabric": "fabric"},
+    "CHANNEL_BIND": {"cq": "cq", "channel": "channel"},
+    "REQ_NOTIFY": {"cq": "cq"},
+    "GET_CQ_EVENT": {"channel": "channel"},
+    "ACK_CQ_EVENTS": {"cq": "cq"},
 }
 
 

@@ -121,19 +121,24 @@ class Net:
         enable: bool = True,
         size: int = 512,
         domain: kp.Domain | None = None,
+        channel: kp.CompChannel | None = None,
+        only: str = "",
     ) -> Peer:
         """Open an endpoint: to connect to the listener, or for a request.
 
-        It gets a domain of its own unless one is given.
+        It gets a domain of its own unless one is given. ``only``: "tx" or "rx": the
+        peer's queue is for these; the others go elsewhere.
         """
         enter = self._stack.enter_context
         domain = domain or enter(self.fabric.domain(self.info))
-        cq = enter(domain.cq(size))
+        cq = enter(domain.cq(size, channel=channel))
         eq = enter(self.fabric.eq())
         cntr = enter(domain.counter())
         buffer = self.buffer(8192)
         ep = enter(domain.endpoint(self.info if what is None else what))
-        ep.bind(cq, recv=True, transmit=True, selective=selective)
+        ep.bind(cq, recv=only != "tx", transmit=only != "rx", selective=selective)
+        if only:
+            ep.bind(enter(domain.cq(size)), recv=only == "tx", transmit=only == "rx")
         ep.bind(cntr, recv=True, transmit=True, read=True, write=True)
         ep.bind(eq)
         if enable:
@@ -148,12 +153,19 @@ class Net:
         return event.request
 
     def connect(
-        self, *, passive_domain: kp.Domain | None = None, **options: Any
+        self,
+        *,
+        passive_domain: kp.Domain | None = None,
+        channel: kp.CompChannel | None = None,
+        only: str = "",
+        **options: Any,
     ) -> tuple[Peer, Peer]:
-        """Connect two endpoints; the first one is the active side."""
+        """Connect two endpoints; the first one is the active side, the other has the channel."""
         active = self.peer(**options)
         active.ep.connect()
-        passive = self.peer(self.request(), domain=passive_domain, **options)
+        passive = self.peer(
+            self.request(), domain=passive_domain, channel=channel, only=only, **options
+        )
         passive.ep.accept()
         for peer in (active, passive):
             assert peer.event().event is kp.Event.CONNECTED
