@@ -50,22 +50,22 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	u64 now = bpf_ktime_get_ns();
 	struct cpu *c = this_cpu();
 	struct sleeper *s = sleepers.lookup(&tid);
-	struct open_wait *w;
-	u64 entry, newest;
+	struct open_wait *w = NULL;
+	u64 entry, t_wake;
 	u32 cause;
+	int ours;
 
 	if (!c || switched_off())
 		return 0;
 	entry = c->entry;
 	cause = c->cause;
+	t_wake = c->t_entry;
 	c->entry = 0;
 	c->cause = CAUSE_NONE;
-	if (entry) {
+	if (entry)
 		w = open_waits.lookup(&entry);
-		if (w && w->r.tid == tid) {
-			woken(c, s, w, c->t_entry, now);
-			return 0;
-		}
+	ours = w && w->r.tid == tid;
+	if (entry && !ours) {
 		struct queue *q = queues.lookup(&c->call.address);
 
 		if (q && q->wanted && c->call.seq) {
@@ -73,14 +73,19 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 			return 0;
 		}
 	}
-	if (!s)
-		return 0;
-	newest = s->entry;
-	w = open_waits.lookup(&newest);
-	if (!w || w->r.tid != tid)
-		return 0;
-	if (called(c, w)) {
-		woken(c, s, w, c->call.t, now);
+	if (!ours) {
+		if (!s)
+			return 0;
+		entry = s->entry;
+		w = open_waits.lookup(&entry);
+		if (!w || w->r.tid != tid)
+			return 0;
+		ours = called(c, w);
+		t_wake = c->call.t;
+	}
+	/* One place for all that are ours: each copy costs the compiler half a second. */
+	if (ours) {
+		woken(c, s, w, t_wake, now);
 		return 0;
 	}
 	if (blind())

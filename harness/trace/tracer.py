@@ -198,8 +198,8 @@ class Tracer:
         scope = self.scope
         completions = [self.symbols.address(name) or 0 for name in _COMPLETIONS if self._has(name)]
         return [
-            # See harness/probes/loader.py.
-            *("-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
+            # See harness/probes/loader.py. bcc optimizes by itself what the compiler hands over.
+            *("-O1", "-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
             f"-DRING_PAGES={self._ring_bytes // mmap.PAGESIZE}",
             f"-DRING_TRIES={_RING_TRIES}",
             f"-DPERCPU_OFFSETS={bases:#x}ULL",
