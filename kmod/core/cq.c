@@ -125,6 +125,22 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 }
 
 /**
+ * kfi_cq_has_room() - would one more completion be stored?
+ * @fcq: the CQ
+ *
+ * For providers that push back. A hint: what is in flight is not counted.
+ *
+ * Context: any.
+ */
+bool kfi_cq_has_room(struct kfid_cq *fcq)
+{
+	const struct kfi_cq *cq = to_cq(fcq);
+
+	return kfi_cq_fill(cq) < cq->size;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_has_room);
+
+/**
  * kfi_cq_entry_size() - bytes of one entry of a format
  * @format: KFI_CQ_FORMAT_*
  *

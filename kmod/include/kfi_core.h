@@ -333,5 +333,6 @@ void kfi_fid_yield(struct kfid *fid);
 ktime_t kfi_deadline(int timeout_ms);
 
 size_t kfi_cq_entry_size(enum kfi_cq_format format);
+bool kfi_cq_has_room(struct kfid_cq *cq);
 
 #endif /* _KFI_CORE_H_ */

@@ -7,7 +7,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_cm.h>
 
-#include "kfi_verbs.h"
+#include "rdm.h"
 
 /* One work request at a time, and what is flushed when it fails. */
 #define KFV_PD_CQE 4
@@ -236,25 +236,12 @@ void kfv_pd_put(struct kfv_pd *pd)
 	kref_put(&pd->ref, kfv_pd_release);
 }
 
-static int kfv_no_av_open(struct kfid_domain *domain, struct kfi_av_attr *attr,
-			  struct kfid_av **av, void *context)
-{
-	return -KFI_ENOSYS;
-}
-
-static int kfv_no_scalable_ep(struct kfid_domain *domain,
-			      struct kfi_info *info, struct kfid_ep **sep,
-			      void *context)
-{
-	return -KFI_ENOSYS;
-}
-
 static struct kfi_ops_domain kfv_domain_ops = {
 	.size = sizeof(struct kfi_ops_domain),
-	.av_open = kfv_no_av_open,
+	.av_open = kfr_av_open,
 	.cq_open = kfi_core_cq_open,
 	.endpoint = kfv_ep_open,
-	.scalable_ep = kfv_no_scalable_ep,
+	.scalable_ep = kfr_scalable_ep,
 	.cntr_open = kfi_core_cntr_open,
 	.poll_open = kfi_core_poll_open,
 	.stx_ctx = kfi_no_stx_ctx,
@@ -270,6 +257,8 @@ void kfv_domain_lose(struct kfv_domain *domain)
 	kfi_domain_lose(&domain->base);
 	list_for_each_entry(ep, &domain->eps, link)
 		kfv_conn_lost(ep->conn);
+	if (domain->rdm)
+		kfr_domain_lose(domain->rdm);
 }
 
 /* Caller holds kfv_lock. Everything that came from the device is let go. */
@@ -301,6 +290,7 @@ static void kfv_domain_release(struct kfi_domain_base *base)
 
 	if (domain->pd)
 		kfv_pd_put(domain->pd);
+	kfr_domain_free(domain->rdm);
 	kfv_device_put(domain->dev);
 	mutex_destroy(&domain->lock);
 	kfree(domain);
@@ -309,6 +299,22 @@ static void kfv_domain_release(struct kfi_domain_base *base)
 static const char *kfv_wc_strerror(int prov_errno)
 {
 	return ib_wc_status_msg(prov_errno);
+}
+
+/* An info of RDM endpoints makes it a domain of those. */
+static int kfv_domain_set_rdm(struct kfv_domain *domain,
+			      const struct kfi_info *info)
+{
+	struct kfr_domain *rdm;
+
+	if (!info->ep_attr || info->ep_attr->type != KFI_EP_RDM)
+		return 0;
+	rdm = kfr_domain_new(domain, info);
+	if (IS_ERR(rdm))
+		return PTR_ERR(rdm);
+	domain->rdm = rdm;
+	domain->base.strerror = kfr_strerror;
+	return 0;
 }
 
 static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
@@ -341,18 +347,30 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
 	return domain;
 }
 
-static int kfv_domain_open_locked(struct kfid_fabric *fabric, const char *name,
+/* Undoes kfv_domain_new() and kfv_domain_set_rdm(). */
+static void kfv_domain_drop(struct kfv_domain *domain)
+{
+	list_del(&domain->link);
+	kfv_pd_put(domain->pd);
+	kfr_domain_free(domain->rdm);
+	kfv_device_put(domain->dev);
+	kfree(domain);
+}
+
+static int kfv_domain_open_locked(struct kfid_fabric *fabric,
+				  const struct kfi_info *info,
 				  struct kfid_domain **ret, void *context)
 {
 	struct kfv_fabric *f = container_of(fabric, struct kfv_fabric,
 					    base.fabric);
+	struct kfi_ops_mr *mr_ops;
 	char fabric_name[KFI_NAME_MAX];
 	struct kfv_domain *domain;
 	struct kfv_device *dev;
 	u32 port;
 	int err;
 
-	dev = kfv_device_by_name(name, &port);
+	dev = kfv_device_by_name(info->domain_attr->name, &port);
 	if (!dev)
 		return -ENODEV;
 	err = kfv_fabric_name(dev->ib, port, fabric_name);
@@ -364,13 +382,14 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric, const char *name,
 	domain = kfv_domain_new(dev, port);
 	if (IS_ERR(domain))
 		return PTR_ERR(domain);
-	err = kfi_domain_base_init(&domain->base, fabric, &kfv_domain_ops,
-				   &kfv_mr_ops, kfv_domain_release, context);
+	err = kfv_domain_set_rdm(domain, info);
+	mr_ops = domain->rdm ? &kfr_mr_ops : &kfv_mr_ops;
+	if (!err)
+		err = kfi_domain_base_init(&domain->base, fabric,
+					   &kfv_domain_ops, mr_ops,
+					   kfv_domain_release, context);
 	if (err) {
-		list_del(&domain->link);
-		kfv_pd_put(domain->pd);
-		kfv_device_put(domain->dev);
-		kfree(domain);
+		kfv_domain_drop(domain);
 		return err;
 	}
 	*ret = &domain->base.domain;
@@ -386,8 +405,7 @@ static int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		return -EINVAL;
 
 	mutex_lock(&kfv_lock);
-	err = kfv_domain_open_locked(fabric, info->domain_attr->name, domain,
-				     context);
+	err = kfv_domain_open_locked(fabric, info, domain, context);
 	mutex_unlock(&kfv_lock);
 	return err;
 }

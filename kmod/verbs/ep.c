@@ -5,7 +5,7 @@
 #include <linux/in.h>
 #include <linux/slab.h>
 
-#include "kfi_verbs.h"
+#include "rdm.h"
 
 /**
  * kfv_ep_enable() - make an endpoint usable
@@ -253,6 +253,9 @@ static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
 
 	if (!domain->pd)
 		return -ENODEV;
+	/* Domains of RDM endpoints have other memory regions. */
+	if (domain->rdm)
+		return -EINVAL;
 	ep = kfv_ep_new(domain, info);
 	if (IS_ERR(ep))
 		return PTR_ERR(ep);
@@ -305,6 +308,8 @@ int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 
 	if (!info || !ep)
 		return -EINVAL;
+	if (info->ep_attr && info->ep_attr->type == KFI_EP_RDM)
+		return kfr_ep_open(domain, info, ep, context, false);
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_MSG)
 		return -KFI_ENOSYS;

@@ -313,8 +313,9 @@ static bool kfv_fit_domain(struct kfi_domain_attr *domain,
 	       kfv_fit_counts(domain, hint);
 }
 
-static bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
-			   const struct kfi_fabric_attr *hint)
+/* Caller holds kfv_lock. */
+bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
+		    const struct kfi_fabric_attr *hint)
 {
 	struct kfid_fabric *wanted = hint ? hint->fabric : NULL;
 
@@ -507,20 +508,10 @@ static int kfv_query_local(struct kfv_query *query)
 	return 0;
 }
 
-/**
- * kfv_getinfo() - kfi_getinfo() for this provider
- * @version: of the API that the caller was written for
- * @node: dotted IPv4 address, or NULL
- * @service: port number, or NULL
- * @flags: KFI_SOURCE: @node and @service are the local side
- * @hints: what is wanted, or NULL for anything
- * @info: the list
- *
- * Context: process.
- * Return: 0; -KFI_ENODATA: nothing fits; -KFI_EBADFLAGS; -ENOMEM.
- */
-int kfv_getinfo(u32 version, const char *node, const char *service,
-		u64 flags, struct kfi_info *hints, struct kfi_info **info)
+/* What there is of connected endpoints: a node is a dotted address. */
+static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
+			   u64 flags, struct kfi_info *hints,
+			   struct kfi_info **info)
 {
 	struct kfv_query query = {
 		.version = version,
@@ -529,8 +520,6 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 	};
 	int err;
 
-	if (flags & ~KFV_GETINFO_FLAGS)
-		return -KFI_EBADFLAGS;
 	*info = NULL;
 	err = kfv_query_addrs(&query, node, service);
 	if (!err)
@@ -549,4 +538,37 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 		*info = NULL;
 	}
 	return err;
+}
+
+/**
+ * kfv_getinfo() - kfi_getinfo() for this provider
+ * @version: of the API that the caller was written for
+ * @node: dotted IPv4 address, or what kfr_getinfo() understands, or NULL
+ * @service: port number, or NULL
+ * @flags: KFI_SOURCE: @node and @service are the local side
+ * @hints: what is wanted, or NULL for anything
+ * @info: the list; RDM endpoints, if they are asked for, come first
+ *
+ * Context: process.
+ * Return: 0; -KFI_ENODATA: nothing fits; -KFI_EBADFLAGS; -ENOMEM.
+ */
+int kfv_getinfo(u32 version, const char *node, const char *service,
+		u64 flags, struct kfi_info *hints, struct kfi_info **info)
+{
+	struct kfi_info **tail = info;
+	int err;
+
+	if (flags & ~KFV_GETINFO_FLAGS)
+		return -KFI_EBADFLAGS;
+	err = kfr_getinfo(version, node, service, flags, hints, info);
+	if (err)
+		return err;
+	while (*tail)
+		tail = &(*tail)->next;
+	err = kfv_msg_getinfo(version, node, service, flags, hints, tail);
+	if (err == -ENOMEM) {
+		kfi_freeinfo(*info);
+		*info = NULL;
+	}
+	return *info ? 0 : err;
 }

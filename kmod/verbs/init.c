@@ -5,7 +5,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "kfi_verbs.h"
+#include "rdm.h"
 
 /* Which objects there are; not taken in CM callbacks. */
 DEFINE_MUTEX(kfv_lock);
@@ -173,6 +173,7 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 
 	kfv_req_strip(dev);
 	kfv_pep_strip(dev);
+	kfr_strip(dev);
 	list_for_each_entry(domain, &dev->domains, link)
 		kfv_domain_strip(domain);
 	mutex_unlock(&kfv_lock);

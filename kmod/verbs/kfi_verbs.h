@@ -93,6 +93,8 @@
 
 #define KFV_MR_MODE	(KFI_MR_VIRT_ADDR | KFI_MR_PROV_KEY)
 
+struct kfr_domain;
+
 extern struct mutex kfv_lock;
 extern struct mutex kfv_dev_lock;
 extern struct list_head kfv_devices;
@@ -164,6 +166,7 @@ struct kfv_pd {
  * @pd: its device half; NULL once the device is gone; changed under kfv_lock
  *	and @lock
  * @max_msg_size: of the port, in bytes
+ * @rdm: it is one of RDM endpoints, see rdm.h; NULL: of connected ones
  * @eps: open endpoints; kfv_lock
  * @lock: protects memory regions and the private queue pair
  * @mrs: open memory regions; @lock
@@ -175,6 +178,7 @@ struct kfv_domain {
 	struct kfv_device *dev;
 	struct kfv_pd *pd;
 	size_t max_msg_size;
+	struct kfr_domain *rdm;
 	struct list_head eps;
 	struct mutex lock;	/* memory regions, private queue pair */
 	struct list_head mrs;
@@ -414,6 +418,8 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
 int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
+bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
+		    const struct kfi_fabric_attr *hint);
 int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
 
 /* domain.c */
@@ -551,5 +557,10 @@ ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx);
 
 /* rma.c */
 extern struct kfi_ops_rma kfv_rma_ops;
+
+/* rdm_info.c: the rest of RDM endpoints is in rdm.h */
+int kfr_getinfo(u32 version, const char *node, const char *service,
+		u64 flags, const struct kfi_info *hints,
+		struct kfi_info **list);
 
 #endif /* _KFV_VERBS_H_ */

@@ -180,7 +180,7 @@ static bool vt_wish_ep(struct kfi_info *h, int n)
 		h->addr_format = KFI_SOCKADDR_IN6;
 		return true;
 	case 2:
-		h->ep_attr->type = KFI_EP_RDM;
+		h->ep_attr->type = KFI_EP_DGRAM;
 		return true;
 	case 3:
 		h->ep_attr->protocol = KFI_PROTO_UDP;
@@ -263,6 +263,7 @@ static int vt_ask(vt_wish wish, int n, const char *node)
 	if (!hints)
 		return -ENOMEM;
 	hints->fabric_attr->prov_name = kstrdup("verbs", GFP_KERNEL);
+	hints->ep_attr->type = KFI_EP_MSG;
 	if (!wish || wish(hints, n))
 		err = kfi_getinfo(0, node, NULL, KFI_SOURCE, hints, &info);
 	if (!err)

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Answers to a peer, and when they go: with the next message the other way,
+ * where messages go to and fro, else at once. And the ends of work requests.
+ */
+#include <linux/jiffies.h>
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+static unsigned int rdm_ack_delay_us = 2000;
+module_param(rdm_ack_delay_us, uint, 0644);
+MODULE_PARM_DESC(rdm_ack_delay_us, "how long an answer to a message waits for a message to go with, where there was one before (us)");
+
+static ktime_t kfr_ack_delay(void)
+{
+	return ns_to_ktime((u64)READ_ONCE(rdm_ack_delay_us) * NSEC_PER_USEC);
+}
+
+/* It has been sent, or never will be. */
+void kfr_ctl_end(struct kfr_ctl *ctl)
+{
+	if (ctl->job)
+		kfr_job_end(ctl->job);
+	else
+		kfree(ctl);
+}
+
+/* An answer, or what else takes no operation, waits to be sent. */
+void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
+{
+	unsigned long irq;
+	bool flood;
+
+	ctl->item.kind = KFR_ITEM_CTL;
+	spin_lock_irqsave(&conn->lock, irq);
+	if (conn->state == KFR_DEAD) {
+		spin_unlock_irqrestore(&conn->lock, irq);
+		kfr_ctl_end(ctl);
+		return;
+	}
+	ctl->hdr.ack = cpu_to_le32(conn->rx_seq);
+	if (ctl->hdr.op == KFR_OP_RESUME)
+		ctl->hdr.count = cpu_to_le32(conn->rx_count);
+	list_add_tail(&ctl->item.link, &conn->urgent);
+	flood = ++conn->answers > KFR_ANSWERS;
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (flood)
+		kfr_conn_kill(conn, EIO, KFR_ERR_FLOOD);
+	kfr_pump(conn);
+}
+
+/**
+ * kfr_answer() - say something about a message of the peer's
+ * @conn: on this connection
+ * @ask: the message; with KFR_OP_CANCEL one of our own
+ * @op: what kind of answer
+ * @status: with FIN and ERR
+ * @len: bytes that were delivered
+ * @over: bytes that were not
+ *
+ * Context: any; no lock held.
+ * Return: 0 or -ENOMEM.
+ */
+int kfr_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op,
+	       enum kfr_status status, size_t len, size_t over)
+{
+	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!ctl)
+		return -ENOMEM;
+	kfr_answer_hdr(&ctl->hdr, ask, op, status, len, over);
+	kfr_queue_ctl(conn, ctl);
+	return 0;
+}
+
+void kfr_answer_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *ask, u8 op,
+		    enum kfr_status status, size_t len, size_t over)
+{
+	bool own = op == KFR_OP_CANCEL;
+
+	*hdr = (struct kfr_hdr) {
+		.version = KFR_VERSION,
+		.op = op,
+		.src = own ? ask->src : ask->dst,
+		.dst = own ? ask->dst : ask->src,
+		/* Which of the two kinds of numbers it answers. */
+		.flags = kfr_hdr_numbered(ask) ? 0 : KFR_F_ID,
+		.rx = ask->rx,
+		.epoch = ask->epoch,
+		.seq = ask->seq,
+		.status = cpu_to_le32(status),
+		.auth = ask->auth,
+		.len = cpu_to_le32(len),
+		.over = cpu_to_le32(over),
+	};
+}
+
+/* A request was dealt with, numbered or not. */
+void kfr_seen(struct kfr_conn *conn)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	conn->rx_count++;
+	spin_unlock_irqrestore(&conn->lock, irq);
+}
+
+/**
+ * kfr_taken() - a numbered message was dealt with
+ * @conn: it came on this connection
+ * @seq: its number; what went wrong with it is on the queue already
+ *
+ * Where messages go to and fro, the answer waits a moment for the next one.
+ *
+ * Context: any; no lock held.
+ */
+void kfr_taken(struct kfr_conn *conn, u32 seq)
+{
+	bool lazy = false;
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	conn->rx_seq = seq;
+	if (!conn->ack_lazy || seq - conn->acked >= KFR_ACK_EVERY)
+		conn->ack_due = true;
+	else
+		lazy = conn->state == KFR_UP;
+	if (lazy && !hrtimer_active(&conn->ack_timer)) {
+		conn->timed_seq = seq;
+		hrtimer_start(&conn->ack_timer, kfr_ack_delay(),
+			      HRTIMER_MODE_REL_SOFT);
+	}
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (!lazy)
+		kfr_pump(conn);
+}
+
+/*
+ * If the answer to the message that started the timer has gone with another
+ * one, a later message may wait as long. If not, none is waited for next time.
+ */
+enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
+{
+	struct kfr_conn *conn = container_of(timer, struct kfr_conn, ack_timer);
+	enum hrtimer_restart again = HRTIMER_NORESTART;
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	if ((s32)(conn->acked - conn->timed_seq) < 0) {
+		conn->ack_due = true;
+		conn->ack_lazy = false;
+	} else if (conn->acked != conn->rx_seq && conn->state == KFR_UP) {
+		conn->timed_seq = conn->rx_seq;
+		hrtimer_forward_now(timer, kfr_ack_delay());
+		again = HRTIMER_RESTART;
+	}
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_pump(conn);
+	return again;
+}
+
+/* A work request has failed, and with it the connection. */
+void kfr_wc_failed(struct kfr_conn *conn, enum ib_wc_status status)
+{
+	if (status == IB_WC_WR_FLUSH_ERR)
+		kfr_conn_kill(conn, ENOTCONN, status);
+	else if (status == IB_WC_RETRY_EXC_ERR ||
+		 status == IB_WC_RESP_TIMEOUT_ERR)
+		kfr_conn_kill(conn, ETIMEDOUT, status);
+	else
+		kfr_conn_kill(conn, EIO, status);
+}
+
+/* The send queue has room for one more. */
+void kfr_sq_done(struct kfr_conn *conn, enum ib_wc_status status)
+{
+	unsigned long irq;
+
+	if (status != IB_WC_SUCCESS)
+		kfr_wc_failed(conn, status);
+	spin_lock_irqsave(&conn->lock, irq);
+	conn->sq_free++;
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_pump(conn);
+	kfr_posted_put(conn);
+}
+
+void kfr_reg_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	kfr_sq_done(container_of(wc->wr_cqe, struct kfr_conn, reg_cqe),
+		    wc->status);
+}
+
+void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct kfr_wire *wire = container_of(wc->wr_cqe, struct kfr_wire, cqe);
+	struct kfr_conn *conn = wire->conn;
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	list_add_tail(&wire->link, &conn->free_wire);
+	conn->nwire++;
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_sq_done(conn, wc->status);
+}
+
+/* Answers that nobody will hear. The connection is dead and drained. */
+void kfr_ctl_drop_all(struct kfr_conn *conn)
+{
+	struct kfr_item *item, *next;
+	LIST_HEAD(drop);
+
+	spin_lock_irq(&conn->lock);
+	list_for_each_entry_safe(item, next, &conn->urgent, link)
+		if (item->kind == KFR_ITEM_CTL)
+			list_move_tail(&item->link, &drop);
+	spin_unlock_irq(&conn->lock);
+	list_for_each_entry_safe(item, next, &drop, link) {
+		list_del_init(&item->link);
+		kfr_ctl_end(container_of(item, struct kfr_ctl, item));
+	}
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Operations that are under way: on the queue of a connection, sent, answered,
+ * taken back, failed with their connection.
+ */
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+static int kfr_status_errno(u32 status)
+{
+	switch (status) {
+	case KFR_OK:
+		return 0;
+	case KFR_NO_ENDPOINT:
+		return KFI_EHOSTUNREACH;
+	case KFR_TOO_LONG:
+		return KFI_EMSGSIZE;
+	case KFR_CANCELED:
+		return KFI_ECANCELED;
+	case KFR_NO_MEMORY:
+		return KFI_ENOMEM;
+	default:
+		return KFI_EREMOTEIO;
+	}
+}
+
+static void kfr_op_set_err(struct kfr_op *op, int err, int prov_errno)
+{
+	op->err = err;
+	op->prov_errno = prov_errno;
+}
+
+/* Ends what @done has collected, linked by @sent. No lock held. */
+static void kfr_ops_done(struct list_head *done)
+{
+	struct kfr_op *op, *next;
+
+	list_for_each_entry_safe(op, next, done, sent) {
+		list_del_init(&op->sent);
+		kfr_op_done(op);
+	}
+}
+
+/**
+ * kfr_op_submit() - an operation is ready to be sent
+ * @op: with its connection
+ *
+ * Context: any; no lock held. The operation may be done on return.
+ */
+void kfr_op_submit(struct kfr_op *op)
+{
+	struct kfr_conn *conn = op->conn;
+	unsigned long irq;
+	bool dead;
+
+	/* It is no more than @op's, and that may be gone after this. */
+	kfr_conn_get(conn);
+	op->item.kind = KFR_ITEM_REQ;
+	spin_lock_irqsave(&conn->lock, irq);
+	dead = conn->state == KFR_DEAD;
+	if (!dead) {
+		op->order = conn->order++;
+		op->state = KFR_QUEUED;
+		list_add_tail(&op->item.link, &conn->reqs);
+	}
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (dead) {
+		kfr_op_set_err(op, conn->err, conn->prov_errno);
+		kfr_op_done(op);
+	} else {
+		kfr_pump(conn);
+	}
+	kfr_conn_put(conn);
+}
+
+/* Is it answered with others, and not one by one? */
+bool kfr_op_numbered(const struct kfr_op *op)
+{
+	return op->hdr.op == KFR_OP_EAGER ||
+	       (op->hdr.op == KFR_OP_WRITE && !op->nregs);
+}
+
+/**
+ * kfr_answered() - all up to a number were taken
+ * @conn: the connection
+ * @ack: the number
+ *
+ * Context: any; no lock held.
+ * Return: 0 or -EPROTO: what it says was not sent.
+ */
+int kfr_answered(struct kfr_conn *conn, u32 ack)
+{
+	struct kfr_op *op, *next;
+	unsigned long irq;
+	LIST_HEAD(done);
+	int err = 0;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	if ((s32)(conn->tx_seq - ack) < 0)
+		err = -EPROTO;
+	list_for_each_entry_safe(op, next, &conn->sent, sent) {
+		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
+			break;
+		op->state = KFR_BUSY;
+		list_move_tail(&op->sent, &done);
+	}
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_ops_done(&done);
+	return err;
+}
+
+static struct kfr_op *kfr_find_number(struct kfr_conn *conn, u32 seq)
+{
+	struct kfr_op *op;
+
+	list_for_each_entry(op, &conn->sent, sent)
+		if (le32_to_cpu(op->hdr.seq) == seq)
+			return op;
+	return NULL;
+}
+
+static struct kfr_op *kfr_find_id(struct kfr_conn *conn, u32 id)
+{
+	struct kfr_op *op = conn->ids[id % KFR_IDS];
+
+	return op && le32_to_cpu(op->hdr.seq) == id ? op : NULL;
+}
+
+/*
+ * The operation that an answer is for, if it waits for one. Caller holds the
+ * connection's lock.
+ */
+struct kfr_op *kfr_find_asked(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+{
+	u32 seq = le32_to_cpu(hdr->seq);
+	bool by_id = hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID;
+
+	return by_id ? kfr_find_id(conn, seq) : kfr_find_number(conn, seq);
+}
+
+/*
+ * Nothing more is expected of the peer. Caller holds the connection's lock.
+ * Return: false: it can be reported; true: its registrations are ended first.
+ */
+bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
+{
+	op->state = KFR_BUSY;
+	op->parked = false;
+	if (op->has_id) {
+		conn->ids[le32_to_cpu(op->hdr.seq) % KFR_IDS] = NULL;
+		conn->nids--;
+		op->has_id = false;
+	}
+	if (!op->registered) {
+		list_del_init(&op->sent);
+		return false;
+	}
+	list_move_tail(&op->sent, &conn->ending);
+	op->item.kind = KFR_ITEM_INV;
+	list_add_tail(&op->item.link, &conn->urgent);
+	return true;
+}
+
+static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
+{
+	u32 status = le32_to_cpu(hdr->status);
+
+	if (status == KFR_OK)
+		return;
+	kfr_op_set_err(op, kfr_status_errno(status), KFR_ERR_STATUS + status);
+	op->len = le32_to_cpu(hdr->len);
+	op->over = le32_to_cpu(hdr->over);
+}
+
+/**
+ * kfr_take_answer() - FIN or ERR has come
+ * @conn: on this connection
+ * @hdr: the answer
+ *
+ * An operation with registrations ends them first: nobody must reach its buffer
+ * any more when it is reported.
+ *
+ * Context: any; no lock held.
+ * Return: 0 or -EPROTO: nobody has asked.
+ */
+int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+{
+	struct kfr_op *op;
+	unsigned long irq;
+	bool invalidate;
+
+	if (le32_to_cpu(hdr->status) >= KFR_STATUS_MAX)
+		return -EPROTO;
+	spin_lock_irqsave(&conn->lock, irq);
+	op = kfr_find_asked(conn, hdr);
+	if (!op || op->parked ||
+	    kfr_op_numbered(op) != (hdr->op == KFR_OP_ERR)) {
+		spin_unlock_irqrestore(&conn->lock, irq);
+		return -EPROTO;
+	}
+	kfr_op_take_answer(op, hdr);
+	invalidate = kfr_op_end(conn, op);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (invalidate)
+		kfr_pump(conn);
+	else
+		kfr_op_done(op);
+	return 0;
+}
+
+/* A registration of the operation has ended, or the connection is dead. */
+void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct kfr_op *op = container_of(wc->wr_cqe, struct kfr_op, cqe);
+	struct kfr_conn *conn = op->conn;
+	unsigned long irq;
+	unsigned int i;
+	bool done;
+
+	kfr_conn_get(conn);
+	if (wc->status != IB_WC_SUCCESS)
+		kfr_wc_failed(conn, wc->status);
+	spin_lock_irqsave(&conn->lock, irq);
+	conn->sq_free++;
+	done = atomic_inc_return(&op->nregs_done) == op->nregs &&
+	       conn->state != KFR_DEAD;
+	if (done) {
+		/* Of a dead one, kfr_op_fail_all() finds it. */
+		list_del_init(&op->sent);
+		op->registered = false;
+		for (i = 0; i < op->nregs; i++)
+			list_add_tail(&op->regs[i]->link, &conn->free_regs);
+		conn->nregs_free += op->nregs;
+	}
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (done)
+		kfr_op_done(op);
+	kfr_pump(conn);
+	kfr_posted_put(conn);
+	kfr_conn_put(conn);
+}
+
+/*
+ * Takes an operation back that is not sent, and asks for the end of one that
+ * has an id. Its context is closing.
+ */
+void kfr_op_recall(struct kfr_op *op)
+{
+	struct kfr_tx *tx = op->tx;
+	struct kfr_conn *conn = NULL;
+	struct kfr_hdr ask = { };
+	bool done = false;
+	unsigned long irq;
+
+	/* Its connection stays as long as it is not free. */
+	spin_lock_irqsave(&tx->lock, irq);
+	if (READ_ONCE(op->state) != KFR_FREE && op->conn) {
+		conn = op->conn;
+		kfr_conn_get(conn);
+	}
+	spin_unlock_irqrestore(&tx->lock, irq);
+	if (!conn)
+		return;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	if (conn->state == KFR_DEAD) {
+		/* kfr_op_fail_all() will have it. */
+	} else if (op->state == KFR_QUEUED) {
+		list_del_init(&op->item.link);
+		done = !kfr_op_end(conn, op);
+	} else if (op->state == KFR_SENT && op->has_id) {
+		ask = op->hdr;
+	}
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (done)
+		kfr_op_done(op);
+	else if (ask.op)
+		kfr_answer(conn, &ask, KFR_OP_CANCEL, KFR_OK, 0, 0);
+	kfr_pump(conn);
+	kfr_conn_put(conn);
+}
+
+static void kfr_fail_list(struct list_head *list, struct list_head *done)
+{
+	struct kfr_op *op, *next;
+
+	list_for_each_entry_safe(op, next, list, sent)
+		list_move_tail(&op->sent, done);
+}
+
+/**
+ * kfr_op_fail_all() - what was under way on a connection fails with it
+ * @conn: dead, and the device has returned all work requests
+ *
+ * Context: process; no lock held.
+ */
+void kfr_op_fail_all(struct kfr_conn *conn)
+{
+	struct kfr_item *item, *next_item;
+	struct kfr_flow *flow;
+	struct kfr_op *op, *next;
+	LIST_HEAD(done);
+
+	spin_lock_irq(&conn->lock);
+	kfr_fail_list(&conn->ending, &done);
+	kfr_fail_list(&conn->sent, &done);
+	kfr_fail_list(&conn->asked, &done);
+	list_for_each_entry(flow, &conn->flows, link)
+		kfr_fail_list(&flow->parked, &done);
+	list_for_each_entry_safe(item, next_item, &conn->reqs, link) {
+		op = container_of(item, struct kfr_op, item);
+		list_move_tail(&op->sent, &done);
+	}
+	list_for_each_entry(op, &done, sent)
+		list_del_init(&op->item.link);
+	memset(conn->ids, 0, sizeof(conn->ids));
+	spin_unlock_irq(&conn->lock);
+
+	list_for_each_entry_safe(op, next, &done, sent) {
+		list_del_init(&op->sent);
+		op->registered = false;
+		op->has_id = false;
+		if (!op->err)
+			kfr_op_set_err(op, conn->err, conn->prov_errno);
+		kfr_op_done(op);
+	}
+}

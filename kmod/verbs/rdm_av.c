@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Address vectors. An address is one word, so that a table of them needs no
+ * memory of its own for each, and sending looks it up without a lock.
+ */
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+#define KFR_AV_MAX	BIT(20)
+#define KFR_AV_FLAGS	(KFI_MORE | KFI_SYNC_ERR)
+
+static struct kfr_av *kfr_av_of(struct kfid_av *av)
+{
+	return container_of(av, struct kfr_av, av);
+}
+
+/**
+ * kfr_av_find() - what an address of the ULP's means
+ * @av: where it was inserted
+ * @addr: the address, perhaps with a receive context in it
+ * @to: the endpoint
+ * @rx: the index of the receive context
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL: it is not in the vector.
+ */
+int kfr_av_find(const struct kfr_av *av, kfi_addr_t addr,
+		struct kfr_addr *to, u16 *rx)
+{
+	kfi_addr_t base = addr;
+	void *entry;
+
+	*rx = 0;
+	if (av->rx_bits) {
+		*rx = addr >> (64 - av->rx_bits);
+		base = addr << av->rx_bits >> av->rx_bits;
+	}
+	if (base >= KFR_AV_MAX)
+		return -EINVAL;
+	entry = xa_load((struct xarray *)&av->addrs, base);
+	if (!entry)
+		return -EINVAL;
+	*to = kfr_addr_unpack(xa_to_value(entry));
+	return 0;
+}
+
+/* The ULP's name for an endpoint, or KFI_ADDR_NOTAVAIL. Any context. */
+kfi_addr_t kfr_av_source(struct kfr_av *av, struct kfr_addr addr)
+{
+	void *entry = xa_load(&av->index, kfr_addr_pack(addr));
+
+	return entry ? xa_to_value(entry) : KFI_ADDR_NOTAVAIL;
+}
+
+/* A table numbers them in the order of the calls, a map takes what is free. */
+static int kfr_av_store(struct kfr_av *av, unsigned long packed, u32 *index)
+{
+	void *value = xa_mk_value(packed);
+	int err;
+
+	if (av->type == KFI_AV_MAP)
+		return xa_alloc(&av->addrs, index, value,
+				XA_LIMIT(0, KFR_AV_MAX - 1), GFP_KERNEL);
+	*index = av->next;
+	err = xa_err(xa_store(&av->addrs, *index, value, GFP_KERNEL));
+	return err;
+}
+
+static int kfr_av_add(struct kfr_av *av, struct kfr_addr addr, u32 *index)
+{
+	unsigned long packed = kfr_addr_pack(addr);
+	int err;
+
+	if (!addr.ip || !addr.id)
+		return -EINVAL;
+	err = kfr_av_store(av, packed, index);
+	if (err)
+		return err;
+	/* The first of several names of one endpoint is its name. */
+	err = xa_insert(&av->index, packed, xa_mk_value(*index), GFP_KERNEL);
+	if (err && err != -EBUSY)
+		xa_erase(&av->addrs, *index);
+	return err == -EBUSY ? 0 : err;
+}
+
+/**
+ * struct kfr_insert - one call that inserts
+ * @av: the vector
+ * @flags: of the call
+ * @context: the ULP's
+ * @to: where the ULP wants its names; may be NULL with a table
+ * @errors: with KFI_SYNC_ERR: an errno for each
+ * @at: addresses dealt with
+ * @done: inserted
+ */
+struct kfr_insert {
+	struct kfr_av *av;
+	u64 flags;
+	void *context;
+	kfi_addr_t *to;
+	int *errors;
+	size_t at;
+	size_t done;
+};
+
+static void kfr_insert_failed(struct kfr_insert *in, int err)
+{
+	struct kfi_eq_err_entry entry = {
+		.fid = &in->av->av.fid,
+		.context = in->context,
+		.data = in->at,
+		.err = -err,
+	};
+
+	if (in->av->events)
+		kfi_eq_report_err(in->av->eq, &entry);
+}
+
+/* One address of the call, or why it is none. Caller holds the lock. */
+static void kfr_insert_one(struct kfr_insert *in, struct kfr_addr addr, int err)
+{
+	struct kfr_av *av = in->av;
+	u32 index = 0;
+
+	if (!err && av->type == KFI_AV_TABLE && av->next == KFR_AV_MAX)
+		err = -ENOSPC;
+	if (!err)
+		err = kfr_av_add(av, addr, &index);
+	if (in->to)
+		in->to[in->at] = err ? KFI_ADDR_NOTAVAIL : index;
+	if (in->errors)
+		in->errors[in->at] = -err;
+	if (err)
+		kfr_insert_failed(in, err);
+	else
+		in->done++;
+	/* An index is used up by a failure, too. */
+	if (av->type == KFI_AV_TABLE && av->next < KFR_AV_MAX)
+		av->next++;
+	in->at++;
+}
+
+static int kfr_insert_begin(struct kfr_insert *in, struct kfid_av *fid,
+			    kfi_addr_t *to, u64 flags, void *context)
+{
+	struct kfr_av *av = kfr_av_of(fid);
+
+	if (flags & ~KFR_AV_FLAGS)
+		return -KFI_EBADFLAGS;
+	if (av->events && !av->eq)
+		return -KFI_ENOEQ;
+	if (!to && av->type == KFI_AV_MAP)
+		return -EINVAL;
+	if (flags & KFI_SYNC_ERR && (av->events || !context))
+		return -EINVAL;
+	in->av = av;
+	in->flags = flags;
+	in->context = context;
+	in->to = to;
+	if (flags & KFI_SYNC_ERR)
+		in->errors = context;
+	mutex_lock(&av->lock);
+	return 0;
+}
+
+/* Return: how many were inserted, or are told of by events. */
+static int kfr_insert_end(struct kfr_insert *in)
+{
+	struct kfr_av *av = in->av;
+	struct kfi_eq_entry entry = {
+		.fid = &av->av.fid,
+		.context = in->context,
+		.data = in->done,
+	};
+	struct kfi_event event = {
+		.event = KFI_AV_COMPLETE,
+		.buf = &entry,
+		.len = sizeof(entry),
+	};
+
+	mutex_unlock(&av->lock);
+	if (!av->events)
+		return in->done;
+	kfi_eq_report(av->eq, &event);
+	return in->at;
+}
+
+static int kfr_av_insert(struct kfid_av *fid, const void *addr, size_t count,
+			 kfi_addr_t *to, u64 flags, void *context)
+{
+	struct kfr_insert in = { };
+	const struct kfr_format *format;
+	struct kfr_addr one;
+	int err;
+
+	if (!addr || count > KFR_AV_MAX)
+		return -EINVAL;
+	err = kfr_insert_begin(&in, fid, to, flags, context);
+	if (err)
+		return err;
+	format = &in.av->rdm->format;
+	while (in.at < count) {
+		err = kfr_addr_read(format, addr, &one);
+		kfr_insert_one(&in, one, err);
+		addr += kfr_addr_size(format);
+	}
+	return kfr_insert_end(&in);
+}
+
+static int kfr_parse(const struct kfr_av *av, const char *node,
+		     const char *service, struct kfr_addr *addr)
+{
+	const struct kfr_format *format = &av->rdm->format;
+	int err;
+
+	err = kfr_parse_node(format, node, &addr->ip);
+	if (!err)
+		err = kfr_parse_service(format, service, &addr->id);
+	return err ? -EINVAL : 0;
+}
+
+static int kfr_av_insertsvc(struct kfid_av *fid, const char *node,
+			    const char *service, kfi_addr_t *to, u64 flags,
+			    void *context)
+{
+	struct kfr_insert in = { };
+	struct kfr_addr addr = { };
+	int err;
+
+	if (!node || !service)
+		return -EINVAL;
+	err = kfr_insert_begin(&in, fid, to, flags, context);
+	if (err)
+		return err;
+	err = kfr_parse(in.av, node, service, &addr);
+	kfr_insert_one(&in, addr, err);
+	if (!in.av->events && err) {
+		mutex_unlock(&in.av->lock);
+		return err;
+	}
+	return kfr_insert_end(&in);
+}
+
+/* For each node, counting up, all services, counting up. */
+static int kfr_av_insertsym(struct kfid_av *fid, const char *node,
+			    size_t nodecnt, const char *service, size_t svccnt,
+			    kfi_addr_t *to, u64 flags, void *context)
+{
+	struct kfr_addr first = { }, addr;
+	struct kfr_insert in = { };
+	size_t n, s;
+	int err;
+
+	if (!node || !service || !nodecnt || !svccnt ||
+	    nodecnt > KFR_AV_MAX || svccnt > KFR_AV_MAX / nodecnt)
+		return -EINVAL;
+	err = kfr_insert_begin(&in, fid, to, flags, context);
+	if (err)
+		return err;
+	err = kfr_parse(in.av, node, service, &first);
+	for (n = 0; n < nodecnt; n++) {
+		for (s = 0; s < svccnt; s++) {
+			addr.ip = cpu_to_be32(be32_to_cpu(first.ip) + n);
+			addr.id = first.id + s;
+			kfr_insert_one(&in, addr, err ? err :
+				       first.id + s > U16_MAX ? -EINVAL : 0);
+		}
+	}
+	return kfr_insert_end(&in);
+}
+
+/* The endpoint may have another name, which is its name from now on. */
+static void kfr_av_rename(struct kfr_av *av, unsigned long packed)
+{
+	unsigned long index;
+	void *entry;
+
+	xa_for_each(&av->addrs, index, entry) {
+		if (xa_to_value(entry) != packed)
+			continue;
+		xa_store(&av->index, packed, xa_mk_value(index), GFP_KERNEL);
+		return;
+	}
+	xa_erase(&av->index, packed);
+}
+
+static int kfr_av_remove(struct kfid_av *fid, kfi_addr_t *addrs, size_t count,
+			 u64 flags)
+{
+	struct kfr_av *av = kfr_av_of(fid);
+	unsigned long packed;
+	void *entry;
+	size_t i;
+
+	if (flags || !addrs)
+		return -EINVAL;
+	mutex_lock(&av->lock);
+	for (i = 0; i < count; i++)
+		if (addrs[i] >= KFR_AV_MAX || !xa_load(&av->addrs, addrs[i]))
+			break;
+	if (i < count) {
+		mutex_unlock(&av->lock);
+		return -EINVAL;
+	}
+	for (i = 0; i < count; i++) {
+		entry = xa_erase(&av->addrs, addrs[i]);
+		if (!entry)
+			continue;
+		packed = xa_to_value(entry);
+		entry = xa_load(&av->index, packed);
+		if (entry && xa_to_value(entry) == addrs[i])
+			kfr_av_rename(av, packed);
+	}
+	mutex_unlock(&av->lock);
+	return 0;
+}
+
+static int kfr_av_lookup(struct kfid_av *fid, kfi_addr_t addr, void *to,
+			 size_t *len)
+{
+	const struct kfr_av *av = kfr_av_of(fid);
+	const struct kfr_format *format = &av->rdm->format;
+	u8 room[sizeof(struct sockaddr_in)];
+	struct kfr_addr found;
+	u16 rx;
+
+	if (!len || (!to && *len) || kfr_av_find(av, addr, &found, &rx))
+		return -EINVAL;
+	kfr_addr_write(format, found, room);
+	if (to)
+		memcpy(to, room, min(*len, kfr_addr_size(format)));
+	*len = kfr_addr_size(format);
+	return 0;
+}
+
+static const char *kfr_av_straddr(struct kfid_av *fid, const void *addr,
+				  char *buf, size_t *len)
+{
+	const struct kfr_av *av = kfr_av_of(fid);
+	struct kfr_addr read;
+	size_t need;
+
+	if (!addr || !len || (!buf && *len))
+		return NULL;
+	if (kfr_addr_read(&av->rdm->format, addr, &read))
+		need = snprintf(buf, *len, "(no address)");
+	else
+		need = kfr_addr_print(&av->rdm->format, read, buf, *len);
+	*len = need + 1;
+	return buf;
+}
+
+static struct kfi_ops_av kfr_av_ops = {
+	.size = sizeof(struct kfi_ops_av),
+	.insert = kfr_av_insert,
+	.insertsvc = kfr_av_insertsvc,
+	.insertsym = kfr_av_insertsym,
+	.remove = kfr_av_remove,
+	.lookup = kfr_av_lookup,
+	.straddr = kfr_av_straddr,
+};
+
+static int kfr_av_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
+{
+	struct kfr_av *av = container_of(fid, struct kfr_av, av.fid);
+	int err = 0;
+
+	if (!bfid || bfid->fclass != KFI_CLASS_EQ || flags)
+		return -EINVAL;
+	mutex_lock(&av->lock);
+	if (av->eq || !kfi_fid_get(bfid))
+		err = -EINVAL;
+	else
+		av->eq = container_of(bfid, struct kfid_eq, fid);
+	mutex_unlock(&av->lock);
+	return err;
+}
+
+static int kfr_av_close(struct kfid *fid)
+{
+	struct kfr_av *av = container_of(fid, struct kfr_av, av.fid);
+	int err;
+
+	err = kfi_fid_kill(fid);
+	if (err)
+		return err;
+	/* What it has said on the event queue stays there. */
+	if (av->eq)
+		kfi_fid_put(&av->eq->fid);
+	xa_destroy(&av->addrs);
+	xa_destroy(&av->index);
+	mutex_destroy(&av->lock);
+	kfi_fid_put(&av->rdm->domain->base.domain.fid);
+	kfree(av);
+	return 0;
+}
+
+static struct kfi_ops kfr_av_fid_ops = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfr_av_close,
+	.bind = kfr_av_bind,
+	.control = kfi_no_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static int kfr_av_check(const struct kfi_av_attr *attr)
+{
+	if (attr->type > KFI_AV_TABLE || attr->rx_ctx_bits < 0 ||
+	    attr->rx_ctx_bits > KFR_RX_BITS_MAX)
+		return -EINVAL;
+	return attr->name || attr->map_addr || attr->flags & ~KFI_EVENT ||
+	       attr->count > KFR_AV_MAX ? -EINVAL : 0;
+}
+
+/**
+ * kfr_av_open() - kfi_av_open() for RDM endpoints
+ * @fid: of a domain that was opened by an info of RDM endpoints
+ * @attr: what it shall be
+ * @ret: the new object
+ * @context: the user's
+ *
+ * Context: process.
+ * Return: 0; -KFI_ENOSYS: connected endpoints have no use for one; -EINVAL for
+ * attributes that cannot be had; -ENOMEM.
+ */
+int kfr_av_open(struct kfid_domain *fid, struct kfi_av_attr *attr,
+		struct kfid_av **ret, void *context)
+{
+	struct kfv_domain *domain = kfv_domain_of(fid);
+	struct kfr_av *av;
+
+	if (!domain->rdm)
+		return -KFI_ENOSYS;
+	if (!attr || !ret || kfr_av_check(attr))
+		return -EINVAL;
+	if (kfv_gone(domain->dev))
+		return -ENODEV;
+	av = kzalloc(sizeof(*av), GFP_KERNEL_ACCOUNT);
+	if (!av)
+		return -ENOMEM;
+	if (!kfi_fid_get(&fid->fid)) {
+		kfree(av);
+		return -EINVAL;
+	}
+	attr->type = attr->type ? attr->type : KFI_AV_MAP;
+	kfi_fid_init(&av->av.fid, KFI_CLASS_AV, context, &kfr_av_fid_ops);
+	av->av.ops = &kfr_av_ops;
+	av->rdm = domain->rdm;
+	av->type = attr->type;
+	av->rx_bits = attr->rx_ctx_bits;
+	av->events = attr->flags & KFI_EVENT;
+	mutex_init(&av->lock);
+	xa_init_flags(&av->addrs, XA_FLAGS_ALLOC);
+	xa_init(&av->index);
+	*ret = &av->av;
+	return 0;
+}

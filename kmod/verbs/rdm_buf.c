@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Buffers of RDM endpoints. They outlive the call that describes them, so the
+ * description is copied; the CPU reads and writes them anywhere, and the device
+ * is given a part of one.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+#include <linux/vmalloc.h>
+
+#include "rdm.h"
+
+static struct kfv_vec kfr_buf_vec(const struct kfr_buf *buf)
+{
+	struct kfv_vec vec = {
+		.type = buf->type,
+		.kvec = buf->kvec,
+		.count = buf->count,
+	};
+
+	return vec;
+}
+
+/* The ends tell: what lies between belongs to the same allocation. */
+static bool kfr_kvec_ok(const struct kvec *kv)
+{
+	const void *first = kv->iov_base, *last = first + kv->iov_len - 1;
+
+	if (!kv->iov_len)
+		return true;
+	if (is_vmalloc_addr(first))
+		return is_vmalloc_addr(last) && vmalloc_to_page(first) &&
+		       vmalloc_to_page(last);
+	return virt_addr_valid(first) && virt_addr_valid(last);
+}
+
+/* Pages, so there are no holes: only the two ends may lie within one. */
+static bool kfr_bvec_ok(const struct kfr_buf *buf)
+{
+	const struct bio_vec *bv = buf->bvec;
+	unsigned int i;
+
+	for (i = 0; i < buf->count; i++) {
+		if (!bv[i].bv_page && bv[i].bv_len)
+			return false;
+		if (i && offset_in_page(bv[i].bv_offset))
+			return false;
+		if (i + 1 < buf->count &&
+		    offset_in_page(bv[i].bv_offset + bv[i].bv_len))
+			return false;
+	}
+	return true;
+}
+
+static int kfr_buf_check(struct kfr_buf *buf)
+{
+	struct kfv_vec vec = kfr_buf_vec(buf);
+	ssize_t len = kfv_vec_len(&vec);
+	unsigned int i;
+
+	if (len < 0)
+		return len;
+	buf->len = len;
+	if (buf->type == KFI_BVEC)
+		return kfr_bvec_ok(buf) ? 0 : -EINVAL;
+	for (i = 0; i < buf->count; i++)
+		if (!kfr_kvec_ok(&buf->kvec[i]))
+			return -EINVAL;
+	return 0;
+}
+
+/* A scatterlist that somebody has mapped: we go by its pages. */
+static int kfr_take_sgl(struct kfr_buf *buf, const struct scatterlist *sgl)
+{
+	struct scatterlist *sg = (struct scatterlist *)sgl;
+	unsigned int i;
+
+	buf->type = KFI_BVEC;
+	for (i = 0; i < buf->count; i++, sg = sg_next(sg)) {
+		if (!sg || (sg->length && !sg_dma_address(sg)))
+			return -EINVAL;
+		buf->bvec[i].bv_page = sg_page(sg);
+		buf->bvec[i].bv_offset = sg->offset;
+		buf->bvec[i].bv_len = sg->length;
+	}
+	return 0;
+}
+
+static int kfr_take_pieces(struct kfr_buf *buf, enum kfi_iov_type type,
+			   const void *pieces)
+{
+	if (type == KFI_SGL)
+		return kfr_take_sgl(buf, pieces);
+	buf->type = type;
+	/* Both kinds are of the same size. */
+	BUILD_BUG_ON(sizeof(struct kvec) != sizeof(struct bio_vec));
+	memcpy(buf->pieces, pieces, buf->count * sizeof(struct kvec));
+	return 0;
+}
+
+/**
+ * kfr_buf_init() - take down a buffer
+ * @buf: the description
+ * @type: what the pieces are
+ * @pieces: array of kvec or bio_vec, or a scatterlist
+ * @count: how many
+ * @gfp: how to allocate, if there are many
+ *
+ * Context: any, if @gfp does not sleep.
+ * Return: 0; -EINVAL: no such type, no array, too many pieces, memory that is
+ * not the kernel's, pages with holes between, a scatterlist that is not mapped;
+ * -EAGAIN: no memory now.
+ */
+int kfr_buf_init(struct kfr_buf *buf, enum kfi_iov_type type,
+		 const void *pieces, size_t count, gfp_t gfp)
+{
+	int err;
+
+	if (type < KFI_KVEC || type > KFI_SGL || count > KFR_IOV_LIMIT ||
+	    (count && !pieces))
+		return -EINVAL;
+	buf->count = count;
+	buf->type = KFI_KVEC;
+	buf->len = 0;
+	buf->pieces = &buf->room;
+	if (!count)
+		return 0;
+	if (count > KFR_IOV_INLINE) {
+		buf->pieces = kmalloc_array(count, sizeof(struct kvec),
+					    gfp | __GFP_NOWARN);
+		if (!buf->pieces)
+			return -EAGAIN;
+	}
+	err = kfr_take_pieces(buf, type, pieces);
+	if (!err)
+		err = kfr_buf_check(buf);
+	if (err)
+		kfr_buf_fini(buf);
+	return err;
+}
+
+void kfr_buf_fini(struct kfr_buf *buf)
+{
+	if (buf->pieces != &buf->room)
+		kfree(buf->pieces);
+	buf->pieces = &buf->room;
+	buf->count = 0;
+	buf->len = 0;
+}
+
+static void kfr_buf_iter(struct iov_iter *iter, const struct kfr_buf *buf,
+			 unsigned int direction, size_t at)
+{
+	if (buf->type == KFI_KVEC)
+		iov_iter_kvec(iter, direction, buf->kvec, buf->count, buf->len);
+	else
+		iov_iter_bvec(iter, direction, buf->bvec, buf->count, buf->len);
+	iov_iter_advance(iter, at);
+}
+
+/* Copies @len bytes from the place @at of the buffer. Any context. */
+void kfr_buf_read(const struct kfr_buf *buf, size_t at, void *to, size_t len)
+{
+	struct iov_iter iter;
+
+	if (!len)
+		return;
+	kfr_buf_iter(&iter, buf, WRITE, at);
+	WARN_ON_ONCE(copy_from_iter(to, len, &iter) != len);
+}
+
+/* The other way round. */
+void kfr_buf_write(const struct kfr_buf *buf, size_t at, const void *from,
+		   size_t len)
+{
+	struct iov_iter iter;
+
+	if (!len)
+		return;
+	kfr_buf_iter(&iter, buf, READ, at);
+	WARN_ON_ONCE(copy_to_iter(from, len, &iter) != len);
+}
+
+/* Where the place @at is, for a completion to tell; of pages that have one. */
+void *kfr_buf_addr(const struct kfr_buf *buf, size_t at)
+{
+	const struct bio_vec *bv = buf->bvec;
+	unsigned int i;
+
+	for (i = 0; i < buf->count; i++) {
+		size_t len = buf->type == KFI_KVEC ? buf->kvec[i].iov_len :
+						     bv[i].bv_len;
+
+		if (at < len || (at == len && i + 1 == buf->count)) {
+			if (buf->type == KFI_KVEC)
+				return buf->kvec[i].iov_base + at;
+			return page_address(bv[i].bv_page) + bv[i].bv_offset +
+			       at;
+		}
+		at -= len;
+	}
+	return NULL;
+}
+
+/* Goes over a part of a buffer: counts its stretches, then fills them in. */
+struct kfr_walk {
+	size_t skip;
+	size_t left;
+	unsigned int runs;
+	struct scatterlist *sg;
+};
+
+static int kfr_walk_run(void *arg, struct page *page, unsigned int offset,
+			size_t len)
+{
+	struct kfr_walk *walk = arg;
+	size_t skip = min(walk->skip, len);
+
+	walk->skip -= skip;
+	len = min(len - skip, walk->left);
+	if (!len)
+		return 0;
+	walk->left -= len;
+	walk->runs++;
+	if (walk->sg) {
+		sg_set_page(walk->sg, page + ((offset + skip) >> PAGE_SHIFT),
+			    len, offset_in_page(offset + skip));
+		walk->sg = sg_next(walk->sg);
+	}
+	return 0;
+}
+
+/**
+ * kfr_map_make() - let the device have a part of a buffer
+ * @map: how
+ * @ib: the device
+ * @buf: the buffer
+ * @at: where the part begins
+ * @len: bytes, not 0
+ * @dir: which way the data goes
+ *
+ * Context: any; does not sleep.
+ * Return: 0; -EINVAL: memory that is not the kernel's; -ENOMEM.
+ */
+int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
+		 const struct kfr_buf *buf, size_t at, size_t len,
+		 enum dma_data_direction dir)
+{
+	struct kfv_vec vec = kfr_buf_vec(buf);
+	struct kfr_walk walk = { .skip = at, .left = len };
+	int err;
+
+	err = kfv_vec_walk(&vec, kfr_walk_run, &walk);
+	if (err || walk.left)
+		return err ? err : -EINVAL;
+	err = sg_alloc_table(&map->sgt, walk.runs, GFP_ATOMIC | __GFP_NOWARN);
+	if (err)
+		return -ENOMEM;
+	walk = (struct kfr_walk){ .skip = at, .left = len,
+				  .sg = map->sgt.sgl };
+	kfv_vec_walk(&vec, kfr_walk_run, &walk);
+	map->dir = dir;
+	if (ib_dma_map_sgtable_attrs(ib, &map->sgt, dir, 0)) {
+		sg_free_table(&map->sgt);
+		return -ENOMEM;
+	}
+	map->nents = map->sgt.nents;
+	map->sg = map->sgt.sgl;
+	map->at = 0;
+	return 0;
+}
+
+void kfr_map_end(struct kfr_map *map, struct ib_device *ib)
+{
+	ib_dma_unmap_sgtable_attrs(ib, &map->sgt, map->dir, 0);
+	sg_free_table(&map->sgt);
+}
+
+/*
+ * Pages in one piece after the other, for what lies too scattered to be
+ * registered. Any context. Return: NULL if there is no memory now.
+ */
+struct kfr_buf *kfr_bounce_new(size_t len)
+{
+	unsigned int n = DIV_ROUND_UP(len, PAGE_SIZE), i;
+	struct kfr_buf *buf;
+
+	buf = kzalloc(sizeof(*buf), GFP_ATOMIC | __GFP_NOWARN);
+	if (!buf)
+		return NULL;
+	buf->type = KFI_BVEC;
+	buf->pieces = kcalloc(n, sizeof(*buf->bvec), GFP_ATOMIC | __GFP_NOWARN);
+	for (i = 0; buf->bvec && i < n; i++) {
+		struct bio_vec *bv = &buf->bvec[i];
+
+		bv->bv_page = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+		if (!bv->bv_page)
+			break;
+		bv->bv_len = min_t(size_t, len - buf->len, PAGE_SIZE);
+		buf->len += bv->bv_len;
+		buf->count++;
+	}
+	if (buf->len == len)
+		return buf;
+	kfr_bounce_free(buf);
+	return NULL;
+}
+
+void kfr_bounce_free(struct kfr_buf *bounce)
+{
+	unsigned int i;
+
+	if (!bounce)
+		return;
+	for (i = 0; i < bounce->count; i++)
+		__free_page(bounce->bvec[i].bv_page);
+	kfree(bounce->pieces);
+	kfree(bounce);
+}

@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Connections between nodes: begun when there is something to send, accepted
+ * from whoever speaks the protocol, ended by either side or by a failure, and
+ * begun anew by the next message.
+ *
+ * A connection dies once (kfr_conn_kill()), from any context; what it was about
+ * fails, and what the device gave for it is given back, in a work item.
+ */
+#include <linux/in.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <rdma/ib_cm.h>
+
+#include "rdm.h"
+
+static void kfr_conn_release(struct kref *ref)
+{
+	struct kfr_conn *conn = container_of(ref, struct kfr_conn, ref);
+
+	mutex_destroy(&conn->ctl);
+	kfr_node_put(conn->node);
+	kfree(conn);
+}
+
+void kfr_conn_get(struct kfr_conn *conn)
+{
+	kref_get(&conn->ref);
+}
+
+/* The memory. Any context. */
+void kfr_conn_put(struct kfr_conn *conn)
+{
+	kref_put(&conn->ref, kfr_conn_release);
+}
+
+void kfr_posted_put(struct kfr_conn *conn)
+{
+	if (atomic_dec_and_test(&conn->posted))
+		complete_all(&conn->drained);
+}
+
+static void kfr_conn_say(const struct kfr_conn *conn, int prov_errno)
+{
+	if (prov_errno != KFR_ERR_GARBAGE && prov_errno != KFR_ERR_FLOOD &&
+	    prov_errno != KFR_ERR_VERSION)
+		return;
+	dev_notice_ratelimited(&conn->node->dev->ib->dev,
+			       "kfi_verbs: connection with %pI4: %s\n",
+			       &conn->remote, kfr_strerror(prov_errno));
+}
+
+/* Nobody finds it any more. */
+static void kfr_conn_unlink(struct kfr_conn *conn)
+{
+	struct kfr_node *node = conn->node;
+	unsigned long irq;
+
+	spin_lock_irqsave(&node->lock, irq);
+	list_del_init(&conn->link);
+	spin_unlock_irqrestore(&node->lock, irq);
+}
+
+/* Caller holds the lock. Return: is it the first that wants it destroyed? */
+static bool kfr_conn_doom(struct kfr_conn *conn)
+{
+	bool first = !conn->doomed;
+
+	conn->doomed = true;
+	return first;
+}
+
+/**
+ * kfr_conn_kill() - a connection fails
+ * @conn: the connection; nothing happens if it is dead
+ * @err: errno of what was under way
+ * @prov_errno: and more exactly
+ *
+ * Context: any; no lock held.
+ */
+void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno)
+{
+	struct kfr_conn *twin = NULL;
+	bool destroy = false;
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	if (conn->state != KFR_DEAD) {
+		WRITE_ONCE(conn->state, KFR_DEAD);
+		conn->err = err;
+		conn->prov_errno = prov_errno;
+		destroy = kfr_conn_doom(conn);
+		twin = conn->twin;
+		if (twin)
+			kfr_conn_get(twin);
+		kfr_conn_say(conn, prov_errno);
+	}
+	complete_all(&conn->idle);
+	spin_unlock_irqrestore(&conn->lock, irq);
+
+	kfr_conn_unlink(conn);
+	if (destroy)
+		kfv_queue_work(&conn->destroy);
+	if (twin) {
+		kfr_conn_kill(twin, err, prov_errno);
+		kfr_conn_put(twin);
+	}
+}
+
+/* Ends it when what it owes the peer is said, or after a while. Process. */
+void kfr_conn_close(struct kfr_conn *conn)
+{
+	bool destroy;
+
+	spin_lock_irq(&conn->lock);
+	destroy = kfr_conn_doom(conn);
+	spin_unlock_irq(&conn->lock);
+	kfr_conn_unlink(conn);
+	if (destroy)
+		kfv_queue_work(&conn->destroy);
+}
+
+/* Is there anything under way for one of these? */
+bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
+		     const struct kfr_tx *tx, const struct kfr_mr *mr)
+{
+	const struct kfr_job *job;
+	const struct kfr_op *op;
+	bool found = false;
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	list_for_each_entry(job, &conn->jobs, link)
+		found |= (rx && job->rx == rx) || (mr && job->mr == mr);
+	list_for_each_entry(op, &conn->sent, sent)
+		found |= tx && op->tx == tx;
+	list_for_each_entry(op, &conn->asked, sent)
+		found |= tx && op->tx == tx;
+	list_for_each_entry(op, &conn->ending, sent)
+		found |= tx && op->tx == tx;
+	spin_unlock_irqrestore(&conn->lock, irq);
+	return found;
+}
+
+/* The last answers: a peer that never hears them takes success for failure. */
+static void kfr_conn_flush(struct kfr_conn *conn)
+{
+	spin_lock_irq(&conn->lock);
+	if (conn->state != KFR_UP || kfv_gone(conn->node->dev)) {
+		spin_unlock_irq(&conn->lock);
+		return;
+	}
+	conn->flushing = true;
+	if (conn->acked != conn->rx_seq)
+		conn->ack_due = true;
+	spin_unlock_irq(&conn->lock);
+	kfr_pump(conn);
+	wait_for_completion_timeout(&conn->idle, KFR_FLUSH_TIME);
+}
+
+/* The device returns what is posted. */
+static void kfr_conn_drain(struct kfr_conn *conn, struct rdma_cm_id *id)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	if (conn->qp) {
+		rdma_disconnect(id);
+		ib_modify_qp(conn->qp, &attr, IB_QP_STATE);
+	}
+	kfr_posted_put(conn);
+	if (!wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
+		dev_err(&conn->node->dev->ib->dev,
+			"kfi_verbs: the device does not return %d requests\n",
+			atomic_read(&conn->posted));
+}
+
+static void kfr_conn_fail(struct kfr_conn *conn)
+{
+	hrtimer_cancel(&conn->ack_timer);
+	kfr_job_fail_all(conn);
+	kfr_op_fail_all(conn);
+	kfr_ctl_drop_all(conn);
+	kfr_node_forget(conn->node, conn);
+}
+
+static void kfr_conn_destroy(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(work, struct kfr_conn, destroy);
+	struct kfr_conn *twin;
+	struct rdma_cm_id *id;
+
+	kfr_conn_flush(conn);
+	kfr_conn_kill(conn, ENOTCONN, KFR_ERR_LOCAL);
+
+	/* No one begins it any more, and no callback is in the middle of it. */
+	mutex_lock(&conn->ctl);
+	spin_lock_irq(&conn->lock);
+	id = conn->id;
+	twin = conn->twin;
+	conn->twin = NULL;
+	spin_unlock_irq(&conn->lock);
+	mutex_unlock(&conn->ctl);
+	if (id) {
+		rdma_lock_handler(id);
+		rdma_unlock_handler(id);
+	}
+
+	kfr_conn_drain(conn, id);
+	kfr_conn_fail(conn);
+	kfr_qp_free(conn);
+	if (id)
+		rdma_destroy_id(id);
+	if (twin)
+		kfr_conn_put(twin);
+	kfr_node_unuse(conn->node);
+	/* A late completion would find freed memory: leak it. */
+	if (completion_done(&conn->drained))
+		kfr_conn_put(conn);
+	module_put(THIS_MODULE);
+}
+
+static void kfr_conn_init_lists(struct kfr_conn *conn)
+{
+	INIT_LIST_HEAD(&conn->link);
+	INIT_LIST_HEAD(&conn->free_wire);
+	INIT_LIST_HEAD(&conn->free_regs);
+	INIT_LIST_HEAD(&conn->urgent);
+	INIT_LIST_HEAD(&conn->data);
+	INIT_LIST_HEAD(&conn->reqs);
+	INIT_LIST_HEAD(&conn->sent);
+	INIT_LIST_HEAD(&conn->asked);
+	INIT_LIST_HEAD(&conn->ending);
+	INIT_LIST_HEAD(&conn->flows);
+	INIT_LIST_HEAD(&conn->jobs);
+}
+
+static void kfr_conn_setup(struct work_struct *work);
+
+/**
+ * kfr_conn_new() - begin a connection
+ * @node: ours
+ * @remote: the peer's address
+ * @passive: the peer begins it
+ *
+ * It lives until its work item has destroyed it, which kfr_conn_kill() and
+ * kfr_conn_close() start.
+ *
+ * Context: any; the node is not stopped.
+ * Return: the connection, or NULL.
+ */
+struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
+			      bool passive)
+{
+	struct kfr_conn *conn = kzalloc(sizeof(*conn),
+					GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!conn)
+		return NULL;
+	kref_init(&conn->ref);
+	kref_get(&node->ref);
+	refcount_inc(&node->halves);
+	conn->node = node;
+	conn->remote = remote;
+	conn->passive = passive;
+	conn->state = passive ? KFR_WAITING : KFR_CONNECTING;
+	mutex_init(&conn->ctl);
+	spin_lock_init(&conn->lock);
+	kfr_conn_init_lists(conn);
+	atomic_set(&conn->posted, 1);
+	init_completion(&conn->drained);
+	init_completion(&conn->idle);
+	INIT_WORK(&conn->setup, kfr_conn_setup);
+	INIT_WORK(&conn->destroy, kfr_conn_destroy);
+	hrtimer_init(&conn->ack_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	conn->ack_timer.function = kfr_ack_expired;
+	return conn;
+}
+
+/* The two ends of one connection. Nobody else knows of them yet. */
+void kfr_conn_pair(struct kfr_conn *a, struct kfr_conn *b)
+{
+	kfr_conn_get(a);
+	kfr_conn_get(b);
+	a->twin = b;
+	b->twin = a;
+}
+
+/* It shall come about. Caller may hold the node's lock. */
+void kfr_conn_start(struct kfr_conn *conn)
+{
+	kfr_conn_get(conn);
+	kfv_queue_work(&conn->setup);
+}
+
+static void kfr_conn_set_up(struct kfr_conn *conn)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	if (conn->state == KFR_CONNECTING || conn->state == KFR_ACCEPTED)
+		WRITE_ONCE(conn->state, KFR_UP);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_pump(conn);
+}
+
+/* A peer's first message confirms a connection as well as its message does. */
+void kfr_conn_confirmed(struct kfr_conn *conn)
+{
+	if (unlikely(READ_ONCE(conn->state) == KFR_ACCEPTED))
+		kfr_conn_set_up(conn);
+}
+
+static void kfr_conn_hello(const struct kfr_conn *conn, struct kfr_hello *hello)
+{
+	*hello = (struct kfr_hello) {
+		.magic = cpu_to_le32(KFR_MAGIC),
+		.version = cpu_to_le16(KFR_VERSION),
+		.eager = cpu_to_le32(KFR_EAGER),
+	};
+	if (conn)
+		hello->cookie = cpu_to_le32(conn->cookie);
+}
+
+static void kfr_conn_param(const struct kfr_conn *conn,
+			   const struct kfr_hello *hello,
+			   struct rdma_conn_param *param)
+{
+	const struct ib_device_attr *attrs = &conn->node->dev->ib->attrs;
+
+	*param = (struct rdma_conn_param) {
+		.private_data = hello,
+		.private_data_len = sizeof(*hello),
+		.responder_resources = min(KFV_RD_ATOMIC,
+					   attrs->max_qp_rd_atom),
+		.initiator_depth = min(KFV_RD_ATOMIC,
+				       attrs->max_qp_init_rd_atom),
+		/* Not ready is waited for (7), silence is not. */
+		.rnr_retry_count = 7,
+		.retry_count = 6,
+	};
+}
+
+static void kfr_conn_connect(struct kfr_conn *conn, struct rdma_cm_id *id)
+{
+	struct rdma_conn_param param;
+	struct kfr_hello hello;
+	int err;
+
+	err = kfr_qp_make(conn, id);
+	if (!err) {
+		kfr_conn_hello(conn, &hello);
+		kfr_conn_param(conn, &hello, &param);
+		err = rdma_connect_locked(id, &param);
+	}
+	if (err)
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+}
+
+static void kfr_conn_resolved(struct kfr_conn *conn, struct rdma_cm_id *id)
+{
+	const struct kfr_node *node = conn->node;
+
+	if (id->device != node->dev->ib || id->port_num != node->port ||
+	    rdma_resolve_route(id, KFV_RESOLVE_MS))
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+}
+
+static bool kfr_hello_ok(const void *data, u8 len)
+{
+	const struct kfr_hello *hello = data;
+
+	return data && len >= sizeof(*hello) &&
+	       hello->magic == cpu_to_le32(KFR_MAGIC) &&
+	       hello->version == cpu_to_le16(KFR_VERSION);
+}
+
+static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
+			      struct rdma_cm_event *event)
+{
+	const struct kfr_hello *hello;
+	int prov_errno = KFR_ERR_CONNECT;
+	u8 len = 0;
+
+	hello = rdma_consumer_reject_data(id, event, &len);
+	if (hello && len >= sizeof(*hello) &&
+	    hello->magic == cpu_to_le32(KFR_MAGIC) &&
+	    hello->version != cpu_to_le16(KFR_VERSION))
+		prov_errno = KFR_ERR_VERSION;
+	kfr_conn_kill(conn, EHOSTUNREACH, prov_errno);
+}
+
+/* Runs under the id's handler lock, on the one thread of RDMA CM. */
+static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct kfr_conn *conn = id->context;
+
+	if (READ_ONCE(conn->state) == KFR_DEAD)
+		return 0;
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		kfr_conn_resolved(conn, id);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		kfr_conn_connect(conn, id);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		kfr_conn_set_up(conn);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		kfr_conn_rejected(conn, id, event);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+/* Work item: the address of the peer leads to a connection. */
+static void kfr_conn_setup(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(work, struct kfr_conn, setup);
+	struct sockaddr_in src = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = conn->node->ip,
+	};
+	struct sockaddr_in dst = {
+		.sin_family = AF_INET,
+		.sin_port = kfr_cm_port(),
+		.sin_addr.s_addr = conn->remote,
+	};
+	struct rdma_cm_id *id = NULL;
+	int err = 0;
+
+	mutex_lock(&conn->ctl);
+	if (READ_ONCE(conn->state) == KFR_CONNECTING) {
+		id = rdma_create_id(&init_net, kfr_conn_event, conn,
+				    RDMA_PS_TCP, IB_QPT_RC);
+		err = PTR_ERR_OR_ZERO(id);
+	}
+	if (id && !err) {
+		spin_lock_irq(&conn->lock);
+		conn->id = id;
+		spin_unlock_irq(&conn->lock);
+		err = rdma_resolve_addr(id, (struct sockaddr *)&src,
+					(struct sockaddr *)&dst,
+					KFV_RESOLVE_MS);
+	}
+	mutex_unlock(&conn->ctl);
+	if (err)
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+	kfr_conn_put(conn);
+	module_put(THIS_MODULE);
+}
+
+/* The half of a connection to ourselves that waits for this request. */
+static struct kfr_conn *kfr_conn_waiting(struct kfr_node *node, u32 cookie)
+{
+	struct kfr_conn *conn, *found = NULL;
+
+	spin_lock_irq(&node->lock);
+	list_for_each_entry(conn, &node->conns, link) {
+		if (READ_ONCE(conn->state) == KFR_WAITING &&
+		    conn->cookie == cookie) {
+			found = conn;
+			kfr_conn_get(conn);
+			break;
+		}
+	}
+	spin_unlock_irq(&node->lock);
+	return found;
+}
+
+static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
+				     const struct kfr_hello *hello)
+{
+	struct kfr_conn *conn;
+
+	if (remote == node->ip)
+		return kfr_conn_waiting(node, le32_to_cpu(hello->cookie));
+	conn = kfr_conn_new(node, remote, true);
+	if (!conn)
+		return NULL;
+	kfr_conn_get(conn);
+	spin_lock_irq(&node->lock);
+	list_add_tail(&conn->link, &node->conns);
+	spin_unlock_irq(&node->lock);
+	return conn;
+}
+
+/* Caller is the handler of the request. */
+static int kfr_conn_accept(struct kfr_conn *conn, struct rdma_cm_id *id,
+			   const struct rdma_conn_param *peer)
+{
+	struct rdma_conn_param param;
+	struct kfr_hello hello;
+	int err;
+
+	err = kfr_qp_make(conn, id);
+	if (err)
+		return err;
+	kfr_conn_hello(NULL, &hello);
+	kfr_conn_param(conn, &hello, &param);
+	param.responder_resources = min(param.responder_resources,
+					peer->responder_resources);
+	param.initiator_depth = min(param.initiator_depth,
+				    peer->initiator_depth);
+	return rdma_accept(id, &param);
+}
+
+/* Takes the id, unless the connection is dead already. */
+static bool kfr_conn_take_id(struct kfr_conn *conn, struct rdma_cm_id *id)
+{
+	bool taken;
+
+	spin_lock_irq(&conn->lock);
+	taken = conn->state == KFR_WAITING;
+	if (taken) {
+		conn->id = id;
+		WRITE_ONCE(conn->state, KFR_ACCEPTED);
+		id->context = conn;
+		id->event_handler = kfr_conn_event;
+	}
+	spin_unlock_irq(&conn->lock);
+	return taken;
+}
+
+/**
+ * kfr_conn_arrive() - a peer wants to connect
+ * @node: to this node
+ * @id: RDMA CM's half
+ * @event: the request
+ *
+ * Context: the handler of @id.
+ * Return: 0; a negative errno: RDMA CM destroys @id, which refuses.
+ */
+int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
+		    struct rdma_cm_event *event)
+{
+	const struct rdma_conn_param *peer = &event->param.conn;
+	const struct sockaddr_in *remote =
+		(const struct sockaddr_in *)&id->route.addr.dst_addr;
+	struct kfr_hello hello;
+	struct kfr_conn *conn;
+	int err = 0;
+
+	if (kfv_gone(node->dev) || id->device != node->dev->ib)
+		return -ENODEV;
+	if (!kfr_hello_ok(peer->private_data, peer->private_data_len)) {
+		kfr_conn_hello(NULL, &hello);
+		rdma_reject(id, &hello, sizeof(hello),
+			    IB_CM_REJ_CONSUMER_DEFINED);
+		return -EPROTO;
+	}
+	conn = kfr_conn_for(node, remote->sin_addr.s_addr, peer->private_data);
+	if (!conn)
+		return -ENOMEM;
+	if (!kfr_conn_take_id(conn, id))
+		err = -ECONNABORTED;
+	else if (kfr_conn_accept(conn, id, peer))
+		/* The id is the connection's: the work item destroys it. */
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+	kfr_conn_put(conn);
+	return err;
+}

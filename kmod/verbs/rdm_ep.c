@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * RDM endpoints, plain and scalable: opening, binding, enabling, options. A plain
+ * one has one transmit and one receive context, which are opened with it.
+ */
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+static struct kfr_ep *kfr_ep_of_fid(struct kfid *fid)
+{
+	return container_of(fid, struct kfr_ep, face.base.ep.fid);
+}
+
+static bool kfr_ep_gone(const struct kfr_ep *ep)
+{
+	return kfv_gone(ep->rdm->domain->dev);
+}
+
+static int kfr_ep_bind_av(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
+{
+	struct kfr_av *av = container_of(bfid, struct kfr_av, av.fid);
+
+	if (flags || ep->av)
+		return -EINVAL;
+	if (av->rdm != ep->rdm)
+		return -KFI_EDOMAIN;
+	if (!kfi_fid_get(bfid))
+		return -EINVAL;
+	ep->av = av;
+	return 0;
+}
+
+static int kfr_ep_bind_locked(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
+{
+	if (!bfid)
+		return -EINVAL;
+	if (kfr_ep_gone(ep))
+		return -ENODEV;
+	if (ep->face.base.enabled)
+		return -KFI_EOPBADSTATE;
+	if (bfid->fclass == KFI_CLASS_AV)
+		return kfr_ep_bind_av(ep, bfid, flags);
+	/* Queues and counters are the contexts'. */
+	if (ep->scalable && bfid->fclass != KFI_CLASS_EQ)
+		return -KFI_ENOSYS;
+	return kfi_ep_base_bind(&ep->face.base, bfid, flags);
+}
+
+static int kfr_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
+{
+	struct kfr_ep *ep = kfr_ep_of_fid(fid);
+	int err;
+
+	mutex_lock(&ep->ctl);
+	err = kfr_ep_bind_locked(ep, bfid, flags);
+	mutex_unlock(&ep->ctl);
+	return err;
+}
+
+/* The contexts of a plain endpoint. What they allocate stays if this fails. */
+static int kfr_ep_enable_plain(struct kfr_ep *ep)
+{
+	struct kfr_face *face = &ep->face;
+	int err;
+
+	if (!face->base.tx_cq || !face->base.rx_cq)
+		return -KFI_ENOCQ;
+	err = kfr_tx_enable(face->tx);
+	if (!err)
+		err = kfr_rx_enable(face->rx);
+	return err;
+}
+
+/* Caller holds kfv_lock and ep->ctl. */
+static int kfr_ep_enable(struct kfr_ep *ep)
+{
+	struct kfi_ep_base *base = &ep->face.base;
+	int err;
+
+	if (kfr_ep_gone(ep))
+		return -ENODEV;
+	if (base->enabled)
+		return 0;
+	if (!ep->av)
+		return -KFI_ENOAV;
+	if (!ep->scalable) {
+		err = kfr_ep_enable_plain(ep);
+		if (err)
+			return err;
+	}
+	err = kfr_node_get(ep);
+	if (err)
+		return err;
+	base->enabled = true;
+	if (!ep->scalable)
+		kfr_node_show(ep, ep->face.rx);
+	return 0;
+}
+
+/* The argument selects a direction with one of the two bits, in and out. */
+int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
+{
+	u64 dir, *flags, allowed;
+
+	if (!arg)
+		return -EINVAL;
+	dir = *arg & (KFI_TRANSMIT | KFI_RECV);
+	if (dir == KFI_TRANSMIT && face->tx) {
+		flags = &face->tx->flags;
+		allowed = KFR_TX_OP_FLAGS;
+	} else if (dir == KFI_RECV && face->rx) {
+		flags = &face->rx->flags;
+		allowed = KFR_RX_OP_FLAGS;
+	} else {
+		return -EINVAL;
+	}
+	if (command == KFI_GETOPSFLAG) {
+		*arg = *flags;
+		return 0;
+	}
+	if (*arg & ~(dir | allowed))
+		return -EINVAL;
+	*flags = *arg & ~dir;
+	return 0;
+}
+
+static int kfr_ep_control(struct kfid *fid, int command, void *arg)
+{
+	struct kfr_ep *ep = kfr_ep_of_fid(fid);
+	int err = -KFI_ENOSYS;
+
+	mutex_lock(&kfv_lock);
+	mutex_lock(&ep->ctl);
+	if (command == KFI_ENABLE)
+		err = kfr_ep_enable(ep);
+	else if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
+		err = kfr_face_flags(&ep->face, command, arg);
+	mutex_unlock(&ep->ctl);
+	mutex_unlock(&kfv_lock);
+	return err;
+}
+
+static void kfr_ep_free(struct kfr_ep *ep)
+{
+	kfr_tx_free(ep->face.tx);
+	kfr_rx_free(ep->face.rx);
+	mutex_destroy(&ep->ctl);
+	kfree(ep);
+}
+
+/*
+ * What is in flight is dropped without a completion. When this returns nobody
+ * touches the ULP's buffers, and nothing more is reported.
+ */
+static int kfr_ep_close(struct kfid *fid)
+{
+	struct kfr_ep *ep = kfr_ep_of_fid(fid);
+	int err;
+
+	err = kfi_fid_kill(fid);
+	if (err)
+		return err;
+
+	kfr_node_hide(ep);
+	if (ep->face.rx)
+		kfr_rx_close(ep->face.rx);
+	if (ep->face.tx)
+		kfr_tx_close(ep->face.tx);
+	mutex_lock(&kfv_lock);
+	list_del(&ep->link);
+	kfr_node_leave(ep);
+	mutex_unlock(&kfv_lock);
+
+	if (ep->av)
+		kfi_fid_put(&ep->av->av.fid);
+	kfi_ep_base_fini(&ep->face.base);
+	kfr_ep_free(ep);
+	return 0;
+}
+
+static struct kfi_ops kfr_ep_fid_ops = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfr_ep_close,
+	.bind = kfr_ep_bind,
+	.control = kfr_ep_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+static int kfr_opt_check(struct kfid *fid, int level, int optname,
+			 const void *optval)
+{
+	if (level != KFI_OPT_ENDPOINT || optname != KFI_OPT_MIN_MULTI_RECV ||
+	    !kfr_face_of_fid(fid)->rx)
+		return -ENOPROTOOPT;
+	return optval ? 0 : -EINVAL;
+}
+
+static int kfr_getopt(struct kfid *fid, int level, int optname, void *optval,
+		      size_t *optlen)
+{
+	int err = kfr_opt_check(fid, level, optname, optval);
+
+	if (err || !optlen)
+		return err ? err : -EINVAL;
+	if (*optlen < sizeof(size_t))
+		return -KFI_ETOOSMALL;
+	memcpy(optval, &kfr_face_of_fid(fid)->rx->min_multi, sizeof(size_t));
+	*optlen = sizeof(size_t);
+	return 0;
+}
+
+static int kfr_setopt(struct kfid *fid, int level, int optname,
+		      const void *optval, size_t optlen)
+{
+	int err = kfr_opt_check(fid, level, optname, optval);
+	size_t value;
+
+	if (err)
+		return err;
+	if (optlen < sizeof(value))
+		return -KFI_ETOOSMALL;
+	memcpy(&value, optval, sizeof(value));
+	if (value > KFR_MSG_MAX)
+		return -E2BIG;
+	WRITE_ONCE(kfr_face_of_fid(fid)->rx->min_multi, value);
+	return 0;
+}
+
+struct kfi_ops_ep kfr_ep_ops = {
+	.size = sizeof(struct kfi_ops_ep),
+	.cancel = kfr_cancel,
+	.getopt = kfr_getopt,
+	.setopt = kfr_setopt,
+	.tx_ctx = kfr_tx_context,
+	.rx_ctx = kfr_rx_context,
+};
+
+static int kfr_setname(kfid_t fid, void *addr, size_t addrlen)
+{
+	struct kfr_ep *ep = kfr_face_of_fid(fid)->ep;
+	struct kfr_addr name;
+	int err = 0;
+
+	if (!addr || addrlen != kfr_addr_size(&ep->rdm->format) ||
+	    kfr_addr_read(&ep->rdm->format, addr, &name))
+		return -EINVAL;
+	mutex_lock(&ep->ctl);
+	if (kfr_ep_gone(ep))
+		err = -ENODEV;
+	else if (ep->face.base.enabled)
+		err = -KFI_EOPBADSTATE;
+	else
+		ep->addr = name;
+	mutex_unlock(&ep->ctl);
+	return err;
+}
+
+static int kfr_getname(struct kfid *fid, void *addr, size_t *addrlen)
+{
+	struct kfr_ep *ep = kfr_face_of_fid(fid)->ep;
+	size_t size = kfr_addr_size(&ep->rdm->format), room;
+	u8 name[sizeof(struct sockaddr_in)];
+
+	if (!addrlen || (!addr && *addrlen))
+		return -EINVAL;
+	if (kfr_ep_gone(ep))
+		return -ENODEV;
+	mutex_lock(&ep->ctl);
+	kfr_addr_write(&ep->rdm->format, ep->addr, name);
+	mutex_unlock(&ep->ctl);
+	if (!ep->face.base.enabled)
+		return -KFI_EOPBADSTATE;
+	room = *addrlen;
+	if (addr)
+		memcpy(addr, name, min(room, size));
+	*addrlen = size;
+	return room < size ? -KFI_ETOOSMALL : 0;
+}
+
+struct kfi_ops_cm kfr_cm_ops = {
+	.size = sizeof(struct kfi_ops_cm),
+	.setname = kfr_setname,
+	.getname = kfr_getname,
+	.getpeer = kfi_no_getpeer,
+	.connect = kfi_no_connect,
+	.listen = kfi_no_listen,
+	.accept = kfi_no_accept,
+	.reject = kfi_no_reject,
+	.shutdown = kfi_no_shutdown,
+	.join = kfi_no_join,
+};
+
+/* There are none; the slots are called without looking. */
+static struct kfi_ops_atomic kfr_atomic_ops = {
+	.size = sizeof(struct kfi_ops_atomic),
+	.write = kfi_no_atomic_write,
+	.writev = kfi_no_atomic_writev,
+	.writemsg = kfi_no_atomic_writemsg,
+	.inject = kfi_no_atomic_inject,
+	.readwrite = kfi_no_atomic_readwrite,
+	.readwritev = kfi_no_atomic_readwritev,
+	.readwritemsg = kfi_no_atomic_readwritemsg,
+	.compwrite = kfi_no_atomic_compwrite,
+	.compwritev = kfi_no_atomic_compwritev,
+	.compwritemsg = kfi_no_atomic_compwritemsg,
+	.writevalid = kfi_no_atomic_writevalid,
+	.readwritevalid = kfi_no_atomic_readwritevalid,
+	.compwritevalid = kfi_no_atomic_compwritevalid,
+};
+
+/* What a ULP calls on an endpoint and on its contexts; all slots are filled. */
+void kfr_face_init(struct kfr_face *face, struct kfr_ep *ep)
+{
+	struct kfid_ep *fid = &face->base.ep;
+
+	face->ep = ep;
+	fid->ops = &kfr_ep_ops;
+	fid->cm = &kfr_cm_ops;
+	fid->msg = &kfr_msg_ops;
+	fid->tagged = &kfr_tagged_ops;
+	fid->rma = &kfr_rma_ops;
+	fid->atomic = &kfr_atomic_ops;
+}
+
+static int kfr_ep_set_auth(struct kfr_ep *ep, const struct kfi_ep_attr *attr)
+{
+	ep->auth = KFR_AUTH;
+	if (!attr || !attr->auth_key_size)
+		return 0;
+	if (attr->auth_key_size != sizeof(ep->auth) || !attr->auth_key)
+		return -EINVAL;
+	memcpy(&ep->auth, attr->auth_key, sizeof(ep->auth));
+	return 0;
+}
+
+static int kfr_ep_set_addr(struct kfr_ep *ep, const struct kfi_info *info)
+{
+	const struct kfr_format *format = &ep->rdm->format;
+
+	ep->addr.ip = format->ip;
+	if (!info->src_addr)
+		return 0;
+	if (info->src_addrlen != kfr_addr_size(format) ||
+	    kfr_addr_read(format, info->src_addr, &ep->addr))
+		return -EINVAL;
+	if (!ep->addr.ip)
+		ep->addr.ip = format->ip;
+	return 0;
+}
+
+static int kfr_ep_set_attr(struct kfr_ep *ep, const struct kfi_info *info)
+{
+	const struct kfi_ep_attr *attr = info->ep_attr;
+
+	if (info->caps & ~KFR_CAPS)
+		return -EINVAL;
+	ep->caps = info->caps ? info->caps : KFR_CAPS;
+	/* Who asks for all that there is does not ask to be told of all. */
+	ep->rma_events = info->caps != KFR_CAPS && ep->caps & KFI_RMA_EVENT;
+	if (info->tx_attr)
+		ep->tx_attr = *info->tx_attr;
+	if (info->rx_attr)
+		ep->rx_attr = *info->rx_attr;
+	if (kfr_tx_attr_ok(&ep->tx_attr) || kfr_rx_attr_ok(&ep->rx_attr))
+		return -EINVAL;
+	ep->ntx = attr && attr->tx_ctx_cnt ? attr->tx_ctx_cnt : 1;
+	ep->nrx = attr && attr->rx_ctx_cnt ? attr->rx_ctx_cnt : 1;
+	/* KFI_SHARED_CONTEXT is more than that, too. */
+	if (ep->ntx > KFR_CTX_MAX || ep->nrx > KFR_CTX_MAX)
+		return -EINVAL;
+	return kfr_ep_set_auth(ep, attr);
+}
+
+static int kfr_ep_add_contexts(struct kfr_ep *ep)
+{
+	struct kfr_face *face = &ep->face;
+
+	face->tx = kfr_tx_new(ep, &face->base, 0, &ep->tx_attr);
+	face->rx = kfr_rx_new(ep, &face->base, 0, &ep->rx_attr);
+	return face->tx && face->rx ? 0 : -ENOMEM;
+}
+
+/* Caller holds kfv_lock. */
+static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
+		      bool scalable, void *context, struct kfid_ep **ret)
+{
+	struct kfr_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!ep)
+		return -ENOMEM;
+	mutex_init(&ep->ctl);
+	ep->rdm = rdm;
+	ep->scalable = scalable;
+	INIT_LIST_HEAD(&ep->node_link);
+	err = kfr_ep_set_attr(ep, info);
+	if (!err)
+		err = kfr_ep_set_addr(ep, info);
+	if (!err && !scalable)
+		err = kfr_ep_add_contexts(ep);
+	if (!err)
+		err = kfi_ep_base_init(&ep->face.base,
+				       &rdm->domain->base.domain,
+				       scalable ? KFI_CLASS_SEP : KFI_CLASS_EP,
+				       &kfr_ep_fid_ops, context);
+	if (err) {
+		kfr_ep_free(ep);
+		return err;
+	}
+	kfr_face_init(&ep->face, ep);
+	list_add_tail(&ep->link, &rdm->eps);
+	*ret = &ep->face.base.ep;
+	return 0;
+}
+
+/**
+ * kfr_ep_open() - kfi_endpoint() and kfi_scalable_ep() of RDM endpoints
+ * @fid: a domain that was opened by an info of RDM endpoints
+ * @info: what it shall be
+ * @ret: the new object
+ * @context: the user's
+ * @scalable: with contexts that are opened apart
+ *
+ * Context: process.
+ * Return: 0; -EINVAL for attributes that cannot be had, or another kind of
+ * domain; -ENODEV; -ENOMEM.
+ */
+int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
+		struct kfid_ep **ret, void *context, bool scalable)
+{
+	struct kfv_domain *domain = kfv_domain_of(fid);
+	int err;
+
+	if (!info || !ret || !domain->rdm)
+		return -EINVAL;
+	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
+	    info->ep_attr->type != KFI_EP_RDM)
+		return -EINVAL;
+	mutex_lock(&kfv_lock);
+	err = kfv_gone(domain->dev) ? -ENODEV :
+	      kfr_ep_new(domain->rdm, info, scalable, context, ret);
+	mutex_unlock(&kfv_lock);
+	return err;
+}
+
+int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
+		    struct kfid_ep **sep, void *context)
+{
+	if (!kfv_domain_of(domain)->rdm)
+		return -KFI_ENOSYS;
+	return kfr_ep_open(domain, info, sep, context, true);
+}
+
+/* The domain's device is gone. Caller holds kfv_lock. */
+void kfr_domain_lose(struct kfr_domain *rdm)
+{
+	struct kfi_eq_err_entry entry = { .err = ENODEV };
+	struct kfr_ep *ep;
+
+	list_for_each_entry(ep, &rdm->eps, link) {
+		mutex_lock(&ep->ctl);
+		if (ep->face.base.eq) {
+			entry.fid = &ep->face.base.ep.fid;
+			entry.context = entry.fid->context;
+			kfi_eq_report_err(ep->face.base.eq, &entry);
+		}
+		mutex_unlock(&ep->ctl);
+	}
+}

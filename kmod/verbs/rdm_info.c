@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Discovery of RDM endpoints: what each port offers, once for each way to write
+ * addresses, if that is what is asked. Who does not say that it is about RDM
+ * endpoints, by their type or by what only they can do, gets connected ones.
+ */
+#include <linux/in.h>
+#include <linux/inet.h>
+#include <linux/slab.h>
+#include <net/route.h>
+
+#include "rdm.h"
+
+/**
+ * struct kfr_query - what a caller of kfi_getinfo() wants
+ * @version: of the API
+ * @node: as given
+ * @service: as given
+ * @source: they name the local side
+ * @hints: as given; an empty one if there was none
+ * @format: of the info to be made
+ * @auth: authorisation key
+ */
+struct kfr_query {
+	u32 version;
+	const char *node;
+	const char *service;
+	bool source;
+	const struct kfi_info *hints;
+	u32 auth;
+};
+
+static const char * const kfr_status_names[KFR_STATUS_MAX] = {
+	[KFR_OK] = "no error",
+	[KFR_NO_ENDPOINT] = "the peer has no such endpoint or context",
+	[KFR_TOO_LONG] = "the message is longer than the receive",
+	[KFR_NO_KEY] = "the peer has no region with that key",
+	[KFR_RANGE] = "outside the peer's region",
+	[KFR_ACCESS] = "the peer's region is not open for that",
+	[KFR_NO_MATCH] = "the peer has not posted a receive in time",
+	[KFR_CANCELED] = "cancelled",
+	[KFR_NO_MEMORY] = "the peer has no memory",
+	[KFR_IO] = "the peer's device failed",
+};
+
+static const char * const kfr_errors[] = {
+	[KFR_ERR_CONNECT - KFR_ERR_CONNECT] = "no connection to the peer",
+	[KFR_ERR_VERSION - KFR_ERR_CONNECT] =
+		"the peer speaks another version of the protocol",
+	[KFR_ERR_CLOSED - KFR_ERR_CONNECT] = "the peer ended the connection",
+	[KFR_ERR_GARBAGE - KFR_ERR_CONNECT] =
+		"the peer said what makes no sense",
+	[KFR_ERR_FLOOD - KFR_ERR_CONNECT] = "the peer takes no answers",
+	[KFR_ERR_LOCAL - KFR_ERR_CONNECT] =
+		"the connection was ended to close an object",
+	[KFR_ERR_DEVICE - KFR_ERR_CONNECT] = "the device failed",
+};
+
+/* Text of a prov_errno: one of ours, or a work completion's status. */
+const char *kfr_strerror(int prov_errno)
+{
+	if (prov_errno >= KFR_ERR_CONNECT && prov_errno < KFR_ERR_END)
+		return kfr_errors[prov_errno - KFR_ERR_CONNECT];
+	if (prov_errno >= KFR_ERR_STATUS &&
+	    prov_errno < KFR_ERR_STATUS + KFR_STATUS_MAX)
+		return kfr_status_names[prov_errno - KFR_ERR_STATUS];
+	return ib_wc_status_msg(prov_errno);
+}
+
+/* A domain is opened by one of our infos: what it says of addresses and keys. */
+struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
+				  const struct kfi_info *info)
+{
+	struct kfr_domain *rdm = kzalloc(sizeof(*rdm), GFP_KERNEL_ACCOUNT);
+	char netdev[IFNAMSIZ];
+	struct kfr_addr addr;
+	int err;
+
+	if (!rdm)
+		return ERR_PTR(-ENOMEM);
+	rdm->domain = domain;
+	rdm->format.format = info->addr_format == KFI_ADDR_CXI ?
+			     KFI_ADDR_CXI : KFI_SOCKADDR_IN;
+	rdm->mr_mode = info->domain_attr->mr_mode & KFI_MR_ENDPOINT;
+	INIT_LIST_HEAD(&rdm->eps);
+	xa_init_flags(&rdm->keys, XA_FLAGS_LOCK_IRQ);
+
+	err = kfr_port_ip(domain->dev->ib, domain->pd->port, 0,
+			  &rdm->format.ip, netdev);
+	if (!err && rdm->format.format == KFI_SOCKADDR_IN && info->src_addr &&
+	    !kfr_addr_read(&rdm->format, info->src_addr, &addr) && addr.ip)
+		rdm->format.ip = addr.ip;
+	if (!err && rdm->format.format == KFI_ADDR_CXI)
+		err = kfr_base(rdm->format.ip, &rdm->format.base);
+	if (err) {
+		kfree(rdm);
+		return ERR_PTR(err);
+	}
+	return rdm;
+}
+
+void kfr_domain_free(struct kfr_domain *rdm)
+{
+	if (!rdm)
+		return;
+	xa_destroy(&rdm->keys);
+	kfree(rdm);
+}
+
+static void kfr_fill_ctx(struct kfi_info *info)
+{
+	struct kfi_tx_attr *tx = info->tx_attr;
+	struct kfi_rx_attr *rx = info->rx_attr;
+
+	tx->caps = KFR_CAPS_TX;
+	tx->msg_order = KFI_ORDER_NONE;
+	tx->comp_order = KFI_ORDER_NONE;
+	tx->inject_size = KFV_INJECT_SIZE;
+	tx->size = KFR_TX_SIZE;
+	tx->iov_limit = KFR_IOV_LIMIT;
+	tx->rma_iov_limit = 1;
+	rx->caps = KFR_CAPS_RX;
+	rx->msg_order = KFI_ORDER_NONE;
+	rx->comp_order = KFI_ORDER_NONE;
+	rx->total_buffered_recv = KFR_KEEP * KFR_EAGER;
+	rx->size = KFR_RX_SIZE;
+	rx->iov_limit = KFR_IOV_LIMIT;
+}
+
+/* What a port offers beyond what it does for connected endpoints. */
+static void kfr_fill(struct kfi_info *info, u32 format)
+{
+	struct kfi_domain_attr *domain = info->domain_attr;
+	struct kfi_ep_attr *ep = info->ep_attr;
+
+	info->caps = KFR_CAPS;
+	info->addr_format = format;
+	kfr_fill_ctx(info);
+	ep->type = KFI_EP_RDM;
+	ep->protocol = KFI_PROTO_IB_RDM;
+	ep->protocol_version = KFR_VERSION;
+	ep->max_msg_size = KFR_MSG_MAX;
+	ep->max_order_raw_size = 0;
+	ep->max_order_war_size = 0;
+	ep->max_order_waw_size = 0;
+	domain->av_type = KFI_AV_MAP;
+	domain->mr_mode = format == KFI_ADDR_CXI ? KFI_MR_ENDPOINT : 0;
+	domain->mr_key_size = sizeof(u64);
+	domain->cq_data_size = sizeof(u64);
+	domain->tx_ctx_cnt = KFR_CTX_MAX;
+	domain->rx_ctx_cnt = KFR_CTX_MAX;
+	domain->max_ep_tx_ctx = KFR_CTX_MAX;
+	domain->max_ep_rx_ctx = KFR_CTX_MAX;
+	domain->mr_iov_limit = KFR_IOV_LIMIT;
+	domain->mr_cnt = INT_MAX;
+}
+
+static bool kfr_no_class(u32 tclass)
+{
+	return tclass != KFI_TC_UNSPEC && tclass != KFI_TC_BEST_EFFORT;
+}
+
+/* Attributes that a context may be opened with. Return: 0 or -EINVAL. */
+int kfr_tx_attr_ok(const struct kfi_tx_attr *attr)
+{
+	return attr->caps & ~(KFR_CAPS_TX | KFV_CAPS_DOMAIN) ||
+	       attr->op_flags & ~KFR_TX_OP_FLAGS || attr->mode ||
+	       attr->msg_order || attr->comp_order ||
+	       attr->inject_size > KFV_INJECT_SIZE ||
+	       attr->size > KFR_TX_MAX || attr->iov_limit > KFR_IOV_LIMIT ||
+	       attr->rma_iov_limit > KFR_IOV_LIMIT ||
+	       kfr_no_class(attr->tclass) ? -EINVAL : 0;
+}
+
+int kfr_rx_attr_ok(const struct kfi_rx_attr *attr)
+{
+	return attr->caps & ~(KFR_CAPS_RX | KFV_CAPS_DOMAIN) ||
+	       attr->op_flags & ~KFR_RX_OP_FLAGS || attr->mode ||
+	       attr->msg_order || attr->comp_order ||
+	       attr->total_buffered_recv > (size_t)KFR_KEEP_MAX * KFR_EAGER ||
+	       attr->size > KFR_RX_MAX || attr->iov_limit > KFR_IOV_LIMIT ?
+	       -EINVAL : 0;
+}
+
+static void kfr_take_size(size_t *have, size_t want)
+{
+	if (want)
+		*have = want;
+}
+
+static bool kfr_fit_ctx(struct kfi_info *info, const struct kfi_info *hints)
+{
+	const struct kfi_tx_attr *tx = hints->tx_attr;
+	const struct kfi_rx_attr *rx = hints->rx_attr;
+
+	if (tx) {
+		/* Callers with many pieces here mean their local ones. */
+		if (kfr_tx_attr_ok(tx))
+			return false;
+		info->tx_attr->op_flags = tx->op_flags;
+		kfr_take_size(&info->tx_attr->size, tx->size);
+	}
+	if (rx) {
+		if (kfr_rx_attr_ok(rx))
+			return false;
+		info->rx_attr->op_flags = rx->op_flags;
+		kfr_take_size(&info->rx_attr->size, rx->size);
+		kfr_take_size(&info->rx_attr->total_buffered_recv,
+			      rx->total_buffered_recv);
+	}
+	return true;
+}
+
+static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint,
+		       u32 *auth)
+{
+	*auth = KFR_AUTH;
+	if (!hint)
+		return true;
+	if ((hint->protocol && hint->protocol != ep->protocol) ||
+	    hint->protocol_version > ep->protocol_version ||
+	    hint->max_msg_size > ep->max_msg_size || hint->msg_prefix_size ||
+	    hint->max_order_raw_size || hint->max_order_war_size ||
+	    hint->max_order_waw_size || hint->tx_ctx_cnt > KFR_CTX_MAX ||
+	    hint->rx_ctx_cnt > KFR_CTX_MAX)
+		return false;
+	kfr_take_size(&ep->tx_ctx_cnt, hint->tx_ctx_cnt);
+	kfr_take_size(&ep->rx_ctx_cnt, hint->rx_ctx_cnt);
+	if (!hint->auth_key_size)
+		return true;
+	if (hint->auth_key_size != sizeof(*auth) || !hint->auth_key)
+		return false;
+	memcpy(auth, hint->auth_key, sizeof(*auth));
+	return true;
+}
+
+static bool kfr_fit_counts(const struct kfi_domain_attr *domain,
+			   const struct kfi_domain_attr *hint)
+{
+	return hint->mr_key_size <= domain->mr_key_size &&
+	       hint->cq_data_size <= domain->cq_data_size &&
+	       hint->cq_cnt <= domain->cq_cnt &&
+	       hint->ep_cnt <= domain->ep_cnt &&
+	       hint->tx_ctx_cnt <= domain->tx_ctx_cnt &&
+	       hint->rx_ctx_cnt <= domain->rx_ctx_cnt &&
+	       hint->max_ep_tx_ctx <= domain->max_ep_tx_ctx &&
+	       hint->max_ep_rx_ctx <= domain->max_ep_rx_ctx &&
+	       !hint->max_ep_stx_ctx && !hint->max_ep_srx_ctx &&
+	       hint->cntr_cnt <= domain->cntr_cnt &&
+	       hint->mr_iov_limit <= domain->mr_iov_limit &&
+	       hint->mr_cnt <= domain->mr_cnt && !hint->max_err_data;
+}
+
+/* A mode that a caller asks for is one that it copes with; we need none. */
+static bool kfr_fit_modes(const struct kfi_domain_attr *hint)
+{
+	return hint->threading <= KFI_THREAD_ENDPOINT &&
+	       (!hint->control_progress ||
+		hint->control_progress == KFI_PROGRESS_AUTO) &&
+	       (!hint->data_progress ||
+		hint->data_progress == KFI_PROGRESS_AUTO) &&
+	       hint->resource_mgmt <= KFI_RM_ENABLED &&
+	       hint->av_type <= KFI_AV_TABLE &&
+	       !(hint->caps & ~KFV_CAPS_DOMAIN) && !kfr_no_class(hint->tclass);
+}
+
+static bool kfr_fit_domain(struct kfi_info *info,
+			   const struct kfi_domain_attr *hint,
+			   const struct kfv_device *dev, u32 port)
+{
+	struct kfi_domain_attr *domain = info->domain_attr;
+	struct kfid_domain *wanted = hint ? hint->domain : NULL;
+	struct kfv_domain *open;
+
+	list_for_each_entry(open, &dev->domains, link) {
+		if (open->pd && open->pd->port == port && open->rdm &&
+		    open->rdm->format.format == info->addr_format &&
+		    (!wanted || wanted == &open->base.domain)) {
+			domain->domain = &open->base.domain;
+			break;
+		}
+	}
+	if (!hint)
+		return true;
+	if ((wanted && !domain->domain) ||
+	    (hint->name && strcmp(hint->name, domain->name)) ||
+	    !kfr_fit_modes(hint) || !kfr_fit_counts(domain, hint))
+		return false;
+	if (hint->mr_mode)
+		domain->mr_mode = hint->mr_mode & KFI_MR_ENDPOINT;
+	if (hint->av_type)
+		domain->av_type = hint->av_type;
+	if (hint->resource_mgmt)
+		domain->resource_mgmt = hint->resource_mgmt;
+	return true;
+}
+
+static bool kfr_fit(struct kfi_info *info, struct kfr_query *query,
+		    const struct kfv_device *dev, u32 port)
+{
+	const struct kfi_info *hints = query->hints;
+
+	if (hints->caps & ~info->caps)
+		return false;
+	if (!kfr_fit_ctx(info, hints) ||
+	    !kfr_fit_ep(info->ep_attr, hints->ep_attr, &query->auth) ||
+	    !kfr_fit_domain(info, hints->domain_attr, dev, port) ||
+	    !kfv_fit_fabric(info->fabric_attr, hints->fabric_attr))
+		return false;
+	if (!hints->ep_attr || !hints->ep_attr->auth_key_size)
+		return true;
+	info->ep_attr->auth_key = kmemdup(&query->auth, sizeof(query->auth),
+					  GFP_KERNEL);
+	info->ep_attr->auth_key_size = sizeof(query->auth);
+	return info->ep_attr->auth_key;
+}
+
+/* Does a node string name the port itself, however it is written? */
+static bool kfr_names_port(const char *node, const struct kfv_device *dev,
+			   u32 port, const char *netdev)
+{
+	char name[KFI_NAME_MAX];
+	const struct kfv_device *other;
+	unsigned int nth = 0;
+
+	kfv_domain_name(dev->ib, port, name);
+	if (!strcmp(node, name) || !strcmp(node, netdev))
+		return true;
+	list_for_each_entry(other, &kfv_devices, link) {
+		if (other == dev)
+			break;
+		nth++;
+	}
+	snprintf(name, sizeof(name), "cxi%u", nth);
+	return !strcmp(node, name);
+}
+
+static int kfr_put_addr(void **addr, size_t *len,
+			const struct kfr_format *format, struct kfr_addr from)
+{
+	*addr = kzalloc(kfr_addr_size(format), GFP_KERNEL);
+	if (!*addr)
+		return -ENOMEM;
+	*len = kfr_addr_size(format);
+	kfr_addr_write(format, from, *addr);
+	return 0;
+}
+
+static int kfr_hint_addr(const struct kfr_format *format, const void *addr,
+			 size_t len, struct kfr_addr *to)
+{
+	if (!addr)
+		return 0;
+	if (len != kfr_addr_size(format))
+		return -KFI_ENODATA;
+	return kfr_addr_read(format, addr, to) ? -KFI_ENODATA : 0;
+}
+
+/* Whereto: from node and service, or from the hints. id 0: nowhere. */
+static int kfr_query_dest(const struct kfr_query *query,
+			  const struct kfr_format *format, struct kfr_addr *dst)
+{
+	int err;
+
+	if ((!query->node && !query->service) || query->source)
+		return kfr_hint_addr(format, query->hints->dest_addr,
+				     query->hints->dest_addrlen, dst);
+	err = query->node ? kfr_parse_node(format, query->node, &dst->ip) : 0;
+	return err ? err : kfr_parse_service(format, query->service, &dst->id);
+}
+
+/* Where the way to a peer begins. */
+static bool kfr_reaches(__be32 from, __be32 to)
+{
+	struct flowi4 fl4 = { .daddr = to };
+	struct rtable *rt;
+
+	rt = ip_route_output_key(&init_net, &fl4);
+	if (IS_ERR(rt))
+		return false;
+	ip_rt_put(rt);
+	return fl4.saddr == from;
+}
+
+/*
+ * Is the address @format->ip of a port the one that is asked for? The answer
+ * goes into @src.
+ */
+static int kfr_query_source(const struct kfr_query *query,
+			    const struct kfr_format *format, bool named,
+			    struct kfr_addr *src)
+{
+	int err;
+
+	src->ip = format->ip;
+	if (query->source && (query->node || query->service)) {
+		if (query->node && !named)
+			err = kfr_parse_node(format, query->node, &src->ip);
+		else
+			err = 0;
+		if (!err)
+			err = kfr_parse_service(format, query->service,
+						&src->id);
+	} else {
+		err = kfr_hint_addr(format, query->hints->src_addr,
+				    query->hints->src_addrlen, src);
+		if (!src->ip)
+			src->ip = format->ip;
+	}
+	if (err)
+		return err;
+	return src->ip == format->ip ? 0 : -KFI_ENODATA;
+}
+
+static int kfr_set_addrs(struct kfi_info *info, const struct kfr_query *query,
+			 const struct kfr_format *format, bool named)
+{
+	struct kfr_addr src = { }, dst = { };
+	int err;
+
+	err = kfr_query_source(query, format, named, &src);
+	if (!err)
+		err = kfr_query_dest(query, format, &dst);
+	if (!err && dst.ip && !kfr_reaches(src.ip, dst.ip))
+		err = -KFI_ENODATA;
+	if (!err)
+		err = kfr_put_addr(&info->src_addr, &info->src_addrlen, format,
+				   src);
+	if (!err && dst.ip)
+		err = kfr_put_addr(&info->dest_addr, &info->dest_addrlen,
+				   format, dst);
+	return err;
+}
+
+/* The first address of the port that fits. */
+static int kfr_ask_addrs(struct kfi_info *info, const struct kfr_query *query,
+			 const struct kfv_device *dev, u32 port)
+{
+	struct kfr_format format = { .format = info->addr_format };
+	char netdev[IFNAMSIZ];
+	int err = -KFI_ENODATA;
+	unsigned int nth;
+	bool named;
+
+	for (nth = 0; err == -KFI_ENODATA; nth++) {
+		if (kfr_port_ip(dev->ib, port, nth, &format.ip, netdev))
+			break;
+		if (format.format == KFI_ADDR_CXI &&
+		    kfr_base(format.ip, &format.base))
+			continue;
+		named = query->node &&
+			kfr_names_port(query->node, dev, port, netdev);
+		err = kfr_set_addrs(info, query, &format, named);
+	}
+	return err;
+}
+
+/* Return: an info; NULL if the port is not wanted; -ENOMEM. */
+static struct kfi_info *kfr_ask_port(struct kfr_query *query,
+				     const struct kfv_device *dev, u32 port,
+				     u32 format)
+{
+	struct kfi_info *info = kfv_info_new(dev->ib, port);
+	int err = -KFI_ENODATA;
+
+	if (!info)
+		return NULL;
+	kfr_fill(info, format);
+	if (kfr_fit(info, query, dev, port))
+		err = kfr_ask_addrs(info, query, dev, port);
+	if (err) {
+		kfi_freeinfo(info);
+		return err == -ENOMEM ? ERR_PTR(err) : NULL;
+	}
+	info->fabric_attr->api_version = query->version;
+	return info;
+}
+
+static int kfr_ask_devices(struct kfr_query *query, u32 format,
+			   struct kfi_info ***tail)
+{
+	struct kfv_device *dev;
+	struct kfi_info *info;
+	u32 port;
+
+	list_for_each_entry(dev, &kfv_devices, link) {
+		rdma_for_each_port(dev->ib, port) {
+			info = kfr_ask_port(query, dev, port, format);
+			if (IS_ERR(info))
+				return PTR_ERR(info);
+			if (!info)
+				continue;
+			**tail = info;
+			*tail = &info->next;
+		}
+	}
+	return 0;
+}
+
+static bool kfr_dotted(const char *node)
+{
+	return strchr(node, '.');
+}
+
+/* Is it about RDM endpoints at all? */
+static bool kfr_asked(const struct kfi_info *hints, const char *node)
+{
+	enum kfi_ep_type type = hints->ep_attr ? hints->ep_attr->type :
+						 KFI_EP_UNSPEC;
+
+	if (type != KFI_EP_UNSPEC)
+		return type == KFI_EP_RDM;
+	return hints->addr_format == KFI_ADDR_CXI ||
+	       hints->caps & KFR_CAPS_ONLY || (node && !kfr_dotted(node));
+}
+
+/* Which way to write addresses comes first in the answer. */
+static bool kfr_cxi_first(const struct kfi_info *hints, const char *node)
+{
+	if (node)
+		return !kfr_dotted(node);
+	return !hints->ep_attr || hints->ep_attr->type != KFI_EP_RDM;
+}
+
+static bool kfr_wants_format(const struct kfi_info *hints, u32 format)
+{
+	return !hints->addr_format || hints->addr_format == format ||
+	       (hints->addr_format == KFI_SOCKADDR &&
+		format == KFI_SOCKADDR_IN);
+}
+
+static int kfr_ask(struct kfr_query *query, struct kfi_info **list)
+{
+	u32 formats[2] = { KFI_SOCKADDR_IN, KFI_ADDR_CXI };
+	struct kfi_info **tail = list;
+	unsigned int i;
+	int err = 0;
+
+	if (kfr_cxi_first(query->hints, query->node))
+		swap(formats[0], formats[1]);
+	for (i = 0; i < ARRAY_SIZE(formats) && !err; i++)
+		if (kfr_wants_format(query->hints, formats[i]))
+			err = kfr_ask_devices(query, formats[i], &tail);
+	return err;
+}
+
+/**
+ * kfr_getinfo() - what kfi_getinfo() says of RDM endpoints
+ * @version: of the API that the caller was written for
+ * @node: the name of a device or of its network device, a dotted IPv4 address,
+ * a nic (decimal or 0x...), cxiN for the Nth device, or NULL
+ * @service: port number, or pid of 8-byte addresses; or NULL
+ * @flags: KFI_SOURCE: @node and @service are the local side
+ * @hints: what is wanted, or NULL for anything
+ * @list: the offers, if there are any
+ *
+ * Context: process.
+ * Return: 0, also without an offer; -ENOMEM.
+ */
+int kfr_getinfo(u32 version, const char *node, const char *service,
+		u64 flags, const struct kfi_info *hints,
+		struct kfi_info **list)
+{
+	static const struct kfi_info nothing;
+	struct kfr_query query = {
+		.version = version,
+		.node = node,
+		.service = service,
+		.source = flags & KFI_SOURCE,
+		.hints = hints ? hints : &nothing,
+	};
+	int err;
+
+	*list = NULL;
+	if (!kfr_asked(query.hints, node))
+		return 0;
+	mutex_lock(&kfv_lock);
+	err = kfr_ask(&query, list);
+	mutex_unlock(&kfv_lock);
+	if (err) {
+		kfi_freeinfo(*list);
+		*list = NULL;
+	}
+	return err;
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Memory regions of RDM endpoints: keys that the ULP chooses, offsets from 0. A
+ * region is a description in a table; the device learns of its memory when a
+ * job is on it, and for that job alone.
+ */
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+#define KFR_MR_ACCESS	(KFI_SEND | KFI_RECV | KFI_READ | KFI_WRITE | \
+			 KFI_REMOTE_READ | KFI_REMOTE_WRITE)
+#define KFR_MR_REMOTE	(KFI_REMOTE_READ | KFI_REMOTE_WRITE)
+
+static struct kfr_mr *kfr_mr_of_fid(struct kfid *fid)
+{
+	return container_of(fid, struct kfr_mr, mr.fid);
+}
+
+static struct xarray *kfr_mr_keys(const struct kfr_mr *mr)
+{
+	return mr->rx ? &mr->rx->rx->keys : &mr->rdm->keys;
+}
+
+static struct kfr_mr *kfr_mr_in(struct xarray *keys, u64 key)
+{
+	struct kfr_mr *mr;
+	unsigned long irq;
+
+	xa_lock_irqsave(keys, irq);
+	mr = xa_load(keys, key);
+	if (mr && !refcount_inc_not_zero(&mr->busy))
+		mr = NULL;
+	xa_unlock_irqrestore(keys, irq);
+	return mr;
+}
+
+/**
+ * kfr_mr_find() - the region that a peer means
+ * @rx: the context that it has asked
+ * @key: the key
+ *
+ * Context: any.
+ * Return: the region, busy until kfr_mr_put(), or NULL.
+ */
+struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key)
+{
+	struct kfr_mr *mr = kfr_mr_in(&rx->keys, key);
+
+	return mr ? mr : kfr_mr_in(&rx->ep->rdm->keys, key);
+}
+
+void kfr_mr_put(struct kfr_mr *mr)
+{
+	if (refcount_dec_and_test(&mr->busy))
+		complete_all(&mr->idle);
+}
+
+/* Peers find it from now on. */
+static int kfr_mr_show(struct kfr_mr *mr)
+{
+	int err;
+
+	err = xa_insert_irq(kfr_mr_keys(mr), mr->mr.key, mr, GFP_KERNEL);
+	if (err)
+		return err == -EBUSY ? -KFI_ENOKEY : err;
+	mr->enabled = true;
+	return 0;
+}
+
+static int kfr_mr_enable(struct kfr_mr *mr)
+{
+	if (mr->enabled)
+		return 0;
+	return mr->rx ? kfr_mr_show(mr) : -EINVAL;
+}
+
+static int kfr_mr_control(struct kfid *fid, int command, void *arg)
+{
+	struct kfr_mr *mr = kfr_mr_of_fid(fid);
+	int err;
+
+	if (command != KFI_ENABLE)
+		return -KFI_ENOSYS;
+	mutex_lock(&mr->rdm->domain->lock);
+	err = kfv_gone(mr->rdm->domain->dev) ? -ENODEV : kfr_mr_enable(mr);
+	mutex_unlock(&mr->rdm->domain->lock);
+	return err;
+}
+
+static int kfr_mr_bind_rx(struct kfr_mr *mr, struct kfid *bfid)
+{
+	struct kfr_face *face = kfr_face_of_fid(bfid);
+
+	if (mr->enabled)
+		return -KFI_EOPBADSTATE;
+	if (mr->rx || !face->rx)
+		return -EINVAL;
+	if (face->ep->rdm != mr->rdm)
+		return -KFI_EDOMAIN;
+	if (!kfi_fid_get(bfid))
+		return -EINVAL;
+	mr->rx = face;
+	return 0;
+}
+
+static int kfr_mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
+{
+	struct kfr_mr *mr = kfr_mr_of_fid(fid);
+	int err;
+
+	if (!bfid)
+		return -EINVAL;
+	if (flags)
+		return -KFI_EBADFLAGS;
+	if (bfid->fclass != KFI_CLASS_RX_CTX && bfid->fclass != KFI_CLASS_EP)
+		return -KFI_ENOSYS;
+	mutex_lock(&mr->rdm->domain->lock);
+	err = kfr_mr_bind_rx(mr, bfid);
+	mutex_unlock(&mr->rdm->domain->lock);
+	return err;
+}
+
+/* Jobs on it have half a second to end; then their connections do. */
+static int kfr_mr_close(struct kfid *fid)
+{
+	struct kfr_mr *mr = kfr_mr_of_fid(fid);
+	int err;
+
+	err = kfi_fid_kill(fid);
+	if (err)
+		return err;
+	if (mr->enabled)
+		xa_erase_irq(kfr_mr_keys(mr), mr->mr.key);
+	kfr_mr_put(mr);
+	if (!wait_for_completion_timeout(&mr->idle, KFR_CLOSE_TIME)) {
+		kfr_node_break(NULL, NULL, NULL, mr);
+		wait_for_completion(&mr->idle);
+	}
+	if (mr->rx)
+		kfi_fid_put(&mr->rx->base.ep.fid);
+	kfi_fid_put(&mr->rdm->domain->base.domain.fid);
+	kfr_buf_fini(&mr->buf);
+	kfree(mr);
+	return 0;
+}
+
+static struct kfi_ops kfr_mr_fid_ops = {
+	.size = sizeof(struct kfi_ops),
+	.close = kfr_mr_close,
+	.bind = kfr_mr_bind,
+	.control = kfr_mr_control,
+	.ops_open = kfi_no_ops_open,
+};
+
+/**
+ * kfr_mr_report() - a peer has read or written a region
+ * @mr: the region
+ * @rx: the context that it has asked
+ * @hdr: what it asked
+ * @src: who
+ * @len: bytes
+ *
+ * The context's counter hears of it in any case; its queue if the endpoint was
+ * opened with KFI_RMA_EVENT, or there is data.
+ *
+ * Context: any; no lock held.
+ */
+void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
+		   const struct kfr_hdr *hdr, struct kfr_addr src, size_t len)
+{
+	const struct kfr_ep *ep = rx->ep;
+	struct kfi_completion comp = {
+		.context = mr->mr.fid.context,
+		.flags = KFI_RMA | (hdr->op == KFR_OP_READ ? KFI_REMOTE_READ :
+							     KFI_REMOTE_WRITE),
+		.len = len,
+		.src = KFI_ADDR_NOTAVAIL,
+	};
+	bool want = ep->rma_events;
+
+	if (hdr->flags & KFR_F_DATA) {
+		comp.flags |= KFI_REMOTE_CQ_DATA;
+		comp.data = le64_to_cpu(hdr->data);
+		want = true;
+	}
+	if (ep->caps & KFI_SOURCE)
+		comp.src = kfr_av_source(ep->av, src);
+	if (!READ_ONCE(rx->closing))
+		kfr_report(rx->base, ep->rdm->domain->dev, &comp, want);
+}
+
+/* What was registered becomes an object; without an endpoint, found at once. */
+static int kfr_mr_open(struct kfr_domain *rdm, struct kfr_mr *mr, u64 key,
+		       u64 access, void *context)
+{
+	struct kfid *domain = &rdm->domain->base.domain.fid;
+	int err = 0;
+
+	if (!kfi_fid_get(domain))
+		return -EINVAL;
+	kfi_fid_init(&mr->mr.fid, KFI_CLASS_MR, context, &kfr_mr_fid_ops);
+	mr->rdm = rdm;
+	mr->access = access;
+	mr->mr.mem_desc = mr;
+	mr->mr.key = key;
+	mr->mr.iova = 0;
+	refcount_set(&mr->busy, 1);
+	init_completion(&mr->idle);
+	if (!(rdm->mr_mode & KFI_MR_ENDPOINT))
+		err = kfr_mr_show(mr);
+	if (err)
+		kfi_fid_put(domain);
+	return err;
+}
+
+static int kfr_mr_register(struct kfid *fid, const struct kfi_mr_attr *attr,
+			   u64 flags, struct kfid_mr **ret)
+{
+	struct kfv_domain *domain;
+	struct kfr_mr *mr;
+	int err;
+
+	if (!fid || fid->fclass != KFI_CLASS_DOMAIN || !ret)
+		return -EINVAL;
+	domain = container_of(fid, struct kfv_domain, base.domain.fid);
+	if (flags)
+		return -KFI_EBADFLAGS;
+	if (attr->access & ~KFR_MR_ACCESS || !(attr->access & KFR_MR_REMOTE) ||
+	    attr->offset || attr->auth_key_size)
+		return -EINVAL;
+	if (attr->requested_key == KFI_KEY_NOTAVAIL)
+		return -KFI_EKEYREJECTED;
+	if (kfv_gone(domain->dev))
+		return -ENODEV;
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+	if (!mr)
+		return -ENOMEM;
+	err = kfr_buf_init(&mr->buf, attr->type, attr->mr_iov, attr->iov_count,
+			   GFP_KERNEL_ACCOUNT);
+	if (err) {
+		kfree(mr);
+		return err == -EAGAIN ? -ENOMEM : err;
+	}
+	err = kfr_mr_open(domain->rdm, mr, attr->requested_key, attr->access,
+			  attr->context);
+	if (err) {
+		kfr_buf_fini(&mr->buf);
+		kfree(mr);
+		return err;
+	}
+	*ret = &mr->mr;
+	return 0;
+}
+
+static int kfr_mr_reg_pieces(struct kfid *fid, enum kfi_iov_type type,
+			     const void *pieces, size_t count, u64 access,
+			     u64 offset, u64 key, u64 flags,
+			     struct kfid_mr **mr, void *context)
+{
+	struct kfi_mr_attr attr = {
+		.type = type,
+		.mr_iov = pieces,
+		.iov_count = count,
+		.access = access,
+		.offset = offset,
+		.requested_key = key,
+		.context = context,
+	};
+
+	return kfr_mr_register(fid, &attr, flags, mr);
+}
+
+static int kfr_mr_reg(struct kfid *fid, const void *buf, size_t len,
+		      u64 access, u64 offset,
+		      u64 requested_key, u64 flags,
+		      struct kfid_mr **mr, void *context)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfr_mr_reg_pieces(fid, KFI_KVEC, &iov, 1, access, offset,
+				 requested_key, flags, mr, context);
+}
+
+static int kfr_mr_regv(struct kfid *fid, const struct kvec *iov, size_t count,
+		       u64 access, u64 offset,
+		       u64 requested_key, u64 flags,
+		       struct kfid_mr **mr, void *context)
+{
+	return kfr_mr_reg_pieces(fid, KFI_KVEC, iov, count, access, offset,
+				 requested_key, flags, mr, context);
+}
+
+static int kfr_mr_regbv(struct kfid *fid, const struct bio_vec *biov,
+			size_t count, u64 access, u64 offset,
+			u64 requested_key, u64 flags,
+			struct kfid_mr **mr, void *context)
+{
+	return kfr_mr_reg_pieces(fid, KFI_BVEC, biov, count, access, offset,
+				 requested_key, flags, mr, context);
+}
+
+static int kfr_mr_regsgl(struct kfid *fid, const struct scatterlist *sgl,
+			 size_t count, u64 access, u64 offset,
+			 u64 requested_key, u64 flags,
+			 struct kfid_mr **mr, void *context)
+{
+	return kfr_mr_reg_pieces(fid, KFI_SGL, sgl, count, access, offset,
+				 requested_key, flags, mr, context);
+}
+
+static int kfr_mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr,
+			  u64 flags, struct kfid_mr **mr)
+{
+	return attr ? kfr_mr_register(fid, attr, flags, mr) : -EINVAL;
+}
+
+struct kfi_ops_mr kfr_mr_ops = {
+	.size = sizeof(struct kfi_ops_mr),
+	.reg = kfr_mr_reg,
+	.regv = kfr_mr_regv,
+	.regbv = kfr_mr_regbv,
+	.regattr = kfr_mr_regattr,
+	.regsgl = kfr_mr_regsgl,
+};
+
+static enum kfr_status kfr_rma_check(const struct kfr_mr *mr,
+				     const struct kfr_hdr *hdr)
+{
+	u64 offset = le64_to_cpu(hdr->offset);
+	u64 need = hdr->op == KFR_OP_READ ? KFI_REMOTE_READ : KFI_REMOTE_WRITE;
+
+	if (!(mr->access & need))
+		return KFR_ACCESS;
+	if (offset > mr->buf.len ||
+	    le32_to_cpu(hdr->len) > mr->buf.len - offset)
+		return KFR_RANGE;
+	return KFR_OK;
+}
+
+static int kfr_rma_refuse(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			  enum kfr_status status)
+{
+	bool numbered = hdr->op == KFR_OP_WRITE && !hdr->nsegs;
+
+	return kfr_answer(conn, hdr, numbered ? KFR_OP_ERR : KFR_OP_FIN,
+			  status, 0, 0);
+}
+
+/**
+ * kfr_take_rma() - a peer wants to read or write a region
+ * @conn: on this connection
+ * @rx: the context that it has asked, busy
+ * @hdr: what it asks; checked but for what it says of the region
+ * @page: the payload
+ *
+ * Context: softirq; no lock held.
+ * Return: 0 or -ENOMEM: no answer is possible.
+ */
+int kfr_take_rma(struct kfr_conn *conn, struct kfr_rx *rx,
+		 const struct kfr_hdr *hdr, struct page *page)
+{
+	struct kfr_mr *mr = kfr_mr_find(rx, le64_to_cpu(hdr->tag));
+	struct kfr_addr src = { conn->remote, le16_to_cpu(hdr->src) };
+	struct kfr_range range = {
+		.at = le64_to_cpu(hdr->offset),
+		.len = le32_to_cpu(hdr->len),
+	};
+	enum kfr_status status;
+
+	if (!mr)
+		return kfr_rma_refuse(conn, hdr, KFR_NO_KEY);
+	status = kfr_rma_check(mr, hdr);
+	if (status != KFR_OK) {
+		kfr_mr_put(mr);
+		return kfr_rma_refuse(conn, hdr, status);
+	}
+	if (hdr->op == KFR_OP_READ || hdr->nsegs) {
+		refcount_inc(&rx->busy);
+		kfr_job_start(conn, rx, NULL, mr, hdr, page, &range, src);
+		return 0;
+	}
+	kfr_buf_write(&mr->buf, range.at, page_address(page), range.len);
+	kfr_mr_report(mr, rx, hdr, src, range.len);
+	kfr_mr_put(mr);
+	return 0;
+}

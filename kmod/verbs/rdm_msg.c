@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * The calls of the API for messages, tagged and untagged.
+ */
+#include "rdm.h"
+
+/* Flags of a call that has none of its own. */
+static u64 kfr_tx_flags(struct kfid_ep *ep)
+{
+	const struct kfr_tx *tx = kfr_face_of(ep)->tx;
+
+	return tx ? tx->flags : 0;
+}
+
+static u64 kfr_rx_flags(struct kfid_ep *ep)
+{
+	const struct kfr_rx *rx = kfr_face_of(ep)->rx;
+
+	return rx ? rx->flags : 0;
+}
+
+static ssize_t kfr_recv_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
+			       const void *pieces, size_t count,
+			       kfi_addr_t addr, void *context)
+{
+	struct kfr_post post = {
+		.type = type,
+		.pieces = pieces,
+		.count = count,
+		.addr = addr,
+		.context = context,
+		.flags = kfr_rx_flags(ep),
+	};
+
+	return kfr_post(ep, &post);
+}
+
+static ssize_t kfr_recv(struct kfid_ep *ep, void *buf, size_t len, void *desc,
+			kfi_addr_t src_addr, void *context)
+{
+	struct kvec iov = { .iov_base = buf, .iov_len = len };
+
+	return kfr_recv_pieces(ep, KFI_KVEC, &iov, 1, src_addr, context);
+}
+
+static ssize_t kfr_recvv(struct kfid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, kfi_addr_t src_addr,
+			 void *context)
+{
+	return kfr_recv_pieces(ep, KFI_KVEC, iov, count, src_addr, context);
+}
+
+static ssize_t kfr_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
+			  void **desc, size_t count, kfi_addr_t src_addr,
+			  void *context)
+{
+	return kfr_recv_pieces(ep, KFI_BVEC, biov, count, src_addr, context);
+}
+
+static ssize_t kfr_recvsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
+			   void **desc, size_t count, kfi_addr_t src_addr,
+			   void *context)
+{
+	return kfr_recv_pieces(ep, KFI_SGL, sgl, count, src_addr, context);
+}
+
+static ssize_t kfr_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
+			   u64 flags)
+{
+	struct kfr_post post = { .strict = true, .flags = flags };
+
+	if (!msg)
+		return -EINVAL;
+	post.type = msg->type;
+	post.pieces = msg->msg_iov;
+	post.count = msg->iov_count;
+	post.addr = msg->addr;
+	post.context = msg->context;
+	return kfr_post(ep, &post);
+}
+
+static ssize_t kfr_trecv_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
+				const void *pieces, size_t count,
+				kfi_addr_t addr, u64 tag, u64 ignore,
+				void *context)
+{
+	struct kfr_post post = {
+		.tagged = true,
+		.type = type,
+		.pieces = pieces,
+		.count = count,
+		.addr = addr,
+		.tag = tag,
+		.ignore = ignore,
+		.context = context,
+		.flags = kfr_rx_flags(ep),
+	};
+
+	return kfr_post(ep, &post);
+}
+
+static ssize_t kfr_trecv(struct kfid_ep *ep, void *buf, size_t len, void *desc,
+			 kfi_addr_t src_addr, u64 tag, u64 ignore,
+			 void *context)
+{
+	struct kvec iov = { .iov_base = buf, .iov_len = len };
+
+	return kfr_trecv_pieces(ep, KFI_KVEC, &iov, 1, src_addr, tag, ignore,
+				context);
+}
+
+static ssize_t kfr_trecvv(struct kfid_ep *ep, const struct kvec *iov,
+			  void **desc, size_t count, kfi_addr_t src_addr,
+			  u64 tag, u64 ignore, void *context)
+{
+	return kfr_trecv_pieces(ep, KFI_KVEC, iov, count, src_addr, tag,
+				ignore, context);
+}
+
+static ssize_t kfr_trecvbv(struct kfid_ep *ep, const struct bio_vec *biov,
+			   void **desc, size_t count, kfi_addr_t src_addr,
+			   u64 tag, u64 ignore, void *context)
+{
+	return kfr_trecv_pieces(ep, KFI_BVEC, biov, count, src_addr, tag,
+				ignore, context);
+}
+
+static ssize_t kfr_trecvsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
+			    void **desc, size_t count, kfi_addr_t src_addr,
+			    u64 tag, u64 ignore, void *context)
+{
+	return kfr_trecv_pieces(ep, KFI_SGL, sgl, count, src_addr, tag, ignore,
+				context);
+}
+
+static ssize_t kfr_trecvmsg(struct kfid_ep *ep,
+			    const struct kfi_msg_tagged *msg, u64 flags)
+{
+	struct kfr_post post = {
+		.tagged = true,
+		.strict = true,
+		.flags = flags,
+	};
+
+	if (!msg)
+		return -EINVAL;
+	post.type = msg->type;
+	post.pieces = msg->msg_iov;
+	post.count = msg->iov_count;
+	post.addr = msg->addr;
+	post.tag = msg->tag;
+	post.ignore = msg->ignore;
+	post.context = msg->context;
+	return kfr_post(ep, &post);
+}
+
+/* What all sends have in common; @extra is on top of the context's flags. */
+static struct kfr_send kfr_a_send(struct kfid_ep *ep, enum kfi_iov_type type,
+				  const void *pieces, size_t count,
+				  kfi_addr_t addr, void *context, u64 extra)
+{
+	struct kfr_send send = {
+		.op = KFR_OP_EAGER,
+		.kind = KFI_MSG | KFI_SEND,
+		.flags = kfr_tx_flags(ep) | extra,
+		.silent = extra & KFI_INJECT,
+		.type = type,
+		.pieces = pieces,
+		.count = count,
+		.context = context,
+		.addr = addr,
+	};
+
+	return send;
+}
+
+static ssize_t kfr_send_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
+			       const void *pieces, size_t count,
+			       kfi_addr_t addr, void *context)
+{
+	struct kfr_send send = kfr_a_send(ep, type, pieces, count, addr,
+					  context, 0);
+
+	return kfr_send(ep, &send);
+}
+
+static ssize_t kfr_tsend_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
+				const void *pieces, size_t count,
+				kfi_addr_t addr, u64 tag, void *context)
+{
+	struct kfr_send send = kfr_a_send(ep, type, pieces, count, addr,
+					  context, 0);
+
+	send.tagged = true;
+	send.tag = tag;
+	return kfr_send(ep, &send);
+}
+
+static ssize_t kfr_sendv(struct kfid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, kfi_addr_t dest_addr,
+			 void *context)
+{
+	return kfr_send_pieces(ep, KFI_KVEC, iov, count, dest_addr, context);
+}
+
+static ssize_t kfr_msg_send(struct kfid_ep *ep, const void *buf, size_t len,
+			    void *desc, kfi_addr_t dest_addr, void *context)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfr_sendv(ep, &iov, NULL, 1, dest_addr, context);
+}
+
+static ssize_t kfr_sendbv(struct kfid_ep *ep, const struct bio_vec *biov,
+			  void **desc, size_t count, kfi_addr_t dest_addr,
+			  void *context)
+{
+	return kfr_send_pieces(ep, KFI_BVEC, biov, count, dest_addr, context);
+}
+
+static ssize_t kfr_sendsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
+			   void **desc, size_t count, kfi_addr_t dest_addr,
+			   void *context)
+{
+	return kfr_send_pieces(ep, KFI_SGL, sgl, count, dest_addr, context);
+}
+
+static ssize_t kfr_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
+			   u64 flags)
+{
+	struct kfr_send send;
+
+	if (!msg)
+		return -EINVAL;
+	send = kfr_a_send(ep, msg->type, msg->msg_iov, msg->iov_count,
+			  msg->addr, msg->context, 0);
+	send.flags = flags;
+	send.data = msg->data;
+	return kfr_send(ep, &send);
+}
+
+static ssize_t kfr_send_buf(struct kfid_ep *ep, const void *buf, size_t len,
+			    kfi_addr_t addr, void *context, u64 extra,
+			    u64 data)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+	struct kfr_send send = kfr_a_send(ep, KFI_KVEC, &iov, 1, addr, context,
+					  extra);
+
+	send.data = data;
+	return kfr_send(ep, &send);
+}
+
+static ssize_t kfr_inject(struct kfid_ep *ep, const void *buf, size_t len,
+			  kfi_addr_t dest_addr)
+{
+	return kfr_send_buf(ep, buf, len, dest_addr, NULL, KFI_INJECT, 0);
+}
+
+static ssize_t kfr_senddata(struct kfid_ep *ep, const void *buf, size_t len,
+			    void *desc, u64 data, kfi_addr_t dest_addr,
+			    void *context)
+{
+	return kfr_send_buf(ep, buf, len, dest_addr, context,
+			    KFI_REMOTE_CQ_DATA, data);
+}
+
+static ssize_t kfr_injectdata(struct kfid_ep *ep, const void *buf, size_t len,
+			      u64 data, kfi_addr_t dest_addr)
+{
+	return kfr_send_buf(ep, buf, len, dest_addr, NULL,
+			    KFI_INJECT | KFI_REMOTE_CQ_DATA, data);
+}
+
+struct kfi_ops_msg kfr_msg_ops = {
+	.size = sizeof(struct kfi_ops_msg),
+	.recv = kfr_recv,
+	.recvv = kfr_recvv,
+	.recvbv = kfr_recvbv,
+	.recvmsg = kfr_recvmsg,
+	.send = kfr_msg_send,
+	.sendv = kfr_sendv,
+	.sendbv = kfr_sendbv,
+	.sendmsg = kfr_sendmsg,
+	.inject = kfr_inject,
+	.senddata = kfr_senddata,
+	.injectdata = kfr_injectdata,
+	.recvsgl = kfr_recvsgl,
+	.sendsgl = kfr_sendsgl,
+};
+
+static ssize_t kfr_tsendv(struct kfid_ep *ep, const struct kvec *iov,
+			  void **desc, size_t count, kfi_addr_t dest_addr,
+			  u64 tag, void *context)
+{
+	return kfr_tsend_pieces(ep, KFI_KVEC, iov, count, dest_addr, tag,
+				context);
+}
+
+static ssize_t kfr_tsend(struct kfid_ep *ep, const void *buf, size_t len,
+			 void *desc, kfi_addr_t dest_addr, u64 tag,
+			 void *context)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return kfr_tsendv(ep, &iov, NULL, 1, dest_addr, tag, context);
+}
+
+static ssize_t kfr_tsendbv(struct kfid_ep *ep, const struct bio_vec *biov,
+			   void **desc, size_t count, kfi_addr_t dest_addr,
+			   u64 tag, void *context)
+{
+	return kfr_tsend_pieces(ep, KFI_BVEC, biov, count, dest_addr, tag,
+				context);
+}
+
+static ssize_t kfr_tsendsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
+			    void **desc, size_t count, kfi_addr_t dest_addr,
+			    u64 tag, void *context)
+{
+	return kfr_tsend_pieces(ep, KFI_SGL, sgl, count, dest_addr, tag,
+				context);
+}
+
+static ssize_t kfr_tsendmsg(struct kfid_ep *ep,
+			    const struct kfi_msg_tagged *msg, u64 flags)
+{
+	struct kfr_send send;
+
+	if (!msg)
+		return -EINVAL;
+	send = kfr_a_send(ep, msg->type, msg->msg_iov, msg->iov_count,
+			  msg->addr, msg->context, 0);
+	send.tagged = true;
+	send.tag = msg->tag;
+	send.flags = flags;
+	send.data = msg->data;
+	return kfr_send(ep, &send);
+}
+
+static ssize_t kfr_tsend_buf(struct kfid_ep *ep, const void *buf, size_t len,
+			     kfi_addr_t addr, u64 tag, void *context,
+			     u64 extra, u64 data)
+{
+	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
+	struct kfr_send send = kfr_a_send(ep, KFI_KVEC, &iov, 1, addr, context,
+					  extra);
+
+	send.tagged = true;
+	send.tag = tag;
+	send.data = data;
+	return kfr_send(ep, &send);
+}
+
+static ssize_t kfr_tinject(struct kfid_ep *ep, const void *buf, size_t len,
+			   kfi_addr_t dest_addr, u64 tag)
+{
+	return kfr_tsend_buf(ep, buf, len, dest_addr, tag, NULL, KFI_INJECT,
+			     0);
+}
+
+static ssize_t kfr_tsenddata(struct kfid_ep *ep, const void *buf, size_t len,
+			     void *desc, u64 data, kfi_addr_t dest_addr,
+			     u64 tag, void *context)
+{
+	return kfr_tsend_buf(ep, buf, len, dest_addr, tag, context,
+			     KFI_REMOTE_CQ_DATA, data);
+}
+
+static ssize_t kfr_tinjectdata(struct kfid_ep *ep, const void *buf, size_t len,
+			       u64 data, kfi_addr_t dest_addr, u64 tag)
+{
+	return kfr_tsend_buf(ep, buf, len, dest_addr, tag, NULL,
+			     KFI_INJECT | KFI_REMOTE_CQ_DATA, data);
+}
+
+struct kfi_ops_tagged kfr_tagged_ops = {
+	.size = sizeof(struct kfi_ops_tagged),
+	.recv = kfr_trecv,
+	.recvv = kfr_trecvv,
+	.recvbv = kfr_trecvbv,
+	.recvmsg = kfr_trecvmsg,
+	.send = kfr_tsend,
+	.sendv = kfr_tsendv,
+	.sendbv = kfr_tsendbv,
+	.sendmsg = kfr_tsendmsg,
+	.inject = kfr_tinject,
+	.senddata = kfr_tsenddata,
+	.injectdata = kfr_tinjectdata,
+	.recvsgl = kfr_trecvsgl,
+	.sendsgl = kfr_tsendsgl,
+};

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Posting for a connection: whatever is on its queues, as far as it has room for
+ * it. One thread at a time does it, with no lock held while it posts; who comes
+ * meanwhile leaves its work to that one. So the order of the queues is the order
+ * on the wire.
+ *
+ *	A				B
+ *	-				-
+ *	queues; nobody is pumping
+ *	sets pumping, takes an item
+ *	(unlocked) posts		queues, sees A pumping, leaves
+ *	locks: another item, goes on
+ *	none: clears pumping
+ */
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+/**
+ * struct kfr_step - what the pump does next
+ * @item: what is posted; NULL: an answer alone
+ * @wire: its room, or NULL
+ * @hdr: what is sent, but for operations
+ * @len: bytes of payload
+ * @reg: registrations that come first
+ * @nreg: how many
+ * @kind: of the item
+ * @broken: the device does not do what it says
+ */
+struct kfr_step {
+	struct kfr_item *item;
+	struct kfr_wire *wire;
+	struct kfr_hdr hdr;
+	size_t len;
+	struct ib_reg_wr reg[KFR_SEGS];
+	unsigned int nreg;
+	enum kfr_item_kind kind;
+	bool broken;
+};
+
+/* An answer travels with everything. Caller holds the lock. */
+static void kfr_stamp(struct kfr_conn *conn, struct kfr_hdr *hdr)
+{
+	hdr->ack = cpu_to_le32(conn->rx_seq);
+	conn->acked = conn->rx_seq;
+	conn->ack_due = false;
+}
+
+static struct kfr_wire *kfr_wire_get(struct kfr_conn *conn)
+{
+	struct kfr_wire *wire;
+
+	wire = list_first_entry_or_null(&conn->free_wire, struct kfr_wire,
+					link);
+	if (!wire || !conn->sq_free)
+		return NULL;
+	list_del_init(&wire->link);
+	conn->nwire--;
+	conn->sq_free--;
+	return wire;
+}
+
+static struct kfr_item *kfr_first(struct list_head *queue)
+{
+	return list_first_entry_or_null(queue, struct kfr_item, link);
+}
+
+static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
+{
+	struct kfr_ctl *ctl = container_of(step->item, struct kfr_ctl, item);
+
+	step->wire = kfr_wire_get(conn);
+	if (!step->wire)
+		return false;
+	list_del_init(&step->item->link);
+	/* It was stamped when it was queued: errors are told in order. */
+	step->hdr = ctl->hdr;
+	conn->acked = le32_to_cpu(ctl->hdr.ack);
+	conn->answers--;
+	return true;
+}
+
+static bool kfr_next_inv(struct kfr_conn *conn, struct kfr_step *step)
+{
+	struct kfr_op *op = container_of(step->item, struct kfr_op, item);
+
+	if (conn->sq_free < op->nregs)
+		return false;
+	conn->sq_free -= op->nregs;
+	atomic_set(&op->nregs_done, 0);
+	list_del_init(&step->item->link);
+	return true;
+}
+
+static bool kfr_next_urgent(struct kfr_conn *conn, struct kfr_step *step)
+{
+	if (step->item->kind == KFR_ITEM_CTL)
+		return kfr_next_ctl(conn, step);
+	return kfr_next_inv(conn, step);
+}
+
+static bool kfr_next_ack(struct kfr_conn *conn, struct kfr_step *step)
+{
+	step->wire = kfr_wire_get(conn);
+	if (!step->wire)
+		return false;
+	step->hdr = (struct kfr_hdr) {
+		.version = KFR_VERSION,
+		.op = KFR_OP_ACK,
+	};
+	kfr_stamp(conn, &step->hdr);
+	conn->ack_time = jiffies;
+	return true;
+}
+
+static bool kfr_next_data(struct kfr_conn *conn, struct kfr_step *step)
+{
+	/* It stays on the queue until all of it is posted. */
+	if (!conn->sq_free || !conn->data_free)
+		return false;
+	conn->sq_free--;
+	conn->data_free--;
+	return true;
+}
+
+static u32 kfr_new_id(struct kfr_conn *conn, struct kfr_op *op)
+{
+	unsigned int slot = conn->next_id;
+
+	while (conn->ids[slot])
+		slot = (slot + 1) % KFR_IDS;
+	conn->next_id = (slot + 1) % KFR_IDS;
+	conn->ids[slot] = op;
+	conn->nids++;
+	op->has_id = true;
+	return conn->id_gen++ * KFR_IDS + slot;
+}
+
+/* Registrations and an id for an operation, or none of them. */
+static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
+{
+	unsigned int i;
+
+	if (conn->nids == KFR_IDS || conn->nregs_free < op->nregs ||
+	    conn->sq_free < op->nregs + 1 || list_empty(&conn->free_wire))
+		return false;
+	for (i = 0; i < op->nregs; i++) {
+		op->regs[i] = list_first_entry(&conn->free_regs,
+					       struct kfr_reg, link);
+		list_del_init(&op->regs[i]->link);
+	}
+	conn->nregs_free -= op->nregs;
+	conn->sq_free -= op->nregs;
+	op->hdr.seq = cpu_to_le32(kfr_new_id(conn, op));
+	return true;
+}
+
+/* Fills in registrations. Return: 0, or the device takes less than it says. */
+static int kfr_map_segs(struct kfr_op *op, struct ib_reg_wr *wr)
+{
+	struct scatterlist *sg = op->map.sgt.sgl;
+	int left = op->map.nents, n, access;
+	unsigned int i, offset = 0;
+
+	access = op->hdr.op == KFR_OP_READ ?
+		 IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE :
+		 IB_ACCESS_REMOTE_READ;
+	for (i = 0; i < op->nregs; i++) {
+		struct ib_mr *mr = op->regs[i]->mr;
+
+		n = left ? ib_map_mr_sg(mr, sg, left, &offset, PAGE_SIZE) : 0;
+		if (n < 0 || !mr->length)
+			return -EIO;
+		left -= n;
+		while (n--)
+			sg = sg_next(sg);
+		/* Peers learn it: it must not be an address of the kernel's. */
+		mr->iova = offset_in_page(mr->iova);
+		ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+		wr[i].mr = mr;
+		wr[i].key = mr->rkey;
+		wr[i].access = access;
+		op->segs[i].addr = cpu_to_le64(mr->iova);
+		op->segs[i].rkey = cpu_to_le32(mr->rkey);
+		op->segs[i].len = cpu_to_le32(mr->length);
+	}
+	return left ? -EIO : 0;
+}
+
+/* The payload of an operation: its data, or where that is. */
+static size_t kfr_fill_payload(const struct kfr_op *op, struct page *page)
+{
+	void *to = page_address(page);
+
+	if (op->nregs) {
+		memcpy(to, op->segs, op->nregs * sizeof(op->segs[0]));
+		return op->nregs * sizeof(op->segs[0]);
+	}
+	if (op->hdr.op == KFR_OP_READ)
+		return 0;
+	kfr_buf_read(&op->buf, 0, to, op->buf.len);
+	return op->buf.len;
+}
+
+/*
+ * All that is needed of the operation is taken here, under the lock: an answer
+ * that comes too early, from a peer that means no good, finds it complete.
+ */
+static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
+			 struct kfr_step *step)
+{
+	if (op->nregs && !op->registered) {
+		step->broken = kfr_map_segs(op, step->reg);
+		step->nreg = op->nregs;
+		op->registered = true;
+	}
+	op->hdr.nsegs = op->nregs;
+	*step->wire->hdr = op->hdr;
+	step->len = kfr_fill_payload(op, step->wire->page);
+}
+
+static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
+{
+	struct kfr_op *op = container_of(step->item, struct kfr_op, item);
+	bool numbered = kfr_op_numbered(op);
+
+	if (!numbered && !op->has_id && !kfr_reserve(conn, op))
+		return false;
+	step->wire = kfr_wire_get(conn);
+	if (!step->wire)
+		return false;
+	if (numbered)
+		op->hdr.seq = cpu_to_le32(++conn->tx_seq);
+	op->hdr.epoch = cpu_to_le16(kfr_flow_epoch(conn, op));
+	op->hdr.count = cpu_to_le32(++conn->tx_count);
+	kfr_stamp(conn, &op->hdr);
+	/* The peer's answers find a message to go with, it seems. */
+	if (time_before_eq(jiffies, conn->ack_time + 1))
+		conn->ack_lazy = true;
+	list_del_init(&step->item->link);
+	op->state = KFR_SENT;
+	list_add_tail(&op->sent, numbered ? &conn->sent : &conn->asked);
+	kfr_fill_req(conn, op, step);
+	return true;
+}
+
+/* Caller holds the lock. Return: is there a next step, and room for it? */
+static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
+{
+	memset(step, 0, sizeof(*step));
+	step->item = kfr_first(&conn->urgent);
+	if (step->item) {
+		step->kind = step->item->kind;
+		return kfr_next_urgent(conn, step);
+	}
+	if (conn->ack_due)
+		return kfr_next_ack(conn, step);
+	step->item = kfr_first(&conn->data);
+	step->kind = KFR_ITEM_DATA;
+	if (step->item && kfr_next_data(conn, step))
+		return true;
+	step->item = kfr_first(&conn->reqs);
+	step->kind = KFR_ITEM_REQ;
+	return step->item && kfr_next_req(conn, step);
+}
+
+/* Posts @count work requests whose room is taken. Only the pump does so. */
+int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
+		unsigned int count)
+{
+	const struct ib_send_wr *bad = NULL;
+	int err;
+
+	/* Counted first: it may complete before the call returns. */
+	atomic_add(count, &conn->posted);
+	err = ib_post_send(conn->qp, wr, &bad);
+	if (!err)
+		return 0;
+	kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+	for (; bad; bad = bad->next)
+		kfr_posted_put(conn);
+	return err;
+}
+
+/* The message in a wire buffer, and @len bytes of payload. */
+static void kfr_wire_wr(struct kfr_wire *wire, size_t len, struct ib_sge *sge,
+			struct ib_send_wr *wr)
+{
+	const struct ib_pd *pd = wire->conn->node->pd;
+	struct ib_device *ib = wire->conn->node->dev->ib;
+
+	ib_dma_sync_single_for_device(ib, wire->hdr_dma, sizeof(*wire->hdr),
+				      DMA_TO_DEVICE);
+	sge[0] = (struct ib_sge){ wire->hdr_dma, sizeof(*wire->hdr),
+				  pd->local_dma_lkey };
+	sge[1] = (struct ib_sge){ wire->page_dma, len, pd->local_dma_lkey };
+	if (len)
+		ib_dma_sync_single_for_device(ib, wire->page_dma, len,
+					      DMA_TO_DEVICE);
+	*wr = (struct ib_send_wr) {
+		.wr_cqe = &wire->cqe,
+		.sg_list = sge,
+		.num_sge = len ? 2 : 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+}
+
+static void kfr_post_ctl(struct kfr_conn *conn, struct kfr_step *step)
+{
+	struct ib_send_wr wr;
+	struct ib_sge sge[2];
+
+	*step->wire->hdr = step->hdr;
+	kfr_wire_wr(step->wire, 0, sge, &wr);
+	if (step->item)
+		kfr_ctl_end(container_of(step->item, struct kfr_ctl, item));
+	kfr_post_wr(conn, &wr, 1);
+}
+
+static void kfr_post_inv(struct kfr_conn *conn, struct kfr_op *op)
+{
+	struct ib_send_wr wr[KFR_SEGS] = { };
+	unsigned int i, n = op->nregs;
+
+	for (i = 0; i < n; i++) {
+		wr[i].wr_cqe = &op->cqe;
+		wr[i].opcode = IB_WR_LOCAL_INV;
+		wr[i].send_flags = IB_SEND_SIGNALED;
+		wr[i].ex.invalidate_rkey = op->regs[i]->mr->rkey;
+		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+	}
+	kfr_post_wr(conn, wr, n);
+}
+
+static void kfr_post_req(struct kfr_conn *conn, struct kfr_step *step)
+{
+	struct ib_send_wr wr, *first = &wr;
+	unsigned int i, n = step->nreg;
+	struct ib_sge sge[2];
+
+	if (step->broken) {
+		kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		struct ib_send_wr *reg = &step->reg[i].wr;
+
+		reg->wr_cqe = &conn->reg_cqe;
+		reg->opcode = IB_WR_REG_MR;
+		reg->send_flags = IB_SEND_SIGNALED;
+		reg->next = i + 1 < n ? &step->reg[i + 1].wr : &wr;
+		first = &step->reg[0].wr;
+	}
+	kfr_wire_wr(step->wire, step->len, sge, &wr);
+	kfr_post_wr(conn, first, n + 1);
+}
+
+static void kfr_post_step(struct kfr_conn *conn, struct kfr_step *step)
+{
+	struct kfr_item *item = step->item;
+
+	if (step->kind == KFR_ITEM_CTL)
+		kfr_post_ctl(conn, step);
+	else if (step->kind == KFR_ITEM_INV)
+		kfr_post_inv(conn, container_of(item, struct kfr_op, item));
+	else if (step->kind == KFR_ITEM_DATA)
+		kfr_job_post(container_of(item, struct kfr_job, item));
+	else
+		kfr_post_req(conn, step);
+}
+
+/**
+ * kfr_pump() - post what can be posted
+ * @conn: the connection, kept alive by the caller
+ *
+ * Context: any; no lock held.
+ */
+void kfr_pump(struct kfr_conn *conn)
+{
+	struct kfr_step step;
+	unsigned long irq;
+
+	/* Who is taken off the CPU here holds up everybody. */
+	preempt_disable();
+	spin_lock_irqsave(&conn->lock, irq);
+	if (conn->pumping || conn->state != KFR_UP) {
+		spin_unlock_irqrestore(&conn->lock, irq);
+		preempt_enable();
+		return;
+	}
+	conn->pumping = true;
+	/* The connection is not drained as long as this goes on. */
+	atomic_inc(&conn->posted);
+	while (conn->state == KFR_UP && kfr_next(conn, &step)) {
+		spin_unlock_irqrestore(&conn->lock, irq);
+		kfr_post_step(conn, &step);
+		spin_lock_irqsave(&conn->lock, irq);
+	}
+	conn->pumping = false;
+	if (conn->flushing && list_empty(&conn->urgent) &&
+	    list_empty(&conn->data) && conn->nwire == KFR_TXBUFS)
+		complete_all(&conn->idle);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_posted_put(conn);
+	preempt_enable();
+}

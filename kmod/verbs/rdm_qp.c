@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What a connection has of its device: a queue pair, rooms for messages, and
+ * registrations. All is allocated when it comes about: messages need none.
+ */
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+#define KFR_WIRES	(KFR_RXBUFS + KFR_TXBUFS)
+#define KFR_CQE		(KFR_SQ + KFR_RXBUFS)
+#define KFR_RNR_TIMER	12	/* 0.64 ms; 0 would be 655 ms */
+
+static int kfr_post_recv(struct kfr_conn *conn, struct kfr_wire *wire)
+{
+	const struct ib_pd *pd = conn->node->pd;
+	struct ib_sge sge[2] = {
+		{ wire->hdr_dma, sizeof(*wire->hdr), pd->local_dma_lkey },
+		{ wire->page_dma, KFR_EAGER, pd->local_dma_lkey },
+	};
+	struct ib_recv_wr wr = {
+		.wr_cqe = &wire->cqe,
+		.sg_list = sge,
+		.num_sge = ARRAY_SIZE(sge),
+	};
+	int err;
+
+	atomic_inc(&conn->posted);
+	err = ib_post_recv(conn->qp, &wr, NULL);
+	if (err)
+		kfr_posted_put(conn);
+	return err;
+}
+
+static int kfr_recv_one(struct kfr_conn *conn, struct kfr_wire *wire,
+			const struct ib_wc *wc)
+{
+	struct ib_device *ib = conn->node->dev->ib;
+	int err;
+
+	ib_dma_sync_single_for_cpu(ib, wire->hdr_dma, sizeof(*wire->hdr),
+				   DMA_FROM_DEVICE);
+	ib_dma_sync_single_for_cpu(ib, wire->page_dma, KFR_EAGER,
+				   DMA_FROM_DEVICE);
+	kfr_conn_confirmed(conn);
+	err = kfr_receive(conn, wire->hdr, wire->page, wc->byte_len);
+	ib_dma_sync_single_for_device(ib, wire->hdr_dma, sizeof(*wire->hdr),
+				      DMA_FROM_DEVICE);
+	ib_dma_sync_single_for_device(ib, wire->page_dma, KFR_EAGER,
+				      DMA_FROM_DEVICE);
+	return err;
+}
+
+static void kfr_recv_done_wc(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct kfr_wire *wire = container_of(wc->wr_cqe, struct kfr_wire, cqe);
+	struct kfr_conn *conn = wire->conn;
+	int err;
+
+	if (wc->status != IB_WC_SUCCESS) {
+		kfr_wc_failed(conn, wc->status);
+	} else if (READ_ONCE(conn->state) != KFR_DEAD) {
+		err = kfr_recv_one(conn, wire, wc);
+		if (err)
+			kfr_conn_kill(conn, EIO, err == -EPROTO ?
+				      KFR_ERR_GARBAGE :
+				      KFR_ERR_STATUS + KFR_NO_MEMORY);
+		else if (kfr_post_recv(conn, wire))
+			kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+	}
+	kfr_posted_put(conn);
+}
+
+static struct kfr_wire *kfr_wire_at(struct kfr_conn *conn, unsigned int i)
+{
+	return i < KFR_RXBUFS ? &conn->rxb[i] : &conn->txb[i - KFR_RXBUFS];
+}
+
+static int kfr_wire_init(struct kfr_conn *conn, unsigned int i)
+{
+	struct ib_device *ib = conn->node->dev->ib;
+	struct kfr_wire *wire = kfr_wire_at(conn, i);
+	bool rx = i < KFR_RXBUFS;
+
+	wire->conn = conn;
+	wire->cqe.done = rx ? kfr_recv_done_wc : kfr_wire_done;
+	INIT_LIST_HEAD(&wire->link);
+	wire->hdr = &conn->hdrs[i];
+	wire->hdr_dma = conn->hdrs_dma + i * sizeof(*wire->hdr);
+	wire->page = alloc_page(GFP_KERNEL);
+	if (!wire->page)
+		return -ENOMEM;
+	wire->page_dma = ib_dma_map_page(ib, wire->page, 0, PAGE_SIZE,
+					 rx ? DMA_FROM_DEVICE : DMA_TO_DEVICE);
+	if (ib_dma_mapping_error(ib, wire->page_dma)) {
+		__free_page(wire->page);
+		wire->page = NULL;
+		return -ENOMEM;
+	}
+	if (!rx)
+		list_add_tail(&wire->link, &conn->free_wire);
+	return 0;
+}
+
+static void kfr_wires_free(struct kfr_conn *conn)
+{
+	struct ib_device *ib = conn->node->dev->ib;
+	struct kfr_wire *wire;
+	unsigned int i;
+
+	for (i = 0; conn->rxb && i < KFR_WIRES; i++) {
+		wire = kfr_wire_at(conn, i);
+		if (!wire->page)
+			continue;
+		ib_dma_unmap_page(ib, wire->page_dma, PAGE_SIZE,
+				  i < KFR_RXBUFS ? DMA_FROM_DEVICE :
+						   DMA_TO_DEVICE);
+		__free_page(wire->page);
+	}
+	if (conn->hdrs_dma)
+		ib_dma_unmap_single(ib, conn->hdrs_dma,
+				    KFR_WIRES * sizeof(*conn->hdrs),
+				    DMA_BIDIRECTIONAL);
+	kfree(conn->hdrs);
+	kvfree(conn->rxb);
+	conn->hdrs = NULL;
+	conn->hdrs_dma = 0;
+	conn->rxb = NULL;
+}
+
+static int kfr_wires_make(struct kfr_conn *conn)
+{
+	struct ib_device *ib = conn->node->dev->ib;
+	unsigned int i;
+	u64 dma;
+	int err;
+
+	conn->rxb = kvcalloc(KFR_WIRES, sizeof(*conn->rxb), GFP_KERNEL);
+	conn->hdrs = kcalloc(KFR_WIRES, sizeof(*conn->hdrs), GFP_KERNEL);
+	if (!conn->rxb || !conn->hdrs)
+		return -ENOMEM;
+	conn->txb = conn->rxb + KFR_RXBUFS;
+	dma = ib_dma_map_single(ib, conn->hdrs, KFR_WIRES * sizeof(*conn->hdrs),
+				DMA_BIDIRECTIONAL);
+	if (ib_dma_mapping_error(ib, dma))
+		return -ENOMEM;
+	conn->hdrs_dma = dma;
+	for (i = 0; i < KFR_WIRES; i++) {
+		err = kfr_wire_init(conn, i);
+		if (err)
+			return err;
+	}
+	conn->nwire = KFR_TXBUFS;
+	return 0;
+}
+
+static void kfr_regs_free(struct kfr_conn *conn)
+{
+	unsigned int i;
+
+	for (i = 0; conn->regs && i < KFR_MRS; i++)
+		if (conn->regs[i].mr)
+			ib_dereg_mr(conn->regs[i].mr);
+	kfree(conn->regs);
+	conn->regs = NULL;
+}
+
+static int kfr_regs_make(struct kfr_conn *conn)
+{
+	const struct kfr_node *node = conn->node;
+	u32 pages = min_t(u32, KFV_MR_PAGES,
+			  node->dev->ib->attrs.max_fast_reg_page_list_len);
+	struct ib_mr *mr;
+	unsigned int i;
+
+	conn->regs = kcalloc(KFR_MRS, sizeof(*conn->regs), GFP_KERNEL);
+	if (!conn->regs)
+		return -ENOMEM;
+	conn->reg_cqe.done = kfr_reg_done;
+	for (i = 0; i < KFR_MRS; i++) {
+		mr = ib_alloc_mr(node->pd, IB_MR_TYPE_MEM_REG, pages);
+		if (IS_ERR(mr))
+			return PTR_ERR(mr);
+		conn->regs[i].mr = mr;
+		list_add_tail(&conn->regs[i].link, &conn->free_regs);
+	}
+	conn->nregs_free = KFR_MRS;
+	return 0;
+}
+
+static void kfr_qp_event(struct ib_event *event, void *context)
+{
+	struct kfr_conn *conn = context;
+
+	if (event->event == IB_EVENT_COMM_EST && conn->id)
+		rdma_notify(conn->id, event->event);
+}
+
+static int kfr_qp_create(struct kfr_conn *conn, struct rdma_cm_id *id)
+{
+	const struct kfr_node *node = conn->node;
+	const struct ib_device_attr *attrs = &node->dev->ib->attrs;
+	struct ib_qp_init_attr init = {
+		.event_handler = kfr_qp_event,
+		.qp_context = conn,
+		.sq_sig_type = IB_SIGNAL_ALL_WR,
+		.qp_type = IB_QPT_RC,
+		.cap = {
+			.max_send_wr = KFR_SQ,
+			.max_recv_wr = KFR_RXBUFS,
+			.max_recv_sge = 2,
+		},
+	};
+	int err;
+
+	conn->max_sge = min3(KFV_MAX_SGE, attrs->max_send_sge,
+			     attrs->max_sge_rd);
+	init.cap.max_send_sge = conn->max_sge;
+	conn->cq = ib_cq_pool_get(node->dev->ib, KFR_CQE, -1, IB_POLL_SOFTIRQ);
+	if (IS_ERR(conn->cq)) {
+		err = PTR_ERR(conn->cq);
+		conn->cq = NULL;
+		return err;
+	}
+	init.send_cq = conn->cq;
+	init.recv_cq = conn->cq;
+	err = rdma_create_qp(id, node->pd, &init);
+	if (err)
+		return err;
+	conn->qp = id->qp;
+	conn->sq_free = KFR_SQ;
+	conn->data_free = KFR_DATA_WRS;
+	return rdma_set_min_rnr_timer(id, KFR_RNR_TIMER);
+}
+
+/**
+ * kfr_qp_make() - everything for a connection that is about to be made
+ * @conn: the connection
+ * @id: RDMA CM's half, which has a device
+ *
+ * What was made when this fails is given back by kfr_qp_free().
+ *
+ * Context: process; a handler of @id.
+ * Return: 0 or a negative errno.
+ */
+int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id)
+{
+	unsigned int i;
+	int err;
+
+	err = kfr_wires_make(conn);
+	if (!err)
+		err = kfr_regs_make(conn);
+	if (!err)
+		err = kfr_qp_create(conn, id);
+	for (i = 0; !err && i < KFR_RXBUFS; i++)
+		err = kfr_post_recv(conn, &conn->rxb[i]);
+	return err;
+}
+
+/* Everything goes. The queue pair is drained, or there is none. Process. */
+void kfr_qp_free(struct kfr_conn *conn)
+{
+	if (conn->qp)
+		rdma_destroy_qp(conn->id);
+	conn->qp = NULL;
+	kfr_regs_free(conn);
+	if (conn->cq)
+		ib_cq_pool_put(conn->cq, KFR_CQE);
+	conn->cq = NULL;
+	/* If the device has kept a request, it may still write there. */
+	if (completion_done(&conn->drained))
+		kfr_wires_free(conn);
+}

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What arrives: every message of a peer is looked at here, in softirq context.
+ * Nothing in it is believed. What makes no sense ends the connection, by name;
+ * others are not concerned.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "rdm.h"
+
+static unsigned int rdm_match_timeout_ms = 10000;
+module_param(rdm_match_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(rdm_match_timeout_ms, "how long tagged RMA waits for a receive, then it fails at who asked (ms; 0: for ever)");
+
+static u64 kfr_arrived_kind(const struct kfr_hdr *hdr)
+{
+	u64 kind = KFI_RECV;
+
+	if (hdr->op == KFR_OP_READ)
+		kind |= KFI_RMA | KFI_READ;
+	else if (hdr->op == KFR_OP_WRITE)
+		kind |= KFI_RMA | KFI_WRITE;
+	kind |= hdr->flags & KFR_F_TAGGED ? KFI_TAGGED : KFI_MSG;
+	if (hdr->flags & KFR_F_DATA)
+		kind |= KFI_REMOTE_CQ_DATA;
+	return kind;
+}
+
+/**
+ * kfr_completion() - what there is to tell of a message in a receive
+ * @rx: the context
+ * @hdr: of the message
+ * @src: whence
+ * @recv: the receive
+ * @range: which part of it
+ * @comp: filled in
+ *
+ * Context: any.
+ */
+void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
+		    struct kfr_addr src, const struct kfr_recv *recv,
+		    const struct kfr_range *range,
+		    struct kfi_completion *comp)
+{
+	const struct kfr_ep *ep = rx->ep;
+
+	*comp = (struct kfi_completion) {
+		.context = recv->context,
+		.flags = kfr_arrived_kind(hdr),
+		.len = range->len,
+		.olen = range->over,
+		.src = KFI_ADDR_NOTAVAIL,
+	};
+	if (recv->multi)
+		comp->buf = kfr_buf_addr(&recv->buf, range->at);
+	if (hdr->flags & KFR_F_TAGGED)
+		comp->tag = le64_to_cpu(hdr->tag);
+	if (hdr->flags & KFR_F_DATA)
+		comp->data = le64_to_cpu(hdr->data);
+	if (ep->caps & KFI_SOURCE)
+		comp->src = kfr_av_source(ep->av, src);
+	if (range->over) {
+		comp->err = KFI_EMSGSIZE;
+		comp->prov_errno = KFR_ERR_STATUS + KFR_TOO_LONG;
+	}
+}
+
+/* A message whose data is here goes into its receive. */
+static void kfr_rx_copy(struct kfr_rx *rx, struct kfr_recv *recv,
+			const struct kfr_hdr *hdr, struct page *page,
+			struct kfr_addr src, const struct kfr_range *range)
+{
+	struct kfi_completion comp;
+
+	kfr_buf_write(&recv->buf, range->at, page_address(page), range->len);
+	kfr_completion(rx, hdr, src, recv, range, &comp);
+	kfr_recv_done(rx, recv, &comp);
+}
+
+static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
+{
+	struct kfr_conn *conn = unexp->conn;
+	unsigned long irq;
+	bool room;
+
+	unexp->conn = NULL;
+	spin_lock_irqsave(&rx->lock, irq);
+	list_add(&unexp->link, &rx->spare);
+	/* Not for each one: a sender that is let go shall not stop at once. */
+	room = ++rx->nspare * 2 >= rx->nkeep && !list_empty(&rx->flows);
+	spin_unlock_irqrestore(&rx->lock, irq);
+	if (room)
+		kfr_rx_resume(rx);
+	if (conn)
+		kfr_conn_put(conn);
+}
+
+/**
+ * kfr_rx_deliver() - a receive has been posted for a message that was kept
+ * @rx: the context, open
+ * @recv: the receive
+ * @unexp: the message, on no list any more
+ * @range: the part of the receive that it gets
+ *
+ * Context: any; no lock held.
+ */
+void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,
+		    struct kfr_unexp *unexp, const struct kfr_range *range)
+{
+	if (!unexp->conn) {
+		kfr_rx_copy(rx, recv, &unexp->hdr, unexp->page, unexp->src,
+			    range);
+	} else {
+		refcount_inc(&rx->busy);
+		kfr_job_start(unexp->conn, rx, recv, NULL, &unexp->hdr,
+			      unexp->page, range, unexp->src);
+	}
+	kfr_unexp_free(rx, unexp);
+}
+
+/* Nobody will receive it. It is on no list; its context is closing or busy. */
+void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status)
+{
+	struct kfr_conn *conn = unexp->conn;
+
+	unexp->conn = NULL;
+	if (!conn)
+		return;
+	if (kfr_answer(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0))
+		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+	kfr_conn_put(conn);
+}
+
+/* Tagged RMA that waits for a receive does not do so for ever. */
+static void kfr_rx_watch(struct kfr_rx *rx, const struct kfr_hdr *hdr)
+{
+	unsigned int ms = READ_ONCE(rdm_match_timeout_ms);
+
+	if (ms && (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) &&
+	    !rx->closing)
+		schedule_delayed_work(&rx->expire, msecs_to_jiffies(ms));
+}
+
+/* Refuses what has waited too long. */
+void kfr_rx_expire(struct work_struct *work)
+{
+	struct kfr_rx *rx = container_of(to_delayed_work(work), struct kfr_rx,
+					 expire);
+	unsigned long limit = msecs_to_jiffies(READ_ONCE(rdm_match_timeout_ms));
+	struct kfr_unexp *unexp, *next;
+	bool more = false;
+	LIST_HEAD(old);
+
+	if (!limit)
+		return;
+	spin_lock_irq(&rx->lock);
+	list_for_each_entry_safe(unexp, next, &rx->match.kept_tagged, link) {
+		if (unexp->hdr.op != KFR_OP_READ &&
+		    unexp->hdr.op != KFR_OP_WRITE)
+			continue;
+		if (time_after_eq(jiffies, unexp->since + limit))
+			list_move_tail(&unexp->link, &old);
+		else
+			more = true;
+	}
+	if (more && !rx->closing)
+		schedule_delayed_work(&rx->expire, max(limit / 4, 1UL));
+	spin_unlock_irq(&rx->lock);
+	list_for_each_entry_safe(unexp, next, &old, link) {
+		list_del_init(&unexp->link);
+		kfr_rx_refuse(unexp, KFR_NO_MATCH);
+		kfr_unexp_free(rx, unexp);
+	}
+}
+
+/* Keeps a message. Caller holds the lock, and has checked that there is room. */
+static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
+			const struct kfr_hdr *hdr, struct page *page,
+			size_t payload, struct kfr_addr src)
+{
+	struct kfr_unexp *unexp = list_first_entry(&rx->spare,
+						   struct kfr_unexp, link);
+
+	list_del(&unexp->link);
+	rx->nspare--;
+	unexp->hdr = *hdr;
+	unexp->src = src;
+	unexp->since = jiffies;
+	unexp->conn = NULL;
+	if (!kfr_hdr_numbered(hdr)) {
+		kfr_conn_get(conn);
+		unexp->conn = conn;
+	}
+	memcpy(page_address(unexp->page), page_address(page), payload);
+	kfr_match_keep(&rx->match, unexp);
+	kfr_rx_watch(rx, hdr);
+}
+
+enum kfr_fate {
+	KFR_MATCHED,
+	KFR_KEPT,
+	KFR_PUSHED_BACK,
+	KFR_LOST,		/* no memory to push it back */
+};
+
+/**
+ * struct kfr_arrival - a message that looks for its receive
+ * @conn: on which it came
+ * @hdr: the message
+ * @page: its payload
+ * @payload: bytes of that
+ * @src: whence
+ * @recv: the receive
+ * @range: and where in it
+ * @want: it is refused, but it is not alone with that tag: a copy of a receive
+ *	that takes it
+ * @wanted: there is one
+ */
+struct kfr_arrival {
+	struct kfr_conn *conn;
+	const struct kfr_hdr *hdr;
+	struct page *page;
+	size_t payload;
+	struct kfr_addr src;
+	struct kfr_recv *recv;
+	struct kfr_range range;
+	struct kfr_recv want;
+	bool wanted;
+};
+
+/*
+ * Refused, for there are others before it. If one of these is what a receive
+ * waits for, the sender is asked for the first of them.
+ */
+static enum kfr_fate kfr_rx_refused(struct kfr_rx *rx, struct kfr_arrival *in)
+{
+	struct kfr_recv *recv;
+
+	recv = kfr_match_find(&rx->match, in->hdr->flags & KFR_F_TAGGED,
+			      le64_to_cpu(in->hdr->tag), in->src);
+	in->wanted = recv;
+	if (recv)
+		in->want = *recv;
+	return KFR_PUSHED_BACK;
+}
+
+/* Caller holds the context's lock; receives without room go to @dropped. */
+static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
+				  struct list_head *dropped)
+{
+	const struct kfr_hdr *hdr = in->hdr;
+	bool tagged = hdr->flags & KFR_F_TAGGED;
+
+	if (!(hdr->flags & KFR_F_PULLED) &&
+	    !kfr_flow_open(rx, in->conn, le16_to_cpu(hdr->epoch)))
+		return kfr_rx_refused(rx, in);
+	while ((in->recv = kfr_match_find(&rx->match, tagged,
+					  le64_to_cpu(hdr->tag), in->src))) {
+		if (kfr_recv_take(rx, in->recv, hdr, &in->range))
+			return KFR_MATCHED;
+		if (in->range.drop)
+			list_add_tail(&in->recv->link, dropped);
+	}
+	if (rx->nspare) {
+		kfr_rx_keep(rx, in->conn, hdr, in->page, in->payload, in->src);
+		return KFR_KEPT;
+	}
+	return kfr_flow_block(rx, in->conn) ? KFR_LOST : KFR_PUSHED_BACK;
+}
+
+static int kfr_rx_push_back(struct kfr_rx *rx, struct kfr_arrival *in)
+{
+	int err = kfr_answer(in->conn, in->hdr, KFR_OP_NAK, KFR_OK, 0, 0);
+
+	if (!err && in->wanted)
+		kfr_rx_want_from(rx, in->conn, &in->want);
+	return err;
+}
+
+static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
+{
+	int err = 0;
+
+	if (!kfr_hdr_numbered(in->hdr)) {
+		refcount_inc(&rx->busy);
+		kfr_job_start(in->conn, rx, in->recv, NULL, in->hdr, in->page,
+			      &in->range, in->src);
+		return 0;
+	}
+	/* Told first: an answer to later ones says that this one was taken. */
+	if (in->range.over)
+		err = kfr_answer(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
+				 in->range.len, in->range.over);
+	kfr_rx_copy(rx, in->recv, in->hdr, in->page, in->src, &in->range);
+	return err;
+}
+
+static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
+{
+	struct kfr_recv *recv, *next;
+	LIST_HEAD(dropped);
+	enum kfr_fate fate;
+	unsigned long irq;
+
+	spin_lock_irqsave(&rx->lock, irq);
+	fate = kfr_rx_match(rx, in, &dropped);
+	spin_unlock_irqrestore(&rx->lock, irq);
+
+	list_for_each_entry_safe(recv, next, &dropped, link) {
+		list_del_init(&recv->link);
+		kfr_recv_drop(rx, recv);
+	}
+	switch (fate) {
+	case KFR_MATCHED:
+		return kfr_rx_matched(rx, in);
+	case KFR_PUSHED_BACK:
+		return kfr_rx_push_back(rx, in);
+	case KFR_LOST:
+		return -ENOMEM;
+	default:
+		return 0;
+	}
+}
+
+static int kfr_take_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			    struct page *page, size_t payload)
+{
+	struct kfr_arrival in = {
+		.conn = conn,
+		.hdr = hdr,
+		.page = page,
+		.payload = payload,
+		.src = { conn->remote, le16_to_cpu(hdr->src) },
+	};
+	struct kfr_rx *rx = kfr_node_rx(conn->node, hdr);
+	int err;
+
+	if (!rx)
+		return kfr_answer(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
+								 KFR_OP_FIN,
+				  KFR_NO_ENDPOINT, 0, 0);
+	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS ||
+	    hdr->flags & KFR_F_TAGGED)
+		err = kfr_rx_arrive(rx, &in);
+	else
+		err = kfr_take_rma(conn, rx, hdr, page);
+	kfr_rx_put(rx);
+	return err;
+}
+
+/* One that is kept is not wanted any more. One that is under way ends so. */
+static int kfr_take_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+{
+	struct kfr_rx *rx = kfr_node_rx(conn->node, hdr);
+	struct kfr_unexp *unexp, *found = NULL;
+	struct list_head *lists[2];
+	unsigned long irq;
+	unsigned int i;
+
+	if (!rx)
+		return 0;
+	lists[0] = &rx->match.kept;
+	lists[1] = &rx->match.kept_tagged;
+	spin_lock_irqsave(&rx->lock, irq);
+	for (i = 0; i < ARRAY_SIZE(lists) && !found; i++)
+		list_for_each_entry(unexp, lists[i], link)
+			if (unexp->conn == conn &&
+			    unexp->hdr.seq == hdr->seq) {
+				found = unexp;
+				break;
+			}
+	if (found)
+		list_del_init(&found->link);
+	spin_unlock_irqrestore(&rx->lock, irq);
+	if (found) {
+		kfr_rx_refuse(found, KFR_CANCELED);
+		kfr_unexp_free(rx, found);
+	}
+	kfr_rx_put(rx);
+	return 0;
+}
+
+/* Does the payload have the size that the header says? */
+static bool kfr_payload_ok(const struct kfr_hdr *hdr, struct page *page,
+			   size_t payload)
+{
+	const struct kfr_seg *segs = page_address(page);
+	u32 len = le32_to_cpu(hdr->len);
+	u64 sum = 0;
+	unsigned int i;
+
+	if (len > KFR_MSG_MAX || hdr->nsegs > KFR_SEGS)
+		return false;
+	if (kfr_hdr_numbered(hdr))
+		return payload == len && !hdr->nsegs;
+	if (payload != hdr->nsegs * sizeof(*segs))
+		return false;
+	for (i = 0; i < hdr->nsegs; i++)
+		sum += le32_to_cpu(segs[i].len);
+	return sum == len;
+}
+
+static bool kfr_hdr_ok(const struct kfr_hdr *hdr, size_t len)
+{
+	return len >= sizeof(*hdr) && hdr->version == KFR_VERSION &&
+	       hdr->op && hdr->op <= KFR_OP_LAST &&
+	       !(hdr->flags & ~KFR_F_ALL);
+}
+
+static bool kfr_is_request(const struct kfr_hdr *hdr)
+{
+	return hdr->op >= KFR_OP_EAGER && hdr->op <= KFR_OP_WRITE;
+}
+
+static int kfr_take(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+		    struct page *page, size_t payload)
+{
+	int err;
+
+	if (kfr_is_request(hdr)) {
+		/* Only here the two change, and never twice at once. */
+		if (!kfr_payload_ok(hdr, page, payload) ||
+		    le32_to_cpu(hdr->count) != conn->rx_count + 1)
+			return -EPROTO;
+		if (kfr_hdr_numbered(hdr) &&
+		    le32_to_cpu(hdr->seq) != conn->rx_seq + 1)
+			return -EPROTO;
+		err = kfr_take_request(conn, hdr, page, payload);
+		kfr_seen(conn);
+		if (!err && kfr_hdr_numbered(hdr))
+			kfr_taken(conn, le32_to_cpu(hdr->seq));
+		return err;
+	}
+	switch (hdr->op) {
+	case KFR_OP_FIN:
+	case KFR_OP_ERR:
+		return kfr_take_answer(conn, hdr);
+	case KFR_OP_NAK:
+		return kfr_flow_nak(conn, hdr);
+	case KFR_OP_RESUME:
+		return kfr_flow_resume(conn, hdr);
+	case KFR_OP_CANCEL:
+		return kfr_take_cancel(conn, hdr);
+	case KFR_OP_WANT:
+		kfr_flow_want(conn, hdr);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/**
+ * kfr_receive() - a message has come
+ * @conn: on this connection
+ * @hdr: the message
+ * @page: its payload
+ * @len: bytes of both
+ *
+ * An answer to one is looked at before the answer to all, which would make
+ * that a success.
+ *
+ * Context: softirq; never twice at once for a connection.
+ * Return: 0; -EPROTO: it makes no sense; -ENOMEM.
+ */
+int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+		struct page *page, size_t len)
+{
+	int err;
+
+	if (!kfr_hdr_ok(hdr, len))
+		return -EPROTO;
+	if (kfr_is_request(hdr)) {
+		err = kfr_answered(conn, le32_to_cpu(hdr->ack));
+		return err ? err : kfr_take(conn, hdr, page,
+					    len - sizeof(*hdr));
+	}
+	err = kfr_take(conn, hdr, page, len - sizeof(*hdr));
+	return err ? err : kfr_answered(conn, le32_to_cpu(hdr->ack));
+}
