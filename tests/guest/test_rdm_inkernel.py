@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""RDM endpoints as a caller in the kernel sees them: the cases of tests/kmod/rtest.
+
+Each case is a file of the test module; reading it runs the case and says "ok" or
+what failed. The module's sources say what each case does.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from guest_support import LIMIT
+from pyroute2 import IPRoute
+
+from harness.guest import modules as guest_modules
+from harness.guest import topology
+from harness.guest.waiting import wait_until
+
+RTEST = Path("/sys/kernel/debug/kfi_rtest")
+
+#: The cases, and what each holds to.
+CASES = {
+    "tagged": "a tagged message, its entry on both sides, its source",
+    "cxi_addresses": "the same between 8-byte addresses",
+    "table": "the same with an address vector that is a table",
+    "pingpong": "messages to and fro",
+    "sizes": "from nothing to 2 MiB and one byte, at odd places of vmalloc memory",
+    "scattered": "pieces at any places",
+    "data": "64 bits of data for the peer's entry, without a buffer",
+    "inject": "the buffer is free at once, and no entry tells",
+    "order": "the receive that was posted first, with and without bits to ignore",
+    "directed": "a receive for one peer takes nobody else's message",
+    "cancel": "a cancelled receive is an error entry",
+    "truncate": "too long: both sides hear of it, the endpoints go on",
+    "multi_recv": "one buffer for many messages, released by the last",
+    "no_endpoint": "nobody there is EHOSTUNREACH",
+    "kept": "F5: a message that comes first is kept",
+    "kept_large": "F5: a large one waits at its sender",
+    "kept_multi": "F5: a receive for many messages takes what was kept",
+    "pushed_back_tags": "more than what is kept, received in the opposite order: none is lost",
+    "close_with_kept": "the receiver closes: the sender hears of it",
+    "close_with_sent": "the sender closes: what it sent is dropped",
+    "rma": "reads and writes of a region by the ULP's own key",
+    "writedata": "data of a write is an entry at the target",
+    "rma_refused": "no such key, outside, no such access: EREMOTEIO",
+    "rma_endpoint": "a region is found when it is enabled on a context",
+    "tagged_rma": "reads and writes of a posted receive",
+    "scalable": "a scalable endpoint and its contexts, put together in order",
+    "address_in_use": "no two endpoints have one address",
+    "vector": "an address vector's calls",
+    "bad_posts": "addresses, pieces and pages that are none",
+    "full": "-EAGAIN: as much is posted as there is room for",
+    "old_version": "another version, or none, is refused when it connects",
+    "makes_no_sense": "each nonsense ends its connection; the others go on",
+    "takes_no_answers": "a flood without an ear for answers ends",
+    "no_node": "nobody listens at the address: EHOSTUNREACH, again and again",
+    "goes_away": "a peer that goes: EHOSTUNREACH for what was under way, and a new connection",
+}
+
+
+def second_address(link: topology.RdmaLink) -> str:
+    """Give the link's net device another address, and wait until RDMA CM finds it."""
+    address = str(ipaddress.IPv4Address(link.address) + 1)
+    with IPRoute() as route:
+        route.addr("add", index=link.netdev.index, address=address, prefixlen=24)
+    wait_until(lambda: address in topology.gid_addresses(link.name), "the second GID", LIMIT)
+    return address
+
+
+@pytest.fixture(scope="module")
+def rtest(verbs: topology.RdmaLink) -> Iterator[Path]:
+    """The test module's directory of cases; the module is loaded for this file's tests."""
+    ours = guest_modules.Modules.from_environment()
+    ours.load()
+    second = second_address(verbs)
+    guest_modules.insert(ours.file("kfi_rtest"), f"addr={verbs.address} second={second}")
+    yield RTEST
+    guest_modules.remove("kfi_rtest")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_in_kernel(rtest: Path, case: str) -> None:
+    """Run one case; see CASES for what it holds to."""
+    assert (rtest / case).read_text() == "ok\n", CASES[case]
+
+
+def test_no_case_is_forgotten(rtest: Path) -> None:
+    """Every case of the module is run from here."""
+    assert {path.name for path in rtest.iterdir()} == set(CASES)

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Peers that are none: a connected endpoint on the device's second address says
+ * what it likes to an RDM node, or lets one connect and goes away.
+ */
+#include <linux/inet.h>
+#include <linux/slab.h>
+
+#include <rdm_wire.h>
+
+#include "rtest.h"
+
+#define RT_PORT		7473
+#define RT_FLOOD	6000
+
+/**
+ * struct rt_hostile - a connected endpoint, and what it needs
+ * @info: what it was opened with
+ * @fabric: its own
+ * @domain: its own
+ * @eq: its events
+ * @cq: its completions
+ * @pep: it waits for connections here
+ * @ep: the endpoint
+ * @msg: what it says
+ */
+struct rt_hostile {
+	struct kfi_info *info;
+	struct kfid_fabric *fabric;
+	struct kfid_domain *domain;
+	struct kfid_eq *eq;
+	struct kfid_cq *cq;
+	struct kfid_pep *pep;
+	struct kfid_ep *ep;
+	u8 *msg;
+};
+
+static int rt_hostile_info(struct rt_hostile *h, bool listen)
+{
+	struct sockaddr_in src = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = in_aton(rt_second_address()),
+		.sin_port = listen ? htons(RT_PORT) : 0,
+	};
+	struct sockaddr_in dst = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = in_aton(rt_address()),
+		.sin_port = htons(RT_PORT),
+	};
+	struct kfi_info hints = { };
+
+	hints.src_addr = &src;
+	hints.src_addrlen = sizeof(src);
+	if (!listen) {
+		hints.dest_addr = &dst;
+		hints.dest_addrlen = sizeof(dst);
+	}
+	return kfi_getinfo(0, NULL, NULL, 0, &hints, &h->info);
+}
+
+static int rt_hostile_open(struct rt_hostile *h, bool listen)
+{
+	struct kfi_eq_attr eq_attr = { .wait_obj = KFI_WAIT_QUEUE };
+	struct kfi_cq_attr cq_attr = {
+		.size = 2 * RT_FLOOD,
+		.format = KFI_CQ_FORMAT_DATA,
+		.wait_obj = KFI_WAIT_QUEUE,
+	};
+	int err;
+
+	h->msg = kzalloc(8192, GFP_KERNEL);
+	if (!h->msg)
+		return -ENOMEM;
+	err = rt_hostile_info(h, listen);
+	if (!err)
+		err = kfi_fabric(h->info->fabric_attr, &h->fabric, NULL);
+	if (!err)
+		err = kfi_domain(h->fabric, h->info, &h->domain, NULL);
+	if (!err)
+		err = kfi_eq_open(h->fabric, &eq_attr, &h->eq, NULL, NULL);
+	if (!err)
+		err = kfi_cq_open(h->domain, &cq_attr, &h->cq, NULL, NULL);
+	return err;
+}
+
+static int rt_hostile_ep(struct rt_hostile *h, struct kfi_info *info)
+{
+	int err;
+
+	err = kfi_endpoint(h->domain, info, &h->ep, NULL);
+	if (!err)
+		err = kfi_ep_bind(h->ep, &h->cq->fid, KFI_TRANSMIT | KFI_RECV);
+	if (!err)
+		err = kfi_ep_bind(h->ep, &h->eq->fid, 0);
+	return err;
+}
+
+static void rt_hostile_close_ep(struct rt_hostile *h)
+{
+	if (h->ep)
+		kfi_close(&h->ep->fid);
+	h->ep = NULL;
+}
+
+static void rt_hostile_close(struct rt_hostile *h)
+{
+	rt_hostile_close_ep(h);
+	if (h->pep)
+		kfi_close(&h->pep->fid);
+	if (h->cq)
+		kfi_close(&h->cq->fid);
+	if (h->eq)
+		kfi_close(&h->eq->fid);
+	if (h->domain)
+		kfi_close(&h->domain->fid);
+	if (h->fabric)
+		kfi_close(&h->fabric->fid);
+	kfi_freeinfo(h->info);
+	kfree(h->msg);
+	memset(h, 0, sizeof(*h));
+}
+
+/* Return: the number of the event, with its data; or the errno of a failure. */
+static int rt_hostile_event(struct rt_hostile *h, void *data, size_t len,
+			    struct kfi_info **info)
+{
+	struct kfi_eq_err_entry err = { };
+	union {
+		struct kfi_eq_cm_entry cm;
+		u8 room[512];
+	} buf;
+	ssize_t n;
+	u32 event;
+
+	n = kfi_eq_sread(h->eq, &event, &buf, sizeof(buf), RT_DEADLINE_MS, 0);
+	if (n == -KFI_EAVAIL) {
+		if (kfi_eq_readerr(h->eq, &err, 0) < 0)
+			return -EIO;
+		if (data && err.err_data)
+			memcpy(data, err.err_data,
+			       min(len, err.err_data_size));
+		return -err.err;
+	}
+	if (n < 0)
+		return n;
+	if (info)
+		*info = buf.cm.info;
+	return event;
+}
+
+static const struct kfr_hello rt_hello = {
+	.magic = cpu_to_le32(KFR_MAGIC),
+	.version = cpu_to_le16(KFR_VERSION),
+	.eager = cpu_to_le32(KFR_EAGER),
+};
+
+/* Return: 0 if they connect. */
+static int rt_hostile_connect(struct rt_hostile *h, const void *hello,
+			      size_t len, void *said, size_t room)
+{
+	int err;
+
+	err = rt_hostile_ep(h, h->info);
+	if (!err)
+		err = kfi_connect(h->ep, NULL, hello, len);
+	if (err)
+		return err;
+	err = rt_hostile_event(h, said, room, NULL);
+	return err == KFI_CONNECTED ? 0 : err < 0 ? err : -EPROTO;
+}
+
+/* The two good ones still understand each other. */
+static int rt_talk(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	int err;
+
+	err = kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL);
+	if (!err)
+		err = kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL);
+	if (!err)
+		err = rt_entry(&rt->b, &entry);
+	return err ? err : rt_entry(&rt->a, &entry);
+}
+
+static void rt_versions(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfr_hello hello = rt_hello, said = { };
+
+	hello.version = cpu_to_le16(KFR_VERSION - 1);
+	RT_EQ(rt, rt_hostile_connect(h, &hello, sizeof(hello), &said,
+				     sizeof(said)), -ECONNREFUSED);
+	/* It learns which version would do. */
+	RT_EQ(rt, le16_to_cpu(said.version), KFR_VERSION);
+	rt_hostile_close_ep(h);
+	RT_EQ(rt, rt_hostile_connect(h, NULL, 0, NULL, 0), -ECONNREFUSED);
+	rt_hostile_close_ep(h);
+	RT_EQ(rt, rt_hostile_connect(h, "hello, hello", 12, NULL, 0),
+	      -ECONNREFUSED);
+	rt_hostile_close_ep(h);
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
+	      0);
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+/* One thing in an otherwise good message that makes no sense. */
+static size_t rt_nonsense(struct rt_hostile *h, unsigned int n)
+{
+	struct kfr_hdr *hdr = (struct kfr_hdr *)h->msg;
+
+	memset(h->msg, 0, 8192);
+	hdr->version = KFR_VERSION;
+	hdr->op = KFR_OP_EAGER;
+	hdr->seq = cpu_to_le32(1);
+	hdr->count = cpu_to_le32(1);
+	hdr->len = cpu_to_le32(8);
+	switch (n) {
+	case 0:
+		return 1;		/* no header */
+	case 1:
+		hdr->version = 77;
+		break;
+	case 2:
+		hdr->op = 0;
+		break;
+	case 3:
+		hdr->op = KFR_OP_LAST + 1;
+		break;
+	case 4:
+		hdr->flags = 0x80;
+		break;
+	case 5:
+		hdr->seq = cpu_to_le32(2);
+		break;
+	case 6:
+		hdr->count = cpu_to_le32(7);
+		break;
+	case 7:
+		hdr->len = cpu_to_le32(9);
+		break;
+	case 8:
+		hdr->ack = cpu_to_le32(5);
+		break;
+	case 9:
+		hdr->op = KFR_OP_FIN;
+		hdr->seq = cpu_to_le32(12345);
+		break;
+	case 10:
+		hdr->op = KFR_OP_ERR;
+		break;
+	case 11:
+		hdr->op = KFR_OP_RESUME;
+		break;
+	case 12:
+		hdr->op = KFR_OP_RTS;
+		hdr->nsegs = KFR_SEGS + 1;
+		break;
+	case 13:
+		hdr->op = KFR_OP_RTS;	/* segments of nothing, 8 bytes */
+		hdr->nsegs = 1;
+		return sizeof(*hdr) + sizeof(struct kfr_seg);
+	case 14:
+		hdr->op = KFR_OP_WRITE;
+		hdr->len = cpu_to_le32(~0U);
+		break;
+	default:
+		return 0;
+	}
+	return sizeof(*hdr) + 8;
+}
+
+static void rt_garbage(struct rt *rt, struct rt_hostile *h)
+{
+	unsigned int n;
+	size_t len;
+
+	for (n = 0; (len = rt_nonsense(h, n)); n++) {
+		RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello),
+					     NULL, 0), 0);
+		RT_EQ(rt, kfi_send(h->ep, h->msg, len, NULL, 0, NULL), 0);
+		if (!rt_equal(rt, __FILE__, __LINE__, "it is shut down",
+			      rt_hostile_event(h, NULL, 0, NULL),
+			      KFI_SHUTDOWN)) {
+			seq_printf(rt->seq, "nonsense %u\n", n);
+			return;
+		}
+		rt_hostile_close_ep(h);
+		RT_EQ(rt, rt_talk(rt), 0);
+	}
+}
+
+/* Asks, and never takes an answer: there is no room for all of them. */
+static void rt_flood(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfr_hdr *hdr = (struct kfr_hdr *)h->msg;
+	unsigned int i;
+	int err = 0;
+
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
+	      0);
+	*hdr = (struct kfr_hdr) {
+		.version = KFR_VERSION,
+		.op = KFR_OP_EAGER,
+		.dst = cpu_to_le16(1),
+	};
+	for (i = 1; i <= RT_FLOOD && !err; i++) {
+		hdr->seq = cpu_to_le32(i);
+		hdr->count = cpu_to_le32(i);
+		while ((err = kfi_inject(h->ep, hdr, sizeof(*hdr), 0)) ==
+		       -KFI_EAGAIN)
+			cond_resched();
+	}
+	RT_EQ(rt, err, -KFI_ENOTCONN);
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_with_hostile(struct rt *rt,
+			    void (*run)(struct rt *rt, struct rt_hostile *h))
+{
+	struct rt_hostile h = { };
+	int err;
+
+	err = rt_open(rt);
+	if (!err)
+		err = rt_hostile_open(&h, false);
+	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
+		run(rt, &h);
+	rt_hostile_close(&h);
+}
+
+static void rt_old_version(struct rt *rt)
+{
+	rt_with_hostile(rt, rt_versions);
+}
+
+static void rt_makes_no_sense(struct rt *rt)
+{
+	rt_with_hostile(rt, rt_garbage);
+}
+
+static void rt_takes_no_answers(struct rt *rt)
+{
+	rt_with_hostile(rt, rt_flood);
+}
+
+static int rt_know(struct rt *rt, kfi_addr_t *addr)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = in_aton(rt_second_address()),
+		.sin_port = htons(5),
+	};
+
+	return kfi_av_insert(rt->a.av, &sin, 1, addr, 0, NULL);
+}
+
+/* Nobody listens at that address. */
+static void rt_no_node(struct rt *rt)
+{
+	struct kfi_cq_err_entry err;
+	kfi_addr_t addr;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, rt_know(rt, &addr), 1);
+	for (i = 0; i < 3; i++) {
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, addr, rt), 0);
+		RT_EQ(rt, rt_error(&rt->a, &err), 0);
+		RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+		RT_CHECK(rt, err.op_context == rt);
+	}
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static int rt_hostile_listen(struct rt_hostile *h)
+{
+	int err;
+
+	err = kfi_passive_ep(h->fabric, h->info, &h->pep, NULL);
+	if (!err)
+		err = kfi_pep_bind(h->pep, &h->eq->fid, 0);
+	return err ? err : kfi_listen(h->pep);
+}
+
+static int rt_hostile_accept(struct rt_hostile *h)
+{
+	struct kfi_info *info = NULL;
+	int err;
+
+	err = rt_hostile_event(h, NULL, 0, &info);
+	if (err != KFI_CONNREQ)
+		return err < 0 ? err : -EPROTO;
+	err = rt_hostile_ep(h, info);
+	kfi_freeinfo(info);
+	if (!err)
+		err = kfi_accept(h->ep, &rt_hello, sizeof(rt_hello));
+	if (err)
+		return err;
+	err = rt_hostile_event(h, NULL, 0, NULL);
+	return err == KFI_CONNECTED ? 0 : err < 0 ? err : -EPROTO;
+}
+
+/* It takes the connection and nothing else, goes, and comes back. */
+static void rt_goes_away_loop(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_err_entry err;
+	kfi_addr_t addr;
+	unsigned int i;
+
+	RT_EQ(rt, rt_know(rt, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	for (i = 0; i < 3; i++) {
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, addr, rt), 0);
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 100000, NULL, addr,
+				   h), 0);
+		RT_EQ(rt, rt_hostile_accept(h), 0);
+		RT_EQ(rt, rt_talk(rt), 0);
+		RT_EQ(rt, kfi_shutdown(h->ep, 0), 0);
+		rt_hostile_close_ep(h);
+		RT_EQ(rt, rt_error(&rt->a, &err), 0);
+		RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+		RT_EQ(rt, rt_error(&rt->a, &err), 0);
+		RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+	}
+}
+
+static void rt_goes_away(struct rt *rt)
+{
+	struct rt_hostile h = { };
+	int err;
+
+	err = rt_open(rt);
+	if (!err)
+		err = rt_hostile_open(&h, true);
+	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
+		rt_goes_away_loop(rt, &h);
+	rt_hostile_close(&h);
+}
+
+const struct rt_case rt_hostile_cases[] = {
+	{ "old_version", rt_old_version },
+	{ "makes_no_sense", rt_makes_no_sense },
+	{ "takes_no_answers", rt_takes_no_answers },
+	{ "no_node", rt_no_node },
+	{ "goes_away", rt_goes_away },
+	{ }
+};

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Messages that find their receive. */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "rtest.h"
+
+static void rt_tagged(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	kfi_addr_t src = 0;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 64, NULL, KFI_ADDR_UNSPEC, 7,
+			    0, &rt->b), 0);
+	rt_fill(rt->a.buf, 64, 1);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 64, NULL, rt->a.peer, 7,
+			    &rt->a), 0);
+	RT_EQ(rt, rt_entry_from(&rt->b, &entry, &src), 0);
+	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RECV);
+	RT_CHECK(rt, entry.op_context == &rt->b);
+	RT_EQ(rt, entry.len, 64);
+	RT_EQ(rt, entry.tag, 7);
+	RT_EQ(rt, src, rt->b.peer);
+	RT_CHECK(rt, rt_filled(rt->b.buf, 64, 1));
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_SEND);
+	RT_CHECK(rt, entry.op_context == &rt->a);
+}
+
+static void rt_cxi_addresses(struct rt *rt)
+{
+	rt->format = KFI_ADDR_CXI;
+	rt_tagged(rt);
+}
+
+static void rt_table(struct rt *rt)
+{
+	rt->av_type = KFI_AV_TABLE;
+	rt_tagged(rt);
+	RT_EQ(rt, rt->a.peer, 0);
+}
+
+/* To and fro: each message answers the one before. */
+static void rt_pingpong(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	unsigned int i, sent = 0;
+	struct rt_side *side, *other;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < 499; i++) {
+		side = i & 1 ? &rt->b : &rt->a;
+		other = i & 1 ? &rt->a : &rt->b;
+		RT_EQ(rt, kfi_trecv(other->ep, other->buf, 64, NULL,
+				    KFI_ADDR_UNSPEC, i, 0, other), 0);
+		rt_fill(side->buf, 64, i);
+		RT_EQ(rt, kfi_tsend(side->ep, side->buf, 64, NULL, side->peer,
+				    i, side), 0);
+		do {
+			RT_EQ(rt, rt_entry(other, &entry), 0);
+			sent += entry.flags & KFI_SEND ? 1 : 0;
+		} while (!(entry.flags & KFI_RECV));
+		RT_EQ(rt, entry.tag, i);
+		RT_CHECK(rt, rt_filled(other->buf, 64, i));
+	}
+	while (sent < i) {
+		RT_EQ(rt, rt_entry(sent & 1 ? &rt->b : &rt->a, &entry), 0);
+		RT_CHECK(rt, entry.flags & KFI_SEND);
+		sent++;
+		if (kfi_cq_read(rt->a.cq, &entry, 0) == -KFI_EAGAIN &&
+		    kfi_cq_read(rt->b.cq, &entry, 0) == -KFI_EAGAIN)
+			break;
+	}
+}
+
+/* One of 4 KiB and one more; a large one at an odd place; the largest. */
+static void rt_sizes(struct rt *rt)
+{
+	static const size_t sizes[] = { 0, 1, 4095, 4096, 4097, 65536,
+					1000001, (2U << 20) + 1 };
+	struct kfi_cq_tagged_entry entry;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		size_t len = sizes[i];
+
+		rt_fill(rt->a.buf + 3, len, i);
+		memset(rt->b.buf, 0xcc, len + 100);
+		RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf + 5, len, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf + 3, len, NULL,
+				   rt->a.peer, NULL), 0);
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, entry.flags, KFI_MSG | KFI_RECV);
+		RT_EQ(rt, entry.len, len);
+		RT_CHECK(rt, rt_filled(rt->b.buf + 5, len, i));
+		RT_EQ(rt, rt->b.buf[4], 0xcc);
+		RT_EQ(rt, rt->b.buf[5 + len], 0xcc);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+		RT_EQ(rt, entry.flags, KFI_MSG | KFI_SEND);
+	}
+}
+
+/* Pieces that no registration can hold together: they are copied. */
+static void rt_scattered(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kvec from[64], to[3];
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	rt_fill(rt->a.buf, 64 * 1000, 9);
+	for (i = 0; i < 64; i++) {
+		from[i].iov_base = rt->a.buf + 1000 * i;
+		from[i].iov_len = 1000;
+	}
+	to[0].iov_base = rt->b.buf + 1;
+	to[0].iov_len = 5000;
+	to[1].iov_base = rt->b.buf + 10001;
+	to[1].iov_len = 0;
+	to[2].iov_base = rt->b.buf + 20003;
+	to[2].iov_len = 59000;
+	RT_EQ(rt, kfi_recvv(rt->b.ep, to, NULL, 3, KFI_ADDR_UNSPEC, NULL), 0);
+	RT_EQ(rt, kfi_sendv(rt->a.ep, from, NULL, 64, rt->a.peer, NULL), 0);
+	memset(from, 0, sizeof(from));
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.len, 64000);
+	RT_CHECK(rt, !memcmp(rt->b.buf + 1, rt->a.buf, 5000));
+	RT_CHECK(rt, !memcmp(rt->b.buf + 20003, rt->a.buf + 5000, 59000));
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+}
+
+static void rt_data(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, NULL, 0, NULL, KFI_ADDR_UNSPEC, ~0ULL, 0,
+			    NULL), 0);
+	RT_EQ(rt, kfi_tsenddata(rt->a.ep, NULL, 0, NULL, 0x123456789abcdefULL,
+				rt->a.peer, ~0ULL, NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RECV | KFI_REMOTE_CQ_DATA);
+	RT_EQ(rt, entry.data, 0x123456789abcdefULL);
+	RT_EQ(rt, entry.tag, ~0ULL);
+	RT_EQ(rt, entry.len, 0);
+}
+
+/* The buffer is free at once, and no entry tells of a success. */
+static void rt_inject(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	u8 word[8];
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC,
+			   NULL), 0);
+	rt_fill(word, 8, 4);
+	RT_EQ(rt, kfi_inject(rt->a.ep, word, 8, rt->a.peer), 0);
+	memset(word, 0, 8);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_CHECK(rt, rt_filled(rt->b.buf, 8, 4));
+	/* The answer to a later one comes after that to this one. */
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC,
+			   NULL), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, rt), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_CHECK(rt, entry.op_context == rt);
+	RT_EQ(rt, kfi_inject(rt->a.ep, rt->a.buf, 257, rt->a.peer),
+	      -KFI_EMSGSIZE);
+}
+
+/* The first posted of those that match, whatever list it is on. */
+static void rt_order(struct rt *rt)
+{
+	static const struct {
+		u64 tag, ignore;
+	} posted[] = { { 1, 0 }, { 0, 0xff }, { 1, 0 }, { 2, 0 }, { 0, ~0ULL } };
+	static const struct {
+		u64 tag;
+		long taken;
+	} sent[] = { { 1, 0 }, { 2, 1 }, { 2, 3 }, { 1, 2 }, { 300, 4 } };
+	struct kfi_cq_tagged_entry entry;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < ARRAY_SIZE(posted); i++)
+		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL,
+				    KFI_ADDR_UNSPEC, posted[i].tag,
+				    posted[i].ignore, (void *)(long)i), 0);
+	for (i = 0; i < ARRAY_SIZE(sent); i++) {
+		RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer,
+				    sent[i].tag, NULL), 0);
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, (long)entry.op_context, sent[i].taken);
+		RT_EQ(rt, entry.tag, sent[i].tag);
+	}
+}
+
+/* Only from the peer that it was posted for. */
+static void rt_directed(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct sockaddr_in other = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(0x0a000001),
+		.sin_port = htons(9),
+	};
+	kfi_addr_t stranger;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_av_insert(rt->b.av, &other, 1, &stranger, 0, NULL), 1);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, stranger, 5, 0,
+			    &rt->a), 0);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, rt->b.peer, 5, 0,
+			    &rt->b), 0);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 5, NULL),
+	      0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_CHECK(rt, entry.op_context == &rt->b);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, 77, 5, 0, NULL),
+	      -KFI_EINVAL);
+}
+
+static void rt_cancel(struct rt *rt)
+{
+	struct kfi_cq_err_entry err;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, 5,
+			    0, rt), 0);
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, &err),
+	      0);
+	RT_EQ(rt, kfi_cancel(&rt->b.ep->fid, rt), 0);
+	RT_EQ(rt, kfi_cancel(&rt->b.ep->fid, rt), -KFI_ENOENT);
+	RT_EQ(rt, rt_error(&rt->b, &err), 0);
+	RT_EQ(rt, err.err, KFI_ECANCELED);
+	RT_CHECK(rt, err.op_context == rt);
+	RT_EQ(rt, err.flags, KFI_TAGGED | KFI_RECV);
+	RT_EQ(rt, kfi_cancel(&rt->b.ep->fid, &err), 0);
+	RT_EQ(rt, rt_error(&rt->b, &err), 0);
+	RT_EQ(rt, err.flags, KFI_MSG | KFI_RECV);
+}
+
+/* Both sides hear that it was too long; what fits is there. */
+static void rt_truncate_one(struct rt *rt, size_t len)
+{
+	struct kfi_cq_err_entry err;
+
+	rt_fill(rt->a.buf, len, 3);
+	memset(rt->b.buf, 0xcc, len);
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 100, NULL, KFI_ADDR_UNSPEC, rt),
+	      0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, len, NULL, rt->a.peer, rt), 0);
+	RT_EQ(rt, rt_error(&rt->b, &err), 0);
+	RT_EQ(rt, err.err, KFI_EMSGSIZE);
+	RT_EQ(rt, err.len, 100);
+	RT_EQ(rt, err.olen, len - 100);
+	RT_CHECK(rt, rt_filled(rt->b.buf, 100, 3));
+	RT_EQ(rt, rt->b.buf[100], 0xcc);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EMSGSIZE);
+	RT_EQ(rt, err.flags, KFI_MSG | KFI_SEND);
+}
+
+static void rt_truncate(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	rt_truncate_one(rt, 1000);
+	rt_truncate_one(rt, 100000);
+	/* And the endpoints go on. */
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
+	      0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+}
+
+/* Whole messages from front to back; the last one releases the buffer. */
+static void rt_multi_recv(struct rt *rt)
+{
+	static const size_t sizes[] = { 100, 5000, 64, 1, 20000, 100 };
+	struct kvec iov = { .iov_len = 25200 };
+	struct kfi_msg msg = {
+		.type = KFI_KVEC,
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = KFI_ADDR_UNSPEC,
+		.context = rt,
+	};
+	struct kfi_cq_tagged_entry entry;
+	size_t at = 0, min = 200;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	iov.iov_base = rt->b.buf;
+	RT_EQ(rt, kfi_setopt(&rt->b.ep->fid, KFI_OPT_ENDPOINT,
+			     KFI_OPT_MIN_MULTI_RECV, &min, sizeof(min)), 0);
+	RT_EQ(rt, kfi_recvmsg(rt->b.ep, &msg, KFI_MULTI_RECV | KFI_COMPLETION),
+	      0);
+	for (i = 0; i < 5; i++) {
+		rt_fill(rt->a.buf, sizes[i], i);
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, sizes[i], NULL,
+				   rt->a.peer, NULL), 0);
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, entry.len, sizes[i]);
+		RT_CHECK(rt, entry.buf == rt->b.buf + at);
+		RT_CHECK(rt, rt_filled(entry.buf, sizes[i], i));
+		at += sizes[i];
+		RT_EQ(rt, entry.flags, KFI_MSG | KFI_RECV |
+		      (i == 4 ? KFI_MULTI_RECV : 0));
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	}
+	RT_EQ(rt, kfi_cancel(&rt->b.ep->fid, rt), -KFI_ENOENT);
+}
+
+/* Nobody has that address: the message fails, later ones do not. */
+static void rt_no_endpoint(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfi_cq_err_entry err;
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+	kfi_addr_t nobody;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_getname(&rt->b.ep->fid, &name, &len), 0);
+	name.sin_port = htons(ntohs(name.sin_port) + 100);
+	RT_EQ(rt, kfi_av_insert(rt->a.av, &name, 1, &nobody, 0, NULL), 1);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, nobody, rt), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 80000, NULL, nobody, rt), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
+	      0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+}
+
+const struct rt_case rt_message_cases[] = {
+	{ "tagged", rt_tagged },
+	{ "cxi_addresses", rt_cxi_addresses },
+	{ "table", rt_table },
+	{ "pingpong", rt_pingpong },
+	{ "sizes", rt_sizes },
+	{ "scattered", rt_scattered },
+	{ "data", rt_data },
+	{ "inject", rt_inject },
+	{ "order", rt_order },
+	{ "directed", rt_directed },
+	{ "cancel", rt_cancel },
+	{ "truncate", rt_truncate },
+	{ "multi_recv", rt_multi_recv },
+	{ "no_endpoint", rt_no_endpoint },
+	{ }
+};

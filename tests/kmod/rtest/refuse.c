@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* What is refused, and with which code; contexts and vectors. */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "rtest.h"
+
+/* A scalable endpoint, and the order in which it is put together. */
+static void rt_scalable(struct rt *rt)
+{
+	struct kfid_ep *sep, *tx, *tx2, *rx;
+	struct kfi_info *info;
+	u8 name[16];
+	size_t len = sizeof(name);
+
+	rt->format = KFI_ADDR_CXI;
+	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
+	info = kfi_dupinfo(rt->a.info);
+	RT_CHECK(rt, info);
+	info->ep_attr->tx_ctx_cnt = 2;
+	info->ep_attr->rx_ctx_cnt = 2;
+	RT_EQ(rt, kfi_scalable_ep(rt->a.domain, info, &sep, rt), 0);
+	kfi_freeinfo(info);
+	RT_EQ(rt, kfi_enable(sep), -KFI_ENOAV);
+	RT_EQ(rt, kfi_getname(&sep->fid, name, &len), -KFI_EOPBADSTATE);
+	RT_EQ(rt, kfi_scalable_ep_bind(sep, &rt->a.cq->fid, 0), -KFI_ENOSYS);
+	RT_EQ(rt, kfi_scalable_ep_bind(sep, &rt->a.av->fid, 0), 0);
+	RT_EQ(rt, kfi_scalable_ep_bind(sep, &rt->a.av->fid, 0), -KFI_EINVAL);
+	RT_EQ(rt, kfi_tx_context(sep, 2, NULL, &tx, NULL), -KFI_EINVAL);
+	RT_EQ(rt, kfi_tx_context(sep, 0, NULL, &tx, NULL), 0);
+	RT_EQ(rt, kfi_tx_context(sep, 0, NULL, &tx2, NULL), -KFI_EINVAL);
+	RT_EQ(rt, kfi_rx_context(sep, 1, NULL, &rx, NULL), 0);
+	RT_EQ(rt, kfi_enable(tx), -KFI_ENOCQ);
+	RT_EQ(rt, kfi_ep_bind(tx, &rt->a.cq->fid, KFI_RECV), -KFI_EINVAL);
+	RT_EQ(rt, kfi_ep_bind(tx, &rt->a.cq->fid, 0), 0);
+	RT_EQ(rt, kfi_ep_bind(rx, &rt->a.cq->fid, 0), 0);
+	RT_EQ(rt, kfi_enable(tx), -KFI_EOPBADSTATE);
+	RT_EQ(rt, kfi_enable(sep), 0);
+	RT_EQ(rt, kfi_enable(sep), 0);
+	RT_EQ(rt, kfi_send(tx, name, 1, NULL, 0, NULL), -KFI_EOPBADSTATE);
+	RT_EQ(rt, kfi_recv(tx, name, 1, NULL, 0, NULL), -KFI_ENOSYS);
+	RT_EQ(rt, kfi_enable(tx), 0);
+	RT_EQ(rt, kfi_enable(rx), 0);
+	len = 4;
+	RT_EQ(rt, kfi_getname(&sep->fid, name, &len), -KFI_ETOOSMALL);
+	RT_EQ(rt, len, sizeof(struct kcxi_addr));
+	RT_EQ(rt, kfi_close(&sep->fid), -KFI_EBUSY);
+	RT_EQ(rt, kfi_close(&tx->fid), 0);
+	RT_EQ(rt, kfi_close(&rx->fid), 0);
+	RT_EQ(rt, kfi_close(&sep->fid), 0);
+}
+
+static void rt_address_in_use(struct rt *rt)
+{
+	struct kfid_ep *twin;
+	size_t len = sizeof(struct sockaddr_in);
+	struct sockaddr_in name;
+
+	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
+	RT_EQ(rt, kfi_getname(&rt->a.ep->fid, &name, &len), 0);
+	RT_EQ(rt, kfi_endpoint(rt->a.domain, rt->a.info, &twin, NULL), 0);
+	RT_EQ(rt, kfi_setname(&twin->fid, &name, sizeof(name)), 0);
+	RT_EQ(rt, kfi_enable(twin), -KFI_ENOAV);
+	RT_EQ(rt, kfi_ep_bind(twin, &rt->a.av->fid, 0), 0);
+	RT_EQ(rt, kfi_enable(twin), -KFI_ENOCQ);
+	RT_EQ(rt, kfi_ep_bind(twin, &rt->a.cq->fid, KFI_SEND | KFI_RECV), 0);
+	RT_EQ(rt, kfi_enable(twin), -KFI_EADDRINUSE);
+	RT_EQ(rt, kfi_close(&twin->fid), 0);
+}
+
+static void rt_vector(struct rt *rt)
+{
+	struct kfi_av_attr attr = { .rx_ctx_bits = 17 };
+	struct sockaddr_in sin[3] = { }, got;
+	kfi_addr_t addr[6];
+	struct kfid_av *av;
+	char text[64];
+	size_t len;
+
+	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
+	RT_EQ(rt, kfi_av_open(rt->a.domain, &attr, &av, NULL), -KFI_EINVAL);
+	attr.rx_ctx_bits = 8;
+	attr.type = KFI_AV_TABLE;
+	RT_EQ(rt, kfi_av_open(rt->a.domain, &attr, &av, NULL), 0);
+	sin[0].sin_family = AF_INET;
+	sin[0].sin_addr.s_addr = htonl(0x0a010203);
+	sin[0].sin_port = htons(5);
+	sin[2] = sin[0];
+	sin[2].sin_port = htons(6);
+	/* A failed one uses up its index. */
+	RT_EQ(rt, kfi_av_insert(av, sin, 3, addr, 0, NULL), 2);
+	RT_EQ(rt, addr[0], 0);
+	RT_EQ(rt, addr[1], KFI_ADDR_NOTAVAIL);
+	RT_EQ(rt, addr[2], 2);
+	len = sizeof(got);
+	RT_EQ(rt, kfi_av_lookup(av, addr[2], &got, &len), 0);
+	RT_CHECK(rt, !memcmp(&got, &sin[2], sizeof(got)));
+	RT_EQ(rt, kfi_av_lookup(av, addr[1], &got, &len), -KFI_EINVAL);
+	len = sizeof(text);
+	RT_CHECK(rt, !strcmp(kfi_av_straddr(av, sin, text, &len),
+			     "10.1.2.3:5"));
+	RT_EQ(rt, len, 11);
+	RT_EQ(rt, kfi_av_insertsvc(av, "10.0.0.9", "77", addr, 0, NULL), 1);
+	RT_EQ(rt, kfi_av_insertsvc(av, "not.a.node", "77", addr, 0, NULL),
+	      -KFI_EINVAL);
+	RT_EQ(rt, kfi_av_insertsym(av, "10.0.0.1", 2, "10", 3, addr, 0, NULL),
+	      6);
+	len = sizeof(got);
+	RT_EQ(rt, kfi_av_lookup(av, addr[5], &got, &len), 0);
+	RT_EQ(rt, ntohs(got.sin_port), 12);
+	RT_EQ(rt, ntohl(got.sin_addr.s_addr), 0x0a000002);
+	RT_EQ(rt, kfi_av_remove(av, addr, 6, 0), 0);
+	RT_EQ(rt, kfi_av_remove(av, addr, 1, 0), -KFI_EINVAL);
+	RT_EQ(rt, kfi_close(&av->fid), 0);
+}
+
+/* A description of what cannot be posted. */
+static void rt_bad_posts(struct rt *rt)
+{
+	struct bio_vec holes[2] = { };
+	struct kvec iov = { .iov_base = (void *)8, .iov_len = 8 };
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, 12345, NULL),
+	      -KFI_EINVAL);
+	RT_EQ(rt, kfi_sendv(rt->a.ep, &iov, NULL, 1, rt->a.peer, NULL),
+	      -KFI_EINVAL);
+	RT_EQ(rt, kfi_sendv(rt->a.ep, NULL, NULL, 1, rt->a.peer, NULL),
+	      -KFI_EINVAL);
+	RT_EQ(rt, kfi_sendv(rt->a.ep, &iov, NULL, 257, rt->a.peer, NULL),
+	      -KFI_EINVAL);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 1ULL << 32, NULL, rt->a.peer,
+			   NULL), -KFI_EINVAL);
+	holes[0].bv_page = vmalloc_to_page(rt->a.buf);
+	holes[0].bv_len = 100;
+	holes[1] = holes[0];
+	RT_EQ(rt, kfi_sendbv(rt->a.ep, holes, NULL, 2, rt->a.peer, NULL),
+	      -KFI_EINVAL);
+	RT_EQ(rt, kfi_recvbv(rt->a.ep, holes, NULL, 2, KFI_ADDR_UNSPEC, NULL),
+	      -KFI_EINVAL);
+}
+
+/* As many as the contexts have. */
+static void rt_full(struct rt *rt)
+{
+	unsigned int i;
+
+	rt->rx_size = 10;
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < 10; i++)
+		RT_EQ(rt, kfi_recv(rt->a.ep, rt->a.buf, 8, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+	RT_EQ(rt, kfi_recv(rt->a.ep, rt->a.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
+	      -KFI_EAGAIN);
+	for (i = 0; i < 256; i++)
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 10000, NULL,
+				   rt->a.peer, NULL), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL),
+	      -KFI_EAGAIN);
+}
+
+const struct rt_case rt_refuse_cases[] = {
+	{ "scalable", rt_scalable },
+	{ "address_in_use", rt_address_in_use },
+	{ "vector", rt_vector },
+	{ "bad_posts", rt_bad_posts },
+	{ "full", rt_full },
+	{ }
+};

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Remote reads and writes, by key and by tag. */
+#include <linux/mm.h>
+
+#include "rtest.h"
+
+#define RT_KEY	0x1234567890abcdULL
+
+static void rt_rma(struct rt *rt)
+{
+	static const size_t sizes[] = { 0, 8, 4096, 4097, 1 << 20 };
+	struct kfi_cq_tagged_entry entry;
+	struct kfid_mr *mr;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, RT_BUF_SIZE,
+			     KFI_REMOTE_READ | KFI_REMOTE_WRITE, 0, RT_KEY, 0,
+			     &mr, NULL), 0);
+	RT_EQ(rt, kfi_mr_key(mr), RT_KEY);
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		size_t len = sizes[i];
+
+		rt_fill(rt->a.buf, len, i);
+		memset(rt->b.buf, 0xcc, len + 100);
+		RT_EQ(rt, kfi_write(rt->a.ep, rt->a.buf, len, NULL, rt->a.peer,
+				    7, RT_KEY, rt), 0);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+		RT_EQ(rt, entry.flags, KFI_RMA | KFI_WRITE);
+		RT_CHECK(rt, rt_filled(rt->b.buf + 7, len, i));
+		RT_EQ(rt, rt->b.buf[6], 0xcc);
+		RT_EQ(rt, rt->b.buf[7 + len], 0xcc);
+
+		memset(rt->a.buf, 0, len);
+		RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, len, NULL, rt->a.peer,
+				   7, RT_KEY, rt), 0);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+		RT_EQ(rt, entry.flags, KFI_RMA | KFI_READ);
+		RT_CHECK(rt, rt_filled(rt->a.buf, len, i));
+	}
+	RT_EQ(rt, kfi_cq_read(rt->b.cq, &entry, 1), -KFI_EAGAIN);
+	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
+/* Data is an event at the target. */
+static void rt_writedata(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfid_mr *mr;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, 100, KFI_REMOTE_WRITE, 0,
+			     RT_KEY, 0, &mr, rt), 0);
+	RT_EQ(rt, kfi_writedata(rt->a.ep, rt->a.buf, 100, NULL, 1ULL << 60,
+				rt->a.peer, 0, RT_KEY, NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.flags,
+	      KFI_RMA | KFI_REMOTE_WRITE | KFI_REMOTE_CQ_DATA);
+	RT_EQ(rt, entry.data, 1ULL << 60);
+	RT_EQ(rt, entry.len, 100);
+	RT_CHECK(rt, entry.op_context == rt);
+	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
+static void rt_rma_refused(struct rt *rt)
+{
+	struct kfi_cq_err_entry err;
+	struct kfid_mr *mr, *twice;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, 10000, KFI_REMOTE_READ, 0,
+			     1, 0, &mr, NULL), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, 10000, KFI_REMOTE_READ, 0,
+			     1, 0, &twice, NULL), -KFI_ENOKEY);
+	RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 0, 2, rt),
+	      0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EREMOTEIO);
+	RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 9993, 1,
+			   rt), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EREMOTEIO);
+	RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, ~0ULL, 1,
+			   rt), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, kfi_write(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 0, 1, rt),
+	      0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EREMOTEIO);
+	RT_EQ(rt, err.flags, KFI_RMA | KFI_WRITE);
+	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
+/* A region that is bound to a context, as 8-byte addresses have it. */
+static void rt_rma_endpoint(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfi_cq_err_entry err;
+	struct kfid_mr *mr, *twice;
+
+	rt->format = KFI_ADDR_CXI;
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, 10000, KFI_REMOTE_READ, 0,
+			     1, 0, &mr, NULL), 0);
+	RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 0, 1, rt),
+	      0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, kfi_mr_enable(mr), -KFI_EINVAL);
+	RT_EQ(rt, kfi_mr_bind(mr, &rt->b.ep->fid, 0), 0);
+	RT_EQ(rt, kfi_mr_enable(mr), 0);
+	RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 0, 1, rt),
+	      0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, 10, KFI_REMOTE_READ, 0,
+			     1, 0, &twice, NULL), 0);
+	RT_EQ(rt, kfi_mr_bind(twice, &rt->b.ep->fid, 0), 0);
+	RT_EQ(rt, kfi_mr_enable(twice), -KFI_ENOKEY);
+	RT_EQ(rt, kfi_close(&rt->b.ep->fid), -KFI_EBUSY);
+	RT_EQ(rt, kfi_close(&twice->fid), 0);
+	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
+static void rt_tagged_rma_one(struct rt *rt, bool write, size_t len, bool late)
+{
+	struct kvec iov = { .iov_base = rt->a.buf, .iov_len = len };
+	struct kfi_rma_iov remote = { .len = len, .key = 99 };
+	struct kfi_msg_rma msg = {
+		.type = KFI_KVEC,
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = rt->a.peer,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+		.context = rt,
+	};
+	u64 way = write ? KFI_WRITE : KFI_READ;
+	struct kfi_cq_tagged_entry entry;
+
+	rt_fill(write ? rt->a.buf : rt->b.buf, len, len);
+	memset(write ? rt->b.buf : rt->a.buf, 0, len);
+	if (!late)
+		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, len, NULL,
+				    KFI_ADDR_UNSPEC, 99, 0, NULL), 0);
+	if (write)
+		RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg,
+				       KFI_TAGGED | KFI_COMPLETION), 0);
+	else
+		RT_EQ(rt, kfi_readmsg(rt->a.ep, &msg,
+				      KFI_TAGGED | KFI_COMPLETION), 0);
+	if (late)
+		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, len, NULL,
+				    KFI_ADDR_UNSPEC, 99, 0, NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RMA | way | KFI_SEND);
+	RT_CHECK(rt, rt_filled(write ? rt->b.buf : rt->a.buf, len, len));
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RMA | way | KFI_RECV);
+	RT_EQ(rt, entry.len, len);
+	RT_EQ(rt, entry.tag, 99);
+}
+
+static void rt_tagged_rma(struct rt *rt)
+{
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < 8 && !rt->failed; i++)
+		rt_tagged_rma_one(rt, i & 1, i & 2 ? 1 << 20 : 100, i & 4);
+}
+
+const struct rt_case rt_rma_cases[] = {
+	{ "rma", rt_rma },
+	{ "writedata", rt_writedata },
+	{ "rma_refused", rt_rma_refused },
+	{ "rma_endpoint", rt_rma_endpoint },
+	{ "tagged_rma", rt_tagged_rma },
+	{ }
+};
