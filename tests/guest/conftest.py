@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_support import DEBUGFS, MOCK, Call, Child, Mock, Side, connected_sides
+from guest_support import DEBUGFS, MOCK, Call, Child, Mock, Side, connected_sides, rdm_sides
+from rdm_support import SOCKADDR, Links, RdmNet
 from verbs_support import Net
 
 import kfabric_py as kp
@@ -78,7 +79,7 @@ def verbs() -> Iterator[topology.RdmaLink]:
 
 
 @pytest.fixture
-def connected_pair(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[tuple[Side, Side]]:
+def msg_pair(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[tuple[Side, Side]]:
     """Two connected MSG endpoints on the rxe link. Depends on: verbs, device.
 
     Each side has a wait set with its CQ, its EQ and a counter of receives; sends
@@ -86,6 +87,19 @@ def connected_pair(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[tupl
     """
     with contextlib.ExitStack() as stack:
         yield connected_sides(device, verbs.address, stack)
+
+
+@pytest.fixture(params=["msg", "rdm"])
+def connected_pair(
+    request: pytest.FixtureRequest, verbs: topology.RdmaLink, device: kp.Device
+) -> Iterator[tuple[Side, Side]]:
+    """Like msg_pair with endpoints of either type: a test runs once with each.
+
+    Those without a connection know each other: what one posts is for the other.
+    """
+    sides = connected_sides if request.param == "msg" else rdm_sides
+    with contextlib.ExitStack() as stack:
+        yield sides(device, verbs.address, stack)
 
 
 @pytest.fixture
@@ -106,6 +120,33 @@ def kbench() -> Iterator[Path]:
     guest_modules.insert(ours.file("kfi_bench"))
     yield Path("/sys/kernel/debug/kfi_bench")
     guest_modules.remove("kfi_bench")
+
+
+@pytest.fixture
+def rdm(
+    request: pytest.FixtureRequest, verbs: topology.RdmaLink, device: kp.Device
+) -> Iterator[RdmNet]:
+    """RDM endpoints on the rxe link. Depends on: verbs, device.
+
+    A test that sets its parameter chooses the format of the addresses.
+    """
+    with contextlib.ExitStack() as stack:
+        yield RdmNet(device, verbs, stack, format=getattr(request, "param", SOCKADDR))
+
+
+@pytest.fixture(params=["msg", "rdm"])
+def links(
+    request: pytest.FixtureRequest, verbs: topology.RdmaLink, device: kp.Device
+) -> Iterator[Links]:
+    """The rxe link with endpoints of either type: a test runs once with each.
+
+    ``links.connect()`` gives two that can talk. Depends on: verbs, device.
+    """
+    with contextlib.ExitStack() as stack:
+        if request.param == "msg":
+            yield Net(device, verbs, stack)
+        else:
+            yield RdmNet(device, verbs, stack)
 
 
 @pytest.fixture

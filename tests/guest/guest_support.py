@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import pytest
 
@@ -223,7 +223,7 @@ class Hook:
 
 @dataclass(frozen=True)
 class Side:
-    """One end of a connection over a real RDMA link."""
+    """One of two ends over a real RDMA link; its endpoint may also be an RDM one."""
 
     domain: kp.Domain
     wait_set: kp.WaitSet
@@ -272,17 +272,57 @@ def _side(
     """Open one end: an endpoint, and a wait set with all that it reports to."""
     enter = stack.enter_context
     domain = enter(fabric.domain(info))
+    return _open_side(device, fabric, domain, lambda: domain.endpoint(what), stack)
+
+
+def _open_side(
+    device: kp.Device,
+    fabric: kp.Fabric,
+    domain: kp.Domain,
+    endpoint: Callable[[], kp.Endpoint],
+    stack: contextlib.ExitStack,
+) -> Side:
+    """Open a wait set, what is in it, and then the endpoint that reports to them."""
+    enter = stack.enter_context
     wait_set = enter(fabric.wait_set(wait_obj=kp.WaitObj.QUEUE))
     cq = enter(domain.cq(64, wait_set=wait_set))
     eq = enter(fabric.eq(wait_set=wait_set))
     cntr = enter(domain.counter(wait_set=wait_set))
     buffer = enter(device.buffer(8192))
-    ep = enter(domain.endpoint(what))
+    ep = enter(endpoint())
     ep.bind(cq, recv=True, transmit=True, selective=True)
     ep.bind(cntr, recv=True)
     ep.bind(eq)
     ep.enable()
     return Side(domain, wait_set, cq, eq, cntr, ep, buffer)
+
+
+def _rdm_side(
+    device: kp.Device, fabric: kp.Fabric, info: kp.Info, stack: contextlib.ExitStack
+) -> tuple[Side, kp.AddressVector]:
+    """Open one end without a connection."""
+    domain = stack.enter_context(fabric.domain(info))
+    av = stack.enter_context(domain.av())
+
+    def endpoint() -> kp.Endpoint:
+        ep = domain.rdm_endpoint(info)
+        ep.bind(av)
+        # It has all that the tests of both types call.
+        return cast(kp.Endpoint, ep)
+
+    return _open_side(device, fabric, domain, endpoint, stack), av
+
+
+def rdm_sides(device: kp.Device, address: str, stack: contextlib.ExitStack) -> tuple[Side, Side]:
+    """Open two RDM endpoints on the link that has this address, which know each other."""
+    hints = kp.Info(addr_format=kp.AddrFormat.SOCKADDR_IN, ep_attr=kp.EpAttr(type=kp.EpType.RDM))
+    info = device.getinfo(provider="verbs", source=(address, 0), hints=hints)[0]
+    fabric = stack.enter_context(device.fabric(info))
+    near, near_av = _rdm_side(device, fabric, info, stack)
+    far, far_av = _rdm_side(device, fabric, info, stack)
+    near.ep.peer = near_av.insert_one(far.ep.getname() or b"")
+    far.ep.peer = far_av.insert_one(near.ep.getname() or b"")
+    return near, far
 
 
 class Child:

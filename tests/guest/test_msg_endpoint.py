@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Messages between connected endpoints, over a real RDMA link."""
+"""Messages over a real RDMA link.
+
+Tests that take ``links`` hold for both types of endpoints, the others for those
+with a connection; test_rdm_messages.py has what only the others do.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 from guest_support import Call
+from rdm_support import Links
 from verbs_support import RECEIVED, SENT, Net
 
 import kfabric_py as kp
@@ -18,10 +23,10 @@ COMPLETION = kp.OpFlags.COMPLETION
 
 
 @pytest.mark.parametrize("length", [0, 1, 4096, 4097, 100_000])
-def test_message_arrives_as_it_was_sent(net: Net, length: int) -> None:
+def test_message_arrives_as_it_was_sent(links: Links, length: int) -> None:
     """Bytes, length and context; the sender's entry says only that it was a send."""
-    a, b = net.connect()
-    sent, received = net.buffer(102_400), net.buffer(102_400)
+    a, b = links.connect()
+    sent, received = links.buffer(102_400), links.buffer(102_400)
     data = a.write_pattern(sent[:length])
     b.ep.recv(received[:length], context="into")
     a.ep.send(sent[:length], context="from")
@@ -31,9 +36,9 @@ def test_message_arrives_as_it_was_sent(net: Net, length: int) -> None:
     assert bytes(received.view[:length]) == data
 
 
-def test_message_shorter_than_the_buffer_shows_its_own_length(net: Net) -> None:
+def test_message_shorter_than_the_buffer_shows_its_own_length(links: Links) -> None:
     """The entry has the bytes received, and nothing behind them is touched."""
-    a, b = net.connect()
+    a, b = links.connect()
     b.buffer.view[:] = b"\xee" * len(b.buffer)
     b.ep.recv(b.buffer[:4096])
     a.ep.send(a.buffer[:10])
@@ -41,9 +46,9 @@ def test_message_shorter_than_the_buffer_shows_its_own_length(net: Net) -> None:
     assert bytes(b.buffer.view[10:4096]) == b"\xee" * 4086
 
 
-def test_pieces_are_gathered_and_scattered_in_order(net: Net) -> None:
+def test_pieces_are_gathered_and_scattered_in_order(links: Links) -> None:
     """sendv and recvv: pieces of other sizes on either side."""
-    a, b = net.connect()
+    a, b = links.connect()
     data = a.write_pattern(a.buffer[:])
     b.ep.recv([b.buffer[4000:5000], b.buffer[0:100], b.buffer[100:3000]])
     a.ep.send([a.buffer[0:1], a.buffer[5000:6500], a.buffer[200:700]])
@@ -52,9 +57,9 @@ def test_pieces_are_gathered_and_scattered_in_order(net: Net) -> None:
     assert got == data[0:1] + data[5000:6500] + data[200:700]
 
 
-def test_messages_arrive_in_order(net: Net) -> None:
+def test_messages_arrive_in_order(links: Links) -> None:
     """One receive, one message, 211 times ahead of the reader."""
-    a, b = net.connect()
+    a, b = links.connect()
     for number in range(211):
         b.ep.recv(b.buffer[number * 8 : number * 8 + 8], context=number)
     for number in range(211):
@@ -65,9 +70,9 @@ def test_messages_arrive_in_order(net: Net) -> None:
     assert list(words) == list(range(211))
 
 
-def test_remote_cq_data_comes_with_the_message(net: Net) -> None:
+def test_remote_cq_data_comes_with_the_message(links: Links) -> None:
     """senddata: a number for the peer's completion, beside the message."""
-    a, b = net.connect()
+    a, b = links.connect()
     b.ep.recv(b.buffer[:100])
     a.ep.send(a.buffer[:5], data=0xDEADBEEF)
     entry = b.entry()
@@ -84,9 +89,9 @@ def test_remote_cq_data_is_refused_where_it_does_not_fit(net: Net) -> None:
     assert error.value.errno == errno.EINVAL
 
 
-def test_injected_memory_is_free_at_once(net: Net) -> None:
+def test_injected_memory_is_free_at_once(links: Links) -> None:
     """inject: what is written to the buffer after the call is not sent."""
-    a, b = net.connect()
+    a, b = links.connect()
     for number in range(8):
         b.ep.recv(b.buffer[number : number + 1], context=number)
     for number in range(8):
@@ -96,9 +101,9 @@ def test_injected_memory_is_free_at_once(net: Net) -> None:
     assert bytes(b.buffer.view[:8]) == bytes(range(8))
 
 
-def test_inject_counts_but_writes_no_entry(net: Net) -> None:
+def test_inject_counts_but_writes_no_entry(links: Links) -> None:
     """Q8: an injected message is counted; only the one sent after it has an entry."""
-    a, b = net.connect()
+    a, b = links.connect()
     for _ in range(2):
         b.ep.recv(b.buffer[:8])
     a.ep.inject(a.buffer[:8], data=7)
@@ -108,17 +113,17 @@ def test_inject_counts_but_writes_no_entry(net: Net) -> None:
     assert b.entry().data == 7
 
 
-def test_inject_is_limited(net: Net) -> None:
+def test_inject_is_limited(links: Links) -> None:
     """More than inject_size is EMSGSIZE."""
-    a, _ = net.connect()
+    a, _ = links.connect()
     with pytest.raises(kp.KfiError) as error:
-        a.ep.inject(a.buffer[: net.info.tx_attr.inject_size + 1])
+        a.ep.inject(a.buffer[: links.info.tx_attr.inject_size + 1])
     assert error.value.errno == errno.EMSGSIZE
 
 
-def test_selective_binding_leaves_out_what_was_not_asked_for(net: Net) -> None:
+def test_selective_binding_leaves_out_what_was_not_asked_for(links: Links) -> None:
     """Q8: without COMPLETION a success is counted and not stored."""
-    a, b = net.connect(selective=True)
+    a, b = links.connect(selective=True)
     for flags in (None, COMPLETION, None):
         b.ep.recv(b.buffer[:8], context="recv", flags=flags)
     for flags in (None, COMPLETION, None):
@@ -129,9 +134,9 @@ def test_selective_binding_leaves_out_what_was_not_asked_for(net: Net) -> None:
     assert [entry.context for entry in b.cq.read(4)] == ["recv"]
 
 
-def test_message_wakes_a_sleeper(net: Net, in_thread: InThread) -> None:
+def test_message_wakes_a_sleeper(links: Links, in_thread: InThread) -> None:
     """W10: a device reports from softirq context; a thread asleep in sread wakes."""
-    a, b = net.connect()
+    a, b = links.connect()
     b.ep.recv(b.buffer[:8], context=497)
     call = in_thread(b.entry).asleep()
     a.ep.send(a.buffer[:8])
@@ -139,9 +144,9 @@ def test_message_wakes_a_sleeper(net: Net, in_thread: InThread) -> None:
     assert isinstance(entry, kp.CqEntry) and entry.context == 497
 
 
-def test_posting_needs_an_enabled_endpoint(net: Net) -> None:
+def test_posting_needs_an_enabled_endpoint(links: Links) -> None:
     """Before kfi_enable: KFI_EOPBADSTATE."""
-    peer = net.peer(enable=False)
+    peer = links.peer(enable=False)
     with pytest.raises(kp.BadState):
         peer.ep.recv(peer.buffer[:8])
     with pytest.raises(kp.BadState):
@@ -169,10 +174,10 @@ def test_receive_posted_before_the_connection_takes_the_first_message(net: Net) 
     assert a.entry().context == "early"
 
 
-def test_full_queue_is_again_until_there_is_room(net: Net) -> None:
+def test_full_queue_is_again_until_there_is_room(links: Links) -> None:
     """As many receives as rx_attr.size; one more once one of them is done."""
-    a, b = net.connect()
-    size = net.info.rx_attr.size
+    a, b = links.connect()
+    size = links.info.rx_attr.size
     for _ in range(size):
         b.ep.recv(b.buffer[:8])
     with pytest.raises(kp.Again):
@@ -210,10 +215,10 @@ def test_sizes_follow_the_hints(net: Net) -> None:
         peer.ep.recv(peer.buffer[:8])
 
 
-def test_too_many_pieces_are_refused(net: Net) -> None:
+def test_too_many_pieces_are_refused(links: Links) -> None:
     """More than iov_limit: EINVAL, nothing is posted."""
-    a, _ = net.connect()
-    limit = net.info.tx_attr.iov_limit
+    a, _ = links.connect()
+    limit = links.info.tx_attr.iov_limit
     pieces = [a.buffer[i * 8 : i * 8 + 8] for i in range(limit + 1)]
     with pytest.raises(kp.KfiError) as error:
         a.ep.send(pieces)

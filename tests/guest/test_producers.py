@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import pytest
 from descriptor_support import POLLING
 from guest_support import LIMIT, Call, Mock
-from verbs_support import Net, Peer
+from rdm_support import Links
+from verbs_support import Peer
 
 import kfabric_py as kp
 from harness.guest import sleeping
@@ -276,58 +277,88 @@ def test_signal_leaves_a_descriptor_unreadable(mock: Mock, what: str) -> None:
 #
 
 
-def _write_with_data(net: Net, near: Peer, far: Peer) -> None:
-    target = net.region(far, far.buffer)
+def _write_with_data(links: Links, near: Peer, far: Peer) -> None:
+    target = links.region(far, far.buffer)
     near.ep.write(near.buffer[:8], target.remote(0, 8), data=497)
 
 
-#: What happens, and what the far side's cq_sread, cntr_wait or eq_sread returns.
-REAL: dict[str, tuple[Callable[[Net, Peer, Peer], object], dict[str, str]]] = {
-    "recv": (
-        lambda net, near, far: near.ep.send(near.buffer[:8]),
+@dataclass(frozen=True)
+class Real:
+    """What happens, and what the far side's cq_sread, cntr_wait or eq_sread returns.
+
+    Attributes:
+        act: makes it happen.
+        found: by the call that waits.
+        types: of the endpoints that have it.
+    """
+
+    act: Callable[[Links, Peer, Peer], object]
+    found: dict[str, str]
+    types: tuple[str, ...] = ("msg", "rdm")
+
+
+REAL = {
+    "recv": Real(
+        lambda links, near, far: near.ep.send(near.buffer[:8]),
         {"cq": "entry", "cntr": "reached"},
     ),
-    "recv of an injected message": (
-        lambda net, near, far: near.ep.inject(near.buffer[:8]),
+    "recv of an injected message": Real(
+        lambda links, near, far: near.ep.inject(near.buffer[:8]),
         {"cq": "entry", "cntr": "reached"},
     ),
-    "remote write with data": (_write_with_data, {"cq": "entry"}),
-    "flushed receive": (
-        lambda net, near, far: near.ep.shutdown(),
-        {"cq": "error", "cntr": "error", "eq": "event"},
+    "message too long": Real(
+        lambda links, near, far: near.ep.send(near.buffer[:9]),
+        {"cq": "error", "cntr": "error"},
     ),
-    "peer that goes": (
-        lambda net, near, far: near.ep.close(),
+    "remote write with data": Real(_write_with_data, {"cq": "entry"}, ("msg",)),
+    "flushed receive": Real(
+        lambda links, near, far: near.ep.shutdown(),
         {"cq": "error", "cntr": "error", "eq": "event"},
+        ("msg",),
+    ),
+    "peer that goes": Real(
+        lambda links, near, far: near.ep.close(),
+        {"cq": "error", "cntr": "error", "eq": "event"},
+        ("msg",),
+    ),
+    "cancelled receive": Real(
+        lambda links, near, far: far.ep.cancel("posted"),
+        {"cq": "error", "cntr": "error"},
+        ("rdm",),
     ),
 }
 
-REAL_CELLS = [(what, kind) for what, (_, found) in REAL.items() for kind in found]
+REAL_CELLS = [
+    (type, what, kind) for what, real in REAL.items() for type in real.types for kind in real.found
+]
 
 
-@pytest.mark.parametrize(("what", "kind"), REAL_CELLS)
-def test_real_producer_ends_the_wait(net: Net, in_thread: InThread, what: str, kind: str) -> None:
+@pytest.mark.parametrize(("links", "what", "kind"), REAL_CELLS, indirect=["links"])
+def test_real_producer_ends_the_wait(
+    links: Links, in_thread: InThread, what: str, kind: str
+) -> None:
     """V7, W10, B12, B27, B34: over RDMA: messages, writes, flushes and events of the connection."""
-    near, far = net.connect()
-    far.ep.recv(far.buffer[4096:4104])
-    act, found = REAL[what]
+    near, far = links.connect()
+    far.ep.recv(far.buffer[4096:4104], context="posted")
     calls: dict[str, Callable[[], str]] = {
         "cq": lambda: _cq_sread(far),
         "cntr": lambda: _cntr_wait(far),
         "eq": lambda: _eq_sread(far),
     }
     call = in_thread(calls[kind]).asleep()
-    act(net, near, far)
-    assert call.result() == found[kind]
+    REAL[what].act(links, near, far)
+    assert call.result() == REAL[what].found[kind]
 
 
 @pytest.mark.parametrize("what", ["send", "write", "read"])
 @pytest.mark.parametrize("kind", ["cq", "cntr"])
-def test_own_operation_ends_the_wait(net: Net, in_thread: InThread, what: str, kind: str) -> None:
+def test_own_operation_ends_the_wait(
+    links: Links, in_thread: InThread, what: str, kind: str
+) -> None:
     """V7, W10, B12, B14: a thread waits for what another one begins."""
-    near, far = net.connect()
+    near, far = links.connect()
     far.ep.recv(far.buffer[4096:4104])
-    target = net.region(far, far.buffer).remote(0, 8)
+    target = links.region(far, far.buffer).remote(0, 8)
     begin: dict[str, Callable[[], object]] = {
         "send": lambda: near.ep.send(near.buffer[:8]),
         "write": lambda: near.ep.write(near.buffer[:8], target),

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Reading and writing a peer's memory, over a real RDMA link."""
+"""Reading and writing a peer's memory, over a real RDMA link.
+
+Tests that take ``links`` hold for both types of endpoints, the others for those
+with a connection; test_rdm_rma.py has what only the others do.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import dataclasses
 import errno
 
 import pytest
+from rdm_support import Links
 from verbs_support import REMOTE, Net, Peer
 
 import kfabric_py as kp
@@ -16,10 +21,10 @@ READ = kp.CqFlags.RMA | kp.CqFlags.READ
 
 
 @pytest.mark.parametrize("length", [0, 1, 4096, 8192])
-def test_write_puts_the_bytes_there(net: Net, length: int) -> None:
+def test_write_puts_the_bytes_there(links: Links, length: int) -> None:
     """The writer's entry comes when they are there; the peer notices nothing."""
-    a, b = net.connect()
-    target = net.region(b, b.buffer)
+    a, b = links.connect()
+    target = links.region(b, b.buffer)
     data = a.write_pattern(a.buffer[:length])
     a.ep.write(a.buffer[:length], target.remote(0, length), context="w")
     entry = a.entry()
@@ -28,10 +33,10 @@ def test_write_puts_the_bytes_there(net: Net, length: int) -> None:
     assert b.cq.read(1) == []
 
 
-def test_read_fetches_the_bytes(net: Net) -> None:
+def test_read_fetches_the_bytes(links: Links) -> None:
     """From the middle of a region, into pieces."""
-    a, b = net.connect()
-    source = net.region(b, b.buffer)
+    a, b = links.connect()
+    source = links.region(b, b.buffer)
     data = b.write_pattern(b.buffer[:])
     a.ep.read([a.buffer[100:200], a.buffer[1000:4000]], source.remote(3000, 3100), context="r")
     entry = a.entry()
@@ -70,10 +75,10 @@ def test_write_with_data_completes_at_the_target(net: Net) -> None:
     assert (entry.data, entry.len) == (0xFFFFFFFF, 100)
 
 
-def test_injected_write_takes_the_bytes_at_once(net: Net) -> None:
+def test_injected_write_takes_the_bytes_at_once(links: Links) -> None:
     """OpFlags.INJECT: what is written to the buffer after the call is not sent."""
-    a, b = net.connect()
-    target = net.region(b, b.buffer)
+    a, b = links.connect()
+    target = links.region(b, b.buffer)
     for number in range(16):
         a.buffer.view[0] = number
         a.ep.write(a.buffer[:1], target.remote(number, 1), flags=kp.OpFlags.INJECT)
@@ -94,10 +99,10 @@ def test_region_of_pieces_is_one_range_for_a_peer(net: Net) -> None:
     assert got == data
 
 
-def test_counters_of_reads_and_writes(net: Net) -> None:
+def test_counters_of_reads_and_writes(links: Links) -> None:
     """Q8: both are counted where they were begun."""
-    a, b = net.connect()
-    region = net.region(b, b.buffer)
+    a, b = links.connect()
+    region = links.region(b, b.buffer)
     a.ep.write(a.buffer[:8], region.remote(0, 8))
     a.ep.read(a.buffer[:8], region.remote(0, 8))
     a.cntr.wait(2, timeout=30)
@@ -152,20 +157,20 @@ def test_access_past_the_end_is_refused(net: Net) -> None:
     fails(net, a, b, a.error())
 
 
-def test_lengths_must_agree(net: Net) -> None:
+def test_lengths_must_agree(links: Links) -> None:
     """Local pieces and the remote range are equally long: else EINVAL."""
-    a, b = net.connect()
-    region = net.region(b, b.buffer)
+    a, b = links.connect()
+    region = links.region(b, b.buffer)
     with pytest.raises(kp.KfiError) as error:
         a.ep.write(a.buffer[:8], region.remote(0, 9))
     assert error.value.errno == errno.EINVAL
 
 
-def test_one_remote_range_for_each_operation(net: Net) -> None:
+def test_one_remote_range_for_each_operation(links: Links) -> None:
     """rma_iov_limit is 1: two are EINVAL."""
-    assert net.info.tx_attr.rma_iov_limit == 1
-    a, b = net.connect()
-    region = net.region(b, b.buffer)
+    assert links.info.tx_attr.rma_iov_limit == 1
+    a, b = links.connect()
+    region = links.region(b, b.buffer)
     with pytest.raises(kp.KfiError) as error:
         a.ep.write(a.buffer[:8], [region.remote(0, 4), region.remote(4, 4)])
     assert error.value.errno == errno.EINVAL

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Messages between RDM endpoints, over a real RDMA link."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from guest_support import LIMIT, Call
+from rdm_support import RECEIVED, SENT, RdmNet
+
+import kfabric_py as kp
+
+InThread = Callable[[Callable[[], Any]], Call[Any]]
+MULTI = kp.CqFlags.MULTI_RECV
+DATA = kp.CqFlags.REMOTE_CQ_DATA
+
+
+@pytest.mark.parametrize("length", [0, 1, 64, 4096, 4097, 65536, 1 << 20])
+def test_message_arrives_as_it_was_sent(rdm: RdmNet, length: int) -> None:
+    """Both entries say what happened; short ones are copied, long ones fetched."""
+    a, b = rdm.connect(length=max(length, 4096))
+    data = a.write_pattern(a.buffer[:length])
+    b.ep.recv(b.buffer, context="r")
+    a.ep.send(a.buffer[:length], context="s")
+    entry = b.entry()
+    assert (entry.context, entry.flags, entry.len) == ("r", RECEIVED, length)
+    assert (entry.data, entry.tag, entry.buf) == (0, 0, None)
+    assert bytes(b.buffer.view[:length]) == data
+    entry = a.entry()
+    assert (entry.context, entry.flags, entry.len) == ("s", SENT, 0)
+
+
+def test_megabytes_at_odd_offsets(rdm: RdmNet) -> None:
+    """2 MiB from one odd place to another, both ways at the same time."""
+    length = 2 << 20
+    a, b = rdm.connect(length=length + 4096)
+    rooms = {peer: rdm.buffer(length + 4096) for peer in (a, b)}
+    for peer, seed in ((a, 1), (b, 2)):
+        peer.write_pattern(peer.buffer[17 : 17 + length], seed)
+        peer.ep.recv(rooms[peer][331 : 331 + length])
+    a.ep.send(a.buffer[17 : 17 + length])
+    b.ep.send(b.buffer[17 : 17 + length])
+    for peer in (a, b):
+        assert {peer.entry().flags for _ in range(2)} == {SENT, RECEIVED}
+    for near, far in ((a, b), (b, a)):
+        assert bytes(rooms[far][331 : 331 + length]) == bytes(near.buffer[17 : 17 + length])
+
+
+def test_remote_data_has_64_bits(rdm: RdmNet) -> None:
+    """cq_data_size is 8; the entry says REMOTE_CQ_DATA."""
+    assert rdm.info.domain_attr.cq_data_size == 8
+    a, b = rdm.connect()
+    b.ep.recv(b.buffer[:8])
+    a.ep.send(a.buffer[:8], data=(1 << 64) - 3)
+    entry = b.entry()
+    assert (entry.flags, entry.data) == (RECEIVED | DATA, (1 << 64) - 3)
+
+
+def test_messages_keep_their_order(rdm: RdmNet) -> None:
+    """KFI_ORDER_SAS: short and long ones mixed come in the order in which they were sent."""
+    lengths = [8, 5000, 16, 70000, 24, 4096, 0, 9000]
+    a, b = rdm.connect(length=1 << 20)
+    for number in range(len(lengths)):
+        b.ep.recv(b.buffer[number << 17 : (number + 1) << 17], context=number)
+    for number, length in enumerate(lengths):
+        a.ep.send(a.buffer[:length], data=number)
+    got = sorted((b.entry() for _ in lengths), key=lambda entry: entry.data)
+    assert [(entry.context, entry.len) for entry in got] == list(enumerate(lengths))
+
+
+def test_message_before_its_receive_is_kept(rdm: RdmNet) -> None:
+    """What comes before a receive is posted goes into the first one that is."""
+    a, b = rdm.connect()
+    for number in range(8):
+        a.buffer.view[number] = number
+        a.ep.send(a.buffer[number : number + 1], data=number)
+    for number in range(8):
+        b.ep.recv(b.buffer[number : number + 1], context=number)
+        entry = b.entry()
+        assert (entry.context, entry.data, entry.len) == (number, number, 1)
+    assert bytes(b.buffer.view[:8]) == bytes(range(8))
+    for _ in range(8):
+        assert a.entry().flags == SENT
+
+
+def test_senders_are_pushed_back_and_lose_nothing(rdm: RdmNet) -> None:
+    """More than total_buffered_recv without a receive: Again, not loss, not more memory."""
+    a, b = rdm.connect(size=4096)
+    kept = rdm.info.rx_attr.total_buffered_recv // 4096
+    assert kept > 0
+    sent = 0
+    while sent < 16 * kept:
+        try:
+            a.ep.send(a.buffer[:4], data=sent)
+        except kp.Again:
+            break
+        sent += 1
+    assert sent < 16 * kept, "nothing pushed back"
+    for number in range(sent):
+        b.ep.recv(b.buffer[:4])
+        assert b.entry().data == number
+    done = 0
+    while done < sent:
+        assert a.entry().flags == SENT
+        done += 1
+    b.ep.recv(b.buffer[:4])
+    a.ep.send(a.buffer[:4], data=997)
+    assert b.entry().data == 997
+
+
+@pytest.mark.parametrize("length", [100, 70000])
+def test_message_longer_than_its_receive(rdm: RdmNet, length: int) -> None:
+    """Both sides get EMSGSIZE; what fits is delivered; the endpoints go on."""
+    a, b = rdm.connect(length=1 << 17)
+    data = a.write_pattern(a.buffer[:length])
+    b.buffer.view[:64] = bytes([0xCC]) * 64
+    b.ep.recv(b.buffer[:40], context="r")
+    a.ep.send(a.buffer[:length], context="s")
+    error = b.error()
+    assert (error.context, error.err, error.flags) == ("r", errno.EMSGSIZE, RECEIVED)
+    assert (error.len, error.olen) == (40, length - 40)
+    assert bytes(b.buffer.view[:41]) == data[:40] + b"\xcc"
+    error = a.error()
+    assert (error.context, error.err, error.flags) == ("s", errno.EMSGSIZE, SENT)
+    assert a.cq.strerror(error)
+    b.ep.recv(b.buffer[:64])
+    a.ep.send(a.buffer[:8])
+    assert (b.entry().len, a.entry().flags) == (8, SENT)
+
+
+def test_source_of_a_message(rdm: RdmNet) -> None:
+    """read with source: the number that the receiver's own vector has for the sender."""
+    a, b = rdm.connect()
+    c = rdm.peer()
+    c.meet(b)
+    known = b.av.insert_one(c.ep.getname() or b"")
+    for sender, number in ((a, b.ep.peer), (c, known)):
+        b.ep.recv(b.buffer[:8])
+        sender.ep.send(sender.buffer[:8])
+        (entry,) = b.cq.sread(1, timeout=LIMIT, source=True)
+        assert entry.src_addr == number
+
+
+def test_source_that_nobody_knows(rdm: RdmNet) -> None:
+    """A sender that is not in the receiver's vector: not available."""
+    b, c = rdm.peer(), rdm.peer()
+    c.meet(b)
+    b.ep.recv(b.buffer[:8])
+    c.ep.send(c.buffer[:8])
+    (entry,) = b.cq.sread(1, timeout=LIMIT, source=True)
+    assert entry.src_addr == kp.ANY
+
+
+def test_directed_receive_takes_only_its_peers_message(rdm: RdmNet) -> None:
+    """DIRECTED_RECV: it is passed over by everybody else's."""
+    a, b = rdm.connect()
+    c = rdm.peer()
+    c.meet(b)
+    from_c = b.av.insert_one(c.ep.getname() or b"")
+    b.ep.recv(b.buffer[:8], source=from_c, context="c")
+    b.ep.recv(b.buffer[8:16], context="anybody")
+    a.ep.send(a.buffer[:8])
+    assert b.entry().context == "anybody"
+    c.ep.send(c.buffer[:8])
+    assert b.entry().context == "c"
+
+
+def test_cancelled_receive(rdm: RdmNet) -> None:
+    """ECANCELED with its context; the others stay; what is gone is ENOENT."""
+    a, b = rdm.connect()
+    first, second = object(), object()
+    b.ep.recv(b.buffer[:8], context=first)
+    b.ep.recv(b.buffer[8:16], context=second)
+    b.ep.cancel(first)
+    error = b.error()
+    assert error.context is first
+    assert (error.err, error.flags) == (errno.ECANCELED, RECEIVED)
+    a.ep.send(a.buffer[:8])
+    assert b.entry().context is second
+    with pytest.raises(kp.NotFound):
+        b.ep.cancel(second)
+
+
+def test_selective_completion(rdm: RdmNet) -> None:
+    """Q8: successes only if asked for; errors always; counters count all."""
+    a, b = rdm.connect(selective=True)
+    asked = kp.OpFlags.COMPLETION
+    b.ep.recv(b.buffer[:8])
+    b.ep.recv(b.buffer[:8], flags=asked, context="r")
+    a.ep.send(a.buffer[:8])
+    a.ep.send(a.buffer[:8], flags=asked, context="s")
+    assert b.entry().context == "r"
+    assert a.entry().context == "s"
+    a.cntr.wait(2, timeout=LIMIT)
+    b.cntr.wait(2, timeout=LIMIT)
+    b.ep.recv(b.buffer[:4], context="short")
+    a.ep.send(a.buffer[:8])
+    assert b.error().context == "short"
+    assert a.error().err == errno.EMSGSIZE
+
+
+def test_endpoint_talks_to_itself(rdm: RdmNet) -> None:
+    """The own address is an address like any other."""
+    a = rdm.peer()
+    a.meet(a)
+    a.ep.recv(a.buffer[100:200])
+    a.buffer.view[:4] = b"echo"
+    a.ep.send(a.buffer[:4])
+    assert {a.entry().flags for _ in range(2)} == {SENT, RECEIVED}
+    assert bytes(a.buffer.view[100:104]) == b"echo"
+
+
+def test_two_domains_of_one_device(rdm: RdmNet) -> None:
+    """Endpoints of one domain and of another one reach each other."""
+    domain = rdm.domain()
+    first, second = rdm.peer(domain=domain), rdm.peer(domain=domain)
+    third = rdm.peer()
+    for near, far in ((first, second), (second, third), (third, first)):
+        near.meet(far)
+        far.ep.recv(far.buffer[:8], context=far)
+        near.ep.send(near.buffer[:8])
+        assert far.entry().context is far
+        assert near.entry().flags == SENT
+
+
+def test_no_such_endpoint(rdm: RdmNet) -> None:
+    """EHOSTUNREACH for what is sent to a number where nobody is; the sender goes on."""
+    a, b = rdm.connect()
+    gone = rdm.peer()
+    nobody = a.av.insert_one(gone.ep.getname() or b"")
+    gone.ep.close()
+    a.ep.send(a.buffer[:8], to=nobody, context="lost")
+    error = a.error()
+    assert (error.context, error.err) == ("lost", errno.EHOSTUNREACH)
+    b.ep.recv(b.buffer[:8])
+    a.ep.send(a.buffer[:8])
+    assert b.entry().flags == RECEIVED
+
+
+def test_address_that_is_not_in_the_vector(rdm: RdmNet) -> None:
+    """EINVAL at once."""
+    a, _ = rdm.connect()
+    for to in (a.ep.peer + 1, 1 << 40, kp.ANY):
+        with pytest.raises(kp.KfiError) as error:
+            a.ep.send(a.buffer[:8], to=to)
+        assert error.value.errno == errno.EINVAL
+
+
+def test_closing_with_receives_posted(rdm: RdmNet) -> None:
+    """O1: posted receives go silently; the peer's next message is answered EHOSTUNREACH."""
+    a, b = rdm.connect()
+    for number in range(5):
+        b.ep.recv(b.buffer[:8], context=number)
+    b.ep.close()
+    assert b.cq.read() == []
+    a.ep.send(a.buffer[:8])
+    assert a.error().err == errno.EHOSTUNREACH
+
+
+def test_endpoint_that_is_not_enabled(rdm: RdmNet) -> None:
+    """BadState for every post, and for its name; KFI_ENOAV without a vector."""
+    a = rdm.peer(enable=False)
+    with pytest.raises(kp.BadState):
+        a.ep.recv(a.buffer[:8])
+    with pytest.raises(kp.BadState):
+        a.ep.getname()
+    with (
+        rdm.fabric.domain(rdm.info) as domain,
+        domain.cq() as cq,
+        domain.rdm_endpoint(rdm.info) as ep,
+    ):
+        ep.bind(cq, recv=True, transmit=True)
+        with pytest.raises(kp.KfiError) as error:
+            ep.enable()
+        assert error.value.errno == kp.KfabricErrno.KFI_ENOAV
+
+
+def test_what_endpoints_without_a_connection_refuse(rdm: RdmNet) -> None:
+    """A length or a number of pieces that is too large, an unknown option."""
+    a, _ = rdm.connect()
+    with pytest.raises(kp.KfiError) as error:
+        a.ep.inject(a.buffer[: rdm.info.tx_attr.inject_size + 1])
+    assert error.value.errno == errno.EMSGSIZE
+    with pytest.raises(kp.KfiError) as error:
+        a.ep.getopt(99)
+    assert error.value.errno == errno.ENOPROTOOPT
+    with pytest.raises(kp.KfiError) as error:
+        a.ep.recv(a.buffer[:8], flags=kp.OpFlags.FENCE)
+    assert error.value.errno == kp.KfabricErrno.KFI_EBADFLAGS
+
+
+def test_one_buffer_for_many_messages(rdm: RdmNet) -> None:
+    """MULTI_RECV: each message behind the last one; the last use gives the buffer back."""
+    a, b = rdm.connect()
+    b.ep.min_multi_recv = 64
+    assert b.ep.min_multi_recv == 64
+    b.ep.multi_recv(b.buffer[:256], context="many")
+    at = 0
+    for number, length in enumerate((100, 50, 60)):
+        data = a.write_pattern(a.buffer[:length], number)
+        a.ep.send(a.buffer[:length])
+        entry = b.entry()
+        assert (entry.context, entry.len) == ("many", length)
+        assert entry.buf is not None and entry.buf.offset == at
+        assert bytes(entry.buf) == data
+        at += length
+        # 46 bytes are left after the third one: below the least.
+        assert entry.flags == (RECEIVED | MULTI if number == 2 else RECEIVED)
+        a.entry()
+
+
+def test_many_messages_over_several_buffers(rdm: RdmNet) -> None:
+    """Nothing is lost and nothing is torn where one buffer ends and the next one begins."""
+    a, b = rdm.connect()
+    b.ep.min_multi_recv = 100
+    for number in range(4):
+        b.ep.multi_recv(b.buffer[1024 * number : 1024 * (number + 1)], context=number)
+    texts, released = [], []
+    for number in range(24):
+        a.buffer.view[:100] = bytes([number]) * 100
+        a.ep.send(a.buffer[:100])
+        entry = b.entry()
+        assert entry.buf is not None
+        texts.append(bytes(entry.buf))
+        if MULTI in entry.flags:
+            released.append(entry.context)
+        a.entry()
+    assert texts == [bytes([number]) * 100 for number in range(24)]
+    assert released == [0, 1]
+
+
+def test_cancelled_buffer_for_many_messages(rdm: RdmNet) -> None:
+    """The entry says that the buffer is given back."""
+    a, b = rdm.connect()
+    b.ep.multi_recv(b.buffer[:1024], context="many")
+    a.ep.send(a.buffer[:10])
+    assert b.entry().context == "many"
+    b.ep.cancel("many")
+    error = b.error()
+    assert error.err == errno.ECANCELED

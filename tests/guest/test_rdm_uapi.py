@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The ioctls of endpoints without a connection: faults, failing allocations, garbage.
+
+Their frame (sizes, tails, flags, padding) is tested with that of all the others, in
+test_uapi.py, and their handles in test_uapi_handles.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uapi_support as raw
+from rdm_support import CXI, SOCKADDR, RdmNet, Scalable
+from test_failing_allocations import MOST, NO_MEMORY, Failslab, failslab
+from test_uapi import DOCUMENTED
+
+import kfabric_py as kp
+from kfabric_py import _uapi
+from kfabric_py.info import info_to_raw, pack_address
+
+__all__ = ["failslab"]
+
+FAULT = -errno.EFAULT
+NOTAVAIL = _uapi.KFAB_ADDR_NOTAVAIL
+
+
+@pytest.fixture
+def memory() -> Iterator[raw.Pages]:
+    """A page whose successor is missing."""
+    yield from raw.pages()
+
+
+def insert(av: kp.AddressVector, addrs: int, out: int, count: int = 1) -> Any:
+    """Return the structure of an insert of sockaddr_in addresses."""
+    return raw.sample(
+        "AV_INSERT", av=av._handle, count=count, addr_len=16, addrs=addrs, out_addrs=out
+    )
+
+
+def empty(av: kp.AddressVector, up_to: int = 4) -> bool:
+    """Is nothing in the vector under one of the first numbers?"""
+    for number in range(up_to):
+        try:
+            av.lookup(number)
+        except kp.KfiError as error:
+            assert error.errno == errno.EINVAL
+        else:
+            return False
+    return True
+
+
+def test_fault_inserts_nothing(rdm: RdmNet, memory: raw.Pages) -> None:
+    """X2: addresses that cannot be read, names that cannot be written: the vector is as before."""
+    fd = rdm.device.fileno()
+    packed = pack_address(("192.0.2.1", 1)) * 2
+    addresses = ctypes.create_string_buffer(packed)
+    with rdm.domain().av() as av:
+        good = ctypes.addressof(addresses)
+        for addrs, out in (
+            (memory.end - 24, memory.address),
+            (0, memory.address),
+            (good, memory.end - 8),
+            (good, 0),
+        ):
+            assert raw.call(fd, "AV_INSERT", insert(av, addrs, out, 2)) == FAULT
+            assert empty(av)
+        assert raw.call(fd, "AV_INSERT", insert(av, good, memory.end - 16, 2)) == 2
+        assert not empty(av)
+
+
+def test_fault_inserts_no_service(rdm: RdmNet, memory: raw.Pages) -> None:
+    """X2: the same for the address that is given as text; it must end."""
+    fd = rdm.device.fileno()
+    node, service = (ctypes.create_string_buffer(text) for text in (b"192.0.2.1", b"1"))
+    with rdm.domain().av() as av:
+        arg = raw.sample(
+            "AV_INSERTSVC",
+            av=av._handle,
+            node=ctypes.addressof(node),
+            service=ctypes.addressof(service),
+        )
+        assert raw.with_read_only(fd, memory, "AV_INSERTSVC", arg) == FAULT
+        assert empty(av)
+        arg.node = memory.put(b"1" * 8, at_end=True)
+        assert raw.call(fd, "AV_INSERTSVC", arg) == FAULT
+        long = ctypes.create_string_buffer(b"1" * _uapi.KFAB_NODE_MAX)
+        arg.node = ctypes.addressof(long)
+        assert raw.call(fd, "AV_INSERTSVC", arg) == -errno.EINVAL
+        arg.node = ctypes.addressof(node)
+        assert raw.call(fd, "AV_INSERTSVC", arg) == 1
+        assert arg.out_addr != NOTAVAIL
+
+
+def test_fault_while_looking_up(rdm: RdmNet, memory: raw.Pages) -> None:
+    """X2: lookup and straddr; the room is respected, the length told."""
+    fd = rdm.device.fileno()
+    with rdm.domain().av() as av:
+        number = av.insert_one(("192.0.2.1", 7))
+        arg = raw.sample("AV_LOOKUP", av=av._handle, kfi_addr=number, addr=memory.end - 4)
+        arg.addr_len = 4
+        assert raw.call(fd, "AV_LOOKUP", arg) == 0
+        assert arg.addr_len == 16
+        assert raw.call(fd, "AV_LOOKUP", arg) == FAULT
+        address = ctypes.create_string_buffer(pack_address(("192.0.2.1", 7)))
+        text = raw.sample(
+            "AV_STRADDR",
+            av=av._handle,
+            addr=ctypes.addressof(address),
+            addr_len=16,
+            buf=memory.end - 4,
+            buf_size=4,
+        )
+        assert raw.call(fd, "AV_STRADDR", text) == 3
+        assert ctypes.string_at(memory.end - 4) == ctypes.string_at(memory.end - 4, 3)
+        text.buf_size = 64
+        assert raw.call(fd, "AV_STRADDR", text) == FAULT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 0},
+        {"count": _uapi.KFAB_AV_INSERT_MAX + 1},
+        {"addr_len": 0},
+        {"addr_len": _uapi.KFAB_ADDR_MAX + 1},
+        {"insert_flags": 1},
+    ],
+)
+def test_numbers_of_an_insert_are_checked(
+    rdm: RdmNet, memory: raw.Pages, change: dict[str, int]
+) -> None:
+    """X1: none and too many, no bytes and too many, unknown flags: EINVAL."""
+    with rdm.domain().av() as av:
+        arg = insert(av, memory.address, memory.address)
+        for field, value in change.items():
+            setattr(arg, field, value)
+        assert raw.call(rdm.device.fileno(), "AV_INSERT", arg) == -errno.EINVAL
+
+
+def test_address_of_another_length_reads_nothing_else(rdm: RdmNet, memory: raw.Pages) -> None:
+    """X1: shorter addresses end in zeros for the provider, whatever is behind them in memory."""
+    fd = rdm.device.fileno()
+    packed = pack_address(("192.0.2.1", 7))
+    with rdm.domain().av() as av:
+        for length in (1, 8, 16, 128):
+            address = memory.put(packed[:length].ljust(length, b"\0"), at_end=True)
+            arg = insert(av, address, memory.address)
+            arg.addr_len = length
+            want = 1 if length >= 8 else (0, -errno.EINVAL)
+            got = raw.call(fd, "AV_INSERT", arg)
+            assert got == want or (isinstance(want, tuple) and got in want), length
+
+
+OPENS: dict[str, Callable[[Scalable, int], dict[str, int]]] = {
+    "AV_OPEN": lambda s, info: {"domain": s.domain._handle},
+    "SEP_OPEN": lambda s, info: {"domain": s.domain._handle, "info": info},
+    "EP_OPEN": lambda s, info: {"domain": s.domain._handle, "info": info},
+    "TX_CTX_OPEN": lambda s, info: {"sep": s.sep._handle, "index": 1, "info": info},
+    "RX_CTX_OPEN": lambda s, info: {"sep": s.sep._handle, "index": 1},
+}
+
+
+def half_open(rdm: RdmNet) -> tuple[Scalable, Any]:
+    """Return a scalable endpoint whose contexts with index 1 are closed, and its offer."""
+    scalable = rdm.scalable(2)
+    scalable.contexts[1].tx.close()
+    scalable.contexts[1].rx.close()
+    return scalable, info_to_raw(rdm.info)
+
+
+@pytest.mark.parametrize("name", OPENS)
+def test_fault_opens_nothing(rdm: RdmNet, memory: raw.Pages, name: str) -> None:
+    """X2, X4: an open whose answer cannot be written leaves no object behind."""
+    fd = rdm.device.fileno()
+    scalable, info = half_open(rdm)
+    arg = raw.sample(name, **OPENS[name](scalable, ctypes.addressof(info)))
+    before = rdm.device.version()
+    assert raw.with_read_only(fd, memory, name, arg) == FAULT
+    assert rdm.device.version() == before
+    assert raw.call(fd, name, arg) == 0
+    assert raw.call(fd, "CLOSE", raw.sample("CLOSE", handle=arg.out_handle)) == 0
+
+
+@pytest.mark.parametrize("name", OPENS)
+def test_open_without_memory(rdm: RdmNet, failslab: Failslab, name: str) -> None:
+    """X4, B43, B50: each allocation fails once; nothing is left behind."""
+    fd = rdm.device.fileno()
+    scalable, info = half_open(rdm)
+    before = rdm.device.version()
+    for nth in range(1, MOST):
+        arg = raw.sample(name, **OPENS[name](scalable, ctypes.addressof(info)))
+        arg.size = ctypes.sizeof(arg)
+        number, address = raw.CALLS[name][0], ctypes.addressof(arg)
+        code, failed = failslab.during(str(nth), lambda n=number, a=address: raw.ioctl(fd, n, a))  # type: ignore[misc]
+        if code >= 0:
+            assert raw.call(fd, "CLOSE", raw.sample("CLOSE", handle=arg.out_handle)) == 0
+        elif failed:
+            assert code in NO_MEMORY, raw.text(code)
+        assert rdm.device.version() == before, f"allocation {nth}"
+        if not failed:
+            break
+    assert not failed, "it allocates and allocates"
+    assert code == 0, raw.text(code)
+
+
+def test_insert_without_memory(rdm: RdmNet, failslab: Failslab, memory: raw.Pages) -> None:
+    """X4, V6: what says that it was inserted is there, what says that it was not is not."""
+    fd = rdm.device.fileno()
+    count = 70
+    packed = b"".join(pack_address(("192.0.2.1", port)) for port in range(1, count + 1))
+    addresses = ctypes.create_string_buffer(packed)
+    for nth in range(1, MOST):
+        with rdm.domain().av() as av:
+            out = (ctypes.c_uint64 * count)()
+            arg = insert(av, ctypes.addressof(addresses), ctypes.addressof(out), count)
+            arg.size = ctypes.sizeof(arg)
+            number, address = raw.CALLS["AV_INSERT"][0], ctypes.addressof(arg)
+            code, failed = failslab.during(
+                str(nth),
+                lambda n=number, a=address: raw.ioctl(fd, n, a),  # type: ignore[misc]
+            )
+            if code < 0:
+                assert code in NO_MEMORY
+                assert empty(av, count)
+            else:
+                inserted = [index for index, one in enumerate(out) if one != NOTAVAIL]
+                assert len(inserted) == code
+                for index in inserted:
+                    assert av.lookup(out[index]) == ("192.0.2.1", index + 1)
+        if not failed:
+            break
+    assert not failed and code == count
+
+
+POSTS = {
+    "trecv": ("TRECV", {"tag": 1}),
+    "tsend": ("TSEND", {"tag": 1}),
+    "recv": ("RECV", {}),
+    "send": ("SEND", {}),
+    "write": ("WRITE", {}),
+}
+
+
+@pytest.mark.parametrize("what", POSTS)
+def test_post_without_memory(rdm: RdmNet, failslab: Failslab, what: str) -> None:
+    """X4: EAGAIN or ENOMEM and nothing was posted; the endpoint goes on."""
+    a, b = rdm.connect()
+    region = rdm.region(b, b.buffer)
+    name, fields = POSTS[what]
+    iov = _uapi.kfab_iov(buf=a.buffer._handle, len=8)
+    remote = _uapi.kfab_rma_iov(region.remote().addr, 8, region.key)
+    for nth in range(1, MOST):
+        arg = raw.sample(
+            name, ep=a.ep._handle, iov=ctypes.addressof(iov), iov_count=1, addr=a.ep.peer, **fields
+        )
+        if name == "WRITE":
+            arg.rma_iov, arg.rma_iov_count = ctypes.addressof(remote), 1
+        if "RECV" in name:
+            arg.addr = kp.ANY
+        arg.size = ctypes.sizeof(arg)
+        number, address = raw.CALLS[name][0], ctypes.addressof(arg)
+        code, failed = failslab.during(
+            str(nth),
+            lambda n=number, a=address: raw.ioctl(rdm.device.fileno(), n, a),  # type: ignore[misc]
+        )
+        assert code == 0 or code in NO_MEMORY, raw.text(code)
+        if not failed:
+            break
+    assert not failed and code == 0
+    a.ep.tsend(a.buffer[:8], 497)
+    b.ep.trecv(b.buffer[:8], 497, context="after")
+    while b.entry().context != "after":
+        pass
+
+
+@pytest.mark.parametrize("rdm", [SOCKADDR, CXI], indirect=True)
+def test_garbage_gets_a_documented_errno(rdm: RdmNet, memory: raw.Pages) -> None:
+    """X1: thousands of random structures on live objects: a listed errno or success."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    fd = rdm.device.fileno()
+    a, _ = rdm.connect()
+    scalable = rdm.scalable(2)
+    live = [
+        obj._handle for obj in (a.ep, a.av, a.buffer, scalable.sep, scalable.av, scalable.domain)
+    ]
+    for context in scalable.contexts:
+        live += [context.tx._handle, context.rx._handle]
+    names = [name for name in raw.CALLS if name.startswith(("AV_", "T", "ATOMIC", "FETCH", "COMP"))]
+    names += ["SEND", "RECV", "READ", "WRITE", "CANCEL", "GETOPT", "SETOPT"]
+    names += ["SEP_OPEN", "TX_CTX_OPEN", "RX_CTX_OPEN", "BIND", "GETNAME"]
+    names = [name for name in names if name != "TRYWAIT"]
+    handles = {field for fields in raw.HANDLES.values() for field in fields}
+    pointers = {"info", "iov", "rma_iov", "node", "service", "buf", "addrs", "out_addrs", "result"}
+    values = [0, 0, 0, 1, 2, 7, 16, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1]
+    for _ in range(3001):
+        name = rng.choice(names)
+        arg = raw.sample(name)
+        for field, kind in raw.CALLS[name][1]._fields_:
+            if rng.random() < 0.3 or field in ("size", "flags", "__reserved"):
+                continue
+            if field in handles:
+                value = rng.choice(live)
+            elif field in pointers or field == "compare":
+                value = rng.choice([0, memory.address, memory.end - 8, memory.end, 1 << 63])
+            elif field.endswith("_count"):
+                value = rng.choice([0, 1, 2, 33])
+            else:
+                value = rng.choice([*values, rng.getrandbits(64)])
+            setattr(arg, field, value & ((1 << 8 * ctypes.sizeof(kind)) - 1))
+        result = raw.call(fd, name, arg)
+        if result < 0:
+            assert -result in DOCUMENTED, (name, raw.text(result), seed)
+        elif name.endswith("_OPEN"):
+            assert raw.call(fd, "CLOSE", raw.sample("CLOSE", handle=arg.out_handle)) == 0
