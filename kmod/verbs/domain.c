@@ -313,6 +313,7 @@ static int kfv_domain_set_rdm(struct kfv_domain *domain,
 	if (IS_ERR(rdm))
 		return PTR_ERR(rdm);
 	domain->rdm = rdm;
+	domain->atomics = false;
 	domain->base.strerror = kfr_strerror;
 	return 0;
 }
