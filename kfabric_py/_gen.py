@@ -286,7 +286,8 @@ def _qualified(ctype: str) -> str:
 def _render_struct(struct: Struct) -> str:
     lines = [f"\n\nclass {struct.name}(ctypes.{struct.base}):"]
     if struct.anonymous:
-        lines.append(f"    _anonymous_ = {struct.anonymous!r}")
+        names = ", ".join(f'"{name}"' for name in struct.anonymous)
+        lines.append(f"    _anonymous_ = ({names},)")
     lines.append("    _fields_ = (")
     for member in struct.fields:
         times = "" if member.length is None else f" * {member.length}"

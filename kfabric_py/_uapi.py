@@ -201,6 +201,26 @@ KFAB_MSWAP = 18
 KFAB_ATOMIC_PLAIN = 0
 KFAB_ATOMIC_FETCH = 1
 KFAB_ATOMIC_COMPARE = 2
+KFAB_PRIMITIVE_TYPE = 0
+KFAB_DEFINED_TYPE = 1
+KFAB_TYPE_CQ_ERR_ENTRY = 23
+KFAB_PROFILE_LIST = 1
+KFAB_PROFILE_RESETS = 2
+KFAB_PROFILE_VARS = 0
+KFAB_PROFILE_EVENTS = 1
+KFAB_PROFILE_START_READS = 0
+KFAB_PROFILE_END_READS = 1
+KFAB_PROFILE_RESET = 2
+KFAB_PROFILE_KEEP = 3
+KFAB_PROFILE_DISCARD = 4
+KFAB_VAR_UNEXP_MSG_CNT = 0
+KFAB_VAR_UNEXP_MSG_QUEUE = 1
+KFAB_EVENT_UNEXP_MSG_RECVD = 0
+KFAB_EVENT_UNEXP_MSG_MATCHED = 1
+KFAB_PROFILE_BUCKETS = 32
+KFAB_DESC_MAX = 96
+KFAB_PROFILE_KEPT = 256
+KFAB_PROFILE_LIST_MAX = 0x10000
 
 
 class kfab_info(ctypes.Structure):
@@ -1480,6 +1500,155 @@ class kfab_cancel(ctypes.Structure):
     context: int
 
 
+class kfab_profile_open(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("handle", ctypes.c_uint32),
+        ("out_handle", ctypes.c_uint32),
+        ("context", ctypes.c_uint64),
+        ("out_id", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    handle: int
+    out_handle: int
+    context: int
+    out_id: int
+
+
+class kfab_profile_desc(ctypes.Structure):
+    _fields_ = (
+        ("id", ctypes.c_uint32),
+        ("datatype_sel", ctypes.c_uint32),
+        ("datatype", ctypes.c_uint32),
+        ("var_flags", ctypes.c_uint32),
+        ("var_size", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+        ("name", ctypes.c_uint8 * 64),
+        ("desc", ctypes.c_uint8 * 96),
+    )
+    id: int
+    datatype_sel: int
+    datatype: int
+    var_flags: int
+    var_size: int
+    name: ctypes.Array[ctypes.c_uint8]
+    desc: ctypes.Array[ctypes.c_uint8]
+
+
+class kfab_profile_query(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("profile", ctypes.c_uint32),
+        ("what", ctypes.c_uint32),
+        ("descs", ctypes.c_uint64),
+        ("desc_size", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    profile: int
+    what: int
+    descs: int
+    desc_size: int
+    count: int
+
+
+class kfab_profile_msg(ctypes.Structure):
+    _fields_ = (
+        ("msg_flags", ctypes.c_uint64),
+        ("len", ctypes.c_uint64),
+        ("data", ctypes.c_uint64),
+        ("tag", ctypes.c_uint64),
+    )
+    msg_flags: int
+    len: int
+    data: int
+    tag: int
+
+
+class kfab_profile_read(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("profile", ctypes.c_uint32),
+        ("id", ctypes.c_uint32),
+        ("buf", ctypes.c_uint64),
+        ("buf_size", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    profile: int
+    id: int
+    buf: int
+    buf_size: int
+
+
+class kfab_profile_control(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("profile", ctypes.c_uint32),
+        ("command", ctypes.c_uint32),
+        ("id", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    profile: int
+    command: int
+    id: int
+
+
+class kfab_profile_event_data(ctypes.Union):
+    _fields_ = (
+        ("msg", kfab_profile_msg),
+        ("value", ctypes.c_uint64),
+    )
+    msg: kfab_profile_msg
+    value: int
+
+
+class kfab_profile_event(ctypes.Structure):
+    _fields_ = (
+        ("seq", ctypes.c_uint64),
+        ("id", ctypes.c_uint32),
+        ("datatype_sel", ctypes.c_uint32),
+        ("datatype", ctypes.c_uint32),
+        ("data_size", ctypes.c_uint32),
+        ("data", kfab_profile_event_data),
+    )
+    seq: int
+    id: int
+    datatype_sel: int
+    datatype: int
+    data_size: int
+    data: kfab_profile_event_data
+
+
+class kfab_profile_events(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("profile", ctypes.c_uint32),
+        ("count", ctypes.c_uint32),
+        ("events", ctypes.c_uint64),
+        ("deadline", ctypes.c_int64),
+        ("out_dropped", ctypes.c_uint64),
+    )
+    size: int
+    flags: int
+    profile: int
+    count: int
+    events: int
+    deadline: int
+    out_dropped: int
+
+
 KFAB_IOC_VERSION = 0xC000FB00 | ctypes.sizeof(kfab_version) << 16
 KFAB_IOC_GETINFO = 0xC000FB01 | ctypes.sizeof(kfab_getinfo) << 16
 KFAB_IOC_CLOSE = 0xC000FB02 | ctypes.sizeof(kfab_close) << 16
@@ -1552,6 +1721,11 @@ KFAB_IOC_SEP_OPEN = 0xC000FB96 | ctypes.sizeof(kfab_sep_open) << 16
 KFAB_IOC_TX_CTX_OPEN = 0xC000FB97 | ctypes.sizeof(kfab_ctx_open) << 16
 KFAB_IOC_RX_CTX_OPEN = 0xC000FB98 | ctypes.sizeof(kfab_ctx_open) << 16
 KFAB_IOC_CANCEL = 0xC000FB99 | ctypes.sizeof(kfab_cancel) << 16
+KFAB_IOC_PROFILE_OPEN = 0xC000FB78 | ctypes.sizeof(kfab_profile_open) << 16
+KFAB_IOC_PROFILE_QUERY = 0xC000FB79 | ctypes.sizeof(kfab_profile_query) << 16
+KFAB_IOC_PROFILE_READ = 0xC000FB7A | ctypes.sizeof(kfab_profile_read) << 16
+KFAB_IOC_PROFILE_CONTROL = 0xC000FB7B | ctypes.sizeof(kfab_profile_control) << 16
+KFAB_IOC_PROFILE_EVENTS = 0xC000FB7C | ctypes.sizeof(kfab_profile_events) << 16
 
 #: Names of the calls, by ioctl number.
 CALL_NAMES: dict[int, str] = {
@@ -1627,4 +1801,9 @@ CALL_NAMES: dict[int, str] = {
     KFAB_IOC_TX_CTX_OPEN: "TX_CTX_OPEN",
     KFAB_IOC_RX_CTX_OPEN: "RX_CTX_OPEN",
     KFAB_IOC_CANCEL: "CANCEL",
+    KFAB_IOC_PROFILE_OPEN: "PROFILE_OPEN",
+    KFAB_IOC_PROFILE_QUERY: "PROFILE_QUERY",
+    KFAB_IOC_PROFILE_READ: "PROFILE_READ",
+    KFAB_IOC_PROFILE_CONTROL: "PROFILE_CONTROL",
+    KFAB_IOC_PROFILE_EVENTS: "PROFILE_EVENTS",
 }

@@ -43,6 +43,7 @@ _CLASS_NAMES = {
     FClass.CNTR: "counter",
     FClass.WAIT: "wait set",
     FClass.POLL: "poll set",
+    FClass.PROFILE: "profile",
     FClass.CHANNEL: "completion channel",
     FClass.QUEUE: "wait queue",
 }

@@ -26,6 +26,7 @@ class FClass(IntEnum):
     CNTR = 15
     WAIT = 16
     POLL = 17
+    PROFILE = 19
     CHANNEL = 24
     # Any wait queue of the kernel, seen by the functions that sleep and wake.
     QUEUE = 64

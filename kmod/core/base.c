@@ -75,6 +75,7 @@ static int kfi_domain_close(struct kfid *fid)
 	ret = kfi_fid_kill(fid);
 	if (ret)
 		return ret;
+	kfi_listed_del(&base->listed);
 	cancel_work_sync(&base->progressing);
 	trace_object_free(base->id, KFI_CLASS_DOMAIN, fabric->id);
 	base->release(base);
@@ -152,6 +153,8 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 	base->release = release;
 	spin_lock_init(&base->lock);
 	INIT_LIST_HEAD(&base->sources);
+	spin_lock_init(&base->eps_lock);
+	INIT_LIST_HEAD(&base->eps);
 	INIT_WORK(&base->progressing, kfi_domain_progress_work);
 	base->id = kfi_new_id();
 	kfi_fid_init(&base->domain.fid, KFI_CLASS_DOMAIN, context,
@@ -159,6 +162,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 	base->domain.ops = ops;
 	base->domain.mr = mr;
 	trace_object_new(base->id, KFI_CLASS_DOMAIN, base->fabric->id);
+	kfi_listed_add(&base->listed, &base->domain.fid);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kfi_domain_base_init);

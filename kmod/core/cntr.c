@@ -62,7 +62,7 @@ static void kfi_cntr_changed(struct kfi_cntr *cntr, bool error)
 		cntr->value_changes++;
 	/* Pairs with a poll set that looks without this lock. */
 	smp_store_release(&cntr->src.changes, cntr->src.changes + 1);
-	kfi_source_stored(&cntr->src);
+	kfi_source_stored(&cntr->src, error ? KFI_WHY_ERROR : KFI_WHY_EVENT, 0);
 }
 
 /**

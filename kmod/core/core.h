@@ -11,6 +11,10 @@
  *         channel->lock	one completion channel: its events (a leaf)
  *         queue->head.lock	one queue of sleepers
  *           watch->head.lock	who polls descriptors of its owner
+ *   domain->eps_lock		the list of a domain's endpoints
+ *     ep->profile_lock		the provider's, see kfi_ep_base_profile()
+ *       profile->lock		events that nobody has read yet
+ *         queue->head.lock
  *
  * All are spinlocks taken with interrupts off, since a provider may report from
  * any context. What sleeps (reading for user space, closing) holds none of them.
@@ -27,6 +31,9 @@
 #define _KFABRIC_CORE_H_
 
 #include <linux/atomic.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/log2.h>
 #include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
@@ -42,6 +49,16 @@ struct kfi_notify;
 struct kfi_source;
 struct kfi_turns;
 struct kfi_wake;
+
+/* Classes of objects that begin with a struct kfi_ep_base. */
+#define KFI_ENDPOINTS							\
+	(BIT(KFI_CLASS_EP) | BIT(KFI_CLASS_SEP) | BIT(KFI_CLASS_RX_CTX) |	\
+	 BIT(KFI_CLASS_TX_CTX) | BIT(KFI_CLASS_SRX_CTX))
+
+static inline bool kfi_is_ep(size_t fclass)
+{
+	return fclass < BITS_PER_LONG && (KFI_ENDPOINTS & BIT(fclass));
+}
 
 /* The condition of KFI_WAIT_MUTEX_COND is the queue; this is its mutex. */
 struct kfi_cond {
@@ -65,6 +82,7 @@ struct kfi_cond {
  * @id: of the same
  * @dead: there are members, and the device of each is gone
  * @yields: KFI_WAIT_YIELD: waiters give the CPU away instead of sleeping
+ * @counts: for profiles, see profile.c
  * @test_link: on the list of the test-option build
  *
  * A wait set is one of these with many members; a CQ, EQ or counter with a
@@ -85,6 +103,7 @@ struct kfi_waitq {
 	u32 id;
 	bool dead;
 	bool yields;
+	struct kfi_counts counts;
 #ifdef KFABRIC_TEST
 	struct list_head test_link;
 #endif
@@ -101,9 +120,16 @@ struct kfi_waitq {
  * @have: how much the object had then
  * @source: what was published on
  * @why: why it was woken; 0 while it was not
+ * @told: a signal stands behind the wake-up
+ * @overtaken: wake-ups of this call for what somebody else took
+ * @spurious: times that it ran in this call with nothing there
+ * @pauses: times that it slept since it got onto the queue
+ * @began: when it got onto the queue, in jiffies
+ * @since: the same in nanoseconds; 0: times are not measured
+ * @at: when the signal came that woke it; 0 as above
  *
- * @seq to @why are written by the wake function under the queue's lock and
- * read by the sleeper once it sees @why, or is off the queue.
+ * @seq to @told, and @at, are written by the wake function under the queue's lock
+ * and read by the sleeper once it sees @why, or is off the queue.
  */
 struct kfi_waiter {
 	struct wait_queue_entry wqe;
@@ -115,6 +141,13 @@ struct kfi_waiter {
 	u64 have;
 	u32 source;
 	enum kfi_why why;
+	bool told;
+	u32 overtaken;
+	u32 spurious;
+	u32 pauses;
+	unsigned long began;
+	u64 since;
+	u64 at;
 };
 
 /**
@@ -124,6 +157,8 @@ struct kfi_waiter {
  * @source: id of what was published on
  * @why: for the sleeper and for tracing
  * @all: every waiter: not one of the exclusive ones, and whatever its threshold
+ * @told: it was signalled, and counted; by kfi_waitq_wake_locked()
+ * @at: when; 0: times are not measured
  */
 struct kfi_wake {
 	u64 seq;
@@ -131,6 +166,8 @@ struct kfi_wake {
 	u32 source;
 	enum kfi_why why;
 	bool all;
+	bool told;
+	u64 at;
 };
 
 /* Is what the call waits for there? Takes the object's lock at most. */
@@ -148,6 +185,43 @@ void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake);
 bool kfi_interrupted(void);
 void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake);
 void kfi_waiter_end(struct kfi_waiter *w, int ret);
+
+/* counts.c: for profiles */
+extern atomic_t kfi_timing;
+
+/* The time, while anybody wants times to be measured; else 0. */
+static inline u64 kfi_stamp(void)
+{
+	return unlikely(atomic_read(&kfi_timing)) ? ktime_get_ns() : 0;
+}
+
+/* Add one latency to a histogram. */
+static inline void kfi_count_latency(struct kfi_counts *counts, u64 from, u64 to)
+{
+	unsigned int bucket = to > from ? ilog2(to - from) : 0;
+
+	counts->latency[min_t(unsigned int, bucket, KFI_PROFILE_BUCKETS - 1)]++;
+}
+
+void kfi_timing_on(void);
+void kfi_timing_off(void);
+void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from);
+int kfi_fid_counts(struct kfid *fid, struct kfi_counts *counts);
+void kfi_fid_counts_reset(struct kfid *fid);
+void kfi_source_counts(struct kfi_source *src, struct kfi_counts *counts);
+void kfi_source_past(struct kfi_source *src);
+void kfi_ep_counts(struct kfi_ep_base *base, struct kfi_counts *counts);
+void kfi_ep_past(struct kfi_ep_base *base);
+void kfi_waitq_counts(struct kfi_waitq *q, struct kfi_counts *counts);
+void kfi_waitq_counts_reset(struct kfi_waitq *q);
+void kfi_poll_counts(struct kfid_poll *pollset, struct kfi_counts *counts);
+void kfi_poll_counts_reset(struct kfid_poll *pollset);
+
+/* listing.c: all objects there are */
+void kfi_listed_add(struct kfi_listed *listed, struct kfid *fid);
+void kfi_listed_del(struct kfi_listed *listed);
+void kfi_listing_init(void);
+void kfi_listing_exit(void);
 
 /* members.c: what a queue knows of its members, and waiting for any of them */
 void kfi_waitq_join(struct kfi_waitq *q);
@@ -201,6 +275,8 @@ void kfi_watch_end(struct kfi_waitq *q);
  * @armed: the next time that something becomes readable the handler runs
  * @cpu: where it runs, or WORK_CPU_UNBOUND
  * @id: names the object in tracepoints
+ * @counts: completions, errors, overruns and deepest; the others are @own's
+ * @listed: on the list of all objects
  * @rcu: frees the object, see kfi_publish()
  */
 struct kfi_source {
@@ -223,6 +299,8 @@ struct kfi_source {
 	bool armed;
 	int cpu;
 	u32 id;
+	struct kfi_counts counts;
+	struct kfi_listed listed;
 	struct rcu_head rcu;
 };
 
@@ -248,7 +326,7 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 		    const struct kfi_source_attr *attr);
 int kfi_source_kill(struct kfi_source *src);
 void kfi_source_fini(struct kfi_source *src);
-bool kfi_source_stored(struct kfi_source *src);
+bool kfi_source_stored(struct kfi_source *src, enum kfi_why why, u64 fill);
 void kfi_source_lose(struct kfi_source *src);
 void kfi_source_taken(struct kfi_source *src, u64 left);
 void kfi_source_set_ready(struct kfi_source *src, bool ready);
@@ -307,7 +385,7 @@ void kfi_cntr_count(struct kfid_cntr *cntr, enum kfi_why why,
 		    struct kfi_target *target);
 
 /* The source became ready or changed. Caller holds source->lock. */
-void kfi_poll_notify(struct kfi_source *src);
+void kfi_poll_notify(struct kfi_source *src, enum kfi_why why);
 
 ktime_t kfi_sread_deadline(int timeout_ms);
 
@@ -318,6 +396,7 @@ struct kfi_source *kfi_cq_source(struct kfid_cq *cq);
 struct kfi_source *kfi_eq_source(struct kfid_eq *eq);
 struct kfi_source *kfi_cntr_source(struct kfid_cntr *cntr);
 u32 kfi_poll_id(const struct kfid_poll *pollset);
+struct kfi_waitq *kfi_profile_queue(struct kfid_profile *prof);
 
 static inline struct kfi_domain_base *kfi_domain_of(struct kfid_domain *domain)
 {

@@ -33,7 +33,6 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * @errors: error entries between the two
  * @size: of the ring, a power of two
  * @overrun: completions came when it was full
- * @dropped: how many
  * @closing: the first part of its close is done; its closer's
  * @ring: the entries
  */
@@ -48,7 +47,6 @@ struct kfi_cq {
 	u32 errors;
 	u32 size;
 	bool overrun;
-	u64 dropped;
 	bool closing;
 	struct kfi_completion *ring;
 };
@@ -109,16 +107,17 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 	spin_lock_irqsave(&cq->src.lock, flags);
 	if (cq->overrun || kfi_cq_fill(cq) == cq->size) {
 		cq->overrun = true;
-		cq->dropped++;
 		wake->why = KFI_WHY_OVERRUN;
 	} else {
 		kfi_cq_put(cq, comp);
 		cq->errors += comp->err != 0;
 		WRITE_ONCE(cq->tail, cq->tail + 1);
+		cq->src.counts.completions++;
+		cq->src.counts.errors += comp->err != 0;
 	}
 	wake->have = kfi_cq_fill(cq);
 	wake->all = wake->why == KFI_WHY_OVERRUN || (comp->err && !cq->src.set);
-	target->fire = kfi_source_stored(&cq->src);
+	target->fire = kfi_source_stored(&cq->src, wake->why, wake->have);
 	solicited = cq->overrun || comp->err || comp->flags & KFI_SOLICITED;
 	target->channel = kfi_notify_stored(&cq->src, solicited);
 	spin_unlock_irqrestore(&cq->src.lock, flags);

@@ -37,8 +37,13 @@ int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
 		return -KFI_EINVAL;
 	base->domain = kfi_domain_of(domain);
 	base->id = kfi_new_id();
+	INIT_LIST_HEAD(&base->profiles);
+	spin_lock_irq(&base->domain->eps_lock);
+	list_add_tail(&base->sibling, &base->domain->eps);
+	spin_unlock_irq(&base->domain->eps_lock);
 	kfi_fid_init(&base->ep.fid, fclass, context, fid_ops);
 	trace_object_new(base->id, fclass, base->domain->id);
+	kfi_listed_add(&base->listed, &base->ep.fid);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kfi_ep_base_init);
@@ -150,6 +155,25 @@ int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags)
 EXPORT_SYMBOL_GPL(kfi_ep_base_bind);
 
 /**
+ * kfi_ep_base_profile() - what profiles of an endpoint offer beside the core's own
+ * @base: the endpoint, begun and not given to the ULP yet
+ * @ops: as long as the endpoint lives
+ * @lock: protects what @ops reads; taken with interrupts off, with no lock of
+ *	  ours held but a domain's list of endpoints; valid until
+ *	  kfi_ep_base_fini() returns
+ *
+ * Context: process.
+ */
+void kfi_ep_base_profile(struct kfi_ep_base *base,
+			 const struct kfi_profile_ops *ops, spinlock_t *lock)
+{
+	base->profile_lock = lock;
+	/* Pairs with kfi_ep_profile_ops(): the lock first. */
+	smp_store_release(&base->profile_ops, ops);
+}
+EXPORT_SYMBOL_GPL(kfi_ep_base_profile);
+
+/**
  * kfi_ep_base_enable() - the bindings are final
  * @base: the endpoint
  *
@@ -189,6 +213,8 @@ static void kfi_ep_unbind_queues(struct kfi_ep_base *base)
  */
 void kfi_ep_base_fini(struct kfi_ep_base *base)
 {
+	kfi_listed_del(&base->listed);
+	kfi_ep_past(base);
 	kfi_ep_unbind_queues(base);
 	if (base->eq) {
 		kfi_eq_forget(base->eq, &base->ep.fid);

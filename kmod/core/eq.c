@@ -65,7 +65,7 @@ static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 	target->wake.have = kfi_eq_fill(eq);
 	target->wake.all = why == KFI_WHY_OVERRUN ||
 			   (why == KFI_WHY_ERROR && !eq->src.set);
-	target->fire = kfi_source_stored(&eq->src);
+	target->fire = kfi_source_stored(&eq->src, why, target->wake.have);
 }
 
 static void kfi_eq_fill_slot(struct kfi_eq *eq, const struct kfi_eq_slot *event,

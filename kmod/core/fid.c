@@ -91,16 +91,13 @@ u32 kfi_fid_id(const struct kfid *fid)
 {
 	struct kfid *f = (struct kfid *)fid;
 
+	if (kfi_is_ep(fid->fclass))
+		return container_of(f, struct kfi_ep_base, ep.fid)->id;
 	switch (fid->fclass) {
 	case KFI_CLASS_FABRIC:
 		return container_of(f, struct kfi_fabric_base, fabric.fid)->id;
 	case KFI_CLASS_DOMAIN:
 		return container_of(f, struct kfi_domain_base, domain.fid)->id;
-	case KFI_CLASS_EP:
-	case KFI_CLASS_SEP:
-	case KFI_CLASS_TX_CTX:
-	case KFI_CLASS_RX_CTX:
-		return container_of(f, struct kfi_ep_base, ep.fid)->id;
 	case KFI_CLASS_PEP:
 		return container_of(f, struct kfi_pep_base, pep.fid)->id;
 	case KFI_CLASS_EQ:
@@ -111,6 +108,8 @@ u32 kfi_fid_id(const struct kfid *fid)
 		return kfi_wait_queue(container_of(f, struct kfid_wait, kfid))->id;
 	case KFI_CLASS_COMP_CHANNEL:
 		return kfi_channel_queue(f)->id;
+	case KFI_CLASS_PROFILE:
+		return kfi_fid_queue(f)->id;
 	case KFI_CLASS_POLL:
 		return kfi_poll_id(container_of(f, struct kfid_poll, fid));
 	default:

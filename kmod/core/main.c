@@ -296,11 +296,13 @@ static int __init kfabric_init(void)
 	if (!kfi_handler_wq)
 		return -ENOMEM;
 	kfi_test_init();
+	kfi_listing_init();
 	return 0;
 }
 
 static void __exit kfabric_exit(void)
 {
+	kfi_listing_exit();
 	kfi_test_exit();
 	destroy_workqueue(kfi_handler_wq);
 }

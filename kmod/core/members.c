@@ -189,7 +189,7 @@ int kfi_waitq_getwait(struct kfi_waitq *q, enum kfi_wait_obj wait_obj, void *arg
 
 /**
  * kfi_fid_queue() - the queue of an object's own
- * @fid: a wait set, CQ, EQ, counter or completion channel
+ * @fid: a wait set, CQ, EQ, counter, completion channel or profile
  *
  * Return: for a member of a wait set its own, not the set's; NULL for anything
  * else.
@@ -204,6 +204,9 @@ struct kfi_waitq *kfi_fid_queue(struct kfid *fid)
 		return kfi_wait_queue(container_of(fid, struct kfid_wait, kfid));
 	if (fid->fclass == KFI_CLASS_COMP_CHANNEL)
 		return kfi_channel_queue(fid);
+	if (fid->fclass == KFI_CLASS_PROFILE)
+		return kfi_profile_queue(container_of(fid, struct kfid_profile,
+						      fid));
 	return NULL;
 }
 

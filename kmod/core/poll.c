@@ -31,16 +31,22 @@
  * struct kfi_poll - a poll set
  * @poll: the public object
  * @domain: parent; a reference is held
- * @lock: protects @ready and the members' marks
+ * @lock: protects @ready, the members' marks, @nready and @counts
  * @ready: memberships that were ready when last looked at, or became so since
+ * @nready: how many
  * @id: names it in tracepoints
+ * @counts: for profiles
+ * @listed: on the list of all objects
  */
 struct kfi_poll {
 	struct kfid_poll poll;
 	struct kfi_domain_base *domain;
 	spinlock_t lock;	/* ready list, marks */
 	struct list_head ready;
+	unsigned int nready;
 	u32 id;
+	struct kfi_counts counts;
+	struct kfi_listed listed;
 };
 
 /**
@@ -50,6 +56,7 @@ struct kfi_poll {
  * @src: the source, pinned
  * @set: the set, pinned
  * @mark: of a counter: the change number that this set reported last; set->lock
+ * @since: when it got onto the list; 0: times are not measured; set->lock
  */
 struct kfi_member {
 	struct list_head of_source;
@@ -57,6 +64,7 @@ struct kfi_member {
 	struct kfi_source *src;
 	struct kfi_poll *set;
 	u64 mark;
+	u64 since;
 };
 
 static struct kfi_poll *to_poll(struct kfid_poll *pollset)
@@ -85,23 +93,40 @@ static bool kfi_member_ready(const struct kfi_member *m)
 
 static void kfi_member_queue(struct kfi_member *m)
 {
+	struct kfi_poll *set = m->set;
+
+	if (!list_empty(&m->on_ready))
+		return;
+	list_add_tail(&m->on_ready, &set->ready);
+	if (++set->nready > set->counts.deepest)
+		set->counts.deepest = set->nready;
+	m->since = kfi_stamp();
+}
+
+static void kfi_member_unqueue(struct kfi_member *m)
+{
 	if (list_empty(&m->on_ready))
-		list_add_tail(&m->on_ready, &m->set->ready);
+		return;
+	list_del_init(&m->on_ready);
+	m->set->nready--;
 }
 
 /**
  * kfi_poll_notify() - a source became ready, or a counter changed
  * @src: the source, already changed
+ * @why: what happened
  *
  * Context: any; the caller holds @src->lock with interrupts off.
  */
-void kfi_poll_notify(struct kfi_source *src)
+void kfi_poll_notify(struct kfi_source *src, enum kfi_why why)
 {
 	struct kfi_member *m;
 
 	lockdep_assert_held(&src->lock);
 	list_for_each_entry(m, &src->members, of_source) {
 		spin_lock(&m->set->lock);
+		m->set->counts.signals++;
+		m->set->counts.overruns += why == KFI_WHY_OVERRUN;
 		kfi_member_queue(m);
 		spin_unlock(&m->set->lock);
 	}
@@ -113,6 +138,9 @@ static void *kfi_member_report(struct kfi_member *m)
 	/* Pairs with kfi_cntr_changed(): before the ULP reads the counter. */
 	m->mark = smp_load_acquire(&m->src->changes);
 	trace_poll_report(m->set->id, m->src->id, m->src->fid->fclass);
+	m->set->counts.wakes++;
+	if (m->since)
+		kfi_count_latency(&m->set->counts, m->since, kfi_stamp());
 	return m->src->fid->context;
 }
 
@@ -132,13 +160,17 @@ static int kfi_poll_op_poll(struct kfid_poll *pollset, void **context, int count
 	list_splice_init(&set->ready, &unseen);
 	while (n < count && !list_empty(&unseen)) {
 		m = list_first_entry(&unseen, struct kfi_member, on_ready);
-		list_del_init(&m->on_ready);
+		kfi_member_unqueue(m);
 		kfi_test_look();
-		if (!kfi_member_ready(m))
+		if (!kfi_member_ready(m)) {
+			set->counts.overtaken++;
 			continue;
+		}
 		context[n++] = kfi_member_report(m);
 		if (kfi_member_ready(m))
 			kfi_member_queue(m);
+		else if (m->src->fid->fclass != KFI_CLASS_CNTR)
+			set->counts.spurious++;
 	}
 	list_splice(&unseen, &set->ready);
 	spin_unlock_irqrestore(&set->lock, flags);
@@ -237,7 +269,7 @@ static struct kfi_member *kfi_member_unlink(struct kfi_source *src,
 	if (m) {
 		list_del(&m->of_source);
 		spin_lock(&set->lock);
-		list_del_init(&m->on_ready);
+		kfi_member_unqueue(m);
 		spin_unlock(&set->lock);
 	}
 	spin_unlock_irq(&src->lock);
@@ -271,10 +303,44 @@ static int kfi_poll_close(struct kfid *fid)
 	ret = kfi_fid_kill(fid);
 	if (ret)
 		return ret;
+	kfi_listed_del(&set->listed);
 	trace_object_free(set->id, KFI_CLASS_POLL, set->domain->id);
 	kfi_fid_put(&set->domain->domain.fid);
 	kfree(set);
 	return 0;
+}
+
+/**
+ * kfi_poll_counts() - what a poll set has counted
+ * @pollset: the poll set
+ * @counts: filled in
+ *
+ * Context: any.
+ */
+void kfi_poll_counts(struct kfid_poll *pollset, struct kfi_counts *counts)
+{
+	struct kfi_poll *set = to_poll(pollset);
+	unsigned long flags;
+
+	spin_lock_irqsave(&set->lock, flags);
+	*counts = set->counts;
+	spin_unlock_irqrestore(&set->lock, flags);
+}
+
+/**
+ * kfi_poll_counts_reset() - let a poll set count from 0
+ * @pollset: the poll set
+ *
+ * Context: any.
+ */
+void kfi_poll_counts_reset(struct kfid_poll *pollset)
+{
+	struct kfi_poll *set = to_poll(pollset);
+	unsigned long flags;
+
+	spin_lock_irqsave(&set->lock, flags);
+	memset(&set->counts, 0, sizeof(set->counts));
+	spin_unlock_irqrestore(&set->lock, flags);
 }
 
 static struct kfi_ops kfi_poll_fid_ops __ro_after_init = {
@@ -324,6 +390,7 @@ int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
 	kfi_fid_init(&set->poll.fid, KFI_CLASS_POLL, NULL, &kfi_poll_fid_ops);
 	set->poll.ops = &kfi_poll_ops;
 	trace_object_new(set->id, KFI_CLASS_POLL, set->domain->id);
+	kfi_listed_add(&set->listed, &set->poll.fid);
 	*pollset = &set->poll;
 	return 0;
 }

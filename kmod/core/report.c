@@ -156,6 +156,11 @@ void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp
 	struct kfid_cntr *cntr = base->cntr[dir];
 	struct kfid_cq *cq;
 
+	if (comp->err)
+		atomic64_inc(&base->errors);
+	/* In this order: see counts.c. */
+	smp_wmb();
+	atomic64_inc(&base->completions);
 	cq = kfi_completion_is_rx(comp->flags) ? base->rx_cq : base->tx_cq;
 	if (cq && (want_entry || comp->err))
 		kfi_cq_store(cq, comp, &targets[0]);

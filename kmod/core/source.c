@@ -90,6 +90,7 @@ static void kfi_source_leave_parent(struct kfi_source *src)
 	if (domain) {
 		spin_lock_irq(&domain->lock);
 		list_del(&src->sibling);
+		kfi_source_past(src);
 		spin_unlock_irq(&domain->lock);
 	}
 	kfi_notify_fini(src);
@@ -141,8 +142,10 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 		kfi_source_leave_queue(src);
 		kfi_waitq_fini(&src->own);
 		trace_object_free(src->id, fid->fclass, 0);
+		return ret;
 	}
-	return ret;
+	kfi_listed_add(&src->listed, fid);
+	return 0;
 }
 
 /**
@@ -200,6 +203,7 @@ void kfi_source_fire(struct kfi_source *src)
 void kfi_source_fini(struct kfi_source *src)
 {
 	WARN_ON_ONCE(!list_empty(&src->members));
+	kfi_listed_del(&src->listed);
 	kfi_source_leave_parent(src);
 	kfi_source_leave_queue(src);
 	kfi_waitq_fini(&src->own);
@@ -258,16 +262,22 @@ void kfi_source_lose(struct kfi_source *src)
 /**
  * kfi_source_stored() - something was stored and can be read
  * @src: the source
+ * @why: what it was; KFI_WHY_OVERRUN: there was no room for it
+ * @fill: entries that are there now; 0 for a counter
  *
  * Context: any; the caller holds @src->lock and publishes afterwards.
  * Return: true if the object's handler shall run.
  */
-bool kfi_source_stored(struct kfi_source *src)
+bool kfi_source_stored(struct kfi_source *src, enum kfi_why why, u64 fill)
 {
 	bool fire = src->armed;
 
+	if (why == KFI_WHY_OVERRUN)
+		src->counts.overruns++;
+	if (fill > src->counts.deepest)
+		src->counts.deepest = fill;
 	kfi_source_set_ready(src, true);
-	kfi_poll_notify(src);
+	kfi_poll_notify(src, why);
 	src->armed = false;
 	return fire;
 }

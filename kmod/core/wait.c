@@ -15,6 +15,7 @@
  * @queue: where its members' sleepers are
  * @fabric: parent; a reference is held
  * @wait_obj: as asked for when it was opened
+ * @listed: on the list of all objects
  * @rcu: frees it, see kfi_publish()
  */
 struct kfi_wait {
@@ -22,6 +23,7 @@ struct kfi_wait {
 	struct kfi_waitq queue;
 	struct kfi_fabric_base *fabric;
 	enum kfi_wait_obj wait_obj;
+	struct kfi_listed listed;
 	struct rcu_head rcu;
 };
 
@@ -73,6 +75,7 @@ static int kfi_wait_close(struct kfid *fid)
 	ret = kfi_waitq_kill(&set->queue);
 	if (ret)
 		return ret;
+	kfi_listed_del(&set->listed);
 	trace_object_free(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
 	kfi_waitq_fini(&set->queue);
 	kfi_fid_put(&set->fabric->fabric.fid);
@@ -172,6 +175,7 @@ int kfi_core_wait_open(struct kfid_fabric *fabric, struct kfi_wait_attr *attr,
 	set->wait.ops = &kfi_wait_ops;
 	kfi_waitq_init(&set->queue, &set->wait.kfid, kfi_new_id());
 	trace_object_new(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
+	kfi_listed_add(&set->listed, &set->wait.kfid);
 	*waitset = &set->wait;
 	return 0;
 }

@@ -107,7 +107,10 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	w->seq = wake->seq;
 	w->have = wake->have;
 	w->source = wake->source;
+	w->told = wake->told;
+	w->at = wake->at;
 	w->queue->sleepers--;
+	w->queue->counts.wakes++;
 	kfi_turn_given(w->queue, task);
 	trace_wake(w->queue->id, wake->source, wake->why, wake->seq, task->pid);
 	WRITE_ONCE(w->why, wake->why);
@@ -131,6 +134,24 @@ void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake)
 	q->wake = NULL;
 }
 
+/* Plain numbers, under a lock that is held anyway. */
+static void kfi_waitq_count_signal(struct kfi_waitq *q, struct kfi_wake *wake)
+{
+	const u64 fill = max(atomic_read(&q->nready), 0);
+
+	if (wake->why == KFI_WHY_HANDON)
+		q->counts.handed_on++;
+	else
+		q->counts.signals++;
+	if (wake->why == KFI_WHY_OVERRUN)
+		q->counts.overruns++;
+	if (fill > q->counts.deepest)
+		q->counts.deepest = fill;
+	wake->told = true;
+	if (q->sleepers)
+		wake->at = kfi_stamp();
+}
+
 /**
  * kfi_waitq_wake_locked() - the one place that wakes
  * @q: the queue, locked by the caller
@@ -146,6 +167,7 @@ void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake)
 	lockdep_assert_held(&q->head.lock);
 	trace_signal(q->id, wake->source, wake->why, wake->seq, wake->have,
 		     q->sleepers);
+	kfi_waitq_count_signal(q, wake);
 	if (kfi_test_fault_point(q, wake))
 		return;
 	kfi_waitq_walk(q, wake);
@@ -237,17 +259,55 @@ void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 			 exclusive || READ_ONCE(q->turns));
 }
 
+/* What one call has had of these, and not reported yet. Holds the lock. */
+static void kfi_waiter_count_misses(struct kfi_waiter *w)
+{
+	struct kfi_counts *counts = &w->queue->counts;
+
+	counts->overtaken += w->overtaken;
+	counts->spurious += w->spurious;
+	w->overtaken = 0;
+	w->spurious = 0;
+}
+
+/* Nobody woke it, or not for good: no part of any wake-up. */
+static void kfi_waiter_count_end(struct kfi_waiter *w, int ret)
+{
+	struct kfi_waitq *q = w->queue;
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->head.lock, flags);
+	q->counts.timeouts += ret == -ETIMEDOUT;
+	q->counts.interrupts += ret == -EINTR;
+	kfi_waiter_count_misses(w);
+	spin_unlock_irqrestore(&q->head.lock, flags);
+}
+
+/* On a wait set, woken rightly, for something that can be read. */
+static bool kfi_waiter_in_vain(const struct kfi_waiter *w)
+{
+	return w->queue->fid->fclass == KFI_CLASS_WAIT && w->why && w->told &&
+	       w->why != KFI_WHY_SIGNAL;
+}
+
 /**
  * kfi_waiter_end() - end a blocking call
  * @w: the waiter, off the queue
  * @ret: what the call returns
+ *
+ * Context: the thread that slept.
  */
 void kfi_waiter_end(struct kfi_waiter *w, int ret)
 {
 	struct kfi_waitq *q = w->queue;
+	bool ready = atomic_read(&q->nready) > 0;
 
 	trace_wait_end(q->id, q->fid->fclass, ret, w->why, w->seq, w->seen,
-		       w->source, atomic_read(&q->nready) > 0);
+		       w->source, ready);
+	if (!ret && !ready && kfi_waiter_in_vain(w))
+		w->overtaken++;
+	if (ret == -ETIMEDOUT || ret == -EINTR || w->overtaken || w->spurious)
+		kfi_waiter_count_end(w, ret);
 }
 
 static void kfi_waiter_enqueue(struct kfi_waiter *w)
@@ -255,6 +315,8 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	struct kfi_waitq *q = w->queue;
 	unsigned long flags;
 
+	w->began = jiffies;
+	w->since = kfi_stamp();
 	spin_lock_irqsave(&q->head.lock, flags);
 	if (q->turns)
 		w->wqe.flags = WQ_FLAG_EXCLUSIVE;
@@ -264,7 +326,26 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	else
 		__add_wait_queue(&q->head, &w->wqe);
 	q->sleepers++;
+	q->counts.sleeps++;
+	if (q->sleepers > q->counts.most_asleep)
+		q->counts.most_asleep = q->sleepers;
 	spin_unlock_irqrestore(&q->head.lock, flags);
+}
+
+/* For how long it has been there: to the tick, or better where times are measured. */
+static u64 kfi_waiter_age(const struct kfi_waiter *w, u64 now)
+{
+	if (now && w->since)
+		return now - w->since;
+	return (u64)(jiffies - w->began) * TICK_NSEC;
+}
+
+/* Woken, and off the queue. Holds the lock. */
+static void kfi_waiter_count_wake(struct kfi_waiter *w, u64 now)
+{
+	if (now && w->at)
+		kfi_count_latency(&w->queue->counts, w->at, now);
+	w->spurious += !w->told;
 }
 
 /*
@@ -274,6 +355,7 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 static void kfi_waiter_dequeue(struct kfi_waiter *w)
 {
 	struct kfi_waitq *q = w->queue;
+	u64 now = kfi_stamp();
 	unsigned long flags;
 
 	spin_lock_irqsave(&q->head.lock, flags);
@@ -281,6 +363,10 @@ static void kfi_waiter_dequeue(struct kfi_waiter *w)
 		list_del_init(&w->wqe.entry);
 		q->sleepers--;
 	}
+	q->counts.asleep_ns += kfi_waiter_age(w, now);
+	if (w->why)
+		kfi_waiter_count_wake(w, now);
+	kfi_waiter_count_misses(w);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
@@ -321,6 +407,16 @@ static void kfi_waiter_pause(struct kfi_waiter *w, ktime_t deadline)
 	}
 	schedule_hrtimeout(deadline == KFI_DEADLINE_NONE ? NULL : &deadline,
 			   HRTIMER_MODE_ABS);
+	w->pauses++;
+}
+
+/* A new sleep in the same call: what it was woken for, somebody else has. */
+static void kfi_waiter_again(struct kfi_waiter *w)
+{
+	if (w->why && w->told && w->why != KFI_WHY_SIGNAL)
+		w->overtaken++;
+	w->why = 0;
+	w->pauses = 0;
 }
 
 /**
@@ -350,7 +446,7 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 	/* As in wait_event(): whom we woke runs now, and may answer before we look. */
 	if (deadline != KFI_DEADLINE_NOW)
 		might_sleep();
-	w->why = 0;
+	kfi_waiter_again(w);
 	w->seen = atomic64_read(&w->queue->pubs);
 	/* Number first, look second: what it counts, every look will see. */
 	smp_rmb();
@@ -371,6 +467,9 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		kfi_waiter_pause(w, deadline);
 	}
 	__set_current_state(TASK_RUNNING);
+	/* Each pause but the last ended with nothing there. */
+	if (w->pauses > 1)
+		w->spurious += w->pauses - 1;
 
 	if (ret == -ETIMEDOUT)
 		kfi_test_hook_point(KFI_HOOK_D5, w->queue->id);
@@ -383,4 +482,64 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 	if (ret && (w->why || ready(arg)))
 		ret = 0;
 	return ret;
+}
+
+/* Our own sleepers that are on the queue; strangers' entries say nothing. */
+static struct kfi_waiter *kfi_waiter_of(struct wait_queue_entry *wqe)
+{
+	return wqe->func == kfi_wake_function ?
+		       container_of(wqe, struct kfi_waiter, wqe) : NULL;
+}
+
+/**
+ * kfi_waitq_counts() - what a queue has counted, as of now
+ * @q: the queue
+ * @counts: filled in
+ *
+ * Context: any; takes the queue's lock.
+ */
+void kfi_waitq_counts(struct kfi_waitq *q, struct kfi_counts *counts)
+{
+	struct wait_queue_entry *wqe;
+	struct kfi_waiter *w;
+	unsigned long flags;
+	u64 now, age;
+
+	spin_lock_irqsave(&q->head.lock, flags);
+	*counts = q->counts;
+	counts->asleep = q->sleepers;
+	now = kfi_stamp();
+	list_for_each_entry(wqe, &q->head.head, entry) {
+		w = kfi_waiter_of(wqe);
+		if (!w)
+			continue;
+		age = kfi_waiter_age(w, now);
+		counts->asleep_ns += age;
+		counts->longest_ns = max(counts->longest_ns, age);
+	}
+	spin_unlock_irqrestore(&q->head.lock, flags);
+}
+
+/**
+ * kfi_waitq_counts_reset() - let a queue count from 0
+ * @q: the queue
+ *
+ * Context: any; takes the queue's lock.
+ */
+void kfi_waitq_counts_reset(struct kfi_waitq *q)
+{
+	struct wait_queue_entry *wqe;
+	struct kfi_waiter *w;
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->head.lock, flags);
+	memset(&q->counts, 0, sizeof(q->counts));
+	list_for_each_entry(wqe, &q->head.head, entry) {
+		w = kfi_waiter_of(wqe);
+		if (!w)
+			continue;
+		w->began = jiffies;
+		w->since = kfi_stamp();
+	}
+	spin_unlock_irqrestore(&q->head.lock, flags);
 }

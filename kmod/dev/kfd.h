@@ -54,7 +54,7 @@
 
 /* Classes of ours, behind those of kfabric. */
 enum {
-	KFD_CLASS_BUF = KFI_CLASS_CONNREQ + 1,
+	KFD_CLASS_BUF = KFI_CLASS_PROFILE + 1,
 	KFD_CLASS_MAX = KFI_CLASS_COMP_CHANNEL + 1
 };
 
@@ -241,6 +241,28 @@ struct kfd_vec {
 typedef ssize_t (*kfd_post_fn)(struct kfid_ep *ep, const struct kfd_vec *vec,
 			       const void *arg);
 
+/**
+ * struct kfd_profile_list - variables or events that users can have
+ * @descs: what they are
+ * @count: how many
+ */
+struct kfd_profile_list {
+	struct kfi_profile_desc *descs;
+	size_t count;
+};
+
+/**
+ * struct kfd_profile - a profile
+ * @obj: the handle; @obj.readers: one reader of events at a time
+ * @vars: its variables, constant
+ * @events: its events, constant
+ */
+struct kfd_profile {
+	struct kfd_obj obj;
+	struct kfd_profile_list vars;
+	struct kfd_profile_list events;
+};
+
 struct kfd_ioctl;
 
 /**
@@ -416,6 +438,14 @@ long kfd_poll_add(struct kfd_call *call);
 long kfd_poll_del(struct kfd_call *call);
 long kfd_poll(struct kfd_call *call);
 void kfd_poll_drain(struct kfd_poll *poll);
+
+/* profile.c */
+long kfd_profile_open(struct kfd_call *call);
+long kfd_profile_query(struct kfd_call *call);
+long kfd_profile_read(struct kfd_call *call);
+long kfd_profile_control(struct kfd_call *call);
+long kfd_profile_events(struct kfd_call *call);
+void kfd_profile_free(struct kfd_profile *p);
 
 static inline struct kfid_fabric *kfd_fabric_of(const struct kfd_obj *obj)
 {

@@ -173,6 +173,17 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_GET_CQ_EVENT, kfd_get_cq_event, kfab_cq_event, out_context,
 	   OUT, FLAGS(KFAB_EVENT_ACK | KFAB_EVENT_NOTIFY)),
 	OP(KFAB_IOC_ACK_CQ_EVENTS, kfd_ack_cq_events, kfab_ack_cq_events, count),
+
+	OP(KFAB_IOC_PROFILE_OPEN, kfd_profile_open, kfab_profile_open, __reserved,
+	   OUT, RESERVED(kfab_profile_open)),
+	OP(KFAB_IOC_PROFILE_QUERY, kfd_profile_query, kfab_profile_query, count,
+	   OUT),
+	OP(KFAB_IOC_PROFILE_READ, kfd_profile_read, kfab_profile_read, __reserved,
+	   OUT, RESERVED(kfab_profile_read)),
+	OP(KFAB_IOC_PROFILE_CONTROL, kfd_profile_control, kfab_profile_control,
+	   __reserved, RESERVED(kfab_profile_control)),
+	OP(KFAB_IOC_PROFILE_EVENTS, kfd_profile_events, kfab_profile_events,
+	   out_dropped, OUT),
 };
 
 /* What every structure begins with. */

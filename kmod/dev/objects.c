@@ -85,12 +85,21 @@ static int kfd_buf_close(struct kfd_obj *obj)
 	return 0;
 }
 
+static void kfd_profile_obj_free(struct kfd_obj *obj)
+{
+	kfd_profile_free(container_of(obj, struct kfd_profile, obj));
+}
+
 #define KFD_RANKS 8
 
 static const struct kfd_class kfd_classes[KFD_CLASS_MAX] = {
 	[KFI_CLASS_CONNREQ] = {
 		.size = sizeof(struct kfd_connreq), .rank = 0,
 		.close = kfd_connreq_close, .free = kfd_connreq_free,
+	},
+	[KFI_CLASS_PROFILE] = {
+		.size = sizeof(struct kfd_profile), .rank = 0,
+		.free = kfd_profile_obj_free,
 	},
 	[KFI_CLASS_EP] = {
 		.size = sizeof(struct kfd_ep), .rank = 1,

@@ -162,11 +162,13 @@ static long kfd_getwait(struct kfd_call *call, struct kfd_obj *obj)
 /* KFAB_IOC_CONTROL: KFAB_GETWAIT and _GETWAITOBJ, KFAB_GETFIDFLAG and _SETFIDFLAG */
 long kfd_wait_control(struct kfd_call *call)
 {
+	const u32 classes = KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT) |
+			    KFD_CLASS(KFI_CLASS_PROFILE) |
+			    KFD_CLASS(KFI_CLASS_COMP_CHANNEL);
 	struct kfab_control *arg = call->arg;
 	struct kfd_obj *obj;
 
-	obj = kfd_pin(call, arg->handle, KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT) |
-					 KFD_CLASS(KFI_CLASS_COMP_CHANNEL));
+	obj = kfd_pin(call, arg->handle, classes);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	switch (arg->command) {

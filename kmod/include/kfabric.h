@@ -407,7 +407,8 @@ enum {
 	KFI_CLASS_CNTR,
 	KFI_CLASS_WAIT,
 	KFI_CLASS_POLL,
-	KFI_CLASS_CONNREQ	/* handle of a connection request */
+	KFI_CLASS_CONNREQ,	/* handle of a connection request */
+	KFI_CLASS_PROFILE
 };
 
 struct kfi_eq_attr;
@@ -615,7 +616,8 @@ enum kfi_type {
 	KFI_TYPE_EQ_EVENT,		/* uint32_t */
 	KFI_TYPE_CQ_EVENT_FLAGS,	/* uint64_t */
 	KFI_TYPE_MR_MODE,		/* int */
-	KFI_TYPE_OP_TYPE		/* enum kfi_op_type */
+	KFI_TYPE_OP_TYPE,		/* enum kfi_op_type */
+	KFI_TYPE_CQ_ERR_ENTRY		/* struct kfi_cq_err_entry */
 };
 
 char *kfi_tostr(const void *data, enum kfi_type datatype);

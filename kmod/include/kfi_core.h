@@ -12,6 +12,7 @@
 
 #include <linux/list.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
@@ -20,6 +21,7 @@
 #include <kfi_eq.h>
 #include <kfi_domain.h>
 #include <kfi_endpoint.h>
+#include <kfi_profile.h>
 #include <kfi_prov.h>
 
 /*
@@ -33,6 +35,65 @@ bool kfi_fid_get(struct kfid *fid);
 void kfi_fid_put(struct kfid *fid);
 int kfi_fid_kill(struct kfid *fid);
 u32 kfi_fid_id(const struct kfid *fid);
+
+/**
+ * struct kfi_listed - an object's place on the list of all objects
+ * @link: on the list
+ * @fid: the object
+ * @pid: process that opened it
+ * @comm: name of the thread that did
+ */
+struct kfi_listed {
+	struct list_head link;
+	struct kfid *fid;
+	pid_t pid;
+	char comm[TASK_COMM_LEN];
+};
+
+/**
+ * struct kfi_counts - what an object counts for profiles
+ * @completions: operations reported by an endpoint; entries stored in a CQ
+ * @errors: those of them that failed
+ * @signals: publications on a queue; for a poll set, on its members
+ * @wakes: sleepers taken off the queue and woken; members that were reported
+ * @overtaken: woken rightly, and somebody else had read it
+ * @spurious: woken with nothing published; a member that was reported and read
+ *	      by somebody else while the call was still in progress
+ * @timeouts: calls that their deadline ended
+ * @interrupts: calls that a signal ended
+ * @handed_on: wake-ups passed on by a thread that left without an entry
+ * @overruns: publications that found no room
+ * @deepest: most entries, or members ready, at a time
+ * @sleeps: times that a thread was put on the queue
+ * @asleep: threads on the queue now
+ * @most_asleep: most of them at a time
+ * @asleep_ns: time that threads have been on the queue, added up
+ * @longest_ns: for how long the one has that is there longest
+ * @latency: a histogram of the times from signal to return
+ * @unexp: unexpected messages now
+ *
+ * While no profile is open times are in ticks, and no latency is measured.
+ */
+struct kfi_counts {
+	u64 completions;
+	u64 errors;
+	u64 signals;
+	u64 wakes;
+	u64 overtaken;
+	u64 spurious;
+	u64 timeouts;
+	u64 interrupts;
+	u64 handed_on;
+	u64 overruns;
+	u64 deepest;
+	u64 sleeps;
+	u64 asleep;
+	u64 most_asleep;
+	u64 asleep_ns;
+	u64 longest_ns;
+	u64 latency[KFI_PROFILE_BUCKETS];
+	u64 unexp;
+};
 
 /**
  * struct kfi_fabric_base - what every provider's fabric begins with
@@ -69,6 +130,11 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  * @sources: the domain's open CQs and counters
  * @lost: the device is gone, see kfi_domain_lose()
  * @id: names the object in tracepoints
+ * @past: what its closed CQs and counters had counted; @lock
+ * @eps_lock: protects @eps and @eps_past
+ * @eps: the domain's open endpoints
+ * @eps_past: what its closed ones had counted
+ * @listed: on the list of all objects
  */
 struct kfi_domain_base {
 	struct kfid_domain domain;
@@ -81,6 +147,11 @@ struct kfi_domain_base {
 	struct list_head sources;
 	bool lost;
 	u32 id;
+	struct kfi_counts past;
+	spinlock_t eps_lock;	/* endpoints */
+	struct list_head eps;
+	struct kfi_counts eps_past;
+	struct kfi_listed listed;
 };
 
 int kfi_domain_base_init(struct kfi_domain_base *base,
@@ -143,6 +214,36 @@ enum kfi_ep_cntr {
 	KFI_EP_CNTR_MAX
 };
 
+struct kfi_ep_base;
+
+/**
+ * struct kfi_profile_ops - what a provider's endpoints have for profiles, beside
+ *	what the core counts itself
+ * @vars: variables; the pre-defined ones are in kfi_unexp_vars, ids of others
+ *	begin at KFI_VAR_PROVIDER
+ * @nvars: how many
+ * @events: events; kfi_unexp_events, or with ids from KFI_EVENT_PROVIDER on
+ * @nevents: how many
+ * @read: writes the value of a variable, but no more than @size bytes of it, and
+ *	returns how many bytes there are. The entries of a KFI_PROFILE_LIST are
+ *	written whole. What it writes goes to users: no address of the kernel.
+ * @reset: sets to 0 what can be; or NULL
+ *
+ * Both functions are called with the endpoint's profile_lock held.
+ */
+struct kfi_profile_ops {
+	const struct kfi_profile_desc *vars;
+	size_t nvars;
+	const struct kfi_profile_desc *events;
+	size_t nevents;
+	size_t (*read)(struct kfi_ep_base *base, u32 id, void *buf, size_t size);
+	void (*reset)(struct kfi_ep_base *base);
+};
+
+/* The pre-defined ones: how many unexpected messages, and which; come and gone. */
+extern const struct kfi_profile_desc kfi_unexp_vars[2];
+extern const struct kfi_profile_desc kfi_unexp_events[2];
+
 /**
  * struct kfi_ep_base - what every provider's endpoint begins with
  * @ep: the public object
@@ -155,6 +256,13 @@ enum kfi_ep_cntr {
  * @rx_selective: the same for receives
  * @enabled: bindings are final; written once, under the caller's serialisation
  * @id: names the object in tracepoints
+ * @profile_ops: see kfi_ep_base_profile(); NULL: nothing of the provider's own
+ * @profile_lock: protects what they read, and @profiles
+ * @profiles: those that are open and want events
+ * @completions: operations that were reported
+ * @errors: those of them that failed
+ * @sibling: on its domain's list
+ * @listed: on the list of all objects
  */
 struct kfi_ep_base {
 	struct kfid_ep ep;
@@ -167,6 +275,13 @@ struct kfi_ep_base {
 	bool rx_selective;
 	bool enabled;
 	u32 id;
+	const struct kfi_profile_ops *profile_ops;
+	spinlock_t *profile_lock;	/* the provider's */
+	struct list_head profiles;
+	atomic64_t completions;
+	atomic64_t errors;
+	struct list_head sibling;
+	struct kfi_listed listed;
 };
 
 int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
@@ -174,6 +289,30 @@ int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
 int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags);
 int kfi_ep_base_enable(struct kfi_ep_base *base);
 void kfi_ep_base_fini(struct kfi_ep_base *base);
+void kfi_ep_base_profile(struct kfi_ep_base *base,
+			 const struct kfi_profile_ops *ops, spinlock_t *lock);
+void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
+			 size_t size);
+
+/**
+ * kfi_profile_event() - tell who profiles an endpoint of an event
+ * @base: the endpoint
+ * @id: one of its profile_ops->events
+ * @data: what it carries, or NULL
+ * @size: bytes of @data
+ *
+ * Costs one load where no profile is open.
+ *
+ * Context: any; the caller holds the endpoint's profile_lock, so that events are
+ * told in the order in which they happened, and what a callback reads is what
+ * the event has made of it.
+ */
+static inline void kfi_profile_event(struct kfi_ep_base *base, u32 id,
+				     const void *data, size_t size)
+{
+	if (!list_empty(&base->profiles))
+		__kfi_profile_event(base, id, data, size);
+}
 
 /**
  * kfi_ep_wants_tx() - does the success of a transmit write a CQ entry?
@@ -284,6 +423,36 @@ ssize_t kfi_eq_wait_take(struct kfid_eq *eq, u64 readflags, ktime_t deadline,
 			 kfi_take_fn take, void *arg);
 int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);
 int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline);
+
+/* What an event may carry, in bytes. */
+#define KFI_PROFILE_DATA_MAX 96
+
+/**
+ * struct kfi_profile_record - an event that was kept
+ * @seq: its number among the events of the profile, from 1; those that were
+ *	 dropped have one, too
+ * @desc: which event
+ * @size: bytes of @data
+ * @data: what it carries
+ */
+struct kfi_profile_record {
+	u64 seq;
+	const struct kfi_profile_desc *desc;
+	size_t size;
+	u8 data[KFI_PROFILE_DATA_MAX] __aligned(8);
+};
+
+/*
+ * Events of a profile without a callback: kept until somebody reads them, so many
+ * of them. Reading is looking and then removing, as above; the caller serialises
+ * readers. kfi_watch_get() makes descriptors of a profile.
+ */
+int kfi_profile_keep(struct kfid_profile *prof, u32 event_id, bool on);
+size_t kfi_profile_peek(struct kfid_profile *prof, struct kfi_profile_record *to,
+			size_t count, u64 *dropped);
+void kfi_profile_consume(struct kfid_profile *prof, size_t count);
+ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
+			      kfi_take_fn take, void *arg);
 
 /*
  * Readiness for descriptors, and what else the wait objects that only user space

@@ -5,6 +5,7 @@
  *
  *   complete EP KIND [N] [len=] [data=] [err= [prov=] [olen=]] [solicited=] [context=]
  *   inject EP KIND [N] [the same] [entry=]
+ *   arrive EP [N] [len=] [data=] [context=]
  *   event ID NUMBER [data=] [context=]
  *   eqerr ID err= [prov=] [data=] [context=]
  *   lose DOMAIN
@@ -311,6 +312,60 @@ static int kfm_cmd_inject(struct kfm_args *args)
 	return kfm_report_make(report, args->value[KFM_CONTEXT]);
 }
 
+static int kfm_run_arrive(struct kfm_report *report)
+{
+	struct kfm_op *msg, *next;
+
+	list_for_each_entry_safe(msg, next, &report->ops, link) {
+		list_del(&msg->link);
+		kfm_unexp_arrive(report->ep, msg);
+	}
+	return 0;
+}
+
+/* N messages, in memory that is there before the first of them comes. */
+static int kfm_arrive_prepare(struct kfm_args *args, struct kfm_report *report,
+			      u32 count)
+{
+	struct kfm_op *msg;
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+		if (!msg)
+			return -ENOMEM;
+		msg->comp.flags = KFI_MSG | KFI_RECV;
+		kfm_fill_completion(args, &msg->comp);
+		list_add_tail(&msg->link, &report->ops);
+	}
+	return 0;
+}
+
+static int kfm_cmd_arrive(struct kfm_args *args)
+{
+	struct kfm_report *report;
+	u32 id, count = 1;
+	int err;
+
+	if (kfm_parse_id(args->word[1], &id))
+		return -EINVAL;
+	if (args->words > 2 &&
+	    kfm_parse_u32(args->word[2], 1, KFM_UNEXP_MAX, &count))
+		return -EINVAL;
+	err = kfm_completion_report(&report, id, kfm_run_arrive);
+	if (err)
+		return err;
+	report->driven = false;
+	err = kfm_arrive_prepare(args, report, count);
+	if (!err && READ_ONCE(report->ep->nunexp) + count > KFM_UNEXP_MAX)
+		err = -ENOBUFS;
+	if (err) {
+		kfm_report_put(report);
+		return err;
+	}
+	return kfm_report_make(report, args->value[KFM_CONTEXT]);
+}
+
 /* An id names the event queue, or an endpoint that has one bound. */
 static int kfm_event_report(struct kfm_report **ret, u32 id,
 			    int (*run)(struct kfm_report *report))
@@ -501,6 +556,8 @@ static const struct kfm_command {
 } kfm_commands[] = {
 	{ "complete", 3, 4, KFM_COMPLETION_KEYS, kfm_cmd_complete },
 	{ "inject", 3, 4, KFM_COMPLETION_KEYS | BIT(KFM_ENTRY), kfm_cmd_inject },
+	{ "arrive", 2, 3, BIT(KFM_LEN) | BIT(KFM_DATA) | BIT(KFM_CONTEXT),
+	  kfm_cmd_arrive },
 	{ "event", 3, 3, BIT(KFM_DATA) | BIT(KFM_CONTEXT), kfm_cmd_event },
 	{ "eqerr", 2, 2, KFM_REPORT_KEYS, kfm_cmd_eqerr },
 	{ "lose", 2, 2, 0, kfm_cmd_lose },

@@ -85,6 +85,7 @@ static bool kfm_ep_full(const struct kfm_ep *ep, enum kfm_kind kind)
 /* Takes over @op if, and only if, it returns 0. */
 ssize_t kfm_ep_post(struct kfm_ep *ep, enum kfm_kind kind, struct kfm_op *op)
 {
+	struct kfm_op *msg = NULL;
 	unsigned long irq;
 	ssize_t err = 0;
 
@@ -97,10 +98,16 @@ ssize_t kfm_ep_post(struct kfm_ep *ep, enum kfm_kind kind, struct kfm_op *op)
 	} else if (kfm_ep_full(ep, kind)) {
 		err = -EAGAIN;
 	} else {
-		list_add_tail(&op->link, &ep->posted[kind]);
-		ep->pending[kind]++;
+		if (kind == KFM_RECV)
+			msg = kfm_unexp_take(ep);
+		if (!msg) {
+			list_add_tail(&op->link, &ep->posted[kind]);
+			ep->pending[kind]++;
+		}
 	}
 	spin_unlock_irqrestore(&ep->lock, irq);
+	if (msg)
+		kfm_unexp_match(ep, op, msg);
 	return err;
 }
 
@@ -136,6 +143,8 @@ void kfm_ep_drop_all(struct kfm_ep *ep)
 		list_splice_tail_init(&ep->posted[kind], &ops);
 		ep->pending[kind] = 0;
 	}
+	list_splice_tail_init(&ep->unexp, &ops);
+	ep->nunexp = 0;
 	spin_unlock_irqrestore(&ep->lock, irq);
 	kfm_ops_free(&ops);
 }
@@ -283,6 +292,7 @@ static struct kfm_ep *kfm_ep_alloc(const struct kfi_info *info)
 	spin_lock_init(&ep->lock);
 	for (kind = 0; kind < KFM_POSTED; kind++)
 		INIT_LIST_HEAD(&ep->posted[kind]);
+	INIT_LIST_HEAD(&ep->unexp);
 	kfm_users_init(&ep->users);
 	kfm_ep_attr(ep, info);
 	return ep;
@@ -312,6 +322,7 @@ int kfm_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 		kfree(ep);
 		return err;
 	}
+	kfi_ep_base_profile(&ep->base, &kfm_profile_ops, &ep->lock);
 	ep->base.ep.ops = &kfm_ep_ops;
 	ep->base.ep.cm = &kfm_cm_ops;
 	ep->base.ep.msg = &kfm_msg_ops;

@@ -30,6 +30,8 @@
 #define KFM_IOV_LIMIT	8
 #define KFM_INJECT_SIZE	256
 #define KFM_MSG_SIZE	((size_t)1 << 30)
+/* Messages that one endpoint keeps for receives to come. */
+#define KFM_UNEXP_MAX	1024
 
 #define KFM_TX_FLAGS	(KFI_COMPLETION | KFI_MORE | KFI_FENCE | KFI_INJECT | \
 			 KFI_INJECT_COMPLETE | KFI_TRANSMIT_COMPLETE | \
@@ -123,9 +125,11 @@ static inline struct kfm_domain *kfm_domain_of(struct kfi_domain_base *base)
  * @rx_flags: default flags of receives
  * @tx_size: the most sends, reads and writes that may be pending
  * @rx_size: the most receives that may be pending
- * @lock: of what is pending
+ * @lock: of what is pending, and of what came too early
  * @posted: pending operations by kind, oldest first
  * @pending: their number
+ * @unexp: messages that came before a receive was posted, oldest first
+ * @nunexp: their number
  * @users: reports under way
  * @lost: told of the loss of its device; protected by kfm_lock
  */
@@ -136,9 +140,11 @@ struct kfm_ep {
 	u64 rx_flags;
 	size_t tx_size;
 	size_t rx_size;
-	spinlock_t lock;	/* @posted, @pending */
+	spinlock_t lock;	/* @posted, @pending, @unexp, @nunexp */
 	struct list_head posted[KFM_POSTED];
 	size_t pending[KFM_POSTED];
+	struct list_head unexp;
+	size_t nunexp;
 	struct kfm_users users;
 	bool lost;
 };
@@ -193,6 +199,12 @@ ssize_t kfm_ep_post(struct kfm_ep *ep, enum kfm_kind kind, struct kfm_op *op);
 int kfm_ep_take(struct kfm_ep *ep, enum kfm_kind kind, size_t count,
 		struct list_head *ops);
 void kfm_ep_drop_all(struct kfm_ep *ep);
+
+/* unexp.c */
+extern const struct kfi_profile_ops kfm_profile_ops;
+void kfm_unexp_arrive(struct kfm_ep *ep, struct kfm_op *msg);
+struct kfm_op *kfm_unexp_take(struct kfm_ep *ep);
+void kfm_unexp_match(struct kfm_ep *ep, struct kfm_op *recv, struct kfm_op *msg);
 
 static inline struct kfm_ep *kfm_ep_of(struct kfid_ep *ep)
 {

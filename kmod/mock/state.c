@@ -49,6 +49,7 @@ static void kfm_show_ep(struct seq_file *seq, struct kfm_ep *ep)
 	for (kind = 0; kind < KFM_POSTED; kind++)
 		seq_printf(seq, " %s=%zu", kfm_kind_name[kind],
 			   ep->pending[kind]);
+	seq_printf(seq, " unexp=%zu", ep->nunexp);
 	spin_unlock_irqrestore(&ep->lock, irq);
 	seq_putc(seq, '\n');
 }

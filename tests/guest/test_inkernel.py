@@ -70,6 +70,15 @@ CASES = {
     "exclusive_takes_one": "W3: nobody is woken for what another one has",
     "exclusive_stop": "W3, W6: one who is told to stop takes no wake-up along",
     "exclusive_cond": "W3, W8: on the condition, too",
+    "profile_targets": "F1, O1, B58: five classes; others ENOSYS; the target cannot go first",
+    "profile_reopen": "F1, B58: open and close 1000 times; two see the same growing values",
+    "profile_query": "F2: no list, a short one, a long one; one id for one name",
+    "profile_sizes": "F3: every variable with its size, unknown ids, wrong sizes",
+    "profile_callback": "F5, F6: in order, with the message; it reads the values of the moment",
+    "profile_refused": "F6: a callback may read, and all other calls are refused",
+    "profile_close_stops": "F6, B58: none runs after close, under traffic",
+    "profile_instant": "F4, F5: count and queue of one instant, under traffic",
+    "profile_list": "F3, F5: a list wants room for all of it",
 }
 
 

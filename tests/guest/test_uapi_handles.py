@@ -38,6 +38,7 @@ def zoo(mock: Mock) -> Zoo:
     cq = mock.cq(wait_obj=kp.WaitObj.UNSPEC)
     cntr = mock.counter(wait_obj=kp.WaitObj.UNSPEC)
     buffer = mock.stack.enter_context(mock.device.buffer(4096))
+    profile = mock.stack.enter_context(mock.domain.profile())
     return Zoo(
         mock.device.fileno(),
         {
@@ -51,6 +52,7 @@ def zoo(mock: Mock) -> Zoo:
             "channel": mock.channel()._handle,
             "ep": mock.endpoint(cq=cq)._handle,
             "buf": buffer._handle,
+            "profile": profile._handle,
         },
     )
 

@@ -112,13 +112,18 @@ CALLS: dict[str, tuple[int, type[ctypes.Structure]]] = {
         "REQ_NOTIFY": _uapi.kfab_req_notify,
         "GET_CQ_EVENT": _uapi.kfab_cq_event,
         "ACK_CQ_EVENTS": _uapi.kfab_ack_cq_events,
+        "PROFILE_OPEN": _uapi.kfab_profile_open,
+        "PROFILE_QUERY": _uapi.kfab_profile_query,
+        "PROFILE_READ": _uapi.kfab_profile_read,
+        "PROFILE_CONTROL": _uapi.kfab_profile_control,
+        "PROFILE_EVENTS": _uapi.kfab_profile_events,
     }.items()
 }
 
 #: The fields that are handles, with the classes that will do.
 HANDLES: dict[str, dict[str, str]] = {
     "BIND": {"handle": "ep pep sep tx rx mr", "to": "cq eq cntr av"},
-    "CONTROL": {"handle": "cq eq cntr wait channel"},
+    "CONTROL": {"handle": "cq eq cntr wait channel profile"},
     "STRERROR": {"handle": "cq eq"},
     "DOMAIN_OPEN": {"fabric": "fabric"},
     "EQ_OPEN": {"fabric": "fabric"},
@@ -184,6 +189,10 @@ HANDLES: dict[str, dict[str, str]] = {
     "REQ_NOTIFY": {"cq": "cq"},
     "GET_CQ_EVENT": {"channel": "channel"},
     "ACK_CQ_EVENTS": {"cq": "cq"},
+    "PROFILE_QUERY": {"profile": "profile"},
+    "PROFILE_READ": {"profile": "profile"},
+    "PROFILE_CONTROL": {"profile": "profile"},
+    "PROFILE_EVENTS": {"profile": "profile"},
 }
 
 

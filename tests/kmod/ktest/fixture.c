@@ -133,6 +133,9 @@ void kt_close(struct kt *kt)
 	kt_stop(kt);
 	for (i = 0; i < KT_HANDS; i++)
 		kt_dismiss(kt, i);
+	for (i = 0; i < ARRAY_SIZE(kt->prof); i++)
+		if (kt->prof[i])
+			kt_close_fid(kt, &kt->prof[i]->fid, "profile");
 	if (kt->poll)
 		kt_close_fid(kt, &kt->poll->fid, "poll set");
 	kt_close_cq(kt);

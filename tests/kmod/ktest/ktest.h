@@ -57,6 +57,7 @@ struct kt {
 	struct kfid_poll *poll;
 	struct kfid_ep *ep;
 	const struct kfi_mock_ops *mock;
+	struct kfid_profile *prof[2];	/* closed by kt_close() */
 
 	/* A kthread that blocks; see kt_start(). */
 	struct task_struct *thread;
@@ -129,5 +130,6 @@ extern const struct kt_case kt_wait_cases[];
 extern const struct kt_case kt_timeout_cases[];
 extern const struct kt_case kt_cond_cases[];
 extern const struct kt_case kt_exclusive_cases[];
+extern const struct kt_case kt_profile_cases[];
 
 #endif /* _KFI_KTEST_H_ */

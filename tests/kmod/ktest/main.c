@@ -65,6 +65,7 @@ static int __init kt_init(void)
 	kt_create(kt_timeout_cases);
 	kt_create(kt_cond_cases);
 	kt_create(kt_exclusive_cases);
+	kt_create(kt_profile_cases);
 	return 0;
 }
 

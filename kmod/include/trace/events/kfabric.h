@@ -36,7 +36,7 @@ enum kfi_why {
 	{ 1, "fabric" }, { 2, "domain" }, { 3, "ep" },		\
 	{ 9, "pep" }, { 11, "av" }, { 12, "mr" }, { 13, "eq" },	\
 	{ 14, "cq" }, { 15, "cntr" }, { 16, "wait" }, { 17, "poll" },	\
-	{ 24, "channel" })
+	{ 19, "profile" }, { 24, "channel" })
 
 #define KFI_SHOW_WHY(w) __print_symbolic(w,			\
 	{ 0, "-" }, { 1, "event" }, { 2, "error" },		\

@@ -590,5 +590,6 @@ struct kfab_mr_reg {
 #include <linux/kfabric_data.h>
 #include <linux/kfabric_channel.h>
 #include <linux/kfabric_rdm.h>
+#include <linux/kfabric_profile.h>
 
 #endif /* _UAPI_LINUX_KFABRIC_H */

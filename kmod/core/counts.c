@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * What objects count, for profiles.
+ *
+ * DOC: Counting costs nothing
+ *
+ * Every number is a plain one, moved under a lock that its path holds anyway:
+ * signals and wakes under the queue's lock that the waker has, sleeps and
+ * latencies under the same lock when the sleeper gets onto the queue and off it,
+ * what a CQ stores under the CQ's. A timeout, a signal to a thread and a wake-up
+ * in vain are told under the queue's lock by the thread itself, which nobody
+ * waits for. An endpoint's two numbers are atomic: it has no lock of the core's.
+ *
+ * Only the clock costs something, so it is read only while somebody wants times.
+ * Until then a sleep is timed in ticks, and who looks for a thread that hangs
+ * finds its age.
+ *
+ * DOC: One instant
+ *
+ * Who looks takes those locks, all of one object's at a time. What an endpoint
+ * reports is told in two steps, the error first; so two looks that find the same
+ * number of completions have both numbers of the moment between them:
+ *
+ *	looks				reports a failed operation
+ *	-----				--------------------------
+ *	completions: 4
+ *					errors: 1
+ *	errors: 1
+ *	completions: 4: (4, 1) was true
+ *					completions: 5
+ */
+#include "core.h"
+
+/* Those who want times. No patched jump: profiles come and go with their threads. */
+atomic_t kfi_timing = ATOMIC_INIT(0);
+
+/**
+ * kfi_timing_on() - have times measured
+ *
+ * Context: any; ended by kfi_timing_off().
+ */
+void kfi_timing_on(void)
+{
+	atomic_inc(&kfi_timing);
+}
+
+/**
+ * kfi_timing_off() - the mirror of kfi_timing_on()
+ *
+ * Context: any.
+ */
+void kfi_timing_off(void)
+{
+	atomic_dec(&kfi_timing);
+}
+
+/**
+ * kfi_counts_add() - add up what two objects have counted
+ * @to: the sum; of what is a greatest value, the greater
+ * @from: the other
+ */
+void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from)
+{
+	unsigned int i;
+
+	to->completions += from->completions;
+	to->errors += from->errors;
+	to->signals += from->signals;
+	to->wakes += from->wakes;
+	to->overtaken += from->overtaken;
+	to->spurious += from->spurious;
+	to->timeouts += from->timeouts;
+	to->interrupts += from->interrupts;
+	to->handed_on += from->handed_on;
+	to->overruns += from->overruns;
+	to->deepest = max(to->deepest, from->deepest);
+	to->sleeps += from->sleeps;
+	to->asleep += from->asleep;
+	to->most_asleep = max(to->most_asleep, from->most_asleep);
+	to->asleep_ns += from->asleep_ns;
+	to->longest_ns = max(to->longest_ns, from->longest_ns);
+	for (i = 0; i < KFI_PROFILE_BUCKETS; i++)
+		to->latency[i] += from->latency[i];
+	to->unexp += from->unexp;
+}
+
+/* What is the object's own, and not its queue's. Caller holds the lock. */
+static void kfi_source_own_counts(const struct kfi_source *src,
+				  struct kfi_counts *counts)
+{
+	counts->completions = src->counts.completions;
+	counts->errors = src->counts.errors;
+	counts->overruns = src->counts.overruns;
+	counts->deepest = src->counts.deepest;
+}
+
+static void kfi_source_counts_locked(struct kfi_source *src,
+				     struct kfi_counts *counts)
+{
+	lockdep_assert_held(&src->lock);
+	kfi_waitq_counts(&src->own, counts);
+	kfi_source_own_counts(src, counts);
+}
+
+/**
+ * kfi_source_counts() - what a CQ, EQ or counter has counted
+ * @src: the source
+ * @counts: filled in
+ *
+ * What was signalled to a wait set is the set's.
+ *
+ * Context: any.
+ */
+void kfi_source_counts(struct kfi_source *src, struct kfi_counts *counts)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&src->lock, flags);
+	kfi_source_counts_locked(src, counts);
+	spin_unlock_irqrestore(&src->lock, flags);
+}
+
+static void kfi_source_counts_reset(struct kfi_source *src)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&src->lock, flags);
+	memset(&src->counts, 0, sizeof(src->counts));
+	kfi_waitq_counts_reset(&src->own);
+	spin_unlock_irqrestore(&src->lock, flags);
+}
+
+/**
+ * kfi_source_past() - a source goes: its domain goes on with its numbers
+ * @src: the source, killed
+ *
+ * Context: any; the caller holds domain->lock.
+ */
+void kfi_source_past(struct kfi_source *src)
+{
+	struct kfi_counts counts;
+
+	lockdep_assert_held(&src->domain->lock);
+	kfi_source_counts(src, &counts);
+	kfi_counts_add(&src->domain->past, &counts);
+}
+
+/* The provider's table and its lock, or NULL. */
+static const struct kfi_profile_ops *kfi_ep_profile_ops(struct kfi_ep_base *base)
+{
+	/* Pairs with kfi_ep_base_profile(). */
+	return smp_load_acquire(&base->profile_ops);
+}
+
+static bool kfi_ep_counts_unexp(const struct kfi_profile_ops *ops)
+{
+	size_t i;
+
+	for (i = 0; ops && i < ops->nvars; i++)
+		if (ops->vars[i].id == KFI_VAR_UNEXP_MSG_CNT)
+			return true;
+	return false;
+}
+
+static u64 kfi_ep_unexp(struct kfi_ep_base *base)
+{
+	const struct kfi_profile_ops *ops = kfi_ep_profile_ops(base);
+	unsigned long flags;
+	u64 value = 0;
+
+	if (!kfi_ep_counts_unexp(ops))
+		return 0;
+	spin_lock_irqsave(base->profile_lock, flags);
+	ops->read(base, KFI_VAR_UNEXP_MSG_CNT, &value, sizeof(value));
+	spin_unlock_irqrestore(base->profile_lock, flags);
+	return value;
+}
+
+/**
+ * kfi_ep_counts() - what an endpoint has reported
+ * @base: the endpoint
+ * @counts: completions and errors are filled in, of one instant
+ *
+ * Context: any.
+ */
+void kfi_ep_counts(struct kfi_ep_base *base, struct kfi_counts *counts)
+{
+	u64 before, after = atomic64_read(&base->completions);
+
+	do {
+		before = after;
+		smp_rmb(); /* see the top of this file */
+		counts->errors = atomic64_read(&base->errors);
+		smp_rmb(); /* the same */
+		after = atomic64_read(&base->completions);
+	} while (before != after);
+	counts->completions = after;
+}
+
+static void kfi_ep_counts_reset(struct kfi_ep_base *base)
+{
+	const struct kfi_profile_ops *ops = kfi_ep_profile_ops(base);
+	unsigned long flags;
+
+	atomic64_set(&base->completions, 0);
+	atomic64_set(&base->errors, 0);
+	if (!ops || !ops->reset)
+		return;
+	spin_lock_irqsave(base->profile_lock, flags);
+	ops->reset(base);
+	spin_unlock_irqrestore(base->profile_lock, flags);
+}
+
+/**
+ * kfi_ep_past() - an endpoint goes: its domain goes on with its numbers
+ * @base: the endpoint, killed and reporting no more
+ *
+ * Context: process.
+ */
+void kfi_ep_past(struct kfi_ep_base *base)
+{
+	struct kfi_domain_base *domain = base->domain;
+	struct kfi_counts counts = { };
+
+	kfi_ep_counts(base, &counts);
+	spin_lock_irq(&domain->eps_lock);
+	list_del(&base->sibling);
+	kfi_counts_add(&domain->eps_past, &counts);
+	spin_unlock_irq(&domain->eps_lock);
+}
+
+/* What its CQs and counters have stored was completed by endpoints before. */
+static void kfi_domain_sources(struct kfi_domain_base *domain,
+			       struct kfi_counts *sum)
+{
+	struct kfi_counts counts;
+	struct kfi_source *src;
+	unsigned long flags;
+
+	spin_lock_irqsave(&domain->lock, flags);
+	*sum = domain->past;
+	list_for_each_entry(src, &domain->sources, sibling) {
+		kfi_source_counts(src, &counts);
+		kfi_counts_add(sum, &counts);
+	}
+	spin_unlock_irqrestore(&domain->lock, flags);
+	sum->completions = 0;
+	sum->errors = 0;
+}
+
+static void kfi_domain_eps(struct kfi_domain_base *domain,
+			   struct kfi_counts *sum)
+{
+	struct kfi_counts counts = { };
+	struct kfi_ep_base *base;
+	unsigned long flags;
+
+	spin_lock_irqsave(&domain->eps_lock, flags);
+	kfi_counts_add(sum, &domain->eps_past);
+	list_for_each_entry(base, &domain->eps, sibling) {
+		kfi_ep_counts(base, &counts);
+		counts.unexp = kfi_ep_unexp(base);
+		kfi_counts_add(sum, &counts);
+	}
+	spin_unlock_irqrestore(&domain->eps_lock, flags);
+}
+
+static void kfi_domain_counts_reset(struct kfi_domain_base *domain)
+{
+	struct kfi_ep_base *base;
+	struct kfi_source *src;
+	unsigned long flags;
+
+	spin_lock_irqsave(&domain->lock, flags);
+	memset(&domain->past, 0, sizeof(domain->past));
+	list_for_each_entry(src, &domain->sources, sibling)
+		kfi_source_counts_reset(src);
+	spin_unlock_irqrestore(&domain->lock, flags);
+
+	spin_lock_irqsave(&domain->eps_lock, flags);
+	memset(&domain->eps_past, 0, sizeof(domain->eps_past));
+	list_for_each_entry(base, &domain->eps, sibling)
+		kfi_ep_counts_reset(base);
+	spin_unlock_irqrestore(&domain->eps_lock, flags);
+}
+
+static struct kfi_ep_base *kfi_ep_of(struct kfid *fid)
+{
+	return container_of(fid, struct kfi_ep_base, ep.fid);
+}
+
+/**
+ * kfi_fid_counts() - what an object has counted
+ * @fid: the object
+ * @counts: filled in, but for what a provider counts; of one instant, in a
+ *	    domain object by object
+ *
+ * Context: any; no lock of ours held.
+ * Return: 0, or -ENOSYS for classes that count nothing.
+ */
+int kfi_fid_counts(struct kfid *fid, struct kfi_counts *counts)
+{
+	memset(counts, 0, sizeof(*counts));
+	if (kfi_is_ep(fid->fclass)) {
+		kfi_ep_counts(kfi_ep_of(fid), counts);
+		return 0;
+	}
+	switch (fid->fclass) {
+	case KFI_CLASS_DOMAIN:
+		kfi_domain_sources(container_of(fid, struct kfi_domain_base,
+						domain.fid), counts);
+		kfi_domain_eps(container_of(fid, struct kfi_domain_base,
+					    domain.fid), counts);
+		return 0;
+	case KFI_CLASS_CQ:
+	case KFI_CLASS_EQ:
+	case KFI_CLASS_CNTR:
+		kfi_source_counts(kfi_fid_source(fid), counts);
+		return 0;
+	case KFI_CLASS_WAIT:
+		kfi_waitq_counts(kfi_fid_queue(fid), counts);
+		return 0;
+	case KFI_CLASS_POLL:
+		kfi_poll_counts(container_of(fid, struct kfid_poll, fid), counts);
+		return 0;
+	default:
+		return -KFI_ENOSYS;
+	}
+}
+
+/**
+ * kfi_fid_counts_reset() - let an object count from 0
+ * @fid: the object; of a domain: all that it adds up
+ *
+ * Context: any; no lock of ours held.
+ */
+void kfi_fid_counts_reset(struct kfid *fid)
+{
+	if (kfi_is_ep(fid->fclass))
+		kfi_ep_counts_reset(kfi_ep_of(fid));
+	switch (fid->fclass) {
+	case KFI_CLASS_DOMAIN:
+		kfi_domain_counts_reset(container_of(fid, struct kfi_domain_base,
+						     domain.fid));
+		break;
+	case KFI_CLASS_CQ:
+		kfi_source_counts_reset(kfi_fid_source(fid));
+		break;
+	case KFI_CLASS_WAIT:
+		kfi_waitq_counts_reset(kfi_fid_queue(fid));
+		break;
+	case KFI_CLASS_POLL:
+		kfi_poll_counts_reset(container_of(fid, struct kfid_poll, fid));
+		break;
+	}
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Events of a profile that are kept for a reader: a ring with room for so many,
+ * made before the first event may come. What finds no room is counted, and what
+ * is kept stays in order. Who reads may sleep, as on any queue of ours.
+ */
+#include <linux/slab.h>
+
+#include "profile.h"
+
+#define KFI_PROFILE_LOG 256
+
+static u32 kfi_log_fill(const struct kfi_profile_log *log)
+{
+	return log->tail - log->head;
+}
+
+static struct kfi_profile_record *kfi_log_slot(const struct kfi_profile_log *log,
+					       u32 at)
+{
+	return &log->ring[at % KFI_PROFILE_LOG];
+}
+
+/* The caller holds p->lock; the queue has one member, this log. */
+static void kfi_log_set_ready(struct kfi_profile *p)
+{
+	lockdep_assert_held(&p->lock);
+	atomic_set(&p->queue.nready, kfi_log_fill(&p->log) ? 1 : 0);
+}
+
+/* Return: how many are kept now, 0: this one was dropped. */
+static u32 kfi_log_store(struct kfi_profile *p,
+			 const struct kfi_profile_desc *desc, const void *data,
+			 size_t size)
+{
+	struct kfi_profile_log *log = &p->log;
+	struct kfi_profile_record *record;
+	unsigned long flags;
+	u32 fill = 0;
+
+	spin_lock_irqsave(&p->lock, flags);
+	log->seq++;
+	if (kfi_log_fill(log) == KFI_PROFILE_LOG) {
+		log->dropped++;
+	} else {
+		record = kfi_log_slot(log, log->tail++);
+		record->seq = log->seq;
+		record->desc = desc;
+		record->size = size;
+		memcpy(record->data, data, size);
+		kfi_log_set_ready(p);
+		fill = kfi_log_fill(log);
+	}
+	spin_unlock_irqrestore(&p->lock, flags);
+	return fill;
+}
+
+/**
+ * kfi_profile_log_add() - keep an event
+ * @p: the profile
+ * @id: one of its events
+ * @data: what it carries, or NULL
+ * @size: bytes of @data
+ *
+ * Context: any; the caller holds the provider's lock, so the profile stays.
+ */
+void kfi_profile_log_add(struct kfi_profile *p, u32 id, const void *data,
+			 size_t size)
+{
+	struct kfi_wake wake = {
+		.source = p->queue.id,
+		.why = KFI_WHY_EVENT,
+	};
+	const int i = kfi_profile_event_index(p, id);
+
+	if (WARN_ON_ONCE(size > KFI_PROFILE_DATA_MAX))
+		return;
+	wake.have = kfi_log_store(p, &p->ops->events[i], data, data ? size : 0);
+	if (!wake.have)
+		return;
+	wake.seq = atomic64_inc_return(&p->queue.pubs);
+	kfi_waitq_wake(&p->queue, &wake);
+}
+
+/* The ring, before the first event may be put there. */
+static int kfi_log_prepare(struct kfi_profile *p)
+{
+	struct kfi_profile_record *ring;
+
+	if (READ_ONCE(p->log.ring))
+		return 0;
+	ring = kvcalloc(KFI_PROFILE_LOG, sizeof(*ring), GFP_KERNEL_ACCOUNT);
+	if (!ring)
+		return -KFI_ENOMEM;
+	spin_lock_irq(&p->lock);
+	if (!p->log.ring)
+		swap(p->log.ring, ring);
+	spin_unlock_irq(&p->lock);
+	kvfree(ring);
+	return 0;
+}
+
+/**
+ * kfi_profile_keep() - keep the events of a kind for kfi_profile_peek(), or no more
+ * @prof: the profile
+ * @event_id: one of those that kfi_profile_query_events() lists
+ * @on: keep them
+ *
+ * Context: process, may sleep; not in a callback.
+ * Return: 0; -EINVAL for an event that is not listed; -ENOMEM.
+ */
+int kfi_profile_keep(struct kfid_profile *prof, u32 event_id, bool on)
+{
+	struct kfi_profile *p = kfi_profile_of(prof);
+	const int i = kfi_profile_event_index(p, event_id);
+	unsigned long flags;
+	int ret;
+
+	if (i < 0)
+		return i;
+	ret = on ? kfi_log_prepare(p) : 0;
+	if (ret)
+		return ret;
+	flags = kfi_profile_lock(p);
+	p->listeners[i].logged = on;
+	kfi_profile_unlock(p, flags);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_profile_keep);
+
+/**
+ * kfi_profile_peek() - look at events without removing them
+ * @prof: the profile
+ * @to: room for @count
+ * @count: most that are wanted
+ * @dropped: how many have been dropped so far
+ *
+ * Context: any.
+ * Return: how many were written, oldest first.
+ */
+size_t kfi_profile_peek(struct kfid_profile *prof, struct kfi_profile_record *to,
+			size_t count, u64 *dropped)
+{
+	struct kfi_profile *p = kfi_profile_of(prof);
+	unsigned long flags;
+	size_t i, n;
+
+	spin_lock_irqsave(&p->lock, flags);
+	n = min_t(size_t, count, kfi_log_fill(&p->log));
+	for (i = 0; i < n; i++)
+		to[i] = *kfi_log_slot(&p->log, p->log.head + i);
+	*dropped = p->log.dropped;
+	spin_unlock_irqrestore(&p->lock, flags);
+	return n;
+}
+EXPORT_SYMBOL_GPL(kfi_profile_peek);
+
+/**
+ * kfi_profile_consume() - remove events that kfi_profile_peek() showed
+ * @prof: the profile
+ * @count: at most what it returned
+ *
+ * Context: any; the caller serialises readers.
+ */
+void kfi_profile_consume(struct kfid_profile *prof, size_t count)
+{
+	struct kfi_profile *p = kfi_profile_of(prof);
+	unsigned long flags;
+
+	spin_lock_irqsave(&p->lock, flags);
+	p->log.head += count;
+	kfi_log_set_ready(p);
+	spin_unlock_irqrestore(&p->lock, flags);
+}
+EXPORT_SYMBOL_GPL(kfi_profile_consume);
+
+static bool kfi_log_readable(void *arg)
+{
+	struct kfi_profile *p = arg;
+
+	return atomic_read(&p->queue.nready) > 0;
+}
+
+/**
+ * kfi_profile_wait_take() - a blocking read of events, whatever "read" is
+ * @prof: the profile
+ * @deadline: absolute, monotonic
+ * @take: one attempt to read; called without a lock, never while enqueued
+ * @arg: for @take
+ *
+ * An event wakes everybody who waits here.
+ *
+ * Context: may sleep.
+ * Return: what @take returned, unless that was -EAGAIN; then -ETIMEDOUT or
+ * -EINTR. -EINVAL if the profile is being closed.
+ */
+ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
+			      kfi_take_fn take, void *arg)
+{
+	struct kfi_profile *p = kfi_profile_of(prof);
+	struct kfi_waiter w;
+	ssize_t n;
+
+	if (!kfi_fid_get(&prof->fid))
+		return -KFI_EINVAL;
+	kfi_waiter_init(&w, &p->queue, 1, false);
+	do {
+		n = kfi_waitq_sleep(&w, kfi_log_readable, p, deadline);
+		if (n)
+			break;
+		n = take(arg);
+	} while (n == -KFI_EAGAIN);
+	kfi_waiter_end(&w, n);
+	kfi_fid_put(&prof->fid);
+	return n;
+}
+EXPORT_SYMBOL_GPL(kfi_profile_wait_take);

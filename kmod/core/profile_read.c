@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Reading the variables of a profile: as they are, or as they were when
+ * kfi_profile_start_reads() was called.
+ */
+#include <linux/slab.h>
+
+#include "profile.h"
+
+/* The core's come first, then the provider's. */
+const struct kfi_profile_desc *kfi_profile_var(const struct kfi_profile *p,
+					       size_t i)
+{
+	size_t core = kfi_core_vars(p->target->fclass);
+
+	return i < core ? kfi_core_var(p->target->fclass, i) :
+			  &p->ops->vars[i - core];
+}
+
+size_t kfi_profile_nvars(const struct kfi_profile *p)
+{
+	return kfi_core_vars(p->target->fclass) + (p->ops ? p->ops->nvars : 0);
+}
+
+/**
+ * struct kfi_profile_found - a variable that was found
+ * @desc: what it is
+ * @core: place of a core's variable among the counts
+ * @prov: place of a provider's variable in its table
+ */
+struct kfi_profile_found {
+	const struct kfi_profile_desc *desc;
+	size_t core;
+	size_t prov;
+};
+
+static int kfi_profile_find(const struct kfi_profile *p, u32 id,
+			    struct kfi_profile_found *var)
+{
+	const size_t core = kfi_core_vars(p->target->fclass);
+	size_t i;
+
+	for (i = 0; i < kfi_profile_nvars(p); i++) {
+		var->desc = kfi_profile_var(p, i);
+		if (var->desc->id != id)
+			continue;
+		var->core = kfi_core_offset(id);
+		var->prov = i < core ? SIZE_MAX : i - core;
+		return 0;
+	}
+	return -KFI_EINVAL;
+}
+
+static bool kfi_profile_provides(const struct kfi_profile_found *var)
+{
+	return var->prov != SIZE_MAX;
+}
+
+/* What is the value now? Return: its size, of which @size bytes were written. */
+static size_t kfi_profile_live(struct kfi_profile *p, bool inside,
+			       const struct kfi_profile_found *var, void *buf,
+			       size_t size)
+{
+	struct kfi_counts counts;
+	unsigned long flags = 0;
+	size_t n;
+
+	if (!kfi_profile_provides(var)) {
+		kfi_fid_counts(p->target, &counts);
+		memcpy(buf, (void *)&counts + var->core, var->desc->size);
+		return var->desc->size;
+	}
+	if (!inside)
+		flags = kfi_profile_lock(p);
+	n = p->ops->read(kfi_profile_ep(p), var->desc->id, buf, size);
+	if (!inside)
+		kfi_profile_unlock(p, flags);
+	return n;
+}
+
+/* What was the value when kfi_profile_start_reads() was called? */
+static size_t kfi_profile_past(const struct kfi_profile_snap *snap,
+			       const struct kfi_profile_found *var, void *buf,
+			       size_t size)
+{
+	const void *from = snap->data;
+	size_t i;
+
+	if (!kfi_profile_provides(var)) {
+		memcpy(buf, (void *)&snap->counts + var->core, var->desc->size);
+		return var->desc->size;
+	}
+	for (i = 0; i < var->prov; i++)
+		from += snap->lens[i];
+	memcpy(buf, from, min(size, snap->lens[i]));
+	return snap->lens[i];
+}
+
+static size_t kfi_profile_value(struct kfi_profile *p,
+				const struct kfi_profile_found *var, void *buf,
+				size_t size)
+{
+	unsigned long flags;
+	size_t n = 0;
+	bool taken;
+
+	/* What a callback reads is what its event has made of it. */
+	if (kfi_in_callback())
+		return kfi_profile_live(p, true, var, buf, size);
+
+	spin_lock_irqsave(&p->lock, flags);
+	taken = p->snap;
+	if (taken)
+		n = kfi_profile_past(p->snap, var, buf, size);
+	spin_unlock_irqrestore(&p->lock, flags);
+	return taken ? n : kfi_profile_live(p, false, var, buf, size);
+}
+
+/**
+ * kfi_profile_read() - the value of a variable
+ * @prof: the profile
+ * @var_id: one of those that kfi_profile_query_vars() lists
+ * @buf: where to
+ * @size: in: bytes of @buf: what the description says; of a list, no less than
+ *	  there is; out: bytes of the value
+ *
+ * Context: any. A callback may read variables of its own profile.
+ * Return: 0; -EINVAL for a variable that is not listed; -ETOOSMALL for another
+ * size: @size says which it is, and what @buf holds is undefined; -EBUSY in a
+ * callback of another profile.
+ */
+int kfi_profile_read(struct kfid_profile *prof, uint32_t var_id, void *buf,
+		     size_t *size)
+{
+	struct kfi_profile *p = kfi_profile_of(prof);
+	struct kfi_profile_found var;
+	size_t room, n;
+	int ret;
+
+	if (kfi_in_callback() && !kfi_in_callback_of(p))
+		return -KFI_EBUSY;
+	if (!size || (!buf && *size))
+		return -KFI_EINVAL;
+	ret = kfi_profile_find(p, var_id, &var);
+	if (ret)
+		return ret;
+	room = *size;
+	if (!(var.desc->flags & KFI_PROFILE_LIST) && room != var.desc->size) {
+		*size = var.desc->size;
+		return -KFI_ETOOSMALL;
+	}
+	n = kfi_profile_value(p, &var, buf, room);
+	*size = n;
+	return n > room ? -KFI_ETOOSMALL : 0;
+}
+EXPORT_SYMBOL_GPL(kfi_profile_read);
+
+/**
+ * kfi_profile_read_u64() - the value of a variable that is one u64
+ * @prof: the profile
+ * @var_id: one of those that kfi_profile_query_vars() lists
+ * @data: where to
+ *
+ * Context: any, as kfi_profile_read().
+ * Return: as kfi_profile_read(); -ETOOSMALL for a variable of another type.
+ */
+int kfi_profile_read_u64(struct kfid_profile *prof, uint32_t var_id,
+			 uint64_t *data)
+{
+	struct kfi_profile_found var;
+	size_t size = sizeof(*data);
+	int ret;
+
+	ret = kfi_profile_find(kfi_profile_of(prof), var_id, &var);
+	if (ret)
+		return ret;
+	if (var.desc->datatype_sel != kfi_primitive_type ||
+	    var.desc->datatype.primitive != KFI_UINT64)
+		return -KFI_ETOOSMALL;
+	return data ? kfi_profile_read(prof, var_id, data, &size) : -KFI_EINVAL;
+}
+EXPORT_SYMBOL_GPL(kfi_profile_read_u64);
+
+/* All of it at one instant, if there is room. Return: the room it takes. */
+static size_t kfi_profile_take(struct kfi_profile *p,
+			       struct kfi_profile_snap *snap)
+{
+	unsigned long flags;
+	size_t i, n, at = 0;
+
+	if (!p->ops) {
+		kfi_fid_counts(p->target, &snap->counts);
+		return 0;
+	}
+	/* Of an endpoint the lock holds everything still but two atomics. */
+	flags = kfi_profile_lock(p);
+	kfi_fid_counts(p->target, &snap->counts);
+	for (i = 0; i < p->ops->nvars; i++) {
+		n = at < snap->room ? snap->room - at : 0;
+		snap->lens[i] = p->ops->read(kfi_profile_ep(p),
+					     p->ops->vars[i].id,
+					     snap->data + at, n);
+		at += snap->lens[i];
+	}
+	kfi_profile_unlock(p, flags);
+	return at;
+}
+
+void kfi_profile_snap_free(struct kfi_profile_snap *snap)
+{
+	if (!snap)
+		return;
+	kvfree(snap->lens);
+	kvfree(snap);
+}
+
+static struct kfi_profile_snap *kfi_snap_alloc(struct kfi_profile *p, size_t room)
+{
+	const size_t n = p->ops ? p->ops->nvars : 0;
+	struct kfi_profile_snap *snap;
+
+	snap = kvzalloc(struct_size(snap, data, room), GFP_KERNEL_ACCOUNT);
+	if (!snap)
+		return NULL;
+	snap->room = room;
+	snap->lens = kvcalloc(n ?: 1, sizeof(*snap->lens), GFP_KERNEL_ACCOUNT);
+	if (!snap->lens) {
+		kvfree(snap);
+		return NULL;
+	}
+	return snap;
+}
+
+/* Lists grow while we look for memory for them; no list grows for ever. */
+static struct kfi_profile_snap *kfi_profile_snapshot(struct kfi_profile *p)
+{
+	struct kfi_profile_snap *snap;
+	size_t room = 512, need;
+
+	for (;;) {
+		snap = kfi_snap_alloc(p, room);
+		if (!snap)
+			return NULL;
+		need = kfi_profile_take(p, snap);
+		if (need <= room)
+			return snap;
+		kfi_profile_snap_free(snap);
+		room = need + need / 4;
+	}
+}
+
+static int kfi_profile_set_snap(struct kfi_profile *p,
+				struct kfi_profile_snap *snap,
+				struct kfi_profile_snap **old)
+{
+	int ret = 0;
+
+	spin_lock_irq(&p->lock);
+	*old = p->snap;
+	if (snap && p->snap)
+		ret = -KFI_EBUSY;
+	else
+		p->snap = snap;
+	spin_unlock_irq(&p->lock);
+	return ret;
+}
+
+/**
+ * kfi_profile_start_reads() - from now on read the values of this moment
+ * @prof: the profile
+ * @flags: 0
+ *
+ * All values of one object are of one instant; a domain's sums are taken object
+ * by object. Until kfi_profile_end_reads() every read of this profile, by
+ * whatever thread, has them, but a callback's.
+ *
+ * Context: process, may sleep.
+ * Return: 0; -EBUSY if it was started already, or in a callback; -EINVAL;
+ * -ENOMEM.
+ */
+int kfi_profile_start_reads(struct kfid_profile *prof, uint64_t flags)
+{
+	struct kfi_profile *p = kfi_profile_of(prof);
+	struct kfi_profile_snap *snap, *old;
+	int ret;
+
+	if (kfi_in_callback())
+		return -KFI_EBUSY;
+	if (flags)
+		return -KFI_EINVAL;
+	snap = kfi_profile_snapshot(p);
+	if (!snap)
+		return -KFI_ENOMEM;
+	ret = kfi_profile_set_snap(p, snap, &old);
+	if (ret)
+		kfi_profile_snap_free(snap);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_profile_start_reads);
+
+/**
+ * kfi_profile_end_reads() - the mirror of kfi_profile_start_reads()
+ * @prof: the profile
+ * @flags: 0
+ *
+ * Context: process, may sleep.
+ * Return: 0; -EINVAL for flags, or if it was not started; -EBUSY in a callback.
+ */
+int kfi_profile_end_reads(struct kfid_profile *prof, uint64_t flags)
+{
+	struct kfi_profile_snap *old;
+
+	if (kfi_in_callback())
+		return -KFI_EBUSY;
+	if (flags)
+		return -KFI_EINVAL;
+	kfi_profile_set_snap(kfi_profile_of(prof), NULL, &old);
+	kfi_profile_snap_free(old);
+	return old ? 0 : -KFI_EINVAL;
+}
+EXPORT_SYMBOL_GPL(kfi_profile_end_reads);
