@@ -19,7 +19,14 @@ from xdist.scheduler import LoadScheduling
 TOGETHER: Sequence[frozenset[str]] = (
     frozenset({"test_gallery.py"}),
     frozenset({"test_probes.py"}),
-    frozenset({"test_readme.py", "test_wakeups_fixture.py", "test_wakeups_load.py"}),
+    frozenset(
+        {
+            "test_profile_agrees.py",
+            "test_readme.py",
+            "test_wakeups_fixture.py",
+            "test_wakeups_load.py",
+        }
+    ),
 )
 """Files whose tests share what is made once a process."""
 

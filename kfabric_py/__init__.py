@@ -71,6 +71,7 @@ from kfabric_py.info import (
 )
 from kfabric_py.memory import Buffer, MemoryRegion, RemoteRegion, Segment
 from kfabric_py.posting import ANY
+from kfabric_py.profile import Message, Profile, ProfileEvent, Variable
 from kfabric_py.queues import (
     CompletionQueue,
     CqEntry,
@@ -127,6 +128,7 @@ __all__ = [
     "KfiError",
     "KfiTimeout",
     "MemoryRegion",
+    "Message",
     "Mode",
     "MrMode",
     "NoMatch",
@@ -139,6 +141,8 @@ __all__ = [
     "PermissionDenied",
     "PollFds",
     "PollSet",
+    "Profile",
+    "ProfileEvent",
     "Progress",
     "Protocol",
     "RdmEndpoint",
@@ -152,6 +156,7 @@ __all__ = [
     "TooSmall",
     "TransmitContext",
     "TxAttr",
+    "Variable",
     "Version",
     "WaitObj",
     "WaitSet",

@@ -35,6 +35,7 @@ from kfabric_py._waitable import Waitable
 from kfabric_py.channel import CompChannel, CqEvent
 from kfabric_py.counters import Counter
 from kfabric_py.errors import ClosedError, KfabricErrno, KfiTimeout, error_for
+from kfabric_py.profile import Profile, ProfileEvent
 from kfabric_py.queues import CompletionQueue, CqEntry, CqError, EqError, EqEvent, EventQueue
 from kfabric_py.sets import WaitSet
 
@@ -340,6 +341,30 @@ class AsyncCompChannel(Awaited[CompChannel]):
         return False
 
 
+class AsyncProfile(Awaited[Profile]):
+    """A profile to await. ``async for`` yields its events, without end.
+
+    They are those that :meth:`Profile.keep` has asked for.
+    """
+
+    async def read(self, count: int = 16) -> list[ProfileEvent]:
+        """Read events that were kept, waiting for the first.
+
+        Args:
+            count: how many at most, 1 or more.
+
+        Raises:
+            ClosedError: the profile or the wrapper is closed.
+        """
+        return await self._until(lambda: self.object.read(count) or None)
+
+    async def __aiter__(self) -> AsyncIterator[ProfileEvent]:
+        """Yield events as they come."""
+        while True:
+            for event in await self.read():
+                yield event
+
+
 @overload
 def wrap(obj: CompletionQueue) -> AsyncCompletionQueue: ...
 @overload
@@ -350,11 +375,20 @@ def wrap(obj: EventQueue) -> AsyncEventQueue: ...
 def wrap(obj: Counter) -> AsyncCounter: ...
 @overload
 def wrap(obj: WaitSet) -> AsyncWaitSet: ...
+@overload
+def wrap(obj: Profile) -> AsyncProfile: ...
 
 
 def wrap(
-    obj: CompletionQueue | EventQueue | Counter | WaitSet | CompChannel,
-) -> AsyncCompletionQueue | AsyncEventQueue | AsyncCounter | AsyncWaitSet | AsyncCompChannel:
+    obj: CompletionQueue | EventQueue | Counter | WaitSet | CompChannel | Profile,
+) -> (
+    AsyncCompletionQueue
+    | AsyncEventQueue
+    | AsyncCounter
+    | AsyncWaitSet
+    | AsyncCompChannel
+    | AsyncProfile
+):
     """Return something to await for an object that has descriptors.
 
     Raises:
@@ -372,6 +406,8 @@ def wrap(
             return AsyncCounter(obj)
         case WaitSet():
             return AsyncWaitSet(obj)
+        case Profile():
+            return AsyncProfile(obj)
     raise TypeError(f"cannot await {obj!r}")
 
 
@@ -380,6 +416,7 @@ __all__ = [
     "AsyncCompletionQueue",
     "AsyncCounter",
     "AsyncEventQueue",
+    "AsyncProfile",
     "AsyncWaitSet",
     "wrap",
 ]

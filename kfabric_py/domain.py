@@ -16,6 +16,7 @@ from kfabric_py.enums import Access, AvType, CqFormat, WaitObj
 from kfabric_py.handle import OpenedObject
 from kfabric_py.info import Info, info_to_raw
 from kfabric_py.memory import Local, MemoryRegion, segments
+from kfabric_py.profile import Profiled
 from kfabric_py.queues import CompletionQueue
 from kfabric_py.rdm import RdmEndpoint, ScalableEndpoint
 from kfabric_py.sets import PollSet, WaitSet
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kfabric_py.fabric import Fabric
 
 
-class Domain(OpenedObject):
+class Domain(OpenedObject, Profiled):
     """A device, and the parent of its queues, endpoints and memory.
 
     Attributes:

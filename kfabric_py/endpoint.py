@@ -10,12 +10,13 @@ from kfabric_py import _uapi
 from kfabric_py.cm import Addressed, ConnectionRequest, bytes_arg
 from kfabric_py.info import Address, Info, info_to_raw, pack_address
 from kfabric_py.posting import Receiving, Sending
+from kfabric_py.profile import Profiled
 
 if TYPE_CHECKING:
     from kfabric_py.domain import Domain
 
 
-class Endpoint(Addressed, Receiving, Sending):
+class Endpoint(Addressed, Receiving, Sending, Profiled):
     """One end of a connection.
 
     Open it, bind queues and counters, :meth:`enable` it, and :meth:`connect` or

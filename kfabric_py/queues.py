@@ -27,6 +27,7 @@ from kfabric_py.errors import Again, KfiError, error_for
 from kfabric_py.handle import KernelObject
 from kfabric_py.info import Info, info_from_raw
 from kfabric_py.memory import Buffer, Segment
+from kfabric_py.profile import Profiled
 
 if TYPE_CHECKING:
     from kfabric_py.channel import CompChannel
@@ -143,7 +144,7 @@ def _flags(bits: int) -> CqFlags:
     return CqFlags(bits)
 
 
-class CompletionQueue(Waitable):
+class CompletionQueue(Waitable, Profiled):
     """Where completed operations are read. Iterating yields what is there now.
 
     Closing a queue that has a completion channel waits until all events that were

@@ -22,6 +22,7 @@ from kfabric_py.counters import Counter
 from kfabric_py.enums import WaitObj
 from kfabric_py.errors import KfiError, TooSmall
 from kfabric_py.handle import KernelObject, OpenedObject
+from kfabric_py.profile import Profiled
 from kfabric_py.queues import CompletionQueue, EventQueue
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class PollFds:
     fds: tuple[int, ...]
 
 
-class WaitSet(Waitable):
+class WaitSet(Waitable, Profiled):
     """Sleeps until one of its members is ready.
 
     Members join by being opened with ``wait_set=`` and leave by being closed.
@@ -156,7 +157,7 @@ class _MemberGone(Exception):
     """A member was closed between the listing and the request for its descriptor."""
 
 
-class PollSet(OpenedObject):
+class PollSet(OpenedObject, Profiled):
     """Tells which of its members are ready. An object may be in many poll sets.
 
     Closing takes the members out first; the kernel closes only empty sets.

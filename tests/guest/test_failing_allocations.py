@@ -66,6 +66,7 @@ class World:
     poll_set: kp.PollSet
     ep: kp.Endpoint
     buffer: kp.Buffer
+    profile: kp.Profile
     keep: list[object]
 
     @classmethod
@@ -76,8 +77,10 @@ class World:
         eq, cntr = mock.eq(wait_set=wait_set), mock.counter()
         ep = mock.endpoint(cq=cq)
         buffer = mock.stack.enter_context(mock.device.buffer(8192))
+        poll_set = mock.poll_set()
+        profile = mock.stack.enter_context(ep.profile())
         return cls(
-            mock, wait_set._handle, cq, eq._handle, cntr._handle, mock.poll_set(), ep, buffer, []
+            mock, wait_set._handle, cq, eq._handle, cntr._handle, poll_set, ep, buffer, profile, []
         )
 
     @property
@@ -200,6 +203,37 @@ CALLS: dict[str, tuple[str, Callable[[World], dict[str, int]]]] = {
     "cntr add": ("CNTR_ADD", lambda w: {"cntr": w.cntr, "value": 1}),
     "cntr wait": ("CNTR_WAIT", lambda w: {"cntr": w.cntr, "threshold": 1}),
     "wait": ("WAIT", lambda w: {"wait": w.wait_set}),
+    "profile": ("PROFILE_OPEN", lambda w: {"handle": w.ep._handle}),
+    "profile read": (
+        "PROFILE_READ",
+        lambda w: {
+            "profile": w.profile._handle,
+            "id": w.profile.variables["completions"].id,
+            "buf": w.entries,
+            "buf_size": 8,
+        },
+    ),
+    "profile list": (
+        "PROFILE_READ",
+        lambda w: {
+            "profile": w.profile._handle,
+            "id": w.profile.variables["unexp_msg_queue"].id,
+            "buf": w.entries,
+            "buf_size": 128,
+        },
+    ),
+    "profile reads": (
+        "PROFILE_CONTROL",
+        lambda w: {"profile": w.profile._handle, "command": _uapi.KFAB_PROFILE_START_READS},
+    ),
+    "profile keep": (
+        "PROFILE_CONTROL",
+        lambda w: {"profile": w.profile._handle, "command": _uapi.KFAB_PROFILE_KEEP},
+    ),
+    "profile events": (
+        "PROFILE_EVENTS",
+        lambda w: {"profile": w.profile._handle, "count": 2, "events": w.entries},
+    ),
 }
 
 #: What the mock provider does not have: the end of those is that they are refused.
@@ -224,6 +258,9 @@ def _undo(world: World, what: str, arg: object) -> None:
         assert raw.call(fd, "CLOSE", raw.sample("CLOSE", handle=handle)) == 0
     elif what == "descriptor":
         os.close(arg.value)  # type: ignore[attr-defined]
+    elif what == "profile reads":
+        end = {"profile": world.profile._handle, "command": _uapi.KFAB_PROFILE_END_READS}
+        assert raw.call(fd, "PROFILE_CONTROL", raw.sample("PROFILE_CONTROL", **end)) == 0
     elif what == "poll add":
         fields = CALLS[what][1](world)
         assert raw.call(fd, "POLL_DEL", raw.sample("POLL_DEL", **fields)) == 0
