@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
     "test": ("harness.testrun", "run the tests, on the host and in guests"),
     "trace": ("harness.trace.command", "watch any module's wait queues under a command"),
+    "top": ("harness.top.command", "what every kfabric object counts, live, under a command"),
     "report": ("harness.commands.report", "make a page of a recording, for people"),
     "bench": ("harness.commands.bench", "measure what a wait costs, in two guests"),
     "run": ("harness.commands.run", "run one command in a guest, with its exit status"),

@@ -31,6 +31,7 @@ LETTERS = {
     "P": "poll sets",
     "T": "trywait and control",
     "E": "completion channels",
+    "F": "profiles",
     "X": "ioctls",
 }
 

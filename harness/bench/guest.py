@@ -106,7 +106,7 @@ def measure(line: str, link: Link) -> dict[str, int]:
     """The figures of one line of the plan."""
     name, *words = line.split()
     if name == "rxe":
-        return link.play(int(words[0]), words[1] == figures.WATCHED)
+        return link.play(int(words[0]), words[1])
     if name == "ioctl":
         return from_user_space(*map(int, words))
     if name == "fi_poll":

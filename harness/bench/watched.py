@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A ping-pong between two kernel threads over rxe, with the probes attached and without.
+"""A ping-pong between two kernel threads over rxe: as it is, with the probes, profiled.
 
 The game is examples/pingpong_ulp. Its time is the players' own, from being connected to
 the last message: connecting and closing wait for ticks of the clock.
@@ -7,13 +7,15 @@ the last message: connecting and closing wait for ticks of the clock.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Self
 
+from harness.bench.figures import PROFILED, WATCHED
 from harness.demo import ulp
 from harness.guest.modules import Modules
 from harness.guest.topology import rxe_on_dummy
 from harness.probes.loader import Probe
+from harness.top.guest import OBJECTS, prepare
 
 _PORT = 7474
 
@@ -37,12 +39,15 @@ class Link:
             self._probe.__exit__()
         self._stack.close()
 
-    def play(self, messages: int, watched: bool) -> dict[str, int]:
+    def play(self, messages: int, how: str) -> dict[str, int]:
         """One game: how long it took, what went wrong, and what the probes lost."""
         if not self._address:
             self._address = self._stack.enter_context(rxe_on_dummy()).address
-        self._watch(watched)
-        part = ulp.play(self._modules.directory, (self._address, _PORT), messages, lambda: None)
+        self._watch(how == WATCHED)
+        prepare()
+        # Held open, it has times measured, as a profile of any object has.
+        with OBJECTS.open() if how == PROFILED else nullcontext():
+            part = ulp.play(self._modules.directory, (self._address, _PORT), messages, lambda: None)
         elapsed = max(player.ns for player in part.players)
         errors = sum(bool(player.error) for player in part.players)
         return {"ns": elapsed, "errors": errors, **self._collected()}

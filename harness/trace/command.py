@@ -12,19 +12,18 @@ import argparse
 import importlib
 import json
 import os
-import selectors
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ExitStatus, GuestSplat, SetupError
 from harness.guest import in_guest
 from harness.probes.loader import HEAD, RECORDS
+from harness.streams import Follower, Output, read_both
 from harness.trace import table
 from harness.trace.guest import LIVE
 from harness.trace.scope import Scope, add_scope_options, scope_of
@@ -39,10 +38,6 @@ SOURCE = Path(__file__).resolve().parents[2]
 DEFAULT = SOURCE / "build/trace"
 # bcc is a package of Debian's own Python.
 _PYTHON = "/usr/bin/python3"
-_LOOK_SECONDS = 0.3
-
-Output = Iterator[tuple[bool, bytes]]
-"""What CMD writes, as it comes; True: to its standard output."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -127,27 +122,12 @@ def _here(args: argparse.Namespace, scope: Scope, output: Path) -> int:
         env=env,
     )
     try:
-        _show(_read(process), output)
+        _show(read_both(process), output)
     except KeyboardInterrupt:
         # It has had the signal, too, and comes to an end.
-        for to_stdout, data in _read(process):
+        for to_stdout, data in read_both(process):
             _copy(to_stdout, data)
     return process.wait()
-
-
-def _read(process: subprocess.Popen[bytes]) -> Output:
-    """Both streams of a process to their ends."""
-    with selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
-            if stream is not None and not stream.closed:
-                selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select():
-                data = os.read(key.fd, 65536)
-                if data:
-                    yield key.fileobj is process.stdout, data
-                else:
-                    selector.unregister(key.fileobj)
 
 
 def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int, list[Splat]]:
@@ -219,38 +199,6 @@ def _update(display: Live, told: dict[str, Any]) -> None:
         display.update(table.live(rows, told["seconds"], sum(told["losses"].values())))
     elif "loaded" in told:
         display.update(f"kfabric: traced; the tracer took {told['loaded']:.1f} s to load")
-
-
-class Follower:
-    """Reads a growing file of JSON lines in a thread, and hands on the newest line."""
-
-    def __init__(self, path: Path, hand: Callable[[dict[str, Any]], None]) -> None:
-        """Prepare; it runs inside the with block."""
-        self._path = path
-        self._hand = hand
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        place = 0
-        while not self._over.wait(_LOOK_SECONDS):
-            try:
-                with self._path.open("rb") as file:
-                    file.seek(place)
-                    data = file.read()
-            except FileNotFoundError:
-                continue
-            whole = data.rfind(b"\n") + 1
-            place += whole
-            if whole:
-                self._hand(json.loads(data[:whole].splitlines()[-1]))
 
 
 def _finish(output: Path, status: int) -> int:

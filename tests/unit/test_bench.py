@@ -32,9 +32,10 @@ def measured(line: str) -> Sample:
         told = {"read": events, "counted": events, "ready": 0, "drained": -110}
         return Sample(line, {**told, "before": 500, "after": 490, "page": 4096})
     if words[0] == "rxe":
-        rounds, watched = int(words[1]), words[2] == figures.WATCHED
-        told = {"errors": 0, "lost": 0, "records": 4 * rounds if watched else 0}
-        return Sample(line, {"ns": (1100 if watched else 1000) * rounds, **told})
+        rounds, kind = int(words[1]), words[2]
+        told = {"errors": 0, "lost": 0, "records": 4 * rounds if kind == figures.WATCHED else 0}
+        cost = {figures.PLAIN: 1000, figures.WATCHED: 1100, figures.PROFILED: 1010}[kind]
+        return Sample(line, {"ns": cost * rounds, **told})
     cost = 100_000 if words[0] == "fi_poll" else 1000
     return Sample(line, {"cycles": cost * int(words[-1]), "wrong": 0})
 
@@ -137,6 +138,14 @@ def test_what_the_probes_cost_is_a_ratio_with_a_goal() -> None:
     assert row(figures.rows(counted, timed), "probes on rxe: instr").measured == pytest.approx(1.1)
     dear = changed(timed, "rxe 1000 watched", ns=1200 * 1000)
     assert row(figures.rows(counted, dear), "probes on rxe: time").met is False
+
+
+def test_what_profiles_cost_is_a_ratio_with_a_goal() -> None:
+    counted, timed = whole()
+    found = row(figures.rows(counted, timed), "profile on rxe: instr")
+    assert (found.measured, found.met) == (pytest.approx(1.01), True)
+    dear = changed(counted, "rxe 2000 profiled", ns=1030 * 2000)
+    assert row(figures.rows(dear, timed), "profile on rxe: instr").met is False
 
 
 def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:

@@ -13,6 +13,7 @@ from harness import rules
 PROMISED = """
     W1 W2 W3 W4 W5 W6 W7 W8 W10 Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q8 Q9 P1 P2 P3 P5 O1 O4 O6 X1 X2
     E1 E2 E3 E4 E5
+    F1 F2 F3 F4 F5 F6 F7
 """.split()
 
 

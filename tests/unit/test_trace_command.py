@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness import streams
 from harness.trace import command
 from harness.trace.bpf import mapped, ring_bytes
 from harness.trace.scope import Scope, add_scope_options, scope_of
@@ -112,7 +113,7 @@ def test_follower_hands_on_whole_lines_only(tmp_path: Path) -> None:
         told.append(line)
         came.set()
 
-    with command.Follower(path, hand):
+    with streams.Follower(path, hand):
         path.write_text(json.dumps({"n": 1}) + "\n" + json.dumps({"n": 2}) + '\n{"n"')
         assert came.wait(10)
         came.clear()
