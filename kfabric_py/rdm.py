@@ -27,12 +27,13 @@ from kfabric_py._call import u32
 from kfabric_py.cm import Addressed
 from kfabric_py.info import Info, info_to_raw
 from kfabric_py.posting import Posting, Receiving, Sending
+from kfabric_py.profile import Profiled
 
 if TYPE_CHECKING:
     from kfabric_py.domain import Domain
 
 
-class RdmEndpoint(Addressed, Receiving, Sending):
+class RdmEndpoint(Addressed, Receiving, Sending, Profiled):
     """An endpoint that talks to any peer that an address vector names.
 
     Open it, bind queues, counters and an :class:`AddressVector`, and

@@ -53,4 +53,5 @@ def test_healthy_wake_ups_raise_no_alarm(plays, name):
     """Unstepped, so with all the interleavings that come up."""
     judged = plays["healthy", name]
     assert judged.complaints == ()
-    assert judged.sums.waits >= ROUNDS // 2
+    # Of the completions that were done before the sleep only the calls are told.
+    assert judged.sums.waits + judged.sums.calls >= ROUNDS // 2
