@@ -186,6 +186,7 @@ static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
  */
 int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
+	const bool is_err = hdr->op == KFR_OP_ERR;
 	struct kfr_op *op;
 	unsigned long irq;
 	bool invalidate;
@@ -194,8 +195,7 @@ int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		return -EPROTO;
 	spin_lock_irqsave(&conn->lock, irq);
 	op = kfr_find_asked(conn, hdr);
-	if (!op || op->parked ||
-	    kfr_op_numbered(op) != (hdr->op == KFR_OP_ERR)) {
+	if (!op || op->parked || kfr_op_numbered(op) != is_err) {
 		spin_unlock_irqrestore(&conn->lock, irq);
 		return -EPROTO;
 	}
