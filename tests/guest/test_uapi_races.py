@@ -106,6 +106,8 @@ LEFT_OUT = frozenset(
     if name.startswith(
         ("CHANNEL", "REQ_", "GET_CQ", "ACK_", "PROFILE", "AV_", "SEP_", "TX_", "RX_")
     )
+    or name in ("TSEND", "TRECV", "CANCEL", "GETOPT", "SETOPT")
+    or "ATOMIC" in name
 )
 
 
