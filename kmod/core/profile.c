@@ -58,19 +58,24 @@ struct kfi_ep_base *kfi_profile_ep(const struct kfi_profile *p)
 	return container_of(p->target, struct kfi_ep_base, ep.fid);
 }
 
+/* sparse cannot follow a lock that only some take: for it, nobody does. */
 unsigned long kfi_profile_lock(struct kfi_profile *p)
 {
 	unsigned long flags = 0;
 
-	if (p->ops)
+	if (p->ops) {
 		spin_lock_irqsave(kfi_profile_ep(p)->profile_lock, flags);
+		__release(kfi_profile_ep(p)->profile_lock);
+	}
 	return flags;
 }
 
 void kfi_profile_unlock(struct kfi_profile *p, unsigned long flags)
 {
-	if (p->ops)
+	if (p->ops) {
+		__acquire(kfi_profile_ep(p)->profile_lock);
 		spin_unlock_irqrestore(kfi_profile_ep(p)->profile_lock, flags);
+	}
 }
 
 /**
