@@ -215,13 +215,27 @@ static int kfv_reject_errno(int reason)
 	}
 }
 
+static void kfv_cm_disconnected(struct kfv_conn *conn)
+{
+	if (!kfv_conn_up(conn))
+		return;
+	kfv_conn_over(conn);
+	kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
+}
+
+/*
+ * A peer that closes before our confirmation has reached it refuses what
+ * stands already on this side.
+ */
 static void kfv_cm_rejected(struct kfv_conn *conn, struct rdma_cm_event *event)
 {
 	const void *data;
 	u8 len = 0;
 
-	if (conn->state != KFV_CONNECTING && conn->state != KFV_ACCEPTED)
+	if (conn->state != KFV_CONNECTING && conn->state != KFV_ACCEPTED) {
+		kfv_cm_disconnected(conn);
 		return;
+	}
 	data = rdma_consumer_reject_data(conn->id, event, &len);
 	if (conn->state == KFV_CONNECTING)
 		kfv_conn_fail(conn, kfv_reject_errno(event->status),
@@ -235,18 +249,9 @@ static void kfv_cm_gone(struct kfv_conn *conn, int status)
 {
 	if (conn->state == KFV_CONNECTING || conn->state == KFV_ACCEPTED) {
 		kfv_conn_fail(conn, kfv_cm_errno(status), status, NULL, 0);
-	} else if (conn->state == KFV_CONNECTED) {
-		kfv_conn_over(conn);
-		kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
+	} else {
+		kfv_cm_disconnected(conn);
 	}
-}
-
-static void kfv_cm_disconnected(struct kfv_conn *conn)
-{
-	if (!kfv_conn_up(conn))
-		return;
-	kfv_conn_over(conn);
-	kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
 }
 
 static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)

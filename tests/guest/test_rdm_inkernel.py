@@ -81,15 +81,7 @@ def rtest(verbs: topology.RdmaLink) -> Iterator[Path]:
     guest_modules.remove("kfi_rtest")
 
 
-NOT_YET = pytest.mark.xfail(
-    reason="now and then the peer is not told that its connection was ended", strict=False
-)
-
-
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=[NOT_YET] * (case == "makes_no_sense")) for case in CASES],
-)
+@pytest.mark.parametrize("case", CASES)
 def test_in_kernel(rtest: Path, case: str) -> None:
     """Run one case; see CASES for what it holds to."""
     assert (rtest / case).read_text() == "ok\n", CASES[case]
