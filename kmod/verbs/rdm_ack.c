@@ -160,16 +160,24 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 	return again;
 }
 
-/* A work request has failed, and with it the connection. */
+/*
+ * A work request has failed, and with it the connection. Before it was up it
+ * is RDMA CM that stops the queue pair, and its event tells why.
+ */
 void kfr_wc_failed(struct kfr_conn *conn, enum ib_wc_status status)
 {
-	if (status == IB_WC_WR_FLUSH_ERR)
-		kfr_conn_kill(conn, ENOTCONN, status);
-	else if (status == IB_WC_RETRY_EXC_ERR ||
-		 status == IB_WC_RESP_TIMEOUT_ERR)
+	switch (status) {
+	case IB_WC_WR_FLUSH_ERR:
+		if (READ_ONCE(conn->state) == KFR_UP)
+			kfr_conn_kill(conn, ENOTCONN, status);
+		break;
+	case IB_WC_RETRY_EXC_ERR:
+	case IB_WC_RESP_TIMEOUT_ERR:
 		kfr_conn_kill(conn, ETIMEDOUT, status);
-	else
+		break;
+	default:
 		kfr_conn_kill(conn, EIO, status);
+	}
 }
 
 /* The send queue has room for one more. */
