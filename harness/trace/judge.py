@@ -87,8 +87,8 @@ class _Bench:
         return self._strikes.get((wake.queue, wake.tid, wake.t_wake))
 
     def in_vain(self, strike: Strike) -> bool:
-        """Did it make a sleeper look, find nothing, and go back to sleep?"""
-        return strike.asleep and strike.again and not self.stock.took(strike.wake)
+        """Did a sleeper that it woke look, find nothing, and go back to sleep?"""
+        return strike.again and not self.stock.took(strike.wake)
 
     def calls_from(self, t: int, until: int) -> Iterator[Signal]:
         """All wake calls in a time, in order."""
@@ -150,7 +150,7 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
     """Judge plain wait queues; what is suspicious and no certain fault is in the notes."""
     bench = _Bench(ledger, rules or QueueRules())
     faults = list(_faults(bench))
-    accused = {call for _, call in faults if call}
+    accused = {call for _, call in faults}
     notes = _find_overtaken(bench, accused) if bench.marks else _suspicions(bench)
     return Verdict(
         findings=tuple(finding for finding, _ in faults),
@@ -160,17 +160,20 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
     )
 
 
-_Fault = tuple[Finding, tuple[int, int] | None]
-"""A finding, and queue and time of the wake call at fault."""
+_Call = tuple[int, int] | None
+"""Queue and time of a wake call, if there was one."""
+
+_Fault = tuple[Finding, _Call]
+"""A finding, and the wake call at fault."""
 
 
 def _faults(bench: _Bench) -> Iterator[_Fault]:
     """All faults; one wait and one wake call are accused once."""
     waits: set[tuple[int, int, int]] = set()
-    calls: set[tuple[int, int]] = set()
+    calls: set[_Call] = set()
     for finding, call in _all_faults(bench):
         wait = (finding.queue, finding.tid, finding.wait)
-        if wait in waits or (call and call in calls):
+        if wait in waits or call in calls:
             continue
         waits.add(wait)
         if call:
@@ -187,7 +190,7 @@ def _all_faults(bench: _Bench) -> Iterator[_Fault]:
     yield from _find_never_ran(bench)
 
 
-def _key(call: Signal | None) -> tuple[int, int] | None:
+def _key(call: Signal | None) -> _Call:
     return (call.record.queue, call.record.t) if call else None
 
 
@@ -245,7 +248,7 @@ def _on_its_way(bench: _Bench, sleep: Sleep, publication: MarkRecord) -> bool:
 def _blame(bench: _Bench, sleep: Sleep, publication: MarkRecord) -> _Fault:
     """Say why a sleeper was not woken for a publication."""
     told = stories.Told(bench.court, sleep, publication)
-    if sleep.how is End.WAKE and sleep.wake:
+    if sleep.wake:
         call = sleep.queue.signal_of(sleep.wake)
         return told.late(sleep.wake, call), _key(call)
     call = _call_for(bench, sleep, publication)
@@ -311,7 +314,7 @@ def _find_spurious(bench: _Bench) -> Iterator[_Fault]:
         waiters = {wait.record.tid for wait in queue.waits}
         for call in queue.every_signal():
             # A waiter may be handing on what it was woken for itself.
-            if not call.wakes or call.record.waker in waiters:
+            if call.record.waker in waiters:
                 continue
             if bench.behind(call) or bench.stock.ready(call.record.t):
                 continue
@@ -331,11 +334,11 @@ def _find_herd(bench: _Bench) -> Iterator[_Fault]:
     """One publication that woke several, of which at most one took it."""
     for queue in bench.marked:
         for call in queue.every_signal():
-            if len(call.wakes) < 2 or bench.behind(call) != 1:
+            if bench.behind(call) != 1:
                 continue
             woken = _struck(bench, call)
             losers = [strike for strike in woken if bench.in_vain(strike)]
-            if losers and 2 <= len(woken) <= len(losers) + 1:
+            if 2 <= len(woken) <= len(losers) + 1:
                 waits = [strike.wait for strike in woken]
                 yield stories.herd(bench.court, queue, waits, call), _key(call)
 
@@ -351,11 +354,11 @@ def _find_never_ran(bench: _Bench) -> Iterator[_Fault]:
                     yield stories.never_ran(bench.court, queue, strike, ran), None
 
 
-def _find_overtaken(bench: _Bench, accused: set[tuple[int, int]]) -> Iterator[Finding]:
+def _find_overtaken(bench: _Bench, accused: set[_Call]) -> Iterator[Finding]:
     """Woken rightly, but it had been taken by then."""
     for queue in bench.marked:
         for call in queue.every_signal():
-            if not call.wakes or _key(call) in accused or not bench.behind(call):
+            if _key(call) in accused or not bench.behind(call):
                 continue
             for strike in _struck(bench, call):
                 if bench.in_vain(strike) and not bench.stock.ready(strike.wake.t_running):

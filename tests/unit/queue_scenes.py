@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.probes import ledger
-from harness.probes.kinds import Verdict
+from harness.probes.kinds import Finding, Kind, Outcome, Verdict
 from harness.probes.records import (
     Context,
     FClass,
@@ -29,6 +29,7 @@ NAMES = {
     WAKER_2: "waker-2",
 }
 US = 1000
+TIMEOUT = 250_000
 
 
 class Scene:
@@ -100,6 +101,10 @@ class Scene:
             self.records.append(self._wake(WakeRecord(queue, tid, begin * US, 0), t, ran))
         self.records.append(self._wake(record, wakes[-1], ran) if wakes else record)
 
+    def stray(self, t: int, tid: int) -> None:
+        """A call wakes a thread of whose wait nothing was recorded."""
+        self.records.append(self._wake(WakeRecord(QUEUE, tid, 0, 0), t, ran=1))
+
     def _wake(self, record, t: int, ran: int):
         call = self.calls[t]
         return replace(
@@ -127,3 +132,20 @@ class Scene:
     def verdict(self, **rules) -> Verdict:
         """The verdict on it."""
         return judge(self.ledger(), QueueRules(**rules))
+
+
+def only(scene: Scene, kind: Kind, waiter: int, waker: int, **rules) -> Finding:
+    """The one finding of a scene, which must be as told."""
+    verdict = scene.verdict(**rules)
+    assert [(f.kind, f.tid, f.waker) for f in verdict.findings] == [(kind, waiter, waker)], (
+        verdict.findings
+    )
+    assert verdict.outcome is Outcome.FAULT
+    return verdict.findings[0]
+
+
+def silent(scene: Scene, **rules) -> None:
+    """Nothing is wrong."""
+    verdict = scene.verdict(**rules)
+    assert verdict.findings == ()
+    assert verdict.outcome is Outcome.VERIFIED
