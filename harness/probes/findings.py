@@ -123,14 +123,14 @@ def find_not_asked(court: Court, queue: Queue) -> Iterator[Finding]:
     """A sleeper that was marked as woken, while nobody asked the scheduler to wake it."""
     for wait in queue.waits:
         rec, wake = wait.record, wait.wakes[-1] if wait.wakes else None
-        if not wake or wake.t_waking or not 0 < rec.t_slept < wake.t_wake:
+        if not wake or not 0 < rec.t_slept < wake.t_wake:
             continue
         # Something else woke it before, or at the same moment: it was awake.
         until = rec.t_end or court.ledger.t_stop
         if rec.t_foreign > rec.t_slept:
             until = rec.t_foreign
-        early = any(rec.t_slept < other.t_waking for other in wait.wakes)
-        if early or rec.foreign > 1 or until - wake.t_wake <= court.rules.late_ns:
+        asked = any(rec.t_slept < other.t_waking for other in wait.wakes)
+        if asked or rec.foreign > 1 or until - wake.t_wake <= court.rules.late_ns:
             continue
         # Who ran without being woken was not seen to be woken: that is a doubt.
         if wake.t_running and not rec.foreign:
@@ -239,7 +239,7 @@ def find_herd(court: Court, queue: Queue) -> Iterator[Finding]:
     """One entry woke several of those who are served one by one."""
     woken = _exclusive(queue)
     for signal in queue.every_signal():
-        if len(signal.wakes) <= 1 or not _one_is_enough(queue, signal):
+        if not _one_is_enough(queue, signal):
             continue
         owners = [woken[id(wake)] for wake in signal.wakes if id(wake) in woken]
         if len(owners) <= 1:
@@ -374,7 +374,7 @@ def find_not_handed_on(court: Court, queue: Queue) -> Iterator[Finding]:
     times = _times(queue)
     for wait in queue.waits:
         wake, rec = wait.last_wake, wait.record
-        if not rec.exclusive or not wake or not wait.finished or not rec.ready:
+        if not rec.exclusive or not wake or not rec.ready:
             continue
         signal = queue.signal_of(wake)
         if not signal or not _one_is_enough(queue, signal):
@@ -387,7 +387,7 @@ def find_not_handed_on(court: Court, queue: Queue) -> Iterator[Finding]:
             and other.record.waker == rec.tid
             for other in queue.others
         )
-        left = [other for other in queue.waits if other is not wait and other.asleep_at(rec.t_end)]
+        left = [other for other in queue.waits if other.asleep_at(rec.t_end)]
         if left and not handed:
             yield court.find(
                 Kind.NOT_HANDED_ON,
@@ -415,9 +415,9 @@ def _left_without(times: Sequence[int], wait: Wait) -> bool:
 
 
 def _left_it_there(queue: Queue, times: Sequence[int], wait: Wait, signal: Signal) -> bool:
-    """Did a reader succeed, and what it was woken for, alone in its queue, is still there?"""
+    """Is what a reader was woken for, alone in its queue, still there?"""
     rec = wait.record
-    if queue.fclass not in (FClass.CQ, FClass.EQ) or rec.ret < 0 or signal.record.have != 1:
+    if queue.fclass not in (FClass.CQ, FClass.EQ) or signal.record.have != 1:
         return False
     return not _published(times, signal.record.t + 1, rec.t_end + _STORE_NS)
 
@@ -427,7 +427,7 @@ def find_never_ran(court: Court, queue: Queue) -> Iterator[Finding]:
     for wait in queue.waits:
         for wake in wait.wakes:
             ran = _ran_at(court, wait, wake)
-            if not ran or ran - wake.t_waking <= court.rules.never_ran_ns:
+            if ran - wake.t_waking <= court.rules.never_ran_ns:
                 continue
             when = f"ran only {ms(ran - wake.t_waking)} later"
             if not wake.t_running:
