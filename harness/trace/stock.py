@@ -81,19 +81,16 @@ class Strike:
 def strikes(wait: Wait) -> list[Strike]:
     """The wakes of a wait, in order."""
     found: list[Strike] = []
-    slept, again = wait.record.t_slept, False
+    slept = wait.record.t_slept
     next_wake = 0
     for wake in reversed(wait.wakes):
-        if slept > wake.t_wake:
-            again = True
         if not next_wake and wait.record.t_begin <= slept < wake.t_wake:
             asleep = bool(wake.t_waking)
         else:
             # Who slept gets onto a CPU behind the wake, and before it can sleep again.
             until = next_wake or slept
             asleep = bool(wake.t_waking) and 0 < wake.t_running <= until
-        found.append(Strike(wait, wake, asleep, again))
-        again = again or asleep
+        found.append(Strike(wait, wake, asleep, again=slept > wake.t_wake))
         next_wake = wake.t_wake
     return found[::-1]
 
@@ -107,7 +104,7 @@ def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
         if strike.asleep:
             start = last if begin <= last < t_wake else begin
             yield Sleep(queue, wait, start, t_wake, End.WAKE, looked, wake)
-            begin, looked = wake.t_running or t_wake, t_wake
+            begin, looked = wake.t_running, t_wake
     if last > t_wake:
         foreign = wait.record.t_foreign
         end = foreign if foreign > last else wait.record.t_end
@@ -146,7 +143,7 @@ class Stock:
             if mark.what == Mark.PUBLISH:
                 self.published.append(mark)
                 ready += 1
-            elif mark.what == Mark.TAKE and ready:
+            elif ready:
                 self.taken.append(mark.t)
                 ready -= 1
                 if mark.context in (Context.PROCESS, Context.UNKNOWN):
