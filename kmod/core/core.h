@@ -271,6 +271,7 @@ void kfi_watch_end(struct kfi_waitq *q);
  * @members: its memberships in poll sets
  * @sibling: on its domain's list
  * @handler: calls the ULP's handler
+ * @moderation: puts it off, see handler_delay_us
  * @handled: there is a handler
  * @armed: the next time that something becomes readable the handler runs
  * @cpu: where it runs, or WORK_CPU_UNBOUND
@@ -295,6 +296,7 @@ struct kfi_source {
 	struct list_head members;
 	struct list_head sibling;
 	struct work_struct handler;
+	struct hrtimer moderation;
 	bool handled;
 	bool armed;
 	int cpu;

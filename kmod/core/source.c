@@ -3,7 +3,13 @@
  * What a CQ, an EQ and a counter have in common: a place in a wait set or a
  * queue of their own, memberships in poll sets, a handler, a parent.
  */
+#include <linux/module.h>
+
 #include "core.h"
+
+static unsigned int handler_delay_us;
+module_param(handler_delay_us, uint, 0644);
+MODULE_PARM_DESC(handler_delay_us, "how long completion and event handlers are put off, so that one call sees more (us; default 0)");
 
 /* Which queue do sleepers of this object use? Pins the wait set. */
 static int kfi_source_choose_queue(struct kfi_source *src,
@@ -77,10 +83,32 @@ static int kfi_source_join_parent(struct kfi_source *src)
 	return ret;
 }
 
+static enum hrtimer_restart kfi_source_moderated(struct hrtimer *timer)
+{
+	struct kfi_source *src = container_of(timer, struct kfi_source,
+					      moderation);
+
+	queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+	return HRTIMER_NORESTART;
+}
+
+static void kfi_source_set_handler(struct kfi_source *src, work_func_t handler)
+{
+	src->handled = handler;
+	src->armed = handler;
+	hrtimer_init(&src->moderation, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	src->moderation.function = kfi_source_moderated;
+	if (handler)
+		INIT_WORK(&src->handler, handler);
+}
+
 static void kfi_source_flush(struct kfi_source *src)
 {
-	if (src->handler.func)
-		cancel_work_sync(&src->handler);
+	if (!src->handler.func)
+		return;
+	/* In this order: the timer queues the work. */
+	hrtimer_cancel(&src->moderation);
+	cancel_work_sync(&src->handler);
 }
 
 static void kfi_source_leave_parent(struct kfi_source *src)
@@ -121,10 +149,7 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 	src->domain = attr->domain;
 	src->wait_obj = attr->wait_obj;
 	src->cpu = attr->cpu;
-	src->handled = attr->handler;
-	src->armed = attr->handler;
-	if (attr->handler)
-		INIT_WORK(&src->handler, attr->handler);
+	kfi_source_set_handler(src, attr->handler);
 
 	ret = kfi_source_choose_queue(src, attr);
 	if (ret)
@@ -176,6 +201,19 @@ int kfi_source_kill(struct kfi_source *src)
 	return 0;
 }
 
+/* Caller holds @src->lock. A timer that runs already will do for this one. */
+static void kfi_source_call(struct kfi_source *src)
+{
+	u64 delay = READ_ONCE(handler_delay_us);
+
+	if (!delay)
+		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+	else if (!hrtimer_is_queued(&src->moderation))
+		hrtimer_start(&src->moderation,
+			      ns_to_ktime(delay * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
+}
+
 /**
  * kfi_source_fire() - have the handler called
  * @src: the source
@@ -190,7 +228,7 @@ void kfi_source_fire(struct kfi_source *src)
 
 	spin_lock_irqsave(&src->lock, flags);
 	if (src->handled)
-		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+		kfi_source_call(src);
 	spin_unlock_irqrestore(&src->lock, flags);
 }
 

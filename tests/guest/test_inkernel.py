@@ -14,6 +14,7 @@ import pytest
 
 from harness.guest import modules as guest_modules
 
+HANDLER_DELAY = Path("/sys/module/kfabric/parameters/handler_delay_us")
 KTEST = Path("/sys/kernel/debug/kfi_ktest")
 
 #: The cases, with the rules of the contract that each holds to.
@@ -28,6 +29,8 @@ CASES = {
     "tostr": "kfi_tostr names what it is given",
     "dupinfo": "kfi_dupinfo shares nothing and takes one info of a list",
     "comp_handler_once": "Q9: two completions, one call",
+    "comp_handler_moderated": "Q9: put off, two completions are one call",
+    "comp_handler_put_off": "Q9, O1: closing does not wait for a call that is put off",
     "comp_handler_arms": "Q9: the read that finds nothing arms",
     "comp_handler_error": "Q9: an error calls the handler, too",
     "comp_handler_storm": "Q9, W10, B08: nothing is lost, the handler never runs twice at once",
@@ -82,6 +85,10 @@ CASES = {
 }
 
 
+# Microseconds for which handlers are put off in these cases.
+DELAYS = {"comp_handler_moderated": 3_000_000, "comp_handler_put_off": 600_000_000}
+
+
 @pytest.fixture(scope="module")
 def ktest() -> Iterator[Path]:
     """The test module's directory of cases; the module is loaded for this file's tests."""
@@ -95,7 +102,11 @@ def ktest() -> Iterator[Path]:
 @pytest.mark.parametrize("case", CASES)
 def test_in_kernel(ktest: Path, case: str) -> None:
     """Run one case; see CASES for the rule that it holds to."""
-    assert (ktest / case).read_text() == "ok\n", CASES[case]
+    HANDLER_DELAY.write_text(str(DELAYS.get(case, 0)))
+    try:
+        assert (ktest / case).read_text() == "ok\n", CASES[case]
+    finally:
+        HANDLER_DELAY.write_text("0")
 
 
 def test_no_case_is_forgotten(ktest: Path) -> None:

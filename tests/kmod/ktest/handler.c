@@ -55,6 +55,34 @@ static void kt_comp_handler_once(struct kt *kt)
 	KT_EQ(kt, atomic_read(&kt->calls), 1);
 }
 
+/*
+ * With handler_delay_us: armed twice before the call, which is one. The test that
+ * runs this has made the delay longer than what is done here takes.
+ */
+static void kt_comp_handler_moderated(struct kt *kt)
+{
+	kt->comp_handler = kt_count_comp;
+	KT_EQ(kt, kt_open(kt, KFI_WAIT_NONE), 0);
+	KT_EQ(kt, kt_inject(kt, 1), 0);
+	KT_EQ(kt, kt_read(kt), 1);
+	KT_EQ(kt, kt_read(kt), -KFI_EAGAIN);
+	KT_EQ(kt, kt_inject(kt, 1), 0);
+	KT_EQ(kt, atomic_read(&kt->calls), 0);
+	KT_EQ(kt, kt_called(kt), 0);
+	kt_close_cq(kt);
+	KT_EQ(kt, atomic_read(&kt->calls), 1);
+}
+
+/* With a handler_delay_us of minutes: closing does not wait for the call. */
+static void kt_comp_handler_put_off(struct kt *kt)
+{
+	kt->comp_handler = kt_count_comp;
+	KT_EQ(kt, kt_open(kt, KFI_WAIT_NONE), 0);
+	KT_EQ(kt, kt_inject(kt, 1), 0);
+	kt_close_cq(kt);
+	KT_EQ(kt, atomic_read(&kt->calls), 0);
+}
+
 /* The read that finds nothing arms: the next completion calls. */
 static void kt_comp_handler_arms(struct kt *kt)
 {
@@ -284,6 +312,8 @@ static void kt_comp_handler_loss(struct kt *kt)
 
 const struct kt_case kt_handler_cases[] = {
 	{ "comp_handler_once", kt_comp_handler_once },
+	{ "comp_handler_moderated", kt_comp_handler_moderated },
+	{ "comp_handler_put_off", kt_comp_handler_put_off },
 	{ "comp_handler_arms", kt_comp_handler_arms },
 	{ "comp_handler_error", kt_comp_handler_error },
 	{ "comp_handler_storm", kt_comp_handler_storm },
