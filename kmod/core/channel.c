@@ -268,7 +268,7 @@ static ssize_t kfi_event_take(void *arg)
  * To be followed by kfi_ack_cq_events(). The channel may be closed during the call
  * (if it has no CQs), but not before.
  *
- * Context: may sleep, except with @timeout 0.
+ * Context: may sleep, except with @timeout 0; interrupts on.
  * Return: 0; -EAGAIN: nothing there, with @timeout 0; -ETIMEDOUT; -EINTR; -EBADF:
  * the channel was closed; -ENODEV: the devices of all its CQs are gone, and no
  * event is left; -EINVAL.

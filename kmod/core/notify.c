@@ -228,11 +228,13 @@ EXPORT_SYMBOL_GPL(kfi_cq_bind_channel);
 
 /**
  * kfi_notify_drained() - may the CQ go, as far as its events are concerned?
- * @n: of a CQ that is being closed; channel->lock, or a hint
+ * @n: of a CQ that is being closed; the caller holds channel->lock, since who gets
+ *     an event moves it from one number to the other
  */
 bool kfi_notify_drained(const struct kfi_notify *n)
 {
-	return !READ_ONCE(n->got) && !READ_ONCE(n->count);
+	lockdep_assert_held(&n->channel->lock);
+	return !n->got && !n->count;
 }
 
 /**
@@ -335,7 +337,14 @@ void kfi_notify_close(struct kfi_source *src)
 
 static bool kfi_notify_acked(void *arg)
 {
-	return kfi_notify_drained(arg);
+	struct kfi_notify *n = arg;
+	unsigned long flags;
+	bool acked;
+
+	spin_lock_irqsave(&n->channel->lock, flags);
+	acked = kfi_notify_drained(n);
+	spin_unlock_irqrestore(&n->channel->lock, flags);
+	return acked;
 }
 
 /**
@@ -351,12 +360,12 @@ int kfi_notify_drain(struct kfi_source *src)
 	struct kfi_waiter w;
 	int ret;
 
-	if (!n || kfi_notify_drained(n))
+	if (!n || kfi_notify_acked(n))
 		return 0;
 	kfi_waiter_init(&w, &src->own, 0, false);
 	do {
 		ret = kfi_waitq_sleep(&w, kfi_notify_acked, n, KFI_DEADLINE_NONE);
-	} while (!ret && !kfi_notify_drained(n));
+	} while (!ret && !kfi_notify_acked(n));
 	kfi_waiter_end(&w, ret);
 	return ret;
 }
@@ -388,7 +397,7 @@ bool kfi_cq_unacked(struct kfid_cq *cq)
 {
 	struct kfi_notify *n = kfi_cq_source(cq)->notify;
 
-	return n && !kfi_notify_drained(n);
+	return n && !kfi_notify_acked(n);
 }
 EXPORT_SYMBOL_GPL(kfi_cq_unacked);
 
