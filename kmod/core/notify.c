@@ -108,6 +108,8 @@ int kfi_req_notify(struct kfid_cq *cq, u32 flags)
 	else
 		return -KFI_EINVAL;
 
+	/* With manual progress: what is pending came before, and is told as missed. */
+	kfi_domain_progress(src->domain);
 	spin_lock_irqsave(&src->lock, irq);
 	if (src->notify)
 		ret = kfi_notify_request(src->notify, request);
