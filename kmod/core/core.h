@@ -274,6 +274,7 @@ void kfi_watch_end(struct kfi_waitq *q);
  * @moderation: puts it off, see handler_delay_us
  * @handled: there is a handler
  * @armed: the next time that something becomes readable the handler runs
+ * @over: it is being closed: nobody can read it any more, so it is not ready
  * @cpu: where it runs, or WORK_CPU_UNBOUND
  * @id: names the object in tracepoints
  * @counts: completions, errors, overruns and deepest; the others are @own's
@@ -299,6 +300,7 @@ struct kfi_source {
 	struct hrtimer moderation;
 	bool handled;
 	bool armed;
+	bool over;
 	int cpu;
 	u32 id;
 	struct kfi_counts counts;

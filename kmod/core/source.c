@@ -174,6 +174,27 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 }
 
 /**
+ * kfi_source_set_ready() - can something be read?
+ * @src: the source
+ * @ready: the answer, after something was stored or read; a source that is being
+ *	   closed is not ready, whatever is left in it
+ *
+ * Context: any; the caller holds @src->lock.
+ */
+void kfi_source_set_ready(struct kfi_source *src, bool ready)
+{
+	lockdep_assert_held(&src->lock);
+	ready = ready && !src->over;
+	if (src->ready == ready)
+		return;
+	/* Pairs with the acquire of a poll set that looks without the lock. */
+	smp_store_release(&src->ready, ready);
+	atomic_add(ready ? 1 : -1, &src->own.nready);
+	if (src->set)
+		atomic_add(ready ? 1 : -1, &src->queue->nready);
+}
+
+/**
  * kfi_source_kill() - the point of no return of a close
  * @src: the source
  *
@@ -196,7 +217,10 @@ int kfi_source_kill(struct kfi_source *src)
 	spin_lock_irq(&src->lock);
 	src->handled = false;
 	src->armed = false;
+	src->over = true;
+	kfi_source_set_ready(src, false);
 	spin_unlock_irq(&src->lock);
+	kfi_watch_end(&src->own);
 	kfi_source_flush(src);
 	return 0;
 }
@@ -246,25 +270,6 @@ void kfi_source_fini(struct kfi_source *src)
 	kfi_source_leave_queue(src);
 	kfi_waitq_fini(&src->own);
 	trace_object_free(src->id, src->fid->fclass, 0);
-}
-
-/**
- * kfi_source_set_ready() - can something be read?
- * @src: the source
- * @ready: the answer, after something was stored or read
- *
- * Context: any; the caller holds @src->lock.
- */
-void kfi_source_set_ready(struct kfi_source *src, bool ready)
-{
-	lockdep_assert_held(&src->lock);
-	if (src->ready == ready)
-		return;
-	/* Pairs with the acquire of a poll set that looks without the lock. */
-	smp_store_release(&src->ready, ready);
-	atomic_add(ready ? 1 : -1, &src->own.nready);
-	if (src->set)
-		atomic_add(ready ? 1 : -1, &src->queue->nready);
 }
 
 /**

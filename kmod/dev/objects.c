@@ -465,6 +465,8 @@ static void kfd_obj_linger(struct kfd_obj *obj)
 	xa_lock(&client->objects);
 	obj->users = 2;
 	obj->draining = true;
+	if (obj->set)
+		obj->set->changes++;
 	xa_unlock(&client->objects);
 	mutex_unlock(&client->closing);
 }

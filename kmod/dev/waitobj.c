@@ -198,7 +198,8 @@ static u32 kfd_pollfd_look(struct kfd_obj *set, u32 *handles, u32 room,
 	xa_lock(objects);
 	*change_index = set->changes;
 	xa_for_each(objects, id, obj) {
-		if (obj->set != set)
+		/* One that is draining has left, but for its handle. */
+		if (obj->set != set || obj->draining)
 			continue;
 		if (n < room)
 			handles[n] = id;
