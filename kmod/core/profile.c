@@ -108,12 +108,14 @@ void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
 			 size_t size)
 {
 	struct kfi_profile_listener *listener;
-	struct kfi_profile *p;
+	struct kfi_profile *p, *outer;
 	unsigned long flags;
 	int i;
 
 	lockdep_assert_held(base->profile_lock);
 	local_irq_save(flags);
+	/* What a callback does to another endpoint may be an event there. */
+	outer = this_cpu_read(kfi_profile_calling);
 	list_for_each_entry(p, &base->profiles, on_ep) {
 		i = kfi_profile_event_index(p, id);
 		if (WARN_ON_ONCE(i < 0))
@@ -123,7 +125,7 @@ void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
 			this_cpu_write(kfi_profile_calling, p);
 			listener->callback(&p->prof, &p->ops->events[i], data,
 					   size, listener->context);
-			this_cpu_write(kfi_profile_calling, NULL);
+			this_cpu_write(kfi_profile_calling, outer);
 		}
 		if (listener->logged)
 			kfi_profile_log_add(p, id, data, size);

@@ -107,7 +107,8 @@ static int kfi_log_prepare(struct kfi_profile *p)
  * @on: keep them
  *
  * Context: process, may sleep; not in a callback.
- * Return: 0; -EINVAL for an event that is not listed; -ENOMEM.
+ * Return: 0; -EINVAL for an event that is not listed; -ENOMEM; -EBUSY in a
+ * callback.
  */
 int kfi_profile_keep(struct kfid_profile *prof, u32 event_id, bool on)
 {
@@ -116,6 +117,8 @@ int kfi_profile_keep(struct kfid_profile *prof, u32 event_id, bool on)
 	unsigned long flags;
 	int ret;
 
+	if (kfi_in_callback())
+		return -KFI_EBUSY;
 	if (i < 0)
 		return i;
 	ret = on ? kfi_log_prepare(p) : 0;
