@@ -315,9 +315,9 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	struct kfi_waitq *q = w->queue;
 	unsigned long flags;
 
+	spin_lock_irqsave(&q->head.lock, flags);
 	w->began = jiffies;
 	w->since = kfi_stamp();
-	spin_lock_irqsave(&q->head.lock, flags);
 	if (q->turns)
 		w->wqe.flags = WQ_FLAG_EXCLUSIVE;
 	/* Before the exclusive ones: the walk ends at the first of them. */
@@ -355,10 +355,12 @@ static void kfi_waiter_count_wake(struct kfi_waiter *w, u64 now)
 static void kfi_waiter_dequeue(struct kfi_waiter *w)
 {
 	struct kfi_waitq *q = w->queue;
-	u64 now = kfi_stamp();
 	unsigned long flags;
+	u64 now;
 
 	spin_lock_irqsave(&q->head.lock, flags);
+	/* With the lock: a reset may have begun the age anew. */
+	now = kfi_stamp();
 	if (!list_empty(&w->wqe.entry)) {
 		list_del_init(&w->wqe.entry);
 		q->sleepers--;
@@ -534,6 +536,7 @@ void kfi_waitq_counts_reset(struct kfi_waitq *q)
 
 	spin_lock_irqsave(&q->head.lock, flags);
 	memset(&q->counts, 0, sizeof(q->counts));
+	q->counts.most_asleep = q->sleepers;
 	list_for_each_entry(wqe, &q->head.head, entry) {
 		w = kfi_waiter_of(wqe);
 		if (!w)

@@ -194,6 +194,29 @@ def test_reset_sets_what_can_be_reset(mock: Mock) -> None:
         }
 
 
+def test_reset_under_sleepers(mock: Mock) -> None:
+    """F4, F7: whoever falls asleep or wakes at that moment, no time becomes negative."""
+    cq = mock.cq()
+    over = threading.Event()
+
+    def sleep_again_and_again() -> None:
+        while not over.is_set():
+            cq.sread(1, timeout=0.0003)
+
+    threads = [threading.Thread(target=sleep_again_and_again, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        with cq.profile() as profile:
+            for _ in range(1499):
+                profile.reset()
+                assert 0 <= profile["asleep_ns"] < 1 << 62
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(LIMIT)
+
+
 @pytest.mark.parametrize("name", ["wait set", "poll set", "CQ"])
 def test_reset_of_a_queue(mock: Mock, name: str) -> None:
     """F4: everything that says so is 0 afterwards."""
