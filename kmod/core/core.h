@@ -12,6 +12,7 @@
  *         queue->head.lock	one queue of sleepers
  *           watch->head.lock	who polls descriptors of its owner
  *   domain->eps_lock		the list of a domain's endpoints
+ *     ep->zero			what it had counted before its last reset (a leaf)
  *     ep->profile_lock		the provider's, see kfi_ep_base_profile()
  *       profile->lock		events that nobody has read yet
  *         queue->head.lock

@@ -18,16 +18,20 @@
  * DOC: One instant
  *
  * Who looks takes those locks, all of one object's at a time. What an endpoint
- * reports is told in two steps, the error first; so two looks that find the same
- * number of completions have both numbers of the moment between them:
+ * reports is told in two steps, the error last; so two looks that find the same
+ * number of errors have both numbers of the moment between them, and never more
+ * errors than completions:
  *
  *	looks				reports a failed operation
  *	-----				--------------------------
- *	completions: 4
- *					errors: 1
  *	errors: 1
- *	completions: 4: (4, 1) was true
  *					completions: 5
+ *	completions: 5
+ *	errors: 1: (5, 1) was true
+ *					errors: 2
+ *
+ * A reset takes nothing away from them, since that would be two steps, too: it
+ * remembers what they are, and who looks subtracts it.
  */
 #include "core.h"
 
@@ -176,6 +180,21 @@ static u64 kfi_ep_unexp(struct kfi_ep_base *base)
 	return value;
 }
 
+/* All that it has ever reported. */
+static void kfi_ep_counts_all(struct kfi_ep_base *base, struct kfi_counts *counts)
+{
+	u64 before, after = atomic64_read(&base->errors);
+
+	do {
+		before = after;
+		smp_rmb(); /* see the top of this file */
+		counts->completions = atomic64_read(&base->completions);
+		smp_rmb(); /* the same */
+		after = atomic64_read(&base->errors);
+	} while (before != after);
+	counts->errors = after;
+}
+
 /**
  * kfi_ep_counts() - what an endpoint has reported
  * @base: the endpoint
@@ -185,25 +204,26 @@ static u64 kfi_ep_unexp(struct kfi_ep_base *base)
  */
 void kfi_ep_counts(struct kfi_ep_base *base, struct kfi_counts *counts)
 {
-	u64 before, after = atomic64_read(&base->completions);
+	unsigned long flags;
 
-	do {
-		before = after;
-		smp_rmb(); /* see the top of this file */
-		counts->errors = atomic64_read(&base->errors);
-		smp_rmb(); /* the same */
-		after = atomic64_read(&base->completions);
-	} while (before != after);
-	counts->completions = after;
+	spin_lock_irqsave(&base->zero, flags);
+	kfi_ep_counts_all(base, counts);
+	counts->completions -= base->completions_zero;
+	counts->errors -= base->errors_zero;
+	spin_unlock_irqrestore(&base->zero, flags);
 }
 
 static void kfi_ep_counts_reset(struct kfi_ep_base *base)
 {
 	const struct kfi_profile_ops *ops = kfi_ep_profile_ops(base);
+	struct kfi_counts counts;
 	unsigned long flags;
 
-	atomic64_set(&base->completions, 0);
-	atomic64_set(&base->errors, 0);
+	spin_lock_irqsave(&base->zero, flags);
+	kfi_ep_counts_all(base, &counts);
+	base->completions_zero = counts.completions;
+	base->errors_zero = counts.errors;
+	spin_unlock_irqrestore(&base->zero, flags);
 	if (!ops || !ops->reset)
 		return;
 	spin_lock_irqsave(base->profile_lock, flags);
@@ -222,9 +242,10 @@ void kfi_ep_past(struct kfi_ep_base *base)
 	struct kfi_domain_base *domain = base->domain;
 	struct kfi_counts counts = { };
 
-	kfi_ep_counts(base, &counts);
+	/* With the lock, so that a reset of the domain resets this, too. */
 	spin_lock_irq(&domain->eps_lock);
 	list_del(&base->sibling);
+	kfi_ep_counts(base, &counts);
 	kfi_counts_add(&domain->eps_past, &counts);
 	spin_unlock_irq(&domain->eps_lock);
 }

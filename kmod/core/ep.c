@@ -38,6 +38,7 @@ int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
 	base->domain = kfi_domain_of(domain);
 	base->id = kfi_new_id();
 	INIT_LIST_HEAD(&base->profiles);
+	spin_lock_init(&base->zero);
 	spin_lock_irq(&base->domain->eps_lock);
 	list_add_tail(&base->sibling, &base->domain->eps);
 	spin_unlock_irq(&base->domain->eps_lock);

@@ -156,11 +156,12 @@ void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp
 	struct kfid_cntr *cntr = base->cntr[dir];
 	struct kfid_cq *cq;
 
-	if (comp->err)
-		atomic64_inc(&base->errors);
-	/* In this order: see counts.c. */
-	smp_wmb();
 	atomic64_inc(&base->completions);
+	if (unlikely(comp->err)) {
+		/* In this order: see counts.c. */
+		smp_wmb();
+		atomic64_inc(&base->errors);
+	}
 	cq = kfi_completion_is_rx(comp->flags) ? base->rx_cq : base->tx_cq;
 	if (cq && (want_entry || comp->err))
 		kfi_cq_store(cq, comp, &targets[0]);

@@ -261,6 +261,9 @@ extern const struct kfi_profile_desc kfi_unexp_events[2];
  * @profiles: those that are open and want events
  * @completions: operations that were reported
  * @errors: those of them that failed
+ * @zero: protects the next two
+ * @completions_zero: of @completions, before the last reset
+ * @errors_zero: the same of @errors
  * @sibling: on its domain's list
  * @listed: on the list of all objects
  */
@@ -280,6 +283,9 @@ struct kfi_ep_base {
 	struct list_head profiles;
 	atomic64_t completions;
 	atomic64_t errors;
+	spinlock_t zero;	/* what counted before the last reset */
+	u64 completions_zero;
+	u64 errors_zero;
 	struct list_head sibling;
 	struct kfi_listed listed;
 };
