@@ -196,12 +196,13 @@ static void kfi_source_last(struct kfi_source *src)
  *
  * Each CQ gets a last error entry (ENODEV), each counter an error change; those
  * who sleep return by the ordinary rules. (A CQ that is full is overrun instead:
- * nothing is stored behind a gap.) Nothing new can be opened in it, and a
+ * nothing is stored behind a gap.) Who waits for a profile's events returns, too.
+ * Nothing new can be opened in it, and a
  * blocking read of what is drained returns -ENODEV. To
  * be called before the provider tears down what its completions need, once or
  * more often.
  *
- * Context: any.
+ * Context: any; the caller holds no endpoint's profile_lock.
  */
 void kfi_domain_lose(struct kfi_domain_base *base)
 {
@@ -210,11 +211,12 @@ void kfi_domain_lose(struct kfi_domain_base *base)
 
 	spin_lock_irqsave(&base->lock, flags);
 	if (!base->lost) {
-		base->lost = true;
+		WRITE_ONCE(base->lost, true);
 		list_for_each_entry(src, &base->sources, sibling)
 			kfi_source_last(src);
 	}
 	spin_unlock_irqrestore(&base->lock, flags);
+	kfi_profiles_lose(base);
 }
 EXPORT_SYMBOL_GPL(kfi_domain_lose);
 

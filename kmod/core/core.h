@@ -187,6 +187,9 @@ bool kfi_interrupted(void);
 void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake);
 void kfi_waiter_end(struct kfi_waiter *w, int ret);
 
+/* profile.c */
+void kfi_profiles_lose(struct kfi_domain_base *domain);
+
 /* counts.c: for profiles */
 extern atomic_t kfi_timing;
 

@@ -280,6 +280,48 @@ static struct kfi_ops kfi_profile_fid_ops __ro_after_init = {
 	.ops_open = kfi_no_ops_open,
 };
 
+/* Nothing more comes, which who waits has to know. Holds the provider's lock. */
+static void kfi_profile_lose(struct kfi_profile *p)
+{
+	struct kfi_wake wake = {
+		.source = p->queue.id,
+		.why = KFI_WHY_LOST,
+		.all = true,
+	};
+
+	if (p->lost)
+		return;
+	p->lost = true;
+	kfi_waitq_lose(&p->queue);
+	wake.seq = atomic64_inc_return(&p->queue.pubs);
+	kfi_waitq_wake(&p->queue, &wake);
+}
+
+/**
+ * kfi_profiles_lose() - the device of a domain's endpoints is gone
+ * @domain: the domain, marked as lost; a profile that is opened later looks there
+ *
+ * Context: any; takes the domain's eps_lock and the providers' locks.
+ */
+void kfi_profiles_lose(struct kfi_domain_base *domain)
+{
+	struct kfi_ep_base *base;
+	struct kfi_profile *p;
+	unsigned long flags;
+
+	spin_lock_irqsave(&domain->eps_lock, flags);
+	list_for_each_entry(base, &domain->eps, sibling) {
+		/* Pairs with kfi_ep_base_profile(). */
+		if (!smp_load_acquire(&base->profile_ops))
+			continue;
+		spin_lock(base->profile_lock);
+		list_for_each_entry(p, &base->profiles, on_ep)
+			kfi_profile_lose(p);
+		spin_unlock(base->profile_lock);
+	}
+	spin_unlock_irqrestore(&domain->eps_lock, flags);
+}
+
 /* Never fails: at worst the object may not be closed, and goes on. */
 static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
 			      void *context)
@@ -299,6 +341,8 @@ static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
 		return;
 	flags = kfi_profile_lock(p);
 	list_add_tail(&p->on_ep, &kfi_profile_ep(p)->profiles);
+	if (READ_ONCE(kfi_profile_ep(p)->domain->lost))
+		kfi_profile_lose(p);
 	kfi_profile_unlock(p, flags);
 }
 

@@ -61,6 +61,7 @@ struct kfi_profile_log {
  * @lock: protects @snap and @log
  * @snap: between kfi_profile_start_reads() and _end_reads(), else NULL
  * @log: the events that are kept
+ * @lost: the endpoint's device is gone; the provider's lock
  * @nevents: events of @ops
  * @listeners: one for each of them
  */
@@ -73,6 +74,7 @@ struct kfi_profile {
 	spinlock_t lock;	/* snap, log */
 	struct kfi_profile_snap *snap;
 	struct kfi_profile_log log;
+	bool lost;
 	size_t nevents;
 	struct kfi_profile_listener listeners[];
 };

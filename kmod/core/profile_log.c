@@ -177,11 +177,12 @@ void kfi_profile_consume(struct kfid_profile *prof, size_t count)
 }
 EXPORT_SYMBOL_GPL(kfi_profile_consume);
 
-static bool kfi_log_readable(void *arg)
+/* Something is there, or nothing will be. */
+static bool kfi_log_found(void *arg)
 {
 	struct kfi_profile *p = arg;
 
-	return atomic_read(&p->queue.nready) > 0;
+	return atomic_read(&p->queue.nready) > 0 || READ_ONCE(p->queue.dead);
 }
 
 /**
@@ -195,23 +196,29 @@ static bool kfi_log_readable(void *arg)
  *
  * Context: may sleep.
  * Return: what @take returned, unless that was -EAGAIN; then -ETIMEDOUT or
- * -EINTR. -EINVAL if the profile is being closed.
+ * -EINTR. -ENODEV: there is nothing, and the device is gone. -EINVAL if the
+ * profile is being closed.
  */
 ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 			      kfi_take_fn take, void *arg)
 {
 	struct kfi_profile *p = kfi_profile_of(prof);
 	struct kfi_waiter w;
+	bool dead;
 	ssize_t n;
 
 	if (!kfi_fid_get(&prof->fid))
 		return -KFI_EINVAL;
 	kfi_waiter_init(&w, &p->queue, 1, false);
 	do {
-		n = kfi_waitq_sleep(&w, kfi_log_readable, p, deadline);
+		n = kfi_waitq_sleep(&w, kfi_log_found, p, deadline);
 		if (n)
 			break;
+		/* Pairs with kfi_waitq_judge(): the events before it are taken. */
+		dead = smp_load_acquire(&p->queue.dead);
 		n = take(arg);
+		if (n == -KFI_EAGAIN && dead)
+			n = -KFI_ENODEV;
 	} while (n == -KFI_EAGAIN);
 	kfi_waiter_end(&w, n);
 	kfi_fid_put(&prof->fid);

@@ -71,6 +71,34 @@ def test_events_are_listed(mock: Mock, ep: kp.Endpoint) -> None:
         assert raw.call(mock.device.fileno(), "PROFILE_CONTROL", arg) == -errno.EINVAL
 
 
+def test_device_loss_ends_the_wait_for_events(
+    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
+) -> None:
+    """O5, F6: no event can come any more: sleepers learn it, and so does a descriptor."""
+    call = in_thread(lambda: profile.read(timeout=LIMIT)).asleep()
+    poller = select.poll()
+    poller.register(profile, select.POLLIN)
+    mock.command("lose", mock.domain.trace_id)
+    with pytest.raises(kp.DeviceLost):
+        call.result()
+    assert [mask for _, mask in poller.poll(0)] == [select.POLLERR | select.POLLHUP]
+    with ep.profile() as late:
+        late.keep()
+        with pytest.raises(kp.DeviceLost):
+            late.read(timeout=LIMIT)
+
+
+def test_events_before_the_loss_can_be_read(
+    mock: Mock, ep: kp.Endpoint, profile: kp.Profile
+) -> None:
+    """O5, F6: what was kept comes first, then the loss."""
+    arrive(mock, ep, 3)
+    mock.command("lose", mock.domain.trace_id)
+    assert told(profile.read(timeout=LIMIT)) == [(RECVD, 3)]
+    with pytest.raises(kp.DeviceLost):
+        profile.read(timeout=LIMIT)
+
+
 @pytest.mark.parametrize("context", ["process", "softirq", "workqueue"])
 def test_events_come_in_order_with_their_messages(
     mock: Mock, ep: kp.Endpoint, profile: kp.Profile, context: str
