@@ -155,6 +155,7 @@ long kfd_profile_query(struct kfd_call *call)
 	struct kfd_profile *p = kfd_pin_profile(call, arg->profile);
 	const struct kfd_profile_list *list;
 	struct kfab_profile_desc desc;
+	void __user *at;
 	u32 i, n;
 
 	if (IS_ERR(p))
@@ -166,8 +167,10 @@ long kfd_profile_query(struct kfd_call *call)
 	n = arg->descs ? min_t(u32, arg->count, list->count) : 0;
 	for (i = 0; i < n; i++) {
 		kfd_desc_fill(&desc, &list->descs[i]);
-		if (copy_to_user(to + (size_t)i * arg->desc_size, &desc,
-				 sizeof(desc)))
+		at = to + (size_t)i * arg->desc_size;
+		/* What a newer library knows and we do not is 0. */
+		if (copy_to_user(at, &desc, sizeof(desc)) ||
+		    clear_user(at + sizeof(desc), arg->desc_size - sizeof(desc)))
 			return -EFAULT;
 	}
 	arg->count = list->count;

@@ -125,6 +125,11 @@ def test_query_counts_and_fills_what_fits(mock: Mock, memory: raw.Pages) -> None
         assert arg.count == len(profile)
         assert [bytes(one.name).split(b"\0")[0].decode() for one in room[:2]] == list(profile)[:2]
         assert room[2].id == 0x55555555
+        ctypes.memset(room, 0x55, ctypes.sizeof(room))
+        arg.desc_size, arg.count = size + 16, 1
+        assert raw.call(mock.device.fileno(), "PROFILE_QUERY", arg) == 1
+        assert ctypes.string_at(ctypes.addressof(room) + size, 16) == bytes(16)
+        assert ctypes.string_at(ctypes.addressof(room) + size + 16, 1) == b"\x55"
         for desc_size, what in ((size - 1, 0), (size, 2)):
             arg.desc_size, arg.what = desc_size, what
             assert raw.call(mock.device.fileno(), "PROFILE_QUERY", arg) == -errno.EINVAL
