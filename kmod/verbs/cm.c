@@ -247,11 +247,10 @@ static void kfv_cm_rejected(struct kfv_conn *conn, struct rdma_cm_event *event)
 /* Before the connection stands this is its failure, later its end. */
 static void kfv_cm_gone(struct kfv_conn *conn, int status)
 {
-	if (conn->state == KFV_CONNECTING || conn->state == KFV_ACCEPTED) {
+	if (conn->state == KFV_CONNECTING || conn->state == KFV_ACCEPTED)
 		kfv_conn_fail(conn, kfv_cm_errno(status), status, NULL, 0);
-	} else {
+	else
 		kfv_cm_disconnected(conn);
-	}
 }
 
 static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
