@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from guest_support import LIMIT, Call
+from rdm_support import Links, RdmNet
 from verbs_support import REMOTE, Net
 
 import kfabric_py as kp
@@ -31,7 +32,16 @@ def doomed(device: kp.Device) -> Iterator[Net]:
         yield Net(device, link, stack)
 
 
-def delete(net: Net, in_thread: InThread) -> Call[object]:
+@pytest.fixture(params=["msg", "rdm"])
+def doomed_links(request: pytest.FixtureRequest, device: kp.Device) -> Iterator[Links]:
+    """Like doomed with endpoints of either type: a test runs once with each."""
+    guest_modules.need()
+    kind = Net if request.param == "msg" else RdmNet
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        yield kind(device, link, stack)
+
+
+def delete(net: Links, in_thread: InThread) -> Call[object]:
     """Delete the link and wait until it is gone."""
     call = in_thread(lambda: topology.delete_link(net.link.name))
     call.result()
@@ -52,12 +62,12 @@ def test_every_queue_gets_a_last_error(doomed: Net, in_thread: InThread) -> None
     assert error is not None and (error.fid, error.err) == (doomed.listener, errno.ENODEV)
 
 
-def test_posted_operations_end_with_the_device(doomed: Net, in_thread: InThread) -> None:
+def test_posted_operations_end_with_the_device(doomed_links: Links, in_thread: InThread) -> None:
     """O5: the entry that says ENODEV is the last; what was posted has none of its own."""
-    a, _ = doomed.connect()
+    a, _ = doomed_links.connect()
     for _ in range(20):
         a.ep.recv(a.buffer[:8])
-    delete(doomed, in_thread)
+    delete(doomed_links, in_thread)
     assert a.error().err == errno.ENODEV
     assert a.cq.read(4) == []
 
@@ -75,6 +85,34 @@ def test_sleepers_wake(doomed: Net, in_thread: InThread) -> None:
     assert isinstance(event, kp.EqError) and event.err == errno.ENODEV
     with pytest.raises(kp.ErrorAvailable):
         counter.result()
+
+
+def test_sleepers_of_either_type_wake(doomed_links: Links, in_thread: InThread) -> None:
+    """O5, V7: the read of a queue and the wait of a counter return, for either type."""
+    a, b = doomed_links.connect()
+    reader = in_thread(a.error).asleep()
+    counter = in_thread(lambda: b.cntr.wait(10, timeout=LIMIT)).asleep()
+    delete(doomed_links, in_thread)
+    error = reader.result()
+    assert isinstance(error, kp.CqError) and error.err == errno.ENODEV
+    with pytest.raises(kp.ErrorAvailable):
+        counter.result()
+
+
+def test_posts_of_either_type_say_that_it_is_gone(doomed_links: Links, in_thread: InThread) -> None:
+    """O5: ENODEV from its posts, of either type, and from what would open more."""
+    a, _ = doomed_links.connect()
+    delete(doomed_links, in_thread)
+    calls: list[Callable[[], object]] = [
+        lambda: a.ep.send(a.buffer[:8]),
+        lambda: a.ep.recv(a.buffer[:8]),
+        lambda: a.domain.mr(a.buffer, REMOTE),
+        lambda: doomed_links.fabric.domain(doomed_links.info),
+    ]
+    for number, call in enumerate(calls):
+        with pytest.raises(kp.DeviceLost):
+            call()
+            pytest.fail(f"call {number} succeeded")
 
 
 def test_later_calls_say_that_it_is_gone(doomed: Net, in_thread: InThread) -> None:
@@ -107,11 +145,11 @@ def test_later_calls_say_that_it_is_gone(doomed: Net, in_thread: InThread) -> No
             pytest.fail(f"call {number} succeeded")
 
 
-def test_regions_go_with_the_device(doomed: Net, in_thread: InThread) -> None:
+def test_regions_go_with_the_device(doomed_links: Links, in_thread: InThread) -> None:
     """O5: closing what is left always works, and the memory is free."""
-    a, b = doomed.connect()
-    regions = [doomed.region(peer, peer.buffer) for peer in (a, b) for _ in range(4)]
-    delete(doomed, in_thread)
+    a, b = doomed_links.connect()
+    regions = [doomed_links.region(peer, peer.buffer) for peer in (a, b) for _ in range(4)]
+    delete(doomed_links, in_thread)
     for region in regions:
         region.close()
     for peer in (a, b):
@@ -167,9 +205,11 @@ def test_netdev_that_goes_takes_the_device_along(device: kp.Device, in_thread: I
         assert isinstance(error, kp.CqError) and error.err == errno.ENODEV
 
 
-def test_link_that_is_deleted_in_the_middle_of_traffic(doomed: Net, in_thread: InThread) -> None:
+def test_link_that_is_deleted_in_the_middle_of_traffic(
+    doomed_links: Links, in_thread: InThread
+) -> None:
     """O5: posting and removing exclude each other: success, then ENODEV, and no splat."""
-    a, b = doomed.connect()
+    a, b = doomed_links.connect()
     sent = 0
 
     def keep_sending() -> int:
@@ -188,7 +228,7 @@ def test_link_that_is_deleted_in_the_middle_of_traffic(doomed: Net, in_thread: I
 
     call = in_thread(keep_sending)
     wait_until(lambda: sent > 100, "traffic", LIMIT)
-    delete(doomed, in_thread)
+    delete(doomed_links, in_thread)
     call.result()
     with pytest.raises(kp.DeviceLost):
         a.ep.send(a.buffer[:64])

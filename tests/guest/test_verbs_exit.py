@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 from guest_support import Child
 from pyroute2 import IPRoute
+from rdm_support import Links, RdmNet
 from verbs_support import Net, counts, wait_for_counts
 
 import kfabric_py as kp
@@ -21,13 +22,13 @@ Report = Callable[[str], None]
 
 
 def test_process_killed_in_the_middle_of_transfers_gives_the_device_back(
-    net: Net, in_child: InChild
+    links: Links, in_child: InChild
 ) -> None:
     """O4: megabytes under way in both directions, SIGKILL: nothing of it stays."""
 
     def work(report: Report) -> int:
         with kp.Device() as device, contextlib.ExitStack() as stack:
-            inner = Net(device, net.link, stack)
+            inner = type(links)(device, links.link, stack)
             a, b = inner.connect()
             buffer = inner.buffer(512 * 4096)
             local, remote = inner.region(a, buffer), inner.region(b, buffer)
@@ -40,13 +41,13 @@ def test_process_killed_in_the_middle_of_transfers_gives_the_device_back(
                 a.cq.read()
                 b.cq.read()
 
-    before = counts(net.link)
+    before = counts(links.link)
     for _ in range(5):
         child = in_child(work)
         assert child.report() == "connected"
         child.kill(signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
-    wait_for_counts(net.link, before)
+    wait_for_counts(links.link, before)
 
 
 def test_peer_of_a_killed_process_hears_of_it(net: Net, in_child: InChild) -> None:
@@ -87,6 +88,34 @@ def test_link_that_goes_down_is_not_lost(device: kp.Device) -> None:
         b.ep.recv(b.buffer[:8])
         a.ep.send(a.buffer[:8])
         assert b.entry().len == 8
+
+
+def test_peer_without_connection_hears_of_a_killed_process(rdm: RdmNet, in_child: InChild) -> None:
+    """O4: a send to it fails with EHOSTUNREACH, and a new one in its place is reached."""
+
+    def work(report: Report) -> int:
+        with kp.Device() as device, contextlib.ExitStack() as stack:
+            peer = RdmNet(device, rdm.link, stack).peer()
+            address = peer.ep.getname()
+            assert isinstance(address, tuple)
+            report(f"{address[0]} {address[1]}")
+            signal.pause()
+            return 0
+
+    child = in_child(work)
+    host, port = child.report().split()
+    a = rdm.peer()
+    a.ep.peer = a.av.insert_one((host, int(port)))
+    child.kill(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    a.ep.send(a.buffer[:8], context="late")
+    error = a.error()
+    assert (error.context, error.err) == ("late", errno.EHOSTUNREACH)
+    b = rdm.peer()
+    a.meet(b)
+    b.ep.recv(b.buffer[:8])
+    a.ep.send(a.buffer[:8])
+    assert b.entry().len == 8
 
 
 @pytest.mark.parametrize("step", ["connecting", "requested", "connected"])
