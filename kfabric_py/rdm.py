@@ -93,7 +93,7 @@ def _ctx_arg(
     return arg, raw
 
 
-class TransmitContext(Sending):
+class TransmitContext(Sending, Profiled):
     """What a scalable endpoint sends with."""
 
     def __init__(
@@ -106,7 +106,7 @@ class TransmitContext(Sending):
         del raw
 
 
-class ReceiveContext(Receiving):
+class ReceiveContext(Receiving, Profiled):
     """What a scalable endpoint receives with."""
 
     def __init__(

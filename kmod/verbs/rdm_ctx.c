@@ -135,6 +135,8 @@ static int kfr_ctx_new(struct kfr_ep *ep, struct kfr_face *face, size_t fclass,
 	if (err)
 		goto err_put;
 	kfr_face_init(face, ep);
+	if (face->rx)
+		kfr_rx_profile(face->rx);
 	*slot = face;
 	return 0;
 

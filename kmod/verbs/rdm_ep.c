@@ -409,6 +409,8 @@ static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
 		return err;
 	}
 	kfr_face_init(&ep->face, ep);
+	if (ep->face.rx)
+		kfr_rx_profile(ep->face.rx);
 	list_add_tail(&ep->link, &rdm->eps);
 	*ret = &ep->face.base.ep;
 	return 0;

@@ -208,30 +208,38 @@ void kfr_rx_drop_flows(struct kfr_rx *rx)
 		kfr_flow_free(flow);
 }
 
+/* Messages of a connection are forgotten. Caller holds the lock. Return: how many. */
+static unsigned int kfr_rx_forget_list(struct kfr_rx *rx,
+				       struct list_head *list,
+				       const struct kfr_conn *conn)
+{
+	struct kfr_unexp *unexp, *next;
+	unsigned int n = 0;
+
+	list_for_each_entry_safe(unexp, next, list, link) {
+		if (unexp->conn != conn)
+			continue;
+		kfr_match_unkeep(&rx->match, unexp);
+		list_add(&unexp->link, &rx->spare);
+		unexp->conn = NULL;
+		n++;
+	}
+	rx->nspare += n;
+	return n;
+}
+
 /* The connection is dead: no answer can go there, nothing is expected thence. */
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn)
 {
-	struct kfr_unexp *unexp, *next;
 	struct kfr_flow *flow;
-	unsigned int n = 0;
+	unsigned int n;
 
 	spin_lock_irq(&rx->lock);
 	flow = kfr_flow_of(rx, conn);
 	if (flow)
 		list_del(&flow->link);
-	list_for_each_entry_safe(unexp, next, &rx->match.kept, link)
-		if (unexp->conn == conn) {
-			list_move(&unexp->link, &rx->spare);
-			unexp->conn = NULL;
-			n++;
-		}
-	list_for_each_entry_safe(unexp, next, &rx->match.kept_tagged, link)
-		if (unexp->conn == conn) {
-			list_move(&unexp->link, &rx->spare);
-			unexp->conn = NULL;
-			n++;
-		}
-	rx->nspare += n;
+	n = kfr_rx_forget_list(rx, &rx->match.kept, conn);
+	n += kfr_rx_forget_list(rx, &rx->match.kept_tagged, conn);
 	spin_unlock_irq(&rx->lock);
 
 	if (flow)

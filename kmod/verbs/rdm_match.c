@@ -160,8 +160,17 @@ void kfr_match_keep(struct kfr_match *match, struct kfr_unexp *unexp)
 {
 	bool tagged = unexp->hdr.flags & KFR_F_TAGGED;
 
+	unexp->order = match->came++;
+	match->nkept++;
 	list_add_tail(&unexp->link,
 		      tagged ? &match->kept_tagged : &match->kept);
+}
+
+/* The mirror of it: the message is on no list, and the caller's. */
+void kfr_match_unkeep(struct kfr_match *match, struct kfr_unexp *unexp)
+{
+	list_del_init(&unexp->link);
+	match->nkept--;
 }
 
 /**

@@ -51,6 +51,7 @@ struct kfr_recv {
 /**
  * struct kfr_unexp - a message that nobody has posted a receive for, yet
  * @link: on a list of its kfr_match, or of the free ones
+ * @order: messages kept before
  * @hdr: of the message
  * @src: whence
  * @conn: to answer on, referenced; NULL if it is answered
@@ -59,6 +60,7 @@ struct kfr_recv {
  */
 struct kfr_unexp {
 	struct list_head link;
+	u64 order;
 	struct kfr_hdr hdr;
 	struct kfr_addr src;
 	struct kfr_conn *conn;
@@ -75,6 +77,8 @@ struct kfr_unexp {
  * @wild: receives with bits to ignore, in order
  * @kept: messages without a tag, as they came
  * @kept_tagged: messages with one
+ * @came: messages kept so far
+ * @nkept: messages on the two lists
  *
  * Knows nothing of devices. The caller's lock protects it.
  */
@@ -86,6 +90,8 @@ struct kfr_match {
 	struct list_head wild;
 	struct list_head kept;
 	struct list_head kept_tagged;
+	u64 came;
+	unsigned int nkept;
 };
 
 /**
@@ -163,6 +169,7 @@ struct kfr_recv *kfr_match_context(struct kfr_match *match,
 				   const void *context);
 struct kfr_recv *kfr_match_first(struct kfr_match *match);
 void kfr_match_keep(struct kfr_match *match, struct kfr_unexp *unexp);
+void kfr_match_unkeep(struct kfr_match *match, struct kfr_unexp *unexp);
 struct kfr_unexp *kfr_match_kept(struct kfr_match *match,
 				 const struct kfr_recv *recv);
 
@@ -207,7 +214,12 @@ void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
 		   struct kfi_completion *comp);
 void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv);
 
+/* rdm_profile.c: what profiles show of kept messages */
+void kfr_rx_profile(struct kfr_rx *rx);
+void kfr_rx_tell(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp);
+
 /* rdm_rx.c: what arrives */
+u64 kfr_arrived_kind(const struct kfr_hdr *hdr);
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		struct page *page, size_t len);
 void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,

@@ -154,6 +154,7 @@ static void kfr_rx_clear(struct kfr_rx *rx)
 		list_del_init(&recv->link);
 	list_splice_tail_init(&rx->match.kept, &kept);
 	list_splice_tail_init(&rx->match.kept_tagged, &kept);
+	rx->match.nkept = 0;
 	spin_unlock_irq(&rx->lock);
 
 	list_for_each_entry_safe(unexp, next, &kept, link)
@@ -378,6 +379,13 @@ static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
 	return 0;
 }
 
+/* A message is given to a receive. Caller holds the lock. */
+static void kfr_rx_take_kept(struct kfr_rx *rx, struct kfr_unexp *unexp)
+{
+	kfr_match_unkeep(&rx->match, unexp);
+	kfr_rx_tell(rx, KFI_EVENT_UNEXP_MSG_MATCHED, unexp);
+}
+
 /* Gives a receive what was kept for it, or posts it. */
 static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 {
@@ -395,7 +403,7 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 		if (unexp) {
 			taken = kfr_recv_take(rx, recv, &unexp->hdr, &range);
 			if (taken)
-				list_del_init(&unexp->link);
+				kfr_rx_take_kept(rx, unexp);
 		} else {
 			kfr_match_post(&rx->match, recv);
 			want = kfr_flow_blocked(rx);

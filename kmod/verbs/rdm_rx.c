@@ -13,7 +13,8 @@ static unsigned int rdm_match_timeout_ms = 10000;
 module_param(rdm_match_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(rdm_match_timeout_ms, "how long tagged RMA waits for a receive, then it fails at who asked (ms; 0: for ever)");
 
-static u64 kfr_arrived_kind(const struct kfr_hdr *hdr)
+/* The flags of what is told of a message. */
+u64 kfr_arrived_kind(const struct kfr_hdr *hdr)
 {
 	u64 kind = KFI_RECV;
 
@@ -159,10 +160,12 @@ void kfr_rx_expire(struct work_struct *work)
 		if (unexp->hdr.op != KFR_OP_READ &&
 		    unexp->hdr.op != KFR_OP_WRITE)
 			continue;
-		if (time_after_eq(jiffies, unexp->since + limit))
-			list_move_tail(&unexp->link, &old);
-		else
+		if (time_before(jiffies, unexp->since + limit)) {
 			more = true;
+			continue;
+		}
+		kfr_match_unkeep(&rx->match, unexp);
+		list_add_tail(&unexp->link, &old);
 	}
 	if (more && !rx->closing)
 		schedule_delayed_work(&rx->expire, max(limit / 4, 1UL));
@@ -194,6 +197,7 @@ static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
 	}
 	memcpy(page_address(unexp->page), page_address(page), payload);
 	kfr_match_keep(&rx->match, unexp);
+	kfr_rx_tell(rx, KFI_EVENT_UNEXP_MSG_RECVD, unexp);
 	kfr_rx_watch(rx, hdr);
 }
 
@@ -371,7 +375,7 @@ static int kfr_take_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 				break;
 			}
 	if (found)
-		list_del_init(&found->link);
+		kfr_match_unkeep(&rx->match, found);
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (found) {
 		kfr_rx_refuse(found, KFR_CANCELED);

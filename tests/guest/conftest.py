@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from guest_support import DEBUGFS, MOCK, Call, Child, Mock, Side, connected_sides, rdm_sides
+from keeper_support import Keeper, open_keeper
 from rdm_support import SOCKADDR, Links, RdmNet
 from verbs_support import Net
 
@@ -147,6 +148,16 @@ def links(
             yield Net(device, verbs, stack)
         else:
             yield RdmNet(device, verbs, stack)
+
+
+@pytest.fixture(params=["softirq", "rdm"])
+def keeper(request: pytest.FixtureRequest) -> Keeper:
+    """An endpoint that keeps messages, of the mock provider or an RDM one.
+
+    A test runs once with each; a parameter names a context of the mock provider's
+    commands, or "rdm". Depends on: mock, or rdm.
+    """
+    return open_keeper(request, request.param)
 
 
 @pytest.fixture

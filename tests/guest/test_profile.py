@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import uapi_support as raw
 from guest_support import LIMIT, Call, Child, Mock, Side
+from keeper_support import Keeper
 
 import kfabric_py as kp
 from kfabric_py import _uapi
@@ -265,50 +266,43 @@ def _number(values: dict[str, Any], name: str) -> int:
     return value
 
 
-def test_unexpected_messages_are_counted_and_listed(mock: Mock) -> None:
+def test_unexpected_messages_are_counted_and_listed(keeper: Keeper) -> None:
     """F5: kept until a receive is posted, oldest first; then they complete it."""
-    cq = mock.cq(256)
-    ep = mock.endpoint(cq=cq)
-    buffer = mock.stack.enter_context(mock.device.buffer(4096))
-    with ep.profile() as profile:
+    with keeper.ep.profile() as profile:
         assert (profile["unexp_msg_cnt"], profile["unexp_msg_queue"]) == (0, ())
         for number in range(100):
-            mock.command("arrive", ep.trace_id, f"len={number}", f"data={number}")
+            keeper.arrive(number, data=number)
         assert profile["unexp_msg_cnt"] == 100
         queue = profile["unexp_msg_queue"]
         assert isinstance(queue, tuple) and len(queue) == 100
         assert queue[97] == kp.Message(
             kp.CqFlags.MSG | kp.CqFlags.RECV | kp.CqFlags.REMOTE_CQ_DATA, 97, 97, 0
         )
-        ep.recv(buffer)
+        entry = keeper.receive()
         assert profile["unexp_msg_cnt"] == 99
-        (entry,) = cq.read(2)
         assert (entry.len, entry.data) == (0, 0)
-    mock.command("arrive", ep.trace_id, "len=497")
-    for _ in range(100):
-        ep.recv(buffer)
-    assert [entry.len for entry in cq.read(200)] == [*range(1, 100), 497]
+        keeper.arrive(497)
+        assert [keeper.receive().len for _ in range(100)] == [*range(1, 100), 497]
+        assert (profile["unexp_msg_cnt"], profile["unexp_msg_queue"]) == (0, ())
 
 
-def test_snapshot_is_of_one_instant_under_load(mock: Mock, in_thread: InThread) -> None:
+def test_snapshot_is_of_one_instant_under_load(keeper: Keeper, in_thread: InThread) -> None:
     """F4: count and queue agree, errors never exceed completions, while both change."""
-    ep = mock.endpoint(cq=mock.cq())
-    buffer = mock.stack.enter_context(mock.device.buffer(4096))
     over = threading.Event()
 
     def traffic() -> int:
         rounds = 0
         while not over.is_set():
-            mock.command("arrive", ep.trace_id, 7, "context=softirq")
-            mock.inject(ep, count=2, err=5, context="workqueue")
+            keeper.arrive(*range(7))
             for _ in range(7):
-                ep.recv(buffer)
+                keeper.receive()
+            keeper.fail()
             rounds += 1
         return rounds
 
     call = in_thread(traffic)
     seen = set()
-    with ep.profile() as profile:
+    with keeper.ep.profile() as profile:
         for _ in range(297):
             values = profile.snapshot()
             queue = values["unexp_msg_queue"]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import uapi_support as raw
 from guest_support import LIMIT, Call, Mock, handler
+from keeper_support import Keeper
 
 import kfabric_py as kp
 from kfabric_py import _uapi, aio
@@ -32,23 +33,11 @@ def memory() -> Iterator[raw.Pages]:
 
 
 @pytest.fixture
-def ep(mock: Mock) -> kp.Endpoint:
-    """An endpoint of the mock provider."""
-    return mock.endpoint(cq=mock.cq(1024))
-
-
-@pytest.fixture
-def profile(ep: kp.Endpoint) -> Iterator[kp.Profile]:
-    """Its profile, with all events kept."""
-    with ep.profile() as profile:
+def profile(keeper: Keeper) -> Iterator[kp.Profile]:
+    """A keeper's profile, with all events kept."""
+    with keeper.ep.profile() as profile:
         profile.keep()
         yield profile
-
-
-def arrive(mock: Mock, ep: kp.Endpoint, *lengths: int, context: str = "process") -> None:
-    """Have messages of these lengths come."""
-    for length in lengths:
-        mock.command("arrive", ep.trace_id, f"len={length}", f"context={context}")
 
 
 def told(events: list[kp.ProfileEvent]) -> list[tuple[str, int]]:
@@ -57,9 +46,9 @@ def told(events: list[kp.ProfileEvent]) -> list[tuple[str, int]]:
     return [(e.name, e.data.len) for e in events if isinstance(e.data, kp.Message)]
 
 
-def test_events_are_listed(mock: Mock, ep: kp.Endpoint) -> None:
+def test_events_are_listed(keeper: Keeper) -> None:
     """F2, F5, F6: two on an endpoint that keeps messages, none on a CQ; others are refused."""
-    with ep.profile() as profile, mock.cq().profile() as other:
+    with keeper.ep.profile() as profile, keeper.cq.profile() as other:
         assert set(profile.kinds) == {RECVD, MATCHED}
         assert all(kind.description for kind in profile.kinds.values())
         assert not other.kinds
@@ -68,11 +57,12 @@ def test_events_are_listed(mock: Mock, ep: kp.Endpoint) -> None:
         arg = raw.sample(
             "PROFILE_CONTROL", profile=other._handle, command=_uapi.KFAB_PROFILE_KEEP, id=0
         )
-        assert raw.call(mock.device.fileno(), "PROFILE_CONTROL", arg) == -errno.EINVAL
+        assert raw.call(keeper.device.fileno(), "PROFILE_CONTROL", arg) == -errno.EINVAL
 
 
+@pytest.mark.parametrize("keeper", ["process"], indirect=True)
 def test_device_loss_ends_the_wait_for_events(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
+    mock: Mock, keeper: Keeper, profile: kp.Profile, in_thread: InThread
 ) -> None:
     """O5, F6: no event can come any more: sleepers learn it, and so does a descriptor."""
     call = in_thread(lambda: profile.read(timeout=LIMIT)).asleep()
@@ -82,67 +72,64 @@ def test_device_loss_ends_the_wait_for_events(
     with pytest.raises(kp.DeviceLost):
         call.result()
     assert [mask for _, mask in poller.poll(0)] == [select.POLLERR | select.POLLHUP]
-    with ep.profile() as late:
+    with keeper.ep.profile() as late:
         late.keep()
         with pytest.raises(kp.DeviceLost):
             late.read(timeout=LIMIT)
 
 
+@pytest.mark.parametrize("keeper", ["process"], indirect=True)
 def test_events_before_the_loss_can_be_read(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile
+    mock: Mock, keeper: Keeper, profile: kp.Profile
 ) -> None:
     """O5, F6: what was kept comes first, then the loss."""
-    arrive(mock, ep, 3)
+    keeper.arrive(3)
     mock.command("lose", mock.domain.trace_id)
     assert told(profile.read(timeout=LIMIT)) == [(RECVD, 3)]
     with pytest.raises(kp.DeviceLost):
         profile.read(timeout=LIMIT)
 
 
-@pytest.mark.parametrize("context", ["process", "softirq", "workqueue"])
-def test_events_come_in_order_with_their_messages(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, context: str
-) -> None:
+@pytest.mark.parametrize("keeper", ["process", "softirq", "workqueue", "rdm"], indirect=True)
+def test_events_come_in_order_with_their_messages(keeper: Keeper, profile: kp.Profile) -> None:
     """F5, F6, W10: received, received, matched: what happened, in the order in which it did."""
-    buffer = mock.stack.enter_context(mock.device.buffer(4096))
-    arrive(mock, ep, 3, 5, context=context)
-    ep.recv(buffer)
-    arrive(mock, ep, 7, context=context)
-    ep.recv(buffer)
+    keeper.arrive(3, 5)
+    keeper.receive()
+    keeper.arrive(7)
+    keeper.receive()
     events = profile.read()
     assert told(events) == [(RECVD, 3), (RECVD, 5), (MATCHED, 3), (RECVD, 7), (MATCHED, 5)]
     assert [event.seq for event in events] == [1, 2, 3, 4, 5]
     assert profile.read() == []
     # A message that finds a receive is none of these.
-    ep.recv(buffer)
-    ep.recv(buffer)
+    keeper.receive()
     profile.read()
-    arrive(mock, ep, 9, context=context)
+    keeper.post()
+    keeper.arrive(9)
     assert profile.read() == []
 
 
-def test_only_what_was_asked_for_is_kept(mock: Mock, ep: kp.Endpoint) -> None:
+def test_only_what_was_asked_for_is_kept(keeper: Keeper) -> None:
     """F6: by kind, from keep to discard; each profile for itself."""
-    buffer = mock.stack.enter_context(mock.device.buffer(4096))
-    with ep.profile() as first, ep.profile() as second:
+    with keeper.ep.profile() as first, keeper.ep.profile() as second:
         first.keep(MATCHED)
-        arrive(mock, ep, 3, 4)
+        keeper.arrive(3, 4)
         second.keep(RECVD)
-        arrive(mock, ep, 5)
-        ep.recv(buffer)
+        keeper.arrive(5)
+        keeper.receive()
         second.discard()
-        arrive(mock, ep, 6)
+        keeper.arrive(6)
         assert told(first.read()) == [(MATCHED, 3)]
         assert told(second.read()) == [(RECVD, 5)]
 
 
-def test_what_finds_no_room_is_counted(mock: Mock, ep: kp.Endpoint, profile: kp.Profile) -> None:
+def test_what_finds_no_room_is_counted(keeper: Keeper, profile: kp.Profile) -> None:
     """F6: the oldest stay; a count of the others, and a gap in the numbers."""
     kept = _uapi.KFAB_PROFILE_KEPT
-    arrive(mock, ep, *range(kept + 41))
+    keeper.arrive(*range(kept + 41))
     first = profile.read(100)
     assert [event.seq for event in first] == list(range(1, len(first) + 1))
-    arrive(mock, ep, 4000)
+    keeper.arrive(4000)
     rest: list[kp.ProfileEvent] = []
     while some := profile.read(100):
         rest += some
@@ -150,39 +137,37 @@ def test_what_finds_no_room_is_counted(mock: Mock, ep: kp.Endpoint, profile: kp.
     assert profile.dropped == 41
 
 
-def test_blocking_read_is_woken(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
-) -> None:
+def test_blocking_read_is_woken(keeper: Keeper, profile: kp.Profile, in_thread: InThread) -> None:
     """F6, W2, V5: an event ends it; a deadline returns nothing."""
     assert profile.read(timeout=0.01) == []
     for length in (3, 5):
         call = in_thread(lambda: profile.read(timeout=LIMIT)).asleep()
-        arrive(mock, ep, length, context="softirq")
+        keeper.arrive(length)
         assert told(call.result()) == [(RECVD, length)]
 
 
-def test_each_event_is_read_once(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
-) -> None:
+def test_each_event_is_read_once(keeper: Keeper, profile: kp.Profile, in_thread: InThread) -> None:
     """F6, X2: several readers; none gets what another has, none is left asleep for ever."""
     calls = [in_thread(lambda: profile.read(1, timeout=LIMIT)).asleep() for _ in range(3)]
-    arrive(mock, ep, 3, 5, 7)
+    keeper.arrive(3, 5, 7)
     found = [entry for call in calls for entry in told(call.result())]
     assert sorted(found) == [(RECVD, 3), (RECVD, 5), (RECVD, 7)]
 
 
 def test_close_is_refused_under_a_reader(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
+    keeper: Keeper, profile: kp.Profile, in_thread: InThread
 ) -> None:
     """O1, F6: a thread asleep in it uses it."""
     call = in_thread(lambda: profile.read(timeout=LIMIT)).asleep()
     with pytest.raises(kp.Busy):
         profile.close()
-    arrive(mock, ep, 3)
+    keeper.arrive(3)
     assert len(call.result()) == 1
 
 
-def test_interrupted_read_is_eintr(mock: Mock, profile: kp.Profile, in_thread: InThread) -> None:
+def test_interrupted_read_is_eintr(
+    keeper: Keeper, profile: kp.Profile, in_thread: InThread
+) -> None:
     """W5, F6: a handler without SA_RESTART."""
     main = threading.main_thread().ident
     assert main is not None
@@ -197,15 +182,13 @@ def test_interrupted_read_is_eintr(mock: Mock, profile: kp.Profile, in_thread: I
     with handler(signal.SIGUSR1, lambda: None, restart=False):
         timer = threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGUSR1))
         timer.start()
-        assert raw.call(mock.device.fileno(), "PROFILE_EVENTS", arg) == -errno.EINTR
+        assert raw.call(keeper.device.fileno(), "PROFILE_EVENTS", arg) == -errno.EINTR
         timer.join()
 
 
-def test_fault_loses_no_event(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, memory: raw.Pages
-) -> None:
+def test_fault_loses_no_event(keeper: Keeper, profile: kp.Profile, memory: raw.Pages) -> None:
     """X2, V6, F6: what could not be copied out, the entries or the answer, was not read."""
-    arrive(mock, ep, *range(5))
+    keeper.arrive(*range(5))
     for room in (0, 1, 4):
         arg = raw.sample(
             "PROFILE_EVENTS",
@@ -213,16 +196,18 @@ def test_fault_loses_no_event(
             count=5,
             events=memory.end - room * EVENT,
         )
-        assert raw.call(mock.device.fileno(), "PROFILE_EVENTS", arg) == -errno.EFAULT
+        assert raw.call(keeper.device.fileno(), "PROFILE_EVENTS", arg) == -errno.EFAULT
     kept = (_uapi.kfab_profile_event * 5)()
     arg = raw.sample(
         "PROFILE_EVENTS", profile=profile._handle, count=5, events=ctypes.addressof(kept)
     )
-    assert raw.with_read_only(mock.device.fileno(), memory, "PROFILE_EVENTS", arg) == -errno.EFAULT
+    assert (
+        raw.with_read_only(keeper.device.fileno(), memory, "PROFILE_EVENTS", arg) == -errno.EFAULT
+    )
     assert told(profile.read()) == [(RECVD, length) for length in range(5)]
 
 
-def test_arguments_that_make_no_sense(mock: Mock, profile: kp.Profile) -> None:
+def test_arguments_that_make_no_sense(keeper: Keeper, profile: kp.Profile) -> None:
     """O2, F6: no room is EINVAL, and so is a time before the clock's start."""
     for fields in (
         {"count": 0, "events": 8},
@@ -230,7 +215,7 @@ def test_arguments_that_make_no_sense(mock: Mock, profile: kp.Profile) -> None:
         {"count": 1, "events": 8, "deadline": -1},
     ):
         arg = raw.sample("PROFILE_EVENTS", profile=profile._handle, **fields)
-        assert raw.call(mock.device.fileno(), "PROFILE_EVENTS", arg) == -errno.EINVAL
+        assert raw.call(keeper.device.fileno(), "PROFILE_EVENTS", arg) == -errno.EINVAL
 
 
 def polled(fd: int) -> int:
@@ -241,12 +226,12 @@ def polled(fd: int) -> int:
 
 
 def test_descriptor_is_readable_while_something_is_kept(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile
+    keeper: Keeper, profile: kp.Profile
 ) -> None:
     """F6, W8: exactly while; and it shows the end of the profile, and outlives it."""
     fd = profile.descriptor()
     assert polled(fd) == polled(profile.fileno()) == 0
-    arrive(mock, ep, 3, 5)
+    keeper.arrive(3, 5)
     assert polled(fd) == select.POLLIN
     profile.read(1)
     assert polled(fd) == select.POLLIN
@@ -257,20 +242,16 @@ def test_descriptor_is_readable_while_something_is_kept(
     os.close(fd)
 
 
-def test_event_wakes_a_poller(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
-) -> None:
+def test_event_wakes_a_poller(keeper: Keeper, profile: kp.Profile, in_thread: InThread) -> None:
     """F6, W2: asleep in poll(2) on the descriptor."""
     poll = select.poll()
     poll.register(profile.fileno(), select.POLLIN)
     call = in_thread(lambda: poll.poll(LIMIT * 1000))
-    arrive(mock, ep, 3, context="softirq")
+    keeper.arrive(3)
     assert call.result() == [(profile.fileno(), select.POLLIN)]
 
 
-def test_events_by_iteration(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
-) -> None:
+def test_events_by_iteration(keeper: Keeper, profile: kp.Profile, in_thread: InThread) -> None:
     """F6: a loop over them, as they come."""
 
     def three() -> list[kp.ProfileEvent]:
@@ -278,20 +259,18 @@ def test_events_by_iteration(
         return [next(events) for _ in range(3)]
 
     call = in_thread(three).asleep()
-    arrive(mock, ep, 3, 5, 7)
+    keeper.arrive(3, 5, 7)
     assert told(call.result()) == [(RECVD, 3), (RECVD, 5), (RECVD, 7)]
     assert list(profile.events(timeout=0)) == []
 
 
-def test_events_by_asyncio(
-    mock: Mock, ep: kp.Endpoint, profile: kp.Profile, in_thread: InThread
-) -> None:
+def test_events_by_asyncio(keeper: Keeper, profile: kp.Profile, in_thread: InThread) -> None:
     """F6, T3: ``async for``, woken from another thread; the close ends the await."""
 
     async def main() -> list[kp.ProfileEvent]:
         found: list[kp.ProfileEvent] = []
         with aio.wrap(profile) as events:
-            call = in_thread(lambda: arrive(mock, ep, *range(97)))
+            call = in_thread(lambda: keeper.arrive(*range(97)))
             async for event in events:
                 found.append(event)
                 if len(found) == 97:

@@ -40,6 +40,7 @@ CASES = {
     "kept": "F5: a message that comes first is kept",
     "kept_large": "F5: a large one waits at its sender",
     "kept_multi": "F5: a receive for many messages takes what was kept",
+    "kept_told": "F5, F6: callbacks hear of it as it comes and goes",
     "pushed_back_tags": "more than what is kept, received in the opposite order: none is lost",
     "close_with_kept": "the receiver closes: the sender hears of it",
     "close_with_sent": "the sender closes: what it sent is dropped",

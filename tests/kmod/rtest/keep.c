@@ -106,6 +106,81 @@ static void rt_kept_multi(struct rt *rt)
 	RT_CHECK(rt, entry.buf == rt->b.buf);
 }
 
+/* What a callback was told, and what it has read. */
+struct rt_told {
+	int calls;
+	u32 id[4];
+	u64 count[4];
+	u64 tag;
+	int err;
+};
+
+/* Runs in softirq, under the endpoint's lock. */
+static int rt_note(struct kfid_profile *prof,
+		   const struct kfi_profile_desc *event, const void *param,
+		   size_t size, void *context)
+{
+	const struct kfi_cq_err_entry *entry = param;
+	struct rt_told *told = context;
+
+	if (told->calls < ARRAY_SIZE(told->id)) {
+		told->id[told->calls] = event->id;
+		told->err |= kfi_profile_read_u64(prof, KFI_VAR_UNEXP_MSG_CNT,
+						  &told->count[told->calls]);
+	}
+	told->err |= size != sizeof(*entry) || entry->op_context || entry->buf;
+	told->tag = entry->tag;
+	told->calls++;
+	return 0;
+}
+
+static int rt_send_kept(struct rt *rt, u64 tag)
+{
+	struct kfi_cq_tagged_entry entry;
+	int err;
+
+	err = kfi_tsend(rt->a.ep, rt->a.buf, 64, NULL, rt->a.peer, tag, NULL);
+	return err ? err : rt_entry(&rt->a, &entry);
+}
+
+/* Who profiles the endpoint hears of them, each with the count of the moment. */
+static void rt_tell(struct rt *rt, struct kfid_profile *prof,
+		    struct rt_told *told)
+{
+	RT_EQ(rt, kfi_profile_register_callback(prof, KFI_EVENT_UNEXP_MSG_RECVD,
+						rt_note, told), 0);
+	RT_EQ(rt, kfi_profile_register_callback(prof,
+						KFI_EVENT_UNEXP_MSG_MATCHED,
+						rt_note, told), 0);
+	RT_EQ(rt, rt_send_kept(rt, 7), 0);
+	RT_EQ(rt, rt_send_kept(rt, 8), 0);
+	RT_EQ(rt, told->calls, 2);
+	RT_EQ(rt, told->tag, 8);
+	RT_EQ(rt, told->id[1], KFI_EVENT_UNEXP_MSG_RECVD);
+	RT_EQ(rt, told->count[1], 2);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 64, NULL, KFI_ADDR_UNSPEC, 7,
+			    0, NULL), 0);
+	RT_EQ(rt, told->calls, 3);
+	RT_EQ(rt, told->tag, 7);
+	RT_EQ(rt, told->id[2], KFI_EVENT_UNEXP_MSG_MATCHED);
+	RT_EQ(rt, told->count[2], 1);
+	RT_EQ(rt, told->err, 0);
+	RT_EQ(rt, kfi_close(&rt->b.ep->fid), -KFI_EBUSY);
+}
+
+static void rt_kept_told(struct rt *rt)
+{
+	struct rt_told told = { };
+	struct kfid_profile *prof;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_profile_open(&rt->b.ep->fid, 0, &prof, NULL), 0);
+	rt_tell(rt, prof, &told);
+	RT_EQ(rt, kfi_profile_close(prof), 0);
+	RT_EQ(rt, rt_send_kept(rt, 9), 0);
+	RT_EQ(rt, told.calls, 3);
+}
+
 /* The receiver closes: what it has not taken fails, and nothing is left. */
 static void rt_close_with_kept(struct rt *rt)
 {
@@ -146,6 +221,7 @@ const struct rt_case rt_keep_cases[] = {
 	{ "kept", rt_kept },
 	{ "kept_large", rt_kept_large },
 	{ "kept_multi", rt_kept_multi },
+	{ "kept_told", rt_kept_told },
 	{ "pushed_back_tags", rt_pushed_back_tags },
 	{ "close_with_kept", rt_close_with_kept },
 	{ "close_with_sent", rt_close_with_sent },

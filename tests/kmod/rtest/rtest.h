@@ -17,6 +17,7 @@
 #include <kfi_endpoint.h>
 #include <kfi_eq.h>
 #include <kfi_errno.h>
+#include <kfi_profile.h>
 #include <kfi_rma.h>
 #include <kfi_tagged.h>
 
