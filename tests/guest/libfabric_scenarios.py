@@ -12,7 +12,8 @@ from collections import Counter as Tally
 from collections.abc import Callable
 from functools import partial
 
-from libfabric_sides import SLEEPS_ON, Side, Sleeper, attempt, outcomes, sleeper, timed
+from libfabric_sides import Side, attempt, sleeper, timed
+from side_support import SLEEPS_ON, Sleeper, outcomes
 
 from harness.guest.sleeping import ThreadGone
 

@@ -11,99 +11,22 @@ import contextlib
 import ctypes
 import errno
 import select
-import signal
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import libfabric as fi
 from guest_support import LIMIT, Mock
+from side_support import Sleeper, code
 
 import kfabric_py as kp
 from harness.guest import sleeping
 from harness.guest.waiting import Deadline, wait_until
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after
-from kfabric_py.errors import error_name
 
 #: Where a thread sleeps in libfabric: in one of the system's own waits.
 SYSTEM_WAITS = r"^(do_epoll_wait|ep_poll|do_sys_poll|do_poll|futex_wait)"
-SLEEPS_ON = "sleeps on"
-
-
-def code(result: int) -> str:
-    """Put the result of a call into words."""
-    return str(result) if result >= 0 else f"-{error_name(-result).removeprefix('KFI_')}"
-
-
-class Sleeper:
-    """A thread in a blocking call."""
-
-    def __init__(self, call: Callable[[], str], where: str, patience: float) -> None:
-        """Start it.
-
-        Args:
-            call: what it does.
-            where: the function of the kernel in which it is going to sleep.
-            patience: seconds after which it is said to sleep on.
-        """
-        self._call, self._where, self._patience = call, where, patience
-        self._result = SLEEPS_ON
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        self._started.wait(LIMIT)
-
-    def _run(self) -> None:
-        self._tid = threading.get_native_id()
-        self._ident = threading.get_ident()
-        self._started.set()
-        self._result = self._call()
-
-    @property
-    def done(self) -> bool:
-        """Has the call returned?"""
-        return not self._thread.is_alive()
-
-    @property
-    def switches(self) -> int:
-        """How often the thread has left its CPU: unchanged means never woken."""
-        return sleeping.read_state(self._tid).switches
-
-    def interrupt(self) -> None:
-        """Have it run a signal handler, and return once it sleeps again or has returned."""
-        signal.signal(signal.SIGUSR1, lambda *_: None)
-        signal.siginterrupt(signal.SIGUSR1, False)
-        before = self.switches
-        signal.pthread_kill(self._ident, signal.SIGUSR1)
-        wait_until(lambda: self._slept_since(before), "the handler", Deadline(LIMIT))
-
-    def _slept_since(self, before: int) -> bool:
-        try:
-            state = sleeping.read_state(self._tid)
-        except sleeping.ThreadGone:
-            return True
-        return state.switches != before and state.off_cpu and state.at(self._where)
-
-    def asleep(self) -> Sleeper:
-        """Return once the thread sleeps; sleeping.ThreadGone if it has returned instead."""
-        sleeping.wait_until_asleep(self._tid, self._where, LIMIT)
-        return self
-
-    def outcome(self) -> str:
-        """Return what the call returned, or SLEEPS_ON."""
-        return outcomes([self])[0]
-
-    def _end(self, deadline: float) -> str:
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        return SLEEPS_ON if self._thread.is_alive() else self._result
-
-
-def outcomes(threads: list[Sleeper]) -> list[str]:
-    """Return what these calls returned, in their order; the patience is for all."""
-    deadline = time.monotonic() + max(each._patience for each in threads)
-    return [each._end(deadline) for each in threads]
 
 
 class Side(Protocol):

@@ -8,18 +8,14 @@ tests/data/libfabric.toml, so a libfabric that behaves otherwise is noticed.
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import select
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import libfabric as fi
 import pytest
 from guest_support import LIMIT
 from libfabric_scenarios import SCENARIOS
-from libfabric_sides import SLEEPS_ON, Kfabric, Libfabric, Side
+from libfabric_sides import Kfabric, Libfabric, Side
+from side_support import SLEEPS_ON, Run
 
 from harness import comparison
 from harness.guest.waiting import Deadline
@@ -97,44 +93,6 @@ CASES = {
 #: Seconds for a call that is known to sleep on, and for a whole scenario.
 SHORT_PATIENCE = 3.0
 SCENARIO_LIMIT = 90.0
-
-
-class Run:
-    """One side of a scenario in a process of its own."""
-
-    def __init__(self, function: Callable[..., list[str]], *args: object) -> None:
-        """Start it."""
-        self._pipe, write_end = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            try:
-                os.write(write_end, json.dumps(_alone(function, *args)).encode())
-            finally:
-                os._exit(0)
-        os.close(write_end)
-
-    def outcome(self, deadline: Deadline) -> list[str]:
-        """Return its results; ``["hangs"]`` or ``["crashes"]`` if there are none."""
-        try:
-            ready, _, _ = select.select([self._pipe], [], [], deadline.remaining())
-            if not ready:
-                return ["hangs"]
-            said = os.read(self._pipe, 1 << 16)
-            found: list[str] = json.loads(said) if said else ["crashes"]
-            return found
-        finally:
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
-            os.close(self._pipe)
-
-
-def _alone(function: Callable[..., list[str]], *args: object) -> list[str]:
-    """Run in the child: no core file."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    try:
-        return function(*args)
-    except Exception as error:
-        return [f"raises {error!r}"]
 
 
 def _play(scenario: str, side: str, recorded: list[str]) -> list[str]:
