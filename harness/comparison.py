@@ -43,14 +43,14 @@ def record() -> Record:
     return tomllib.loads(RECORD.read_text())
 
 
-def promises() -> dict[str, str]:
+def promises(tests: Path = TESTS) -> dict[str, str]:
     """Return what kfabric promises, with the rules, by scenario: CASES of the tests."""
-    for node in ast.parse(TESTS.read_text()).body:
+    for node in ast.parse(tests.read_text()).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="CASES")], value=value):
                 found: dict[str, str] = ast.literal_eval(value)
                 return found
-    raise LookupError(f"no CASES in {TESTS}")
+    raise LookupError(f"no CASES in {tests}")
 
 
 def verdict(entry: dict[str, Any], provider: str) -> str:
@@ -100,10 +100,10 @@ def tables(found: Record, texts: dict[str, str]) -> str:
     return "".join(parts)
 
 
-def replaced(text: str, new: str) -> str:
+def replaced(text: str, new: str, begin: str = BEGIN) -> str:
     """Return the document with the text between its markers replaced."""
-    head, rest = text.split(BEGIN)
-    return head + BEGIN + "\n" + new + "\n" + END + rest.split(END)[1]
+    head, rest = text.split(begin)
+    return head + begin + "\n" + new + "\n" + END + rest.split(END)[1]
 
 
 def main() -> None:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Real verbs and kfabric side by side: the tables in docs/channels.md, made from the record.
+
+tests/data/channels.toml holds what came out, tests/guest/test_channel_pyverbs.py proves
+it again, and ``python -m harness.channels`` writes the tables; a unit test checks that
+they are up to date.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from harness import comparison
+
+ROOT = comparison.ROOT
+DOCUMENT = ROOT / "docs" / "channels.md"
+RECORD = ROOT / "tests" / "data" / "channels.toml"
+TESTS = ROOT / "tests" / "guest" / "test_channel_pyverbs.py"
+BEGIN = "<!-- tables:begin (written by python -m harness.channels) -->\n"
+
+#: Headings, and how the names of their scenarios begin.
+SECTIONS = {
+    "Requests": ("request_", "solicited_"),
+    "Events": ("event_",),
+    "Acks and destruction": ("ack_", "destroy_"),
+    "The examples of the manual page": ("example_",),
+}
+
+#: Steps that answer something, and steps that do not.
+ANSWERING = frozenset(
+    {"poll", "get", "wait", "drain", "ack", "destroy", "fault", "asleep", "end", "ends"}
+)
+SILENT = frozenset({"arm", "complete", "fail", "hang-up", "thread", "interrupt"})
+
+
+def record(path: Path = RECORD) -> comparison.Record:
+    """Return the record of what came out, by scenario; every one has ``verbs``."""
+    found: comparison.Record = tomllib.loads(path.read_text())
+    return {name: {"verbs": entry["results"], **entry} for name, entry in found.items()}
+
+
+def steps(entry: dict[str, Any]) -> list[str]:
+    """Return a scenario's steps."""
+    return [step.strip() for step in entry["steps"].split(";")]
+
+
+def promises() -> dict[str, str]:
+    """Return what kfabric promises, with the rules, by scenario: CASES of the tests."""
+    return comparison.promises(TESTS)
+
+
+def _row(promise: str, entry: dict[str, Any]) -> str:
+    same = entry["results"] == entry["verbs"]
+    verbs = "the same" if same else f"{', '.join(entry['verbs'])} **≠**"
+    results = ", ".join(entry["results"])
+    cells = [promise, entry["steps"], results, verbs, entry.get("decides", "")]
+    return "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |\n"
+
+
+def tables(found: comparison.Record, texts: dict[str, str]) -> str:
+    """Return the Markdown text between the markers."""
+    same = sum(entry["results"] == entry["verbs"] for entry in found.values())
+    parts = [f"{len(found)} scenarios, {same} of them with the same results.\n"]
+    heads = ["kfabric promises", "steps", "kfabric", "verbs", "what decides"]
+    head = "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads) + "\n"
+    for heading, begins in SECTIONS.items():
+        rows = [_row(texts[name], found[name]) for name in found if name.startswith(begins)]
+        parts.append(f"\n### {heading}\n\n{head}{''.join(rows)}")
+    return "".join(parts)
+
+
+def main() -> None:
+    """Write the tables into docs/channels.md."""
+    new = tables(record(), promises())
+    DOCUMENT.write_text(comparison.replaced(DOCUMENT.read_text(), new, BEGIN))
+
+
+if __name__ == "__main__":
+    main()
