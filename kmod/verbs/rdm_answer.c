@@ -173,13 +173,27 @@ static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
 	op->over = le32_to_cpu(hdr->over);
 }
 
+/*
+ * Is it about an earlier time that the operation was sent? Then it was called
+ * back since, by RESUME, and this answer is no news. Caller holds the lock.
+ */
+static bool kfr_answer_old(const struct kfr_conn *conn,
+			   const struct kfr_op *op, const struct kfr_hdr *hdr)
+{
+	if (op)
+		return op->state != KFR_SENT || op->hdr.epoch != hdr->epoch;
+	return hdr->op == KFR_OP_ERR && !(hdr->flags & KFR_F_ID) &&
+	       (s32)(conn->tx_seq - le32_to_cpu(hdr->seq)) >= 0;
+}
+
 /**
  * kfr_take_answer() - FIN or ERR has come
  * @conn: on this connection
  * @hdr: the answer
  *
  * An operation with registrations ends them first: nobody must reach its buffer
- * any more when it is reported.
+ * any more when it is reported. One that waits to be sent again is on a queue of
+ * the connection, whatever the peer says: it is left there.
  *
  * Context: any; no lock held.
  * Return: 0 or -EPROTO: nobody has asked.
@@ -187,26 +201,30 @@ static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
 int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	const bool is_err = hdr->op == KFR_OP_ERR;
+	bool invalidate = false;
 	struct kfr_op *op;
 	unsigned long irq;
-	bool invalidate;
+	int err = 0;
 
 	if (le32_to_cpu(hdr->status) >= KFR_STATUS_MAX)
 		return -EPROTO;
 	spin_lock_irqsave(&conn->lock, irq);
 	op = kfr_find_asked(conn, hdr);
-	if (!op || op->parked || kfr_op_numbered(op) != is_err) {
-		spin_unlock_irqrestore(&conn->lock, irq);
-		return -EPROTO;
+	if (kfr_answer_old(conn, op, hdr)) {
+		op = NULL;
+	} else if (!op || kfr_op_numbered(op) != is_err) {
+		op = NULL;
+		err = -EPROTO;
+	} else {
+		kfr_op_take_answer(op, hdr);
+		invalidate = kfr_op_end(conn, op);
 	}
-	kfr_op_take_answer(op, hdr);
-	invalidate = kfr_op_end(conn, op);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (invalidate)
 		kfr_pump(conn);
-	else
+	else if (op)
 		kfr_op_done(op);
-	return 0;
+	return err;
 }
 
 /* A registration of the operation has ended, or the connection is dead. */

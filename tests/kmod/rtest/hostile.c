@@ -6,34 +6,7 @@
 #include <linux/inet.h>
 #include <linux/slab.h>
 
-#include <rdm_wire.h>
-
-#include "rtest.h"
-
-#define RT_PORT		7473
-#define RT_FLOOD	6000
-
-/**
- * struct rt_hostile - a connected endpoint, and what it needs
- * @info: what it was opened with
- * @fabric: its own
- * @domain: its own
- * @eq: its events
- * @cq: its completions
- * @pep: it waits for connections here
- * @ep: the endpoint
- * @msg: what it says
- */
-struct rt_hostile {
-	struct kfi_info *info;
-	struct kfid_fabric *fabric;
-	struct kfid_domain *domain;
-	struct kfid_eq *eq;
-	struct kfid_cq *cq;
-	struct kfid_pep *pep;
-	struct kfid_ep *ep;
-	u8 *msg;
-};
+#include "hostile.h"
 
 static int rt_hostile_info(struct rt_hostile *h, bool listen)
 {
@@ -58,7 +31,7 @@ static int rt_hostile_info(struct rt_hostile *h, bool listen)
 	return kfi_getinfo(0, NULL, NULL, 0, &hints, &h->info);
 }
 
-static int rt_hostile_open(struct rt_hostile *h, bool listen)
+int rt_hostile_open(struct rt_hostile *h, bool listen)
 {
 	struct kfi_eq_attr eq_attr = { .wait_obj = KFI_WAIT_QUEUE };
 	struct kfi_cq_attr cq_attr = {
@@ -69,7 +42,8 @@ static int rt_hostile_open(struct rt_hostile *h, bool listen)
 	int err;
 
 	h->msg = kzalloc(8192, GFP_KERNEL);
-	if (!h->msg)
+	h->in = kcalloc(RT_SLOTS, RT_SLOT, GFP_KERNEL);
+	if (!h->msg || !h->in)
 		return -ENOMEM;
 	err = rt_hostile_info(h, listen);
 	if (!err)
@@ -95,14 +69,14 @@ static int rt_hostile_ep(struct rt_hostile *h, struct kfi_info *info)
 	return err;
 }
 
-static void rt_hostile_close_ep(struct rt_hostile *h)
+void rt_hostile_close_ep(struct rt_hostile *h)
 {
 	if (h->ep)
 		kfi_close(&h->ep->fid);
 	h->ep = NULL;
 }
 
-static void rt_hostile_close(struct rt_hostile *h)
+void rt_hostile_close(struct rt_hostile *h)
 {
 	rt_hostile_close_ep(h);
 	if (h->pep)
@@ -117,6 +91,7 @@ static void rt_hostile_close(struct rt_hostile *h)
 		kfi_close(&h->fabric->fid);
 	kfi_freeinfo(h->info);
 	kfree(h->msg);
+	kfree(h->in);
 	memset(h, 0, sizeof(*h));
 }
 
@@ -170,7 +145,7 @@ static int rt_hostile_connect(struct rt_hostile *h, const void *hello,
 }
 
 /* The two good ones still understand each other. */
-static int rt_talk(struct rt *rt)
+int rt_talk(struct rt *rt)
 {
 	struct kfi_cq_tagged_entry entry;
 	int err;
@@ -343,15 +318,16 @@ static void rt_takes_no_answers(struct rt *rt)
 	rt_with_hostile(rt, rt_flood);
 }
 
-static int rt_know(struct rt *rt, kfi_addr_t *addr)
+/* The other address, where nobody is whom anybody knows. */
+int rt_know(struct rt_side *side, kfi_addr_t *addr)
 {
 	struct sockaddr_in sin = {
 		.sin_family = AF_INET,
 		.sin_addr.s_addr = in_aton(rt_second_address()),
-		.sin_port = htons(5),
+		.sin_port = htons(RT_STRANGER),
 	};
 
-	return kfi_av_insert(rt->a.av, &sin, 1, addr, 0, NULL);
+	return kfi_av_insert(side->av, &sin, 1, addr, 0, NULL);
 }
 
 /* Nobody listens at that address. */
@@ -362,7 +338,7 @@ static void rt_no_node(struct rt *rt)
 	unsigned int i;
 
 	RT_EQ(rt, rt_open(rt), 0);
-	RT_EQ(rt, rt_know(rt, &addr), 1);
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
 	for (i = 0; i < 3; i++) {
 		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, addr, rt), 0);
 		RT_EQ(rt, rt_error(&rt->a, &err), 0);
@@ -372,7 +348,7 @@ static void rt_no_node(struct rt *rt)
 	RT_EQ(rt, rt_talk(rt), 0);
 }
 
-static int rt_hostile_listen(struct rt_hostile *h)
+int rt_hostile_listen(struct rt_hostile *h)
 {
 	int err;
 
@@ -382,7 +358,7 @@ static int rt_hostile_listen(struct rt_hostile *h)
 	return err ? err : kfi_listen(h->pep);
 }
 
-static int rt_hostile_accept(struct rt_hostile *h)
+int rt_hostile_accept(struct rt_hostile *h)
 {
 	struct kfi_info *info = NULL;
 	int err;
@@ -407,7 +383,7 @@ static void rt_goes_away_loop(struct rt *rt, struct rt_hostile *h)
 	kfi_addr_t addr;
 	unsigned int i;
 
-	RT_EQ(rt, rt_know(rt, &addr), 1);
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
 	RT_EQ(rt, rt_hostile_listen(h), 0);
 	for (i = 0; i < 3; i++) {
 		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, addr, rt), 0);

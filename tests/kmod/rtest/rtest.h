@@ -110,5 +110,6 @@ extern const struct rt_case rt_keep_cases[];
 extern const struct rt_case rt_rma_cases[];
 extern const struct rt_case rt_refuse_cases[];
 extern const struct rt_case rt_hostile_cases[];
+extern const struct rt_case rt_untrue_cases[];
 
 #endif /* _KFI_RTEST_H_ */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/* A connected endpoint that speaks the protocol of RDM endpoints, as it likes. */
+#ifndef _KFI_RTEST_HOSTILE_H_
+#define _KFI_RTEST_HOSTILE_H_
+
+#include <rdm_wire.h>
+
+#include "rtest.h"
+
+#define RT_PORT		7473
+#define RT_FLOOD	6000
+#define RT_WIRES	64	/* messages that a connection has on their way */
+#define RT_STRANGER	5	/* number of the endpoint that there is not */
+#define RT_SLOT		128	/* of what it hears: header and segments */
+#define RT_SLOTS	512
+
+/**
+ * struct rt_hostile - a connected endpoint, and what it needs
+ * @info: what it was opened with
+ * @fabric: its own
+ * @domain: its own
+ * @eq: its events
+ * @cq: its completions
+ * @pep: it waits for connections here
+ * @ep: the endpoint
+ * @msg: what it says
+ * @in: what it hears: RT_SLOTS of RT_SLOT bytes
+ * @posted: receives that it has posted
+ */
+struct rt_hostile {
+	struct kfi_info *info;
+	struct kfid_fabric *fabric;
+	struct kfid_domain *domain;
+	struct kfid_eq *eq;
+	struct kfid_cq *cq;
+	struct kfid_pep *pep;
+	struct kfid_ep *ep;
+	u8 *msg;
+	u8 *in;
+	unsigned int posted;
+};
+
+int rt_hostile_open(struct rt_hostile *h, bool listen);
+void rt_hostile_close_ep(struct rt_hostile *h);
+void rt_hostile_close(struct rt_hostile *h);
+int rt_hostile_listen(struct rt_hostile *h);
+int rt_hostile_accept(struct rt_hostile *h);
+int rt_know(struct rt_side *side, kfi_addr_t *addr);
+int rt_talk(struct rt *rt);
+
+#endif /* _KFI_RTEST_HOSTILE_H_ */

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Answers that are not true: a peer that takes no more messages than it likes
+ * answers those that it has not heard yet. All room for messages on their way is
+ * in use then, so that what is to be sent again waits.
+ */
+#include <linux/completion.h>
+#include <linux/kthread.h>
+#include <linux/slab.h>
+
+#include "hostile.h"
+
+/* It hears @n messages more. */
+static int rt_room(struct rt_hostile *h, unsigned int n)
+{
+	int err = 0;
+	u8 *slot;
+
+	while (n-- && !err) {
+		slot = h->in + h->posted++ % RT_SLOTS * RT_SLOT;
+		err = kfi_recv(h->ep, slot, RT_SLOT, NULL, 0, slot);
+	}
+	return err;
+}
+
+/* Return: what the next message is, with its header; or a negative errno. */
+static int rt_hear(struct rt_hostile *h, struct kfr_hdr *hdr)
+{
+	struct kfi_cq_data_entry entry;
+	ssize_t n;
+
+	n = kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS);
+	if (n != 1)
+		return n < 0 ? n : -EIO;
+	*hdr = *(struct kfr_hdr *)entry.op_context;
+	return hdr->op;
+}
+
+/* Something about the stranger's endpoint, or about what was sent to it. */
+static int rt_say(struct rt_hostile *h, enum kfr_wire_op op, u8 flags, u32 seq,
+		  u16 epoch, u32 count)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = op,
+		.flags = flags,
+		.src = cpu_to_le16(RT_STRANGER),
+		.auth = cpu_to_le32(255),
+		.seq = cpu_to_le32(seq),
+		.epoch = cpu_to_le16(epoch),
+		.count = cpu_to_le32(count),
+	};
+
+	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
+static int rt_send_some(struct rt_side *side, kfi_addr_t addr, unsigned int n)
+{
+	int err = 0;
+
+	while (n-- && !err)
+		err = kfi_send(side->ep, side->buf, 8, NULL, addr, NULL);
+	return err;
+}
+
+/*
+ * FIN for an operation that was pushed back, let go, and not sent again yet. It
+ * is not done: it is sent, and fails with the connection, once.
+ */
+static void rt_fin_early(struct rt *rt, struct rt_hostile *h)
+{
+	const unsigned int n = 2 * RT_WIRES;
+	struct kfi_cq_err_entry err;
+	struct kfr_hdr hdr;
+	kfi_addr_t addr;
+	unsigned int i;
+	u32 id;
+
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, addr, rt), 0);
+	RT_EQ(rt, rt_send_some(&rt->a, addr, n), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_room(h, 1), 0);
+	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_RTS);
+	id = le32_to_cpu(hdr.seq);
+	RT_EQ(rt, rt_say(h, KFR_OP_NAK, KFR_F_ID, id, 0, 0), 0);
+	RT_EQ(rt, rt_say(h, KFR_OP_RESUME, 0, 0, 1, n + 1), 0);
+	RT_EQ(rt, rt_say(h, KFR_OP_FIN, KFR_F_ID, id, 0, 0), 0);
+	for (i = 0; i < n; i++) {
+		RT_EQ(rt, rt_room(h, 1), 0);
+		if (rt_hear(h, &hdr) != KFR_OP_EAGER)
+			break;
+	}
+	RT_EQ(rt, hdr.op, KFR_OP_RTS);
+	RT_EQ(rt, le32_to_cpu(hdr.seq), id);
+	RT_EQ(rt, rt_say(h, 0, 0, 0, 0, 0), 0);
+	for (i = 0; i < n + 1; i++) {
+		RT_EQ(rt, rt_error(&rt->a, &err), 0);
+		RT_EQ(rt, err.err, KFI_EIO);
+	}
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_listening(struct rt *rt,
+			 void (*run)(struct rt *rt, struct rt_hostile *h))
+{
+	struct rt_hostile h = { };
+	int err;
+
+	err = rt_open(rt);
+	if (!err)
+		err = rt_hostile_open(&h, true);
+	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
+		run(rt, &h);
+	rt_hostile_close(&h);
+}
+
+static void rt_answers_early(struct rt *rt)
+{
+	rt_listening(rt, rt_fin_early);
+}
+
+const struct rt_case rt_untrue_cases[] = {
+	{ "answers_early", rt_answers_early },
+	{ }
+};
