@@ -39,7 +39,8 @@
  *   kfr_conn.lock		its queues
  *   kfr_tx.lock		free operations
  *
- * The last four are spinlocks, irq safe; none is taken inside another one.
+ * The last four are spinlocks, irq safe; a connection's is taken inside a
+ * context's and inside a node's, else none inside another one.
  * While a work request is posted or a completion is reported, none is held: one
  * thread at a time posts for a connection (kfr_conn.pumping), the others leave
  * their work on its queue.

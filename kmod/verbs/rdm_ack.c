@@ -26,8 +26,15 @@ void kfr_ctl_end(struct kfr_ctl *ctl)
 		kfree(ctl);
 }
 
-/* An answer, or what else takes no operation, waits to be sent. */
-void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
+/**
+ * kfr_add_ctl() - an answer, or what else takes no operation, waits to be sent
+ * @conn: on this connection
+ * @ctl: the answer
+ *
+ * Context: any; a kfr_rx.lock may be held. kfr_added() follows without it.
+ * Return: 0; -EDQUOT: the peer takes no answers.
+ */
+int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
 {
 	unsigned long irq;
 	bool flood;
@@ -37,7 +44,7 @@ void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	if (conn->state == KFR_DEAD) {
 		spin_unlock_irqrestore(&conn->lock, irq);
 		kfr_ctl_end(ctl);
-		return;
+		return 0;
 	}
 	ctl->hdr.ack = cpu_to_le32(conn->rx_seq);
 	if (ctl->hdr.op == KFR_OP_RESUME)
@@ -45,9 +52,44 @@ void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	list_add_tail(&ctl->item.link, &conn->urgent);
 	flood = ++conn->answers > KFR_ANSWERS;
 	spin_unlock_irqrestore(&conn->lock, irq);
-	if (flood)
+	return flood ? -EDQUOT : 0;
+}
+
+/* What kfr_add_ctl() or kfr_add_answer() has added goes, or @err. No lock held. */
+void kfr_added(struct kfr_conn *conn, int err)
+{
+	if (err == -EDQUOT)
 		kfr_conn_kill(conn, EIO, KFR_ERR_FLOOD);
+	else if (err)
+		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 	kfr_pump(conn);
+}
+
+void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
+{
+	kfr_added(conn, kfr_add_ctl(conn, ctl));
+}
+
+/**
+ * kfr_add_answer() - kfr_answer() in two steps, kfr_added() is the other one
+ * @conn: on this connection
+ * @ask: the message
+ * @op: what kind of answer
+ *
+ * Who decides under the lock of a context what is said adds it under that lock:
+ * so nothing that is decided later is said before.
+ *
+ * Context: any; a kfr_rx.lock may be held.
+ * Return: 0; -ENOMEM; -EDQUOT: the peer takes no answers.
+ */
+int kfr_add_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op)
+{
+	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!ctl)
+		return -ENOMEM;
+	kfr_answer_hdr(&ctl->hdr, ask, op, KFR_OK, 0, 0);
+	return kfr_add_ctl(conn, ctl);
 }
 
 /**

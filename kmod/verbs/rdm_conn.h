@@ -399,6 +399,9 @@ int kfr_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op,
 	       enum kfr_status status, size_t len, size_t over);
 void kfr_answer_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *ask, u8 op,
 		    enum kfr_status status, size_t len, size_t over);
+int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl);
+int kfr_add_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op);
+void kfr_added(struct kfr_conn *conn, int err);
 void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl);
 void kfr_seen(struct kfr_conn *conn);
 void kfr_taken(struct kfr_conn *conn, u32 seq);

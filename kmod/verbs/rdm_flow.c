@@ -77,18 +77,18 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn)
 	return 0;
 }
 
-static void kfr_resume_one(struct kfr_rx *rx, struct kfr_conn *conn, u16 epoch)
+/* Caller holds the context's lock: RESUME goes in the order of epochs. */
+static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 {
 	struct kfr_hdr hdr = {
 		.dst = cpu_to_le16(rx->ep->addr.id),
 		.rx = cpu_to_le16(rx->index),
 		.auth = cpu_to_le32(rx->ep->auth),
-		.epoch = cpu_to_le16(epoch),
+		.epoch = cpu_to_le16(++flow->epoch),
 	};
 
-	if (kfr_answer(conn, &hdr, KFR_OP_RESUME, KFR_OK, 0, 0))
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
-	kfr_conn_put(conn);
+	flow->blocked = false;
+	return kfr_add_answer(flow->conn, &hdr, KFR_OP_RESUME);
 }
 
 /**
@@ -102,7 +102,7 @@ void kfr_rx_resume(struct kfr_rx *rx)
 	struct kfr_conn *conn;
 	struct kfr_flow *flow;
 	unsigned long irq;
-	u16 epoch;
+	int err = 0;
 
 	do {
 		conn = NULL;
@@ -110,16 +110,17 @@ void kfr_rx_resume(struct kfr_rx *rx)
 		list_for_each_entry(flow, &rx->flows, link) {
 			if (!flow->blocked)
 				continue;
-			flow->blocked = false;
-			epoch = ++flow->epoch;
 			conn = flow->conn;
 			kfr_conn_get(conn);
+			err = kfr_resume_one(rx, flow);
 			break;
 		}
 		spin_unlock_irqrestore(&rx->lock, irq);
-		if (conn)
-			kfr_resume_one(rx, conn, epoch);
-	} while (conn);
+		if (!conn)
+			break;
+		kfr_added(conn, err);
+		kfr_conn_put(conn);
+	} while (true);
 }
 
 static void kfr_want(const struct kfr_rx *rx, struct kfr_conn *conn,

@@ -205,7 +205,6 @@ enum kfr_fate {
 	KFR_MATCHED,
 	KFR_KEPT,
 	KFR_PUSHED_BACK,
-	KFR_LOST,		/* no memory to push it back */
 };
 
 /**
@@ -217,6 +216,7 @@ enum kfr_fate {
  * @src: whence
  * @recv: the receive
  * @range: and where in it
+ * @nak: it is pushed back: whether that could be said
  * @want: it is refused, but it is not alone with that tag: a copy of a receive
  *	that takes it
  * @wanted: there is one
@@ -229,9 +229,20 @@ struct kfr_arrival {
 	struct kfr_addr src;
 	struct kfr_recv *recv;
 	struct kfr_range range;
+	int nak;
 	struct kfr_recv want;
 	bool wanted;
 };
+
+/*
+ * NAK is on its way before anybody can ask for the message, or for all: WANT and
+ * RESUME come later. Caller holds the context's lock.
+ */
+static enum kfr_fate kfr_rx_push_back(struct kfr_arrival *in, int err)
+{
+	in->nak = err ? err : kfr_add_answer(in->conn, in->hdr, KFR_OP_NAK);
+	return KFR_PUSHED_BACK;
+}
 
 /*
  * Refused, for there are others before it. If one of these is what a receive
@@ -246,7 +257,7 @@ static enum kfr_fate kfr_rx_refused(struct kfr_rx *rx, struct kfr_arrival *in)
 	in->wanted = recv;
 	if (recv)
 		in->want = *recv;
-	return KFR_PUSHED_BACK;
+	return kfr_rx_push_back(in, 0);
 }
 
 /* Caller holds the context's lock; receives without room go to @dropped. */
@@ -270,16 +281,14 @@ static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 		kfr_rx_keep(rx, in->conn, hdr, in->page, in->payload, in->src);
 		return KFR_KEPT;
 	}
-	return kfr_flow_block(rx, in->conn) ? KFR_LOST : KFR_PUSHED_BACK;
+	return kfr_rx_push_back(in, kfr_flow_block(rx, in->conn));
 }
 
-static int kfr_rx_push_back(struct kfr_rx *rx, struct kfr_arrival *in)
+static void kfr_rx_pushed_back(struct kfr_rx *rx, struct kfr_arrival *in)
 {
-	int err = kfr_answer(in->conn, in->hdr, KFR_OP_NAK, KFR_OK, 0, 0);
-
-	if (!err && in->wanted)
+	kfr_added(in->conn, in->nak);
+	if (in->wanted)
 		kfr_rx_want_from(rx, in->conn, &in->want);
-	return err;
 }
 
 static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
@@ -319,9 +328,8 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 	case KFR_MATCHED:
 		return kfr_rx_matched(rx, in);
 	case KFR_PUSHED_BACK:
-		return kfr_rx_push_back(rx, in);
-	case KFR_LOST:
-		return -ENOMEM;
+		kfr_rx_pushed_back(rx, in);
+		return 0;
 	default:
 		return 0;
 	}
