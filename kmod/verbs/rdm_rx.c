@@ -205,6 +205,7 @@ enum kfr_fate {
 	KFR_MATCHED,
 	KFR_KEPT,
 	KFR_PUSHED_BACK,
+	KFR_TOO_LATE,		/* the context closes */
 };
 
 /**
@@ -267,6 +268,8 @@ static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 	const struct kfr_hdr *hdr = in->hdr;
 	bool tagged = hdr->flags & KFR_F_TAGGED;
 
+	if (rx->closing)
+		return KFR_TOO_LATE;
 	if (!(hdr->flags & KFR_F_PULLED) &&
 	    !kfr_flow_open(rx, in->conn, le16_to_cpu(hdr->epoch)))
 		return kfr_rx_refused(rx, in);
@@ -309,6 +312,13 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	return err;
 }
 
+static int kfr_nobody(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+{
+	return kfr_answer(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
+							      KFR_OP_FIN,
+			  KFR_NO_ENDPOINT, 0, 0);
+}
+
 static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	struct kfr_recv *recv, *next;
@@ -330,6 +340,8 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 	case KFR_PUSHED_BACK:
 		kfr_rx_pushed_back(rx, in);
 		return 0;
+	case KFR_TOO_LATE:
+		return kfr_nobody(in->conn, in->hdr);
 	default:
 		return 0;
 	}
@@ -349,9 +361,7 @@ static int kfr_take_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	int err;
 
 	if (!rx)
-		return kfr_answer(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
-								 KFR_OP_FIN,
-				  KFR_NO_ENDPOINT, 0, 0);
+		return kfr_nobody(conn, hdr);
 	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS ||
 	    hdr->flags & KFR_F_TAGGED)
 		err = kfr_rx_arrive(rx, &in);
