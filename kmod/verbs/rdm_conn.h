@@ -124,6 +124,8 @@ enum kfr_conn_state {
  * @acked: the last number answered
  * @tx_count: requests sent
  * @rx_count: requests dealt with
+ * @epochs: of all contexts that it brings messages to: no two are the same
+ * @orphans: a context that had pushed it back has closed
  * @answers: answers not sent yet
  * @ack_due: an answer for @rx_seq shall go now
  * @ack_lazy: the peer's messages are answered by ours the other way
@@ -186,6 +188,8 @@ struct kfr_conn {
 	u32 acked;
 	u32 tx_count;
 	u32 rx_count;
+	atomic_t epochs;
+	bool orphans;
 	unsigned int answers;
 	bool ack_due;
 	bool ack_lazy;

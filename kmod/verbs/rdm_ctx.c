@@ -89,6 +89,7 @@ static int kfr_ctx_close(struct kfid *fid)
 		return err;
 
 	if (face->rx) {
+		kfr_rx_stop(face->rx);
 		kfr_node_hide_rx(ep, face->rx);
 		kfr_rx_close(face->rx);
 	} else {

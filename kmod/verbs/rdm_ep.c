@@ -162,6 +162,8 @@ static int kfr_ep_close(struct kfid *fid)
 	if (err)
 		return err;
 
+	if (ep->face.rx)
+		kfr_rx_stop(ep->face.rx);
 	kfr_node_hide(ep);
 	if (ep->face.rx)
 		kfr_rx_close(ep->face.rx);

@@ -21,6 +21,12 @@
  * no order: then there would never be room. So a receive that matches nothing
  * kept, and a refused message that matches a receive, make it say WANT: and the
  * sender sends the first of its parked messages that matches, alone.
+ *
+ * A sender knows contexts by their numbers. When one closes and another one has
+ * its number, the sender goes on in the old one's epoch, or it may just be
+ * hearing of a newer one, and send again what is on its way. The new context
+ * cannot tell, so it begins with an epoch of its own: it refuses the first message
+ * and says RESUME at once. No other context of the connection has that epoch.
  */
 #include <linux/slab.h>
 
@@ -37,6 +43,16 @@ static struct kfr_flow *kfr_flow_of(struct kfr_rx *rx,
 	return NULL;
 }
 
+/*
+ * Is it not known which epoch the sender is in, as it may have spoken with an
+ * older context of the same number? Caller holds the context's lock.
+ */
+bool kfr_flow_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
+{
+	lockdep_assert_held(&rx->lock);
+	return READ_ONCE(conn->orphans) && !kfr_flow_of(rx, conn);
+}
+
 /* Does the context take a message of that epoch? Caller holds its lock. */
 bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch)
 {
@@ -44,7 +60,7 @@ bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch)
 
 	lockdep_assert_held(&rx->lock);
 	if (!flow)
-		return !epoch;
+		return true;
 	return !flow->blocked && flow->epoch == epoch;
 }
 
@@ -84,10 +100,11 @@ static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 		.dst = cpu_to_le16(rx->ep->addr.id),
 		.rx = cpu_to_le16(rx->index),
 		.auth = cpu_to_le32(rx->ep->auth),
-		.epoch = cpu_to_le16(++flow->epoch),
 	};
 
 	flow->blocked = false;
+	flow->epoch = atomic_inc_return(&flow->conn->epochs);
+	hdr.epoch = cpu_to_le16(flow->epoch);
 	return kfr_add_answer(flow->conn, &hdr, KFR_OP_RESUME);
 }
 
@@ -203,6 +220,8 @@ void kfr_rx_drop_flows(struct kfr_rx *rx)
 
 	kfr_rx_resume(rx);
 	spin_lock_irq(&rx->lock);
+	list_for_each_entry(flow, &rx->flows, link)
+		WRITE_ONCE(flow->conn->orphans, true);
 	list_splice_init(&rx->flows, &drop);
 	spin_unlock_irq(&rx->lock);
 	list_for_each_entry_safe(flow, next, &drop, link)

@@ -203,6 +203,7 @@ struct kfr_post {
 struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 			  unsigned int index, const struct kfi_rx_attr *attr);
 int kfr_rx_enable(struct kfr_rx *rx);
+void kfr_rx_stop(struct kfr_rx *rx);
 void kfr_rx_close(struct kfr_rx *rx);
 void kfr_rx_free(struct kfr_rx *rx);
 void kfr_rx_put(struct kfr_rx *rx);
@@ -232,6 +233,7 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 void kfr_rx_expire(struct work_struct *work);
 
 /* rdm_flow.c: pushing back */
+bool kfr_flow_unknown(struct kfr_rx *rx, const struct kfr_conn *conn);
 bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch);
 bool kfr_flow_blocked(const struct kfr_rx *rx);
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn);

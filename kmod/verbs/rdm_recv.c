@@ -141,13 +141,23 @@ void kfr_rx_put(struct kfr_rx *rx)
 		complete_all(&rx->idle);
 }
 
-/* Takes everything that waits off the lists; reports nothing. */
-static void kfr_rx_clear(struct kfr_rx *rx)
+/**
+ * kfr_rx_stop() - nothing is received any more
+ * @rx: the context, which messages may still find
+ *
+ * It comes before the context is hidden: who gets its number then finds what is
+ * left of it told to the senders.
+ *
+ * Context: process.
+ */
+void kfr_rx_stop(struct kfr_rx *rx)
 {
 	struct kfr_unexp *unexp, *next;
 	struct kfr_recv *recv;
 	LIST_HEAD(kept);
 
+	if (!rx->recvs)
+		return;
 	spin_lock_irq(&rx->lock);
 	rx->closing = true;
 	while ((recv = kfr_match_first(&rx->match)))
@@ -164,7 +174,7 @@ static void kfr_rx_clear(struct kfr_rx *rx)
 
 /**
  * kfr_rx_close() - nobody touches the context's buffers any more
- * @rx: the context; no message finds it any more
+ * @rx: the context, stopped; no message finds it any more
  *
  * What peers are moving right now has half a second to end; then their
  * connections are.
@@ -175,7 +185,6 @@ void kfr_rx_close(struct kfr_rx *rx)
 {
 	if (!rx->recvs)
 		return;
-	kfr_rx_clear(rx);
 	cancel_delayed_work_sync(&rx->expire);
 	kfr_rx_put(rx);
 	if (!wait_for_completion_timeout(&rx->idle, KFR_CLOSE_TIME)) {

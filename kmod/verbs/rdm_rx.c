@@ -217,6 +217,7 @@ enum kfr_fate {
  * @src: whence
  * @recv: the receive
  * @range: and where in it
+ * @again: it is refused, and may come again at once
  * @nak: it is pushed back: whether that could be said
  * @want: it is refused, but it is not alone with that tag: a copy of a receive
  *	that takes it
@@ -230,6 +231,7 @@ struct kfr_arrival {
 	struct kfr_addr src;
 	struct kfr_recv *recv;
 	struct kfr_range range;
+	bool again;
 	int nak;
 	struct kfr_recv want;
 	bool wanted;
@@ -270,9 +272,14 @@ static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 
 	if (rx->closing)
 		return KFR_TOO_LATE;
-	if (!(hdr->flags & KFR_F_PULLED) &&
-	    !kfr_flow_open(rx, in->conn, le16_to_cpu(hdr->epoch)))
-		return kfr_rx_refused(rx, in);
+	if (!(hdr->flags & KFR_F_PULLED)) {
+		in->again = kfr_flow_unknown(rx, in->conn);
+		if (in->again)
+			return kfr_rx_push_back(in, kfr_flow_block(rx,
+								   in->conn));
+		if (!kfr_flow_open(rx, in->conn, le16_to_cpu(hdr->epoch)))
+			return kfr_rx_refused(rx, in);
+	}
 	while ((in->recv = kfr_match_find(&rx->match, tagged,
 					  le64_to_cpu(hdr->tag), in->src))) {
 		if (kfr_recv_take(rx, in->recv, hdr, &in->range))
@@ -290,6 +297,8 @@ static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 static void kfr_rx_pushed_back(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	kfr_added(in->conn, in->nak);
+	if (in->again)
+		kfr_rx_resume(rx);
 	if (in->wanted)
 		kfr_rx_want_from(rx, in->conn, &in->want);
 }

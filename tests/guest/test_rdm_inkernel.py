@@ -42,6 +42,8 @@ CASES = {
     "kept_multi": "F5: a receive for many messages takes what was kept",
     "kept_told": "F5, F6: callbacks hear of it as it comes and goes",
     "pushed_back_tags": "more than what is kept, received in the opposite order: none is lost",
+    "reopened": "another endpoint of the same number hears whom the first one had pushed back",
+    "reopened_often": "endpoints come and go under a sender: nothing comes twice, every send ends",
     "close_with_kept": "the receiver closes: the sender hears of it",
     "close_with_sent": "the sender closes: what it sent is dropped",
     "rma": "reads and writes of a region by the ULP's own key",

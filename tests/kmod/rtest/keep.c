@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Messages that arrive before their receive is posted. */
 #include <linux/mm.h>
+#include <linux/slab.h>
 
 #include "rtest.h"
 
 #define RT_MANY 150		/* more than what is kept: 8 */
+#define RT_ROUNDS 20
+#define RT_BURST 40
+#define RT_SERIALS (RT_ROUNDS * RT_BURST)
 
 static void rt_kept(struct rt *rt)
 {
@@ -217,12 +221,174 @@ static void rt_close_with_sent(struct rt *rt)
 	RT_EQ(rt, kfi_cq_read(rt->b.cq, &entry, 1), -KFI_EAGAIN);
 }
 
+static int rt_receive(struct rt_side *side, unsigned int n)
+{
+	int err = 0;
+
+	while (n-- && !err)
+		err = kfi_recv(side->ep, side->buf + 8 * n, 8, NULL,
+			       KFI_ADDR_UNSPEC, side->buf + 8 * n);
+	return err;
+}
+
+static int rt_entries(struct rt_side *side, unsigned int n)
+{
+	struct kfi_cq_tagged_entry entry;
+	int err = 0;
+
+	while (n-- && !err)
+		err = rt_entry(side, &entry);
+	return err;
+}
+
+static int rt_send_n(struct rt *rt, unsigned int n)
+{
+	int err = 0;
+
+	while (n-- && !err)
+		err = kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL);
+	return err;
+}
+
+/* Its number goes to the next one that is opened. */
+static int rt_reopen(struct rt *rt, struct rt_side *side)
+{
+	rt_close_side(rt, side);
+	return rt_open_side(rt, side);
+}
+
+/*
+ * An endpoint has pushed back, and taken everything; another one with its number
+ * hears the same sender, whether its receive is posted before or after.
+ */
+static void rt_reopened(struct rt *rt)
+{
+	unsigned int i;
+
+	rt->keep = 4096;
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < 3; i++) {
+		RT_EQ(rt, rt_send_n(rt, 5), 0);
+		RT_EQ(rt, rt_receive(&rt->b, 5), 0);
+		RT_EQ(rt, rt_entries(&rt->b, 5), 0);
+		RT_EQ(rt, rt_entries(&rt->a, 5), 0);
+		RT_EQ(rt, rt_reopen(rt, &rt->b), 0);
+		/* It is kept: so it has been heard. */
+		RT_EQ(rt, rt_send_n(rt, 1), 0);
+		RT_EQ(rt, rt_entries(&rt->a, 1), 0);
+		RT_EQ(rt, rt_receive(&rt->b, 2), 0);
+		RT_EQ(rt, rt_entries(&rt->b, 1), 0);
+		RT_EQ(rt, rt_send_n(rt, 1), 0);
+		RT_EQ(rt, rt_entries(&rt->b, 1), 0);
+		RT_EQ(rt, rt_entries(&rt->a, 1), 0);
+	}
+}
+
+static int rt_mark_one(u8 *seen, const struct kfi_cq_tagged_entry *entry)
+{
+	u32 serial = *(u32 *)entry->op_context;
+
+	if (serial >= RT_SERIALS)
+		return -ERANGE;
+	return seen[serial]++ ? -EEXIST : 0;
+}
+
+/* Marks what has come, @n at least. Return: 0, or a negative errno. */
+static int rt_mark(struct rt_side *side, u8 *seen, unsigned int n)
+{
+	struct kfi_cq_tagged_entry entry;
+	int err = 0;
+
+	while (n-- && !err) {
+		err = rt_entry(side, &entry);
+		if (!err)
+			err = rt_mark_one(seen, &entry);
+	}
+	while (!err && kfi_cq_read(side->cq, &entry, 1) == 1)
+		err = rt_mark_one(seen, &entry);
+	return err;
+}
+
+/* Every send ends, well or because nobody was there. */
+static int rt_ended(struct rt_side *side, unsigned int n)
+{
+	struct kfi_cq_tagged_entry entry;
+	int err;
+
+	while (n--) {
+		err = rt_entry(side, &entry);
+		if (err && err != -KFI_EHOSTUNREACH)
+			return err;
+	}
+	return 0;
+}
+
+static int rt_receive_pages(struct rt_side *side, unsigned int n)
+{
+	int err = 0;
+
+	while (n-- && !err)
+		err = kfi_recv(side->ep, side->buf + 8192 * n, 8192, NULL,
+			       KFI_ADDR_UNSPEC, side->buf + 8192 * n);
+	return err;
+}
+
+/* Some of them have to be fetched. */
+static int rt_send_serials(struct rt *rt, u32 first)
+{
+	int err = 0;
+	u32 i;
+	u8 *buf;
+
+	for (i = 0; i < RT_BURST && !err; i++) {
+		buf = rt->a.buf + 8192 * i;
+		*(u32 *)buf = first + i;
+		err = kfi_send(rt->a.ep, buf, i % 7 ? 8 : 5000, NULL,
+			       rt->a.peer, NULL);
+	}
+	return err;
+}
+
+/*
+ * Endpoints come and go in the middle of what is sent to their number: nothing
+ * comes twice, and no send is forgotten.
+ */
+static void rt_reopened_loop(struct rt *rt, u8 *seen)
+{
+	unsigned int i;
+
+	rt->keep = 4096;
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < RT_ROUNDS; i++) {
+		RT_EQ(rt, rt_send_serials(rt, i * RT_BURST), 0);
+		RT_EQ(rt, rt_receive_pages(&rt->b, 10), 0);
+		RT_EQ(rt, rt_mark(&rt->b, seen, i % 11), 0);
+		RT_EQ(rt, rt_reopen(rt, &rt->b), 0);
+		RT_EQ(rt, rt_receive_pages(&rt->b, RT_BURST), 0);
+		RT_EQ(rt, rt_ended(&rt->a, RT_BURST), 0);
+		RT_EQ(rt, rt_mark(&rt->b, seen, 0), 0);
+		RT_EQ(rt, rt_reopen(rt, &rt->b), 0);
+	}
+}
+
+static void rt_reopened_often(struct rt *rt)
+{
+	u8 *seen = kzalloc(RT_SERIALS, GFP_KERNEL);
+
+	if (seen)
+		rt_reopened_loop(rt, seen);
+	RT_CHECK(rt, seen);
+	kfree(seen);
+}
+
 const struct rt_case rt_keep_cases[] = {
 	{ "kept", rt_kept },
 	{ "kept_large", rt_kept_large },
 	{ "kept_multi", rt_kept_multi },
 	{ "kept_told", rt_kept_told },
 	{ "pushed_back_tags", rt_pushed_back_tags },
+	{ "reopened", rt_reopened },
+	{ "reopened_often", rt_reopened_often },
 	{ "close_with_kept", rt_close_with_kept },
 	{ "close_with_sent", rt_close_with_sent },
 	{ }
