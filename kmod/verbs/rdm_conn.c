@@ -17,7 +17,11 @@
 static void kfr_conn_release(struct kref *ref)
 {
 	struct kfr_conn *conn = container_of(ref, struct kfr_conn, ref);
+	struct kfr_flow *flow, *next;
 
+	/* What was parked has failed. */
+	list_for_each_entry_safe(flow, next, &conn->flows, link)
+		kfree(flow);
 	mutex_destroy(&conn->ctl);
 	kfr_node_put(conn->node);
 	kfree(conn);
