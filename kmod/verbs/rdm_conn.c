@@ -128,6 +128,8 @@ void kfr_conn_close(struct kfr_conn *conn)
 bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
+	const struct kfr_item *item;
+	const struct kfr_flow *flow;
 	const struct kfr_job *job;
 	const struct kfr_op *op;
 	bool found = false;
@@ -142,6 +144,12 @@ bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		found |= tx && op->tx == tx;
 	list_for_each_entry(op, &conn->ending, sent)
 		found |= tx && op->tx == tx;
+	list_for_each_entry(item, &conn->reqs, link)
+		found |= tx && container_of(item, struct kfr_op,
+					    item)->tx == tx;
+	list_for_each_entry(flow, &conn->flows, link)
+		list_for_each_entry(op, &flow->parked, sent)
+			found |= tx && op->tx == tx;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	return found;
 }

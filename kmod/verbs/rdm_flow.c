@@ -375,7 +375,10 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	return err;
 }
 
-/* What the context had not seen by then is refused: its epoch is over. */
+/*
+ * What the context had not seen by then is refused: its epoch is over. Where the
+ * sender's context closes, nothing is sent again: NAK will end it.
+ */
 static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 			    u32 seen)
 {
@@ -388,6 +391,7 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 			if (kfr_op_matched(op) &&
 			    (s32)(le32_to_cpu(op->hdr.count) - seen) > 0 &&
 			    !(op->hdr.flags & KFR_F_PULLED) &&
+			    !READ_ONCE(op->tx->closing) &&
 			    kfr_flow_is(flow, &op->hdr))
 				kfr_park(flow, op);
 }

@@ -102,6 +102,82 @@ static void rt_fin_early(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_talk(rt), 0);
 }
 
+/* Closes an endpoint meanwhile. */
+struct rt_closer {
+	struct kfid_ep *ep;
+	struct completion begun;
+	struct completion done;
+};
+
+static int rt_close_thread(void *arg)
+{
+	struct rt_closer *closer = arg;
+
+	complete(&closer->begun);
+	kfi_close(&closer->ep->fid);
+	kthread_complete_and_exit(&closer->done, 0);
+}
+
+static int rt_close_begin(struct rt_side *side, struct rt_closer *closer)
+{
+	struct task_struct *task;
+
+	init_completion(&closer->begun);
+	init_completion(&closer->done);
+	closer->ep = side->ep;
+	task = kthread_run(rt_close_thread, closer, "kfi_rtest");
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	side->ep = NULL;
+	wait_for_completion(&closer->begun);
+	return 0;
+}
+
+/* It closes, if need be when the connection has. */
+static bool rt_closed(struct rt_hostile *h, struct rt_closer *closer)
+{
+	if (wait_for_completion_timeout(&closer->done,
+					msecs_to_jiffies(RT_DEADLINE_MS)))
+		return true;
+	rt_hostile_close_ep(h);
+	wait_for_completion(&closer->done);
+	return false;
+}
+
+/*
+ * What was sent by an endpoint that closes is called back by RESUME, when there is
+ * no room to send it again: another one uses it all.
+ */
+static void rt_resume_late(struct rt *rt, struct rt_hostile *h)
+{
+	struct rt_closer closer;
+	struct kfr_hdr hdr;
+	kfi_addr_t addr;
+	unsigned int i;
+	bool closed;
+	int heard;
+
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, addr, rt), 0);
+	RT_EQ(rt, rt_send_some(&rt->a, addr, 10), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_room(h, 12), 0);
+	for (i = 0; i < 11; i++)
+		RT_CHECK(rt, rt_hear(h, &hdr) > 0);
+	RT_EQ(rt, rt_say(h, KFR_OP_NAK, 0, 1, 0, 0), 0);
+	RT_EQ(rt, rt_know(&rt->b, &addr), 1);
+
+	RT_EQ(rt, rt_close_begin(&rt->a, &closer), 0);
+	heard = rt_hear(h, &hdr);
+	/* If it takes too long the connection has ended: that is no failure. */
+	rt_send_some(&rt->b, addr, 2 * RT_WIRES);
+	rt_say(h, KFR_OP_RESUME, 0, 0, 1, 0);
+	closed = rt_closed(h, &closer);
+	RT_EQ(rt, heard, KFR_OP_CANCEL);
+	RT_CHECK(rt, closed);
+}
+
 static void rt_listening(struct rt *rt,
 			 void (*run)(struct rt *rt, struct rt_hostile *h))
 {
@@ -121,7 +197,13 @@ static void rt_answers_early(struct rt *rt)
 	rt_listening(rt, rt_fin_early);
 }
 
+static void rt_resumes_late(struct rt *rt)
+{
+	rt_listening(rt, rt_resume_late);
+}
+
 const struct rt_case rt_untrue_cases[] = {
 	{ "answers_early", rt_answers_early },
+	{ "resumes_late", rt_resumes_late },
 	{ }
 };
