@@ -220,7 +220,7 @@ enum kfr_fate {
  * @again: it is refused, and may come again at once
  * @nak: it is pushed back: whether that could be said
  * @want: it is refused, but it is not alone with that tag: a copy of a receive
- *	that takes it
+ *	that takes it; or it was asked for, and its receive takes more
  * @wanted: there is one
  */
 struct kfr_arrival {
@@ -263,6 +263,15 @@ static enum kfr_fate kfr_rx_refused(struct kfr_rx *rx, struct kfr_arrival *in)
 	return kfr_rx_push_back(in, 0);
 }
 
+/* A receive for many messages has got the one that it asked for. Holds the lock. */
+static void kfr_rx_more(struct kfr_arrival *in)
+{
+	in->wanted = in->hdr->flags & KFR_F_PULLED && in->recv->multi &&
+		     !in->recv->retired;
+	if (in->wanted)
+		in->want = *in->recv;
+}
+
 /* Caller holds the context's lock; receives without room go to @dropped. */
 static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 				  struct list_head *dropped)
@@ -282,8 +291,10 @@ static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 	}
 	while ((in->recv = kfr_match_find(&rx->match, tagged,
 					  le64_to_cpu(hdr->tag), in->src))) {
-		if (kfr_recv_take(rx, in->recv, hdr, &in->range))
+		if (kfr_recv_take(rx, in->recv, hdr, &in->range)) {
+			kfr_rx_more(in);
 			return KFR_MATCHED;
+		}
 		if (in->range.drop)
 			list_add_tail(&in->recv->link, dropped);
 	}
@@ -306,6 +317,9 @@ static void kfr_rx_pushed_back(struct kfr_rx *rx, struct kfr_arrival *in)
 static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	int err = 0;
+
+	if (in->wanted)
+		kfr_rx_want_from(rx, in->conn, &in->want);
 
 	if (!kfr_hdr_numbered(in->hdr)) {
 		refcount_inc(&rx->busy);

@@ -185,6 +185,56 @@ static void rt_kept_told(struct rt *rt)
 	RT_EQ(rt, told.calls, 3);
 }
 
+/* The sender hears itself behind all that it has sent: that has come by then. */
+static int rt_arrived(struct rt *rt)
+{
+	u8 name[sizeof(struct sockaddr_in)];
+	size_t len = sizeof(name);
+	kfi_addr_t self;
+	int err;
+
+	err = kfi_getname(&rt->a.ep->fid, name, &len);
+	if (!err)
+		err = kfi_av_insert(rt->a.av, name, 1, &self, 0, NULL) - 1;
+	if (!err)
+		err = kfi_recv(rt->a.ep, rt->a.buf, 8, NULL, KFI_ADDR_UNSPEC,
+			       NULL);
+	return err ? err : kfi_send(rt->a.ep, rt->a.buf, 8, NULL, self, NULL);
+}
+
+/* One for many messages takes all that were pushed back, and fit. */
+static void rt_pushed_back_multi(struct rt *rt)
+{
+	struct kvec iov = { .iov_len = 1000 };
+	struct kfi_msg msg = {
+		.type = KFI_KVEC,
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = KFI_ADDR_UNSPEC,
+	};
+	struct kfi_cq_tagged_entry entry;
+	unsigned int i;
+
+	rt->keep = 4096;
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 1, NULL),
+	      0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	for (i = 0; i < 3; i++)
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 100, NULL, rt->a.peer,
+				   NULL), 0);
+	RT_EQ(rt, rt_arrived(rt), 0);
+	for (i = 0; i < 2; i++)
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	iov.iov_base = rt->b.buf;
+	RT_EQ(rt, kfi_recvmsg(rt->b.ep, &msg, KFI_MULTI_RECV), 0);
+	for (i = 0; i < 3; i++) {
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_CHECK(rt, entry.buf == rt->b.buf + 100 * i);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	}
+}
+
 /* The receiver closes: what it has not taken fails, and nothing is left. */
 static void rt_close_with_kept(struct rt *rt)
 {
@@ -387,6 +437,7 @@ const struct rt_case rt_keep_cases[] = {
 	{ "kept_multi", rt_kept_multi },
 	{ "kept_told", rt_kept_told },
 	{ "pushed_back_tags", rt_pushed_back_tags },
+	{ "pushed_back_multi", rt_pushed_back_multi },
 	{ "reopened", rt_reopened },
 	{ "reopened_often", rt_reopened_often },
 	{ "close_with_kept", rt_close_with_kept },
