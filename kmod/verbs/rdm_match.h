@@ -112,8 +112,8 @@ struct kfr_match {
  * @nspare: their number
  * @match: posted receives and kept messages
  * @min_multi: see KFI_OPT_MIN_MULTI_RECV
- * @multi_lock: held while a message in a multi-receive is reported, so that its
- *	release comes last; taken outside @lock
+ * @multi_lock: held while a message in a multi-receive is reported, or that it is
+ *	cancelled or released, so that this comes last; taken outside @lock
  * @closing: nothing is reported any more
  * @flows: connections that were pushed back
  * @keys: regions that are enabled on it

@@ -319,6 +319,21 @@ void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
 	kfr_recv_report(rx, comp, want_entry);
 }
 
+/*
+ * A receive ends without a message, on no list and with no users any more. Who
+ * reports the last message in one for many must be through, see above.
+ */
+static void kfr_recv_end(struct kfr_rx *rx, struct kfr_recv *recv,
+			 struct kfi_completion *comp)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&rx->multi_lock, irq);
+	kfr_recv_free(rx, recv);
+	kfr_recv_report(rx, comp, true);
+	spin_unlock_irqrestore(&rx->multi_lock, irq);
+}
+
 /* One that had no room for a message, when kfr_recv_take() said so. */
 void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv)
 {
@@ -328,8 +343,7 @@ void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv)
 		.src = KFI_ADDR_NOTAVAIL,
 	};
 
-	kfr_recv_free(rx, recv);
-	kfr_recv_report(rx, &comp, true);
+	kfr_recv_end(rx, recv, &comp);
 }
 
 static int kfr_post_check(const struct kfr_face *face,
@@ -506,9 +520,7 @@ ssize_t kfr_cancel(struct kfid *fid, void *context)
 	if (!recv)
 		return -ENOENT;
 	/* One that is being filled ends with that message. */
-	if (last) {
-		kfr_recv_free(rx, recv);
-		kfr_recv_report(rx, &comp, true);
-	}
+	if (last)
+		kfr_recv_end(rx, recv, &comp);
 	return 0;
 }
