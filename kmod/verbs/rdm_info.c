@@ -259,7 +259,7 @@ static bool kfr_fit_modes(const struct kfi_domain_attr *hint)
 		hint->control_progress == KFI_PROGRESS_AUTO) &&
 	       (!hint->data_progress ||
 		hint->data_progress == KFI_PROGRESS_AUTO) &&
-	       hint->resource_mgmt <= KFI_RM_ENABLED &&
+	       hint->resource_mgmt <= KFI_RM_DISABLED &&
 	       hint->av_type <= KFI_AV_TABLE &&
 	       !(hint->caps & ~KFV_CAPS_DOMAIN) && !kfr_no_class(hint->tclass);
 }
@@ -290,8 +290,6 @@ static bool kfr_fit_domain(struct kfi_info *info,
 		domain->mr_mode = hint->mr_mode & KFI_MR_ENDPOINT;
 	if (hint->av_type)
 		domain->av_type = hint->av_type;
-	if (hint->resource_mgmt)
-		domain->resource_mgmt = hint->resource_mgmt;
 	return true;
 }
 

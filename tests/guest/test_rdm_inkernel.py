@@ -57,6 +57,7 @@ CASES = {
     "vector": "an address vector's calls",
     "bad_posts": "addresses, pieces and pages that are none",
     "full": "-EAGAIN: as much is posted as there is room for",
+    "resource_mgmt": "what cannot be honoured is not offered",
     "old_version": "another version, or none, is refused when it connects",
     "makes_no_sense": "each nonsense ends its connection; the others go on",
     "takes_no_answers": "a flood without an ear for answers ends",

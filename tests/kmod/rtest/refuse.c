@@ -159,11 +159,37 @@ static void rt_full(struct rt *rt)
 	      -KFI_EAGAIN);
 }
 
+static int rt_offered(struct rt *rt, enum kfi_resource_mgmt mgmt)
+{
+	struct kfi_info *hints = rt_hints(rt), *info = NULL;
+	int err;
+
+	if (!hints)
+		return -ENOMEM;
+	hints->domain_attr->resource_mgmt = mgmt;
+	err = kfi_getinfo(KFI_VERSION(1, 7), rt_address(), NULL, KFI_SOURCE,
+			  hints, &info);
+	kfi_freeinfo(hints);
+	if (!err)
+		err = info->domain_attr->resource_mgmt;
+	kfi_freeinfo(info);
+	return err;
+}
+
+/* Nobody keeps a queue from overrunning: so that is not offered. */
+static void rt_resource_mgmt(struct rt *rt)
+{
+	RT_EQ(rt, rt_offered(rt, KFI_RM_UNSPEC), KFI_RM_DISABLED);
+	RT_EQ(rt, rt_offered(rt, KFI_RM_DISABLED), KFI_RM_DISABLED);
+	RT_EQ(rt, rt_offered(rt, KFI_RM_ENABLED), -KFI_ENODATA);
+}
+
 const struct rt_case rt_refuse_cases[] = {
 	{ "scalable", rt_scalable },
 	{ "address_in_use", rt_address_in_use },
 	{ "vector", rt_vector },
 	{ "bad_posts", rt_bad_posts },
 	{ "full", rt_full },
+	{ "resource_mgmt", rt_resource_mgmt },
 	{ }
 };
