@@ -158,8 +158,20 @@ static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 	return true;
 }
 
-/* Fills in registrations. Return: 0, or the device takes less than it says. */
-static int kfr_map_segs(struct kfr_op *op, struct ib_reg_wr *wr)
+/* What was reserved and is not needed: pieces lay closer than it seemed. */
+static void kfr_unreserve(struct kfr_conn *conn, struct kfr_op *op,
+			  unsigned int nregs)
+{
+	while (op->nregs > nregs) {
+		list_add(&op->regs[--op->nregs]->link, &conn->free_regs);
+		conn->nregs_free++;
+		conn->sq_free++;
+	}
+}
+
+/* Caller holds the lock. Return: 0, or the device takes less than it says. */
+static int kfr_map_segs(struct kfr_conn *conn, struct kfr_op *op,
+			struct ib_reg_wr *wr)
 {
 	struct scatterlist *sg = op->map.sgt.sgl;
 	int left = op->map.nents, n, access;
@@ -168,10 +180,10 @@ static int kfr_map_segs(struct kfr_op *op, struct ib_reg_wr *wr)
 	access = op->hdr.op == KFR_OP_READ ?
 		 IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE :
 		 IB_ACCESS_REMOTE_READ;
-	for (i = 0; i < op->nregs; i++) {
+	for (i = 0; i < op->nregs && left; i++) {
 		struct ib_mr *mr = op->regs[i]->mr;
 
-		n = left ? ib_map_mr_sg(mr, sg, left, &offset, PAGE_SIZE) : 0;
+		n = ib_map_mr_sg(mr, sg, left, &offset, PAGE_SIZE);
 		if (n < 0 || !mr->length)
 			return -EIO;
 		left -= n;
@@ -187,6 +199,7 @@ static int kfr_map_segs(struct kfr_op *op, struct ib_reg_wr *wr)
 		op->segs[i].rkey = cpu_to_le32(mr->rkey);
 		op->segs[i].len = cpu_to_le32(mr->length);
 	}
+	kfr_unreserve(conn, op, i);
 	return left ? -EIO : 0;
 }
 
@@ -213,7 +226,7 @@ static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
 			 struct kfr_step *step)
 {
 	if (op->nregs && !op->registered) {
-		step->broken = kfr_map_segs(op, step->reg);
+		step->broken = kfr_map_segs(conn, op, step->reg);
 		step->nreg = op->nregs;
 		op->registered = true;
 	}

@@ -132,6 +132,37 @@ static void rt_scattered(struct rt *rt)
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 }
 
+/* Pieces of one buffer, each where the last one ends: one registration holds them. */
+static void rt_adjacent(struct rt *rt)
+{
+	static const size_t ends[] = { 100, 8100, 8101, 20000 };
+	struct kfi_cq_tagged_entry entry;
+	struct kvec from[4];
+	unsigned int i, n;
+	size_t at;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	/* Again and again, so that registrations are used a second time. */
+	for (i = 0; i < 200; i++) {
+		rt_fill(rt->a.buf, 20000, i);
+		memset(rt->b.buf, 0xcc, 20000);
+		for (n = 0, at = 0; n < ARRAY_SIZE(ends); at = ends[n++]) {
+			from[n].iov_base = rt->a.buf + at;
+			from[n].iov_len = ends[n] - at;
+		}
+		n = 2 + i % 3;
+		at = ends[n - 1];
+		RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, at, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+		RT_EQ(rt, kfi_sendv(rt->a.ep, from, NULL, n, rt->a.peer, NULL),
+		      0);
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, entry.len, at);
+		RT_CHECK(rt, rt_filled(rt->b.buf, at, i));
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	}
+}
+
 static void rt_data(struct rt *rt)
 {
 	struct kfi_cq_tagged_entry entry;
@@ -350,6 +381,7 @@ const struct rt_case rt_message_cases[] = {
 	{ "pingpong", rt_pingpong },
 	{ "sizes", rt_sizes },
 	{ "scattered", rt_scattered },
+	{ "adjacent", rt_adjacent },
 	{ "data", rt_data },
 	{ "inject", rt_inject },
 	{ "order", rt_order },
