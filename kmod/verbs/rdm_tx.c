@@ -190,8 +190,9 @@ void kfr_op_done(struct kfr_op *op)
 }
 
 /*
- * How many registrations it takes: each begins and ends where it likes, but in
- * between there are whole pages.
+ * How many registrations it takes at most: each begins and ends where it likes,
+ * but in between there are whole pages. The last page of a full one is not
+ * counted if the stretch goes on there: the next one begins with it again.
  */
 static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 {
@@ -209,7 +210,7 @@ static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 		pages += n;
 		while (pages > limit) {
 			regs++;
-			pages -= limit;
+			pages -= n > 1 ? limit - 1 : limit;
 		}
 		end = offset_in_page(addr + sg_dma_len(sg));
 	}

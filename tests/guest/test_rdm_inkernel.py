@@ -30,6 +30,7 @@ CASES = {
     "sizes": "from nothing to 2 MiB and one byte, at odd places of vmalloc memory",
     "scattered": "pieces at any places",
     "adjacent": "pieces that touch: one registration takes several",
+    "largest": "as much as is announced, in one contiguous stretch",
     "data": "64 bits of data for the peer's entry, without a buffer",
     "inject": "the buffer is free at once, and no entry tells",
     "order": "the receive that was posted first, with and without bits to ignore",

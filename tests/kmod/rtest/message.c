@@ -5,6 +5,8 @@
 
 #include "rtest.h"
 
+#define RT_MOST		(4U << 20)	/* bytes of the largest message */
+
 static void rt_tagged(struct rt *rt)
 {
 	struct kfi_cq_tagged_entry entry;
@@ -161,6 +163,58 @@ static void rt_adjacent(struct rt *rt)
 		RT_CHECK(rt, rt_filled(rt->b.buf, at, i));
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	}
+}
+
+static void rt_largest_send(struct rt *rt, u8 *from, u8 *to)
+{
+	struct kfi_cq_tagged_entry entry;
+
+	memset(to, 0xcc, RT_MOST);
+	RT_EQ(rt, kfi_recv(rt->b.ep, to, RT_MOST, NULL, KFI_ADDR_UNSPEC, NULL),
+	      0);
+	RT_EQ(rt, kfi_send(rt->a.ep, from, RT_MOST, NULL, rt->a.peer, NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.len, RT_MOST);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_CHECK(rt, rt_filled(to, RT_MOST, 1));
+}
+
+static void rt_largest_read(struct rt *rt, u8 *from, u8 *to)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfid_mr *mr;
+
+	memset(to, 0xcc, RT_MOST);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, from, RT_MOST, KFI_REMOTE_READ, 0, 1,
+			     0, &mr, NULL), 0);
+	if (!kfi_read(rt->a.ep, to, RT_MOST, NULL, rt->a.peer, 0, 1, NULL))
+		rt_equal(rt, __FILE__, __LINE__, "the read",
+			 rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, kfi_close(&mr->fid), 0);
+	RT_CHECK(rt, rt_filled(to, RT_MOST, 1));
+}
+
+/* Of the size that is announced, in one stretch: more than registrations have. */
+static void rt_largest(struct rt *rt)
+{
+	u8 *from = alloc_pages_exact(RT_MOST, GFP_KERNEL);
+	u8 *to = alloc_pages_exact(RT_MOST, GFP_KERNEL);
+
+	if (from && to && rt_equal(rt, __FILE__, __LINE__, "opening",
+				   rt_open(rt), 0)) {
+		rt_equal(rt, __FILE__, __LINE__, "max_msg_size",
+			 rt->a.info->ep_attr->max_msg_size, RT_MOST);
+		rt_fill(from, RT_MOST, 1);
+		rt_largest_send(rt, from, to);
+		rt_largest_read(rt, from, to);
+	}
+	rt_equal(rt, __FILE__, __LINE__, "memory", from && to, true);
+	/* Nothing touches them any more after that. */
+	rt_close(rt);
+	if (from)
+		free_pages_exact(from, RT_MOST);
+	if (to)
+		free_pages_exact(to, RT_MOST);
 }
 
 static void rt_data(struct rt *rt)
@@ -382,6 +436,7 @@ const struct rt_case rt_message_cases[] = {
 	{ "sizes", rt_sizes },
 	{ "scattered", rt_scattered },
 	{ "adjacent", rt_adjacent },
+	{ "largest", rt_largest },
 	{ "data", rt_data },
 	{ "inject", rt_inject },
 	{ "order", rt_order },
