@@ -124,6 +124,13 @@ void kfr_conn_close(struct kfr_conn *conn)
 		kfv_queue_work(&conn->destroy);
 }
 
+/* The same for one that nobody knows of. Caller may hold the node's lock. */
+void kfr_conn_discard(struct kfr_conn *conn)
+{
+	kfr_conn_doom(conn);
+	kfv_queue_work(&conn->destroy);
+}
+
 /* Is there anything under way for one of these? */
 bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_tx *tx, const struct kfr_mr *mr)

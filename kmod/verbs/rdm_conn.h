@@ -381,6 +381,7 @@ void kfr_conn_get(struct kfr_conn *conn);
 void kfr_conn_put(struct kfr_conn *conn);
 void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno);
 void kfr_conn_close(struct kfr_conn *conn);
+void kfr_conn_discard(struct kfr_conn *conn);
 bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_tx *tx, const struct kfr_mr *mr);
 void kfr_conn_confirmed(struct kfr_conn *conn);

@@ -324,7 +324,10 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 	return NULL;
 }
 
-/* A connection to oneself has both its ends here: both are made now. */
+/*
+ * A connection to oneself has both its ends here: both are made now. Caller
+ * holds the node's lock.
+ */
 static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 				       bool passive)
 {
@@ -336,7 +339,7 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 	if (remote == node->ip) {
 		twin = kfr_conn_new(node, remote, true);
 		if (!twin) {
-			kfr_conn_close(conn);
+			kfr_conn_discard(conn);
 			return ERR_PTR(-ENOMEM);
 		}
 		kfr_conn_pair(conn, twin);
