@@ -168,7 +168,8 @@ void kfr_taken(struct kfr_conn *conn, u32 seq)
 		conn->ack_due = true;
 	else
 		lazy = conn->state == KFR_UP;
-	if (lazy && !hrtimer_active(&conn->ack_timer)) {
+	if (lazy && !conn->timing) {
+		conn->timing = true;
 		conn->timed_seq = seq;
 		hrtimer_start(&conn->ack_timer, kfr_ack_delay(),
 			      HRTIMER_MODE_REL_SOFT);
@@ -185,8 +186,8 @@ void kfr_taken(struct kfr_conn *conn, u32 seq)
 enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 {
 	struct kfr_conn *conn = container_of(timer, struct kfr_conn, ack_timer);
-	enum hrtimer_restart again = HRTIMER_NORESTART;
 	unsigned long irq;
+	bool again = false;
 
 	spin_lock_irqsave(&conn->lock, irq);
 	if ((s32)(conn->acked - conn->timed_seq) < 0) {
@@ -195,11 +196,13 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 	} else if (conn->acked != conn->rx_seq && conn->state == KFR_UP) {
 		conn->timed_seq = conn->rx_seq;
 		hrtimer_forward_now(timer, kfr_ack_delay());
-		again = HRTIMER_RESTART;
+		again = true;
 	}
+	/* Who takes a message from now on starts it anew, if need be. */
+	conn->timing = again;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
-	return again;
+	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
 
 /*

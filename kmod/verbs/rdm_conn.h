@@ -129,7 +129,8 @@ enum kfr_conn_state {
  * @answers: answers not sent yet
  * @ack_due: an answer for @rx_seq shall go now
  * @ack_lazy: the peer's messages are answered by ours the other way
- * @timed_seq: the number that @ack_timer was started for
+ * @timing: @ack_timer runs
+ * @timed_seq: the number that it was started for
  * @ack_time: when (jiffies) an answer went alone
  * @flows: where peers have pushed back
  * @jobs: data that moves on behalf of the peer
@@ -193,6 +194,7 @@ struct kfr_conn {
 	unsigned int answers;
 	bool ack_due;
 	bool ack_lazy;
+	bool timing;
 	u32 timed_seq;
 	unsigned long ack_time;
 	struct list_head flows;
