@@ -78,7 +78,8 @@ void kfr_op_submit(struct kfr_op *op)
 bool kfr_op_numbered(const struct kfr_op *op)
 {
 	return op->hdr.op == KFR_OP_EAGER ||
-	       (op->hdr.op == KFR_OP_WRITE && !op->nregs);
+	       (op->hdr.op == KFR_OP_WRITE && !op->nregs &&
+		!(op->hdr.flags & KFR_F_TAGGED));
 }
 
 /**

@@ -341,6 +341,15 @@ static void kfr_op_inject(struct kfr_op *op)
 	op->buf.len = len;
 }
 
+/* Does its data travel with it? What can be refused later has to stay here. */
+static bool kfr_op_short(const struct kfr_op *op)
+{
+	if (!op->buf.len)
+		return true;
+	return op->buf.len <= KFR_EAGER && op->hdr.op != KFR_OP_READ &&
+	       !(op->hdr.op == KFR_OP_WRITE && op->hdr.flags & KFR_F_TAGGED);
+}
+
 static int kfr_op_set_buf(struct kfr_op *op, const struct kfr_send *send)
 {
 	int err;
@@ -359,8 +368,7 @@ static int kfr_op_set_buf(struct kfr_op *op, const struct kfr_send *send)
 			return -EMSGSIZE;
 		kfr_op_inject(op);
 	}
-	if (op->buf.len <= KFR_EAGER &&
-	    (op->hdr.op != KFR_OP_READ || !op->buf.len))
+	if (kfr_op_short(op))
 		return 0;
 	if (op->hdr.op == KFR_OP_EAGER)
 		op->hdr.op = KFR_OP_RTS;

@@ -12,6 +12,8 @@
  * segments). Of more, the payload names where it lies: segments that the side
  * which asks has registered for this one operation. The other side reads or
  * writes them and answers FIN, so that no region is ever open to the network.
+ * A WRITE with a tag has segments, however short it is: it may wait for its
+ * receive, and it may do so in vain.
  *
  * Messages with a payload of data are numbered, from 1. They are answered
  * together: @ack of any message says that those up to it were taken. One that
@@ -131,7 +133,8 @@ static_assert(sizeof(struct kfr_hdr) == 64);
 static inline bool kfr_hdr_numbered(const struct kfr_hdr *hdr)
 {
 	return hdr->op == KFR_OP_EAGER ||
-	       (hdr->op == KFR_OP_WRITE && !hdr->nsegs);
+	       (hdr->op == KFR_OP_WRITE && !hdr->nsegs &&
+		!(hdr->flags & KFR_F_TAGGED));
 }
 
 /* Memory of the one that asks, registered for this operation. */

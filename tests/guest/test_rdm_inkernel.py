@@ -54,6 +54,7 @@ CASES = {
     "rma_refused": "no such key, outside, no such access: EREMOTEIO",
     "rma_endpoint": "a region is found when it is enabled on a context",
     "tagged_rma": "reads and writes of a posted receive",
+    "tagged_write_waits": "a tagged write is no success before it has its receive",
     "scalable": "a scalable endpoint and its contexts, put together in order",
     "address_in_use": "no two endpoints have one address",
     "vector": "an address vector's calls",

@@ -168,11 +168,58 @@ static void rt_tagged_rma(struct rt *rt)
 		rt_tagged_rma_one(rt, i & 1, i & 2 ? 1 << 20 : 100, i & 4);
 }
 
+/* It has not succeeded as long as it is not in a receive, however short it is. */
+static void rt_tagged_write_waits(struct rt *rt)
+{
+	struct kvec iov = { .iov_len = 100 };
+	struct kfi_rma_iov remote = { .len = 100, .key = 99 };
+	struct kfi_msg_rma msg = {
+		.type = KFI_KVEC,
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+		.context = rt,
+	};
+	struct kfi_cq_tagged_entry entry;
+	struct kfi_cq_err_entry err;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	msg.addr = rt->a.peer;
+	iov.iov_base = rt->a.buf;
+	for (i = 0; i < 2; i++) {
+		iov.iov_len = i ? 0 : 100;
+		remote.len = iov.iov_len;
+		rt_fill(rt->a.buf, 100, i);
+		RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg,
+				       KFI_TAGGED | KFI_COMPLETION), 0);
+		/* What was posted later is answered, and it is not. */
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer,
+				   &rt->a), 0);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+		RT_CHECK(rt, entry.op_context == &rt->a);
+		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 100, NULL,
+				    KFI_ADDR_UNSPEC, 99, 0, NULL), 0);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+		RT_CHECK(rt, entry.op_context == rt);
+		RT_CHECK(rt, rt_filled(rt->b.buf, iov.iov_len, i));
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, entry.len, iov.iov_len);
+	}
+	RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg, KFI_TAGGED | KFI_COMPLETION), 0);
+	rt_close_side(rt, &rt->b);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+	RT_CHECK(rt, err.op_context == rt);
+}
+
 const struct rt_case rt_rma_cases[] = {
 	{ "rma", rt_rma },
 	{ "writedata", rt_writedata },
 	{ "rma_refused", rt_rma_refused },
 	{ "rma_endpoint", rt_rma_endpoint },
 	{ "tagged_rma", rt_tagged_rma },
+	{ "tagged_write_waits", rt_tagged_write_waits },
 	{ }
 };
