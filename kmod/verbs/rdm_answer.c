@@ -221,10 +221,10 @@ int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		invalidate = kfr_op_end(conn, op);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
-	if (invalidate)
-		kfr_pump(conn);
-	else if (op)
+	if (op && !invalidate)
 		kfr_op_done(op);
+	/* Somebody may have waited for its id. */
+	kfr_pump(conn);
 	return err;
 }
 

@@ -42,6 +42,24 @@ static void rt_rma(struct rt *rt)
 	RT_EQ(rt, kfi_close(&mr->fid), 0);
 }
 
+/* More than there are ids, and no registration ends to tell that one is free. */
+static void rt_many_reads(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfid_mr *mr;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, 8, KFI_REMOTE_READ, 0,
+			     RT_KEY, 0, &mr, NULL), 0);
+	for (i = 0; i < 250; i++)
+		RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 0, NULL, rt->a.peer, 0,
+				   RT_KEY, NULL), 0);
+	for (i = 0; i < 250; i++)
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
 /* Data is an event at the target. */
 static void rt_writedata(struct rt *rt)
 {
@@ -216,6 +234,7 @@ static void rt_tagged_write_waits(struct rt *rt)
 
 const struct rt_case rt_rma_cases[] = {
 	{ "rma", rt_rma },
+	{ "many_reads", rt_many_reads },
 	{ "writedata", rt_writedata },
 	{ "rma_refused", rt_rma_refused },
 	{ "rma_endpoint", rt_rma_endpoint },
