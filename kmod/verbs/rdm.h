@@ -77,6 +77,9 @@
 #define KFR_DATA_WRS	64	/* reads and writes of jobs */
 #define KFR_IDS		128	/* operations with an id */
 #define KFR_MRS		64	/* registrations of local memory */
+#define KFR_LANES	16	/* of those that need such, by destination */
+#define KFR_LANE_IDS	(KFR_IDS / 2)
+#define KFR_LANE_MRS	(KFR_MRS / 2)
 #define KFR_SQ		(KFR_TXBUFS + KFR_DATA_WRS + 2 * KFR_MRS)
 #define KFR_ANSWERS	2048	/* answers that a peer does not take */
 #define KFR_ACK_EVERY	16	/* numbers answered at the latest */

@@ -151,6 +151,7 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 	if (op->has_id) {
 		conn->ids[le32_to_cpu(op->hdr.seq) % KFR_IDS] = NULL;
 		conn->nids--;
+		kfr_lane_of(conn, op)->nids--;
 		op->has_id = false;
 	}
 	if (!op->registered) {
@@ -251,6 +252,7 @@ void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 		for (i = 0; i < op->nregs; i++)
 			list_add_tail(&op->regs[i]->link, &conn->free_regs);
 		conn->nregs_free += op->nregs;
+		kfr_lane_of(conn, op)->nregs -= op->nregs;
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done)
@@ -308,6 +310,15 @@ static void kfr_fail_list(struct list_head *list, struct list_head *done)
 		list_move_tail(&op->sent, done);
 }
 
+static void kfr_fail_queue(struct list_head *queue, struct list_head *done)
+{
+	struct kfr_item *item;
+
+	list_for_each_entry(item, queue, link)
+		list_move_tail(&container_of(item, struct kfr_op, item)->sent,
+			       done);
+}
+
 /**
  * kfr_op_fail_all() - what was under way on a connection fails with it
  * @conn: dead, and the device has returned all work requests
@@ -316,10 +327,10 @@ static void kfr_fail_list(struct list_head *list, struct list_head *done)
  */
 void kfr_op_fail_all(struct kfr_conn *conn)
 {
-	struct kfr_item *item, *next_item;
 	struct kfr_flow *flow;
 	struct kfr_op *op, *next;
 	LIST_HEAD(done);
+	unsigned int i;
 
 	spin_lock_irq(&conn->lock);
 	kfr_fail_list(&conn->ending, &done);
@@ -327,10 +338,9 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	kfr_fail_list(&conn->asked, &done);
 	list_for_each_entry(flow, &conn->flows, link)
 		kfr_fail_list(&flow->parked, &done);
-	list_for_each_entry_safe(item, next_item, &conn->reqs, link) {
-		op = container_of(item, struct kfr_op, item);
-		list_move_tail(&op->sent, &done);
-	}
+	kfr_fail_queue(&conn->reqs, &done);
+	for (i = 0; i < KFR_LANES; i++)
+		kfr_fail_queue(&conn->lanes[i].waiting, &done);
 	list_for_each_entry(op, &done, sent)
 		list_del_init(&op->item.link);
 	memset(conn->ids, 0, sizeof(conn->ids));

@@ -240,6 +240,10 @@ static void kfr_conn_destroy(struct work_struct *work)
 
 static void kfr_conn_init_lists(struct kfr_conn *conn)
 {
+	unsigned int i;
+
+	for (i = 0; i < KFR_LANES; i++)
+		INIT_LIST_HEAD(&conn->lanes[i].waiting);
 	INIT_LIST_HEAD(&conn->link);
 	INIT_LIST_HEAD(&conn->free_wire);
 	INIT_LIST_HEAD(&conn->free_regs);

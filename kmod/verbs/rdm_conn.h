@@ -65,6 +65,21 @@ struct kfr_reg {
 	struct ib_mr *mr;
 };
 
+/**
+ * struct kfr_lane - a share of ids and registrations
+ * @waiting: operations that there is none for, in order
+ * @nids: ids in use
+ * @nregs: registrations in use
+ *
+ * A context that receives nothing keeps them for as long as it likes: it gets no
+ * more than half, so that others' operations can go.
+ */
+struct kfr_lane {
+	struct list_head waiting;
+	unsigned int nids;
+	unsigned int nregs;
+};
+
 enum kfr_conn_state {
 	KFR_WAITING,		/* the other half of one to ourselves */
 	KFR_CONNECTING,
@@ -111,6 +126,8 @@ enum kfr_conn_state {
  * @urgent: answers, and registrations to be ended
  * @data: jobs
  * @reqs: operations
+ * @lanes: operations that wait for an id or for registrations, by destination
+ * @next_lane: who gets some first
  * @sent: operations with a number, not answered yet, in order
  * @asked: operations with an id, not answered yet, in order
  * @ending: those that are answered, and their registrations are being ended
@@ -176,6 +193,8 @@ struct kfr_conn {
 	struct list_head urgent;
 	struct list_head data;
 	struct list_head reqs;
+	struct kfr_lane lanes[KFR_LANES];
+	unsigned int next_lane;
 	struct list_head sent;
 	struct list_head asked;
 	struct list_head ending;
@@ -229,7 +248,7 @@ struct kfr_flow {
 
 enum kfr_op_state {
 	KFR_FREE,
-	KFR_QUEUED,		/* kfr_conn.reqs, or parked */
+	KFR_QUEUED,		/* kfr_conn.reqs, a lane, or parked */
 	KFR_BUSY,		/* answered, or taken back */
 	KFR_SENT,		/* kfr_conn.sent or .asked */
 };
@@ -295,6 +314,15 @@ struct kfr_op {
 	size_t over;
 	u8 inject[KFV_INJECT_SIZE];
 };
+
+/* Whose share it uses. */
+static inline struct kfr_lane *kfr_lane_of(struct kfr_conn *conn,
+					   const struct kfr_op *op)
+{
+	unsigned int to = le16_to_cpu(op->hdr.dst) + le16_to_cpu(op->hdr.rx);
+
+	return &conn->lanes[to % KFR_LANES];
+}
 
 /**
  * struct kfr_tx - a transmit context

@@ -139,9 +139,18 @@ static u32 kfr_new_id(struct kfr_conn *conn, struct kfr_op *op)
 	return conn->id_gen++ * KFR_IDS + slot;
 }
 
+static bool kfr_lane_full(struct kfr_conn *conn, const struct kfr_op *op)
+{
+	const struct kfr_lane *lane = kfr_lane_of(conn, op);
+
+	return lane->nids == KFR_LANE_IDS ||
+	       lane->nregs + op->nregs > KFR_LANE_MRS;
+}
+
 /* Registrations and an id for an operation, or none of them. */
 static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 {
+	struct kfr_lane *lane = kfr_lane_of(conn, op);
 	unsigned int i;
 
 	if (conn->nids == KFR_IDS || conn->nregs_free < op->nregs ||
@@ -154,6 +163,8 @@ static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 	}
 	conn->nregs_free -= op->nregs;
 	conn->sq_free -= op->nregs;
+	lane->nregs += op->nregs;
+	lane->nids++;
 	op->hdr.seq = cpu_to_le32(kfr_new_id(conn, op));
 	return true;
 }
@@ -165,6 +176,7 @@ static void kfr_unreserve(struct kfr_conn *conn, struct kfr_op *op,
 	while (op->nregs > nregs) {
 		list_add(&op->regs[--op->nregs]->link, &conn->free_regs);
 		conn->nregs_free++;
+		kfr_lane_of(conn, op)->nregs--;
 		conn->sq_free++;
 	}
 }
@@ -235,16 +247,81 @@ static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
 	step->len = kfr_fill_payload(op, step->wire->page);
 }
 
+/*
+ * An operation whose turn has come to get an id, and has got it. Where there are
+ * not enough, they are saved up for the one whose turn it is: @enough is false.
+ */
+static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
+{
+	struct kfr_item *item;
+	struct kfr_op *op;
+	unsigned int i;
+
+	for (i = 0; i < KFR_LANES; i++) {
+		item = kfr_first(&conn->lanes[conn->next_lane].waiting);
+		op = item ? container_of(item, struct kfr_op, item) : NULL;
+		if (op && !kfr_lane_full(conn, op)) {
+			*enough = kfr_reserve(conn, op);
+			if (!*enough)
+				return NULL;
+		} else {
+			op = NULL;
+		}
+		conn->next_lane = (conn->next_lane + 1) % KFR_LANES;
+		if (op)
+			return op;
+	}
+	return NULL;
+}
+
+/* Can it go now? One that cannot waits in its lane, and holds up nobody else. */
+static bool kfr_req_ready(struct kfr_conn *conn, struct kfr_op *op,
+			  bool *enough)
+{
+	struct kfr_lane *lane = kfr_lane_of(conn, op);
+
+	if (kfr_op_numbered(op) || op->has_id)
+		return true;
+	if (*enough && list_empty(&lane->waiting) && !kfr_lane_full(conn, op)) {
+		*enough = kfr_reserve(conn, op);
+		if (*enough)
+			return true;
+	}
+	list_move_tail(&op->item.link, &lane->waiting);
+	return false;
+}
+
+static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
+{
+	bool enough = true;
+	struct kfr_item *item;
+	struct kfr_op *op;
+
+	op = kfr_next_waiting(conn, &enough);
+	while (!op) {
+		item = kfr_first(&conn->reqs);
+		if (!item)
+			break;
+		op = container_of(item, struct kfr_op, item);
+		if (!kfr_req_ready(conn, op, &enough))
+			op = NULL;
+	}
+	return op;
+}
+
 static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 {
-	struct kfr_op *op = container_of(step->item, struct kfr_op, item);
-	bool numbered = kfr_op_numbered(op);
+	struct kfr_op *op;
+	bool numbered;
 
-	if (!numbered && !op->has_id && !kfr_reserve(conn, op))
+	if (list_empty(&conn->free_wire) || !conn->sq_free)
 		return false;
+	op = kfr_pick_req(conn);
+	if (!op)
+		return false;
+	numbered = kfr_op_numbered(op);
+	step->item = &op->item;
 	step->wire = kfr_wire_get(conn);
-	if (!step->wire)
-		return false;
 	if (numbered)
 		op->hdr.seq = cpu_to_le32(++conn->tx_seq);
 	op->hdr.epoch = cpu_to_le16(kfr_flow_epoch(conn, op));
@@ -275,9 +352,8 @@ static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 	step->kind = KFR_ITEM_DATA;
 	if (step->item && kfr_next_data(conn, step))
 		return true;
-	step->item = kfr_first(&conn->reqs);
 	step->kind = KFR_ITEM_REQ;
-	return step->item && kfr_next_req(conn, step);
+	return kfr_next_req(conn, step);
 }
 
 /* Posts @count work requests whose room is taken. Only the pump does so. */

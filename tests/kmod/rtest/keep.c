@@ -75,6 +75,46 @@ static void rt_pushed_back_tags(struct rt *rt)
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 }
 
+static int rt_know_itself(struct rt_side *side, kfi_addr_t *self)
+{
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+	int err = kfi_getname(&side->ep->fid, &name, &len);
+
+	return err ? err : kfi_av_insert(side->av, &name, 1, self, 0, NULL);
+}
+
+/* More large ones than there are registrations: others go past them. */
+static void rt_held_up(struct rt *rt)
+{
+	static const size_t sizes[] = { 8, 0, 4096, 5000, 300000 };
+	struct kfi_cq_tagged_entry entry;
+	kfi_addr_t self;
+	unsigned int i;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, rt_know_itself(&rt->a, &self), 1);
+	for (i = 0; i < RT_MANY; i++)
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, rt->a.peer,
+				   NULL), 0);
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		RT_EQ(rt, kfi_recv(rt->a.ep, rt->b.buf, sizes[i], NULL,
+				   KFI_ADDR_UNSPEC, rt), 0);
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, sizes[i], NULL, self,
+				   rt), 0);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+		RT_CHECK(rt, entry.op_context == rt);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+		RT_CHECK(rt, entry.op_context == rt);
+	}
+	for (i = 0; i < RT_MANY; i++) {
+		RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 5000, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	}
+}
+
 /* A receive for many messages takes all that are kept. */
 static void rt_kept_multi(struct rt *rt)
 {
@@ -436,6 +476,7 @@ const struct rt_case rt_keep_cases[] = {
 	{ "kept_large", rt_kept_large },
 	{ "kept_multi", rt_kept_multi },
 	{ "kept_told", rt_kept_told },
+	{ "held_up", rt_held_up },
 	{ "pushed_back_tags", rt_pushed_back_tags },
 	{ "pushed_back_multi", rt_pushed_back_multi },
 	{ "reopened", rt_reopened },
