@@ -82,6 +82,7 @@
 #define KFR_LANE_MRS	(KFR_MRS / 2)
 #define KFR_SQ		(KFR_TXBUFS + KFR_DATA_WRS + 2 * KFR_MRS)
 #define KFR_ANSWERS	2048	/* answers that a peer does not take */
+#define KFR_WANTS	64	/* parked messages asked for one by one */
 #define KFR_ACK_EVERY	16	/* numbers answered at the latest */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* for what is on its way */

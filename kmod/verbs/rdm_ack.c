@@ -50,6 +50,8 @@ int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	if (ctl->hdr.op == KFR_OP_RESUME)
 		ctl->hdr.count = cpu_to_le32(conn->rx_count);
 	list_add_tail(&ctl->item.link, &conn->urgent);
+	if (ctl->hdr.op == KFR_OP_WANT)
+		WRITE_ONCE(conn->wants, conn->wants + 1);
 	flood = ++conn->answers > KFR_ANSWERS;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	return flood ? -EDQUOT : 0;

@@ -144,6 +144,7 @@ enum kfr_conn_state {
  * @epochs: of all contexts that it brings messages to: no two are the same
  * @orphans: a context that had pushed it back has closed
  * @answers: answers not sent yet
+ * @wants: of those, how many ask for parked messages
  * @ack_due: an answer for @rx_seq shall go now
  * @ack_lazy: the peer's messages are answered by ours the other way
  * @timing: @ack_timer runs
@@ -211,6 +212,7 @@ struct kfr_conn {
 	atomic_t epochs;
 	bool orphans;
 	unsigned int answers;
+	unsigned int wants;
 	bool ack_due;
 	bool ack_lazy;
 	bool timing;

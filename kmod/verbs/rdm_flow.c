@@ -20,7 +20,9 @@
  * A receiver may want a parked message before those that it keeps, as tags have
  * no order: then there would never be room. So a receive that matches nothing
  * kept, and a refused message that matches a receive, make it say WANT: and the
- * sender sends the first of its parked messages that matches, alone.
+ * sender sends the first of its parked messages that matches, alone. When many
+ * such questions wait to be sent, it says RESUME instead: then all are sent
+ * again, and each that is refused is looked at.
  *
  * A sender knows contexts by their numbers. When one closes and another one has
  * its number, the sender goes on in the old one's epoch, or it may just be
@@ -163,6 +165,15 @@ static void kfr_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 	kfr_queue_ctl(conn, ctl);
 }
 
+/*
+ * Shall this connection rather hear RESUME? A peer that is slow to take questions
+ * shall not find more of them than it can.
+ */
+static bool kfr_want_all(const struct kfr_conn *conn)
+{
+	return READ_ONCE(conn->wants) >= KFR_WANTS;
+}
+
 /**
  * kfr_rx_want() - a receive is posted, and nothing that is kept matches
  * @rx: the context, open or busy
@@ -176,6 +187,8 @@ void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
 	struct kfr_flow *flow;
 	unsigned int nth = 0, i;
 	unsigned long irq;
+	bool all = false;
+	int err = 0;
 
 	do {
 		conn = NULL;
@@ -186,13 +199,19 @@ void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
 				continue;
 			conn = flow->conn;
 			kfr_conn_get(conn);
-			nth++;
+			all = kfr_want_all(conn);
+			if (all)
+				err = kfr_resume_one(rx, flow);
+			else
+				nth++;
 			break;
 		}
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		if (!recv->directed || recv->src.ip == conn->remote)
+		if (all)
+			kfr_added(conn, err);
+		else if (!recv->directed || recv->src.ip == conn->remote)
 			kfr_want(rx, conn, recv);
 		kfr_conn_put(conn);
 	} while (conn);
@@ -202,7 +221,22 @@ void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
 void kfr_rx_want_from(struct kfr_rx *rx, struct kfr_conn *conn,
 		      const struct kfr_recv *recv)
 {
-	kfr_want(rx, conn, recv);
+	struct kfr_flow *flow;
+	unsigned long irq;
+	bool all = false;
+	int err = 0;
+
+	spin_lock_irqsave(&rx->lock, irq);
+	flow = kfr_flow_of(rx, conn);
+	if (flow && flow->blocked && kfr_want_all(conn)) {
+		all = true;
+		err = kfr_resume_one(rx, flow);
+	}
+	spin_unlock_irqrestore(&rx->lock, irq);
+	if (all)
+		kfr_added(conn, err);
+	else
+		kfr_want(rx, conn, recv);
 }
 
 static void kfr_flow_free(struct kfr_flow *flow)

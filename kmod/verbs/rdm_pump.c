@@ -80,6 +80,8 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	step->hdr = ctl->hdr;
 	conn->acked = le32_to_cpu(ctl->hdr.ack);
 	conn->answers--;
+	if (step->hdr.op == KFR_OP_WANT)
+		WRITE_ONCE(conn->wants, conn->wants - 1);
 	return true;
 }
 

@@ -44,6 +44,7 @@ CASES = {
     "kept_multi": "F5: a receive for many messages takes what was kept",
     "kept_told": "F5, F6: callbacks hear of it as it comes and goes",
     "held_up": "large messages that nobody receives do not hold up others",
+    "many_wants": "many receives while the sender is pushed back: no message is lost",
     "pushed_back_tags": "more than what is kept, received in the opposite order: none is lost",
     "pushed_back_multi": "a receive for many messages asks for each that was pushed back",
     "reopened": "another endpoint of the same number hears whom the first one had pushed back",

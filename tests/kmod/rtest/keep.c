@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Messages that arrive before their receive is posted. */
+#include <linux/bottom_half.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -113,6 +114,42 @@ static void rt_held_up(struct rt *rt)
 		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	}
+}
+
+/* Receives that find their messages parked, more than can ask one by one. */
+static void rt_many_wants(struct rt *rt)
+{
+	static const u64 later[] = { 3, 1, 2 };
+	struct kfi_cq_tagged_entry entry;
+	unsigned int i;
+	int err = 0;
+
+	rt->keep = 4096;
+	rt->rx_size = 4096;
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 1; i <= 4; i++)
+		RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer,
+				    i, NULL), 0);
+	/* The first is kept. When the last is here, the others are parked. */
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, 4, 0,
+			    NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.tag, 4);
+	/* Nothing is sent meanwhile but what finds room. */
+	local_bh_disable();
+	for (i = 0; i < 3000 && !err; i++)
+		err = kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC,
+				1000 + i, 0, NULL);
+	local_bh_enable();
+	RT_EQ(rt, err, 0);
+	for (i = 0; i < ARRAY_SIZE(later); i++) {
+		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL,
+				    KFI_ADDR_UNSPEC, later[i], 0, NULL), 0);
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, entry.tag, later[i]);
+	}
+	for (i = 0; i < 4; i++)
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 }
 
 /* A receive for many messages takes all that are kept. */
@@ -476,6 +513,7 @@ const struct rt_case rt_keep_cases[] = {
 	{ "kept_large", rt_kept_large },
 	{ "kept_multi", rt_kept_multi },
 	{ "kept_told", rt_kept_told },
+	{ "many_wants", rt_many_wants },
 	{ "held_up", rt_held_up },
 	{ "pushed_back_tags", rt_pushed_back_tags },
 	{ "pushed_back_multi", rt_pushed_back_multi },
