@@ -205,8 +205,6 @@ void *kfr_buf_addr(const struct kfr_buf *buf, size_t at)
 
 /* Goes over a part of a buffer: counts its stretches, then fills them in. */
 struct kfr_walk {
-	size_t skip;
-	size_t left;
 	unsigned int runs;
 	struct scatterlist *sg;
 };
@@ -215,20 +213,62 @@ static int kfr_walk_run(void *arg, struct page *page, unsigned int offset,
 			size_t len)
 {
 	struct kfr_walk *walk = arg;
-	size_t skip = min(walk->skip, len);
 
-	walk->skip -= skip;
-	len = min(len - skip, walk->left);
-	if (!len)
-		return 0;
-	walk->left -= len;
 	walk->runs++;
 	if (walk->sg) {
-		sg_set_page(walk->sg, page + ((offset + skip) >> PAGE_SHIFT),
-			    len, offset_in_page(offset + skip));
+		sg_set_page(walk->sg, page + (offset >> PAGE_SHIFT), len,
+			    offset_in_page(offset));
 		walk->sg = sg_next(walk->sg);
 	}
 	return 0;
+}
+
+/* A part of one piece. Where it lies is reckoned, not walked to. */
+static int kfr_walk_piece(const struct kfr_buf *buf, unsigned int i, size_t at,
+			  size_t len, struct kfr_walk *walk)
+{
+	struct kfv_vec vec = { .type = buf->type, .count = 1 };
+	struct bio_vec bv;
+	struct kvec kv;
+
+	if (buf->type == KFI_KVEC) {
+		kv.iov_base = buf->kvec[i].iov_base + at;
+		kv.iov_len = len;
+		vec.kvec = &kv;
+	} else {
+		at += buf->bvec[i].bv_offset;
+		bv.bv_page = buf->bvec[i].bv_page + (at >> PAGE_SHIFT);
+		bv.bv_offset = offset_in_page(at);
+		bv.bv_len = len;
+		vec.bvec = &bv;
+	}
+	return kfv_vec_walk(&vec, kfr_walk_run, walk);
+}
+
+/*
+ * Looks at nothing but the part: the region around it may be large, and a peer
+ * says how often this happens.
+ */
+static int kfr_walk_part(const struct kfr_buf *buf, size_t at, size_t len,
+			 struct kfr_walk *walk)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < buf->count && len && !err; i++) {
+		size_t n = buf->type == KFI_KVEC ? buf->kvec[i].iov_len :
+						   buf->bvec[i].bv_len;
+
+		if (at >= n) {
+			at -= n;
+			continue;
+		}
+		n = min(n - at, len);
+		err = kfr_walk_piece(buf, i, at, n, walk);
+		at = 0;
+		len -= n;
+	}
+	return err || !len ? err : -EINVAL;
 }
 
 /**
@@ -247,19 +287,17 @@ int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 		 const struct kfr_buf *buf, size_t at, size_t len,
 		 enum dma_data_direction dir)
 {
-	struct kfv_vec vec = kfr_buf_vec(buf);
-	struct kfr_walk walk = { .skip = at, .left = len };
+	struct kfr_walk walk = { };
 	int err;
 
-	err = kfv_vec_walk(&vec, kfr_walk_run, &walk);
-	if (err || walk.left)
-		return err ? err : -EINVAL;
+	err = kfr_walk_part(buf, at, len, &walk);
+	if (err)
+		return err;
 	err = sg_alloc_table(&map->sgt, walk.runs, GFP_ATOMIC | __GFP_NOWARN);
 	if (err)
 		return -ENOMEM;
-	walk = (struct kfr_walk){ .skip = at, .left = len,
-				  .sg = map->sgt.sgl };
-	kfv_vec_walk(&vec, kfr_walk_run, &walk);
+	walk.sg = map->sgt.sgl;
+	kfr_walk_part(buf, at, len, &walk);
 	map->dir = dir;
 	if (ib_dma_map_sgtable_attrs(ib, &map->sgt, dir, 0)) {
 		sg_free_table(&map->sgt);

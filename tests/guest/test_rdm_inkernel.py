@@ -53,6 +53,7 @@ CASES = {
     "close_with_sent": "the sender closes: what it sent is dropped",
     "rma": "reads and writes of a region by the ULP's own key",
     "many_reads": "more operations than a connection has ids for",
+    "part_of_region": "an operation looks at nothing but its part of a region",
     "writedata": "data of a write is an entry at the target",
     "rma_refused": "no such key, outside, no such access: EREMOTEIO",
     "rma_endpoint": "a region is found when it is enabled on a context",

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Remote reads and writes, by key and by tag. */
 #include <linux/mm.h>
+#include <linux/sizes.h>
+#include <linux/vmalloc.h>
 
 #include "rtest.h"
 
-#define RT_KEY	0x1234567890abcdULL
+#define RT_KEY		0x1234567890abcdULL
+#define RT_AROUND	SZ_1M	/* bytes of a region that nobody uses */
 
 static void rt_rma(struct rt *rt)
 {
@@ -58,6 +61,48 @@ static void rt_many_reads(struct rt *rt)
 	for (i = 0; i < 250; i++)
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
+/*
+ * An operation looks at its part of a region and at nothing else of it. What has
+ * gone by then, against the rules, could not be looked at.
+ */
+static void rt_part_of_region(struct rt *rt)
+{
+	u8 *before = vmalloc(RT_AROUND), *behind = vmalloc(RT_AROUND);
+	struct kvec iov[] = {
+		{ .iov_base = before, .iov_len = RT_AROUND },
+		{ .iov_base = NULL, .iov_len = 20000 },
+		{ .iov_base = behind, .iov_len = RT_AROUND },
+	};
+	int err = before && behind ? rt_open(rt) : -ENOMEM;
+	struct kfi_cq_tagged_entry entry;
+	struct kfid_mr *mr = NULL;
+
+	if (!err) {
+		iov[1].iov_base = rt->b.buf + 5;
+		err = kfi_mr_regv(rt->b.domain, iov, 3,
+				  KFI_REMOTE_READ | KFI_REMOTE_WRITE, 0,
+				  RT_KEY, 0, &mr, NULL);
+	}
+	vfree(before);
+	vfree(behind);
+	RT_EQ(rt, err, 0);
+	rt_fill(rt->a.buf, 20000, 3);
+	err = kfi_write(rt->a.ep, rt->a.buf, 20000, NULL, rt->a.peer,
+			RT_AROUND, RT_KEY, rt);
+	if (!err)
+		err = rt_entry(&rt->a, &entry);
+	memset(rt->a.buf, 0, 20000);
+	if (!err)
+		err = kfi_read(rt->a.ep, rt->a.buf, 10000, NULL, rt->a.peer,
+			       RT_AROUND + 7, RT_KEY, rt);
+	if (!err)
+		err = rt_entry(&rt->a, &entry);
+	kfi_close(&mr->fid);
+	RT_EQ(rt, err, 0);
+	RT_CHECK(rt, rt_filled(rt->b.buf + 5, 20000, 3));
+	RT_CHECK(rt, !memcmp(rt->a.buf, rt->b.buf + 12, 10000));
 }
 
 /* Data is an event at the target. */
@@ -235,6 +280,7 @@ static void rt_tagged_write_waits(struct rt *rt)
 const struct rt_case rt_rma_cases[] = {
 	{ "rma", rt_rma },
 	{ "many_reads", rt_many_reads },
+	{ "part_of_region", rt_part_of_region },
 	{ "writedata", rt_writedata },
 	{ "rma_refused", rt_rma_refused },
 	{ "rma_endpoint", rt_rma_endpoint },
