@@ -149,7 +149,6 @@ struct kfr_domain {
  * @port: its port
  * @ip: its address
  * @halves: who needs the device half: the node until it is stopped, connections
- * @pd: of all its connections
  * @listener: takes connections
  * @users: endpoints that are enabled; kfv_lock
  * @lock: protects the following
@@ -165,7 +164,6 @@ struct kfr_node {
 	u32 port;
 	__be32 ip;
 	refcount_t halves;
-	struct ib_pd *pd;
 	struct rdma_cm_id *listener;
 	unsigned int users;
 	spinlock_t lock;	/* endpoints and connections */

@@ -99,6 +99,7 @@ enum kfr_conn_state {
  * @link: on kfr_node.conns; the node's lock
  * @ctl: making and destroying @id
  * @id: RDMA CM's half
+ * @pd: its own: no other peer reaches what is registered here
  * @qp: the queue pair, once there is one; then the following exist
  * @cq: one of the device's shared ones
  * @rxb: receives
@@ -167,6 +168,7 @@ struct kfr_conn {
 	struct list_head link;
 	struct mutex ctl;	/* making and destroying the id */
 	struct rdma_cm_id *id;
+	struct ib_pd *pd;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
 	struct kfr_wire *rxb;

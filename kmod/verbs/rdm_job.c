@@ -122,7 +122,7 @@ static unsigned int kfr_job_sges(struct kfr_job *job, struct ib_sge *sge,
 
 		sge[n].addr = sg_dma_address(map->sg) + map->at;
 		sge[n].length = part;
-		sge[n].lkey = job->conn->node->pd->local_dma_lkey;
+		sge[n].lkey = job->conn->pd->local_dma_lkey;
 		limit -= part;
 		*len += part;
 		map->at += part;

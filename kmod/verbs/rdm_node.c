@@ -42,7 +42,6 @@ void kfr_node_unuse(struct kfr_node *node)
 
 	if (!refcount_dec_and_test(&node->halves))
 		return;
-	ib_dealloc_pd(node->pd);
 	kfv_device_unuse(dev);
 }
 
@@ -98,23 +97,15 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	node->dev = dev;
 	node->port = port;
 	node->ip = ip;
-	node->pd = ib_alloc_pd(dev->ib, 0);
-	if (IS_ERR(node->pd)) {
-		err = PTR_ERR(node->pd);
-		goto err_free;
-	}
 	kfv_device_use(dev);
 	err = kfr_node_listen(node);
-	if (err)
-		goto err_unuse;
+	if (err) {
+		kfr_node_unuse(node);
+		kfr_node_put(node);
+		return ERR_PTR(err);
+	}
 	list_add_tail(&node->link, &kfr_nodes);
 	return node;
-
-err_unuse:
-	kfr_node_unuse(node);
-err_free:
-	kfr_node_put(node);
-	return ERR_PTR(err);
 }
 
 /*

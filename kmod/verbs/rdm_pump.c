@@ -380,7 +380,7 @@ int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 static void kfr_wire_wr(struct kfr_wire *wire, size_t len, struct ib_sge *sge,
 			struct ib_send_wr *wr)
 {
-	const struct ib_pd *pd = wire->conn->node->pd;
+	const struct ib_pd *pd = wire->conn->pd;
 	struct ib_device *ib = wire->conn->node->dev->ib;
 
 	ib_dma_sync_single_for_device(ib, wire->hdr_dma, sizeof(*wire->hdr),

@@ -13,7 +13,7 @@
 
 static int kfr_post_recv(struct kfr_conn *conn, struct kfr_wire *wire)
 {
-	const struct ib_pd *pd = conn->node->pd;
+	const struct ib_pd *pd = conn->pd;
 	struct ib_sge sge[2] = {
 		{ wire->hdr_dma, sizeof(*wire->hdr), pd->local_dma_lkey },
 		{ wire->page_dma, KFR_EAGER, pd->local_dma_lkey },
@@ -178,7 +178,7 @@ static int kfr_regs_make(struct kfr_conn *conn)
 		return -ENOMEM;
 	conn->reg_cqe.done = kfr_reg_done;
 	for (i = 0; i < KFR_MRS; i++) {
-		mr = ib_alloc_mr(node->pd, IB_MR_TYPE_MEM_REG, pages);
+		mr = ib_alloc_mr(conn->pd, IB_MR_TYPE_MEM_REG, pages);
 		if (IS_ERR(mr))
 			return PTR_ERR(mr);
 		conn->regs[i].mr = mr;
@@ -224,13 +224,27 @@ static int kfr_qp_create(struct kfr_conn *conn, struct rdma_cm_id *id)
 	}
 	init.send_cq = conn->cq;
 	init.recv_cq = conn->cq;
-	err = rdma_create_qp(id, node->pd, &init);
+	err = rdma_create_qp(id, conn->pd, &init);
 	if (err)
 		return err;
 	conn->qp = id->qp;
 	conn->sq_free = KFR_SQ;
 	conn->data_free = KFR_DATA_WRS;
 	return rdma_set_min_rnr_timer(id, KFR_RNR_TIMER);
+}
+
+/*
+ * A protection domain for each: the keys of registrations can be guessed, and a
+ * peer shall not reach by a guess what is registered for another one.
+ */
+static int kfr_pd_make(struct kfr_conn *conn)
+{
+	struct ib_pd *pd = ib_alloc_pd(conn->node->dev->ib, 0);
+
+	if (IS_ERR(pd))
+		return PTR_ERR(pd);
+	conn->pd = pd;
+	return 0;
 }
 
 /**
@@ -248,7 +262,9 @@ int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id)
 	unsigned int i;
 	int err;
 
-	err = kfr_wires_make(conn);
+	err = kfr_pd_make(conn);
+	if (!err)
+		err = kfr_wires_make(conn);
 	if (!err)
 		err = kfr_regs_make(conn);
 	if (!err)
@@ -265,6 +281,9 @@ void kfr_qp_free(struct kfr_conn *conn)
 		rdma_destroy_qp(conn->id);
 	conn->qp = NULL;
 	kfr_regs_free(conn);
+	if (conn->pd)
+		ib_dealloc_pd(conn->pd);
+	conn->pd = NULL;
 	if (conn->cq)
 		ib_cq_pool_put(conn->cq, KFR_CQE);
 	conn->cq = NULL;

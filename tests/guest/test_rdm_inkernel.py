@@ -70,6 +70,7 @@ CASES = {
     "takes_no_answers": "a flood without an ear for answers ends",
     "no_node": "nobody listens at the address: EHOSTUNREACH, again and again",
     "goes_away": "a peer that goes: EHOSTUNREACH for what was under way, and a new connection",
+    "stolen_key": "what is registered for one peer is closed to others",
     "resumes_late": "O4: an endpoint closes, whatever a peer calls back that has no room to go",
     "answers_early": "an answer to what waits to be sent again changes nothing",
 }

@@ -413,11 +413,74 @@ static void rt_goes_away(struct rt *rt)
 	rt_hostile_close(&h);
 }
 
+/* Where the data of a message lies, as @h is told by its sender. */
+static void rt_steal_segment(struct rt *rt, struct rt_hostile *h,
+			     struct kfr_seg *seg)
+{
+	const struct kfr_hdr *hdr = (struct kfr_hdr *)h->msg;
+	struct kfi_cq_data_entry entry;
+	kfi_addr_t addr;
+
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	rt_fill(rt->a.buf, 100000, 1);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 100000, NULL, addr, rt), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, kfi_recv(h->ep, h->msg, 8192, NULL, 0, NULL), 0);
+	RT_EQ(rt, kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS), 1);
+	RT_EQ(rt, hdr->op, KFR_OP_RTS);
+	RT_CHECK(rt, hdr->nsegs > 0);
+	memcpy(seg, hdr + 1, sizeof(*seg));
+	/* It is meant for this peer. */
+	RT_EQ(rt, kfi_read(h->ep, h->msg, 1000, NULL, 0,
+			   le64_to_cpu(seg->addr), le32_to_cpu(seg->rkey),
+			   NULL), 0);
+	RT_EQ(rt, kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS), 1);
+	RT_CHECK(rt, rt_filled(h->msg, 1000, 1));
+}
+
+/* And for no other one, though it has got hold of the key. */
+static void rt_use_segment(struct rt *rt, struct rt_hostile *h,
+			   const struct kfr_seg *seg)
+{
+	struct kfi_cq_data_entry entry;
+
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
+	      0);
+	RT_EQ(rt, kfi_read(h->ep, h->msg, 1000, NULL, 0,
+			   le64_to_cpu(seg->addr), le32_to_cpu(seg->rkey),
+			   NULL), 0);
+	RT_EQ(rt, kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS),
+	      -KFI_EAVAIL);
+	RT_CHECK(rt, !rt_filled(h->msg, 1000, 1));
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_stolen_key(struct rt *rt)
+{
+	struct rt_hostile one = { }, other = { };
+	struct kfr_seg seg;
+	int err;
+
+	err = rt_open(rt);
+	if (!err)
+		err = rt_hostile_open(&one, true);
+	if (!err)
+		err = rt_hostile_open(&other, false);
+	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
+		rt_steal_segment(rt, &one, &seg);
+	if (!rt->failed)
+		rt_use_segment(rt, &other, &seg);
+	rt_hostile_close(&other);
+	rt_hostile_close(&one);
+}
+
 const struct rt_case rt_hostile_cases[] = {
 	{ "old_version", rt_old_version },
 	{ "makes_no_sense", rt_makes_no_sense },
 	{ "takes_no_answers", rt_takes_no_answers },
 	{ "no_node", rt_no_node },
 	{ "goes_away", rt_goes_away },
+	{ "stolen_key", rt_stolen_key },
 	{ }
 };
