@@ -83,6 +83,7 @@
 #define KFR_SQ		(KFR_TXBUFS + KFR_DATA_WRS + 2 * KFR_MRS)
 #define KFR_ANSWERS	2048	/* answers that a peer does not take */
 #define KFR_WANTS	64	/* parked messages asked for one by one */
+#define KFR_PEER_CONNS	4	/* that one peer has begun */
 #define KFR_ACK_EVERY	16	/* numbers answered at the latest */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* for what is on its way */
@@ -117,6 +118,7 @@ enum kfr_errno {
 	KFR_ERR_FLOOD,		/* it takes no answers */
 	KFR_ERR_LOCAL,		/* closing could not wait for it */
 	KFR_ERR_DEVICE,		/* the device failed */
+	KFR_ERR_FULL,		/* the peer has too many connections */
 	KFR_ERR_END
 };
 
@@ -336,6 +338,7 @@ void kfr_strip(const struct kfv_device *dev);
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr);
 struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to);
+bool kfr_node_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_tx *tx, const struct kfr_mr *mr);

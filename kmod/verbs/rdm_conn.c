@@ -406,9 +406,12 @@ static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
 
 	hello = rdma_consumer_reject_data(id, event, &len);
 	if (hello && len >= sizeof(*hello) &&
-	    hello->magic == cpu_to_le32(KFR_MAGIC) &&
-	    hello->version != cpu_to_le16(KFR_VERSION))
-		prov_errno = KFR_ERR_VERSION;
+	    hello->magic == cpu_to_le32(KFR_MAGIC)) {
+		if (hello->version != cpu_to_le16(KFR_VERSION))
+			prov_errno = KFR_ERR_VERSION;
+		else if (hello->refusal == cpu_to_le16(KFR_REFUSE_FULL))
+			prov_errno = KFR_ERR_FULL;
+	}
 	kfr_conn_kill(conn, EHOSTUNREACH, prov_errno);
 }
 
@@ -556,6 +559,15 @@ static bool kfr_conn_take_id(struct kfr_conn *conn, struct rdma_cm_id *id)
 	return taken;
 }
 
+static void kfr_conn_refuse(struct rdma_cm_id *id, enum kfr_refusal why)
+{
+	struct kfr_hello hello;
+
+	kfr_conn_hello(NULL, &hello);
+	hello.refusal = cpu_to_le16(why);
+	rdma_reject(id, &hello, sizeof(hello), IB_CM_REJ_CONSUMER_DEFINED);
+}
+
 /**
  * kfr_conn_arrive() - a peer wants to connect
  * @node: to this node
@@ -571,17 +583,18 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 	const struct rdma_conn_param *peer = &event->param.conn;
 	const struct sockaddr_in *remote =
 		(const struct sockaddr_in *)&id->route.addr.dst_addr;
-	struct kfr_hello hello;
 	struct kfr_conn *conn;
 	int err = 0;
 
 	if (kfv_gone(node->dev) || id->device != node->dev->ib)
 		return -ENODEV;
 	if (!kfr_hello_ok(peer->private_data, peer->private_data_len)) {
-		kfr_conn_hello(NULL, &hello);
-		rdma_reject(id, &hello, sizeof(hello),
-			    IB_CM_REJ_CONSUMER_DEFINED);
+		kfr_conn_refuse(id, KFR_REFUSE_VERSION);
 		return -EPROTO;
+	}
+	if (!kfr_node_room(node, remote->sin_addr.s_addr)) {
+		kfr_conn_refuse(id, KFR_REFUSE_FULL);
+		return -ENOMEM;
 	}
 	conn = kfr_conn_for(node, remote->sin_addr.s_addr, peer->private_data);
 	if (!conn)

@@ -54,6 +54,7 @@ static const char * const kfr_errors[] = {
 	[KFR_ERR_LOCAL - KFR_ERR_CONNECT] =
 		"the connection was ended to close an object",
 	[KFR_ERR_DEVICE - KFR_ERR_CONNECT] = "the device failed",
+	[KFR_ERR_FULL - KFR_ERR_CONNECT] = "the peer has too many connections",
 };
 
 /* Text of a prov_errno: one of ours, or a work completion's status. */

@@ -17,6 +17,10 @@ static ushort rdm_port = 7473;
 module_param(rdm_port, ushort, 0444);
 MODULE_PARM_DESC(rdm_port, "port at which RDM endpoints of all nodes find each other");
 
+static unsigned int rdm_max_conns = 1024;
+module_param(rdm_max_conns, uint, 0644);
+MODULE_PARM_DESC(rdm_max_conns, "connections of one address, from which on peers are refused new ones (each takes 1.3 MB)");
+
 static LIST_HEAD(kfr_nodes);		/* kfv_lock */
 
 __be16 kfr_cm_port(void)
@@ -375,6 +379,49 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 	}
 	spin_unlock_irqrestore(&node->lock, irq);
 	return conn;
+}
+
+/* What a peer has left over, or means no good with: it needs one, or two. */
+static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
+{
+	struct kfr_conn *conn, *oldest = NULL;
+	unsigned int n = 0;
+
+	spin_lock_irq(&node->lock);
+	list_for_each_entry(conn, &node->conns, link) {
+		if (conn->remote != remote || !conn->passive)
+			continue;
+		if (!n++)
+			oldest = conn;
+	}
+	if (n < KFR_PEER_CONNS)
+		oldest = NULL;
+	if (oldest)
+		kfr_conn_get(oldest);
+	spin_unlock_irq(&node->lock);
+	return oldest;
+}
+
+/**
+ * kfr_node_room() - may a peer have another connection?
+ * @node: here
+ * @remote: the peer; its oldest one goes if it has many
+ *
+ * Context: process.
+ */
+bool kfr_node_room(struct kfr_node *node, __be32 remote)
+{
+	struct kfr_conn *oldest;
+
+	if (remote == node->ip)
+		return true;
+	oldest = kfr_conn_oldest(node, remote);
+	if (oldest) {
+		kfr_conn_kill(oldest, EHOSTUNREACH, KFR_ERR_CLOSED);
+		kfr_conn_put(oldest);
+	}
+	/* With those that are being destroyed. One is the node's own. */
+	return refcount_read(&node->halves) <= READ_ONCE(rdm_max_conns);
 }
 
 /* Collects the contexts of an endpoint. Caller holds the node's lock. */

@@ -37,11 +37,17 @@
 #define KFR_EAGER	4096		/* bytes of a payload */
 #define KFR_SEGS	4		/* segments of a message */
 
+/* Why a connection is refused. */
+enum kfr_refusal {
+	KFR_REFUSE_VERSION,	/* the version that would do is said, too */
+	KFR_REFUSE_FULL,	/* there are as many as there may be */
+};
+
 /* What is said when connecting, in the private data of request and refusal. */
 struct kfr_hello {
 	__le32 magic;
 	__le16 version;
-	__le16 reserved;
+	__le16 refusal;	/* of a refusal: why */
 	__le32 cookie;	/* of the one that connects: it finds itself by it */
 	__le32 eager;	/* bytes of a payload that it takes */
 };

@@ -21,6 +21,10 @@ from harness.guest.waiting import wait_until
 
 RTEST = Path("/sys/kernel/debug/kfi_rtest")
 
+MAX_CONNS = Path("/sys/module/kfi_verbs/parameters/rdm_max_conns")
+#: A case that needs a parameter of the module.
+FULL = "node_full"
+
 #: The cases, and what each holds to.
 CASES = {
     "tagged": "a tagged message, its entry on both sides, its source",
@@ -70,6 +74,7 @@ CASES = {
     "takes_no_answers": "a flood without an ear for answers ends",
     "no_node": "nobody listens at the address: EHOSTUNREACH, again and again",
     "goes_away": "a peer that goes: EHOSTUNREACH for what was under way, and a new connection",
+    "many_connections": "a peer that begins more and more loses its oldest",
     "stolen_key": "what is registered for one peer is closed to others",
     "resumes_late": "O4: an endpoint closes, whatever a peer calls back that has no room to go",
     "answers_early": "an answer to what waits to be sent again changes nothing",
@@ -102,6 +107,20 @@ def test_in_kernel(rtest: Path, case: str) -> None:
     assert (rtest / case).read_text() == "ok\n", CASES[case]
 
 
+@pytest.fixture
+def no_connections() -> Iterator[None]:
+    """Peers get no connections."""
+    before = MAX_CONNS.read_text()
+    MAX_CONNS.write_text("0")
+    yield
+    MAX_CONNS.write_text(before)
+
+
+def test_full_node_refuses(rtest: Path, no_connections: None) -> None:
+    """A node that has as many connections as it may says so to who wants another one."""
+    assert (rtest / FULL).read_text() == "ok\n"
+
+
 def test_no_case_is_forgotten(rtest: Path) -> None:
     """Every case of the module is run from here."""
-    assert {path.name for path in rtest.iterdir()} == set(CASES)
+    assert {path.name for path in rtest.iterdir()} == {*CASES, FULL}

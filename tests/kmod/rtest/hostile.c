@@ -8,6 +8,8 @@
 
 #include "hostile.h"
 
+#define RT_CONNECTIONS	7
+
 static int rt_hostile_info(struct rt_hostile *h, bool listen)
 {
 	struct sockaddr_in src = {
@@ -413,6 +415,63 @@ static void rt_goes_away(struct rt *rt)
 	rt_hostile_close(&h);
 }
 
+/* Begins one after the other, and ends none: the oldest goes for the newest. */
+static void rt_many_loop(struct rt *rt, struct rt_hostile *h,
+			 struct kfid_ep **eps)
+{
+	unsigned int i, seen;
+	int event;
+
+	for (i = 0; i < RT_CONNECTIONS; i++) {
+		RT_EQ(rt, rt_hostile_ep(h, h->info), 0);
+		eps[i] = h->ep;
+		h->ep = NULL;
+		RT_EQ(rt, kfi_connect(eps[i], NULL, &rt_hello,
+				      sizeof(rt_hello)), 0);
+		/* In whatever order. */
+		for (seen = 0; seen < (i < 4 ? 1 : 2); seen++) {
+			event = rt_hostile_event(h, NULL, 0, NULL);
+			RT_CHECK(rt, event == KFI_CONNECTED ||
+				 (i >= 4 && event == KFI_SHUTDOWN));
+		}
+	}
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_many_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfid_ep *eps[RT_CONNECTIONS] = { };
+	unsigned int i;
+
+	rt_many_loop(rt, h, eps);
+	for (i = 0; i < RT_CONNECTIONS; i++)
+		if (eps[i])
+			kfi_close(&eps[i]->fid);
+}
+
+static void rt_many_connections(struct rt *rt)
+{
+	rt_with_hostile(rt, rt_many_run);
+}
+
+/* To be run when no connection is allowed: it says why not. */
+static void rt_full_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfr_hello said = { };
+
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), &said,
+				     sizeof(said)), -ECONNREFUSED);
+	RT_EQ(rt, le16_to_cpu(said.version), KFR_VERSION);
+	RT_EQ(rt, le16_to_cpu(said.refusal), KFR_REFUSE_FULL);
+	/* The node's own do not count. */
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_node_full(struct rt *rt)
+{
+	rt_with_hostile(rt, rt_full_run);
+}
+
 /* Where the data of a message lies, as @h is told by its sender. */
 static void rt_steal_segment(struct rt *rt, struct rt_hostile *h,
 			     struct kfr_seg *seg)
@@ -481,6 +540,8 @@ const struct rt_case rt_hostile_cases[] = {
 	{ "takes_no_answers", rt_takes_no_answers },
 	{ "no_node", rt_no_node },
 	{ "goes_away", rt_goes_away },
+	{ "many_connections", rt_many_connections },
+	{ "node_full", rt_node_full },
 	{ "stolen_key", rt_stolen_key },
 	{ }
 };
