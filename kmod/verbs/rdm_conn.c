@@ -131,36 +131,6 @@ void kfr_conn_discard(struct kfr_conn *conn)
 	kfv_queue_work(&conn->destroy);
 }
 
-/* Is there anything under way for one of these? */
-bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
-		     const struct kfr_tx *tx, const struct kfr_mr *mr)
-{
-	const struct kfr_item *item;
-	const struct kfr_flow *flow;
-	const struct kfr_job *job;
-	const struct kfr_op *op;
-	bool found = false;
-	unsigned long irq;
-
-	spin_lock_irqsave(&conn->lock, irq);
-	list_for_each_entry(job, &conn->jobs, link)
-		found |= (rx && job->rx == rx) || (mr && job->mr == mr);
-	list_for_each_entry(op, &conn->sent, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->asked, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->ending, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(item, &conn->reqs, link)
-		found |= tx && container_of(item, struct kfr_op,
-					    item)->tx == tx;
-	list_for_each_entry(flow, &conn->flows, link)
-		list_for_each_entry(op, &flow->parked, sent)
-			found |= tx && op->tx == tx;
-	spin_unlock_irqrestore(&conn->lock, irq);
-	return found;
-}
-
 /* The last answers: a peer that never hears them takes success for failure. */
 static void kfr_conn_flush(struct kfr_conn *conn)
 {

@@ -416,8 +416,6 @@ void kfr_conn_put(struct kfr_conn *conn);
 void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno);
 void kfr_conn_close(struct kfr_conn *conn);
 void kfr_conn_discard(struct kfr_conn *conn);
-bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
-		     const struct kfr_tx *tx, const struct kfr_mr *mr);
 void kfr_conn_confirmed(struct kfr_conn *conn);
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event);
@@ -460,6 +458,8 @@ void kfr_op_submit(struct kfr_op *op);
 void kfr_op_recall(struct kfr_op *op);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_op_fail_all(struct kfr_conn *conn);
+bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
+		     const struct kfr_tx *tx, const struct kfr_mr *mr);
 void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc);
 
 /* rdm_job.c */
