@@ -164,7 +164,7 @@ def test_silent_tests_end_their_guest(run, pytester):
 
     def test_b(): pass
     """,
-        "--kfabric-silence=2",
+        "--kfabric-silence=8",
         "--timeout=0",
     )
     result.assert_outcomes(passed=1, failed=1)
