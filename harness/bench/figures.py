@@ -26,8 +26,15 @@ _EVENTS, _HERD = 10_000, 1_000
 _CALLS, _SLOW_CALLS = 10_000, 20
 _NO_LIMIT, _LIMIT_MS = -1, 60_000
 _RXE_COUNTED, _RXE_TIMED = (2000, 3), (1000, 10)
-PLAIN, WATCHED, PROFILED = "plain", "watched", "profiled"
-"""How the ping-pong over rxe is played: as it is, with the probes, while somebody profiles."""
+PLAIN, WATCHED, PROFILED, RDM = "plain", "watched", "profiled", "rdm"
+"""How the ping-pong over rxe is played: as it is, with the probes, while somebody profiles, and
+with tagged messages between RDM endpoints."""
+ON_A_LINK = ("rdmread", "rawread", "tags")
+"""Measurements of the test module that want the address of an RDMA link as their first word."""
+READ_SIZE, READ_DEPTH = 1 << 20, 4
+_READS, _READ_REPEATS = 16, 8
+FEW_TAGS, MANY_TAGS = 10, 10_000
+_TAGGED = 2000
 _SLAB_NOISE = 0.5
 """Bytes per event that the rest of the system may account for; one object an event
 would be 8 at least."""
@@ -41,9 +48,15 @@ def _rxe(messages: int, repeats: int) -> Iterable[str]:
     come or go the kernel's text is patched, which an emulated CPU may not survive.
     """
     before = repeats // 2
-    watched = ((WATCHED, repeats), (PROFILED, repeats))
+    watched = ((WATCHED, repeats), (PROFILED, repeats), (RDM, repeats))
     games = ((PLAIN, before), *watched, (PLAIN, repeats - before))
     return (f"rxe {messages} {kind}" for kind, times in games for _ in range(times))
+
+
+def _reads(repeats: int) -> Iterable[str]:
+    """Reads of remote memory, by kfabric and without it, in turn."""
+    numbers = f"{READ_SIZE} {_READS} {READ_DEPTH}"
+    return (f"{name} {numbers}" for _ in range(repeats) for name in ("rawread", "rdmread"))
 
 
 INSTRUCTIONS: tuple[str, ...] = (
@@ -60,6 +73,9 @@ INSTRUCTIONS: tuple[str, ...] = (
     f"ioctl {MEMBERS} {_CALLS}",
     *(f"fi_poll {provider} {MEMBERS} {_SLOW_CALLS}" for provider in PROVIDERS),
     *_rxe(*_RXE_COUNTED),
+    *_reads(1),
+    f"tags {FEW_TAGS} {_TAGGED}",
+    f"tags {MANY_TAGS} {_TAGGED}",
 )
 """What a guest with one CPU measures that counts its instructions."""
 
@@ -75,6 +91,7 @@ TIMES: tuple[str, ...] = (
     f"herd {THREADS} {_HERD} 0 1",
     f"flood {FLOOD}",
     *_rxe(*_RXE_TIMED),
+    *_reads(_READ_REPEATS),
 )
 """What a guest with two CPUs measures. Games are short, so that some of them find
 the host quiet."""
@@ -145,6 +162,15 @@ def _poll_faults(sample: Sample) -> list[str]:
     return [f"{wrong} calls did not return what was ready"] if wrong else []
 
 
+def _memory_faults(sample: Sample) -> list[str]:
+    return ["what was read is not what was there"] if sample.figures["wrong"] else []
+
+
+def _tag_faults(sample: Sample) -> list[str]:
+    wrong = sample.figures["wrong"]
+    return [f"{wrong} messages went to another tag's receive"] if wrong else []
+
+
 def _herd_faults(sample: Sample) -> list[str]:
     lost = sample.figures["events"] - sample.figures["read"]
     return [f"{lost} events were not read"] if lost else []
@@ -174,6 +200,9 @@ def _rxe_faults(sample: Sample) -> list[str]:
 
 _CHECKS: dict[str, Callable[[Sample], list[str]]] = {
     "pingpong": _game_faults,
+    "rdmread": _memory_faults,
+    "rawread": _memory_faults,
+    "tags": _tag_faults,
     "poll": _poll_faults,
     "ioctl": _poll_faults,
     "fi_poll": _poll_faults,
@@ -194,6 +223,11 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         _watched_row(WATCHED, "time", times, 1.15, lowest),
         _watched_row(PROFILED, "instructions", instructions, 1.02, statistics.median),
         _watched_row(PROFILED, "time", times, None, lowest),
+        _watched_row(RDM, "instructions", instructions, 1.30, statistics.median),
+        _watched_row(RDM, "time", times, 1.30, lowest),
+        _read_row("instructions", instructions, statistics.median),
+        _read_row("time", times, lowest),
+        _tags_row(instructions),
     ]
 
 
@@ -327,7 +361,7 @@ def _flood_row(samples: Sequence[Sample]) -> Row:
     )
 
 
-_BY = {WATCHED: "probes", PROFILED: "profile"}
+_BY = {WATCHED: "probes", PROFILED: "profile", RDM: "RDM / MSG"}
 
 
 def _watched_row(
@@ -337,11 +371,11 @@ def _watched_row(
     goal: float | None,
     pick: Callable[[Sequence[float]], float],
 ) -> Row:
-    """What it costs a round trip over rxe to be watched. In the counting guest 1 ns is one."""
+    """What a round trip over rxe costs, against a plain one. In the counting guest 1 ns is one."""
     costs: dict[str, float] = {}
     for kind in (PLAIN, how):
         found = [
-            sample.figures["ns"] / int(sample.words[1]) / 1000
+            sample.figures["ns"] / _round_trips(sample) / 1000
             for sample in samples
             if sample.words[0] == "rxe" and sample.words[2] == kind
         ]
@@ -351,6 +385,38 @@ def _watched_row(
     unit = "thousand" if title == "instructions" else "µs"
     raw = f"{costs[how]:.1f} / {costs[PLAIN]:.1f} {unit}"
     return Row(f"{_BY[how]} on rxe: {title}", costs[how] / costs[PLAIN], goal, raw)
+
+
+def _round_trips(sample: Sample) -> int:
+    """How many were measured: the first one of RDM endpoints connects, and is not."""
+    return int(sample.words[1]) - (sample.words[2] == RDM)
+
+
+def _read_row(
+    title: str, samples: Sequence[Sample], pick: Callable[[Sequence[float]], float]
+) -> Row:
+    """Throughput of remote reads, against that of bare verbs."""
+    costs: dict[str, float] = {}
+    for name in ("rdmread", "rawread"):
+        found = [
+            sample.figures["ns"] / int(sample.words[2]) / 1000
+            for sample in samples
+            if sample.words[0] == name
+        ]
+        if not found:
+            raise Missing(f"no {name}")
+        costs[name] = pick(found)
+    ours, bare = costs["rdmread"], costs["rawread"]
+    unit = "thousand" if title == "instructions" else "µs"
+    raw = f"{bare:.1f} / {ours:.1f} {unit} for each MiB"
+    return Row(f"RDM read / RDMA READ: {title}", bare / ours, 0.85, raw, at_least=True)
+
+
+def _tags_row(samples: Sequence[Sample]) -> Row:
+    """What a message costs for one of many receives, against one of few."""
+    many, few = (_call_cost(_find(samples, "tags", tags)) for tags in (MANY_TAGS, FEW_TAGS))
+    title = f"tagged message: {MANY_TAGS} / {FEW_TAGS} receives posted"
+    return Row(title, many / few, 1.2, f"{many:.0f} / {few:.0f} instructions")
 
 
 def report(

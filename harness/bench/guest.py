@@ -111,6 +111,8 @@ def measure(line: str, link: Link) -> dict[str, int]:
         return from_user_space(*map(int, words))
     if name == "fi_poll":
         return of_libfabric(words[0], int(words[1]), int(words[2]))
+    if name in figures.ON_A_LINK:
+        return in_kernel(" ".join([name, link.address, *words]))
     return in_kernel(line)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A ping-pong between two kernel threads over rxe: as it is, with the probes, profiled.
+"""A ping-pong between two kernel threads over rxe: as it is, with the probes, profiled, by RDM.
 
-The game is examples/pingpong_ulp. Its time is the players' own, from being connected to
-the last message: connecting and closing wait for ticks of the clock.
+The game is examples/pingpong_ulp, or examples/rdm_ulp. Its time is the players' own, from being
+connected to the last message: connecting and closing wait for ticks of the clock.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from contextlib import ExitStack, nullcontext
 from typing import Self
 
-from harness.bench.figures import PROFILED, WATCHED
+from harness.bench.figures import PROFILED, RDM, WATCHED
 from harness.demo import ulp
+from harness.demo.job import Part
 from harness.guest.modules import Modules
 from harness.guest.topology import rxe_on_dummy
 from harness.probes.loader import Probe
@@ -39,18 +40,29 @@ class Link:
             self._probe.__exit__()
         self._stack.close()
 
-    def play(self, messages: int, how: str) -> dict[str, int]:
-        """One game: how long it took, what went wrong, and what the probes lost."""
+    @property
+    def address(self) -> str:
+        """The link's address; makes the link."""
         if not self._address:
             self._address = self._stack.enter_context(rxe_on_dummy()).address
+        return self._address
+
+    def play(self, messages: int, how: str) -> dict[str, int]:
+        """One game: how long it took, what went wrong, and what the probes lost."""
         self._watch(how == WATCHED)
         prepare()
         # Held open, it has times measured, as a profile of any object has.
         with OBJECTS.open() if how == PROFILED else nullcontext():
-            part = ulp.play(self._modules.directory, (self._address, _PORT), messages, lambda: None)
+            part = self._game(messages, how)
         elapsed = max(player.ns for player in part.players)
         errors = sum(bool(player.error) for player in part.players)
         return {"ns": elapsed, "errors": errors, **self._collected()}
+
+    def _game(self, messages: int, how: str) -> Part:
+        directory = self._modules.directory
+        if how == RDM:
+            return ulp.play_rdm(directory, self.address, messages)
+        return ulp.play(directory, (self.address, _PORT), messages, lambda: None)
 
     def _watch(self, watched: bool) -> None:
         """Have the probes attached, or at rest."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guest side: the ping-pong between two kernel threads, examples/pingpong_ulp."""
+"""Guest side: the ping-pong between two kernel threads, examples/pingpong_ulp or rdm_ulp."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from harness.guest import modules
 from harness.guest.waiting import Deadline
 
 MODULE = "pingpong_ulp"
-RESULT = Path("/sys/module") / MODULE / "parameters/result"
+RDM_MODULE = "rdm_ulp"
 TITLE = "ping-pong between kernel threads"
 _GAME_SECONDS = 120.0
 _TICK_MS = 200
 _LINE = re.compile(
-    r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+) counter=\d+ ns=(\d+)$", re.MULTILINE
+    r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+)(?: counter=\d+)? ns=(\d+)$",
+    re.MULTILINE,
 )
 
 
@@ -31,18 +32,30 @@ def play(
     :param tick: called several times a second while waiting; drains the probe.
     """
     host, port = address
-    parameters = f"addr={host} port={port} count={messages}"
-    modules.insert(directory / f"{MODULE}.ko", parameters)
+    return _play(directory, MODULE, f"addr={host} port={port} count={messages}", messages, tick)
+
+
+def play_rdm(directory: Path, address: str, messages: int) -> Part:
+    """The same with tagged messages between RDM endpoints, examples/rdm_ulp."""
+    parameters = f"addr={address} count={messages}"
+    return _play(directory, RDM_MODULE, parameters, messages, lambda: None)
+
+
+def _play(
+    directory: Path, module: str, parameters: str, messages: int, tick: Callable[[], None]
+) -> Part:
+    modules.insert(directory / f"{module}.ko", parameters)
     try:
-        return parse(_await_result(tick), messages)
+        return parse(_await_result(module, tick), messages)
     finally:
-        modules.remove(MODULE)
+        modules.remove(module)
 
 
-def _await_result(tick: Callable[[], None]) -> str:
+def _await_result(module: str, tick: Callable[[], None]) -> str:
     """The text of the result file once it is one, or the last one at the deadline."""
     limit = Deadline(_GAME_SECONDS)
-    with RESULT.open(encoding="ascii") as file:
+    result = Path("/sys/module") / module / "parameters/result"
+    with result.open(encoding="ascii") as file:
         poller = select.poll()
         poller.register(file, select.POLLPRI)
         while "state=playing" in (text := file.read()) and not limit.expired:

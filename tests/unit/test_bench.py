@@ -34,8 +34,11 @@ def measured(line: str) -> Sample:
     if words[0] == "rxe":
         rounds, kind = int(words[1]), words[2]
         told = {"errors": 0, "lost": 0, "records": 4 * rounds if kind == figures.WATCHED else 0}
-        cost = {figures.PLAIN: 1000, figures.WATCHED: 1100, figures.PROFILED: 1010}[kind]
-        return Sample(line, {"ns": cost * rounds, **told})
+        cost = {figures.PLAIN: 1000, figures.WATCHED: 1100, figures.PROFILED: 1010}.get(kind, 1200)
+        return Sample(line, {"ns": cost * (rounds - (kind == figures.RDM)), **told})
+    if words[0] in ("rdmread", "rawread"):
+        cost = 1100 if words[0] == "rdmread" else 1000
+        return Sample(line, {"ns": cost * int(words[2]), "cycles": cost, "wrong": 0})
     cost = 100_000 if words[0] == "fi_poll" else 1000
     return Sample(line, {"cycles": cost * int(words[-1]), "wrong": 0})
 
@@ -125,6 +128,8 @@ def test_a_row_without_its_figures_is_missing() -> None:
         ("rxe", {"lost": 1}),
         ("rxe 1000 watched", {"records": 10}),
         ("rxe 1000 plain", {"records": 4000}),
+        ("rxe 1000 rdm", {"errors": 1}),
+        ("rdmread", {"wrong": 1}),
     ],
 )
 def test_what_is_lost_is_a_fault(start: str, values: dict[str, int]) -> None:
@@ -146,6 +151,18 @@ def test_what_profiles_cost_is_a_ratio_with_a_goal() -> None:
     assert (found.measured, found.met) == (pytest.approx(1.01), True)
     dear = changed(counted, "rxe 2000 profiled", ns=1030 * 2000)
     assert row(figures.rows(dear, timed), "profile on rxe: instr").met is False
+
+
+def test_rdm_endpoints_are_compared_with_what_is_below_them() -> None:
+    counted, timed = whole()
+    rows = figures.rows(counted, timed)
+    assert row(rows, "RDM / MSG on rxe: time").measured == pytest.approx(1.2)
+    assert row(rows, "RDM read", "time").measured == pytest.approx(1 / 1.1)
+    assert row(rows, "tagged message").measured == pytest.approx(1)
+    slow = changed(timed, "rdmread", ns=16 * 1200)
+    assert row(figures.rows(counted, slow), "RDM read", "time").met is False
+    searched = changed(counted, f"tags {figures.MANY_TAGS}", cycles=2000 * 1300)
+    assert row(figures.rows(searched, timed), "tagged message").met is False
 
 
 def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:

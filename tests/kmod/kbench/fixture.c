@@ -28,8 +28,14 @@ int kb_open(struct kb *kb)
 	int err;
 
 	err = kb_getinfo(kb);
-	if (err)
-		return err;
+	return err ?: kb_open_domain(kb);
+}
+
+/* What @kb->info offers. */
+int kb_open_domain(struct kb *kb)
+{
+	int err;
+
 	err = kfi_fabric(kb->info->fabric_attr, &kb->fabric, kb);
 	if (err)
 		return err;

@@ -3,7 +3,8 @@
  * Measurements from inside the kernel. One is a line written to
  * /sys/kernel/debug/kfi_bench; a read of the same descriptor gives its figures,
  * as words of the form name=number. The objects are the mock provider's, and
- * completions are reported as a provider reports them.
+ * completions are reported as a provider reports them; but for those of rdm.c and
+ * raw.c, which need an RDMA device.
  */
 #ifndef _KFI_BENCH_H_
 #define _KFI_BENCH_H_
@@ -41,7 +42,20 @@ struct kb_queue {
 	struct kfid_ep *ep;
 };
 
+/* Reads of remote memory, by kfabric or without it. */
+#define KB_ADDR_MAX	16
+#define KB_READ_MAX	(2U << 20)
+#define KB_DEPTH_MAX	16
+
+struct kb_reads {
+	char addr[KB_ADDR_MAX];
+	size_t size;
+	unsigned int count;
+	unsigned int depth;
+};
+
 int kb_open(struct kb *kb);
+int kb_open_domain(struct kb *kb);
 void kb_close(struct kb *kb);
 int kb_cq_open(struct kb *kb, size_t size, struct kfid_wait *wait,
 	       void *context, struct kfid_cq **cq);
@@ -90,5 +104,14 @@ int kb_pingpong(struct kb *kb, const char *args);
 int kb_poll(struct kb *kb, const char *args);
 int kb_herd(struct kb *kb, const char *args);
 int kb_flood(struct kb *kb, const char *args);
+
+/* rdm.c, raw.c */
+int kb_reads_parse(struct kb_reads *reads, const char *args);
+void kb_reads_fill(u8 *buf, size_t size);
+void kb_reads_tell(struct kb *kb, const struct kb_reads *reads,
+		   const struct kb_clock *clock, const u8 *from, const u8 *to);
+int kb_rdmread(struct kb *kb, const char *args);
+int kb_tags(struct kb *kb, const char *args);
+int kb_rawread(struct kb *kb, const char *args);
 
 #endif /* _KFI_BENCH_H_ */

@@ -10,11 +10,15 @@
 static const struct kb_command {
 	const char *name;
 	int (*run)(struct kb *kb, const char *args);
+	bool device;	/* no objects of the mock provider */
 } kb_commands[] = {
 	{ "pingpong ", kb_pingpong },
 	{ "poll ", kb_poll },
 	{ "herd ", kb_herd },
 	{ "flood ", kb_flood },
+	{ "rdmread ", kb_rdmread, true },
+	{ "rawread ", kb_rawread, true },
+	{ "tags ", kb_tags, true },
 };
 
 static struct dentry *kb_file;
@@ -30,7 +34,7 @@ static int kb_run(const char *line, struct seq_buf *out)
 		len = str_has_prefix(line, kb_commands[i].name);
 		if (!len)
 			continue;
-		err = kb_open(&kb);
+		err = kb_commands[i].device ? 0 : kb_open(&kb);
 		if (!err)
 			err = kb_commands[i].run(&kb, line + len);
 		kb_close(&kb);
@@ -90,4 +94,4 @@ module_exit(kb_exit);
 MODULE_DESCRIPTION("Measurements of kfabric from inside the kernel");
 MODULE_AUTHOR("The kfabric authors");
 MODULE_LICENSE("Dual BSD/GPL");
-MODULE_SOFTDEP("pre: kfi_mock");
+MODULE_SOFTDEP("pre: kfi_mock kfi_verbs");
