@@ -67,6 +67,8 @@ class World:
     ep: kp.Endpoint
     buffer: kp.Buffer
     profile: kp.Profile
+    channel: kp.CompChannel
+    told: kp.CompletionQueue
     keep: list[object]
 
     @classmethod
@@ -79,8 +81,24 @@ class World:
         buffer = mock.stack.enter_context(mock.device.buffer(8192))
         poll_set = mock.poll_set()
         profile = mock.stack.enter_context(ep.profile())
+        channel = mock.channel()
+        told = mock.cq(channel=channel)
+        # An event that is not got: the next request has to make another.
+        told.req_notify()
+        mock.inject(mock.endpoint(cq=told))
         return cls(
-            mock, wait_set._handle, cq, eq._handle, cntr._handle, poll_set, ep, buffer, profile, []
+            mock,
+            wait_set._handle,
+            cq,
+            eq._handle,
+            cntr._handle,
+            poll_set,
+            ep,
+            buffer,
+            profile,
+            channel,
+            told,
+            [],
         )
 
     @property
@@ -234,6 +252,16 @@ CALLS: dict[str, tuple[str, Callable[[World], dict[str, int]]]] = {
         "PROFILE_EVENTS",
         lambda w: {"profile": w.profile._handle, "count": 2, "events": w.entries},
     ),
+    "channel": ("CHANNEL_OPEN", lambda w: {"fabric": w.mock.fabric._handle}),
+    "bind": (
+        "CHANNEL_BIND",
+        lambda w: {"cq": w.cq._handle, "channel": w.channel._handle},
+    ),
+    "request": ("REQ_NOTIFY", lambda w: {"cq": w.told._handle, "flags": _uapi.KFAB_NOTIFY_NEXT}),
+    "event": (
+        "GET_CQ_EVENT",
+        lambda w: {"channel": w.channel._handle, "flags": _uapi.KFAB_EVENT_ACK},
+    ),
 }
 
 #: What the mock provider does not have: the end of those is that they are refused.
@@ -340,3 +368,46 @@ def test_waking_needs_no_memory(mock: Mock, failslab: Failslab) -> None:
     assert cntr.read() == 1000
     assert sum(1 for _ in cq) == 1000
     poll_set.remove(cntr)
+
+
+def test_event_needs_no_memory_when_it_happens(mock: Mock, failslab: Failslab) -> None:
+    """E4, B15: the request made it ready: 1000 completions without memory, one event, no loss."""
+    channel = mock.channel()
+    cq = mock.cq(1024, channel=channel)
+    ep = mock.endpoint(cq=cq)
+    poll = select.poll()
+    poll.register(channel.fileno(), select.POLLIN)
+    cq.req_notify()
+
+    def complete() -> int:
+        with contextlib.suppress(OSError):
+            mock.inject(ep, count=1000)
+            return 0
+        return -1
+
+    code, _ = failslab.during("atomic", complete)
+    assert code == 0
+    assert poll.poll(0)
+    event = channel.get_cq_event(timeout=0, ack=True)
+    assert event is not None and event.cq is cq
+    assert sum(1 for _ in cq) == 1000
+
+
+def test_request_without_memory_can_be_made_again(mock: Mock, failslab: Failslab) -> None:
+    """E4, X4, B15: ENOMEM, while another event is unread; that one and the next are not lost."""
+    channel = mock.channel()
+    cq = mock.cq(channel=channel)
+    ep = mock.endpoint(cq=cq)
+    cq.req_notify()
+    mock.inject(ep)
+    arg = raw.sample("REQ_NOTIFY", cq=cq._handle, flags=_uapi.KFAB_NOTIFY_NEXT)
+    fd = mock.device.fileno()
+    code, failed = failslab.during("1", lambda: raw.call(fd, "REQ_NOTIFY", arg))
+    assert (code, failed) == (-errno.ENOMEM, 1)
+    mock.inject(ep)
+    assert channel.get_cq_event(timeout=0, ack=True) is not None
+    assert channel.get_cq_event(timeout=0) is None
+    cq.req_notify()
+    mock.inject(ep)
+    assert channel.get_cq_event(timeout=0, ack=True) is not None
+    assert len(cq.read()) == 3

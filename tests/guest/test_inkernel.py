@@ -82,6 +82,13 @@ CASES = {
     "profile_close_stops": "F6, B58: none runs after close, under traffic",
     "profile_instant": "F4, F5: count and queue of one instant, under traffic",
     "profile_list": "F3, F5: a list wants room for all of it",
+    "channel_events": "E1, E2, E3: one event a request, and the codes of getting and acking",
+    "channel_requests": "E1, B10: solicited or any, and what was missed",
+    "channel_refuses": "E1, E5: a second channel, another fabric's, a queue without one",
+    "channel_wakes": "E2, W10: a thread asleep gets the event",
+    "channel_stop": "E2, W6: kthread_stop ends it with EINTR",
+    "channel_close": "E5, O1, B53: EBUSY with a queue; then EBADF for who sleeps in it",
+    "channel_acks": "E3, W6, B51: the close waits for acks, and goes on after EINTR",
 }
 
 

@@ -41,6 +41,7 @@ FABRIC_CHILDREN: dict[str, Callable[[Mock], Any]] = {
     "domain": lambda mock: mock.fabric.domain(mock.info),
     "eq": lambda mock: mock.fabric.eq(),
     "wait": lambda mock: mock.fabric.wait_set(),
+    "channel": lambda mock: mock.fabric.comp_channel(),
 }
 DOMAIN_CHILDREN: dict[str, Callable[[Mock], Any]] = {
     "cq": lambda mock: mock.domain.cq(16),

@@ -107,17 +107,37 @@ def _on_counter(mock: Mock, kind: Kind) -> Blocking:
     return Blocking(mock, "CNTR_WAIT", fields, inject, f"{inject} err=5", drain, (ep, cntr))
 
 
+def _on_channel(mock: Mock, kind: Kind) -> Blocking:
+    """A channel has one kind of wait object only, whatever ``kind`` says."""
+    channel = mock.channel()
+    cq = mock.cq(64, channel=channel)
+    ep = mock.endpoint(cq=cq)
+    cq.req_notify()
+
+    def drain() -> None:
+        cq.req_notify()
+        _drain(cq)
+        while channel.get_cq_event(timeout=0, ack=True):
+            pass
+
+    inject = f"inject {ep.trace_id} recv"
+    fields = {"channel": channel._handle, "flags": _uapi.KFAB_EVENT_ACK}
+    return Blocking(mock, "GET_CQ_EVENT", fields, inject, f"{inject} err=5", drain, (ep, cq))
+
+
 #: The calls, and what each returns when its time is up.
 CALLS: dict[str, tuple[Callable[[Mock, Kind], Blocking], int]] = {
     "wait": (_on_wait_set, -errno.ETIMEDOUT),
     "cq_sread": (_on_cq, -errno.EAGAIN),
     "eq_sread": (_on_eq, -errno.EAGAIN),
     "cntr_wait": (_on_counter, -errno.ETIMEDOUT),
+    "get_cq_event": (_on_channel, -errno.EAGAIN),
 }
 
 #: Wait objects on which one can block. Only sets have POLLFD.
 BLOCKS = (Kind.UNSPEC, Kind.QUEUE, Kind.MUTEX_COND, Kind.FD, Kind.YIELD)
-CELLS = [(call, kind) for call in CALLS for kind in BLOCKS] + [("wait", Kind.POLLFD)]
+CELLS = [(call, kind) for call in CALLS if call != "get_cq_event" for kind in BLOCKS]
+CELLS += [("wait", Kind.POLLFD), ("get_cq_event", Kind.FD)]
 
 cells = pytest.mark.parametrize(
     ("what", "kind"), CELLS, ids=[f"{call}-{kind.name}" for call, kind in CELLS]
@@ -172,7 +192,7 @@ def test_wait_for_nothing_ends_at_its_deadline(mock: Mock, what: str, kind: Kind
 def test_error_ends_every_wait(mock: Mock, in_thread: InThread, what: str, kind: Kind) -> None:
     """V7, Q1, Q6, B25, B27, B28, B34: EAVAIL, for a set 0, also from a wait already begun."""
     call = CALLS[what][0](mock, kind)
-    wanted = 0 if what == "wait" else -EAVAIL
+    wanted = 0 if what in ("wait", "get_cq_event") else -EAVAIL
     thread = in_thread(lambda: call.call(NONE))
     if kind is not Kind.YIELD:
         thread.asleep()

@@ -121,8 +121,11 @@ void kt_close_ep(struct kt *kt)
 void kt_close_cq(struct kt *kt)
 {
 	kt_close_ep(kt);
-	if (kt->cq)
+	/* A case that failed has not acked what it got: nobody will. */
+	if (kt->cq) {
+		kfi_cq_forgive(kt->cq);
 		kt_close_fid(kt, &kt->cq->fid, "CQ");
+	}
 	kt->cq = NULL;
 }
 
@@ -139,6 +142,8 @@ void kt_close(struct kt *kt)
 	if (kt->poll)
 		kt_close_fid(kt, &kt->poll->fid, "poll set");
 	kt_close_cq(kt);
+	if (kt->channel)
+		kt_close_fid(kt, &kt->channel->fid, "channel");
 	if (kt->cntr)
 		kt_close_fid(kt, &kt->cntr->fid, "counter");
 	if (kt->eq)

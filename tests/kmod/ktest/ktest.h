@@ -11,6 +11,7 @@
 #include <linux/seq_file.h>
 
 #include <kfabric.h>
+#include <kfi_channel.h>
 #include <kfi_cm.h>
 #include <kfi_core.h>
 #include <kfi_domain.h>
@@ -55,6 +56,7 @@ struct kt {
 	struct kfid_cq *cq;
 	struct kfid_cntr *cntr;
 	struct kfid_poll *poll;
+	struct kfid_comp_channel *channel;
 	struct kfid_ep *ep;
 	const struct kfi_mock_ops *mock;
 	struct kfid_profile *prof[2];	/* closed by kt_close() */
@@ -131,5 +133,6 @@ extern const struct kt_case kt_timeout_cases[];
 extern const struct kt_case kt_cond_cases[];
 extern const struct kt_case kt_exclusive_cases[];
 extern const struct kt_case kt_profile_cases[];
+extern const struct kt_case kt_channel_cases[];
 
 #endif /* _KFI_KTEST_H_ */

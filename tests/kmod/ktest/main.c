@@ -66,6 +66,7 @@ static int __init kt_init(void)
 	kt_create(kt_cond_cases);
 	kt_create(kt_exclusive_cases);
 	kt_create(kt_profile_cases);
+	kt_create(kt_channel_cases);
 	return 0;
 }
 
