@@ -35,6 +35,9 @@ READ_SIZE, READ_DEPTH = 1 << 20, 4
 _READS, _READ_REPEATS = 16, 8
 FEW_TAGS, MANY_TAGS = 10, 10_000
 _TAGGED = 2000
+_LOOP_GAME, _LOOP_REPEATS = 100, 3
+LOOPS = ("kfabric", "pyverbs")
+"""Event loops in Python over a completion channel, by what they are written with."""
 _SLAB_NOISE = 0.5
 """Bytes per event that the rest of the system may account for; one object an event
 would be 8 at least."""
@@ -76,6 +79,7 @@ INSTRUCTIONS: tuple[str, ...] = (
     *_reads(1),
     f"tags {FEW_TAGS} {_TAGGED}",
     f"tags {MANY_TAGS} {_TAGGED}",
+    *(f"events {kind} {_LOOP_GAME}" for _ in range(_LOOP_REPEATS) for kind in LOOPS),
 )
 """What a guest with one CPU measures that counts its instructions."""
 
@@ -198,6 +202,11 @@ def _rxe_faults(sample: Sample) -> list[str]:
     return found
 
 
+def _events_faults(sample: Sample) -> list[str]:
+    wrong = sample.figures["wrong"]
+    return [f"{wrong} messages did not come"] if wrong else []
+
+
 _CHECKS: dict[str, Callable[[Sample], list[str]]] = {
     "pingpong": _game_faults,
     "rdmread": _memory_faults,
@@ -209,6 +218,7 @@ _CHECKS: dict[str, Callable[[Sample], list[str]]] = {
     "herd": _herd_faults,
     "flood": _flood_faults,
     "rxe": _rxe_faults,
+    "events": _events_faults,
 }
 
 
@@ -228,6 +238,7 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         _read_row("instructions", instructions, statistics.median),
         _read_row("time", times, lowest),
         _tags_row(instructions),
+        _events_row(instructions),
     ]
 
 
@@ -417,6 +428,23 @@ def _tags_row(samples: Sequence[Sample]) -> Row:
     many, few = (_call_cost(_find(samples, "tags", tags)) for tags in (MANY_TAGS, FEW_TAGS))
     title = f"tagged message: {MANY_TAGS} / {FEW_TAGS} receives posted"
     return Row(title, many / few, 1.2, f"{many:.0f} / {few:.0f} instructions")
+
+
+def _events_row(samples: Sequence[Sample]) -> Row:
+    """A round trip of an event loop in Python. In the counting guest 1 ns is one instruction."""
+    costs: dict[str, float] = {}
+    for kind in LOOPS:
+        found = [
+            sample.figures["ns"] / int(sample.words[2]) / 1000
+            for sample in samples
+            if sample.words[:2] == ["events", kind]
+        ]
+        if not found:
+            raise Missing(f"no event loop with {kind}")
+        costs[kind] = statistics.median(found)
+    ours, theirs = costs["kfabric"], costs["pyverbs"]
+    raw = f"{ours:.0f} / {theirs:.0f} thousand"
+    return Row("event loop in Python: kfabric / pyverbs", ours / theirs, 0.7, raw)
 
 
 def report(

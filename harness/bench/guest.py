@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import kfabric_py as kp
-from harness.bench import figures, libfabric
+from harness.bench import events, figures, libfabric
 from harness.bench.watched import Link
 from harness.guest import modules as guest_modules
 from kfabric_py import _uapi
@@ -107,6 +107,8 @@ def measure(line: str, link: Link) -> dict[str, int]:
     name, *words = line.split()
     if name == "rxe":
         return link.play(int(words[0]), words[1])
+    if name == "events":
+        return events.play(words[0], link.link, int(words[1]))
     if name == "ioctl":
         return from_user_space(*map(int, words))
     if name == "fi_poll":
@@ -122,6 +124,8 @@ def run(plan: Iterator[str], tell: Callable[[str, dict[str, int]], None]) -> Non
     ours = guest_modules.Modules.from_environment()
     with ours.loaded():
         guest_modules.insert(ours.file("kfi_bench"))
+        # The system's own way to verbs, which pyverbs goes.
+        guest_modules.need(["ib_uverbs"])
         try:
             with Link(ours) as link:
                 for line in plan:

@@ -14,7 +14,7 @@ from harness.bench.figures import PROFILED, RDM, WATCHED
 from harness.demo import ulp
 from harness.demo.job import Part
 from harness.guest.modules import Modules
-from harness.guest.topology import rxe_on_dummy
+from harness.guest.topology import RdmaLink, rxe_on_dummy
 from harness.probes.loader import Probe
 from harness.top.guest import OBJECTS, prepare
 
@@ -28,7 +28,7 @@ class Link:
         """Make nothing yet."""
         self._modules = modules
         self._stack = ExitStack()
-        self._address = ""
+        self._link: RdmaLink | None = None
         self._probe: Probe | None = None
         self._attached = False
 
@@ -41,11 +41,16 @@ class Link:
         self._stack.close()
 
     @property
+    def link(self) -> RdmaLink:
+        """The link itself; makes it."""
+        if self._link is None:
+            self._link = self._stack.enter_context(rxe_on_dummy())
+        return self._link
+
+    @property
     def address(self) -> str:
         """The link's address; makes the link."""
-        if not self._address:
-            self._address = self._stack.enter_context(rxe_on_dummy()).address
-        return self._address
+        return self.link.address
 
     def play(self, messages: int, how: str) -> dict[str, int]:
         """One game: how long it took, what went wrong, and what the probes lost."""

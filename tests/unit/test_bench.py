@@ -39,6 +39,9 @@ def measured(line: str) -> Sample:
     if words[0] in ("rdmread", "rawread"):
         cost = 1100 if words[0] == "rdmread" else 1000
         return Sample(line, {"ns": cost * int(words[2]), "cycles": cost, "wrong": 0})
+    if words[0] == "events":
+        cost = 600 if words[1] == "kfabric" else 1000
+        return Sample(line, {"ns": cost * int(words[2]), "wrong": 0})
     cost = 100_000 if words[0] == "fi_poll" else 1000
     return Sample(line, {"cycles": cost * int(words[-1]), "wrong": 0})
 
@@ -163,6 +166,13 @@ def test_rdm_endpoints_are_compared_with_what_is_below_them() -> None:
     assert row(figures.rows(counted, slow), "RDM read", "time").met is False
     searched = changed(counted, f"tags {figures.MANY_TAGS}", cycles=2000 * 1300)
     assert row(figures.rows(searched, timed), "tagged message").met is False
+
+
+def test_an_event_loop_is_compared_with_pyverbs() -> None:
+    counted, timed = whole()
+    found = row(figures.rows(counted, timed), "event loop")
+    assert (found.measured, found.met) == (pytest.approx(0.6), True)
+    assert figures.faults(changed(counted, "events kfabric", wrong=1))
 
 
 def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:

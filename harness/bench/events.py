@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""An event loop in Python over a completion channel: with kfabric, and with pyverbs.
+
+Two connected ends in one thread, both of whose queues have the same channel. The loop
+sleeps in poll(2) on the channel's descriptor, gets the event, asks for the next one,
+reads the queue until it is empty, offers the place of the message again, and sends the
+answer. Each side is written as its manual says, without a detour.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import kfabric_py as kp
+from harness.guest.rc_pingpong import gid_index
+from harness.guest.topology import RdmaLink
+
+SIZE = 64
+_RECEIVES = 4
+_POLL_MS = 30_000
+_SIGNAL_EACH = 16
+
+
+class Loop(Protocol):
+    """Two ends, 0 and 1."""
+
+    def fd(self) -> int:
+        """The channel's descriptor."""
+
+    def send(self, end: int) -> None:
+        """Send a message from an end."""
+
+    def handle(self) -> int:
+        """Serve the event that is there; return the end whose message came, or -1."""
+
+
+class OfKfabric:
+    """kfabric's verbs provider through kfabric_py."""
+
+    def __init__(self, link: RdmaLink, stack: contextlib.ExitStack) -> None:
+        """Connect the ends."""
+        device = stack.enter_context(kp.Device())
+        offer = device.getinfo(provider="verbs", source=(link.address, 0))[0]
+        fabric = stack.enter_context(device.fabric(offer))
+        eq = stack.enter_context(fabric.eq())
+        listener = stack.enter_context(fabric.passive_ep(offer))
+        listener.bind(eq)
+        listener.listen()
+        name = listener.getname()
+        assert isinstance(name, tuple)
+        info = device.getinfo(provider="verbs", dest=(link.address, name[1]))[0]
+        self._channel = stack.enter_context(fabric.comp_channel(blocking=False))
+        self._eps: list[kp.Endpoint] = []
+        self._cqs: list[kp.CompletionQueue] = []
+        self._places: list[tuple[kp.Segment, kp.Segment]] = []
+        eqs = [self._end(device, fabric, info, stack)]
+        self._eps[0].connect()
+        event = eq.sread(timeout=30)
+        assert event is not None and event.request is not None
+        eqs.append(self._end(device, fabric, event.request, stack))
+        self._eps[1].accept()
+        for each in eqs:
+            answer = each.sread(timeout=30)
+            assert answer is not None and answer.event is kp.Event.CONNECTED
+
+    def _end(
+        self,
+        device: kp.Device,
+        fabric: kp.Fabric,
+        to: kp.Info | kp.ConnectionRequest,
+        stack: contextlib.ExitStack,
+    ) -> kp.EventQueue:
+        info = to if isinstance(to, kp.Info) else to.info
+        domain = stack.enter_context(fabric.domain(info))
+        cq = stack.enter_context(domain.cq(64, channel=self._channel))
+        eq = stack.enter_context(fabric.eq())
+        buffer = stack.enter_context(device.buffer(4096))
+        ep = stack.enter_context(domain.endpoint(to))
+        ep.bind(cq, transmit=True, selective=True)
+        ep.bind(cq, recv=True)
+        ep.bind(eq)
+        ep.enable()
+        self._eps.append(ep)
+        self._cqs.append(cq)
+        self._places.append((buffer[:SIZE], buffer[SIZE : 2 * SIZE]))
+        for _ in range(_RECEIVES):
+            ep.recv(buffer[:SIZE])
+        cq.req_notify()
+        return eq
+
+    def fd(self) -> int:
+        """The channel's descriptor."""
+        return self._channel.fileno()
+
+    def send(self, end: int) -> None:
+        """Send a message from an end."""
+        self._eps[end].send(self._places[end][1])
+
+    def handle(self) -> int:
+        """Serve the event that is there; return the end whose message came, or -1."""
+        event = self._channel.get_cq_event(ack=True, notify=True)
+        if event is None:
+            return -1
+        end = self._cqs.index(event.cq)
+        came = -1
+        for _ in event.cq:
+            self._eps[end].recv(self._places[end][0])
+            came = end
+        return came
+
+
+class OfPyverbs:
+    """Real verbs through pyverbs."""
+
+    def __init__(self, link: RdmaLink, stack: contextlib.ExitStack) -> None:
+        """Connect the ends."""
+        from pyverbs import enums
+        from pyverbs.cq import CQ, CompChannel
+        from pyverbs.device import Context
+        from pyverbs.mr import MR
+        from pyverbs.pd import PD
+        from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+        from pyverbs.wr import SGE, RecvWR, SendWR
+
+        context = stack.enter_context(Context(name=link.name))
+        domain = stack.enter_context(PD(context))
+        before = _event_fds()
+        self._channel = stack.enter_context(CompChannel(context))
+        (self._fd,) = _event_fds() - before
+        os.set_blocking(self._fd, False)
+        self._cqs = [CQ(context, 64, None, self._channel, 0) for _ in range(2)]
+        self._sends = [CQ(context, 64, None, None, 0) for _ in range(2)]
+        memory = MR(domain, 4096, enums.IBV_ACCESS_LOCAL_WRITE)
+        cap = QPCap(max_send_wr=64, max_recv_wr=64)
+        self._qps = [
+            QP(
+                domain,
+                QPInitAttr(qp_type=enums.IBV_QPT_RC, scq=sends, rcq=cq, cap=cap, sq_sig_all=0),
+                QPAttr(port_num=1),
+            )
+            for sends, cq in zip(self._sends, self._cqs, strict=True)
+        ]
+        for mine, peer in (self._qps, self._qps[::-1]):
+            _to_rts(context, mine, peer, gid_index(link))
+        self._recv = RecvWR(sg=[SGE(memory.buf, SIZE, memory.lkey)], num_sge=1)
+        out = [SGE(memory.buf + SIZE, SIZE, memory.lkey)]
+        self._quiet = SendWR(num_sge=1, sg=out, send_flags=0)
+        self._told = SendWR(num_sge=1, sg=out, send_flags=enums.IBV_SEND_SIGNALED)
+        self._sent = [0, 0]
+        self._next = 1
+        for qp, cq in zip(self._qps, self._cqs, strict=True):
+            for _ in range(_RECEIVES):
+                qp.post_recv(self._recv)
+            cq.req_notify()
+        stack.callback(self._close, [*self._qps, memory, *self._cqs, *self._sends])
+
+    @staticmethod
+    def _close(objects: list[Any]) -> None:
+        for each in objects:
+            each.close()
+
+    def fd(self) -> int:
+        """The channel's descriptor."""
+        return self._fd
+
+    def send(self, end: int) -> None:
+        """Send a message from an end; one in several is asked about, to reclaim the queue."""
+        self._sent[end] += 1
+        if self._sent[end] % _SIGNAL_EACH:
+            self._qps[end].post_send(self._quiet)
+        else:
+            self._sends[end].poll(1)
+            self._qps[end].post_send(self._told)
+        self._next = 1 - end
+
+    def handle(self) -> int:
+        """Serve the event that is there; return the end whose message came, or -1.
+
+        pyverbs wants to be told which queue the event is about: the messages take turns.
+        """
+        end = self._next
+        cq = self._cqs[end]
+        self._channel.get_cq_event(cq)
+        cq.ack_events(1)
+        cq.req_notify()
+        came = -1
+        while True:
+            number, completions = cq.poll(16)
+            if not number:
+                return came
+            for _ in completions:
+                self._qps[end].post_recv(self._recv)
+                came = end
+
+
+def _event_fds() -> set[int]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if "infinibandevent" in os.readlink(f"/proc/self/fd/{name}"):
+                found.add(int(name))
+    return found
+
+
+def _to_rts(context: Any, qp: Any, peer: Any, index: int) -> None:
+    from pyverbs import enums
+    from pyverbs.addr import AHAttr, GlobalRoute
+    from pyverbs.qp import QPAttr
+
+    attr = QPAttr(port_num=1)
+    attr.path_mtu = enums.IBV_MTU_1024
+    attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
+    attr.min_rnr_timer, attr.timeout = 12, 14
+    attr.retry_cnt = attr.rnr_retry = 7
+    attr.dest_qp_num = peer.qp_num
+    route = GlobalRoute(dgid=context.query_gid(1, index), sgid_index=index)
+    attr.ah_attr = AHAttr(port_num=1, is_global=1, gr=route)
+    qp.to_rts(attr)
+
+
+@contextlib.contextmanager
+def opened(kind: str, link: RdmaLink) -> Iterator[Loop]:
+    """The two ends, connected: "kfabric" or "pyverbs"."""
+    with contextlib.ExitStack() as stack:
+        yield OfKfabric(link, stack) if kind == "kfabric" else OfPyverbs(link, stack)
+
+
+def play(kind: str, link: RdmaLink, rounds: int) -> dict[str, int]:
+    """Play so many round trips, and as many before that nobody counts."""
+    with opened(kind, link) as loop:
+        poll = select.poll()
+        poll.register(loop.fd(), select.POLLIN)
+        _rounds(loop, poll, rounds)
+        began = time.monotonic_ns()
+        wrong = _rounds(loop, poll, rounds)
+        return {"ns": time.monotonic_ns() - began, "wrong": wrong}
+
+
+def _rounds(loop: Loop, poll: select.poll, rounds: int) -> int:
+    """Play; return how many messages did not come."""
+    wrong = 0
+    for _ in range(rounds):
+        for end in (0, 1):
+            loop.send(end)
+            came = -1
+            while came < 0:
+                if not poll.poll(_POLL_MS):
+                    wrong += 1
+                    break
+                came = loop.handle()
+    return wrong
+
+
+__all__ = ["Loop", "OfKfabric", "OfPyverbs", "opened", "play"]
