@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScheduling
 TOGETHER: Sequence[frozenset[str]] = (
     frozenset({"test_gallery.py"}),
     frozenset({"test_probes.py"}),
+    frozenset({"test_trace.py"}),
     frozenset(
         {
             "test_profile_agrees.py",

@@ -7,6 +7,7 @@ import argparse
 from dataclasses import dataclass
 
 MODULES_LIMIT = 4
+_ADDRESS_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,17 @@ class Scope:
     def by_tree(self) -> bool:
         """Do the processes choose the queues?"""
         return not self.modules and not self.queue
+
+    @property
+    def address(self) -> int | None:
+        """The number that ``queue`` is, with 0x or as the kernel writes it; None: a symbol."""
+        digits = self.queue.lower().removeprefix("0x")
+        if len(digits) != _ADDRESS_DIGITS and not self.queue[:1].isdigit():
+            return None
+        try:
+            return int(digits, 16)
+        except ValueError:
+            return None
 
     def argv(self) -> list[str]:
         """The options that give this scope."""

@@ -242,8 +242,8 @@ class Tracer:
         wanted = self.scope.queue
         if not wanted:
             return 0
-        if wanted[0].isdigit():
-            return int(wanted, 16)
+        if self.scope.address is not None:
+            return self.scope.address
         base, _, offset = wanted.partition("+")
         return self._needed(base) + (int(offset, 0) if offset else 0)
 

@@ -2,7 +2,7 @@
 """The tracer of any wait queue against waits of known number: it counts them exactly.
 
 The tracer runs as it does for people, in a process of its own; loading it is what
-costs, so the tests share a few traces.
+costs, so the tests share four traces, each of which has several options.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_support import DEBUGFS
 
+from harness.guest import modules as guest_modules
 from harness.probes.ledger import Ledger, Wait, build
 from harness.probes.loader import HEAD, RECORDS
 from harness.probes.records import Context, FClass, Recording, from_guest
@@ -29,9 +32,13 @@ from harness.trace.summary import SUMMARY, Row, Summary, decode
 
 HERE = Path(__file__).parent
 WORKLOAD = HERE / "trace_workload.py"
+TRACE = ("python3", "-m", "harness.cli", "trace", "--here")
+GALLERY = DEBUGFS / "gallery"
 LIMIT = 240.0
 # Each of the traces compiles a program first.
 pytestmark = pytest.mark.timeout(LIMIT + 60)
+
+Popen = subprocess.Popen[bytes]
 
 # Primes, so that no sum of others can be taken for them.
 MESSAGES, TIMEOUTS, SPAWNED = 499, 13, 31
@@ -69,24 +76,28 @@ def trace(directory: Path, options: list[str], *work: object, tail: str = "") ->
     command = [sys.executable, str(WORKLOAD), str(told), *map(str, work)]
     if tail:
         command = ["sh", "-c", f'"$@"; {tail}', "sh", *command]
-    program = ["python3", "-m", "harness.cli", "trace", "--here", f"--output={directory}"]
     done = subprocess.run(
-        [*program, *options, "--", *command],
+        [*TRACE, f"--output={directory}", *options, "--", *command],
         capture_output=True,
         text=True,
         timeout=LIMIT,
         check=False,
     )
     assert (directory / SUMMARY).exists(), done.stderr
+    return read(directory, json.loads(told.read_text()), done.stdout, done.returncode)
+
+
+def read(directory: Path, told: dict[str, dict[str, int]], said: str, status: int) -> Traced:
+    """What a trace has left."""
     head: dict[str, Any] = json.loads((directory / HEAD).read_text())
     recording = from_guest(head, (directory / RECORDS).read_bytes())
     return Traced(
         decode(json.loads((directory / SUMMARY).read_text())),
         recording,
         build(recording),
-        json.loads(told.read_text()),
-        done.stdout,
-        done.returncode,
+        told,
+        said,
+        status,
     )
 
 
@@ -99,19 +110,79 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     os.kill(traced.told["sleeper"]["pid0"], signal.SIGKILL)
 
 
+def _waits_so_far(live: Path) -> int:
+    """What the last whole line of a running trace counts."""
+    lines = live.read_text().split("\n")[:-1] if live.exists() else []
+    rows = json.loads(lines[-1]).get("rows", ()) if lines else ()
+    return sum(row["waits"] for row in rows)
+
+
+def address_of(symbol: str) -> str:
+    """A symbol's address, as the kernel writes it: without 0x."""
+    lines = Path("/proc/kallsyms").read_text().splitlines()
+    (address,) = [words[0] for words in map(str.split, lines) if words[2] == symbol]
+    return address
+
+
+@contextmanager
+def loop(command: str) -> Iterator[Popen]:
+    """A shell that runs a command for ever, and is not the tracer's child."""
+    with subprocess.Popen(["sh", "-c", f"while :; do {command}; done"]) as shell:
+        try:
+            yield shell
+        finally:
+            shell.kill()
+
+
 @pytest.fixture(scope="module")
 def by_module(tmp_path_factory: pytest.TempPathFactory) -> Traced:
-    """Pipes and files of a 9p mount, traced by the module that serves the latter."""
-    listing = f"find {HERE.parents[1]}/tests -name '*.py' | wc -l"
-    return trace(
-        tmp_path_factory.mktemp("module"), ["--module=9pnet"], "ping", MESSAGES, tail=listing
-    )
+    """Pipes and files of a 9p mount, traced by the module that serves the latter.
+
+    Nobody starts them; the trace goes on until it was seen to count, and Ctrl-C.
+    """
+    directory = tmp_path_factory.mktemp("module")
+    command = [*TRACE, "--module=9pnet", f"--output={directory}"]
+    listing = f"find {HERE.parents[1]}/tests -name '*.py' | wc -l >/dev/null"
+    with (
+        loop(listing),
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as tracer,
+    ):
+        deadline = time.monotonic() + LIMIT
+        while _waits_so_far(directory / LIVE) < SPAWNED and time.monotonic() < deadline:
+            time.sleep(0.1)
+        # The terminal signals to all that run in its foreground.
+        os.killpg(tracer.pid, signal.SIGINT)
+        said, _ = tracer.communicate(timeout=LIMIT)
+    return read(directory, {}, said, tracer.returncode)
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Traced:
-    """The same with a ring that holds a few dozen records."""
-    return trace(tmp_path_factory.mktemp("tiny"), ["--ring=0.008"], "ping", MESSAGES)
+def by_pid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Traced, Popen]]:
+    """A shell that starts programs for ever, traced by its number, beside a command.
+
+    The ring holds a few dozen records. At the end the shell has it for itself.
+    """
+    with loop("sleep 0.05") as shell:
+        options = [f"--pid={shell.pid}", "--ring=0.008"]
+        directory = tmp_path_factory.mktemp("pid")
+        yield trace(directory, options, "ping", MESSAGES, tail="sleep 1"), shell
+
+
+@pytest.fixture(scope="module")
+def by_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+    """One queue of a module, told by its address, while others are slept on, too."""
+    if not (DEBUGFS / "tracing").exists():
+        subprocess.run(["mount", "-t", "debugfs", "none", DEBUGFS], check=False, timeout=10)
+    guest_modules.insert(guest_modules.Modules.from_environment().file("gallery"))
+    try:
+        plays = " ".join(str(GALLERY / f"buggy/{name}") for name in ("baton-signal", "herd"))
+        address = address_of("signal_queue")
+        directory = tmp_path_factory.mktemp("address")
+        yield trace(directory, [f"--queue={address}"], "ping", 3, tail=f"cat {plays}")
+    finally:
+        guest_modules.remove("gallery")
 
 
 def test_pipe_between_two_processes_is_counted_exactly(tree: Traced) -> None:
@@ -213,62 +284,41 @@ def test_module_excludes_the_queues_of_others(by_module: Traced) -> None:
     assert by_module.ledger.doubts == ()
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """A trace of a process that was there before, ended by Ctrl-C."""
-
-    summary: Summary
-    said: str
-    status: int
-    alive: bool
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interrupted]:
-    """A shell that starts programs for ever is traced by its number until it was seen to wait."""
-    directory = tmp_path_factory.mktemp("pid")
-    with subprocess.Popen(["sh", "-c", "while :; do sleep 0.05; done"]) as loop:
-        command = ["python3", "-m", "harness.cli", "trace", "--here"]
-        with subprocess.Popen(
-            [*command, f"--pid={loop.pid}", f"--output={directory}"],
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as tracer:
-            deadline = time.monotonic() + LIMIT
-            while _waits_so_far(directory / LIVE) < SPAWNED and time.monotonic() < deadline:
-                time.sleep(0.1)
-            # The terminal signals to all that run in its foreground.
-            os.killpg(tracer.pid, signal.SIGINT)
-            said, _ = tracer.communicate(timeout=LIMIT)
-        summary = decode(json.loads((directory / SUMMARY).read_text()))
-        yield Interrupted(summary, said, tracer.returncode, loop.poll() is None)
-        loop.kill()
-
-
-def _waits_so_far(live: Path) -> int:
-    """What the last whole line of a running trace counts."""
-    lines = live.read_text().split("\n")[:-1] if live.exists() else []
-    rows = json.loads(lines[-1]).get("rows", ()) if lines else ()
-    return sum(row["waits"] for row in rows)
-
-
-def test_interrupted_trace_still_tells_what_it_saw(interrupted: Interrupted) -> None:
+def test_interrupted_trace_still_tells_what_it_saw(by_module: Traced) -> None:
     """Ctrl-C is how a trace without a command ends: table, files, and status 0."""
-    assert interrupted.status == 0
-    assert "complete: no record was lost" in interrupted.said
-    assert sum(row.waits for row in interrupted.summary.rows) >= SPAWNED
+    assert by_module.status == 0
+    assert "complete: no record was lost" in by_module.said
+    assert sum(row.waits for row in by_module.summary.rows) >= SPAWNED
 
 
-def test_process_that_is_traced_by_its_number_goes_on(interrupted: Interrupted) -> None:
-    """It was there before, so it is not the tracer's to end."""
-    assert interrupted.alive
+def test_process_that_is_traced_by_its_number_goes_on(by_pid: tuple[Traced, Popen]) -> None:
+    """It was there before, so it is not the tracer's to end; its waits are among the others."""
+    traced, shell = by_pid
+    assert shell.poll() is None
+    assert traced.waits("", shell.pid)
+    assert traced.status == 0
 
 
-def test_thread_that_goes_on_is_not_said_to_be_stuck_twice(interrupted: Interrupted) -> None:
+def test_thread_that_goes_on_is_not_said_to_be_stuck_twice(by_pid: tuple[Traced, Popen]) -> None:
     """Probes go one by one: a begin that is seen without its end would be a wait for ever."""
-    stuck = Counter((wait.tid, wait.name) for wait in interrupted.summary.stuck)
+    stuck = Counter((wait.tid, wait.name) for wait in by_pid[0].summary.stuck)
     assert all(count == 1 for count in stuck.values()), stuck
+
+
+def test_losses_are_never_silent(by_pid: tuple[Traced, Popen]) -> None:
+    """What the ring could not hold is counted, and nothing is verified."""
+    traced, _ = by_pid
+    assert traced.recording.losses.ring > 0
+    assert traced.ledger.doubts
+    assert "not verified" in traced.said
+
+
+def test_one_queue_is_traced_by_its_address(by_address: Traced) -> None:
+    """Two sleep on it, and one call wakes one of them; of the other queues nothing is told."""
+    (row,) = by_address.summary.rows
+    assert row.name == "signal_queue [gallery]"
+    assert (row.waits, row.calls, row.wakes, row.timeouts) == (2, 1, 1, 1)
+    assert by_address.ledger.doubts == ()
 
 
 @pytest.mark.stress
@@ -294,10 +344,3 @@ def test_a_hundred_thousand_waits_lose_no_record(tmp_path: Path) -> None:
     assert not traced.recording.losses
     assert traced.ledger.doubts == ()
     assert traced.summary.unstacked == 0
-
-
-def test_losses_are_never_silent(tiny: Traced) -> None:
-    """What the ring could not hold is counted, and nothing is verified."""
-    assert tiny.recording.losses.ring > 0
-    assert tiny.ledger.doubts
-    assert "not verified" in tiny.said

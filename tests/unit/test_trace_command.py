@@ -45,6 +45,25 @@ def test_processes_choose_the_queues_unless_something_else_does() -> None:
     assert not Scope(modules=("9p",)).by_tree and not Scope(queue="log_wait").by_tree
 
 
+@pytest.mark.parametrize(
+    ("queue", "address"),
+    [
+        ("ffffffffc0a8e2c0", 0xFFFFFFFFC0A8E2C0),
+        ("0xffffffffc0a8e2c0", 0xFFFFFFFFC0A8E2C0),
+        ("0x1F", 0x1F),
+        ("1f", 0x1F),
+        ("log_wait", None),
+        ("log_wait+0x8", None),
+        ("face", None),
+        ("add_wait_queue_x", None),
+        ("", None),
+    ],
+)
+def test_queue_is_an_address_if_it_looks_like_one(queue: str, address: int | None) -> None:
+    """With 0x or as the kernel writes it; a symbol may have sixteen letters, too."""
+    assert Scope(queue=queue).address == address
+
+
 def test_module_may_be_written_as_its_file() -> None:
     """The kernel knows no dash."""
     assert parse("--module", "ib-core").modules == ("ib_core",)
