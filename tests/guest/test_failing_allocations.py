@@ -74,6 +74,8 @@ class World:
     @classmethod
     def new(cls, mock: Mock) -> World:
         """Open one of each."""
+        # The first: it is closed behind the queues that are bound to it.
+        channel = mock.channel()
         wait_set = mock.wait_set(wait_obj=kp.WaitObj.POLLFD)
         cq = mock.cq(wait_obj=kp.WaitObj.FD)
         eq, cntr = mock.eq(wait_set=wait_set), mock.counter()
@@ -81,7 +83,6 @@ class World:
         buffer = mock.stack.enter_context(mock.device.buffer(8192))
         poll_set = mock.poll_set()
         profile = mock.stack.enter_context(ep.profile())
-        channel = mock.channel()
         told = mock.cq(channel=channel)
         # An event that is not got: the next request has to make another.
         told.req_notify()
