@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from harness import setup
 from harness.errors import BuildError, ExitStatus, SetupError
-from harness.vm import cache, kbuild, kernel
+from harness.vm import cache, kbuild, supply
 from harness.vm.spec import Variant
 
 SOURCE = setup.SOURCE
@@ -116,9 +116,13 @@ def compile_test() -> list[str]:
 
 
 def _compile(variant: Variant) -> list[str]:
-    """Build everything afresh, since only what is compiled can warn."""
-    release = setup.guest_image().release
-    build = kernel.headers(release)
+    """Build everything afresh, since only what is compiled can warn.
+
+    sparse reads the headers of the host's suite alone: it is installed there.
+    """
+    image = setup.guest_image()
+    headers = supply.of(SOURCE, image.version, setup.say).headers(image.release)
+    strict = ["W=1", *(["C=2", "CF=-D__CHECK_ENDIAN__"] if headers.at_home else [])]
     copy = SOURCE / "build/check" / variant.value
     shutil.rmtree(copy, ignore_errors=True)
     kbuild.sync(SOURCE, copy)
@@ -126,8 +130,8 @@ def _compile(variant: Variant) -> list[str]:
     symvers = copy / kbuild.CORE / "Module.symvers"
     for tree in kbuild.trees(SOURCE):
         extra = symvers if tree != Path(kbuild.CORE) else None
-        argv = kbuild.make_argv(build, copy / tree, variant, extra)
-        done = _run([*argv, "W=1", "C=2", "CF=-D__CHECK_ENDIAN__"])
+        argv = kbuild.make_argv(headers.build, copy / tree, variant, extra)
+        done = _run(headers.command([*argv, *strict], copy))
         findings += warnings(done.stdout, copy)
         if done.returncode and not findings:
             raise BuildError(kbuild.first_error(done.stdout), console=done.stdout)

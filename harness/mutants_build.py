@@ -12,10 +12,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from harness import setup
 from harness.errors import BuildError
 from harness.mutants import Mutant
-from harness.vm import cache, kbuild, kernel
-from harness.vm.spec import Variant
+from harness.vm import cache, kbuild, supply
+from harness.vm.spec import Image, Variant
 
 PATCH_SECONDS = 30.0
 
@@ -43,13 +44,13 @@ def apply(patch: Path, tree: Path, check: bool = False) -> None:
 class Workshop:
     """Where mutants are built.
 
-    :param release: of the guest's kernel.
+    :param image: of the guests.
     """
 
-    def __init__(self, source: Path, release: str) -> None:
+    def __init__(self, source: Path, image: Image) -> None:
         self._source = source
-        self._release = release
-        self._root = source / "build/mutants" / release
+        self._image = image
+        self._root = source / "build/mutants" / image.release
         self._base = self._root / "base"
         self._tree = self._root / "src"
         self._key = ""
@@ -87,7 +88,7 @@ class Workshop:
     def _core_key(self) -> str:
         """What mutants are made from, apart from their patches."""
         files = sorted(path for path in (self._base / kbuild.CORE).rglob("*") if path.is_file())
-        return cache.key([self._release.encode(), *(path.read_bytes() for path in files)])
+        return cache.key([self._image.release.encode(), *(path.read_bytes() for path in files)])
 
     def _make(self, name: str, patch: Path | None) -> Path:
         target = self._root / name
@@ -108,6 +109,7 @@ class Workshop:
     def _compile(self, tree: Path) -> None:
         symvers = self._tree / kbuild.CORE / "Module.symvers"
         extra = symvers if tree != Path(kbuild.CORE) else None
-        build = kernel.headers(self._release)
-        argv = kbuild.make_argv(build, self._tree / tree, Variant.TEST, extra)
-        kbuild.make(argv, self._tree)
+        place = supply.of(self._source, self._image.version, setup.say)
+        headers = place.headers(self._image.release)
+        argv = kbuild.make_argv(headers.build, self._tree / tree, Variant.TEST, extra)
+        kbuild.make(headers.command(argv, self._tree), self._tree)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import SetupError
-from harness.vm import accel, cache, image, kbuild
+from harness.vm import accel, cache, image, kbuild, versions
 from harness.vm.machine import Vm
 from harness.vm.spec import Image, VmSpec
 
@@ -47,10 +47,15 @@ def check_host() -> None:
     cache.require_space(SOURCE / "build", SPACE_MIB)
 
 
-def guest_image(log: Log = say) -> Image:
-    """The guest image, built if needed."""
+def guest_image(log: Log = say, kernel: str = "") -> Image:
+    """The guest image, built if needed.
+
+    :param kernel: its name in vm/versions.toml; empty: the one that is meant by default.
+    :raises UnknownKernel: there is none of that name.
+    """
+    version = versions.load(SOURCE).find(kernel)
     check_host()
-    return image.ensure(SOURCE, log)
+    return image.ensure(SOURCE, version, log)
 
 
 def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:
@@ -59,9 +64,9 @@ def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:
     :param directory: for its console and files; default ``build/vm/<name>``.
     :raises KfabricError: something cannot be made.
     """
-    guest = guest_image(log)
+    guest = guest_image(log, spec.kernel)
     if spec.variant is not None:
-        kbuild.ensure(SOURCE, guest.release, spec.variant, log)
+        kbuild.ensure(SOURCE, guest, spec.variant, log)
     choice = accel.choose(guest)
     log(choice.line())
     place = directory or SOURCE / "build/vm" / spec.name

@@ -142,7 +142,7 @@ def _prepare() -> None:
     """Make image and modules now: their progress belongs on the terminal, before pytest's."""
     image = setup.guest_image()
     for variant in Variant:
-        kbuild.ensure(setup.SOURCE, image.release, variant, setup.say)
+        kbuild.ensure(setup.SOURCE, image, variant, setup.say)
 
 
 def _prepare_browser() -> None:

@@ -28,7 +28,7 @@ def boot(name: str, directory: Path, deadlines: Deadlines = Deadlines()) -> Vm: 
     with _lock:
         if not _made:
             image = setup.guest_image()
-            kbuild.ensure(setup.SOURCE, image.release, Variant.TEST, setup.say)
+            kbuild.ensure(setup.SOURCE, image, Variant.TEST, setup.say)
             choice = accel.choose(image)
             setup.say(choice.line())
             _made.append((image, choice.accel))

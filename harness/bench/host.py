@@ -71,7 +71,7 @@ def run(output: Path) -> int:
     (output / "report.json").unlink(missing_ok=True)
     loops = build_loops(output)
     image = setup.guest_image()
-    kbuild.ensure(setup.SOURCE, image.release, Variant.PROD, setup.say)
+    kbuild.ensure(setup.SOURCE, image, Variant.PROD, setup.say)
     choice = accel.choose(image)
     counted = measure(guest(instructions(), image, Accel.TCG), loops, figures.INSTRUCTIONS)
     timed = measure(guest(times(), image, choice.accel), loops, figures.TIMES)

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 
 from harness import setup
+from harness.commands.options import add_kernel_option
 from harness.errors import ExitStatus
 from harness.vm import kbuild
 from harness.vm.spec import Variant
@@ -16,9 +17,10 @@ def main(argv: Sequence[str]) -> int:
     """Build one variant or all; prints where the modules are."""
     parser = argparse.ArgumentParser(prog="kfabric modules", description=__doc__)
     parser.add_argument("--variant", choices=[v.value for v in Variant], help="default: all")
+    add_kernel_option(parser)
     args = parser.parse_args(argv)
     variants = [Variant(args.variant)] if args.variant else list(Variant)
-    image = setup.guest_image()
+    image = setup.guest_image(kernel=args.kernel)
     for variant in variants:
-        print(kbuild.ensure(setup.SOURCE, image.release, variant, setup.say))
+        print(kbuild.ensure(setup.SOURCE, image, variant, setup.say))
     return ExitStatus.OK

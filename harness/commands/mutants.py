@@ -92,7 +92,7 @@ def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -
         directory = GUESTS_DIRECTORY / name
         return Vm(VmSpec(name=name), image, choice.accel, directory, setup.SOURCE)
 
-    workshop = Workshop(setup.SOURCE, image.release)
+    workshop = Workshop(setup.SOURCE, image)
     limits = Limits(args.limit, max(TEST_SECONDS, 2 * args.limit))
     progress = Lines(console, len(chosen))
     return Run(workshop, boot, args.jobs, limits, progress.show).all(chosen)

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 
 from harness import setup
 from harness.errors import GuestError
+from harness.vm import versions
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 
 
 def add_guest_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that describe a guest."""
+    add_kernel_option(parser)
     variants = [variant.value for variant in Variant]
     parser.add_argument(
         "--variant", choices=variants, help="build these modules; $KFABRIC_MODULES names them"
@@ -28,10 +30,21 @@ def add_guest_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_kernel_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses a kernel."""
+    parser.add_argument(
+        "--kernel",
+        default="",
+        metavar="NAME",
+        help=f"of {versions.FILE}; default: ${versions.ENVIRONMENT}, or the file's",
+    )
+
+
 def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
     """The guest that the options describe; its name is unique on this host."""
     return VmSpec(
         name=f"{name}-{os.getpid()}",
+        kernel=args.kernel,
         memory_mib=args.memory,
         cpus=args.cpus,
         variant=Variant(args.variant) if args.variant else None,

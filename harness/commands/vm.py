@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric vm build|clean``: the guest image in the cache."""
+"""``kfabric vm build|clean``: the guest images in the cache."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import argparse
 from collections.abc import Sequence
 
 from harness import setup
+from harness.commands.options import add_kernel_option
 from harness.errors import ExitStatus
 from harness.vm import image
 
 
 def main(argv: Sequence[str]) -> int:
-    """Build the image (and print where it is) or remove it."""
+    """Build an image (and print where it is) or remove all of them."""
     parser = argparse.ArgumentParser(prog="kfabric vm", description=__doc__)
     parser.add_argument("action", choices=["build", "clean"])
-    if parser.parse_args(argv).action == "clean":
+    add_kernel_option(parser)
+    args = parser.parse_args(argv)
+    if args.action == "clean":
         image.clean()
     else:
-        print(setup.guest_image().disk.parent)
+        print(setup.guest_image(kernel=args.kernel).disk.parent)
     return ExitStatus.OK

@@ -11,6 +11,9 @@ from pathlib import Path
 from harness.errors import SetupError
 
 SUITE = "bookworm"
+"""The host's."""
+ROLLING = ("testing", "sid", "experimental")
+"""Suites without updates and security fixes of their own."""
 TIMEOUTS = {
     "DPkg::Lock::Timeout": "300",
     "Acquire::Retries": "1",
@@ -22,8 +25,17 @@ COMMAND_SECONDS = 900.0
 HINT = "check /etc/apt/sources.list* and the network, then run apt-get update"
 
 
-def archives() -> list[str]:
-    """One-line sources of Debian's suites, as the host's configuration has them."""
+def archives(suite: str = SUITE) -> list[str]:
+    """One-line sources of a Debian suite, from where the host gets its own.
+
+    :raises SetupError: the host's configuration has no source for its own suite.
+    """
+    alone = suite in ROLLING or "-" in suite
+    kept = [line for line in _own_archives() if not alone or line.split()[2] == SUITE]
+    return [re.sub(rf"(?<=\s){SUITE}(?=[\s-])", suite, line) for line in kept]
+
+
+def _own_archives() -> list[str]:
     fmt = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     wanted = ["Created-By: Packages", "Origin: Debian", "Architecture: amd64"]
     lines = _read(["apt-get", "indextargets", "--format", fmt, *wanted])
@@ -40,6 +52,13 @@ def settings() -> list[str]:
     wanted = re.compile(r"Acquire::(http|https|ftp|socks)::")
     own = [f'{name} "{value}";' for name, value in TIMEOUTS.items()]
     return [line for line in lines if wanted.match(line)] + own
+
+
+def options(suite: str) -> list[str]:
+    """What mmdebstrap's apt is told for a suite, as apt.conf lines."""
+    # A mirror may be weeks behind; the signatures are checked all the same.
+    late = ['Acquire::Check-Valid-Until "false"'] if suite in ROLLING else []
+    return ['Apt::Install-Recommends "false"', *settings(), *late]
 
 
 def depends(package: str) -> list[str]:

@@ -9,7 +9,6 @@ is when the archive moves on, until ``kfabric vm clean``.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,12 +17,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.errors import SetupError
-from harness.vm import apt, cache, initrd, kernel
+from harness.vm import apt, buildroot, cache, initrd, kernel, supply, tools
 from harness.vm.spec import Image
+from harness.vm.versions import Version
 
 SPACE_MIB = 3000
-BUILD_SECONDS = 900.0
 SITE = "opt/kfabric/site-packages"
 """Where the guest's Python packages are."""
 EARLY = "early"
@@ -34,101 +32,89 @@ _INPUTS = (
     "vm/requirements-guest.txt",
     "vm/modules-guest.txt",
     "vm/modules-initrd.txt",
+    "harness/vm/headers.py",
     "harness/vm/image.py",
     "harness/vm/initrd.py",
     "harness/vm/kernel.py",
 )
-# mmdebstrap mounts /proc, /sys and /dev in the tree: nobody else sees that, and
-# when the first process is killed, all of it is gone before the tree is removed.
-_OWN_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 Log = Callable[[str], None]
 
 
-def image_key(source: Path) -> str:
-    """Name of the image that this checkout needs."""
-    return cache.key((source / name).read_bytes() for name in _INPUTS)
+def image_key(source: Path, version: Version) -> str:
+    """Name of the image that this checkout needs for a kernel."""
+    inputs = [(source / name).read_bytes() for name in _INPUTS]
+    return cache.key([*inputs, supply.key(source, version).encode()])
 
 
-def directory(source: Path) -> Path:
+def directory(source: Path, version: Version) -> Path:
     """Where that image is, or will be."""
-    return cache.root() / "images" / image_key(source)
+    return cache.root() / "images" / image_key(source, version)
 
 
-def ensure(source: Path, log: Log) -> Image:
-    """The guest image, built if it is not in the cache.
+def ensure(source: Path, version: Version, log: Log) -> Image:
+    """The guest image for a kernel, built if it is not in the cache.
 
     :param log: called with one line for each step.
     :raises SetupError: it cannot be built.
     """
-    target = directory(source)
+    target = directory(source, version)
     if not target.exists():
         with cache.locked(cache.root() / "images/lock"):
             if not target.exists():
                 cache.require_space(target.parent, SPACE_MIB)
-                _build(source, target, log)
+                _build(source, version, target, log)
     facts = json.loads((target / "image.json").read_text())
     early = initrd.ensure(target / EARLY, source / "vm/init")
-    return Image(facts["release"], target / "vmlinux", early, target / "root.img")
+    return Image(facts["release"], target / "vmlinux", early, target / "root.img", version)
 
 
 def clean() -> None:
-    """Remove all images, this checkout's and older ones; running guests keep theirs."""
-    with cache.locked(cache.root() / "images/lock"):
-        for image in (cache.root() / "images").iterdir():
-            if image.is_dir():
-                shutil.rmtree(image)
+    """Remove all images and what their modules are built in, older ones, too.
+
+    Running guests keep theirs.
+    """
+    for place in (cache.root() / "images", buildroot.directory()):
+        with cache.locked(place / "lock"):
+            for made in place.iterdir():
+                if made.is_dir():
+                    shutil.rmtree(made)
 
 
-def _build(source: Path, target: Path, log: Log) -> None:
+def _build(source: Path, version: Version, target: Path, log: Log) -> None:
     began = time.monotonic()
+    place = supply.of(source, version, log)
     with cache.building(target) as scratch, ThreadPoolExecutor(1) as background:
         root = scratch / "root"
-        release = kernel.candidate()
-        log(f"image: Debian userland (mmdebstrap) and kernel {release}")
-        fetching = background.submit(kernel.fetch, release, scratch)
-        _debootstrap(source, root)
+        release = place.release()
+        log(f"image: Debian userland ({version.suite}) and kernel {release}")
+        fetching = background.submit(place.kernel, release, scratch)
+        _debootstrap(source, version.suite, root)
         guest_kernel = fetching.result()
         log("image: modules and headers")
         _install_kernel(source, guest_kernel, scratch, root)
+        place.headers(release).install(release, root)
         log("image: Python packages")
         _install_python(source, root)
         log("image: file system")
         _make_disk(root, scratch / "root.img")
         _remember(root, release, scratch / "image.json")
         shutil.rmtree(root)
-        shutil.rmtree(guest_kernel.tree)
+        shutil.rmtree(scratch / "kernel", ignore_errors=True)
     log(f"image: done in {time.monotonic() - began:.0f} s, {target}")
 
 
-def _debootstrap(source: Path, root: Path) -> None:
+def _debootstrap(source: Path, suite: str, root: Path) -> None:
     packages = cache.list_lines(source / "vm/packages-guest.txt")
-    argv = [
-        *_OWN_NAMESPACES,
-        "mmdebstrap",
-        "--verbose",
-        "--mode=root",
-        "--format=directory",
-        "--variant=custom",
-    ]
-    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
-    # The result is thrown away unless it is complete: no need to sync each file.
-    argv += ["--dpkgopt=force-unsafe-io", '--aptopt=Apt::Install-Recommends "false"']
-    argv += [f"--aptopt={line}" for line in apt.settings()]
-    argv += ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
-    argv += [f"--include={','.join(packages)}", apt.SUITE, str(root), "-"]
-    (temporary := root.with_name("tmp")).mkdir()
-    sources = "\n".join(apt.archives())
-    _run(argv, "mmdebstrap fails", apt.HINT, stdin=sources, TMPDIR=str(temporary))
-    shutil.rmtree(temporary)
+    more = ["--variant=custom", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
+    more += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
+    tools.debootstrap(suite, root, packages, more, apt.archives(suite))
 
 
 def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Path) -> None:
     wanted = cache.list_lines(source / "vm/modules-guest.txt")
     kernel.install_modules(guest, root, wanted)
-    kernel.install_headers(guest.release, root)
-    guest.vmlinux.rename(scratch / "vmlinux")
     stages: dict[str, list[str]] = {}
     for line in cache.list_lines(source / "vm/modules-initrd.txt"):
         name, stage = line.split()
@@ -146,11 +132,13 @@ def _install_python(source: Path, root: Path) -> None:
     wanted = source / "vm/requirements-guest.txt"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     pip += ["--target", str(site), "-r", str(wanted)]
-    _run(pip, "pip cannot install the guest's packages", "check the network and pip's index")
+    tools.run(pip, "pip cannot install the guest's packages", "check the network and pip's index")
     (root / "usr/lib/python3/dist-packages/kfabric.pth").write_text(f"/{SITE}\n")
     python = ["chroot", str(root), "python3"]
-    _run([*python, "-m", "compileall", "-q", "-j0", f"/{SITE}", "/usr/lib/python3"], "compileall")
-    _run([*python, "-m", "pytest", "--collect-only", "-q", "/mnt"], "pytest fails", accept=(0, 5))
+    compiling = [*python, "-m", "compileall", "-q", "-j0", f"/{SITE}", "/usr/lib/python3"]
+    tools.run(compiling, "compileall")
+    testing = [*python, "-m", "pytest", "--collect-only", "-q", "/mnt"]
+    tools.run(testing, "pytest fails", accept=(0, 5))
 
 
 def _make_disk(root: Path, image: Path) -> None:
@@ -158,7 +146,7 @@ def _make_disk(root: Path, image: Path) -> None:
     size = used * 5 // 4 + 256  # room for what a guest writes
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"]
     argv += ["-d", str(root), str(image), f"{size}m"]
-    _run(argv, "mke2fs fails", "is the disk full?")
+    tools.run(argv, "mke2fs fails", "is the disk full?")
 
 
 def _remember(root: Path, release: str, path: Path) -> None:
@@ -166,32 +154,3 @@ def _remember(root: Path, release: str, path: Path) -> None:
     lines = subprocess.check_output(argv, text=True).split("\n")
     packages = dict(line.split(" ", 1) for line in lines if line)
     path.write_text(json.dumps({"release": release, "packages": packages}, indent=1))
-
-
-def _run(
-    argv: list[str],
-    what: str,
-    hint: str = "",
-    stdin: str = "",
-    accept: tuple[int, ...] = (0,),
-    **environment: str,
-) -> None:
-    """Run a tool that dies with us; what it says is shown only if it fails."""
-    try:
-        done = subprocess.run(
-            ["setpriv", "--pdeathsig", "KILL", "--", *argv],
-            check=False,
-            input=stdin,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=BUILD_SECONDS,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **environment},
-        )
-    except FileNotFoundError:
-        raise SetupError(f"{argv[0]} is not installed", "run make setup") from None
-    except subprocess.TimeoutExpired:
-        raise SetupError(f"{what}: not done after {BUILD_SECONDS:g} s", hint) from None
-    if done.returncode not in accept:
-        lines = [line[:200] for line in done.stdout.splitlines()[-20:]]
-        raise SetupError(what, hint, console="\n".join(lines))

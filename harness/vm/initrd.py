@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.errors import SetupError
 from harness.vm import cache
-from harness.vm.kernel import Kernel, dependencies, select
+from harness.vm.kernel import Kernel, copy, dependencies, plain, select
 
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
@@ -28,10 +28,10 @@ def collect(kernel: Kernel, busybox: Path, stages: Mapping[str, list[str]], targ
     (target / "modules").mkdir(parents=True)
     shutil.copyfile(busybox, target / "busybox")
     for stage, paths in order(dependencies(kernel), stages).items():
-        names = [Path(path).name for path in paths]
+        names = [plain(path).name for path in paths]
         (target / f"modules/stage{stage}").write_text("".join(f"{name}\n" for name in names))
         for path, name in zip(paths, names, strict=True):
-            shutil.copyfile(kernel.modules / path, target / "modules" / name)
+            copy(kernel.modules / path, target / "modules" / name)
 
 
 def order(table: dict[str, list[str]], stages: Mapping[str, list[str]]) -> dict[str, list[str]]:
@@ -44,7 +44,7 @@ def order(table: dict[str, list[str]], stages: Mapping[str, list[str]]) -> dict[
     for stage, paths in others:
         result[stage] = [path for path in paths if path not in first[1]]
     rest = [path for stage, _ in others for path in result[stage]]
-    if shared := {Path(path).stem for path in rest if rest.count(path) > 1}:
+    if shared := {plain(path).stem for path in rest if rest.count(path) > 1}:
         raise SetupError(f"stage 1 must load {', '.join(shared)}", "see vm/modules-initrd.txt")
     return result
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Builds the kernel modules for a guest's kernel, on the host.
+"""Builds the kernel modules for a guest's kernel, with what goes with that kernel.
 
 The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there,
 so that the source tree stays clean and variants do not mix. The modules end up,
@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from harness.errors import BuildError
-from harness.vm import cache, kernel
-from harness.vm.spec import Variant
+from harness.vm import cache, supply
+from harness.vm.headers import Headers
+from harness.vm.spec import Image, Variant
 
 BUILD_SECONDS = 600.0
 CORE = "kmod"
@@ -32,12 +33,13 @@ def directory(source: Path, release: str, variant: Variant) -> Path:
     return source / "build/kmod" / release / variant.value
 
 
-def ensure(source: Path, release: str, variant: Variant, log: Log) -> Path:
+def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
     """The directory with up-to-date modules; builds what has changed.
 
     :raises BuildError: the compiler or modpost refused.
     :raises SetupError: there are no headers for that kernel.
     """
+    release = image.release
     target = directory(source, release, variant)
     with cache.locked(target / "lock"):
         wanted = key(source, release, variant)
@@ -45,7 +47,8 @@ def ensure(source: Path, release: str, variant: Variant, log: Log) -> Path:
         if not stamp.exists() or stamp.read_text() != wanted:
             log(f"modules: building for {release} ({variant.value})")
             stamp.unlink(missing_ok=True)
-            _build(source, target, release, variant)
+            headers = supply.of(source, image.version, log).headers(release)
+            _build(source, target, headers, variant)
             stamp.write_text(wanted)
     return target
 
@@ -77,15 +80,15 @@ def sync(source: Path, copy: Path) -> None:
             stale.unlink()
 
 
-def _build(source: Path, target: Path, release: str, variant: Variant) -> None:
+def _build(source: Path, target: Path, headers: Headers, variant: Variant) -> None:
     cache.require_plain(source)
-    build = kernel.headers(release)
     copy = target / "src"
     sync(source, copy)
     symvers = copy / CORE / "Module.symvers"
     for tree in trees(source):
         extra = symvers if tree != Path(CORE) else None
-        make(make_argv(build, copy / tree, variant, extra), copy)
+        argv = make_argv(headers.build, copy / tree, variant, extra)
+        make(headers.command(argv, copy), copy)
     collect(copy, target)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The guest's kernel: a stock Debian package, taken apart."""
+"""The guest's kernel: Debian's packages, taken apart."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from harness.errors import SetupError
 from harness.vm import apt
+from harness.vm.headers import Headers
 
-META_PACKAGE = "linux-image-amd64"
 _PREFIX = "linux-image-"
 _XZ = b"\xfd7zXZ\x00"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """An unpacked kernel package.
+    """An unpacked kernel.
 
     :param release: as ``uname -r`` prints it.
     :param tree: directory with ``boot/`` and ``lib/modules/``.
@@ -35,32 +37,43 @@ class Kernel:
         """The package's module directory."""
         return self.tree / "lib/modules" / self.release
 
+    @classmethod
+    def of(cls, tree: Path, release: str, scratch: Path) -> Self:
+        """The kernel in a tree; ``scratch`` gets its uncompressed image."""
+        vmlinux = scratch / "vmlinux"
+        vmlinux.write_bytes(uncompress((tree / f"boot/vmlinuz-{release}").read_bytes()))
+        return cls(release, tree, vmlinux)
 
-def candidate() -> str:
-    """Release of the kernel that apt would install now.
 
+def candidate(meta: str) -> str:
+    """Release of the kernel that the host's apt would install now.
+
+    :param meta: the package that depends on it.
     :raises SetupError: there is none.
     """
-    for name in apt.depends(META_PACKAGE):
-        if name.startswith(_PREFIX) and name != META_PACKAGE:
+    for name in apt.depends(meta):
+        if name.startswith(_PREFIX) and name != meta:
             return name.removeprefix(_PREFIX)
-    raise SetupError(f"apt knows no {META_PACKAGE}", apt.HINT)
+    raise SetupError(f"apt knows no {meta}", apt.HINT)
 
 
 def fetch(release: str, scratch: Path) -> Kernel:
-    """Download and unpack a kernel package into ``scratch``."""
+    """Download and unpack a kernel package of the host's suite into ``scratch``."""
     package = apt.download(_PREFIX + release, scratch)
     tree = scratch / "kernel"
-    subprocess.run(["dpkg-deb", "-x", package, tree], check=True)
+    unpack(package, tree)
     package.unlink()
     subprocess.run(["depmod", "-b", tree, release], check=True)
-    vmlinux = tree / "vmlinux"
-    vmlinux.write_bytes(uncompress((tree / f"boot/vmlinuz-{release}").read_bytes()))
-    return Kernel(release, tree, vmlinux)
+    return Kernel.of(tree, release, scratch)
 
 
-def headers(release: str) -> Path:
-    """Directory to build modules in for a release; installs it if missing.
+def unpack(package: Path, tree: Path) -> None:
+    """Put a package's files into a directory, without running its scripts."""
+    subprocess.run(["dpkg-deb", "-x", package, tree], check=True)
+
+
+def headers(release: str) -> Headers:
+    """The host's headers for a release; installs them if they are missing.
 
     :raises SetupError: the archive has no headers for that kernel (any more).
     """
@@ -72,26 +85,36 @@ def headers(release: str) -> Path:
             what = f"no headers for the guest's kernel {release}"
             hint = "run apt-get update, then 'kfabric vm clean' to take a newer kernel"
             raise SetupError(what, hint, err.console) from None
-    return directory
+    return Headers(directory)
 
 
 def uncompress(bzimage: bytes) -> bytes:
-    """The ELF kernel inside an xz-compressed bzImage.
+    """The ELF kernel inside a bzImage that is compressed with xz or zstd.
 
     QEMU enters it directly (PVH), which saves 5 s of decompression under TCG.
 
     :raises ValueError: there is none.
     """
-    at = bzimage.find(_XZ)
-    while at >= 0:
-        try:
-            image = lzma.LZMADecompressor().decompress(bzimage[at:])
-        except lzma.LZMAError:
-            image = b""
-        if image.startswith(b"\x7fELF"):
-            return image
-        at = bzimage.find(_XZ, at + 1)
-    raise ValueError("no xz-compressed ELF kernel inside")
+    for magic, unpacked in ((_XZ, _unxz), (_ZSTD, _unzstd)):
+        at = bzimage.find(magic)
+        while at >= 0:
+            if (image := unpacked(bzimage[at:])).startswith(b"\x7fELF"):
+                return image
+            at = bzimage.find(magic, at + 1)
+    raise ValueError("no compressed ELF kernel inside")
+
+
+def _unxz(data: bytes) -> bytes:
+    """What is inside, or nothing; more may follow it."""
+    try:
+        return lzma.LZMADecompressor().decompress(data)
+    except lzma.LZMAError:
+        return b""
+
+
+def _unzstd(data: bytes) -> bytes:
+    # It fails because of what follows, after it has written all.
+    return subprocess.run(["zstd", "-dcq"], input=data, capture_output=True, check=False).stdout
 
 
 def dependencies(kernel: Kernel) -> dict[str, list[str]]:
@@ -125,32 +148,28 @@ def select(table: dict[str, list[str]], wanted: list[str]) -> list[str]:
 def _matches(path: str, want: str) -> bool:
     if want.endswith("/"):
         return path.startswith(f"kernel/{want}")
-    return Path(path).stem.replace("-", "_") == want.replace("-", "_")
+    return plain(path).stem.replace("-", "_") == want.replace("-", "_")
+
+
+def plain(path: str) -> Path:
+    """A module file's path once :func:`copy` has made a plain ELF file of it."""
+    return Path(path.removesuffix(".xz"))
+
+
+def copy(module: Path, target: Path) -> None:
+    """Copy a module file, and uncompress it: that is slow in a guest."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if module.suffix == ".xz":
+        target.write_bytes(lzma.decompress(module.read_bytes()))
+    else:
+        shutil.copyfile(module, target)
 
 
 def install_modules(kernel: Kernel, root: Path, wanted: list[str]) -> None:
     """Copy modules and what they need into a root directory."""
     target = root / "lib/modules" / kernel.release
     for path in select(dependencies(kernel), wanted):
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(kernel.modules / path, target / path)
+        copy(kernel.modules / path, target / plain(path))
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
         shutil.copyfile(kernel.modules / name, target / name)
     subprocess.run(["depmod", "-b", root, kernel.release], check=True)
-
-
-def install_headers(release: str, root: Path) -> None:
-    """Copy the headers that bcc's compiler reads into a root directory.
-
-    Only the includes: the package itself would pull gcc into the guest.
-    """
-    build = headers(release)
-    common = Path(str(build).removesuffix("amd64") + "common")
-    for tree in (build, common):
-        for part in ("include", "arch/x86/include"):
-            target = root / tree.relative_to("/") / part
-            unused = shutil.ignore_patterns("dt-bindings")
-            shutil.copytree(tree / part, target, symlinks=True, ignore=unused)
-    links = root / "lib/modules" / release
-    (links / "build").symlink_to(build)
-    (links / "source").symlink_to(common)

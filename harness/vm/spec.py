@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from harness.vm.versions import Version
+
 
 class Accel(Enum):
     """How QEMU runs guest code."""
@@ -32,12 +34,14 @@ class Image:
     :param kernel: uncompressed; QEMU enters it directly (PVH).
     :param initrd: loads the few modules needed to mount the root.
     :param disk: the root file system, ext4, raw.
+    :param version: what the kernel is called here.
     """
 
     release: str
     kernel: Path
     initrd: Path
     disk: Path
+    version: Version
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class VmSpec:
     """One guest.
 
     :param name: for messages; also the guest's host name.
+    :param kernel: its name in vm/versions.toml; empty: the one that is meant by default.
     :param memory_mib: guest memory.
     :param cpus: virtual CPUs.
     :param variant: build of the modules that ``$KFABRIC_MODULES`` names in the
@@ -69,6 +74,7 @@ class VmSpec:
     """
 
     name: str = "kfabric"
+    kernel: str = ""
     memory_mib: int = 1024
     cpus: int = 2
     variant: Variant | None = None

@@ -12,8 +12,10 @@ import pytest
 
 from harness.vm import accel
 from harness.vm.spec import Accel, Image
+from harness.vm.versions import Stock, Version
 
-IMAGE = Image("6.1.0-1-amd64", Path("/k"), Path("/i"), Path("/d"))
+VERSION = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
+IMAGE = Image("6.1.0-1-amd64", Path("/k"), Path("/i"), Path("/d"), VERSION)
 
 
 @pytest.fixture

@@ -10,8 +10,12 @@ import pytest
 
 from harness.vm import argv as qemu
 from harness.vm.spec import Accel, Image, VmSpec
+from harness.vm.versions import Stock, Version
 
-IMAGE = Image("6.1.0-1-amd64", Path("/c/vmlinux"), Path("/c/initrd.cpio"), Path("/c/root.img"))
+VERSION = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
+IMAGE = Image(
+    "6.1.0-1-amd64", Path("/c/vmlinux"), Path("/c/initrd.cpio"), Path("/c/root.img"), VERSION
+)
 WIRING = qemu.Wiring(
     qmp=9,
     ports={"kfabric.agent": 5, "kfabric.heartbeat": 7},

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import SetupError
-from harness.vm import cache, image, initrd, kernel
+from harness.vm import apt, buildroot, cache, image, initrd, kernel
+from harness.vm.versions import Stock, Version
+
+VERSION = Version("stock", apt.SUITE, Stock("linux-image-amd64", apt.SUITE))
 
 TABLE = {
     "kernel/fs/ext4/ext4.ko": ["kernel/fs/jbd2/jbd2.ko", "kernel/lib/crc16.ko"],
@@ -27,7 +30,7 @@ TABLE = {
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with every input of an image."""
-    for name in image._INPUTS:
+    for name in (*image._INPUTS, *buildroot._INPUTS):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     return tmp_path
@@ -35,9 +38,9 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", image._INPUTS)
 def test_each_input_changes_the_name(checkout: Path, name: str) -> None:
-    before = image.image_key(checkout)
+    before = image.image_key(checkout, VERSION)
     (checkout / name).write_text("changed")
-    assert image.image_key(checkout) != before
+    assert image.image_key(checkout, VERSION) != before
 
 
 def test_the_name_does_not_depend_on_the_place(checkout: Path, tmp_path: Path) -> None:
@@ -45,7 +48,28 @@ def test_the_name_does_not_depend_on_the_place(checkout: Path, tmp_path: Path) -
     for name in image._INPUTS:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_text(name)
-    assert image.image_key(copy) == image.image_key(checkout)
+    assert image.image_key(copy, VERSION) == image.image_key(checkout, VERSION)
+
+
+@pytest.mark.parametrize("suite", [apt.SUITE, "trixie"])
+def test_each_kernel_has_an_image_of_its_own(checkout: Path, suite: str) -> None:
+    other = Version("other", suite, Stock("linux-image-other", suite))
+    assert image.image_key(checkout, other) != image.image_key(checkout, VERSION)
+
+
+def test_a_kernel_by_another_name_has_the_same_image(checkout: Path) -> None:
+    renamed = Version("other", VERSION.suite, VERSION.origin)
+    assert image.image_key(checkout, renamed) == image.image_key(checkout, VERSION)
+
+
+@pytest.mark.parametrize("name", buildroot._INPUTS)
+def test_what_a_build_root_is_made_of_counts_for_its_images(checkout: Path, name: str) -> None:
+    other = Version("other", "trixie", Stock("linux-image-amd64", "trixie"))
+    before = image.image_key(checkout, other), image.image_key(checkout, VERSION)
+    (checkout / name).write_text("changed")
+    after = image.image_key(checkout, other), image.image_key(checkout, VERSION)
+    assert after[0] != before[0]
+    assert after[1] == before[1]
 
 
 def test_inputs_do_not_run_together() -> None:
@@ -121,6 +145,20 @@ def test_a_module_name_may_have_either_dash() -> None:
     assert kernel.select(TABLE, ["pvpanic_pci"]) == kernel.select(TABLE, ["pvpanic-pci"])
 
 
+def test_a_compressed_module_is_found_by_its_name() -> None:
+    table = {"kernel/fs/ext4/ext4.ko.xz": ["kernel/lib/crc16.ko.xz"], "kernel/lib/crc16.ko.xz": []}
+    assert kernel.select(table, ["ext4"]) == ["kernel/lib/crc16.ko.xz", "kernel/fs/ext4/ext4.ko.xz"]
+
+
+def test_a_compressed_module_is_copied_plain(tmp_path: Path) -> None:
+    packed = tmp_path / "ext4.ko.xz"
+    packed.write_bytes(lzma.compress(b"\x7fELF"))
+    target = tmp_path / "deep" / kernel.plain(packed.name)
+    kernel.copy(packed, target)
+    assert target.name == "ext4.ko"
+    assert target.read_bytes() == b"\x7fELF"
+
+
 def test_a_directory_selects_all_below_it() -> None:
     assert len(kernel.select(TABLE, ["fs/"])) == 3
 
@@ -147,6 +185,12 @@ def test_the_kernel_is_found_behind_other_xz_data() -> None:
     elf = b"\x7fELF" + bytes(100)
     bzimage = b"boot" + lzma.compress(b"other") + b"pad" + lzma.compress(elf) + b"end"
     assert kernel.uncompress(bzimage) == elf
+
+
+def test_a_kernel_may_be_compressed_with_zstd() -> None:
+    elf = b"\x7fELF" + bytes(100)
+    packed = subprocess.run(["zstd", "-cq"], input=elf, capture_output=True, check=True).stdout
+    assert kernel.uncompress(b"boot" + packed + b"size") == elf
 
 
 def test_a_bzimage_without_a_kernel_is_refused() -> None:
