@@ -41,7 +41,6 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("refcount", r"refcount_t: "),
     ("list", r"list_(add|del) corruption"),
     ("debugobjects", r"ODEBUG: "),
-    ("kmemleak", r"kmemleak: \d+ new suspected memory leaks"),
     ("leak", r"(kmem_cache_destroy|Objects remaining in) "),
     ("netdev", r"unregister_netdevice: waiting for "),
     ("call-trace", r"Call Trace:"),
