@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """What a test in a guest must pass besides its own assertions.
 
-A kernel splat while it ran fails it, and so does whatever it left behind. Used
-by the pytest plugin, in test processes that run in a guest.
+A kernel splat while it ran fails it, and so does whatever it left behind; memory
+that is lost fails the last test of a file, where the kernel can find it. Used by
+the pytest plugin, in test processes that run in a guest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.guest import kmsg, leaks
-from harness.guest.waiting import DeadlineExpired, wait_until
+from harness.guest.memleak import MemoryWatch
+from harness.guest.waiting import DeadlineExpired, patience, wait_until
 from harness.vm.console import Splat, splats
 
 TAINTED = Path("/proc/sys/kernel/tainted")
@@ -86,7 +88,8 @@ class GuestChecks:
     """The plugin's part in a test process that runs in a guest."""
 
     def __init__(self) -> None:
-        """Start to watch the kernel log now."""
+        """Start to watch the kernel's log and memory now."""
+        self._memory = MemoryWatch()
         self._watch = KernelWatch()
 
     @pytest.fixture(autouse=True)
@@ -101,6 +104,19 @@ class GuestChecks:
         if left := leaks.since(before):
             pytest.fail("left behind: " + "; ".join(left), pytrace=False)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: Sequence[pytest.Item]
+    ) -> None:
+        """Give each test more time where all is slow."""
+        if patience(1.0) == 1.0:
+            return
+        for item in items:
+            mark = item.get_closest_marker("timeout")
+            own = mark.args[0] if mark and mark.args else config.getoption("timeout", None)
+            if own:
+                item.add_marker(pytest.mark.timeout(patience(own)), append=False)
+
     @pytest.hookimpl
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Let the kernel log, and so the console, tell what was running."""
@@ -113,6 +129,22 @@ class GuestChecks:
         if complaints := self._watch.complaints():
             _fail(report, complaints)
         return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None]:
+        """Fail the last test of a file when the kernel's memory was leaked meanwhile.
+
+        A search takes seconds, so there is none after every test.
+        """
+        yield
+        if nextitem is None or nextitem.path != item.path:
+            if found := self._memory.leaks(settle=nextitem is None):
+                lines = "\n".join(leak.line() for leak in found)
+                texts = "\n\n".join(leak.text for leak in found)
+                what = f"memory leaked since the last file of tests:\n{lines}\n\n{texts}"
+                pytest.fail(what, pytrace=False)
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.guest.kmsg import KernelLog
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+from harness.guest.waiting import Deadline, DeadlineExpired, patience, wait_until
 
 # In the order of loading; each needs those before it.
 OURS: Final = ("kfabric", "kfi_verbs", "kfi_mock", "kfabric_dev")
@@ -128,7 +128,7 @@ def need(names: Sequence[str] = NEEDED, parameters: Sequence[str] = ()) -> None:
                 ["modprobe", name, *parameters],
                 capture_output=True,
                 text=True,
-                timeout=MODPROBE_SECONDS,
+                timeout=patience(MODPROBE_SECONDS),
                 check=False,
             )
             if done.returncode:

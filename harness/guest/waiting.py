@@ -7,11 +7,15 @@ keep a poll from burning the CPU that the awaited thread needs.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+
+SLOW = "KFABRIC_SLOW"
+"""Environment: how many times as long as usual everything may take here."""
 
 FIRST_PAUSE = 0.001
 LONGEST_PAUSE = 0.1
@@ -21,13 +25,21 @@ class DeadlineExpired(TimeoutError):
     """The awaited state did not come in time; the text says which state and what was seen."""
 
 
+def patience(seconds: float) -> float:
+    """Return how long to wait here for what usually takes less than `seconds`.
+
+    A kernel that checks everything it does is several times slower than others.
+    """
+    return seconds * float(os.environ.get(SLOW) or "1")
+
+
 class Deadline:
     """One absolute point in time on the monotonic clock, fixed when it is made."""
 
     def __init__(self, seconds: float) -> None:
-        """Let `seconds` pass from now on until the deadline."""
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
+        """Let `seconds` pass from now on until the deadline, or more if all is slow here."""
+        self.seconds = patience(seconds)
+        self._end = time.monotonic() + self.seconds
 
     @classmethod
     def of(cls, value: Deadline | float) -> Deadline:

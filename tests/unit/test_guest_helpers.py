@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
+import types
 from pathlib import Path
 
 import pytest
 
-from harness.guest import checks, kmsg, modules, sleeping, waiting
+from harness.guest import checks, kmsg, memleak, modules, sleeping, waiting
 from harness.guest.checks import KernelWatch
 from harness.guest.leaks import Census
 from harness.guest.sleeping import ThreadState
@@ -168,3 +170,77 @@ def test_modules_without_a_directory(monkeypatch):
     monkeypatch.delenv(modules.ENVIRONMENT, raising=False)
     with pytest.raises(modules.ModuleError, match=modules.ENVIRONMENT):
         modules.Modules.from_environment()
+
+
+def test_deadlines_are_longer_where_all_is_slow(monkeypatch):
+    """One place for it: no test has to know on what kernel it runs."""
+    assert Deadline(7.0).seconds == waiting.patience(7.0) == 7.0
+    monkeypatch.setenv(waiting.SLOW, "5")
+    assert Deadline(7.0).seconds == waiting.patience(7.0) == 35.0
+
+
+class FakeItem:
+    """A test with or without a limit of its own."""
+
+    def __init__(self, *limits: float) -> None:
+        self.marks = [pytest.mark.timeout(limit).mark for limit in limits]
+
+    def get_closest_marker(self, name):
+        """The first one."""
+        return self.marks[0] if self.marks else None
+
+    def add_marker(self, mark, append):
+        """Before the others."""
+        assert not append
+        self.marks.insert(0, mark.mark)
+
+
+class FakeConfig:
+    """Has the option --timeout."""
+
+    def getoption(self, name, default):
+        """That of the command line."""
+        return 60.0
+
+
+def test_tests_have_more_time_where_all_is_slow(monkeypatch):
+    """Those that name a limit as well as the others."""
+    monkeypatch.setattr(checks, "KernelWatch", lambda: None)
+    monkeypatch.setattr(checks, "MemoryWatch", lambda: None)
+    hook = checks.GuestChecks().pytest_collection_modifyitems
+    items = [FakeItem(), FakeItem(300.0)]
+    hook(FakeConfig(), items)
+    assert [len(item.marks) for item in items] == [0, 1]
+    monkeypatch.setenv(waiting.SLOW, "4")
+    hook(FakeConfig(), items)
+    assert [item.marks[0].args for item in items] == [(240.0,), (1200.0,)]
+
+
+def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
+    """And the youngest leaks are looked for only where nothing comes behind."""
+    settles = []
+    leak = memleak.parse("unreferenced object 0x1 (size 8):\n  comm x\n")
+
+    class FakeMemory:
+        def leaks(self, settle):
+            settles.append(settle)
+            return leak if settle else []
+
+    monkeypatch.setattr(checks, "KernelWatch", lambda: None)
+    monkeypatch.setattr(checks, "MemoryWatch", FakeMemory)
+    hook = checks.GuestChecks().pytest_runtest_teardown
+    a, b, c = (types.SimpleNamespace(path=path) for path in ("one.py", "one.py", "two.py"))
+
+    def teardown(item, nextitem):
+        step = hook(item, nextitem)
+        next(step)
+        with contextlib.suppress(StopIteration):
+            next(step)
+
+    teardown(a, b)
+    assert settles == []
+    teardown(b, c)
+    assert settles == [False]
+    with pytest.raises(pytest.fail.Exception, match=r"memory leaked.*\n0x1 "):
+        teardown(c, None)
+    assert settles == [False, True]
