@@ -15,7 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SLOW = "KFABRIC_SLOW"
-"""Environment: how many times as long as usual everything may take here."""
+"""Environment: how many times as long as usual everything may take here (VmSpec.on)."""
 
 FIRST_PAUSE = 0.001
 LONGEST_PAUSE = 0.1

@@ -10,12 +10,12 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import SetupError
 from harness.vm import cache
-from harness.vm.kernel import Kernel, copy, dependencies, plain, select
+from harness.vm.kernel import Kernel, built_in, copy, dependencies, plain, select
 
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
@@ -27,19 +27,23 @@ def collect(kernel: Kernel, busybox: Path, stages: Mapping[str, list[str]], targ
     """
     (target / "modules").mkdir(parents=True)
     shutil.copyfile(busybox, target / "busybox")
-    for stage, paths in order(dependencies(kernel), stages).items():
+    for stage, paths in order(dependencies(kernel), stages, built_in(kernel)).items():
         names = [plain(path).name for path in paths]
         (target / f"modules/stage{stage}").write_text("".join(f"{name}\n" for name in names))
         for path, name in zip(paths, names, strict=True):
             copy(kernel.modules / path, target / "modules" / name)
 
 
-def order(table: dict[str, list[str]], stages: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Each stage's module files, in loading order.
+def order(
+    table: dict[str, list[str]], stages: Mapping[str, list[str]], built_in: Sequence[str] = ()
+) -> dict[str, list[str]]:
+    """Each stage's module files, in loading order; none for what is built in.
 
     :raises SetupError: two of the stages that run at the same time share a module.
     """
-    first, *others = [(stage, select(table, names)) for stage, names in sorted(stages.items())]
+    first, *others = [
+        (stage, select(table, names, built_in)) for stage, names in sorted(stages.items())
+    ]
     result = dict([first])
     for stage, paths in others:
         result[stage] = [path for path in paths if path not in first[1]]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import lzma
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -129,16 +130,24 @@ def dependencies(kernel: Kernel) -> dict[str, list[str]]:
     return table
 
 
-def select(table: dict[str, list[str]], wanted: list[str]) -> list[str]:
+def built_in(kernel: Kernel) -> list[str]:
+    """What the kernel has without a module file, as if it had one."""
+    return (kernel.modules / "modules.builtin").read_text().split()
+
+
+def select(
+    table: dict[str, list[str]], wanted: list[str], built_in: Sequence[str] = ()
+) -> list[str]:
     """Module files for ``wanted``, in loading order.
 
     :param wanted: module names, or directories of the kernel tree that end in /.
+    :param built_in: what needs no file.
     :raises SetupError: one of them matches nothing.
     """
     order: dict[str, None] = {}
     for want in wanted:
         matches = [path for path in sorted(table) if _matches(path, want)]
-        if not matches:
+        if not matches and not any(_matches(path, want) for path in built_in):
             raise SetupError(f"the kernel has no module {want}", "see vm/modules-*.txt")
         for path in matches:
             order.update(dict.fromkeys([*reversed(table[path]), path]))
@@ -168,7 +177,7 @@ def copy(module: Path, target: Path) -> None:
 def install_modules(kernel: Kernel, root: Path, wanted: list[str]) -> None:
     """Copy modules and what they need into a root directory."""
     target = root / "lib/modules" / kernel.release
-    for path in select(dependencies(kernel), wanted):
+    for path in select(dependencies(kernel), wanted, built_in(kernel)):
         copy(kernel.modules / path, target / plain(path))
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
         shutil.copyfile(kernel.modules / name, target / name)

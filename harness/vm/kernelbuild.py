@@ -33,6 +33,8 @@ from harness.vm.kernel import Kernel
 from harness.vm.steps import Steps
 
 CONFIGS = "vm/kernels"
+HEADERS = "headers"
+"""In a kernel's directory: what modules are built with."""
 FORMAT = "1"
 """Counted up when a kernel from the same inputs would come out differently."""
 
@@ -70,23 +72,32 @@ class Recipe:
     configs: tuple[str, ...]
 
 
-def ensure(source: Path, recipe: Recipe, log: Log) -> Kernel:
-    """The kernel, built if it is not in the cache.
+def directory(source: Path, recipe: Recipe) -> Path:
+    """Where the kernel is, or will be.
+
+    :param source: the checkout.
+    :raises SetupError: something to build it with cannot be installed.
+    """
+    options = kconfig.read(fragments(source, recipe))
+    _require_tools(source, recipe)
+    return root() / f"{recipe.name}-{key(options, _version(recipe.package), _tools())}"
+
+
+def ensure(source: Path, recipe: Recipe, log: Log) -> Path:
+    """The directory with the kernel, built if it is not in the cache.
 
     :param source: the checkout.
     :param log: called with one line for each step.
     :raises SetupError: it lacks an option, or something to build it with.
     :raises BuildError: the compiler refused.
     """
-    options = kconfig.read(fragments(source, recipe))
-    _require_tools(source, recipe)
-    digest = key(options, _version(recipe.package), _tools())
-    target = root() / f"{recipe.name}-{digest}"
+    target = directory(source, recipe)
     if not target.exists():
         with cache.locked(root() / "lock", BUILD_SECONDS):
             if not target.exists():
+                options = kconfig.read(fragments(source, recipe))
                 _Build(recipe, options, target, log).run()
-    return load(target)
+    return target
 
 
 def load(target: Path) -> Kernel:
@@ -187,7 +198,7 @@ class _Build:
             whole, plain = scratch / "vmlinux.debug", scratch / "vmlinux"
             shutil.copyfile(self._out / "vmlinux", whole)
             _run(["strip", "--strip-debug", "-o", str(plain), str(whole)])
-            collect_headers(self._tree, self._out, scratch / "headers")
+            collect_headers(self._tree, self._out, scratch / HEADERS)
             shutil.copyfile(self._out / ".config", scratch / "config")
             (scratch / "release").write_text(release)
 

@@ -138,7 +138,7 @@ class Vm:
     def __init__(
         self, spec: VmSpec, image: Image, accel: Accel, directory: Path, source: Path
     ) -> None:
-        self.spec = spec
+        self.spec = spec.on(image.version)
         self.image = image
         self.accel = accel
         self.directory = directory
@@ -375,16 +375,17 @@ class Vm:
         while True:
             before = self.console_text()
             left = max(0.0, deadline - time.monotonic())
+            stall = _STALL_SECONDS * self.image.version.slow
             try:
-                self._agent.wait_hello(min(left, _STALL_SECONDS))
+                self._agent.wait_hello(min(left, stall))
                 return
             except TimeoutError:
                 text, tail = self.console_text(), self.console_tail()
-                if left <= _STALL_SECONDS:
+                if left <= stall:
                     what = f"no sign of life after {self.spec.deadlines.boot:g} s"
                     raise BootError(what, console=tail) from None
                 if text == before and not console.init_began(text):
-                    what = f"the kernel was silent for {_STALL_SECONDS:g} s"
+                    what = f"the kernel was silent for {stall:g} s"
                     raise BootStall(what, console=tail) from None
 
     def _on_silence(self) -> GuestError:

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
 from harness.vm.versions import Version
+
+SLOW = "KFABRIC_SLOW"
+"""Environment in a guest: how many times as long as usual everything may take."""
 
 
 class Accel(Enum):
@@ -55,6 +58,10 @@ class Deadlines:
     quit: float = 10.0
     """From asking QEMU to end to killing it."""
 
+    def times(self, factor: float) -> Deadlines:
+        """The same for a guest in which everything takes longer."""
+        return Deadlines(self.boot * factor, self.silence * factor, self.quit)
+
 
 @dataclass(frozen=True)
 class VmSpec:
@@ -83,3 +90,14 @@ class VmSpec:
     qemu: tuple[str, ...] = ()
     icount: bool = False
     deadlines: Deadlines = Deadlines()
+
+    def on(self, version: Version) -> VmSpec:
+        """The same guest with what this kernel needs: memory, patience, parameters."""
+        slow = {SLOW: f"{version.slow:g}"} if version.slow != 1.0 else {}
+        return replace(
+            self,
+            memory_mib=max(self.memory_mib, version.memory_mib),
+            cmdline=(*version.append, *self.cmdline),
+            env={**slow, **self.env},
+            deadlines=self.deadlines.times(version.slow),
+        )

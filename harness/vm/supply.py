@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from harness.vm import apt, buildroot, kernel
+from harness.vm import apt, buildroot, kernel, kernelbuild
 from harness.vm.headers import Headers
 from harness.vm.kernel import Kernel
-from harness.vm.versions import Stock, Version
+from harness.vm.kernelbuild import Recipe
+from harness.vm.versions import Built, Stock, Version
 
 Log = Callable[[str], None]
 
@@ -70,12 +72,34 @@ class Other:
         return self._root.headers()
 
 
+class Own:
+    """A kernel that is built here; its key is part of the image's."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._kernel = kernelbuild.load(directory)
+
+    def release(self) -> str:
+        """Its own, which nothing else has."""
+        return self._kernel.release
+
+    def kernel(self, release: str, scratch: Path) -> Kernel:
+        """That in the cache."""
+        shutil.copyfile(self._kernel.vmlinux, scratch / "vmlinux")
+        return self._kernel
+
+    def headers(self, release: str) -> Headers:
+        """Those beside it."""
+        return Headers(self._directory / kernelbuild.HEADERS)
+
+
 def of(source: Path, version: Version, log: Log) -> Supply:
     """The supply of a kernel, made if needed.
 
     :raises SetupError: it cannot be made.
     """
-    assert isinstance(version.origin, Stock)
+    if isinstance(version.origin, Built):
+        return Own(kernelbuild.ensure(source, _recipe(version.name, version.origin), log))
     if _at_home(version):
         return Host(version.origin.package)
     return Other(buildroot.ensure(source, version, log))
@@ -83,9 +107,17 @@ def of(source: Path, version: Version, log: Log) -> Supply:
 
 def key(source: Path, version: Version) -> str:
     """What an image's name tells of its supply."""
+    if isinstance(version.origin, Built):
+        recipe = _recipe(version.name, version.origin)
+        return f"{version.suite} {kernelbuild.directory(source, recipe).name}"
     home = f"{version.suite} {version.origin}"
     return home if _at_home(version) else f"{home} {buildroot.key(source, version)}"
 
 
+def _recipe(name: str, origin: Built) -> Recipe:
+    return Recipe(name, origin.source, origin.configs)
+
+
 def _at_home(version: Version) -> bool:
-    return version.suite == apt.SUITE and version.origin.archive == apt.SUITE
+    origin = version.origin
+    return isinstance(origin, Stock) and {version.suite, origin.archive} == {apt.SUITE}

@@ -37,17 +37,35 @@ class Stock:
 
 
 @dataclass(frozen=True)
+class Built:
+    """A kernel that is built here, with checks that Debian's have not.
+
+    :param source: package with its source.
+    :param configs: fragments of its configuration; see :mod:`harness.vm.kernelbuild`.
+    """
+
+    source: str
+    configs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Version:
     """A kernel under its name, and the userland that goes with it.
 
     :param name: as users say it.
     :param suite: Debian's suite of the guest's userland.
     :param origin: where the kernel comes from.
+    :param memory_mib: the least that its guests need.
+    :param slow: how many times as long as usual everything may take.
+    :param append: kernel parameters that it always gets.
     """
 
     name: str
     suite: str
-    origin: Stock
+    origin: Stock | Built
+    memory_mib: int = 0
+    slow: float = 1.0
+    append: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,10 +123,33 @@ def parse(text: str) -> Versions:
 
 
 def _version(name: str, entry: Mapping[str, Any]) -> Version:
-    known = {"suite", "package", "archive"}
-    if wrong := {"suite", "package"} - set(entry) or set(entry) - known:
+    keys = set(entry) - set(_GUEST)
+    built = keys == {"suite", "source", "configs"}
+    if not built and (
+        wrong := {"suite", "package"} - keys or keys - {"suite", "package", "archive"}
+    ):
         raise SetupError(f"{FILE}: {name}: lacks or does not know {', '.join(sorted(wrong))}")
-    if wrong := {key for key, value in entry.items() if not isinstance(value, str) or not value}:
-        raise SetupError(f"{FILE}: {name}: must be text: {', '.join(sorted(wrong))}")
+    if wrong := {key for key, value in entry.items() if not _fits(key, value)}:
+        raise SetupError(f"{FILE}: {name}: of a wrong type: {', '.join(sorted(wrong))}")
     suite = entry["suite"]
-    return Version(name, suite, Stock(entry["package"], entry.get("archive", suite)))
+    origin: Stock | Built
+    if built:
+        origin = Built(entry["source"], tuple(entry["configs"]))
+    else:
+        origin = Stock(entry["package"], entry.get("archive", suite))
+    memory, slow = int(entry.get("memory_mib", 0)), float(entry.get("slow", 1.0))
+    return Version(name, suite, origin, memory, slow, tuple(entry.get("append", ())))
+
+
+_GUEST: Mapping[str, tuple[type, ...]] = {
+    "memory_mib": (int,),
+    "slow": (int, float),
+    "append": (list,),
+}
+"""What may be said of any kernel's guests."""
+
+
+def _fits(key: str, value: object) -> bool:
+    if key in ("configs", "append"):
+        return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+    return bool(value) and isinstance(value, _GUEST.get(key, (str,)))

@@ -13,8 +13,11 @@ from harness.vm import machine
 from harness.vm.client import AgentClient
 from harness.vm.machine import BootStall, Vm
 from harness.vm.spec import Accel, Deadlines, Image, VmSpec
+from harness.vm.versions import Stock, Version
 from harness.vm.watchdog import Watchdog
 
+STOCK = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
+IMAGE = Image("6.1", Path("vmlinux"), Path("initrd"), Path("disk"), STOCK)
 SILENT_KERNEL = "[    2.58] sched_clock: Marking stable\n"
 SILENT_INIT = SILENT_KERNEL + "[    5.64] Run /init as init process\n"
 
@@ -41,7 +44,7 @@ class PaperVm(Vm):
 
     def __init__(self, directory: Path, console: str, answers: list[bool], boot: float) -> None:
         spec = VmSpec(name="paper", deadlines=Deadlines(boot=boot))
-        super().__init__(spec, cast(Image, None), cast(Accel, None), directory, Path("/"))
+        super().__init__(spec, IMAGE, cast(Accel, None), directory, Path("/"))
         self._answers = answers
         self._console = console
 

@@ -226,3 +226,14 @@ def test_a_new_init_makes_a_new_initrd(tmp_path: Path) -> None:
     init.write_text("two")
     assert initrd.ensure(parts, init) != first
     assert b"module" in first.read_bytes()
+
+
+def test_what_is_built_in_needs_no_file() -> None:
+    """Stages of the initrd may be empty, but a name that nothing has is still refused."""
+    built_in = ["kernel/fs/9p/9p.ko", "kernel/drivers/char/virtio_console.ko"]
+    assert kernel.select(TABLE, ["9p", "crc16", "virtio-console"], built_in) == [
+        "kernel/lib/crc16.ko"
+    ]
+    assert initrd.order(TABLE, {"1": ["virtio"], "2": ["9p"]}, built_in)["2"] == []
+    with pytest.raises(SetupError, match="nonesuch"):
+        kernel.select(TABLE, ["nonesuch"], built_in)

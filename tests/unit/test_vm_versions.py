@@ -11,9 +11,11 @@ import pytest
 
 from harness import setup
 from harness.errors import ExitStatus, SetupError
+from harness.guest import waiting
 from harness.vm import apt, supply, versions
 from harness.vm.headers import Headers
-from harness.vm.versions import Stock, UnknownKernel, Version
+from harness.vm.spec import SLOW, VmSpec
+from harness.vm.versions import Built, Stock, UnknownKernel, Version
 
 TEXT = """
 default = "old"
@@ -79,6 +81,53 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     (tmp_path / versions.FILE).write_text("default = \n")
     with pytest.raises(SetupError, match=versions.FILE):
         versions.load(tmp_path)
+
+
+BUILT = """
+[kernels.debug]
+suite = "bookworm"
+source = "linux-source-6.1"
+configs = ["guest", "debug"]
+memory_mib = 2560
+slow = 6
+append = ["a=1"]
+"""
+
+
+def test_a_kernel_may_be_built_here() -> None:
+    """And says what its guests need."""
+    debug = versions.parse(TEXT + BUILT).find("debug")
+    assert debug.origin == Built("linux-source-6.1", ("guest", "debug"))
+    assert (debug.memory_mib, debug.slow, debug.append) == (2560, 6.0, ("a=1",))
+    assert "debug" not in versions.parse(TEXT + BUILT).stock()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('["guest", "debug"]', '"guest"'),
+        ('["guest", "debug"]', "[1]"),
+        ("slow = 6", 'slow = "6"'),
+        ("source =", 'package = "x"\nsource ='),
+        ('configs = ["guest", "debug"]', ""),
+    ],
+)
+def test_a_wrong_entry_of_a_built_kernel_is_refused(before: str, after: str) -> None:
+    with pytest.raises(SetupError, match="debug: "):
+        versions.parse(TEXT + BUILT.replace(before, after))
+
+
+def test_a_guest_gets_what_its_kernel_needs() -> None:
+    """More memory and patience, its parameters, and word of how slow all is; never less."""
+    debug = versions.parse(TEXT + BUILT).find("debug")
+    spec = VmSpec(cmdline=("b=2",), env={"X": "y"}).on(debug)
+    assert (spec.memory_mib, spec.cmdline) == (2560, ("a=1", "b=2"))
+    assert spec.env == {"KFABRIC_SLOW": "6", "X": "y"}
+    assert spec.deadlines.boot == 6 * VmSpec().deadlines.boot
+    assert VmSpec(memory_mib=4096).on(debug).memory_mib == 4096
+    stock = versions.parse(TEXT).find()
+    assert VmSpec().on(stock) == VmSpec()
+    assert SLOW == waiting.SLOW, "what the guest reads"
 
 
 def test_the_projects_own_file_is_understood() -> None:
