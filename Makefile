@@ -5,6 +5,7 @@
 # make test            run all tests; ARGS="-k poll" goes to pytest
 # make test-browser    the reports and traces, in a real browser (part of make test)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
+# make test-debug      the guests' tests on kernels with KASAN, lockdep and more; hours
 # make mutants         break the modules in small ways; the tests must notice
 # make gallery         classic wait bugs: the verdict must name each of them
 # make bench           what a wait costs, against the least that it can cost
@@ -18,7 +19,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-browser test-stress mutants gallery bench check modules shell clean
+.PHONY: help setup setup-check demo test test-browser test-stress test-debug mutants gallery bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -42,6 +43,14 @@ test-browser: setup
 
 test-stress: setup
 	@$(KFABRIC) test --vms 1 -m stress $(ARGS)
+
+# Every part runs, whatever becomes of those before.
+test-debug: setup
+	@status=0; \
+	KFABRIC_KERNEL=debug $(KFABRIC) test tests/guest $(ARGS) || status=$$?; \
+	KFABRIC_KERNEL=kcsan $(KFABRIC) test --vms 1 -m stress tests/guest $(ARGS) || status=$$?; \
+	$(KFABRIC) test tests/debug || status=$$?; \
+	exit $$status
 
 mutants: setup
 	@$(KFABRIC) mutants $(ARGS)

@@ -15,9 +15,11 @@ from typing import Any, NoReturn
 
 import pytest
 
+from harness import setup
 from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
 from harness.pool import Ending, Life, Pool, Slot
+from harness.vm import versions
 
 # xdist gives its gateways 10 s to end; what is left of a guest then has ended.
 FINISH_SECONDS = 15.0
@@ -47,7 +49,7 @@ class Controller:
             self._boot,
             self._directory,
             Path(config.invocation_params.dir),
-            config.option.kfabric_silence,
+            config.option.kfabric_silence * versions.load(setup.SOURCE).find().slow,
         )
         # Gateway id -> how its guest ended, and the tests that it had finished.
         self._crashes: dict[str, Ending] = {}

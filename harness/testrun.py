@@ -2,8 +2,8 @@
 """``kfabric test``: the host's tests, those that boot guests, and those in guests.
 
 Each part is a pytest run of its own with its own closing line. Arguments are
-pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm and
-tests/model on the host, all else in guests), options go to all parts.
+pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm, tests/debug
+and tests/model on the host, all else in guests), options go to all parts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ BROWSER = setup.SOURCE / "tests" / "browser"
 # guest is what they drive.
 VM = setup.SOURCE / "tests" / "vm"
 MODEL = setup.SOURCE / "tests" / "model"
+# The same on kernels that take long to build: not part of everything.
+DEBUG = setup.SOURCE / "tests" / "debug"
 GUEST = setup.SOURCE / "tests" / "guest"
 # Guests wait more than they compute, but each needs a gigabyte.
 GUESTS = 2
@@ -135,7 +137,7 @@ def _place(path: str) -> str:
         return "unit"
     if file.is_relative_to(BROWSER):
         return "browser"
-    return "vm" if file.is_relative_to(VM) or file.is_relative_to(MODEL) else "guest"
+    return "vm" if any(map(file.is_relative_to, (VM, MODEL, DEBUG))) else "guest"
 
 
 def _prepare() -> None:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The kernels of make test-debug see what they were built for, and the right test is told.
+
+A green run on a kernel that looks for nothing would prove nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.vm import versions
+
+ROOT = Path(__file__).parents[2]
+TOYS = Path(__file__).with_name("toys.py")
+RUN_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a nested run left: the complaints of each test."""
+
+    complaints: dict[str, str]
+
+    @classmethod
+    def on(cls, kernel: str, directory: Path, options: Sequence[str]) -> Run:
+        """Run the toys in a guest of this kernel."""
+        report = directory / "junit.xml"
+        argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "--kfabric-vms=1"]
+        argv += [f"--kfabric-dir={directory}", f"--junitxml={report}", str(TOYS), *options]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), versions.ENVIRONMENT: kernel}
+        done = subprocess.run(
+            argv,
+            check=False,
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+        )
+        print(done.stdout, done.stderr)
+        complaints: dict[str, str] = {}
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = str(case.get("name"))
+            found = [case.find(kind) for kind in ("failure", "error")]
+            text = "".join(f"{one.get('message')}\n{one.text}" for one in found if one is not None)
+            complaints[name] = complaints.get(name, "") + text
+        return cls(complaints)
+
+
+@pytest.fixture(scope="module")
+def debug(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run on the kernel with all but KCSAN."""
+    return Run.on("debug", tmp_path_factory.mktemp("debug"), ["-k", "not race"])
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("test_use_after_free", "kernel splat (kasan): BUG: KASAN: use-after-free in provoke"),
+        ("test_sleep_in_atomic_context", "kernel splat (atomic-sleep): BUG: sleeping function"),
+        ("test_active_timer_is_freed", "ODEBUG: free active"),
+        ("test_crossed_locks", "kernel splat (lockdep): WARNING: possible circular locking"),
+        ("test_fine_behind", "memory leaked since the last file of tests"),
+    ],
+)
+def test_each_fault_fails_its_test(debug: Run, test: str, words: str) -> None:
+    """With the kernel's report in the failure."""
+    assert words in debug.complaints[test]
+
+
+def test_the_innocent_pass(debug: Run) -> None:
+    """Whoever is not named in a report, also behind one."""
+    assert [debug.complaints[name] for name in ("test_fine_before", "test_leak")] == ["", ""]
+
+
+def test_a_data_race_fails_its_test(tmp_path: Path) -> None:
+    """On the kernel that looks for them."""
+    race = Run.on("kcsan", tmp_path, ["-k", "race"])
+    assert "kernel splat (kcsan): BUG: KCSAN: data-race in provoke" in race.complaints["test_race"]

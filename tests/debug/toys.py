@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Tests that do what only a kernel that looks for it notices; test_checks.py runs them in a guest.
+
+Their order matters: lockdep turns itself off with its first report, and what is leaked
+is told at the end of the file.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from harness.guest import modules
+from harness.guest.modules import ModuleError
+
+
+def provoke(what: str) -> None:
+    """Let the kernel misbehave; see tests/kmod/provoke."""
+    module = modules.Modules.from_environment().file("provoke")
+    with pytest.raises(ModuleError) as refused:
+        modules.insert(module, f"what={what}")
+    assert refused.value.errno == errno.ECANCELED
+
+
+def test_fine_before():
+    """Nothing is wrong with this one."""
+
+
+def test_leak():
+    """Loses some memory."""
+    provoke("leak")
+
+
+def test_use_after_free():
+    """Reads what was freed."""
+    provoke("uaf")
+
+
+def test_sleep_in_atomic_context():
+    """May sleep under a spin lock."""
+    provoke("sleep")
+
+
+def test_active_timer_is_freed():
+    """Frees a timer that still runs."""
+    provoke("object")
+
+
+def test_crossed_locks():
+    """Takes two locks in both orders."""
+    provoke("locks")
+
+
+def test_fine_behind():
+    """Nothing is wrong with this one either, but it is the last: it is told of the leak."""
+
+
+def test_race():
+    """Two threads count with one variable; only KCSAN sees it, and runs only this."""
+    provoke("race")
