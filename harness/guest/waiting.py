@@ -42,6 +42,11 @@ class Deadline:
         self._end = time.monotonic() + self.seconds
 
     @classmethod
+    def firm(cls, seconds: float) -> Deadline:
+        """Make one that is no later where all is slow: something else ends at a fixed time."""
+        return cls(seconds / patience(1.0))
+
+    @classmethod
     def of(cls, value: Deadline | float) -> Deadline:
         """Take a deadline as it is, or make one that is that many seconds away."""
         return value if isinstance(value, Deadline) else cls(value)

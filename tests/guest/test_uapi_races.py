@@ -40,7 +40,7 @@ def at_lock(call: Call[Any], function: str) -> None:
         return state.off_cpu and bool(state.stack) and state.stack[0].startswith(function)
 
     with contextlib.suppress(DeadlineExpired):
-        wait_until(there, "the second thread at the lock", Deadline(HOOK_LIMIT / 2))
+        wait_until(there, "the second thread at the lock", Deadline.firm(HOOK_LIMIT / 2))
 
 
 def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:

@@ -177,6 +177,7 @@ def test_deadlines_are_longer_where_all_is_slow(monkeypatch):
     assert Deadline(7.0).seconds == waiting.patience(7.0) == 7.0
     monkeypatch.setenv(waiting.SLOW, "5")
     assert Deadline(7.0).seconds == waiting.patience(7.0) == 35.0
+    assert Deadline.firm(7.0).seconds == pytest.approx(7.0)
 
 
 class FakeItem:
