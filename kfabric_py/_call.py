@@ -58,7 +58,9 @@ def deadline_after(timeout: float | None) -> int:
 
 def u32(value: int, what: str) -> int:
     """Return ``value`` if it is an unsigned 32-bit number, see :func:`u64`."""
-    return _unsigned(value, 32, what)
+    if 0 <= value < 1 << 32:
+        return value
+    raise OverflowError(f"{what} must be an unsigned 32-bit number, not {value}")
 
 
 def u64(value: int, what: str) -> int:
@@ -74,19 +76,9 @@ def u64(value: int, what: str) -> int:
     Raises:
         OverflowError: it does not fit.
     """
-    return _unsigned(value, 64, what)
-
-
-def _unsigned(value: int, bits: int, what: str) -> int:
-    if not 0 <= value < 1 << bits:
-        raise OverflowError(f"{what} must be an unsigned {bits}-bit number, not {value}")
-    return value
-
-
-def _system_ioctl(fd: int, request: int, arg: ctypes.Structure) -> int:
-    # A mutable argument is also what makes fcntl let other threads run.
-    result: int = fcntl.ioctl(fd, request, arg, True)
-    return result
+    if 0 <= value < 1 << 64:
+        return value
+    raise OverflowError(f"{what} must be an unsigned 64-bit number, not {value}")
 
 
 class Client:
@@ -101,7 +93,7 @@ class Client:
             context.
     """
 
-    def __init__(self, fd: int, ioctl: Ioctl = _system_ioctl) -> None:
+    def __init__(self, fd: int, ioctl: Ioctl = fcntl.ioctl) -> None:
         """Call on descriptor ``fd`` through ``ioctl``."""
         self.fd = fd
         self.pid = os.getpid()
@@ -130,6 +122,11 @@ class Client:
         Raises:
             KfiError: the subclass that stands for the error number.
         """
+        arg.size = ctypes.sizeof(arg)
+        return self.filled(request, arg)
+
+    def filled(self, request: int, arg: ctypes.Structure) -> int:
+        """Make one call, as above, whose ``arg.size`` is filled in."""
         result = self.attempt(request, arg)
         if result is None:
             raise error_for(errno.EAGAIN, _uapi.CALL_NAMES.get(request, ""))
@@ -145,7 +142,6 @@ class Client:
         Raises:
             KfiError: for any other error number.
         """
-        arg.size = ctypes.sizeof(arg)
         while True:
             try:
                 return self._ioctl(self.fd, request, arg)

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from dataclasses import dataclass
-from types import TracebackType
 
 from kfabric_py._call import Client
 
@@ -16,26 +14,6 @@ class _Pending:
     context: object
     owner: int
     many: bool
-
-
-class _Reading:
-    """One reader; a class, since it is entered for each read."""
-
-    __slots__ = ("_contexts",)
-
-    def __init__(self, contexts: PendingContexts) -> None:
-        self._contexts = contexts
-
-    def __enter__(self) -> None:
-        self._contexts._enter()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._contexts._leave()
 
 
 class PendingContexts:
@@ -54,8 +32,11 @@ class PendingContexts:
         # Finalizers may come at any point, even inside a locked section.
         self._lock = threading.RLock()
         self._table: dict[int, _Pending] = {}
-        self._abandoned: set[int] = set()
-        self._readers = 0
+        #: Endpoints that are closed, whose last completions may still be in the queue.
+        self.abandoned: frozenset[int] = frozenset()
+        #: One element for each reader whose completions are on their way from the kernel
+        #: to ``take``. Adding to a list and taking from it need no lock.
+        self.readers: list[None] = []
 
     def __len__(self) -> int:
         """Count the contexts that are kept."""
@@ -112,25 +93,17 @@ class PendingContexts:
     def abandon(self, owner: int) -> None:
         """Note that an endpoint is closed: nothing more will come for it."""
         with self._lock:
-            self._abandoned.add(owner)
+            self.abandoned |= {owner}
 
-    def reading(self) -> contextlib.AbstractContextManager[None]:
-        """Hold while completions are on their way from the kernel to ``take``."""
-        return _Reading(self)
+    def found_empty(self, gone: frozenset[int]) -> None:
+        """Note that the queue was empty; call it while in ``readers``.
 
-    def _enter(self) -> None:
-        with self._lock:
-            self._readers += 1
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._readers -= 1
-
-    def found_empty(self) -> None:
-        """Note that the queue was empty; call it from inside ``reading``."""
+        Args:
+            gone: what ``abandoned`` was before the queue was looked at.
+        """
         with self._lock:
             # Another reader may hold completions that it has not yet looked up.
-            if self._readers != 1 or not self._abandoned:
+            if len(self.readers) != 1:
                 return
-            gone, self._abandoned = self._abandoned, set()
+            self.abandoned -= gone
             self._table = {c: p for c, p in self._table.items() if p.owner not in gone}

@@ -18,6 +18,7 @@ between the request and the reading was read already.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,9 @@ from kfabric_py.queues import CompletionQueue
 
 if TYPE_CHECKING:
     from kfabric_py.fabric import Fabric
+
+#: struct kfab_cq_event: filled at once, since each event takes a call.
+EVENT = struct.Struct("=4IqQ")
 
 
 class CqEvent(NamedTuple):
@@ -88,7 +92,8 @@ class CompChannel(Waitable):
         deadline = deadline_after(timeout) if self._blocking else _uapi.KFAB_DEADLINE_NOW
         flags = ack * _uapi.KFAB_EVENT_ACK | notify * _uapi.KFAB_EVENT_NOTIFY
         while True:
-            arg = _uapi.kfab_cq_event(flags=flags, channel=self._live_handle(), deadline=deadline)
+            arg = _uapi.kfab_cq_event()
+            EVENT.pack_into(arg, 0, EVENT.size, flags, self._live_handle(), 0, deadline, 0)
             if self._client.attempt(_uapi.KFAB_IOC_GET_CQ_EVENT, arg) is None:
                 return None
             cq = self._client.objects.get(arg.out_cq)

@@ -180,7 +180,8 @@ class KernelObject(Handle):
         Raises:
             ClosedError: the object is closed.
         """
-        self._check_open()
+        if self._closed:
+            self._check_open()
         return self._handle
 
     def _close_self(self) -> None:

@@ -14,7 +14,7 @@ import ctypes
 import mmap
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kfabric_py import _uapi
@@ -43,6 +43,9 @@ class Segment:
     offset: int
     length: int
     region: MemoryRegion | None = None
+    _iov: ctypes.Array[_uapi.kfab_iov] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def view(self) -> memoryview:
@@ -248,6 +251,22 @@ def segments(local: Local) -> tuple[Segment, ...]:
     if isinstance(local, MemoryRegion):
         return tuple(Segment(p.buffer, p.offset, p.length, local) for p in local._pieces)
     return tuple(local)
+
+
+def described(local: Local) -> ctypes.Array[_uapi.kfab_iov]:
+    """Return the array that tells the kernel of the pieces; of a segment, made once.
+
+    Raises:
+        ClosedError: a buffer or region is closed.
+    """
+    if not isinstance(local, Segment):
+        return iov_array(segments(local))
+    if local._iov is None:
+        object.__setattr__(local, "_iov", iov_array((local,)))
+        assert local._iov is not None
+    if local.buffer._closed or (local.region is not None and local.region._closed):
+        return iov_array((local,))
+    return local._iov
 
 
 def iov_array(pieces: tuple[Segment, ...]) -> ctypes.Array[_uapi.kfab_iov]:

@@ -10,6 +10,7 @@ endpoint. With a connection there is only one peer, and both mean nothing.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -22,7 +23,7 @@ from kfabric_py.enums import AtomicKind, AtomicOp, Datatype, OpFlags
 from kfabric_py.errors import KfiError, NotSupported
 from kfabric_py.handle import KernelObject, OpenedObject
 from kfabric_py.info import Info
-from kfabric_py.memory import Local, RemoteRegion, Segment, iov_array, segments
+from kfabric_py.memory import Local, RemoteRegion, described, iov_array, segments
 from kfabric_py.queues import CompletionQueue, EventQueue
 
 #: Any peer, or the one that there is a connection to.
@@ -31,7 +32,10 @@ ANY: int = _uapi.KFAB_ADDR_UNSPEC
 #: One piece of a peer's memory, or several.
 Remote: TypeAlias = "RemoteRegion | Iterable[RemoteRegion]"
 
-_Post: TypeAlias = "_uapi.kfab_msg | _uapi.kfab_tmsg | _uapi.kfab_rma | _uapi.kfab_atomic"
+_Post: TypeAlias = "_uapi.kfab_msg | _uapi.kfab_tmsg | _uapi.kfab_rma"
+
+#: What the three begin with (struct kfab_msg): filled at once, since each post takes it.
+HEAD = struct.Struct("=4I5Q")
 
 
 class Posting(OpenedObject):
@@ -147,26 +151,36 @@ class Posting(OpenedObject):
         local: Local,
         pending: PendingContexts | None,
         context: object,
+        op_flags: int,
         *,
         to: int = ANY,
-        many: bool = False,
+        data: int | None = None,
+        flags: int = 0,
     ) -> None:
-        pieces: tuple[Segment, ...] = segments(local)
-        iov = iov_array(pieces)
-        arg.ep = self._live_handle()
-        arg.iov = ctypes.addressof(iov)
-        arg.iov_count = len(pieces)
-        arg.addr = u64(to, "peer")
-        if pending is None:
-            self._client(request, arg)
-            return
+        """Fill what all but atomics begin with, and post it."""
+        iov = described(local)
+        peer = u64(to, "peer")
+        number = 0 if data is None else u64(data, "data")
         # The completion can be read before the post has returned.
-        arg.context = pending.add(self._handle, context, many=many)
+        cookie = 0 if context is None else self._promise(pending, context, op_flags)
+        head = (ctypes.sizeof(arg), flags, self._live_handle(), len(iov), op_flags, cookie)
+        HEAD.pack_into(arg, 0, *head, number, peer, ctypes.addressof(iov))
         try:
-            self._client(request, arg)
+            self._client.filled(request, arg)
         except KfiError:
-            pending.take(arg.context)
+            self._withdraw(pending, cookie)
             raise
+
+    def _promise(self, pending: PendingContexts | None, context: object, op_flags: int) -> int:
+        """Keep the context of an operation that is about to be posted."""
+        if pending is None:
+            return 0
+        many = op_flags & _uapi.KFAB_MULTI_RECV != 0
+        return pending.add(self._handle, context, many=many)
+
+    def _withdraw(self, pending: PendingContexts | None, cookie: int) -> None:
+        if pending is not None:
+            pending.take(cookie)
 
     def _close_self(self) -> None:
         super()._close_self()
@@ -187,8 +201,9 @@ class Receiving(Posting):
     def min_multi_recv(self, value: int) -> None:
         self.setopt(_uapi.KFAB_OPT_MIN_MULTI_RECV, value)
 
-    def _rx_flags(self, flags: OpFlags | None) -> OpFlags:
-        return self.info.rx_attr.op_flags if flags is None else flags
+    def _rx_flags(self, flags: OpFlags | None) -> int:
+        # A plain number: combining flags takes longer than all the rest of a post.
+        return int(self.info.rx_attr.op_flags if flags is None else flags)
 
     def recv(
         self,
@@ -209,10 +224,9 @@ class Receiving(Posting):
         Raises:
             Again: the receive queue is full.
         """
-        chosen = self._rx_flags(flags)
-        arg = _uapi.kfab_msg(op_flags=chosen)
-        many = OpFlags.MULTI_RECV in chosen
-        self._post(_uapi.KFAB_IOC_RECV, arg, into, self._received, context, to=source, many=many)
+        bits = self._rx_flags(flags)
+        arg = _uapi.kfab_msg()
+        self._post(_uapi.KFAB_IOC_RECV, arg, into, self._received, context, bits, to=source)
 
     def multi_recv(self, into: Local, *, source: int = ANY, context: object = None) -> None:
         """Offer memory for many messages, one behind the other.
@@ -225,7 +239,7 @@ class Receiving(Posting):
             source: from whom; :data:`ANY` for anybody.
             context: comes back in every completion.
         """
-        flags = self._rx_flags(None) | OpFlags.MULTI_RECV
+        flags = self.info.rx_attr.op_flags | OpFlags.MULTI_RECV
         self.recv(into, source=source, context=context, flags=flags)
 
     def trecv(
@@ -251,10 +265,9 @@ class Receiving(Posting):
         Raises:
             Again: the receive queue is full.
         """
-        chosen = self._rx_flags(flags)
-        arg = _uapi.kfab_tmsg(op_flags=chosen, tag=u64(tag, "tag"), ignore=u64(ignore, "ignore"))
-        many = OpFlags.MULTI_RECV in chosen
-        self._post(_uapi.KFAB_IOC_TRECV, arg, into, self._received, context, to=source, many=many)
+        bits = self._rx_flags(flags)
+        arg = _uapi.kfab_tmsg(tag=u64(tag, "tag"), ignore=u64(ignore, "ignore"))
+        self._post(_uapi.KFAB_IOC_TRECV, arg, into, self._received, context, bits, to=source)
 
 
 class Sending(Posting):
@@ -266,12 +279,9 @@ class Sending(Posting):
 
     peer: int = ANY
 
-    def _to(self, to: int | None) -> int:
-        return self.peer if to is None else to
-
     def _tx_flags(self, flags: OpFlags | None, data: int | None = None) -> int:
-        chosen = self.info.tx_attr.op_flags if flags is None else flags
-        return chosen | (0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA)
+        chosen = int(self.info.tx_attr.op_flags if flags is None else flags)
+        return chosen if data is None else chosen | _uapi.KFAB_REMOTE_CQ_DATA
 
     def send(
         self,
@@ -297,8 +307,12 @@ class Sending(Posting):
             Again: the transmit queue is full; read completions and retry.
             BadState: not connected.
         """
-        arg = _uapi.kfab_msg(op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"))
-        self._post(_uapi.KFAB_IOC_SEND, arg, data_from, self._sent, context, to=self._to(to))
+        arg = _uapi.kfab_msg()
+        bits = self._tx_flags(flags, data)
+        peer = self.peer if to is None else to
+        self._post(
+            _uapi.KFAB_IOC_SEND, arg, data_from, self._sent, context, bits, to=peer, data=data
+        )
 
     def inject(self, data_from: Local, *, to: int | None = None, data: int | None = None) -> None:
         """Send a short message; the memory is free at once, no success is reported.
@@ -312,11 +326,7 @@ class Sending(Posting):
         Raises:
             Again: the transmit queue is full.
         """
-        flags = 0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA
-        arg = _uapi.kfab_msg(
-            flags=_uapi.KFAB_POST_INJECT, op_flags=flags, data=u64(data or 0, "data")
-        )
-        self._post(_uapi.KFAB_IOC_SEND, arg, data_from, None, None, to=self._to(to))
+        self._inject(_uapi.KFAB_IOC_SEND, _uapi.kfab_msg(), data_from, to, data)
 
     def tsend(
         self,
@@ -329,22 +339,27 @@ class Sending(Posting):
         flags: OpFlags | None = None,
     ) -> None:
         """Send one message with a tag; else as :meth:`send`."""
-        arg = _uapi.kfab_tmsg(
-            op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"), tag=u64(tag, "tag")
+        arg = _uapi.kfab_tmsg(tag=u64(tag, "tag"))
+        bits = self._tx_flags(flags, data)
+        peer = self.peer if to is None else to
+        self._post(
+            _uapi.KFAB_IOC_TSEND, arg, data_from, self._sent, context, bits, to=peer, data=data
         )
-        self._post(_uapi.KFAB_IOC_TSEND, arg, data_from, self._sent, context, to=self._to(to))
 
     def tinject(
         self, data_from: Local, tag: int, *, to: int | None = None, data: int | None = None
     ) -> None:
         """Send a short message with a tag; else as :meth:`inject`."""
-        arg = _uapi.kfab_tmsg(
-            flags=_uapi.KFAB_POST_INJECT,
-            op_flags=0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA,
-            data=u64(data or 0, "data"),
-            tag=u64(tag, "tag"),
-        )
-        self._post(_uapi.KFAB_IOC_TSEND, arg, data_from, None, None, to=self._to(to))
+        arg = _uapi.kfab_tmsg(tag=u64(tag, "tag"))
+        self._inject(_uapi.KFAB_IOC_TSEND, arg, data_from, to, data)
+
+    def _inject(
+        self, request: int, arg: _Post, local: Local, to: int | None, data: int | None
+    ) -> None:
+        bits = 0 if data is None else _uapi.KFAB_REMOTE_CQ_DATA
+        peer = self.peer if to is None else to
+        flags = _uapi.KFAB_POST_INJECT
+        self._post(request, arg, local, None, None, bits, to=peer, data=data, flags=flags)
 
     def read(
         self,
@@ -367,8 +382,8 @@ class Sending(Posting):
         Raises:
             Again: the transmit queue is full.
         """
-        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags))
-        self._post_remote(_uapi.KFAB_IOC_READ, arg, into, remote, context, to)
+        bits = self._tx_flags(flags)
+        self._post_rma(_uapi.KFAB_IOC_READ, into, remote, context, bits, to)
 
     def write(
         self,
@@ -393,8 +408,8 @@ class Sending(Posting):
         Raises:
             Again: the transmit queue is full.
         """
-        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags, data), data=u64(data or 0, "data"))
-        self._post_remote(_uapi.KFAB_IOC_WRITE, arg, data_from, remote, context, to)
+        bits = self._tx_flags(flags, data)
+        self._post_rma(_uapi.KFAB_IOC_WRITE, data_from, remote, context, bits, to, data)
 
     def tread(
         self,
@@ -414,9 +429,9 @@ class Sending(Posting):
             context: comes back in the completion.
             flags: ``None`` for the endpoint's own.
         """
-        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags) | _uapi.KFAB_TAGGED)
+        bits = self._tx_flags(flags) | _uapi.KFAB_TAGGED
         remote = RemoteRegion(0, sum(map(len, segments(into))), tag)
-        self._post_remote(_uapi.KFAB_IOC_READ, arg, into, remote, context, to)
+        self._post_rma(_uapi.KFAB_IOC_READ, into, remote, context, bits, to)
 
     def twrite(
         self,
@@ -428,9 +443,9 @@ class Sending(Posting):
         flags: OpFlags | None = None,
     ) -> None:
         """Write to what a peer has posted with a tag; as :meth:`tread`."""
-        arg = _uapi.kfab_rma(op_flags=self._tx_flags(flags) | _uapi.KFAB_TAGGED)
+        bits = self._tx_flags(flags) | _uapi.KFAB_TAGGED
         remote = RemoteRegion(0, sum(map(len, segments(data_from))), tag)
-        self._post_remote(_uapi.KFAB_IOC_WRITE, arg, data_from, remote, context, to)
+        self._post_rma(_uapi.KFAB_IOC_WRITE, data_from, remote, context, bits, to)
 
     def atomic(
         self,
@@ -461,7 +476,7 @@ class Sending(Posting):
             Again: the transmit queue is full.
         """
         arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
-        self._post_remote(_uapi.KFAB_IOC_ATOMIC, arg, operand, remote, context, to)
+        self._post_atomic(_uapi.KFAB_IOC_ATOMIC, arg, operand, remote, context, to)
 
     def inject_atomic(
         self,
@@ -474,9 +489,7 @@ class Sending(Posting):
     ) -> None:
         """:meth:`atomic`; the memory is free at once, no success is reported."""
         arg = _uapi.kfab_atomic(flags=_uapi.KFAB_POST_INJECT, op=op, datatype=datatype)
-        array = _remote_array(arg, remote)
-        self._post(_uapi.KFAB_IOC_ATOMIC, arg, operand, None, None, to=self._to(to))
-        del array
+        self._post_atomic(_uapi.KFAB_IOC_ATOMIC, arg, operand, remote, None, to)
 
     def fetch_atomic(
         self,
@@ -499,7 +512,7 @@ class Sending(Posting):
         """
         arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
         room = _result_array(arg, result)
-        self._post_remote(_uapi.KFAB_IOC_FETCH_ATOMIC, arg, operand, remote, context, to)
+        self._post_atomic(_uapi.KFAB_IOC_FETCH_ATOMIC, arg, operand, remote, context, to)
         del room
 
     def compare_atomic(
@@ -527,7 +540,7 @@ class Sending(Posting):
         room = _result_array(arg, result)
         values = iov_array(segments(compare))
         arg.compare, arg.compare_count = ctypes.addressof(values), len(values)
-        self._post_remote(_uapi.KFAB_IOC_COMPARE_ATOMIC, arg, operand, remote, context, to)
+        self._post_atomic(_uapi.KFAB_IOC_COMPARE_ATOMIC, arg, operand, remote, context, to)
         del room, values
 
     def atomic_valid(
@@ -552,17 +565,42 @@ class Sending(Posting):
         count: int = arg.out_count
         return count
 
-    def _post_remote(
+    def _post_rma(
         self,
         request: int,
-        arg: _uapi.kfab_rma | _uapi.kfab_atomic,
+        local: Local,
+        remote: Remote,
+        context: object,
+        op_flags: int,
+        to: int | None,
+        data: int | None = None,
+    ) -> None:
+        arg = _uapi.kfab_rma()
+        array = _remote_array(arg, remote)
+        peer = self.peer if to is None else to
+        self._post(request, arg, local, self._sent, context, op_flags, to=peer, data=data)
+        del array
+
+    def _post_atomic(
+        self,
+        request: int,
+        arg: _uapi.kfab_atomic,
         local: Local,
         remote: Remote,
         context: object,
         to: int | None,
     ) -> None:
         array = _remote_array(arg, remote)
-        self._post(request, arg, local, self._sent, context, to=self._to(to))
+        iov = described(local)
+        arg.ep = self._live_handle()
+        arg.iov, arg.iov_count = ctypes.addressof(iov), len(iov)
+        arg.addr = u64(self.peer if to is None else to, "peer")
+        arg.context = self._promise(self._sent, context, arg.op_flags)
+        try:
+            self._client(request, arg)
+        except KfiError:
+            self._withdraw(self._sent, arg.context)
+            raise
         del array
 
 

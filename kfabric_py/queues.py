@@ -12,10 +12,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after, u32, u64
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from kfabric_py.sets import WaitSet
 
 
-@dataclass(frozen=True, slots=True)
-class CqEntry:
+class CqEntry(NamedTuple):
     """One completed operation. What the queue's format does not carry is 0.
 
     Attributes:
@@ -138,6 +138,28 @@ class EqError:
         return error_for(self.err, "event")
 
 
+#: Entries that iterating reads with one call.
+_AT_ONCE = 16
+_READ_FLAGS = _uapi.KFAB_CQ_TELL_EMPTY
+
+#: struct kfab_cq_entry, to be read at once.
+ENTRY = struct.Struct("=7Q2I")
+
+
+class _Room:
+    """The argument of a read, and the room that it points to."""
+
+    __slots__ = ("arg", "entries")
+
+    def __init__(self, cq: int, count: int) -> None:
+        self.entries = (_uapi.kfab_cq_entry * count)()
+        self.arg = _uapi.kfab_cq_read(
+            size=ctypes.sizeof(_uapi.kfab_cq_read),
+            cq=cq,
+            entries=ctypes.addressof(self.entries),
+        )
+
+
 @functools.cache
 def _flags(bits: int) -> CqFlags:
     """What a completion is about; there are not many kinds, and making one is slow."""
@@ -181,6 +203,8 @@ class CompletionQueue(Waitable, Profiled):
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_CQ_OPEN, arg, context)
         self._wait_set = wait_set
         self._pending = PendingContexts(self._client)
+        #: Room for short reads that was used before; two reads at a time have two.
+        self._rooms: list[_Room] = []
         self._channel = channel
         self._told = 0
         self._told_lock = threading.Lock()
@@ -265,7 +289,7 @@ class CompletionQueue(Waitable, Profiled):
             else:
                 return
 
-    def read(self, count: int = 16, *, source: bool = False) -> list[CqEntry]:
+    def read(self, count: int = _AT_ONCE, *, source: bool = False) -> list[CqEntry]:
         """Read completions without waiting.
 
         Args:
@@ -279,7 +303,8 @@ class CompletionQueue(Waitable, Profiled):
             ErrorAvailable: an error entry comes first.
             Overrun: the queue has overflowed behind what was read before.
         """
-        return self._read(_uapi.KFAB_IOC_CQ_READ, count, source)
+        flags = _READ_FLAGS | _uapi.KFAB_CQ_SRC_ADDR if source else _READ_FLAGS
+        return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)[0]
 
     def sread(
         self,
@@ -310,43 +335,55 @@ class CompletionQueue(Waitable, Profiled):
             DeviceLost: the device is gone and all has been read.
         """
         deadline = deadline_after(timeout)
-        return self._read(_uapi.KFAB_IOC_CQ_SREAD, count, source, threshold, deadline)
+        flags = _uapi.KFAB_CQ_SRC_ADDR if source else 0
+        cond = u64(threshold, "threshold")
+        return self._read(_uapi.KFAB_IOC_CQ_SREAD, count, flags, cond, deadline)[0]
 
     def _read(
-        self, request: int, count: int, source: bool, cond: int = 0, deadline: int = 0
-    ) -> list[CqEntry]:
-        entries = (_uapi.kfab_cq_entry * count)()
-        arg = _uapi.kfab_cq_read(
-            flags=_uapi.KFAB_CQ_SRC_ADDR if source else 0,
-            cq=self._live_handle(),
-            count=u32(count, "count"),
-            entries=ctypes.addressof(entries),
-            cond=u64(cond, "threshold"),
-            deadline=deadline,
-        )
-        with self._pending.reading():
+        self, request: int, count: int, flags: int, cond: int = 0, deadline: int = 0
+    ) -> tuple[list[CqEntry], bool]:
+        """Read once; return the entries, and whether there may be more behind them."""
+        handle, small = self._live_handle(), 0 <= count <= _AT_ONCE
+        try:
+            room = self._rooms.pop() if small else _Room(handle, u32(count, "count"))
+        except IndexError:
+            room = _Room(handle, _AT_ONCE)
+        arg, pending = room.arg, self._pending
+        arg.flags, arg.count, arg.cond, arg.deadline = flags, count, cond, deadline
+        gone = pending.abandoned
+        pending.readers.append(None)
+        try:
             got = self._client.attempt(request, arg)
             if got is None:
-                self._pending.found_empty()
-                return []
-            return [self._entry(entries[number]) for number in range(got)]
+                got = _uapi.KFAB_CQ_EMPTY
+            number = got & ~_uapi.KFAB_CQ_EMPTY
+            entries = [self._entry(room, i) for i in range(number)]
+            if gone and got != number:
+                pending.found_empty(gone)
+        finally:
+            pending.readers.pop()
+            if small:
+                self._rooms.append(room)
+        return entries, got == number
 
-    def _entry(self, raw: _uapi.kfab_cq_entry) -> CqEntry:
-        bits: int = raw.flags
+    def _entry(self, room: _Room, number: int) -> CqEntry:
+        at = number * ENTRY.size
+        cookie, bits, length, data, tag, src, offset, buf, _ = ENTRY.unpack_from(room.entries, at)
+        last = bits & _uapi.KFAB_MULTI_RECV != 0
         return CqEntry(
-            context=self._context_of(raw.context, last=bits & _uapi.KFAB_MULTI_RECV != 0),
-            flags=_flags(bits),
-            len=raw.len,
-            data=raw.data,
-            tag=raw.tag,
-            src_addr=raw.src_addr,
-            buf=self._segment(raw.buf, raw.buf_offset, raw.len) if raw.buf else None,
+            self._context_of(cookie, last=last) if cookie else None,
+            _flags(bits),
+            length,
+            data,
+            tag,
+            src,
+            self._segment(buf, offset, length) if buf else None,
         )
 
     def _context_of(self, cookie: int, *, last: bool) -> object:
         """Return an operation's context; that of a region which a peer has reached."""
         context = self._pending.take(cookie, last=last)
-        if context is None and cookie:
+        if context is None:
             region = self._client.cookies.get(cookie)
             context = None if region is None else region.context
         return context
@@ -369,18 +406,20 @@ class CompletionQueue(Waitable, Profiled):
         """
         room = (ctypes.c_uint8 * _uapi.KFAB_ERR_DATA_MAX)()
         arg = _uapi.kfab_cq_readerr(
+            size=ctypes.sizeof(_uapi.kfab_cq_readerr),
             cq=self._live_handle(),
             err_data_size=len(room),
             err_data=ctypes.addressof(room),
             read_flags=_uapi.KFAB_PEEK if peek else 0,
         )
-        with self._pending.reading():
-            try:
-                self._client(_uapi.KFAB_IOC_CQ_READERR, arg)
-            except Again:
+        self._pending.readers.append(None)
+        try:
+            if self._client.attempt(_uapi.KFAB_IOC_CQ_READERR, arg) is None:
                 return None
             find = self._pending.look if peek else self._pending.take
             context = find(arg.out_context)
+        finally:
+            self._pending.readers.pop()
         return CqError(
             context=context,
             flags=CqFlags(arg.out_flags),
@@ -404,7 +443,9 @@ class CompletionQueue(Waitable, Profiled):
 
     def __iter__(self) -> Iterator[CqEntry]:
         """Yield completions until none is left; waits for nothing."""
-        while entries := self.read():
+        more = True
+        while more:
+            entries, more = self._read(_uapi.KFAB_IOC_CQ_READ, _AT_ONCE, _READ_FLAGS)
             yield from entries
 
 

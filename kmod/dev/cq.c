@@ -93,6 +93,8 @@ static ssize_t kfd_cq_take(void *p)
 		ret = kfd_cq_read_chunk(take);
 	} while (ret > 0 && take->done < arg->count);
 	mutex_unlock(&take->cq->obj.readers);
+	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_TELL_EMPTY))
+		return take->done | KFAB_CQ_EMPTY;
 	return take->done ? take->done : ret;
 }
 
@@ -114,10 +116,8 @@ long kfd_cq_read(struct kfd_call *call)
 
 	if (IS_ERR(take.cq))
 		return PTR_ERR(take.cq);
-	if (arg->cond || arg->deadline || arg->count > INT_MAX)
+	if (arg->cond || arg->deadline || arg->count >= KFAB_CQ_EMPTY)
 		return -EINVAL;
-	if (!arg->count)
-		return kfi_cq_read(kfd_cq_of(&take.cq->obj), NULL, 0);
 	return kfd_cq_take(&take);
 }
 
@@ -135,7 +135,7 @@ long kfd_cq_sread(struct kfd_call *call)
 
 	if (IS_ERR(take.cq))
 		return PTR_ERR(take.cq);
-	if (!arg->count || arg->count > INT_MAX)
+	if (!arg->count || arg->count >= KFAB_CQ_EMPTY)
 		return -EINVAL;
 	ret = kfd_deadline(arg->deadline, &deadline);
 	if (ret)

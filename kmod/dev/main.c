@@ -107,7 +107,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   out_count, OUT),
 
 	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline,
-	   FLAGS(KFAB_CQ_SRC_ADDR)),
+	   FLAGS(KFAB_CQ_SRC_ADDR | KFAB_CQ_TELL_EMPTY)),
 	OP(KFAB_IOC_CQ_SREAD, kfd_cq_sread, kfab_cq_read, deadline,
 	   FLAGS(KFAB_CQ_SRC_ADDR)),
 	OP(KFAB_IOC_CQ_READERR, kfd_cq_readerr, kfab_cq_readerr, __reserved,

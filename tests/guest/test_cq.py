@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
+from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 
@@ -343,6 +345,59 @@ def test_read_of_nothing_consumes_nothing(mock: Mock) -> None:
     cq = mock.cq()
     mock.inject(mock.endpoint(cq=cq))
     assert cq.read(0) == []
+    assert len(cq.read()) == 1
+
+
+def _told(cq: kp.CompletionQueue, count: int, call: int = _uapi.KFAB_IOC_CQ_READ) -> int:
+    """What CQ_READ returns that is to tell whether the queue is empty; room for 16."""
+    room = (_uapi.kfab_cq_entry * 16)()
+    arg = _uapi.kfab_cq_read(
+        flags=_uapi.KFAB_CQ_TELL_EMPTY,
+        cq=cq._handle,
+        count=count,
+        entries=ctypes.addressof(room),
+    )
+    return cq._client(call, arg)
+
+
+def test_reader_is_told_that_the_queue_is_empty(mock: Mock) -> None:
+    """E1, Q1: in place of EAGAIN, and behind entries if the queue was seen empty there."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    assert _told(cq, 16) == _told(cq, 0) == _uapi.KFAB_CQ_EMPTY
+    inject_numbered(mock, ep, range(5))
+    assert _told(cq, 3) == 3
+    assert _told(cq, 16) == 2 | _uapi.KFAB_CQ_EMPTY
+
+
+def test_queue_with_an_error_is_not_empty(mock: Mock) -> None:
+    """E1, Q2: who reads until it is told so meets the error behind the entries."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    inject_numbered(mock, ep, range(2))
+    mock.inject(ep, err=5)
+    assert _told(cq, 16) == 2
+    with pytest.raises(kp.ErrorAvailable):
+        _told(cq, 16)
+    inject_numbered(mock, ep, range(2))
+    assert cq.readerr() is not None
+    mock.inject(ep, err=5)
+    got = []
+    with pytest.raises(kp.ErrorAvailable):
+        got.extend(entry.data for entry in cq)
+    assert got == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [(_uapi.KFAB_IOC_CQ_SREAD, 1), (_uapi.KFAB_IOC_CQ_READ, _uapi.KFAB_CQ_EMPTY)],
+)
+def test_empty_is_told_by_plain_reads_of_few(mock: Mock, call: int, count: int) -> None:
+    """X1: a blocking read does not know the flag; a number has to leave room for it."""
+    cq = mock.cq()
+    mock.inject(mock.endpoint(cq=cq))
+    with pytest.raises(kp.KfiError, match="EINVAL"):
+        _told(cq, count, call)
     assert len(cq.read()) == 1
 
 

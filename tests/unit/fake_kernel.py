@@ -98,7 +98,8 @@ class FakeKernel:
         queue = self.queues[arg.cq]
         if arg.cq not in self.parents:
             raise OSError(errno.EBADF, "closed")
-        if not queue:
+        tell = arg.flags & _uapi.KFAB_CQ_TELL_EMPTY
+        if not queue and not tell:
             raise BlockingIOError(errno.EAGAIN, "empty")
         took = queue[: arg.count]
         del queue[: arg.count]
@@ -107,7 +108,7 @@ class FakeKernel:
         entries = (_uapi.kfab_cq_entry * arg.count).from_address(arg.entries)
         for entry, (context, flags) in zip(entries, took, strict=False):
             entry.context, entry.flags, entry.len = context, flags, 5
-        return len(took)
+        return len(took) | (_uapi.KFAB_CQ_EMPTY if tell and len(took) < arg.count else 0)
 
     cq_sread = cq_read
 

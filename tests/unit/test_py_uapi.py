@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from struct import Struct
 from types import ModuleType
 
 import pytest
 
-from kfabric_py import _uapi, enums, errors
+from kfabric_py import _uapi, channel, enums, errors, posting, queues
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "kmod" / "include" / "uapi"
@@ -174,3 +175,36 @@ def test_enumerations_have_no_value_twice_by_accident() -> None:
     for name in ("AddrFormat", "EpType", "WaitObj", "CqFormat", "Event", "Threading"):
         members = getattr(enums, name).__members__
         assert len(members) == len({member.value for member in members.values()}), name
+
+
+@pytest.mark.parametrize(
+    ("packer", "struct"),
+    [
+        (channel.EVENT, _uapi.kfab_cq_event),
+        (posting.HEAD, _uapi.kfab_msg),
+        (posting.HEAD, _uapi.kfab_tmsg),
+        (posting.HEAD, _uapi.kfab_rma),
+        (queues.ENTRY, _uapi.kfab_cq_entry),
+    ],
+)
+def test_what_is_packed_at_once_is_the_beginning_of_the_structure(
+    packer: Struct, struct: type[ctypes.Structure]
+) -> None:
+    """The fast paths fill and read fields by their place."""
+    numbers = range(1, len(packer.unpack(bytes(packer.size))) + 1)
+    raw = struct()
+    packer.pack_into(raw, 0, *numbers)
+    names = [field[0] for field in struct._fields_]
+    assert [getattr(raw, name) for name, _ in zip(names, numbers, strict=False)] == [*numbers]
+    assert bytes(raw)[: packer.size] == packer.pack(*numbers)
+
+
+def test_packed_head_has_the_same_fields_in_all_posts() -> None:
+    """One packer serves messages, tagged ones, and remote reads and writes."""
+    heads = {
+        tuple(field[0] for field in struct._fields_[:9])
+        for struct in (_uapi.kfab_msg, _uapi.kfab_tmsg, _uapi.kfab_rma)
+    }
+    assert heads == {
+        ("size", "flags", "ep", "iov_count", "op_flags", "context", "data", "addr", "iov")
+    }

@@ -250,18 +250,26 @@ struct kfab_cq_entry {
 /* Flag of CQ_READ and CQ_SREAD: source addresses, too. */
 #define KFAB_CQ_SRC_ADDR	0x1
 
+/* Flag of CQ_READ: say KFAB_CQ_EMPTY, which saves a call, and never EAGAIN. */
+#define KFAB_CQ_TELL_EMPTY	0x2
+
+/* Part of the result: the queue was empty behind what was read. */
+#define KFAB_CQ_EMPTY		0x40000000
+
 /**
  * struct kfab_cq_read - read completions
  * @size: sizeof(struct kfab_cq_read)
- * @flags: 0 or KFAB_CQ_SRC_ADDR
+ * @flags: KFAB_CQ_*; KFAB_CQ_TELL_EMPTY for CQ_READ only
  * @cq: the completion queue
- * @count: how many at most; 0 makes progress and reads nothing
+ * @count: how many at most, less than KFAB_CQ_EMPTY; 0 makes progress and reads
+ *	   nothing
  * @entries: address of an array of struct kfab_cq_entry
  * @cond: CQ_SREAD: the threshold, with KFAB_CQ_COND_THRESHOLD; CQ_READ: 0
  * @deadline: CQ_SREAD: when to give up; CQ_READ: 0
  *
- * Return: the number of completions read. EAGAIN: none; KFAB_EAVAIL: an error
- * entry comes first; KFAB_EOVERRUN: the queue has overflowed.
+ * Return: the number of completions read, plus KFAB_CQ_EMPTY if that was asked for
+ * and is so: with an entry or an error left behind them it is not. EAGAIN: none;
+ * KFAB_EAVAIL: an error entry comes first; KFAB_EOVERRUN: the queue has overflowed.
  */
 struct kfab_cq_read {
 	__u32 size;
