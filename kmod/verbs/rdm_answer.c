@@ -329,11 +329,12 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 {
 	struct kfr_flow *flow;
 	struct kfr_op *op, *next;
+	LIST_HEAD(answered);
 	LIST_HEAD(done);
 	unsigned int i;
 
 	spin_lock_irq(&conn->lock);
-	kfr_fail_list(&conn->ending, &done);
+	kfr_fail_list(&conn->ending, &answered);
 	kfr_fail_list(&conn->sent, &done);
 	kfr_fail_list(&conn->asked, &done);
 	list_for_each_entry(flow, &conn->flows, link)
@@ -343,15 +344,20 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 		kfr_fail_queue(&conn->lanes[i].waiting, &done);
 	list_for_each_entry(op, &done, sent)
 		list_del_init(&op->item.link);
+	list_for_each_entry(op, &answered, sent)
+		list_del_init(&op->item.link);
 	memset(conn->ids, 0, sizeof(conn->ids));
 	spin_unlock_irq(&conn->lock);
 
+	list_for_each_entry(op, &done, sent)
+		if (!op->err)
+			kfr_op_set_err(op, conn->err, conn->prov_errno);
+	/* The others stand as the peer has answered them. */
+	list_splice_init(&answered, &done);
 	list_for_each_entry_safe(op, next, &done, sent) {
 		list_del_init(&op->sent);
 		op->registered = false;
 		op->has_id = false;
-		if (!op->err)
-			kfr_op_set_err(op, conn->err, conn->prov_errno);
 		kfr_op_done(op);
 	}
 }

@@ -385,9 +385,10 @@ static int kfr_av_close(struct kfid *fid)
 	err = kfi_fid_kill(fid);
 	if (err)
 		return err;
-	/* What it has said on the event queue stays there. */
-	if (av->eq)
+	if (av->eq) {
+		kfi_eq_forget(av->eq, fid);
 		kfi_fid_put(&av->eq->fid);
+	}
 	xa_destroy(&av->addrs);
 	xa_destroy(&av->index);
 	mutex_destroy(&av->lock);

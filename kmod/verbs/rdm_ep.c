@@ -238,6 +238,14 @@ struct kfi_ops_ep kfr_ep_ops = {
 	.rx_ctx = kfr_rx_context,
 };
 
+/* Any address is the domain's. */
+static void kfr_ep_name(struct kfr_ep *ep, const struct kfr_addr *name)
+{
+	ep->addr = *name;
+	if (!ep->addr.ip)
+		ep->addr.ip = ep->rdm->format.ip;
+}
+
 static int kfr_setname(kfid_t fid, void *addr, size_t addrlen)
 {
 	struct kfr_ep *ep = kfr_face_of_fid(fid)->ep;
@@ -253,7 +261,7 @@ static int kfr_setname(kfid_t fid, void *addr, size_t addrlen)
 	else if (ep->face.base.enabled)
 		err = -KFI_EOPBADSTATE;
 	else
-		ep->addr = name;
+		kfr_ep_name(ep, &name);
 	mutex_unlock(&ep->ctl);
 	return err;
 }
@@ -339,15 +347,13 @@ static int kfr_ep_set_auth(struct kfr_ep *ep, const struct kfi_ep_attr *attr)
 static int kfr_ep_set_addr(struct kfr_ep *ep, const struct kfi_info *info)
 {
 	const struct kfr_format *format = &ep->rdm->format;
+	struct kfr_addr name = {};
 
-	ep->addr.ip = format->ip;
-	if (!info->src_addr)
-		return 0;
-	if (info->src_addrlen != kfr_addr_size(format) ||
-	    kfr_addr_read(format, info->src_addr, &ep->addr))
+	if (info->src_addr &&
+	    (info->src_addrlen != kfr_addr_size(format) ||
+	     kfr_addr_read(format, info->src_addr, &name)))
 		return -EINVAL;
-	if (!ep->addr.ip)
-		ep->addr.ip = format->ip;
+	kfr_ep_name(ep, &name);
 	return 0;
 }
 

@@ -65,6 +65,7 @@ CASES = {
     "tagged_write_waits": "a tagged write is no success before it has its receive",
     "scalable": "a scalable endpoint and its contexts, put together in order",
     "address_in_use": "no two endpoints have one address",
+    "any_address": "any address means the domain's, as in the info",
     "vector": "an address vector's calls",
     "bad_posts": "addresses, pieces and pages that are none",
     "full": "-EAGAIN: as much is posted as there is room for",

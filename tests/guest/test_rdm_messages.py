@@ -292,6 +292,20 @@ def test_what_endpoints_without_a_connection_refuse(rdm: RdmNet) -> None:
     assert error.value.errno == kp.KfabricErrno.KFI_EBADFLAGS
 
 
+@pytest.mark.parametrize("flag", [kp.OpFlags.FENCE, kp.OpFlags.DELIVERY_COMPLETE])
+def test_promise_that_cannot_be_kept_is_refused(rdm: RdmNet, flag: kp.OpFlags) -> None:
+    """Of an operation nothing is sent; as the endpoint's own nobody is offered it."""
+    a, b = rdm.connect()
+    with pytest.raises(kp.KfiError) as error:
+        a.ep.send(a.buffer[:8], flags=flag)
+    assert error.value.errno == kp.KfabricErrno.KFI_EBADFLAGS
+    with pytest.raises(kp.NoMatch):
+        rdm.ask(tx_attr=kp.TxAttr(op_flags=flag))
+    b.ep.recv(b.buffer[:8])
+    a.ep.send(a.buffer[:4])
+    assert [entry.len for entry in b.cq.sread(timeout=LIMIT)] == [4]
+
+
 def test_one_buffer_for_many_messages(rdm: RdmNet) -> None:
     """MULTI_RECV: each message behind the last one; the last use gives the buffer back."""
     a, b = rdm.connect()

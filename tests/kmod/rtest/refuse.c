@@ -68,6 +68,26 @@ static void rt_address_in_use(struct rt *rt)
 	RT_EQ(rt, kfi_close(&twin->fid), 0);
 }
 
+/* As an address of the endpoint's info does, any address means the domain's. */
+static void rt_any_address(struct rt *rt)
+{
+	struct sockaddr_in name = { .sin_family = AF_INET }, got = { }, own = { };
+	size_t len = sizeof(own);
+	struct kfid_ep *ep;
+
+	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
+	RT_EQ(rt, kfi_getname(&rt->a.ep->fid, &own, &len), 0);
+	RT_EQ(rt, kfi_endpoint(rt->a.domain, rt->a.info, &ep, NULL), 0);
+	RT_EQ(rt, kfi_setname(&ep->fid, &name, sizeof(name)), 0);
+	RT_EQ(rt, kfi_ep_bind(ep, &rt->a.av->fid, 0), 0);
+	RT_EQ(rt, kfi_ep_bind(ep, &rt->a.cq->fid, KFI_SEND | KFI_RECV), 0);
+	RT_EQ(rt, kfi_enable(ep), 0);
+	RT_EQ(rt, kfi_getname(&ep->fid, &got, &len), 0);
+	RT_EQ(rt, got.sin_addr.s_addr, own.sin_addr.s_addr);
+	RT_EQ(rt, got.sin_port != 0, true);
+	RT_EQ(rt, kfi_close(&ep->fid), 0);
+}
+
 static void rt_vector(struct rt *rt)
 {
 	struct kfi_av_attr attr = { .rx_ctx_bits = 17 };
@@ -187,6 +207,7 @@ static void rt_resource_mgmt(struct rt *rt)
 const struct rt_case rt_refuse_cases[] = {
 	{ "scalable", rt_scalable },
 	{ "address_in_use", rt_address_in_use },
+	{ "any_address", rt_any_address },
 	{ "vector", rt_vector },
 	{ "bad_posts", rt_bad_posts },
 	{ "full", rt_full },
