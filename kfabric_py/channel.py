@@ -18,6 +18,7 @@ between the request and the reading was read already.
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after
 from kfabric_py._waitable import Waitable
+from kfabric_py.errors import KfiError
 from kfabric_py.queues import CompletionQueue
 
 if TYPE_CHECKING:
@@ -98,15 +100,19 @@ class CompChannel(Waitable):
                 return None
             cq = self._client.objects.get(arg.out_cq)
             if isinstance(cq, CompletionQueue):
-                if not ack:
-                    cq._was_told()
                 return CqEvent(cq, cq.context)
-            # The queue was forgotten and is about to be closed: nobody else can ack.
             if not ack:
-                self._client(
-                    _uapi.KFAB_IOC_ACK_CQ_EVENTS,
-                    _uapi.kfab_ack_cq_events(cq=arg.out_cq, count=1),
-                )
+                self._ack_for_nobody(arg.out_cq)
+
+    def _ack_for_nobody(self, handle: int) -> None:
+        """Ack an event of a queue that the program has forgotten: it is being closed, or was."""
+        arg = _uapi.kfab_ack_cq_events(cq=handle, count=1)
+        try:
+            self._client(_uapi.KFAB_IOC_ACK_CQ_EVENTS, arg)
+        except KfiError as error:
+            # Closed by now; or its close has forgiven the event.
+            if error.errno not in (errno.EBADF, errno.EINVAL):
+                raise
 
     def __iter__(self) -> Iterator[CqEvent]:
         """Yield events until there is none; waits for nothing."""

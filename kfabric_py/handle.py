@@ -135,6 +135,8 @@ class KernelObject(Handle):
             0 for objects that are not traced.
     """
 
+    _close_flags = 0
+
     def __init__(
         self,
         parent: Handle,
@@ -185,7 +187,8 @@ class KernelObject(Handle):
         return self._handle
 
     def _close_self(self) -> None:
-        self._client(_uapi.KFAB_IOC_CLOSE, _uapi.kfab_close(handle=self._handle))
+        arg = _uapi.kfab_close(flags=self._close_flags, handle=self._handle)
+        self._client(_uapi.KFAB_IOC_CLOSE, arg)
 
     def __del__(self) -> None:
         """Warn and close if forgotten, but not in a forked child: it is not its own."""

@@ -10,10 +10,8 @@ with ``readerr()``.
 from __future__ import annotations
 
 import ctypes
-import errno
 import functools
 import struct
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -172,7 +170,7 @@ class CompletionQueue(Waitable, Profiled):
     Closing a queue that has a completion channel waits until all events that were
     got of it are acknowledged, by any thread. What leaves them behind for good (an
     exception that ends a ``with``, closing the parent, forgetting the queue)
-    acknowledges them.
+    waits for none.
     """
 
     def __init__(
@@ -206,8 +204,6 @@ class CompletionQueue(Waitable, Profiled):
         #: Room for short reads that was used before; two reads at a time have two.
         self._rooms: list[_Room] = []
         self._channel = channel
-        self._told = 0
-        self._told_lock = threading.Lock()
         if channel is not None:
             self._join(channel)
 
@@ -256,38 +252,12 @@ class CompletionQueue(Waitable, Profiled):
         Raises:
             KfiError: EINVAL: more than were got; none was acknowledged.
         """
-        u32(count, "count")
-        with self._told_lock:
-            self._told -= count
-        try:
-            self._ack(count)
-        except BaseException:
-            with self._told_lock:
-                self._told += count
-            raise
-
-    def _ack(self, count: int) -> None:
-        arg = _uapi.kfab_ack_cq_events(cq=self._live_handle(), count=count)
+        arg = _uapi.kfab_ack_cq_events(cq=self._live_handle(), count=u32(count, "count"))
         self._client(_uapi.KFAB_IOC_ACK_CQ_EVENTS, arg)
 
-    def _was_told(self) -> None:
-        """Note that an event was got."""
-        with self._told_lock:
-            self._told += 1
-
     def _abandon(self) -> None:
-        """Acknowledge what nobody has: else the close would wait for it."""
-        with self._told_lock:
-            owed, self._told = self._told, 0
-        while owed > 0:
-            try:
-                self._ack(owed)
-            except KfiError as error:
-                if error.errno != errno.EINVAL:
-                    return
-                owed -= 1  # somebody else was faster
-            else:
-                return
+        """Nobody has the events that were got: else the close would wait for their acks."""
+        self._close_flags = _uapi.KFAB_CLOSE_FORGIVE
 
     def read(self, count: int = _AT_ONCE, *, source: bool = False) -> list[CqEntry]:
         """Read completions without waiting.

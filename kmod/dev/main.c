@@ -48,7 +48,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_GETINFO, kfd_getinfo, kfab_getinfo, __reserved, OUT,
 	   RESERVED(kfab_getinfo)),
 	OP(KFAB_IOC_CLOSE, kfd_close, kfab_close, __reserved,
-	   RESERVED(kfab_close)),
+	   RESERVED(kfab_close), FLAGS(KFAB_CLOSE_FORGIVE)),
 	OP(KFAB_IOC_BIND, kfd_bind, kfab_bind, bind_flags),
 	OP(KFAB_IOC_CONTROL, kfd_control, kfab_control, value, OUT),
 	OP(KFAB_IOC_STRERROR, kfd_strerror, kfab_strerror, __reserved,

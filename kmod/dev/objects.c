@@ -506,17 +506,29 @@ void kfd_claim_end(struct kfd_obj *obj, bool gone)
 	mutex_unlock(&client->closing);
 }
 
+/* One that only has to wait for acks need not if they are forgiven. */
+static int kfd_fid_close_now(struct kfd_obj *obj, bool forgive)
+{
+	int ret = kfd_fid_close(obj);
+
+	if (ret != -EINPROGRESS || !forgive)
+		return ret;
+	kfi_cq_forgive(kfd_cq_of(obj));
+	return kfd_fid_close(obj);
+}
+
 /**
  * kfd_obj_close() - close an object and its handle
  * @client: whose
  * @id: the handle
+ * @forgive: of a CQ: nobody will ack its events that were got
  *
  * Context: may sleep; for acks of a CQ's events, without a lock.
  * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF;
  * -EINTR: nothing was changed, unless it is a CQ that waits for acks: that one is
  * still being closed, and a second call goes on with it.
  */
-int kfd_obj_close(struct kfd_client *client, u32 id)
+int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive)
 {
 	struct kfd_obj *obj;
 	int ret;
@@ -525,7 +537,7 @@ int kfd_obj_close(struct kfd_client *client, u32 id)
 		obj = kfd_claim(client, id, ~0U);
 		if (IS_ERR(obj))
 			return PTR_ERR(obj);
-		ret = kfd_fid_close(obj);
+		ret = kfd_fid_close_now(obj, forgive);
 		if (ret != -EINPROGRESS)
 			break;
 		kfd_obj_linger(obj);

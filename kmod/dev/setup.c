@@ -23,7 +23,8 @@ long kfd_close(struct kfd_call *call)
 {
 	struct kfab_close *arg = call->arg;
 
-	return kfd_obj_close(call->client, arg->handle);
+	return kfd_obj_close(call->client, arg->handle,
+			     arg->flags & KFAB_CLOSE_FORGIVE);
 }
 
 /* KFAB_IOC_FABRIC_OPEN */

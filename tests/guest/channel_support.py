@@ -86,9 +86,10 @@ def get(channel: kp.CompChannel, deadline: int = 0, flags: int = 0) -> tuple[int
     return raw.call(channel._client.fd, "GET_CQ_EVENT", arg), arg.out_cq
 
 
-def close(obj: kp.CompletionQueue | kp.CompChannel) -> int:
+def close(obj: kp.CompletionQueue | kp.CompChannel, flags: int = 0) -> int:
     """Close the kernel's object, past the library; return the result."""
-    return raw.call(obj._client.fd, "CLOSE", raw.sample("CLOSE", handle=obj._handle))
+    arg = raw.sample("CLOSE", handle=obj._handle, flags=flags)
+    return raw.call(obj._client.fd, "CLOSE", arg)
 
 
 def gone(obj: kp.CompletionQueue | kp.CompChannel) -> bool:

@@ -80,6 +80,8 @@ class FakeKernel:
         if is_set or self.users[arg.handle] or arg.handle in self.parents.values():
             raise OSError(errno.EBUSY, "busy")
         del self.parents[arg.handle]
+        if arg.flags & _uapi.KFAB_CLOSE_FORGIVE:
+            self.unacked.pop(arg.handle, None)
         self.changes += 1
         self.hang_up(arg.handle)
         for users in self.users.values():
@@ -189,6 +191,8 @@ class FakeKernel:
             self.requested.add(arg.out_cq)
 
     def ack_cq_events(self, arg: Any) -> None:
+        if arg.cq not in self.parents:
+            raise OSError(errno.EBADF, "closed")
         if arg.count > self.unacked.get(arg.cq, 0):
             raise OSError(errno.EINVAL, "more than were got")
         self.unacked[arg.cq] -= arg.count

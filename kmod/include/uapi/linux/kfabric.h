@@ -213,10 +213,13 @@ struct kfab_getinfo {
 
 #define KFAB_IOC_GETINFO _IOWR(KFAB_IOC_MAGIC, 0x01, struct kfab_getinfo)
 
+/* Flag of CLOSE: the events of a CQ that were got will not be acked. */
+#define KFAB_CLOSE_FORGIVE	0x1
+
 /**
  * struct kfab_close - close any object
  * @size: sizeof(struct kfab_close)
- * @flags: must be 0
+ * @flags: 0, or KFAB_CLOSE_FORGIVE, which means nothing to what is no CQ
  * @handle: the object; a connection request is rejected
  * @__reserved: must be 0
  */

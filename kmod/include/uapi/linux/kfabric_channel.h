@@ -6,8 +6,9 @@
  * readable exactly while it has an event. KFAB_IOC_CLOSE of a channel with CQs is
  * EBUSY; threads in KFAB_IOC_GET_CQ_EVENT get EBADF when it goes. KFAB_IOC_CLOSE of
  * a CQ that is bound to a channel drops its unread events and waits until those that
- * were got are acked. A signal may end that wait: the CQ is still being closed then,
- * takes KFAB_IOC_ACK_CQ_EVENTS and KFAB_IOC_CLOSE, and is EBADF for all else.
+ * were got are acked, unless KFAB_CLOSE_FORGIVE says that they will not be. A signal
+ * may end that wait: the CQ is still being closed then, takes KFAB_IOC_ACK_CQ_EVENTS
+ * and KFAB_IOC_CLOSE, and is EBADF for all else.
  */
 #ifndef _UAPI_LINUX_KFABRIC_CHANNEL_H
 #define _UAPI_LINUX_KFABRIC_CHANNEL_H
