@@ -324,7 +324,6 @@ static const struct file_operations kfd_fops = {
 	.unlocked_ioctl = kfd_unlocked_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = kfd_mmap,
-	.llseek = no_llseek,
 };
 
 static struct miscdevice kfd_misc = {

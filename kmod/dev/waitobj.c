@@ -87,7 +87,6 @@ static const struct file_operations kfd_fd_fops = {
 	.owner = THIS_MODULE,
 	.release = kfd_fd_release,
 	.poll = kfd_fd_poll,
-	.llseek = no_llseek,
 };
 
 static struct file *kfd_fd_file(struct kfid *fid)

@@ -18,7 +18,6 @@
  * @service: as given
  * @source: they name the local side
  * @hints: as given; an empty one if there was none
- * @format: of the info to be made
  * @auth: authorisation key
  */
 struct kfr_query {
