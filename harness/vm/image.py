@@ -19,6 +19,7 @@ from pathlib import Path
 
 from harness.vm import apt, buildroot, cache, initrd, kernel, supply, tools
 from harness.vm.spec import Image
+from harness.vm.supply import Supply
 from harness.vm.versions import Version
 
 SPACE_MIB = 3000
@@ -61,10 +62,12 @@ def ensure(source: Path, version: Version, log: Log) -> Image:
     """
     target = directory(source, version)
     if not target.exists():
+        # May take long itself, and has a lock of its own.
+        place = supply.of(source, version, log)
         with cache.locked(cache.root() / "images/lock"):
             if not target.exists():
                 cache.require_space(target.parent, SPACE_MIB)
-                _build(source, version, target, log)
+                _build(source, version, place, target, log)
     facts = json.loads((target / "image.json").read_text())
     early = initrd.ensure(target / EARLY, source / "vm/init")
     return Image(facts["release"], target / "vmlinux", early, target / "root.img", version)
@@ -82,9 +85,8 @@ def clean() -> None:
                     shutil.rmtree(made)
 
 
-def _build(source: Path, version: Version, target: Path, log: Log) -> None:
+def _build(source: Path, version: Version, place: Supply, target: Path, log: Log) -> None:
     began = time.monotonic()
-    place = supply.of(source, version, log)
     with cache.building(target) as scratch, ThreadPoolExecutor(1) as background:
         root = scratch / "root"
         release = place.release()
@@ -128,13 +130,14 @@ def _install_python(source: Path, root: Path) -> None:
     Running pytest once leaves its own (assertion-rewriting) bytecode of the
     plugins behind, which costs seconds under TCG.
     """
-    site = root / SITE
+    python = ["chroot", str(root), "python3"]
+    asking = [*python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    version = subprocess.check_output(asking, text=True).strip()
     wanted = source / "vm/requirements-guest.txt"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-    pip += ["--target", str(site), "-r", str(wanted)]
+    pip += ["--python-version", version, "--target", str(root / SITE), "-r", str(wanted)]
     tools.run(pip, "pip cannot install the guest's packages", "check the network and pip's index")
     (root / "usr/lib/python3/dist-packages/kfabric.pth").write_text(f"/{SITE}\n")
-    python = ["chroot", str(root), "python3"]
     compiling = [*python, "-m", "compileall", "-q", "-j0", f"/{SITE}", "/usr/lib/python3"]
     tools.run(compiling, "compileall")
     testing = [*python, "-m", "pytest", "--collect-only", "-q", "/mnt"]

@@ -41,8 +41,11 @@ class Kernel:
     @classmethod
     def of(cls, tree: Path, release: str, scratch: Path) -> Self:
         """The kernel in a tree; ``scratch`` gets its uncompressed image."""
+        # Debian's packages have it beside the modules since 7.3.
+        places = (tree / f"boot/vmlinuz-{release}", tree / f"lib/modules/{release}/vmlinuz")
+        bzimage = next(path for path in places if path.exists())
         vmlinux = scratch / "vmlinux"
-        vmlinux.write_bytes(uncompress((tree / f"boot/vmlinuz-{release}").read_bytes()))
+        vmlinux.write_bytes(uncompress(bzimage.read_bytes()))
         return cls(release, tree, vmlinux)
 
 
@@ -140,14 +143,16 @@ def select(
 ) -> list[str]:
     """Module files for ``wanted``, in loading order.
 
-    :param wanted: module names, or directories of the kernel tree that end in /.
+    :param wanted: module names, or directories of the kernel tree that end in /; with
+        a question mark behind it one that not every kernel has.
     :param built_in: what needs no file.
     :raises SetupError: one of them matches nothing.
     """
     order: dict[str, None] = {}
     for want in wanted:
-        matches = [path for path in sorted(table) if _matches(path, want)]
-        if not matches and not any(_matches(path, want) for path in built_in):
+        name = want.removesuffix("?")
+        matches = [path for path in sorted(table) if _matches(path, name)]
+        if not (matches or name != want or any(_matches(path, name) for path in built_in)):
             raise SetupError(f"the kernel has no module {want}", "see vm/modules-*.txt")
         for path in matches:
             order.update(dict.fromkeys([*reversed(table[path]), path]))

@@ -11,7 +11,6 @@ the call that was waiting for the guest.
 
 from __future__ import annotations
 
-import compileall
 import shutil
 import signal
 import socket
@@ -34,7 +33,7 @@ from harness.errors import (
     GuestPanic,
 )
 from harness.vm import argv as qemu
-from harness.vm import console
+from harness.vm import bytecode, console
 from harness.vm.cache import require_plain
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
 from harness.vm.qmp import QmpLink
@@ -177,8 +176,7 @@ class Vm:
         """
         for path in (self._source, self.out):
             require_plain(path)
-        for package in ("harness", "kfabric_py"):
-            compileall.compile_dir(self._source / package, quiet=2)
+        bytecode.packages(self._source, self.image)
         self._clear_directory()
         try:
             self._boot()

@@ -90,9 +90,10 @@ class Versions:
             raise UnknownKernel(wanted, f"{FILE} has {', '.join(self.kernels)}")
         return self.kernels[wanted]
 
-    def stock(self) -> list[str]:
-        """Names of the kernels that Debian has built."""
-        return [name for name, one in self.kernels.items() if isinstance(one.origin, Stock)]
+    def matrix(self) -> list[str]:
+        """Names of the kernels that Debian has built, run as Debian's users do."""
+        every = self.kernels.items()
+        return [name for name, one in every if isinstance(one.origin, Stock) and not one.append]
 
 
 def load(source: Path) -> Versions:

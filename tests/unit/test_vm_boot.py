@@ -57,7 +57,7 @@ class PaperVm(Vm):
 
 @pytest.fixture(autouse=True)
 def _no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.compileall, "compile_dir", lambda *_, **__: True)
+    monkeypatch.setattr(machine.bytecode, "packages", lambda *_, **__: True)
 
 
 def test_stalled_kernel_gets_a_second_chance(tmp_path: Path) -> None:

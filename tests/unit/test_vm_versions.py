@@ -99,7 +99,7 @@ def test_a_kernel_may_be_built_here() -> None:
     debug = versions.parse(TEXT + BUILT).find("debug")
     assert debug.origin == Built("linux-source-6.1", ("guest", "debug"))
     assert (debug.memory_mib, debug.slow, debug.append) == (2560, 6.0, ("a=1",))
-    assert "debug" not in versions.parse(TEXT + BUILT).stock()
+    assert "debug" not in versions.parse(TEXT + BUILT).matrix()
 
 
 @pytest.mark.parametrize(
