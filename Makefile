@@ -3,6 +3,7 @@
 # make demo            set up, boot a guest, prove 4 x 997 wake-ups over rxe
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
 # make test            run all tests; ARGS="-k poll" goes to pytest
+# make test-matrix     the tests in guests on each stock kernel, and a table of them
 # make test-browser    the reports and traces, in a real browser (part of make test)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make test-debug      the guests' tests on kernels with KASAN, lockdep and more; hours
@@ -19,7 +20,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-browser test-stress test-debug mutants gallery bench check modules shell clean
+.PHONY: help setup setup-check demo test test-matrix test-browser test-stress test-debug mutants gallery bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -37,6 +38,9 @@ demo: setup
 
 test: setup
 	@$(KFABRIC) test $(ARGS)
+
+test-matrix: setup
+	@$(KFABRIC) test --matrix $(ARGS)
 
 test-browser: setup
 	@$(KFABRIC) test tests/browser $(ARGS)

@@ -3,7 +3,8 @@
 
 Each part is a pytest run of its own with its own closing line. Arguments are
 pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm, tests/debug
-and tests/model on the host, all else in guests), options go to all parts.
+and tests/model on the host, all else in guests), options go to all parts. What
+boots guests runs once for each kernel that is asked for.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from harness import setup
-from harness.errors import ExitStatus, SetupError
-from harness.vm import kbuild
-from harness.vm.spec import Variant
+from harness import matrix, setup
+from harness.cli import report
+from harness.errors import ExitStatus, KfabricError, SetupError
+from harness.matrix import Column
+from harness.vm import bytecode, kbuild, versions
+from harness.vm.spec import Image, Variant
 
 UNIT = setup.SOURCE / "tests" / "unit"
 # Host tests that show reports and traces to a browser.
@@ -39,11 +44,10 @@ GUESTS = 2
 # may share a guest.
 WORKERS = 2
 REPORTS = setup.SOURCE / "build" / "test"
+TABLE = REPORTS / "matrix.md"
 # How long pytest may take to end its guests after Ctrl-C.
 INTERRUPT_SECONDS = 60.0
-COMPILE_SECONDS = 300.0
 INSTALL_SECONDS = 900.0
-NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 # What pytest itself calls these ends, in our numbers. Its "interrupted" is also
 # what it says of a file that cannot be imported.
@@ -68,12 +72,28 @@ class Part:
     guests: int = 0
     workers: int = 0
 
-    def argv(self, options: Sequence[str]) -> list[str]:
-        """The command line."""
-        report = REPORTS / f"{self.name}.xml"
+    @property
+    def boots(self) -> bool:
+        """Whether there are guests in it, so that it matters on which kernel."""
+        return self.name not in ("unit", "browser")
+
+    def report(self, kernel: str) -> Path:
+        """The JUnit file.
+
+        :param kernel: as the user named it, or empty.
+        """
+        return REPORTS / f"{self.name}{f'-{kernel}' if kernel else ''}.xml"
+
+    def argv(self, options: Sequence[str], kernel: str = "", release: str = "") -> list[str]:
+        """The command line.
+
+        :param release: of the guests' kernel, for the report.
+        """
+        suite = f"{self.name} linux-{release}" if release else self.name
         argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-rs"]
-        argv += [f"--junitxml={report}", "-o", f"junit_suite_name={self.name}"]
+        argv += [f"--junitxml={self.report(kernel)}", "-o", f"junit_suite_name={suite}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
+        argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.guests and kernel else []
         argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
         return [*argv, *options, *self.paths]
 
@@ -83,16 +103,69 @@ def main(argv: Sequence[str]) -> int:
     args, rest = _parse(argv)
     paths = [word for word in rest if Path(word.split("::")[0]).exists()]
     options = [word for word in rest if word not in paths]
-    codes = []
+    known = versions.load(setup.SOURCE)
+    kernels = known.matrix() if args.matrix else [known.find(name).name for name in args.kernel]
+    if args.matrix and not paths:
+        paths = [str(GUEST)]
+    runs = Runs(options, kernels)
     for part in parts(paths, args.vms):
+        runs.all(part)
+    if len(kernels) > 1 and runs.columns:
+        conclude(list(runs.columns.values()))
+    return combine(runs.codes, filtered=bool(options))
+
+
+class Runs:
+    """The runs of one call, and what came of them.
+
+    :param options: pytest's.
+    :param kernels: names; none: the default one, which then needs no name.
+    """
+
+    def __init__(self, options: Sequence[str], kernels: Sequence[str]) -> None:
+        self.codes: list[int] = []
+        self.columns: dict[str, Column] = {}
+        self._options = options
+        self._kernels = kernels or [""]
+
+    def all(self, part: Part) -> None:
+        """Run a part, on each kernel if that matters."""
         if part.name == "browser":
             _prepare_browser()
-        elif part.name != "unit":
-            _prepare()
+        if not part.boots:
+            self.codes.append(_run(part.argv(self._options)))
+            return
+        for kernel in self._kernels:
+            began = time.monotonic()
+            try:
+                self.codes.append(self._on(part, kernel))
+            except KfabricError as error:
+                if len(self._kernels) == 1:
+                    raise
+                # The other kernels' results are worth having.
+                self.codes.append(report(error))
+            self._remember(part, kernel, time.monotonic() - began)
+
+    def _on(self, part: Part, kernel: str) -> int:
+        part.report(kernel).unlink(missing_ok=True)
+        image = _prepare(kernel)
         if part.guests:
-            precompile(part.paths)
-        codes.append(_run(part.argv(options)))
-    return combine(codes, filtered=bool(options))
+            precompile(image, part.paths)
+        return _run(part.argv(self._options, kernel, image.release), kernel)
+
+    def _remember(self, part: Part, kernel: str, seconds: float) -> None:
+        column = matrix.read(kernel, [part.report(kernel)], seconds)
+        before = self.columns.setdefault(kernel, column)
+        if before is not column:
+            before.files.update(column.files)
+            before.seconds += seconds
+
+
+def conclude(columns: Sequence[Column]) -> None:
+    """Show kernel x test file, and keep it."""
+    Console().print(matrix.show(columns))
+    TABLE.write_text(matrix.markdown(columns))
+    setup.say(f"the same as Markdown: {TABLE}")
 
 
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -104,6 +177,19 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     parser.add_argument(
         "--vms", type=_positive, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
+    )
+    kernels = parser.add_mutually_exclusive_group()
+    kernels.add_argument(
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"run what boots guests on this kernel of {versions.FILE}; may be repeated",
+    )
+    kernels.add_argument(
+        "--matrix",
+        action="store_true",
+        help="on each stock kernel; without paths: only what runs in guests",
     )
     return parser.parse_known_args(list(argv))
 
@@ -140,11 +226,12 @@ def _place(path: str) -> str:
     return "vm" if any(map(file.is_relative_to, (VM, MODEL, DEBUG))) else "guest"
 
 
-def _prepare() -> None:
+def _prepare(kernel: str) -> Image:
     """Make image and modules now: their progress belongs on the terminal, before pytest's."""
-    image = setup.guest_image()
+    image = setup.guest_image(kernel=kernel)
     for variant in Variant:
         kbuild.ensure(setup.SOURCE, image, variant, setup.say)
+    return image
 
 
 def _prepare_browser() -> None:
@@ -155,30 +242,19 @@ def _prepare_browser() -> None:
         raise SetupError("the browser tests cannot be set up", "its reason stands above")
 
 
-def precompile(paths: Sequence[str]) -> None:
-    """Leave the tests' bytecode next to them, where guests find it but cannot write.
+def precompile(image: Image, paths: Sequence[str]) -> None:
+    """Leave the tests' bytecode next to them, where guests find it but cannot write."""
+    bytecode.tests(setup.SOURCE, image, paths, _directory())
 
-    It is pytest's own kind, with rewritten assertions, so pytest has to make it.
-    Under TCG that takes ten times as long, in each guest. What goes wrong here
-    goes wrong there too, and is reported there.
+
+def _run(argv: Sequence[str], kernel: str = "") -> int:
+    """Run pytest to its end, and let it clean up after Ctrl-C; its own status.
+
+    :param kernel: of all guests that are booted in it.
     """
-    argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-p", "no:cacheprovider"]
-    env = {name: text for name, text in _environment().items() if name != NO_BYTECODE}
-    subprocess.run(
-        [*argv, "--collect-only", "-q", *paths],
-        cwd=_directory(),
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=COMPILE_SECONDS,
-        check=False,
-    )
-
-
-def _run(argv: Sequence[str]) -> int:
-    """Run pytest to its end, and let it clean up after Ctrl-C; its own status."""
     REPORTS.mkdir(parents=True, exist_ok=True)
-    process = subprocess.Popen(argv, cwd=_directory(), env=_environment())
+    env = {**_environment(), **({versions.ENVIRONMENT: kernel} if kernel else {})}
+    process = subprocess.Popen(argv, cwd=_directory(), env=env)
     try:
         return process.wait()
     except KeyboardInterrupt:

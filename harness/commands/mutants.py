@@ -86,7 +86,7 @@ def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -
     choice = accel.choose(image)
     setup.say(choice.line())
     tests = sorted({test.partition("::")[0] for mutant in chosen for test in mutant.tests})
-    testrun.precompile([str(setup.SOURCE / test) for test in tests])
+    testrun.precompile(image, [str(setup.SOURCE / test) for test in tests])
 
     def boot(name: str) -> Vm:
         directory = GUESTS_DIRECTORY / name

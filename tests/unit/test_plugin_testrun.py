@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import testrun
-from harness.errors import ExitStatus, SetupError
+from harness.errors import ExitStatus, KfabricError, SetupError
 from harness.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
@@ -89,13 +89,95 @@ def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised):
     assert seen == [["host", "browser"]]
 
 
+def _boot_nothing(monkeypatch):
+    monkeypatch.setattr(testrun, "_prepare", lambda name: SimpleNamespace(release=f"{name}.0"))
+    monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
+
+
 def test_options_are_passed_on_to_pytest(monkeypatch):
     """Words that are no paths are options or their values."""
     seen = []
-    monkeypatch.setattr(testrun, "_prepare", lambda: None)
-    monkeypatch.setattr(testrun, "precompile", lambda paths: None)
-    monkeypatch.setattr(testrun, "_run", lambda argv: seen.append(argv) or 0)
+    _boot_nothing(monkeypatch)
+    monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append(argv) or 0)
     assert testrun.main(["--vms", "2", str(GUEST), "-k", "lost", "-x"]) == 0
     (argv,) = seen
     assert argv[-4:] == ["-k", "lost", "-x", str(GUEST)]
     assert argv[argv.index("--kfabric-vms") + 1] == "2"
+
+
+CASES = {
+    "6.1": '<testcase classname="tests.guest.test_a" name="one"/>'
+    '<testcase classname="tests.guest.test_b.TestX" name="two"><skipped/></testcase>',
+    "6.12": '<testcase classname="tests.guest.test_a" name="one"><failure/></testcase>'
+    '<testcase classname="tests.guest.test_a" name="other"/>',
+}
+
+
+@pytest.fixture
+def reports(monkeypatch, tmp_path):
+    """Runs that write a report each, and no guests."""
+    _boot_nothing(monkeypatch)
+    monkeypatch.setattr(testrun, "REPORTS", tmp_path)
+    monkeypatch.setattr(testrun, "TABLE", tmp_path / "matrix.md")
+
+    def run(argv, kernel):
+        if kernel in CASES:
+            (tmp_path / f"guest-{kernel}.xml").write_text(f"<testsuite>{CASES[kernel]}</testsuite>")
+        return 0
+
+    monkeypatch.setattr(testrun, "_run", run)
+    return tmp_path
+
+
+def test_each_kernel_has_a_run_and_the_table_has_a_column_each(reports):
+    assert testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)]) == 0
+    assert (reports / "matrix.md").read_text() == (
+        "| test file | 6.1 | 6.12 |\n"
+        "| --- | --: | --: |\n"
+        "| test_a | 1 | 1 failed, 1 |\n"
+        "| test_b | 1 skipped |  |\n"
+        "| all | 1, 1 skipped | 1 failed, 1 |\n"
+        "| minutes | 0 | 0 |\n"
+    )
+
+
+def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monkeypatch):
+    seen = []
+    monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append((argv[-1], kernel)) or 0)
+    assert testrun.main(["--matrix"]) == 0
+    assert seen == [
+        (str(GUEST), name) for name in testrun.versions.load(testrun.setup.SOURCE).matrix()
+    ]
+
+
+def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypatch):
+    def prepare(name):
+        if name == "6.1":
+            raise SetupError("no network")
+        return SimpleNamespace(release=name)
+
+    monkeypatch.setattr(testrun, "_prepare", prepare)
+    status = testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
+    assert status == ExitStatus.SETUP
+    table = (reports / "matrix.md").read_text()
+    assert "| all | no results | 1 failed, 1 |" in table
+
+
+def test_what_a_kernel_reported_in_an_earlier_run_is_not_taken_for_this_one(reports, monkeypatch):
+    (reports / "guest-6.1.xml").write_text(f"<testsuite>{CASES['6.1']}</testsuite>")
+    monkeypatch.setattr(testrun, "_run", lambda argv, kernel: 1)
+    testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
+    assert "| all | no results | no results |" in (reports / "matrix.md").read_text()
+
+
+def test_the_report_names_the_kernel():
+    argv = Part("guest", ("tests",), 1).argv([], "6.12", "6.12.1-amd64")
+    assert "junit_suite_name=guest linux-6.12.1-amd64" in argv
+    assert any(word.endswith("/guest-6.12.xml") for word in argv)
+    assert argv[argv.index("--kfabric-dir") + 1].endswith("/6.12")
+
+
+def test_one_unknown_kernel_ends_it_before_anything_runs(reports, monkeypatch):
+    monkeypatch.setattr(testrun, "_run", lambda *_: pytest.fail("something ran"))
+    with pytest.raises(KfabricError, match=r"6\.66"):
+        testrun.main(["--kernel", "6.12", "--kernel", "6.66", str(GUEST)])
