@@ -51,8 +51,8 @@ test-stress: setup
 # Every part runs, whatever becomes of those before.
 test-debug: setup
 	@status=0; \
-	KFABRIC_KERNEL=debug $(KFABRIC) test tests/guest $(ARGS) || status=$$?; \
-	KFABRIC_KERNEL=kcsan $(KFABRIC) test --vms 1 -m stress tests/guest $(ARGS) || status=$$?; \
+	$(KFABRIC) test --kernel debug tests/guest $(ARGS) || status=$$?; \
+	$(KFABRIC) test --kernel kcsan --vms 1 -m stress tests/guest $(ARGS) || status=$$?; \
 	$(KFABRIC) test tests/debug || status=$$?; \
 	exit $$status
 
