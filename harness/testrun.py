@@ -2,9 +2,9 @@
 """``kfabric test``: the host's tests, those that boot guests, and those in guests.
 
 Each part is a pytest run of its own with its own closing line. Arguments are
-pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm, tests/debug
-and tests/model on the host, all else in guests), options go to all parts. What
-boots guests runs once for each kernel that is asked for.
+pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm, tests/wire,
+tests/debug and tests/model on the host, all else in guests), options go to all parts.
+What boots guests runs once for each kernel that is asked for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ BROWSER = setup.SOURCE / "tests" / "browser"
 # guest is what they drive.
 VM = setup.SOURCE / "tests" / "vm"
 MODEL = setup.SOURCE / "tests" / "model"
-# The same on kernels that take long to build: not part of everything.
+# Host tests that drive two guests on one wire.
+WIRE = setup.SOURCE / "tests" / "wire"
+# Host tests like those of VM, on kernels that take long to build: not part of everything.
 DEBUG = setup.SOURCE / "tests" / "debug"
 GUEST = setup.SOURCE / "tests" / "guest"
 # Guests wait more than they compute, but each needs a gigabyte.
@@ -204,7 +206,7 @@ def _positive(text: str) -> int:
 def parts(paths: Sequence[str], guests: int) -> list[Part]:
     """What has to run for these paths; for none of them: everything."""
     chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "guest": []}
-    for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, GUEST)):
+    for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, WIRE, GUEST)):
         chosen[_place(path)].append(path)
     workers = 0 if paths else WORKERS
     return [
@@ -223,7 +225,7 @@ def _place(path: str) -> str:
         return "unit"
     if file.is_relative_to(BROWSER):
         return "browser"
-    return "vm" if any(map(file.is_relative_to, (VM, MODEL, DEBUG))) else "guest"
+    return "vm" if any(map(file.is_relative_to, (VM, MODEL, WIRE, DEBUG))) else "guest"
 
 
 def _prepare(kernel: str) -> Image:

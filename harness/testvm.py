@@ -15,7 +15,12 @@ _lock = threading.Lock()
 _made: list[tuple[Image, Accel]] = []
 
 
-def boot(name: str, directory: Path, deadlines: Deadlines = Deadlines()) -> Vm:  # noqa: B008
+def boot(
+    name: str,
+    directory: Path,
+    deadlines: Deadlines = Deadlines(),  # noqa: B008
+    qemu: tuple[str, ...] = (),
+) -> Vm:
     """Boot a guest with the test-option build of the modules.
 
     May be called from several threads; all but the first use what it has made,
@@ -23,6 +28,7 @@ def boot(name: str, directory: Path, deadlines: Deadlines = Deadlines()) -> Vm: 
     must not differ from it.
 
     :param directory: for what the guest leaves.
+    :param qemu: more arguments for QEMU.
     :raises KfabricError: something cannot be made, or the guest does not boot.
     """
     with _lock:
@@ -33,7 +39,7 @@ def boot(name: str, directory: Path, deadlines: Deadlines = Deadlines()) -> Vm: 
             setup.say(choice.line())
             _made.append((image, choice.accel))
     image, accelerator = _made[0]
-    spec = VmSpec(name=name, variant=Variant.TEST, deadlines=deadlines)
+    spec = VmSpec(name=name, variant=Variant.TEST, deadlines=deadlines, qemu=qemu)
     guest = Vm(spec, image, accelerator, directory, setup.SOURCE)
     guest.start()
     return guest

@@ -24,6 +24,7 @@ from harness.guest.waiting import Deadline, wait_until
 
 # RFC 2544's range for test networks: one /24 for each net device.
 NETWORKS = tuple(ipaddress.IPv4Network("198.18.0.0/15").subnets(new_prefix=24))
+SYS_NET = Path("/sys/class/net")
 SYS_INFINIBAND = Path("/sys/class/infiniband")
 _numbers = itertools.count(1)
 # Empty entries behind which no further GID is looked for.
@@ -81,6 +82,26 @@ def dummy_netdev(name: str | None = None, address: str | None = None) -> Iterato
         route.addr("add", index=index, address=address, prefixlen=24)
         route.link("set", index=index, state="up")
         yield Netdev(name=name, index=index, address=address)
+
+
+@contextlib.contextmanager
+def wire_netdev(address: str) -> Iterator[Netdev]:
+    """Have the guest's Ethernet up and with an IPv4 address, for the block's duration.
+
+    Raises LookupError if the guest has no such device (see harness/nodes.py).
+    """
+    need(["virtio_net"])
+    with IPRoute() as route:
+        found = [path.name for path in SYS_NET.iterdir() if (path / "device").exists()]
+        if len(found) != 1:
+            raise LookupError(f"one Ethernet device is wanted, there are {found}")
+        (name,) = found
+        (index,) = route.link_lookup(ifname=name)
+        route.addr("add", index=index, address=address, prefixlen=24)
+        route.link("set", index=index, state="up")
+        yield Netdev(name=name, index=index, address=address)
+        route.link("set", index=index, state="down")
+        route.addr("del", index=index, address=address, prefixlen=24)
 
 
 @contextlib.contextmanager

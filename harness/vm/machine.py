@@ -47,6 +47,7 @@ _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qemu-spawner")
 
 # Longer than a booting kernel is ever silent, on a busy host as well.
 _STALL_SECONDS = 40.0
+QMP_SECONDS = 10.0
 _STALLED_CONSOLE = "console.stalled.log"
 
 
@@ -290,6 +291,15 @@ class Vm:
         self._watchdog.join()
         self._qmp.close()
         return self._verdict or self._watchdog.verdict or self._autopsy(rc)
+
+    def set_link(self, name: str, up: bool) -> None:
+        """Plug the cable of a network device in or out.
+
+        :param name: QEMU's id of the device's other end (``-netdev ...,id=``).
+        :raises GuestLost: QEMU does not do it.
+        """
+        if self._qmp.execute("set_link", deadline=QMP_SECONDS, name=name, up=up) is None:
+            raise GuestLost(f"QEMU does not set the link {name}", console=self.console_tail())
 
     def kill(self) -> None:
         """End QEMU at once; what waits for the guest gets GuestLost."""
