@@ -272,10 +272,10 @@ def _side(
     """Open one end: an endpoint, and a wait set with all that it reports to."""
     enter = stack.enter_context
     domain = enter(fabric.domain(info))
-    return _open_side(device, fabric, domain, lambda: domain.endpoint(what), stack)
+    return open_side(device, fabric, domain, lambda: domain.endpoint(what), stack)
 
 
-def _open_side(
+def open_side(
     device: kp.Device,
     fabric: kp.Fabric,
     domain: kp.Domain,
@@ -310,7 +310,7 @@ def _rdm_side(
         # It has all that the tests of both types call.
         return cast(kp.Endpoint, ep)
 
-    return _open_side(device, fabric, domain, endpoint, stack), av
+    return open_side(device, fabric, domain, endpoint, stack), av
 
 
 def rdm_sides(device: kp.Device, address: str, stack: contextlib.ExitStack) -> tuple[Side, Side]:

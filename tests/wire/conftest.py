@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Fixtures of the tests that need two guests on one wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from wire_support import Pair
+
+from harness.nodes import Node, Wire
+
+
+@pytest.fixture(scope="module")
+def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    """Two guests for the tests of a file, and new ones if a test has harmed them."""
+    wire = Wire(tmp_path_factory.mktemp("wire"))
+    try:
+        yield wire
+    finally:
+        wire.close()
+
+
+@pytest.fixture
+def two_nodes(wire: Wire) -> Iterator[tuple[Node, Node]]:
+    """Two guests on one wire, as if just booted. Depends on: wire.
+
+    A test that leaves modules, objects or links behind, or makes a kernel complain,
+    fails.
+    """
+    yield wire.lend()
+    if left := wire.take_back():
+        pytest.fail("\n".join(left), pytrace=False)
+
+
+@pytest.fixture(params=["msg", "rdm"])
+def pair(request: pytest.FixtureRequest, two_nodes: tuple[Node, Node]) -> Iterator[Pair]:
+    """A station in each of two guests, with endpoints of either type. Depends on: two_nodes.
+
+    Those that are still there behind the test leave: they unload their modules.
+    """
+    pair = Pair(two_nodes, request.param)
+    yield pair
+    pair.leave()
