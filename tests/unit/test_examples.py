@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Examples that no guest runs agree with what they are about."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / "examples/ci/github-actions.yml"
+
+
+def test_workflow_has_a_job_for_each_stock_kernel() -> None:
+    """Those that are tested where no time is too long are not for each push."""
+    kernels = tomllib.loads((ROOT / "vm/versions.toml").read_text())["kernels"]
+    stock = {name for name, kernel in kernels.items() if "package" in kernel}
+    found = re.search(r"^ *kernel: (\[.*\])$", WORKFLOW.read_text(), re.MULTILINE)
+    assert found is not None
+    jobs = set(json.loads(found[1]))
+    assert jobs <= stock
+    assert stock - jobs <= {name for name in stock if kernels[name].get("slow")}
+
+
+def test_workflow_calls_targets_that_there_are() -> None:
+    """A target that was renamed would be noticed by nobody here."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = set(re.findall(r"\bmake ([a-z-]+)", WORKFLOW.read_text()))
+    assert called
+    assert called <= targets
+
+
+def test_udev_rule_is_for_the_device_and_nobody_else() -> None:
+    """The one rule names the device, a group, and a mode without others."""
+    lines = (ROOT / "examples/udev/60-kfabric.rules").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules == ['KERNEL=="kfabric", SUBSYSTEM=="misc", GROUP="kfabric", MODE="0660"']
