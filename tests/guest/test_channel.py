@@ -365,7 +365,9 @@ def test_descriptor_is_readable_exactly_while_there_is_an_event(mock: Mock) -> N
         assert readable() == [True] * 3
         assert edge.poll(0)
     assert not edge.poll(0)
-    assert told.events() == 2
+    # No more than there are: a channel that is ready for ever would keep who asks again.
+    for _ in range(2):
+        assert told.channel.get_cq_event(timeout=0, ack=True) is not None
     assert readable() == [False] * 3
     level.close()
     edge.close()
