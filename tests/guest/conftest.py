@@ -151,8 +151,10 @@ def links(
 
 
 @pytest.fixture(params=["softirq", "rdm"])
-def keeper(request: pytest.FixtureRequest) -> Keeper:
+def keeper(request: pytest.FixtureRequest, verbs: topology.RdmaLink) -> Keeper:
     """An endpoint that keeps messages, of the mock provider or an RDM one.
+
+    The link is asked for by name: it stays, so it has to be there before the test begins.
 
     A test runs once with each; a parameter names a context of the mock provider's
     commands, or "rdm". Depends on: mock, or rdm.
