@@ -175,6 +175,15 @@ static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
 	op->over = le32_to_cpu(hdr->over);
 }
 
+/* Was it ever given to an operation? Ids count up, and wrap. */
+static bool kfr_id_given(const struct kfr_conn *conn, u32 id)
+{
+	const u32 wrap = U32_MAX / KFR_IDS;
+
+	return conn->id_gen &&
+	       ((conn->id_gen - 1 - id / KFR_IDS) & wrap) <= wrap / 2;
+}
+
 /*
  * Is it about an earlier time that the operation was sent? Then it was called
  * back since, by RESUME, and this answer is no news. Caller holds the lock.
@@ -182,10 +191,14 @@ static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
 static bool kfr_answer_old(const struct kfr_conn *conn,
 			   const struct kfr_op *op, const struct kfr_hdr *hdr)
 {
+	u32 seq = le32_to_cpu(hdr->seq);
+
 	if (op)
 		return op->state != KFR_SENT || op->hdr.epoch != hdr->epoch;
-	return hdr->op == KFR_OP_ERR && !(hdr->flags & KFR_F_ID) &&
-	       (s32)(conn->tx_seq - le32_to_cpu(hdr->seq)) >= 0;
+	/* One that was called back and then ended has given its id back. */
+	if (hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID)
+		return kfr_id_given(conn, seq);
+	return hdr->op == KFR_OP_ERR && (s32)(conn->tx_seq - seq) >= 0;
 }
 
 /**

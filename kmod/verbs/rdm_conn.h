@@ -237,6 +237,7 @@ struct kfr_conn {
  * @auth: sender: by this key
  * @epoch: of the messages that are taken
  * @blocked: receiver: none is, until RESUME
+ * @asked: receiver: when it was asked last, as kfr_rx.asks counts
  * @parked: sender: operations to be sent then, in order
  */
 struct kfr_flow {
@@ -247,6 +248,7 @@ struct kfr_flow {
 	u32 auth;
 	u16 epoch;
 	bool blocked;
+	u64 asked;
 	struct list_head parked;
 };
 

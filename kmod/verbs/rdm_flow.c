@@ -185,25 +185,24 @@ void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
 {
 	struct kfr_conn *conn;
 	struct kfr_flow *flow;
-	unsigned int nth = 0, i;
 	unsigned long irq;
 	bool all = false;
 	int err = 0;
+	u64 turn = 0;
 
 	do {
 		conn = NULL;
-		i = 0;
 		spin_lock_irqsave(&rx->lock, irq);
+		turn = turn ?: ++rx->asks;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || i++ < nth)
+			if (!flow->blocked || flow->asked == turn)
 				continue;
+			flow->asked = turn;
 			conn = flow->conn;
 			kfr_conn_get(conn);
 			all = kfr_want_all(conn);
 			if (all)
 				err = kfr_resume_one(rx, flow);
-			else
-				nth++;
 			break;
 		}
 		spin_unlock_irqrestore(&rx->lock, irq);

@@ -116,6 +116,7 @@ struct kfr_match {
  *	cancelled or released, so that this comes last; taken outside @lock
  * @closing: nothing is reported any more
  * @flows: connections that were pushed back
+ * @asks: how often its flows were asked; makes each time different
  * @keys: regions that are enabled on it
  * @forgetting: on a list of kfr_node_forget()
  * @expire: refuses RMA that matches nothing
@@ -140,6 +141,7 @@ struct kfr_rx {
 	spinlock_t multi_lock;	/* reports of multi-receives */
 	bool closing;
 	struct list_head flows;
+	u64 asks;
 	struct xarray keys;
 	struct list_head forgetting;
 	struct delayed_work expire;
