@@ -150,7 +150,7 @@ void kfi_channel_settle(struct kfid_comp_channel *channel,
 	ch->held = NULL;
 	n = event->notify;
 	gone = fate != KFI_EVENT_KEPT || n->closing;
-	n->got += fate == KFI_EVENT_GOT;
+	n->got += fate == KFI_EVENT_GOT && !n->forgiven;
 	if (gone) {
 		kfi_channel_drop(ch, event);
 		kfi_event_free(event);

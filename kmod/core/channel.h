@@ -67,6 +67,7 @@ enum kfi_request {
  * @count: their number
  * @got: events that were got and not acked
  * @closing: the CQ's close has begun
+ * @forgiven: none wants an ack any more
  * @rcu: frees it, see kfi_ack_cq_events()
  */
 struct kfi_notify {
@@ -79,6 +80,7 @@ struct kfi_notify {
 	unsigned int count;
 	unsigned int got;
 	bool closing;
+	bool forgiven;
 	struct rcu_head rcu;
 };
 

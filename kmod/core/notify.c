@@ -77,6 +77,40 @@ static int kfi_notify_request(struct kfi_notify *n, enum kfi_request request)
 }
 
 /**
+ * kfi_cq_request() - ask for one event, without progress
+ * @cq: a CQ that is bound to a channel; under RCU it may be closed, and its domain
+ * @flags: as for kfi_req_notify()
+ *
+ * Context: any.
+ * Return: as kfi_req_notify().
+ */
+int kfi_cq_request(struct kfid_cq *cq, u32 flags)
+{
+	struct kfi_source *src = kfi_cq_source(cq);
+	enum kfi_request request;
+	unsigned long irq;
+	int ret = -KFI_EINVAL;
+
+	if (flags & ~(KFI_CQ_SOLICITED | KFI_CQ_NEXT_COMP | KFI_CQ_REPORT_MISSED))
+		return -KFI_EINVAL;
+	if (flags & KFI_CQ_NEXT_COMP)
+		request = KFI_REQUEST_NEXT;
+	else if (flags & KFI_CQ_SOLICITED)
+		request = KFI_REQUEST_SOLICITED;
+	else
+		return -KFI_EINVAL;
+
+	spin_lock_irqsave(&src->lock, irq);
+	if (src->notify)
+		ret = kfi_notify_request(src->notify, request);
+	if (!ret && (flags & KFI_CQ_REPORT_MISSED))
+		ret = src->ready;
+	spin_unlock_irqrestore(&src->lock, irq);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_request);
+
+/**
  * kfi_req_notify() - ask for one event
  * @cq: a CQ that is bound to a channel
  * @flags: KFI_CQ_SOLICITED: of the next solicited or failed completion;
@@ -94,29 +128,9 @@ static int kfi_notify_request(struct kfi_notify *n, enum kfi_request request)
  */
 int kfi_req_notify(struct kfid_cq *cq, u32 flags)
 {
-	struct kfi_source *src = kfi_cq_source(cq);
-	enum kfi_request request;
-	unsigned long irq;
-	int ret = -KFI_EINVAL;
-
-	if (flags & ~(KFI_CQ_SOLICITED | KFI_CQ_NEXT_COMP | KFI_CQ_REPORT_MISSED))
-		return -KFI_EINVAL;
-	if (flags & KFI_CQ_NEXT_COMP)
-		request = KFI_REQUEST_NEXT;
-	else if (flags & KFI_CQ_SOLICITED)
-		request = KFI_REQUEST_SOLICITED;
-	else
-		return -KFI_EINVAL;
-
 	/* With manual progress: what is pending came before, and is told as missed. */
-	kfi_domain_progress(src->domain);
-	spin_lock_irqsave(&src->lock, irq);
-	if (src->notify)
-		ret = kfi_notify_request(src->notify, request);
-	if (!ret && (flags & KFI_CQ_REPORT_MISSED))
-		ret = src->ready;
-	spin_unlock_irqrestore(&src->lock, irq);
-	return ret;
+	kfi_domain_progress(kfi_cq_source(cq)->domain);
+	return kfi_cq_request(cq, flags);
 }
 EXPORT_SYMBOL_GPL(kfi_req_notify);
 
@@ -405,18 +419,31 @@ EXPORT_SYMBOL_GPL(kfi_cq_unacked);
 
 /**
  * kfi_cq_forgive() - nobody is left who could ack
- * @cq: the CQ; the last one who got its events is gone
+ * @cq: the CQ; its close has begun, or the last one who got its events is gone
  *
- * Context: process.
+ * Holds for an event that is being handed out, too. Whoever closes is told.
+ *
+ * Context: any.
  */
 void kfi_cq_forgive(struct kfid_cq *cq)
 {
-	struct kfi_notify *n = kfi_cq_source(cq)->notify;
+	struct kfi_notify *n;
+	unsigned long flags;
+	bool over;
 
-	if (!n)
+	rcu_read_lock();
+	n = kfi_cq_source(cq)->notify;
+	if (!n) {
+		rcu_read_unlock();
 		return;
-	spin_lock_irq(&n->channel->lock);
+	}
+	spin_lock_irqsave(&n->channel->lock, flags);
+	n->forgiven = true;
 	n->got = 0;
-	spin_unlock_irq(&n->channel->lock);
+	over = n->closing && kfi_notify_drained(n);
+	spin_unlock_irqrestore(&n->channel->lock, flags);
+	if (over)
+		kfi_notify_tell(n);
+	rcu_read_unlock();
 }
 EXPORT_SYMBOL_GPL(kfi_cq_forgive);

@@ -92,17 +92,19 @@ struct kfd_event_take {
 /*
  * The answer is written. Asking for the next event fails only for want of memory,
  * and only while another event of the CQ is unread: nobody has to wait for this one
- * then. From the first step on another thread may ack and close the CQ, so both are
- * under RCU.
+ * then. From the moment that it is settled another thread may ack it, close the CQ
+ * and its domain: RCU keeps the CQ alone, so the domain makes its progress before.
  */
 static void kfd_event_done(struct kfid_comp_channel *channel, struct kfid_cq *cq,
 			   u32 flags)
 {
+	if (flags & KFAB_EVENT_NOTIFY)
+		kfi_cq_read(cq, NULL, 0);
 	rcu_read_lock();
 	kfi_channel_settle(channel, flags & KFAB_EVENT_ACK ? KFI_EVENT_ACKED :
 							     KFI_EVENT_GOT);
 	if (flags & KFAB_EVENT_NOTIFY)
-		kfi_req_notify(cq, KFI_CQ_NEXT_COMP);
+		kfi_cq_request(cq, KFI_CQ_NEXT_COMP);
 	rcu_read_unlock();
 }
 

@@ -517,6 +517,18 @@ static int kfd_fid_close_now(struct kfd_obj *obj, bool forgive)
 	return kfd_fid_close(obj);
 }
 
+/* Another thread closes it, and waits for acks that there will not be. */
+static void kfd_forgive(struct kfd_client *client, u32 id)
+{
+	struct kfd_obj *obj;
+
+	xa_lock(&client->objects);
+	obj = xa_load(&client->objects, id);
+	if (obj && obj->users && obj->draining)
+		kfi_cq_forgive(kfd_cq_of(obj));
+	xa_unlock(&client->objects);
+}
+
 /**
  * kfd_obj_close() - close an object and its handle
  * @client: whose
@@ -535,6 +547,8 @@ int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive)
 
 	for (;;) {
 		obj = kfd_claim(client, id, ~0U);
+		if (forgive && obj == ERR_PTR(-EBUSY))
+			kfd_forgive(client, id);
 		if (IS_ERR(obj))
 			return PTR_ERR(obj);
 		ret = kfd_fid_close_now(obj, forgive);

@@ -294,7 +294,7 @@ static bool kfd_pollfd_ended(struct kfd_obj *set)
 
 	xa_lock(objects);
 	xa_for_each(objects, id, obj)
-		if (obj->set == set && obj->users)
+		if (obj->set == set && obj->users && !obj->draining)
 			ended |= kfi_fid_ended(obj->fid);
 	xa_unlock(objects);
 	return ended;

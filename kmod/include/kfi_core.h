@@ -497,6 +497,7 @@ int kfi_cq_closing(struct kfid_cq *cq);
 int kfi_cq_drain(struct kfid_cq *cq);
 bool kfi_cq_unacked(struct kfid_cq *cq);
 void kfi_cq_forgive(struct kfid_cq *cq);
+int kfi_cq_request(struct kfid_cq *cq, u32 flags);
 
 int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid);
 bool kfi_fid_ended(struct kfid *fid);

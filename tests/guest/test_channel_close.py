@@ -158,6 +158,44 @@ def test_forgiving_close_that_is_refused_forgives_nothing(mock: Mock) -> None:
     assert ack(told.cq, 2) == 0
 
 
+def test_forgiving_close_wants_no_ack_of_what_is_being_handed_out(
+    mock: Mock, in_thread: InThread
+) -> None:
+    """E3, E4: hook D7; who gets the event may end without a word, as it was said."""
+    channel = mock.channel()
+    cq = without_endpoint(mock, channel, 1)
+    hook = mock.hook("D7", channel)
+    getting = in_thread(lambda: get(channel))
+    hook.stopped()
+    closing = in_thread(lambda: close(cq, FORGIVE)).asleep()
+    hook.go()
+    assert getting.result() == (0, cq._handle)
+    assert closing.result() == 0
+    assert gone(cq)
+
+
+def test_forgiving_close_ends_the_wait_of_another(mock: Mock, in_thread: InThread) -> None:
+    """E3, B51: it is EBUSY itself; who closed first need not wait any more."""
+    cq = got(without_endpoint(mock, mock.channel(), 2), 2)
+    closing = in_thread(lambda: close(cq)).asleep()
+    assert close(cq, FORGIVE) == -errno.EBUSY
+    assert closing.result() == 0
+    assert gone(cq)
+
+
+def test_exception_does_not_hang_beside_a_close(mock: Mock, in_thread: InThread) -> None:
+    """E3, B51: the thread that owes the ack leaves while another one waits for it."""
+    channel = mock.channel()
+    cq = got(without_endpoint(mock, channel, 1), 1)
+    closing: Call[Any] | None = None
+    with pytest.raises(ZeroDivisionError), cq:
+        closing = in_thread(cq.close).asleep()
+        raise ZeroDivisionError
+    assert closing is not None
+    closing.result()
+    assert cq.closed
+
+
 def test_ack_between_the_look_and_the_sleep_of_a_close(mock: Mock, in_thread: InThread) -> None:
     """E3, V2: hook D1 in the close; the last ack comes before it sleeps."""
     cq = got(without_endpoint(mock, mock.channel(), 1), 1)
