@@ -85,7 +85,8 @@ class PendingContexts:
             context: the user's object itself.
         """
         with self._lock:
-            for cookie, pending in self._table.items():
+            # A copy: signal handlers and finalizers post and read, too.
+            for cookie, pending in list(self._table.items()):
                 if pending.owner == owner and pending.context is context:
                     return cookie
         return 0
@@ -106,4 +107,6 @@ class PendingContexts:
             if len(self.readers) != 1:
                 return
             self.abandoned -= gone
-            self._table = {c: p for c, p in self._table.items() if p.owner not in gone}
+            for cookie, pending in list(self._table.items()):
+                if pending.owner in gone:
+                    self._table.pop(cookie, None)

@@ -80,7 +80,9 @@ class Handle:
         first is only the first guess. Every pass closes at least one, or the
         one that stays busy is reported.
         """
-        waiting = list(self._children.values())[::-1]
+        # A list at once: other threads open and close children meanwhile.
+        children = (ref() for ref in self._children.valuerefs())
+        waiting = [child for child in children if child is not None][::-1]
         while waiting:
             busy: list[Handle] = []
             reason: Busy | None = None
@@ -187,8 +189,12 @@ class KernelObject(Handle):
         return self._handle
 
     def _close_self(self) -> None:
-        arg = _uapi.kfab_close(flags=self._close_flags, handle=self._handle)
-        self._client(_uapi.KFAB_IOC_CLOSE, arg)
+        # For this time: one that is refused leaves the object as it was.
+        flags, self._close_flags = self._close_flags, 0
+        arg = _uapi.kfab_close(flags=flags, handle=self._handle)
+        # Closed by a signal handler, or by whoever gave up waiting for this close.
+        with contextlib.suppress(ClosedError):
+            self._client(_uapi.KFAB_IOC_CLOSE, arg)
 
     def __del__(self) -> None:
         """Warn and close if forgotten, but not in a forked child: it is not its own."""

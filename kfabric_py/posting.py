@@ -161,13 +161,13 @@ class Posting(OpenedObject):
         iov = described(local)
         peer = u64(to, "peer")
         number = 0 if data is None else u64(data, "data")
+        head = (ctypes.sizeof(arg), flags, self._live_handle(), len(iov), op_flags)
         # The completion can be read before the post has returned.
         cookie = 0 if context is None else self._promise(pending, context, op_flags)
-        head = (ctypes.sizeof(arg), flags, self._live_handle(), len(iov), op_flags, cookie)
-        HEAD.pack_into(arg, 0, *head, number, peer, ctypes.addressof(iov))
         try:
+            HEAD.pack_into(arg, 0, *head, cookie, number, peer, ctypes.addressof(iov))
             self._client.filled(request, arg)
-        except KfiError:
+        except (KfiError, struct.error):
             self._withdraw(pending, cookie)
             raise
 

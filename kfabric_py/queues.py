@@ -9,6 +9,7 @@ with ``readerr()``.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import struct
@@ -258,6 +259,13 @@ class CompletionQueue(Waitable, Profiled):
     def _abandon(self) -> None:
         """Nobody has the events that were got: else the close would wait for their acks."""
         self._close_flags = _uapi.KFAB_CLOSE_FORGIVE
+        if self._close_lock.acquire(blocking=False):
+            self._close_lock.release()
+            return
+        # Another thread closes it, and may wait for these acks already.
+        arg = _uapi.kfab_close(flags=_uapi.KFAB_CLOSE_FORGIVE, handle=self._handle)
+        with contextlib.suppress(KfiError):
+            self._client(_uapi.KFAB_IOC_CLOSE, arg)
 
     def read(self, count: int = _AT_ONCE, *, source: bool = False) -> list[CqEntry]:
         """Read completions without waiting.

@@ -192,6 +192,29 @@ def test_contexts_of_a_closed_endpoint_go_when_its_queue_is_empty(
     assert len(cq._pending) == 0
 
 
+def test_refused_post_keeps_no_context(endpoint: Pair, buffer: kp.Buffer) -> None:
+    """B50: a thread that goes on posting after another one has closed the endpoint."""
+    ep, cq = endpoint
+    ep.close()
+    with pytest.raises(kp.ClosedError):
+        ep.send(buffer, context="never")
+    assert len(cq._pending) == 0
+
+
+def test_close_that_is_refused_leaves_the_queue_as_it_was(
+    kernel: FakeKernel, endpoint: Pair
+) -> None:
+    """E3, O1: a later close waits for the acks that an abandoned one would not have."""
+    _, cq = endpoint
+    cq._abandon()
+    with pytest.raises(kp.Busy):
+        cq.close()
+    kernel.users[cq._handle].clear()
+    cq.close()
+    flags = [arg.flags for name, arg in kernel.calls if name == "close"]
+    assert flags == [_uapi.KFAB_CLOSE_FORGIVE, 0]
+
+
 def test_iterating_a_queue_yields_all_that_is_there(kernel: FakeKernel, domain: kp.Domain) -> None:
     cq = domain.cq()
     kernel.queues[cq._handle] += [(0, 0)] * 40
