@@ -5,6 +5,7 @@
  */
 #include <linux/module.h>
 
+#include "../compat.h"
 #include "core.h"
 
 static unsigned int handler_delay_us;
@@ -96,8 +97,8 @@ static void kfi_source_set_handler(struct kfi_source *src, work_func_t handler)
 {
 	src->handled = handler;
 	src->armed = handler;
-	hrtimer_init(&src->moderation, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	src->moderation.function = kfi_source_moderated;
+	kfi_hrtimer_setup(&src->moderation, kfi_source_moderated, CLOCK_MONOTONIC,
+			  HRTIMER_MODE_REL_SOFT);
 	if (handler)
 		INIT_WORK(&src->handler, handler);
 }

@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
 
+#include "../compat.h"
 #include "rdm.h"
 
 static void kfr_conn_release(struct kref *ref)
@@ -264,8 +265,8 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	init_completion(&conn->idle);
 	INIT_WORK(&conn->setup, kfr_conn_setup);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
-	hrtimer_init(&conn->ack_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	conn->ack_timer.function = kfr_ack_expired;
+	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,
+			  HRTIMER_MODE_REL_SOFT);
 	return conn;
 }
 

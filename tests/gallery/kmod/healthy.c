@@ -8,6 +8,7 @@
 #include <linux/hrtimer.h>
 #include <linux/minmax.h>
 
+#include "../../../kmod/compat.h"
 #include "gallery.h"
 
 /* No thread hangs on what another one may have done wrong. */
@@ -165,8 +166,8 @@ static int healthy_starter(void)
 	struct healthy_timer t = {};
 	uint seen = 0;
 
-	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	t.timer.function = healthy_fires;
+	kfi_hrtimer_setup_on_stack(&t.timer, healthy_fires, CLOCK_MONOTONIC,
+				   HRTIMER_MODE_REL_SOFT);
 	healthy_prepare();
 	hrtimer_start(&t.timer, HEALTHY_PERIOD, HRTIMER_MODE_REL_SOFT);
 	while (READ_ONCE(t.fired) < gallery_rounds && !gallery_too_late(limit)) {

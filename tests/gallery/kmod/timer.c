@@ -49,7 +49,7 @@ static int timer_starter(void)
 	gallery_await(LOOKED);
 	mod_timer(&timer_soon, jiffies + 1);
 	gallery_await(WOKEN);
-	del_timer_sync(&timer_soon);
+	timer_delete_sync(&timer_soon);
 	return 0;
 }
 

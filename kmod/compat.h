@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/*
+ * Where kernels differ: each entry names the commit that made the difference.
+ * Nothing else in these modules asks for the kernel's version.
+ */
+
+#ifndef KFI_COMPAT_H
+#define KFI_COMPAT_H
+
+#include <linux/hrtimer.h>
+#include <linux/version.h>
+
+/**
+ * kfi_hrtimer_setup() - prepare a timer and say what it calls
+ * @timer: to be prepared
+ * @function: called when it expires
+ * @clock: what it goes by
+ * @mode: how it is going to be started
+ *
+ * 908a1d775422 (6.13) made one call of two steps, and 9779489a31d7 (6.15) removed the
+ * first of them. The name is ours since the call may come to older kernels, too.
+ *
+ * Context: any; takes no lock.
+ */
+static inline void kfi_hrtimer_setup(struct hrtimer *timer,
+				     enum hrtimer_restart (*function)(struct hrtimer *),
+				     clockid_t clock, enum hrtimer_mode mode)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+	hrtimer_setup(timer, function, clock, mode);
+#else
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+#endif
+}
+
+/**
+ * kfi_hrtimer_setup_on_stack() - prepare a timer that lives on the stack
+ * @timer: to be prepared; destroy_hrtimer_on_stack() ends it
+ * @function: called when it expires
+ * @clock: what it goes by
+ * @mode: how it is going to be started
+ *
+ * 444cb7db4c9f (6.13) has made one call of two steps here, too.
+ *
+ * Context: any; takes no lock.
+ */
+static inline void
+kfi_hrtimer_setup_on_stack(struct hrtimer *timer,
+			   enum hrtimer_restart (*function)(struct hrtimer *),
+			   clockid_t clock, enum hrtimer_mode mode)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+	hrtimer_setup_on_stack(timer, function, clock, mode);
+#else
+	hrtimer_init_on_stack(timer, clock, mode);
+	timer->function = function;
+#endif
+}
+
+#endif /* KFI_COMPAT_H */
