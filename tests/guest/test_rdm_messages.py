@@ -292,7 +292,9 @@ def test_what_endpoints_without_a_connection_refuse(rdm: RdmNet) -> None:
     assert error.value.errno == kp.KfabricErrno.KFI_EBADFLAGS
 
 
-@pytest.mark.parametrize("flag", [kp.OpFlags.FENCE, kp.OpFlags.DELIVERY_COMPLETE])
+@pytest.mark.parametrize(
+    "flag", [kp.OpFlags.FENCE, kp.OpFlags.DELIVERY_COMPLETE], ids=["fence", "delivery"]
+)
 def test_promise_that_cannot_be_kept_is_refused(rdm: RdmNet, flag: kp.OpFlags) -> None:
     """Of an operation nothing is sent; as the endpoint's own nobody is offered it."""
     a, b = rdm.connect()
