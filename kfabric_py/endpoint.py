@@ -74,6 +74,19 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
         self._client(request, arg)
         del addr_memory, data_memory
 
+    @property
+    def keepalive(self) -> int:
+        """Seconds of silence after which a connected peer is probed; 0 (the default): never.
+
+        If no answer comes, the connection ends: ``SHUTDOWN`` is reported. It may be set
+        at any time.
+        """
+        return self.getopt(_uapi.KFAB_OPT_KEEPALIVE)
+
+    @keepalive.setter
+    def keepalive(self, seconds: int) -> None:
+        self.setopt(_uapi.KFAB_OPT_KEEPALIVE, seconds)
+
     def shutdown(self) -> None:
         """End the connection. Receives still posted come back as errors."""
         self._client(_uapi.KFAB_IOC_SHUTDOWN, _uapi.kfab_shutdown(ep=self._live_handle()))

@@ -109,7 +109,7 @@ class Posting(OpenedObject):
         self._client(_uapi.KFAB_IOC_CONTROL, arg)
 
     def getopt(self, option: int, level: int = _uapi.KFAB_OPT_ENDPOINT) -> int:
-        """Return the value of an option, a number of bytes.
+        """Return the value of an option, a number of bytes or seconds.
 
         Raises:
             KfiError: ENOPROTOOPT: there is no such option here.

@@ -41,7 +41,9 @@ enum {
 /* and name. */
 enum {
 	KFI_OPT_MIN_MULTI_RECV,		/* size_t, bytes */
-	KFI_OPT_CM_DATA_SIZE		/* size_t, bytes; read only */
+	KFI_OPT_CM_DATA_SIZE,		/* size_t, bytes; read only */
+	/* Not in kfabric 1.7. */
+	KFI_OPT_KEEPALIVE		/* size_t, seconds of silence; 0: off */
 };
 
 struct kfi_ops_ep {
@@ -266,6 +268,10 @@ static inline ssize_t kfi_cancel(struct kfid *fid, void *context)
  * @optname: KFI_OPT_MIN_MULTI_RECV and so on
  * @optval: the value
  * @optlen: bytes of @optval
+ *
+ * KFI_OPT_KEEPALIVE may be set at any time: a connected endpoint that has heard
+ * nothing of its peer for so many seconds asks whether it is still there, and
+ * shuts the connection down if no answer comes.
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_ENOPROTOOPT no such option, -KFI_EINVAL @optval is NULL,

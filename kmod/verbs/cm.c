@@ -84,11 +84,6 @@ static void kfv_conn_over(struct kfv_conn *conn)
 	rdma_disconnect(conn->id);
 }
 
-static bool kfv_conn_up(const struct kfv_conn *conn)
-{
-	return conn->state == KFV_ACCEPTED || conn->state == KFV_CONNECTED;
-}
-
 /*
  * Work item: the queue pair failed, or the id must go (it is on a device that
  * is not the domain's, and would keep that from being removed).
@@ -183,6 +178,7 @@ static void kfv_cm_response(struct kfv_conn *conn,
 		return;
 	}
 	WRITE_ONCE(conn->state, KFV_CONNECTED);
+	kfv_keepalive_start(conn);
 	kfv_conn_report(conn, KFI_CONNECTED, peer->private_data,
 			peer->private_data_len);
 }
@@ -195,6 +191,7 @@ static void kfv_cm_established(struct kfv_conn *conn,
 	if (!active && conn->state != KFV_ACCEPTED)
 		return;
 	WRITE_ONCE(conn->state, KFV_CONNECTED);
+	kfv_keepalive_start(conn);
 	kfv_conn_report(conn, KFI_CONNECTED,
 			active ? peer->private_data : NULL,
 			active ? peer->private_data_len : 0);

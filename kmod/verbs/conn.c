@@ -8,9 +8,6 @@
 
 #include "kfi_verbs.h"
 
-/* One more work request on each side than promised: see kfv_conn_drain(). */
-#define KFV_MARKERS 1
-
 /* 0 would mean 655 ms until a sender tries again; this is 0.64 ms. */
 #define KFV_MIN_RNR_TIMER 12
 
@@ -109,6 +106,7 @@ struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 	init_completion(&conn->drained);
 	INIT_WORK(&conn->hangup, kfv_cm_hangup);
 	INIT_WORK(&conn->destroy, kfv_conn_destroy);
+	kfv_keepalive_init(conn);
 	kfv_conn_limits(conn);
 	return conn;
 }
@@ -130,8 +128,8 @@ static int kfv_conn_make_qp(struct kfv_conn *conn)
 		.send_cq = conn->cq,
 		.recv_cq = conn->cq,
 		.cap = {
-			.max_send_wr = conn->tx.size + KFV_MARKERS,
-			.max_recv_wr = conn->rx.size + KFV_MARKERS,
+			.max_send_wr = conn->tx.size + KFV_SPARE_WR,
+			.max_recv_wr = conn->rx.size + KFV_SPARE_WR,
 			.max_send_sge = conn->tx.max_sge,
 			.max_recv_sge = conn->rx.max_sge,
 		},
@@ -194,7 +192,7 @@ int kfv_conn_enable(struct kfv_conn *conn)
 		goto err;
 
 	/* Each operation has its entry reserved: the CQ cannot overrun. */
-	conn->nr_cqe = conn->tx.size + conn->rx.size + 2 * KFV_MARKERS;
+	conn->nr_cqe = conn->tx.size + conn->rx.size + 2 * KFV_SPARE_WR;
 	cq = ib_cq_pool_get(conn->pd->dev->ib, conn->nr_cqe, -1,
 			    IB_POLL_SOFTIRQ);
 	if (IS_ERR(cq)) {
@@ -370,6 +368,7 @@ void kfv_conn_stop(struct kfv_conn *conn)
 	if (state == KFV_STOPPED)
 		return;
 
+	kfv_keepalive_stop(conn);
 	if (state == KFV_CONNECTED || state == KFV_ACCEPTED)
 		rdma_disconnect(conn->id);
 	kfv_conn_drain(conn);

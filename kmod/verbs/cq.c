@@ -103,6 +103,8 @@ static void kfv_report(struct kfv_conn *conn, struct kfi_completion *comp,
 {
 	int idx = srcu_read_lock(&kfv_srcu);
 
+	if (!comp->err)
+		kfv_heard(conn);
 	if (!READ_ONCE(conn->cut) && !kfv_gone(conn->pd->dev)) {
 		kfi_ep_complete(&conn->ep->base, comp, want_entry);
 		if (comp->err && comp->prov_errno != IB_WC_WR_FLUSH_ERR)

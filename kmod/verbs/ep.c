@@ -132,23 +132,49 @@ static struct kfi_ops kfv_ep_fid_ops = {
 static int kfv_ep_getopt(struct kfid *fid, int level, int optname,
 			 void *optval, size_t *optlen)
 {
-	size_t size = KFV_REQ_DATA;
+	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
+	size_t value;
 
-	if (level != KFI_OPT_ENDPOINT || optname != KFI_OPT_CM_DATA_SIZE)
+	if (level != KFI_OPT_ENDPOINT)
+		return -ENOPROTOOPT;
+	if (optname == KFI_OPT_CM_DATA_SIZE)
+		value = KFV_REQ_DATA;
+	else if (optname == KFI_OPT_KEEPALIVE)
+		value = READ_ONCE(ep->conn->silence);
+	else
 		return -ENOPROTOOPT;
 	if (!optval || !optlen)
 		return -EINVAL;
-	if (*optlen < sizeof(size))
+	if (*optlen < sizeof(value))
 		return -KFI_ETOOSMALL;
-	memcpy(optval, &size, sizeof(size));
-	*optlen = sizeof(size);
+	memcpy(optval, &value, sizeof(value));
+	*optlen = sizeof(value);
 	return 0;
 }
 
 static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
 			 const void *optval, size_t optlen)
 {
-	return -ENOPROTOOPT;
+	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
+	struct kfv_conn *conn = ep->conn;
+	size_t seconds;
+
+	if (level != KFI_OPT_ENDPOINT || optname != KFI_OPT_KEEPALIVE)
+		return -ENOPROTOOPT;
+	if (!optval)
+		return -EINVAL;
+	if (optlen < sizeof(seconds))
+		return -KFI_ETOOSMALL;
+	memcpy(&seconds, optval, sizeof(seconds));
+	if (seconds > KFV_KEEPALIVE_MAX)
+		return -E2BIG;
+	if (kfv_gone(ep->domain->dev))
+		return -ENODEV;
+	mutex_lock(&conn->lock);
+	WRITE_ONCE(conn->silence, seconds);
+	kfv_keepalive_start(conn);
+	mutex_unlock(&conn->lock);
+	return 0;
 }
 
 static struct kfi_ops_ep kfv_ep_ops = {
@@ -187,9 +213,10 @@ static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,
 
 static int kfv_ep_size(size_t asked, const struct ib_device *ib, size_t *size)
 {
-	*size = asked ? asked : min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - 1);
-	return *size > KFV_QUEUE_MAX || *size >= ib->attrs.max_qp_wr ?
-	       -EINVAL : 0;
+	int max = ib->attrs.max_qp_wr - KFV_SPARE_WR;
+
+	*size = asked ? asked : min(KFV_QUEUE_SIZE, max);
+	return *size > KFV_QUEUE_MAX || *size > max ? -EINVAL : 0;
 }
 
 static void kfv_ep_addr(struct sockaddr_in *sin, const void *addr, size_t len)

@@ -82,7 +82,7 @@ static void kfv_fill_tx(struct kfi_tx_attr *tx, const struct ib_device *ib)
 	tx->msg_order = KFV_MSG_ORDER;
 	tx->comp_order = KFV_COMP_ORDER;
 	tx->inject_size = KFV_INJECT_SIZE;
-	tx->size = min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - 1);
+	tx->size = min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - KFV_SPARE_WR);
 	tx->iov_limit = min3(KFV_IOV_LIMIT, ib->attrs.max_send_sge,
 			     ib->attrs.max_sge_rd);
 	tx->rma_iov_limit = 1;
@@ -93,7 +93,7 @@ static void kfv_fill_rx(struct kfi_rx_attr *rx, const struct ib_device *ib)
 	rx->caps = KFV_CAPS_RX | kfv_atomic_caps(ib);
 	rx->msg_order = KFV_MSG_ORDER;
 	rx->comp_order = KFV_COMP_ORDER;
-	rx->size = min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - 1);
+	rx->size = min(KFV_QUEUE_SIZE, ib->attrs.max_qp_wr - KFV_SPARE_WR);
 	rx->iov_limit = min(KFV_IOV_LIMIT, ib->attrs.max_recv_sge);
 }
 
@@ -193,7 +193,7 @@ struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
  */
 static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
 {
-	if (want > KFV_QUEUE_MAX || want >= max_qp_wr)
+	if (want > KFV_QUEUE_MAX || want > max_qp_wr - KFV_SPARE_WR)
 		return false;
 	if (want)
 		*have = want;

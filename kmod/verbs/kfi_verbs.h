@@ -33,6 +33,7 @@
 #define _KFV_VERBS_H_
 
 #include <linux/completion.h>
+#include <linux/jiffies.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -56,6 +57,7 @@
 
 #define KFV_QUEUE_SIZE		256	/* default depth of a queue */
 #define KFV_QUEUE_MAX		4096	/* most that a queue may be asked for */
+#define KFV_SPARE_WR		2	/* not promised: kfv_post_markers(), keepalive.c */
 #define KFV_MAX_SGE		32	/* elements of one work request */
 #define KFV_IOV_LIMIT		16	/* pieces of one buffer */
 #define KFV_INJECT_SIZE		256	/* bytes copied per operation */
@@ -63,6 +65,7 @@
 #define KFV_MR_PAGES		512	/* pages of one memory region */
 #define KFV_MR_IOV_LIMIT	256	/* pieces of one memory region */
 #define KFV_BACKLOG		128
+#define KFV_KEEPALIVE_MAX	86400	/* seconds of silence */
 
 /* Private data that RDMA CM carries over InfiniBand's messages, in bytes. */
 #define KFV_REQ_DATA		56
@@ -297,6 +300,11 @@ enum kfv_state {
  * @nr_cqe: that room
  * @tx: sends and RMA
  * @rx: receives
+ * @silence: seconds after which a silent peer is probed; 0: never
+ * @heard: when (jiffies) there was a sign of life
+ * @probing: a probe is posted
+ * @probe: the probe
+ * @keepalive: sees whether one is due
  * @posted: operations whose completion is not yet reported, +1 until stopped
  * @drained: @posted is 0
  * @param: for rdma_connect() and rdma_accept()
@@ -319,6 +327,11 @@ struct kfv_conn {
 	unsigned int nr_cqe;
 	struct kfv_queue tx;
 	struct kfv_queue rx;
+	unsigned int silence;
+	unsigned long heard;
+	atomic_t probing;
+	struct ib_cqe probe;
+	struct delayed_work keepalive;
 	atomic_t posted;
 	struct completion drained;
 	struct rdma_conn_param param;
@@ -400,6 +413,19 @@ static inline struct kfv_ep *kfv_ep_of(struct kfid_ep *ep)
 static inline bool kfv_gone(const struct kfv_device *dev)
 {
 	return READ_ONCE(dev->gone);
+}
+
+static inline bool kfv_conn_up(const struct kfv_conn *conn)
+{
+	enum kfv_state state = READ_ONCE(conn->state);
+
+	return state == KFV_ACCEPTED || state == KFV_CONNECTED;
+}
+
+/* Something has come from the peer, if only that it got something. Any context. */
+static inline void kfv_heard(struct kfv_conn *conn)
+{
+	WRITE_ONCE(conn->heard, jiffies);
 }
 
 /* init.c */
@@ -518,6 +544,11 @@ void kfv_op_free(struct kfv_queue *queue, struct kfv_op *op);
 void kfv_posted_put(struct kfv_conn *conn);
 void kfv_tx_done(struct ib_cq *cq, struct ib_wc *wc);
 void kfv_rx_done(struct ib_cq *cq, struct ib_wc *wc);
+
+/* keepalive.c */
+void kfv_keepalive_init(struct kfv_conn *conn);
+void kfv_keepalive_start(struct kfv_conn *conn);
+void kfv_keepalive_stop(struct kfv_conn *conn);
 
 /* msg.c */
 extern struct kfi_ops_msg kfv_msg_ops;

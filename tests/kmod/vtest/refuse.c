@@ -130,6 +130,30 @@ static void vt_query_atomic(struct vt *vt)
 				   KFI_PEEK), -KFI_EBADFLAGS);
 }
 
+/* Off, until somebody asks for it. */
+static void vt_keepalive(struct vt *vt, struct kfid *fid)
+{
+	const size_t week = 7 * 86400;
+	size_t value = 77, len = sizeof(value);
+
+	VT_EQ(vt, kfi_getopt(fid, KFI_OPT_ENDPOINT, KFI_OPT_KEEPALIVE, &value,
+			     &len), 0);
+	VT_EQ(vt, value, 0);
+	value = 1;
+	VT_EQ(vt, kfi_setopt(fid, KFI_OPT_ENDPOINT, KFI_OPT_KEEPALIVE, &value,
+			     len), 0);
+	VT_EQ(vt, kfi_setopt(fid, KFI_OPT_ENDPOINT, KFI_OPT_KEEPALIVE, &week,
+			     len), -E2BIG);
+	VT_EQ(vt, kfi_setopt(fid, KFI_OPT_ENDPOINT, KFI_OPT_KEEPALIVE, &value,
+			     1), -KFI_ETOOSMALL);
+	VT_EQ(vt, kfi_setopt(fid, KFI_OPT_ENDPOINT, KFI_OPT_KEEPALIVE, NULL,
+			     len), -EINVAL);
+	value = 77;
+	VT_EQ(vt, kfi_getopt(fid, KFI_OPT_ENDPOINT, KFI_OPT_KEEPALIVE, &value,
+			     &len), 0);
+	VT_EQ(vt, value, 1);
+}
+
 static void vt_options(struct vt *vt)
 {
 	size_t size = 0, len = sizeof(size);
@@ -143,6 +167,7 @@ static void vt_options(struct vt *vt)
 	VT_EQ(vt, size, 56);
 	VT_EQ(vt, kfi_setopt(fid, KFI_OPT_ENDPOINT, KFI_OPT_CM_DATA_SIZE, &size,
 			     len), -KFI_ENOPROTOOPT);
+	vt_keepalive(vt, fid);
 	VT_EQ(vt, kfi_control(fid, KFI_SETOPSFLAG, &flags), 0);
 	flags = KFI_TRANSMIT;
 	VT_EQ(vt, kfi_control(fid, KFI_GETOPSFLAG, &flags), 0);

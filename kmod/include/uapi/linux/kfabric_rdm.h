@@ -64,7 +64,7 @@
  * @flags: must be 0
  * @handle: an endpoint, scalable endpoint or context
  * @level: KFAB_OPT_ENDPOINT
- * @optname: KFAB_OPT_MIN_MULTI_RECV, KFAB_OPT_CM_DATA_SIZE
+ * @optname: KFAB_OPT_MIN_MULTI_RECV, KFAB_OPT_CM_DATA_SIZE, KFAB_OPT_KEEPALIVE
  * @__reserved: must be 0
  * @value: GETOPT: out; SETOPT: in
  *

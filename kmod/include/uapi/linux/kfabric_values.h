@@ -176,6 +176,7 @@
 #define KFAB_OPT_ENDPOINT	0
 #define KFAB_OPT_MIN_MULTI_RECV	0
 #define KFAB_OPT_CM_DATA_SIZE	1
+#define KFAB_OPT_KEEPALIVE	2
 
 #define KFAB_ADDR_UNSPEC	0xffffffffffffffff
 #define KFAB_ADDR_NOTAVAIL	0xffffffffffffffff
