@@ -87,6 +87,7 @@
 #define KFR_ACK_EVERY	16	/* numbers answered at the latest */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* for what is on its way */
+#define KFR_PROBE_MAX	86400u	/* seconds */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* for the last answers */
 
 #define KFR_CAPS_ONLY	(KFI_TAGGED | KFI_MULTI_RECV | KFI_TAGGED_RMA | \

@@ -12,6 +12,10 @@ static unsigned int rdm_ack_delay_us = 2000;
 module_param(rdm_ack_delay_us, uint, 0644);
 MODULE_PARM_DESC(rdm_ack_delay_us, "how long an answer to a message waits for a message to go with, where there was one before (us)");
 
+static unsigned int rdm_probe_s = 5;
+module_param(rdm_probe_s, uint, 0644);
+MODULE_PARM_DESC(rdm_probe_s, "how often a peer is probed that has got an operation and does not answer it (s; 0: never)");
+
 static ktime_t kfr_ack_delay(void)
 {
 	return ns_to_ktime((u64)READ_ONCE(rdm_ack_delay_us) * NSEC_PER_USEC);
@@ -205,6 +209,49 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
+}
+
+/*
+ * An operation that waits for the peer's receive has nothing on the wire: that
+ * the peer's machine is gone would show to nobody. So as long as one is under
+ * way, an answer goes now and then that says nothing new. If it is not
+ * acknowledged, it fails as any message does.
+ */
+static bool kfr_conn_waits(const struct kfr_conn *conn)
+{
+	const struct kfr_flow *flow;
+
+	if (!list_empty(&conn->sent) || !list_empty(&conn->asked) ||
+	    !list_empty(&conn->reqs))
+		return true;
+	list_for_each_entry(flow, &conn->flows, link)
+		if (!list_empty(&flow->parked))
+			return true;
+	return false;
+}
+
+/* There is an operation. Caller holds the lock, and the connection lives. */
+void kfr_probe_later(struct kfr_conn *conn)
+{
+	unsigned int seconds = min(READ_ONCE(rdm_probe_s), KFR_PROBE_MAX);
+
+	if (seconds)
+		schedule_delayed_work(&conn->probe, seconds * HZ);
+}
+
+/* Work item: comes as long as there are operations. */
+void kfr_probe(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(to_delayed_work(work),
+					     struct kfr_conn, probe);
+
+	spin_lock_irq(&conn->lock);
+	if (conn->state != KFR_DEAD && kfr_conn_waits(conn)) {
+		conn->ack_due = true;
+		kfr_probe_later(conn);
+	}
+	spin_unlock_irq(&conn->lock);
+	kfr_pump(conn);
 }
 
 /*

@@ -63,6 +63,7 @@ void kfr_op_submit(struct kfr_op *op)
 		op->order = conn->order++;
 		op->state = KFR_QUEUED;
 		list_add_tail(&op->item.link, &conn->reqs);
+		kfr_probe_later(conn);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (dead) {

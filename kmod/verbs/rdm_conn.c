@@ -167,6 +167,7 @@ static void kfr_conn_drain(struct kfr_conn *conn, struct rdma_cm_id *id)
 static void kfr_conn_fail(struct kfr_conn *conn)
 {
 	hrtimer_cancel(&conn->ack_timer);
+	cancel_delayed_work_sync(&conn->probe);
 	kfr_job_fail_all(conn);
 	kfr_op_fail_all(conn);
 	kfr_ctl_drop_all(conn);
@@ -264,6 +265,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	init_completion(&conn->drained);
 	init_completion(&conn->idle);
 	INIT_WORK(&conn->setup, kfr_conn_setup);
+	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,
 			  HRTIMER_MODE_REL_SOFT);

@@ -155,6 +155,7 @@ enum kfr_conn_state {
  * @jobs: data that moves on behalf of the peer
  * @ack_timer: for an answer that found no message to go with
  * @setup: begins it
+ * @probe: sees whether the peer is still there
  * @destroy: gives everything back
  * @idle: nothing is left to be said, while it is being closed
  */
@@ -224,6 +225,7 @@ struct kfr_conn {
 	struct list_head jobs;
 	struct hrtimer ack_timer;
 	struct work_struct setup;
+	struct delayed_work probe;
 	struct work_struct destroy;
 	struct completion idle;
 };
@@ -444,6 +446,8 @@ void kfr_added(struct kfr_conn *conn, int err);
 void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl);
 void kfr_seen(struct kfr_conn *conn);
 void kfr_taken(struct kfr_conn *conn, u32 seq);
+void kfr_probe_later(struct kfr_conn *conn);
+void kfr_probe(struct work_struct *work);
 void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc);
 void kfr_reg_done(struct ib_cq *cq, struct ib_wc *wc);
 void kfr_sq_done(struct kfr_conn *conn, enum ib_wc_status status);
