@@ -478,6 +478,23 @@ static struct kfr_conn *kfr_conn_waiting(struct kfr_node *node, u32 cookie)
 	return found;
 }
 
+/*
+ * A peer that has a connection does not begin one. So for the peer, those that
+ * stand here are over, as when a cable was out for a while: only one side has
+ * noticed. What is under way on them ends by itself. (Where both begin at the
+ * same time, the messages of one move to the other's connection.) Caller holds
+ * the node's lock.
+ */
+static void kfr_conn_supersede(struct kfr_node *node, __be32 remote)
+{
+	struct kfr_conn *conn;
+
+	list_for_each_entry(conn, &node->conns, link)
+		if (conn->remote == remote &&
+		    READ_ONCE(conn->state) != KFR_CONNECTING)
+			conn->stale = true;
+}
+
 static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 				     const struct kfr_hello *hello)
 {
@@ -490,6 +507,7 @@ static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 		return NULL;
 	kfr_conn_get(conn);
 	spin_lock_irq(&node->lock);
+	kfr_conn_supersede(node, remote);
 	list_add_tail(&conn->link, &node->conns);
 	spin_unlock_irq(&node->lock);
 	return conn;

@@ -97,6 +97,7 @@ enum kfr_conn_state {
  * @cookie: of a connection that we began
  * @twin: of one to ourselves: the other half, referenced; @lock
  * @link: on kfr_node.conns; the node's lock
+ * @stale: the peer has begun another one: no new messages; the node's lock
  * @ctl: making and destroying @id
  * @id: RDMA CM's half
  * @pd: its own: no other peer reaches what is registered here
@@ -167,6 +168,7 @@ struct kfr_conn {
 	u32 cookie;
 	struct kfr_conn *twin;
 	struct list_head link;
+	bool stale;
 	struct mutex ctl;	/* making and destroying the id */
 	struct rdma_cm_id *id;
 	struct ib_pd *pd;

@@ -310,7 +310,7 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 	struct kfr_conn *conn;
 
 	list_for_each_entry(conn, &node->conns, link) {
-		if (conn->remote != remote ||
+		if (conn->remote != remote || conn->stale ||
 		    READ_ONCE(conn->state) == KFR_DEAD)
 			continue;
 		if (remote != node->ip || conn->passive == passive)
