@@ -168,6 +168,10 @@ class Station:
         """Post a send that reports its end."""
         self.side.ep.send(self.side.buffer[:length], flags=kp.OpFlags.COMPLETION)
 
+    def keepalive(self, seconds: int) -> None:
+        """Probe a peer that has been silent for so long (MSG); 0: never."""
+        self.side.ep.keepalive = seconds
+
     def sleep(self) -> None:
         """Let a thread sleep in the wait set; return once it does."""
         tids: list[int] = []
