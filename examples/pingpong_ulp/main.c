@@ -34,6 +34,10 @@ unsigned int pp_size = 64;
 module_param_named(size, pp_size, uint, 0444);
 MODULE_PARM_DESC(size, "bytes in a message");
 
+static char *pp_role = "both";
+module_param_named(role, pp_role, charp, 0444);
+MODULE_PARM_DESC(role, "which side plays here: both, listen or connect");
+
 static atomic_t pp_playing;
 
 /* ---- The game ---- */
@@ -139,8 +143,11 @@ static int pp_side_result(const struct pp_side *side, char *buf, size_t room)
 			 side->waits, side->received, side->counted, side->ns);
 }
 
+/* One that plays on another machine has nothing to say. */
 static bool pp_side_passed(const struct pp_side *side)
 {
+	if (!side->task)
+		return true;
 	return !side->err && side->received == pp_count &&
 	       side->counted == pp_count;
 }
@@ -157,8 +164,10 @@ static int pp_result_get(char *buf, const struct kernel_param *param)
 	passed = pp_side_passed(&pp_listener) && pp_side_passed(&pp_connector);
 	n = scnprintf(buf, PAGE_SIZE, "state=%s\n",
 		      passed ? "passed" : "failed");
-	n += pp_side_result(&pp_listener, buf + n, PAGE_SIZE - n);
-	n += pp_side_result(&pp_connector, buf + n, PAGE_SIZE - n);
+	if (pp_listener.task)
+		n += pp_side_result(&pp_listener, buf + n, PAGE_SIZE - n);
+	if (pp_connector.task)
+		n += pp_side_result(&pp_connector, buf + n, PAGE_SIZE - n);
 	return n;
 }
 
@@ -195,45 +204,52 @@ static int pp_create(struct pp_side *side)
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	side->task = get_task_struct(task);
+	atomic_inc(&pp_playing);
 	return 0;
 }
 
 /* A thread asleep in kfi_wait() returns from it with -EINTR. */
 static void pp_stop(struct pp_side *side)
 {
+	if (!side->task)
+		return;
 	kthread_stop(side->task);
 	put_task_struct(side->task);
 }
 
+/* Listening before anybody connects, and before the module is live. */
+static int __init pp_begin_listener(void)
+{
+	int err = pp_listen(&pp_listener);
+
+	return err ? err : pp_create(&pp_listener);
+}
+
 static int __init pp_init(void)
 {
-	int err;
+	bool both = !strcmp(pp_role, "both");
+	int err = 0;
 
-	if (!pp_count || !pp_size || pp_size > KMALLOC_MAX_SIZE / 2)
+	if (!pp_count || !pp_size || pp_size > KMALLOC_MAX_SIZE / 2 ||
+	    !(both || !strcmp(pp_role, "listen") ||
+	      !strcmp(pp_role, "connect")))
 		return -EINVAL;
 
-	/* Listening before anybody connects, and before the module is live. */
-	err = pp_listen(&pp_listener);
-	if (err)
-		goto out_close;
-	err = pp_create(&pp_listener);
-	if (err)
-		goto out_close;
-	err = pp_create(&pp_connector);
-	if (err)
-		goto out_stop;
-
-	atomic_set(&pp_playing, 2);
-	wake_up_process(pp_listener.task);
-	wake_up_process(pp_connector.task);
+	if (both || !strcmp(pp_role, "listen"))
+		err = pp_begin_listener();
+	if (!err && (both || !strcmp(pp_role, "connect")))
+		err = pp_create(&pp_connector);
+	if (err) {
+		/* What there is has not run, and never will. */
+		pp_stop(&pp_listener);
+		pp_close_all(&pp_listener);
+		return err;
+	}
+	if (pp_listener.task)
+		wake_up_process(pp_listener.task);
+	if (pp_connector.task)
+		wake_up_process(pp_connector.task);
 	return 0;
-
-out_stop:
-	/* It has not run, and never will. */
-	pp_stop(&pp_listener);
-out_close:
-	pp_close_all(&pp_listener);
-	return err;
 }
 
 static void __exit pp_exit(void)

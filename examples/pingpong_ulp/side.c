@@ -11,7 +11,7 @@
 
 static char *addr = "";
 module_param(addr, charp, 0444);
-MODULE_PARM_DESC(addr, "IP address of the RDMA device, for both sides");
+MODULE_PARM_DESC(addr, "IP address of the listener's RDMA device, for both sides");
 
 static char *port = "7471";
 module_param(port, charp, 0444);

@@ -9,6 +9,8 @@
  *	the other one's name into the vector
  *	receive posted, wait, next receive posted, answer, ...
  *
+ * With a peer, only one of the two plays here; the other machine has the other.
+ *
  * /sys/module/rdm_ulp/parameters/result says how it went; poll() for POLLPRI on
  * it ends when the game does.
  */
@@ -31,7 +33,19 @@
 
 static char *addr = "";
 module_param(addr, charp, 0444);
-MODULE_PARM_DESC(addr, "IP address of the RDMA device, for both sides");
+MODULE_PARM_DESC(addr, "IP address of the RDMA device");
+
+static char *peer = "";
+module_param(peer, charp, 0444);
+MODULE_PARM_DESC(peer, "IP address of the other machine; none: both sides play here");
+
+static char *port = "7474";
+module_param(port, charp, 0444);
+MODULE_PARM_DESC(port, "with a peer: port of the endpoints, on both machines");
+
+static bool first;
+module_param(first, bool, 0444);
+MODULE_PARM_DESC(first, "with a peer: this side begins, once the other one is loaded");
 
 static unsigned int count = 997;
 module_param(count, uint, 0444);
@@ -85,10 +99,18 @@ struct ru_side {
 	struct task_struct *task;
 };
 
-static struct ru_side ru_ping = { .name = "ping", .first = true };
-static struct ru_side ru_pong = { .name = "pong" };
-/* Their number; the result can be read before they play. */
-static atomic_t ru_playing = ATOMIC_INIT(2);
+static struct ru_side ru_sides[] = {
+	{ .name = "pong" },
+	{ .name = "ping", .first = true },
+};
+
+/* How many play; the result can be read before they do. */
+static atomic_t ru_playing = ATOMIC_INIT(ARRAY_SIZE(ru_sides));
+
+static bool ru_is_here(const struct ru_side *side)
+{
+	return !*peer || side->first == first;
+}
 
 /* ---- Opening: parents first; everything is bound before enabling ---- */
 
@@ -102,8 +124,9 @@ static int ru_getinfo(struct ru_side *side)
 	hints->caps = KFI_TAGGED | KFI_SOURCE;
 	hints->ep_attr->type = KFI_EP_RDM;
 	hints->addr_format = KFI_SOCKADDR_IN;
-	err = kfi_getinfo(KFI_VERSION(1, 7), addr, NULL, KFI_SOURCE, hints,
-			  &side->info);
+	/* Without a number, the endpoint gets one that is free. */
+	err = kfi_getinfo(KFI_VERSION(1, 7), addr, *peer ? port : NULL,
+			  KFI_SOURCE, hints, &side->info);
 	kfi_freeinfo(hints);
 	return err;
 }
@@ -168,17 +191,24 @@ static int ru_open(struct ru_side *side)
 	return err ? err : ru_open_ep(side);
 }
 
-/* Real ones tell each other by other means, or use numbers that are known. */
-static int ru_introduce(struct ru_side *side, struct ru_side *to)
+/* Tells @side who the other one is; both are open if both are here. */
+static int ru_introduce(struct ru_side *side)
 {
+	struct ru_side *other = &ru_sides[!side->first];
 	struct sockaddr_in name;
 	size_t len = sizeof(name);
 	int n;
 
-	n = kfi_getname(&side->ep->fid, &name, &len);
+	if (*peer) {
+		/* Another machine: a number that both know. */
+		n = kfi_av_insertsvc(side->av, peer, port, &side->peer, 0,
+				     NULL);
+		return n == 1 ? 0 : -EADDRNOTAVAIL;
+	}
+	n = kfi_getname(&other->ep->fid, &name, &len);
 	if (n)
 		return n;
-	n = kfi_av_insert(to->av, &name, 1, &to->peer, 0, NULL);
+	n = kfi_av_insert(side->av, &name, 1, &side->peer, 0, NULL);
 	return n == 1 ? 0 : -EADDRNOTAVAIL;
 }
 
@@ -347,17 +377,20 @@ static int ru_side_result(const struct ru_side *side, char *buf, size_t room)
 
 static int ru_result_get(char *buf, const struct kernel_param *param)
 {
-	bool passed;
-	int n;
+	bool passed = true;
+	int i, n;
 
 	/* Pairs with the last side's atomic_dec_and_test(). */
 	if (atomic_read_acquire(&ru_playing))
 		return scnprintf(buf, PAGE_SIZE, "state=playing\n");
-	passed = !ru_ping.err && !ru_pong.err;
+	for (i = 0; i < ARRAY_SIZE(ru_sides); i++)
+		passed &= !ru_sides[i].err;
 	n = scnprintf(buf, PAGE_SIZE, "state=%s\n",
 		      passed ? "passed" : "failed");
-	n += ru_side_result(&ru_ping, buf + n, PAGE_SIZE - n);
-	n += ru_side_result(&ru_pong, buf + n, PAGE_SIZE - n);
+	for (i = 0; i < ARRAY_SIZE(ru_sides); i++)
+		if (ru_sides[i].task)
+			n += ru_side_result(&ru_sides[i], buf + n,
+					    PAGE_SIZE - n);
 	return n;
 }
 
@@ -389,40 +422,57 @@ static void ru_stop(struct ru_side *side)
 	put_task_struct(side->task);
 }
 
+/* A side that is not here has nothing open. */
+static void ru_end(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ru_sides); i++)
+		ru_stop(&ru_sides[i]);
+	for (i = 0; i < ARRAY_SIZE(ru_sides); i++)
+		ru_close(&ru_sides[i]);
+}
+
+/* Does something with each side that is here, up to the first failure. */
+static int __init ru_each(int (*what)(struct ru_side *side))
+{
+	int i, err = 0;
+
+	for (i = 0; !err && i < ARRAY_SIZE(ru_sides); i++)
+		if (ru_is_here(&ru_sides[i]))
+			err = what(&ru_sides[i]);
+	return err;
+}
+
+static int __init ru_wake(struct ru_side *side)
+{
+	wake_up_process(side->task);
+	return 0;
+}
+
 static int __init ru_init(void)
 {
 	int err;
 
 	if (!count || !size || size > KMALLOC_MAX_SIZE / 2)
 		return -EINVAL;
-	err = ru_open(&ru_ping);
+	if (*peer)
+		atomic_set(&ru_playing, 1);
+	err = ru_each(ru_open);
 	if (!err)
-		err = ru_open(&ru_pong);
+		err = ru_each(ru_introduce);
 	if (!err)
-		err = ru_introduce(&ru_ping, &ru_pong);
-	if (!err)
-		err = ru_introduce(&ru_pong, &ru_ping);
-	if (!err)
-		err = ru_create(&ru_ping);
-	if (!err)
-		err = ru_create(&ru_pong);
+		err = ru_each(ru_create);
 	if (err) {
-		ru_stop(&ru_ping);
-		ru_close(&ru_ping);
-		ru_close(&ru_pong);
+		ru_end();
 		return err;
 	}
-	wake_up_process(ru_pong.task);
-	wake_up_process(ru_ping.task);
-	return 0;
+	return ru_each(ru_wake);
 }
 
 static void __exit ru_exit(void)
 {
-	ru_stop(&ru_ping);
-	ru_stop(&ru_pong);
-	ru_close(&ru_ping);
-	ru_close(&ru_pong);
+	ru_end();
 }
 
 module_init(ru_init);
