@@ -4,6 +4,7 @@
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
 # make test            run all tests; ARGS="-k poll" goes to pytest
 # make test-matrix     the tests in guests on each stock kernel, and a table of them
+# make test-wire       two guests on one wire: a dead peer, a pulled cable, loss and delay
 # make test-browser    the reports and traces, in a real browser (part of make test)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make test-debug      the guests' tests on kernels with KASAN, lockdep and more; hours
@@ -20,7 +21,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-matrix test-browser test-stress test-debug mutants gallery bench check modules shell clean
+.PHONY: help setup setup-check demo test test-matrix test-wire test-browser test-stress test-debug mutants gallery bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -41,6 +42,9 @@ test: setup
 
 test-matrix: setup
 	@$(KFABRIC) test --matrix $(ARGS)
+
+test-wire: setup
+	@$(KFABRIC) test tests/wire $(ARGS)
 
 test-browser: setup
 	@$(KFABRIC) test tests/browser $(ARGS)

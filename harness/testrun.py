@@ -35,7 +35,7 @@ BROWSER = setup.SOURCE / "tests" / "browser"
 # guest is what they drive.
 VM = setup.SOURCE / "tests" / "vm"
 MODEL = setup.SOURCE / "tests" / "model"
-# Host tests that drive two guests on one wire.
+# Host tests that drive two guests on one wire: not part of everything, either.
 WIRE = setup.SOURCE / "tests" / "wire"
 # Host tests like those of VM, on kernels that take long to build: not part of everything.
 DEBUG = setup.SOURCE / "tests" / "debug"
@@ -206,7 +206,7 @@ def _positive(text: str) -> int:
 def parts(paths: Sequence[str], guests: int) -> list[Part]:
     """What has to run for these paths; for none of them: everything."""
     chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "guest": []}
-    for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, WIRE, GUEST)):
+    for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, GUEST)):
         chosen[_place(path)].append(path)
     workers = 0 if paths else WORKERS
     return [

@@ -10,7 +10,7 @@ import pytest
 
 from harness import testrun
 from harness.errors import ExitStatus, KfabricError, SetupError
-from harness.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WIRE, WORKERS, Part
+from harness.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_no_paths_mean_everything():
     assert testrun.parts([], 2) == [
         Part("unit", (str(UNIT),), workers=WORKERS),
         Part("browser", (str(BROWSER),), workers=WORKERS),
-        Part("vm", (str(VM), str(MODEL), str(WIRE)), workers=WORKERS),
+        Part("vm", (str(VM), str(MODEL)), workers=WORKERS),
         Part("guest", (str(GUEST),), 2),
     ]
 
