@@ -70,6 +70,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="judge the wake-ups of each test in a guest: a lost, late or spurious one fails it",
     )
     group.addoption(
+        "--kfabric-ulp",
+        metavar="JSON",
+        help="somebody's module to test, as kfabric test --ulp describes it",
+    )
+    group.addoption(
         "--kfabric-silence",
         type=float,
         default=SILENCE_SECONDS,
@@ -100,9 +105,21 @@ def pytest_configure(config: pytest.Config) -> None:
         from harness.guest.checks import GuestChecks
 
         config.pluginmanager.register(GuestChecks(), CHECKS)
+        if config.option.kfabric_ulp:
+            _test_ulp(config)
         _watch_wakeups(config)
     if not is_worker(config) and (here or config.option.kfabric_vms):
         _judge_run(config)
+
+
+def _test_ulp(config: pytest.Config) -> None:
+    """Give the tests of somebody's module our fixtures, and judge how it is unloaded."""
+    from harness.guest import fixtures
+    from harness.guest.ulp import UlpChecks
+
+    config.pluginmanager.register(fixtures.load(), "kfabric-fixtures")
+    # Behind those: its own RDMA link is the one that is meant.
+    config.pluginmanager.register(UlpChecks(), "kfabric-ulp")
 
 
 def _watch_wakeups(config: pytest.Config) -> None:
@@ -144,8 +161,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_kfabric_boot(name: str, directory: Path) -> Guest:
+def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
     """Boot the project's own guest."""
-    from harness import testvm
+    from harness import testvm, ulp
 
-    return testvm.boot(name, directory)
+    given = config.option.kfabric_ulp
+    return testvm.boot(name, directory, tested=ulp.from_json(given) if given else None)

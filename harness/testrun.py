@@ -21,10 +21,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import matrix, setup
+from harness import matrix, setup, ulp
 from harness.cli import report
 from harness.errors import ExitStatus, KfabricError, SetupError
 from harness.matrix import Column
+from harness.ulp import Ulp
 from harness.vm import bytecode, kbuild, versions
 from harness.vm.spec import Image, Variant
 
@@ -103,13 +104,17 @@ class Part:
 def main(argv: Sequence[str]) -> int:
     """Run the tests; the worst status of the parts."""
     args, rest = _parse(argv)
-    paths = [word for word in rest if Path(word.split("::")[0]).exists()]
+    paths = [word for word in rest if _file(word).exists()]
     options = [word for word in rest if word not in paths]
+    tested = ulp.of(args, map(_file, paths))
+    if tested:
+        paths = [_absolute(path) for path in paths] or [str(tested.directory)]
+        options += ["--kfabric-ulp", ulp.to_json(tested), f"--rootdir={tested.root}"]
     known = versions.load(setup.SOURCE)
     kernels = known.matrix() if args.matrix else [known.find(name).name for name in args.kernel]
     if args.matrix and not paths:
         paths = [str(GUEST)]
-    runs = Runs(options, kernels)
+    runs = Runs(options, kernels, tested)
     for part in parts(paths, args.vms):
         runs.all(part)
     if len(kernels) > 1 and runs.columns:
@@ -122,13 +127,17 @@ class Runs:
 
     :param options: pytest's.
     :param kernels: names; none: the default one, which then needs no name.
+    :param tested: somebody's module, for all guests.
     """
 
-    def __init__(self, options: Sequence[str], kernels: Sequence[str]) -> None:
+    def __init__(
+        self, options: Sequence[str], kernels: Sequence[str], tested: Ulp | None = None
+    ) -> None:
         self.codes: list[int] = []
         self.columns: dict[str, Column] = {}
         self._options = options
         self._kernels = kernels or [""]
+        self._tested = tested
 
     def all(self, part: Part) -> None:
         """Run a part, on each kernel if that matters."""
@@ -151,9 +160,12 @@ class Runs:
     def _on(self, part: Part, kernel: str) -> int:
         part.report(kernel).unlink(missing_ok=True)
         image = _prepare(kernel)
+        if self._tested:
+            ulp.build(image, Variant.TEST, self._tested, setup.say)
         if part.guests:
             precompile(image, part.paths)
-        return _run(part.argv(self._options, kernel, image.release), kernel)
+        argv = part.argv(self._options, kernel, image.release)
+        return _run(argv, kernel, *([self._tested.root] if self._tested else []))
 
     def _remember(self, part: Part, kernel: str, seconds: float) -> None:
         column = matrix.read(kernel, [part.report(kernel)], seconds)
@@ -177,6 +189,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost. With "
         "--verify-wakeups the wake-ups of each test in a guest are judged, too.",
     )
+    ulp.add_options(parser)
     parser.add_argument(
         "--vms", type=_positive, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
     )
@@ -193,7 +206,19 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         action="store_true",
         help="on each stock kernel; without paths: only what runs in guests",
     )
-    return parser.parse_known_args(list(argv))
+    args, rest = parser.parse_known_args(list(argv))
+    return args, [word for word in rest if word != "--"]
+
+
+def _file(path: str) -> Path:
+    """The file or directory of pytest's path, which may go on with the name of a test."""
+    return Path(path.split("::")[0])
+
+
+def _absolute(path: str) -> str:
+    """The same test from wherever pytest runs."""
+    file, *test = path.split("::")
+    return "::".join([str(Path(file).resolve()), *test])
 
 
 def _positive(text: str) -> int:
@@ -220,7 +245,7 @@ def parts(paths: Sequence[str], guests: int) -> list[Part]:
 
 def _place(path: str) -> str:
     """Which part runs a path."""
-    file = Path(path.split("::")[0]).resolve()
+    file = _file(path).resolve()
     if file.is_relative_to(UNIT):
         return "unit"
     if file.is_relative_to(BROWSER):
@@ -249,14 +274,15 @@ def precompile(image: Image, paths: Sequence[str]) -> None:
     bytecode.tests(setup.SOURCE, image, paths, _directory())
 
 
-def _run(argv: Sequence[str], kernel: str = "") -> int:
+def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -> int:
     """Run pytest to its end, and let it clean up after Ctrl-C; its own status.
 
     :param kernel: of all guests that are booted in it.
+    :param directory: to run it in, which guests must have; default: as the user means it.
     """
     REPORTS.mkdir(parents=True, exist_ok=True)
     env = {**_environment(), **({versions.ENVIRONMENT: kernel} if kernel else {})}
-    process = subprocess.Popen(argv, cwd=_directory(), env=env)
+    process = subprocess.Popen(argv, cwd=directory or _directory(), env=env)
     try:
         return process.wait()
     except KeyboardInterrupt:

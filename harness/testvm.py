@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
-from harness import setup
+from harness import setup, ulp
 from harness.vm import accel, kbuild
 from harness.vm.machine import Vm
 from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 
 _lock = threading.Lock()
 _made: list[tuple[Image, Accel]] = []
+_dressed: dict[ulp.Ulp, VmSpec] = {}
 
 
 def boot(
@@ -20,6 +22,7 @@ def boot(
     directory: Path,
     deadlines: Deadlines = Deadlines(),  # noqa: B008
     qemu: tuple[str, ...] = (),
+    tested: ulp.Ulp | None = None,
 ) -> Vm:
     """Boot a guest with the test-option build of the modules.
 
@@ -29,6 +32,7 @@ def boot(
 
     :param directory: for what the guest leaves.
     :param qemu: more arguments for QEMU.
+    :param tested: somebody's module, which is built and loaded, too.
     :raises KfabricError: something cannot be made, or the guest does not boot.
     """
     with _lock:
@@ -38,8 +42,22 @@ def boot(
             choice = accel.choose(image)
             setup.say(choice.line())
             _made.append((image, choice.accel))
-    image, accelerator = _made[0]
-    spec = VmSpec(name=name, variant=Variant.TEST, deadlines=deadlines, qemu=qemu)
+        image, accelerator = _made[0]
+        spec = VmSpec(variant=Variant.TEST)
+        if tested and tested not in _dressed:
+            _dressed[tested] = ulp.dress(spec, image, tested, setup.say)
+        spec = _dressed[tested] if tested else spec
+    spec = replace(spec, name=name, deadlines=deadlines, qemu=qemu)
     guest = Vm(spec, image, accelerator, directory, setup.SOURCE)
     guest.start()
+    if tested:
+        _load(guest, tested)
     return guest
+
+
+def _load(guest: Vm, tested: ulp.Ulp) -> None:
+    try:
+        ulp.load(guest, tested)
+    except BaseException:
+        guest.close()
+        raise

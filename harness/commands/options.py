@@ -9,8 +9,9 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from harness import setup
+from harness import setup, ulp
 from harness.errors import GuestError
+from harness.ulp import Ulp
 from harness.vm import versions
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
@@ -19,6 +20,7 @@ from harness.vm.spec import Variant, VmSpec
 def add_guest_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that describe a guest."""
     add_kernel_option(parser)
+    ulp.add_options(parser)
     variants = [variant.value for variant in Variant]
     parser.add_argument(
         "--variant", choices=variants, help="build these modules; $KFABRIC_MODULES names them"
@@ -52,11 +54,28 @@ def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
     )
 
 
+def guest(args: argparse.Namespace, name: str) -> tuple[Vm, Ulp | None]:
+    """The guest that the options describe, not started; and what is to be loaded in it.
+
+    :raises KfabricError: something cannot be made.
+    """
+    spec = guest_spec(args, name)
+    tested = ulp.of(args)
+    if tested:
+        spec = ulp.dress(spec, setup.guest_image(kernel=spec.kernel), tested, setup.say)
+    return setup.vm(spec), tested
+
+
 @contextlib.contextmanager
-def disposable(vm: Vm) -> Iterator[Vm]:
-    """A running guest whose directory is kept only if the guest failed."""
+def disposable(vm: Vm, tested: Ulp | None = None) -> Iterator[Vm]:
+    """A running guest whose directory is kept only if the guest failed.
+
+    :param tested: is loaded before the block.
+    """
     try:
         with vm:
+            if tested:
+                ulp.load(vm, tested)
             yield vm
     except GuestError:
         setup.say(f"console and more: {vm.directory}")

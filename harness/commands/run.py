@@ -6,9 +6,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness import setup
-from harness.commands.options import add_guest_options, disposable, guest_spec
+from harness.commands.options import add_guest_options, disposable, guest
 from harness.errors import GuestSplat
 from harness.vm.machine import Vm
 from harness.vm.wire import Kind
@@ -20,8 +21,10 @@ def main(argv: Sequence[str]) -> int:
     :raises GuestSplat: the kernel complained, whatever the command returned.
     """
     args = _parse(argv)
-    with disposable(setup.vm(guest_spec(args, "run"))) as vm:
-        status = _forward(vm, args.command, args.timeout)
+    vm, tested = guest(args, "run")
+    with disposable(vm, tested):
+        cwd = tested.directory if tested else setup.SOURCE
+        status = _forward(vm, args.command, args.timeout, cwd)
         if splats := vm.splats():
             raise GuestSplat(splats[0].title, console=splats[0].text)
     return status
@@ -35,9 +38,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _forward(vm: Vm, command: list[str], timeout: float) -> int:
+def _forward(vm: Vm, command: list[str], timeout: float, cwd: Path) -> int:
     """Copy the command's output as it comes."""
-    remote = vm.popen(command, timeout=timeout, cwd=str(setup.SOURCE))
+    remote = vm.popen(command, timeout=timeout, cwd=str(cwd))
     remote.close_stdin()
     for kind, data in remote.stream():
         stream = sys.stdout if kind is Kind.STDOUT else sys.stderr

@@ -14,7 +14,7 @@ import tty
 from collections.abc import Iterator, Sequence
 
 from harness import setup
-from harness.commands.options import add_guest_options, disposable, guest_spec
+from harness.commands.options import add_guest_options, disposable, guest
 from harness.errors import ExitStatus
 from harness.vm.machine import Command
 
@@ -27,13 +27,13 @@ def main(argv: Sequence[str]) -> int:
     if not sys.stdin.isatty():
         print("kfabric shell: standard input is no terminal; see kfabric run", file=sys.stderr)
         return ExitStatus.USAGE
-    with disposable(setup.vm(guest_spec(args, "shell"))) as vm:
+    vm, tested = guest(args, "shell")
+    with disposable(vm, tested):
         setup.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
         size = os.get_terminal_size()
         env = {"TERM": os.environ.get("TERM", "vt100")}
-        shell = vm.popen(
-            ["bash", "-l"], env=env, cwd=str(setup.SOURCE), pty=(size.lines, size.columns)
-        )
+        cwd = tested.directory if tested else setup.SOURCE
+        shell = vm.popen(["bash", "-l"], env=env, cwd=str(cwd), pty=(size.lines, size.columns))
         status = _converse(shell)
     return status if status >= 0 else 128 - status
 

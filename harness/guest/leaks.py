@@ -37,8 +37,11 @@ class Census:
 
 
 def take() -> Census:
-    """Count now: users of our modules, RDMA resources, links, net devices, our descriptors."""
-    counts = {f"users of {name}": _users(modules.state(name)) for name in modules.OURS}
+    """Count now: users of our modules, RDMA resources, links, net devices, our descriptors.
+
+    Of somebody's modules that are tested, too.
+    """
+    counts = {f"users of {name}": _users(modules.state(name)) for name in modules.watched()}
     counts["descriptors of /dev/kfabric"] = _open_descriptors()
     counts["net devices"] = len(os.listdir(NET))
     counts["RDMA links"] = len(_listed(INFINIBAND))

@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.guest import modules
 
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
-MODULES = (*modules.OURS, "kfi_ktest", "kfi_vtest", "kfi_rtest", "kfi_bench", "provoke")
+MODULES = (*modules.watched(), "kfi_ktest", "kfi_vtest", "kfi_rtest", "kfi_bench", "provoke")
 AGE_SECONDS = 5.5
 """The search passes over what is younger than 5 s: its pointer may be in a register."""
 

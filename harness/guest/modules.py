@@ -27,6 +27,12 @@ OURS: Final = ("kfabric", "kfi_verbs", "kfi_mock", "kfabric_dev")
 # What the kernel brings along: rxe for links, the connection manager for kfi_verbs.
 NEEDED: Final = ("rdma_rxe", "rdma_cm")
 ENVIRONMENT = "KFABRIC_MODULES"
+# Somebody else's modules that are tested here (harness/ulp.py): their directory, and
+# the words of their parameters as a JSON list.
+ULP: Final = "KFABRIC_ULP"
+ULP_PARAMETERS: Final = "KFABRIC_ULP_PARAMETERS"
+ULP_ORDER: Final = "order"
+"""File in that directory: their file names without .ko, in the order of loading."""
 SYS_MODULE = "/sys/module"
 MODPROBE_SECONDS = 60.0
 _SYSCALLS: Final = {"x86_64": (313, 176), "aarch64": (273, 106)}
@@ -179,7 +185,7 @@ class Modules:
         limit = Deadline.of(deadline)
         for name in reversed(OURS):
             if name in names and state(name) is not None:
-                _remove_when_free(name, limit)
+                remove_when_free(name, limit)
 
     @contextlib.contextmanager
     def loaded(self, names: Sequence[str] = OURS) -> Iterator[None]:
@@ -191,12 +197,29 @@ class Modules:
             self.unload(names)
 
 
-def _remove_when_free(name: str, limit: Deadline) -> None:
+def remove_when_free(name: str, limit: Deadline) -> None:
+    """Unload one module once nobody uses it; ModuleInUse if somebody does at the deadline."""
     for watcher in _watchers:
         watcher(name)
     with contextlib.suppress(DeadlineExpired):
         wait_for_references(name, 0, limit)
     remove(name)
+
+
+def ulp_files() -> list[str]:
+    """Return the file names, without .ko, of somebody else's modules that are tested here."""
+    directory = os.environ.get(ULP)
+    return (Path(directory) / ULP_ORDER).read_text().split() if directory else []
+
+
+def kernel_name(file: str) -> str:
+    """Return the kernel's name for the module in a file."""
+    return file.replace("-", "_")
+
+
+def watched() -> tuple[str, ...]:
+    """Return the names of all modules whose users count: ours, and those that are tested."""
+    return (*OURS, *map(kernel_name, ulp_files()))
 
 
 def _users(name: str) -> str:

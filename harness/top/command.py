@@ -160,11 +160,10 @@ def _here(args: argparse.Namespace, place: Path, show: Show) -> int:
 
 def _in_guest(args: argparse.Namespace, show: Show) -> int:
     """In a disposable guest. Raises GuestError, GuestSplat."""
-    from harness import setup
-    from harness.commands.options import disposable, guest_spec
+    from harness.commands.options import disposable, guest
     from harness.vm.wire import Kind
 
-    with disposable(setup.vm(guest_spec(args, "top"))) as vm:
+    with disposable(*guest(args, "top")) as vm:
         place = vm.out / _LIVE
         remote = vm.popen(["python3", *_argv(args, place)], timeout=args.timeout, cwd=str(SOURCE))
         remote.close_stdin()

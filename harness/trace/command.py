@@ -132,11 +132,10 @@ def _here(args: argparse.Namespace, scope: Scope, output: Path) -> int:
 
 def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int, list[Splat]]:
     """In a disposable guest; also what its kernel complained of."""
-    from harness import setup
-    from harness.commands.options import disposable, guest_spec
+    from harness.commands.options import disposable, guest
     from harness.vm.wire import Kind
 
-    with disposable(setup.vm(guest_spec(args, "trace"))) as vm:
+    with disposable(*guest(args, "trace")) as vm:
         place = vm.out / "trace"
         remote = vm.popen(
             ["python3", *_argv(args, scope, place)], timeout=args.timeout, cwd=str(SOURCE)

@@ -68,6 +68,11 @@ def share(tag: str, path: Path, read_only: bool) -> list[str]:
     ]
 
 
+def shares(spec: VmSpec) -> list[tuple[str, Path]]:
+    """Tags and paths of a spec's own shares; vm/init counts them, too."""
+    return [(f"share{number}", path) for number, path in enumerate(spec.shares)]
+
+
 def serial_ports(ports: Mapping[str, int]) -> list[str]:
     """One virtio-serial port for each connected socket."""
     argv = ["-device", "virtio-serial-pci"]
@@ -114,6 +119,7 @@ def cmdline(spec: VmSpec, wiring: Wiring) -> str:
             f"kfabric.source={wiring.source}",
             f"kfabric.out={wiring.out}",
             f"kfabric.name={spec.name}",
+            *(f"kfabric.share={path}" for path in spec.shares),
             *spec.cmdline,
         ]
     )
@@ -129,6 +135,7 @@ def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
         *disk(image),
         *share("source", wiring.source, read_only=True),
         *share("out", wiring.out, read_only=False),
+        *(word for tag, path in shares(spec) for word in share(tag, path, read_only=True)),
         *serial_ports(wiring.ports),
         *console(wiring.console),
         *monitor(wiring.qmp),

@@ -105,9 +105,10 @@ def strip(modules: Iterable[Path], target: Path) -> None:
         subprocess.run(["strip", "-g", "-o", target / module.name, module], check=True)
 
 
-def make(argv: list[str], copy: Path) -> None:
+def make(argv: list[str], copy: Path, shown: str = "") -> None:
     """Run make, with errors that name files relative to ``copy``.
 
+    :param shown: comes before these names.
     :raises BuildError: it failed, or took too long.
     """
     try:
@@ -123,7 +124,7 @@ def make(argv: list[str], copy: Path) -> None:
     except subprocess.TimeoutExpired:
         raise BuildError(f"not done after {BUILD_SECONDS:g} s: {' '.join(argv)}") from None
     if done.returncode:
-        log = done.stdout.replace(f"{copy}/", "")
+        log = done.stdout.replace(f"{copy}/", shown)
         raise BuildError(first_error(log), "see the log above", console=log)
 
 

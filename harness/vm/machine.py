@@ -175,7 +175,7 @@ class Vm:
         :raises BootError: not within ``spec.deadlines.boot`` seconds, or the guest
             ended before.
         """
-        for path in (self._source, self.out):
+        for path in (self._source, self.out, *self.spec.shares):
             require_plain(path)
         bytecode.packages(self._source, self.image)
         self._clear_directory()

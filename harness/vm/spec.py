@@ -75,6 +75,8 @@ class VmSpec:
         guest; None: no modules are built.
     :param cmdline: more kernel parameters.
     :param env: environment of every command in the guest.
+    :param shares: directories of the host that the guest sees at the same paths,
+        read-only, besides the checkout.
     :param qemu: more QEMU arguments, e.g. a second network device.
     :param icount: count instructions: the guest's TSC counts one an instruction, and
         so does its clock, one nanosecond each. TCG and one virtual CPU only.
@@ -87,6 +89,7 @@ class VmSpec:
     variant: Variant | None = None
     cmdline: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    shares: tuple[Path, ...] = ()
     qemu: tuple[str, ...] = ()
     icount: bool = False
     deadlines: Deadlines = Deadlines()

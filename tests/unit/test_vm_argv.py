@@ -102,3 +102,18 @@ def test_a_comma_in_a_path_is_doubled() -> None:
     assert qemu.quote(Path("/a,b/c")) == "/a,,b/c"
     shared = option(qemu.share("tag", Path("/a,b"), read_only=True), "-fsdev")[0]
     assert "path=/a,,b,security_model" in shared
+
+
+def test_more_directories_are_mounted_read_only_in_their_order() -> None:
+    """vm/init counts the words of the command line to find the tags."""
+    spec = VmSpec(shares=(Path("/home/me"), Path("/srv/b")))
+    argv = qemu.argv(spec, IMAGE, Accel.TCG, WIRING)
+    assert [value for value in option(argv, "-fsdev") if "id=share" in value] == [
+        f"local,id=share{number},path={path},security_model=none,readonly=on,multidevs=remap"
+        for number, path in enumerate(spec.shares)
+    ]
+    words = option(argv, "-append")[0].split()
+    assert [word for word in words if word.startswith("kfabric.share=")] == [
+        "kfabric.share=/home/me",
+        "kfabric.share=/srv/b",
+    ]

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The guest's part of testing somebody else's module: loading it, and judging its end.
+
+    python3 -m harness.guest.ulp [--unloaded]
+
+loads our modules, makes an RDMA link, and loads theirs. In the test process a plugin
+gives their tests the fixture ``ulp``; behind the last test it unloads the modules, and
+fails that test if one cannot be unloaded or leaves something behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from harness.guest import leaks, modules, topology
+from harness.guest.leaks import Census
+from harness.guest.modules import ModuleError, kernel_name
+from harness.guest.waiting import Deadline
+
+STATE = Path("/run/kfabric-ulp.json")
+"""The link, and what there was before their modules were loaded."""
+UNLOAD_SECONDS = 10.0
+# What is made here stays: nobody ends it, not even the end of this process.
+_KEPT = contextlib.ExitStack()
+ADDRESS = "{address}"
+"""In a parameter: the RDMA link's."""
+
+
+class Ulp:
+    """The modules that are tested, in the order of loading.
+
+    :param directory: has the modules' files.
+    :param names: of the files, without .ko.
+    :param parameters: words ``[module.]name=value``.
+    :param link: the RDMA link that was there before them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        names: Sequence[str],
+        parameters: Sequence[str],
+        link: topology.RdmaLink,
+    ) -> None:
+        self.directory = directory
+        self.link = link
+        self.touched = False
+        """Whether they were loaded or unloaded since this was last set."""
+        self._files = tuple(names)
+        self._parameters = tuple(parameters)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The modules' names, as the kernel writes them."""
+        return tuple(map(kernel_name, self._files))
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """Names of those that are loaded now."""
+        return tuple(name for name in self.names if modules.state(name) is not None)
+
+    def load(self, *parameters: str, **values: object) -> None:
+        """Load those that are not loaded.
+
+        ``ulp.load(addr=ulp.link.address)``, or words for one of several modules:
+        ``ulp.load("my_core.depth=4")``. Without any: those of the command line.
+        Raises ModuleError with the kernel's words.
+        """
+        self.touched = True
+        words = [*parameters, *(f"{name}={value}" for name, value in values.items())]
+        for file in self._files:
+            if modules.state(kernel_name(file)) is None:
+                text = self._text(file, words or self._parameters)
+                modules.insert(self.directory / f"{file}.ko", text)
+
+    def unload(self, deadline: Deadline | float = UNLOAD_SECONDS) -> None:
+        """Unload those that are loaded, last one first.
+
+        Raises ModuleInUse if one is still in use at the deadline.
+        """
+        self.touched = True
+        limit = Deadline.of(deadline)
+        for name in reversed(self.loaded):
+            modules.remove_when_free(name, limit)
+
+    def _text(self, file: str, words: Sequence[str]) -> str:
+        """What one module's part of these words is."""
+        mine = []
+        for word in words:
+            module, dot, _ = word.partition("=")[0].rpartition(".")
+            if not dot or kernel_name(module) == kernel_name(file):
+                mine.append(word.removeprefix(f"{module}{dot}"))
+        return " ".join(mine).replace(ADDRESS, self.link.address)
+
+
+def _prepare() -> topology.RdmaLink:
+    """Load our modules and make a link, which stays."""
+    modules.Modules.from_environment().load()
+    return _KEPT.enter_context(topology.rxe_on_dummy())
+
+
+def _remember(link: topology.RdmaLink, before: Census) -> None:
+    STATE.write_text(json.dumps({"link": asdict(link), "before": dict(before.counts)}))
+
+
+def _recall() -> tuple[topology.RdmaLink, Census]:
+    known = json.loads(STATE.read_text())
+    link = known["link"]
+    netdev = topology.Netdev(**link["netdev"])
+    return topology.RdmaLink(link["name"], netdev, link["kind"]), Census(known["before"])
+
+
+def _ulp(link: topology.RdmaLink) -> Ulp:
+    directory = Path(os.environ[modules.ULP])
+    return Ulp(directory, modules.ulp_files(), json.loads(os.environ[modules.ULP_PARAMETERS]), link)
+
+
+class UlpChecks:
+    """The plugin's part in a test process of a guest: fixtures, and the end of the modules."""
+
+    def __init__(self) -> None:
+        """Take what the loader has left."""
+        link, self._before = _recall()
+        self._ulp = _ulp(link)
+
+    @pytest.fixture(scope="session")
+    @classmethod
+    def verbs(cls) -> topology.RdmaLink:
+        """The RDMA link that was there before the modules were loaded."""
+        return _recall()[0]
+
+    @pytest.fixture
+    def ulp(self) -> Iterator[Ulp]:
+        """The modules that are tested: ``ulp.unload()``, ``ulp.load(count=3)``.
+
+        Behind the test they are loaded, or not, as they were before it.
+        """
+        before = self._ulp.loaded
+        self._ulp.touched = False
+        yield self._ulp
+        if self._ulp.touched:
+            self._ulp.unload()
+            if before:
+                self._ulp.load()
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Iterator[None]:
+        """Unload the modules behind the last test; it fails if they do not leave as they came."""
+        yield
+        if nextitem is None and (problems := self.retire()):
+            pytest.fail("\n".join(problems), pytrace=False)
+
+    def retire(self) -> list[str]:
+        """Unload the modules; what is wrong then, a line each."""
+        names = ", ".join(self._ulp.loaded)
+        try:
+            self._ulp.unload()
+        except ModuleError as error:
+            return [f"a module cannot be unloaded behind the last test: {error.strerror}"]
+        left = leaks.since(self._before)
+        return [f"{names or 'the tested module'} left behind, unloaded: {line}" for line in left]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Load everything; 1, and the reason on standard error, if something does not load."""
+    try:
+        link = _prepare()
+        _remember(link, leaks.take())
+        if "--unloaded" not in argv:
+            _ulp(link).load()
+    except OSError as error:
+        print(error.strerror or error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
+    sys.stderr.flush()
+    # An ordinary end might take the link down.
+    os._exit(status)

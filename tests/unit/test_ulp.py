@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Somebody's module to test: what is refused, and with which words; what a guest is shown."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harness import setup, testrun, ulp
+from harness.errors import BuildError, GuestPanic, GuestSplat, ModuleLoadError
+from harness.guest import modules
+from harness.guest import ulp as guest_ulp
+from harness.guest.topology import Netdev, RdmaLink
+from harness.ulp import Ulp
+from harness.vm import kbuild, ulpbuild
+from harness.vm.spec import Variant
+from harness.vm.ulpbuild import UlpError
+
+LINK = RdmaLink("rxe0", Netdev("net0", 3, "198.18.3.1"), "rxe")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A directory with a module, a header that it needs, and what a build has left."""
+    tree = tmp_path / "project/kmod"
+    (tree / "inc").mkdir(parents=True)
+    for name in ("Kbuild", "mine.c", "inc/mine.h", "mine.o", "mine.ko", "Module.symvers"):
+        (tree / name).write_text(name)
+    (tree / ".git").mkdir()
+    (tree / ".git/config").write_text("[core]")
+    return tree
+
+
+@pytest.fixture
+def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Build the tree with a shell script in make's place; returns the directory."""
+    checkout = tmp_path / "checkout"
+    (checkout / "kmod").mkdir(parents=True)
+    (checkout / "kmod/Kbuild").touch()
+    headers = SimpleNamespace(build=Path("/h"), command=lambda argv, shared: argv)
+    place = SimpleNamespace(headers=lambda release: headers)
+    monkeypatch.setattr(ulpbuild.supply, "of", lambda *_: place)
+    monkeypatch.setattr(kbuild, "strip", lambda modules, target: None)
+    image = SimpleNamespace(release="6.1", version=None)
+
+    def run(script: str) -> Path:
+        argv = ["sh", "-euc", f'cd "$0"; {script}']
+        monkeypatch.setattr(ulpbuild, "make_argv", lambda headers, copy, *_: [*argv, str(copy)])
+        return ulpbuild.ensure(checkout, image, Variant.TEST, tree, lambda line: None)
+
+    return run
+
+
+def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UlpError, match="nowhere is no directory"):
+        ulpbuild.check(tmp_path / "nowhere")
+
+
+def test_directory_without_a_makefile_is_refused(tmp_path: Path) -> None:
+    """Either name will do, as for the kernel's own build."""
+    with pytest.raises(UlpError, match="has no Kbuild and no Makefile"):
+        ulpbuild.check(tmp_path)
+    (tmp_path / "Makefile").touch()
+    ulpbuild.check(tmp_path)
+
+
+def test_build_without_a_module_is_one_clear_error(build, tree: Path) -> None:
+    with pytest.raises(UlpError, match=f"{tree} builds no module") as error:
+        build(": > modules.order")
+    assert "obj-m" in error.value.line()
+
+
+def test_compile_error_has_the_compilers_words_and_their_file(build, tree: Path) -> None:
+    """The copy that was compiled is no file of theirs."""
+    script = "echo $0/mine.c:3:1: error: \"expected ';'\"; echo make: Error 1; exit 2"
+    with pytest.raises(BuildError) as error:
+        build(script)
+    assert error.value.what == f"{tree}/mine.c:3:1: error: expected ';'"
+    assert "Error 1" in error.value.console
+
+
+def test_modules_are_loaded_in_the_order_of_their_makefile(build) -> None:
+    """Kernels write file names of different endings there."""
+    place = build("touch b.ko a.ko; printf '/x/b.ko\\n/x/a.o\\n' > modules.order")
+    assert (place / modules.ULP_ORDER).read_text() == "b\na\n"
+
+
+def test_copy_has_the_sources_and_nothing_that_was_made(build) -> None:
+    place = build("find . -type f > list; touch m.ko; echo m.ko > modules.order")
+    found = set((place / "src/list").read_text().split())
+    assert found == {"./Kbuild", "./mine.c", "./inc/mine.h", "./list"}
+
+
+def test_build_is_repeated_only_after_a_change(build, tree: Path) -> None:
+    script = "echo >> ../built; touch m.ko; echo m.ko > modules.order"
+    place = build(script)
+    build(script)
+    assert (place / "built").read_text() == "\n"
+    (tree / "inc/mine.h").write_text("changed")
+    build(script)
+    assert (place / "built").read_text() == "\n\n"
+
+
+def test_make_is_told_where_our_headers_and_symbols_are() -> None:
+    headers = SimpleNamespace(build=Path("/h"))
+    argv = ulpbuild.make_argv(headers, Path("/copy"), Variant.PROD, Path("/our/kmod"))
+    assert "KBUILD_EXTRA_SYMBOLS=/our/kmod/Module.symvers" in argv
+    assert "KFABRIC_DIR=/our/kmod" in argv
+    assert "KCFLAGS=-I/our/kmod/include" in argv
+
+
+def test_guest_sees_the_project_that_module_and_tests_lie_in(tree: Path) -> None:
+    """Where it begins is said by the files that pytest goes by, too."""
+    project = tree.parent
+    (project / "tests").mkdir()
+    assert ulp.root(tree, [project / "tests"]) == project
+    (project.parent / "pytest.ini").touch()
+    assert ulp.root(tree, [project / "tests"]) == project.parent
+    (project / "pyproject.toml").touch()
+    assert ulp.root(tree, []) == tree, "it has a .git"
+
+
+def test_module_of_the_checkout_needs_nothing_that_is_not_seen_already() -> None:
+    example = setup.SOURCE / "examples/pingpong_ulp"
+    assert ulp.root(example, [setup.SOURCE / "tests/guest/test_pingpong_ulp.py"]) == setup.SOURCE
+
+
+def test_tests_of_the_checkout_do_not_widen_what_the_guest_sees(tree: Path) -> None:
+    assert ulp.root(tree, [setup.SOURCE / "tests/guest"]) == tree
+
+
+def test_directory_that_the_guest_needs_itself_is_not_mounted_over() -> None:
+    with pytest.raises(UlpError, match="only / in common"):
+        ulp.root(Path("/home/me/ulp"), [Path("/srv/tests")])
+    with pytest.raises(UlpError, match="only /tmp in common"):
+        ulp.root(Path("/tmp/nobody-has-this"), [Path("/tmp/nor-this")])
+
+
+def test_tests_get_the_module_and_run_where_the_guest_sees_them(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths are made absolute: pytest does not run where the user is."""
+    (tree / "tests").mkdir()
+    (tree / "tests/test_it.py").touch()
+    seen = []
+    monkeypatch.setattr(testrun, "_prepare", lambda name: SimpleNamespace(release="6.1"))
+    monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
+    monkeypatch.setattr(testrun.ulp, "build", lambda *given: seen.append(given[2]))
+    monkeypatch.setattr(testrun, "_run", lambda *given: seen.append(given) or 0)
+    monkeypatch.chdir(tree)
+    argv = ["--ulp", ".", "--ulp-param", "a=1", "-x", "--", "tests/test_it.py::test_a"]
+    assert testrun.main(argv) == 0
+    tested, (command, _, where) = seen
+    assert tested == Ulp(tree, tree, ("a=1",))
+    assert where == tree
+    assert command[-1] == f"{tree}/tests/test_it.py::test_a"
+    assert command[command.index("--kfabric-ulp") + 1] == ulp.to_json(tested)
+    assert f"--rootdir={tree}" in command and "--" not in command
+
+
+def test_without_paths_the_modules_directory_is_searched_for_tests(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(testrun, "_prepare", lambda name: SimpleNamespace(release="6.1"))
+    monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
+    monkeypatch.setattr(testrun.ulp, "build", lambda *_: None)
+    monkeypatch.setattr(testrun, "_run", lambda *given: seen.append(given[0][-1]) or 0)
+    assert testrun.main(["--ulp", str(tree)]) == 0
+    assert seen == [str(tree)]
+
+
+def test_option_of_the_plugin_says_all_of_it(tree: Path) -> None:
+    given = Ulp(tree, tree.parent, ("a=1", "b.c={address}"), load=False)
+    assert ulp.from_json(ulp.to_json(given)) == given
+
+
+def test_no_ulp_is_no_error() -> None:
+    parser = argparse.ArgumentParser()
+    ulp.add_options(parser)
+    assert ulp.of(parser.parse_args([])) is None
+
+
+def test_parameters_go_to_the_module_that_they_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on the kernel's command line; a dash in a file's name is none in the module's."""
+    loaded = []
+    monkeypatch.setattr(guest_ulp.modules, "state", lambda name: None)
+    monkeypatch.setattr(
+        guest_ulp.modules, "insert", lambda path, text: loaded.append((path.name, text))
+    )
+    words = ["addr={address}", "my_core.depth=4", "my-top.name=a.b=c"]
+    guest_ulp.Ulp(tmp_path, ["my-core", "top"], words, LINK).load()
+    assert loaded == [("my-core.ko", "addr=198.18.3.1 depth=4"), ("top.ko", "addr=198.18.3.1")]
+    loaded.clear()
+    guest_ulp.Ulp(tmp_path, ["my-top"], words, LINK).load("my_top.x=1", count=3)
+    assert loaded == [("my-top.ko", "x=1 count=3")]
+
+
+class FakeGuest:
+    """A guest in which loading ends in one way."""
+
+    spec = SimpleNamespace(deadlines=SimpleNamespace(boot=1.0))
+
+    def __init__(self, rc: int = 0, err: bytes = b"", splats=(), error=None) -> None:
+        self._done = SimpleNamespace(rc=rc, err=err)
+        self._splats = splats
+        self._error = error
+
+    def run(self, argv, timeout):
+        if self._error:
+            raise self._error
+        return self._done
+
+    def splats(self):
+        return self._splats
+
+
+def test_refused_module_is_one_line_with_the_kernels_words(tree: Path) -> None:
+    guest = FakeGuest(1, b"load /b/mine.ko: Invalid argument\n  mine: no address\n")
+    with pytest.raises(ModuleLoadError, match=r"^load /b/mine\.ko: Invalid argument$") as error:
+        ulp.load(guest, Ulp(tree, tree))
+    assert "mine: no address" in error.value.console
+
+
+def test_panic_while_it_is_loaded_says_so(tree: Path) -> None:
+    guest = FakeGuest(error=GuestPanic("BUG: null", console="the stack"))
+    with pytest.raises(GuestPanic, match=f"BUG: null, while the modules of {tree} were") as error:
+        ulp.load(guest, Ulp(tree, tree))
+    assert error.value.console == "the stack"
+
+
+def test_splat_while_it_is_loaded_is_an_error(tree: Path) -> None:
+    guest = FakeGuest(splats=[SimpleNamespace(title="WARNING: at mine.c", text="all of it")])
+    with pytest.raises(GuestSplat, match=r"WARNING: at mine\.c, while") as error:
+        ulp.load(guest, Ulp(tree, tree))
+    assert error.value.console == "all of it"
+
+
+def test_its_users_count_among_what_a_test_may_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / modules.ULP_ORDER).write_text("my-core\nmine\n")
+    monkeypatch.setenv(modules.ULP, str(tmp_path))
+    assert modules.watched() == (*modules.OURS, "my_core", "mine")

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""`kfabric test --ulp` with a copy of the example ULP outside of the checkout: sound, and broken.
+
+Each broken one has one fault, and must be red for it, by name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitStatus
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/pingpong_ulp"
+RUN_SECONDS = 400.0
+TESTS = '''
+from pathlib import Path
+
+RESULT = Path("/sys/module/pingpong_ulp/parameters/result")
+
+
+def played(ulp, wait_until):
+    wait_until(lambda: not RESULT.read_text().startswith("state=playing"), "the end", 60)
+    return RESULT.read_text()
+
+
+def test_game_of_the_command_line(ulp):
+    """It was loaded with its parameters before any test, on the link that is there."""
+    from harness.guest.waiting import wait_until
+
+    assert ulp.loaded == ("pingpong_ulp",)
+    text = played(ulp, wait_until)
+    assert text.startswith("state=passed"), text
+    assert text.count("messages=31") == 2
+
+
+def test_another_game_beside_our_fixtures(ulp, verbs, mock):
+    """A test may load it afresh; the project's fixtures are there, too."""
+    from harness.guest.waiting import wait_until
+
+    ulp.unload()
+    ulp.load(addr=verbs.address, count=3)
+    assert played(ulp, wait_until).count("messages=3 ") == 2
+    mock.cq()
+
+
+def test_it_is_as_before():
+    """What the test before has loaded is gone again."""
+    assert Path("/sys/module/pingpong_ulp/parameters/count").read_text() == "31\\n"
+'''
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a nested run left."""
+
+    status: int
+    output: str
+    cases: dict[str, str]
+    """Test -> the texts of its failures and errors."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Run]:
+    """Test a copy of the example, with one text of a file replaced by another."""
+    directory = tmp_path / "their/ulp"
+    shutil.copytree(EXAMPLE, directory)
+    (directory / "tests").mkdir()
+    (directory / "tests/test_game.py").write_text(TESTS)
+
+    def run_it(file: str = "main.c", old: str = "", new: str = "") -> Run:
+        text = (directory / file).read_text()
+        assert old in text
+        (directory / file).write_text(text.replace(old, new, 1) if old else text)
+        report = tmp_path / "junit.xml"
+        argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1"]
+        argv += [f"--kfabric-dir={tmp_path}/guests", f"--junitxml={report}", "--ulp=ulp"]
+        argv += ["--ulp-param=addr={address}", "--ulp-param=pingpong_ulp.count=31", "--"]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [*argv, "ulp/tests/test_game.py"],
+            check=False,
+            cwd=directory.parent,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+        )
+        print(done.stdout, done.stderr)
+        return Run(done.returncode, done.stdout + done.stderr, _cases(report))
+
+    return run_it
+
+
+def _cases(report: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
+        texts = [f"{one.get('message')}\n{one.text}" for one in case if one.tag != "system-out"]
+        name = str(case.get("name"))
+        found[name] = found.get(name, "") + "\n".join(texts)
+    return found
+
+
+def test_sound_module_is_green(run) -> None:
+    """Built, loaded with parameters, tested with our fixtures, unloaded; nothing is left."""
+    done = run()
+    assert done.status == ExitStatus.OK
+    assert list(done.cases.values()) == ["", "", ""]
+
+
+def test_object_that_stays_open_is_named(run) -> None:
+    """The fabric of each side is never closed."""
+    done = run("side.c", "pp_close(side, &side->fabric->fid);", "side->fabric = NULL;")
+    assert done.status == ExitStatus.TEST_FAILED
+    text = done.cases["test_it_is_as_before"]
+    assert "pingpong_ulp left behind, unloaded: users of kf" in text
+
+
+def test_module_that_cannot_be_unloaded_is_named(run) -> None:
+    """It holds a reference to itself."""
+    done = run("main.c", "int err = 0;\n", "int err = 0;\n\n\t__module_get(THIS_MODULE);\n")
+    assert done.status == ExitStatus.TEST_FAILED
+    assert "unload pingpong_ulp: in use, 1 references" in "".join(done.cases.values())
+
+
+def test_oops_in_its_init_is_named(run) -> None:
+    """No test has run, so none is blamed."""
+    done = run("main.c", "int err = 0;\n", "int err = *(volatile int *)8;\n")
+    assert done.status == ExitStatus.PANIC
+    assert "while the modules of" in done.output and "their/ulp were loaded" in done.output
+    assert "pp_init" in done.output
+    assert done.cases == {}
+
+
+def test_compile_error_is_the_compilers(run) -> None:
+    """No guest boots for it."""
+    done = run("main.c", "int err = 0;\n", "int err = nobody;\n")
+    assert done.status == ExitStatus.BUILD
+    assert "their/ulp/main.c:" in done.output
+    last = done.output.splitlines()[-1]
+    assert last.startswith("kfabric: module build failed: ") and "nobody" in last
+
+
+def test_makefile_without_a_module_is_refused(run) -> None:
+    """And is told apart from one that does not build."""
+    done = run("Kbuild", "obj-m += pingpong_ulp.o", "")
+    assert done.status == ExitStatus.USAGE
+    assert "their/ulp builds no module" in done.output
