@@ -8,6 +8,8 @@
 #define KFI_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/irqflags.h>
+#include <linux/preempt.h>
 #include <linux/version.h>
 
 /**
@@ -56,6 +58,66 @@ kfi_hrtimer_setup_on_stack(struct hrtimer *timer,
 	hrtimer_init_on_stack(timer, clock, mode);
 	timer->function = function;
 #endif
+}
+
+/*
+ * PREEMPT_RT: d2d6422f8bd1 (6.12), kernels with its patches before. Spin locks
+ * sleep there, so that none may be taken with preemption or interrupts off; and
+ * interrupt handlers and softirqs are threads, which interrupt nobody.
+ */
+
+/**
+ * kfi_preempt_off() - stay on this CPU, in front of others, if that is possible
+ *
+ * What may be done under a spin lock may be done until kfi_preempt_on(), also to
+ * take one. On PREEMPT_RT this does nothing: nobody's data may depend on it.
+ *
+ * Context: any.
+ */
+static inline void kfi_preempt_off(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_disable();
+}
+
+/**
+ * kfi_preempt_on() - the mirror of kfi_preempt_off()
+ *
+ * Context: any.
+ */
+static inline void kfi_preempt_on(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_enable();
+}
+
+/**
+ * kfi_irqs_off() - nothing else runs in this thread
+ *
+ * On PREEMPT_RT this does nothing: interrupts run in threads of their own there.
+ *
+ * Context: any.
+ * Return: for kfi_irqs_on().
+ */
+static inline unsigned long kfi_irqs_off(void)
+{
+	unsigned long flags = 0;
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_irq_save(flags);
+	return flags;
+}
+
+/**
+ * kfi_irqs_on() - the mirror of kfi_irqs_off()
+ * @flags: what that has returned
+ *
+ * Context: any.
+ */
+static inline void kfi_irqs_on(unsigned long flags)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_irq_restore(flags);
 }
 
 #endif /* KFI_COMPAT_H */

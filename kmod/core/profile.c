@@ -18,20 +18,33 @@
  *	lock; event: nobody listens
  *
  * A callback that reads does not take that lock again, it has it. Which calls
- * are made by a callback is known by the CPU: interrupts are off while one runs,
- * so nothing else runs there. All calls but reads of the same profile would have
- * to take a lock that somebody may hold who waits for this one; they are refused.
+ * are made by a callback is known by the thread: nothing interrupts it while one
+ * runs. All calls but reads of the same profile would have to take a lock that
+ * somebody may hold who waits for this one; they are refused.
  */
-#include <linux/percpu.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include <kfi_enosys.h>
 
+#include "../compat.h"
 #include "core.h"
 #include "profile.h"
 
-/* The profile whose callback runs on this CPU. */
-static DEFINE_PER_CPU(struct kfi_profile *, kfi_profile_calling);
+/**
+ * struct kfi_caller - a callback that runs; on the stack of the thread that calls it
+ * @link: on the list of all, the innermost of a thread before its others
+ * @task: the thread; not its CPU, which another thread may get on PREEMPT_RT
+ * @p: the profile that has the callback
+ */
+struct kfi_caller {
+	struct list_head link;
+	const struct task_struct *task;
+	const struct kfi_profile *p;
+};
+
+static LIST_HEAD(kfi_callers);
+static DEFINE_RAW_SPINLOCK(kfi_callers_lock);
 
 struct kfi_profile *kfi_profile_of(struct kfid_profile *prof)
 {
@@ -43,14 +56,35 @@ struct kfi_waitq *kfi_profile_queue(struct kfid_profile *prof)
 	return &kfi_profile_of(prof)->queue;
 }
 
+/* The profile whose callback this thread is in, or NULL. */
+static const struct kfi_profile *kfi_profile_calling(void)
+{
+	const struct kfi_profile *p = NULL;
+	struct kfi_caller *caller;
+	unsigned long flags;
+
+	/* Whoever is in a callback has put itself there. */
+	if (list_empty(&kfi_callers))
+		return NULL;
+	raw_spin_lock_irqsave(&kfi_callers_lock, flags);
+	list_for_each_entry(caller, &kfi_callers, link) {
+		if (caller->task == current) {
+			p = caller->p;
+			break;
+		}
+	}
+	raw_spin_unlock_irqrestore(&kfi_callers_lock, flags);
+	return p;
+}
+
 bool kfi_in_callback(void)
 {
-	return this_cpu_read(kfi_profile_calling);
+	return kfi_profile_calling();
 }
 
 bool kfi_in_callback_of(const struct kfi_profile *p)
 {
-	return this_cpu_read(kfi_profile_calling) == p;
+	return kfi_profile_calling() == p;
 }
 
 struct kfi_ep_base *kfi_profile_ep(const struct kfi_profile *p)
@@ -95,6 +129,24 @@ int kfi_profile_event_index(const struct kfi_profile *p, u32 id)
 	return -KFI_EINVAL;
 }
 
+/* What a callback does to another endpoint may be an event there. */
+static void kfi_profile_call(struct kfi_profile *p,
+			     const struct kfi_profile_listener *listener,
+			     const struct kfi_profile_desc *event,
+			     const void *data, size_t size)
+{
+	struct kfi_caller caller = { .task = current, .p = p };
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&kfi_callers_lock, flags);
+	list_add(&caller.link, &kfi_callers);
+	raw_spin_unlock_irqrestore(&kfi_callers_lock, flags);
+	listener->callback(&p->prof, event, data, size, listener->context);
+	raw_spin_lock_irqsave(&kfi_callers_lock, flags);
+	list_del(&caller.link);
+	raw_spin_unlock_irqrestore(&kfi_callers_lock, flags);
+}
+
 /**
  * __kfi_profile_event() - kfi_profile_event() where somebody profiles
  * @base: the endpoint
@@ -108,29 +160,24 @@ void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
 			 size_t size)
 {
 	struct kfi_profile_listener *listener;
-	struct kfi_profile *p, *outer;
+	struct kfi_profile *p;
 	unsigned long flags;
 	int i;
 
 	lockdep_assert_held(base->profile_lock);
-	local_irq_save(flags);
-	/* What a callback does to another endpoint may be an event there. */
-	outer = this_cpu_read(kfi_profile_calling);
+	flags = kfi_irqs_off();
 	list_for_each_entry(p, &base->profiles, on_ep) {
 		i = kfi_profile_event_index(p, id);
 		if (WARN_ON_ONCE(i < 0))
 			break;
 		listener = &p->listeners[i];
-		if (listener->callback) {
-			this_cpu_write(kfi_profile_calling, p);
-			listener->callback(&p->prof, &p->ops->events[i], data,
-					   size, listener->context);
-			this_cpu_write(kfi_profile_calling, outer);
-		}
+		if (listener->callback)
+			kfi_profile_call(p, listener, &p->ops->events[i], data,
+					 size);
 		if (listener->logged)
 			kfi_profile_log_add(p, id, data, size);
 	}
-	local_irq_restore(flags);
+	kfi_irqs_on(flags);
 }
 EXPORT_SYMBOL_GPL(__kfi_profile_event);
 

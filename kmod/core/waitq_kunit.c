@@ -12,6 +12,7 @@
  */
 #include <kunit/test.h>
 
+#include "../compat.h"
 #include "core.h"
 
 /* One queue with a few waiters; for each case anew. */
@@ -168,6 +169,7 @@ static void kfi_turn_return_passes_on(struct kunit *test)
 static void kfi_turn_used_wakes_for_what_is_left(struct kunit *test)
 {
 	struct kfi_waitq_case *c = test->priv;
+	unsigned long flags;
 	int i;
 
 	KUNIT_ASSERT_EQ(test, kfi_turns_set(&c->q, true), 0);
@@ -177,9 +179,9 @@ static void kfi_turn_used_wakes_for_what_is_left(struct kunit *test)
 	kfi_waitq_case_publish(c, 1);
 	/* One of two members was drained, the other one is nobody's. */
 	atomic_set(&c->q.nready, 1);
-	local_irq_disable();
+	flags = kfi_irqs_off();
 	kfi_turn_used(&c->q, 2, 0);
-	local_irq_enable();
+	kfi_irqs_on(flags);
 	KUNIT_EXPECT_EQ(test, c->w[1].why, KFI_WHY_HANDON);
 	KUNIT_EXPECT_EQ(test, c->w[2].why, 0);
 	atomic_set(&c->q.nready, 0);

@@ -103,10 +103,10 @@ enum kfi_profile_event_id {
  * @size: bytes of @param
  * @context: as registered
  *
- * Context: any, with interrupts off and the provider's lock held: it must not
- * sleep or take long, and must not post to the endpoint. It may read variables
- * of @prof, which have the values of just that moment. Every other call on any
- * profile is refused with -EBUSY.
+ * Context: any, with the provider's lock held, and interrupts off but on
+ * PREEMPT_RT: it must not sleep or take long, and must not post to the endpoint.
+ * It may read variables of @prof, which have the values of just that moment.
+ * Every other call on any profile is refused with -EBUSY.
  * Return: of no consequence.
  */
 typedef int (*kfi_profile_callback)(struct kfid_profile *prof,

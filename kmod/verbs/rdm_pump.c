@@ -17,6 +17,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "rdm.h"
 
 /**
@@ -476,11 +477,11 @@ void kfr_pump(struct kfr_conn *conn)
 	unsigned long irq;
 
 	/* Who is taken off the CPU here holds up everybody. */
-	preempt_disable();
+	kfi_preempt_off();
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->pumping || conn->state != KFR_UP) {
 		spin_unlock_irqrestore(&conn->lock, irq);
-		preempt_enable();
+		kfi_preempt_on();
 		return;
 	}
 	conn->pumping = true;
@@ -497,5 +498,5 @@ void kfr_pump(struct kfr_conn *conn)
 		complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_posted_put(conn);
-	preempt_enable();
+	kfi_preempt_on();
 }

@@ -79,6 +79,7 @@ CASES = {
     "profile_sizes": "F3: every variable with its size, unknown ids, wrong sizes",
     "profile_callback": "F5, F6: in order, with the message; it reads the values of the moment",
     "profile_refused": "F6: a callback may read, and all other calls are refused",
+    "profile_elsewhere": "F6: meanwhile no other thread is refused, wherever it runs",
     "profile_close_stops": "F6, B58: none runs after close, under traffic",
     "profile_instant": "F4, F5: count and queue of one instant, under traffic",
     "profile_list": "F3, F5: a list wants room for all of it",

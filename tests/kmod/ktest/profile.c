@@ -262,6 +262,69 @@ static void kt_profile_refused(struct kt *kt)
 	KT_EQ(kt, n, 2);
 }
 
+/* Where the callback runs, and what another thread was told meanwhile. */
+struct kt_both {
+	int cpu;
+	int calls;
+	int answer;
+	bool inside;
+	bool asked;
+};
+
+static struct kt_both kt_both;
+
+/* Goes on until the other thread has asked, or a second is over. */
+static int kt_stay(struct kfid_profile *prof, const struct kfi_profile_desc *event,
+		   const void *param, size_t size, void *context)
+{
+	ktime_t end = ktime_add_ms(ktime_get(), MSEC_PER_SEC);
+
+	kt_both.calls++;
+	WRITE_ONCE(kt_both.inside, true);
+	while (!READ_ONCE(kt_both.asked) && ktime_before(ktime_get(), end))
+		cpu_relax();
+	return 0;
+}
+
+static int kt_ask(struct kt *kt)
+{
+	size_t n = 0;
+
+	set_cpus_allowed_ptr(current, cpumask_of(kt_both.cpu));
+	while (!READ_ONCE(kt_both.inside) && !kthread_should_stop())
+		cond_resched();
+	kt_both.answer = kfi_profile_query_vars(kt->prof[0], NULL, &n);
+	WRITE_ONCE(kt_both.asked, true);
+	return 0;
+}
+
+/*
+ * What is refused in a callback is not refused to another thread meanwhile. On
+ * PREEMPT_RT that one may be on the callback's own CPU.
+ */
+static void kt_profile_elsewhere(struct kt *kt)
+{
+	struct kt_told told = { .kt = kt };
+	int err;
+
+	memset(&kt_both, 0, sizeof(kt_both));
+	kt_both.answer = 77;
+	KT_EQ(kt, kt_open(kt, KFI_WAIT_UNSPEC), 0);
+	KT_EQ(kt, kt_profile(kt, &kt->ep->fid, 0), 0);
+	KT_EQ(kt, kt_listen(kt, &told, kt_stay), 0);
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		kt_both.cpu = cpumask_any_but(cpu_online_mask, 0);
+	KT_CHECK(kt, kt_both.cpu < nr_cpu_ids);
+	KT_EQ(kt, set_cpus_allowed_ptr(current, cpumask_of(0)), 0);
+	err = kt_hire(kt, 0, kt_ask) ?: kt_arrive(kt, 1);
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+	KT_EQ(kt, err, 0);
+	KT_EQ(kt, kt_hand_result(kt, 0), 0);
+	KT_EQ(kt, kt_both.calls, 1);
+	KT_CHECK(kt, kt_both.asked);
+	KT_EQ(kt, kt_both.answer, 0);
+}
+
 /* Messages come and go until it is told to stop. */
 static int kt_traffic(struct kt *kt)
 {
@@ -365,6 +428,7 @@ const struct kt_case kt_profile_cases[] = {
 	{ "profile_sizes", kt_profile_sizes },
 	{ "profile_callback", kt_profile_callback },
 	{ "profile_refused", kt_profile_refused },
+	{ "profile_elsewhere", kt_profile_elsewhere },
 	{ "profile_close_stops", kt_profile_close_stops },
 	{ "profile_instant", kt_profile_instant },
 	{ "profile_list", kt_profile_list },
