@@ -9,6 +9,9 @@
 
 #include "kfi_verbs.h"
 
+/* How long a device may take to tell the peer of a failure, in jiffies. */
+#define KFV_SETTLE (HZ / 10)
+
 /* Reports an event on the endpoint. Caller holds conn->lock, not cut. */
 static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 			    size_t len)
@@ -85,6 +88,26 @@ static void kfv_conn_over(struct kfv_conn *conn)
 }
 
 /*
+ * rxe completes a failed receive, then tells the peer why, and at last moves the
+ * queue pair to its error state. If we move it before, the peer never learns why:
+ * its operation comes back flushed. Since 9b4b7c1f9f54 (6.5) a thread does all this,
+ * and we can come between; before, a tasklet was faster. Caller holds conn->ctl.
+ */
+static void kfv_conn_settle(struct kfv_conn *conn)
+{
+	unsigned long limit = jiffies + KFV_SETTLE;
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	while (conn->qp && kfv_conn_up(conn) && !READ_ONCE(conn->cut)) {
+		if (ib_query_qp(conn->qp, &attr, IB_QP_STATE, &init) ||
+		    attr.qp_state == IB_QPS_ERR || time_after(jiffies, limit))
+			return;
+		usleep_range(50, 100);
+	}
+}
+
+/*
  * Work item: the queue pair failed, or the id must go (it is on a device that
  * is not the domain's, and would keep that from being removed).
  */
@@ -94,6 +117,7 @@ void kfv_cm_hangup(struct work_struct *work)
 	struct rdma_cm_id *stray = NULL;
 
 	mutex_lock(&conn->ctl);
+	kfv_conn_settle(conn);
 	mutex_lock(&conn->lock);
 	if (!conn->cut && kfv_conn_up(conn)) {
 		kfv_conn_over(conn);
