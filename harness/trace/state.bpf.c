@@ -37,6 +37,7 @@
  * _END, SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL, one of BY_MODULE,
  * BY_QUEUE (an address) and BY_TREE, ONLY_TREE if just its threads count, PUBLISH
  * and TAKE if functions are marked: what nobody needs costs the compiler a second.
+ * BY_THREAD is 1 with PREEMPT_RT.
  */
 
 /* As the kernel passes it; its header would cost the compiler a second. */
@@ -130,7 +131,12 @@ BPF_HASH(sleepers, u32, struct sleeper, 16384);
 BPF_TABLE("lru_hash", u32, u64, slept_at, 16384);
 BPF_HASH(inlines, u32, struct open_wait, 4096);
 BPF_HASH(tree, u32, u8, 16384);
+#if BY_THREAD
+BPF_TABLE("lru_hash", u32, struct cpu, cpus, 4096);
+BPF_ARRAY(no_cpu, struct cpu, 1);
+#else
 BPF_PERCPU_ARRAY(cpus, struct cpu, 1);
+#endif
 BPF_TABLE("array_of_maps$ring", int, int, rings, RINGS);
 BPF_ARRAY(numbers, u64, 1);
 BPF_F_TABLE("array", int, u64, switches, 1, BPF_F_MMAPABLE);
@@ -201,11 +207,25 @@ static __always_inline u8 context_below(u32 probe)
 	return count & 0x00000100 ? CTX_SOFTIRQ : CTX_PROCESS;
 }
 
+/*
+ * With PREEMPT_RT a queue's lock does not keep other threads from the CPU: what
+ * would be the CPU's matter is the thread's there.
+ */
 static __always_inline struct cpu *this_cpu(void)
 {
 	int zero = 0;
+#if BY_THREAD
+	u32 tid = bpf_get_current_pid_tgid();
+	struct cpu *none = no_cpu.lookup(&zero);
+	struct cpu *c = cpus.lookup(&tid);
 
+	if (c || !none)
+		return c;
+	cpus.update(&tid, none);
+	return cpus.lookup(&tid);
+#else
 	return cpus.lookup(&zero);
+#endif
 }
 
 static __always_inline s32 stack_of(struct regs *ctx)

@@ -42,6 +42,9 @@ _COMPLETION = 2
 # A microsecond each, while another CPU puts a record into the ring.
 _RING_TRIES = 500
 
+# There with PREEMPT_RT.
+_REALTIME = Path("/sys/kernel/realtime")
+
 # All that sleeps on a completion; they lie next to each other, apart from the others.
 _COMPLETIONS = tuple(
     f"wait_for_completion{suffix}"
@@ -223,6 +226,7 @@ class Tracer:
             f"-DPUBLISH={int(bool(scope.publish))}",
             f"-DTAKE={int(bool(scope.take))}",
             f"-DONLY_TREE={int(bool(scope.pid and not scope.by_tree))}",
+            f"-DBY_THREAD={int(_REALTIME.exists())}",
         ]
 
     def _needed(self, name: str) -> int:
