@@ -40,7 +40,6 @@ _RAW = (
     b"member_del",
 )
 _SCHED = (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_exit")
-_KERNEL = (b"default_wake_function", b"schedule_hrtimeout")
 HEAD, RECORDS = "recording.json", "recording.bin"
 
 # 32 MiB: a hundred and fifty thousand waits before the reader has to come by.
@@ -153,6 +152,8 @@ class Probe:
             raise
         except Exception as exc:
             raise ProbeError(f"the probe does not load: {exc}") from exc
+        # Under names that bcc has made, of later versions others.
+        self._kernel: tuple[bytes, ...] = tuple(self._bpf.kfunc_entry_fds)
         self._set(_STACKS, stacks)
         self._set(_QUIET, quiet)
         self._set_text(text)
@@ -197,14 +198,14 @@ class Probe:
         self.detach()
         for name in _SCHED:
             self._bpf.detach_raw_tracepoint(name)
-        for name in _KERNEL:
+        for name in self._kernel:
             self._bpf.detach_kfunc(fn_name=name)
 
     def resume(self) -> None:
         """Attach again after :meth:`rest`. Raises ProbeError."""
         for name in _SCHED:
             self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
-        for name in _KERNEL:
+        for name in self._kernel:
             self._bpf.attach_kfunc(fn_name=name)
         self.attach()
 
