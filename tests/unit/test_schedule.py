@@ -83,6 +83,18 @@ def test_file_of_a_guest_that_died_goes_to_another() -> None:
     assert sorted(two.sent) == list(range(1, 12))
 
 
+def test_guest_that_replaces_one_that_died_gets_two_tests() -> None:
+    """With one it would wait for the next, which comes only when that one has ended."""
+    scheduler, (one,) = dealt(*OTHERS[:4], nodes=1)
+    finish(scheduler, one)
+    assert scheduler.remove_node(one) == OTHERS[1]
+    next_one: Any = Node("gw1")
+    scheduler.add_node(next_one)
+    scheduler.add_node_collection(next_one, OTHERS[:4])
+    scheduler.schedule()
+    assert next_one.sent == [3, 2]
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 def test_every_test_is_sent_once(nodes: int) -> None:
     """To somebody."""
