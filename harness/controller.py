@@ -10,15 +10,16 @@ from __future__ import annotations
 import sys
 from collections import defaultdict, deque
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from harness import setup
+from harness import far, setup, ulp
 from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
-from harness.pool import Ending, Life, Pool, Slot
+from harness.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import versions
 
 # xdist gives its gateways 10 s to end; what is left of a guest then has ended.
@@ -45,8 +46,7 @@ class Controller:
         self._config = config
         self._directory = _directory(config)
         self._pool = Pool(
-            config.option.kfabric_vms,
-            self._boot,
+            [("", self._boot)] * config.option.kfabric_vms + self._far(),
             self._directory,
             Path(config.invocation_params.dir),
             config.option.kfabric_silence * versions.load(setup.SOURCE).find().slow,
@@ -61,6 +61,15 @@ class Controller:
     def _boot(self, name: str, directory: Path) -> Any:
         hook = self._config.hook
         return hook.pytest_kfabric_boot(config=self._config, name=name, directory=directory)
+
+    def _far(self) -> list[tuple[str, Boot]]:
+        """How to boot the guests of other machines, one for each."""
+        given = self._config.option.kfabric_ulp
+        tested = ulp.from_json(given) if given else None
+        return [
+            (f"@{far.host(spec)}", partial(far.boot, spec, tested))
+            for spec in far.expand(self._config.option.kfabric_tx)
+        ]
 
     @pytest.hookimpl
     def pytest_report_header(self) -> str:
@@ -197,7 +206,9 @@ class Controller:
 def _distribute(config: pytest.Config, pool: Pool) -> None:
     """Set xdist's options, as if the user had given them."""
     if config.option.numprocesses or config.option.tx:
-        raise pytest.UsageError("--kfabric-vms chooses the workers: leave out -n and --tx")
+        raise pytest.UsageError(
+            "--kfabric-vms and --kfabric-tx choose the workers: leave out -n and --tx"
+        )
     config.option.tx = [slot.spec for slot in pool.slots]
     config.option.dist = "load"
     # Few tests on a guest that crashes, and an end to crashing in collection.

@@ -55,6 +55,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the tests in N disposable guests at a time (0: in this process)",
     )
     group.addoption(
+        "--kfabric-tx",
+        action="append",
+        default=[],
+        metavar="[N*]ssh=HOST",
+        help="and in N guests of another machine, which has the same checkout (docs/ci.md)",
+    )
+    group.addoption(
         "--kfabric-here",
         action="store_true",
         help="run tests marked 'guest' on this machine, which they may crash",
@@ -108,8 +115,12 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.option.kfabric_ulp:
             _test_ulp(config)
         _watch_wakeups(config)
-    if not is_worker(config) and (here or config.option.kfabric_vms):
+    if not is_worker(config) and (here or _wants_guests(config)):
         _judge_run(config)
+
+
+def _wants_guests(config: pytest.Config) -> bool:
+    return bool(config.option.kfabric_vms or config.option.kfabric_tx)
 
 
 def _test_ulp(config: pytest.Config) -> None:
@@ -143,7 +154,7 @@ def _judge_run(config: pytest.Config) -> None:
     config.pluginmanager.register(Outcome(), "kfabric-outcome")
     if config.option.verify_wakeups:
         config.pluginmanager.register(Watched(), "kfabric-watched")
-    if config.option.kfabric_vms and not config.option.collectonly:
+    if _wants_guests(config) and not config.option.collectonly:
         # Imported only where guests are wanted: a guest lacks what it needs.
         from harness.controller import Controller
 

@@ -71,6 +71,9 @@ class Guest(Protocol):
     def open_stream(self, name: str) -> socket.socket:
         """The host's end of a port."""
 
+    def console_text(self) -> str:
+        """All that the console has said."""
+
     def console_tail(self) -> str:
         """The last lines of the console."""
 
@@ -332,12 +335,17 @@ def _accept(listener: socket.socket) -> socket.socket:
 class Pool:
     """Some slots.
 
+    :param boots: how to boot the guests of each slot; its name is what is behind
+        ``guestN`` in the slot's.
     :param directory: gets what the guests leave, a directory each.
     """
 
-    def __init__(self, count: int, boot: Boot, directory: Path, cwd: Path, silence: float) -> None:
+    def __init__(
+        self, boots: Sequence[tuple[str, Boot]], directory: Path, cwd: Path, silence: float
+    ) -> None:
         self.slots = [
-            Slot(f"guest{number}", boot, directory, cwd, silence) for number in range(count)
+            Slot(f"guest{number}{where}", boot, directory, cwd, silence)
+            for number, (where, boot) in enumerate(boots)
         ]
 
     def of_spec(self, python: str) -> Slot:

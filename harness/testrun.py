@@ -66,14 +66,16 @@ _STATUSES: dict[int, ExitStatus] = {
 class Part:
     """One pytest run.
 
-    :param guests: how many guests it uses; 0: it runs on the host.
+    :param guests: how many guests of this machine it uses.
     :param workers: how many processes run it on the host; 0: pytest itself.
+    :param far: execnet's specifications of more guests, on other machines.
     """
 
     name: str
     paths: tuple[str, ...]
     guests: int = 0
     workers: int = 0
+    far: tuple[str, ...] = ()
 
     @property
     def boots(self) -> bool:
@@ -96,7 +98,8 @@ class Part:
         argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-rs"]
         argv += [f"--junitxml={self.report(kernel)}", "-o", f"junit_suite_name={suite}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
-        argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.guests and kernel else []
+        argv += [f"--kfabric-tx={spec}" for spec in self.far]
+        argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.name == "guest" and kernel else []
         argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
         return [*argv, *options, *self.paths]
 
@@ -115,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
     if args.matrix and not paths:
         paths = [str(GUEST)]
     runs = Runs(options, kernels, tested)
-    for part in parts(paths, args.vms):
+    for part in parts(paths, args.vms, args.tx):
         runs.all(part)
     if len(kernels) > 1 and runs.columns:
         conclude(list(runs.columns.values()))
@@ -162,7 +165,7 @@ class Runs:
         image = _prepare(kernel)
         if self._tested:
             ulp.build(image, Variant.TEST, self._tested, setup.say)
-        if part.guests:
+        if part.name == "guest":
             precompile(image, part.paths)
         argv = part.argv(self._options, kernel, image.release)
         return _run(argv, kernel, *([self._tested.root] if self._tested else []))
@@ -191,7 +194,15 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     ulp.add_options(parser)
     parser.add_argument(
-        "--vms", type=_positive, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
+        "--vms", type=_number, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
+    )
+    parser.add_argument(
+        "--tx",
+        action="append",
+        default=[],
+        metavar="[N*]ssh=HOST",
+        help="and N guests of another machine, which has the same checkout (docs/ci.md); with "
+        "--vms 0 only those",
     )
     kernels = parser.add_mutually_exclusive_group()
     kernels.add_argument(
@@ -207,6 +218,8 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         help="on each stock kernel; without paths: only what runs in guests",
     )
     args, rest = parser.parse_known_args(list(argv))
+    if not args.vms and not args.tx:
+        parser.error("at least one guest is needed")
     return args, [word for word in rest if word != "--"]
 
 
@@ -221,21 +234,21 @@ def _absolute(path: str) -> str:
     return "::".join([str(Path(file).resolve()), *test])
 
 
-def _positive(text: str) -> int:
+def _number(text: str) -> int:
     number = int(text)
-    if number < 1:
+    if number < 0:
         raise argparse.ArgumentTypeError("at least one guest is needed")
     return number
 
 
-def parts(paths: Sequence[str], guests: int) -> list[Part]:
+def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Part]:
     """What has to run for these paths; for none of them: everything."""
     chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "guest": []}
     for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, GUEST)):
         chosen[_place(path)].append(path)
     workers = 0 if paths else WORKERS
     return [
-        Part(name, tuple(files), guests)
+        Part(name, tuple(files), guests, far=tuple(far))
         if name == "guest"
         else Part(name, tuple(files), 0, workers)
         for name, files in chosen.items()

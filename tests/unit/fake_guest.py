@@ -113,6 +113,13 @@ class FakeGuest:
         self._guest.close()
 
 
+def boot(name: str, directory: Path, tested: object = None) -> FakeGuest:
+    """Boot one on "another machine" (harness/farside.py); one that is called so never does."""
+    if name == "never":
+        raise BootError("no sign of life after 60 s", console="the last words of init")
+    return FakeGuest(directory)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many guests boot before one fails to."""
     parser.addoption("--fake-boots", type=int, default=1000)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Tests that tell in which guest they ran; test_far.py runs them on two machines."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _guest(record_property):
+    """Leave the guest's name in the report."""
+    record_property("guest", os.uname().nodename)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_fine(number):
+    """Nothing is wrong with these."""
+
+
+def test_panic():
+    """Takes its guest with it."""
+    with open("/proc/sysrq-trigger", "w") as trigger:
+        trigger.write("c")
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_fine_again(number):
+    """Nor with these."""
