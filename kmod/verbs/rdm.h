@@ -84,6 +84,7 @@
 #define KFR_ANSWERS	2048	/* answers that a peer does not take */
 #define KFR_WANTS	64	/* parked messages asked for one by one */
 #define KFR_PEER_CONNS	4	/* that one peer has begun */
+#define KFR_RESOLVES	8	/* questions for an address, KFV_RESOLVE_MS each */
 #define KFR_ACK_EVERY	16	/* numbers answered at the latest */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* for what is on its way */
@@ -342,6 +343,8 @@ void kfr_strip(const struct kfv_device *dev);
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr);
 struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to);
+struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie);
+void kfr_node_supersede(struct kfr_node *node, __be32 remote);
 bool kfr_node_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,

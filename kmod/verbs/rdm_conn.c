@@ -388,6 +388,19 @@ static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
 	kfr_conn_kill(conn, EHOSTUNREACH, prov_errno);
 }
 
+/*
+ * Nobody has said that the address is his. The kernel asks a few times and then
+ * no more, though the peer's cable may be back already: so it is asked anew, for
+ * about as long as a connection that stands tries again.
+ */
+static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
+{
+	if (status == -ETIMEDOUT && ++conn->resolved < KFR_RESOLVES)
+		kfr_conn_start(conn);
+	else
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+}
+
 /* Runs under the id's handler lock, on the one thread of RDMA CM. */
 static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
@@ -409,6 +422,8 @@ static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		kfr_conn_rejected(conn, id, event);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
+		kfr_conn_unresolved(conn, event->status);
+		break;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -420,6 +435,23 @@ static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	default:
 		break;
 	}
+	return 0;
+}
+
+/* Caller holds ctl. */
+static int kfr_conn_make_id(struct kfr_conn *conn)
+{
+	struct rdma_cm_id *id;
+
+	if (conn->id)
+		return 0;
+	id = rdma_create_id(&init_net, kfr_conn_event, conn, RDMA_PS_TCP,
+			    IB_QPT_RC);
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	spin_lock_irq(&conn->lock);
+	conn->id = id;
+	spin_unlock_irq(&conn->lock);
 	return 0;
 }
 
@@ -436,22 +468,16 @@ static void kfr_conn_setup(struct work_struct *work)
 		.sin_port = kfr_cm_port(),
 		.sin_addr.s_addr = conn->remote,
 	};
-	struct rdma_cm_id *id = NULL;
 	int err = 0;
 
 	mutex_lock(&conn->ctl);
 	if (READ_ONCE(conn->state) == KFR_CONNECTING) {
-		id = rdma_create_id(&init_net, kfr_conn_event, conn,
-				    RDMA_PS_TCP, IB_QPT_RC);
-		err = PTR_ERR_OR_ZERO(id);
-	}
-	if (id && !err) {
-		spin_lock_irq(&conn->lock);
-		conn->id = id;
-		spin_unlock_irq(&conn->lock);
-		err = rdma_resolve_addr(id, (struct sockaddr *)&src,
-					(struct sockaddr *)&dst,
-					KFV_RESOLVE_MS);
+		err = kfr_conn_make_id(conn);
+		if (!err)
+			err = rdma_resolve_addr(conn->id,
+						(struct sockaddr *)&src,
+						(struct sockaddr *)&dst,
+						KFV_RESOLVE_MS);
 	}
 	mutex_unlock(&conn->ctl);
 	if (err)
@@ -460,54 +486,19 @@ static void kfr_conn_setup(struct work_struct *work)
 	module_put(THIS_MODULE);
 }
 
-/* The half of a connection to ourselves that waits for this request. */
-static struct kfr_conn *kfr_conn_waiting(struct kfr_node *node, u32 cookie)
-{
-	struct kfr_conn *conn, *found = NULL;
-
-	spin_lock_irq(&node->lock);
-	list_for_each_entry(conn, &node->conns, link) {
-		if (READ_ONCE(conn->state) == KFR_WAITING &&
-		    conn->cookie == cookie) {
-			found = conn;
-			kfr_conn_get(conn);
-			break;
-		}
-	}
-	spin_unlock_irq(&node->lock);
-	return found;
-}
-
-/*
- * A peer that has a connection does not begin one. So for the peer, those that
- * stand here are over, as when a cable was out for a while: only one side has
- * noticed. What is under way on them ends by itself. (Where both begin at the
- * same time, the messages of one move to the other's connection.) Caller holds
- * the node's lock.
- */
-static void kfr_conn_supersede(struct kfr_node *node, __be32 remote)
-{
-	struct kfr_conn *conn;
-
-	list_for_each_entry(conn, &node->conns, link)
-		if (conn->remote == remote &&
-		    READ_ONCE(conn->state) != KFR_CONNECTING)
-			conn->stale = true;
-}
-
 static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 				     const struct kfr_hello *hello)
 {
 	struct kfr_conn *conn;
 
 	if (remote == node->ip)
-		return kfr_conn_waiting(node, le32_to_cpu(hello->cookie));
+		return kfr_node_waiting(node, le32_to_cpu(hello->cookie));
 	conn = kfr_conn_new(node, remote, true);
 	if (!conn)
 		return NULL;
 	kfr_conn_get(conn);
 	spin_lock_irq(&node->lock);
-	kfr_conn_supersede(node, remote);
+	kfr_node_supersede(node, remote);
 	list_add_tail(&conn->link, &node->conns);
 	spin_unlock_irq(&node->lock);
 	return conn;

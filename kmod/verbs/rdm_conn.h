@@ -100,6 +100,7 @@ enum kfr_conn_state {
  * @stale: the peer has begun another one: no new messages; the node's lock
  * @ctl: making and destroying @id
  * @id: RDMA CM's half
+ * @resolved: how often the address was asked for in vain; @id's handler
  * @pd: its own: no other peer reaches what is registered here
  * @qp: the queue pair, once there is one; then the following exist
  * @cq: one of the device's shared ones
@@ -171,6 +172,7 @@ struct kfr_conn {
 	bool stale;
 	struct mutex ctl;	/* making and destroying the id */
 	struct rdma_cm_id *id;
+	unsigned int resolved;
 	struct ib_pd *pd;
 	struct ib_qp *qp;
 	struct ib_cq *cq;

@@ -319,6 +319,41 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 	return NULL;
 }
 
+/* The half of a connection to ourselves that waits for this request. */
+struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie)
+{
+	struct kfr_conn *conn, *found = NULL;
+
+	spin_lock_irq(&node->lock);
+	list_for_each_entry(conn, &node->conns, link) {
+		if (READ_ONCE(conn->state) == KFR_WAITING &&
+		    conn->cookie == cookie) {
+			found = conn;
+			kfr_conn_get(conn);
+			break;
+		}
+	}
+	spin_unlock_irq(&node->lock);
+	return found;
+}
+
+/*
+ * A peer that has a connection does not begin one. So for the peer, those that
+ * stand here are over, as when a cable was out for a while: only one side has
+ * noticed. What is under way on them ends by itself. (Where both begin at the
+ * same time, the messages of one move to the other's connection.) Caller holds
+ * the node's lock.
+ */
+void kfr_node_supersede(struct kfr_node *node, __be32 remote)
+{
+	struct kfr_conn *conn;
+
+	list_for_each_entry(conn, &node->conns, link)
+		if (conn->remote == remote &&
+		    READ_ONCE(conn->state) != KFR_CONNECTING)
+			conn->stale = true;
+}
+
 /*
  * A connection to oneself has both its ends here: both are made now. Caller
  * holds the node's lock.
