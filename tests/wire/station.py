@@ -247,6 +247,16 @@ class Station:
         """Return once one of these has this value."""
         remote.reaches(self.link, name, value)
 
+    def asked_in_vain(self) -> int:
+        """Count how often the kernel has given up asking for somebody's address."""
+        head, *rows = Path("/proc/net/stat/arp_cache").read_text().splitlines()
+        column = head.split().index("res_failed")
+        return sum(int(row.split()[column], 16) for row in rows)
+
+    def asks_in_vain(self, count: int) -> None:
+        """Return once it has done so that often."""
+        wait_until(lambda: self.asked_in_vain() >= count, f"{count} questions", LIMIT)
+
     # The end --------------------------------------------------------------------
 
     def leave(self) -> None:

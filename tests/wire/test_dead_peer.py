@@ -19,32 +19,23 @@ msg = pytest.mark.parametrize("pair", ["msg"], indirect=True)
 rdm = pytest.mark.parametrize("pair", ["rdm"], indirect=True)
 
 
-def test_killed_peer_ends_what_is_in_flight(pair: Pair) -> None:
-    """W2, V7: the other guest dies while we sleep with an operation in flight.
+@pytest.mark.parametrize("how", ["killed", "unplugged"])
+def test_lost_peer_ends_what_is_in_flight(pair: Pair, how: str) -> None:
+    """W2, V7: the other guest dies, or its cable is pulled, with an operation under way here.
 
     The sleeper wakes, the operation ends with an error, and nothing keeps the
-    modules from being unloaded.
+    modules from being unloaded, on either side.
     """
     pair.play()
     pair.near.sleep()
-    pair.far.node.kill()
+    if how == "killed":
+        pair.far.node.kill()
+    else:
+        pair.unplug(pair.far)
     pair.near.send()
     assert pair.near.woken(LONG)
     assert pair.near.outcome(LONG) == "ETIMEDOUT"
-    pair.near.leave()
-
-
-def test_pulled_cable_ends_what_is_in_flight(pair: Pair) -> None:
-    """W2, V7: the same with both guests alive, and the other's cable pulled: both leave."""
-    pair.play()
-    pair.near.sleep()
-    pair.far.node.plug(False)
-    pair.far.carrier(False)
-    pair.near.send()
-    assert pair.near.woken(LONG)
-    assert pair.near.outcome(LONG) == "ETIMEDOUT"
-    pair.near.leave()
-    pair.far.leave()
+    pair.leave()
 
 
 def test_own_pulled_cable_ends_what_is_in_flight(pair: Pair) -> None:
@@ -53,26 +44,35 @@ def test_own_pulled_cable_ends_what_is_in_flight(pair: Pair) -> None:
     """
     pair.play()
     pair.near.sleep()
-    pair.near.node.plug(False)
-    pair.near.carrier(False)
+    pair.unplug(pair.near)
     pair.near.send()
     assert pair.near.woken(LONG)
     assert pair.near.outcome(LONG) in {"ETIMEDOUT", "ECANCELED", "EHOSTUNREACH"}
-    pair.near.leave()
-    pair.far.leave()
+    pair.leave()
 
 
 @rdm
 def test_endpoint_without_connection_survives_a_pulled_cable(pair: Pair) -> None:
     """V7: what was in flight fails; once the cable is back, the same endpoints talk again."""
     pair.play()
-    pair.far.node.plug(False)
-    pair.far.carrier(False)
+    pair.unplug(pair.far)
     pair.near.send()
     assert pair.near.outcome(LONG) == "ETIMEDOUT"
     pair.far.node.plug(True)
-    pair.far.carrier(True)
     pair.play()
+
+
+@rdm
+def test_first_message_waits_for_a_cable(pair: Pair) -> None:
+    """V7: the peer's address is asked for again and again until its cable is back."""
+    pair.far.post()
+    pair.unplug(pair.far)
+    in_vain = pair.near.asked_in_vain()
+    pair.near.send()
+    pair.near.asks_in_vain(in_vain + 1)
+    pair.far.node.plug(True)
+    for side in (pair.near, pair.far):
+        assert side.outcome(LONG) == "OK"
 
 
 @rdm

@@ -40,8 +40,7 @@ def test_cable_that_is_back_in_time_costs_nothing(pair: Pair) -> None:
     pair.play()
     pair.far.post()
     pair.far.sleep()
-    pair.far.node.plug(False)
-    pair.far.carrier(False)
+    pair.unplug(pair.far)
     tried = pair.near.counter("completer_retry_err")
     pair.near.send()
     # The device has tried again at least once.

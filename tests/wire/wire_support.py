@@ -85,7 +85,12 @@ class Pair:
         assert self.near.play(ROUNDS, True) == ROUNDS
         assert self.far.end() == ROUNDS
 
+    def unplug(self, station: Remote) -> None:
+        """Pull the cable of one of them, which then has noticed."""
+        station.node.plug(False)
+        station.carrier(False)
+
     def leave(self) -> None:
-        """Both leave."""
+        """Both leave, if they are still there."""
         for station in (self.near, self.far):
             station.leave()
