@@ -5,6 +5,7 @@
 # make test            run all tests; ARGS="-k poll" goes to pytest
 # make test-matrix     the tests in guests on each stock kernel, and a table of them
 # make test-wire       two guests on one wire: a dead peer, a pulled cable, loss and delay
+# make soak HOURS=2    everything at once, for long: kills, stops, removals, a CPU that goes
 # make test-browser    the reports and traces, in a real browser (part of make test)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make test-debug      the guests' tests on kernels with KASAN, lockdep and more; hours
@@ -21,7 +22,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-matrix test-wire test-browser test-stress test-debug mutants gallery bench check modules shell clean
+.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants gallery bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -45,6 +46,9 @@ test-matrix: setup
 
 test-wire: setup
 	@$(KFABRIC) test tests/wire $(ARGS)
+
+soak: setup
+	@$(KFABRIC) test --vms 1 -x --verify-wakeups --soak-hours $(or $(HOURS),1) tests/guest/test_soak.py $(ARGS)
 
 test-browser: setup
 	@$(KFABRIC) test tests/browser $(ARGS)

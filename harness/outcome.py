@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -90,3 +92,62 @@ class Watched:
                 f"kfabric: not watched from where they unload the module: "
                 f"{len(self._partly)} tests: {', '.join(self._partly)}"
             )
+
+
+class Soaked:
+    """Sums up a soak, round by round: what was done, and what came of it."""
+
+    # Properties of a round's report; see tests/guest/test_soak.py.
+    MESSAGES, FAULTS, ERRORS = "soak-messages", "soak-faults", "soak-errors"
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._began = time.monotonic()
+        self._rounds = 0
+        self._found = 0
+        self._messages = 0
+        self._waits = 0
+        self._faults: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._terminal: Any = None
+
+    @pytest.hookimpl
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Remember where to write."""
+        self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add a round, and tell where we are once it has left nothing."""
+        if report.failed:
+            self._found += 1
+        if report.when == "call":
+            told = dict(report.user_properties)
+            if self.MESSAGES in told:
+                self._add(told)
+        if report.when == "teardown" and self._terminal is not None:
+            self._terminal.write_line("")
+            self._terminal.write_line(self.line())
+
+    def _add(self, told: dict[str, Any]) -> None:
+        self._rounds += 1
+        self._messages += int(told[self.MESSAGES])
+        self._waits += int(told.get(Watched.WAITS, 0))
+        self._faults.update(told[self.FAULTS])
+        self._errors.update(told[self.ERRORS])
+
+    def line(self) -> str:
+        """All so far, in one line."""
+        minutes = (time.monotonic() - self._began) / 60
+        kinds = ", ".join(f"{name} {count}" for name, count in sorted(self._faults.items()))
+        errors = ", ".join(f"{name} {count}" for name, count in sorted(self._errors.items()))
+        return (
+            f"soak: {minutes:.0f} min, {self._rounds} rounds: {self._messages} messages, "
+            f"{self._waits} waits judged, {self._faults.total()} faults ({kinds or 'none'}), "
+            f"errors reported: {errors or 'none'}; findings: {self._found}"
+        )
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Tell the totals."""
+        terminalreporter.write_line(self.line(), bold=True)

@@ -82,6 +82,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="somebody's module to test, as kfabric test --ulp describes it",
     )
     group.addoption(
+        "--soak-hours",
+        type=float,
+        default=0.0,
+        metavar="H",
+        help="so many hours of load in tests/guest/test_soak.py, whose totals are told (make soak)",
+    )
+    group.addoption(
         "--kfabric-silence",
         type=float,
         default=SILENCE_SECONDS,
@@ -147,13 +154,15 @@ def _watch_wakeups(config: pytest.Config) -> None:
 
 def _judge_run(config: pytest.Config) -> None:
     """Register what only the process that was started does, worker or no worker."""
-    from harness.outcome import Outcome, Watched
+    from harness.outcome import Outcome, Soaked, Watched
 
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
     config.pluginmanager.register(Outcome(), "kfabric-outcome")
     if config.option.verify_wakeups:
         config.pluginmanager.register(Watched(), "kfabric-watched")
+    if config.option.soak_hours:
+        config.pluginmanager.register(Soaked(), "kfabric-soaked")
     if _wants_guests(config) and not config.option.collectonly:
         # Imported only where guests are wanted: a guest lacks what it needs.
         from harness.controller import Controller

@@ -362,6 +362,11 @@ class Child:
         assert self._status is not None
         return self._status
 
+    @property
+    def ended(self) -> bool:
+        """Has it come to its end?"""
+        return self._status is not None or self._reaped()
+
     def _reaped(self) -> bool:
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
