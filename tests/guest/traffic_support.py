@@ -28,6 +28,8 @@ SLOT = 64
 NUMBER = struct.Struct("<Q?")
 #: Opens two ends that can talk, by the type of their endpoints.
 SIDES = {"msg": connected_sides, "rdm": rdm_sides}
+#: What the last error of a device's queues is about.
+GONE = "ENODEV"
 FAILED = "failed:"
 TRUE = "/bin/true"
 
@@ -49,76 +51,80 @@ class Stream:
         self._receiver = Call(self._receive)
         self._sender = Call(self._send)
 
-    def _receive(self) -> str:
-        """Take messages until the last one, or an error, whose errno's name is returned."""
+    def _receive(self) -> list[str]:
+        """Take messages until the last one, or until the device is gone; errors' names."""
+        errors: list[str] = []
         for slot in range(WINDOW):
             self._post(slot)
-        while (entries := self._next(self._far)) is not None:
-            for entry in entries:
-                assert isinstance(entry.context, int)
-                slot = entry.context * SLOT
-                number, last = NUMBER.unpack_from(self._far.buffer.view, slot)
+        while GONE not in errors:
+            for slot, error in self._next(self._far):
+                if error:
+                    errors.append(error)
+                    continue
+                room = self._far.buffer.view[slot * SLOT : (slot + 1) * SLOT]
+                number, last = NUMBER.unpack_from(room)
                 self._check("received", number, self.got)
                 self.got += 1
                 if last:
-                    return ""
-                self._post(entry.context)
-        return self._error(self._far)
+                    return errors
+                self._post(slot)
+        return errors
 
-    def _send(self) -> str:
-        """Send until told to stop and all is reported, or until an error."""
-        last = False
-        while not (last and self.told == self.sent):
-            while self.sent - self.told < WINDOW and not last:
+    def _send(self) -> list[str]:
+        """Send until told to stop and all is reported, or until the device is gone."""
+        errors: list[str] = []
+        last = lost = False
+        while GONE not in errors and (lost or not last or self.told < self.sent):
+            while self.sent - self.told < WINDOW and not (last or lost):
                 last = self._stop.is_set()
-                if not self._send_one(last):
-                    return self._error(self._near)
-            entries = self._next(self._near)
-            if entries is None:
-                return self._error(self._near)
-            for entry in entries:
-                self._check("reported", entry.context, self.told)
-                self.told += 1
-        return ""
+                lost = not self._send_one(last)
+            for number, error in self._next(self._near):
+                if error:
+                    errors.append(error)
+                    lost = True
+                if error != GONE:
+                    self._check("reported", number, self.told)
+                    self.told += 1
+        return errors
 
     def _send_one(self, last: bool) -> bool:
-        """Send the next message; False if the device is gone."""
+        """Send the next message; False if that does not go."""
         start = self.sent % WINDOW * SLOT
         room = self._near.buffer[start : start + SLOT]
         NUMBER.pack_into(room.view, 0, self.sent, last)
         try:
             self._near.ep.send(room, context=self.sent, flags=kp.OpFlags.COMPLETION)
-        except kp.DeviceLost:
+        except kp.KfiError:
+            # The queue tells what has become of its device.
             return False
         self.sent += 1
         return True
 
     def _post(self, slot: int) -> None:
         room = self._far.buffer[slot * SLOT : (slot + 1) * SLOT]
-        # Its completion tells that the device is gone.
-        with contextlib.suppress(kp.DeviceLost):
+        with contextlib.suppress(kp.KfiError):
             self._far.ep.recv(room, context=slot, flags=kp.OpFlags.COMPLETION)
 
-    def _next(self, side: Side) -> list[kp.CqEntry] | None:
-        """Wait for completions; None if an error comes first."""
+    def _next(self, side: Side) -> list[tuple[int, str]]:
+        """Wait for completions: what each was posted with, and the errno's name of an error.
+
+        The entry that tells that the device is gone was posted by nobody: (-1, GONE).
+        """
         try:
             while not (entries := side.cq.read(WINDOW)):
                 # A change that nobody has read would end the wait at once.
                 side.cntr.read()
+                side.cntr.readerr()
                 side.wait_set.wait(timeout=LIMIT)
-        except (kp.ErrorAvailable, kp.DeviceLost):
-            return None
-        return entries
-
-    def _error(self, side: Side) -> str:
-        """Read the error at the head of a queue that has been told of one."""
-        wait_until(lambda: _peek(side.cq), "an error entry", LIMIT)
-        error = side.cq.readerr()
-        assert error is not None
-        return errno.errorcode[error.err]
+        except kp.ErrorAvailable:
+            error = side.cq.readerr()
+            assert error is not None
+            number = -1 if error.context is None else _number(error)
+            return [(number, errno.errorcode[error.err])]
+        return [(_number(entry), "") for entry in entries]
 
     @staticmethod
-    def _check(what: str, number: object, due: int) -> None:
+    def _check(what: str, number: int, due: int) -> None:
         assert number == due, f"message {number} is {what} where {due} is due"
 
     def goes_on(self, messages: int = 2 * WINDOW + 1) -> None:
@@ -145,30 +151,27 @@ class Stream:
     def end(self) -> int:
         """Send no more; all that was sent has arrived, once. Return how many."""
         self._stop.set()
-        assert self._sender.result() == ""
-        assert self._receiver.result() == ""
+        assert self._sender.result() == self._receiver.result() == []
         assert self.sent == self.told == self.got, self.counts()
         for side in (self._near, self._far):
             assert not side.cq.read(1), "a completion too many"
         return self.got
 
-    def broken(self) -> tuple[str, str]:
-        """Wait until both ends have an error; the names of its errno there.
+    def broken(self) -> tuple[list[str], list[str]]:
+        """Wait until both ends know that the device is gone; the errors at each.
 
-        Nothing comes behind it, and nothing was doubled or left out before.
+        That is the last one, and nothing comes behind it.
         """
         errors = self._sender.result(), self._receiver.result()
-        for side in (self._near, self._far):
-            assert not side.cq.read(1), "a completion behind the last one"
+        for side, names in zip((self._near, self._far), errors, strict=True):
+            assert names[-1] == GONE and not side.cq.read(1)
         assert self.told <= self.sent and self.got <= self.sent, self.counts()
         return errors
 
 
-def _peek(cq: kp.CompletionQueue) -> bool:
-    try:
-        return cq.readerr(peek=True) is not None
-    except kp.KfiError:
-        return False
+def _number(entry: kp.CqEntry | kp.CqError) -> int:
+    assert isinstance(entry.context, int)
+    return entry.context
 
 
 class Worker:
@@ -207,7 +210,7 @@ class Worker:
         for line in os.fdopen(self._orders):
             word, _, argument = line.strip().partition(" ")
             report(getattr(self, f"_{word}")(stream, argument))
-            if word in ("end", "break"):
+            if word == "end":
                 return
 
     # What it can be told to do; each answers in one line.
@@ -245,9 +248,6 @@ class Worker:
 
     def _end(self, stream: Stream, _: str) -> str:
         return str(stream.end())
-
-    def _break(self, stream: Stream, _: str) -> str:
-        return " ".join(stream.broken())
 
     # The parent's side
 

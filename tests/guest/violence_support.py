@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from guest_support import LIMIT, Child
-from traffic_support import SIDES, Stream, Worker
+from traffic_support import GONE, SIDES, Stream, Worker
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
@@ -172,6 +172,7 @@ class Mob:
                 stream.goes_on()
             topology.delete_link(link.name)
             for stream in streams:
-                self.errors.update(stream.broken())
+                for errors in stream.broken():
+                    assert errors == [GONE]
+                    self.errors.update(errors)
                 self.messages += stream.got
-        assert set(self.errors) <= {"ENODEV"}

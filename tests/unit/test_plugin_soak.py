@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""--soak-hours: what a long run tells on its way, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitStatus
+
+ROUNDS = """
+import pytest
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_round(number, record_property):
+    record_property("soak-messages", 100)
+    record_property("soak-faults", {"kill": 2, "stop": number})
+    record_property("soak-errors", {"ENODEV": 1})
+    assert number != FAILS
+"""
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run three toy rounds, of which one may fail, for some hours."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def rounds(fails: int = 0, hours: str = "0.05") -> pytest.RunResult:
+        pytester.makepyfile(test_toy=f"FAILS = {fails}\n{ROUNDS}")
+        return pytester.runpytest_subprocess(
+            *("-p", "harness.plugin", "--kfabric-here", "-x", "--soak-hours", hours), timeout=60
+        )
+
+    return rounds
+
+
+def test_totals_are_told_behind_each_round_and_at_the_end(run: Run) -> None:
+    """Messages, faults by kind and errors are sums of all rounds so far."""
+    result = run()
+    assert result.ret == ExitStatus.OK
+    result.stdout.fnmatch_lines(
+        [
+            "soak: * 1 rounds: 100 messages, * 3 faults (kill 2, stop 1), *ENODEV 1; findings: 0",
+            "soak: * 2 rounds: 200 messages, * 7 faults (kill 4, stop 3), *ENODEV 2; findings: 0",
+            "soak: * 3 rounds: 300 messages, * 12 faults (kill 6, stop 6), *ENODEV 3; findings: 0",
+            "soak: * 3 rounds: *",
+        ]
+    )
+
+
+def test_first_finding_ends_it(run: Run) -> None:
+    """What comes behind a round that failed is not run; the totals say so."""
+    result = run(fails=2)
+    assert result.ret == ExitStatus.TEST_FAILED
+    result.stdout.fnmatch_lines(["soak: * 2 rounds: 200 messages, *; findings: 1"])
+    result.stdout.no_fnmatch_line("*3 rounds*")
+
+
+def test_nothing_is_told_without_hours(run: Run) -> None:
+    """Other runs know nothing of it."""
+    run(hours="0").stdout.no_fnmatch_line("soak: *")
