@@ -46,6 +46,9 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("call-trace", r"Call Trace:"),
 )
 _SPLATS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+_OWN_LIMIT = "mem_cgroup_out_of_memory+"
+"""In the trace that comes with a process's end at a limit which somebody has set it."""
+
 _END = re.compile(r"---\[ end (trace|Kernel panic)|</TASK>")
 
 
@@ -78,7 +81,8 @@ def splats(text: str) -> list[Splat]:
             continue
         end = _report_end(lines, number)
         body = "\n".join(lines[_report_start(lines, number, past) : end])
-        found.append(Splat(kind, lines[number].strip(), number + 1, body))
+        if kind != "call-trace" or _OWN_LIMIT not in body:
+            found.append(Splat(kind, lines[number].strip(), number + 1, body))
         number = past = end
     return found
 

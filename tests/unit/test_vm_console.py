@@ -29,6 +29,28 @@ def test_a_boot_has_no_splats() -> None:
     assert console.splats(recorded("boot.log")) == []
 
 
+OUT_OF_MEMORY = """\
+python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
+Call Trace:
+ <TASK>
+ dump_header+0x4c/0x22b
+ out_of_memory+0x1fd/0x4c0
+ {why}
+ __alloc_pages+0x207/0x330
+ </TASK>
+memory: usage 24576kB, limit 24576kB, failcnt 18
+"""
+
+
+@pytest.mark.parametrize(
+    ("why", "found"),
+    [("mem_cgroup_out_of_memory+0x134/0x150", []), ("warn_alloc+0x1/0x2", ["call-trace"])],
+)
+def test_who_reaches_its_own_limit_is_no_splat(why: str, found: list[str]) -> None:
+    """A process is ended at the limit of its control group: somebody wanted that."""
+    assert kinds(OUT_OF_MEMORY.format(why=why)) == found
+
+
 def test_each_warning_is_one_splat() -> None:
     """A report has up to three lines that look like the start of one."""
     assert kinds(recorded("warnings.log")) == ["warning", "warning", "refcount", "list", "panic"]
