@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seconds", [ROUND_SECONDS if rounds else 0.0], ids=[""])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_everything_at_once(
     number: int,
     seconds: float,
