@@ -48,7 +48,8 @@ test-wire: setup
 	@$(KFABRIC) test tests/wire $(ARGS)
 
 soak: setup
-	@$(KFABRIC) test --vms 1 -x --verify-wakeups --soak-hours $(or $(HOURS),1) tests/guest/test_soak.py $(ARGS)
+	@$(KFABRIC) test --vms 1 -x --verify-wakeups --kfabric-silence 600 \
+		-m stress --soak-hours $(or $(HOURS),1) tests/guest/test_soak.py $(ARGS)
 
 test-browser: setup
 	@$(KFABRIC) test tests/browser $(ARGS)

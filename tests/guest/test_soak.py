@@ -18,7 +18,7 @@ from harness.guest import topology
 from harness.guest.waiting import Deadline
 
 #: Of load in each round, which then is judged.
-ROUND_SECONDS = 60.0
+ROUND_SECONDS = 30.0
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -29,6 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seconds", [ROUND_SECONDS if rounds else 0.0], ids=[""])
 
 
+@pytest.mark.stress
 @pytest.mark.timeout(600)
 def test_everything_at_once(
     number: int,
