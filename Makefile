@@ -60,7 +60,7 @@ test-stress: setup
 # Every part runs, whatever becomes of those before.
 test-debug: setup
 	@status=0; \
-	$(KFABRIC) test --kernel debug tests/guest $(ARGS) || status=$$?; \
+	$(KFABRIC) test --kernel debug --coverage tests/guest $(ARGS) || status=$$?; \
 	$(KFABRIC) test --kernel kcsan --vms 1 -m stress tests/guest $(ARGS) || status=$$?; \
 	$(KFABRIC) test tests/debug || status=$$?; \
 	exit $$status

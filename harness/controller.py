@@ -44,10 +44,11 @@ class Controller:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._directory = _directory(config)
+        self.directory = _directory(config)
+        """Where the guests leave console and files."""
         self._pool = Pool(
             [("", self._boot)] * config.option.kfabric_vms + self._far(),
-            self._directory,
+            self.directory,
             Path(config.invocation_params.dir),
             config.option.kfabric_silence * versions.load(setup.SOURCE).find().slow,
         )
@@ -74,7 +75,7 @@ class Controller:
     @pytest.hookimpl
     def pytest_report_header(self) -> str:
         """Say where the guests leave their consoles."""
-        return f"kfabric: {len(self._pool.slots)} guest(s), consoles in {self._directory}"
+        return f"kfabric: {len(self._pool.slots)} guest(s), consoles in {self.directory}"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None]:

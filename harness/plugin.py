@@ -89,6 +89,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="so many hours of load in tests/guest/test_soak.py, whose totals are told (make soak)",
     )
     group.addoption(
+        "--coverage",
+        action="store_true",
+        help="tell which lines of the modules were reached; for kernels that count (debug)",
+    )
+    group.addoption(
         "--kfabric-silence",
         type=float,
         default=SILENCE_SECONDS,
@@ -122,6 +127,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.option.kfabric_ulp:
             _test_ulp(config)
         _watch_wakeups(config)
+        if config.option.coverage:
+            from harness.guest.coverage import LeaveCounts
+
+            config.pluginmanager.register(LeaveCounts(), "kfabric-leave-counts")
     if not is_worker(config) and (here or _wants_guests(config)):
         _judge_run(config)
 
@@ -167,7 +176,12 @@ def _judge_run(config: pytest.Config) -> None:
         # Imported only where guests are wanted: a guest lacks what it needs.
         from harness.controller import Controller
 
-        config.pluginmanager.register(Controller(config), "kfabric-controller")
+        controller = Controller(config)
+        config.pluginmanager.register(controller, "kfabric-controller")
+        if config.option.coverage:
+            from harness.coverage import ShowCoverage
+
+            config.pluginmanager.register(ShowCoverage(controller.directory), "kfabric-coverage")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:

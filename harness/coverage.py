@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``--coverage`` on the host: which lines of the modules the tests have reached, by file.
+
+Each guest leaves the kernel's counts (harness/guest/coverage.py); gcovr reads them with
+what the compiler left beside the objects, and adds them up.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import SetupError
+from harness.guest.coverage import PLACE
+
+SOURCES = "kmod"
+"""What is counted; the headers' inline functions belong to whoever uses them."""
+SECONDS = 300.0
+PAGE = "index.html"
+
+
+class ShowCoverage:
+    """Prints the table when all guests have left their counts.
+
+    :param directory: where guests leave their files.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Add up, print, and leave a page with all lines."""
+        terminalreporter.write_sep("=", "lines of the modules that were reached")
+        try:
+            table = summary(self._directory)
+        except SetupError as error:
+            terminalreporter.write_line(error.line(), red=True)
+            return
+        terminalreporter.write_line(table)
+        page = self._directory / PLACE / PAGE
+        terminalreporter.write_line(f"kfabric: each line with its count: {page}")
+
+
+def summary(directory: Path) -> str:
+    """The table of all guests' counts; leaves the page in the directory ``coverage``.
+
+    :param directory: below which guests have left their files.
+    :raises SetupError: there are no counts, or they do not go with the objects.
+    """
+    mine = directory / PLACE
+    shutil.rmtree(mine, ignore_errors=True)
+    mine.mkdir(parents=True)
+    guests = [found for found in sorted(directory.glob(f"*/out/{PLACE}")) if any(found.iterdir())]
+    if not guests:
+        raise SetupError("no guest has left counts", "did one of them end in order?")
+    root = join(guests)
+    return gcovr(root, guests, mine / PAGE)
+
+
+def join(guests: Iterable[Path]) -> Path:
+    """Put what the compiler left next to the counts; the directory of the sources.
+
+    :raises SetupError: it is no longer there.
+    """
+    root = Path("/")
+    for counts in (path for guest in guests for path in guest.rglob("*.gcda")):
+        guest = next(parent for parent in counts.parents if parent.name == PLACE)
+        notes = Path("/") / counts.relative_to(guest).with_suffix(".gcno")
+        if not notes.exists():
+            raise SetupError(f"{notes} is gone", "the modules were built anew since the run")
+        shutil.copyfile(notes, counts.with_suffix(".gcno"))
+        root = next(parent for parent in notes.parents if parent.name == "src")
+    return root
+
+
+def gcovr(root: Path, guests: Iterable[Path], page: Path) -> str:
+    """Run gcovr; its table.
+
+    :param root: of the sources, as they were compiled.
+    """
+    mine = rf"{re.escape(str(root / SOURCES))}/.*\.c$"
+    argv = [sys.executable, "-m", "gcovr", "--root", str(root), "--filter", mine, "--txt", "-"]
+    argv += ["--html-details", str(page), *map(str, guests)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode:
+        raise SetupError("gcovr cannot read the counts", done.stderr.strip()[-500:])
+    return done.stdout

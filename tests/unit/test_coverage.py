@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""--coverage: counts of several guests become one table, by file and line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import coverage
+from harness.errors import SetupError
+from harness.guest.coverage import PLACE, leave
+
+PROGRAM = """\
+int main(int argc, char **argv)
+{
+	if (argc == 1)
+		return 0;
+	if (argc == 2)
+		return argv[1][0] == 'x';
+	return 2;
+}
+"""
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Path:
+    """A program that counts its lines, as the modules are laid out."""
+    core = tmp_path / "build/src/kmod/core"
+    core.mkdir(parents=True)
+    (core / "toy.c").write_text(PROGRAM)
+    argv = ["gcc", "--coverage", "-O0", "-c", str(core / "toy.c"), "-o", str(core / "toy.o")]
+    subprocess.run(argv, check=True)
+    subprocess.run(["gcc", "--coverage", "toy.o", "-o", "toy"], cwd=core, check=True)
+    return core
+
+
+def count(objects: Path, directory: Path, guest: str, *argv: str) -> None:
+    """Run the program as a guest would, and leave its counts."""
+    subprocess.run([objects / "toy", *argv], check=True)
+    kernel = directory / "kernel" / objects.relative_to("/")
+    kernel.mkdir(parents=True)
+    shutil.move(objects / "toy.gcda", kernel)
+    leave(directory / "kernel", directory / guest / "out" / PLACE)
+    shutil.rmtree(directory / "kernel")
+
+
+def test_counts_of_guests_are_added_up(objects: Path, tmp_path: Path) -> None:
+    """A line that only one of two guests has reached is reached; the one of neither is named."""
+    count(objects, tmp_path, "gw0")
+    count(objects, tmp_path, "gw1", "a")
+
+    table = coverage.summary(tmp_path)
+
+    row = next(line for line in table.splitlines() if "core/toy.c" in line)
+    assert row.split() == ["kmod/core/toy.c", "6", "5", "83%", "7"]
+    assert (tmp_path / PLACE / coverage.PAGE).exists()
+
+
+def test_guests_without_counts_are_one_clear_error(tmp_path: Path) -> None:
+    """A run whose guests all died has no table, and says so."""
+    (tmp_path / "gw0/out").mkdir(parents=True)
+
+    with pytest.raises(SetupError, match="no guest has left counts"):
+        coverage.summary(tmp_path)
+
+
+def test_objects_that_are_gone_are_one_clear_error(objects: Path, tmp_path: Path) -> None:
+    """Counts cannot be read when the modules have been built anew, or removed."""
+    count(objects, tmp_path, "gw0")
+    (objects / "toy.gcno").unlink()
+
+    with pytest.raises(SetupError, match="is gone"):
+        coverage.summary(tmp_path)
