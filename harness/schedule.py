@@ -40,9 +40,19 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
         super().__init__(*args, **options)
         self._homes: dict[frozenset[str], Any] = {}
 
+    def remove_node(self, node: Any) -> str | None:
+        """Nobody is prepared for what a guest that has died was prepared for."""
+        self._homes = {group: home for group, home in self._homes.items() if home is not node}
+        crashed: str | None = super().remove_node(node)
+        return crashed
+
     def _send_tests(self, node: Any, num: int) -> None:
         """Send a guest up to so many of the tests that are left."""
-        chosen = list(islice(self._for(node), num)) or self.pending[:num]
+        chosen = list(islice(self._for(node), num))
+        # A worker begins a test when it has the next one, too.
+        if len(self.node2pending[node]) + len(chosen) < 2:
+            others = (index for index in self.pending if index not in chosen)
+            chosen += islice(others, num - len(chosen))
         for index in chosen:
             self.pending.remove(index)
             self._homes.setdefault(self._group(index), node)
