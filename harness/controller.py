@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict, deque
 from collections.abc import Generator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,7 @@ import pytest
 from harness import far, setup, ulp
 from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
+from harness.ktap import Result
 from harness.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import versions
 
@@ -34,6 +36,27 @@ class StartError(KfabricError):
 
     status = ExitStatus.USAGE
     label = "cannot test"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What pytest and JUnit show of a failure in one line."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A guest's end as the failure of a test; JUnit has no place but this for the console."""
+
+    reprcrash: Reason
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Controller:
@@ -153,13 +176,20 @@ class Controller:
         report.longrepr = self._blame(crashitem, gateway, ending)
         if ending.stderr:
             report.sections.append(("standard error of the test process", ending.stderr))
-        report.sections.append((f"console of {ending.name}", ending.console))
 
-    def _blame(self, test: str, gateway: str, ending: Ending) -> str:
+    def _blame(self, test: str, gateway: str, ending: Ending) -> Blame:
         lines = [ending.reason(), f"while it ran {test}"]
         if before := self._finished[gateway]:
             lines.append(f"it had run before, and may suffer from: {', '.join(before)}")
-        return "\n".join(lines)
+        lines += [f"the end of {ending.name}'s console:", ending.console]
+        return Blame(Reason(ending.reason()), "\n".join(lines))
+
+    def unexplained(self) -> list[Result]:
+        """The bad ends of guests that no test's report tells of."""
+        return [
+            Result(ending.name, True, f"ERROR {ending.reason()}", "\n".join(ending.evidence()))
+            for ending in self._unexplained
+        ]
 
     @pytest.hookimpl
     def pytest_keyboard_interrupt(self) -> None:

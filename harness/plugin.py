@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 150.0
 GUEST_MARK = "guest"
 CHECKS = "kfabric-checks"
+CONTROLLER = "kfabric-controller"
 
 
 class Hooks:
@@ -89,6 +90,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="so many hours of load in tests/guest/test_soak.py, whose totals are told (make soak)",
     )
     group.addoption(
+        "--ktap",
+        metavar="FILE",
+        help="write the results as KTAP, too",
+    )
+    group.addoption(
         "--coverage",
         action="store_true",
         help="tell which lines of the modules were reached; for kernels that count (debug)",
@@ -133,6 +139,8 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(LeaveCounts(), "kfabric-leave-counts")
     if not is_worker(config) and (here or _wants_guests(config)):
         _judge_run(config)
+    if not is_worker(config) and config.option.ktap:
+        _write_ktap(config)
 
 
 def _wants_guests(config: pytest.Config) -> bool:
@@ -177,11 +185,24 @@ def _judge_run(config: pytest.Config) -> None:
         from harness.controller import Controller
 
         controller = Controller(config)
-        config.pluginmanager.register(controller, "kfabric-controller")
+        config.pluginmanager.register(controller, CONTROLLER)
         if config.option.coverage:
             from harness.coverage import ShowCoverage
 
             config.pluginmanager.register(ShowCoverage(controller.directory), "kfabric-coverage")
+
+
+def _write_ktap(config: pytest.Config) -> None:
+    """Register what writes the file; the guests' controller has more to tell, if there is one."""
+    from harness.ktap import Ktap
+
+    controller = config.pluginmanager.getplugin(CONTROLLER)
+    ktap = Ktap(
+        Path(config.option.ktap).absolute(),
+        config.getini("junit_suite_name"),
+        controller.unexplained if controller else list,
+    )
+    config.pluginmanager.register(ktap, "kfabric-ktap")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:

@@ -60,16 +60,6 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
             self.node2pending[node].extend(chosen)
             node.send_runtest_some(chosen)
 
-    def remove_node(self, node: Any) -> str | None:
-        """As xdist's. What the guest was prepared for is nobody's now.
-
-        The next guest would else be sent a single test, when one and those of the dead
-        guest are all that is left: and a guest begins a test when it knows the one behind.
-        """
-        self._homes = {group: home for group, home in self._homes.items() if home is not node}
-        died: str | None = super().remove_node(node)
-        return died
-
     def _for(self, node: Any) -> Iterable[int]:
         """The tests that no other guest is prepared for."""
         for index in self.pending:

@@ -97,6 +97,7 @@ class Part:
         suite = f"{self.name} linux-{release}" if release else self.name
         argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-rs"]
         argv += [f"--junitxml={self.report(kernel)}", "-o", f"junit_suite_name={suite}"]
+        argv += [f"--ktap={self.report(kernel).with_suffix('.ktap')}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
         argv += [f"--kfabric-tx={spec}" for spec in self.far]
         argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.name == "guest" and kernel else []

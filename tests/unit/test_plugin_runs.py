@@ -39,6 +39,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
         return pytester.runpytest_subprocess(
             *("-p", "harness.plugin", "-p", "tests.unit.fake_guest"),
             *("--kfabric-vms", str(guests), "--kfabric-dir", "guests", "--junitxml=junit.xml"),
+            *("--ktap=test.ktap", "-o", "junit_suite_name=guest linux-6.1"),
             *arguments,
             timeout=60,
         )
@@ -79,12 +80,70 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
     assert result.ret == ExitStatus.TEST_FAILED
     failure = cases(pytester)["test_b"].find("failure")
     assert failure is not None and "guest kernel panic: Fatal exception" in str(failure.text)
+    assert failure.get("message") == "guest0.0: guest kernel panic: Fatal exception"
+    assert "Kernel panic - not syncing" in str(failure.text), "the console's end is in it"
     assert "it had run before" in str(failure.text) and "test_a" in str(failure.text)
-    result.stdout.fnmatch_lines(["*console of guest0.0*", "*Kernel panic - not syncing*"])
+    result.stdout.fnmatch_lines(["*guest0.0's console*", "*Kernel panic - not syncing*"])
     assert sorted(path.name for path in (pytester.path / "guests").iterdir()) == [
         "guest0.0",
         "guest0.1",
     ]
+
+
+def test_results_are_there_in_the_kernels_format_too(run, pytester):
+    """With the kernel's name, skips and expected failures, panic and console."""
+    run(
+        """
+    import pytest
+
+    def test_a(): pass
+    @pytest.mark.skip(reason="no such device")
+    def test_b(): pass
+    @pytest.mark.xfail(reason="not yet")
+    def test_c(): assert 1 == 2
+    def test_d(): panic("Fatal exception")
+    @pytest.mark.parametrize("word", ["a#b"])
+    def test_e(word): pass
+    @pytest.fixture
+    def broken(): raise OSError("no link")
+    def test_f(broken): pass
+    """
+    )
+    text = (pytester.path / "test.ktap").read_text()
+    lines = text.splitlines()
+    assert lines[:6] == [
+        "KTAP version 1",
+        "1..1",
+        "# guest linux-6.1",
+        "  KTAP version 1",
+        "  # Subtest: test_toy.py",
+        "  1..6",
+    ]
+    results = [line[2:] for line in lines if line.startswith(("  ok", "  not ok"))]
+    by_name = {result.split(" # ")[0].rpartition(" ")[2]: result for result in results}
+    assert by_name["test_a"].startswith("ok")
+    assert by_name["test_b"].endswith("test_b # SKIP no such device")
+    assert by_name["test_c"].startswith("ok") and by_name["test_c"].endswith("# XFAIL not yet")
+    assert by_name["test_d"].startswith("not ok")
+    assert by_name["test_e[a_b]"].startswith("ok")
+    assert by_name["test_f"].startswith("not ok") and "# ERROR in setup" in by_name["test_f"]
+    assert "  # guest0.0: guest kernel panic: Fatal exception" in lines
+    assert any(line.startswith("  # ") and "Kernel panic - not syncing" in line for line in lines)
+    assert lines[-1] == "not ok 1 test_toy.py"
+
+
+def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester):
+    """A reader of the file alone must not take the run for a green one."""
+    run(
+        """
+    import atexit
+
+    def test_a(): atexit.register(panic, "in rmmod")
+    """
+    )
+    lines = (pytester.path / "test.ktap").read_text().splitlines()
+    assert lines[1] == "1..2"
+    assert lines[-1] == "not ok 2 guest0.0 # ERROR guest0.0: guest kernel panic: in rmmod"
 
 
 def test_panic_behind_the_last_test_is_not_green(run):

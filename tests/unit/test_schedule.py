@@ -107,18 +107,6 @@ def test_every_test_is_sent_once(nodes: int) -> None:
     assert sorted(sent) == list(range(12))
 
 
-def test_only_guest_that_replaces_a_dead_one_gets_two_of_what_is_left() -> None:
-    """It would wait for the second for ever: a worker begins a test when it has the next."""
-    scheduler, (one,) = dealt(*OTHERS[:4], nodes=1)
-    finish(scheduler, one)
-    scheduler.remove_node(one)
-    two: Any = Node("gw1")
-    scheduler.add_node(two)
-    scheduler.add_node_collection(two, OTHERS[:4])
-    scheduler.schedule()
-    assert sorted(two.sent) == [2, 3]
-
-
 def test_guest_with_one_test_of_its_own_gets_another() -> None:
     """The rest belongs to a guest that lives; it is better than to wait."""
     scheduler, (_, two) = dealt(*GALLERY, OTHERS[0])
