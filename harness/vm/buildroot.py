@@ -57,7 +57,7 @@ class BuildRoot:
         return Headers(Path(f"/usr/src/linux-headers-{self.release}"), self._directory / "root")
 
     def kernel(self, scratch: Path) -> Kernel:
-        """The kernel, with its uncompressed image in ``scratch``."""
+        """The kernel, with the file to boot in ``scratch``."""
         return Kernel.of(self._directory / "kernel", self.release, scratch)
 
 

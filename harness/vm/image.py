@@ -70,7 +70,7 @@ def ensure(source: Path, version: Version, log: Log) -> Image:
                 _build(source, version, place, target, log)
     facts = json.loads((target / "image.json").read_text())
     early = initrd.ensure(target / EARLY, source / "vm/init")
-    return Image(facts["release"], target / "vmlinux", early, target / "root.img", version)
+    return Image(facts["release"], target / kernel.FILE, early, target / "root.img", version)
 
 
 def clean() -> None:

@@ -20,18 +20,22 @@ _XZ = b"\xfd7zXZ\x00"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
+FILE = "linux"
+"""In a guest's image: what QEMU boots."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """An unpacked kernel.
 
     :param release: as ``uname -r`` prints it.
     :param tree: directory with ``boot/`` and ``lib/modules/``.
-    :param vmlinux: the uncompressed kernel.
+    :param boot: the file that QEMU boots; unpacked, if the kernel can begin so.
     """
 
     release: str
     tree: Path
-    vmlinux: Path
+    boot: Path
 
     @property
     def modules(self) -> Path:
@@ -40,13 +44,13 @@ class Kernel:
 
     @classmethod
     def of(cls, tree: Path, release: str, scratch: Path) -> Self:
-        """The kernel in a tree; ``scratch`` gets its uncompressed image."""
+        """The kernel in a tree; ``scratch`` gets the file to boot."""
         # Debian's packages have it beside the modules since 7.3.
         places = (tree / f"boot/vmlinuz-{release}", tree / f"lib/modules/{release}/vmlinuz")
         bzimage = next(path for path in places if path.exists())
-        vmlinux = scratch / "vmlinux"
-        vmlinux.write_bytes(uncompress(bzimage.read_bytes()))
-        return cls(release, tree, vmlinux)
+        boot = scratch / FILE
+        boot.write_bytes(uncompress(bzimage.read_bytes()))
+        return cls(release, tree, boot)
 
 
 def candidate(meta: str) -> str:

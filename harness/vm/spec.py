@@ -34,7 +34,7 @@ class Image:
     """A guest image in the cache; see :mod:`harness.vm.image`.
 
     :param release: of the kernel, e.g. ``6.1.0-56-amd64``.
-    :param kernel: uncompressed; QEMU enters it directly (PVH).
+    :param kernel: the file that QEMU boots.
     :param initrd: loads the few modules needed to mount the root.
     :param disk: the root file system, ext4, raw.
     :param version: what the kernel is called here.

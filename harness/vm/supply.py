@@ -85,7 +85,7 @@ class Own:
 
     def kernel(self, release: str, scratch: Path) -> Kernel:
         """That in the cache."""
-        shutil.copyfile(self._kernel.vmlinux, scratch / "vmlinux")
+        shutil.copyfile(self._kernel.boot, scratch / kernel.FILE)
         return self._kernel
 
     def headers(self, release: str) -> Headers:
