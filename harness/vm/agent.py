@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """PID 1 of the guest: runs commands for the host and shows that it lives.
 
-Started by ``vm/init`` once everything is mounted. Imports little, because each
-import costs boot time under TCG. It never exits: the end of PID 1 is a panic,
+Started by ``vm/init`` from the initrd, before any directory of the host is mounted: up to
+the host's BEGIN a guest is like all others of its kind, and can be frozen. Imports little,
+because each import costs boot time under TCG. It never exits: the end of PID 1 is a panic,
 which is how the host learns that the agent failed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -23,6 +25,25 @@ from harness.vm.wire import CHUNK, Decoder, Frame, Kind, encode, pack
 
 PORTS = "/dev/virtio-ports/"
 BEAT_SECONDS = 1.0
+PREPARED = """
+import json, os, sys
+for name in sys.argv[1:]:
+    __import__(name)
+print(flush=True)
+order = json.loads(sys.stdin.buffer.read())
+os.chdir(order["cwd"])
+os.environ.update(order["env"])
+sys.path[1:1] = os.environ["PYTHONPATH"].split(":")
+sys.argv[1:] = []
+port = os.open(order["port"], os.O_RDWR)
+os.dup2(port, 0)
+os.dup2(port, 1)
+os.close(port)
+sys.stdin = open(0, closefd=False)
+exec(order["code"])
+"""
+"""A Python that has imported what a later one will want, and becomes that one."""
+PYTHON = ["python3", "-u", "-c"]
 STDIN_LIMIT = 4 << 20
 """Unread input of one job above which the agent stops reading from the host."""
 
@@ -42,6 +63,10 @@ class Port:
 
 def _open_port(name: str) -> int:
     return os.open(PORTS + name, os.O_RDWR | os.O_CLOEXEC)
+
+
+Spawn = Callable[[dict[str, Any], dict[str, str]], tuple[int, int, dict[int, Kind]]]
+"""Starts a command, given its START frame and environment: (pid, stdin, outputs)."""
 
 
 class Job:
@@ -92,6 +117,38 @@ def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, d
         os.close(port)
     stderr = _detach(proc.stderr)
     return _disown(proc), -1, {stderr: Kind.STDERR}
+
+
+class Prepared:
+    """A Python that waits for what it is to run.
+
+    :param modules: what it has imported by then.
+    """
+
+    def __init__(self, modules: list[str]) -> None:
+        self._proc = subprocess.Popen(
+            [*PYTHON, PREPARED, *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        ready = self._proc.stdout
+        assert ready is not None
+        if not ready.readline():
+            raise RuntimeError("a Python cannot be prepared: see the end of the console")
+        ready.close()
+
+    def spawn(self, start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
+        """Let it run a command that is a Python on a port: (pid, stdin, outputs)."""
+        order = {"env": env, "cwd": start["cwd"], "code": start["argv"][len(PYTHON)]}
+        stdin = self._proc.stdin
+        assert stdin is not None
+        stdin.write(json.dumps({**order, "port": PORTS + start["port"]}).encode())
+        stdin.close()
+        stderr = _detach(self._proc.stderr)
+        return _disown(self._proc), -1, {stderr: Kind.STDERR}
 
 
 def _spawn_terminal(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
@@ -145,6 +202,7 @@ class Agent:
         self._selector.register(port.fd, selectors.EVENT_READ, self._from_host)
         self._selector.register(self._child_fd, selectors.EVENT_READ, self._reap)
         self._reading = True
+        self._prepared: Prepared | None = None
 
     def _watch_children(self) -> int:
         """A descriptor that becomes readable when a child ends."""
@@ -173,8 +231,12 @@ class Agent:
     def _handle(self, frame: Frame) -> None:
         if frame.kind is Kind.START:
             self._start(frame.job, frame.json())
-        elif frame.kind is Kind.SETTIME:
-            time.clock_settime_ns(time.CLOCK_REALTIME, frame.json()["ns"])
+        elif frame.kind is Kind.BEGIN:
+            _begin(frame.json())
+            self._port.send(encode(Frame(Kind.READY, 0)))
+        elif frame.kind is Kind.PREPARE:
+            self._prepared = Prepared(frame.json()["modules"])
+            self._port.send(encode(Frame(Kind.READY, 0)))
         elif job := self._jobs.get(frame.job):
             self._to_job(job, frame)
 
@@ -190,9 +252,9 @@ class Agent:
     def _start(self, number: int, start: dict[str, Any]) -> None:
         env = {**os.environ, **start["env"]}
         if start["pty"]:
-            spawn = _spawn_terminal
+            spawn: Spawn = _spawn_terminal
         elif start["port"]:
-            spawn = _spawn_port
+            spawn = self._python_on_port(start) or _spawn_port
         else:
             spawn = _spawn_pipes
         try:
@@ -203,6 +265,14 @@ class Agent:
             self._port.send(pack(Kind.EXIT, number, status=127))
             return
         self._adopt(Job(number, pid), stdin, outputs, terminal=start["pty"])
+
+    def _python_on_port(self, start: dict[str, Any]) -> Spawn | None:
+        """What makes the prepared Python one that is asked for, if it can be that."""
+        prepared = self._prepared
+        if prepared is None or start["argv"][: len(PYTHON)] != PYTHON:
+            return None
+        self._prepared = None
+        return prepared.spawn
 
     def _adopt(self, job: Job, stdin: int, outputs: dict[int, Kind], terminal: bool) -> None:
         self._jobs[job.number] = job
@@ -334,6 +404,18 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
     except ProcessLookupError:
         pass
+
+
+def _begin(begin: dict[str, Any]) -> None:
+    """Become the guest that the host wants; an error ends the agent, and so the guest."""
+    time.clock_settime_ns(time.CLOCK_REALTIME, begin["ns"])
+    with open("/proc/sys/kernel/hostname", "w", encoding="ascii") as file:
+        file.write(begin["name"])
+    for tag, path, options in begin["mounts"]:
+        os.makedirs(path, exist_ok=True)
+        how = f"trans=virtio,version=9p2000.L,msize=262144,{options}"
+        subprocess.run(["mount", "-t", "9p", "-o", how, tag, path], check=True)
+    os.environ["PYTHONPATH"] = begin["pythonpath"]
 
 
 def _facts() -> dict[str, object]:

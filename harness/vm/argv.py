@@ -20,6 +20,19 @@ CPU = {
 
 
 @dataclass(frozen=True)
+class Disk:
+    """The guest's root disk.
+
+    :param format: QEMU's name for it.
+    :param keep: what the guest writes stays there.
+    """
+
+    path: Path
+    format: str = "raw"
+    keep: bool = False
+
+
+@dataclass(frozen=True)
 class Wiring:
     """Where a guest's streams and shares end on the host.
 
@@ -28,6 +41,7 @@ class Wiring:
     :param console: file that gets the serial console.
     :param source: the checkout; read-only in the guest, at the same path.
     :param out: writable directory; at the same path in the guest.
+    :param thaw: descriptor of a frozen guest's state, to go on from there.
     """
 
     qmp: int
@@ -35,6 +49,8 @@ class Wiring:
     console: Path
     source: Path
     out: Path
+    disk: Disk
+    thaw: int | None = None
 
 
 def machine(spec: VmSpec, accel: Accel) -> list[str]:
@@ -46,16 +62,16 @@ def machine(spec: VmSpec, accel: Accel) -> list[str]:
         *("-M", "q35", "-accel", kind, "-cpu", CPU[accel]),
         *("-m", str(spec.memory_mib), "-smp", str(spec.cpus)),
         *(["-icount", "shift=0,sleep=off"] if spec.icount else []),
-        *("-name", spec.name),
         *("-no-reboot", "-action", "panic=none"),
         *("-device", "pvpanic-pci"),
     ]
 
 
-def disk(image: Image) -> list[str]:
-    """The root disk; what the guest writes goes to an unlinked file."""
-    drive = f"file={quote(image.disk)},format=raw,if=none,id=root,snapshot=on,cache=unsafe"
-    return ["-drive", drive, "-device", "virtio-blk-pci,drive=root"]
+def disk(which: Disk) -> list[str]:
+    """The root disk; what the guest writes goes to an unlinked file, unless it is kept."""
+    snapshot = "off" if which.keep else "on"
+    drive = f"file={quote(which.path)},format={which.format},if=none,id=root,cache=unsafe"
+    return ["-drive", f"{drive},snapshot={snapshot}", "-device", "virtio-blk-pci,drive=root"]
 
 
 def share(tag: str, path: Path, read_only: bool) -> list[str]:
@@ -69,8 +85,16 @@ def share(tag: str, path: Path, read_only: bool) -> list[str]:
 
 
 def shares(spec: VmSpec) -> list[tuple[str, Path]]:
-    """Tags and paths of a spec's own shares; vm/init counts them, too."""
+    """Tags and paths of a spec's own shares."""
     return [(f"share{number}", path) for number, path in enumerate(spec.shares)]
+
+
+def mounts(spec: VmSpec, source: Path, out: Path) -> list[tuple[str, str, str]]:
+    """What the guest mounts, in order: tag, path, options."""
+    # Nobody changes the checkout's files under a running guest, so cache them. It may lie in
+    # one of the spec's own shares, which therefore come first.
+    cached = [*shares(spec), ("source", source)]
+    return [*((tag, str(path), "ro,cache=loose") for tag, path in cached), ("out", str(out), "rw")]
 
 
 def serial_ports(ports: Mapping[str, int]) -> list[str]:
@@ -83,8 +107,9 @@ def serial_ports(ports: Mapping[str, int]) -> list[str]:
 
 
 def console(path: Path) -> list[str]:
-    """The serial console, into a file of its own."""
-    return ["-chardev", f"file,id=console,path={quote(path)}", "-serial", "chardev:console"]
+    """The serial console, at the end of a file of its own."""
+    chardev = f"file,id=console,path={quote(path)},append=on"
+    return ["-chardev", chardev, "-serial", "chardev:console"]
 
 
 def monitor(fd: int) -> list[str]:
@@ -92,7 +117,7 @@ def monitor(fd: int) -> list[str]:
     return ["-chardev", f"socket,id=qmp,fd={fd}", "-mon", "chardev=qmp,mode=control"]
 
 
-def cmdline(spec: VmSpec, wiring: Wiring) -> str:
+def cmdline(spec: VmSpec) -> str:
     """The kernel command line."""
     return " ".join(
         [
@@ -116,29 +141,34 @@ def cmdline(spec: VmSpec, wiring: Wiring) -> str:
             # one. Nothing is recorded (vm/init).
             "trace_event=sched:sched_switch,sched:sched_waking,sched:sched_wakeup",
             "trace_buf_size=4k",
-            f"kfabric.source={wiring.source}",
-            f"kfabric.out={wiring.out}",
-            f"kfabric.name={spec.name}",
-            *(f"kfabric.share={path}" for path in spec.shares),
             *spec.cmdline,
         ]
     )
+
+
+def kind(spec: VmSpec, image: Image, accel: Accel) -> list[str]:
+    """What guests that boot in the same way have in common, but for the number of shares."""
+    return [
+        *machine(spec, accel),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
+        *("-append", cmdline(spec)),
+    ]
 
 
 def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
     """The whole QEMU command line."""
     return [
         "qemu-system-x86_64",
-        *machine(spec, accel),
-        *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
-        *("-append", cmdline(spec, wiring)),
-        *disk(image),
+        *kind(spec, image, accel),
+        *("-name", spec.name),
+        *disk(wiring.disk),
         *share("source", wiring.source, read_only=True),
         *share("out", wiring.out, read_only=False),
         *(word for tag, path in shares(spec) for word in share(tag, path, read_only=True)),
         *serial_ports(wiring.ports),
         *console(wiring.console),
         *monitor(wiring.qmp),
+        *(["-incoming", f"fd:{wiring.thaw}"] if wiring.thaw is not None else []),
         *spec.qemu,
     ]
 

@@ -8,10 +8,9 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from harness.vm.wire import CHUNK, Decoder, Frame, Kind, Start, encode, pack
+from harness.vm.wire import CHUNK, Begin, Decoder, Frame, Kind, Start, encode, pack
 
 
 class StreamEnd(Exception):
@@ -91,27 +90,38 @@ class AgentClient:
         self._sending = threading.Lock()
         self._ended = False
         self._numbers = itertools.count(1)
-        self._hello: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._words: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._read, name="agent", daemon=True)
         self._thread.start()
 
-    def wait_hello(self, timeout: float) -> dict[str, Any]:
-        """What the guest says about itself once it is up.
+    def wait_word(self, timeout: float) -> Kind:
+        """Wait for the agent's next word: that it is there, or has done what it was asked.
 
-        :raises TimeoutError: it did not within ``timeout`` seconds.
+        :returns: HELLO or READY.
+        :raises TimeoutError: it said nothing within ``timeout`` seconds.
         :raises StreamEnd: QEMU ended first.
         """
         try:
-            facts = self._hello.get(timeout=timeout)
+            word = self._words.get(timeout=timeout)
         except queue.Empty:
             raise TimeoutError from None
-        if facts is None:
+        if word is None:
             raise StreamEnd
-        return facts
+        return word.kind
 
-    def set_time(self) -> None:
-        """Give the guest the host's wall clock."""
-        self.send(pack(Kind.SETTIME, 0, ns=time.time_ns()))
+    def begin(self, name: str, mounts: list[tuple[str, str, str]], pythonpath: str) -> None:
+        """Tell a guest who it is; READY follows."""
+        begin: Begin = {
+            "name": name,
+            "mounts": mounts,
+            "pythonpath": pythonpath,
+            "ns": time.time_ns(),
+        }
+        self.send(pack(Kind.BEGIN, 0, **begin))
+
+    def prepare(self, modules: Sequence[str]) -> None:
+        """Ask for a Python that has imported these; READY follows."""
+        self.send(pack(Kind.PREPARE, 0, modules=list(modules)))
 
     def start(self, start: Start) -> RemoteJob:
         """Start a command; it fails later (status 127) if it cannot be run."""
@@ -149,7 +159,7 @@ class AgentClient:
                     self._dispatch(frame)
         except (OSError, ValueError):
             pass  # a stream that is not ours ends like a closed one
-        self._hello.put(None)
+        self._words.put(None)
         with self._lock:
             self._ended = True
             jobs = list(self._jobs.values())
@@ -157,8 +167,8 @@ class AgentClient:
             job.deliver(None)
 
     def _dispatch(self, frame: Frame) -> None:
-        if frame.kind is Kind.HELLO:
-            self._hello.put(frame.json())
+        if frame.kind in (Kind.HELLO, Kind.READY):
+            self._words.put(frame)
             return
         with self._lock:
             job = self._jobs.get(frame.job)

@@ -69,7 +69,7 @@ def ensure(source: Path, version: Version, log: Log) -> Image:
                 cache.require_space(target.parent, SPACE_MIB)
                 _build(source, version, place, target, log)
     facts = json.loads((target / "image.json").read_text())
-    early = initrd.ensure(target / EARLY, source / "vm/init")
+    early = initrd.ensure(target / EARLY, source / "vm/init", source / "harness")
     return Image(facts["release"], target / kernel.FILE, early, target / "root.img", version)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The initrd: busybox, the modules to reach the root, and vm/init.
+"""The initrd: busybox, the modules to reach the root, vm/init, and the agent.
 
 The distribution's own initrd takes 7 s longer to unpack and run under TCG.
 """
@@ -11,12 +11,14 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from harness.errors import SetupError
 from harness.vm import cache
 from harness.vm.kernel import Kernel, built_in, copy, dependencies, plain, select
 
+_AGENT = ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/wire.py")
+"""What the agent is made of, in the package harness."""
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
 
@@ -53,26 +55,34 @@ def order(
     return result
 
 
-def ensure(parts: Path, init: Path) -> Path:
-    """The initrd with this init, made next to its parts if it is not there."""
+def ensure(parts: Path, init: Path, harness: Path) -> Path:
+    """The initrd with this init and agent, made next to its parts if it is not there.
+
+    :param harness: the package that has the agent.
+    """
+    agent = {f"kfabric/harness/{name}": (harness / name).read_bytes() for name in _AGENT}
     text = init.read_bytes()
-    target = parts.with_name(f"initrd-{cache.key([text])}.cpio")
+    target = parts.with_name(f"initrd-{cache.key([text, *agent.values()])}.cpio")
     if not target.exists():
         # Under a name of its own: another process may be doing the same.
         with tempfile.NamedTemporaryFile(dir=parts.parent, delete=False) as file:
-            file.write(build(parts, text))
+            file.write(build(parts, text, agent))
         os.replace(file.name, target)
     return target
 
 
-def build(parts: Path, init: bytes) -> bytes:
+def build(parts: Path, init: bytes, agent: Mapping[str, bytes]) -> bytes:
     """The initrd as an uncompressed cpio archive.
 
     :param parts: directory that :func:`collect` filled.
+    :param agent: its files, by path.
     """
+    directories = {str(up) for name in agent for up in PurePath(name).parents} - {"."}
     files: dict[str, tuple[int, bytes]] = {
-        name: (stat.S_IFDIR | 0o755, b"") for name in _DIRECTORIES
+        name: (stat.S_IFDIR | 0o755, b"") for name in sorted({*_DIRECTORIES, *directories})
     }
+    for name, text in agent.items():
+        files[name] = (stat.S_IFREG | 0o644, text)
     files["init"] = (stat.S_IFREG | 0o755, init)
     files["bin/busybox"] = (stat.S_IFREG | 0o755, (parts / "busybox").read_bytes())
     for path in sorted((parts / "modules").iterdir()):

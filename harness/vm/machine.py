@@ -18,7 +18,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -33,9 +33,11 @@ from harness.errors import (
     GuestPanic,
 )
 from harness.vm import argv as qemu
-from harness.vm import bytecode, console
+from harness.vm import bytecode, console, frozen
+from harness.vm.argv import Disk
 from harness.vm.cache import require_plain
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
+from harness.vm.frozen import Frozen
 from harness.vm.qmp import QmpLink
 from harness.vm.spec import Accel, Image, VmSpec
 from harness.vm.watchdog import Watchdog
@@ -48,7 +50,10 @@ _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qemu-spawner")
 # Longer than a booting kernel is ever silent, on a busy host as well.
 _STALL_SECONDS = 40.0
 QMP_SECONDS = 10.0
+SAVE_SECONDS = 120.0
+POLL_SECONDS = 0.05
 _STALLED_CONSOLE = "console.stalled.log"
+_FROZEN = "frozen"
 
 
 class BootStall(BootError):
@@ -171,6 +176,8 @@ class Vm:
         loops on a breakpoint which the kernel has taken back already. The first
         console is kept as ``console.stalled.log``.
 
+        A guest of a kind that has booted before goes on from there.
+
         :raises SetupError: a path cannot be passed to the guest.
         :raises BootError: not within ``spec.deadlines.boot`` seconds, or the guest
             ended before.
@@ -179,22 +186,101 @@ class Vm:
             require_plain(path)
         bytecode.packages(self._source, self.image)
         self._clear_directory()
+        began = time.monotonic()
+        if not (self._can_freeze() and self._thaw()):
+            self._boot(Disk(self.image.disk))
+            self._begin()
+        self.boot_seconds = time.monotonic() - began
+
+    def _can_freeze(self) -> bool:
+        """Whether there may be another one like this: nothing is connected to this one alone."""
+        return not (self.spec.qemu or self.spec.icount)
+
+    def _thaw(self) -> bool:
+        """Start as a frozen guest of this kind; False: it does not thaw."""
+        kind = qemu.kind(self.spec, self.image, self.accel)
+        name = frozen.key([*kind, *(tag for tag, _ in qemu.shares(self.spec))])
+        found = frozen.ensure(self.image.disk.parent / _FROZEN, name, self._freeze)
+        shutil.copyfile(found.console, self.console_path)
+        disk = Disk(found.disk, "qcow2")
         try:
-            self._boot()
+            with found.state.open("rb") as state:
+                self._launch(disk, state.fileno())
+            self._begin()
+        except BootError:
+            found.discard()
+            self._verdict = None
+            self._clear_directory()
+            return False
+        return True
+
+    def _freeze(self, target: Frozen) -> None:
+        """Boot another one like this, and keep what it has come to."""
+        other = Vm(self.spec, self.image, self.accel, target.directory, self._source)
+        # Which has what this kernel needs already.
+        other.spec = self.spec
+        other.out.mkdir()
+        frozen.make_disk(self.image.disk, target.disk)
+        try:
+            other._boot(Disk(target.disk, "qcow2", keep=True))
+            other._agent.prepare(frozen.IMPORTS)
+            other._wait_word(time.monotonic() + self.spec.deadlines.boot)
+            other._save(target.state)
+        finally:
+            other.close()
+
+    def _boot(self, disk: Disk) -> None:
+        """Start the kernel and wait for the agent; a kernel that stalls is started again."""
+        try:
+            self._start_kernel(disk)
         except BootStall:
             self.console_path.rename(self.directory / _STALLED_CONSOLE)
             self._verdict = None
-            self._boot()
+            self._start_kernel(disk)
 
-    def _boot(self) -> None:
+    def _start_kernel(self, disk: Disk) -> None:
         began = time.monotonic()
+        with self._closing_on_failure():
+            self._launch(disk)
+            self._wait_hello(began + self.spec.deadlines.boot)
+
+    def _begin(self) -> None:
+        """Make it this guest: name, time, and the host's directories."""
+        with self._closing_on_failure():
+            mounts = qemu.mounts(self.spec, self._source, self.out)
+            self._agent.begin(self.spec.name, mounts, str(self._source))
+            self._wait_word(time.monotonic() + self.spec.deadlines.boot)
+            self._watchdog.arm()
+
+    @contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        """Leave nothing behind, and say why the guest does not start."""
         try:
-            self._launch()
-            self._await_agent(began)
-        except BaseException:
+            yield
+        except BaseException as error:
+            if isinstance(error, BootError):
+                self._verdict = error
             self.close()
             raise
-        self.boot_seconds = time.monotonic() - began
+
+    def _save(self, target: Path) -> None:
+        """Write memory and devices to a file; the guest does not run afterwards.
+
+        It runs until then: one that is stopped first would be stopped when it is thawed.
+
+
+        :raises BootError: QEMU does not do it.
+        """
+        limit = {"max-bandwidth": 1 << 40}
+        self._qmp.execute("migrate-set-parameters", deadline=QMP_SECONDS, **limit)
+        # The file is there when all of it is.
+        uri = f"exec:cat >{target}.part && mv {target}.part {target}"
+        self._qmp.execute("migrate", deadline=QMP_SECONDS, uri=uri)
+        deadline = time.monotonic() + SAVE_SECONDS
+        while not target.exists():
+            if time.monotonic() >= deadline or not self.alive:
+                raise BootError("QEMU does not save the guest", console=self.console_tail())
+            time.sleep(POLL_SECONDS)
 
     def run(
         self,
@@ -322,13 +408,13 @@ class Vm:
         for name in ("console.log", _STALLED_CONSOLE, "qemu.log", "registers.txt"):
             (self.directory / name).unlink(missing_ok=True)
 
-    def _launch(self) -> None:
+    def _launch(self, disk: Disk, thaw: int | None = None) -> None:
         pairs = {name: socket.socketpair() for name in (*qemu.PORTS, "qmp")}
         for host, _ in pairs.values():
             self._stack.callback(host.close)
         fds = {name: guest.fileno() for name, (_, guest) in pairs.items()}
         try:
-            self._qemu = _SPAWNER.submit(self._spawn, fds).result()
+            self._qemu = _SPAWNER.submit(self._spawn, fds, disk, thaw).result()
         finally:
             for _, guest in pairs.values():
                 guest.close()
@@ -344,13 +430,15 @@ class Vm:
         # Runs first: everything else ends by itself once QEMU has.
         self._stack.callback(self._end_qemu)
 
-    def _spawn(self, fds: dict[str, int]) -> subprocess.Popen[bytes]:
+    def _spawn(self, fds: dict[str, int], disk: Disk, thaw: int | None) -> subprocess.Popen[bytes]:
         wiring = qemu.Wiring(
             qmp=fds.pop("qmp"),
             ports=fds,
             console=self.console_path,
             source=self._source,
             out=self.out,
+            disk=disk,
+            thaw=thaw,
         )
         argv = qemu.argv(self.spec, self.image, self.accel, wiring)
         log = self.console_path.with_name("qemu.log")
@@ -360,41 +448,40 @@ class Vm:
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
-                pass_fds=[wiring.qmp, *wiring.ports.values()],
+                pass_fds=[wiring.qmp, *wiring.ports.values(), *([thaw] if thaw else [])],
                 # A terminal's Ctrl-C is for us; we end QEMU in order.
                 start_new_session=True,
             )
 
-    def _await_agent(self, began: float) -> None:
-        try:
-            self._wait_hello(began + self.spec.deadlines.boot)
-        except BootError as error:
-            self._verdict = error
-            raise
-        except StreamEnd:
-            end = self.cause()
-            self._verdict = BootError(f"{end.label}: {end.what}", console=end.console)
-            raise self._verdict from None
-        self._watchdog.arm()
-        self._agent.set_time()
-
     def _wait_hello(self, deadline: float) -> None:
         """Wait for the agent for as long as the kernel goes on booting."""
-        while True:
+        stall = _STALL_SECONDS * self.image.version.slow
+        while time.monotonic() + stall < deadline:
             before = self.console_text()
-            left = max(0.0, deadline - time.monotonic())
-            stall = _STALL_SECONDS * self.image.version.slow
-            try:
-                self._agent.wait_hello(min(left, stall))
+            if self._said_a_word(stall):
                 return
-            except TimeoutError:
-                text, tail = self.console_text(), self.console_tail()
-                if left <= stall:
-                    what = f"no sign of life after {self.spec.deadlines.boot:g} s"
-                    raise BootError(what, console=tail) from None
-                if text == before and not console.init_began(text):
-                    what = f"the kernel was silent for {stall:g} s"
-                    raise BootStall(what, console=tail) from None
+            text = self.console_text()
+            if text == before and not console.init_began(text):
+                what = f"the kernel was silent for {stall:g} s"
+                raise BootStall(what, console=self.console_tail())
+        self._wait_word(deadline)
+
+    def _wait_word(self, deadline: float) -> None:
+        """Wait until the agent has done what it was asked for. Raises BootError."""
+        if not self._said_a_word(max(0.0, deadline - time.monotonic())):
+            what = f"no sign of life after {self.spec.deadlines.boot:g} s"
+            raise BootError(what, console=self.console_tail())
+
+    def _said_a_word(self, seconds: float) -> bool:
+        """Wait for the agent's word. Raises BootError if the guest has ended."""
+        try:
+            self._agent.wait_word(seconds)
+        except TimeoutError:
+            return False
+        except StreamEnd:
+            end = self.cause()
+            raise BootError(f"{end.label}: {end.what}", console=end.console) from None
+        return True
 
     def _on_silence(self) -> GuestError:
         """Called by the watchdog: keep what QEMU knows, then kill it."""

@@ -28,8 +28,8 @@ class Kind(enum.IntEnum):
 
     HELLO = 1
     """G: the agent is ready; JSON facts about the guest."""
-    SETTIME = 2
-    """H: JSON ``{"ns": wall clock}``; no answer."""
+    BEGIN = 2
+    """H: JSON, see :class:`Begin`; answered by READY."""
     START = 3
     """H: JSON, see :class:`Start`."""
     STDIN = 4
@@ -44,6 +44,11 @@ class Kind(enum.IntEnum):
     """H: JSON ``{"signal": n}`` for the job's process group."""
     RESIZE = 9
     """H: JSON ``{"rows": n, "cols": n}`` for the job's terminal."""
+    PREPARE = 10
+    """H: JSON ``{"modules": [...]}``: start a Python that imports them and then waits for
+    the next job that is a Python on a port; answered by READY."""
+    READY = 11
+    """G: done what was asked for; empty."""
 
 
 class Frame(NamedTuple):
@@ -57,6 +62,19 @@ class Frame(NamedTuple):
         """The payload of a JSON frame."""
         value: dict[str, Any] = json.loads(self.payload)
         return value
+
+
+class Begin(TypedDict):
+    """The payload of BEGIN: what makes a guest this one, and no other of its kind."""
+
+    name: str
+    """Its host name."""
+    mounts: list[tuple[str, str, str]]
+    """Directories of the host, in order: 9p's tag, the path in the guest, options."""
+    pythonpath: str
+    """Where commands find the checkout's packages."""
+    ns: int
+    """The host's wall clock."""
 
 
 class Start(TypedDict):

@@ -39,7 +39,7 @@ def agent() -> Iterator[AgentClient]:
         theirs.close()
         client = AgentClient(ours)
         try:
-            client.wait_hello(SECONDS)
+            assert client.wait_word(SECONDS) is Kind.HELLO
             yield client
         finally:
             process.kill()

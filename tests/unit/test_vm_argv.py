@@ -22,6 +22,7 @@ WIRING = qemu.Wiring(
     console=Path("/b/console.log"),
     source=Path("/src"),
     out=Path("/b/out"),
+    disk=qemu.Disk(Path("/c/root.img")),
 )
 
 
@@ -62,7 +63,17 @@ def test_a_panic_ends_qemu() -> None:
 
 
 def test_the_disk_keeps_nothing() -> None:
-    assert "snapshot=on" in option(qemu.disk(IMAGE), "-drive")[0].split(",")
+    argv = qemu.argv(VmSpec(), IMAGE, Accel.TCG, WIRING)
+    assert "snapshot=on" in option(argv, "-drive")[0].split(",")
+
+
+def test_what_makes_a_kind_differs_with_memory_and_not_with_the_name() -> None:
+    """Else a guest would go on from another kind's boot, or never from any."""
+    kinds = [
+        qemu.kind(spec, IMAGE, Accel.TCG)
+        for spec in (VmSpec(name="a"), VmSpec(name="b"), VmSpec(memory_mib=1234))
+    ]
+    assert kinds[0] == kinds[1] != kinds[2]
 
 
 def test_the_checkout_is_read_only_and_the_out_directory_is_not() -> None:
@@ -89,7 +100,7 @@ def test_the_console_is_shared_with_nothing() -> None:
 def test_parameters_of_the_spec_come_last_on_the_kernel_command_line() -> None:
     """The kernel takes the last of two, so that a spec can override ours."""
     spec = VmSpec(cmdline=("panic=5", "idle=poll"))
-    assert qemu.cmdline(spec, WIRING).split()[-2:] == ["panic=5", "idle=poll"]
+    assert qemu.cmdline(spec).split()[-2:] == ["panic=5", "idle=poll"]
 
 
 def test_qemu_arguments_of_the_spec_are_passed_on() -> None:
@@ -105,15 +116,16 @@ def test_a_comma_in_a_path_is_doubled() -> None:
 
 
 def test_more_directories_are_mounted_read_only_in_their_order() -> None:
-    """vm/init counts the words of the command line to find the tags."""
+    """Before the checkout, which may lie in one of them; only the last can be written."""
     spec = VmSpec(shares=(Path("/home/me"), Path("/srv/b")))
     argv = qemu.argv(spec, IMAGE, Accel.TCG, WIRING)
     assert [value for value in option(argv, "-fsdev") if "id=share" in value] == [
         f"local,id=share{number},path={path},security_model=none,readonly=on,multidevs=remap"
         for number, path in enumerate(spec.shares)
     ]
-    words = option(argv, "-append")[0].split()
-    assert [word for word in words if word.startswith("kfabric.share=")] == [
-        "kfabric.share=/home/me",
-        "kfabric.share=/srv/b",
+    assert qemu.mounts(spec, WIRING.source, WIRING.out) == [
+        ("share0", "/home/me", "ro,cache=loose"),
+        ("share1", "/srv/b", "ro,cache=loose"),
+        ("source", "/src", "ro,cache=loose"),
+        ("out", "/b/out", "rw"),
     ]

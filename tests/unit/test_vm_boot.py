@@ -10,6 +10,7 @@ import pytest
 
 from harness.errors import BootError
 from harness.vm import machine
+from harness.vm.argv import Disk
 from harness.vm.client import AgentClient
 from harness.vm.machine import BootStall, Vm
 from harness.vm.spec import Accel, Deadlines, Image, VmSpec
@@ -28,12 +29,12 @@ class Nobody:
     def __init__(self, answers: bool) -> None:
         self._answers = answers
 
-    def wait_hello(self, timeout: float) -> None:
+    def wait_word(self, timeout: float) -> None:
         if not self._answers:
             raise TimeoutError
 
-    def set_time(self) -> None:
-        """Time does not matter."""
+    def begin(self, name: str, mounts: list[object], pythonpath: str) -> None:
+        """All the same to nobody."""
 
     def arm(self) -> None:
         """Nobody watches."""
@@ -48,7 +49,10 @@ class PaperVm(Vm):
         self._answers = answers
         self._console = console
 
-    def _launch(self) -> None:
+    def _can_freeze(self) -> bool:
+        return False
+
+    def _launch(self, disk: Disk, thaw: int | None = None) -> None:
         nobody = Nobody(self._answers.pop(0))
         self._agent = cast(AgentClient, nobody)
         self._watchdog = cast(Watchdog, nobody)

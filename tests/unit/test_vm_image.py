@@ -218,19 +218,37 @@ def test_cpio_unpacks_what_went_in(tmp_path: Path) -> None:
     assert (tmp_path / "empty").read_bytes() == b""
 
 
-def test_a_new_init_makes_a_new_initrd(tmp_path: Path) -> None:
+@pytest.fixture
+def early(tmp_path: Path) -> Path:
+    """What an initrd is made of, and beside it an init and an agent."""
     parts = tmp_path / "early"
     (parts / "modules").mkdir(parents=True)
     (parts / "busybox").write_bytes(b"box")
     (parts / "modules/stage1").write_text("a.ko\n")
     (parts / "modules/a.ko").write_bytes(b"module")
-    init = tmp_path / "init"
-    init.write_text("one")
-    first = initrd.ensure(parts, init)
-    assert initrd.ensure(parts, init) == first
-    init.write_text("two")
-    assert initrd.ensure(parts, init) != first
+    (tmp_path / "init").write_text("one")
+    (tmp_path / "harness/vm").mkdir(parents=True)
+    for name in ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/wire.py"):
+        (tmp_path / "harness" / name).write_text(name)
+    return parts
+
+
+@pytest.mark.parametrize("changed", ["init", "harness/vm/agent.py", "harness/vm/wire.py"])
+def test_new_init_or_agent_makes_a_new_initrd(early: Path, tmp_path: Path, changed: str) -> None:
+    init, harness = tmp_path / "init", tmp_path / "harness"
+    first = initrd.ensure(early, init, harness)
+    assert initrd.ensure(early, init, harness) == first
+    (tmp_path / changed).write_text("two")
+    assert initrd.ensure(early, init, harness) != first
     assert b"module" in first.read_bytes()
+
+
+def test_agent_is_in_the_initrd(early: Path, tmp_path: Path) -> None:
+    """With the directories above it, before it: the kernel makes none."""
+    archive = initrd.ensure(early, tmp_path / "init", tmp_path / "harness").read_bytes()
+    paths = ["kfabric", "kfabric/harness", "kfabric/harness/vm", "kfabric/harness/vm/agent.py"]
+    places = [archive.index(f"{path}\0".encode()) for path in paths]
+    assert places == sorted(places)
 
 
 def test_what_is_built_in_needs_no_file() -> None:

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Which frozen guests there are, and what becomes of one that does not thaw."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from harness.errors import BootError
+from harness.vm import frozen, machine
+from harness.vm.argv import Disk
+from harness.vm.frozen import Frozen
+from harness.vm.machine import Vm
+from harness.vm.spec import Accel, Image, VmSpec
+from harness.vm.versions import Stock, Version
+
+STOCK = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
+
+
+def make(target: Frozen) -> None:
+    """Freeze a guest of paper."""
+    target.state.write_text("state")
+    target.console.write_text("[    0.00] Linux version 6.1\n")
+
+
+def test_each_kind_is_frozen_once(tmp_path: Path) -> None:
+    first = frozen.ensure(tmp_path, "small", make)
+    assert first.state.read_text() == "state"
+
+    def again(target: Frozen) -> None:
+        raise AssertionError("it is there already")
+
+    assert frozen.ensure(tmp_path, "small", again) == first
+    assert frozen.ensure(tmp_path, "large", make) != first
+
+
+def test_one_that_cannot_be_frozen_leaves_nothing(tmp_path: Path) -> None:
+    def fail(target: Frozen) -> None:
+        target.state.write_text("half")
+        raise BootError("no sign of life after 1 s")
+
+    with pytest.raises(BootError):
+        frozen.ensure(tmp_path, "small", fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_those_that_nobody_uses_are_removed(tmp_path: Path) -> None:
+    """Each takes hundreds of megabytes; one that was used lately stays."""
+    for number in range(frozen.KEPT):
+        old = frozen.ensure(tmp_path, f"kind{number}", make)
+        os.utime(old.directory, (number, number))
+    frozen.ensure(tmp_path, "kind0", make)
+    frozen.ensure(tmp_path, "new", make)
+    assert (tmp_path / "kind0").exists()
+    assert not (tmp_path / "kind1").exists()
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == frozen.KEPT
+
+
+class PaperVm(Vm):
+    """A guest that starts as it is written down, and tells how it was started."""
+
+    def __init__(self, directory: Path, spec: VmSpec, thaws: bool) -> None:
+        image = Image("6.1", Path("vmlinux"), Path("initrd"), directory / "root.img", STOCK)
+        super().__init__(spec, image, Accel.TCG, directory / "guest", Path("/"))
+        self._thaws = thaws
+        self.launches: list[tuple[str, bool]] = []
+
+    def _freeze(self, target: Frozen) -> None:
+        make(target)
+
+    def _launch(self, disk: Disk, thaw: int | None = None) -> None:
+        self.launches.append((disk.path.name, thaw is not None))
+
+    def _wait_hello(self, deadline: float) -> None:
+        assert deadline > time.monotonic()
+
+    def _begin(self) -> None:
+        if self.launches[-1][1] and not self._thaws:
+            raise BootError("no sign of life after 1 s")
+
+
+@pytest.fixture(autouse=True)
+def _no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.bytecode, "packages", lambda *_, **__: True)
+
+
+def test_guest_goes_on_from_where_its_kind_was_frozen(tmp_path: Path) -> None:
+    vm = PaperVm(tmp_path, VmSpec(), thaws=True)
+    vm.start()
+    assert vm.launches == [("disk.qcow2", True)]
+    assert "Linux version" in vm.console_text(), "its console begins with the boot"
+
+
+def test_guest_that_does_not_thaw_boots(tmp_path: Path) -> None:
+    """And the next one finds no frozen one that does not thaw."""
+    vm = PaperVm(tmp_path, VmSpec(), thaws=False)
+    vm.start()
+    assert vm.launches == [("disk.qcow2", True), ("root.img", False)]
+    assert vm.console_text() == ""
+    assert not any(path.is_dir() for path in (tmp_path / "frozen").iterdir())
+
+
+@pytest.mark.parametrize(
+    "spec", [VmSpec(qemu=("-netdev", "user,id=net")), VmSpec(cpus=1, icount=True)]
+)
+def test_guest_with_more_devices_or_counted_instructions_boots(
+    tmp_path: Path, spec: VmSpec
+) -> None:
+    """What is connected to one guest alone cannot be frozen for others."""
+    vm = PaperVm(tmp_path, spec, thaws=True)
+    vm.start()
+    assert vm.launches == [("root.img", False)]
+
+
+def test_accelerator_is_part_of_the_kind() -> None:
+    """TCG's state means nothing to KVM."""
+    tcg, kvm = (frozen.key(["-accel", cast(str, word.value)]) for word in Accel)
+    assert tcg != kvm

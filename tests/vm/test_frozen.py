@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Guests that go on from where one of their kind was frozen are guests like any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import setup
+from harness.vm import accel, frozen, machine
+from harness.vm import argv as qemu
+from harness.vm.frozen import Frozen
+from harness.vm.machine import Vm
+from harness.vm.spec import VmSpec
+
+# A kind of guest that nobody else wants.
+KIND = VmSpec(cmdline=("kfabric.test=frozen",))
+SLACK_SECONDS = 20.0
+
+Thaw = Callable[[str], Vm]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Frozen]:
+    """Where the frozen guest of this kind is, or will be; gone afterwards."""
+    image = setup.guest_image()
+    choice = accel.choose(image).accel
+    name = frozen.key(qemu.kind(KIND.on(image.version), image, choice))
+    found = Frozen(image.disk.parent / machine._FROZEN / name)
+    found.discard()
+    yield found
+    found.discard()
+
+
+@pytest.fixture
+def guest(place: Frozen, tmp_path: Path) -> Iterator[Thaw]:
+    """Start a guest of this kind, by name."""
+    started: list[Vm] = []
+
+    def start(name: str) -> Vm:
+        image = setup.guest_image()
+        spec = VmSpec(name=name, cmdline=KIND.cmdline)
+        vm = Vm(spec, image, accel.choose(image).accel, tmp_path / name, setup.SOURCE)
+        started.append(vm)
+        vm.start()
+        return vm
+
+    yield start
+    for vm in started:
+        vm.close()
+
+
+def test_thawed_guest_is_this_one_and_no_other(guest: Thaw, place: Frozen) -> None:
+    """Its name, the host's time, and its own directories; one boot serves both guests."""
+    for name in ("one", "two"):
+        vm = guest(name)
+        assert vm.run(["cat", "/proc/sys/kernel/hostname"]).text.strip() == name
+        assert abs(float(vm.run(["date", "+%s"]).text) - time.time()) < SLACK_SECONDS
+        vm.run(["sh", "-c", f"echo {name} > {vm.out}/word"])
+        assert (vm.out / "word").read_text() == f"{name}\n"
+        assert vm.run(["test", "-f", f"{setup.SOURCE}/pyproject.toml"]).rc == 0
+        assert "Linux version" in vm.console_text()
+    booted = place.state.stat().st_mtime_ns
+    guest("three")
+    assert place.state.stat().st_mtime_ns == booted
+
+
+def test_guests_of_one_boot_share_no_disk(guest: Thaw) -> None:
+    """What one writes the next does not see, nor one beside it."""
+    one, two = guest("one"), guest("two")
+    one.run(["sh", "-c", "echo mine > /root/word; sync"])
+    three = guest("three")
+    assert [vm.run(["test", "-e", "/root/word"]).rc for vm in (one, two, three)] == [0, 1, 1]
+
+
+def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
+    """On its port, in its directory, with its environment and the checkout's packages."""
+    vm = guest("one")
+    code = (
+        "import os, sys, harness; print(os.getcwd(), os.environ['WORD'], 'pytest' in sys.modules)"
+    )
+    command = vm.popen(
+        ["python3", "-u", "-c", code], cwd="/tmp", env={"WORD": "w"}, port="kfabric.xdist"
+    )
+    done = command.wait()
+    assert (done.rc, done.err) == (0, b"")
+    stream = vm.open_stream("kfabric.xdist")
+    stream.settimeout(SLACK_SECONDS)
+    assert stream.recv(1 << 16) == b"/tmp w True\n"
+
+
+def test_guest_boots_where_the_frozen_one_is_damaged(guest: Thaw, place: Frozen) -> None:
+    """A cache may be cut short; nobody has to know."""
+    guest("one")
+    whole = place.state.stat().st_size
+    with place.state.open("r+b") as state:
+        state.truncate(whole // 2)
+    vm = guest("two")
+    assert vm.run(["cat", "/proc/sys/kernel/hostname"]).text.strip() == "two"
+    assert not place.state.exists()
