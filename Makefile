@@ -49,7 +49,7 @@ test-wire: setup
 
 soak: setup
 	@$(KFABRIC) test --vms 1 -x --verify-wakeups --kfabric-silence 600 \
-		-m stress --soak-hours $(or $(HOURS),1) tests/guest/test_soak.py $(ARGS)
+		-m soak --soak-hours $(or $(HOURS),1) tests/guest/test_soak.py $(ARGS)
 
 test-browser: setup
 	@$(KFABRIC) test tests/browser $(ARGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Everything at once: one round of it, or, with --soak-hours (make soak), as many as it takes."""
+"""Everything at once: as many rounds of it as fill --soak-hours (make soak)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seconds", [ROUND_SECONDS if rounds else 0.0], ids=[""])
 
 
-@pytest.mark.stress
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_everything_at_once(
     number: int,
