@@ -10,6 +10,7 @@
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make test-debug      the guests' tests on kernels with KASAN, lockdep and more; hours
 # make mutants         break the modules in small ways; the tests must notice
+# make fuzz            10^6 random calls on /dev/kfabric; ARGS="--kernel debug --seed 1"
 # make gallery         classic wait bugs: the verdict must name each of them
 # make bench           what a wait costs, against the least that it can cost
 # make check           static checks of everything
@@ -22,7 +23,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants gallery bench check modules shell clean
+.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench check modules shell clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -67,6 +68,9 @@ test-debug: setup
 
 mutants: setup
 	@$(KFABRIC) mutants $(ARGS)
+
+fuzz: setup
+	@$(KFABRIC) fuzz $(ARGS)
 
 gallery: setup
 	@$(KFABRIC) gallery $(ARGS)

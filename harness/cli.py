@@ -28,6 +28,7 @@ COMMANDS = {
     "vm": ("harness.commands.vm", "build or clean the guest image"),
     "mutants": ("harness.commands.mutants", "break the modules in small ways: tests must notice"),
     "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),
+    "fuzz": ("harness.commands.fuzz", "random calls on /dev/kfabric, from many threads"),
     "check": ("harness.check", "static checks of everything"),
 }
 

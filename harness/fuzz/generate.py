@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Programs from a seed: the same seed and number give the same program, anywhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from harness.fuzz.grammar import FIELDS, FLAGS, GIVES, OWN
+from harness.fuzz.kinds import Draw, Kind
+from harness.fuzz.program import Program, Step
+from harness.fuzz.scenes import SCENES
+
+THREADS: Final = 3
+#: Of a step of a scene: left out, or a field of it changed.
+_LEFT_OUT, _CHANGED = 0.02, 0.03
+#: How often values are bad; one for each program.
+_WILD: Final = (0.0, 0.02, 0.05, 0.15, 0.4)
+#: How often what all structures have is wrong: size, flags, padding, where it is.
+_FRAME = 0.03
+_BODY: Final = (20, 40, 80)
+_REFERENCE: Final = re.compile(r"(%|@addr:)(\w+)")
+
+_WEIGHTS: Final[dict[str, float]] = {
+    **dict.fromkeys([*FIELDS, *OWN], 3.0),
+    **{op: 1.0 for op in FIELDS if op.endswith("_OPEN")},
+    **dict.fromkeys(("CLOSE", "MOCK", "CONTROL", "WAIT", "CQ_SREAD", "CQ_READ"), 8.0),
+    **dict.fromkeys(("SEND", "RECV", "TSEND", "TRECV", "GET_CQ_EVENT", "REQ_NOTIFY"), 6.0),
+    **dict.fromkeys(("VERSION", "GETINFO", "STRERROR", "DEV_READ", "DEV_WRITE", "DEV_SEEK"), 0.5),
+    **dict.fromkeys(("DEV_POLL", "IOCTL", "DUP", "ATOMIC_VALID", "AV_STRADDR"), 0.5),
+    **dict.fromkeys(("REOPEN", "FORK", "LOSE"), 0.3),
+    "EP_OPEN": 2.0,
+}
+_OPS: Final = tuple(_WEIGHTS)
+_CUMULATED: Final = tuple(sum(list(_WEIGHTS.values())[: n + 1]) for n in range(len(_OPS)))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a program is made from.
+
+    :param seed: of the run.
+    :param process: which of its processes.
+    :param number: which program of that process.
+    """
+
+    seed: int
+    process: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.seed}.{self.process}.{self.number}"
+
+
+def program(origin: Origin, threads: int = THREADS) -> Program:
+    """Make the program of an origin."""
+    rng = Random(str(origin))
+    draw = Draw(rng, wild=rng.choice(_WILD))
+    steps: list[Step] = []
+    names = rng.choices(list(SCENES), [weight for weight, _ in SCENES.values()], k=2)
+    for number, name in enumerate(names if rng.random() < 0.1 else names[:1]):
+        steps += _scene(draw, SCENES[name][1], f"s{number}")
+    used = rng.choice([1, threads, threads, threads])
+    for _ in range(rng.choice(_BODY)):
+        thread = rng.randrange(used) if used > 1 else None
+        steps.append(_step(draw, f"x{len(steps)}", thread))
+    return Program(tuple(steps), (str(origin),))
+
+
+def _scene(draw: Draw, scene: Program, prefix: str) -> list[Step]:
+    """The steps of a scene under names of their own, now and then other than they should be."""
+    steps = []
+    names = {step.name: f"{prefix}{step.name}" for step in scene.steps if step.name}
+    for plain in scene.steps:
+        step = _renamed(plain, names)
+        chance = draw.rng.random()
+        if chance < _LEFT_OUT:
+            continue
+        if chance < _LEFT_OUT + _CHANGED:
+            step = _changed(draw, step)
+        _note(draw, step)
+        steps.append(step)
+    return steps
+
+
+def _renamed(step: Step, names: dict[str, str]) -> Step:
+    """With other names, its own and those that it refers to."""
+
+    def new(match: re.Match[str]) -> str:
+        return match[1] + names.get(match[2], match[2])
+
+    args = {key: _REFERENCE.sub(new, value) for key, value in step.args.items()}
+    return replace(step, args=args, name=names.get(step.name, ""))
+
+
+def _changed(draw: Draw, step: Step) -> Step:
+    """With a field as it may be, or with a frame that is wrong."""
+    kinds = _kinds(step.op)
+    if not kinds or draw.rng.random() < 0.3:
+        return _framed(draw, step)
+    key = draw.rng.choice(list(kinds))
+    value = kinds[key].bad(draw) if draw.rng.random() < 0.5 else kinds[key].good(draw)
+    return replace(step, args={**step.args, key: value})
+
+
+def _step(draw: Draw, name: str, thread: int | None) -> Step:
+    """A random step; its objects exist, as far as can be known here."""
+    for _ in range(8):
+        (op,) = draw.rng.choices(_OPS, cum_weights=_CUMULATED)
+        args = {key: kind.draw(draw) for key, kind in _kinds(op).items()}
+        if _reaches(op, args):
+            break
+    step = Step(op, {k: v for k, v in args.items() if v not in ("0", "0x0")}, name, thread)
+    if op in FLAGS and draw.rng.random() < 0.5:
+        step = replace(step, args={**step.args, "flags": hex(draw.rng.choice(FLAGS[op]))})
+    if draw.rng.random() < _FRAME:
+        step = _framed(draw, step)
+    _note(draw, step)
+    return step
+
+
+def _kinds(op: str) -> dict[str, Kind]:
+    return dict(FIELDS[op] if op in FIELDS else OWN[op])
+
+
+def _reaches(op: str, args: dict[str, str]) -> bool:
+    """Is the first field, of those that name an object, more than nothing?"""
+    first = next(iter(args.values()), "")
+    return op in ("VERSION", "GETINFO", "STRERROR", "IOCTL", "BUF_ALLOC") or first != "0"
+
+
+def _framed(draw: Draw, step: Step) -> Step:
+    """With a wrong size, flag, padding or place of the structure, or for another client."""
+    rng = draw.rng
+    size = rng.choice(["0", "4", "7", "8", "-8", "-1", "+8", "+1", "4096", "4097", "0xffffffff"])
+    change = rng.choice(
+        [
+            {"size": size},
+            {"size": "+8", "tail": "1"},
+            {"flags": draw.boundary()},
+            {"__reserved": "1"},
+            {"place": rng.choice(["end", "cut", "ro", "unmapped", "null", "kernel", "hole"])},
+            {"fd": "1"},
+        ]
+    )
+    return replace(step, args={**step.args, **change})
+
+
+def _note(draw: Draw, step: Step) -> None:
+    """Remember what a step gives, if it does what it should."""
+    given = GIVES.get(step.op)
+    if step.op == "CONTROL" and int(step.args.get("command", "0"), 0) == 5:
+        given = "fd"
+    if step.op in ("EQ_READ", "EQ_SREAD"):
+        given = "event"
+    if given and step.name:
+        draw.pool.setdefault(given, []).append(step.name)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What the addresses in a program point to.
+
+    @out:N            N bytes that can be written, poisoned
+    @info:NAME,F=V    an offer, with fields changed
+    @iov:B/M/O/L;...  struct kfab_iov: buffer, region, offset, length
+    @rma:A/L/K;...    struct kfab_rma_iov: address, length, key
+    @u32:V,V  @u64:V  numbers
+    @str:TEXT         a string, quoted as in an URL
+    @host             the link's address as a string
+    @addr:NAME        what the step NAME had written to its memory
+    @sin:PORT         an IPv4 address: that of the link
+    @hex:BYTES
+
+Each may end in a place: "!end": its last byte is the last one there is; "!cut": its
+last half is not there; "!ro": it cannot be written. And without anything there:
+
+    @unmapped  @kernel  @hole (not canonical)  @last (the last byte)  @odd (well, but odd)
+
+What is pointed to lies in an arena, so that a kernel that writes too much hits
+nothing of ours but the arena, or its end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import unquote
+
+PAGE: Final = mmap.PAGESIZE
+_PAGES: Final = 16
+_POISON: Final = 0xA5
+_MAP_FIXED: Final = 0x10
+
+_RW: Final = mmap.PROT_READ | mmap.PROT_WRITE
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.argtypes = [
+    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+    ctypes.c_long,
+]
+libc.mmap.restype = ctypes.c_void_p
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
+libc.ioctl.restype = ctypes.c_int
+
+#: Addresses at which nothing is.
+NOWHERE: Final = {
+    "unmapped": 0x1000,
+    "null": 0,
+    "kernel": 0xFFFF888000000000,
+    "hole": 0x8000000000000000,
+    "last": 0xFFFFFFFFFFFFFFFF,
+}
+
+Number = Callable[[str], int]
+"""Gives the value of a word."""
+
+
+def map_memory(length: int, fd: int = -1, offset: int = 0, prot: int = _RW, flags: int = 0) -> int:
+    """Map memory, anonymous unless there is a descriptor; the address.
+
+    :raises OSError: the kernel refuses.
+    """
+    flags = flags or (mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    address = libc.mmap(None, length, prot, flags, fd, offset)
+    if address is None or address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return int(address)
+
+
+def reserve(address: int, length: int) -> None:
+    """Put in place of what is mapped there something that nobody can touch."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    libc.mmap(address, length, 0, flags, -1, 0)
+
+
+class Arena:
+    """Memory for what one thread's calls point to; behind it there is none."""
+
+    def __init__(self) -> None:
+        """Map it."""
+        self._start = map_memory((_PAGES + 1) * PAGE)
+        self._edge = self._start + _PAGES * PAGE
+        libc.munmap(self._edge, PAGE)
+        self._next = self._start
+        self._locked = False
+
+    def reset(self) -> None:
+        """Forget what the last call pointed to."""
+        self._next = self._start
+        if self._locked:
+            libc.mprotect(self._start, _PAGES * PAGE, _RW)
+            self._locked = False
+
+    def place(self, data: bytes, where: str = "") -> int:
+        """Put bytes there; their address.
+
+        :param where: "end", "cut", "ro", or anywhere.
+        """
+        if where == "end" or where == "cut":
+            kept = data if where == "end" else data[: len(data) // 2]
+            address = self._edge - len(kept)
+            ctypes.memmove(address, kept, len(kept))
+            return address
+        if where == "ro":
+            return self._read_only(data)
+        if self._next + len(data) > self._edge:
+            self._next = self._start
+        address = self._next
+        ctypes.memmove(address, data, min(len(data), self._edge - address))
+        self._next += -(-len(data) // 64) * 64
+        return address
+
+    def _read_only(self, data: bytes) -> int:
+        """Put bytes onto a page of their own, which then nobody can write."""
+        page = self._edge - 4 * PAGE
+        libc.mprotect(page, 2 * PAGE, _RW)
+        ctypes.memmove(page, data, min(len(data), 2 * PAGE))
+        libc.mprotect(page, 2 * PAGE, mmap.PROT_READ)
+        self._locked = True
+        return page
+
+
+class Pointers:
+    """Makes what ``@`` words name.
+
+    :param infos: the offers, by name.
+    :param address: IPv4 address of the link.
+    :param number: the value of other words.
+    :param written: what a step had written to its memory.
+    """
+
+    def __init__(
+        self,
+        infos: Mapping[str, ctypes.Structure],
+        address: str,
+        number: Number,
+        written: Callable[[str], bytes],
+    ) -> None:
+        self._infos = infos
+        self._address = address
+        self._number = number
+        self._written = written
+
+    def resolve(self, word: str, arena: Arena) -> tuple[int, int]:
+        """Return address and length of what a word names; length 0 if there is nothing."""
+        body, _, where = word[1:].partition("!")
+        kind, _, rest = body.partition(":")
+        if kind in NOWHERE:
+            return NOWHERE[kind], 0
+        if kind == "odd":
+            return arena.place(bytes(512)) + 1, 0
+        data = self._make(kind, rest)
+        return arena.place(data, where), len(data) if where in ("", "end") else 0
+
+    def _make(self, kind: str, rest: str) -> bytes:
+        makers: dict[str, Callable[[str], bytes]] = {
+            "out": lambda text: bytes([_POISON]) * int(text),
+            "info": self._info,
+            "iov": lambda text: self._rows(text, "IIQQ"),
+            "rma": lambda text: self._rows(text, "QQQ"),
+            "u32": lambda text: self._rows(text.replace(",", ";"), "I"),
+            "u64": lambda text: self._rows(text.replace(",", ";"), "Q"),
+            "str": lambda text: unquote(text).encode() + b"\0",
+            "host": lambda _: self._address.encode() + b"\0",
+            "addr": self._written,
+            "sin": self._socket_address,
+            "hex": bytes.fromhex,
+        }
+        return makers[kind](rest)
+
+    def _rows(self, text: str, layout: str) -> bytes:
+        return b"".join(self._row(row, layout) for row in text.split(";"))
+
+    def _row(self, row: str, layout: str) -> bytes:
+        values = [self._number(word) for word in row.split("/")]
+        masks = [0xFFFFFFFF if code == "I" else 0xFFFFFFFFFFFFFFFF for code in layout]
+        return struct.pack(f"={layout}", *(v & m for v, m in zip(values, masks, strict=True)))
+
+    def _info(self, text: str) -> bytes:
+        name, *changes = text.split(",")
+        found = self._infos.get(name)
+        if found is None:
+            return bytes(64)
+        info = type(found).from_buffer_copy(found)
+        for change in changes:
+            key, _, value = change.partition("=")
+            old = getattr(info, key)
+            if isinstance(old, ctypes.Array):
+                old[:] = [self._number(value) & 0xFF] * len(old)
+            else:
+                setattr(info, key, self._number(value))
+        return bytes(info)
+
+    def _socket_address(self, port: str) -> bytes:
+        head = struct.pack("=H", socket.AF_INET) + struct.pack("!H", int(port))
+        return head + socket.inet_aton(self._address) + bytes(8)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What opens whole stacks of objects, so that random calls behind it reach deep.
+
+Without them most calls would end at a handle that was never opened. A generated
+program begins with one or two of these, in which a step may be changed or left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.fuzz.program import Program
+
+_MOCK = """
+f = FABRIC_OPEN info=@info:mock
+d = DOMAIN_OPEN fabric=%f info=@info:mock
+ws = WAIT_OPEN fabric=%f wait_obj=3
+eq = EQ_OPEN fabric=%f wait_obj=2 wait_set=%ws context=1
+cq = CQ_OPEN domain=%d entries=16 wait_obj=2 wait_set=%ws context=2
+cn = CNTR_OPEN domain=%d wait_obj=2 wait_set=%ws context=3
+b = BUF_ALLOC length=8192
+mr = MR_REG domain=%d iov_count=1 iov=@iov:%b/0/0/8192 access=0x3f00
+ep = EP_OPEN domain=%d info=@info:mock context=4
+BIND handle=%ep to=%cq bind_flags=0xc00
+BIND handle=%ep to=%cn bind_flags=0xc00
+BIND handle=%ep to=%eq
+CONTROL handle=%ep command=6
+po = POLL_OPEN domain=%d
+POLL_ADD poll=%po handle=%cq
+POLL_ADD poll=%po handle=%cn
+RECV ep=%ep iov_count=1 iov=@iov:%b/%mr/0/64 context=5
+MOCK of=%ep how=inject,recv,2
+"""
+
+_CHANNEL = """
+f = FABRIC_OPEN info=@info:mock
+d = DOMAIN_OPEN fabric=%f info=@info:mock
+ch = CHANNEL_OPEN fabric=%f
+cq = CQ_OPEN domain=%d entries=16 wait_obj=5 context=2
+CHANNEL_BIND cq=%cq channel=%ch
+REQ_NOTIFY flags=2 cq=%cq
+eq = EQ_OPEN fabric=%f wait_obj=5
+b = BUF_ALLOC length=4096
+ep = EP_OPEN domain=%d info=@info:mock
+BIND handle=%ep to=%cq bind_flags=0xc00
+BIND handle=%ep to=%eq
+CONTROL handle=%ep command=6
+cw = CONTROL handle=%ch command=5
+qw = CONTROL handle=%cq command=5
+MOCK of=%ep how=inject,recv,1
+"""
+
+_POLLFD = """
+f = FABRIC_OPEN info=@info:manual
+d = DOMAIN_OPEN fabric=%f info=@info:manual
+ws = WAIT_OPEN fabric=%f wait_obj=6
+wx = WAIT_OPEN fabric=%f wait_obj=1
+CONTROL handle=%wx command=1 value=0x1000000000000000
+cq = CQ_OPEN domain=%d wait_obj=2 wait_set=%ws
+cq2 = CQ_OPEN domain=%d wait_obj=2 wait_set=%wx
+eq = EQ_OPEN fabric=%f wait_obj=2 wait_set=%ws
+cn = CNTR_OPEN domain=%d wait_obj=2 wait_set=%wx
+qw = CONTROL handle=%cq command=5
+ep = EP_OPEN domain=%d info=@info:manual
+BIND handle=%ep to=%cq bind_flags=0x400
+BIND handle=%ep to=%cq2 bind_flags=0x800
+BIND handle=%ep to=%eq
+BIND handle=%ep to=%cn bind_flags=0xc00
+CONTROL handle=%ep command=6
+pr = PROFILE_OPEN handle=%cq
+pe = PROFILE_OPEN handle=%ep
+PROFILE_CONTROL profile=%pe command=3
+MOCK of=%ep how=inject,recv,1
+"""
+
+_MSG = """
+f = FABRIC_OPEN info=@info:msg
+leq = EQ_OPEN fabric=%f wait_obj=1
+pep = PEP_OPEN fabric=%f info=@info:msg
+BIND handle=%pep to=%leq
+LISTEN pep=%pep
+n = GETNAME handle=%pep addr_len=128 addr=@out:128
+d = DOMAIN_OPEN fabric=%f info=@info:msg
+ws = WAIT_OPEN fabric=%f wait_obj=1
+cq = CQ_OPEN domain=%d entries=64 wait_obj=2 wait_set=%ws
+eq = EQ_OPEN fabric=%f wait_obj=1
+b = BUF_ALLOC length=8192
+mr = MR_REG domain=%d iov_count=1 iov=@iov:%b/0/0/8192 access=0x3f00
+ep = EP_OPEN domain=%d info=@info:msg
+BIND handle=%ep to=%cq bind_flags=0xc00
+BIND handle=%ep to=%eq
+CONTROL handle=%ep command=6
+CONNECT ep=%ep addr=@addr:n addr_len=16 param=@str:hello param_len=5
+rq = EQ_SREAD eq=%leq deadline=+500ms cm_data=@out:256 data_len=256
+ep2 = EP_OPEN domain=%d connreq=%rq.connreq
+BIND handle=%ep2 to=%cq bind_flags=0xc00
+BIND handle=%ep2 to=%leq
+CONTROL handle=%ep2 command=6
+RECV ep=%ep2 iov_count=1 iov=@iov:%b/%mr/0/4096
+ACCEPT ep=%ep2
+EQ_SREAD eq=%eq deadline=+500ms
+SEND ep=%ep iov_count=1 iov=@iov:%b/%mr/4096/64
+"""
+
+_RDM = """
+f = FABRIC_OPEN info=@info:rdm
+d = DOMAIN_OPEN fabric=%f info=@info:rdm
+ws = WAIT_OPEN fabric=%f wait_obj=1
+cq = CQ_OPEN domain=%d entries=64 wait_obj=2 wait_set=%ws
+eq = EQ_OPEN fabric=%f wait_obj=1
+cn = CNTR_OPEN domain=%d wait_obj=2 wait_set=%ws
+av = AV_OPEN domain=%d
+b = BUF_ALLOC length=8192
+ep = EP_OPEN domain=%d info=@info:rdm
+BIND handle=%ep to=%cq bind_flags=0xc00
+BIND handle=%ep to=%eq
+BIND handle=%ep to=%cn bind_flags=0xc00
+BIND handle=%ep to=%av
+CONTROL handle=%ep command=6
+mr = MR_REG domain=%d iov_count=1 iov=@iov:%b/0/0/8192 access=0x3f00 requested_key=1
+BIND handle=%mr to=%ep
+CONTROL handle=%mr command=6
+n = GETNAME handle=%ep addr_len=128 addr=@out:128
+p = AV_INSERT av=%av count=1 addr_len=16 addrs=@addr:n out_addrs=@out:8
+pr = PROFILE_OPEN handle=%ep
+PROFILE_CONTROL profile=%pr command=3
+RECV ep=%ep iov_count=1 iov=@iov:%b/0/0/4096 addr=0xffffffffffffffff
+TRECV ep=%ep iov_count=1 iov=@iov:%b/0/4096/64 addr=0xffffffffffffffff tag=1
+TSEND ep=%ep iov_count=1 iov=@iov:%b/0/0/64 addr=%p.addr tag=1
+"""
+
+_SEP = """
+f = FABRIC_OPEN info=@info:sep
+d = DOMAIN_OPEN fabric=%f info=@info:sep
+cq = CQ_OPEN domain=%d entries=64 wait_obj=1
+av = AV_OPEN domain=%d rx_ctx_bits=1
+b = BUF_ALLOC length=8192
+sep = SEP_OPEN domain=%d info=@info:sep
+BIND handle=%sep to=%av
+CONTROL handle=%sep command=6
+tx = TX_CTX_OPEN sep=%sep
+rx = RX_CTX_OPEN sep=%sep
+BIND handle=%tx to=%cq bind_flags=0x800
+BIND handle=%rx to=%cq bind_flags=0x400
+CONTROL handle=%tx command=6
+CONTROL handle=%rx command=6
+n = GETNAME handle=%sep addr_len=128 addr=@out:128
+p = AV_INSERT av=%av count=1 addr_len=16 addrs=@addr:n out_addrs=@out:8
+RECV ep=%rx iov_count=1 iov=@iov:%b/0/0/4096 addr=0xffffffffffffffff
+SEND ep=%tx iov_count=1 iov=@iov:%b/0/4096/64 addr=%p.addr
+"""
+
+#: By name: how often, and the steps.
+SCENES: Final[dict[str, tuple[int, Program]]] = {
+    name: (weight, Program.parse(text))
+    for name, weight, text in (
+        ("mock", 30, _MOCK),
+        ("channel", 15, _CHANNEL),
+        ("pollfd", 20, _POLLFD),
+        ("msg", 10, _MSG),
+        ("rdm", 15, _RDM),
+        ("sep", 5, _SEP),
+        ("nothing", 5, ""),
+    )
+}

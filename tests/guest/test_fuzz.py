@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Random programs of calls, with fixed seeds, and those of the corpus; see docs/testing.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.fuzz.crew import Crew, Round, Stage, generated
+from harness.fuzz.offers import offers
+from harness.fuzz.program import Program
+from harness.guest import topology
+from harness.guest.checks import KernelWatch
+from harness.guest.memleak import MemoryWatch
+from harness.guest.modules import Modules
+
+CORPUS = sorted((Path(__file__).parents[1] / "fuzz/corpus").glob("*.fuzz"))
+
+#: Of the programs with threads; as many as take a second or two.
+TIMES = 5
+
+PROCESSES, STEPS = 2, 6000
+
+
+@pytest.fixture
+def crew(modules: Modules, mock: object, verbs: topology.RdmaLink) -> Iterator[Crew]:
+    """Processes that play. Depends on: modules, mock (whose commands it uses), verbs."""
+    watch = KernelWatch()
+    yield Crew(Stage(verbs.address, offers(verbs)), watch, MemoryWatch())
+    watch.close()
+
+
+def well(played: Round) -> None:
+    """Nothing must have failed."""
+    assert not played.failures, "\n\n".join(
+        f"{failure.kind}: {failure.text}\nsuspects: {failure.suspects[:6]}"
+        for failure in played.failures
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_calls_break_nothing(crew: Crew, seed: int) -> None:
+    """O1, O3, O4, X1, X2: whatever calls are given, their answers are among the documented.
+
+    Two processes with three threads each. Nothing hangs, nothing is left behind; of
+    the calls most come as far as doing something.
+    """
+    lists = [generated(seed, process, STEPS // PROCESSES) for process in range(PROCESSES)]
+    played = crew.play(lists)
+    well(played)
+    succeeded = sum(n for (_, code), n in played.totals.results.items() if code == 0)
+    assert played.totals.calls > STEPS / 2 and succeeded > played.totals.calls / 4
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_program_of_the_corpus_breaks_nothing(crew: Crew, path: Path) -> None:
+    """X1: what once failed does no more; and each call is reached, as its program says."""
+    program = Program.parse(path.read_text())
+    played = crew.play([[(path.stem, program)] * (TIMES if program.threads else 1)])
+    well(played)
+    for note in program.notes:
+        word, _, op = note.partition(" ")
+        if word == "succeeds:":
+            assert played.totals.succeeded(op), f"{op} did not succeed"

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The fuzzer's parts that need no kernel: programs, their text, shrinking, who is suspected."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import pytest
+
+from harness.fuzz import failure, generate, host, scenes
+from harness.fuzz.calls import CALLS, HANDLES
+from harness.fuzz.crew import zip_latest
+from harness.fuzz.failure import Failure, Totals
+from harness.fuzz.generate import Origin
+from harness.fuzz.grammar import FIELDS, FLAGS, GIVES, OWN
+from harness.fuzz.memory import Arena, Pointers
+from harness.fuzz.program import Program, ProgramError, Step
+from harness.fuzz.shrink import Shrinker, unused_names_dropped
+from kfabric_py import _uapi
+
+SOME = [generate.program(Origin(1, 0, number)) for number in range(60)]
+
+TEXT = """\
+# first
+# second
+f = FABRIC_OPEN info=@info:mock
+q = EQ_OPEN fabric=%f wait_obj=1
+0: EQ_SREAD eq=%q deadline=+5ms
+1: CLOSE handle=%q
+"""
+
+
+def test_text_of_a_program_is_the_program() -> None:
+    """What is written is read back as it was, the comments included."""
+    program = Program.parse(TEXT)
+    assert str(program) == TEXT
+    assert program.threads == [0, 1] and len(program.of(None)) == 2
+    assert program.notes == ("first", "second")
+    assert all(Program.parse(str(one)) == one for one in SOME)
+
+
+@pytest.mark.parametrize("line", ["f FABRIC_OPEN", "x = ", "CLOSE handle", "0 CLOSE"])
+def test_text_that_is_no_program_is_refused(line: str) -> None:
+    """The error names the line."""
+    with pytest.raises(ProgramError, match=re.escape(line.strip())):
+        Program.parse(f"{TEXT}{line}\n")
+
+
+def test_same_origin_gives_the_same_program() -> None:
+    """A run can be repeated from its seed, and a program made from its origin alone."""
+    assert SOME == [generate.program(Origin(1, 0, number)) for number in range(60)]
+    assert generate.program(Origin(1, 1, 0)) != SOME[0] != generate.program(Origin(2, 0, 0))
+
+
+def test_every_call_has_a_grammar() -> None:
+    """No ioctl is forgotten, nor a field of one, nor a class of handle."""
+    assert set(FIELDS) == set(CALLS)
+    for op, kinds in FIELDS.items():
+        fields = {name for name, *_ in CALLS[op][1]._fields_}
+        assert set(kinds) <= fields
+        assert set(HANDLES.get(op, ())) <= set(kinds), op
+        given = {name for name in fields if name.startswith("out_")}
+        left = fields - given - set(kinds) - {"size", "flags", "__reserved"}
+        assert not left - {"flags"}, f"{op} is never given {left}"
+
+
+def test_every_flag_is_one_of_a_call() -> None:
+    """The tables beside the grammar speak of calls that there are."""
+    assert set(FLAGS) <= set(FIELDS)
+    assert set(GIVES) <= set(FIELDS) | set(OWN)
+
+
+def test_many_programs_have_every_call() -> None:
+    """Each call is drawn, with objects to work on."""
+    drawn = [step.op for n in range(400) for step in generate.program(Origin(3, 0, n)).steps]
+    assert set(drawn) == set(CALLS) | set(OWN)
+
+
+def test_scenes_name_fields_that_there_are() -> None:
+    """A word that is misspelt would be found in the guest only."""
+    for _, scene in scenes.SCENES.values():
+        for step in scene.steps:
+            known = {name for name, *_ in CALLS[step.op][1]._fields_} if step.op in CALLS else None
+            assert set(step.args) <= (known or set(OWN.get(step.op, ())))
+
+
+def test_shrinking_finds_the_two_steps_that_matter() -> None:
+    """Of a long program with threads the cause is left, in one thread."""
+    program = next(one for one in SOME if len(one.steps) > 60 and one.threads)
+    wanted = [program.steps[3], program.steps[-5]]
+
+    def fails(candidate: Program) -> bool:
+        left = [(step.op, step.name) for step in candidate.steps]
+        return all((step.op, step.name) in left for step in wanted)
+
+    short = Shrinker(fails).shrink(program)
+    assert [step.op for step in short.steps] == [step.op for step in wanted]
+    assert not short.threads and not any(step.args for step in short.steps)
+
+
+def test_shrinking_keeps_threads_that_matter() -> None:
+    """A race needs its two threads."""
+    program = Program.parse(TEXT)
+    short = Shrinker(lambda one: len(one.threads) == 2).shrink(program)
+    assert len(short.steps) == 2 and short.threads == [0, 1]
+
+
+def test_shrinking_ends() -> None:
+    """A program that fails no more is played no more than is allowed."""
+    played: list[Program] = []
+
+    def fails(candidate: Program) -> bool:
+        played.append(candidate)
+        return len(candidate.steps) % 2 == 0
+
+    Shrinker(fails, tries=25).shrink(SOME[0])
+    assert len(played) == 25
+
+
+def test_names_that_nobody_uses_are_dropped() -> None:
+    """What is left of a program is easy to read."""
+    steps = Program.parse(TEXT).steps[:2]
+    assert [step.name for step in unused_names_dropped(steps)] == ["f", ""]
+
+
+def test_last_program_of_each_process_is_suspected() -> None:
+    """A guest that went down is asked for nothing: its console tells."""
+    console = "".join(
+        f"[    1.0] kfabric fuzz: 7.{process}.{number}\n"
+        for process, number in [(0, 1), (1, 1), (0, 2), (2, 5), (1, 2)]
+    )
+    assert failure.last_origins(console) == ("7.1.2", "7.2.5", "7.0.2")
+    assert list(zip_latest([["a", "b"], ["c"], []])) == [["b", "c"], ["a"]]
+
+
+def test_same_fault_has_the_same_signature() -> None:
+    """Addresses, numbers and times of a report are not what it is about."""
+    first = Failure("splat", "BUG: KASAN: use-after-free in kfd_put+0x1c/0x80\nat 0xffff1")
+    second = Failure("splat", "BUG: KASAN: use-after-free in kfd_put+0x2c/0x90\nat 0xffff2")
+    third = Failure("splat", "BUG: KASAN: use-after-free in kfd_get+0x1c/0x80")
+    assert first.signature == second.signature != third.signature
+    assert host.distinct([first, second, third]) == [first, third]
+    assert Failure.from_json(first.to_json()) == first
+
+
+def test_totals_tell_what_was_not_reached() -> None:
+    """A call that never succeeded is one behind which nothing was tested."""
+    totals = Totals()
+    totals.add(2, [["VERSION", 0, 3], ["CLOSE", 9, 1]])
+    assert totals.calls == 4 and totals.programs == 2
+    assert "CLOSE" in host.unreached(totals) and "VERSION" not in host.unreached(totals)
+
+
+@pytest.fixture
+def pointers() -> Pointers:
+    """What words point to, with one handle of number 7."""
+    infos = {"mock": _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info), caps=2)}
+    return Pointers(
+        infos, "198.18.1.1", lambda word: 7 if word[0] == "%" else int(word, 0), str.encode
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [
+        ("@str:a%20b", b"a b\0"),
+        ("@host", b"198.18.1.1\0"),
+        ("@u32:%x,1", b"\7\0\0\0\1\0\0\0"),
+        ("@hex:0aff", b"\x0a\xff"),
+        ("@addr:abc", b"abc"),
+        ("@sin:4791", b"\2\0\x12\xb7\xc6\x12\1\1" + bytes(8)),
+        ("@iov:%b/0/1/2", b"\7" + bytes(7) + b"\1" + bytes(7) + b"\2" + bytes(7)),
+        ("@str:end!end", b"end\0"),
+        ("@str:ro!ro", b"ro\0"),
+    ],
+)
+def test_words_point_to_what_they_name(pointers: Pointers, word: str, wanted: bytes) -> None:
+    """What the kernel is shown is what the program says."""
+    address, _ = pointers.resolve(word, Arena())
+    assert ctypes.string_at(address, len(wanted)) == wanted
+
+
+def test_info_is_changed_where_the_word_says(pointers: Pointers) -> None:
+    """Numbers are set, and bytes filled."""
+    address, length = pointers.resolve("@info:mock,caps=0x5,src_addr=0xff", Arena())
+    info = _uapi.kfab_info.from_address(address)
+    assert length == ctypes.sizeof(info) and info.caps == 5 and set(info.src_addr) == {255}
+
+
+def test_steps_say_whom_they_use() -> None:
+    """Which names a step refers to, in numbers and behind addresses."""
+    step = Step.parse("0: WRITE ep=%e iov=@iov:%b/%m/0/8 rma_iov=@rma:%m.iova/8/%m.key")
+    assert step.uses() == {"e", "b", "m"}
