@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import Structure
 from dataclasses import dataclass, field
@@ -126,9 +127,7 @@ def _play(stage: Stage, programs: Iterable[tuple[str, Program]], pipe: int) -> N
                 os._exit(0)
         status = 0
     except BaseException:
-        import traceback
-
-        _write(pipe, {"died": traceback.format_exc()})
+        _write(pipe, {"results": [], "died": [traceback.format_exc()]})
     finally:
         os._exit(status)
 
@@ -138,6 +137,7 @@ def _described(result: Result) -> dict[str, Any]:
         "results": [[op, code, n] for (op, code), n in result.calls.items()],
         "complaints": result.complaints,
         "hangs": result.hangs,
+        "died": result.died,
     }
 
 
@@ -206,13 +206,13 @@ class Crew:
         for event in events:
             if "results" in event:
                 self._round.totals.add(1, event["results"])
-                for text in event["complaints"]:
+                for text in event.get("complaints", ()):
                     self._fail("answer", text, [worker], 1)
-                for text in event["hangs"]:
+                for text in event.get("hangs", ()):
                     self._fail("hang", f"a thread does not come back\n{text}", [worker], 1)
-            elif "died" in event:
-                last = event["died"].strip().splitlines()[-1]
-                self._fail("client", f"{last}\n{event['died']}", [worker], 1)
+                for text in event.get("died", ()):
+                    last = text.strip().splitlines()[-1]
+                    self._fail("client", f"{last}\n{text}", [worker], 1)
         return True
 
     def _look(self, workers: Sequence[Worker]) -> None:

@@ -189,10 +189,10 @@ def remote() -> Kind:
 
     def good(draw: Draw) -> str:
         base = draw.name(("mr",)) if draw.rng.random() < 0.95 else "0"
-        length = draw.rng.choice([8, 8, 64, 4096])
+        start, key = (f"{base}.iova", f"{base}.key") if base != "0" else ("0", "0")
         if draw.rng.random() < draw.wild:
-            return f"@rma:{base}.iova/{draw.boundary()}/{draw.boundary()}"
-        return f"@rma:{base}.iova/{length}/{base}.key" if base != "0" else "@rma:0/8/0"
+            return f"@rma:{start}/{draw.boundary()}/{draw.boundary()}"
+        return f"@rma:{start}/{draw.rng.choice([8, 8, 64, 4096])}/{key}"
 
     return at(good)
 

@@ -19,6 +19,7 @@ import signal
 import struct
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -73,17 +74,20 @@ class Result:
     :param calls: by call and error number; 0: it succeeded.
     :param complaints: answers that must not be.
     :param hangs: threads that did not come back, with their stacks.
+    :param died: threads of ours that could not go on: mistakes of the player.
     """
 
     calls: Counter[tuple[str, int]] = field(default_factory=Counter)
     complaints: list[str] = field(default_factory=list)
     hangs: list[str] = field(default_factory=list)
+    died: list[str] = field(default_factory=list)
 
     def add(self, other: Result) -> None:
         """Take over what another one has."""
         self.calls += other.calls
         self.complaints += other.complaints
         self.hangs += other.hangs
+        self.died += other.died
 
 
 @dataclass
@@ -176,7 +180,10 @@ class Player:
         """Do one thread's steps."""
         track.tid = threading.get_native_id()
         barrier.wait()
-        _Thread(self, track).do(steps)
+        try:
+            _Thread(self, track).do(steps)
+        except Exception:
+            track.result.died.append(f"{track.step}\n{traceback.format_exc()}")
 
     # What the threads share; each dictionary operation is atomic.
 
@@ -375,7 +382,8 @@ class _Thread:
 
     def _with_fd(self, step: Step, function: Callable[[int], object]) -> None:
         fd = self._of(step).parts.get("fd", -1)
-        self._try(step, lambda: function(fd))
+        if fd >= 0:
+            self._try(step, lambda: function(fd))
 
     def _try(self, step: Step, function: Callable[[], object]) -> None:
         """Count what comes of a call of the operating system."""
@@ -405,7 +413,8 @@ class _Thread:
     def _fd_close(self, step: Step) -> None:
         # Whoever gets the number out of the slot is the only one to close it.
         fd = self._of(step).parts.pop("fd", -1)
-        self._try(step, lambda: os.close(fd))
+        if fd >= 0:
+            self._try(step, lambda: os.close(fd))
 
     def _mmap(self, step: Step) -> None:
         buf = self._of(step)
@@ -507,8 +516,6 @@ def _diff(before: bytes, after: bytes) -> str:
 
 
 def _poll(fd: int, milliseconds: int) -> None:
-    if fd < 0:
-        raise OSError(errno.EBADF, "no descriptor")
     poll = select.poll()
     poll.register(fd)
     poll.poll(milliseconds)

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import ctypes
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.fuzz import failure, generate, host, scenes
+from harness.fuzz import failure, generate, host, player, scenes
 from harness.fuzz.calls import CALLS, HANDLES
 from harness.fuzz.crew import zip_latest
 from harness.fuzz.failure import Failure, Totals
 from harness.fuzz.generate import Origin
 from harness.fuzz.grammar import FIELDS, FLAGS, GIVES, OWN
+from harness.fuzz.kinds import INFOS
 from harness.fuzz.memory import Arena, Pointers
 from harness.fuzz.program import Program, ProgramError, Step
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
@@ -192,3 +195,32 @@ def test_steps_say_whom_they_use() -> None:
     """Which names a step refers to, in numbers and behind addresses."""
     step = Step.parse("0: WRITE ep=%e iov=@iov:%b/%m/0/8 rma_iov=@rma:%m.iova/8/%m.key")
     assert step.uses() == {"e", "b", "m"}
+
+
+class NoKernel:
+    """Says yes to every ioctl, and what the C library says to the rest."""
+
+    def __init__(self, libc: ctypes.CDLL) -> None:
+        self._libc = libc
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._libc, name)
+
+    def ioctl(self, fd: int, number: int, address: int) -> int:
+        return 0
+
+
+def test_player_plays_every_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever is drawn can be played, and every call of it is counted."""
+    monkeypatch.setattr(player, "DEVICE", "/dev/null")
+    monkeypatch.setattr(player, "MOCK", tmp_path / "command")
+    monkeypatch.setattr(player, "libc", NoKernel(player.libc))
+    monkeypatch.setattr(player, "_given", lambda step, arg: player.Slot({"handle": 1}))
+    infos = {name: _uapi.kfab_info() for name in INFOS}
+    stage = player.Player("198.18.1.1", infos)
+    for program in SOME:
+        # A fork of pytest would go on as pytest if it died.
+        steps = [step for step in program.steps if step.op != "FORK"]
+        result = stage.play(program.with_steps(steps))
+        assert not (result.died or result.hangs or result.complaints)
+        assert sum(result.calls.values()) > len(steps) / 2
