@@ -26,6 +26,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import platform
 import socket
 import struct
 from collections.abc import Callable, Mapping
@@ -46,8 +47,8 @@ libc.mmap.argtypes = [
 libc.mmap.restype = ctypes.c_void_p
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
-libc.ioctl.restype = ctypes.c_int
+libc.syscall.restype = ctypes.c_long
+_IOCTL: Final = {"x86_64": 16, "aarch64": 29}[platform.machine()]
 
 #: Addresses at which nothing is.
 NOWHERE: Final = {
@@ -72,6 +73,17 @@ def map_memory(length: int, fd: int = -1, offset: int = 0, prot: int = _RW, flag
     if address is None or address == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return int(address)
+
+
+def ioctl(fd: int, number: int, address: int) -> int:
+    """Make the system call; its whole result, or the error number negated.
+
+    The C library's function would cut the result to an int, and take what is left
+    for an error if it looks like one.
+    """
+    words = (fd, number, address)
+    result: int = libc.syscall(ctypes.c_long(_IOCTL), *map(ctypes.c_ulong, words))
+    return result if result != -1 else -ctypes.get_errno()
 
 
 def reserve(address: int, length: int) -> None:

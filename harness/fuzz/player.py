@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.fuzz.calls import CALLS
-from harness.fuzz.memory import NOWHERE, PAGE, Arena, Pointers, libc, map_memory, reserve
+from harness.fuzz.memory import NOWHERE, PAGE, Arena, Pointers, ioctl, libc, map_memory, reserve
 from harness.fuzz.program import Program, Step
 from harness.guest import sleeping
 from harness.guest.waiting import Deadline
@@ -49,6 +49,7 @@ _PAGE_OFFSET: Final = 0xFFFF800000000000
 _LAST_ADDRESS: Final = 0xFFFFFFFFFFFFF000
 """Above are negative numbers, error pointers among them."""
 _HEAD: Final = 8
+_INT_MAX: Final = 0x7FFFFFFF
 _KNOWN_ERRORS: Final = frozenset(
     [
         *errno.errorcode,
@@ -296,10 +297,10 @@ class _Thread:
             address = arena.place(data if place else data + tail, place)
         else:
             address = ctypes.addressof(arg)
-        result = libc.ioctl(self._player.client(step), number, address)
-        code = 0 if result >= 0 else ctypes.get_errno()
+        result = ioctl(self._player.client(step), number, address)
+        code = max(0, -result)
         self._count(step, code)
-        self._judge_error(step, code)
+        self._judge_result(step, result)
         if odd:
             return
         if code:
@@ -335,9 +336,11 @@ class _Thread:
                 setattr(arg, key, self._player.number(word))
         return arg, written
 
-    def _judge_error(self, step: Step, code: int) -> None:
-        if code and code not in _KNOWN_ERRORS:
-            self._complain(step, f"error number {code}, which no user knows")
+    def _judge_result(self, step: Step, result: int) -> None:
+        if result < 0 and -result not in _KNOWN_ERRORS:
+            self._complain(step, f"error number {-result}, which no user knows")
+        if result > _INT_MAX:
+            self._complain(step, f"result {result:#x}, which users see as {result - (1 << 32)}")
 
     def _judge_failed(self, step: Step, code: int, before: bytes, after: bytes) -> None:
         if before == after:
@@ -370,10 +373,9 @@ class _Thread:
         arena.reset()
         address = arena.place(bytes(256))
         nr = self._word(step, "nr")
-        result = libc.ioctl(self._player.client(step), nr & 0xFFFFFFFF, address)
-        code = 0 if result >= 0 else ctypes.get_errno()
-        self._count(step, code)
-        self._judge_error(step, code)
+        result = ioctl(self._player.client(step), nr & 0xFFFFFFFF, address)
+        self._count(step, max(0, -result))
+        self._judge_result(step, result)
 
     # Descriptors and memory.
 
@@ -391,7 +393,7 @@ class _Thread:
             function()
         except OSError as error:
             self._count(step, error.errno or 0)
-            self._judge_error(step, error.errno or 0)
+            self._judge_result(step, -(error.errno or 0))
         else:
             self._count(step, 0)
 

@@ -198,7 +198,9 @@ static ssize_t kfd_eq_take(void *p)
 		ret = kfd_event_take(take->call, take->eq, &ev);
 	}
 	mutex_unlock(&client->closing);
-	return ret ? ret : take->call->usize;
+	if (ret)
+		return ret;
+	return take->call->usize;
 }
 
 static struct kfd_eq *kfd_pin_eq(struct kfd_call *call, u32 handle)

@@ -97,6 +97,27 @@ def test_fault_hands_the_wake_on(mock: Mock, memory: raw.Pages, in_thread: InThr
     assert [entry.data for entry in other.result()] == [497]
 
 
+def test_fault_hands_the_wake_of_an_event_on(
+    mock: Mock, memory: raw.Pages, in_thread: InThread
+) -> None:
+    """X2, V4: of two sleepers in an EQ the woken one faults; the other gets the event."""
+    eq = mock.eq()
+    fd = mock.device.fileno()
+    arg = raw.sample("EQ_SREAD", eq=eq._handle, deadline=_uapi.KFAB_DEADLINE_NONE)
+    # A structure that can be read but not written, for as long as the call lasts.
+    arg.size = ctypes.sizeof(arg)
+    address = memory.put(bytes(arg))
+    memory.read_only()
+    number = raw.CALLS["EQ_SREAD"][0]
+    faulting = in_thread(lambda: raw.ioctl(fd, number, address)).asleep()
+    other = in_thread(lambda: eq.sread(timeout=LIMIT)).asleep()
+    eq.write(data=497)
+    assert faulting.result() == -errno.EFAULT
+    memory.writable()
+    event = other.result()
+    assert event is not None and event.data == 497
+
+
 def test_fault_loses_no_completion_error(mock: Mock, memory: raw.Pages) -> None:
     """X2, V6: readerr into memory that cannot be written: the error is still first."""
     cq = mock.cq()

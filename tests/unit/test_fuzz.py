@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -197,24 +196,11 @@ def test_steps_say_whom_they_use() -> None:
     assert step.uses() == {"e", "b", "m"}
 
 
-class NoKernel:
-    """Says yes to every ioctl, and what the C library says to the rest."""
-
-    def __init__(self, libc: ctypes.CDLL) -> None:
-        self._libc = libc
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._libc, name)
-
-    def ioctl(self, fd: int, number: int, address: int) -> int:
-        return 0
-
-
 def test_player_plays_every_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever is drawn can be played, and every call of it is counted."""
     monkeypatch.setattr(player, "DEVICE", "/dev/null")
     monkeypatch.setattr(player, "MOCK", tmp_path / "command")
-    monkeypatch.setattr(player, "libc", NoKernel(player.libc))
+    monkeypatch.setattr(player, "ioctl", lambda fd, number, address: 0)
     monkeypatch.setattr(player, "_given", lambda step, arg: player.Slot({"handle": 1}))
     infos = {name: _uapi.kfab_info() for name in INFOS}
     stage = player.Player("198.18.1.1", infos)
