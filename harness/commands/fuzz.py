@@ -24,6 +24,7 @@ from harness.fuzz.session import Session
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 
+CORPUS = setup.SOURCE / "tests/fuzz/corpus"
 OUTPUT = setup.SOURCE / "build/fuzz"
 CALLS = 1_000_000
 _MEMORY_MIB = 1536
@@ -44,6 +45,10 @@ def main(argv: Sequence[str]) -> int:
         return setup.vm(spec, directory=output / name, log=lambda line: None)
 
     with Session("guest", boot) as session:
+        if args.distil:
+            missing = host.distil(session, args.seed or 0, CORPUS)
+            print(f"no program found for: {', '.join(missing) or 'none'}")
+            return ExitStatus.OK
         if args.replay:
             return _replay(session, args.replay, args.times)
         return _hunt(session, args, output)
@@ -58,6 +63,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--replay", nargs="+", type=Path, metavar="FILE", help="play these")
     parser.add_argument("--times", type=int, default=0, help="how often each of FILE is played")
     parser.add_argument("--no-shrink", action="store_true", help="leave programs as they are")
+    parser.add_argument(
+        "--distil", action="store_true", help="write programs for calls that the corpus lacks"
+    )
     variants = [variant.value for variant in Variant]
     parser.add_argument("--variant", choices=variants, default="test", help="of the modules")
     parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.fuzz.calls import CALLS
+
 #: Of the markers that are put into the kernel's log before each program.
 MARK: Final = "kfabric fuzz:"
 _ORIGIN: Final = re.compile(rf"{MARK} (\d+)\.(\d+)\.(\d+)")
@@ -78,6 +80,6 @@ class Totals:
         """How many calls there were."""
         return sum(self.results.values())
 
-    def succeeded(self, op: str) -> int:
-        """How often a call succeeded."""
-        return self.results.get((op, 0), 0)
+    def unreached(self) -> list[str]:
+        """The ioctls that never succeeded: what is behind them was not tested."""
+        return [op for op in CALLS if not self.results.get((op, 0))]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -73,7 +73,6 @@ def run(plan: Plan, session: Session) -> Hunt:
             calls,
             first=first,
             settle=True,
-            progress=lambda n, programs: None,
         )
         results = [[op, code, n] for (op, code), n in answer.totals.results.items()]
         hunt.totals.add(answer.totals.programs, results)
@@ -185,12 +184,15 @@ def _leave(directory: Path, program: Program, failure: Failure) -> Path:
     return path
 
 
-def unreached(totals: Totals) -> list[str]:
-    """The ioctls that never succeeded: what is behind them was not tested."""
-    return [op for op in CALLS if not totals.succeeded(op)]
-
-
-Show = Callable[[str], None]
+def distil(session: Session, seed: int, directory: Path) -> list[str]:
+    """Write short programs for the calls that the corpus has none for; those still missing."""
+    have = {path.stem for path in directory.glob("*.fuzz")}
+    wanted = [op for op in CALLS if op.lower() not in have]
+    found = session.distil(seed, wanted)
+    directory.mkdir(parents=True, exist_ok=True)
+    for op, text in found.items():
+        (directory / f"{op.lower()}.fuzz").write_text(text)
+    return [op for op in wanted if op not in found]
 
 
 def summary(hunt: Hunt, seconds: float) -> list[str]:
@@ -201,7 +203,7 @@ def summary(hunt: Hunt, seconds: float) -> list[str]:
         f"{totals.calls} calls in {totals.programs} programs, {seconds:.0f} s, "
         f"{ways} different pairs of call and error number"
     ]
-    if missing := unreached(totals):
+    if missing := totals.unreached():
         lines.append(f"never succeeded: {', '.join(missing)}")
     lines += [f"FAILED {failure.kind}: {failure.title}" for failure in distinct(hunt.failures)]
     lines += [f"kfabric fuzz --replay {path}" for path in hunt.found]

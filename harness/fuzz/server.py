@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.fuzz.crew import Crew, Round, Stage, generated
+from harness.fuzz.distil import distil
 from harness.fuzz.failure import Totals
 from harness.fuzz.generate import Origin, program
 from harness.fuzz.offers import offers
@@ -34,7 +35,11 @@ def main() -> int:
         tell(event="ready")
         for line in sys.stdin:
             job = json.loads(line)
-            serve(crew, job)
+            if job["job"] == "distil":
+                for op, short in distil(ground, job["seed"], job["calls"]):
+                    tell(event="distilled", call=op, program=str(short))
+            else:
+                serve(crew, job)
             tell(event="end")
     return 0
 

@@ -27,6 +27,10 @@ Progress = Callable[[int, int], None]
 """Gets calls and programs so far."""
 
 
+def _silent(calls: int, programs: int) -> None:
+    """Show no progress."""
+
+
 class ServerFailed(GuestError):
     """The part in the guest ended, without a failure of the kernel."""
 
@@ -39,6 +43,7 @@ class Answer:
 
     totals: Totals = field(default_factory=Totals)
     failures: list[Failure] = field(default_factory=list)
+    distilled: dict[str, str] = field(default_factory=dict)
 
 
 class Session:
@@ -70,7 +75,7 @@ class Session:
         *,
         first: int = 0,
         settle: bool = False,
-        progress: Progress = lambda calls, programs: None,
+        progress: Progress = _silent,
     ) -> Answer:
         """Play the programs of a seed until there were so many calls."""
         job = {
@@ -101,7 +106,14 @@ class Session:
             "together": together,
             "settle": settle,
         }
-        return self._do(job, lambda calls, programs: None)
+        return self._do(job, _silent)
+
+    def distil(self, seed: int, calls: Sequence[str]) -> dict[str, str]:
+        """Find a short program for each call, in which it succeeds: their texts."""
+        answer = self._do({"job": "distil", "seed": seed, "calls": list(calls)}, _silent)
+        if answer.failures:
+            raise ServerFailed(answer.failures[0].title, console=answer.failures[0].text)
+        return answer.distilled
 
     def close(self) -> None:
         """End the guest; the next job gets a new one."""
@@ -150,6 +162,8 @@ class Session:
                     progress(event["calls"], event["programs"])
                 case "failure":
                     answer.failures.append(Failure.from_json(event["failure"]))
+                case "distilled":
+                    answer.distilled[event["call"]] = event["program"]
                 case "played":
                     answer.totals.add(event["programs"], event["results"])
 

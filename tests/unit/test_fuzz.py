@@ -151,7 +151,7 @@ def test_totals_tell_what_was_not_reached() -> None:
     totals = Totals()
     totals.add(2, [["VERSION", 0, 3], ["CLOSE", 9, 1]])
     assert totals.calls == 4 and totals.programs == 2
-    assert "CLOSE" in host.unreached(totals) and "VERSION" not in host.unreached(totals)
+    assert "CLOSE" in totals.unreached() and "VERSION" not in totals.unreached()
 
 
 @pytest.fixture
