@@ -520,13 +520,18 @@ def _diff(before: bytes, after: bytes) -> str:
 def _poll(fd: int, milliseconds: int) -> None:
     poll = select.poll()
     poll.register(fd)
-    poll.poll(milliseconds)
+    poll.poll(_soon(milliseconds))
 
 
 def _epoll(fd: int, milliseconds: int) -> None:
     with select.epoll() as epoll:
         epoll.register(fd, select.EPOLLIN | select.EPOLLET)
-        epoll.poll(milliseconds / 1000)
+        epoll.poll(_soon(milliseconds) / 1000)
+
+
+def _soon(milliseconds: int) -> int:
+    """No longer than a program may wait where no signal ends it: Python would begin anew."""
+    return max(0, min(milliseconds, 50))
 
 
 def _read(fd: int) -> None:

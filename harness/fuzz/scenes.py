@@ -28,6 +28,13 @@ CONTROL handle=%ep command=6
 po = POLL_OPEN domain=%d
 POLL_ADD poll=%po handle=%cq
 POLL_ADD poll=%po handle=%cn
+cq2 = CQ_OPEN domain=%d entries=4 wait_obj=1 wait_cond=1
+cn2 = CNTR_OPEN domain=%d wait_obj=1
+ep2 = EP_OPEN domain=%d info=@info:mock
+BIND handle=%ep2 to=%cq2 bind_flags=0xc00
+BIND handle=%ep2 to=%cn2 bind_flags=0xc00
+BIND handle=%ep2 to=%eq
+CONTROL handle=%ep2 command=6
 RECV ep=%ep iov_count=1 iov=@iov:%b/%mr/0/64 context=5
 MOCK of=%ep how=inject,recv,2
 """
@@ -98,7 +105,7 @@ BIND handle=%ep2 to=%leq
 CONTROL handle=%ep2 command=6
 RECV ep=%ep2 iov_count=1 iov=@iov:%b/%mr/0/4096
 ACCEPT ep=%ep2
-EQ_SREAD eq=%eq deadline=+500ms
+EQ_SREAD eq=%eq deadline=+500ms cm_data=@out:256 data_len=256
 SEND ep=%ep iov_count=1 iov=@iov:%b/%mr/4096/64
 """
 
