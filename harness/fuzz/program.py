@@ -29,7 +29,7 @@ from typing import Final, Self
 PARTS: Final = ("id", "key", "iova", "offset", "fd", "connreq", "addr", "map")
 
 _STEP = re.compile(r"(?:(\d+): )?(?:(\w+) = )?([A-Z][A-Z_]*)((?: \w+=\S+)*)")
-_NAME = re.compile(r"%(\w+)")
+_NAME = re.compile(r"(?:%|@addr:)(\w+)")
 
 
 class ProgramError(ValueError):

@@ -23,6 +23,8 @@ from kfabric_py import _uapi
 
 SOME = [generate.program(Origin(1, 0, number)) for number in range(60)]
 
+CORPUS = Path(__file__).parents[1] / "fuzz/corpus"
+
 TEXT = """\
 # first
 # second
@@ -194,6 +196,21 @@ def test_steps_say_whom_they_use() -> None:
     """Which names a step refers to, in numbers and behind addresses."""
     step = Step.parse("0: WRITE ep=%e iov=@iov:%b/%m/0/8 rma_iov=@rma:%m.iova/8/%m.key")
     assert step.uses() == {"e", "b", "m"}
+    assert Step.parse("CONNECT addr=@addr:n!cut").uses() == {"n"}
+
+
+def test_corpus_can_be_read() -> None:
+    """Every program of the corpus says what it is for, and uses what it has opened."""
+    for path in CORPUS.glob("*.fuzz"):
+        program = Program.parse(path.read_text())
+        assert program.notes, path
+        assert {step.op for step in program.steps} <= set(CALLS) | set(OWN), path
+
+
+def test_corpus_has_every_call() -> None:
+    """None is left out, valid calls least of all."""
+    programs = [Program.parse(path.read_text()) for path in CORPUS.glob("*.fuzz")]
+    assert {step.op for program in programs for step in program.steps} >= set(CALLS)
 
 
 def test_player_plays_every_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
