@@ -18,7 +18,7 @@ from harness.guest.modules import Modules
 
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz/corpus").glob("*.fuzz"))
 
-PROCESSES, STEPS = 2, 6000
+PROCESSES, STEPS = 2, 2500
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def well(played: Round) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_random_calls_break_nothing(crew: Crew, seed: int) -> None:
     """O1, O3, O4, X1, X2: whatever calls are given, their answers are among the documented.
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The fuzzer's host side: what fails is found, shrunk and left; a guest that dies is a failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.errors import ExitStatus, GuestPanic
+from harness.fuzz import host
+from harness.fuzz.failure import Failure, Totals
+from harness.fuzz.generate import Origin
+from harness.fuzz.generate import program as generate
+from harness.fuzz.program import Program
+from harness.fuzz.session import Answer, ServerFailed, Session
+from harness.vm.machine import Vm
+
+SPLAT = "BUG: KASAN: use-after-free in kfd_put+0x1c"
+Guilty = Callable[[Program], bool]
+
+
+@dataclass
+class Guests:
+    """Stands for a Session: programs that are guilty fail in it."""
+
+    guilty: Guilty
+    kind: str = "splat"
+    played: list[str] = field(default_factory=list)
+
+    def run(self, seed: int, processes: int, calls: int, **_: Any) -> Answer:
+        """Two processes, ten programs each; all of them are suspected."""
+        origins = [Origin(seed, process, n) for n in range(10) for process in range(2)]
+        answer = self._answer([generate(one) for one in origins])
+        names = tuple(map(str, reversed(origins)))
+        answer.failures = [Failure(one.kind, one.text, names) for one in answer.failures]
+        return answer
+
+    def play(
+        self, programs: Sequence[Program] = (), origins: Sequence[str] = (), **_: Any
+    ) -> Answer:
+        """What a Session does."""
+        self.played += [*map(str, programs), *origins]
+        made = [generate(Origin(*map(int, one.split(".")))) for one in origins]
+        return self._answer([*programs, *made])
+
+    def _answer(self, programs: Sequence[Program]) -> Answer:
+        answer = Answer()
+        answer.totals.add(len(programs), [["CLOSE", 9, sum(len(p.steps) for p in programs)]])
+        if any(map(self.guilty, programs)):
+            answer.failures.append(Failure(self.kind, SPLAT))
+        return answer
+
+
+def hunt(guests: Guests, directory: Path, calls: int = 100) -> host.Hunt:
+    """Hunt with a fixed seed."""
+    return host.run(host.Plan(1, calls, 2, directory), cast(Session, guests))
+
+
+def two_calls(first: str, second: str) -> Guilty:
+    """Guilty is a program that has two calls, in this order."""
+
+    def guilty(program: Program) -> bool:
+        ops = [step.op for step in program.steps]
+        return first in ops and second in ops[ops.index(first) :]
+
+    return guilty
+
+
+@pytest.mark.parametrize("kind", ["splat", "memory", "guest"])
+def test_what_fails_is_found_and_shrunk(tmp_path: Path, kind: str) -> None:
+    """Of twenty programs the two steps that did it are left, and the file can be replayed."""
+    guests = Guests(two_calls("WAIT_OPEN", "POLL_OPEN"), kind)
+    found = hunt(guests, tmp_path)
+    assert found.status is ExitStatus.TEST_FAILED
+    (path,) = found.found
+    program = Program.parse(path.read_text())
+    assert [step.op for step in program.steps] == ["WAIT_OPEN", "POLL_OPEN"]
+    assert program.notes[0].startswith(f"{kind}: BUG: KASAN")
+    again = host.replay(cast(Session, guests), program)
+    assert again is not None and again.title == SPLAT
+    assert (tmp_path / f"{path.stem}.txt").read_text() == SPLAT
+
+
+def test_what_fails_only_together_is_left_as_it_was(tmp_path: Path) -> None:
+    """No program fails alone: those that were played then are left, each in a file."""
+    guests = Guests(lambda program: False)
+    failure = Failure("splat", SPLAT, ("1.0.3", "1.1.4"))
+    guests.run = lambda *_, **__: Answer(failures=[failure])  # type: ignore[method-assign]
+    found = hunt(guests, tmp_path)
+    assert [path.stem for path in found.found] == ["splat-1.0.3", "splat-1.1.4"]
+    assert Program.parse(found.found[0].read_text()).steps == generate(Origin(1, 0, 3)).steps
+
+
+def test_well_is_well_after_enough_calls(tmp_path: Path) -> None:
+    """Rounds go on until there were as many calls as asked for."""
+    found = hunt(Guests(lambda program: False), tmp_path, calls=5000)
+    assert found.status is ExitStatus.OK and found.totals.calls >= 5000
+    assert any(line.startswith("never succeeded: VERSION") for line in host.summary(found, 1.0))
+
+
+class FakeVm:
+    """A guest whose server says these lines, and may go down then."""
+
+    def __init__(self, lines: Sequence[dict[str, Any]], end: Exception | None = None) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.closed = False
+        self.image = SimpleNamespace(version=SimpleNamespace(slow=1.0))
+        self._lines, self._end = lines, end
+
+    def start(self) -> None:
+        """Nothing to do."""
+
+    def popen(self, *_: Any, **__: Any) -> Any:
+        """The server."""
+        return SimpleNamespace(
+            lines=self._say, send=lambda data: self.sent.append(json.loads(data))
+        )
+
+    def _say(self) -> Iterator[str]:
+        yield from map(json.dumps, self._lines)
+        if self._end:
+            raise self._end
+
+    def console_text(self) -> str:
+        """Two processes were playing."""
+        return "[ 1.0] kfabric fuzz: 7.0.3\n[ 1.1] kfabric fuzz: 7.1.5\n[ 1.2] BUG: oops\n"
+
+    def console_tail(self) -> str:
+        """Its last line."""
+        return "BUG: oops"
+
+    def kill(self) -> None:
+        """Never needed."""
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+def session_of(vm: FakeVm) -> Session:
+    """A session whose only guest is this one."""
+    return Session("guest", lambda name: cast(Vm, vm))
+
+
+def test_session_takes_what_the_server_tells() -> None:
+    """Progress, failures and totals of a job, up to its end."""
+    failure = Failure("answer", "CLOSE: bad", ("1.0.0",))
+    lines: list[dict[str, Any]] = [
+        {"event": "ready"},
+        {"event": "progress", "calls": 5, "programs": 1},
+        {"event": "failure", "failure": failure.to_json()},
+        {"event": "played", "programs": 2, "results": [["CLOSE", 0, 7]]},
+        {"event": "end"},
+    ]
+    vm, seen = FakeVm(lines), list[tuple[int, int]]()
+    answer = session_of(vm).run(1, 2, 10, progress=lambda *now: seen.append(now))
+    assert answer.failures == [failure] and answer.totals == Totals(2, {("CLOSE", 0): 7})
+    assert seen == [(5, 1)] and vm.sent[0]["job"] == "run" and not vm.closed
+
+
+def test_session_tells_who_played_when_the_guest_went_down() -> None:
+    """A panic is a failure of the programs that its console names, and the guest is left."""
+    vm = FakeVm([{"event": "ready"}], GuestPanic("Fatal exception", console="the end"))
+    (failure,) = session_of(vm).run(7, 2, 10).failures
+    assert failure.kind == "guest" and "Fatal exception" in failure.title
+    assert failure.suspects == ("7.1.5", "7.0.3") and vm.closed
+
+
+def test_session_whose_server_ends_is_an_error() -> None:
+    """That is no failure of the kernel's."""
+    with pytest.raises(ServerFailed):
+        session_of(FakeVm([{"event": "ready"}])).play([Program(())])
