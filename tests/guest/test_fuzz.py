@@ -16,6 +16,9 @@ from harness.guest.checks import KernelWatch
 from harness.guest.memleak import MemoryWatch
 from harness.guest.modules import Modules
 
+#: Not yet among the tests of every day: it has not been seen to pass on all kernels.
+pytestmark = pytest.mark.stress
+
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz/corpus").glob("*.fuzz"))
 
 PROCESSES, STEPS = 2, 2500
@@ -56,4 +59,5 @@ def test_programs_of_the_corpus_break_nothing(crew: Crew) -> None:
     programs = [(path.stem, Program.parse(path.read_text())) for path in CORPUS]
     played = crew.play([[pair for pair in programs for _ in range(1 + 4 * bool(pair[1].threads))]])
     well(played)
+    # What no program reaches is not tested by it.
     assert not played.totals.unreached()
