@@ -11,6 +11,7 @@
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
 #include <linux/version.h>
+#include <rdma/ib_verbs.h>
 
 /**
  * kfi_hrtimer_setup() - prepare a timer and say what it calls
@@ -118,6 +119,27 @@ static inline void kfi_irqs_on(unsigned long flags)
 {
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
 		local_irq_restore(flags);
+}
+
+/**
+ * kfi_mr_room() - what to ask of ib_alloc_mr()
+ * @ib: the device
+ * @pages: to be registered at once
+ *
+ * Before 592627ccbdff (6.3) rxe keeps pages in maps of 256, and looks at what is behind
+ * the last map when a region that fills all of them has been read to its end: one page
+ * more, and it is never full.
+ *
+ * Context: any; takes no lock.
+ * Return: a number of pages.
+ */
+static inline u32 kfi_mr_room(const struct ib_device *ib, u32 pages)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+	if (ib->ops.driver_id == RDMA_DRIVER_RXE)
+		return pages + 1;
+#endif
+	return pages;
 }
 
 #endif /* KFI_COMPAT_H */

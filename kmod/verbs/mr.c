@@ -7,6 +7,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "kfi_verbs.h"
 
 #define KFV_MR_ACCESS	(KFI_SEND | KFI_RECV | KFI_READ | KFI_WRITE | \
@@ -104,7 +105,8 @@ static int kfv_region_register(struct kfv_region *region, unsigned int pages,
 	struct ib_reg_wr wr = { .wr.opcode = IB_WR_REG_MR };
 	int n;
 
-	region->ib = ib_alloc_mr(region->pd->ib, IB_MR_TYPE_MEM_REG, pages);
+	region->ib = ib_alloc_mr(region->pd->ib, IB_MR_TYPE_MEM_REG,
+				 kfi_mr_room(region->pd->dev->ib, pages));
 	if (IS_ERR(region->ib))
 		return PTR_ERR(region->ib);
 

@@ -5,6 +5,7 @@
  */
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "rdm.h"
 
 #define KFR_WIRES	(KFR_RXBUFS + KFR_TXBUFS)
@@ -178,7 +179,8 @@ static int kfr_regs_make(struct kfr_conn *conn)
 		return -ENOMEM;
 	conn->reg_cqe.done = kfr_reg_done;
 	for (i = 0; i < KFR_MRS; i++) {
-		mr = ib_alloc_mr(conn->pd, IB_MR_TYPE_MEM_REG, pages);
+		mr = ib_alloc_mr(conn->pd, IB_MR_TYPE_MEM_REG,
+				 kfi_mr_room(node->dev->ib, pages));
 		if (IS_ERR(mr))
 			return PTR_ERR(mr);
 		conn->regs[i].mr = mr;
