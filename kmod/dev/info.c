@@ -318,7 +318,9 @@ static long kfd_infos_put(struct kfab_getinfo *arg, const struct kfi_info *info)
 		written++;
 	}
 	arg->count = exist;
-	return exist ? written : -ENODATA;
+	if (!exist)
+		return -ENODATA;
+	return written;
 }
 
 char *kfd_node_get(u64 uaddr)
