@@ -7,11 +7,12 @@ what the compiler left beside the objects, and adds them up.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,23 @@ def join(guests: Iterable[Path]) -> Path:
     return root
 
 
-def gcovr(root: Path, guests: Iterable[Path], page: Path) -> str:
+def compiled_in(guests: Iterable[Path]) -> str:
+    """Where the compiler ran, from where it has named the kernel's headers."""
+    counts = next(path for guest in guests for path in guest.rglob("*.gcda"))
+    argv = ["gcov", "--json-format", "--stdout", str(counts)]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=True)
+    place: str = json.loads(said.stdout.splitlines()[0])["current_working_directory"]
+    return place
+
+
+def gcovr(root: Path, guests: Sequence[Path], page: Path) -> str:
     """Run gcovr; its table.
 
     :param root: of the sources, as they were compiled.
     """
     mine = rf"{re.escape(str(root / SOURCES))}/.*\.c$"
     argv = [sys.executable, "-m", "gcovr", "--root", str(root), "--filter", mine, "--txt", "-"]
+    argv += ["--object-directory", compiled_in(guests)]
     argv += ["--html-details", str(page), *map(str, guests)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
     if done.returncode:

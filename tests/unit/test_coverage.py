@@ -13,13 +13,15 @@ from harness import coverage
 from harness.errors import SetupError
 from harness.guest.coverage import PLACE, leave
 
+HEADER = "static inline int yes(int c) { return c == 'x'; }\n"
 PROGRAM = """\
+#include <yes.h>
 int main(int argc, char **argv)
 {
 	if (argc == 1)
 		return 0;
 	if (argc == 2)
-		return argv[1][0] == 'x';
+		return yes(argv[1][0]);
 	return 2;
 }
 """
@@ -27,12 +29,14 @@ int main(int argc, char **argv)
 
 @pytest.fixture
 def objects(tmp_path: Path) -> Path:
-    """A program that counts its lines, as the modules are laid out."""
-    core = tmp_path / "build/src/kmod/core"
+    """A program that counts its lines; laid out, and compiled from elsewhere, like the modules."""
+    core, kernel = tmp_path / "build/src/kmod/core", tmp_path / "linux"
     core.mkdir(parents=True)
     (core / "toy.c").write_text(PROGRAM)
-    argv = ["gcc", "--coverage", "-O0", "-c", str(core / "toy.c"), "-o", str(core / "toy.o")]
-    subprocess.run(argv, check=True)
+    (kernel / "include").mkdir(parents=True)
+    (kernel / "include/yes.h").write_text(HEADER)
+    argv = ["gcc", "-I./include", "--coverage", "-O0", "-c", str(core / "toy.c")]
+    subprocess.run([*argv, "-o", str(core / "toy.o")], check=True, cwd=kernel)
     subprocess.run(["gcc", "--coverage", "toy.o", "-o", "toy"], cwd=core, check=True)
     return core
 
@@ -55,7 +59,7 @@ def test_counts_of_guests_are_added_up(objects: Path, tmp_path: Path) -> None:
     table = coverage.summary(tmp_path)
 
     row = next(line for line in table.splitlines() if "core/toy.c" in line)
-    assert row.split() == ["kmod/core/toy.c", "6", "5", "83%", "7"]
+    assert row.split() == ["kmod/core/toy.c", "6", "5", "83%", "8"]
     assert (tmp_path / PLACE / coverage.PAGE).exists()
 
 
