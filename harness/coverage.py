@@ -72,8 +72,7 @@ def join(guests: Iterable[Path]) -> Path:
     :raises SetupError: it is no longer there.
     """
     root = Path("/")
-    for counts in (path for guest in guests for path in guest.rglob("*.gcda")):
-        guest = next(parent for parent in counts.parents if parent.name == PLACE)
+    for guest, counts in ((each, path) for each in guests for path in each.rglob("*.gcda")):
         notes = Path("/") / counts.relative_to(guest).with_suffix(".gcno")
         if not notes.exists():
             raise SetupError(f"{notes} is gone", "the modules were built anew since the run")
