@@ -53,6 +53,10 @@ _STACKS, _QUIET, _TEXT_START, _TEXT_END = range(4)
 _PREEMPT_COUNT = ((b"__preempt_count", 0), (b"pcpu_hot", 8))
 
 
+# There with PREEMPT_RT.
+REALTIME = Path("/sys/kernel/realtime")
+
+
 class ProbeError(Exception):
     """The probe cannot be loaded here; the text says why."""
 
@@ -67,6 +71,14 @@ def context_addresses(kallsyms: bytes) -> tuple[int, int]:
         if (found := _address(kallsyms, name)) is not None and bases:
             return bases, found + offset
     raise ProbeError("the kernel does not tell where its CPUs keep their context")
+
+
+def softirq_offset() -> int:
+    """Where a task counts the softirqs that it serves; 0: its CPU does. Raises BtfError."""
+    if not REALTIME.exists():
+        return 0
+    vmlinux = Path(btf.VMLINUX).read_bytes()
+    return btf.member_offset(vmlinux, b"task_struct", b"softirq_disable_cnt")
 
 
 def _address(kallsyms: bytes, name: bytes) -> int | None:
@@ -107,6 +119,7 @@ def _flags(bases: int, preempt_count: int, task_pid: int) -> list[str]:
         f"-DPERCPU_OFFSETS={bases:#x}ULL",
         f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
         f"-DTASK_PID={task_pid}",
+        f"-DTASK_SOFTIRQ={softirq_offset()}",
         f"-DPID_MAX={int(PID_MAX.read_text())}",
     ]
 

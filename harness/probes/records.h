@@ -5,7 +5,8 @@
  * Two programs write these records: wakeups.bpf.c, from kfabric's tracepoints,
  * and those in harness/trace, from the kernel's own wait functions.
  * The loader defines RING_PAGES, PERCPU_OFFSETS and PREEMPT_COUNT (kernel
- * addresses). records.py decodes the structs.
+ * addresses), and TASK_SOFTIRQ: where a task counts softirqs, or 0: its CPU does.
+ * records.py decodes the structs.
  */
 
 enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT, REC_MARK, REC_STACK, REC_TALLY };
@@ -152,6 +153,18 @@ static __always_inline u64 context_place(void)
 	return base + PREEMPT_COUNT;
 }
 
+/* Is a softirq being served, by what the CPU counts, or this task with PREEMPT_RT? */
+static __always_inline bool serves_softirq(u32 count)
+{
+#if TASK_SOFTIRQ
+	u64 task = bpf_get_current_task();
+
+	count = 0;
+	bpf_probe_read_kernel(&count, sizeof(count), (void *)(task + TASK_SOFTIRQ));
+#endif
+	return count & 0x00000100;
+}
+
 /* No helper tells in what context a tracepoint fires, so read the CPU's count. */
 static __always_inline u8 context(void)
 {
@@ -163,9 +176,7 @@ static __always_inline u8 context(void)
 		return CTX_UNKNOWN;
 	if (count & 0x00ff0000)		/* hard interrupt or NMI */
 		return CTX_HARDIRQ;
-	if (count & 0x00000100)		/* a softirq is being served */
-		return CTX_SOFTIRQ;
-	return CTX_PROCESS;
+	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
 }
 
 /* "kthreadd", as a number: what a kernel thread is called until it gets its name. */

@@ -204,7 +204,7 @@ static __always_inline u8 context_below(u32 probe)
 		return CTX_UNKNOWN;
 	if (count & 0x00ff0000)
 		return CTX_HARDIRQ;
-	return count & 0x00000100 ? CTX_SOFTIRQ : CTX_PROCESS;
+	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
 }
 
 /*

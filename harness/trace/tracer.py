@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.probes import btf
-from harness.probes.loader import HEAD, HEADER, RECORDS, ProbeError, context_addresses
+from harness.probes.loader import (
+    HEAD,
+    HEADER,
+    REALTIME,
+    RECORDS,
+    ProbeError,
+    context_addresses,
+    softirq_offset,
+)
 from harness.probes.records import StackRecord, WaitRecord
 from harness.probes.ring import Ring
 from harness.trace.bpf import create_ring, mapped, ring_bytes
@@ -41,9 +49,6 @@ _LOSSES = ("ring", "waits", "queues", "unpaired")
 _COMPLETION = 2
 # A microsecond each, while another CPU puts a record into the ring.
 _RING_TRIES = 500
-
-# There with PREEMPT_RT.
-_REALTIME = Path("/sys/kernel/realtime")
 
 # All that sleeps on a completion; they lie next to each other, apart from the others.
 _COMPLETIONS = tuple(
@@ -214,6 +219,7 @@ class Tracer:
             f"-DCOMPLETION_BEGIN={min(completions):#x}ULL",
             f"-DCOMPLETION_END={max(completions) + _HEAD_BYTES:#x}ULL",
             f"-DTASK_PID={_task_pid()}",
+            f"-DTASK_SOFTIRQ={softirq_offset()}",
             f"-DPROG_ACTIVE={self._needed('bpf_prog_active'):#x}ULL",
             *self._section("ENTRY_TEXT", "__entry_text"),
             *self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
@@ -226,7 +232,7 @@ class Tracer:
             f"-DPUBLISH={int(bool(scope.publish))}",
             f"-DTAKE={int(bool(scope.take))}",
             f"-DONLY_TREE={int(bool(scope.pid and not scope.by_tree))}",
-            f"-DBY_THREAD={int(_REALTIME.exists())}",
+            f"-DBY_THREAD={int(REALTIME.exists())}",
         ]
 
     def _needed(self, name: str) -> int:
