@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict, deque
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -78,6 +78,8 @@ class Controller:
         # Gateway id -> how its guest ended, and the tests that it had finished.
         self._crashes: dict[str, Ending] = {}
         self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SUSPECTS))
+        # Guest -> what the reports of its tests that failed said.
+        self._told: dict[str, list[str]] = defaultdict(list)
         self._unexplained: list[Ending] = []
         self._given_up = False
         _distribute(config, self._pool)
@@ -135,17 +137,23 @@ class Controller:
         # xdist is there when guests are asked for, but this file is imported earlier.
         from harness.schedule import Together
 
-        return Together(config, log)
+        self._scheduler = Together(config, log)
+        return self._scheduler
 
     def _slot(self, node: Any) -> Slot:
         return self._pool.of_spec(node.gateway.spec.python)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember what ran in which guest."""
+        """Remember what ran in which guest, and what it told of it."""
         node = getattr(report, "node", None)
-        if node is not None and report.when == "teardown":
+        if node is None:
+            return
+        if report.when == "teardown":
             self._finished[node.gateway.id].append(report.nodeid)
+        if report.failed and node.gateway.id not in self._crashes:
+            texts = [report.longreprtext, *(text for _, text in report.sections)]
+            self._told[self._slot(node).life.name] += texts
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -156,11 +164,28 @@ class Controller:
             # Its session has not even begun; it would not in another guest either.
             _exit(self._config, StartError("the tests do not start in a guest", console=str(error)))
         slot = self._slot(node)
-        ending = slot.life.finish(FINISH_SECONDS)
+        ending = self._without_told(slot.life.finish(FINISH_SECONDS))
         self._crashes[node.gateway.id] = ending
-        # Until a test takes the blame.
-        self._unexplained.append(ending)
+        if ending.retired:
+            self._retire(node, ending)
+        if not (ending.retired and ending.clean):
+            # Until a test takes the blame.
+            self._unexplained.append(ending)
         slot.start()
+
+    def _retire(self, node: Any, ending: Ending) -> None:
+        """Have another guest go on where this one, which a test has harmed, stopped."""
+        if terminal := self._config.pluginmanager.getplugin("terminalreporter"):
+            terminal.write_line(f"\nkfabric: a test harmed {ending.name}: others get a new guest")
+        self._scheduler.retire(node)
+        # xdist is about to count a crash; only those must have an end.
+        self._config.pluginmanager.getplugin("dsession")._failed_nodes_count -= 1
+
+    def _without_told(self, ending: Ending) -> Ending:
+        """An ending without those of the kernel's reports that a test's failure tells."""
+        told = "\n".join(self._told[ending.name])
+        untold = tuple(splat for splat in ending.splats if f": {splat.title}\n" not in told)
+        return replace(ending, splats=untold)
 
     @pytest.hookimpl
     def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
@@ -215,7 +240,7 @@ class Controller:
         known = any(life.name == ending.name for ending in self._crashes.values())
         if known or not life.used:
             return
-        ending = life.finish(FINISH_SECONDS)
+        ending = self._without_told(life.finish(FINISH_SECONDS))
         if not ending.clean:
             self._unexplained.append(ending)
 

@@ -127,9 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     here = in_guest() or config.option.kfabric_here
     if here:
-        from harness.guest.checks import GuestChecks
-
-        config.pluginmanager.register(GuestChecks(), CHECKS)
+        _check_guest(config)
         if config.option.kfabric_ulp:
             _test_ulp(config)
         _watch_wakeups(config)
@@ -141,6 +139,17 @@ def pytest_configure(config: pytest.Config) -> None:
         _judge_run(config)
     if not is_worker(config) and config.option.ktap:
         _write_ktap(config)
+
+
+def _check_guest(config: pytest.Config) -> None:
+    """Look behind each test; a worker does not go on in a guest that was harmed."""
+    from harness.guest.checks import GuestChecks
+    from harness.guest.retirement import Retirement
+
+    retirement = Retirement()
+    config.pluginmanager.register(GuestChecks(retirement), CHECKS)
+    if is_worker(config):
+        config.pluginmanager.register(retirement, "kfabric-retirement")
 
 
 def _wants_guests(config: pytest.Config) -> bool:

@@ -25,6 +25,7 @@ from typing import Protocol
 
 from harness.bridge import SILENT, abstract
 from harness.errors import GuestError, GuestHang, GuestLost, KfabricError
+from harness.guest.retirement import RETIRED
 from harness.vm.console import Splat
 
 BRIDGE = Path(__file__).with_name("bridge.py")
@@ -106,7 +107,13 @@ class Ending:
     @property
     def clean(self) -> bool:
         """Whether guest and test process ended in order and the kernel had no complaint."""
-        return self.error is None and self.worker_status == 0 and not self.splats
+        in_order = self.worker_status == 0 or self.retired
+        return self.error is None and in_order and not self.splats
+
+    @property
+    def retired(self) -> bool:
+        """Whether it was given up behind a test that had harmed it, with tests left to run."""
+        return self.error is None and self.worker_status == RETIRED
 
     def reason(self) -> str:
         """What happened, in one line."""

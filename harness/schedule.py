@@ -39,12 +39,25 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
         """As xdist's."""
         super().__init__(*args, **options)
         self._homes: dict[frozenset[str], Any] = {}
+        self._retired: list[Any] = []
+
+    def retire(self, node: Any) -> None:
+        """Tell that this guest, which is about to be removed, ended between two tests."""
+        self._retired.append(node)
 
     def remove_node(self, node: Any) -> str | None:
-        """Nobody is prepared for what a guest that has died was prepared for."""
+        """Nobody is prepared for what a guest that has ended was prepared for.
+
+        :return: the test that ran in it, if one did.
+        """
         self._homes = {group: home for group, home in self._homes.items() if home is not node}
-        crashed: str | None = super().remove_node(node)
-        return crashed
+        if node not in self._retired:
+            crashed: str | None = super().remove_node(node)
+            return crashed
+        self.pending[:0] = self.node2pending.pop(node)
+        for other in self.node2pending:
+            self.check_schedule(other)
+        return None
 
     def _send_tests(self, node: Any, num: int) -> None:
         """Send a guest up to so many of the tests that are left."""

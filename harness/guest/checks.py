@@ -2,8 +2,9 @@
 """What a test in a guest must pass besides its own assertions.
 
 A kernel splat while it ran fails it, and so does whatever it left behind; memory
-that is lost fails the last test of a file, where the kernel can find it. Used by
-the pytest plugin, in test processes that run in a guest.
+that is lost fails the last test of a file, where the kernel can find it. A guest with
+which something is wrong is not for the next test. Used by the pytest plugin, in test
+processes that run in a guest.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 
 from harness.guest import kmsg, leaks
 from harness.guest.memleak import MemoryWatch
+from harness.guest.retirement import Retirement
 from harness.guest.waiting import DeadlineExpired, patience, wait_until
 from harness.vm.console import Splat, splats
 
@@ -85,10 +87,14 @@ def _taint() -> int:
 
 
 class GuestChecks:
-    """The plugin's part in a test process that runs in a guest."""
+    """The plugin's part in a test process that runs in a guest.
 
-    def __init__(self) -> None:
+    :param retirement: is told of a test that left the guest other than it was.
+    """
+
+    def __init__(self, retirement: Retirement) -> None:
         """Start to watch the kernel's log and memory now."""
+        self._retirement = retirement
         self._memory = MemoryWatch()
         self._watch = KernelWatch()
 
@@ -102,6 +108,7 @@ class GuestChecks:
         before = leaks.take()
         yield
         if left := leaks.since(before):
+            self._retirement.harm()
             pytest.fail("left behind: " + "; ".join(left), pytrace=False)
 
     @pytest.hookimpl(trylast=True)
@@ -127,6 +134,7 @@ class GuestChecks:
         """Fail the phase (set-up, call, teardown) in which the kernel complained."""
         report: pytest.TestReport = yield
         if complaints := self._watch.complaints():
+            self._retirement.harm()
             _fail(report, complaints)
         return report
 
@@ -136,11 +144,14 @@ class GuestChecks:
     ) -> Generator[None]:
         """Fail the last test of a file when the kernel's memory was leaked meanwhile.
 
-        A search takes seconds, so there is none after every test.
+        A search takes seconds, so there is none after every test; but one behind a test
+        that harmed the guest, which ends with it.
         """
         yield
-        if nextitem is None or nextitem.path != item.path:
-            if found := self._memory.leaks(settle=nextitem is None):
+        ends = nextitem is None or self._retirement.harmed
+        if nextitem is None or ends or nextitem.path != item.path:
+            if found := self._memory.leaks(settle=ends):
+                self._retirement.harm()
                 lines = "\n".join(leak.line() for leak in found)
                 texts = "\n\n".join(leak.text for leak in found)
                 what = f"memory leaked since the last file of tests:\n{lines}\n\n{texts}"

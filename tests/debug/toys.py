@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Tests that do what only a kernel that looks for it notices; test_checks.py runs them in a guest.
 
-Their order matters: lockdep turns itself off with its first report, and what is leaked
-is told at the end of the file.
+Their order matters: what is leaked is told when its guest ends, behind the next fault.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def test_crossed_locks():
 
 
 def test_fine_behind():
-    """Nothing is wrong with this one either, but it is the last: it is told of the leak."""
+    """Nothing is wrong with this one either; it has a guest of its own."""
 
 
 def test_race():

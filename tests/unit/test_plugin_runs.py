@@ -200,6 +200,59 @@ def test_splat_that_no_test_reported_is_not_green(run):
     assert result.ret == ExitStatus.SPLAT
 
 
+RETIRING = """
+    from harness.guest.retirement import Retirement
+
+    def pytest_configure(config):
+        if hasattr(config, "workerinput"):
+            config.pluginmanager.register(Retirement(), "retirement")
+"""
+HARM = """
+    import pytest
+
+    @pytest.fixture(scope="session", autouse=True)
+    def end():
+        yield
+        with open(os.environ["FAKE_CONSOLE"], "a") as console:
+            console.write("fixtures ended\\n")
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_harm(number, request):
+        request.config.pluginmanager.getplugin("retirement").harm()
+        assert os.environ.setdefault("HARMED", str(number)) == str(number)
+
+    def test_behind():
+        assert "HARMED" not in os.environ
+"""
+
+
+@pytest.mark.parametrize("guests", [1, 2])
+def test_a_harmed_guest_runs_no_other_test(run, pytester, guests):
+    """All run, each in a guest of its own, however many; what a fixture holds is torn down."""
+    pytester.makeconftest(RETIRING)
+    result = run(HARM, guests=guests)
+    result.assert_outcomes(passed=7)
+    assert result.ret == ExitStatus.OK
+    consoles = [path.read_text() for path in pytester.path.glob("guests/*/console.log")]
+    assert sum("fixtures ended" in console for console in consoles) == 7
+
+
+def test_a_report_that_a_test_has_told_is_not_told_again(run):
+    """Neither is the guest's end a failure for it; what no test told still is one."""
+    result = run(
+        """
+    def test_a():
+        splat = "WARNING: CPU: 0 PID: 1 at lib/x.c:1 f+0x1/0x2 [kfabric]"
+        with open(os.environ["FAKE_CONSOLE"], "a") as console:
+            console.write(f"[    1.0] {splat}\\n")
+        raise AssertionError(f"kernel splat (warning): {splat}\\n")
+    """
+    )
+    result.assert_outcomes(failed=1)
+    assert result.ret == ExitStatus.TEST_FAILED
+    result.stdout.no_fnmatch_line("*outside of any test*")
+
+
 def test_dead_test_process_is_told_apart_from_a_dead_guest(run):
     """No panic on the console: it says how the process ended, and with what words."""
     result = run(
