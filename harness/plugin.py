@@ -168,7 +168,7 @@ def _test_ulp(config: pytest.Config) -> None:
 
 def _watch_wakeups(config: pytest.Config) -> None:
     """Offer the fixture, and judge every test if asked to."""
-    from harness.guest.wakeups import Session, WakeupsFixture
+    from harness.guest.session import Session, WakeupsFixture
 
     session = Session()
     config.pluginmanager.register(WakeupsFixture(session), "kfabric-wakeups")

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from harness.guest.evidence import Case, examine, leave
-from harness.guest.wakeups import Session
+from harness.guest.session import Session
 from harness.outcome import Watched
 from harness.probes.kinds import Finding, Kind, Rules
 from harness.probes.recorder import Cut

@@ -29,6 +29,7 @@ KEPT = 6
 IMPORTS = (
     *("execnet", "pytest", "asyncio", "ctypes", "xml.etree.ElementTree", "concurrent.futures"),
     *("contextlib", "dataclasses", "fcntl", "queue", "shlex", "statistics", "unittest"),
+    *("unittest.mock", "pyroute2"),
 )
 """What a test process will want, and is imported before the guest is frozen."""
 SPACE_MIB = 2000
