@@ -266,6 +266,50 @@ def test_dead_test_process_is_told_apart_from_a_dead_guest(run):
     result.stdout.fnmatch_lines(["*the test process ended with signal 11*"])
 
 
+def test_stray_bytes_harm_no_result(run):
+    """What a test, or a process of it, writes anywhere does not get between the results."""
+    result = run(
+        """
+    import subprocess
+
+    def test_a():
+        for stream in (0, 1, 2):
+            try:
+                os.write(stream, bytes(range(256)) * 100)
+            except OSError:
+                pass
+        subprocess.run(["sh", "-c", "echo noise; echo noise >&2"], check=True)
+
+    def test_b(): pass
+    """,
+        "-s",
+    )
+    result.assert_outcomes(passed=2)
+    assert result.ret == ExitStatus.OK
+
+
+def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester):
+    """The test that ran is the one that failed; the others run in a new guest."""
+    pytester.makeconftest("import harness.controller\nharness.controller.FINISH_SECONDS = 1.0")
+    result = run(
+        """
+    from pathlib import Path
+
+    def test_a():
+        host = str(os.getppid())
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            parent = stat.read_text().rpartition(")")[2].split()[1]
+            if parent == host and b"bridge.py" in (stat.parent / "cmdline").read_bytes():
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+        signal.sigwait([signal.SIGUSR1])
+
+    def test_b(): pass
+    """
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*the test process did not end within 1 s*"])
+
+
 def test_silent_tests_end_their_guest(run, pytester):
     """A hang that no signal can end: the guest shows its state, then it is killed."""
     result = run(
