@@ -7,9 +7,7 @@ they are. Only a test that passes there can kill.
 
 from __future__ import annotations
 
-import json
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -19,17 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BuildError, GuestError, KfabricError
+from harness.jobs import Boot, JobGuest
 from harness.mutants import Mutant, Outcome, Verdict, judge
 from harness.mutants_build import Workshop
-from harness.setup import SOURCE
-from harness.vm.machine import Command, Vm
 
 SERVER = ("python3", "-u", "-m", "harness.mutants_guest")
 # A guest whose tests say nothing for so long is ended; longer than any of them may take.
-JOB_SECONDS = 400.0
-
-Boot = Callable[[str], Vm]
-"""Makes a guest of that name, not started yet."""
+SILENCE_SECONDS = 400.0
 
 
 @dataclass(frozen=True)
@@ -54,73 +48,43 @@ class Answer:
     error: KfabricError | None = None
 
 
-class Session:
-    """A place for one guest at a time, which serves jobs until it is spoiled.
+class Tests:
+    """Runs tests in one guest after the other.
 
-    :param name: of its guests, which are numbered.
+    :param name: of its guests.
     """
 
     def __init__(self, name: str, boot: Boot) -> None:
-        self._name = name
-        self._boot = boot
-        self._count = 0
-        self._vm: Vm | None = None
-        self._events: Iterator[str] = iter(())
-        self._server: Command | None = None
+        self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
 
     def run(self, modules: Path, tests: Sequence[str], limits: Limits, spoils: bool) -> Answer:
-        """Run tests against the modules of a directory."""
-        answer = Answer()
+        """Run tests against the modules of a directory.
+
+        :param spoils: the guest must not be used again.
+        """
+        job = {
+            "modules": str(modules),
+            "tests": list(tests),
+            "limit": limits.wait,
+            "test_limit": limits.test,
+        }
+        answer, clean = Answer(), False
         try:
-            self._need_guest()
-            job = {
-                "modules": str(modules),
-                "tests": list(tests),
-                "limit": limits.wait,
-                "test_limit": limits.test,
-            }
-            assert self._server
-            self._server.send(json.dumps(job).encode() + b"\n")
-            clean = self._listen(answer)
+            for event in self._guest.do(job):
+                if event.pop("event") == "report":
+                    answer.reports.append(event)
+                else:
+                    answer.status, answer.log = event["status"], event["log"]
+                    clean = event["clean"]
         except GuestError as error:
-            answer.error, clean = error, False
+            answer.error = error
         if spoils or not clean:
             self.close()
         return answer
 
     def close(self) -> None:
-        """End the guest; the next job gets a new one. May be called from another thread."""
-        vm, self._vm = self._vm, None
-        if vm:
-            vm.close()
-
-    def _need_guest(self) -> None:
-        if self._vm:
-            return
-        vm = self._boot(f"{self._name}.{self._count}")
-        self._count += 1
-        vm.start()
-        self._vm = vm
-        self._server = vm.popen(SERVER, cwd=str(SOURCE))
-        self._events = self._server.lines()
-
-    def _listen(self, answer: Answer) -> bool:
-        """Collect events until the job's end; whether the guest can be used again."""
-        vm = self._vm
-        assert vm
-        guard = threading.Timer(JOB_SECONDS, vm.kill)
-        guard.start()
-        try:
-            for line in self._events:
-                event = json.loads(line)
-                if event.pop("event") == "report":
-                    answer.reports.append(event)
-                    continue
-                answer.status, answer.log = event["status"], event["log"]
-                return bool(event["clean"])
-        finally:
-            guard.cancel()
-        raise GuestError("the test server in the guest ended", console=vm.console_tail())
+        """End the guest; the next tests get a new one. May be called from another thread."""
+        self._guest.close()
 
 
 Progress = Callable[[Outcome], None]
@@ -140,10 +104,10 @@ class Run:
         self._limits = limits
         self._progress = progress
         self._jobs = jobs
-        self._idle: queue.SimpleQueue[Session] = queue.SimpleQueue()
-        self._sessions = [Session(f"mutants{n}", boot) for n in range(jobs)]
-        for session in self._sessions:
-            self._idle.put(session)
+        self._idle: queue.SimpleQueue[Tests] = queue.SimpleQueue()
+        self._places = [Tests(f"mutants{n}", boot) for n in range(jobs)]
+        for place in self._places:
+            self._idle.put(place)
 
     def all(self, mutants: Sequence[Mutant]) -> list[Outcome]:
         """Build and try the original, then each mutant.
@@ -180,17 +144,17 @@ class Run:
         with ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(self._jobs))
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-            for session in self._sessions:
-                stack.callback(session.close)
+            for place in self._places:
+                stack.callback(place.close)
             yield pool
 
     def _try(self, mutant: Mutant, modules: Path) -> Outcome:
-        session = self._idle.get()
+        place = self._idle.get()
         began = time.monotonic()
         try:
-            answer = session.run(modules, mutant.tests, self._limits, mutant.spoils)
+            answer = place.run(modules, mutant.tests, self._limits, mutant.spoils)
         finally:
-            self._idle.put(session)
+            self._idle.put(place)
         seconds = time.monotonic() - began
         outcome = judge(mutant, answer.reports, answer.status, answer.error, seconds)
         return self._tell(outcome, answer.log)

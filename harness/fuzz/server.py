@@ -32,7 +32,6 @@ def main() -> int:
     """Serve jobs until the input ends."""
     with stage() as ground:
         crew = Crew(ground, KernelWatch(), MemoryWatch())
-        tell(event="ready")
         for line in sys.stdin:
             job = json.loads(line)
             if job["job"] == "distil":

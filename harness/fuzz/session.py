@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.errors import GuestError
+from harness.errors import BootError, GuestError
 from harness.fuzz.failure import Failure, Totals, last_origins
 from harness.fuzz.program import Program
-from harness.setup import SOURCE
-from harness.vm.machine import Command, Vm
+from harness.jobs import Boot, JobGuest, ServerEnded
 
 SERVER: Final = ("python3", "-u", "-m", "harness.fuzz.server")
 #: Longer than a guest may say nothing while it plays: hanging threads are waited for.
@@ -21,20 +18,12 @@ SILENCE_SECONDS: Final = 300.0
 #: After these a guest goes on as if nothing had been.
 _HARMLESS: Final = ("answer", "client")
 
-Boot = Callable[[str], Vm]
-"""Makes a guest of that name, not started yet."""
 Progress = Callable[[int, int], None]
 """Gets calls and programs so far."""
 
 
 def _silent(calls: int, programs: int) -> None:
     """Show no progress."""
-
-
-class ServerFailed(GuestError):
-    """The part in the guest ended, without a failure of the kernel."""
-
-    label = "programs cannot be played"
 
 
 @dataclass
@@ -53,19 +42,13 @@ class Session:
     """
 
     def __init__(self, name: str, boot: Boot) -> None:
-        self._name = name
-        self._boot = boot
-        self._count = 0
-        self._vm: Vm | None = None
-        self._server: Command | None = None
-        self._lines: Iterator[str] = iter(())
-        self._errors = ""
+        self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._guest.close()
 
     def run(
         self,
@@ -109,77 +92,43 @@ class Session:
         return self._do(job, _silent)
 
     def distil(self, seed: int, calls: Sequence[str]) -> dict[str, str]:
-        """Find a short program for each call, in which it succeeds: their texts."""
+        """Find a short program for each call, in which it succeeds: their texts.
+
+        :raises GuestError: the guest goes down meanwhile.
+        """
         answer = self._do({"job": "distil", "seed": seed, "calls": list(calls)}, _silent)
         if answer.failures:
-            raise ServerFailed(answer.failures[0].title, console=answer.failures[0].text)
+            raise GuestError(answer.failures[0].title, console=answer.failures[0].text)
         return answer.distilled
-
-    def close(self) -> None:
-        """End the guest; the next job gets a new one."""
-        vm, self._vm = self._vm, None
-        if vm:
-            vm.close()
 
     def _do(self, job: dict[str, Any], progress: Progress) -> Answer:
         """Do a job. A guest that goes down is a failure like others.
 
         :raises GuestError: there is no guest in which it could be done.
         """
-        vm = self._ready()
         answer = Answer()
         try:
-            assert self._server
-            self._server.send(json.dumps(job).encode() + b"\n")
-            self._listen(vm, answer, progress)
-        except ServerFailed:
-            self.close()
+            for event in self._guest.do(job):
+                _take(answer, event, progress)
+        except (ServerEnded, BootError):
             raise
         except GuestError as error:
             text = f"{error.line()}\n{error.console}"
-            origins = last_origins(vm.console_text())
+            origins = last_origins(self._guest.console())
             answer.failures.append(Failure("guest", text, origins))
         if any(failure.kind not in _HARMLESS for failure in answer.failures):
-            self.close()
+            self._guest.close()
         return answer
 
-    def _ready(self) -> Vm:
-        if self._vm is None:
-            vm = self._boot(f"{self._name}.{self._count}")
-            self._count += 1
-            vm.start()
-            self._vm = vm
-            self._server = vm.popen(SERVER, cwd=str(SOURCE))
-            self._lines = self._server.lines()
-            for _ in self._events(vm, "ready"):
-                pass
-        return self._vm
 
-    def _listen(self, vm: Vm, answer: Answer, progress: Progress) -> None:
-        for event in self._events(vm, "end"):
-            match event["event"]:
-                case "progress":
-                    progress(event["calls"], event["programs"])
-                case "failure":
-                    answer.failures.append(Failure.from_json(event["failure"]))
-                case "distilled":
-                    answer.distilled[event["call"]] = event["program"]
-                case "played":
-                    answer.totals.add(event["programs"], event["results"])
-
-    def _events(self, vm: Vm, last: str) -> Iterator[dict[str, Any]]:
-        """What the server says, up to an event of this kind."""
-        seconds = SILENCE_SECONDS * vm.image.version.slow
-        while True:
-            guard = threading.Timer(seconds, vm.kill)
-            guard.start()
-            try:
-                line = next(self._lines, None)
-            finally:
-                guard.cancel()
-            if line is None:
-                raise ServerFailed("the server in the guest ended", console=vm.console_tail())
-            event = json.loads(line)
-            if event["event"] == last:
-                return
-            yield event
+def _take(answer: Answer, event: dict[str, Any], progress: Progress) -> None:
+    """Add what the guest tells."""
+    match event["event"]:
+        case "progress":
+            progress(event["calls"], event["programs"])
+        case "failure":
+            answer.failures.append(Failure.from_json(event["failure"]))
+        case "distilled":
+            answer.distilled[event["call"]] = event["program"]
+        case "played":
+            answer.totals.add(event["programs"], event["results"])

@@ -52,6 +52,7 @@ _STALL_SECONDS = 40.0
 QMP_SECONDS = 10.0
 SAVE_SECONDS = 120.0
 POLL_SECONDS = 0.05
+_ERRORS = 4000
 _STALLED_CONSOLE = "console.stalled.log"
 _FROZEN = "frozen"
 
@@ -84,6 +85,8 @@ class Command:
         self._job = job
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
+        self.errors = b""
+        """The end of standard error, as far as :meth:`lines` has seen it."""
         self.send = job.send
         self.close_stdin = job.close_stdin
         self.signal = job.signal
@@ -110,10 +113,12 @@ class Command:
             raise self._vm.cause() from None
 
     def lines(self) -> Iterator[str]:
-        """Yield complete lines of standard output; standard error is dropped."""
+        """Yield complete lines of standard output; of standard error the end is kept."""
         rest = b""
         for kind, data in self.stream():
-            if kind is Kind.STDOUT:
+            if kind is Kind.STDERR:
+                self.errors = (self.errors + data)[-_ERRORS:]
+            else:
                 *complete, rest = (rest + data).split(b"\n")
                 for line in complete:
                     yield line.decode(errors="replace")

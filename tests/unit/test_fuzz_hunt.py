@@ -18,7 +18,8 @@ from harness.fuzz.failure import Failure, Totals
 from harness.fuzz.generate import Origin
 from harness.fuzz.generate import program as generate
 from harness.fuzz.program import Program
-from harness.fuzz.session import Answer, ServerFailed, Session
+from harness.fuzz.session import Answer, Session
+from harness.jobs import ServerEnded
 from harness.vm.machine import Vm
 
 SPLAT = "BUG: KASAN: use-after-free in kfd_put+0x1c"
@@ -119,7 +120,10 @@ class FakeVm:
     def popen(self, *_: Any, **__: Any) -> Any:
         """The server."""
         return SimpleNamespace(
-            lines=self._say, send=lambda data: self.sent.append(json.loads(data))
+            lines=self._say,
+            send=lambda data: self.sent.append(json.loads(data)),
+            errors=b"Traceback\nValueError: 7\n",
+            rc=1,
         )
 
     def _say(self) -> Iterator[str]:
@@ -152,7 +156,6 @@ def test_session_takes_what_the_server_tells() -> None:
     """Progress, failures and totals of a job, up to its end."""
     failure = Failure("answer", "CLOSE: bad", ("1.0.0",))
     lines: list[dict[str, Any]] = [
-        {"event": "ready"},
         {"event": "progress", "calls": 5, "programs": 1},
         {"event": "failure", "failure": failure.to_json()},
         {"event": "played", "programs": 2, "results": [["CLOSE", 0, 7]]},
@@ -166,7 +169,7 @@ def test_session_takes_what_the_server_tells() -> None:
 
 def test_session_tells_who_played_when_the_guest_went_down() -> None:
     """A panic is a failure of the programs that its console names, and the guest is left."""
-    vm = FakeVm([{"event": "ready"}], GuestPanic("Fatal exception", console="the end"))
+    vm = FakeVm([], GuestPanic("Fatal exception", console="the end"))
     (failure,) = session_of(vm).run(7, 2, 10).failures
     assert failure.kind == "guest" and "Fatal exception" in failure.title
     assert failure.suspects == ("7.1.5", "7.0.3") and vm.closed
@@ -174,5 +177,5 @@ def test_session_tells_who_played_when_the_guest_went_down() -> None:
 
 def test_session_whose_server_ends_is_an_error() -> None:
     """That is no failure of the kernel's."""
-    with pytest.raises(ServerFailed):
-        session_of(FakeVm([{"event": "ready"}])).play([Program(())])
+    with pytest.raises(ServerEnded, match="ValueError: 7"):
+        session_of(FakeVm([])).play([Program(())])
