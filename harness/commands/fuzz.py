@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,11 +74,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def _hunt(session: Session, args: argparse.Namespace, output: Path) -> int:
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     setup.say(f"seed {seed}")
-    began = time.monotonic()
     plan = host.Plan(seed, args.calls, args.processes, output, shrink=not args.no_shrink)
-    hunt = host.run(plan, session)
-    print(f"seed {seed}")
-    print("\n".join(host.summary(hunt, time.monotonic() - began)))
+    hunt = host.Hunt(plan, session)
+    try:
+        hunt.run()
+    finally:
+        print(f"seed {seed}")
+        print("\n".join(hunt.summary()), flush=True)
     return hunt.status
 
 

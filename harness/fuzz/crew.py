@@ -33,6 +33,8 @@ from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 
 #: How often the kernel's log is looked at.
 LOOK_SECONDS: Final = 0.5
+#: Programs of one process that may have been played since it was last looked at.
+RECENT: Final = 4
 #: A process that says nothing for so long is stuck in a way that it cannot tell.
 SILENCE_SECONDS: Final = 3 * HANG_SECONDS
 _KILL_SECONDS: Final = 20.0
@@ -67,10 +69,14 @@ class Worker:
     def __init__(self, stage: Stage, programs: Iterable[tuple[str, Program]]) -> None:
         """Fork it; the programs come with what they are called in the kernel's log."""
         self._pipe, write = os.pipe()
+        #: The programs that it has begun.
         self.history: list[str] = []
         self._rest = b""
         self.heard = Deadline(SILENCE_SECONDS)
         self.pid = os.fork()
+        # Both do it, so that it is done whoever comes first.
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.setpgid(self.pid, self.pid)
         if self.pid == 0:
             os.close(self._pipe)
             _play(stage, programs, write)
@@ -81,21 +87,25 @@ class Worker:
         return self._pipe
 
     def events(self) -> list[dict[str, Any]] | None:
-        """What it has told since; None: it has ended."""
+        """What it has told since; None: it has ended.
+
+        ``begin`` names the program that what comes next is about.
+        """
         data = os.read(self._pipe, 1 << 16)
         if not data:
             return None
         self.heard = Deadline(SILENCE_SECONDS)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        events = [json.loads(line) for line in lines]
-        self.history += [event["begin"] for event in events if "begin" in event]
-        return events
+        return [json.loads(line) for line in lines]
 
     def end(self, kill: bool = False) -> int | None:
-        """Wait for its end; its status, None if it cannot even be killed."""
+        """Wait for its end; its status, None if it cannot even be killed.
+
+        :param kill: it, and what it has forked.
+        """
         if kill:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
         statuses: list[int] = []
 
         def gone() -> bool:
@@ -204,16 +214,22 @@ class Crew:
                 self._fail("client", f"a playing process ended with status {status}", [worker])
             return False
         for event in events:
-            if "results" in event:
-                self._round.totals.add(1, event["results"])
-                for text in event.get("complaints", ()):
-                    self._fail("answer", text, [worker], 1)
-                for text in event.get("hangs", ()):
-                    self._fail("hang", f"a thread does not come back\n{text}", [worker], 1)
-                for text in event.get("died", ()):
-                    last = text.strip().splitlines()[-1]
-                    self._fail("client", f"{last}\n{text}", [worker], 1)
+            if "begin" in event:
+                worker.history.append(event["begin"])
+            else:
+                self._judge(worker, event)
         return True
+
+    def _judge(self, worker: Worker, event: dict[str, Any]) -> None:
+        """Take what came of the program that a worker began last."""
+        self._round.totals.add(1, event["results"])
+        for text in event.get("complaints", ()):
+            self._fail("answer", text, [worker], 1)
+        for text in event.get("hangs", ()):
+            self._fail("hang", f"a thread does not come back\n{text}", [worker], 1)
+        for text in event.get("died", ()):
+            last = text.strip().splitlines()[-1]
+            self._fail("client", f"{last}\n{text}", [worker], 1)
 
     def _look(self, workers: Sequence[Worker]) -> None:
         for text in self._watch.complaints():
@@ -227,7 +243,7 @@ class Crew:
             self._fail("memory", f"{leak.line()}\n{leak.text}", workers, 0)
         self._look(workers)
 
-    def _fail(self, kind: str, text: str, workers: Sequence[Worker], last: int = 2) -> None:
+    def _fail(self, kind: str, text: str, workers: Sequence[Worker], last: int = RECENT) -> None:
         """Note a failure; suspected are the last programs of these workers, 0: all of them."""
         histories = [worker.history[-last:] for worker in workers]
         suspects = [name for names in zip_latest(histories) for name in names]
@@ -240,15 +256,13 @@ def zip_latest(histories: Sequence[Sequence[str]]) -> Iterator[list[str]]:
         yield [history[-back] for history in histories if len(history) >= back]
 
 
-def generated(
-    seed: int, process: int, calls: int, first: int = 0, threads: int = 3
-) -> Iterator[tuple[str, Program]]:
+def generated(seed: int, process: int, calls: int) -> Iterator[tuple[str, Program]]:
     """The programs of one process of a run, until they have so many steps."""
     steps = 0
-    for number in count(first):
+    for number in count():
         if steps >= calls:
             return
         origin = Origin(seed, process, number)
-        one = program(origin, threads)
+        one = program(origin)
         steps += len(one.steps)
         yield str(origin), one

@@ -75,6 +75,14 @@ class Totals:
         for op, code, count in results:
             self.results[op, code] = self.results.get((op, code), 0) + count
 
+    def take(self, other: Totals) -> None:
+        """Count what others have counted."""
+        self.add(other.programs, other.rows())
+
+    def rows(self) -> list[tuple[str, int, int]]:
+        """What :meth:`add` takes."""
+        return [(op, code, n) for (op, code), n in self.results.items()]
+
     @property
     def calls(self) -> int:
         """How many calls there were."""

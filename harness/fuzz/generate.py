@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final
+from typing import Final, Self
 
 from harness.fuzz.grammar import FIELDS, FLAGS, GIVES, OWN
 from harness.fuzz.kinds import Draw, Kind
@@ -50,11 +50,16 @@ class Origin:
     process: int
     number: int
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The reverse of ``str``."""
+        return cls(*map(int, text.split(".")))
+
     def __str__(self) -> str:
         return f"{self.seed}.{self.process}.{self.number}"
 
 
-def program(origin: Origin, threads: int = THREADS) -> Program:
+def program(origin: Origin) -> Program:
     """Make the program of an origin."""
     rng = Random(str(origin))
     draw = Draw(rng, wild=rng.choice(_WILD))
@@ -62,7 +67,7 @@ def program(origin: Origin, threads: int = THREADS) -> Program:
     names = rng.choices(list(SCENES), [weight for weight, _ in SCENES.values()], k=2)
     for number, name in enumerate(names if rng.random() < 0.1 else names[:1]):
         steps += _scene(draw, SCENES[name][1], f"s{number}")
-    used = rng.choice([1, threads, threads, threads])
+    used = rng.choice([1, THREADS, THREADS, THREADS])
     for _ in range(rng.choice(_BODY)):
         thread = rng.randrange(used) if used > 1 else None
         steps.append(_step(draw, f"x{len(steps)}", thread))

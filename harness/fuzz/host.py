@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -25,23 +27,8 @@ ONCE: Final = 1
 RACES: Final = 20
 #: Suspects that are looked at one by one.
 _SUSPECTS: Final = 12
-
-
-@dataclass
-class Hunt:
-    """What was played, and what came of it.
-
-    :param found: files of programs that fail, as short as they could be made.
-    """
-
-    totals: Totals = field(default_factory=Totals)
-    failures: list[Failure] = field(default_factory=list)
-    found: list[Path] = field(default_factory=list)
-
-    @property
-    def status(self) -> ExitStatus:
-        """The exit status."""
-        return ExitStatus.TEST_FAILED if self.failures else ExitStatus.OK
+#: How often a run says how far it has come.
+PACE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -61,52 +48,112 @@ class Plan:
     shrink: bool = True
 
 
-def run(plan: Plan, session: Session) -> Hunt:
-    """Play random programs until something fails or there were enough calls."""
-    hunt = Hunt()
-    first = 0
-    while hunt.totals.calls < plan.calls and not hunt.failures:
-        calls = min(ROUND, plan.calls - hunt.totals.calls)
-        answer = session.run(
-            plan.seed,
-            plan.processes,
-            calls,
-            first=first,
+class Pace:
+    """Says now and then how far a run has come, and how fast.
+
+    :param every: seconds between two lines.
+    """
+
+    def __init__(self, every: float = PACE_SECONDS) -> None:
+        self._every = every
+        self._began = self._said = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since its making."""
+        return time.monotonic() - self._began
+
+    def now(self, calls: int) -> None:
+        """Take the calls so far."""
+        if time.monotonic() - self._said >= self._every:
+            self._said = time.monotonic()
+            setup.say(self.line(calls))
+
+    def line(self, calls: int) -> str:
+        """How far, and how fast."""
+        return f"{calls:,} calls in {self.seconds:.0f} s, {calls / self.seconds:.0f} a second"
+
+
+class Hunt:
+    """Plays random programs until something fails or there were enough calls.
+
+    What it has at any moment can be asked for, should it be interrupted.
+    """
+
+    def __init__(self, plan: Plan, session: Session) -> None:
+        self.totals = Totals()
+        """Of whole rounds."""
+        self.failures: list[Failure] = []
+        self.found: list[Path] = []
+        """Files of programs that fail, as short as they could be made."""
+        self._plan = plan
+        self._session = session
+        self._pace = Pace()
+
+    @property
+    def status(self) -> ExitStatus:
+        """The exit status."""
+        return ExitStatus.TEST_FAILED if self.failures else ExitStatus.OK
+
+    def run(self) -> None:
+        """Play, and look for the program that did it."""
+        plan, processes = self._plan, count(step=self._plan.processes)
+        while self.totals.calls < plan.calls and not self.failures:
+            self._round(next(processes))
+        for failure in distinct(self.failures):
+            self._pursue(failure)
+
+    def _round(self, first: int) -> None:
+        """Play with new processes, numbered from `first` on."""
+        before = self.totals.calls
+        answer = self._session.run(
+            self._plan.seed,
+            range(first, first + self._plan.processes),
+            min(ROUND, self._plan.calls - before),
             settle=True,
+            progress=lambda calls: self._pace.now(before + calls),
         )
-        results = [[op, code, n] for (op, code), n in answer.totals.results.items()]
-        hunt.totals.add(answer.totals.programs, results)
-        hunt.failures += answer.failures
-        first += _next(answer.totals.programs, plan.processes)
-        setup.say(f"{hunt.totals.calls} calls, {hunt.totals.programs} programs")
-    for failure in distinct(hunt.failures):
-        _pursue(plan, session, hunt, failure)
-    return hunt
+        self.totals.take(answer.totals)
+        self.failures += answer.failures
 
+    def _pursue(self, failure: Failure) -> None:
+        """Find out which program it was, and leave it."""
+        setup.say(f"{failure.kind}: {failure.title}")
+        culprit = find(self._session, failure)
+        if culprit is None:
+            setup.say("no program fails alone; those that were played then are left")
+            for origin in failure.suspects[:_SUSPECTS]:
+                self._leave(generate(Origin.parse(origin)), failure)
+            return
+        program, failed = culprit
+        self._leave(program, failed)
+        if self._plan.shrink:
+            # Each that is shorter replaces the last: what there is when it ends early is good.
+            shrink(self._session, program, failed, lambda short: self._leave(short, failed))
 
-def _next(programs: int, processes: int) -> int:
-    """The number of programs that no process of a round can have come to."""
-    return 2 * programs // processes + 1
+    def _leave(self, program: Program, failure: Failure) -> None:
+        """Write a program, and what is said about it."""
+        path = leave(self._plan.output, program, failure)
+        if path not in self.found:
+            self.found.append(path)
+
+    def summary(self) -> list[str]:
+        """What is said at the end, line by line."""
+        totals = self.totals
+        lines = [
+            f"{self._pace.line(totals.calls)}, {totals.programs:,} programs, "
+            f"{len(totals.results)} different pairs of call and error number"
+        ]
+        if missing := totals.unreached():
+            lines.append(f"never succeeded: {', '.join(missing)}")
+        lines += [f"FAILED {one.kind}: {one.title}" for one in distinct(self.failures)]
+        lines += [f"kfabric fuzz --replay {path}" for path in self.found]
+        return lines
 
 
 def distinct(failures: Sequence[Failure]) -> list[Failure]:
     """One of each fault; the first that was seen."""
     return list({failure.signature: failure for failure in reversed(failures)}.values())[::-1]
-
-
-def _pursue(plan: Plan, session: Session, hunt: Hunt, failure: Failure) -> None:
-    """Find out which program it was, and leave it."""
-    setup.say(f"{failure.kind}: {failure.title}")
-    culprit = find(session, failure)
-    if culprit is None:
-        setup.say("no program fails alone; those that were played then are left")
-        for origin in failure.suspects[:_SUSPECTS]:
-            hunt.found.append(_leave(plan.output, _of(origin), failure))
-        return
-    program, failed = culprit
-    if plan.shrink:
-        program = shortest(session, program, failed)
-    hunt.found.append(_leave(plan.output, program, failed))
 
 
 def find(session: Session, failure: Failure) -> tuple[Program, Failure] | None:
@@ -115,7 +162,7 @@ def find(session: Session, failure: Failure) -> tuple[Program, Failure] | None:
     if failure.kind in ("left", "memory"):
         suspects = _halved(session, failure, suspects)
     for origin in suspects[:_SUSPECTS]:
-        program = _of(origin)
+        program = generate(Origin.parse(origin))
         failed = replay(session, program, failure)
         if failed:
             return program, failed
@@ -149,31 +196,29 @@ def replay(
     return None
 
 
-def shortest(session: Session, program: Program, failure: Failure) -> Program:
-    """The shortest program that still fails in the same way."""
+def shrink(
+    session: Session, program: Program, failure: Failure, found: Callable[[Program], None]
+) -> None:
+    """Look for the shortest program that still fails in the same way.
+
+    :param found: gets each that does, shorter and shorter.
+    """
     tried = 0
 
     def fails(candidate: Program) -> bool:
         nonlocal tried
         tried += 1
         failed = replay(session, candidate, failure) is not None
-        setup.say(f"shrinking, try {tried}: {len(candidate.steps)} steps, {_said(failed)}")
+        said = "still fails" if failed else "does not fail"
+        setup.say(f"shrinking, try {tried}: {len(candidate.steps)} steps, {said}")
+        if failed:
+            found(candidate.with_steps(unused_names_dropped(candidate.steps)))
         return failed
 
-    short = Shrinker(fails).shrink(program)
-    return short.with_steps(unused_names_dropped(short.steps))
+    Shrinker(fails).shrink(program)
 
 
-def _said(failed: bool) -> str:
-    return "still fails" if failed else "does not fail"
-
-
-def _of(origin: str) -> Program:
-    seed, process, number = map(int, origin.split("."))
-    return generate(Origin(seed, process, number))
-
-
-def _leave(directory: Path, program: Program, failure: Failure) -> Path:
+def leave(directory: Path, program: Program, failure: Failure) -> Path:
     """Write a program with what is said about it; its file."""
     directory.mkdir(parents=True, exist_ok=True)
     notes = (f"{failure.kind}: {failure.title}", *program.notes)
@@ -193,18 +238,3 @@ def distil(session: Session, seed: int, directory: Path) -> list[str]:
     for op, text in found.items():
         (directory / f"{op.lower()}.fuzz").write_text(text)
     return [op for op in wanted if op not in found]
-
-
-def summary(hunt: Hunt, seconds: float) -> list[str]:
-    """What is said at the end, line by line."""
-    totals = hunt.totals
-    ways = len(totals.results)
-    lines = [
-        f"{totals.calls} calls in {totals.programs} programs, {seconds:.0f} s, "
-        f"{ways} different pairs of call and error number"
-    ]
-    if missing := totals.unreached():
-        lines.append(f"never succeeded: {', '.join(missing)}")
-    lines += [f"FAILED {failure.kind}: {failure.title}" for failure in distinct(hunt.failures)]
-    lines += [f"kfabric fuzz --replay {path}" for path in hunt.found]
-    return lines

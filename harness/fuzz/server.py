@@ -59,29 +59,20 @@ def serve(crew: Crew, job: dict[str, Any]) -> None:
     if job["job"] == "run":
         _tell_round(crew.play(_own(job), _tell_progress, settle=job["settle"]))
     else:
-        _tell_round(crew.play(_given(job), settle=job["settle"]))
+        _tell_round(crew.play([_given(job)], settle=job["settle"]))
 
 
 def _own(job: dict[str, Any]) -> list[Iterator[tuple[str, Program]]]:
     """What each process plays in a run."""
-    calls = job["calls"] // job["processes"]
-    return [
-        generated(job["seed"], process, calls, job["first"]) for process in range(job["processes"])
-    ]
+    calls = job["calls"] // len(job["processes"])
+    return [generated(job["seed"], process, calls) for process in job["processes"]]
 
 
-def _given(job: dict[str, Any]) -> list[list[tuple[str, Program]]]:
-    """What each process plays of what the host has sent."""
+def _given(job: dict[str, Any]) -> list[tuple[str, Program]]:
+    """What one process plays of what the host has sent."""
     programs = [("replay", Program.parse(text)) for text in job["programs"]]
-    programs += [(text, program(_origin(text))) for text in job["origins"]]
-    if job["together"]:
-        return [[one] * job["times"] for one in programs]
-    return [programs * job["times"]]
-
-
-def _origin(text: str) -> Origin:
-    seed, process, number = map(int, text.split("."))
-    return Origin(seed, process, number)
+    programs += [(text, program(Origin.parse(text))) for text in job["origins"]]
+    return programs * job["times"]
 
 
 def _forget_warnings() -> None:
@@ -91,14 +82,13 @@ def _forget_warnings() -> None:
 
 
 def _tell_progress(totals: Totals) -> None:
-    tell(event="progress", calls=totals.calls, programs=totals.programs)
+    tell(event="progress", calls=totals.calls)
 
 
 def _tell_round(played: Round) -> None:
     for failure in played.failures:
         tell(event="failure", failure=failure.to_json())
-    results = [[op, code, n] for (op, code), n in played.totals.results.items()]
-    tell(event="played", programs=played.totals.programs, results=results)
+    tell(event="played", programs=played.totals.programs, results=played.totals.rows())
 
 
 def tell(**event: object) -> None:

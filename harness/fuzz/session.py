@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ SILENCE_SECONDS: Final = 300.0
 #: After these a guest goes on as if nothing had been.
 _HARMLESS: Final = ("answer", "client")
 
-Progress = Callable[[int, int], None]
-"""Gets calls and programs so far."""
+Progress = Callable[[int], None]
+"""Gets the calls so far, twice a second."""
 
 
-def _silent(calls: int, programs: int) -> None:
+def _silent(calls: int) -> None:
     """Show no progress."""
 
 
@@ -53,20 +53,18 @@ class Session:
     def run(
         self,
         seed: int,
-        processes: int,
+        processes: Iterable[int],
         calls: int,
         *,
-        first: int = 0,
         settle: bool = False,
         progress: Progress = _silent,
     ) -> Answer:
-        """Play the programs of a seed until there were so many calls."""
+        """Play the programs of some processes of a seed, until there were so many calls."""
         job = {
             "job": "run",
             "seed": seed,
-            "processes": processes,
+            "processes": list(processes),
             "calls": calls,
-            "first": first,
             "settle": settle,
         }
         return self._do(job, progress)
@@ -77,16 +75,14 @@ class Session:
         origins: Sequence[str] = (),
         *,
         times: int = 1,
-        together: bool = False,
         settle: bool = False,
     ) -> Answer:
-        """Play these, one after the other, so many times; or together, in a process each."""
+        """Play these, one after the other, so many times."""
         job = {
             "job": "play",
             "programs": [str(one) for one in programs],
             "origins": list(origins),
             "times": times,
-            "together": together,
             "settle": settle,
         }
         return self._do(job, _silent)
@@ -125,7 +121,7 @@ def _take(answer: Answer, event: dict[str, Any], progress: Progress) -> None:
     """Add what the guest tells."""
     match event["event"]:
         case "progress":
-            progress(event["calls"], event["programs"])
+            progress(event["calls"])
         case "failure":
             answer.failures.append(Failure.from_json(event["failure"]))
         case "distilled":

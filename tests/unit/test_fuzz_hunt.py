@@ -33,10 +33,12 @@ class Guests:
     guilty: Guilty
     kind: str = "splat"
     played: list[str] = field(default_factory=list)
+    rounds: list[list[int]] = field(default_factory=list)
 
-    def run(self, seed: int, processes: int, calls: int, **_: Any) -> Answer:
-        """Two processes, ten programs each; all of them are suspected."""
-        origins = [Origin(seed, process, n) for n in range(10) for process in range(2)]
+    def run(self, seed: int, processes: Sequence[int], calls: int, **_: Any) -> Answer:
+        """Ten programs a process; all of them are suspected."""
+        self.rounds.append(list(processes))
+        origins = [Origin(seed, process, n) for n in range(10) for process in processes]
         answer = self._answer([generate(one) for one in origins])
         names = tuple(map(str, reversed(origins)))
         answer.failures = [Failure(one.kind, one.text, names) for one in answer.failures]
@@ -60,7 +62,9 @@ class Guests:
 
 def hunt(guests: Guests, directory: Path, calls: int = 100) -> host.Hunt:
     """Hunt with a fixed seed."""
-    return host.run(host.Plan(1, calls, 2, directory), cast(Session, guests))
+    found = host.Hunt(host.Plan(1, calls, 2, directory), cast(Session, guests))
+    found.run()
+    return found
 
 
 def two_calls(first: str, second: str) -> Guilty:
@@ -100,9 +104,42 @@ def test_what_fails_only_together_is_left_as_it_was(tmp_path: Path) -> None:
 
 def test_well_is_well_after_enough_calls(tmp_path: Path) -> None:
     """Rounds go on until there were as many calls as asked for."""
-    found = hunt(Guests(lambda program: False), tmp_path, calls=5000)
+    guests = Guests(lambda program: False)
+    found = hunt(guests, tmp_path, calls=5000)
     assert found.status is ExitStatus.OK and found.totals.calls >= 5000
-    assert any(line.startswith("never succeeded: VERSION") for line in host.summary(found, 1.0))
+    # No program comes twice: each round has processes of its own.
+    assert guests.rounds == [[2 * n, 2 * n + 1] for n in range(len(guests.rounds))]
+    assert len(guests.rounds) > 1
+    assert any(line.startswith("never succeeded: VERSION") for line in found.summary())
+
+
+def test_what_was_found_is_left_when_shrinking_is_interrupted(tmp_path: Path) -> None:
+    """Ctrl-C in the middle: the file has the shortest program so far."""
+    lengths: list[int] = []
+    guilty = two_calls("WAIT_OPEN", "POLL_OPEN")
+
+    def interrupted(program: Program) -> bool:
+        if lengths and lengths[-1] < 10:
+            raise KeyboardInterrupt
+        if guilty(program):
+            lengths.append(len(program.steps))
+        return guilty(program)
+
+    found = host.Hunt(host.Plan(1, 100, 2, tmp_path), cast(Session, Guests(interrupted)))
+    with pytest.raises(KeyboardInterrupt):
+        found.run()
+    (path,) = found.found
+    program = Program.parse(path.read_text())
+    assert guilty(program) and 2 < len(program.steps) == lengths[-1]
+    assert found.summary()[-1] == f"kfabric fuzz --replay {path}"
+
+
+def test_pace_is_told_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many calls, and how many a second; not at every step."""
+    host.Pace(every=1000.0).now(7)
+    assert not capsys.readouterr().err
+    host.Pace(every=0.0).now(1234)
+    assert "1,234 calls in 0 s, " in capsys.readouterr().err
 
 
 class FakeVm:
@@ -156,21 +193,21 @@ def test_session_takes_what_the_server_tells() -> None:
     """Progress, failures and totals of a job, up to its end."""
     failure = Failure("answer", "CLOSE: bad", ("1.0.0",))
     lines: list[dict[str, Any]] = [
-        {"event": "progress", "calls": 5, "programs": 1},
+        {"event": "progress", "calls": 5},
         {"event": "failure", "failure": failure.to_json()},
         {"event": "played", "programs": 2, "results": [["CLOSE", 0, 7]]},
         {"event": "end"},
     ]
-    vm, seen = FakeVm(lines), list[tuple[int, int]]()
-    answer = session_of(vm).run(1, 2, 10, progress=lambda *now: seen.append(now))
+    vm, seen = FakeVm(lines), list[int]()
+    answer = session_of(vm).run(1, range(2), 10, progress=seen.append)
     assert answer.failures == [failure] and answer.totals == Totals(2, {("CLOSE", 0): 7})
-    assert seen == [(5, 1)] and vm.sent[0]["job"] == "run" and not vm.closed
+    assert seen == [5] and vm.sent[0]["job"] == "run" and not vm.closed
 
 
 def test_session_tells_who_played_when_the_guest_went_down() -> None:
     """A panic is a failure of the programs that its console names, and the guest is left."""
     vm = FakeVm([], GuestPanic("Fatal exception", console="the end"))
-    (failure,) = session_of(vm).run(7, 2, 10).failures
+    (failure,) = session_of(vm).run(7, range(2), 10).failures
     assert failure.kind == "guest" and "Fatal exception" in failure.title
     assert failure.suspects == ("7.1.5", "7.0.3") and vm.closed
 
