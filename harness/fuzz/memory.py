@@ -25,30 +25,17 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
-import platform
 import socket
 import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
-PAGE: Final = mmap.PAGESIZE
+from harness.fuzz.syscalls import PAGE, libc, map_memory
+
 _PAGES: Final = 16
 _POISON: Final = 0xA5
-_MAP_FIXED: Final = 0x10
-
 _RW: Final = mmap.PROT_READ | mmap.PROT_WRITE
-libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
-    ctypes.c_long,
-]
-libc.mmap.restype = ctypes.c_void_p
-libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-libc.syscall.restype = ctypes.c_long
-_IOCTL: Final = {"x86_64": 16, "aarch64": 29}[platform.machine()]
 
 #: Addresses at which nothing is.
 NOWHERE: Final = {
@@ -61,35 +48,6 @@ NOWHERE: Final = {
 
 Number = Callable[[str], int]
 """Gives the value of a word."""
-
-
-def map_memory(length: int, fd: int = -1, offset: int = 0, prot: int = _RW, flags: int = 0) -> int:
-    """Map memory, anonymous unless there is a descriptor; the address.
-
-    :raises OSError: the kernel refuses.
-    """
-    flags = flags or (mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    address = libc.mmap(None, length, prot, flags, fd, offset)
-    if address is None or address == ctypes.c_void_p(-1).value:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return int(address)
-
-
-def ioctl(fd: int, number: int, address: int) -> int:
-    """Make the system call; its whole result, or the error number negated.
-
-    The C library's function would cut the result to an int, and take what is left
-    for an error if it looks like one.
-    """
-    words = (fd, number, address)
-    result: int = libc.syscall(ctypes.c_long(_IOCTL), *map(ctypes.c_ulong, words))
-    return result if result != -1 else -ctypes.get_errno()
-
-
-def reserve(address: int, length: int) -> None:
-    """Put in place of what is mapped there something that nobody can touch."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-    libc.mmap(address, length, 0, flags, -1, 0)
 
 
 class Arena:

@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.fuzz.calls import CALLS
-from harness.fuzz.memory import NOWHERE, PAGE, Arena, Pointers, ioctl, libc, map_memory, reserve
+from harness.fuzz.memory import NOWHERE, Arena, Pointers
 from harness.fuzz.program import Program, Step
+from harness.fuzz.syscalls import PAGE, ioctl, libc, map_memory, reserve, send_signal
 from harness.guest import sleeping
-from harness.guest.waiting import Deadline
+from harness.guest.waiting import Deadline, patience
 from kfabric_py import _uapi as u
 
 DEVICE: Final = "/dev/kfabric"
@@ -98,9 +99,28 @@ class Track:
     arena: Arena
     result: Result = field(default_factory=Result)
     tid: int = 0
-    step: str = ""
+    step: Step | None = None
     since: float = 0.0
-    """When it began with the step, on the monotonic clock."""
+    """When it began with the step, on the monotonic clock; 0: with none."""
+
+
+class _Eye:
+    """Looks after one thread: signals end its sleeps, and it has to go on in time."""
+
+    def __init__(self, thread: threading.Thread, track: Track) -> None:
+        self.thread = thread
+        self.track = track
+        self._since = 0.0
+        self._limit = Deadline(HANG_SECONDS)
+
+    def look(self) -> bool:
+        """Send a signal to one that has been in a step for long; whether it hangs."""
+        since = self.track.since
+        if since != self._since:
+            self._since, self._limit = since, Deadline(HANG_SECONDS)
+        if since and time.monotonic() - since > patience(POKE_SECONDS):
+            send_signal(self.track.tid, signal.SIGUSR1)
+        return self._limit.expired
 
 
 class Player:
@@ -157,25 +177,9 @@ class Player:
         ]
         for thread in threads:
             thread.start()
-        for thread, track in zip(threads, tracks, strict=True):
-            self._await(thread, track, result)
+        _await([_Eye(*pair) for pair in zip(threads, tracks, strict=True)], result)
+        for track in tracks:
             result.add(track.result)
-
-    def _await(self, thread: threading.Thread, track: Track, result: Result) -> None:
-        """Wait for a thread's end; signals end its sleeps."""
-        limit, step = Deadline(HANG_SECONDS), ""
-        while True:
-            thread.join(POKE_SECONDS / 4)
-            if not thread.is_alive():
-                return
-            if (now := f"{track.step}{track.since}") != step:
-                limit, step = Deadline(HANG_SECONDS), now
-            if limit.expired:
-                result.hangs.append(_describe(track))
-                return
-            if time.monotonic() - track.since > POKE_SECONDS and track.since:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pthread_kill(thread.ident or 0, signal.SIGUSR1)
 
     def _follow(self, track: Track, steps: list[Step], barrier: threading.Barrier) -> None:
         """Do one thread's steps."""
@@ -260,7 +264,7 @@ class _Thread:
         while at < len(steps):
             step = steps[at]
             at += 1
-            self._track.step, self._track.since = str(step), time.monotonic()
+            self._track.step, self._track.since = step, time.monotonic()
             if step.op == "FORK":
                 count = self._word(step, "steps")
                 self._fork(step, steps[at : at + count])
@@ -490,6 +494,18 @@ class _Thread:
         self._count(step, 0)
         if status == 2:
             self._complain(step, "a complaint in the child")
+        elif status not in (0, -signal.SIGKILL):
+            self._track.result.died.append(f"{step}\nthe child ended with status {status}")
+
+
+def _await(eyes: list[_Eye], result: Result) -> None:
+    """Wait until all threads have ended, or hang."""
+    while eyes := [eye for eye in eyes if eye.thread.is_alive()]:
+        eyes[0].thread.join(POKE_SECONDS / 4)
+        for eye in list(eyes):
+            if eye.look() and eye.thread.is_alive():
+                result.hangs.append(_describe(eye.track))
+                eyes.remove(eye)
 
 
 def _given(step: Step, arg: Any) -> Slot:

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from harness.fuzz import failure, generate, host, player, scenes
 from harness.fuzz.calls import CALLS, HANDLES
-from harness.fuzz.crew import zip_latest
+from harness.fuzz.crew import Crew, Worker, zip_latest
 from harness.fuzz.failure import Failure, Totals
 from harness.fuzz.generate import Origin
 from harness.fuzz.grammar import FIELDS, FLAGS, GIVES, OWN
@@ -19,6 +25,7 @@ from harness.fuzz.kinds import INFOS
 from harness.fuzz.memory import Arena, Pointers
 from harness.fuzz.program import Program, ProgramError, Step
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
+from harness.fuzz.syscalls import libc
 from kfabric_py import _uapi
 
 SOME = [generate.program(Origin(1, 0, number)) for number in range(60)]
@@ -55,6 +62,11 @@ def test_same_origin_gives_the_same_program() -> None:
     """A run can be repeated from its seed, and a program made from its origin alone."""
     assert SOME == [generate.program(Origin(1, 0, number)) for number in range(60)]
     assert generate.program(Origin(1, 1, 0)) != SOME[0] != generate.program(Origin(2, 0, 0))
+
+
+def test_origin_is_read_back() -> None:
+    """What the kernel's log and files say names one program."""
+    assert Origin.parse("1.2.3") == Origin(1, 2, 3) and str(Origin(1, 2, 3)) == "1.2.3"
 
 
 def test_every_call_has_a_grammar() -> None:
@@ -156,6 +168,22 @@ def test_totals_tell_what_was_not_reached() -> None:
     assert "CLOSE" in totals.unreached() and "VERSION" not in totals.unreached()
 
 
+def test_answer_is_the_program_s_that_gave_it() -> None:
+    """Though the process was heard late, when it had gone on to others."""
+    crew = Crew(cast(Any, None), cast(Any, None), cast(Any, None))
+    told = [
+        {"begin": "1.0.1"},
+        {"results": [["CLOSE", 9, 1]], "complaints": ["CLOSE: bad"]},
+        {"begin": "1.0.2"},
+        {"results": [["CLOSE", 9, 1]]},
+        {"begin": "1.0.3"},
+    ]
+    worker = SimpleNamespace(events=lambda: told, history=list[str]())
+    assert crew._hear(cast(Worker, worker))
+    (failure,) = crew._round.failures
+    assert failure.suspects == ("1.0.1",) and worker.history[-1] == "1.0.3"
+
+
 @pytest.fixture
 def pointers() -> Pointers:
     """What words point to, with one handle of number 7."""
@@ -227,3 +255,54 @@ def test_player_plays_every_program(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         result = stage.play(program.with_steps(steps))
         assert not (result.died or result.hangs or result.complaints)
         assert sum(result.calls.values()) > len(steps) / 2
+
+
+class Blocking:
+    """Calls that block: VERSION until a signal comes, any other until VERSION has ended."""
+
+    def __init__(self) -> None:
+        self.freed = threading.Event()
+        self._pipe, self._write = os.pipe()
+
+    def __call__(self, fd: int, number: int, address: int) -> int:
+        if number == CALLS["VERSION"][0]:
+            assert libc.read(self._pipe, ctypes.create_string_buffer(1), 1) == -1
+            self.freed.set()
+            return -errno.EINTR
+        return 0 if self.freed.wait(30.0) else -errno.ETIMEDOUT
+
+    def close(self) -> None:
+        """Free the pipe."""
+        os.close(self._pipe)
+        os.close(self._write)
+
+
+@pytest.fixture
+def blocking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocking]:
+    """A kernel whose calls block, and a player that soon loses patience."""
+    calls = Blocking()
+    monkeypatch.setattr(player, "DEVICE", "/dev/null")
+    monkeypatch.setattr(player, "ioctl", calls)
+    monkeypatch.setattr(player, "POKE_SECONDS", 0.02)
+    yield calls
+    calls.close()
+
+
+def test_signals_end_the_sleeps_of_all_threads(blocking: Blocking) -> None:
+    """A thread that waits for another one without a signal does not keep it asleep."""
+    stage = player.Player("198.18.1.1", {})
+    result = stage.play(Program.parse("0: GETINFO\n1: VERSION\n"))
+    assert result.calls == {("GETINFO", 0): 1, ("VERSION", errno.EINTR): 1}
+    assert not result.hangs
+
+
+def test_thread_that_does_not_come_back_hangs(
+    blocking: Blocking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signals do not help; it is told with its step and where it is."""
+    monkeypatch.setattr(player, "HANG_SECONDS", 0.2)
+    stage = player.Player("198.18.1.1", {})
+    result = stage.play(Program.parse("0: GETINFO\n"))
+    blocking.freed.set()
+    (text,) = result.hangs
+    assert text.startswith("0: GETINFO: ")
