@@ -110,6 +110,9 @@ _CTX_OPEN: Final = {
 }
 _NAME: Final = {"addr_len": one_of(0, 8, 16, 128), "addr": room(128)}
 
+#: Ids of a profile's variables: those of endpoints that keep messages, and the core's.
+_VARIABLES: Final = (0, 1, *range(0x1000, 0x1011))
+
 #: The fields of each ioctl, without what all have: size, flags, __reserved.
 FIELDS: Final[Mapping[str, Mapping[str, Kind]]] = {
     "VERSION": {},
@@ -319,9 +322,9 @@ FIELDS: Final[Mapping[str, Mapping[str, Kind]]] = {
     },
     "PROFILE_READ": {
         "profile": handle("profile"),
-        "id": one_of(*range(32)),
+        "id": one_of(*_VARIABLES),
         "buf": room(1024),
-        "buf_size": one_of(8, 8, 8, 256, 1024, 0),
+        "buf_size": one_of(8, 8, 8, 256, 96, 0),
     },
     "PROFILE_CONTROL": {
         "profile": handle("profile"),

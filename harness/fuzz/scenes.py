@@ -77,6 +77,7 @@ CONTROL handle=%ep command=6
 pr = PROFILE_OPEN handle=%cq
 pe = PROFILE_OPEN handle=%ep
 PROFILE_CONTROL profile=%pe command=3
+MOCK of=%ep how=arrive,3
 MOCK of=%ep how=inject,recv,1
 """
 
