@@ -21,7 +21,7 @@ from harness.fuzz.session import Session
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
 
 #: Calls after which all processes end, and what they left is looked at.
-ROUND: Final = 50_000
+ROUND: Final = 10_000
 #: How often a program is played to see whether it fails: with one thread, with several.
 ONCE: Final = 1
 RACES: Final = 20
@@ -51,27 +51,29 @@ class Plan:
 class Pace:
     """Says now and then how far a run has come, and how fast.
 
+    Its clock begins with the first word from the guest: booting is no playing.
+
     :param every: seconds between two lines.
     """
 
     def __init__(self, every: float = PACE_SECONDS) -> None:
         self._every = every
-        self._began = self._said = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Since its making."""
-        return time.monotonic() - self._began
+        self._began = self._said = self._heard = 0.0
+        self._calls = 0
 
     def now(self, calls: int) -> None:
         """Take the calls so far."""
-        if time.monotonic() - self._said >= self._every:
-            self._said = time.monotonic()
-            setup.say(self.line(calls))
+        self._calls, self._heard = calls, time.monotonic()
+        self._began = self._began or self._heard
+        self._said = self._said or self._heard
+        if self._heard - self._said >= self._every:
+            self._said = self._heard
+            setup.say(str(self))
 
-    def line(self, calls: int) -> str:
-        """How far, and how fast."""
-        return f"{calls:,} calls in {self.seconds:.0f} s, {calls / self.seconds:.0f} a second"
+    def __str__(self) -> str:
+        seconds = self._heard - self._began
+        rate = f", {self._calls / seconds:.0f} a second" if seconds else ""
+        return f"{self._calls:,} calls in {seconds:.0f} s{rate}"
 
 
 class Hunt:
@@ -114,6 +116,7 @@ class Hunt:
             progress=lambda calls: self._pace.now(before + calls),
         )
         self.totals.take(answer.totals)
+        self._pace.now(self.totals.calls)
         self.failures += answer.failures
 
     def _pursue(self, failure: Failure) -> None:
@@ -140,12 +143,14 @@ class Hunt:
     def summary(self) -> list[str]:
         """What is said at the end, line by line."""
         totals = self.totals
-        lines = [
-            f"{self._pace.line(totals.calls)}, {totals.programs:,} programs, "
-            f"{len(totals.results)} different pairs of call and error number"
-        ]
-        if missing := totals.unreached():
-            lines.append(f"never succeeded: {', '.join(missing)}")
+        lines = [str(self._pace)]
+        if totals.calls:
+            lines.append(
+                f"in whole rounds: {totals.calls:,} calls in {totals.programs:,} programs, "
+                f"{len(totals.results)} different pairs of call and error number"
+            )
+            missing = ", ".join(totals.unreached())
+            lines.append(f"never succeeded: {missing or 'none'}")
         lines += [f"FAILED {one.kind}: {one.title}" for one in distinct(self.failures)]
         lines += [f"kfabric fuzz --replay {path}" for path in self.found]
         return lines

@@ -72,7 +72,8 @@ def _given(job: dict[str, Any]) -> list[tuple[str, Program]]:
     """What one process plays of what the host has sent."""
     programs = [("replay", Program.parse(text)) for text in job["programs"]]
     programs += [(text, program(Origin.parse(text))) for text in job["origins"]]
-    return programs * job["times"]
+    times: int = job["times"]
+    return programs * times
 
 
 def _forget_warnings() -> None:

@@ -134,12 +134,18 @@ def test_what_was_found_is_left_when_shrinking_is_interrupted(tmp_path: Path) ->
     assert found.summary()[-1] == f"kfabric fuzz --replay {path}"
 
 
-def test_pace_is_told_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    """How many calls, and how many a second; not at every step."""
-    host.Pace(every=1000.0).now(7)
+def test_pace_is_told_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many calls, and how many a second, since the first; not at every step."""
+    clock = iter([100.0, 110.0, 140.0])
+    monkeypatch.setattr(host, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    pace = host.Pace(every=30.0)
+    pace.now(0)
+    pace.now(100)
     assert not capsys.readouterr().err
-    host.Pace(every=0.0).now(1234)
-    assert "1,234 calls in 0 s, " in capsys.readouterr().err
+    pace.now(4000)
+    assert "4,000 calls in 40 s, 100 a second" in capsys.readouterr().err
 
 
 class FakeVm:
