@@ -50,7 +50,6 @@ _PAGE_OFFSET: Final = 0xFFFF800000000000
 _LAST_ADDRESS: Final = 0xFFFFFFFFFFFFF000
 """Above are negative numbers, error pointers among them."""
 _HEAD: Final = 8
-_INT_MAX: Final = 0x7FFFFFFF
 _KNOWN_ERRORS: Final = frozenset(
     [
         *errno.errorcode,
@@ -343,8 +342,6 @@ class _Thread:
     def _judge_result(self, step: Step, result: int) -> None:
         if result < 0 and -result not in _KNOWN_ERRORS:
             self._complain(step, f"error number {-result}, which no user knows")
-        if result > _INT_MAX:
-            self._complain(step, f"result {result:#x}, which users see as {result - (1 << 32)}")
 
     def _judge_failed(self, step: Step, code: int, before: bytes, after: bytes) -> None:
         if before == after:

@@ -81,6 +81,7 @@ MOCK of=%ep how=arrive,3
 MOCK of=%ep how=inject,recv,1
 """
 
+# The last request is left for the calls behind.
 _MSG = """
 f = FABRIC_OPEN info=@info:msg
 leq = EQ_OPEN fabric=%f wait_obj=1
@@ -108,6 +109,11 @@ RECV ep=%ep2 iov_count=1 iov=@iov:%b/%mr/0/4096
 ACCEPT ep=%ep2
 EQ_SREAD eq=%eq deadline=+500ms cm_data=@out:256 data_len=256
 SEND ep=%ep iov_count=1 iov=@iov:%b/%mr/4096/64
+ep3 = EP_OPEN domain=%d info=@info:msg
+BIND handle=%ep3 to=%cq bind_flags=0xc00
+BIND handle=%ep3 to=%eq
+CONTROL handle=%ep3 command=6
+CONNECT ep=%ep3 addr=@addr:n addr_len=16 param=@str:hello param_len=5
 """
 
 _RDM = """

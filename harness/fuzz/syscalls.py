@@ -27,11 +27,7 @@ libc.syscall.restype = ctypes.c_long
 
 
 def ioctl(fd: int, number: int, address: int) -> int:
-    """Make the system call; its whole result, or the error number negated.
-
-    The C library's function would cut the result to an int, and take what is left
-    for an error if it looks like one.
-    """
+    """Make the system call; its result, or the error number negated."""
     words = (fd, number, address)
     result: int = libc.syscall(ctypes.c_long(_IOCTL), *map(ctypes.c_ulong, words))
     return result if result != -1 else -ctypes.get_errno()
