@@ -36,7 +36,7 @@ LOOK_SECONDS: Final = 0.5
 #: Programs of one process that may have been played since it was last looked at.
 RECENT: Final = 4
 #: A process that says nothing for so long is stuck in a way that it cannot tell.
-SILENCE_SECONDS: Final = 3 * HANG_SECONDS
+SILENCE_SECONDS: Final = 8 * HANG_SECONDS
 _KILL_SECONDS: Final = 20.0
 
 Tell = Callable[[Totals], None]
