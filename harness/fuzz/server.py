@@ -2,7 +2,7 @@
 """In the guest: plays what the host asks for.
 
 Reads a job a line from standard input, writes events a line to standard output; all
-JSON. The last event of a job is ``end``.
+JSON. The first event of a job is ``begin``, the last one ``end``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def main() -> int:
         crew = Crew(ground, KernelWatch(), MemoryWatch())
         for line in sys.stdin:
             job = json.loads(line)
+            tell(event="begin")
             if job["job"] == "distil":
                 for op, short in distil(ground, job["seed"], job["calls"]):
                     tell(event="distilled", call=op, program=str(short))

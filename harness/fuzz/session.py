@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.errors import BootError, GuestError
+from harness.errors import GuestError
 from harness.fuzz.failure import Failure, Totals, last_origins
 from harness.fuzz.program import Program
 from harness.jobs import Boot, JobGuest, ServerEnded
 
 SERVER: Final = ("python3", "-u", "-m", "harness.fuzz.server")
 #: Longer than a guest may say nothing while it plays: hanging threads are waited for.
-SILENCE_SECONDS: Final = 300.0
+SILENCE_SECONDS: Final = 600.0
 #: After these a guest goes on as if nothing had been.
 _HARMLESS: Final = ("answer", "client")
 
@@ -102,13 +102,14 @@ class Session:
 
         :raises GuestError: there is no guest in which it could be done.
         """
-        answer = Answer()
+        answer, begun = Answer(), False
         try:
             for event in self._guest.do(job):
+                begun = True
                 _take(answer, event, progress)
-        except (ServerEnded, BootError):
-            raise
         except GuestError as error:
+            if not begun or isinstance(error, ServerEnded):
+                raise
             text = f"{error.line()}\n{error.console}"
             origins = last_origins(self._guest.console())
             answer.failures.append(Failure("guest", text, origins))

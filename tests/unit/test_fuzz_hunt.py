@@ -212,7 +212,7 @@ def test_session_takes_what_the_server_tells() -> None:
 
 def test_session_tells_who_played_when_the_guest_went_down() -> None:
     """A panic is a failure of the programs that its console names, and the guest is left."""
-    vm = FakeVm([], GuestPanic("Fatal exception", console="the end"))
+    vm = FakeVm([{"event": "begin"}], GuestPanic("Fatal exception", console="the end"))
     (failure,) = session_of(vm).run(7, range(2), 10).failures
     assert failure.kind == "guest" and "Fatal exception" in failure.title
     assert failure.suspects == ("7.1.5", "7.0.3") and vm.closed
@@ -222,3 +222,10 @@ def test_session_whose_server_ends_is_an_error() -> None:
     """That is no failure of the kernel's."""
     with pytest.raises(ServerEnded, match="ValueError: 7"):
         session_of(FakeVm([])).play([Program(())])
+
+
+def test_guest_that_goes_down_before_it_plays_is_an_error() -> None:
+    """Nobody has done anything yet: no program is to blame."""
+    vm = FakeVm([], GuestPanic("Fatal exception", console="the end"))
+    with pytest.raises(GuestPanic):
+        session_of(vm).run(7, range(2), 10)
