@@ -25,6 +25,7 @@ COMMANDS = {
     "run": ("harness.commands.run", "run one command in a guest, with its exit status"),
     "shell": ("harness.commands.shell", "an interactive shell in a guest"),
     "modules": ("harness.commands.modules", "build the kernel modules"),
+    "post-mortem": ("harness.postmortem.command", "who slept where when a guest panicked"),
     "vm": ("harness.commands.vm", "build or clean the guest image"),
     "mutants": ("harness.commands.mutants", "break the modules in small ways: tests must notice"),
     "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),

@@ -22,7 +22,7 @@ from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
 from harness.ktap import Result
 from harness.pool import Boot, Ending, Life, Pool, Slot
-from harness.vm import versions
+from harness.vm import versions, vmcore
 
 # xdist gives its gateways 10 s to end; what is left of a guest then has ended.
 FINISH_SECONDS = 15.0
@@ -82,6 +82,9 @@ class Controller:
         self._told: dict[str, list[str]] = defaultdict(list)
         self._unexplained: list[Ending] = []
         self._given_up = False
+        self._finish_seconds = FINISH_SECONDS
+        if config.option.kfabric_vmcore:
+            self._finish_seconds += vmcore.DUMP_SECONDS
         _distribute(config, self._pool)
 
     def _boot(self, name: str, directory: Path) -> Any:
@@ -164,7 +167,7 @@ class Controller:
             # Its session has not even begun; it would not in another guest either.
             _exit(self._config, StartError("the tests do not start in a guest", console=str(error)))
         slot = self._slot(node)
-        ending = self._without_told(slot.life.finish(FINISH_SECONDS))
+        ending = self._without_told(slot.life.finish(self._finish_seconds))
         self._crashes[node.gateway.id] = ending
         if ending.retired:
             self._retire(node, ending)
@@ -240,7 +243,7 @@ class Controller:
         known = any(life.name == ending.name for ending in self._crashes.values())
         if known or not life.used:
             return
-        ending = self._without_told(life.finish(FINISH_SECONDS))
+        ending = self._without_told(life.finish(self._finish_seconds))
         if not ending.clean:
             self._unexplained.append(ending)
 

@@ -78,6 +78,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="judge the wake-ups of each test in a guest: a lost, late or spurious one fails it",
     )
     group.addoption(
+        "--kfabric-vmcore",
+        action="store_true",
+        help="a guest that panics leaves its memory beside its console",
+    )
+    group.addoption(
         "--kfabric-ulp",
         metavar="JSON",
         help="somebody's module to test, as kfabric test --ulp describes it",
@@ -230,4 +235,5 @@ def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Gu
     from harness import testvm, ulp
 
     given = config.option.kfabric_ulp
-    return testvm.boot(name, directory, tested=ulp.from_json(given) if given else None)
+    tested = ulp.from_json(given) if given else None
+    return testvm.boot(name, directory, tested=tested, vmcore=config.option.kfabric_vmcore)

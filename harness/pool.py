@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.bridge import SILENT, abstract
-from harness.errors import GuestError, GuestHang, GuestLost, KfabricError
+from harness.errors import GuestError, GuestHang, GuestLost, GuestPanic, KfabricError
 from harness.guest.retirement import RETIRED
 from harness.vm.console import Splat
 
@@ -288,7 +288,8 @@ class Life:
         try:
             done = guest.popen(WORKER, cwd=str(self._cwd), port=PORT).wait()
         except GuestError as error:
-            cause = self._hang or error
+            # One that has panicked may be silent because its memory is being written.
+            cause = error if isinstance(error, GuestPanic) else self._hang or error
             console = cause.console or guest.console_tail()
             return Ending(self.name, cause, console=console, splats=tuple(guest.splats()))
         return Ending(

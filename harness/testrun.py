@@ -23,6 +23,7 @@ from rich.console import Console
 
 from harness import matrix, setup, ulp
 from harness.cli import report
+from harness.commands.options import VMCORE_HELP
 from harness.errors import ExitStatus, KfabricError, SetupError
 from harness.matrix import Column
 from harness.ulp import Ulp
@@ -118,7 +119,8 @@ def main(argv: Sequence[str]) -> int:
     kernels = known.matrix() if args.matrix else [known.find(name).name for name in args.kernel]
     if args.matrix and not paths:
         paths = [str(GUEST)]
-    runs = Runs(options, kernels, tested)
+    ours = ["--kfabric-vmcore"] if args.vmcore else []
+    runs = Runs([*options, *ours], kernels, tested)
     for part in parts(paths, args.vms, args.tx):
         runs.all(part)
     if len(kernels) > 1 and runs.columns:
@@ -194,6 +196,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         "--verify-wakeups the wake-ups of each test in a guest are judged, too.",
     )
     ulp.add_options(parser)
+    parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms", type=_number, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
     )

@@ -23,6 +23,7 @@ def boot(
     deadlines: Deadlines = Deadlines(),  # noqa: B008
     qemu: tuple[str, ...] = (),
     tested: ulp.Ulp | None = None,
+    vmcore: bool = False,
 ) -> Vm:
     """Boot a guest with the test-option build of the modules.
 
@@ -33,6 +34,7 @@ def boot(
     :param directory: for what the guest leaves.
     :param qemu: more arguments for QEMU.
     :param tested: somebody's module, which is built and loaded, too.
+    :param vmcore: a panic leaves the guest's memory.
     :raises KfabricError: something cannot be made, or the guest does not boot.
     """
     with _lock:
@@ -47,7 +49,7 @@ def boot(
         if tested and tested not in _dressed:
             _dressed[tested] = ulp.dress(spec, image, tested, setup.say)
         spec = _dressed[tested] if tested else spec
-    spec = replace(spec, name=name, deadlines=deadlines, qemu=qemu)
+    spec = replace(spec, name=name, deadlines=deadlines, qemu=qemu, vmcore=vmcore)
     guest = Vm(spec, image, accelerator, directory, setup.SOURCE)
     guest.start()
     if tested:

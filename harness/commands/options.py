@@ -16,6 +16,8 @@ from harness.vm import versions
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 
+VMCORE_HELP = "a panic leaves the guest's memory; see kfabric post-mortem"
+
 
 def add_guest_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that describe a guest."""
@@ -27,6 +29,7 @@ def add_guest_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="guest memory")
     parser.add_argument("--cpus", type=int, default=2, help="virtual CPUs")
+    parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--append", action="append", default=[], metavar="WORD", help="kernel parameter"
     )
@@ -51,6 +54,7 @@ def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
         cpus=args.cpus,
         variant=Variant(args.variant) if args.variant else None,
         cmdline=tuple(args.append),
+        vmcore=args.vmcore,
     )
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,8 +32,9 @@ from harness.errors import (
     GuestLost,
     GuestPanic,
 )
+from harness.guest.modules import ULP
 from harness.vm import argv as qemu
-from harness.vm import bytecode, console, frozen
+from harness.vm import bytecode, console, frozen, vmcore
 from harness.vm.argv import Disk
 from harness.vm.cache import require_plain
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
@@ -54,6 +55,7 @@ SAVE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 _ERRORS = 4000
 _STALLED_CONSOLE = "console.stalled.log"
+_LEFT = ("console.log", _STALLED_CONSOLE, "qemu.log", "registers.txt")
 _FROZEN = "frozen"
 
 
@@ -222,8 +224,8 @@ class Vm:
     def _freeze(self, target: Frozen) -> None:
         """Boot another one like this, and keep what it has come to."""
         other = Vm(self.spec, self.image, self.accel, target.directory, self._source)
-        # Which has what this kernel needs already.
-        other.spec = self.spec
+        # Which has what this kernel needs already. What it left would not be kept.
+        other.spec = replace(self.spec, vmcore=False)
         other.out.mkdir()
         frozen.make_disk(self.image.disk, target.disk)
         try:
@@ -256,6 +258,18 @@ class Vm:
             self._agent.begin(self.spec.name, mounts, str(self._source))
             self._wait_word(time.monotonic() + self.spec.deadlines.boot)
             self._watchdog.arm()
+            if self.spec.vmcore:
+                self._expect_panic()
+
+    def _expect_panic(self) -> None:
+        """Have it stand still when it panics, and know what its memory is read by.
+
+        Any guest can be asked for that, also one that was frozen.
+        """
+        if self._qmp.execute("set-action", deadline=QMP_SECONDS, panic="pause") is None:
+            raise BootError("QEMU cannot be told to pause a guest that panics")
+        told = self.run(["cat", vmcore.PLACE], timeout=self.spec.deadlines.boot)
+        self._dump.info = vmcore.Place.read(told.text)
 
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
@@ -380,6 +394,7 @@ class Vm:
             self._qemu.kill()
             rc = self._qemu.wait()
         self._watchdog.join()
+        self._dump.wait()
         self._qmp.close()
         return self._verdict or self._watchdog.verdict or self._autopsy(rc)
 
@@ -410,8 +425,14 @@ class Vm:
         """Remove what an earlier guest left; its files would be taken for ours."""
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
-        for name in ("console.log", _STALLED_CONSOLE, "qemu.log", "registers.txt"):
+        for name in _LEFT:
             (self.directory / name).unlink(missing_ok=True)
+        vmcore.remove(self.directory / vmcore.NAME)
+
+    def _make_dump(self) -> vmcore.Dump:
+        places = [str(path) for path in (self.modules, self.spec.env.get(ULP)) if path]
+        about = vmcore.About(self.image.release, places)
+        return vmcore.Dump(self.directory, self.spec.memory_mib, about, self._end_in_order)
 
     def _launch(self, disk: Disk, thaw: int | None = None) -> None:
         pairs = {name: socket.socketpair() for name in (*qemu.PORTS, "qmp")}
@@ -424,8 +445,11 @@ class Vm:
             for _, guest in pairs.values():
                 guest.close()
         self._stack.callback(self._end_qemu)
-        self._qmp = QmpLink(pairs["qmp"][0])
+        self._dump = self._make_dump()
+        on_panic = self._dump.begin if self.spec.vmcore else None
+        self._qmp = QmpLink(pairs["qmp"][0], on_panic)
         self._stack.callback(self._qmp.close)
+        self._stack.callback(self._dump.wait)
         self._watchdog = Watchdog(
             pairs["kfabric.heartbeat"][0], self._on_silence, self.spec.deadlines.silence
         )
@@ -490,6 +514,8 @@ class Vm:
 
     def _on_silence(self) -> GuestError:
         """Called by the watchdog: keep what QEMU knows, then kill it."""
+        if self._dump.wait():
+            return self._autopsy(0)
         state = self._qmp.execute("query-status", deadline=2.0)
         registers = self._qmp.hmp("info registers -a", deadline=2.0) if state else ""
         if registers:
@@ -503,10 +529,18 @@ class Vm:
         text = self.console_text()
         title = console.panic_title(text)
         if title or self._qmp.panicked:
-            return GuestPanic(title or "see the console", console=console.excerpt(text))
+            told = "\n".join(filter(None, (console.excerpt(text), self._dump.outcome)))
+            return GuestPanic(title or "see the console", console=told)
         errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()
         what = f"QEMU ended with status {rc}" + (f": {errors.splitlines()[-1]}" if errors else "")
         return GuestLost(what, console=console.excerpt(text))
+
+    def _end_in_order(self) -> None:
+        """Let a guest that is about to end do so."""
+        try:
+            self._qemu.wait(self.spec.deadlines.quit)
+        except subprocess.TimeoutExpired:
+            self._qemu.kill()
 
     def _end_qemu(self) -> None:
         """Nothing that the guest wrote is kept, so there is nothing to shut down."""

@@ -8,10 +8,13 @@ import contextlib
 import logging
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from qemu.qmp import EventListener, Message, QMPClient, QMPError
+
+OnPanic = Callable[["QmpLink"], None]
 
 logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
 
@@ -20,9 +23,12 @@ class QmpLink:
     """One QMP session, served by a thread of its own.
 
     :param sock: connected socket whose other end QEMU has; taken over.
+    :param on_panic: called once, with this, when the guest reports a panic and QEMU runs
+        on; must not wait.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, on_panic: OnPanic | None = None) -> None:
+        self._on_panic = on_panic
         self._client = QMPClient("kfabric")
         self._sock = sock
         self._panicked = threading.Event()
@@ -88,6 +94,9 @@ class QmpLink:
     async def _watch(self, events: EventListener) -> None:
         async for event in events:
             self._note(event)
+            if self._on_panic:
+                self._on_panic(self)
+                self._on_panic = None
 
     async def _drain(self, events: EventListener, watcher: asyncio.Task[None]) -> None:
         """Take what arrived together with the end of the connection."""

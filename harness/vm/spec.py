@@ -80,6 +80,7 @@ class VmSpec:
     :param qemu: more QEMU arguments, e.g. a second network device.
     :param icount: count instructions: the guest's TSC counts one an instruction, and
         so does its clock, one nanosecond each. TCG and one virtual CPU only.
+    :param vmcore: a panic leaves the guest's memory, as ``vmcore`` beside the console.
     """
 
     name: str = "kfabric"
@@ -92,6 +93,7 @@ class VmSpec:
     shares: tuple[Path, ...] = ()
     qemu: tuple[str, ...] = ()
     icount: bool = False
+    vmcore: bool = False
     deadlines: Deadlines = Deadlines()
 
     def on(self, version: Version) -> VmSpec:

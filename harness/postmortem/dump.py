@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Reads queues and threads out of a dump, by drgn, which knows the kernel's own types.
+
+A kernel that panicked may have been in the middle of anything: what cannot be read becomes a
+line of :attr:`Reader.troubles`, and a list that does not end is left after LIMIT entries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.errors import SetupError
+from harness.postmortem.show import Panic, Queue, Sleeper, Thread
+
+KERNEL = "kernel"
+"""What drgn calls the module that is none."""
+KFABRIC = "kfabric"
+KINDS = {
+    "KFI_CLASS_WAIT": "wait set",
+    "KFI_CLASS_CQ": "CQ",
+    "KFI_CLASS_EQ": "EQ",
+    "KFI_CLASS_CNTR": "counter",
+    "KFI_CLASS_PROFILE": "profile",
+}
+SOURCES = ("CQ", "EQ", "counter")
+CHANNEL = 24
+"""KFI_CLASS_COMP_CHANNEL, a macro, which no debug information knows."""
+LIMIT = 20_000
+
+
+def open_dump(core: Path, files: list[Path]) -> Any:
+    """The program that the dump is of.
+
+    :param files: with debug information: vmlinux first, then modules; those that were not
+        loaded do not matter.
+    :raises SetupError: it cannot be read, or these files are not what ran.
+    """
+    import drgn
+
+    # Says of each dump that it could be in another order.
+    logging.getLogger("drgn").setLevel(logging.ERROR)
+    program = drgn.Program()
+    try:
+        program.set_core_dump(core)
+        program.load_debug_info([str(path) for path in files])
+    except Exception as error:  # drgn has no class of its own for most of them
+        raise SetupError(f"{core} cannot be read: {error}", "is it the whole of it?") from None
+    wanted = {KERNEL, *map(module_name, files[1:])}
+    lacking = [m.name for m in program.modules() if m.name in wanted and m.wants_debug_file()]
+    if lacking:
+        what = f"{', '.join(lacking)}: what is built here is not what ran in the guest"
+        raise SetupError(what, "were the sources changed since?")
+    return program
+
+
+def module_name(file: Path) -> str:
+    """What the kernel calls the module of a file."""
+    return file.stem.replace("-", "_")
+
+
+class Reader:
+    """What we ask of a dump.
+
+    :param modules: names; a thread with a frame in one of them is of interest.
+    """
+
+    def __init__(self, program: Any, modules: frozenset[str]) -> None:
+        self.troubles: list[str] = []
+        """What could not be read, and why."""
+        self._program = program
+        self._marks = tuple(f"[{name}]" for name in modules)
+        self._kinds: dict[int, str] = {}
+
+    def panic(self) -> Panic:
+        """Why, and by whom."""
+        from drgn.helpers.linux.panic import panic_message
+
+        release = self._program["UTS_RELEASE"].string_().decode()
+        found = Panic(release, "?")
+        with self._reading("the kernel's log"):
+            found = Panic(release, (panic_message(self._program) or b"?").decode(errors="replace"))
+        with self._reading("the thread that panicked"):
+            task = self._program.crashed_thread().object
+            found = Panic(release, found.message, self._thread(task))
+        return found
+
+    def queues(self) -> list[Queue]:
+        """All queues of objects that were open, in the order of opening."""
+        if KFABRIC not in (module.name for module in self._program.modules()):
+            return []
+        constant = self._program.constant
+        self._kinds = {constant(name).value_(): kind for name, kind in KINDS.items()}
+        self._kinds[CHANNEL] = "completion channel"
+        found: list[Queue] = []
+        for queue in self._all_queues():
+            with self._reading(f"the queue at {queue.value_():#x}"):
+                if not self._is_unused(queue):
+                    found.append(self._queue(queue))
+        return found
+
+    def _all_queues(self) -> Iterator[Any]:
+        try:
+            head = self._program["kfi_test_queues"].address_of_()
+        except LookupError:
+            yield from self._listed_queues()
+        else:
+            yield from self._entries("the list of queues", "struct kfi_waitq", head, "test_link")
+
+    def _listed_queues(self) -> Iterator[Any]:
+        """Without the test-option build: those of objects that are listed, and so no channels'."""
+        from drgn import container_of
+
+        for listed in self._listed():
+            kind = self._kinds.get(listed.fid.fclass.value_())
+            if kind in SOURCES:
+                yield container_of(listed, "struct kfi_source", "listed").own.address_of_()
+            elif kind == "wait set":
+                yield container_of(listed, "struct kfi_wait", "listed").queue.address_of_()
+
+    def _listed(self) -> Iterator[Any]:
+        head = self._program["kfi_listed_objects"].address_of_()
+        return self._entries("the list of objects", "struct kfi_listed", head, "link")
+
+    def _is_unused(self, queue: Any) -> bool:
+        """Whoever waits for a member of a wait set is on the set's queue."""
+        from drgn import container_of
+
+        kind = self._kinds.get(queue.fid.fclass.value_())
+        if kind not in SOURCES:
+            return False
+        source = container_of(queue, "struct kfi_source", "own")
+        return bool(source.set.value_()) and not queue.sleepers.value_()
+
+    def _queue(self, queue: Any) -> Queue:
+        sleepers: list[Sleeper] = []
+        strangers = 0
+        ours = self._program["kfi_wake_function"].address_of_().value_()
+        head = queue.head.head.address_of_()
+        name = f"queue {queue.id.value_()}"
+        for entry in self._entries(name, "struct wait_queue_entry", head, "entry"):
+            if entry.func.value_() == ours:
+                sleepers.append(self._sleeper(entry))
+            else:
+                strangers += 1
+        return Queue(
+            self._kinds.get(queue.fid.fclass.value_(), "object"),
+            queue.id.value_(),
+            queue.nready.counter.value_(),
+            queue.pubs.counter.value_(),
+            tuple(sleepers),
+            strangers,
+            tuple(self._readable(queue)),
+        )
+
+    def _sleeper(self, entry: Any) -> Sleeper:
+        from drgn import cast, container_of
+
+        waiter = container_of(entry, "struct kfi_waiter", "wqe")
+        task = cast("struct task_struct *", entry.private)
+        return Sleeper(self._thread(task), waiter.need.value_(), waiter.seen.value_())
+
+    def _readable(self, queue: Any) -> Iterator[str]:
+        """Members of a wait set of which something can be read."""
+        from drgn import container_of
+
+        if self._kinds.get(queue.fid.fclass.value_()) != "wait set":
+            return
+        for listed in self._listed():
+            kind = self._kinds.get(listed.fid.fclass.value_(), "")
+            if kind in SOURCES:
+                source = container_of(listed, "struct kfi_source", "listed")
+                if source.queue.value_() == queue.value_() and source.ready.value_():
+                    yield f"{kind} {source.id.value_()}"
+
+    def threads(self, everyone: bool = False) -> Iterator[Thread]:
+        """Threads that are somewhere in the modules, or all."""
+        from drgn.helpers.linux.pid import for_each_task
+
+        for task in self._guarded("the threads", for_each_task(self._program)):
+            with self._reading(f"the thread at {task.value_():#x}"):
+                thread = self._thread(task)
+                if everyone or any(frame.endswith(self._marks) for frame in thread.frames):
+                    yield thread
+
+    def _thread(self, task: Any) -> Thread:
+        from drgn.helpers.linux.sched import task_state_to_char
+
+        name = task.comm.string_().decode(errors="replace")
+        return Thread(task.pid.value_(), name, task_state_to_char(task), tuple(self._frames(task)))
+
+    def _frames(self, task: Any) -> Iterator[str]:
+        import drgn
+
+        try:
+            trace = self._program.stack_trace(task)
+        except (drgn.FaultError, ValueError, LookupError) as error:
+            yield f"(no stack: {error})"
+            return
+        for frame in trace:
+            if not frame.pc:  # behind a kernel thread's first function
+                break
+            name = frame.name or "?"
+            module = self._module(frame)
+            yield f"{name} [{module}]" if module else name
+
+    def _module(self, frame: Any) -> str:
+        """The module that a frame's function is of; the kernel itself is none."""
+        try:
+            name = str(self._program.module(frame.pc).name)
+        except LookupError:
+            return ""
+        return "" if name == KERNEL else name
+
+    def _entries(self, what: str, struct: str, head: Any, member: str) -> Iterator[Any]:
+        """Those of a list of the kernel's."""
+        from drgn.helpers.linux.list import list_for_each_entry
+
+        return self._guarded(what, list_for_each_entry(struct, head, member))
+
+    def _guarded(self, what: str, found: Iterable[Any]) -> Iterator[Any]:
+        with self._reading(what):
+            iterator = iter(found)
+            yield from itertools.islice(iterator, LIMIT)
+            if next(iterator, None) is not None:
+                self.troubles.append(f"{what}: no end after {LIMIT} entries")
+
+    @contextlib.contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        import drgn
+
+        try:
+            yield
+        except (drgn.FaultError, LookupError, ValueError) as error:
+            self.troubles.append(f"{what}: {error}")

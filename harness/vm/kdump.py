@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""kdump files. QEMU writes them as a stream of pieces, and does not know the guest's kernel.
+
+A reader wants them in their places, and beside them the kernel's own description of itself
+(its vmcoreinfo: where page tables and symbols are).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+STREAM = b"makedumpfile"
+STREAM_HEADER = 4096
+CORE = b"KDUMP   "
+# What uname tells; QEMU knows the machine only, and readers take no header with holes.
+UTSNAME = struct.Struct("65s65s65s65s")
+UTSNAME_AT = 12
+BLOCK = 4096
+# In the second block: base address; and where vmcoreinfo and all notes are, each with its size.
+PHYS_BASE = struct.Struct("<q")
+PLACES = struct.Struct("<4Q")
+PLACES_AT = 32
+NAME = b"VMCOREINFO"
+_PIECE = struct.Struct(">qq")
+_NOTE = struct.Struct("<3I")
+_CHUNK = 1 << 20
+
+
+def vmcoreinfo(memory: bytes) -> bytes:
+    """The text of the ELF note that the kernel keeps it in.
+
+    :param memory: that it lies in, from its first byte on.
+    :raises ValueError: there is no such note.
+    """
+    if len(memory) < _NOTE.size:
+        raise ValueError("the kernel's description is cut off")
+    name_size, size, _ = _NOTE.unpack_from(memory)
+    name = memory[_NOTE.size :][:name_size].rstrip(b"\0")
+    if name != NAME:
+        raise ValueError(f"the kernel's description is called {name[:16]!r}")
+    begin = _NOTE.size + _aligned(name_size)
+    return memory[begin : begin + size].rstrip(b"\0")
+
+
+def _aligned(size: int) -> int:
+    return size + 3 & ~3
+
+
+def settle(stream: Path, core: Path, info: bytes) -> None:
+    """Put what QEMU wrote into its places.
+
+    :param stream: from QEMU.
+    :param core: the new file, only for its owner; stays after an error.
+    :param info: vmcoreinfo; goes behind all else.
+    :raises OSError: it cannot be written.
+    :raises ValueError: ``stream`` is not as QEMU writes it.
+    """
+    core.touch(mode=0o600)
+    with stream.open("rb") as source, core.open("r+b") as target:
+        for offset, size in _pieces(source):
+            target.seek(offset)
+            _copy(source, target, size)
+        target.seek(0)
+        if target.read(len(CORE)) != CORE:
+            raise ValueError("QEMU wrote something else than a kdump file")
+        _describe(target, info)
+
+
+def _pieces(source: BinaryIO) -> Iterator[tuple[int, int]]:
+    """Offset and size of each piece, which the caller reads before it asks for the next."""
+    if not source.read(STREAM_HEADER).startswith(STREAM):
+        raise ValueError("QEMU wrote something else than a kdump stream")
+    while True:
+        head = source.read(_PIECE.size)
+        if len(head) < _PIECE.size:
+            raise ValueError("QEMU's stream has no end")
+        offset, size = _PIECE.unpack(head)
+        if offset < 0:
+            return
+        yield offset, size
+
+
+def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
+    while size:
+        data = source.read(min(size, _CHUNK))
+        if not data:
+            raise ValueError("QEMU's stream ends in the middle of a piece")
+        target.write(data)
+        size -= len(data)
+
+
+def _describe(target: BinaryIO, info: bytes) -> None:
+    """Add a note (readers want all of them in one place), and what else is in it."""
+    target.seek(BLOCK + PLACES_AT)
+    _, _, old, size = PLACES.unpack(target.read(PLACES.size))
+    target.seek(old)
+    notes = target.read(size)
+    notes += _NOTE.pack(len(NAME) + 1, len(info), 0) + NAME.ljust(_aligned(len(NAME) + 1), b"\0")
+    begin = target.seek(0, os.SEEK_END)
+    target.write(notes + info.ljust(_aligned(len(info)), b"\0"))
+    target.seek(BLOCK + PLACES_AT)
+    size = len(notes) + _aligned(len(info))
+    target.write(PLACES.pack(begin + len(notes), len(info), begin, size))
+    target.seek(BLOCK)
+    target.write(PHYS_BASE.pack(int(_value(info, b"NUMBER(phys_base)") or b"0")))
+    target.seek(UTSNAME_AT)
+    target.write(UTSNAME.pack(b"Linux", b"guest", _value(info, b"OSRELEASE") or b"?", b"?"))
+
+
+def _value(info: bytes, key: bytes) -> bytes:
+    found = re.search(rb"^%b=(.*)$" % re.escape(key), info, re.MULTILINE)
+    return found[1] if found else b""

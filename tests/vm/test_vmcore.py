@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A guest whose memory is wanted leaves it when it panics; tests/debug reads one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import testvm
+from harness.errors import ExitStatus, GuestPanic
+from harness.guest.waiting import Deadline, wait_until
+from harness.vm import vmcore
+from harness.vm.machine import Vm
+
+ROOT = Path(__file__).parents[2]
+RUN_SECONDS = 400.0
+SIZE = 1 << 30  # of a guest's memory
+CRASH = "echo c >/proc/sysrq-trigger"
+LAST = "Kernel Offset: "  # the last words of a panic that reboots
+
+
+def test_panic_leaves_the_memory_beside_the_console() -> None:
+    """As a dump in kdump's format, with what tells which kernel it was; the user is told."""
+    argv = [sys.executable, "-m", "harness.cli", "run", "--vmcore", "--", "sh", "-c", CRASH]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
+    )
+    print(done.stdout, done.stderr)
+    assert done.returncode == ExitStatus.PANIC
+    found = re.search(r"console and more: (\S+)", done.stderr)
+    assert found is not None
+    left = Path(found[1])
+    try:
+        core = left / "vmcore"
+        assert f"its memory: {core} (" in done.stderr
+        assert 1 << 20 < core.stat().st_size < SIZE / 2, "pages of zeros take room"
+        with core.open("rb") as file:
+            assert file.read(5) == b"KDUMP"
+        assert vmcore.about(core).release in (left / "console.log").read_text(errors="replace")
+    finally:
+        shutil.rmtree(left)
+
+
+@pytest.fixture
+def devices() -> tuple[str, ...]:
+    """None: it goes on from where one of its kind was frozen."""
+    return ()
+
+
+@pytest.fixture
+def guest(devices: tuple[str, ...], tmp_path: Path) -> Iterator[Vm]:
+    """A guest whose memory is wanted."""
+    with testvm.boot("vmcore", tmp_path / "guest", qemu=devices, vmcore=True) as vm:
+        yield vm
+
+
+@pytest.mark.parametrize("devices", [(), ("-device", "virtio-rng-pci")], ids=["thawed", "booted"])
+def test_guest_says_all_that_it_has_to_say(guest: Vm, tmp_path: Path) -> None:
+    """It stands still in the middle of its panic, and goes on when its memory is written."""
+    with pytest.raises(GuestPanic) as panic:
+        guest.run(["sh", "-c", CRASH], timeout=RUN_SECONDS)
+    assert LAST in guest.console_text()
+    assert f"its memory: {tmp_path}/guest/vmcore (" in panic.value.console
+    assert vmcore.about(tmp_path / "guest/vmcore").modules
+
+
+def test_guest_that_is_ended_meanwhile_leaves_nothing(guest: Vm, tmp_path: Path) -> None:
+    """Or all of it, if that was quick; half a dump helps nobody."""
+    guest.popen(["sh", "-c", CRASH])
+    core = tmp_path / "guest/vmcore"
+    wait_until(
+        lambda: any(core.parent.glob("vmcore*")), "a dump that has begun", Deadline(RUN_SECONDS)
+    )
+    guest.close()
+    left = {path.name for path in core.parent.glob("vmcore*")}
+    assert left in (set(), {core.name, vmcore.ABOUT})
