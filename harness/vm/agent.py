@@ -27,8 +27,7 @@ PORTS = "/dev/virtio-ports/"
 BEAT_SECONDS = 1.0
 PREPARED = """
 import json, os, sys
-for name in sys.argv[1:]:
-    __import__(name)
+exec(sys.argv[1])
 print(flush=True)
 order = json.loads(sys.stdin.buffer.read())
 os.chdir(order["cwd"])
@@ -42,7 +41,7 @@ os.close(port)
 sys.stdin = open(0, closefd=False)
 exec(order["code"])
 """
-"""A Python that has imported what a later one will want, and becomes that one."""
+"""A Python that has done what a later one would begin with, and becomes that one."""
 PYTHON = ["python3", "-u", "-c"]
 STDIN_LIMIT = 4 << 20
 """Unread input of one job above which the agent stops reading from the host."""
@@ -122,12 +121,12 @@ def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, d
 class Prepared:
     """A Python that waits for what it is to run.
 
-    :param modules: what it has imported by then.
+    :param code: what it has done by then.
     """
 
-    def __init__(self, modules: list[str]) -> None:
+    def __init__(self, code: str) -> None:
         self._proc = subprocess.Popen(
-            [*PYTHON, PREPARED, *modules],
+            [*PYTHON, PREPARED, code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -235,7 +234,7 @@ class Agent:
             _begin(frame.json())
             self._port.send(encode(Frame(Kind.READY, 0)))
         elif frame.kind is Kind.PREPARE:
-            self._prepared = Prepared(frame.json()["modules"])
+            self._prepared = Prepared(frame.json()["code"])
             self._port.send(encode(Frame(Kind.READY, 0)))
         elif job := self._jobs.get(frame.job):
             self._to_job(job, frame)

@@ -8,7 +8,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from harness.vm.wire import CHUNK, Begin, Decoder, Frame, Kind, Start, encode, pack
 
@@ -119,9 +119,9 @@ class AgentClient:
         }
         self.send(pack(Kind.BEGIN, 0, **begin))
 
-    def prepare(self, modules: Sequence[str]) -> None:
-        """Ask for a Python that has imported these; READY follows."""
-        self.send(pack(Kind.PREPARE, 0, modules=list(modules)))
+    def prepare(self, code: str) -> None:
+        """Ask for a Python that has run this; READY follows."""
+        self.send(pack(Kind.PREPARE, 0, code=code))
 
     def start(self, start: Start) -> RemoteJob:
         """Start a command; it fails later (status 127) if it cannot be run."""

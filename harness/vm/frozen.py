@@ -26,12 +26,8 @@ from harness.vm import cache
 
 KEPT = 6
 """Kinds of guests that are kept for one image: memory, CPUs and parameters may differ."""
-IMPORTS = (
-    *("execnet", "pytest", "asyncio", "ctypes", "xml.etree.ElementTree", "concurrent.futures"),
-    *("contextlib", "dataclasses", "fcntl", "queue", "shlex", "statistics", "unittest"),
-    *("unittest.mock", "pyroute2"),
-)
-"""What a test process will want, and is imported before the guest is frozen."""
+PREPARATION = Path(__file__).with_name("warmup.py").read_text()
+"""What a test process would begin with, and is done before the guest is frozen."""
 SPACE_MIB = 2000
 TOOL_SECONDS = 60.0
 
@@ -71,7 +67,7 @@ def key(argv: Sequence[str]) -> str:
     :param argv: QEMU's, without what differs from guest to guest; paths in it are those of
         the cache, which have the hash of their contents in their names.
     """
-    words = (*argv, *IMPORTS, _qemu())
+    words = (*argv, PREPARATION, _qemu())
     return cache.key(word.encode() for word in words)
 
 

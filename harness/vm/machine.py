@@ -230,7 +230,7 @@ class Vm:
         frozen.make_disk(self.image.disk, target.disk)
         try:
             other._boot(Disk(target.disk, "qcow2", keep=True))
-            other._agent.prepare(frozen.IMPORTS)
+            other._agent.prepare(frozen.PREPARATION)
             other._wait_word(time.monotonic() + self.spec.deadlines.boot)
             other._save(target.state)
         finally:
