@@ -328,6 +328,12 @@ def load() -> None:
         os.close(fd)
 
 
+def version() -> tuple[int, int]:
+    """Return the version of the library that is installed, major and minor."""
+    number = ctypes.CDLL(SONAME).fi_version()
+    return number >> 16, number & 0xFFFF
+
+
 def _descriptors() -> set[int]:
     """Return those that are open, without the one that lists them."""
     return {int(name) for name in os.listdir("/proc/self/fd") if _is_open(int(name))}

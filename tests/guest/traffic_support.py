@@ -46,6 +46,7 @@ class Stream:
         self.sent = 0
         self.told = 0
         self.got = 0
+        self._untold: set[int] = set()
         self._stop = threading.Event()
         self._near, self._far = near, far
         self._receiver = Call(self._receive)
@@ -83,9 +84,19 @@ class Stream:
                     errors.append(error)
                     lost = True
                 if error != GONE:
-                    self._check("reported", number, self.told)
-                    self.told += 1
+                    self._tell(number, lost)
         return errors
+
+    def _tell(self, number: int, lost: bool) -> None:
+        """Each is reported once; in order, until one has failed.
+
+        Endpoints without a connection promise no order (comp_order is NONE): what is
+        posted behind a failure fails while others still wait for their peer.
+        """
+        if not lost:
+            self._check("reported", number, self.told)
+        self._untold.remove(number)
+        self.told += 1
 
     def _send_one(self, last: bool) -> bool:
         """Send the next message; False if that does not go."""
@@ -97,6 +108,7 @@ class Stream:
         except kp.KfiError:
             # The queue tells what has become of its device.
             return False
+        self._untold.add(self.sent)
         self.sent += 1
         return True
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * Makes slab allocations of one thread fail, on kernels that were built without
- * CONFIG_FAILSLAB: their allocator asks should_failslab(), too, and a kprobe
- * answers for it. x86 only.
+ * CONFIG_FAILSLAB: kprobes answer for the allocator. x86 only.
  *
  * /sys/kernel/debug/kfi_failslab: write "TID N": the Nth allocation from now
  * on that this thread makes in process context fails, once; "TID atomic": all
@@ -16,6 +15,22 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+
+/* Whether functions that get a node get a bucket, too. */
+#define FS_BUCKET	IS_ENABLED(CONFIG_SLAB_BUCKETS)
+
+/* A function that may say no to an allocation. */
+struct fs_point {
+	struct kprobe probe;
+	unsigned int gfp;	/* which of its arguments has the flags, from 0 */
+	long no;		/* what it returns then */
+};
+
+#define FS_POINT(name, _gfp, _no) {					\
+	.probe = { .symbol_name = (name), .pre_handler = fs_asked },	\
+	.gfp = (_gfp),							\
+	.no = (_no),							\
+}
 
 static struct {
 	pid_t tid;
@@ -40,30 +55,70 @@ static bool fs_fails(gfp_t gfp)
 	return false;
 }
 
-/* Where should_failslab() goes on when its answer is there: to its caller. */
+/* Where a function goes on when its answer is there: to its caller. */
 static noinline notrace void fs_return(void)
 {
 	barrier();
 }
 
-/* int should_failslab(struct kmem_cache *s, gfp_t gfpflags) */
 static int fs_asked(struct kprobe *probe, struct pt_regs *regs)
 {
-	const gfp_t gfp = (__force gfp_t)regs_get_kernel_argument(regs, 1);
+	const struct fs_point *point = container_of(probe, struct fs_point,
+						    probe);
 
-	if (!fs_fails(gfp))
+	if (!fs_fails((__force gfp_t)regs_get_kernel_argument(regs, point->gfp)))
 		return 0;
-	regs_set_return_value(regs, -ENOMEM);
+	regs_set_return_value(regs, point->no);
 	instruction_pointer_set(regs, (unsigned long)fs_return);
 	return 1;
 }
 
 NOKPROBE_SYMBOL(fs_asked);
 
-static struct kprobe fs_probe = {
-	.symbol_name = "should_failslab",
-	.pre_handler = fs_asked,
+/* All allocations ask it; newer kernels have it only with CONFIG_FAILSLAB. */
+static struct fs_point fs_question = FS_POINT("should_failslab", 1, -ENOMEM);
+
+/* Where allocations begin on those without (6.12). */
+static struct fs_point fs_points[] = {
+	FS_POINT("kmem_cache_alloc_noprof", 1, 0),
+	FS_POINT("kmem_cache_alloc_lru_noprof", 2, 0),
+	FS_POINT("kmem_cache_alloc_node_noprof", 1, 0),
+	FS_POINT("__kmalloc_noprof", 1, 0),
+	FS_POINT("__kmalloc_cache_noprof", 1, 0),
+	FS_POINT("__kmalloc_cache_node_noprof", 1, 0),
+	FS_POINT("__kmalloc_node_noprof", 1 + FS_BUCKET, 0),
+	FS_POINT("__kmalloc_node_track_caller_noprof", 1 + FS_BUCKET, 0),
 };
+
+static int fs_register(void)
+{
+	unsigned int i;
+	int err = register_kprobe(&fs_question.probe);
+
+	if (err != -ENOENT)
+		return err;
+	fs_question.probe.symbol_name = NULL;
+	for (i = 0; i < ARRAY_SIZE(fs_points); i++) {
+		err = register_kprobe(&fs_points[i].probe);
+		if (err)
+			break;
+	}
+	while (err && i--)
+		unregister_kprobe(&fs_points[i].probe);
+	return err;
+}
+
+static void fs_unregister(void)
+{
+	unsigned int i;
+
+	if (fs_question.probe.symbol_name) {
+		unregister_kprobe(&fs_question.probe);
+		return;
+	}
+	for (i = 0; i < ARRAY_SIZE(fs_points); i++)
+		unregister_kprobe(&fs_points[i].probe);
+}
 
 static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 			loff_t *pos)
@@ -117,7 +172,7 @@ static const struct file_operations fs_fops = {
 
 static int __init fs_init(void)
 {
-	int err = register_kprobe(&fs_probe);
+	int err = fs_register();
 
 	if (err)
 		return err;
@@ -129,7 +184,7 @@ static int __init fs_init(void)
 static void __exit fs_exit(void)
 {
 	debugfs_remove(fs_file);
-	unregister_kprobe(&fs_probe);
+	fs_unregister();
 }
 
 module_init(fs_init);
