@@ -73,12 +73,16 @@ def context_addresses(kallsyms: bytes) -> tuple[int, int]:
     raise ProbeError("the kernel does not tell where its CPUs keep their context")
 
 
-def softirq_offset() -> int:
-    """Where a task counts the softirqs that it serves; 0: its CPU does. Raises BtfError."""
+def realtime_flags() -> list[str]:
+    """Where a task counts softirqs, and its state: 0 without PREEMPT_RT. Raises BtfError."""
+    members = {"TASK_SOFTIRQ": b"softirq_disable_cnt", "TASK_STATE": b"__state"}
     if not REALTIME.exists():
-        return 0
+        return [f"-D{name}=0" for name in members]
     vmlinux = Path(btf.VMLINUX).read_bytes()
-    return btf.member_offset(vmlinux, b"task_struct", b"softirq_disable_cnt")
+    return [
+        f"-D{name}={btf.member_offset(vmlinux, b'task_struct', member)}"
+        for name, member in members.items()
+    ]
 
 
 def _address(kallsyms: bytes, name: bytes) -> int | None:
@@ -119,7 +123,7 @@ def _flags(bases: int, preempt_count: int, task_pid: int) -> list[str]:
         f"-DPERCPU_OFFSETS={bases:#x}ULL",
         f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
         f"-DTASK_PID={task_pid}",
-        f"-DTASK_SOFTIRQ={softirq_offset()}",
+        *realtime_flags(),
         f"-DPID_MAX={int(PID_MAX.read_text())}",
     ]
 

@@ -5,7 +5,8 @@
  * Two programs write these records: wakeups.bpf.c, from kfabric's tracepoints,
  * and those in harness/trace, from the kernel's own wait functions.
  * The loader defines RING_PAGES, PERCPU_OFFSETS and PREEMPT_COUNT (kernel
- * addresses), and TASK_SOFTIRQ: where a task counts softirqs, or 0: its CPU does.
+ * addresses); with PREEMPT_RT TASK_SOFTIRQ and TASK_STATE: where a task counts
+ * softirqs, and its state. Without, they are 0.
  * records.py decodes the structs.
  */
 
@@ -163,6 +164,29 @@ static __always_inline bool serves_softirq(u32 count)
 	bpf_probe_read_kernel(&count, sizeof(count), (void *)(task + TASK_SOFTIRQ));
 #endif
 	return count & 0x00000100;
+}
+
+/* TASK_RTLOCK_WAIT: it sleeps on a spin lock. */
+enum { RTLOCK_WAIT = 0x1000 };
+
+/*
+ * Is this task, which is being woken, one that a spin lock put to sleep? That is no
+ * business of a wait: it slept on no queue, and whoever unlocks wakes it.
+ */
+static __always_inline bool on_spin_lock(u64 task)
+{
+	u32 state = 0;
+
+#if TASK_STATE
+	bpf_probe_read_kernel(&state, sizeof(state), (void *)(task + TASK_STATE));
+#endif
+	return state & RTLOCK_WAIT;
+}
+
+/* Does a task leave its CPU to sleep, and not on a spin lock? */
+static __always_inline bool to_sleep(u8 preempted, u32 state)
+{
+	return !preempted && state && !(state & RTLOCK_WAIT);
 }
 
 /* No helper tells in what context a tracepoint fires, so read the CPU's count. */

@@ -385,7 +385,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 {
 	struct wait_rec *w = task_wait(ctx->args[WOKEN_TASK]);
 
-	if (!w)
+	if (!w || on_spin_lock(ctx->args[WOKEN_TASK]))
 		return 0;
 	/* Ours comes from the CPU that announced it, under the queue's lock. */
 	if ((w->flags & WAIT_PENDING) && w->cpu == (u8)bpf_get_smp_processor_id()) {
@@ -416,7 +416,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 {
 	struct wait_rec *w;
 
-	if (!(u8)ctx->args[SWITCH_PREEMPTED] && (u32)ctx->args[SWITCH_PREV_STATE]) {
+	if (to_sleep(ctx->args[SWITCH_PREEMPTED], ctx->args[SWITCH_PREV_STATE])) {
 		w = task_wait(ctx->args[SWITCH_PREV]);
 		if (w) {
 			w->t_slept = bpf_ktime_get_ns();

@@ -55,7 +55,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	u32 cause;
 	int ours;
 
-	if (!c || switched_off())
+	if (!c || switched_off() || on_spin_lock(ctx->args[WOKEN_TASK]))
 		return 0;
 	entry = c->entry;
 	cause = c->cause;
@@ -160,14 +160,18 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 	u64 now = bpf_ktime_get_ns();
 	struct cpu *c = this_cpu();
 	struct open_wait *w;
+	bool asleep = to_sleep(ctx->args[SWITCH_PREEMPTED],
+			       ctx->args[SWITCH_PREV_STATE]);
 
 	if (!c || switched_off())
 		return 0;
-	c->entry = 0;
-	c->cause = CAUSE_NONE;
-	c->call.left = 0;
-	if (prev && !(u8)ctx->args[SWITCH_PREEMPTED] &&
-	    (u32)ctx->args[SWITCH_PREV_STATE])
+	/* With PREEMPT_RT a waker may lose its CPU in the middle of waking. */
+	if (asleep || !BY_THREAD) {
+		c->entry = 0;
+		c->cause = CAUSE_NONE;
+		c->call.left = 0;
+	}
+	if (prev && asleep)
 		sleeps(prev, now);
 	if (!next)
 		return 0;

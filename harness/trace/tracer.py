@@ -28,7 +28,7 @@ from harness.probes.loader import (
     RECORDS,
     ProbeError,
     context_addresses,
-    softirq_offset,
+    realtime_flags,
 )
 from harness.probes.records import StackRecord, WaitRecord
 from harness.probes.ring import Ring
@@ -219,7 +219,7 @@ class Tracer:
             f"-DCOMPLETION_BEGIN={min(completions):#x}ULL",
             f"-DCOMPLETION_END={max(completions) + _HEAD_BYTES:#x}ULL",
             f"-DTASK_PID={_task_pid()}",
-            f"-DTASK_SOFTIRQ={softirq_offset()}",
+            *realtime_flags(),
             f"-DPROG_ACTIVE={self._needed('bpf_prog_active'):#x}ULL",
             *self._section("ENTRY_TEXT", "__entry_text"),
             *self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
