@@ -157,10 +157,6 @@ class Modules:
             raise ModuleError(errno.ENOENT, f"no modules: {ENVIRONMENT} is not set")
         return cls(Path(directory))
 
-    def variant(self, name: str) -> Modules:
-        """Return those of another variant: "prod", or "test" with delay hooks and fault points."""
-        return Modules(self.directory.with_name(name))
-
     def file(self, name: str) -> Path:
         """Return the file of one of our modules; ModuleError ENOENT says that it is not built."""
         path = self.directory / f"{name}.ko"

@@ -7,13 +7,13 @@ import contextlib
 import itertools
 import threading
 import types
-from pathlib import Path
 
 import pytest
 
 from harness.guest import checks, kmsg, memleak, modules, sleeping, waiting
 from harness.guest.checks import KernelWatch
 from harness.guest.leaks import Census
+from harness.guest.retirement import Retirement
 from harness.guest.sleeping import ThreadState
 from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 
@@ -158,13 +158,6 @@ def test_last_look_comes_after_the_deadline():
         wait_until(lambda: False, "what is not", late)
 
 
-def test_modules_of_another_variant_stand_beside(monkeypatch):
-    """One directory for each variant of one kernel release."""
-    monkeypatch.setenv(modules.ENVIRONMENT, "/x/build/kmod/6.1.0/test")
-    ours = modules.Modules.from_environment()
-    assert ours.variant("prod").directory == Path("/x/build/kmod/6.1.0/prod")
-
-
 def test_modules_without_a_directory(monkeypatch):
     """Outside of a guest nothing names one."""
     monkeypatch.delenv(modules.ENVIRONMENT, raising=False)
@@ -208,7 +201,7 @@ def test_tests_have_more_time_where_all_is_slow(monkeypatch):
     """Those that name a limit as well as the others."""
     monkeypatch.setattr(checks, "KernelWatch", lambda: None)
     monkeypatch.setattr(checks, "MemoryWatch", lambda: None)
-    hook = checks.GuestChecks().pytest_collection_modifyitems
+    hook = checks.GuestChecks(Retirement()).pytest_collection_modifyitems
     items = [FakeItem(), FakeItem(300.0)]
     hook(FakeConfig(), items)
     assert [len(item.marks) for item in items] == [0, 1]
@@ -218,7 +211,7 @@ def test_tests_have_more_time_where_all_is_slow(monkeypatch):
 
 
 def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
-    """And the youngest leaks are looked for only where nothing comes behind."""
+    """The youngest leaks are looked for where nothing comes behind; harm ends a guest, too."""
     settles = []
     leak = memleak.parse("unreferenced object 0x1 (size 8):\n  comm x\n")
 
@@ -229,7 +222,8 @@ def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
 
     monkeypatch.setattr(checks, "KernelWatch", lambda: None)
     monkeypatch.setattr(checks, "MemoryWatch", FakeMemory)
-    hook = checks.GuestChecks().pytest_runtest_teardown
+    retirement = Retirement()
+    hook = checks.GuestChecks(retirement).pytest_runtest_teardown
     a, b, c = (types.SimpleNamespace(path=path) for path in ("one.py", "one.py", "two.py"))
 
     def teardown(item, nextitem):
@@ -244,4 +238,7 @@ def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
     assert settles == [False]
     with pytest.raises(pytest.fail.Exception, match=r"memory leaked.*\n0x1 "):
         teardown(c, None)
-    assert settles == [False, True]
+    assert settles == [False, True] and retirement.harmed
+    with pytest.raises(pytest.fail.Exception, match=r"memory leaked.*\n0x1 "):
+        teardown(a, b)
+    assert settles == [False, True, True]
