@@ -40,6 +40,8 @@ _RAW = (
     b"member_del",
 )
 _SCHED = (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_exit")
+# What the program has with PREEMPT_RT alone.
+_TIMERS = (b"hrtimer_expire_entry", b"hrtimer_expire_exit")
 HEAD, RECORDS = "recording.json", "recording.bin"
 
 # 32 MiB: a hundred and fifty thousand waits before the reader has to come by.
@@ -71,6 +73,11 @@ def context_addresses(kallsyms: bytes) -> tuple[int, int]:
         if (found := _address(kallsyms, name)) is not None and bases:
             return bases, found + offset
     raise ProbeError("the kernel does not tell where its CPUs keep their context")
+
+
+def _stock() -> tuple[bytes, ...]:
+    """The kernel's own tracepoints that the program is attached to."""
+    return (*_SCHED, *_TIMERS) if REALTIME.exists() else _SCHED
 
 
 def realtime_flags() -> list[str]:
@@ -213,14 +220,14 @@ class Probe:
     def rest(self) -> None:
         """Detach from everything, the kernel's own functions, too; it costs nothing then."""
         self.detach()
-        for name in _SCHED:
+        for name in _stock():
             self._bpf.detach_raw_tracepoint(name)
         for name in self._kernel:
             self._bpf.detach_kfunc(fn_name=name)
 
     def resume(self) -> None:
         """Attach again after :meth:`rest`. Raises ProbeError."""
-        for name in _SCHED:
+        for name in _stock():
             self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
         for name in self._kernel:
             self._bpf.attach_kfunc(fn_name=name)

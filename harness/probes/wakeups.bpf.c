@@ -381,6 +381,42 @@ RAW_TRACEPOINT_PROBE(wake)
 	return 0;
 }
 
+#if TASK_STATE
+/* With PREEMPT_RT most timers expire in a softirq, which is a thread: in these now. */
+BPF_HASH(expiring, u32, u8, 64);
+
+RAW_TRACEPOINT_PROBE(hrtimer_expire_entry)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	u8 one = 1;
+
+	if (context() == CTX_SOFTIRQ)
+		expiring.update(&tid, &one);
+	return 0;
+}
+
+RAW_TRACEPOINT_PROBE(hrtimer_expire_exit)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+
+	if (context() == CTX_SOFTIRQ)
+		expiring.delete(&tid);
+	return 0;
+}
+#endif
+
+/* The context of a wake-up past the queue; a timer's counts as an interrupt everywhere. */
+static __always_inline u8 strangers_context(void)
+{
+#if TASK_STATE
+	u32 tid = bpf_get_current_pid_tgid();
+
+	if (expiring.lookup(&tid))
+		return CTX_HARDIRQ;
+#endif
+	return context();
+}
+
 RAW_TRACEPOINT_PROBE(sched_waking)
 {
 	struct wait_rec *w = task_wait(ctx->args[WOKEN_TASK]);
@@ -396,7 +432,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	bump(&w->foreign);
 	w->t_foreign = bpf_ktime_get_ns();
 	w->foreign_tid = bpf_get_current_pid_tgid();
-	w->foreign_context = context();
+	w->foreign_context = strangers_context();
 	return 0;
 }
 
