@@ -29,6 +29,8 @@ import kfabric_py as kp
 from harness.guest.waiting import Deadline, wait_until
 from kfabric_py import _uapi
 
+pytestmark = pytest.mark.core
+
 BOTH = NEXT | SOLICITED
 
 #: Requests that follow each other, and whether an unsolicited success answers them.

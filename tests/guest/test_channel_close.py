@@ -33,6 +33,8 @@ from harness.guest import sleeping
 from harness.guest.waiting import Deadline, wait_until
 from kfabric_py import _uapi
 
+pytestmark = pytest.mark.core
+
 InChild = Callable[..., Child]
 NONE = _uapi.KFAB_DEADLINE_NONE
 FORGIVE = _uapi.KFAB_CLOSE_FORGIVE

@@ -14,6 +14,8 @@ from guest_support import LIMIT, Call, Mock
 import kfabric_py as kp
 from kfabric_py import _uapi
 
+pytestmark = pytest.mark.core
+
 InThread = Callable[[Callable[[], object]], Call[object]]
 
 

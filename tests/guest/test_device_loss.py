@@ -21,6 +21,8 @@ from harness.guest import modules as guest_modules
 from harness.guest import topology
 from harness.guest.waiting import wait_until
 
+pytestmark = pytest.mark.core
+
 InThread = Callable[[Callable[[], object]], Call[object]]
 
 

@@ -29,6 +29,8 @@ from harness.guest import sleeping
 from harness.guest.waiting import wait_until
 from kfabric_py import _uapi
 
+pytestmark = pytest.mark.core
+
 InThread = Callable[[Callable[[], object]], Call[object]]
 InChild = Callable[[Callable[[Callable[[str], None]], int]], Child]
 

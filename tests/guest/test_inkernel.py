@@ -14,6 +14,8 @@ import pytest
 
 from harness.guest import modules as guest_modules
 
+pytestmark = pytest.mark.core
+
 HANDLER_DELAY = Path("/sys/module/kfabric/parameters/handler_delay_us")
 KTEST = Path("/sys/kernel/debug/kfi_ktest")
 

@@ -20,6 +20,8 @@ from harness.guest import sleeping
 from harness.guest.topology import RdmaLink
 from harness.guest.waiting import Deadline, wait_until
 
+pytestmark = pytest.mark.core
+
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 InChild = Callable[..., Child]
 

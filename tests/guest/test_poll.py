@@ -12,6 +12,8 @@ from guest_support import Mock
 import kfabric_py as kp
 from kfabric_py import _uapi
 
+pytestmark = pytest.mark.core
+
 
 def poll_set_of(
     mock: Mock, *members: kp.CompletionQueue | kp.EventQueue | kp.Counter

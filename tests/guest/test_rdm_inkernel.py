@@ -19,6 +19,8 @@ from harness.guest import modules as guest_modules
 from harness.guest import topology
 from harness.guest.waiting import wait_until
 
+pytestmark = pytest.mark.core
+
 RTEST = Path("/sys/kernel/debug/kfi_rtest")
 
 MAX_CONNS = Path("/sys/module/kfi_verbs/parameters/rdm_max_conns")

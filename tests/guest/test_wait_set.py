@@ -25,6 +25,8 @@ from harness.guest import modules as guest_modules
 from harness.guest import sleeping
 from harness.guest.waiting import Deadline, wait_until
 
+pytestmark = pytest.mark.core
+
 InThread = Callable[[Callable[[], object]], Call[object]]
 InChild = Callable[[Callable[[Callable[[str], None]], int]], Child]
 
