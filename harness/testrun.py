@@ -24,10 +24,10 @@ from rich.console import Console
 from harness import matrix, setup, ulp
 from harness.cli import report
 from harness.commands.options import VMCORE_HELP
-from harness.errors import ExitStatus, KfabricError, SetupError
+from harness.errors import ExitStatus, KfabricError
 from harness.matrix import Column
 from harness.ulp import Ulp
-from harness.vm import bytecode, kbuild, versions
+from harness.vm import bytecode, kbuild, tools, versions
 from harness.vm.spec import Image, Variant
 
 UNIT = setup.SOURCE / "tests" / "unit"
@@ -51,7 +51,6 @@ REPORTS = setup.SOURCE / "build" / "test"
 TABLE = REPORTS / "matrix.md"
 # How long pytest may take to end its guests after Ctrl-C.
 INTERRUPT_SECONDS = 60.0
-INSTALL_SECONDS = 900.0
 
 # What pytest itself calls these ends, in our numbers. Its "interrupted" is also
 # what it says of a file that cannot be imported.
@@ -148,7 +147,7 @@ class Runs:
     def all(self, part: Part) -> None:
         """Run a part, on each kernel if that matters."""
         if part.name == "browser":
-            _prepare_browser()
+            tools.install(setup.SOURCE, "browser", "the browser tests cannot be set up")
         if not part.boots:
             self.codes.append(_run(part.argv(self._options)))
             return
@@ -277,21 +276,13 @@ def _prepare(kernel: str) -> Image:
     return image
 
 
-def _prepare_browser() -> None:
-    """Install the browser, which nothing else needs. Raises SetupError."""
-    script = setup.SOURCE / "vm" / "bootstrap.sh"
-    done = subprocess.run([script, "host", "browser"], timeout=INSTALL_SECONDS, check=False)
-    if done.returncode:
-        raise SetupError("the browser tests cannot be set up", "its reason stands above")
-
-
 def precompile(image: Image, paths: Sequence[str]) -> None:
     """Leave the tests' bytecode next to them, where guests find it but cannot write."""
     bytecode.tests(setup.SOURCE, image, paths, _directory())
 
 
 def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -> int:
-    """Run pytest to its end, and let it clean up after Ctrl-C; its own status.
+    """Run pytest to its end, and let it clean up if that is to be now; its own status.
 
     :param kernel: of all guests that are booted in it.
     :param directory: to run it in, which guests must have; default: as the user means it.

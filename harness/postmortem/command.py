@@ -8,16 +8,14 @@ in. It takes a kernel that is built here ("debug"): others' types are not known.
 from __future__ import annotations
 
 import argparse
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness import setup
 from harness.errors import ExitStatus, SetupError
 from harness.postmortem import dump, show
-from harness.vm import cache, vmcore
+from harness.vm import cache, tools, vmcore
 
-INSTALL_SECONDS = 900.0
 DEBUG = "vmlinux.debug"
 
 
@@ -29,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     core = args.vmcore / vmcore.NAME if args.vmcore.is_dir() else args.vmcore
     files = debug_files(core, cache.root() / "kernels")
-    _install()
+    tools.install(setup.SOURCE, "postmortem", "drgn cannot be installed")
     names = frozenset(map(dump.module_name, files[1:]))
     reader = dump.Reader(dump.open_dump(core, files), names)
     panic, queues, threads = reader.panic(), reader.queues(), list(reader.threads(args.all))
@@ -60,11 +58,3 @@ def _modules(place: Path) -> list[Path]:
             f"{place} has no modules any more", "those that ran in the guest are needed"
         )
     return found
-
-
-def _install() -> None:
-    """Install drgn, which nothing else needs. Raises SetupError."""
-    script = setup.SOURCE / "vm" / "bootstrap.sh"
-    done = subprocess.run([script, "host", "postmortem"], timeout=INSTALL_SECONDS, check=False)
-    if done.returncode:
-        raise SetupError("drgn cannot be installed", "its reason stands above")

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BuildError, SetupError
-from harness.vm import cache, kconfig
+from harness.vm import cache, kconfig, tools
 from harness.vm.kernel import Kernel
 from harness.vm.steps import Steps
 
@@ -42,7 +42,6 @@ FORMAT = "3"
 
 SPACE_MIB = 6000
 BUILD_SECONDS = 4 * 3600.0
-INSTALL_SECONDS = 900.0
 TOOL_SECONDS = 900.0
 KEY_DIGITS = 8
 
@@ -285,9 +284,7 @@ def _require_tools(source: Path, recipe: Recipe) -> None:
     states = subprocess.run(argv, check=False, capture_output=True, text=True).stdout.split("\n")
     if sum(state.startswith("ii") for state in states) == len(packages):
         return
-    script = source / "vm/bootstrap.sh"
-    if subprocess.run([script, "host", "kernel"], timeout=INSTALL_SECONDS, check=False).returncode:
-        raise SetupError("kernels cannot be built", "its reason stands above")
+    tools.install(source, "kernel", "kernels cannot be built")
 
 
 def _version(package: str) -> str:

@@ -13,6 +13,7 @@ from harness.errors import SetupError
 from harness.vm import apt
 
 SECONDS = 900.0
+INSTALL_SECONDS = 900.0
 # mmdebstrap mounts /proc, /sys and /dev in the tree: nobody else sees that, and
 # when the first process is killed, all of it is gone before the tree is removed.
 OWN_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -35,6 +36,18 @@ def debootstrap(
     (temporary := root.with_name("tmp")).mkdir()
     run(argv, "mmdebstrap fails", apt.HINT, stdin="\n".join(archives), TMPDIR=str(temporary))
     rmtree(temporary)
+
+
+def install(source: Path, part: str, failure: str) -> None:
+    """Install on this machine what only a part of the harness needs; it says what it does.
+
+    :param part: vm/packages-PART.txt and vm/requirements-PART.txt name it.
+    :param failure: what it means if that fails, one line.
+    :raises SetupError: it cannot be installed.
+    """
+    argv = [str(source / "vm/bootstrap.sh"), "host", part]
+    if subprocess.run(argv, timeout=INSTALL_SECONDS, check=False).returncode:
+        raise SetupError(failure, "its reason stands above")
 
 
 def run(
