@@ -140,6 +140,10 @@ def pytest_configure(config: pytest.Config) -> None:
             from harness.guest.coverage import LeaveCounts
 
             config.pluginmanager.register(LeaveCounts(), "kfabric-leave-counts")
+    if not is_worker(config) and not in_guest():
+        from harness import interrupts
+
+        config.add_cleanup(interrupts.take_first())
     if not is_worker(config) and (here or _wants_guests(config)):
         _judge_run(config)
     if not is_worker(config) and config.option.ktap:

@@ -10,6 +10,7 @@ What boots guests runs once for each kernel that is asked for.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -292,9 +293,11 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
     process = subprocess.Popen(argv, cwd=directory or _directory(), env=env)
     try:
         return process.wait()
-    except KeyboardInterrupt:
-        # pytest got it too, and is about to end its guests.
-        process.wait(INTERRUPT_SECONDS)
+    except (KeyboardInterrupt, SystemExit):
+        # Ctrl-C reached pytest, too, which then ignores this (harness.interrupts).
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(INTERRUPT_SECONDS)
         raise
     finally:
         process.kill()
