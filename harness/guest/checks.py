@@ -142,19 +142,19 @@ class GuestChecks:
     def pytest_runtest_teardown(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None]:
-        """Fail the last test of a file when the kernel's memory was leaked meanwhile.
+        """Fail the last test of a file when the kernel's memory was leaked since the last search.
 
-        A search takes seconds, so there is none after every test; but one behind a test
-        that harmed the guest, which ends with it.
+        A search takes long, so there is none after every test, nor after every file; but one
+        behind a test that harmed the guest, which ends with it.
         """
         yield
         ends = nextitem is None or self._retirement.harmed
-        if nextitem is None or ends or nextitem.path != item.path:
+        if nextitem is None or ends or (nextitem.path != item.path and self._memory.due()):
             if found := self._memory.leaks(settle=ends):
                 self._retirement.harm()
                 lines = "\n".join(leak.line() for leak in found)
                 texts = "\n\n".join(leak.text for leak in found)
-                what = f"memory leaked since the last file of tests:\n{lines}\n\n{texts}"
+                what = f"memory leaked since the last search:\n{lines}\n\n{texts}"
                 pytest.fail(what, pytrace=False)
 
     @pytest.hookimpl

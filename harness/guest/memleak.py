@@ -20,6 +20,8 @@ KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 MODULES = (*modules.watched(), "kfi_ktest", "kfi_vtest", "kfi_rtest", "kfi_bench", "provoke")
 AGE_SECONDS = 5.5
 """The search passes over what is younger than 5 s: its pointer may be in a register."""
+SHARE = 0.1
+"""Of the time may be spent with searching, but for the last search."""
 
 _OBJECT = "unreferenced object "
 # Its first word is the address, or what the kernel prints in place of it.
@@ -62,24 +64,35 @@ def parse(text: str) -> list[Leak]:
 
 
 class MemoryWatch:
-    """Finds memory that was leaked since it was made, or last asked."""
+    """Finds memory that our modules have leaked.
+
+    The kernel reports what nobody points to once it was so in two searches, with the same
+    contents (mm/kmemleak.c, update_checksum()).
+    """
 
     def __init__(self) -> None:
-        """Forget everything that is leaked by now."""
         self.works = KMEMLEAK.exists()
-        if self.works:
-            self._scan()
-            KMEMLEAK.write_text("clear")
+        self._took = 0.0
+        self._ended = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether a search may begin that costs no more than ``SHARE`` of the time since the last.
+
+        It takes three quarters of a minute where all is slow.
+        """
+        return self.works and time.monotonic() - self._ended >= self._took / SHARE
 
     def leaks(self, settle: bool = False) -> list[Leak]:
         """Search, and return what our modules have leaked; each leak once.
 
-        :param settle: find the youngest, too. Takes ``AGE_SECONDS`` longer.
+        :param settle: find all there is, by two searches, ``AGE_SECONDS`` after the last call;
+            without it the next search tells what this one has seen first.
         """
         if not self.works:
             return []
         if settle:
             time.sleep(AGE_SECONDS)
+            self._scan()
         self._scan()
         found = parse(KMEMLEAK.read_text(errors="replace"))
         if found:
@@ -88,4 +101,7 @@ class MemoryWatch:
 
     def _scan(self) -> None:
         """Search the memory; returns when that is done."""
+        began = time.monotonic()
         KMEMLEAK.write_text("scan")
+        self._ended = time.monotonic()
+        self._took = self._ended - began

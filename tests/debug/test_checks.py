@@ -69,7 +69,7 @@ def debug(tmp_path_factory: pytest.TempPathFactory) -> Run:
         ("test_sleep_in_atomic_context", "kernel splat (atomic-sleep): BUG: sleeping function"),
         ("test_active_timer_is_freed", "ODEBUG: free active"),
         ("test_crossed_locks", "kernel splat (lockdep): WARNING: possible circular locking"),
-        ("test_use_after_free", "memory leaked since the last file of tests"),
+        ("test_use_after_free", "memory leaked since the last search"),
     ],
 )
 def test_each_fault_fails_its_test(debug: Run, test: str, words: str) -> None:

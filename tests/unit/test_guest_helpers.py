@@ -216,6 +216,11 @@ def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
     leak = memleak.parse("unreferenced object 0x1 (size 8):\n  comm x\n")
 
     class FakeMemory:
+        ripe = True
+
+        def due(self):
+            return self.ripe
+
         def leaks(self, settle):
             settles.append(settle)
             return leak if settle else []
@@ -234,6 +239,9 @@ def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
 
     teardown(a, b)
     assert settles == []
+    teardown(b, c)
+    assert settles == [False]
+    FakeMemory.ripe = False
     teardown(b, c)
     assert settles == [False]
     with pytest.raises(pytest.fail.Exception, match=r"memory leaked.*\n0x1 "):

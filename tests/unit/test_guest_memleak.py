@@ -77,14 +77,59 @@ class FakeFile:
         return self.answers.pop(0)
 
 
-def test_a_leak_is_told_once_and_old_ones_never(monkeypatch: pytest.MonkeyPatch) -> None:
+class FakeClock:
+    """Stands still, but while the memory is searched and when told to sleep."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    fake = FakeClock()
+    monkeypatch.setattr(memleak, "time", fake)
+    return fake
+
+
+def test_a_leak_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     file = FakeFile(OURS + FOREIGN, "")
     monkeypatch.setattr(memleak, "KMEMLEAK", file)
     watch = memleak.MemoryWatch()
-    assert file.written == ["scan", "clear"]
     assert [leak.title for leak in watch.leaks()] == ["0xffff888006a5b200 (size 64)"]
     assert watch.leaks() == []
-    assert file.written == ["scan", "clear", "scan", "clear", "scan"]
+    assert file.written == ["scan", "clear", "scan"]
+
+
+def test_the_last_search_finds_what_none_has_seen_yet(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel reports what two searches found unchanged, and is older than 5 s."""
+    file = FakeFile(OURS)
+    monkeypatch.setattr(memleak, "KMEMLEAK", file)
+    assert len(memleak.MemoryWatch().leaks(settle=True)) == 1
+    assert file.written == ["scan", "scan", "clear"]
+    assert clock.now > 5
+
+
+def test_searches_take_a_tenth_of_the_time(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = FakeFile("", "")
+    monkeypatch.setattr(file, "write_text", lambda _: clock.sleep(40))
+    monkeypatch.setattr(memleak, "KMEMLEAK", file)
+    watch = memleak.MemoryWatch()
+    assert watch.due()
+    watch.leaks()
+    clock.sleep(399)
+    assert not watch.due()
+    clock.sleep(1)
+    assert watch.due()
 
 
 def test_kernels_without_the_search_have_no_leaks(
@@ -92,3 +137,4 @@ def test_kernels_without_the_search_have_no_leaks(
 ) -> None:
     monkeypatch.setattr(memleak, "KMEMLEAK", tmp_path / "nothing")
     assert memleak.MemoryWatch().leaks(settle=True) == []
+    assert not memleak.MemoryWatch().due()

@@ -62,11 +62,13 @@ static void provoke_uaf(void)
 		READ_ONCE(p[0]);
 }
 
-/* kmemleak: nobody has the pointer any more. */
+/* kmemleak: nobody has the pointer any more. Zeros are reported one search earlier. */
 static void provoke_leak(void)
 {
 	void *p = kmalloc(PROVOKE_BYTES, GFP_KERNEL);
 
+	if (p)
+		memset(p, 0x5a, PROVOKE_BYTES);
 	OPTIMIZER_HIDE_VAR(p);
 }
 
