@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from typing import Any
 import pytest
 
 from harness.errors import SetupError
-from harness.guest.coverage import PLACE
+from harness.guest.coverage import NAME
 
+PLACE = "coverage"
+"""Below what guests leave: what this makes of it."""
 SOURCES = "kmod"
 """What is counted; the headers' inline functions belong to whoever uses them."""
 SECONDS = 300.0
@@ -59,11 +62,20 @@ def summary(directory: Path) -> str:
     mine = directory / PLACE
     shutil.rmtree(mine, ignore_errors=True)
     mine.mkdir(parents=True)
-    guests = [found for found in sorted(directory.glob(f"*/out/{PLACE}")) if any(found.iterdir())]
+    guests = [
+        unpack(left, mine / left.parts[-3]) for left in sorted(directory.glob(f"*/out/{NAME}"))
+    ]
     if not guests:
         raise SetupError("no guest has left counts", "did one of them end in order?")
     root = join(guests)
     return gcovr(root, guests, mine / PAGE)
+
+
+def unpack(left: Path, place: Path) -> Path:
+    """Where one guest's counts are now."""
+    with tarfile.open(left) as archive:
+        archive.extractall(place)
+    return place
 
 
 def join(guests: Iterable[Path]) -> Path:

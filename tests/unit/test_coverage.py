@@ -11,7 +11,9 @@ import pytest
 
 from harness import coverage
 from harness.errors import SetupError
-from harness.guest.coverage import PLACE, leave
+from harness.guest import coverage as counting
+from harness.guest.coverage import NAME, LeaveCounts, leave
+from harness.guest.evidence import OUT
 
 HEADER = "static inline int yes(int c) { return c == 'x'; }\n"
 PROGRAM = """\
@@ -47,7 +49,8 @@ def count(objects: Path, directory: Path, guest: str, *argv: str) -> None:
     kernel = directory / "kernel" / objects.relative_to("/")
     kernel.mkdir(parents=True)
     shutil.move(objects / "toy.gcda", kernel)
-    leave(directory / "kernel", directory / guest / "out" / PLACE)
+    (directory / guest / "out").mkdir(parents=True)
+    leave(directory / "kernel", directory / guest / "out" / NAME)
     shutil.rmtree(directory / "kernel")
 
 
@@ -60,7 +63,7 @@ def test_counts_of_guests_are_added_up(objects: Path, tmp_path: Path) -> None:
 
     row = next(line for line in table.splitlines() if "core/toy.c" in line)
     assert row.split() == ["kmod/core/toy.c", "6", "5", "83%", "8"]
-    assert (tmp_path / PLACE / coverage.PAGE).exists()
+    assert (tmp_path / coverage.PLACE / coverage.PAGE).exists()
 
 
 def test_guests_without_counts_are_one_clear_error(tmp_path: Path) -> None:
@@ -78,3 +81,33 @@ def test_objects_that_are_gone_are_one_clear_error(objects: Path, tmp_path: Path
 
     with pytest.raises(SetupError, match="is gone"):
         coverage.summary(tmp_path)
+
+
+class _Item:
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+
+
+def test_counts_are_left_behind_a_file_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a guest that dies has counted up to then is kept."""
+    (tmp_path / "gcov").mkdir()
+    monkeypatch.setattr(counting, "COUNTS", tmp_path / "gcov")
+    monkeypatch.setenv(OUT, str(tmp_path))
+    now = 0.0
+    monkeypatch.setattr("harness.guest.coverage.time.monotonic", lambda: now)
+    left = tmp_path / NAME
+    leaver = LeaveCounts()
+    first, same, other = _Item("a.py"), _Item("a.py"), _Item("b.py")
+    leaver.pytest_runtest_teardown(same, other)  # type: ignore[arg-type]
+    now = counting.EVERY_SECONDS
+    leaver.pytest_runtest_teardown(first, same)  # type: ignore[arg-type]
+    assert not left.exists()
+    leaver.pytest_runtest_teardown(same, other)  # type: ignore[arg-type]
+    assert left.exists()
+    left.unlink()
+    leaver.pytest_runtest_teardown(same, other)  # type: ignore[arg-type]
+    assert not left.exists()
+    leaver.pytest_sessionfinish()
+    assert [path.name for path in tmp_path.glob("coverage*")] == [NAME]
