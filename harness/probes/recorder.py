@@ -191,7 +191,10 @@ class Cut:
 
     @property
     def blind(self) -> bool:
-        """Has the probe let go of the module since? What happened then is not told."""
+        """Has the probe let go of the module since? What happened then is not told.
+
+        Nor is what became of the waits that went on when it did: counts prove nothing.
+        """
         return self._recorder.absences != self._absences
 
     def news(self) -> bool:
@@ -212,15 +215,20 @@ class Cut:
         records = [*unpack(split(self._who)), *unpack(split(blob))]
         finished = {(r.tid, r.t_begin) for r in records if isinstance(r, WaitRecord)}
         records += [wait for wait in end.pending if (wait.tid, wait.t_begin) not in finished]
-        moving = self._begin.moving | end.moving
         return Recording(
             records=tuple(records),
-            tallies=_tallies(self._begin, end, records, moving),
+            tallies=count(records) if self.blind else _tallies(self._begin, end, records),
             threads=self._recorder.probe.threads(_tids(records)),
             losses=_losses(self._begin.counters.losses, end.counters.losses),
             t_stop=end.t,
-            kernel=KernelView(_strays(self._begin.counters.strays, end.counters.strays)),
+            kernel=self._kernels_view(end),
         )
+
+    def _kernels_view(self, end: _Moment) -> KernelView | None:
+        """What the kernel's functions told; nothing to compare with while ours told nothing."""
+        if self.blind:
+            return None
+        return KernelView(_strays(self._begin.counters.strays, end.counters.strays))
 
     def end(self) -> Recording:
         """Stop, and return all of it."""
@@ -275,9 +283,7 @@ def _strays(
     return found
 
 
-def _tallies(
-    begin: _Moment, end: _Moment, records: list[Record], moving: frozenset[int]
-) -> dict[int, Tally]:
+def _tallies(begin: _Moment, end: _Moment, records: list[Record]) -> dict[int, Tally]:
     """What was counted between two moments, as the records ought to show it.
 
     The record of a wait that had begun before tells of its begin, too.
@@ -291,6 +297,6 @@ def _tallies(
     for wait in begin.pending:
         sums[wait.queue] = sums.get(wait.queue, Tally()) + Tally(0, wait.t_wake != 0, 1, 0)
     counted = count(records)
-    for queue in moving:
+    for queue in begin.moving | end.moving:
         sums[queue] = counted.get(queue, Tally())
     return {queue: tally for queue, tally in sums.items() if tally != Tally()}

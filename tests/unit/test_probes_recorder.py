@@ -281,6 +281,24 @@ def test_cut_knows_that_the_probe_let_go_of_the_module(recorder: Recorder) -> No
     late.drop()
 
 
+def test_blind_cut_compares_nothing(probe: FakeProbe, recorder: Recorder) -> None:
+    """The kernel's functions go on telling of a module whose tracepoints were let go of.
+
+    And the waits that go on then are counted, but never told.
+    """
+    seeing, blind = recorder.cut(), recorder.cut()
+    probe.strays = {101: (0, 1)}
+    kernel = seeing.end().kernel
+    assert kernel is not None
+    assert kernel.strays == {101: (0, 1)}
+    probe.put(signal(12, 1))
+    probe.tallies[CQ] += Tally(0, 0, 1, 0)
+    recorder.suspend()
+    recording = blind.end()
+    assert recording.kernel is None
+    assert recording.tallies == count(recording.records)
+
+
 def test_letting_go_of_nothing_blinds_nobody(recorder: Recorder) -> None:
     """A probe that is off is not taken off again."""
     recorder.suspend()
