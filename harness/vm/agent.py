@@ -133,10 +133,11 @@ class Prepared:
             bufsize=0,
             start_new_session=True,
         )
-        ready = self._proc.stdout
+        ready, errors = self._proc.stdout, self._proc.stderr
         assert ready is not None
+        assert errors is not None
         if not ready.readline():
-            raise RuntimeError("a Python cannot be prepared: see the end of the console")
+            raise RuntimeError(f"a Python cannot be prepared:\n{errors.read().decode()}")
         ready.close()
 
     def spawn(self, start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:

@@ -7,6 +7,7 @@ guest. It is killed at the end of each test.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import pytest
 
@@ -32,10 +33,18 @@ SERVE = (
 @pytest.fixture
 def agent() -> Iterator[AgentClient]:
     """A client whose agent has said hello."""
+    with served() as client:
+        yield client
+
+
+@contextlib.contextmanager
+def served(console: IO[bytes] | None = None) -> Iterator[AgentClient]:
+    """An agent, and the client to whom it has said hello."""
     ours, theirs = socket.socketpair()
     source = Path(__file__).parents[2]
     argv = [sys.executable, "-c", SERVE, str(theirs.fileno())]
-    with subprocess.Popen(argv, cwd=source, pass_fds=[theirs.fileno()]) as process:
+    fds = [theirs.fileno()]
+    with subprocess.Popen(argv, cwd=source, pass_fds=fds, stderr=console) as process:
         theirs.close()
         client = AgentClient(ours)
         try:
@@ -196,3 +205,13 @@ def test_the_end_of_the_stream_ends_every_wait(agent: AgentClient) -> None:
     for later in (job, start(agent, "true")):
         with pytest.raises(StreamEnd):
             finish(later)
+
+
+def test_python_that_cannot_be_prepared_says_why(tmp_path: Path) -> None:
+    """On the console, as the agent ends by it."""
+    console = tmp_path / "console"
+    with console.open("wb") as file, served(file) as agent:
+        agent.prepare("raise ValueError('no bread')")
+        with pytest.raises(StreamEnd):
+            agent.wait_word(SECONDS)
+    assert "ValueError: no bread" in console.read_text()
