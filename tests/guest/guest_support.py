@@ -20,6 +20,12 @@ from harness.guest.waiting import Deadline, wait_until
 
 T = TypeVar("T")
 
+#: For tests that need the tracer of any wait queue.
+NEEDS_BREAKPOINTS = pytest.mark.skipif(
+    Path("/proc/lockdep").exists(),
+    reason="lockdep takes the tracer's breakpoints for NMIs, and reports BPF's own locks",
+)
+
 #: Seconds after which a wait that should have ended is given up. Never a
 #: criterion: what ends it in time is tested, not when. Who expects tests to fail
 #: (harness/mutants.py) does not want to wait that long each time.

@@ -267,6 +267,9 @@ CALLS: dict[str, tuple[str, Callable[[World], dict[str, int]]]] = {
 
 #: What the mock provider does not have: the end of those is that they are refused.
 ABSENT = {"trecv", "tsend", "atomic", "fetch atomic", "compare atomic"}
+#: What cannot be undone, so that it succeeds once: a kernel that checks much makes allocations
+#: of its own, and the call goes on when they fail.
+FOR_GOOD = {"bind"}
 
 #: What a call says that had no memory; a full queue and one with nothing are EAGAIN.
 NO_MEMORY = {-errno.ENOMEM, -errno.EAGAIN, -errno.ENFILE}
@@ -314,9 +317,10 @@ def test_call_without_memory(mock: Mock, failslab: Failslab, what: str) -> None:
         elif failed and what not in ABSENT:
             assert code in NO_MEMORY, raw.text(code)
         assert _objects(mock) == before, f"allocation {nth}"
-        if not failed:
+        if not failed or (code >= 0 and what in FOR_GOOD):
             break
-    assert not failed, "it allocates and allocates"
+    else:
+        pytest.fail("it allocates and allocates")
     if what in ABSENT:
         assert code == -errno.EOPNOTSUPP, raw.text(code)
     else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from guest_support import NEEDS_BREAKPOINTS
 
 from harness.gallery import guest
 from harness.gallery.check import Judged, examine
@@ -13,7 +14,7 @@ from harness.gallery.cut import Play, Whole
 from harness.gallery.entries import BY_NAME, HEALTHY
 
 # The first test waits for all plays, and for the tracer's compiler before them.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), NEEDS_BREAKPOINTS]
 
 ROUNDS = 997
 """More of them: make gallery."""
