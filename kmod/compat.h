@@ -11,6 +11,7 @@
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
 #include <linux/version.h>
+#include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 
 /**
@@ -120,6 +121,16 @@ static inline void kfi_irqs_on(unsigned long flags)
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
 		local_irq_restore(flags);
 }
+
+/*
+ * The flag of a work queue whose items run on the CPU that queued them: without a flag
+ * that was so before 930c2ea566af (6.17), and is warned of later.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
+#define KFI_WQ_PERCPU WQ_PERCPU
+#else
+#define KFI_WQ_PERCPU 0
+#endif
 
 /**
  * kfi_mr_room() - what to ask of ib_alloc_mr()

@@ -7,6 +7,7 @@
 #include <linux/slab.h>
 
 #define CREATE_TRACE_POINTS
+#include "../compat.h"
 #include "core.h"
 
 /* Runs the ULPs' handlers; they may be on a path that frees memory. */
@@ -292,7 +293,8 @@ EXPORT_SYMBOL_GPL(kfi_freeparams);
 
 static int __init kfabric_init(void)
 {
-	kfi_handler_wq = alloc_workqueue("kfabric", WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
+	kfi_handler_wq = alloc_workqueue("kfabric", WQ_MEM_RECLAIM | WQ_HIGHPRI |
+					 KFI_WQ_PERCPU, 0);
 	if (!kfi_handler_wq)
 		return -ENOMEM;
 	kfi_test_init();

@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
+#include "../compat.h"
 #include "mock.h"
 
 /* Ends a command whose report is stopped at a hook; nothing is repaired. */
@@ -169,7 +170,7 @@ int kfm_report_make(struct kfm_report *report, enum kfm_context context)
 
 int kfm_report_init(void)
 {
-	kfm_wq = alloc_workqueue("kfi_mock", 0, 0);
+	kfm_wq = alloc_workqueue("kfi_mock", KFI_WQ_PERCPU, 0);
 	return kfm_wq ? 0 : -ENOMEM;
 }
 

@@ -17,8 +17,8 @@ LIST_HEAD(kfv_devices);
 /* Read sections: posting a work request and reporting a completion. */
 DEFINE_SRCU(kfv_srcu);
 
-/* Destroys device halves. */
-static struct workqueue_struct *kfv_wq;
+/* Destroys device halves, and probes peers. */
+struct workqueue_struct *kfv_wq;
 
 static void kfv_device_release(struct kref *ref)
 {

@@ -67,7 +67,7 @@ static void kfv_keepalive(struct work_struct *work)
 		kfv_probe(conn);
 		left = silence;
 	}
-	schedule_delayed_work(&conn->keepalive, left);
+	queue_delayed_work(kfv_wq, &conn->keepalive, left);
 }
 
 void kfv_keepalive_init(struct kfv_conn *conn)
@@ -87,7 +87,7 @@ void kfv_keepalive_start(struct kfv_conn *conn)
 	if (!conn->silence || !kfv_conn_up(conn))
 		return;
 	kfv_heard(conn);
-	mod_delayed_work(system_wq, &conn->keepalive, conn->silence * HZ);
+	mod_delayed_work(kfv_wq, &conn->keepalive, conn->silence * HZ);
 }
 
 /**

@@ -102,6 +102,7 @@ extern struct mutex kfv_lock;
 extern struct mutex kfv_dev_lock;
 extern struct list_head kfv_devices;
 extern struct srcu_struct kfv_srcu;
+extern struct workqueue_struct *kfv_wq;
 
 /**
  * struct kfv_device - an RDMA device, as long as our client has it
