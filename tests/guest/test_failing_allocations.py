@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Every call while the kernel has no memory for it: the 1st, 2nd, … allocation fails.
 
-Debian's kernels have no CONFIG_FAILSLAB; tests/kmod/failslab does what it would. What a
-failed call may have left behind is also looked for at the end of each test, as always.
+And events that happen then. Debian's kernels have no CONFIG_FAILSLAB; tests/kmod/failslab does
+what it would. What a failed call may have left behind is also looked for at the end of each
+test, as always.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from pathlib import Path
 
 import pytest
 import uapi_support as raw
-from guest_support import Mock
+from guest_support import LIMIT, Mock
+from side_support import Run
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
+from harness.guest.topology import RdmaLink
+from harness.guest.waiting import Deadline
 from kfabric_py import _uapi
 
 FAILSLAB = Path("/sys/kernel/debug/kfi_failslab")
@@ -35,6 +39,15 @@ class Failslab:
     """The module's file, kept open: nothing but the call itself allocates in between."""
 
     fd: int
+
+    @contextlib.contextmanager
+    def every_atomic(self) -> Iterator[None]:
+        """Within this no allocation succeeds that must not sleep, whosever it is."""
+        os.write(self.fd, b"0 atomic")
+        try:
+            yield
+        finally:
+            os.pread(self.fd, 64, 0)
 
     def during(self, what: str, call: Callable[[], int]) -> tuple[int, int]:
         """Make a call with failing allocations of this thread; return its code, how many failed."""
@@ -416,3 +429,42 @@ def test_request_without_memory_can_be_made_again(mock: Mock, failslab: Failslab
     mock.inject(ep)
     assert channel.get_cq_event(timeout=0, ack=True) is not None
     assert len(cq.read()) == 3
+
+
+#: Sides, in their own process: what is not acknowledged must not be destroyed at the end.
+KEPT: list[object] = []
+
+
+def _starve(link: RdmaLink, side: str, failslab: Failslab, expected: list[str]) -> list[str]:
+    """Have a receive fail while there is no memory; what the channel and the queue tell."""
+    # Not needed where the tests are only listed.
+    from channel_sides import Kfabric
+    from verbs_side import Verbs
+
+    sides = {"kfabric": Kfabric, "verbs": Verbs}
+    one = sides[side](link, LIMIT)
+    KEPT.append(one)
+    one.open("a")
+    queue = one.queues["a"]
+    one.arm(queue, False)
+    one.expected = expected[0]
+    with failslab.every_atomic():
+        one.fail(queue)
+        told = one.poll()
+    return [told, one.try_(), one.drain(queue)]
+
+
+def test_channel_tells_where_that_of_verbs_does_not(verbs: RdmaLink, failslab: Failslab) -> None:
+    """E4, B15: the event of a completion on rxe, side by side with real verbs.
+
+    uverbs makes the record of an event when it happens, and forgets the event if it cannot:
+    a thread that has asked for it sleeps on, with a completion in the queue.
+    """
+    guest_modules.need(["ib_uverbs"])
+    expected = {
+        "kfabric": ["readable", "a", "1 (1 failed)"],
+        "verbs": ["not readable", "-EAGAIN", "1 (1 failed)"],
+    }
+    for side, answers in expected.items():
+        run = Run(_starve, verbs, side, failslab, answers)
+        assert run.outcome(Deadline(LIMIT)) == answers

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Makes slab allocations of one thread fail, on kernels that were built without
+ * Makes slab allocations fail, of one thread or all that must not sleep, on kernels that were built without
  * CONFIG_FAILSLAB: kprobes answer for the allocator. x86 only.
  *
  * /sys/kernel/debug/kfi_failslab: write "TID N": the Nth allocation from now
  * on that this thread makes in process context fails, once; "TID atomic": all
- * of its allocations fail that must not sleep. Reading ends it, and gives how
- * many were seen and how many failed.
+ * of its allocations fail that must not sleep; "0 atomic": so do everybody's,
+ * in any context. Reading ends it, and gives how many were seen and how many
+ * failed.
  */
 #include <linux/debugfs.h>
 #include <linux/gfp.h>
@@ -32,27 +33,38 @@ struct fs_point {
 	.no = (_no),							\
 }
 
+/* Whose allocations fail. */
+#define FS_NOBODY	-1
+#define FS_EVERYBODY	0
+
 static struct {
 	pid_t tid;
 	unsigned long nth;
 	bool atomic;
-	unsigned long seen;
-	unsigned long failed;
-} fs;
+	atomic_long_t seen;
+	atomic_long_t failed;
+} fs = { .tid = FS_NOBODY };
 
 static struct dentry *fs_file;
 
-/* Only the thread itself comes here with its id, so no two do at once. */
+static bool fs_is_meant(void)
+{
+	pid_t tid = READ_ONCE(fs.tid);
+
+	return tid == FS_EVERYBODY || (in_task() && current->pid == tid);
+}
+
 static bool fs_fails(gfp_t gfp)
 {
-	if (!in_task() || current->pid != READ_ONCE(fs.tid))
+	unsigned long seen;
+
+	if (!fs_is_meant())
 		return false;
-	fs.seen++;
-	if (fs.atomic ? !gfpflags_allow_blocking(gfp) : fs.seen == fs.nth) {
-		fs.failed++;
-		return true;
-	}
-	return false;
+	seen = atomic_long_inc_return(&fs.seen);
+	if (fs.atomic ? gfpflags_allow_blocking(gfp) : seen != fs.nth)
+		return false;
+	atomic_long_inc(&fs.failed);
+	return true;
 }
 
 /* Where a function goes on when its answer is there: to its caller. */
@@ -141,12 +153,14 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 		return -EINVAL;
 	if (strcmp(word, "atomic") && kstrtoul(word, 10, &nth))
 		return -EINVAL;
+	if (tid < 0 || (tid == FS_EVERYBODY && nth))
+		return -EINVAL;
 
-	WRITE_ONCE(fs.tid, 0);
+	WRITE_ONCE(fs.tid, FS_NOBODY);
 	fs.nth = nth;
 	fs.atomic = !strcmp(word, "atomic");
-	fs.seen = 0;
-	fs.failed = 0;
+	atomic_long_set(&fs.seen, 0);
+	atomic_long_set(&fs.failed, 0);
 	WRITE_ONCE(fs.tid, tid);
 	return len;
 }
@@ -157,8 +171,9 @@ static ssize_t fs_read(struct file *file, char __user *buf, size_t len,
 	char text[48];
 	int n;
 
-	WRITE_ONCE(fs.tid, 0);
-	n = scnprintf(text, sizeof(text), "%lu %lu\n", fs.seen, fs.failed);
+	WRITE_ONCE(fs.tid, FS_NOBODY);
+	n = scnprintf(text, sizeof(text), "%ld %ld\n",
+		      atomic_long_read(&fs.seen), atomic_long_read(&fs.failed));
 	return simple_read_from_buffer(buf, len, pos, text, n);
 }
 
@@ -190,6 +205,6 @@ static void __exit fs_exit(void)
 module_init(fs_init);
 module_exit(fs_exit);
 
-MODULE_DESCRIPTION("Fails slab allocations of one thread, for tests");
+MODULE_DESCRIPTION("Fails slab allocations, for tests");
 MODULE_AUTHOR("kfabric developers");
 MODULE_LICENSE("Dual BSD/GPL");
