@@ -186,6 +186,11 @@ def _number(entry: kp.CqEntry | kp.CqError) -> int:
     return entry.context
 
 
+def _first(error: BaseException) -> BaseException:
+    """What went wrong first, not what closing came upon then."""
+    return error if error.__context__ is None else _first(error.__context__)
+
+
 class Worker:
     """A process with a stream of its own, which does what it is told meanwhile."""
 
@@ -212,7 +217,7 @@ class Worker:
                 self._device = device
                 self._serve(Stream(*SIDES[self.kind](device, self._address, stack)), report)
         except BaseException as error:
-            report(f"{FAILED} {error!r}")
+            report(f"{FAILED} {_first(error)!r}")
             raise
         return 0
 

@@ -124,31 +124,44 @@ class Station:
     # Traffic --------------------------------------------------------------------
 
     def play(self, rounds: int, begins: bool) -> int:
-        """Play ping-pong, asleep in the wait set between messages; completions read."""
+        """Play ping-pong, asleep in the wait set between messages; completions read.
+
+        What has been sent then is known to have arrived, on both sides.
+        """
         got = 0
         self.post()
         for number in range(rounds):
+            last = number + 1 == rounds
             if begins:
                 self._ping(number)
             got += self._pong(number)
-            if number + 1 < rounds:
+            if not last:
                 self.post()
             if not begins:
-                self._ping(number)
+                self._ping(number, kp.OpFlags.COMPLETION if last else None)
+        if not begins:
+            assert self.outcome(LIMIT) == "OK"
         return got
 
-    def _ping(self, number: int) -> None:
+    def _ping(self, number: int, flags: kp.OpFlags | None = None) -> None:
         out = self.side.buffer[LENGTH : 2 * LENGTH]
         out.view[:4] = number.to_bytes(4, "little")
-        self.side.ep.send(out)
+        self.side.ep.send(out, flags=flags)
 
     def _pong(self, number: int) -> int:
-        entries = self.side.cq.read(1)
+        entries = self._completions()
         while not entries:
             self._wait(LIMIT)
-            entries = self.side.cq.read(1)
+            entries = self._completions()
         assert int.from_bytes(self.side.buffer.view[:4], "little") == number
         return len(entries)
+
+    def _completions(self) -> list[kp.CqEntry]:
+        """Read what succeeded; what failed is an AssertionError that says why."""
+        try:
+            return self.side.cq.read(1)
+        except kp.ErrorAvailable:
+            raise AssertionError(self.side.cq.readerr()) from None
 
     def _wait(self, limit: float) -> None:
         """Sleep until something new is there; queues have been read until empty."""
