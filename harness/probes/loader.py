@@ -53,6 +53,9 @@ _STACKS, _QUIET, _TEXT_START, _TEXT_END = range(4)
 # What tells a CPU's context: a variable of its own, except in some kernels after
 # 6.1 (6.12 is one), where it is a member of pcpu_hot, behind a pointer.
 _PREEMPT_COUNT = ((b"__preempt_count", 0), (b"pcpu_hot", 8))
+# Kernels that have this (7.3) count in it how often interrupts were disabled, between
+# the softirqs and the interrupts.
+_COUNTS_DISABLED = b"local_interrupt_disable_state"
 
 
 # There with PREEMPT_RT.
@@ -63,15 +66,20 @@ class ProbeError(Exception):
     """The probe cannot be loaded here; the text says why."""
 
 
-def context_addresses(kallsyms: bytes) -> tuple[int, int]:
-    """Where the kernel keeps each CPU's base address and, behind that, its context.
+def context_flags(kallsyms: bytes) -> list[str]:
+    """Where the kernel keeps each CPU's base address and, behind that, its context; and how.
 
     ``kallsyms`` is the text of /proc/kallsyms. Raises ProbeError.
     """
     bases = _address(kallsyms, b"__per_cpu_offset")
+    shift = 16 if _address(kallsyms, _COUNTS_DISABLED) is None else 24
     for name, offset in _PREEMPT_COUNT:
         if (found := _address(kallsyms, name)) is not None and bases:
-            return bases, found + offset
+            return [
+                f"-DPERCPU_OFFSETS={bases:#x}ULL",
+                f"-DPREEMPT_COUNT={found + offset:#x}ULL",
+                f"-DHARDIRQ_SHIFT={shift}",
+            ]
     raise ProbeError("the kernel does not tell where its CPUs keep their context")
 
 
@@ -116,7 +124,7 @@ def _of_probe(frame: str) -> bool:
     return frame.startswith(("bpf_", "__bpf_", "kprobe_", "ftrace_", "__traceiter"))
 
 
-def _flags(bases: int, preempt_count: int, task_pid: int) -> list[str]:
+def _flags(context: list[str], task_pid: int) -> list[str]:
     """What the program's text leaves open, and what makes its compiler faster.
 
     bcc puts the kernel's headers for log2 and pages before every program, and
@@ -127,8 +135,7 @@ def _flags(bases: int, preempt_count: int, task_pid: int) -> list[str]:
     return [
         *lean,
         f"-DRING_PAGES={_RING_PAGES}",
-        f"-DPERCPU_OFFSETS={bases:#x}ULL",
-        f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
+        *context,
         f"-DTASK_PID={task_pid}",
         *realtime_flags(),
         f"-DPID_MAX={int(PID_MAX.read_text())}",
@@ -169,7 +176,7 @@ class Probe:
         text = text_of(kallsyms, MODULE)
         try:
             task_pid = btf.member_offset(Path(btf.VMLINUX).read_bytes(), b"task_struct", b"pid")
-            flags = _flags(*context_addresses(kallsyms), task_pid)
+            flags = _flags(context_flags(kallsyms), task_pid)
             self._bpf: Any = BPF(text=HEADER.read_bytes() + PROGRAM.read_bytes(), cflags=flags)
             self._ring = Ring(self._bpf[b"ring"].map_fd, _RING_PAGES * mmap.PAGESIZE)
         except ProbeError:

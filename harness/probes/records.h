@@ -5,7 +5,7 @@
  * Two programs write these records: wakeups.bpf.c, from kfabric's tracepoints,
  * and those in harness/trace, from the kernel's own wait functions.
  * The loader defines RING_PAGES, PERCPU_OFFSETS and PREEMPT_COUNT (kernel
- * addresses); with PREEMPT_RT TASK_SOFTIRQ and TASK_STATE: where a task counts
+ * addresses), and HARDIRQ_SHIFT: from which bit on that counts interrupts; with PREEMPT_RT TASK_SOFTIRQ and TASK_STATE: where a task counts
  * softirqs, and its state. Without, they are 0.
  * records.py decodes the structs.
  */
@@ -138,6 +138,9 @@ static __always_inline struct tally *tally_of(u32 queue)
 	return t;
 }
 
+/* Interrupts have four bits of a CPU's count, NMIs those behind. */
+enum { IN_INTERRUPT = 0x1f << HARDIRQ_SHIFT };
+
 static __always_inline u64 context_place(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -198,7 +201,7 @@ static __always_inline u8 context(void)
 	if (!place ||
 	    bpf_probe_read_kernel(&count, sizeof(count), (void *)place))
 		return CTX_UNKNOWN;
-	if (count & 0x00ff0000)		/* hard interrupt or NMI */
+	if (count & IN_INTERRUPT)
 		return CTX_HARDIRQ;
 	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
 }

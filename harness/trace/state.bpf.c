@@ -53,7 +53,7 @@ enum { FLAG_EXCLUSIVE = 1, FLAG_BOOKMARK = 4 };
 /* A probe is within so many bytes of its function's begin. */
 enum { FUNCTION_HEAD = 16 };
 /* What a breakpoint adds to the preemption count: an NMI and an interrupt. */
-enum { BREAKPOINT = 0x00110000, TRACEPOINT = 0 };
+enum { BREAKPOINT = 0x11 << HARDIRQ_SHIFT, TRACEPOINT = 0 };
 enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
 
 /* Offsets in the kernel's structures; they have been so since 4.13. */
@@ -202,7 +202,7 @@ static __always_inline u8 context_below(u32 probe)
 
 	if (!base)
 		return CTX_UNKNOWN;
-	if (count & 0x00ff0000)
+	if (count & IN_INTERRUPT)
 		return CTX_HARDIRQ;
 	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
 }

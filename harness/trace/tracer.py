@@ -27,7 +27,7 @@ from harness.probes.loader import (
     REALTIME,
     RECORDS,
     ProbeError,
-    context_addresses,
+    context_flags,
     realtime_flags,
 )
 from harness.probes.records import StackRecord, WaitRecord
@@ -202,7 +202,6 @@ class Tracer:
 
     def _flags(self) -> list[str]:
         """What the program's text leaves open, and what makes its compiler faster."""
-        bases, preempt_count = context_addresses(self._kallsyms)
         scope = self.scope
         completions = [self.symbols.address(name) or 0 for name in _COMPLETIONS if self._has(name)]
         return [
@@ -210,8 +209,7 @@ class Tracer:
             *("-O1", "-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
             f"-DRING_PAGES={self._ring_bytes // mmap.PAGESIZE}",
             f"-DRING_TRIES={_RING_TRIES}",
-            f"-DPERCPU_OFFSETS={bases:#x}ULL",
-            f"-DPREEMPT_COUNT={preempt_count:#x}ULL",
+            *context_flags(self._kallsyms),
             f"-DOWN_TGID={os.getpid()}",
             f"-DRINGS={self._cpus}",
             f"-DMAX_QUEUES={self._max_queues}",
