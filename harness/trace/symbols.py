@@ -12,20 +12,25 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 _FAR = 1 << 20  # no symbol reaches further
+_THIS = "__this_module"  # each module has it among its variables
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A loaded module: where it was put, and how much memory it has in all."""
+    """A loaded module: where its code was put, and how much memory it has in all."""
 
     name: str
     address: int
     size: int
 
     def holds(self, address: int) -> bool:
-        """Is the address within that memory? (In later kernels it is in several pieces.)"""
+        """Is the address within that memory, if it is in one piece?
+
+        In 6.12 it is still, in 7.3 code and variables are apart.
+        """
         return self.address <= address < self.address + self.size
 
 
@@ -86,15 +91,11 @@ class Symbols:
 
     def find(self, address: int) -> Symbol | None:
         """The last symbol that does not begin behind an address, if it is near."""
-        for name, module in self.modules.items():
-            if module.holds(address):
-                symbols = self.of_module(name)
-                index = bisect_right(symbols, address, key=lambda symbol: symbol.address)
-                best = symbols[index - 1] if index else None
-                break
-        else:
-            index = bisect_right(self._lines, b"%016x\xff" % address, hi=self._own)
-            best = _parse(self._lines[index - 1]) if index else None
+        index = bisect_right(self._lines, b"%016x\xff" % address, hi=self._own)
+        best = _parse(self._lines[index - 1]) if index else None
+        if index == self._own:
+            index = bisect_right(self._of_modules, address, key=lambda symbol: symbol.address)
+            best = self._of_modules[index - 1] if index else best
         return best if best and address - best.address < _FAR else None
 
     def name(self, address: int) -> str:
@@ -122,21 +123,27 @@ class Symbols:
     def of_module(self, name: str) -> Sequence[Symbol]:
         """A module's symbols, in order of their addresses."""
         if name not in self._loaded:
-            tag = f"\t[{name}]".encode()
-            lines = (line for line in self._lines[self._own :] if line.endswith(tag))
-            found = sorted(map(_parse, lines), key=lambda symbol: symbol.address)
-            self._loaded[name] = tuple(found)
+            self._loaded[name] = tuple(one for one in self._of_modules if one.module == name)
         return self._loaded[name]
+
+    @cached_property
+    def _of_modules(self) -> Sequence[Symbol]:
+        """All modules' symbols, in order of their addresses, behind all of the kernel's own."""
+        lines = self._lines[self._own :]
+        return tuple(sorted(map(_parse, lines), key=lambda symbol: symbol.address))
 
     def _range(self, name: str, *, code: bool) -> tuple[int, int] | None:
         module = self.modules.get(name)
         if module is None:
             return None
-        # Code that only runs while it loads is elsewhere, and soon gone.
+        # What is only needed while it loads is elsewhere, and soon gone.
+        near = module.holds
+        if not code and (variables := self.address(_THIS, name)) and not near(variables):
+            near = Module(name, variables - _FAR, 2 * _FAR).holds
         wanted = [
             symbol.address
             for symbol in self.of_module(name)
-            if symbol.is_code is code and module.holds(symbol.address)
+            if symbol.is_code is code and symbol.kind not in "rR" and near(symbol.address)
         ]
         if not wanted:
             return None

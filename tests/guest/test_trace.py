@@ -266,7 +266,8 @@ def test_wait_that_nobody_ends_is_told_with_its_stack(tree: Traced) -> None:
     pid = tree.told["sleeper"]["pid0"]
     (stuck,) = [wait for wait in tree.summary.stuck if wait.tid == pid]
     assert "pipe_read" in stuck.name
-    assert any(frame.startswith("pipe_read+") for frame in stuck.stack)
+    # Newer kernels have two kinds of pipes, and call this anon_pipe_read().
+    assert any("pipe_read+" in frame for frame in stuck.stack)
     assert 0 < stuck.age_ns < LIMIT * 1e9
     (wait,) = tree.waits("pipe_read", pid)
     assert not wait.finished and wait.slept

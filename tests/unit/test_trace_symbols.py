@@ -90,6 +90,25 @@ def test_module_is_found_without_its_init_code(symbols: Symbols) -> None:
     assert symbols.data_of("kfabric") is None
 
 
+APART = (
+    KALLSYMS
+    + b"""ffffffffc0108000 d kfi_list\t[kfabric]
+ffffffffc0108400 d __this_module\t[kfabric]
+ffffffffc0109000 b kfi_wait\t[kfabric]
+ffffffffc010b000 r kfi_names\t[kfabric]
+ffffffffc0a08000 d kfi_once\t[kfabric]
+"""
+)
+
+
+def test_variables_may_lie_apart_from_the_code() -> None:
+    """As in 7.3: they are next to another module's then."""
+    symbols = Symbols(APART, MODULES)
+    assert symbols.variable(0xFFFFFFFFC0109000) == "kfi_wait [kfabric]"
+    assert symbols.data_of("kfabric") == (0xFFFFFFFFC0108000, 0xFFFFFFFFC010A000)
+    assert symbols.text_of("kfabric") == (0xFFFFFFFFC0201000, 0xFFFFFFFFC0202000)
+
+
 SLEEPER = (
     "prepare_to_wait_event+0x6",
     "pipe_read+0x329",
