@@ -122,6 +122,29 @@ static inline void kfi_irqs_on(unsigned long flags)
 		local_irq_restore(flags);
 }
 
+/**
+ * kfi_trace() - pass a tracepoint, from which no other thread takes the CPU away
+ * @event: its name, and what it gets behind that
+ *
+ * Before a46023d5616e (7.0) preemption was off in each of them. A program of a tracer
+ * that is entered on a CPU where it is at work already is skipped, and without that a
+ * thread could lose its CPU to another one within it.
+ *
+ * Context: that of the tracepoint.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+#define kfi_trace(event, ...)						\
+	do {								\
+		if (trace_##event##_enabled()) {			\
+			preempt_disable_notrace();			\
+			trace_##event(__VA_ARGS__);			\
+			preempt_enable_notrace();			\
+		}							\
+	} while (0)
+#else
+#define kfi_trace(event, ...)	trace_##event(__VA_ARGS__)
+#endif
+
 /*
  * The flag of a work queue whose items run on the CPU that queued them: without a flag
  * that was so before 930c2ea566af (6.17), and is warned of later.

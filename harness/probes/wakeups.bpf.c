@@ -11,8 +11,8 @@
  * without a word, while another one runs on the same CPU, and a signal in a
  * softirq that interrupts a program does happen; a raw one is skipped only if it
  * interrupts itself, which none of these can: the scheduler's fire with interrupts
- * off, ours under a queue's lock or in the waiting thread. A raw one also costs
- * less, since nobody has to write an event for it.
+ * off, ours with preemption off (kfi_trace()), under a queue's lock or in the waiting
+ * thread. A raw one also costs less, since nobody has to write an event for it.
  *
  * The scheduler's events are those of the whole system. An array tells, without
  * a call, whether any thread like this one is inside a wait; only then is it

@@ -20,7 +20,7 @@ static int kfi_fabric_close(struct kfid *fid)
 	ret = kfi_fid_kill(fid);
 	if (ret)
 		return ret;
-	trace_object_free(base->id, KFI_CLASS_FABRIC, 0);
+	kfi_trace(object_free, base->id, KFI_CLASS_FABRIC, 0);
 	base->release(base);
 	module_put(owner);
 	return 0;
@@ -60,7 +60,7 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
 		     &kfi_fabric_fid_ops);
 	base->fabric.ops = ops;
 	base->fabric.api_version = api_version;
-	trace_object_new(base->id, KFI_CLASS_FABRIC, 0);
+	kfi_trace(object_new, base->id, KFI_CLASS_FABRIC, 0);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kfi_fabric_base_init);
@@ -77,7 +77,7 @@ static int kfi_domain_close(struct kfid *fid)
 		return ret;
 	kfi_listed_del(&base->listed);
 	cancel_work_sync(&base->progressing);
-	trace_object_free(base->id, KFI_CLASS_DOMAIN, fabric->id);
+	kfi_trace(object_free, base->id, KFI_CLASS_DOMAIN, fabric->id);
 	base->release(base);
 	kfi_fid_put(&fabric->fabric.fid);
 	return 0;
@@ -161,7 +161,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 		     &kfi_domain_fid_ops);
 	base->domain.ops = ops;
 	base->domain.mr = mr;
-	trace_object_new(base->id, KFI_CLASS_DOMAIN, base->fabric->id);
+	kfi_trace(object_new, base->id, KFI_CLASS_DOMAIN, base->fabric->id);
 	kfi_listed_add(&base->listed, &base->domain.fid);
 	return 0;
 }
@@ -247,7 +247,7 @@ int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
 	INIT_LIST_HEAD(&base->bound);
 	base->id = kfi_new_id();
 	kfi_fid_init(&base->pep.fid, KFI_CLASS_PEP, context, fid_ops);
-	trace_object_new(base->id, KFI_CLASS_PEP, base->fabric->id);
+	kfi_trace(object_new, base->id, KFI_CLASS_PEP, base->fabric->id);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_init);
@@ -323,7 +323,7 @@ void kfi_pep_base_fini(struct kfi_pep_base *base)
 
 	while (kfi_pep_take_back(base, &slot))
 		kfi_eq_drop(&slot);
-	trace_object_free(base->id, KFI_CLASS_PEP, base->fabric->id);
+	kfi_trace(object_free, base->id, KFI_CLASS_PEP, base->fabric->id);
 	kfi_fid_put(&base->fabric->fabric.fid);
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_fini);

@@ -312,7 +312,7 @@ static void kfi_channel_free(struct kref *ref)
 
 	WARN_ON_ONCE(!list_empty(&ch->events));
 	kfi_waitq_fini(&ch->queue);
-	trace_object_free(ch->queue.id, KFI_CLASS_COMP_CHANNEL, 0);
+	kfi_trace(object_free, ch->queue.id, KFI_CLASS_COMP_CHANNEL, 0);
 	kfree_rcu(ch, rcu);
 }
 
@@ -399,7 +399,8 @@ int kfi_comp_channel_open(struct kfid_fabric *fabric,
 	kfi_fid_init(&ch->channel.fid, KFI_CLASS_COMP_CHANNEL, context,
 		     &kfi_channel_fid_ops);
 	kfi_waitq_init(&ch->queue, &ch->channel.fid, kfi_new_id());
-	trace_object_new(ch->queue.id, KFI_CLASS_COMP_CHANNEL, ch->fabric->id);
+	kfi_trace(object_new, ch->queue.id, KFI_CLASS_COMP_CHANNEL,
+		  ch->fabric->id);
 	*channel = &ch->channel;
 	return 0;
 }

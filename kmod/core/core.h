@@ -45,6 +45,8 @@
 #include <kfi_test.h>
 #include <trace/events/kfabric.h>
 
+#include "../compat.h"
+
 struct kfi_channel;
 struct kfi_notify;
 struct kfi_source;

@@ -43,7 +43,7 @@ int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
 	list_add_tail(&base->sibling, &base->domain->eps);
 	spin_unlock_irq(&base->domain->eps_lock);
 	kfi_fid_init(&base->ep.fid, fclass, context, fid_ops);
-	trace_object_new(base->id, fclass, base->domain->id);
+	kfi_trace(object_new, base->id, fclass, base->domain->id);
 	kfi_listed_add(&base->listed, &base->ep.fid);
 	return 0;
 }
@@ -221,7 +221,7 @@ void kfi_ep_base_fini(struct kfi_ep_base *base)
 		kfi_eq_forget(base->eq, &base->ep.fid);
 		kfi_fid_put(&base->eq->fid);
 	}
-	trace_object_free(base->id, base->ep.fid.fclass, base->domain->id);
+	kfi_trace(object_free, base->id, base->ep.fid.fclass, base->domain->id);
 	kfi_fid_put(&base->domain->domain.fid);
 }
 EXPORT_SYMBOL_GPL(kfi_ep_base_fini);

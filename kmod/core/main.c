@@ -7,7 +7,6 @@
 #include <linux/slab.h>
 
 #define CREATE_TRACE_POINTS
-#include "../compat.h"
 #include "core.h"
 
 /* Runs the ULPs' handlers; they may be on a path that frees memory. */

@@ -137,7 +137,7 @@ static void *kfi_member_report(struct kfi_member *m)
 {
 	/* Pairs with kfi_cntr_changed(): before the ULP reads the counter. */
 	m->mark = smp_load_acquire(&m->src->changes);
-	trace_poll_report(m->set->id, m->src->id, m->src->fid->fclass);
+	kfi_trace(poll_report, m->set->id, m->src->id, m->src->fid->fclass);
 	m->set->counts.wakes++;
 	if (m->since)
 		kfi_count_latency(&m->set->counts, m->since, kfi_stamp());
@@ -243,7 +243,7 @@ static int kfi_poll_op_add(struct kfid_poll *pollset, struct kfid *fid, u64 flag
 	ret = kfi_member_link(m);
 	if (ret)
 		goto put_set;
-	trace_poll_add(set->id, src->id, fid->fclass);
+	kfi_trace(poll_add, set->id, src->id, fid->fclass);
 	return 0;
 
 put_set:
@@ -288,7 +288,7 @@ static int kfi_poll_op_del(struct kfid_poll *pollset, struct kfid *fid, u64 flag
 	if (!m)
 		return -KFI_EINVAL;
 	kfi_test_hook_point(KFI_HOOK_D6, set->id);
-	trace_poll_del(set->id, src->id, fid->fclass);
+	kfi_trace(poll_del, set->id, src->id, fid->fclass);
 	kfree(m);
 	kfi_fid_put(&pollset->fid);
 	kfi_fid_put(fid);
@@ -304,7 +304,7 @@ static int kfi_poll_close(struct kfid *fid)
 	if (ret)
 		return ret;
 	kfi_listed_del(&set->listed);
-	trace_object_free(set->id, KFI_CLASS_POLL, set->domain->id);
+	kfi_trace(object_free, set->id, KFI_CLASS_POLL, set->domain->id);
 	kfi_fid_put(&set->domain->domain.fid);
 	kfree(set);
 	return 0;
@@ -389,7 +389,7 @@ int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
 	set->id = kfi_new_id();
 	kfi_fid_init(&set->poll.fid, KFI_CLASS_POLL, NULL, &kfi_poll_fid_ops);
 	set->poll.ops = &kfi_poll_ops;
-	trace_object_new(set->id, KFI_CLASS_POLL, set->domain->id);
+	kfi_trace(object_new, set->id, KFI_CLASS_POLL, set->domain->id);
 	kfi_listed_add(&set->listed, &set->poll.fid);
 	*pollset = &set->poll;
 	return 0;

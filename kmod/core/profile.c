@@ -27,7 +27,6 @@
 
 #include <kfi_enosys.h>
 
-#include "../compat.h"
 #include "core.h"
 #include "profile.h"
 
@@ -309,7 +308,8 @@ static int kfi_profile_op_close(struct kfid *fid)
 	list_del_init(&p->on_ep);
 	kfi_profile_unlock(p, flags);
 
-	trace_object_free(p->queue.id, KFI_CLASS_PROFILE, kfi_fid_id(p->target));
+	kfi_trace(object_free, p->queue.id, KFI_CLASS_PROFILE,
+		  kfi_fid_id(p->target));
 	kfi_waitq_fini(&p->queue);
 	kfi_timing_off();
 	kfi_fid_put(p->target);
@@ -382,7 +382,7 @@ static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
 		     &kfi_profile_fid_ops);
 	kfi_waitq_init(&p->queue, &p->prof.fid, kfi_new_id());
 	kfi_waitq_join(&p->queue);
-	trace_object_new(p->queue.id, KFI_CLASS_PROFILE, kfi_fid_id(fid));
+	kfi_trace(object_new, p->queue.id, KFI_CLASS_PROFILE, kfi_fid_id(fid));
 	kfi_timing_on();
 	if (!p->nevents)
 		return;

@@ -5,7 +5,6 @@
  */
 #include <linux/module.h>
 
-#include "../compat.h"
 #include "core.h"
 
 static unsigned int handler_delay_us;
@@ -52,7 +51,7 @@ static void kfi_source_leave_queue(struct kfi_source *src)
 	if (src->ready)
 		atomic_dec(&src->queue->nready);
 	kfi_waitq_leave(src->queue, src->lost);
-	trace_member_del(src->queue->id, src->id, src->fid->fclass);
+	kfi_trace(member_del, src->queue->id, src->id, src->fid->fclass);
 	kfi_fid_put(&src->set->kfid);
 }
 
@@ -158,16 +157,16 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 	src->id = kfi_new_id();
 	kfi_waitq_init(&src->own, fid, src->id);
 	kfi_waitq_join(&src->own);
-	trace_object_new(src->id, fid->fclass,
-			 kfi_fid_id(kfi_source_parent(src)));
+	kfi_trace(object_new, src->id, fid->fclass,
+		  kfi_fid_id(kfi_source_parent(src)));
 	if (src->set)
-		trace_member_add(src->queue->id, src->id, fid->fclass);
+		kfi_trace(member_add, src->queue->id, src->id, fid->fclass);
 
 	ret = kfi_source_join_parent(src);
 	if (ret) {
 		kfi_source_leave_queue(src);
 		kfi_waitq_fini(&src->own);
-		trace_object_free(src->id, fid->fclass, 0);
+		kfi_trace(object_free, src->id, fid->fclass, 0);
 		return ret;
 	}
 	kfi_listed_add(&src->listed, fid);
@@ -270,7 +269,7 @@ void kfi_source_fini(struct kfi_source *src)
 	kfi_source_leave_parent(src);
 	kfi_source_leave_queue(src);
 	kfi_waitq_fini(&src->own);
-	trace_object_free(src->id, src->fid->fclass, 0);
+	kfi_trace(object_free, src->id, src->fid->fclass, 0);
 }
 
 /**

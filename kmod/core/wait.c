@@ -76,7 +76,7 @@ static int kfi_wait_close(struct kfid *fid)
 	if (ret)
 		return ret;
 	kfi_listed_del(&set->listed);
-	trace_object_free(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
+	kfi_trace(object_free, set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
 	kfi_waitq_fini(&set->queue);
 	kfi_fid_put(&set->fabric->fabric.fid);
 	kfree_rcu(set, rcu);
@@ -174,7 +174,7 @@ int kfi_core_wait_open(struct kfid_fabric *fabric, struct kfi_wait_attr *attr,
 	kfi_fid_init(&set->wait.kfid, KFI_CLASS_WAIT, NULL, &kfi_wait_fid_ops);
 	set->wait.ops = &kfi_wait_ops;
 	kfi_waitq_init(&set->queue, &set->wait.kfid, kfi_new_id());
-	trace_object_new(set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
+	kfi_trace(object_new, set->queue.id, KFI_CLASS_WAIT, set->fabric->id);
 	kfi_listed_add(&set->listed, &set->wait.kfid);
 	*waitset = &set->wait;
 	return 0;

@@ -112,7 +112,8 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	w->queue->sleepers--;
 	w->queue->counts.wakes++;
 	kfi_turn_given(w->queue, task);
-	trace_wake(w->queue->id, wake->source, wake->why, wake->seq, task->pid);
+	kfi_trace(wake, w->queue->id, wake->source, wake->why, wake->seq,
+		  task->pid);
 	WRITE_ONCE(w->why, wake->why);
 	default_wake_function(wqe, mode, flags, NULL);
 	list_del_init(&wqe->entry);
@@ -165,8 +166,8 @@ static void kfi_waitq_count_signal(struct kfi_waitq *q, struct kfi_wake *wake)
 void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake)
 {
 	lockdep_assert_held(&q->head.lock);
-	trace_signal(q->id, wake->source, wake->why, wake->seq, wake->have,
-		     q->sleepers);
+	kfi_trace(signal, q->id, wake->source, wake->why, wake->seq, wake->have,
+		  q->sleepers);
 	kfi_waitq_count_signal(q, wake);
 	if (kfi_test_fault_point(q, wake))
 		return;
@@ -255,8 +256,8 @@ void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 	INIT_LIST_HEAD(&w->wqe.entry);
 	w->queue = q;
 	w->need = need;
-	trace_wait_begin(q->id, q->fid->fclass, need,
-			 exclusive || READ_ONCE(q->turns));
+	kfi_trace(wait_begin, q->id, q->fid->fclass, need,
+		  exclusive || READ_ONCE(q->turns));
 }
 
 /* What one call has had of these, and not reported yet. Holds the lock. */
@@ -302,8 +303,8 @@ void kfi_waiter_end(struct kfi_waiter *w, int ret)
 	struct kfi_waitq *q = w->queue;
 	bool ready = atomic_read(&q->nready) > 0;
 
-	trace_wait_end(q->id, q->fid->fclass, ret, w->why, w->seq, w->seen,
-		       w->source, ready);
+	kfi_trace(wait_end, q->id, q->fid->fclass, ret, w->why, w->seq, w->seen,
+		  w->source, ready);
 	if (!ret && !ready && kfi_waiter_in_vain(w))
 		w->overtaken++;
 	if (ret == -ETIMEDOUT || ret == -EINTR || w->overtaken || w->spurious)

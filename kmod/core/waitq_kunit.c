@@ -12,7 +12,6 @@
  */
 #include <kunit/test.h>
 
-#include "../compat.h"
 #include "core.h"
 
 /* One queue with a few waiters; for each case anew. */
