@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Makes slab allocations fail, of one thread or all that must not sleep, on kernels that were built without
- * CONFIG_FAILSLAB: kprobes answer for the allocator. x86 only.
+ * Makes slab allocations fail, of one thread or all that must not sleep, on
+ * kernels that were built without CONFIG_FAILSLAB: kprobes answer for the
+ * allocator. x86 only.
  *
  * /sys/kernel/debug/kfi_failslab: write "TID N": the Nth allocation from now
  * on that this thread makes in process context fails, once; "TID atomic": all
