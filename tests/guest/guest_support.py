@@ -21,10 +21,16 @@ from harness.guest.waiting import Deadline, wait_until
 T = TypeVar("T")
 
 #: For tests that need the tracer of any wait queue.
-NEEDS_BREAKPOINTS = pytest.mark.skipif(
-    Path("/proc/lockdep").exists(),
-    reason="lockdep takes the tracer's breakpoints for NMIs, and reports BPF's own locks",
-)
+NEEDS_TRACER = [
+    pytest.mark.skipif(
+        Path("/proc/lockdep").exists(),
+        reason="lockdep takes the tracer's breakpoints for NMIs, and reports BPF's own locks",
+    ),
+    pytest.mark.skipif(
+        not any(Path("/sys/module").glob("*/sections/.orc_unwind")),
+        reason="without ORC a stack does not tell who has called the function of a breakpoint",
+    ),
+]
 
 #: Seconds after which a wait that should have ended is given up. Never a
 #: criterion: what ends it in time is tested, not when. Who expects tests to fail

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guest_support import NEEDS_BREAKPOINTS
+from guest_support import NEEDS_TRACER
 
 from harness.gallery import guest
 from harness.gallery.check import Judged, examine
@@ -14,7 +14,7 @@ from harness.gallery.cut import Play, Whole
 from harness.gallery.entries import BY_NAME, HEALTHY
 
 # The first test waits for all plays, and for the tracer's compiler before them.
-pytestmark = [pytest.mark.timeout(300), NEEDS_BREAKPOINTS]
+pytestmark = [pytest.mark.timeout(300), *NEEDS_TRACER]
 
 ROUNDS = 997
 """More of them: make gallery."""

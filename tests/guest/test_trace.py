@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_support import DEBUGFS, NEEDS_BREAKPOINTS
+from guest_support import DEBUGFS, NEEDS_TRACER
 
 from harness.guest import modules as guest_modules
 from harness.probes.ledger import Ledger, Wait, build
@@ -36,7 +36,7 @@ TRACE = ("python3", "-m", "harness.cli", "trace", "--here")
 GALLERY = DEBUGFS / "gallery"
 LIMIT = 240.0
 # Each of the traces compiles a program first.
-pytestmark = [pytest.mark.timeout(LIMIT + 60), NEEDS_BREAKPOINTS]
+pytestmark = [pytest.mark.timeout(LIMIT + 60), *NEEDS_TRACER]
 
 ON_SPIN_LOCKS = pytest.mark.xfail(
     REALTIME.exists(),
