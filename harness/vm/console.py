@@ -49,6 +49,11 @@ _SPLATS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 _OWN_LIMIT = "mem_cgroup_out_of_memory+"
 """In the trace that comes with a process's end at a limit which somebody has set it."""
 
+_LATCH = "data-race in ktime_get_mono_fast_ns / timekeeping_update"
+"""The clock of tracers' programs: a latch, which KCSAN knows from 5c1806c41ce0 (6.13) on."""
+
+_RULE = re.compile(r"={20,}$")
+"""What KCSAN draws before and behind its reports, which have no call trace that is called so."""
 _END = re.compile(r"---\[ end (trace|Kernel panic)|</TASK>")
 
 
@@ -81,7 +86,7 @@ def splats(text: str) -> list[Splat]:
             continue
         end = _report_end(lines, number)
         body = "\n".join(lines[_report_start(lines, number, past) : end])
-        if kind != "call-trace" or _OWN_LIMIT not in body:
+        if not _is_fine(kind, lines[number], body):
             found.append(Splat(kind, lines[number].strip(), number + 1, body))
         number = past = end
     return found
@@ -125,6 +130,13 @@ def _classify(line: str) -> str | None:
     return None
 
 
+def _is_fine(kind: str, title: str, body: str) -> bool:
+    """Does this report say nothing against the kernel?"""
+    if kind == "kcsan":
+        return title.strip().endswith(_LATCH)
+    return kind == "call-trace" and _OWN_LIMIT in body
+
+
 def _report_start(lines: list[str], title: int, past: int) -> int:
     """The line behind the report's cut mark, which is not before line ``past``."""
     for i in range(title - 1, max(past, title - 1 - _WORDS_BEFORE) - 1, -1):
@@ -136,10 +148,12 @@ def _report_start(lines: list[str], title: int, past: int) -> int:
 def _report_end(lines: list[str], start: int) -> int:
     """The line after the report that starts at ``start``.
 
-    A report ends at its end mark; one without a mark (refcount, ODEBUG and the
+    A report ends at its end mark, KCSAN's at its rule; one without a mark (refcount, ODEBUG and the
     one-liners) at its first line unless a trace follows at once.
     """
     limit = min(len(lines), start + _REPORT_LINES)
+    if _classify(lines[start]) == "kcsan":
+        return next((i for i in range(start, limit) if _RULE.match(lines[i])), limit)
     head = next((i for i in range(start, min(limit, start + 12)) if _has_trace(lines[i])), None)
     if head is None:
         return start + 1

@@ -51,6 +51,40 @@ def test_who_reaches_its_own_limit_is_no_splat(why: str, found: list[str]) -> No
     assert kinds(OUT_OF_MEMORY.format(why=why)) == found
 
 
+RACE = """\
+==================================================================
+BUG: KCSAN: data-race in {where}
+
+write to 0xffffffff8251a448 of 8 bytes by interrupt on cpu 0:
+ second+0x1b2/0x4a0
+ hrtimer_interrupt+0x1c5/0x390
+
+read to 0xffffffff8251a448 of 8 bytes by task 1048 on cpu 0:
+ first+0x82/0x110
+ kfi_waitq_wait+0x74/0x110 [kfabric]
+ a+0x1/0x2
+ b+0x1/0x2
+ c+0x1/0x2
+
+Reported by Kernel Concurrency Sanitizer on:
+CPU: 0 PID: 1048 Comm: waiter Tainted: G           O       6.1.192-kcsan-ddfc563d #1
+==================================================================
+later
+"""
+
+
+def test_data_race_is_told_whole() -> None:
+    """Both stacks: it has no line "Call Trace:"."""
+    (splat,) = console.splats(RACE.format(where="first / second"))
+    assert "second+0x1b2" in splat.text and "Reported by" in splat.text
+    assert "later" not in splat.text
+
+
+def test_clock_of_tracers_is_no_data_race() -> None:
+    """It is a latch, which KCSAN does not know in 6.1."""
+    assert kinds(RACE.format(where="ktime_get_mono_fast_ns / timekeeping_update")) == []
+
+
 def test_each_warning_is_one_splat() -> None:
     """A report has up to three lines that look like the start of one."""
     assert kinds(recorded("warnings.log")) == ["warning", "warning", "refcount", "list", "panic"]
