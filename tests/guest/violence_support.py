@@ -149,8 +149,7 @@ class Mob:
         SECOND_CPU.write_text("1" if SECOND_CPU.read_text().strip() == "0" else "0")
 
     def do_memory(self, worker: Worker) -> None:
-        """Its group runs out of memory; another one in it is killed for that."""
-        worker.tell("join", str(self._group))
+        """A group runs out of memory; who took it all is killed for that."""
         child = self._in_child(take_all(self._group))
         while not child.ended:
             worker.goes_on()
