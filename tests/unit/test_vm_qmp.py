@@ -42,11 +42,21 @@ class Qemu:
 
     def _serve(self) -> None:
         self.say(GREETING)
-        # What we are asked has no end of line, and comes one at a time.
+        # What we are asked has no end of line, and two threads may ask at a time.
+        text = ""
         while data := self._sock.recv(4096):
-            asked = json.loads(data)
-            if asked["execute"] != "hang":
-                self.say({"return": {}} | ({"id": asked["id"]} if "id" in asked else {}))
+            text += data.decode()
+            while text:
+                try:
+                    asked, end = json.JSONDecoder().raw_decode(text)
+                except json.JSONDecodeError:
+                    break
+                text = text[end:]
+                self._answer(asked)
+
+    def _answer(self, asked: dict[str, str]) -> None:
+        if asked["execute"] != "hang":
+            self.say({"return": {}} | ({"id": asked["id"]} if "id" in asked else {}))
 
 
 @pytest.fixture
