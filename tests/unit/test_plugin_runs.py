@@ -41,7 +41,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
             *("--kfabric-vms", str(guests), "--kfabric-dir", "guests", "--junitxml=junit.xml"),
             *("--ktap=test.ktap", "-o", "junit_suite_name=guest linux-6.1"),
             *arguments,
-            timeout=60,
+            # Seven guests one after the other take long where the host has other work.
+            timeout=240,
         )
 
     return run_text
