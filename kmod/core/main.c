@@ -200,8 +200,8 @@ static int kfi_ask(struct kfi_provider *provider, uint32_t version,
  * @hints names.
  *
  * Context: process, may sleep.
- * Return: 0 with a list; -ENOSYS for a version newer than ours; else the last
- * provider's error, -ENODATA if nothing matched.
+ * Return: 0 with a list; -ENOSYS for a version newer than ours; -ENOMEM; else
+ * the last provider's error, -ENODATA if nothing matched.
  */
 int kfi_getinfo(uint32_t version, const char *node, const char *service,
 		uint64_t flags, struct kfi_info *hints, struct kfi_info **info)
@@ -226,8 +226,15 @@ int kfi_getinfo(uint32_t version, const char *node, const char *service,
 			      hints, info);
 		if (ret)
 			last = ret;
+		if (ret == -KFI_ENOMEM)
+			break;
 	}
 	mutex_unlock(&kfi_providers_lock);
+	/* Half a list would hide what fits best. */
+	if (last == -KFI_ENOMEM) {
+		kfi_freeinfo(*info);
+		*info = NULL;
+	}
 	return *info ? 0 : last;
 }
 EXPORT_SYMBOL_GPL(kfi_getinfo);

@@ -162,27 +162,31 @@ static int kfv_fill_fabric(struct kfi_fabric_attr *fabric,
  * @port: one of its ports
  *
  * Context: process.
- * Return: an info without addresses, or NULL.
+ * Return: an info without addresses; -ENOMEM, or what the device says.
  */
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
 {
 	struct ib_port_attr attr;
 	struct kfi_info *info;
+	int err;
 
-	if (ib_query_port(ib, port, &attr))
-		return NULL;
+	err = ib_query_port(ib, port, &attr);
+	if (err)
+		return ERR_PTR(err);
 	info = kfi_allocinfo();
 	if (!info)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	info->caps = KFV_CAPS | kfv_atomic_caps(ib);
 	info->addr_format = KFI_SOCKADDR_IN;
 	kfv_fill_tx(info->tx_attr, ib);
 	kfv_fill_rx(info->rx_attr, ib);
 	kfv_fill_ep(info->ep_attr, attr.max_msg_sz);
-	if (kfv_fill_domain(info->domain_attr, ib, port) ||
-	    kfv_fill_fabric(info->fabric_attr, ib, port)) {
+	err = kfv_fill_domain(info->domain_attr, ib, port);
+	if (!err)
+		err = kfv_fill_fabric(info->fabric_attr, ib, port);
+	if (err) {
 		kfi_freeinfo(info);
-		return NULL;
+		return ERR_PTR(err);
 	}
 	return info;
 }
@@ -364,16 +368,20 @@ static int kfv_query_device(struct kfv_query *query)
 		.sin_addr.s_addr = query->local,
 	};
 	struct rdma_cm_id *id;
+	int err;
 
 	id = rdma_create_id(&init_net, kfv_no_event, NULL, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
-	if (!rdma_bind_addr(id, (struct sockaddr *)&sin)) {
+	err = rdma_bind_addr(id, (struct sockaddr *)&sin);
+	if (!err) {
 		query->ib = id->device;
 		query->port = id->port_num;
 	}
 	rdma_destroy_id(id);
+	if (err == -ENOMEM)
+		return err;
 	return query->ib ? 0 : -KFI_ENODATA;
 }
 
@@ -399,8 +407,8 @@ static struct kfi_info *kfv_ask_port(const struct kfv_query *query,
 	if (query->ib && (query->ib != dev->ib || query->port != port))
 		return NULL;
 	info = kfv_info_new(dev->ib, port);
-	if (!info)
-		return NULL;
+	if (IS_ERR(info))
+		return PTR_ERR(info) == -ENOMEM ? info : NULL;
 	if (!kfv_fit(info, query, dev, port)) {
 		kfi_freeinfo(info);
 		return NULL;
@@ -482,6 +490,12 @@ static int kfv_query_addrs(struct kfv_query *query, const char *node,
 	return err;
 }
 
+/* Routing has a word of its own for want of memory. */
+int kfv_no_route(int err)
+{
+	return err == -ENOBUFS || err == -ENOMEM ? -ENOMEM : -KFI_ENODATA;
+}
+
 /*
  * Which local address matters: the one asked for, else the one that the route
  * to the peer starts from, since RDMA CM will take that one.
@@ -500,7 +514,7 @@ static int kfv_query_local(struct kfv_query *query)
 
 	rt = ip_route_output_key(&init_net, &fl4);
 	if (IS_ERR(rt))
-		return -KFI_ENODATA;
+		return kfv_no_route(PTR_ERR(rt));
 	ip_rt_put(rt);
 	query->local = fl4.saddr;
 	query->src.sin_family = AF_INET;

@@ -444,6 +444,7 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info);
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
 int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
+int kfv_no_route(int err);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
 bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		    const struct kfi_fabric_attr *hint);

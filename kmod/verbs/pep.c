@@ -169,7 +169,7 @@ static struct kfi_info *kfv_req_info(struct kfv_req *req,
 	struct kfi_info *info;
 
 	info = kfv_info_new(id->device, id->port_num);
-	if (!info)
+	if (IS_ERR(info))
 		return NULL;
 	info->handle = &req->fid;
 	if (kfv_info_addr(&info->src_addr, &info->src_addrlen,

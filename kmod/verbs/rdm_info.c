@@ -298,19 +298,22 @@ static bool kfr_fit(struct kfi_info *info, struct kfr_query *query,
 {
 	const struct kfi_info *hints = query->hints;
 
-	if (hints->caps & ~info->caps)
-		return false;
-	if (!kfr_fit_ctx(info, hints) ||
-	    !kfr_fit_ep(info->ep_attr, hints->ep_attr, &query->auth) ||
-	    !kfr_fit_domain(info, hints->domain_attr, dev, port) ||
-	    !kfv_fit_fabric(info->fabric_attr, hints->fabric_attr))
-		return false;
-	if (!hints->ep_attr || !hints->ep_attr->auth_key_size)
-		return true;
-	info->ep_attr->auth_key = kmemdup(&query->auth, sizeof(query->auth),
-					  GFP_KERNEL);
-	info->ep_attr->auth_key_size = sizeof(query->auth);
-	return info->ep_attr->auth_key;
+	return !(hints->caps & ~info->caps) &&
+	       kfr_fit_ctx(info, hints) &&
+	       kfr_fit_ep(info->ep_attr, hints->ep_attr, &query->auth) &&
+	       kfr_fit_domain(info, hints->domain_attr, dev, port) &&
+	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
+}
+
+static int kfr_set_auth(struct kfi_ep_attr *ep, const struct kfr_query *query)
+{
+	const struct kfi_ep_attr *hint = query->hints->ep_attr;
+
+	if (!hint || !hint->auth_key_size)
+		return 0;
+	ep->auth_key = kmemdup(&query->auth, sizeof(query->auth), GFP_KERNEL);
+	ep->auth_key_size = sizeof(query->auth);
+	return ep->auth_key ? 0 : -ENOMEM;
 }
 
 /* Does a node string name the port itself, however it is written? */
@@ -367,17 +370,17 @@ static int kfr_query_dest(const struct kfr_query *query,
 	return err ? err : kfr_parse_service(format, query->service, &dst->id);
 }
 
-/* Where the way to a peer begins. */
-static bool kfr_reaches(__be32 from, __be32 to)
+/* Does the way to a peer begin there? Return: 0, -KFI_ENODATA, -ENOMEM. */
+static int kfr_reaches(__be32 from, __be32 to)
 {
 	struct flowi4 fl4 = { .daddr = to };
 	struct rtable *rt;
 
 	rt = ip_route_output_key(&init_net, &fl4);
 	if (IS_ERR(rt))
-		return false;
+		return kfv_no_route(PTR_ERR(rt));
 	ip_rt_put(rt);
-	return fl4.saddr == from;
+	return fl4.saddr == from ? 0 : -KFI_ENODATA;
 }
 
 /*
@@ -419,8 +422,8 @@ static int kfr_set_addrs(struct kfi_info *info, const struct kfr_query *query,
 	err = kfr_query_source(query, format, named, &src);
 	if (!err)
 		err = kfr_query_dest(query, format, &dst);
-	if (!err && dst.ip && !kfr_reaches(src.ip, dst.ip))
-		err = -KFI_ENODATA;
+	if (!err && dst.ip)
+		err = kfr_reaches(src.ip, dst.ip);
 	if (!err)
 		err = kfr_put_addr(&info->src_addr, &info->src_addrlen, format,
 				   src);
@@ -461,10 +464,12 @@ static struct kfi_info *kfr_ask_port(struct kfr_query *query,
 	struct kfi_info *info = kfv_info_new(dev->ib, port);
 	int err = -KFI_ENODATA;
 
-	if (!info)
-		return NULL;
+	if (IS_ERR(info))
+		return PTR_ERR(info) == -ENOMEM ? info : NULL;
 	kfr_fill(info, format);
 	if (kfr_fit(info, query, dev, port))
+		err = kfr_set_auth(info->ep_attr, query);
+	if (!err)
 		err = kfr_ask_addrs(info, query, dev, port);
 	if (err) {
 		kfi_freeinfo(info);
