@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Every call while the kernel has no memory for it: the 1st, 2nd, … allocation fails.
 
-And events that happen then. Debian's kernels have no CONFIG_FAILSLAB; tests/kmod/failslab does
-what it would. What a failed call may have left behind is also looked for at the end of each
-test, as always.
+And events that happen then. What a failed call may have left behind is also looked for at the
+end of each test, as always. Calls over an RDMA link are in test_failing_traffic.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ import ctypes
 import errno
 import os
 import select
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import uapi_support as raw
+from failslab_support import MOST, NO_MEMORY, Failslab, objects
 from guest_support import LIMIT, Mock
 from side_support import Run
 
@@ -29,42 +27,12 @@ from harness.guest.topology import RdmaLink
 from harness.guest.waiting import Deadline
 from kfabric_py import _uapi
 
-FAILSLAB = Path("/sys/kernel/debug/kfi_failslab")
-#: More allocations than any call makes.
-MOST = 200
-
-
-@dataclass(frozen=True)
-class Failslab:
-    """The module's file, kept open: nothing but the call itself allocates in between."""
-
-    fd: int
-
-    @contextlib.contextmanager
-    def every_atomic(self) -> Iterator[None]:
-        """Within this no allocation succeeds that must not sleep, whosever it is."""
-        os.write(self.fd, b"0 atomic")
-        try:
-            yield
-        finally:
-            os.pread(self.fd, 64, 0)
-
-    def during(self, what: str, call: Callable[[], int]) -> tuple[int, int]:
-        """Make a call with failing allocations of this thread; return its code, how many failed."""
-        os.write(self.fd, f"{threading.get_native_id()} {what}".encode())
-        code = call()
-        _, failed = map(int, os.pread(self.fd, 64, 0).split())
-        return code, failed
-
 
 @pytest.fixture
 def failslab(modules: guest_modules.Modules) -> Iterator[Failslab]:
     """The module that makes allocations fail, loaded. Depends on: modules."""
-    guest_modules.insert(modules.file("kfi_failslab"))
-    fd = os.open(FAILSLAB, os.O_RDWR)
-    yield Failslab(fd)
-    os.close(fd)
-    guest_modules.remove("kfi_failslab")
+    with Failslab.loaded(modules) as failslab:
+        yield failslab
 
 
 @dataclass
@@ -284,16 +252,6 @@ ABSENT = {"trecv", "tsend", "atomic", "fetch atomic", "compare atomic"}
 #: of its own, and the call goes on when they fail.
 FOR_GOOD = {"bind"}
 
-#: What a call says that had no memory; a full queue and one with nothing are EAGAIN.
-NO_MEMORY = {-errno.ENOMEM, -errno.EAGAIN, -errno.ENFILE}
-
-
-def _objects(mock: Mock) -> tuple[int, int]:
-    """Return how many objects and how much memory the client has."""
-    arg = raw.sample("VERSION")
-    assert raw.call(mock.device.fileno(), "VERSION", arg) == 0
-    return arg.out_objects, arg.out_bytes
-
 
 def _undo(world: World, what: str, arg: object) -> None:
     """Undo a call that has succeeded."""
@@ -317,7 +275,7 @@ def test_call_without_memory(mock: Mock, failslab: Failslab, what: str) -> None:
     world = World.new(mock)
     fd = mock.device.fileno()
     name, fields = CALLS[what]
-    before = _objects(mock)
+    before = objects(fd)
     for nth in range(1, MOST):
         arg = raw.sample(name, **fields(world))
         if name == "GETINFO":
@@ -329,7 +287,7 @@ def test_call_without_memory(mock: Mock, failslab: Failslab, what: str) -> None:
             _undo(world, what, arg)
         elif failed and what not in ABSENT:
             assert code in NO_MEMORY, raw.text(code)
-        assert _objects(mock) == before, f"allocation {nth}"
+        assert objects(fd) == before, f"allocation {nth}"
         if not failed or (code >= 0 and what in FOR_GOOD):
             break
     else:

@@ -8,7 +8,7 @@
  * on that this thread makes in process context fails, once; "TID atomic": all
  * of its allocations fail that must not sleep; "0 atomic": so do everybody's,
  * in any context. Reading ends it, and gives how many were seen and how many
- * failed.
+ * failed. What the kernel would say of them is not said.
  */
 #include <linux/debugfs.h>
 #include <linux/gfp.h>
@@ -88,6 +88,22 @@ static int fs_asked(struct kprobe *probe, struct pt_regs *regs)
 
 NOKPROBE_SYMBOL(fs_asked);
 
+static int fs_warned(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (!fs_is_meant())
+		return 0;
+	instruction_pointer_set(regs, (unsigned long)fs_return);
+	return 1;
+}
+
+NOKPROBE_SYMBOL(fs_warned);
+
+/* Where vmalloc() reports that it had no memory for its own records. */
+static struct kprobe fs_warning = {
+	.symbol_name = "warn_alloc",
+	.pre_handler = fs_warned,
+};
+
 /* All allocations ask it; newer kernels have it only with CONFIG_FAILSLAB. */
 static struct fs_point fs_question = FS_POINT("should_failslab", 1, -ENOMEM);
 
@@ -103,7 +119,7 @@ static struct fs_point fs_points[] = {
 	FS_POINT("__kmalloc_node_track_caller_noprof", 1 + FS_BUCKET, 0),
 };
 
-static int fs_register(void)
+static int fs_register_points(void)
 {
 	unsigned int i;
 	int err = register_kprobe(&fs_question.probe);
@@ -121,7 +137,7 @@ static int fs_register(void)
 	return err;
 }
 
-static void fs_unregister(void)
+static void fs_unregister_points(void)
 {
 	unsigned int i;
 
@@ -131,6 +147,24 @@ static void fs_unregister(void)
 	}
 	for (i = 0; i < ARRAY_SIZE(fs_points); i++)
 		unregister_kprobe(&fs_points[i].probe);
+}
+
+static int fs_register(void)
+{
+	int err = register_kprobe(&fs_warning);
+
+	if (err)
+		return err;
+	err = fs_register_points();
+	if (err)
+		unregister_kprobe(&fs_warning);
+	return err;
+}
+
+static void fs_unregister(void)
+{
+	fs_unregister_points();
+	unregister_kprobe(&fs_warning);
 }
 
 static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
