@@ -411,6 +411,31 @@ class Sending(Posting):
         bits = self._tx_flags(flags, data)
         self._post_rma(_uapi.KFAB_IOC_WRITE, data_from, remote, context, bits, to, data)
 
+    def inject_write(
+        self,
+        data_from: Local,
+        remote: RemoteRegion,
+        *,
+        to: int | None = None,
+        data: int | None = None,
+    ) -> None:
+        """Write to a peer's memory; else as :meth:`inject`.
+
+        Args:
+            data_from: what to write, in one piece of at most
+                ``tx_attr.inject_size`` bytes.
+            remote: where it goes.
+            to: the peer.
+            data: remote CQ data: the peer gets a completion with this number.
+
+        Raises:
+            Again: the transmit queue is full.
+        """
+        arg = _uapi.kfab_rma()
+        array = _remote_array(arg, remote)
+        self._inject(_uapi.KFAB_IOC_WRITE, arg, data_from, to, data)
+        del array
+
     def tread(
         self,
         into: Local,

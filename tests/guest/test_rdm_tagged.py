@@ -108,6 +108,10 @@ def test_remote_data_and_inject(rdm: RdmNet) -> None:
     a.ep.tinject(a.buffer[:4], 2, data=7)
     a.buffer.view[:4] = b"late"
     assert (b.entry().data, bytes(b.buffer.view[:4])) == (7, b"then")
+    b.ep.trecv(b.buffer[:4], 3)
+    a.ep.tinject(a.buffer[:4], 3)
+    entry = b.entry()
+    assert (entry.flags, bytes(b.buffer.view[:4])) == (TRECEIVED, b"late")
     assert a.cq.read() == []
 
 

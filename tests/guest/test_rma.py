@@ -11,10 +11,12 @@ import dataclasses
 import errno
 
 import pytest
+from guest_support import LIMIT
 from rdm_support import Links
 from verbs_support import REMOTE, Net, Peer
 
 import kfabric_py as kp
+from harness.guest.waiting import wait_until
 
 WRITTEN = kp.CqFlags.RMA | kp.CqFlags.WRITE
 READ = kp.CqFlags.RMA | kp.CqFlags.READ
@@ -85,6 +87,32 @@ def test_injected_write_takes_the_bytes_at_once(links: Links) -> None:
     for _ in range(16):
         a.entry()
     assert bytes(b.buffer.view[:16]) == bytes(range(16))
+
+
+def test_injected_writes_leave_no_entry(links: Links) -> None:
+    """inject_write: all arrive, from bytes that are used again at once."""
+    a, b = links.connect()
+    target = links.region(b, b.buffer)
+    for number in range(16):
+        a.buffer.view[0] = number + 1
+        a.ep.inject_write(a.buffer[:1], target.remote(number, 1))
+    wanted = bytes(range(1, 17))
+    wait_until(lambda: bytes(b.buffer.view[:16]) == wanted, "16 bytes", LIMIT)
+    assert a.cq.read() == []
+
+
+def test_injected_write_with_data_completes_at_the_target(net: Net) -> None:
+    """As one that is not injected; here there is an entry at the target alone."""
+    a, b = net.connect()
+    target = net.region(b, b.buffer[:4096])
+    b.ep.recv(b.buffer[4096:4104], context="notice")
+    a.buffer.view[:4] = b"then"
+    a.ep.inject_write(a.buffer[:4], target.remote(0, 4), data=7)
+    a.buffer.view[:4] = b"late"
+    entry = b.entry()
+    assert (entry.context, entry.data, entry.len) == ("notice", 7, 4)
+    assert bytes(b.buffer.view[:4]) == b"then"
+    assert a.cq.read() == []
 
 
 def test_region_of_pieces_is_one_range_for_a_peer(net: Net) -> None:

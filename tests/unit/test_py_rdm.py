@@ -171,7 +171,7 @@ def test_bound_vector_is_kept(domain: kp.Domain) -> None:
     assert av in ep._bound
 
 
-def test_values_of_atomics_are_passed(
+def test_values_of_atomics_and_injected_writes_are_passed(
     kernel: FakeKernel, endpoint: kp.RdmEndpoint, buffer: kp.Buffer
 ) -> None:
     remote = kp.RemoteRegion(64, 8, 9)
@@ -182,6 +182,10 @@ def test_values_of_atomics_are_passed(
     endpoint.fetch_atomic((), buffer[:8], remote, Op.READ)
     arg = last(kernel, "fetch_atomic")
     assert (arg.op, arg.iov_count, arg.result_count) == (_uapi.KFAB_ATOMIC_READ, 0, 1)
+    endpoint.inject_write(buffer[:8], remote, data=3)
+    arg = last(kernel, "write")
+    assert (arg.flags, arg.op_flags) == (_uapi.KFAB_POST_INJECT, _uapi.KFAB_REMOTE_CQ_DATA)
+    assert (arg.data, arg.context, arg.rma_iov_count) == (3, 0, 1)
     endpoint.inject_atomic(buffer[:8], remote, Op.WRITE)
     arg = last(kernel, "atomic")
     assert (arg.flags, arg.op_flags, arg.context) == (_uapi.KFAB_POST_INJECT, 0, 0)
