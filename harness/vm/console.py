@@ -30,9 +30,16 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("page-state", r"(BUG: )?(Bad page state|page dumped because|Bad rss-counter state)"),
     ("bug", r"(BUG: |kernel BUG at |BUG \S+ \()"),
     ("rcu-usage", r"WARNING: suspicious RCU usage"),
-    ("lockdep", r"WARNING: (possible|bad unlock|inconsistent|.*lock .*(freed|held))"),
+    (
+        "lockdep",
+        r"WARNING: (possible|bad (unlock|contention)|inconsistent|\S+-safe -> |Nested lock"
+        r"|.*locks? .*(freed|held))",
+    ),
+    ("lockdep", r"\[ BUG: "),
+    ("softirq", r"softirq: huh, entered"),
     ("lockdep", r"INFO: (trying to register non-static key|lockdep is turned off)"),
-    ("warning", r"WARNING: (CPU: \d+ PID: \d+|\S.* at \S+:\d+)"),
+    # Up to 6.18, and since 28ea295f941e (6.19).
+    ("warning", r"WARNING: (CPU: \d+ PID: \d+|(\S+:\d+ )?at \S+.*, CPU#\d+: )"),
     ("rcu-stall", r"(rcu: )?INFO: rcu_\w+ (self-)?detected (expedited )?stall"),
     ("hung-task", r"INFO: task .* blocked for more than \d+ seconds"),
     ("oops", r"(Oops: |general protection fault|Unable to handle kernel|double fault:)"),
@@ -46,6 +53,9 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("call-trace", r"Call Trace:"),
 )
 _SPLATS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+_LONG = ("lockdep", "rcu-usage", "rcu-stall")
+"""Reports with the locks, their order and who holds them between the title and the trace."""
+
 _OWN_LIMIT = "mem_cgroup_out_of_memory+"
 """In the trace that comes with a process's end at a limit which somebody has set it."""
 
@@ -152,15 +162,22 @@ def _report_end(lines: list[str], start: int) -> int:
     one-liners) at its first line unless a trace follows at once.
     """
     limit = min(len(lines), start + _REPORT_LINES)
-    if _classify(lines[start]) == "kcsan":
+    kind = _classify(lines[start])
+    if kind == "kcsan":
         return next((i for i in range(start, limit) if _RULE.match(lines[i])), limit)
-    head = next((i for i in range(start, min(limit, start + 12)) if _has_trace(lines[i])), None)
+    reach = _before_next(lines, start, limit) if kind in _LONG else min(limit, start + 12)
+    head = next((i for i in range(start, reach) if _has_trace(lines[i])), None)
     if head is None:
         return start + 1
     for i in range(head, limit):
         if _END.search(lines[i]):
             return _past_end_marks(lines, i + 1)
     return limit
+
+
+def _before_next(lines: list[str], start: int, limit: int) -> int:
+    """The line where another report begins, not after line ``limit``."""
+    return next((i for i in range(start + 1, limit) if _starts_new(lines[i])), limit)
 
 
 def _past_end_marks(lines: list[str], start: int) -> int:

@@ -142,6 +142,52 @@ def test_a_warning_begins_with_its_own_words() -> None:
         assert splat.text.splitlines()[:2] == ["still in use", title]
 
 
+LOCKS = """
+WARNING: possible circular locking dependency detected
+6.1.0 #1 Tainted: G           OE
+------------------------------------------------------
+python3/77 is trying to acquire lock:
+ffff888100000000 (&a->lock){+.+.}-{3:3}, at: f+0x1/0x2
+
+but task is already holding lock:
+ffff888100000100 (&b->lock){+.+.}-{3:3}, at: g+0x1/0x2
+
+the existing dependency chain (in reverse order) is:
+
+-> #1 (&b->lock){+.+.}-{3:3}:
+       __mutex_lock+0x1/0x2
+       h+0x1/0x2
+
+-> #0 (&a->lock){+.+.}-{3:3}:
+       __mutex_lock+0x1/0x2
+       f+0x1/0x2
+
+ *** DEADLOCK ***
+
+1 lock held by python3/77:
+stack backtrace:
+CPU: 0 PID: 77 Comm: python3 Tainted: G           OE
+Call Trace:
+ <TASK>
+ f+0x1/0x2
+ </TASK>
+"""
+
+
+def test_report_about_locks_is_one_with_the_locks() -> None:
+    """It has dozens of lines before its trace."""
+    (splat,) = console.splats(f"quiet{LOCKS}quiet\n")
+    told = [line.strip() for line in LOCKS.strip().splitlines()]
+    assert [line.strip() for line in splat.text.splitlines()] == told
+
+
+def test_report_about_locks_ends_before_another_one() -> None:
+    """Should it have no trace."""
+    held = "WARNING: held lock freed!\nffff88 (&a->lock), at: f+0x1/0x2\n"
+    first, second = console.splats(f"{held}BUG: KASAN: use-after-free in f+0x1/0x2\n")
+    assert (first.kind, second.kind) == ("lockdep", "kasan")
+
+
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
@@ -156,6 +202,14 @@ def test_a_warning_begins_with_its_own_words() -> None:
         ("lockdep", "WARNING: inconsistent lock state"),
         ("lockdep", "WARNING: bad unlock balance detected!"),
         ("lockdep", "WARNING: held lock freed!"),
+        ("lockdep", "WARNING: SOFTIRQ-safe -> SOFTIRQ-unsafe lock order detected"),
+        ("lockdep", "WARNING: Nested lock was not taken"),
+        ("lockdep", "WARNING: bad contention detected!"),
+        ("lockdep", "WARNING: insmod/77 still has locks held!"),
+        ("lockdep", "[ BUG: Invalid wait context ]"),
+        ("softirq", "softirq: huh, entered softirq 6 TASKLET 0000 with preempt_count 00000100"),
+        ("warning", "WARNING: kmod/core/fid.c:1 at kfi_close+0x1/0x2 [kfabric], CPU#0: rmmod/9"),
+        ("warning", "WARNING: at kfi_close+0x1/0x2 [kfabric], CPU#1: python3/77"),
         ("lockdep", "INFO: trying to register non-static key."),
         ("rcu-usage", "WARNING: suspicious RCU usage"),
         ("rcu-stall", "rcu: INFO: rcu_sched self-detected stall on CPU"),
