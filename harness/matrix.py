@@ -42,7 +42,7 @@ class Column:
     """How all tests went on one kernel.
 
     :param kernel: its name.
-    :param note: why there are no results, if there are none.
+    :param note: why there are no results, or what is wrong though no test failed.
     :param files: by test file, without directory and ending.
     :param seconds: how long it took.
     """
@@ -59,9 +59,16 @@ class Column:
             whole.add(cell)
         return whole
 
+    def summary(self) -> str:
+        """All files together, and what else is to say."""
+        return ", ".join(text for text in (self.total().text(), self.note) if text)
 
-def read(kernel: str, reports: Sequence[Path], seconds: float) -> Column:
-    """What the JUnit files of one kernel say; one that is missing says nothing."""
+
+def read(kernel: str, reports: Sequence[Path], seconds: float, status: int = 0) -> Column:
+    """What the JUnit files of one kernel say; one that is missing says nothing.
+
+    :param status: of the run: a guest's bad end is no test's in those files.
+    """
     column = Column(kernel, seconds=seconds)
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
@@ -69,6 +76,8 @@ def read(kernel: str, reports: Sequence[Path], seconds: float) -> Column:
             column.files.setdefault(name, Cell()).add(_outcome(case))
     if not column.files:
         column.note = "no results"
+    elif status and not column.total().failed:
+        column.note = f"but exit status {status}"
     return column
 
 
@@ -89,7 +98,7 @@ def rows(columns: Sequence[Column]) -> Mapping[str, list[str]]:
     """Texts by file, and of all files; one text for each kernel."""
     names = sorted({name for column in columns for name in column.files})
     table = {name: [column.files.get(name, Cell()).text() for column in columns] for name in names}
-    table[SUMMARY] = [column.note or column.total().text() for column in columns]
+    table[SUMMARY] = [column.summary() for column in columns]
     table["minutes"] = [f"{column.seconds / 60:.0f}" for column in columns]
     return table
 
@@ -107,7 +116,7 @@ def show(columns: Sequence[Column]) -> Table:
 
 
 def _style(text: str) -> str:
-    if "failed" in text or "no " in text:
+    if any(word in text for word in ("failed", "no ", "status")):
         return "red"
     return "yellow" if "skipped" in text else "green"
 

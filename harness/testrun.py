@@ -63,6 +63,17 @@ _STATUSES: dict[int, ExitStatus] = {
 }
 
 
+# pytest's options, its plugins' and ours, that are followed by a word of their own.
+_TAKES_A_WORD = frozenset(
+    "-c -k -m -n -o -p -r -W --basetemp --capture --color --confcutdir --config-file --deselect "
+    "--dist --durations --durations-min --ignore --ignore-glob --import-mode --junit-prefix "
+    "--junit-xml --junitxml --kfabric-dir --kfabric-silence --kfabric-tx --kfabric-vms --ktap "
+    "--last-failed-no-failures --lfnf --log-cli-level --log-file --log-level --maxfail "
+    "--maxprocesses --numprocesses --override-ini --pythonwarnings --rootdir --rsyncdir "
+    "--show-capture --soak-hours --tb --timeout --timeout-method --tx --verbosity".split()
+)
+
+
 @dataclass(frozen=True)
 class Part:
     """One pytest run.
@@ -109,8 +120,7 @@ class Part:
 def main(argv: Sequence[str]) -> int:
     """Run the tests; the worst status of the parts."""
     args, rest = _parse(argv)
-    paths = [word for word in rest if _file(word).exists()]
-    options = [word for word in rest if word not in paths]
+    paths, options = split(rest)
     tested = ulp.of(args, map(_file, paths))
     if tested:
         paths = [_absolute(path) for path in paths] or [str(tested.directory)]
@@ -126,6 +136,19 @@ def main(argv: Sequence[str]) -> int:
     if len(kernels) > 1 and runs.columns:
         conclude(list(runs.columns.values()))
     return combine(runs.codes, filtered=bool(options))
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell which of pytest's arguments are paths of tests, and which are options.
+
+    What an option takes is none of the former, though there is such a file.
+    """
+    paths: list[str] = []
+    options: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        is_path = before not in _TAKES_A_WORD and _file(word).exists()
+        (paths if is_path else options).append(word)
+    return paths, options
 
 
 class Runs:
@@ -155,16 +178,18 @@ class Runs:
         for kernel in self._kernels:
             began = time.monotonic()
             try:
-                self.codes.append(self._on(part, kernel))
+                code = self._on(part, kernel)
             except KfabricError as error:
                 if len(self._kernels) == 1:
                     raise
                 # The other kernels' results are worth having.
-                self.codes.append(report(error))
-            self._remember(part, kernel, time.monotonic() - began)
+                code = report(error)
+            self.codes.append(code)
+            self._remember(part, kernel, code, time.monotonic() - began)
 
     def _on(self, part: Part, kernel: str) -> int:
-        part.report(kernel).unlink(missing_ok=True)
+        for suffix in (".xml", ".ktap"):
+            part.report(kernel).with_suffix(suffix).unlink(missing_ok=True)
         image = _prepare(kernel)
         if self._tested:
             ulp.build(image, Variant.TEST, self._tested, setup.say)
@@ -173,11 +198,12 @@ class Runs:
         argv = part.argv(self._options, kernel, image.release)
         return _run(argv, kernel, *([self._tested.root] if self._tested else []))
 
-    def _remember(self, part: Part, kernel: str, seconds: float) -> None:
-        column = matrix.read(kernel, [part.report(kernel)], seconds)
+    def _remember(self, part: Part, kernel: str, code: int, seconds: float) -> None:
+        column = matrix.read(kernel, [part.report(kernel)], seconds, code)
         before = self.columns.setdefault(kernel, column)
         if before is not column:
             before.files.update(column.files)
+            before.note = before.note or column.note
             before.seconds += seconds
 
 

@@ -105,6 +105,13 @@ def test_options_are_passed_on_to_pytest(monkeypatch):
     assert argv[argv.index("--kfabric-vms") + 1] == "2"
 
 
+@pytest.mark.parametrize("option", ["--ignore", "--deselect", "-k", "-c"])
+def test_word_of_an_option_is_no_path(option):
+    """Or what was to be left out would be all that runs."""
+    words = [str(GUEST), option, str(UNIT), "-x"]
+    assert testrun.split(words) == ([str(GUEST)], [option, str(UNIT), "-x"])
+
+
 CASES = {
     "6.1": '<testcase classname="tests.guest.test_a" name="one"/>'
     '<testcase classname="tests.guest.test_b.TestX" name="two"><skipped/></testcase>',
@@ -161,6 +168,20 @@ def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypat
     assert status == ExitStatus.SETUP
     table = (reports / "matrix.md").read_text()
     assert "| all | no results | 1 failed, 1 |" in table
+
+
+def test_bad_end_of_a_guest_is_in_the_table(reports, monkeypatch):
+    """JUnit has no place for it: all of its tests have passed."""
+    write = testrun._run
+
+    def run(argv, kernel):
+        write(argv, kernel)
+        return ExitStatus.PANIC if kernel == "6.1" else 1
+
+    monkeypatch.setattr(testrun, "_run", run)
+    testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
+    table = (reports / "matrix.md").read_text()
+    assert "| all | 1, 1 skipped, but exit status 74 | 1 failed, 1 |" in table
 
 
 def test_what_a_kernel_reported_in_an_earlier_run_is_not_taken_for_this_one(reports, monkeypatch):
