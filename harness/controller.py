@@ -21,6 +21,7 @@ from harness import far, setup, ulp
 from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
 from harness.ktap import Result
+from harness.outcome import GREEN
 from harness.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import versions, vmcore
 
@@ -162,6 +163,7 @@ class Controller:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Find out how a guest ended, and boot the next one for its slot."""
         if not error:
+            self._slot(node).life.resting = True
             return
         if error not in _DEATHS:
             # Its session has not even begun; it would not in another guest either.
@@ -180,6 +182,8 @@ class Controller:
         """Have another guest go on where this one, which a test has harmed, stopped."""
         if terminal := self._config.pluginmanager.getplugin("terminalreporter"):
             terminal.write_line(f"\nkfabric: a test harmed {ending.name}: others get a new guest")
+            if ending.stderr:
+                terminal.write_line(ending.stderr)
         self._scheduler.retire(node)
         # xdist is about to count a crash; only those must have an end.
         self._config.pluginmanager.getplugin("dsession")._failed_nodes_count -= 1
@@ -210,6 +214,8 @@ class Controller:
         if before := self._finished[gateway]:
             lines.append(f"it had run before, and may suffer from: {', '.join(before)}")
         lines += [f"the end of {ending.name}'s console:", ending.console]
+        reports = [splat.text for splat in ending.splats if splat.text not in ending.console]
+        lines += [f"the kernel had said:\n{text}" for text in reports]
         return Blame(Reason(ending.reason()), "\n".join(lines))
 
     def unexplained(self) -> list[Result]:
@@ -232,10 +238,7 @@ class Controller:
             return
         for slot in self._pool.slots:
             self._judge(slot.life)
-        if self._unexplained and session.exitstatus in (
-            pytest.ExitCode.OK,
-            pytest.ExitCode.NO_TESTS_COLLECTED,
-        ):
+        if self._unexplained and session.exitstatus in GREEN:
             session.exitstatus = _status(self._unexplained[0])
 
     def _judge(self, life: Life) -> None:

@@ -11,6 +11,7 @@ still decided by pytest-xdist alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -120,6 +121,8 @@ class FarGuest:
         :param tested: somebody's module, which is there, too.
         :raises KfabricError: it does not boot, or the machines do not have the same files.
         """
+        # What a run before this one left is not this one's.
+        (self._directory / "console.log").unlink(missing_ok=True)
         request = {
             "name": name,
             "directory": str(self._directory),
@@ -159,10 +162,9 @@ class FarGuest:
 
     def console_text(self) -> str:
         """All that the console has said, as far as is known here."""
-        try:
-            self._console = self._ask("console", None).result(ANSWER_SECONDS)
-        except (GuestError, NotYet):
-            pass  # what came last is better than nothing
+        with contextlib.suppress(GuestError):
+            self.splats()
+        # What came last is better than nothing.
         return self._console
 
     def console_tail(self) -> str:
@@ -170,8 +172,12 @@ class FarGuest:
         return console.tail(self.console_text())
 
     def splats(self) -> list[console.Splat]:
-        """What the kernel reported about itself."""
-        return console.splats(self.console_text())
+        """What the kernel reported about itself. Raises GuestError: nobody can tell."""
+        try:
+            self._console = self._ask("console", None).result(ANSWER_SECONDS)
+        except NotYet:
+            raise GuestLost(f"{self._where} does not answer") from None
+        return console.splats(self._console)
 
     def kill(self) -> None:
         """End it at once; what waits for it learns it even if the other machine is gone."""

@@ -25,6 +25,12 @@ class Result:
     failed: bool = False
     directive: str = ""
     text: str = ""
+    ended: bool = True
+
+    def end(self) -> None:
+        """It is too late for what was not told."""
+        if not self.ended and not self.failed:
+            self.failed, self.directive = True, "ERROR did not end"
 
     def lines(self, number: int) -> list[str]:
         """The result line, behind what explains it."""
@@ -49,10 +55,18 @@ class Ktap:
         self._files: dict[str, dict[str, Result]] = {}
 
     @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Take a file whose tests cannot be listed."""
+        if report.failed:
+            result = Result("collection", True, "ERROR", report.longreprtext)
+            self._files.setdefault(report.nodeid, {})[result.name] = result
+
+    @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take one phase of a test."""
         file, _, name = report.nodeid.partition("::")
         result = self._files.setdefault(file, {}).setdefault(name, Result(name))
+        result.ended = report.when == "teardown" or report.failed
         if report.failed:
             result.failed = True
             result.directive = "" if report.when == "call" else f"ERROR in {report.when}"
@@ -65,6 +79,9 @@ class Ktap:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self) -> None:
         """Write the file; by now the guests' ends are known."""
+        for results in self._files.values():
+            for result in results.values():
+                result.end()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(document(self._title, self._files, list(self._more())))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Exit status of a run in which nothing was tested; and whose wake-ups were judged."""
+"""Exit status of a run in which nothing was tested or pytest broke; what a run comes to."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from harness.errors import ExitStatus
+
+GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+"""What a status is before somebody finds fault with more than the tests."""
 
 
 class Outcome:
@@ -49,6 +52,28 @@ class Outcome:
             terminalreporter.write_line(
                 f"kfabric: all {self._skipped} tests were skipped: nothing was tested", red=True
             )
+
+
+class Broken:
+    """Fails a run in which pytest itself broke, in this process or in a worker's last test.
+
+    xdist forgets the latter: it has all reports that it waits for, and the status stays 0.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is."""
+        self._broken = False
+
+    @pytest.hookimpl
+    def pytest_internalerror(self) -> None:
+        """Remember it."""
+        self._broken = True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail such a run."""
+        if self._broken and session.exitstatus in GREEN:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
 
 class Watched:

@@ -140,12 +140,14 @@ def pytest_configure(config: pytest.Config) -> None:
             from harness.guest.coverage import LeaveCounts
 
             config.pluginmanager.register(LeaveCounts(), "kfabric-leave-counts")
+    if not is_worker(config):
+        _judge_run(config)
     if not is_worker(config) and not in_guest():
         from harness import interrupts
 
         config.add_cleanup(interrupts.take_first())
     if not is_worker(config) and (here or _wants_guests(config)):
-        _judge_run(config)
+        _judge_guests(config)
     if not is_worker(config) and config.option.ktap:
         _write_ktap(config)
 
@@ -189,11 +191,18 @@ def _watch_wakeups(config: pytest.Config) -> None:
 
 def _judge_run(config: pytest.Config) -> None:
     """Register what only the process that was started does, worker or no worker."""
-    from harness.outcome import Outcome, Soaked, Watched
+    from harness.outcome import Broken, Outcome
 
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
     config.pluginmanager.register(Outcome(), "kfabric-outcome")
+    config.pluginmanager.register(Broken(), "kfabric-broken")
+
+
+def _judge_guests(config: pytest.Config) -> None:
+    """Register what it does besides where guests are wanted, or this is one."""
+    from harness.outcome import Soaked, Watched
+
     if config.option.verify_wakeups:
         config.pluginmanager.register(Watched(), "kfabric-watched")
     if config.option.soak_hours:

@@ -79,7 +79,7 @@ class Guest(Protocol):
         """The last lines of the console."""
 
     def splats(self) -> list[Splat]:
-        """What the kernel reported about itself."""
+        """What the kernel reported about itself; GuestError: nobody can tell."""
 
     def kill(self) -> None:
         """End it at once."""
@@ -115,11 +115,16 @@ class Ending:
         """Whether it was given up behind a test that had harmed it, with tests left to run."""
         return self.error is None and self.worker_status == RETIRED
 
+    @property
+    def _told_by_kernel(self) -> bool:
+        """Whether its reports say more than that it was given up."""
+        return self.retired and bool(self.splats)
+
     def reason(self) -> str:
         """What happened, in one line."""
         if self.error:
             return f"{self.name}: {self.error.line()}"
-        if self.worker_status:
+        if self.worker_status and not self._told_by_kernel:
             return f"{self.name}: the test process ended with {_status(self.worker_status)}"
         if self.splats:
             return f"{self.name}: kernel splat: {self.splats[0].title}"
@@ -127,7 +132,7 @@ class Ending:
 
     def evidence(self) -> list[str]:
         """What is worth reading: the console's end, or the splats if the guest lived on."""
-        if self.error or self.worker_status:
+        if self.error or (self.worker_status and not self._told_by_kernel):
             return [text for text in (self.stderr, self.console) if text]
         return [splat.text for splat in self.splats]
 
@@ -213,6 +218,8 @@ class Life:
         self.ending: Future[Ending] = Future()
         self.used = False
         """Whether a bridge has come for it."""
+        self.resting = False
+        """Whether its tests have ended: it is silent by right while others go on."""
         self._boot = boot
         self._directory = directory
         self._cwd = cwd
@@ -287,18 +294,14 @@ class Life:
     def _work(self, guest: Guest) -> Ending:
         try:
             done = guest.popen(WORKER, cwd=str(self._cwd), port=PORT).wait()
+            splats = tuple(guest.splats())
         except GuestError as error:
             # One that has panicked may be silent because its memory is being written.
             cause = error if isinstance(error, GuestPanic) else self._hang or error
             console = cause.console or guest.console_tail()
-            return Ending(self.name, cause, console=console, splats=tuple(guest.splats()))
-        return Ending(
-            self.name,
-            worker_status=done.rc,
-            stderr=done.err.decode(errors="replace"),
-            console=guest.console_tail(),
-            splats=tuple(guest.splats()),
-        )
+            return Ending(self.name, cause, console=console, splats=_known_splats(guest))
+        stderr = done.err.decode(errors="replace")
+        return Ending(self.name, None, done.rc, stderr, guest.console_tail(), splats)
 
     def _listen(self, control: socket.socket, guest: Guest) -> None:
         """Hear whether the bridge reports silence; its hanging up means nothing by itself."""
@@ -306,6 +309,8 @@ class Life:
             if control.recv(len(SILENT)) != SILENT:
                 return
         except OSError:
+            return
+        if self.resting:
             return
         try:
             guest.run(SHOW_STATE, timeout=SHOW_STATE_SECONDS)
@@ -327,6 +332,14 @@ class Life:
             self._listener.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
+
+
+def _known_splats(guest: Guest) -> tuple[Splat, ...]:
+    """The kernel's reports, as far as a guest that is lost can tell."""
+    try:
+        return tuple(guest.splats())
+    except GuestError:
+        return ()
 
 
 def _accept(listener: socket.socket) -> socket.socket:

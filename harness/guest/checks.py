@@ -9,6 +9,7 @@ processes that run in a guest.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ TAINTS = {4: "machine check", 5: "bad page", 7: "oops", 9: "warning", 14: "soft 
 # A report may still be on its way, from another CPU, when its first line is read.
 REPORT_SECONDS = 1.0
 REPORT_END = "---[ end "
+# Tests before the one that is told of a report: work that they left may have caused it.
+SUSPECTS = 5
 
 
 class KernelWatch:
@@ -97,6 +100,7 @@ class GuestChecks:
         self._retirement = retirement
         self._memory = MemoryWatch()
         self._watch = KernelWatch()
+        self._before: deque[str] = deque(maxlen=SUSPECTS)
 
     @pytest.fixture(autouse=True)
     def _nothing_left_behind(self) -> Iterator[None]:
@@ -129,12 +133,20 @@ class GuestChecks:
         """Let the kernel log, and so the console, tell what was running."""
         kmsg.mark(f"kfabric test: {nodeid}")
 
+    @pytest.hookimpl
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Remember who may have left what the kernel finds later."""
+        self._before.append(nodeid)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, Any, Any]:
         """Fail the phase (set-up, call, teardown) in which the kernel complained."""
         report: pytest.TestReport = yield
         if complaints := self._watch.complaints():
             self._retirement.harm()
+            if self._before:
+                names = ", ".join(self._before)
+                complaints.append(f"these had run before, and may be the cause: {names}")
             _fail(report, complaints)
         return report
 

@@ -8,6 +8,7 @@ of its own: what was meant for it is for the next guest.
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Generator
 
 import pytest
@@ -40,8 +41,18 @@ class Retirement:
             item.session.shouldstop = "this guest is not as it was"
         return done
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        """End before xdist tells the host that all is done here."""
-        if self._leaves_tests:
-            os._exit(RETIRED)
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
+        """End before xdist tells the host that all is done here.
+
+        Also if a fixture of wider scope cannot be torn down, as it may be in such a guest.
+        """
+        try:
+            return (yield)
+        except BaseException:
+            if self._leaves_tests:
+                traceback.print_exc()
+            raise
+        finally:
+            if self._leaves_tests:
+                os._exit(RETIRED)

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+BROKEN = 1
+"""Exit status of a test process in which pytest came to no end."""
+
 GUEST_ARGUMENTS = (
     # The tree is mounted read-only, so nothing can be cached in it.
     *("-p", "no:cacheprovider"),
@@ -23,8 +26,11 @@ GUEST_ARGUMENTS = (
 
 def run(channel: Any) -> None:
     """Run one test session for the controller at the other end of `channel`."""
+    import atexit
     import importlib.util
+    import os
     import sys
+    import traceback
 
     inputs, arguments, _options, _host_path = channel.receive()
     mended = (inputs, [*GUEST_ARGUMENTS, *arguments], {"basetemp": None}, sys.path)
@@ -36,7 +42,13 @@ def run(channel: Any) -> None:
     path = f"{package.submodule_search_locations[0]}/remote.py"
     with open(path, encoding="utf-8") as file:
         code = compile(file.read(), path, "exec")
-    exec(code, {"__name__": "__channelexec__", "__file__": path, "channel": channel})
+    try:
+        exec(code, {"__name__": "__channelexec__", "__file__": path, "channel": channel})
+    except BaseException:
+        # The host's xdist does not listen any more once it has been told that all is done.
+        traceback.print_exc()
+        atexit.register(os._exit, BROKEN)
+        raise
 
 
 if __name__ == "__channelexec__":

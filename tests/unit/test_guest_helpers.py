@@ -250,3 +250,20 @@ def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
     with pytest.raises(pytest.fail.Exception, match=r"memory leaked.*\n0x1 "):
         teardown(a, b)
     assert settles == [False, True, True]
+
+
+def test_late_report_names_the_tests_before(monkeypatch):
+    """Its cause may be what one of them has left to run; the last five are told."""
+    watch = types.SimpleNamespace(complaints=lambda: ["kernel splat (kasan): BUG: KASAN: x"])
+    monkeypatch.setattr(checks, "KernelWatch", lambda: watch)
+    monkeypatch.setattr(checks, "MemoryWatch", lambda: None)
+    guest = checks.GuestChecks(Retirement())
+    for number in range(9):
+        guest.pytest_runtest_logfinish(f"test_{number}")
+    step = guest.pytest_runtest_makereport()
+    next(step)
+    report = types.SimpleNamespace(outcome="passed", sections=[])
+    with pytest.raises(StopIteration):
+        step.send(report)
+    assert report.outcome == "failed"
+    assert "may be the cause: test_4, test_5, test_6, test_7, test_8" in report.longrepr

@@ -238,6 +238,15 @@ def test_a_harmed_guest_runs_no_other_test(run, pytester, guests):
     assert sum("fixtures ended" in console for console in consoles) == 7
 
 
+def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester):
+    """What harmed the guest is in the way of a wider fixture's end, which says so."""
+    pytester.makeconftest(RETIRING)
+    broken = "    yield\n        raise RuntimeError('in use')\n"
+    result = run(HARM.replace("    yield\n", broken))
+    result.assert_outcomes(passed=7, errors=1)
+    result.stdout.fnmatch_lines(["*RuntimeError: in use*"])
+
+
 def test_a_report_that_a_test_has_told_is_not_told_again(run):
     """Neither is the guest's end a failure for it; what no test told still is one."""
     result = run(
@@ -312,10 +321,15 @@ def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester):
 
 
 def test_silent_tests_end_their_guest(run, pytester):
-    """A hang that no signal can end: the guest shows its state, then it is killed."""
+    """A hang that no signal can end: the guest shows its state, then it is killed.
+
+    What the kernel had reported before is told, however long ago.
+    """
     result = run(
         """
     def test_a():
+        with open(os.environ["FAKE_CONSOLE"], "a") as console:
+            console.write("[    1.0] BUG: KASAN: use-after-free in f+0x1/0x2\\n" + "words\\n" * 99)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
         signal.sigwait([signal.SIGUSR1])
 
@@ -326,7 +340,56 @@ def test_silent_tests_end_their_guest(run, pytester):
     )
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*guest hangs: *said nothing for too long*"])
+    result.stdout.fnmatch_lines(["*the kernel had said:*", "*KASAN: use-after-free*"])
     assert "sysrq-trigger" in (pytester.path / "guests/guest0.0/console.log").read_text()
+
+
+def test_guest_that_has_nothing_left_to_do_may_be_silent(run):
+    """While others still test: that is no hang."""
+    result = run(
+        """
+    import pytest, time
+
+    @pytest.mark.parametrize("number", range(4))
+    def test_long_in_one_of_them(number, worker_id):
+        time.sleep(0 if worker_id == "gw0" else 5)
+    """,
+        "--kfabric-silence=8",
+        guests=2,
+    )
+    result.assert_outcomes(passed=4)
+    assert result.ret == ExitStatus.OK
+
+
+def test_report_that_cannot_be_sent_is_not_green(run, pytester):
+    """pytest breaks in the guest's last test, for which xdist does not wait any more."""
+    result = run(
+        """
+    def test_a(record_property):
+        record_property("anything", object())
+    """
+    )
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    text = (pytester.path / "test.ktap").read_text()
+    assert "not ok 1 test_a # ERROR did not end" in text
+
+
+def test_session_that_cannot_end_in_its_guest_is_not_green(run, pytester):
+    """xdist has been told that all is done when the last hooks run."""
+    pytester.makeconftest("""
+    def pytest_sessionfinish(session):
+        if hasattr(session.config, "workerinput"):
+            raise RuntimeError("the module cannot be unloaded")
+    """)
+    result = run("def test_a(): pass")
+    assert result.ret == ExitStatus.TEST_FAILED
+    result.stdout.fnmatch_lines(["*RuntimeError: the module cannot be unloaded*"])
+
+
+def test_file_that_cannot_be_imported_is_not_ok_in_ktap(run, pytester):
+    """Nor is the run."""
+    assert run("import nothing_of_this_name").ret == ExitStatus.TEST_FAILED
+    assert "not ok 1 test_toy.py" in (pytester.path / "test.ktap").read_text().splitlines()
 
 
 def test_crash_in_collection_ends(run):
