@@ -197,7 +197,7 @@ static bool kfi_log_found(void *arg)
  * Context: may sleep.
  * Return: what @take returned, unless that was -EAGAIN; then -ETIMEDOUT or
  * -EINTR. -ENODEV: there is nothing, and the device is gone. -EINVAL if the
- * profile is being closed.
+ * profile is being closed, or has no events, for which one could wait for ever.
  */
 ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 			      kfi_take_fn take, void *arg)
@@ -207,7 +207,7 @@ ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 	bool dead;
 	ssize_t n;
 
-	if (!kfi_fid_get(&prof->fid))
+	if (!p->nevents || !kfi_fid_get(&prof->fid))
 		return -KFI_EINVAL;
 	kfi_waiter_init(&w, &p->queue, 1, false);
 	do {

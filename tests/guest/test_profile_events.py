@@ -285,3 +285,11 @@ def test_events_by_asyncio(keeper: Keeper, profile: kp.Profile, in_thread: InThr
 
     events = asyncio.run(asyncio.wait_for(main(), LIMIT))
     assert told(events) == [(RECVD, length) for length in range(97)]
+
+
+def test_profile_without_events_has_none_to_wait_for(mock: Mock) -> None:
+    """F6, O5: EINVAL, since nothing would end the wait, not even the loss of the device."""
+    with mock.cq().profile() as profile:
+        with pytest.raises(kp.KfiError) as error:
+            next(profile.events(timeout=LIMIT))
+        assert error.value.errno == errno.EINVAL
