@@ -133,7 +133,14 @@ static enum kfi_ep_cntr kfi_completion_cntr(u64 flags)
 
 static bool kfi_completion_is_rx(u64 flags)
 {
-	return flags & (KFI_RECV | KFI_REMOTE_READ | KFI_REMOTE_WRITE);
+	return flags & (KFI_RECV | KFI_REMOTE_READ | KFI_REMOTE_WRITE |
+			KFI_MULTI_RECV);
+}
+
+/* A buffer for many messages is given back: that was no message. */
+static bool kfi_completion_is_release(u64 flags)
+{
+	return flags & KFI_MULTI_RECV && !(flags & KFI_RECV);
 }
 
 /**
@@ -153,7 +160,8 @@ void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp
 {
 	enum kfi_ep_cntr dir = kfi_completion_cntr(comp->flags);
 	struct kfi_target targets[2] = { };
-	struct kfid_cntr *cntr = base->cntr[dir];
+	struct kfid_cntr *cntr = kfi_completion_is_release(comp->flags) ?
+				 NULL : base->cntr[dir];
 	struct kfid_cq *cq;
 
 	atomic64_inc(&base->completions);

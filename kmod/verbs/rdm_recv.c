@@ -52,7 +52,7 @@ struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	spin_lock_init(&rx->multi_lock);
 	INIT_LIST_HEAD(&rx->spare);
 	INIT_LIST_HEAD(&rx->flows);
-	xa_init_flags(&rx->keys, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&rx->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	INIT_DELAYED_WORK(&rx->expire, kfr_rx_expire);
 	return rx;
 }
@@ -269,10 +269,20 @@ static void kfr_recv_report(struct kfr_rx *rx, struct kfi_completion *comp,
 			   want_entry);
 }
 
-/* The flags of a release alone: its message is not asked for. */
+/* Its buffer is given back, and there is no message to tell with that. */
+static struct kfi_completion kfr_release_of(const struct kfr_recv *recv)
+{
+	return (struct kfi_completion) {
+		.context = recv->context,
+		.flags = KFI_MULTI_RECV,
+		.src = KFI_ADDR_NOTAVAIL,
+	};
+}
+
 static void kfr_recv_report_multi(struct kfr_rx *rx, struct kfr_recv *recv,
 				  struct kfi_completion *comp)
 {
+	struct kfi_completion release = kfr_release_of(recv);
 	bool want = recv->want_entry, last;
 	unsigned long irq;
 
@@ -284,14 +294,11 @@ static void kfr_recv_report_multi(struct kfr_rx *rx, struct kfr_recv *recv,
 	spin_lock(&rx->lock);
 	last = !--recv->users && recv->retired;
 	spin_unlock(&rx->lock);
-	if (last && !want && !comp->err) {
-		comp->flags = 0;
-		comp->len = 0;
-		comp->buf = NULL;
-	}
-	if (last)
+	if (last && (want || comp->err))
 		comp->flags |= KFI_MULTI_RECV;
-	kfr_recv_report(rx, comp, want || last);
+	kfr_recv_report(rx, comp, want);
+	if (last && !(comp->flags & KFI_MULTI_RECV))
+		kfr_recv_report(rx, &release, true);
 	spin_unlock_irqrestore(&rx->multi_lock, irq);
 	if (last)
 		kfr_recv_free(rx, recv);
@@ -337,13 +344,9 @@ static void kfr_recv_end(struct kfr_rx *rx, struct kfr_recv *recv,
 /* One that had no room for a message, when kfr_recv_take() said so. */
 void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv)
 {
-	struct kfi_completion comp = {
-		.context = recv->context,
-		.flags = KFI_MULTI_RECV,
-		.src = KFI_ADDR_NOTAVAIL,
-	};
+	struct kfi_completion release = kfr_release_of(recv);
 
-	kfr_recv_end(rx, recv, &comp);
+	kfr_recv_end(rx, recv, &release);
 }
 
 static int kfr_post_check(const struct kfr_face *face,
@@ -485,18 +488,9 @@ ssize_t kfr_post(struct kfid_ep *fid, const struct kfr_post *post)
 	return ret;
 }
 
-/**
- * kfr_cancel() - kfi_cancel(): of receives
- * @fid: an endpoint, or a receive context
- * @context: of the receive
- *
- * Context: any.
- * Return: 0: it has completed with ECANCELED; -ENOENT: there is none, or
- * something has arrived for it.
- */
-ssize_t kfr_cancel(struct kfid *fid, void *context)
+/* Takes the receive with this context off its list, and ends it. */
+static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 {
-	struct kfr_rx *rx = kfr_face_of_fid(fid)->rx;
 	struct kfi_completion comp = {
 		.context = context,
 		.src = KFI_ADDR_NOTAVAIL,
@@ -506,8 +500,6 @@ ssize_t kfr_cancel(struct kfid *fid, void *context)
 	unsigned long irq;
 	bool last = false;
 
-	if (!rx || !rx->recvs)
-		return -ENOENT;
 	spin_lock_irqsave(&rx->lock, irq);
 	recv = kfr_match_context(&rx->match, context);
 	if (recv) {
@@ -523,4 +515,31 @@ ssize_t kfr_cancel(struct kfid *fid, void *context)
 	if (last)
 		kfr_recv_end(rx, recv, &comp);
 	return 0;
+}
+
+/**
+ * kfr_cancel() - kfi_cancel(): of receives
+ * @fid: an endpoint, or a receive context
+ * @context: of the receive
+ *
+ * Context: any.
+ * Return: 0: it has completed with ECANCELED; -ENOENT: there is none, or
+ * something has arrived for it; -ENODEV: the device is gone, and whoever reads
+ * the queue is told of that in place of each receive.
+ */
+ssize_t kfr_cancel(struct kfid *fid, void *context)
+{
+	const struct kfr_face *face = kfr_face_of_fid(fid);
+	const struct kfv_device *dev = face->ep->rdm->domain->dev;
+	ssize_t ret = -ENODEV;
+	int idx;
+
+	if (!face->rx || !face->rx->recvs)
+		return -ENOENT;
+	/* Within it nobody is told of the loss, so the end will be reported. */
+	idx = srcu_read_lock(&kfv_srcu);
+	if (!kfv_gone(dev))
+		ret = kfr_rx_cancel(face->rx, context);
+	srcu_read_unlock(&kfv_srcu, idx);
+	return ret;
 }

@@ -104,6 +104,7 @@ def test_sleepers_of_either_type_wake(doomed_links: Links, in_thread: InThread) 
 def test_posts_of_either_type_say_that_it_is_gone(doomed_links: Links, in_thread: InThread) -> None:
     """O5: ENODEV from its posts, of either type, and from what would open more."""
     a, _ = doomed_links.connect()
+    a.ep.recv(a.buffer[:8], context="mine")
     delete(doomed_links, in_thread)
     calls: list[Callable[[], object]] = [
         lambda: a.ep.send(a.buffer[:8]),
@@ -111,6 +112,9 @@ def test_posts_of_either_type_say_that_it_is_gone(doomed_links: Links, in_thread
         lambda: a.domain.mr(a.buffer, REMOTE),
         lambda: doomed_links.fabric.domain(doomed_links.info),
     ]
+    if isinstance(a.ep, kp.RdmEndpoint):
+        # One that is said to be cancelled has an entry, and nobody writes one any more.
+        calls.append(lambda: a.ep.cancel("mine"))
     for number, call in enumerate(calls):
         with pytest.raises(kp.DeviceLost):
             call()

@@ -348,6 +348,36 @@ def test_many_messages_over_several_buffers(rdm: RdmNet) -> None:
     assert released == [0, 1]
 
 
+def test_message_that_does_not_fit_releases_the_buffer(rdm: RdmNet) -> None:
+    """Q8: the release is an entry of the receiver's queue, and no message of its own."""
+    a, b = rdm.connect()
+    b.ep.multi_recv(b.buffer[:256], context="many")
+    a.ep.send(a.buffer[:100])
+    assert (b.entry().flags, a.entry().flags) == (RECEIVED, SENT)
+    a.ep.send(a.buffer[:200])
+    release = b.entry()
+    assert (release.context, release.flags, release.len) == ("many", MULTI, 0)
+    assert b.cntr.read() == 1
+    b.ep.recv(b.buffer[:256], context="one")
+    assert (b.entry().len, b.cntr.read()) == (200, 2)
+
+
+def test_release_goes_to_the_queue_of_receives(rdm: RdmNet) -> None:
+    """Q8: also where there is no other, and for a message that is not asked for."""
+    a, b = rdm.scalable(1), rdm.scalable(1)
+    name = b.sep.getname()
+    assert name is not None
+    to = a.av.rx_addr(a.av.insert_one(name), 0)
+    (tx, rx) = a.contexts[0].tx, b.contexts[0].rx
+    rx.multi_recv(b.buffer[:256], context="many")
+    for length in (100, 200):
+        tx.send(a.buffer[:length], to=to)
+    entries: list[kp.CqEntry] = []
+    while len(entries) < 2:
+        entries += b.contexts[0].rx_cq.sread(timeout=LIMIT)
+    assert [entry.flags for entry in entries] == [RECEIVED, MULTI]
+
+
 def test_cancelled_buffer_for_many_messages(rdm: RdmNet) -> None:
     """The entry says that the buffer is given back."""
     a, b = rdm.connect()
