@@ -137,10 +137,13 @@ static int kfr_wires_make(struct kfr_conn *conn)
 	int err;
 
 	conn->rxb = kvcalloc(KFR_WIRES, sizeof(*conn->rxb), GFP_KERNEL);
-	conn->hdrs = kcalloc(KFR_WIRES, sizeof(*conn->hdrs), GFP_KERNEL);
-	if (!conn->rxb || !conn->hdrs)
+	if (!conn->rxb)
 		return -ENOMEM;
+	/* Before anything can fail: kfr_wires_free() goes through both. */
 	conn->txb = conn->rxb + KFR_RXBUFS;
+	conn->hdrs = kcalloc(KFR_WIRES, sizeof(*conn->hdrs), GFP_KERNEL);
+	if (!conn->hdrs)
+		return -ENOMEM;
 	dma = ib_dma_map_single(ib, conn->hdrs, KFR_WIRES * sizeof(*conn->hdrs),
 				DMA_BIDIRECTIONAL);
 	if (ib_dma_mapping_error(ib, dma))
