@@ -65,6 +65,8 @@
 #define KFR_CTX_MAX	128	/* contexts of one endpoint, each way */
 #define KFR_RX_BITS_MAX	16
 #define KFR_MSG_MAX	(4U << 20)
+/* Bytes that a context may have in copies, unless there is one alone. */
+#define KFR_COPY_MAX	(16L << 20)
 #define KFR_PID_ANY	0xfff	/* of an 8-byte address: one is chosen */
 #define KFR_PID_MAX	510
 #define KFR_ID_FIRST	32768	/* endpoints without a wish begin here */
@@ -248,8 +250,9 @@ struct kfr_ep {
  * @eq: bound, referenced
  * @lock: serialises changes
  * @next: of a table: the index of the next address
+ * @more: indices of addresses that have another one already
  * @addrs: by index, packed
- * @index: by packed address, its first index + 1
+ * @index: by packed address, its first index
  */
 struct kfr_av {
 	struct kfid_av av;
@@ -260,6 +263,7 @@ struct kfr_av {
 	struct kfid_eq *eq;
 	struct mutex lock;	/* changes */
 	u32 next;
+	u32 more;
 	struct xarray addrs;
 	struct xarray index;
 };

@@ -276,6 +276,13 @@ void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 	kfr_conn_put(conn);
 }
 
+/* Ends one that was not carried out. As kfr_op_end(). */
+bool kfr_op_call_off(struct kfr_conn *conn, struct kfr_op *op)
+{
+	kfr_op_set_err(op, KFI_ECANCELED, 0);
+	return kfr_op_end(conn, op);
+}
+
 /*
  * Takes an operation back that is not sent, and asks for the end of one that
  * has an id. Its context is closing.
@@ -303,15 +310,20 @@ void kfr_op_recall(struct kfr_op *op)
 		/* kfr_op_fail_all() will have it. */
 	} else if (op->state == KFR_QUEUED) {
 		list_del_init(&op->item.link);
-		done = !kfr_op_end(conn, op);
+		done = !kfr_op_call_off(conn, op);
+		/* Keeps the device until it is unmapped. */
+		if (done)
+			atomic_inc(&conn->posted);
 	} else if (op->state == KFR_SENT && op->has_id) {
 		ask = op->hdr;
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
-	if (done)
+	if (done) {
 		kfr_op_done(op);
-	else if (ask.op)
+		kfr_posted_put(conn);
+	} else if (ask.op) {
 		kfr_answer(conn, &ask, KFR_OP_CANCEL, KFR_OK, 0, 0);
+	}
 	kfr_pump(conn);
 	kfr_conn_put(conn);
 }

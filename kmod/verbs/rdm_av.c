@@ -79,9 +79,13 @@ static int kfr_av_add(struct kfr_av *av, struct kfr_addr addr, u32 *index)
 		return err;
 	/* The first of several names of one endpoint is its name. */
 	err = xa_insert(&av->index, packed, xa_mk_value(*index), GFP_KERNEL);
-	if (err && err != -EBUSY)
+	if (err == -EBUSY) {
+		av->more++;
+		return 0;
+	}
+	if (err)
 		xa_erase(&av->addrs, *index);
-	return err == -EBUSY ? 0 : err;
+	return err;
 }
 
 /**
@@ -160,8 +164,7 @@ static int kfr_insert_begin(struct kfr_insert *in, struct kfid_av *fid,
 	in->to = to;
 	if (flags & KFI_SYNC_ERR)
 		in->errors = context;
-	mutex_lock(&av->lock);
-	return 0;
+	return mutex_lock_killable(&av->lock) ? -EINTR : 0;
 }
 
 /* Return: how many were inserted, or are told of by events. */
@@ -276,26 +279,47 @@ static void kfr_av_rename(struct kfr_av *av, unsigned long packed)
 	unsigned long index;
 	void *entry;
 
+	if (!av->more) {
+		xa_erase(&av->index, packed);
+		return;
+	}
 	xa_for_each(&av->addrs, index, entry) {
+		cond_resched();
 		if (xa_to_value(entry) != packed)
 			continue;
 		xa_store(&av->index, packed, xa_mk_value(index), GFP_KERNEL);
+		av->more--;
 		return;
 	}
 	xa_erase(&av->index, packed);
+}
+
+/* Caller holds the lock. */
+static void kfr_av_remove_one(struct kfr_av *av, unsigned long index)
+{
+	void *entry = xa_erase(&av->addrs, index);
+	unsigned long packed;
+
+	if (!entry)
+		return;
+	packed = xa_to_value(entry);
+	entry = xa_load(&av->index, packed);
+	if (entry && xa_to_value(entry) == index)
+		kfr_av_rename(av, packed);
+	else
+		av->more--;
 }
 
 static int kfr_av_remove(struct kfid_av *fid, kfi_addr_t *addrs, size_t count,
 			 u64 flags)
 {
 	struct kfr_av *av = kfr_av_of(fid);
-	unsigned long packed;
-	void *entry;
 	size_t i;
 
 	if (flags || !addrs)
 		return -EINVAL;
-	mutex_lock(&av->lock);
+	if (mutex_lock_killable(&av->lock))
+		return -EINTR;
 	for (i = 0; i < count; i++)
 		if (addrs[i] >= KFR_AV_MAX || !xa_load(&av->addrs, addrs[i]))
 			break;
@@ -303,17 +327,11 @@ static int kfr_av_remove(struct kfid_av *fid, kfi_addr_t *addrs, size_t count,
 		mutex_unlock(&av->lock);
 		return -EINVAL;
 	}
-	for (i = 0; i < count; i++) {
-		entry = xa_erase(&av->addrs, addrs[i]);
-		if (!entry)
-			continue;
-		packed = xa_to_value(entry);
-		entry = xa_load(&av->index, packed);
-		if (entry && xa_to_value(entry) == addrs[i])
-			kfr_av_rename(av, packed);
-	}
+	/* Who is killed does not learn how far it came. */
+	for (i = 0; i < count && !fatal_signal_pending(current); i++)
+		kfr_av_remove_one(av, addrs[i]);
 	mutex_unlock(&av->lock);
-	return 0;
+	return i < count ? -EINTR : 0;
 }
 
 static int kfr_av_lookup(struct kfid_av *fid, kfi_addr_t addr, void *to,
@@ -452,8 +470,8 @@ int kfr_av_open(struct kfid_domain *fid, struct kfi_av_attr *attr,
 	av->rx_bits = attr->rx_ctx_bits;
 	av->events = attr->flags & KFI_EVENT;
 	mutex_init(&av->lock);
-	xa_init_flags(&av->addrs, XA_FLAGS_ALLOC);
-	xa_init(&av->index);
+	xa_init_flags(&av->addrs, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
+	xa_init_flags(&av->index, XA_FLAGS_ACCOUNT);
 	*ret = &av->av;
 	return 0;
 }

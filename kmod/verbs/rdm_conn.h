@@ -344,6 +344,7 @@ static inline struct kfr_lane *kfr_lane_of(struct kfr_conn *conn,
  * @flags: default flags
  * @size: operations
  * @ops: all of them
+ * @copied: bytes in copies of what lies too scattered
  * @lock: protects the following
  * @free: those not in use
  * @used: number of those in use
@@ -357,6 +358,7 @@ struct kfr_tx {
 	u64 flags;
 	unsigned int size;
 	struct kfr_op **ops;
+	atomic_long_t copied;
 	spinlock_t lock;	/* free operations */
 	struct kfr_op *free;
 	unsigned int used;
@@ -467,6 +469,7 @@ struct kfr_op *kfr_find_asked(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_op_submit(struct kfr_op *op);
 void kfr_op_recall(struct kfr_op *op);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
+bool kfr_op_call_off(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_op_fail_all(struct kfr_conn *conn);
 bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_tx *tx, const struct kfr_mr *mr);

@@ -398,7 +398,7 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 			err = -ENOMEM;
 		else if (!READ_ONCE(op->tx->closing))
 			kfr_park(flow, op);
-		else if (!kfr_op_end(conn, op))
+		else if (!kfr_op_call_off(conn, op))
 			done = op;
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);

@@ -83,7 +83,7 @@ struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 			     KFI_ADDR_CXI : KFI_SOCKADDR_IN;
 	rdm->mr_mode = info->domain_attr->mr_mode & KFI_MR_ENDPOINT;
 	INIT_LIST_HEAD(&rdm->eps);
-	xa_init_flags(&rdm->keys, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&rdm->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 
 	err = kfr_port_ip(domain->dev->ib, domain->pd->port, 0,
 			  &rdm->format.ip, netdev);

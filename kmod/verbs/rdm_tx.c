@@ -125,7 +125,26 @@ static void kfr_op_put(struct kfr_op *op)
 	spin_unlock_irqrestore(&tx->lock, irq);
 }
 
-/* What a read has put into the copy goes where it was wanted. */
+/*
+ * What a read has put into the copy goes where it was wanted: all, or as much
+ * as is reported to have come.
+ */
+static void kfr_op_uncopy(struct kfr_op *op)
+{
+	const struct kfr_buf *bounce = op->bounce;
+	size_t left = op->err ? min(op->len, bounce->len) : bounce->len;
+	size_t at = 0, len;
+	unsigned int i;
+
+	for (i = 0; left; i++) {
+		len = min_t(size_t, left, bounce->bvec[i].bv_len);
+		kfr_buf_write(&op->buf, at,
+			      page_address(bounce->bvec[i].bv_page), len);
+		at += len;
+		left -= len;
+	}
+}
+
 static void kfr_op_unmap(struct kfr_op *op)
 {
 	struct ib_device *ib = op->tx->ep->rdm->domain->dev->ib;
@@ -133,18 +152,11 @@ static void kfr_op_unmap(struct kfr_op *op)
 	if (op->mapped)
 		kfr_map_end(&op->map, ib);
 	op->mapped = false;
-	if (op->bounce && op->hdr.op == KFR_OP_READ && !op->err) {
-		const struct kfr_buf *bounce = op->bounce;
-		size_t at = 0;
-		unsigned int i;
-
-		for (i = 0; i < bounce->count; i++) {
-			kfr_buf_write(&op->buf, at,
-				      page_address(bounce->bvec[i].bv_page),
-				      bounce->bvec[i].bv_len);
-			at += bounce->bvec[i].bv_len;
-		}
-	}
+	if (!op->bounce)
+		return;
+	if (op->hdr.op == KFR_OP_READ)
+		kfr_op_uncopy(op);
+	atomic_long_sub(op->bounce->len, &op->tx->copied);
 	kfr_bounce_free(op->bounce);
 	op->bounce = NULL;
 }
@@ -217,6 +229,17 @@ static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 	return regs;
 }
 
+/* Room for a copy: for one of any size, and for more of them up to the limit. */
+static bool kfr_tx_may_copy(struct kfr_tx *tx, size_t len)
+{
+	long all = atomic_long_add_return(len, &tx->copied);
+
+	if (all <= KFR_COPY_MAX || all == (long)len)
+		return true;
+	atomic_long_sub(len, &tx->copied);
+	return false;
+}
+
 static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 {
 	unsigned int i;
@@ -224,9 +247,13 @@ static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 
 	kfr_map_end(&op->map, ib);
 	op->mapped = false;
-	op->bounce = kfr_bounce_new(op->buf.len);
-	if (!op->bounce)
+	if (!kfr_tx_may_copy(op->tx, op->buf.len))
 		return -EAGAIN;
+	op->bounce = kfr_bounce_new(op->buf.len);
+	if (!op->bounce) {
+		atomic_long_sub(op->buf.len, &op->tx->copied);
+		return -EAGAIN;
+	}
 	for (i = 0; op->hdr.op != KFR_OP_READ && i < op->bounce->count; i++) {
 		struct bio_vec *bv = &op->bounce->bvec[i];
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import ipaddress
 
 import pytest
 from guest_support import LIMIT
@@ -57,6 +58,19 @@ def test_key_is_the_users(rdm: RdmNet, key: int) -> None:
         assert region.key == key
         a.ep.write(a.buffer[:8], region.remote(0, 8))
         assert a.entry().flags == WRITTEN
+
+
+def test_read_that_was_called_off_writes_nothing(rdm: RdmNet) -> None:
+    """W8: the endpoint is closed while nobody has answered; no memory of others is seen."""
+    a = rdm.peer(length=1 << 17)
+    nobody = ipaddress.ip_address(rdm.link.address) + 77
+    to = a.av.insert_service(str(nobody), "4711")
+    # So scattered that it goes through a copy.
+    pieces = [a.buffer[8192 * i + 1 : 8192 * i + 5001] for i in range(12)]
+    a.buffer.view[:] = b"\xaa" * len(a.buffer)
+    a.ep.read(pieces, kp.RemoteRegion(0, 12 * 5000, 1), to=to)
+    a.ep.close()
+    assert bytes(a.buffer.view) == b"\xaa" * len(a.buffer)
 
 
 def test_key_in_use_is_refused(rdm: RdmNet) -> None:

@@ -195,6 +195,28 @@ def test_vector_gives_addresses_back(rdm: RdmNet) -> None:
         a.av.remove(number)
 
 
+@both
+def test_other_name_of_an_endpoint_takes_the_place_of_the_first(rdm: RdmNet) -> None:
+    """Of several numbers for one address the first is its name; removing it leaves the others."""
+    a, b = rdm.connect()
+    first = a.av.insert_one(b.ep.getname() or b"")
+    others = [a.av.insert_one(b.ep.getname() or b"") for _ in range(2)]
+    known = a.ep.peer
+
+    def source() -> int | None:
+        a.ep.recv(a.buffer[:8])
+        b.ep.send(b.buffer[:8])
+        return read(a.cq).src_addr
+
+    assert source() == known
+    a.av.remove(first)
+    assert source() == known
+    a.av.remove(known)
+    assert source() == others[0]
+    a.av.remove(*others)
+    assert source() not in (known, first, *others)
+
+
 def test_vector_takes_text(rdm: RdmNet) -> None:
     """insertsvc: a dotted address and a port."""
     a, b = rdm.connect()
