@@ -54,6 +54,16 @@ class Failslab:
         finally:
             os.pread(self.fd, 64, 0)
 
+    @contextlib.contextmanager
+    def in_kernel_threads(self, nth: int) -> Iterator[Counter[str]]:
+        """Within this the nth allocation of all kernel threads fails; how many failed."""
+        counts: Counter[str] = Counter()
+        os.write(self.fd, f"-1 {nth}".encode())
+        try:
+            yield counts
+        finally:
+            counts["failed"] = int(os.pread(self.fd, 64, 0).split()[1])
+
     def during(self, what: str, call: Callable[[], int]) -> tuple[int, int]:
         """Make a call with failing allocations of this thread; return its code, how many failed."""
         os.write(self.fd, f"{threading.get_native_id()} {what}".encode())

@@ -7,6 +7,7 @@ until none does. What is rxe's, the RDMA core's and rdma_cm's own fails among th
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Iterator
 
@@ -20,6 +21,7 @@ from verbs_support import Net, Peer
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
+from harness.guest.topology import RdmaLink
 
 #: What each of the tests below calls; test_failing_allocations has the others.
 CONNECTED = {
@@ -37,12 +39,23 @@ QUEUES = {
     *("POLL_DEL", "CLOSE"),
 }
 
+#: Allocations of kernel threads that one test lets fail, one after the other.
+BATCH = 50
+#: Where each test begins; there are 724 on 6.1.
+FIRSTS = [1, *(pytest.param(n, marks=pytest.mark.stress) for n in range(1 + BATCH, 1000, BATCH))]
+
 
 @pytest.fixture
-def persistent(modules: guest_modules.Modules) -> Iterator[Persistent]:
-    """What makes the calls. Depends on: modules."""
+def failslab(modules: guest_modules.Modules) -> Iterator[Failslab]:
+    """The module that makes allocations fail, loaded. Depends on: modules."""
     with Failslab.loaded(modules) as failslab:
-        yield Persistent(failslab)
+        yield failslab
+
+
+@pytest.fixture
+def persistent(failslab: Failslab) -> Persistent:
+    """What makes the calls. Depends on: failslab."""
+    return Persistent(failslab)
 
 
 @pytest.fixture
@@ -153,6 +166,34 @@ def test_queues_and_counters(net: Net, persistent: Persistent) -> None:
     peer.ep.close()
     peer.cq.ack_events(0)
     assert persistent.made >= QUEUES
+
+
+def outcome(failslab: Failslab, link: RdmaLink, nth: int) -> tuple[bool, bool]:
+    """Send a first message; whether it arrives, and whether an allocation failed meanwhile."""
+    with kp.Device() as device, contextlib.ExitStack() as stack:
+        a, b = RdmNet(device, link, stack).connect()
+        b.ep.recv(b.buffer[:8])
+        with failslab.in_kernel_threads(nth) as counts:
+            a.ep.send(a.buffer[:8])
+            try:
+                a.entry()
+                arrived = b.entry().len == 8
+            except kp.ErrorAvailable:
+                assert a.cq.readerr() is not None
+                arrived = False
+    return arrived, bool(counts["failed"])
+
+
+# What RDMA CM had no memory to send it sends again after six seconds.
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", FIRSTS)
+def test_connection_that_finds_no_memory(failslab: Failslab, verbs: RdmaLink, first: int) -> None:
+    """X4, B43: in the threads that make it: the message arrives, or is an error for its sender."""
+    for nth in range(first, first + BATCH):
+        arrived, failed = outcome(failslab, verbs, nth)
+        if not failed:
+            assert arrived
+            break
 
 
 def test_no_call_is_left_out() -> None:

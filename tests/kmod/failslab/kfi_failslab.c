@@ -7,7 +7,7 @@
  * /sys/kernel/debug/kfi_failslab: write "TID N": the Nth allocation from now
  * on that this thread makes in process context fails, once; "TID atomic": all
  * of its allocations fail that must not sleep; "0 atomic": so do everybody's,
- * in any context. Reading ends it, and gives how many were seen and how many
+ * in any context; "-1 N": the Nth that a kernel thread makes fails. Reading ends it, and gives how many were seen and how many
  * failed. What the kernel would say of them is not said.
  */
 #include <linux/debugfs.h>
@@ -35,8 +35,9 @@ struct fs_point {
 }
 
 /* Whose allocations fail. */
-#define FS_NOBODY	-1
 #define FS_EVERYBODY	0
+#define FS_KTHREADS	-1
+#define FS_NOBODY	-2
 
 static struct {
 	pid_t tid;
@@ -52,7 +53,12 @@ static bool fs_is_meant(void)
 {
 	pid_t tid = READ_ONCE(fs.tid);
 
-	return tid == FS_EVERYBODY || (in_task() && current->pid == tid);
+	if (tid == FS_EVERYBODY)
+		return true;
+	if (!in_task())
+		return false;
+	return tid == FS_KTHREADS ? current->flags & PF_KTHREAD :
+				    current->pid == tid;
 }
 
 static bool fs_fails(gfp_t gfp)
@@ -188,7 +194,7 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 		return -EINVAL;
 	if (strcmp(word, "atomic") && kstrtoul(word, 10, &nth))
 		return -EINVAL;
-	if (tid < 0 || (tid == FS_EVERYBODY && nth))
+	if (tid <= FS_NOBODY || (tid == FS_EVERYBODY && nth))
 		return -EINVAL;
 
 	WRITE_ONCE(fs.tid, FS_NOBODY);
