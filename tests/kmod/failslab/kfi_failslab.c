@@ -7,8 +7,9 @@
  * /sys/kernel/debug/kfi_failslab: write "TID N": the Nth allocation from now
  * on that this thread makes in process context fails, once; "TID atomic": all
  * of its allocations fail that must not sleep; "0 atomic": so do everybody's,
- * in any context; "-1 N": the Nth that a kernel thread makes fails. Reading ends it, and gives how many were seen and how many
- * failed. What the kernel would say of them is not said.
+ * in any context; "-1 N": the Nth that a kernel thread makes fails. Reading
+ * ends it, and gives how many were seen and how many failed. What the kernel
+ * would say of them is not said.
  */
 #include <linux/debugfs.h>
 #include <linux/gfp.h>
