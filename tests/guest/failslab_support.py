@@ -25,8 +25,9 @@ FAILSLAB = Path("/sys/kernel/debug/kfi_failslab")
 #: More allocations than any call makes.
 MOST = 4000
 
-#: What a call says that had no memory; a full queue and one with nothing are EAGAIN.
-NO_MEMORY = {-errno.ENOMEM, -errno.EAGAIN, -errno.ENFILE}
+#: What a call says that had no memory; a full queue and one with nothing are EAGAIN,
+#: and routing, which a connection begins with, has a word of its own.
+NO_MEMORY = {-errno.ENOMEM, -errno.EAGAIN, -errno.ENFILE, -errno.ENOBUFS}
 
 
 @dataclass(frozen=True)
