@@ -21,13 +21,12 @@ from harness import far, setup, ulp
 from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
 from harness.ktap import Result
-from harness.outcome import GREEN
+from harness.outcome import GREEN, SUSPECTS
 from harness.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import versions, vmcore
 
 # xdist gives its gateways 10 s to end; what is left of a guest then has ended.
 FINISH_SECONDS = 15.0
-SUSPECTS = 5
 # What xdist calls the end of a worker that had begun; else it has a traceback.
 _DEATHS = ("Not properly terminated", "keyboard-interrupt")
 

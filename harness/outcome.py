@@ -14,6 +14,9 @@ from harness.errors import ExitStatus
 GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 """What a status is before somebody finds fault with more than the tests."""
 
+SUSPECTS = 5
+"""How many tests are named that had run before one that is told of something bad."""
+
 
 class Outcome:
     """Turns a run in which every test was skipped into a failed one.

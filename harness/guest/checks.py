@@ -20,6 +20,7 @@ from harness.guest import kmsg, leaks
 from harness.guest.memleak import MemoryWatch
 from harness.guest.retirement import Retirement
 from harness.guest.waiting import DeadlineExpired, patience, wait_until
+from harness.outcome import SUSPECTS
 from harness.vm.console import Splat, splats
 
 TAINTED = Path("/proc/sys/kernel/tainted")
@@ -28,8 +29,6 @@ TAINTS = {4: "machine check", 5: "bad page", 7: "oops", 9: "warning", 14: "soft 
 # A report may still be on its way, from another CPU, when its first line is read.
 REPORT_SECONDS = 1.0
 REPORT_END = "---[ end "
-# Tests before the one that is told of a report: work that they left may have caused it.
-SUSPECTS = 5
 
 
 class KernelWatch:

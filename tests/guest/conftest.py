@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failslab_support import Failslab
 from guest_support import DEBUGFS, MOCK, Call, Child, Mock, Side, connected_sides, rdm_sides
 from keeper_support import Keeper, open_keeper
 from rdm_support import SOCKADDR, Links, RdmNet
@@ -111,6 +112,13 @@ def net(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[Net]:
     """
     with contextlib.ExitStack() as stack:
         yield Net(device, verbs, stack)
+
+
+@pytest.fixture
+def failslab(modules: guest_modules.Modules) -> Iterator[Failslab]:
+    """The module that makes allocations fail, loaded. Depends on: modules."""
+    with Failslab.loaded(modules) as failslab:
+        yield failslab
 
 
 @pytest.fixture(scope="module")

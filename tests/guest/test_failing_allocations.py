@@ -12,7 +12,7 @@ import ctypes
 import errno
 import os
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -26,13 +26,6 @@ from harness.guest import modules as guest_modules
 from harness.guest.topology import RdmaLink
 from harness.guest.waiting import Deadline
 from kfabric_py import _uapi
-
-
-@pytest.fixture
-def failslab(modules: guest_modules.Modules) -> Iterator[Failslab]:
-    """The module that makes allocations fail, loaded. Depends on: modules."""
-    with Failslab.loaded(modules) as failslab:
-        yield failslab
 
 
 @dataclass

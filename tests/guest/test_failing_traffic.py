@@ -20,7 +20,6 @@ from test_failing_allocations import CALLS
 from verbs_support import Net, Peer
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
 from harness.guest.topology import RdmaLink
 
 #: What each of the tests below calls; test_failing_allocations has the others.
@@ -43,13 +42,6 @@ QUEUES = {
 BATCH = 50
 #: Where each test begins; there are 724 on 6.1.
 FIRSTS = [1, *(pytest.param(n, marks=pytest.mark.stress) for n in range(1 + BATCH, 1000, BATCH))]
-
-
-@pytest.fixture
-def failslab(modules: guest_modules.Modules) -> Iterator[Failslab]:
-    """The module that makes allocations fail, loaded. Depends on: modules."""
-    with Failslab.loaded(modules) as failslab:
-        yield failslab
 
 
 @pytest.fixture

@@ -363,7 +363,7 @@ def test_message_that_does_not_fit_releases_the_buffer(rdm: RdmNet) -> None:
 
 
 def test_release_goes_to_the_queue_of_receives(rdm: RdmNet) -> None:
-    """Q8: also where there is no other, and for a message that is not asked for."""
+    """Q8: also where there is no other."""
     a, b = rdm.scalable(1), rdm.scalable(1)
     name = b.sep.getname()
     assert name is not None
