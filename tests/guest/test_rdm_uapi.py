@@ -15,15 +15,13 @@ from typing import Any
 
 import pytest
 import uapi_support as raw
+from failslab_support import MOST, NO_MEMORY, Failslab
 from rdm_support import CXI, SOCKADDR, RdmNet, Scalable
-from test_failing_allocations import MOST, NO_MEMORY, Failslab, failslab
 from test_uapi import DOCUMENTED
 
 import kfabric_py as kp
 from kfabric_py import _uapi
 from kfabric_py.info import info_to_raw, pack_address
-
-__all__ = ["failslab"]
 
 FAULT = -errno.EFAULT
 NOTAVAIL = _uapi.KFAB_ADDR_NOTAVAIL
