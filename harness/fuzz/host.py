@@ -20,8 +20,9 @@ from harness.fuzz.program import Program
 from harness.fuzz.session import Session
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
 
-#: Calls after which all processes end, and what they left is looked at.
-ROUND: Final = 10_000
+#: Calls after which all processes end, and what they left is looked at: on a kernel that
+#: searches its memory for leaks that takes 40 s.
+ROUND: Final = 50_000
 #: How often a program is played to see whether it fails: with one thread, with several.
 ONCE: Final = 1
 RACES: Final = 20
