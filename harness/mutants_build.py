@@ -68,6 +68,7 @@ class Workshop:
             target = self._make("original", None)
             kbuild.sync(self._base, self._tree)
             for other in kbuild.trees(self._base)[1:]:
+                kbuild.forget_linked(self._tree / other)
                 self._compile(other)
                 kbuild.strip((self._tree / other).rglob("*.ko"), target)
         return target

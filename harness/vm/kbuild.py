@@ -80,10 +80,21 @@ def sync(source: Path, copy: Path) -> None:
             stale.unlink()
 
 
+def forget_linked(tree: Path) -> None:
+    """Have make link all modules below a directory anew.
+
+    Those that no source makes any more would stay; and kbuild looks at a module's own
+    objects alone, not at what the exports of others have become since.
+    """
+    for made in [*tree.rglob("*.ko"), *tree.rglob("Module.symvers")]:
+        made.unlink()
+
+
 def _build(source: Path, target: Path, headers: Headers, variant: Variant) -> None:
     cache.require_plain(source)
     copy = target / "src"
     sync(source, copy)
+    forget_linked(copy)
     symvers = copy / CORE / "Module.symvers"
     for tree in trees(source):
         extra = symvers if tree != Path(CORE) else None

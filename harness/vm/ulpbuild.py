@@ -139,6 +139,4 @@ def _sync(source: Path, tree: Path, copy: Path) -> None:
             shutil.copyfile(tree / path, target)
     for stale in set(files(source, copy)) - wanted:
         (copy / stale).unlink()
-    # Of modules that are no longer made.
-    for module in copy.rglob("*.ko"):
-        module.unlink()
+    kbuild.forget_linked(copy)

@@ -55,6 +55,15 @@ def test_the_copy_follows_the_sources(checkout: Path, tmp_path: Path) -> None:
     assert (copy / "kmod/kfabric.mod.c").exists()
 
 
+def test_all_modules_are_linked_anew(tmp_path: Path) -> None:
+    """One that no source makes any more goes, and so does what names others' exports."""
+    for name in ("Module.symvers", "old.ko", "main.o", "main.mod.c"):
+        (tmp_path / "tree").mkdir(exist_ok=True)
+        (tmp_path / "tree" / name).touch()
+    kbuild.forget_linked(tmp_path)
+    assert {path.name for path in (tmp_path / "tree").iterdir()} == {"main.o", "main.mod.c"}
+
+
 def test_unchanged_sources_keep_their_time(checkout: Path, tmp_path: Path) -> None:
     """make decides by time stamps what to compile again."""
     copy = tmp_path / "copy"
