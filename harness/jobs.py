@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 
 from harness.errors import GuestError, GuestHang
 from harness.setup import SOURCE
+from harness.vm.console import Splat, splats
 from harness.vm.machine import Command, Vm
 
 Boot = Callable[[str], Vm]
@@ -85,6 +86,10 @@ class JobGuest:
     def console(self) -> str:
         """All that the console of the guest of the last job has said."""
         return self._last.console_text() if self._last else ""
+
+    def splats(self) -> list[Splat]:
+        """The kernel's reports so far, of the guest of the last job."""
+        return splats(self.console())
 
     def _ready(self) -> tuple[Vm, Command]:
         if self._vm and self._server:

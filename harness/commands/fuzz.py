@@ -74,7 +74,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def _hunt(session: Session, args: argparse.Namespace, output: Path) -> int:
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     setup.say(f"seed {seed}")
-    plan = host.Plan(seed, args.calls, args.processes, output, shrink=not args.no_shrink)
+    guest = f"--kernel {args.kernel} --variant {args.variant}"
+    plan = host.Plan(seed, args.calls, args.processes, output, not args.no_shrink, guest)
     hunt = host.Hunt(plan, session)
     try:
         hunt.run()

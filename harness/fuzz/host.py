@@ -40,6 +40,7 @@ class Plan:
     :param processes: at a time.
     :param output: directory for programs that fail.
     :param shrink: make them short, which takes many guests if they end with them.
+    :param guest: options of the command that say in which guest.
     """
 
     seed: int
@@ -47,6 +48,7 @@ class Plan:
     processes: int
     output: Path
     shrink: bool = True
+    guest: str = ""
 
 
 class Pace:
@@ -153,7 +155,7 @@ class Hunt:
             missing = ", ".join(totals.unreached())
             lines.append(f"never succeeded: {missing or 'none'}")
         lines += [f"FAILED {one.kind}: {one.title}" for one in distinct(self.failures)]
-        lines += [f"kfabric fuzz --replay {path}" for path in self.found]
+        lines += [f"kfabric fuzz {self._plan.guest} --replay {path}" for path in self.found]
         return lines
 
 
@@ -194,7 +196,7 @@ def replay(
     :param times: how often; 0: once, or more often if its threads race.
     """
     times = times or (RACES if program.threads else ONCE)
-    settle = like is not None and like.kind == "memory"
+    settle = like is None or like.kind == "memory"
     answer = session.play([program], times=times, settle=settle)
     for failure in answer.failures:
         if like is None or failure.signature == like.signature:

@@ -60,12 +60,12 @@ def serve(crew: Crew, job: dict[str, Any]) -> None:
     if job["job"] == "run":
         _tell_round(crew.play(_own(job), _tell_progress, settle=job["settle"]))
     else:
-        _tell_round(crew.play([_given(job)], settle=job["settle"]))
+        _tell_round(crew.play([_given(job)], _tell_progress, settle=job["settle"]))
 
 
 def _own(job: dict[str, Any]) -> list[Iterator[tuple[str, Program]]]:
     """What each process plays in a run."""
-    calls = job["calls"] // len(job["processes"])
+    calls = -(-job["calls"] // len(job["processes"]))
     return [generated(job["seed"], process, calls) for process in job["processes"]]
 
 

@@ -111,11 +111,23 @@ class Session:
             if not begun or isinstance(error, ServerEnded):
                 raise
             text = f"{error.line()}\n{error.console}"
-            origins = last_origins(self._guest.console())
-            answer.failures.append(Failure("guest", text, origins))
+            answer.failures.append(Failure("guest", text, self._latest()))
+        self._add_splats(answer)
         if any(failure.kind not in _HARMLESS for failure in answer.failures):
             self._guest.close()
         return answer
+
+    def _add_splats(self, answer: Answer) -> None:
+        """Add what the kernel said while nobody in the guest listened.
+
+        That is: before the first job, between two, and behind the last one's last look.
+        """
+        if all(failure.kind in ("left", "memory", *_HARMLESS) for failure in answer.failures):
+            for splat in self._guest.splats():
+                answer.failures.append(Failure("splat", str(splat), self._latest()))
+
+    def _latest(self) -> tuple[str, ...]:
+        return last_origins(self._guest.console())
 
 
 def _take(answer: Answer, event: dict[str, Any], progress: Progress) -> None:

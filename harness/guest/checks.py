@@ -21,7 +21,7 @@ from harness.guest.memleak import MemoryWatch
 from harness.guest.retirement import Retirement
 from harness.guest.waiting import DeadlineExpired, patience, wait_until
 from harness.outcome import SUSPECTS
-from harness.vm.console import Splat, splats
+from harness.vm.console import splats
 
 TAINTED = Path("/proc/sys/kernel/tainted")
 # Machine check, bad page, oops, warning, soft lockup; the others say what is loaded.
@@ -46,7 +46,7 @@ class KernelWatch:
         if found and REPORT_END not in text:
             text += self._rest_of_report()
             found = splats(text)
-        return [*map(_describe, found), *self._new_taints(bool(found))]
+        return [*map(str, found), *self._new_taints(bool(found))]
 
     def close(self) -> None:
         """Stop watching."""
@@ -78,10 +78,6 @@ class KernelWatch:
         if explained:
             return []
         return [f"kernel tainted: {name}" for bit, name in TAINTS.items() if new >> bit & 1]
-
-
-def _describe(splat: Splat) -> str:
-    return f"kernel splat ({splat.kind}): {splat.title}\n{splat.text}"
 
 
 def _taint() -> int:

@@ -79,6 +79,10 @@ class Splat:
     text: str
     """The report as far as it can be told from what follows it."""
 
+    def __str__(self) -> str:
+        """What it is in one line, and the report."""
+        return f"kernel splat ({self.kind}): {self.title}\n{self.text}"
+
 
 def splats(text: str) -> list[Splat]:
     """Find each kernel report in a console or dmesg text, in order.

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.fuzz import failure, generate, host, player, scenes
+from harness.fuzz import failure, generate, host, player, scenes, server
 from harness.fuzz.calls import CALLS, HANDLES
 from harness.fuzz.crew import Crew, Worker, zip_latest
 from harness.fuzz.failure import Failure, Totals
@@ -306,3 +306,9 @@ def test_thread_that_does_not_come_back_hangs(
     blocking.freed.set()
     (text,) = result.hangs
     assert text.startswith("0: GETINFO: ")
+
+
+def test_the_last_calls_of_a_run_are_played() -> None:
+    """Fewer calls than processes: the run would ask for none, again and again."""
+    job = {"calls": 2, "processes": [0, 1, 2], "seed": 1}
+    assert all(list(programs) for programs in server._own(job))

@@ -125,13 +125,14 @@ def test_what_was_found_is_left_when_shrinking_is_interrupted(tmp_path: Path) ->
             lengths.append(len(program.steps))
         return guilty(program)
 
-    found = host.Hunt(host.Plan(1, 100, 2, tmp_path), cast(Session, Guests(interrupted)))
+    plan = host.Plan(1, 100, 2, tmp_path, guest="--kernel debug")
+    found = host.Hunt(plan, cast(Session, Guests(interrupted)))
     with pytest.raises(KeyboardInterrupt):
         found.run()
     (path,) = found.found
     program = Program.parse(path.read_text())
     assert guilty(program) and 2 < len(program.steps) == lengths[-1]
-    assert found.summary()[-1] == f"kfabric fuzz --replay {path}"
+    assert found.summary()[-1] == f"kfabric fuzz --kernel debug --replay {path}"
 
 
 def test_pace_is_told_now_and_then(
@@ -151,7 +152,14 @@ def test_pace_is_told_now_and_then(
 class FakeVm:
     """A guest whose server says these lines, and may go down then."""
 
-    def __init__(self, lines: Sequence[dict[str, Any]], end: Exception | None = None) -> None:
+    def __init__(
+        self,
+        lines: Sequence[dict[str, Any]],
+        end: Exception | None = None,
+        *,
+        console: str = "",
+    ) -> None:
+        self._console = console
         self.sent: list[dict[str, Any]] = []
         self.closed = False
         self.image = SimpleNamespace(version=SimpleNamespace(slow=1.0))
@@ -176,7 +184,7 @@ class FakeVm:
 
     def console_text(self) -> str:
         """Two processes were playing."""
-        return "[ 1.0] kfabric fuzz: 7.0.3\n[ 1.1] kfabric fuzz: 7.1.5\n[ 1.2] BUG: oops\n"
+        return f"[ 1.0] kfabric fuzz: 7.0.3\n[ 1.1] kfabric fuzz: 7.1.5\n{self._console}"
 
     def console_tail(self) -> str:
         """Its last line."""
@@ -216,6 +224,23 @@ def test_session_tells_who_played_when_the_guest_went_down() -> None:
     (failure,) = session_of(vm).run(7, range(2), 10).failures
     assert failure.kind == "guest" and "Fatal exception" in failure.title
     assert failure.suspects == ("7.1.5", "7.0.3") and vm.closed
+
+
+@pytest.mark.parametrize(
+    ("told", "kinds"),
+    [(None, ["splat"]), ("memory", ["memory", "splat"]), ("splat", ["splat"])],
+)
+def test_what_only_the_console_heard_is_a_failure(told: str | None, kinds: list[str]) -> None:
+    """A report from before, between or behind the jobs counts, and is not told twice."""
+    lines: list[dict[str, Any]] = [{"event": "begin"}]
+    if told:
+        lines.append({"event": "failure", "failure": Failure(told, "title").to_json()})
+    vm = FakeVm([*lines, {"event": "end"}], console=f"[ 1.2] {SPLAT}\n")
+    failures = session_of(vm).run(7, range(2), 10).failures
+    assert [failure.kind for failure in failures] == kinds and vm.closed
+    if told != "splat":
+        assert failures[-1].title == f"kernel splat (kasan): {SPLAT}"
+        assert failures[-1].suspects == ("7.1.5", "7.0.3")
 
 
 def test_session_whose_server_ends_is_an_error() -> None:
