@@ -99,7 +99,8 @@ class Profile(Waitable):
     """An open profile.
 
     It behaves like a mapping of variables' names to values, each read when it is
-    asked for. Its descriptors are readable while an event is kept.
+    asked for. Its descriptors are readable while an event is kept; one of an object
+    without events has none (EINVAL).
 
     Attributes:
         variables: what there is to read, by name.

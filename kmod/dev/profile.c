@@ -85,11 +85,13 @@ long kfd_profile_open(struct kfd_call *call)
 		return ret;
 	obj->fid = &prof->fid;
 	obj->context = arg->context;
-	obj->wait_obj = KFI_WAIT_FD;
 	arg->out_handle = obj->id;
 	arg->out_id = kfi_fid_id(obj->fid);
-	return kfd_list_load(prof, &p->vars, kfi_profile_query_vars) ?:
-	       kfd_list_load(prof, &p->events, kfi_profile_query_events);
+	ret = kfd_list_load(prof, &p->vars, kfi_profile_query_vars) ?:
+	      kfd_list_load(prof, &p->events, kfi_profile_query_events);
+	/* Without events there is nothing to wait for. */
+	obj->wait_obj = p->events.count ? KFI_WAIT_FD : KFI_WAIT_NONE;
+	return ret;
 }
 
 /**

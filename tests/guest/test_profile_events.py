@@ -293,3 +293,12 @@ def test_profile_without_events_has_none_to_wait_for(mock: Mock) -> None:
         with pytest.raises(kp.KfiError) as error:
             next(profile.events(timeout=LIMIT))
         assert error.value.errno == errno.EINVAL
+
+
+def test_profile_without_events_gives_no_descriptor(mock: Mock) -> None:
+    """F6, T4: EINVAL for one that would never be ready; its wait object is NONE."""
+    with mock.cq().profile() as profile:
+        assert profile.wait_obj() is kp.WaitObj.NONE
+        with pytest.raises(kp.KfiError) as error:
+            profile.descriptor()
+        assert error.value.errno == errno.EINVAL

@@ -259,7 +259,8 @@ struct kfab_bind {
  * @flags: must be 0
  * @handle: the object
  * @command: KFAB_ENABLE on an endpoint, context or memory region;
- *	     KFAB_GETWAIT, KFAB_GETWAITOBJ on a wait set, CQ, EQ or counter;
+ *	     KFAB_GETWAIT, KFAB_GETWAITOBJ on a wait set, CQ, EQ, counter,
+ *	     channel or profile;
  *	     KFAB_GETFIDFLAG, KFAB_SETFIDFLAG on a wait set
  * @value: in: KFAB_SETFIDFLAG: 0 or KFAB_WAIT_EXCLUSIVE; out: KFAB_GETWAITOBJ:
  *	   KFAB_WAIT_*; KFAB_GETWAIT: a new descriptor (KFAB_WAIT_FD, or a member
