@@ -175,14 +175,21 @@ static int kfd_id_take(struct kfd_client *client, u32 *id)
 	return ret;
 }
 
+/* One that is draining has left already. Caller holds the xa_lock. */
+static void kfd_left_set(struct kfd_obj *obj)
+{
+	if (obj->set && !obj->draining)
+		obj->set->changes++;
+}
+
 static void kfd_id_drop(struct kfd_client *client, u32 id)
 {
 	struct kfd_obj *obj;
 
 	xa_lock(&client->objects);
 	obj = __xa_erase(&client->objects, id);
-	if (obj && obj->set)
-		obj->set->changes++;
+	if (obj)
+		kfd_left_set(obj);
 	client->count--;
 	xa_unlock(&client->objects);
 }
@@ -464,9 +471,8 @@ static void kfd_obj_linger(struct kfd_obj *obj)
 
 	xa_lock(&client->objects);
 	obj->users = 2;
+	kfd_left_set(obj);
 	obj->draining = true;
-	if (obj->set)
-		obj->set->changes++;
 	xa_unlock(&client->objects);
 	mutex_unlock(&client->closing);
 }

@@ -53,9 +53,11 @@ def get_events(told: Told, count: int) -> None:
         assert told.channel.get_cq_event(timeout=0) is not None
 
 
-def without_endpoint(mock: Mock, channel: kp.CompChannel, count: int) -> kp.CompletionQueue:
+def without_endpoint(
+    mock: Mock, channel: kp.CompChannel, count: int, **options: Any
+) -> kp.CompletionQueue:
     """Open a queue that got events are owed acks of, and that nothing else keeps open."""
-    cq = mock.domain.cq(64, channel=channel)
+    cq = mock.domain.cq(64, channel=channel, **options)
     with mock.domain.endpoint(mock.info) as ep, mock.fabric.eq() as eq:
         ep.bind(cq, recv=True, transmit=True)
         ep.bind(eq)
@@ -254,12 +256,8 @@ def _interrupt_when_asleep(tid: int) -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
 
-def test_interrupted_destroy_goes_on_when_called_again(mock: Mock, in_thread: InThread) -> None:
-    """E3, B51: EINTR; it is still being closed; acked, the second call succeeds."""
-    channel = mock.channel()
-    cq = without_endpoint(mock, channel, 2)
-    event = channel.get_cq_event(timeout=0)
-    assert event is not None
+def interrupt_close(cq: kp.CompletionQueue, in_thread: InThread) -> None:
+    """Close a queue, and end that by a signal when it waits for acks."""
 
     def stop() -> None:
         raise Interrupted
@@ -270,12 +268,37 @@ def test_interrupted_destroy_goes_on_when_called_again(mock: Mock, in_thread: In
         with pytest.raises(Interrupted):
             cq.close()
         disturber.result()
+
+
+def test_interrupted_destroy_goes_on_when_called_again(mock: Mock, in_thread: InThread) -> None:
+    """E3, B51: EINTR; it is still being closed; acked, the second call succeeds."""
+    channel = mock.channel()
+    cq = without_endpoint(mock, channel, 2)
+    event = channel.get_cq_event(timeout=0)
+    assert event is not None
+    interrupt_close(cq, in_thread)
     assert not cq.closed
     assert request(cq, NEXT) == -errno.EBADF
     assert list(channel) == []
     cq.ack_events()
     cq.close()
     assert gone(cq)
+
+
+def test_queue_that_is_being_closed_has_left_its_set_once(mock: Mock, in_thread: InThread) -> None:
+    """W8, E3: the change index moves when its close begins, and not when that goes on."""
+    wait_set = mock.wait_set(wait_obj=kp.WaitObj.POLLFD)
+    cq = without_endpoint(mock, mock.channel(), 1, wait_set=wait_set)
+    got(cq, 1)
+    before = wait_set.pollfds().change_index
+    interrupt_close(cq, in_thread)
+    left = wait_set.pollfds().change_index
+    assert left != before and not wait_set.pollfds().fds
+    interrupt_close(cq, in_thread)
+    assert wait_set.pollfds().change_index == left
+    assert ack(cq, 1) == 0
+    cq.close()
+    assert wait_set.pollfds().change_index == left
 
 
 def test_event_is_got_while_its_queue_is_destroyed(mock: Mock, in_thread: InThread) -> None:
