@@ -79,7 +79,9 @@ class Watched:
         assert inside == outside
         for name, count in least.items():
             assert inside[name] >= count, (name, inside)
-        assert self.counted("latency") == inside["wakes"] - inside["spurious"]
+        # The end of another sleep (a futex) may run a thread for nothing, which is no wake.
+        told = inside["wakes"] - inside["spurious"]
+        assert told <= self.counted("latency") <= inside["wakes"]
 
 
 def test_wait_set_that_wakes(wakeups: Wakeups, mock: Mock, in_thread: InThread) -> None:
