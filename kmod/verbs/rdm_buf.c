@@ -293,7 +293,8 @@ int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 	err = kfr_walk_part(buf, at, len, &walk);
 	if (err)
 		return err;
-	err = sg_alloc_table(&map->sgt, walk.runs, GFP_ATOMIC | __GFP_NOWARN);
+	err = sg_alloc_table(&map->sgt, walk.runs,
+			     GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (err)
 		return -ENOMEM;
 	walk.sg = map->sgt.sgl;
@@ -315,9 +316,6 @@ void kfr_map_end(struct kfr_map *map, struct ib_device *ib)
 	sg_free_table(&map->sgt);
 }
 
-/* Charged to who posts; what the kernel keeps for emergencies is not for it. */
-#define KFR_GFP_COPY (GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT)
-
 /*
  * Pages in one piece after the other, for what lies too scattered to be
  * registered. Any context. Return: NULL if there is no memory now.
@@ -327,15 +325,15 @@ struct kfr_buf *kfr_bounce_new(size_t len)
 	unsigned int n = DIV_ROUND_UP(len, PAGE_SIZE), i;
 	struct kfr_buf *buf;
 
-	buf = kzalloc(sizeof(*buf), KFR_GFP_COPY);
+	buf = kzalloc(sizeof(*buf), KFR_GFP_POST);
 	if (!buf)
 		return NULL;
 	buf->type = KFI_BVEC;
-	buf->pieces = kcalloc(n, sizeof(*buf->bvec), KFR_GFP_COPY);
+	buf->pieces = kcalloc(n, sizeof(*buf->bvec), KFR_GFP_POST);
 	for (i = 0; buf->bvec && i < n; i++) {
 		struct bio_vec *bv = &buf->bvec[i];
 
-		bv->bv_page = alloc_page(KFR_GFP_COPY | __GFP_ZERO);
+		bv->bv_page = alloc_page(KFR_GFP_POST | __GFP_ZERO);
 		if (!bv->bv_page)
 			break;
 		bv->bv_len = min_t(size_t, len - buf->len, PAGE_SIZE);

@@ -101,6 +101,9 @@ void kfr_addr_write(const struct kfr_format *format, struct kfr_addr addr,
 int kfr_addr_print(const struct kfr_format *format, struct kfr_addr addr,
 		   char *buf, size_t room);
 
+/* Charged to who posts; what the kernel keeps for emergencies is not for it. */
+#define KFR_GFP_POST (GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT)
+
 /* rdm_buf.c */
 int kfr_buf_init(struct kfr_buf *buf, enum kfi_iov_type type,
 		 const void *pieces, size_t count, gfp_t gfp);

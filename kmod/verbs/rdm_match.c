@@ -139,20 +139,23 @@ struct kfr_recv *kfr_match_context(struct kfr_match *match, const void *context)
 	return recv;
 }
 
-/* Any receive that is posted, or NULL. */
-struct kfr_recv *kfr_match_first(struct kfr_match *match)
+static void kfr_match_empty(struct list_head *list)
+{
+	struct kfr_recv *recv, *next;
+
+	list_for_each_entry_safe(recv, next, list, link)
+		list_del_init(&recv->link);
+}
+
+/* No receive is posted any more. */
+void kfr_match_unpost(struct kfr_match *match)
 {
 	unsigned int i;
 
-	if (!list_empty(&match->plain))
-		return list_first_entry(&match->plain, struct kfr_recv, link);
-	if (!list_empty(&match->wild))
-		return list_first_entry(&match->wild, struct kfr_recv, link);
+	kfr_match_empty(&match->plain);
+	kfr_match_empty(&match->wild);
 	for (i = 0; i < match->nexact; i++)
-		if (!list_empty(&match->exact[i]))
-			return list_first_entry(&match->exact[i],
-						struct kfr_recv, link);
-	return NULL;
+		kfr_match_empty(&match->exact[i]);
 }
 
 /* The message waits, behind those that came before. */

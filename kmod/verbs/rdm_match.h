@@ -169,7 +169,7 @@ struct kfr_recv *kfr_match_find(struct kfr_match *match, bool tagged, u64 tag,
 				struct kfr_addr src);
 struct kfr_recv *kfr_match_context(struct kfr_match *match,
 				   const void *context);
-struct kfr_recv *kfr_match_first(struct kfr_match *match);
+void kfr_match_unpost(struct kfr_match *match);
 void kfr_match_keep(struct kfr_match *match, struct kfr_unexp *unexp);
 void kfr_match_unkeep(struct kfr_match *match, struct kfr_unexp *unexp);
 struct kfr_unexp *kfr_match_kept(struct kfr_match *match,

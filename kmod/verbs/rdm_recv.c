@@ -153,15 +153,13 @@ void kfr_rx_put(struct kfr_rx *rx)
 void kfr_rx_stop(struct kfr_rx *rx)
 {
 	struct kfr_unexp *unexp, *next;
-	struct kfr_recv *recv;
 	LIST_HEAD(kept);
 
 	if (!rx->recvs)
 		return;
 	spin_lock_irq(&rx->lock);
 	rx->closing = true;
-	while ((recv = kfr_match_first(&rx->match)))
-		list_del_init(&recv->link);
+	kfr_match_unpost(&rx->match);
 	list_splice_tail_init(&rx->match.kept, &kept);
 	list_splice_tail_init(&rx->match.kept_tagged, &kept);
 	rx->match.nkept = 0;
@@ -394,7 +392,7 @@ static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
 			return err;
 	}
 	err = kfr_buf_init(&recv->buf, post->type, post->pieces, post->count,
-			   GFP_ATOMIC);
+			   KFR_GFP_POST);
 	if (err)
 		return err;
 	/* One for many messages may be as large as the ULP likes. */

@@ -382,7 +382,7 @@ static int kfr_op_set_buf(struct kfr_op *op, const struct kfr_send *send)
 	int err;
 
 	err = kfr_buf_init(&op->buf, send->type, send->pieces, send->count,
-			   GFP_ATOMIC);
+			   KFR_GFP_POST);
 	if (err)
 		return err;
 	if (send->exact && op->buf.len != send->remote_len)
