@@ -19,7 +19,7 @@ MODULE_PARM_DESC(rdm_port, "port at which RDM endpoints of all nodes find each o
 
 static unsigned int rdm_max_conns = 1024;
 module_param(rdm_max_conns, uint, 0644);
-MODULE_PARM_DESC(rdm_max_conns, "connections of one address, from which on peers are refused new ones (each takes 1.3 MB)");
+MODULE_PARM_DESC(rdm_max_conns, "connections of one address, from which on there are no new ones (each takes 1.3 MB)");
 
 static LIST_HEAD(kfr_nodes);		/* kfv_lock */
 
@@ -383,6 +383,12 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 	return passive ? twin : conn;
 }
 
+/* With those that are being destroyed. One is the node's own. */
+static bool kfr_node_full(const struct kfr_node *node)
+{
+	return refcount_read(&node->halves) > READ_ONCE(rdm_max_conns);
+}
+
 /**
  * kfr_node_conn() - the connection for a message
  * @node: where it starts
@@ -393,7 +399,8 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
  * messages carry each other's answers.
  *
  * Context: any.
- * Return: the connection, referenced; -ENODEV, -ENOMEM.
+ * Return: the connection, referenced; -ENODEV; -ENOMEM; -EAGAIN: there are as
+ * many as there may be.
  */
 struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to)
@@ -407,6 +414,8 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 		conn = ERR_PTR(-ENODEV);
 	} else {
 		conn = kfr_conn_find(node, to.ip, passive);
+		if (!conn && to.ip != node->ip && kfr_node_full(node))
+			conn = ERR_PTR(-EAGAIN);
 		if (!conn)
 			conn = kfr_conn_begin(node, to.ip, passive);
 		if (!IS_ERR(conn))
@@ -455,8 +464,7 @@ bool kfr_node_room(struct kfr_node *node, __be32 remote)
 		kfr_conn_kill(oldest, EHOSTUNREACH, KFR_ERR_CLOSED);
 		kfr_conn_put(oldest);
 	}
-	/* With those that are being destroyed. One is the node's own. */
-	return refcount_read(&node->halves) <= READ_ONCE(rdm_max_conns);
+	return !kfr_node_full(node);
 }
 
 /* Collects the contexts of an endpoint. Caller holds the node's lock. */

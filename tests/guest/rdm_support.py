@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from verbs_support import REMOTE, Net, Peer
@@ -23,6 +25,20 @@ TSENT = kp.CqFlags.TAGGED | kp.CqFlags.SEND
 TRECEIVED = kp.CqFlags.TAGGED | kp.CqFlags.RECV
 
 SOCKADDR, CXI = kp.AddrFormat.SOCKADDR_IN, kp.AddrFormat.ADDR_CXI
+
+
+_MAX_CONNS = Path("/sys/module/kfi_verbs/parameters/rdm_max_conns")
+
+
+@contextlib.contextmanager
+def max_conns(count: int) -> Iterator[None]:
+    """Let nodes have so many connections; those that stand, stay."""
+    before = _MAX_CONNS.read_text()
+    _MAX_CONNS.write_text(str(count))
+    try:
+        yield
+    finally:
+        _MAX_CONNS.write_text(before)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from guest_support import LIMIT
 from pyroute2 import IPRoute
+from rdm_support import max_conns
 
 from harness.guest import modules as guest_modules
 from harness.guest import topology
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.core
 
 RTEST = Path("/sys/kernel/debug/kfi_rtest")
 
-MAX_CONNS = Path("/sys/module/kfi_verbs/parameters/rdm_max_conns")
 #: A case that needs a parameter of the module.
 FULL = "node_full"
 
@@ -113,10 +113,8 @@ def test_in_kernel(rtest: Path, case: str) -> None:
 @pytest.fixture
 def no_connections() -> Iterator[None]:
     """Peers get no connections."""
-    before = MAX_CONNS.read_text()
-    MAX_CONNS.write_text("0")
-    yield
-    MAX_CONNS.write_text(before)
+    with max_conns(0):
+        yield
 
 
 def test_full_node_refuses(rtest: Path, no_connections: None) -> None:
