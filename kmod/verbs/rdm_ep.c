@@ -372,11 +372,11 @@ static int kfr_ep_set_attr(struct kfr_ep *ep, const struct kfi_info *info)
 		ep->rx_attr = *info->rx_attr;
 	if (kfr_tx_attr_ok(&ep->tx_attr) || kfr_rx_attr_ok(&ep->rx_attr))
 		return -EINVAL;
+	/* KFI_SHARED_CONTEXT is more than that, too. */
+	if (attr && max(attr->tx_ctx_cnt, attr->rx_ctx_cnt) > KFR_CTX_MAX)
+		return -EINVAL;
 	ep->ntx = attr && attr->tx_ctx_cnt ? attr->tx_ctx_cnt : 1;
 	ep->nrx = attr && attr->rx_ctx_cnt ? attr->rx_ctx_cnt : 1;
-	/* KFI_SHARED_CONTEXT is more than that, too. */
-	if (ep->ntx > KFR_CTX_MAX || ep->nrx > KFR_CTX_MAX)
-		return -EINVAL;
 	return kfr_ep_set_auth(ep, attr);
 }
 
@@ -442,7 +442,8 @@ int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 	struct kfv_domain *domain = kfv_domain_of(fid);
 	int err;
 
-	if (!info || !ret || !domain->rdm)
+	/* A request is for an endpoint with a connection. */
+	if (!info || !ret || !domain->rdm || info->handle)
 		return -EINVAL;
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_RDM)

@@ -87,9 +87,13 @@ struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 
 	err = kfr_port_ip(domain->dev->ib, domain->pd->port, 0,
 			  &rdm->format.ip, netdev);
-	if (!err && rdm->format.format == KFI_SOCKADDR_IN && info->src_addr &&
-	    !kfr_addr_read(&rdm->format, info->src_addr, &addr) && addr.ip)
-		rdm->format.ip = addr.ip;
+	if (!err && rdm->format.format == KFI_SOCKADDR_IN && info->src_addr) {
+		if (info->src_addrlen != kfr_addr_size(&rdm->format))
+			err = -EINVAL;
+		else if (!kfr_addr_read(&rdm->format, info->src_addr, &addr) &&
+			 addr.ip)
+			rdm->format.ip = addr.ip;
+	}
 	if (!err && rdm->format.format == KFI_ADDR_CXI)
 		err = kfr_base(rdm->format.ip, &rdm->format.base);
 	if (err) {

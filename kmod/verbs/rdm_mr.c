@@ -94,10 +94,12 @@ static int kfr_mr_bind_rx(struct kfr_mr *mr, struct kfid *bfid)
 
 	if (mr->enabled)
 		return -KFI_EOPBADSTATE;
+	/* Of another domain it may be anything. */
+	if (container_of(bfid, struct kfi_ep_base, ep.fid)->domain !=
+	    &mr->rdm->domain->base)
+		return -KFI_EDOMAIN;
 	if (mr->rx || !face->rx)
 		return -EINVAL;
-	if (face->ep->rdm != mr->rdm)
-		return -KFI_EDOMAIN;
 	if (!kfi_fid_get(bfid))
 		return -EINVAL;
 	mr->rx = face;
