@@ -54,7 +54,8 @@ class AddressVector(OpenedObject):
 
         Raises:
             ValueError: they are not equally long, too many, or none.
-            KfiError: EINVAL: not one of them is an address.
+            KfiError: not one was inserted, the last one for this reason; EINVAL: it
+                is no address.
         """
         packed = [pack_address(address) for address in addresses]
         length = len(packed[0]) if packed else 0
@@ -76,11 +77,11 @@ class AddressVector(OpenedObject):
         """Insert one address and return its number.
 
         Raises:
-            ValueError: it was not inserted.
+            ValueError: it has no form that can be passed.
+            KfiError: EINVAL: it is no address of this kind.
         """
         (number,) = self.insert([address])
-        if number is None:
-            raise ValueError(f"{address!r} is no address of this kind")
+        assert number is not None
         return number
 
     def insert_service(self, node: str | None = None, service: str | None = None) -> int:

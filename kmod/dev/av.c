@@ -2,6 +2,9 @@
 /*
  * Address vectors. Addresses go to the provider one at a time: how far apart
  * two of them are is for the caller to say, and never read beyond.
+ *
+ * obj->readers is held from an insert until its answer is out: nobody removes
+ * what may be taken back, and nothing else gets its name.
  */
 #include <linux/slab.h>
 
@@ -58,17 +61,19 @@ static void kfd_av_take_back(struct kfid_av *av, kfi_addr_t addr)
 		WARN_ON_ONCE(kfi_av_remove(av, &addr, 1, 0));
 }
 
-/* With zeros behind it, as far as any provider reads. */
+/* With zeros behind it, as far as any provider reads. Return: as that of all. */
 static int kfd_av_insert_one(struct kfid_av *av, const void *from, u32 len,
 			     u64 flags, kfi_addr_t *out)
 {
 	u64 addr[KFAB_ADDR_MAX / sizeof(u64)] = {};
+	int ret, err = 0;
 
 	memcpy(addr, from, len);
-	return kfi_av_insert(av, addr, 1, out, flags, NULL);
+	ret = kfi_av_insert(av, addr, 1, out, flags | KFI_SYNC_ERR, &err);
+	return ret ?: -err;
 }
 
-/* Return: how many were inserted, or why the first of them was not. */
+/* Return: how many were inserted, or why the last of them was not. */
 static long kfd_av_insert_all(struct kfid_av *av,
 			      const struct kfab_av_insert *arg,
 			      const void *addrs, kfi_addr_t *out)
@@ -81,16 +86,13 @@ static long kfd_av_insert_all(struct kfid_av *av,
 		ret = kfd_av_insert_one(av, addrs + (size_t)i * arg->addr_len,
 					arg->addr_len, arg->insert_flags,
 					&out[i]);
-		if (ret <= 0)
+		if (ret > 0)
+			done += ret;
+		else
 			out[i] = KFI_ADDR_NOTAVAIL;
-		if (ret < 0)
-			break;
-		done += ret;
 		cond_resched();
 	}
-	while (++i < arg->count)
-		out[i] = KFI_ADDR_NOTAVAIL;
-	return done ?: min(ret, 0);
+	return done ?: ret;
 }
 
 static long kfd_av_insert_out(struct kfid_av *av,
@@ -134,7 +136,11 @@ long kfd_av_insert(struct kfd_call *call)
 			     (size_t)arg->count * arg->addr_len);
 	ret = PTR_ERR_OR_ZERO(addrs);
 	if (!ret) {
-		ret = kfd_av_insert_out(kfd_av_of(obj), arg, addrs, out);
+		ret = mutex_lock_killable(&obj->readers);
+		if (!ret) {
+			ret = kfd_av_insert_out(kfd_av_of(obj), arg, addrs, out);
+			mutex_unlock(&obj->readers);
+		}
 		kvfree(addrs);
 	}
 	kfree(out);
@@ -146,12 +152,12 @@ static long kfd_av_insert_text(struct kfd_call *call, struct kfid_av *av,
 {
 	struct kfab_av_insertsvc *arg = call->arg;
 	kfi_addr_t addr = KFI_ADDR_NOTAVAIL;
-	int ret;
+	int ret, err = EINVAL;
 
-	ret = kfi_av_insertsvc(av, node, service, &addr, arg->insert_flags,
-			       NULL);
+	ret = kfi_av_insertsvc(av, node, service, &addr,
+			       arg->insert_flags | KFI_SYNC_ERR, &err);
 	if (ret < 1)
-		return ret ?: -EINVAL;
+		return ret ?: -err;
 	arg->out_addr = addr;
 	/* What cannot be named must not stay in the vector. */
 	if (!kfd_answer(call))
@@ -183,7 +189,11 @@ long kfd_av_insertsvc(struct kfd_call *call)
 		kfree(node);
 		return PTR_ERR(service);
 	}
-	ret = kfd_av_insert_text(call, kfd_av_of(obj), node, service);
+	ret = mutex_lock_killable(&obj->readers);
+	if (!ret) {
+		ret = kfd_av_insert_text(call, kfd_av_of(obj), node, service);
+		mutex_unlock(&obj->readers);
+	}
 	kfree(service);
 	kfree(node);
 	return ret;
@@ -208,7 +218,11 @@ long kfd_av_remove(struct kfd_call *call)
 			    arg->count * sizeof(*addrs));
 	if (IS_ERR(addrs))
 		return PTR_ERR(addrs);
-	ret = kfi_av_remove(kfd_av_of(obj), addrs, arg->count, 0);
+	ret = mutex_lock_killable(&obj->readers);
+	if (!ret) {
+		ret = kfi_av_remove(kfd_av_of(obj), addrs, arg->count, 0);
+		mutex_unlock(&obj->readers);
+	}
 	kfree(addrs);
 	return ret;
 }

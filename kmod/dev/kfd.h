@@ -9,7 +9,8 @@
  *			object may go.
  *     ep->sem		endpoints: what alters one against what posts on it
  *     obj->readers	readers of one CQ or counter, calls on one poll set: what
- *			is looked at is copied out, then removed, by one of them
+ *			is looked at is copied out, then removed, by one of them;
+ *			what alters one address vector
  *       xa_lock	client->objects: ids, users, sums. A spinlock, a leaf.
  *
  * The first three are taken so that a signal ends the wait, and never while the

@@ -327,8 +327,8 @@ static int kfr_av_remove(struct kfid_av *fid, kfi_addr_t *addrs, size_t count,
 		mutex_unlock(&av->lock);
 		return -EINVAL;
 	}
-	/* Who is killed does not learn how far it came. */
-	for (i = 0; i < count && !fatal_signal_pending(current); i++)
+	/* Who is killed does not learn how far it came; the first always goes. */
+	for (i = 0; i < count && !(i && fatal_signal_pending(current)); i++)
 		kfr_av_remove_one(av, addrs[i]);
 	mutex_unlock(&av->lock);
 	return i < count ? -EINTR : 0;
