@@ -72,18 +72,29 @@ def building(target: Path) -> Iterator[Path]:
     """Make a directory whole or not at all.
 
     Yields a new directory next to ``target``, which takes its place at the end;
-    an exception removes it. Call with the lock of the directory around held.
+    an exception removes it. What is there already goes. Call with the lock of the
+    directory around held.
     """
     scratch = target.with_name(f"{target.name}.tmp")
     for left in target.parent.glob("*.tmp"):  # by processes that were killed
-        shutil.rmtree(left)
+        shutil.rmtree(left, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:
         yield scratch
+        remove(target)
         scratch.rename(target)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
+
+
+def remove(target: Path) -> None:
+    """Remove a directory, if there is one; nobody finds half of it under its name."""
+    gone = target.with_name(f"{target.name}.gone.tmp")
+    shutil.rmtree(gone, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        target.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def require_space(path: Path, mib: int) -> None:

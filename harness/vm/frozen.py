@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,8 +56,8 @@ class Frozen:
         return self.directory / "console.log"
 
     def discard(self) -> None:
-        """Remove it: it does not thaw."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """Remove it: no guest can begin with it."""
+        cache.remove(self.directory)
 
 
 def key(argv: Sequence[str]) -> str:
@@ -100,7 +99,7 @@ def _forget(root: Path) -> None:
     kinds = [path for path in root.iterdir() if path.is_dir()]
     kinds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for old in kinds[KEPT:]:
-        shutil.rmtree(old)
+        cache.remove(old)
 
 
 @functools.cache

@@ -61,16 +61,18 @@ def ensure(source: Path, version: Version, log: Log) -> Image:
     :raises SetupError: it cannot be built.
     """
     target = directory(source, version)
-    if not target.exists():
+    facts = target / "image.json"
+    # A run whose image was removed under it may have made the directory anew.
+    if not facts.exists():
         # May take long itself, and has a lock of its own.
         place = supply.of(source, version, log)
         with cache.locked(cache.root() / "images/lock"):
-            if not target.exists():
+            if not facts.exists():
                 cache.require_space(target.parent, SPACE_MIB)
                 _build(source, version, place, target, log)
-    facts = json.loads((target / "image.json").read_text())
     early = initrd.ensure(target / EARLY, source / "vm/init", source / "harness")
-    return Image(facts["release"], target / kernel.FILE, early, target / "root.img", version)
+    release = json.loads(facts.read_text())["release"]
+    return Image(release, target / kernel.FILE, early, target / "root.img", version)
 
 
 def clean() -> None:
@@ -82,7 +84,7 @@ def clean() -> None:
         with cache.locked(place / "lock"):
             for made in place.iterdir():
                 if made.is_dir():
-                    shutil.rmtree(made)
+                    cache.remove(made)
 
 
 def _build(source: Path, version: Version, place: Supply, target: Path, log: Log) -> None:

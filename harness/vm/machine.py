@@ -204,17 +204,19 @@ class Vm:
         return not (self.spec.qemu or self.spec.icount)
 
     def _thaw(self) -> bool:
-        """Start as a frozen guest of this kind; False: it does not thaw."""
+        """Start as a frozen guest of this kind; False: it does not thaw, or is none to keep."""
         kind = qemu.kind(self.spec, self.image, self.accel)
         name = frozen.key([*kind, *(tag for tag, _ in qemu.shares(self.spec))])
         found = frozen.ensure(self.image.disk.parent / _FROZEN, name, self._freeze)
-        shutil.copyfile(found.console, self.console_path)
         disk = Disk(found.disk, "qcow2")
         try:
+            shutil.copyfile(found.console, self.console_path)
+            if self.splats():
+                raise BootError("its kernel complained before it was frozen")
             with found.state.open("rb") as state:
                 self._launch(disk, state.fileno())
             self._begin()
-        except BootError:
+        except (BootError, OSError):
             found.discard()
             self._verdict = None
             self._clear_directory()

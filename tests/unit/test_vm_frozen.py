@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -100,6 +101,31 @@ def test_guest_that_does_not_thaw_boots(tmp_path: Path) -> None:
     vm = PaperVm(tmp_path, VmSpec(), thaws=False)
     vm.start()
     assert vm.launches == [("disk.qcow2", True), ("root.img", False)]
+    assert vm.console_text() == ""
+    assert not any(path.is_dir() for path in (tmp_path / "frozen").iterdir())
+
+
+def complain(target: Frozen) -> None:
+    """Freeze a guest whose kernel had something to say."""
+    make(target)
+    target.console.write_text("[ 0.1] BUG: workqueue lockup - pool cpus=0\n")
+
+
+def lose(target: Frozen) -> None:
+    """Freeze a guest of which a part is gone by now."""
+    make(target)
+    target.console.unlink()
+
+
+@pytest.mark.parametrize("freeze", [complain, lose])
+def test_guest_that_is_none_to_keep_is_not_kept(
+    tmp_path: Path, freeze: Callable[[Frozen], None]
+) -> None:
+    """Each later guest would have its report on the console, or not start."""
+    vm = PaperVm(tmp_path, VmSpec(), thaws=True)
+    vm._freeze = freeze  # type: ignore[method-assign]
+    vm.start()
+    assert vm.launches == [("root.img", False)]
     assert vm.console_text() == ""
     assert not any(path.is_dir() for path in (tmp_path / "frozen").iterdir())
 

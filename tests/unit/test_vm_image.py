@@ -111,6 +111,36 @@ def test_a_build_replaces_what_a_killed_one_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_a_build_replaces_a_directory_that_is_not_whole(tmp_path: Path) -> None:
+    target = tmp_path / "image"
+    (target / "frozen").mkdir(parents=True)
+    with cache.building(target) as scratch:
+        (scratch / "root.img").touch()
+    assert [path.name for path in target.iterdir()] == ["root.img"]
+
+
+def test_what_is_removed_is_found_no_more_or_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the middle leaves nothing under its name; the next build sweeps it."""
+    target = tmp_path / "image"
+    target.mkdir()
+    (target / "root.img").touch()
+
+    def interrupted(path: Path, **_: object) -> None:
+        if path.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cache.remove(target)
+    assert not target.exists()
+    with cache.building(target):
+        pass
+    assert list(tmp_path.iterdir()) == [target]
+
+
 def test_a_lock_held_by_another_is_given_up(tmp_path: Path) -> None:
     held, done = threading.Event(), threading.Event()
 
