@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ IDLE_SECONDS = 5.0
 # Longer than a connection's retries: a test may well say nothing while they last.
 _SILENCE = 200.0
 _WIRE = "wire"
+# What asking a guest that is gone ends with.
+_SILENT = (EOFError, OSError, execnet.RemoteError, execnet.TimeoutError)
 # Run in a guest, around each test that it is lent to.
 _BEGIN = "from harness.guest import nodewatch; channel.send(nodewatch.begin())"
 _LEFT = "from harness.guest import nodewatch; channel.send(nodewatch.left())"
@@ -155,8 +157,12 @@ class Wire:
         if self._nodes is None:
             where = self._directory / f"pair{next(self._numbers)}"
             self._nodes = self._stack.enter_context(two(where))
-        for node in self._nodes:
-            node.ask(_BEGIN)
+        try:
+            for node in self._nodes:
+                node.ask(_BEGIN)
+        except _SILENT:
+            self._throw_away()
+            raise
         return self._nodes
 
     def take_back(self) -> list[str]:
@@ -168,13 +174,17 @@ class Wire:
         nodes = self._nodes or ()
         try:
             left = [line for node in nodes if not node.killed for line in _left(node)]
-        except (EOFError, OSError, execnet.RemoteError, execnet.TimeoutError) as error:
+        except _SILENT as error:
             left = [f"the guests do not answer: {error!r}"]
+        except KfabricError:
+            # What the guests end with says more.
+            self._throw_away()
+            raise
         if left or any(node.killed for node in nodes):
             self._throw_away(left)
         return left
 
-    def _throw_away(self, left: list[str]) -> None:
+    def _throw_away(self, left: Sequence[str] = ()) -> None:
         try:
             self.close()
         except KfabricError:

@@ -46,8 +46,10 @@ class QmpLink:
         """Run a QMP command.
 
         :param deadline: seconds to wait for the answer.
-        :returns: the answer, or None if there was none in time.
+        :returns: the answer, or None if there was none in time, or the session has ended.
         """
+        if not self._thread.is_alive():
+            return None
         answer: Future[object] = asyncio.run_coroutine_threadsafe(
             self._execute(command, arguments), self._loop
         )

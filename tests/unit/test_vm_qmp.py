@@ -104,3 +104,4 @@ def test_end_of_qemu_ends_what_waits_for_an_answer(ends: tuple[socket.socket, Qe
     qemu.end()
     assert answers.get(timeout=SECONDS) is None
     link.close()
+    assert link.execute("query-status", SECONDS) is None, "asked behind the end"

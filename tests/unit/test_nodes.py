@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Two guests on one wire: those that a test has lost are not lent again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.errors import GuestLost, GuestPanic
+from harness.nodes import Node, Wire
+
+
+class Broken:
+    """Stands for a guest that has panicked: nothing that is asked of it is done."""
+
+    killed = False
+    vm = SimpleNamespace(spec=SimpleNamespace(name="node0"))
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def plug(self, up: bool) -> None:
+        """It does not."""
+        raise self._error
+
+    def ask(self, source: str) -> Any:
+        """It does not."""
+        raise self._error
+
+
+def wire_of(directory: Path, node: Broken, end: Exception | None) -> Wire:
+    """A wire with two of these, whose guests end with an error when they are closed."""
+    wire = Wire(directory)
+    wire._nodes = (cast(Node, node), cast(Node, node))
+
+    def close() -> None:
+        if end:
+            raise end
+
+    wire._stack.callback(close)
+    return wire
+
+
+def test_panic_is_what_the_test_fails_with(tmp_path: Path) -> None:
+    """And not that its cable could not be plugged in; others get new guests."""
+    wire = wire_of(tmp_path, Broken(GuestLost("no QEMU")), GuestPanic("Fatal exception"))
+    with pytest.raises(GuestPanic, match="Fatal exception"):
+        wire.take_back()
+    assert wire._nodes is None
+
+
+def test_guest_that_is_gone_without_a_reason_fails_the_test(tmp_path: Path) -> None:
+    """QEMU does not answer, and all ended as they should: the first error is all there is."""
+    wire = wire_of(tmp_path, Broken(GuestLost("no QEMU")), None)
+    with pytest.raises(GuestLost):
+        wire.take_back()
+    assert wire._nodes is None
+
+
+def test_guests_that_died_between_two_tests_are_not_lent_again(tmp_path: Path) -> None:
+    """The test that finds them dead fails, with why they are; the next one gets new ones."""
+    wire = wire_of(tmp_path, Broken(EOFError()), GuestPanic("Fatal exception"))
+    with pytest.raises(GuestPanic):
+        wire.lend()
+    assert wire._nodes is None
