@@ -34,9 +34,8 @@ from harness.errors import (
 )
 from harness.guest.modules import ULP
 from harness.vm import argv as qemu
-from harness.vm import bytecode, console, frozen, vmcore
+from harness.vm import bytecode, cache, console, frozen, vmcore
 from harness.vm.argv import Disk
-from harness.vm.cache import require_plain
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
 from harness.vm.frozen import Frozen
 from harness.vm.qmp import QmpLink
@@ -160,6 +159,7 @@ class Vm:
         """From the start of QEMU until the agent took commands."""
         self._source = source
         self._stack = ExitStack()
+        self._claim = ExitStack()
         self._streams: dict[str, socket.socket] = {}
         self._verdict: GuestError | None = None
 
@@ -185,13 +185,23 @@ class Vm:
 
         A guest of a kind that has booted before goes on from there.
 
-        :raises SetupError: a path cannot be passed to the guest.
+        :raises SetupError: a path cannot be passed to the guest, or another guest has
+            the directory.
         :raises BootError: not within ``spec.deadlines.boot`` seconds, or the guest
             ended before.
         """
         for path in (self._source, self.out, *self.spec.shares):
-            require_plain(path)
+            cache.require_plain(path)
         bytecode.packages(self._source, self.image)
+        # Of two runs at a time the second would take away what the first one writes to.
+        self._claim.enter_context(cache.locked(self.directory / "lock", deadline=0.0))
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
         self._clear_directory()
         began = time.monotonic()
         if not (self._can_freeze() and self._thaw()):
@@ -281,7 +291,7 @@ class Vm:
         except BaseException as error:
             if isinstance(error, BootError):
                 self._verdict = error
-            self.close()
+            self._stack.close()
             raise
 
     def _save(self, target: Path) -> None:
@@ -416,6 +426,7 @@ class Vm:
     def close(self) -> None:
         """End QEMU and free everything. May be called again."""
         self._stack.close()
+        self._claim.close()
 
     def _environment(self) -> dict[str, str]:
         env = {"KFABRIC_OUT": str(self.out), **self.spec.env}

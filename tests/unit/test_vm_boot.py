@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from harness.errors import BootError
+from harness.errors import BootError, SetupError
 from harness.vm import machine
 from harness.vm.argv import Disk
 from harness.vm.client import AgentClient
@@ -81,3 +81,16 @@ def test_guest_that_stalls_behind_its_init_is_not_tried_again(tmp_path: Path) ->
     vm = PaperVm(tmp_path, SILENT_INIT, [False], boot=20.0)
     with pytest.raises(BootError, match="no sign of life after 20 s"):
         vm.start()
+
+
+def test_guests_of_two_runs_have_no_directory_in_common(tmp_path: Path) -> None:
+    """The second one would remove what the first one writes to; it can be had afterwards."""
+    first, second = (PaperVm(tmp_path, "", [True], boot=10.0) for _ in range(2))
+    first.start()
+    (first.out / "word").touch()
+    with pytest.raises(SetupError, match="another process holds"):
+        second.start()
+    assert (first.out / "word").exists()
+    first.close()
+    second.start()
+    second.close()
