@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
-from harness.errors import GuestError, GuestHang
+from harness.errors import GuestError, GuestHang, GuestLost
 from harness.setup import SOURCE
 from harness.vm.console import Splat, splats
 from harness.vm.machine import Command, Vm
@@ -54,20 +54,21 @@ class JobGuest:
         self._vm: Vm | None = None
         self._last: Vm | None = None
         self._server: Command | None = None
+        self._over = False
         self._lines: Iterator[str] = iter(())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.end()
 
     def do(self, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the events of a job as they come, the one that ends it included.
 
         :raises ServerEnded: there is no server any more.
         :raises GuestHang: it says nothing.
-        :raises GuestError: the guest ended, or does not start.
+        :raises GuestError: the guest ended, does not start, or is wanted no more.
         """
         vm, server = self._ready()
         server.send(json.dumps(job).encode() + b"\n")
@@ -83,6 +84,11 @@ class JobGuest:
         if vm:
             vm.close()
 
+    def end(self) -> None:
+        """End the guest, and have no other one. May be called from another thread."""
+        self._over = True
+        self.close()
+
     def console(self) -> str:
         """All that the console of the guest of the last job has said."""
         return self._last.console_text() if self._last else ""
@@ -94,13 +100,21 @@ class JobGuest:
     def _ready(self) -> tuple[Vm, Command]:
         if self._vm and self._server:
             return self._vm, self._server
+        self._refuse_if_over()
         vm = self._boot(f"{self._name}.{self._count}")
         self._count += 1
         vm.start()
         self._vm = self._last = vm
+        # Whoever ended it while it booted had none to close.
+        self._refuse_if_over()
         self._server = vm.popen(self._command, cwd=str(SOURCE))
         self._lines = self._server.lines()
         return vm, self._server
+
+    def _refuse_if_over(self) -> None:
+        if self._over:
+            self.close()
+            raise GuestLost("no guest is wanted any more")
 
     def _next(self, vm: Vm, server: Command) -> str:
         """Wait for the server's next line; a guest in which it is silent is ended."""

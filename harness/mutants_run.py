@@ -79,12 +79,12 @@ class Tests:
         except GuestError as error:
             answer.error = error
         if spoils or not clean:
-            self.close()
+            self._guest.close()
         return answer
 
-    def close(self) -> None:
-        """End the guest; the next tests get a new one. May be called from another thread."""
-        self._guest.close()
+    def end(self) -> None:
+        """End the guest, and have no other one. May be called from another thread."""
+        self._guest.end()
 
 
 Progress = Callable[[Outcome], None]
@@ -143,9 +143,10 @@ class Run:
         """Threads whose guests end with the block, however it ends."""
         with ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(self._jobs))
-            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             for place in self._places:
-                stack.callback(place.close)
+                stack.callback(place.end)
+            # First: a thread whose guest ends would take the next mutant.
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             yield pool
 
     def _try(self, mutant: Mutant, modules: Path) -> Outcome:

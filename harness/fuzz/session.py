@@ -48,7 +48,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._guest.close()
+        self._guest.end()
 
     def run(
         self,

@@ -125,3 +125,18 @@ def test_silent_server_is_a_hang(guest: JobGuest) -> None:
     with pytest.raises(GuestHang, match=r"nothing for 0\.02 s") as caught:
         list(guest.do({"how": "silence"}))
     assert caught.value.console == "quiet"
+
+
+@pytest.mark.parametrize("when", ["before", "while it boots"])
+def test_guest_that_nobody_wants_any_more_is_closed(
+    guest: JobGuest, made: list[FakeVm], when: str
+) -> None:
+    """Ctrl-C ends a run from another thread: no other guest serves what is left."""
+    if when == "before":
+        guest.end()
+    else:
+        boot = guest._boot
+        guest._boot = lambda name: (guest.end(), boot(name))[1]
+    with pytest.raises(GuestLost, match="wanted"):
+        list(guest.do({"n": 0}))
+    assert [vm.closed for vm in made] == ([] if when == "before" else [True])
