@@ -26,7 +26,7 @@ KFABRIC := build/venv/bin/kfabric
 .PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench check modules shell clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed 1,2d
+	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
 
 setup:
 	@vm/bootstrap.sh host

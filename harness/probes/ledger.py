@@ -208,11 +208,6 @@ class Ledger:
     kernel: KernelView | None = None
     t_stop: int = 0
 
-    def set_of(self, tid: int) -> int:
-        """The wait set that a thread opened, 0 if none or several."""
-        mine = [o.id for o in self.objects.values() if o.tid == tid and o.fclass == FClass.WAIT]
-        return mine[0] if len(mine) == 1 else 0
-
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
         if oid in self.names:

@@ -8,25 +8,31 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
-WORKFLOW = ROOT / "examples/ci/github-actions.yml"
+each_workflow = pytest.mark.parametrize(
+    "workflow", sorted(ROOT.glob("examples/ci/*.yml")), ids=lambda path: path.stem
+)
 
 
-def test_workflow_has_a_job_for_each_stock_kernel() -> None:
+@each_workflow
+def test_workflow_has_a_job_for_each_stock_kernel(workflow: Path) -> None:
     """Those that are tested where no time is too long are not for each push."""
     kernels = tomllib.loads((ROOT / "vm/versions.toml").read_text())["kernels"]
     stock = {name for name, kernel in kernels.items() if "package" in kernel}
-    found = re.search(r"^ *kernel: (\[.*\])$", WORKFLOW.read_text(), re.MULTILINE)
+    found = re.search(r"^ *kernel: (\[.*\])$", workflow.read_text(), re.MULTILINE)
     assert found is not None
     jobs = set(json.loads(found[1]))
     assert jobs <= stock
     assert stock - jobs <= {name for name in stock if kernels[name].get("slow")}
 
 
-def test_workflow_calls_targets_that_there_are() -> None:
+@each_workflow
+def test_workflow_calls_targets_that_there_are(workflow: Path) -> None:
     """A target that was renamed would be noticed by nobody here."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    called = set(re.findall(r"\bmake ([a-z-]+)", WORKFLOW.read_text()))
+    called = set(re.findall(r"\bmake (?:-C kfabric )?([a-z-]+)", workflow.read_text()))
     assert called
     assert called <= targets
 
