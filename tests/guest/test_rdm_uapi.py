@@ -300,9 +300,10 @@ def test_open_without_memory(rdm: RdmNet, failslab: Failslab, name: str) -> None
     assert code == 0, raw.text(code)
 
 
+@pytest.mark.parametrize("behind", ["", "-"], ids=["one fails", "all behind it fail"])
 @pytest.mark.parametrize("count", [1, 70])
 def test_insert_without_memory(
-    rdm: RdmNet, failslab: Failslab, memory: raw.Pages, count: int
+    rdm: RdmNet, failslab: Failslab, memory: raw.Pages, count: int, behind: str
 ) -> None:
     """X4, V6: what says that it was inserted is there, what says that it was not is not.
 
@@ -318,7 +319,7 @@ def test_insert_without_memory(
             arg.size = ctypes.sizeof(arg)
             number, address = raw.CALLS["AV_INSERT"][0], ctypes.addressof(arg)
             code, failed = failslab.during(
-                str(nth),
+                f"{nth}{behind}",
                 lambda n=number, a=address: raw.ioctl(fd, n, a),  # type: ignore[misc]
             )
             if code < 0:

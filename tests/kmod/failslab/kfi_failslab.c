@@ -5,11 +5,12 @@
  * allocator. x86 only.
  *
  * /sys/kernel/debug/kfi_failslab: write "TID N": the Nth allocation from now
- * on that this thread makes in process context fails, once; "TID atomic": all
- * of its allocations fail that must not sleep; "0 atomic": so do everybody's,
- * in any context; "-1 N": the Nth that a kernel thread makes fails. Reading
- * ends it, and gives how many were seen and how many failed. What the kernel
- * would say of them is not said.
+ * on that this thread makes in process context fails, once; "TID N-": so do all
+ * behind it, also where somebody tries again; "TID atomic": all of its
+ * allocations fail that must not sleep; "0 atomic": so do everybody's, in any
+ * context; "-1 N": the Nth that a kernel thread makes fails. Reading ends it,
+ * and gives how many were seen and how many failed. What the kernel would say
+ * of them is not said.
  */
 #include <linux/debugfs.h>
 #include <linux/gfp.h>
@@ -44,6 +45,7 @@ static struct {
 	pid_t tid;
 	unsigned long nth;
 	bool atomic;
+	bool on;		/* all from the nth on */
 	atomic_long_t seen;
 	atomic_long_t failed;
 } fs = { .tid = FS_NOBODY };
@@ -69,7 +71,8 @@ static bool fs_fails(gfp_t gfp)
 	if (!fs_is_meant())
 		return false;
 	seen = atomic_long_inc_return(&fs.seen);
-	if (fs.atomic ? gfpflags_allow_blocking(gfp) : seen != fs.nth)
+	if (fs.atomic ? gfpflags_allow_blocking(gfp) :
+	    fs.on ? seen < fs.nth : seen != fs.nth)
 		return false;
 	atomic_long_inc(&fs.failed);
 	return true;
@@ -179,7 +182,8 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 {
 	unsigned long nth = 0;
 	char text[32] = { };
-	char *word;
+	char *word, *last;
+	bool on = false;
 	pid_t tid;
 
 	if (len >= sizeof(text))
@@ -191,6 +195,11 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 	if (!word)
 		return -EINVAL;
 	*word++ = '\0';
+	last = strchr(word, '-');
+	if (last) {
+		*last = '\0';
+		on = true;
+	}
 	if (kstrtoint(strim(text), 10, &tid))
 		return -EINVAL;
 	if (strcmp(word, "atomic") && kstrtoul(word, 10, &nth))
@@ -200,6 +209,7 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 
 	WRITE_ONCE(fs.tid, FS_NOBODY);
 	fs.nth = nth;
+	fs.on = on;
 	fs.atomic = !strcmp(word, "atomic");
 	atomic_long_set(&fs.seen, 0);
 	atomic_long_set(&fs.failed, 0);
