@@ -83,6 +83,9 @@
 #define KFR_LANE_IDS	(KFR_IDS / 2)
 #define KFR_LANE_MRS	(KFR_MRS / 2)
 #define KFR_SQ		(KFR_TXBUFS + KFR_DATA_WRS + 2 * KFR_MRS)
+/* Jobs that a peer can have: for its ids, and for those that it may use again. */
+#define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
+#define KFR_FLOWS	16384	/* contexts of a peer that have pushed back */
 #define KFR_ANSWERS	2048	/* answers that a peer does not take */
 #define KFR_WANTS	64	/* parked messages asked for one by one */
 #define KFR_PEER_CONNS	4	/* that one peer has begun */

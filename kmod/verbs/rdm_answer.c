@@ -167,13 +167,14 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 
 static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
 {
-	u32 status = le32_to_cpu(hdr->status);
+	u32 status = le32_to_cpu(hdr->status), all = le32_to_cpu(op->hdr.len);
 
 	if (status == KFR_OK)
 		return;
 	kfr_op_set_err(op, kfr_status_errno(status), KFR_ERR_STATUS + status);
-	op->len = le32_to_cpu(hdr->len);
-	op->over = le32_to_cpu(hdr->over);
+	/* The user believes it. */
+	op->len = min(le32_to_cpu(hdr->len), all);
+	op->over = min(le32_to_cpu(hdr->over), all - (u32)op->len);
 }
 
 /* Was it ever given to an operation? Ids count up, and wrap. */

@@ -401,6 +401,16 @@ static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
 		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
+/* Only who has connected is told what the peer can do; see kfr_conn_arrive(). */
+static void kfr_conn_established(struct kfr_conn *conn,
+				 const struct rdma_conn_param *peer)
+{
+	if (!conn->passive && !peer->initiator_depth)
+		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+	else
+		kfr_conn_set_up(conn);
+}
+
 /* Runs under the id's handler lock, on the one thread of RDMA CM. */
 static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
@@ -416,7 +426,7 @@ static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		kfr_conn_connect(conn, id);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		kfr_conn_set_up(conn);
+		kfr_conn_established(conn, &event->param.conn);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 		kfr_conn_rejected(conn, id, event);
@@ -574,6 +584,9 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		kfr_conn_refuse(id, KFR_REFUSE_VERSION);
 		return -EPROTO;
 	}
+	/* Who lets nobody read would have our reads wait for ever. */
+	if (!peer->responder_resources || !peer->initiator_depth)
+		return -EPROTO;
 	if (!kfr_node_room(node, remote->sin_addr.s_addr)) {
 		kfr_conn_refuse(id, KFR_REFUSE_FULL);
 		return -ENOMEM;

@@ -154,7 +154,9 @@ enum kfr_conn_state {
  * @timed_seq: the number that it was started for
  * @ack_time: when (jiffies) an answer went alone
  * @flows: where peers have pushed back
+ * @nflows: of these
  * @jobs: data that moves on behalf of the peer
+ * @njobs: of these
  * @ack_timer: for an answer that found no message to go with
  * @setup: begins it
  * @probe: sees whether the peer is still there
@@ -226,7 +228,9 @@ struct kfr_conn {
 	u32 timed_seq;
 	unsigned long ack_time;
 	struct list_head flows;
+	unsigned int nflows;
 	struct list_head jobs;
+	unsigned int njobs;
 	struct hrtimer ack_timer;
 	struct work_struct setup;
 	struct delayed_work probe;
@@ -244,6 +248,7 @@ struct kfr_conn {
  * @epoch: of the messages that are taken
  * @blocked: receiver: none is, until RESUME
  * @asked: receiver: when it was asked last, as kfr_rx.asks counts
+ * @resumed: receiver: when RESUME was sent last, as kfr_rx.resumes counts
  * @parked: sender: operations to be sent then, in order
  */
 struct kfr_flow {
@@ -255,6 +260,7 @@ struct kfr_flow {
 	u16 epoch;
 	bool blocked;
 	u64 asked;
+	u64 resumed;
 	struct list_head parked;
 };
 

@@ -121,14 +121,18 @@ void kfr_rx_resume(struct kfr_rx *rx)
 	struct kfr_conn *conn;
 	struct kfr_flow *flow;
 	unsigned long irq;
+	u64 turn = 0;
 	int err = 0;
 
 	do {
 		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
+		/* Each once: who is pushed back again meanwhile waits for more room. */
+		turn = turn ?: ++rx->resumes;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked)
+			if (!flow->blocked || flow->resumed == turn)
 				continue;
+			flow->resumed = turn;
 			conn = flow->conn;
 			kfr_conn_get(conn);
 			err = kfr_resume_one(rx, flow);
@@ -344,9 +348,12 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn,
 {
 	struct kfr_flow *flow;
 
+	if (conn->nflows == KFR_FLOWS)
+		return NULL;
 	flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
 	if (!flow)
 		return NULL;
+	conn->nflows++;
 	flow->dst = le16_to_cpu(hdr->dst);
 	flow->rx = le16_to_cpu(hdr->rx);
 	flow->auth = le32_to_cpu(hdr->auth);

@@ -66,6 +66,7 @@ static void kfr_job_finish(struct kfr_job *job)
 
 	spin_lock_irqsave(&conn->lock, irq);
 	list_del_init(&job->link);
+	conn->njobs--;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (job->mapped)
 		kfr_map_end(&job->map, kfr_job_ib(job));
@@ -271,7 +272,7 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 {
 	struct kfr_job *job;
 	unsigned long irq;
-	bool dead;
+	bool dead, flood;
 
 	job = kfr_job_new(conn, recv ? &recv->buf : &mr->buf, hdr, range);
 	if (!job) {
@@ -288,6 +289,7 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 	spin_lock_irqsave(&conn->lock, irq);
 	dead = conn->state == KFR_DEAD;
 	list_add_tail(&job->link, &conn->jobs);
+	flood = ++conn->njobs > KFR_JOBS;
 	if (!dead && job->left) {
 		job->item.kind = KFR_ITEM_DATA;
 		list_add_tail(&job->item.link, &conn->data);
@@ -300,6 +302,8 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 		kfr_job_put(job);
 	else
 		kfr_pump(conn);
+	if (flood)
+		kfr_conn_kill(conn, EIO, KFR_ERR_GARBAGE);
 }
 
 /* What was not posted of the jobs of a dead connection never will be. */

@@ -117,6 +117,7 @@ struct kfr_match {
  * @closing: nothing is reported any more
  * @flows: connections that were pushed back
  * @asks: how often its flows were asked; makes each time different
+ * @resumes: how often its flows were resumed; the same
  * @keys: regions that are enabled on it
  * @forgetting: on a list of kfr_node_forget()
  * @expire: refuses RMA that matches nothing
@@ -142,6 +143,7 @@ struct kfr_rx {
 	bool closing;
 	struct list_head flows;
 	u64 asks;
+	u64 resumes;
 	struct xarray keys;
 	struct list_head forgetting;
 	struct delayed_work expire;

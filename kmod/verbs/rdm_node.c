@@ -433,7 +433,8 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 
 	spin_lock_irq(&node->lock);
 	list_for_each_entry(conn, &node->conns, link) {
-		if (conn->remote != remote || !conn->passive)
+		/* One of ours that a newer one of its has replaced counts as its. */
+		if (conn->remote != remote || !(conn->passive || conn->stale))
 			continue;
 		if (!n++)
 			oldest = conn;

@@ -241,8 +241,8 @@ bool kfr_recv_take(struct kfr_rx *rx, struct kfr_recv *recv,
 	lockdep_assert_held(&rx->lock);
 	range->at = recv->used;
 	if (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) {
-		range->at = min_t(u64, le64_to_cpu(hdr->offset),
-				  recv->buf.len);
+		/* Behind what others have sent. */
+		range->at += min_t(u64, le64_to_cpu(hdr->offset), room);
 		room = recv->buf.len - range->at;
 	} else if (recv->multi && recv->used && len > room) {
 		kfr_recv_retire(recv);

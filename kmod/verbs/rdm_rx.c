@@ -335,11 +335,12 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	return err;
 }
 
-static int kfr_nobody(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+static int kfr_turn_away(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			 enum kfr_status status)
 {
 	return kfr_answer(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
 							      KFR_OP_FIN,
-			  KFR_NO_ENDPOINT, 0, 0);
+			  status, 0, 0);
 }
 
 static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
@@ -364,7 +365,7 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 		kfr_rx_pushed_back(rx, in);
 		return 0;
 	case KFR_TOO_LATE:
-		return kfr_nobody(in->conn, in->hdr);
+		return kfr_turn_away(in->conn, in->hdr, KFR_NO_ENDPOINT);
 	default:
 		return 0;
 	}
@@ -384,12 +385,16 @@ static int kfr_take_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	int err;
 
 	if (!rx)
-		return kfr_nobody(conn, hdr);
-	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS ||
-	    hdr->flags & KFR_F_TAGGED)
+		return kfr_turn_away(conn, hdr, KFR_NO_ENDPOINT);
+	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS)
+		err = kfr_rx_arrive(rx, &in);
+	else if (!(hdr->flags & KFR_F_TAGGED))
+		err = kfr_take_rma(conn, rx, hdr, page);
+	else if (rx->ep->caps & KFI_TAGGED_RMA)
 		err = kfr_rx_arrive(rx, &in);
 	else
-		err = kfr_take_rma(conn, rx, hdr, page);
+		/* Its receives are for messages. */
+		err = kfr_turn_away(conn, hdr, KFR_ACCESS);
 	kfr_rx_put(rx);
 	return err;
 }

@@ -81,6 +81,9 @@ CASES = {
     "stolen_key": "what is registered for one peer is closed to others",
     "resumes_late": "O4: an endpoint closes, whatever a peer calls back that has no room to go",
     "answers_early": "an answer to what waits to be sent again changes nothing",
+    "says_too_much": "no peer can make a completion longer than the operation",
+    "tagged_rma_unasked": "who has not asked for tagged RMA has none done to its receives",
+    "tagged_rma_multi": "tagged RMA does not touch what a receive for many messages has",
 }
 
 

@@ -62,6 +62,8 @@ int rt_open_side(struct rt *rt, struct rt_side *side)
 	if (!side->buf)
 		return -ENOMEM;
 	err = rt_getinfo(rt, &side->info);
+	if (!err && side == &rt->b)
+		side->info->caps &= ~rt->b_lacks;
 	if (!err)
 		err = rt_open_queues(rt, side);
 	if (!err)

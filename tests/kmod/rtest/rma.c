@@ -277,6 +277,87 @@ static void rt_tagged_write_waits(struct rt *rt)
 	RT_CHECK(rt, err.op_context == rt);
 }
 
+/* Receives of who has not asked for tagged RMA are for messages. */
+static void rt_tagged_rma_unasked(struct rt *rt)
+{
+	struct kvec iov = { .iov_len = 100 };
+	struct kfi_rma_iov remote = { .len = 100, .key = 99 };
+	struct kfi_msg_rma msg = {
+		.type = KFI_KVEC,
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+	};
+	struct kfi_cq_tagged_entry entry;
+	struct kfi_cq_err_entry err;
+
+	rt->b_lacks = KFI_TAGGED_RMA;
+	RT_EQ(rt, rt_open(rt), 0);
+	msg.addr = rt->a.peer;
+	iov.iov_base = rt->a.buf;
+	rt_fill(rt->b.buf, 100, 1);
+	memset(rt->a.buf, 0, 100);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 100, NULL, KFI_ADDR_UNSPEC, 99,
+			    0, NULL), 0);
+	RT_EQ(rt, kfi_readmsg(rt->a.ep, &msg, KFI_TAGGED), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EREMOTEIO);
+	RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg, KFI_TAGGED), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EREMOTEIO);
+	RT_CHECK(rt, rt_filled(rt->b.buf, 100, 1));
+	RT_CHECK(rt, !rt->a.buf[7]);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 99, NULL),
+	      0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RECV);
+}
+
+/* It begins behind what a receive for many messages has already. */
+static void rt_tagged_rma_multi(struct rt *rt)
+{
+	struct kvec in = { .iov_len = 1000 }, iov = { .iov_len = 100 };
+	struct kfi_msg_tagged recv = {
+		.type = KFI_KVEC,
+		.msg_iov = &in,
+		.iov_count = 1,
+		.addr = KFI_ADDR_UNSPEC,
+		.tag = 99,
+	};
+	struct kfi_rma_iov remote = { .len = 100, .key = 99 };
+	struct kfi_msg_rma msg = {
+		.type = KFI_KVEC,
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+	};
+	struct kfi_cq_tagged_entry entry;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	in.iov_base = rt->b.buf;
+	iov.iov_base = rt->a.buf;
+	msg.addr = rt->a.peer;
+	RT_EQ(rt, kfi_trecvmsg(rt->b.ep, &recv, KFI_MULTI_RECV), 0);
+	rt_fill(rt->a.buf, 100, 1);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 100, NULL, rt->a.peer, 99,
+			    NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	rt_fill(rt->a.buf, 100, 2);
+	RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg, KFI_TAGGED | KFI_COMPLETION), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_CHECK(rt, rt_filled(rt->b.buf, 100, 1));
+	RT_CHECK(rt, rt_filled(rt->b.buf + 100, 100, 2));
+	rt_fill(rt->a.buf, 100, 3);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 100, NULL, rt->a.peer, 99,
+			    NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_CHECK(rt, entry.buf == rt->b.buf + 200);
+}
+
 const struct rt_case rt_rma_cases[] = {
 	{ "rma", rt_rma },
 	{ "many_reads", rt_many_reads },
@@ -286,5 +367,7 @@ const struct rt_case rt_rma_cases[] = {
 	{ "rma_endpoint", rt_rma_endpoint },
 	{ "tagged_rma", rt_tagged_rma },
 	{ "tagged_write_waits", rt_tagged_write_waits },
+	{ "tagged_rma_unasked", rt_tagged_rma_unasked },
+	{ "tagged_rma_multi", rt_tagged_rma_multi },
 	{ }
 };

@@ -54,6 +54,7 @@ struct rt_side {
  * @failed: something did
  * @format: of addresses; to be set before rt_open()
  * @caps: of the endpoints, 0 for all; the same
+ * @b_lacks: capabilities that @b has not; the same
  * @keep: bytes that they keep, 0 for the default; the same
  * @rx_size: receives, 0 for the default; the same
  * @av_type: of the vectors; the same
@@ -65,6 +66,7 @@ struct rt {
 	bool failed;
 	u32 format;
 	u64 caps;
+	u64 b_lacks;
 	size_t keep;
 	size_t rx_size;
 	enum kfi_av_type av_type;

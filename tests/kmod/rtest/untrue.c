@@ -178,6 +178,37 @@ static void rt_resume_late(struct rt *rt, struct rt_hostile *h)
 	RT_CHECK(rt, closed);
 }
 
+/* It has moved more than it was asked for, it says, and there would be more. */
+static void rt_fin_too_long(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_err_entry err = { };
+	struct kfr_hdr hdr, fin = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_FIN,
+		.flags = KFR_F_ID,
+		.src = cpu_to_le16(RT_STRANGER),
+		.auth = cpu_to_le32(255),
+		.status = cpu_to_le32(KFR_TOO_LONG),
+		.len = cpu_to_le32(~0U),
+		.over = cpu_to_le32(~0U),
+	};
+	kfi_addr_t addr;
+
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 100, NULL, addr, 0, 7, rt), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_room(h, 1), 0);
+	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_READ);
+	fin.seq = hdr.seq;
+	RT_EQ(rt, kfi_inject(h->ep, &fin, sizeof(fin), 0), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EMSGSIZE);
+	RT_EQ(rt, err.len, 100);
+	RT_EQ(rt, err.olen, 0);
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
 static void rt_listening(struct rt *rt,
 			 void (*run)(struct rt *rt, struct rt_hostile *h))
 {
@@ -197,6 +228,11 @@ static void rt_answers_early(struct rt *rt)
 	rt_listening(rt, rt_fin_early);
 }
 
+static void rt_says_too_much(struct rt *rt)
+{
+	rt_listening(rt, rt_fin_too_long);
+}
+
 static void rt_resumes_late(struct rt *rt)
 {
 	rt_listening(rt, rt_resume_late);
@@ -205,5 +241,6 @@ static void rt_resumes_late(struct rt *rt)
 const struct rt_case rt_untrue_cases[] = {
 	{ "answers_early", rt_answers_early },
 	{ "resumes_late", rt_resumes_late },
+	{ "says_too_much", rt_says_too_much },
 	{ }
 };
