@@ -100,9 +100,13 @@ static long kfd_av_insert_out(struct kfid_av *av,
 			      const void *addrs, kfi_addr_t *out)
 {
 	void __user *to = u64_to_user_ptr(arg->out_addrs);
-	long done = kfd_av_insert_all(av, arg, addrs, out);
+	long done;
 	u32 i;
 
+	/* What is taken back has used up its place in a table. */
+	if (copy_to_user(to, out, arg->count * sizeof(*out)))
+		return -EFAULT;
+	done = kfd_av_insert_all(av, arg, addrs, out);
 	if (done < 0)
 		return done;
 	if (!copy_to_user(to, out, arg->count * sizeof(*out)))
@@ -154,6 +158,10 @@ static long kfd_av_insert_text(struct kfd_call *call, struct kfid_av *av,
 	kfi_addr_t addr = KFI_ADDR_NOTAVAIL;
 	int ret, err = EINVAL;
 
+	ret = kfd_answer(call);
+	if (ret)
+		return ret;
+	call->answered = false;
 	ret = kfi_av_insertsvc(av, node, service, &addr,
 			       arg->insert_flags | KFI_SYNC_ERR, &err);
 	if (ret < 1)

@@ -98,6 +98,23 @@ def test_fault_inserts_no_service(rdm: RdmNet, memory: raw.Pages) -> None:
         assert arg.out_addr != NOTAVAIL
 
 
+def test_fault_uses_up_no_place_in_a_table(rdm: RdmNet, memory: raw.Pages) -> None:
+    """X2: the first address that is inserted behind it is number 0."""
+    fd = rdm.device.fileno()
+    address = ctypes.create_string_buffer(pack_address(("192.0.2.1", 1)))
+    node, service = (ctypes.create_string_buffer(text) for text in (b"192.0.2.1", b"1"))
+    with rdm.domain().av(type=kp.AvType.TABLE) as av:
+        assert raw.call(fd, "AV_INSERT", insert(av, ctypes.addressof(address), memory.end)) == FAULT
+        arg = raw.sample(
+            "AV_INSERTSVC",
+            av=av._handle,
+            node=ctypes.addressof(node),
+            service=ctypes.addressof(service),
+        )
+        assert raw.with_read_only(fd, memory, "AV_INSERTSVC", arg) == FAULT
+        assert av.insert_one(("192.0.2.1", 7)) == 0
+
+
 def test_fault_while_looking_up(rdm: RdmNet, memory: raw.Pages) -> None:
     """X2: lookup and straddr; the room is respected, the length told."""
     fd = rdm.device.fileno()
