@@ -371,6 +371,8 @@ static ssize_t kfd_post_inject_write(struct kfid_ep *ep,
 	const void *buf = vec->n ? vec->kvec[0].iov_base : NULL;
 	const size_t len = vec->n ? vec->kvec[0].iov_len : 0;
 
+	if (rma->iov->len != len)
+		return -EINVAL;
 	if (arg->op_flags & KFI_REMOTE_CQ_DATA) {
 		if (!KFD_HAS(ep->rma, injectdata))
 			return -EOPNOTSUPP;
