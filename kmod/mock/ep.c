@@ -284,7 +284,7 @@ static void kfm_ep_attr(struct kfm_ep *ep, const struct kfi_info *info)
 
 static struct kfm_ep *kfm_ep_alloc(const struct kfi_info *info)
 {
-	struct kfm_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL);
+	struct kfm_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 	int kind;
 
 	if (!ep)
@@ -312,6 +312,9 @@ int kfm_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_MSG)
 		return -KFI_ENOSYS;
+	if ((info->tx_attr && info->tx_attr->size > KFM_QUEUE_SIZE) ||
+	    (info->rx_attr && info->rx_attr->size > KFM_QUEUE_SIZE))
+		return -EINVAL;
 
 	ep = kfm_ep_alloc(info);
 	if (!ep)

@@ -44,7 +44,7 @@ ssize_t kfm_vec_len(enum kfi_iov_type type, const void *vec, size_t count)
 static ssize_t kfm_post_op(struct kfm_ep *ep, enum kfm_kind kind, size_t len,
 			   void *context, bool want_entry)
 {
-	struct kfm_op *op = kzalloc(sizeof(*op), GFP_ATOMIC);
+	struct kfm_op *op = kzalloc(sizeof(*op), GFP_ATOMIC | __GFP_ACCOUNT);
 	ssize_t err;
 
 	if (!op)

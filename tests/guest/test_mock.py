@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
@@ -11,10 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import uapi_support as raw
 from guest_support import LIMIT, MOCK, Call, Mock
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
+from kfabric_py.info import info_to_raw
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 
@@ -229,6 +232,16 @@ def test_selective_sends_complete_in_silence(mock: Mock) -> None:
         assert cntr.read() == 2
         mock.complete(ep, "send", 2, err=errno.EIO)
         assert [cq.readerr() is None for _ in range(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize("field", ["tx_size", "rx_size"])
+@pytest.mark.parametrize("size", [257, 1 << 32, 1 << 63])
+def test_no_queue_is_deeper(mock: Mock, field: str, size: int) -> None:
+    """X3: EINVAL for more than it offers; what is posted takes the kernel's memory."""
+    info = info_to_raw(mock.info)
+    setattr(info, field, size)
+    arg = raw.sample("EP_OPEN", domain=mock.domain._handle, info=ctypes.addressof(info))
+    assert raw.call(mock.device.fileno(), "EP_OPEN", arg) == -errno.EINVAL
 
 
 def test_the_queue_is_as_deep_as_it_says(mock: Mock) -> None:
