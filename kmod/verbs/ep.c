@@ -219,20 +219,26 @@ static int kfv_ep_size(size_t asked, const struct ib_device *ib, size_t *size)
 	return *size > KFV_QUEUE_MAX || *size > max ? -EINVAL : 0;
 }
 
-static void kfv_ep_addr(struct sockaddr_in *sin, const void *addr, size_t len)
+/* What is no sockaddr_in would be taken for something longer by RDMA CM. */
+static int kfv_ep_addr(struct sockaddr_in *sin, const void *addr, size_t len)
 {
-	if (addr && len >= sizeof(*sin))
-		memcpy(sin, addr, sizeof(*sin));
+	if (!addr || !len)
+		return 0;
+	if (len < sizeof(*sin) ||
+	    ((const struct sockaddr_in *)addr)->sin_family != AF_INET)
+		return -EINVAL;
+	memcpy(sin, addr, sizeof(*sin));
+	return 0;
 }
 
-static void kfv_ep_attr(struct kfv_ep *ep, const struct kfi_info *info)
+static int kfv_ep_attr(struct kfv_ep *ep, const struct kfi_info *info)
 {
 	if (info->tx_attr)
 		ep->tx_flags = info->tx_attr->op_flags;
 	if (info->rx_attr)
 		ep->rx_flags = info->rx_attr->op_flags;
-	kfv_ep_addr(&ep->src, info->src_addr, info->src_addrlen);
-	kfv_ep_addr(&ep->dst, info->dest_addr, info->dest_addrlen);
+	return kfv_ep_addr(&ep->src, info->src_addr, info->src_addrlen) ?:
+	       kfv_ep_addr(&ep->dst, info->dest_addr, info->dest_addrlen);
 }
 
 /* Caller holds kfv_lock, and the device is there. */
@@ -242,6 +248,7 @@ static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 	const struct ib_device *ib = domain->dev->ib;
 	size_t tx_size, rx_size;
 	struct kfv_ep *ep;
+	int err;
 
 	if (kfv_ep_size(info->tx_attr ? info->tx_attr->size : 0, ib,
 			&tx_size) ||
@@ -251,14 +258,17 @@ static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 	ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 	if (!ep)
 		return ERR_PTR(-ENOMEM);
-	ep->conn = kfv_conn_new(domain->pd, tx_size, rx_size);
-	if (!ep->conn) {
+	err = kfv_ep_attr(ep, info);
+	if (!err) {
+		ep->conn = kfv_conn_new(domain->pd, tx_size, rx_size);
+		err = ep->conn ? 0 : -ENOMEM;
+	}
+	if (err) {
 		kfree(ep);
-		return ERR_PTR(-ENOMEM);
+		return ERR_PTR(err);
 	}
 	ep->conn->ep = ep;
 	ep->domain = domain;
-	kfv_ep_attr(ep, info);
 	return ep;
 }
 

@@ -370,7 +370,7 @@ struct kfv_ep {
  * @ctl: serialises listening, closing and device removal
  * @id: RDMA CM's listener, NULL when not listening
  * @addr: address to listen on
- * @backlog: requests that RDMA CM may queue
+ * @backlog: requests that may wait for an answer
  * @lost: it listened on a device that is gone
  */
 struct kfv_pep {
@@ -388,6 +388,7 @@ struct kfv_pep {
  * @fid: what kfi_info.handle points to; closing it refuses the request
  * @link: on the list of requests; kfv_dev_lock
  * @fabric: of the passive endpoint
+ * @listener: its id
  * @id: RDMA CM's half; NULL once the device is gone
  * @responder_resources: RDMA reads that the peer wants to have in flight
  * @initiator_depth: RDMA reads that the peer lets us have in flight
@@ -396,6 +397,7 @@ struct kfv_req {
 	struct kfid fid;
 	struct list_head link;
 	struct kfid_fabric *fabric;
+	u32 listener;
 	struct rdma_cm_id *id;
 	u8 responder_resources;
 	u8 initiator_depth;

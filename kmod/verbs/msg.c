@@ -10,6 +10,12 @@ static ssize_t kfv_post_errno(int err)
 	return err == -ENOMEM ? -EAGAIN : err;
 }
 
+static bool kfv_tx_is_atomic(const struct kfv_tx *tx)
+{
+	return tx->opcode == IB_WR_ATOMIC_FETCH_AND_ADD ||
+	       tx->opcode == IB_WR_ATOMIC_CMP_AND_SWP;
+}
+
 static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 {
 	enum kfv_state state = READ_ONCE(ep->conn->state);
@@ -25,6 +31,10 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 		return -KFI_EBADFLAGS;
 	if (tx->vec.count > KFV_IOV_LIMIT)
 		return -EINVAL;
+	/* A peer that answers none would have them wait for ever, and all behind. */
+	if ((tx->opcode == IB_WR_RDMA_READ || kfv_tx_is_atomic(tx)) &&
+	    !ep->conn->param.initiator_depth)
+		return -EOPNOTSUPP;
 	/* The wire carries 32 bits. */
 	if ((tx->flags & KFI_REMOTE_CQ_DATA && tx->data > U32_MAX) ||
 	    tx->key > U32_MAX)
@@ -36,12 +46,6 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 	    (tx->flags & KFI_INJECT && len > KFV_INJECT_SIZE))
 		return -EMSGSIZE;
 	return len;
-}
-
-static bool kfv_tx_is_atomic(const struct kfv_tx *tx)
-{
-	return tx->opcode == IB_WR_ATOMIC_FETCH_AND_ADD ||
-	       tx->opcode == IB_WR_ATOMIC_CMP_AND_SWP;
 }
 
 static int kfv_tx_fill(struct kfv_op *op, const struct kfv_ep *ep,
@@ -142,7 +146,8 @@ static ssize_t kfv_post_tx_live(struct kfv_ep *ep, const struct kfv_tx *tx)
  * Return: 0; -EAGAIN: as much is posted as the queue holds; -ENODEV;
  * -KFI_EOPBADSTATE: not enabled; -ENOTCONN; -KFI_EBADFLAGS; -EMSGSIZE: longer
  * than a message can be, or an injected one than that, or scattered over more
- * pages than a work request takes; -EINVAL; -KFI_EDOMAIN; -ENOSYS.
+ * pages than a work request takes; -EINVAL; -KFI_EDOMAIN; -ENOSYS; -EOPNOTSUPP:
+ * the peer answers no reads and atomics.
  */
 ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 {

@@ -220,10 +220,23 @@ static struct kfv_req *kfv_req_new(struct kfv_pep *pep, struct rdma_cm_id *id,
 		return NULL;
 	kfi_fid_init(&req->fid, KFI_CLASS_CONNREQ, NULL, &kfv_req_fid_ops);
 	req->fabric = &pep->base.fabric->fabric;
+	req->listener = kfi_fid_id(&pep->base.pep.fid);
 	req->id = id;
 	req->responder_resources = param->responder_resources;
 	req->initiator_depth = param->initiator_depth;
 	return req;
+}
+
+/* RDMA CM has no limit of its own for them. Caller holds kfv_dev_lock. */
+static bool kfv_pep_full(const struct kfv_pep *pep)
+{
+	u32 listener = kfi_fid_id(&pep->base.pep.fid);
+	const struct kfv_req *req;
+	int n = 0;
+
+	list_for_each_entry(req, &kfv_reqs, link)
+		n += req->listener == listener;
+	return n >= pep->backlog;
 }
 
 /*
@@ -242,7 +255,9 @@ static int kfv_req_arrive(struct kfv_pep *pep, struct rdma_cm_id *id,
 
 	/* Either a removal sees the request, or this sees the removal. */
 	mutex_lock(&kfv_dev_lock);
-	if (kfv_device_find(id->device)) {
+	if (kfv_pep_full(pep)) {
+		err = -EAGAIN;
+	} else if (kfv_device_find(id->device)) {
 		id->context = req;
 		id->event_handler = kfv_req_event;
 		list_add_tail(&req->link, &kfv_reqs);
@@ -527,9 +542,12 @@ int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
 	if (!pep)
 		return -ENOMEM;
 	pep->addr.sin_family = AF_INET;
-	if (info->src_addr && info->src_addrlen >= sizeof(pep->addr))
-		memcpy(&pep->addr, info->src_addr, sizeof(pep->addr));
 	err = -EINVAL;
+	if (info->src_addr && info->src_addrlen) {
+		if (info->src_addrlen < sizeof(pep->addr))
+			goto err;
+		memcpy(&pep->addr, info->src_addr, sizeof(pep->addr));
+	}
 	if (pep->addr.sin_family != AF_INET)
 		goto err;
 	err = kfi_pep_base_init(&pep->base, fabric, &kfv_pep_fid_ops, context);

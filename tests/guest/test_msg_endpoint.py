@@ -7,19 +7,25 @@ with a connection; test_rdm_messages.py has what only the others do.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 from collections.abc import Callable
 
 import pytest
-from guest_support import Call
+import uapi_support as raw
+from guest_support import LIMIT, Call
 from rdm_support import Links
 from verbs_support import RECEIVED, SENT, Net
 
 import kfabric_py as kp
+from kfabric_py.info import info_to_raw
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 
 COMPLETION = kp.OpFlags.COMPLETION
+
+#: Requests that a listener of verbs keeps (KFV_BACKLOG).
+BACKLOG = 128
 
 
 @pytest.mark.parametrize("length", [0, 1, 4096, 4097, 100_000])
@@ -283,3 +289,74 @@ def test_close_drops_what_is_posted_and_frees_its_memory(net: Net) -> None:
     assert a.cq.read(1) == []
     a.buffer.close()
     assert b.event().event is kp.Event.SHUTDOWN
+
+
+@pytest.mark.parametrize("which", ["src_addr", "dest_addr"])
+@pytest.mark.parametrize(
+    ("family", "length"), [(27, 16), (27, 128), (10, 28), (2, 8), (2, 15)], ids=str
+)
+def test_address_of_another_kind_is_refused(net: Net, which: str, family: int, length: int) -> None:
+    """X1: EINVAL; RDMA CM would read as much as such an address has, wherever ours ends."""
+    info = info_to_raw(net.info)
+    address = getattr(info, which)
+    address[0], address[1] = family, 0
+    setattr(info, f"{which}len", length)
+    fd, at = net.device.fileno(), ctypes.addressof(info)
+    with net.fabric.domain(net.info) as domain:
+        arg = raw.sample("EP_OPEN", domain=domain._handle, info=at)
+        assert raw.call(fd, "EP_OPEN", arg) == -errno.EINVAL
+    if which == "src_addr":
+        arg = raw.sample("PEP_OPEN", fabric=net.fabric._handle, info=at)
+        assert raw.call(fd, "PEP_OPEN", arg) == -errno.EINVAL
+
+
+def test_listener_has_room_for_so_many_requests(net: Net) -> None:
+    """X3: the next peer is refused until one is answered; none is lost."""
+    stack = net._stack
+    eq = stack.enter_context(net.fabric.eq(512))
+    listener = stack.enter_context(net.fabric.passive_ep(net.offer))
+    listener.bind(eq)
+    listener.listen()
+    name = listener.getname()
+    assert isinstance(name, tuple)
+    info = net.info_for(name[1])
+    domain = stack.enter_context(net.fabric.domain(info))
+    cq = stack.enter_context(domain.cq(16))
+
+    def ask() -> tuple[kp.Endpoint, kp.EventQueue]:
+        mine = stack.enter_context(net.fabric.eq(4))
+        ep = stack.enter_context(domain.endpoint(info))
+        ep.bind(cq, recv=True, transmit=True)
+        ep.bind(mine)
+        ep.enable()
+        ep.connect()
+        return ep, mine
+
+    requests = []
+    for _ in range(BACKLOG):
+        ask()
+        event = eq.sread(timeout=LIMIT)
+        assert event is not None and event.request is not None
+        requests.append(event.request)
+    _, refused = ask()
+    with pytest.raises(kp.ErrorAvailable):
+        refused.sread(timeout=LIMIT)
+    error = refused.readerr()
+    assert error is not None and error.err == errno.ECONNREFUSED
+    requests.pop().reject()
+    ask()
+    event = eq.sread(timeout=LIMIT)
+    assert event is not None and event.request is not None
+    for request in (*requests, event.request):
+        request.reject()
+
+
+def test_injected_write_says_how_much_it_writes(links: Links) -> None:
+    """EINVAL, as for one that is not injected: the remote piece is as long as the local one."""
+    a, b = links.connect()
+    remote = links.region(b, b.buffer).remote(0, 16)
+    for length in (8, 17):
+        with pytest.raises(kp.KfiError) as error:
+            a.ep.inject_write(a.buffer[:length], remote)
+        assert error.value.errno == errno.EINVAL
+    a.ep.inject_write(a.buffer[:16], remote)
