@@ -81,8 +81,7 @@ MOCK of=%ep how=arrive,3
 MOCK of=%ep how=inject,recv,1
 """
 
-# The last request is left for the calls behind.
-_MSG = """
+_ASKING = """
 f = FABRIC_OPEN info=@info:msg
 leq = EQ_OPEN fabric=%f wait_obj=1
 pep = PEP_OPEN fabric=%f info=@info:msg
@@ -101,6 +100,20 @@ BIND handle=%ep to=%eq
 CONTROL handle=%ep command=6
 CONNECT ep=%ep addr=@addr:n addr_len=16 param=@str:hello param_len=5
 rq = EQ_SREAD eq=%leq deadline=+500ms cm_data=@out:256 data_len=256
+"""
+
+_REJECTED = f"""{_ASKING}
+REJECT pep=%pep connreq=%rq.connreq param=@str:no param_len=2
+EQ_SREAD eq=%eq deadline=+500ms cm_data=@out:256 data_len=256
+EQ_READERR eq=%eq err_data=@out:256 err_data_size=256
+"""
+
+# Of an atomic operation: here, there, and what was there.
+_WORD = "iov_count=1 iov=@iov:%b/%mr/0/8 rma_iov=@rma:%mr.iova/8/%mr.key rma_iov_count=1"
+_OLD = "result_count=1 result=@iov:%b/%mr/8/8"
+
+# The last request is left for the calls behind.
+_MSG = f"""{_ASKING}
 ep2 = EP_OPEN domain=%d connreq=%rq.connreq
 BIND handle=%ep2 to=%cq bind_flags=0xc00
 BIND handle=%ep2 to=%leq
@@ -109,6 +122,9 @@ RECV ep=%ep2 iov_count=1 iov=@iov:%b/%mr/0/4096
 ACCEPT ep=%ep2
 EQ_SREAD eq=%eq deadline=+500ms cm_data=@out:256 data_len=256
 SEND ep=%ep iov_count=1 iov=@iov:%b/%mr/4096/64
+ATOMIC ep=%ep datatype=7 op=2 {_WORD}
+FETCH_ATOMIC ep=%ep datatype=7 op=2 {_WORD} {_OLD}
+COMPARE_ATOMIC ep=%ep datatype=7 op=12 {_WORD} {_OLD} compare_count=1 compare=@iov:%b/%mr/16/8
 ep3 = EP_OPEN domain=%d info=@info:msg
 BIND handle=%ep3 to=%cq bind_flags=0xc00
 BIND handle=%ep3 to=%eq
@@ -172,6 +188,7 @@ SCENES: Final[dict[str, tuple[int, Program]]] = {
         ("channel", 15, _CHANNEL),
         ("pollfd", 20, _POLLFD),
         ("msg", 10, _MSG),
+        ("rejected", 3, _REJECTED),
         ("rdm", 15, _RDM),
         ("sep", 5, _SEP),
         ("nothing", 5, ""),
