@@ -122,6 +122,7 @@ RECV ep=%ep2 iov_count=1 iov=@iov:%b/%mr/0/4096
 ACCEPT ep=%ep2
 EQ_SREAD eq=%eq deadline=+500ms cm_data=@out:256 data_len=256
 SEND ep=%ep iov_count=1 iov=@iov:%b/%mr/4096/64
+ATOMIC_VALID ep=%ep datatype=7 op=2
 ATOMIC ep=%ep datatype=7 op=2 {_WORD}
 FETCH_ATOMIC ep=%ep datatype=7 op=2 {_WORD} {_OLD}
 COMPARE_ATOMIC ep=%ep datatype=7 op=12 {_WORD} {_OLD} compare_count=1 compare=@iov:%b/%mr/16/8
