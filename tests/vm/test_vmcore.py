@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -58,7 +59,8 @@ def devices() -> tuple[str, ...]:
 @pytest.fixture
 def guest(devices: tuple[str, ...], tmp_path: Path) -> Iterator[Vm]:
     """A guest whose memory is wanted."""
-    with testvm.boot("vmcore", tmp_path / "guest", qemu=devices, vmcore=True) as vm:
+    started = testvm.boot("vmcore", tmp_path / "guest", qemu=devices, vmcore=True)
+    with contextlib.closing(started) as vm:
         yield vm
 
 
