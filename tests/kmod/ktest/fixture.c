@@ -45,6 +45,7 @@ static int kt_open_queues(struct kt *kt, enum kfi_wait_obj wait_obj)
 	struct kfi_eq_attr eq_attr = { .wait_obj = wait_obj };
 	struct kfi_cntr_attr cntr_attr = { .wait_obj = wait_obj };
 	struct kfi_cq_attr cq_attr = {
+		.size = kt->cq_size,
 		.format = KFI_CQ_FORMAT_MSG,
 		.wait_obj = wait_obj,
 	};

@@ -47,6 +47,7 @@ struct kt {
 	kfi_comp_handler comp_handler;
 	kfi_event_handler event_handler;
 	enum kfi_wait_obj set_obj;	/* of the wait set; 0: KFI_WAIT_QUEUE */
+	size_t cq_size;			/* entries; 0: as many as usual */
 
 	struct kfi_info *info;
 	struct kfid_fabric *fabric;
