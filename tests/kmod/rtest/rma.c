@@ -7,6 +7,7 @@
 #include "rtest.h"
 
 #define RT_KEY		0x1234567890abcdULL
+#define RT_TAG		99
 #define RT_AROUND	SZ_1M	/* bytes of a region that nobody uses */
 
 static void rt_rma(struct rt *rt)
@@ -183,43 +184,62 @@ static void rt_rma_endpoint(struct rt *rt)
 	RT_EQ(rt, kfi_close(&mr->fid), 0);
 }
 
+/* A message of one piece, for a receive with RT_TAG. */
+struct rt_tagged {
+	struct kvec iov;
+	struct kfi_rma_iov remote;
+	struct kfi_msg_rma msg;
+};
+
+static void rt_tagged_fill(struct rt *rt, struct rt_tagged *t, size_t len)
+{
+	*t = (struct rt_tagged) {
+		.iov = { .iov_base = rt->a.buf, .iov_len = len },
+		.remote = { .len = len, .key = RT_TAG },
+		.msg = {
+			.type = KFI_KVEC,
+			.msg_iov = &t->iov,
+			.iov_count = 1,
+			.addr = rt->a.peer,
+			.rma_iov = &t->remote,
+			.rma_iov_count = 1,
+			.context = rt,
+		},
+	};
+}
+
+static int rt_tagged_recv(struct rt *rt, size_t len)
+{
+	return kfi_trecv(rt->b.ep, rt->b.buf, len, NULL, KFI_ADDR_UNSPEC,
+			 RT_TAG, 0, NULL);
+}
+
 static void rt_tagged_rma_one(struct rt *rt, bool write, size_t len, bool late)
 {
-	struct kvec iov = { .iov_base = rt->a.buf, .iov_len = len };
-	struct kfi_rma_iov remote = { .len = len, .key = 99 };
-	struct kfi_msg_rma msg = {
-		.type = KFI_KVEC,
-		.msg_iov = &iov,
-		.iov_count = 1,
-		.addr = rt->a.peer,
-		.rma_iov = &remote,
-		.rma_iov_count = 1,
-		.context = rt,
-	};
 	u64 way = write ? KFI_WRITE : KFI_READ;
 	struct kfi_cq_tagged_entry entry;
+	struct rt_tagged t;
 
+	rt_tagged_fill(rt, &t, len);
 	rt_fill(write ? rt->a.buf : rt->b.buf, len, len);
 	memset(write ? rt->b.buf : rt->a.buf, 0, len);
 	if (!late)
-		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, len, NULL,
-				    KFI_ADDR_UNSPEC, 99, 0, NULL), 0);
+		RT_EQ(rt, rt_tagged_recv(rt, len), 0);
 	if (write)
-		RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg,
+		RT_EQ(rt, kfi_writemsg(rt->a.ep, &t.msg,
 				       KFI_TAGGED | KFI_COMPLETION), 0);
 	else
-		RT_EQ(rt, kfi_readmsg(rt->a.ep, &msg,
+		RT_EQ(rt, kfi_readmsg(rt->a.ep, &t.msg,
 				      KFI_TAGGED | KFI_COMPLETION), 0);
 	if (late)
-		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, len, NULL,
-				    KFI_ADDR_UNSPEC, 99, 0, NULL), 0);
+		RT_EQ(rt, rt_tagged_recv(rt, len), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RMA | way | KFI_SEND);
 	RT_CHECK(rt, rt_filled(write ? rt->b.buf : rt->a.buf, len, len));
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RMA | way | KFI_RECV);
 	RT_EQ(rt, entry.len, len);
-	RT_EQ(rt, entry.tag, 99);
+	RT_EQ(rt, entry.tag, RT_TAG);
 }
 
 static void rt_tagged_rma(struct rt *rt)
@@ -234,43 +254,31 @@ static void rt_tagged_rma(struct rt *rt)
 /* It has not succeeded as long as it is not in a receive, however short it is. */
 static void rt_tagged_write_waits(struct rt *rt)
 {
-	struct kvec iov = { .iov_len = 100 };
-	struct kfi_rma_iov remote = { .len = 100, .key = 99 };
-	struct kfi_msg_rma msg = {
-		.type = KFI_KVEC,
-		.msg_iov = &iov,
-		.iov_count = 1,
-		.rma_iov = &remote,
-		.rma_iov_count = 1,
-		.context = rt,
-	};
 	struct kfi_cq_tagged_entry entry;
 	struct kfi_cq_err_entry err;
+	struct rt_tagged t;
 	unsigned int i;
 
 	RT_EQ(rt, rt_open(rt), 0);
-	msg.addr = rt->a.peer;
-	iov.iov_base = rt->a.buf;
 	for (i = 0; i < 2; i++) {
-		iov.iov_len = i ? 0 : 100;
-		remote.len = iov.iov_len;
+		rt_tagged_fill(rt, &t, i ? 0 : 100);
 		rt_fill(rt->a.buf, 100, i);
-		RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg,
+		RT_EQ(rt, kfi_writemsg(rt->a.ep, &t.msg,
 				       KFI_TAGGED | KFI_COMPLETION), 0);
 		/* What was posted later is answered, and it is not. */
 		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer,
 				   &rt->a), 0);
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 		RT_CHECK(rt, entry.op_context == &rt->a);
-		RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 100, NULL,
-				    KFI_ADDR_UNSPEC, 99, 0, NULL), 0);
+		RT_EQ(rt, rt_tagged_recv(rt, 100), 0);
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 		RT_CHECK(rt, entry.op_context == rt);
-		RT_CHECK(rt, rt_filled(rt->b.buf, iov.iov_len, i));
+		RT_CHECK(rt, rt_filled(rt->b.buf, t.iov.iov_len, i));
 		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
-		RT_EQ(rt, entry.len, iov.iov_len);
+		RT_EQ(rt, entry.len, t.iov.iov_len);
 	}
-	RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg, KFI_TAGGED | KFI_COMPLETION), 0);
+	RT_EQ(rt, kfi_writemsg(rt->a.ep, &t.msg,
+			       KFI_TAGGED | KFI_COMPLETION), 0);
 	rt_close_side(rt, &rt->b);
 	RT_EQ(rt, rt_error(&rt->a, &err), 0);
 	RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
@@ -280,36 +288,26 @@ static void rt_tagged_write_waits(struct rt *rt)
 /* Receives of who has not asked for tagged RMA are for messages. */
 static void rt_tagged_rma_unasked(struct rt *rt)
 {
-	struct kvec iov = { .iov_len = 100 };
-	struct kfi_rma_iov remote = { .len = 100, .key = 99 };
-	struct kfi_msg_rma msg = {
-		.type = KFI_KVEC,
-		.msg_iov = &iov,
-		.iov_count = 1,
-		.rma_iov = &remote,
-		.rma_iov_count = 1,
-	};
 	struct kfi_cq_tagged_entry entry;
 	struct kfi_cq_err_entry err;
+	struct rt_tagged t;
 
 	rt->b_lacks = KFI_TAGGED_RMA;
 	RT_EQ(rt, rt_open(rt), 0);
-	msg.addr = rt->a.peer;
-	iov.iov_base = rt->a.buf;
+	rt_tagged_fill(rt, &t, 100);
 	rt_fill(rt->b.buf, 100, 1);
 	memset(rt->a.buf, 0, 100);
-	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 100, NULL, KFI_ADDR_UNSPEC, 99,
-			    0, NULL), 0);
-	RT_EQ(rt, kfi_readmsg(rt->a.ep, &msg, KFI_TAGGED), 0);
+	RT_EQ(rt, rt_tagged_recv(rt, 100), 0);
+	RT_EQ(rt, kfi_readmsg(rt->a.ep, &t.msg, KFI_TAGGED), 0);
 	RT_EQ(rt, rt_error(&rt->a, &err), 0);
 	RT_EQ(rt, err.err, KFI_EREMOTEIO);
-	RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg, KFI_TAGGED), 0);
+	RT_EQ(rt, kfi_writemsg(rt->a.ep, &t.msg, KFI_TAGGED), 0);
 	RT_EQ(rt, rt_error(&rt->a, &err), 0);
 	RT_EQ(rt, err.err, KFI_EREMOTEIO);
 	RT_CHECK(rt, rt_filled(rt->b.buf, 100, 1));
 	RT_CHECK(rt, !rt->a.buf[7]);
-	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 99, NULL),
-	      0);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, RT_TAG,
+			    NULL), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_RECV);
 }
@@ -317,42 +315,35 @@ static void rt_tagged_rma_unasked(struct rt *rt)
 /* It begins behind what a receive for many messages has already. */
 static void rt_tagged_rma_multi(struct rt *rt)
 {
-	struct kvec in = { .iov_len = 1000 }, iov = { .iov_len = 100 };
+	struct kvec in = { .iov_len = 1000 };
 	struct kfi_msg_tagged recv = {
 		.type = KFI_KVEC,
 		.msg_iov = &in,
 		.iov_count = 1,
 		.addr = KFI_ADDR_UNSPEC,
-		.tag = 99,
-	};
-	struct kfi_rma_iov remote = { .len = 100, .key = 99 };
-	struct kfi_msg_rma msg = {
-		.type = KFI_KVEC,
-		.msg_iov = &iov,
-		.iov_count = 1,
-		.rma_iov = &remote,
-		.rma_iov_count = 1,
+		.tag = RT_TAG,
 	};
 	struct kfi_cq_tagged_entry entry;
+	struct rt_tagged t;
 
 	RT_EQ(rt, rt_open(rt), 0);
+	rt_tagged_fill(rt, &t, 100);
 	in.iov_base = rt->b.buf;
-	iov.iov_base = rt->a.buf;
-	msg.addr = rt->a.peer;
 	RT_EQ(rt, kfi_trecvmsg(rt->b.ep, &recv, KFI_MULTI_RECV), 0);
 	rt_fill(rt->a.buf, 100, 1);
-	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 100, NULL, rt->a.peer, 99,
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 100, NULL, rt->a.peer, RT_TAG,
 			    NULL), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	rt_fill(rt->a.buf, 100, 2);
-	RT_EQ(rt, kfi_writemsg(rt->a.ep, &msg, KFI_TAGGED | KFI_COMPLETION), 0);
+	RT_EQ(rt, kfi_writemsg(rt->a.ep, &t.msg,
+			       KFI_TAGGED | KFI_COMPLETION), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_CHECK(rt, rt_filled(rt->b.buf, 100, 1));
 	RT_CHECK(rt, rt_filled(rt->b.buf + 100, 100, 2));
 	rt_fill(rt->a.buf, 100, 3);
-	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 100, NULL, rt->a.peer, 99,
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 100, NULL, rt->a.peer, RT_TAG,
 			    NULL), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_CHECK(rt, entry.buf == rt->b.buf + 200);
