@@ -8,8 +8,6 @@
 
 #include "hostile.h"
 
-#define RT_CONNECTIONS	7
-
 static int rt_hostile_info(struct rt_hostile *h, bool listen)
 {
 	struct sockaddr_in src = {
@@ -59,7 +57,7 @@ int rt_hostile_open(struct rt_hostile *h, bool listen)
 	return err;
 }
 
-static int rt_hostile_ep(struct rt_hostile *h, struct kfi_info *info)
+int rt_hostile_ep(struct rt_hostile *h, struct kfi_info *info)
 {
 	int err;
 
@@ -98,8 +96,8 @@ void rt_hostile_close(struct rt_hostile *h)
 }
 
 /* Return: the number of the event, with its data; or the errno of a failure. */
-static int rt_hostile_event(struct rt_hostile *h, void *data, size_t len,
-			    struct kfi_info **info)
+int rt_hostile_event(struct rt_hostile *h, void *data, size_t len,
+		     struct kfi_info **info)
 {
 	struct kfi_eq_err_entry err = { };
 	union {
@@ -125,15 +123,15 @@ static int rt_hostile_event(struct rt_hostile *h, void *data, size_t len,
 	return event;
 }
 
-static const struct kfr_hello rt_hello = {
+const struct kfr_hello rt_hello = {
 	.magic = cpu_to_le32(KFR_MAGIC),
 	.version = cpu_to_le16(KFR_VERSION),
 	.eager = cpu_to_le32(KFR_EAGER),
 };
 
 /* Return: 0 if they connect. */
-static int rt_hostile_connect(struct rt_hostile *h, const void *hello,
-			      size_t len, void *said, size_t room)
+int rt_hostile_connect(struct rt_hostile *h, const void *hello, size_t len,
+		       void *said, size_t room)
 {
 	int err;
 
@@ -266,33 +264,9 @@ static void rt_garbage(struct rt *rt, struct rt_hostile *h)
 	}
 }
 
-/* Asks, and never takes an answer: there is no room for all of them. */
-static void rt_flood(struct rt *rt, struct rt_hostile *h)
-{
-	struct kfr_hdr *hdr = (struct kfr_hdr *)h->msg;
-	unsigned int i;
-	int err = 0;
-
-	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
-	      0);
-	*hdr = (struct kfr_hdr) {
-		.version = KFR_VERSION,
-		.op = KFR_OP_EAGER,
-		.dst = cpu_to_le16(1),
-	};
-	for (i = 1; i <= RT_FLOOD && !err; i++) {
-		hdr->seq = cpu_to_le32(i);
-		hdr->count = cpu_to_le32(i);
-		while ((err = kfi_inject(h->ep, hdr, sizeof(*hdr), 0)) ==
-		       -KFI_EAGAIN)
-			cond_resched();
-	}
-	RT_EQ(rt, err, -KFI_ENOTCONN);
-	RT_EQ(rt, rt_talk(rt), 0);
-}
-
-static void rt_with_hostile(struct rt *rt,
-			    void (*run)(struct rt *rt, struct rt_hostile *h))
+/* Two endpoints, and one who can connect to their node. */
+void rt_with_hostile(struct rt *rt,
+		     void (*run)(struct rt *rt, struct rt_hostile *h))
 {
 	struct rt_hostile h = { };
 	int err;
@@ -313,11 +287,6 @@ static void rt_old_version(struct rt *rt)
 static void rt_makes_no_sense(struct rt *rt)
 {
 	rt_with_hostile(rt, rt_garbage);
-}
-
-static void rt_takes_no_answers(struct rt *rt)
-{
-	rt_with_hostile(rt, rt_flood);
 }
 
 /* The other address, where nobody is whom anybody knows. */
@@ -419,63 +388,6 @@ static void rt_goes_away(struct rt *rt)
 	rt_hostile_close(&h);
 }
 
-/* Begins one after the other, and ends none: the oldest goes for the newest. */
-static void rt_many_loop(struct rt *rt, struct rt_hostile *h,
-			 struct kfid_ep **eps)
-{
-	unsigned int i, seen;
-	int event;
-
-	for (i = 0; i < RT_CONNECTIONS; i++) {
-		RT_EQ(rt, rt_hostile_ep(h, h->info), 0);
-		eps[i] = h->ep;
-		h->ep = NULL;
-		RT_EQ(rt, kfi_connect(eps[i], NULL, &rt_hello,
-				      sizeof(rt_hello)), 0);
-		/* In whatever order. */
-		for (seen = 0; seen < (i < 4 ? 1 : 2); seen++) {
-			event = rt_hostile_event(h, NULL, 0, NULL);
-			RT_CHECK(rt, event == KFI_CONNECTED ||
-				 (i >= 4 && event == KFI_SHUTDOWN));
-		}
-	}
-	RT_EQ(rt, rt_talk(rt), 0);
-}
-
-static void rt_many_run(struct rt *rt, struct rt_hostile *h)
-{
-	struct kfid_ep *eps[RT_CONNECTIONS] = { };
-	unsigned int i;
-
-	rt_many_loop(rt, h, eps);
-	for (i = 0; i < RT_CONNECTIONS; i++)
-		if (eps[i])
-			kfi_close(&eps[i]->fid);
-}
-
-static void rt_many_connections(struct rt *rt)
-{
-	rt_with_hostile(rt, rt_many_run);
-}
-
-/* To be run when no connection is allowed: it says why not. */
-static void rt_full_run(struct rt *rt, struct rt_hostile *h)
-{
-	struct kfr_hello said = { };
-
-	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), &said,
-				     sizeof(said)), -ECONNREFUSED);
-	RT_EQ(rt, le16_to_cpu(said.version), KFR_VERSION);
-	RT_EQ(rt, le16_to_cpu(said.refusal), KFR_REFUSE_FULL);
-	/* The node's own do not count. */
-	RT_EQ(rt, rt_talk(rt), 0);
-}
-
-static void rt_node_full(struct rt *rt)
-{
-	rt_with_hostile(rt, rt_full_run);
-}
-
 /* Where the data of a message lies, as @h is told by its sender. */
 static void rt_steal_segment(struct rt *rt, struct rt_hostile *h,
 			     struct kfr_seg *seg)
@@ -541,11 +453,8 @@ static void rt_stolen_key(struct rt *rt)
 const struct rt_case rt_hostile_cases[] = {
 	{ "old_version", rt_old_version },
 	{ "makes_no_sense", rt_makes_no_sense },
-	{ "takes_no_answers", rt_takes_no_answers },
 	{ "no_node", rt_no_node },
 	{ "goes_away", rt_goes_away },
-	{ "many_connections", rt_many_connections },
-	{ "node_full", rt_node_full },
 	{ "stolen_key", rt_stolen_key },
 	{ }
 };

@@ -40,12 +40,21 @@ struct rt_hostile {
 	unsigned int posted;
 };
 
+extern const struct kfr_hello rt_hello;
+
 int rt_hostile_open(struct rt_hostile *h, bool listen);
+int rt_hostile_ep(struct rt_hostile *h, struct kfi_info *info);
+int rt_hostile_event(struct rt_hostile *h, void *data, size_t len,
+		     struct kfi_info **info);
+int rt_hostile_connect(struct rt_hostile *h, const void *hello, size_t len,
+		       void *said, size_t room);
 void rt_hostile_close_ep(struct rt_hostile *h);
 void rt_hostile_close(struct rt_hostile *h);
 int rt_hostile_listen(struct rt_hostile *h);
 int rt_hostile_accept(struct rt_hostile *h);
 int rt_know(struct rt_side *side, kfi_addr_t *addr);
 int rt_talk(struct rt *rt);
+void rt_with_hostile(struct rt *rt,
+		     void (*run)(struct rt *rt, struct rt_hostile *h));
 
 #endif /* _KFI_RTEST_HOSTILE_H_ */

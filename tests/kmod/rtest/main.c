@@ -72,6 +72,8 @@ static int __init rt_init(void)
 	rt_create(rt_rma_cases);
 	rt_create(rt_refuse_cases);
 	rt_create(rt_hostile_cases);
+	rt_create(rt_greedy_cases);
+	rt_create(rt_bare_cases);
 	rt_create(rt_untrue_cases);
 	return 0;
 }

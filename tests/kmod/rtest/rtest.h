@@ -112,6 +112,8 @@ extern const struct rt_case rt_keep_cases[];
 extern const struct rt_case rt_rma_cases[];
 extern const struct rt_case rt_refuse_cases[];
 extern const struct rt_case rt_hostile_cases[];
+extern const struct rt_case rt_greedy_cases[];
+extern const struct rt_case rt_bare_cases[];
 extern const struct rt_case rt_untrue_cases[];
 
 #endif /* _KFI_RTEST_H_ */
