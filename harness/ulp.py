@@ -17,8 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import setup
-from harness.errors import GuestError, GuestSplat, ModuleLoadError
+from harness import loading, setup
 from harness.guest.modules import ULP, ULP_PARAMETERS
 from harness.vm import kbuild, ulpbuild
 from harness.vm.machine import Vm
@@ -145,14 +144,5 @@ def load(guest: Vm, ulp: Ulp) -> None:
     :raises ModuleLoadError: one is refused; with the kernel's words.
     :raises GuestError: the kernel did not survive it, or complained.
     """
-    what = f"while the modules of {ulp.directory} were loaded"
     argv = ["python3", "-m", "harness.guest.ulp", *([] if ulp.load else ["--unloaded"])]
-    try:
-        done = guest.run(argv, timeout=guest.spec.deadlines.boot)
-    except GuestError as error:
-        raise type(error)(f"{error.what}, {what}", error.hint, error.console) from None
-    if done.rc:
-        first, *rest = done.err.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise ModuleLoadError(first, console="\n".join(rest))
-    if splats := guest.splats():
-        raise GuestSplat(f"{splats[0].title}, {what}", console=splats[0].text)
+    loading.load(guest, argv, f"while the modules of {ulp.directory} were loaded")

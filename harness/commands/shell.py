@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric shell``: a terminal in a fresh guest; leaving it ends the guest."""
+"""``kfabric shell``: a terminal in a fresh guest, everything loaded; leaving it ends the guest."""
 
 from __future__ import annotations
 
@@ -13,22 +13,28 @@ import threading
 import tty
 from collections.abc import Iterator, Sequence
 
-from harness import setup
+from harness import loading, setup
 from harness.commands.options import add_guest_options, disposable, guest
 from harness.errors import ExitStatus
 from harness.vm.machine import Command
+from harness.vm.spec import Variant
+
+READY = ("python3", "-m", "harness.guest.ready")
 
 
 def main(argv: Sequence[str]) -> int:
     """Run a login shell on a terminal; its exit status."""
     parser = argparse.ArgumentParser(prog="kfabric shell", description=__doc__)
     add_guest_options(parser)
+    parser.set_defaults(variant=Variant.TEST.value)
     args = parser.parse_args(argv)
     if not sys.stdin.isatty():
         print("kfabric shell: standard input is no terminal; see kfabric run", file=sys.stderr)
         return ExitStatus.USAGE
     vm, tested = guest(args, "shell")
     with disposable(vm, tested):
+        if not tested:
+            setup.say(loading.load(vm, READY, "while our modules were loaded"))
         setup.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
         size = os.get_terminal_size()
         env = {"TERM": os.environ.get("TERM", "vt100")}
@@ -58,7 +64,7 @@ def _type(shell: Command) -> None:
 def _raw_terminal() -> Iterator[None]:
     """Give every key to the guest, Ctrl-C too."""
     before = termios.tcgetattr(sys.stdin)
-    tty.setraw(sys.stdin)
+    tty.setraw(sys.stdin, termios.TCSADRAIN)
     try:
         yield
     finally:

@@ -10,7 +10,6 @@ fails that test if one cannot be unloaded or leaves something behind.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest import leaks, modules, topology
+from harness.guest import leaks, modules, ready, topology
 from harness.guest.leaks import Census
 from harness.guest.modules import ModuleError, kernel_name
 from harness.guest.waiting import Deadline
@@ -28,8 +27,6 @@ from harness.guest.waiting import Deadline
 STATE = Path("/run/kfabric-ulp.json")
 """The link, and what there was before their modules were loaded."""
 UNLOAD_SECONDS = 10.0
-# What is made here stays: nobody ends it, not even the end of this process.
-_KEPT = contextlib.ExitStack()
 ADDRESS = "{address}"
 """In a parameter: the RDMA link's."""
 
@@ -101,12 +98,6 @@ class Ulp:
         return " ".join(mine).replace(ADDRESS, self.link.address)
 
 
-def _prepare() -> topology.RdmaLink:
-    """Load our modules and make a link, which stays."""
-    modules.Modules.from_environment().load()
-    return _KEPT.enter_context(topology.rxe_on_dummy())
-
-
 def _remember(link: topology.RdmaLink, before: Census) -> None:
     STATE.write_text(json.dumps({"link": asdict(link), "before": dict(before.counts)}))
 
@@ -174,7 +165,7 @@ class UlpChecks:
 def main(argv: Sequence[str]) -> int:
     """Load everything; 1, and the reason on standard error, if something does not load."""
     try:
-        link = _prepare()
+        link = ready.prepare()
         _remember(link, leaks.take())
         if "--unloaded" not in argv:
             _ulp(link).load()
@@ -185,7 +176,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    status = main(sys.argv[1:])
-    sys.stderr.flush()
-    # An ordinary end might take the link down.
-    os._exit(status)
+    ready.leave(main(sys.argv[1:]))

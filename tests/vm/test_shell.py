@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""`kfabric shell` on a terminal, typed into as a user would."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 240.0
+
+
+class Terminal:
+    """A terminal with the command on it."""
+
+    def __init__(self, *argv: str) -> None:
+        """Start it."""
+        self._ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "harness.cli", *argv]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        )
+        os.close(theirs)
+        self.shown = ""
+        self._end = time.monotonic() + SECONDS
+
+    def wait_for(self, text: str) -> None:
+        """Read until the terminal has shown this."""
+        while text not in self.shown:
+            left = self._end - time.monotonic()
+            assert left > 0, f"{text!r} is not shown: {self.shown}"
+            if select.select([self._ours], [], [], min(left, 1.0))[0]:
+                self.shown += os.read(self._ours, 65536).decode(errors="replace")
+
+    def type(self, line: str) -> None:
+        """Type a line."""
+        os.write(self._ours, f"{line}\n".encode())
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(SECONDS)
+        os.close(self._ours)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    """A shell in a guest."""
+    terminal = Terminal("shell")
+    yield terminal
+    terminal.close()
+
+
+def test_everything_is_loaded(terminal: Terminal) -> None:
+    """Modules, device and RDMA link are there, in the checkout; its end is the command's."""
+    terminal.wait_for("exit ends it")
+    terminal.wait_for("# ")
+    # What is typed is shown, too: the words to wait for are put together by the shell.
+    terminal.type("stat -c '%F' /dev/kfabric; rdma link; lsmod | grep -c ^kfi_; pwd; echo DO''NE")
+    terminal.wait_for("DONE")
+    assert "character special file" in terminal.shown
+    assert "state ACTIVE" in terminal.shown
+    assert str(ROOT) in terminal.shown
+    terminal.type("exit 3")
+    assert terminal.process.wait(SECONDS) == 3
