@@ -66,6 +66,16 @@ def test_counts_of_guests_are_added_up(objects: Path, tmp_path: Path) -> None:
     assert (tmp_path / coverage.PLACE / coverage.PAGE).exists()
 
 
+def test_guest_that_has_loaded_nothing_is_passed_over(objects: Path, tmp_path: Path) -> None:
+    """One that came late, for the last tests, does not take the others' table away."""
+    count(objects, tmp_path, "gw0")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "gw1/out").mkdir(parents=True)
+    leave(tmp_path / "nothing", tmp_path / "gw1/out" / NAME)
+
+    assert "core/toy.c" in coverage.summary(tmp_path)
+
+
 def test_guests_without_counts_are_one_clear_error(tmp_path: Path) -> None:
     """A run whose guests all died has no table, and says so."""
     (tmp_path / "gw0/out").mkdir(parents=True)
