@@ -136,6 +136,7 @@ static int kfv_device_add(struct ib_device *ib)
 	kref_init(&dev->ref);
 	refcount_set(&dev->users, 1);
 	init_completion(&dev->idle);
+	mutex_init(&dev->leaving);
 	INIT_LIST_HEAD(&dev->domains);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);

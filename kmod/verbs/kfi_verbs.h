@@ -112,6 +112,7 @@ extern struct workqueue_struct *kfv_wq;
  * @users: device halves (kfv_pd) and our client
  * @idle: @users is 0
  * @gone: it is being removed: nothing new starts
+ * @leaving: one RDM connection at a time says that it ends
  * @domains: open domains; kfv_lock
  */
 struct kfv_device {
@@ -121,6 +122,7 @@ struct kfv_device {
 	refcount_t users;
 	struct completion idle;
 	bool gone;
+	struct mutex leaving;	/* RDMA CM's last message of a connection */
 	struct list_head domains;
 };
 

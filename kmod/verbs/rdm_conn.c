@@ -174,6 +174,24 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 	kfr_node_forget(conn->node, conn);
 }
 
+/*
+ * One at a time. Where the net device is gone RDMA CM's messages fail; and of two
+ * that fail at a time rxe may return only one, so that RDMA CM waits for the other
+ * one for ever, and who removes the device for RDMA CM.
+ */
+static void kfr_conn_leave(struct kfr_conn *conn, struct rdma_cm_id *id)
+{
+	struct mutex *leaving = &conn->node->dev->leaving;
+
+	mutex_lock(leaving);
+	kfr_conn_drain(conn, id);
+	kfr_conn_fail(conn);
+	kfr_qp_free(conn);
+	if (id)
+		rdma_destroy_id(id);
+	mutex_unlock(leaving);
+}
+
 static void kfr_conn_destroy(struct work_struct *work)
 {
 	struct kfr_conn *conn = container_of(work, struct kfr_conn, destroy);
@@ -196,11 +214,7 @@ static void kfr_conn_destroy(struct work_struct *work)
 		rdma_unlock_handler(id);
 	}
 
-	kfr_conn_drain(conn, id);
-	kfr_conn_fail(conn);
-	kfr_qp_free(conn);
-	if (id)
-		rdma_destroy_id(id);
+	kfr_conn_leave(conn, id);
 	if (twin)
 		kfr_conn_put(twin);
 	kfr_node_unuse(conn->node);
