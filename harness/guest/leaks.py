@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a test left behind: module references, RDMA resources, links, descriptors.
+"""What a test left behind: kfabric's objects and sleepers, module references, RDMA
+resources, links, descriptors.
 
 Counts are compared, not identities: what was there before may be closed and
 opened again without harm.
@@ -8,8 +9,11 @@ opened again without harm.
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.guest import modules
 from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
@@ -17,6 +21,9 @@ from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 DEVICE = "/dev/kfabric"
 NET = "/sys/class/net"
 INFINIBAND = "/sys/class/infiniband"
+# A line an object, of whomever; a queue's says how many threads are on it now.
+OBJECTS = Path("/sys/kernel/debug/kfabric/objects")
+_ASLEEP = re.compile(r" asleep=(\d+)")
 # The RDMA core keeps the shared CQs that it once made until their device goes.
 POOLED = ("cq",)
 
@@ -37,11 +44,12 @@ class Census:
 
 
 def take() -> Census:
-    """Count now: users of our modules, RDMA resources, links, net devices, our descriptors.
+    """Count now: our modules' users and objects, RDMA resources, links, our descriptors.
 
-    Of somebody's modules that are tested, too.
+    Users and objects of somebody's modules that are tested, too.
     """
     counts = {f"users of {name}": _users(modules.state(name)) for name in modules.watched()}
+    counts.update(_objects())
     counts["descriptors of /dev/kfabric"] = _open_descriptors()
     counts["net devices"] = len(os.listdir(NET))
     counts["RDMA links"] = len(_listed(INFINIBAND))
@@ -56,6 +64,19 @@ def _users(found: modules.ModuleState | None) -> int:
     A module that was loaded meanwhile, and what it holds by that, is no leak.
     """
     return found.references - len(found.holders) if found else 0
+
+
+def _objects() -> Counter[str]:
+    """Count kfabric's objects by class, and the threads that sleep on them."""
+    counts: Counter[str] = Counter()
+    try:
+        lines = OBJECTS.read_text().splitlines()
+    except FileNotFoundError:
+        return counts
+    for line in lines:
+        counts[f"kfabric's objects of class {line.split()[0]}"] += 1
+        counts["threads asleep on kfabric's objects"] += sum(map(int, _ASLEEP.findall(line)))
+    return counts
 
 
 def _rdma_counts() -> dict[str, int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from guest_support import LIMIT
 
 from harness.guest import kmsg, leaks, modules, topology
 from harness.guest.modules import ModuleError, ModuleInUse
@@ -78,6 +79,19 @@ def test_missing_module_file_says_so(tmp_path):
     """A module that was not built is not a kernel error."""
     with pytest.raises(ModuleError, match="not built"):
         modules.Modules(tmp_path).file("kfabric")
+
+
+def test_census_counts_objects_and_sleepers(mock, in_thread):
+    """A queue and the thread that sleeps on it are counted, and gone again behind the block."""
+    before = leaks.take()
+    with mock.domain.cq() as cq:
+        call = in_thread(lambda: cq.sread(1, timeout=LIMIT)).asleep()
+        lines = leaks.since(before, deadline=0.0)
+        assert any(line.startswith("kfabric's objects of class cq: ") for line in lines)
+        assert any(line.startswith("threads asleep on kfabric's objects: ") for line in lines)
+        cq.signal()
+        call.result()
+    assert leaks.since(before) == []
 
 
 def test_census_names_what_is_new():
