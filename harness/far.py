@@ -6,7 +6,7 @@
 The specification is that of pytest-xdist and execnet. Each of its guests is a slot of the
 pool like any other: the far machine boots it (:mod:`harness.farside`), and what its test
 process says goes through ssh into this machine's bridge. Which test goes to which guest is
-still decided by pytest-xdist alone.
+decided as without them, here (:mod:`harness.schedule`).
 """
 
 from __future__ import annotations

@@ -166,12 +166,14 @@ def limit(name: str, value: int) -> Iterator[None]:
 
 
 def test_too_many_objects_are_refused(mock: Mock) -> None:
-    """X3: EMFILE at the limit, which a close makes room under."""
+    """X3: EMFILE at the limit, which a close makes room under; another client has its own."""
     fd, fabric = mock.device.fileno(), mock.fabric._handle
     with limit("max_objects", mock.device.version().objects + 2):
         opened = [raw.sample("WAIT_OPEN", fabric=fabric, wait_obj=1) for _ in range(3)]
         results = [raw.call(fd, "WAIT_OPEN", arg) for arg in opened]
         assert results == [0, 0, -errno.EMFILE]
+        with kp.Device() as other, other.fabric(mock.info) as room, room.wait_set():
+            assert other.version().objects == 2
         close = raw.sample("CLOSE", handle=opened[0].out_handle)
         assert raw.call(fd, "CLOSE", close) == 0
         assert raw.call(fd, "WAIT_OPEN", opened[2]) == 0
@@ -181,12 +183,14 @@ def test_too_many_objects_are_refused(mock: Mock) -> None:
 
 
 def test_too_much_memory_is_refused(device: kp.Device) -> None:
-    """X3: ENOBUFS at the limit, which a close makes room under."""
+    """X3: ENOBUFS at the limit, which a close makes room under; another client has its own."""
     with limit("max_bytes", 3 * raw.PAGE):
         first, second = device.buffer(raw.PAGE), device.buffer(2 * raw.PAGE)
         with pytest.raises(kp.KfiError) as caught:
             device.buffer(1)
         assert caught.value.errno == errno.ENOBUFS
+        with kp.Device() as other:
+            other.buffer(3 * raw.PAGE).close()
         first.close()
         device.buffer(1).close()
         second.close()
