@@ -17,11 +17,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness import far, setup, ulp
+from harness import far, junit, setup, ulp
 from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
-from harness.ktap import Result
-from harness.outcome import GREEN, SUSPECTS
+from harness.outcome import GREEN, SUSPECTS, Trouble
 from harness.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import versions, vmcore
 
@@ -75,12 +74,14 @@ class Controller:
             Path(config.invocation_params.dir),
             config.option.kfabric_silence * versions.load(setup.SOURCE).find().slow,
         )
-        # Gateway id -> how its guest ended, and the tests that it had finished.
+        # Gateway id -> how its guest ended.
         self._crashes: dict[str, Ending] = {}
+        # Guest -> the last tests that it finished, and what the reports of those that failed said.
         self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SUSPECTS))
-        # Guest -> what the reports of its tests that failed said.
         self._told: dict[str, list[str]] = defaultdict(list)
         self._unexplained: list[Ending] = []
+        given = config.getoption("xmlpath", None)
+        self._junit = junit.path(given) if given else None
         self._given_up = False
         self._finish_seconds = FINISH_SECONDS
         if config.option.kfabric_vmcore:
@@ -150,13 +151,14 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember what ran in which guest, and what it told of it."""
         node = getattr(report, "node", None)
-        if node is None:
+        if node is None or node.gateway.id in self._crashes:
             return
+        guest = self._slot(node).life.name
         if report.when == "teardown":
-            self._finished[node.gateway.id].append(report.nodeid)
-        if report.failed and node.gateway.id not in self._crashes:
+            self._finished[guest].append(report.nodeid)
+        if report.failed:
             texts = [report.longreprtext, *(text for _, text in report.sections)]
-            self._told[self._slot(node).life.name] += texts
+            self._told[guest] += texts
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -204,25 +206,28 @@ class Controller:
         file, _, name = crashitem.partition("::")
         report.when = "call"
         report.location = (file, None, name.replace("::", "."))
-        report.longrepr = self._blame(crashitem, gateway, ending)
+        report.longrepr = self._blame(crashitem, ending)
         if ending.stderr:
             report.sections.append(("standard error of the test process", ending.stderr))
 
-    def _blame(self, test: str, gateway: str, ending: Ending) -> Blame:
+    def _blame(self, test: str, ending: Ending) -> Blame:
         lines = [ending.reason(), f"while it ran {test}"]
-        if before := self._finished[gateway]:
+        if before := self._finished[ending.name]:
             lines.append(f"it had run before, and may suffer from: {', '.join(before)}")
         lines += [f"the end of {ending.name}'s console:", ending.console]
         reports = [splat.text for splat in ending.splats if splat.text not in ending.console]
         lines += [f"the kernel had said:\n{text}" for text in reports]
         return Blame(Reason(ending.reason()), "\n".join(lines))
 
-    def unexplained(self) -> list[Result]:
+    def troubles(self) -> list[Trouble]:
         """The bad ends of guests that no test's report tells of."""
-        return [
-            Result(ending.name, True, f"ERROR {ending.reason()}", "\n".join(ending.evidence()))
-            for ending in self._unexplained
-        ]
+        return [self._trouble(ending) for ending in self._unexplained]
+
+    def _trouble(self, ending: Ending) -> Trouble:
+        """A bad end with those that may be the cause."""
+        before = ", ".join(self._finished[ending.name])
+        suspects = [f"these had run there before: {before}"] if before else []
+        return Trouble(ending.name, ending.reason(), "\n".join([*suspects, *ending.evidence()]))
 
     @pytest.hookimpl
     def pytest_keyboard_interrupt(self) -> None:
@@ -233,12 +238,13 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Read the endings of all guests, after xdist has let go of them."""
-        if self._given_up:
-            return
-        for slot in self._pool.slots:
-            self._judge(slot.life)
-        if self._unexplained and session.exitstatus in GREEN:
-            session.exitstatus = _status(self._unexplained[0])
+        if not self._given_up:
+            for slot in self._pool.slots:
+                self._judge(slot.life)
+            if self._unexplained and session.exitstatus in GREEN:
+                session.exitstatus = _status(self._unexplained[0])
+        if self._junit and (troubles := self.troubles()):
+            junit.add(self._junit, troubles)
 
     def _judge(self, life: Life) -> None:
         """Keep a guest's ending if it is a bad one that no test report tells of."""
@@ -252,11 +258,10 @@ class Controller:
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show what no test report tells."""
-        for ending in self._unexplained:
+        for trouble in self.troubles():
             terminalreporter.write_sep("=", "a guest ended badly, outside of any test", red=True)
-            terminalreporter.write_line(ending.reason())
-            for text in ending.evidence():
-                terminalreporter.write_line(text)
+            terminalreporter.write_line(trouble.reason)
+            terminalreporter.write_line(trouble.text)
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.outcome import Trouble
+
 VERSION = "KTAP version 1"
 
 
@@ -45,10 +47,10 @@ class Ktap:
 
     :param path: of the file.
     :param title: says what ran, e.g. with the kernel's release.
-    :param more: results that belong to no test, asked for at the end.
+    :param more: what belongs to no test, asked for at the end.
     """
 
-    def __init__(self, path: Path, title: str, more: Callable[[], Iterable[Result]]) -> None:
+    def __init__(self, path: Path, title: str, more: Callable[[], Iterable[Trouble]]) -> None:
         self._path = path
         self._title = title
         self._more = more
@@ -82,8 +84,9 @@ class Ktap:
         for results in self._files.values():
             for result in results.values():
                 result.end()
+        more = [Result(one.name, True, f"ERROR {one.reason}", one.text) for one in self._more()]
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(document(self._title, self._files, list(self._more())))
+        self._path.write_text(document(self._title, self._files, more))
 
 
 def document(title: str, files: dict[str, dict[str, Result]], more: Sequence[Result] = ()) -> str:

@@ -67,7 +67,7 @@ class Column:
 def read(kernel: str, reports: Sequence[Path], seconds: float, status: int = 0) -> Column:
     """What the JUnit files of one kernel say; one that is missing says nothing.
 
-    :param status: of the run: a guest's bad end is no test's in those files.
+    :param status: of the run: pytest may have broken, of which those files know nothing.
     """
     column = Column(kernel, seconds=seconds)
     for report in reports:

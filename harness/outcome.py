@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,6 +17,18 @@ GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 SUSPECTS = 5
 """How many tests are named that had run before one that is told of something bad."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What is wrong with a run though no test's report tells."""
+
+    name: str
+    """What it is wrong with, such as a guest."""
+    reason: str
+    """In one line."""
+    text: str
+    """What else there is to read."""
 
 
 class Outcome:

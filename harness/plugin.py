@@ -227,7 +227,7 @@ def _write_ktap(config: pytest.Config) -> None:
     ktap = Ktap(
         Path(config.option.ktap).absolute(),
         config.getini("junit_suite_name"),
-        controller.unexplained if controller else list,
+        controller.troubles if controller else list,
     )
     config.pluginmanager.register(ktap, "kfabric-ktap")
 

@@ -134,17 +134,30 @@ def test_results_are_there_in_the_kernels_format_too(run, pytester):
 
 
 def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester):
-    """A reader of the file alone must not take the run for a green one."""
+    """A reader of either file alone must not take the run for a green one."""
     run(
         """
     import atexit
 
-    def test_a(): atexit.register(panic, "in rmmod")
+    def test_a(): pass
+    def test_b(): atexit.register(panic, "in rmmod\\x1b[0m")
     """
     )
     lines = (pytester.path / "test.ktap").read_text().splitlines()
     assert lines[1] == "1..2"
-    assert lines[-1] == "not ok 2 guest0.0 # ERROR guest0.0: guest kernel panic: in rmmod"
+    assert lines[-1].startswith("not ok 2 guest0.0 # ERROR guest0.0: guest kernel panic: in rmmod")
+    assert "# these had run there before: test_toy.py::test_a, test_toy.py::test_b" in lines
+    assert any(line.startswith("# ") and "Kernel panic - not syncing" in line for line in lines)
+    case = cases(pytester)["guest0.0"]
+    error = case.find("error")
+    assert case.get("classname") == "guests" and error is not None
+    assert str(error.get("message")).startswith("guest0.0: guest kernel panic: in rmmod")
+    text = str(error.text)
+    assert "before: test_toy.py::test_a, test_toy.py::test_b\n" in text
+    assert "Kernel panic - not syncing" in text
+    suite = ElementTree.parse(pytester.path / "junit.xml").find("testsuite")
+    assert suite is not None and (suite.get("tests"), suite.get("errors")) == ("3", "1")
+    assert suite.get("name") == "guest linux-6.1"
 
 
 def test_panic_behind_the_last_test_is_not_green(run):
@@ -164,7 +177,13 @@ def test_panic_behind_the_last_test_is_not_green(run):
     )
     result.assert_outcomes(passed=1)
     assert result.ret == ExitStatus.PANIC
-    result.stdout.fnmatch_lines(["*outside of any test*", "*guest kernel panic: in rmmod*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*outside of any test*",
+            "*guest kernel panic: in rmmod*",
+            "these had run there before: test_toy.py::test_a",
+        ]
+    )
 
 
 def test_panic_in_session_finish_is_not_green(run):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import testrun
+from harness import junit, testrun
 from harness.errors import ExitStatus, KfabricError, SetupError
 from harness.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
@@ -170,18 +170,28 @@ def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypat
     assert "| all | no results | 1 failed, 1 |" in table
 
 
-def test_bad_end_of_a_guest_is_in_the_table(reports, monkeypatch):
-    """JUnit has no place for it: all of its tests have passed."""
+def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch):
+    """However many guests there were; all tests have passed."""
+    bad = f'<testcase classname="{junit.CLASS}" name="guest0@far.example.4"><error/></testcase>'
+    monkeypatch.setitem(CASES, "6.1", CASES["6.1"] + bad)
+    testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
+    table = (reports / "matrix.md").read_text()
+    assert "| guests | 1 failed |  |" in table
+    assert "| all | 1 failed, 1, 1 skipped | 1 failed, 1 |" in table
+
+
+def test_bad_status_without_a_failed_test_is_in_the_table(reports, monkeypatch):
+    """JUnit does not tell of all that can break: all of its tests have passed."""
     write = testrun._run
 
     def run(argv, kernel):
         write(argv, kernel)
-        return ExitStatus.PANIC if kernel == "6.1" else 1
+        return int(pytest.ExitCode.INTERNAL_ERROR) if kernel == "6.1" else 1
 
     monkeypatch.setattr(testrun, "_run", run)
     testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
     table = (reports / "matrix.md").read_text()
-    assert "| all | 1, 1 skipped, but exit status 74 | 1 failed, 1 |" in table
+    assert "| all | 1, 1 skipped, but exit status 3 | 1 failed, 1 |" in table
 
 
 def test_what_a_kernel_reported_in_an_earlier_run_is_not_taken_for_this_one(reports, monkeypatch):
