@@ -79,6 +79,8 @@ class Controller:
         # Guest -> the last tests that it finished, and what the reports of those that failed said.
         self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SUSPECTS))
         self._told: dict[str, list[str]] = defaultdict(list)
+        # Gateway id -> the last test that had only its teardown left.
+        self._called: dict[str, str] = {}
         self._unexplained: list[Ending] = []
         given = config.getoption("xmlpath", None)
         self._junit = junit.path(given) if given else None
@@ -154,6 +156,8 @@ class Controller:
         if node is None or node.gateway.id in self._crashes:
             return
         guest = self._slot(node).life.name
+        if report.when == "call" or not report.passed:
+            self._called[node.gateway.id] = report.nodeid
         if report.when == "teardown":
             self._finished[guest].append(report.nodeid)
         if report.failed:
@@ -204,14 +208,15 @@ class Controller:
             return
         self._unexplained.remove(ending)
         file, _, name = crashitem.partition("::")
-        report.when = "call"
+        called = self._called.get(gateway) == crashitem
+        report.when = "teardown" if called else "call"
         report.location = (file, None, name.replace("::", "."))
-        report.longrepr = self._blame(crashitem, ending)
+        report.longrepr = self._blame(f"{'tore down' if called else 'ran'} {crashitem}", ending)
         if ending.stderr:
             report.sections.append(("standard error of the test process", ending.stderr))
 
-    def _blame(self, test: str, ending: Ending) -> Blame:
-        lines = [ending.reason(), f"while it ran {test}"]
+    def _blame(self, doing: str, ending: Ending) -> Blame:
+        lines = [ending.reason(), f"while it {doing}"]
         if before := self._finished[ending.name]:
             lines.append(f"it had run before, and may suffer from: {', '.join(before)}")
         lines += [f"the end of {ending.name}'s console:", ending.console]

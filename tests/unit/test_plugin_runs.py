@@ -91,6 +91,68 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
     ]
 
 
+def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester):
+    """Its call has passed, and is not told of twice; the others go on in a new guest."""
+    result = run(
+        """
+    import pytest
+
+    @pytest.fixture
+    def device():
+        yield
+        panic("in the teardown")
+
+    def test_a(): pass
+    def test_b(device): pass
+    def test_c(): pass
+    """
+    )
+    result.assert_outcomes(passed=3, errors=1)
+    assert result.ret == ExitStatus.TEST_FAILED
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_b*", "*while it tore down*::test_b"])
+    result.stdout.no_fnmatch_line("*outside of any test*")
+    found = list(ElementTree.parse(pytester.path / "junit.xml").iter("testcase"))
+    assert sorted(str(case.get("name")) for case in found) == ["test_a", "test_b", "test_c"]
+    errors = {
+        case.get("name"): error for case in found if (error := case.find("error")) is not None
+    }
+    assert list(errors) == ["test_b"]
+    assert "guest0.0: guest kernel panic: in the teardown" in str(errors["test_b"].get("message"))
+    assert "may suffer from: test_toy.py::test_a\n" in str(errors["test_b"].text)
+    suite = ElementTree.parse(pytester.path / "junit.xml").find("testsuite")
+    assert suite is not None and (suite.get("tests"), suite.get("errors")) == ("3", "1")
+    lines = (pytester.path / "test.ktap").read_text().splitlines()
+    assert [line for line in lines if "not ok" in line] == [
+        "  not ok 2 test_b # ERROR in teardown",
+        "not ok 1 test_toy.py",
+    ]
+
+
+@pytest.mark.parametrize("before", ["assert 1 == 2", "pytest.skip('no device')"])
+def test_panic_in_a_teardown_behind_a_bad_call_is_the_same_tests(run, pytester, before):
+    """One case in JUnit has both; so has one line of KTAP."""
+    result = run(
+        f"""
+    import pytest
+
+    @pytest.fixture
+    def device():
+        yield
+        panic("in the teardown")
+
+    def test_a(device): {before}
+    def test_b(): pass
+    """
+    )
+    assert result.ret == ExitStatus.TEST_FAILED
+    assert result.parseoutcomes()["errors"] == 1
+    found = list(ElementTree.parse(pytester.path / "junit.xml").iter("testcase"))
+    assert sorted(str(case.get("name")) for case in found) == ["test_a", "test_b"]
+    assert sum(case.find("error") is not None for case in found) == 1
+    lines = (pytester.path / "test.ktap").read_text().splitlines()
+    assert sum("not ok" in line and "test_a" in line for line in lines) == 1
+
+
 def test_results_are_there_in_the_kernels_format_too(run, pytester):
     """With the kernel's name, skips and expected failures, panic and console."""
     run(

@@ -20,7 +20,13 @@ from harness.errors import ExitStatus
 ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("toys.py")
 RUN_SECONDS = 400.0
-INNOCENT = ("test_fine", "test_after_leak", "test_fine_again", "test_late_panic")
+INNOCENT = (
+    "test_fine",
+    "test_after_leak",
+    "test_fine_again",
+    "test_fine_in_the_end",
+    "test_late_panic",
+)
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,14 @@ def test_panic_fails_its_test(run):
     assert "Kernel panic - not syncing: sysrq triggered crash" in run.output
 
 
+def test_panic_in_a_teardown_fails_its_test(run):
+    """Once: as its error, beside which there is no other case of it."""
+    text = run.texts("test_panic_in_teardown", "error")
+    assert "guest0.3: guest kernel panic: sysrq triggered crash" in text
+    assert "while it tore down" in text
+    assert len(run.cases["test_panic_in_teardown"]) == 1
+
+
 def test_freeze_fails_its_test(run):
     """The watchdog sees that the heart stands still."""
     assert "guest hangs: no heartbeat for 8 s" in run.texts("test_freeze", "failure")
@@ -101,7 +115,11 @@ def test_freeze_fails_its_test(run):
 def test_late_panic_is_not_lost(run):
     """No test is running any more, xdist knows nothing of it, and the run still tells."""
     assert run.output.count("a guest ended badly, outside of any test") == 1
-    assert "guest0.4: guest kernel panic: sysrq triggered crash" in run.output
+    text = run.texts("guest0.5", "error")
+    assert "guest0.5: guest kernel panic: sysrq triggered crash" in text
+    assert "toys.py::test_late_panic" in text, "the tests that ran before are suspects"
+    assert "Kernel panic - not syncing: sysrq triggered crash" in text
+    assert "guest0.5: guest kernel panic: sysrq triggered crash" in run.output
 
 
 def test_consoles_tell_what_was_running(run):
@@ -113,4 +131,4 @@ def test_consoles_tell_what_was_running(run):
     assert "kfabric test: tests/vm/toys.py::test_splat" in splat
     assert "kfabric test: tests/vm/toys.py::test_leak" in leak
     assert "kfabric test: tests/vm/toys.py::test_panic" in panic
-    assert (run.directory / "guest0.4" / "console.log").exists()
+    assert (run.directory / "guest0.5" / "console.log").exists()

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,21 @@ def test_panic():
 
 def test_fine_again():
     """In whatever guest it runs, nothing is wrong with it."""
+
+
+@pytest.fixture
+def crashing() -> Iterator[None]:
+    """Ends with its guest."""
+    yield
+    crash()
+
+
+def test_panic_in_teardown(crashing):
+    """Passes, and a fixture of its takes the guest along."""
+
+
+def test_fine_in_the_end():
+    """Nothing is wrong with this one either."""
 
 
 def test_freeze():
