@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict, deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,12 +20,14 @@ import pytest
 from harness import far, junit, setup, ulp
 from harness.errors import ExitStatus, KfabricError
 from harness.guest import worker
-from harness.outcome import GREEN, SUSPECTS, Trouble
+from harness.outcome import GREEN, SUSPECTS, WHOLE, Trouble
 from harness.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import versions, vmcore
 
 # xdist gives its gateways 10 s to end; what is left of a guest then has ended.
 FINISH_SECONDS = 15.0
+# How many of the tests that did not run are named.
+NAMED = 20
 # What xdist calls the end of a worker that had begun; else it has a traceback.
 _DEATHS = ("Not properly terminated", "keyboard-interrupt")
 
@@ -82,6 +84,8 @@ class Controller:
         # Gateway id -> the last test that had only its teardown left.
         self._called: dict[str, str] = {}
         self._unexplained: list[Ending] = []
+        self._listed: Sequence[str] = ()
+        self._reported: set[str] = set()
         given = config.getoption("xmlpath", None)
         self._junit = junit.path(given) if given else None
         self._given_up = False
@@ -146,12 +150,18 @@ class Controller:
         self._scheduler = Together(config, log)
         return self._scheduler
 
+    @pytest.hookimpl
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Remember what is to run, which is the same in all guests."""
+        self._listed = ids
+
     def _slot(self, node: Any) -> Slot:
         return self._pool.of_spec(node.gateway.spec.python)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember what ran in which guest, and what it told of it."""
+        self._reported.add(report.nodeid)
         node = getattr(report, "node", None)
         if node is None or node.gateway.id in self._crashes:
             return
@@ -225,14 +235,24 @@ class Controller:
         return Blame(Reason(ending.reason()), "\n".join(lines))
 
     def troubles(self) -> list[Trouble]:
-        """The bad ends of guests that no test's report tells of."""
-        return [self._trouble(ending) for ending in self._unexplained]
+        """The bad ends of guests that no test's report tells of, and what these prevented."""
+        return [*map(self._trouble, self._unexplained), *self._not_run()]
 
     def _trouble(self, ending: Ending) -> Trouble:
         """A bad end with those that may be the cause."""
         before = ", ".join(self._finished[ending.name])
         suspects = [f"these had run there before: {before}"] if before else []
         return Trouble(ending.name, ending.reason(), "\n".join([*suspects, *ending.evidence()]))
+
+    def _not_run(self) -> list[Trouble]:
+        """The tests that nobody has run, unless the run was asked to stop."""
+        missing = [test for test in self._listed if test not in self._reported]
+        if self._given_up or not missing:
+            return []
+        crashes = sum(not ending.retired for ending in self._crashes.values())
+        names = missing[:NAMED] + ["…"] * (len(missing) > NAMED)
+        lines = [f"{crashes} guests had crashed; what did not run:", *names]
+        return [Trouble(WHOLE, f"{len(missing)} tests did not run", "\n".join(lines))]
 
     @pytest.hookimpl
     def pytest_keyboard_interrupt(self) -> None:
@@ -248,7 +268,10 @@ class Controller:
                 self._judge(slot.life)
             if self._unexplained and session.exitstatus in GREEN:
                 session.exitstatus = _status(self._unexplained[0])
-        if self._junit and (troubles := self.troubles()):
+        troubles = self.troubles()
+        if troubles and session.exitstatus in GREEN:
+            session.exitstatus = ExitStatus.TEST_FAILED
+        if troubles and self._junit:
             junit.add(self._junit, troubles)
 
     def _judge(self, life: Life) -> None:
@@ -264,7 +287,7 @@ class Controller:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show what no test report tells."""
         for trouble in self.troubles():
-            terminalreporter.write_sep("=", "a guest ended badly, outside of any test", red=True)
+            terminalreporter.write_sep("=", trouble.title, red=True)
             terminalreporter.write_line(trouble.reason)
             terminalreporter.write_line(trouble.text)
 

@@ -12,6 +12,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from harness import junit
+from harness.outcome import WHOLE
+
 SUMMARY = "all"
 
 
@@ -42,7 +45,7 @@ class Column:
     """How all tests went on one kernel.
 
     :param kernel: its name.
-    :param note: why there are no results, or what is wrong though no test failed.
+    :param note: why there are no results, or what is wrong with the run.
     :param files: by test file, without directory and ending.
     :param seconds: how long it took.
     """
@@ -74,11 +77,19 @@ def read(kernel: str, reports: Sequence[Path], seconds: float, status: int = 0) 
         for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
             name = _file(case.get("classname", ""))
             column.files.setdefault(name, Cell()).add(_outcome(case))
+            column.note = column.note or _note(case)
     if not column.files:
         column.note = "no results"
     elif status and not column.total().failed:
         column.note = f"but exit status {status}"
     return column
+
+
+def _note(case: ElementTree.Element) -> str:
+    """What is wrong with the run as a whole, if this tells it."""
+    if (case.get("classname"), case.get("name")) != (junit.CLASS, WHOLE):
+        return ""
+    return next((error.get("message", "") for error in case.iter("error")), "")
 
 
 def _file(classname: str) -> str:

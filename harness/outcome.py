@@ -19,16 +19,26 @@ SUSPECTS = 5
 """How many tests are named that had run before one that is told of something bad."""
 
 
+WHOLE = "run"
+"""What is in trouble if not a certain guest is."""
+
+
 @dataclass(frozen=True)
 class Trouble:
     """What is wrong with a run though no test's report tells."""
 
     name: str
-    """What it is wrong with, such as a guest."""
+    """What it is wrong with: a guest, or the run as a whole (``WHOLE``)."""
     reason: str
     """In one line."""
     text: str
     """What else there is to read."""
+
+    @property
+    def title(self) -> str:
+        """What kind of trouble it is."""
+        whole = self.name == WHOLE
+        return "not all tests ran" if whole else "a guest ended badly, outside of any test"
 
 
 class Outcome:

@@ -480,6 +480,56 @@ def test_crash_in_collection_ends(run):
     result.stdout.fnmatch_lines(["*maximum crashed workers reached*"])
 
 
+CRASHES = """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_crash(number): panic(f"number {number}")
+"""
+
+
+def test_run_that_gives_up_tells_how_much_did_not_run(run, pytester):
+    """A reader of any report must not take the others for all there are."""
+    result = run(CRASHES)
+    result.assert_outcomes(failed=4)
+    assert result.ret == ExitStatus.TEST_FAILED
+    result.stdout.fnmatch_lines(["*maximum crashed workers reached*"])
+    result.stdout.fnmatch_lines(["2 tests did not run", "4 guests had crashed*", "test_toy.py::*"])
+    lines = (pytester.path / "test.ktap").read_text().splitlines()
+    assert lines[-1] == "not ok 2 run # ERROR 2 tests did not run"
+    error = cases(pytester)["run"].find("error")
+    assert error is not None and error.get("message") == "2 tests did not run"
+    assert str(error.text).count("test_toy.py::test_crash") == 2
+
+
+def test_run_that_gives_up_in_collection_tells_what_it_knows(run, pytester):
+    """The first guest has listed the tests, and no other one comes that far."""
+    result = run(
+        """
+    import pytest
+
+    def test_a(worker_id): panic("first")
+    def test_b(): pass
+    def test_c(): pass
+    if os.environ["PYTEST_XDIST_WORKER"] != "gw0":
+        panic("while collecting")
+    """
+    )
+    assert result.ret == ExitStatus.TEST_FAILED
+    assert {*cases(pytester)} == {"test_a", "guest0.1", "guest0.2", "guest0.3", "run"}
+    error = cases(pytester)["run"].find("error")
+    assert error is not None and error.get("message") == "2 tests did not run"
+
+
+def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester):
+    """What is left behind -x is left on purpose."""
+    result = run(CRASHES.replace("panic(f", "pytest.fail(f"), "-x")
+    result.assert_outcomes(failed=1)
+    assert "did not run" not in result.stdout.str()
+    assert "run" not in cases(pytester)
+    assert "did not run" not in (pytester.path / "test.ktap").read_text()
+
+
 def test_guest_that_does_not_boot_is_one_clear_line(run):
     """No test failed: the status is that of a failed boot."""
     result = run("def test_a(): pass\n", "--fake-boots=0")

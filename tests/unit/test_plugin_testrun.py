@@ -180,6 +180,16 @@ def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch):
     assert "| all | 1 failed, 1, 1 skipped | 1 failed, 1 |" in table
 
 
+def test_tests_that_did_not_run_are_in_the_table(reports, monkeypatch):
+    """Or the numbers would be taken for all there are."""
+    error = '<error message="5 tests did not run"/>'
+    gave_up = f'<testcase classname="{junit.CLASS}" name="run">{error}</testcase>'
+    monkeypatch.setitem(CASES, "6.1", CASES["6.1"] + gave_up)
+    testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
+    table = (reports / "matrix.md").read_text()
+    assert "| all | 1 failed, 1, 1 skipped, 5 tests did not run | 1 failed, 1 |" in table
+
+
 def test_bad_status_without_a_failed_test_is_in_the_table(reports, monkeypatch):
     """JUnit does not tell of all that can break: all of its tests have passed."""
     write = testrun._run
