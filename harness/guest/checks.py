@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from harness.guest import kmsg, leaks
+from harness.guest import kmsg, leaks, phases
 from harness.guest.memleak import MemoryWatch
 from harness.guest.retirement import Retirement
 from harness.guest.waiting import DeadlineExpired, patience, wait_until
@@ -148,21 +148,26 @@ class GuestChecks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(
         self, item: pytest.Item, nextitem: pytest.Item | None
-    ) -> Generator[None]:
+    ) -> Generator[None, object, object]:
         """Fail the last test of a file when the kernel's memory was leaked since the last search.
 
         A search takes long, so there is none after every test, nor after every file; but one
         behind a test that harmed the guest, which ends with it.
         """
-        yield
+        return (yield from phases.then(lambda: self._leaked(item, nextitem)))
+
+    def _leaked(self, item: pytest.Item, nextitem: pytest.Item | None) -> str:
+        """What the search behind a test has found, if it is time for one."""
         ends = nextitem is None or self._retirement.harmed
-        if nextitem is None or ends or (nextitem.path != item.path and self._memory.due()):
-            if found := self._memory.leaks(settle=ends):
-                self._retirement.harm()
-                lines = "\n".join(leak.line() for leak in found)
-                texts = "\n\n".join(leak.text for leak in found)
-                what = f"memory leaked since the last search:\n{lines}\n\n{texts}"
-                pytest.fail(what, pytrace=False)
+        if not (nextitem is None or ends or (nextitem.path != item.path and self._memory.due())):
+            return ""
+        found = self._memory.leaks(settle=ends)
+        if not found:
+            return ""
+        self._retirement.harm()
+        lines = "\n".join(leak.line() for leak in found)
+        texts = "\n\n".join(leak.text for leak in found)
+        return f"memory leaked since the last search:\n{lines}\n\n{texts}"
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:

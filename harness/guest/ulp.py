@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from harness.guest import leaks, modules, ready, topology
+from harness.guest import leaks, modules, phases, ready, topology
 from harness.guest.leaks import Census
 from harness.guest.modules import ModuleError, kernel_name
 from harness.guest.waiting import Deadline
@@ -145,11 +145,10 @@ class UlpChecks:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_teardown(
         self, item: pytest.Item, nextitem: pytest.Item | None
-    ) -> Iterator[None]:
+    ) -> Generator[None, object, object]:
         """Unload the modules behind the last test; it fails if they do not leave as they came."""
-        yield
-        if nextitem is None and (problems := self.retire()):
-            pytest.fail("\n".join(problems), pytrace=False)
+        last = nextitem is None
+        return (yield from phases.then(lambda: "\n".join(self.retire()) if last else ""))
 
     def retire(self) -> list[str]:
         """Unload the modules; what is wrong then, a line each."""

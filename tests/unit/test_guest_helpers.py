@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import textwrap
 import threading
 import types
+from pathlib import Path
 
 import pytest
 
-from harness.guest import checks, kmsg, memleak, modules, sleeping, waiting
+from harness.guest import checks, kmsg, memleak, modules, phases, sleeping, waiting
 from harness.guest.checks import KernelWatch
 from harness.guest.leaks import Census
 from harness.guest.retirement import Retirement
@@ -250,6 +252,61 @@ def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
     with pytest.raises(pytest.fail.Exception, match=r"memory leaked.*\n0x1 "):
         teardown(a, b)
     assert settles == [False, True, True]
+
+
+FAILS = """
+    import pytest
+
+    @pytest.fixture
+    def device():
+        yield
+        {failure}
+
+    def test_a(device): pass
+"""
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "raise OSError('no link')",
+        "raise ExceptionGroup('two', [OSError('no link'), OSError('no device')])",
+        "pytest.fail('no link')",
+        "pytest.fail('no link', pytrace=False)",
+        "pytest.skip('no link')",
+        "pytest.xfail('no link')",
+    ],
+)
+def test_memory_is_searched_also_behind_a_teardown_that_fails(pytester, monkeypatch, failure):
+    """One error tells of both."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makeconftest("""
+    import types, pytest
+    from harness.guest import checks, memleak
+    from harness.guest.retirement import Retirement
+
+    leak = memleak.parse("unreferenced object 0x1 (size 8):\\n  comm x\\n")
+    checks.KernelWatch = lambda: types.SimpleNamespace(complaints=list, close=lambda: None)
+    checks.MemoryWatch = lambda: types.SimpleNamespace(leaks=lambda settle: leak)
+    checks.leaks.take = lambda: None
+    checks.leaks.since = lambda before: []
+    checks.kmsg.mark = print
+
+    def pytest_configure(config):
+        config.pluginmanager.register(checks.GuestChecks(Retirement()))
+    """)
+    pytester.makepyfile(textwrap.dedent(FAILS.format(failure=failure)))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*no link*", "*memory leaked since the last search:*", "*0x1 *"])
+
+
+def test_nothing_is_looked_for_behind_an_interrupt():
+    """Who interrupts does not want to wait for it."""
+    step = phases.then(lambda: pytest.fail("looked"))
+    next(step)
+    with pytest.raises(KeyboardInterrupt):
+        step.throw(KeyboardInterrupt())
 
 
 def test_late_report_names_the_tests_before(monkeypatch):

@@ -247,3 +247,20 @@ def test_its_users_count_among_what_a_test_may_leave(
     (tmp_path / modules.ULP_ORDER).write_text("my-core\nmine\n")
     monkeypatch.setenv(modules.ULP, str(tmp_path))
     assert modules.watched() == (*modules.OURS, "my_core", "mine")
+
+
+def test_modules_are_unloaded_also_behind_a_teardown_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its error tells of what they leave, too."""
+    before = guest_ulp.Census({"net devices": 1})
+    mine = SimpleNamespace(loaded=("mine",), unload=lambda: setattr(mine, "loaded", ()))
+    monkeypatch.setattr(guest_ulp, "_recall", lambda: (LINK, before))
+    monkeypatch.setattr(guest_ulp, "_ulp", lambda link: mine)
+    monkeypatch.setattr(guest_ulp.leaks, "since", lambda before: ["net devices: 1 -> 2"])
+    step = guest_ulp.UlpChecks().pytest_runtest_teardown(None, None)
+    next(step)
+    with pytest.raises(OSError, match="no link") as failed:
+        step.throw(OSError("no link"))
+    assert mine.loaded == ()
+    assert failed.value.__notes__ == ["mine left behind, unloaded: net devices: 1 -> 2"]
