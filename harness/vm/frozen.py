@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import KfabricError
 from harness.vm import cache
 
 KEPT = 6
@@ -29,6 +30,12 @@ PREPARATION = Path(__file__).with_name("warmup.py").read_text()
 """What a test process would begin with, and is done before the guest is frozen."""
 SPACE_MIB = 2000
 TOOL_SECONDS = 60.0
+
+
+class FreezeError(KfabricError):
+    """A guest that has booted cannot be frozen."""
+
+    label = "not frozen"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,13 +32,14 @@ from harness.errors import (
     GuestHang,
     GuestLost,
     GuestPanic,
+    KfabricError,
 )
 from harness.guest.modules import ULP
 from harness.vm import argv as qemu
 from harness.vm import bytecode, cache, console, frozen, vmcore
 from harness.vm.argv import Disk
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
-from harness.vm.frozen import Frozen
+from harness.vm.frozen import FreezeError, Frozen
 from harness.vm.qmp import QmpLink
 from harness.vm.spec import Accel, Image, VmSpec
 from harness.vm.watchdog import Watchdog
@@ -214,10 +216,10 @@ class Vm:
         return not (self.spec.qemu or self.spec.icount)
 
     def _thaw(self) -> bool:
-        """Start as a frozen guest of this kind; False: it does not thaw, or is none to keep."""
-        kind = qemu.kind(self.spec, self.image, self.accel)
-        name = frozen.key([*kind, *(tag for tag, _ in qemu.shares(self.spec))])
-        found = frozen.ensure(self.image.disk.parent / _FROZEN, name, self._freeze)
+        """Start as a frozen guest of this kind; False: there is none, or it does not thaw."""
+        found = self._ensure_frozen()
+        if found is None:
+            return False
         disk = Disk(found.disk, "qcow2")
         try:
             shutil.copyfile(found.console, self.console_path)
@@ -233,8 +235,32 @@ class Vm:
             return False
         return True
 
+    def _ensure_frozen(self) -> Frozen | None:
+        """The frozen guest of this kind, made if there is none; None: it cannot be made.
+
+        It only saves time: without one the guest boots, and a line says why.
+
+        :raises BootError: its kernel does not boot. This one's would not either, after as
+            long a wait again.
+        """
+        kind = qemu.kind(self.spec, self.image, self.accel)
+        try:
+            name = frozen.key([*kind, *(tag for tag, _ in qemu.shares(self.spec))])
+            return frozen.ensure(self.image.disk.parent / _FROZEN, name, self._freeze)
+        except BootError:
+            raise
+        except (KfabricError, OSError, subprocess.SubprocessError) as error:
+            why = error.line() if isinstance(error, KfabricError) else str(error)
+            line = f"kfabric: {self.spec.name} boots, since it cannot be frozen: {why}"
+            print(line, file=sys.stderr, flush=True)
+            return None
+
     def _freeze(self, target: Frozen) -> None:
-        """Boot another one like this, and keep what it has come to."""
+        """Boot another one like this, and keep what it has come to.
+
+        :raises BootError: its kernel does not boot.
+        :raises FreezeError: it does, and what follows fails.
+        """
         other = Vm(self.spec, self.image, self.accel, target.directory, self._source)
         # Which has what this kernel needs already. What it left would not be kept.
         other.spec = replace(self.spec, vmcore=False)
@@ -242,11 +268,18 @@ class Vm:
         frozen.make_disk(self.image.disk, target.disk)
         try:
             other._boot(Disk(target.disk, "qcow2", keep=True))
-            other._agent.prepare(frozen.PREPARATION)
-            other._wait_word(time.monotonic() + self.spec.deadlines.boot)
+            other._prepare()
             other._save(target.state)
         finally:
             other.close()
+
+    def _prepare(self) -> None:
+        """Have it do what tests would begin with. Raises FreezeError."""
+        self._agent.prepare(frozen.PREPARATION)
+        try:
+            self._wait_word(time.monotonic() + self.spec.deadlines.boot)
+        except BootError as error:
+            raise FreezeError(f"it is not prepared: {error.what}", console=error.console) from None
 
     def _boot(self, disk: Disk) -> None:
         """Start the kernel and wait for the agent; a kernel that stalls is started again."""
@@ -299,18 +332,18 @@ class Vm:
 
         It runs until then: one that is stopped first would be stopped when it is thawed.
 
-
-        :raises BootError: QEMU does not do it.
+        :raises FreezeError: QEMU does not do it.
         """
         limit = {"max-bandwidth": 1 << 40}
         self._qmp.execute("migrate-set-parameters", deadline=QMP_SECONDS, **limit)
         # The file is there when all of it is.
         uri = f"exec:cat >{target}.part && mv {target}.part {target}"
-        self._qmp.execute("migrate", deadline=QMP_SECONDS, uri=uri)
+        if self._qmp.execute("migrate", deadline=QMP_SECONDS, uri=uri) is None:
+            raise FreezeError("QEMU refuses to save it", console=self.console_tail())
         deadline = time.monotonic() + SAVE_SECONDS
         while not target.exists():
             if time.monotonic() >= deadline or not self.alive:
-                raise BootError("QEMU does not save the guest", console=self.console_tail())
+                raise FreezeError("QEMU does not save it", console=self.console_tail())
             time.sleep(POLL_SECONDS)
 
     def run(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import cast
 
 import pytest
 
-from harness.errors import BootError
+from harness.errors import BootError, SetupError
 from harness.vm import frozen, machine
 from harness.vm.argv import Disk
-from harness.vm.frozen import Frozen
+from harness.vm.client import AgentClient
+from harness.vm.frozen import FreezeError, Frozen
 from harness.vm.machine import Vm
+from harness.vm.qmp import QmpLink
 from harness.vm.spec import Accel, Image, VmSpec
 from harness.vm.versions import Stock, Version
 
@@ -128,6 +131,89 @@ def test_guest_that_is_none_to_keep_is_not_kept(
     assert vm.launches == [("root.img", False)]
     assert vm.console_text() == ""
     assert not any(path.is_dir() for path in (tmp_path / "frozen").iterdir())
+
+
+def failing(error: BaseException) -> Callable[[Frozen], None]:
+    """Freeze no guest."""
+
+    def freeze(target: Frozen) -> None:
+        raise error
+
+    return freeze
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (SetupError("no room", "make some"), "set-up failed: no room; make some"),
+        (FreezeError("QEMU refuses to save it"), "not frozen: QEMU refuses to save it"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (subprocess.CalledProcessError(1, "qemu-img"), "'qemu-img' returned non-zero exit status"),
+    ],
+)
+def test_guest_that_cannot_be_frozen_boots(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, why: str
+) -> None:
+    """And says why in one line: to freeze it would only have saved time."""
+    vm = PaperVm(tmp_path, VmSpec(), thaws=True)
+    vm._freeze = failing(error)  # type: ignore[method-assign]
+    vm.start()
+    assert vm.launches == [("root.img", False)]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kfabric: kfabric boots, since it cannot be frozen: ")
+    assert why in line
+
+
+@pytest.mark.parametrize("error", [BootError("no sign of life after 1 s"), KeyboardInterrupt()])
+def test_kernel_that_does_not_boot_is_not_waited_for_twice(
+    tmp_path: Path, error: BaseException
+) -> None:
+    """Nor does a guest boot that nobody wants any more."""
+    vm = PaperVm(tmp_path, VmSpec(), thaws=True)
+    vm._freeze = failing(error)  # type: ignore[method-assign]
+    with pytest.raises(type(error)):
+        vm.start()
+    assert vm.launches == []
+
+
+class Nobody:
+    """An agent that does not answer."""
+
+    def prepare(self, code: str) -> None:
+        """All the same to nobody."""
+
+
+class Refusal:
+    """A QEMU that does not do what it is told."""
+
+    def execute(self, command: str, deadline: float, **arguments: object) -> None:
+        """No answer."""
+
+
+def test_save_that_is_refused_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.time, "sleep", lambda seconds: pytest.fail("it waits"))
+    monkeypatch.setattr(Vm, "alive", True)
+    vm = PaperVm(tmp_path, VmSpec(), thaws=True)
+    vm._qmp = cast(QmpLink, Refusal())
+    with pytest.raises(FreezeError, match="refuses"):
+        vm._save(tmp_path / "state")
+
+
+def test_guest_that_boots_and_does_not_prepare_cannot_be_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernel boots, so the guest itself can."""
+
+    def die(vm: Vm, deadline: float) -> None:
+        raise BootError("no sign of life after 1 s")
+
+    monkeypatch.setattr(PaperVm, "_wait_word", die)
+    vm = PaperVm(tmp_path, VmSpec(), thaws=True)
+    vm._agent = cast(AgentClient, Nobody())
+    with pytest.raises(FreezeError, match="no sign of life"):
+        vm._prepare()
 
 
 @pytest.mark.parametrize(
