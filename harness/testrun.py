@@ -210,6 +210,8 @@ class Runs:
 def conclude(columns: Sequence[Column]) -> None:
     """Show kernel x test file, and keep it."""
     Console().print(matrix.show(columns))
+    # If no kernel can be had, nothing has made it before.
+    TABLE.parent.mkdir(parents=True, exist_ok=True)
     TABLE.write_text(matrix.markdown(columns))
     setup.say(f"the same as Markdown: {TABLE}")
 

@@ -170,6 +170,19 @@ def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypat
     assert "| all | no results | 1 failed, 1 |" in table
 
 
+def test_table_is_there_though_no_kernel_can_be_had(reports, monkeypatch):
+    """In a fresh clone there is no directory for it yet."""
+
+    def prepare(name):
+        raise SetupError("no network")
+
+    monkeypatch.setattr(testrun, "_prepare", prepare)
+    monkeypatch.setattr(testrun, "TABLE", reports / "build" / "test" / "matrix.md")
+    status = testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
+    assert status == ExitStatus.SETUP
+    assert "| all | no results | no results |" in testrun.TABLE.read_text()
+
+
 def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch):
     """However many guests there were; all tests have passed."""
     bad = f'<testcase classname="{junit.CLASS}" name="guest0@far.example.4"><error/></testcase>'
