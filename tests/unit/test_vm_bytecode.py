@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Compiling the tests for guests saves time there, and is no condition of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from harness.vm import bytecode
+from harness.vm.headers import Headers
+from harness.vm.spec import Image
+
+
+class Busy(Headers):
+    """A userland in which nothing comes to an end."""
+
+    def command(self, argv: Sequence[str], shared: Path) -> list[str]:
+        """Something else."""
+        return ["sleep", "600"]
+
+
+def test_compiling_that_takes_too_long_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bytecode, "_headers", lambda source, image: Busy(tmp_path))
+    monkeypatch.setattr(bytecode, "SECONDS", 0.1)
+    bytecode.tests(tmp_path, cast(Image, None), ["tests/guest"], tmp_path)
