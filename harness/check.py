@@ -32,7 +32,6 @@ SHELL_SCRIPTS = ("vm/init", "vm/*.sh", ".ci/run")
 TOOL_SECONDS = 900.0
 _RUFF = (sys.executable, "-m", "ruff")
 
-_WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:", re.MULTILINE)
 _EXPORT = re.compile(r"^EXPORT_SYMBOL(?:_GPL)?\((\w+)\);", re.MULTILINE)
 
 
@@ -122,7 +121,7 @@ def _compile(variant: Variant) -> list[str]:
     """
     image = setup.guest_image()
     headers = supply.of(SOURCE, image.version, setup.say).headers(image.release)
-    strict = ["W=1", *(["C=2", "CF=-D__CHECK_ENDIAN__"] if headers.at_home else [])]
+    strict = [kbuild.STRICT, *(["C=2", "CF=-D__CHECK_ENDIAN__"] if headers.at_home else [])]
     copy = SOURCE / "build/check" / variant.value
     shutil.rmtree(copy, ignore_errors=True)
     kbuild.sync(SOURCE, copy)
@@ -132,16 +131,10 @@ def _compile(variant: Variant) -> list[str]:
         extra = symvers if tree != Path(kbuild.CORE) else None
         argv = kbuild.make_argv(headers.build, copy / tree, variant, extra)
         done = _run(headers.command([*argv, *strict], copy))
-        findings += warnings(done.stdout, copy)
+        findings += kbuild.warnings(done.stdout, copy)
         if done.returncode and not findings:
             raise BuildError(kbuild.first_error(done.stdout), console=done.stdout)
     return findings
-
-
-def warnings(log: str, copy: Path) -> list[str]:
-    """The lines of a build log that warn, each once, with the checkout's paths."""
-    lines = (line.replace(f"{copy}/", "") for line in log.splitlines())
-    return list(dict.fromkeys(line for line in lines if _WARNING.search(line)))
 
 
 def checkpatch() -> list[str]:

@@ -24,6 +24,13 @@ BUILD_SECONDS = 600.0
 CORE = "kmod"
 OTHERS = ("examples/*/Kbuild", "tests/kmod/*/Kbuild", "tests/gallery/*/Kbuild")
 """Modules that may use the exports of CORE."""
+STRICT = "W=1"
+"""Has the compiler, modpost and kernel-doc warn of more."""
+
+_WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
+# What the host is like, not what the sources are: make's clock, another compiler than
+# the kernel's.
+_HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
 
 Log = Callable[[str], None]
 
@@ -36,7 +43,7 @@ def directory(source: Path, release: str, variant: Variant) -> Path:
 def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
     """The directory with up-to-date modules; builds what has changed.
 
-    :raises BuildError: the compiler or modpost refused.
+    :raises BuildError: the compiler or modpost refused, or warned.
     :raises SetupError: there are no headers for that kernel.
     """
     release = image.release
@@ -98,9 +105,27 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant) -> No
     symvers = copy / CORE / "Module.symvers"
     for tree in trees(source):
         extra = symvers if tree != Path(CORE) else None
-        argv = make_argv(headers.build, copy / tree, variant, extra)
-        make(headers.command(argv, copy), copy)
+        argv = [*make_argv(headers.build, copy / tree, variant, extra), STRICT]
+        refuse_warnings(make(headers.command(argv, copy), copy), copy)
     collect(copy, target)
+
+
+def refuse_warnings(log: str, copy: Path) -> None:
+    """Take a build that warned for one that failed; the next one begins anew.
+
+    :param log: what make said of the sources in ``copy``.
+    :raises BuildError: with the warnings.
+    """
+    if found := warnings(log, copy):
+        # What is compiled already would warn no more.
+        shutil.rmtree(copy)
+        raise BuildError(found[0], "see the log above", console=log.replace(f"{copy}/", ""))
+
+
+def warnings(log: str, copy: Path) -> list[str]:
+    """The lines of a build log that warn, each once, with the checkout's paths."""
+    lines = (line.replace(f"{copy}/", "") for line in log.splitlines() if not _HOST.match(line))
+    return list(dict.fromkeys(line for line in lines if _WARNING.search(line)))
 
 
 def collect(copy: Path, target: Path) -> None:
@@ -116,10 +141,11 @@ def strip(modules: Iterable[Path], target: Path) -> None:
         subprocess.run(["strip", "-g", "-o", target / module.name, module], check=True)
 
 
-def make(argv: list[str], copy: Path, shown: str = "") -> None:
+def make(argv: list[str], copy: Path, shown: str = "") -> str:
     """Run make, with errors that name files relative to ``copy``.
 
     :param shown: comes before these names.
+    :returns: all that it said.
     :raises BuildError: it failed, or took too long.
     """
     try:
@@ -137,6 +163,7 @@ def make(argv: list[str], copy: Path, shown: str = "") -> None:
     if done.returncode:
         log = done.stdout.replace(f"{copy}/", shown)
         raise BuildError(first_error(log), "see the log above", console=log)
+    return done.stdout
 
 
 def first_error(log: str) -> str:

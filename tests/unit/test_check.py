@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from harness import check
 from harness.check import Exemption
 
@@ -45,20 +43,6 @@ def test_an_exemption_covers_its_kind_in_its_files() -> None:
 def test_an_exemption_that_covers_nothing_is_a_finding() -> None:
     (finding,) = check.unexempted([], [Exemption("BIT_MACRO", "kmod/*.h")])
     assert "BIT_MACRO kmod/*.h exempts nothing" in finding
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("/copy/kmod/a.c:3:5: warning: symbol 'x' was not declared", True),
-        ("WARNING: modpost: missing MODULE_DESCRIPTION()", True),
-        ("  CC [M]  /copy/kmod/warning.o", False),
-        ("Skipping BTF generation for /copy/a.ko due to unavailability of vmlinux", False),
-    ],
-)
-def test_warnings_of_a_build(line: str, found: bool) -> None:
-    expected = [line.replace("/copy/", "")] if found else []
-    assert check.warnings(f"{line}\n{line}\n", Path("/copy")) == expected
 
 
 def test_the_licence_is_in_one_of_the_first_two_lines(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SetupError
+from harness.errors import BuildError, SetupError
 from harness.vm import cache, kbuild
-from harness.vm.spec import Variant
+from harness.vm.headers import Headers
+from harness.vm.spec import Image, Variant
+from harness.vm.versions import Stock, Version
 
 
 @pytest.fixture
@@ -91,3 +93,60 @@ def test_a_build_failure_is_its_first_error() -> None:
     modpost = 'ERROR: modpost: "kfi_wait" [/k/ulp.ko] undefined!\n'
     assert kbuild.first_error(modpost) == modpost.strip()
     assert kbuild.first_error("") == "make fails without a word"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("/copy/kmod/a.c:3:5: warning: symbol 'x' was not declared", True),
+        ("WARNING: modpost: missing MODULE_DESCRIPTION()", True),
+        ("  CC [M]  /copy/kmod/warning.o", False),
+        ("Skipping BTF generation for /copy/a.ko due to unavailability of vmlinux", False),
+        ("make[2]: warning:  Clock skew detected.  Your build may be incomplete.", False),
+        ("warning: the compiler differs from the one used to build the kernel", False),
+    ],
+)
+def test_warnings_of_a_build(line: str, found: bool) -> None:
+    expected = [line.replace("/copy/", "")] if found else []
+    assert kbuild.warnings(f"{line}\n{line}\n", Path("/copy")) == expected
+
+
+MAKE = """\
+#!/bin/sh
+# Compiles what is not compiled yet, and warns of it if told to be strict.
+for word; do
+    case $word in
+    M=*) tree=${word#M=} ;;
+    W=1) strict=yes ;;
+    esac
+done
+[ -e "$tree/main.o" ] && exit
+touch "$tree/main.o"
+[ "$strict" ] && echo "$tree/core/main.c:3:5: warning: unused variable 'x'"
+exit 0
+"""
+
+
+class Place:
+    """Where the headers are the host's."""
+
+    def headers(self, release: str) -> Headers:
+        """Any."""
+        return Headers(Path("/h"))
+
+
+def test_module_that_warns_is_not_built(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the compiler's words; nor when it is built again, with what was compiled before."""
+    (tmp_path / "make").write_text(MAKE)
+    (tmp_path / "make").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(kbuild.supply, "of", lambda *_: Place())
+    version = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
+    image = Image("6.1", Path("linux"), Path("initrd"), Path("root.img"), version)
+    for _ in range(2):
+        with pytest.raises(BuildError) as caught:
+            kbuild.ensure(checkout, image, Variant.PROD, lambda line: None)
+        assert caught.value.what == "kmod/core/main.c:3:5: warning: unused variable 'x'"
+        assert caught.value.console.strip() == caught.value.what
