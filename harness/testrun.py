@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -28,8 +28,9 @@ from harness.commands.options import VMCORE_HELP
 from harness.errors import ExitStatus, KfabricError
 from harness.matrix import Column
 from harness.ulp import Ulp
-from harness.vm import bytecode, kbuild, tools, versions
-from harness.vm.spec import Image, Variant
+from harness.vm import bytecode, kbuild, memory, tools, versions
+from harness.vm.spec import Image, Variant, VmSpec
+from harness.vm.versions import Version
 
 UNIT = setup.SOURCE / "tests" / "unit"
 # Host tests that show reports and traces to a browser.
@@ -43,7 +44,7 @@ WIRE = setup.SOURCE / "tests" / "wire"
 # Host tests like those of VM, on kernels that take long to build: not part of everything.
 DEBUG = setup.SOURCE / "tests" / "debug"
 GUEST = setup.SOURCE / "tests" / "guest"
-# Guests wait more than they compute, but each needs a gigabyte.
+# Guests wait more than they compute, but each needs a gigabyte: see fit().
 GUESTS = 2
 # Processes for a whole part on the host; a file's tests stay together, since they
 # may share a guest.
@@ -195,7 +196,7 @@ class Runs:
             ulp.build(image, Variant.TEST, self._tested, setup.say)
         if part.name == "guest":
             precompile(image, part.paths)
-        argv = part.argv(self._options, kernel, image.release)
+        argv = fit(part, image.version).argv(self._options, kernel, image.release)
         return _run(argv, kernel, *([self._tested.root] if self._tested else []))
 
     def _remember(self, part: Part, kernel: str, code: int, seconds: float) -> None:
@@ -205,6 +206,22 @@ class Runs:
             before.files.update(column.files)
             before.note = before.note or column.note
             before.seconds += seconds
+
+
+def fit(part: Part, version: Version) -> Part:
+    """The same with no more guests at a time than the host has memory for.
+
+    Those of one that swaps, or ends processes, would fail for no reason of theirs.
+    """
+    each, available = VmSpec().on(version).memory_mib, memory.available_mib()
+    number = part.guests if available is None else memory.fitting(available, each)
+    if number >= part.guests:
+        return part
+    setup.say(
+        f"{number} guest(s) at a time, not {part.guests}: each needs {each} MiB "
+        f"and {memory.QEMU_MIB} for QEMU, and the host has {available} MiB available"
+    )
+    return replace(part, guests=number)
 
 
 def conclude(columns: Sequence[Column]) -> None:
@@ -226,7 +243,11 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     ulp.add_options(parser)
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
-        "--vms", type=_number, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
+        "--vms",
+        type=_number,
+        default=GUESTS,
+        metavar="N",
+        help="guests at a time (%(default)s); fewer where the host has no memory for them",
     )
     parser.add_argument(
         "--tx",

@@ -90,8 +90,15 @@ def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised):
 
 
 def _boot_nothing(monkeypatch):
-    monkeypatch.setattr(testrun, "_prepare", lambda name: SimpleNamespace(release=f"{name}.0"))
+    monkeypatch.setattr(testrun, "_prepare", _image)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
+    monkeypatch.setattr(testrun.memory, "available_mib", lambda: 1 << 20)
+
+
+def _image(name):
+    return SimpleNamespace(
+        release=f"{name}.0", version=testrun.versions.load(testrun.setup.SOURCE).find(name)
+    )
 
 
 def test_options_are_passed_on_to_pytest(monkeypatch):
@@ -103,6 +110,30 @@ def test_options_are_passed_on_to_pytest(monkeypatch):
     (argv,) = seen
     assert argv[-4:] == ["-k", "lost", "-x", str(GUEST)]
     assert argv[argv.index("--kfabric-vms") + 1] == "2"
+
+
+@pytest.mark.parametrize(("kernel", "guests"), [("6.1", 3), ("debug", 1)])
+def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel, guests):
+    """A kernel with checks needs more for each; one line says so."""
+    seen = []
+    _boot_nothing(monkeypatch)
+    monkeypatch.setattr(testrun.memory, "available_mib", lambda: 4000)
+    monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append(argv) or 0)
+    assert testrun.main(["--vms", "8", "--kernel", kernel, str(GUEST)]) == 0
+    (argv,) = seen
+    assert argv[argv.index("--kfabric-vms") + 1] == str(guests)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"kfabric: {guests} guest(s) at a time, not 8: each needs ")
+    assert line.endswith("the host has 4000 MiB available")
+
+
+@pytest.mark.parametrize(("available", "wanted"), [(4000, 3), (None, 8), (100, 1), (100, 0)])
+def test_guests_that_fit_are_as_many_as_were_asked_for(monkeypatch, capsys, available, wanted):
+    """Also where the host does not tell; one is always tried, unless all are elsewhere."""
+    monkeypatch.setattr(testrun.memory, "available_mib", lambda: available)
+    part = Part("guest", ("tests",), wanted)
+    assert testrun.fit(part, _image("6.1").version) == part
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("option", ["--ignore", "--deselect", "-k", "-c"])
@@ -161,7 +192,7 @@ def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypat
     def prepare(name):
         if name == "6.1":
             raise SetupError("no network")
-        return SimpleNamespace(release=name)
+        return _image(name)
 
     monkeypatch.setattr(testrun, "_prepare", prepare)
     status = testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
