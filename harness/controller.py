@@ -7,7 +7,7 @@ to light after the last test still decides the exit status.
 
 from __future__ import annotations
 
-import sys
+import time
 from collections import defaultdict, deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ from harness.guest import worker
 from harness.outcome import GREEN, SUSPECTS, WHOLE, Trouble
 from harness.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import versions, vmcore
+from harness.vm.spec import VmSpec
 
 # xdist gives its gateways 10 s to end; what is left of a guest then has ended.
 FINISH_SECONDS = 15.0
@@ -70,6 +71,7 @@ class Controller:
         self._config = config
         self.directory = _directory(config)
         """Where the guests leave console and files."""
+        self._boot_seconds = 0.0
         self._pool = Pool(
             [("", self._boot)] * config.option.kfabric_vms + self._far(),
             self.directory,
@@ -109,17 +111,25 @@ class Controller:
 
     @pytest.hookimpl
     def pytest_report_header(self) -> str:
-        """Say where the guests leave their consoles."""
-        return f"kfabric: {len(self._pool.slots)} guest(s), consoles in {self.directory}"
+        """Say what the guests cost, and where they leave their consoles."""
+        began = f"up after {self._boot_seconds:.1f} s"
+        return f"kfabric: {self._guests()}, {began}, consoles in {self.directory}"
+
+    def _guests(self) -> str:
+        """How many, and of which size."""
+        version = versions.load(setup.SOURCE).find()
+        return f"{len(self._pool.slots)} guest(s) of {VmSpec().on(version).memory_mib} MiB"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None]:
         """Boot all guests at once, before xdist asks for the first."""
-        print(f"kfabric: booting {len(self._pool.slots)} guest(s)", file=sys.stderr, flush=True)
+        setup.say(f"booting {self._guests()}")
+        began = time.monotonic()
         try:
             self._pool.start()
         except KfabricError as error:
             _exit(self._config, error)
+        self._boot_seconds = time.monotonic() - began
         yield from self._explaining_boot_failures()
 
     @pytest.hookimpl(wrapper=True)

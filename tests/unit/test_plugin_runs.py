@@ -61,6 +61,14 @@ def test_tests_run_in_guests_and_pass(run):
     assert result.ret == ExitStatus.OK
 
 
+def test_cost_of_the_guests_is_told(run, monkeypatch):
+    """Before they boot how much memory each needs, and afterwards how long it took."""
+    monkeypatch.setenv("KFABRIC_KERNEL", "debug")
+    result = run("def test_a(): pass\n")
+    result.stderr.fnmatch_lines(["kfabric: booting 1 guest(s) of 2560 MiB"])
+    result.stdout.re_match_lines([r"kfabric: 1 guest\(s\) of 2560 MiB, up after \d+\.\d s, .*"])
+
+
 def test_a_failed_assertion_is_status_1(run):
     """A failing test has nothing to do with the guest's health."""
     result = run("def test_a(): assert 1 == 2\n")
