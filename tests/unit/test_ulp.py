@@ -146,7 +146,9 @@ def test_tests_get_the_module_and_run_where_the_guest_sees_them(
     (tree / "tests").mkdir()
     (tree / "tests/test_it.py").touch()
     seen = []
-    monkeypatch.setattr(testrun, "_prepare", lambda name: SimpleNamespace(release="6.1"))
+    image = SimpleNamespace(release="6.1", version=None)
+    monkeypatch.setattr(testrun, "_prepare", lambda name: image)
+    monkeypatch.setattr(testrun, "fit", lambda part, version: part)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.ulp, "build", lambda *given: seen.append(given[2]))
     monkeypatch.setattr(testrun, "_run", lambda *given: seen.append(given) or 0)
@@ -165,7 +167,9 @@ def test_without_paths_the_modules_directory_is_searched_for_tests(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    monkeypatch.setattr(testrun, "_prepare", lambda name: SimpleNamespace(release="6.1"))
+    image = SimpleNamespace(release="6.1", version=None)
+    monkeypatch.setattr(testrun, "_prepare", lambda name: image)
+    monkeypatch.setattr(testrun, "fit", lambda part, version: part)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.ulp, "build", lambda *_: None)
     monkeypatch.setattr(testrun, "_run", lambda *given: seen.append(given[0][-1]) or 0)
