@@ -328,10 +328,8 @@ class Life:
         return self._guest.console_tail() if self._guest else ""
 
     def _refuse_bridges(self) -> None:
-        try:
-            self._listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+        """Also those that wait already: only closing tells them."""
+        self._listener.close()
 
 
 def _known_splats(guest: Guest) -> tuple[Splat, ...]:

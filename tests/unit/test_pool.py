@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Guests that do not boot, and bridges that wait for them."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness.bridge import abstract
+from harness.errors import BootError
+from harness.pool import Guest, Slot
+
+SECONDS = 30.0
+
+
+def test_bridge_that_waits_already_learns_that_there_is_no_guest(tmp_path: Path) -> None:
+    """As one does that comes later: neither waits until its own deadline."""
+    waits = threading.Event()
+
+    def boot(name: str, directory: Path) -> Guest:
+        assert waits.wait(SECONDS)
+        raise BootError("no sign of life", console="")
+
+    slot = Slot("guest0", boot, tmp_path, tmp_path, 1.0)
+    slot.start()
+    address = abstract(shlex.split(slot.spec.partition("python=")[2])[3])
+    with socket.socket(socket.AF_UNIX) as early:
+        early.connect(address)
+        early.settimeout(SECONDS)
+        waits.set()
+        with pytest.raises(ConnectionResetError):
+            early.recv(1)
+    with socket.socket(socket.AF_UNIX) as late:
+        assert late.connect_ex(address) != 0
+    slot.close()
