@@ -135,8 +135,13 @@ class GuestChecks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, Any, Any]:
-        """Fail the phase (set-up, call, teardown) in which the kernel complained."""
+        """Fail the phase (set-up, call, teardown) in which the kernel complained.
+
+        What was left behind is told in a teardown, and an expected failure does not expect it.
+        """
         report: pytest.TestReport = yield
+        if report.when == "teardown" and report.__dict__.pop("wasxfail", None) is not None:
+            report.outcome = "failed"
         if complaints := self._watch.complaints():
             self._retirement.harm()
             if self._before:

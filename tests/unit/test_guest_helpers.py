@@ -266,6 +266,23 @@ FAILS = """
 """
 
 
+CHECKED = """
+import types, pytest
+from harness.guest import checks, memleak
+from harness.guest.retirement import Retirement
+
+leak = memleak.parse("unreferenced object 0x1 (size 8):\\n  comm x\\n")
+checks.KernelWatch = lambda: types.SimpleNamespace(complaints=list, close=lambda: None)
+checks.MemoryWatch = lambda: types.SimpleNamespace(leaks=lambda settle: {leak})
+checks.leaks.take = lambda: None
+checks.leaks.since = lambda before: {left}
+checks.kmsg.mark = print
+
+def pytest_configure(config):
+    config.pluginmanager.register(checks.GuestChecks(Retirement()))
+"""
+
+
 @pytest.mark.parametrize(
     "failure",
     [
@@ -280,25 +297,21 @@ FAILS = """
 def test_memory_is_searched_also_behind_a_teardown_that_fails(pytester, monkeypatch, failure):
     """One error tells of both."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    pytester.makeconftest("""
-    import types, pytest
-    from harness.guest import checks, memleak
-    from harness.guest.retirement import Retirement
-
-    leak = memleak.parse("unreferenced object 0x1 (size 8):\\n  comm x\\n")
-    checks.KernelWatch = lambda: types.SimpleNamespace(complaints=list, close=lambda: None)
-    checks.MemoryWatch = lambda: types.SimpleNamespace(leaks=lambda settle: leak)
-    checks.leaks.take = lambda: None
-    checks.leaks.since = lambda before: []
-    checks.kmsg.mark = print
-
-    def pytest_configure(config):
-        config.pluginmanager.register(checks.GuestChecks(Retirement()))
-    """)
+    pytester.makeconftest(CHECKED.format(leak="leak", left="[]"))
     pytester.makepyfile(textwrap.dedent(FAILS.format(failure=failure)))
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*no link*", "*memory leaked since the last search:*", "*0x1 *"])
+
+
+def test_expected_failure_excuses_nothing_that_is_left_behind(pytester, monkeypatch):
+    """It is the call's; pytest would take the teardown's for it as well."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makeconftest(CHECKED.format(leak="[]", left="['net devices: dummy0']"))
+    pytester.makepyfile("import pytest\n@pytest.mark.xfail\ndef test_a(): assert 1 == 2\n")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(xfailed=1, errors=1)
+    result.stdout.fnmatch_lines(["*left behind: net devices: dummy0*"])
 
 
 def test_nothing_is_looked_for_behind_an_interrupt():
@@ -319,7 +332,7 @@ def test_late_report_names_the_tests_before(monkeypatch):
         guest.pytest_runtest_logfinish(f"test_{number}")
     step = guest.pytest_runtest_makereport()
     next(step)
-    report = types.SimpleNamespace(outcome="passed", sections=[])
+    report = types.SimpleNamespace(when="call", outcome="passed", sections=[])
     with pytest.raises(StopIteration):
         step.send(report)
     assert report.outcome == "failed"
