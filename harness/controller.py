@@ -91,6 +91,8 @@ class Controller:
         given = config.getoption("xmlpath", None)
         self._junit = junit.path(given) if given else None
         self._given_up = False
+        self._begun = False
+        self._fatal: KfabricError | None = None
         self._finish_seconds = FINISH_SECONDS
         if config.option.kfabric_vmcore:
             self._finish_seconds += vmcore.DUMP_SECONDS
@@ -128,13 +130,14 @@ class Controller:
         try:
             self._pool.start()
         except KfabricError as error:
-            _exit(self._config, error)
+            self._exit(error)
         self._boot_seconds = time.monotonic() - began
         yield from self._explaining_boot_failures()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
         """Turn the failure to replace a guest into an end with one clear line."""
+        self._begun = True
         return (yield from self._explaining_boot_failures())
 
     def _explaining_boot_failures(self) -> Generator[None, Any, Any]:
@@ -143,8 +146,19 @@ class Controller:
         except (EOFError, OSError):
             # All that execnet knows of a guest that did not boot is an end of file.
             if error := self._pool.failure_to_boot():
-                _exit(self._config, error)
+                self._exit(error)
             raise
+
+    def _exit(self, error: KfabricError) -> NoReturn:
+        """End the run with one line: no test failed, the guests did.
+
+        pytest shows the failures before it only behind a status of its own, which we change then.
+        """
+        terminal = self._config.pluginmanager.getplugin("terminalreporter")
+        if terminal and error.console:
+            terminal.write_line(error.console)
+        self._fatal = error
+        pytest.exit(error.line(), returncode=None if self._begun else int(error.status))
 
     @pytest.hookimpl
     def pytest_xdist_getremotemodule(self) -> Any:
@@ -192,7 +206,7 @@ class Controller:
             return
         if error not in _DEATHS:
             # Its session has not even begun; it would not in another guest either.
-            _exit(self._config, StartError("the tests do not start in a guest", console=str(error)))
+            self._exit(StartError("the tests do not start in a guest", console=str(error)))
         slot = self._slot(node)
         ending = self._without_told(slot.life.finish(self._finish_seconds))
         self._crashes[node.gateway.id] = ending
@@ -234,13 +248,15 @@ class Controller:
         report.longrepr = self._blame(f"{'tore down' if called else 'ran'} {crashitem}", ending)
         if ending.stderr:
             report.sections.append(("standard error of the test process", ending.stderr))
+        # xdist counts other failures only, and -x and --maxfail mean this one, too.
+        self._config.pluginmanager.getplugin("dsession")._handlefailures(report)
 
     def _blame(self, doing: str, ending: Ending) -> Blame:
         lines = [ending.reason(), f"while it {doing}"]
         if before := self._finished[ending.name]:
             lines.append(f"it had run before, and may suffer from: {', '.join(before)}")
         lines += [f"the end of {ending.name}'s console:", ending.console]
-        reports = [splat.text for splat in ending.splats if splat.text not in ending.console]
+        reports = [splat.text for splat in ending.splats if splat.title not in ending.console]
         lines += [f"the kernel had said:\n{text}" for text in reports]
         return Blame(Reason(ending.reason()), "\n".join(lines))
 
@@ -257,11 +273,12 @@ class Controller:
     def _not_run(self) -> list[Trouble]:
         """The tests that nobody has run, unless the run was asked to stop."""
         missing = [test for test in self._listed if test not in self._reported]
-        if self._given_up or not missing:
+        if (self._given_up and not self._fatal) or not missing:
             return []
         crashes = sum(not ending.retired for ending in self._crashes.values())
+        why = self._fatal.line() if self._fatal else f"{crashes} guests had crashed"
         names = missing[:NAMED] + ["…"] * (len(missing) > NAMED)
-        lines = [f"{crashes} guests had crashed; what did not run:", *names]
+        lines = [f"{why}; what did not run:", *names]
         return [Trouble(WHOLE, f"{len(missing)} tests did not run", "\n".join(lines))]
 
     @pytest.hookimpl
@@ -283,6 +300,8 @@ class Controller:
             session.exitstatus = ExitStatus.TEST_FAILED
         if troubles and self._junit:
             junit.add(self._junit, troubles)
+        if self._fatal:
+            session.exitstatus = self._fatal.status
 
     def _judge(self, life: Life) -> None:
         """Keep a guest's ending if it is a bad one that no test report tells of."""
@@ -323,14 +342,6 @@ def _distribute(config: pytest.Config, pool: Pool) -> None:
 def _directory(config: pytest.Config) -> Path:
     given = config.option.kfabric_dir
     return Path(given).absolute() if given else config.rootpath / "build" / "test"
-
-
-def _exit(config: pytest.Config, error: KfabricError) -> NoReturn:
-    """End the run with one line: no test failed, the guests did."""
-    terminal = config.pluginmanager.getplugin("terminalreporter")
-    if terminal and error.console:
-        terminal.write_line(error.console)
-    pytest.exit(error.line(), returncode=int(error.status))
 
 
 def _status(ending: Ending) -> int:

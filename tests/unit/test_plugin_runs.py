@@ -538,6 +538,14 @@ def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester):
     assert "did not run" not in (pytester.path / "test.ktap").read_text()
 
 
+def test_run_that_is_to_end_with_a_failure_ends_with_a_guests(run, pytester):
+    """-x; the tests behind it do not run, as was asked for."""
+    result = run(CRASHES, "-x")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*stopping after 1 failures*"])
+    assert "run" not in cases(pytester)
+
+
 def test_guest_that_does_not_boot_is_one_clear_line(run):
     """No test failed: the status is that of a failed boot."""
     result = run("def test_a(): pass\n", "--fake-boots=0")
@@ -548,7 +556,7 @@ def test_guest_that_does_not_boot_is_one_clear_line(run):
     assert "INTERNALERROR" not in text
 
 
-def test_guest_that_cannot_be_replaced_is_one_clear_line(run):
+def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester):
     """The first one crashes, the second does not boot."""
     result = run(
         """
@@ -561,6 +569,10 @@ def test_guest_that_cannot_be_replaced_is_one_clear_line(run):
     text = result.stdout.str() + result.stderr.str()
     assert "guest did not boot: no sign of life after 60 s" in text
     assert "INTERNALERROR" not in text
+    assert "guest0.0: guest kernel panic: x" in text, "what had failed before is shown"
+    error = cases(pytester)["run"].find("error")
+    assert error is not None and error.get("message") == "1 tests did not run"
+    assert "guest did not boot: no sign of life after 60 s; what did not run" in str(error.text)
 
 
 def test_all_skipped_is_an_error(run):
