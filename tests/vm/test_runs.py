@@ -23,6 +23,7 @@ RUN_SECONDS = 400.0
 INNOCENT = (
     "test_fine",
     "test_after_leak",
+    "test_stray_bytes",
     "test_fine_again",
     "test_fine_in_the_end",
     "test_late_panic",
@@ -53,7 +54,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run the toys in guests, one guest at a time."""
     directory = tmp_path_factory.mktemp("guests")
     argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "--kfabric-vms=1"]
-    argv += [f"--kfabric-dir={directory}", f"--junitxml={directory}/junit.xml", str(TOYS)]
+    argv += [f"--kfabric-dir={directory}", f"--junitxml={directory}/junit.xml"]
+    argv += [f"--ktap={directory}/test.ktap", str(TOYS)]
     env = {**os.environ, "PYTEST_PLUGINS": "tests.vm.short_patience", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
@@ -86,6 +88,11 @@ def test_leak_fails_its_test(run):
     assert "left behind: net devices:" in run.texts("test_leak", "error")
 
 
+def test_expected_failure_excuses_no_leak(run):
+    """What was expected is told no more than what was left behind."""
+    assert "left behind: net devices:" in run.texts("test_expected_failure_leaks", "error")
+
+
 def test_user_space_hang_is_a_timeout(run):
     """And not the end of the guest: the tests around it ran in one."""
     assert "Timeout" in run.texts("test_hang_in_user_space", "failure")
@@ -102,7 +109,7 @@ def test_panic_fails_its_test(run):
 def test_panic_in_a_teardown_fails_its_test(run):
     """Once: as its error, beside which there is no other case of it."""
     text = run.texts("test_panic_in_teardown", "error")
-    assert "guest0.3: guest kernel panic: sysrq triggered crash" in text
+    assert "guest0.4: guest kernel panic: sysrq triggered crash" in text
     assert "while it tore down" in text
     assert len(run.cases["test_panic_in_teardown"]) == 1
 
@@ -115,20 +122,29 @@ def test_freeze_fails_its_test(run):
 def test_late_panic_is_not_lost(run):
     """No test is running any more, xdist knows nothing of it, and the run still tells."""
     assert run.output.count("a guest ended badly, outside of any test") == 1
-    text = run.texts("guest0.5", "error")
-    assert "guest0.5: guest kernel panic: sysrq triggered crash" in text
+    text = run.texts("guest0.6", "error")
+    assert "guest0.6: guest kernel panic: sysrq triggered crash" in text
     assert "toys.py::test_late_panic" in text, "the tests that ran before are suspects"
     assert "Kernel panic - not syncing: sysrq triggered crash" in text
-    assert "guest0.5: guest kernel panic: sysrq triggered crash" in run.output
+    assert "guest0.6: guest kernel panic: sysrq triggered crash" in run.output
+
+
+def test_kernels_format_tells_the_same(run):
+    """Which test, for what reason, with the console's end; and the guest that ended late."""
+    lines = (run.directory / "test.ktap").read_text().splitlines()
+    bad = {line.split(" # ")[0].split()[-1] for line in lines if line.lstrip().startswith("not ok")}
+    assert {"test_splat", "test_leak", "test_panic", "test_freeze", "guest0.6"} <= bad
+    assert not bad & {*INNOCENT}
+    assert any(line.startswith("  # ") and "Kernel panic - not syncing" in line for line in lines)
 
 
 def test_consoles_tell_what_was_running(run):
     """Each guest's console is kept, with a marker for each test."""
     splat, leak, panic = (
         (run.directory / f"guest0.{number}" / "console.log").read_text(errors="replace")
-        for number in range(3)
+        for number in (0, 1, 3)
     )
     assert "kfabric test: tests/vm/toys.py::test_splat" in splat
     assert "kfabric test: tests/vm/toys.py::test_leak" in leak
     assert "kfabric test: tests/vm/toys.py::test_panic" in panic
-    assert (run.directory / "guest0.5" / "console.log").exists()
+    assert (run.directory / "guest0.6" / "console.log").exists()
