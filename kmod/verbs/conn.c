@@ -25,6 +25,25 @@ void kfv_conn_put(struct kfv_conn *conn)
 	kref_put(&conn->ref, kfv_conn_release);
 }
 
+/**
+ * kfv_id_destroy() - give a connection's id back, by which the peer is told
+ * @dev: the device
+ * @id: RDMA CM's half; its queue pair is gone
+ *
+ * One at a time. Where the net device is gone RDMA CM's last messages fail; and of
+ * two that fail at a time rxe may return only one, so that RDMA CM waits for the
+ * other one for ever, and so does who removes the device. Nothing that anybody
+ * waits for may be left to do for the connection.
+ *
+ * Context: process; a work item, for it may take long.
+ */
+void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
+{
+	mutex_lock(&dev->leaving);
+	rdma_destroy_id(id);
+	mutex_unlock(&dev->leaving);
+}
+
 /*
  * Whatever the device still holds is given back here, however long it takes.
  * The queue pair goes before the id, as RDMA CM wants it.
@@ -37,7 +56,7 @@ static void kfv_conn_destroy(struct work_struct *work)
 	if (conn->qp)
 		ib_destroy_qp(conn->qp);
 	if (conn->id)
-		rdma_destroy_id(conn->id);
+		kfv_id_destroy(pd->dev, conn->id);
 	if (conn->cq)
 		ib_cq_pool_put(conn->cq, conn->nr_cqe);
 
@@ -369,8 +388,6 @@ void kfv_conn_stop(struct kfv_conn *conn)
 		return;
 
 	kfv_keepalive_stop(conn);
-	if (state == KFV_CONNECTED || state == KFV_ACCEPTED)
-		rdma_disconnect(conn->id);
 	kfv_conn_drain(conn);
 	kfv_queue_work(&conn->destroy);
 }

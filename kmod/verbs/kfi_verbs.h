@@ -19,6 +19,7 @@
  *         kfv_conn.lock	where the connection stands; whom to tell
  *         kfv_dev_lock		devices, connection requests
  *     kfv_domain.lock		its memory regions and its private queue pair
+ *   kfv_device.leaving		inside none: one destroys a connection's id
  *
  * All of these are mutexes. A CM callback runs under its id's handler lock, and
  * rdma_destroy_id() takes that lock: so no callback takes kfv_lock or a ctl,
@@ -112,7 +113,7 @@ extern struct workqueue_struct *kfv_wq;
  * @users: device halves (kfv_pd) and our client
  * @idle: @users is 0
  * @gone: it is being removed: nothing new starts
- * @leaving: one RDM connection at a time says that it ends
+ * @leaving: one connection at a time tells its peer that it ends
  * @domains: open domains; kfv_lock
  */
 struct kfv_device {
@@ -122,7 +123,7 @@ struct kfv_device {
 	refcount_t users;
 	struct completion idle;
 	bool gone;
-	struct mutex leaving;	/* RDMA CM's last message of a connection */
+	struct mutex leaving;	/* kfv_id_destroy() */
 	struct list_head domains;
 };
 
@@ -511,6 +512,7 @@ int kfv_ep_enable(struct kfv_ep *ep);
 struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 			      size_t rx_size);
 void kfv_conn_put(struct kfv_conn *conn);
+void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id);
 int kfv_conn_enable(struct kfv_conn *conn);
 int kfv_conn_rts(struct kfv_conn *conn);
 void kfv_conn_error(struct kfv_conn *conn);

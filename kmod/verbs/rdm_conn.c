@@ -149,14 +149,12 @@ static void kfr_conn_flush(struct kfr_conn *conn)
 }
 
 /* The device returns what is posted. */
-static void kfr_conn_drain(struct kfr_conn *conn, struct rdma_cm_id *id)
+static void kfr_conn_drain(struct kfr_conn *conn)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 
-	if (conn->qp) {
-		rdma_disconnect(id);
+	if (conn->qp)
 		ib_modify_qp(conn->qp, &attr, IB_QP_STATE);
-	}
 	kfr_posted_put(conn);
 	if (!wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
 		dev_err(&conn->node->dev->ib->dev,
@@ -172,24 +170,6 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 	kfr_op_fail_all(conn);
 	kfr_ctl_drop_all(conn);
 	kfr_node_forget(conn->node, conn);
-}
-
-/*
- * One at a time. Where the net device is gone RDMA CM's messages fail; and of two
- * that fail at a time rxe may return only one, so that RDMA CM waits for the other
- * one for ever, and who removes the device for RDMA CM.
- */
-static void kfr_conn_leave(struct kfr_conn *conn, struct rdma_cm_id *id)
-{
-	struct mutex *leaving = &conn->node->dev->leaving;
-
-	mutex_lock(leaving);
-	kfr_conn_drain(conn, id);
-	kfr_conn_fail(conn);
-	kfr_qp_free(conn);
-	if (id)
-		rdma_destroy_id(id);
-	mutex_unlock(leaving);
 }
 
 static void kfr_conn_destroy(struct work_struct *work)
@@ -214,7 +194,11 @@ static void kfr_conn_destroy(struct work_struct *work)
 		rdma_unlock_handler(id);
 	}
 
-	kfr_conn_leave(conn, id);
+	kfr_conn_drain(conn);
+	kfr_conn_fail(conn);
+	kfr_qp_free(conn);
+	if (id)
+		kfv_id_destroy(conn->node->dev, id);
 	if (twin)
 		kfr_conn_put(twin);
 	kfr_node_unuse(conn->node);

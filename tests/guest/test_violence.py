@@ -8,6 +8,7 @@ Each message has a number that both of its ends look at; see traffic_support.py.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,9 +121,9 @@ def test_memory_runs_out_next_door(worker: Worker, group: Path, in_child: InChil
 
 
 @pytest.mark.parametrize("what", ["link", "netdev"])
-@pytest.mark.parametrize("kind", sorted(SIDES))
+@pytest.mark.parametrize("kinds", [("msg",), ("rdm",), ("msg", "rdm")], ids="-".join)
 def test_device_is_removed_under_load(
-    device: kp.Device, in_thread: InThread, kind: str, what: str
+    device: kp.Device, in_thread: InThread, kinds: tuple[str, ...], what: str
 ) -> None:
     """O5: each end gets ENODEV once, behind everything else; the removal does not wait.
 
@@ -130,12 +131,13 @@ def test_device_is_removed_under_load(
     """
     guest_modules.need()
     with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
-        stream = Stream(*SIDES[kind](device, link.address, stack))
-        stream.goes_on()
+        streams = [Stream(*SIDES[kind](device, link.address, stack)) for kind in kinds]
+        for stream in streams:
+            stream.goes_on()
         remove = topology.delete_link if what == "link" else topology.delete_netdev
         name = link.name if what == "link" else link.netdev.name
         in_thread(lambda: remove(name)).result()
-        for errors in stream.broken():
+        for errors in itertools.chain.from_iterable(stream.broken() for stream in streams):
             assert errors == [GONE] or what == "netdev"
 
 
