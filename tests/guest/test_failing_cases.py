@@ -40,6 +40,8 @@ LEFT_OUT = {
     # They wait, as long as they can, for a message that its sender has been told is lost.
     *("kfi_rtest/many_wants", "kfi_rtest/pushed_back_tags"),
 }
+#: Cases of which a single run takes seconds.
+LONG = {"kfi_ktest/comp_handler_storm", "kfi_ktest/profile_instant"}
 #: Allocations of a case that fail, one after the other, where it is not each of them.
 SOME = 6
 
@@ -95,7 +97,7 @@ def test_some_allocations_of_a_case_fail(cases: None, failslab: Failslab, case: 
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("case", names("kfi_ktest"))
+@pytest.mark.parametrize("case", [name for name in names("kfi_ktest") if name not in LONG])
 def test_each_allocation_of_a_case_fails(cases: None, failslab: Failslab, case: str) -> None:
     """X4: the same for each of them; over a link the kernel's log would run over meanwhile."""
     sweep(failslab, DEBUGFS / case, lambda seen: range(1, seen + 1))
