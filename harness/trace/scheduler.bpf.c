@@ -58,10 +58,9 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	if (!c || switched_off() || on_spin_lock(ctx->args[WOKEN_TASK]))
 		return 0;
 	entry = c->entry;
-	cause = c->cause;
+	cause = take_cause(c);
 	t_wake = c->t_entry;
 	c->entry = 0;
-	c->cause = CAUSE_NONE;
 	if (entry)
 		w = open_waits.lookup(&entry);
 	ours = w && w->r.tid == tid;
@@ -168,7 +167,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 	/* With PREEMPT_RT a waker may lose its CPU in the middle of waking. */
 	if (asleep || !BY_THREAD) {
 		c->entry = 0;
-		c->cause = CAUSE_NONE;
+		take_cause(c);
 		c->call.left = 0;
 	}
 	if (prev && asleep)

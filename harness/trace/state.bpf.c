@@ -116,7 +116,7 @@ struct call {
 struct cpu {
 	struct call call, outer;
 	u64 entry, alias, t_entry;	/* the sleeper that it has come to */
-	u32 cause, pad;
+	u32 cause, cause_tid;	/* why who is about to wake does; take_cause() */
 };
 
 struct range {

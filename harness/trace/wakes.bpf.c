@@ -33,6 +33,17 @@ static __always_inline void forget_completion(u32 tid)
 		forget_wait(w);
 }
 
+/* With PREEMPT_RT a timer's thread may lose its CPU before it wakes: to others it is no cause. */
+static __always_inline u32 take_cause(struct cpu *c)
+{
+	u32 cause = c->cause;
+
+	if (c->cause_tid != (u32)bpf_get_current_pid_tgid())
+		return CAUSE_NONE;
+	c->cause = CAUSE_NONE;
+	return cause;
+}
+
 static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -45,7 +56,7 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 		return 0;
 	c->entry = 0;
 	c->alias = 0;
-	c->cause = CAUSE_NONE;
+	take_cause(c);
 	c->outer = c->call;
 	c->call.address = address;
 	c->call.number = 0;
@@ -152,22 +163,25 @@ int on_wake_function(struct regs *ctx)
 	return 0;
 }
 
-int on_timer(struct regs *ctx)
+static __always_inline int set_cause(u32 cause)
 {
 	struct cpu *c = this_cpu();
 
-	if (c)
-		c->cause = CAUSE_TIMER;
+	if (c) {
+		c->cause = cause;
+		c->cause_tid = bpf_get_current_pid_tgid();
+	}
 	return 0;
+}
+
+int on_timer(struct regs *ctx)
+{
+	return set_cause(CAUSE_TIMER);
 }
 
 int on_signal(struct regs *ctx)
 {
-	struct cpu *c = this_cpu();
-
-	if (c)
-		c->cause = CAUSE_SIGNAL;
-	return 0;
+	return set_cause(CAUSE_SIGNAL);
 }
 
 static __always_inline struct call *call_of(struct cpu *c, u64 address)
