@@ -33,13 +33,15 @@ void kfv_conn_put(struct kfv_conn *conn)
  * One at a time. Where the net device is gone RDMA CM's last messages fail; and of
  * two that fail at a time rxe may return only one, so that RDMA CM waits for the
  * other one for ever, and so does who removes the device. Nothing that anybody
- * waits for may be left to do for the connection.
+ * waits for may be left to do for the connection. It says goodbye itself: later
+ * kernels do not wait for the message that destroying the id would send.
  *
  * Context: process; a work item, for it may take long.
  */
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 {
 	mutex_lock(&dev->leaving);
+	rdma_disconnect(id);
 	rdma_destroy_id(id);
 	mutex_unlock(&dev->leaving);
 }
@@ -388,6 +390,10 @@ void kfv_conn_stop(struct kfv_conn *conn)
 		return;
 
 	kfv_keepalive_stop(conn);
+	/* Else the peer is told by kfv_id_destroy(). */
+	if ((state == KFV_CONNECTED || state == KFV_ACCEPTED) &&
+	    !kfv_gone(conn->pd->dev))
+		rdma_disconnect(conn->id);
 	kfv_conn_drain(conn);
 	kfv_queue_work(&conn->destroy);
 }
