@@ -32,7 +32,8 @@ def at_lock(call: Call[Any], function: str) -> None:
     The kernel leaves the functions of the lock itself out of its stacks. A thread
     may also spin while the lock's owner has a CPU, as one at a delay hook does. That
     cannot be told from the outside, and the hook lasts 10 s only: so not for longer
-    than half of that. What is tested holds wherever the thread has got to.
+    than half of that. What is tested holds wherever the thread has got to. With both
+    CPUs taken by them, who waits here may even come too late to end the hook: disarm().
     """
 
     def there() -> bool:
@@ -54,7 +55,7 @@ def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
     hook.stopped()
     second = in_thread(lambda: cq.read(1))
     at_lock(second, "kfd_cq_take")
-    hook.go()
+    hook.disarm()
     assert [entry.data for entry in first.result()] == [0]
     assert [entry.data for entry in second.result()] == [1]
 
@@ -70,7 +71,7 @@ def test_event_names_an_object_that_is_open(mock: Mock, in_thread: InThread) -> 
     hook.stopped()
     closing = in_thread(ep.close)
     at_lock(closing, "kfd_claim")
-    hook.go()
+    hook.disarm()
     event = reading.result()
     closing.result()
     assert event.event is kp.Event.CONNECTED and event.fid is ep
