@@ -24,12 +24,13 @@ _HEALTHY = QueueRules(late_ns=10_000_000_000, never_ran_ns=10_000_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """How much a play was."""
+    """How much a play was. ``foreign`` wakes came past the queue: by a timer, say."""
 
     waits: int
     slept: int
     calls: int
     wakes: int
+    foreign: int
 
     @classmethod
     def of(cls, ledger: Ledger) -> Sums:
@@ -40,6 +41,7 @@ class Sums:
             slept=sum(wait.slept for queue in queues for wait in queue.waits),
             calls=sum(len(queue.every_signal()) for queue in queues),
             wakes=sum(len(queue.all_wakes()) for queue in queues),
+            foreign=sum(wait.record.foreign for queue in queues for wait in queue.waits),
         )
 
 

@@ -166,5 +166,13 @@ ENTRIES = (
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
-HEALTHY = ("exclusive", "non-exclusive", "wake-all", "softirq", "timeout", "completion")
+HEALTHY = (
+    "exclusive",
+    "non-exclusive",
+    "wake-all",
+    "softirq",
+    "interrupted",
+    "timeout",
+    "completion",
+)
 """Kinds of healthy wake-ups."""

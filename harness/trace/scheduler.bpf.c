@@ -48,7 +48,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 {
 	u32 tid = tid_of(ctx->args[WOKEN_TASK]);
 	u64 now = bpf_ktime_get_ns();
-	struct cpu *c = this_cpu();
+	struct cpu *c = this_cpu(TRACEPOINT);
 	struct sleeper *s = sleepers.lookup(&tid);
 	struct open_wait *w = NULL;
 	u64 entry, t_wake;
@@ -57,10 +57,12 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 
 	if (!c || switched_off() || on_spin_lock(ctx->args[WOKEN_TASK]))
 		return 0;
-	entry = c->entry;
-	cause = take_cause(c);
+	/* With PREEMPT_RT one on a spin lock is woken without a word: that entry is stale. */
+	entry = c->task == ctx->args[WOKEN_TASK] ? c->entry : 0;
+	cause = c->cause;
 	t_wake = c->t_entry;
 	c->entry = 0;
+	c->cause = CAUSE_NONE;
 	if (entry)
 		w = open_waits.lookup(&entry);
 	ours = w && w->r.tid == tid;
@@ -157,7 +159,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 	u32 prev = bpf_get_current_pid_tgid();
 	u32 next = tid_of(ctx->args[SWITCH_NEXT]);
 	u64 now = bpf_ktime_get_ns();
-	struct cpu *c = this_cpu();
+	struct cpu *c = this_cpu(TRACEPOINT);
 	struct open_wait *w;
 	bool asleep = to_sleep(ctx->args[SWITCH_PREEMPTED],
 			       ctx->args[SWITCH_PREV_STATE]);
@@ -167,7 +169,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 	/* With PREEMPT_RT a waker may lose its CPU in the middle of waking. */
 	if (asleep || !BY_THREAD) {
 		c->entry = 0;
-		take_cause(c);
+		c->cause = CAUSE_NONE;
 		c->call.left = 0;
 	}
 	if (prev && asleep)

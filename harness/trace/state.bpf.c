@@ -55,6 +55,7 @@ enum { FUNCTION_HEAD = 16 };
 /* What a breakpoint adds to the preemption count: an NMI and an interrupt. */
 enum { BREAKPOINT = 0x11 << HARDIRQ_SHIFT, TRACEPOINT = 0 };
 enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
+#define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures; they have been so since 4.13. */
 enum { HEAD_LIST = 8, ENTRY_PRIVATE = 8, ENTRY_LIST = 24, SWAIT_LIST = 8 };
@@ -115,8 +116,8 @@ struct call {
 
 struct cpu {
 	struct call call, outer;
-	u64 entry, alias, t_entry;	/* the sleeper that it has come to */
-	u32 cause, cause_tid;	/* why who is about to wake does; take_cause() */
+	u64 entry, alias, task, t_entry;	/* the sleeper that it has come to */
+	u32 cause, pad;		/* why who is about to wake does */
 };
 
 struct range {
@@ -194,11 +195,17 @@ static __always_inline u64 percpu_base(void)
 	return load64(PERCPU_OFFSETS + 8ULL * bpf_get_smp_processor_id());
 }
 
-/* In what context the code runs that this probe, which counts itself, has hit. */
+/* What the CPU counted before this probe, which counts itself. */
+static __always_inline u32 count_below(u64 base, u32 probe)
+{
+	return load32(base + PREEMPT_COUNT) - probe;
+}
+
+/* In what context the code runs that this probe has hit. */
 static __always_inline u8 context_below(u32 probe)
 {
 	u64 base = percpu_base();
-	u32 count = load32(base + PREEMPT_COUNT) - probe;
+	u32 count = count_below(base, probe);
 
 	if (!base)
 		return CTX_UNKNOWN;
@@ -208,21 +215,30 @@ static __always_inline u8 context_below(u32 probe)
 }
 
 /*
- * With PREEMPT_RT a queue's lock does not keep other threads from the CPU: what
- * would be the CPU's matter is the thread's there.
+ * With PREEMPT_RT a queue's lock keeps neither other threads nor interrupts from the
+ * CPU: what would be the CPU's matter is the thread's there, and the CPU's only in
+ * its interrupts and in its idle thread, of which all have the same id.
+ *
+ *   thread				an interrupt on top of it
+ *   default_wake_function(waiter)
+ *					sched_waking(another thread)
+ *   sched_waking(waiter)
  */
-static __always_inline struct cpu *this_cpu(void)
+static __always_inline struct cpu *this_cpu(u32 probe)
 {
 	int zero = 0;
 #if BY_THREAD
-	u32 tid = bpf_get_current_pid_tgid();
+	u32 key = bpf_get_current_pid_tgid();
 	struct cpu *none = no_cpu.lookup(&zero);
-	struct cpu *c = cpus.lookup(&tid);
+	struct cpu *c;
 
+	if (!key || (count_below(percpu_base(), probe) & IN_INTERRUPT))
+		key = NO_THREAD | bpf_get_smp_processor_id();
+	c = cpus.lookup(&key);
 	if (c || !none)
 		return c;
-	cpus.update(&tid, none);
-	return cpus.lookup(&tid);
+	cpus.update(&key, none);
+	return cpus.lookup(&key);
 #else
 	return cpus.lookup(&zero);
 #endif

@@ -33,30 +33,19 @@ static __always_inline void forget_completion(u32 tid)
 		forget_wait(w);
 }
 
-/* With PREEMPT_RT a timer's thread may lose its CPU before it wakes: to others it is no cause. */
-static __always_inline u32 take_cause(struct cpu *c)
-{
-	u32 cause = c->cause;
-
-	if (c->cause_tid != (u32)bpf_get_current_pid_tgid())
-		return CAUSE_NONE;
-	c->cause = CAUSE_NONE;
-	return cause;
-}
-
 static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind)
 {
 	u64 id = bpf_get_current_pid_tgid();
 	u32 tid = id, tgid = id >> 32;
 	struct queue *q = queues.lookup(&address);
-	struct cpu *c = this_cpu();
+	struct cpu *c = this_cpu(BREAKPOINT);
 	struct stats *s;
 
 	if (!c)
 		return 0;
 	c->entry = 0;
 	c->alias = 0;
-	take_cause(c);
+	c->cause = CAUSE_NONE;
 	c->outer = c->call;
 	c->call.address = address;
 	c->call.number = 0;
@@ -144,7 +133,7 @@ int on_wake(struct regs *ctx)
 /* poll() hands an entry of its own to default_wake_function. */
 int on_pollwake(struct regs *ctx)
 {
-	struct cpu *c = this_cpu();
+	struct cpu *c = this_cpu(BREAKPOINT);
 
 	if (c)
 		c->alias = ctx->di;
@@ -153,35 +142,33 @@ int on_pollwake(struct regs *ctx)
 
 int on_wake_function(struct regs *ctx)
 {
-	struct cpu *c = this_cpu();
+	struct cpu *c = this_cpu(BREAKPOINT);
 
 	if (!c)
 		return 0;
 	c->entry = c->alias ? c->alias : ctx->di;
 	c->alias = 0;
+	c->task = load64(ctx->di + ENTRY_PRIVATE);
 	c->t_entry = bpf_ktime_get_ns();
-	return 0;
-}
-
-static __always_inline int set_cause(u32 cause)
-{
-	struct cpu *c = this_cpu();
-
-	if (c) {
-		c->cause = cause;
-		c->cause_tid = bpf_get_current_pid_tgid();
-	}
 	return 0;
 }
 
 int on_timer(struct regs *ctx)
 {
-	return set_cause(CAUSE_TIMER);
+	struct cpu *c = this_cpu(BREAKPOINT);
+
+	if (c)
+		c->cause = CAUSE_TIMER;
+	return 0;
 }
 
 int on_signal(struct regs *ctx)
 {
-	return set_cause(CAUSE_SIGNAL);
+	struct cpu *c = this_cpu(BREAKPOINT);
+
+	if (c)
+		c->cause = CAUSE_SIGNAL;
+	return 0;
 }
 
 static __always_inline struct call *call_of(struct cpu *c, u64 address)

@@ -17,12 +17,15 @@
 #define HEALTHY_AHEAD	2
 #define HEALTHY_WAITERS	3
 #define HEALTHY_PERIOD	(20 * NSEC_PER_USEC)
+/* Often enough to come into the middle of wakes, and to leave the CPU to them. */
+#define HEALTHY_INTERRUPTS	(200 * NSEC_PER_USEC)
 
 enum { PREPARED = 1 };
 
 static DECLARE_WAIT_QUEUE_HEAD(healthy_queue);
 static atomic_t healthy_left;	/* items that no waiter has claimed */
 static atomic_t healthy_ahead;	/* items that were published and not taken */
+static bool healthy_over;
 
 /* Each claims an item before it waits for one, so nobody waits in vain. */
 static int healthy_consume(bool exclusive)
@@ -54,6 +57,7 @@ static void healthy_prepare(void)
 {
 	atomic_set(&healthy_left, gallery_rounds);
 	atomic_set(&healthy_ahead, 0);
+	WRITE_ONCE(healthy_over, false);
 	gallery_reach(PREPARED);
 }
 
@@ -181,6 +185,56 @@ static int healthy_starter(void)
 	return t.fired;
 }
 
+/*
+ * An interrupt that wakes somebody else. With PREEMPT_RT a queue's lock keeps
+ * interrupts out no more, so that it comes into the middle of the waker's wakes.
+ */
+struct healthy_interrupt {
+	struct hrtimer timer;
+	struct task_struct *bystander;
+};
+
+static enum hrtimer_restart healthy_interrupts(struct hrtimer *timer)
+{
+	struct healthy_interrupt *irq;
+
+	irq = container_of(timer, struct healthy_interrupt, timer);
+	wake_up_process(irq->bystander);
+	hrtimer_forward_now(timer, HEALTHY_INTERRUPTS);
+	return HRTIMER_RESTART;
+}
+
+/* On no queue, where the rounds are made; the next interrupt wakes it in any case. */
+static int healthy_bystander(void)
+{
+	struct healthy_interrupt irq = { .bystander = current };
+	int n = 0;
+
+	set_cpus_allowed_ptr(current, cpumask_of(0));
+	kfi_hrtimer_setup_on_stack(&irq.timer, healthy_interrupts,
+				   CLOCK_MONOTONIC,
+				   HRTIMER_MODE_REL_PINNED_HARD);
+	gallery_await(PREPARED);
+	hrtimer_start(&irq.timer, HEALTHY_INTERRUPTS,
+		      HRTIMER_MODE_REL_PINNED_HARD);
+	while (!READ_ONCE(healthy_over)) {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule();
+		n++;
+	}
+	hrtimer_cancel(&irq.timer);
+	destroy_hrtimer_on_stack(&irq.timer);
+	return n;
+}
+
+static int healthy_interrupted_waker(void)
+{
+	int n = healthy_waker();
+
+	WRITE_ONCE(healthy_over, true);
+	return n;
+}
+
 /* Nothing comes, and nobody says so: each wait ends with its timeout. */
 static int healthy_timeout_waiter(void)
 {
@@ -239,6 +293,12 @@ const struct gallery_entry gallery_healthy[] = {
 		[WAITER] = { "waiter", healthy_exclusive_waiter },
 		[WAKER] = { "starter", healthy_starter },
 		[WAITER_2] = { "waiter-2", healthy_exclusive_waiter },
+	} },
+	{ "interrupted", {
+		[WAITER] = { "waiter", healthy_exclusive_waiter },
+		[WAKER] = { "waker", healthy_interrupted_waker },
+		[WAITER_2] = { "waiter-2", healthy_exclusive_waiter },
+		[WAITER_3] = { "bystander", healthy_bystander },
 	} },
 	{ "timeout", {
 		[WAITER] = { "waiter", healthy_timeout_waiter },
