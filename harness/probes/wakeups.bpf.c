@@ -417,14 +417,25 @@ static __always_inline u8 strangers_context(void)
 	return context();
 }
 
+/*
+ * Does this wake-up come from where one of ours was announced, under the queue's lock?
+ * With PREEMPT_RT that keeps neither interrupts nor other threads from the CPU.
+ */
+static __always_inline bool announced(struct wait_rec *w)
+{
+	return (w->flags & WAIT_PENDING) &&
+	       w->waker == (u32)bpf_get_current_pid_tgid() &&
+	       w->cpu == (u8)bpf_get_smp_processor_id() &&
+	       w->context == context();
+}
+
 RAW_TRACEPOINT_PROBE(sched_waking)
 {
 	struct wait_rec *w = task_wait(ctx->args[WOKEN_TASK]);
 
 	if (!w || on_spin_lock(ctx->args[WOKEN_TASK]))
 		return 0;
-	/* Ours comes from the CPU that announced it, under the queue's lock. */
-	if ((w->flags & WAIT_PENDING) && w->cpu == (u8)bpf_get_smp_processor_id()) {
+	if (announced(w)) {
 		w->flags &= ~WAIT_PENDING;
 		w->t_waking = bpf_ktime_get_ns();
 		return 0;
