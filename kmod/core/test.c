@@ -4,7 +4,9 @@
  * the production build.
  *
  * A hook stops a thread where it stands, whatever its task state and whatever
- * the context: it spins until it is released, or for KFI_HOOK_LIMIT at most.
+ * the context: it spins until it is released, or for KFI_HOOK_LIMIT_S at most. At
+ * D7, which only those reach that may sleep, it sleeps: it holds a mutex there, and
+ * who waits for the mutex of one that runs spins, too, on the other CPU.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -97,12 +99,20 @@ bool kfi_test_hook_stopped(enum kfi_hook hook)
 }
 EXPORT_SYMBOL_GPL(kfi_test_hook_stopped);
 
+static void kfi_hook_pause(enum kfi_hook hook)
+{
+	if (hook == KFI_HOOK_D7)
+		usleep_range(1000, 2000);
+	else
+		cpu_relax();
+}
+
 /**
  * kfi_test_hook_point() - a place where a thread can be made to stop
  * @hook: which
  * @id: of the object at hand
  *
- * Context: any.
+ * Context: any; at D7 process context, and may sleep.
  */
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 {
@@ -123,7 +133,7 @@ void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 			atomic_set(&point->state, KFI_HOOK_IDLE);
 			return;
 		}
-		cpu_relax();
+		kfi_hook_pause(hook);
 	}
 }
 EXPORT_SYMBOL_GPL(kfi_test_hook_point);

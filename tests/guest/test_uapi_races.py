@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import random
@@ -17,31 +16,9 @@ from guest_support import Call, Mock
 
 import kfabric_py as kp
 from harness.guest import sleeping
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
-
-#: Seconds for which a thread stays at a delay hook, see docs/mock.md.
-HOOK_LIMIT = 10.0
-
-
-def at_lock(call: Call[Any], function: str) -> None:
-    """Return once the thread is asleep for a lock that ``function`` takes.
-
-    The kernel leaves the functions of the lock itself out of its stacks. A thread
-    may also spin while the lock's owner has a CPU, as one at a delay hook does. That
-    cannot be told from the outside, and the hook lasts 10 s only: so not for longer
-    than half of that. What is tested holds wherever the thread has got to. With both
-    CPUs taken by them, who waits here may even come too late to end the hook: disarm().
-    """
-
-    def there() -> bool:
-        state = sleeping.read_state(call.tid)
-        return state.off_cpu and bool(state.stack) and state.stack[0].startswith(function)
-
-    with contextlib.suppress(DeadlineExpired):
-        wait_until(there, "the second thread at the lock", Deadline.firm(HOOK_LIMIT / 2))
 
 
 def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
@@ -54,8 +31,8 @@ def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
     first = in_thread(lambda: cq.read(1))
     hook.stopped()
     second = in_thread(lambda: cq.read(1))
-    at_lock(second, "kfd_cq_take")
-    hook.disarm()
+    sleeping.wait_until_asleep(second.tid, "^kfd_cq_take")
+    hook.go()
     assert [entry.data for entry in first.result()] == [0]
     assert [entry.data for entry in second.result()] == [1]
 
@@ -70,8 +47,8 @@ def test_event_names_an_object_that_is_open(mock: Mock, in_thread: InThread) -> 
     reading = in_thread(eq.read)
     hook.stopped()
     closing = in_thread(ep.close)
-    at_lock(closing, "kfd_claim")
-    hook.disarm()
+    sleeping.wait_until_asleep(closing.tid, "^kfd_obj_close")
+    hook.go()
     event = reading.result()
     closing.result()
     assert event.event is kp.Event.CONNECTED and event.fid is ep
