@@ -33,10 +33,12 @@
  * bcc rewrites only one file: the loader puts records.h, this one, queues.bpf.c,
  * waits.bpf.c, wakes.bpf.c, scheduler.bpf.c and marks.bpf.c in a row. It defines,
  * besides what records.h needs: OWN_TGID, RINGS, MAX_QUEUES, WITH_STACKS, BOOKMARKS,
- * TASK_PID, PROG_ACTIVE, the addresses of COMPLETION_BEGIN and _END, ENTRY_TEXT and
- * _END, SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL, one of BY_MODULE,
- * BY_QUEUE (an address) and BY_TREE, ONLY_TREE if just its threads count, PUBLISH
- * and TAKE if functions are marked: what nobody needs costs the compiler a second.
+ * TASK_PID, QUEUE_LIST and SWAITS_LIST (where the sleepers are in a wait queue and in
+ * a completion's: behind a lock, of whatever size), PROG_ACTIVE, the addresses of
+ * COMPLETION_BEGIN and _END, ENTRY_TEXT and _END, SOFTIRQ_TEXT and _END,
+ * WAKE_UP_COMMON and COMPLETE_ALL, one of BY_MODULE, BY_QUEUE (an address) and
+ * BY_TREE, ONLY_TREE if just its threads count, PUBLISH and TAKE if functions are
+ * marked: what nobody needs costs the compiler a second.
  * BY_THREAD is 1 with PREEMPT_RT.
  */
 
@@ -58,7 +60,7 @@ enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
 #define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures; they have been so since 4.13. */
-enum { HEAD_LIST = 8, ENTRY_PRIVATE = 8, ENTRY_LIST = 24, SWAIT_LIST = 8 };
+enum { ENTRY_PRIVATE = 8, ENTRY_LIST = 24, SWAIT_LIST = 8 };
 enum { COMPLETION_QUEUE = 8 };
 #define STACK_MASK (~0x3fffULL)
 

@@ -15,7 +15,7 @@ import json
 import mmap
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -216,7 +216,7 @@ class Tracer:
             f"-DWITH_STACKS={int(scope.stacks)}",
             f"-DCOMPLETION_BEGIN={min(completions):#x}ULL",
             f"-DCOMPLETION_END={max(completions) + _HEAD_BYTES:#x}ULL",
-            f"-DTASK_PID={_task_pid()}",
+            *_offsets(),
             *realtime_flags(),
             f"-DPROG_ACTIVE={self._needed('bpf_prog_active'):#x}ULL",
             *self._section("ENTRY_TEXT", "__entry_text"),
@@ -516,6 +516,12 @@ def _tally(stats: Any, pending: list[Any]) -> dict[str, int]:
     }
 
 
-def _task_pid() -> int:
-    """Where in a task its number is."""
-    return btf.member_offset(Path(btf.VMLINUX).read_bytes(), b"task_struct", b"pid")
+def _offsets() -> Iterator[str]:
+    """Where in a task its number is, and in a queue its sleepers are."""
+    vmlinux = Path(btf.VMLINUX).read_bytes()
+    for macro, name, member in (
+        ("TASK_PID", b"task_struct", b"pid"),
+        ("QUEUE_LIST", b"wait_queue_head", b"head"),
+        ("SWAITS_LIST", b"swait_queue_head", b"task_list"),
+    ):
+        yield f"-D{macro}={btf.member_offset(vmlinux, name, member)}"

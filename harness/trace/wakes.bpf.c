@@ -4,7 +4,7 @@
 /* Threads on the queue; not one branch in the loop, see above. */
 static __always_inline u32 count_sleepers(u64 address, u8 kind)
 {
-	u64 head = address + HEAD_LIST;
+	u64 head = address + (kind == KIND_QUEUE ? QUEUE_LIST : SWAITS_LIST);
 	u64 node = load64(head);
 	u64 n = 0;
 

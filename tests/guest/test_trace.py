@@ -25,7 +25,7 @@ from guest_support import DEBUGFS, NEEDS_TRACER
 
 from harness.guest import modules as guest_modules
 from harness.probes.ledger import Ledger, Wait, build
-from harness.probes.loader import HEAD, REALTIME, RECORDS
+from harness.probes.loader import HEAD, RECORDS
 from harness.probes.records import Context, FClass, Recording, from_guest
 from harness.trace.guest import LIVE
 from harness.trace.summary import SUMMARY, Row, Summary, decode
@@ -37,15 +37,6 @@ GALLERY = DEBUGFS / "gallery"
 LIMIT = 240.0
 # Each of the traces compiles a program first.
 pytestmark = [pytest.mark.timeout(LIMIT + 60), *NEEDS_TRACER]
-
-ON_SPIN_LOCKS = pytest.mark.xfail(
-    REALTIME.exists(),
-    reason="with PREEMPT_RT no one is told of a wake-up of a thread that waits for a spin lock",
-    strict=False,
-)
-WAKERS_STACKS = pytest.mark.xfail(
-    REALTIME.exists(), reason="with PREEMPT_RT wakers have no stack in a recording", strict=False
-)
 
 Popen = subprocess.Popen[bytes]
 
@@ -194,7 +185,6 @@ def by_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
         guest_modules.remove("gallery")
 
 
-@ON_SPIN_LOCKS
 def test_pipe_between_two_processes_is_counted_exactly(tree: Traced) -> None:
     """A prime number of messages gives so many sleeps, wake calls and wakes, and no more."""
     child, parent = tree.told["ping"]["child"], tree.told["pid"]["pid"]
@@ -212,7 +202,6 @@ def test_pipe_between_two_processes_is_counted_exactly(tree: Traced) -> None:
     assert sum(row.spurious for row in rows) == 0
 
 
-@ON_SPIN_LOCKS
 def test_each_wake_names_the_waker(tree: Traced) -> None:
     """The other process wakes, in its own context, and the scheduler agrees."""
     child, parent = tree.told["ping"]["child"], tree.told["pid"]["pid"]
@@ -231,7 +220,6 @@ def test_nothing_is_lost_and_the_ledger_has_no_doubts(tree: Traced) -> None:
     assert "complete" in tree.said
 
 
-@WAKERS_STACKS
 def test_stacks_of_sleeper_and_waker_are_told(tree: Traced) -> None:
     """Each wait has the frames of who slept and of who woke."""
     waits = tree.waits("pipe_read", tree.told["pid"]["pid"])
