@@ -5,11 +5,6 @@
 sleeping state, which the kernel checks itself; /proc/PID/task/TID/stack says
 where. The number of context switches, read before and after, shows that both
 spoke of one and the same sleep.
-
-Of a thread that is in a sleeping state but not off its CPU yet (it spins while a
-lock's owner runs) /proc/.../syscall is answered only when it is, however long that
-takes, and no signal ends it. /proc/.../wchan answers at once: "0" as long as the
-thread is on a runqueue. So it is asked first.
 """
 
 from __future__ import annotations
@@ -74,9 +69,9 @@ def read_state(tid: int) -> ThreadState:
     try:
         status = _status(proc)
         # The order counts: first off its CPU, then where, then whether it moved meanwhile.
-        wchan = (proc / "wchan").read_text().strip()
-        syscall = "running" if wchan == "0" else (proc / "syscall").read_text().strip()
+        syscall = (proc / "syscall").read_text().strip()
         stack = tuple(_FRAME.findall((proc / "stack").read_text()))
+        wchan = (proc / "wchan").read_text().strip()
         after = _switches(_status(proc))
     except (FileNotFoundError, ProcessLookupError):
         raise ThreadGone(f"thread {tid} has ended") from None

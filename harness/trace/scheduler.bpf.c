@@ -8,13 +8,20 @@ static __always_inline void foreign(struct open_wait *w, u32 cause, u64 now)
 	w->cause = cause;
 }
 
-/* Is the thread's newest wait what this CPU's wake call is about? */
-static __always_inline int called(struct cpu *c, struct open_wait *w)
+/*
+ * Is the thread's newest wait what a wake call here is about? An interrupt that came
+ * between the call and this event may have made one of its own.
+ */
+static __always_inline struct call *called(struct cpu *c, struct open_wait *w)
 {
-	return c->call.left && c->call.address == w->address &&
-	       c->call.kind == KIND_COMPLETION && w->kind == KIND_COMPLETION &&
-	       c->call.tid == (u32)bpf_get_current_pid_tgid() &&
-	       c->call.context == context_below(TRACEPOINT);
+	struct call *call = call_of(c, w->address);
+
+	if (!call || !call->left || call->kind != KIND_COMPLETION ||
+	    w->kind != KIND_COMPLETION ||
+	    call->tid != (u32)bpf_get_current_pid_tgid() ||
+	    call->context != context_below(TRACEPOINT))
+		return NULL;
+	return call;
 }
 
 /*
@@ -51,6 +58,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	struct cpu *c = this_cpu(TRACEPOINT);
 	struct sleeper *s = sleepers.lookup(&tid);
 	struct open_wait *w = NULL;
+	struct call *call;
 	u64 entry, t_wake;
 	u32 cause;
 	int ours;
@@ -59,10 +67,9 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		return 0;
 	/* With PREEMPT_RT one on a spin lock is woken without a word: that entry is stale. */
 	entry = c->task == ctx->args[WOKEN_TASK] ? c->entry : 0;
-	cause = c->cause;
+	cause = take_cause(c);
 	t_wake = c->t_entry;
 	c->entry = 0;
-	c->cause = CAUSE_NONE;
 	if (entry)
 		w = open_waits.lookup(&entry);
 	ours = w && w->r.tid == tid;
@@ -81,8 +88,9 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		w = open_waits.lookup(&entry);
 		if (!w || w->r.tid != tid)
 			return 0;
-		ours = called(c, w);
-		t_wake = c->call.t;
+		call = called(c, w);
+		ours = call != NULL;
+		t_wake = call ? call->t : 0;
 	}
 	/* One place for all that are ours: each copy costs the compiler half a second. */
 	if (ours) {
@@ -171,6 +179,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 		c->entry = 0;
 		c->cause = CAUSE_NONE;
 		c->call.left = 0;
+		c->outer.left = 0;
 	}
 	if (prev && asleep)
 		sleeps(prev, now);

@@ -119,7 +119,7 @@ struct call {
 struct cpu {
 	struct call call, outer;
 	u64 entry, alias, task, t_entry;	/* the sleeper that it has come to */
-	u32 cause, pad;		/* why who is about to wake does */
+	u32 cause, context;	/* why who is about to wake does, and where; take_cause() */
 };
 
 struct range {

@@ -146,29 +146,46 @@ int on_wake_function(struct regs *ctx)
 
 	if (!c)
 		return 0;
-	c->entry = c->alias ? c->alias : ctx->di;
+	/* Its own entry is on its stack; what does not want this event gets no further. */
+	if (!c->alias || (ctx->di ^ ctx->sp) & STACK_MASK)
+		c->alias = ctx->di;
+	c->entry = c->alias;
 	c->alias = 0;
 	c->task = load64(ctx->di + ENTRY_PRIVATE);
 	c->t_entry = bpf_ktime_get_ns();
 	return 0;
 }
 
-int on_timer(struct regs *ctx)
+static __always_inline int set_cause(u32 cause)
 {
 	struct cpu *c = this_cpu(BREAKPOINT);
 
-	if (c)
-		c->cause = CAUSE_TIMER;
+	if (c) {
+		c->cause = cause;
+		c->context = context_below(BREAKPOINT);
+	}
 	return 0;
+}
+
+int on_timer(struct regs *ctx)
+{
+	return set_cause(CAUSE_TIMER);
 }
 
 int on_signal(struct regs *ctx)
 {
-	struct cpu *c = this_cpu(BREAKPOINT);
+	return set_cause(CAUSE_SIGNAL);
+}
 
-	if (c)
-		c->cause = CAUSE_SIGNAL;
-	return 0;
+/* An interrupt that came after the breakpoint has another cause for what it wakes. */
+static __always_inline u32 take_cause(struct cpu *c)
+{
+	u32 cause = c->cause;
+
+	if (cause == CAUSE_NONE || c->context != context_below(TRACEPOINT))
+		return CAUSE_NONE;
+	c->cause = CAUSE_NONE;
+	return cause;
 }
 
 static __always_inline struct call *call_of(struct cpu *c, u64 address)
