@@ -7,7 +7,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_cm.h>
 
-#include "rdm.h"
+#include "rdm/rdm.h"
 
 /* One work request at a time, and what is flushed when it fails. */
 #define KFV_PD_CQE 4

@@ -5,7 +5,7 @@
 #include <linux/in.h>
 #include <linux/slab.h>
 
-#include "rdm.h"
+#include "rdm/rdm.h"
 
 /**
  * kfv_ep_enable() - make an endpoint usable

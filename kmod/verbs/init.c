@@ -5,7 +5,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "rdm.h"
+#include "rdm/rdm.h"
 
 /* Which objects there are; not taken in CM callbacks. */
 DEFINE_MUTEX(kfv_lock);

@@ -597,7 +597,7 @@ ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx);
 /* rma.c */
 extern struct kfi_ops_rma kfv_rma_ops;
 
-/* rdm_info.c: the rest of RDM endpoints is in rdm.h */
+/* rdm/info.c: the rest of RDM endpoints is in rdm.h */
 int kfr_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, const struct kfi_info *hints,
 		struct kfi_info **list);

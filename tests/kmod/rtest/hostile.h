@@ -3,7 +3,7 @@
 #ifndef _KFI_RTEST_HOSTILE_H_
 #define _KFI_RTEST_HOSTILE_H_
 
-#include <rdm_wire.h>
+#include <rdm/wire.h>
 
 #include "rtest.h"
 

@@ -24,7 +24,7 @@
  * parks that message, and that context takes no other one, until RESUME says
  * that there is room and starts the next epoch: what was sent in an older one is
  * not taken, so that nothing overtakes. WANT asks for a parked message alone.
- * See rdm_flow.c.
+ * See flow.c.
  */
 #ifndef _KFV_RDM_WIRE_H_
 #define _KFV_RDM_WIRE_H_

@@ -12,7 +12,7 @@
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
 
-#include "../compat.h"
+#include "../../compat.h"
 #include "rdm.h"
 
 static void kfr_conn_release(struct kref *ref)

@@ -5,9 +5,9 @@
 
 #include <linux/hrtimer.h>
 
-#include "rdm_buf.h"
-#include "rdm_match.h"
-#include "rdm_wire.h"
+#include "buf.h"
+#include "match.h"
+#include "wire.h"
 
 struct kfr_ep;
 struct kfr_mr;
@@ -422,7 +422,7 @@ struct kfr_job {
 	struct kfr_ctl fin;
 };
 
-/* rdm_conn.c */
+/* conn.c */
 struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 			      bool passive);
 void kfr_conn_pair(struct kfr_conn *a, struct kfr_conn *b);
@@ -437,16 +437,16 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event);
 void kfr_posted_put(struct kfr_conn *conn);
 
-/* rdm_qp.c: a connection's queue pair, buffers and registrations */
+/* qp.c: a connection's queue pair, buffers and registrations */
 int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id);
 void kfr_qp_free(struct kfr_conn *conn);
 
-/* rdm_pump.c: posting for a connection */
+/* pump.c: posting for a connection */
 void kfr_pump(struct kfr_conn *conn);
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count);
 
-/* rdm_ack.c: answers, and the ends of work requests */
+/* ack.c: answers, and the ends of work requests */
 void kfr_ctl_end(struct kfr_ctl *ctl);
 int kfr_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op,
 	       enum kfr_status status, size_t len, size_t over);
@@ -467,7 +467,7 @@ void kfr_wc_failed(struct kfr_conn *conn, enum ib_wc_status status);
 void kfr_ctl_drop_all(struct kfr_conn *conn);
 enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer);
 
-/* rdm_answer.c: operations under way, and what a peer answers */
+/* operations.c: operations under way, and what a peer answers */
 bool kfr_op_numbered(const struct kfr_op *op);
 int kfr_answered(struct kfr_conn *conn, u32 ack);
 int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr);
@@ -481,7 +481,7 @@ bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_tx *tx, const struct kfr_mr *mr);
 void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc);
 
-/* rdm_job.c */
+/* job.c */
 void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 		   struct kfr_recv *recv, struct kfr_mr *mr,
 		   const struct kfr_hdr *hdr, struct page *page,
@@ -490,7 +490,7 @@ void kfr_job_post(struct kfr_job *job);
 void kfr_job_end(struct kfr_job *job);
 void kfr_job_fail_all(struct kfr_conn *conn);
 
-/* rdm_tx.c: operations */
+/* tx.c: operations */
 struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 			  unsigned int index, const struct kfi_tx_attr *attr);
 int kfr_tx_enable(struct kfr_tx *tx);

@@ -5,7 +5,7 @@
  */
 #include <linux/slab.h>
 
-#include "../compat.h"
+#include "../../compat.h"
 #include "rdm.h"
 
 #define KFR_WIRES	(KFR_RXBUFS + KFR_TXBUFS)

@@ -5,7 +5,7 @@
 
 #include <linux/scatterlist.h>
 
-#include "kfi_verbs.h"
+#include "../kfi_verbs.h"
 
 /**
  * struct kfr_addr - of an endpoint
@@ -85,7 +85,7 @@ struct kfr_map {
 	unsigned int at;
 };
 
-/* rdm_addr.c */
+/* addr.c */
 int kfr_port_ip(struct ib_device *ib, u32 port, unsigned int nth, __be32 *ip,
 		char *netdev);
 int kfr_base(__be32 ip, u32 *base);
@@ -104,7 +104,7 @@ int kfr_addr_print(const struct kfr_format *format, struct kfr_addr addr,
 /* Charged to who posts; what the kernel keeps for emergencies is not for it. */
 #define KFR_GFP_POST (GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT)
 
-/* rdm_buf.c */
+/* buf.c */
 int kfr_buf_init(struct kfr_buf *buf, enum kfi_iov_type type,
 		 const void *pieces, size_t count, gfp_t gfp);
 void kfr_buf_fini(struct kfr_buf *buf);

@@ -52,7 +52,7 @@
 
 #include <kfi_cxi_ext.h>
 
-#include "kfi_verbs.h"
+#include "../kfi_verbs.h"
 
 #define KFR_TX_SIZE	256	/* operations of a transmit context */
 #define KFR_TX_MAX	4096
@@ -133,9 +133,9 @@ enum kfr_errno {
 };
 
 /* They need the limits above. */
-#include "rdm_buf.h"
-#include "rdm_match.h"
-#include "rdm_conn.h"
+#include "buf.h"
+#include "match.h"
+#include "conn.h"
 
 /**
  * struct kfr_domain - what makes a domain one of RDM endpoints
@@ -303,20 +303,20 @@ static inline struct kfr_face *kfr_face_of_fid(struct kfid *fid)
 	return container_of(fid, struct kfr_face, base.ep.fid);
 }
 
-/* rdm_info.c */
+/* info.c */
 struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 				  const struct kfi_info *info);
 void kfr_domain_free(struct kfr_domain *rdm);
 const char *kfr_strerror(int prov_errno);
 
-/* rdm_av.c */
+/* av.c */
 int kfr_av_open(struct kfid_domain *domain, struct kfi_av_attr *attr,
 		struct kfid_av **av, void *context);
 int kfr_av_find(const struct kfr_av *av, kfi_addr_t addr,
 		struct kfr_addr *to, u16 *rx);
 kfi_addr_t kfr_av_source(struct kfr_av *av, struct kfr_addr addr);
 
-/* rdm_ep.c, rdm_ctx.c */
+/* ep.c, ctx.c */
 int kfr_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 		struct kfid_ep **ep, void *context, bool scalable);
 void kfr_domain_lose(struct kfr_domain *rdm);
@@ -333,11 +333,11 @@ int kfr_rx_context(struct kfid_ep *sep, int index, struct kfi_rx_attr *attr,
 int kfr_tx_attr_ok(const struct kfi_tx_attr *attr);
 int kfr_rx_attr_ok(const struct kfi_rx_attr *attr);
 
-/* rdm_msg.c: the calls of the API */
+/* msg.c: the calls of the API */
 extern struct kfi_ops_msg kfr_msg_ops;
 extern struct kfi_ops_tagged kfr_tagged_ops;
 
-/* rdm_node.c */
+/* node.c */
 __be16 kfr_cm_port(void);
 int kfr_node_get(struct kfr_ep *ep);
 void kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx);
@@ -357,7 +357,7 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_tx *tx, const struct kfr_mr *mr);
 
-/* rdm_rma.c, rdm_mr.c */
+/* rma.c, mr.c */
 extern struct kfi_ops_rma kfr_rma_ops;
 extern struct kfi_ops_mr kfr_mr_ops;
 struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key);

@@ -5,8 +5,8 @@
 
 #include <linux/xarray.h>
 
-#include "rdm_buf.h"
-#include "rdm_wire.h"
+#include "buf.h"
+#include "wire.h"
 
 struct kfr_conn;
 struct kfr_ep;
@@ -163,7 +163,7 @@ struct kfr_range {
 	bool drop;
 };
 
-/* rdm_match.c */
+/* match.c */
 int kfr_match_init(struct kfr_match *match, unsigned int size);
 void kfr_match_fini(struct kfr_match *match);
 void kfr_match_post(struct kfr_match *match, struct kfr_recv *recv);
@@ -203,7 +203,7 @@ struct kfr_post {
 	u64 flags;
 };
 
-/* rdm_recv.c: receive contexts, and posting to them */
+/* recv.c: receive contexts, and posting to them */
 struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 			  unsigned int index, const struct kfi_rx_attr *attr);
 int kfr_rx_enable(struct kfr_rx *rx);
@@ -219,11 +219,11 @@ void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
 		   struct kfi_completion *comp);
 void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv);
 
-/* rdm_profile.c: what profiles show of kept messages */
+/* profile.c: what profiles show of kept messages */
 void kfr_rx_profile(struct kfr_rx *rx);
 void kfr_rx_tell(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp);
 
-/* rdm_rx.c: what arrives */
+/* rx.c: what arrives */
 u64 kfr_arrived_kind(const struct kfr_hdr *hdr);
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		struct page *page, size_t len);
@@ -236,7 +236,7 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 		    struct kfi_completion *comp);
 void kfr_rx_expire(struct work_struct *work);
 
-/* rdm_flow.c: pushing back */
+/* flow.c: pushing back */
 bool kfr_flow_unknown(struct kfr_rx *rx, const struct kfr_conn *conn);
 bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch);
 bool kfr_flow_blocked(const struct kfr_rx *rx);

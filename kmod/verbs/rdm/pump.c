@@ -17,7 +17,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "../compat.h"
+#include "../../compat.h"
 #include "rdm.h"
 
 /**
