@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from harness.errors import ExitStatus, KfabricError
+from harness.errors import ExitStatus, KfabricError, report
 
 COMMANDS = {
     "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
-    "test": ("harness.testrun", "run the tests, on the host and in guests"),
+    "test": ("harness.runner.testrun", "run the tests, on the host and in guests"),
     "trace": ("harness.trace.command", "watch any module's wait queues under a command"),
     "top": ("harness.top.command", "what every kfabric object counts, live, under a command"),
     "report": ("harness.commands.report", "make a page of a recording, for people"),
@@ -27,10 +27,10 @@ COMMANDS = {
     "modules": ("harness.commands.modules", "build the kernel modules"),
     "post-mortem": ("harness.postmortem.command", "who slept where when a guest panicked"),
     "vm": ("harness.commands.vm", "build or clean the guest image"),
-    "mutants": ("harness.commands.mutants", "break the modules in small ways: tests must notice"),
+    "mutants": ("harness.mutants.command", "break the modules in small ways: tests must notice"),
     "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),
     "fuzz": ("harness.commands.fuzz", "random calls on /dev/kfabric, from many threads"),
-    "check": ("harness.check", "static checks of everything"),
+    "check": ("harness.commands.check", "static checks of everything"),
 }
 
 
@@ -66,14 +66,6 @@ def guarded(name: str, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("kfabric: interrupted", file=sys.stderr)
         return ExitStatus.INTERRUPTED
-
-
-def report(error: KfabricError) -> int:
-    """Show a failure, its console first and its one line last."""
-    if error.console:
-        print(error.console.rstrip(), file=sys.stderr)
-    print(f"kfabric: {error.line()}", file=sys.stderr)
-    return error.status
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

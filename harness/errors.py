@@ -8,6 +8,7 @@ never mistaken for a failed test and a failed test never for a broken machine.
 from __future__ import annotations
 
 import enum
+import sys
 from typing import ClassVar
 
 
@@ -134,3 +135,11 @@ class GuestSplat(GuestError):
 
     status = ExitStatus.SPLAT
     label = "kernel splat in the guest's log"
+
+
+def report(error: KfabricError) -> int:
+    """Show a failure, its console first and its one line last."""
+    if error.console:
+        print(error.console.rstrip(), file=sys.stderr)
+    print(f"kfabric: {error.line()}", file=sys.stderr)
+    return error.status

@@ -18,18 +18,17 @@ from typing import Any
 
 from rich.console import Console
 
-from harness import setup
 from harness.bench import figures, show
 from harness.bench.figures import Sample
 from harness.bench.guest import LOOPS
-from harness.commands.options import disposable
 from harness.errors import BuildError, ExitStatus, GuestError, GuestSplat
-from harness.vm import accel, kbuild
+from harness.vm import accel, kbuild, prepare
 from harness.vm.machine import Vm
+from harness.vm.options import disposable
 from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 from harness.vm.wire import Kind
 
-OUTPUT = setup.SOURCE / "build/bench"
+OUTPUT = prepare.SOURCE / "build/bench"
 _SECONDS = 1200.0
 _DEADLINES = Deadlines(boot=240.0, silence=180.0)
 # The scheduler's tracepoints are on in all other guests; here they would be measured.
@@ -70,8 +69,8 @@ def run(output: Path) -> int:
     output.mkdir(parents=True, exist_ok=True)
     (output / "report.json").unlink(missing_ok=True)
     loops = build_loops(output)
-    image = setup.guest_image()
-    kbuild.ensure(setup.SOURCE, image, Variant.PROD, setup.say)
+    image = prepare.guest_image()
+    kbuild.ensure(prepare.SOURCE, image, Variant.PROD, prepare.say)
     choice = accel.choose(image)
     counted = measure(guest(instructions(), image, Accel.TCG), loops, figures.INSTRUCTIONS)
     timed = measure(guest(times(), image, choice.accel), loops, figures.TIMES)
@@ -91,12 +90,12 @@ def build_loops(output: Path) -> Path:
 
 def guest(spec: VmSpec, image: Image, accelerator: Accel) -> Vm:
     """A guest of that kind, not yet started."""
-    return Vm(spec, image, accelerator, setup.SOURCE / "build/vm" / spec.name, setup.SOURCE)
+    return Vm(spec, image, accelerator, prepare.SOURCE / "build/vm" / spec.name, prepare.SOURCE)
 
 
 def measure(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:
     """Run a plan in a guest. Raises GuestError if it does not get to its end."""
-    setup.say(f"starting {vm.spec.name}")
+    prepare.say(f"starting {vm.spec.name}")
     with disposable(vm):
         samples = _follow(vm, loops, plan)
         if splats := vm.splats():
@@ -105,9 +104,9 @@ def measure(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:
 
 
 def _follow(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:
-    setup.say(f"{vm.spec.name} is up after {vm.boot_seconds:.1f} s; {len(plan)} measurements")
+    prepare.say(f"{vm.spec.name} is up after {vm.boot_seconds:.1f} s; {len(plan)} measurements")
     argv = ["python3", "-m", "harness.bench.guest"]
-    command = vm.popen(argv, timeout=_SECONDS, env={LOOPS: str(loops)}, cwd=str(setup.SOURCE))
+    command = vm.popen(argv, timeout=_SECONDS, env={LOOPS: str(loops)}, cwd=str(prepare.SOURCE))
     command.send("".join(f"{line}\n" for line in plan).encode())
     command.close_stdin()
     parts: dict[Kind, list[bytes]] = {Kind.STDOUT: [], Kind.STDERR: []}
@@ -143,7 +142,9 @@ def about(image: Image, accelerator: Accel) -> dict[str, Any]:
         "guest kernel": image.release,
         "accelerator of the times": accelerator.name,
         "qemu": _first_line(["qemu-system-x86_64", "--version"]),
-        "kfabric": _first_line(["git", "-C", str(setup.SOURCE), "describe", "--always", "--dirty"]),
+        "kfabric": _first_line(
+            ["git", "-C", str(prepare.SOURCE), "describe", "--always", "--dirty"]
+        ),
     }
 
 

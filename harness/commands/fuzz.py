@@ -14,17 +14,17 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import setup
-from harness.commands.options import add_kernel_option
 from harness.errors import ExitStatus
 from harness.fuzz import host
 from harness.fuzz.program import Program, ProgramError
 from harness.fuzz.session import Session
+from harness.vm import prepare
 from harness.vm.machine import Vm
+from harness.vm.options import add_kernel_option
 from harness.vm.spec import Variant, VmSpec
 
-CORPUS = setup.SOURCE / "tests/fuzz/corpus"
-OUTPUT = setup.SOURCE / "build/fuzz"
+CORPUS = prepare.SOURCE / "tests/fuzz/corpus"
+OUTPUT = prepare.SOURCE / "build/fuzz"
 CALLS = 1_000_000
 _MEMORY_MIB = 1536
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
             memory_mib=_MEMORY_MIB,
             variant=Variant(args.variant),
         )
-        return setup.vm(spec, directory=output / name, log=lambda line: None)
+        return prepare.vm(spec, directory=output / name, log=lambda line: None)
 
     with Session("guest", boot) as session:
         if args.distil:
@@ -73,7 +73,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _hunt(session: Session, args: argparse.Namespace, output: Path) -> int:
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
-    setup.say(f"seed {seed}")
+    prepare.say(f"seed {seed}")
     guest = f"--kernel {args.kernel} --variant {args.variant}"
     plan = host.Plan(seed, args.calls, args.processes, output, not args.no_shrink, guest)
     hunt = host.Hunt(plan, session)

@@ -13,10 +13,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import setup
 from harness.gallery.entries import BY_NAME
+from harness.vm import prepare
 
-OUTPUT = setup.SOURCE / "build/gallery"
+OUTPUT = prepare.SOURCE / "build/gallery"
 ROUNDS = 100_000
 
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from harness import setup
-from harness.commands.options import add_kernel_option
 from harness.errors import ExitStatus
-from harness.vm import kbuild
+from harness.vm import kbuild, prepare
+from harness.vm.options import add_kernel_option
 from harness.vm.spec import Variant
 
 
@@ -20,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
     add_kernel_option(parser)
     args = parser.parse_args(argv)
     variants = [Variant(args.variant)] if args.variant else list(Variant)
-    image = setup.guest_image(kernel=args.kernel)
+    image = prepare.guest_image(kernel=args.kernel)
     for variant in variants:
-        print(kbuild.ensure(setup.SOURCE, image, variant, setup.say))
+        print(kbuild.ensure(prepare.SOURCE, image, variant, prepare.say))
     return ExitStatus.OK

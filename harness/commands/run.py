@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import setup
-from harness.commands.options import add_guest_options, disposable, guest
 from harness.errors import GuestSplat
+from harness.vm import prepare
 from harness.vm.machine import Vm
+from harness.vm.options import add_guest_options, disposable, guest
 from harness.vm.wire import Kind
 
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
     args = _parse(argv)
     vm, tested = guest(args, "run")
     with disposable(vm, tested):
-        cwd = tested.directory if tested else setup.SOURCE
+        cwd = tested.directory if tested else prepare.SOURCE
         status = _forward(vm, args.command, args.timeout, cwd)
         if splats := vm.splats():
             raise GuestSplat(splats[0].title, console=splats[0].text)

@@ -13,10 +13,10 @@ import threading
 import tty
 from collections.abc import Iterator, Sequence
 
-from harness import loading, setup
-from harness.commands.options import add_guest_options, disposable, guest
 from harness.errors import ExitStatus
+from harness.vm import prepare, ulp
 from harness.vm.machine import Command
+from harness.vm.options import add_guest_options, disposable, guest
 from harness.vm.spec import Variant
 
 READY = ("python3", "-m", "harness.guest.ready")
@@ -34,11 +34,11 @@ def main(argv: Sequence[str]) -> int:
     vm, tested = guest(args, "shell")
     with disposable(vm, tested):
         if not tested:
-            setup.say(loading.load(vm, READY, "while our modules were loaded"))
-        setup.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
+            prepare.say(ulp.load_by(vm, READY, "while our modules were loaded"))
+        prepare.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
         size = os.get_terminal_size()
         env = {"TERM": os.environ.get("TERM", "vt100")}
-        cwd = tested.directory if tested else setup.SOURCE
+        cwd = tested.directory if tested else prepare.SOURCE
         shell = vm.popen(["bash", "-l"], env=env, cwd=str(cwd), pty=(size.lines, size.columns))
         status = _converse(shell)
     return status if status >= 0 else 128 - status

@@ -6,10 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from harness import setup
-from harness.commands.options import add_kernel_option
 from harness.errors import ExitStatus
-from harness.vm import image
+from harness.vm import image, prepare
+from harness.vm.options import add_kernel_option
 
 
 def main(argv: Sequence[str]) -> int:
@@ -21,5 +20,5 @@ def main(argv: Sequence[str]) -> int:
     if args.action == "clean":
         image.clean()
     else:
-        print(setup.guest_image(kernel=args.kernel).disk.parent)
+        print(prepare.guest_image(kernel=args.kernel).disk.parent)
     return ExitStatus.OK

@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from harness import names
 from harness.demo import ulp
 from harness.demo.job import MESSAGES, Account, Fault, Orders, Part
 from harness.demo.referee import Referee
@@ -57,14 +58,14 @@ def main() -> int:
     parser.add_argument("--fault", type=Fault, choices=list(Fault))
     args = parser.parse_args()
     progress = Progress()
-    out = Path(os.environ["KFABRIC_OUT"])
+    out = Path(os.environ[names.OUT])
     try:
         with ExitStack() as stack:
-            parts, names, facts = _run(stack, args.messages, args.fault, progress, out)
+            parts, threads, facts = _run(stack, args.messages, args.fault, progress, out)
     except (ModuleError, ProbeError) as error:
         print(json.dumps({"failed": type(error).__name__, "why": str(error)}), flush=True)
         return 1
-    Account(parts, names, facts | {"seconds": progress.seconds}).write(out)
+    Account(parts, threads, facts | {"seconds": progress.seconds}).write(out)
     return 0
 
 

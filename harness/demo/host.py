@@ -14,15 +14,15 @@ from typing import Any
 
 from rich.console import Console
 
-from harness import setup
 from harness.demo import judge, show
 from harness.demo.job import Fault
 from harness.errors import ExitStatus, GuestError, GuestSplat, KfabricError, ModuleLoadError
-from harness.probes.export import report, write_json
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.verdict import Outcome
+from harness.recording import HEAD, RECORDS
 from harness.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
+from harness.report.export import report, write_json
 from harness.report.source import open_source
+from harness.verdict.verdict import Outcome
+from harness.vm import prepare
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 from harness.vm.wire import Kind
@@ -65,7 +65,7 @@ class Run:
         self.began = float(os.environ.get(BEGAN) or time.time())
         self.fault = fault
         self.messages = messages
-        self.output = (output or setup.SOURCE / "build/demo").resolve()
+        self.output = (output or prepare.SOURCE / "build/demo").resolve()
         self.console = Console(stderr=True)
         self.fresh = False
         self.boot_seconds = 0.0
@@ -74,13 +74,13 @@ class Run:
     def log(self, line: str) -> None:
         """Show a step of the set-up; remember that there was something to build."""
         self.fresh = self.fresh or line.startswith(("image: ", "modules: "))
-        setup.say(line)
+        prepare.say(line)
 
     def guest(self) -> Vm:
         """The guest, not yet started. Its console is ours to leave."""
         variant = Variant.TEST if self.fault else Variant.PROD
         spec = VmSpec(name="demo", memory_mib=_MEMORY_MIB, variant=variant)
-        return setup.vm(spec, directory=self.output, log=self.log)
+        return prepare.vm(spec, directory=self.output, log=self.log)
 
     def clean(self) -> None:
         """Remove what an earlier run left, so that nothing old looks new."""
@@ -118,7 +118,7 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
     told.clean()
     with told.guest() as vm:
         told.boot_seconds, told.accel = vm.boot_seconds, vm.accel.name
-        setup.say(f"guest is up after {vm.boot_seconds:.1f} s")
+        prepare.say(f"guest is up after {vm.boot_seconds:.1f} s")
         steps = show.Steps(told.console, messages)
         with steps.shown():
             _play(told, vm, steps)
@@ -244,7 +244,7 @@ def _versions(facts: Any, release: str) -> dict[str, str]:
     versions["python"] = sys.version.split()[0]
     versions["qemu"] = _first_line(["qemu-system-x86_64", "--version"])
     versions["kfabric"] = _first_line(
-        ["git", "-C", str(setup.SOURCE), "describe", "--always", "--dirty"]
+        ["git", "-C", str(prepare.SOURCE), "describe", "--always", "--dirty"]
     )
     return versions
 

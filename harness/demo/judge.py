@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.demo.job import Account, Part
-from harness.probes.ledger import Ledger, build
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.records import FClass, Recording, from_guest
-from harness.probes.stats import Row, row
-from harness.probes.verdict import Finding, Rules, Side, Verdict, judge
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import FClass, Recording, from_guest
+from harness.verdict.ledger import Ledger, build
+from harness.verdict.stats import Row, row
+from harness.verdict.verdict import Finding, Rules, Side, Verdict, judge
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.demo.judge import Judged
-from harness.probes.stats import Latency, Row
-from harness.probes.verdict import Outcome
+from harness.verdict.stats import Latency, Row
+from harness.verdict.verdict import Outcome
 
 _STYLES = {
     Outcome.VERIFIED: "bold green",

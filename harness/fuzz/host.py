@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from harness import setup
 from harness.errors import ExitStatus
 from harness.fuzz.calls import CALLS
 from harness.fuzz.failure import Failure, Totals
@@ -19,6 +18,7 @@ from harness.fuzz.generate import program as generate
 from harness.fuzz.program import Program
 from harness.fuzz.session import Session
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
+from harness.vm import prepare
 
 #: Calls after which all processes end, and what they left is looked at: on a kernel that
 #: searches its memory for leaks that takes 40 s.
@@ -71,7 +71,7 @@ class Pace:
         self._said = self._said or self._heard
         if self._heard - self._said >= self._every:
             self._said = self._heard
-            setup.say(str(self))
+            prepare.say(str(self))
 
     def __str__(self) -> str:
         seconds = self._heard - self._began
@@ -124,10 +124,10 @@ class Hunt:
 
     def _pursue(self, failure: Failure) -> None:
         """Find out which program it was, and leave it."""
-        setup.say(f"{failure.kind}: {failure.title}")
+        prepare.say(f"{failure.kind}: {failure.title}")
         culprit = find(self._session, failure)
         if culprit is None:
-            setup.say("no program fails alone; those that were played then are left")
+            prepare.say("no program fails alone; those that were played then are left")
             for origin in failure.suspects[:_SUSPECTS]:
                 self._leave(generate(Origin.parse(origin)), failure)
             return
@@ -218,7 +218,7 @@ def shrink(
         tried += 1
         failed = replay(session, candidate, failure) is not None
         said = "still fails" if failed else "does not fail"
-        setup.say(f"shrinking, try {tried}: {len(candidate.steps)} steps, {said}")
+        prepare.say(f"shrinking, try {tried}: {len(candidate.steps)} steps, {said}")
         if failed:
             found(candidate.with_steps(unused_names_dropped(candidate.steps)))
         return failed

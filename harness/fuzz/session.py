@@ -10,7 +10,7 @@ from typing import Any, Final
 from harness.errors import GuestError
 from harness.fuzz.failure import Failure, Totals, last_origins
 from harness.fuzz.program import Program
-from harness.jobs import Boot, JobGuest, ServerEnded
+from harness.vm.jobs import Boot, JobGuest, ServerEnded
 
 SERVER: Final = ("python3", "-u", "-m", "harness.fuzz.server")
 #: Longer than a guest may say nothing while it plays: hanging threads are waited for.

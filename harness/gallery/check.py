@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from harness.errors import ExitStatus
 from harness.gallery.cut import Cut, Play
 from harness.gallery.entries import SOFTIRQ, Entry
-from harness.probes.kinds import Finding, Verdict
-from harness.probes.ledger import Ledger, build
-from harness.probes.records import Recording
-from harness.probes.verdict import judge as judge_wait_sets
-from harness.trace.judge import QueueRules, judge
+from harness.recording.records import Recording
+from harness.verdict.kinds import Finding, Verdict
+from harness.verdict.ledger import Ledger, build
+from harness.verdict.queues import QueueRules, judge
+from harness.verdict.verdict import judge as judge_wait_sets
 
 # The entry hogs a CPU for longer; a busy host may stretch it in the others.
 _RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000)

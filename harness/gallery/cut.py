@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.records import (
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import (
     MarkRecord,
     ObjectRecord,
     Record,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.probes.kinds import Kind
+from harness.verdict.kinds import Kind
 
 SOFTIRQ = "softirq"
 """As a waker: whatever thread the interrupt came upon."""

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness import names
 from harness.guest import modules
 from harness.guest.modules import ModuleError, Modules
 from harness.probes.loader import ProbeError
@@ -109,7 +110,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1000)
     args = parser.parse_args()
     try:
-        play(Path(os.environ["KFABRIC_OUT"]), args.names, args.healthy, args.rounds, _print)
+        play(Path(os.environ[names.OUT]), args.names, args.healthy, args.rounds, _print)
     except (ModuleError, ProbeError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -12,15 +12,15 @@ from typing import Any
 
 from rich.console import Console
 
-from harness import setup
 from harness.errors import GuestError, GuestSplat
 from harness.gallery import check, mock, show
 from harness.gallery.check import Judged
 from harness.gallery.cut import Play, Whole
 from harness.gallery.entries import BY_NAME, HEALTHY
-from harness.probes.export import report, write_json
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.records import Recording, from_guest
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import Recording, from_guest
+from harness.report.export import report, write_json
+from harness.vm import prepare
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 from harness.vm.wire import Kind
@@ -55,8 +55,8 @@ def run(names: Sequence[str], rounds: int, output: Path) -> int:
 def _play(names: Sequence[str], healthy: Sequence[str], rounds: int, place: Path) -> list[Play]:
     """Have everything played in a guest."""
     spec = VmSpec(name="gallery", memory_mib=_MEMORY_MIB, variant=Variant.PROD)
-    with setup.vm(spec, directory=place) as vm:
-        setup.say(f"guest is up after {vm.boot_seconds:.1f} s")
+    with prepare.vm(spec, directory=place) as vm:
+        prepare.say(f"guest is up after {vm.boot_seconds:.1f} s")
         argv = ["python3", "-m", "harness.gallery.guest", *names]
         argv += ["--rounds", str(rounds), "--healthy", *healthy]
         plays = [Play.of(line) for line in _lines(vm, argv) if "play" in line]
@@ -74,7 +74,7 @@ def _mock_play(line: dict[str, Any]) -> Play:
 
 def _lines(vm: Vm, argv: list[str]) -> Iterator[dict[str, Any]]:
     """The lines that the guest's part prints. Raises GalleryFailed."""
-    command = vm.popen(argv, timeout=_SECONDS, cwd=str(setup.SOURCE))
+    command = vm.popen(argv, timeout=_SECONDS, cwd=str(prepare.SOURCE))
     command.close_stdin()
     errors, rest = "", b""
     for kind, data in command.stream():
@@ -94,12 +94,12 @@ def _lines(vm: Vm, argv: list[str]) -> Iterator[dict[str, Any]]:
 def _tell(line: dict[str, Any]) -> None:
     """Show the progress that takes long."""
     if "loaded" in line:
-        setup.say(f"tracer is loaded after {line['loaded']:.1f} s")
+        prepare.say(f"tracer is loaded after {line['loaded']:.1f} s")
     elif "again" in line:
         lost = ", ".join(f"{n} {kind}" for kind, n in line["losses"].items() if n)
-        setup.say(f"{line['again']}: played again, since the tracer lost {lost}")
+        prepare.say(f"{line['again']}: played again, since the tracer lost {lost}")
     elif line["play"] == "healthy":
-        setup.say(f"healthy {line['name']}: played in {line['seconds']:.1f} s")
+        prepare.say(f"healthy {line['name']}: played in {line['seconds']:.1f} s")
 
 
 def _judge(plays: Sequence[Play], recorded: Path, output: Path) -> Iterator[Judged]:

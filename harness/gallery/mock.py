@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+from harness import names
 from harness.guest import modules
 from harness.guest.modules import ModuleError, Modules
 from harness.probes.loader import Probe, ProbeError
@@ -31,7 +32,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1000)
     args = parser.parse_args()
     try:
-        seconds = play(Path(os.environ["KFABRIC_OUT"]) / PLACE, args.rounds)
+        seconds = play(Path(os.environ[names.OUT]) / PLACE, args.rounds)
     except (ModuleError, ProbeError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -20,8 +20,8 @@ from harness.guest import kmsg, leaks, phases
 from harness.guest.memleak import MemoryWatch
 from harness.guest.retirement import Retirement
 from harness.guest.waiting import DeadlineExpired, patience, wait_until
-from harness.outcome import SUSPECTS
-from harness.vm.console import splats
+from harness.names import SUSPECTS
+from harness.splats import splats
 
 TAINTED = Path("/proc/sys/kernel/tainted")
 # Machine check, bad page, oops, warning, soft lockup; the others say what is loaded.

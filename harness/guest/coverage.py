@@ -16,11 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest.evidence import OUT
+from harness import names
 
 COUNTS = Path("/sys/kernel/debug/gcov")
-NAME = "coverage.tar"
-"""In what a guest leaves: the counts, below the path of the objects that they are of."""
 EVERY_SECONDS = 300.0
 """To read them takes ten."""
 
@@ -49,7 +47,7 @@ class LeaveCounts:
         self._leave()
 
     def _leave(self) -> None:
-        leave(COUNTS, Path(os.environ[OUT]) / NAME)
+        leave(COUNTS, Path(os.environ[names.OUT]) / names.COVERAGE)
         self._left = time.monotonic()
 
 

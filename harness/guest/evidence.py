@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness import names
 from harness.guest.sleeping import ThreadGone, read_state
-from harness.probes.kinds import Finding, Rules, Verdict
-from harness.probes.ledger import Ledger, Wait, build
-from harness.probes.moments import moments
 from harness.probes.recorder import Recorder
-from harness.probes.records import NO_STACK, Recording, StackRecord
-from harness.probes.story import accused, story
-from harness.probes.verdict import judge
+from harness.recording.records import NO_STACK, Recording, StackRecord
+from harness.verdict.kinds import Finding, Rules, Verdict
+from harness.verdict.ledger import Ledger, Wait, build
+from harness.verdict.moments import moments
+from harness.verdict.story import accused, story
+from harness.verdict.verdict import judge
 
-OUT = "KFABRIC_OUT"
 # Numbers for stacks that were not taken by the kernel part.
 _OWN_STACKS = 1 << 20
 _STORIES = 5
@@ -92,7 +92,7 @@ def leave(case: Case, name: str, findings: Iterable[Finding] | None = None) -> P
 
     :param name: of the test; None is returned if the guest has nowhere to leave it.
     """
-    if not (out := os.environ.get(OUT)):
+    if not (out := os.environ.get(names.OUT)):
         return None
     # Imported late: only failures need it.
     from harness.report import chrome, source

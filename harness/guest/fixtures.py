@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parents[2] / "tests/guest"
 def load() -> ModuleType:
     """Import what pytest would find as conftest.py there, under a name of our own."""
     # Behind theirs: a module of the same name is theirs.
-    sys.path.append(str(HERE))
+    sys.path += [str(HERE), str(HERE / "support")]
     spec = importlib.util.spec_from_file_location("kfabric_fixtures", HERE / "conftest.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness import names
 from harness.guest.kmsg import KernelLog
 from harness.guest.waiting import Deadline, DeadlineExpired, patience, wait_until
 
@@ -26,13 +27,6 @@ from harness.guest.waiting import Deadline, DeadlineExpired, patience, wait_unti
 OURS: Final = ("kfabric", "kfi_verbs", "kfi_mock", "kfabric_dev")
 # What the kernel brings along: rxe for links, the connection manager for kfi_verbs.
 NEEDED: Final = ("rdma_rxe", "rdma_cm")
-ENVIRONMENT = "KFABRIC_MODULES"
-# Somebody else's modules that are tested here (harness/ulp.py): their directory, and
-# the words of their parameters as a JSON list.
-ULP: Final = "KFABRIC_ULP"
-ULP_PARAMETERS: Final = "KFABRIC_ULP_PARAMETERS"
-ULP_ORDER: Final = "order"
-"""File in that directory: their file names without .ko, in the order of loading."""
 SYS_MODULE = "/sys/module"
 MODPROBE_SECONDS = 60.0
 _SYSCALLS: Final = {"x86_64": (313, 176), "aarch64": (273, 106)}
@@ -152,9 +146,9 @@ class Modules:
     @classmethod
     def from_environment(cls) -> Modules:
         """Take those that the harness built for this guest, which $KFABRIC_MODULES names."""
-        directory = os.environ.get(ENVIRONMENT)
+        directory = os.environ.get(names.MODULES)
         if not directory:
-            raise ModuleError(errno.ENOENT, f"no modules: {ENVIRONMENT} is not set")
+            raise ModuleError(errno.ENOENT, f"no modules: {names.MODULES} is not set")
         return cls(Path(directory))
 
     def file(self, name: str) -> Path:
@@ -204,8 +198,8 @@ def remove_when_free(name: str, limit: Deadline) -> None:
 
 def ulp_files() -> list[str]:
     """Return the file names, without .ko, of somebody else's modules that are tested here."""
-    directory = os.environ.get(ULP)
-    return (Path(directory) / ULP_ORDER).read_text().split() if directory else []
+    directory = os.environ.get(names.ULP)
+    return (Path(directory) / names.ULP_ORDER).read_text().split() if directory else []
 
 
 def kernel_name(file: str) -> str:

@@ -13,8 +13,7 @@ from collections.abc import Generator
 
 import pytest
 
-RETIRED = 99
-"""Exit status of a test process whose guest is to be thrown away."""
+from harness.names import RETIRED
 
 
 class Retirement:

@@ -17,7 +17,7 @@ from harness.guest import modules
 if TYPE_CHECKING:
     from harness.guest.wakeups import Block, Traced
     from harness.probes.recorder import Recorder
-    from harness.probes.records import Context
+    from harness.recording.records import Context
 
 KFABRIC, FIXTURE = "kfabric", "wakeups"
 

@@ -88,7 +88,7 @@ def dummy_netdev(name: str | None = None, address: str | None = None) -> Iterato
 def wire_netdev(address: str) -> Iterator[Netdev]:
     """Have the guest's Ethernet up and with an IPv4 address, for the block's duration.
 
-    Raises LookupError if the guest has no such device (see harness/nodes.py).
+    Raises LookupError if the guest has no such device (see harness/runner/nodes.py).
     """
     need(["virtio_net"])
     with IPRoute() as route:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import names
 from harness.guest import leaks, modules, phases, ready, topology
 from harness.guest.leaks import Census
 from harness.guest.modules import ModuleError, kernel_name
@@ -110,8 +111,8 @@ def _recall() -> tuple[topology.RdmaLink, Census]:
 
 
 def _ulp(link: topology.RdmaLink) -> Ulp:
-    directory = Path(os.environ[modules.ULP])
-    return Ulp(directory, modules.ulp_files(), json.loads(os.environ[modules.ULP_PARAMETERS]), link)
+    directory = Path(os.environ[names.ULP])
+    return Ulp(directory, modules.ulp_files(), json.loads(os.environ[names.ULP_PARAMETERS]), link)
 
 
 class UlpChecks:

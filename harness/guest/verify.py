@@ -23,16 +23,13 @@ from typing import Any
 
 import pytest
 
+from harness import names
 from harness.guest.evidence import Case, examine, leave
 from harness.guest.session import Session
-from harness.outcome import Watched
-from harness.probes.kinds import Finding, Kind, Rules
 from harness.probes.recorder import Cut
+from harness.verdict.kinds import Finding, Kind, Rules
 
 WRONG, UNWATCHED = "wrong_wakeups", "unwatched"
-# What the host sums up; see harness/outcome.py.
-WAITS_PROPERTY, UNWATCHED_PROPERTY = Watched.WAITS, Watched.UNWATCHED
-PARTLY_PROPERTY = Watched.PARTLY
 NOT_VERIFIED = "not verified"
 WORDS = frozenset({kind.value for kind in Kind if kind is not Kind.OVERTAKEN} | {NOT_VERIFIED})
 
@@ -119,7 +116,7 @@ class VerifyWakeups:
         self._drop()
         if mark := item.get_closest_marker(UNWATCHED):
             self._session.detach()
-            item.user_properties.append((UNWATCHED_PROPERTY, mark.kwargs["reason"]))
+            item.user_properties.append((names.UNWATCHED, mark.kwargs["reason"]))
             return
         self._cut = self._session.recorder().cut()
 
@@ -134,7 +131,7 @@ class VerifyWakeups:
             with _clock_stopped():
                 self._judge(item, report, self._cut)
             if self._cut.blind:
-                report.user_properties.append((PARTLY_PROPERTY, True))
+                report.user_properties.append((names.PARTLY, True))
         if call.when == "teardown":
             self._drop()
         return report
@@ -151,7 +148,7 @@ class VerifyWakeups:
         complaints = [] if self._failed else expected.complaints(case, new)
         if report.when == "call":
             complaints += expected.missing(case)
-            item.user_properties.append((WAITS_PROPERTY, case.verdict.matched))
+            item.user_properties.append((names.WAITS, case.verdict.matched))
             report.user_properties = list(item.user_properties)
         if complaints:
             directory = leave(case, item.nodeid)

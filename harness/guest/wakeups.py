@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from harness.guest.evidence import Case, examine, leave
-from harness.probes.kinds import Finding, Kind, Rules, Verdict
-from harness.probes.ledger import Ledger, Queue, Wait
 from harness.probes.recorder import Cut, Recorder
-from harness.probes.records import Context, Why
-from harness.probes.stats import percentile, running_ns
-from harness.probes.story import story
+from harness.recording.records import Context, Why
+from harness.verdict.kinds import Finding, Kind, Rules, Verdict
+from harness.verdict.ledger import Ledger, Queue, Wait
+from harness.verdict.stats import percentile, running_ns
+from harness.verdict.story import story
 
 Reporter = Callable[[str, str], None]
 BLIND = "the module was unloaded in this block, and the probe had let go of it"
@@ -42,7 +42,7 @@ class Traced(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """What a block promises: see :class:`harness.probes.kinds.Rules`."""
+    """What a block promises: see :class:`harness.verdict.kinds.Rules`."""
 
     names: Mapping[int, str]
     contexts: Mapping[int, frozenset[Context]]

@@ -11,10 +11,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import setup
 from harness.errors import ExitStatus, SetupError
 from harness.postmortem import dump, show
-from harness.vm import cache, tools, vmcore
+from harness.vm import cache, prepare, tools, vmcore
 
 DEBUG = "vmlinux.debug"
 
@@ -27,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     core = args.vmcore / vmcore.NAME if args.vmcore.is_dir() else args.vmcore
     files = debug_files(core, cache.root() / "kernels")
-    tools.install(setup.SOURCE, "postmortem", "drgn cannot be installed")
+    tools.install(prepare.SOURCE, "postmortem", "drgn cannot be installed")
     names = frozenset(map(dump.module_name, files[1:]))
     reader = dump.Reader(dump.open_dump(core, files), names)
     panic, queues, threads = reader.panic(), reader.queues(), list(reader.threads(args.all))

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from harness.probes import btf
-from harness.probes.records import Losses, ObjectRecord, Record, Tally, split, unpack
 from harness.probes.ring import Ring
+from harness.recording import HEAD, RECORDS, records
+from harness.recording.records import Losses, ObjectRecord, Record, Tally, split, unpack
 
-HEADER = Path(__file__).with_name("records.h")
+HEADER = Path(records.__file__).with_name("records.h")
 PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
 KALLSYMS = Path("/proc/kallsyms")
 PID_MAX = Path("/proc/sys/kernel/pid_max")
@@ -42,7 +43,6 @@ _RAW = (
 _SCHED = (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_exit")
 # What the program has with PREEMPT_RT alone.
 _TIMERS = (b"hrtimer_expire_entry", b"hrtimer_expire_exit")
-HEAD, RECORDS = "recording.json", "recording.bin"
 
 # 32 MiB: a hundred and fifty thousand waits before the reader has to come by.
 _RING_PAGES = 8192

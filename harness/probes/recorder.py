@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 from harness.probes.loader import Counters, Probe
-from harness.probes.records import (
+from harness.recording.records import (
     Change,
     KernelView,
     Losses,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from harness.probes.records import Record
+from harness.recording.records import Record
 from harness.report import chrome, perfetto, webpage
 from harness.report.folded import Folded
 from harness.report.material import Material, NoRecordingError, load

@@ -15,10 +15,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from harness.probes.ledger import Ledger, Queue, Signal, Wait
-from harness.probes.verdict import Verdict
 from harness.report.files import whole
 from harness.report.words import context_name, why_name
+from harness.verdict.ledger import Ledger, Queue, Signal, Wait
+from harness.verdict.verdict import Verdict
 
 # The timeline's first process: one track for each CPU, with what was signalled there.
 _SIGNALS_PID = 0

@@ -13,9 +13,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.probes.ledger import Ledger
-from harness.probes.records import NO_STACK, Record, StackRecord, WaitRecord
+from harness.recording.records import NO_STACK, Record, StackRecord, WaitRecord
 from harness.report.files import whole
+from harness.verdict.ledger import Ledger
 
 _SEPARATOR = "--"
 NOBODY = "[nobody]"

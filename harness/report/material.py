@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ExitStatus, KfabricError
-from harness.probes import verdict as wakeups
-from harness.probes.ledger import Ledger, build
-from harness.probes.records import FClass
-from harness.probes.verdict import Finding, Kind, Verdict
+from harness.recording.records import FClass
 from harness.report.source import Source, open_source
-from harness.trace import judge as queues
+from harness.verdict import queues as queues
+from harness.verdict import verdict as wakeups
+from harness.verdict.ledger import Ledger, build
+from harness.verdict.verdict import Finding, Kind, Verdict
 
 REPORT = "report.json"
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from harness.probes.ledger import TIMED_OUT
-from harness.probes.records import Record, SignalRecord, WaitRecord, WakeRecord
-from harness.probes.stats import Latency, latency
+from harness.recording.records import Record, SignalRecord, WaitRecord, WakeRecord
+from harness.verdict.ledger import TIMED_OUT
+from harness.verdict.stats import Latency, latency
 
 
 @dataclass(slots=True)

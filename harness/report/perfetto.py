@@ -21,12 +21,12 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-from harness.probes.ledger import Ledger
-from harness.probes.records import Context, Record, SignalRecord, WaitRecord, WakeRecord
-from harness.probes.verdict import Finding
+from harness.recording.records import Context, Record, SignalRecord, WaitRecord, WakeRecord
 from harness.report.files import whole
 from harness.report.protobuf import fixed64, integer, message, text
 from harness.report.words import context_name, why_name
+from harness.verdict.ledger import Ledger
+from harness.verdict.verdict import Finding
 
 MAX_LANES = 120
 """Threads with a scheduling lane: Perfetto knows no more than 128 CPUs."""

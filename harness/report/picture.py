@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from harness.probes.ledger import Ledger, Queue, Signal, Wait
-from harness.probes.verdict import Finding
 from harness.report.markup import NOTHING, Html, joined, tag, text
 from harness.report.words import context_name, why_name
+from harness.verdict.ledger import Ledger, Queue, Signal, Wait
+from harness.verdict.verdict import Finding
 
 MAX_WAITS = 2000
 MAX_SUSPECTS = 500

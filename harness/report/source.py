@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, get_args
 
-from harness.probes.ledger import TIMED_OUT
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.records import (
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import (
     Change,
     ObjectRecord,
     Record,
@@ -28,6 +27,7 @@ from harness.probes.records import (
     from_guest,
     unpack,
 )
+from harness.verdict.ledger import TIMED_OUT
 
 WHOLE = 200_000
 """Records: a recording with more of them is not read whole."""

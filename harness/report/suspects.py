@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.probes.kinds import Finding, Kind, Rules, Verdict
-from harness.probes.ledger import Ledger, Queue, Signal, Wait
-from harness.probes.story import event_of, story
 from harness.report import picture
 from harness.report.markup import NOTHING, Html, header, joined, number, tag, text
 from harness.report.material import Material
 from harness.report.words import context_name, duration, why_name
+from harness.verdict.kinds import Finding, Kind, Rules, Verdict
+from harness.verdict.ledger import Ledger, Queue, Signal, Wait
+from harness.verdict.story import event_of, story
 
 MAX_FINDINGS = 500
 MAX_NEVER = 500

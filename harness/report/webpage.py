@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
-from harness.probes.kinds import Kind, Outcome, Verdict
 from harness.report.files import whole
 from harness.report.markup import NOTHING, Html, header, joined, number, tag, text
 from harness.report.material import Material
 from harness.report.numbers import Numbers, Sums
 from harness.report.suspects import Tables, suspicions
 from harness.report.words import duration
+from harness.verdict.kinds import Kind, Outcome, Verdict
 
 MAX_QUEUES = 500
 MAX_HISTOGRAMS = 60

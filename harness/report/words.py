@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from harness.probes.records import Context, Why
+from harness.recording.records import Context, Why
 
 
 @cache

@@ -58,7 +58,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--here", action="store_true", help="on this machine, not in a guest")
     parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for CMD")
     if not in_guest():
-        from harness.commands.options import add_guest_options
+        from harness.vm.options import add_guest_options
 
         add_guest_options(parser)
     parser.add_argument("command", nargs="*", metavar="CMD")
@@ -160,7 +160,7 @@ def _here(args: argparse.Namespace, place: Path, show: Show) -> int:
 
 def _in_guest(args: argparse.Namespace, show: Show) -> int:
     """In a disposable guest. Raises GuestError, GuestSplat."""
-    from harness.commands.options import disposable, guest
+    from harness.vm.options import disposable, guest
     from harness.vm.wire import Kind
 
     with disposable(*guest(args, "top")) as vm:

@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness import names
 from harness.errors import ExitStatus, GuestSplat, SetupError
 from harness.guest import in_guest
-from harness.probes.loader import HEAD, RECORDS
+from harness.recording import HEAD, RECORDS
 from harness.streams import Follower, Output, read_both
 from harness.trace import table
 from harness.trace.guest import LIVE
@@ -32,7 +33,7 @@ from harness.trace.summary import SUMMARY, Row, Summary, decode, decode_row
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from harness.vm.console import Splat
+    from harness.splats import Splat
 
 SOURCE = Path(__file__).resolve().parents[2]
 DEFAULT = SOURCE / "build/trace"
@@ -86,13 +87,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def _add_guest_options(parser: argparse.ArgumentParser) -> None:
     if in_guest():
         return  # there are no guests in guests
-    from harness.commands.options import add_guest_options
+    from harness.vm.options import add_guest_options
 
     add_guest_options(parser)
 
 
 def _default() -> Path:
-    return Path(os.environ["KFABRIC_OUT"]) / "trace" if in_guest() else DEFAULT
+    return Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
 
 
 def _clear(output: Path) -> None:
@@ -132,7 +133,7 @@ def _here(args: argparse.Namespace, scope: Scope, output: Path) -> int:
 
 def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int, list[Splat]]:
     """In a disposable guest; also what its kernel complained of."""
-    from harness.commands.options import disposable, guest
+    from harness.vm.options import disposable, guest
     from harness.vm.wire import Kind
 
     with disposable(*guest(args, "trace")) as vm:

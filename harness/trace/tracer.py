@@ -22,16 +22,15 @@ from typing import Any, Self
 
 from harness.probes import btf
 from harness.probes.loader import (
-    HEAD,
     HEADER,
     REALTIME,
-    RECORDS,
     ProbeError,
     context_flags,
     realtime_flags,
 )
-from harness.probes.records import StackRecord, WaitRecord
 from harness.probes.ring import Ring
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import StackRecord, WaitRecord
 from harness.trace.bpf import create_ring, mapped, ring_bytes
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.naming import queue_name

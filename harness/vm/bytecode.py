@@ -46,7 +46,7 @@ def tests(source: Path, image: Image, paths: Sequence[str], directory: Path) -> 
     """
     headers = _headers(source, image)
     python = sys.executable if headers.at_home else "python3"
-    argv = [python, "-m", "pytest", "-p", "harness.plugin", "-p", "no:cacheprovider"]
+    argv = [python, "-m", "pytest", "-p", "harness.runner.plugin", "-p", "no:cacheprovider"]
     # Those that are not plain Python are for the host's.
     argv += [] if headers.at_home else ["-p", "no:hypothesispytest"]
     _run(headers, source, directory, [*argv, "--collect-only", "-q", *paths])

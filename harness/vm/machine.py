@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness import names, splats
 from harness.errors import (
     BootError,
     CommandTimeout,
@@ -34,9 +35,8 @@ from harness.errors import (
     GuestPanic,
     KfabricError,
 )
-from harness.guest.modules import ULP
 from harness.vm import argv as qemu
-from harness.vm import bytecode, cache, console, frozen, vmcore
+from harness.vm import bytecode, cache, frozen, vmcore
 from harness.vm.argv import Disk
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
 from harness.vm.frozen import FreezeError, Frozen
@@ -422,11 +422,11 @@ class Vm:
 
     def console_tail(self) -> str:
         """The last lines of the console."""
-        return console.tail(self.console_text())
+        return splats.tail(self.console_text())
 
-    def splats(self) -> list[console.Splat]:
+    def splats(self) -> list[splats.Splat]:
         """The kernel's reports about itself so far."""
-        return console.splats(self.console_text())
+        return splats.splats(self.console_text())
 
     def cause(self) -> GuestError:
         """Why the guest is gone; waits until QEMU has ended.
@@ -462,9 +462,9 @@ class Vm:
         self._claim.close()
 
     def _environment(self) -> dict[str, str]:
-        env = {"KFABRIC_OUT": str(self.out), **self.spec.env}
+        env = {names.OUT: str(self.out), **self.spec.env}
         if self.modules:
-            env["KFABRIC_MODULES"] = str(self.modules)
+            env[names.MODULES] = str(self.modules)
         return env
 
     def _clear_directory(self) -> None:
@@ -476,7 +476,7 @@ class Vm:
         vmcore.remove(self.directory / vmcore.NAME)
 
     def _make_dump(self) -> vmcore.Dump:
-        places = [str(path) for path in (self.modules, self.spec.env.get(ULP)) if path]
+        places = [str(path) for path in (self.modules, self.spec.env.get(names.ULP)) if path]
         about = vmcore.About(self.image.release, places)
         return vmcore.Dump(self.directory, self.spec.memory_mib, about, self._end_in_order)
 
@@ -536,7 +536,7 @@ class Vm:
             if self._said_a_word(stall):
                 return
             text = self.console_text()
-            if text == before and not console.init_began(text):
+            if text == before and not splats.init_began(text):
                 what = f"the kernel was silent for {stall:g} s"
                 raise BootStall(what, console=self.console_tail())
         self._wait_word(deadline)
@@ -573,13 +573,13 @@ class Vm:
 
     def _autopsy(self, rc: int) -> GuestError:
         text = self.console_text()
-        title = console.panic_title(text)
+        title = splats.panic_title(text)
         if title or self._qmp.panicked:
-            told = "\n".join(filter(None, (console.excerpt(text), self._dump.outcome)))
+            told = "\n".join(filter(None, (splats.excerpt(text), self._dump.outcome)))
             return GuestPanic(title or "see the console", console=told)
         errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()
         what = f"QEMU ended with status {rc}" + (f": {errors.splitlines()[-1]}" if errors else "")
-        return GuestLost(what, console=console.excerpt(text))
+        return GuestLost(what, console=splats.excerpt(text))
 
     def _end_in_order(self) -> None:
         """Let a guest that is about to end do so."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import ExitStatus, KfabricError
-from harness.guest.modules import ULP_ORDER
+from harness.names import ULP_ORDER
 from harness.vm import cache, kbuild, supply
 from harness.vm.headers import Headers
 from harness.vm.spec import Image, Variant

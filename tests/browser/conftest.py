@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from webdriver import Browser
-
-# The recordings that the reports' unit tests use are shown here, too.
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
 
 
 @pytest.fixture(scope="session")

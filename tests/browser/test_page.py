@@ -11,12 +11,12 @@ import pytest
 from report_support import HOSTILE, plain, recording_of, saved
 from webdriver import Browser, file_url
 
-from harness.probes.ledger import Ledger
-from harness.probes.records import Recording
-from harness.probes.stats import latency, row
-from harness.probes.story import story
-from harness.probes.verdict import Kind
+from harness.recording.records import Recording
 from harness.report import Material, load, write_page
+from harness.verdict.ledger import Ledger
+from harness.verdict.stats import latency, row
+from harness.verdict.story import story
+from harness.verdict.verdict import Kind
 
 RECORDINGS = ("good", "lost", "lost-for-ever", "herd", "timeout-ready", "recorded-pingpong")
 

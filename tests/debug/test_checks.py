@@ -34,7 +34,7 @@ class Run:
     def on(cls, kernel: str, directory: Path, options: Sequence[str]) -> Run:
         """Run the toys in a guest of this kernel."""
         report = directory / "junit.xml"
-        argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "--kfabric-vms=1"]
+        argv = [sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "--kfabric-vms=1"]
         argv += [f"--kfabric-dir={directory}", f"--junitxml={report}", str(TOYS), *options]
         env = {**os.environ, "PYTHONPATH": str(ROOT), versions.ENVIRONMENT: kernel}
         done = subprocess.run(

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness import setup
+from harness.vm import prepare
 from harness.vm.spec import Variant, VmSpec
 
-CASES = setup.SOURCE / "kmod/core/waitq_kunit.c"
+CASES = prepare.SOURCE / "kmod/core/waitq_kunit.c"
 RESULTS = "/sys/kernel/debug/kunit/kfabric_waitq/results"
 LOAD = f"insmod $KFABRIC_MODULES/kfabric.ko && cat {RESULTS}"
 SECONDS = 120.0
@@ -18,7 +18,7 @@ SECONDS = 120.0
 def test_each_case_passes(tmp_path: Path) -> None:
     """All that the source lists have run, and none of them complains."""
     spec = VmSpec(name="kunit", kernel="debug", variant=Variant.TEST)
-    with setup.vm(spec, tmp_path / "guest") as vm:
+    with prepare.vm(spec, tmp_path / "guest") as vm:
         done = vm.run(["sh", "-c", LOAD], timeout=SECONDS)
         assert vm.splats() == []
     assert done.rc == 0, done.err.decode()

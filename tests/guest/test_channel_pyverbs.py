@@ -19,7 +19,7 @@ from channel_steps import Forecast, Player, orders, walk
 from guest_support import PATIENCE
 from side_support import SLEEPS_ON, Run
 
-from harness import channels
+from harness.docs import channels
 from harness.guest import modules as guest_modules
 from harness.guest.topology import RdmaLink
 from harness.guest.waiting import Deadline

@@ -17,13 +17,13 @@ from libfabric_scenarios import SCENARIOS
 from libfabric_sides import Kfabric, Libfabric, Side
 from side_support import SLEEPS_ON, Run
 
-from harness import comparison
+from harness.docs import libfabric
 from harness.guest.waiting import Deadline
 
 pytestmark = pytest.mark.guest
 
-RECORD = comparison.record()
-PROVIDERS = comparison.PROVIDERS
+RECORD = libfabric.record()
+PROVIDERS = libfabric.PROVIDERS
 RECORDED = (1, 17)
 
 #: What kfabric promises, and the test of it.

@@ -26,10 +26,10 @@ from guest_support import LIMIT, Mock
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
 from harness.guest.sleeping import wait_until_asleep
-from harness.probes.ledger import Ledger, Queue, build
 from harness.probes.loader import HEAD, RECORDS, Probe
-from harness.probes.records import Context, FClass, Recording, from_guest
-from harness.probes.verdict import Outcome, Rules, Side, judge
+from harness.recording.records import Context, FClass, Recording, from_guest
+from harness.verdict.ledger import Ledger, Queue, build
+from harness.verdict.verdict import Outcome, Rules, Side, judge
 
 EVENTS = 97
 CONTEXTS = ("process", "softirq", "workqueue")

@@ -14,10 +14,10 @@ from guest_support import LIMIT, Call, Mock, handler
 
 import kfabric_py as kp
 from harness.guest.wakeups import Block
-from harness.probes.findings import overtaken
-from harness.probes.kinds import Kind
-from harness.probes.ledger import Queue
-from harness.probes.records import Why
+from harness.recording.records import Why
+from harness.verdict.findings import overtaken
+from harness.verdict.kinds import Kind
+from harness.verdict.ledger import Queue
 from kfabric_py.profile import Profiled
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]

@@ -24,14 +24,14 @@ import pytest
 from guest_support import DEBUGFS, NEEDS_TRACER
 
 from harness.guest import modules as guest_modules
-from harness.probes.ledger import Ledger, Wait, build
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.records import Context, FClass, Recording, from_guest
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import Context, FClass, Recording, from_guest
 from harness.trace.guest import LIVE
 from harness.trace.summary import SUMMARY, Row, Summary, decode
+from harness.verdict.ledger import Ledger, Wait, build
 
 HERE = Path(__file__).parent
-WORKLOAD = HERE / "trace_workload.py"
+WORKLOAD = HERE / "support/trace_workload.py"
 TRACE = ("python3", "-m", "harness.cli", "trace", "--here")
 GALLERY = DEBUGFS / "gallery"
 LIMIT = 240.0

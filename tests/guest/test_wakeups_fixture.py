@@ -15,7 +15,7 @@ from guest_support import LIMIT, Call, Mock
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
 from harness.guest.wakeups import Block
-from harness.probes.records import Context, FClass
+from harness.recording.records import Context, FClass
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 Wakeups = Callable[..., Block]

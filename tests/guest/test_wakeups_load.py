@@ -16,8 +16,8 @@ from guest_support import Mock
 from harness.bench import figures
 from harness.guest.wakeups import Block
 from harness.probes.loader import Probe
-from harness.probes.records import FClass, Losses
-from harness.probes.verdict import Outcome
+from harness.recording.records import FClass, Losses
+from harness.verdict.verdict import Outcome
 
 Wakeups = Callable[..., Block]
 

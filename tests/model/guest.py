@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from harness import setup, testvm
 from harness.errors import GuestSplat
+from harness.runner import testvm
+from harness.vm import prepare
 from harness.vm.machine import Command, Vm
 from tests.model.steps import Outcome, Step
 
@@ -81,7 +82,7 @@ class ModelGuest:
         self._vm = testvm.boot("model", self._directory / f"guest{self.boots}")
         self._port = self._vm.open_stream(_PORT)
         self._port.settimeout(_ANSWER_SECONDS)
-        self._command = self._vm.popen(_ARGV, cwd=str(setup.SOURCE), port=_PORT)
+        self._command = self._vm.popen(_ARGV, cwd=str(prepare.SOURCE), port=_PORT)
         self._lines = self._port.makefile("r", encoding="utf-8")
         assert self._answer() == "ready"
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from harness import channels, comparison
+from harness.docs import channels, libfabric
 
 RECORD = channels.record()
 
 
 def test_document_has_the_record() -> None:
-    """docs/channels.md is what ``python -m harness.channels`` writes."""
+    """docs/channels.md is what ``python -m harness.docs.channels`` writes."""
     text = channels.DOCUMENT.read_text()
     new = channels.tables(RECORD, channels.promises())
-    wanted = comparison.replaced(text, new, channels.BEGIN)
-    assert text == wanted, "run python -m harness.channels"
+    wanted = libfabric.replaced(text, new, channels.BEGIN)
+    assert text == wanted, "run python -m harness.docs.channels"
 
 
 def test_every_scenario_is_in_one_section() -> None:

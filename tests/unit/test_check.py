@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import check
-from harness.check import Exemption
+from harness.commands import check
+from harness.commands.check import Exemption
 
 DOCUMENTED = """\
 /**

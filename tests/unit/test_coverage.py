@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import coverage
 from harness.errors import SetupError
 from harness.guest import coverage as counting
-from harness.guest.coverage import NAME, LeaveCounts, leave
-from harness.guest.evidence import OUT
+from harness.guest.coverage import LeaveCounts, leave
+from harness.names import COVERAGE as NAME
+from harness.names import OUT
+from harness.runner import coverage
 
 HEADER = "static inline int yes(int c) { return c == 'x'; }\n"
 PROGRAM = """\

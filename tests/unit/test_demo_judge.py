@@ -16,8 +16,8 @@ from harness.demo import host, show
 from harness.demo.job import Account, Fault, Part, Player
 from harness.demo.judge import Judged, pronounce
 from harness.errors import ExitStatus
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.records import (
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import (
     EXCLUSIVE,
     FClass,
     ObjectRecord,
@@ -27,9 +27,9 @@ from harness.probes.records import (
     WaitRecord,
     count,
 )
-from harness.probes.verdict import Kind, Outcome
 from harness.report import load
 from harness.report.source import save
+from harness.verdict.verdict import Kind, Outcome
 
 PING, PONG = 101, 102
 

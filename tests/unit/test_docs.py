@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import rules
+from harness.docs import rules
 
 # What the wait core, the objects and the ioctls promise today.
 PROMISED = """
@@ -26,7 +26,7 @@ def found() -> dict[str, list[tuple[str, str]]]:
 def test_the_table_of_rules_is_up_to_date(found: dict[str, list[tuple[str, str]]]) -> None:
     """docs/wakeups.md names exactly the tests that name the rules."""
     text = rules.DOCUMENT.read_text()
-    assert rules.replaced(text, rules.table(found)) == text, "run: python -m harness.rules"
+    assert rules.replaced(text, rules.table(found)) == text, "run: python -m harness.docs.rules"
 
 
 def test_every_promised_rule_has_a_test(found: dict[str, list[tuple[str, str]]]) -> None:

@@ -15,15 +15,15 @@ from pathlib import Path
 import execnet
 import pytest
 
-from harness import far, farside
 from harness.errors import BootError, ExitStatus, GuestLost, GuestPanic, SetupError
-from harness.far import FarError, FarGuest
+from harness.runner import far, farside
+from harness.runner.far import FarError, FarGuest
 
 ROOT = Path(__file__).parents[2]
 FAKE = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
-from harness import farside
-from tests.unit import fake_guest
+from harness.runner import farside
+from tests.unit.support import fake_guest
 farside.serve(channel, fake_guest.boot)
 """
 SECONDS = 20.0
@@ -165,8 +165,8 @@ exec sh -c "$command"
 CUSTOMIZE = """
 import sys
 if "harness" not in sys.modules:
-    from harness import testvm
-    from tests.unit import fake_guest
+    from harness.runner import testvm
+    from tests.unit.support import fake_guest
     testvm.boot = lambda name, directory, tested=None: fake_guest.boot(name, directory, tested)
 """
 TOYS = """
@@ -198,7 +198,13 @@ def through_shim(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
 
     def run(*arguments: str) -> pytest.RunResult:
         return pytester.runpytest_subprocess(
-            *("-p", "harness.plugin", "-p", "tests.unit.fake_guest", "--kfabric-dir=guests"),
+            *(
+                "-p",
+                "harness.runner.plugin",
+                "-p",
+                "tests.unit.support.fake_guest",
+                "--kfabric-dir=guests",
+            ),
             *arguments,
             timeout=90,
         )

@@ -19,7 +19,7 @@ from harness.fuzz.generate import Origin
 from harness.fuzz.generate import program as generate
 from harness.fuzz.program import Program
 from harness.fuzz.session import Answer, Session
-from harness.jobs import ServerEnded
+from harness.vm.jobs import ServerEnded
 from harness.vm.machine import Vm
 
 SPLAT = "BUG: KASAN: use-after-free in kfd_put+0x1c"

@@ -15,7 +15,7 @@ from harness.errors import ExitStatus
 from harness.gallery import check, guest
 from harness.gallery.cut import Play, Whole
 from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY
-from harness.probes.loader import HEAD, RECORDS
+from harness.recording import HEAD, RECORDS
 
 KMOD = Path(__file__).parents[1] / "gallery/kmod"
 TIMEOUT = 250_000

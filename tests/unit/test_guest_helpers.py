@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import names
 from harness.guest import checks, kmsg, memleak, modules, phases, sleeping, waiting
 from harness.guest.checks import KernelWatch
 from harness.guest.leaks import Census
@@ -162,8 +163,8 @@ def test_last_look_comes_after_the_deadline():
 
 def test_modules_without_a_directory(monkeypatch):
     """Outside of a guest nothing names one."""
-    monkeypatch.delenv(modules.ENVIRONMENT, raising=False)
-    with pytest.raises(modules.ModuleError, match=modules.ENVIRONMENT):
+    monkeypatch.delenv(names.MODULES, raising=False)
+    with pytest.raises(modules.ModuleError, match=names.MODULES):
         modules.Modules.from_environment()
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import GuestHang, GuestLost, GuestPanic
-from harness.jobs import JobGuest, ServerEnded
+from harness.vm.jobs import JobGuest, ServerEnded
 from harness.vm.machine import Vm
 
 

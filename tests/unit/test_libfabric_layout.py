@@ -18,7 +18,7 @@ POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 def _binding() -> Any:
     """Load the binding, which lies with the guest's tests."""
-    path = Path(__file__).parents[1] / "guest" / "libfabric.py"
+    path = Path(__file__).parents[1] / "guest/support/libfabric.py"
     spec = importlib.util.spec_from_file_location("libfabric", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

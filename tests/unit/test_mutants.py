@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import mutants, mutants_build
-from harness.commands import mutants as command
 from harness.errors import BuildError, GuestLost
-from harness.mutants import Mutant, Outcome, PatchError, Report, Verdict
-from harness.setup import SOURCE
+from harness.mutants import build, catalogue, command
+from harness.mutants.catalogue import Mutant, Outcome, PatchError, Report, Verdict
+from harness.vm.prepare import SOURCE
 
-PATCHES = sorted((SOURCE / mutants.DIRECTORY).glob("*.patch"))
+PATCHES = sorted((SOURCE / catalogue.DIRECTORY).glob("*.patch"))
 LEAST = 40
 RULE = re.compile(r"[OWQPTEFX]\d{1,2}|V\d{1,2}|B\d{2}")
 
@@ -60,7 +59,7 @@ def report(outcome: str, when: str = "call", text: str = "") -> Report:
 
 
 def test_header_is_read(patch: Path) -> None:
-    mutant = mutants.read(patch)
+    mutant = catalogue.read(patch)
     assert mutant.name == "sample"
     assert mutant.breaks == "something, and something else"
     assert mutant.rules == ("V2", "B07")
@@ -74,7 +73,7 @@ def test_header_is_read(patch: Path) -> None:
 
 def test_guest_of_its_own_is_read(patch: Path) -> None:
     patch.write_text(SAMPLE.replace("Tests:", "Guest: own\nTests:"))
-    assert mutants.read(patch).spoils
+    assert catalogue.read(patch).spoils
 
 
 @pytest.mark.parametrize(
@@ -85,32 +84,32 @@ def test_guest_of_its_own_is_read(patch: Path) -> None:
 def test_wrong_header_is_refused(patch: Path, old: str, new: str) -> None:
     patch.write_text(SAMPLE.replace(old, new))
     with pytest.raises(PatchError, match="sample"):
-        mutants.read(patch)
+        catalogue.read(patch)
 
 
 def test_names_are_patterns(tmp_path: Path) -> None:
-    directory = tmp_path / mutants.DIRECTORY
+    directory = tmp_path / catalogue.DIRECTORY
     directory.mkdir(parents=True)
     for name in ("one", "only", "two"):
         (directory / f"{name}.patch").write_text(SAMPLE)
-    assert [mutant.name for mutant in mutants.load(tmp_path)] == ["one", "only", "two"]
-    assert [mutant.name for mutant in mutants.load(tmp_path, ["on*"])] == ["one", "only"]
+    assert [mutant.name for mutant in catalogue.load(tmp_path)] == ["one", "only", "two"]
+    assert [mutant.name for mutant in catalogue.load(tmp_path, ["on*"])] == ["one", "only"]
     with pytest.raises(PatchError, match="three"):
-        mutants.load(tmp_path, ["one", "three"])
+        catalogue.load(tmp_path, ["one", "three"])
 
 
 def test_patch_is_applied_without_fuzz(patch: Path) -> None:
     tree = patch.parent / "tree"
     source = tree / "kmod/core/a.c"
-    mutants_build.apply(patch, tree, check=True)
+    build.apply(patch, tree, check=True)
     assert source.read_text() == "one\ntwo\nthree\n", "only tried"
-    mutants_build.apply(patch, tree)
+    build.apply(patch, tree)
     assert source.read_text() == "one\n2\nthree\n"
     with pytest.raises(BuildError, match="sample"):
-        mutants_build.apply(patch, tree)
+        build.apply(patch, tree)
     source.write_text("ONE\ntwo\nthree\n")
     with pytest.raises(BuildError, match="sample"):
-        mutants_build.apply(patch, tree)
+        build.apply(patch, tree)
     assert {path.name for path in source.parent.iterdir()} == {"a.c"}
 
 
@@ -133,24 +132,24 @@ FAILED = report("failed", text="def test():\n>   assert not 1\nE   assert not 1\
     ids="call teardown setup pass one-skipped all-skipped stuck not-found nothing-ran".split(),
 )
 def test_verdict(patch: Path, reports: list[Report], status: int | None, verdict: Verdict) -> None:
-    outcome = mutants.judge(mutants.read(patch), reports, status)
+    outcome = catalogue.judge(catalogue.read(patch), reports, status)
     assert outcome.verdict is verdict
     assert outcome.why or outcome.test
 
 
 def test_reason_is_the_assertion(patch: Path) -> None:
-    assert mutants.judge(mutants.read(patch), [FAILED], None).why == "assert not 1"
+    assert catalogue.judge(catalogue.read(patch), [FAILED], None).why == "assert not 1"
 
 
 def test_only_a_test_kills(patch: Path) -> None:
     """A guest that goes down is no verdict, unless a test had failed before."""
-    mutant, lost = mutants.read(patch), GuestLost("gone")
-    assert mutants.judge(mutant, [report("passed")], None, lost).verdict is Verdict.CRASHED
-    assert mutants.judge(mutant, [FAILED], None, lost).verdict is Verdict.KILLED
+    mutant, lost = catalogue.read(patch), GuestLost("gone")
+    assert catalogue.judge(mutant, [report("passed")], None, lost).verdict is Verdict.CRASHED
+    assert catalogue.judge(mutant, [FAILED], None, lost).verdict is Verdict.KILLED
 
 
 def test_summary_counts_verdicts(patch: Path) -> None:
-    mutant = mutants.read(patch)
+    mutant = catalogue.read(patch)
     outcomes = [Outcome(mutant, Verdict.KILLED), Outcome(mutant, Verdict.SURVIVED)]
     assert command.summary(outcomes, 61.2).plain == "2 mutants: 1 killed, 1 survived (1 min 1 s)"
     assert command.table(outcomes).row_count == 2
@@ -162,7 +161,7 @@ def test_there_are_enough() -> None:
 
 @cache
 def present(name: str) -> Mutant:
-    return mutants.read(SOURCE / mutants.DIRECTORY / name)
+    return catalogue.read(SOURCE / catalogue.DIRECTORY / name)
 
 
 @cache
@@ -173,7 +172,7 @@ def functions(file: str) -> frozenset[str]:
 
 @pytest.mark.parametrize("name", [path.name for path in PATCHES])
 def test_every_mutant_applies(name: str) -> None:
-    mutants_build.apply(present(name).patch, SOURCE, check=True)
+    build.apply(present(name).patch, SOURCE, check=True)
 
 
 @pytest.mark.parametrize("name", [path.name for path in PATCHES])

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import GuestLost, GuestPanic
-from harness.nodes import Node, Wire
+from harness.runner.nodes import Node, Wire
 
 
 class Broken:

@@ -37,7 +37,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     def run_text(text: str, *arguments: str, guests: int = 1) -> pytest.RunResult:
         pytester.makepyfile(test_toy=dedent(PANIC) + dedent(text))
         return pytester.runpytest_subprocess(
-            *("-p", "harness.plugin", "-p", "tests.unit.fake_guest"),
+            *("-p", "harness.runner.plugin", "-p", "tests.unit.support.fake_guest"),
             *("--kfabric-vms", str(guests), "--kfabric-dir", "guests", "--junitxml=junit.xml"),
             *("--ktap=test.ktap", "-o", "junit_suite_name=guest linux-6.1"),
             *arguments,
@@ -389,7 +389,9 @@ def test_stray_bytes_harm_no_result(run):
 
 def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester):
     """The test that ran is the one that failed; the others run in a new guest."""
-    pytester.makeconftest("import harness.controller\nharness.controller.FINISH_SECONDS = 1.0")
+    pytester.makeconftest(
+        "import harness.runner.controller\nharness.runner.controller.FINISH_SECONDS = 1.0"
+    )
     result = run(
         """
     from pathlib import Path
@@ -613,7 +615,15 @@ def test_interrupt_leaves_nothing_behind(pytester, monkeypatch):
             threading.Event().wait()
         """
     )
-    argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-p", "tests.unit.fake_guest"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "harness.runner.plugin",
+        "-p",
+        "tests.unit.support.fake_guest",
+    ]
     argv += ["--kfabric-vms=1", "--kfabric-dir=guests"]
     console = pytester.path / "guests/guest0.0/console.log"
     with in_foreground(argv, pytester.path) as process:
@@ -646,6 +656,6 @@ def test_guest_tests_are_kept_away_from_this_machine(pytester, monkeypatch):
     """Without guests a test marked 'guest' does not run, and says why."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile("import pytest\n@pytest.mark.guest\ndef test_a(): assert 0\n")
-    result = pytester.runpytest_subprocess("-p", "harness.plugin", "-rs")
+    result = pytester.runpytest_subprocess("-p", "harness.runner.plugin", "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*needs a guest*--kfabric-vms*"])

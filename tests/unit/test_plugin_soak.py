@@ -33,7 +33,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     def rounds(fails: int = 0, hours: str = "0.05") -> pytest.RunResult:
         pytester.makepyfile(test_toy=f"FAILS = {fails}\n{ROUNDS}")
         return pytester.runpytest_subprocess(
-            *("-p", "harness.plugin", "--kfabric-here", "-x", "--soak-hours", hours), timeout=60
+            *("-p", "harness.runner.plugin", "--kfabric-here", "-x", "--soak-hours", hours),
+            timeout=60,
         )
 
     return rounds

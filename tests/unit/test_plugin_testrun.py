@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import junit, testrun
 from harness.errors import ExitStatus, KfabricError, SetupError
-from harness.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
+from harness.runner import junit, testrun
+from harness.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def _boot_nothing(monkeypatch):
 
 def _image(name):
     return SimpleNamespace(
-        release=f"{name}.0", version=testrun.versions.load(testrun.setup.SOURCE).find(name)
+        release=f"{name}.0", version=testrun.versions.load(testrun.prepare.SOURCE).find(name)
     )
 
 
@@ -184,7 +184,7 @@ def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monke
     monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append((argv[-1], kernel)) or 0)
     assert testrun.main(["--matrix"]) == 0
     assert seen == [
-        (str(GUEST), name) for name in testrun.versions.load(testrun.setup.SOURCE).matrix()
+        (str(GUEST), name) for name in testrun.versions.load(testrun.prepare.SOURCE).matrix()
     ]
 
 

@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import pytest
 
 from harness.guest.verify import VerifyWakeups
-from harness.outcome import Watched
-from harness.probes.records import Recording, load_lines
+from harness.runner.outcome import Watched
+from harness.recording.records import Recording, load_lines
 
 TRACES = Path({str(ROOT / "tests/data/traces")!r})
 
@@ -82,7 +82,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run_text(text: str) -> pytest.RunResult:
         pytester.makepyfile(test_toy="import pytest\n" + text)
-        return pytester.runpytest_inprocess("-p", "harness.plugin")
+        return pytester.runpytest_inprocess("-p", "harness.runner.plugin")
 
     return run_text
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.bridge import abstract
 from harness.errors import BootError
-from harness.pool import Guest, Slot
+from harness.runner.bridge import abstract
+from harness.runner.pool import Guest, Slot
 
 SECONDS = 30.0
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from wait_scenes import MEMBER, QUEUE, SECOND, T1, T2, T3, US, Scene
 
-from harness.probes.kinds import Kind
-from harness.probes.records import Change, Context, FClass, ObjectRecord, Why
+from harness.recording.records import Change, Context, FClass, ObjectRecord, Why
+from harness.verdict.kinds import Kind
 
 PAST = {"t_foreign": 49, "foreign": 1, "foreign_tid": T2, "foreign_context": Context.PROCESS}
 UNASKED = {"t_waking": 0, "t_running": 0}

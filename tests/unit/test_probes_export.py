@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.probes.export import report, write_json
-from harness.probes.ledger import Ledger, build
-from harness.probes.records import load_lines
-from harness.probes.stats import Latency, latency, row
-from harness.probes.verdict import judge
+from harness.recording.records import load_lines
+from harness.report.export import report, write_json
+from harness.verdict.ledger import Ledger, build
+from harness.verdict.stats import Latency, latency, row
+from harness.verdict.verdict import judge
 
 DATA = Path(__file__).parents[1] / "data" / "traces"
 

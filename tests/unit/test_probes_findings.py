@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 from wait_scenes import MEMBER, QUEUE, SECOND, SOFTIRQ, T1, T2, T3, US, Scene
 
-from harness.probes.kinds import Kind, Outcome, Side
-from harness.probes.ledger import build
-from harness.probes.records import (
+from harness.recording.records import (
     Change,
     Context,
     FClass,
@@ -21,7 +19,9 @@ from harness.probes.records import (
     Why,
     count,
 )
-from harness.probes.verdict import judge
+from harness.verdict.kinds import Kind, Outcome, Side
+from harness.verdict.ledger import build
+from harness.verdict.verdict import judge
 
 # Lost.
 

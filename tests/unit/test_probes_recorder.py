@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from harness.probes import recorder as recorder_module
-from harness.probes.ledger import build
 from harness.probes.loader import Counters
 from harness.probes.recorder import Recorder
-from harness.probes.records import (
+from harness.recording.records import (
     Change,
     Losses,
     ObjectRecord,
@@ -24,7 +23,8 @@ from harness.probes.records import (
     WaitRecord,
     count,
 )
-from harness.probes.verdict import Outcome, Rules, judge
+from harness.verdict.ledger import build
+from harness.verdict.verdict import Outcome, Rules, judge
 
 CQ = 7
 

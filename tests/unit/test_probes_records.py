@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.probes import records
-from harness.probes.ledger import build
-from harness.probes.records import (
+from harness.recording import records
+from harness.recording.records import (
     Losses,
     MarkRecord,
     ObjectRecord,
@@ -27,10 +26,11 @@ from harness.probes.records import (
     from_guest,
     load_lines,
 )
+from harness.verdict.ledger import build
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (ROOT / "harness/probes/wakeups.bpf.c").read_text(encoding="utf-8")
-HEADER = (ROOT / "harness/probes/records.h").read_text(encoding="utf-8")
+HEADER = (ROOT / "harness/recording/records.h").read_text(encoding="utf-8")
 TRACES = sorted((ROOT / "tests/data/traces").glob("*.jsonl"))
 WIDTH = {"u8": "B", "u32": "I", "s32": "i", "u64": "Q"}
 LAYOUTS = [

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.probes.kinds import Finding, Kind
-from harness.probes.ledger import Ledger, build
-from harness.probes.moments import moments
-from harness.probes.records import ObjectRecord, Recording, SignalRecord, StackRecord, load_lines
-from harness.probes.story import accused, story
-from harness.probes.verdict import judge
+from harness.recording.records import ObjectRecord, Recording, SignalRecord, StackRecord, load_lines
+from harness.verdict.kinds import Finding, Kind
+from harness.verdict.ledger import Ledger, build
+from harness.verdict.moments import moments
+from harness.verdict.story import accused, story
+from harness.verdict.verdict import judge
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
 SLEEPER, WAKER = 1, 2

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.probes.ledger import build
-from harness.probes.records import Context, load_lines
-from harness.probes.verdict import Kind, Outcome, Rules, Side, Verdict, judge
+from harness.recording.records import Context, load_lines
+from harness.verdict.ledger import build
+from harness.verdict.verdict import Kind, Outcome, Rules, Side, Verdict, judge
 
 TRACES = sorted((Path(__file__).parent.parent / "data" / "traces").glob("*.jsonl"))
 

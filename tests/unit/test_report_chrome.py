@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from report_support import TRACES, ledger_of
 
-from harness.probes.ledger import build
-from harness.probes.records import Recording, SignalRecord, WaitRecord
-from harness.probes.verdict import judge
+from harness.recording.records import Recording, SignalRecord, WaitRecord
 from harness.report import chrome
+from harness.verdict.ledger import build
+from harness.verdict.verdict import judge
 
 
 def events_of(name: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
 from harness.commands import report as command
 from harness.errors import ExitStatus, KfabricError
-from harness.probes.records import Recording
+from harness.recording.records import Recording
 from harness.report import load, write_page
 from harness.report.markup import tag, text
 from harness.report.numbers import Sums

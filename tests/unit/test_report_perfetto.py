@@ -14,12 +14,12 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
-from harness.probes.ledger import Ledger, Queue, Wake, build
-from harness.probes.records import Context, Recording, WaitRecord
-from harness.probes.verdict import Finding, Kind, judge
+from harness.recording.records import Context, Recording, WaitRecord
 from harness.report import perfetto, source
 from harness.report.protobuf import integer, text, varint
 from harness.report.source import open_source
+from harness.verdict.ledger import Ledger, Queue, Wake, build
+from harness.verdict.verdict import Finding, Kind, judge
 
 BEGIN, END, INSTANT = 1, 2, 3
 

@@ -12,14 +12,14 @@ import pytest
 from report_support import TRACES, plain, recording_of, saved
 
 from harness.errors import ExitStatus
-from harness.probes.export import report
-from harness.probes.kinds import Finding, Kind, Outcome, Verdict
-from harness.probes.ledger import build
-from harness.probes.loader import HEAD, RECORDS
-from harness.probes.records import RecordError, WaitRecord
-from harness.probes.verdict import judge
+from harness.recording import HEAD, RECORDS
+from harness.recording.records import RecordError, WaitRecord
 from harness.report import NoRecordingError, load, source, write_all
+from harness.report.export import report
 from harness.report.source import open_source, pack
+from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
+from harness.verdict.ledger import build
+from harness.verdict.verdict import judge
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from xdist.remote import Producer
 
-from harness.schedule import Together
+from harness.runner.schedule import Together
 
 
 class Node:

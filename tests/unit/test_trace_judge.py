@@ -16,8 +16,8 @@ from queue_scenes import (
     silent,
 )
 
-from harness.probes.kinds import Kind
-from harness.probes.records import Context
+from harness.recording.records import Context
+from harness.verdict.kinds import Kind
 
 # Lost.
 

@@ -20,8 +20,8 @@ from queue_scenes import (
     silent,
 )
 
-from harness.probes.kinds import Kind, Outcome
-from harness.trace.judge import judge
+from harness.verdict.kinds import Kind, Outcome
+from harness.verdict.queues import judge
 
 # Spurious.
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from queue_scenes import QUEUE, TIMEOUT, US, WAITER_2, Scene
 
-from harness.probes.ledger import Queue, Wait
-from harness.trace.stock import End, Sleep, Stock, sleeps_of, strikes
+from harness.verdict.backlog import End, Sleep, Stock, sleeps_of, strikes
+from harness.verdict.ledger import Queue, Wait
 
 
 def queue_of(scene: Scene) -> Queue:

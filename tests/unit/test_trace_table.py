@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probes.records import WaitRecord
+from harness.recording.records import WaitRecord
 from harness.trace import table
 from harness.trace.pending import Stuck, current_stack, parse_stack, stuck
 from harness.trace.summary import Row, Summary, by_name, decode, spread

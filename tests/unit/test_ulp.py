@@ -9,14 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import setup, testrun, ulp
+from harness import names
 from harness.errors import BuildError, GuestPanic, GuestSplat, ModuleLoadError
 from harness.guest import modules
 from harness.guest import ulp as guest_ulp
 from harness.guest.topology import Netdev, RdmaLink
-from harness.ulp import Ulp
-from harness.vm import kbuild, ulpbuild
+from harness.runner import testrun
+from harness.vm import kbuild, prepare, ulp, ulpbuild
 from harness.vm.spec import Variant
+from harness.vm.ulp import Ulp
 from harness.vm.ulpbuild import UlpError
 
 LINK = RdmaLink("rxe0", Netdev("net0", 3, "198.18.3.1"), "rxe")
@@ -85,7 +86,7 @@ def test_compile_error_has_the_compilers_words_and_their_file(build, tree: Path)
 def test_modules_are_loaded_in_the_order_of_their_makefile(build) -> None:
     """Kernels write file names of different endings there."""
     place = build("touch b.ko a.ko; printf '/x/b.ko\\n/x/a.o\\n' > modules.order")
-    assert (place / modules.ULP_ORDER).read_text() == "b\na\n"
+    assert (place / names.ULP_ORDER).read_text() == "b\na\n"
 
 
 def test_copy_has_the_sources_and_nothing_that_was_made(build) -> None:
@@ -124,12 +125,14 @@ def test_guest_sees_the_project_that_module_and_tests_lie_in(tree: Path) -> None
 
 
 def test_module_of_the_checkout_needs_nothing_that_is_not_seen_already() -> None:
-    example = setup.SOURCE / "examples/pingpong_ulp"
-    assert ulp.root(example, [setup.SOURCE / "tests/guest/test_pingpong_ulp.py"]) == setup.SOURCE
+    example = prepare.SOURCE / "examples/pingpong_ulp"
+    assert (
+        ulp.root(example, [prepare.SOURCE / "tests/guest/test_pingpong_ulp.py"]) == prepare.SOURCE
+    )
 
 
 def test_tests_of_the_checkout_do_not_widen_what_the_guest_sees(tree: Path) -> None:
-    assert ulp.root(tree, [setup.SOURCE / "tests/guest"]) == tree
+    assert ulp.root(tree, [prepare.SOURCE / "tests/guest"]) == tree
 
 
 def test_directory_that_the_guest_needs_itself_is_not_mounted_over() -> None:
@@ -248,8 +251,8 @@ def test_splat_while_it_is_loaded_is_an_error(tree: Path) -> None:
 def test_its_users_count_among_what_a_test_may_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / modules.ULP_ORDER).write_text("my-core\nmine\n")
-    monkeypatch.setenv(modules.ULP, str(tmp_path))
+    (tmp_path / names.ULP_ORDER).write_text("my-core\nmine\n")
+    monkeypatch.setenv(names.ULP, str(tmp_path))
     assert modules.watched() == (*modules.OURS, "my_core", "mine")
 
 

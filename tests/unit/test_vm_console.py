@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.vm import console
+from harness import splats
 
 DATA = Path(__file__).parents[1] / "data/console"
 
@@ -22,11 +22,11 @@ def recorded(name: str) -> str:
 
 
 def kinds(text: str) -> list[str]:
-    return [splat.kind for splat in console.splats(text)]
+    return [splat.kind for splat in splats.splats(text)]
 
 
 def test_a_boot_has_no_splats() -> None:
-    assert console.splats(recorded("boot.log")) == []
+    assert splats.splats(recorded("boot.log")) == []
 
 
 OUT_OF_MEMORY = """\
@@ -75,7 +75,7 @@ later
 
 def test_data_race_is_told_whole() -> None:
     """Both stacks: it has no line "Call Trace:"."""
-    (splat,) = console.splats(RACE.format(where="first / second"))
+    (splat,) = splats.splats(RACE.format(where="first / second"))
     assert "second+0x1b2" in splat.text and "Reported by" in splat.text
     assert "later" not in splat.text
 
@@ -115,19 +115,19 @@ def test_stuck_tasks_and_cpus_are_told_apart() -> None:
     ],
 )
 def test_a_panic_is_named_after_the_last_report_before_it(name: str, title: str) -> None:
-    assert console.panic_title(recorded(name)).startswith(title)
+    assert splats.panic_title(recorded(name)).startswith(title)
 
 
 def test_a_guest_that_lives_has_no_panic_title() -> None:
-    assert console.panic_title(recorded("stuck.log")) == ""
+    assert splats.panic_title(recorded("stuck.log")) == ""
 
 
 def test_a_splat_knows_its_line_and_its_text() -> None:
     text = recorded("stuck.log")
-    for splat in console.splats(text):
+    for splat in splats.splats(text):
         assert splat.title in text.splitlines()[splat.line - 1]
         assert splat.text.startswith(splat.title)
-    assert "process_one_work" in console.splats(text)[0].text
+    assert "process_one_work" in splats.splats(text)[0].text
 
 
 def test_a_warning_begins_with_its_own_words() -> None:
@@ -137,7 +137,7 @@ def test_a_warning_begins_with_its_own_words() -> None:
     text = "\n".join(
         [cut, "still in use", title, "Call Trace:", " f+0x1/0x2", "---[ end trace 0 ]---"]
     )
-    for splat in console.splats(f"{text}\nquiet\n{text}\n"):
+    for splat in splats.splats(f"{text}\nquiet\n{text}\n"):
         assert splat.title == title
         assert splat.text.splitlines()[:2] == ["still in use", title]
 
@@ -176,7 +176,7 @@ Call Trace:
 
 def test_report_about_locks_is_one_with_the_locks() -> None:
     """It has dozens of lines before its trace."""
-    (splat,) = console.splats(f"quiet{LOCKS}quiet\n")
+    (splat,) = splats.splats(f"quiet{LOCKS}quiet\n")
     told = [line.strip() for line in LOCKS.strip().splitlines()]
     assert [line.strip() for line in splat.text.splitlines()] == told
 
@@ -184,7 +184,7 @@ def test_report_about_locks_is_one_with_the_locks() -> None:
 def test_report_about_locks_ends_before_another_one() -> None:
     """Should it have no trace."""
     held = "WARNING: held lock freed!\nffff88 (&a->lock), at: f+0x1/0x2\n"
-    first, second = console.splats(f"{held}BUG: KASAN: use-after-free in f+0x1/0x2\n")
+    first, second = splats.splats(f"{held}BUG: KASAN: use-after-free in f+0x1/0x2\n")
     assert (first.kind, second.kind) == ("lockdep", "kasan")
 
 
@@ -226,7 +226,7 @@ def test_report_about_locks_ends_before_another_one() -> None:
 )
 @pytest.mark.parametrize("stamp", ["", "[    1.234567] ", "[12345.678901][  T123] "])
 def test_one_line_of_each_kind(kind: str, line: str, stamp: str) -> None:
-    (splat,) = console.splats(f"{stamp}random: crng init done\n{stamp}{line}\r\n")
+    (splat,) = splats.splats(f"{stamp}random: crng init done\n{stamp}{line}\r\n")
     assert (splat.kind, splat.title, splat.line) == (kind, line, 2)
 
 
@@ -252,20 +252,20 @@ def test_one_line_of_each_kind(kind: str, line: str, stamp: str) -> None:
     ],
 )
 def test_near_misses(line: str) -> None:
-    assert console.splats(f"[    1.234567] {line}\n") == []
+    assert splats.splats(f"[    1.234567] {line}\n") == []
 
 
 def test_the_tail_is_the_end_without_carriage_returns() -> None:
     text = "".join(f"line {i}\r\n" for i in range(100))
-    assert console.tail(text, 2) == "line 98\nline 99"
+    assert splats.tail(text, 2) == "line 98\nline 99"
 
 
 def test_the_excerpt_of_a_panic_begins_before_its_cause() -> None:
-    lines = console.excerpt(recorded("boot.log") + recorded("null.log")).splitlines()
-    assert "BUG: kernel NULL pointer dereference" in lines[console.LEAD_LINES]
+    lines = splats.excerpt(recorded("boot.log") + recorded("null.log")).splitlines()
+    assert "BUG: kernel NULL pointer dereference" in lines[splats.LEAD_LINES]
     assert any("Kernel panic - not syncing" in line for line in lines)
 
 
 def test_the_excerpt_of_a_quiet_guest_is_its_tail() -> None:
     text = recorded("boot.log")
-    assert console.excerpt(text) == console.tail(text)
+    assert splats.excerpt(text) == splats.tail(text)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import setup
 from harness.errors import ExitStatus, SetupError
 from harness.guest import waiting
-from harness.vm import apt, supply, versions
+from harness.vm import apt, prepare, supply, versions
 from harness.vm.headers import Headers
 from harness.vm.spec import SLOW, VmSpec
 from harness.vm.versions import Built, Stock, UnknownKernel, Version
@@ -131,7 +130,7 @@ def test_a_guest_gets_what_its_kernel_needs() -> None:
 
 
 def test_the_projects_own_file_is_understood() -> None:
-    assert versions.load(setup.SOURCE).find().suite == apt.SUITE
+    assert versions.load(prepare.SOURCE).find().suite == apt.SUITE
 
 
 SOURCES = [

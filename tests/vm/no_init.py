@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import setup
-from harness.vm import accel
+from harness.vm import accel, prepare
 from harness.vm.machine import Vm
 from harness.vm.spec import VmSpec
 
@@ -19,8 +18,8 @@ def pytest_kfabric_boot(name: str, directory: Path) -> Vm | None:
     """Boot that one; all others are the project's own."""
     if name != os.environ["NO_INIT"]:
         return None
-    image = setup.guest_image()
+    image = prepare.guest_image()
     spec = VmSpec(name=name, cmdline=("rdinit=/nothing",))
-    guest = Vm(spec, image, accel.choose(image).accel, directory, setup.SOURCE)
+    guest = Vm(spec, image, accel.choose(image).accel, directory, prepare.SOURCE)
     guest.start()
     return guest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import testvm
+from harness.runner import testvm
 from harness.vm.machine import Vm
 from harness.vm.spec import Deadlines
 

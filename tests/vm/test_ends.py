@@ -47,7 +47,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def begin(*tests: str, **environment: str) -> subprocess.Popen[str]:
         # A shell that starts us in the background has SIGINT ignored, which is inherited.
         argv = ["env", "--default-signal=INT", sys.executable, "-m", "pytest"]
-        argv += ["-p", "harness.plugin", "--kfabric-vms=1", f"--kfabric-dir={tmp_path}"]
+        argv += ["-p", "harness.runner.plugin", "--kfabric-vms=1", f"--kfabric-dir={tmp_path}"]
         argv += [f"--junitxml={tmp_path}/junit.xml", *(f"{TOYS}::{test}" for test in tests)]
         env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
         pipe, out = subprocess.PIPE, subprocess.STDOUT

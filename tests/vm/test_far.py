@@ -33,7 +33,14 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def run(directory: Path, *arguments: str) -> tuple[int, str, list[ElementTree.Element]]:
     """Run the toys; the status, what was written, and the cases of the report."""
-    argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", f"--kfabric-dir={directory}"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "harness.runner.plugin",
+        f"--kfabric-dir={directory}",
+    ]
     argv += [f"--junitxml={directory}/junit.xml", *arguments, str(TOYS)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import setup
-from harness.vm import accel, frozen, machine
+from harness.vm import accel, frozen, machine, prepare
 from harness.vm import argv as qemu
 from harness.vm.frozen import Frozen
 from harness.vm.machine import Vm
@@ -26,7 +25,7 @@ Thaw = Callable[[str], Vm]
 @pytest.fixture(scope="module")
 def place() -> Iterator[Frozen]:
     """Where the frozen guest of this kind is, or will be; gone afterwards."""
-    image = setup.guest_image()
+    image = prepare.guest_image()
     choice = accel.choose(image).accel
     name = frozen.key(qemu.kind(KIND.on(image.version), image, choice))
     found = Frozen(image.disk.parent / machine._FROZEN / name)
@@ -41,9 +40,9 @@ def guest(place: Frozen, tmp_path: Path) -> Iterator[Thaw]:
     started: list[Vm] = []
 
     def start(name: str) -> Vm:
-        image = setup.guest_image()
+        image = prepare.guest_image()
         spec = VmSpec(name=name, cmdline=KIND.cmdline)
-        vm = Vm(spec, image, accel.choose(image).accel, tmp_path / name, setup.SOURCE)
+        vm = Vm(spec, image, accel.choose(image).accel, tmp_path / name, prepare.SOURCE)
         started.append(vm)
         vm.start()
         return vm
@@ -61,7 +60,7 @@ def test_thawed_guest_is_this_one_and_no_other(guest: Thaw, place: Frozen) -> No
         assert abs(float(vm.run(["date", "+%s"]).text) - time.time()) < SLACK_SECONDS
         vm.run(["sh", "-c", f"echo {name} > {vm.out}/word"])
         assert (vm.out / "word").read_text() == f"{name}\n"
-        assert vm.run(["test", "-f", f"{setup.SOURCE}/pyproject.toml"]).rc == 0
+        assert vm.run(["test", "-f", f"{prepare.SOURCE}/pyproject.toml"]).rc == 0
         assert "Linux version" in vm.console_text()
     booted = place.state.stat().st_mtime_ns
     guest("three")

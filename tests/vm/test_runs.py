@@ -53,7 +53,7 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run the toys in guests, one guest at a time."""
     directory = tmp_path_factory.mktemp("guests")
-    argv = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "--kfabric-vms=1"]
+    argv = [sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "--kfabric-vms=1"]
     argv += [f"--kfabric-dir={directory}", f"--junitxml={directory}/junit.xml"]
     argv += [f"--ktap={directory}/test.ktap", str(TOYS)]
     env = {**os.environ, "PYTEST_PLUGINS": "tests.vm.short_patience", "PYTHONPATH": str(ROOT)}

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import testvm
 from harness.errors import ExitStatus, GuestPanic
 from harness.guest.waiting import Deadline, wait_until
+from harness.runner import testvm
 from harness.vm import vmcore
 from harness.vm.machine import Vm
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from wire_support import Pair
 
-from harness.nodes import Node, Wire
+from harness.runner.nodes import Node, Wire
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from wire_support import Pair
 
-from harness.nodes import Node
+from harness.runner.nodes import Node
 
 
 def test_two_guests_answer(two_nodes: tuple[Node, Node]) -> None:

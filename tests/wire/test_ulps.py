@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from wire_support import Remote, on_both
 
-from harness.nodes import Node
+from harness.runner.nodes import Node
 
 COUNT = 211
 #: Parameters of the side that waits, and of the one that begins; a is the address of

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.nodes import Node
+from harness.runner.nodes import Node
 
 #: Seconds for one call, however busy the machine is; longer than any wait in a guest.
 ANSWER_SECONDS = 120.0

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Builds mutants, one after the other in one directory, so that each costs seconds.
+
+``build/mutants/<release>/`` holds ``base`` (the sources when the run began, so that
+nobody's edits get mixed in), ``src`` (where they are built) and the modules of each
+mutant in a directory of its own, which is kept as long as nothing changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness.errors import BuildError
+from harness.mutants.catalogue import Mutant
+from harness.vm import cache, kbuild, prepare, supply
+from harness.vm.spec import Image, Variant
+
+PATCH_SECONDS = 30.0
+
+
+def apply(patch: Path, tree: Path, check: bool = False) -> None:
+    """Apply a patch to a directory tree, without any fuzz.
+
+    :param check: only try.
+    :raises BuildError: it does not fit (any more).
+    """
+    argv = ["patch", "-p1", "-F0", "-s", "-f", "-N", "-r-", "--no-backup-if-mismatch"]
+    done = subprocess.run(
+        [*argv, *(["--dry-run"] if check else []), "-d", str(tree), "-i", str(patch)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATCH_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise BuildError(f"{patch.name} does not apply", "adapt it", done.stdout)
+
+
+class Workshop:
+    """Where mutants are built.
+
+    :param image: of the guests.
+    """
+
+    def __init__(self, source: Path, image: Image) -> None:
+        self._source = source
+        self._image = image
+        self._root = source / "build/mutants" / image.release
+        self._base = self._root / "base"
+        self._tree = self._root / "src"
+        self._key = ""
+
+    def original(self) -> Path:
+        """Build everything as it is; to be called first.
+
+        :return: the directory with the modules.
+        :raises BuildError: it does not compile.
+        """
+        cache.require_plain(self._source)
+        with cache.locked(self._root / "lock"):
+            kbuild.sync(self._source, self._base)
+            self._key = self._core_key()
+            target = self._make("original", None)
+            kbuild.sync(self._base, self._tree)
+            for other in kbuild.trees(self._base)[1:]:
+                kbuild.forget_linked(self._tree / other)
+                self._compile(other)
+                kbuild.strip((self._tree / other).rglob("*.ko"), target)
+        return target
+
+    def mutant(self, mutant: Mutant) -> Path:
+        """Build one mutant; the modules that use ours are the original's.
+
+        :return: the directory with the modules.
+        :raises BuildError: the patch does not apply, or the result not compile.
+        """
+        with cache.locked(self._root / "lock"):
+            target = self._make(mutant.name, mutant.patch)
+            for module in (self._root / "original").glob("*.ko"):
+                if not (self._tree / kbuild.CORE / module.name).exists():
+                    shutil.copyfile(module, target / module.name)
+        return target
+
+    def _core_key(self) -> str:
+        """What mutants are made from, apart from their patches."""
+        files = sorted(path for path in (self._base / kbuild.CORE).rglob("*") if path.is_file())
+        return cache.key([self._image.release.encode(), *(path.read_bytes() for path in files)])
+
+    def _make(self, name: str, patch: Path | None) -> Path:
+        target = self._root / name
+        stamp = target / "stamp"
+        wanted = cache.key([self._key.encode(), patch.read_bytes() if patch else b""])
+        if stamp.exists() and stamp.read_text() == wanted:
+            return target
+        stamp.unlink(missing_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
+        kbuild.sync(self._base, self._tree)
+        if patch:
+            apply(patch, self._tree)
+        self._compile(Path(kbuild.CORE))
+        kbuild.collect(self._tree / kbuild.CORE, target)
+        stamp.write_text(wanted)
+        return target
+
+    def _compile(self, tree: Path) -> None:
+        symvers = self._tree / kbuild.CORE / "Module.symvers"
+        extra = symvers if tree != Path(kbuild.CORE) else None
+        place = supply.of(self._source, self._image.version, prepare.say)
+        headers = place.headers(self._image.release)
+        argv = kbuild.make_argv(headers.build, self._tree / tree, Variant.TEST, extra)
+        kbuild.make(headers.command(argv, self._tree), self._tree)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric mutants``: break the modules in small ways; the tests must notice.
+
+Each patch of tests/mutants/ is built and run against the tests that it names. It is
+killed if one of them fails; a hang that only the watchdog sees does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.errors import ExitStatus
+from harness.mutants import catalogue
+from harness.mutants.build import Workshop
+from harness.mutants.catalogue import Mutant, Outcome, Verdict
+from harness.mutants.run import Limits, Run
+from harness.runner import testrun
+from harness.vm import accel, prepare
+from harness.vm.machine import Vm
+from harness.vm.spec import VmSpec
+
+GUESTS = 2
+WAIT_SECONDS = 16.0
+TEST_SECONDS = 30.0
+# Of the table where nobody tells how wide the terminal is.
+WIDTH = 160
+GUESTS_DIRECTORY = prepare.SOURCE / "build/mutants/guests"
+
+_STYLES = {
+    Verdict.KILLED: "green",
+    Verdict.SURVIVED: "bold red",
+    Verdict.CRASHED: "bold red",
+    Verdict.BROKEN: "bold yellow",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run mutants; OK if a test killed every one of them."""
+    args = _parse(argv)
+    chosen = catalogue.load(prepare.SOURCE, args.names)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    if args.list:
+        console.print(_list(chosen))
+        return ExitStatus.OK
+    began = time.monotonic()
+    outcomes = _run(chosen, args, console)
+    if outcomes[0].mutant.name == "original":
+        console.print("The tests fail on the original: no mutant was tried.", style="bold red")
+        return ExitStatus.TEST_FAILED
+    console.print(table(outcomes))
+    console.print(summary(outcomes, time.monotonic() - began))
+    good = all(outcome.verdict is Verdict.KILLED for outcome in outcomes)
+    return ExitStatus.OK if good else ExitStatus.TEST_FAILED
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="kfabric mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="patterns; default: all")
+    parser.add_argument(
+        "--jobs", type=int, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=WAIT_SECONDS,
+        metavar="S",
+        help="seconds that a test waits for what should happen (%(default)g)",
+    )
+    parser.add_argument("--list", action="store_true", help="only show them")
+    return parser.parse_args(argv)
+
+
+def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -> list[Outcome]:
+    image = prepare.guest_image()
+    choice = accel.choose(image)
+    prepare.say(choice.line())
+    tests = sorted({test.partition("::")[0] for mutant in chosen for test in mutant.tests})
+    testrun.precompile(image, [str(prepare.SOURCE / test) for test in tests])
+
+    def boot(name: str) -> Vm:
+        directory = GUESTS_DIRECTORY / name
+        return Vm(VmSpec(name=name), image, choice.accel, directory, prepare.SOURCE)
+
+    workshop = Workshop(prepare.SOURCE, image)
+    limits = Limits(args.limit, max(TEST_SECONDS, 2 * args.limit))
+    progress = Lines(console, len(chosen))
+    return Run(workshop, boot, args.jobs, limits, progress.show).all(chosen)
+
+
+class Lines:
+    """One line for each mutant that is done."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        """Count up to a total."""
+        self._console = console
+        self._total = total
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def show(self, outcome: Outcome) -> None:
+        """Print an outcome; any thread."""
+        with self._lock:
+            self._console.print(self._line(outcome), soft_wrap=True)
+
+    def _line(self, outcome: Outcome) -> Text:
+        line = Text()
+        if outcome.mutant.name == "original":
+            good = outcome.verdict is Verdict.SURVIVED
+            line.append(f"original: {'passes' if good else 'FAILS'} ")
+            line.append(f"{outcome.test} {outcome.why} ({outcome.seconds:.0f} s)")
+            return line
+        line.append(f"{next(self._numbers):3}/{self._total} {outcome.mutant.name} ")
+        line.append(outcome.verdict.value, _STYLES[outcome.verdict])
+        line.append(f" {short(outcome.test)} ({outcome.seconds:.0f} s)")
+        if outcome.verdict is not Verdict.KILLED:
+            line.append(f"\n        {outcome.why}")
+        return line
+
+
+def short(test: str) -> str:
+    """A test's node id without its directory."""
+    return test.rpartition("/")[2]
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """All mutants with what became of them."""
+    view = Table(box=box.SIMPLE_HEAD)
+    for title in ("mutant", "rules", "verdict", "test that said so"):
+        view.add_column(title, overflow="fold")
+    view.add_column("s", justify="right")
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.mutant.name):
+        view.add_row(
+            outcome.mutant.name,
+            " ".join(outcome.mutant.rules),
+            Text(outcome.verdict.value, _STYLES[outcome.verdict]),
+            short(outcome.test) or outcome.why,
+            f"{outcome.seconds:.0f}",
+        )
+    return view
+
+
+def summary(outcomes: Sequence[Outcome], seconds: float) -> Text:
+    """One line: how many of each verdict, and how long it took."""
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    words = [f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]]
+    good = counts[Verdict.KILLED] == len(outcomes)
+    minutes, rest = divmod(round(seconds), 60)
+    return Text(
+        f"{len(outcomes)} mutants: {', '.join(words)} ({minutes} min {rest} s)",
+        "bold green" if good else "bold red",
+    )
+
+
+def _list(chosen: Sequence[Mutant]) -> Table:
+    view = Table(box=box.SIMPLE_HEAD)
+    for title in ("mutant", "rules", "breaks"):
+        view.add_column(title, overflow="fold")
+    for mutant in chosen:
+        view.add_row(mutant.name, " ".join(mutant.rules), mutant.breaks)
+    return view

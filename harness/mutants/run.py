@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Runs mutants in guests: builds here while tests run there.
+
+The first job is no mutant: all tests that any of them names, against the modules as
+they are. Only a test that passes there can kill.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import BuildError, GuestError, KfabricError
+from harness.mutants.build import Workshop
+from harness.mutants.catalogue import Mutant, Outcome, Verdict, judge
+from harness.vm.jobs import Boot, JobGuest
+
+SERVER = ("python3", "-u", "-m", "harness.mutants.guest")
+# A guest whose tests say nothing for so long is ended; longer than any of them may take.
+SILENCE_SECONDS = 400.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds.
+
+    :param wait: that a test waits for what should have happened.
+    :param test: that one test may take.
+    """
+
+    wait: float
+    test: float
+
+
+@dataclass
+class Answer:
+    """What a guest said about one job."""
+
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    status: int | None = None
+    log: str = ""
+    error: KfabricError | None = None
+
+
+class Tests:
+    """Runs tests in one guest after the other.
+
+    :param name: of its guests.
+    """
+
+    def __init__(self, name: str, boot: Boot) -> None:
+        self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
+
+    def run(self, modules: Path, tests: Sequence[str], limits: Limits, spoils: bool) -> Answer:
+        """Run tests against the modules of a directory.
+
+        :param spoils: the guest must not be used again.
+        """
+        job = {
+            "modules": str(modules),
+            "tests": list(tests),
+            "limit": limits.wait,
+            "test_limit": limits.test,
+        }
+        answer, clean = Answer(), False
+        try:
+            for event in self._guest.do(job):
+                if event.pop("event") == "report":
+                    answer.reports.append(event)
+                else:
+                    answer.status, answer.log = event["status"], event["log"]
+                    clean = event["clean"]
+        except GuestError as error:
+            answer.error = error
+        if spoils or not clean:
+            self._guest.close()
+        return answer
+
+    def end(self) -> None:
+        """End the guest, and have no other one. May be called from another thread."""
+        self._guest.end()
+
+
+Progress = Callable[[Outcome], None]
+
+
+class Run:
+    """One run over mutants.
+
+    :param jobs: guests at a time.
+    :param progress: gets each outcome, the original's first; any thread.
+    """
+
+    def __init__(
+        self, workshop: Workshop, boot: Boot, jobs: int, limits: Limits, progress: Progress
+    ) -> None:
+        self._workshop = workshop
+        self._limits = limits
+        self._progress = progress
+        self._jobs = jobs
+        self._idle: queue.SimpleQueue[Tests] = queue.SimpleQueue()
+        self._places = [Tests(f"mutants{n}", boot) for n in range(jobs)]
+        for place in self._places:
+            self._idle.put(place)
+
+    def all(self, mutants: Sequence[Mutant]) -> list[Outcome]:
+        """Build and try the original, then each mutant.
+
+        :return: what became of them, in order; nothing of them if the original fails.
+        :raises KfabricError: the original cannot be built, or no guest be had.
+        """
+        original = whole(mutants)
+        with self._pool() as pool:
+            first = pool.submit(self._try, original, self._workshop.original())
+            futures = list(self._futures(pool, mutants, first))
+            for future in as_completed([first, *futures]):
+                if future is first and not passed(first):
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    return [first.result()]
+            return [future.result() for future in futures]
+
+    def _futures(
+        self, pool: ThreadPoolExecutor, mutants: Sequence[Mutant], first: Future[Outcome]
+    ) -> Iterator[Future[Outcome]]:
+        for mutant in mutants:
+            if first.done() and not passed(first):
+                return
+            try:
+                modules = self._workshop.mutant(mutant)
+            except BuildError as error:
+                yield pool.submit(self._unbuilt, mutant, error)
+            else:
+                yield pool.submit(self._try, mutant, modules)
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads whose guests end with the block, however it ends."""
+        with ExitStack() as stack:
+            pool = stack.enter_context(ThreadPoolExecutor(self._jobs))
+            for place in self._places:
+                stack.callback(place.end)
+            # First: a thread whose guest ends would take the next mutant.
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+            yield pool
+
+    def _try(self, mutant: Mutant, modules: Path) -> Outcome:
+        place = self._idle.get()
+        began = time.monotonic()
+        try:
+            answer = place.run(modules, mutant.tests, self._limits, mutant.spoils)
+        finally:
+            self._idle.put(place)
+        seconds = time.monotonic() - began
+        outcome = judge(mutant, answer.reports, answer.status, answer.error, seconds)
+        return self._tell(outcome, answer.log)
+
+    def _unbuilt(self, mutant: Mutant, error: BuildError) -> Outcome:
+        return self._tell(Outcome(mutant, Verdict.BROKEN, why=error.line()), error.console)
+
+    def _tell(self, outcome: Outcome, log: str) -> Outcome:
+        if outcome.verdict in (Verdict.BROKEN, Verdict.CRASHED):
+            print(log)
+        self._progress(outcome)
+        return outcome
+
+
+def whole(mutants: Sequence[Mutant]) -> Mutant:
+    """What is no mutant: the original, with every test that the mutants name."""
+    tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
+    return Mutant("original", Path(), "nothing", (), tuple(sorted(tests)), ())
+
+
+def passed(first: Future[Outcome]) -> bool:
+    """Whether all tests pass on the original."""
+    return first.result().verdict is Verdict.SURVIVED

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Names and numbers that the host and its guests agree on. Imports nothing of either side."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Environment of each process that the host starts in a guest.
+MODULES: Final = "KFABRIC_MODULES"
+"""Directory with the modules to load."""
+OUT: Final = "KFABRIC_OUT"
+"""Directory whose files the host keeps."""
+ULP: Final = "KFABRIC_ULP"
+"""Directory with the modules of the user (harness/vm/ulp.py)."""
+ULP_PARAMETERS: Final = "KFABRIC_ULP_PARAMETERS"
+"""The words of their parameters, as a JSON list."""
+
+ULP_ORDER: Final = "order"
+"""File in the directory of the user's modules: their names without .ko, in load order."""
+COVERAGE: Final = "coverage.tar"
+"""File in OUT: the kernel's line counts, below the paths of the objects that they belong to."""
+
+RETIRED: Final = 99
+"""Exit status of a test process whose guest must be discarded."""
+SUSPECTS: Final = 5
+"""How many earlier tests a report names when the culprit is not known."""
+
+# Properties of a test's report, written in the guest and summed on the host.
+WAITS: Final = "kfabric-waits"
+"""How many waits --verify-wakeups judged in the test."""
+UNWATCHED: Final = "kfabric-unwatched"
+"""Why --verify-wakeups did not watch the test."""
+PARTLY: Final = "kfabric-partly-watched"
+"""Present if the test was watched only until it unloaded the module."""

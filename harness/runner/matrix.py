@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Kernel x test file: a table of what pytest's JUnit files say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from harness.runner import junit
+from harness.runner.outcome import WHOLE
+
+SUMMARY = "all"
+
+
+@dataclass
+class Cell:
+    """How the tests of one file went."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, other: Cell) -> None:
+        """Count another's tests, too."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def text(self) -> str:
+        """In few characters; nothing: no test of it ran."""
+        parts = [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self.passed}"] if self.passed else []
+        parts += [f"{self.skipped} skipped"] if self.skipped else []
+        return ", ".join(parts)
+
+
+@dataclass
+class Column:
+    """How all tests went on one kernel.
+
+    :param kernel: its name.
+    :param note: why there are no results, or what is wrong with the run.
+    :param files: by test file, without directory and ending.
+    :param seconds: how long it took.
+    """
+
+    kernel: str
+    note: str = ""
+    files: dict[str, Cell] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def total(self) -> Cell:
+        """All files together."""
+        whole = Cell()
+        for cell in self.files.values():
+            whole.add(cell)
+        return whole
+
+    def summary(self) -> str:
+        """All files together, and what else is to say."""
+        return ", ".join(text for text in (self.total().text(), self.note) if text)
+
+
+def read(kernel: str, reports: Sequence[Path], seconds: float, status: int = 0) -> Column:
+    """What the JUnit files of one kernel say; one that is missing says nothing.
+
+    :param status: of the run: pytest may have broken, of which those files know nothing.
+    """
+    column = Column(kernel, seconds=seconds)
+    for report in reports:
+        for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
+            name = _file(case.get("classname", ""))
+            column.files.setdefault(name, Cell()).add(_outcome(case))
+            column.note = column.note or _note(case)
+    if not column.files:
+        column.note = "no results"
+    elif status and not column.total().failed:
+        column.note = f"but exit status {status}"
+    return column
+
+
+def _note(case: ElementTree.Element) -> str:
+    """What is wrong with the run as a whole, if this tells it."""
+    if (case.get("classname"), case.get("name")) != (junit.CLASS, WHOLE):
+        return ""
+    return next((error.get("message", "") for error in case.iter("error")), "")
+
+
+def _file(classname: str) -> str:
+    """The test file in what pytest makes of directories, file and class."""
+    words = classname.split(".")
+    return next((word for word in words if word.startswith("test_")), words[-1])
+
+
+def _outcome(case: ElementTree.Element) -> Cell:
+    tags = {child.tag for child in case}
+    if tags & {"failure", "error"}:
+        return Cell(failed=1)
+    return Cell(skipped=1) if "skipped" in tags else Cell(passed=1)
+
+
+def rows(columns: Sequence[Column]) -> Mapping[str, list[str]]:
+    """Texts by file, and of all files; one text for each kernel."""
+    names = sorted({name for column in columns for name in column.files})
+    table = {name: [column.files.get(name, Cell()).text() for column in columns] for name in names}
+    table[SUMMARY] = [column.summary() for column in columns]
+    table["minutes"] = [f"{column.seconds / 60:.0f}" for column in columns]
+    return table
+
+
+def show(columns: Sequence[Column]) -> Table:
+    """The table for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("test file")
+    for column in columns:
+        table.add_column(column.kernel, justify="right")
+    for name, texts in rows(columns).items():
+        table.add_section() if name == SUMMARY else None
+        table.add_row(name, *(Text(text, _style(text)) for text in texts))
+    return table
+
+
+def _style(text: str) -> str:
+    if any(word in text for word in ("failed", "no ", "status")):
+        return "red"
+    return "yellow" if "skipped" in text else "green"
+
+
+def markdown(columns: Sequence[Column]) -> str:
+    """The table for a document."""
+    head = ["test file", *(column.kernel for column in columns)]
+    lines = [head, ["---", *["--:"] * len(columns)]]
+    lines += [[name, *texts] for name, texts in rows(columns).items()]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric test``: the host's tests, those that boot guests, and those in guests.
+
+Each part is a pytest run of its own with its own closing line. Arguments are
+pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm, tests/wire,
+tests/debug and tests/model on the host, all else in guests), options go to all parts.
+What boots guests runs once for each kernel that is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.errors import ExitStatus, KfabricError, report
+from harness.runner import matrix
+from harness.runner.matrix import Column
+from harness.vm import bytecode, kbuild, memory, prepare, tools, ulp, versions
+from harness.vm.options import VMCORE_HELP
+from harness.vm.spec import Image, Variant, VmSpec
+from harness.vm.ulp import Ulp
+from harness.vm.versions import Version
+
+UNIT = prepare.SOURCE / "tests" / "unit"
+# Host tests that show reports and traces to a browser.
+BROWSER = prepare.SOURCE / "tests" / "browser"
+# Host tests that boot guests of their own: the harness is what they test, or a
+# guest is what they drive.
+VM = prepare.SOURCE / "tests" / "vm"
+MODEL = prepare.SOURCE / "tests" / "model"
+# Host tests that drive two guests on one wire: not part of everything, either.
+WIRE = prepare.SOURCE / "tests" / "wire"
+# Host tests like those of VM, on kernels that take long to build: not part of everything.
+DEBUG = prepare.SOURCE / "tests" / "debug"
+GUEST = prepare.SOURCE / "tests" / "guest"
+# Guests wait more than they compute, but each needs a gigabyte: see fit().
+GUESTS = 2
+# Processes for a whole part on the host; a file's tests stay together, since they
+# may share a guest.
+WORKERS = 2
+REPORTS = prepare.SOURCE / "build" / "test"
+TABLE = REPORTS / "matrix.md"
+# How long pytest may take to end its guests after Ctrl-C.
+INTERRUPT_SECONDS = 60.0
+
+# What pytest itself calls these ends, in our numbers. Its "interrupted" is also
+# what it says of a file that cannot be imported.
+_STATUSES: dict[int, ExitStatus] = {
+    pytest.ExitCode.INTERRUPTED: ExitStatus.TEST_FAILED,
+    pytest.ExitCode.INTERNAL_ERROR: ExitStatus.TEST_FAILED,
+    pytest.ExitCode.USAGE_ERROR: ExitStatus.USAGE,
+    pytest.ExitCode.NO_TESTS_COLLECTED: ExitStatus.TEST_FAILED,
+}
+
+
+# pytest's options, its plugins' and ours, that are followed by a word of their own.
+_TAKES_A_WORD = frozenset(
+    "-c -k -m -n -o -p -r -W --basetemp --capture --color --confcutdir --config-file --deselect "
+    "--dist --durations --durations-min --ignore --ignore-glob --import-mode --junit-prefix "
+    "--junit-xml --junitxml --kfabric-dir --kfabric-silence --kfabric-tx --kfabric-vms --ktap "
+    "--last-failed-no-failures --lfnf --log-cli-level --log-file --log-level --maxfail "
+    "--maxprocesses --numprocesses --override-ini --pythonwarnings --rootdir --rsyncdir "
+    "--show-capture --soak-hours --tb --timeout --timeout-method --tx --verbosity".split()
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One pytest run.
+
+    :param guests: how many guests of this machine it uses.
+    :param workers: how many processes run it on the host; 0: pytest itself.
+    :param far: execnet's specifications of more guests, on other machines.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    guests: int = 0
+    workers: int = 0
+    far: tuple[str, ...] = ()
+
+    @property
+    def boots(self) -> bool:
+        """Whether there are guests in it, so that it matters on which kernel."""
+        return self.name not in ("unit", "browser")
+
+    def report(self, kernel: str) -> Path:
+        """The JUnit file.
+
+        :param kernel: as the user named it, or empty.
+        """
+        return REPORTS / f"{self.name}{f'-{kernel}' if kernel else ''}.xml"
+
+    def argv(self, options: Sequence[str], kernel: str = "", release: str = "") -> list[str]:
+        """The command line.
+
+        :param release: of the guests' kernel, for the report.
+        """
+        suite = f"{self.name} linux-{release}" if release else self.name
+        argv = [sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "-rs"]
+        argv += [f"--junitxml={self.report(kernel)}", "-o", f"junit_suite_name={suite}"]
+        argv += [f"--ktap={self.report(kernel).with_suffix('.ktap')}"]
+        argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
+        argv += [f"--kfabric-tx={spec}" for spec in self.far]
+        argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.name == "guest" and kernel else []
+        argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
+        return [*argv, *options, *self.paths]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tests; the worst status of the parts."""
+    args, rest = _parse(argv)
+    paths, options = split(rest)
+    tested = ulp.of(args, map(_file, paths))
+    if tested:
+        paths = [_absolute(path) for path in paths] or [str(tested.directory)]
+        options += ["--kfabric-ulp", ulp.to_json(tested), f"--rootdir={tested.root}"]
+    known = versions.load(prepare.SOURCE)
+    kernels = known.matrix() if args.matrix else [known.find(name).name for name in args.kernel]
+    if args.matrix and not paths:
+        paths = [str(GUEST)]
+    ours = ["--kfabric-vmcore"] if args.vmcore else []
+    runs = Runs([*options, *ours], kernels, tested)
+    for part in parts(paths, args.vms, args.tx):
+        runs.all(part)
+    if len(kernels) > 1 and runs.columns:
+        conclude(list(runs.columns.values()))
+    return combine(runs.codes, filtered=bool(options))
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell which of pytest's arguments are paths of tests, and which are options.
+
+    What an option takes is none of the former, though there is such a file.
+    """
+    paths: list[str] = []
+    options: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        is_path = before not in _TAKES_A_WORD and _file(word).exists()
+        (paths if is_path else options).append(word)
+    return paths, options
+
+
+class Runs:
+    """The runs of one call, and what came of them.
+
+    :param options: pytest's.
+    :param kernels: names; none: the default one, which then needs no name.
+    :param tested: somebody's module, for all guests.
+    """
+
+    def __init__(
+        self, options: Sequence[str], kernels: Sequence[str], tested: Ulp | None = None
+    ) -> None:
+        self.codes: list[int] = []
+        self.columns: dict[str, Column] = {}
+        self._options = options
+        self._kernels = kernels or [""]
+        self._tested = tested
+
+    def all(self, part: Part) -> None:
+        """Run a part, on each kernel if that matters."""
+        if part.name == "browser":
+            tools.install(prepare.SOURCE, "browser", "the browser tests cannot be set up")
+        if not part.boots:
+            self.codes.append(_run(part.argv(self._options)))
+            return
+        for kernel in self._kernels:
+            began = time.monotonic()
+            try:
+                code = self._on(part, kernel)
+            except KfabricError as error:
+                if len(self._kernels) == 1:
+                    raise
+                # The other kernels' results are worth having.
+                code = report(error)
+            self.codes.append(code)
+            self._remember(part, kernel, code, time.monotonic() - began)
+
+    def _on(self, part: Part, kernel: str) -> int:
+        for suffix in (".xml", ".ktap"):
+            part.report(kernel).with_suffix(suffix).unlink(missing_ok=True)
+        image = _prepare(kernel)
+        if self._tested:
+            ulp.build(image, Variant.TEST, self._tested, prepare.say)
+        if part.name == "guest":
+            precompile(image, part.paths)
+        argv = fit(part, image.version).argv(self._options, kernel, image.release)
+        return _run(argv, kernel, *([self._tested.root] if self._tested else []))
+
+    def _remember(self, part: Part, kernel: str, code: int, seconds: float) -> None:
+        column = matrix.read(kernel, [part.report(kernel)], seconds, code)
+        before = self.columns.setdefault(kernel, column)
+        if before is not column:
+            before.files.update(column.files)
+            before.note = before.note or column.note
+            before.seconds += seconds
+
+
+def fit(part: Part, version: Version) -> Part:
+    """The same with no more guests at a time than the host has memory for.
+
+    Those of one that swaps, or ends processes, would fail for no reason of theirs.
+    """
+    each, available = VmSpec().on(version).memory_mib, memory.available_mib()
+    number = part.guests if available is None else memory.fitting(available, each)
+    if number >= part.guests:
+        return part
+    prepare.say(
+        f"{number} guest(s) at a time, not {part.guests}: each needs {each} MiB "
+        f"and {memory.QEMU_MIB} for QEMU, and the host has {available} MiB available"
+    )
+    return replace(part, guests=number)
+
+
+def conclude(columns: Sequence[Column]) -> None:
+    """Show kernel x test file, and keep it."""
+    Console().print(matrix.show(columns))
+    # If no kernel can be had, nothing has made it before.
+    TABLE.parent.mkdir(parents=True, exist_ok=True)
+    TABLE.write_text(matrix.markdown(columns))
+    prepare.say(f"the same as Markdown: {TABLE}")
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="kfabric test",
+        description=__doc__,
+        epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost. With "
+        "--verify-wakeups the wake-ups of each test in a guest are judged, too.",
+    )
+    ulp.add_options(parser)
+    parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
+    parser.add_argument(
+        "--vms",
+        type=_number,
+        default=GUESTS,
+        metavar="N",
+        help="guests at a time (%(default)s); fewer where the host has no memory for them",
+    )
+    parser.add_argument(
+        "--tx",
+        action="append",
+        default=[],
+        metavar="[N*]ssh=HOST",
+        help="and N guests of another machine, which has the same checkout (docs/ci.md); with "
+        "--vms 0 only those",
+    )
+    kernels = parser.add_mutually_exclusive_group()
+    kernels.add_argument(
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"run what boots guests on this kernel of {versions.FILE}; may be repeated",
+    )
+    kernels.add_argument(
+        "--matrix",
+        action="store_true",
+        help="on each stock kernel; without paths: only what runs in guests",
+    )
+    args, rest = parser.parse_known_args(list(argv))
+    if not args.vms and not args.tx:
+        parser.error("at least one guest is needed")
+    return args, [word for word in rest if word != "--"]
+
+
+def _file(path: str) -> Path:
+    """The file or directory of pytest's path, which may go on with the name of a test."""
+    return Path(path.split("::")[0])
+
+
+def _absolute(path: str) -> str:
+    """The same test from wherever pytest runs."""
+    file, *test = path.split("::")
+    return "::".join([str(Path(file).resolve()), *test])
+
+
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("at least one guest is needed")
+    return number
+
+
+def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Part]:
+    """What has to run for these paths; for none of them: everything."""
+    chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "guest": []}
+    for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, GUEST)):
+        chosen[_place(path)].append(path)
+    workers = 0 if paths else WORKERS
+    return [
+        Part(name, tuple(files), guests, far=tuple(far))
+        if name == "guest"
+        else Part(name, tuple(files), 0, workers)
+        for name, files in chosen.items()
+        if files
+    ]
+
+
+def _place(path: str) -> str:
+    """Which part runs a path."""
+    file = _file(path).resolve()
+    if file.is_relative_to(UNIT):
+        return "unit"
+    if file.is_relative_to(BROWSER):
+        return "browser"
+    return "vm" if any(map(file.is_relative_to, (VM, MODEL, WIRE, DEBUG))) else "guest"
+
+
+def _prepare(kernel: str) -> Image:
+    """Make image and modules now: their progress belongs on the terminal, before pytest's."""
+    image = prepare.guest_image(kernel=kernel)
+    kbuild.ensure(prepare.SOURCE, image, Variant.TEST, prepare.say)
+    return image
+
+
+def precompile(image: Image, paths: Sequence[str]) -> None:
+    """Leave the tests' bytecode next to them, where guests find it but cannot write."""
+    bytecode.tests(prepare.SOURCE, image, paths, _directory())
+
+
+def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -> int:
+    """Run pytest to its end, and let it clean up if that is to be now; its own status.
+
+    :param kernel: of all guests that are booted in it.
+    :param directory: to run it in, which guests must have; default: as the user means it.
+    """
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    env = {**_environment(), **({versions.ENVIRONMENT: kernel} if kernel else {})}
+    process = subprocess.Popen(argv, cwd=directory or _directory(), env=env)
+    try:
+        return process.wait()
+    except (KeyboardInterrupt, SystemExit):
+        # Ctrl-C reached pytest, too, which then ignores this (harness.runner.interrupts).
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(INTERRUPT_SECONDS)
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _directory() -> Path:
+    """Where the arguments' paths are meant from: here, if the guest has that directory."""
+    here = Path.cwd()
+    return here if here.is_relative_to(prepare.SOURCE) else prepare.SOURCE
+
+
+def _environment() -> dict[str, str]:
+    path = [str(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def combine(codes: Sequence[int], filtered: bool) -> int:
+    """One status of all parts: a broken machine says more than a failed test.
+
+    :param codes: what pytest returned, or we through it.
+    :param filtered: options may have left nothing of one part, as was wanted.
+    """
+    empty = pytest.ExitCode.NO_TESTS_COLLECTED
+    counted = [code for code in codes if code != empty] if filtered else list(codes)
+    return max(map(status_of, counted or codes), default=ExitStatus.USAGE)
+
+
+def status_of(code: int) -> int:
+    """Translate pytest's status; its 0 and 1 and our own pass through."""
+    if code < 0:
+        return 128 - code
+    return int(_STATUSES.get(code, code))

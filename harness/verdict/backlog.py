@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""How much of what sleepers wait for there was, at any time, and for whom.
+
+Marks tell when something was published and when it was taken. What a woken
+thread is about to take is in good hands from its wake-up on; what is left over,
+while somebody sleeps for it, is where a wake-up is missing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from harness.recording.records import Context, Mark, MarkRecord
+from harness.verdict.ledger import Queue, Signal, Wait, Wake
+
+Group = tuple[int, int]
+"""Code that runs one thing after the other: a thread, or a CPU's interrupts of one kind."""
+
+
+def group_of(context: int, cpu: int, tid: int) -> Group:
+    """Who published or woke. In an interrupt the thread is a chance acquaintance."""
+    if context in (Context.SOFTIRQ, Context.HARDIRQ):
+        return -context, cpu
+    return 0, tid
+
+
+def marker(mark: MarkRecord) -> Group:
+    """Who published or took."""
+    return group_of(mark.context, mark.cpu, mark.tid)
+
+
+def caller(signal: Signal) -> Group:
+    """Who made a wake call."""
+    rec = signal.record
+    return group_of(rec.context, rec.cpu, rec.waker)
+
+
+class End(Enum):
+    """What ended a sleep."""
+
+    WAKE = auto()
+    FOREIGN = auto()
+    NONE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """One sleep of a wait, and the ``wake`` that ended it.
+
+    What was published before ``looked`` it has certainly seen: it slept then, was
+    woken, and looked. (What woke it before it slept was perhaps wiped out again by
+    its own going to sleep.)
+    """
+
+    queue: Queue
+    wait: Wait
+    begin: int
+    end: int
+    how: End
+    looked: int = 0
+    wake: Wake | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A wake of a wait: whether it found the thread asleep, and whether that slept again.
+
+    One that finds it awake, on its way to sleep, is perhaps wiped out by that sleep.
+    """
+
+    wait: Wait
+    wake: Wake
+    asleep: bool
+    again: bool
+
+
+def strikes(wait: Wait) -> list[Strike]:
+    """The wakes of a wait, in order."""
+    found: list[Strike] = []
+    slept = wait.record.t_slept
+    next_wake = 0
+    for wake in reversed(wait.wakes):
+        if not next_wake and wait.record.t_begin <= slept < wake.t_wake:
+            asleep = bool(wake.t_waking)
+        else:
+            # Who slept gets onto a CPU behind the wake, and before it can sleep again.
+            until = next_wake or slept
+            asleep = bool(wake.t_waking) and 0 < wake.t_running <= until
+        found.append(Strike(wait, wake, asleep, again=slept > wake.t_wake))
+        next_wake = wake.t_wake
+    return found[::-1]
+
+
+def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
+    """The sleeps of a wait, as far as its records tell them apart."""
+    last = wait.record.t_slept
+    begin, looked, t_wake = wait.record.t_begin, 0, 0
+    for strike in strikes(wait):
+        wake, t_wake = strike.wake, strike.wake.t_wake
+        if strike.asleep:
+            start = last if begin <= last < t_wake else begin
+            yield Sleep(queue, wait, start, t_wake, End.WAKE, looked, wake)
+            begin, looked = wake.t_running, t_wake
+    if last > t_wake:
+        foreign = wait.record.t_foreign
+        end = foreign if foreign > last else wait.record.t_end
+        how = End.FOREIGN if end else End.NONE
+        yield Sleep(queue, wait, last, end or max(t_stop, last), how, looked)
+
+
+class Stock:
+    """What was published and not taken, over time."""
+
+    def __init__(self, marks: Iterable[MarkRecord], queues: Sequence[Queue]) -> None:
+        """Count the marks; find out who took what it was woken for."""
+        self.published: list[MarkRecord] = []
+        self.taken: list[int] = []
+        self._takes: defaultdict[int, list[int]] = defaultdict(list)
+        self._count(marks)
+        self._published_at = [mark.t for mark in self.published]
+        self._wait_sleeps = _sleep_times(queues)
+        self.taker: dict[tuple[int, int, int], int] = {}
+        for queue in queues:
+            for wake in queue.all_wakes():
+                if taken := self._take_after(wake):
+                    self.taker[queue.id, wake.tid, wake.t_wake] = taken
+        # Woken twice on the way to one item: it has been in good hands since the first.
+        covers: dict[tuple[int, int], int] = {}
+        for (_, tid, t_wake), taken in self.taker.items():
+            covers[tid, taken] = min(t_wake, covers.get((tid, taken), t_wake))
+        self._begin_covers = sorted(covers.values())
+        self._end_covers = sorted(taken for _, taken in covers)
+        self._sweep()
+
+    def _count(self, marks: Iterable[MarkRecord]) -> None:
+        """Sort the marks; a take with nothing there takes nothing."""
+        ready = 0
+        for mark in sorted(marks, key=lambda mark: mark.t):
+            if mark.what == Mark.PUBLISH:
+                self.published.append(mark)
+                ready += 1
+            elif ready:
+                self.taken.append(mark.t)
+                ready -= 1
+                if mark.context in (Context.PROCESS, Context.UNKNOWN):
+                    self._takes[mark.tid].append(mark.t)
+
+    def _take_after(self, wake: Wake) -> int:
+        """When a woken thread took something before it slept again; 0 if it did not."""
+        takes, sleeps = self._takes.get(wake.tid, []), self._wait_sleeps.get(wake.tid, [])
+        at = bisect_right(takes, wake.t_wake)
+        if at == len(takes):
+            return 0
+        next_sleep = bisect_right(sleeps, wake.t_wake)
+        if next_sleep < len(sleeps) and sleeps[next_sleep] < takes[at]:
+            return 0
+        return takes[at]
+
+    def _sweep(self) -> None:
+        """Since when there has been something in nobody's hands, at each change."""
+        steps = [(t, 1) for t in self._published_at]
+        steps += [(t, -1) for t in self.taken]
+        steps += [(t, -1) for t in self._begin_covers]
+        steps += [(t, 1) for t in self._end_covers]
+        # A take ends its cover in the same instant, which is no break.
+        steps.sort(key=lambda step: (step[0], -step[1]))
+        self._changes: list[int] = []
+        self._since: list[int] = []
+        level, since = 0, 0
+        for t, step in steps:
+            level += step
+            since = 0 if level <= 0 else since or t
+            self._changes.append(t)
+            self._since.append(since)
+
+    def ready(self, t: int) -> int:
+        """How much was there at ``t``."""
+        return bisect_right(self._published_at, t) - bisect_right(self.taken, t)
+
+    def left_over_since(self, t: int) -> int:
+        """Since when, without a break until ``t``, something was in nobody's hands; or 0."""
+        at = bisect_left(self._changes, t) - 1
+        return self._since[at] if at >= 0 else 0
+
+    def oldest(self, t: int, looked: int) -> MarkRecord | None:
+        """What was in nobody's hands just before ``t`` and came after ``looked``."""
+        covered = bisect_left(self._begin_covers, t) - bisect_left(self._end_covers, t)
+        first = bisect_left(self.taken, t) + covered
+        first = max(first, bisect_right(self._published_at, looked))
+        last = bisect_left(self._published_at, t)
+        return self.published[first] if first < last else None
+
+    def published_between(self, begin: int, end: int) -> Sequence[MarkRecord]:
+        """Publications after ``begin`` and up to ``end``."""
+        at = self._published_at
+        return self.published[bisect_right(at, begin) : bisect_right(at, end)]
+
+    def took(self, wake: Wake) -> bool:
+        """Did a woken thread take something before it slept again?"""
+        return (wake.queue, wake.tid, wake.t_wake) in self.taker
+
+
+def _sleep_times(queues: Sequence[Queue]) -> dict[int, list[int]]:
+    """For each thread the times by which it was asleep (again)."""
+    times: defaultdict[int, list[int]] = defaultdict(list)
+    for queue in queues:
+        for wait in queue.waits:
+            mine = times[wait.record.tid]
+            mine += [strike.wake.t_wake - 1 for strike in strikes(wait) if strike.asleep]
+            if wait.record.t_slept:
+                mine.append(wait.record.t_slept)
+    for mine in times.values():
+        mine.sort()
+    return times

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Matches the messages of a job with the waits that they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.recording.records import Why
+from harness.verdict.kinds import Finding, Kind, Match, Side
+from harness.verdict.ledger import Queue, Signal, Wait
+from harness.verdict.words import Court
+
+
+def match_side(court: Court, queue: Queue, side: Side, quiet: bool) -> tuple[Match, list[Finding]]:
+    """Match each message's publication with the one wait that it ended, in order.
+
+    ``quiet``: waits of this queue have faults of their own, so that what stands
+    next to them proves nothing more.
+    """
+    messages = [
+        signal
+        for signal in queue.signals.values()
+        if signal.record.source == side.source and signal.record.why == Why.EVENT
+    ]
+    waits = queue.waits_of(side.tid)
+    pairs = _pair(messages, [wait for wait in waits if wait.succeeded])
+    findings = []
+    for number, signal in enumerate(messages, 1):
+        if pairs[number - 1] is not None:
+            continue
+        other = _awake_for(signal, waits, side)
+        if other and other.record.ended:
+            pairs[number - 1] = other
+        elif not other and not quiet:
+            findings.append(
+                court.find(
+                    Kind.ORDER,
+                    queue,
+                    f"{court.event(signal)}, message {number} of {side.name}, ended no wait "
+                    f"on {court.object(queue.id)}",
+                    None,
+                    signal.record.seq,
+                )
+            )
+    if len(messages) != side.messages:
+        findings.append(
+            court.find(
+                Kind.ORDER,
+                queue,
+                f"{side.name}: {len(messages)} publications on "
+                f"{court.object(side.source)}, {side.messages} were to come",
+            )
+        )
+    return Match(tuple(messages), tuple(pairs)), findings
+
+
+def _awake_for(signal: Signal, waits: Sequence[Wait], side: Side) -> Wait | None:
+    """The wait behind which a thread was awake when a message came that ended no wait.
+
+    The thread had left the queue for an event of another member, or at its
+    deadline. It may look at all members then, and need not wait for this one.
+    """
+    begun = [wait for wait in waits if wait.record.t_begin < signal.record.t]
+    if signal.record.sleepers or not begun:
+        return None
+    last = begun[-1]
+    other = last.timed_out or (last.last_wake and last.record.source != side.source)
+    return last if other else None
+
+
+def _pair(messages: Sequence[Signal], waits: Sequence[Wait]) -> list[Wait | None]:
+    """For each publication the wait that it ended, in order.
+
+    A wait names the publication that woke it. One that found its message there
+    without sleeping names none, and is given to the last message that is left: what
+    came while the thread was awake for another event it has read before that wait.
+    Hence from the last message to the first.
+    """
+    named = {wait.record.seq for wait in waits if wait.record.ended}
+    pairs: list[Wait | None] = []
+    left = list(waits)
+    for signal in reversed(messages):
+        seq, found = signal.record.seq, None
+        for index in range(len(left) - 1, -1, -1):
+            rec = left[index].record
+            mine = rec.seq == seq if rec.ended else seq not in named
+            if mine:
+                found = left[index]
+                del left[index:]
+                break
+            if rec.ended and rec.seq < seq:
+                break
+        pairs.append(found)
+    return pairs[::-1]

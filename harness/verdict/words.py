@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The words in which a verdict names waits, events and how they went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.recording.records import Context, Why
+from harness.verdict.kinds import Finding, Kind, Rules
+from harness.verdict.ledger import Ledger, Queue, Signal, Wait
+
+_WHY_NAMES: Mapping[int, str] = {
+    Why.NONE: "nothing published",
+    Why.EVENT: "event",
+    Why.ERROR: "error",
+    Why.OVERRUN: "overrun",
+    Why.SIGNAL: "signal call",
+    Why.LOST: "device loss",
+    Why.HANDON: "handed on",
+    Why.ACKED: "last ack",
+    Why.CLOSED: "close",
+}
+
+_CONTEXT_NAMES: Mapping[int, str] = {
+    Context.PROCESS: "process context",
+    Context.SOFTIRQ: "softirq context",
+    Context.HARDIRQ: "hard interrupt context",
+}
+
+
+def context_name(context: int) -> str:
+    """The words for a waker's context."""
+    return _CONTEXT_NAMES.get(context, "unknown context")
+
+
+def ms(ns: int) -> str:
+    """Nanoseconds as milliseconds."""
+    return f"{ns / 1e6:.1f} ms"
+
+
+def how_it_went(wait: Wait, since: int) -> str:
+    """How a wait went on that was not woken at ``since``."""
+    rec = wait.record
+    if not wait.finished:
+        return "it never returned"
+    after = ms(rec.t_end - since)
+    if wait.timed_out:
+        return f"it timed out {after} later"
+    if wait.unaided:
+        return f"only its deadline ended it, {after} later"
+    return f"another publication ({rec.seq}) ended it {after} later"
+
+
+@dataclass(frozen=True, slots=True)
+class Court:
+    """Ledger and rules, with the words for what is found."""
+
+    ledger: Ledger
+    rules: Rules
+
+    def object(self, oid: int) -> str:
+        """An object, with the name that the run gave it."""
+        return self.ledger.object_name(oid, self.rules.names)
+
+    def wait(self, queue: Queue, wait: Wait) -> str:
+        """A wait, by its number."""
+        return (
+            f"wait {wait.number} of {self.ledger.thread_name(wait.record.tid)} "
+            f"on {self.object(queue.id)}"
+        )
+
+    def event(self, signal: Signal) -> str:
+        """What was signalled, and on what."""
+        rec = signal.record
+        what = _WHY_NAMES.get(rec.why, f"reason {rec.why}")
+        number = f"publication {rec.seq}" if rec.seq else "wake-up"
+        return f"{number} ({what} on {self.object(rec.source)})"
+
+    def waker(self, tid: int, context: int) -> str:
+        """Who woke, and where it ran."""
+        return f"{self.ledger.thread_name(tid)} in {context_name(context)}"
+
+    def find(
+        self, kind: Kind, queue: Queue, text: str, wait: Wait | None = None, seq: int = 0
+    ) -> Finding:
+        """Make a finding about a wait, or about a publication alone."""
+        return Finding(
+            kind=kind,
+            queue=queue.id,
+            text=text,
+            seq=seq,
+            tid=wait.record.tid if wait else 0,
+            wait=wait.number if wait else 0,
+        )

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A guest in which a command serves jobs, one after the other, until it is spoiled.
+
+    with JobGuest("guest", ["python3", "-m", "harness.mutants.guest"], 400.0, boot) as guest:
+        for event in guest.do({"tests": [...]}):
+            ...
+
+The command reads a job a line from standard input and writes events a line to
+standard output, all of them JSON objects. The event ``end`` is a job's last.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Self
+
+from harness.errors import GuestError, GuestHang, GuestLost
+from harness.splats import Splat, splats
+from harness.vm.machine import Command, Vm
+from harness.vm.prepare import SOURCE
+
+Boot = Callable[[str], Vm]
+"""Makes a guest of that name, not started yet."""
+
+END: Final = "end"
+"""The last event of a job."""
+
+
+class ServerEnded(GuestError):
+    """The command ended in the middle of a job, in a guest that goes on."""
+
+    label = "the server in the guest ended"
+
+
+class JobGuest:
+    """A place for one guest at a time; a context manager that ends the last of them.
+
+    A new one is booted when a job needs it. One that went down, or whose server
+    ended or fell silent, must be closed before the next job.
+
+    :param name: of its guests, which are numbered.
+    :param command: the server.
+    :param silence: seconds for which it may say nothing; more where all is slow.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], silence: float, boot: Boot) -> None:
+        self._name = name
+        self._command = command
+        self._silence = silence
+        self._boot = boot
+        self._count = 0
+        self._vm: Vm | None = None
+        self._last: Vm | None = None
+        self._server: Command | None = None
+        self._over = False
+        self._lines: Iterator[str] = iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def do(self, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the events of a job as they come, the one that ends it included.
+
+        :raises ServerEnded: there is no server any more.
+        :raises GuestHang: it says nothing.
+        :raises GuestError: the guest ended, does not start, or is wanted no more.
+        """
+        vm, server = self._ready()
+        server.send(json.dumps(job).encode() + b"\n")
+        kind = ""
+        while kind != END:
+            event = json.loads(self._next(vm, server))
+            kind = event["event"]
+            yield event
+
+    def close(self) -> None:
+        """End the guest; the next job gets a new one. May be called from another thread."""
+        vm, self._vm = self._vm, None
+        if vm:
+            vm.close()
+
+    def end(self) -> None:
+        """End the guest, and have no other one. May be called from another thread."""
+        self._over = True
+        self.close()
+
+    def console(self) -> str:
+        """All that the console of the guest of the last job has said."""
+        return self._last.console_text() if self._last else ""
+
+    def splats(self) -> list[Splat]:
+        """The kernel's reports so far, of the guest of the last job."""
+        return splats(self.console())
+
+    def _ready(self) -> tuple[Vm, Command]:
+        if self._vm and self._server:
+            return self._vm, self._server
+        self._refuse_if_over()
+        vm = self._boot(f"{self._name}.{self._count}")
+        self._count += 1
+        vm.start()
+        self._vm = self._last = vm
+        # Whoever ended it while it booted had none to close.
+        self._refuse_if_over()
+        self._server = vm.popen(self._command, cwd=str(SOURCE))
+        self._lines = self._server.lines()
+        return vm, self._server
+
+    def _refuse_if_over(self) -> None:
+        if self._over:
+            self.close()
+            raise GuestLost("no guest is wanted any more")
+
+    def _next(self, vm: Vm, server: Command) -> str:
+        """Wait for the server's next line; a guest in which it is silent is ended."""
+        silent = threading.Event()
+        seconds = self._silence * vm.image.version.slow
+
+        def end() -> None:
+            silent.set()
+            vm.kill()
+
+        guard = threading.Timer(seconds, end)
+        guard.start()
+        try:
+            line = next(self._lines, None)
+        except GuestError as error:
+            if silent.is_set():
+                what = f"its server has said nothing for {seconds:g} s"
+                raise GuestHang(what, console=error.console) from None
+            raise
+        finally:
+            guard.cancel()
+        if line is None:
+            raise self._ended(vm, server)
+        return line
+
+    def _ended(self, vm: Vm, server: Command) -> ServerEnded:
+        said = server.errors.decode(errors="replace").strip()
+        what = said.rpartition("\n")[2] or f"exit status {server.rc}"
+        return ServerEnded(what, console=f"{vm.console_tail()}\n{said}")

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What the subcommands that start a guest share."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+
+from harness.errors import GuestError
+from harness.vm import prepare, ulp, versions
+from harness.vm.machine import Vm
+from harness.vm.spec import Variant, VmSpec
+from harness.vm.ulp import Ulp
+
+VMCORE_HELP = "a panic leaves the guest's memory; see kfabric post-mortem"
+
+
+def add_guest_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that describe a guest."""
+    add_kernel_option(parser)
+    ulp.add_options(parser)
+    variants = [variant.value for variant in Variant]
+    parser.add_argument(
+        "--variant", choices=variants, help="build these modules; $KFABRIC_MODULES names them"
+    )
+    parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="guest memory")
+    parser.add_argument("--cpus", type=int, default=2, help="virtual CPUs")
+    parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
+    parser.add_argument(
+        "--append", action="append", default=[], metavar="WORD", help="kernel parameter"
+    )
+
+
+def add_kernel_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses a kernel."""
+    parser.add_argument(
+        "--kernel",
+        default="",
+        metavar="NAME",
+        help=f"of {versions.FILE}; default: ${versions.ENVIRONMENT}, or the file's",
+    )
+
+
+def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
+    """The guest that the options describe; its name is unique on this host."""
+    return VmSpec(
+        name=f"{name}-{os.getpid()}",
+        kernel=args.kernel,
+        memory_mib=args.memory,
+        cpus=args.cpus,
+        variant=Variant(args.variant) if args.variant else None,
+        cmdline=tuple(args.append),
+        vmcore=args.vmcore,
+    )
+
+
+def guest(args: argparse.Namespace, name: str) -> tuple[Vm, Ulp | None]:
+    """The guest that the options describe, not started; and what is to be loaded in it.
+
+    :raises KfabricError: something cannot be made.
+    """
+    spec = guest_spec(args, name)
+    tested = ulp.of(args)
+    if tested:
+        spec = ulp.dress(spec, prepare.guest_image(kernel=spec.kernel), tested, prepare.say)
+    return prepare.vm(spec), tested
+
+
+@contextlib.contextmanager
+def disposable(vm: Vm, tested: Ulp | None = None) -> Iterator[Vm]:
+    """A running guest whose directory is kept only if the guest failed.
+
+    :param tested: is loaded before the block.
+    """
+    try:
+        with vm:
+            if tested:
+                ulp.load(vm, tested)
+            yield vm
+    except GuestError:
+        prepare.say(f"console and more: {vm.directory}")
+        raise
+    except BaseException:
+        shutil.rmtree(vm.directory, ignore_errors=True)
+        raise
+    shutil.rmtree(vm.directory, ignore_errors=True)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Hand-made recordings of plain wait queues. Times are microseconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.recording.records import (
+    Context,
+    FClass,
+    Mark,
+    MarkRecord,
+    Recording,
+    SignalRecord,
+    WaitRecord,
+    WakeRecord,
+)
+from harness.verdict import ledger
+from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
+from harness.verdict.queues import QueueRules, judge
+
+QUEUE, OTHER = 1, 2
+WAITER, WAITER_2, WAITER_3, WAKER, WAKER_2 = 11, 12, 13, 21, 22
+NAMES = {
+    WAITER: "waiter",
+    WAITER_2: "waiter-2",
+    WAITER_3: "waiter-3",
+    WAKER: "waker",
+    WAKER_2: "waker-2",
+}
+US = 1000
+TIMEOUT = 250_000
+
+
+class Scene:
+    """A recording in the making."""
+
+    def __init__(self) -> None:
+        self.records: list = []
+        self.calls: dict[int, SignalRecord] = {}
+        self.seq = {QUEUE: 0, OTHER: 0}
+
+    def publish(self, t: int, tid: int = WAKER, context: Context = Context.PROCESS) -> None:
+        """A thread (or an interrupt on top of it) publishes."""
+        self._mark(t, tid, Mark.PUBLISH, context)
+
+    def take(self, t: int, tid: int = WAITER) -> None:
+        """A thread takes."""
+        self._mark(t, tid, Mark.TAKE, Context.PROCESS)
+
+    def _mark(self, t: int, tid: int, what: Mark, context: Context) -> None:
+        self.records.append(MarkRecord(0, t * US, tid, what, context=context))
+
+    def call(
+        self,
+        t: int,
+        tid: int = WAKER,
+        queue: int = QUEUE,
+        sleepers: int = 1,
+        context: Context = Context.PROCESS,
+    ) -> None:
+        """A wake call that finds so many sleepers."""
+        self.seq[queue] += 1
+        call = SignalRecord(
+            queue, t * US, self.seq[queue], sleepers=sleepers, waker=tid, context=context
+        )
+        self.calls[t] = call
+        self.records.append(call)
+
+    def wait(
+        self,
+        begin: int,
+        tid: int = WAITER,
+        *,
+        slept: int = 0,
+        wakes: tuple[int, ...] = (),
+        ran: int = 1,
+        end: int = 0,
+        timeout: int = 0,
+        queue: int = QUEUE,
+    ) -> None:
+        """A wait: when it began, slept last, which calls woke it, and what ended it.
+
+        It runs ``ran`` after each wake, and looks. ``timeout``: a timer woke it then.
+        """
+        record = WaitRecord(
+            queue,
+            begin * US,
+            tid,
+            fclass=FClass.QUEUE,
+            t_slept=slept * US,
+            t_end=(end or (timeout + 1 if timeout else 0)) * US,
+            sleeps=int(bool(slept)),
+            ret=-110 if timeout else 0,
+            t_foreign=timeout * US,
+            foreign=int(bool(timeout)),
+            foreign_context=Context.SOFTIRQ if timeout else 0,
+            ended=int(bool(wakes) and not timeout),
+        )
+        for t in wakes[:-1]:
+            self.records.append(self._wake(WakeRecord(queue, tid, begin * US, 0), t, ran))
+        self.records.append(self._wake(record, wakes[-1], ran) if wakes else record)
+
+    def stray(self, t: int, tid: int) -> None:
+        """A call wakes a thread of whose wait nothing was recorded."""
+        self.records.append(self._wake(WakeRecord(QUEUE, tid, 0, 0), t, ran=1))
+
+    def _wake(self, record, t: int, ran: int):
+        call = self.calls[t]
+        return replace(
+            record,
+            t_wake=t * US + 1,
+            t_waking=t * US + 2,
+            t_running=(t + ran) * US if ran else 0,
+            seq=call.seq,
+            waker=call.waker,
+            context=call.context,
+        )
+
+    def ledger(self, stop: int = 9_000_000) -> ledger.Ledger:
+        """What has been recorded by ``stop``."""
+        return ledger.build(
+            Recording(
+                tuple(self.records),
+                tallies=ledger.count(self.records),
+                threads=NAMES,
+                queues={QUEUE: "the_queue [mod]", OTHER: "other_queue [mod]"},
+                t_stop=stop * US,
+            )
+        )
+
+    def verdict(self, **rules) -> Verdict:
+        """The verdict on it."""
+        return judge(self.ledger(), QueueRules(**rules))
+
+
+def only(scene: Scene, kind: Kind, waiter: int, waker: int, **rules) -> Finding:
+    """The one finding of a scene, which must be as told."""
+    verdict = scene.verdict(**rules)
+    assert [(f.kind, f.tid, f.waker) for f in verdict.findings] == [(kind, waiter, waker)], (
+        verdict.findings
+    )
+    assert verdict.outcome is Outcome.FAULT
+    return verdict.findings[0]
+
+
+def silent(scene: Scene, **rules) -> None:
+    """Nothing is wrong."""
+    verdict = scene.verdict(**rules)
+    assert verdict.findings == ()
+    assert verdict.outcome is Outcome.VERIFIED

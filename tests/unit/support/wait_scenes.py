@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Hand-made recordings of kfabric's waits. Times are microseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.recording.records import (
+    EXCLUSIVE,
+    Context,
+    FClass,
+    KernelView,
+    Record,
+    Recording,
+    SignalRecord,
+    WaitRecord,
+    WakeRecord,
+    Why,
+    count,
+)
+from harness.verdict.ledger import build
+from harness.verdict.verdict import Kind, Rules, Verdict, judge
+
+QUEUE, MEMBER = 20, 21
+T1, T2, T3, SOFTIRQ = 101, 102, 103, 7
+US, SECOND = 1000, 1_000_000
+
+
+@dataclass
+class Scene:
+    """A recording in the making, of one queue of one class."""
+
+    fclass: FClass = FClass.WAIT
+    exclusive: bool = False
+    records: list[Record] = field(default_factory=list)
+    seq: int = 0
+
+    def publish(self, t: int, sleepers: int = 1, **more: Any) -> SignalRecord:
+        """A publication that finds so many sleepers; ``seq`` 0 is a wake-up that is none."""
+        self.seq += more.get("why") != Why.HANDON
+        told = {
+            "seq": self.seq,
+            "have": 1,
+            "why": Why.EVENT,
+            "waker": SOFTIRQ,
+            "context": Context.SOFTIRQ,
+            "source": MEMBER if self.fclass is FClass.WAIT else QUEUE,
+        }
+        record = SignalRecord(QUEUE, t * US, sleepers=sleepers, **(told | more))
+        self.records.append(record)
+        return record
+
+    def hand_on(self, t: int, tid: int, sleepers: int = 1, have: int = 1) -> SignalRecord:
+        """A thread hands its wake-up on."""
+        return self.publish(
+            t, sleepers, seq=0, why=Why.HANDON, waker=tid, context=Context.PROCESS, have=have
+        )
+
+    def wait(
+        self,
+        begin: int,
+        slept: int = 0,
+        by: SignalRecord | None = None,
+        tid: int = T1,
+        **more: Any,
+    ) -> WaitRecord:
+        """A wait: when it slept last, what woke it last; other fields in microseconds, too."""
+        times = {name: t * US for name, t in more.items() if name.startswith("t_")}
+        told: dict[str, Any] = {
+            "t_slept": slept * US,
+            "sleeps": int(bool(slept)),
+            "flags": EXCLUSIVE if self.exclusive else 0,
+            "need": 0 if self.fclass is FClass.WAIT else 1,
+        }
+        if by:
+            told |= _woken(by) | {"ended": by.why, "wakes": 1, "t_end": by.t + 20 * US}
+        if "timer" in more:
+            told |= self._timer(more.pop("timer"))
+        record = WaitRecord(QUEUE, begin * US, tid, fclass=self.fclass, **(told | more | times))
+        self.records.append(replace(record, kernel_wakes=record.wakes))
+        return record
+
+    @staticmethod
+    def _timer(t: int) -> dict[str, Any]:
+        """What its deadline does to a wait."""
+        return {
+            "t_foreign": t * US,
+            "foreign": 1,
+            "foreign_context": Context.HARDIRQ,
+            "t_end": (t + 1) * US,
+            "ret": -110,
+        }
+
+    def early(self, by: SignalRecord, begin: int, tid: int = T1) -> None:
+        """A wake that did not end its wait."""
+        self.records.append(WakeRecord(QUEUE, tid, begin * US, **_woken(by)))
+
+    def verdict(self, stop: int = 9 * SECOND, **rules: Any) -> Verdict:
+        """The verdict on it."""
+        recording = Recording(
+            tuple(self.records),
+            tallies=count(self.records),
+            t_stop=stop * US,
+            kernel=KernelView(),
+        )
+        return judge(build(recording), Rules(**rules))
+
+    def found(self, **rules: Any) -> list[tuple[Kind, int]]:
+        """What the verdict finds: kinds, and the threads accused."""
+        verdict = self.verdict(**rules)
+        assert verdict.doubts == ()
+        return [(finding.kind, finding.tid) for finding in verdict.findings]
+
+
+def _woken(by: SignalRecord) -> dict[str, Any]:
+    """A sleeper that a signal wakes at once, and that runs soon."""
+    return {
+        "t_wake": by.t + 1 * US,
+        "t_waking": by.t + 2 * US,
+        "t_running": by.t + 10 * US,
+        "seq": by.seq,
+        "why": by.why,
+        "source": by.source,
+        "waker": by.waker,
+        "context": by.context,
+    }
