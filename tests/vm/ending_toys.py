@@ -8,17 +8,17 @@ import threading
 import pytest
 
 
-def test_waits():
+def test_waits() -> None:
     """Until somebody ends it."""
     threading.Event().wait()
 
 
-def test_fine():
+def test_fine() -> None:
     """Nothing is wrong with this one."""
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_panic(number):
+def test_panic(number) -> None:
     """Each takes its guest with it."""
     with open("/proc/sysrq-trigger", "w") as trigger:
         trigger.write("c")

@@ -40,35 +40,35 @@ def crash() -> None:
         trigger.write("c")
 
 
-def test_fine():
+def test_fine() -> None:
     """Nothing is wrong with this one."""
     assert os.uname().sysname == "Linux"
 
 
-def test_splat():
+def test_splat() -> None:
     """Its own assertions hold, but the kernel complains."""
     provoke("warn")
 
 
-def test_leak():
+def test_leak() -> None:
     """Leaves a net device behind."""
     MARK.touch()
     KEPT.enter_context(topology.dummy_netdev())
 
 
-def test_after_leak():
+def test_after_leak() -> None:
     """Has nothing to do with what the one before left: this is another guest."""
     assert not MARK.exists()
 
 
 @pytest.mark.xfail(reason="what is expected of it is its call's alone")
-def test_expected_failure_leaks():
+def test_expected_failure_leaks() -> None:
     """Fails as was expected, and leaves a net device behind."""
     KEPT.enter_context(topology.dummy_netdev())
     raise AssertionError("as expected")
 
 
-def test_stray_bytes(capfd):
+def test_stray_bytes(capfd) -> None:
     """Writes wherever a test or a process of it may, and nobody can open the port besides."""
     with capfd.disabled():
         for stream in (0, 1, 2):
@@ -81,17 +81,17 @@ def test_stray_bytes(capfd):
 
 
 @pytest.mark.timeout(3)
-def test_hang_in_user_space():
+def test_hang_in_user_space() -> None:
     """Waits for an event that never comes."""
     threading.Event().wait()
 
 
-def test_panic():
+def test_panic() -> None:
     """Takes its guest with it."""
     crash()
 
 
-def test_fine_again():
+def test_fine_again() -> None:
     """In whatever guest it runs, nothing is wrong with it."""
 
 
@@ -102,19 +102,19 @@ def crashing() -> Iterator[None]:
     crash()
 
 
-def test_panic_in_teardown(crashing):
+def test_panic_in_teardown(crashing) -> None:
     """Passes, and a fixture of its takes the guest along."""
 
 
-def test_fine_in_the_end():
+def test_fine_in_the_end() -> None:
     """Nothing is wrong with this one either."""
 
 
-def test_freeze():
+def test_freeze() -> None:
     """No CPU of its guest does anything any more."""
     provoke("freeze")
 
 
-def test_late_panic():
+def test_late_panic() -> None:
     """Passes, and the kernel panics when its process ends."""
     atexit.register(crash)
