@@ -18,7 +18,7 @@ from typing import Any
 import kfabric_py as kp
 from harness.guest import modules, sleeping, topology
 from harness.guest.waiting import wait_until
-from tests.guest.guest_support import LIMIT, Side, open_side
+from tests.guest.support.guest_support import LIMIT, Side, open_side
 from tests.wire import remote
 
 LENGTH = 64
