@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "results.md"
@@ -83,6 +87,34 @@ class Measurement:
         return (
             f"{day}, kernel {kernel}, commit {_commit()}, host: {host}. Command: `{self.command}`."
         )
+
+
+def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None:
+    """The measurement of a command that begins now, if the user wants its results written.
+
+    Args:
+        section: its key in SECTIONS.
+        argv: the command's words after ``kfabric``.
+        wanted: whether the option was given.
+    """
+    return Measurement(section, shlex.join(["kfabric", *argv])) if wanted else None
+
+
+def markdown(table: Table) -> str:
+    """A terminal's table as Markdown."""
+    columns = [[str(column.header), *map(_cell, column.cells)] for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    rules = ["--:" if column.justify == "right" else "---" for column in table.columns]
+    return lines([rows[0], rules, *rows[1:]])
+
+
+def lines(rows: Iterable[Iterable[str]]) -> str:
+    """Rows of cells as lines of a Markdown table."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(cell: object) -> str:
+    return str(cell).replace("|", "\\|").replace("\n", " ")
 
 
 def page(bodies: dict[str, str]) -> str:

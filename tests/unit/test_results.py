@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from rich.table import Table
+
 from harness.docs import results
 from harness.docs.results import Measurement
 
@@ -43,3 +45,18 @@ def test_the_document_is_one_that_the_commands_wrote() -> None:
     """An edit outside of the sections would be lost with the next measurement."""
     text = results.DOCUMENT.read_text(encoding="utf-8")
     assert text == results.page(dict(results._SECTION.findall(text)))
+
+
+def test_a_table_of_the_terminal_becomes_markdown() -> None:
+    """Cells keep their text; what would end a cell or a row does not."""
+    table = Table("what")
+    table.add_column("n", justify="right")
+    table.add_row("a|b\nc", "1")
+    assert results.markdown(table) == "| what | n |\n| --- | --: |\n| a\\|b c | 1 |\n"
+
+
+def test_no_measurement_begins_unless_the_user_asks() -> None:
+    """A plain run leaves the document alone."""
+    assert results.begin("bench", ["bench"], wanted=False) is None
+    begun = results.begin("bench", ["bench", "--output", "a b"], wanted=True)
+    assert begun and begun.command == "kfabric bench --output 'a b'"
