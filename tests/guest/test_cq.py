@@ -384,7 +384,7 @@ def test_queue_with_an_error_is_not_empty(mock: Mock) -> None:
     inject_numbered(mock, ep, range(2))
     assert cq.readerr() is not None
     mock.inject(ep, err=5)
-    got = []
+    got: list[object] = []
     with pytest.raises(kp.ErrorAvailable):
         got.extend(entry.data for entry in cq)
     assert got == [0, 1]
