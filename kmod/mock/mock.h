@@ -138,7 +138,7 @@ struct kfm_domain {
 	struct kfi_domain_base base;
 	struct list_head link;
 	struct llist_head deferred;
-	spinlock_t progress;
+	spinlock_t progress;	/* serialises the deferred reports */
 };
 
 /**
@@ -178,7 +178,7 @@ struct kfm_ep {
 	u64 rx_flags;
 	size_t tx_size;
 	size_t rx_size;
-	spinlock_t lock;
+	spinlock_t lock;	/* protects the fields that say so above */
 	struct list_head posted[KFM_POSTED];
 	size_t pending[KFM_POSTED];
 	struct list_head unexp;
