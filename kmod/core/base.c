@@ -176,6 +176,7 @@ static void kfi_source_last(struct kfi_source *src)
 	};
 	struct kfi_target target = { };
 
+	lockdep_assert_held(&src->domain->lock);
 	if (src->fid->fclass == KFI_CLASS_CQ)
 		kfi_cq_store(container_of(src->fid, struct kfid_cq, fid), &gone,
 			     &target);

@@ -45,6 +45,7 @@ struct kfi_source *kfi_cntr_source(struct kfid_cntr *cntr)
 static void kfi_cntr_target(struct kfi_cntr *cntr, enum kfi_why why,
 			    struct kfi_target *target)
 {
+	lockdep_assert_held(&cntr->src.lock);
 	target->src = &cntr->src;
 	target->wake.source = cntr->src.id;
 	target->wake.why = why;
@@ -56,6 +57,7 @@ static void kfi_cntr_target(struct kfi_cntr *cntr, enum kfi_why why,
 /* An unread change. Caller holds the lock. */
 static void kfi_cntr_changed(struct kfi_cntr *cntr, bool error)
 {
+	lockdep_assert_held(&cntr->src.lock);
 	if (error)
 		cntr->error_changes++;
 	else

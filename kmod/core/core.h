@@ -241,7 +241,7 @@ struct kfi_waitq *kfi_fid_queue(struct kfid *fid);
 int kfi_turns_set(struct kfi_waitq *q, bool on);
 void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task);
 void kfi_turn_return(struct kfi_waitq *q);
-void kfi_turn_used(struct kfi_waitq *q, u32 source, u64 left);
+void kfi_turn_used(struct kfi_source *src, u64 left);
 
 /* channel.c, notify.c: completion channels */
 u64 kfi_channel_number(struct kfi_channel *ch);

@@ -88,24 +88,6 @@ void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from)
 	to->unexp += from->unexp;
 }
 
-/* What is the object's own, and not its queue's. Caller holds the lock. */
-static void kfi_source_own_counts(const struct kfi_source *src,
-				  struct kfi_counts *counts)
-{
-	counts->completions = src->counts.completions;
-	counts->errors = src->counts.errors;
-	counts->overruns = src->counts.overruns;
-	counts->deepest = src->counts.deepest;
-}
-
-static void kfi_source_counts_locked(struct kfi_source *src,
-				     struct kfi_counts *counts)
-{
-	lockdep_assert_held(&src->lock);
-	kfi_waitq_counts(&src->own, counts);
-	kfi_source_own_counts(src, counts);
-}
-
 /**
  * kfi_source_counts() - what a CQ, EQ or counter has counted
  * @src: the source
@@ -120,7 +102,11 @@ void kfi_source_counts(struct kfi_source *src, struct kfi_counts *counts)
 	unsigned long flags;
 
 	spin_lock_irqsave(&src->lock, flags);
-	kfi_source_counts_locked(src, counts);
+	kfi_waitq_counts(&src->own, counts);
+	counts->completions = src->counts.completions;
+	counts->errors = src->counts.errors;
+	counts->overruns = src->counts.overruns;
+	counts->deepest = src->counts.deepest;
 	spin_unlock_irqrestore(&src->lock, flags);
 }
 

@@ -77,6 +77,7 @@ static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
 {
 	struct kfi_completion *slot = kfi_cq_slot(cq, cq->tail);
 
+	lockdep_assert_held(&cq->src.lock);
 	*slot = *comp;
 	slot->flags &= ~KFI_SOLICITED;
 }
@@ -182,6 +183,7 @@ static void kfi_cq_copy(const struct kfi_cq *cq, void *to,
 
 static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
 {
+	lockdep_assert_held(&cq->src.lock);
 	WRITE_ONCE(cq->head, cq->head + count);
 	kfi_source_taken(&cq->src, kfi_cq_fill(cq) + cq->overrun);
 }
@@ -195,6 +197,7 @@ static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
 	struct kfi_completion *comp;
 	size_t n;
 
+	lockdep_assert_held(&cq->src.lock);
 	for (n = 0; n < limit; n++) {
 		comp = kfi_cq_slot(cq, cq->head + n);
 		if (comp->err)

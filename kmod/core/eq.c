@@ -59,6 +59,7 @@ static u32 kfi_eq_fill(const struct kfi_eq *eq)
 static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 			  struct kfi_target *target)
 {
+	lockdep_assert_held(&eq->src.lock);
 	target->src = &eq->src;
 	target->wake.source = eq->src.id;
 	target->wake.why = why;
@@ -73,6 +74,7 @@ static void kfi_eq_fill_slot(struct kfi_eq *eq, const struct kfi_eq_slot *event,
 {
 	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->tail);
 
+	lockdep_assert_held(&eq->src.lock);
 	memcpy(slot, event, offsetof(struct kfi_eq_slot, payload));
 	memcpy(slot->payload, payload, event->len);
 	WRITE_ONCE(eq->tail, eq->tail + 1);
@@ -155,6 +157,7 @@ EXPORT_SYMBOL_GPL(kfi_eq_report_err);
 
 static void kfi_eq_remove(struct kfi_eq *eq)
 {
+	lockdep_assert_held(&eq->src.lock);
 	WRITE_ONCE(eq->head, eq->head + 1);
 	kfi_source_taken(&eq->src, kfi_eq_fill(eq) + eq->overrun);
 }
@@ -182,6 +185,7 @@ static ssize_t kfi_eq_look(struct kfi_eq *eq, u32 *event, void *buf, size_t len)
 {
 	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->head);
 
+	lockdep_assert_held(&eq->src.lock);
 	if (!kfi_eq_fill(eq)) {
 		if (eq->overrun)
 			return -KFI_EOVERRUN;
@@ -221,6 +225,7 @@ static void kfi_eq_copy_error(struct kfi_eq *eq, struct kfi_eq_err_entry *to,
 	void *room = to->err_data;
 	size_t size = to->err_data_size;
 
+	lockdep_assert_held(&eq->src.lock);
 	if (!room || !size) {
 		room = eq->err_data;
 		size = sizeof(eq->err_data);

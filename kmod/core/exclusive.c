@@ -85,6 +85,7 @@ void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task)
 {
 	struct kfi_turns *turns = q->turns;
 
+	lockdep_assert_held(&q->head.lock);
 	if (!turns)
 		return;
 	if (turns->n < KFI_TURNS)
@@ -94,10 +95,12 @@ void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task)
 }
 
 /* This thread's turn is over. One that is not on record may be one of @more. */
-static bool kfi_turn_over(struct kfi_turns *turns)
+static bool kfi_turn_over(struct kfi_waitq *q)
 {
+	struct kfi_turns *turns = q->turns;
 	unsigned int i;
 
+	lockdep_assert_held(&q->head.lock);
 	for (i = 0; i < turns->n; i++) {
 		if (turns->who[i] != current)
 			continue;
@@ -111,10 +114,11 @@ static bool kfi_turn_over(struct kfi_turns *turns)
 }
 
 /* The set is drained: what they were given for has been read. */
-static void kfi_turns_forget(struct kfi_turns *turns)
+static void kfi_turns_forget(struct kfi_waitq *q)
 {
-	turns->n = 0;
-	turns->more = 0;
+	lockdep_assert_held(&q->head.lock);
+	q->turns->n = 0;
+	q->turns->more = 0;
 }
 
 /* Another sleeper gets one. */
@@ -126,6 +130,7 @@ static void kfi_turn_pass(struct kfi_waitq *q, u32 source, u64 have)
 		.why = KFI_WHY_HANDON,
 	};
 
+	lockdep_assert_held(&q->head.lock);
 	kfi_waitq_wake_locked(q, &wake);
 }
 
@@ -145,8 +150,8 @@ void kfi_turn_return(struct kfi_waitq *q)
 	spin_lock_irqsave(&q->head.lock, flags);
 	ready = atomic_read(&q->nready);
 	if (q->turns && ready <= 0)
-		kfi_turns_forget(q->turns);
-	else if (q->turns && kfi_turn_over(q->turns))
+		kfi_turns_forget(q);
+	else if (q->turns && kfi_turn_over(q))
 		kfi_turn_pass(q, q->id, ready);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
@@ -164,29 +169,28 @@ static u64 kfi_turns_due(const struct kfi_waitq *q, u64 left)
 
 /**
  * kfi_turn_used() - something of a member was read
- * @q: the queue of its wait set
- * @source: id of the member
+ * @src: the member of a wait set
  * @left: what can still be read of it
  *
- * Context: any; the caller holds the member's lock with interrupts off.
+ * Context: any; the caller holds @src->lock.
  */
-void kfi_turn_used(struct kfi_waitq *q, u32 source, u64 left)
+void kfi_turn_used(struct kfi_source *src, u64 left)
 {
-	struct kfi_turns *turns;
+	struct kfi_waitq *q = src->queue;
 	u64 due;
 
+	lockdep_assert_held(&src->lock);
 	if (!READ_ONCE(q->turns))
 		return;
 	spin_lock(&q->head.lock);
-	turns = q->turns;
-	if (turns) {
+	if (q->turns) {
 		due = kfi_turns_due(q, left);
 		if (in_task())
-			kfi_turn_over(turns);
+			kfi_turn_over(q);
 		if (!due)
-			kfi_turns_forget(turns);
-		else if (due > turns->n + turns->more)
-			kfi_turn_pass(q, source, due);
+			kfi_turns_forget(q);
+		else if (due > q->turns->n + q->turns->more)
+			kfi_turn_pass(q, src->id, due);
 	}
 	spin_unlock(&q->head.lock);
 }

@@ -108,6 +108,7 @@ static int kfi_listing_show(struct seq_file *seq, void *at)
 	size_t i, fclass = kfi_listed_class(fid->fclass);
 	struct kfi_counts counts;
 
+	lockdep_assert_held(&kfi_listed_lock);
 	if (kfi_fid_counts(fid, &counts))
 		return 0;
 	seq_printf(seq, "%s id=%u parent=%u set=%u pid=%d comm=",
@@ -129,6 +130,7 @@ static void *kfi_listing_start(struct seq_file *seq, loff_t *pos)
 
 static void *kfi_listing_next(struct seq_file *seq, void *at, loff_t *pos)
 {
+	lockdep_assert_held(&kfi_listed_lock);
 	return seq_list_next(at, &kfi_listed_objects, pos);
 }
 

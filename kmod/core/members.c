@@ -145,6 +145,8 @@ int kfi_waitq_wait(struct kfi_waitq *q, struct mutex *mutex, ktime_t deadline)
 	struct kfi_any any = { .queue = q };
 	int ret;
 
+	if (mutex)
+		lockdep_assert_held(mutex);
 	kfi_turn_return(q);
 	if (deadline == KFI_DEADLINE_NOW) {
 		ret = kfi_waitq_now(q);

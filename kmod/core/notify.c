@@ -32,19 +32,15 @@
 
 #include "channel.h"
 
-static bool kfi_event_free_to_use(const struct kfi_notify *n)
-{
-	return list_empty(&n->first.link) && n->next != &n->first;
-}
-
 /* For one more event. Caller holds source->lock. */
 static int kfi_notify_reserve(struct kfi_notify *n)
 {
 	struct kfi_cq_event *event = &n->first;
 	bool first, full;
 
+	lockdep_assert_held(&n->src->lock);
 	spin_lock(&n->channel->lock);
-	first = kfi_event_free_to_use(n);
+	first = list_empty(&n->first.link) && n->next != &n->first;
 	full = n->count >= KFI_CQ_EVENTS_MAX;
 	spin_unlock(&n->channel->lock);
 	if (full)
@@ -65,6 +61,7 @@ static int kfi_notify_request(struct kfi_notify *n, enum kfi_request request)
 {
 	int ret;
 
+	lockdep_assert_held(&n->src->lock);
 	if (n->closing)
 		return -KFI_EINVAL;
 	if (n->request == KFI_REQUEST_NONE) {
@@ -172,6 +169,7 @@ struct kfi_channel *kfi_notify_stored(struct kfi_source *src, bool solicited)
  */
 struct kfi_channel *kfi_notify_channel(const struct kfi_source *src)
 {
+	lockdep_assert_held(&src->domain->lock);
 	return src->notify ? src->notify->channel : NULL;
 }
 
@@ -181,6 +179,7 @@ struct kfi_channel *kfi_notify_channel(const struct kfi_source *src)
  */
 void kfi_notify_lose(struct kfi_source *src)
 {
+	lockdep_assert_held(&src->domain->lock);
 	if (src->notify)
 		kfi_waitq_lose(&src->notify->channel->queue);
 }
@@ -276,6 +275,7 @@ void kfi_notify_tell(struct kfi_notify *n)
 		.all = true,
 	};
 
+	lockdep_assert(rcu_read_lock_held());
 	kfi_waitq_wake(&n->src->own, &wake);
 }
 

@@ -83,6 +83,7 @@ u32 kfi_poll_id(const struct kfid_poll *pollset)
  */
 static bool kfi_member_ready(const struct kfi_member *m)
 {
+	lockdep_assert_held(&m->set->lock);
 	if (m->src->fid->fclass == KFI_CLASS_CNTR) {
 		/* Pairs with kfi_cntr_changed(). */
 		return smp_load_acquire(&m->src->changes) != m->mark;
@@ -95,6 +96,7 @@ static void kfi_member_queue(struct kfi_member *m)
 {
 	struct kfi_poll *set = m->set;
 
+	lockdep_assert_held(&set->lock);
 	if (!list_empty(&m->on_ready))
 		return;
 	list_add_tail(&m->on_ready, &set->ready);
@@ -105,6 +107,7 @@ static void kfi_member_queue(struct kfi_member *m)
 
 static void kfi_member_unqueue(struct kfi_member *m)
 {
+	lockdep_assert_held(&m->set->lock);
 	if (list_empty(&m->on_ready))
 		return;
 	list_del_init(&m->on_ready);
@@ -135,6 +138,7 @@ void kfi_poll_notify(struct kfi_source *src, enum kfi_why why)
 /* Report one member, and for a counter remember what was reported. */
 static void *kfi_member_report(struct kfi_member *m)
 {
+	lockdep_assert_held(&m->set->lock);
 	/* Pairs with kfi_cntr_changed(): before the ULP reads the counter. */
 	m->mark = smp_load_acquire(&m->src->changes);
 	kfi_trace(poll_report, m->set->id, m->src->id, m->src->fid->fclass);

@@ -137,6 +137,7 @@ static void kfi_profile_call(struct kfi_profile *p,
 	struct kfi_caller caller = { .task = current, .p = p };
 	unsigned long flags;
 
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
 	raw_spin_lock_irqsave(&kfi_callers_lock, flags);
 	list_add(&caller.link, &kfi_callers);
 	raw_spin_unlock_irqrestore(&kfi_callers_lock, flags);
@@ -336,6 +337,7 @@ static void kfi_profile_lose(struct kfi_profile *p)
 		.all = true,
 	};
 
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
 	if (p->lost)
 		return;
 	p->lost = true;

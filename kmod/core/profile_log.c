@@ -10,22 +10,24 @@
 
 #define KFI_PROFILE_LOG 256
 
-static u32 kfi_log_fill(const struct kfi_profile_log *log)
+static u32 kfi_log_fill(const struct kfi_profile *p)
 {
-	return log->tail - log->head;
+	lockdep_assert_held(&p->lock);
+	return p->log.tail - p->log.head;
 }
 
-static struct kfi_profile_record *kfi_log_slot(const struct kfi_profile_log *log,
+static struct kfi_profile_record *kfi_log_slot(const struct kfi_profile *p,
 					       u32 at)
 {
-	return &log->ring[at % KFI_PROFILE_LOG];
+	lockdep_assert_held(&p->lock);
+	return &p->log.ring[at % KFI_PROFILE_LOG];
 }
 
 /* The caller holds p->lock; the queue has one member, this log. */
 static void kfi_log_set_ready(struct kfi_profile *p)
 {
 	lockdep_assert_held(&p->lock);
-	atomic_set(&p->queue.nready, kfi_log_fill(&p->log) ? 1 : 0);
+	atomic_set(&p->queue.nready, kfi_log_fill(p) ? 1 : 0);
 }
 
 /* Return: how many are kept now, 0: this one was dropped. */
@@ -40,16 +42,16 @@ static u32 kfi_log_store(struct kfi_profile *p,
 
 	spin_lock_irqsave(&p->lock, flags);
 	log->seq++;
-	if (kfi_log_fill(log) == KFI_PROFILE_LOG) {
+	if (kfi_log_fill(p) == KFI_PROFILE_LOG) {
 		log->dropped++;
 	} else {
-		record = kfi_log_slot(log, log->tail++);
+		record = kfi_log_slot(p, log->tail++);
 		record->seq = log->seq;
 		record->desc = desc;
 		record->size = size;
 		memcpy(record->data, data, size);
 		kfi_log_set_ready(p);
-		fill = kfi_log_fill(log);
+		fill = kfi_log_fill(p);
 	}
 	spin_unlock_irqrestore(&p->lock, flags);
 	return fill;
@@ -73,6 +75,7 @@ void kfi_profile_log_add(struct kfi_profile *p, u32 id, const void *data,
 	};
 	const int i = kfi_profile_event_index(p, id);
 
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
 	if (WARN_ON_ONCE(size > KFI_PROFILE_DATA_MAX))
 		return;
 	wake.have = kfi_log_store(p, &p->ops->events[i], data, data ? size : 0);
@@ -149,9 +152,9 @@ size_t kfi_profile_peek(struct kfid_profile *prof, struct kfi_profile_record *to
 	size_t i, n;
 
 	spin_lock_irqsave(&p->lock, flags);
-	n = min_t(size_t, count, kfi_log_fill(&p->log));
+	n = min_t(size_t, count, kfi_log_fill(p));
 	for (i = 0; i < n; i++)
-		to[i] = *kfi_log_slot(&p->log, p->log.head + i);
+		to[i] = *kfi_log_slot(p, p->log.head + i);
 	*dropped = p->log.dropped;
 	spin_unlock_irqrestore(&p->lock, flags);
 	return n;

@@ -56,36 +56,50 @@ static bool kfi_profile_provides(const struct kfi_profile_found *var)
 	return var->prov != SIZE_MAX;
 }
 
-/* What is the value now? Return: its size, of which @size bytes were written. */
-static size_t kfi_profile_live(struct kfi_profile *p, bool inside,
-			       const struct kfi_profile_found *var, void *buf,
-			       size_t size)
+/*
+ * The value now; the caller of a provider's variable holds the provider's lock.
+ * Return: its size, of which @size bytes were written.
+ */
+static size_t kfi_profile_live_locked(struct kfi_profile *p,
+				      const struct kfi_profile_found *var,
+				      void *buf, size_t size)
 {
 	struct kfi_counts counts;
-	unsigned long flags = 0;
-	size_t n;
 
 	if (!kfi_profile_provides(var)) {
 		kfi_fid_counts(p->target, &counts);
 		memcpy(buf, (void *)&counts + var->core, var->desc->size);
 		return var->desc->size;
 	}
-	if (!inside)
-		flags = kfi_profile_lock(p);
-	n = p->ops->read(kfi_profile_ep(p), var->desc->id, buf, size);
-	if (!inside)
-		kfi_profile_unlock(p, flags);
-	return n;
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
+	return p->ops->read(kfi_profile_ep(p), var->desc->id, buf, size);
 }
 
-/* What was the value when kfi_profile_start_reads() was called? */
-static size_t kfi_profile_past(const struct kfi_profile_snap *snap,
+static size_t kfi_profile_live(struct kfi_profile *p,
 			       const struct kfi_profile_found *var, void *buf,
 			       size_t size)
 {
+	unsigned long flags;
+	size_t n;
+
+	if (!kfi_profile_provides(var))
+		return kfi_profile_live_locked(p, var, buf, size);
+	flags = kfi_profile_lock(p);
+	n = kfi_profile_live_locked(p, var, buf, size);
+	kfi_profile_unlock(p, flags);
+	return n;
+}
+
+/* The value when kfi_profile_start_reads() was called. Holds p->lock. */
+static size_t kfi_profile_past(const struct kfi_profile *p,
+			       const struct kfi_profile_found *var, void *buf,
+			       size_t size)
+{
+	const struct kfi_profile_snap *snap = p->snap;
 	const void *from = snap->data;
 	size_t i;
 
+	lockdep_assert_held(&p->lock);
 	if (!kfi_profile_provides(var)) {
 		memcpy(buf, (void *)&snap->counts + var->core, var->desc->size);
 		return var->desc->size;
@@ -106,14 +120,14 @@ static size_t kfi_profile_value(struct kfi_profile *p,
 
 	/* What a callback reads is what its event has made of it. */
 	if (kfi_in_callback())
-		return kfi_profile_live(p, true, var, buf, size);
+		return kfi_profile_live_locked(p, var, buf, size);
 
 	spin_lock_irqsave(&p->lock, flags);
 	taken = p->snap;
 	if (taken)
-		n = kfi_profile_past(p->snap, var, buf, size);
+		n = kfi_profile_past(p, var, buf, size);
 	spin_unlock_irqrestore(&p->lock, flags);
-	return taken ? n : kfi_profile_live(p, false, var, buf, size);
+	return taken ? n : kfi_profile_live(p, var, buf, size);
 }
 
 /**

@@ -230,6 +230,7 @@ static void kfi_source_call(struct kfi_source *src)
 {
 	u64 delay = READ_ONCE(handler_delay_us);
 
+	lockdep_assert_held(&src->lock);
 	if (!delay)
 		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
 	else if (!hrtimer_is_queued(&src->moderation))
@@ -281,9 +282,10 @@ void kfi_source_fini(struct kfi_source *src)
  */
 void kfi_source_taken(struct kfi_source *src, u64 left)
 {
+	lockdep_assert_held(&src->lock);
 	kfi_source_set_ready(src, left);
 	if (src->set)
-		kfi_turn_used(src->queue, src->id, left);
+		kfi_turn_used(src, left);
 }
 
 /**
@@ -294,6 +296,7 @@ void kfi_source_taken(struct kfi_source *src, u64 left)
  */
 void kfi_source_lose(struct kfi_source *src)
 {
+	lockdep_assert_held(&src->domain->lock);
 	/* Pairs with kfi_source_lost(). */
 	smp_store_release(&src->lost, true);
 	kfi_waitq_lose(&src->own);
@@ -315,6 +318,7 @@ bool kfi_source_stored(struct kfi_source *src, enum kfi_why why, u64 fill)
 {
 	bool fire = src->armed;
 
+	lockdep_assert_held(&src->lock);
 	if (why == KFI_WHY_OVERRUN)
 		src->counts.overruns++;
 	if (fill > src->counts.deepest)

@@ -98,6 +98,7 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	const struct kfi_wake *wake = w->queue->wake;
 	struct task_struct *task = wqe->private;
 
+	lockdep_assert_held(&w->queue->head.lock);
 	/* A stranger's wake_up(): a hint to look again, no more. */
 	if (!wake)
 		return default_wake_function(wqe, mode, flags, NULL);
@@ -140,6 +141,7 @@ static void kfi_waitq_count_signal(struct kfi_waitq *q, struct kfi_wake *wake)
 {
 	const u64 fill = max(atomic_read(&q->nready), 0);
 
+	lockdep_assert_held(&q->head.lock);
 	if (wake->why == KFI_WHY_HANDON)
 		q->counts.handed_on++;
 	else
@@ -265,6 +267,7 @@ static void kfi_waiter_count_misses(struct kfi_waiter *w)
 {
 	struct kfi_counts *counts = &w->queue->counts;
 
+	lockdep_assert_held(&w->queue->head.lock);
 	counts->overtaken += w->overtaken;
 	counts->spurious += w->spurious;
 	w->overtaken = 0;
@@ -336,6 +339,7 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 /* For how long it has been there: to the tick, or better where times are measured. */
 static u64 kfi_waiter_age(const struct kfi_waiter *w, u64 now)
 {
+	lockdep_assert_held(&w->queue->head.lock);
 	if (now && w->since)
 		return now - w->since;
 	return (u64)(jiffies - w->began) * TICK_NSEC;
@@ -344,6 +348,7 @@ static u64 kfi_waiter_age(const struct kfi_waiter *w, u64 now)
 /* Woken, and off the queue. Holds the lock. */
 static void kfi_waiter_count_wake(struct kfi_waiter *w, u64 now)
 {
+	lockdep_assert_held(&w->queue->head.lock);
 	if (now && w->at)
 		kfi_count_latency(&w->queue->counts, w->at, now);
 	w->spurious += !w->told;

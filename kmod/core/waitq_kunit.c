@@ -17,6 +17,7 @@
 /* One queue with a few waiters; for each case anew. */
 struct kfi_waitq_case {
 	struct kfid fid;
+	struct kfi_source src;
 	struct kfi_waitq q;
 	struct kfi_waiter w[3];
 };
@@ -30,6 +31,9 @@ static int kfi_waitq_case_init(struct kunit *test)
 		return -ENOMEM;
 	c->fid.fclass = KFI_CLASS_WAIT;
 	kfi_waitq_init(&c->q, &c->fid, 1);
+	spin_lock_init(&c->src.lock);
+	c->src.queue = &c->q;
+	c->src.id = 2;
 	test->priv = c;
 	return 0;
 }
@@ -168,7 +172,6 @@ static void kfi_turn_return_passes_on(struct kunit *test)
 static void kfi_turn_used_wakes_for_what_is_left(struct kunit *test)
 {
 	struct kfi_waitq_case *c = test->priv;
-	unsigned long flags;
 	int i;
 
 	KUNIT_ASSERT_EQ(test, kfi_turns_set(&c->q, true), 0);
@@ -178,9 +181,9 @@ static void kfi_turn_used_wakes_for_what_is_left(struct kunit *test)
 	kfi_waitq_case_publish(c, 1);
 	/* One of two members was drained, the other one is nobody's. */
 	atomic_set(&c->q.nready, 1);
-	flags = kfi_irqs_off();
-	kfi_turn_used(&c->q, 2, 0);
-	kfi_irqs_on(flags);
+	spin_lock_irq(&c->src.lock);
+	kfi_turn_used(&c->src, 0);
+	spin_unlock_irq(&c->src.lock);
 	KUNIT_EXPECT_EQ(test, c->w[1].why, KFI_WHY_HANDON);
 	KUNIT_EXPECT_EQ(test, c->w[2].why, 0);
 	atomic_set(&c->q.nready, 0);

@@ -316,6 +316,7 @@ void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
 static inline void kfi_profile_event(struct kfi_ep_base *base, u32 id,
 				     const void *data, size_t size)
 {
+	lockdep_assert_held(base->profile_lock);
 	if (!list_empty(&base->profiles))
 		__kfi_profile_event(base, id, data, size);
 }
