@@ -150,7 +150,7 @@ void kfi_channel_settle(struct kfid_comp_channel *channel,
 	ch->held = NULL;
 	n = event->notify;
 	gone = fate != KFI_EVENT_KEPT || n->closing;
-	n->got += fate == KFI_EVENT_GOT && !n->forgiven;
+	n->got += fate == KFI_EVENT_GOT && !n->discarded;
 	if (gone) {
 		kfi_channel_drop(ch, event);
 		kfi_event_free(event);
@@ -158,7 +158,7 @@ void kfi_channel_settle(struct kfid_comp_channel *channel,
 	gone = n->closing && kfi_notify_drained(n);
 	spin_unlock_irqrestore(&ch->lock, flags);
 	if (gone)
-		kfi_notify_tell(n);
+		kfi_notify_wake_closer(n);
 	rcu_read_unlock();
 }
 EXPORT_SYMBOL_GPL(kfi_channel_settle);
@@ -187,7 +187,7 @@ static ssize_t kfi_channel_wait_loop(struct kfi_channel *ch, struct kfi_waiter *
 		if (ret == -EINTR)
 			return ret;
 		gone = READ_ONCE(ch->gone);
-		/* Pairs with kfi_waitq_judge(). */
+		/* Pairs with kfi_waitq_check_dead(). */
 		dead = smp_load_acquire(&ch->queue.dead);
 		n = take(arg);
 		if (n != -KFI_EAGAIN)

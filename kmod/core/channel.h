@@ -67,7 +67,7 @@ enum kfi_request {
  * @count: their number
  * @got: events that were got and not acked
  * @closing: the CQ's close has begun
- * @forgiven: none wants an ack any more
+ * @discarded: none wants an ack any more
  * @rcu: frees it, see kfi_ack_cq_events()
  */
 struct kfi_notify {
@@ -80,7 +80,7 @@ struct kfi_notify {
 	unsigned int count;
 	unsigned int got;
 	bool closing;
-	bool forgiven;
+	bool discarded;
 	struct rcu_head rcu;
 };
 
@@ -96,6 +96,6 @@ void kfi_event_free(struct kfi_cq_event *event);
 
 /* notify.c */
 bool kfi_notify_drained(const struct kfi_notify *n);
-void kfi_notify_tell(struct kfi_notify *n);
+void kfi_notify_wake_closer(struct kfi_notify *n);
 
 #endif /* _KFABRIC_CHANNEL_H_ */

@@ -344,16 +344,11 @@ static int kfi_cntr_close(struct kfid *fid)
 	return 0;
 }
 
-static int kfi_cntr_control(struct kfid *fid, int command, void *arg)
-{
-	return kfi_source_control(kfi_fid_source(fid), command, arg);
-}
-
 static struct kfi_ops kfi_cntr_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_cntr_close,
 	.bind = kfi_no_bind,
-	.control = kfi_cntr_control,
+	.control = kfi_source_control,
 	.ops_open = kfi_no_ops_open,
 };
 

@@ -123,7 +123,7 @@ struct kfi_waitq {
  * @have: how much the object had then
  * @source: what was published on
  * @why: why it was woken; 0 while it was not
- * @told: a signal stands behind the wake-up
+ * @counted: a signal stands behind the wake-up
  * @overtaken: wake-ups of this call for what somebody else took
  * @spurious: times that it ran in this call with nothing there
  * @pauses: times that it slept since it got onto the queue
@@ -131,7 +131,7 @@ struct kfi_waitq {
  * @since: the same in nanoseconds; 0: times are not measured
  * @at: when the signal came that woke it; 0 as above
  *
- * @seq to @told, and @at, are written by the wake function under the queue's lock
+ * @seq to @counted, and @at, are written by the wake function under the queue's lock
  * and read by the sleeper once it sees @why, or is off the queue.
  */
 struct kfi_waiter {
@@ -144,7 +144,7 @@ struct kfi_waiter {
 	u64 have;
 	u32 source;
 	enum kfi_why why;
-	bool told;
+	bool counted;
 	u32 overtaken;
 	u32 spurious;
 	u32 pauses;
@@ -160,7 +160,7 @@ struct kfi_waiter {
  * @source: id of what was published on
  * @why: for the sleeper and for tracing
  * @all: every waiter: not one of the exclusive ones, and whatever its threshold
- * @told: it was signalled, and counted; by kfi_waitq_wake_locked()
+ * @counted: it was signalled, and counted; by kfi_waitq_wake_locked()
  * @at: when; 0: times are not measured
  */
 struct kfi_wake {
@@ -169,7 +169,7 @@ struct kfi_wake {
 	u32 source;
 	enum kfi_why why;
 	bool all;
-	bool told;
+	bool counted;
 	u64 at;
 };
 
@@ -215,9 +215,9 @@ void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from);
 int kfi_fid_counts(struct kfid *fid, struct kfi_counts *counts);
 void kfi_fid_counts_reset(struct kfid *fid);
 void kfi_source_counts(struct kfi_source *src, struct kfi_counts *counts);
-void kfi_source_past(struct kfi_source *src);
+void kfi_source_keep_counts(struct kfi_source *src);
 void kfi_ep_counts(struct kfi_ep_base *base, struct kfi_counts *counts);
-void kfi_ep_past(struct kfi_ep_base *base);
+void kfi_ep_keep_counts(struct kfi_ep_base *base);
 void kfi_waitq_counts(struct kfi_waitq *q, struct kfi_counts *counts);
 void kfi_waitq_counts_reset(struct kfi_waitq *q);
 void kfi_poll_counts(struct kfid_poll *pollset, struct kfi_counts *counts);
@@ -280,7 +280,7 @@ void kfi_watch_end(struct kfi_waitq *q);
  * @moderation: puts it off, see handler_delay_us
  * @handled: there is a handler
  * @armed: the next time that something becomes readable the handler runs
- * @over: it is being closed: nobody can read it any more, so it is not ready
+ * @closing: it is being closed: nobody can read it any more, so it is not ready
  * @cpu: where it runs, or WORK_CPU_UNBOUND
  * @id: names the object in tracepoints
  * @counts: completions, errors, overruns and deepest; the others are @own's
@@ -306,7 +306,7 @@ struct kfi_source {
 	struct hrtimer moderation;
 	bool handled;
 	bool armed;
-	bool over;
+	bool closing;
 	int cpu;
 	u32 id;
 	struct kfi_counts counts;
@@ -342,7 +342,7 @@ void kfi_source_taken(struct kfi_source *src, u64 left);
 void kfi_source_set_ready(struct kfi_source *src, bool ready);
 void kfi_source_fire(struct kfi_source *src);
 int kfi_source_blocking(const struct kfi_source *src);
-int kfi_source_control(struct kfi_source *src, int command, void *arg);
+int kfi_source_control(struct kfid *fid, int command, void *arg);
 struct kfi_source *kfi_fid_source(struct kfid *fid);
 
 /* What a read or a poll does first. Caller holds no lock. */

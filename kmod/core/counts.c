@@ -121,12 +121,12 @@ static void kfi_source_counts_reset(struct kfi_source *src)
 }
 
 /**
- * kfi_source_past() - a source goes: its domain goes on with its numbers
+ * kfi_source_keep_counts() - a source goes: its domain goes on with its numbers
  * @src: the source, killed
  *
  * Context: any; the caller holds domain->lock.
  */
-void kfi_source_past(struct kfi_source *src)
+void kfi_source_keep_counts(struct kfi_source *src)
 {
 	struct kfi_counts counts;
 
@@ -218,12 +218,12 @@ static void kfi_ep_counts_reset(struct kfi_ep_base *base)
 }
 
 /**
- * kfi_ep_past() - an endpoint goes: its domain goes on with its numbers
+ * kfi_ep_keep_counts() - an endpoint goes: its domain goes on with its numbers
  * @base: the endpoint, killed and reporting no more
  *
  * Context: process.
  */
-void kfi_ep_past(struct kfi_ep_base *base)
+void kfi_ep_keep_counts(struct kfi_ep_base *base)
 {
 	struct kfi_domain_base *domain = base->domain;
 	struct kfi_counts counts = { };

@@ -592,16 +592,11 @@ static int kfi_cq_close(struct kfid *fid)
 	return 0;
 }
 
-static int kfi_cq_control(struct kfid *fid, int command, void *arg)
-{
-	return kfi_source_control(kfi_fid_source(fid), command, arg);
-}
-
 static struct kfi_ops kfi_cq_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_cq_close,
 	.bind = kfi_no_bind,
-	.control = kfi_cq_control,
+	.control = kfi_source_control,
 	.ops_open = kfi_no_ops_open,
 };
 

@@ -215,7 +215,7 @@ static void kfi_ep_unbind_queues(struct kfi_ep_base *base)
 void kfi_ep_base_fini(struct kfi_ep_base *base)
 {
 	kfi_listed_del(&base->listed);
-	kfi_ep_past(base);
+	kfi_ep_keep_counts(base);
 	kfi_ep_unbind_queues(base);
 	if (base->eq) {
 		kfi_eq_forget(base->eq, &base->ep.fid);

@@ -21,7 +21,7 @@ struct kfi_registration {
 static DEFINE_MUTEX(kfi_providers_lock);
 static LIST_HEAD(kfi_providers);
 
-static struct kfi_registration *kfi_find(const char *name)
+static struct kfi_registration *kfi_provider_find(const char *name)
 {
 	struct kfi_registration *reg;
 
@@ -82,7 +82,7 @@ int kfi_provider_register(struct kfi_provider *provider)
 	atomic_set(&provider->ref_cnt, 1);
 
 	mutex_lock(&kfi_providers_lock);
-	old = kfi_find(provider->name);
+	old = kfi_provider_find(provider->name);
 	if (old && old->provider->version >= provider->version)
 		ret = -EEXIST;
 	else if (old)
@@ -96,7 +96,8 @@ int kfi_provider_register(struct kfi_provider *provider)
 }
 EXPORT_SYMBOL_GPL(kfi_provider_register);
 
-static struct kfi_registration *kfi_unlink(const struct kfi_provider *provider)
+static struct kfi_registration *
+kfi_provider_unlink(const struct kfi_provider *provider)
 {
 	struct kfi_registration *reg;
 
@@ -126,7 +127,7 @@ static struct kfi_registration *kfi_unlink(const struct kfi_provider *provider)
  */
 int kfi_provider_deregister(struct kfi_provider *provider)
 {
-	struct kfi_registration *reg = kfi_unlink(provider);
+	struct kfi_registration *reg = kfi_provider_unlink(provider);
 
 	if (!reg)
 		return -KFI_ENODATA;
@@ -140,7 +141,8 @@ int kfi_provider_deregister(struct kfi_provider *provider)
 EXPORT_SYMBOL_GPL(kfi_provider_deregister);
 
 /* Say in each answer whose it is, where the provider left that open. */
-static int kfi_sign(struct kfi_info *info, const struct kfi_provider *provider)
+static int kfi_set_prov_name(struct kfi_info *info,
+			     const struct kfi_provider *provider)
 {
 	for (; info; info = info->next) {
 		if (!info->fabric_attr || info->fabric_attr->prov_name)
@@ -153,17 +155,11 @@ static int kfi_sign(struct kfi_info *info, const struct kfi_provider *provider)
 	return 0;
 }
 
-static struct kfi_info **kfi_tail(struct kfi_info **list)
-{
-	while (*list)
-		list = &(*list)->next;
-	return list;
-}
-
 /* One provider's answer, appended to the list. */
-static int kfi_ask(struct kfi_provider *provider, uint32_t version,
-		   const char *node, const char *service, uint64_t flags,
-		   struct kfi_info *hints, struct kfi_info **list)
+static int kfi_query_provider(struct kfi_provider *provider, uint32_t version,
+			      const char *node, const char *service,
+			      uint64_t flags, struct kfi_info *hints,
+			      struct kfi_info **list)
 {
 	struct kfi_info *answer = NULL, *info;
 	int ret;
@@ -175,7 +171,7 @@ static int kfi_ask(struct kfi_provider *provider, uint32_t version,
 				 provider->name, ret);
 		return ret;
 	}
-	ret = kfi_sign(answer, provider);
+	ret = kfi_set_prov_name(answer, provider);
 	if (ret) {
 		kfi_freeinfo(answer);
 		return ret;
@@ -183,7 +179,9 @@ static int kfi_ask(struct kfi_provider *provider, uint32_t version,
 	for (info = answer; info; info = info->next)
 		if (info->fabric_attr)
 			info->fabric_attr->api_version = version;
-	*kfi_tail(list) = answer;
+	while (*list)
+		list = &(*list)->next;
+	*list = answer;
 	return 0;
 }
 
@@ -222,8 +220,8 @@ int kfi_getinfo(uint32_t version, const char *node, const char *service,
 	list_for_each_entry(reg, &kfi_providers, link) {
 		if (wanted && strcmp(wanted, reg->provider->name))
 			continue;
-		ret = kfi_ask(reg->provider, version, node, service, flags,
-			      hints, info);
+		ret = kfi_query_provider(reg->provider, version, node, service,
+					 flags, hints, info);
 		if (ret)
 			last = ret;
 		if (ret == -KFI_ENOMEM)
@@ -258,7 +256,7 @@ int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	if (!attr || !attr->prov_name || !attr->name || !fabric)
 		return -KFI_EINVAL;
 	mutex_lock(&kfi_providers_lock);
-	reg = kfi_find(attr->prov_name);
+	reg = kfi_provider_find(attr->prov_name);
 	ret = reg ? reg->provider->kfabric(attr, fabric, context) : -KFI_ENODEV;
 	mutex_unlock(&kfi_providers_lock);
 	return ret;

@@ -10,7 +10,7 @@
 #include "core.h"
 
 /* The last one that lived is gone: nothing will ever be published here. */
-static void kfi_waitq_judge(struct kfi_waitq *q)
+static void kfi_waitq_check_dead(struct kfi_waitq *q)
 {
 	lockdep_assert_held(&q->head.lock);
 	/* Pairs with kfi_waitq_now(): the last entries were stored before. */
@@ -27,7 +27,7 @@ void kfi_waitq_join(struct kfi_waitq *q)
 {
 	spin_lock_irq(&q->head.lock);
 	q->living++;
-	kfi_waitq_judge(q);
+	kfi_waitq_check_dead(q);
 	spin_unlock_irq(&q->head.lock);
 }
 
@@ -44,7 +44,7 @@ void kfi_waitq_lose(struct kfi_waitq *q)
 	spin_lock_irqsave(&q->head.lock, flags);
 	q->living--;
 	q->lost++;
-	kfi_waitq_judge(q);
+	kfi_waitq_check_dead(q);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
@@ -70,7 +70,7 @@ void kfi_waitq_leave(struct kfi_waitq *q, bool lost)
 		q->lost--;
 	else
 		q->living--;
-	kfi_waitq_judge(q);
+	kfi_waitq_check_dead(q);
 	if (q->dead)
 		kfi_waitq_wake_locked(q, &wake);
 	spin_unlock_irq(&q->head.lock);

@@ -253,7 +253,7 @@ bool kfi_notify_drained(const struct kfi_notify *n)
 }
 
 /**
- * kfi_notify_tell() - wake who closes the CQ: its last event was acked
+ * kfi_notify_wake_closer() - wake who closes the CQ: its last event was acked
  * @n: under RCU, since the CQ may be closed by now
  *
  * The close sleeps on the CQ's own queue, where nobody else can be by then:
@@ -267,7 +267,7 @@ bool kfi_notify_drained(const struct kfi_notify *n)
  *
  * Context: any.
  */
-void kfi_notify_tell(struct kfi_notify *n)
+void kfi_notify_wake_closer(struct kfi_notify *n)
 {
 	struct kfi_wake wake = {
 		.source = n->src->id,
@@ -310,7 +310,7 @@ int kfi_ack_cq_events(struct kfid_cq *cq, unsigned int nevents)
 	last = nevents && n->closing && kfi_notify_drained(n);
 	spin_unlock_irqrestore(&n->channel->lock, flags);
 	if (last)
-		kfi_notify_tell(n);
+		kfi_notify_wake_closer(n);
 	rcu_read_unlock();
 	return 0;
 }
@@ -418,14 +418,14 @@ bool kfi_cq_unacked(struct kfid_cq *cq)
 EXPORT_SYMBOL_GPL(kfi_cq_unacked);
 
 /**
- * kfi_cq_forgive() - nobody is left who could ack
+ * kfi_cq_discard_events() - nobody is left who could ack
  * @cq: the CQ; its close has begun, or the last one who got its events is gone
  *
  * Holds for an event that is being handed out, too. Whoever closes is told.
  *
  * Context: any.
  */
-void kfi_cq_forgive(struct kfid_cq *cq)
+void kfi_cq_discard_events(struct kfid_cq *cq)
 {
 	struct kfi_notify *n;
 	unsigned long flags;
@@ -438,12 +438,12 @@ void kfi_cq_forgive(struct kfid_cq *cq)
 		return;
 	}
 	spin_lock_irqsave(&n->channel->lock, flags);
-	n->forgiven = true;
+	n->discarded = true;
 	n->got = 0;
 	over = n->closing && kfi_notify_drained(n);
 	spin_unlock_irqrestore(&n->channel->lock, flags);
 	if (over)
-		kfi_notify_tell(n);
+		kfi_notify_wake_closer(n);
 	rcu_read_unlock();
 }
-EXPORT_SYMBOL_GPL(kfi_cq_forgive);
+EXPORT_SYMBOL_GPL(kfi_cq_discard_events);

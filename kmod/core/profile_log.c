@@ -217,7 +217,7 @@ ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 		n = kfi_waitq_sleep(&w, kfi_log_found, p, deadline);
 		if (n)
 			break;
-		/* Pairs with kfi_waitq_judge(): the events before it are taken. */
+		/* Pairs with kfi_waitq_check_dead(): the events before it are taken. */
 		dead = smp_load_acquire(&p->queue.dead);
 		n = take(arg);
 		if (n == -KFI_EAGAIN && dead)

@@ -118,7 +118,7 @@ static void kfi_source_leave_parent(struct kfi_source *src)
 	if (domain) {
 		spin_lock_irq(&domain->lock);
 		list_del(&src->sibling);
-		kfi_source_past(src);
+		kfi_source_keep_counts(src);
 		spin_unlock_irq(&domain->lock);
 	}
 	kfi_notify_fini(src);
@@ -184,7 +184,7 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 void kfi_source_set_ready(struct kfi_source *src, bool ready)
 {
 	lockdep_assert_held(&src->lock);
-	ready = ready && !src->over;
+	ready = ready && !src->closing;
 	if (src->ready == ready)
 		return;
 	/* Pairs with the acquire of a poll set that looks without the lock. */
@@ -217,7 +217,7 @@ int kfi_source_kill(struct kfi_source *src)
 	spin_lock_irq(&src->lock);
 	src->handled = false;
 	src->armed = false;
-	src->over = true;
+	src->closing = true;
 	kfi_source_set_ready(src, false);
 	spin_unlock_irq(&src->lock);
 	kfi_watch_end(&src->own);
@@ -342,15 +342,17 @@ int kfi_source_blocking(const struct kfi_source *src)
 
 /**
  * kfi_source_control() - the part of kfi_control() that all of them share
- * @src: the source
+ * @fid: a CQ, EQ or counter
  * @command: KFI_GETWAIT or KFI_GETWAITOBJ
  * @arg: wait_queue_head_t **, struct kfi_mutex_cond * or enum kfi_wait_obj *
  *
  * Return: 0; -EINVAL without @arg, or for KFI_GETWAIT where there is nothing of
  * the object's own to give; -ENOSYS for another command.
  */
-int kfi_source_control(struct kfi_source *src, int command, void *arg)
+int kfi_source_control(struct kfid *fid, int command, void *arg)
 {
+	struct kfi_source *src = kfi_fid_source(fid);
+
 	if (!arg)
 		return -EINVAL;
 	switch (command) {

@@ -108,7 +108,7 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	w->seq = wake->seq;
 	w->have = wake->have;
 	w->source = wake->source;
-	w->told = wake->told;
+	w->counted = wake->counted;
 	w->at = wake->at;
 	w->queue->sleepers--;
 	w->queue->counts.wakes++;
@@ -150,7 +150,7 @@ static void kfi_waitq_count_signal(struct kfi_waitq *q, struct kfi_wake *wake)
 		q->counts.overruns++;
 	if (fill > q->counts.deepest)
 		q->counts.deepest = fill;
-	wake->told = true;
+	wake->counted = true;
 	if (q->sleepers)
 		wake->at = kfi_stamp();
 }
@@ -290,7 +290,7 @@ static void kfi_waiter_count_end(struct kfi_waiter *w, int ret)
 /* On a wait set, woken rightly, for something that can be read. */
 static bool kfi_waiter_in_vain(const struct kfi_waiter *w)
 {
-	return w->queue->fid->fclass == KFI_CLASS_WAIT && w->why && w->told &&
+	return w->queue->fid->fclass == KFI_CLASS_WAIT && w->why && w->counted &&
 	       w->why != KFI_WHY_SIGNAL;
 }
 
@@ -351,7 +351,7 @@ static void kfi_waiter_count_wake(struct kfi_waiter *w, u64 now)
 	lockdep_assert_held(&w->queue->head.lock);
 	if (now && w->at)
 		kfi_count_latency(&w->queue->counts, w->at, now);
-	w->spurious += !w->told;
+	w->spurious += !w->counted;
 }
 
 /*
@@ -421,7 +421,7 @@ static void kfi_waiter_pause(struct kfi_waiter *w, ktime_t deadline)
 /* A new sleep in the same call: what it was woken for, somebody else has. */
 static void kfi_waiter_again(struct kfi_waiter *w)
 {
-	if (w->why && w->told && w->why != KFI_WHY_SIGNAL)
+	if (w->why && w->counted && w->why != KFI_WHY_SIGNAL)
 		w->overtaken++;
 	w->why = 0;
 	w->pauses = 0;

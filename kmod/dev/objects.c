@@ -519,7 +519,7 @@ static int kfd_fid_close_now(struct kfd_obj *obj, bool forgive)
 
 	if (ret != -EINPROGRESS || !forgive)
 		return ret;
-	kfi_cq_forgive(kfd_cq_of(obj));
+	kfi_cq_discard_events(kfd_cq_of(obj));
 	return kfd_fid_close(obj);
 }
 
@@ -531,7 +531,7 @@ static void kfd_forgive(struct kfd_client *client, u32 id)
 	xa_lock(&client->objects);
 	obj = xa_load(&client->objects, id);
 	if (obj && obj->users && obj->draining)
-		kfi_cq_forgive(kfd_cq_of(obj));
+		kfi_cq_discard_events(kfd_cq_of(obj));
 	xa_unlock(&client->objects);
 }
 
@@ -578,7 +578,7 @@ static bool kfd_obj_reap(struct kfd_obj *obj)
 	if (obj->fclass == KFI_CLASS_POLL)
 		kfd_poll_drain(container_of(obj, struct kfd_poll, obj));
 	if (obj->fclass == KFI_CLASS_CQ)
-		kfi_cq_forgive(kfd_cq_of(obj));
+		kfi_cq_discard_events(kfd_cq_of(obj));
 	if (IS_ERR(kfd_obj_kill(obj->client, obj->id, ~0U)))
 		return false;
 	gone = !kfd_fid_close(obj);

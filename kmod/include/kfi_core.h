@@ -497,7 +497,7 @@ void kfi_channel_put(struct kfid_comp_channel *channel);
 int kfi_cq_closing(struct kfid_cq *cq);
 int kfi_cq_drain(struct kfid_cq *cq);
 bool kfi_cq_unacked(struct kfid_cq *cq);
-void kfi_cq_forgive(struct kfid_cq *cq);
+void kfi_cq_discard_events(struct kfid_cq *cq);
 int kfi_cq_request(struct kfid_cq *cq, u32 flags);
 
 int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid);
