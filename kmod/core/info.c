@@ -31,9 +31,9 @@ static void kfi_free_one(struct kfi_info *info)
 
 /**
  * kfi_freeinfo() - free a list of infos
- * @info: the list and everything that hangs off it; may be NULL
+ * @info: the list and all memory that it points to; may be NULL
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_freeinfo(struct kfi_info *info)
 {
@@ -49,7 +49,7 @@ EXPORT_SYMBOL_GPL(kfi_freeinfo);
 /**
  * kfi_allocinfo() - an empty info with all its attributes
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes no lock.
  * Return: zeroed, to be freed by kfi_freeinfo(); NULL without memory.
  */
 struct kfi_info *kfi_allocinfo(void)
@@ -71,7 +71,10 @@ struct kfi_info *kfi_allocinfo(void)
 }
 EXPORT_SYMBOL_GPL(kfi_allocinfo);
 
-/* Copy what *@to points to (as a shallow copy left it); false: no memory. */
+/*
+ * Replace a pointer of a shallow copy by a copy of the data that it points to.
+ * Return: false without memory; then the pointer is NULL.
+ */
 static bool kfi_dup_field(void *to, size_t size)
 {
 	void **field = to;
@@ -96,7 +99,10 @@ static bool kfi_dup_ep_attr(struct kfi_ep_attr **ep)
 	return kfi_dup_field(&(*ep)->auth_key, (*ep)->auth_key_size);
 }
 
-/* Cut the strings off first: after a failure they are not ours to free. */
+/*
+ * Clear each pointer before it is copied: until then it points to the original's
+ * memory, which a failure here must not free.
+ */
 static bool kfi_dup_domain_attr(struct kfi_domain_attr **domain)
 {
 	const struct kfi_domain_attr *old = *domain;
@@ -132,8 +138,8 @@ static bool kfi_dup_fabric_attr(struct kfi_fabric_attr **fabric)
 }
 
 /*
- * Each pointer of the copy becomes the copy's own, or NULL where memory ran
- * out, so that it can be freed at any point.
+ * Each pointer of the shallow copy becomes the copy's own, or NULL where memory ran
+ * out, so that the copy can be freed at any point.
  */
 static bool kfi_dup_fields(struct kfi_info *info)
 {
@@ -151,11 +157,11 @@ static bool kfi_dup_fields(struct kfi_info *info)
 
 /**
  * kfi_dupinfo() - copy one info
- * @info: copied with everything but its successors; NULL: as kfi_allocinfo()
+ * @info: copied without its successors; NULL: as kfi_allocinfo()
  *
  * Open objects in it (fabric, domain, handle) are copied as pointers.
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes no lock.
  * Return: to be freed by kfi_freeinfo(); NULL without memory.
  */
 struct kfi_info *kfi_dupinfo(const struct kfi_info *info)
@@ -238,7 +244,7 @@ static const struct {
  * kfi_strerror() - text of an error number
  * @errnum: positive
  *
- * Context: any.
+ * Context: any; takes no lock.
  * Return: a constant; "Unspecified error" for numbers without a name here.
  */
 const char *kfi_strerror(int errnum)

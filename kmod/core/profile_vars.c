@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The variables that the core keeps, and the events and variables that are
- * defined for every provider.
+ * The variables that the core keeps, and the events and variables that are defined
+ * for every provider.
  */
 #include "profile.h"
 
 #define KFI_HAS(_class) BIT(KFI_CLASS_##_class)
 
-/* Whose they are. */
+/* The classes that have a variable. */
 #define KFI_OF_QUEUES	(KFI_HAS(WAIT) | KFI_HAS(CQ) | KFI_HAS(DOMAIN))
 #define KFI_OF_SETS	(KFI_OF_QUEUES | KFI_HAS(POLL))
 #define KFI_OF_REPORTS	(KFI_ENDPOINTS | KFI_HAS(CQ) | KFI_HAS(DOMAIN))
@@ -36,7 +36,7 @@
 	.desc = (_desc),						\
 }
 
-/* Variables of endpoints that keep messages without a receive */
+/* Variables of endpoints that keep messages until a receive is posted. */
 const struct kfi_profile_desc kfi_unexp_vars[2] = {
 	KFI_UNEXP_COUNT,
 	KFI_UNEXP_ENTRY(KFI_VAR_UNEXP_MSG_QUEUE, "unexp_msg_queue",
@@ -45,7 +45,7 @@ const struct kfi_profile_desc kfi_unexp_vars[2] = {
 };
 EXPORT_SYMBOL_GPL(kfi_unexp_vars);
 
-/* Events of the same. */
+/* Events of the same endpoints. */
 const struct kfi_profile_desc kfi_unexp_events[2] = {
 	KFI_UNEXP_ENTRY(KFI_EVENT_UNEXP_MSG_RECVD, "unexp_msg_recvd", 0,
 			"a message came for which no receive was posted"),
@@ -55,10 +55,10 @@ const struct kfi_profile_desc kfi_unexp_events[2] = {
 EXPORT_SYMBOL_GPL(kfi_unexp_events);
 
 /**
- * struct kfi_core_var - a variable of the core's
+ * struct kfi_core_var - a variable that the core keeps
  * @desc: as it is listed
  * @offset: its place in struct kfi_counts
- * @classes: who has it
+ * @classes: bits of the classes that have it
  */
 struct kfi_core_var {
 	struct kfi_profile_desc desc;
@@ -137,9 +137,10 @@ static bool kfi_class_has(size_t fclass, const struct kfi_core_var *var)
 }
 
 /**
- * kfi_core_vars() - how many variables of the core's a class has
+ * kfi_core_vars() - how many variables the core keeps for a class
  * @fclass: KFI_CLASS_*
  *
+ * Context: any; takes no lock.
  * Return: 0: it cannot be profiled.
  */
 size_t kfi_core_vars(size_t fclass)
@@ -152,9 +153,12 @@ size_t kfi_core_vars(size_t fclass)
 }
 
 /**
- * kfi_core_var() - one of a class's variables
+ * kfi_core_var() - one variable of a class
  * @fclass: KFI_CLASS_*
  * @i: less than kfi_core_vars()
+ *
+ * Context: any; takes no lock.
+ * Return: its description, which is constant.
  */
 const struct kfi_profile_desc *kfi_core_var(size_t fclass, size_t i)
 {
@@ -169,7 +173,8 @@ const struct kfi_profile_desc *kfi_core_var(size_t fclass, size_t i)
  * kfi_core_offset() - the place of a variable in struct kfi_counts
  * @id: of the variable
  *
- * Return: of no meaning for variables that are not the core's.
+ * Context: any; takes no lock.
+ * Return: the offset; without meaning for a provider's variable.
  */
 size_t kfi_core_offset(u32 id)
 {
