@@ -70,7 +70,7 @@ enum kfi_request {
  * @got: events that were got and not acknowledged; channel->lock
  * @closing: the CQ's close has begun; written under source->lock and
  *	     channel->lock
- * @discarded: no event needs an acknowledgement any more; channel->lock
+ * @discarded: no event needs an acknowledgment any more; channel->lock
  * @rcu: frees it, see kfi_ack_cq_events()
  */
 struct kfi_notify {

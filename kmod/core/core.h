@@ -23,8 +23,8 @@
  *
  * DOC: Lock order
  *
- * A lock is taken inside the lock that it is indented under. What stands under a
- * lock here applies wherever that lock appears again. This is the only complete
+ * A lock is taken inside the lock that it is indented under. The nesting shown once
+ * below a lock applies wherever that lock appears again. This is the only complete
  * list; the private headers of dev, verbs and mock detail their own part.
  *
  * Mutexes, process context only:
@@ -43,10 +43,13 @@
  *
  *   kfr_rx.multi_lock,		providers: held over a report, to keep reports in
  *   kfm_domain.progress	order
+ *     ep->profile_lock
  *     source->lock
+ *     queue->head.lock
  *   kfi_pep_lock		which EQ a passive endpoint reports to; held over
  *				the report
  *     source->lock		the EQ's
+ *     queue->head.lock
  *   domain->lock		the list of a domain's CQs and counters; held while
  *				device loss is published on each
  *     source->lock
@@ -69,12 +72,11 @@
  *   kfi_test_lock		test option: armed faults, the list of queues
  *     queue->head.lock
  *
- * No thread holds the locks of two sources, two queues or two poll sets at once.
- * A callback of a profile runs under profile_lock; if it makes an event on another
- * endpoint, that endpoint's profile_lock nests inside.
- * All spinlocks are taken with interrupts off, since a provider may report from
- * any context. A thread holds none of them while it sleeps (in a read for user
- * space, or in a close).
+ * No thread holds the locks of two sources, two queues or two poll sets at once. A
+ * callback of a profile runs under profile_lock; if it makes an event on another
+ * endpoint, that endpoint's profile_lock nests inside. All spinlocks are taken with
+ * interrupts off, since a provider may report from any context. A thread holds none
+ * of them while it sleeps (in a read for user space, or in a close).
  *
  * DOC: From a report to a running thread
  *
@@ -205,7 +207,7 @@ struct kfi_waitq {
 struct kfi_waiter {
 	struct wait_queue_entry wqe;
 	struct kfi_waitq *queue;
-	struct mutex *mutex;
+	struct mutex *mutex;	/* the ULP's */
 	u64 need;
 	u64 seen;
 	u64 seq;
@@ -279,7 +281,7 @@ static inline u64 kfi_stamp(void)
 	return unlikely(atomic_read(&kfi_timing)) ? ktime_get_ns() : 0;
 }
 
-/* Add one latency to a histogram; the caller holds the lock of @counts. */
+/* Add one latency to a histogram. The caller holds the lock that protects @counts. */
 static inline void kfi_count_latency(struct kfi_counts *counts, u64 from, u64 to)
 {
 	unsigned int bucket = to > from ? ilog2(to - from) : 0;

@@ -68,7 +68,8 @@ void kfi_timing_off(void)
  * @to: the sum; of a greatest value, the greater one
  * @from: the other
  *
- * Context: any; the caller holds the locks of both, if they are shared.
+ * Context: any; takes no lock. Each is the caller's own, or protected by a lock that
+ * the caller holds.
  */
 void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from)
 {

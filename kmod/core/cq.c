@@ -357,7 +357,7 @@ void kfi_cq_consume_err(struct kfid_cq *fcq)
 }
 EXPORT_SYMBOL_GPL(kfi_cq_consume_err);
 
-/* The condition of one sread. @since: publications before the call began. */
+/* The condition of one sread; @since is the last publication before the call. */
 struct kfi_cq_need {
 	struct kfi_cq *cq;
 	u64 entries;
@@ -563,7 +563,7 @@ static void kfi_cq_handler(struct work_struct *work)
  *
  * Optional before kfi_close(). A repeated call changes nothing.
  *
- * Context: process, may sleep; waits for a running handler, not for acknowledgements;
+ * Context: process, may sleep; waits for a running handler, not for acknowledgments;
  * takes source->lock and channel->lock.
  * Return: 0 or -EBUSY, then nothing was changed.
  */

@@ -467,13 +467,6 @@ static void kfi_eq_handler(struct work_struct *work)
 	eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
 }
 
-/* No thread reports, reads or waits any more. */
-static void kfi_eq_drop_all(struct kfi_eq *eq)
-{
-	for (; eq->head != eq->tail; eq->head++)
-		kfi_eq_drop(kfi_eq_slot(eq, eq->head));
-}
-
 /* Unread events are dropped before the parent's reference, since they may own parts. */
 static int kfi_eq_close(struct kfid *fid)
 {
@@ -484,7 +477,9 @@ static int kfi_eq_close(struct kfid *fid)
 	if (ret)
 		return ret;
 	kfi_pep_detach_all(&eq->eq);
-	kfi_eq_drop_all(eq);
+	/* Without the lock: no thread reports, reads or waits any more. */
+	for (; eq->head != eq->tail; eq->head++)
+		kfi_eq_drop(kfi_eq_slot(eq, eq->head));
 	kfi_source_fini(&eq->src);
 	kvfree(eq->ring);
 	kfree_rcu(eq, src.rcu);

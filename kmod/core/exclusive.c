@@ -38,9 +38,9 @@
 
 /**
  * struct kfi_turns - the turns (exclusive wake-up tokens) of one wait set
- * @n: entries of @who
- * @more: turns of threads that found no room in @who
- * @who: the holders; compared, never dereferenced: a thread may be gone
+ * @n: entries of @holders
+ * @more: turns of threads that found no room in @holders
+ * @holders: their threads; compared, never dereferenced: a thread may be gone
  *
  * A waiter gets a turn when it is woken, and holds it until it reads or waits
  * again. All fields are protected by the queue's head.lock.
@@ -48,7 +48,7 @@
 struct kfi_turns {
 	unsigned int n;
 	unsigned int more;
-	const struct task_struct *who[KFI_TURNS];
+	const struct task_struct *holders[KFI_TURNS];
 };
 
 /**
@@ -94,7 +94,7 @@ void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task)
 	if (!turns)
 		return;
 	if (turns->n < KFI_TURNS)
-		turns->who[turns->n++] = task;
+		turns->holders[turns->n++] = task;
 	else
 		turns->more++;
 }
@@ -110,9 +110,9 @@ static bool kfi_turn_over(struct kfi_waitq *q)
 
 	lockdep_assert_held(&q->head.lock);
 	for (i = 0; i < turns->n; i++) {
-		if (turns->who[i] != current)
+		if (turns->holders[i] != current)
 			continue;
-		turns->who[i] = turns->who[--turns->n];
+		turns->holders[i] = turns->holders[--turns->n];
 		return true;
 	}
 	if (!turns->more)

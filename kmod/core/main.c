@@ -165,6 +165,7 @@ static int kfi_query_provider(struct kfi_provider *provider, uint32_t version,
 	struct kfi_info *answer = NULL, *info;
 	int ret;
 
+	lockdep_assert_held(&kfi_providers_lock);
 	ret = provider->kgetinfo(version, node, service, flags, hints, &answer);
 	if (ret) {
 		if (ret != -KFI_ENODATA)

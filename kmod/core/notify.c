@@ -255,7 +255,7 @@ EXPORT_SYMBOL_GPL(kfi_cq_bind_channel);
  *
  * Context: any; the caller holds channel->lock, since getting an event moves it
  * from one count to the other.
- * Return: true if no event is unread and none waits for an acknowledgement.
+ * Return: true if no event is unread and none waits for an acknowledgment.
  */
 bool kfi_notify_drained(const struct kfi_notify *n)
 {
@@ -421,7 +421,7 @@ void kfi_notify_fini(struct kfi_source *src)
  * @cq: the CQ; its close has begun
  *
  * Context: any; takes channel->lock.
- * Return: true while events wait for an acknowledgement or are being handed out.
+ * Return: true while events wait for an acknowledgment or are being handed out.
  */
 bool kfi_cq_unacked(struct kfid_cq *cq)
 {
@@ -432,10 +432,10 @@ bool kfi_cq_unacked(struct kfid_cq *cq)
 EXPORT_SYMBOL_GPL(kfi_cq_unacked);
 
 /**
- * kfi_cq_discard_events() - stop waiting for acknowledgements
+ * kfi_cq_discard_events() - stop waiting for acknowledgments
  * @cq: the CQ; its close has begun, or the last reader of its events is gone
  *
- * No event of the CQ needs an acknowledgement any more, also not one that is being
+ * No event of the CQ needs an acknowledgment any more, also not one that is being
  * handed out. Wakes a close that waits.
  *
  * Context: any; takes channel->lock and the CQ's head.lock.

@@ -82,14 +82,14 @@ static const struct kfi_core_var kfi_vars[] = {
 		  KFI_PROFILE_RESETS,
 		  "operations that were reported; of a CQ, entries stored"),
 	KFI_COUNT(KFI_OF_REPORTS, ERRORS, errors, "errors", KFI_PROFILE_RESETS,
-		  "those of them that failed"),
+		  "completions that failed"),
 	KFI_COUNT(KFI_OF_SETS, SIGNALS, signals, "signals", KFI_PROFILE_RESETS,
 		  "publications on what threads sleep on; of a poll set, on members"),
 	KFI_COUNT(KFI_OF_SETS, WAKES, wakes, "wakes", KFI_PROFILE_RESETS,
 		  "sleepers that were woken; of a poll set, members reported"),
 	KFI_COUNT(KFI_OF_SETS, OVERTAKEN, overtaken, "overtaken",
 		  KFI_PROFILE_RESETS,
-		  "wake-ups for what another reader had taken by then"),
+		  "wake-ups for an entry that another reader had taken by then"),
 	KFI_COUNT(KFI_OF_SETS, SPURIOUS, spurious, "spurious",
 		  KFI_PROFILE_RESETS,
 		  "wake-ups for nothing; of a poll set, members reported in vain"),
@@ -99,14 +99,14 @@ static const struct kfi_core_var kfi_vars[] = {
 		  KFI_PROFILE_RESETS, "calls that a signal ended"),
 	KFI_COUNT(KFI_OF_SETS, HANDED_ON, handed_on, "handed_on",
 		  KFI_PROFILE_RESETS,
-		  "wake-ups passed on by a thread that had no use for its own"),
+		  "wake-ups handed on by a thread that did not use its own"),
 	KFI_COUNT(KFI_OF_SETS, OVERRUNS, overruns, "overruns",
 		  KFI_PROFILE_RESETS, "publications that found no room"),
 	KFI_COUNT(KFI_OF_SETS, DEEPEST_FILL, deepest, "deepest_fill",
 		  KFI_PROFILE_RESETS,
 		  "most entries at a time; of a set, most members ready"),
 	KFI_COUNT(KFI_OF_QUEUES, SLEEPS, sleeps, "sleeps", KFI_PROFILE_RESETS,
-		  "times that a thread lay down to sleep"),
+		  "times that a thread went to sleep"),
 	KFI_COUNT(KFI_OF_QUEUES, ASLEEP, asleep, "asleep", 0,
 		  "threads that sleep now"),
 	KFI_COUNT(KFI_OF_QUEUES, MOST_ASLEEP, most_asleep, "most_asleep",
@@ -115,7 +115,7 @@ static const struct kfi_core_var kfi_vars[] = {
 		  KFI_PROFILE_RESETS,
 		  "nanoseconds that threads have slept, added up"),
 	KFI_COUNT(KFI_OF_QUEUES, LONGEST_NS, longest_ns, "longest_ns", 0,
-		  "nanoseconds that the thread has slept that sleeps longest now"),
+		  "nanoseconds that the longest sleeper has slept so far"),
 	{
 		.desc = {
 			.id = KFI_VAR_LATENCY,
@@ -141,7 +141,7 @@ static bool kfi_class_has(size_t fclass, const struct kfi_core_var *var)
  * @fclass: KFI_CLASS_*
  *
  * Context: any; takes no lock.
- * Return: 0: it cannot be profiled.
+ * Return: their number; 0: objects of the class cannot be profiled.
  */
 size_t kfi_core_vars(size_t fclass)
 {

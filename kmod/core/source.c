@@ -9,7 +9,7 @@
 
 static unsigned int handler_delay_us;
 module_param(handler_delay_us, uint, 0644);
-MODULE_PARM_DESC(handler_delay_us, "how long completion and event handlers are put off, so that one call sees more (us; default 0)");
+MODULE_PARM_DESC(handler_delay_us, "delay of completion and event handlers, so that one call handles more (us; default 0)");
 
 /* Choose the queue for the object's waiters. Takes a reference to the wait set. */
 static int kfi_source_choose_queue(struct kfi_source *src,
@@ -227,35 +227,27 @@ int kfi_source_kill(struct kfi_source *src)
 	return 0;
 }
 
-/* Queue the handler; the caller holds @src->lock. A pending timer is enough. */
-static void kfi_source_call(struct kfi_source *src)
-{
-	u64 delay = READ_ONCE(handler_delay_us);
-
-	lockdep_assert_held(&src->lock);
-	if (!delay)
-		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
-	else if (!hrtimer_is_queued(&src->moderation))
-		hrtimer_start(&src->moderation,
-			      ns_to_ktime(delay * NSEC_PER_USEC),
-			      HRTIMER_MODE_REL_SOFT);
-}
-
 /**
  * kfi_source_fire() - have the handler called
  * @src: the source
  *
- * Does nothing once the close has begun: the close waits for earlier calls.
+ * Does nothing once the close has begun: the close waits for earlier calls. With
+ * handler_delay_us, a timer that is already queued covers this call, too.
  *
  * Context: any; takes @src->lock.
  */
 void kfi_source_fire(struct kfi_source *src)
 {
+	u64 delay = READ_ONCE(handler_delay_us);
 	unsigned long flags;
 
 	spin_lock_irqsave(&src->lock, flags);
-	if (src->handled)
-		kfi_source_call(src);
+	if (src->handled && !delay)
+		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+	else if (src->handled && !hrtimer_is_queued(&src->moderation))
+		hrtimer_start(&src->moderation,
+			      ns_to_ktime(delay * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
 	spin_unlock_irqrestore(&src->lock, flags);
 }
 

@@ -357,15 +357,6 @@ static u64 kfi_waiter_age(const struct kfi_waiter *w, u64 now)
 	return (u64)(jiffies - w->began) * TICK_NSEC;
 }
 
-/* It was woken and is off the queue. The caller holds the queue's lock. */
-static void kfi_waiter_count_wake(struct kfi_waiter *w, u64 now)
-{
-	lockdep_assert_held(&w->queue->head.lock);
-	if (now && w->at)
-		kfi_count_latency(&w->queue->counts, w->at, now);
-	w->spurious += !w->counted;
-}
-
 /*
  * Takes the waiter off the queue, on every path. Takes the lock even if a waker has
  * removed the waiter: that waker may still walk the queue, and our caller may close
@@ -385,8 +376,11 @@ static void kfi_waiter_dequeue(struct kfi_waiter *w)
 		q->sleepers--;
 	}
 	q->counts.asleep_ns += kfi_waiter_age(w, now);
-	if (w->why)
-		kfi_waiter_count_wake(w, now);
+	if (w->why) {
+		if (now && w->at)
+			kfi_count_latency(&q->counts, w->at, now);
+		w->spurious += !w->counted;
+	}
 	kfi_waiter_count_misses(w);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }

@@ -90,7 +90,7 @@ EXPORT_SYMBOL_GPL(kfi_watch_put);
 
 /**
  * kfi_watch_poll() - file_operations.poll of a descriptor
- * @watch: the watch behind it
+ * @watch: the descriptor's watch
  * @file: the descriptor's
  * @wait: as given to the poll method
  *
