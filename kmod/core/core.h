@@ -41,6 +41,10 @@
  *
  * Spinlocks, inside any of the mutexes:
  *
+ *   client->objects.xa_lock	kmod/dev: held over kfi_ack_cq_events() and
+ *				kfi_cq_discard_events()
+ *     channel->lock
+ *     queue->head.lock
  *   kfr_rx.multi_lock,		providers: held over a report, to keep reports in
  *   kfm_domain.progress	order
  *     ep->profile_lock
@@ -74,9 +78,9 @@
  *
  * No thread holds the locks of two sources, two queues or two poll sets at once. A
  * callback of a profile runs under profile_lock; if it makes an event on another
- * endpoint, that endpoint's profile_lock nests inside. All spinlocks are taken with
- * interrupts off, since a provider may report from any context. A thread holds none
- * of them while it sleeps (in a read for user space, or in a close).
+ * endpoint, that endpoint's profile_lock nests inside. All spinlocks but dev's are
+ * taken with interrupts off, since a provider may report from any context. A thread
+ * holds none of them while it sleeps (in a read for user space, or in a close).
  *
  * DOC: From a report to a running thread
  *
