@@ -8,7 +8,7 @@
 #include <net/route.h>
 #include <rdma/ib_cache.h>
 
-#include "kfi_verbs.h"
+#include "rdm/rdm.h"
 
 #define KFV_MSG_ORDER	(KFI_ORDER_RAR | KFI_ORDER_RAW | KFI_ORDER_RAS | \
 			 KFI_ORDER_WAW | KFI_ORDER_WAS | KFI_ORDER_SAW | \
@@ -204,9 +204,16 @@ static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
 	return true;
 }
 
-static bool kfv_no_class(u32 tclass)
+/**
+ * kfv_fit_tclass() - check the traffic class of a hint
+ * @tclass: as hinted
+ *
+ * Context: any.
+ * Return: true for a hint that any port meets.
+ */
+bool kfv_fit_tclass(u32 tclass)
 {
-	return tclass != KFI_TC_UNSPEC && tclass != KFI_TC_BEST_EFFORT;
+	return tclass == KFI_TC_UNSPEC || tclass == KFI_TC_BEST_EFFORT;
 }
 
 static bool kfv_fit_tx(struct kfi_tx_attr *tx, const struct kfi_tx_attr *hint,
@@ -221,7 +228,7 @@ static bool kfv_fit_tx(struct kfi_tx_attr *tx, const struct kfi_tx_attr *hint,
 	    hint->inject_size > tx->inject_size ||
 	    hint->iov_limit > tx->iov_limit ||
 	    hint->rma_iov_limit > tx->rma_iov_limit ||
-	    kfv_no_class(hint->tclass))
+	    !kfv_fit_tclass(hint->tclass))
 		return false;
 	tx->op_flags = hint->op_flags;
 	return kfv_fit_size(&tx->size, hint->size, ib->attrs.max_qp_wr);
@@ -283,38 +290,74 @@ static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
 	       hint->cntr_cnt <= domain->cntr_cnt &&
 	       hint->mr_iov_limit <= domain->mr_iov_limit &&
 	       hint->mr_cnt <= domain->mr_cnt &&
-	       !hint->auth_key_size && !hint->max_err_data;
+	       !hint->max_err_data;
 }
 
-/* On return domain->domain is the first open domain with that name. */
-static bool kfv_fit_domain(struct kfi_domain_attr *domain,
-			   const struct kfi_domain_attr *hint,
-			   const struct kfv_device *dev, u32 port)
+/**
+ * kfv_fit_domain_attr() - check what both kinds of domain treat alike
+ * @domain: what the port offers
+ * @hint: what is asked for
+ *
+ * Context: any.
+ * Return: true if the offer meets the hint. Address vectors, modes of memory
+ * registration and authorisation keys differ and are left to the caller.
+ */
+bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
+			 const struct kfi_domain_attr *hint)
 {
-	struct kfid_domain *wanted = hint ? hint->domain : NULL;
-	struct kfv_domain *open;
-
-	list_for_each_entry(open, &dev->domains, link) {
-		if (open->pd && open->pd->port == port &&
-		    (!wanted || wanted == &open->base.domain)) {
-			domain->domain = &open->base.domain;
-			break;
-		}
-	}
-	if (!hint)
-		return true;
-	return (!wanted || domain->domain) &&
-	       (!hint->name || !strcmp(hint->name, domain->name)) &&
-	       (hint->threading <= KFI_THREAD_ENDPOINT) &&
+	return (!hint->name || !strcmp(hint->name, domain->name)) &&
+	       hint->threading <= KFI_THREAD_ENDPOINT &&
 	       (!hint->control_progress ||
 		hint->control_progress == KFI_PROGRESS_AUTO) &&
 	       (!hint->data_progress ||
 		hint->data_progress == KFI_PROGRESS_AUTO) &&
 	       (!hint->resource_mgmt ||
 		hint->resource_mgmt == KFI_RM_DISABLED) &&
-	       !hint->av_type && kfv_fit_mr_mode(hint->mr_mode) &&
-	       !(hint->caps & ~domain->caps) && !kfv_no_class(hint->tclass) &&
+	       !(hint->caps & ~domain->caps) && kfv_fit_tclass(hint->tclass) &&
 	       kfv_fit_counts(domain, hint);
+}
+
+/**
+ * kfv_domain_find() - an open domain to put into an answer
+ * @dev: device of the domain
+ * @port: its port
+ * @wanted: this domain only, or NULL for the first one
+ * @format: address format of a domain of RDM endpoints, 0 for any domain
+ *
+ * Context: process; caller holds kfv_lock.
+ * Return: the domain, or NULL. No reference is taken: the caller of
+ * kfi_getinfo() must not close a domain that it wants to find.
+ */
+struct kfid_domain *kfv_domain_find(const struct kfv_device *dev, u32 port,
+				    const struct kfid_domain *wanted,
+				    u32 format)
+{
+	struct kfv_domain *open;
+
+	lockdep_assert_held(&kfv_lock);
+	list_for_each_entry(open, &dev->domains, link) {
+		if (!open->pd || open->pd->port != port ||
+		    (wanted && wanted != &open->base.domain))
+			continue;
+		if (!format ||
+		    (open->rdm && open->rdm->format.format == format))
+			return &open->base.domain;
+	}
+	return NULL;
+}
+
+static bool kfv_fit_domain(struct kfi_domain_attr *domain,
+			   const struct kfi_domain_attr *hint,
+			   const struct kfv_device *dev, u32 port)
+{
+	struct kfid_domain *wanted = hint ? hint->domain : NULL;
+
+	domain->domain = kfv_domain_find(dev, port, wanted, 0);
+	if (!hint)
+		return true;
+	return (!wanted || domain->domain) && !hint->av_type &&
+	       !hint->auth_key_size && kfv_fit_mr_mode(hint->mr_mode) &&
+	       kfv_fit_domain_attr(domain, hint);
 }
 
 /* Caller holds kfv_lock. */
@@ -398,10 +441,10 @@ static int kfv_set_addrs(struct kfi_info *info, const struct kfv_query *query)
 	return err;
 }
 
-/* Return: an info; NULL if the port is not wanted; -ENOMEM. */
-static struct kfi_info *kfv_ask_port(const struct kfv_query *query,
-				     const struct kfv_device *dev, u32 port)
+static struct kfi_info *kfv_port_offer(const struct kfv_device *dev, u32 port,
+				       void *arg)
 {
+	const struct kfv_query *query = arg;
 	struct kfi_info *info;
 
 	if (query->ib && (query->ib != dev->ib || query->port != port))
@@ -421,25 +464,34 @@ static struct kfi_info *kfv_ask_port(const struct kfv_query *query,
 	return info;
 }
 
-static int kfv_ask_devices(const struct kfv_query *query,
-			   struct kfi_info **list)
+/**
+ * kfv_list_offers() - collect an offer of each port of each device
+ * @offer: makes the offer of one port
+ * @arg: for @offer
+ * @tail: end of the list; moved past the last offer, also after an error
+ *
+ * Context: process; caller holds kfv_lock, so that the devices stay.
+ * Return: 0, also if no port offers anything; -ENOMEM.
+ */
+int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail)
 {
-	struct kfi_info **tail = list, *info;
 	struct kfv_device *dev;
+	struct kfi_info *info;
 	u32 port;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(dev, &kfv_devices, link) {
 		rdma_for_each_port(dev->ib, port) {
-			info = kfv_ask_port(query, dev, port);
+			info = offer(dev, port, arg);
 			if (IS_ERR(info))
 				return PTR_ERR(info);
 			if (!info)
 				continue;
-			*tail = info;
-			tail = &info->next;
+			**tail = info;
+			*tail = &info->next;
 		}
 	}
-	return *list ? 0 : -KFI_ENODATA;
+	return 0;
 }
 
 /* Kernel code has no resolver: a node is a dotted address, a service a port. */
@@ -490,20 +542,37 @@ static int kfv_query_addrs(struct kfv_query *query, const char *node,
 	return err;
 }
 
-/* Routing has a word of its own for want of memory. */
-int kfv_no_route(int err)
+/**
+ * kfv_route_source() - the local address that a route starts from
+ * @to: where the route leads
+ * @from: the address
+ *
+ * Routing reports a lack of memory as ENOBUFS: __mkroute_output() in
+ * net/ipv4/route.c. Here it is ENOMEM, as everywhere else in this interface.
+ *
+ * Context: process.
+ * Return: 0; -KFI_ENODATA: no route; -ENOMEM.
+ */
+int kfv_route_source(__be32 to, __be32 *from)
 {
-	return err == -ENOBUFS || err == -ENOMEM ? -ENOMEM : -KFI_ENODATA;
+	struct flowi4 fl4 = { .daddr = to };
+	struct rtable *rt = ip_route_output_key(&init_net, &fl4);
+
+	if (IS_ERR(rt))
+		return PTR_ERR(rt) == -ENOBUFS || PTR_ERR(rt) == -ENOMEM ?
+		       -ENOMEM : -KFI_ENODATA;
+	ip_rt_put(rt);
+	*from = fl4.saddr;
+	return 0;
 }
 
 /*
- * Which local address matters: the one asked for, else the one that the route
- * to the peer starts from, since RDMA CM will take that one.
+ * The local address decides which device answers: the address in the query, else
+ * the one that the route to the peer starts from, since RDMA CM will take that one.
  */
 static int kfv_query_local(struct kfv_query *query)
 {
-	struct flowi4 fl4 = { .daddr = query->dst.sin_addr.s_addr };
-	struct rtable *rt;
+	int err;
 
 	if (query->src.sin_family && query->src.sin_addr.s_addr) {
 		query->local = query->src.sin_addr.s_addr;
@@ -512,13 +581,11 @@ static int kfv_query_local(struct kfv_query *query)
 	if (!query->dst.sin_family || !query->dst.sin_addr.s_addr)
 		return 0;
 
-	rt = ip_route_output_key(&init_net, &fl4);
-	if (IS_ERR(rt))
-		return kfv_no_route(PTR_ERR(rt));
-	ip_rt_put(rt);
-	query->local = fl4.saddr;
+	err = kfv_route_source(query->dst.sin_addr.s_addr, &query->local);
+	if (err)
+		return err;
 	query->src.sin_family = AF_INET;
-	query->src.sin_addr.s_addr = fl4.saddr;
+	query->src.sin_addr.s_addr = query->local;
 	return 0;
 }
 
@@ -532,6 +599,7 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 		.flags = flags,
 		.hints = hints,
 	};
+	struct kfi_info **tail = info;
 	int err;
 
 	*info = NULL;
@@ -545,13 +613,14 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 	if (query.local)
 		err = kfv_query_device(&query);
 	if (!err)
-		err = kfv_ask_devices(&query, info);
+		err = kfv_list_offers(kfv_port_offer, &query, &tail);
 	mutex_unlock(&kfv_lock);
-	if (err && *info) {
+	if (err) {
 		kfi_freeinfo(*info);
 		*info = NULL;
+		return err;
 	}
-	return err;
+	return *info ? 0 : -KFI_ENODATA;
 }
 
 /**

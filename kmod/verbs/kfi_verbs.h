@@ -445,11 +445,22 @@ void kfv_domain_name(struct ib_device *ib, u32 port, char *name);
 void kfv_queue_work(struct work_struct *work);
 
 /* info.c */
+/* The offer of one port: an info; NULL: the port does not fit; or -ENOMEM. */
+typedef struct kfi_info *(*kfv_offer_fn)(const struct kfv_device *dev, u32 port,
+					 void *arg);
+
 int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info);
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
 int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
-int kfv_no_route(int err);
+bool kfv_fit_tclass(u32 tclass);
+bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
+			 const struct kfi_domain_attr *hint);
+struct kfid_domain *kfv_domain_find(const struct kfv_device *dev, u32 port,
+				    const struct kfid_domain *wanted,
+				    u32 format);
+int kfv_route_source(__be32 to, __be32 *from);
+int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
 bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		    const struct kfi_fabric_attr *hint);

@@ -7,7 +7,6 @@
 #include <linux/in.h>
 #include <linux/inet.h>
 #include <linux/slab.h>
-#include <net/route.h>
 
 #include "rdm.h"
 
@@ -18,6 +17,7 @@
  * @service: as given
  * @source: they name the local side
  * @hints: as given; an empty one if there was none
+ * @format: of the addresses in the offers being made
  * @auth: authorisation key
  */
 struct kfr_query {
@@ -26,6 +26,7 @@ struct kfr_query {
 	const char *service;
 	bool source;
 	const struct kfi_info *hints;
+	u32 format;
 	u32 auth;
 };
 
@@ -159,11 +160,6 @@ static void kfr_fill(struct kfi_info *info, u32 format)
 	domain->mr_cnt = INT_MAX;
 }
 
-static bool kfr_no_class(u32 tclass)
-{
-	return tclass != KFI_TC_UNSPEC && tclass != KFI_TC_BEST_EFFORT;
-}
-
 /* Attributes that a context may be opened with. Return: 0 or -EINVAL. */
 int kfr_tx_attr_ok(const struct kfi_tx_attr *attr)
 {
@@ -173,7 +169,7 @@ int kfr_tx_attr_ok(const struct kfi_tx_attr *attr)
 	       attr->inject_size > KFV_INJECT_SIZE ||
 	       attr->size > KFR_TX_MAX || attr->iov_limit > KFR_IOV_LIMIT ||
 	       attr->rma_iov_limit > KFR_IOV_LIMIT ||
-	       kfr_no_class(attr->tclass) ? -EINVAL : 0;
+	       !kfv_fit_tclass(attr->tclass) ? -EINVAL : 0;
 }
 
 int kfr_rx_attr_ok(const struct kfi_rx_attr *attr)
@@ -238,58 +234,20 @@ static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint,
 	return true;
 }
 
-static bool kfr_fit_counts(const struct kfi_domain_attr *domain,
-			   const struct kfi_domain_attr *hint)
-{
-	return hint->mr_key_size <= domain->mr_key_size &&
-	       hint->cq_data_size <= domain->cq_data_size &&
-	       hint->cq_cnt <= domain->cq_cnt &&
-	       hint->ep_cnt <= domain->ep_cnt &&
-	       hint->tx_ctx_cnt <= domain->tx_ctx_cnt &&
-	       hint->rx_ctx_cnt <= domain->rx_ctx_cnt &&
-	       hint->max_ep_tx_ctx <= domain->max_ep_tx_ctx &&
-	       hint->max_ep_rx_ctx <= domain->max_ep_rx_ctx &&
-	       !hint->max_ep_stx_ctx && !hint->max_ep_srx_ctx &&
-	       hint->cntr_cnt <= domain->cntr_cnt &&
-	       hint->mr_iov_limit <= domain->mr_iov_limit &&
-	       hint->mr_cnt <= domain->mr_cnt && !hint->max_err_data;
-}
-
-/* A mode that a caller asks for is one that it copes with; we need none. */
-static bool kfr_fit_modes(const struct kfi_domain_attr *hint)
-{
-	return hint->threading <= KFI_THREAD_ENDPOINT &&
-	       (!hint->control_progress ||
-		hint->control_progress == KFI_PROGRESS_AUTO) &&
-	       (!hint->data_progress ||
-		hint->data_progress == KFI_PROGRESS_AUTO) &&
-	       hint->resource_mgmt <= KFI_RM_DISABLED &&
-	       hint->av_type <= KFI_AV_TABLE &&
-	       !(hint->caps & ~KFV_CAPS_DOMAIN) && !kfr_no_class(hint->tclass);
-}
-
 static bool kfr_fit_domain(struct kfi_info *info,
 			   const struct kfi_domain_attr *hint,
 			   const struct kfv_device *dev, u32 port)
 {
 	struct kfi_domain_attr *domain = info->domain_attr;
 	struct kfid_domain *wanted = hint ? hint->domain : NULL;
-	struct kfv_domain *open;
 
-	list_for_each_entry(open, &dev->domains, link) {
-		if (open->pd && open->pd->port == port && open->rdm &&
-		    open->rdm->format.format == info->addr_format &&
-		    (!wanted || wanted == &open->base.domain)) {
-			domain->domain = &open->base.domain;
-			break;
-		}
-	}
+	domain->domain = kfv_domain_find(dev, port, wanted, info->addr_format);
 	if (!hint)
 		return true;
-	if ((wanted && !domain->domain) ||
-	    (hint->name && strcmp(hint->name, domain->name)) ||
-	    !kfr_fit_modes(hint) || !kfr_fit_counts(domain, hint))
+	if ((wanted && !domain->domain) || hint->av_type > KFI_AV_TABLE ||
+	    !kfv_fit_domain_attr(domain, hint))
 		return false;
+	/* A hinted mode is one that the caller copes with; none is needed. */
 	if (hint->mr_mode)
 		domain->mr_mode = hint->mr_mode & KFI_MR_ENDPOINT;
 	if (hint->av_type)
@@ -374,17 +332,15 @@ static int kfr_query_dest(const struct kfr_query *query,
 	return err ? err : kfr_parse_service(format, query->service, &dst->id);
 }
 
-/* Does the way to a peer begin there? Return: 0, -KFI_ENODATA, -ENOMEM. */
+/* Return: 0 if the route to @to starts from @from; -KFI_ENODATA, -ENOMEM. */
 static int kfr_reaches(__be32 from, __be32 to)
 {
-	struct flowi4 fl4 = { .daddr = to };
-	struct rtable *rt;
+	__be32 source;
+	int err = kfv_route_source(to, &source);
 
-	rt = ip_route_output_key(&init_net, &fl4);
-	if (IS_ERR(rt))
-		return kfv_no_route(PTR_ERR(rt));
-	ip_rt_put(rt);
-	return fl4.saddr == from ? 0 : -KFI_ENODATA;
+	if (err)
+		return err;
+	return source == from ? 0 : -KFI_ENODATA;
 }
 
 /*
@@ -460,17 +416,16 @@ static int kfr_ask_addrs(struct kfi_info *info, const struct kfr_query *query,
 	return err;
 }
 
-/* Return: an info; NULL if the port is not wanted; -ENOMEM. */
-static struct kfi_info *kfr_ask_port(struct kfr_query *query,
-				     const struct kfv_device *dev, u32 port,
-				     u32 format)
+static struct kfi_info *kfr_port_offer(const struct kfv_device *dev, u32 port,
+				       void *arg)
 {
+	struct kfr_query *query = arg;
 	struct kfi_info *info = kfv_info_new(dev->ib, port);
 	int err = -KFI_ENODATA;
 
 	if (IS_ERR(info))
 		return PTR_ERR(info) == -ENOMEM ? info : NULL;
-	kfr_fill(info, format);
+	kfr_fill(info, query->format);
 	if (kfr_fit(info, query, dev, port))
 		err = kfr_set_auth(info->ep_attr, query);
 	if (!err)
@@ -481,27 +436,6 @@ static struct kfi_info *kfr_ask_port(struct kfr_query *query,
 	}
 	info->fabric_attr->api_version = query->version;
 	return info;
-}
-
-static int kfr_ask_devices(struct kfr_query *query, u32 format,
-			   struct kfi_info ***tail)
-{
-	struct kfv_device *dev;
-	struct kfi_info *info;
-	u32 port;
-
-	list_for_each_entry(dev, &kfv_devices, link) {
-		rdma_for_each_port(dev->ib, port) {
-			info = kfr_ask_port(query, dev, port, format);
-			if (IS_ERR(info))
-				return PTR_ERR(info);
-			if (!info)
-				continue;
-			**tail = info;
-			*tail = &info->next;
-		}
-	}
-	return 0;
 }
 
 static bool kfr_dotted(const char *node)
@@ -545,9 +479,11 @@ static int kfr_ask(struct kfr_query *query, struct kfi_info **list)
 
 	if (kfr_cxi_first(query->hints, query->node))
 		swap(formats[0], formats[1]);
-	for (i = 0; i < ARRAY_SIZE(formats) && !err; i++)
-		if (kfr_wants_format(query->hints, formats[i]))
-			err = kfr_ask_devices(query, formats[i], &tail);
+	for (i = 0; i < ARRAY_SIZE(formats) && !err; i++) {
+		query->format = formats[i];
+		if (kfr_wants_format(query->hints, query->format))
+			err = kfv_list_offers(kfr_port_offer, query, &tail);
+	}
 	return err;
 }
 
