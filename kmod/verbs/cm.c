@@ -10,7 +10,7 @@
 #include "kfi_verbs.h"
 
 /* How long a device may take to tell the peer of a failure, in jiffies. */
-#define KFV_SETTLE (HZ / 10)
+#define KFV_NAK_TIME (HZ / 10)
 
 /* Reports an event on the endpoint. Caller holds conn->lock, not cut. */
 static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
@@ -45,19 +45,19 @@ static void kfv_conn_report_err(struct kfv_conn *conn, int err, int prov_errno,
 }
 
 /* The device is gone. Whether an EQ is bound is for the user to know. */
-void kfv_conn_lost(struct kfv_conn *conn)
+void kfv_conn_report_loss(struct kfv_conn *conn)
 {
 	mutex_lock(&conn->lock);
-	if (!conn->cut) {
+	if (!conn->ep_gone) {
 		if (conn->ep->base.eq)
 			kfv_conn_report_err(conn, ENODEV, 0, NULL, 0);
-		WRITE_ONCE(conn->cut, true);
+		WRITE_ONCE(conn->ep_gone, true);
 	}
 	mutex_unlock(&conn->lock);
 }
 
 /* RDMA CM has put the id on a device that is not the domain's. */
-static bool kfv_conn_astray(const struct kfv_conn *conn)
+static bool kfv_conn_wrong_device(const struct kfv_conn *conn)
 {
 	const struct ib_device *ib = conn->id->device;
 
@@ -71,8 +71,8 @@ static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
 	WRITE_ONCE(conn->state, KFV_CLOSED);
 	kfv_conn_error(conn);
 	kfv_conn_report_err(conn, err, prov_errno, data, len);
-	if (kfv_conn_astray(conn))
-		kfv_conn_break(conn);
+	if (kfv_conn_wrong_device(conn))
+		kfv_conn_queue_disconnect(conn);
 }
 
 /*
@@ -80,7 +80,7 @@ static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
  * pair, so it is moved here, or posted receives would stay for ever.
  * Caller holds conn->lock.
  */
-static void kfv_conn_over(struct kfv_conn *conn)
+static void kfv_conn_disconnect(struct kfv_conn *conn)
 {
 	WRITE_ONCE(conn->state, KFV_CLOSED);
 	kfv_conn_error(conn);
@@ -93,13 +93,13 @@ static void kfv_conn_over(struct kfv_conn *conn)
  * its operation comes back flushed. Since 9b4b7c1f9f54 (6.5) a thread does all this,
  * and we can come between; before, a tasklet was faster. Caller holds conn->ctl.
  */
-static void kfv_conn_settle(struct kfv_conn *conn)
+static void kfv_conn_wait_for_nak(struct kfv_conn *conn)
 {
-	unsigned long limit = jiffies + KFV_SETTLE;
+	unsigned long limit = jiffies + KFV_NAK_TIME;
 	struct ib_qp_init_attr init;
 	struct ib_qp_attr attr;
 
-	while (conn->qp && kfv_conn_up(conn) && !READ_ONCE(conn->cut)) {
+	while (conn->qp && kfv_conn_up(conn) && !READ_ONCE(conn->ep_gone)) {
 		if (ib_query_qp(conn->qp, &attr, IB_QP_STATE, &init) ||
 		    attr.qp_state == IB_QPS_ERR || time_after(jiffies, limit))
 			return;
@@ -111,25 +111,25 @@ static void kfv_conn_settle(struct kfv_conn *conn)
  * Work item: the queue pair failed, or the id must go (it is on a device that
  * is not the domain's, and would keep that from being removed).
  */
-void kfv_cm_hangup(struct work_struct *work)
+void kfv_cm_disconnect_work(struct work_struct *work)
 {
-	struct kfv_conn *conn = container_of(work, struct kfv_conn, hangup);
-	struct rdma_cm_id *stray = NULL;
+	struct kfv_conn *conn = container_of(work, struct kfv_conn, disconnect);
+	struct rdma_cm_id *wrong_id = NULL;
 
 	mutex_lock(&conn->ctl);
-	kfv_conn_settle(conn);
+	kfv_conn_wait_for_nak(conn);
 	mutex_lock(&conn->lock);
-	if (!conn->cut && kfv_conn_up(conn)) {
-		kfv_conn_over(conn);
+	if (!conn->ep_gone && kfv_conn_up(conn)) {
+		kfv_conn_disconnect(conn);
 		kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
 	} else if (conn->state == KFV_CLOSED && conn->id &&
-		   kfv_conn_astray(conn)) {
-		stray = conn->id;
+		   kfv_conn_wrong_device(conn)) {
+		wrong_id = conn->id;
 		conn->id = NULL;
 	}
 	mutex_unlock(&conn->lock);
-	if (stray)
-		rdma_destroy_id(stray);
+	if (wrong_id)
+		rdma_destroy_id(wrong_id);
 	mutex_unlock(&conn->ctl);
 	kfv_conn_put(conn);
 	module_put(THIS_MODULE);
@@ -240,7 +240,7 @@ static void kfv_cm_disconnected(struct kfv_conn *conn)
 {
 	if (!kfv_conn_up(conn))
 		return;
-	kfv_conn_over(conn);
+	kfv_conn_disconnect(conn);
 	kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
 }
 
@@ -266,7 +266,7 @@ static void kfv_cm_rejected(struct kfv_conn *conn, struct rdma_cm_event *event)
 }
 
 /* Before the connection stands this is its failure, later its end. */
-static void kfv_cm_gone(struct kfv_conn *conn, int status)
+static void kfv_cm_failed(struct kfv_conn *conn, int status)
 {
 	if (conn->state == KFV_CONNECTING || conn->state == KFV_ACCEPTED)
 		kfv_conn_fail(conn, kfv_cm_errno(status), status, NULL, 0);
@@ -296,14 +296,14 @@ static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		kfv_cm_gone(conn, event->status);
+		kfv_cm_failed(conn, event->status);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		kfv_cm_disconnected(conn);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* Our own comes as kfv_conn_lost(). */
-		if (conn->state == KFV_CONNECTING && kfv_conn_astray(conn))
+		/* Our own comes as kfv_conn_report_loss(). */
+		if (conn->state == KFV_CONNECTING && kfv_conn_wrong_device(conn))
 			kfv_conn_fail(conn, EHOSTUNREACH, -ENODEV, NULL, 0);
 		break;
 	default:
@@ -317,7 +317,7 @@ int kfv_cm_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	struct kfv_conn *conn = id->context;
 
 	mutex_lock(&conn->lock);
-	if (!conn->cut && conn->id == id)
+	if (!conn->ep_gone && conn->id == id)
 		kfv_cm_dispatch(conn, event);
 	mutex_unlock(&conn->lock);
 	return 0;
@@ -474,7 +474,7 @@ static int kfv_ep_shutdown(struct kfid_ep *fid, u64 flags)
 	else if (!kfv_conn_up(conn))
 		err = -ENOTCONN;
 	else
-		kfv_conn_over(conn);
+		kfv_conn_disconnect(conn);
 	mutex_unlock(&conn->lock);
 	mutex_unlock(&conn->ctl);
 	return err;

@@ -40,10 +40,10 @@ void kfv_conn_put(struct kfv_conn *conn)
  */
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 {
-	mutex_lock(&dev->leaving);
+	mutex_lock(&dev->disconnect_lock);
 	rdma_disconnect(id);
 	rdma_destroy_id(id);
-	mutex_unlock(&dev->leaving);
+	mutex_unlock(&dev->disconnect_lock);
 }
 
 /*
@@ -125,7 +125,7 @@ struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 	conn->rx.size = rx_size;
 	atomic_set(&conn->posted, 1);
 	init_completion(&conn->drained);
-	INIT_WORK(&conn->hangup, kfv_cm_hangup);
+	INIT_WORK(&conn->disconnect, kfv_cm_disconnect_work);
 	INIT_WORK(&conn->destroy, kfv_conn_destroy);
 	kfv_keepalive_init(conn);
 	kfv_conn_limits(conn);
@@ -141,7 +141,7 @@ static void kfv_qp_event(struct ib_event *event, void *context)
 		rdma_notify(conn->id, event->event);
 }
 
-static int kfv_conn_make_qp(struct kfv_conn *conn)
+static int kfv_conn_create_qp(struct kfv_conn *conn)
 {
 	struct ib_qp_init_attr init = {
 		.event_handler = kfv_qp_event,
@@ -221,7 +221,7 @@ int kfv_conn_enable(struct kfv_conn *conn)
 		goto err;
 	}
 	conn->cq = cq;
-	err = kfv_conn_make_qp(conn);
+	err = kfv_conn_create_qp(conn);
 	if (err)
 		goto err;
 	return 0;
@@ -280,19 +280,19 @@ void kfv_conn_error(struct kfv_conn *conn)
 }
 
 /**
- * kfv_conn_break() - an operation has failed, so the connection has
+ * kfv_conn_queue_disconnect() - an operation has failed, so the connection has
  * @conn: the connection
  *
  * The queue pair is in its error state; the peer must hear of it.
  *
  * Context: any; @conn is kept alive by the caller.
  */
-void kfv_conn_break(struct kfv_conn *conn)
+void kfv_conn_queue_disconnect(struct kfv_conn *conn)
 {
-	if (atomic_xchg(&conn->broken, 1))
+	if (atomic_xchg(&conn->failed, 1))
 		return;
 	kref_get(&conn->ref);
-	kfv_queue_work(&conn->hangup);
+	kfv_queue_work(&conn->disconnect);
 }
 
 struct kfv_marker {
@@ -384,7 +384,7 @@ void kfv_conn_stop(struct kfv_conn *conn)
 	mutex_lock(&conn->lock);
 	state = conn->state;
 	WRITE_ONCE(conn->state, KFV_STOPPED);
-	WRITE_ONCE(conn->cut, true);
+	WRITE_ONCE(conn->ep_gone, true);
 	mutex_unlock(&conn->lock);
 	if (state == KFV_STOPPED)
 		return;

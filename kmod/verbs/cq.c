@@ -104,11 +104,11 @@ static void kfv_report(struct kfv_conn *conn, struct kfi_completion *comp,
 	int idx = srcu_read_lock(&kfv_srcu);
 
 	if (!comp->err)
-		kfv_heard(conn);
-	if (!READ_ONCE(conn->cut) && !kfv_gone(conn->pd->dev)) {
+		kfv_conn_alive(conn);
+	if (!READ_ONCE(conn->ep_gone) && !kfv_gone(conn->pd->dev)) {
 		kfi_ep_complete(&conn->ep->base, comp, want_entry);
 		if (comp->err && comp->prov_errno != IB_WC_WR_FLUSH_ERR)
-			kfv_conn_break(conn);
+			kfv_conn_queue_disconnect(conn);
 	}
 	srcu_read_unlock(&kfv_srcu, idx);
 	kfv_posted_put(conn);

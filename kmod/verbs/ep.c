@@ -140,7 +140,7 @@ static int kfv_ep_getopt(struct kfid *fid, int level, int optname,
 	if (optname == KFI_OPT_CM_DATA_SIZE)
 		value = KFV_REQ_DATA;
 	else if (optname == KFI_OPT_KEEPALIVE)
-		value = READ_ONCE(ep->conn->silence);
+		value = READ_ONCE(ep->conn->keepalive_secs);
 	else
 		return -ENOPROTOOPT;
 	if (!optval || !optlen)
@@ -171,7 +171,7 @@ static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	mutex_lock(&conn->lock);
-	WRITE_ONCE(conn->silence, seconds);
+	WRITE_ONCE(conn->keepalive_secs, seconds);
 	kfv_keepalive_start(conn);
 	mutex_unlock(&conn->lock);
 	return 0;

@@ -3,10 +3,7 @@
  * Discovery: what each port of each device offers, if that is what is asked.
  */
 #include <linux/in.h>
-#include <linux/inet.h>
 #include <linux/slab.h>
-#include <net/route.h>
-#include <rdma/ib_cache.h>
 
 #include "rdm/rdm.h"
 
@@ -38,43 +35,6 @@ struct kfv_query {
 	const struct ib_device *ib;
 	u32 port;
 };
-
-/* A copy that kfi_freeinfo() will free. */
-int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin)
-{
-	*addr = kmemdup(sin, sizeof(*sin), GFP_KERNEL);
-	if (!*addr)
-		return -ENOMEM;
-	*addrlen = sizeof(*sin);
-	return 0;
-}
-
-/* For getname and getpeer: cut to the caller's room, which is then told. */
-int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin)
-{
-	size_t room;
-
-	if (!addrlen || (!addr && *addrlen))
-		return -EINVAL;
-	room = *addrlen;
-	memcpy(addr, sin, min(room, sizeof(*sin)));
-	*addrlen = sizeof(*sin);
-	return room < sizeof(*sin) ? -KFI_ETOOSMALL : 0;
-}
-
-/* Ports with the same subnet prefix can reach each other. */
-int kfv_fabric_name(struct ib_device *ib, u32 port, char *name)
-{
-	union ib_gid gid;
-	int err;
-
-	err = rdma_query_gid(ib, port, 0, &gid);
-	if (err)
-		return err;
-	scnprintf(name, KFI_NAME_MAX, "IB-0x%llx",
-		  be64_to_cpu(gid.global.subnet_prefix));
-	return 0;
-}
 
 static void kfv_fill_tx(struct kfi_tx_attr *tx, const struct ib_device *ib)
 {
@@ -317,35 +277,6 @@ bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
 	       kfv_fit_counts(domain, hint);
 }
 
-/**
- * kfv_domain_find() - an open domain to put into an answer
- * @dev: device of the domain
- * @port: its port
- * @wanted: this domain only, or NULL for the first one
- * @format: address format of a domain of RDM endpoints, 0 for any domain
- *
- * Context: process; caller holds kfv_lock.
- * Return: the domain, or NULL. No reference is taken: the caller of
- * kfi_getinfo() must not close a domain that it wants to find.
- */
-struct kfid_domain *kfv_domain_find(const struct kfv_device *dev, u32 port,
-				    const struct kfid_domain *wanted,
-				    u32 format)
-{
-	struct kfv_domain *open;
-
-	lockdep_assert_held(&kfv_lock);
-	list_for_each_entry(open, &dev->domains, link) {
-		if (!open->pd || open->pd->port != port ||
-		    (wanted && wanted != &open->base.domain))
-			continue;
-		if (!format ||
-		    (open->rdm && open->rdm->format.format == format))
-			return &open->base.domain;
-	}
-	return NULL;
-}
-
 static bool kfv_fit_domain(struct kfi_domain_attr *domain,
 			   const struct kfi_domain_attr *hint,
 			   const struct kfv_device *dev, u32 port)
@@ -398,7 +329,7 @@ static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
 }
 
-static int kfv_no_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+static int kfv_ignore_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	return 0;
 }
@@ -413,7 +344,7 @@ static int kfv_query_device(struct kfv_query *query)
 	struct rdma_cm_id *id;
 	int err;
 
-	id = rdma_create_id(&init_net, kfv_no_event, NULL, RDMA_PS_TCP,
+	id = rdma_create_id(&init_net, kfv_ignore_event, NULL, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
@@ -494,33 +425,6 @@ int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail)
 	return 0;
 }
 
-/* Kernel code has no resolver: a node is a dotted address, a service a port. */
-static int kfv_parse(struct sockaddr_in *sin, const char *node,
-		     const char *service)
-{
-	u16 port = 0;
-
-	memset(sin, 0, sizeof(*sin));
-	sin->sin_family = AF_INET;
-	if (node && !in4_pton(node, -1, (u8 *)&sin->sin_addr.s_addr, -1, NULL))
-		return -KFI_ENODATA;
-	if (service && kstrtou16(service, 10, &port))
-		return -KFI_ENODATA;
-	sin->sin_port = htons(port);
-	return 0;
-}
-
-static int kfv_hint_addr(struct sockaddr_in *sin, const void *addr, size_t len)
-{
-	/* Callers with a sockaddr_in on their hands may leave the length 0. */
-	if (!addr)
-		return 0;
-	if (len && len < sizeof(*sin))
-		return -KFI_ENODATA;
-	memcpy(sin, addr, sizeof(*sin));
-	return sin->sin_family == AF_INET ? 0 : -KFI_ENODATA;
-}
-
 /* node and service name one side; the hints may still name the other. */
 static int kfv_query_addrs(struct kfv_query *query, const char *node,
 			   const char *service)
@@ -531,39 +435,15 @@ static int kfv_query_addrs(struct kfv_query *query, const char *node,
 	int err = 0;
 
 	if (named)
-		err = kfv_parse(source ? &query->src : &query->dst, node,
+		err = kfv_addr_parse(source ? &query->src : &query->dst, node,
 				service);
 	if (!err && hints && !(named && source))
-		err = kfv_hint_addr(&query->src, hints->src_addr,
+		err = kfv_addr_hint(&query->src, hints->src_addr,
 				    hints->src_addrlen);
 	if (!err && hints && !(named && !source))
-		err = kfv_hint_addr(&query->dst, hints->dest_addr,
+		err = kfv_addr_hint(&query->dst, hints->dest_addr,
 				    hints->dest_addrlen);
 	return err;
-}
-
-/**
- * kfv_route_source() - the local address that a route starts from
- * @to: where the route leads
- * @from: the address
- *
- * Routing reports a lack of memory as ENOBUFS: __mkroute_output() in
- * net/ipv4/route.c. Here it is ENOMEM, as everywhere else in this interface.
- *
- * Context: process.
- * Return: 0; -KFI_ENODATA: no route; -ENOMEM.
- */
-int kfv_route_source(__be32 to, __be32 *from)
-{
-	struct flowi4 fl4 = { .daddr = to };
-	struct rtable *rt = ip_route_output_key(&init_net, &fl4);
-
-	if (IS_ERR(rt))
-		return PTR_ERR(rt) == -ENOBUFS || PTR_ERR(rt) == -ENOMEM ?
-		       -ENOMEM : -KFI_ENODATA;
-	ip_rt_put(rt);
-	*from = fl4.saddr;
-	return 0;
 }
 
 /*

@@ -136,7 +136,7 @@ static int kfv_device_add(struct ib_device *ib)
 	kref_init(&dev->ref);
 	refcount_set(&dev->users, 1);
 	init_completion(&dev->idle);
-	mutex_init(&dev->leaving);
+	mutex_init(&dev->disconnect_lock);
 	INIT_LIST_HEAD(&dev->domains);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);
@@ -172,11 +172,11 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 		kfv_domain_lose(domain);
 	kfv_pep_lose(dev);
 
-	kfv_req_strip(dev);
-	kfv_pep_strip(dev);
+	kfv_req_detach(dev);
+	kfv_pep_detach(dev);
 	kfr_strip(dev);
 	list_for_each_entry(domain, &dev->domains, link)
-		kfv_domain_strip(domain);
+		kfv_domain_detach(domain);
 	mutex_unlock(&kfv_lock);
 
 	/* Local work only: see KFV_DRAIN_TIME for how long it takes. */

@@ -43,10 +43,10 @@ static void kfv_probe_done(struct ib_cq *cq, struct ib_wc *wc)
 	int idx = srcu_read_lock(&kfv_srcu);
 
 	if (wc->status == IB_WC_SUCCESS)
-		kfv_heard(conn);
-	else if (wc->status != IB_WC_WR_FLUSH_ERR && !READ_ONCE(conn->cut) &&
+		kfv_conn_alive(conn);
+	else if (wc->status != IB_WC_WR_FLUSH_ERR && !READ_ONCE(conn->ep_gone) &&
 		 !kfv_gone(conn->pd->dev))
-		kfv_conn_break(conn);
+		kfv_conn_queue_disconnect(conn);
 	srcu_read_unlock(&kfv_srcu, idx);
 	atomic_set(&conn->probing, 0);
 	kfv_posted_put(conn);
@@ -57,12 +57,12 @@ static void kfv_keepalive(struct work_struct *work)
 {
 	struct kfv_conn *conn = container_of(to_delayed_work(work),
 					     struct kfv_conn, keepalive);
-	unsigned long silence = READ_ONCE(conn->silence) * HZ;
+	unsigned long silence = READ_ONCE(conn->keepalive_secs) * HZ;
 	long left;
 
 	if (!silence || !kfv_conn_up(conn))
 		return;
-	left = READ_ONCE(conn->heard) + silence - jiffies;
+	left = READ_ONCE(conn->alive_at) + silence - jiffies;
 	if (left <= 0) {
 		kfv_probe(conn);
 		left = silence;
@@ -84,10 +84,10 @@ void kfv_keepalive_init(struct kfv_conn *conn)
  */
 void kfv_keepalive_start(struct kfv_conn *conn)
 {
-	if (!conn->silence || !kfv_conn_up(conn))
+	if (!conn->keepalive_secs || !kfv_conn_up(conn))
 		return;
-	kfv_heard(conn);
-	mod_delayed_work(kfv_wq, &conn->keepalive, conn->silence * HZ);
+	kfv_conn_alive(conn);
+	mod_delayed_work(kfv_wq, &conn->keepalive, conn->keepalive_secs * HZ);
 }
 
 /**

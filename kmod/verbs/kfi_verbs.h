@@ -113,7 +113,7 @@ extern struct workqueue_struct *kfv_wq;
  * @users: device halves (kfv_pd) and our client
  * @idle: @users is 0
  * @gone: it is being removed: nothing new starts
- * @leaving: one connection at a time tells its peer that it ends
+ * @disconnect_lock: one connection at a time tells its peer that it ends
  * @domains: open domains; kfv_lock
  */
 struct kfv_device {
@@ -123,7 +123,7 @@ struct kfv_device {
 	refcount_t users;
 	struct completion idle;
 	bool gone;
-	struct mutex leaving;	/* kfv_id_destroy() */
+	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
 };
 
@@ -216,7 +216,7 @@ struct kfv_region {
  * @domain: parent; a reference is held
  * @link: on kfv_domain.mrs; kfv_domain.lock
  * @region: device half
- * @stripped: the device is gone, its work item is queued; kfv_domain.lock
+ * @detached: the device is gone, its work item is queued; kfv_domain.lock
  * @lkey: names the region in our own work requests
  * @len: bytes
  * @count: number of pieces
@@ -227,7 +227,7 @@ struct kfv_mr {
 	struct kfv_domain *domain;
 	struct list_head link;
 	struct kfv_region *region;
-	bool stripped;
+	bool detached;
 	u32 lkey;
 	size_t len;
 	size_t count;
@@ -292,20 +292,20 @@ enum kfv_state {
  * struct kfv_conn - device half of an endpoint
  * @ref: the endpoint, its work items
  * @pd: referenced
- * @ep: public half; valid while @cut is false
+ * @ep: public half; valid while @ep_gone is false
  * @ctl: serialises what changes the connection
- * @lock: protects @state, @id and @cut against CM callbacks
+ * @lock: protects @state, @id and @ep_gone against CM callbacks
  * @state: where the connection stands; posting reads it without lock
- * @cut: the public half has gone or is about to: report nothing more
- * @broken: an operation failed, @hangup is queued
+ * @ep_gone: the public half has gone or is about to: report nothing more
+ * @failed: an operation failed, @disconnect is queued
  * @id: RDMA CM's half of the connection
  * @qp: the queue pair; NULL before kfi_enable()
  * @cq: one of the device's shared CQs, with room reserved for both queues
  * @nr_cqe: that room
  * @tx: sends and RMA
  * @rx: receives
- * @silence: seconds after which a silent peer is probed; 0: never
- * @heard: when (jiffies) there was a sign of life
+ * @keepalive_secs: seconds after which a silent peer is probed; 0: never
+ * @alive_at: when (jiffies) there was a sign of life
  * @probing: a probe is posted
  * @probe: the probe
  * @keepalive: sees whether one is due
@@ -313,7 +313,7 @@ enum kfv_state {
  * @drained: @posted is 0
  * @param: for rdma_connect() and rdma_accept()
  * @data: private data that @param points to
- * @hangup: ends a connection that failed
+ * @disconnect: ends a connection that failed
  * @destroy: gives everything back
  */
 struct kfv_conn {
@@ -323,16 +323,16 @@ struct kfv_conn {
 	struct mutex ctl;	/* one change at a time */
 	struct mutex lock;	/* against CM callbacks */
 	enum kfv_state state;
-	bool cut;
-	atomic_t broken;
+	bool ep_gone;
+	atomic_t failed;
 	struct rdma_cm_id *id;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
 	unsigned int nr_cqe;
 	struct kfv_queue tx;
 	struct kfv_queue rx;
-	unsigned int silence;
-	unsigned long heard;
+	unsigned int keepalive_secs;
+	unsigned long alive_at;
 	atomic_t probing;
 	struct ib_cqe probe;
 	struct delayed_work keepalive;
@@ -340,7 +340,7 @@ struct kfv_conn {
 	struct completion drained;
 	struct rdma_conn_param param;
 	u8 data[KFV_REP_DATA];
-	struct work_struct hangup;
+	struct work_struct disconnect;
 	struct work_struct destroy;
 };
 
@@ -429,9 +429,9 @@ static inline bool kfv_conn_up(const struct kfv_conn *conn)
 }
 
 /* Something has come from the peer, if only that it got something. Any context. */
-static inline void kfv_heard(struct kfv_conn *conn)
+static inline void kfv_conn_alive(struct kfv_conn *conn)
 {
-	WRITE_ONCE(conn->heard, jiffies);
+	WRITE_ONCE(conn->alive_at, jiffies);
 }
 
 /* init.c */
@@ -452,34 +452,46 @@ typedef struct kfi_info *(*kfv_offer_fn)(const struct kfv_device *dev, u32 port,
 int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info);
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
-int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
 bool kfv_fit_tclass(u32 tclass);
 bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
 			 const struct kfi_domain_attr *hint);
-struct kfid_domain *kfv_domain_find(const struct kfv_device *dev, u32 port,
-				    const struct kfid_domain *wanted,
-				    u32 format);
-int kfv_route_source(__be32 to, __be32 *from);
 int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail);
-int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
 bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		    const struct kfi_fabric_attr *hint);
-int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
 
-/* domain.c */
+/* addr.c */
+int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
+int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
+int kfv_addr_parse(struct sockaddr_in *sin, const char *node,
+		   const char *service);
+int kfv_addr_hint(struct sockaddr_in *sin, const void *addr, size_t len);
+int kfv_route_source(__be32 to, __be32 *from);
+
+/* fabric.c */
 int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 		    void *context);
 struct kfid_fabric *kfv_fabric_find(const char *name);
 bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name);
+int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
+
+/* pd.c */
+struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port);
 void kfv_pd_get(struct kfv_pd *pd);
 void kfv_pd_put(struct kfv_pd *pd);
-int kfv_pd_run(struct kfv_pd *pd, struct ib_send_wr *wr);
+int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr);
+
+/* domain.c */
+int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
+		    struct kfid_domain **domain, void *context);
+struct kfid_domain *kfv_domain_find(const struct kfv_device *dev, u32 port,
+				    const struct kfid_domain *wanted,
+				    u32 format);
 void kfv_domain_lose(struct kfv_domain *domain);
-void kfv_domain_strip(struct kfv_domain *domain);
+void kfv_domain_detach(struct kfv_domain *domain);
 
 /* mr.c */
 extern struct kfi_ops_mr kfv_mr_ops;
-void kfv_mr_strip(struct kfv_domain *domain);
+void kfv_mr_detach(struct kfv_domain *domain);
 int kfv_mr_locate(const struct kfv_mr *mr, const void *addr, size_t len,
 		  u64 *iova);
 
@@ -529,25 +541,25 @@ int kfv_conn_rts(struct kfv_conn *conn);
 void kfv_conn_error(struct kfv_conn *conn);
 void kfv_conn_disable(struct kfv_conn *conn);
 void kfv_conn_stop(struct kfv_conn *conn);
-void kfv_conn_break(struct kfv_conn *conn);
+void kfv_conn_queue_disconnect(struct kfv_conn *conn);
 
 /* cm.c */
 extern struct kfi_ops_cm kfv_ep_cm_ops;
 int kfv_cm_event(struct rdma_cm_id *id, struct rdma_cm_event *event);
-void kfv_cm_hangup(struct work_struct *work);
-void kfv_conn_lost(struct kfv_conn *conn);
+void kfv_cm_disconnect_work(struct work_struct *work);
+void kfv_conn_report_loss(struct kfv_conn *conn);
 
 /* pep.c */
 int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		 struct kfid_pep **pep, void *context);
 void kfv_pep_lose(const struct kfv_device *dev);
-void kfv_pep_strip(const struct kfv_device *dev);
+void kfv_pep_detach(const struct kfv_device *dev);
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
 				const struct ib_device *ib,
 				struct rdma_conn_param *param);
-void kfv_req_drop_all(const struct kfid_fabric *fabric);
-void kfv_req_strip(const struct kfv_device *dev);
+void kfv_req_reject_all(const struct kfid_fabric *fabric);
+void kfv_req_detach(const struct kfv_device *dev);
 
 /* atomic.c */
 extern struct kfi_ops_atomic kfv_atomic_ops;
@@ -573,6 +585,7 @@ void kfv_keepalive_stop(struct kfv_conn *conn);
 extern struct kfi_ops_msg kfv_msg_ops;
 extern struct kfi_ops_tagged kfv_tagged_ops;
 
+/* post.c */
 /**
  * struct kfv_tx - a send, an RDMA read or write, or an atomic to be posted
  * @opcode: of the work request
@@ -604,6 +617,8 @@ struct kfv_tx {
 };
 
 ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx);
+ssize_t kfv_post_rx(struct kfid_ep *fid, const struct kfv_vec *vec,
+		    void *context, u64 flags);
 
 /* rma.c */
 extern struct kfi_ops_rma kfv_rma_ops;

@@ -98,13 +98,14 @@ static int kfv_access(u64 access, bool atomics)
 	return ib;
 }
 
-/* Caller holds kfv_domain.lock. */
-static int kfv_region_register(struct kfv_region *region, unsigned int pages,
+static int kfv_region_register(struct kfv_domain *domain,
+			       struct kfv_region *region, unsigned int pages,
 			       unsigned int offset, u64 access)
 {
 	struct ib_reg_wr wr = { .wr.opcode = IB_WR_REG_MR };
 	int n;
 
+	lockdep_assert_held(&domain->lock);
 	region->ib = ib_alloc_mr(region->pd->ib, IB_MR_TYPE_MEM_REG,
 				 kfi_mr_room(region->pd->dev->ib, pages));
 	if (IS_ERR(region->ib))
@@ -124,7 +125,7 @@ static int kfv_region_register(struct kfv_region *region, unsigned int pages,
 	wr.key = region->ib->rkey;
 	wr.access = kfv_access(access,
 			       kfv_atomic_caps(region->pd->dev->ib));
-	n = kfv_pd_run(region->pd, &wr.wr);
+	n = kfv_pd_run(domain, &wr.wr);
 	if (n)
 		goto err;
 	return 0;
@@ -151,13 +152,15 @@ static void kfv_region_destroy(struct work_struct *work)
 	module_put(THIS_MODULE);
 }
 
-static struct kfv_region *kfv_region_new(struct kfv_pd *pd,
+static struct kfv_region *kfv_region_new(struct kfv_domain *domain,
 					 const struct kfv_vec *vec, u64 access)
 {
+	struct kfv_pd *pd = domain->pd;
 	struct kfv_mr_walk walk = { 0 };
 	struct kfv_region *region;
 	int err;
 
+	lockdep_assert_held(&domain->lock);
 	region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
 	if (!region)
 		return ERR_PTR(-ENOMEM);
@@ -168,7 +171,8 @@ static struct kfv_region *kfv_region_new(struct kfv_pd *pd,
 	err = kfv_region_map(region, vec, &walk);
 	if (err)
 		goto err_free;
-	err = kfv_region_register(region, walk.pages, walk.first, access);
+	err = kfv_region_register(domain, region, walk.pages, walk.first,
+				  access);
 	if (err)
 		goto err_unmap;
 	kfv_pd_get(pd);
@@ -182,14 +186,15 @@ err_free:
 }
 
 /* From now on no peer's packet finds the region. */
-static void kfv_region_invalidate(struct kfv_region *region)
+static void kfv_region_invalidate(struct kfv_domain *domain,
+				  struct kfv_region *region)
 {
 	struct ib_send_wr wr = {
 		.opcode = IB_WR_LOCAL_INV,
 		.ex.invalidate_rkey = region->ib->rkey,
 	};
 
-	kfv_pd_run(region->pd, &wr);
+	kfv_pd_run(domain, &wr);
 }
 
 /*
@@ -209,9 +214,9 @@ static int kfv_mr_close(struct kfid *fid)
 
 	mutex_lock(&domain->lock);
 	list_del(&mr->link);
-	if (!mr->stripped) {
+	if (!mr->detached) {
 		if (!kfv_gone(domain->dev))
-			kfv_region_invalidate(region);
+			kfv_region_invalidate(domain, region);
 		kfv_queue_work(&region->work);
 	}
 	mutex_unlock(&domain->lock);
@@ -224,14 +229,14 @@ static int kfv_mr_close(struct kfid *fid)
 }
 
 /* Caller holds the domain's lock: its device is gone. */
-void kfv_mr_strip(struct kfv_domain *domain)
+void kfv_mr_detach(struct kfv_domain *domain)
 {
 	struct kfv_mr *mr;
 
 	list_for_each_entry(mr, &domain->mrs, link) {
-		if (!mr->stripped)
+		if (!mr->detached)
 			kfv_queue_work(&mr->region->work);
-		mr->stripped = true;
+		mr->detached = true;
 	}
 }
 
@@ -315,7 +320,7 @@ static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
 	mutex_lock(&domain->lock);
 	region = ERR_PTR(-ENODEV);
 	if (!kfv_gone(domain->dev))
-		region = kfv_region_new(domain->pd, vec, access);
+		region = kfv_region_new(domain, vec, access);
 	if (!IS_ERR(region)) {
 		kfv_mr_attach(mr, region);
 		list_add_tail(&mr->link, &domain->mrs);

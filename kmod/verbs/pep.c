@@ -17,7 +17,7 @@ static LIST_HEAD(kfv_peps);		/* kfv_lock */
 static LIST_HEAD(kfv_reqs);		/* kfv_dev_lock */
 
 /* Takes a request off the list. Return: NULL if the handle is none of ours. */
-static struct kfv_req *kfv_req_claim(struct kfid *handle)
+static struct kfv_req *kfv_req_remove(struct kfid *handle)
 {
 	struct kfv_req *req, *found = NULL;
 
@@ -34,7 +34,7 @@ static struct kfv_req *kfv_req_claim(struct kfid *handle)
 }
 
 /* The peer gets the reject data; without any, destroying the id refuses. */
-static void kfv_req_refuse(struct kfv_req *req, const void *data, size_t len)
+static void kfv_req_reject(struct kfv_req *req, const void *data, size_t len)
 {
 	if (req->id) {
 		if (data && len)
@@ -48,11 +48,11 @@ static void kfv_req_refuse(struct kfv_req *req, const void *data, size_t len)
 
 static int kfv_req_close(struct kfid *fid)
 {
-	struct kfv_req *req = kfv_req_claim(fid);
+	struct kfv_req *req = kfv_req_remove(fid);
 
 	if (!req)
 		return -EINVAL;
-	kfv_req_refuse(req, NULL, 0);
+	kfv_req_reject(req, NULL, 0);
 	return 0;
 }
 
@@ -107,7 +107,7 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 }
 
 /* The fabric closes: requests that were read and never answered. */
-void kfv_req_drop_all(const struct kfid_fabric *fabric)
+void kfv_req_reject_all(const struct kfid_fabric *fabric)
 {
 	struct kfv_req *req, *next;
 	LIST_HEAD(drop);
@@ -118,10 +118,10 @@ void kfv_req_drop_all(const struct kfid_fabric *fabric)
 			list_move(&req->link, &drop);
 	mutex_unlock(&kfv_dev_lock);
 	list_for_each_entry_safe(req, next, &drop, link)
-		kfv_req_refuse(req, NULL, 0);
+		kfv_req_reject(req, NULL, 0);
 }
 
-static struct rdma_cm_id *kfv_req_strip_one(const struct kfv_device *dev)
+static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev)
 {
 	struct rdma_cm_id *id = NULL;
 	struct kfv_req *req;
@@ -139,11 +139,11 @@ static struct rdma_cm_id *kfv_req_strip_one(const struct kfv_device *dev)
 }
 
 /* The device goes, and the ids of its requests with it. */
-void kfv_req_strip(const struct kfv_device *dev)
+void kfv_req_detach(const struct kfv_device *dev)
 {
 	struct rdma_cm_id *id;
 
-	while ((id = kfv_req_strip_one(dev)))
+	while ((id = kfv_req_detach_one(dev)))
 		rdma_destroy_id(id);
 }
 
@@ -243,7 +243,7 @@ static bool kfv_pep_full(const struct kfv_pep *pep)
  * A peer asks. Whatever goes wrong, returning an error makes RDMA CM destroy
  * the new id, which refuses; until then nobody else may know of it.
  */
-static int kfv_req_arrive(struct kfv_pep *pep, struct rdma_cm_id *id,
+static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 			  const struct rdma_conn_param *param)
 {
 	struct kfv_req *req;
@@ -274,7 +274,7 @@ static int kfv_req_arrive(struct kfv_pep *pep, struct rdma_cm_id *id,
 	if (!err)
 		return 0;
 	/* A removal may have taken the id meanwhile, and will destroy it. */
-	if (kfv_req_claim(&req->fid) && !req->id)
+	if (kfv_req_remove(&req->fid) && !req->id)
 		err = 0;
 	kfree(req);
 	return err;
@@ -285,7 +285,7 @@ static int kfv_pep_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return 0;
-	return kfv_req_arrive(id->context, id, &event->param.conn);
+	return kfv_req_add(id->context, id, &event->param.conn);
 }
 
 /* Caller holds kfv_lock: the device is known, or it is about to go. */
@@ -350,11 +350,11 @@ static int kfv_pep_reject(struct kfid_pep *pep, kfid_t handle,
 
 	if (!handle)
 		return -EINVAL;
-	req = kfv_req_claim(handle);
+	req = kfv_req_remove(handle);
 	if (!req)
 		return -EINVAL;
 	lost = !req->id;
-	kfv_req_refuse(req, param, paramlen);
+	kfv_req_reject(req, param, paramlen);
 	return lost ? -ENODEV : 0;
 }
 
@@ -440,7 +440,7 @@ static int kfv_pep_close(struct kfid *fid)
 	return 0;
 }
 
-static bool kfv_pep_on(const struct kfv_pep *pep, const struct kfv_device *dev)
+static bool kfv_pep_on_device(const struct kfv_pep *pep, const struct kfv_device *dev)
 {
 	return pep->id && pep->id->device == dev->ib;
 }
@@ -453,7 +453,7 @@ void kfv_pep_lose(const struct kfv_device *dev)
 
 	list_for_each_entry(pep, &kfv_peps, link) {
 		mutex_lock(&pep->ctl);
-		if (kfv_pep_on(pep, dev)) {
+		if (kfv_pep_on_device(pep, dev)) {
 			pep->lost = true;
 			entry.fid = &pep->base.pep.fid;
 			entry.context = entry.fid->context;
@@ -464,13 +464,13 @@ void kfv_pep_lose(const struct kfv_device *dev)
 }
 
 /* Caller holds kfv_lock. */
-void kfv_pep_strip(const struct kfv_device *dev)
+void kfv_pep_detach(const struct kfv_device *dev)
 {
 	struct kfv_pep *pep;
 
 	list_for_each_entry(pep, &kfv_peps, link) {
 		mutex_lock(&pep->ctl);
-		if (kfv_pep_on(pep, dev)) {
+		if (kfv_pep_on_device(pep, dev)) {
 			rdma_destroy_id(pep->id);
 			pep->id = NULL;
 		}

@@ -218,20 +218,3 @@ struct kfi_ops_rma kfv_rma_ops = {
 	.readsgl = kfi_no_rma_readsgl,
 	.writesgl = kfi_no_rma_writesgl,
 };
-
-struct kfi_ops_tagged kfv_tagged_ops = {
-	.size = sizeof(struct kfi_ops_tagged),
-	.recv = kfi_no_tagged_recv,
-	.recvv = kfi_no_tagged_recvv,
-	.recvbv = kfi_no_tagged_recvbv,
-	.recvmsg = kfi_no_tagged_recvmsg,
-	.send = kfi_no_tagged_send,
-	.sendv = kfi_no_tagged_sendv,
-	.sendbv = kfi_no_tagged_sendbv,
-	.sendmsg = kfi_no_tagged_sendmsg,
-	.inject = kfi_no_tagged_inject,
-	.senddata = kfi_no_tagged_senddata,
-	.injectdata = kfi_no_tagged_injectdata,
-	.recvsgl = kfi_no_tagged_recvsgl,
-	.sendsgl = kfi_no_tagged_sendsgl,
-};
