@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Domains: the public half.
+ * Domains: the public half. A domain is opened on one port of one device, for
+ * connected endpoints or for RDM endpoints; the info that opens it decides.
  */
 #include <linux/slab.h>
 
@@ -19,11 +20,19 @@ static struct kfi_ops_domain kfv_domain_ops = {
 	.query_atomic = kfv_query_atomic,
 };
 
-/* Caller holds kfv_lock. Posting and reporting on the device have ended. */
+/**
+ * kfv_domain_lose() - report the loss of the device
+ * @domain: the domain; posting and reporting on its device have ended
+ *
+ * Nothing is torn down yet: what is reported here is the last entry of each queue.
+ *
+ * Context: process; caller holds kfv_lock.
+ */
 void kfv_domain_lose(struct kfv_domain *domain)
 {
 	struct kfv_ep *ep;
 
+	lockdep_assert_held(&kfv_lock);
 	kfi_domain_lose(&domain->base);
 	list_for_each_entry(ep, &domain->eps, link)
 		kfv_conn_report_loss(ep->conn);
@@ -31,12 +40,26 @@ void kfv_domain_lose(struct kfv_domain *domain)
 		kfr_domain_lose(domain->rdm);
 }
 
-/* Caller holds kfv_lock. Everything that came from the device is let go. */
+/**
+ * kfv_domain_detach() - give up everything that came from the device
+ * @domain: the domain; its loss is reported
+ *
+ * Connections are stopped before regions and the protection domain go, since they
+ * use both. Each half is destroyed by its work item; the last one to drop its
+ * reference destroys the protection domain.
+ *
+ * An endpoint that is closed at the same time is stopped once: kfv_conn_stop()
+ * does nothing the second time.
+ *
+ * Context: process; caller holds kfv_lock. Sleeps until the operations in flight
+ * are back.
+ */
 void kfv_domain_detach(struct kfv_domain *domain)
 {
 	struct kfv_pd *pd = domain->pd;
 	struct kfv_ep *ep;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(ep, &domain->eps, link) {
 		mutex_lock(&ep->conn->ctl);
 		kfv_conn_stop(ep->conn);
@@ -50,6 +73,11 @@ void kfv_domain_detach(struct kfv_domain *domain)
 	kfv_pd_put(pd);
 }
 
+/*
+ * The last reference is gone: no endpoint and no region is left, but their device
+ * halves may be, and these hold references on the protection domain. Off the list
+ * first: after that no removal sets @pd to NULL.
+ */
 static void kfv_domain_release(struct kfi_domain_base *base)
 {
 	struct kfv_domain *domain = container_of(base, struct kfv_domain, base);
@@ -100,12 +128,13 @@ static const char *kfv_wc_strerror(int prov_errno)
 	return ib_wc_status_msg(prov_errno);
 }
 
-/* An info of RDM endpoints makes it a domain of those. */
+/* An info for RDM endpoints makes it a domain for those. */
 static int kfv_domain_set_rdm(struct kfv_domain *domain,
 			      const struct kfi_info *info)
 {
 	struct kfr_domain *rdm;
 
+	lockdep_assert_held(&kfv_lock);
 	if (!info->ep_attr || info->ep_attr->type != KFI_EP_RDM)
 		return 0;
 	rdm = kfr_domain_new(domain, info);
@@ -123,6 +152,7 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
 	struct kfv_domain *domain;
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	err = ib_query_port(dev->ib, port, &attr);
 	if (err)
 		return ERR_PTR(err);
@@ -147,9 +177,13 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
 	return domain;
 }
 
-/* Undoes kfv_domain_new() and kfv_domain_set_rdm(). */
+/*
+ * Undoes kfv_domain_new() and kfv_domain_set_rdm() for a domain that was never
+ * open; later that is the task of kfv_domain_release().
+ */
 static void kfv_domain_destroy(struct kfv_domain *domain)
 {
+	lockdep_assert_held(&kfv_lock);
 	list_del(&domain->link);
 	kfv_pd_put(domain->pd);
 	kfr_domain_free(domain->rdm);
@@ -170,6 +204,7 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric,
 	u32 port;
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	dev = kfv_device_by_name(info->domain_attr->name, &port);
 	if (!dev)
 		return -ENODEV;
@@ -196,6 +231,17 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric,
 	return 0;
 }
 
+/**
+ * kfv_domain_open() - kfi_domain() for this provider
+ * @fabric: the fabric that the port of the domain belongs to
+ * @info: names the domain; with KFI_EP_RDM it is one for RDM endpoints
+ * @domain: the new object
+ * @context: the user's
+ *
+ * Context: process.
+ * Return: 0; -EINVAL: no name, or the port is on another fabric; -ENODEV: no such
+ * device; -ENOMEM; or the error of the device.
+ */
 int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
 			   struct kfid_domain **domain, void *context)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Fabrics.
+ * Fabrics. A fabric is named after a subnet prefix. Several devices and ports may
+ * belong to it, and it stays open without any of them.
  */
 #include <linux/slab.h>
 #include <rdma/ib_cache.h>
@@ -8,31 +9,58 @@
 
 #include "rdm/rdm.h"
 
-static LIST_HEAD(kfv_fabrics);
+static LIST_HEAD(kfv_fabrics);		/* kfv_lock */
 
-/* Caller holds kfv_lock. Return: the first open fabric @name, or NULL. */
+/**
+ * kfv_fabric_find() - an open fabric to put into an answer
+ * @name: its name
+ *
+ * Context: process; caller holds kfv_lock.
+ * Return: the first open fabric of that name, without a reference; or NULL.
+ */
 struct kfid_fabric *kfv_fabric_find(const char *name)
 {
 	struct kfv_fabric *f;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(f, &kfv_fabrics, link)
 		if (!strcmp(f->name, name))
 			return &f->base.fabric;
 	return NULL;
 }
 
-/* Caller holds kfv_lock. Return: is @fabric open, and is it @name? */
+/**
+ * kfv_fabric_is() - check a fabric that a hint points to
+ * @fabric: any pointer; it is compared before it is followed
+ * @name: the name wanted
+ *
+ * Context: process; caller holds kfv_lock.
+ * Return: true if @fabric is an open fabric of this provider with that name.
+ */
 bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name)
 {
 	struct kfv_fabric *f;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(f, &kfv_fabrics, link)
 		if (&f->base.fabric == fabric)
 			return !strcmp(f->name, name);
 	return false;
 }
 
-/* Ports with the same subnet prefix can reach each other. */
+/**
+ * kfv_fabric_name() - name of the fabric that a port belongs to
+ * @ib: the device, which the caller keeps alive
+ * @port: one of its ports
+ * @name: room for KFI_NAME_MAX bytes
+ *
+ * Ports with the same subnet prefix are taken to reach each other. For RoCE that
+ * is the prefix of the first GID, which is the link-local one: there all ports
+ * have the same name, whatever network they are on.
+ *
+ * Context: process.
+ * Return: 0, or the error of the device.
+ */
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name)
 {
 	union ib_gid gid;
@@ -61,24 +89,26 @@ static void kfv_fabric_release(struct kfi_fabric_base *base)
 	mutex_lock(&kfv_lock);
 	list_del(&f->link);
 	mutex_unlock(&kfv_lock);
+	/* Events that were read, and whose requests were never answered. */
 	kfv_req_reject_all(&f->base.fabric);
 	kfree(f);
 }
 
-/* Of connection events: a reason for a refusal, or a negative errno. */
+/* prov_errno of connection events: a reject reason of the CM, or -errno. */
 static const char *kfv_cm_strerror(int prov_errno)
 {
 	return prov_errno < 0 ? kfi_strerror(-prov_errno) :
 				ibcm_reject_msg(prov_errno);
 }
 
-/* Does any port belong to the fabric @name? */
+/* Whether any port belongs to the fabric @name. */
 static bool kfv_fabric_exists(const char *name)
 {
 	char own[KFI_NAME_MAX];
 	struct kfv_device *dev;
 	u32 port;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(dev, &kfv_devices, link)
 		rdma_for_each_port(dev->ib, port)
 			if (!kfv_fabric_name(dev->ib, port, own) &&

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The device half of a domain: a protection domain, and a private queue pair
- * for work requests that need no peer.
+ * The device half of a domain: a protection domain, and a private queue pair.
+ *
+ * Registering memory is a work request, and a queue pair takes work requests only
+ * when it is ready to send, hence connected. But a ULP registers memory before it
+ * connects. So each domain has a queue pair that is connected to itself, without
+ * RDMA CM, for IB_WR_REG_MR and IB_WR_LOCAL_INV. No packet leaves it. It is made
+ * for the first registration, and made anew after a request has failed, since a
+ * queue pair in its error state does not come back.
  */
 #include <linux/slab.h>
 #include <rdma/ib_cache.h>
 
 #include "kfi_verbs.h"
 
-/* One work request at a time, and what is flushed when it fails. */
+/* One work request at a time; the rest is room to spare. */
 #define KFV_PD_CQE 4
 
+/* Softirq. The sleeper may read @status once @done is complete. */
 static void kfv_pd_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct kfv_pd *pd = container_of(wc->wr_cqe, struct kfv_pd, cqe);
@@ -19,7 +26,11 @@ static void kfv_pd_done(struct ib_cq *cq, struct ib_wc *wc)
 	complete(&pd->done);
 }
 
-/* A path from the port to itself. */
+/*
+ * A path from the port to itself. RoCE wants a MAC address in it, which is found
+ * here because ib_modify_qp() resolves it for user space only (_ib_modify_qp() in
+ * drivers/infiniband/core/verbs.c).
+ */
 static int kfv_pd_path(struct kfv_pd *pd, const struct ib_port_attr *port,
 		       struct rdma_ah_attr *ah)
 {
@@ -46,6 +57,7 @@ static int kfv_pd_path(struct kfv_pd *pd, const struct ib_port_attr *port,
 	return -EADDRNOTAVAIL;
 }
 
+/* Both ends are the same queue pair, so that its number is the peer's, too. */
 static int kfv_pd_connect(struct kfv_pd *pd)
 {
 	struct ib_qp_attr attr = {
@@ -81,6 +93,11 @@ static int kfv_pd_connect(struct kfv_pd *pd)
 			    IB_QP_MAX_QP_RD_ATOMIC);
 }
 
+/*
+ * The queue pair goes before the room in the CQ is given back: until then it could
+ * still complete something. Caller holds kfv_domain.lock, or has the last
+ * reference on @pd.
+ */
 static void kfv_pd_destroy_qp(struct kfv_pd *pd)
 {
 	if (!pd->qp)
@@ -124,7 +141,10 @@ static int kfv_pd_create_qp(struct kfv_domain *domain)
 	return err;
 }
 
-/* Before the queue pair goes its request must have come back: it names @pd. */
+/*
+ * Gets the request back before the queue pair is destroyed. Its completion writes
+ * to @pd, and the wr_cqe must not be used again while the device has it.
+ */
 static void kfv_pd_flush_qp(struct kfv_domain *domain)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
@@ -133,17 +153,18 @@ static void kfv_pd_flush_qp(struct kfv_domain *domain)
 	lockdep_assert_held(&domain->lock);
 	ib_modify_qp(pd->qp, &attr, IB_QP_STATE);
 	if (!wait_for_completion_timeout(&pd->done, KFV_REG_TIME))
-		dev_err(&pd->dev->ib->dev, "kfi_verbs: a request is lost\n");
+		dev_err(&pd->dev->ib->dev, "kfi_verbs: a registration request did not complete\n");
 }
 
 /**
- * kfv_pd_run() - have one local work request done
+ * kfv_pd_run() - run one local work request
  * @domain: whose device half has the queue pair
  * @wr: REG_MR or LOCAL_INV
  *
- * Context: process; caller holds kfv_domain.lock. Sleeps until the device has
- * done it, which involves no peer.
- * Return: 0 or a negative errno; after an error the queue pair is made anew.
+ * Context: process; caller holds kfv_domain.lock, which makes it one request at a
+ * time. Sleeps until the device has completed it; no peer takes part.
+ * Return: 0 or a negative errno; after an error the queue pair is gone, and the
+ * next call makes another one.
  */
 int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr)
 {
@@ -173,6 +194,14 @@ int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr)
 	return err;
 }
 
+/**
+ * kfv_pd_new() - allocate the device half of a domain
+ * @dev: the device
+ * @port: its port
+ *
+ * Context: process; caller holds kfv_lock, so that the device stays.
+ * Return: the new half with one reference, or an error pointer.
+ */
 struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port)
 {
 	struct kfv_pd *pd = kzalloc(sizeof(*pd), GFP_KERNEL_ACCOUNT);
@@ -195,7 +224,10 @@ struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port)
 	return pd;
 }
 
-/* Process context; may sleep. */
+/*
+ * Process context; may sleep. The order is the device's: queue pair, protection
+ * domain, and at last the use of the device, after which its removal may return.
+ */
 static void kfv_pd_release(struct kref *ref)
 {
 	struct kfv_pd *pd = container_of(ref, struct kfv_pd, ref);
@@ -207,11 +239,24 @@ static void kfv_pd_release(struct kref *ref)
 	kfree(pd);
 }
 
+/**
+ * kfv_pd_get() - take a reference
+ * @pd: device half of a domain
+ *
+ * Context: any; the caller holds a reference, or a lock that keeps
+ * kfv_domain.pd.
+ */
 void kfv_pd_get(struct kfv_pd *pd)
 {
 	kref_get(&pd->ref);
 }
 
+/**
+ * kfv_pd_put() - give up a reference
+ * @pd: device half of a domain; the last reference destroys it
+ *
+ * Context: process; may sleep.
+ */
 void kfv_pd_put(struct kfv_pd *pd)
 {
 	kref_put(&pd->ref, kfv_pd_release);
