@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Posting work requests.
+ * Posting work requests: what sends, receives, RMA and atomics have in common.
+ *
+ * Posting takes no lock of the connection and does not sleep. It runs in a read section
+ * of kfv_srcu: the device stays until the section ends. The ULP keeps the endpoint open
+ * meanwhile. The state of the connection may change at any time; a post that sees the
+ * previous one gets a work request into a queue pair in its error state, which flushes
+ * it, so that every posted operation completes.
+ *
+ * An operation is counted in @posted before it is posted. Otherwise it could complete
+ * first, and the count would reach 0 while kfv_conn_stop() still has to wait.
  */
 #include "kfi_verbs.h"
 
 static ssize_t kfv_post_errno(int err)
 {
-	/* A full queue, though we counted: the device has its own ideas. */
+	/* The device's queue is full, although there was a free operation. */
 	return err == -ENOMEM ? -EAGAIN : err;
 }
 
@@ -21,6 +30,7 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 	enum kfv_state state = READ_ONCE(ep->conn->state);
 	ssize_t len;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	if (!ep->base.enabled)
@@ -31,7 +41,10 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 		return -KFI_EBADFLAGS;
 	if (tx->vec.count > KFV_IOV_LIMIT)
 		return -EINVAL;
-	/* A peer that answers none would have them wait for ever, and all behind. */
+	/*
+	 * A peer that answers no reads would leave this request in the send queue
+	 * for ever, and all requests after it.
+	 */
 	if ((tx->opcode == IB_WR_RDMA_READ || kfv_tx_is_atomic(tx)) &&
 	    !ep->conn->param.initiator_depth)
 		return -EOPNOTSUPP;
@@ -48,6 +61,7 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 	return len;
 }
 
+/* Reads and atomics write to the local buffer, everything else reads it. */
 static int kfv_tx_fill(struct kfv_op *op, const struct kfv_ep *ep,
 		       const struct kfv_tx *tx, size_t len)
 {
@@ -63,6 +77,10 @@ static int kfv_tx_fill(struct kfv_op *op, const struct kfv_ep *ep,
 	return kfv_op_map(op, &tx->vec);
 }
 
+/*
+ * Every work request is signaled, also one whose success writes no entry: its operation
+ * is freed by its completion.
+ */
 static void kfv_tx_wr(struct ib_send_wr *wr, struct kfv_op *op,
 		      const struct kfv_tx *tx)
 {
@@ -105,11 +123,12 @@ static int kfv_tx_send(struct kfv_conn *conn, struct kfv_op *op,
 			       IB_WR_SEND_WITH_IMM : IB_WR_RDMA_WRITE_WITH_IMM;
 		wr.wr.ex.imm_data = cpu_to_be32(tx->data);
 	}
-	/* Counted first: it may complete before the call returns. */
+	/* Counted first: it may complete before ib_post_send() returns. */
 	atomic_inc(&conn->posted);
 	return ib_post_send(conn->qp, &wr.wr, NULL);
 }
 
+/* After ib_post_send() has succeeded, the operation is the device's. */
 static ssize_t __kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 {
 	struct kfv_conn *conn = ep->conn;
@@ -117,6 +136,7 @@ static ssize_t __kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 	ssize_t len;
 	int err;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	len = kfv_tx_check(ep, tx);
 	if (len < 0)
 		return len;
@@ -138,16 +158,16 @@ static ssize_t __kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 }
 
 /**
- * kfv_post_tx() - post a send, an RDMA read or an RDMA write
- * @ep: the endpoint
+ * kfv_post_tx() - post a send, an RDMA read or write, or an atomic
+ * @ep: the endpoint, which the caller keeps open
  * @tx: the operation
  *
  * Context: any; does not sleep.
  * Return: 0; -EAGAIN: as much is posted as the queue holds; -ENODEV;
  * -KFI_EOPBADSTATE: not enabled; -ENOTCONN; -KFI_EBADFLAGS; -EMSGSIZE: longer
- * than a message can be, or an injected one than that, or scattered over more
- * pages than a work request takes; -EINVAL; -KFI_EDOMAIN; -ENOSYS; -EOPNOTSUPP:
- * the peer answers no reads and atomics.
+ * than a message or an injected message can be, or scattered over more pages than a
+ * work request takes; -EINVAL; -KFI_EDOMAIN: a descriptor of another domain; -ENOMEM;
+ * -ENOSYS: a scatterlist; -EOPNOTSUPP: the peer answers no reads and atomics.
  */
 ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 {
@@ -158,11 +178,13 @@ ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 	return ret;
 }
 
+/* The state does not matter: receives may be posted before there is a connection. */
 static ssize_t kfv_rx_check(const struct kfv_ep *ep, const struct kfv_vec *vec,
 			    u64 flags)
 {
 	ssize_t len;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	if (!ep->base.enabled)
@@ -185,6 +207,7 @@ static ssize_t __kfv_post_rx(struct kfv_ep *ep, const struct kfv_vec *vec,
 	struct kfv_op *op;
 	int err;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	err = kfv_rx_check(ep, vec, flags);
 	if (err)
 		return err;
@@ -213,6 +236,18 @@ static ssize_t __kfv_post_rx(struct kfv_ep *ep, const struct kfv_vec *vec,
 	return kfv_post_errno(err);
 }
 
+/**
+ * kfv_post_rx() - post a receive
+ * @fid: the endpoint, which the caller keeps open
+ * @vec: the buffer; the device owns it until the completion
+ * @context: the ULP's, for the completion
+ * @flags: the operation's flags
+ *
+ * Context: any; does not sleep.
+ * Return: 0; -EAGAIN: as many are posted as the queue holds; -ENODEV;
+ * -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EMSGSIZE: longer than a message can
+ * be, or too scattered; -EINVAL; -KFI_EDOMAIN; -ENOMEM; -ENOSYS.
+ */
 ssize_t kfv_post_rx(struct kfid_ep *fid, const struct kfv_vec *vec,
 			   void *context, u64 flags)
 {
