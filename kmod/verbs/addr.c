@@ -9,7 +9,15 @@
 
 #include "kfi_verbs.h"
 
-/* A copy that kfi_freeinfo() will free. */
+/**
+ * kfv_info_addr() - put an address into an info
+ * @addr: where the info points to its copy, which kfi_freeinfo() frees
+ * @addrlen: its length
+ * @sin: the address
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM.
+ */
 int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin)
 {
 	*addr = kmemdup(sin, sizeof(*sin), GFP_KERNEL);
@@ -19,7 +27,15 @@ int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin)
 	return 0;
 }
 
-/* For getname and getpeer: cut to the caller's room, which is then told. */
+/**
+ * kfv_copy_addr() - answer kfi_getname() and kfi_getpeer()
+ * @addr: the caller's room; may be NULL if @addrlen is 0
+ * @addrlen: its size; on return the size of the whole address
+ * @sin: the address
+ *
+ * Context: any.
+ * Return: 0; -KFI_ETOOSMALL: as much was copied as there is room; -EINVAL.
+ */
 int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin)
 {
 	size_t room;
@@ -32,7 +48,15 @@ int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin)
 	return room < sizeof(*sin) ? -KFI_ETOOSMALL : 0;
 }
 
-/* Kernel code has no resolver: a node is a dotted address, a service a port. */
+/**
+ * kfv_addr_parse() - read an address from strings
+ * @sin: the address
+ * @node: dotted address, or NULL for any; kernel code has no resolver
+ * @service: port number, or NULL for 0
+ *
+ * Context: any.
+ * Return: 0 or -KFI_ENODATA.
+ */
 int kfv_addr_parse(struct sockaddr_in *sin, const char *node,
 		     const char *service)
 {
@@ -48,9 +72,17 @@ int kfv_addr_parse(struct sockaddr_in *sin, const char *node,
 	return 0;
 }
 
+/**
+ * kfv_addr_hint() - read an address from a hint
+ * @sin: the address; not changed without a hint
+ * @addr: a struct sockaddr_in, or NULL
+ * @len: its length, or 0, which ULPs pass that have no other kind of address
+ *
+ * Context: any.
+ * Return: 0; -KFI_ENODATA: too short, or of another family.
+ */
 int kfv_addr_hint(struct sockaddr_in *sin, const void *addr, size_t len)
 {
-	/* Callers with a sockaddr_in on their hands may leave the length 0. */
 	if (!addr)
 		return 0;
 	if (len && len < sizeof(*sin))

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Discovery: what each port of each device offers, if that is what is asked.
+ * Discovery: kfi_getinfo(). Each port of each device makes one offer: everything that
+ * it has, lowered to what the hints ask for. A port that cannot meet the hints makes
+ * none. Offers for RDM endpoints are made in rdm/info.c, by the functions here.
+ *
+ * The whole answer is made under kfv_lock, so that it shows one set of devices, domains
+ * and fabrics. It may be out of date when the caller gets it.
  */
 #include <linux/in.h>
 #include <linux/slab.h>
@@ -15,14 +20,15 @@
 #define KFV_GETINFO_FLAGS (KFI_SOURCE | KFI_NUMERICHOST | KFI_PROV_ATTR_ONLY)
 
 /**
- * struct kfv_query - what a caller of kfi_getinfo() wants
+ * struct kfv_query - the request of a caller of kfi_getinfo()
  * @version: of the API
  * @flags: of the call
  * @hints: as given, or NULL
  * @src: local address, family 0 for any
  * @dst: peer's address, family 0 for none
  * @local: address whose device is wanted, 0 for any device
- * @ib: that device, to be compared only
+ * @ib: that device, for comparing only: RDMA CM may have chosen one that is not
+ *	served here
  * @port: its port
  */
 struct kfv_query {
@@ -117,12 +123,12 @@ static int kfv_fill_fabric(struct kfi_fabric_attr *fabric,
 }
 
 /**
- * kfv_info_new() - everything that a port offers
+ * kfv_info_new() - an info with everything that a port has
  * @ib: the device, which the caller keeps alive
  * @port: one of its ports
  *
  * Context: process.
- * Return: an info without addresses; -ENOMEM, or what the device says.
+ * Return: an info without addresses; -ENOMEM, or the error of the device.
  */
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
 {
@@ -152,8 +158,9 @@ struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
 }
 
 /*
- * What can be had is in the answer already; a hint may ask for less, or for
- * another size within the limits.
+ * The functions below compare a hint with an info that has everything the port has. A
+ * hint may ask for less, or for another size within the limits. They return false if
+ * the port cannot meet the hint, and write into the info what the caller will get.
  */
 static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
 {
@@ -229,12 +236,13 @@ static bool kfv_fit_ep(const struct kfi_ep_attr *ep,
 	       !hint->auth_key_size;
 }
 
-/* Modes that a caller copes with must include those that are needed. */
+/* A hint lists the modes that the caller supports: those needed must be among them. */
 static bool kfv_fit_mr_mode(int hint)
 {
 	return !hint || (hint & KFV_MR_MODE) == KFV_MR_MODE;
 }
 
+/* Counts, not reservations: the device may still run out of what it has. */
 static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
 			   const struct kfi_domain_attr *hint)
 {
@@ -283,6 +291,7 @@ static bool kfv_fit_domain(struct kfi_domain_attr *domain,
 {
 	struct kfid_domain *wanted = hint ? hint->domain : NULL;
 
+	lockdep_assert_held(&kfv_lock);
 	domain->domain = kfv_domain_find(dev, port, wanted, 0);
 	if (!hint)
 		return true;
@@ -291,12 +300,20 @@ static bool kfv_fit_domain(struct kfi_domain_attr *domain,
 	       kfv_fit_domain_attr(domain, hint);
 }
 
-/* Caller holds kfv_lock. */
+/**
+ * kfv_fit_fabric() - compare a hint for the fabric
+ * @fabric: what the port has; on return with an open fabric of that name, if any
+ * @hint: the hint, or NULL
+ *
+ * Context: process; caller holds kfv_lock.
+ * Return: true if the port meets the hint.
+ */
 bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		    const struct kfi_fabric_attr *hint)
 {
 	struct kfid_fabric *wanted = hint ? hint->fabric : NULL;
 
+	lockdep_assert_held(&kfv_lock);
 	fabric->fabric = kfv_fabric_find(fabric->name);
 	if (!hint)
 		return true;
@@ -315,6 +332,7 @@ static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 {
 	const struct kfi_info *hints = query->hints;
 
+	lockdep_assert_held(&kfv_lock);
 	if (!hints)
 		return kfv_fit_domain(info->domain_attr, NULL, dev, port) &&
 		       kfv_fit_fabric(info->fabric_attr, NULL);
@@ -329,12 +347,17 @@ static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
 }
 
+/* The id of kfv_query_device() is only bound: no event is expected. */
 static int kfv_ignore_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	return 0;
 }
 
-/* The device that has a local address is the one that RDMA CM binds it to. */
+/*
+ * Finds the device of a local address by having RDMA CM bind an id to it. After
+ * rdma_destroy_id() the pointer is only compared with devices on kfv_devices, which
+ * kfv_lock keeps there.
+ */
 static int kfv_query_device(struct kfv_query *query)
 {
 	struct sockaddr_in sin = {
@@ -344,6 +367,7 @@ static int kfv_query_device(struct kfv_query *query)
 	struct rdma_cm_id *id;
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	id = rdma_create_id(&init_net, kfv_ignore_event, NULL, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
@@ -372,12 +396,14 @@ static int kfv_set_addrs(struct kfi_info *info, const struct kfv_query *query)
 	return err;
 }
 
+/* An error of one port other than -ENOMEM does not end the search. */
 static struct kfi_info *kfv_port_offer(const struct kfv_device *dev, u32 port,
 				       void *arg)
 {
 	const struct kfv_query *query = arg;
 	struct kfi_info *info;
 
+	lockdep_assert_held(&kfv_lock);
 	if (query->ib && (query->ib != dev->ib || query->port != port))
 		return NULL;
 	info = kfv_info_new(dev->ib, port);
@@ -469,7 +495,10 @@ static int kfv_query_local(struct kfv_query *query)
 	return 0;
 }
 
-/* What there is of connected endpoints: a node is a dotted address. */
+/*
+ * The offers for connected endpoints. Addresses and the route are looked up before
+ * kfv_lock is taken: they do not depend on our lists.
+ */
 static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 			   u64 flags, struct kfi_info *hints,
 			   struct kfi_info **info)

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Posting: what sends and RMA have in common, and messages.
+ * The calls for messages. Each one fills in what is posted; post.c does the rest.
+ *
+ * A connected endpoint has one peer, so that the address arguments are not used. The
+ * calls without a flags argument use the endpoint's default flags, the calls with a
+ * struct kfi_msg use the given flags only. An injected message writes no entry, even if
+ * its flags ask for one, except when it fails.
  */
 #include "kfi_verbs.h"
 
@@ -23,6 +28,7 @@ static ssize_t kfv_recv(struct kfid_ep *ep, void *buf, size_t len, void *desc,
 	return kfv_recvv(ep, &iov, &desc, 1, src_addr, context);
 }
 
+/* Pages have no descriptors: they are mapped for this operation. */
 static ssize_t kfv_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 			  void **desc, size_t count, kfi_addr_t src_addr,
 			  void *context)
@@ -46,6 +52,7 @@ static ssize_t kfv_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 	return kfv_post_rx(ep, &vec, msg->context, flags);
 }
 
+/* @extra: flags besides the endpoint's defaults. */
 static ssize_t kfv_send_kvec(struct kfid_ep *fid, const struct kvec *iov,
 			     void **desc, size_t count, void *context,
 			     u64 extra, u64 data)
@@ -164,6 +171,7 @@ struct kfi_ops_msg kfv_msg_ops = {
 	.sendsgl = kfi_no_msg_sendsgl,
 };
 
+/* RC has no tags. Callers use the table without a check, so it has all entries. */
 struct kfi_ops_tagged kfv_tagged_ops = {
 	.size = sizeof(struct kfi_ops_tagged),
 	.recv = kfi_no_tagged_recv,
