@@ -58,7 +58,7 @@ int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin)
  * Return: 0 or -KFI_ENODATA.
  */
 int kfv_addr_parse(struct sockaddr_in *sin, const char *node,
-		     const char *service)
+		   const char *service)
 {
 	u16 port = 0;
 
@@ -97,7 +97,7 @@ int kfv_addr_hint(struct sockaddr_in *sin, const void *addr, size_t len)
  * @from: the address
  *
  * Routing reports a lack of memory as ENOBUFS: __mkroute_output() in
- * net/ipv4/route.c. Here it is ENOMEM, as everywhere else in this interface.
+ * net/ipv4/route.c. kfi_getinfo() reports it as ENOMEM.
  *
  * Context: process.
  * Return: 0; -KFI_ENODATA: no route; -ENOMEM.

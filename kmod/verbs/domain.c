@@ -243,7 +243,7 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric,
  * device; -ENOMEM; or the error of the device.
  */
 int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
-			   struct kfid_domain **domain, void *context)
+		    struct kfid_domain **domain, void *context)
 {
 	int err;
 

@@ -462,7 +462,7 @@ static int kfv_query_addrs(struct kfv_query *query, const char *node,
 
 	if (named)
 		err = kfv_addr_parse(source ? &query->src : &query->dst, node,
-				service);
+				     service);
 	if (!err && hints && !(named && source))
 		err = kfv_addr_hint(&query->src, hints->src_addr,
 				    hints->src_addrlen);

@@ -479,7 +479,7 @@ static inline bool kfv_conn_up(const struct kfv_conn *conn)
 	return state == KFV_ACCEPTED || state == KFV_CONNECTED;
 }
 
-/* The peer has answered, if only with an acknowledgement. Any context. */
+/* The peer has answered, if only with an ACK. Any context. */
 static inline void kfv_conn_alive(struct kfv_conn *conn)
 {
 	WRITE_ONCE(conn->alive_at, jiffies);

@@ -94,9 +94,9 @@ static int kfv_pd_connect(struct kfv_pd *pd)
 }
 
 /*
- * The queue pair goes before the room in the CQ is given back: until then it could
- * still complete something. Caller holds kfv_domain.lock, or has the last
- * reference on @pd.
+ * The queue pair is destroyed before its room in the CQ is given back: until then it
+ * could still complete something. No lock is asserted: kfv_pd_release() calls this
+ * with the last reference, all others with kfv_domain.lock held.
  */
 static void kfv_pd_destroy_qp(struct kfv_pd *pd)
 {

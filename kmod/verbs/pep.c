@@ -285,7 +285,7 @@ static bool kfv_pep_full(const struct kfv_pep *pep)
  * in rdma_lock_handler() until this handler is done.
  */
 static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
-			  const struct rdma_conn_param *param)
+		       const struct rdma_conn_param *param)
 {
 	struct kfv_req *req;
 	int err = -ENODEV;

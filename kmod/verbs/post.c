@@ -200,7 +200,7 @@ static ssize_t kfv_rx_check(const struct kfv_ep *ep, const struct kfv_vec *vec,
 }
 
 static ssize_t __kfv_post_rx(struct kfv_ep *ep, const struct kfv_vec *vec,
-				void *context, u64 flags)
+			     void *context, u64 flags)
 {
 	struct kfv_conn *conn = ep->conn;
 	struct ib_recv_wr wr = { };
@@ -249,7 +249,7 @@ static ssize_t __kfv_post_rx(struct kfv_ep *ep, const struct kfv_vec *vec,
  * be, or too scattered; -EINVAL; -KFI_EDOMAIN; -ENOMEM; -ENOSYS.
  */
 ssize_t kfv_post_rx(struct kfid_ep *fid, const struct kfv_vec *vec,
-			   void *context, u64 flags)
+		    void *context, u64 flags)
 {
 	int idx = srcu_read_lock(&kfv_srcu);
 	ssize_t ret = __kfv_post_rx(kfv_ep_of(fid), vec, context, flags);
