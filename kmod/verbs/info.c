@@ -236,12 +236,6 @@ static bool kfv_fit_ep(const struct kfi_ep_attr *ep,
 	       !hint->auth_key_size;
 }
 
-/* A hint lists the modes that the caller supports: those needed must be among them. */
-static bool kfv_fit_mr_mode(int hint)
-{
-	return !hint || (hint & KFV_MR_MODE) == KFV_MR_MODE;
-}
-
 /* Counts, not reservations: the device may still run out of what it has. */
 static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
 			   const struct kfi_domain_attr *hint)
@@ -295,8 +289,11 @@ static bool kfv_fit_domain(struct kfi_domain_attr *domain,
 	domain->domain = kfv_domain_find(dev, port, wanted, 0);
 	if (!hint)
 		return true;
+	/* mr_mode lists what the caller supports: what is needed must be there. */
 	return (!wanted || domain->domain) && !hint->av_type &&
-	       !hint->auth_key_size && kfv_fit_mr_mode(hint->mr_mode) &&
+	       !hint->auth_key_size &&
+	       (!hint->mr_mode ||
+		(hint->mr_mode & KFV_MR_MODE) == KFV_MR_MODE) &&
 	       kfv_fit_domain_attr(domain, hint);
 }
 

@@ -52,7 +52,7 @@ static ssize_t kfv_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 	return kfv_post_rx(ep, &vec, msg->context, flags);
 }
 
-/* @extra: flags besides the endpoint's defaults. */
+/* @extra: flags in addition to the endpoint's defaults. */
 static ssize_t kfv_send_kvec(struct kfid_ep *fid, const struct kvec *iov,
 			     void **desc, size_t count, void *context,
 			     u64 extra, u64 data)
