@@ -9,9 +9,9 @@
  * of a device in the thread that removes it. conn->lock is what they share with
  * the calls of the API.
  *
- * The queue pair is not one that RDMA CM knows (rdma_create_qp()): receives may be
- * posted from kfi_enable() on, and then there may be no id yet. So everything that
- * RDMA CM would do to a queue pair is done here and in conn.c.
+ * RDMA CM does not know the queue pair, which is not made by rdma_create_qp(): receives
+ * may be posted from kfi_enable() on, before there is an id. So the transitions that RDMA
+ * CM makes for its own queue pairs are made here and in conn.c.
  */
 #include <linux/in.h>
 #include <linux/module.h>
@@ -113,7 +113,7 @@ static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
 /*
  * Ends an established connection. RDMA CM moves only queue pairs that it has made
  * (cma_modify_qp_err() in drivers/infiniband/core/cma.c), not even after a peer's
- * disconnect request. So ours is moved here; otherwise posted receives would never
+ * disconnect request. So it is moved here; otherwise posted receives would never
  * be flushed. The state changes first: a post that runs at the same time either
  * fails or is flushed.
  *
@@ -188,7 +188,7 @@ void kfv_cm_disconnect_work(struct work_struct *work)
 	module_put(THIS_MODULE);
 }
 
-/* The errno to report for an error of RDMA CM: those that the API describes. */
+/* The errno to report for an error of RDMA CM. */
 static int kfv_cm_errno(int status)
 {
 	switch (status) {

@@ -14,7 +14,7 @@
  *     reported any more, and no keepalive is started.
  *  2. It disconnects and drains: the device has left the ULP's buffers, and
  *     kfi_close() may return.
- *  3. kfv_conn_destroy() destroys what may take long: queue pair, id, room in the
+ *  3. kfv_conn_destroy() does the slow part: queue pair, id, room in the
  *     CQ. An id is destroyed after its queue pair, whose event handler uses it.
  */
 #include <linux/module.h>
@@ -306,8 +306,8 @@ static int kfv_conn_modify(struct kfv_conn *conn, enum ib_qp_state state)
  * kfv_conn_rts() - move the queue pair to "ready to send"
  * @conn: a connection about to be established
  *
- * RDMA CM moves only queue pairs that it has made. Ours is older than the id's
- * attachment to a device, so the transitions are made here. IB_QPS_INIT is repeated
+ * RDMA CM moves only queue pairs that it has made. This queue pair is older than the
+ * id's attachment to a device, so the transitions are made here. IB_QPS_INIT is repeated
  * with the partition key and the access flags that fit the path and the peer.
  *
  * Context: process; caller holds conn->lock.
@@ -396,10 +396,10 @@ static struct kfv_marker *kfv_marker_new(struct kfv_conn *conn)
 }
 
 /*
- * A queue pair in its error state returns what is posted in order. When the markers
- * are back, so is everything that was posted before them, and the device has left the
- * buffers. That is what ib_drain_qp() does, but that one waits without limit and
- * warns if the device takes no marker. KFV_SPARE_WR keeps a place for each marker, in
+ * A queue pair in its error state returns posted work requests in order. When the
+ * markers are back, so are all work requests that were posted before them, and the
+ * device has left the buffers. ib_drain_qp() works in the same way, but it waits without
+ * limit and warns if the device takes no marker. KFV_SPARE_WR keeps a place for each marker, in
  * the queues and in the CQ. Without memory for a marker the count of posted
  * operations alone has to do.
  */
@@ -429,7 +429,7 @@ static void kfv_post_markers(struct kfv_conn *conn)
 }
 
 /*
- * Waits until the device has returned what is posted, and every completion handler is
+ * Waits until the device has returned all operations, and every completion handler is
  * done with the endpoint: kfv_report() drops its count of @posted last. The completions
  * come in softirq context, so that no thread has to poll for them.
  */
@@ -449,7 +449,7 @@ static void kfv_conn_drain(struct kfv_conn *conn)
 		atomic_read(&conn->posted));
 	/*
 	 * The endpoint is about to be freed. A handler that has seen ep_gone false
-	 * is in a read section; one that comes later sees it true.
+	 * is in a read section; a later handler sees it true.
 	 */
 	synchronize_srcu(&kfv_srcu);
 }

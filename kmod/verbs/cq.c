@@ -165,10 +165,9 @@ static void kfv_report(struct kfv_conn *conn, struct kfi_completion *comp,
 }
 
 /*
- * A message longer than the receive that takes it is an error on both sides.
- * Devices differ in how they report it: as a length, an invalid request or a
- * malformed work request. Since receives are checked when they are posted, none
- * of these has another reason.
+ * A message longer than the receive that takes it is an error on both sides. Devices
+ * report it in different ways: as a length, an invalid request or a malformed work
+ * request. Posting checks receives, so none of these has another cause here.
  */
 static bool kfv_wc_too_long(enum ib_wc_status status, u64 flags)
 {

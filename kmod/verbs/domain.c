@@ -24,7 +24,7 @@ static struct kfi_ops_domain kfv_domain_ops = {
  * kfv_domain_lose() - report the loss of the device
  * @domain: the domain; posting and reporting on its device have ended
  *
- * Nothing is torn down yet: what is reported here is the last entry of each queue.
+ * Nothing is torn down yet. The report is the last entry of each queue.
  *
  * Context: process; caller holds kfv_lock.
  */

@@ -168,7 +168,7 @@ static int kfv_ep_getopt(struct kfid *fid, int level, int optname,
 
 /*
  * conn->lock rather than ctl: kfv_keepalive_start() needs the state to stay, and an
- * event handler may establish the connection at the same time. Whichever comes last
+ * event handler may establish the connection at the same time. The later of the two
  * starts the keepalive.
  */
 static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
@@ -207,8 +207,8 @@ static struct kfi_ops_ep kfv_ep_ops = {
 
 /*
  * The connection request becomes the endpoint's. The event handler changes under the
- * handler lock: an event that came before was for the request, and was ignored; one
- * that comes after finds the connection complete. ctl is not needed, since no other
+ * handler lock: an earlier event was for the request, and was ignored; a later event
+ * finds the connection complete. ctl is not needed, since no other
  * thread knows the endpoint yet.
  */
 static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,

@@ -27,8 +27,8 @@
  * @src: local address, family 0 for any
  * @dst: peer's address, family 0 for none
  * @local: address whose device is wanted, 0 for any device
- * @ib: that device, for comparing only: RDMA CM may have chosen one that is not
- *	served here
+ * @ib: that device, for comparing only: RDMA CM may have chosen a device that
+ *	is not served here
  * @port: its port
  */
 struct kfv_query {
@@ -258,7 +258,7 @@ static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
 /**
  * kfv_fit_domain_attr() - check what both kinds of domain treat alike
  * @domain: what the port offers
- * @hint: what is asked for
+ * @hint: the hint
  *
  * Context: any.
  * Return: true if the offer meets the hint. Address vectors, modes of memory
@@ -289,7 +289,7 @@ static bool kfv_fit_domain(struct kfi_domain_attr *domain,
 	domain->domain = kfv_domain_find(dev, port, wanted, 0);
 	if (!hint)
 		return true;
-	/* mr_mode lists what the caller supports: what is needed must be there. */
+	/* mr_mode lists the modes that the caller supports. */
 	return (!wanted || domain->domain) && !hint->av_type &&
 	       !hint->auth_key_size &&
 	       (!hint->mr_mode ||
@@ -448,7 +448,7 @@ int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail)
 	return 0;
 }
 
-/* node and service name one side; the hints may still name the other. */
+/* node and service name one side; the hints may name the other side. */
 static int kfv_query_addrs(struct kfv_query *query, const char *node,
 			   const char *service)
 {
@@ -470,8 +470,8 @@ static int kfv_query_addrs(struct kfv_query *query, const char *node,
 }
 
 /*
- * The local address decides which device answers: the address in the query, else
- * the one that the route to the peer starts from, since RDMA CM will take that one.
+ * The local address decides which device answers. It is the address in the query, else
+ * the start of the route to the peer, which RDMA CM will choose, too.
  */
 static int kfv_query_local(struct kfv_query *query)
 {
@@ -532,10 +532,10 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 /**
  * kfv_getinfo() - kfi_getinfo() for this provider
  * @version: of the API that the caller was written for
- * @node: dotted IPv4 address, or what kfr_getinfo() understands, or NULL
+ * @node: dotted IPv4 address, or another form of kfr_getinfo(), or NULL
  * @service: port number, or NULL
  * @flags: KFI_SOURCE: @node and @service are the local side
- * @hints: what is wanted, or NULL for anything
+ * @hints: the hints, or NULL for everything
  * @info: the list; RDM endpoints, if they are asked for, come first
  *
  * Context: process.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The module, and the devices that it serves as a client of the RDMA core.
+ * The module, and the devices that it serves as a client of the RDMA core: their
+ * references, their names, and their removal.
  */
 #include <linux/module.h>
 #include <linux/slab.h>

@@ -61,8 +61,8 @@ static void kfv_probe_done(struct ib_cq *cq, struct ib_wc *wc)
 
 /*
  * Work item: posts a probe if one is due, and queues itself for the next time. It takes
- * no lock. If the connection ends meanwhile, kfv_keepalive_stop() cancels what is
- * queued here: cancel_delayed_work_sync() handles work that queues itself.
+ * no lock. If the connection ends meanwhile, kfv_keepalive_stop() cancels it:
+ * cancel_delayed_work_sync() handles work that queues itself.
  */
 static void kfv_keepalive(struct work_struct *work)
 {
@@ -114,8 +114,8 @@ void kfv_keepalive_start(struct kfv_conn *conn)
  * kfv_keepalive_stop() - end the keepalive for good
  * @conn: a connection in KFV_STOPPED, so that it is not started again
  *
- * When this returns, no probe is being posted. One that was posted is counted in
- * @posted and is drained with the rest.
+ * When this returns, no probe is being posted. A posted probe is counted in @posted
+ * and is drained with the rest.
  *
  * Context: process, may sleep; caller holds conn->ctl.
  */

@@ -153,7 +153,7 @@ static int kfv_walk_piece(const struct kfv_vec *vec, size_t i, kfv_walk_fn fn,
 /**
  * kfv_vec_walk() - visit the memory of a buffer
  * @vec: the buffer, checked by kfv_vec_len()
- * @fn: called for each stretch of contiguous memory, in order
+ * @fn: called for each run of contiguous memory, in order
  * @arg: for @fn
  *
  * Context: any.

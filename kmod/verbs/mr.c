@@ -208,8 +208,8 @@ err_free:
 }
 
 /*
- * From here on no packet of a peer finds the region. One that has found it before may
- * still use it. Failing is not reported: deregistering ends the access as well.
+ * From here on no packet of a peer finds the region. An earlier packet may still use
+ * it. A failure is not reported: deregistering ends the access as well.
  */
 static void kfv_region_invalidate(struct kfv_domain *domain,
 				  struct kfv_region *region)

@@ -4,8 +4,8 @@
  *
  * A request belongs to its event until the event is read, then to the ULP that has
  * read it: an endpoint takes the request over (kfv_req_take()), or it is rejected.
- * Whichever comes first takes it off the list under kfv_dev_lock and owns it from then
- * on. The fabric rejects what is still on the list when it closes.
+ * The first to take it off the list, under kfv_dev_lock, owns it from then on. The
+ * fabric rejects the requests that are still on the list when it closes.
  *
  * RDMA CM's id of a request is attached to a device. A removal destroys the id and
  * leaves a request without one, because an unread event or the ULP may still hold its
@@ -120,7 +120,7 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 }
 
 /**
- * kfv_req_reject_all() - reject what was read and never answered
+ * kfv_req_reject_all() - reject the requests that were never answered
  * @fabric: the fabric that closes; its passive endpoints are closed, so that no
  * request is added any more
  *
@@ -341,8 +341,8 @@ static int kfv_pep_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 
 /*
  * An address that belongs to a device binds the listener to it. kfv_lock keeps the list
- * of devices: one that is not on it is not served, or is being removed. The listener
- * may not stay on either, since no removal would destroy it.
+ * of devices. A device that is not on it is not served, or is being removed; no
+ * removal would find a listener there and destroy it.
  */
 static int kfv_pep_bind_addr(struct kfv_pep *pep, struct rdma_cm_id *id)
 {
