@@ -37,9 +37,11 @@
  * kfv_queue.lock is a spinlock, taken with interrupts off. It is a leaf: nothing
  * is taken, posted or reported inside it.
  *
- * The core's locks (DOC: Lock order in kmod/core/core.h) come after all mutexes
- * of the provider: events are reported under kfv_conn.lock and kfv_pep.ctl. The
- * core calls into the provider with none of its locks held.
+ * How this fits into the whole is in DOC: Lock order of kmod/core/core.h. The core
+ * holds kfi_providers_lock, a mutex, over kfv_getinfo() and kfv_fabric_open(), so
+ * that kfv_lock comes inside it. The core's spinlocks come inside all mutexes of the
+ * provider: events are reported under kfv_conn.lock and kfv_pep.ctl. The functions
+ * declared in this header are called with none of these spinlocks held.
  *
  * DOC: Posting, reporting and device removal
  *
