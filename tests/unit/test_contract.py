@@ -127,9 +127,11 @@ def test_the_delay_hooks_are_those_of_the_header(explained: dict[str, str]) -> N
 
 
 def test_links_into_the_contract_lead_somewhere(contract: str) -> None:
-    """Each document that links to a rule has the anchor right."""
+    """Each document that links to a rule or a heading has the anchor right."""
     anchors = set(re.findall(r'<a id="(\w+)"></a>', contract))
+    for heading in re.findall(r"^#+ (.+)$", contract, re.MULTILINE):
+        anchors.add(re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-"))
     for path in _files(rules.ROOT):
         if path.suffix == ".md":
-            linked = set(re.findall(r"contract\.md#(\w+)", path.read_text()))
+            linked = set(re.findall(r"contract\.md#([\w-]+)", path.read_text()))
             assert linked <= anchors, path
