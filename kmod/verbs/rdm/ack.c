@@ -29,20 +29,20 @@ static ktime_t kfr_ack_delay(void)
 void kfr_ctl_end(struct kfr_ctl *ctl)
 {
 	if (ctl->job)
-		kfr_job_end(ctl->job);
+		kfr_job_unref(ctl->job);
 	else
 		kfree(ctl);
 }
 
 /**
- * kfr_add_ctl() - an answer, or what else takes no operation, waits to be sent
+ * kfr_ctl_add() - an answer, or what else takes no operation, waits to be sent
  * @conn: on this connection
  * @ctl: the answer
  *
- * Context: any; a kfr_rx.lock may be held. kfr_added() follows without it.
+ * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
  * Return: 0; -EDQUOT: the peer takes no answers.
  */
-int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
+int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl)
 {
 	unsigned long irq;
 	bool flood;
@@ -59,31 +59,31 @@ int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
 		ctl->hdr.count = cpu_to_le32(conn->rx_count);
 	list_add_tail(&ctl->item.link, &conn->urgent);
 	if (ctl->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->wants, conn->wants + 1);
-	flood = ++conn->answers > KFR_ANSWERS;
+		WRITE_ONCE(conn->nwants, conn->nwants + 1);
+	flood = ++conn->nctls > KFR_CTLS_MAX;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	return flood ? -EDQUOT : 0;
 }
 
-/* What kfr_add_ctl() or kfr_add_answer() has added goes, or @err. No lock held. */
-void kfr_added(struct kfr_conn *conn, int err)
+/* What kfr_ctl_add() or kfr_ctl_add_reply() has added goes, or @err. No lock held. */
+void kfr_ctl_added(struct kfr_conn *conn, int err)
 {
 	if (err == -EDQUOT)
-		kfr_conn_kill(conn, EIO, KFR_ERR_FLOOD);
+		kfr_conn_abort(conn, EIO, KFR_ERR_FLOOD);
 	else if (err)
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 	kfr_pump(conn);
 }
 
-void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
+void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl)
 {
-	kfr_added(conn, kfr_add_ctl(conn, ctl));
+	kfr_ctl_added(conn, kfr_ctl_add(conn, ctl));
 }
 
 /**
- * kfr_add_answer() - kfr_answer() in two steps, kfr_added() is the other one
+ * kfr_ctl_add_reply() - kfr_reply() in two steps, kfr_ctl_added() is the other one
  * @conn: on this connection
- * @ask: the message
+ * @req: the message
  * @op: what kind of answer
  *
  * Who decides under the lock of a context what is said adds it under that lock:
@@ -92,20 +92,20 @@ void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
  * Context: any; a kfr_rx.lock may be held.
  * Return: 0; -ENOMEM; -EDQUOT: the peer takes no answers.
  */
-int kfr_add_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op)
+int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
 {
 	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
 
 	if (!ctl)
 		return -ENOMEM;
-	kfr_answer_hdr(&ctl->hdr, ask, op, KFR_OK, 0, 0);
-	return kfr_add_ctl(conn, ctl);
+	kfr_reply_hdr(&ctl->hdr, req, op, KFR_OK, 0, 0);
+	return kfr_ctl_add(conn, ctl);
 }
 
 /**
- * kfr_answer() - say something about a message of the peer's
+ * kfr_reply() - say something about a message of the peer's
  * @conn: on this connection
- * @ask: the message; with KFR_OP_CANCEL one of our own
+ * @req: the message; with KFR_OP_CANCEL one of our own
  * @op: what kind of answer
  * @status: with FIN and ERR
  * @len: bytes that were delivered
@@ -114,19 +114,19 @@ int kfr_add_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op)
  * Context: any; no lock held.
  * Return: 0 or -ENOMEM.
  */
-int kfr_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op,
+int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
 	       enum kfr_status status, size_t len, size_t over)
 {
 	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
 
 	if (!ctl)
 		return -ENOMEM;
-	kfr_answer_hdr(&ctl->hdr, ask, op, status, len, over);
-	kfr_queue_ctl(conn, ctl);
+	kfr_reply_hdr(&ctl->hdr, req, op, status, len, over);
+	kfr_ctl_queue(conn, ctl);
 	return 0;
 }
 
-void kfr_answer_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *ask, u8 op,
+void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		    enum kfr_status status, size_t len, size_t over)
 {
 	bool own = op == KFR_OP_CANCEL;
@@ -134,22 +134,22 @@ void kfr_answer_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *ask, u8 op,
 	*hdr = (struct kfr_hdr) {
 		.version = KFR_VERSION,
 		.op = op,
-		.src = own ? ask->src : ask->dst,
-		.dst = own ? ask->dst : ask->src,
+		.src = own ? req->src : req->dst,
+		.dst = own ? req->dst : req->src,
 		/* Which of the two kinds of numbers it answers. */
-		.flags = kfr_hdr_numbered(ask) ? 0 : KFR_F_ID,
-		.rx = ask->rx,
-		.epoch = ask->epoch,
-		.seq = ask->seq,
+		.flags = kfr_hdr_numbered(req) ? 0 : KFR_F_ID,
+		.rx = req->rx,
+		.epoch = req->epoch,
+		.seq = req->seq,
 		.status = cpu_to_le32(status),
-		.auth = ask->auth,
+		.auth = req->auth,
 		.len = cpu_to_le32(len),
 		.over = cpu_to_le32(over),
 	};
 }
 
 /* A request was dealt with, numbered or not. */
-void kfr_seen(struct kfr_conn *conn)
+void kfr_count_request(struct kfr_conn *conn)
 {
 	unsigned long irq;
 
@@ -159,7 +159,7 @@ void kfr_seen(struct kfr_conn *conn)
 }
 
 /**
- * kfr_taken() - a numbered message was dealt with
+ * kfr_ack_request() - a numbered message was dealt with
  * @conn: it came on this connection
  * @seq: its number; what went wrong with it is on the queue already
  *
@@ -167,7 +167,7 @@ void kfr_seen(struct kfr_conn *conn)
  *
  * Context: any; no lock held.
  */
-void kfr_taken(struct kfr_conn *conn, u32 seq)
+void kfr_ack_request(struct kfr_conn *conn, u32 seq)
 {
 	bool lazy = false;
 	unsigned long irq;
@@ -221,11 +221,11 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
  * way, an answer goes now and then that says nothing new. If it is not
  * acknowledged, it fails as any message does.
  */
-static bool kfr_conn_waits(const struct kfr_conn *conn)
+static bool kfr_conn_has_ops(const struct kfr_conn *conn)
 {
 	const struct kfr_flow *flow;
 
-	if (!list_empty(&conn->sent) || !list_empty(&conn->asked) ||
+	if (!list_empty(&conn->sent_numbered) || !list_empty(&conn->sent_by_id) ||
 	    !list_empty(&conn->reqs))
 		return true;
 	list_for_each_entry(flow, &conn->flows, link)
@@ -250,7 +250,7 @@ void kfr_probe(struct work_struct *work)
 					     struct kfr_conn, probe);
 
 	spin_lock_irq(&conn->lock);
-	if (conn->state != KFR_DEAD && kfr_conn_waits(conn)) {
+	if (conn->state != KFR_DEAD && kfr_conn_has_ops(conn)) {
 		conn->ack_due = true;
 		kfr_probe_later(conn);
 	}
@@ -267,14 +267,14 @@ void kfr_wc_failed(struct kfr_conn *conn, enum ib_wc_status status)
 	switch (status) {
 	case IB_WC_WR_FLUSH_ERR:
 		if (READ_ONCE(conn->state) == KFR_UP)
-			kfr_conn_kill(conn, ENOTCONN, status);
+			kfr_conn_abort(conn, ENOTCONN, status);
 		break;
 	case IB_WC_RETRY_EXC_ERR:
 	case IB_WC_RESP_TIMEOUT_ERR:
-		kfr_conn_kill(conn, ETIMEDOUT, status);
+		kfr_conn_abort(conn, ETIMEDOUT, status);
 		break;
 	default:
-		kfr_conn_kill(conn, EIO, status);
+		kfr_conn_abort(conn, EIO, status);
 	}
 }
 

@@ -4,7 +4,7 @@
  * from whoever speaks the protocol, ended by either side or by a failure, and
  * begun anew by the next message.
  *
- * A connection dies once (kfr_conn_kill()), from any context; what it was about
+ * A connection dies once (kfr_conn_abort()), from any context; what it was about
  * fails, and what the device gave for it is given back, in a work item.
  */
 #include <linux/in.h>
@@ -45,9 +45,9 @@ void kfr_posted_put(struct kfr_conn *conn)
 		complete_all(&conn->drained);
 }
 
-static void kfr_conn_say(const struct kfr_conn *conn, int prov_errno)
+static void kfr_conn_log_abort(const struct kfr_conn *conn, int prov_errno)
 {
-	if (prov_errno != KFR_ERR_GARBAGE && prov_errno != KFR_ERR_FLOOD &&
+	if (prov_errno != KFR_ERR_PROTOCOL && prov_errno != KFR_ERR_FLOOD &&
 	    prov_errno != KFR_ERR_VERSION)
 		return;
 	dev_notice_ratelimited(&conn->node->dev->ib->dev,
@@ -66,24 +66,28 @@ static void kfr_conn_unlink(struct kfr_conn *conn)
 	spin_unlock_irqrestore(&node->lock, irq);
 }
 
-/* Caller holds the lock. Return: is it the first that wants it destroyed? */
-static bool kfr_conn_doom(struct kfr_conn *conn)
+/*
+ * The work item @destroy is queued once in the life of a connection. The caller
+ * that gets true must queue it after it has dropped the lock.
+ */
+static bool kfr_conn_claim_destroy(struct kfr_conn *conn)
 {
-	bool first = !conn->doomed;
+	bool first = !conn->destroy_queued;
 
-	conn->doomed = true;
+	lockdep_assert_held(&conn->lock);
+	conn->destroy_queued = true;
 	return first;
 }
 
 /**
- * kfr_conn_kill() - a connection fails
+ * kfr_conn_abort() - a connection fails
  * @conn: the connection; nothing happens if it is dead
  * @err: errno of what was under way
  * @prov_errno: and more exactly
  *
  * Context: any; no lock held.
  */
-void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno)
+void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 {
 	struct kfr_conn *twin = NULL;
 	bool destroy = false;
@@ -94,11 +98,11 @@ void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno)
 		WRITE_ONCE(conn->state, KFR_DEAD);
 		conn->err = err;
 		conn->prov_errno = prov_errno;
-		destroy = kfr_conn_doom(conn);
+		destroy = kfr_conn_claim_destroy(conn);
 		twin = conn->twin;
 		if (twin)
 			kfr_conn_get(twin);
-		kfr_conn_say(conn, prov_errno);
+		kfr_conn_log_abort(conn, prov_errno);
 	}
 	complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
@@ -107,7 +111,7 @@ void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno)
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
 	if (twin) {
-		kfr_conn_kill(twin, err, prov_errno);
+		kfr_conn_abort(twin, err, prov_errno);
 		kfr_conn_put(twin);
 	}
 }
@@ -118,7 +122,7 @@ void kfr_conn_close(struct kfr_conn *conn)
 	bool destroy;
 
 	spin_lock_irq(&conn->lock);
-	destroy = kfr_conn_doom(conn);
+	destroy = kfr_conn_claim_destroy(conn);
 	spin_unlock_irq(&conn->lock);
 	kfr_conn_unlink(conn);
 	if (destroy)
@@ -128,7 +132,7 @@ void kfr_conn_close(struct kfr_conn *conn)
 /* The same for one that nobody knows of. Caller may hold the node's lock. */
 void kfr_conn_discard(struct kfr_conn *conn)
 {
-	kfr_conn_doom(conn);
+	conn->destroy_queued = true;
 	kfv_queue_work(&conn->destroy);
 }
 
@@ -179,7 +183,7 @@ static void kfr_conn_destroy(struct work_struct *work)
 	struct rdma_cm_id *id;
 
 	kfr_conn_flush(conn);
-	kfr_conn_kill(conn, ENOTCONN, KFR_ERR_LOCAL);
+	kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 
 	/* No one begins it any more, and no callback is in the middle of it. */
 	mutex_lock(&conn->ctl);
@@ -220,8 +224,8 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->urgent);
 	INIT_LIST_HEAD(&conn->data);
 	INIT_LIST_HEAD(&conn->reqs);
-	INIT_LIST_HEAD(&conn->sent);
-	INIT_LIST_HEAD(&conn->asked);
+	INIT_LIST_HEAD(&conn->sent_numbered);
+	INIT_LIST_HEAD(&conn->sent_by_id);
 	INIT_LIST_HEAD(&conn->ending);
 	INIT_LIST_HEAD(&conn->flows);
 	INIT_LIST_HEAD(&conn->jobs);
@@ -235,7 +239,7 @@ static void kfr_conn_setup(struct work_struct *work);
  * @remote: the peer's address
  * @passive: the peer begins it
  *
- * It lives until its work item has destroyed it, which kfr_conn_kill() and
+ * It lives until its work item has destroyed it, which kfr_conn_abort() and
  * kfr_conn_close() start.
  *
  * Context: any; the node is not stopped.
@@ -347,7 +351,7 @@ static void kfr_conn_connect(struct kfr_conn *conn, struct rdma_cm_id *id)
 		err = rdma_connect_locked(id, &param);
 	}
 	if (err)
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
 static void kfr_conn_resolved(struct kfr_conn *conn, struct rdma_cm_id *id)
@@ -356,7 +360,7 @@ static void kfr_conn_resolved(struct kfr_conn *conn, struct rdma_cm_id *id)
 
 	if (id->device != node->dev->ib || id->port_num != node->port ||
 	    rdma_resolve_route(id, KFV_RESOLVE_MS))
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
 static bool kfr_hello_ok(const void *data, u8 len)
@@ -383,7 +387,7 @@ static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
 		else if (hello->refusal == cpu_to_le16(KFR_REFUSE_FULL))
 			prov_errno = KFR_ERR_FULL;
 	}
-	kfr_conn_kill(conn, EHOSTUNREACH, prov_errno);
+	kfr_conn_abort(conn, EHOSTUNREACH, prov_errno);
 }
 
 /*
@@ -393,10 +397,10 @@ static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
  */
 static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
 {
-	if (status == -ETIMEDOUT && ++conn->resolved < KFR_RESOLVES)
+	if (status == -ETIMEDOUT && ++conn->resolve_tries < KFR_RESOLVES)
 		kfr_conn_start(conn);
 	else
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
 /* Only who has connected is told what the peer can do; see kfr_conn_arrive(). */
@@ -404,7 +408,7 @@ static void kfr_conn_established(struct kfr_conn *conn,
 				 const struct rdma_conn_param *peer)
 {
 	if (!conn->passive && !peer->initiator_depth)
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	else
 		kfr_conn_set_up(conn);
 }
@@ -435,10 +439,10 @@ static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
 		break;
 	default:
 		break;
@@ -489,7 +493,7 @@ static void kfr_conn_setup(struct work_struct *work)
 	}
 	mutex_unlock(&conn->ctl);
 	if (err)
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	kfr_conn_put(conn);
 	module_put(THIS_MODULE);
 }
@@ -585,7 +589,7 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 	/* Who lets nobody read would have our reads wait for ever. */
 	if (!peer->responder_resources || !peer->initiator_depth)
 		return -EPROTO;
-	if (!kfr_node_room(node, remote->sin_addr.s_addr)) {
+	if (!kfr_node_make_room(node, remote->sin_addr.s_addr)) {
 		kfr_conn_refuse(id, KFR_REFUSE_FULL);
 		return -ENOMEM;
 	}
@@ -596,7 +600,7 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		err = -ECONNABORTED;
 	else if (kfr_conn_accept(conn, id, peer))
 		/* The id is the connection's: the work item destroys it. */
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	kfr_conn_put(conn);
 	return err;
 }

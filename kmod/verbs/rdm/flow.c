@@ -49,14 +49,14 @@ static struct kfr_flow *kfr_flow_of(struct kfr_rx *rx,
  * Is it not known which epoch the sender is in, as it may have spoken with an
  * older context of the same number? Caller holds the context's lock.
  */
-bool kfr_flow_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
+bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
 {
 	lockdep_assert_held(&rx->lock);
 	return READ_ONCE(conn->orphans) && !kfr_flow_of(rx, conn);
 }
 
 /* Does the context take a message of that epoch? Caller holds its lock. */
-bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch)
+bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch)
 {
 	const struct kfr_flow *flow = kfr_flow_of(rx, conn);
 
@@ -107,7 +107,7 @@ static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 	flow->blocked = false;
 	flow->epoch = atomic_inc_return(&flow->conn->epochs);
 	hdr.epoch = cpu_to_le16(flow->epoch);
-	return kfr_add_answer(flow->conn, &hdr, KFR_OP_RESUME);
+	return kfr_ctl_add_reply(flow->conn, &hdr, KFR_OP_RESUME);
 }
 
 /**
@@ -128,11 +128,11 @@ void kfr_rx_resume(struct kfr_rx *rx)
 		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
 		/* Each once: who is pushed back again meanwhile waits for more room. */
-		turn = turn ?: ++rx->resumes;
+		turn = turn ?: ++rx->resume_rounds;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->resumed == turn)
+			if (!flow->blocked || flow->resume_round == turn)
 				continue;
-			flow->resumed = turn;
+			flow->resume_round = turn;
 			conn = flow->conn;
 			kfr_conn_get(conn);
 			err = kfr_resume_one(rx, flow);
@@ -141,18 +141,18 @@ void kfr_rx_resume(struct kfr_rx *rx)
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		kfr_added(conn, err);
+		kfr_ctl_added(conn, err);
 		kfr_conn_put(conn);
 	} while (true);
 }
 
-static void kfr_want(const struct kfr_rx *rx, struct kfr_conn *conn,
+static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 		     const struct kfr_recv *recv)
 {
 	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
 
 	if (!ctl) {
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 		return;
 	}
 	ctl->hdr = (struct kfr_hdr) {
@@ -166,26 +166,26 @@ static void kfr_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 		.tag = cpu_to_le64(recv->tag),
 		.data = cpu_to_le64(recv->ignore),
 	};
-	kfr_queue_ctl(conn, ctl);
+	kfr_ctl_queue(conn, ctl);
 }
 
 /*
  * Shall this connection rather hear RESUME? A peer that is slow to take questions
  * shall not find more of them than it can.
  */
-static bool kfr_want_all(const struct kfr_conn *conn)
+static bool kfr_wants_full(const struct kfr_conn *conn)
 {
-	return READ_ONCE(conn->wants) >= KFR_WANTS;
+	return READ_ONCE(conn->nwants) >= KFR_WANTS_MAX;
 }
 
 /**
- * kfr_rx_want() - a receive is posted, and nothing that is kept matches
+ * kfr_rx_send_wants() - a receive is posted, and nothing that is kept matches
  * @rx: the context, open or busy
  * @recv: a copy of the receive: the real one may be gone
  *
  * Context: any; no lock held.
  */
-void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
+void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 {
 	struct kfr_conn *conn;
 	struct kfr_flow *flow;
@@ -197,14 +197,14 @@ void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
 	do {
 		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
-		turn = turn ?: ++rx->asks;
+		turn = turn ?: ++rx->want_rounds;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->asked == turn)
+			if (!flow->blocked || flow->want_round == turn)
 				continue;
-			flow->asked = turn;
+			flow->want_round = turn;
 			conn = flow->conn;
 			kfr_conn_get(conn);
-			all = kfr_want_all(conn);
+			all = kfr_wants_full(conn);
 			if (all)
 				err = kfr_resume_one(rx, flow);
 			break;
@@ -213,15 +213,15 @@ void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
 		if (!conn)
 			break;
 		if (all)
-			kfr_added(conn, err);
+			kfr_ctl_added(conn, err);
 		else if (!recv->directed || recv->src.ip == conn->remote)
-			kfr_want(rx, conn, recv);
+			kfr_send_want(rx, conn, recv);
 		kfr_conn_put(conn);
 	} while (conn);
 }
 
 /* The same for one connection, whose message was refused and yet matches. */
-void kfr_rx_want_from(struct kfr_rx *rx, struct kfr_conn *conn,
+void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 		      const struct kfr_recv *recv)
 {
 	struct kfr_flow *flow;
@@ -231,15 +231,15 @@ void kfr_rx_want_from(struct kfr_rx *rx, struct kfr_conn *conn,
 
 	spin_lock_irqsave(&rx->lock, irq);
 	flow = kfr_flow_of(rx, conn);
-	if (flow && flow->blocked && kfr_want_all(conn)) {
+	if (flow && flow->blocked && kfr_wants_full(conn)) {
 		all = true;
 		err = kfr_resume_one(rx, flow);
 	}
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (all)
-		kfr_added(conn, err);
+		kfr_ctl_added(conn, err);
 	else
-		kfr_want(rx, conn, recv);
+		kfr_send_want(rx, conn, recv);
 }
 
 static void kfr_flow_free(struct kfr_flow *flow)
@@ -394,7 +394,7 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	int err = 0;
 
 	spin_lock_irqsave(&conn->lock, irq);
-	op = kfr_find_asked(conn, hdr);
+	op = kfr_find_request(conn, hdr);
 	/* It may have been sent again meanwhile. */
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch &&
 	    kfr_op_matched(op)) {
@@ -405,7 +405,7 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 			err = -ENOMEM;
 		else if (!READ_ONCE(op->tx->closing))
 			kfr_park(flow, op);
-		else if (!kfr_op_call_off(conn, op))
+		else if (!kfr_op_cancel(conn, op))
 			done = op;
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
@@ -422,7 +422,7 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 			    u32 seen)
 {
-	struct list_head *lists[] = { &conn->sent, &conn->asked };
+	struct list_head *lists[] = { &conn->sent_numbered, &conn->sent_by_id };
 	struct kfr_op *op, *next;
 	unsigned int i;
 
@@ -476,7 +476,7 @@ int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	return flow ? 0 : -EPROTO;
 }
 
-static bool kfr_op_wanted(const struct kfr_op *op, const struct kfr_hdr *want)
+static bool kfr_op_matches_want(const struct kfr_op *op, const struct kfr_hdr *want)
 {
 	u64 differs = le64_to_cpu(op->hdr.tag ^ want->tag);
 
@@ -507,7 +507,7 @@ void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	flow = kfr_flow_find(conn, &to);
 	if (flow) {
 		list_for_each_entry(op, &flow->parked, sent) {
-			if (!kfr_op_wanted(op, hdr))
+			if (!kfr_op_matches_want(op, hdr))
 				continue;
 			op->hdr.flags |= KFR_F_PULLED;
 			kfr_unpark(conn, op, &pulled);

@@ -48,7 +48,7 @@ static const char * const kfr_errors[] = {
 	[KFR_ERR_VERSION - KFR_ERR_CONNECT] =
 		"the peer speaks another version of the protocol",
 	[KFR_ERR_CLOSED - KFR_ERR_CONNECT] = "the peer ended the connection",
-	[KFR_ERR_GARBAGE - KFR_ERR_CONNECT] =
+	[KFR_ERR_PROTOCOL - KFR_ERR_CONNECT] =
 		"the peer said what makes no sense",
 	[KFR_ERR_FLOOD - KFR_ERR_CONNECT] = "the peer takes no answers",
 	[KFR_ERR_LOCAL - KFR_ERR_CONNECT] =

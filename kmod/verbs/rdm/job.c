@@ -29,7 +29,18 @@ static void kfr_job_report_recv(struct kfr_job *job)
 	kfr_recv_done(job->rx, job->recv, &comp);
 }
 
-static void kfr_job_unref(struct kfr_job *job)
+/**
+ * kfr_job_unref() - drop one of the two references to a job
+ * @job: the job
+ *
+ * One reference belongs to the data movement (dropped by kfr_job_finish()), the
+ * other to the FIN in @job->fin (dropped by kfr_ctl_end() when the pump has
+ * copied it to a wire buffer, or when the connection drops it). The last one
+ * frees the job and its reference to the connection.
+ *
+ * Context: any; no spinlock needed.
+ */
+void kfr_job_unref(struct kfr_job *job)
 {
 	struct kfr_conn *conn = job->conn;
 
@@ -39,23 +50,17 @@ static void kfr_job_unref(struct kfr_job *job)
 	kfr_conn_put(conn);
 }
 
-/* The answer has gone, or there is no way for it. */
-void kfr_job_end(struct kfr_job *job)
-{
-	kfr_job_unref(job);
-}
-
-static void kfr_job_answer(struct kfr_job *job)
+static void kfr_job_reply(struct kfr_job *job)
 {
 	enum kfr_status status = job->status;
 
-	job->answered = true;
+	job->replied = true;
 	if (status == KFR_OK && job->range.over)
 		status = KFR_TOO_LONG;
-	kfr_answer_hdr(&job->fin.hdr, &job->hdr, KFR_OP_FIN, status,
+	kfr_reply_hdr(&job->fin.hdr, &job->hdr, KFR_OP_FIN, status,
 		       job->range.len, job->range.over);
 	job->fin.job = job;
-	kfr_queue_ctl(job->conn, &job->fin);
+	kfr_ctl_queue(job->conn, &job->fin);
 }
 
 static void kfr_job_finish(struct kfr_job *job)
@@ -79,8 +84,8 @@ static void kfr_job_finish(struct kfr_job *job)
 		kfr_mr_put(job->mr);
 	/* Its context may close now: nothing of it is looked at any more. */
 	kfr_rx_put(rx);
-	if (!job->answered)
-		kfr_job_answer(job);
+	if (!job->replied)
+		kfr_job_reply(job);
 	kfr_job_unref(job);
 }
 
@@ -159,7 +164,7 @@ static void kfr_job_fill(struct kfr_job *job, struct ib_rdma_wr *wr,
 }
 
 /* A work request that the device has not taken. The connection is dead. */
-static void kfr_job_lost(struct kfr_job *job)
+static void kfr_job_post_failed(struct kfr_job *job)
 {
 	job->status = KFR_IO;
 	kfr_job_put(job);
@@ -188,12 +193,12 @@ void kfr_job_post(struct kfr_job *job)
 	}
 	atomic_inc(&job->wrs);
 	if (kfr_post_wr(conn, &wr.wr, 1))
-		kfr_job_lost(job);
+		kfr_job_post_failed(job);
 	if (!last)
 		return;
 	/* What is written is there before the answer that follows it. */
 	if (job->write)
-		kfr_job_answer(job);
+		kfr_job_reply(job);
 	kfr_job_put(job);
 }
 
@@ -215,8 +220,8 @@ static void kfr_job_refuse(struct kfr_conn *conn, struct kfr_rx *rx,
 	if (mr)
 		kfr_mr_put(mr);
 	kfr_rx_put(rx);
-	if (kfr_answer(conn, hdr, KFR_OP_FIN, KFR_NO_MEMORY, 0, 0))
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+	if (kfr_reply(conn, hdr, KFR_OP_FIN, KFR_NO_MEMORY, 0, 0))
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 }
 
 static struct kfr_job *kfr_job_new(struct kfr_conn *conn,
@@ -303,7 +308,7 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 	else
 		kfr_pump(conn);
 	if (flood)
-		kfr_conn_kill(conn, EIO, KFR_ERR_GARBAGE);
+		kfr_conn_abort(conn, EIO, KFR_ERR_PROTOCOL);
 }
 
 /* What was not posted of the jobs of a dead connection never will be. */

@@ -345,12 +345,12 @@ static int kfr_rma_refuse(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 {
 	bool numbered = hdr->op == KFR_OP_WRITE && !hdr->nsegs;
 
-	return kfr_answer(conn, hdr, numbered ? KFR_OP_ERR : KFR_OP_FIN,
+	return kfr_reply(conn, hdr, numbered ? KFR_OP_ERR : KFR_OP_FIN,
 			  status, 0, 0);
 }
 
 /**
- * kfr_take_rma() - a peer wants to read or write a region
+ * kfr_handle_rma() - a peer wants to read or write a region
  * @conn: on this connection
  * @rx: the context that it has asked, busy
  * @hdr: what it asks; checked but for what it says of the region
@@ -359,7 +359,7 @@ static int kfr_rma_refuse(struct kfr_conn *conn, const struct kfr_hdr *hdr,
  * Context: softirq; no lock held.
  * Return: 0 or -ENOMEM: no answer is possible.
  */
-int kfr_take_rma(struct kfr_conn *conn, struct kfr_rx *rx,
+int kfr_handle_rma(struct kfr_conn *conn, struct kfr_rx *rx,
 		 const struct kfr_hdr *hdr, struct page *page)
 {
 	struct kfr_mr *mr = kfr_mr_find(rx, le64_to_cpu(hdr->tag));

@@ -155,7 +155,7 @@ static ssize_t kfr_trecvmsg(struct kfid_ep *ep,
 }
 
 /* What all sends have in common; @extra is on top of the context's flags. */
-static struct kfr_send kfr_a_send(struct kfid_ep *ep, enum kfi_iov_type type,
+static struct kfr_send kfr_send_init(struct kfid_ep *ep, enum kfi_iov_type type,
 				  const void *pieces, size_t count,
 				  kfi_addr_t addr, void *context, u64 extra)
 {
@@ -178,7 +178,7 @@ static ssize_t kfr_send_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 			       const void *pieces, size_t count,
 			       kfi_addr_t addr, void *context)
 {
-	struct kfr_send send = kfr_a_send(ep, type, pieces, count, addr,
+	struct kfr_send send = kfr_send_init(ep, type, pieces, count, addr,
 					  context, 0);
 
 	return kfr_send(ep, &send);
@@ -188,7 +188,7 @@ static ssize_t kfr_tsend_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 				const void *pieces, size_t count,
 				kfi_addr_t addr, u64 tag, void *context)
 {
-	struct kfr_send send = kfr_a_send(ep, type, pieces, count, addr,
+	struct kfr_send send = kfr_send_init(ep, type, pieces, count, addr,
 					  context, 0);
 
 	send.tagged = true;
@@ -232,7 +232,7 @@ static ssize_t kfr_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 
 	if (!msg)
 		return -EINVAL;
-	send = kfr_a_send(ep, msg->type, msg->msg_iov, msg->iov_count,
+	send = kfr_send_init(ep, msg->type, msg->msg_iov, msg->iov_count,
 			  msg->addr, msg->context, 0);
 	send.flags = flags;
 	send.data = msg->data;
@@ -244,7 +244,7 @@ static ssize_t kfr_send_buf(struct kfid_ep *ep, const void *buf, size_t len,
 			    u64 data)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_a_send(ep, KFI_KVEC, &iov, 1, addr, context,
+	struct kfr_send send = kfr_send_init(ep, KFI_KVEC, &iov, 1, addr, context,
 					  extra);
 
 	send.data = data;
@@ -329,7 +329,7 @@ static ssize_t kfr_tsendmsg(struct kfid_ep *ep,
 
 	if (!msg)
 		return -EINVAL;
-	send = kfr_a_send(ep, msg->type, msg->msg_iov, msg->iov_count,
+	send = kfr_send_init(ep, msg->type, msg->msg_iov, msg->iov_count,
 			  msg->addr, msg->context, 0);
 	send.tagged = true;
 	send.tag = msg->tag;
@@ -343,7 +343,7 @@ static ssize_t kfr_tsend_buf(struct kfid_ep *ep, const void *buf, size_t len,
 			     u64 extra, u64 data)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_a_send(ep, KFI_KVEC, &iov, 1, addr, context,
+	struct kfr_send send = kfr_send_init(ep, KFI_KVEC, &iov, 1, addr, context,
 					  extra);
 
 	send.tagged = true;

@@ -448,13 +448,13 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 }
 
 /**
- * kfr_node_room() - may a peer have another connection?
+ * kfr_node_make_room() - may a peer have another connection?
  * @node: here
  * @remote: the peer; its oldest one goes if it has many
  *
  * Context: process.
  */
-bool kfr_node_room(struct kfr_node *node, __be32 remote)
+bool kfr_node_make_room(struct kfr_node *node, __be32 remote)
 {
 	struct kfr_conn *oldest;
 
@@ -462,7 +462,7 @@ bool kfr_node_room(struct kfr_node *node, __be32 remote)
 		return true;
 	oldest = kfr_conn_oldest(node, remote);
 	if (oldest) {
-		kfr_conn_kill(oldest, EHOSTUNREACH, KFR_ERR_CLOSED);
+		kfr_conn_abort(oldest, EHOSTUNREACH, KFR_ERR_CLOSED);
 		kfr_conn_put(oldest);
 	}
 	return !kfr_node_full(node);
@@ -502,7 +502,7 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 	mutex_unlock(&one);
 }
 
-static void kfr_break_in(struct kfr_node *node, const struct kfr_rx *rx,
+static void kfr_node_break_one(struct kfr_node *node, const struct kfr_rx *rx,
 			 const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
 	struct kfr_conn *conn, *found;
@@ -519,7 +519,7 @@ static void kfr_break_in(struct kfr_node *node, const struct kfr_rx *rx,
 		}
 		spin_unlock_irq(&node->lock);
 		if (found) {
-			kfr_conn_kill(found, ENOTCONN, KFR_ERR_LOCAL);
+			kfr_conn_abort(found, ENOTCONN, KFR_ERR_LOCAL);
 			kfr_conn_put(found);
 		}
 	} while (found);
@@ -538,12 +538,12 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
 	if (node) {
-		kfr_break_in(node, rx, tx, mr);
+		kfr_node_break_one(node, rx, tx, mr);
 		return;
 	}
 	mutex_lock(&kfv_lock);
 	list_for_each_entry(node, &kfr_nodes, link)
-		kfr_break_in(node, rx, tx, mr);
+		kfr_node_break_one(node, rx, tx, mr);
 	mutex_unlock(&kfv_lock);
 }
 

@@ -84,14 +84,14 @@ bool kfr_op_numbered(const struct kfr_op *op)
 }
 
 /**
- * kfr_answered() - all up to a number were taken
+ * kfr_handle_ack() - all up to a number were taken
  * @conn: the connection
  * @ack: the number
  *
  * Context: any; no lock held.
  * Return: 0 or -EPROTO: what it says was not sent.
  */
-int kfr_answered(struct kfr_conn *conn, u32 ack)
+int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 {
 	struct kfr_op *op, *next;
 	unsigned long irq;
@@ -101,7 +101,7 @@ int kfr_answered(struct kfr_conn *conn, u32 ack)
 	spin_lock_irqsave(&conn->lock, irq);
 	if ((s32)(conn->tx_seq - ack) < 0)
 		err = -EPROTO;
-	list_for_each_entry_safe(op, next, &conn->sent, sent) {
+	list_for_each_entry_safe(op, next, &conn->sent_numbered, sent) {
 		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
 			break;
 		op->state = KFR_BUSY;
@@ -116,7 +116,7 @@ static struct kfr_op *kfr_find_number(struct kfr_conn *conn, u32 seq)
 {
 	struct kfr_op *op;
 
-	list_for_each_entry(op, &conn->sent, sent)
+	list_for_each_entry(op, &conn->sent_numbered, sent)
 		if (le32_to_cpu(op->hdr.seq) == seq)
 			return op;
 	return NULL;
@@ -133,7 +133,7 @@ static struct kfr_op *kfr_find_id(struct kfr_conn *conn, u32 id)
  * The operation that an answer is for, if it waits for one. Caller holds the
  * connection's lock.
  */
-struct kfr_op *kfr_find_asked(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+struct kfr_op *kfr_find_request(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	u32 seq = le32_to_cpu(hdr->seq);
 	bool by_id = hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID;
@@ -165,7 +165,7 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 	return true;
 }
 
-static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
+static void kfr_op_set_result(struct kfr_op *op, const struct kfr_hdr *hdr)
 {
 	u32 status = le32_to_cpu(hdr->status), all = le32_to_cpu(op->hdr.len);
 
@@ -190,7 +190,7 @@ static bool kfr_id_given(const struct kfr_conn *conn, u32 id)
  * Is it about an earlier time that the operation was sent? Then it was called
  * back since, by RESUME, and this answer is no news. Caller holds the lock.
  */
-static bool kfr_answer_old(const struct kfr_conn *conn,
+static bool kfr_reply_stale(const struct kfr_conn *conn,
 			   const struct kfr_op *op, const struct kfr_hdr *hdr)
 {
 	u32 seq = le32_to_cpu(hdr->seq);
@@ -204,7 +204,7 @@ static bool kfr_answer_old(const struct kfr_conn *conn,
 }
 
 /**
- * kfr_take_answer() - FIN or ERR has come
+ * kfr_handle_reply() - FIN or ERR has come
  * @conn: on this connection
  * @hdr: the answer
  *
@@ -215,7 +215,7 @@ static bool kfr_answer_old(const struct kfr_conn *conn,
  * Context: any; no lock held.
  * Return: 0 or -EPROTO: nobody has asked.
  */
-int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	const bool is_err = hdr->op == KFR_OP_ERR;
 	bool invalidate = false;
@@ -226,14 +226,14 @@ int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	if (le32_to_cpu(hdr->status) >= KFR_STATUS_MAX)
 		return -EPROTO;
 	spin_lock_irqsave(&conn->lock, irq);
-	op = kfr_find_asked(conn, hdr);
-	if (kfr_answer_old(conn, op, hdr)) {
+	op = kfr_find_request(conn, hdr);
+	if (kfr_reply_stale(conn, op, hdr)) {
 		op = NULL;
 	} else if (!op || kfr_op_numbered(op) != is_err) {
 		op = NULL;
 		err = -EPROTO;
 	} else {
-		kfr_op_take_answer(op, hdr);
+		kfr_op_set_result(op, hdr);
 		invalidate = kfr_op_end(conn, op);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
@@ -278,7 +278,7 @@ void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 }
 
 /* Ends one that was not carried out. As kfr_op_end(). */
-bool kfr_op_call_off(struct kfr_conn *conn, struct kfr_op *op)
+bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op)
 {
 	kfr_op_set_err(op, KFI_ECANCELED, 0);
 	return kfr_op_end(conn, op);
@@ -292,7 +292,7 @@ void kfr_op_recall(struct kfr_op *op)
 {
 	struct kfr_tx *tx = op->tx;
 	struct kfr_conn *conn = NULL;
-	struct kfr_hdr ask = { };
+	struct kfr_hdr cancel = { };
 	bool done = false;
 	unsigned long irq;
 
@@ -311,19 +311,19 @@ void kfr_op_recall(struct kfr_op *op)
 		/* kfr_op_fail_all() will have it. */
 	} else if (op->state == KFR_QUEUED) {
 		list_del_init(&op->item.link);
-		done = !kfr_op_call_off(conn, op);
+		done = !kfr_op_cancel(conn, op);
 		/* Keeps the device until it is unmapped. */
 		if (done)
 			atomic_inc(&conn->posted);
 	} else if (op->state == KFR_SENT && op->has_id) {
-		ask = op->hdr;
+		cancel = op->hdr;
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done) {
 		kfr_op_done(op);
 		kfr_posted_put(conn);
-	} else if (ask.op) {
-		kfr_answer(conn, &ask, KFR_OP_CANCEL, KFR_OK, 0, 0);
+	} else if (cancel.op) {
+		kfr_reply(conn, &cancel, KFR_OP_CANCEL, KFR_OK, 0, 0);
 	}
 	kfr_pump(conn);
 	kfr_conn_put(conn);
@@ -362,8 +362,8 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 
 	spin_lock_irq(&conn->lock);
 	kfr_fail_list(&conn->ending, &answered);
-	kfr_fail_list(&conn->sent, &done);
-	kfr_fail_list(&conn->asked, &done);
+	kfr_fail_list(&conn->sent_numbered, &done);
+	kfr_fail_list(&conn->sent_by_id, &done);
 	list_for_each_entry(flow, &conn->flows, link)
 		kfr_fail_list(&flow->parked, &done);
 	kfr_fail_queue(&conn->reqs, &done);
@@ -403,9 +403,9 @@ bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 	spin_lock_irqsave(&conn->lock, irq);
 	list_for_each_entry(job, &conn->jobs, link)
 		found |= (rx && job->rx == rx) || (mr && job->mr == mr);
-	list_for_each_entry(op, &conn->sent, sent)
+	list_for_each_entry(op, &conn->sent_numbered, sent)
 		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->asked, sent)
+	list_for_each_entry(op, &conn->sent_by_id, sent)
 		found |= tx && op->tx == tx;
 	list_for_each_entry(op, &conn->ending, sent)
 		found |= tx && op->tx == tx;

@@ -18,7 +18,7 @@ static void kfr_unexp_entry(const struct kfr_unexp *unexp,
 	const struct kfr_hdr *hdr = &unexp->hdr;
 
 	*entry = (struct kfi_cq_err_entry) {
-		.flags = kfr_arrived_kind(hdr),
+		.flags = kfr_completion_flags(hdr),
 		.len = le32_to_cpu(hdr->len),
 	};
 	if (hdr->flags & KFR_F_TAGGED)
@@ -28,14 +28,14 @@ static void kfr_unexp_entry(const struct kfr_unexp *unexp,
 }
 
 /**
- * kfr_rx_tell() - tell who profiles a context of a kept message
+ * kfr_rx_profile_event() - tell who profiles a context of a kept message
  * @rx: the context; caller holds its lock, and has changed its lists
  * @id: KFI_EVENT_UNEXP_MSG_RECVD or _MATCHED
  * @unexp: the message
  *
  * Context: any.
  */
-void kfr_rx_tell(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp)
+void kfr_rx_profile_event(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp)
 {
 	struct kfi_cq_err_entry entry;
 

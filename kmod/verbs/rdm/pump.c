@@ -80,9 +80,9 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	/* It was stamped when it was queued: errors are told in order. */
 	step->hdr = ctl->hdr;
 	conn->acked = le32_to_cpu(ctl->hdr.ack);
-	conn->answers--;
+	conn->nctls--;
 	if (step->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->wants, conn->wants - 1);
+		WRITE_ONCE(conn->nwants, conn->nwants - 1);
 	return true;
 }
 
@@ -278,7 +278,7 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 }
 
 /* Can it go now? One that cannot waits in its lane, and holds up nobody else. */
-static bool kfr_req_ready(struct kfr_conn *conn, struct kfr_op *op,
+static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 			  bool *enough)
 {
 	struct kfr_lane *lane = kfr_lane_of(conn, op);
@@ -306,7 +306,7 @@ static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
 		if (!item)
 			break;
 		op = container_of(item, struct kfr_op, item);
-		if (!kfr_req_ready(conn, op, &enough))
+		if (!kfr_req_admit(conn, op, &enough))
 			op = NULL;
 	}
 	return op;
@@ -335,7 +335,7 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 		conn->ack_lazy = true;
 	list_del_init(&step->item->link);
 	op->state = KFR_SENT;
-	list_add_tail(&op->sent, numbered ? &conn->sent : &conn->asked);
+	list_add_tail(&op->sent, numbered ? &conn->sent_numbered : &conn->sent_by_id);
 	kfr_fill_req(conn, op, step);
 	return true;
 }
@@ -371,7 +371,7 @@ int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 	err = ib_post_send(conn->qp, wr, &bad);
 	if (!err)
 		return 0;
-	kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+	kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 	for (; bad; bad = bad->next)
 		kfr_posted_put(conn);
 	return err;
@@ -435,7 +435,7 @@ static void kfr_post_req(struct kfr_conn *conn, struct kfr_step *step)
 	struct ib_sge sge[2];
 
 	if (step->broken) {
-		kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+		kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 		return;
 	}
 	for (i = 0; i < n; i++) {

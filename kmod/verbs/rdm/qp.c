@@ -63,11 +63,11 @@ static void kfr_recv_done_wc(struct ib_cq *cq, struct ib_wc *wc)
 	} else if (READ_ONCE(conn->state) != KFR_DEAD) {
 		err = kfr_recv_one(conn, wire, wc);
 		if (err)
-			kfr_conn_kill(conn, EIO, err == -EPROTO ?
-				      KFR_ERR_GARBAGE :
+			kfr_conn_abort(conn, EIO, err == -EPROTO ?
+				      KFR_ERR_PROTOCOL :
 				      KFR_ERR_STATUS + KFR_NO_MEMORY);
 		else if (kfr_post_recv(conn, wire))
-			kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+			kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 	}
 	kfr_posted_put(conn);
 }

@@ -21,7 +21,7 @@ static u64 kfr_rma_flags(struct kfid_ep *ep)
 	return tx ? tx->flags : 0;
 }
 
-static struct kfr_send kfr_an_rma(struct kfid_ep *ep, enum kfr_wire_op op,
+static struct kfr_send kfr_rma_init(struct kfid_ep *ep, enum kfr_wire_op op,
 				  enum kfi_iov_type type, const void *pieces,
 				  size_t count, struct kfr_remote remote,
 				  void *context)
@@ -49,7 +49,7 @@ static ssize_t kfr_read_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 			       const void *pieces, size_t count,
 			       struct kfr_remote remote, void *context)
 {
-	struct kfr_send send = kfr_an_rma(ep, KFR_OP_READ, type, pieces, count,
+	struct kfr_send send = kfr_rma_init(ep, KFR_OP_READ, type, pieces, count,
 					  remote, context);
 
 	return kfr_send(ep, &send);
@@ -59,7 +59,7 @@ static ssize_t kfr_write_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 				const void *pieces, size_t count,
 				struct kfr_remote remote, void *context)
 {
-	struct kfr_send send = kfr_an_rma(ep, KFR_OP_WRITE, type, pieces,
+	struct kfr_send send = kfr_rma_init(ep, KFR_OP_WRITE, type, pieces,
 					  count, remote, context);
 
 	return kfr_send(ep, &send);
@@ -109,7 +109,7 @@ static ssize_t kfr_rma_msg(struct kfid_ep *ep, enum kfr_wire_op op,
 
 	if (!msg || !msg->rma_iov || msg->rma_iov_count != 1)
 		return -EINVAL;
-	send = kfr_an_rma(ep, op, msg->type, msg->msg_iov, msg->iov_count,
+	send = kfr_rma_init(ep, op, msg->type, msg->msg_iov, msg->iov_count,
 			  (struct kfr_remote){ msg->addr, msg->rma_iov->addr,
 					       msg->rma_iov->key },
 			  msg->context);
@@ -181,7 +181,7 @@ static ssize_t kfr_write_buf(struct kfid_ep *ep, const void *buf, size_t len,
 			     u64 extra, u64 data)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_an_rma(ep, KFR_OP_WRITE, KFI_KVEC, &iov, 1,
+	struct kfr_send send = kfr_rma_init(ep, KFR_OP_WRITE, KFI_KVEC, &iov, 1,
 					  remote, context);
 
 	send.flags |= extra;

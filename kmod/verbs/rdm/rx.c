@@ -14,7 +14,7 @@ module_param(rdm_match_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(rdm_match_timeout_ms, "how long tagged RMA waits for a receive, then it fails at who asked (ms; 0: for ever)");
 
 /* The flags of what is told of a message. */
-u64 kfr_arrived_kind(const struct kfr_hdr *hdr)
+u64 kfr_completion_flags(const struct kfr_hdr *hdr)
 {
 	u64 kind = KFI_RECV;
 
@@ -48,7 +48,7 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 
 	*comp = (struct kfi_completion) {
 		.context = recv->context,
-		.flags = kfr_arrived_kind(hdr),
+		.flags = kfr_completion_flags(hdr),
 		.len = range->len,
 		.olen = range->over,
 		.src = KFI_ADDR_NOTAVAIL,
@@ -128,13 +128,13 @@ void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status)
 	unexp->conn = NULL;
 	if (!conn)
 		return;
-	if (kfr_answer(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0))
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+	if (kfr_reply(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0))
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 	kfr_conn_put(conn);
 }
 
 /* Tagged RMA that waits for a receive does not do so for ever. */
-static void kfr_rx_watch(struct kfr_rx *rx, const struct kfr_hdr *hdr)
+static void kfr_rx_arm_expiry(struct kfr_rx *rx, const struct kfr_hdr *hdr)
 {
 	unsigned int ms = READ_ONCE(rdm_match_timeout_ms);
 
@@ -197,15 +197,15 @@ static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
 	}
 	memcpy(page_address(unexp->page), page_address(page), payload);
 	kfr_match_keep(&rx->match, unexp);
-	kfr_rx_tell(rx, KFI_EVENT_UNEXP_MSG_RECVD, unexp);
-	kfr_rx_watch(rx, hdr);
+	kfr_rx_profile_event(rx, KFI_EVENT_UNEXP_MSG_RECVD, unexp);
+	kfr_rx_arm_expiry(rx, hdr);
 }
 
-enum kfr_fate {
+enum kfr_arrival_result {
 	KFR_MATCHED,
 	KFR_KEPT,
 	KFR_PUSHED_BACK,
-	KFR_TOO_LATE,		/* the context closes */
+	KFR_CLOSING,		/* the context closes */
 };
 
 /**
@@ -241,9 +241,9 @@ struct kfr_arrival {
  * NAK is on its way before anybody can ask for the message, or for all: WANT and
  * RESUME come later. Caller holds the context's lock.
  */
-static enum kfr_fate kfr_rx_push_back(struct kfr_arrival *in, int err)
+static enum kfr_arrival_result kfr_rx_push_back(struct kfr_arrival *in, int err)
 {
-	in->nak = err ? err : kfr_add_answer(in->conn, in->hdr, KFR_OP_NAK);
+	in->nak = err ? err : kfr_ctl_add_reply(in->conn, in->hdr, KFR_OP_NAK);
 	return KFR_PUSHED_BACK;
 }
 
@@ -251,7 +251,7 @@ static enum kfr_fate kfr_rx_push_back(struct kfr_arrival *in, int err)
  * Refused, for there are others before it. If one of these is what a receive
  * waits for, the sender is asked for the first of them.
  */
-static enum kfr_fate kfr_rx_refused(struct kfr_rx *rx, struct kfr_arrival *in)
+static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	struct kfr_recv *recv;
 
@@ -264,7 +264,7 @@ static enum kfr_fate kfr_rx_refused(struct kfr_rx *rx, struct kfr_arrival *in)
 }
 
 /* A receive for many messages has got the one that it asked for. Holds the lock. */
-static void kfr_rx_more(struct kfr_arrival *in)
+static void kfr_rx_wants_more(struct kfr_arrival *in)
 {
 	in->wanted = in->hdr->flags & KFR_F_PULLED && in->recv->multi &&
 		     !in->recv->retired;
@@ -273,26 +273,26 @@ static void kfr_rx_more(struct kfr_arrival *in)
 }
 
 /* Caller holds the context's lock; receives without room go to @dropped. */
-static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
+static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 				  struct list_head *dropped)
 {
 	const struct kfr_hdr *hdr = in->hdr;
 	bool tagged = hdr->flags & KFR_F_TAGGED;
 
 	if (rx->closing)
-		return KFR_TOO_LATE;
+		return KFR_CLOSING;
 	if (!(hdr->flags & KFR_F_PULLED)) {
-		in->again = kfr_flow_unknown(rx, in->conn);
+		in->again = kfr_flow_epoch_unknown(rx, in->conn);
 		if (in->again)
 			return kfr_rx_push_back(in, kfr_flow_block(rx,
 								   in->conn));
-		if (!kfr_flow_open(rx, in->conn, le16_to_cpu(hdr->epoch)))
+		if (!kfr_flow_accepts(rx, in->conn, le16_to_cpu(hdr->epoch)))
 			return kfr_rx_refused(rx, in);
 	}
 	while ((in->recv = kfr_match_find(&rx->match, tagged,
 					  le64_to_cpu(hdr->tag), in->src))) {
 		if (kfr_recv_take(rx, in->recv, hdr, &in->range)) {
-			kfr_rx_more(in);
+			kfr_rx_wants_more(in);
 			return KFR_MATCHED;
 		}
 		if (in->range.drop)
@@ -307,11 +307,11 @@ static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 
 static void kfr_rx_pushed_back(struct kfr_rx *rx, struct kfr_arrival *in)
 {
-	kfr_added(in->conn, in->nak);
+	kfr_ctl_added(in->conn, in->nak);
 	if (in->again)
 		kfr_rx_resume(rx);
 	if (in->wanted)
-		kfr_rx_want_from(rx, in->conn, &in->want);
+		kfr_rx_send_want_to(rx, in->conn, &in->want);
 }
 
 static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
@@ -319,7 +319,7 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	int err = 0;
 
 	if (in->wanted)
-		kfr_rx_want_from(rx, in->conn, &in->want);
+		kfr_rx_send_want_to(rx, in->conn, &in->want);
 
 	if (!kfr_hdr_numbered(in->hdr)) {
 		refcount_inc(&rx->busy);
@@ -329,16 +329,16 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	}
 	/* Told first: an answer to later ones says that this one was taken. */
 	if (in->range.over)
-		err = kfr_answer(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
+		err = kfr_reply(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
 				 in->range.len, in->range.over);
 	kfr_rx_copy(rx, in->recv, in->hdr, in->page, in->src, &in->range);
 	return err;
 }
 
-static int kfr_turn_away(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+static int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 			 enum kfr_status status)
 {
-	return kfr_answer(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
+	return kfr_reply(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
 							      KFR_OP_FIN,
 			  status, 0, 0);
 }
@@ -347,7 +347,7 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	struct kfr_recv *recv, *next;
 	LIST_HEAD(dropped);
-	enum kfr_fate fate;
+	enum kfr_arrival_result fate;
 	unsigned long irq;
 
 	spin_lock_irqsave(&rx->lock, irq);
@@ -364,14 +364,14 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 	case KFR_PUSHED_BACK:
 		kfr_rx_pushed_back(rx, in);
 		return 0;
-	case KFR_TOO_LATE:
-		return kfr_turn_away(in->conn, in->hdr, KFR_NO_ENDPOINT);
+	case KFR_CLOSING:
+		return kfr_reject_request(in->conn, in->hdr, KFR_NO_ENDPOINT);
 	default:
 		return 0;
 	}
 }
 
-static int kfr_take_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 			    struct page *page, size_t payload)
 {
 	struct kfr_arrival in = {
@@ -385,22 +385,22 @@ static int kfr_take_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	int err;
 
 	if (!rx)
-		return kfr_turn_away(conn, hdr, KFR_NO_ENDPOINT);
+		return kfr_reject_request(conn, hdr, KFR_NO_ENDPOINT);
 	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS)
 		err = kfr_rx_arrive(rx, &in);
 	else if (!(hdr->flags & KFR_F_TAGGED))
-		err = kfr_take_rma(conn, rx, hdr, page);
+		err = kfr_handle_rma(conn, rx, hdr, page);
 	else if (rx->ep->caps & KFI_TAGGED_RMA)
 		err = kfr_rx_arrive(rx, &in);
 	else
 		/* Its receives are for messages. */
-		err = kfr_turn_away(conn, hdr, KFR_ACCESS);
+		err = kfr_reject_request(conn, hdr, KFR_ACCESS);
 	kfr_rx_put(rx);
 	return err;
 }
 
 /* One that is kept is not wanted any more. One that is under way ends so. */
-static int kfr_take_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+static int kfr_handle_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	struct kfr_rx *rx = kfr_node_rx(conn->node, hdr);
 	struct kfr_unexp *unexp, *found = NULL;
@@ -463,7 +463,7 @@ static bool kfr_is_request(const struct kfr_hdr *hdr)
 	return hdr->op >= KFR_OP_EAGER && hdr->op <= KFR_OP_WRITE;
 }
 
-static int kfr_take(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		    struct page *page, size_t payload)
 {
 	int err;
@@ -476,22 +476,22 @@ static int kfr_take(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		if (kfr_hdr_numbered(hdr) &&
 		    le32_to_cpu(hdr->seq) != conn->rx_seq + 1)
 			return -EPROTO;
-		err = kfr_take_request(conn, hdr, page, payload);
-		kfr_seen(conn);
+		err = kfr_handle_request(conn, hdr, page, payload);
+		kfr_count_request(conn);
 		if (!err && kfr_hdr_numbered(hdr))
-			kfr_taken(conn, le32_to_cpu(hdr->seq));
+			kfr_ack_request(conn, le32_to_cpu(hdr->seq));
 		return err;
 	}
 	switch (hdr->op) {
 	case KFR_OP_FIN:
 	case KFR_OP_ERR:
-		return kfr_take_answer(conn, hdr);
+		return kfr_handle_reply(conn, hdr);
 	case KFR_OP_NAK:
 		return kfr_flow_nak(conn, hdr);
 	case KFR_OP_RESUME:
 		return kfr_flow_resume(conn, hdr);
 	case KFR_OP_CANCEL:
-		return kfr_take_cancel(conn, hdr);
+		return kfr_handle_cancel(conn, hdr);
 	case KFR_OP_WANT:
 		kfr_flow_want(conn, hdr);
 		return 0;
@@ -521,10 +521,10 @@ int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	if (!kfr_hdr_ok(hdr, len))
 		return -EPROTO;
 	if (kfr_is_request(hdr)) {
-		err = kfr_answered(conn, le32_to_cpu(hdr->ack));
-		return err ? err : kfr_take(conn, hdr, page,
+		err = kfr_handle_ack(conn, le32_to_cpu(hdr->ack));
+		return err ? err : kfr_dispatch(conn, hdr, page,
 					    len - sizeof(*hdr));
 	}
-	err = kfr_take(conn, hdr, page, len - sizeof(*hdr));
-	return err ? err : kfr_answered(conn, le32_to_cpu(hdr->ack));
+	err = kfr_dispatch(conn, hdr, page, len - sizeof(*hdr));
+	return err ? err : kfr_handle_ack(conn, le32_to_cpu(hdr->ack));
 }

@@ -129,7 +129,7 @@ static void kfr_op_put(struct kfr_op *op)
  * What a read has put into the copy goes where it was wanted: all, or as much
  * as is reported to have come.
  */
-static void kfr_op_uncopy(struct kfr_op *op)
+static void kfr_op_copy_back(struct kfr_op *op)
 {
 	const struct kfr_buf *bounce = op->bounce;
 	size_t left = op->err ? min(op->len, bounce->len) : bounce->len;
@@ -155,7 +155,7 @@ static void kfr_op_unmap(struct kfr_op *op)
 	if (!op->bounce)
 		return;
 	if (op->hdr.op == KFR_OP_READ)
-		kfr_op_uncopy(op);
+		kfr_op_copy_back(op);
 	atomic_long_sub(op->bounce->len, &op->tx->copied);
 	kfr_bounce_free(op->bounce);
 	op->bounce = NULL;
@@ -230,7 +230,7 @@ static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 }
 
 /* Room for a copy: for one of any size, and for more of them up to the limit. */
-static bool kfr_tx_may_copy(struct kfr_tx *tx, size_t len)
+static bool kfr_tx_charge_copy(struct kfr_tx *tx, size_t len)
 {
 	long all = atomic_long_add_return(len, &tx->copied);
 
@@ -247,7 +247,7 @@ static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 
 	kfr_map_end(&op->map, ib);
 	op->mapped = false;
-	if (!kfr_tx_may_copy(op->tx, op->buf.len))
+	if (!kfr_tx_charge_copy(op->tx, op->buf.len))
 		return -EAGAIN;
 	op->bounce = kfr_bounce_new(op->buf.len);
 	if (!op->bounce) {
