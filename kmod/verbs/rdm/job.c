@@ -74,8 +74,8 @@ static void kfr_job_reply(struct kfr_job *job)
 
 /*
  * All work requests have completed, or there are none: the caller dropped the last
- * of @wrs. The memory is unmapped before it is reported to the ULP, and FIN comes
- * after the report.
+ * of @wrs. The memory is unmapped before it is reported to the ULP. FIN is queued
+ * after the report, unless kfr_job_post() has queued it.
  */
 static void kfr_job_finish(struct kfr_job *job)
 {
@@ -182,13 +182,6 @@ static void kfr_job_fill(struct kfr_job *job, struct ib_rdma_wr *wr,
 	}
 }
 
-/* The device has not taken a work request. kfr_post_wr() has aborted already. */
-static void kfr_job_post_failed(struct kfr_job *job)
-{
-	job->status = KFR_IO;
-	kfr_job_put(job);
-}
-
 /**
  * kfr_job_post() - post the next work request of a job
  * @job: on kfr_conn.data; a place for the work request is taken
@@ -212,8 +205,10 @@ void kfr_job_post(struct kfr_job *job)
 		spin_unlock_irqrestore(&conn->lock, irq);
 	}
 	atomic_inc(&job->wrs);
-	if (kfr_post_wr(conn, &wr.wr, 1))
-		kfr_job_post_failed(job);
+	if (kfr_post_wr(conn, &wr.wr, 1)) {
+		job->status = KFR_IO;
+		kfr_job_put(job);
+	}
 	if (!last)
 		return;
 	/* FIN is sent after the RDMA writes on the same queue pair. */

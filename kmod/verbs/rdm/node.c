@@ -588,7 +588,7 @@ static void kfr_ep_collect(struct kfr_ep *ep, struct list_head *list)
  * @conn: the connection; the caller has a reference
  *
  * Contexts are collected under the lock and visited without it. A context that is
- * hidden meanwhile drops its flows and kept messages itself, in kfr_rx_stop().
+ * not found any more was stopped before: kfr_rx_stop() has dropped the same.
  *
  * Context: process, may sleep; no lock held.
  */

@@ -399,9 +399,17 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	return err;
 }
 
-/* A reply that ends a request at its sender. */
-static int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			 enum kfr_status status)
+/**
+ * kfr_reject_request() - end a request of the peer with an error
+ * @conn: its connection
+ * @hdr: its header
+ * @status: for the peer
+ *
+ * Context: softirq; no lock held.
+ * Return: 0 or -ENOMEM; the caller then aborts the connection.
+ */
+int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+		       enum kfr_status status)
 {
 	return kfr_reply(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
 							      KFR_OP_FIN,
