@@ -518,7 +518,8 @@ int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
  * kfr_domain_lose() - report to each endpoint's EQ that the device is gone
  * @rdm: of the domain
  *
- * Posting and reporting on the device have ended before. @ctl keeps the EQ bound.
+ * Posting and reporting on the device have ended before. Listed endpoints are open,
+ * so their EQs are, too; each ctl orders this with a bind.
  *
  * Context: process, may sleep; the caller holds kfv_lock.
  */

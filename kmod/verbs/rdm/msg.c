@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The calls of the API for messages, tagged and untagged.
+ * kfi_ops_msg and kfi_ops_tagged: the calls for messages, tagged and untagged.
+ *
+ * Each call only fills in a kfr_post or a kfr_send on its stack; kfr_post() in recv.c
+ * and kfr_send() in tx.c check it, and copy what outlives the call. So all of them may
+ * be called in any context, do not sleep, and take no lock here. The ...msg()
+ * variants use the flags of the call. The others use the context's default flags, read
+ * without a lock, and those that the variant implies.
  */
 #include "rdm.h"
 
-/* Flags of a call that has none of its own. */
-static u64 kfr_tx_flags(struct kfid_ep *ep)
-{
-	const struct kfr_tx *tx = kfr_face_of(ep)->tx;
-
-	return tx ? tx->flags : 0;
-}
-
+/* As kfr_tx_flags(): kfr_post() refuses a handle without a receive context. */
 static u64 kfr_rx_flags(struct kfid_ep *ep)
 {
 	const struct kfr_rx *rx = kfr_face_of(ep)->rx;
@@ -154,7 +153,7 @@ static ssize_t kfr_trecvmsg(struct kfid_ep *ep,
 	return kfr_post(ep, &post);
 }
 
-/* What all sends have in common; @extra is on top of the context's flags. */
+/* The parameters that all sends share. @extra is added to the default flags. */
 static struct kfr_send kfr_send_init(struct kfid_ep *ep, enum kfi_iov_type type,
 				  const void *pieces, size_t count,
 				  kfi_addr_t addr, void *context, u64 extra)

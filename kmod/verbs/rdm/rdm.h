@@ -374,6 +374,17 @@ static inline struct kfr_face *kfr_face_of_fid(struct kfid *fid)
 	return container_of(fid, struct kfr_face, base.ep.fid);
 }
 
+/*
+ * Default flags for a call that has none. A handle without a transmit context gets
+ * 0 here, and is refused by kfr_send().
+ */
+static inline u64 kfr_tx_flags(struct kfid_ep *ep)
+{
+	const struct kfr_tx *tx = kfr_face_of(ep)->tx;
+
+	return tx ? tx->flags : 0;
+}
+
 /* domain.c */
 struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 				  const struct kfi_info *info);

@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The calls of the API for remote reads and writes, of regions by key and, with
+ * kfi_ops_rma: the calls for remote reads and writes, of regions by key and, with
  * KFI_TAGGED, of receives by tag.
+ *
+ * As in msg.c, each call fills in a kfr_send on its stack, in any context, without a
+ * lock; kfr_send() in tx.c does the rest.
  */
 #include "rdm.h"
 
 #define KFR_READ_FLAGS	(~(u64)(KFI_REMOTE_CQ_DATA | KFI_INJECT))
 
-/* The other side of an operation. */
+/* The remote side of an operation, as the calls name it. */
 struct kfr_remote {
 	kfi_addr_t ep;
 	u64 addr;
 	u64 key;
 };
-
-static u64 kfr_rma_flags(struct kfid_ep *ep)
-{
-	const struct kfr_tx *tx = kfr_face_of(ep)->tx;
-
-	return tx ? tx->flags : 0;
-}
 
 static struct kfr_send kfr_rma_init(struct kfid_ep *ep, enum kfr_wire_op op,
 				  enum kfi_iov_type type, const void *pieces,
@@ -29,7 +25,7 @@ static struct kfr_send kfr_rma_init(struct kfid_ep *ep, enum kfr_wire_op op,
 	struct kfr_send send = {
 		.op = op,
 		.kind = KFI_RMA | (op == KFR_OP_READ ? KFI_READ : KFI_WRITE),
-		.flags = kfr_rma_flags(ep),
+		.flags = kfr_tx_flags(ep),
 		.type = type,
 		.pieces = pieces,
 		.count = count,
@@ -39,7 +35,7 @@ static struct kfr_send kfr_rma_init(struct kfid_ep *ep, enum kfr_wire_op op,
 		.offset = remote.addr,
 	};
 
-	/* Data of a read goes the other way: nothing to inject. */
+	/* A read sends no data: default flags about it do not apply. */
 	if (op == KFR_OP_READ)
 		send.flags &= KFR_READ_FLAGS;
 	return send;
@@ -101,7 +97,7 @@ static ssize_t kfr_readsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			       context);
 }
 
-/* One remote piece, as long as the local ones. */
+/* There is exactly one remote piece, with the length of all local ones. */
 static ssize_t kfr_rma_msg(struct kfid_ep *ep, enum kfr_wire_op op,
 			   const struct kfi_msg_rma *msg, u64 flags)
 {
