@@ -2,16 +2,16 @@
 /*
  * Control messages, their timing, and the completions of sends.
  *
- * A control message is queued on kfr_conn.urgent by kfr_ctl_add() and sent by the
- * pump before any request. It gets @ack when it is queued, so that an ERR is on
- * the wire before an @ack that covers its number. An ACK for successful requests
- * is not queued at all: @rx_seq goes out in the header of the next message, and
- * only if there is none for a while, or the traffic is one-way, does the pump send
- * a message for it (@ack_due).
+ * A control message is queued on kfr_conn.urgent by kfr_ctl_add() and sent by
+ * the pump before any request. It gets @ack when it is queued, so that an ERR
+ * is on the wire before an @ack that covers its number. An ACK for successful
+ * requests is not queued at all: @rx_seq goes out in the header of the next
+ * message, and only if there is none for a while, or the traffic is one-way,
+ * does the pump send a message for it (@ack_due).
  *
  * Two steps: a decision that is made under a receive context's lock is queued
- * under that lock, so NAK and RESUME reach the wire in the order of the decisions;
- * kfr_ctl_added() then pumps without it.
+ * under that lock, so NAK and RESUME reach the wire in the order of the
+ * decisions; kfr_ctl_added() then pumps without it.
  */
 #include <linux/jiffies.h>
 #include <linux/slab.h>
@@ -19,8 +19,9 @@
 #include "rdm.h"
 
 /*
- * The timer runs as long as messages go in both directions, so a short delay costs
- * an interrupt each time: 2 ms took a fifth of the time of a ping-pong in a guest.
+ * The timer runs as long as messages go in both directions, so a short delay
+ * costs an interrupt each time: 2 ms took a fifth of the time of a ping-pong in
+ * a guest.
  */
 static unsigned int rdm_ack_delay_us = 10000;
 module_param(rdm_ack_delay_us, uint, 0644);
@@ -52,10 +53,11 @@ void kfr_ctl_end(struct kfr_ctl *ctl)
 /**
  * kfr_ctl_add() - queue a control message
  * @conn: on this connection
- * @ctl: the message; the queue owns it from now on, and a dead connection ends it
+ * @ctl: the message; the queue owns it from now on, and a dead connection ends
+ *	it
  *
- * Context: any; a kfr_rx.lock may be held. The caller calls kfr_ctl_added() with
- * the result once it holds no lock.
+ * Context: any; a kfr_rx.lock may be held. The caller calls kfr_ctl_added()
+ * with the result once it holds no lock.
  * Return: 0; -EDQUOT: the peer does not receive control messages.
  */
 int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl)
@@ -86,8 +88,8 @@ int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl)
  * @conn: the connection
  * @err: result of kfr_ctl_add() or kfr_ctl_add_reply()
  *
- * Pumps; or aborts the connection, as the peer would wait for ever for a message
- * that could not be queued.
+ * Pumps; or aborts the connection, as the peer would wait for ever for a
+ * message that could not be queued.
  *
  * Context: any; no lock held.
  */
@@ -118,8 +120,8 @@ void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl)
  * @req: the message to reply to
  * @op: KFR_OP_NAK or KFR_OP_RESUME
  *
- * A caller that decides under a kfr_rx.lock queues the reply under that lock too,
- * so replies go out in the order of the decisions.
+ * A caller that decides under a kfr_rx.lock queues the reply under that lock
+ * too, so replies go out in the order of the decisions.
  *
  * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
  * Return: 0; -ENOMEM; -EDQUOT: the peer does not receive control messages.
@@ -147,7 +149,7 @@ int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
  * Return: 0 or -ENOMEM; the caller then aborts the connection.
  */
 int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
-	       enum kfr_status status, size_t len, size_t over)
+	      enum kfr_status status, size_t len, size_t over)
 {
 	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
 
@@ -167,12 +169,13 @@ int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
  * @len: bytes that were delivered
  * @over: bytes that did not fit
  *
- * Source and destination change places; only CANCEL goes the way of the request.
+ * Source and destination change places; only CANCEL goes the way of the
+ * request.
  *
  * Context: any.
  */
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
-		    enum kfr_status status, size_t len, size_t over)
+		   enum kfr_status status, size_t len, size_t over)
 {
 	bool own = op == KFR_OP_CANCEL;
 
@@ -216,8 +219,8 @@ void kfr_count_request(struct kfr_conn *conn)
  * @conn: it came on this connection
  * @seq: its number; an ERR or NAK for it has been queued before
  *
- * With traffic in both directions (@ack_lazy), the ACK waits for the next message
- * to travel with, for at most the time of @ack_timer.
+ * With traffic in both directions (@ack_lazy), the ACK waits for the next
+ * message to travel with, for at most the time of @ack_timer.
  *
  * Context: softirq; no lock held.
  */
@@ -269,7 +272,9 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 		hrtimer_forward_now(timer, kfr_ack_delay());
 		again = true;
 	}
-	/* kfr_ack_request() starts it again, as it sees @timing under the lock. */
+	/*
+	 * kfr_ack_request() starts it again, as it sees @timing under the lock.
+	 */
 	conn->timing = again;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
@@ -279,19 +284,19 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 /*
  * An operation that waits for the peer's receive has nothing on the wire, so a
  * dead peer would not be noticed. As long as there is an operation, the probe
- * sends an ACK now and then. The peer's device acknowledges it; if not, the work
- * request fails as any other.
+ * sends an ACK now and then. The peer's device acknowledges it; if not, the
+ * work request fails as any other.
  *
- * Lanes are not looked at: an operation waits there only while others hold ids or
- * registrations, and those are on one of the lists.
+ * Lanes are not looked at: an operation waits there only while others hold ids
+ * or registrations, and those are on one of the lists.
  */
 static bool kfr_conn_has_ops(const struct kfr_conn *conn)
 {
 	const struct kfr_flow *flow;
 
 	lockdep_assert_held(&conn->lock);
-	if (!list_empty(&conn->sent_numbered) || !list_empty(&conn->sent_by_id) ||
-	    !list_empty(&conn->reqs))
+	if (!list_empty(&conn->sent_numbered) ||
+	    !list_empty(&conn->sent_by_id) || !list_empty(&conn->reqs))
 		return true;
 	list_for_each_entry(flow, &conn->flows, link)
 		if (!list_empty(&flow->parked))
@@ -343,8 +348,9 @@ void kfr_probe(struct work_struct *work)
  * @conn: the connection
  * @status: of the work completion
  *
- * A flush error follows another error. Before the connection was up, RDMA CM has
- * stopped the queue pair, and its event has the cause; so it is ignored then.
+ * A flush error follows another error. Before the connection was up, RDMA CM
+ * has stopped the queue pair, and its event has the cause; so it is ignored
+ * then.
  *
  * Context: softirq; no lock held.
  */
@@ -366,7 +372,8 @@ void kfr_wc_failed(struct kfr_conn *conn, enum ib_wc_status status)
 
 /**
  * kfr_sq_done() - a work request of the send queue has completed
- * @conn: the connection; may be freed on return unless the caller has a reference
+ * @conn: the connection; may be freed on return unless the caller has a
+ *	reference
  * @status: of the work completion
  *
  * @posted is dropped last: it keeps the connection until the pump has run.
@@ -408,8 +415,8 @@ void kfr_reg_done(struct ib_cq *cq, struct ib_wc *wc)
  * @wc: the completion
  *
  * The device does not read the wire buffer any more. The operation in it waits
- * for the peer's ACK or reply: success here only says that the peer's device has
- * the message.
+ * for the peer's ACK or reply: success here only says that the peer's device
+ * has the message.
  *
  * Context: softirq.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Addresses of RDM endpoints, in two notations: sockaddr_in, or 8 bytes with a nic
- * and a pid. Both name the same endpoint: nic = IP address - base, and pid + 1 is the
- * port, that is the endpoint's number. Inside this folder an address is a kfr_addr;
- * this file converts at the API, and nothing here keeps state.
+ * Addresses of RDM endpoints, in two notations: sockaddr_in, or 8 bytes with a
+ * nic and a pid. Both name the same endpoint: nic = IP address - base, and pid
+ * + 1 is the port, that is the endpoint's number. Inside this folder an address
+ * is a kfr_addr; this file converts at the API, and nothing here keeps state.
  */
 #include <linux/in.h>
 #include <linux/inet.h>
@@ -98,8 +98,8 @@ static __be32 kfr_netmask(__be32 ip)
  * The default is the same on all nodes of a subnet.
  *
  * Context: process, may sleep.
- * Return: 0; -EINVAL: the module parameter is no address; -EADDRNOTAVAIL: the own
- * address is not among the 2^20 from the base on.
+ * Return: 0; -EINVAL: the module parameter is no address; -EADDRNOTAVAIL: the
+ * own address is not among the 2^20 from the base on.
  */
 int kfr_base(__be32 ip, u32 *base)
 {

@@ -3,10 +3,10 @@
  * Address vectors: insert, remove and look up addresses of endpoints.
  *
  * An address is packed into one word, an entry of an xarray: a vector needs no
- * memory of its own for it, and a lookup while posting or reporting takes no lock
- * (RCU, inside xa_load()). A second xarray leads from address to index, for the
- * source of a completion. Changes are serialised by kfr_av.lock; a lookup may see
- * one xarray changed and the other one not yet.
+ * memory of its own for it, and a lookup while posting or reporting takes no
+ * lock (RCU, inside xa_load()). A second xarray leads from address to index,
+ * for the source of a completion. Changes are serialised by kfr_av.lock; a
+ * lookup may see one xarray changed and the other one not yet.
  */
 #include <linux/slab.h>
 
@@ -134,7 +134,9 @@ static void kfr_insert_failed(struct kfr_insert *in, int err)
 		kfi_eq_report_err(in->av->eq, &entry);
 }
 
-/* Inserts one address, or reports @err for it. Either way it uses up an index. */
+/*
+ * Inserts one address, or reports @err for it. Either way it uses up an index.
+ */
 static void kfr_insert_one(struct kfr_insert *in, struct kfr_addr addr, int err)
 {
 	struct kfr_av *av = in->av;
@@ -181,7 +183,10 @@ static int kfr_insert_begin(struct kfr_insert *in, struct kfid_av *fid,
 	return mutex_lock_killable(&av->lock) ? -EINTR : 0;
 }
 
-/* Return: addresses inserted; with events, addresses handled, as each is reported. */
+/*
+ * Return: addresses inserted; with events, addresses handled, as each is
+ * reported.
+ */
 static int kfr_insert_end(struct kfr_insert *in)
 {
 	struct kfr_av *av = in->av;
@@ -289,8 +294,8 @@ static int kfr_av_insertsym(struct kfid_av *fid, const char *node,
 }
 
 /*
- * The reported index of an address is removed: find another one, if there may be
- * one. Searching all is rare: only with addresses that were inserted twice.
+ * The reported index of an address is removed: find another one, if there may
+ * be one. Searching all is rare: only with addresses that were inserted twice.
  */
 static void kfr_av_rename(struct kfr_av *av, unsigned long packed)
 {
@@ -462,7 +467,8 @@ static int kfr_av_check(const struct kfi_av_attr *attr)
  * @ret: out: the vector
  * @context: the ULP's
  *
- * It holds a reference to the domain, and endpoints to it: so it closes after them.
+ * It holds a reference to the domain, and endpoints to it: so it closes after
+ * them.
  *
  * Context: process, may sleep; no lock held.
  * Return: 0; -KFI_ENOSYS: a domain of connected endpoints; -EINVAL: unsupported

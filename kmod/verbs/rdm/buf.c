@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Buffers of RDM endpoints: description, access by the CPU, and mapping for DMA.
+ * Buffers of RDM endpoints: description, access by the CPU, and mapping for
+ * DMA.
  *
  * A buffer outlives the call that describes it, so the description is copied
- * (kfr_buf_init()); the memory is the ULP's, and must stay valid until the operation
- * is reported. The CPU copies short data from or to any part; for RDMA, only the
- * part that an operation needs is mapped, and only for its time (kfr_map_make() to
- * kfr_map_end()).
+ * (kfr_buf_init()); the memory is the ULP's, and must stay valid until the
+ * operation is reported. The CPU copies short data from or to any part; for
+ * RDMA, only the part that an operation needs is mapped, and only for its time
+ * (kfr_map_make() to kfr_map_end()).
  *
  * Nothing here locks: the owner of the containing structure calls.
  */
@@ -114,9 +115,9 @@ static int kfr_take_pieces(struct kfr_buf *buf, enum kfi_iov_type type,
  * @gfp: for more than KFR_IOV_INLINE pieces
  *
  * Context: any, if @gfp does not sleep.
- * Return: 0; -EINVAL: unknown type, no array, too many pieces, memory that is not
- * the kernel's, pages with holes in between, a scatterlist that is not mapped;
- * -EAGAIN: no memory now.
+ * Return: 0; -EINVAL: unknown type, no array, too many pieces, memory that is
+ * not the kernel's, pages with holes in between, a scatterlist that is not
+ * mapped; -EAGAIN: no memory now.
  */
 int kfr_buf_init(struct kfr_buf *buf, enum kfi_iov_type type,
 		 const void *pieces, size_t count, gfp_t gfp)
@@ -239,8 +240,8 @@ void *kfr_buf_addr(const struct kfr_buf *buf, size_t at)
 }
 
 /*
- * A walk over a part of a buffer: the first one counts contiguous runs, the second
- * one fills them into the scatterlist that was allocated in between.
+ * A walk over a part of a buffer: the first one counts contiguous runs, the
+ * second one fills them into the scatterlist that was allocated in between.
  */
 struct kfr_walk {
 	unsigned int runs;
@@ -261,7 +262,10 @@ static int kfr_walk_run(void *arg, struct page *page, unsigned int offset,
 	return 0;
 }
 
-/* A part of one piece. Its position is computed, which costs no time for the rest. */
+/*
+ * A part of one piece. Its position is computed, which costs no time for the
+ * rest.
+ */
 static int kfr_walk_piece(const struct kfr_buf *buf, unsigned int i, size_t at,
 			  size_t len, struct kfr_walk *walk)
 {
@@ -284,8 +288,8 @@ static int kfr_walk_piece(const struct kfr_buf *buf, unsigned int i, size_t at,
 }
 
 /*
- * Visits only the part: the region around it may be large, and a peer decides how
- * often this runs in softirq context.
+ * Visits only the part: the region around it may be large, and a peer decides
+ * how often this runs in softirq context.
  */
 static int kfr_walk_part(const struct kfr_buf *buf, size_t at, size_t len,
 			 struct kfr_walk *walk)
@@ -367,8 +371,8 @@ void kfr_map_end(struct kfr_map *map, struct ib_device *ib)
  * kfr_bounce_new() - a buffer of whole pages
  * @len: bytes
  *
- * It replaces a buffer that is too scattered to be registered. The pages are zeroed,
- * as a peer might write less than it reports.
+ * It replaces a buffer that is too scattered to be registered. The pages are
+ * zeroed, as a peer might write less than it reports.
  *
  * Context: any; does not sleep.
  * Return: the buffer, or NULL: no memory now. kfr_bounce_free() is the mirror.

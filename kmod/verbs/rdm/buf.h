@@ -85,8 +85,8 @@ struct kfr_buf {
  * @sg: position: the entry
  * @at: position: bytes of @sg that are done
  *
- * The position belongs to kfr_job_sges(). Each kfr_map_make() is paired with one
- * kfr_map_end(), before the buffer is reported to the ULP.
+ * The position belongs to kfr_job_sges(). Each kfr_map_make() is paired with
+ * one kfr_map_end(), before the buffer is reported to the ULP.
  */
 struct kfr_map {
 	struct sg_table sgt;

@@ -2,26 +2,26 @@
 /*
  * Life of a connection between two nodes: begin, accept, abort, close, destroy.
  *
- * A connection begins in kfr_conn_new(), either because an endpoint has a request
- * for an address without one (node.c), or because a peer's connect request has
- * arrived (kfr_conn_arrive()). CM callbacks move it to KFR_UP; then the pump posts
- * what has been queued meanwhile. A failed connection is not repaired: the next
- * request begins another one.
+ * A connection begins in kfr_conn_new(), either because an endpoint has a
+ * request for an address without one (node.c), or because a peer's connect
+ * request has arrived (kfr_conn_arrive()). CM callbacks move it to KFR_UP; then
+ * the pump posts what has been queued meanwhile. A failed connection is not
+ * repaired: the next request begins another one.
  *
- *   active side				passive side
+ *   active side			passive side
  *   kfr_conn_setup(): resolve address
  *   ADDR_RESOLVED: resolve route
  *   ROUTE_RESOLVED: queue pair, connect
- *						CONNECT_REQUEST: kfr_conn_arrive():
- *						queue pair, accept; KFR_ACCEPTED
+ *					CONNECT_REQUEST: kfr_conn_arrive():
+ *					queue pair, accept; KFR_ACCEPTED
  *   ESTABLISHED: KFR_UP, pump
- *						ESTABLISHED, or the first message,
- *						whichever is first: KFR_UP, pump
+ *					ESTABLISHED, or the first message,
+ *					whichever is first: KFR_UP, pump
  *
- * kfr_conn_abort() ends it at once, from any context; kfr_conn_close() lets queued
- * replies go first. Both unlink it from its node and queue the work item @destroy,
- * which alone gives back what the device gave. The initial reference belongs to
- * that work item.
+ * kfr_conn_abort() ends it at once, from any context; kfr_conn_close() lets
+ * queued replies go first. Both unlink it from its node and queue the work item
+ * @destroy, which alone gives back what the device gave. The initial reference
+ * belongs to that work item.
  */
 #include <linux/in.h>
 #include <linux/module.h>
@@ -125,9 +125,9 @@ static bool kfr_conn_claim_destroy(struct kfr_conn *conn)
  * @prov_errno: more exactly
  *
  * It is dead when this returns: no thread posts on it except one that is just
- * doing so. Operations and jobs fail later, in its work item, when the device has
- * returned all work requests. A connection of the node to itself takes its other
- * end with it.
+ * doing so. Operations and jobs fail later, in its work item, when the device
+ * has returned all work requests. A connection of the node to itself takes its
+ * other end with it.
  *
  * Context: any; does not sleep; no spinlock held.
  */
@@ -195,8 +195,8 @@ void kfr_conn_discard(struct kfr_conn *conn)
 
 /*
  * Send the queued replies before the queue pair goes. Otherwise the peer would
- * report operations as failed that have succeeded here. The pump completes @idle;
- * so does kfr_conn_abort().
+ * report operations as failed that have succeeded here. The pump completes
+ * @idle; so does kfr_conn_abort().
  */
 static void kfr_conn_flush(struct kfr_conn *conn)
 {
@@ -227,16 +227,17 @@ static void kfr_conn_drain(struct kfr_conn *conn)
 	kfr_posted_put(conn);
 	if (!wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
 		dev_err(&conn->node->dev->ib->dev,
-			"kfi_verbs: the device did not return %d work requests\n",
+			"kfi_verbs: the device has kept %d work requests\n",
 			atomic_read(&conn->posted));
 }
 
 /*
  * Fail what was queued. The connection is dead and drained, so neither the pump
- * nor a completion touches its queues any more, and no new work is accepted. The
- * timer and the probe are stopped first, as they call the pump. kfr_ctl_drop_all()
- * relies on kfr_op_fail_all(), which takes operations off the same queue. Receive
- * contexts forget the connection last, so nothing adds a flow after that.
+ * nor a completion touches its queues any more, and no new work is accepted.
+ * The timer and the probe are stopped first, as they call the pump.
+ * kfr_ctl_drop_all() relies on kfr_op_fail_all(), which takes operations off
+ * the same queue. Receive contexts forget the connection last, so nothing adds
+ * a flow after that.
  */
 static void kfr_conn_fail(struct kfr_conn *conn)
 {
@@ -409,8 +410,8 @@ static void kfr_conn_set_up(struct kfr_conn *conn)
  * kfr_conn_confirmed() - a message has arrived
  * @conn: on this connection
  *
- * The first message may overtake RDMA CM's ESTABLISHED event on the passive side,
- * and confirms the connection as well.
+ * The first message may overtake RDMA CM's ESTABLISHED event on the passive
+ * side, and confirms the connection as well.
  *
  * Context: softirq; no lock held.
  */
@@ -504,8 +505,8 @@ static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
 
 /*
  * The peer has not answered ARP. The kernel gives up after a few attempts, also
- * if the peer's cable is back a moment later. So resolve again, for about as long
- * as an established connection retries.
+ * if the peer's cable is back a moment later. So resolve again, for about as
+ * long as an established connection retries.
  */
 static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
 {
@@ -516,8 +517,8 @@ static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
 }
 
 /*
- * The active side learns the peer's RDMA read limits from this event; the passive
- * side has checked them in kfr_conn_arrive().
+ * The active side learns the peer's RDMA read limits from this event; the
+ * passive side has checked them in kfr_conn_arrive().
  */
 static void kfr_conn_established(struct kfr_conn *conn,
 				 const struct rdma_conn_param *peer)
@@ -529,10 +530,10 @@ static void kfr_conn_established(struct kfr_conn *conn,
 }
 
 /*
- * CM callback: process context, under the id's handler lock. It never returns an
- * error, which would make RDMA CM destroy the id: that is up to the work item,
- * which waits for this callback by taking the handler lock. @conn is valid as
- * long as the id is.
+ * CM callback: process context, under the id's handler lock. It never returns
+ * an error, which would make RDMA CM destroy the id: that is up to the work
+ * item, which waits for this callback by taking the handler lock. @conn is
+ * valid as long as the id is.
  */
 static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
@@ -588,7 +589,8 @@ static int kfr_conn_make_id(struct kfr_conn *conn)
 }
 
 /*
- * Work item: resolve the peer's address; CM callbacks continue from there. Under
+ * Work item: resolve the peer's address; CM callbacks continue from there.
+ * Under
  * @ctl it either sees that the connection is dead, or has made @id before
  * kfr_conn_destroy() reads it.
  */
@@ -701,8 +703,8 @@ static void kfr_conn_refuse(struct rdma_cm_id *id, enum kfr_refusal why)
  *
  * Context: CM callback: process, under the handler locks of the listener and of
  * @id.
- * Return: 0: a connection owns @id; a negative errno: RDMA CM destroys @id, which
- * rejects the request.
+ * Return: 0: a connection owns @id; a negative errno: RDMA CM destroys @id,
+ * which rejects the request.
  */
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event)

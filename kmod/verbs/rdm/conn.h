@@ -8,7 +8,7 @@
  *   KFR_CONNECTING	kfr_conn_new(): this side begins it
  *   KFR_WAITING	kfr_conn_new(): the other end of one to this node
  *   KFR_ACCEPTED	kfr_conn_take_id(), in the CM callback of the request
- *   KFR_UP		kfr_conn_set_up(): ESTABLISHED, or the peer's first message
+ *   KFR_UP		kfr_conn_set_up(): ESTABLISHED, or the first message
  *   KFR_DEAD		kfr_conn_abort(), from any context
  *
  * States only move down this list, and every state can go to KFR_DEAD. Requests
@@ -19,12 +19,12 @@
  *
  *   KFR_FREE	kfr_tx.free, or being filled in by kfr_send()
  *   KFR_QUEUED	kfr_conn.reqs; or a lane, without an id yet; or kfr_flow.parked
- *   KFR_SENT	kfr_conn.sent_numbered or .sent_by_id, until ACK, FIN, ERR or NAK
+ *   KFR_SENT	kfr_conn.sent_numbered or .sent_by_id: waits for ACK or a reply
  *   KFR_BUSY	done; kfr_conn.ending, if it has registrations to invalidate
  *
  * kfr_op_put() moves it to KFR_FREE, under kfr_tx.lock. All other moves happen
- * under kfr_conn.lock: kfr_op_submit() and kfr_park() to KFR_QUEUED, the pump to
- * KFR_SENT, kfr_op_end() and kfr_handle_ack() to KFR_BUSY.
+ * under kfr_conn.lock: kfr_op_submit() and kfr_park() to KFR_QUEUED, the pump
+ * to KFR_SENT, kfr_op_end() and kfr_handle_ack() to KFR_BUSY.
  */
 #ifndef _KFV_RDM_CONN_H_
 #define _KFV_RDM_CONN_H_
@@ -116,8 +116,8 @@ struct kfr_reg {
  * @nregs: registrations in use
  *
  * kfr_lane_of() assigns destinations to lanes. A peer's context that posts no
- * receives holds ids and registrations indefinitely. A lane gets at most half of
- * each, so operations to contexts of other lanes can go on.
+ * receives holds ids and registrations indefinitely. A lane gets at most half
+ * of each, so operations to contexts of other lanes can go on.
  *
  * kfr_conn.lock protects all of it.
  */
@@ -356,7 +356,8 @@ enum kfr_op_state {
  * @registered: the registrations were posted
  * @nregs_done: invalidations that have completed; atomic
  * @cqe: of the invalidations
- * @order: its place among the operations of the connection; constant from submit
+ * @order: its place among the operations of the connection; constant from
+ *	submit
  * @err: errno of its end
  * @prov_errno: more exactly
  * @len: bytes that were delivered, if not all were
@@ -364,7 +365,8 @@ enum kfr_op_state {
  * @inject: room for the copy of an injected buffer
  *
  * From submit until it is off the connection's lists, kfr_conn.lock protects
- * @item, @sent, @state to @has_id, @hdr, @regs to @registered and @err to @over.
+ * @item, @sent, @state to @has_id, @hdr, @regs to @registered and @err to
+ * @over.
  * Before and after, the thread that got it, or took it off, owns it alone. The
  * buffer stays mapped, and readable by the peer if it is registered, until
  * kfr_op_done().
@@ -518,9 +520,9 @@ int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 /* ack.c: control messages, and completions of sends */
 void kfr_ctl_end(struct kfr_ctl *ctl);
 int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
-	       enum kfr_status status, size_t len, size_t over);
+	      enum kfr_status status, size_t len, size_t over);
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
-		    enum kfr_status status, size_t len, size_t over);
+		   enum kfr_status status, size_t len, size_t over);
 int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl);
 int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
 void kfr_ctl_added(struct kfr_conn *conn, int err);
@@ -540,7 +542,8 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer);
 bool kfr_op_numbered(const struct kfr_op *op);
 int kfr_handle_ack(struct kfr_conn *conn, u32 ack);
 int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr);
-struct kfr_op *kfr_find_request(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+struct kfr_op *kfr_find_request(struct kfr_conn *conn,
+				const struct kfr_hdr *hdr);
 void kfr_op_submit(struct kfr_op *op);
 void kfr_op_recall(struct kfr_op *op);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);

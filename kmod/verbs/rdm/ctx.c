@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Transmit and receive contexts of scalable endpoints: opening, binding, enabling
- * and closing. Their work is in tx.c and recv.c; plain endpoints use both directly.
+ * Transmit and receive contexts of scalable endpoints: opening, binding,
+ * enabling and closing. Their work is in tx.c and recv.c; plain endpoints use
+ * both directly.
  *
  * A context has a handle (kfr_face) of its own and holds a reference to its
- * endpoint, which therefore cannot close before. The endpoint has a slot for each
- * index: taken when the context is open, under kfr_ep.ctl.
+ * endpoint, which therefore cannot close before. The endpoint has a slot for
+ * each index: taken when the context is open, under kfr_ep.ctl.
  */
 #include <linux/slab.h>
 
@@ -81,9 +82,10 @@ static int kfr_ctx_control(struct kfid *fid, int command, void *arg)
 }
 
 /*
- * Order as in rdm.h: refuse messages, hide, wait for users. The slot is free only
- * afterwards, so a new context with the same index does not share anything. The
- * endpoint's reference is dropped last: all of this uses the endpoint.
+ * Order as in rdm.h: refuse messages, hide, wait for users. The slot is free
+ * only afterwards, so a new context with the same index does not share
+ * anything. The endpoint's reference is dropped last: all of this uses the
+ * endpoint.
  */
 static int kfr_ctx_close(struct kfid *fid)
 {
@@ -150,8 +152,8 @@ static int kfr_ctx_init(struct kfr_ep *ep, struct kfr_face *face, size_t fclass,
 }
 
 /*
- * Puts a new context into its slot, and makes it an object. Takes over @face with
- * its context: both are freed on failure.
+ * Puts a new context into its slot, and makes it an object. Takes over @face
+ * with its context: both are freed on failure.
  */
 static int kfr_ctx_open(struct kfr_ep *ep, struct kfr_face *face, size_t fclass,
 			struct kfr_face **slot, void *context)
@@ -222,7 +224,8 @@ int kfr_tx_context(struct kfid_ep *sep, int index, struct kfi_tx_attr *attr,
 	if (IS_ERR(face))
 		return PTR_ERR(face);
 	face->tx = kfr_tx_new(ep, &face->base, index, &own);
-	err = kfr_ctx_open(ep, face, KFI_CLASS_TX_CTX, &ep->txs[index], context);
+	err = kfr_ctx_open(ep, face, KFI_CLASS_TX_CTX, &ep->txs[index],
+			   context);
 	if (err)
 		return err;
 	if (attr)
@@ -259,7 +262,8 @@ int kfr_rx_context(struct kfid_ep *sep, int index, struct kfi_rx_attr *attr,
 	if (IS_ERR(face))
 		return PTR_ERR(face);
 	face->rx = kfr_rx_new(ep, &face->base, index, &own);
-	err = kfr_ctx_open(ep, face, KFI_CLASS_RX_CTX, &ep->rxs[index], context);
+	err = kfr_ctx_open(ep, face, KFI_CLASS_RX_CTX, &ep->rxs[index],
+			   context);
 	if (err)
 		return err;
 	if (attr) {

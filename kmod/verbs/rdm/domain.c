@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The part of a domain that only RDM endpoints need, and the texts of their error
- * codes.
+ * The part of a domain that only RDM endpoints need, and the texts of their
+ * error codes.
  *
- * verbs/domain.c opens the domain and calls kfr_domain_new() if the info is one of
- * RDM endpoints. From then on every endpoint, vector and region finds here how
- * addresses are written and where keys are looked up. The domain frees it last:
- * all of those hold a reference to the domain.
+ * verbs/domain.c opens the domain and calls kfr_domain_new() if the info is one
+ * of RDM endpoints. From then on every endpoint, vector and region finds here
+ * how addresses are written and where keys are looked up. The domain frees it
+ * last: all of those hold a reference to the domain.
  */
 #include <linux/in.h>
 #include <linux/slab.h>
@@ -33,7 +33,8 @@ static const char * const kfr_errors[] = {
 	[KFR_ERR_CLOSED - KFR_ERR_CONNECT] = "the peer ended the connection",
 	[KFR_ERR_PROTOCOL - KFR_ERR_CONNECT] =
 		"the peer violated the protocol",
-	[KFR_ERR_FLOOD - KFR_ERR_CONNECT] = "the peer does not receive control messages",
+	[KFR_ERR_FLOOD - KFR_ERR_CONNECT] =
+		"the peer does not receive control messages",
 	[KFR_ERR_LOCAL - KFR_ERR_CONNECT] =
 		"the connection was aborted to close an object",
 	[KFR_ERR_DEVICE - KFR_ERR_CONNECT] = "the device failed",
@@ -63,9 +64,9 @@ const char *kfr_strerror(int prov_errno)
  * @info: an info of RDM endpoints: notation of addresses, mode of keys
  *
  * Context: process, may sleep; the domain is not visible to the ULP yet.
- * Return: the part, or a negative errno: -ENOMEM; -EINVAL: the info's address, or
- * the module parameter addr_base, is invalid; -EADDRNOTAVAIL: the port has no
- * IPv4 address, or it is too far from the base of 8-byte addresses.
+ * Return: the part, or a negative errno: -ENOMEM; -EINVAL: the info's address,
+ * or the module parameter addr_base, is invalid; -EADDRNOTAVAIL: the port has
+ * no IPv4 address, or it is too far from the base of 8-byte addresses.
  */
 struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 				  const struct kfi_info *info)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * RDM endpoints, plain and scalable: opening, binding, enabling, options, names,
- * closing. A plain one has one transmit and one receive context, which are opened
- * and closed with it; those of a scalable one are in ctx.c.
+ * RDM endpoints, plain and scalable: opening, binding, enabling, options,
+ * names, closing. A plain one has one transmit and one receive context, which
+ * are opened and closed with it; those of a scalable one are in ctx.c.
  *
- * kfr_ep.ctl serialises all that changes an endpoint. Enabling joins it to a node,
- * and so takes kfv_lock first. Posting takes neither: it looks at @base.enabled,
- * after which address, node and vector are constant. The ULP must not post during
- * or after close.
+ * kfr_ep.ctl serialises all that changes an endpoint. Enabling joins it to a
+ * node, and so takes kfv_lock first. Posting takes neither: it looks at
+ * @base.enabled, after which address, node and vector are constant. The ULP
+ * must not post during or after close.
  */
 #include <linux/slab.h>
 
@@ -176,12 +176,13 @@ static void kfr_ep_free(struct kfr_ep *ep)
 
 /*
  * Operations and receives are dropped without completions. When this returns,
- * neither device nor CPU touches the ULP's buffers, and nothing more is reported.
+ * neither device nor CPU touches the ULP's buffers, and nothing more is
+ * reported.
  *
- * Order: the receive context refuses messages while they still find it, then the
- * endpoint is hidden, then both contexts wait for their users; for that they need
- * the node, whose connections they may have to abort. It is left after that, and
- * the vector, which reports look up, goes last.
+ * Order: the receive context refuses messages while they still find it, then
+ * the endpoint is hidden, then both contexts wait for their users; for that
+ * they need the node, whose connections they may have to abort. It is left
+ * after that, and the vector, which reports look up, goes last.
  */
 static int kfr_ep_close(struct kfid *fid)
 {
@@ -269,8 +270,8 @@ struct kfi_ops_ep kfr_ep_ops = {
 };
 
 /*
- * An address of 0 is that of the domain. The caller holds ctl, or has just allocated
- * the endpoint.
+ * An address of 0 is that of the domain. The caller holds ctl, or has just
+ * allocated the endpoint.
  */
 static void kfr_ep_name(struct kfr_ep *ep, const struct kfr_addr *name)
 {
@@ -405,7 +406,10 @@ static int kfr_ep_set_attr(struct kfr_ep *ep, const struct kfi_info *info)
 	if (info->caps & ~KFR_CAPS)
 		return -EINVAL;
 	ep->caps = info->caps ? info->caps : KFR_CAPS;
-	/* All capabilities at once is a default, not a request for these events. */
+	/*
+	 * All capabilities at once is a default, not a request for these
+	 * events.
+	 */
 	ep->rma_events = info->caps != KFR_CAPS && ep->caps & KFI_RMA_EVENT;
 	if (info->tx_attr)
 		ep->tx_attr = *info->tx_attr;
@@ -474,8 +478,8 @@ static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
  * @scalable: its contexts are opened separately
  *
  * Context: process, may sleep; no lock held.
- * Return: 0; -EINVAL: unsupported attributes, or another kind of domain; -ENODEV;
- * -ENOMEM.
+ * Return: 0; -EINVAL: unsupported attributes, or another kind of domain;
+ * -ENODEV; -ENOMEM.
  */
 int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 		struct kfid_ep **ret, void *context, bool scalable)
@@ -518,8 +522,8 @@ int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
  * kfr_domain_lose() - report to each endpoint's EQ that the device is gone
  * @rdm: of the domain
  *
- * Posting and reporting on the device have ended before. Listed endpoints are open,
- * so their EQs are, too; each ctl orders this with a bind.
+ * Posting and reporting on the device have ended before. Listed endpoints are
+ * open, so their EQs are, too; each ctl orders this with a bind.
  *
  * Context: process, may sleep; the caller holds kfv_lock.
  */

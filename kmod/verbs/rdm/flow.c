@@ -15,28 +15,29 @@
  *	NAK 4 (epoch 0): stale, ignored
  *
  * RESUME contains the number of requests that the receiver had handled by then.
- * The receiver refuses all later ones of the old epoch, so the sender sends them
- * again, after the parked ones, in order. An epoch is used for one RESUME only, so
- * a late NAK never matches a request that was sent again.
+ * The receiver refuses all later ones of the old epoch, so the sender sends
+ * them again, after the parked ones, in order. An epoch is used for one RESUME
+ * only, so a late NAK never matches a request that was sent again.
  *
- * A receiver may need a parked message before those that it keeps, since tags have
- * no order; waiting for room could then last for ever. So it sends WANT when a
- * receive is posted that matches nothing kept, and when a refused message matches
- * a posted receive. The sender sends the first matching parked message, alone, and
- * that message is exempt from epochs (KFR_F_PULLED). With KFR_WANTS_MAX unsent
- * WANTs on a connection, RESUME takes their place: all parked messages are sent
- * again, and each is matched on arrival.
+ * A receiver may need a parked message before those that it keeps, since tags
+ * have no order; waiting for room could then last for ever. So it sends WANT
+ * when a receive is posted that matches nothing kept, and when a refused
+ * message matches a posted receive. The sender sends the first matching parked
+ * message, alone, and that message is exempt from epochs (KFR_F_PULLED). With
+ * KFR_WANTS_MAX unsent WANTs on a connection, RESUME takes their place: all
+ * parked messages are sent again, and each is matched on arrival.
  *
  * A sender knows contexts by number only. When a context closes and another one
- * gets its number, the sender's epoch is one that the new context does not know:
- * old, or newer than messages still in flight. So if a context with a flow has
- * closed (kfr_conn.orphans), each context without a flow refuses its first message
- * and sends RESUME at once, with an epoch that no context of the connection has
- * used.
+ * gets its number, the sender's epoch is one that the new context does not
+ * know: old, or newer than messages still in flight. So if a context with a
+ * flow has closed (kfr_conn.orphans), each context without a flow refuses its
+ * first message and sends RESUME at once, with an epoch that no context of the
+ * connection has used.
  *
- * This file has both sides. The receiver's part, up to kfr_rx_forget(), works on
- * kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
- * kfr_conn.lock. No function takes both, except that the receiver queues replies.
+ * This file has both sides. The receiver's part, up to kfr_rx_forget(), works
+ * on kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
+ * kfr_conn.lock. No function takes both, except that the receiver queues
+ * replies.
  */
 #include <linux/slab.h>
 
@@ -60,8 +61,8 @@ static struct kfr_flow *kfr_flow_of(struct kfr_rx *rx,
  * @conn: connection of the sender
  *
  * Context: any; the caller holds the context's lock.
- * Return: true if a context of the connection has closed after a NAK and this one
- * has not sent RESUME yet.
+ * Return: true if a context of the connection has closed after a NAK and this
+ * one has not sent RESUME yet.
  */
 bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
 {
@@ -78,7 +79,8 @@ bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
  * Context: any; the caller holds the context's lock.
  * Return: false while NAK was sent and no RESUME since, and for other epochs.
  */
-bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch)
+bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
+		      u16 epoch)
 {
 	const struct kfr_flow *flow = kfr_flow_of(rx, conn);
 
@@ -134,8 +136,8 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn)
 }
 
 /*
- * Queues RESUME. The epoch is taken and queued under one section of the lock, so
- * RESUMEs of a context are on the wire in the order of their epochs.
+ * Queues RESUME. The epoch is taken and queued under one section of the lock,
+ * so RESUMEs of a context are on the wire in the order of their epochs.
  */
 static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 {
@@ -156,9 +158,9 @@ static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
  * kfr_rx_resume() - there is room: all blocked senders may go on
  * @rx: the context, busy or open
  *
- * The lock is dropped to pump, so the list may change in between: each call visits
- * a flow once, marked by the number of the call. A sender that is refused again
- * meanwhile waits for the next room.
+ * The lock is dropped to pump, so the list may change in between: each call
+ * visits a flow once, marked by the number of the call. A sender that is
+ * refused again meanwhile waits for the next room.
  *
  * Context: any; no lock held.
  */
@@ -192,7 +194,7 @@ void kfr_rx_resume(struct kfr_rx *rx)
 }
 
 static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
-		     const struct kfr_recv *recv)
+			  const struct kfr_recv *recv)
 {
 	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
 
@@ -215,8 +217,8 @@ static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 }
 
 /*
- * Send RESUME instead of another WANT? A slow peer must not accumulate WANTs. The
- * count may be stale: it only limits.
+ * Send RESUME instead of another WANT? A slow peer must not accumulate WANTs.
+ * The count may be stale: it only limits.
  */
 static bool kfr_wants_full(const struct kfr_conn *conn)
 {
@@ -226,8 +228,8 @@ static bool kfr_wants_full(const struct kfr_conn *conn)
 /**
  * kfr_rx_send_wants() - look for a parked message for a receive
  * @rx: the context, open or busy
- * @recv: a copy of the receive, which matched nothing kept. The original is posted
- *	and may have been taken
+ * @recv: a copy of the receive, which matched nothing kept. The original is
+ *	posted and may have been taken
  *
  * Sends WANT to every blocked sender that may have such a message. As
  * kfr_rx_resume(), it visits each flow once although the lock is dropped.
@@ -279,7 +281,7 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
  * Context: any; no lock held.
  */
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
-		      const struct kfr_recv *recv)
+			 const struct kfr_recv *recv)
 {
 	struct kfr_flow *flow;
 	unsigned long irq;
@@ -452,9 +454,9 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn,
 }
 
 /*
- * Parks a sent operation. NAKs may arrive in another order than the requests were
- * submitted, so it is sorted in by @order, mostly at the end. It keeps its id and
- * its registrations.
+ * Parks a sent operation. NAKs may arrive in another order than the requests
+ * were submitted, so it is sorted in by @order, mostly at the end. It keeps its
+ * id and its registrations.
  */
 static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
 {
@@ -477,8 +479,9 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
  * @conn: on this connection
  * @hdr: header of the NAK
  *
- * A NAK of an older epoch is stale: the request was sent again. If the operation's
- * context is closing, it is cancelled instead, since nothing would send it again.
+ * A NAK of an older epoch is stale: the request was sent again. If the
+ * operation's context is closing, it is cancelled instead, since nothing would
+ * send it again.
  *
  * Context: softirq; no lock held.
  * Return: 0; -ENOMEM.
@@ -512,9 +515,10 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 }
 
 /*
- * Parks the sent operations that the receiver had not handled at RESUME: it will
- * refuse them, as their epoch is over. Operations of a closing context stay; their
- * NAK cancels them. A pulled one stays too, as epochs do not apply to it.
+ * Parks the sent operations that the receiver had not handled at RESUME: it
+ * will refuse them, as their epoch is over. Operations of a closing context
+ * stay; their NAK cancels them. A pulled one stays too, as epochs do not apply
+ * to it.
  */
 static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 			    u32 seen)
@@ -535,8 +539,8 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 }
 
 /*
- * Moves an operation from its flow to a list of the caller, which goes in front of
- * kfr_conn.reqs: parked operations are older than all there.
+ * Moves an operation from its flow to a list of the caller, which goes in front
+ * of kfr_conn.reqs: parked operations are older than all there.
  */
 static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 		       struct list_head *to)
@@ -591,7 +595,7 @@ static bool kfr_op_matches_want(const struct kfr_op *op,
 }
 
 /**
- * kfr_flow_want() - WANT has arrived: send the first parked message that matches
+ * kfr_flow_want() - WANT has arrived: send the first matching message
  * @conn: on this connection
  * @hdr: header of the WANT: tag, bits to ignore, and the source or 0
  *

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * Jobs: RDMA reads and writes on behalf of a peer, between its segments and a
- * receive or a region of this side. The peer never gets a key of this side, so it
- * has none to guess.
+ * receive or a region of this side. The peer never gets a key of this side, so
+ * it has none to guess.
  *
  * kfr_job_start() maps the local memory and queues the job; the pump posts one
  * work request at a time (kfr_job_post()), so jobs take turns with replies. The
- * last completion reports the message or the RMA, and queues FIN. FIN of a READ is
- * queued already behind the last RDMA write, as the queue pair keeps their order.
+ * last completion reports the message or the RMA, and queues FIN. FIN of a READ
+ * is queued already behind the last RDMA write, as the queue pair keeps their
+ * order.
  *
  * While its data moves, a job keeps busy its context and its region, and is on
  * kfr_conn.jobs, where kfr_node_break() finds it. Afterwards only FIN is left,
@@ -67,15 +68,15 @@ static void kfr_job_reply(struct kfr_job *job)
 	if (status == KFR_OK && job->range.over)
 		status = KFR_TOO_LONG;
 	kfr_reply_hdr(&job->fin.hdr, &job->hdr, KFR_OP_FIN, status,
-		       job->range.len, job->range.over);
+		      job->range.len, job->range.over);
 	job->fin.job = job;
 	kfr_ctl_queue(job->conn, &job->fin);
 }
 
 /*
- * All work requests have completed, or there are none: the caller dropped the last
- * of @wrs. The memory is unmapped before it is reported to the ULP. FIN is queued
- * after the report, unless kfr_job_post() has queued it.
+ * All work requests have completed, or there are none: the caller dropped the
+ * last of @wrs. The memory is unmapped before it is reported to the ULP. FIN is
+ * queued after the report, unless kfr_job_post() has queued it.
  */
 static void kfr_job_finish(struct kfr_job *job)
 {
@@ -110,8 +111,8 @@ static void kfr_job_put(struct kfr_job *job)
 }
 
 /*
- * Completion handler of each RDMA read or write, in softirq context. The job may
- * be gone after kfr_job_put(), hence the reference to the connection.
+ * Completion handler of each RDMA read or write, in softirq context. The job
+ * may be gone after kfr_job_put(), hence the reference to the connection.
  */
 static void kfr_job_done(struct ib_cq *cq, struct ib_wc *wc)
 {
@@ -158,7 +159,9 @@ static unsigned int kfr_job_sges(struct kfr_job *job, struct ib_sge *sge,
 	return n;
 }
 
-/* One work request: within one segment of the peer, and @max_sge local pieces. */
+/*
+ * One work request: within one segment of the peer, and @max_sge local pieces.
+ */
 static void kfr_job_fill(struct kfr_job *job, struct ib_rdma_wr *wr,
 			 struct ib_sge *sge)
 {
@@ -186,8 +189,8 @@ static void kfr_job_fill(struct kfr_job *job, struct ib_rdma_wr *wr,
  * kfr_job_post() - post the next work request of a job
  * @job: on kfr_conn.data; a place for the work request is taken
  *
- * Context: any; no lock held. Only the pump calls it, which makes the position in
- * the job its own. The job may be gone on return.
+ * Context: any; no lock held. Only the pump calls it, which makes the position
+ * in the job its own. The job may be gone on return.
  */
 void kfr_job_post(struct kfr_job *job)
 {
@@ -277,13 +280,15 @@ static struct kfr_job *kfr_job_new(struct kfr_conn *conn,
  * @conn: its connection
  * @rx: the context; its @busy was incremented for the job, which drops it
  * @recv: the receive, with @range reserved; the job reports it. Or NULL
- * @mr: the region; its @busy was incremented for the job, which drops it. Or NULL
+ * @mr: the region; its @busy was incremented for the job, which drops it. Or
+ *	NULL
  * @hdr: header of the request; copied
  * @page: its payload with the segments; copied
  * @range: part of the receive or of the region
  * @src: the requesting endpoint
  *
- * The result, also an error, is reported and replied later or before this returns.
+ * The result, also an error, is reported and replied later or before this
+ * returns.
  *
  * Context: any; does not sleep; no lock held.
  */

@@ -6,9 +6,9 @@
  *
  * A message takes the receive that was posted first among those that match; a
  * receive takes the message that came first. A receive of one tag is found in a
- * hash table, so their number does not matter; only receives with bits to ignore
- * are searched one by one. @order, the number of a receive in the order of
- * posting, decides between the two kinds.
+ * hash table, so their number does not matter; only receives with bits to
+ * ignore are searched one by one. @order, the number of a receive in the order
+ * of posting, decides between the two kinds.
  *
  * The functions hand out pointers and never references: entries belong to their
  * context, which keeps them as long as its lock is held and they are listed.
@@ -184,8 +184,8 @@ static void kfr_match_empty(struct list_head *list)
  * kfr_match_unpost() - take all receives off their lists
  * @match: the lists
  *
- * Used by close, which drops posted receives without a completion. Multi-receives
- * that are being filled end with the last of their messages.
+ * Used by close, which drops posted receives without a completion.
+ * Multi-receives that are being filled end with the last of their messages.
  *
  * Context: any; the lock is held.
  */

@@ -17,7 +17,7 @@
  *
  *   spare	kfr_rx.spare
  *   kept	kfr_match.kept or .kept_tagged
- *   taken	on no list: owned by the thread that delivers or refuses it, until
+ *   taken	on no list: owned by the thread that delivers or refuses it;
  *		kfr_unexp_free() makes it spare again
  */
 #ifndef _KFV_RDM_MATCH_H_
@@ -50,8 +50,8 @@ struct kfr_op;
  * @users: messages that are being copied into it; kfr_rx.lock
  * @retired: a multi-receive that takes no more; kfr_rx.lock
  *
- * Fields without a lock are written before it is posted and constant until it is
- * free again.
+ * Fields without a lock are written before it is posted and constant until it
+ * is free again.
  */
 struct kfr_recv {
 	struct list_head link;
@@ -140,7 +140,8 @@ struct kfr_match {
  * @spare: buffers for messages that are not in use
  * @nspare: their number
  * @match: posted receives and kept messages
- * @min_multi: see KFI_OPT_MIN_MULTI_RECV; no lock: the next message sees a change
+ * @min_multi: see KFI_OPT_MIN_MULTI_RECV; no lock: the next message sees a
+ *	change
  * @multi_lock: held while a message in a multi-receive is reported, or that it
  *	is cancelled or released, so that the release is the last report. Taken
  *	outside @lock
@@ -257,7 +258,8 @@ void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv);
 
 /* profile.c: kept messages in profiles */
 void kfr_rx_profile(struct kfr_rx *rx);
-void kfr_rx_profile_event(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp);
+void kfr_rx_profile_event(struct kfr_rx *rx, u32 id,
+			  const struct kfr_unexp *unexp);
 
 /* rx.c: arriving messages */
 u64 kfr_completion_flags(const struct kfr_hdr *hdr);
@@ -276,7 +278,8 @@ void kfr_rx_expire(struct work_struct *work);
 
 /* flow.c: flow control by NAK, RESUME and WANT */
 bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn);
-bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch);
+bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
+		      u16 epoch);
 bool kfr_flow_blocked(const struct kfr_rx *rx);
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn);
 void kfr_rx_resume(struct kfr_rx *rx);
@@ -287,7 +290,7 @@ int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
-		      const struct kfr_recv *recv);
+			 const struct kfr_recv *recv);
 u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op);
 
 #endif /* _KFV_RDM_MATCH_H_ */

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Memory regions of RDM endpoints: keys that the ULP chooses, offsets from 0; and
- * RMA of peers by key.
+ * Memory regions of RDM endpoints: keys that the ULP chooses, offsets from 0;
+ * and RMA of peers by key.
  *
- * A region is a description of memory in an xarray of keys, of its domain or of a
- * receive context. The device does not know it: a request from a peer looks it up
- * (kfr_mr_find()), and short data is copied, or a job maps the part that it needs.
- * So a region holds no object of the device, and outlives it.
+ * A region is a description of memory in an xarray of keys, of its domain or of
+ * a receive context. The device does not know it: a request from a peer looks
+ * it up (kfr_mr_find()), and short data is copied, or a job maps the part that
+ * it needs. So a region holds no object of the device, and outlives it.
  *
- * @busy counts users, +1 for the open region. The count is taken under the xarray's
+ * @busy counts users, +1 for the open region. The count is taken under the
+ * xarray's
  * lock, so a closing region is either found and waited for, or not found.
  */
 #include <linux/slab.h>
@@ -73,8 +74,8 @@ void kfr_mr_put(struct kfr_mr *mr)
 }
 
 /*
- * Makes a region visible to peers. The caller holds kfv_domain.lock, or has just
- * made the region and is its only user.
+ * Makes a region visible to peers. The caller holds kfv_domain.lock, or has
+ * just made the region and is its only user.
  */
 static int kfr_mr_show(struct kfr_mr *mr)
 {
@@ -148,9 +149,9 @@ static int kfr_mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 }
 
 /*
- * Order: make it invisible, drop the count of the open region, and wait for jobs.
- * They have KFR_CLOSE_TIME to end, then their connections are aborted. The memory
- * is the ULP's again when this returns.
+ * Order: make it invisible, drop the count of the open region, and wait for
+ * jobs. They have KFR_CLOSE_TIME to end, then their connections are aborted.
+ * The memory is the ULP's again when this returns.
  */
 static int kfr_mr_close(struct kfid *fid)
 {
@@ -191,8 +192,8 @@ static struct kfi_ops kfr_mr_fid_ops = {
  * @src: the requesting endpoint
  * @len: bytes that were read or written
  *
- * The context's counter counts it in any case; its CQ gets an entry if the endpoint
- * was opened with KFI_RMA_EVENT, or if there is remote CQ data.
+ * The context's counter counts it in any case; its CQ gets an entry if the
+ * endpoint was opened with KFI_RMA_EVENT, or if there is remote CQ data.
  *
  * Context: any; no lock held.
  */
@@ -382,7 +383,7 @@ static enum kfr_status kfr_rma_check(const struct kfr_mr *mr,
  * Return: 0 or -ENOMEM: no reply is possible, the caller aborts the connection.
  */
 int kfr_handle_rma(struct kfr_conn *conn, struct kfr_rx *rx,
-		 const struct kfr_hdr *hdr, struct page *page)
+		   const struct kfr_hdr *hdr, struct page *page)
 {
 	struct kfr_mr *mr = kfr_mr_find(rx, le64_to_cpu(hdr->tag));
 	struct kfr_addr src = { conn->remote, le16_to_cpu(hdr->src) };

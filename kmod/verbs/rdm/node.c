@@ -3,22 +3,24 @@
  * Nodes: an IP address of a port, with its listener, its endpoints and its
  * connections.
  *
- * Enabling an endpoint joins it to the node of its address (kfr_node_get()), which
- * begins to listen with the first one. A message to be sent finds its connection
- * here, or begins one (kfr_node_conn()); an arriving one finds its context
- * (kfr_node_rx()).
+ * Enabling an endpoint joins it to the node of its address (kfr_node_get()),
+ * which begins to listen with the first one. A message to be sent finds its
+ * connection here, or begins one (kfr_node_conn()); an arriving one finds its
+ * context (kfr_node_rx()).
  *
- * All endpoints of an address share its connections. Two listeners cannot have the
- * same address and port, so domains of one device could not both listen there; and
- * the number of queue pairs grows with the number of machines, not of endpoints.
+ * All endpoints of an address share its connections. Two listeners cannot have
+ * the same address and port, so domains of one device could not both listen
+ * there; and the number of queue pairs grows with the number of machines, not
+ * of endpoints.
  *
- * The lists of a node hold no references. An endpoint is hidden before it closes
- * and a connection unlinked before it is destroyed; a function that uses a context
- * or a connection without the node's lock counts it under the lock first.
+ * The lists of a node hold no references. An endpoint is hidden before it
+ * closes and a connection unlinked before it is destroyed; a function that uses
+ * a context or a connection without the node's lock counts it under the lock
+ * first.
  *
  * End of a node: with its last endpoint, or with the device (kfr_strip()). Both
- * destroy the listener, after which no callback adds a connection, and close all
- * connections. Their work items drop the last uses of the device.
+ * destroy the listener, after which no callback adds a connection, and close
+ * all connections. Their work items drop the last uses of the device.
  */
 #include <linux/in.h>
 #include <linux/slab.h>
@@ -66,8 +68,8 @@ void kfr_node_put(struct kfr_node *node)
  * kfr_node_unuse() - drop a use of the node's device
  * @node: the node; the caller has a reference to its memory
  *
- * The device's removal may return after the last one, so the caller has freed all
- * that it had of the device.
+ * The device's removal may return after the last one, so the caller has freed
+ * all that it had of the device.
  *
  * Context: process.
  */
@@ -78,8 +80,8 @@ void kfr_node_unuse(struct kfr_node *node)
 }
 
 /*
- * CM callback, under the handler locks of the listener and of the new id. Destroying
- * the listener waits for it, so @node is valid.
+ * CM callback, under the handler locks of the listener and of the new id.
+ * Destroying the listener waits for it, so @node is valid.
  */
 static int kfr_listen_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
@@ -145,10 +147,10 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 }
 
 /*
- * Ends listening and closes all connections; their work items do the rest. The lock
- * is dropped for each connection, which unlinks itself. None is added meanwhile:
- * the listener is gone, and kfr_node_conn() sees @closing. A second call does
- * nothing.
+ * Ends listening and closes all connections; their work items do the rest. The
+ * lock is dropped for each connection, which unlinks itself. None is added
+ * meanwhile: the listener is gone, and kfr_node_conn() sees @closing. A second
+ * call does nothing.
  */
 static void kfr_node_stop(struct kfr_node *node)
 {
@@ -231,7 +233,10 @@ static struct kfr_node *kfr_node_find(const struct kfv_device *dev, __be32 ip)
 	return NULL;
 }
 
-/* The mirror of kfr_node_get(): drops the endpoint's reference, the last one stops. */
+/*
+ * The mirror of kfr_node_get(): drops the endpoint's reference, the last one
+ * stops.
+ */
 static void kfr_node_drop(struct kfr_node *node)
 {
 	lockdep_assert_held(&kfv_lock);
@@ -248,11 +253,11 @@ static void kfr_node_drop(struct kfr_node *node)
  *
  * Messages find the endpoint from now on, but none of its contexts yet.
  *
- * Context: process, may sleep; the caller holds kfv_lock and the endpoint's ctl,
- * and has seen under them that the device is there.
- * Return: 0; -EADDRINUSE: another endpoint has its number, no number is free, or
- * another module has the port; -EADDRNOTAVAIL: it is no address of the device;
- * -ENOMEM.
+ * Context: process, may sleep; the caller holds kfv_lock and the endpoint's
+ * ctl, and has seen under them that the device is there.
+ * Return: 0; -EADDRINUSE: another endpoint has its number, no number is free,
+ * or another module has the port; -EADDRNOTAVAIL: it is no address of the
+ * device; -ENOMEM.
  */
 int kfr_node_get(struct kfr_ep *ep)
 {
@@ -355,8 +360,8 @@ static struct kfr_rx *kfr_ep_rx(struct kfr_ep *ep, unsigned int index)
  * @hdr: its header, not trusted
  *
  * Context: any; no lock held.
- * Return: the context, busy until kfr_rx_put(); NULL: there is none, or the sender
- * has another authorisation key.
+ * Return: the context, busy until kfr_rx_put(); NULL: there is none, or the
+ * sender has another authorisation key.
  */
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr)
 {
@@ -378,8 +383,8 @@ struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr)
 }
 
 /*
- * A connection for new messages. @state may become KFR_DEAD at any time: an operation
- * that is submitted then fails with the connection.
+ * A connection for new messages. @state may become KFR_DEAD at any time: an
+ * operation that is submitted then fails with the connection.
  */
 static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 				      bool passive)
@@ -428,9 +433,9 @@ struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie)
  * @remote: the peer
  *
  * A peer that has a connection does not begin another one. So the peer has lost
- * those that this side has, as when a cable was out and only one side has noticed.
- * Operations on them end by themselves. If both sides begin at the same time,
- * new messages of one side move to the other side's connection.
+ * those that this side has, as when a cable was out and only one side has
+ * noticed. Operations on them end by themselves. If both sides begin at the
+ * same time, new messages of one side move to the other side's connection.
  *
  * Context: any; the caller holds the node's lock.
  */
@@ -446,9 +451,10 @@ void kfr_node_supersede(struct kfr_node *node, __be32 remote)
 }
 
 /*
- * Begins a connection; its initial reference belongs to its work item. If it leads
- * back to this node, both ends are made here, and the cookie joins the request to
- * the passive one. Return: the end for the caller, without a reference; an error.
+ * Begins a connection; its initial reference belongs to its work item. If it
+ * leads back to this node, both ends are made here, and the cookie joins the
+ * request to the passive one. Return: the end for the caller, without a
+ * reference; an error.
  */
 static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 				       bool passive)
@@ -488,9 +494,9 @@ static bool kfr_node_full(const struct kfr_node *node)
  * @from: the sending endpoint
  * @to: the receiving endpoint
  *
- * Two endpoints of one node use the two ends of one connection, so that messages
- * in one direction carry the ACKs of the other. Finding and beginning are one
- * section, so two senders do not begin two connections.
+ * Two endpoints of one node use the two ends of one connection, so that
+ * messages in one direction carry the ACKs of the other. Finding and beginning
+ * are one section, so two senders do not begin two connections.
  *
  * Context: any; does not sleep; no lock held.
  * Return: the connection, referenced; -ENODEV: the node is closing; -ENOMEM;
@@ -520,8 +526,9 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 }
 
 /*
- * The oldest connection that a peer has begun, referenced, if it has more than it
- * needs: one, or two while it replaces a lost one. The rest are remains, or hostile.
+ * The oldest connection that a peer has begun, referenced, if it has more than
+ * it needs: one, or two while it replaces a lost one. The rest are remains, or
+ * hostile.
  */
 static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 {
@@ -587,8 +594,8 @@ static void kfr_ep_collect(struct kfr_ep *ep, struct list_head *list)
  * @node: its node
  * @conn: the connection; the caller has a reference
  *
- * Contexts are collected under the lock and visited without it. A context that is
- * not found any more was stopped before: kfr_rx_stop() has dropped the same.
+ * Contexts are collected under the lock and visited without it. A context that
+ * is not found any more was stopped before: kfr_rx_stop() has dropped the same.
  *
  * Context: process, may sleep; no lock held.
  */
@@ -614,7 +621,7 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 
 /* The search starts again after each abort, as the lock was dropped. */
 static void kfr_node_break_one(struct kfr_node *node, const struct kfr_rx *rx,
-			 const struct kfr_tx *tx, const struct kfr_mr *mr)
+			       const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
 	struct kfr_conn *conn, *found;
 
@@ -665,8 +672,8 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
  * kfr_strip() - a device is being removed: stop its nodes
  * @dev: the device, gone
  *
- * The caller waits for kfv_device.users afterwards, that is for the work items of
- * all connections. Memory of the nodes stays until their endpoints close.
+ * The caller waits for kfv_device.users afterwards, that is for the work items
+ * of all connections. Memory of the nodes stays until their endpoints close.
  *
  * Context: process, may sleep; the caller holds kfv_lock.
  */

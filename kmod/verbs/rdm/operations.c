@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Operations on a connection, from kfr_op_submit() until each has its result: the
- * peer's ACKs and replies, invalidation of registrations, recall by a closing
- * context, and failure of all when the connection ends. (Flow control, that is
- * parking, is in flow.c; what happens before and after, in tx.c.)
+ * Operations on a connection, from kfr_op_submit() until each has its result:
+ * the peer's ACKs and replies, invalidation of registrations, recall by a
+ * closing context, and failure of all when the connection ends. (Flow control,
+ * that is parking, is in flow.c; what happens before and after, in tx.c.)
  *
- * An operation is on the lists of its connection, and under its lock. The thread
- * that takes it off the last list owns it and calls kfr_op_done(), without a lock;
- * no two threads do so, as each looks at the state and moves it in one section.
- * The operation's reference to the connection is dropped there, so functions that
- * use the connection afterwards take one of their own.
+ * An operation is on the lists of its connection, and under its lock. The
+ * thread that takes it off the last list owns it and calls kfr_op_done(),
+ * without a lock; no two threads do so, as each looks at the state and moves it
+ * in one section. The operation's reference to the connection is dropped there,
+ * so functions that use the connection afterwards take one of their own.
  *
- * A registered buffer is reported only after LOCAL_INV has completed, or after the
- * queue pair was drained: then no peer can reach it any more.
+ * A registered buffer is reported only after LOCAL_INV has completed, or after
+ * the queue pair was drained: then no peer can reach it any more.
  */
 #include <linux/slab.h>
 
@@ -57,8 +57,9 @@ static void kfr_ops_done(struct list_head *done)
  * kfr_op_submit() - queue an operation on its connection, and pump
  * @op: filled in; its reference to @op->conn is taken
  *
- * On a dead connection it fails at once: kfr_op_fail_all() may have run already.
- * Checking and queueing in one section means that one of the two sees it.
+ * On a dead connection it fails at once: kfr_op_fail_all() may have run
+ * already. Checking and queueing in one section means that one of the two sees
+ * it.
  *
  * Context: any; no lock held. The operation may be done and reused on return.
  */
@@ -163,7 +164,8 @@ static struct kfr_op *kfr_find_id(struct kfr_conn *conn, u32 id)
  * Context: any; the caller holds the connection's lock.
  * Return: the operation, in whatever state, or NULL.
  */
-struct kfr_op *kfr_find_request(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+struct kfr_op *kfr_find_request(struct kfr_conn *conn,
+				const struct kfr_hdr *hdr)
 {
 	u32 seq = le32_to_cpu(hdr->seq);
 	bool by_id = hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID;
@@ -176,12 +178,12 @@ struct kfr_op *kfr_find_request(struct kfr_conn *conn, const struct kfr_hdr *hdr
  * @conn: its connection
  * @op: the operation; on none of @conn->reqs and lanes
  *
- * Gives its id back. Registrations are invalidated first: the pump posts that, and
- * kfr_op_invalid() finishes.
+ * Gives its id back. Registrations are invalidated first: the pump posts that,
+ * and kfr_op_invalid() finishes.
  *
  * Context: any; the caller holds the connection's lock.
- * Return: true: it is on @conn->ending; false: it is off all lists, and the caller
- * owns it and calls kfr_op_done() without the lock.
+ * Return: true: it is on @conn->ending; false: it is off all lists, and the
+ * caller owns it and calls kfr_op_done() without the lock.
  */
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 {
@@ -229,12 +231,12 @@ static bool kfr_id_given(const struct kfr_conn *conn, u32 id)
 
 /*
  * Is the reply for an earlier transmission of the operation? RESUME may have
- * parked and sent it again since, or it may have ended and given its id to another
- * operation. Such a reply is ignored; any other without an operation violates the
- * protocol.
+ * parked and sent it again since, or it may have ended and given its id to
+ * another operation. Such a reply is ignored; any other without an operation
+ * violates the protocol.
  */
 static bool kfr_reply_stale(const struct kfr_conn *conn,
-			   const struct kfr_op *op, const struct kfr_hdr *hdr)
+			    const struct kfr_op *op, const struct kfr_hdr *hdr)
 {
 	u32 seq = le32_to_cpu(hdr->seq);
 
@@ -291,9 +293,9 @@ int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
  * @cq: the CQ
  * @wc: the completion
  *
- * The last of them reports the operation and makes its registrations free. If the
- * connection is dead, the operation stays on @ending for kfr_op_fail_all(), as the
- * registrations are still valid after a flush error.
+ * The last of them reports the operation and makes its registrations free. If
+ * the connection is dead, the operation stays on @ending for kfr_op_fail_all(),
+ * as the registrations are still valid after a flush error.
  *
  * Context: softirq.
  */
@@ -347,9 +349,9 @@ bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op)
  * kfr_op_recall() - the context of an operation is closing
  * @op: the operation, in any state
  *
- * A queued or parked one ends here. A sent one with an id gets CANCEL sent to the
- * peer and ends with the reply. A numbered one ends with its ACK. The others have
- * ended or will without help.
+ * A queued or parked one ends here. A sent one with an id gets CANCEL sent to
+ * the peer and ends with the reply. A numbered one ends with its ACK. The
+ * others have ended or will without help.
  *
  * Context: process; no lock held.
  */
@@ -414,11 +416,12 @@ static void kfr_fail_queue(struct list_head *queue, struct list_head *done)
 
 /**
  * kfr_op_fail_all() - end all operations of a connection
- * @conn: dead and drained: neither pump nor completions touch operations any more
+ * @conn: dead and drained: neither pump nor completions touch operations any
+ *	more
  *
- * They get the error of the connection, except those on @ending, whose result the
- * peer has reported. The queue pair is in error, so the registrations are out of
- * the peer's reach although they were not invalidated.
+ * They get the error of the connection, except those on @ending, whose result
+ * the peer has reported. The queue pair is in error, so the registrations are
+ * out of the peer's reach although they were not invalidated.
  *
  * Context: process, the connection's work item; no lock held.
  */

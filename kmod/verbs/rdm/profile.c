@@ -2,13 +2,13 @@
 /*
  * Profiling of receive contexts: number, content and events of kept messages.
  *
- * The core reads under kfr_rx.lock, which it got as the endpoint's profile_lock, so
- * the lists do not change meanwhile. Events are reported under the same lock, right
- * after the change.
+ * The core reads under kfr_rx.lock, which it got as the endpoint's
+ * profile_lock, so the lists do not change meanwhile. Events are reported under
+ * the same lock, right after the change.
  *
- * Long messages and tagged RMA are kept like others, though their data is still at
- * the sender. A message that leaves without a receive (its sender is gone or closes,
- * or the time for tagged RMA is over) leaves without an event.
+ * Long messages and tagged RMA are kept like others, though their data is still
+ * at the sender. A message that leaves without a receive (its sender is gone or
+ * closes, or the time for tagged RMA is over) leaves without an event.
  */
 #include <kfi_profile.h>
 
@@ -38,7 +38,8 @@ static void kfr_unexp_entry(const struct kfr_unexp *unexp,
  *
  * Context: any; the caller holds the context's lock.
  */
-void kfr_rx_profile_event(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp)
+void kfr_rx_profile_event(struct kfr_rx *rx, u32 id,
+			  const struct kfr_unexp *unexp)
 {
 	struct kfi_cq_err_entry entry;
 

@@ -4,9 +4,10 @@
  * there is room.
  *
  * One thread at a time pumps, in whatever context it is: the one that finds
- * @pumping clear under the lock. Another thread has queued its work under the same
- * lock, and leaves. So the order of the queues is the order on the wire, although
- * nothing is locked while a work request is posted.
+ * @pumping clear under the lock. Another thread has queued its work under the
+ * same
+ * lock, and leaves. So the order of the queues is the order on the wire,
+ * although nothing is locked while a work request is posted.
  *
  *	A				B
  *	-				-
@@ -16,14 +17,14 @@
  *	locks: takes B's item, posts it
  *	locks: none left: clears @pumping
  *
- * B's item cannot be missed: A clears @pumping in the section in which it saw the
- * queues empty.
+ * B's item cannot be missed: A clears @pumping in the section in which it saw
+ * the queues empty.
  *
  * Each turn of the loop fills in a kfr_step under the lock (kfr_next() and the
  * functions above it, which assert the lock), and posts it without the lock
- * (kfr_post_step()). The second half uses the step with its wire buffer, control
- * message or job, which belong to the pump until posted. @pumping is a flag, so
- * there is no lock to assert.
+ * (kfr_post_step()). The second half uses the step with its wire buffer,
+ * control message or job, which belong to the pump until posted. @pumping is a
+ * flag, so there is no lock to assert.
  *
  * Priority: replies and invalidations, then an ACK that is due, then jobs, then
  * requests. So replies never wait behind requests.
@@ -158,8 +159,9 @@ static bool kfr_next_data(struct kfr_conn *conn, struct kfr_step *step)
 }
 
 /*
- * There is a free slot: kfr_reserve() has checked. An id names slot and generation,
- * so a late reply to an earlier operation in the slot does not match.
+ * There is a free slot: kfr_reserve() has checked. An id names slot and
+ * generation, so a late reply to an earlier operation in the slot does not
+ * match.
  */
 static u32 kfr_new_id(struct kfr_conn *conn, struct kfr_op *op)
 {
@@ -277,8 +279,8 @@ static size_t kfr_fill_payload(const struct kfr_op *op, struct page *page)
 
 /*
  * Copies all that is needed of the operation under the lock. It is on a list of
- * sent operations from here on, so a hostile peer's early reply may end it before
- * the request is posted; the posting must not look at it again.
+ * sent operations from here on, so a hostile peer's early reply may end it
+ * before the request is posted; the posting must not look at it again.
  */
 static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
 			 struct kfr_step *step)
@@ -295,9 +297,9 @@ static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
 }
 
 /*
- * Takes an operation out of a lane and gives it an id and registrations. Lanes are
- * served in turn. If too few are left for the next one, nothing else gets any
- * (@enough is false), so an operation that needs many is not starved.
+ * Takes an operation out of a lane and gives it an id and registrations. Lanes
+ * are served in turn. If too few are left for the next one, nothing else gets
+ * any (@enough is false), so an operation that needs many is not starved.
  */
 static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 {
@@ -324,8 +326,8 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 }
 
 /*
- * Lets a request go, with an id and registrations if it needs them, or moves it to
- * its lane, so that later requests are not held up.
+ * Lets a request go, with an id and registrations if it needs them, or moves it
+ * to its lane, so that later requests are not held up.
  */
 static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 			  bool *enough)
@@ -392,7 +394,8 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 		conn->ack_lazy = true;
 	list_del_init(&step->item->link);
 	op->state = KFR_SENT;
-	list_add_tail(&op->sent, numbered ? &conn->sent_numbered : &conn->sent_by_id);
+	list_add_tail(&op->sent, numbered ? &conn->sent_numbered :
+					    &conn->sent_by_id);
 	kfr_fill_req(conn, op, step);
 	return true;
 }
@@ -552,8 +555,8 @@ static void kfr_post_step(struct kfr_conn *conn, struct kfr_step *step)
  * connection is up; kfr_conn_set_up() calls it again then. If another thread is
  * pumping, that thread does the work.
  *
- * Context: any; does not sleep; no lock held. The caller may hold references that
- * close waits for, as this never waits.
+ * Context: any; does not sleep; no lock held. The caller may hold references
+ * that close waits for, as this never waits.
  */
 void kfr_pump(struct kfr_conn *conn)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The device's objects of a connection: protection domain, queue pair, wire buffers
- * and registrations; and the completion handler of receives.
+ * The device's objects of a connection: protection domain, queue pair, wire
+ * buffers and registrations; and the completion handler of receives.
  *
- * All are made in one CM callback, when the address of the peer is resolved or its
- * request has arrived, so sending and receiving allocate nothing of the device. All
- * are freed in kfr_conn_destroy(), after the queue pair is drained; in between they
- * are constant.
+ * All are made in one CM callback, when the address of the peer is resolved or
+ * its request has arrived, so sending and receiving allocate nothing of the
+ * device. All are freed in kfr_conn_destroy(), after the queue pair is drained;
+ * in between they are constant.
  *
  * Receive buffers are on no list: each is posted, or in its completion handler,
  * which posts it again as soon as kfr_receive() has copied what it keeps.
@@ -20,7 +20,10 @@
 #define KFR_CQE		(KFR_SQ + KFR_RXBUFS)
 #define KFR_RNR_TIMER	12	/* 0.64 ms; 0 would be 655 ms */
 
-/* Gives a receive buffer to the device. Not before kfr_receive() is done with it. */
+/*
+ * Gives a receive buffer to the device. Not before kfr_receive() is done with
+ * it.
+ */
 static int kfr_post_recv(struct kfr_conn *conn, struct kfr_wire *wire)
 {
 	const struct ib_pd *pd = conn->pd;
@@ -63,8 +66,9 @@ static int kfr_recv_one(struct kfr_conn *conn, struct kfr_wire *wire,
 
 /*
  * Completion handler of receives, in softirq context. Completions of a CQ are
- * handled one at a time, and all receives of a connection have one CQ: so messages
- * are handled in order. @posted, dropped last, keeps the connection and its buffers.
+ * handled one at a time, and all receives of a connection have one CQ: so
+ * messages are handled in order. @posted, dropped last, keeps the connection
+ * and its buffers.
  */
 static void kfr_recv_done_wc(struct ib_cq *cq, struct ib_wc *wc)
 {
@@ -78,8 +82,8 @@ static void kfr_recv_done_wc(struct ib_cq *cq, struct ib_wc *wc)
 		err = kfr_recv_one(conn, wire, wc);
 		if (err)
 			kfr_conn_abort(conn, EIO, err == -EPROTO ?
-				      KFR_ERR_PROTOCOL :
-				      KFR_ERR_STATUS + KFR_NO_MEMORY);
+				       KFR_ERR_PROTOCOL :
+				       KFR_ERR_STATUS + KFR_NO_MEMORY);
 		else if (kfr_post_recv(conn, wire))
 			kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 	}
@@ -209,7 +213,10 @@ static int kfr_regs_make(struct kfr_conn *conn)
 	return 0;
 }
 
-/* A message arrived before ESTABLISHED: RDMA CM completes the handshake by this. */
+/*
+ * A message arrived before ESTABLISHED: RDMA CM completes the handshake by
+ * this.
+ */
 static void kfr_qp_event(struct ib_event *event, void *context)
 {
 	struct kfr_conn *conn = context;
@@ -256,8 +263,9 @@ static int kfr_qp_create(struct kfr_conn *conn, struct rdma_cm_id *id)
 }
 
 /*
- * A protection domain for each connection: keys of registrations can be guessed,
- * and a guessed key of another connection's registration must not work.
+ * A protection domain for each connection: keys of registrations can be
+ * guessed, and a guessed key of another connection's registration must not
+ * work.
  */
 static int kfr_pd_make(struct kfr_conn *conn)
 {
@@ -300,8 +308,8 @@ int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id)
  * kfr_qp_free() - free the device's objects of a connection
  * @conn: dead, with its queue pair drained, or without one
  *
- * The queue pair comes first, as it uses the others. If the drain has failed, wire
- * buffers are leaked: the device may still write to them.
+ * The queue pair comes first, as it uses the others. If the drain has failed,
+ * wire buffers are leaked: the device may still write to them.
  *
  * Context: process, the connection's work item; no lock needed.
  */

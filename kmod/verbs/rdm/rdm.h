@@ -5,18 +5,18 @@
  * DOC: Terms
  *
  * A request is a message that carries an operation: EAGER, RTS, READ or WRITE.
- * A control message carries none: a reply to one request (FIN, ERR, NAK), an ACK
- * for all requests up to a number, RESUME, CANCEL or WANT. See wire.h.
- * A numbered request carries its data and is acknowledged together with others;
- * a request with an id carries segments, or is a READ, and gets its own reply.
- * A kept message has arrived before its receive (struct kfr_unexp). A parked
+ * A control message carries none: a reply to one request (FIN, ERR, NAK), an
+ * ACK for all requests up to a number, RESUME, CANCEL or WANT. See wire.h. A
+ * numbered request carries its data and is acknowledged together with others; a
+ * request with an id carries segments, or is a READ, and gets its own reply. A
+ * kept message has arrived before its receive (struct kfr_unexp). A parked
  * operation was refused by NAK and waits at the sender (struct kfr_flow).
  *
  * DOC: The way of a message
  *
- *   kfi_tsend		takes a kfr_op from its transmit context; kfr_send() puts
- *			it on the queue of the connection to that address, and
- *			starts a connection if there is none
+ *   kfi_tsend		takes a kfr_op from its context; kfr_send() puts it on
+ *			the queue of the connection to that address, and starts
+ *			a connection if there is none
  *   kfr_pump()		copies it into a wire buffer and posts that
  *   kfr_receive()	at the peer: finds endpoint, context and receive,
  *			copies or keeps the data (kfr_unexp), reports
@@ -31,21 +31,21 @@
  *
  * A node (kfr_node) is one IP address of a device's port: a listener and the
  * connections (kfr_conn) of that address. All endpoints of that address share
- * them, also across domains, as each message contains the endpoint's number. The
- * node lives as long as an enabled endpoint uses it.
+ * them, also across domains, as each message contains the endpoint's number.
+ * The node lives as long as an enabled endpoint uses it.
  *
  * Endpoints, contexts, vectors and regions are public halves in the sense of
  * kfi_verbs.h: they live from open to close. Node and connection are device
  * halves: a work item destroys them, before the device's removal returns.
  *
  *   object	memory is freed by	kept in use by
- *   kfr_op	kfr_tx_free()		its connection's lists, from submit to done;
- *					holds a reference to the connection
+ *   kfr_op	kfr_tx_free()		its connection's lists, from submit to
+ *					done; holds a reference to it
  *   kfr_recv	kfr_rx_free()		its match lists, or @users while filled
- *   kfr_unexp	kfr_rx_free()		its match lists; holds a reference to the
- *					connection if the sender waits for a reply
+ *   kfr_unexp	kfr_rx_free()		its match lists; holds a reference to
+ *					a connection that waits for a reply
  *   kfr_job	kfr_job_unref()		its work requests and its FIN
- *   kfr_ctl	kfr_ctl_end()		kfr_conn.urgent, until the pump copies it
+ *   kfr_ctl	kfr_ctl_end()		kfr_conn.urgent; the pump copies it
  *   kfr_wire	kfr_qp_free()		the device, from posting to completion
  *   kfr_conn	kfr_conn_put()		its work items, operations, jobs, kept
  *					messages, and flows of receive contexts
@@ -59,10 +59,10 @@
  * DOC: Contexts
  *
  *   work completions	softirq, one at a time for each CQ, and so for each
- *			connection: kfr_receive() never runs twice at once for it
+ *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup and .destroy on kfv_wq; kfr_conn.probe and
+ *   work items		kfr_conn.setup and .destroy on kfv_wq; .probe and
  *			kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
@@ -84,8 +84,8 @@
  * Spinlocks, all irq safe, and inside every mutex:
  *
  *   kfr_rx.multi_lock		order of reports of multi-receives
- *     kfr_rx.lock		posted receives, kept messages, its flows; this is
- *				ep->profile_lock in core.h, and has its place there
+ *     kfr_rx.lock		receives, kept messages, flows; in core.h it is
+ *				ep->profile_lock, and has that place
  *       kfr_conn.lock
  *     source->lock of core.h	while such a report is made
  *   kfr_node.lock		which endpoints and connections there are
@@ -149,7 +149,7 @@
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 
-#define KFR_CLOSE_TIME	(HZ / 2)	/* a close waits for a peer, then aborts */
+#define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
 #define KFR_PROBE_MAX	86400u	/* seconds */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 
@@ -375,8 +375,8 @@ static inline struct kfr_face *kfr_face_of_fid(struct kfid *fid)
 }
 
 /*
- * Default flags for a call that has none. A handle without a transmit context gets
- * 0 here, and is refused by kfr_send().
+ * Default flags for a call that has none. A handle without a transmit context
+ * gets 0 here, and is refused by kfr_send().
  */
 static inline u64 kfr_tx_flags(struct kfid_ep *ep)
 {

@@ -3,14 +3,15 @@
  * Receive contexts: opening, enabling and closing; posting and cancelling
  * receives; and the end of a receive, that is its report to the ULP.
  *
- * A posted receive first looks for a kept message (kfr_recv_begin()); if there is
- * none, it goes on a list of match.c, where rx.c finds it for arriving messages.
- * kfr_recv_take() reserves a part of it under the context's lock, so that data is
- * copied, or moved by a job, without a lock. kfr_recv_done() reports each message
- * and frees the receive.
+ * A posted receive first looks for a kept message (kfr_recv_begin()); if there
+ * is none, it goes on a list of match.c, where rx.c finds it for arriving
+ * messages. kfr_recv_take() reserves a part of it under the context's lock, so
+ * that data is copied, or moved by a job, without a lock. kfr_recv_done()
+ * reports each message and frees the receive.
  *
- * A context is kept alive by the ULP's handle until kfr_rx_close(), and by @busy for
- * every message that is being delivered. kfr_rx_close() waits for both kinds.
+ * A context is kept alive by the ULP's handle until kfr_rx_close(), and by
+ * @busy for every message that is being delivered. kfr_rx_close() waits for
+ * both kinds.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -135,8 +136,9 @@ static int kfr_rx_add_recvs(struct kfr_rx *rx)
  * kfr_rx_enable() - allocate everything that the context will ever need
  * @rx: the context
  *
- * The room for kept messages is allocated here and charged to the enabling task,
- * so a flood of messages cannot use up memory later. A second call does nothing.
+ * The room for kept messages is allocated here and charged to the enabling
+ * task, so a flood of messages cannot use up memory later. A second call does
+ * nothing.
  *
  * Context: process, may sleep; the caller holds the endpoint's ctl.
  * Return: 0 or -ENOMEM.
@@ -180,8 +182,8 @@ void kfr_rx_put(struct kfr_rx *rx)
  * @rx: the context, which messages still find
  *
  * Posted receives are dropped, kept messages are refused, and parked ones are
- * sent again and refused on arrival. This comes before the context is hidden, so
- * senders hear of it before another context can get the same number.
+ * sent again and refused on arrival. This comes before the context is hidden,
+ * so senders hear of it before another context can get the same number.
  *
  * Context: process, may sleep; no lock held.
  */
@@ -269,8 +271,8 @@ static void kfr_recv_retire(struct kfr_rx *rx, struct kfr_recv *recv)
  * @range: out: the reserved part
  *
  * On success @recv->users counts the message until kfr_recv_done(), which the
- * caller must reach; nothing else frees the receive meanwhile. If it is full, or
- * takes one message only, it is off its list.
+ * caller must reach; nothing else frees the receive meanwhile. If it is full,
+ * or takes one message only, it is off its list.
  *
  * Context: any; the caller holds the context's lock.
  * Return: false: a multi-receive without room for this message. It is retired,
@@ -329,9 +331,9 @@ static void kfr_recv_report_multi(struct kfr_rx *rx, struct kfr_recv *recv,
 
 	/*
 	 * The flag KFI_MULTI_RECV, or a release of its own, must be the last
-	 * report of the buffer. multi_lock spans decision and report, so a thread
-	 * that drops an earlier user has reported before this one decides. The
-	 * ULP's handler is a work item and does not run inside.
+	 * report of the buffer. multi_lock spans decision and report, so a
+	 * thread that drops an earlier user has reported before this one
+	 * decides. The ULP's handler is a work item and does not run inside.
 	 */
 	spin_lock_irqsave(&rx->multi_lock, irq);
 	spin_lock(&rx->lock);
@@ -371,7 +373,8 @@ void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
 
 /*
  * Ends a receive without a message. It is on no list and has no users, so the
- * caller owns it; multi_lock waits for the thread that reports its last message.
+ * caller owns it; multi_lock waits for the thread that reports its last
+ * message.
  */
 static void kfr_recv_end(struct kfr_rx *rx, struct kfr_recv *recv,
 			 struct kfi_completion *comp)
@@ -467,8 +470,8 @@ static void kfr_rx_take_kept(struct kfr_rx *rx, struct kfr_unexp *unexp)
  * one section of the lock, so a message that arrives meanwhile either was kept
  * before or finds the receive posted.
  *
- * A posted receive may be taken and freed at once. So kfr_rx_send_wants() gets a
- * copy, made under the lock.
+ * A posted receive may be taken and freed at once. So kfr_rx_send_wants() gets
+ * a copy, made under the lock.
  */
 static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 {
@@ -550,7 +553,10 @@ ssize_t kfr_post(struct kfid_ep *fid, const struct kfr_post *post)
 	return ret;
 }
 
-/* Takes the receive with this context off its list, which makes it the caller's. */
+/*
+ * Takes the receive with this context off its list, which makes it the
+ * caller's.
+ */
 static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 {
 	struct kfi_completion comp = {
@@ -585,9 +591,10 @@ static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
  * @context: of the receive
  *
  * Context: any; does not sleep; no lock held.
- * Return: 0: it has completed with ECANCELED, or completes with the messages that
- * are being copied into it; -ENOENT: there is none, or a message took it; -ENODEV:
- * the device is gone, which readers of the CQ learn instead of each cancellation.
+ * Return: 0: it has completed with ECANCELED, or completes with the messages
+ * that are being copied into it; -ENOENT: there is none, or a message took it;
+ * -ENODEV: the device is gone, which readers of the CQ learn instead of each
+ * cancellation.
  */
 ssize_t kfr_cancel(struct kfid *fid, void *context)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * kfi_ops_rma: the calls for remote reads and writes, of regions by key and, with
- * KFI_TAGGED, of receives by tag.
+ * kfi_ops_rma: the calls for remote reads and writes, of regions by key and,
+ * with KFI_TAGGED, of receives by tag.
  *
- * As in msg.c, each call fills in a kfr_send on its stack, in any context, without a
- * lock; kfr_send() in tx.c does the rest.
+ * As in msg.c, each call fills in a kfr_send on its stack, in any context,
+ * without a lock; kfr_send() in tx.c does the rest.
  */
 #include "rdm.h"
 
@@ -18,9 +18,9 @@ struct kfr_remote {
 };
 
 static struct kfr_send kfr_rma_init(struct kfid_ep *ep, enum kfr_wire_op op,
-				  enum kfi_iov_type type, const void *pieces,
-				  size_t count, struct kfr_remote remote,
-				  void *context)
+				    enum kfi_iov_type type, const void *pieces,
+				    size_t count, struct kfr_remote remote,
+				    void *context)
 {
 	struct kfr_send send = {
 		.op = op,
@@ -45,8 +45,8 @@ static ssize_t kfr_read_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 			       const void *pieces, size_t count,
 			       struct kfr_remote remote, void *context)
 {
-	struct kfr_send send = kfr_rma_init(ep, KFR_OP_READ, type, pieces, count,
-					  remote, context);
+	struct kfr_send send = kfr_rma_init(ep, KFR_OP_READ, type, pieces,
+					    count, remote, context);
 
 	return kfr_send(ep, &send);
 }
@@ -56,7 +56,7 @@ static ssize_t kfr_write_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 				struct kfr_remote remote, void *context)
 {
 	struct kfr_send send = kfr_rma_init(ep, KFR_OP_WRITE, type, pieces,
-					  count, remote, context);
+					    count, remote, context);
 
 	return kfr_send(ep, &send);
 }
@@ -106,9 +106,9 @@ static ssize_t kfr_rma_msg(struct kfid_ep *ep, enum kfr_wire_op op,
 	if (!msg || !msg->rma_iov || msg->rma_iov_count != 1)
 		return -EINVAL;
 	send = kfr_rma_init(ep, op, msg->type, msg->msg_iov, msg->iov_count,
-			  (struct kfr_remote){ msg->addr, msg->rma_iov->addr,
-					       msg->rma_iov->key },
-			  msg->context);
+			    (struct kfr_remote){ msg->addr, msg->rma_iov->addr,
+						 msg->rma_iov->key },
+			    msg->context);
 	send.flags = flags & ~KFI_TAGGED;
 	send.data = msg->data;
 	send.exact = true;
@@ -178,7 +178,7 @@ static ssize_t kfr_write_buf(struct kfid_ep *ep, const void *buf, size_t len,
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct kfr_send send = kfr_rma_init(ep, KFR_OP_WRITE, KFI_KVEC, &iov, 1,
-					  remote, context);
+					    remote, context);
 
 	send.flags |= extra;
 	send.silent = extra & KFI_INJECT;

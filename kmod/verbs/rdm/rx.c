@@ -5,8 +5,8 @@
  *   kfr_receive()		checks the header, handles @ack
  *     kfr_dispatch()		checks numbers and payload, selects by kind
  *       kfr_handle_request()	finds the context, which stays busy meanwhile
- *         kfr_rx_arrive()	matches under the context's lock, then acts on the
- *				result without it:
+ *         kfr_rx_arrive()	matches under the context's lock, then acts on
+ *				the result without it:
  *           KFR_MATCHED	copy and report, or start a job
  *           KFR_KEPT		the data was copied to a kfr_unexp
  *           KFR_PUSHED_BACK	NAK was queued; see flow.c
@@ -14,11 +14,12 @@
  *         kfr_handle_rma()	RMA by key, in mr.c
  *       kfr_handle_reply(), kfr_flow_nak() ...
  *
- * All of that runs in softirq context, in the completion
- * handler of the wire buffer: header and payload are valid during the call only.
+ * All of that runs in softirq context, in the completion handler of the wire
+ * buffer: header and payload are valid during the call only.
  *
  * The peer is not trusted: a message that violates the protocol aborts its
- * connection (-EPROTO), which the log names. Other connections are not affected.
+ * connection (-EPROTO), which the log names. Other connections are not
+ * affected.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -89,7 +90,10 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 	}
 }
 
-/* Delivers a message whose data is in @page. No lock: @range is reserved for it. */
+/*
+ * Delivers a message whose data is in @page. No lock: @range is reserved for
+ * it.
+ */
 static void kfr_rx_copy(struct kfr_rx *rx, struct kfr_recv *recv,
 			const struct kfr_hdr *hdr, struct page *page,
 			struct kfr_addr src, const struct kfr_range *range)
@@ -102,8 +106,8 @@ static void kfr_rx_copy(struct kfr_rx *rx, struct kfr_recv *recv,
 }
 
 /*
- * Makes a buffer spare again. The caller owns it: it was taken off its list. The
- * context is open or busy, since senders may have to be resumed.
+ * Makes a buffer spare again. The caller owns it: it was taken off its list.
+ * The context is open or busy, since senders may have to be resumed.
  */
 static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 {
@@ -224,9 +228,9 @@ void kfr_rx_expire(struct work_struct *work)
 }
 
 /*
- * Keeps a message; there is a spare buffer. A numbered one is acknowledged once it
- * is kept. Any other waits for its reply, and holds the connection for that; its
- * payload is the list of segments.
+ * Keeps a message; there is a spare buffer. A numbered one is acknowledged once
+ * it is kept. Any other waits for its reply, and holds the connection for that;
+ * its payload is the list of segments.
  */
 static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
 			const struct kfr_hdr *hdr, struct page *page,
@@ -288,8 +292,8 @@ struct kfr_arrival {
 };
 
 /*
- * Queues NAK under the lock. Any WANT or RESUME that could ask for the message is
- * decided under the same lock, so it reaches the sender after the NAK.
+ * Queues NAK under the lock. Any WANT or RESUME that could ask for the message
+ * is decided under the same lock, so it reaches the sender after the NAK.
  */
 static enum kfr_arrival_result kfr_rx_push_back(struct kfr_rx *rx,
 						struct kfr_arrival *in, int err)
@@ -300,8 +304,8 @@ static enum kfr_arrival_result kfr_rx_push_back(struct kfr_rx *rx,
 }
 
 /*
- * Refuses a message because older ones of its sender are parked. If it matches a
- * receive, so may one of those: WANT requests the first of them.
+ * Refuses a message because older ones of its sender are parked. If it matches
+ * a receive, so may one of those: WANT requests the first of them.
  */
 static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx,
 					      struct kfr_arrival *in)
@@ -318,8 +322,8 @@ static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx,
 }
 
 /*
- * A multi-receive has got the message that WANT requested, and has room for more:
- * request the next one.
+ * A multi-receive has got the message that WANT requested, and has room for
+ * more: request the next one.
  */
 static void kfr_rx_wants_more(struct kfr_rx *rx, struct kfr_arrival *in)
 {
@@ -332,8 +336,9 @@ static void kfr_rx_wants_more(struct kfr_rx *rx, struct kfr_arrival *in)
 
 /*
  * Decides about a message in one section of the lock, so that a receive that is
- * posted meanwhile either is found here or finds the message kept. Multi-receives
- * without room for it go to @dropped: the caller ends them without the lock.
+ * posted meanwhile either is found here or finds the message kept.
+ * Multi-receives without room for it go to @dropped: the caller ends them
+ * without the lock.
  */
 static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
 						struct kfr_arrival *in,
@@ -394,7 +399,7 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	/* Before the report: ERR must precede an ACK that covers the number. */
 	if (in->range.over)
 		err = kfr_reply(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
-				 in->range.len, in->range.over);
+				in->range.len, in->range.over);
 	kfr_rx_copy(rx, in->recv, in->hdr, in->page, in->src, &in->range);
 	return err;
 }
@@ -411,9 +416,9 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		       enum kfr_status status)
 {
-	return kfr_reply(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
-							      KFR_OP_FIN,
-			  status, 0, 0);
+	u8 op = kfr_hdr_numbered(hdr) ? KFR_OP_ERR : KFR_OP_FIN;
+
+	return kfr_reply(conn, hdr, op, status, 0, 0);
 }
 
 static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
@@ -445,7 +450,7 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 }
 
 static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			    struct page *page, size_t payload)
+			      struct page *page, size_t payload)
 {
 	struct kfr_arrival in = {
 		.conn = conn,
@@ -473,8 +478,8 @@ static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 }
 
 /*
- * CANCEL has arrived: a context of the peer is closing. A kept request is refused.
- * One that is unknown or has become a job gets its reply anyway.
+ * CANCEL has arrived: a context of the peer is closing. A kept request is
+ * refused. One that is unknown or has become a job gets its reply anyway.
  */
 static int kfr_handle_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
@@ -540,11 +545,11 @@ static bool kfr_is_request(const struct kfr_hdr *hdr)
 }
 
 /*
- * A request is counted and acknowledged after it was handled: a reply that refuses
- * it is queued by then, and thus goes out before the ACK.
+ * A request is counted and acknowledged after it was handled: a reply that
+ * refuses it is queued by then, and thus goes out before the ACK.
  */
 static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-		    struct page *page, size_t payload)
+			struct page *page, size_t payload)
 {
 	int err;
 
@@ -591,8 +596,8 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
  * @len: bytes of both
  *
  * Of a reply, @ack is handled last: it may cover the very number that the reply
- * reports as failed, and would make that a success. Of a request, it comes first,
- * which frees operations and ids early.
+ * reports as failed, and would make that a success. Of a request, it comes
+ * first, which frees operations and ids early.
  *
  * Context: softirq; never twice at once for a connection; no lock held.
  * Return: 0; -EPROTO: it violates the protocol; -ENOMEM. The caller aborts the
@@ -608,7 +613,7 @@ int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	if (kfr_is_request(hdr)) {
 		err = kfr_handle_ack(conn, le32_to_cpu(hdr->ack));
 		return err ? err : kfr_dispatch(conn, hdr, page,
-					    len - sizeof(*hdr));
+						len - sizeof(*hdr));
 	}
 	err = kfr_dispatch(conn, hdr, page, len - sizeof(*hdr));
 	return err ? err : kfr_handle_ack(conn, le32_to_cpu(hdr->ack));

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Transmit contexts, and operations before and after their time on a connection.
+ * Transmit contexts, and operations before and after their time on a
+ * connection.
  *
- * kfr_send() takes a free operation (kfr_op_get()), fills in header and buffer, maps
- * or copies the buffer, finds the connection, and submits. From then on the
- * operation belongs to operations.c, until kfr_op_done() unmaps the buffer, frees
- * the operation and reports.
+ * kfr_send() takes a free operation (kfr_op_get()), fills in header and buffer,
+ * maps or copies the buffer, finds the connection, and submits. From then on
+ * the operation belongs to operations.c, until kfr_op_done() unmaps the buffer,
+ * frees the operation and reports.
  *
- *   up to KFR_EAGER	the buffer is not touched here: the pump copies it to a wire
- *			buffer when it sends. So it must stay valid until the report
+ *   up to KFR_EAGER	not copied here, but by the pump, to a wire buffer: the
+ *			ULP's buffer must stay valid until the report
  *   KFI_INJECT		copied into the operation: the ULP may reuse its buffer
  *   longer, READ	mapped for the device, to be registered by the pump
- *   too scattered	copied to pages in a row (bounce), which are mapped instead
+ *   too scattered	copied to whole pages (bounce), which are mapped instead
  *
- * kfv_srcu: posting and reporting are read sections, so a device that is gone is
- * seen by all later ones, and close waits for reports that have begun.
+ * kfv_srcu: posting and reporting are read sections, so a device that is gone
+ * is seen by all later ones, and close waits for reports that have begun.
  */
 #include <linux/slab.h>
 
@@ -104,8 +105,8 @@ static struct kfr_op *kfr_op_new(struct kfr_tx *tx)
  * kfr_tx_enable() - allocate all operations of a context
  * @tx: the context
  *
- * Posting takes one of them, and fails with -EAGAIN if none is free. A second call
- * does nothing.
+ * Posting takes one of them, and fails with -EAGAIN if none is free. A second
+ * call does nothing.
  *
  * Context: process, may sleep; the caller holds the endpoint's ctl.
  * Return: 0 or -ENOMEM.
@@ -173,8 +174,8 @@ static void kfr_op_put(struct kfr_op *op)
 }
 
 /*
- * Copy from the bounce buffer of a read to the ULP's buffer: all, or as much as the
- * peer has reported after an error.
+ * Copy from the bounce buffer of a read to the ULP's buffer: all, or as much as
+ * the peer has reported after an error.
  */
 static void kfr_op_copy_back(struct kfr_op *op)
 {
@@ -192,7 +193,10 @@ static void kfr_op_copy_back(struct kfr_op *op)
 	}
 }
 
-/* The device cannot reach the buffer: never registered, invalidated, or drained. */
+/*
+ * The device cannot reach the buffer: never registered, invalidated, or
+ * drained.
+ */
 static void kfr_op_unmap(struct kfr_op *op)
 {
 	struct ib_device *ib = op->tx->ep->rdm->domain->dev->ib;
@@ -211,8 +215,8 @@ static void kfr_op_unmap(struct kfr_op *op)
 
 /**
  * kfr_op_done() - an operation has its result: report it
- * @op: off all lists, owned by the caller; result in @op->err to @op->over. It is
- *	free on return
+ * @op: off all lists, owned by the caller; result in @op->err to @op->over. It
+ *	is free on return
  *
  * Drops the operation's reference to the connection.
  *
@@ -255,9 +259,9 @@ void kfr_op_done(struct kfr_op *op)
 
 /*
  * An upper bound for the registrations that a mapping needs. A registration may
- * begin and end within a page, but has whole pages in between, and at most @limit
- * pages. If an entry goes on after a full registration, the next one begins with
- * the last page again.
+ * begin and end within a page, but has whole pages in between, and at most
+ * @limit pages. If an entry goes on after a full registration, the next one
+ * begins with the last page again.
  */
 static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 {
@@ -283,8 +287,8 @@ static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 }
 
 /*
- * Charges a copy to the context: one of any size, and more up to the limit. Return:
- * false: nothing was charged.
+ * Charges a copy to the context: one of any size, and more up to the limit.
+ * Return: false: nothing was charged.
  */
 static bool kfr_tx_charge_copy(struct kfr_tx *tx, size_t len)
 {
@@ -296,7 +300,10 @@ static bool kfr_tx_charge_copy(struct kfr_tx *tx, size_t len)
 	return false;
 }
 
-/* Replaces the mapping by one of a copy. kfr_op_unmap() frees it, also on failure. */
+/*
+ * Replaces the mapping by one of a copy. kfr_op_unmap() frees it, also on
+ * failure.
+ */
 static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 {
 	unsigned int i;
@@ -349,7 +356,9 @@ static int kfr_op_map(struct kfr_op *op)
 	return op->nregs <= KFR_SEGS ? 0 : -EMSGSIZE;
 }
 
-/* @enabled is read without a lock; the ULP may post only after it has enabled. */
+/*
+ * @enabled is read without a lock; the ULP may post only after it has enabled.
+ */
 static ssize_t kfr_send_check(const struct kfr_face *face,
 			      const struct kfr_send *send)
 {
@@ -412,7 +421,10 @@ static void kfr_op_set_hdr(struct kfr_op *op, const struct kfr_send *send)
 	op->over = 0;
 }
 
-/* Copies the data into the operation, which describes its own memory afterwards. */
+/*
+ * Copies the data into the operation, which describes its own memory
+ * afterwards.
+ */
 static void kfr_op_inject(struct kfr_op *op)
 {
 	size_t len = op->buf.len;
@@ -427,8 +439,8 @@ static void kfr_op_inject(struct kfr_op *op)
 }
 
 /*
- * Is the data the payload of the request? Not of a tagged WRITE: it is refused after
- * a while if there is no receive, and a numbered request could not be.
+ * Is the data the payload of the request? Not of a tagged WRITE: it is refused
+ * after a while if there is no receive, and a numbered request could not be.
  */
 static bool kfr_op_short(const struct kfr_op *op)
 {
@@ -511,9 +523,9 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
  * @send: the parameters
  *
  * Context: any; does not sleep; no lock held.
- * Return: 0; -EAGAIN: no operation is free, the CQ is full, there is no memory now,
- * there are too many connections or bytes in copies; -ENODEV; -KFI_ENOSYS: a
- * receive context; -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EMSGSIZE;
+ * Return: 0; -EAGAIN: no operation is free, the CQ is full, there is no memory
+ * now, there are too many connections or bytes in copies; -ENODEV; -KFI_ENOSYS:
+ * a receive context; -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EMSGSIZE;
  * -EINVAL.
  */
 ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
@@ -529,9 +541,9 @@ ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
  * kfr_tx_close() - end all operations of a context, without completions
  * @tx: the context; the ULP does not post to it any more
  *
- * Recalls what can be recalled. Peers have KFR_CLOSE_TIME to finish the rest, then
- * their connections are aborted. When this returns, neither device nor CPU touches
- * the operations' buffers.
+ * Recalls what can be recalled. Peers have KFR_CLOSE_TIME to finish the rest,
+ * then their connections are aborted. When this returns, neither device nor CPU
+ * touches the operations' buffers.
  *
  * Context: process, sleeps; no lock held.
  */

@@ -10,21 +10,21 @@
  *
  * A request with up to a page of data carries it as payload (EAGER, and WRITE
  * without segments). With more data, the payload lists segments, which the
- * requesting side has registered for this one operation. The other side reads or
- * writes them by RDMA and replies FIN, so no region of the other side is ever
- * exposed to the network. A tagged WRITE has segments whatever its length, as it
- * may wait for its receive and may be refused in the end.
+ * requesting side has registered for this one operation. The other side reads
+ * or writes them by RDMA and replies FIN, so no region of the other side is
+ * ever exposed to the network. A tagged WRITE has segments whatever its length,
+ * as it may wait for its receive and may be refused in the end.
  *
  * Requests that carry data are numbered from 1 and acknowledged together: @ack
- * of any message acknowledges all numbers up to it. A failed or refused one gets
- * ERR or NAK before @ack covers it. Requests with segments, and READ, have an id
- * instead, and each gets its own FIN or NAK.
+ * of any message acknowledges all numbers up to it. A failed or refused one
+ * gets ERR or NAK before @ack covers it. Requests with segments, and READ, have
+ * an id instead, and each gets its own FIN or NAK.
  *
  * NAK means that no receive matches and there is no room to keep the message.
  * The sender parks the operation, and that context accepts no other request,
- * until RESUME reports room and starts the next epoch. Requests of an older epoch
- * are refused, so none overtakes a parked one. WANT requests one parked message
- * out of order. See flow.c.
+ * until RESUME reports room and starts the next epoch. Requests of an older
+ * epoch are refused, so none overtakes a parked one. WANT requests one parked
+ * message out of order. See flow.c.
  */
 #ifndef _KFV_RDM_WIRE_H_
 #define _KFV_RDM_WIRE_H_
@@ -40,7 +40,7 @@
 /* Reasons for refusing a connection. */
 enum kfr_refusal {
 	KFR_REFUSE_VERSION,	/* @version is the one that would be accepted */
-	KFR_REFUSE_FULL,	/* the node has as many connections as allowed */
+	KFR_REFUSE_FULL,	/* the node has too many connections */
 };
 
 /* Private data of RDMA CM's request, reply and reject messages. */
@@ -57,15 +57,15 @@ static_assert(sizeof(struct kfr_hello) == 16);
 enum kfr_wire_op {
 	KFR_OP_ACK = 1,		/* carries only @ack */
 	KFR_OP_EAGER,		/* request: a message, with its data */
-	KFR_OP_RTS,		/* request: a message, to be read from the segments */
-	KFR_OP_READ,		/* request: write the segments from @offset of @tag */
-	KFR_OP_WRITE,		/* request: read the segments, or take the payload */
+	KFR_OP_RTS,		/* request: a message, in segments */
+	KFR_OP_READ,		/* request: write region @tag to segments */
+	KFR_OP_WRITE,		/* request: write payload or segments to @tag */
 	KFR_OP_FIN,		/* reply to the id @seq: done, or failed */
 	KFR_OP_ERR,		/* reply to the number @seq: failed */
-	KFR_OP_NAK,		/* reply to @seq: refused for now, to be parked */
+	KFR_OP_NAK,		/* reply to @seq: refused for now; park it */
 	KFR_OP_RESUME,		/* send parked messages again, in @epoch */
 	KFR_OP_CANCEL,		/* drop the request with the id @seq */
-	KFR_OP_WANT,		/* send a parked message; @data: bits to ignore */
+	KFR_OP_WANT,		/* send one; @data: bits of @tag to ignore */
 	KFR_OP_LAST = KFR_OP_WANT,
 };
 
