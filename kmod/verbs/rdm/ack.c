@@ -415,7 +415,7 @@ void kfr_reg_done(struct ib_cq *cq, struct ib_wc *wc)
  * @wc: the completion
  *
  * The device does not read the wire buffer any more. The operation in it waits
- * for the peer's ACK or reply: success here only says that the peer's device
+ * for the peer's ACK or reply: success here only shows that the peer's device
  * has the message.
  *
  * Context: softirq.

@@ -7,7 +7,7 @@
  * kfr_job_start() maps the local memory and queues the job; the pump posts one
  * work request at a time (kfr_job_post()), so jobs take turns with replies. The
  * last completion reports the message or the RMA, and queues FIN. FIN of a READ
- * is queued already behind the last RDMA write, as the queue pair keeps their
+ * is queued already after the last RDMA write, as the queue pair keeps their
  * order.
  *
  * While its data moves, a job keeps busy its context and its region, and is on

@@ -203,11 +203,16 @@ static u16 kfr_free_id(struct kfr_node *node, const struct kfr_ep *ep)
 	return 0;
 }
 
+/*
+ * Number and list entry in one section: no two endpoints get the same number.
+ * kfr_node_hide() is the mirror.
+ */
 static int kfr_node_add(struct kfr_node *node, struct kfr_ep *ep)
 {
 	u16 id = ep->addr.id;
 	int err = 0;
 
+	lockdep_assert_held(&ep->ctl);
 	spin_lock_irq(&node->lock);
 	if (!id)
 		id = kfr_free_id(node, ep);

@@ -170,6 +170,7 @@ struct kfr_op *kfr_find_request(struct kfr_conn *conn,
 	u32 seq = le32_to_cpu(hdr->seq);
 	bool by_id = hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID;
 
+	lockdep_assert_held(&conn->lock);
 	return by_id ? kfr_find_id(conn, seq) : kfr_find_number(conn, seq);
 }
 

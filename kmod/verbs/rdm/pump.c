@@ -100,7 +100,7 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	list_del_init(&step->item->link);
 	/*
 	 * Its @ack is from when it was queued: a newer one could cover a
-	 * number whose ERR or NAK is still behind it on the queue.
+	 * number whose ERR or NAK comes later on the queue.
 	 */
 	step->hdr = ctl->hdr;
 	conn->acked = le32_to_cpu(ctl->hdr.ack);

@@ -511,11 +511,13 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 	} while (more);
 }
 
+/* In a read section of kfv_srcu: the device is there until it ends. */
 static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
 {
 	struct kfr_recv *recv;
 	int err;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	err = kfr_post_check(face, post);
 	if (err)
 		return err;
@@ -568,6 +570,7 @@ static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 	unsigned long irq;
 	bool last = false;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	spin_lock_irqsave(&rx->lock, irq);
 	recv = kfr_match_context(&rx->match, context);
 	if (recv) {

@@ -487,6 +487,7 @@ static int kfr_op_fill(struct kfr_op *op, const struct kfr_send *send,
 	return err;
 }
 
+/* In a read section of kfv_srcu: the device is there until it ends. */
 static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 {
 	struct kfr_conn *conn;
@@ -494,6 +495,7 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 	struct kfr_op *op;
 	ssize_t err;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	err = kfr_send_check(face, send);
 	if (err)
 		return err;
