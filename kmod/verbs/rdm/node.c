@@ -238,10 +238,7 @@ static struct kfr_node *kfr_node_find(const struct kfv_device *dev, __be32 ip)
 	return NULL;
 }
 
-/*
- * The mirror of kfr_node_get(): drops the endpoint's reference, the last one
- * stops.
- */
+/* The mirror of kfr_node_get(); the last endpoint stops the node. */
 static void kfr_node_drop(struct kfr_node *node)
 {
 	lockdep_assert_held(&kfv_lock);
@@ -316,7 +313,7 @@ void kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx)
 }
 
 /**
- * kfr_node_hide_rx() - let messages not find a receive context any more
+ * kfr_node_hide_rx() - hide a receive context from messages
  * @ep: its endpoint, which stays open as long as the context
  * @rx: the context, stopped; also one that was never shown
  *
@@ -334,7 +331,7 @@ void kfr_node_hide_rx(struct kfr_ep *ep, struct kfr_rx *rx)
 }
 
 /**
- * kfr_node_hide() - let messages not find an endpoint and its contexts any more
+ * kfr_node_hide() - hide an endpoint and its contexts from messages
  * @ep: the endpoint, which is closing; also one that was never enabled
  *
  * Its number is free from now on.

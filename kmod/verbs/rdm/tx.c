@@ -157,7 +157,10 @@ static struct kfr_op *kfr_op_get(struct kfr_tx *tx)
 	return op;
 }
 
-/* The last one of a closing context lets close go on: @tx may be freed then. */
+/*
+ * The last one lets close go on. @tx stays until the caller's read section of
+ * kfv_srcu ends.
+ */
 static void kfr_op_put(struct kfr_op *op)
 {
 	struct kfr_tx *tx = op->tx;
@@ -439,8 +442,8 @@ static void kfr_op_inject(struct kfr_op *op)
 }
 
 /*
- * Is the data the payload of the request? Not of a tagged WRITE: it is refused
- * after a while if there is no receive, and a numbered request could not be.
+ * Is the data the payload of the request? Not of a tagged WRITE: it may be
+ * refused after it was kept, when a numbered one would be acknowledged already.
  */
 static bool kfr_op_short(const struct kfr_op *op)
 {
