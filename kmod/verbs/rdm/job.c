@@ -19,11 +19,6 @@
 
 #include "rdm.h"
 
-static struct ib_device *kfr_job_ib(const struct kfr_job *job)
-{
-	return job->conn->node->dev->ib;
-}
-
 static void kfr_job_report_recv(struct kfr_job *job)
 {
 	struct kfi_completion comp;
@@ -89,7 +84,7 @@ static void kfr_job_finish(struct kfr_job *job)
 	conn->njobs--;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (job->mapped)
-		kfr_map_end(&job->map, kfr_job_ib(job));
+		kfr_map_end(&job->map, conn->node->dev->ib);
 	if (job->recv)
 		kfr_job_report_recv(job);
 	else if (job->status == KFR_OK)

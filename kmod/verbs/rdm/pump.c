@@ -124,14 +124,6 @@ static bool kfr_next_inv(struct kfr_conn *conn, struct kfr_step *step)
 	return true;
 }
 
-static bool kfr_next_urgent(struct kfr_conn *conn, struct kfr_step *step)
-{
-	lockdep_assert_held(&conn->lock);
-	if (step->item->kind == KFR_ITEM_CTL)
-		return kfr_next_ctl(conn, step);
-	return kfr_next_inv(conn, step);
-}
-
 static bool kfr_next_ack(struct kfr_conn *conn, struct kfr_step *step)
 {
 	lockdep_assert_held(&conn->lock);
@@ -411,7 +403,8 @@ static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 	step->item = kfr_first(&conn->urgent);
 	if (step->item) {
 		step->kind = step->item->kind;
-		return kfr_next_urgent(conn, step);
+		return step->kind == KFR_ITEM_CTL ? kfr_next_ctl(conn, step) :
+						    kfr_next_inv(conn, step);
 	}
 	if (conn->ack_due)
 		return kfr_next_ack(conn, step);
