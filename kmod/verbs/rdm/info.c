@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Discovery of RDM endpoints: what each port offers, once for each way to write
- * addresses, if that is what is asked. Who does not say that it is about RDM
- * endpoints, by their type or by what only they can do, gets connected ones.
+ * Discovery of RDM endpoints, for kfi_getinfo(); and checks of context
+ * attributes.
+ *
+ * kfr_getinfo() decides whether the caller asks for RDM endpoints at all; then
+ * it makes one offer for each port and each notation of addresses that fits the
+ * hints. An offer begins as an info of a connected endpoint (kfv_info_new()),
+ * gets the attributes of RDM endpoints (kfr_fill()), is compared with the hints
+ * (kfr_fit()), and gets addresses (kfr_set_first_addrs()).
+ *
+ * Discovery runs under kfv_lock, which keeps devices and domains. It keeps no
+ * state: an offer may be stale as soon as the lock is dropped, and opening a
+ * domain checks again.
  */
 #include <linux/in.h>
 #include <linux/inet.h>
@@ -11,14 +20,14 @@
 #include "rdm.h"
 
 /**
- * struct kfr_query - what a caller of kfi_getinfo() wants
- * @version: of the API
+ * struct kfr_query - one call of kfi_getinfo(), on its stack
+ * @version: version of the API that the caller was written for
  * @node: as given
  * @service: as given
- * @source: they name the local side
+ * @source: @node and @service name the local side
  * @hints: as given; an empty one if there was none
- * @format: of the addresses in the offers being made
- * @auth: authorisation key
+ * @format: notation of addresses in the offers being made
+ * @auth: out: authorisation key in the hints, or the default
  */
 struct kfr_query {
 	u32 version;
@@ -50,7 +59,7 @@ static void kfr_fill_ctx(struct kfi_info *info)
 	rx->iov_limit = KFR_IOV_LIMIT;
 }
 
-/* What a port offers beyond what it does for connected endpoints. */
+/* Attributes that differ from those of connected endpoints. */
 static void kfr_fill(struct kfi_info *info, u32 format)
 {
 	struct kfi_domain_attr *domain = info->domain_attr;
@@ -78,7 +87,13 @@ static void kfr_fill(struct kfi_info *info, u32 format)
 	domain->mr_cnt = INT_MAX;
 }
 
-/* Attributes that a context may be opened with. Return: 0 or -EINVAL. */
+/**
+ * kfr_tx_attr_ok() - check attributes of a transmit context
+ * @attr: from a hint or from the open of a context
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL: unsupported.
+ */
 int kfr_tx_attr_ok(const struct kfi_tx_attr *attr)
 {
 	return attr->caps & ~(KFR_CAPS_TX | KFV_CAPS_DOMAIN) ||
@@ -90,6 +105,13 @@ int kfr_tx_attr_ok(const struct kfi_tx_attr *attr)
 	       !kfv_fit_tclass(attr->tclass) ? -EINVAL : 0;
 }
 
+/**
+ * kfr_rx_attr_ok() - check attributes of a receive context
+ * @attr: from a hint or from the open of a context
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL: unsupported.
+ */
 int kfr_rx_attr_ok(const struct kfi_rx_attr *attr)
 {
 	return attr->caps & ~(KFR_CAPS_RX | KFV_CAPS_DOMAIN) ||
@@ -112,7 +134,10 @@ static bool kfr_fit_ctx(struct kfi_info *info, const struct kfi_info *hints)
 	const struct kfi_rx_attr *rx = hints->rx_attr;
 
 	if (tx) {
-		/* Callers with many pieces here mean their local ones. */
+		/*
+		 * rma_iov_limit above 1 is accepted: callers give the
+		 * number of their local pieces there.
+		 */
 		if (kfr_tx_attr_ok(tx))
 			return false;
 		info->tx_attr->op_flags = tx->op_flags;
@@ -196,7 +221,7 @@ static int kfr_set_auth(struct kfi_ep_attr *ep, const struct kfr_query *query)
 	return ep->auth_key ? 0 : -ENOMEM;
 }
 
-/* Does a node string name the port itself, however it is written? */
+/* Does a node string name the port itself, in one of three forms? */
 static bool kfr_names_port(const char *node, const struct kfv_device *dev,
 			   u32 port, const char *netdev)
 {
@@ -204,6 +229,7 @@ static bool kfr_names_port(const char *node, const struct kfv_device *dev,
 	const struct kfv_device *other;
 	unsigned int nth = 0;
 
+	lockdep_assert_held(&kfv_lock);
 	kfv_domain_name(dev->ib, port, name);
 	if (!strcmp(node, name) || !strcmp(node, netdev))
 		return true;
@@ -237,7 +263,10 @@ static int kfr_hint_addr(const struct kfr_format *format, const void *addr,
 	return kfr_addr_read(format, addr, to) ? -KFI_ENODATA : 0;
 }
 
-/* Whereto: from node and service, or from the hints. id 0: nowhere. */
+/*
+ * The destination, from node and service or from the hints; 0.0.0.0 if there is
+ * none.
+ */
 static int kfr_query_dest(const struct kfr_query *query,
 			  const struct kfr_format *format, struct kfr_addr *dst)
 {
@@ -262,8 +291,8 @@ static int kfr_reaches(__be32 from, __be32 to)
 }
 
 /*
- * Is the address @format->ip of a port the one that is asked for? The answer
- * goes into @src.
+ * The source. Return: 0; -KFI_ENODATA: the caller wants another address of the
+ * port, or of another port, than @format->ip.
  */
 static int kfr_query_source(const struct kfr_query *query,
 			    const struct kfr_format *format, bool named,
@@ -311,9 +340,10 @@ static int kfr_set_addrs(struct kfi_info *info, const struct kfr_query *query,
 	return err;
 }
 
-/* The first address of the port that fits. */
-static int kfr_ask_addrs(struct kfi_info *info, const struct kfr_query *query,
-			 const struct kfv_device *dev, u32 port)
+/* The first address of the port that fits the query. */
+static int kfr_set_first_addrs(struct kfi_info *info,
+			       const struct kfr_query *query,
+			       const struct kfv_device *dev, u32 port)
 {
 	struct kfr_format format = { .format = info->addr_format };
 	char netdev[IFNAMSIZ];
@@ -334,6 +364,7 @@ static int kfr_ask_addrs(struct kfi_info *info, const struct kfr_query *query,
 	return err;
 }
 
+/* Return: an offer; NULL: the port does not fit; -ENOMEM. */
 static struct kfi_info *kfr_port_offer(const struct kfv_device *dev, u32 port,
 				       void *arg)
 {
@@ -347,7 +378,7 @@ static struct kfi_info *kfr_port_offer(const struct kfv_device *dev, u32 port,
 	if (kfr_fit(info, query, dev, port))
 		err = kfr_set_auth(info->ep_attr, query);
 	if (!err)
-		err = kfr_ask_addrs(info, query, dev, port);
+		err = kfr_set_first_addrs(info, query, dev, port);
 	if (err) {
 		kfi_freeinfo(info);
 		return err == -ENOMEM ? ERR_PTR(err) : NULL;
@@ -361,8 +392,8 @@ static bool kfr_dotted(const char *node)
 	return strchr(node, '.');
 }
 
-/* Is it about RDM endpoints at all? */
-static bool kfr_asked(const struct kfi_info *hints, const char *node)
+/* Does the call ask for RDM endpoints at all? */
+static bool kfr_wants_rdm(const struct kfi_info *hints, const char *node)
 {
 	enum kfi_ep_type type = hints->ep_attr ? hints->ep_attr->type :
 						 KFI_EP_UNSPEC;
@@ -373,7 +404,7 @@ static bool kfr_asked(const struct kfi_info *hints, const char *node)
 	       hints->caps & KFR_CAPS_ONLY || (node && !kfr_dotted(node));
 }
 
-/* Which way to write addresses comes first in the answer. */
+/* Which notation comes first? The caller most likely takes the first offer. */
 static bool kfr_cxi_first(const struct kfi_info *hints, const char *node)
 {
 	if (node)
@@ -388,7 +419,7 @@ static bool kfr_wants_format(const struct kfi_info *hints, u32 format)
 		format == KFI_SOCKADDR_IN);
 }
 
-static int kfr_ask(struct kfr_query *query, struct kfi_info **list)
+static int kfr_list_offers(struct kfr_query *query, struct kfi_info **list)
 {
 	u32 formats[2] = { KFI_SOCKADDR_IN, KFI_ADDR_CXI };
 	struct kfi_info **tail = list;
@@ -406,16 +437,16 @@ static int kfr_ask(struct kfr_query *query, struct kfi_info **list)
 }
 
 /**
- * kfr_getinfo() - what kfi_getinfo() says of RDM endpoints
- * @version: of the API that the caller was written for
+ * kfr_getinfo() - offers of RDM endpoints for kfi_getinfo()
+ * @version: version of the API that the caller was written for
  * @node: the name of a device or of its network device, a dotted IPv4 address,
- * a nic (decimal or 0x...), cxiN for the Nth device, or NULL
- * @service: port number, or pid of 8-byte addresses; or NULL
+ *	a nic (decimal or 0x...), cxiN for the Nth device, or NULL
+ * @service: port, or pid of 8-byte addresses; or NULL
  * @flags: KFI_SOURCE: @node and @service are the local side
- * @hints: what is wanted, or NULL for anything
- * @list: the offers, if there are any
+ * @hints: requested attributes, or NULL for any
+ * @list: out: the offers, owned by the caller, or NULL
  *
- * Context: process.
+ * Context: process, may sleep; no lock held.
  * Return: 0, also without an offer; -ENOMEM.
  */
 int kfr_getinfo(u32 version, const char *node, const char *service,
@@ -433,10 +464,10 @@ int kfr_getinfo(u32 version, const char *node, const char *service,
 	int err;
 
 	*list = NULL;
-	if (!kfr_asked(query.hints, node))
+	if (!kfr_wants_rdm(query.hints, node))
 		return 0;
 	mutex_lock(&kfv_lock);
-	err = kfr_ask(&query, list);
+	err = kfr_list_offers(&query, list);
 	mutex_unlock(&kfv_lock);
 	if (err) {
 		kfi_freeinfo(*list);
