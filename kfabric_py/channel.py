@@ -110,7 +110,7 @@ class CompChannel(Waitable):
         try:
             self._client(_uapi.KFAB_IOC_ACK_CQ_EVENTS, arg)
         except KfiError as error:
-            # Closed by now; or its close has forgiven the event.
+            # The queue is closed by now, or its close has discarded the event.
             if error.errno not in (errno.EBADF, errno.EINVAL):
                 raise
 

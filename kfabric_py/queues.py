@@ -139,7 +139,7 @@ class EqError:
 
 #: Entries that iterating reads with one call.
 _AT_ONCE = 16
-_READ_FLAGS = _uapi.KFAB_CQ_TELL_EMPTY
+_READ_FLAGS = _uapi.KFAB_CQ_REPORT_EMPTY
 
 #: struct kfab_cq_entry, to be read at once.
 ENTRY = struct.Struct("=7Q2I")
@@ -258,12 +258,12 @@ class CompletionQueue(Waitable, Profiled):
 
     def _abandon(self) -> None:
         """Nobody has the events that were got: else the close would wait for their acks."""
-        self._close_flags = _uapi.KFAB_CLOSE_FORGIVE
+        self._close_flags = _uapi.KFAB_CLOSE_DISCARD_EVENTS
         if self._close_lock.acquire(blocking=False):
             self._close_lock.release()
             return
         # Another thread closes it, and may wait for these acks already.
-        arg = _uapi.kfab_close(flags=_uapi.KFAB_CLOSE_FORGIVE, handle=self._handle)
+        arg = _uapi.kfab_close(flags=_uapi.KFAB_CLOSE_DISCARD_EVENTS, handle=self._handle)
         with contextlib.suppress(KfiError):
             self._client(_uapi.KFAB_IOC_CLOSE, arg)
 

@@ -93,7 +93,7 @@ static ssize_t kfd_cq_take(void *p)
 		ret = kfd_cq_read_chunk(take);
 	} while (ret > 0 && take->done < arg->count);
 	mutex_unlock(&take->cq->obj.readers);
-	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_TELL_EMPTY))
+	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_REPORT_EMPTY))
 		return take->done | KFAB_CQ_EMPTY;
 	return take->done ? take->done : ret;
 }

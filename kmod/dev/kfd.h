@@ -310,7 +310,7 @@ struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes);
 struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass);
 struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes);
 void kfd_claim_end(struct kfd_obj *obj, bool gone);
-int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive);
+int kfd_obj_close(struct kfd_client *client, u32 id, bool discard);
 extern unsigned int kfd_max_objects;
 extern unsigned long kfd_max_bytes;
 

@@ -48,7 +48,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_GETINFO, kfd_getinfo, kfab_getinfo, __reserved, OUT,
 	   RESERVED(kfab_getinfo)),
 	OP(KFAB_IOC_CLOSE, kfd_close, kfab_close, __reserved,
-	   RESERVED(kfab_close), FLAGS(KFAB_CLOSE_FORGIVE)),
+	   RESERVED(kfab_close), FLAGS(KFAB_CLOSE_DISCARD_EVENTS)),
 	OP(KFAB_IOC_BIND, kfd_bind, kfab_bind, bind_flags),
 	OP(KFAB_IOC_CONTROL, kfd_control, kfab_control, value, OUT),
 	OP(KFAB_IOC_STRERROR, kfd_strerror, kfab_strerror, __reserved,
@@ -107,7 +107,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   out_count, OUT),
 
 	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline,
-	   FLAGS(KFAB_CQ_SRC_ADDR | KFAB_CQ_TELL_EMPTY)),
+	   FLAGS(KFAB_CQ_SRC_ADDR | KFAB_CQ_REPORT_EMPTY)),
 	OP(KFAB_IOC_CQ_SREAD, kfd_cq_sread, kfab_cq_read, deadline,
 	   FLAGS(KFAB_CQ_SRC_ADDR)),
 	OP(KFAB_IOC_CQ_READERR, kfd_cq_readerr, kfab_cq_readerr, __reserved,

@@ -423,7 +423,7 @@ static void kfd_obj_leave(struct kfd_obj *obj)
 }
 
 /* Take away the handle's user, the last: from here on nobody finds it. */
-static struct kfd_obj *kfd_obj_kill(struct kfd_client *client, u32 id,
+static struct kfd_obj *kfd_obj_close_begin(struct kfd_client *client, u32 id,
 				    u32 classes)
 {
 	struct kfd_obj *obj;
@@ -445,7 +445,7 @@ static struct kfd_obj *kfd_obj_kill(struct kfd_client *client, u32 id,
 }
 
 /* Bury what was killed or, if its close was refused, bring it back. */
-static void kfd_obj_settle(struct kfd_obj *obj, bool gone)
+static void kfd_obj_close_end(struct kfd_obj *obj, bool gone)
 {
 	struct kfd_client *client = obj->client;
 	bool last;
@@ -465,7 +465,7 @@ static void kfd_obj_settle(struct kfd_obj *obj, bool gone)
 }
 
 /* Its close is not refused, but has to wait. One more user: who waits. */
-static void kfd_obj_linger(struct kfd_obj *obj)
+static void kfd_obj_drain_begin(struct kfd_obj *obj)
 {
 	struct kfd_client *client = obj->client;
 
@@ -493,7 +493,7 @@ struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes)
 
 	if (mutex_lock_interruptible(&client->closing))
 		return ERR_PTR(-EINTR);
-	obj = kfd_obj_kill(client, id, classes);
+	obj = kfd_obj_close_begin(client, id, classes);
 	if (IS_ERR(obj))
 		mutex_unlock(&client->closing);
 	return obj;
@@ -508,23 +508,23 @@ void kfd_claim_end(struct kfd_obj *obj, bool gone)
 {
 	struct kfd_client *client = obj->client;
 
-	kfd_obj_settle(obj, gone);
+	kfd_obj_close_end(obj, gone);
 	mutex_unlock(&client->closing);
 }
 
-/* One that only has to wait for acks need not if they are forgiven. */
-static int kfd_fid_close_now(struct kfd_obj *obj, bool forgive)
+/* A CQ that only waits for acks closes at once if its events are discarded. */
+static int kfd_fid_close_now(struct kfd_obj *obj, bool discard)
 {
 	int ret = kfd_fid_close(obj);
 
-	if (ret != -EINPROGRESS || !forgive)
+	if (ret != -EINPROGRESS || !discard)
 		return ret;
 	kfi_cq_discard_events(kfd_cq_of(obj));
 	return kfd_fid_close(obj);
 }
 
-/* Another thread closes it, and waits for acks that there will not be. */
-static void kfd_forgive(struct kfd_client *client, u32 id)
+/* If another thread is closing the CQ and waits for acks, end that wait. */
+static void kfd_cq_discard(struct kfd_client *client, u32 id)
 {
 	struct kfd_obj *obj;
 
@@ -539,28 +539,28 @@ static void kfd_forgive(struct kfd_client *client, u32 id)
  * kfd_obj_close() - close an object and its handle
  * @client: whose
  * @id: the handle
- * @forgive: of a CQ: nobody will ack its events that were got
+ * @discard: of a CQ: its unacknowledged events are discarded
  *
  * Context: may sleep; for acks of a CQ's events, without a lock.
  * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF;
  * -EINTR: nothing was changed, unless it is a CQ that waits for acks: that one is
  * still being closed, and a second call goes on with it.
  */
-int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive)
+int kfd_obj_close(struct kfd_client *client, u32 id, bool discard)
 {
 	struct kfd_obj *obj;
 	int ret;
 
 	for (;;) {
 		obj = kfd_claim(client, id, ~0U);
-		if (forgive && obj == ERR_PTR(-EBUSY))
-			kfd_forgive(client, id);
+		if (discard && obj == ERR_PTR(-EBUSY))
+			kfd_cq_discard(client, id);
 		if (IS_ERR(obj))
 			return PTR_ERR(obj);
-		ret = kfd_fid_close_now(obj, forgive);
+		ret = kfd_fid_close_now(obj, discard);
 		if (ret != -EINPROGRESS)
 			break;
-		kfd_obj_linger(obj);
+		kfd_obj_drain_begin(obj);
 		ret = kfd_cq_drain(obj);
 		kfd_put(obj);
 		if (ret)
@@ -571,7 +571,7 @@ int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive)
 }
 
 /* The client is gone: nobody to keep out. Return: whether the object went. */
-static bool kfd_obj_reap(struct kfd_obj *obj)
+static bool kfd_obj_teardown(struct kfd_obj *obj)
 {
 	bool gone;
 
@@ -579,10 +579,10 @@ static bool kfd_obj_reap(struct kfd_obj *obj)
 		kfd_poll_drain(container_of(obj, struct kfd_poll, obj));
 	if (obj->fclass == KFI_CLASS_CQ)
 		kfi_cq_discard_events(kfd_cq_of(obj));
-	if (IS_ERR(kfd_obj_kill(obj->client, obj->id, ~0U)))
+	if (IS_ERR(kfd_obj_close_begin(obj->client, obj->id, ~0U)))
 		return false;
 	gone = !kfd_fid_close(obj);
-	kfd_obj_settle(obj, gone);
+	kfd_obj_close_end(obj, gone);
 	return gone;
 }
 
@@ -596,7 +596,7 @@ static unsigned int kfd_client_pass(struct kfd_client *client)
 	for (rank = 0; rank < KFD_RANKS; rank++) {
 		xa_for_each(&client->objects, id, obj) {
 			if (kfd_classes[obj->fclass].rank == rank)
-				gone += kfd_obj_reap(obj);
+				gone += kfd_obj_teardown(obj);
 			cond_resched();
 		}
 	}

@@ -24,7 +24,7 @@ long kfd_close(struct kfd_call *call)
 	struct kfab_close *arg = call->arg;
 
 	return kfd_obj_close(call->client, arg->handle,
-			     arg->flags & KFAB_CLOSE_FORGIVE);
+			     arg->flags & KFAB_CLOSE_DISCARD_EVENTS);
 }
 
 /* KFAB_IOC_FABRIC_OPEN */

@@ -354,7 +354,7 @@ def _told(cq: kp.CompletionQueue, count: int, call: int = _uapi.KFAB_IOC_CQ_READ
     """What CQ_READ returns that is to tell whether the queue is empty; room for 16."""
     room = (_uapi.kfab_cq_entry * 16)()
     arg = _uapi.kfab_cq_read(
-        flags=_uapi.KFAB_CQ_TELL_EMPTY,
+        flags=_uapi.KFAB_CQ_REPORT_EMPTY,
         cq=cq._handle,
         count=count,
         entries=ctypes.addressof(room),

@@ -213,13 +213,13 @@ struct kfab_getinfo {
 
 #define KFAB_IOC_GETINFO _IOWR(KFAB_IOC_MAGIC, 0x01, struct kfab_getinfo)
 
-/* Flag of CLOSE: the events of a CQ that were got will not be acked. */
-#define KFAB_CLOSE_FORGIVE	0x1
+/* Flag of CLOSE: discard the unacknowledged events of a CQ. */
+#define KFAB_CLOSE_DISCARD_EVENTS	0x1
 
 /**
  * struct kfab_close - close any object
  * @size: sizeof(struct kfab_close)
- * @flags: 0, or KFAB_CLOSE_FORGIVE, which means nothing to what is no CQ
+ * @flags: 0, or KFAB_CLOSE_DISCARD_EVENTS, which has no effect on objects other than CQs
  * @handle: the object; a connection request is rejected
  * @__reserved: must be 0
  */

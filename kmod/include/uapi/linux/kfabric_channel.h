@@ -5,10 +5,10 @@
  * KFAB_IOC_CONTROL with KFAB_GETWAIT gives a descriptor of a channel, which is
  * readable exactly while it has an event. KFAB_IOC_CLOSE of a channel with CQs is
  * EBUSY; threads in KFAB_IOC_GET_CQ_EVENT get EBADF when it goes. KFAB_IOC_CLOSE of
- * a CQ that is bound to a channel drops its unread events and waits until those that
- * were got are acked, unless KFAB_CLOSE_FORGIVE says that they will not be. A signal
- * may end that wait: the CQ is still being closed then, takes KFAB_IOC_ACK_CQ_EVENTS
- * and KFAB_IOC_CLOSE, and is EBADF for all else.
+ * a CQ that is bound to a channel drops its unread events and waits until the events
+ * that were got are acknowledged; with KFAB_CLOSE_DISCARD_EVENTS it does not wait. If a
+ * signal ends the wait, the CQ is still being closed: it accepts
+ * KFAB_IOC_ACK_CQ_EVENTS and KFAB_IOC_CLOSE, and every other call fails with EBADF.
  */
 #ifndef _UAPI_LINUX_KFABRIC_CHANNEL_H
 #define _UAPI_LINUX_KFABRIC_CHANNEL_H

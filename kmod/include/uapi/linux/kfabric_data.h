@@ -250,16 +250,16 @@ struct kfab_cq_entry {
 /* Flag of CQ_READ and CQ_SREAD: source addresses, too. */
 #define KFAB_CQ_SRC_ADDR	0x1
 
-/* Flag of CQ_READ: say KFAB_CQ_EMPTY, which saves a call, and never EAGAIN. */
-#define KFAB_CQ_TELL_EMPTY	0x2
+/* Flag of CQ_READ: report an empty queue with KFAB_CQ_EMPTY instead of EAGAIN. */
+#define KFAB_CQ_REPORT_EMPTY	0x2
 
-/* Part of the result: the queue was empty behind what was read. */
+/* Part of the result: the queue was empty after the entries that were read. */
 #define KFAB_CQ_EMPTY		0x40000000
 
 /**
  * struct kfab_cq_read - read completions
  * @size: sizeof(struct kfab_cq_read)
- * @flags: KFAB_CQ_*; KFAB_CQ_TELL_EMPTY for CQ_READ only
+ * @flags: KFAB_CQ_*; KFAB_CQ_REPORT_EMPTY for CQ_READ only
  * @cq: the completion queue
  * @count: how many at most, less than KFAB_CQ_EMPTY; 0 makes progress and reads
  *	   nothing
