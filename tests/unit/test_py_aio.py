@@ -100,7 +100,7 @@ def test_cancelled_after_it_was_woken(
     async def main() -> None:
         first, second = await waiting(awaited.read(), awaited.read())
         kernel.complete(cq)
-        awaited._tell()
+        awaited._wake_waiters()
         first.cancel()
         assert len(await second) == 1
         with pytest.raises(asyncio.CancelledError):
@@ -135,7 +135,7 @@ def test_somebody_else_was_faster(
     async def main() -> None:
         (task,) = await waiting(awaited.read())
         kernel.complete(cq)
-        awaited._tell()
+        awaited._wake_waiters()
         cq.read()
         before = reads(kernel)
         await settle(kernel)
