@@ -169,7 +169,7 @@ static ssize_t kfd_event_take(void *p)
  * kfd_get_cq_event() - KFAB_IOC_GET_CQ_EVENT
  * @call: the call in progress
  *
- * Context: Process; sleeps without a lock of ours. Takes obj->readers for each attempt.
+ * Context: Process; sleeps without a lock of this module. Takes obj->readers for each attempt.
  * Return: 0, or a negative errno as listed at struct kfab_cq_event.
  */
 long kfd_get_cq_event(struct kfd_call *call)
@@ -265,7 +265,7 @@ int kfd_cq_close(struct kfd_obj *obj)
  * kfd_cq_drain() - wait until the events of a CQ are acknowledged
  * @obj: the CQ; its close has begun
  *
- * Context: Process; sleeps without a lock of ours.
+ * Context: Process; sleeps without a lock of this module.
  * Return: 0 or -EINTR.
  */
 int kfd_cq_drain(struct kfd_obj *obj)

@@ -151,7 +151,7 @@ long kfd_cntr_seterr(struct kfd_call *call)
  * kfd_cntr_wait() - KFAB_IOC_CNTR_WAIT
  * @call: the call in progress
  *
- * Context: Process; sleeps without a lock of ours.
+ * Context: Process; sleeps without a lock of this module.
  * Return: 0, or a negative errno as listed at struct kfab_cntr_wait.
  */
 long kfd_cntr_wait(struct kfd_call *call)

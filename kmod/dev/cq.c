@@ -176,7 +176,7 @@ long kfd_cq_read(struct kfd_call *call)
  * kfd_cq_sread() - KFAB_IOC_CQ_SREAD
  * @call: the call in progress
  *
- * Context: Process; sleeps without a lock of ours. Takes obj->readers for each attempt.
+ * Context: Process; sleeps without a lock of this module. Takes obj->readers for each attempt.
  * Return: the number of entries, or a negative errno as listed at
  * struct kfab_cq_read.
  */

@@ -277,7 +277,7 @@ long kfd_eq_read(struct kfd_call *call)
  * kfd_eq_sread() - KFAB_IOC_EQ_SREAD
  * @call: the call in progress
  *
- * Context: Process; sleeps without a lock of ours. Takes client->closing for each
+ * Context: Process; sleeps without a lock of this module. Takes client->closing for each
  * attempt.
  * Return: the size of the structure, or a negative errno as listed at
  * struct kfab_eq_read.

@@ -299,7 +299,7 @@ int kfd_info_put(void __user *to, u32 usize, const struct kfi_info *info)
 	return ret;
 }
 
-/* Write what fits. Return: how many; *count becomes how many there are. */
+/* Write the entries that fit. Return: their number; arg->count is set to the total. */
 static long kfd_infos_put(struct kfab_getinfo *arg, const struct kfi_info *info)
 {
 	u8 __user *to = u64_to_user_ptr(arg->infos);

@@ -221,30 +221,30 @@ static void kfd_msgs_translate(void *buf, size_t n)
  * @buf: the value
  * @room: entries that fit into it
  * @entry: bytes of one entry in the user's type
- * @ours: bytes of one entry in the kernel's type
+ * @kernel_entry: bytes of one entry in the kernel's type
  */
 struct kfd_value {
 	void *buf;
 	size_t room;
 	size_t entry;
-	size_t ours;
+	size_t kernel_entry;
 };
 
 static int kfd_value_read(struct kfd_profile *p, struct kfab_profile_read *arg,
 			  struct kfd_value *value)
 {
-	size_t size = value->room * value->ours;
+	size_t size = value->room * value->kernel_entry;
 	size_t n;
 	int ret;
 
 	ret = kfi_profile_read(kfd_prof_of(p), arg->id, value->buf, &size);
 	if (ret && ret != -KFI_ETOOSMALL)
 		return ret;
-	n = size / value->ours;
+	n = size / value->kernel_entry;
 	arg->buf_size = n * value->entry;
 	if (ret)
 		return ret;
-	if (value->entry != value->ours)
+	if (value->entry != value->kernel_entry)
 		kfd_msgs_translate(value->buf, n);
 	if (copy_to_user(u64_to_user_ptr(arg->buf), value->buf, arg->buf_size))
 		return -EFAULT;
@@ -272,14 +272,14 @@ long kfd_profile_read(struct kfd_call *call)
 	if (!desc)
 		return -EINVAL;
 	value.entry = kfd_user_size(desc);
-	value.ours = desc->size;
+	value.kernel_entry = desc->size;
 	value.room = min_t(size_t, arg->buf_size / value.entry,
 			   KFAB_PROFILE_LIST_MAX);
 	if (!(desc->flags & KFI_PROFILE_LIST) && arg->buf_size != value.entry) {
 		arg->buf_size = value.entry;
 		return kfd_answer(call) ?: ret;
 	}
-	value.buf = kvmalloc_array(value.room ?: 1, value.ours, GFP_KERNEL_ACCOUNT);
+	value.buf = kvmalloc_array(value.room ?: 1, value.kernel_entry, GFP_KERNEL_ACCOUNT);
 	if (!value.buf)
 		return -ENOMEM;
 	ret = kfd_value_read(p, arg, &value);
@@ -411,7 +411,7 @@ static ssize_t kfd_events_take(void *p)
  * kfd_profile_events() - KFAB_IOC_PROFILE_EVENTS
  * @call: the call in progress
  *
- * Context: Process; sleeps without a lock of ours. Takes obj->readers for each attempt.
+ * Context: Process; sleeps without a lock of this module. Takes obj->readers for each attempt.
  * Return: the number of entries written, or a negative errno as listed at struct
  * kfab_profile_events.
  */

@@ -37,7 +37,7 @@ long kfd_wait_open(struct kfd_call *call)
  * kfd_wait() - KFAB_IOC_WAIT
  * @call: the call in progress
  *
- * Context: Process; sleeps without a lock of ours.
+ * Context: Process; sleeps without a lock of this module.
  * Return: 0, or a negative errno as listed at struct kfab_wait.
  */
 long kfd_wait(struct kfd_call *call)
