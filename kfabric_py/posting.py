@@ -150,7 +150,7 @@ class Posting(OpenedObject):
 
         Raises:
             NotFound: no operation with this context is posted.
-            NotSupported: endpoints with a connection cannot cancel.
+            NotSupported: the provider cannot cancel on this kind of endpoint.
         """
         arg = _uapi.kfab_cancel(ep=self._live_handle())
         for pending in (self._received, self._sent):

@@ -55,8 +55,8 @@ struct kfab_channel_open {
  *
  * Errors:
  *
- *  - EINVAL: the CQ has a channel already, or the channel belongs to another fabric;
- *    a handle of another class
+ *  - EINVAL: the CQ has a channel already; the channel belongs to another fabric, or
+ *    is being closed; a handle of another class
  *  - ENODEV: the device is gone
  */
 struct kfab_channel_bind {

@@ -610,7 +610,8 @@ struct kfab_ctx_open {
  * Errors:
  *
  *  - EINVAL: a handle of another class
- *  - EOPNOTSUPP: endpoints with a connection cannot cancel
+ *  - EOPNOTSUPP: the provider cannot cancel on this kind of endpoint; over verbs
+ *    these are endpoints with a connection
  *  - ENOENT: no operation with this context is posted
  *  - ENODEV: the device is gone
  */
