@@ -29,7 +29,7 @@
  * The locks of kmod/core/core.h come after those of this file: no function of this
  * module runs with one of them held. Below client->objects' xa_lock these are taken:
  *
- *   channel->lock		kfi_ack_cq_events(), kfi_cq_forgive()
+ *   channel->lock		kfi_ack_cq_events(), kfi_cq_discard_events()
  *   queue->head.lock		the same two, after channel->lock was released: they
  *				wake a close that waits for acknowledgements
  *     watch->head.lock
