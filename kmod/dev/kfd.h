@@ -297,6 +297,28 @@ struct kfd_profile {
 	struct kfd_profile_list events;
 };
 
+/**
+ * struct kfd_class - the differences between the classes of objects
+ * @size: of the structure that contains the struct kfd_obj
+ * @rank: at the release of a client, lower ranks are closed first
+ * @ends_calls: a call in progress does not keep it from closing, but ends
+ * @init: prepares the structure, or NULL
+ * @close: closes the object; NULL: kfi_close() of obj->fid
+ * @free: frees what the structure holds, after the close or a failed open
+ */
+struct kfd_class {
+	size_t size;
+	unsigned int rank;
+	bool ends_calls;
+	void (*init)(struct kfd_obj *obj);
+	int (*close)(struct kfd_obj *obj);
+	void (*free)(struct kfd_obj *obj);
+};
+
+#define KFD_RANKS 8
+
+extern const struct kfd_class kfd_classes[KFD_CLASS_MAX];
+
 struct kfd_ioctl;
 
 /**
