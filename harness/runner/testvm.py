@@ -46,7 +46,7 @@ def boot(
         image, accelerator = _made[0]
         spec = VmSpec(variant=Variant.TEST)
         if tested and tested not in _dressed:
-            _dressed[tested] = ulp.dress(spec, image, tested, prepare.say)
+            _dressed[tested] = ulp.with_ulp(spec, image, tested, prepare.say)
         spec = _dressed[tested] if tested else spec
     spec = replace(spec, name=name, deadlines=deadlines, qemu=qemu, vmcore=vmcore)
     guest = Vm(spec, image, accelerator, directory, prepare.SOURCE)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Builds the kernel modules for a guest's kernel, with what goes with that kernel.
+"""Builds the kernel modules for a guest's kernel, with that kernel's headers and compiler.
 
-The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there,
-so that the source tree stays clean and variants do not mix. The modules end up,
-without debug information, in the directory above ``src``.
+The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there: the source
+tree stays clean, and variants stay apart. The directory above ``src`` gets the modules,
+without debug information.
 """
 
 from __future__ import annotations
@@ -25,37 +25,53 @@ CORE = "kmod"
 OTHERS = ("examples/*/Kbuild", "tests/kmod/*/Kbuild", "tests/gallery/*/Kbuild")
 """Modules that may use the exports of CORE."""
 STRICT = "W=1"
-"""Has the compiler, modpost and kernel-doc warn of more."""
+"""Enables more warnings of the compiler, modpost and kernel-doc."""
 
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
-# What the host is like, not what the sources are: make's clock, another compiler than
-# the kernel's.
+# Warnings about the host, not the sources: make's clock, another compiler than the kernel's.
 _HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
 
 Log = Callable[[str], None]
 
 
 def directory(source: Path, release: str, variant: Variant) -> Path:
-    """Where the built modules are."""
+    """The directory of the built modules."""
     return source / "build/kmod" / release / variant.value
 
 
 def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
-    """The directory with up-to-date modules; builds what has changed.
+    """The directory with up-to-date modules, built if the sources have changed.
 
-    :raises BuildError: the compiler or modpost refused, or warned.
-    :raises SetupError: there are no headers for that kernel.
+    Raises:
+        BuildError: the compiler or modpost failed, or warned.
+        SetupError: there are no headers for that kernel.
     """
-    release = image.release
-    target = directory(source, release, variant)
+    target = directory(source, image.release, variant)
+
+    def build(headers: Headers) -> None:
+        log(f"modules: building for {image.release} ({variant.value})")
+        _build(source, target, headers, variant)
+
+    return build_if_stale(
+        source, image, target, lambda: key(source, image.release, variant), build, log
+    )
+
+
+def build_if_stale(
+    source: Path,
+    image: Image,
+    target: Path,
+    key: Callable[[], str],
+    build: Callable[[Headers], None],
+    log: Log,
+) -> Path:
+    """Build modules in ``target`` unless its stamp has the key of the sources; returns it."""
     with cache.locked(target / "lock"):
-        wanted = key(source, release, variant)
+        wanted = key()
         stamp = target / "stamp"
         if not stamp.exists() or stamp.read_text() != wanted:
-            log(f"modules: building for {release} ({variant.value})")
             stamp.unlink(missing_ok=True)
-            headers = supply.of(source, image.version, log).headers(release)
-            _build(source, target, headers, variant)
+            build(supply.of(source, image.version, log).headers(image.release))
             stamp.write_text(wanted)
     return target
 
@@ -75,23 +91,28 @@ def trees(source: Path) -> list[Path]:
 
 
 def sync(source: Path, copy: Path) -> None:
-    """Make ``copy`` hold the sources; unchanged files keep their time stamps."""
+    """Update ``copy`` with the sources; unchanged files keep their time stamps."""
     wanted = {path.relative_to(source) for tree in trees(source) for path in _files(source, tree)}
-    for path in wanted:
-        target = copy / path
-        if not target.exists() or target.read_bytes() != (source / path).read_bytes():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / path, target)
+    copy_changed(source, copy, wanted)
     for stale in [p for p in copy.rglob("*.[chS]") if p.relative_to(copy) not in wanted]:
         if not stale.name.endswith(".mod.c"):
             stale.unlink()
 
 
-def forget_linked(tree: Path) -> None:
-    """Have make link all modules below a directory anew.
+def copy_changed(source: Path, copy: Path, paths: Iterable[Path]) -> None:
+    """Copy the files whose contents differ; paths are relative to both directories."""
+    for path in paths:
+        target = copy / path
+        if not target.exists() or target.read_bytes() != (source / path).read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / path, target)
 
-    Those that no source makes any more would stay; and kbuild looks at a module's own
-    objects alone, not at what the exports of others have become since.
+
+def forget_linked(tree: Path) -> None:
+    """Remove all modules below a directory, so that make links them again.
+
+    A module whose source is gone would stay otherwise. kbuild also compares a module only
+    with its own objects, not with changed exports of other modules.
     """
     for made in [*tree.rglob("*.ko"), *tree.rglob("Module.symvers")]:
         made.unlink()
@@ -106,30 +127,22 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant) -> No
     for tree in trees(source):
         extra = symvers if tree != Path(CORE) else None
         argv = [*make_argv(headers.build, copy / tree, variant, extra), STRICT]
-        refuse_warnings(make(headers.command(argv, copy), copy), copy)
+        log = make(headers.command(argv, copy), copy)
+        if found := warnings(log, copy):
+            # The next build starts from nothing: compiled objects do not warn again.
+            shutil.rmtree(copy)
+            raise BuildError(found[0], "see the log above", console=log.replace(f"{copy}/", ""))
     collect(copy, target)
 
 
-def refuse_warnings(log: str, copy: Path) -> None:
-    """Take a build that warned for one that failed; the next one begins anew.
-
-    :param log: what make said of the sources in ``copy``.
-    :raises BuildError: with the warnings.
-    """
-    if found := warnings(log, copy):
-        # What is compiled already would warn no more.
-        shutil.rmtree(copy)
-        raise BuildError(found[0], "see the log above", console=log.replace(f"{copy}/", ""))
-
-
 def warnings(log: str, copy: Path) -> list[str]:
-    """The lines of a build log that warn, each once, with the checkout's paths."""
+    """The warnings in a build log, each once, with the checkout's paths."""
     lines = (line.replace(f"{copy}/", "") for line in log.splitlines() if not _HOST.match(line))
     return list(dict.fromkeys(line for line in lines if _WARNING.search(line)))
 
 
 def collect(copy: Path, target: Path) -> None:
-    """Put the modules that were built below ``copy`` into a directory, stripped."""
+    """Replace the modules in ``target`` by those built below ``copy``, stripped."""
     for old in target.glob("*.ko"):
         old.unlink()
     strip(copy.rglob("*.ko"), target)
@@ -142,11 +155,15 @@ def strip(modules: Iterable[Path], target: Path) -> None:
 
 
 def make(argv: list[str], copy: Path, shown: str = "") -> str:
-    """Run make, with errors that name files relative to ``copy``.
+    """Run make; its output.
 
-    :param shown: comes before these names.
-    :returns: all that it said.
-    :raises BuildError: it failed, or took too long.
+    Args:
+        argv: the command.
+        copy: errors name files relative to this directory.
+        shown: replaces it in errors.
+
+    Raises:
+        BuildError: it failed, or took too long.
     """
     try:
         done = subprocess.run(
@@ -167,7 +184,7 @@ def make(argv: list[str], copy: Path, shown: str = "") -> str:
 
 
 def first_error(log: str) -> str:
-    """The first line of a build log that says what is wrong."""
+    """The first line of a build log that reports an error."""
     for line in log.splitlines():
         if re.search(r"\b(error|ERROR|undefined!|No rule to make)", line):
             return line.strip()
@@ -179,7 +196,7 @@ def _files(source: Path, tree: Path) -> Iterator[Path]:
 
 
 def key(source: Path, release: str, variant: Variant) -> str:
-    """What the modules are made from, as one word."""
+    """A hash of everything that the modules are made from."""
     parts = [release.encode(), variant.value.encode(), Path(__file__).read_bytes()]
     for tree in trees(source):
         for path in _files(source, tree):

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""From a bare host to a guest: everything that has to exist first.
+"""Prepares everything that a guest needs on a bare host: image, modules, accelerator.
 
-    vm = setup.vm(VmSpec(variant=Variant.TEST))
-    with vm:
+    with prepare.vm(VmSpec(variant=Variant.TEST)) as vm:
         vm.run(["uname", "-r"])
 
-Each step is skipped when its result is there already.
+Each step is skipped if its result exists.
 """
 
 from __future__ import annotations
@@ -35,34 +34,26 @@ def say(line: str) -> None:
     print(f"kfabric: {line}", file=sys.stderr, flush=True)
 
 
-def check_host() -> None:
-    """Refuse hosts on which nothing will work.
+def guest_image(log: Log = say, kernel: str = "") -> Image:
+    """The guest image of a kernel of vm/versions.toml, built if needed; empty: the default.
 
-    :raises SetupError: with the one reason.
+    Raises:
+        UnknownKernel: there is none of that name.
+        SetupError: guests cannot run on this host.
     """
+    version = versions.load(SOURCE).find(kernel)
     if platform.machine() != "x86_64":
         raise SetupError(f"the host is {platform.machine()}", "an x86-64 host is needed")
     if os.geteuid() != 0:
         raise SetupError("not root", "run it as root, e.g. with sudo")
     cache.require_space(SOURCE / "build", SPACE_MIB)
-
-
-def guest_image(log: Log = say, kernel: str = "") -> Image:
-    """The guest image, built if needed.
-
-    :param kernel: its name in vm/versions.toml; empty: the one that is meant by default.
-    :raises UnknownKernel: there is none of that name.
-    """
-    version = versions.load(SOURCE).find(kernel)
-    check_host()
     return image.ensure(SOURCE, version, log)
 
 
 def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:
-    """A guest that is ready to start; makes image and modules if needed.
+    """A guest that is ready to start; builds image and modules if needed.
 
-    :param directory: for its console and files; default ``build/vm/<name>``.
-    :raises KfabricError: something cannot be made.
+    Its console and files go to ``directory``, or ``build/vm/<name>``. Raises KfabricError.
     """
     guest = guest_image(log, spec.kernel)
     if spec.variant is not None:

@@ -122,7 +122,7 @@ def test_end_of_the_server_says_why(guest: JobGuest) -> None:
 
 def test_silent_server_is_a_hang(guest: JobGuest) -> None:
     """The guest is killed, and the error does not speak of that; patience knows slow kernels."""
-    with pytest.raises(GuestHang, match=r"nothing for 0\.02 s") as caught:
+    with pytest.raises(GuestHang, match=r"printed nothing for 0\.02 s") as caught:
         list(guest.do({"how": "silence"}))
     assert caught.value.console == "quiet"
 

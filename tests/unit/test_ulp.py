@@ -43,7 +43,7 @@ def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (checkout / "kmod/Kbuild").touch()
     headers = SimpleNamespace(build=Path("/h"), command=lambda argv, shared: argv)
     place = SimpleNamespace(headers=lambda release: headers)
-    monkeypatch.setattr(ulpbuild.supply, "of", lambda *_: place)
+    monkeypatch.setattr(kbuild.supply, "of", lambda *_: place)
     monkeypatch.setattr(kbuild, "strip", lambda modules, target: None)
     image = SimpleNamespace(release="6.1", version=None)
 

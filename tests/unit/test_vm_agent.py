@@ -48,7 +48,7 @@ def served(console: IO[bytes] | None = None) -> Iterator[AgentClient]:
         theirs.close()
         client = AgentClient(ours)
         try:
-            assert client.wait_word(SECONDS) is Kind.HELLO
+            assert client.wait_reply(SECONDS) is Kind.HELLO
             yield client
         finally:
             process.kill()
@@ -213,5 +213,5 @@ def test_python_that_cannot_be_prepared_says_why(tmp_path: Path) -> None:
     with console.open("wb") as file, served(file) as agent:
         agent.prepare("raise ValueError('no bread')")
         with pytest.raises(StreamEnd):
-            agent.wait_word(SECONDS)
+            agent.wait_reply(SECONDS)
     assert "ValueError: no bread" in console.read_text()

@@ -29,7 +29,7 @@ class Nobody:
     def __init__(self, answers: bool) -> None:
         self._answers = answers
 
-    def wait_word(self, timeout: float) -> None:
+    def wait_reply(self, timeout: float) -> None:
         if not self._answers:
             raise TimeoutError
 

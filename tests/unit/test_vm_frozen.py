@@ -209,7 +209,7 @@ def test_guest_that_boots_and_does_not_prepare_cannot_be_frozen(
     def die(vm: Vm, deadline: float) -> None:
         raise BootError("no sign of life after 1 s")
 
-    monkeypatch.setattr(PaperVm, "_wait_word", die)
+    monkeypatch.setattr(PaperVm, "_wait_reply", die)
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
     vm._agent = cast(AgentClient, Nobody())
     with pytest.raises(FreezeError, match="no sign of life"):

@@ -73,7 +73,7 @@ def take(directory: Path, monitor: Monitor, memory_mib: int = 1) -> Dump:
     """Let a guest panic, and wait."""
     directory.mkdir(exist_ok=True)
     dump = Dump(directory, memory_mib, ABOUT, lambda: monitor.asked.append("end"))
-    dump.info = vmcore.Place.read("0x0000000000001000 400\n")
+    dump.info = vmcore.Region.parse("0x0000000000001000 400\n")
     dump.begin(monitor)
     assert dump.wait()
     return dump
@@ -105,7 +105,7 @@ def test_half_a_dump_is_removed(tmp_path: Path) -> None:
     """It would take room, and nobody could read it."""
     dump = take(tmp_path / "guest", half())
     assert list((tmp_path / "guest").iterdir()) == []
-    assert "is not kept: QEMU did not write it" in dump.outcome
+    assert "is not saved: QEMU did not write it" in dump.outcome
 
 
 def test_without_room_there_is_no_dump(tmp_path: Path) -> None:
@@ -140,19 +140,19 @@ def test_what_is_left_of_a_dump_that_was_given_up_goes(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "vmcore.stream").touch()
         os.utime(tmp_path / name / "vmcore.stream", times=(time.time() - age,) * 2)
-    vmcore.forget(tmp_path)
+    vmcore.remove_old(tmp_path)
     assert [path.parent.name for path in tmp_path.glob("*/vmcore*")] == ["new"]
 
 
 @pytest.mark.parametrize(
     ("monitor", "why"),
     [
-        (Monitor(b"ELF", {}), "something else than a kdump stream"),
+        (Monitor(b"ELF", {}), "QEMU wrote no kdump stream"),
         (Monitor(stream()[:-16], {}), "has no end"),
         (Monitor(stream()[:MIB], {}), "in the middle of a piece"),
-        (Monitor(stream().replace(kdump.CORE, b"X" * 8), {}), "something else than a kdump file"),
-        (Monitor(stream(), {}, b"\0" * 100), "description is called"),
-        (Monitor(stream(), {}, b"\0"), "description is cut off"),
+        (Monitor(stream().replace(kdump.CORE, b"X" * 8), {}), "stream has no kdump file"),
+        (Monitor(stream(), {}, b"\0" * 100), "vmcoreinfo is called"),
+        (Monitor(stream(), {}, b"\0"), "vmcoreinfo is cut off"),
     ],
 )
 def test_what_cannot_be_a_dump_is_removed(tmp_path: Path, monitor: Monitor, why: str) -> None:
@@ -164,12 +164,12 @@ def test_what_cannot_be_a_dump_is_removed(tmp_path: Path, monitor: Monitor, why:
 
 def test_kernel_that_does_not_tell_where_its_description_is(tmp_path: Path) -> None:
     """Nobody could read the dump."""
-    assert vmcore.Place.read("") is None
+    assert vmcore.Region.parse("") is None
     dump = Dump(tmp_path / "guest", 1, ABOUT, lambda: None)
     (tmp_path / "guest").mkdir()
     dump.begin(whole())
     assert dump.wait()
-    assert "did not tell what is in /sys/kernel/vmcoreinfo" in dump.outcome
+    assert "the guest's /sys/kernel/vmcoreinfo is not known" in dump.outcome
 
 
 def test_description_goes_where_readers_look(tmp_path: Path) -> None:
