@@ -203,7 +203,7 @@ class Controller:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Find out how a guest ended, and boot the next one for its slot."""
         if not error:
-            self._slot(node).life.resting = True
+            self._slot(node).life.idle = True
             return
         if error not in _DEATHS:
             # Its session has not even begun; it would not in another guest either.
