@@ -91,7 +91,7 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
     assert failure is not None and "guest kernel panic: Fatal exception" in str(failure.text)
     assert failure.get("message") == "guest0.0: guest kernel panic: Fatal exception"
     assert "Kernel panic - not syncing" in str(failure.text), "the console's end is in it"
-    assert "it had run before" in str(failure.text) and "test_a" in str(failure.text)
+    assert "earlier tests there" in str(failure.text) and "test_a" in str(failure.text)
     result.stdout.fnmatch_lines(["*guest0.0's console*", "*Kernel panic - not syncing*"])
     assert sorted(path.name for path in (pytester.path / "guests").iterdir()) == [
         "guest0.0",
@@ -126,7 +126,7 @@ def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester):
     }
     assert list(errors) == ["test_b"]
     assert "guest0.0: guest kernel panic: in the teardown" in str(errors["test_b"].get("message"))
-    assert "may suffer from: test_toy.py::test_a\n" in str(errors["test_b"].text)
+    assert "a possible cause: test_toy.py::test_a\n" in str(errors["test_b"].text)
     suite = ElementTree.parse(pytester.path / "junit.xml").find("testsuite")
     assert suite is not None and (suite.get("tests"), suite.get("errors")) == ("3", "1")
     lines = (pytester.path / "test.ktap").read_text().splitlines()
@@ -216,7 +216,7 @@ def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester):
     lines = (pytester.path / "test.ktap").read_text().splitlines()
     assert lines[1] == "1..2"
     assert lines[-1].startswith("not ok 2 guest0.0 # ERROR guest0.0: guest kernel panic: in rmmod")
-    assert "# these had run there before: test_toy.py::test_a, test_toy.py::test_b" in lines
+    assert "# earlier tests there: test_toy.py::test_a, test_toy.py::test_b" in lines
     assert any(line.startswith("# ") and "Kernel panic - not syncing" in line for line in lines)
     case = cases(pytester)["guest0.0"]
     error = case.find("error")
@@ -251,7 +251,7 @@ def test_panic_behind_the_last_test_is_not_green(run):
         [
             "*outside of any test*",
             "*guest kernel panic: in rmmod*",
-            "these had run there before: test_toy.py::test_a",
+            "earlier tests there: test_toy.py::test_a",
         ]
     )
 
@@ -430,8 +430,8 @@ def test_silent_tests_end_their_guest(run, pytester):
         "--timeout=0",
     )
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*guest hangs: *said nothing for too long*"])
-    result.stdout.fnmatch_lines(["*the kernel had said:*", "*KASAN: use-after-free*"])
+    result.stdout.fnmatch_lines(["*guest hangs: *printed nothing for too long*"])
+    result.stdout.fnmatch_lines(["*earlier kernel report:*", "*KASAN: use-after-free*"])
     assert "sysrq-trigger" in (pytester.path / "guests/guest0.0/console.log").read_text()
 
 
