@@ -17,6 +17,7 @@ class Broken:
     """Stands for a guest that has panicked: nothing that is asked of it is done."""
 
     killed = False
+    clean_up = Node.clean_up
     vm = SimpleNamespace(spec=SimpleNamespace(name="node0"))
 
     def __init__(self, error: Exception) -> None:
