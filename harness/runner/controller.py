@@ -303,7 +303,6 @@ class Controller:
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Show the problems that no test report shows."""
         for trouble in self.troubles():
             terminalreporter.write_sep("=", trouble.title, red=True)
             terminalreporter.write_line(trouble.reason)
@@ -311,7 +310,6 @@ class Controller:
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:
-        """End all guests."""
         self._pool.close()
 
 

@@ -19,7 +19,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +72,15 @@ class Done:
     err: bytes
 
 
+@dataclass(frozen=True)
 class FarCommand:
-    """A command on the guest's port; ``result`` waits for its end."""
+    """A command on the guest's port; ``wait`` returns its end, or raises GuestError."""
 
-    def __init__(self, result: Callable[[], list[Any]]) -> None:
-        self._result = result
-
-    def wait(self) -> Done:
-        """Wait for its end; GuestError if the guest ends first."""
-        return Done(*self._result())
+    wait: Callable[[], Done]
 
 
 class FarGuest:
-    """A guest of another machine; a :class:`harness.runner.pool.Guest`.
+    """A guest of another machine: a :class:`harness.runner.pool.Guest`, which has the docs.
 
     Args:
         spec: execnet's, of a Python there that can import the harness.
@@ -138,17 +133,14 @@ class FarGuest:
         return farside.manifest(farside.roots(tested))
 
     def popen(self, argv: Sequence[str], *, cwd: str, port: str) -> FarCommand:
-        """Start a command on the port."""
         answer = self._request("work", {"argv": list(argv), "cwd": cwd, "port": port})
-        return FarCommand(partial(self._receive, answer, None))
+        return FarCommand(lambda: Done(*self._receive(answer, None)))
 
     def run(self, argv: Sequence[str], *, timeout: float) -> Done:
-        """Run a command to its end; raises GuestError."""
         request = {"argv": list(argv), "timeout": timeout}
         return Done(*self._call("run", request, timeout + ANSWER_SECONDS))
 
     def open_stream(self, name: str) -> socket.socket:
-        """This machine's end of the port; raises GuestError."""
         near, here = socket.socketpair()
         self._near = near
 
@@ -164,22 +156,19 @@ class FarGuest:
         return here
 
     def console_text(self) -> str:
-        """All output of the console, as far as it is known here."""
         with contextlib.suppress(GuestError):
             self.splats()
         return self._console
 
     def console_tail(self) -> str:
-        """The last lines of the console."""
         return splats.tail(self.console_text())
 
     def splats(self) -> list[splats.Splat]:
-        """The kernel's reports about itself; raises GuestError if they are not known."""
         self._console = self._call("console", None, ANSWER_SECONDS)
         return splats.splats(self._console)
 
     def kill(self) -> None:
-        """End it at once, and so all waits for it, even if the other machine does not answer."""
+        # This ends all waits for it, even if the other machine does not answer.
         with contextlib.suppress(GuestError):
             self._request("kill", None)
         timer = threading.Timer(CLOSE_SECONDS, self._disconnect)
@@ -187,7 +176,6 @@ class FarGuest:
         timer.start()
 
     def close(self) -> None:
-        """End it, save its console, and disconnect. May be called again."""
         text, path = self.console_text(), self._directory / "console.log"
         if not path.exists():
             self._directory.mkdir(parents=True, exist_ok=True)

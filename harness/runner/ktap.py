@@ -61,7 +61,6 @@ class Ktap:
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record one phase of a test."""
         file, _, name = report.nodeid.partition("::")
         result = self._files.setdefault(file, {}).setdefault(name, Result(name))
         result.ended = report.when == "teardown" or report.failed

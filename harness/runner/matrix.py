@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,25 +19,14 @@ from harness.runner.outcome import WHOLE
 SUMMARY = "all"
 
 
-@dataclass
-class Cell:
-    """Test results of one file."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-    def add(self, other: Cell) -> None:
-        """Add another cell's counts."""
-        self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
+class Cell(Counter[str]):
+    """Test results of one file: how many have "passed", "failed" or been "skipped"."""
 
     def text(self) -> str:
         """In few characters; empty if no test ran."""
-        parts = [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{self.passed}"] if self.passed else []
-        parts += [f"{self.skipped} skipped"] if self.skipped else []
+        parts = [f"{self['failed']} failed"] if self["failed"] else []
+        parts += [f"{self['passed']}"] if self["passed"] else []
+        parts += [f"{self['skipped']} skipped"] if self["skipped"] else []
         return ", ".join(parts)
 
 
@@ -53,10 +43,7 @@ class Column:
 
     def total(self) -> Cell:
         """All files together."""
-        whole = Cell()
-        for cell in self.files.values():
-            whole.add(cell)
-        return whole
+        return Cell(outcome for cell in self.files.values() for outcome in cell.elements())
 
     def summary(self) -> str:
         """All files together, and the note."""
@@ -74,11 +61,14 @@ def read(kernel: str, reports: Sequence[Path], seconds: float, status: int = 0) 
             # pytest's class names are made of directories, file and class.
             words = case.get("classname", "").split(".")
             name = next((word for word in words if word.startswith("test_")), words[-1])
-            column.files.setdefault(name, Cell()).add(_outcome(case))
+            tags = {child.tag for child in case}
+            outcome = "skipped" if "skipped" in tags else "passed"
+            outcome = "failed" if tags & {"failure", "error"} else outcome
+            column.files.setdefault(name, Cell())[outcome] += 1
             column.note = column.note or _note(case)
     if not column.files:
         column.note = "no results"
-    elif status and not column.total().failed:
+    elif status and not column.total()["failed"]:
         column.note = f"but exit status {status}"
     return column
 
@@ -88,13 +78,6 @@ def _note(case: ElementTree.Element) -> str:
     if (case.get("classname"), case.get("name")) != (junit.CLASS, WHOLE):
         return ""
     return next((error.get("message", "") for error in case.iter("error")), "")
-
-
-def _outcome(case: ElementTree.Element) -> Cell:
-    tags = {child.tag for child in case}
-    if tags & {"failure", "error"}:
-        return Cell(failed=1)
-    return Cell(skipped=1) if "skipped" in tags else Cell(passed=1)
 
 
 def rows(columns: Sequence[Column]) -> Mapping[str, list[str]]:

@@ -47,7 +47,6 @@ class Outcome:
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count the tests that ran and those that did not."""
         if report.skipped and not hasattr(report, "wasxfail"):
             self._skipped += 1
         elif report.when == "call" or report.failed:
@@ -60,13 +59,11 @@ class Outcome:
 
     @pytest.hookimpl
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail such a run."""
         if self.nothing_ran and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = ExitStatus.TEST_FAILED
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Show why the run failed."""
         if self.nothing_ran:
             terminalreporter.write_line(
                 f"kfabric: all {self._skipped} tests were skipped: nothing was tested", red=True
@@ -83,12 +80,10 @@ class Broken:
 
     @pytest.hookimpl
     def pytest_internalerror(self) -> None:
-        """Record it."""
         self._broken = True
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail such a run."""
         if self._broken and session.exitstatus in GREEN:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
@@ -116,7 +111,6 @@ class Watched:
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Show how many waits were checked."""
         terminalreporter.write_line(
             f"kfabric: the wake-ups of {self._waits} waits in {self._tests} tests were judged"
         )
@@ -147,7 +141,6 @@ class Soaked:
 
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Store the terminal."""
         self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
 
     @pytest.hookimpl(trylast=True)
@@ -178,5 +171,4 @@ class Soaked:
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Show the totals."""
         terminalreporter.write_line(self.line(), bold=True)

@@ -41,12 +41,10 @@ class Hooks:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Register our hooks."""
     pluginmanager.add_hookspecs(Hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Define our options."""
     group = parser.getgroup("kfabric", "tests in guests")
     group.addoption(
         "--kfabric-vms",
@@ -219,7 +217,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 
 @pytest.hookimpl(trylast=True)
 def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
-    """Boot the project's own guest."""
     from harness.runner import testvm
     from harness.vm import ulp
 

@@ -172,11 +172,6 @@ class Slot:
         """The present guest's life."""
         return self._lives[-1]
 
-    @property
-    def endings(self) -> list[Ending]:
-        """The endings of all former guests."""
-        return [life.ending.result() for life in self._lives if life.ending.done()]
-
     def start(self) -> None:
         """Start to boot the next guest, in the background."""
         self._lives.append(Life(f"{self.name}.{len(self._lives)}", self))

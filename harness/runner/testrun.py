@@ -227,7 +227,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms",
-        type=_number,
+        type=int,
         default=GUESTS,
         metavar="N",
         help="guests at a time (%(default)s); fewer if the host lacks memory",
@@ -254,7 +254,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         help="run on each stock kernel; without paths: only tests in guests",
     )
     args, rest = parser.parse_known_args(list(argv))
-    if not args.vms and not args.tx:
+    if args.vms < 0 or not (args.vms or args.tx):
         parser.error("at least one guest is needed")
     return args, [word for word in rest if word != "--"]
 
@@ -262,13 +262,6 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 def _file(path: str) -> Path:
     """The file or directory of pytest's path, without the name of a test."""
     return Path(path.split("::")[0])
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError("at least one guest is needed")
-    return number
 
 
 def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Part]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import SetupError
 from harness.vm import apt, cache
+from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.kernel import Kernel, unpack
 from harness.vm.versions import Stock, Version
@@ -37,8 +37,6 @@ apt-get download -q -o APT::Sandbox::User=root $names && echo $release >release
 _PLACE = "packages"
 _INSIDE = ("linux-headers-", "linux-kbuild-", "linux-base-")
 """Packages that belong in the userland; all others are the kernel."""
-
-Log = Callable[[str], None]
 
 
 class BuildRoot:

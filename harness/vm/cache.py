@@ -10,11 +10,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from harness.errors import SetupError
 
+Log = Callable[[str], None]
+"""Shows one line for each step of a build."""
 LOCK_SECONDS = 900.0
 """How long to wait for another process that builds."""
 

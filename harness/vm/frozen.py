@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import KfabricError
@@ -32,32 +31,18 @@ SPACE_MIB = 2000
 TOOL_SECONDS = 60.0
 
 
-class FreezeError(KfabricError):
+class FreezeError(KfabricError, label="not frozen"):
     """A booted guest cannot be frozen."""
 
-    label = "not frozen"
 
-
-@dataclass(frozen=True)
 class Frozen:
     """The files of a frozen guest."""
 
-    directory: Path
-
-    @property
-    def state(self) -> Path:
-        """Memory and devices."""
-        return self.directory / "state"
-
-    @property
-    def disk(self) -> Path:
-        """The boot's writes to the image; read-only from now on."""
-        return self.directory / "disk.qcow2"
-
-    @property
-    def console(self) -> Path:
-        """The kernel's output so far."""
-        return self.directory / "console.log"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state = directory / "state"
+        self.disk = directory / "disk.qcow2"
+        self.console = directory / "console.log"
 
     def discard(self) -> None:
         """Remove it, because no guest can resume from it."""

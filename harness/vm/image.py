@@ -13,11 +13,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.vm import apt, buildroot, cache, initrd, kernel, supply, tools
+from harness.vm.cache import Log
 from harness.vm.spec import Image
 from harness.vm.supply import Supply
 from harness.vm.versions import Version
@@ -39,8 +39,6 @@ _INPUTS = (
     "harness/vm/kernel.py",
 )
 _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
-
-Log = Callable[[str], None]
 
 
 def image_key(source: Path, version: Version) -> str:

@@ -28,10 +28,8 @@ END: Final = "end"
 """The last event of a job."""
 
 
-class ServerEnded(GuestError):
+class ServerEnded(GuestError, label="the server in the guest ended"):
     """The server ended in the middle of a job, in a guest that still runs."""
-
-    label = "the server in the guest ended"
 
 
 class JobGuest:

@@ -8,15 +8,18 @@ without debug information.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from harness.errors import BuildError
 from harness.vm import cache, supply
+from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.spec import Image, Variant
 
@@ -30,8 +33,6 @@ STRICT = "W=1"
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
 # Warnings about the host, not the sources: make's clock, another compiler than the kernel's.
 _HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
-
-Log = Callable[[str], None]
 
 
 def directory(source: Path, release: str, variant: Variant) -> Path:
@@ -47,33 +48,25 @@ def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
         SetupError: there are no headers for that kernel.
     """
     target = directory(source, image.release, variant)
-
-    def build(headers: Headers) -> None:
-        log(f"modules: building for {image.release} ({variant.value})")
-        _build(source, target, headers, variant)
-
-    return build_if_stale(
-        source, image, target, lambda: key(source, image.release, variant), build, log
-    )
+    with building_if_stale(target, partial(key, source, image.release, variant)) as stale:
+        if stale:
+            log(f"modules: building for {image.release} ({variant.value})")
+            headers = supply.of(source, image.version, log).headers(image.release)
+            _build(source, target, headers, variant)
+    return target
 
 
-def build_if_stale(
-    source: Path,
-    image: Image,
-    target: Path,
-    key: Callable[[], str],
-    build: Callable[[Headers], None],
-    log: Log,
-) -> Path:
-    """Build modules in ``target`` unless its stamp has the key of the sources; returns it."""
+@contextlib.contextmanager
+def building_if_stale(target: Path, key: Callable[[], str]) -> Iterator[bool]:
+    """Lock a directory of modules; yields whether its stamp differs from the sources' key."""
     with cache.locked(target / "lock"):
         wanted = key()
         stamp = target / "stamp"
-        if not stamp.exists() or stamp.read_text() != wanted:
+        stale = not stamp.exists() or stamp.read_text() != wanted
+        if stale:
             stamp.unlink(missing_ok=True)
-            build(supply.of(source, image.version, log).headers(image.release))
-            stamp.write_text(wanted)
-    return target
+        yield stale
+        stamp.write_text(wanted)
 
 
 def make_argv(build: Path, tree: Path, variant: Variant, symvers: Path | None) -> list[str]:

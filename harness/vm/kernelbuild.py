@@ -24,12 +24,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BuildError, SetupError
 from harness.vm import cache, kconfig, tools
+from harness.vm.cache import Log
 from harness.vm.kernel import Kernel
 from harness.vm.steps import Steps
 
@@ -48,8 +49,6 @@ _STEPS = 1900
 
 _SOURCE_FILES = ("Makefile", "arch/x86/Makefile*", "include", "arch/x86/include", "scripts")
 _MADE_FILES = (".config", "Module.symvers", *_SOURCE_FILES[2:], "tools/objtool/objtool")
-
-Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import SetupError
 from harness.vm import accel, cache, image, kbuild, versions
+from harness.vm.cache import Log
 from harness.vm.machine import Vm
 from harness.vm.spec import Image, VmSpec
 
@@ -25,8 +25,6 @@ SOURCE = Path(__file__).resolve().parents[2]
 
 SPACE_MIB = 200
 """For the modules; the image has a check of its own."""
-
-Log = Callable[[str], None]
 
 
 def say(line: str) -> None:

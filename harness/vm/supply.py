@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from harness.vm import apt, buildroot, kernel, kernelbuild
+from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.kernel import Kernel
 from harness.vm.kernelbuild import Recipe
 from harness.vm.versions import Built, Stock, Version
-
-Log = Callable[[str], None]
 
 
 class Supply(Protocol):

@@ -20,6 +20,7 @@ from pathlib import Path
 from harness.errors import GuestError, GuestSplat, ModuleLoadError
 from harness.names import ULP, ULP_PARAMETERS
 from harness.vm import kbuild, prepare, ulpbuild
+from harness.vm.cache import Log
 from harness.vm.machine import Vm
 from harness.vm.spec import Image, Variant, VmSpec
 from harness.vm.ulpbuild import UlpError
@@ -111,13 +112,13 @@ def root(directory: Path, paths: Sequence[Path]) -> Path:
     return common
 
 
-def build(image: Image, variant: Variant, ulp: Ulp, log: kbuild.Log) -> Path:
+def build(image: Image, variant: Variant, ulp: Ulp, log: Log) -> Path:
     """Build our modules and the ULP's for an image; the directory with the ULP's."""
     kbuild.ensure(prepare.SOURCE, image, variant, log)
     return ulpbuild.ensure(prepare.SOURCE, image, variant, ulp.directory, log)
 
 
-def with_ulp(spec: VmSpec, image: Image, ulp: Ulp, log: kbuild.Log) -> VmSpec:
+def with_ulp(spec: VmSpec, image: Image, ulp: Ulp, log: Log) -> VmSpec:
     """The same guest with the ULP's modules, which are built, and its tests."""
     variant = spec.variant or Variant.TEST
     modules = build(image, variant, ulp, log)

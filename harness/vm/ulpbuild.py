@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from harness.errors import ExitStatus, KfabricError
 from harness.names import ULP_ORDER
-from harness.vm import cache, kbuild
+from harness.vm import cache, kbuild, supply
+from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.spec import Image, Variant
 
@@ -26,11 +28,8 @@ _MADE = (".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 _MADE_NAMES = ("Module.symvers", "modules.order", "__pycache__")
 
 
-class UlpError(KfabricError):
+class UlpError(KfabricError, status=ExitStatus.USAGE, label="no module to test"):
     """A directory has no kernel module to test, or cannot be mounted in guests."""
-
-    status = ExitStatus.USAGE
-    label = "no module to test"
 
 
 def check(directory: Path) -> None:
@@ -41,7 +40,7 @@ def check(directory: Path) -> None:
         raise UlpError(f"{directory} has no Kbuild and no Makefile", "see docs/ulp.md")
 
 
-def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: kbuild.Log) -> Path:
+def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -> Path:
     """The directory with the up-to-date modules of ``tree``; ours must be built already.
 
     Raises:
@@ -51,14 +50,13 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: kbuild
     check(tree)
     name = f"{tree.name}-{cache.key([bytes(tree)])}"
     target = source / "build/ulp" / name / image.release / variant.value
-
-    def build(headers: Headers) -> None:
-        log(f"modules of {tree}: building for {image.release} ({variant.value})")
-        _build(source, target, headers, variant, tree)
-
-    return kbuild.build_if_stale(
-        source, image, target, lambda: key(source, image.release, variant, tree), build, log
-    )
+    wanted = partial(key, source, image.release, variant, tree)
+    with kbuild.building_if_stale(target, wanted) as stale:
+        if stale:
+            log(f"modules of {tree}: building for {image.release} ({variant.value})")
+            headers = supply.of(source, image.version, log).headers(image.release)
+            _build(source, target, headers, variant, tree)
+    return target
 
 
 def key(source: Path, release: str, variant: Variant, tree: Path) -> str:

@@ -17,11 +17,8 @@ ENVIRONMENT = "KFABRIC_KERNEL"
 """Names the kernel of guests whose specification names none."""
 
 
-class UnknownKernel(KfabricError):
+class UnknownKernel(KfabricError, status=ExitStatus.USAGE, label="no such kernel"):
     """vm/versions.toml has no kernel of that name."""
-
-    status = ExitStatus.USAGE
-    label = "no such kernel"
 
 
 @dataclass(frozen=True)
