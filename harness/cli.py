@@ -35,7 +35,6 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """The help text."""
     width = max(map(len, COMMANDS))
     rows = [f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items()]
     head = "usage: kfabric COMMAND [ARGUMENT...]   (kfabric COMMAND --help for more)"

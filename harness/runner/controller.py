@@ -7,6 +7,7 @@ after the last test still decides the exit status.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict, deque
 from collections.abc import Generator, Sequence
@@ -97,7 +98,8 @@ class Controller:
         self._collected: Sequence[str] = ()
         self._reported: set[str] = set()
         xml = config.getoption("xmlpath", None)
-        self._junit = junit.path(xml) if xml else None
+        # As pytest expands the option.
+        self._junit = Path(os.path.expanduser(os.path.expandvars(xml))).absolute() if xml else None
         self._given_up = False
         self._begun = False
         self._fatal: KfabricError | None = None
@@ -157,7 +159,6 @@ class Controller:
 
     @pytest.hookimpl
     def pytest_xdist_getremotemodule(self) -> Any:
-        """Let the guest use its own Python packages."""
         return worker
 
     @pytest.hookimpl

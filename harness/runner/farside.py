@@ -142,16 +142,13 @@ class Farside:
         return [done.rc, done.err]
 
     def do_run(self, request: dict[str, Any]) -> list[Any]:
-        """Run another command."""
         done = self.guest.run(request["argv"], timeout=request["timeout"])
         return [done.rc, done.err]
 
     def do_console(self, _: object) -> str:
-        """All output of the guest's console."""
         return self.guest.console_text()
 
     def do_kill(self, _: object) -> None:
-        """End the guest at once."""
         self.guest.kill()
 
 

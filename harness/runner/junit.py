@@ -6,7 +6,6 @@ pytest writes the file before the guests have ended, so this runs afterwards.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,13 +20,7 @@ CLASS = "guests"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def path(option: str) -> Path:
-    """The file that pytest writes for the option --junitxml."""
-    return Path(os.path.expanduser(os.path.expandvars(option))).absolute()
-
-
 def add(report: Path, troubles: Iterable[Trouble]) -> None:
-    """Add an error for each to pytest's file."""
     tree = ElementTree.parse(report)
     suite = next(tree.iter("testsuite"))
     for trouble in troubles:

@@ -30,7 +30,6 @@ class Result:
     ended: bool = True
 
     def lines(self, number: int) -> list[str]:
-        """The output and the result line."""
         output = [f"# {line}".rstrip() for line in self.text.splitlines()]
         word = "not ok" if self.failed else "ok"
         directive = f" # {self.directive}" if self.directive else ""

@@ -42,11 +42,9 @@ class Column:
     seconds: float = 0.0
 
     def total(self) -> Cell:
-        """All files together."""
         return Cell(outcome for cell in self.files.values() for outcome in cell.elements())
 
     def summary(self) -> str:
-        """All files together, and the note."""
         return ", ".join(text for text in (self.total().text(), self.note) if text)
 
 
@@ -90,7 +88,6 @@ def rows(columns: Sequence[Column]) -> Mapping[str, list[str]]:
 
 
 def show(columns: Sequence[Column]) -> Table:
-    """The table for a terminal."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("test file")
     for column in columns:
@@ -108,7 +105,6 @@ def _style(text: str) -> str:
 
 
 def markdown(columns: Sequence[Column]) -> str:
-    """The table for a document."""
     head = ["test file", *(column.kernel for column in columns)]
     lines = [head, ["---", *["--:"] * len(columns)]]
     lines += [[name, *texts] for name, texts in rows(columns).items()]

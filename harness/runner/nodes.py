@@ -58,7 +58,6 @@ class Node:
     """Whether it was ended on purpose."""
 
     def plug(self, up: bool) -> None:
-        """Plug or unplug the guest's network cable."""
         self.vm.set_link(_WIRE, up)
 
     def kill(self) -> None:
@@ -188,6 +187,5 @@ class Wire:
                 raise
 
     def close(self) -> None:
-        """End the guests, if there are any."""
         stack, self._stack, self._nodes = self._stack, contextlib.ExitStack(), None
         stack.close()

@@ -33,7 +33,6 @@ class Trouble:
 
     @property
     def title(self) -> str:
-        """The kind of trouble."""
         whole = self.name == WHOLE
         return "not all tests ran" if whole else "a guest ended badly, outside of any test"
 
@@ -54,7 +53,6 @@ class Outcome:
 
     @property
     def nothing_ran(self) -> bool:
-        """Whether there were tests, and none of them ran."""
         return self._skipped > 0 and self._ran == 0
 
     @pytest.hookimpl
@@ -159,7 +157,6 @@ class Soaked:
             self._terminal.write_line(self.line())
 
     def line(self) -> str:
-        """All totals so far, in one line."""
         minutes = (time.monotonic() - self._began) / 60
         kinds = ", ".join(f"{name} {count}" for name, count in sorted(self._faults.items()))
         errors = ", ".join(f"{name} {count}" for name, count in sorted(self._errors.items()))

@@ -92,11 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="H",
         help="hours of load in tests/guest/test_soak.py, with totals (make soak)",
     )
-    group.addoption(
-        "--ktap",
-        metavar="FILE",
-        help="also write the results as KTAP",
-    )
+    group.addoption("--ktap", metavar="FILE", help="also write the results as KTAP")
     group.addoption(
         "--coverage",
         action="store_true",

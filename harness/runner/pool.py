@@ -169,7 +169,6 @@ class Slot:
 
     @property
     def life(self) -> Life:
-        """The present guest's life."""
         return self._lives[-1]
 
     def start(self) -> None:
@@ -178,7 +177,6 @@ class Slot:
         self.life.begin()
 
     def abort(self) -> None:
-        """End the present guest at once."""
         if self._lives:
             self.life.abort()
 
@@ -212,7 +210,6 @@ class Life:
         self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
 
     def begin(self) -> None:
-        """Boot it."""
         self._thread.start()
 
     def finish(self, deadline: float) -> Ending:

@@ -55,7 +55,6 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
         return None
 
     def _send_tests(self, node: Any, num: int) -> None:
-        """Send a guest up to ``num`` of the remaining tests."""
         free = (i for i in self.pending if self._homes.get(self._group(i), node) is node)
         chosen = list(islice(free, num))
         # A worker starts a test only when it also has the next one.

@@ -146,13 +146,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 class Runs:
-    """The pytest runs of one call, and their results.
-
-    Args:
-        options: pytest's.
-        kernels: names; none means the default kernel, unnamed.
-        tested: a user's module, for all guests.
-    """
+    """The pytest runs of one call, on some kernels (none: the default), and their results."""
 
     def __init__(
         self, options: Sequence[str], kernels: Sequence[str], tested: Ulp | None = None
@@ -164,7 +158,6 @@ class Runs:
         self._tested = tested
 
     def all(self, part: Part) -> None:
-        """Run a part, on each kernel if it boots guests."""
         if part.name == "browser":
             tools.install(prepare.SOURCE, "browser", "the browser tests cannot be set up")
         if not part.boots:

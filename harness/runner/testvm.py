@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from harness.vm import accel, kbuild, prepare, ulp
+from harness.vm import prepare, ulp
 from harness.vm.machine import Vm
 from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 
@@ -37,14 +37,10 @@ def boot(
         KfabricError: a build fails, or the guest does not boot.
     """
     with _lock:
-        if not _made:
-            image = prepare.guest_image()
-            kbuild.ensure(prepare.SOURCE, image, Variant.TEST, prepare.say)
-            choice = accel.choose(image)
-            prepare.say(choice.line())
-            _made.append((image, choice.accel))
-        image, accelerator = _made[0]
         spec = VmSpec(variant=Variant.TEST)
+        if not _made:
+            _made.append(prepare.image_and_accel(spec))
+        image, accelerator = _made[0]
         if tested and tested not in _with_ulp:
             _with_ulp[tested] = ulp.with_ulp(spec, image, tested, prepare.say)
         spec = _with_ulp[tested] if tested else spec

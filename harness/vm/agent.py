@@ -128,7 +128,6 @@ class Prepared:
         ready.close()
 
     def spawn(self, start: dict[str, Any], env: dict[str, str]) -> Started:
-        """Run a command that is a Python on a port."""
         order = {"env": env, "cwd": start["cwd"], "code": start["argv"][len(PYTHON)]}
         stdin = self._proc.stdin
         assert stdin is not None
@@ -194,7 +193,6 @@ class Agent:
         self._prepared: Prepared | None = None
 
     def serve(self) -> None:
-        """Run until the guest ends."""
         with open("/proc/uptime", encoding="ascii") as file:
             uptime = float(file.read().split()[0])
         facts = {"kernel": os.uname().release, "python": sys.version.split()[0]}

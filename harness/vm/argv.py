@@ -53,7 +53,6 @@ class Wiring:
 
 @functools.cache
 def version() -> str:
-    """QEMU's version line."""
     argv = ["qemu-system-x86_64", "--version"]
     return subprocess.check_output(argv, text=True, timeout=60.0).splitlines()[0]
 
@@ -90,7 +89,6 @@ def share(tag: str, path: Path, read_only: bool) -> list[str]:
 
 
 def shares(spec: VmSpec) -> list[tuple[str, Path]]:
-    """Tags and paths of a spec's own shares."""
     return [(f"share{number}", path) for number, path in enumerate(spec.shares)]
 
 
@@ -118,12 +116,10 @@ def console(path: Path) -> list[str]:
 
 
 def monitor(fd: int) -> list[str]:
-    """QMP on a connected socket."""
     return ["-chardev", f"socket,id=qmp,fd={fd}", "-mon", "chardev=qmp,mode=control"]
 
 
 def cmdline(spec: VmSpec) -> str:
-    """The kernel command line."""
     return " ".join(
         [
             "console=ttyS0",
@@ -160,7 +156,6 @@ def kind(spec: VmSpec, image: Image, accel: Accel) -> list[str]:
 
 
 def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
-    """The whole QEMU command line."""
     return [
         "qemu-system-x86_64",
         *kind(spec, image, accel),

@@ -40,24 +40,25 @@ _INSIDE = ("linux-headers-", "linux-kbuild-", "linux-base-")
 
 
 class BuildRoot:
-    """A build root in the cache; its directory has ``root``, ``kernel`` and ``release``."""
+    """A build root as a :class:`harness.vm.supply.Supply`; its key is part of the image's.
+
+    Its directory has ``root``, ``kernel`` and ``release``.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.release = (directory / "release").read_text().strip()
-        """The kernel's release, as ``uname -r`` prints it."""
 
-    def headers(self) -> Headers:
-        """The headers to build modules for the kernel with."""
-        return Headers(Path(f"/usr/src/linux-headers-{self.release}"), self._directory / "root")
+    def release(self) -> str:
+        return (self._directory / "release").read_text().strip()
 
-    def kernel(self, scratch: Path) -> Kernel:
-        """The kernel; the file to boot is written to ``scratch``."""
-        return Kernel.of(self._directory / "kernel", self.release, scratch)
+    def kernel(self, release: str, scratch: Path) -> Kernel:
+        return Kernel.of(self._directory / "kernel", release, scratch)
+
+    def headers(self, release: str) -> Headers:
+        return Headers(Path(f"/usr/src/linux-headers-{release}"), self._directory / "root")
 
 
 def key(source: Path, version: Version) -> str:
-    """Name of the build root that a kernel needs."""
     parts = [(source / name).read_bytes() for name in _INPUTS]
     return cache.key([*parts, version.suite.encode(), repr(version.origin).encode()])
 
@@ -74,7 +75,6 @@ def ensure(source: Path, version: Version, log: Log) -> BuildRoot:
 
 
 def directory() -> Path:
-    """The cache directory of all build roots."""
     return cache.root() / "buildroots"
 
 

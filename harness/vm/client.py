@@ -67,7 +67,6 @@ class RemoteJob:
                 yield frame.kind, frame.payload
 
     def send(self, data: bytes) -> None:
-        """Write to the command's standard input."""
         for i in range(0, len(data), CHUNK):
             self._client.send(encode(Frame(Kind.STDIN, self._number, data[i : i + CHUNK])))
 
@@ -76,11 +75,9 @@ class RemoteJob:
         self._client.send(encode(Frame(Kind.STDIN, self._number)))
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command's process group."""
         self._client.send(pack(Kind.SIGNAL, self._number, signal=number))
 
     def resize(self, rows: int, cols: int) -> None:
-        """Set the size of the command's terminal."""
         self._client.send(pack(Kind.RESIZE, self._number, rows=rows, cols=cols))
 
 

@@ -42,7 +42,6 @@ _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/us
 
 
 def image_key(source: Path, version: Version) -> str:
-    """Name of the image that this checkout needs for a kernel."""
     inputs = [(source / name).read_bytes() for name in _INPUTS]
     return cache.key([*inputs, supply.key(source, version).encode()])
 

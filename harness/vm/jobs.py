@@ -94,11 +94,9 @@ class JobGuest:
         self.close()
 
     def console(self) -> str:
-        """The console of the last job's guest."""
         return self._last.console_text() if self._last else ""
 
     def splats(self) -> list[Splat]:
-        """The kernel's reports so far, in the last job's guest."""
         return splats(self.console())
 
     def _start(self) -> None:

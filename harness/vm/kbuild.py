@@ -36,7 +36,6 @@ _HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
 
 
 def directory(source: Path, release: str, variant: Variant) -> Path:
-    """The directory of the built modules."""
     return source / "build/kmod" / release / variant.value
 
 
@@ -70,7 +69,6 @@ def building_if_stale(target: Path, key: Callable[[], str]) -> Iterator[bool]:
 
 
 def make_argv(build: Path, tree: Path, variant: Variant, symvers: Path | None) -> list[str]:
-    """The make command for one module directory."""
     argv = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(build), f"M={tree}"]
     argv += ["KFABRIC_TEST=1"] if variant is Variant.TEST else []
     argv += [f"KBUILD_EXTRA_SYMBOLS={symvers}"] if symvers else []

@@ -32,7 +32,6 @@ def read(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def text(options: Options) -> str:
-    """The options in Kconfig's format."""
     return "".join(f"{name}={value}\n" for name, value in options.items())
 
 

@@ -36,7 +36,6 @@ class Kernel:
 
     @property
     def modules(self) -> Path:
-        """The package's module directory."""
         return self.tree / "lib/modules" / self.release
 
     @classmethod

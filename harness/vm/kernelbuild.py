@@ -96,12 +96,10 @@ def ensure(source: Path, recipe: Recipe, log: Log) -> Path:
 
 
 def load(target: Path) -> Kernel:
-    """The kernel in a directory of the cache."""
     return Kernel((target / "release").read_text().strip(), target, target / "bzImage")
 
 
 def fragments(source: Path, recipe: Recipe) -> list[Path]:
-    """The configuration fragments, in order."""
     return [source / CONFIGS / f"{name}.config" for name in recipe.configs]
 
 

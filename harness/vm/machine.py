@@ -74,7 +74,6 @@ class Completed:
 
     @property
     def text(self) -> str:
-        """Standard output as text."""
         return self.out.decode(errors="replace")
 
 
@@ -128,7 +127,6 @@ class Command:
             yield rest.decode(errors="replace")
 
     def wait(self) -> Completed:
-        """Collect all output until the command ends."""
         output = {Kind.STDOUT: bytearray(), Kind.STDERR: bytearray()}
         for kind, data in self.stream():
             output[kind] += data
@@ -280,7 +278,6 @@ class Vm:
             self._wait_hello(began + self.spec.deadlines.boot)
 
     def _begin(self) -> None:
-        """Set the guest's name and clock, and mount the host's directories."""
         with self._closing_on_failure():
             mounts = qemu.mounts(self.spec, self._source, self.out)
             self._agent.begin(self.spec.name, mounts, str(self._source))
@@ -384,7 +381,6 @@ class Vm:
 
     @property
     def alive(self) -> bool:
-        """Whether QEMU runs."""
         return self._qemu.poll() is None
 
     @property
@@ -395,14 +391,12 @@ class Vm:
         return self._source / "build/kmod" / self.image.release / self.spec.variant.value
 
     def console_text(self) -> str:
-        """All output of the guest's console."""
         try:
             return self.console_path.read_text(errors="replace")
         except FileNotFoundError:
             return ""
 
     def console_tail(self) -> str:
-        """The last lines of the console."""
         return splats.tail(self.console_text())
 
     def splats(self) -> list[splats.Splat]:

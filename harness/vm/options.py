@@ -19,7 +19,6 @@ VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 
 
 def add_guest_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that describe a guest."""
     add_kernel_option(parser)
     ulp.add_options(parser)
     variants = [variant.value for variant in Variant]
@@ -35,7 +34,6 @@ def add_guest_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kernel_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that chooses a kernel."""
     parser.add_argument(
         "--kernel",
         default="",

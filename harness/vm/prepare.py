@@ -18,7 +18,7 @@ from harness.errors import SetupError
 from harness.vm import accel, cache, image, kbuild, versions
 from harness.vm.cache import Log
 from harness.vm.machine import Vm
-from harness.vm.spec import Image, VmSpec
+from harness.vm.spec import Accel, Image, VmSpec
 
 SOURCE = Path(__file__).resolve().parents[2]
 """The checkout."""
@@ -53,10 +53,15 @@ def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:
 
     Its console and files go to ``directory``, or ``build/vm/<name>``. Raises KfabricError.
     """
+    guest, accelerator = image_and_accel(spec, log)
+    return Vm(spec, guest, accelerator, directory or SOURCE / "build/vm" / spec.name, SOURCE)
+
+
+def image_and_accel(spec: VmSpec, log: Log = say) -> tuple[Image, Accel]:
+    """Build a guest's image and modules if needed, and choose its accelerator."""
     guest = guest_image(log, spec.kernel)
     if spec.variant is not None:
         kbuild.ensure(SOURCE, guest, spec.variant, log)
     choice = accel.choose(guest)
     log(choice.line())
-    place = directory or SOURCE / "build/vm" / spec.name
-    return Vm(spec, guest, choice.accel, place, SOURCE)
+    return guest, choice.accel

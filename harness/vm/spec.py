@@ -56,7 +56,6 @@ class Deadlines:
     """From asking QEMU to end to killing it."""
 
     def times(self, factor: float) -> Deadlines:
-        """The same for a slower guest."""
         return Deadlines(self.boot * factor, self.silence * factor, self.quit)
 
 

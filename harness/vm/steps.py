@@ -40,7 +40,6 @@ class Steps:
             self._bar.stop()
 
     def advance(self) -> None:
-        """Count one more step."""
         self.done += 1
         # The caller reports the end, so 100 % is never shown here.
         shown = min(self.done, self._total - 1)
@@ -53,7 +52,6 @@ class Steps:
 
 
 def _bar(what: str, total: int) -> Progress:
-    """A bar with the elapsed and the remaining time."""
     # The import takes hundreds of milliseconds, so only terminals pay for it.
     from rich import progress
     from rich.console import Console

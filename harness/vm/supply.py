@@ -48,22 +48,6 @@ class Host:
         return kernel.headers(release)
 
 
-class OtherSuite:
-    """Another suite: a build root has both kernel and headers; its key is part of the image's."""
-
-    def __init__(self, root: buildroot.BuildRoot) -> None:
-        self._root = root
-
-    def release(self) -> str:
-        return self._root.release
-
-    def kernel(self, release: str, scratch: Path) -> Kernel:
-        return self._root.kernel(scratch)
-
-    def headers(self, release: str) -> Headers:
-        return self._root.headers()
-
-
 class OwnBuild:
     """A kernel that is built here; its key is part of the image's."""
 
@@ -88,7 +72,7 @@ def of(source: Path, version: Version, log: Log) -> Supply:
         return OwnBuild(kernelbuild.ensure(source, _recipe(version.name, version.origin), log))
     if _at_home(version):
         return Host(version.origin.package)
-    return OtherSuite(buildroot.ensure(source, version, log))
+    return buildroot.ensure(source, version, log)
 
 
 def key(source: Path, version: Version) -> str:

@@ -49,7 +49,6 @@ class Ulp:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that describe a ULP."""
     parser.add_argument(
         "--ulp",
         type=Path,

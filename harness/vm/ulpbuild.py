@@ -60,7 +60,6 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
 
 
 def key(source: Path, release: str, variant: Variant, tree: Path) -> str:
-    """A hash of everything that the modules are made from."""
     parts = [kbuild.key(source, release, variant).encode(), Path(__file__).read_bytes()]
     for path in files(source, tree):
         parts += [str(path).encode(), (tree / path).read_bytes()]

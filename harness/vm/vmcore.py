@@ -18,10 +18,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from harness.errors import SetupError
 from harness.vm import kdump
+
+if TYPE_CHECKING:
+    from harness.vm.qmp import QmpLink
 
 NAME = "vmcore"
 ABOUT = f"{NAME}.json"
@@ -59,13 +62,6 @@ class Region:
         return cls(int(words[0], 16), int(words[1], 16)) if len(words) == 2 else None
 
 
-class Monitor(Protocol):
-    """The used part of :class:`harness.vm.qmp.QmpLink`."""
-
-    def execute(self, command: str, deadline: float, **arguments: object) -> object:
-        """Run a QMP command; None if it fails or takes longer than ``deadline`` seconds."""
-
-
 class Dump:
     """Dumps the memory of one guest, once, in a thread of its own.
 
@@ -89,7 +85,7 @@ class Dump:
         self._end = end
         self._thread: threading.Thread | None = None
 
-    def begin(self, monitor: Monitor) -> None:
+    def begin(self, monitor: QmpLink) -> None:
         """Start to dump a guest that is paused in its panic; does not wait."""
         self._thread = threading.Thread(
             target=self._take, args=[monitor], name="vmcore", daemon=True
@@ -106,7 +102,7 @@ class Dump:
         self._thread.join()
         return True
 
-    def _take(self, monitor: Monitor) -> None:
+    def _take(self, monitor: QmpLink) -> None:
         try:
             self._write(monitor)
             mib = self.path.stat().st_size >> 20
@@ -120,7 +116,7 @@ class Dump:
             monitor.execute("cont", deadline=QMP_SECONDS)
             self._end()
 
-    def _write(self, monitor: Monitor) -> None:
+    def _write(self, monitor: QmpLink) -> None:
         """Raises OSError (no space, or QEMU fails) or ValueError (QEMU's stream is malformed)."""
         free = shutil.disk_usage(self.path.parent).free >> 20
         if free < self._memory_mib + SPARE_MIB:
@@ -135,7 +131,7 @@ class Dump:
             path.unlink(missing_ok=True)
         self.path.with_name(ABOUT).write_text(json.dumps(asdict(self._about)))
 
-    def _vmcoreinfo(self, monitor: Monitor, note: Path) -> bytes:
+    def _vmcoreinfo(self, monitor: QmpLink, note: Path) -> bytes:
         if self.info is None:
             raise OSError(f"the guest's {VMCOREINFO} is not known")
         where = {"val": self.info.address, "size": self.info.size, "filename": str(note)}
@@ -145,7 +141,6 @@ class Dump:
 
 
 def remove(core: Path) -> None:
-    """Remove all files of a dump."""
     for path in (core.with_name(ABOUT), core, *core.parent.glob(f"{NAME}.*")):
         path.unlink(missing_ok=True)
 

@@ -29,7 +29,6 @@ class Watchdog:
         self._thread = threading.Thread(target=self._listen, name="watchdog", daemon=True)
 
     def arm(self) -> None:
-        """Start to expect heartbeats."""
         self._sock.settimeout(self._silence)
         self._thread.start()
 

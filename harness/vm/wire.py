@@ -58,7 +58,6 @@ class Frame(NamedTuple):
     payload: bytes = b""
 
     def json(self) -> dict[str, Any]:
-        """The payload of a JSON frame."""
         value: dict[str, Any] = json.loads(self.payload)
         return value
 
@@ -93,14 +92,12 @@ class Start(TypedDict):
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame."""
     if len(frame.payload) > MAX_PAYLOAD:
         raise ValueError(f"payload of {len(frame.payload)} bytes")
     return _HEADER.pack(frame.kind, frame.job, len(frame.payload)) + frame.payload
 
 
 def pack(kind: Kind, job: int, **fields: object) -> bytes:
-    """The bytes of a JSON frame."""
     return encode(Frame(kind, job, json.dumps(fields).encode()))
 
 

@@ -62,7 +62,7 @@ def test_tests_run_in_guests_and_pass(run):
 
 
 def test_cost_of_the_guests_is_told(run, monkeypatch):
-    """Before they boot how much memory each needs, and afterwards how long it took."""
+    """Their memory before they boot, and the time that it took afterwards."""
     monkeypatch.setenv("KFABRIC_KERNEL", "debug")
     result = run("def test_a(): pass\n")
     result.stderr.fnmatch_lines(["kfabric: booting 1 guest(s) of 2560 MiB"])
@@ -77,7 +77,7 @@ def test_a_failed_assertion_is_status_1(run):
 
 
 def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
-    """The others run on a new guest; the report has the reason and the console."""
+    """The others run in a new guest; the report has the reason and the console."""
     result = run(
         """
     def test_a(): pass
@@ -100,7 +100,7 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
 
 
 def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester):
-    """Its call has passed, and is not told of twice; the others go on in a new guest."""
+    """Its call has passed, and is reported once; the others continue in a new guest."""
     result = run(
         """
     import pytest
@@ -223,7 +223,7 @@ def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester):
     assert case.get("classname") == "guests" and error is not None
     assert str(error.get("message")).startswith("guest0.0: guest kernel panic: in rmmod")
     text = str(error.text)
-    assert "before: test_toy.py::test_a, test_toy.py::test_b\n" in text
+    assert "earlier tests there: test_toy.py::test_a, test_toy.py::test_b\n" in text
     assert "Kernel panic - not syncing" in text
     suite = ElementTree.parse(pytester.path / "junit.xml").find("testsuite")
     assert suite is not None and (suite.get("tests"), suite.get("errors")) == ("3", "1")
@@ -231,7 +231,7 @@ def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester):
 
 
 def test_panic_behind_the_last_test_is_not_green(run):
-    """All tests passed, and yet: the status is that of a panic."""
+    """All tests passed, but the status is that of a panic."""
     result = run(
         """
     import pytest
@@ -257,7 +257,7 @@ def test_panic_behind_the_last_test_is_not_green(run):
 
 
 def test_panic_in_session_finish_is_not_green(run):
-    """The worker had not said goodbye yet: xdist sees it, and still says status 0."""
+    """The worker had not ended yet: xdist notices, but its status is still 0."""
     result = run(
         """
     import pytest
@@ -278,7 +278,7 @@ def test_panic_in_session_finish_is_not_green(run):
 
 
 def test_splat_that_no_test_reported_is_not_green(run):
-    """The console is read once more when all is over."""
+    """The console is read once more at the end."""
     result = run(
         """
     def test_a():
@@ -318,7 +318,7 @@ HARM = """
 
 @pytest.mark.parametrize("guests", [1, 2])
 def test_a_harmed_guest_runs_no_other_test(run, pytester, guests):
-    """All run, each in a guest of its own, however many; what a fixture holds is torn down."""
+    """All tests run, each in a guest of its own; fixtures are torn down."""
     pytester.makeconftest(RETIRING)
     result = run(HARM, guests=guests)
     result.assert_outcomes(passed=7)
@@ -328,7 +328,7 @@ def test_a_harmed_guest_runs_no_other_test(run, pytester, guests):
 
 
 def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester):
-    """What harmed the guest is in the way of a wider fixture's end, which says so."""
+    """The harm also makes a wider fixture's teardown fail, which is reported."""
     pytester.makeconftest(RETIRING)
     broken = "    yield\n        raise RuntimeError('in use')\n"
     result = run(HARM.replace("    yield\n", broken))
@@ -337,7 +337,7 @@ def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester):
 
 
 def test_a_report_that_a_test_has_told_is_not_told_again(run):
-    """Neither is the guest's end a failure for it; what no test told still is one."""
+    """Nor does it fail the guest's end; a report that no test has shown does."""
     result = run(
         """
     def test_a():
@@ -353,7 +353,7 @@ def test_a_report_that_a_test_has_told_is_not_told_again(run):
 
 
 def test_dead_test_process_is_told_apart_from_a_dead_guest(run):
-    """No panic on the console: it says how the process ended, and with what words."""
+    """No panic on the console: the failure shows the process's status and output."""
     result = run(
         """
     def test_a():
@@ -366,7 +366,7 @@ def test_dead_test_process_is_told_apart_from_a_dead_guest(run):
 
 
 def test_stray_bytes_harm_no_result(run):
-    """What a test, or a process of it, writes anywhere does not get between the results."""
+    """Output of a test or its processes does not mix with the results."""
     result = run(
         """
     import subprocess
@@ -414,7 +414,7 @@ def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester):
 def test_silent_tests_end_their_guest(run, pytester):
     """A hang that no signal can end: the guest shows its state, then it is killed.
 
-    What the kernel had reported before is told, however long ago.
+    Earlier reports of the kernel are shown, however old.
     """
     result = run(
         """
@@ -436,7 +436,7 @@ def test_silent_tests_end_their_guest(run, pytester):
 
 
 def test_guest_that_has_nothing_left_to_do_may_be_silent(run):
-    """While others still test: that is no hang."""
+    """While others still test; that is no hang."""
     result = run(
         """
     import pytest, time
@@ -466,7 +466,7 @@ def test_report_that_cannot_be_sent_is_not_green(run, pytester):
 
 
 def test_session_that_cannot_end_in_its_guest_is_not_green(run, pytester):
-    """xdist has been told that all is done when the last hooks run."""
+    """xdist has all results before the last hooks run."""
     pytester.makeconftest("""
     def pytest_sessionfinish(session):
         if hasattr(session.config, "workerinput"):
@@ -484,7 +484,7 @@ def test_file_that_cannot_be_imported_is_not_ok_in_ktap(run, pytester):
 
 
 def test_crash_in_collection_ends(run):
-    """Every new guest crashes at once: the run gives up, red."""
+    """Every new guest crashes at once: the run stops, and fails."""
     result = run('panic("while collecting")\n')
     assert result.ret == ExitStatus.PANIC
     result.stdout.fnmatch_lines(["*maximum crashed workers reached*"])
@@ -499,7 +499,7 @@ CRASHES = """
 
 
 def test_run_that_gives_up_tells_how_much_did_not_run(run, pytester):
-    """A reader of any report must not take the others for all there are."""
+    """No report may look complete without these tests."""
     result = run(CRASHES)
     result.assert_outcomes(failed=4)
     assert result.ret == ExitStatus.TEST_FAILED
@@ -513,7 +513,7 @@ def test_run_that_gives_up_tells_how_much_did_not_run(run, pytester):
 
 
 def test_run_that_gives_up_in_collection_tells_what_it_knows(run, pytester):
-    """The first guest has listed the tests, and no other one comes that far."""
+    """The first guest has collected the tests, and no later one does."""
     result = run(
         """
     import pytest
@@ -532,7 +532,7 @@ def test_run_that_gives_up_in_collection_tells_what_it_knows(run, pytester):
 
 
 def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester):
-    """What is left behind -x is left on purpose."""
+    """Tests that -x leaves out are left out on purpose."""
     result = run(CRASHES.replace("panic(f", "pytest.fail(f"), "-x")
     result.assert_outcomes(failed=1)
     assert "did not run" not in result.stdout.str()
@@ -541,7 +541,7 @@ def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester):
 
 
 def test_run_that_is_to_end_with_a_failure_ends_with_a_guests(run, pytester):
-    """-x; the tests behind it do not run, as was asked for."""
+    """-x: the tests after it do not run, as requested."""
     result = run(CRASHES, "-x")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*stopping after 1 failures*"])
@@ -578,7 +578,7 @@ def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester):
 
 
 def test_all_skipped_is_an_error(run):
-    """A run in which nothing ran says nothing; each skip prints its reason."""
+    """A run without tests proves nothing; each skip prints its reason."""
     result = run("import pytest\ndef test_a(): pytest.skip('no rxe')\n")
     result.assert_outcomes(skipped=1)
     assert result.ret == ExitStatus.TEST_FAILED
@@ -602,7 +602,7 @@ def in_foreground(argv, directory):
 
 
 def test_interrupt_leaves_nothing_behind(pytester, monkeypatch):
-    """Ctrl-C goes to all processes of the terminal, but for the guests: they end all the same."""
+    """Ctrl-C reaches all processes of the terminal except the guests, which still end."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TMPDIR", str(pytester.mkdir("tmp")))
     pytester.makepyfile(
@@ -653,7 +653,7 @@ def test_temporary_directory_is_the_guests_own(run, tmp_path):
 
 
 def test_guest_tests_are_kept_away_from_this_machine(pytester, monkeypatch):
-    """Without guests a test marked 'guest' does not run, and says why."""
+    """Without guests, a test marked 'guest' is skipped with a reason."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile("import pytest\n@pytest.mark.guest\ndef test_a(): assert 0\n")
     result = pytester.runpytest_subprocess("-p", "harness.runner.plugin", "-rs")

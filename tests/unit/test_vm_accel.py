@@ -68,7 +68,7 @@ def test_a_damaged_memory_is_as_none(host: Path, tmp_path: Path) -> None:
 
 
 def await_banner(code: str, seconds: float) -> str:
-    """What the probe makes of a QEMU that behaves like this."""
+    """The probe's result for a QEMU that behaves like this."""
     argv = [sys.executable, "-c", code]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Kernels are configured as asked, built once, and told apart by what they are made of."""
+"""Kernels are configured as asked, built once, and named by their inputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_later_fragment_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["KASAN=y", "CONFIG_KASAN", "CONFIG_KASAN=yes", "CONFIG_A = y"])
 def test_what_is_not_an_option_is_refused(tmp_path: Path, line: str) -> None:
-    """Kconfig would pass over it without a word."""
+    """Kconfig would silently ignore it."""
     with pytest.raises(SetupError, match="not an option"):
         kconfig.read([fragment(tmp_path, "bad", f"{line}\n")])
 
@@ -96,7 +96,7 @@ def test_the_fragments_are_those_of_the_recipe() -> None:
 
 
 def test_headers_are_of_source_and_build(tmp_path: Path) -> None:
-    """What was made stands over what was written; what was only needed to make it stays out."""
+    """Generated files replace source files; objects are left out."""
     tree, out = tmp_path / "tree", tmp_path / "out"
     files = {
         tree: ("Makefile", "arch/x86/Makefile", "arch/x86/Makefile.um", "arch/x86/kernel/a.c"),
@@ -150,7 +150,7 @@ def test_a_tool_that_hangs_is_ended() -> None:
 
 
 def test_progress_is_told_where_there_is_no_terminal() -> None:
-    """A line each tenth, and no "100 %" before it is done, however many steps there were."""
+    """A line for each tenth, and no "100 %" before the end, whatever the number of steps."""
     said: list[str] = []
     with steps.Steps("kernel debug", 20, said.append) as progress:
         for _ in range(30):
