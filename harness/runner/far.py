@@ -86,9 +86,6 @@ class FarGuest:
         spec: execnet's, of a Python there that can import the harness.
         directory: gets the guest's console when it ends.
         serve: code that this Python runs.
-
-    Raises:
-        SetupError: the Python cannot be started.
     """
 
     def __init__(self, spec: execnet.XSpec, directory: Path, serve: str = SERVE) -> None:
@@ -109,8 +106,7 @@ class FarGuest:
     def boot(self, name: str, tested: Ulp | None) -> None:
         """Boot it, on the kernel chosen here and with the same ULP.
 
-        Raises:
-            KfabricError: it does not boot, or the machines do not have the same files.
+        Raises KfabricError if it does not boot, or the machines do not have the same files.
         """
         # An earlier run may have left a console.
         (self._directory / "console.log").unlink(missing_ok=True)

@@ -39,10 +39,7 @@ class Result:
 class Ktap:
     """Collects results and writes the file at the end.
 
-    Args:
-        path: of the file.
-        title: describes the run, e.g. with the kernel's release.
-        more: returns the problems outside of any test; called at the end.
+    ``more`` returns the problems outside of any test; it is called at the end.
     """
 
     def __init__(self, path: Path, title: str, more: Callable[[], Iterable[Trouble]]) -> None:

@@ -142,8 +142,6 @@ class Slot:
     """A place for one guest at a time.
 
     Args:
-        name: for messages and directories.
-        boot: boots its guests.
         directory: gets a directory for each guest.
         cwd: working directory of the test process, in the guest as well.
         silence: seconds without output from the tests that mean a hang.
@@ -316,14 +314,7 @@ def _accept(listener: socket.socket) -> socket.socket:
 
 
 class Pool:
-    """All slots of a run.
-
-    Args:
-        boots: for each slot, a suffix of its name ``guestN`` and how to boot its guests.
-        directory: gets a directory for each guest.
-        cwd: see :class:`Slot`.
-        silence: see :class:`Slot`.
-    """
+    """All slots of a run; ``boots`` has a suffix of each slot's name, and boots its guests."""
 
     def __init__(
         self, boots: Sequence[tuple[str, Boot]], directory: Path, cwd: Path, silence: float

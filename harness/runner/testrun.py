@@ -298,7 +298,6 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
     """Run pytest to its end, or through its clean-up after Ctrl-C; its own status.
 
     Args:
-        argv: the command.
         kernel: of all guests that it boots.
         directory: to run it in, the same in guests; default: the user's.
     """

@@ -41,9 +41,7 @@ class Choice:
 def choose(image: Image, probe: Callable[[Image], str] | None = None) -> Choice:
     """Choose for this host; the probe runs at most once per host boot and QEMU version.
 
-    Args:
-        image: has the kernel to boot.
-        probe: boots a guest with KVM; returns the reason of a failure, or "".
+    The probe boots a guest with KVM, and returns the reason of a failure or "".
     """
     if not DEVICE.exists():
         return Choice(Accel.TCG, f"there is no {DEVICE}")

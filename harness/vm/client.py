@@ -51,12 +51,7 @@ class RemoteJob:
     def frames(self, deadline: float | None = None) -> Iterator[tuple[Kind, bytes]]:
         """Yield (STDOUT or STDERR, bytes) until the command has ended.
 
-        Args:
-            deadline: on the monotonic clock, in seconds.
-
-        Raises:
-            TimeoutError: the deadline passed.
-            StreamEnd: the guest is gone.
+        Raises TimeoutError at the deadline (monotonic, in seconds), and StreamEnd.
         """
         while self.status is None:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())

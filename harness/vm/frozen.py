@@ -66,7 +66,6 @@ def ensure(root: Path, name: str, freeze: Callable[[Frozen], None]) -> Frozen:
 
     Args:
         root: directory of all kinds of the same image.
-        name: from :func:`key`.
         freeze: boots a guest and freezes it into an empty directory; its exceptions pass.
     """
     target = root / name

@@ -39,10 +39,8 @@ class JobGuest:
     must be closed before the next job.
 
     Args:
-        name: of the guests, which are numbered.
         command: the server.
         silence: seconds without output that mean a hang; scaled for slow kernels.
-        boot: makes a guest.
     """
 
     def __init__(self, name: str, command: Sequence[str], silence: float, boot: Boot) -> None:

@@ -146,16 +146,7 @@ def strip(modules: Iterable[Path], target: Path) -> None:
 
 
 def make(argv: list[str], copy: Path, shown: str = "") -> str:
-    """Run make; its output.
-
-    Args:
-        argv: the command.
-        copy: errors name files relative to this directory.
-        shown: replaces it in errors.
-
-    Raises:
-        BuildError: it failed, or took too long.
-    """
+    """Run make; its output, or a BuildError in which ``shown`` replaces ``copy`` in paths."""
     try:
         done = subprocess.run(
             argv,

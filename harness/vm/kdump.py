@@ -52,7 +52,6 @@ def from_stream(stream: Path, core: Path, info: bytes) -> None:
     """Write a kdump file from QEMU's stream.
 
     Args:
-        stream: from QEMU.
         core: the new file, readable by its owner only; stays after an error.
         info: vmcoreinfo, appended at the end.
 

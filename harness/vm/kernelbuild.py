@@ -106,10 +106,7 @@ def fragments(source: Path, recipe: Recipe) -> list[Path]:
 def key(options: kconfig.Options, version: str, tools: str) -> str:
     """A hash of the inputs; comments and the order of the fragments do not matter.
 
-    Args:
-        options: the configuration.
-        version: of the package with the source.
-        tools: versions of the compiler and the like.
+    The versions are those of the source package, and of the compiler and other tools.
     """
     ordered = kconfig.text(dict(sorted(options.items())))
     return cache.key(part.encode() for part in (FORMAT, ordered, version, tools))

@@ -139,9 +139,6 @@ class Vm:
     """A guest; a context manager that starts and ends it.
 
     Args:
-        spec: of the guest.
-        image: from :func:`harness.vm.image.ensure`.
-        accel: from :func:`harness.vm.accel.choose`.
         directory: gets ``console.log`` and ``out/`` (writable for the guest, at the same
             path); made if missing, kept afterwards.
         source: the checkout; read-only in the guest, at the same path.
@@ -263,19 +260,19 @@ class Vm:
             raise FreezeError(f"it is not prepared: {error.what}", console=error.console) from None
 
     def _boot(self, disk: Disk) -> None:
-        """Start the kernel and wait for the agent; a kernel that stalls is started again."""
-        try:
-            self._start_kernel(disk)
-        except BootStall:
-            self.console_path.rename(self.directory / _STALLED_CONSOLE)
-            self._verdict = None
-            self._start_kernel(disk)
-
-    def _start_kernel(self, disk: Disk) -> None:
+        """Start the kernel and wait for the agent; a kernel that stalls is started once more."""
         began = time.monotonic()
-        with self._closing_on_failure():
-            self._launch(disk)
-            self._wait_hello(began + self.spec.deadlines.boot)
+        try:
+            with self._closing_on_failure():
+                self._launch(disk)
+                self._wait_hello(began + self.spec.deadlines.boot)
+        except BootStall:
+            stalled = self.directory / _STALLED_CONSOLE
+            if stalled.exists():
+                raise
+            self.console_path.rename(stalled)
+            self._verdict = None
+            self._boot(disk)
 
     def _begin(self) -> None:
         with self._closing_on_failure():
@@ -412,12 +409,7 @@ class Vm:
         return self._verdict or self._watchdog.verdict or self._autopsy(rc)
 
     def set_link(self, name: str, up: bool) -> None:
-        """Plug or unplug the cable of a network device; raises GuestLost if QEMU fails.
-
-        Args:
-            name: QEMU's id of the device's other end (``-netdev ...,id=``).
-            up: plug it in.
-        """
+        """Plug or unplug the cable of ``-netdev ...,id=name``; raises GuestLost if QEMU fails."""
         if self._qmp.execute("set_link", deadline=QMP_SECONDS, name=name, up=up) is None:
             raise GuestLost(f"QEMU does not set the link {name}", console=self.console_tail())
 

@@ -35,16 +35,12 @@ def run(
     outlives: bool = False,
     **environment: str,
 ) -> None:
-    """Run a tool; its output is shown only if it fails.
+    """Run a tool; raises SetupError with its output if it fails or takes too long.
 
     Args:
         failure: the error's text if it fails, one line.
         accept: exit statuses of success.
         outlives: let it finish even if this process is killed.
-        environment: added to this process's.
-
-    Raises:
-        SetupError: it is missing, failed, or took too long.
     """
     try:
         done = subprocess.run(

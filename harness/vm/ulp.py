@@ -135,10 +135,7 @@ def load(guest: Vm, ulp: Ulp) -> None:
 def run_loader(guest: Vm, argv: Sequence[str], during: str) -> str:
     """Run a program that loads modules in a guest; its output.
 
-    Args:
-        guest: a running guest.
-        argv: the program.
-        during: when it happened, appended to an error's text.
+    An error's text ends in ``during``.
 
     Raises:
         ModuleLoadError: the kernel refused a module; with its reason.

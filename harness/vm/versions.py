@@ -89,12 +89,7 @@ def load(source: Path) -> Versions:
 
 
 def parse(text: str) -> Versions:
-    """Parse the file's text.
-
-    Raises:
-        SetupError: an entry is missing, unknown or of the wrong type.
-        tomllib.TOMLDecodeError: it is no TOML.
-    """
+    """Parse the file's text; raises TOMLDecodeError, or SetupError for a wrong entry."""
     table = tomllib.loads(text)
     entries = table.get("kernels", {})
     kernels = {name: _version(name, entry) for name, entry in entries.items()}

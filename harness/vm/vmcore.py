@@ -67,8 +67,6 @@ class Dump:
 
     Args:
         directory: has the guest's console.
-        memory_mib: the guest's.
-        about: for the dump's reader.
         end: ends QEMU after the guest has finished its panic; may wait.
     """
 
