@@ -172,7 +172,6 @@ class Slot:
     def start(self) -> None:
         """Start to boot the next guest, in the background."""
         self._lives.append(Life(f"{self.name}.{len(self._lives)}", self))
-        self.life.begin()
 
     def abort(self) -> None:
         if self._lives:
@@ -206,8 +205,6 @@ class Life:
         self._hang: GuestHang | None = None
         self._aborted = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
-
-    def begin(self) -> None:
         self._thread.start()
 
     def finish(self, deadline: float) -> Ending:

@@ -22,6 +22,7 @@ from harness.vm import cache, supply
 from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.spec import Image, Variant
+from harness.vm.tools import first_error as first_error
 
 BUILD_SECONDS = 600.0
 CORE = "kmod"
@@ -163,14 +164,6 @@ def make(argv: list[str], copy: Path, shown: str = "") -> str:
         log = done.stdout.replace(f"{copy}/", shown)
         raise BuildError(first_error(log), "see the log above", console=log)
     return done.stdout
-
-
-def first_error(log: str) -> str:
-    """The first line of a build log that reports an error."""
-    for line in log.splitlines():
-        if re.search(r"\b(error|ERROR|undefined!|No rule to make)", line):
-            return line.strip()
-    return (log.strip().splitlines() or ["make fails without a word"])[-1]
 
 
 def _files(source: Path, tree: Path) -> Iterator[Path]:

@@ -210,15 +210,6 @@ def is_step(line: str) -> bool:
     return bool(word) and word[0] in ("CC", "AS", "AR", "LD", "HOSTCC")
 
 
-def first_error(lines: Sequence[str]) -> str:
-    """The line of make's output that explains a failure best."""
-    for mark in (" error: ", "ERROR: ", "undefined reference", "No rule to make", "Error "):
-        for line in lines:
-            if mark in line:
-                return line.strip()
-    return lines[-1].strip() if lines else "make fails without a word"
-
-
 def _lines(argv: Sequence[str], seconds: float) -> Iterator[str]:
     """A command's output, line by line; BuildError if it fails or is not done in time."""
     seen: list[str] = []
@@ -244,7 +235,9 @@ def _lines(argv: Sequence[str], seconds: float) -> Iterator[str]:
     if process.returncode == -signal.SIGTERM:
         raise BuildError(f"not done after {seconds:g} s: {' '.join(argv)}")
     if process.returncode:
-        raise BuildError(first_error(seen), "see the log above", console="".join(seen[-40:]))
+        raise BuildError(
+            tools.first_error("".join(seen)), "see the log above", console="".join(seen[-40:])
+        )
 
 
 def _run(argv: Sequence[str]) -> str:

@@ -61,3 +61,13 @@ def run(
     if done.returncode not in accept:
         lines = [line[:200] for line in done.stdout.splitlines()[-20:]]
         raise SetupError(failure, hint, console="\n".join(lines))
+
+
+def first_error(log: str) -> str:
+    """The line of make's output that explains a failure best."""
+    lines = log.strip().splitlines()
+    for mark in (" error: ", "ERROR: ", "undefined reference", "No rule to make", "Error "):
+        for line in lines:
+            if mark in line:
+                return line.strip()
+    return lines[-1].strip() if lines else "make fails without a message"

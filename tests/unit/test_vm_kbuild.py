@@ -92,7 +92,7 @@ def test_a_build_failure_is_its_first_error() -> None:
     assert kbuild.first_error(log) == "main.c:3:1: error: expected ';'"
     modpost = 'ERROR: modpost: "kfi_wait" [/k/ulp.ko] undefined!\n'
     assert kbuild.first_error(modpost) == modpost.strip()
-    assert kbuild.first_error("") == "make fails without a word"
+    assert kbuild.first_error("") == "make fails without a message"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BuildError, SetupError
-from harness.vm import kconfig, kernelbuild, steps
+from harness.vm import kconfig, kernelbuild, steps, tools
 from harness.vm.kernelbuild import Recipe
 
 TOP = Path(__file__).parents[2]
@@ -133,9 +133,9 @@ def test_only_made_files_count_as_steps() -> None:
 
 def test_the_error_is_the_compilers_not_makes() -> None:
     lines = ["make[2]: *** [x] Error 1\n", "a.c:1:2: error: no such thing\n", "make: Error 2\n"]
-    assert kernelbuild.first_error(lines) == "a.c:1:2: error: no such thing"
-    assert kernelbuild.first_error(["quiet\n"]) == "quiet"
-    assert kernelbuild.first_error([]) == "make fails without a word"
+    assert tools.first_error("".join(lines)) == "a.c:1:2: error: no such thing"
+    assert tools.first_error("quiet\n") == "quiet"
+    assert tools.first_error("") == "make fails without a message"
 
 
 def test_a_tool_that_fails_is_a_build_error() -> None:
