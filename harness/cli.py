@@ -5,8 +5,6 @@ A subcommand is a module with ``main(argv) -> int``, imported only when it is ru
 one, add a line to COMMANDS.
 """
 
-from __future__ import annotations
-
 import importlib
 import signal
 import sys

@@ -5,8 +5,6 @@ Every way in which a run can end has its own number, so that a broken machine an
 test are never confused.
 """
 
-from __future__ import annotations
-
 import enum
 import sys
 from typing import ClassVar

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Names and numbers that host and guests share; imports neither side."""
 
-from __future__ import annotations
-
 from typing import Final
 
 # Environment of each process that the host starts in a guest.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Finds kernel reports (warnings, lockdep, KASAN, panics, ...) in a console or dmesg text."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Reads a running command's output, and a growing file of JSON lines."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

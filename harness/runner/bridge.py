@@ -9,8 +9,6 @@ for SILENCE seconds, it reports that to the pool once; the pool decides what to 
 plain script: importing the package would only take time.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

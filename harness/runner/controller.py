@@ -5,8 +5,6 @@ A guest's bad end is the failure of the test that ran in it, if one did. A probl
 after the last test still decides the exit status.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import defaultdict, deque

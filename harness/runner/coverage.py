@@ -5,8 +5,6 @@ Each guest leaves the kernel's counts (harness/guest/coverage.py); gcovr reads t
 with the compiler's notes next to the objects, and adds them up.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -9,8 +9,6 @@ process goes through ssh into this machine's bridge. Tests are distributed here,
 guests (:mod:`harness.runner.schedule`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

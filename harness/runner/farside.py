@@ -7,8 +7,6 @@ error)`` to the channel ``answer``. The data of the guest's port has a channel o
 guest ends with the channel of the requests.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

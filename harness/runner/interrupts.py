@@ -5,8 +5,6 @@ Ctrl-C reaches every process of a terminal. A CI's signal reaches one of them, w
 passes it to the others.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from types import FrameType

@@ -4,8 +4,6 @@
 pytest writes the file before the guests have ended, so this runs afterwards.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

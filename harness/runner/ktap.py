@@ -6,8 +6,6 @@ of the console) precedes its line. A guest that ended badly outside of any test 
 of its own. Format: Documentation/dev-tools/ktap.rst.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -10,8 +10,6 @@ network. Traffic between two endpoints in one guest never leaves the RDMA driver
 guests, loss, delay and an unplugged cable can be tested.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Plugins that summarise a run: exit status of runs that tested nothing, wake-ups, soak totals."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ seconds and more). Such a file stays with the guest that has begun it, as long a
 other tests for the other guests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import PurePath

@@ -7,8 +7,6 @@ host, all others in guests), options go to all parts. Parts that boot guests run
 chosen kernel.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

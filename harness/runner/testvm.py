@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Boots guests for tests, all of one run from the same image and modules."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from pathlib import Path

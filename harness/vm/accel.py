@@ -6,8 +6,6 @@ its first code. The probe guest must print its kernel's banner within a deadline
 holds until the host reboots.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Debian packages through the host's own apt: archives, candidates, userlands."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence

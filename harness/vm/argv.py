@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The QEMU command line, composed by small pure functions."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ directory in the cache, and builds enter it with chroot. The kernel itself, of t
 release as the headers, is stored next to it.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

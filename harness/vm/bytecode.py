@@ -5,8 +5,6 @@ Each guest would have to compile it again, ten times as slowly under TCG. A gues
 suite has another Python, whose bytecode only the build root's Python can write.
 """
 
-from __future__ import annotations
-
 import compileall
 import contextlib
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The cache of built things, named by the hash of their inputs; locks, space, valid paths."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

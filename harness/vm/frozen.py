@@ -12,8 +12,6 @@ A frozen guest has no host directory mounted (QEMU does not migrate 9p), no name
 stopped wall clock. The agent sets all three after the thaw (Kind.BEGIN).
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """A kernel's headers, and the Debian userland that has the matching compiler."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ kernel's release is a result, not an input: an image stays as it is when the arc
 on, until ``kfabric vm clean``.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

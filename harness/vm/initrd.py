@@ -4,8 +4,6 @@
 Debian's own initrd takes 7 s longer to unpack and run under TCG.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

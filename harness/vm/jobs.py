@@ -9,8 +9,6 @@ The server reads a job a line from standard input and writes events a line to st
 output, all of them JSON objects. The event ``end`` is a job's last.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ tree stays clean, and variants stay apart. The directory above ``src`` gets the 
 without debug information.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

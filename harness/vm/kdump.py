@@ -6,8 +6,6 @@ not know the guest's kernel, so the kernel's vmcoreinfo (the addresses of page t
 symbols) is added.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The guest's kernel: unpacks Debian's packages and selects modules."""
 
-from __future__ import annotations
-
 import lzma
 import shutil
 import subprocess

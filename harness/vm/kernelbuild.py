@@ -16,8 +16,6 @@ uncompressed one directly (PVH), but it would access memory before KASAN's shado
 exists, and end silently.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Computes how many guests fit into the host's memory."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

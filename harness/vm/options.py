@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Command line options for guests, shared by the subcommands that boot one."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

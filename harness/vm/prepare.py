@@ -7,8 +7,6 @@
 Each step is skipped if its result exists.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """QEMU's monitor (QMP), usable from plain threads."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

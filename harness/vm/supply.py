@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Sources of a kernel and its headers: the host's suite, another suite, or our own build."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Protocol

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Runs the external tools that make trees and images."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

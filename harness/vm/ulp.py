@@ -8,8 +8,6 @@ against our headers, and loaded after ours once the guest has booted; the guest'
 :mod:`harness.guest.ulp`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ stays clean, and kernels stay apart. The file ``order`` next to the modules list
 loading order.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import partial

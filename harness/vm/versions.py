@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The kernels that guests can run, read from vm/versions.toml."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Detects a guest that hangs: a thread listens to its heartbeat."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable
