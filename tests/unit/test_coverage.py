@@ -99,7 +99,7 @@ class _Item:
         self.path = Path(path)
 
 
-def test_counts_are_left_behind_a_file_now_and_then(
+def test_counts_are_written_after_a_file_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a guest that dies has counted up to then is kept."""

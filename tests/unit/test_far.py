@@ -131,7 +131,7 @@ def test_manifest_has_what_is_written_and_not_what_is_made(tmp_path: Path) -> No
     assert sorted(found) == [f"{tmp_path}/a.py", f"{tmp_path}/d/b.c"]
 
 
-def test_failed_boot_says_on_which_machine(guest: FarGuest, monkeypatch) -> None:
+def test_failed_boot_names_the_machine(guest: FarGuest, monkeypatch) -> None:
     monkeypatch.setattr(FarGuest, "manifest", lambda self, tested: None)
     with pytest.raises(BootError, match=r"popen.*: no sign of life") as error:
         guest.boot("never", None)

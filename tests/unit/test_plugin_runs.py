@@ -61,7 +61,7 @@ def test_tests_run_in_guests_and_pass(run):
     assert result.ret == ExitStatus.OK
 
 
-def test_cost_of_the_guests_is_told(run, monkeypatch):
+def test_cost_of_the_guests_is_shown(run, monkeypatch):
     """Their memory before they boot, and the time that it took afterwards."""
     monkeypatch.setenv("KFABRIC_KERNEL", "debug")
     result = run("def test_a(): pass\n")
@@ -137,7 +137,7 @@ def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester):
 
 
 @pytest.mark.parametrize("before", ["assert 1 == 2", "pytest.skip('no device')"])
-def test_panic_in_a_teardown_behind_a_bad_call_is_the_same_tests(run, pytester, before):
+def test_panic_in_a_teardown_after_a_failed_call_is_the_same_tests(run, pytester, before):
     """One case in JUnit has both; so has one line of KTAP."""
     result = run(
         f"""
@@ -203,7 +203,7 @@ def test_results_are_there_in_the_kernels_format_too(run, pytester):
     assert lines[-1] == "not ok 1 test_toy.py"
 
 
-def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester):
+def test_panic_after_the_last_test_is_a_result_of_its_own(run, pytester):
     """A reader of either file alone must not take the run for a green one."""
     run(
         """
@@ -230,7 +230,7 @@ def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester):
     assert suite.get("name") == "guest linux-6.1"
 
 
-def test_panic_behind_the_last_test_is_not_green(run):
+def test_panic_after_the_last_test_is_not_green(run):
     """All tests passed, but the status is that of a panic."""
     result = run(
         """
@@ -336,7 +336,7 @@ def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester):
     result.stdout.fnmatch_lines(["*RuntimeError: in use*"])
 
 
-def test_a_report_that_a_test_has_told_is_not_told_again(run):
+def test_a_report_in_a_tests_failure_is_not_repeated(run):
     """Nor does it fail the guest's end; a report that no test has shown does."""
     result = run(
         """
@@ -352,7 +352,7 @@ def test_a_report_that_a_test_has_told_is_not_told_again(run):
     result.stdout.no_fnmatch_line("*outside of any test*")
 
 
-def test_dead_test_process_is_told_apart_from_a_dead_guest(run):
+def test_dead_test_process_is_no_dead_guest(run):
     """No panic on the console: the failure shows the process's status and output."""
     result = run(
         """
@@ -498,7 +498,7 @@ CRASHES = """
 """
 
 
-def test_run_that_gives_up_tells_how_much_did_not_run(run, pytester):
+def test_abandoned_run_lists_the_tests_that_did_not_run(run, pytester):
     """No report may look complete without these tests."""
     result = run(CRASHES)
     result.assert_outcomes(failed=4)
@@ -512,7 +512,7 @@ def test_run_that_gives_up_tells_how_much_did_not_run(run, pytester):
     assert str(error.text).count("test_toy.py::test_crash") == 2
 
 
-def test_run_that_gives_up_in_collection_tells_what_it_knows(run, pytester):
+def test_run_abandoned_in_collection_lists_the_known_tests(run, pytester):
     """The first guest has collected the tests, and no later one does."""
     result = run(
         """
@@ -601,7 +601,7 @@ def in_foreground(argv, directory):
         process.wait()
 
 
-def test_interrupt_leaves_nothing_behind(pytester, monkeypatch):
+def test_interrupt_leaves_no_process(pytester, monkeypatch):
     """Ctrl-C reaches all processes of the terminal except the guests, which still end."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TMPDIR", str(pytester.mkdir("tmp")))

@@ -40,7 +40,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     return rounds
 
 
-def test_totals_are_told_behind_each_round_and_at_the_end(run: Run) -> None:
+def test_totals_are_shown_after_each_round_and_at_the_end(run: Run) -> None:
     """Messages, faults by kind and errors are sums of all rounds so far."""
     result = run()
     assert result.ret == ExitStatus.OK
@@ -62,6 +62,6 @@ def test_first_finding_ends_it(run: Run) -> None:
     result.stdout.no_fnmatch_line("*3 rounds*")
 
 
-def test_nothing_is_told_without_hours(run: Run) -> None:
+def test_nothing_is_shown_without_hours(run: Run) -> None:
     """Other runs show no totals."""
     run(hours="0").stdout.no_fnmatch_line("soak: *")

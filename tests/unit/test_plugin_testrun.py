@@ -137,7 +137,7 @@ def test_guests_that_fit_are_as_many_as_were_asked_for(monkeypatch, capsys, avai
 
 
 @pytest.mark.parametrize("option", ["--ignore", "--deselect", "-k", "-c"])
-def test_word_of_an_option_is_no_path(option):
+def test_value_of_an_option_is_no_path(option):
     """Otherwise only the excluded tests would run."""
     words = [str(GUEST), option, str(UNIT), "-x"]
     assert testrun.split(words) == ([str(GUEST)], [option, str(UNIT), "-x"])

@@ -74,7 +74,7 @@ def test_build_without_a_module_is_one_clear_error(build, tree: Path) -> None:
     assert "obj-m" in error.value.line()
 
 
-def test_compile_error_has_the_compilers_words_and_their_file(build, tree: Path) -> None:
+def test_compile_error_has_the_compilers_text_and_the_users_file(build, tree: Path) -> None:
     """The compiled copy is not the user's file."""
     script = "echo $0/mine.c:3:1: error: \"expected ';'\"; echo make: Error 1; exit 2"
     with pytest.raises(BuildError) as error:
@@ -105,7 +105,7 @@ def test_build_is_repeated_only_after_a_change(build, tree: Path) -> None:
     assert (place / "built").read_text() == "\n\n"
 
 
-def test_make_is_told_where_our_headers_and_symbols_are() -> None:
+def test_make_gets_our_headers_and_symbols() -> None:
     headers = SimpleNamespace(build=Path("/h"))
     argv = ulpbuild.make_argv(headers, Path("/copy"), Variant.PROD, Path("/our/kmod"))
     assert "KBUILD_EXTRA_SYMBOLS=/our/kmod/Module.symvers" in argv
@@ -180,7 +180,7 @@ def test_without_paths_the_modules_directory_is_searched_for_tests(
     assert seen == [str(tree)]
 
 
-def test_option_of_the_plugin_says_all_of_it(tree: Path) -> None:
+def test_option_of_the_plugin_is_complete(tree: Path) -> None:
     given = Ulp(tree, tree.parent, ("a=1", "b.c={address}"), load=False)
     assert ulp.from_json(ulp.to_json(given)) == given
 
@@ -227,14 +227,14 @@ class FakeGuest:
         return self._splats
 
 
-def test_refused_module_is_one_line_with_the_kernels_words(tree: Path) -> None:
+def test_refused_module_is_one_line_with_the_kernels_reason(tree: Path) -> None:
     guest = FakeGuest(1, b"load /b/mine.ko: Invalid argument\n  mine: no address\n")
     with pytest.raises(ModuleLoadError, match=r"^load /b/mine\.ko: Invalid argument$") as error:
         ulp.load(guest, Ulp(tree, tree))
     assert "mine: no address" in error.value.console
 
 
-def test_panic_while_it_is_loaded_says_so(tree: Path) -> None:
+def test_panic_while_it_is_loaded_is_reported(tree: Path) -> None:
     guest = FakeGuest(error=GuestPanic("BUG: null", console="the stack"))
     with pytest.raises(GuestPanic, match=f"BUG: null, while the modules of {tree} were") as error:
         ulp.load(guest, Ulp(tree, tree))
@@ -256,7 +256,7 @@ def test_its_users_count_among_what_a_test_may_leave(
     assert modules.watched() == (*modules.OURS, "my_core", "mine")
 
 
-def test_modules_are_unloaded_also_behind_a_teardown_that_fails(
+def test_modules_are_unloaded_after_a_failed_teardown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its error also lists what they leave."""

@@ -37,7 +37,7 @@ def test_a_probe_that_booted_means_kvm(host: Path) -> None:
     assert accel.choose(IMAGE, lambda _: "").accel is Accel.KVM
 
 
-def test_a_probe_that_failed_means_tcg_and_says_why(host: Path) -> None:
+def test_a_failed_probe_means_tcg_with_a_reason(host: Path) -> None:
     choice = accel.choose(IMAGE, lambda _: "failed to set MSR 0x10a")
     assert choice.accel is Accel.TCG
     assert "failed to set MSR 0x10a" in choice.line()
@@ -86,5 +86,5 @@ def test_a_qemu_that_aborts_is_quoted() -> None:
     assert await_banner("print('qemu: error: failed to set MSR')", 60.0).endswith("MSR")
 
 
-def test_a_qemu_that_says_nothing_is_given_up() -> None:
+def test_a_silent_qemu_is_abandoned() -> None:
     assert "no banner" in await_banner("import time; time.sleep(1000)", 0.1)

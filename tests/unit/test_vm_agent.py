@@ -207,7 +207,7 @@ def test_the_end_of_the_stream_ends_every_wait(agent: AgentClient) -> None:
             finish(later)
 
 
-def test_python_that_cannot_be_prepared_says_why(tmp_path: Path) -> None:
+def test_a_python_that_cannot_be_prepared_reports_why(tmp_path: Path) -> None:
     """On the console, because the agent ends."""
     console = tmp_path / "console"
     with console.open("wb") as file, served(file) as agent:

@@ -76,7 +76,7 @@ def test_second_stall_is_final(tmp_path: Path) -> None:
         vm.start()
 
 
-def test_guest_that_stalls_behind_its_init_is_not_tried_again(tmp_path: Path) -> None:
+def test_guest_that_stalls_after_its_init_is_not_booted_again(tmp_path: Path) -> None:
     """An error of our own init is not random."""
     vm = PaperVm(tmp_path, SILENT_INIT, [False], boot=20.0)
     with pytest.raises(BootError, match="no sign of life after 20 s"):

@@ -46,7 +46,7 @@ memory: usage 24576kB, limit 24576kB, failcnt 18
     ("why", "found"),
     [("mem_cgroup_out_of_memory+0x134/0x150", []), ("warn_alloc+0x1/0x2", ["call-trace"])],
 )
-def test_who_reaches_its_own_limit_is_no_splat(why: str, found: list[str]) -> None:
+def test_a_process_at_its_own_limit_is_no_splat(why: str, found: list[str]) -> None:
     """A process that exceeds its cgroup's memory limit is killed on purpose."""
     assert kinds(OUT_OF_MEMORY.format(why=why)) == found
 
@@ -73,7 +73,7 @@ later
 """
 
 
-def test_data_race_is_told_whole() -> None:
+def test_a_data_race_is_reported_completely() -> None:
     """Both stacks: it has no line "Call Trace:"."""
     (splat,) = splats.splats(RACE.format(where="first / second"))
     assert "second+0x1b2" in splat.text and "Reported by" in splat.text
@@ -90,7 +90,7 @@ def test_each_warning_is_one_splat() -> None:
     assert kinds(recorded("warnings.log")) == ["warning", "warning", "refcount", "list", "panic"]
 
 
-def test_stuck_tasks_and_cpus_are_told_apart() -> None:
+def test_stuck_tasks_and_cpus_are_different_kinds() -> None:
     assert kinds(recorded("stuck.log")) == [
         "atomic-sleep",
         "bug",
@@ -130,7 +130,7 @@ def test_a_splat_knows_its_line_and_its_text() -> None:
     assert "process_one_work" in splats.splats(text)[0].text
 
 
-def test_a_warning_begins_with_its_own_words() -> None:
+def test_a_warning_begins_with_its_message() -> None:
     """WARN() prints its message between the cut mark and the title."""
     cut = "------------[ cut here ]------------"
     title = "WARNING: CPU: 0 PID: 9 at kmod/core/fid.c:1 kfi_close+0x1/0x2 [kfabric]"
@@ -234,7 +234,7 @@ def test_one_line_of_each_kind(kind: str, line: str, stamp: str) -> None:
     "line",
     [
         "kfabric: loading out-of-tree module taints kernel.",
-        # Whose memory it is only the file tells: harness.guest.memleak reads it.
+        # Only kmemleak's file has the details: harness.guest.memleak reads it.
         "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
         "kfabric: module verification failed: signature and/or required key missing",
         "NMI watchdog: Perf NMI watchdog permanently disabled",

@@ -52,7 +52,7 @@ def test_one_that_cannot_be_frozen_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
-def test_those_that_nobody_uses_are_removed(tmp_path: Path) -> None:
+def test_unused_ones_are_removed(tmp_path: Path) -> None:
     """Each takes hundreds of megabytes; recently used ones stay."""
     for number in range(frozen.KEPT):
         old = frozen.ensure(tmp_path, f"kind{number}", make)

@@ -216,7 +216,7 @@ def test_a_module_that_not_every_kernel_has_may_be_missing() -> None:
     assert kernel.select(TABLE, ["ext4?"]) == kernel.select(TABLE, ["ext4"])
 
 
-def test_the_kernel_is_found_behind_other_xz_data() -> None:
+def test_the_kernel_is_found_after_other_xz_data() -> None:
     elf = b"\x7fELF" + bytes(100)
     bzimage = b"boot" + lzma.compress(b"other") + b"pad" + lzma.compress(elf) + b"end"
     assert kernel.uncompress(bzimage) == elf

@@ -113,7 +113,7 @@ def test_warnings_of_a_build(line: str, found: bool) -> None:
 
 MAKE = """\
 #!/bin/sh
-# Compiles what is not compiled yet, and warns of it if told to be strict.
+# Compiles new files, with a warning for each if the build is strict.
 for word; do
     case $word in
     M=*) tree=${word#M=} ;;

@@ -149,7 +149,7 @@ def test_a_tool_that_hangs_is_ended() -> None:
         list(kernelbuild._lines(["sleep", "60"], 0.2))
 
 
-def test_progress_is_told_where_there_is_no_terminal() -> None:
+def test_progress_is_logged_without_a_terminal() -> None:
     """A line for each tenth, and no "100 %" before the end, whatever the number of steps."""
     said: list[str] = []
     with steps.Steps("kernel debug", 20, said.append) as progress:

@@ -76,7 +76,7 @@ def connected(link: QmpLink) -> QmpLink:
     return link
 
 
-def test_panic_is_told_once(ends: tuple[socket.socket, Qemu]) -> None:
+def test_panic_is_reported_once(ends: tuple[socket.socket, Qemu]) -> None:
     """A kernel may report two."""
     near, qemu = ends
     told: queue.Queue[QmpLink] = queue.Queue()

@@ -38,7 +38,7 @@ def test_a_kernel_is_found_by_its_name() -> None:
     assert versions.parse(TEXT).find("new") == new
 
 
-def test_the_archive_is_the_userlands_suite_unless_told() -> None:
+def test_the_archive_is_by_default_the_userlands_suite() -> None:
     origin = versions.parse(TEXT).find("old").origin
     assert origin == Stock("linux-image-amd64", "bookworm")
 

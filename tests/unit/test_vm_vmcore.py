@@ -79,7 +79,7 @@ def take(directory: Path, monitor: Monitor, memory_mib: int = 1) -> Dump:
     return dump
 
 
-def test_dump_says_what_belongs_to_it(tmp_path: Path) -> None:
+def test_dump_has_a_description(tmp_path: Path) -> None:
     dump = take(tmp_path / "guest", whole())
     assert vmcore.about(tmp_path / "guest/vmcore") == ABOUT
     assert dump.outcome == f"kfabric: its memory: {tmp_path}/guest/vmcore (2 MiB)"
@@ -162,7 +162,7 @@ def test_what_cannot_be_a_dump_is_removed(tmp_path: Path, monitor: Monitor, why:
     assert list((tmp_path / "guest").iterdir()) == []
 
 
-def test_kernel_that_does_not_tell_where_its_description_is(tmp_path: Path) -> None:
+def test_kernel_without_vmcoreinfo_is_not_dumped(tmp_path: Path) -> None:
     """The dump could not be read."""
     assert vmcore.Region.parse("") is None
     dump = Dump(tmp_path / "guest", 1, ABOUT, lambda: None)
