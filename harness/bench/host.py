@@ -21,6 +21,8 @@ from rich.console import Console
 from harness.bench import figures, show
 from harness.bench.figures import Sample
 from harness.bench.guest import LOOPS
+from harness.docs import results
+from harness.docs.results import Measurement
 from harness.errors import BuildError, ExitStatus, GuestError, GuestSplat
 from harness.vm import accel, kbuild, prepare
 from harness.vm.machine import Vm
@@ -64,7 +66,7 @@ def times() -> VmSpec:
     )
 
 
-def run(output: Path) -> int:
+def run(output: Path, measured: Measurement | None = None) -> int:
     """The whole bench; the exit status says whether anything was lost."""
     output.mkdir(parents=True, exist_ok=True)
     (output / "report.json").unlink(missing_ok=True)
@@ -74,7 +76,7 @@ def run(output: Path) -> int:
     choice = accel.choose(image)
     counted = measure(guest(instructions(), image, Accel.TCG), loops, figures.INSTRUCTIONS)
     timed = measure(guest(times(), image, choice.accel), loops, figures.TIMES)
-    return conclude(output, counted, timed, about(image, choice.accel))
+    return conclude(output, counted, timed, about(image, choice.accel), measured)
 
 
 def build_loops(output: Path) -> Path:
@@ -121,7 +123,11 @@ def _follow(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:
 
 
 def conclude(
-    output: Path, counted: Sequence[Sample], timed: Sequence[Sample], facts: dict[str, Any]
+    output: Path,
+    counted: Sequence[Sample],
+    timed: Sequence[Sample],
+    facts: dict[str, Any],
+    measured: Measurement | None = None,
 ) -> int:
     """Judge, print, leave the report. A missed goal is red, what was lost fails."""
     table = figures.rows(counted, timed)
@@ -129,7 +135,10 @@ def conclude(
     found = figures.faults(samples)
     text = json.dumps(figures.report(table, samples, found, facts), indent=1, ensure_ascii=False)
     (output / "report.json").write_text(f"{text}\n", encoding="utf-8")
-    show.table(Console(highlight=False), table)
+    shown = show.table(table)
+    Console(highlight=False).print(shown)
+    if measured:
+        measured.write(facts["guest kernel"], results.markdown(shown))
     print(f"left in {output}: report.json")
     for fault in found:
         print(f"kfabric: {fault}", file=sys.stderr)

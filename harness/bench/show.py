@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from harness.bench.figures import Row
@@ -14,8 +13,8 @@ from harness.bench.figures import Row
 _MET = {True: ("yes", ""), False: ("MISSED", "bold red"), None: ("", "dim")}
 
 
-def table(console: Console, rows: Sequence[Row]) -> None:
-    """Print one line for each promise, and what its figure was computed from."""
+def table(rows: Sequence[Row]) -> Table:
+    """One line for each promise, and what its figure was computed from."""
     shown = Table(
         title="what a wait costs: ratios within one guest (docs/bench.md)",
         title_justify="left",
@@ -30,7 +29,7 @@ def table(console: Console, rows: Sequence[Row]) -> None:
     for row in rows:
         met, style = _MET[row.met]
         shown.add_row(row.what, number(row.measured), goal(row), met, row.raw, style=style)
-    console.print(shown)
+    return shown
 
 
 def number(value: float) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.bench import host
+from harness.docs import results
 
 
 def main(argv: Sequence[str]) -> int:
@@ -21,4 +22,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--output", type=Path, default=host.OUTPUT, metavar="DIR", help="for report.json"
     )
-    return host.run(parser.parse_args(argv).output.resolve())
+    parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
+    args = parser.parse_args(argv)
+    measured = results.begin("bench", ["bench", *argv], args.results)
+    return host.run(args.output.resolve(), measured)

@@ -18,6 +18,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.docs import prose as documents
 from harness.errors import BuildError, ExitStatus, SetupError
 from harness.vm import cache, kbuild, prepare, supply
 from harness.vm.spec import Variant
@@ -28,6 +29,9 @@ SCRIPTS = ("checkpatch.pl", "const_structs.checkpatch", "spelling.txt", "kernel-
 EXCEPTIONS = SOURCE / "kmod/checkpatch.txt"
 KERNEL_TREES = ("kmod", "examples", "tests/kmod", "tests/gallery/kmod")
 SHELL_SCRIPTS = ("vm/init", "vm/*.sh", ".ci/run")
+# Tests that pytest imports by their bare names, and those that import one another as tests.*.
+TESTS_BY_NAME = ("unit", "guest", "browser", "debug")
+TESTS_BY_PATH = ("wire", "vm", "model")
 TOOL_SECONDS = 900.0
 _RUFF = (sys.executable, "-m", "ruff")
 
@@ -79,8 +83,23 @@ def ruff_format() -> list[str]:
 
 
 def mypy() -> list[str]:
-    """Types of the library and the harness."""
-    return _tool([sys.executable, "-m", "mypy", "--strict", "kfabric_py", "harness"])
+    """Types of the library, the harness and the tests."""
+    mypy = [sys.executable, "-m", "mypy"]
+    tests = [*mypy, "--config-file=tests/mypy.ini"]
+    return [
+        *_tool([*mypy, "--strict", "kfabric_py", "harness"]),
+        *(line for name in TESTS_BY_NAME for line in _tool([*tests, f"tests/{name}"])),
+        *_tool([*tests, "--explicit-package-bases", *(f"tests/{name}" for name in TESTS_BY_PATH)]),
+    ]
+
+
+def prose() -> list[str]:
+    """Sentences of the documents that hide their subject; a few are let through."""
+    total, found = documents.count(SOURCE)
+    print(f"prose: {len(found)} of {total} sentences hide their subject", flush=True)
+    if documents.rate(total, len(found)) < documents.PER_THOUSAND:
+        return []
+    return [f"{document}: {sentence}" for document, sentence in found]
 
 
 def shellcheck() -> list[str]:
@@ -196,6 +215,7 @@ CHECKS: dict[str, Callable[[], list[str]]] = {
     "ruff": ruff,
     "format": ruff_format,
     "mypy": mypy,
+    "prose": prose,
     "shellcheck": shellcheck,
     "spdx": spdx,
     "checkpatch": checkpatch,

@@ -14,6 +14,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.docs import results
+from harness.docs.results import Measurement
 from harness.errors import ExitStatus
 from harness.fuzz import host
 from harness.fuzz.program import Program, ProgramError
@@ -32,6 +34,7 @@ _MEMORY_MIB = 1536
 def main(argv: Sequence[str]) -> int:
     """Play random programs, or some that were left; the exit status says whether any failed."""
     args = _parse(argv)
+    measured = results.begin("fuzz", ["fuzz", *argv], args.results)
     output = args.output.resolve()
 
     def boot(name: str) -> Vm:
@@ -50,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
             return ExitStatus.OK
         if args.replay:
             return _replay(session, args.replay, args.times)
-        return _hunt(session, args, output)
+        return _hunt(session, args, output, measured)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -68,10 +71,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     variants = [variant.value for variant in Variant]
     parser.add_argument("--variant", choices=variants, default="test", help="of the modules")
     parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
+    parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     return parser.parse_args(argv)
 
 
-def _hunt(session: Session, args: argparse.Namespace, output: Path) -> int:
+def _hunt(
+    session: Session, args: argparse.Namespace, output: Path, measured: Measurement | None
+) -> int:
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     prepare.say(f"seed {seed}")
     guest = f"--kernel {args.kernel} --variant {args.variant}"
@@ -82,6 +88,9 @@ def _hunt(session: Session, args: argparse.Namespace, output: Path) -> int:
     finally:
         print(f"seed {seed}")
         print("\n".join(hunt.summary()), flush=True)
+    if measured:
+        lines = [f"seed {seed}", *hunt.summary()]
+        measured.write(args.kernel, "".join(f"- {line}\n" for line in lines))
     return hunt.status
 
 

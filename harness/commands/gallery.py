@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.docs import results
 from harness.gallery.entries import BY_NAME
 from harness.vm import prepare
 
@@ -32,7 +33,9 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
     parser.add_argument("--list", action="store_true", help="show the entries, and run nothing")
+    parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     args = parser.parse_args(argv)
+    measured = results.begin("gallery", ["gallery", *argv], args.results)
     if unknown := [name for name in args.names if name not in BY_NAME]:
         parser.error(f"no such entry: {', '.join(unknown)}; there are {', '.join(BY_NAME)}")
     if args.list:
@@ -42,4 +45,4 @@ def main(argv: Sequence[str]) -> int:
     from harness.gallery import host  # a guest, and what draws tables
 
     rounds = 0 if args.names else args.rounds
-    return host.run(args.names or list(BY_NAME), rounds, args.output.resolve())
+    return host.run(args.names or list(BY_NAME), rounds, args.output.resolve(), measured)

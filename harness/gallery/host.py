@@ -12,6 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
+from harness.docs import results
+from harness.docs.results import Measurement
 from harness.errors import GuestError, GuestSplat
 from harness.gallery import check, mock, show
 from harness.gallery.check import Judged
@@ -35,7 +37,9 @@ class GalleryFailed(GuestError):
     label = "the gallery cannot be shown"
 
 
-def run(names: Sequence[str], rounds: int, output: Path) -> int:
+def run(
+    names: Sequence[str], rounds: int, output: Path, measured: Measurement | None = None
+) -> int:
     """Play, judge, print the table and leave the recordings; the exit status."""
     shutil.rmtree(output, ignore_errors=True)
     place = output / "guest"
@@ -43,8 +47,13 @@ def run(names: Sequence[str], rounds: int, output: Path) -> int:
     plays = _play(names, healthy, rounds, place)
     console = Console(highlight=False)
     judged = list(_judge(plays, place / "out", output))
-    show.entries(console, [one for one in judged if one.play.what != "healthy"])
-    show.healthy(console, [one for one in judged if one.play.what == "healthy"])
+    tables = [
+        show.entries(console, [one for one in judged if one.play.what != "healthy"]),
+        show.healthy(console, [one for one in judged if one.play.what == "healthy"]),
+    ]
+    if measured:
+        text = "\n".join(results.markdown(table) for table in tables if table.rows)
+        measured.write(prepare.guest_image().release, text)
     show.complaints(console, judged)
     # Big, and each part that anybody wants to look at has been left on its own.
     shutil.rmtree(place / "out", ignore_errors=True)

@@ -16,8 +16,8 @@ from harness.gallery.entries import BY_NAME
 _GOOD, _BAD = "green", "bold red"
 
 
-def entries(console: Console, judged: Sequence[Judged]) -> None:
-    """One row for each entry, with its bug and repaired."""
+def entries(console: Console, judged: Sequence[Judged]) -> Table:
+    """Print one row for each entry, with its bug and repaired; the table."""
     fixed = {one.play.name: one for one in judged if one.play.what == "fixed"}
     table = _table("the gallery")
     for name in ("entry", "must be", "found", "waiter", "waker", "repaired"):
@@ -30,11 +30,12 @@ def entries(console: Console, judged: Sequence[Judged]) -> None:
         good = not one.complaints and twin is not None and not twin.complaints
         right += good
         table.add_row(*_row(one, twin))
-    if not table.rows:
-        return
-    _stories(console, judged)
-    console.print(table)
-    console.print(f"{right} of {len(table.rows)} bugs named rightly", style=_style(right, table))
+    if table.rows:
+        _stories(console, judged)
+        console.print(table)
+        style = _style(right, table)
+        console.print(f"{right} of {len(table.rows)} bugs named rightly", style=style)
+    return table
 
 
 def _table(title: str) -> Table:
@@ -76,10 +77,8 @@ def _stories(console: Console, judged: Sequence[Judged]) -> None:
             )
 
 
-def healthy(console: Console, judged: Sequence[Judged]) -> None:
-    """One row for each kind of healthy wake-ups."""
-    if not judged:
-        return
+def healthy(console: Console, judged: Sequence[Judged]) -> Table:
+    """Print one row for each kind of healthy wake-ups; the table."""
     table = _table("healthy wake-ups")
     for name in ("kind", "waits", "slept", "calls", "wakes", "overtaken", "alarms", "played"):
         table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
@@ -87,7 +86,9 @@ def healthy(console: Console, judged: Sequence[Judged]) -> None:
         parts = [one for one in judged if one.play.name == name]
         seconds = sum(one.play.seconds for one in parts)
         table.add_row(name, *_sums(parts), f"{seconds:.1f} s")
-    console.print(table)
+    if table.rows:
+        console.print(table)
+    return table
 
 
 def _sums(parts: Sequence[Judged]) -> list[str | Text]:

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness.docs import results
 from harness.errors import ExitStatus
 from harness.mutants import catalogue
 from harness.mutants.build import Workshop
@@ -54,13 +55,17 @@ def main(argv: Sequence[str]) -> int:
     if args.list:
         console.print(_list(chosen))
         return ExitStatus.OK
+    measured = results.begin("mutants", ["mutants", *argv], args.results)
     began = time.monotonic()
     outcomes = _run(chosen, args, console)
     if outcomes[0].mutant.name == "original":
         console.print("The tests fail on the original: no mutant was tried.", style="bold red")
         return ExitStatus.TEST_FAILED
-    console.print(table(outcomes))
-    console.print(summary(outcomes, time.monotonic() - began))
+    view, line = table(outcomes), summary(outcomes, time.monotonic() - began)
+    console.print(view)
+    console.print(line)
+    if measured:
+        measured.write(prepare.guest_image().release, f"{line}.\n\n{results.markdown(view)}")
     good = all(outcome.verdict is Verdict.KILLED for outcome in outcomes)
     return ExitStatus.OK if good else ExitStatus.TEST_FAILED
 
@@ -79,6 +84,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="seconds that a test waits for what should happen (%(default)g)",
     )
     parser.add_argument("--list", action="store_true", help="only show them")
+    parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     return parser.parse_args(argv)
 
 

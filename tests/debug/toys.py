@@ -22,39 +22,39 @@ def provoke(what: str) -> None:
     assert refused.value.errno == errno.ECANCELED
 
 
-def test_fine_before():
+def test_fine_before() -> None:
     """Nothing is wrong with this one."""
 
 
-def test_leak():
+def test_leak() -> None:
     """Loses some memory."""
     provoke("leak")
 
 
-def test_use_after_free():
+def test_use_after_free() -> None:
     """Reads what was freed."""
     provoke("uaf")
 
 
-def test_sleep_in_atomic_context():
+def test_sleep_in_atomic_context() -> None:
     """May sleep under a spin lock."""
     provoke("sleep")
 
 
-def test_active_timer_is_freed():
+def test_active_timer_is_freed() -> None:
     """Frees a timer that still runs."""
     provoke("object")
 
 
-def test_crossed_locks():
+def test_crossed_locks() -> None:
     """Takes two locks in both orders."""
     provoke("locks")
 
 
-def test_fine_behind():
+def test_fine_behind() -> None:
     """Nothing is wrong with this one either; it has a guest of its own."""
 
 
-def test_race():
+def test_race() -> None:
     """Two threads count with one variable; only KCSAN sees it, and runs only this."""
     provoke("race")

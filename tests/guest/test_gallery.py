@@ -38,19 +38,19 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Jud
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_bug_is_named_with_its_waiter_and_its_waker(plays, name):
+def test_bug_is_named_with_its_waiter_and_its_waker(plays, name) -> None:
     """Its kind, both threads, and how it came about."""
     assert plays["buggy", name].complaints == ()
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_repaired_bug_raises_no_alarm(plays, name):
+def test_repaired_bug_raises_no_alarm(plays, name) -> None:
     """The same interleaving, with the bug repaired."""
     assert plays["fixed", name].complaints == ()
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_healthy_wake_ups_raise_no_alarm(plays, name):
+def test_healthy_wake_ups_raise_no_alarm(plays, name) -> None:
     """Unstepped, so with all the interleavings that come up."""
     judged = plays["healthy", name]
     assert judged.complaints == ()
@@ -58,6 +58,6 @@ def test_healthy_wake_ups_raise_no_alarm(plays, name):
     assert judged.sums.waits + judged.sums.calls >= ROUNDS // 2
 
 
-def test_wake_that_is_interrupted_is_told_as_its_wakers(plays):
+def test_wake_that_is_interrupted_is_told_as_its_wakers(plays) -> None:
     """With PREEMPT_RT it may be, by one who wakes somebody else: they are told apart."""
     assert plays["healthy", "interrupted"].sums.foreign == 0

@@ -27,14 +27,14 @@ def link() -> Iterator[RdmaLink]:
         yield made
 
 
-def test_link_is_listed_with_its_protocol(rdma, link):
+def test_link_is_listed_with_its_protocol(rdma, link) -> None:
     """A new rxe link has one port and speaks RoCE."""
     device = rdma.device(link.name)
     assert (device.name, device.ports, device.protocol) == (link.name, 1, "roce")
     assert device.node_guid != 0
 
 
-def test_port_is_active_and_names_its_netdev(rdma, link):
+def test_port_is_active_and_names_its_netdev(rdma, link) -> None:
     """The link context is entered only when traffic can flow."""
     port = rdma.port(link.name)
     assert port.state is PortState.ACTIVE
@@ -42,7 +42,7 @@ def test_port_is_active_and_names_its_netdev(rdma, link):
     assert link.address in topology.gid_addresses(link.name)
 
 
-def test_resource_counts_agree_with_the_lists(rdma, link):
+def test_resource_counts_agree_with_the_lists(rdma, link) -> None:
     """What RES_GET counts, RES_*_GET lists; the RDMA core owns what an idle link has."""
     counts = rdma.counts(link.name)
     assert counts["pd"] >= 1 and counts["qp"] >= 1
@@ -51,7 +51,7 @@ def test_resource_counts_agree_with_the_lists(rdma, link):
     assert {resource.owner for resource in rdma.resources(link.name, "pd")} == {"ib_core"}
 
 
-def test_resources_carry_their_numbers(rdma, link):
+def test_resources_carry_their_numbers(rdma, link) -> None:
     """A queue pair tells number and state, a completion queue its size."""
     (qp, *_) = rdma.resources(link.name, "qp")
     assert {"res_lqpn", "res_type", "res_state"} <= qp.attributes.keys()
@@ -59,7 +59,7 @@ def test_resources_carry_their_numbers(rdma, link):
     assert cq.attributes["res_cqe"] > 0
 
 
-def test_deleted_link_is_gone(rdma):
+def test_deleted_link_is_gone(rdma) -> None:
     """Delete takes the link off the list, and leaves the net device."""
     with topology.dummy_netdev() as netdev:
         rdma.add_link("kf_gone", netdev.name)
@@ -67,13 +67,13 @@ def test_deleted_link_is_gone(rdma):
         assert "kf_gone" not in [device.name for device in rdma.devices()]
 
 
-def test_link_context_tolerates_a_link_that_is_gone(rdma):
+def test_link_context_tolerates_a_link_that_is_gone(rdma) -> None:
     """A test may delete the link that a fixture made."""
     with topology.rxe_on_dummy() as link:
         rdma.del_link(link.name)
 
 
-def test_link_goes_with_its_netdev(rdma):
+def test_link_goes_with_its_netdev(rdma) -> None:
     """Removing the net device removes the link, without our help."""
     with topology.rxe_on_dummy() as link:
         topology.delete_netdev(link.netdev.name)
@@ -89,7 +89,7 @@ def test_link_goes_with_its_netdev(rdma):
         (None, None, "rxe", errno.EEXIST),
     ],
 )
-def test_refusals_carry_the_kernels_error(rdma, link, name, netdev, kind, code):
+def test_refusals_carry_the_kernels_error(rdma, link, name, netdev, kind, code) -> None:
     """Each wrong request has its own error number, and the text says what was asked."""
     with pytest.raises(RdmaNetlinkError) as caught:
         rdma.add_link(name or link.name, netdev or link.netdev.name, kind)
@@ -97,7 +97,7 @@ def test_refusals_carry_the_kernels_error(rdma, link, name, netdev, kind, code):
     assert f"add {kind} link" in str(caught.value)
 
 
-def test_unknown_device_is_enodev(rdma):
+def test_unknown_device_is_enodev(rdma) -> None:
     """Looking for a device that is not there is an error of its own."""
     for call in (rdma.device, rdma.port, rdma.counts, rdma.del_link):
         with pytest.raises(RdmaNetlinkError) as caught:
@@ -105,14 +105,14 @@ def test_unknown_device_is_enodev(rdma):
         assert caught.value.errno == errno.ENODEV
 
 
-def test_socket_is_usable_after_an_error(rdma, link):
+def test_socket_is_usable_after_an_error(rdma, link) -> None:
     """A refusal leaves no half-read answer behind."""
     with pytest.raises(RdmaNetlinkError):
         rdma.add_link("x", "nodev0")
     assert rdma.device(link.name).name == link.name
 
 
-def test_many_links_come_in_more_than_one_read(rdma):
+def test_many_links_come_in_more_than_one_read(rdma) -> None:
     """A dump is read up to its end mark, however many reads that takes."""
     with topology.dummy_netdev() as first, topology.dummy_netdev() as second:
         names = {_added(rdma, netdev) for netdev in (first, second)}
@@ -127,7 +127,7 @@ def _added(rdma: RdmaNetlink, netdev: Netdev) -> str:
     return name
 
 
-def test_names_and_addresses_are_unique():
+def test_names_and_addresses_are_unique() -> None:
     """Two at a time do not get into each other's way."""
     with topology.dummy_netdev() as one, topology.dummy_netdev() as two:
         assert one.name != two.name and one.address != two.address

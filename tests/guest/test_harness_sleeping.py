@@ -18,12 +18,12 @@ from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 class Thread(threading.Thread):
     """A thread whose kernel id is known once it runs."""
 
-    def __init__(self, body):
+    def __init__(self, body) -> None:
         super().__init__(target=self._run_body, daemon=True)
         self._body = body
         self._begun = threading.Event()
 
-    def _run_body(self):
+    def _run_body(self) -> None:
         self.tid = threading.get_native_id()
         self._begun.set()
         self._body()
@@ -46,7 +46,7 @@ def reader() -> Iterator[tuple[Thread, socket.socket]]:
     its.close()
 
 
-def test_sleeping_thread_is_found_at_its_place(reader):
+def test_sleeping_thread_is_found_at_its_place(reader) -> None:
     """The state names the system call and the function it sleeps in."""
     thread, _ = reader
     state = sleeping.wait_until_asleep(thread.begin(), where="^unix_stream_")
@@ -55,7 +55,7 @@ def test_sleeping_thread_is_found_at_its_place(reader):
     assert "unix_stream" in str(state)
 
 
-def test_sleep_elsewhere_does_not_count(reader):
+def test_sleep_elsewhere_does_not_count(reader) -> None:
     """Asleep, but not at our wait point: the failure says where it is instead."""
     thread, _ = reader
     tid = thread.begin()
@@ -65,11 +65,11 @@ def test_sleep_elsewhere_does_not_count(reader):
         sleeping.wait_until_asleep(tid, deadline=0.2)
 
 
-def test_running_thread_is_not_asleep():
+def test_running_thread_is_not_asleep() -> None:
     """A thread that computes is on a CPU, or ready to be."""
     stop = threading.Event()
 
-    def compute():
+    def compute() -> None:
         while not stop.is_set():
             pass
 
@@ -82,7 +82,7 @@ def test_running_thread_is_not_asleep():
         thread.join(10)
 
 
-def test_thread_that_ends_is_reported_at_once(reader):
+def test_thread_that_ends_is_reported_at_once(reader) -> None:
     """Waiting for the sleep of a thread that is gone does not last until the deadline."""
     thread, mine = reader
     tid = thread.begin()
@@ -95,14 +95,14 @@ def test_thread_that_ends_is_reported_at_once(reader):
     assert not limit.expired
 
 
-def test_kernel_threads_are_seen_too():
+def test_kernel_threads_are_seen_too() -> None:
     """A kthread has no system call, and still a place to sleep in."""
     (tid,) = sleeping.threads("kthreadd")
     state = sleeping.wait_until_asleep(tid, where="^kthreadd")
     assert (tid, state.name) == (2, "kthreadd")
 
 
-def test_another_process_is_seen_too():
+def test_another_process_is_seen_too() -> None:
     """A child that reads from an empty pipe."""
     read, write = os.pipe()
     pid = os.fork()
@@ -116,7 +116,7 @@ def test_another_process_is_seen_too():
     os.close(read)
 
 
-def test_deadline_counts_from_its_making():
+def test_deadline_counts_from_its_making() -> None:
     """One deadline covers several waits; the last look comes after it."""
     limit = Deadline(0.05)
     with pytest.raises(DeadlineExpired, match=r"^never: not within .* seen: nothing$"):

@@ -207,7 +207,7 @@ def test_the_table_says_which_goals_were_missed() -> None:
         Row("fast", 60, 50, "raw", at_least=True),
         Row("free", 7, None, "raw"),
     ]
-    show.table(Console(file=out, width=100), rows)
+    Console(file=out, width=100).print(show.table(rows))
     lines = {line.split()[0]: line for line in out.getvalue().splitlines() if line.strip()}
     assert "yes" in lines["good"] and "≤ 1.1" in lines["good"]
     assert "MISSED" in lines["bad"]

@@ -92,16 +92,16 @@ def slow(after: int) -> Scene:
     return scene
 
 
-def test_healthy_thread_that_a_busy_host_stops_for_a_second_is_not_late(tmp_path):
+def test_healthy_thread_that_a_busy_host_stops_for_a_second_is_not_late(tmp_path) -> None:
     assert judged(tmp_path, slow(1_000_000), what="healthy", name="softirq").complaints == ()
 
 
-def test_healthy_thread_is_late_once_no_sleeper_would_have_waited_for_it(tmp_path):
+def test_healthy_thread_is_late_once_no_sleeper_would_have_waited_for_it(tmp_path) -> None:
     (told,) = judged(tmp_path, slow(11_000_000), what="healthy", name="softirq").complaints
     assert "late" in told.lower()
 
 
-def test_every_entry_is_one_file_of_the_module():
+def test_every_entry_is_one_file_of_the_module() -> None:
     names = [
         found
         for path in KMOD.glob("*.c")
@@ -110,16 +110,16 @@ def test_every_entry_is_one_file_of_the_module():
     assert sorted(names) == sorted(BY_NAME)
 
 
-def test_every_healthy_kind_is_in_the_module():
+def test_every_healthy_kind_is_in_the_module() -> None:
     text = (KMOD / "healthy.c").read_text()
     assert re.findall(r'^\t\{ "([a-z-]+)", \{$', text, re.MULTILINE) == list(HEALTHY)
 
 
-def test_names_of_entries_are_unique():
+def test_names_of_entries_are_unique() -> None:
     assert len(BY_NAME) == len(ENTRIES) >= 14
 
 
-def test_a_play_is_read_from_what_the_module_says():
+def test_a_play_is_read_from_what_the_module_says() -> None:
     line = {"play": "buggy", "name": "herd", "first": 7, "records": 9, "seconds": 0.5, "losses": {}}
     told = "begin 100\nend 300\nthread waiter 11 1\nthread waiter-2 12 -110\n"
     one = Play.of({**line, "told": told})
@@ -129,14 +129,14 @@ def test_a_play_is_read_from_what_the_module_says():
     assert Play.of({**line, "told": told + "stuck\n"}).stuck
 
 
-def test_a_play_without_its_times_is_refused():
+def test_a_play_without_its_times_is_refused() -> None:
     with pytest.raises(ValueError, match="herd"):
         Play.of(
             {"play": "buggy", "name": "herd", "told": "", "first": 0, "records": 0, "seconds": 0}
         )
 
 
-def test_plays_are_cut_at_their_own_records(tmp_path):
+def test_plays_are_cut_at_their_own_records(tmp_path) -> None:
     first, second = healthy(), lost(10**6)
     plays = [play(first), play(second, first=len(first.records))]
     whole = leave(tmp_path, first, second)
@@ -146,7 +146,7 @@ def test_plays_are_cut_at_their_own_records(tmp_path):
     assert two.head["tallies"] == {1: {"signals": 0, "wakes": 0, "begins": 1, "ends": 1}}
 
 
-def test_what_began_before_a_play_is_not_its_own(tmp_path):
+def test_what_began_before_a_play_is_not_its_own(tmp_path) -> None:
     scene = lost(1000)
     scene.publish(10, WAITER_2)
     one = replace(play(lost(1000)), begin=500 * US, records=len(scene.records))
@@ -154,14 +154,14 @@ def test_what_began_before_a_play_is_not_its_own(tmp_path):
     assert len(cut.chunks) == len(scene.records) - 1
 
 
-def test_missing_records_are_noticed(tmp_path):
+def test_missing_records_are_noticed(tmp_path) -> None:
     scene = lost()
     one = play(scene, first=1)
     with pytest.raises(ValueError, match="records"):
         leave(tmp_path, scene).cut(one)
 
 
-def test_a_bug_that_is_named_rightly_is_well(tmp_path):
+def test_a_bug_that_is_named_rightly_is_well(tmp_path) -> None:
     one = judged(tmp_path, lost())
     assert one.complaints == ()
     assert (one.waiter, one.waker, one.status) == ("waiter", "waker", ExitStatus.OK)
@@ -177,29 +177,29 @@ def test_a_bug_that_is_named_rightly_is_well(tmp_path):
         ("wrong-queue", "the story does not say"),
     ],
 )
-def test_a_bug_that_is_misnamed_is_a_failure(tmp_path, name, complaint):
+def test_a_bug_that_is_misnamed_is_a_failure(tmp_path, name, complaint) -> None:
     one = judged(tmp_path, lost(), name=name)
     assert any(complaint in text for text in one.complaints), one.complaints
     assert one.status is ExitStatus.TEST_FAILED
 
 
-def test_a_bug_that_is_not_found_is_a_failure(tmp_path):
+def test_a_bug_that_is_not_found_is_a_failure(tmp_path) -> None:
     one = judged(tmp_path, healthy())
     assert one.complaints == ("nothing was found",)
     assert one.status is ExitStatus.TEST_FAILED
 
 
-def test_an_alarm_on_a_repaired_twin_is_a_fault(tmp_path):
+def test_an_alarm_on_a_repaired_twin_is_a_fault(tmp_path) -> None:
     one = judged(tmp_path, lost(), what="fixed")
     assert one.complaints[0].startswith("false alarm: LOST")
     assert one.status is ExitStatus.FAULT_FOUND
 
 
-def test_a_silent_twin_is_well(tmp_path):
+def test_a_silent_twin_is_well(tmp_path) -> None:
     assert judged(tmp_path, healthy(), what="fixed").status is ExitStatus.OK
 
 
-def test_lost_records_leave_nothing_verified(tmp_path):
+def test_lost_records_leave_nothing_verified(tmp_path) -> None:
     scene = lost()
     one = play(scene)
     found = check.examine(one, leave(tmp_path, scene, losses=1).cut(one), BY_NAME[one.name])
@@ -210,7 +210,7 @@ def test_lost_records_leave_nothing_verified(tmp_path):
     assert check.status([found, judged(tmp_path, lost())]) is ExitStatus.NOT_VERIFIED
 
 
-def test_alarms_outweigh_misnamed_bugs(tmp_path):
+def test_alarms_outweigh_misnamed_bugs(tmp_path) -> None:
     alarm = judged(tmp_path, lost(), what="fixed")
     misnamed = judged(tmp_path, lost(), name="herd")
     assert check.status([misnamed, alarm]) is ExitStatus.FAULT_FOUND
@@ -259,7 +259,7 @@ def stage(tmp_path, monkeypatch, bad_plays: int, lines: list) -> guest.Stage:
     return guest.Stage(tracer, lines.append)
 
 
-def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch):
+def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch) -> None:
     lines: list = []
     stage(tmp_path, monkeypatch, 1, lines).play("buggy", "herd")
     again, line = lines
@@ -267,14 +267,14 @@ def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch):
     assert (line["tries"], line["losses"]) == (2, {"ring": 0})
 
 
-def test_a_play_that_always_loses_records_says_so(tmp_path, monkeypatch):
+def test_a_play_that_always_loses_records_says_so(tmp_path, monkeypatch) -> None:
     lines: list = []
     stage(tmp_path, monkeypatch, 9, lines).play("buggy", "herd")
     assert len(lines) == 3
     assert (lines[2]["tries"], lines[2]["losses"]) == (3, {"ring": 1})
 
 
-def test_many_rounds_are_played_in_parts(tmp_path, monkeypatch):
+def test_many_rounds_are_played_in_parts(tmp_path, monkeypatch) -> None:
     lines: list = []
     on = stage(tmp_path, monkeypatch, 0, lines)
     (tmp_path / "gallery/healthy").mkdir()

@@ -29,7 +29,7 @@ Call Trace:
 ---[ end trace 0000000000000000 ]---"""
 
 
-def test_record_of_the_kernel():
+def test_record_of_the_kernel() -> None:
     """Priority, number, time; lines behind the first belong to a device."""
     record = kmsg.parse(b"4,1234,5000042,-;rdma_rxe: loaded\n SUBSYSTEM=net\n")
     assert (record.sequence, record.severity, record.from_kernel) == (1234, 4, True)
@@ -37,7 +37,7 @@ def test_record_of_the_kernel():
     assert record.is_warning
 
 
-def test_record_of_a_user():
+def test_record_of_a_user() -> None:
     """The facility tells users' lines from the kernel's, whatever their text."""
     record = kmsg.parse(b"12,7,1,-;WARNING: CPU: 0 PID: 1 at here; there\n")
     assert not record.from_kernel and not record.is_warning
@@ -72,7 +72,7 @@ def watch(monkeypatch):
     return make
 
 
-def test_watch_reports_each_splat_once(watch):
+def test_watch_reports_each_splat_once(watch) -> None:
     """And nothing of an ordinary log."""
     kernel = watch("rdma_rxe: loaded", SPLAT)
     assert kernel.complaints() == []
@@ -81,7 +81,7 @@ def test_watch_reports_each_splat_once(watch):
     assert kernel.complaints() == []
 
 
-def test_watch_waits_for_the_end_of_a_report(watch):
+def test_watch_waits_for_the_end_of_a_report(watch) -> None:
     """A report that another CPU is still printing is one report, of this test."""
     head, tail = SPLAT.split("Call Trace:")
     kernel = watch(head, "", "Call Trace:" + tail)
@@ -90,20 +90,20 @@ def test_watch_waits_for_the_end_of_a_report(watch):
     assert kernel.complaints() == []
 
 
-def test_watch_reports_a_taint_without_a_text(watch):
+def test_watch_reports_a_taint_without_a_text(watch) -> None:
     """Loading our modules taints too, but that is none."""
     kernel = watch(taints=(0, 1 << 12, 1 << 12 | 1 << 9))
     assert kernel.complaints() == []
     assert kernel.complaints() == ["kernel tainted: warning"]
 
 
-def test_watch_does_not_report_a_splats_own_taint_again(watch):
+def test_watch_does_not_report_a_splats_own_taint_again(watch) -> None:
     """The text says more than the bit."""
     kernel = watch(SPLAT, taints=(0, 1 << 9))
     assert len(kernel.complaints()) == 1
 
 
-def test_census_tells_only_what_grew():
+def test_census_tells_only_what_grew() -> None:
     """Less than before is no leak."""
     before = Census({"qps of rxe0": 3, "RDMA links": 2})
     after = Census({"qps of rxe0": 4, "RDMA links": 1, "pds of rxe0": 1})
@@ -117,14 +117,14 @@ def state(
     return ThreadState(7, "waiter", letter, syscall, "0", stack, 3)
 
 
-def test_asleep_means_off_the_cpu_in_a_sleeping_state():
+def test_asleep_means_off_the_cpu_in_a_sleeping_state() -> None:
     """Neither a running thread nor a stopped one counts."""
     assert state().off_cpu
     assert not state(syscall="running").off_cpu
     assert not state(letter="T").off_cpu
 
 
-def test_wait_point_is_one_function():
+def test_wait_point_is_one_function() -> None:
     """A name that only begins alike is another place."""
     assert state(stack=("schedule+0x1/0x2", "kfi_waitq_sleep+0x9/0x80 [kfabric]")).at(
         sleeping.WAIT_POINT
@@ -132,19 +132,19 @@ def test_wait_point_is_one_function():
     assert not state(stack=("kfi_waitq_sleepers+0x9/0x80",)).at(sleeping.WAIT_POINT)
 
 
-def test_system_call_number():
+def test_system_call_number() -> None:
     """Kernel threads and running ones have none."""
     assert state().syscall_number == 16
     assert state(syscall="running").syscall_number is None
     assert state(syscall="-1 0x0 0x0").syscall_number is None
 
 
-def test_own_thread_is_seen_running():
+def test_own_thread_is_seen_running() -> None:
     """This thread reads about itself: it cannot be asleep."""
     assert not sleeping.read_state(threading.get_native_id()).off_cpu
 
 
-def test_pauses_double_up_to_a_limit(monkeypatch):
+def test_pauses_double_up_to_a_limit(monkeypatch) -> None:
     """A poll neither burns the CPU nor oversleeps."""
     pauses: list[float] = []
     monkeypatch.setattr(waiting.time, "sleep", pauses.append)
@@ -153,7 +153,7 @@ def test_pauses_double_up_to_a_limit(monkeypatch):
     assert pauses[:3] == [0.001, 0.002, 0.004] and max(pauses) == waiting.LONGEST_PAUSE
 
 
-def test_last_look_comes_after_the_deadline():
+def test_last_look_comes_after_the_deadline() -> None:
     """A poller that was held up does not report as missing what is there."""
     late = Deadline(0)
     assert wait_until(lambda: True, "what is there", late)
@@ -161,14 +161,14 @@ def test_last_look_comes_after_the_deadline():
         wait_until(lambda: False, "what is not", late)
 
 
-def test_modules_without_a_directory(monkeypatch):
+def test_modules_without_a_directory(monkeypatch) -> None:
     """Outside of a guest nothing names one."""
     monkeypatch.delenv(names.MODULES, raising=False)
     with pytest.raises(modules.ModuleError, match=names.MODULES):
         modules.Modules.from_environment()
 
 
-def test_deadlines_are_longer_where_all_is_slow(monkeypatch):
+def test_deadlines_are_longer_where_all_is_slow(monkeypatch) -> None:
     """One place for it: no test has to know on what kernel it runs."""
     assert Deadline(7.0).seconds == waiting.patience(7.0) == 7.0
     monkeypatch.setenv(waiting.SLOW, "5")
@@ -186,7 +186,7 @@ class FakeItem:
         """The first one."""
         return self.marks[0] if self.marks else None
 
-    def add_marker(self, mark, append):
+    def add_marker(self, mark, append) -> None:
         """Before the others."""
         assert not append
         self.marks.insert(0, mark.mark)
@@ -200,7 +200,7 @@ class FakeConfig:
         return 60.0
 
 
-def test_tests_have_more_time_where_all_is_slow(monkeypatch):
+def test_tests_have_more_time_where_all_is_slow(monkeypatch) -> None:
     """Those that name a limit as well as the others."""
     monkeypatch.setattr(checks, "KernelWatch", lambda: None)
     monkeypatch.setattr(checks, "MemoryWatch", lambda: None)
@@ -213,7 +213,7 @@ def test_tests_have_more_time_where_all_is_slow(monkeypatch):
     assert [item.marks[0].args for item in items] == [(240.0,), (1200.0,)]
 
 
-def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
+def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch) -> None:
     """The youngest leaks are looked for where nothing comes behind; harm ends a guest, too."""
     settles = []
     leak = memleak.parse("unreferenced object 0x1 (size 8):\n  comm x\n")
@@ -234,7 +234,7 @@ def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch):
     hook = checks.GuestChecks(retirement).pytest_runtest_teardown
     a, b, c = (types.SimpleNamespace(path=path) for path in ("one.py", "one.py", "two.py"))
 
-    def teardown(item, nextitem):
+    def teardown(item, nextitem) -> None:
         step = hook(item, nextitem)
         next(step)
         with contextlib.suppress(StopIteration):
@@ -295,7 +295,9 @@ def pytest_configure(config):
         "pytest.xfail('no link')",
     ],
 )
-def test_memory_is_searched_also_behind_a_teardown_that_fails(pytester, monkeypatch, failure):
+def test_memory_is_searched_also_behind_a_teardown_that_fails(
+    pytester, monkeypatch, failure
+) -> None:
     """One error tells of both."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     pytester.makeconftest(CHECKED.format(leak="leak", left="[]"))
@@ -305,7 +307,7 @@ def test_memory_is_searched_also_behind_a_teardown_that_fails(pytester, monkeypa
     result.stdout.fnmatch_lines(["*no link*", "*memory leaked since the last search:*", "*0x1 *"])
 
 
-def test_expected_failure_excuses_nothing_that_is_left_behind(pytester, monkeypatch):
+def test_expected_failure_excuses_nothing_that_is_left_behind(pytester, monkeypatch) -> None:
     """It is the call's; pytest would take the teardown's for it as well."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     pytester.makeconftest(CHECKED.format(leak="[]", left="['net devices: dummy0']"))
@@ -315,7 +317,7 @@ def test_expected_failure_excuses_nothing_that_is_left_behind(pytester, monkeypa
     result.stdout.fnmatch_lines(["*left behind: net devices: dummy0*"])
 
 
-def test_nothing_is_looked_for_behind_an_interrupt():
+def test_nothing_is_looked_for_behind_an_interrupt() -> None:
     """Who interrupts does not want to wait for it."""
     step = phases.then(lambda: pytest.fail("looked"))
     next(step)
@@ -323,7 +325,7 @@ def test_nothing_is_looked_for_behind_an_interrupt():
         step.throw(KeyboardInterrupt())
 
 
-def test_late_report_names_the_tests_before(monkeypatch):
+def test_late_report_names_the_tests_before(monkeypatch) -> None:
     """Its cause may be what one of them has left to run; the last five are told."""
     watch = types.SimpleNamespace(complaints=lambda: ["kernel splat (kasan): BUG: KASAN: x"])
     monkeypatch.setattr(checks, "KernelWatch", lambda: watch)

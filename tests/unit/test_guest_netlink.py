@@ -80,7 +80,7 @@ def done(sequence: int = 1, code: int = 0) -> bytes:
     return message(3, struct.pack("=i", -code), sequence, flags=2)
 
 
-def test_request_is_what_the_kernel_expects():
+def test_request_is_what_the_kernel_expects() -> None:
     """NEWLINK with the three attributes that it needs, in wire format."""
     data = request(
         Command.NEWLINK, REQUEST | ACK, 7, dev_name="rxe0", link_type="rxe", ndev_name="d0"
@@ -90,7 +90,7 @@ def test_request_is_what_the_kernel_expects():
     assert body == attribute(2, b"rxe0\0") + attribute(65, b"rxe\0") + attribute(51, b"d0\0")
 
 
-def test_list_is_read_up_to_its_end_mark(kernel):
+def test_list_is_read_up_to_its_end_mark(kernel) -> None:
     """Over as many reads as it takes."""
     rdma, fake = kernel(device(0, "rxe0") + device(1, "rxe1"), device(2, "rxe2"), done())
     assert [(one.index, one.name) for one in rdma.devices()] == [
@@ -101,7 +101,7 @@ def test_list_is_read_up_to_its_end_mark(kernel):
     assert struct.unpack_from("=H", fake.sent[0], 6)[0] == REQUEST | DUMP
 
 
-def test_error_at_the_end_of_a_list_is_raised(kernel):
+def test_error_at_the_end_of_a_list_is_raised(kernel) -> None:
     """A dump fails in its end mark, not in an acknowledgement."""
     rdma, _ = kernel(done(code=errno.EPERM))
     with pytest.raises(RdmaNetlinkError) as caught:
@@ -109,7 +109,7 @@ def test_error_at_the_end_of_a_list_is_raised(kernel):
     assert caught.value.errno == errno.EPERM
 
 
-def test_refusal_carries_the_kernels_words(kernel):
+def test_refusal_carries_the_kernels_words(kernel) -> None:
     """The text stands behind the echoed request."""
     echoed = request(Command.NEWLINK, REQUEST | ACK, 1, dev_name="x")
     rdma, _ = kernel(refusal(errno.EINVAL, echoed, "no such link type"))
@@ -118,7 +118,7 @@ def test_refusal_carries_the_kernels_words(kernel):
     assert (caught.value.errno, caught.value.extack) == (errno.EINVAL, "no such link type")
 
 
-def test_refusal_without_words(kernel):
+def test_refusal_without_words(kernel) -> None:
     """Most of them say nothing but a number."""
     echoed = request(Command.NEWLINK, REQUEST | ACK, 1, dev_name="x")
     rdma, _ = kernel(refusal(errno.ENODEV, echoed))
@@ -127,13 +127,13 @@ def test_refusal_without_words(kernel):
     assert caught.value.extack is None
 
 
-def test_late_answers_are_skipped(kernel):
+def test_late_answers_are_skipped(kernel) -> None:
     """The answer to a request that was given up does not answer the next one."""
     rdma, _ = kernel(device(9, "old", sequence=0) + device(0, "rxe0"), done(0), done(1))
     assert [one.name for one in rdma.devices()] == ["rxe0"]
 
 
-def test_silence_is_a_timeout(kernel):
+def test_silence_is_a_timeout(kernel) -> None:
     """No answer within the socket's time-out."""
     rdma, _ = kernel()
     with pytest.raises(RdmaNetlinkError) as caught:
@@ -141,7 +141,7 @@ def test_silence_is_a_timeout(kernel):
     assert caught.value.errno == errno.ETIMEDOUT
 
 
-def test_broken_length_is_refused(kernel):
+def test_broken_length_is_refused(kernel) -> None:
     """A message that is longer than what was read ends the exchange."""
     rdma, _ = kernel(device(0, "rxe0")[:-8])
     with pytest.raises(RdmaNetlinkError) as caught:
@@ -149,7 +149,7 @@ def test_broken_length_is_refused(kernel):
     assert caught.value.errno == errno.EPROTO
 
 
-def test_counts_come_from_the_summary(kernel):
+def test_counts_come_from_the_summary(kernel) -> None:
     """A table of entries, each with a name and a number."""
     entries = b"".join(
         attribute(16, attribute(17, name + b"\0") + attribute(18, struct.pack("=Q", count)))
@@ -160,7 +160,7 @@ def test_counts_come_from_the_summary(kernel):
     assert rdma.counts("rxe0") == {"qp": 2, "cm_id": 0}
 
 
-def test_unknown_attributes_are_no_obstacle(kernel):
+def test_unknown_attributes_are_no_obstacle(kernel) -> None:
     """A newer kernel says more than we know."""
     answer = device(0, "rxe0")
     extended = message(NLDEV | 1, answer[16:] + attribute(900, b"new!"), flags=2)

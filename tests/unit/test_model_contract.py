@@ -54,7 +54,7 @@ def only(world: World, step: Step) -> tuple[Any, dict[str, Any]]:
         (["open_ep", "ep0", "cq0", "ct0"], "absent"),
     ],
 )
-def test_any_step_makes_sense_at_any_time(step, answer):
+def test_any_step_makes_sense_at_any_time(step, answer) -> None:
     """So every part of a program is one, which shrinking relies on."""
     world = after(CQ, SREAD)
     before = repr(world)
@@ -62,13 +62,13 @@ def test_any_step_makes_sense_at_any_time(step, answer):
     assert repr(world) == before
 
 
-def test_one_entry_goes_to_one_of_two_readers():
+def test_one_entry_goes_to_one_of_two_readers() -> None:
     """The contract does not say to which."""
     world = after(CQ, EP, SREAD, ["cq_sread", "T1", "cq0", 1, 1, "forever"])
     assert allowed(world, complete(7)) == [("ok", {"T0": [7]}), ("ok", {"T1": [7]})]
 
 
-def test_two_entries_may_both_go_to_the_first_reader():
+def test_two_entries_may_both_go_to_the_first_reader() -> None:
     """If it runs only when both are there; or else each reader gets one."""
     world = after(
         CQ,
@@ -81,21 +81,21 @@ def test_two_entries_may_both_go_to_the_first_reader():
     assert {"T0": [7], "T1": [7]} in ends
 
 
-def test_nobody_is_woken_below_a_threshold():
+def test_nobody_is_woken_below_a_threshold() -> None:
     """But an error frees everybody, and the good entries come first."""
     world = after(CQ, EP, ["cq_sread", "T0", "cq0", 3, 3, "forever"], complete(1))
     assert only(world, complete(2)) == ("ok", {})
     assert only(world, ["fail", "ep0", 3, "process"]) == ("ok", {"T0": [1]})
 
 
-def test_a_signal_call_hides_no_entry_and_has_no_memory():
+def test_a_signal_call_hides_no_entry_and_has_no_memory() -> None:
     """Who sleeps below its threshold gets what there is, who comes later sleeps."""
     world = after(CQ, EP, ["cq_sread", "T0", "cq0", 3, 3, "forever"], complete(1))
     assert only(world, ["cq_signal", "cq0"]) == ("ok", {"T0": [1]})
     assert only(after(CQ, SREAD, ["cq_signal", "cq0"]), SREAD) == ("started", {})
 
 
-def test_an_error_is_for_every_waiter_and_for_one_reader():
+def test_an_error_is_for_every_waiter_and_for_one_reader() -> None:
     """All of them learn of it; readerr takes it once."""
     world = after(CQ, EP, SREAD, ["cq_sread", "T1", "cq0", 1, 1, "forever"])
     failed = only(world, ["fail", "ep0", 5, "process"])
@@ -107,7 +107,7 @@ def test_an_error_is_for_every_waiter_and_for_one_reader():
     assert only(after(CQ, EP, ["fail", "ep0", 5, "process"], readerr), readerr) == ([], {})
 
 
-def test_overrun_comes_behind_the_last_entry():
+def test_overrun_comes_behind_the_last_entry() -> None:
     """What was stored can be read; what came later is lost, and nobody forgets it."""
     world = after(["open_cq", "cq0", "UNSPEC", 1, False], EP, complete(1), complete(2))
     read = ["cq_read", "main", "cq0", 4]
@@ -116,7 +116,7 @@ def test_overrun_comes_behind_the_last_entry():
     assert only(world, SREAD) == ("started", {"T0": "EOVERRUN"})
 
 
-def test_a_counter_that_is_set_back_still_ends_the_wait():
+def test_a_counter_that_is_set_back_still_ends_the_wait() -> None:
     """The value that woke a thread counts; the user's own set wakes, too."""
     wait = ["cntr_wait", "T0", "ct0", 1 << 63, "forever"]
     world = after(CNTR, wait)
@@ -125,7 +125,7 @@ def test_a_counter_that_is_set_back_still_ends_the_wait():
     assert only(world, ["cntr_seterr", "ct0", 0]) == ("ok", {"T0": "EAVAIL"})
 
 
-def test_a_change_is_not_a_comparison_of_values():
+def test_a_change_is_not_a_comparison_of_values() -> None:
     """497, set back to 495, two completions: 497 again is a change for a poll set."""
     steps = [
         CQ,
@@ -143,7 +143,7 @@ def test_a_change_is_not_a_comparison_of_values():
     assert only(world, ["cntr_read", "main", "ct0"]) == (497, {})
 
 
-def test_ready_members_take_turns():
+def test_ready_members_take_turns() -> None:
     """Of three, none is told twice while another one waits."""
     steps: list[Step] = [["open_poll", "p0"]]
     for i in range(3):
@@ -171,7 +171,7 @@ def test_ready_members_take_turns():
         ([["open_set", "w0", "UNSPEC", False], ["wait", "T0", "w0", "forever"]], "w0"),
     ],
 )
-def test_what_is_in_use_does_not_close(steps, name):
+def test_what_is_in_use_does_not_close(steps, name) -> None:
     """And is as it was before."""
     world = after(*steps)
     before = repr(world)
@@ -191,14 +191,14 @@ def sleepers(exclusive: bool) -> World:
     )
 
 
-def test_everybody_in_a_set_wakes_unless_it_is_exclusive():
+def test_everybody_in_a_set_wakes_unless_it_is_exclusive() -> None:
     """A completion with two targets in one set is one publication."""
     assert only(sleepers(False), complete(1)) == ("ok", {"T0": "ok", "T1": "ok"})
     assert allowed(sleepers(True), complete(1)) == [("ok", {"T0": "ok"}), ("ok", {"T1": "ok"})]
     assert only(sleepers(True), ["cq_signal", "cq0"]) == ("ok", {"T0": "ok", "T1": "ok"})
 
 
-def test_an_exclusive_wake_is_passed_on_by_another_wait():
+def test_an_exclusive_wake_is_passed_on_by_another_wait() -> None:
     """The set is still ready: who waits again gets its 0, and so does the next."""
     world = sleepers(True)
     world.step(complete(1), Choices())
@@ -209,12 +209,12 @@ def test_an_exclusive_wake_is_passed_on_by_another_wait():
 @pytest.mark.parametrize(
     ("kind", "ended"), [("interrupt", {"T0": "EINTR"}), ("restart", {}), ("python", {})]
 )
-def test_only_a_handler_that_does_not_restart_ends_a_call(kind, ended):
+def test_only_a_handler_that_does_not_restart_ends_a_call(kind, ended) -> None:
     """And Python itself goes on after that."""
     assert only(after(CQ, SREAD), ["signal", "T0", kind]) == ("ok", ended)
 
 
-def test_choices_finds_every_way_once():
+def test_choices_finds_every_way_once() -> None:
     """Also where what is open depends on what was chosen before."""
     ways, choices = [], Choices()
     while True:
@@ -225,7 +225,7 @@ def test_choices_finds_every_way_once():
     assert len(ways) == len(set(ways)) == 6
 
 
-def test_checker_follows_what_was_observed():
+def test_checker_follows_what_was_observed() -> None:
     """T1 got the entry, although T0 was first; from then on T0 is the one that sleeps."""
     checker = Checker(after(CQ, EP, SREAD, ["cq_sread", "T1", "cq0", 1, 1, "forever"]))
     checker.check(complete(7), Outcome("ok", {"T1": [7]}))
@@ -235,7 +235,7 @@ def test_checker_follows_what_was_observed():
         checker.check(complete(9), Outcome("ok", {}))
 
 
-def test_a_lost_device_frees_everybody():
+def test_a_lost_device_frees_everybody() -> None:
     """By the ordinary rules; a set goes on as long as one of its members lives."""
     steps: list[Step] = [
         ["open_set", "w0", "UNSPEC", False],
@@ -256,7 +256,7 @@ def test_a_lost_device_frees_everybody():
     assert only(world, ["wait", "main", "w0", "check"]) == ("ENODEV", {})
 
 
-def test_a_signal_in_a_ready_set_is_no_reason_to_fail():
+def test_a_signal_in_a_ready_set_is_no_reason_to_fail() -> None:
     """In an exclusive set a thread may sleep although the set is ready."""
     world = sleepers(True)
     world.step(complete(1), Choices())
@@ -265,7 +265,7 @@ def test_a_signal_in_a_ready_set_is_no_reason_to_fail():
         assert only(world, ["signal", thread, kind]) == ("ok", {thread: "ok"})
 
 
-def test_needless_steps_are_left_out():
+def test_needless_steps_are_left_out() -> None:
     """Also those that only together are needless, if they stand together."""
     program: list[Step] = [[name] for name in "abcdefghij"]
     tries = 0

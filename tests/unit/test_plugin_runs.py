@@ -54,14 +54,14 @@ def cases(pytester: pytest.Pytester) -> dict[str, ElementTree.Element]:
     return {str(case.get("name")): case for case in tree.iter("testcase")}
 
 
-def test_tests_run_in_guests_and_pass(run):
+def test_tests_run_in_guests_and_pass(run) -> None:
     """All pass: status 0, in as many guests as asked for."""
     result = run("def test_a(): pass\ndef test_b(): pass\n", guests=2)
     result.assert_outcomes(passed=2)
     assert result.ret == ExitStatus.OK
 
 
-def test_cost_of_the_guests_is_shown(run, monkeypatch):
+def test_cost_of_the_guests_is_shown(run, monkeypatch) -> None:
     """Their memory before they boot, and the time that it took afterwards."""
     monkeypatch.setenv("KFABRIC_KERNEL", "debug")
     result = run("def test_a(): pass\n")
@@ -69,14 +69,14 @@ def test_cost_of_the_guests_is_shown(run, monkeypatch):
     result.stdout.re_match_lines([r"kfabric: 1 guest\(s\) of 2560 MiB, up after \d+\.\d s, .*"])
 
 
-def test_a_failed_assertion_is_status_1(run):
+def test_a_failed_assertion_is_status_1(run) -> None:
     """A failing test has nothing to do with the guest's health."""
     result = run("def test_a(): assert 1 == 2\n")
     result.assert_outcomes(failed=1)
     assert result.ret == ExitStatus.TEST_FAILED
 
 
-def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
+def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
     """The others run in a new guest; the report has the reason and the console."""
     result = run(
         """
@@ -99,7 +99,7 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester):
     ]
 
 
-def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester):
+def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester) -> None:
     """Its call has passed, and is reported once; the others continue in a new guest."""
     result = run(
         """
@@ -137,7 +137,7 @@ def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester):
 
 
 @pytest.mark.parametrize("before", ["assert 1 == 2", "pytest.skip('no device')"])
-def test_panic_in_a_teardown_after_a_failed_call_is_the_same_tests(run, pytester, before):
+def test_panic_in_a_teardown_after_a_failed_call_is_the_same_tests(run, pytester, before) -> None:
     """One case in JUnit has both; so has one line of KTAP."""
     result = run(
         f"""
@@ -161,7 +161,7 @@ def test_panic_in_a_teardown_after_a_failed_call_is_the_same_tests(run, pytester
     assert sum("not ok" in line and "test_a" in line for line in lines) == 1
 
 
-def test_results_are_there_in_the_kernels_format_too(run, pytester):
+def test_results_are_there_in_the_kernels_format_too(run, pytester) -> None:
     """With the kernel's name, skips and expected failures, panic and console."""
     run(
         """
@@ -203,7 +203,7 @@ def test_results_are_there_in_the_kernels_format_too(run, pytester):
     assert lines[-1] == "not ok 1 test_toy.py"
 
 
-def test_panic_after_the_last_test_is_a_result_of_its_own(run, pytester):
+def test_panic_after_the_last_test_is_a_result_of_its_own(run, pytester) -> None:
     """A reader of either file alone must not take the run for a green one."""
     run(
         """
@@ -230,7 +230,7 @@ def test_panic_after_the_last_test_is_a_result_of_its_own(run, pytester):
     assert suite.get("name") == "guest linux-6.1"
 
 
-def test_panic_after_the_last_test_is_not_green(run):
+def test_panic_after_the_last_test_is_not_green(run) -> None:
     """All tests passed, but the status is that of a panic."""
     result = run(
         """
@@ -256,7 +256,7 @@ def test_panic_after_the_last_test_is_not_green(run):
     )
 
 
-def test_panic_in_session_finish_is_not_green(run):
+def test_panic_in_session_finish_is_not_green(run) -> None:
     """The worker had not ended yet: xdist notices, but its status is still 0."""
     result = run(
         """
@@ -277,7 +277,7 @@ def test_panic_in_session_finish_is_not_green(run):
     result.stdout.fnmatch_lines(["*guest kernel panic: late*"])
 
 
-def test_splat_that_no_test_reported_is_not_green(run):
+def test_splat_that_no_test_reported_is_not_green(run) -> None:
     """The console is read once more at the end."""
     result = run(
         """
@@ -317,7 +317,7 @@ HARM = """
 
 
 @pytest.mark.parametrize("guests", [1, 2])
-def test_a_harmed_guest_runs_no_other_test(run, pytester, guests):
+def test_a_harmed_guest_runs_no_other_test(run, pytester, guests) -> None:
     """All tests run, each in a guest of its own; fixtures are torn down."""
     pytester.makeconftest(RETIRING)
     result = run(HARM, guests=guests)
@@ -327,7 +327,7 @@ def test_a_harmed_guest_runs_no_other_test(run, pytester, guests):
     assert sum("fixtures ended" in console for console in consoles) == 7
 
 
-def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester):
+def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester) -> None:
     """The harm also makes a wider fixture's teardown fail, which is reported."""
     pytester.makeconftest(RETIRING)
     broken = "    yield\n        raise RuntimeError('in use')\n"
@@ -336,7 +336,7 @@ def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester):
     result.stdout.fnmatch_lines(["*RuntimeError: in use*"])
 
 
-def test_a_report_in_a_tests_failure_is_not_repeated(run):
+def test_a_report_in_a_tests_failure_is_not_repeated(run) -> None:
     """Nor does it fail the guest's end; a report that no test has shown does."""
     result = run(
         """
@@ -352,7 +352,7 @@ def test_a_report_in_a_tests_failure_is_not_repeated(run):
     result.stdout.no_fnmatch_line("*outside of any test*")
 
 
-def test_dead_test_process_is_no_dead_guest(run):
+def test_dead_test_process_is_no_dead_guest(run) -> None:
     """No panic on the console: the failure shows the process's status and output."""
     result = run(
         """
@@ -365,7 +365,7 @@ def test_dead_test_process_is_no_dead_guest(run):
     result.stdout.fnmatch_lines(["*the test process ended with signal 11*"])
 
 
-def test_stray_bytes_harm_no_result(run):
+def test_stray_bytes_harm_no_result(run) -> None:
     """Output of a test or its processes does not mix with the results."""
     result = run(
         """
@@ -387,7 +387,7 @@ def test_stray_bytes_harm_no_result(run):
     assert result.ret == ExitStatus.OK
 
 
-def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester):
+def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester) -> None:
     """The test that ran is the one that failed; the others run in a new guest."""
     pytester.makeconftest(
         "import harness.runner.controller\nharness.runner.controller.FINISH_SECONDS = 1.0"
@@ -411,7 +411,7 @@ def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester):
     result.stdout.fnmatch_lines(["*the test process did not end within 1 s*"])
 
 
-def test_silent_tests_end_their_guest(run, pytester):
+def test_silent_tests_end_their_guest(run, pytester) -> None:
     """A hang that no signal can end: the guest shows its state, then it is killed.
 
     Earlier reports of the kernel are shown, however old.
@@ -435,7 +435,7 @@ def test_silent_tests_end_their_guest(run, pytester):
     assert "sysrq-trigger" in (pytester.path / "guests/guest0.0/console.log").read_text()
 
 
-def test_guest_that_has_nothing_left_to_do_may_be_silent(run):
+def test_guest_that_has_nothing_left_to_do_may_be_silent(run) -> None:
     """While others still test; that is no hang."""
     result = run(
         """
@@ -452,7 +452,7 @@ def test_guest_that_has_nothing_left_to_do_may_be_silent(run):
     assert result.ret == ExitStatus.OK
 
 
-def test_report_that_cannot_be_sent_is_not_green(run, pytester):
+def test_report_that_cannot_be_sent_is_not_green(run, pytester) -> None:
     """pytest breaks in the guest's last test, for which xdist does not wait any more."""
     result = run(
         """
@@ -465,7 +465,7 @@ def test_report_that_cannot_be_sent_is_not_green(run, pytester):
     assert "not ok 1 test_a # ERROR did not end" in text
 
 
-def test_session_that_cannot_end_in_its_guest_is_not_green(run, pytester):
+def test_session_that_cannot_end_in_its_guest_is_not_green(run, pytester) -> None:
     """xdist has all results before the last hooks run."""
     pytester.makeconftest("""
     def pytest_sessionfinish(session):
@@ -477,13 +477,13 @@ def test_session_that_cannot_end_in_its_guest_is_not_green(run, pytester):
     result.stdout.fnmatch_lines(["*RuntimeError: the module cannot be unloaded*"])
 
 
-def test_file_that_cannot_be_imported_is_not_ok_in_ktap(run, pytester):
+def test_file_that_cannot_be_imported_is_not_ok_in_ktap(run, pytester) -> None:
     """Nor is the run."""
     assert run("import nothing_of_this_name").ret == ExitStatus.TEST_FAILED
     assert "not ok 1 test_toy.py" in (pytester.path / "test.ktap").read_text().splitlines()
 
 
-def test_crash_in_collection_ends(run):
+def test_crash_in_collection_ends(run) -> None:
     """Every new guest crashes at once: the run stops, and fails."""
     result = run('panic("while collecting")\n')
     assert result.ret == ExitStatus.PANIC
@@ -498,7 +498,7 @@ CRASHES = """
 """
 
 
-def test_abandoned_run_lists_the_tests_that_did_not_run(run, pytester):
+def test_abandoned_run_lists_the_tests_that_did_not_run(run, pytester) -> None:
     """No report may look complete without these tests."""
     result = run(CRASHES)
     result.assert_outcomes(failed=4)
@@ -512,7 +512,7 @@ def test_abandoned_run_lists_the_tests_that_did_not_run(run, pytester):
     assert str(error.text).count("test_toy.py::test_crash") == 2
 
 
-def test_run_abandoned_in_collection_lists_the_known_tests(run, pytester):
+def test_run_abandoned_in_collection_lists_the_known_tests(run, pytester) -> None:
     """The first guest has collected the tests, and no later one does."""
     result = run(
         """
@@ -531,7 +531,7 @@ def test_run_abandoned_in_collection_lists_the_known_tests(run, pytester):
     assert error is not None and error.get("message") == "2 tests did not run"
 
 
-def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester):
+def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester) -> None:
     """Tests that -x leaves out are left out on purpose."""
     result = run(CRASHES.replace("panic(f", "pytest.fail(f"), "-x")
     result.assert_outcomes(failed=1)
@@ -540,7 +540,7 @@ def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester):
     assert "did not run" not in (pytester.path / "test.ktap").read_text()
 
 
-def test_run_that_is_to_end_with_a_failure_ends_with_a_guests(run, pytester):
+def test_run_that_is_to_end_with_a_failure_ends_with_a_guests(run, pytester) -> None:
     """-x: the tests after it do not run, as requested."""
     result = run(CRASHES, "-x")
     result.assert_outcomes(failed=1)
@@ -548,7 +548,7 @@ def test_run_that_is_to_end_with_a_failure_ends_with_a_guests(run, pytester):
     assert "run" not in cases(pytester)
 
 
-def test_guest_that_does_not_boot_is_one_clear_line(run):
+def test_guest_that_does_not_boot_is_one_clear_line(run) -> None:
     """No test failed: the status is that of a failed boot."""
     result = run("def test_a(): pass\n", "--fake-boots=0")
     assert result.ret == ExitStatus.BOOT
@@ -558,7 +558,7 @@ def test_guest_that_does_not_boot_is_one_clear_line(run):
     assert "INTERNALERROR" not in text
 
 
-def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester):
+def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester) -> None:
     """The first one crashes, the second does not boot."""
     result = run(
         """
@@ -577,7 +577,7 @@ def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester):
     assert "guest did not boot: no sign of life after 60 s; what did not run" in str(error.text)
 
 
-def test_all_skipped_is_an_error(run):
+def test_all_skipped_is_an_error(run) -> None:
     """A run without tests proves nothing; each skip prints its reason."""
     result = run("import pytest\ndef test_a(): pytest.skip('no rxe')\n")
     result.assert_outcomes(skipped=1)
@@ -601,7 +601,7 @@ def in_foreground(argv, directory):
         process.wait()
 
 
-def test_interrupt_leaves_no_process(pytester, monkeypatch):
+def test_interrupt_leaves_no_process(pytester, monkeypatch) -> None:
     """Ctrl-C reaches all processes of the terminal except the guests, which still end."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TMPDIR", str(pytester.mkdir("tmp")))
@@ -635,12 +635,12 @@ def test_interrupt_leaves_no_process(pytester, monkeypatch):
     assert list((pytester.path / "tmp").glob("kfabric-*")) == []
 
 
-def test_own_workers_cannot_be_mixed_with_guests(run):
+def test_own_workers_cannot_be_mixed_with_guests(run) -> None:
     """-n and --kfabric-vms both choose the workers."""
     assert run("def test_a(): pass\n", "-n2").ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_temporary_directory_is_the_guests_own(run, tmp_path):
+def test_temporary_directory_is_the_guests_own(run, tmp_path) -> None:
     """xdist names one below the host's, which a guest does not have."""
     workers_here = str(tmp_path).count("popen-gw")
     result = run(
@@ -652,7 +652,7 @@ def test_temporary_directory_is_the_guests_own(run, tmp_path):
     result.assert_outcomes(passed=1)
 
 
-def test_guest_tests_are_kept_away_from_this_machine(pytester, monkeypatch):
+def test_guest_tests_are_kept_away_from_this_machine(pytester, monkeypatch) -> None:
     """Without guests, a test marked 'guest' is skipped with a reason."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile("import pytest\n@pytest.mark.guest\ndef test_a(): assert 0\n")

@@ -25,12 +25,12 @@ from harness.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Par
         ([0, pytest.ExitCode.NO_TESTS_COLLECTED], ExitStatus.TEST_FAILED),
     ],
 )
-def test_worst_status_wins(codes, expected):
+def test_worst_status_wins(codes, expected) -> None:
     """A broken machine wins over a failed test, and both win over success."""
     assert testrun.combine(codes, filtered=False) == expected
 
 
-def test_a_filter_may_leave_one_part_empty_but_not_all():
+def test_a_filter_may_leave_one_part_empty_but_not_all() -> None:
     """`-k` for a guest test selects nothing on the host."""
     empty = int(pytest.ExitCode.NO_TESTS_COLLECTED)
     assert testrun.combine([empty, 0], filtered=True) == ExitStatus.OK
@@ -48,12 +48,12 @@ def test_a_filter_may_leave_one_part_empty_but_not_all():
         (-9, 137),
     ],
 )
-def test_pytest_statuses_do_not_collide_with_ours(pytests, ours):
+def test_pytest_statuses_do_not_collide_with_ours(pytests, ours) -> None:
     """pytest's 2, 4 and 5 have other meanings than ours."""
     assert testrun.status_of(pytests) == ours
 
 
-def test_no_paths_mean_everything():
+def test_no_paths_mean_everything() -> None:
     """First the parts that take seconds, then those with guests."""
     assert testrun.parts([], 2) == [
         Part("unit", (str(UNIT),), workers=WORKERS),
@@ -63,7 +63,7 @@ def test_no_paths_mean_everything():
     ]
 
 
-def test_paths_go_where_they_can_run():
+def test_paths_go_where_they_can_run() -> None:
     """Unit tests stay on the host, anything else goes to guests."""
     unit, guest = f"{UNIT}/test_plugin_testrun.py::test_x", "examples"
     assert testrun.parts([guest, unit], 1) == [Part("unit", (unit,)), Part("guest", (guest,), 1)]
@@ -73,7 +73,7 @@ def test_paths_go_where_they_can_run():
 
 
 @pytest.mark.parametrize(("status", "raised"), [(0, False), (70, True)])
-def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised):
+def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised) -> None:
     """By the set-up script, whose failure is one of the set-up, not of a test."""
     seen = []
     monkeypatch.setattr(
@@ -89,7 +89,7 @@ def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised):
     assert seen == [["host", "browser"]]
 
 
-def _boot_nothing(monkeypatch):
+def _boot_nothing(monkeypatch) -> None:
     monkeypatch.setattr(testrun, "_prepare", _image)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: 1 << 20)
@@ -101,7 +101,7 @@ def _image(name):
     )
 
 
-def test_options_are_passed_on_to_pytest(monkeypatch):
+def test_options_are_passed_on_to_pytest(monkeypatch) -> None:
     """Words that are no paths are options or their values."""
     seen = []
     _boot_nothing(monkeypatch)
@@ -113,7 +113,7 @@ def test_options_are_passed_on_to_pytest(monkeypatch):
 
 
 @pytest.mark.parametrize(("kernel", "guests"), [("6.1", 3), ("debug", 1)])
-def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel, guests):
+def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel, guests) -> None:
     """A kernel with checks needs more for each; a line shows it."""
     seen = []
     _boot_nothing(monkeypatch)
@@ -128,7 +128,9 @@ def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel
 
 
 @pytest.mark.parametrize(("available", "wanted"), [(4000, 3), (None, 8), (100, 1), (100, 0)])
-def test_guests_that_fit_are_as_many_as_were_asked_for(monkeypatch, capsys, available, wanted):
+def test_guests_that_fit_are_as_many_as_were_asked_for(
+    monkeypatch, capsys, available, wanted
+) -> None:
     """Also if the available memory is unknown; at least one is tried, unless all are remote."""
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: available)
     part = Part("guest", ("tests",), wanted)
@@ -137,7 +139,7 @@ def test_guests_that_fit_are_as_many_as_were_asked_for(monkeypatch, capsys, avai
 
 
 @pytest.mark.parametrize("option", ["--ignore", "--deselect", "-k", "-c"])
-def test_value_of_an_option_is_no_path(option):
+def test_value_of_an_option_is_no_path(option) -> None:
     """Otherwise only the excluded tests would run."""
     words = [str(GUEST), option, str(UNIT), "-x"]
     assert testrun.split(words) == ([str(GUEST)], [option, str(UNIT), "-x"])
@@ -167,7 +169,7 @@ def reports(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_each_kernel_has_a_run_and_the_table_has_a_column_each(reports):
+def test_each_kernel_has_a_run_and_the_table_has_a_column_each(reports) -> None:
     assert testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)]) == 0
     assert (reports / "matrix.md").read_text() == (
         "| test file | 6.1 | 6.12 |\n"
@@ -179,7 +181,7 @@ def test_each_kernel_has_a_run_and_the_table_has_a_column_each(reports):
     )
 
 
-def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monkeypatch):
+def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monkeypatch) -> None:
     seen = []
     monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append((argv[-1], kernel)) or 0)
     assert testrun.main(["--matrix"]) == 0
@@ -188,7 +190,7 @@ def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monke
     ]
 
 
-def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypatch):
+def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypatch) -> None:
     def prepare(name):
         if name == "6.1":
             raise SetupError("no network")
@@ -201,10 +203,10 @@ def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypat
     assert "| all | no results | 1 failed, 1 |" in table
 
 
-def test_table_is_there_though_no_kernel_can_be_had(reports, monkeypatch):
+def test_table_is_there_though_no_kernel_can_be_had(reports, monkeypatch) -> None:
     """In a fresh clone there is no directory for it yet."""
 
-    def prepare(name):
+    def prepare(name) -> None:
         raise SetupError("no network")
 
     monkeypatch.setattr(testrun, "_prepare", prepare)
@@ -214,7 +216,7 @@ def test_table_is_there_though_no_kernel_can_be_had(reports, monkeypatch):
     assert "| all | no results | no results |" in testrun.TABLE.read_text()
 
 
-def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch):
+def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch) -> None:
     """However many guests there were; all tests have passed."""
     bad = f'<testcase classname="{junit.CLASS}" name="guest0@far.example.4"><error/></testcase>'
     monkeypatch.setitem(CASES, "6.1", CASES["6.1"] + bad)
@@ -224,7 +226,7 @@ def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch):
     assert "| all | 1 failed, 1, 1 skipped | 1 failed, 1 |" in table
 
 
-def test_tests_that_did_not_run_are_in_the_table(reports, monkeypatch):
+def test_tests_that_did_not_run_are_in_the_table(reports, monkeypatch) -> None:
     """Otherwise the numbers would look complete."""
     error = '<error message="5 tests did not run"/>'
     gave_up = f'<testcase classname="{junit.CLASS}" name="run">{error}</testcase>'
@@ -234,7 +236,7 @@ def test_tests_that_did_not_run_are_in_the_table(reports, monkeypatch):
     assert "| all | 1 failed, 1, 1 skipped, 5 tests did not run | 1 failed, 1 |" in table
 
 
-def test_bad_status_without_a_failed_test_is_in_the_table(reports, monkeypatch):
+def test_bad_status_without_a_failed_test_is_in_the_table(reports, monkeypatch) -> None:
     """JUnit does not show every problem: all of its tests have passed."""
     write = testrun._run
 
@@ -248,21 +250,23 @@ def test_bad_status_without_a_failed_test_is_in_the_table(reports, monkeypatch):
     assert "| all | 1, 1 skipped, but exit status 3 | 1 failed, 1 |" in table
 
 
-def test_what_a_kernel_reported_in_an_earlier_run_is_not_taken_for_this_one(reports, monkeypatch):
+def test_what_a_kernel_reported_in_an_earlier_run_is_not_taken_for_this_one(
+    reports, monkeypatch
+) -> None:
     (reports / "guest-6.1.xml").write_text(f"<testsuite>{CASES['6.1']}</testsuite>")
     monkeypatch.setattr(testrun, "_run", lambda argv, kernel: 1)
     testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
     assert "| all | no results | no results |" in (reports / "matrix.md").read_text()
 
 
-def test_the_report_names_the_kernel():
+def test_the_report_names_the_kernel() -> None:
     argv = Part("guest", ("tests",), 1).argv([], "6.12", "6.12.1-amd64")
     assert "junit_suite_name=guest linux-6.12.1-amd64" in argv
     assert any(word.endswith("/guest-6.12.xml") for word in argv)
     assert argv[argv.index("--kfabric-dir") + 1].endswith("/6.12")
 
 
-def test_one_unknown_kernel_ends_it_before_anything_runs(reports, monkeypatch):
+def test_one_unknown_kernel_ends_it_before_anything_runs(reports, monkeypatch) -> None:
     monkeypatch.setattr(testrun, "_run", lambda *_: pytest.fail("something ran"))
     with pytest.raises(KfabricError, match=r"6\.66"):
         testrun.main(["--kernel", "6.12", "--kernel", "6.66", str(GUEST)])

@@ -22,7 +22,7 @@ from harness.verdict.kinds import Kind
 # Lost.
 
 
-def test_wake_call_before_the_waiter_is_on_the_queue_is_lost():
+def test_wake_call_before_the_waiter_is_on_the_queue_is_lost() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=0)
@@ -34,7 +34,7 @@ def test_wake_call_before_the_waiter_is_on_the_queue_is_lost():
     assert "the_queue [mod]" in found.text
 
 
-def test_wake_call_before_a_waiter_that_looks_again_is_not_lost():
+def test_wake_call_before_a_waiter_that_looks_again_is_not_lost() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=0)
@@ -43,7 +43,7 @@ def test_wake_call_before_a_waiter_that_looks_again_is_not_lost():
     silent(scene)
 
 
-def test_wait_that_never_ends_beside_something_ready_is_lost():
+def test_wait_that_never_ends_beside_something_ready_is_lost() -> None:
     scene = Scene()
     scene.wait(50, slept=60)
     scene.publish(100)
@@ -52,7 +52,7 @@ def test_wait_that_never_ends_beside_something_ready_is_lost():
     assert "no wake call followed the publication" in found.text
 
 
-def test_wait_that_never_ends_with_nothing_ready_is_not_lost():
+def test_wait_that_never_ends_with_nothing_ready_is_not_lost() -> None:
     scene = Scene()
     scene.publish(10)
     scene.take(20, WAITER_2)
@@ -60,7 +60,7 @@ def test_wait_that_never_ends_with_nothing_ready_is_not_lost():
     silent(scene)
 
 
-def test_publication_without_a_wake_call_is_lost():
+def test_publication_without_a_wake_call_is_lost() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)
@@ -68,7 +68,7 @@ def test_publication_without_a_wake_call_is_lost():
     assert "no wake call followed" in found.text
 
 
-def test_publication_without_a_wake_call_that_another_takes_is_not_lost():
+def test_publication_without_a_wake_call_that_another_takes_is_not_lost() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)
@@ -76,7 +76,7 @@ def test_publication_without_a_wake_call_that_another_takes_is_not_lost():
     silent(scene)
 
 
-def test_wake_call_that_goes_to_another_queue_is_lost():
+def test_wake_call_that_goes_to_another_queue_is_lost() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)
@@ -85,7 +85,7 @@ def test_wake_call_that_goes_to_another_queue_is_lost():
     assert "went to other_queue [mod], where it woke nobody" in found.text
 
 
-def test_wake_call_on_both_queues_is_not_lost():
+def test_wake_call_on_both_queues_is_not_lost() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101, queue=OTHER, sleepers=0)
@@ -95,7 +95,7 @@ def test_wake_call_on_both_queues_is_not_lost():
     silent(scene)
 
 
-def test_wake_before_the_publication_is_lost():
+def test_wake_before_the_publication_is_lost() -> None:
     scene = Scene()
     scene.call(100)
     scene.publish(140)
@@ -104,7 +104,7 @@ def test_wake_before_the_publication_is_lost():
     assert "had woken it 40 µs before the publication" in found.text
 
 
-def test_wake_before_the_publication_that_is_found_all_the_same_is_not_lost():
+def test_wake_before_the_publication_that_is_found_all_the_same_is_not_lost() -> None:
     scene = Scene()
     scene.call(100)
     scene.publish(101)
@@ -113,7 +113,7 @@ def test_wake_before_the_publication_that_is_found_all_the_same_is_not_lost():
     silent(scene)
 
 
-def test_wake_of_several_before_the_publication_is_lost():
+def test_wake_of_several_before_the_publication_is_lost() -> None:
     scene = Scene()
     scene.call(100, sleepers=2)
     scene.wait(50, WAITER_2, slept=60, wakes=(100,), end=103)
@@ -123,7 +123,7 @@ def test_wake_of_several_before_the_publication_is_lost():
     assert "had woken it 40 µs before the publication" in found.text
 
 
-def test_earlier_call_that_woke_others_is_not_the_one_that_is_told():
+def test_earlier_call_that_woke_others_is_not_the_one_that_is_told() -> None:
     """It was no wake-up of this sleeper that came too early."""
     scene = Scene()
     scene.call(80)
@@ -133,7 +133,7 @@ def test_earlier_call_that_woke_others_is_not_the_one_that_is_told():
     assert "no wake call followed" in found.text
 
 
-def test_earlier_call_for_an_earlier_publication_is_not_the_one_that_is_told():
+def test_earlier_call_for_an_earlier_publication_is_not_the_one_that_is_told() -> None:
     """It was in time for that one."""
     scene = Scene()
     scene.publish(90)
@@ -145,7 +145,7 @@ def test_earlier_call_for_an_earlier_publication_is_not_the_one_that_is_told():
     assert "no wake call followed" in found.text
 
 
-def test_wake_that_its_sleeper_wipes_out_is_lost():
+def test_wake_that_its_sleeper_wipes_out_is_lost() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101)
@@ -154,7 +154,7 @@ def test_wake_that_its_sleeper_wipes_out_is_lost():
     assert "slept all the same" in found.text
 
 
-def test_one_wake_call_for_two_publications_is_lost():
+def test_one_wake_call_for_two_publications_is_lost() -> None:
     scene = Scene()
     scene.publish(100)
     scene.publish(101)
@@ -166,7 +166,7 @@ def test_one_wake_call_for_two_publications_is_lost():
     assert "woke 1 of 2 asleep for 2 publications" in found.text
 
 
-def test_one_wake_call_for_two_publications_that_one_thread_takes_is_not_lost():
+def test_one_wake_call_for_two_publications_that_one_thread_takes_is_not_lost() -> None:
     scene = Scene()
     scene.publish(100)
     scene.publish(101)
@@ -178,7 +178,7 @@ def test_one_wake_call_for_two_publications_that_one_thread_takes_is_not_lost():
     silent(scene)
 
 
-def test_wake_call_without_effect_is_lost():
+def test_wake_call_without_effect_is_lost() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)
@@ -187,7 +187,7 @@ def test_wake_call_without_effect_is_lost():
     assert "found 1 asleep and woke nobody" in found.text
 
 
-def test_publication_of_a_softirq_names_its_context():
+def test_publication_of_a_softirq_names_its_context() -> None:
     scene = Scene()
     scene.publish(100, WAITER, Context.SOFTIRQ)
     scene.call(101, WAITER, sleepers=0, context=Context.SOFTIRQ)
@@ -196,7 +196,7 @@ def test_publication_of_a_softirq_names_its_context():
     assert "in softirq context" in found.text
 
 
-def test_timeout_while_the_publisher_is_on_its_way_is_not_lost():
+def test_timeout_while_the_publisher_is_on_its_way_is_not_lost() -> None:
     """Published is what is marked; the store and the wake call come later."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
@@ -205,7 +205,7 @@ def test_timeout_while_the_publisher_is_on_its_way_is_not_lost():
     silent(scene)
 
 
-def test_timeout_just_behind_the_mark_of_a_silent_publisher_is_not_lost():
+def test_timeout_just_behind_the_mark_of_a_silent_publisher_is_not_lost() -> None:
     """waitqueue_active() is right in finding nobody any more."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
@@ -213,7 +213,7 @@ def test_timeout_just_behind_the_mark_of_a_silent_publisher_is_not_lost():
     silent(scene)
 
 
-def test_one_publication_accuses_one_sleeper():
+def test_one_publication_accuses_one_sleeper() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.wait(51, WAITER_2, slept=61, timeout=TIMEOUT)
@@ -221,7 +221,7 @@ def test_one_publication_accuses_one_sleeper():
     only(scene, Kind.LOST, WAITER, WAKER)
 
 
-def test_waits_from_before_the_recording_are_not_judged():
+def test_waits_from_before_the_recording_are_not_judged() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)
@@ -229,7 +229,7 @@ def test_waits_from_before_the_recording_are_not_judged():
     only(scene, Kind.LOST, WAITER, WAKER, since=50_000)
 
 
-def test_timeout_while_the_publisher_is_on_its_way_to_another_queue_is_lost():
+def test_timeout_while_the_publisher_is_on_its_way_to_another_queue_is_lost() -> None:
     """It would have come too late, and to the wrong place besides."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
@@ -238,7 +238,7 @@ def test_timeout_while_the_publisher_is_on_its_way_to_another_queue_is_lost():
     only(scene, Kind.LOST, WAITER, WAKER)
 
 
-def test_publishers_call_on_the_sleepers_queue_is_the_one_that_is_told():
+def test_publishers_call_on_the_sleepers_queue_is_the_one_that_is_told() -> None:
     """One on another queue before it was meant for others."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
@@ -249,7 +249,7 @@ def test_publishers_call_on_the_sleepers_queue_is_the_one_that_is_told():
     assert "found 1 asleep and woke nobody" in found.text
 
 
-def test_call_of_a_stand_in_that_wakes_nobody_is_the_one_that_is_told():
+def test_call_of_a_stand_in_that_wakes_nobody_is_the_one_that_is_told() -> None:
     """The publisher leaves waking to others; on another queue they do so for others."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
@@ -260,7 +260,7 @@ def test_call_of_a_stand_in_that_wakes_nobody_is_the_one_that_is_told():
     assert "found 1 asleep and woke nobody" in found.text
 
 
-def test_call_that_woke_somebody_unknown_instead_of_the_sleeper_is_lost():
+def test_call_that_woke_somebody_unknown_instead_of_the_sleeper_is_lost() -> None:
     """What a thread did with its wake-up is not known without its wait."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
@@ -274,7 +274,7 @@ def test_call_that_woke_somebody_unknown_instead_of_the_sleeper_is_lost():
 # Late.
 
 
-def test_wake_call_long_after_the_publication_is_late():
+def test_wake_call_long_after_the_publication_is_late() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(600_100, WAKER_2)
@@ -285,7 +285,7 @@ def test_wake_call_long_after_the_publication_is_late():
     assert "thread waker-2/22" in found.text
 
 
-def test_wake_call_within_the_limit_is_not_late():
+def test_wake_call_within_the_limit_is_not_late() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(400_100, WAKER_2)
@@ -294,7 +294,7 @@ def test_wake_call_within_the_limit_is_not_late():
     silent(scene)
 
 
-def test_second_worker_that_has_nothing_to_do_is_not_late():
+def test_second_worker_that_has_nothing_to_do_is_not_late() -> None:
     """The first one was woken for it, and is only slow."""
     scene = Scene()
     scene.publish(100)
@@ -308,7 +308,7 @@ def test_second_worker_that_has_nothing_to_do_is_not_late():
     silent(scene)
 
 
-def test_one_wait_is_accused_once():
+def test_one_wait_is_accused_once() -> None:
     """It was late before it got no CPU."""
     scene = Scene()
     scene.publish(100)
@@ -321,7 +321,7 @@ def test_one_wait_is_accused_once():
 # Wrong waiter.
 
 
-def test_wake_of_somebody_on_another_queue_is_a_wrong_waiter():
+def test_wake_of_somebody_on_another_queue_is_a_wrong_waiter() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)
@@ -331,7 +331,7 @@ def test_wake_of_somebody_on_another_queue_is_a_wrong_waiter():
     assert "went to other_queue [mod] and woke thread waiter-2/12" in found.text
 
 
-def test_wake_of_somebody_who_sleeps_again_is_a_wrong_waiter():
+def test_wake_of_somebody_who_sleeps_again_is_a_wrong_waiter() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=2)
@@ -341,7 +341,7 @@ def test_wake_of_somebody_who_sleeps_again_is_a_wrong_waiter():
     assert "woke thread waiter-2/12 instead" in found.text
 
 
-def test_one_wake_call_is_accused_once():
+def test_one_wake_call_is_accused_once() -> None:
     """The two that it woke had no use for it; that it woke two does not matter then."""
     scene = Scene()
     scene.publish(100)
@@ -352,7 +352,7 @@ def test_one_wake_call_is_accused_once():
     only(scene, Kind.WRONG_WAITER, WAITER_3, WAKER)
 
 
-def test_wake_of_somebody_who_takes_and_sleeps_again_is_no_wrong_waiter():
+def test_wake_of_somebody_who_takes_and_sleeps_again_is_no_wrong_waiter() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=2)
@@ -365,7 +365,7 @@ def test_wake_of_somebody_who_takes_and_sleeps_again_is_no_wrong_waiter():
 # Not handed on.
 
 
-def test_woken_waiter_that_leaves_without_taking_hands_nothing_on():
+def test_woken_waiter_that_leaves_without_taking_hands_nothing_on() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=2)
@@ -376,7 +376,7 @@ def test_woken_waiter_that_leaves_without_taking_hands_nothing_on():
     assert "which left 39 µs later, took nothing and woke nobody" in found.text
 
 
-def test_woken_waiter_that_wakes_the_next_hands_it_on():
+def test_woken_waiter_that_wakes_the_next_hands_it_on() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=2)

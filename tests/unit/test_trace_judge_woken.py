@@ -26,7 +26,7 @@ from harness.verdict.queues import judge
 # Spurious.
 
 
-def test_wake_with_nothing_published_is_spurious():
+def test_wake_with_nothing_published_is_spurious() -> None:
     scene = Scene()
     scene.call(100)
     scene.wait(50, slept=110, wakes=(100,), timeout=TIMEOUT)
@@ -34,7 +34,7 @@ def test_wake_with_nothing_published_is_spurious():
     assert "which had published nothing" in found.text
 
 
-def test_spurious_wake_of_a_wait_from_before_the_recording_is_not_judged():
+def test_spurious_wake_of_a_wait_from_before_the_recording_is_not_judged() -> None:
     """What was published for it was perhaps not recorded."""
     scene = Scene()
     scene.call(100)
@@ -43,7 +43,7 @@ def test_spurious_wake_of_a_wait_from_before_the_recording_is_not_judged():
     only(scene, Kind.SPURIOUS, WAITER, WAKER, marked=True, since=50_000)
 
 
-def test_wake_that_finds_its_waiter_awake_is_not_spurious():
+def test_wake_that_finds_its_waiter_awake_is_not_spurious() -> None:
     """It cost nobody any sleep."""
     scene = Scene()
     scene.call(100)
@@ -51,7 +51,7 @@ def test_wake_that_finds_its_waiter_awake_is_not_spurious():
     silent(scene, marked=True)
 
 
-def test_wake_of_somebody_unknown_is_not_spurious():
+def test_wake_of_somebody_unknown_is_not_spurious() -> None:
     """Whether it slept again is not known."""
     scene = Scene()
     scene.call(100)
@@ -59,7 +59,7 @@ def test_wake_of_somebody_unknown_is_not_spurious():
     silent(scene, marked=True)
 
 
-def test_wake_call_of_a_waiter_is_not_spurious():
+def test_wake_call_of_a_waiter_is_not_spurious() -> None:
     """It may hand on what it was woken for, though not what it published."""
     scene = Scene()
     scene.wait(10, slept=20, timeout=50)
@@ -68,7 +68,7 @@ def test_wake_call_of_a_waiter_is_not_spurious():
     silent(scene, marked=True)
 
 
-def test_second_call_for_what_is_still_there_is_neither_spurious_nor_overtaken():
+def test_second_call_for_what_is_still_there_is_neither_spurious_nor_overtaken() -> None:
     """There was something to be had, though nothing new."""
     scene = Scene()
     scene.publish(100)
@@ -81,7 +81,7 @@ def test_second_call_for_what_is_still_there_is_neither_spurious_nor_overtaken()
     assert scene.verdict().notes == ()
 
 
-def test_waiter_that_leaves_for_another_reason_was_not_overtaken():
+def test_waiter_that_leaves_for_another_reason_was_not_overtaken() -> None:
     """It did not look in vain: it got what it wanted."""
     scene = Scene()
     scene.publish(100)
@@ -92,7 +92,7 @@ def test_waiter_that_leaves_for_another_reason_was_not_overtaken():
     assert scene.verdict().notes == ()
 
 
-def test_wake_with_nothing_published_that_finds_something_is_not_spurious():
+def test_wake_with_nothing_published_that_finds_something_is_not_spurious() -> None:
     """Published between call and look: no harm was done."""
     scene = Scene()
     scene.call(100)
@@ -102,7 +102,7 @@ def test_wake_with_nothing_published_that_finds_something_is_not_spurious():
     silent(scene)
 
 
-def test_wake_for_what_another_thread_took_meanwhile_is_overtaken():
+def test_wake_for_what_another_thread_took_meanwhile_is_overtaken() -> None:
     scene = Scene()
     scene.publish(100)
     scene.take(101, WAITER_2)
@@ -113,7 +113,7 @@ def test_wake_for_what_another_thread_took_meanwhile_is_overtaken():
     assert scene.verdict().overtaken == 1
 
 
-def test_slow_wake_call_after_that_of_another_publisher_is_not_spurious():
+def test_slow_wake_call_after_that_of_another_publisher_is_not_spurious() -> None:
     """Each publisher has something behind its call, though the first one's woke for both."""
     scene = Scene()
     scene.publish(100)
@@ -126,7 +126,7 @@ def test_slow_wake_call_after_that_of_another_publisher_is_not_spurious():
     silent(scene)
 
 
-def test_wake_call_of_a_stand_in_is_not_spurious():
+def test_wake_call_of_a_stand_in_is_not_spurious() -> None:
     """A work item wakes for what a thread published."""
     scene = Scene()
     scene.publish(100)
@@ -136,7 +136,7 @@ def test_wake_call_of_a_stand_in_is_not_spurious():
     silent(scene)
 
 
-def test_wake_that_ends_the_wait_for_another_reason_is_not_spurious():
+def test_wake_that_ends_the_wait_for_another_reason_is_not_spurious() -> None:
     """A waiter that leaves got what it wanted, whatever that was."""
     scene = Scene()
     scene.call(100)
@@ -147,7 +147,7 @@ def test_wake_that_ends_the_wait_for_another_reason_is_not_spurious():
 # Herd.
 
 
-def test_wake_of_one_who_has_no_use_for_what_is_there_is_not_overtaken():
+def test_wake_of_one_who_has_no_use_for_what_is_there_is_not_overtaken() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101)
@@ -171,13 +171,13 @@ def herd(takers: int, publications: int = 1) -> Scene:
     return scene
 
 
-def test_one_publication_that_wakes_three_is_a_herd():
+def test_one_publication_that_wakes_three_is_a_herd() -> None:
     found = only(herd(takers=1), Kind.HERD, WAITER, WAKER)
     assert "woke 3 on the_queue [mod] for one publication" in found.text
     assert "waiter-3" in found.text
 
 
-def test_loser_of_a_herd_is_not_told_as_overtaken_besides():
+def test_loser_of_a_herd_is_not_told_as_overtaken_besides() -> None:
     """The call has been accused: that nothing was left is the herd's doing."""
     scene = Scene()
     scene.publish(100)
@@ -189,28 +189,28 @@ def test_loser_of_a_herd_is_not_told_as_overtaken_besides():
     assert scene.verdict().notes == ()
 
 
-def test_wake_of_three_for_two_publications_of_which_another_takes_one_is_no_herd():
+def test_wake_of_three_for_two_publications_of_which_another_takes_one_is_no_herd() -> None:
     scene = herd(takers=1, publications=2)
     scene.take(103, WAKER_2)
     silent(scene)
 
 
-def test_wake_of_three_of_which_two_find_something_is_no_herd():
+def test_wake_of_three_of_which_two_find_something_is_no_herd() -> None:
     """The second is for what another has published, which did not wake yet."""
     scene = herd(takers=2)
     scene.publish(100, WAKER_2)
     silent(scene)
 
 
-def test_three_publications_that_wake_three_are_no_herd():
+def test_three_publications_that_wake_three_are_no_herd() -> None:
     silent(herd(takers=3, publications=3))
 
 
-def test_one_call_for_two_publications_that_wakes_three_is_no_herd():
+def test_one_call_for_two_publications_that_wakes_three_is_no_herd() -> None:
     silent(herd(takers=2, publications=2))
 
 
-def test_news_that_all_take_home_are_no_herd():
+def test_news_that_all_take_home_are_no_herd() -> None:
     """A state that nobody takes: each of the woken leaves with it."""
     scene = Scene()
     scene.publish(100)
@@ -223,7 +223,7 @@ def test_news_that_all_take_home_are_no_herd():
 # Woken but never ran.
 
 
-def test_woken_thread_that_gets_no_cpu_never_ran():
+def test_woken_thread_that_gets_no_cpu_never_ran() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101)
@@ -233,7 +233,7 @@ def test_woken_thread_that_gets_no_cpu_never_ran():
     assert "ran only 6000.0 ms later" in found.text
 
 
-def test_woken_thread_that_gets_its_cpu_late_but_in_time_did_run():
+def test_woken_thread_that_gets_its_cpu_late_but_in_time_did_run() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101)
@@ -242,7 +242,7 @@ def test_woken_thread_that_gets_its_cpu_late_but_in_time_did_run():
     silent(scene)
 
 
-def test_woken_thread_that_still_has_no_cpu_never_ran():
+def test_woken_thread_that_still_has_no_cpu_never_ran() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101)
@@ -252,7 +252,7 @@ def test_woken_thread_that_still_has_no_cpu_never_ran():
     assert "has been on no CPU for 8999.9 ms" in found.text
 
 
-def test_woken_thread_that_was_not_seen_to_run_but_has_left_did_run():
+def test_woken_thread_that_was_not_seen_to_run_but_has_left_did_run() -> None:
     scene = Scene()
     scene.publish(100)
     scene.call(101)
@@ -261,7 +261,7 @@ def test_woken_thread_that_was_not_seen_to_run_but_has_left_did_run():
     silent(scene)
 
 
-def test_thread_that_was_awake_when_it_was_woken_did_run():
+def test_thread_that_was_awake_when_it_was_woken_did_run() -> None:
     """It got its CPU late because it slept in between."""
     scene = Scene()
     scene.call(101)
@@ -272,7 +272,7 @@ def test_thread_that_was_awake_when_it_was_woken_did_run():
 # Without marks, and doubts.
 
 
-def test_without_marks_a_sleeper_that_was_passed_over_is_only_suspicious():
+def test_without_marks_a_sleeper_that_was_passed_over_is_only_suspicious() -> None:
     scene = Scene()
     scene.wait(50, slept=60)
     scene.call(100)
@@ -283,7 +283,7 @@ def test_without_marks_a_sleeper_that_was_passed_over_is_only_suspicious():
     ]
 
 
-def test_without_marks_a_call_that_woke_another_is_not_suspicious():
+def test_without_marks_a_call_that_woke_another_is_not_suspicious() -> None:
     scene = Scene()
     scene.call(100, sleepers=2)
     scene.wait(50, WAITER_2, slept=60, wakes=(100,), end=103)
@@ -291,7 +291,7 @@ def test_without_marks_a_call_that_woke_another_is_not_suspicious():
     assert scene.verdict().notes == ()
 
 
-def test_without_marks_only_a_call_beside_a_sleeper_is_suspicious():
+def test_without_marks_only_a_call_beside_a_sleeper_is_suspicious() -> None:
     """Not one that came before it slept, and none that found nobody."""
     scene = Scene()
     scene.call(40)
@@ -300,21 +300,21 @@ def test_without_marks_only_a_call_beside_a_sleeper_is_suspicious():
     assert scene.verdict().notes == ()
 
 
-def test_without_marks_a_sleeper_that_was_passed_over_and_has_left_is_not_suspicious():
+def test_without_marks_a_sleeper_that_was_passed_over_and_has_left_is_not_suspicious() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.call(100)
     assert scene.verdict().notes == ()
 
 
-def test_without_marks_a_wake_that_finds_its_waiter_awake_is_not_suspicious():
+def test_without_marks_a_wake_that_finds_its_waiter_awake_is_not_suspicious() -> None:
     scene = Scene()
     scene.call(100)
     scene.wait(90, slept=130, wakes=(100,), ran=0, timeout=TIMEOUT)
     assert scene.verdict().notes == ()
 
 
-def test_without_marks_waits_from_before_the_recording_are_not_suspicious():
+def test_without_marks_waits_from_before_the_recording_are_not_suspicious() -> None:
     scene = Scene()
     scene.wait(50, slept=60)
     scene.call(100)
@@ -322,7 +322,7 @@ def test_without_marks_waits_from_before_the_recording_are_not_suspicious():
     assert scene.verdict(since=50_000).notes != ()
 
 
-def test_without_marks_a_wake_in_vain_is_only_suspicious():
+def test_without_marks_a_wake_in_vain_is_only_suspicious() -> None:
     scene = Scene()
     scene.call(100)
     scene.call(120)
@@ -333,7 +333,7 @@ def test_without_marks_a_wake_in_vain_is_only_suspicious():
     assert "slept again, once" in verdict.notes[0].text
 
 
-def test_queue_on_which_takers_wake_producers_is_left_out():
+def test_queue_on_which_takers_wake_producers_is_left_out() -> None:
     """Those wait for room, and do so although there is something to take."""
     scene = Scene()
     scene.publish(100)
@@ -344,7 +344,7 @@ def test_queue_on_which_takers_wake_producers_is_left_out():
     only(scene, Kind.LOST, WAKER, WAKER, queues=frozenset((OTHER,)))
 
 
-def test_queue_on_which_takers_hand_on_to_others_is_judged():
+def test_queue_on_which_takers_hand_on_to_others_is_judged() -> None:
     """Only takers wake on it, but one of them waits there itself."""
     scene = Scene()
     scene.publish(10)
@@ -356,7 +356,7 @@ def test_queue_on_which_takers_hand_on_to_others_is_judged():
     only(scene, Kind.LOST, WAITER, WAKER)
 
 
-def test_queue_on_which_takers_and_others_wake_is_judged():
+def test_queue_on_which_takers_and_others_wake_is_judged() -> None:
     scene = Scene()
     scene.publish(10)
     scene.take(20)
@@ -367,7 +367,7 @@ def test_queue_on_which_takers_and_others_wake_is_judged():
     only(scene, Kind.LOST, WAITER_2, WAKER)
 
 
-def test_marks_in_the_recording_are_enough_to_judge_it():
+def test_marks_in_the_recording_are_enough_to_judge_it() -> None:
     """Who opens a recording gives no rules."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
@@ -375,7 +375,7 @@ def test_marks_in_the_recording_are_enough_to_judge_it():
     assert [finding.kind for finding in judge(scene.ledger()).findings] == [Kind.LOST]
 
 
-def test_incomplete_recording_is_not_verified():
+def test_incomplete_recording_is_not_verified() -> None:
     scene = Scene()
     scene.call(100, sleepers=0)
     scene.seq[QUEUE] += 1

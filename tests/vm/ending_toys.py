@@ -8,17 +8,17 @@ import threading
 import pytest
 
 
-def test_waits():
+def test_waits() -> None:
     """Until it is killed."""
     threading.Event().wait()
 
 
-def test_fine():
+def test_fine() -> None:
     """Pass."""
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_panic(number):
+def test_panic(number) -> None:
     """Panic the guest."""
     with open("/proc/sysrq-trigger", "w") as trigger:
         trigger.write("c")

@@ -9,22 +9,22 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _guest(record_property):
+def _guest(record_property) -> None:
     """Record the guest's name in the report."""
     record_property("guest", os.uname().nodename)
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_fine(number):
+def test_fine(number) -> None:
     """Pass."""
 
 
-def test_panic():
+def test_panic() -> None:
     """Panic the guest."""
     with open("/proc/sysrq-trigger", "w") as trigger:
         trigger.write("c")
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_fine_again(number):
+def test_fine_again(number) -> None:
     """Pass."""

@@ -67,38 +67,38 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(done.returncode, done.stdout, cases, directory)
 
 
-def test_status_is_that_of_failed_tests(run):
+def test_status_is_that_of_failed_tests(run) -> None:
     """Each panic is the failure of a test, except the last, which the summary shows."""
     assert run.status == ExitStatus.TEST_FAILED
 
 
-def test_innocent_tests_pass(run):
+def test_innocent_tests_pass(run) -> None:
     """Also the test after a leak, and the one before a late panic."""
     assert [test for test in INNOCENT if not run.passed(test)] == []
 
 
-def test_splat_fails_its_test(run):
+def test_splat_fails_its_test(run) -> None:
     """Although its assertions hold; the failure has the kernel's report."""
     text = run.texts("test_splat", "failure")
     assert "kernel splat (warning)" in text and "provoked on request" in text
 
 
-def test_leak_fails_its_test(run):
+def test_leak_fails_its_test(run) -> None:
     """The error names the leak; the next test checks that its guest does not have it."""
     assert "left behind: net devices:" in run.texts("test_leak", "error")
 
 
-def test_expected_failure_excuses_no_leak(run):
+def test_expected_failure_excuses_no_leak(run) -> None:
     """An expected failure does not hide a leak."""
     assert "left behind: net devices:" in run.texts("test_expected_failure_leaks", "error")
 
 
-def test_user_space_hang_is_a_timeout(run):
+def test_user_space_hang_is_a_timeout(run) -> None:
     """And not the end of the guest: the neighbouring tests ran in the same one."""
     assert "Timeout" in run.texts("test_hang_in_user_space", "failure")
 
 
-def test_panic_fails_its_test(run):
+def test_panic_fails_its_test(run) -> None:
     """With the reason in the failure, followed by the console."""
     text = run.texts("test_panic", "failure")
     assert "guest kernel panic: sysrq triggered crash" in text
@@ -106,7 +106,7 @@ def test_panic_fails_its_test(run):
     assert "Kernel panic - not syncing: sysrq triggered crash" in run.output
 
 
-def test_panic_in_a_teardown_fails_its_test(run):
+def test_panic_in_a_teardown_fails_its_test(run) -> None:
     """Once: as its error, without another case."""
     text = run.texts("test_panic_in_teardown", "error")
     assert "guest0.4: guest kernel panic: sysrq triggered crash" in text
@@ -114,12 +114,12 @@ def test_panic_in_a_teardown_fails_its_test(run):
     assert len(run.cases["test_panic_in_teardown"]) == 1
 
 
-def test_freeze_fails_its_test(run):
+def test_freeze_fails_its_test(run) -> None:
     """The watchdog detects the missing heartbeat."""
     assert "guest hangs: no heartbeat for 8 s" in run.texts("test_freeze", "failure")
 
 
-def test_late_panic_is_not_lost(run):
+def test_late_panic_is_not_lost(run) -> None:
     """No test is running any more and xdist does not notice, but the run reports it."""
     assert run.output.count("a guest ended badly, outside of any test") == 1
     text = run.texts("guest0.6", "error")
@@ -129,7 +129,7 @@ def test_late_panic_is_not_lost(run):
     assert "guest0.6: guest kernel panic: sysrq triggered crash" in run.output
 
 
-def test_kernels_format_tells_the_same(run):
+def test_kernels_format_tells_the_same(run) -> None:
     """The test, the reason, the console's end; and the guest that ended late."""
     lines = (run.directory / "test.ktap").read_text().splitlines()
     bad = {line.split(" # ")[0].split()[-1] for line in lines if line.lstrip().startswith("not ok")}
@@ -138,7 +138,7 @@ def test_kernels_format_tells_the_same(run):
     assert any(line.startswith("  # ") and "Kernel panic - not syncing" in line for line in lines)
 
 
-def test_consoles_tell_what_was_running(run):
+def test_consoles_tell_what_was_running(run) -> None:
     """Each guest's console is kept, with a marker for each test."""
     splat, leak, panic = (
         (run.directory / f"guest0.{number}" / "console.log").read_text(errors="replace")

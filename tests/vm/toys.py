@@ -40,35 +40,35 @@ def crash() -> None:
         trigger.write("c")
 
 
-def test_fine():
+def test_fine() -> None:
     """Pass."""
     assert os.uname().sysname == "Linux"
 
 
-def test_splat():
+def test_splat() -> None:
     """Its assertions hold, but the kernel reports a problem."""
     provoke("warn")
 
 
-def test_leak():
+def test_leak() -> None:
     """Leaves a net device behind."""
     MARK.touch()
     KEPT.enter_context(topology.dummy_netdev())
 
 
-def test_after_leak():
+def test_after_leak() -> None:
     """Not affected by the previous test's leak, because this is another guest."""
     assert not MARK.exists()
 
 
 @pytest.mark.xfail(reason="what is expected of it is its call's alone")
-def test_expected_failure_leaks():
+def test_expected_failure_leaks() -> None:
     """Fails as expected, and leaves a net device behind."""
     KEPT.enter_context(topology.dummy_netdev())
     raise AssertionError("as expected")
 
 
-def test_stray_bytes(capfd):
+def test_stray_bytes(capfd) -> None:
     """Writes everywhere a test or its process can; the port cannot be opened again."""
     with capfd.disabled():
         for stream in (0, 1, 2):
@@ -81,17 +81,17 @@ def test_stray_bytes(capfd):
 
 
 @pytest.mark.timeout(3)
-def test_hang_in_user_space():
+def test_hang_in_user_space() -> None:
     """Waits for an event that never comes."""
     threading.Event().wait()
 
 
-def test_panic():
+def test_panic() -> None:
     """Panics the guest."""
     crash()
 
 
-def test_fine_again():
+def test_fine_again() -> None:
     """Passes in any guest."""
 
 
@@ -102,19 +102,19 @@ def crashing() -> Iterator[None]:
     crash()
 
 
-def test_panic_in_teardown(crashing):
+def test_panic_in_teardown(crashing) -> None:
     """Passes, and its fixture panics the guest."""
 
 
-def test_fine_in_the_end():
+def test_fine_in_the_end() -> None:
     """Pass."""
 
 
-def test_freeze():
+def test_freeze() -> None:
     """Stops all CPUs of its guest."""
     provoke("freeze")
 
 
-def test_late_panic():
+def test_late_panic() -> None:
     """Passes, and the kernel panics when its process ends."""
     atexit.register(crash)

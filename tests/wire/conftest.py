@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from wire_support import Pair
 
 from harness.runner.nodes import Node, Wire
+from tests.wire.wire_support import Pair
 
 
 @pytest.fixture(scope="module")

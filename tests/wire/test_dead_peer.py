@@ -8,7 +8,8 @@ its connection are used up (about 17 s); one without learns it if it asks.
 from __future__ import annotations
 
 import pytest
-from wire_support import Pair
+
+from tests.wire.wire_support import Pair
 
 #: Longer than a connection's retries, however busy the machine is.
 LONG = 90.0

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from wire_support import Pair
 
 from harness.runner.nodes import Node
+from tests.wire.wire_support import Pair
 
 
 def test_two_guests_answer(two_nodes: tuple[Node, Node]) -> None:

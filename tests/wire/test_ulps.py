@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from wire_support import Remote, on_both
 
 from harness.runner.nodes import Node
+from tests.wire.wire_support import Remote, on_both
 
 COUNT = 211
 #: Parameters of the side that waits, and of the one that begins; a is the address of

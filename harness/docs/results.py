@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Writes docs/results.md: each command that measures something writes its own section.
+
+    measured = Measurement("mutants", "kfabric mutants --results")
+    ...
+    measured.write("6.1.0-42-amd64", "| mutants | killed |\n|---|---|\n| 167 | 167 |\n")
+
+Nobody edits the document by hand. A section keeps its text until its command measures again,
+so each one names its own date, kernel, commit and host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "results.md"
+
+HEAD = """\
+# Results
+
+The commands that measure write this page: `kfabric test`, `mutants`, `gallery`, `fuzz` and
+`bench` each replace their own section when they are called with `--results`. Do not edit it.
+"""
+
+SECTIONS = {
+    "matrix": "Tests on each kernel",
+    "coverage": "Lines of the modules that the tests reach",
+    "mutants": "Mutants",
+    "gallery": "Classic wait bugs",
+    "fuzz": "Fuzzing",
+    "soak": "Soak",
+    "bench": "Costs",
+}
+"""Title of each section, in the order of the document."""
+
+OPTION = "--results"
+HELP = f"write what was measured into {DOCUMENT.relative_to(ROOT)}"
+
+_SECTION = re.compile(r"<!-- results:(\w+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement that begins now.
+
+    Attributes:
+        section: its key in SECTIONS.
+        command: what a user types to repeat it.
+        began: when it began.
+        load: the host's load before it began, in runnable processes (one-minute average).
+    """
+
+    section: str
+    command: str
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+
+    def write(self, kernel: str, table: str, document: Path = DOCUMENT) -> None:
+        """Replace the section.
+
+        Args:
+            kernel: the releases of the guests' kernels.
+            table: Markdown.
+            document: the file to write; made if it is not there.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        text = document.read_text(encoding="utf-8") if document.exists() else ""
+        bodies = dict(_SECTION.findall(text))
+        bodies[self.section] = f"{self._facts(kernel)}\n\n{table.strip()}\n"
+        document.write_text(page(bodies), encoding="utf-8")
+
+    def _facts(self, kernel: str) -> str:
+        day = self.began.strftime("%Y-%m-%d")
+        host = f"{os.cpu_count()} CPUs, load {self.load:.1f} before the start"
+        return (
+            f"{day}, kernel {kernel}, commit {_commit()}, host: {host}. Command: `{self.command}`."
+        )
+
+
+def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None:
+    """The measurement of a command that begins now, if the user wants its results written.
+
+    Args:
+        section: its key in SECTIONS.
+        argv: the command's words after ``kfabric``.
+        wanted: whether the option was given.
+    """
+    return Measurement(section, shlex.join(["kfabric", *argv])) if wanted else None
+
+
+def markdown(table: Table) -> str:
+    """A terminal's table as Markdown."""
+    columns = [[str(column.header), *map(_cell, column.cells)] for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    rules = ["--:" if column.justify == "right" else "---" for column in table.columns]
+    return lines([rows[0], rules, *rows[1:]])
+
+
+def lines(rows: Iterable[Iterable[str]]) -> str:
+    """Rows of cells as lines of a Markdown table."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(cell: object) -> str:
+    return str(cell).replace("|", "\\|").replace("\n", " ")
+
+
+def page(bodies: dict[str, str]) -> str:
+    """The document with these sections."""
+    parts = [HEAD]
+    for name, title in SECTIONS.items():
+        body = bodies.get(name, "Not measured yet.\n")
+        parts.append(f"## {title}\n\n<!-- results:{name} -->\n{body}<!-- end -->\n")
+    return "\n".join(parts)
+
+
+def _commit() -> str:
+    argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.strip() or "unknown"
