@@ -96,7 +96,7 @@ def results(directory: Path) -> dict[str, str]:
         pytest.param(signal.SIGKILL, False, -signal.SIGKILL, id="SIGKILL"),
     ],
 )
-def test_ended_run_leaves_nothing_behind(
+def test_interrupted_run_leaves_no_process(
     start: Start, tmp_path: Path, number: int, group: bool, status: int
 ) -> None:
     """Neither a guest nor a bridge, whichever process gets the signal."""

@@ -67,7 +67,7 @@ def test_one_run_uses_guests_of_both_machines(other: str, tmp_path: Path) -> Non
     assert {name.split(".")[0] for name in guests(cases)} == {"guest0", "guest1@other"}
 
 
-def test_panic_on_the_other_machine_is_told_here(other: str, tmp_path: Path) -> None:
+def test_panic_on_the_other_machine_is_reported_here(other: str, tmp_path: Path) -> None:
     """With its name and console; later tests run in the next guest there."""
     status, output, cases = run(tmp_path, f"--kfabric-tx={other}")
     assert status == ExitStatus.TEST_FAILED

@@ -129,7 +129,7 @@ def test_late_panic_is_not_lost(run) -> None:
     assert "guest0.6: guest kernel panic: sysrq triggered crash" in run.output
 
 
-def test_kernels_format_tells_the_same(run) -> None:
+def test_ktap_has_the_same_results(run) -> None:
     """The test, the reason, the console's end; and the guest that ended late."""
     lines = (run.directory / "test.ktap").read_text().splitlines()
     bad = {line.split(" # ")[0].split()[-1] for line in lines if line.lstrip().startswith("not ok")}
@@ -138,7 +138,7 @@ def test_kernels_format_tells_the_same(run) -> None:
     assert any(line.startswith("  # ") and "Kernel panic - not syncing" in line for line in lines)
 
 
-def test_consoles_tell_what_was_running(run) -> None:
+def test_consoles_name_the_running_tests(run) -> None:
     """Each guest's console is kept, with a marker for each test."""
     splat, leak, panic = (
         (run.directory / f"guest0.{number}" / "console.log").read_text(errors="replace")

@@ -65,7 +65,7 @@ def guest(devices: tuple[str, ...], tmp_path: Path) -> Iterator[Vm]:
 
 
 @pytest.mark.parametrize("devices", [(), ("-device", "virtio-rng-pci")], ids=["thawed", "booted"])
-def test_guest_says_all_that_it_has_to_say(guest: Vm, tmp_path: Path) -> None:
+def test_console_is_complete_after_a_dump(guest: Vm, tmp_path: Path) -> None:
     """It is paused in its panic, and continues when its memory is written."""
     with pytest.raises(GuestPanic) as panic:
         guest.run(["sh", "-c", CRASH], timeout=RUN_SECONDS)
