@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The command ``kfabric``: finds the subcommand, maps failures to exit statuses.
+"""The command ``kfabric``: runs a subcommand and maps failures to exit statuses.
 
-A subcommand is a module with ``main(argv) -> int``, imported only when asked
-for. To add one, add its line to COMMANDS.
+A subcommand is a module with ``main(argv) -> int``, imported only when it is run. To add
+one, add a line to COMMANDS.
 """
-
-from __future__ import annotations
 
 import importlib
 import signal
@@ -18,16 +16,16 @@ from harness.errors import ExitStatus, KfabricError, report
 COMMANDS = {
     "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
     "test": ("harness.runner.testrun", "run the tests, on the host and in guests"),
-    "trace": ("harness.trace.command", "watch any module's wait queues under a command"),
-    "top": ("harness.top.command", "what every kfabric object counts, live, under a command"),
-    "report": ("harness.commands.report", "make a page of a recording, for people"),
-    "bench": ("harness.commands.bench", "measure what a wait costs, in two guests"),
+    "trace": ("harness.trace.command", "watch any module's wait queues while a command runs"),
+    "top": ("harness.top.command", "live counters of every kfabric object while a command runs"),
+    "report": ("harness.commands.report", "make a web page of a recording"),
+    "bench": ("harness.commands.bench", "measure the cost of a wait, in two guests"),
     "run": ("harness.commands.run", "run one command in a guest, with its exit status"),
     "shell": ("harness.commands.shell", "an interactive shell in a guest"),
     "modules": ("harness.commands.modules", "build the kernel modules"),
-    "post-mortem": ("harness.postmortem.command", "who slept where when a guest panicked"),
+    "post-mortem": ("harness.postmortem.command", "show where tasks slept when a guest panicked"),
     "vm": ("harness.commands.vm", "build or clean the guest image"),
-    "mutants": ("harness.mutants.command", "break the modules in small ways: tests must notice"),
+    "mutants": ("harness.mutants.command", "break the modules in small ways: the tests must fail"),
     "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),
     "fuzz": ("harness.commands.fuzz", "random calls on /dev/kfabric, from many threads"),
     "check": ("harness.commands.check", "static checks of everything"),
@@ -35,7 +33,6 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """The help text."""
     width = max(map(len, COMMANDS))
     rows = [f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items()]
     head = "usage: kfabric COMMAND [ARGUMENT...]   (kfabric COMMAND --help for more)"
@@ -52,14 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage(), file=sys.stderr)
         return ExitStatus.USAGE
     signal.signal(signal.SIGTERM, _terminate)
-    return guarded(words[0], words[1:])
-
-
-def guarded(name: str, argv: Sequence[str]) -> int:
-    """Run a subcommand; report what it raises."""
     try:
-        module = importlib.import_module(COMMANDS[name][0])
-        status: int = module.main(argv)
+        module = importlib.import_module(COMMANDS[words[0]][0])
+        status: int = module.main(words[1:])
         return status
     except KfabricError as error:
         return report(error)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Exit statuses and exceptions of the harness, all in one place.
+"""Exit statuses and exceptions of the harness.
 
-Every way in which a run can end has its own number, so that a broken machine is
-never mistaken for a failed test and a failed test never for a broken machine.
+Every way in which a run can end has its own number, so that a broken machine and a failed
+test are never confused.
 """
-
-from __future__ import annotations
 
 import enum
 import sys
@@ -34,7 +32,7 @@ class ExitStatus(enum.IntEnum):
     PANIC = 74
     """The guest kernel panicked (an oops counts as one)."""
     HANG = 75
-    """The guest runs but gives no sign of life."""
+    """The guest runs but its heartbeat has stopped."""
     LOST = 76
     """QEMU ended without a panic and without being asked to."""
     TIMEOUT = 77
@@ -48,9 +46,10 @@ class ExitStatus(enum.IntEnum):
 class KfabricError(Exception):
     """An end that is not a test result.
 
-    :param what: what happened, one line.
-    :param hint: what to do about it, one line.
-    :param console: the last lines of the guest's console, or of a build log.
+    Args:
+        what: what happened, one line.
+        hint: how to fix it, one line.
+        console: the last lines of the guest's console, or of a build log.
     """
 
     status: ClassVar[ExitStatus] = ExitStatus.SETUP
@@ -62,83 +61,58 @@ class KfabricError(Exception):
         self.hint = hint
         self.console = console
 
+    def __init_subclass__(cls, status: ExitStatus | None = None, label: str = "") -> None:
+        """Set the class attributes from keywords of the class statement."""
+        cls.status, cls.label = status or cls.status, label or cls.label
+
     def line(self) -> str:
-        """What happened and what to do, as the one line that a user sees."""
+        """The error and its hint, as the one line that a user sees."""
         tail = f"; {self.hint}" if self.hint else ""
         return f"{self.label}: {self.what}{tail}"
 
 
-class SetupError(KfabricError):
+class SetupError(KfabricError, label="set-up failed"):
     """The host cannot run guests: root, space, packages, network, headers."""
 
-    status = ExitStatus.SETUP
-    label = "set-up failed"
 
-
-class BuildError(KfabricError):
+class BuildError(KfabricError, status=ExitStatus.BUILD, label="module build failed"):
     """A kernel module does not build against the guest's headers."""
 
-    status = ExitStatus.BUILD
-    label = "module build failed"
+
+class GuestError(KfabricError, label="guest failed"):
+    """Base of all errors that end a guest or a command in it."""
 
 
-class GuestError(KfabricError):
-    """Base of everything that ends a guest or a command in it."""
-
-    label = "guest failed"
-
-
-class ModuleLoadError(GuestError):
+class ModuleLoadError(GuestError, status=ExitStatus.MODULE_LOAD, label="module does not load"):
     """insmod failed in the guest."""
 
-    status = ExitStatus.MODULE_LOAD
-    label = "module does not load"
 
-
-class BootError(GuestError):
+class BootError(GuestError, status=ExitStatus.BOOT, label="guest did not boot"):
     """The guest's agent did not report within the boot deadline."""
 
-    status = ExitStatus.BOOT
-    label = "guest did not boot"
 
-
-class GuestPanic(GuestError):
+class GuestPanic(GuestError, status=ExitStatus.PANIC, label="guest kernel panic"):
     """The guest kernel panicked."""
 
-    status = ExitStatus.PANIC
-    label = "guest kernel panic"
 
-
-class GuestHang(GuestError):
+class GuestHang(GuestError, status=ExitStatus.HANG, label="guest hangs"):
     """The guest's heartbeat stopped while QEMU still ran."""
 
-    status = ExitStatus.HANG
-    label = "guest hangs"
+
+class GuestLost(GuestError, status=ExitStatus.LOST, label="guest lost"):
+    """QEMU ended without a panic and without being asked to."""
 
 
-class GuestLost(GuestError):
-    """QEMU went away without a panic and without being asked to."""
-
-    status = ExitStatus.LOST
-    label = "guest lost"
-
-
-class CommandTimeout(GuestError):
+class CommandTimeout(GuestError, status=ExitStatus.TIMEOUT, label="command timed out"):
     """A command in the guest passed its deadline and was killed."""
 
-    status = ExitStatus.TIMEOUT
-    label = "command timed out"
 
-
-class GuestSplat(GuestError):
-    """The guest's log holds a kernel warning although the run looked good."""
-
-    status = ExitStatus.SPLAT
-    label = "kernel splat in the guest's log"
+class GuestSplat(GuestError, status=ExitStatus.SPLAT, label="kernel splat in the guest's log"):
+    """The guest's log has a kernel warning although the run succeeded."""
 
 
 def report(error: KfabricError) -> int:
-    """Show a failure, its console first and its one line last."""
+    """Print a failure, its console first and its one line last; its exit status."""
     if error.console:
         print(error.console.rstrip(), file=sys.stderr)
     print(f"kfabric: {error.line()}", file=sys.stderr)

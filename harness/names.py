@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Names and numbers that the host and its guests agree on. Imports nothing of either side."""
-
-from __future__ import annotations
+"""Names and numbers that host and guests share; imports neither side."""
 
 from typing import Final
 
@@ -13,17 +11,17 @@ OUT: Final = "KFABRIC_OUT"
 ULP: Final = "KFABRIC_ULP"
 """Directory with the modules of the user (harness/vm/ulp.py)."""
 ULP_PARAMETERS: Final = "KFABRIC_ULP_PARAMETERS"
-"""The words of their parameters, as a JSON list."""
+"""Their parameters, a JSON list of ``[module.]name=value``."""
 
 ULP_ORDER: Final = "order"
 """File in the directory of the user's modules: their names without .ko, in load order."""
 COVERAGE: Final = "coverage.tar"
-"""File in OUT: the kernel's line counts, below the paths of the objects that they belong to."""
+"""File in OUT: the kernel's line counts, under the paths of their objects."""
 
 RETIRED: Final = 99
 """Exit status of a test process whose guest must be discarded."""
 SUSPECTS: Final = 5
-"""How many earlier tests a report names when the culprit is not known."""
+"""How many earlier tests a report lists when the cause is unknown."""
 
 # Properties of a test's report, written in the guest and summed on the host.
 WAITS: Final = "kfabric-waits"
@@ -31,4 +29,4 @@ WAITS: Final = "kfabric-waits"
 UNWATCHED: Final = "kfabric-unwatched"
 """Why --verify-wakeups did not watch the test."""
 PARTLY: Final = "kfabric-partly-watched"
-"""Present if the test was watched only until it unloaded the module."""
+"""Set if the test was watched only until it unloaded the module."""

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a guest's console says about its kernel: splats and panics."""
-
-from __future__ import annotations
+"""Finds kernel reports (warnings, lockdep, KASAN, panics, ...) in a console or dmesg text."""
 
 import re
 from dataclasses import dataclass
@@ -9,10 +7,10 @@ from dataclasses import dataclass
 TAIL_LINES = 40
 LEAD_LINES = 8
 _WORDS_BEFORE = 5
-"""Lines that WARN()'s own words may take, between the cut and the report's title."""
+"""Lines of WARN()'s message between the cut mark and the report's title."""
 
 _REPORT_LINES = 120
-"""A report longer than this has lost its end."""
+"""A longer report has lost its end."""
 
 _PREFIX = re.compile(r"^\s*(?:\[\s*\d+\.\d+\]\s*)?(?:\[\s*[TC]\d+\]\s*)?")
 """Time stamp and (CONFIG_PRINTK_CALLER) the task or CPU."""
@@ -54,16 +52,17 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 )
 _SPLATS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 _LONG = ("lockdep", "rcu-usage", "rcu-stall")
-"""Reports with the locks, their order and who holds them between the title and the trace."""
+"""Reports that list locks between the title and the trace."""
 
 _OWN_LIMIT = "mem_cgroup_out_of_memory+"
-"""In the trace that comes with a process's end at a limit which somebody has set it."""
+"""In the trace of a process that a cgroup's memory limit has killed."""
 
 _LATCH = "data-race in ktime_get_mono_fast_ns / timekeeping_update"
-"""The clock of tracers' programs: a latch, which KCSAN knows from 5c1806c41ce0 (6.13) on."""
+"""The tracing clock is a latch, which KCSAN knows since 5c1806c41ce0 (6.13)."""
 
 _RULE = re.compile(r"={20,}$")
-"""What KCSAN draws before and behind its reports, which have no call trace that is called so."""
+"""KCSAN's line before and after its reports, which have no "Call Trace:"."""
+_TRACE = re.compile(r"(Call Trace:|CPU: \d+ PID: \d+|Modules linked in:)")
 _END = re.compile(r"---\[ end (trace|Kernel panic)|</TASK>")
 
 
@@ -77,18 +76,16 @@ class Splat:
     line: int
     """Number of that line, from 1."""
     text: str
-    """The report as far as it can be told from what follows it."""
+    """The whole report; its end is a guess if it has no end mark."""
 
     def __str__(self) -> str:
-        """What it is in one line, and the report."""
         return f"kernel splat ({self.kind}): {self.title}\n{self.text}"
 
 
 def splats(text: str) -> list[Splat]:
     """Find each kernel report in a console or dmesg text, in order.
 
-    The lines that belong to a report already found (its Oops line, its call
-    trace) make no second one.
+    Lines inside a report (its Oops line, its call trace) start no second one.
     """
     lines = [_PREFIX.sub("", line.rstrip("\r")) for line in text.split("\n")]
     found: list[Splat] = []
@@ -100,7 +97,9 @@ def splats(text: str) -> list[Splat]:
             continue
         end = _report_end(lines, number)
         body = "\n".join(lines[_report_start(lines, number, past) : end])
-        if not _is_fine(kind, lines[number], body):
+        # Older kernels do not annotate the latch for KCSAN; hitting a memory limit is no bug.
+        harmless = kind == "kcsan" and lines[number].strip().endswith(_LATCH)
+        if not harmless and not (kind == "call-trace" and _OWN_LIMIT in body):
             found.append(Splat(kind, lines[number].strip(), number + 1, body))
         number = past = end
     return found
@@ -127,11 +126,11 @@ def tail(text: str, lines: int = TAIL_LINES) -> str:
 
 
 def excerpt(text: str) -> str:
-    """What shows best why a guest ended: its last report with a few lines before it."""
+    """The best evidence of a guest's end: its last report with a few lines before it."""
     starts = [splat.line for splat in splats(text)]
     if not starts:
         return tail(text)
-    # A panic prints its own report right after that of its cause.
+    # A panic prints its own report directly after that of its cause.
     first = next((line for line in starts[-2:] if starts[-1] - line < _REPORT_LINES), starts[-1])
     lines = text.rstrip().split("\n")[max(0, first - 1 - LEAD_LINES) :]
     return tail("\n".join(lines), _REPORT_LINES)
@@ -144,15 +143,8 @@ def _classify(line: str) -> str | None:
     return None
 
 
-def _is_fine(kind: str, title: str, body: str) -> bool:
-    """Does this report say nothing against the kernel?"""
-    if kind == "kcsan":
-        return title.strip().endswith(_LATCH)
-    return kind == "call-trace" and _OWN_LIMIT in body
-
-
 def _report_start(lines: list[str], title: int, past: int) -> int:
-    """The line behind the report's cut mark, which is not before line ``past``."""
+    """The line after the report's cut mark, searched for from line ``past``."""
     for i in range(title - 1, max(past, title - 1 - _WORDS_BEFORE) - 1, -1):
         if "[ cut here ]" in lines[i]:
             return i + 1
@@ -162,26 +154,23 @@ def _report_start(lines: list[str], title: int, past: int) -> int:
 def _report_end(lines: list[str], start: int) -> int:
     """The line after the report that starts at ``start``.
 
-    A report ends at its end mark, KCSAN's at its rule; one without a mark (refcount, ODEBUG and the
-    one-liners) at its first line unless a trace follows at once.
+    A report ends at its end mark, or KCSAN's line. One without a mark (refcount, ODEBUG and
+    one-liners) is its first line, unless a trace follows directly.
     """
     limit = min(len(lines), start + _REPORT_LINES)
     kind = _classify(lines[start])
     if kind == "kcsan":
         return next((i for i in range(start, limit) if _RULE.match(lines[i])), limit)
-    reach = _before_next(lines, start, limit) if kind in _LONG else min(limit, start + 12)
-    head = next((i for i in range(start, reach) if _has_trace(lines[i])), None)
+    reach = min(limit, start + 12)
+    if kind in _LONG:
+        reach = next((i for i in range(start + 1, limit) if _starts_new(lines[i])), limit)
+    head = next((i for i in range(start, reach) if _TRACE.match(lines[i])), None)
     if head is None:
         return start + 1
     for i in range(head, limit):
         if _END.search(lines[i]):
             return _past_end_marks(lines, i + 1)
     return limit
-
-
-def _before_next(lines: list[str], start: int, limit: int) -> int:
-    """The line where another report begins, not after line ``limit``."""
-    return next((i for i in range(start + 1, limit) if _starts_new(lines[i])), limit)
 
 
 def _past_end_marks(lines: list[str], start: int) -> int:
@@ -198,7 +187,3 @@ def _past_end_marks(lines: list[str], start: int) -> int:
 def _starts_new(line: str) -> bool:
     kind = _classify(line)
     return kind is not None and kind not in ("call-trace", "panic", "oops")
-
-
-def _has_trace(line: str) -> bool:
-    return bool(re.match(r"(Call Trace:|CPU: \d+ PID: \d+|Modules linked in:)", line))

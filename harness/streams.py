@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a command writes while it runs, and what somebody tells of it in a growing file."""
+"""Reads a running command's output, and a growing file of JSON lines."""
 
-from __future__ import annotations
-
+import contextlib
 import json
 import os
 import selectors
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ from typing import Any
 _LOOK_SECONDS = 0.3
 
 Output = Iterator[tuple[bool, bytes]]
-"""What a command writes, as it comes; True: to its standard output."""
+"""A command's output as it comes; True: standard output."""
 
 
 def read_both(process: subprocess.Popen[bytes]) -> Output:
-    """Both streams of a process to their ends."""
+    """Read both streams of a process to their ends."""
     with selectors.DefaultSelector() as selector:
         for stream in (process.stdout, process.stderr):
             if stream is not None and not stream.closed:
@@ -33,16 +33,22 @@ def read_both(process: subprocess.Popen[bytes]) -> Output:
                     selector.unregister(key.fileobj)
 
 
-class Follower:
-    """Reads a growing file of JSON lines in a thread, and hands on the newest line.
+def copy_socket(sock: socket.socket, send: Callable[[bytes], object]) -> None:
+    """Pass a socket's data to ``send`` until either end is gone."""
+    with contextlib.suppress(OSError):
+        while data := sock.recv(65536):
+            send(data)
 
-    With ``every`` it hands on all of them, the last when the block is over.
+
+class Follower:
+    """Reads a growing file of JSON lines in a thread during the with block.
+
+    ``hand`` gets the newest line of each look or, with ``every``, all lines.
     """
 
     def __init__(
         self, path: Path, hand: Callable[[dict[str, Any]], None], *, every: bool = False
     ) -> None:
-        """Prepare; it runs inside the with block."""
         self._path = path
         self._hand = hand
         self._every = every
@@ -64,7 +70,6 @@ class Follower:
             self._look()
 
     def _look(self) -> None:
-        """Hand on what has come since the last look."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._place)

@@ -1,15 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-# bootstrap.sh LIST...: brings a bare Debian 12 machine to where build/venv/bin/kfabric
-# runs: installs the Debian packages of vm/packages-LIST.txt that are missing, the
-# Python environment, and into it the packages of vm/requirements-LIST.txt. Done in
-# well under a second when there is nothing to do.
+# bootstrap.sh LIST...: prepares a bare Debian 12 machine for build/venv/bin/kfabric: installs
+# the missing Debian packages of vm/packages-LIST.txt, the Python environment, and the packages
+# of vm/requirements-LIST.txt in it. Takes well under a second if nothing is missing.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 log=$top/build/setup.log
 venv=$top/build/venv
-python=/usr/bin/python3 # Debian's: a python3 earlier in PATH may be anything
+python=/usr/bin/python3 # Debian's own, not another python3 in PATH
 failed=70               # ExitStatus.SETUP in harness/errors.py
 lock_seconds=300
 patience="-o DPkg::Lock::Timeout=$lock_seconds -o Acquire::Retries=1
@@ -19,7 +18,7 @@ say() {
 	echo "kfabric: $*" >&2
 }
 
-die() { # MESSAGE: after the end of the log, if it has anything to say
+die() { # MESSAGE: printed after the end of the log
 	if [ -s "$log" ]; then
 		tail -n 20 "$log" >&2
 	fi
@@ -27,8 +26,8 @@ die() { # MESSAGE: after the end of the log, if it has anything to say
 	exit $failed
 }
 
-# One set-up at a time in this checkout; a second one then finds everything done.
-take_turn() {
+# One set-up at a time in this checkout; a second one then has nothing to do.
+lock() {
 	exec 9>"$top/build/setup.lock"
 	flock -w 900 9 || die "another set-up holds build/setup.lock; wait for it or end it"
 }
@@ -65,7 +64,7 @@ update_lists() {
 	deadline=$(($(date +%s) + lock_seconds))
 	# shellcheck disable=SC2086 # several options
 	until apt-get update -q $patience >>"$log" 2>&1; do
-		# A source that we do not need may fail; the installation will tell.
+		# A source that is not needed may fail; otherwise the installation fails later.
 		grep -q 'Could not get lock' "$log" || return 0
 		[ "$(date +%s)" -lt $deadline ] || die "another process uses apt; wait for it"
 		: >"$log"
@@ -96,7 +95,7 @@ install_python() {
 	echo "$wanted" >"$venv/ready"
 }
 
-install_more_python() { # LIST: its packages alone, not what they depend on
+install_more_python() { # LIST: without dependencies
 	file=$top/vm/requirements-$1.txt
 	[ "$1" != host ] || return 0
 	[ -f "$file" ] || return 0
@@ -108,7 +107,7 @@ install_more_python() { # LIST: its packages alone, not what they depend on
 }
 
 check_host
-take_turn
+lock
 : >"$log"
 lists=
 for name in "$@"; do

@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     vm, tested = guest(args, "shell")
     with disposable(vm, tested):
         if not tested:
-            prepare.say(ulp.load_by(vm, READY, "while our modules were loaded"))
+            prepare.say(ulp.run_loader(vm, READY, "while our modules were loaded"))
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
         size = os.get_terminal_size()
         env = {"TERM": os.environ.get("TERM", "vt100")}

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What execnet starts in place of a Python interpreter: a bridge to one in a guest.
+"""The bridge: execnet starts it instead of a Python interpreter; it connects to one in a guest.
 
     python -S bridge.py ADDRESS SILENCE [arguments for an interpreter, ignored]
 
-Gets the guest's port from the pool (harness/runner/pool.py) at ADDRESS and copies bytes
-between it and its own stdin and stdout until the pool hangs up. When the guest
-sends nothing for SILENCE seconds, it says so to the pool, once; the pool decides.
-Run as a plain script: importing the package would only cost time.
+It gets the guest's port from the pool (harness/runner/pool.py) at ADDRESS, and copies bytes
+between it and its own stdin and stdout until the pool hangs up. If the guest sends nothing
+for SILENCE seconds, it reports that to the pool once; the pool decides what to do. It is a
+plain script: importing the package would only take time.
 """
-
-from __future__ import annotations
 
 import os
 import signal
@@ -25,24 +23,12 @@ SILENT = b"silent"
 
 
 def abstract(address: str) -> str:
-    """The address in Linux's namespace that is no file system: nobody has to clean up."""
+    """The address in Linux's abstract namespace, which needs no clean-up."""
     return f"\0{address}"
 
 
-def receive_port(control: socket.socket) -> socket.socket:
-    """Take the guest's port from the pool, which sends it once the guest runs.
-
-    :raises EOFError: the pool hung up: there will be no guest.
-    """
-    control.settimeout(PORT_SECONDS)
-    message, descriptors, _, _ = socket.recv_fds(control, CHUNK, 1)
-    if not message or not descriptors:
-        raise EOFError
-    return socket.socket(fileno=descriptors[0])
-
-
 class Bridge:
-    """Copies both ways, each in its own thread, so that neither can block the other."""
+    """Copies in a thread for each direction, so that neither can block the other."""
 
     def __init__(self, control: socket.socket, port: socket.socket, silence: float) -> None:
         self._control = control
@@ -51,12 +37,12 @@ class Bridge:
         self._heard = time.monotonic()
 
     def run(self) -> None:
-        """Copy until the pool hangs up, then bring across what the guest had sent."""
+        """Copy until the pool hangs up, then copy the rest of the guest's data."""
         to_host = threading.Thread(target=self._copy_to_host, daemon=True)
         threading.Thread(target=self._copy_to_guest, daemon=True).start()
         to_host.start()
         self._wait_for_pool()
-        # What is in the socket's buffer is still read; behind it comes the end.
+        # The socket's buffer can still be read; an end of file follows.
         self._port.shutdown(socket.SHUT_RD)
         to_host.join(DRAIN_SECONDS)
 
@@ -71,12 +57,14 @@ class Bridge:
         try:
             while data := self._port.recv(CHUNK):
                 self._heard = time.monotonic()
-                write_all(1, data)
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(1, view) :]
         except OSError:
             return  # pytest is gone
 
     def _wait_for_pool(self) -> None:
-        """Return when the pool hangs up; report a silence on the way."""
+        """Return when the pool hangs up; report silence meanwhile."""
         reported = False
         while True:
             quiet = time.monotonic() - self._heard
@@ -93,22 +81,18 @@ class Bridge:
                 return
 
 
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data` to a descriptor."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def main(argv: list[str]) -> int:
-    """Bridge to the guest behind the address argv[0]; 1 if there is none."""
+    """Bridge to the guest at the address argv[0]; 1 if there is none."""
     # Ctrl-C is pytest's: it ends the guests, and with them this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as control:
         try:
             control.connect(abstract(argv[0]))
-            port = receive_port(control)
-        except (OSError, EOFError):
+            control.settimeout(PORT_SECONDS)
+            # The pool sends the guest's port once the guest runs, or hangs up without it.
+            _, descriptors, _, _ = socket.recv_fds(control, CHUNK, 1)
+            port = socket.socket(fileno=descriptors[0])
+        except (OSError, IndexError):
             return 1
         with port:
             Bridge(control, port, float(argv[1])).run()

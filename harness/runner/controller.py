@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The plugin's part on the host: guests as workers, and what their ends mean.
+"""The pytest plugin's part on the host: guests as xdist workers, and the results of their ends.
 
-A guest's end is the failure of the test that ran in it, if one did; what comes
-to light after the last test still decides the exit status.
+A guest's bad end is the failure of the test that ran in it, if one did. A problem found
+after the last test still decides the exit status.
 """
 
-from __future__ import annotations
-
+import os
 import time
 from collections import defaultdict, deque
 from collections.abc import Generator, Sequence
@@ -26,24 +25,21 @@ from harness.runner.pool import Boot, Ending, Life, Pool, Slot
 from harness.vm import prepare, ulp, versions, vmcore
 from harness.vm.spec import VmSpec
 
-# xdist gives its gateways 10 s to end; what is left of a guest then has ended.
+# xdist gives its gateways 10 s to end; by then the guest has ended as well.
 FINISH_SECONDS = 15.0
-# How many of the tests that did not run are named.
-NAMED = 20
-# What xdist calls the end of a worker that had begun; else it has a traceback.
+# How many of the tests that did not run are listed.
+LISTED = 20
+# xdist's error for a worker that ended after its start; otherwise it is a traceback.
 _DEATHS = ("Not properly terminated", "keyboard-interrupt")
 
 
-class StartError(KfabricError):
+class StartError(KfabricError, status=ExitStatus.USAGE, label="cannot test"):
     """pytest does not start in a guest: an option, a plugin or a conftest is wrong there."""
-
-    status = ExitStatus.USAGE
-    label = "cannot test"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """What pytest and JUnit show of a failure in one line."""
+    """A failure in one line, for pytest and JUnit."""
 
     message: str
 
@@ -52,8 +48,8 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Blame:
-    """A guest's end as the failure of a test; JUnit has no place but this for the console."""
+class GuestFailure:
+    """A guest's end as the failure of a test; JUnit has no other place for the console."""
 
     reprcrash: Reason
     text: str
@@ -63,69 +59,66 @@ class Blame:
 
 
 class Controller:
-    """Boots the guests, lets xdist use them, and reads their endings.
-
-    :param config: of the process that the user started.
-    """
+    """Boots the guests, gives them to xdist as workers, and evaluates their endings."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self.directory = _directory(config)
-        """Where the guests leave console and files."""
+        option = config.option
+        given = option.kfabric_dir
+        self.directory = Path(given).absolute() if given else config.rootpath / "build" / "test"
+        """Has a directory for each guest, with its console and files."""
         self._boot_seconds = 0.0
+        hook = partial(config.hook.pytest_kfabric_boot, config=config)
+
+        def local(name: str, directory: Path) -> Any:
+            return hook(name=name, directory=directory)
+
+        tested = ulp.from_json(option.kfabric_ulp)
+        boots: list[tuple[str, Boot]] = [("", local)] * option.kfabric_vms
+        boots += [
+            (f"@{far.host(spec)}", partial(far.boot, spec, tested))
+            for spec in far.expand(option.kfabric_tx)
+        ]
         self._pool = Pool(
-            [("", self._boot)] * config.option.kfabric_vms + self._far(),
+            boots,
             self.directory,
             Path(config.invocation_params.dir),
-            config.option.kfabric_silence * versions.load(prepare.SOURCE).find().slow,
+            option.kfabric_silence * versions.load(prepare.SOURCE).find().slow,
         )
         # Gateway id -> how its guest ended.
         self._crashes: dict[str, Ending] = {}
-        # Guest -> the last tests that it finished, and what the reports of those that failed said.
+        # Guest -> its last finished tests, and the texts of failure reports from there.
         self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SUSPECTS))
-        self._told: dict[str, list[str]] = defaultdict(list)
+        self._failures: dict[str, list[str]] = defaultdict(list)
         # Gateway id -> the last test that had only its teardown left.
         self._called: dict[str, str] = {}
         self._unexplained: list[Ending] = []
-        self._listed: Sequence[str] = ()
+        self._collected: Sequence[str] = ()
         self._reported: set[str] = set()
-        given = config.getoption("xmlpath", None)
-        self._junit = junit.path(given) if given else None
+        xml = config.getoption("xmlpath", None)
+        # As pytest expands the option.
+        self._junit = Path(os.path.expanduser(os.path.expandvars(xml))).absolute() if xml else None
         self._given_up = False
         self._begun = False
         self._fatal: KfabricError | None = None
         self._finish_seconds = FINISH_SECONDS
-        if config.option.kfabric_vmcore:
+        if option.kfabric_vmcore:
             self._finish_seconds += vmcore.DUMP_SECONDS
         _distribute(config, self._pool)
 
-    def _boot(self, name: str, directory: Path) -> Any:
-        hook = self._config.hook
-        return hook.pytest_kfabric_boot(config=self._config, name=name, directory=directory)
-
-    def _far(self) -> list[tuple[str, Boot]]:
-        """How to boot the guests of other machines, one for each."""
-        given = self._config.option.kfabric_ulp
-        tested = ulp.from_json(given) if given else None
-        return [
-            (f"@{far.host(spec)}", partial(far.boot, spec, tested))
-            for spec in far.expand(self._config.option.kfabric_tx)
-        ]
-
     @pytest.hookimpl
     def pytest_report_header(self) -> str:
-        """Say what the guests cost, and where they leave their consoles."""
+        """Show the number, memory and boot time of the guests, and their directory."""
         began = f"up after {self._boot_seconds:.1f} s"
         return f"kfabric: {self._guests()}, {began}, consoles in {self.directory}"
 
     def _guests(self) -> str:
-        """How many, and of which size."""
         version = versions.load(prepare.SOURCE).find()
         return f"{len(self._pool.slots)} guest(s) of {VmSpec().on(version).memory_mib} MiB"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None]:
-        """Boot all guests at once, before xdist asks for the first."""
+        """Boot all guests in parallel, before xdist asks for the first."""
         prepare.say(f"booting {self._guests()}")
         began = time.monotonic()
         try:
@@ -137,7 +130,7 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
-        """Turn the failure to replace a guest into an end with one clear line."""
+        """End the run with one clear line if a guest cannot be replaced."""
         self._begun = True
         return (yield from self._explaining_boot_failures())
 
@@ -145,15 +138,16 @@ class Controller:
         try:
             return (yield)
         except (EOFError, OSError):
-            # All that execnet knows of a guest that did not boot is an end of file.
+            # execnet sees only an end of file if a guest did not boot.
             if error := self._pool.failure_to_boot():
                 self._exit(error)
             raise
 
     def _exit(self, error: KfabricError) -> NoReturn:
-        """End the run with one line: no test failed, the guests did.
+        """End the run with one line about a guest.
 
-        pytest shows the failures before it only behind a status of its own, which we change then.
+        With an exit status of its own, pytest would not show earlier test failures; once
+        tests have begun, the status is set at the session's end instead.
         """
         terminal = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal and error.console:
@@ -163,13 +157,12 @@ class Controller:
 
     @pytest.hookimpl
     def pytest_xdist_getremotemodule(self) -> Any:
-        """Let the guest use its own Python packages."""
         return worker
 
     @pytest.hookimpl
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """Keep together what shares an expensive beginning."""
-        # xdist is there when guests are asked for, but this file is imported earlier.
+        """Keep tests with an expensive common start in one guest."""
+        # Without guests, this file is imported but xdist may be missing.
         from harness.runner.schedule import Together
 
         self._scheduler = Together(config, log)
@@ -177,15 +170,15 @@ class Controller:
 
     @pytest.hookimpl
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Remember what is to run, which is the same in all guests."""
-        self._listed = ids
+        """Store the collected tests, which are the same in all guests."""
+        self._collected = ids
 
     def _slot(self, node: Any) -> Slot:
         return self._pool.of_spec(node.gateway.spec.python)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember what ran in which guest, and what it told of it."""
+        """Record each test's guest, and the texts of its failure."""
         self._reported.add(report.nodeid)
         node = getattr(report, "node", None)
         if node is None or node.gateway.id in self._crashes:
@@ -197,42 +190,43 @@ class Controller:
             self._finished[guest].append(report.nodeid)
         if report.failed:
             texts = [report.longreprtext, *(text for _, text in report.sections)]
-            self._told[guest] += texts
+            self._failures[guest] += texts
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Find out how a guest ended, and boot the next one for its slot."""
+        """Evaluate how a guest ended, and boot the next one for its slot."""
+        slot = self._slot(node)
         if not error:
-            self._slot(node).life.resting = True
+            slot.life.idle = True
             return
         if error not in _DEATHS:
-            # Its session has not even begun; it would not in another guest either.
+            # Its session did not begin, and would not begin in another guest either.
             self._exit(StartError("the tests do not start in a guest", console=str(error)))
-        slot = self._slot(node)
-        ending = self._without_told(slot.life.finish(self._finish_seconds))
+        ending = self._finish(slot.life)
         self._crashes[node.gateway.id] = ending
         if ending.retired:
             self._retire(node, ending)
         if not (ending.retired and ending.clean):
-            # Until a test takes the blame.
+            # Until a test gets the failure.
             self._unexplained.append(ending)
         slot.start()
 
     def _retire(self, node: Any, ending: Ending) -> None:
-        """Have another guest go on where this one, which a test has harmed, stopped."""
+        """Give the remaining tests of a guest that a test has harmed to another one."""
         if terminal := self._config.pluginmanager.getplugin("terminalreporter"):
             terminal.write_line(f"\nkfabric: a test harmed {ending.name}: others get a new guest")
             if ending.stderr:
                 terminal.write_line(ending.stderr)
         self._scheduler.retire(node)
-        # xdist is about to count a crash; only those must have an end.
+        # xdist is about to count a crash, and ends the run after too many.
         self._config.pluginmanager.getplugin("dsession")._failed_nodes_count -= 1
 
-    def _without_told(self, ending: Ending) -> Ending:
-        """An ending without those of the kernel's reports that a test's failure tells."""
-        told = "\n".join(self._told[ending.name])
-        untold = tuple(splat for splat in ending.splats if f": {splat.title}\n" not in told)
-        return replace(ending, splats=untold)
+    def _finish(self, life: Life) -> Ending:
+        """A guest's ending, without kernel reports that a test's failure shows already."""
+        ending = life.finish(self._finish_seconds)
+        shown = "\n".join(self._failures[ending.name])
+        new = tuple(splat for splat in ending.splats if f": {splat.title}\n" not in shown)
+        return replace(ending, splats=new)
 
     @pytest.hookimpl
     def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
@@ -246,54 +240,47 @@ class Controller:
         called = self._called.get(gateway) == crashitem
         report.when = "teardown" if called else "call"
         report.location = (file, None, name.replace("::", "."))
-        report.longrepr = self._blame(f"{'tore down' if called else 'ran'} {crashitem}", ending)
-        if ending.stderr:
-            report.sections.append(("standard error of the test process", ending.stderr))
-        # xdist counts other failures only, and -x and --maxfail mean this one, too.
-        self._config.pluginmanager.getplugin("dsession")._handlefailures(report)
-
-    def _blame(self, doing: str, ending: Ending) -> Blame:
-        lines = [ending.reason(), f"while it {doing}"]
+        lines = [ending.reason(), f"while it {'tore down' if called else 'ran'} {crashitem}"]
         if before := self._finished[ending.name]:
-            lines.append(f"it had run before, and may suffer from: {', '.join(before)}")
+            lines.append(f"earlier tests there, a possible cause: {', '.join(before)}")
         lines += [f"the end of {ending.name}'s console:", ending.console]
         reports = [splat.text for splat in ending.splats if splat.title not in ending.console]
-        lines += [f"the kernel had said:\n{text}" for text in reports]
-        return Blame(Reason(ending.reason()), "\n".join(lines))
+        lines += [f"earlier kernel report:\n{text}" for text in reports]
+        report.longrepr = GuestFailure(Reason(ending.reason()), "\n".join(lines))
+        if ending.stderr:
+            report.sections.append(("standard error of the test process", ending.stderr))
+        # xdist counts only other failures, but -x and --maxfail must count this one.
+        self._config.pluginmanager.getplugin("dsession")._handlefailures(report)
 
     def troubles(self) -> list[Trouble]:
-        """The bad ends of guests that no test's report tells of, and what these prevented."""
-        return [*map(self._trouble, self._unexplained), *self._not_run()]
-
-    def _trouble(self, ending: Ending) -> Trouble:
-        """A bad end with those that may be the cause."""
-        before = ", ".join(self._finished[ending.name])
-        suspects = [f"these had run there before: {before}"] if before else []
-        return Trouble(ending.name, ending.reason(), "\n".join([*suspects, *ending.evidence()]))
-
-    def _not_run(self) -> list[Trouble]:
-        """The tests that nobody has run, unless the run was asked to stop."""
-        missing = [test for test in self._listed if test not in self._reported]
-        if (self._given_up and not self._fatal) or not missing:
-            return []
-        crashes = sum(not ending.retired for ending in self._crashes.values())
-        why = self._fatal.line() if self._fatal else f"{crashes} guests had crashed"
-        names = missing[:NAMED] + ["…"] * (len(missing) > NAMED)
-        lines = [f"{why}; what did not run:", *names]
-        return [Trouble(WHOLE, f"{len(missing)} tests did not run", "\n".join(lines))]
+        """Bad ends of guests outside of any test, and the tests that did not run."""
+        found = []
+        for ending in self._unexplained:
+            before = ", ".join(self._finished[ending.name])
+            suspects = [f"earlier tests there: {before}"] if before else []
+            text = "\n".join([*suspects, *ending.evidence()])
+            found.append(Trouble(ending.name, ending.reason(), text))
+        missing = [test for test in self._collected if test not in self._reported]
+        # After an interrupt or -x, tests are missing on purpose.
+        if missing and (self._fatal or not self._given_up):
+            crashes = sum(not ending.retired for ending in self._crashes.values())
+            why = self._fatal.line() if self._fatal else f"{crashes} guests had crashed"
+            names = missing[:LISTED] + ["…"] * (len(missing) > LISTED)
+            text = "\n".join([f"{why}; what did not run:", *names])
+            found.append(Trouble(WHOLE, f"{len(missing)} tests did not run", text))
+        return found
 
     @pytest.hookimpl
     def pytest_keyboard_interrupt(self) -> None:
-        """End the guests before xdist begins to wait for them."""
+        """End the guests before xdist starts to wait for them."""
         self._given_up = True
         self._pool.abort()
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Read the endings of all guests, after xdist has let go of them."""
+        """Evaluate the endings of all guests, after xdist has released them."""
         if not self._given_up:
-            for slot in self._pool.slots:
-                self._judge(slot.life)
+            self._end_guests()
             if self._unexplained and session.exitstatus in GREEN:
                 session.exitstatus = _status(self._unexplained[0])
         troubles = self.troubles()
@@ -304,18 +291,17 @@ class Controller:
         if self._fatal:
             session.exitstatus = self._fatal.status
 
-    def _judge(self, life: Life) -> None:
-        """Keep a guest's ending if it is a bad one that no test report tells of."""
-        known = any(life.name == ending.name for ending in self._crashes.values())
-        if known or not life.used:
-            return
-        ending = self._without_told(life.finish(self._finish_seconds))
-        if not ending.clean:
-            self._unexplained.append(ending)
+    def _end_guests(self) -> None:
+        """Keep the bad endings that no test report shows."""
+        known = {ending.name for ending in self._crashes.values()}
+        for life in (slot.life for slot in self._pool.slots):
+            if life.used and life.name not in known:
+                ending = self._finish(life)
+                if not ending.clean:
+                    self._unexplained.append(ending)
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Show what no test report tells."""
         for trouble in self.troubles():
             terminalreporter.write_sep("=", trouble.title, red=True)
             terminalreporter.write_line(trouble.reason)
@@ -323,7 +309,6 @@ class Controller:
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:
-        """Leave no guest behind."""
         self._pool.close()
 
 
@@ -335,14 +320,9 @@ def _distribute(config: pytest.Config, pool: Pool) -> None:
         )
     config.option.tx = [slot.spec for slot in pool.slots]
     config.option.dist = "load"
-    # Few tests on a guest that crashes, and an end to crashing in collection.
+    # A crashing guest loses few tests, and crashes during collection end the run.
     config.option.maxschedchunk = 1
     config.option.maxworkerrestart = str(len(pool.slots) + 2)
-
-
-def _directory(config: pytest.Config) -> Path:
-    given = config.option.kfabric_dir
-    return Path(given).absolute() if given else config.rootpath / "build" / "test"
 
 
 def _status(ending: Ending) -> int:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``--coverage`` on the host: which lines of the modules the tests have reached, by file.
+"""``--coverage`` on the host: reports which lines of the modules the tests reached.
 
-Each guest leaves the kernel's counts (harness/guest/coverage.py); gcovr reads them with
-what the compiler left beside the objects, and adds them up.
+Each guest leaves the kernel's counts (harness/guest/coverage.py); gcovr reads them together
+with the compiler's notes next to the objects, and adds them up.
 """
-
-from __future__ import annotations
 
 import json
 import re
@@ -23,25 +21,22 @@ from harness import names
 from harness.errors import SetupError
 
 PLACE = "coverage"
-"""Below what guests leave: what this makes of it."""
+"""Directory of the results, below that of the guests."""
 SOURCES = "kmod"
-"""What is counted; the headers' inline functions belong to whoever uses them."""
+"""The counted sources; inline functions in headers belong to their users."""
 SECONDS = 300.0
 PAGE = "index.html"
 
 
 class ShowCoverage:
-    """Prints the table when all guests have left their counts.
-
-    :param directory: where guests leave their files.
-    """
+    """Prints the table when all guests have left their counts below ``directory``."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Add up, print, and leave a page with all lines."""
+        """Add up, print, and write a page with all lines."""
         terminalreporter.write_sep("=", "lines of the modules that were reached")
         try:
             table = summary(self._directory)
@@ -54,38 +49,28 @@ class ShowCoverage:
 
 
 def summary(directory: Path) -> str:
-    """The table of all guests' counts; leaves the page in the directory ``coverage``.
+    """The table of all guests' counts; also writes the page.
 
-    :param directory: below which guests have left their files.
-    :raises SetupError: there are no counts, or they do not go with the objects.
+    Raises SetupError if there are no counts, or the modules have been rebuilt since.
     """
     mine = directory / PLACE
     shutil.rmtree(mine, ignore_errors=True)
     mine.mkdir(parents=True)
-    unpacked = [
-        unpack(left, mine / left.parts[-3])
-        for left in sorted(directory.glob(f"*/out/{names.COVERAGE}"))
-    ]
-    # One that came late may have loaded no module of ours.
-    guests = [guest for guest in unpacked if any(guest.rglob("*.gcda"))]
+    guests = []
+    for left in sorted(directory.glob(f"*/out/{names.COVERAGE}")):
+        place = mine / left.parts[-3]
+        with tarfile.open(left) as archive:
+            archive.extractall(place)
+        # A guest that booted late may have loaded none of our modules.
+        if any(place.rglob("*.gcda")):
+            guests.append(place)
     if not guests:
         raise SetupError("no guest has left counts", "did one of them end in order?")
-    root = join(guests)
-    return gcovr(root, guests, mine / PAGE)
-
-
-def unpack(left: Path, place: Path) -> Path:
-    """Where one guest's counts are now."""
-    with tarfile.open(left) as archive:
-        archive.extractall(place)
-    return place
+    return gcovr(join(guests), guests, mine / PAGE)
 
 
 def join(guests: Iterable[Path]) -> Path:
-    """Put what the compiler left next to the counts; the directory of the sources.
-
-    :raises SetupError: it is no longer there.
-    """
+    """Copy the compiler's notes next to the counts; the directory of the sources."""
     root = Path("/")
     for guest, counts in ((each, path) for each in guests for path in each.rglob("*.gcda")):
         notes = Path("/") / counts.relative_to(guest).with_suffix(".gcno")
@@ -96,23 +81,16 @@ def join(guests: Iterable[Path]) -> Path:
     return root
 
 
-def compiled_in(guests: Iterable[Path]) -> str:
-    """Where the compiler ran, from where it has named the kernel's headers."""
-    counts = next(path for guest in guests for path in guest.rglob("*.gcda"))
-    argv = ["gcov", "--json-format", "--stdout", str(counts)]
-    said = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=True)
-    place: str = json.loads(said.stdout.splitlines()[0])["current_working_directory"]
-    return place
-
-
 def gcovr(root: Path, guests: Sequence[Path], page: Path) -> str:
-    """Run gcovr; its table.
-
-    :param root: of the sources, as they were compiled.
-    """
+    """Run gcovr; its table. ``root`` has the sources as they were compiled."""
+    counts = next(path for guest in guests for path in guest.rglob("*.gcda"))
+    gcov = ["gcov", "--json-format", "--stdout", str(counts)]
+    notes = subprocess.run(gcov, capture_output=True, text=True, timeout=SECONDS, check=True)
+    # The compiler's paths of the kernel's headers are relative to this directory.
+    compiled_in = json.loads(notes.stdout.splitlines()[0])["current_working_directory"]
     mine = rf"{re.escape(str(root / SOURCES))}/.*\.c$"
     argv = [sys.executable, "-m", "gcovr", "--root", str(root), "--filter", mine, "--txt", "-"]
-    argv += ["--object-directory", compiled_in(guests)]
+    argv += ["--object-directory", compiled_in]
     argv += ["--html-details", str(page), *map(str, guests)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
     if done.returncode:

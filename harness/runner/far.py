@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guests on other machines, for the same run of tests.
+"""Guests on other machines for the same run of tests: this machine's end of the connection.
 
     kfabric test --tx 2*ssh=root@other tests/guest
 
-The specification is that of pytest-xdist and execnet. Each of its guests is a slot of the
-pool like any other: the far machine boots it (:mod:`harness.runner.farside`), and what its test
-process says goes through ssh into this machine's bridge. Which test goes to which guest is
-decided as without them, here (:mod:`harness.runner.schedule`).
+The specification is that of pytest-xdist and execnet. Each of these guests has a slot in the
+pool: the far machine boots it (:mod:`harness.runner.farside`), and the output of its test
+process goes through ssh into this machine's bridge. Tests are distributed here, as for local
+guests (:mod:`harness.runner.schedule`).
 """
-
-from __future__ import annotations
 
 import contextlib
 import os
@@ -17,9 +15,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,32 +23,28 @@ from typing import Any
 import execnet
 
 from harness import errors, splats
-from harness.errors import ExitStatus, GuestError, GuestLost, KfabricError, SetupError
+from harness.errors import BootError, ExitStatus, GuestError, GuestLost, KfabricError, SetupError
 from harness.runner import farside
-from harness.runner.farside import CHUNK, PORT_DATA
+from harness.streams import copy_socket
 from harness.vm import ulp, versions
 from harness.vm.ulp import Ulp
 
 SERVE = "from harness.runner import farside; farside.serve(channel)"
 ANSWER_SECONDS = 10.0
-# Images and modules may have to be made there.
+# The far machine may have to build image and modules.
 BOOT_SECONDS = 3600.0
 CLOSE_SECONDS = 5.0
 
 
-class FarError(KfabricError):
+class FarError(KfabricError, status=ExitStatus.USAGE, label="no such machine"):
     """A specification of other machines is wrong."""
-
-    status = ExitStatus.USAGE
-    label = "no such machine"
 
 
 def expand(specs: Sequence[str]) -> list[execnet.XSpec]:
     """One specification for each guest: ``2*ssh=host`` means two.
 
-    Without ``python=`` the same path is meant as here.
-
-    :raises FarError: it is not of the kind ``ssh=``.
+    Without ``python=``, the interpreter's path is the same as here. Raises FarError for any
+    kind but ``ssh=``.
     """
     found: list[execnet.XSpec] = []
     for text in specs:
@@ -66,7 +58,7 @@ def expand(specs: Sequence[str]) -> list[execnet.XSpec]:
 
 
 def host(spec: execnet.XSpec) -> str:
-    """The machine's name, as it can be part of a file's name."""
+    """The machine's name, valid as a part of a file name."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", str(spec.ssh).split()[0].rpartition("@")[2])
 
 
@@ -78,51 +70,43 @@ class Done:
     err: bytes
 
 
+@dataclass(frozen=True)
 class FarCommand:
-    """A command on the guest's port."""
+    """A command on the guest's port; ``wait`` returns its end, or raises GuestError."""
 
-    def __init__(self, ended: Future[Any]) -> None:
-        self._ended = ended
-
-    def wait(self) -> Done:
-        """Collect its end. Raises GuestError if the guest ends first."""
-        return Done(*self._ended.result())
+    wait: Callable[[], Done]
 
 
 class FarGuest:
-    """A guest of another machine; :class:`harness.runner.pool.Guest` says what it can do.
+    """A guest of another machine: a :class:`harness.runner.pool.Guest`, which has the docs.
 
-    :param spec: execnet's, of a Python there that can import the harness.
-    :param directory: gets its console, when it ends.
-    :param serve: what that Python runs.
-    :raises SetupError: there is no such Python to be had.
+    Args:
+        spec: execnet's, of a Python there that can import the harness.
+        directory: gets the guest's console when it ends.
+        serve: code that this Python runs.
     """
 
     def __init__(self, spec: execnet.XSpec, directory: Path, serve: str = SERVE) -> None:
         self._where = host(spec) if spec.ssh else str(spec)
         self._directory = directory
         self._group = execnet.Group()
-        self._lock = threading.Lock()
-        self._waiting: dict[int, Future[Any]] = {}
-        self._number = PORT_DATA
-        self._lost = False
+        self._closing = threading.Lock()
         self._near: socket.socket | None = None
         self._console = ""
         try:
-            self._channel = self._group.makegateway(spec).remote_exec(serve)
+            self._gateway = self._group.makegateway(spec)
+            self._requests = self._gateway.remote_exec(serve)
         except (execnet.HostNotFound, EOFError, OSError) as error:
             self._group.terminate(CLOSE_SECONDS)
             hint = f"does `ssh {spec.ssh} {spec.python} --version` work without a password?"
             raise SetupError(f"{self._where}: no Python answers: {error!r}", hint) from None
-        self._channel.setcallback(self._hear, endmarker=None)
 
     def boot(self, name: str, tested: Ulp | None) -> None:
-        """Boot it there, on the kernel that is meant here.
+        """Boot it, on the kernel chosen here and with the same ULP.
 
-        :param tested: somebody's module, which is there, too.
-        :raises KfabricError: it does not boot, or the machines do not have the same files.
+        Raises KfabricError if it does not boot, or the machines do not have the same files.
         """
-        # What a run before this one left is not this one's.
+        # An earlier run may have left a console.
         (self._directory / "console.log").unlink(missing_ok=True)
         request = {
             "name": name,
@@ -132,147 +116,111 @@ class FarGuest:
             "manifest": self.manifest(tested),
         }
         try:
-            self._ask("boot", request).result(BOOT_SECONDS)
+            self._call("boot", request, BOOT_SECONDS)
+        except _NoAnswer:
+            raise BootError(f"{self._where}: not within {BOOT_SECONDS:g} s") from None
         except KfabricError as error:
             raise type(error)(f"{self._where}: {error.what}", error.hint, error.console) from None
-        except NotYet:
-            raise errors.BootError(f"{self._where}: not within {BOOT_SECONDS:g} s") from None
 
     def manifest(self, tested: Ulp | None) -> dict[str, str] | None:
-        """What the other machine must have, too. None: whatever it has will do."""
+        """Hashes of the files that must be the same on both machines; None: any will do."""
         return farside.manifest(farside.roots(tested))
 
     def popen(self, argv: Sequence[str], *, cwd: str, port: str) -> FarCommand:
-        """Start a command on the port."""
-        return FarCommand(self._ask("work", {"argv": list(argv), "cwd": cwd, "port": port}))
+        answer = self._request("work", {"argv": list(argv), "cwd": cwd, "port": port})
+        return FarCommand(lambda: Done(*self._receive(answer, None)))
 
     def run(self, argv: Sequence[str], *, timeout: float) -> Done:
-        """Run a command to its end. Raises GuestError."""
-        asked = self._ask("run", {"argv": list(argv), "timeout": timeout})
-        try:
-            return Done(*asked.result(timeout + ANSWER_SECONDS))
-        except NotYet:
-            raise GuestLost(f"{self._where} does not answer") from None
+        request = {"argv": list(argv), "timeout": timeout}
+        return Done(*self._call("run", request, timeout + ANSWER_SECONDS))
 
     def open_stream(self, name: str) -> socket.socket:
-        """This machine's end of the port. Raises GuestError."""
-        self._near, here = socket.socketpair()
-        threading.Thread(target=self._copy, args=[self._near], daemon=True).start()
-        self._ask("stream", name).result(ANSWER_SECONDS)
+        near, here = socket.socketpair()
+        self._near = near
+
+        def to_bridge(data: bytes) -> None:
+            with contextlib.suppress(OSError):  # the bridge may have ended
+                near.sendall(data)
+
+        with self._connection():
+            port = self._gateway.newchannel()
+            port.setcallback(to_bridge)
+        threading.Thread(target=copy_socket, args=[near, port.send], daemon=True).start()
+        self._call("stream", (name, port), ANSWER_SECONDS)
         return here
 
     def console_text(self) -> str:
-        """All that the console has said, as far as is known here."""
         with contextlib.suppress(GuestError):
             self.splats()
-        # What came last is better than nothing.
         return self._console
 
     def console_tail(self) -> str:
-        """The last lines of the console."""
         return splats.tail(self.console_text())
 
     def splats(self) -> list[splats.Splat]:
-        """What the kernel reported about itself. Raises GuestError: nobody can tell."""
-        try:
-            self._console = self._ask("console", None).result(ANSWER_SECONDS)
-        except NotYet:
-            raise GuestLost(f"{self._where} does not answer") from None
+        self._console = self._call("console", None, ANSWER_SECONDS)
         return splats.splats(self._console)
 
     def kill(self) -> None:
-        """End it at once; what waits for it learns it even if the other machine is gone."""
-        self._ask("kill", None)
-        timer = threading.Timer(CLOSE_SECONDS, self._lose)
+        # This ends all waits for it, even if the other machine does not answer.
+        with contextlib.suppress(GuestError):
+            self._request("kill", None)
+        timer = threading.Timer(CLOSE_SECONDS, self._disconnect)
         timer.daemon = True
         timer.start()
 
     def close(self) -> None:
-        """End it, keep its console, and hang up. May be called again."""
-        if not self._lost:
-            self._keep_console()
-        self._lose()
-        self._group.terminate(CLOSE_SECONDS)
-        if self._near:
-            self._hang_up(self._near)
-
-    def _keep_console(self) -> None:
         text, path = self.console_text(), self._directory / "console.log"
         if not path.exists():
             self._directory.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        self._disconnect()
+        if self._near:
+            with contextlib.suppress(OSError):
+                # Also ends the thread that copies from it.
+                self._near.shutdown(socket.SHUT_RDWR)
+            self._near.close()
 
-    def _ask(self, operation: str, argument: object) -> Future[Any]:
-        answer: Future[Any] = Future()
-        with self._lock:
-            self._number += 1
-            number = self._number
-            self._waiting[number] = answer
-        try:
-            if self._lost:
-                raise OSError
-            self._channel.send((number, operation, argument))
-        except OSError:
-            self._lose()
+    def _disconnect(self) -> None:
+        with self._closing:
+            self._group.terminate(CLOSE_SECONDS)
+
+    def _call(self, operation: str, argument: object, seconds: float) -> Any:
+        return self._receive(self._request(operation, argument), seconds)
+
+    def _request(self, operation: str, argument: object) -> Any:
+        """Send a request; the channel of its answer. Raises GuestLost."""
+        with self._connection():
+            answer = self._gateway.newchannel()
+            self._requests.send((answer, operation, argument))
         return answer
 
-    def _hear(self, message: tuple[int, Any, list[str] | None] | None) -> None:
-        """Called by execnet with each message, and with None at the end."""
-        if message is None:
-            self._lose()
-            return
-        number, value, error = message
-        if number == PORT_DATA:
-            self._to_bridge(value)
-            return
-        with self._lock:
-            answer = self._waiting.pop(number, None)
-        if answer is None:
-            return
+    def _receive(self, answer: Any, seconds: float | None) -> Any:
+        """Wait for an answer; raises the far machine's error, or GuestLost."""
+        with self._connection():
+            value, error = answer.receive(seconds)
         if error:
             kind, *texts = error
-            answer.set_exception(getattr(errors, kind)(*texts))
-        else:
-            answer.set_result(value)
+            raise getattr(errors, kind)(*texts)
+        return value
 
-    def _lose(self) -> None:
-        """Tell all who wait that no answer will come."""
-        with self._lock:
-            self._lost = True
-            waiting, self._waiting = list(self._waiting.values()), {}
-        for answer in waiting:
-            answer.set_exception(GuestLost(f"the connection to {self._where} has ended"))
-
-    def _to_bridge(self, data: bytes) -> None:
+    @contextlib.contextmanager
+    def _connection(self) -> Any:
+        """Raise GuestLost if the connection has ended or does not answer."""
         try:
-            if self._near:
-                self._near.sendall(data)
-        except OSError:
-            pass  # the bridge has gone
+            yield
+        except execnet.TimeoutError:
+            raise _NoAnswer(f"{self._where} does not answer") from None
+        except (EOFError, OSError, execnet.RemoteError):
+            raise GuestLost(f"the connection to {self._where} has ended") from None
 
-    def _copy(self, near: socket.socket) -> None:
-        """Send what the bridge sends."""
-        try:
-            while data := near.recv(CHUNK):
-                self._channel.send((PORT_DATA, "", data))
-        except OSError:
-            return
 
-    def _hang_up(self, near: socket.socket) -> None:
-        try:
-            # Ends the thread that copies from it, too.
-            near.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the bridge has, already
-        near.close()
+class _NoAnswer(GuestLost):
+    """The other machine does not answer in time."""
 
 
 def boot(spec: execnet.XSpec, tested: Ulp | None, name: str, directory: Path) -> FarGuest:
-    """Boot a guest on another machine.
-
-    :param directory: for what it leaves, on either machine.
-    :raises KfabricError: it does not boot, or there is no such machine.
-    """
+    """Boot a guest on another machine; ``directory`` is used on both. Raises KfabricError."""
     guest = FarGuest(spec, directory)
     try:
         guest.boot(name, tested)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A run that is to end, ends once: further signals do not break off what it cleans up.
+"""Handles SIGINT and SIGTERM once: further signals do not interrupt the clean-up.
 
-Ctrl-C reaches each process of a terminal; what ends a job of a CI reaches one of them, which
-then tells the others.
+Ctrl-C reaches every process of a terminal. A CI's signal reaches one of them, which then
+passes it to the others.
 """
-
-from __future__ import annotations
 
 import signal
 from collections.abc import Callable
@@ -15,11 +13,10 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def take_first() -> Callable[[], None]:
-    """Make the first SIGINT or SIGTERM a KeyboardInterrupt and ignore what comes behind it.
+    """Make the first SIGINT or SIGTERM a KeyboardInterrupt, and ignore all later ones.
 
-    Whoever has started this process with one of them ignored has it ignored.
-
-    :returns: makes it as it was.
+    A signal that is ignored already stays ignored. Returns a function that restores the
+    former handlers.
     """
     before = {number: signal.getsignal(number) for number in ENDING}
     taken = [number for number in ENDING if before[number] is not signal.SIG_IGN]

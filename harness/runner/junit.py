@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""JUnit's file also has what no test's report tells: a test case of its own for each.
+"""Adds the problems that no test report shows to pytest's JUnit file, as test cases.
 
-pytest writes the file before the guests have ended, so this is added to it behind.
+pytest writes the file before the guests have ended, so this runs afterwards.
 """
 
-from __future__ import annotations
-
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,35 +12,24 @@ from xml.etree import ElementTree
 from harness.runner.outcome import Trouble
 
 CLASS = "guests"
-"""The class of these test cases, and so their line in the table of kernels."""
+"""Class of these test cases, and their row in the table of kernels."""
 
-# A console may have any bytes, an XML file may not.
+# Characters that a console may print, but an XML file may not have.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def path(option: str) -> Path:
-    """The file that pytest makes of the option --junitxml."""
-    return Path(os.path.expanduser(os.path.expandvars(option))).absolute()
-
-
 def add(report: Path, troubles: Iterable[Trouble]) -> None:
-    """Add an error for each to pytest's file."""
     tree = ElementTree.parse(report)
     suite = next(tree.iter("testsuite"))
     for trouble in troubles:
-        suite.append(_case(trouble))
+        case = ElementTree.SubElement(suite, "testcase", classname=CLASS, name=trouble.name)
+        case.set("time", "0.000")
+        error = ElementTree.SubElement(case, "error", message=_plain(trouble.reason))
+        error.text = _plain(trouble.text)
         for count in ("tests", "errors"):
             suite.set(count, str(int(suite.get(count, "0")) + 1))
     tree.write(report, encoding="utf-8", xml_declaration=True)
 
 
-def _case(trouble: Trouble) -> ElementTree.Element:
-    case = ElementTree.Element("testcase", classname=CLASS, name=trouble.name, time="0.000")
-    error = ElementTree.SubElement(case, "error", message=_plain(trouble.reason))
-    error.text = _plain(trouble.text)
-    return case
-
-
 def _plain(text: str) -> str:
-    """A text without what XML cannot have."""
     return _NOT_XML.sub("\ufffd", text)

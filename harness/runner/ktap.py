@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``--ktap FILE``: the results in the kernel's own format, next to JUnit's.
+"""``--ktap FILE``: writes the results in the kernel's KTAP format.
 
-One subtest for each file of tests; what a failed test says (its traceback, the panic, the
-console's tail) stands before its line. A guest that ended badly when no test ran is a
-result of its own. Format: Documentation/dev-tools/ktap.rst.
+Each test file is a subtest. The output of a failed test (its traceback, the panic, the end
+of the console) precedes its line. A guest that ended badly outside of any test is a result
+of its own. Format: Documentation/dev-tools/ktap.rst.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ VERSION = "KTAP version 1"
 
 @dataclass
 class Result:
-    """What came of one test; its worst phase counts."""
+    """Result of one test; its worst phase counts."""
 
     name: str
     failed: bool = False
@@ -29,25 +27,17 @@ class Result:
     text: str = ""
     ended: bool = True
 
-    def end(self) -> None:
-        """It is too late for what was not told."""
-        if not self.ended and not self.failed:
-            self.failed, self.directive = True, "ERROR did not end"
-
     def lines(self, number: int) -> list[str]:
-        """The result line, behind what explains it."""
-        said = [f"# {line}".rstrip() for line in self.text.splitlines()]
+        output = [f"# {line}".rstrip() for line in self.text.splitlines()]
         word = "not ok" if self.failed else "ok"
         directive = f" # {self.directive}" if self.directive else ""
-        return [*said, f"{word} {number} {_plain(self.name)}{directive}"]
+        return [*output, f"{word} {number} {_plain(self.name)}{directive}"]
 
 
 class Ktap:
     """Collects results and writes the file at the end.
 
-    :param path: of the file.
-    :param title: says what ran, e.g. with the kernel's release.
-    :param more: what belongs to no test, asked for at the end.
+    ``more`` returns the problems outside of any test; it is called at the end.
     """
 
     def __init__(self, path: Path, title: str, more: Callable[[], Iterable[Trouble]]) -> None:
@@ -58,14 +48,13 @@ class Ktap:
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Take a file whose tests cannot be listed."""
+        """Record a file whose tests cannot be collected."""
         if report.failed:
             result = Result("collection", True, "ERROR", report.longreprtext)
             self._files.setdefault(report.nodeid, {})[result.name] = result
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take one phase of a test."""
         file, _, name = report.nodeid.partition("::")
         result = self._files.setdefault(file, {}).setdefault(name, Result(name))
         result.ended = report.when == "teardown" or report.failed
@@ -76,25 +65,25 @@ class Ktap:
         elif hasattr(report, "wasxfail"):
             result.directive = f"XFAIL {report.wasxfail}".rstrip()
         elif report.skipped:
-            result.directive = f"SKIP {_reason(report)}".rstrip()
+            where = report.longrepr
+            text = where[2] if isinstance(where, tuple) else str(where or "")
+            reason = " ".join(text.removeprefix("Skipped: ").split())
+            result.directive = f"SKIP {reason}".rstrip()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self) -> None:
-        """Write the file; by now the guests' ends are known."""
+        """Write the file, now that the guests' ends are known."""
         for results in self._files.values():
             for result in results.values():
-                result.end()
+                if not result.ended and not result.failed:
+                    result.failed, result.directive = True, "ERROR did not end"
         more = [Result(one.name, True, f"ERROR {one.reason}", one.text) for one in self._more()]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(document(self._title, self._files, more))
 
 
 def document(title: str, files: dict[str, dict[str, Result]], more: Sequence[Result] = ()) -> str:
-    """The whole text.
-
-    :param files: results by name, by file.
-    :param more: those without a file.
-    """
+    """The whole text, of results by name by file, and of results without a file."""
     lines = [VERSION, f"1..{len(files) + len(more)}", f"# {title}"]
     for number, (file, results) in enumerate(files.items(), 1):
         inner = [VERSION, f"# Subtest: {_plain(file)}", f"1..{len(results)}"]
@@ -108,12 +97,5 @@ def document(title: str, files: dict[str, dict[str, Result]], more: Sequence[Res
 
 
 def _plain(name: str) -> str:
-    """A name without what begins a directive, or another line."""
+    """A name without characters that start a directive or a line."""
     return name.replace("#", "_").replace("\n", " ")
-
-
-def _reason(report: pytest.TestReport) -> str:
-    """Why a test was skipped, in one line."""
-    where = report.longrepr
-    said = where[2] if isinstance(where, tuple) else str(where or "")
-    return " ".join(said.removeprefix("Skipped: ").split())

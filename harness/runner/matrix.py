@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Kernel x test file: a table of what pytest's JUnit files say."""
+"""The table of test results by kernel and test file, from pytest's JUnit files."""
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,95 +17,67 @@ from harness.runner.outcome import WHOLE
 SUMMARY = "all"
 
 
-@dataclass
-class Cell:
-    """How the tests of one file went."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-    def add(self, other: Cell) -> None:
-        """Count another's tests, too."""
-        self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
+class Cell(Counter[str]):
+    """Test results of one file: how many have "passed", "failed" or been "skipped"."""
 
     def text(self) -> str:
-        """In few characters; nothing: no test of it ran."""
-        parts = [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{self.passed}"] if self.passed else []
-        parts += [f"{self.skipped} skipped"] if self.skipped else []
+        """In few characters; empty if no test ran."""
+        parts = [f"{self['failed']} failed"] if self["failed"] else []
+        parts += [f"{self['passed']}"] if self["passed"] else []
+        parts += [f"{self['skipped']} skipped"] if self["skipped"] else []
         return ", ".join(parts)
 
 
 @dataclass
 class Column:
-    """How all tests went on one kernel.
-
-    :param kernel: its name.
-    :param note: why there are no results, or what is wrong with the run.
-    :param files: by test file, without directory and ending.
-    :param seconds: how long it took.
-    """
+    """Test results on one kernel."""
 
     kernel: str
     note: str = ""
+    """Why there are no results, or a problem of the run."""
     files: dict[str, Cell] = field(default_factory=dict)
+    """By test file, without directory and suffix."""
     seconds: float = 0.0
 
     def total(self) -> Cell:
-        """All files together."""
-        whole = Cell()
-        for cell in self.files.values():
-            whole.add(cell)
-        return whole
+        return Cell(outcome for cell in self.files.values() for outcome in cell.elements())
 
     def summary(self) -> str:
-        """All files together, and what else is to say."""
         return ", ".join(text for text in (self.total().text(), self.note) if text)
 
 
 def read(kernel: str, reports: Sequence[Path], seconds: float, status: int = 0) -> Column:
-    """What the JUnit files of one kernel say; one that is missing says nothing.
+    """Results from the JUnit files of one kernel; a missing file is ignored.
 
-    :param status: of the run: pytest may have broken, of which those files know nothing.
+    The exit status of the run matters if pytest itself broke, which the files do not show.
     """
     column = Column(kernel, seconds=seconds)
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
-            name = _file(case.get("classname", ""))
-            column.files.setdefault(name, Cell()).add(_outcome(case))
+            # pytest's class names are made of directories, file and class.
+            words = case.get("classname", "").split(".")
+            name = next((word for word in words if word.startswith("test_")), words[-1])
+            tags = {child.tag for child in case}
+            outcome = "skipped" if "skipped" in tags else "passed"
+            outcome = "failed" if tags & {"failure", "error"} else outcome
+            column.files.setdefault(name, Cell())[outcome] += 1
             column.note = column.note or _note(case)
     if not column.files:
         column.note = "no results"
-    elif status and not column.total().failed:
+    elif status and not column.total()["failed"]:
         column.note = f"but exit status {status}"
     return column
 
 
 def _note(case: ElementTree.Element) -> str:
-    """What is wrong with the run as a whole, if this tells it."""
+    """The problem of the whole run, if this case reports one."""
     if (case.get("classname"), case.get("name")) != (junit.CLASS, WHOLE):
         return ""
     return next((error.get("message", "") for error in case.iter("error")), "")
 
 
-def _file(classname: str) -> str:
-    """The test file in what pytest makes of directories, file and class."""
-    words = classname.split(".")
-    return next((word for word in words if word.startswith("test_")), words[-1])
-
-
-def _outcome(case: ElementTree.Element) -> Cell:
-    tags = {child.tag for child in case}
-    if tags & {"failure", "error"}:
-        return Cell(failed=1)
-    return Cell(skipped=1) if "skipped" in tags else Cell(passed=1)
-
-
 def rows(columns: Sequence[Column]) -> Mapping[str, list[str]]:
-    """Texts by file, and of all files; one text for each kernel."""
+    """Texts by row, one for each kernel."""
     names = sorted({name for column in columns for name in column.files})
     table = {name: [column.files.get(name, Cell()).text() for column in columns] for name in names}
     table[SUMMARY] = [column.summary() for column in columns]
@@ -115,7 +86,6 @@ def rows(columns: Sequence[Column]) -> Mapping[str, list[str]]:
 
 
 def show(columns: Sequence[Column]) -> Table:
-    """The table for a terminal."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("test file")
     for column in columns:
@@ -133,7 +103,6 @@ def _style(text: str) -> str:
 
 
 def markdown(columns: Sequence[Column]) -> str:
-    """The table for a document."""
     head = ["test file", *(column.kernel for column in columns)]
     lines = [head, ["---", *["--:"] * len(columns)]]
     lines += [[name, *texts] for name, texts in rows(columns).items()]

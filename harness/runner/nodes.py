@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Two guests on one emulated Ethernet, with a Python in each that the host talks to.
+"""Two guests on one emulated Ethernet, each with a Python that the host controls.
 
     with nodes.two(directory) as (near, far):
         channel = near.gateway.remote_exec("channel.send(6 * 7)")
         assert channel.receive(10) == 42
 
-The wire is a pair of datagram sockets: what a guest that is gone would have got is
-lost, as on a real one. Traffic between two endpoints in one guest never leaves the
-RDMA driver; here it does, so loss, delay and an unplugged cable can be had.
+The wire is a pair of datagram sockets: packets to a guest that is gone are lost, as on a real
+network. Traffic between two endpoints in one guest never leaves the RDMA driver; between two
+guests, loss, delay and an unplugged cable can be tested.
 """
-
-from __future__ import annotations
 
 import contextlib
 import itertools
@@ -25,80 +23,82 @@ import execnet
 from harness.errors import GuestSplat, KfabricError
 from harness.guest.waiting import DeadlineExpired, wait_until
 from harness.runner import testvm
-from harness.runner.pool import Ending, Slot
+from harness.runner.pool import Slot
 from harness.vm import prepare
 from harness.vm.machine import Vm
 
 ADDRESSES = ("198.19.255.1", "198.19.255.2")
-"""RFC 2544's range for test networks; the rest of it is the guests' own."""
+"""From RFC 2544's range for test networks; guests may use the rest of it themselves."""
 END_SECONDS = 20.0
 GATEWAY_SECONDS = 5.0
 ASK_SECONDS = 60.0
 IDLE_SECONDS = 5.0
-# Longer than a connection's retries: a test may well say nothing while they last.
+# Longer than a connection's retries, during which a test may print nothing.
 _SILENCE = 200.0
 _WIRE = "wire"
-# What asking a guest that is gone ends with.
+# Errors of a request to a guest that is gone.
 _SILENT = (EOFError, OSError, execnet.RemoteError, execnet.TimeoutError)
-# Run in a guest, around each test that it is lent to.
+# Run in a guest before and after each test that uses it.
 _BEGIN = "from harness.guest import nodewatch; channel.send(nodewatch.begin())"
 _LEFT = "from harness.guest import nodewatch; channel.send(nodewatch.left())"
 
 
 @dataclass
 class Node:
-    """One of the two guests.
-
-    :param address: what it should call itself on the wire, IPv4.
-    :param gateway: execnet's, into a Python that has the checkout on its path.
-    :param killed: it is gone because somebody wanted that.
-    """
+    """One of the two guests."""
 
     vm: Vm
     address: str
+    """Its intended IPv4 address on the wire."""
     gateway: execnet.Gateway
+    """Into a Python that has the checkout on its path."""
     killed: bool = False
+    """Whether it was ended on purpose."""
 
     def plug(self, up: bool) -> None:
-        """Plug the guest's network cable in or out."""
         self.vm.set_link(_WIRE, up)
 
     def kill(self) -> None:
-        """End the guest at once, as a power cut does."""
+        """End the guest at once, like a power failure."""
         self.killed = True
         self.vm.kill()
 
     def ask(self, source: str) -> Any:
-        """Run Python in the guest that sends one thing on ``channel``; that thing."""
+        """Run Python in the guest that sends one object on ``channel``; that object."""
         channel = self.gateway.remote_exec(source)
         try:
             return channel.receive(ASK_SECONDS)
         finally:
             channel.close()
 
+    def clean_up(self) -> list[str]:
+        """Plug in the cable for the next test; a line for each thing that the last test left."""
+        self.plug(True)
+        try:
+            # A remote execution that has answered may take a moment to end.
+            wait_until(lambda: not self.gateway.remote_status().numexecuting, "idle", IDLE_SECONDS)
+        except DeadlineExpired:
+            return [f"{self.vm.spec.name}: something still runs there"]
+        return [f"{self.vm.spec.name}: {line}" for line in self.ask(_LEFT)]
+
 
 def wiring(directory: Path, number: int) -> tuple[str, ...]:
-    """QEMU's arguments for one end of the wire.
-
-    :param directory: for the sockets; its path must be short.
-    :param number: 0 or 1.
-    """
+    """QEMU's arguments for end 0 or 1 of the wire; the sockets' directory needs a short path."""
     mine, other = (directory / f"end{end}" for end in (number, 1 - number))
     sockets = f"local.type=unix,local.path={mine},remote.type=unix,remote.path={other}"
     return (
         *("-netdev", f"dgram,id={_WIRE},{sockets}"),
-        # No boot from the network: QEMU need not have the ROM for it.
+        # No network boot, so QEMU needs no ROM for it.
         *("-device", f"virtio-net-pci,netdev={_WIRE},mac=52:54:00:00:00:0{number + 1},romfile="),
     )
 
 
 @contextlib.contextmanager
 def two(directory: Path) -> Iterator[tuple[Node, Node]]:
-    """Boot two guests on one wire, at the same time, for the length of the block.
+    """Boot two guests on one wire, in parallel, for the duration of the block.
 
-    :param directory: gets a directory for each, with what it leaves.
-    :raises KfabricError: one does not boot; or, behind the block: one that nobody has
-        killed is gone, or its kernel complained.
+    Raises KfabricError if one does not boot and, after the block, if one ended although it
+    was not killed, or its kernel reported a problem.
     """
     with contextlib.ExitStack() as stack:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kfabric-")))
@@ -126,23 +126,14 @@ def two(directory: Path) -> Iterator[tuple[Node, Node]]:
         group.terminate(GATEWAY_SECONDS)
         endings = [slot.life.finish(END_SECONDS) for slot in slots]
         for node, ending in zip(nodes, endings, strict=True):
-            _judge(node, ending)
-
-
-def _judge(node: Node, ending: Ending) -> None:
-    """Fail for a kernel's complaint, and for an end that nobody wanted."""
-    if ending.splats:
-        splat = ending.splats[0]
-        raise GuestSplat(f"{ending.name}: {splat.title}", console=splat.text)
-    if ending.error and not node.killed:
-        raise ending.error
+            for splat in ending.splats[:1]:
+                raise GuestSplat(f"{ending.name}: {splat.title}", console=splat.text)
+            if ending.error and not node.killed:
+                raise ending.error
 
 
 class Wire:
-    """Two guests that are lent to one test after the other, as long as they stay clean.
-
-    :param directory: for what they leave.
-    """
+    """Two guests that successive tests share, as long as they stay clean."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -151,10 +142,7 @@ class Wire:
         self._nodes: tuple[Node, Node] | None = None
 
     def lend(self) -> tuple[Node, Node]:
-        """Two guests that nobody has harmed; boots them if there are none.
-
-        :raises KfabricError: one does not boot.
-        """
+        """Two clean guests, booted if there are none; raises KfabricError."""
         if self._nodes is None:
             where = self._directory / f"pair{next(self._numbers)}"
             self._nodes = self._stack.enter_context(two(where))
@@ -162,49 +150,40 @@ class Wire:
             for node in self._nodes:
                 node.ask(_BEGIN)
         except _SILENT:
-            self._throw_away()
+            self._discard()
             raise
         return self._nodes
 
     def take_back(self) -> list[str]:
-        """Look at the guests behind a test; those that are not as they were are thrown away.
+        """Check the guests after a test, and discard them unless they are clean.
 
-        :return: what the test has left behind, and the kernels' complaints, a line each.
-        :raises KfabricError: a guest is gone that nobody has killed.
+        Returns:
+            A line for each thing that the test left, and for each report of a kernel.
+
+        Raises:
+            KfabricError: a guest ended that was not killed.
         """
         nodes = self._nodes or ()
         try:
-            left = [line for node in nodes if not node.killed for line in _left(node)]
+            left = [line for node in nodes if not node.killed for line in node.clean_up()]
         except _SILENT as error:
             left = [f"the guests do not answer: {error!r}"]
         except KfabricError:
-            # What the guests end with says more.
-            self._throw_away()
+            # The guests' own ends are a better explanation.
+            self._discard()
             raise
         if left or any(node.killed for node in nodes):
-            self._throw_away(left)
+            self._discard(left)
         return left
 
-    def _throw_away(self, left: Sequence[str] = ()) -> None:
+    def _discard(self, left: Sequence[str] = ()) -> None:
         try:
             self.close()
         except KfabricError:
-            # What is known of its end already is what fails the test.
+            # Without other findings, the guests' end fails the test.
             if not left:
                 raise
 
     def close(self) -> None:
-        """End the guests, if there are any."""
         stack, self._stack, self._nodes = self._stack, contextlib.ExitStack(), None
         stack.close()
-
-
-def _left(node: Node) -> list[str]:
-    """Have the cable in, for the next test, and see what this one has left."""
-    node.plug(True)
-    try:
-        # What has answered may still be on its way out.
-        wait_until(lambda: not node.gateway.remote_status().numexecuting, "idle", IDLE_SECONDS)
-    except DeadlineExpired:
-        return [f"{node.vm.spec.name}: something still runs there"]
-    return [f"{node.vm.spec.name}: {line}" for line in node.ask(_LEFT)]

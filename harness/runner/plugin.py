@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""pytest plugin: runs tests in disposable guests, and judges more than assertions.
+"""The pytest plugin: runs tests in disposable guests, and checks kernel, leaks and wake-ups.
 
     pytest --kfabric-vms 2 tests/guest
 
-boots two guests, which are ordinary pytest-xdist workers. Inside a guest (or on
-a machine that may crash, with --kfabric-here) the same tests run in-process.
+boots two guests, which are ordinary pytest-xdist workers. Inside a guest (or on a machine
+that may crash, with --kfabric-here) the same tests run in-process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,12 @@ import pytest
 from harness.guest import in_guest
 
 if TYPE_CHECKING:
+    from harness.runner.outcome import Trouble
     from harness.runner.pool import Guest
 
 SILENCE_SECONDS = 150.0
 GUEST_MARK = "guest"
 CHECKS = "kfabric-checks"
-CONTROLLER = "kfabric-controller"
 
 
 class Hooks:
@@ -33,20 +33,18 @@ class Hooks:
     def pytest_kfabric_boot(
         self, config: pytest.Config, name: str, directory: Path
     ) -> Guest | None:
-        """Boot a guest and return it; by default the project's own image.
+        """Boot a guest; by default from the project's own image. Raises KfabricError.
 
-        Called from a thread of its own for each guest, several at a time.
-        `directory` gets what the guest leaves. Raises KfabricError.
+        Called in a thread for each guest, several at a time. `directory` gets the guest's
+        console and files.
         """
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Announce our hooks."""
     pluginmanager.add_hookspecs(Hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Define our options."""
     group = parser.getgroup("kfabric", "tests in guests")
     group.addoption(
         "--kfabric-vms",
@@ -60,49 +58,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="[N*]ssh=HOST",
-        help="and in N guests of another machine, which has the same checkout (docs/ci.md)",
+        help="also in N guests of another machine with the same checkout (docs/ci.md)",
     )
     group.addoption(
         "--kfabric-here",
         action="store_true",
-        help="run tests marked 'guest' on this machine, which they may crash",
+        help="run tests marked 'guest' on this machine, although they may crash it",
     )
     group.addoption(
         "--kfabric-dir",
         metavar="DIR",
-        help="where guests leave console and files (default: build/test below the root)",
+        help="directory for the guests' consoles and files (default: build/test below the root)",
     )
     group.addoption(
         "--verify-wakeups",
         action="store_true",
-        help="judge the wake-ups of each test in a guest: a lost, late or spurious one fails it",
+        help="check the wake-ups of each test in a guest: a lost, late or spurious one fails it",
     )
     group.addoption(
         "--kfabric-vmcore",
         action="store_true",
-        help="a guest that panics leaves its memory beside its console",
+        help="save the memory of a guest that panics next to its console",
     )
     group.addoption(
         "--kfabric-ulp",
         metavar="JSON",
-        help="somebody's module to test, as kfabric test --ulp describes it",
+        help="the user's module to test, as kfabric test --ulp describes it",
     )
     group.addoption(
         "--soak-hours",
         type=float,
         default=0.0,
         metavar="H",
-        help="so many hours of load in tests/guest/test_soak.py, whose totals are told (make soak)",
+        help="hours of load in tests/guest/test_soak.py, with totals (make soak)",
     )
-    group.addoption(
-        "--ktap",
-        metavar="FILE",
-        help="write the results as KTAP, too",
-    )
+    group.addoption("--ktap", metavar="FILE", help="also write the results as KTAP")
     group.addoption(
         "--coverage",
         action="store_true",
-        help="tell which lines of the modules were reached; for kernels that count (debug)",
+        help="show which lines of the modules were reached; for kernels with gcov (debug)",
     )
     group.addoption(
         "--kfabric-silence",
@@ -114,13 +108,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Whether this is a worker's test process, as opposed to the one that was started."""
+    """Whether this is an xdist worker, as opposed to the process that the user started."""
     return hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Take up the parts that belong to this process."""
+    """Register the parts that belong to this process."""
     config.addinivalue_line("markers", f"{GUEST_MARK}: needs a disposable guest (kernel modules)")
     config.addinivalue_line(
         "markers",
@@ -133,107 +127,82 @@ def pytest_configure(config: pytest.Config) -> None:
     here = in_guest() or config.option.kfabric_here
     if here:
         _check_guest(config)
-        if config.option.kfabric_ulp:
-            _test_ulp(config)
-        _watch_wakeups(config)
-        if config.option.coverage:
-            from harness.guest.coverage import LeaveCounts
-
-            config.pluginmanager.register(LeaveCounts(), "kfabric-leave-counts")
     if not is_worker(config):
-        _judge_run(config)
-    if not is_worker(config) and not in_guest():
-        from harness.runner import interrupts
-
-        config.add_cleanup(interrupts.take_first())
-    if not is_worker(config) and (here or _wants_guests(config)):
-        _judge_guests(config)
-    if not is_worker(config) and config.option.ktap:
-        _write_ktap(config)
+        _check_run(config, here)
 
 
 def _check_guest(config: pytest.Config) -> None:
-    """Look behind each test; a worker does not go on in a guest that was harmed."""
+    """Check the guest after each test; a worker stops in a guest that was harmed."""
+    # Imported late, here and below: each import takes time under TCG.
     from harness.guest.checks import GuestChecks
     from harness.guest.retirement import Retirement
-
-    retirement = Retirement()
-    config.pluginmanager.register(GuestChecks(retirement), CHECKS)
-    if is_worker(config):
-        config.pluginmanager.register(retirement, "kfabric-retirement")
-
-
-def _wants_guests(config: pytest.Config) -> bool:
-    return bool(config.option.kfabric_vms or config.option.kfabric_tx)
-
-
-def _test_ulp(config: pytest.Config) -> None:
-    """Give the tests of somebody's module our fixtures, and judge how it is unloaded."""
-    from harness.guest import fixtures
-    from harness.guest.ulp import UlpChecks
-
-    config.pluginmanager.register(fixtures.load(), "kfabric-fixtures")
-    # Behind those: its own RDMA link is the one that is meant.
-    config.pluginmanager.register(UlpChecks(), "kfabric-ulp")
-
-
-def _watch_wakeups(config: pytest.Config) -> None:
-    """Offer the fixture, and judge every test if asked to."""
     from harness.guest.session import Session, WakeupsFixture
 
+    register = config.pluginmanager.register
+    retirement = Retirement()
+    register(GuestChecks(retirement), CHECKS)
+    if is_worker(config):
+        register(retirement, "kfabric-retirement")
+    if config.option.kfabric_ulp:
+        from harness.guest import fixtures
+        from harness.guest.ulp import UlpChecks
+
+        register(fixtures.load(), "kfabric-fixtures")
+        # After those, because the ULP's own RDMA link is the one to use.
+        register(UlpChecks(), "kfabric-ulp")
     session = Session()
-    config.pluginmanager.register(WakeupsFixture(session), "kfabric-wakeups")
+    register(WakeupsFixture(session), "kfabric-wakeups")
     if config.option.verify_wakeups:
         from harness.guest.verify import VerifyWakeups
 
-        config.pluginmanager.register(VerifyWakeups(session), "kfabric-verify")
+        register(VerifyWakeups(session), "kfabric-verify")
+    if config.option.coverage:
+        from harness.guest.coverage import LeaveCounts
+
+        register(LeaveCounts(), "kfabric-leave-counts")
 
 
-def _judge_run(config: pytest.Config) -> None:
-    """Register what only the process that was started does, worker or no worker."""
-    from harness.runner.outcome import Broken, Outcome
-
-    if "s" not in config.option.reportchars:
-        config.option.reportchars += "s"
-    config.pluginmanager.register(Outcome(), "kfabric-outcome")
-    config.pluginmanager.register(Broken(), "kfabric-broken")
-
-
-def _judge_guests(config: pytest.Config) -> None:
-    """Register what it does besides where guests are wanted, or this is one."""
-    from harness.runner.outcome import Soaked, Watched
-
-    if config.option.verify_wakeups:
-        config.pluginmanager.register(Watched(), "kfabric-watched")
-    if config.option.soak_hours:
-        config.pluginmanager.register(Soaked(), "kfabric-soaked")
-    if _wants_guests(config) and not config.option.collectonly:
-        # Imported only where guests are wanted: a guest lacks what it needs.
-        from harness.runner.controller import Controller
-
-        controller = Controller(config)
-        config.pluginmanager.register(controller, CONTROLLER)
-        if config.option.coverage:
-            from harness.runner.coverage import ShowCoverage
-
-            config.pluginmanager.register(ShowCoverage(controller.directory), "kfabric-coverage")
-
-
-def _write_ktap(config: pytest.Config) -> None:
-    """Register what writes the file; the guests' controller has more to tell, if there is one."""
+def _check_run(config: pytest.Config, here: bool) -> None:
+    """Register the parts of the process that the user started."""
+    from harness.runner import interrupts
     from harness.runner.ktap import Ktap
+    from harness.runner.outcome import Broken, Outcome, Soaked, Watched
 
-    controller = config.pluginmanager.getplugin(CONTROLLER)
-    ktap = Ktap(
-        Path(config.option.ktap).absolute(),
-        config.getini("junit_suite_name"),
-        controller.troubles if controller else list,
-    )
-    config.pluginmanager.register(ktap, "kfabric-ktap")
+    option, register = config.option, config.pluginmanager.register
+    if "s" not in option.reportchars:
+        option.reportchars += "s"
+    register(Outcome(), "kfabric-outcome")
+    register(Broken(), "kfabric-broken")
+    if not in_guest():
+        config.add_cleanup(interrupts.take_first())
+    wants_guests = bool(option.kfabric_vms or option.kfabric_tx)
+    if (here or wants_guests) and option.verify_wakeups:
+        register(Watched(), "kfabric-watched")
+    if (here or wants_guests) and option.soak_hours:
+        register(Soaked(), "kfabric-soaked")
+    troubles: Callable[[], list[Trouble]] = list
+    if wants_guests and not option.collectonly:
+        troubles = _use_guests(config)
+    if option.ktap:
+        title = config.getini("junit_suite_name")
+        register(Ktap(Path(option.ktap).absolute(), title, troubles), "kfabric-ktap")
+
+
+def _use_guests(config: pytest.Config) -> Callable[[], list[Trouble]]:
+    """Register the guests' controller; what it found besides test results."""
+    # Imported only if guests are used: a guest lacks packages that these need.
+    from harness.runner.controller import Controller
+    from harness.runner.coverage import ShowCoverage
+
+    controller = Controller(config)
+    config.pluginmanager.register(controller, "kfabric-controller")
+    if config.option.coverage:
+        config.pluginmanager.register(ShowCoverage(controller.directory), "kfabric-coverage")
+    return controller.troubles
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Keep tests that may crash the kernel away from a machine that is not disposable."""
+    """Skip tests that may crash the kernel on a machine that is not disposable."""
     if config.pluginmanager.hasplugin(CHECKS):
         return
     reason = "needs a guest: run it with --kfabric-vms 1 (or --kfabric-here)"
@@ -244,10 +213,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 
 @pytest.hookimpl(trylast=True)
 def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
-    """Boot the project's own guest."""
     from harness.runner import testvm
     from harness.vm import ulp
 
-    given = config.option.kfabric_ulp
-    tested = ulp.from_json(given) if given else None
+    tested = ulp.from_json(config.option.kfabric_ulp)
     return testvm.boot(name, directory, tested=tested, vmcore=config.option.kfabric_vmcore)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guests for test workers: one after the other in each slot of the pool.
+"""The pool of guests for test workers: each slot has one guest after another.
 
-A slot outlives its guests. pytest-xdist knows it by a fixed command (the
-bridge), so that the worker that replaces a crashed one finds the slot's next
-guest. Every guest ends in an Ending, which tells apart what went well, what the
-test process did and what the kernel did.
+pytest-xdist knows a slot by a fixed command (the bridge), so the worker that replaces a
+crashed one finds the slot's next guest. Every guest ends in an :class:`Ending`, which
+separates a normal end, the exit of the test process and the kernel's reports.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shlex
@@ -30,13 +30,13 @@ from harness.splats import Splat
 
 BRIDGE = Path(__file__).with_name("bridge.py")
 PORT = "kfabric.xdist"
-# What execnet would have made the interpreter run, after the imports that take
-# long: while they go on, the other guests still boot.
+# The command that execnet would have given the interpreter, after the imports that take
+# long: other guests boot at the same time.
 BOOTSTRAP = "import execnet, pytest, sys; exec(eval(sys.stdin.readline()))"
 WORKER = ("python3", "-u", "-c", BOOTSTRAP)
 ABORT_SECONDS = 30.0
-_UCRED = struct.Struct("3i")  # what SO_PEERCRED gives: process, user, group
-# Blocked tasks, then all CPUs' stacks, onto the console.
+_UCRED = struct.Struct("3i")  # SO_PEERCRED: process, user, group
+# Prints blocked tasks, then the stacks of all CPUs, on the console.
 SHOW_STATE = ("sh", "-c", "echo w > /proc/sysrq-trigger; echo l > /proc/sysrq-trigger")
 SHOW_STATE_SECONDS = 5.0
 
@@ -50,18 +50,18 @@ class Finished(Protocol):
 
     @property
     def err(self) -> bytes:
-        """What it wrote to standard error."""
+        """Its standard error."""
 
 
 class Running(Protocol):
     """A command that runs in the guest."""
 
     def wait(self) -> Finished:
-        """Collect its end; GuestError if the guest ends first."""
+        """Wait for its end; GuestError if the guest ends first."""
 
 
 class Guest(Protocol):
-    """What the pool needs of a guest; harness.vm.machine.Vm is one."""
+    """The part of a guest that the pool uses; harness.vm.machine.Vm is one."""
 
     def popen(self, argv: Sequence[str], *, cwd: str, port: str) -> Running:
         """Start a command on a port."""
@@ -73,13 +73,13 @@ class Guest(Protocol):
         """The host's end of a port."""
 
     def console_text(self) -> str:
-        """All that the console has said."""
+        """All output of the console."""
 
     def console_tail(self) -> str:
         """The last lines of the console."""
 
     def splats(self) -> list[Splat]:
-        """What the kernel reported about itself; GuestError: nobody can tell."""
+        """The kernel's reports about itself; GuestError if they are not known."""
 
     def kill(self) -> None:
         """End it at once."""
@@ -89,77 +89,74 @@ class Guest(Protocol):
 
 
 Boot = Callable[[str, Path], Guest]
-"""Boots a guest, given its name and the directory for what it leaves; raises KfabricError."""
+"""Boots a guest, given its name and directory; raises KfabricError."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a guest ended, or why it never began."""
+    """How a guest ended, or why it did not boot."""
 
     name: str
     error: KfabricError | None = None
     worker_status: int | None = None
-    """Exit status of the test process; None: it did not come to one."""
+    """Exit status of the test process; None: it did not end by itself."""
     stderr: str = ""
     console: str = ""
     splats: tuple[Splat, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """Whether guest and test process ended in order and the kernel had no complaint."""
-        in_order = self.worker_status == 0 or self.retired
-        return self.error is None and in_order and not self.splats
+        """Whether guest and test process ended normally and the kernel reported nothing."""
+        normal = self.worker_status == 0 or self.retired
+        return self.error is None and normal and not self.splats
 
     @property
     def retired(self) -> bool:
-        """Whether it was given up behind a test that had harmed it, with tests left to run."""
+        """Whether it was discarded, with tests left to run, because a test had harmed it."""
         return self.error is None and self.worker_status == RETIRED
 
     @property
-    def _told_by_kernel(self) -> bool:
-        """Whether its reports say more than that it was given up."""
-        return self.retired and bool(self.splats)
+    def _worker_failed(self) -> bool:
+        """Whether the test process's status is the news; a retired guest's splats say more."""
+        return bool(self.worker_status) and not (self.retired and self.splats)
 
     def reason(self) -> str:
         """What happened, in one line."""
+        text = f"kernel splat: {self.splats[0].title}" if self.splats else "ended in order"
         if self.error:
-            return f"{self.name}: {self.error.line()}"
-        if self.worker_status and not self._told_by_kernel:
-            return f"{self.name}: the test process ended with {_status(self.worker_status)}"
-        if self.splats:
-            return f"{self.name}: kernel splat: {self.splats[0].title}"
-        return f"{self.name}: ended in order"
+            text = self.error.line()
+        elif self._worker_failed:
+            status = self.worker_status or 0
+            end = f"signal {-status}" if status < 0 else f"status {status}"
+            text = f"the test process ended with {end}"
+        return f"{self.name}: {text}"
 
     def evidence(self) -> list[str]:
-        """What is worth reading: the console's end, or the splats if the guest lived on."""
-        if self.error or (self.worker_status and not self._told_by_kernel):
+        """Texts to show: the console's end, or the splats if the guest did not fail."""
+        if self.error or self._worker_failed:
             return [text for text in (self.stderr, self.console) if text]
         return [splat.text for splat in self.splats]
-
-
-def _status(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"status {status}"
 
 
 class Slot:
     """A place for one guest at a time.
 
-    :param name: for messages and directories.
-    :param directory: gets a directory for each guest, with what it left.
-    :param cwd: working directory of the test process; the guest must have it.
-    :param silence: seconds without a word from the tests that mean a hang.
+    Args:
+        directory: gets a directory for each guest.
+        cwd: working directory of the test process, in the guest as well.
+        silence: seconds without output from the tests that mean a hang.
     """
 
     def __init__(self, name: str, boot: Boot, directory: Path, cwd: Path, silence: float) -> None:
         self.name = name
-        self._boot = boot
-        self._directory = directory
-        self._cwd = cwd
+        self.boot = boot
+        self.directory = directory
+        self.cwd = cwd
         self._silence = silence
         self._address = f"kfabric-{os.getpid()}-{secrets.token_hex(8)}-{name}"
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(abstract(self._address))
-        self._listener.listen()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(abstract(self._address))
+        self.listener.listen()
         self._lives: list[Life] = []
 
     @property
@@ -170,99 +167,77 @@ class Slot:
 
     @property
     def life(self) -> Life:
-        """The present guest's life."""
         return self._lives[-1]
 
-    @property
-    def endings(self) -> list[Ending]:
-        """How the guests that have ended so far did so."""
-        return [life.ending.result() for life in self._lives if life.ending.done()]
-
     def start(self) -> None:
-        """Begin to boot the next guest, in the background."""
-        name = f"{self.name}.{len(self._lives)}"
-        life = Life(name, self._boot, self._directory / name, self._cwd, self._listener)
-        self._lives.append(life)
-        life.begin()
+        """Start to boot the next guest, in the background."""
+        self._lives.append(Life(f"{self.name}.{len(self._lives)}", self))
 
     def abort(self) -> None:
-        """End the present guest at once."""
         if self._lives:
             self.life.abort()
 
     def close(self) -> None:
-        """End the present guest, and take no bridge any more."""
-        self._hang_up()
-        if self._lives:
-            self.life.abort()
-            self.life.join()
-
-    def _hang_up(self) -> None:
-        try:
+        """End the present guest, and accept no more bridges."""
+        with contextlib.suppress(OSError):
             # Ends an accept() that waits in another thread.
-            self._listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self._listener.close()
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.abort()
+        if self._lives:
+            self.life.join()
 
 
 class Life:
-    """One guest from boot to end, followed by a thread of its own."""
+    """One guest of a slot from boot to end, followed by a thread of its own."""
 
-    def __init__(
-        self, name: str, boot: Boot, directory: Path, cwd: Path, listener: socket.socket
-    ) -> None:
+    def __init__(self, name: str, slot: Slot) -> None:
         self.name = name
         self.booted: Future[None] = Future()
-        """Done when the guest has booted, or has failed to (then it holds the error)."""
+        """Done when the guest has booted or failed to; then it has the error."""
         self.ending: Future[Ending] = Future()
         self.used = False
-        """Whether a bridge has come for it."""
-        self.resting = False
-        """Whether its tests have ended: it is silent by right while others go on."""
-        self._boot = boot
-        self._directory = directory
-        self._cwd = cwd
-        self._listener = listener
+        """Whether a bridge has connected."""
+        self.idle = False
+        """Whether its tests have ended, so that silence is no hang."""
+        self._slot = slot
         self._guest: Guest | None = None
         self._hang: GuestHang | None = None
         self._aborted = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
-
-    def begin(self) -> None:
-        """Boot it."""
         self._thread.start()
 
     def finish(self, deadline: float) -> Ending:
-        """Wait for the end, at most `deadline` seconds; then make it end."""
+        """Wait for the end, at most `deadline` seconds; then kill it."""
         try:
             return self.ending.result(deadline)
         except NotYet:
             what = f"the test process did not end within {deadline:g} s"
-            self._give_up(GuestHang(what, console=self._tail()))
+            tail = self._guest.console_tail() if self._guest else ""
+            self._kill_hung(GuestHang(what, console=tail))
         return self.ending.result(ABORT_SECONDS)
 
     def abort(self) -> None:
-        """End the guest at once, however far it is."""
+        """End the guest at once, even while it boots."""
         self._aborted.set()
         if self._guest:
             self._guest.kill()
 
     def join(self) -> None:
-        """Wait until nothing of it is left; it must have been aborted or have ended.
+        """Wait until everything is freed; it must have been aborted or have ended.
 
-        One that still boots is left to itself: nobody can use it any more, and it
-        ends with this process.
+        A guest that still boots is not waited for: it cannot be used any more, and ends with
+        this process.
         """
         if self.booted.done():
             self._thread.join(ABORT_SECONDS)
 
     def _follow(self) -> None:
         try:
-            self._guest = self._boot(self.name, self._directory)
+            self._guest = self._slot.boot(self.name, self._slot.directory / self.name)
         except BaseException as error:
-            # Nobody may wait for this guest for ever: neither a bridge nor pytest.
-            self._refuse_bridges()
+            # Neither a bridge (a waiting one notices only the close) nor pytest may wait.
+            self._slot.listener.close()
             cause = error if isinstance(error, KfabricError) else GuestLost(repr(error))
             self.ending.set_result(Ending(self.name, cause, console=cause.console))
             self.booted.set_exception(cause)
@@ -274,74 +249,58 @@ class Life:
             self._guest.close()
 
     def _serve(self, guest: Guest) -> Ending:
-        """Run the test process for one bridge, and judge how it ended."""
-        if self._aborted.is_set():
-            return Ending(self.name, GuestLost("given up"))
+        """Run the test process for one bridge; its ending."""
         try:
-            control = _accept(self._listener)
+            if self._aborted.is_set():
+                raise OSError
+            control = _accept(self._slot.listener)
         except OSError:
             return Ending(self.name, GuestLost("given up"))
         self.used = True
         with control:
             with guest.open_stream(PORT) as port:
                 socket.send_fds(control, [b"port"], [port.fileno()])
-            threading.Thread(target=self._listen, args=(control, guest), daemon=True).start()
+            threading.Thread(target=self._watch_silence, args=(control, guest), daemon=True).start()
             ending = self._work(guest)
-            # Hanging up is what ends the bridge, once it has drained the port.
+            # Hanging up ends the bridge, after it has drained the port.
             control.shutdown(socket.SHUT_RDWR)
         return ending
 
     def _work(self, guest: Guest) -> Ending:
         try:
-            done = guest.popen(WORKER, cwd=str(self._cwd), port=PORT).wait()
-            splats = tuple(guest.splats())
+            done = guest.popen(WORKER, cwd=str(self._slot.cwd), port=PORT).wait()
+            splats = guest.splats()
         except GuestError as error:
-            # One that has panicked may be silent because its memory is being written.
+            # A panicked guest may be silent because QEMU dumps its memory.
             cause = error if isinstance(error, GuestPanic) else self._hang or error
+            splats = []
+            with contextlib.suppress(GuestError):
+                splats = guest.splats()
             console = cause.console or guest.console_tail()
-            return Ending(self.name, cause, console=console, splats=_known_splats(guest))
+            return Ending(self.name, cause, console=console, splats=tuple(splats))
         stderr = done.err.decode(errors="replace")
-        return Ending(self.name, None, done.rc, stderr, guest.console_tail(), splats)
+        return Ending(self.name, None, done.rc, stderr, guest.console_tail(), tuple(splats))
 
-    def _listen(self, control: socket.socket, guest: Guest) -> None:
-        """Hear whether the bridge reports silence; its hanging up means nothing by itself."""
+    def _watch_silence(self, control: socket.socket, guest: Guest) -> None:
+        """Kill the guest if the bridge reports silence; ignore the bridge's end."""
         try:
-            if control.recv(len(SILENT)) != SILENT:
+            if control.recv(len(SILENT)) != SILENT or self.idle:
                 return
         except OSError:
             return
-        if self.resting:
-            return
-        try:
+        with contextlib.suppress(GuestError):
             guest.run(SHOW_STATE, timeout=SHOW_STATE_SECONDS)
-        except GuestError:
-            pass  # it says even less than we hoped for
-        what = "the tests said nothing for too long"
-        self._give_up(GuestHang(what, console=guest.console_tail()))
+        what = "the tests printed nothing for too long"
+        self._kill_hung(GuestHang(what, console=guest.console_tail()))
 
-    def _give_up(self, hang: GuestHang) -> None:
+    def _kill_hung(self, hang: GuestHang) -> None:
         self._hang = hang
         if self._guest:
             self._guest.kill()
 
-    def _tail(self) -> str:
-        return self._guest.console_tail() if self._guest else ""
-
-    def _refuse_bridges(self) -> None:
-        """Also those that wait already: only closing tells them."""
-        self._listener.close()
-
-
-def _known_splats(guest: Guest) -> tuple[Splat, ...]:
-    """The kernel's reports, as far as a guest that is lost can tell."""
-    try:
-        return tuple(guest.splats())
-    except GuestError:
-        return ()
-
 
 def _accept(listener: socket.socket) -> socket.socket:
-    """Take the next bridge; strangers find the address too, and are sent away."""
+    """Accept the next bridge; other users' processes can connect too, and are rejected."""
     while True:
         connection, _ = listener.accept()
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
@@ -352,12 +311,7 @@ def _accept(listener: socket.socket) -> socket.socket:
 
 
 class Pool:
-    """Some slots.
-
-    :param boots: how to boot the guests of each slot; its name is what is behind
-        ``guestN`` in the slot's.
-    :param directory: gets what the guests leave, a directory each.
-    """
+    """All slots of a run; ``boots`` has a suffix of each slot's name, and boots its guests."""
 
     def __init__(
         self, boots: Sequence[tuple[str, Boot]], directory: Path, cwd: Path, silence: float
@@ -372,24 +326,21 @@ class Pool:
         return next(slot for slot in self.slots if slot.spec == f"popen//python={python}")
 
     def start(self) -> None:
-        """Boot a guest in each slot, all at the same time, and wait for all of them.
-
-        :raises KfabricError: one did not boot.
-        """
+        """Boot a guest in each slot, all in parallel, and wait for them; raises KfabricError."""
         for slot in self.slots:
             slot.start()
         for slot in self.slots:
             slot.life.booted.result()
 
     def failure_to_boot(self) -> KfabricError | None:
-        """Why a slot has no guest, if one failed to boot."""
+        """Why a slot's guest failed to boot, if one did."""
         for slot in self.slots:
             if slot.life.booted.done() and (error := slot.life.booted.exception()):
                 return error if isinstance(error, KfabricError) else GuestLost(repr(error))
         return None
 
     def abort(self) -> None:
-        """End all guests at once; what waits for one learns it."""
+        """End all guests at once, and so all waits for them."""
         for slot in self.slots:
             slot.abort()
 

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Which guest runs which test: any that is free, unless another one is prepared for it.
+"""Distributes tests to guests one by one, keeping some files in one guest.
 
-Some files begin with what takes a guest long (to compile a probe takes ten seconds and
-more), once a process. Tests are dealt one by one, so that each guest would come by
-there: such a file stays with the guest that has begun it, as long as there is anything
-else to do for the others.
+Some files start with work that takes long, once per process (compiling a probe takes ten
+seconds and more). Such a file stays with the guest that has begun it, as long as there are
+other tests for the other guests.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import PurePath
 from typing import Any
@@ -29,27 +26,23 @@ TOGETHER: Sequence[frozenset[str]] = (
         }
     ),
 )
-"""Files whose tests share what is made once a process."""
+"""Files whose tests share work that is done once per process."""
 
 
 class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
-    """xdist's scheduler of single tests, which keeps some files in one guest."""
+    """xdist's scheduler of single tests, with a home guest for some files."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """As xdist's."""
         super().__init__(*args, **options)
         self._homes: dict[frozenset[str], Any] = {}
         self._retired: list[Any] = []
 
     def retire(self, node: Any) -> None:
-        """Tell that this guest, which is about to be removed, ended between two tests."""
+        """Record that a guest, which is about to be removed, ended between two tests."""
         self._retired.append(node)
 
     def remove_node(self, node: Any) -> str | None:
-        """Nobody is prepared for what a guest that has ended was prepared for.
-
-        :return: the test that ran in it, if one did.
-        """
+        """Forget the files of a guest that has ended; the test that it was running, if any."""
         self._homes = {group: home for group, home in self._homes.items() if home is not node}
         if node not in self._retired:
             crashed: str | None = super().remove_node(node)
@@ -60,9 +53,9 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
         return None
 
     def _send_tests(self, node: Any, num: int) -> None:
-        """Send a guest up to so many of the tests that are left."""
-        chosen = list(islice(self._for(node), num))
-        # A worker begins a test when it has the next one, too.
+        free = (i for i in self.pending if self._homes.get(self._group(i), node) is node)
+        chosen = list(islice(free, num))
+        # A worker starts a test only when it also has the next one.
         if len(self.node2pending[node]) + len(chosen) < 2:
             others = (index for index in self.pending if index not in chosen)
             chosen += islice(others, num - len(chosen))
@@ -73,14 +66,8 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
             self.node2pending[node].extend(chosen)
             node.send_runtest_some(chosen)
 
-    def _for(self, node: Any) -> Iterable[int]:
-        """The tests that no other guest is prepared for."""
-        for index in self.pending:
-            if self._homes.get(self._group(index), node) is node:
-                yield index
-
     def _group(self, index: int) -> frozenset[str]:
-        """The files that a test's file belongs to; a test of its own has none, and no home."""
+        """The group of a test's file; a test without one is a group of its own."""
         assert self.collection is not None
         name = self.collection[index]
         file = PurePath(name.partition("::")[0]).name

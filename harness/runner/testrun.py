@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric test``: the host's tests, those that boot guests, and those in guests.
+"""``kfabric test``: runs tests on the host, tests that boot guests, and tests in guests.
 
-Each part is a pytest run of its own with its own closing line. Arguments are
-pytest's: paths choose what runs (tests/unit, tests/browser, tests/vm, tests/wire,
-tests/debug and tests/model on the host, all else in guests), options go to all parts.
-What boots guests runs once for each kernel that is asked for.
+Each part is a pytest run with its own closing line. Arguments are pytest's: paths choose the
+tests (tests/unit, tests/browser, tests/vm, tests/wire, tests/debug and tests/model run on the
+host, all others in guests), options go to all parts. Parts that boot guests run once for each
+chosen kernel.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib
@@ -31,30 +29,29 @@ from harness.vm.spec import Image, Variant, VmSpec
 from harness.vm.ulp import Ulp
 from harness.vm.versions import Version
 
-UNIT = prepare.SOURCE / "tests" / "unit"
-# Host tests that show reports and traces to a browser.
-BROWSER = prepare.SOURCE / "tests" / "browser"
-# Host tests that boot guests of their own: the harness is what they test, or a
-# guest is what they drive.
-VM = prepare.SOURCE / "tests" / "vm"
-MODEL = prepare.SOURCE / "tests" / "model"
-# Host tests that drive two guests on one wire: not part of everything, either.
-WIRE = prepare.SOURCE / "tests" / "wire"
-# Host tests like those of VM, on kernels that take long to build: not part of everything.
-DEBUG = prepare.SOURCE / "tests" / "debug"
-GUEST = prepare.SOURCE / "tests" / "guest"
+TESTS = prepare.SOURCE / "tests"
+UNIT = TESTS / "unit"
+# Host tests that open reports and traces in a browser.
+BROWSER = TESTS / "browser"
+# Host tests that boot guests of their own, to test the harness or to drive a guest.
+VM = TESTS / "vm"
+MODEL = TESTS / "model"
+# Like VM, with two guests on one wire, or on kernels that take long to build. These run only
+# if they are named.
+WIRE = TESTS / "wire"
+DEBUG = TESTS / "debug"
+GUEST = TESTS / "guest"
 # Guests wait more than they compute, but each needs a gigabyte: see fit().
 GUESTS = 2
-# Processes for a whole part on the host; a file's tests stay together, since they
-# may share a guest.
+# Processes for a whole part on the host; the tests of a file stay together, since they may
+# share a guest.
 WORKERS = 2
 REPORTS = prepare.SOURCE / "build" / "test"
 TABLE = REPORTS / "matrix.md"
 # How long pytest may take to end its guests after Ctrl-C.
 INTERRUPT_SECONDS = 60.0
 
-# What pytest itself calls these ends, in our numbers. Its "interrupted" is also
-# what it says of a file that cannot be imported.
+# Our numbers for pytest's statuses. INTERRUPTED includes a file that cannot be imported.
 _STATUSES: dict[int, ExitStatus] = {
     pytest.ExitCode.INTERRUPTED: ExitStatus.TEST_FAILED,
     pytest.ExitCode.INTERNAL_ERROR: ExitStatus.TEST_FAILED,
@@ -62,9 +59,8 @@ _STATUSES: dict[int, ExitStatus] = {
     pytest.ExitCode.NO_TESTS_COLLECTED: ExitStatus.TEST_FAILED,
 }
 
-
-# pytest's options, its plugins' and ours, that are followed by a word of their own.
-_TAKES_A_WORD = frozenset(
+# Options of pytest, its plugins and ours that take a separate value.
+_TAKE_A_VALUE = frozenset(
     "-c -k -m -n -o -p -r -W --basetemp --capture --color --confcutdir --config-file --deselect "
     "--dist --durations --durations-min --ignore --ignore-glob --import-mode --junit-prefix "
     "--junit-xml --junitxml --kfabric-dir --kfabric-silence --kfabric-tx --kfabric-vms --ktap "
@@ -76,36 +72,28 @@ _TAKES_A_WORD = frozenset(
 
 @dataclass(frozen=True)
 class Part:
-    """One pytest run.
-
-    :param guests: how many guests of this machine it uses.
-    :param workers: how many processes run it on the host; 0: pytest itself.
-    :param far: execnet's specifications of more guests, on other machines.
-    """
+    """One pytest run."""
 
     name: str
     paths: tuple[str, ...]
     guests: int = 0
+    """Guests of this machine."""
     workers: int = 0
+    """Processes on the host; 0: pytest itself."""
     far: tuple[str, ...] = ()
+    """execnet's specifications of more guests, on other machines."""
 
     @property
     def boots(self) -> bool:
-        """Whether there are guests in it, so that it matters on which kernel."""
+        """Whether it boots guests, so that the kernel matters."""
         return self.name not in ("unit", "browser")
 
     def report(self, kernel: str) -> Path:
-        """The JUnit file.
-
-        :param kernel: as the user named it, or empty.
-        """
+        """The JUnit file; ``kernel`` is the user's name of it, or empty."""
         return REPORTS / f"{self.name}{f'-{kernel}' if kernel else ''}.xml"
 
     def argv(self, options: Sequence[str], kernel: str = "", release: str = "") -> list[str]:
-        """The command line.
-
-        :param release: of the guests' kernel, for the report.
-        """
+        """The command line; ``release`` is that of the guests' kernel, for the report."""
         suite = f"{self.name} linux-{release}" if release else self.name
         argv = [sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "-rs"]
         argv += [f"--junitxml={self.report(kernel)}", "-o", f"junit_suite_name={suite}"]
@@ -118,12 +106,14 @@ class Part:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the tests; the worst status of the parts."""
+    """Run the tests; returns the worst status of the parts."""
     args, rest = _parse(argv)
     paths, options = split(rest)
     tested = ulp.of(args, map(_file, paths))
     if tested:
-        paths = [_absolute(path) for path in paths] or [str(tested.directory)]
+        # pytest runs in another directory.
+        paths = ["::".join([str(_file(p).resolve()), *p.split("::")[1:]]) for p in paths]
+        paths = paths or [str(tested.directory)]
         options += ["--kfabric-ulp", ulp.to_json(tested), f"--rootdir={tested.root}"]
     known = versions.load(prepare.SOURCE)
     kernels = known.matrix() if args.matrix else [known.find(name).name for name in args.kernel]
@@ -134,30 +124,27 @@ def main(argv: Sequence[str]) -> int:
     for part in parts(paths, args.vms, args.tx):
         runs.all(part)
     if len(kernels) > 1 and runs.columns:
-        conclude(list(runs.columns.values()))
+        columns = list(runs.columns.values())
+        Console().print(matrix.show(columns))
+        # The directory is missing if no kernel was available.
+        TABLE.parent.mkdir(parents=True, exist_ok=True)
+        TABLE.write_text(matrix.markdown(columns))
+        prepare.say(f"the same as Markdown: {TABLE}")
     return combine(runs.codes, filtered=bool(options))
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell which of pytest's arguments are paths of tests, and which are options.
-
-    What an option takes is none of the former, though there is such a file.
-    """
+    """Split pytest's arguments into paths of tests, and options with their values."""
     paths: list[str] = []
     options: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        is_path = before not in _TAKES_A_WORD and _file(word).exists()
+        is_path = before not in _TAKE_A_VALUE and _file(word).exists()
         (paths if is_path else options).append(word)
     return paths, options
 
 
 class Runs:
-    """The runs of one call, and what came of them.
-
-    :param options: pytest's.
-    :param kernels: names; none: the default one, which then needs no name.
-    :param tested: somebody's module, for all guests.
-    """
+    """The pytest runs of one call, on some kernels (none: the default), and their results."""
 
     def __init__(
         self, options: Sequence[str], kernels: Sequence[str], tested: Ulp | None = None
@@ -169,7 +156,6 @@ class Runs:
         self._tested = tested
 
     def all(self, part: Part) -> None:
-        """Run a part, on each kernel if that matters."""
         if part.name == "browser":
             tools.install(prepare.SOURCE, "browser", "the browser tests cannot be set up")
         if not part.boots:
@@ -182,10 +168,16 @@ class Runs:
             except KfabricError as error:
                 if len(self._kernels) == 1:
                     raise
-                # The other kernels' results are worth having.
+                # Other kernels may still have results.
                 code = report(error)
             self.codes.append(code)
-            self._remember(part, kernel, code, time.monotonic() - began)
+            seconds = time.monotonic() - began
+            column = matrix.read(kernel, [part.report(kernel)], seconds, code)
+            before = self.columns.setdefault(kernel, column)
+            if before is not column:
+                before.files.update(column.files)
+                before.note = before.note or column.note
+                before.seconds += seconds
 
     def _on(self, part: Part, kernel: str) -> int:
         for suffix in (".xml", ".ktap"):
@@ -198,19 +190,11 @@ class Runs:
         argv = fit(part, image.version).argv(self._options, kernel, image.release)
         return _run(argv, kernel, *([self._tested.root] if self._tested else []))
 
-    def _remember(self, part: Part, kernel: str, code: int, seconds: float) -> None:
-        column = matrix.read(kernel, [part.report(kernel)], seconds, code)
-        before = self.columns.setdefault(kernel, column)
-        if before is not column:
-            before.files.update(column.files)
-            before.note = before.note or column.note
-            before.seconds += seconds
-
 
 def fit(part: Part, version: Version) -> Part:
-    """The same with no more guests at a time than the host has memory for.
+    """The same part with only as many guests as fit into the host's memory.
 
-    Those of one that swaps, or ends processes, would fail for no reason of theirs.
+    On a host that swaps or kills processes, tests would fail without a fault of their own.
     """
     each, available = VmSpec().on(version).memory_mib, memory.available_mib()
     number = part.guests if available is None else memory.fitting(available, each)
@@ -223,37 +207,28 @@ def fit(part: Part, version: Version) -> Part:
     return replace(part, guests=number)
 
 
-def conclude(columns: Sequence[Column]) -> None:
-    """Show kernel x test file, and keep it."""
-    Console().print(matrix.show(columns))
-    # If no kernel can be had, nothing has made it before.
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    TABLE.write_text(matrix.markdown(columns))
-    prepare.say(f"the same as Markdown: {TABLE}")
-
-
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="kfabric test",
         description=__doc__,
         epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost. With "
-        "--verify-wakeups the wake-ups of each test in a guest are judged, too.",
+        "--verify-wakeups, the wake-ups of each test in a guest are checked as well.",
     )
     ulp.add_options(parser)
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms",
-        type=_number,
+        type=int,
         default=GUESTS,
         metavar="N",
-        help="guests at a time (%(default)s); fewer where the host has no memory for them",
+        help="guests at a time (%(default)s); fewer if the host lacks memory",
     )
     parser.add_argument(
         "--tx",
         action="append",
         default=[],
         metavar="[N*]ssh=HOST",
-        help="and N guests of another machine, which has the same checkout (docs/ci.md); with "
+        help="also N guests of another machine with the same checkout (docs/ci.md); with "
         "--vms 0 only those",
     )
     kernels = parser.add_mutually_exclusive_group()
@@ -262,39 +237,26 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         action="append",
         default=[],
         metavar="NAME",
-        help=f"run what boots guests on this kernel of {versions.FILE}; may be repeated",
+        help=f"run guests on this kernel of {versions.FILE}; may be repeated",
     )
     kernels.add_argument(
         "--matrix",
         action="store_true",
-        help="on each stock kernel; without paths: only what runs in guests",
+        help="run on each stock kernel; without paths: only tests in guests",
     )
     args, rest = parser.parse_known_args(list(argv))
-    if not args.vms and not args.tx:
+    if args.vms < 0 or not (args.vms or args.tx):
         parser.error("at least one guest is needed")
     return args, [word for word in rest if word != "--"]
 
 
 def _file(path: str) -> Path:
-    """The file or directory of pytest's path, which may go on with the name of a test."""
+    """The file or directory of pytest's path, without the name of a test."""
     return Path(path.split("::")[0])
 
 
-def _absolute(path: str) -> str:
-    """The same test from wherever pytest runs."""
-    file, *test = path.split("::")
-    return "::".join([str(Path(file).resolve()), *test])
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError("at least one guest is needed")
-    return number
-
-
 def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Part]:
-    """What has to run for these paths; for none of them: everything."""
+    """The parts that run these paths, or everything if there are none."""
     chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "guest": []}
     for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, GUEST)):
         chosen[_place(path)].append(path)
@@ -309,7 +271,7 @@ def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Pa
 
 
 def _place(path: str) -> str:
-    """Which part runs a path."""
+    """Name of the part that runs a path."""
     file = _file(path).resolve()
     if file.is_relative_to(UNIT):
         return "unit"
@@ -319,30 +281,34 @@ def _place(path: str) -> str:
 
 
 def _prepare(kernel: str) -> Image:
-    """Make image and modules now: their progress belongs on the terminal, before pytest's."""
+    """Build image and modules before pytest starts, so that the terminal shows their progress."""
     image = prepare.guest_image(kernel=kernel)
     kbuild.ensure(prepare.SOURCE, image, Variant.TEST, prepare.say)
     return image
 
 
 def precompile(image: Image, paths: Sequence[str]) -> None:
-    """Leave the tests' bytecode next to them, where guests find it but cannot write."""
+    """Write the tests' bytecode next to them, because guests can only read there."""
     bytecode.tests(prepare.SOURCE, image, paths, _directory())
 
 
 def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -> int:
-    """Run pytest to its end, and let it clean up if that is to be now; its own status.
+    """Run pytest to its end, or through its clean-up after Ctrl-C; its own status.
 
-    :param kernel: of all guests that are booted in it.
-    :param directory: to run it in, which guests must have; default: as the user means it.
+    Args:
+        kernel: of all guests that it boots.
+        directory: to run it in, the same in guests; default: the user's.
     """
     REPORTS.mkdir(parents=True, exist_ok=True)
-    env = {**_environment(), **({versions.ENVIRONMENT: kernel} if kernel else {})}
+    path = [str(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    env |= {versions.ENVIRONMENT: kernel} if kernel else {}
     process = subprocess.Popen(argv, cwd=directory or _directory(), env=env)
     try:
         return process.wait()
     except (KeyboardInterrupt, SystemExit):
-        # Ctrl-C reached pytest, too, which then ignores this (harness.runner.interrupts).
+        # After Ctrl-C, which pytest has also received, it ignores this signal
+        # (harness.runner.interrupts).
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(INTERRUPT_SECONDS)
@@ -353,21 +319,17 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
 
 
 def _directory() -> Path:
-    """Where the arguments' paths are meant from: here, if the guest has that directory."""
+    """The directory that relative paths refer to: this one if the guest has it."""
     here = Path.cwd()
     return here if here.is_relative_to(prepare.SOURCE) else prepare.SOURCE
 
 
-def _environment() -> dict[str, str]:
-    path = [str(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-
-
 def combine(codes: Sequence[int], filtered: bool) -> int:
-    """One status of all parts: a broken machine says more than a failed test.
+    """One status of all parts: that of a broken machine wins over a failed test.
 
-    :param codes: what pytest returned, or we through it.
-    :param filtered: options may have left nothing of one part, as was wanted.
+    Args:
+        codes: pytest's own, or ours that it passed on.
+        filtered: options may have deselected all tests of a part on purpose.
     """
     empty = pytest.ExitCode.NO_TESTS_COLLECTED
     counted = [code for code in codes if code != empty] if filtered else list(codes)
@@ -375,7 +337,7 @@ def combine(codes: Sequence[int], filtered: bool) -> int:
 
 
 def status_of(code: int) -> int:
-    """Translate pytest's status; its 0 and 1 and our own pass through."""
+    """Translate pytest's status; its 0 and 1 and our own stay the same."""
     if code < 0:
         return 128 - code
     return int(_STATUSES.get(code, code))

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The guests that tests run in: all of one run from the same image and modules."""
-
-from __future__ import annotations
+"""Boots guests for tests, all of one run from the same image and modules."""
 
 import threading
 from dataclasses import replace
 from pathlib import Path
 
-from harness.vm import accel, kbuild, prepare, ulp
+from harness.vm import prepare, ulp
 from harness.vm.machine import Vm
 from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 
 _lock = threading.Lock()
 _made: list[tuple[Image, Accel]] = []
-_dressed: dict[ulp.Ulp, VmSpec] = {}
+_with_ulp: dict[ulp.Ulp, VmSpec] = {}
 
 
 def boot(
@@ -26,39 +24,31 @@ def boot(
 ) -> Vm:
     """Boot a guest with the test-option build of the modules.
 
-    May be called from several threads; all but the first use what it has made,
-    even if the sources have changed since: a guest that replaces a crashed one
-    must not differ from it.
+    May be called from several threads. Image and modules are made once, even if the sources
+    change later: a guest that replaces a crashed one must not differ from it.
 
-    :param directory: for what the guest leaves.
-    :param qemu: more arguments for QEMU.
-    :param tested: somebody's module, which is built and loaded, too.
-    :param vmcore: a panic leaves the guest's memory.
-    :raises KfabricError: something cannot be made, or the guest does not boot.
+    Args:
+        directory: gets the guest's console and files.
+        tested: a user's module, which is also built and loaded.
+
+    Raises:
+        KfabricError: a build fails, or the guest does not boot.
     """
     with _lock:
-        if not _made:
-            image = prepare.guest_image()
-            kbuild.ensure(prepare.SOURCE, image, Variant.TEST, prepare.say)
-            choice = accel.choose(image)
-            prepare.say(choice.line())
-            _made.append((image, choice.accel))
-        image, accelerator = _made[0]
         spec = VmSpec(variant=Variant.TEST)
-        if tested and tested not in _dressed:
-            _dressed[tested] = ulp.dress(spec, image, tested, prepare.say)
-        spec = _dressed[tested] if tested else spec
+        if not _made:
+            _made.append(prepare.image_and_accel(spec))
+        image, accelerator = _made[0]
+        if tested and tested not in _with_ulp:
+            _with_ulp[tested] = ulp.with_ulp(spec, image, tested, prepare.say)
+        spec = _with_ulp[tested] if tested else spec
     spec = replace(spec, name=name, deadlines=deadlines, qemu=qemu, vmcore=vmcore)
     guest = Vm(spec, image, accelerator, directory, prepare.SOURCE)
     guest.start()
     if tested:
-        _load(guest, tested)
+        try:
+            ulp.load(guest, tested)
+        except BaseException:
+            guest.close()
+            raise
     return guest
-
-
-def _load(guest: Vm, tested: ulp.Ulp) -> None:
-    try:
-        ulp.load(guest, tested)
-    except BaseException:
-        guest.close()
-        raise

@@ -1,5 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Disposable QEMU guests.
-
-Kept empty on purpose, like :mod:`harness`: the agent in the guest is in here.
-"""
+"""Disposable QEMU guests. Empty on purpose: the agent in the guest imports this package."""

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""KVM or TCG: decided by what a guest does, not by what /dev/kvm says.
+"""Chooses KVM or TCG by booting a probe guest: an openable /dev/kvm is not enough.
 
-On some hosts /dev/kvm opens and creates a VM, and then QEMU aborts or the guest
-hangs in its first code. So a probe guest has to print its kernel's banner within
-a deadline; the result holds until the host boots again.
+On some hosts /dev/kvm opens and creates a VM, and then QEMU aborts or the guest hangs in
+its first code. The probe guest must print its kernel's banner within a deadline. The result
+holds until the host reboots.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -17,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.vm import argv as qemu
 from harness.vm import cache
-from harness.vm.argv import CPU
 from harness.vm.spec import Accel, Image
 
 DEVICE = Path("/dev/kvm")
@@ -28,44 +26,44 @@ BANNER = b"Linux version "
 
 @dataclass(frozen=True)
 class Choice:
-    """An accelerator and, in a few words, why it."""
+    """An accelerator and, in a few words, the reason."""
 
     accel: Accel
     why: str
 
     def line(self) -> str:
-        """What the user is told."""
+        """The message for the user."""
         return f"accelerator: {self.accel.name} ({self.why})"
 
 
 def choose(image: Image, probe: Callable[[Image], str] | None = None) -> Choice:
-    """Decide for this host; the probe runs at most once per host boot and QEMU.
+    """Choose for this host; the probe runs at most once per host boot and QEMU version.
 
-    :param probe: boots a guest with KVM; returns why that failed, or "".
+    The probe boots a guest with KVM, and returns the reason of a failure or "".
     """
-    if reason := _unusable(DEVICE):
-        return Choice(Accel.TCG, reason)
+    if not DEVICE.exists():
+        return Choice(Accel.TCG, f"there is no {DEVICE}")
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return Choice(Accel.TCG, f"{DEVICE} may not be opened")
     memory = cache.root() / "kvm.json"
     now = _identity()
-    known = _recall(memory)
-    if known is None or known.get("identity") != now:
+    try:
+        known: dict[str, str] = json.loads(memory.read_text())
+    except (FileNotFoundError, ValueError):
+        known = {}
+    if known.get("identity") != now:
         known = {"identity": now, "failure": (probe or probe_kvm)(image)}
         memory.parent.mkdir(parents=True, exist_ok=True)
         memory.write_text(json.dumps(known))
-    return decide(known["failure"])
-
-
-def decide(failure: str) -> Choice:
-    """The choice that follows from the probe's result."""
-    if failure:
-        return Choice(Accel.TCG, f"KVM: {failure}")
+    if known["failure"]:
+        return Choice(Accel.TCG, f"KVM: {known['failure']}")
     return Choice(Accel.KVM, "a probe guest booted with it")
 
 
 def probe_kvm(image: Image) -> str:
-    """Boot a kernel with KVM until its banner; why that failed, or ""."""
+    """Boot a kernel with KVM until its banner; the reason of a failure, or ""."""
     argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"]
-    argv += ["-M", "q35", "-accel", "kvm", "-cpu", CPU[Accel.KVM], "-m", "256", "-no-reboot"]
+    argv += ["-M", "q35", "-accel", "kvm", "-cpu", qemu.CPU[Accel.KVM], "-m", "256", "-no-reboot"]
     argv += ["-kernel", str(image.kernel), "-serial", "stdio"]
     argv += ["-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
     with subprocess.Popen(
@@ -73,52 +71,30 @@ def probe_kvm(image: Image) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    ) as qemu:
+    ) as process:
         try:
-            return _await_banner(qemu, time.monotonic() + PROBE_SECONDS)
+            return _await_banner(process, time.monotonic() + PROBE_SECONDS)
         finally:
-            qemu.kill()
+            process.kill()
 
 
-def _await_banner(qemu: subprocess.Popen[bytes], end: float) -> str:
-    assert qemu.stdout is not None
+def _await_banner(process: subprocess.Popen[bytes], end: float) -> str:
+    assert process.stdout is not None
     seen = b""
     while (left := end - time.monotonic()) > 0:
-        if not select.select([qemu.stdout], [], [], left)[0]:
+        if not select.select([process.stdout], [], [], left)[0]:
             break
-        data = os.read(qemu.stdout.fileno(), 4096)
+        data = os.read(process.stdout.fileno(), 4096)
         if not data:
-            return _last_words(seen) or "QEMU ended without a word"
+            lines = [line for line in seen.decode(errors="replace").splitlines() if line.strip()]
+            return lines[-1].strip()[:120] if lines else "QEMU ended without output"
         seen += data
         if BANNER in seen:
             return ""
     return f"a probe guest printed no banner in {PROBE_SECONDS:g} s"
 
 
-def _last_words(seen: bytes) -> str:
-    lines = [line for line in seen.decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip()[:120] if lines else ""
-
-
-def _unusable(device: Path) -> str:
-    if not device.exists():
-        return f"there is no {device}"
-    if not os.access(device, os.R_OK | os.W_OK):
-        return f"{device} may not be opened"
-    return ""
-
-
 def _identity() -> str:
-    """What the probe's result depends on: this boot of the host, and QEMU."""
+    """This boot of the host, and QEMU: the probe's result depends on both."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    argv = ["qemu-system-x86_64", "--version"]
-    version = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    return f"{boot} {version.splitlines()[0]}"
-
-
-def _recall(path: Path) -> dict[str, str] | None:
-    try:
-        known: dict[str, str] = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    return known
+    return f"{boot} {qemu.version()}"

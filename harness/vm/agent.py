@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""PID 1 of the guest: runs commands for the host and shows that it lives.
+"""The agent: PID 1 of the guest, which runs commands for the host and sends a heartbeat.
 
-Started by ``vm/init`` from the initrd, before any directory of the host is mounted: up to
-the host's BEGIN a guest is like all others of its kind, and can be frozen. Imports little,
-because each import costs boot time under TCG. It never exits: the end of PID 1 is a panic,
-which is how the host learns that the agent failed.
+``vm/init`` starts it from the initrd, before any host directory is mounted: until the host's
+BEGIN, all guests of a kind are alike and can be frozen. Each import costs boot time under
+TCG, so there are few. The agent never exits: the end of PID 1 panics the kernel, which tells
+the host that the agent failed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -41,7 +43,7 @@ os.close(port)
 sys.stdin = open(0, closefd=False)
 exec(order["code"])
 """
-"""A Python that has done what a later one would begin with, and becomes that one."""
+"""A Python that runs a later command's imports in advance, and then becomes that command."""
 PYTHON = ["python3", "-u", "-c"]
 STDIN_LIMIT = 4 << 20
 """Unread input of one job above which the agent stops reading from the host."""
@@ -64,8 +66,10 @@ def _open_port(name: str) -> int:
     return os.open(PORTS + name, os.O_RDWR | os.O_CLOEXEC)
 
 
-Spawn = Callable[[dict[str, Any], dict[str, str]], tuple[int, int, dict[int, Kind]]]
-"""Starts a command, given its START frame and environment: (pid, stdin, outputs)."""
+Started = tuple[int, int, dict[int, Kind]]
+"""A started command: its pid, stdin and outputs."""
+Spawn = Callable[[dict[str, Any], dict[str, str]], Started]
+"""Starts a command, given its START frame and environment."""
 
 
 class Job:
@@ -82,36 +86,29 @@ class Job:
         self.status: int | None = None
 
 
-def _spawn_pipes(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
-    """Start a command on pipes: (pid, stdin, outputs)."""
-    proc = subprocess.Popen(
-        start["argv"],
-        env=env,
-        cwd=start["cwd"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+def _popen(argv: list[str], stdio: int, **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        argv,
+        stdin=stdio,
+        stdout=stdio,
         stderr=subprocess.PIPE,
         bufsize=0,
         start_new_session=True,
+        **options,
     )
+
+
+def _spawn_pipes(start: dict[str, Any], env: dict[str, str]) -> Started:
+    proc = _popen(start["argv"], subprocess.PIPE, env=env, cwd=start["cwd"])
     stdin, stdout, stderr = (_detach(f) for f in (proc.stdin, proc.stdout, proc.stderr))
     return _disown(proc), stdin, {stdout: Kind.STDOUT, stderr: Kind.STDERR}
 
 
-def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
+def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> Started:
     """Start a command whose stdin and stdout are a virtio-serial port."""
     port = _open_port(start["port"])
     try:
-        proc = subprocess.Popen(
-            start["argv"],
-            env=env,
-            cwd=start["cwd"],
-            stdin=port,
-            stdout=port,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+        proc = _popen(start["argv"], port, env=env, cwd=start["cwd"])
     finally:
         os.close(port)
     stderr = _detach(proc.stderr)
@@ -119,20 +116,10 @@ def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, d
 
 
 class Prepared:
-    """A Python that waits for what it is to run.
-
-    :param code: what it has done by then.
-    """
+    """A Python that has run ``code`` and waits for its command."""
 
     def __init__(self, code: str) -> None:
-        self._proc = subprocess.Popen(
-            [*PYTHON, PREPARED, code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+        self._proc = _popen([*PYTHON, PREPARED, code], subprocess.PIPE)
         ready, errors = self._proc.stdout, self._proc.stderr
         assert ready is not None
         assert errors is not None
@@ -140,8 +127,7 @@ class Prepared:
             raise RuntimeError(f"a Python cannot be prepared:\n{errors.read().decode()}")
         ready.close()
 
-    def spawn(self, start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
-        """Let it run a command that is a Python on a port: (pid, stdin, outputs)."""
+    def spawn(self, start: dict[str, Any], env: dict[str, str]) -> Started:
         order = {"env": env, "cwd": start["cwd"], "code": start["argv"][len(PYTHON)]}
         stdin = self._proc.stdin
         assert stdin is not None
@@ -151,8 +137,7 @@ class Prepared:
         return _disown(self._proc), -1, {stderr: Kind.STDERR}
 
 
-def _spawn_terminal(start: dict[str, Any], env: dict[str, str]) -> tuple[int, int, dict[int, Kind]]:
-    """Start a command on a terminal of its own."""
+def _spawn_terminal(start: dict[str, Any], env: dict[str, str]) -> Started:
     import pty  # only an interactive shell needs it
 
     pid, terminal = pty.fork()
@@ -191,29 +176,27 @@ def _resize(terminal: int, rows: int, cols: int) -> None:
 
 
 class Agent:
-    """Serves START, STDIN, SIGNAL and RESIZE until the host is gone."""
+    """Serves the host's frames until the host is gone."""
 
     def __init__(self, port: Port) -> None:
         self._port = port
         self._jobs: dict[int, Job] = {}
         self._selector = selectors.DefaultSelector()
         self._decoder = Decoder()
-        self._child_fd = self._watch_children()
+        # Readable when a child has ended.
+        children, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self._selector.register(port.fd, selectors.EVENT_READ, self._from_host)
-        self._selector.register(self._child_fd, selectors.EVENT_READ, self._reap)
+        self._selector.register(children, selectors.EVENT_READ, self._reap)
         self._reading = True
         self._prepared: Prepared | None = None
 
-    def _watch_children(self) -> int:
-        """A descriptor that becomes readable when a child ends."""
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        return reader
-
     def serve(self) -> None:
-        """Run for ever."""
-        self._port.send(pack(Kind.HELLO, 0, **_facts()))
+        with open("/proc/uptime", encoding="ascii") as file:
+            uptime = float(file.read().split()[0])
+        facts = {"kernel": os.uname().release, "python": sys.version.split()[0]}
+        self._port.send(pack(Kind.HELLO, 0, uptime=uptime, **facts))
         while True:
             for key, _ in self._selector.select():
                 # An earlier handler of this round may have closed it.
@@ -224,7 +207,7 @@ class Agent:
     def _from_host(self, fd: int) -> None:
         data = os.read(fd, CHUNK)
         if not data:
-            _power_off()  # the host is gone; nothing that runs here is wanted
+            _power_off()  # the host is gone
         for frame in self._decoder.feed(data):
             self._handle(frame)
 
@@ -241,65 +224,55 @@ class Agent:
             self._to_job(job, frame)
 
     def _to_job(self, job: Job, frame: Frame) -> None:
-        if frame.kind is Kind.STDIN:
-            self._queue_stdin(job, frame.payload)
+        if frame.kind is Kind.STDIN and job.stdin >= 0:
+            job.pending += frame.payload
+            job.stdin_closing = job.stdin_closing or not frame.payload
+            self._flush_stdin(job)
         elif frame.kind is Kind.SIGNAL and job.status is None:
-            _signal_group(job.pid, frame.json()["signal"])
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, frame.json()["signal"])
         elif frame.kind is Kind.RESIZE and job.terminal >= 0:
             size = frame.json()
             _resize(job.terminal, size["rows"], size["cols"])
 
     def _start(self, number: int, start: dict[str, Any]) -> None:
-        env = {**os.environ, **start["env"]}
+        spawn: Spawn = _spawn_pipes
         if start["pty"]:
-            spawn: Spawn = _spawn_terminal
+            spawn = _spawn_terminal
+        elif start["port"] and self._prepared and start["argv"][: len(PYTHON)] == PYTHON:
+            spawn, self._prepared = self._prepared.spawn, None
         elif start["port"]:
-            spawn = self._python_on_port(start) or _spawn_port
-        else:
-            spawn = _spawn_pipes
+            spawn = _spawn_port
         try:
-            pid, stdin, outputs = spawn(start, env)
+            pid, stdin, outputs = spawn(start, {**os.environ, **start["env"]})
         except OSError as err:
             text = f"{start['argv'][0]}: {err.strerror}\n"
             self._port.send(encode(Frame(Kind.STDERR, number, text.encode())))
             self._port.send(pack(Kind.EXIT, number, status=127))
             return
-        self._adopt(Job(number, pid), stdin, outputs, terminal=start["pty"])
-
-    def _python_on_port(self, start: dict[str, Any]) -> Spawn | None:
-        """What makes the prepared Python one that is asked for, if it can be that."""
-        prepared = self._prepared
-        if prepared is None or start["argv"][: len(PYTHON)] != PYTHON:
-            return None
-        self._prepared = None
-        return prepared.spawn
-
-    def _adopt(self, job: Job, stdin: int, outputs: dict[int, Kind], terminal: bool) -> None:
-        self._jobs[job.number] = job
+        job = self._jobs[number] = Job(number, pid)
         job.stdin = stdin
-        job.terminal = stdin if terminal else -1
+        job.terminal = stdin if start["pty"] else -1
         if stdin >= 0:
             os.set_blocking(stdin, False)
         for fd, kind in outputs.items():
             job.outputs.add(fd)
-            self._selector.register(fd, selectors.EVENT_READ, self._output(job, kind))
+            self._selector.register(fd, selectors.EVENT_READ, partial(self._forward, job, kind))
 
-    def _output(self, job: Job, kind: Kind) -> Callable[[int], None]:
-        def forward(fd: int) -> None:
-            if fd == job.stdin and job.pending:
-                self._flush_stdin(job)
-            try:
-                data = os.read(fd, CHUNK)
-            except BlockingIOError:
-                return
-            except OSError:  # EIO: the last process on a terminal is gone
-                data = b""
-            if data:
-                self._port.send(encode(Frame(kind, job.number, data)))
-            else:
-                self._drop(job, fd)
-
-        return forward
+    def _forward(self, job: Job, kind: Kind, fd: int) -> None:
+        """Send a job's output to the host; a terminal may also take input now."""
+        if fd == job.stdin and job.pending:
+            self._flush_stdin(job)
+        try:
+            data = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:  # EIO: the last process on a terminal is gone
+            data = b""
+        if data:
+            self._port.send(encode(Frame(kind, job.number, data)))
+        else:
+            self._drop(job, fd)
 
     def _drop(self, job: Job, fd: int) -> None:
         self._selector.unregister(fd)
@@ -308,15 +281,8 @@ class Agent:
         if fd == job.terminal:
             job.stdin = job.terminal = -1
 
-    def _queue_stdin(self, job: Job, data: bytes) -> None:
-        if job.stdin < 0:
-            return
-        job.pending += data
-        job.stdin_closing = job.stdin_closing or not data
-        self._flush_stdin(job)
-
     def _flush_stdin(self, job: Job, _fd: int = -1) -> None:
-        """Write what the pipe takes; ask to be called again for the rest."""
+        """Write as much as the pipe takes; it is called again for the rest."""
         try:
             while job.pending:
                 del job.pending[: os.write(job.stdin, job.pending)]
@@ -327,17 +293,16 @@ class Agent:
             job.stdin_closing = True
         self._want_write(job, bool(job.pending))
         if not job.pending and job.stdin_closing and job.terminal < 0:
-            self._want_write(job, False)
             os.close(job.stdin)
             job.stdin = -1
         self._throttle()
 
     def _want_write(self, job: Job, wanted: bool) -> None:
-        """Watch a full pipe until it takes more (a terminal is watched anyway)."""
+        """Watch a full pipe until it takes more; a terminal is always watched."""
         registered = job.stdin in self._selector.get_map()
         if job.terminal >= 0:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0)
-            self._selector.modify(job.stdin, events, self._output(job, Kind.STDOUT))
+            self._selector.modify(job.stdin, events, partial(self._forward, job, Kind.STDOUT))
         elif wanted and not registered:
             flush = partial(self._flush_stdin, job)
             self._selector.register(job.stdin, selectors.EVENT_WRITE, flush)
@@ -347,15 +312,14 @@ class Agent:
     def _throttle(self) -> None:
         """Stop reading from the host while a job does not read its input."""
         want = all(len(job.pending) < STDIN_LIMIT for job in self._jobs.values())
-        if want != self._reading:
-            self._reading = want
-            if want:
-                self._selector.register(self._port.fd, selectors.EVENT_READ, self._from_host)
-            else:
-                self._selector.unregister(self._port.fd)
+        if want and not self._reading:
+            self._selector.register(self._port.fd, selectors.EVENT_READ, self._from_host)
+        elif self._reading and not want:
+            self._selector.unregister(self._port.fd)
+        self._reading = want
 
     def _reap(self, fd: int) -> None:
-        """Collect every dead child; orphans among them belong to nobody."""
+        """Collect every dead child, including orphans."""
         os.read(fd, CHUNK)
         by_pid = {job.pid: job for job in self._jobs.values()}
         while True:
@@ -370,12 +334,16 @@ class Agent:
                 self._finish(job)
 
     def _finish(self, job: Job) -> None:
-        """Report the exit of a process, after all that it wrote.
+        """Report the exit of a process, after all of its output.
 
-        A process that it left behind may hold the pipes open: what is in them
-        now is forwarded, then the job is over.
+        A surviving child may hold the pipes open. Data that is in them now is forwarded,
+        then the job ends.
         """
-        self._drain(job)
+        for fd in list(job.outputs):
+            os.set_blocking(fd, False)
+            forward = self._selector.get_key(fd).data
+            while fd in job.outputs and select.select([fd], [], [], 0)[0]:
+                forward(fd)
         del self._jobs[job.number]
         for fd in list(job.outputs):
             self._drop(job, fd)
@@ -385,29 +353,9 @@ class Agent:
         self._throttle()
         self._port.send(pack(Kind.EXIT, job.number, status=job.status))
 
-    def _drain(self, job: Job) -> None:
-        for fd in list(job.outputs):
-            os.set_blocking(fd, False)
-            forward = self._selector.get_key(fd).data
-            while fd in job.outputs and _readable(fd):
-                forward(fd)
-
-
-def _readable(fd: int) -> bool:
-    import select
-
-    return bool(select.select([fd], [], [], 0)[0])
-
-
-def _signal_group(pid: int, number: int) -> None:
-    try:
-        os.killpg(pid, number)
-    except ProcessLookupError:
-        pass
-
 
 def _begin(begin: dict[str, Any]) -> None:
-    """Become the guest that the host wants; an error ends the agent, and so the guest."""
+    """Set clock, name and mounts for the host; an error ends the agent, and so the guest."""
     time.clock_settime_ns(time.CLOCK_REALTIME, begin["ns"])
     with open("/proc/sys/kernel/hostname", "w", encoding="ascii") as file:
         file.write(begin["name"])
@@ -418,15 +366,8 @@ def _begin(begin: dict[str, Any]) -> None:
     os.environ["PYTHONPATH"] = begin["pythonpath"]
 
 
-def _facts() -> dict[str, object]:
-    """What the host wants to know about the guest that has just booted."""
-    with open("/proc/uptime", encoding="ascii") as file:
-        uptime = float(file.read().split()[0])
-    return {"kernel": os.uname().release, "uptime": uptime, "python": sys.version.split()[0]}
-
-
 def _beat() -> None:
-    """Write one byte a second; its absence is how the host sees a hang."""
+    """Write one byte a second; the host takes its absence for a hang."""
     fd = _open_port("kfabric.heartbeat")
     while True:
         os.write(fd, b".")
@@ -434,7 +375,7 @@ def _beat() -> None:
 
 
 def _power_off() -> None:
-    """End the guest at once: nothing that it wrote is kept."""
+    """End the guest at once: none of its data is kept."""
     with open("/proc/sysrq-trigger", "w", encoding="ascii") as file:
         file.write("o")
     while True:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the host's own apt knows: archives, candidates, packages."""
+"""Debian packages through the host's own apt: archives, candidates, userlands."""
 
-from __future__ import annotations
-
-import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from shutil import rmtree
 
 from harness.errors import SetupError
+from harness.vm import tools
 
 SUITE = "bookworm"
 """The host's."""
@@ -21,21 +21,14 @@ TIMEOUTS = {
     "Acquire::https::Timeout": "30",
 }
 """Seconds (and attempts) after which apt gives up on a lock or a server."""
-COMMAND_SECONDS = 900.0
 HINT = "check /etc/apt/sources.list* and the network, then run apt-get update"
+# mmdebstrap mounts /proc, /sys and /dev in the tree. In namespaces of its own, no other process
+# sees these mounts, and a killed build has unmounted them before the tree is removed.
+_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def archives(suite: str = SUITE) -> list[str]:
-    """One-line sources of a Debian suite, from where the host gets its own.
-
-    :raises SetupError: the host's configuration has no source for its own suite.
-    """
-    alone = suite in ROLLING or "-" in suite
-    kept = [line for line in _own_archives() if not alone or line.split()[2] == SUITE]
-    return [re.sub(rf"(?<=\s){SUITE}(?=[\s-])", suite, line) for line in kept]
-
-
-def _own_archives() -> list[str]:
+    """One-line sources of a Debian suite, derived from the host's own; raises SetupError."""
     fmt = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     wanted = ["Created-By: Packages", "Origin: Debian", "Architecture: amd64"]
     lines = _read(["apt-get", "indextargets", "--format", fmt, *wanted])
@@ -43,22 +36,19 @@ def _own_archives() -> list[str]:
     found = [f"deb {line}" for line in lines if line.split()[1] in suites]
     if not found:
         raise SetupError(f"apt has no package source for Debian {SUITE}", HINT)
-    return found
-
-
-def settings() -> list[str]:
-    """The host's way to its archives (proxies and the like), as apt.conf lines."""
-    lines = _read(["apt-config", "dump", "--no-empty", "--format", '%F "%v";%n', "Acquire"])
-    wanted = re.compile(r"Acquire::(http|https|ftp|socks)::")
-    own = [f'{name} "{value}";' for name, value in TIMEOUTS.items()]
-    return [line for line in lines if wanted.match(line)] + own
+    alone = suite in ROLLING or "-" in suite
+    kept = [line for line in found if not alone or line.split()[2] == SUITE]
+    return [re.sub(rf"(?<=\s){SUITE}(?=[\s-])", suite, line) for line in kept]
 
 
 def options(suite: str) -> list[str]:
-    """What mmdebstrap's apt is told for a suite, as apt.conf lines."""
-    # A mirror may be weeks behind; the signatures are checked all the same.
+    """The apt.conf lines for a suite, with the host's proxies and the like."""
+    lines = _read(["apt-config", "dump", "--no-empty", "--format", '%F "%v";%n', "Acquire"])
+    access = [line for line in lines if re.match(r"Acquire::(http|https|ftp|socks)::", line)]
+    timeouts = [f'{name} "{value}";' for name, value in TIMEOUTS.items()]
+    # A mirror may be out of date by weeks; the signatures are still checked.
     late = ['Acquire::Check-Valid-Until "false"'] if suite in ROLLING else []
-    return ['Apt::Install-Recommends "false"', *settings(), *late]
+    return ['Apt::Install-Recommends "false"', *access, *timeouts, *late]
 
 
 def depends(package: str) -> list[str]:
@@ -68,39 +58,42 @@ def depends(package: str) -> list[str]:
 
 
 def install(packages: list[str]) -> None:
-    """Install packages on the host.
-
-    :raises SetupError: apt cannot.
-    """
-    argv = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages]
-    _run(argv, None, f"cannot install {' '.join(packages)}")
+    """Install packages on the host; raises SetupError."""
+    argv = ["install", "-q", "-y", "--no-install-recommends", *packages]
+    _apt_get(argv, None, f"cannot install {' '.join(packages)}")
 
 
 def download(package: str, directory: Path) -> Path:
-    """Fetch the candidate version of a package, without installing it."""
-    argv = ["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", package]
-    _run(argv, directory, f"cannot download {package}")
+    """Fetch the candidate version of a package, without installing it; raises SetupError."""
+    argv = ["download", "-q", "-o", "APT::Sandbox::User=root", package]
+    _apt_get(argv, directory, f"cannot download {package}")
     return next(directory.glob(f"{package}_*.deb"))
 
 
-def _run(argv: list[str], cwd: Path | None, what: str) -> None:
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    options = [word for name, value in TIMEOUTS.items() for word in ("-o", f"{name}={value}")]
-    try:
-        done = subprocess.run(
-            [argv[0], *options, *argv[1:]],
-            check=False,
-            cwd=cwd,
-            env=env,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=COMMAND_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise SetupError(f"{what}: not done after {COMMAND_SECONDS:g} s", HINT) from None
-    if done.returncode:
-        raise SetupError(what, HINT, console="\n".join(done.stdout.splitlines()[-20:]))
+def debootstrap(
+    suite: str, root: Path, packages: Sequence[str], more: Sequence[str], archives: Sequence[str]
+) -> None:
+    """Unpack and configure packages of a suite, with their dependencies, in a directory.
+
+    Args:
+        more: further options of mmdebstrap.
+        archives: package sources in apt's one-line format.
+    """
+    argv = [*_NAMESPACES, "mmdebstrap", "--verbose", "--mode=root", "--format=directory"]
+    # An incomplete result is discarded, so syncing each file is unnecessary.
+    argv += ["--dpkgopt=force-unsafe-io"]
+    argv += [f"--aptopt={line}" for line in options(suite)]
+    argv += [*more, f"--include={','.join(packages)}", suite, str(root), "-"]
+    (temporary := root.with_name("tmp")).mkdir()
+    tools.run(argv, "mmdebstrap fails", HINT, stdin="\n".join(archives), TMPDIR=str(temporary))
+    rmtree(temporary)
+
+
+def _apt_get(argv: list[str], cwd: Path | None, failure: str) -> None:
+    timeouts = [word for name, value in TIMEOUTS.items() for word in ("-o", f"{name}={value}")]
+    argv = ["apt-get", *timeouts, *argv]
+    # A killed harness must not leave the host's packages half installed.
+    tools.run(argv, failure, HINT, cwd=cwd, outlives=True, DEBIAN_FRONTEND="noninteractive")
 
 
 def _read(argv: list[str]) -> list[str]:

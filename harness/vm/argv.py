@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The QEMU command line, from small pure functions."""
+"""The QEMU command line, composed by small pure functions."""
 
-from __future__ import annotations
-
+import functools
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,36 +21,38 @@ CPU = {
 
 @dataclass(frozen=True)
 class Disk:
-    """The guest's root disk.
-
-    :param format: QEMU's name for it.
-    :param keep: what the guest writes stays there.
-    """
+    """The guest's root disk."""
 
     path: Path
     format: str = "raw"
+    """QEMU's name for it."""
     keep: bool = False
+    """The guest's writes stay there."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Where a guest's streams and shares end on the host.
-
-    :param qmp: descriptor of the QMP socket.
-    :param ports: descriptor of each virtio-serial port's socket.
-    :param console: file that gets the serial console.
-    :param source: the checkout; read-only in the guest, at the same path.
-    :param out: writable directory; at the same path in the guest.
-    :param thaw: descriptor of a frozen guest's state, to go on from there.
-    """
+    """The host's ends of a guest's streams and shares."""
 
     qmp: int
+    """Descriptor of the QMP socket."""
     ports: Mapping[str, int]
+    """Descriptor of each virtio-serial port's socket."""
     console: Path
+    """Gets the serial console's output."""
     source: Path
+    """The checkout; read-only in the guest, at the same path."""
     out: Path
+    """Writable directory; at the same path in the guest."""
     disk: Disk
     thaw: int | None = None
+    """Descriptor of a frozen guest's state, to resume from."""
+
+
+@functools.cache
+def version() -> str:
+    argv = ["qemu-system-x86_64", "--version"]
+    return subprocess.check_output(argv, text=True, timeout=60.0).splitlines()[0]
 
 
 def machine(spec: VmSpec, accel: Accel) -> list[str]:
@@ -68,7 +70,7 @@ def machine(spec: VmSpec, accel: Accel) -> list[str]:
 
 
 def disk(which: Disk) -> list[str]:
-    """The root disk; what the guest writes goes to an unlinked file, unless it is kept."""
+    """The root disk; the guest's writes go to an unlinked file, unless they are kept."""
     snapshot = "off" if which.keep else "on"
     drive = f"file={quote(which.path)},format={which.format},if=none,id=root,cache=unsafe"
     return ["-drive", f"{drive},snapshot={snapshot}", "-device", "virtio-blk-pci,drive=root"]
@@ -85,14 +87,13 @@ def share(tag: str, path: Path, read_only: bool) -> list[str]:
 
 
 def shares(spec: VmSpec) -> list[tuple[str, Path]]:
-    """Tags and paths of a spec's own shares."""
     return [(f"share{number}", path) for number, path in enumerate(spec.shares)]
 
 
 def mounts(spec: VmSpec, source: Path, out: Path) -> list[tuple[str, str, str]]:
-    """What the guest mounts, in order: tag, path, options."""
-    # Nobody changes the checkout's files under a running guest, so cache them. It may lie in
-    # one of the spec's own shares, which therefore come first.
+    """The guest's mounts, in order: tag, path, options."""
+    # The checkout's files do not change under a running guest, so they are cached. One of the
+    # spec's own shares may contain the checkout, so shares are mounted first.
     cached = [*shares(spec), ("source", source)]
     return [*((tag, str(path), "ro,cache=loose") for tag, path in cached), ("out", str(out), "rw")]
 
@@ -107,18 +108,16 @@ def serial_ports(ports: Mapping[str, int]) -> list[str]:
 
 
 def console(path: Path) -> list[str]:
-    """The serial console, at the end of a file of its own."""
+    """The serial console, appended to a file."""
     chardev = f"file,id=console,path={quote(path)},append=on"
     return ["-chardev", chardev, "-serial", "chardev:console"]
 
 
 def monitor(fd: int) -> list[str]:
-    """QMP on a connected socket."""
     return ["-chardev", f"socket,id=qmp,fd={fd}", "-mon", "chardev=qmp,mode=control"]
 
 
 def cmdline(spec: VmSpec) -> str:
-    """The kernel command line."""
     return " ".join(
         [
             "console=ttyS0",
@@ -128,17 +127,16 @@ def cmdline(spec: VmSpec) -> str:
             "hung_task_panic=1",
             "sysctl.kernel.hung_task_timeout_secs=90",
             "softlockup_panic=1",
-            # Start-up time under TCG: 1 s of crypto self-tests, and a TSC
-            # that is in step on all CPUs but not recognised as such.
+            # Boot time under TCG: 1 s of crypto self-tests, and a TSC that is synchronised
+            # across CPUs but not recognised as such.
             "cryptomgr.notests",
             "tsc=reliable",
             "no_timer_check",
             "mitigations=off",
             "random.trust_cpu=on",
-            # QEMU before 8.1 may keep the breakpoint that the kernel uses while it
-            # patches code, if another CPU runs just there: that CPU then hangs.
-            # The scheduler's tracepoints are patched in before there is another
-            # one. Nothing is recorded (vm/init).
+            # While the kernel patches code, it sets a breakpoint there. QEMU before 8.1 may
+            # keep it for another CPU that runs this code, which then hangs. The scheduler's
+            # tracepoints are patched in before a second CPU runs; vm/init stops recording.
             "trace_event=sched:sched_switch,sched:sched_waking,sched:sched_wakeup",
             "trace_buf_size=4k",
             *spec.cmdline,
@@ -147,7 +145,7 @@ def cmdline(spec: VmSpec) -> str:
 
 
 def kind(spec: VmSpec, image: Image, accel: Accel) -> list[str]:
-    """What guests that boot in the same way have in common, but for the number of shares."""
+    """The arguments that decide how a guest boots, except for the number of shares."""
     return [
         *machine(spec, accel),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
@@ -156,7 +154,6 @@ def kind(spec: VmSpec, image: Image, accel: Accel) -> list[str]:
 
 
 def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
-    """The whole QEMU command line."""
     return [
         "qemu-system-x86_64",
         *kind(spec, image, accel),
@@ -174,5 +171,5 @@ def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
 
 
 def quote(path: Path) -> str:
-    """A path inside a QEMU option, where a comma is written twice."""
+    """A path inside a QEMU option, in which commas are doubled."""
     return str(path).replace(",", ",,")

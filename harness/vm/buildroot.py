@@ -1,30 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """A Debian userland of another suite than the host's, to build modules in.
 
-The host's compiler and C library are too old for such a kernel's headers: its
-build tools do not even start. Nothing of the suite is installed on the host; the
-userland is a directory in the cache, made by mmdebstrap and entered with chroot.
-Beside it lies the kernel itself, of the same release as the headers in it.
+The build tools in such a kernel's headers do not start on the host, whose C library is too
+old. Nothing of the suite is installed on the host: mmdebstrap makes the userland as a
+directory in the cache, and builds enter it with chroot. The kernel itself, of the same
+release as the headers, is stored next to it.
 """
-
-from __future__ import annotations
 
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import SetupError
-from harness.vm import apt, cache, tools
+from harness.vm import apt, cache
+from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.kernel import Kernel, unpack
 from harness.vm.versions import Stock, Version
 
 SPACE_MIB = 3000
 _INPUTS = ("vm/packages-build.txt", "harness/vm/buildroot.py")
-# Runs while mmdebstrap's apt still knows the suite. Packages with the kernel's own
-# version are all that is needed: newer kernels come in several.
+# Runs while mmdebstrap's apt still knows the suite. Only packages with the kernel's own
+# version are needed: newer kernels are split into several.
 _DOWNLOAD = """
 cd "$1" && mkdir {place} && cd {place} && export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
 release=$(apt-cache {preference} depends {package} |
@@ -36,43 +34,35 @@ apt-get download -q -o APT::Sandbox::User=root $names && echo $release >release
 """
 _PLACE = "packages"
 _INSIDE = ("linux-headers-", "linux-kbuild-", "linux-base-")
-"""Packages that belong into the userland; the others are the kernel."""
-
-Log = Callable[[str], None]
+"""Packages that belong in the userland; all others are the kernel."""
 
 
 class BuildRoot:
-    """A build root in the cache.
+    """A build root as a :class:`harness.vm.supply.Supply`; its key is part of the image's.
 
-    :param directory: with ``root``, ``kernel`` and ``release``.
+    Its directory has ``root``, ``kernel`` and ``release``.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.release = (directory / "release").read_text().strip()
-        """Of the kernel, as ``uname -r`` prints it."""
 
-    def headers(self) -> Headers:
-        """What modules for the kernel are built with."""
-        return Headers(Path(f"/usr/src/linux-headers-{self.release}"), self._directory / "root")
+    def release(self) -> str:
+        return (self._directory / "release").read_text().strip()
 
-    def kernel(self, scratch: Path) -> Kernel:
-        """The kernel, with the file to boot in ``scratch``."""
-        return Kernel.of(self._directory / "kernel", self.release, scratch)
+    def kernel(self, release: str, scratch: Path) -> Kernel:
+        return Kernel.of(self._directory / "kernel", release, scratch)
+
+    def headers(self, release: str) -> Headers:
+        return Headers(Path(f"/usr/src/linux-headers-{release}"), self._directory / "root")
 
 
 def key(source: Path, version: Version) -> str:
-    """Name of the build root that a kernel needs."""
     parts = [(source / name).read_bytes() for name in _INPUTS]
     return cache.key([*parts, version.suite.encode(), repr(version.origin).encode()])
 
 
 def ensure(source: Path, version: Version, log: Log) -> BuildRoot:
-    """The build root of a kernel, made if it is not in the cache.
-
-    :param log: called with one line for each step.
-    :raises SetupError: it cannot be made.
-    """
+    """The build root of a kernel, made if it is not in the cache; raises SetupError."""
     target = directory() / key(source, version)
     if not target.exists():
         with cache.locked(directory() / "lock"):
@@ -83,34 +73,29 @@ def ensure(source: Path, version: Version, log: Log) -> BuildRoot:
 
 
 def directory() -> Path:
-    """Where the build roots are."""
     return cache.root() / "buildroots"
 
 
 def _make(source: Path, version: Version, target: Path, log: Log) -> None:
     began = time.monotonic()
     log(f"build root: compiler and headers for {version.name} ({version.suite})")
-    with cache.building(target) as scratch:
-        _debootstrap(source, version, scratch / "root")
-        _unpack(scratch)
-    log(f"build root: done in {time.monotonic() - began:.0f} s, {target}")
-
-
-def _debootstrap(source: Path, version: Version, root: Path) -> None:
-    packages = cache.list_lines(source / "vm/packages-build.txt")
     assert isinstance(version.origin, Stock)
-    package, archive = version.origin.package, version.origin.archive
+    archive = version.origin.archive
     archives, preference = apt.archives(version.suite), ""
     if archive != version.suite:
         archives += apt.archives(archive)
         preference = f"-o APT::Default-Release={archive}"
-    script = _DOWNLOAD.format(place=_PLACE, preference=preference, package=package)
-    more = ["--variant=essential", f"--customize-hook={script}"]
-    tools.debootstrap(version.suite, root, packages, more, archives)
+    script = _DOWNLOAD.format(place=_PLACE, preference=preference, package=version.origin.package)
+    options = ["--variant=essential", f"--customize-hook={script}"]
+    packages = cache.list_lines(source / "vm/packages-build.txt")
+    with cache.building(target) as scratch:
+        apt.debootstrap(version.suite, scratch / "root", packages, options, archives)
+        _unpack(scratch)
+    log(f"build root: done in {time.monotonic() - began:.0f} s, {target}")
 
 
 def _unpack(scratch: Path) -> None:
-    """Take the kernel's packages apart; their installation scripts are for machines."""
+    """Extract the kernel's packages; their installation scripts need a real machine."""
     place = scratch / "root" / _PLACE
     (place / "release").rename(scratch / "release")
     for package in sorted(place.glob("*.deb")):

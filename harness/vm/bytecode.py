@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Compiles the checkout's Python for the Python of the guests, which cannot write it.
+"""Compiles the checkout's Python for the guests' Python: guests cannot write bytecode.
 
-Under TCG that takes ten times as long, in each guest. A guest of another suite has
-another Python than the host, whose bytecode it cannot use; the build root has it.
+Each guest would have to compile it again, ten times as slowly under TCG. A guest of another
+suite has another Python, whose bytecode only the build root's Python can write.
 """
-
-from __future__ import annotations
 
 import compileall
 import contextlib
@@ -26,28 +24,26 @@ _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 
 def packages(source: Path, image: Image) -> None:
-    """Compile what tests and agent import of the checkout."""
+    """Compile the checkout's packages for tests and agent."""
     headers = _headers(source, image)
-    if headers.at_home:
-        for package in PACKAGES:
-            compileall.compile_dir(source / package, quiet=2)
-        return
     paths = [str(source / package) for package in PACKAGES]
-    _run(headers, source, source, ["python3", "-m", "compileall", "-qq", *paths])
+    if headers.at_home:
+        for path in paths:
+            compileall.compile_dir(path, quiet=2)
+    else:
+        _run(headers, source, source, ["python3", "-m", "compileall", "-qq", *paths])
 
 
 def tests(source: Path, image: Image, paths: Sequence[str], directory: Path) -> None:
-    """Compile tests.
+    """Compile tests; ``paths`` are pytest's, relative to ``directory``.
 
-    It is pytest's own kind of bytecode, with rewritten assertions, so pytest has to
-    make it. What goes wrong here goes wrong in the guest too, and is reported there.
-
-    :param paths: for pytest, relative to ``directory``.
+    pytest itself does it, since its bytecode has rewritten assertions. Errors are ignored
+    here: they occur in the guest again, and are reported there.
     """
     headers = _headers(source, image)
     python = sys.executable if headers.at_home else "python3"
     argv = [python, "-m", "pytest", "-p", "harness.runner.plugin", "-p", "no:cacheprovider"]
-    # Those that are not plain Python are for the host's.
+    # Plugins with compiled parts only load in the host's Python.
     argv += [] if headers.at_home else ["-p", "no:hypothesispytest"]
     _run(headers, source, directory, [*argv, "--collect-only", "-q", *paths])
 
@@ -59,14 +55,13 @@ def _headers(source: Path, image: Image) -> Headers:
 
 
 def _run(headers: Headers, source: Path, directory: Path, argv: Sequence[str]) -> None:
-    """Run Python where guests have the same, with the packages of our own environment."""
+    """Run the guests' Python with the packages of our own environment."""
     own = [str(source), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # They are plain Python, so any Python takes them.
+    # These packages are pure Python, so any Python can import them.
     own += [] if headers.at_home else [sysconfig.get_path("purelib")]
     inside = ["sh", "-euc", 'cd "$0"; exec "$@"', str(directory), *argv]
     env = {name: text for name, text in os.environ.items() if name != _NO_BYTECODE}
-    # Without bytecode all is slower, and no more: a host that is too busy to compile
-    # may still test.
+    # Missing bytecode only costs time, so a host that is too busy to compile may still test.
     with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run(
             headers.command(inside, source),

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Where built things are kept: named by the hash of what they are made from.
-
-Also what every builder needs: locks, room, and paths that work.
-"""
-
-from __future__ import annotations
+"""The cache of built things, named by the hash of their inputs; locks, space, valid paths."""
 
 import contextlib
 import fcntl
@@ -13,13 +8,15 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from harness.errors import SetupError
 
+Log = Callable[[str], None]
+"""Shows one line for each step of a build."""
 LOCK_SECONDS = 900.0
-"""How long another process may build before we give up waiting for it."""
+"""How long to wait for another process that builds."""
 
 
 def root() -> Path:
@@ -35,7 +32,7 @@ def list_lines(path: Path) -> list[str]:
 
 
 def key(inputs: Iterable[bytes]) -> str:
-    """Name for what is made from ``inputs``; order and lengths matter."""
+    """Name for the product of ``inputs``; order and lengths matter."""
     digest = hashlib.sha256()
     for part in inputs:
         digest.update(len(part).to_bytes(8, "big") + part)
@@ -46,37 +43,33 @@ def key(inputs: Iterable[bytes]) -> str:
 def locked(path: Path, deadline: float = LOCK_SECONDS) -> Iterator[None]:
     """Hold an exclusive lock on a file, which is made if missing.
 
-    :raises SetupError: another process held it for ``deadline`` seconds.
+    Raises SetupError if another process holds it for ``deadline`` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + deadline
     with path.open("a") as file:
-        _acquire(file.fileno(), path, time.monotonic() + deadline)
+        # flock() has no timeout of its own. A build takes minutes, so try once a second.
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    hint = "wait for it or end it"
+                    raise SetupError(f"another process holds {path}", hint) from None
+                time.sleep(1.0)
         yield
-
-
-def _acquire(fd: int, path: Path, end: float) -> None:
-    """flock has no time-out of its own; a build takes minutes, so ask every second."""
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                hint = "wait for it or end it"
-                raise SetupError(f"another process holds {path}", hint) from None
-            time.sleep(1.0)
 
 
 @contextlib.contextmanager
 def building(target: Path) -> Iterator[Path]:
-    """Make a directory whole or not at all.
+    """Make a directory completely or not at all.
 
-    Yields a new directory next to ``target``, which takes its place at the end;
-    an exception removes it. What is there already goes. Call with the lock of the
-    directory around held.
+    Yields a new directory next to ``target`` that replaces it at the end; an exception
+    removes the new one. The caller holds the lock of the parent directory.
     """
     scratch = target.with_name(f"{target.name}.tmp")
-    for left in target.parent.glob("*.tmp"):  # by processes that were killed
+    for left in target.parent.glob("*.tmp"):  # of processes that were killed
         shutil.rmtree(left, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:
@@ -89,7 +82,7 @@ def building(target: Path) -> Iterator[Path]:
 
 
 def remove(target: Path) -> None:
-    """Remove a directory, if there is one; nobody finds half of it under its name."""
+    """Remove a directory, if it exists; it is never visible half-removed under its name."""
     gone = target.with_name(f"{target.name}.gone.tmp")
     shutil.rmtree(gone, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):
@@ -98,10 +91,7 @@ def remove(target: Path) -> None:
 
 
 def require_space(path: Path, mib: int) -> None:
-    """Check that a file system has room.
-
-    :raises SetupError: it has not.
-    """
+    """Raise SetupError if a file system has less than ``mib`` MiB free."""
     path.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(path).free >> 20
     if free < mib:
@@ -110,10 +100,7 @@ def require_space(path: Path, mib: int) -> None:
 
 
 def require_plain(path: Path) -> None:
-    """Check that kbuild and the kernel command line can carry a path.
-
-    :raises SetupError: it has a character that one of them cannot.
-    """
+    """Raise SetupError if kbuild or the kernel command line cannot carry a path."""
     if not re.fullmatch(r"[A-Za-z0-9_./+@~-]+", str(path)):
-        what = f"a character in {path} is one that kbuild cannot handle"
+        what = f"kbuild cannot handle a character in {path}"
         raise SetupError(what, "use a path of letters, digits and ./+@~_-")

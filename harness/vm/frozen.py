@@ -1,88 +1,70 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guests that have booted once and were frozen; later ones of the same kind go on from there.
+"""Frozen guests: saved once after boot, so that later guests of the same kind resume from there.
 
-A boot takes seconds under TCG, and more on a kernel with checks; to thaw one takes about
-one. What is kept, by the hash of all that decides how the boot goes:
+Under TCG a boot takes seconds, longer with debug checks; thawing takes about one. Each kind,
+named by the hash of everything that affects the boot, keeps:
 
     state           memory and devices, as QEMU's migration writes them
-    disk.qcow2      what the boot has written to the image
-    console.log     what the kernel said
+    disk.qcow2      the boot's writes to the image
+    console.log     the kernel's output
 
-Nothing of the host is mounted in it yet (QEMU does not migrate 9p), it has no name, and
-its wall clock stands; the agent is told when it is thawed (Kind.BEGIN).
+A frozen guest has no host directory mounted (QEMU does not migrate 9p), no name, and a
+stopped wall clock. The agent sets all three after the thaw (Kind.BEGIN).
 """
 
-from __future__ import annotations
-
-import functools
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import KfabricError
+from harness.vm import argv as qemu
 from harness.vm import cache
 
 KEPT = 6
-"""Kinds of guests that are kept for one image: memory, CPUs and parameters may differ."""
+"""Kinds kept for one image; memory, CPUs and parameters may differ."""
 PREPARATION = Path(__file__).with_name("warmup.py").read_text()
-"""What a test process would begin with, and is done before the guest is frozen."""
+"""The imports of a test process, run before the guest is frozen."""
 SPACE_MIB = 2000
 TOOL_SECONDS = 60.0
 
 
-class FreezeError(KfabricError):
-    """A guest that has booted cannot be frozen."""
-
-    label = "not frozen"
+class FreezeError(KfabricError, label="not frozen"):
+    """A booted guest cannot be frozen."""
 
 
-@dataclass(frozen=True)
 class Frozen:
-    """A frozen guest.
+    """The files of a frozen guest."""
 
-    :param directory: with what is kept of it.
-    """
-
-    directory: Path
-
-    @property
-    def state(self) -> Path:
-        """Memory and devices."""
-        return self.directory / "state"
-
-    @property
-    def disk(self) -> Path:
-        """What was written to the image; read-only from now on."""
-        return self.directory / "disk.qcow2"
-
-    @property
-    def console(self) -> Path:
-        """What the kernel said up to here."""
-        return self.directory / "console.log"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state = directory / "state"
+        self.disk = directory / "disk.qcow2"
+        self.console = directory / "console.log"
 
     def discard(self) -> None:
-        """Remove it: no guest can begin with it."""
+        """Remove it, because no guest can resume from it."""
         cache.remove(self.directory)
 
 
 def key(argv: Sequence[str]) -> str:
     """The kind of a guest.
 
-    :param argv: QEMU's, without what differs from guest to guest; paths in it are those of
-        the cache, which have the hash of their contents in their names.
+    Args:
+        argv: QEMU's, without the differences between guests. Paths in it are those of the
+            cache, whose names have the hash of their contents.
     """
-    words = (*argv, PREPARATION, _qemu())
+    # Another QEMU version may not read the state.
+    words = (*argv, PREPARATION, qemu.version())
     return cache.key(word.encode() for word in words)
 
 
 def ensure(root: Path, name: str, freeze: Callable[[Frozen], None]) -> Frozen:
     """The frozen guest of a kind, made if there is none.
 
-    :param root: directory of all those with the same image.
-    :param name: from :func:`key`.
-    :param freeze: boots one and freezes it into an empty directory; its exceptions pass.
+    Args:
+        root: directory of all kinds of the same image.
+        freeze: boots a guest and freezes it into an empty directory; its exceptions pass.
     """
     target = root / name
     with cache.locked(root / "lock"):
@@ -90,27 +72,15 @@ def ensure(root: Path, name: str, freeze: Callable[[Frozen], None]) -> Frozen:
             cache.require_space(root, SPACE_MIB)
             with cache.building(target) as scratch:
                 freeze(Frozen(scratch))
-            _forget(root)
+            kinds = [path for path in root.iterdir() if path.is_dir()]
+            kinds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+            for unused in kinds[KEPT:]:
+                cache.remove(unused)
         os.utime(target)
     return Frozen(target)
 
 
 def make_disk(image: Path, disk: Path) -> None:
-    """An empty overlay: what is written goes there, what is read comes from the image."""
+    """Make an empty overlay, which gets all writes to the image."""
     argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(image), str(disk)]
     subprocess.run(argv, check=True, timeout=TOOL_SECONDS)
-
-
-def _forget(root: Path) -> None:
-    """Remove those that nobody has used for longest."""
-    kinds = [path for path in root.iterdir() if path.is_dir()]
-    kinds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in kinds[KEPT:]:
-        cache.remove(old)
-
-
-@functools.cache
-def _qemu() -> str:
-    """Its version: another one may not read the state."""
-    argv = ["qemu-system-x86_64", "--version"]
-    return subprocess.check_output(argv, text=True, timeout=TOOL_SECONDS).splitlines()[0]

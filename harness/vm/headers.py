@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A kernel's headers, and the Debian userland whose compiler goes with them."""
-
-from __future__ import annotations
+"""A kernel's headers, and the Debian userland that has the matching compiler."""
 
 import re
 import shutil
@@ -9,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Mounted where nobody else sees it, and gone when make is.
+# The mounts are in a namespace of their own and disappear when the command ends.
 _INSIDE = """
 root=$1; shared=$2; shift 2
 mkdir -p "$root$shared" "$root/proc"
@@ -21,49 +19,40 @@ exec chroot "$root" "$@"
 
 @dataclass(frozen=True)
 class Headers:
-    """What modules are built with.
-
-    :param build: the directory that ``make -C`` takes, as seen inside ``root``.
-    :param root: a Debian userland with a compiler; ``/`` is the host.
-    """
+    """Headers to build kernel modules with."""
 
     build: Path
+    """The directory for ``make -C``, as seen inside ``root``."""
     root: Path = Path("/")
+    """A Debian userland with a compiler; ``/`` is the host."""
 
     @property
     def at_home(self) -> bool:
-        """Whether the host's own tools go with them."""
+        """Whether the host's own compiler matches the headers."""
         return self.root == Path("/")
 
     def command(self, argv: Sequence[str], shared: Path) -> list[str]:
-        """Run a command in that userland.
-
-        :param shared: a directory of the host, which the command finds at the same path.
-        """
+        """The command that runs ``argv`` in the userland, which sees ``shared`` at its path."""
         if self.at_home:
             return list(argv)
         unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         return [*unshare, "sh", "-euc", _INSIDE, "sh", str(self.root), str(shared), *argv]
 
-    def trees(self) -> tuple[Path, Path]:
-        """The kernel's own headers and those that its flavours share, as seen inside."""
-        text = self._outside(self.build / "Makefile").read_text()
-        found = re.search(r"^include +(/\S+)/Makefile$", text, re.MULTILINE)
-        return self.build, Path(found[1]) if found else self.build
-
     def install(self, release: str, root: Path) -> None:
         """Copy the headers that bcc's compiler reads into a root directory.
 
-        Only the includes: the package itself would pull gcc into the guest.
+        Only the includes are copied: the package itself would pull gcc into the guest.
         """
-        build, common = self.trees()
-        for tree in dict.fromkeys((build, common)):
+        makefile = self._outside(self.build / "Makefile").read_text()
+        found = re.search(r"^include +(/\S+)/Makefile$", makefile, re.MULTILINE)
+        common = Path(found[1]) if found else self.build  # shared by the kernel's flavours
+        for tree in dict.fromkeys((self.build, common)):
             for part in ("include", "arch/x86/include"):
                 target = root / tree.relative_to("/") / part
                 unused = shutil.ignore_patterns("dt-bindings")
                 shutil.copytree(self._outside(tree / part), target, symlinks=True, ignore=unused)
         links = root / "lib/modules" / release
-        (links / "build").symlink_to(build)
+        (links / "build").symlink_to(self.build)
         (links / "source").symlink_to(common)
 
     def _outside(self, path: Path) -> Path:

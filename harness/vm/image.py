@@ -1,32 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The guest image: Debian from mmdebstrap on ext4, with a stock kernel beside it.
+"""The guest image: Debian from mmdebstrap on ext4, with a stock kernel next to it.
 
-Built once without mounting anything on the host, and cached by the hash of its
-inputs. The kernel's version is not an input but a result: an image stays what it
-is when the archive moves on, until ``kfabric vm clean``.
+It is built without a mount on the host, and cached under the hash of its inputs. The
+kernel's release is a result, not an input: an image stays as it is when the archive moves
+on, until ``kfabric vm clean``.
 """
-
-from __future__ import annotations
 
 import json
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.vm import apt, buildroot, cache, initrd, kernel, supply, tools
+from harness.vm.cache import Log
 from harness.vm.spec import Image
 from harness.vm.supply import Supply
 from harness.vm.versions import Version
 
 SPACE_MIB = 3000
 SITE = "opt/kfabric/site-packages"
-"""Where the guest's Python packages are."""
+"""The guest's directory of Python packages."""
 EARLY = "early"
-"""What the initrd is made of, in the image's directory."""
+"""The initrd's parts, in the image's directory."""
 
 _INPUTS = (
     "vm/packages-guest.txt",
@@ -40,31 +38,19 @@ _INPUTS = (
 )
 _EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 
-Log = Callable[[str], None]
-
 
 def image_key(source: Path, version: Version) -> str:
-    """Name of the image that this checkout needs for a kernel."""
     inputs = [(source / name).read_bytes() for name in _INPUTS]
     return cache.key([*inputs, supply.key(source, version).encode()])
 
 
-def directory(source: Path, version: Version) -> Path:
-    """Where that image is, or will be."""
-    return cache.root() / "images" / image_key(source, version)
-
-
 def ensure(source: Path, version: Version, log: Log) -> Image:
-    """The guest image for a kernel, built if it is not in the cache.
-
-    :param log: called with one line for each step.
-    :raises SetupError: it cannot be built.
-    """
-    target = directory(source, version)
+    """The guest image for a kernel, built if it is not in the cache; raises SetupError."""
+    target = cache.root() / "images" / image_key(source, version)
     facts = target / "image.json"
-    # A run whose image was removed under it may have made the directory anew.
+    # The directory alone proves nothing: a run may have recreated it after vm clean.
     if not facts.exists():
-        # May take long itself, and has a lock of its own.
+        # This may take long, too, and has a lock of its own.
         place = supply.of(source, version, log)
         with cache.locked(cache.root() / "images/lock"):
             if not facts.exists():
@@ -76,7 +62,7 @@ def ensure(source: Path, version: Version, log: Log) -> Image:
 
 
 def clean() -> None:
-    """Remove all images and what their modules are built in, older ones, too.
+    """Remove all images and build roots, of older checkouts as well.
 
     Running guests keep theirs.
     """
@@ -94,7 +80,10 @@ def _build(source: Path, version: Version, place: Supply, target: Path, log: Log
         release = place.release()
         log(f"image: Debian userland ({version.suite}) and kernel {release}")
         fetching = background.submit(place.kernel, release, scratch)
-        _debootstrap(source, version.suite, root)
+        options = ["--variant=custom", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
+        options += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
+        packages = cache.list_lines(source / "vm/packages-guest.txt")
+        apt.debootstrap(version.suite, root, packages, options, apt.archives(version.suite))
         guest_kernel = fetching.result()
         log("image: modules and headers")
         _install_kernel(source, guest_kernel, scratch, root)
@@ -103,22 +92,14 @@ def _build(source: Path, version: Version, place: Supply, target: Path, log: Log
         _install_python(source, root)
         log("image: file system")
         _make_disk(root, scratch / "root.img")
-        _remember(root, release, scratch / "image.json")
+        _record_contents(root, release, scratch / "image.json")
         shutil.rmtree(root)
         shutil.rmtree(scratch / "kernel", ignore_errors=True)
     log(f"image: done in {time.monotonic() - began:.0f} s, {target}")
 
 
-def _debootstrap(source: Path, suite: str, root: Path) -> None:
-    packages = cache.list_lines(source / "vm/packages-guest.txt")
-    more = ["--variant=custom", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
-    more += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
-    tools.debootstrap(suite, root, packages, more, apt.archives(suite))
-
-
 def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Path) -> None:
-    wanted = cache.list_lines(source / "vm/modules-guest.txt")
-    kernel.install_modules(guest, root, wanted)
+    kernel.install_modules(guest, root, cache.list_lines(source / "vm/modules-guest.txt"))
     stages: dict[str, list[str]] = {}
     for line in cache.list_lines(source / "vm/modules-initrd.txt"):
         name, stage = line.split()
@@ -127,10 +108,10 @@ def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Pat
 
 
 def _install_python(source: Path, root: Path) -> None:
-    """Put the packages where every Python of the guest finds them, compiled.
+    """Install the packages for every Python of the guest, compiled.
 
-    Running pytest once leaves its own (assertion-rewriting) bytecode of the
-    plugins behind, which costs seconds under TCG.
+    One pytest run stores assertion-rewritten bytecode of the plugins, which would cost each
+    guest seconds under TCG.
     """
     python = ["chroot", str(root), "python3"]
     asking = [*python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
@@ -148,13 +129,13 @@ def _install_python(source: Path, root: Path) -> None:
 
 def _make_disk(root: Path, image: Path) -> None:
     used = int(subprocess.check_output(["du", "-sxm", str(root)], text=True).split()[0])
-    size = used * 5 // 4 + 256  # room for what a guest writes
+    size = used * 5 // 4 + 256  # leaves room for the guest's own files
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"]
     argv += ["-d", str(root), str(image), f"{size}m"]
     tools.run(argv, "mke2fs fails", "is the disk full?")
 
 
-def _remember(root: Path, release: str, path: Path) -> None:
+def _record_contents(root: Path, release: str, path: Path) -> None:
     argv = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package} ${Version}\n"]
     lines = subprocess.check_output(argv, text=True).split("\n")
     packages = dict(line.split(" ", 1) for line in lines if line)

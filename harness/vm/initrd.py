@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The initrd: busybox, the modules to reach the root, vm/init, and the agent.
+"""The guest's initrd: busybox, the modules that reach the root disk, vm/init and the agent.
 
-The distribution's own initrd takes 7 s longer to unpack and run under TCG.
+Debian's own initrd takes 7 s longer to unpack and run under TCG.
 """
-
-from __future__ import annotations
 
 import os
 import shutil
@@ -18,15 +16,12 @@ from harness.vm import cache
 from harness.vm.kernel import Kernel, built_in, copy, dependencies, plain, select
 
 _AGENT = ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/wire.py")
-"""What the agent is made of, in the package harness."""
+"""The agent's files, in the package harness."""
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
 
 def collect(kernel: Kernel, busybox: Path, stages: Mapping[str, list[str]], target: Path) -> None:
-    """Put what an initrd needs, except its init, into a directory.
-
-    :param stages: names of the modules that each stage of vm/init loads.
-    """
+    """Collect the initrd's files, except init and agent; a stage of vm/init loads its modules."""
     (target / "modules").mkdir(parents=True)
     shutil.copyfile(busybox, target / "busybox")
     for stage, paths in order(dependencies(kernel), stages, built_in(kernel)).items():
@@ -39,9 +34,9 @@ def collect(kernel: Kernel, busybox: Path, stages: Mapping[str, list[str]], targ
 def order(
     table: dict[str, list[str]], stages: Mapping[str, list[str]], built_in: Sequence[str] = ()
 ) -> dict[str, list[str]]:
-    """Each stage's module files, in loading order; none for what is built in.
+    """Each stage's module files in loading order, without built-in modules.
 
-    :raises SetupError: two of the stages that run at the same time share a module.
+    Raises SetupError if two stages that run at the same time share a module.
     """
     first, *others = [
         (stage, select(table, names, built_in)) for stage, names in sorted(stages.items())
@@ -56,15 +51,12 @@ def order(
 
 
 def ensure(parts: Path, init: Path, harness: Path) -> Path:
-    """The initrd with this init and agent, made next to its parts if it is not there.
-
-    :param harness: the package that has the agent.
-    """
+    """The initrd with this init and agent, built next to the collected parts if missing."""
     agent = {f"kfabric/harness/{name}": (harness / name).read_bytes() for name in _AGENT}
     text = init.read_bytes()
     target = parts.with_name(f"initrd-{cache.key([text, *agent.values()])}.cpio")
     if not target.exists():
-        # Under a name of its own: another process may be doing the same.
+        # A temporary name, because another process may be building the same file.
         with tempfile.NamedTemporaryFile(dir=parts.parent, delete=False) as file:
             file.write(build(parts, text, agent))
         os.replace(file.name, target)
@@ -72,11 +64,7 @@ def ensure(parts: Path, init: Path, harness: Path) -> Path:
 
 
 def build(parts: Path, init: bytes, agent: Mapping[str, bytes]) -> bytes:
-    """The initrd as an uncompressed cpio archive.
-
-    :param parts: directory that :func:`collect` filled.
-    :param agent: its files, by path.
-    """
+    """The initrd as an uncompressed cpio archive; ``agent`` has its files by path."""
     directories = {str(up) for name in agent for up in PurePath(name).parents} - {"."}
     files: dict[str, tuple[int, bytes]] = {
         name: (stat.S_IFDIR | 0o755, b"") for name in sorted({*_DIRECTORIES, *directories})
@@ -92,11 +80,11 @@ def build(parts: Path, init: bytes, agent: Mapping[str, bytes]) -> bytes:
 
 def cpio(files: Mapping[str, tuple[int, bytes]]) -> bytes:
     """A "newc" archive of (mode, content) by path; parents must come first."""
-    archive = bytearray()
-    for number, (name, (mode, data)) in enumerate(files.items(), start=1):
-        archive += _entry(number, name, mode, data)
-    archive += _entry(0, "TRAILER!!!", 0, b"")
-    return bytes(archive)
+    entries = [
+        _entry(number, name, mode, data)
+        for number, (name, (mode, data)) in enumerate(files.items(), start=1)
+    ]
+    return b"".join([*entries, _entry(0, "TRAILER!!!", 0, b"")])
 
 
 def _entry(inode: int, name: str, mode: int, data: bytes) -> bytes:

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A guest in which a command serves jobs, one after the other, until it is spoiled.
+"""Runs a series of jobs on a server command in a guest, which is replaced after a failure.
 
     with JobGuest("guest", ["python3", "-m", "harness.mutants.guest"], 400.0, boot) as guest:
         for event in guest.do({"tests": [...]}):
             ...
 
-The command reads a job a line from standard input and writes events a line to
-standard output, all of them JSON objects. The event ``end`` is a job's last.
+The server reads a job a line from standard input and writes events a line to standard
+output, all of them JSON objects. The event ``end`` is a job's last.
 """
-
-from __future__ import annotations
 
 import json
 import threading
@@ -28,21 +26,19 @@ END: Final = "end"
 """The last event of a job."""
 
 
-class ServerEnded(GuestError):
-    """The command ended in the middle of a job, in a guest that goes on."""
-
-    label = "the server in the guest ended"
+class ServerEnded(GuestError, label="the server in the guest ended"):
+    """The server ended in the middle of a job, in a guest that still runs."""
 
 
 class JobGuest:
-    """A place for one guest at a time; a context manager that ends the last of them.
+    """A place for one guest at a time; a context manager that ends the last one.
 
-    A new one is booted when a job needs it. One that went down, or whose server
-    ended or fell silent, must be closed before the next job.
+    A job boots a guest if there is none. A guest that failed, or whose server ended or hung,
+    must be closed before the next job.
 
-    :param name: of its guests, which are numbered.
-    :param command: the server.
-    :param silence: seconds for which it may say nothing; more where all is slow.
+    Args:
+        command: the server.
+        silence: seconds without output that mean a hang; scaled for slow kernels.
     """
 
     def __init__(self, name: str, command: Sequence[str], silence: float, boot: Boot) -> None:
@@ -64,13 +60,17 @@ class JobGuest:
         self.end()
 
     def do(self, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the events of a job as they come, the one that ends it included.
+        """Yield the events of a job as they come, including the last.
 
-        :raises ServerEnded: there is no server any more.
-        :raises GuestHang: it says nothing.
-        :raises GuestError: the guest ended, does not start, or is wanted no more.
+        Raises:
+            ServerEnded: the server ended.
+            GuestHang: the server hangs.
+            GuestError: the guest ended, does not start, or :meth:`end` was called.
         """
-        vm, server = self._ready()
+        if not (self._vm and self._server):
+            self._start()
+        assert self._vm and self._server
+        vm, server = self._vm, self._server
         server.send(json.dumps(job).encode() + b"\n")
         kind = ""
         while kind != END:
@@ -85,31 +85,26 @@ class JobGuest:
             vm.close()
 
     def end(self) -> None:
-        """End the guest, and have no other one. May be called from another thread."""
+        """End the guest, and boot no other. May be called from another thread."""
         self._over = True
         self.close()
 
     def console(self) -> str:
-        """All that the console of the guest of the last job has said."""
         return self._last.console_text() if self._last else ""
 
     def splats(self) -> list[Splat]:
-        """The kernel's reports so far, of the guest of the last job."""
         return splats(self.console())
 
-    def _ready(self) -> tuple[Vm, Command]:
-        if self._vm and self._server:
-            return self._vm, self._server
+    def _start(self) -> None:
         self._refuse_if_over()
         vm = self._boot(f"{self._name}.{self._count}")
         self._count += 1
         vm.start()
         self._vm = self._last = vm
-        # Whoever ended it while it booted had none to close.
+        # An end() during the boot had no guest to close.
         self._refuse_if_over()
         self._server = vm.popen(self._command, cwd=str(SOURCE))
         self._lines = self._server.lines()
-        return vm, self._server
 
     def _refuse_if_over(self) -> None:
         if self._over:
@@ -117,7 +112,7 @@ class JobGuest:
             raise GuestLost("no guest is wanted any more")
 
     def _next(self, vm: Vm, server: Command) -> str:
-        """Wait for the server's next line; a guest in which it is silent is ended."""
+        """Wait for the server's next line; if it hangs, end the guest."""
         silent = threading.Event()
         seconds = self._silence * vm.image.version.slow
 
@@ -131,16 +126,13 @@ class JobGuest:
             line = next(self._lines, None)
         except GuestError as error:
             if silent.is_set():
-                what = f"its server has said nothing for {seconds:g} s"
+                what = f"its server has printed nothing for {seconds:g} s"
                 raise GuestHang(what, console=error.console) from None
             raise
         finally:
             guard.cancel()
         if line is None:
-            raise self._ended(vm, server)
+            errors = server.errors.decode(errors="replace").strip()
+            what = errors.rpartition("\n")[2] or f"exit status {server.rc}"
+            raise ServerEnded(what, console=f"{vm.console_tail()}\n{errors}")
         return line
-
-    def _ended(self, vm: Vm, server: Command) -> ServerEnded:
-        said = server.errors.decode(errors="replace").strip()
-        what = said.rpartition("\n")[2] or f"exit status {server.rc}"
-        return ServerEnded(what, console=f"{vm.console_tail()}\n{said}")

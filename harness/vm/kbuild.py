@@ -1,67 +1,73 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Builds the kernel modules for a guest's kernel, with what goes with that kernel.
+"""Builds the kernel modules for a guest's kernel, with that kernel's headers and compiler.
 
-The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there,
-so that the source tree stays clean and variants do not mix. The modules end up,
-without debug information, in the directory above ``src``.
+The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there: the source
+tree stays clean, and variants stay apart. The directory above ``src`` gets the modules,
+without debug information.
 """
 
-from __future__ import annotations
-
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from harness.errors import BuildError
 from harness.vm import cache, supply
+from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.spec import Image, Variant
+from harness.vm.tools import first_error as first_error
 
 BUILD_SECONDS = 600.0
 CORE = "kmod"
 OTHERS = ("examples/*/Kbuild", "tests/kmod/*/Kbuild", "tests/gallery/*/Kbuild")
 """Modules that may use the exports of CORE."""
 STRICT = "W=1"
-"""Has the compiler, modpost and kernel-doc warn of more."""
+"""Enables more warnings of the compiler, modpost and kernel-doc."""
 
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
-# What the host is like, not what the sources are: make's clock, another compiler than
-# the kernel's.
+# Warnings about the host, not the sources: make's clock, another compiler than the kernel's.
 _HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
-
-Log = Callable[[str], None]
 
 
 def directory(source: Path, release: str, variant: Variant) -> Path:
-    """Where the built modules are."""
     return source / "build/kmod" / release / variant.value
 
 
 def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
-    """The directory with up-to-date modules; builds what has changed.
+    """The directory with up-to-date modules, built if the sources have changed.
 
-    :raises BuildError: the compiler or modpost refused, or warned.
-    :raises SetupError: there are no headers for that kernel.
+    Raises:
+        BuildError: the compiler or modpost failed, or warned.
+        SetupError: there are no headers for that kernel.
     """
-    release = image.release
-    target = directory(source, release, variant)
-    with cache.locked(target / "lock"):
-        wanted = key(source, release, variant)
-        stamp = target / "stamp"
-        if not stamp.exists() or stamp.read_text() != wanted:
-            log(f"modules: building for {release} ({variant.value})")
-            stamp.unlink(missing_ok=True)
-            headers = supply.of(source, image.version, log).headers(release)
+    target = directory(source, image.release, variant)
+    with building_if_stale(target, partial(key, source, image.release, variant)) as stale:
+        if stale:
+            log(f"modules: building for {image.release} ({variant.value})")
+            headers = supply.of(source, image.version, log).headers(image.release)
             _build(source, target, headers, variant)
-            stamp.write_text(wanted)
     return target
 
 
+@contextlib.contextmanager
+def building_if_stale(target: Path, key: Callable[[], str]) -> Iterator[bool]:
+    """Lock a directory of modules; yields whether its stamp differs from the sources' key."""
+    with cache.locked(target / "lock"):
+        wanted = key()
+        stamp = target / "stamp"
+        stale = not stamp.exists() or stamp.read_text() != wanted
+        if stale:
+            stamp.unlink(missing_ok=True)
+        yield stale
+        stamp.write_text(wanted)
+
+
 def make_argv(build: Path, tree: Path, variant: Variant, symvers: Path | None) -> list[str]:
-    """The make command for one module directory."""
     argv = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(build), f"M={tree}"]
     argv += ["KFABRIC_TEST=1"] if variant is Variant.TEST else []
     argv += [f"KBUILD_EXTRA_SYMBOLS={symvers}"] if symvers else []
@@ -75,23 +81,28 @@ def trees(source: Path) -> list[Path]:
 
 
 def sync(source: Path, copy: Path) -> None:
-    """Make ``copy`` hold the sources; unchanged files keep their time stamps."""
+    """Update ``copy`` with the sources; unchanged files keep their time stamps."""
     wanted = {path.relative_to(source) for tree in trees(source) for path in _files(source, tree)}
-    for path in wanted:
-        target = copy / path
-        if not target.exists() or target.read_bytes() != (source / path).read_bytes():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / path, target)
+    copy_changed(source, copy, wanted)
     for stale in [p for p in copy.rglob("*.[chS]") if p.relative_to(copy) not in wanted]:
         if not stale.name.endswith(".mod.c"):
             stale.unlink()
 
 
-def forget_linked(tree: Path) -> None:
-    """Have make link all modules below a directory anew.
+def copy_changed(source: Path, copy: Path, paths: Iterable[Path]) -> None:
+    """Copy the files whose contents differ; paths are relative to both directories."""
+    for path in paths:
+        target = copy / path
+        if not target.exists() or target.read_bytes() != (source / path).read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / path, target)
 
-    Those that no source makes any more would stay; and kbuild looks at a module's own
-    objects alone, not at what the exports of others have become since.
+
+def forget_linked(tree: Path) -> None:
+    """Remove all modules below a directory, so that make links them again.
+
+    A module whose source is gone would stay otherwise. kbuild also compares a module only
+    with its own objects, not with changed exports of other modules.
     """
     for made in [*tree.rglob("*.ko"), *tree.rglob("Module.symvers")]:
         made.unlink()
@@ -106,30 +117,22 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant) -> No
     for tree in trees(source):
         extra = symvers if tree != Path(CORE) else None
         argv = [*make_argv(headers.build, copy / tree, variant, extra), STRICT]
-        refuse_warnings(make(headers.command(argv, copy), copy), copy)
+        log = make(headers.command(argv, copy), copy)
+        if found := warnings(log, copy):
+            # The next build starts from nothing: compiled objects do not warn again.
+            shutil.rmtree(copy)
+            raise BuildError(found[0], "see the log above", console=log.replace(f"{copy}/", ""))
     collect(copy, target)
 
 
-def refuse_warnings(log: str, copy: Path) -> None:
-    """Take a build that warned for one that failed; the next one begins anew.
-
-    :param log: what make said of the sources in ``copy``.
-    :raises BuildError: with the warnings.
-    """
-    if found := warnings(log, copy):
-        # What is compiled already would warn no more.
-        shutil.rmtree(copy)
-        raise BuildError(found[0], "see the log above", console=log.replace(f"{copy}/", ""))
-
-
 def warnings(log: str, copy: Path) -> list[str]:
-    """The lines of a build log that warn, each once, with the checkout's paths."""
+    """The warnings in a build log, each once, with the checkout's paths."""
     lines = (line.replace(f"{copy}/", "") for line in log.splitlines() if not _HOST.match(line))
     return list(dict.fromkeys(line for line in lines if _WARNING.search(line)))
 
 
 def collect(copy: Path, target: Path) -> None:
-    """Put the modules that were built below ``copy`` into a directory, stripped."""
+    """Replace the modules in ``target`` by those built below ``copy``, stripped."""
     for old in target.glob("*.ko"):
         old.unlink()
     strip(copy.rglob("*.ko"), target)
@@ -142,12 +145,7 @@ def strip(modules: Iterable[Path], target: Path) -> None:
 
 
 def make(argv: list[str], copy: Path, shown: str = "") -> str:
-    """Run make, with errors that name files relative to ``copy``.
-
-    :param shown: comes before these names.
-    :returns: all that it said.
-    :raises BuildError: it failed, or took too long.
-    """
+    """Run make; its output, or a BuildError in which ``shown`` replaces ``copy`` in paths."""
     try:
         done = subprocess.run(
             argv,
@@ -166,20 +164,12 @@ def make(argv: list[str], copy: Path, shown: str = "") -> str:
     return done.stdout
 
 
-def first_error(log: str) -> str:
-    """The first line of a build log that says what is wrong."""
-    for line in log.splitlines():
-        if re.search(r"\b(error|ERROR|undefined!|No rule to make)", line):
-            return line.strip()
-    return (log.strip().splitlines() or ["make fails without a word"])[-1]
-
-
 def _files(source: Path, tree: Path) -> Iterator[Path]:
     return (path for path in sorted((source / tree).rglob("*")) if path.is_file())
 
 
 def key(source: Path, release: str, variant: Variant) -> str:
-    """What the modules are made from, as one word."""
+    """A hash of everything that the modules are made from."""
     parts = [release.encode(), variant.value.encode(), Path(__file__).read_bytes()]
     for tree in trees(source):
         for path in _files(source, tree):

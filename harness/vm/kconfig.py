@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Configurations of kernels: what is asked for, and what has come of it."""
-
-from __future__ import annotations
+"""Kernel configuration fragments: reads them, and compares them with the resulting .config."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,9 +15,9 @@ Options = Mapping[str, str]
 
 
 def read(paths: Iterable[Path]) -> dict[str, str]:
-    """What some fragments ask for together; a later one wins.
+    """The options of some fragments together; a later one wins.
 
-    :raises SetupError: a line is not of the form CONFIG_NAME=value.
+    Raises SetupError for a line that is not of the form CONFIG_NAME=value.
     """
     options: dict[str, str] = {}
     for path in paths:
@@ -32,26 +30,17 @@ def read(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def text(options: Options) -> str:
-    """As Kconfig reads it."""
     return "".join(f"{name}={value}\n" for name, value in options.items())
 
 
-def parse(config: str) -> dict[str, str]:
-    """The options that a kernel's .config sets."""
-    lines = (line.partition("=") for line in config.splitlines() if line.startswith("CONFIG_"))
-    return {name: value for name, _, value in lines}
-
-
 def check(asked: Options, config: str) -> None:
-    """Make sure that everything asked for is so.
+    """Raise SetupError with each option that a .config does not have as asked.
 
-    Kconfig drops without a word what does not exist or lacks what it depends on,
-    and sets what something else selects.
-
-    :param config: text of the .config.
-    :raises SetupError: with each option that is not as asked.
+    Kconfig silently drops options that do not exist or whose dependencies are not met, and
+    sets those that another option selects.
     """
-    got = parse(config)
+    lines = (line.partition("=") for line in config.splitlines() if line.startswith("CONFIG_"))
+    got = {name: value for name, _, value in lines}
     wrong = [
         f"{name} is {got.get(name, 'n')} instead of {value}"
         for name, value in asked.items()

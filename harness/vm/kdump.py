@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""kdump files. QEMU writes them as a stream of pieces, and does not know the guest's kernel.
+"""Converts QEMU's kdump stream into a kdump file that readers accept.
 
-A reader wants them in their places, and beside them the kernel's own description of itself
-(its vmcoreinfo: where page tables and symbols are).
+QEMU writes the file as a stream of pieces, which must be put in their places. It also does
+not know the guest's kernel, so the kernel's vmcoreinfo (the addresses of page tables and
+symbols) is added.
 """
-
-from __future__ import annotations
 
 import os
 import re
@@ -17,11 +16,11 @@ from typing import BinaryIO
 STREAM = b"makedumpfile"
 STREAM_HEADER = 4096
 CORE = b"KDUMP   "
-# What uname tells; QEMU knows the machine only, and readers take no header with holes.
+# The fields of uname. QEMU only knows the machine, and readers reject an incomplete header.
 UTSNAME = struct.Struct("65s65s65s65s")
 UTSNAME_AT = 12
 BLOCK = 4096
-# In the second block: base address; and where vmcoreinfo and all notes are, each with its size.
+# In the second block: base address; offset and size of vmcoreinfo and of all notes.
 PHYS_BASE = struct.Struct("<q")
 PLACES = struct.Struct("<4Q")
 PLACES_AT = 32
@@ -32,17 +31,13 @@ _CHUNK = 1 << 20
 
 
 def vmcoreinfo(memory: bytes) -> bytes:
-    """The text of the ELF note that the kernel keeps it in.
-
-    :param memory: that it lies in, from its first byte on.
-    :raises ValueError: there is no such note.
-    """
+    """The text of the kernel's ELF note at the start of ``memory``; ValueError without one."""
     if len(memory) < _NOTE.size:
-        raise ValueError("the kernel's description is cut off")
+        raise ValueError("the kernel's vmcoreinfo is cut off")
     name_size, size, _ = _NOTE.unpack_from(memory)
     name = memory[_NOTE.size :][:name_size].rstrip(b"\0")
     if name != NAME:
-        raise ValueError(f"the kernel's description is called {name[:16]!r}")
+        raise ValueError(f"the kernel's vmcoreinfo is called {name[:16]!r}")
     begin = _NOTE.size + _aligned(name_size)
     return memory[begin : begin + size].rstrip(b"\0")
 
@@ -51,14 +46,16 @@ def _aligned(size: int) -> int:
     return size + 3 & ~3
 
 
-def settle(stream: Path, core: Path, info: bytes) -> None:
-    """Put what QEMU wrote into its places.
+def from_stream(stream: Path, core: Path, info: bytes) -> None:
+    """Write a kdump file from QEMU's stream.
 
-    :param stream: from QEMU.
-    :param core: the new file, only for its owner; stays after an error.
-    :param info: vmcoreinfo; goes behind all else.
-    :raises OSError: it cannot be written.
-    :raises ValueError: ``stream`` is not as QEMU writes it.
+    Args:
+        core: the new file, readable by its owner only; stays after an error.
+        info: vmcoreinfo, appended at the end.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: ``stream`` is not in QEMU's format.
     """
     core.touch(mode=0o600)
     with stream.open("rb") as source, core.open("r+b") as target:
@@ -67,14 +64,14 @@ def settle(stream: Path, core: Path, info: bytes) -> None:
             _copy(source, target, size)
         target.seek(0)
         if target.read(len(CORE)) != CORE:
-            raise ValueError("QEMU wrote something else than a kdump file")
-        _describe(target, info)
+            raise ValueError("QEMU's stream has no kdump file")
+        _add_vmcoreinfo(target, info)
 
 
 def _pieces(source: BinaryIO) -> Iterator[tuple[int, int]]:
-    """Offset and size of each piece, which the caller reads before it asks for the next."""
+    """Offset and size of each piece; the caller reads its data before the next one."""
     if not source.read(STREAM_HEADER).startswith(STREAM):
-        raise ValueError("QEMU wrote something else than a kdump stream")
+        raise ValueError("QEMU wrote no kdump stream")
     while True:
         head = source.read(_PIECE.size)
         if len(head) < _PIECE.size:
@@ -94,8 +91,8 @@ def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
         size -= len(data)
 
 
-def _describe(target: BinaryIO, info: bytes) -> None:
-    """Add a note (readers want all of them in one place), and what else is in it."""
+def _add_vmcoreinfo(target: BinaryIO, info: bytes) -> None:
+    """Append vmcoreinfo to the notes, which readers expect in one place, and fill the headers."""
     target.seek(BLOCK + PLACES_AT)
     _, _, old, size = PLACES.unpack(target.read(PLACES.size))
     target.seek(old)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The guest's kernel: Debian's packages, taken apart."""
-
-from __future__ import annotations
+"""The guest's kernel: unpacks Debian's packages and selects modules."""
 
 import lzma
 import shutil
@@ -15,37 +13,33 @@ from harness.errors import SetupError
 from harness.vm import apt
 from harness.vm.headers import Headers
 
+FILE = "linux"
+"""Name of the kernel file in a guest's image."""
+
 _PREFIX = "linux-image-"
 _XZ = b"\xfd7zXZ\x00"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
-FILE = "linux"
-"""In a guest's image: what QEMU boots."""
-
-
 @dataclass(frozen=True)
 class Kernel:
-    """An unpacked kernel.
-
-    :param release: as ``uname -r`` prints it.
-    :param tree: directory with ``boot/`` and ``lib/modules/``.
-    :param boot: the file that QEMU boots; unpacked, if the kernel can begin so.
-    """
+    """An unpacked kernel."""
 
     release: str
+    """As ``uname -r`` prints it."""
     tree: Path
+    """Directory with ``boot/`` and ``lib/modules/``."""
     boot: Path
+    """The file that QEMU boots; uncompressed if the kernel can start that way."""
 
     @property
     def modules(self) -> Path:
-        """The package's module directory."""
         return self.tree / "lib/modules" / self.release
 
     @classmethod
     def of(cls, tree: Path, release: str, scratch: Path) -> Self:
-        """The kernel in a tree; ``scratch`` gets the file to boot."""
-        # Debian's packages have it beside the modules since 7.3.
+        """The kernel in a tree; the file to boot is written to ``scratch``."""
+        # Since 7.3, Debian's packages install it next to the modules.
         places = (tree / f"boot/vmlinuz-{release}", tree / f"lib/modules/{release}/vmlinuz")
         bzimage = next(path for path in places if path.exists())
         boot = scratch / FILE
@@ -54,11 +48,7 @@ class Kernel:
 
 
 def candidate(meta: str) -> str:
-    """Release of the kernel that the host's apt would install now.
-
-    :param meta: the package that depends on it.
-    :raises SetupError: there is none.
-    """
+    """Release of the kernel that apt would install for a meta-package; raises SetupError."""
     for name in apt.depends(meta):
         if name.startswith(_PREFIX) and name != meta:
             return name.removeprefix(_PREFIX)
@@ -76,15 +66,12 @@ def fetch(release: str, scratch: Path) -> Kernel:
 
 
 def unpack(package: Path, tree: Path) -> None:
-    """Put a package's files into a directory, without running its scripts."""
+    """Extract a package's files into a directory, without running its scripts."""
     subprocess.run(["dpkg-deb", "-x", package, tree], check=True)
 
 
 def headers(release: str) -> Headers:
-    """The host's headers for a release; installs them if they are missing.
-
-    :raises SetupError: the archive has no headers for that kernel (any more).
-    """
+    """The host's headers for a release, installed if missing; raises SetupError."""
     directory = Path(f"/usr/src/linux-headers-{release}")
     if not (directory / "Module.symvers").exists():
         try:
@@ -99,21 +86,20 @@ def headers(release: str) -> Headers:
 def uncompress(bzimage: bytes) -> bytes:
     """The ELF kernel inside a bzImage that is compressed with xz or zstd.
 
-    QEMU enters it directly (PVH), which saves 5 s of decompression under TCG.
-
-    :raises ValueError: there is none.
+    QEMU enters an ELF kernel directly (PVH), which saves 5 s of decompression under TCG.
+    Raises ValueError if there is none.
     """
-    for magic, unpacked in ((_XZ, _unxz), (_ZSTD, _unzstd)):
+    for magic, unpack_from in ((_XZ, _unxz), (_ZSTD, _unzstd)):
         at = bzimage.find(magic)
         while at >= 0:
-            if (image := unpacked(bzimage[at:])).startswith(b"\x7fELF"):
+            if (image := unpack_from(bzimage[at:])).startswith(b"\x7fELF"):
                 return image
             at = bzimage.find(magic, at + 1)
     raise ValueError("no compressed ELF kernel inside")
 
 
 def _unxz(data: bytes) -> bytes:
-    """What is inside, or nothing; more may follow it."""
+    """The uncompressed data, or nothing if it is not xz; other data may follow it."""
     try:
         return lzma.LZMADecompressor().decompress(data)
     except lzma.LZMAError:
@@ -121,14 +107,14 @@ def _unxz(data: bytes) -> bytes:
 
 
 def _unzstd(data: bytes) -> bytes:
-    # It fails because of what follows, after it has written all.
+    # zstd fails on the data that follows the kernel, after it has written everything.
     return subprocess.run(["zstd", "-dcq"], input=data, capture_output=True, check=False).stdout
 
 
 def dependencies(kernel: Kernel) -> dict[str, list[str]]:
-    """Each module file with all that it needs, as modules.dep has it.
+    """The dependencies of each module file, from modules.dep.
 
-    A list is ordered so that loading it from its end to its start works.
+    Loading a list from its end to its start satisfies all dependencies.
     """
     table = {}
     for line in (kernel.modules / "modules.dep").read_text().splitlines():
@@ -138,19 +124,17 @@ def dependencies(kernel: Kernel) -> dict[str, list[str]]:
 
 
 def built_in(kernel: Kernel) -> list[str]:
-    """What the kernel has without a module file, as if it had one."""
+    """Paths of the built-in modules, which have no file."""
     return (kernel.modules / "modules.builtin").read_text().split()
 
 
 def select(
     table: dict[str, list[str]], wanted: list[str], built_in: Sequence[str] = ()
 ) -> list[str]:
-    """Module files for ``wanted``, in loading order.
+    """Module files for ``wanted``, in loading order; a name that matches nothing is an error.
 
-    :param wanted: module names, or directories of the kernel tree that end in /; with
-        a question mark behind it one that not every kernel has.
-    :param built_in: what needs no file.
-    :raises SetupError: one of them matches nothing.
+    A name is that of a module, or a directory of the kernel tree that ends in /. If it ends in
+    a question mark, the kernel need not have it.
     """
     order: dict[str, None] = {}
     for want in wanted:
@@ -170,12 +154,12 @@ def _matches(path: str, want: str) -> bool:
 
 
 def plain(path: str) -> Path:
-    """A module file's path once :func:`copy` has made a plain ELF file of it."""
+    """A module file's path after :func:`copy` has uncompressed it."""
     return Path(path.removesuffix(".xz"))
 
 
 def copy(module: Path, target: Path) -> None:
-    """Copy a module file, and uncompress it: that is slow in a guest."""
+    """Copy a module file, uncompressed: the guest would take long to uncompress it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if module.suffix == ".xz":
         target.write_bytes(lzma.decompress(module.read_bytes()))
@@ -184,7 +168,7 @@ def copy(module: Path, target: Path) -> None:
 
 
 def install_modules(kernel: Kernel, root: Path, wanted: list[str]) -> None:
-    """Copy modules and what they need into a root directory."""
+    """Copy modules and their dependencies into a root directory."""
     target = root / "lib/modules" / kernel.release
     for path in select(dependencies(kernel), wanted, built_in(kernel)):
         copy(kernel.modules / path, target / plain(path))

@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Kernels with checks that no distribution's kernel has, built from Debian's source.
+"""Builds kernels with checks that no distribution enables, from Debian's source.
 
-A kernel is configured from fragments of vm/kernels/, built once, and kept in the
-cache under the hash of its options, source and compiler. Its release ends in the
-first digits of that hash, so that no kernel takes another one's modules. What is
-kept:
+A kernel is configured from fragments of vm/kernels/, built once, and cached under the hash
+of its options, source and compiler. Its release ends in the first digits of that hash, so
+that no kernel loads another one's modules. Its directory has:
 
     bzImage           to boot
-    vmlinux.debug     the same, unpacked, with debug information, for stacks and dumps
+    vmlinux.debug     the same, uncompressed, with debug information, for stacks and dumps
     lib/modules/      its modules, without debug information
-    headers/          what other modules are built with
-    config            what it was configured with
+    headers/          to build other modules with
+    config            its configuration
 
-A build that is interrupted goes on where it was. Such a kernel is booted packed: the
-unpacked one, which QEMU could enter directly (PVH), looks at memory there before there is
-shadow memory for KASAN to look at, and ends without a word.
+An interrupted build is continued. Such a kernel is booted compressed: QEMU could enter the
+uncompressed one directly (PVH), but it would access memory before KASAN's shadow memory
+exists, and end silently.
 """
-
-from __future__ import annotations
 
 import os
 import shutil
@@ -25,20 +22,20 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BuildError, SetupError
 from harness.vm import cache, kconfig, tools
+from harness.vm.cache import Log
 from harness.vm.kernel import Kernel
 from harness.vm.steps import Steps
 
 CONFIGS = "vm/kernels"
 HEADERS = "headers"
-"""In a kernel's directory: what modules are built with."""
 FORMAT = "3"
-"""Counted up when a kernel from the same inputs would come out differently."""
+"""Incremented when the same inputs would build a different kernel."""
 
 SPACE_MIB = 6000
 BUILD_SECONDS = 4 * 3600.0
@@ -51,50 +48,45 @@ _STEPS = 1900
 _SOURCE_FILES = ("Makefile", "arch/x86/Makefile*", "include", "arch/x86/include", "scripts")
 _MADE_FILES = (".config", "Module.symvers", *_SOURCE_FILES[2:], "tools/objtool/objtool")
 
-Log = Callable[[str], None]
-
-
-def root() -> Path:
-    """Where built kernels are kept."""
-    return cache.root() / "kernels"
-
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a kernel is built from.
-
-    :param name: as users say it; part of the release.
-    :param package: Debian's package with the source.
-    :param configs: names of the fragments, without their suffix.
-    """
+    """The inputs of a kernel."""
 
     name: str
+    """From vm/versions.toml; part of the release."""
     package: str
+    """Debian's package with the source."""
     configs: tuple[str, ...]
+    """Names of the fragments, without their suffix."""
 
 
 def directory(source: Path, recipe: Recipe) -> Path:
-    """Where the kernel is, or will be.
-
-    :param source: the checkout.
-    :raises SetupError: something to build it with cannot be installed.
-    """
+    """The kernel's directory, built or not; installs the build tools, or raises SetupError."""
     options = kconfig.read(fragments(source, recipe))
-    _require_tools(source, recipe)
-    return root() / f"{recipe.name}-{key(options, _version(recipe.package), _tools())}"
+    packages = {*cache.list_lines(source / "vm/packages-kernel.txt"), recipe.package}
+    argv = ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}\n", *packages]
+    states = subprocess.run(argv, check=False, capture_output=True, text=True).stdout.split("\n")
+    if sum(state.startswith("ii") for state in states) < len(packages):
+        tools.install(source, "kernel", "kernels cannot be built")
+    version = _run(["dpkg-query", "-W", "-f", "${Version}", recipe.package])
+    # Other versions of these build a different kernel.
+    compiler = "\n".join(
+        _run([tool, "--version"]).split("\n")[0] for tool in ("gcc", "ld", "pahole")
+    )
+    return cache.root() / "kernels" / f"{recipe.name}-{key(options, version, compiler)}"
 
 
 def ensure(source: Path, recipe: Recipe, log: Log) -> Path:
-    """The directory with the kernel, built if it is not in the cache.
+    """The kernel's directory, built if it is not in the cache.
 
-    :param source: the checkout.
-    :param log: called with one line for each step.
-    :raises SetupError: it lacks an option, or something to build it with.
-    :raises BuildError: the compiler refused.
+    Raises:
+        SetupError: an option is not set as asked, or a build tool is missing.
+        BuildError: the compiler failed.
     """
     target = directory(source, recipe)
     if not target.exists():
-        with cache.locked(root() / "lock", BUILD_SECONDS):
+        with cache.locked(target.parent / "lock", BUILD_SECONDS):
             if not target.exists():
                 options = kconfig.read(fragments(source, recipe))
                 _Build(recipe, options, target, log).run()
@@ -102,20 +94,17 @@ def ensure(source: Path, recipe: Recipe, log: Log) -> Path:
 
 
 def load(target: Path) -> Kernel:
-    """The kernel in a directory of the cache."""
     return Kernel((target / "release").read_text().strip(), target, target / "bzImage")
 
 
 def fragments(source: Path, recipe: Recipe) -> list[Path]:
-    """The files that say how it is configured, in order."""
     return [source / CONFIGS / f"{name}.config" for name in recipe.configs]
 
 
 def key(options: kconfig.Options, version: str, tools: str) -> str:
-    """Name for what comes out; comments and order of the fragments do not matter.
+    """A hash of the inputs; comments and the order of the fragments do not matter.
 
-    :param version: of the package with the source.
-    :param tools: versions of compiler and the like.
+    The versions are those of the source package, and of the compiler and other tools.
     """
     ordered = kconfig.text(dict(sorted(options.items())))
     return cache.key(part.encode() for part in (FORMAT, ordered, version, tools))
@@ -131,11 +120,12 @@ class _Build:
         self._work = target.with_name(f"{target.name}.work")
         self._tree = self._work / "source"
         self._out = self._work / "out"
+        self._make = ["make", f"-j{os.cpu_count() or 1}", "-C", f"{self._tree}", f"O={self._out}"]
         local = f"-{recipe.name}-{target.name.rpartition('-')[2][:KEY_DIGITS]}"
         self._options = {**options, "CONFIG_LOCALVERSION": f'"{local}"'}
 
     def run(self) -> None:
-        """Build it; what is left of an interrupted build is used."""
+        """Build it, continuing an interrupted build."""
         began = time.monotonic()
         cache.require_plain(self._work)
         cache.require_space(self._work, SPACE_MIB)
@@ -143,7 +133,7 @@ class _Build:
         self._configure()
         self._log(f"kernel {self._recipe.name}: compiling; this takes long, but only once")
         self._compile()
-        self._keep()
+        self._install()
         shutil.rmtree(self._work)
         minutes = (time.monotonic() - began) / 60
         self._log(f"kernel {self._recipe.name}: done in {minutes:.0f} min, {self._target}")
@@ -161,38 +151,34 @@ class _Build:
         half.rename(self._tree)
 
     def _configure(self) -> None:
-        """From nothing, so that only what is asked for (and what that selects) is set."""
+        """Start from nothing: only the asked options and those they select are set."""
         self._out.mkdir(exist_ok=True)
         asked = self._out / "asked.config"
         config = self._out / ".config"
         wanted = kconfig.text(self._options)
         if not (config.exists() and asked.exists() and asked.read_text() == wanted):
             asked.write_text(wanted)
-            _run([*self._make(), "-s", f"KCONFIG_ALLCONFIG={asked}", "allnoconfig"])
+            _run([*self._make, "-s", f"KCONFIG_ALLCONFIG={asked}", "allnoconfig"])
         try:
             kconfig.check(self._options, config.read_text())
         except SetupError:
             asked.unlink()
             raise
 
-    def _make(self) -> list[str]:
-        return ["make", f"-j{os.cpu_count() or 1}", "-C", str(self._tree), f"O={self._out}"]
-
     def _compile(self) -> None:
         memory = self._target.with_name(f"{self._recipe.name}.steps")
         known = int(memory.read_text()) if memory.exists() else _STEPS
         with Steps(f"kernel {self._recipe.name}", known, self._log) as steps:
-            for line in _lines([*self._make(), "bzImage", "modules"], BUILD_SECONDS):
+            for line in _lines([*self._make, "bzImage", "modules"], BUILD_SECONDS):
                 if is_step(line):
                     steps.advance()
-        # The rest of an interrupted build counts less.
+        # Continuing an interrupted build takes fewer steps.
         memory.write_text(str(max(known, steps.done)))
 
-    def _keep(self) -> None:
-        """Put what is needed later into its place, whole or not at all."""
+    def _install(self) -> None:
         with cache.building(self._target) as scratch:
             install = [f"INSTALL_MOD_PATH={scratch}", "INSTALL_MOD_STRIP=1"]
-            _run([*self._make(), "-s", *install, "modules_install"])
+            _run([*self._make, "-s", *install, "modules_install"])
             release = (self._out / "include/config/kernel.release").read_text().strip()
             for link in ("build", "source"):
                 (scratch / "lib/modules" / release / link).unlink(missing_ok=True)
@@ -204,11 +190,7 @@ class _Build:
 
 
 def collect_headers(tree: Path, out: Path, target: Path) -> None:
-    """Copy what modules are built with into one directory.
-
-    :param tree: the kernel's source.
-    :param out: where it was built.
-    """
+    """Copy what module builds need, from the source and from the build, into a directory."""
     for base, patterns in ((tree, _SOURCE_FILES), (out, _MADE_FILES)):
         for path in (found for pattern in patterns for found in sorted(base.glob(pattern))):
             place = target / path.relative_to(base)
@@ -221,25 +203,13 @@ def collect_headers(tree: Path, out: Path, target: Path) -> None:
 
 
 def is_step(line: str) -> bool:
-    """Whether make says that a file has been made."""
+    """Whether a line of make's output reports a new file."""
     word = line.split(maxsplit=1)
     return bool(word) and word[0] in ("CC", "AS", "AR", "LD", "HOSTCC")
 
 
-def first_error(lines: Sequence[str]) -> str:
-    """The line of make's that says what is wrong."""
-    for mark in (" error: ", "ERROR: ", "undefined reference", "No rule to make", "Error "):
-        for line in lines:
-            if mark in line:
-                return line.strip()
-    return lines[-1].strip() if lines else "make fails without a word"
-
-
 def _lines(argv: Sequence[str], seconds: float) -> Iterator[str]:
-    """What a command writes, line by line.
-
-    :raises BuildError: it failed, or was not done in time.
-    """
+    """A command's output, line by line; BuildError if it fails or is not done in time."""
     seen: list[str] = []
     with subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", "--", *argv],
@@ -263,34 +233,11 @@ def _lines(argv: Sequence[str], seconds: float) -> Iterator[str]:
     if process.returncode == -signal.SIGTERM:
         raise BuildError(f"not done after {seconds:g} s: {' '.join(argv)}")
     if process.returncode:
-        raise BuildError(first_error(seen), "see the log above", console="".join(seen[-40:]))
+        raise BuildError(
+            tools.first_error("".join(seen)), "see the log above", console="".join(seen[-40:])
+        )
 
 
 def _run(argv: Sequence[str]) -> str:
-    """Run a tool that says little; its output.
-
-    :raises BuildError: it failed, or was not done in time.
-    """
+    """Run a tool that prints little; its output. Raises BuildError."""
     return "\n".join(_lines(argv, TOOL_SECONDS))
-
-
-def _require_tools(source: Path, recipe: Recipe) -> None:
-    """Install what kernels are built with, if something is missing.
-
-    :raises SetupError: it cannot be installed.
-    """
-    packages = {*cache.list_lines(source / "vm/packages-kernel.txt"), recipe.package}
-    argv = ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}\n", *packages]
-    states = subprocess.run(argv, check=False, capture_output=True, text=True).stdout.split("\n")
-    if sum(state.startswith("ii") for state in states) == len(packages):
-        return
-    tools.install(source, "kernel", "kernels cannot be built")
-
-
-def _version(package: str) -> str:
-    return _run(["dpkg-query", "-W", "-f", "${Version}", package])
-
-
-def _tools() -> str:
-    """Versions of what decides how the code comes out."""
-    return "\n".join(_run([tool, "--version"]).split("\n")[0] for tool in ("gcc", "ld", "pahole"))

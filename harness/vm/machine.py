@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""One disposable guest: start it, run commands in it, learn how it ended.
+"""A disposable QEMU guest: boots it, runs commands in it, and reports how it ended.
 
     with Vm(spec, image, accel, directory, source) as vm:
         done = vm.run(["uname", "-r"], timeout=10)
 
-Leaving the block ends QEMU. Every wait has a deadline; whatever ends the guest
-early is raised, as a :class:`~harness.errors.GuestError` of the right kind, by
-the call that was waiting for the guest.
+Leaving the block ends QEMU. Every wait has a deadline. If the guest ends early, the call
+that was waiting raises the matching :class:`~harness.errors.GuestError`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from harness import names, splats
@@ -45,16 +43,16 @@ from harness.vm.spec import Accel, Image, VmSpec
 from harness.vm.watchdog import Watchdog
 from harness.vm.wire import Kind, Start
 
-# QEMU asks to be killed when the *thread* that started it ends, so one thread
-# that lives as long as the process starts them all.
+# The kernel kills QEMU when the *thread* that started it ends, so one thread that lives as
+# long as the process starts them all.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qemu-spawner")
 
-# Longer than a booting kernel is ever silent, on a busy host as well.
+# Longer than a booting kernel is ever silent, even on a busy host.
 _STALL_SECONDS = 40.0
 QMP_SECONDS = 10.0
 SAVE_SECONDS = 120.0
 POLL_SECONDS = 0.05
-_ERRORS = 4000
+_ERRORS_KEPT = 4000
 _STALLED_CONSOLE = "console.stalled.log"
 _LEFT = ("console.log", _STALLED_CONSOLE, "qemu.log", "registers.txt")
 _FROZEN = "frozen"
@@ -76,7 +74,6 @@ class Completed:
 
     @property
     def text(self) -> str:
-        """Standard output as text."""
         return self.out.decode(errors="replace")
 
 
@@ -89,7 +86,7 @@ class Command:
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self.errors = b""
-        """The end of standard error, as far as :meth:`lines` has seen it."""
+        """The end of standard error, as far as :meth:`lines` has read it."""
         self.send = job.send
         self.close_stdin = job.close_stdin
         self.signal = job.signal
@@ -103,8 +100,9 @@ class Command:
     def stream(self) -> Iterator[tuple[Kind, bytes]]:
         """Yield (Kind.STDOUT or Kind.STDERR, bytes) as they come, to the end.
 
-        :raises CommandTimeout: the deadline given to popen passed; it is killed.
-        :raises GuestError: the guest ended first.
+        Raises:
+            CommandTimeout: popen's deadline passed; the command is killed.
+            GuestError: the guest ended first.
         """
         try:
             yield from self._job.frames(self._deadline)
@@ -116,11 +114,11 @@ class Command:
             raise self._vm.cause() from None
 
     def lines(self) -> Iterator[str]:
-        """Yield complete lines of standard output; of standard error the end is kept."""
+        """Yield complete lines of standard output; keeps the end of standard error."""
         rest = b""
         for kind, data in self.stream():
             if kind is Kind.STDERR:
-                self.errors = (self.errors + data)[-_ERRORS:]
+                self.errors = (self.errors + data)[-_ERRORS_KEPT:]
             else:
                 *complete, rest = (rest + data).split(b"\n")
                 for line in complete:
@@ -129,23 +127,21 @@ class Command:
             yield rest.decode(errors="replace")
 
     def wait(self) -> Completed:
-        """Collect all output until the command ends."""
-        parts: dict[Kind, list[bytes]] = {Kind.STDOUT: [], Kind.STDERR: []}
+        output = {Kind.STDOUT: bytearray(), Kind.STDERR: bytearray()}
         for kind, data in self.stream():
-            parts[kind].append(data)
-        out, err = (b"".join(parts[k]) for k in (Kind.STDOUT, Kind.STDERR))
+            output[kind] += data
         assert self._job.status is not None
+        out, err = map(bytes, output.values())
         return Completed(self._job.argv, self._job.status, out, err)
 
 
 class Vm:
     """A guest; a context manager that starts and ends it.
 
-    :param image: from :func:`harness.vm.image.ensure`.
-    :param accel: from :func:`harness.vm.accel.choose`.
-    :param directory: gets ``console.log`` and ``out/`` (writable for the guest,
-        at the same path); made if missing, kept afterwards.
-    :param source: the checkout; read-only in the guest, at the same path.
+    Args:
+        directory: gets ``console.log`` and ``out/`` (writable for the guest, at the same
+            path); made if missing, kept afterwards.
+        source: the checkout; read-only in the guest, at the same path.
     """
 
     def __init__(
@@ -169,64 +165,52 @@ class Vm:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> None:
-        """Boot, and wait until commands can run.
+        """Boot, or thaw a frozen guest of the same kind, until commands can run.
 
-        A kernel that stalls before it has started our init gets a second chance:
-        under QEMU 7.2's TCG about one boot in some hundreds does, in a CPU that
-        loops on a breakpoint which the kernel has taken back already. The first
-        console is kept as ``console.stalled.log``.
+        A kernel that stalls before it has started our init is booted once more: under QEMU
+        7.2's TCG, about one boot in some hundreds stalls in a CPU that loops on a breakpoint
+        which the kernel has already removed. ``console.stalled.log`` has the first console.
 
-        A guest of a kind that has booted before goes on from there.
-
-        :raises SetupError: a path cannot be passed to the guest, or another guest has
-            the directory.
-        :raises BootError: not within ``spec.deadlines.boot`` seconds, or the guest
-            ended before.
+        Raises:
+            SetupError: a path cannot be passed to the guest, or another guest uses the
+                directory.
+            BootError: the guest ended, or was not ready in ``spec.deadlines.boot`` seconds.
         """
         for path in (self._source, self.out, *self.spec.shares):
             cache.require_plain(path)
         bytecode.packages(self._source, self.image)
-        # Of two runs at a time the second would take away what the first one writes to.
+        # A second run at the same time would remove the files that the first one writes.
         self._claim.enter_context(cache.locked(self.directory / "lock", deadline=0.0))
         try:
-            self._start()
+            self._clear_directory()
+            began = time.monotonic()
+            if not (self._can_freeze() and self._thaw()):
+                self._boot(Disk(self.image.disk))
+                self._begin()
+            self.boot_seconds = time.monotonic() - began
         except BaseException:
             self.close()
             raise
 
-    def _start(self) -> None:
-        self._clear_directory()
-        began = time.monotonic()
-        if not (self._can_freeze() and self._thaw()):
-            self._boot(Disk(self.image.disk))
-            self._begin()
-        self.boot_seconds = time.monotonic() - began
-
     def _can_freeze(self) -> bool:
-        """Whether there may be another one like this: nothing is connected to this one alone."""
+        """Whether other guests may be like this one: no device connects it to others."""
         return not (self.spec.qemu or self.spec.icount)
 
     def _thaw(self) -> bool:
-        """Start as a frozen guest of this kind; False: there is none, or it does not thaw."""
+        """Resume from a frozen guest of this kind; False if that is not possible."""
         found = self._ensure_frozen()
         if found is None:
             return False
-        disk = Disk(found.disk, "qcow2")
         try:
             shutil.copyfile(found.console, self.console_path)
             if self.splats():
                 raise BootError("its kernel complained before it was frozen")
             with found.state.open("rb") as state:
-                self._launch(disk, state.fileno())
+                self._launch(Disk(found.disk, "qcow2"), state.fileno())
             self._begin()
         except (BootError, OSError):
             found.discard()
@@ -236,12 +220,10 @@ class Vm:
         return True
 
     def _ensure_frozen(self) -> Frozen | None:
-        """The frozen guest of this kind, made if there is none; None: it cannot be made.
+        """The frozen guest of this kind, made if there is none; None if it cannot be made.
 
-        It only saves time: without one the guest boots, and a line says why.
-
-        :raises BootError: its kernel does not boot. This one's would not either, after as
-            long a wait again.
+        Freezing only saves time: without it the guest boots, and a line prints the reason. A
+        BootError of the guest to freeze passes, because this guest would not boot either.
         """
         kind = qemu.kind(self.spec, self.image, self.accel)
         try:
@@ -256,13 +238,9 @@ class Vm:
             return None
 
     def _freeze(self, target: Frozen) -> None:
-        """Boot another one like this, and keep what it has come to.
-
-        :raises BootError: its kernel does not boot.
-        :raises FreezeError: it does, and what follows fails.
-        """
+        """Boot another guest like this one, and save it; raises BootError or FreezeError."""
         other = Vm(self.spec, self.image, self.accel, target.directory, self._source)
-        # Which has what this kernel needs already. What it left would not be kept.
+        # self.spec has the kernel's requirements already. A frozen guest needs no vmcore.
         other.spec = replace(self.spec, vmcore=False)
         other.out.mkdir()
         frozen.make_disk(self.image.disk, target.disk)
@@ -274,51 +252,47 @@ class Vm:
             other.close()
 
     def _prepare(self) -> None:
-        """Have it do what tests would begin with. Raises FreezeError."""
+        """Run the imports of a test process in the guest; raises FreezeError."""
         self._agent.prepare(frozen.PREPARATION)
         try:
-            self._wait_word(time.monotonic() + self.spec.deadlines.boot)
+            self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
         except BootError as error:
             raise FreezeError(f"it is not prepared: {error.what}", console=error.console) from None
 
     def _boot(self, disk: Disk) -> None:
-        """Start the kernel and wait for the agent; a kernel that stalls is started again."""
-        try:
-            self._start_kernel(disk)
-        except BootStall:
-            self.console_path.rename(self.directory / _STALLED_CONSOLE)
-            self._verdict = None
-            self._start_kernel(disk)
-
-    def _start_kernel(self, disk: Disk) -> None:
+        """Start the kernel and wait for the agent; a kernel that stalls is started once more."""
         began = time.monotonic()
-        with self._closing_on_failure():
-            self._launch(disk)
-            self._wait_hello(began + self.spec.deadlines.boot)
+        try:
+            with self._closing_on_failure():
+                self._launch(disk)
+                self._wait_hello(began + self.spec.deadlines.boot)
+        except BootStall:
+            stalled = self.directory / _STALLED_CONSOLE
+            if stalled.exists():
+                raise
+            self.console_path.rename(stalled)
+            self._verdict = None
+            self._boot(disk)
 
     def _begin(self) -> None:
-        """Make it this guest: name, time, and the host's directories."""
         with self._closing_on_failure():
             mounts = qemu.mounts(self.spec, self._source, self.out)
             self._agent.begin(self.spec.name, mounts, str(self._source))
-            self._wait_word(time.monotonic() + self.spec.deadlines.boot)
+            self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
             self._watchdog.arm()
             if self.spec.vmcore:
-                self._expect_panic()
+                self._pause_on_panic()
 
-    def _expect_panic(self) -> None:
-        """Have it stand still when it panics, and know what its memory is read by.
-
-        Any guest can be asked for that, also one that was frozen.
-        """
+    def _pause_on_panic(self) -> None:
+        """Have QEMU pause a guest that panics, frozen before or not, and read its vmcoreinfo."""
         if self._qmp.execute("set-action", deadline=QMP_SECONDS, panic="pause") is None:
-            raise BootError("QEMU cannot be told to pause a guest that panics")
-        told = self.run(["cat", vmcore.PLACE], timeout=self.spec.deadlines.boot)
-        self._dump.info = vmcore.Place.read(told.text)
+            raise BootError("QEMU cannot pause a guest that panics")
+        info = self.run(["cat", vmcore.VMCOREINFO], timeout=self.spec.deadlines.boot)
+        self._dump.info = vmcore.Region.parse(info.text)
 
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
-        """Leave nothing behind, and say why the guest does not start."""
+        """End QEMU if the guest does not start, and keep the reason."""
         try:
             yield
         except BaseException as error:
@@ -328,15 +302,13 @@ class Vm:
             raise
 
     def _save(self, target: Path) -> None:
-        """Write memory and devices to a file; the guest does not run afterwards.
+        """Write memory and devices to a file, which ends the guest; raises FreezeError.
 
-        It runs until then: one that is stopped first would be stopped when it is thawed.
-
-        :raises FreezeError: QEMU does not do it.
+        The guest runs until then: if it was stopped first, it would be stopped after the thaw.
         """
         limit = {"max-bandwidth": 1 << 40}
         self._qmp.execute("migrate-set-parameters", deadline=QMP_SECONDS, **limit)
-        # The file is there when all of it is.
+        # The file appears once it is complete.
         uri = f"exec:cat >{target}.part && mv {target}.part {target}"
         if self._qmp.execute("migrate", deadline=QMP_SECONDS, uri=uri) is None:
             raise FreezeError("QEMU refuses to save it", console=self.console_tail())
@@ -354,12 +326,11 @@ class Vm:
         cwd: str = "/",
         stdin: bytes = b"",
     ) -> Completed:
-        """Run a command to its end.
+        """Run a command to its end, for at most ``timeout`` seconds.
 
-        :param timeout: seconds; None: as long as the guest lives.
-        :param stdin: all of its standard input.
-        :raises CommandTimeout: it was not done in time, and was killed.
-        :raises GuestError: the guest ended first.
+        Raises:
+            CommandTimeout: it was not done in time, and was killed.
+            GuestError: the guest ended first.
         """
         command = self.popen(argv, timeout=timeout, env=env, cwd=cwd)
         if stdin:
@@ -378,14 +349,18 @@ class Vm:
     ) -> Command:
         """Start a command; its output is read from the result.
 
-        :param pty: (rows, columns) of a terminal for it, instead of pipes.
-        :param port: name of the virtio-serial port to use as its stdin and
-            stdout; the host's end is :meth:`open_stream`.
+        Args:
+            pty: (rows, columns) of a terminal for it, instead of pipes.
+            port: virtio-serial port to use as its stdin and stdout; :meth:`open_stream` has
+                the host's end.
         """
         rows, cols = pty or (24, 80)
+        own = {names.OUT: str(self.out), **self.spec.env}
+        if self.modules:
+            own[names.MODULES] = str(self.modules)
         start: Start = {
             "argv": list(argv),
-            "env": {**self._environment(), **(env or {})},
+            "env": {**own, **(env or {})},
             "cwd": cwd,
             "pty": pty is not None,
             "rows": rows,
@@ -397,13 +372,12 @@ class Vm:
     def open_stream(self, name: str = "kfabric.xdist") -> socket.socket:
         """The host's end of a virtio-serial port, a connected stream socket.
 
-        The guest sees its end of file once it is closed.
+        Closing it is an end of file in the guest.
         """
         return self._streams[name]
 
     @property
     def alive(self) -> bool:
-        """Whether QEMU runs."""
         return self._qemu.poll() is None
 
     @property
@@ -414,14 +388,12 @@ class Vm:
         return self._source / "build/kmod" / self.image.release / self.spec.variant.value
 
     def console_text(self) -> str:
-        """All that the guest's console has said."""
         try:
             return self.console_path.read_text(errors="replace")
         except FileNotFoundError:
             return ""
 
     def console_tail(self) -> str:
-        """The last lines of the console."""
         return splats.tail(self.console_text())
 
     def splats(self) -> list[splats.Splat]:
@@ -429,31 +401,20 @@ class Vm:
         return splats.splats(self.console_text())
 
     def cause(self) -> GuestError:
-        """Why the guest is gone; waits until QEMU has ended.
-
-        To be called once a stream to the guest has ended.
-        """
-        try:
-            rc = self._qemu.wait(self.spec.deadlines.quit)
-        except subprocess.TimeoutExpired:
-            self._qemu.kill()
-            rc = self._qemu.wait()
+        """Why the guest ended, once a stream to it has ended; waits for QEMU's end."""
+        rc = self._wait_qemu()
         self._watchdog.join()
         self._dump.wait()
         self._qmp.close()
         return self._verdict or self._watchdog.verdict or self._autopsy(rc)
 
     def set_link(self, name: str, up: bool) -> None:
-        """Plug the cable of a network device in or out.
-
-        :param name: QEMU's id of the device's other end (``-netdev ...,id=``).
-        :raises GuestLost: QEMU does not do it.
-        """
+        """Plug or unplug the cable of ``-netdev ...,id=name``; raises GuestLost if QEMU fails."""
         if self._qmp.execute("set_link", deadline=QMP_SECONDS, name=name, up=up) is None:
             raise GuestLost(f"QEMU does not set the link {name}", console=self.console_tail())
 
     def kill(self) -> None:
-        """End QEMU at once; what waits for the guest gets GuestLost."""
+        """End QEMU at once; a call that waits for the guest raises GuestLost."""
         self._qemu.kill()
 
     def close(self) -> None:
@@ -461,24 +422,13 @@ class Vm:
         self._stack.close()
         self._claim.close()
 
-    def _environment(self) -> dict[str, str]:
-        env = {names.OUT: str(self.out), **self.spec.env}
-        if self.modules:
-            env[names.MODULES] = str(self.modules)
-        return env
-
     def _clear_directory(self) -> None:
-        """Remove what an earlier guest left; its files would be taken for ours."""
+        """Remove the files of an earlier guest, which could be mistaken for this one's."""
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
         for name in _LEFT:
             (self.directory / name).unlink(missing_ok=True)
         vmcore.remove(self.directory / vmcore.NAME)
-
-    def _make_dump(self) -> vmcore.Dump:
-        places = [str(path) for path in (self.modules, self.spec.env.get(names.ULP)) if path]
-        about = vmcore.About(self.image.release, places)
-        return vmcore.Dump(self.directory, self.spec.memory_mib, about, self._end_in_order)
 
     def _launch(self, disk: Disk, thaw: int | None = None) -> None:
         pairs = {name: socket.socketpair() for name in (*qemu.PORTS, "qmp")}
@@ -491,7 +441,9 @@ class Vm:
             for _, guest in pairs.values():
                 guest.close()
         self._stack.callback(self._end_qemu)
-        self._dump = self._make_dump()
+        places = [str(path) for path in (self.modules, self.spec.env.get(names.ULP)) if path]
+        about = vmcore.About(self.image.release, places)
+        self._dump = vmcore.Dump(self.directory, self.spec.memory_mib, about, self._wait_qemu)
         on_panic = self._dump.begin if self.spec.vmcore else None
         self._qmp = QmpLink(pairs["qmp"][0], on_panic)
         self._stack.callback(self._qmp.close)
@@ -502,7 +454,7 @@ class Vm:
         self._agent = AgentClient(pairs["kfabric.agent"][0])
         self._stack.callback(self._agent.close)
         self._streams = {"kfabric.xdist": pairs["kfabric.xdist"][0]}
-        # Runs first: everything else ends by itself once QEMU has.
+        # This callback runs first: everything else ends by itself once QEMU has ended.
         self._stack.callback(self._end_qemu)
 
     def _spawn(self, fds: dict[str, int], disk: Disk, thaw: int | None) -> subprocess.Popen[bytes]:
@@ -524,33 +476,33 @@ class Vm:
                 stdout=errors,
                 stderr=errors,
                 pass_fds=[wiring.qmp, *wiring.ports.values(), *([thaw] if thaw else [])],
-                # A terminal's Ctrl-C is for us; we end QEMU in order.
+                # A terminal's Ctrl-C must not reach QEMU, which we end ourselves.
                 start_new_session=True,
             )
 
     def _wait_hello(self, deadline: float) -> None:
-        """Wait for the agent for as long as the kernel goes on booting."""
+        """Wait for the agent while the kernel makes progress."""
         stall = _STALL_SECONDS * self.image.version.slow
         while time.monotonic() + stall < deadline:
             before = self.console_text()
-            if self._said_a_word(stall):
+            if self._replied(stall):
                 return
             text = self.console_text()
             if text == before and not splats.init_began(text):
                 what = f"the kernel was silent for {stall:g} s"
                 raise BootStall(what, console=self.console_tail())
-        self._wait_word(deadline)
+        self._wait_reply(deadline)
 
-    def _wait_word(self, deadline: float) -> None:
-        """Wait until the agent has done what it was asked for. Raises BootError."""
-        if not self._said_a_word(max(0.0, deadline - time.monotonic())):
+    def _wait_reply(self, deadline: float) -> None:
+        """Wait for the agent's reply to a request; raises BootError."""
+        if not self._replied(max(0.0, deadline - time.monotonic())):
             what = f"no sign of life after {self.spec.deadlines.boot:g} s"
             raise BootError(what, console=self.console_tail())
 
-    def _said_a_word(self, seconds: float) -> bool:
-        """Wait for the agent's word. Raises BootError if the guest has ended."""
+    def _replied(self, seconds: float) -> bool:
+        """Whether the agent replies in time; raises BootError if the guest has ended."""
         try:
-            self._agent.wait_word(seconds)
+            self._agent.wait_reply(seconds)
         except TimeoutError:
             return False
         except StreamEnd:
@@ -559,7 +511,7 @@ class Vm:
         return True
 
     def _on_silence(self) -> GuestError:
-        """Called by the watchdog: keep what QEMU knows, then kill it."""
+        """Called by the watchdog: save the registers, then kill QEMU."""
         if self._dump.wait():
             return self._autopsy(0)
         state = self._qmp.execute("query-status", deadline=2.0)
@@ -575,20 +527,21 @@ class Vm:
         text = self.console_text()
         title = splats.panic_title(text)
         if title or self._qmp.panicked:
-            told = "\n".join(filter(None, (splats.excerpt(text), self._dump.outcome)))
-            return GuestPanic(title or "see the console", console=told)
+            console = "\n".join(filter(None, (splats.excerpt(text), self._dump.outcome)))
+            return GuestPanic(title or "see the console", console=console)
         errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()
         what = f"QEMU ended with status {rc}" + (f": {errors.splitlines()[-1]}" if errors else "")
         return GuestLost(what, console=splats.excerpt(text))
 
-    def _end_in_order(self) -> None:
-        """Let a guest that is about to end do so."""
+    def _wait_qemu(self) -> int:
+        """Wait for a QEMU that is about to end; its exit status."""
         try:
-            self._qemu.wait(self.spec.deadlines.quit)
+            return self._qemu.wait(self.spec.deadlines.quit)
         except subprocess.TimeoutExpired:
             self._qemu.kill()
+            return self._qemu.wait()
 
     def _end_qemu(self) -> None:
-        """Nothing that the guest wrote is kept, so there is nothing to shut down."""
+        """Kill QEMU. None of the guest's writes are kept, so there is no shutdown."""
         self._qemu.kill()
         self._qemu.wait()

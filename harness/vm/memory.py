@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""How many guests the host has memory for."""
-
-from __future__ import annotations
+"""Computes how many guests fit into the host's memory."""
 
 import re
 from pathlib import Path
 
 MEMINFO = Path("/proc/meminfo")
 QEMU_MIB = 200
-"""What QEMU takes besides its guest's memory, mostly for translated code."""
+"""QEMU's memory besides its guest's, mostly for translated code."""
 
 
 def available_mib() -> int | None:
-    """What new processes can have without swapping; None: the host does not tell."""
+    """Memory for new processes without swapping; None: unknown."""
     try:
         found = re.search(r"^MemAvailable: +(\d+) kB$", MEMINFO.read_text(), re.MULTILINE)
     except OSError:
@@ -21,5 +19,5 @@ def available_mib() -> int | None:
 
 
 def fitting(available: int, guest_mib: int) -> int:
-    """How many guests of ``guest_mib`` each fit; one is always tried."""
+    """How many guests of ``guest_mib`` each fit, at least one."""
     return max(1, available // (guest_mib + QEMU_MIB))

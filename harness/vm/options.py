@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the subcommands that start a guest share."""
-
-from __future__ import annotations
+"""Command line options for guests, shared by the subcommands that boot one."""
 
 import argparse
 import contextlib
@@ -15,11 +13,10 @@ from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 from harness.vm.ulp import Ulp
 
-VMCORE_HELP = "a panic leaves the guest's memory; see kfabric post-mortem"
+VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 
 
 def add_guest_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that describe a guest."""
     add_kernel_option(parser)
     ulp.add_options(parser)
     variants = [variant.value for variant in Variant]
@@ -35,7 +32,6 @@ def add_guest_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kernel_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that chooses a kernel."""
     parser.add_argument(
         "--kernel",
         default="",
@@ -44,9 +40,12 @@ def add_kernel_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
-    """The guest that the options describe; its name is unique on this host."""
-    return VmSpec(
+def guest(args: argparse.Namespace, name: str) -> tuple[Vm, Ulp | None]:
+    """The guest that the options describe, not started, and the ULP to load in it.
+
+    Its name is unique on this host. Raises KfabricError.
+    """
+    spec = VmSpec(
         name=f"{name}-{os.getpid()}",
         kernel=args.kernel,
         memory_mib=args.memory,
@@ -55,26 +54,15 @@ def guest_spec(args: argparse.Namespace, name: str) -> VmSpec:
         cmdline=tuple(args.append),
         vmcore=args.vmcore,
     )
-
-
-def guest(args: argparse.Namespace, name: str) -> tuple[Vm, Ulp | None]:
-    """The guest that the options describe, not started; and what is to be loaded in it.
-
-    :raises KfabricError: something cannot be made.
-    """
-    spec = guest_spec(args, name)
     tested = ulp.of(args)
     if tested:
-        spec = ulp.dress(spec, prepare.guest_image(kernel=spec.kernel), tested, prepare.say)
+        spec = ulp.with_ulp(spec, prepare.guest_image(kernel=spec.kernel), tested, prepare.say)
     return prepare.vm(spec), tested
 
 
 @contextlib.contextmanager
 def disposable(vm: Vm, tested: Ulp | None = None) -> Iterator[Vm]:
-    """A running guest whose directory is kept only if the guest failed.
-
-    :param tested: is loaded before the block.
-    """
+    """A running guest with its ULP loaded; its directory is kept only if the guest failed."""
     try:
         with vm:
             if tested:

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""From a bare host to a guest: everything that has to exist first.
+"""Prepares everything that a guest needs on a bare host: image, modules, accelerator.
 
-    vm = setup.vm(VmSpec(variant=Variant.TEST))
-    with vm:
+    with prepare.vm(VmSpec(variant=Variant.TEST)) as vm:
         vm.run(["uname", "-r"])
 
-Each step is skipped when its result is there already.
+Each step is skipped if its result exists.
 """
-
-from __future__ import annotations
 
 import os
 import platform
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import SetupError
 from harness.vm import accel, cache, image, kbuild, versions
+from harness.vm.cache import Log
 from harness.vm.machine import Vm
-from harness.vm.spec import Image, VmSpec
+from harness.vm.spec import Accel, Image, VmSpec
 
 SOURCE = Path(__file__).resolve().parents[2]
 """The checkout."""
@@ -27,47 +24,42 @@ SOURCE = Path(__file__).resolve().parents[2]
 SPACE_MIB = 200
 """For the modules; the image has a check of its own."""
 
-Log = Callable[[str], None]
-
 
 def say(line: str) -> None:
     """Show a step to the user, on standard error."""
     print(f"kfabric: {line}", file=sys.stderr, flush=True)
 
 
-def check_host() -> None:
-    """Refuse hosts on which nothing will work.
+def guest_image(log: Log = say, kernel: str = "") -> Image:
+    """The guest image of a kernel of vm/versions.toml, built if needed; empty: the default.
 
-    :raises SetupError: with the one reason.
+    Raises:
+        UnknownKernel: there is none of that name.
+        SetupError: guests cannot run on this host.
     """
+    version = versions.load(SOURCE).find(kernel)
     if platform.machine() != "x86_64":
         raise SetupError(f"the host is {platform.machine()}", "an x86-64 host is needed")
     if os.geteuid() != 0:
         raise SetupError("not root", "run it as root, e.g. with sudo")
     cache.require_space(SOURCE / "build", SPACE_MIB)
-
-
-def guest_image(log: Log = say, kernel: str = "") -> Image:
-    """The guest image, built if needed.
-
-    :param kernel: its name in vm/versions.toml; empty: the one that is meant by default.
-    :raises UnknownKernel: there is none of that name.
-    """
-    version = versions.load(SOURCE).find(kernel)
-    check_host()
     return image.ensure(SOURCE, version, log)
 
 
 def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:
-    """A guest that is ready to start; makes image and modules if needed.
+    """A guest that is ready to start; builds image and modules if needed.
 
-    :param directory: for its console and files; default ``build/vm/<name>``.
-    :raises KfabricError: something cannot be made.
+    Its console and files go to ``directory``, or ``build/vm/<name>``. Raises KfabricError.
     """
+    guest, accelerator = image_and_accel(spec, log)
+    return Vm(spec, guest, accelerator, directory or SOURCE / "build/vm" / spec.name, SOURCE)
+
+
+def image_and_accel(spec: VmSpec, log: Log = say) -> tuple[Image, Accel]:
+    """Build a guest's image and modules if needed, and choose its accelerator."""
     guest = guest_image(log, spec.kernel)
     if spec.variant is not None:
         kbuild.ensure(SOURCE, guest, spec.variant, log)
     choice = accel.choose(guest)
     log(choice.line())
-    place = directory or SOURCE / "build/vm" / spec.name
-    return Vm(spec, guest, choice.accel, place, SOURCE)
+    return guest, choice.accel

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""QEMU's monitor, usable from plain threads."""
-
-from __future__ import annotations
+"""QEMU's monitor (QMP), usable from plain threads."""
 
 import asyncio
 import contextlib
@@ -12,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from qemu.qmp import EventListener, Message, QMPClient, QMPError
+from qemu.qmp import EventListener, QMPClient, QMPError
 
 OnPanic = Callable[["QmpLink"], None]
 
@@ -22,36 +20,33 @@ logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
 class QmpLink:
     """One QMP session, served by a thread of its own.
 
-    :param sock: connected socket whose other end QEMU has; taken over.
-    :param on_panic: called once, with this, when the guest reports a panic and QEMU runs
-        on; must not wait.
+    Args:
+        sock: connected to QEMU's end; taken over.
+        on_panic: called once with this link when the guest reports a panic and QEMU still
+            runs; must not wait.
     """
 
     def __init__(self, sock: socket.socket, on_panic: OnPanic | None = None) -> None:
         self._on_panic = on_panic
         self._client = QMPClient("kfabric")
         self._sock = sock
-        self._panicked = threading.Event()
+        self.panicked = False
+        """Whether the guest reported a panic through pvpanic."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="qmp", daemon=True)
         self._thread.start()
         self._session = asyncio.run_coroutine_threadsafe(self._follow(), self._loop)
 
-    @property
-    def panicked(self) -> bool:
-        """Whether the guest reported a panic through pvpanic."""
-        return self._panicked.is_set()
-
     def execute(self, command: str, deadline: float, **arguments: object) -> object:
-        """Run a QMP command.
+        """Run a QMP command; its answer.
 
-        :param deadline: seconds to wait for the answer.
-        :returns: the answer, or None if there was none in time, or the session has ended.
+        None means that the answer did not come within ``deadline`` seconds, was an error, or
+        the session has ended.
         """
         if not self._thread.is_alive():
             return None
         answer: Future[object] = asyncio.run_coroutine_threadsafe(
-            self._execute(command, arguments), self._loop
+            self._client.execute(command, arguments), self._loop
         )
         try:
             return answer.result(deadline)
@@ -79,34 +74,22 @@ class QmpLink:
         self._loop.run_forever()
         self._loop.close()
 
-    async def _execute(self, command: str, arguments: dict[str, object]) -> object:
-        return await self._client.execute(command, arguments)
-
     async def _follow(self) -> None:
         """Watch for events until QEMU closes the connection."""
-        try:
+        with contextlib.suppress(QMPError, OSError):
             with self._client.listener(("GUEST_PANICKED", "GUEST_CRASHLOADED")) as events:
                 await self._client.connect(self._sock)
                 watcher = asyncio.create_task(self._watch(events))
                 await self._client.runstate_changed()
-                await self._drain(events, watcher)
-        except (QMPError, OSError):
-            return
+                # Events may arrive together with the end of the connection.
+                watcher.cancel()
+                self.panicked = bool(events.clear()) or self.panicked
+                with contextlib.suppress(EOFError, OSError):
+                    await self._client.disconnect()
 
     async def _watch(self, events: EventListener) -> None:
-        async for event in events:
-            self._note(event)
+        async for _ in events:
+            self.panicked = True
             if self._on_panic:
                 self._on_panic(self)
                 self._on_panic = None
-
-    async def _drain(self, events: EventListener, watcher: asyncio.Task[None]) -> None:
-        """Take what arrived together with the end of the connection."""
-        watcher.cancel()
-        for event in events.clear():
-            self._note(event)
-        with contextlib.suppress(QMPError, OSError, EOFError):
-            await self._client.disconnect()
-
-    def _note(self, _event: Message) -> None:
-        self._panicked.set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a guest is made of: plain data, decided before anything starts."""
+"""Specification of a guest: plain data, decided before anything starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.vm.versions import Version
 
 SLOW = "KFABRIC_SLOW"
-"""Environment in a guest: how many times as long as usual everything may take."""
+"""Environment in a guest: the factor for all time limits."""
 
 
 class Accel(Enum):
@@ -31,19 +31,16 @@ class Variant(Enum):
 
 @dataclass(frozen=True)
 class Image:
-    """A guest image in the cache; see :mod:`harness.vm.image`.
-
-    :param release: of the kernel, e.g. ``6.1.0-56-amd64``.
-    :param kernel: the file that QEMU boots.
-    :param initrd: loads the few modules needed to mount the root.
-    :param disk: the root file system, ext4, raw.
-    :param version: what the kernel is called here.
-    """
+    """A guest image in the cache; see :mod:`harness.vm.image`."""
 
     release: str
+    """The kernel's, e.g. ``6.1.0-56-amd64``."""
     kernel: Path
+    """The file that QEMU boots."""
     initrd: Path
+    """Loads the few modules needed to mount the root."""
     disk: Path
+    """The root file system, ext4, raw."""
     version: Version
 
 
@@ -52,52 +49,44 @@ class Deadlines:
     """Seconds after which the watchdog ends a guest."""
 
     boot: float = 120.0
-    """From the start of QEMU to the agent's first word."""
+    """From the start of QEMU to the agent's first message."""
     silence: float = 60.0
     """Between two heartbeats."""
     quit: float = 10.0
     """From asking QEMU to end to killing it."""
 
     def times(self, factor: float) -> Deadlines:
-        """The same for a guest in which everything takes longer."""
         return Deadlines(self.boot * factor, self.silence * factor, self.quit)
 
 
 @dataclass(frozen=True)
 class VmSpec:
-    """One guest.
-
-    :param name: for messages; also the guest's host name.
-    :param kernel: its name in vm/versions.toml; empty: the one that is meant by default.
-    :param memory_mib: guest memory.
-    :param cpus: virtual CPUs.
-    :param variant: build of the modules that ``$KFABRIC_MODULES`` names in the
-        guest; None: no modules are built.
-    :param cmdline: more kernel parameters.
-    :param env: environment of every command in the guest.
-    :param shares: directories of the host that the guest sees at the same paths,
-        read-only, besides the checkout.
-    :param qemu: more QEMU arguments, e.g. a second network device.
-    :param icount: count instructions: the guest's TSC counts one an instruction, and
-        so does its clock, one nanosecond each. TCG and one virtual CPU only.
-    :param vmcore: a panic leaves the guest's memory, as ``vmcore`` beside the console.
-    """
+    """One guest."""
 
     name: str = "kfabric"
+    """For messages; also the guest's host name."""
     kernel: str = ""
+    """Its name in vm/versions.toml; empty: the default."""
     memory_mib: int = 1024
     cpus: int = 2
     variant: Variant | None = None
+    """Build of the modules in ``$KFABRIC_MODULES``; None: no modules are built."""
     cmdline: tuple[str, ...] = ()
+    """More kernel parameters."""
     env: Mapping[str, str] = field(default_factory=dict)
+    """Environment of every command in the guest."""
     shares: tuple[Path, ...] = ()
+    """Host directories, besides the checkout, mounted read-only at the same paths."""
     qemu: tuple[str, ...] = ()
+    """More QEMU arguments, e.g. a second network device."""
     icount: bool = False
+    """Clock and TSC count instructions, one nanosecond each. TCG and one virtual CPU only."""
     vmcore: bool = False
+    """On a panic, save the guest's memory as ``vmcore`` next to the console."""
     deadlines: Deadlines = Deadlines()
 
     def on(self, version: Version) -> VmSpec:
-        """The same guest with what this kernel needs: memory, patience, parameters."""
+        """The same guest with the memory, time limits and parameters that this kernel needs."""
         slow = {SLOW: f"{version.slow:g}"} if version.slow != 1.0 else {}
         return replace(
             self,

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""How far a long step is: a moving bar on a terminal, a line now and then elsewhere."""
+"""Progress of a long job: a moving bar on a terminal, otherwise a line every ten percent."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PERCENT = 10
 """Between two lines where there is no terminal."""
@@ -15,10 +17,10 @@ PERCENT = 10
 class Steps:
     """Counts steps and shows how many are done; a context manager.
 
-    :param what: what goes on, a few words.
-    :param total: how many steps there are, as far as is known: more than that are
-        shown as "almost done".
-    :param log: takes a line, where there is no terminal.
+    Args:
+        what: the job, a few words.
+        total: the expected number of steps; more are shown as "almost done".
+        log: prints a line where there is no terminal.
     """
 
     def __init__(self, what: str, total: int, log: Callable[[str], None]) -> None:
@@ -27,58 +29,37 @@ class Steps:
         self._what = what
         self._total = max(total, 1)
         self._log = log
-        self._said = 0
-        self._bar: _Bar | None = _Bar(what, self._total) if sys.stderr.isatty() else None
+        self._shown = 0
+        self._bar = _bar(what, self._total) if sys.stderr.isatty() else None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar:
             self._bar.stop()
 
     def advance(self) -> None:
-        """One step more is done."""
         self.done += 1
-        # That it is done is for the caller to say.
+        # The caller reports the end, so 100 % is never shown here.
         shown = min(self.done, self._total - 1)
-        if self._bar:
-            self._bar.show(shown)
-            return
         percent = shown * 100 // self._total
-        if percent >= self._said + PERCENT:
-            self._said = percent - percent % PERCENT
-            self._log(f"{self._what}: {self._said} %")
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], completed=shown)
+        elif percent >= self._shown + PERCENT:
+            self._shown = percent - percent % PERCENT
+            self._log(f"{self._what}: {self._shown} %")
 
 
-class _Bar:
-    """A bar with the time that has passed and the time that is left."""
+def _bar(what: str, total: int) -> Progress:
+    # The import takes hundreds of milliseconds, so only terminals pay for it.
+    from rich import progress
+    from rich.console import Console
 
-    def __init__(self, what: str, total: int) -> None:
-        # Imported late: hundreds of milliseconds for who never sees it.
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-        times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
-        self._progress = Progress(*columns, *times, console=Console(stderr=True))
-        self._task = self._progress.add_task(what, total=total)
-        self._progress.start()
-
-    def show(self, done: int) -> None:
-        self._progress.update(self._task, completed=done)
-
-    def stop(self) -> None:
-        self._progress.stop()
+    columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeElapsedColumn())
+    left = (progress.TextColumn("left:"), progress.TimeRemainingColumn())
+    name = progress.TextColumn("{task.description}")
+    bar = progress.Progress(name, *columns, *left, console=Console(stderr=True))
+    bar.add_task(what, total=total)
+    bar.start()
+    return bar

@@ -1,73 +1,50 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Runs the tools that make trees and images; they die with us."""
-
-from __future__ import annotations
+"""Runs the external tools that make trees and images."""
 
 import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import rmtree
 
 from harness.errors import SetupError
-from harness.vm import apt
 
 SECONDS = 900.0
-INSTALL_SECONDS = 900.0
-# mmdebstrap mounts /proc, /sys and /dev in the tree: nobody else sees that, and
-# when the first process is killed, all of it is gone before the tree is removed.
-OWN_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-
-
-def debootstrap(
-    suite: str, root: Path, packages: Sequence[str], more: Sequence[str], archives: Sequence[str]
-) -> None:
-    """Unpack and configure packages of a suite, and what they depend on, into a directory.
-
-    :param more: further options of mmdebstrap.
-    :param archives: where apt finds them, in its one-line format.
-    :raises SetupError: mmdebstrap cannot.
-    """
-    argv = [*OWN_NAMESPACES, "mmdebstrap", "--verbose", "--mode=root", "--format=directory"]
-    # The result is thrown away unless it is complete: no need to sync each file.
-    argv += ["--dpkgopt=force-unsafe-io"]
-    argv += [f"--aptopt={line}" for line in apt.options(suite)]
-    argv += [*more, f"--include={','.join(packages)}", suite, str(root), "-"]
-    (temporary := root.with_name("tmp")).mkdir()
-    run(argv, "mmdebstrap fails", apt.HINT, stdin="\n".join(archives), TMPDIR=str(temporary))
-    rmtree(temporary)
+END_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+"""Prefix of a command: the kernel kills it when the thread that started it ends."""
 
 
 def install(source: Path, part: str, failure: str) -> None:
-    """Install on this machine what only a part of the harness needs; it says what it does.
+    """Install vm/packages-PART.txt and vm/requirements-PART.txt on this machine.
 
-    :param part: vm/packages-PART.txt and vm/requirements-PART.txt name it.
-    :param failure: what it means if that fails, one line.
-    :raises SetupError: it cannot be installed.
+    If that fails, raises SetupError with the text ``failure``.
     """
     argv = [str(source / "vm/bootstrap.sh"), "host", part]
-    if subprocess.run(argv, timeout=INSTALL_SECONDS, check=False).returncode:
-        raise SetupError(failure, "its reason stands above")
+    if subprocess.run(argv, timeout=SECONDS, check=False).returncode:
+        raise SetupError(failure, "the reason is printed above")
 
 
 def run(
     argv: Sequence[str],
-    what: str,
+    failure: str,
     hint: str = "",
     stdin: str = "",
     accept: tuple[int, ...] = (0,),
+    cwd: Path | None = None,
+    outlives: bool = False,
     **environment: str,
 ) -> None:
-    """Run a tool; what it says is shown only if it fails.
+    """Run a tool; raises SetupError with its output if it fails or takes too long.
 
-    :param what: what it means if it fails, one line.
-    :param accept: exit statuses that are no failure.
-    :raises SetupError: it is missing, failed, or took too long.
+    Args:
+        failure: the error's text if it fails, one line.
+        accept: exit statuses of success.
+        outlives: let it finish even if this process is killed.
     """
     try:
         done = subprocess.run(
-            ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+            [*(() if outlives else END_WITH_US), *argv],
             check=False,
+            cwd=cwd,
             input=stdin,
             text=True,
             stdout=subprocess.PIPE,
@@ -78,7 +55,17 @@ def run(
     except FileNotFoundError:
         raise SetupError(f"{argv[0]} is not installed", "run make setup") from None
     except subprocess.TimeoutExpired:
-        raise SetupError(f"{what}: not done after {SECONDS:g} s", hint) from None
+        raise SetupError(f"{failure}: not done after {SECONDS:g} s", hint) from None
     if done.returncode not in accept:
         lines = [line[:200] for line in done.stdout.splitlines()[-20:]]
-        raise SetupError(what, hint, console="\n".join(lines))
+        raise SetupError(failure, hint, console="\n".join(lines))
+
+
+def first_error(log: str) -> str:
+    """The line of make's output that explains a failure best."""
+    lines = log.strip().splitlines()
+    for mark in (" error: ", "ERROR: ", "undefined reference", "No rule to make", "Error "):
+        for line in lines:
+            if mark in line:
+                return line.strip()
+    return lines[-1].strip() if lines else "make fails without a message"

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Somebody else's kernel module (an upper-layer protocol, a ULP) and its tests in our guests.
+"""A user's kernel module (an upper-layer protocol, ULP) and its tests, run in our guests.
 
     kfabric test --ulp ~/my_ulp --ulp-param addr={address} -- ~/my_ulp/tests
 
-Their directory tree is mounted read-only in the guest, at the same path. The module is
-built against our headers and loaded when the guest has booted, behind our modules;
-:mod:`harness.guest.ulp` is the guest's part of all this.
+The guest mounts the user's directory tree read-only, at the same path. The module is built
+against our headers, and loaded after ours once the guest has booted; the guest's part is
+:mod:`harness.guest.ulp`.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -20,13 +18,14 @@ from pathlib import Path
 from harness.errors import GuestError, GuestSplat, ModuleLoadError
 from harness.names import ULP, ULP_PARAMETERS
 from harness.vm import kbuild, prepare, ulpbuild
+from harness.vm.cache import Log
 from harness.vm.machine import Vm
 from harness.vm.spec import Image, Variant, VmSpec
 from harness.vm.ulpbuild import UlpError
 
-# A project begins where one of these lies.
+# A directory with one of these is the root of a project.
 _MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
-# To mount these in a guest would hide what it needs itself.
+# A mount here would hide files that the guest itself needs.
 _GUESTS_OWN = frozenset(
     Path("/") / name
     for name in "bin boot dev etc lib lib64 opt proc root run sbin sys tmp usr var".split()
@@ -35,27 +34,24 @@ _GUESTS_OWN = frozenset(
 
 @dataclass(frozen=True)
 class Ulp:
-    """Modules to test.
-
-    :param directory: has their Kbuild; absolute.
-    :param root: what guests see: it holds the directory and the tests.
-    :param parameters: words ``[module.]name=value``; ``{address}`` is the RDMA link's.
-    :param load: behind our modules, when a guest has booted. Otherwise tests load them.
-    """
+    """Modules to test."""
 
     directory: Path
+    """Has their Kbuild; absolute."""
     root: Path
+    """Mounted in guests; contains the directory and the tests."""
     parameters: tuple[str, ...] = ()
+    """Words ``[module.]name=value``; ``{address}`` is that of the RDMA link."""
     load: bool = True
+    """Load them after boot; otherwise the tests do."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that describe a ULP."""
     parser.add_argument(
         "--ulp",
         type=Path,
         metavar="DIR",
-        help="build the kernel module in DIR against ours and load it, too (docs/ulp.md)",
+        help="also build the kernel module in DIR against ours and load it (docs/ulp.md)",
     )
     parser.add_argument(
         "--ulp-param",
@@ -65,16 +61,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="parameter of DIR's module; {address} is that of the guest's RDMA link",
     )
     parser.add_argument(
-        "--ulp-unloaded", action="store_true", help="build it, but leave the loading to the tests"
+        "--ulp-unloaded", action="store_true", help="build the module, but let the tests load it"
     )
 
 
 def of(args: argparse.Namespace, paths: Iterable[Path] = ()) -> Ulp | None:
-    """The ULP that the options describe, if they do.
-
-    :param paths: tests, which the guest must see, too.
-    :raises UlpError: it cannot be tested.
-    """
+    """The ULP that the options describe, if any; ``paths`` are its tests. Raises UlpError."""
     if args.ulp is None:
         return None
     directory = args.ulp.resolve()
@@ -84,23 +76,23 @@ def of(args: argparse.Namespace, paths: Iterable[Path] = ()) -> Ulp | None:
 
 
 def to_json(ulp: Ulp) -> str:
-    """What the pytest plugin's option says of it."""
+    """The value of the pytest plugin's option --kfabric-ulp."""
     return json.dumps([str(ulp.directory), str(ulp.root), ulp.parameters, ulp.load])
 
 
-def from_json(text: str) -> Ulp:
-    """Understand the plugin's option."""
+def from_json(text: str | None) -> Ulp | None:
+    """Parse the plugin's option; None if it is empty."""
+    if not text:
+        return None
     directory, root, parameters, load = json.loads(text)
     return Ulp(Path(directory), Path(root), tuple(parameters), load)
 
 
 def root(directory: Path, paths: Sequence[Path]) -> Path:
-    """What guests have to see for these tests of this directory's modules.
+    """The directory that guests must mount for these tests of this directory's modules.
 
-    That is the project that they lie in, as pytest would find it; without a mark of
-    one, what they have in common.
-
-    :raises UlpError: that is nothing that can be shown to a guest.
+    It is the root of their project, as pytest would find it, or else their common parent.
+    Raises UlpError if that would hide the guest's own files.
     """
     wanted = [directory, *(path for path in paths if not path.is_relative_to(prepare.SOURCE))]
     if all(path.is_relative_to(prepare.SOURCE) for path in wanted):
@@ -117,20 +109,14 @@ def root(directory: Path, paths: Sequence[Path]) -> Path:
     return common
 
 
-def build(image: Image, variant: Variant, ulp: Ulp, log: kbuild.Log) -> Path:
-    """Build our modules and the ULP's for an image; the directory with the ULP's.
-
-    :raises KfabricError: something cannot be built.
-    """
+def build(image: Image, variant: Variant, ulp: Ulp, log: Log) -> Path:
+    """Build our modules and the ULP's for an image; the directory with the ULP's."""
     kbuild.ensure(prepare.SOURCE, image, variant, log)
     return ulpbuild.ensure(prepare.SOURCE, image, variant, ulp.directory, log)
 
 
-def dress(spec: VmSpec, image: Image, ulp: Ulp, log: kbuild.Log) -> VmSpec:
-    """The same guest with the ULP in sight; builds it, and ours.
-
-    :raises KfabricError: something cannot be built.
-    """
+def with_ulp(spec: VmSpec, image: Image, ulp: Ulp, log: Log) -> VmSpec:
+    """The same guest with the ULP's modules, which are built, and its tests."""
     variant = spec.variant or Variant.TEST
     modules = build(image, variant, ulp, log)
     env = {**spec.env, ULP: str(modules), ULP_PARAMETERS: json.dumps(ulp.parameters)}
@@ -139,29 +125,27 @@ def dress(spec: VmSpec, image: Image, ulp: Ulp, log: kbuild.Log) -> VmSpec:
 
 
 def load(guest: Vm, ulp: Ulp) -> None:
-    """Load our modules and the ULP's in a guest that has booted.
-
-    :raises ModuleLoadError: one is refused; with the kernel's words.
-    :raises GuestError: the kernel did not survive it, or complained.
-    """
+    """Load our modules and the ULP's in a running guest; errors as of :func:`run_loader`."""
     argv = ["python3", "-m", "harness.guest.ulp", *([] if ulp.load else ["--unloaded"])]
-    load_by(guest, argv, f"while the modules of {ulp.directory} were loaded")
+    run_loader(guest, argv, f"while the modules of {ulp.directory} were loaded")
 
 
-def load_by(guest: Vm, argv: Sequence[str], what: str) -> str:
-    """Run the program that loads them; what it says.
+def run_loader(guest: Vm, argv: Sequence[str], during: str) -> str:
+    """Run a program that loads modules in a guest; its output.
 
-    :param what: says when, behind an error's text.
-    :raises ModuleLoadError: one is refused; with the kernel's words.
-    :raises GuestError: the kernel did not survive it, or complained.
+    An error's text ends in ``during``.
+
+    Raises:
+        ModuleLoadError: the kernel refused a module; with its reason.
+        GuestError: the kernel crashed or reported a problem.
     """
     try:
         done = guest.run(argv, timeout=guest.spec.deadlines.boot)
     except GuestError as error:
-        raise type(error)(f"{error.what}, {what}", error.hint, error.console) from None
+        raise type(error)(f"{error.what}, {during}", error.hint, error.console) from None
     if done.rc:
         first, *rest = done.err.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise ModuleLoadError(first, console="\n".join(rest))
     if splats := guest.splats():
-        raise GuestSplat(f"{splats[0].title}, {what}", console=splats[0].text)
+        raise GuestSplat(f"{splats[0].title}, {during}", console=splats[0].text)
     return done.text.strip()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The kernels that guests can run, as vm/versions.toml names them."""
-
-from __future__ import annotations
+"""The kernels that guests can run, read from vm/versions.toml."""
 
 import os
 import tomllib
@@ -14,76 +12,60 @@ from harness.errors import ExitStatus, KfabricError, SetupError
 
 FILE = "vm/versions.toml"
 ENVIRONMENT = "KFABRIC_KERNEL"
-"""Names the kernel of guests that are not told which to run."""
+"""Names the kernel of guests whose specification names none."""
 
 
-class UnknownKernel(KfabricError):
+class UnknownKernel(KfabricError, status=ExitStatus.USAGE, label="no such kernel"):
     """vm/versions.toml has no kernel of that name."""
-
-    status = ExitStatus.USAGE
-    label = "no such kernel"
 
 
 @dataclass(frozen=True)
 class Stock:
-    """A kernel that Debian has built.
-
-    :param package: meta-package that depends on its newest release.
-    :param archive: the suite that has this package.
-    """
+    """A kernel that Debian has built."""
 
     package: str
+    """Meta-package that depends on its newest release."""
     archive: str
+    """The suite that has this package."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A kernel that is built here, with checks that Debian's have not.
-
-    :param source: package with its source.
-    :param configs: fragments of its configuration; see :mod:`harness.vm.kernelbuild`.
-    """
+    """A kernel that is built here, with checks that Debian's kernels lack."""
 
     source: str
+    """Package with its source."""
     configs: tuple[str, ...]
+    """Fragments of its configuration; see :mod:`harness.vm.kernelbuild`."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A kernel under its name, and the userland that goes with it.
-
-    :param name: as users say it.
-    :param suite: Debian's suite of the guest's userland.
-    :param origin: where the kernel comes from.
-    :param memory_mib: the least that its guests need.
-    :param slow: how many times as long as usual everything may take.
-    :param append: kernel parameters that it always gets.
-    """
+    """A kernel under its name in the file, and its userland."""
 
     name: str
     suite: str
+    """Debian's suite of the guest's userland."""
     origin: Stock | Built
     memory_mib: int = 0
+    """The minimum for its guests."""
     slow: float = 1.0
+    """Factor for all time limits."""
     append: tuple[str, ...] = ()
+    """Kernel parameters for every guest."""
 
 
 @dataclass(frozen=True)
 class Versions:
-    """All that the file says.
-
-    :param default: name of the kernel that is meant if nobody says which.
-    :param kernels: in the order of the file, by name.
-    """
+    """The contents of the file; kernels by name, in the order of the file."""
 
     default: str
     kernels: Mapping[str, Version]
 
     def find(self, name: str = "") -> Version:
-        """The kernel of that name.
+        """The kernel of that name, or that of ``$KFABRIC_KERNEL``, or the default.
 
-        :param name: empty: the one that ``$KFABRIC_KERNEL`` names, or the default.
-        :raises UnknownKernel: there is none.
+        Raises UnknownKernel.
         """
         wanted = name or os.environ.get(ENVIRONMENT) or self.default
         if wanted not in self.kernels:
@@ -91,29 +73,21 @@ class Versions:
         return self.kernels[wanted]
 
     def matrix(self) -> list[str]:
-        """Names of the kernels that Debian has built, run as Debian's users do."""
+        """Names of the stock kernels without extra parameters."""
         every = self.kernels.items()
         return [name for name, one in every if isinstance(one.origin, Stock) and not one.append]
 
 
 def load(source: Path) -> Versions:
-    """Read the file of a checkout.
-
-    :raises SetupError: it is not as it should be.
-    """
-    path = source / FILE
+    """Read the file of a checkout; raises SetupError if it is malformed."""
     try:
-        return parse(path.read_text())
+        return parse((source / FILE).read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise SetupError(f"{FILE}: {error}") from None
 
 
 def parse(text: str) -> Versions:
-    """Understand the file's text.
-
-    :raises SetupError: it has other entries than it should.
-    :raises tomllib.TOMLDecodeError: it is no TOML.
-    """
+    """Parse the file's text; raises TOMLDecodeError, or SetupError for a wrong entry."""
     table = tomllib.loads(text)
     entries = table.get("kernels", {})
     kernels = {name: _version(name, entry) for name, entry in entries.items()}
@@ -147,7 +121,7 @@ _GUEST: Mapping[str, tuple[type, ...]] = {
     "slow": (int, float),
     "append": (list,),
 }
-"""What may be said of any kernel's guests."""
+"""Optional keys of any kernel."""
 
 
 def _fits(key: str, value: object) -> bool:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The memory of a guest that has panicked, which QEMU writes beside its console.
+"""Dumps the memory of a panicked guest to a file next to its console.
 
-    vmcore        kdump's format, compressed: pages of zeros take no room
-    vmcore.json   what belongs to it; is there when all of vmcore is
-    vmcore.*      on the way
+    vmcore        in kdump's format, compressed: pages of zeros take no space
+    vmcore.json   what a reader needs; written after vmcore is complete
+    vmcore.*      temporary files
 
-The oldest go when there are more than KEPT in directories next to each other.
+Of the dumps in neighbouring directories, the newest KEPT are kept.
 """
 
 from __future__ import annotations
@@ -18,113 +18,104 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from harness.errors import SetupError
 from harness.vm import kdump
+
+if TYPE_CHECKING:
+    from harness.vm.qmp import QmpLink
 
 NAME = "vmcore"
 ABOUT = f"{NAME}.json"
 KEPT = 3
 DUMP_SECONDS = 300.0
-"""How long QEMU may write. It takes seconds for a gigabyte that is in use."""
+"""Limit for QEMU's writing, which takes seconds for a gigabyte in use."""
 QMP_SECONDS = 10.0
-PLACE = "/sys/kernel/vmcoreinfo"
-"""In a guest: where its kernel keeps the description of itself."""
+VMCOREINFO = "/sys/kernel/vmcoreinfo"
+"""File in a guest: address and size of its kernel's vmcoreinfo note."""
 SPARE_MIB = 500
-"""What must be left of the file system at the worst, in which nothing can be compressed."""
+"""Free space to leave on the file system if nothing can be compressed."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What one needs to read a dump.
-
-    :param release: of the kernel.
-    :param modules: directories that kernel modules were loaded from.
-    """
+    """What a dump's reader needs."""
 
     release: str
+    """The kernel's."""
     modules: Sequence[str]
+    """Directories that kernel modules were loaded from."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A piece of a guest's memory.
-
-    :param address: as the machine counts.
-    """
+class Region:
+    """A piece of a guest's physical memory."""
 
     address: int
     size: int
 
     @classmethod
-    def read(cls, text: str) -> Place | None:
-        """What PLACE says; None: nothing."""
+    def parse(cls, text: str) -> Region | None:
+        """Parse the contents of VMCOREINFO; None if it is empty."""
         words = text.split()
         return cls(int(words[0], 16), int(words[1], 16)) if len(words) == 2 else None
 
 
-class Monitor(Protocol):
-    """What is needed of :class:`harness.vm.qmp.QmpLink`."""
-
-    def execute(self, command: str, deadline: float, **arguments: object) -> object:
-        """Run a QMP command; None if it fails or does not answer within so many seconds."""
-
-
 class Dump:
-    """Takes the memory of one guest, once, in a thread of its own.
+    """Dumps the memory of one guest, once, in a thread of its own.
 
-    :param directory: where the guest leaves its console.
-    :param memory_mib: what the guest has.
-    :param end: ends QEMU once the guest may go on with its panic; may wait.
+    Args:
+        directory: has the guest's console.
+        end: ends QEMU after the guest has finished its panic; may wait.
     """
 
     def __init__(
-        self, directory: Path, memory_mib: int, about: About, end: Callable[[], None]
+        self, directory: Path, memory_mib: int, about: About, end: Callable[[], object]
     ) -> None:
         self.path = directory / NAME
-        self.info: Place | None = None
-        """Where the kernel's description of itself is, once that is known."""
+        self.info: Region | None = None
+        """The kernel's vmcoreinfo note, once it is known."""
         self.outcome = ""
-        """One line for people; empty as long as there is nothing to say."""
+        """One line for the user; empty before the dump has ended."""
         self._memory_mib = memory_mib
         self._about = about
         self._end = end
         self._thread: threading.Thread | None = None
 
-    def begin(self, monitor: Monitor) -> None:
-        """The guest stands still in its panic; does not wait."""
+    def begin(self, monitor: QmpLink) -> None:
+        """Start to dump a guest that is paused in its panic; does not wait."""
         self._thread = threading.Thread(
             target=self._take, args=[monitor], name="vmcore", daemon=True
         )
         self._thread.start()
 
     def wait(self) -> bool:
-        """Wait until it is written and QEMU ends; whether the guest had panicked.
+        """Wait until it is written and QEMU has ended; whether the guest had panicked.
 
-        All that its thread does has deadlines.
+        Every step of the thread has a deadline.
         """
         if self._thread is None:
             return False
         self._thread.join()
         return True
 
-    def _take(self, monitor: Monitor) -> None:
+    def _take(self, monitor: QmpLink) -> None:
         try:
             self._write(monitor)
             mib = self.path.stat().st_size >> 20
             self.outcome = f"kfabric: its memory: {self.path} ({mib} MiB)"
-            forget(self.path.parent.parent)
+            remove_old(self.path.parent.parent)
         except (OSError, ValueError) as error:
             remove(self.path)
-            self.outcome = f"kfabric: its memory is not kept: {error}"
+            self.outcome = f"kfabric: its memory is not saved: {error}"
         finally:
-            # It has more to say, and then ends QEMU by itself.
+            # The guest prints more, and then ends QEMU by itself.
             monitor.execute("cont", deadline=QMP_SECONDS)
             self._end()
 
-    def _write(self, monitor: Monitor) -> None:
-        """Raises OSError: there is no room, or QEMU does not do it; ValueError: it is broken."""
+    def _write(self, monitor: QmpLink) -> None:
+        """Raises OSError (no space, or QEMU fails) or ValueError (QEMU's stream is malformed)."""
         free = shutil.disk_usage(self.path.parent).free >> 20
         if free < self._memory_mib + SPARE_MIB:
             needed = f"{self._memory_mib + SPARE_MIB} MiB are needed"
@@ -133,15 +124,14 @@ class Dump:
         how = {"paging": False, "protocol": f"file:{stream}", "format": "kdump-zlib"}
         if monitor.execute("dump-guest-memory", deadline=DUMP_SECONDS, **how) is None:
             raise OSError("QEMU did not write it, or was ended meanwhile")
-        kdump.settle(stream, self.path, self._vmcoreinfo(monitor, note))
+        kdump.from_stream(stream, self.path, self._vmcoreinfo(monitor, note))
         for path in (stream, note):
             path.unlink(missing_ok=True)
         self.path.with_name(ABOUT).write_text(json.dumps(asdict(self._about)))
 
-    def _vmcoreinfo(self, monitor: Monitor, note: Path) -> bytes:
-        """Raises OSError or ValueError: the kernel does not describe itself."""
+    def _vmcoreinfo(self, monitor: QmpLink, note: Path) -> bytes:
         if self.info is None:
-            raise OSError(f"the guest did not tell what is in {PLACE}")
+            raise OSError(f"the guest's {VMCOREINFO} is not known")
         where = {"val": self.info.address, "size": self.info.size, "filename": str(note)}
         if monitor.execute("pmemsave", deadline=QMP_SECONDS, **where) is None:
             raise OSError("QEMU does not read the guest's memory")
@@ -149,21 +139,17 @@ class Dump:
 
 
 def remove(core: Path) -> None:
-    """Remove a dump, whatever there is of it."""
     for path in (core.with_name(ABOUT), core, *core.parent.glob(f"{NAME}.*")):
         path.unlink(missing_ok=True)
 
 
-def forget(directory: Path) -> None:
-    """Remove all dumps but the newest, and what is left of those that were given up.
-
-    :param directory: with a directory for each guest.
-    """
+def remove_old(directory: Path) -> None:
+    """Remove all but the newest dumps, and abandoned files, below the guests' directories."""
     now = time.time()
     ages: dict[Path, float] = {}
     for part in directory.glob(f"*/{NAME}*"):
         core = part.with_name(NAME)
-        with contextlib.suppress(FileNotFoundError):  # another guest is done with it
+        with contextlib.suppress(FileNotFoundError):  # another guest has just finished
             ages[core] = min(now - part.stat().st_mtime, ages.get(core, now))
     written = [core for core in ages if core.with_name(ABOUT).exists()]
     given_up = [core for core in ages if core not in written and ages[core] > DUMP_SECONDS]
@@ -172,10 +158,7 @@ def forget(directory: Path) -> None:
 
 
 def about(core: Path) -> About:
-    """What belongs to a dump.
-
-    :raises SetupError: there is no dump, or not all of one.
-    """
+    """The description of a dump; raises SetupError if the dump is missing or incomplete."""
     path = core.with_name(ABOUT)
     if not core.is_file():
         raise SetupError(f"there is no {core}", "did a guest panic, with --vmcore?")
@@ -183,7 +166,7 @@ def about(core: Path) -> About:
         known = json.loads(path.read_text())
         return About(str(known["release"]), [str(place) for place in known["modules"]])
     except OSError:
-        what, hint = f"{path} is not there", "was the dump given up, or made by somebody else?"
+        what, hint = f"{path} is not there", "was the dump abandoned, or made by another tool?"
         raise SetupError(what, hint) from None
     except (ValueError, KeyError, TypeError) as error:
         raise SetupError(f"{path} is not as it was written: {error!r}") from None

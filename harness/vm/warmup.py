@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a guest's Python does before the guest is frozen, so that no test process has to.
+"""Imports of a test process, run in a guest before it is frozen, to save their time later.
 
-The text of this file is sent to the guest, which has no checkout yet: only what the
-image has can be imported.
+The host sends this file's text to the guest, which has no checkout yet: it may import only
+packages of the image.
 """
 
 # ruff: noqa: F401
@@ -26,7 +26,7 @@ import execnet
 import pyroute2
 import pytest
 
-# A session without tests: pytest finds its plugins, imports and rewrites them.
+# A session without tests makes pytest find, import and rewrite its plugins.
 with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(io.StringIO()):
     os.chdir(empty)
     pytest.main(["-p", "no:cacheprovider", "-p", "no:hypothesispytest"])

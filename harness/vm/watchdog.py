@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Tells a guest that hangs from one that works: it listens to the heartbeat."""
-
-from __future__ import annotations
+"""Detects a guest that hangs: a thread listens to its heartbeat."""
 
 import socket
 import threading
@@ -11,14 +9,12 @@ from harness.errors import GuestError
 
 
 class Watchdog:
-    """A thread that reads the heartbeat port.
+    """A thread that reads the heartbeat port once it is armed; booting has its own deadline.
 
-    It only listens until it is armed, because a guest that boots has a deadline
-    of its own.
-
-    :param sock: connected to the ``kfabric.heartbeat`` port.
-    :param on_silence: ends the guest and says why; called at most once.
-    :param silence: seconds between two heartbeats that are too long.
+    Args:
+        sock: connected to the ``kfabric.heartbeat`` port.
+        on_silence: ends the guest and returns the reason; called at most once.
+        silence: seconds without a heartbeat that mean a hang.
     """
 
     def __init__(
@@ -31,7 +27,6 @@ class Watchdog:
         self._thread = threading.Thread(target=self._listen, name="watchdog", daemon=True)
 
     def arm(self) -> None:
-        """Start to expect heartbeats."""
         self._sock.settimeout(self._silence)
         self._thread.start()
 
@@ -47,4 +42,4 @@ class Watchdog:
         except TimeoutError:
             self.verdict = self._on_silence()
         except OSError:
-            return  # closed: the guest ended in order
+            return  # closed: the guest ended normally

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The frames that host and guest agent exchange over one virtio-serial port.
+"""The protocol between host and guest agent: frames on one virtio-serial port.
 
-A frame is a header (kind, job, length) and a payload. Output and input travel
-as raw bytes, everything else as JSON. A job number names one command; the host
-chooses it. Job 0 is the agent itself.
+A frame is a header (kind, job, length) and a payload: raw bytes for input and output, JSON
+for everything else. The host chooses a job number for each command; job 0 is the agent.
 
-Imported by the agent in the guest: no ``dataclasses`` here, whose import costs a
-quarter of a second under TCG.
+The agent imports this file: no ``dataclasses`` here, whose import takes a quarter of a
+second under TCG.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ CHUNK = 1 << 16
 
 
 class Kind(enum.IntEnum):
-    """What a frame says. G: sent by the guest, H: sent by the host."""
+    """The kind of a frame. G: sent by the guest, H: sent by the host."""
 
     HELLO = 1
     """G: the agent is ready; JSON facts about the guest."""
@@ -45,10 +44,10 @@ class Kind(enum.IntEnum):
     RESIZE = 9
     """H: JSON ``{"rows": n, "cols": n}`` for the job's terminal."""
     PREPARE = 10
-    """H: JSON ``{"modules": [...]}``: start a Python that imports them and then waits for
-    the next job that is a Python on a port; answered by READY."""
+    """H: JSON ``{"code": "..."}``: start a Python that runs it and then waits for the next job
+    that is a Python on a port; answered by READY."""
     READY = 11
-    """G: done what was asked for; empty."""
+    """G: the request is done; empty."""
 
 
 class Frame(NamedTuple):
@@ -59,20 +58,19 @@ class Frame(NamedTuple):
     payload: bytes = b""
 
     def json(self) -> dict[str, Any]:
-        """The payload of a JSON frame."""
         value: dict[str, Any] = json.loads(self.payload)
         return value
 
 
 class Begin(TypedDict):
-    """The payload of BEGIN: what makes a guest this one, and no other of its kind."""
+    """The payload of BEGIN: the differences between guests of a kind."""
 
     name: str
     """Its host name."""
     mounts: list[tuple[str, str, str]]
     """Directories of the host, in order: 9p's tag, the path in the guest, options."""
     pythonpath: str
-    """Where commands find the checkout's packages."""
+    """Directory of the checkout's packages, for commands."""
     ns: int
     """The host's wall clock."""
 
@@ -94,14 +92,12 @@ class Start(TypedDict):
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame."""
     if len(frame.payload) > MAX_PAYLOAD:
         raise ValueError(f"payload of {len(frame.payload)} bytes")
     return _HEADER.pack(frame.kind, frame.job, len(frame.payload)) + frame.payload
 
 
 def pack(kind: Kind, job: int, **fields: object) -> bytes:
-    """The bytes of a JSON frame."""
     return encode(Frame(kind, job, json.dumps(fields).encode()))
 
 
@@ -112,10 +108,7 @@ class Decoder:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield each frame that ``data`` completes.
-
-        :raises ValueError: the stream is not ours (unknown kind or size).
-        """
+        """Yield each frame that ``data`` completes; ValueError for an unknown kind or size."""
         self._rest += data
         while len(self._rest) >= _HEADER.size:
             kind, job, length = _HEADER.unpack_from(self._rest)

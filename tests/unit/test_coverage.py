@@ -56,7 +56,7 @@ def count(objects: Path, directory: Path, guest: str, *argv: str) -> None:
 
 
 def test_counts_of_guests_are_added_up(objects: Path, tmp_path: Path) -> None:
-    """A line that only one of two guests has reached is reached; the one of neither is named."""
+    """A line reached in one of two guests counts; a line reached in neither is listed."""
     count(objects, tmp_path, "gw0")
     count(objects, tmp_path, "gw1", "a")
 
@@ -68,7 +68,7 @@ def test_counts_of_guests_are_added_up(objects: Path, tmp_path: Path) -> None:
 
 
 def test_guest_that_has_loaded_nothing_is_passed_over(objects: Path, tmp_path: Path) -> None:
-    """One that came late, for the last tests, does not take the others' table away."""
+    """A guest that booted late does not suppress the others' table."""
     count(objects, tmp_path, "gw0")
     (tmp_path / "nothing").mkdir()
     (tmp_path / "gw1/out").mkdir(parents=True)
@@ -78,7 +78,7 @@ def test_guest_that_has_loaded_nothing_is_passed_over(objects: Path, tmp_path: P
 
 
 def test_guests_without_counts_are_one_clear_error(tmp_path: Path) -> None:
-    """A run whose guests all died has no table, and says so."""
+    """A run whose guests all crashed reports that there is no table."""
     (tmp_path / "gw0/out").mkdir(parents=True)
 
     with pytest.raises(SetupError, match="no guest has left counts"):
@@ -86,7 +86,7 @@ def test_guests_without_counts_are_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_objects_that_are_gone_are_one_clear_error(objects: Path, tmp_path: Path) -> None:
-    """Counts cannot be read when the modules have been built anew, or removed."""
+    """Counts cannot be read after the modules were rebuilt or removed."""
     count(objects, tmp_path, "gw0")
     (objects / "toy.gcno").unlink()
 
@@ -99,7 +99,7 @@ class _Item:
         self.path = Path(path)
 
 
-def test_counts_are_left_behind_a_file_now_and_then(
+def test_counts_are_written_after_a_file_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a guest that dies has counted up to then is kept."""

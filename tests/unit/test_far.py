@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guests on other machines: what goes through the connection, and what its end means.
+"""Guests on other machines: data through the connection, and the end of it.
 
 The other machine is a process here, its guest another; tests/vm has an sshd and a kernel.
 """
@@ -53,14 +53,14 @@ def work(guest: FarGuest, source: str) -> far.FarCommand:
 
 
 def rest(stream: socket.socket) -> bytes:
-    """All that is still to come, to the end."""
+    """All remaining data."""
     stream.settimeout(SECONDS)
     parts = iter(lambda: stream.recv(1 << 16), b"")
     return b"".join(parts)
 
 
 def test_bytes_go_both_ways_and_the_last_ones_arrive(booted: FarGuest) -> None:
-    """The command's end is told behind all that it has written."""
+    """The command's end arrives after all of its output."""
     stream = booted.open_stream("port")
     command = work(booted, "import sys; print(sys.stdin.readline() * 20000, end=''); sys.exit(3)")
     stream.sendall(b"a line\n")
@@ -70,7 +70,7 @@ def test_bytes_go_both_ways_and_the_last_ones_arrive(booted: FarGuest) -> None:
 
 
 def test_panic_there_is_a_panic_here(booted: FarGuest) -> None:
-    """With the kernel's words, and its console."""
+    """With the kernel's reason, and its console."""
     line = "[    9.0] Kernel panic - not syncing: far away\\n"
     kill = "os.kill(os.getpid(), 9)"
     booted.open_stream("port")
@@ -92,7 +92,7 @@ def test_killed_guest_is_lost(booted: FarGuest) -> None:
 
 
 def test_lost_connection_ends_what_waits_for_the_guest(booted: FarGuest) -> None:
-    """And what comes behind it does not wait either."""
+    """And later calls do not wait either."""
     booted.open_stream("port")
     command = work(booted, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
     with pytest.raises(GuestLost, match=r"connection to .* has ended"):
@@ -115,7 +115,7 @@ def test_console_is_kept_on_this_machine(booted: FarGuest, tmp_path: Path) -> No
 
 
 def test_machines_must_have_the_same_files(guest: FarGuest, monkeypatch) -> None:
-    """Otherwise it would be luck which test was run."""
+    """Otherwise different versions of a test could run."""
     theirs = {"/k/tests/test_a.py": "0", "/k/tests/test_b.py": "0"}
     monkeypatch.setattr(FarGuest, "manifest", lambda self, tested: theirs)
     with pytest.raises(SetupError, match=r"files differ between the machines: ") as error:
@@ -131,7 +131,7 @@ def test_manifest_has_what_is_written_and_not_what_is_made(tmp_path: Path) -> No
     assert sorted(found) == [f"{tmp_path}/a.py", f"{tmp_path}/d/b.c"]
 
 
-def test_failed_boot_says_on_which_machine(guest: FarGuest, monkeypatch) -> None:
+def test_failed_boot_names_the_machine(guest: FarGuest, monkeypatch) -> None:
     monkeypatch.setattr(FarGuest, "manifest", lambda self, tested: None)
     with pytest.raises(BootError, match=r"popen.*: no sign of life") as error:
         guest.boot("never", None)
@@ -185,7 +185,7 @@ def test_c(): pass
 
 @pytest.fixture
 def through_shim(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
-    """Run the toys with guests behind something that is called ssh."""
+    """Run the toys with guests that a fake ssh connects to."""
     monkeypatch.setenv("PYTHONPATH", f"{pytester.path}/custom{os.pathsep}{ROOT}")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("PATH", str(pytester.path), prepend=os.pathsep)
@@ -221,7 +221,7 @@ def test_tests_of_one_run_go_to_both_machines(through_shim) -> None:
 
 
 def test_no_guest_of_this_machine_is_needed(through_shim) -> None:
-    """The ending names the machine."""
+    """The guest's name includes the machine."""
     result = through_shim("--kfabric-tx=2*ssh=root@other")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.re_match_lines([r".*guest[01]@other\.0: guest kernel panic: Fatal exception"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A run that is told to end cleans up to its end, whoever was told, and how often."""
+"""A signalled run completes its clean-up, whichever process gets signals, and however many."""
 
 from __future__ import annotations
 

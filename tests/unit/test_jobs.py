@@ -113,7 +113,7 @@ def test_end_of_the_guest_is_raised(guest: JobGuest) -> None:
         list(guest.do({"how": "panic"}))
 
 
-def test_end_of_the_server_says_why(guest: JobGuest) -> None:
+def test_end_of_the_server_has_a_reason(guest: JobGuest) -> None:
     """The last line of its standard error; all of it is below the console."""
     with pytest.raises(ServerEnded, match="no link") as caught:
         list(guest.do({"how": "end"}))
@@ -122,15 +122,13 @@ def test_end_of_the_server_says_why(guest: JobGuest) -> None:
 
 def test_silent_server_is_a_hang(guest: JobGuest) -> None:
     """The guest is killed, and the error does not speak of that; patience knows slow kernels."""
-    with pytest.raises(GuestHang, match=r"nothing for 0\.02 s") as caught:
+    with pytest.raises(GuestHang, match=r"printed nothing for 0\.02 s") as caught:
         list(guest.do({"how": "silence"}))
     assert caught.value.console == "quiet"
 
 
 @pytest.mark.parametrize("when", ["before", "while it boots"])
-def test_guest_that_nobody_wants_any_more_is_closed(
-    guest: JobGuest, made: list[FakeVm], when: str
-) -> None:
+def test_unwanted_guest_is_closed(guest: JobGuest, made: list[FakeVm], when: str) -> None:
     """Ctrl-C ends a run from another thread: no other guest serves what is left."""
     if when == "before":
         guest.end()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Two guests on one wire: those that a test has lost are not lent again."""
+"""Two guests on one wire: no other test gets guests that crashed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from harness.runner.nodes import Node, Wire
 
 
 class Broken:
-    """Stands for a guest that has panicked: nothing that is asked of it is done."""
+    """Simulates a panicked guest: every request fails."""
 
     killed = False
+    clean_up = Node.clean_up
     vm = SimpleNamespace(spec=SimpleNamespace(name="node0"))
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
     def plug(self, up: bool) -> None:
-        """It does not."""
+        """Fail."""
         raise self._error
 
     def ask(self, source: str) -> Any:
-        """It does not."""
+        """Fail."""
         raise self._error
 
 
@@ -45,7 +46,7 @@ def wire_of(directory: Path, node: Broken, end: Exception | None) -> Wire:
 
 
 def test_panic_is_what_the_test_fails_with(tmp_path: Path) -> None:
-    """And not that its cable could not be plugged in; others get new guests."""
+    """Not the failure to plug in its cable; other tests get new guests."""
     wire = wire_of(tmp_path, Broken(GuestLost("no QEMU")), GuestPanic("Fatal exception"))
     with pytest.raises(GuestPanic, match="Fatal exception"):
         wire.take_back()
@@ -53,7 +54,7 @@ def test_panic_is_what_the_test_fails_with(tmp_path: Path) -> None:
 
 
 def test_guest_that_is_gone_without_a_reason_fails_the_test(tmp_path: Path) -> None:
-    """QEMU does not answer, and all ended as they should: the first error is all there is."""
+    """QEMU does not answer, and all guests ended normally: the first error is the only one."""
     wire = wire_of(tmp_path, Broken(GuestLost("no QEMU")), None)
     with pytest.raises(GuestLost):
         wire.take_back()
@@ -61,7 +62,7 @@ def test_guest_that_is_gone_without_a_reason_fails_the_test(tmp_path: Path) -> N
 
 
 def test_guests_that_died_between_two_tests_are_not_lent_again(tmp_path: Path) -> None:
-    """The test that finds them dead fails, with why they are; the next one gets new ones."""
+    """The test that finds them dead fails with the reason; the next one gets new guests."""
     wire = wire_of(tmp_path, Broken(EOFError()), GuestPanic("Fatal exception"))
     with pytest.raises(GuestPanic):
         wire.lend()

@@ -61,8 +61,8 @@ def test_tests_run_in_guests_and_pass(run) -> None:
     assert result.ret == ExitStatus.OK
 
 
-def test_cost_of_the_guests_is_told(run, monkeypatch) -> None:
-    """Before they boot how much memory each needs, and afterwards how long it took."""
+def test_cost_of_the_guests_is_shown(run, monkeypatch) -> None:
+    """Their memory before they boot, and the time that it took afterwards."""
     monkeypatch.setenv("KFABRIC_KERNEL", "debug")
     result = run("def test_a(): pass\n")
     result.stderr.fnmatch_lines(["kfabric: booting 1 guest(s) of 2560 MiB"])
@@ -77,7 +77,7 @@ def test_a_failed_assertion_is_status_1(run) -> None:
 
 
 def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
-    """The others run on a new guest; the report has the reason and the console."""
+    """The others run in a new guest; the report has the reason and the console."""
     result = run(
         """
     def test_a(): pass
@@ -91,7 +91,7 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
     assert failure is not None and "guest kernel panic: Fatal exception" in str(failure.text)
     assert failure.get("message") == "guest0.0: guest kernel panic: Fatal exception"
     assert "Kernel panic - not syncing" in str(failure.text), "the console's end is in it"
-    assert "it had run before" in str(failure.text) and "test_a" in str(failure.text)
+    assert "earlier tests there" in str(failure.text) and "test_a" in str(failure.text)
     result.stdout.fnmatch_lines(["*guest0.0's console*", "*Kernel panic - not syncing*"])
     assert sorted(path.name for path in (pytester.path / "guests").iterdir()) == [
         "guest0.0",
@@ -100,7 +100,7 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
 
 
 def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester) -> None:
-    """Its call has passed, and is not told of twice; the others go on in a new guest."""
+    """Its call has passed, and is reported once; the others continue in a new guest."""
     result = run(
         """
     import pytest
@@ -126,7 +126,7 @@ def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester) -> None:
     }
     assert list(errors) == ["test_b"]
     assert "guest0.0: guest kernel panic: in the teardown" in str(errors["test_b"].get("message"))
-    assert "may suffer from: test_toy.py::test_a\n" in str(errors["test_b"].text)
+    assert "a possible cause: test_toy.py::test_a\n" in str(errors["test_b"].text)
     suite = ElementTree.parse(pytester.path / "junit.xml").find("testsuite")
     assert suite is not None and (suite.get("tests"), suite.get("errors")) == ("3", "1")
     lines = (pytester.path / "test.ktap").read_text().splitlines()
@@ -137,7 +137,7 @@ def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester) -> None:
 
 
 @pytest.mark.parametrize("before", ["assert 1 == 2", "pytest.skip('no device')"])
-def test_panic_in_a_teardown_behind_a_bad_call_is_the_same_tests(run, pytester, before) -> None:
+def test_panic_in_a_teardown_after_a_failed_call_is_the_same_tests(run, pytester, before) -> None:
     """One case in JUnit has both; so has one line of KTAP."""
     result = run(
         f"""
@@ -203,7 +203,7 @@ def test_results_are_there_in_the_kernels_format_too(run, pytester) -> None:
     assert lines[-1] == "not ok 1 test_toy.py"
 
 
-def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester) -> None:
+def test_panic_after_the_last_test_is_a_result_of_its_own(run, pytester) -> None:
     """A reader of either file alone must not take the run for a green one."""
     run(
         """
@@ -216,22 +216,22 @@ def test_panic_behind_the_last_test_is_a_result_of_its_own(run, pytester) -> Non
     lines = (pytester.path / "test.ktap").read_text().splitlines()
     assert lines[1] == "1..2"
     assert lines[-1].startswith("not ok 2 guest0.0 # ERROR guest0.0: guest kernel panic: in rmmod")
-    assert "# these had run there before: test_toy.py::test_a, test_toy.py::test_b" in lines
+    assert "# earlier tests there: test_toy.py::test_a, test_toy.py::test_b" in lines
     assert any(line.startswith("# ") and "Kernel panic - not syncing" in line for line in lines)
     case = cases(pytester)["guest0.0"]
     error = case.find("error")
     assert case.get("classname") == "guests" and error is not None
     assert str(error.get("message")).startswith("guest0.0: guest kernel panic: in rmmod")
     text = str(error.text)
-    assert "before: test_toy.py::test_a, test_toy.py::test_b\n" in text
+    assert "earlier tests there: test_toy.py::test_a, test_toy.py::test_b\n" in text
     assert "Kernel panic - not syncing" in text
     suite = ElementTree.parse(pytester.path / "junit.xml").find("testsuite")
     assert suite is not None and (suite.get("tests"), suite.get("errors")) == ("3", "1")
     assert suite.get("name") == "guest linux-6.1"
 
 
-def test_panic_behind_the_last_test_is_not_green(run) -> None:
-    """All tests passed, and yet: the status is that of a panic."""
+def test_panic_after_the_last_test_is_not_green(run) -> None:
+    """All tests passed, but the status is that of a panic."""
     result = run(
         """
     import pytest
@@ -251,13 +251,13 @@ def test_panic_behind_the_last_test_is_not_green(run) -> None:
         [
             "*outside of any test*",
             "*guest kernel panic: in rmmod*",
-            "these had run there before: test_toy.py::test_a",
+            "earlier tests there: test_toy.py::test_a",
         ]
     )
 
 
 def test_panic_in_session_finish_is_not_green(run) -> None:
-    """The worker had not said goodbye yet: xdist sees it, and still says status 0."""
+    """The worker had not ended yet: xdist notices, but its status is still 0."""
     result = run(
         """
     import pytest
@@ -278,7 +278,7 @@ def test_panic_in_session_finish_is_not_green(run) -> None:
 
 
 def test_splat_that_no_test_reported_is_not_green(run) -> None:
-    """The console is read once more when all is over."""
+    """The console is read once more at the end."""
     result = run(
         """
     def test_a():
@@ -318,7 +318,7 @@ HARM = """
 
 @pytest.mark.parametrize("guests", [1, 2])
 def test_a_harmed_guest_runs_no_other_test(run, pytester, guests) -> None:
-    """All run, each in a guest of its own, however many; what a fixture holds is torn down."""
+    """All tests run, each in a guest of its own; fixtures are torn down."""
     pytester.makeconftest(RETIRING)
     result = run(HARM, guests=guests)
     result.assert_outcomes(passed=7)
@@ -328,7 +328,7 @@ def test_a_harmed_guest_runs_no_other_test(run, pytester, guests) -> None:
 
 
 def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester) -> None:
-    """What harmed the guest is in the way of a wider fixture's end, which says so."""
+    """The harm also makes a wider fixture's teardown fail, which is reported."""
     pytester.makeconftest(RETIRING)
     broken = "    yield\n        raise RuntimeError('in use')\n"
     result = run(HARM.replace("    yield\n", broken))
@@ -336,8 +336,8 @@ def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester) -> N
     result.stdout.fnmatch_lines(["*RuntimeError: in use*"])
 
 
-def test_a_report_that_a_test_has_told_is_not_told_again(run) -> None:
-    """Neither is the guest's end a failure for it; what no test told still is one."""
+def test_a_report_in_a_tests_failure_is_not_repeated(run) -> None:
+    """Nor does it fail the guest's end; a report that no test has shown does."""
     result = run(
         """
     def test_a():
@@ -352,8 +352,8 @@ def test_a_report_that_a_test_has_told_is_not_told_again(run) -> None:
     result.stdout.no_fnmatch_line("*outside of any test*")
 
 
-def test_dead_test_process_is_told_apart_from_a_dead_guest(run) -> None:
-    """No panic on the console: it says how the process ended, and with what words."""
+def test_dead_test_process_is_no_dead_guest(run) -> None:
+    """No panic on the console: the failure shows the process's status and output."""
     result = run(
         """
     def test_a():
@@ -366,7 +366,7 @@ def test_dead_test_process_is_told_apart_from_a_dead_guest(run) -> None:
 
 
 def test_stray_bytes_harm_no_result(run) -> None:
-    """What a test, or a process of it, writes anywhere does not get between the results."""
+    """Output of a test or its processes does not mix with the results."""
     result = run(
         """
     import subprocess
@@ -414,7 +414,7 @@ def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester) -> None:
 def test_silent_tests_end_their_guest(run, pytester) -> None:
     """A hang that no signal can end: the guest shows its state, then it is killed.
 
-    What the kernel had reported before is told, however long ago.
+    Earlier reports of the kernel are shown, however old.
     """
     result = run(
         """
@@ -430,13 +430,13 @@ def test_silent_tests_end_their_guest(run, pytester) -> None:
         "--timeout=0",
     )
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*guest hangs: *said nothing for too long*"])
-    result.stdout.fnmatch_lines(["*the kernel had said:*", "*KASAN: use-after-free*"])
+    result.stdout.fnmatch_lines(["*guest hangs: *printed nothing for too long*"])
+    result.stdout.fnmatch_lines(["*earlier kernel report:*", "*KASAN: use-after-free*"])
     assert "sysrq-trigger" in (pytester.path / "guests/guest0.0/console.log").read_text()
 
 
 def test_guest_that_has_nothing_left_to_do_may_be_silent(run) -> None:
-    """While others still test: that is no hang."""
+    """While others still test; that is no hang."""
     result = run(
         """
     import pytest, time
@@ -466,7 +466,7 @@ def test_report_that_cannot_be_sent_is_not_green(run, pytester) -> None:
 
 
 def test_session_that_cannot_end_in_its_guest_is_not_green(run, pytester) -> None:
-    """xdist has been told that all is done when the last hooks run."""
+    """xdist has all results before the last hooks run."""
     pytester.makeconftest("""
     def pytest_sessionfinish(session):
         if hasattr(session.config, "workerinput"):
@@ -484,7 +484,7 @@ def test_file_that_cannot_be_imported_is_not_ok_in_ktap(run, pytester) -> None:
 
 
 def test_crash_in_collection_ends(run) -> None:
-    """Every new guest crashes at once: the run gives up, red."""
+    """Every new guest crashes at once: the run stops, and fails."""
     result = run('panic("while collecting")\n')
     assert result.ret == ExitStatus.PANIC
     result.stdout.fnmatch_lines(["*maximum crashed workers reached*"])
@@ -498,8 +498,8 @@ CRASHES = """
 """
 
 
-def test_run_that_gives_up_tells_how_much_did_not_run(run, pytester) -> None:
-    """A reader of any report must not take the others for all there are."""
+def test_abandoned_run_lists_the_tests_that_did_not_run(run, pytester) -> None:
+    """No report may look complete without these tests."""
     result = run(CRASHES)
     result.assert_outcomes(failed=4)
     assert result.ret == ExitStatus.TEST_FAILED
@@ -512,8 +512,8 @@ def test_run_that_gives_up_tells_how_much_did_not_run(run, pytester) -> None:
     assert str(error.text).count("test_toy.py::test_crash") == 2
 
 
-def test_run_that_gives_up_in_collection_tells_what_it_knows(run, pytester) -> None:
-    """The first guest has listed the tests, and no other one comes that far."""
+def test_run_abandoned_in_collection_lists_the_known_tests(run, pytester) -> None:
+    """The first guest has collected the tests, and no later one does."""
     result = run(
         """
     import pytest
@@ -532,7 +532,7 @@ def test_run_that_gives_up_in_collection_tells_what_it_knows(run, pytester) -> N
 
 
 def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester) -> None:
-    """What is left behind -x is left on purpose."""
+    """Tests that -x leaves out are left out on purpose."""
     result = run(CRASHES.replace("panic(f", "pytest.fail(f"), "-x")
     result.assert_outcomes(failed=1)
     assert "did not run" not in result.stdout.str()
@@ -541,7 +541,7 @@ def test_run_that_was_asked_to_stop_is_not_one_that_gave_up(run, pytester) -> No
 
 
 def test_run_that_is_to_end_with_a_failure_ends_with_a_guests(run, pytester) -> None:
-    """-x; the tests behind it do not run, as was asked for."""
+    """-x: the tests after it do not run, as requested."""
     result = run(CRASHES, "-x")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*stopping after 1 failures*"])
@@ -578,7 +578,7 @@ def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester) -> None:
 
 
 def test_all_skipped_is_an_error(run) -> None:
-    """A run in which nothing ran says nothing; each skip prints its reason."""
+    """A run without tests proves nothing; each skip prints its reason."""
     result = run("import pytest\ndef test_a(): pytest.skip('no rxe')\n")
     result.assert_outcomes(skipped=1)
     assert result.ret == ExitStatus.TEST_FAILED
@@ -601,8 +601,8 @@ def in_foreground(argv, directory):
         process.wait()
 
 
-def test_interrupt_leaves_nothing_behind(pytester, monkeypatch) -> None:
-    """Ctrl-C goes to all processes of the terminal, but for the guests: they end all the same."""
+def test_interrupt_leaves_no_process(pytester, monkeypatch) -> None:
+    """Ctrl-C reaches all processes of the terminal except the guests, which still end."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TMPDIR", str(pytester.mkdir("tmp")))
     pytester.makepyfile(
@@ -653,7 +653,7 @@ def test_temporary_directory_is_the_guests_own(run, tmp_path) -> None:
 
 
 def test_guest_tests_are_kept_away_from_this_machine(pytester, monkeypatch) -> None:
-    """Without guests a test marked 'guest' does not run, and says why."""
+    """Without guests, a test marked 'guest' is skipped with a reason."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile("import pytest\n@pytest.mark.guest\ndef test_a(): assert 0\n")
     result = pytester.runpytest_subprocess("-p", "harness.runner.plugin", "-rs")

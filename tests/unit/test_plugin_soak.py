@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""--soak-hours: what a long run tells on its way, and at its end."""
+"""--soak-hours: the totals that a long run shows after each round and at its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     return rounds
 
 
-def test_totals_are_told_behind_each_round_and_at_the_end(run: Run) -> None:
+def test_totals_are_shown_after_each_round_and_at_the_end(run: Run) -> None:
     """Messages, faults by kind and errors are sums of all rounds so far."""
     result = run()
     assert result.ret == ExitStatus.OK
@@ -55,13 +55,13 @@ def test_totals_are_told_behind_each_round_and_at_the_end(run: Run) -> None:
 
 
 def test_first_finding_ends_it(run: Run) -> None:
-    """What comes behind a round that failed is not run; the totals say so."""
+    """No round runs after one that failed; the totals show it."""
     result = run(fails=2)
     assert result.ret == ExitStatus.TEST_FAILED
     result.stdout.fnmatch_lines(["soak: * 2 rounds: 200 messages, *; findings: 1"])
     result.stdout.no_fnmatch_line("*3 rounds*")
 
 
-def test_nothing_is_told_without_hours(run: Run) -> None:
-    """Other runs know nothing of it."""
+def test_nothing_is_shown_without_hours(run: Run) -> None:
+    """Other runs show no totals."""
     run(hours="0").stdout.no_fnmatch_line("soak: *")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Which runs `kfabric test` makes of its arguments, and how their statuses become one."""
+"""The runs of `kfabric test` for its arguments, and their common status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Par
     ],
 )
 def test_worst_status_wins(codes, expected) -> None:
-    """A broken machine says more than a failed test, and any of them more than success."""
+    """A broken machine wins over a failed test, and both win over success."""
     assert testrun.combine(codes, filtered=False) == expected
 
 
@@ -49,12 +49,12 @@ def test_a_filter_may_leave_one_part_empty_but_not_all() -> None:
     ],
 )
 def test_pytest_statuses_do_not_collide_with_ours(pytests, ours) -> None:
-    """pytest's 2, 4 and 5 mean other things than ours."""
+    """pytest's 2, 4 and 5 have other meanings than ours."""
     assert testrun.status_of(pytests) == ours
 
 
 def test_no_paths_mean_everything() -> None:
-    """First what takes seconds, then what takes guests."""
+    """First the parts that take seconds, then those with guests."""
     assert testrun.parts([], 2) == [
         Part("unit", (str(UNIT),), workers=WORKERS),
         Part("browser", (str(BROWSER),), workers=WORKERS),
@@ -74,7 +74,7 @@ def test_paths_go_where_they_can_run() -> None:
 
 @pytest.mark.parametrize(("status", "raised"), [(0, False), (70, True)])
 def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised) -> None:
-    """By the set-up script; if that fails, so does the set-up, and not a test."""
+    """By the set-up script, whose failure is one of the set-up, not of a test."""
     seen = []
     monkeypatch.setattr(
         testrun.subprocess,
@@ -114,7 +114,7 @@ def test_options_are_passed_on_to_pytest(monkeypatch) -> None:
 
 @pytest.mark.parametrize(("kernel", "guests"), [("6.1", 3), ("debug", 1)])
 def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel, guests) -> None:
-    """A kernel with checks needs more for each; one line says so."""
+    """A kernel with checks needs more for each; a line shows it."""
     seen = []
     _boot_nothing(monkeypatch)
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: 4000)
@@ -131,7 +131,7 @@ def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel
 def test_guests_that_fit_are_as_many_as_were_asked_for(
     monkeypatch, capsys, available, wanted
 ) -> None:
-    """Also where the host does not tell; one is always tried, unless all are elsewhere."""
+    """Also if the available memory is unknown; at least one is tried, unless all are remote."""
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: available)
     part = Part("guest", ("tests",), wanted)
     assert testrun.fit(part, _image("6.1").version) == part
@@ -139,8 +139,8 @@ def test_guests_that_fit_are_as_many_as_were_asked_for(
 
 
 @pytest.mark.parametrize("option", ["--ignore", "--deselect", "-k", "-c"])
-def test_word_of_an_option_is_no_path(option) -> None:
-    """Or what was to be left out would be all that runs."""
+def test_value_of_an_option_is_no_path(option) -> None:
+    """Otherwise only the excluded tests would run."""
     words = [str(GUEST), option, str(UNIT), "-x"]
     assert testrun.split(words) == ([str(GUEST)], [option, str(UNIT), "-x"])
 
@@ -227,7 +227,7 @@ def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch) -> N
 
 
 def test_tests_that_did_not_run_are_in_the_table(reports, monkeypatch) -> None:
-    """Or the numbers would be taken for all there are."""
+    """Otherwise the numbers would look complete."""
     error = '<error message="5 tests did not run"/>'
     gave_up = f'<testcase classname="{junit.CLASS}" name="run">{error}</testcase>'
     monkeypatch.setitem(CASES, "6.1", CASES["6.1"] + gave_up)
@@ -237,7 +237,7 @@ def test_tests_that_did_not_run_are_in_the_table(reports, monkeypatch) -> None:
 
 
 def test_bad_status_without_a_failed_test_is_in_the_table(reports, monkeypatch) -> None:
-    """JUnit does not tell of all that can break: all of its tests have passed."""
+    """JUnit does not show every problem: all of its tests have passed."""
     write = testrun._run
 
     def run(argv, kernel):

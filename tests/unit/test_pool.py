@@ -18,7 +18,7 @@ SECONDS = 30.0
 
 
 def test_bridge_that_waits_already_learns_that_there_is_no_guest(tmp_path: Path) -> None:
-    """As one does that comes later: neither waits until its own deadline."""
+    """A later bridge learns it, too; neither waits for its own deadline."""
     waits = threading.Event()
 
     def boot(name: str, directory: Path) -> Guest:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Which guest gets which test."""
+"""The distribution of tests to guests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.runner.schedule import Together
 
 
 class Node:
-    """A guest that notes what it is sent."""
+    """A guest that records its tests."""
 
     def __init__(self, name: str) -> None:
         self.gateway = SimpleNamespace(id=name)
@@ -47,7 +47,7 @@ def dealt(*names: str, nodes: int = 2) -> Deal:
 
 
 def finish(scheduler: Together, guest: Any) -> int:
-    """A guest ends the test that it has begun."""
+    """A guest ends its current test."""
     done: int = scheduler.node2pending[guest][0]
     scheduler.mark_test_complete(guest, done)
     return done
@@ -58,7 +58,7 @@ OTHERS = [f"tests/guest/test_cq.py::test_{n}" for n in range(6)]
 
 
 def test_file_stays_with_the_guest_that_has_begun_it() -> None:
-    """As long as the other one has something else to do."""
+    """While the other guest has other tests."""
     scheduler, (one, two) = dealt(*GALLERY, *OTHERS)
     while len(two.sent) < len(OTHERS):
         finish(scheduler, one)
@@ -68,14 +68,14 @@ def test_file_stays_with_the_guest_that_has_begun_it() -> None:
 
 
 def test_guest_without_anything_else_helps() -> None:
-    """Better to begin once more than to be idle."""
+    """A second start is better than an idle guest."""
     _, (one, two) = dealt(*GALLERY)
     assert one.sent == [0, 1]
     assert two.sent == [2, 3]
 
 
 def test_file_of_a_guest_that_died_goes_to_another() -> None:
-    """With all that was left of it; what it died of is not run again."""
+    """With all of its remaining tests, except the one that crashed it."""
     scheduler, (one, two) = dealt(*GALLERY, *OTHERS)
     assert scheduler.remove_node(one) == GALLERY[0]
     while not two.shutting_down:
@@ -84,7 +84,7 @@ def test_file_of_a_guest_that_died_goes_to_another() -> None:
 
 
 def test_guest_that_replaces_one_that_died_gets_two_tests() -> None:
-    """With one it would wait for the next, which comes only when that one has ended."""
+    """With one it would wait for a second, which is sent only after the first has ended."""
     scheduler, (one,) = dealt(*OTHERS[:4], nodes=1)
     finish(scheduler, one)
     assert scheduler.remove_node(one) == OTHERS[1]
@@ -97,7 +97,7 @@ def test_guest_that_replaces_one_that_died_gets_two_tests() -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 def test_every_test_is_sent_once(nodes: int) -> None:
-    """To somebody."""
+    """To another guest."""
     scheduler, guests = dealt(*OTHERS, *GALLERY, nodes=nodes)
     while not all(guest.shutting_down for guest in guests):
         for guest in guests:
@@ -108,7 +108,7 @@ def test_every_test_is_sent_once(nodes: int) -> None:
 
 
 def test_guest_with_one_test_of_its_own_gets_another() -> None:
-    """The rest belongs to a guest that lives; it is better than to wait."""
+    """The rest of the file is for a live guest, which is better than waiting."""
     scheduler, (_, two) = dealt(*GALLERY, OTHERS[0])
     while len(scheduler.node2pending[two]) == 2 and scheduler.pending:
         finish(scheduler, two)

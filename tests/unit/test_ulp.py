@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Somebody's module to test: what is refused, and with which words; what a guest is shown."""
+"""A user's module to test: errors and their texts, and the directory that guests mount."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINK = RdmaLink("rxe0", Netdev("net0", 3, "198.18.3.1"), "rxe")
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A directory with a module, a header that it needs, and what a build has left."""
+    """A directory with a module, a header that it needs, and files left by a build."""
     tree = tmp_path / "project/kmod"
     (tree / "inc").mkdir(parents=True)
     for name in ("Kbuild", "mine.c", "inc/mine.h", "mine.o", "mine.ko", "Module.symvers"):
@@ -43,7 +43,7 @@ def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (checkout / "kmod/Kbuild").touch()
     headers = SimpleNamespace(build=Path("/h"), command=lambda argv, shared: argv)
     place = SimpleNamespace(headers=lambda release: headers)
-    monkeypatch.setattr(ulpbuild.supply, "of", lambda *_: place)
+    monkeypatch.setattr(kbuild.supply, "of", lambda *_: place)
     monkeypatch.setattr(kbuild, "strip", lambda modules, target: None)
     image = SimpleNamespace(release="6.1", version=None)
 
@@ -74,8 +74,8 @@ def test_build_without_a_module_is_one_clear_error(build, tree: Path) -> None:
     assert "obj-m" in error.value.line()
 
 
-def test_compile_error_has_the_compilers_words_and_their_file(build, tree: Path) -> None:
-    """The copy that was compiled is no file of theirs."""
+def test_compile_error_has_the_compilers_text_and_the_users_file(build, tree: Path) -> None:
+    """The compiled copy is not the user's file."""
     script = "echo $0/mine.c:3:1: error: \"expected ';'\"; echo make: Error 1; exit 2"
     with pytest.raises(BuildError) as error:
         build(script)
@@ -84,7 +84,7 @@ def test_compile_error_has_the_compilers_words_and_their_file(build, tree: Path)
 
 
 def test_modules_are_loaded_in_the_order_of_their_makefile(build) -> None:
-    """Kernels write file names of different endings there."""
+    """Kernels write file names with different suffixes there."""
     place = build("touch b.ko a.ko; printf '/x/b.ko\\n/x/a.o\\n' > modules.order")
     assert (place / names.ULP_ORDER).read_text() == "b\na\n"
 
@@ -105,7 +105,7 @@ def test_build_is_repeated_only_after_a_change(build, tree: Path) -> None:
     assert (place / "built").read_text() == "\n\n"
 
 
-def test_make_is_told_where_our_headers_and_symbols_are() -> None:
+def test_make_gets_our_headers_and_symbols() -> None:
     headers = SimpleNamespace(build=Path("/h"))
     argv = ulpbuild.make_argv(headers, Path("/copy"), Variant.PROD, Path("/our/kmod"))
     assert "KBUILD_EXTRA_SYMBOLS=/our/kmod/Module.symvers" in argv
@@ -114,7 +114,7 @@ def test_make_is_told_where_our_headers_and_symbols_are() -> None:
 
 
 def test_guest_sees_the_project_that_module_and_tests_lie_in(tree: Path) -> None:
-    """Where it begins is said by the files that pytest goes by, too."""
+    """pytest's configuration files mark its root as well."""
     project = tree.parent
     (project / "tests").mkdir()
     assert ulp.root(tree, [project / "tests"]) == project
@@ -145,7 +145,7 @@ def test_directory_that_the_guest_needs_itself_is_not_mounted_over() -> None:
 def test_tests_get_the_module_and_run_where_the_guest_sees_them(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Paths are made absolute: pytest does not run where the user is."""
+    """Paths are made absolute: pytest runs in another directory."""
     (tree / "tests").mkdir()
     (tree / "tests/test_it.py").touch()
     seen = []
@@ -180,7 +180,7 @@ def test_without_paths_the_modules_directory_is_searched_for_tests(
     assert seen == [str(tree)]
 
 
-def test_option_of_the_plugin_says_all_of_it(tree: Path) -> None:
+def test_option_of_the_plugin_is_complete(tree: Path) -> None:
     given = Ulp(tree, tree.parent, ("a=1", "b.c={address}"), load=False)
     assert ulp.from_json(ulp.to_json(given)) == given
 
@@ -209,7 +209,7 @@ def test_parameters_go_to_the_module_that_they_name(
 
 
 class FakeGuest:
-    """A guest in which loading ends in one way."""
+    """A guest in which loading has a given result."""
 
     spec = SimpleNamespace(deadlines=SimpleNamespace(boot=1.0))
 
@@ -227,14 +227,14 @@ class FakeGuest:
         return self._splats
 
 
-def test_refused_module_is_one_line_with_the_kernels_words(tree: Path) -> None:
+def test_refused_module_is_one_line_with_the_kernels_reason(tree: Path) -> None:
     guest = FakeGuest(1, b"load /b/mine.ko: Invalid argument\n  mine: no address\n")
     with pytest.raises(ModuleLoadError, match=r"^load /b/mine\.ko: Invalid argument$") as error:
         ulp.load(guest, Ulp(tree, tree))
     assert "mine: no address" in error.value.console
 
 
-def test_panic_while_it_is_loaded_says_so(tree: Path) -> None:
+def test_panic_while_it_is_loaded_is_reported(tree: Path) -> None:
     guest = FakeGuest(error=GuestPanic("BUG: null", console="the stack"))
     with pytest.raises(GuestPanic, match=f"BUG: null, while the modules of {tree} were") as error:
         ulp.load(guest, Ulp(tree, tree))
@@ -256,10 +256,10 @@ def test_its_users_count_among_what_a_test_may_leave(
     assert modules.watched() == (*modules.OURS, "my_core", "mine")
 
 
-def test_modules_are_unloaded_also_behind_a_teardown_that_fails(
+def test_modules_are_unloaded_after_a_failed_teardown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its error tells of what they leave, too."""
+    """Its error also lists what they leave."""
     before = guest_ulp.Census({"net devices": 1})
     mine = SimpleNamespace(loaded=("mine",), unload=lambda: setattr(mine, "loaded", ()))
     monkeypatch.setattr(guest_ulp, "_recall", lambda: (LINK, before))

@@ -37,7 +37,7 @@ def test_a_probe_that_booted_means_kvm(host: Path) -> None:
     assert accel.choose(IMAGE, lambda _: "").accel is Accel.KVM
 
 
-def test_a_probe_that_failed_means_tcg_and_says_why(host: Path) -> None:
+def test_a_failed_probe_means_tcg_with_a_reason(host: Path) -> None:
     choice = accel.choose(IMAGE, lambda _: "failed to set MSR 0x10a")
     assert choice.accel is Accel.TCG
     assert "failed to set MSR 0x10a" in choice.line()
@@ -68,7 +68,7 @@ def test_a_damaged_memory_is_as_none(host: Path, tmp_path: Path) -> None:
 
 
 def await_banner(code: str, seconds: float) -> str:
-    """What the probe makes of a QEMU that behaves like this."""
+    """The probe's result for a QEMU that behaves like this."""
     argv = [sys.executable, "-c", code]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu:
         try:
@@ -86,5 +86,5 @@ def test_a_qemu_that_aborts_is_quoted() -> None:
     assert await_banner("print('qemu: error: failed to set MSR')", 60.0).endswith("MSR")
 
 
-def test_a_qemu_that_says_nothing_is_given_up() -> None:
+def test_a_silent_qemu_is_abandoned() -> None:
     assert "no banner" in await_banner("import time; time.sleep(1000)", 0.1)

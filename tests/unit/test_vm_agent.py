@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Agent and client on one socket pair: what a command says arrives whole.
+"""Agent and client on one socket pair: a command's output arrives complete.
 
 The agent runs here as a process of the host, since nothing but its ports needs a
 guest. It is killed at the end of each test.
@@ -32,14 +32,14 @@ SERVE = (
 
 @pytest.fixture
 def agent() -> Iterator[AgentClient]:
-    """A client whose agent has said hello."""
+    """A client whose agent has sent HELLO."""
     with served() as client:
         yield client
 
 
 @contextlib.contextmanager
 def served(console: IO[bytes] | None = None) -> Iterator[AgentClient]:
-    """An agent, and the client to whom it has said hello."""
+    """An agent, and the client to which it has sent HELLO."""
     ours, theirs = socket.socketpair()
     source = Path(__file__).parents[2]
     argv = [sys.executable, "-c", SERVE, str(theirs.fileno())]
@@ -48,7 +48,7 @@ def served(console: IO[bytes] | None = None) -> Iterator[AgentClient]:
         theirs.close()
         client = AgentClient(ours)
         try:
-            assert client.wait_word(SECONDS) is Kind.HELLO
+            assert client.wait_reply(SECONDS) is Kind.HELLO
             yield client
         finally:
             process.kill()
@@ -120,7 +120,7 @@ def test_all_output_comes_before_the_exit(agent: AgentClient) -> None:
 
 
 def test_a_background_process_does_not_hold_up_the_exit(agent: AgentClient) -> None:
-    """It has the pipes open; only the end of the command itself counts."""
+    """It holds the pipes open; only the end of the command itself counts."""
     job = start(agent, "sh", "-c", "sleep 1000 & echo $!")
     status, out, _ = finish(job)
     assert status == 0
@@ -161,7 +161,7 @@ def test_a_deadline_ends_the_wait_and_not_the_job(agent: AgentClient) -> None:
 
 
 class SlowSocket:
-    """A socket on which sending blocks until the test lets it go on."""
+    """A socket on which sending blocks until the test continues it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -178,7 +178,7 @@ class SlowSocket:
 
 
 def test_what_arrives_is_read_while_a_send_is_stuck() -> None:
-    """The guest reads no more before it has got rid of its own output."""
+    """The guest reads nothing before it has written its own output."""
     ours, theirs = socket.socketpair()
     slow = SlowSocket(ours)
     client = AgentClient(cast(socket.socket, slow))
@@ -207,11 +207,11 @@ def test_the_end_of_the_stream_ends_every_wait(agent: AgentClient) -> None:
             finish(later)
 
 
-def test_python_that_cannot_be_prepared_says_why(tmp_path: Path) -> None:
-    """On the console, as the agent ends by it."""
+def test_a_python_that_cannot_be_prepared_reports_why(tmp_path: Path) -> None:
+    """On the console, because the agent ends."""
     console = tmp_path / "console"
     with console.open("wb") as file, served(file) as agent:
         agent.prepare("raise ValueError('no bread')")
         with pytest.raises(StreamEnd):
-            agent.wait_word(SECONDS)
+            agent.wait_reply(SECONDS)
     assert "ValueError: no bread" in console.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The QEMU command line says what the spec says, and nothing else."""
+"""The QEMU command line matches the spec."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_accelerator_is_the_chosen_one(accel: Accel, word: str) -> None:
 
 
 def test_counting_instructions_takes_one_thread() -> None:
-    """QEMU refuses it with several; others keep theirs, and count nothing."""
+    """QEMU rejects icount with several CPU threads; other guests keep theirs without icount."""
     argv = qemu.argv(VmSpec(cpus=1, icount=True), IMAGE, Accel.TCG, WIRING)
     assert option(argv, "-accel") == ["tcg,thread=single"]
     assert option(argv, "-icount") == ["shift=0,sleep=off"]
@@ -68,7 +68,7 @@ def test_the_disk_keeps_nothing() -> None:
 
 
 def test_what_makes_a_kind_differs_with_memory_and_not_with_the_name() -> None:
-    """Else a guest would go on from another kind's boot, or never from any."""
+    """Otherwise a guest would resume from another kind's boot, or from none."""
     kinds = [
         qemu.kind(spec, IMAGE, Accel.TCG)
         for spec in (VmSpec(name="a"), VmSpec(name="b"), VmSpec(memory_mib=1234))
@@ -109,14 +109,14 @@ def test_qemu_arguments_of_the_spec_are_passed_on() -> None:
 
 
 def test_a_comma_in_a_path_is_doubled() -> None:
-    """QEMU would take what follows it for another option."""
+    """QEMU would parse the text after it as another option."""
     assert qemu.quote(Path("/a,b/c")) == "/a,,b/c"
     shared = option(qemu.share("tag", Path("/a,b"), read_only=True), "-fsdev")[0]
     assert "path=/a,,b,security_model" in shared
 
 
 def test_more_directories_are_mounted_read_only_in_their_order() -> None:
-    """Before the checkout, which may lie in one of them; only the last can be written."""
+    """Before the checkout, which one of them may contain; only the last is writable."""
     spec = VmSpec(shares=(Path("/home/me"), Path("/srv/b")))
     argv = qemu.argv(spec, IMAGE, Accel.TCG, WIRING)
     assert [value for value in option(argv, "-fsdev") if "id=share" in value] == [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A boot that stalls in the kernel is tried once more; any other failure is final."""
+"""A boot that stalls in the kernel is repeated once; any other failure is final."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ SILENT_INIT = SILENT_KERNEL + "[    5.64] Run /init as init process\n"
 
 
 class Nobody:
-    """Agent and watchdog of a guest that says hello at the given attempt, or never."""
+    """Agent and watchdog of a guest that boots, or does not."""
 
     def __init__(self, answers: bool) -> None:
         self._answers = answers
 
-    def wait_word(self, timeout: float) -> None:
+    def wait_reply(self, timeout: float) -> None:
         if not self._answers:
             raise TimeoutError
 
     def begin(self, name: str, mounts: list[object], pythonpath: str) -> None:
-        """All the same to nobody."""
+        """Do nothing."""
 
     def arm(self) -> None:
-        """Nobody watches."""
+        """Do nothing."""
 
 
 class PaperVm(Vm):
-    """A guest whose boots are written down beforehand."""
+    """A guest whose boots have given results."""
 
     def __init__(self, directory: Path, console: str, answers: list[bool], boot: float) -> None:
         spec = VmSpec(name="paper", deadlines=Deadlines(boot=boot))
@@ -76,15 +76,15 @@ def test_second_stall_is_final(tmp_path: Path) -> None:
         vm.start()
 
 
-def test_guest_that_stalls_behind_its_init_is_not_tried_again(tmp_path: Path) -> None:
-    """What our own init does wrong is no accident."""
+def test_guest_that_stalls_after_its_init_is_not_booted_again(tmp_path: Path) -> None:
+    """An error of our own init is not random."""
     vm = PaperVm(tmp_path, SILENT_INIT, [False], boot=20.0)
     with pytest.raises(BootError, match="no sign of life after 20 s"):
         vm.start()
 
 
 def test_guests_of_two_runs_have_no_directory_in_common(tmp_path: Path) -> None:
-    """The second one would remove what the first one writes to; it can be had afterwards."""
+    """The second one would remove the first one's files; the directory is free afterwards."""
     first, second = (PaperVm(tmp_path, "", [True], boot=10.0) for _ in range(2))
     first.start()
     (first.out / "word").touch()

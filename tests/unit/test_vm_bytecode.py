@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Compiling the tests for guests saves time there, and is no condition of anything."""
+"""Compiling tests for guests is optional: it only saves time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from harness.vm.spec import Image
 
 
 class Busy(Headers):
-    """A userland in which nothing comes to an end."""
+    """A userland in which no command ends."""
 
     def command(self, argv: Sequence[str], shared: Path) -> list[str]:
-        """Something else."""
+        """Return a command that takes too long."""
         return ["sleep", "600"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Every end of a command has its own exit status and its one line."""
+"""Every end of a command has its own exit status and one line of output."""
 
 from __future__ import annotations
 

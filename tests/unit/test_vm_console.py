@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Which console lines are reports of the kernel about itself, and which are not.
+"""Kernel reports are found in console text, and other lines are not taken for one.
 
 The files in tests/data/console were recorded from a stock Debian 6.1 guest and a
 module that misbehaves on command; kinds that such a kernel cannot report are
@@ -46,8 +46,8 @@ memory: usage 24576kB, limit 24576kB, failcnt 18
     ("why", "found"),
     [("mem_cgroup_out_of_memory+0x134/0x150", []), ("warn_alloc+0x1/0x2", ["call-trace"])],
 )
-def test_who_reaches_its_own_limit_is_no_splat(why: str, found: list[str]) -> None:
-    """A process is ended at the limit of its control group: somebody wanted that."""
+def test_a_process_at_its_own_limit_is_no_splat(why: str, found: list[str]) -> None:
+    """A process that exceeds its cgroup's memory limit is killed on purpose."""
     assert kinds(OUT_OF_MEMORY.format(why=why)) == found
 
 
@@ -73,7 +73,7 @@ later
 """
 
 
-def test_data_race_is_told_whole() -> None:
+def test_a_data_race_is_reported_completely() -> None:
     """Both stacks: it has no line "Call Trace:"."""
     (splat,) = splats.splats(RACE.format(where="first / second"))
     assert "second+0x1b2" in splat.text and "Reported by" in splat.text
@@ -81,7 +81,7 @@ def test_data_race_is_told_whole() -> None:
 
 
 def test_clock_of_tracers_is_no_data_race() -> None:
-    """It is a latch, which KCSAN does not know in 6.1."""
+    """It is a latch, which 6.1 does not annotate for KCSAN."""
     assert kinds(RACE.format(where="ktime_get_mono_fast_ns / timekeeping_update")) == []
 
 
@@ -90,7 +90,7 @@ def test_each_warning_is_one_splat() -> None:
     assert kinds(recorded("warnings.log")) == ["warning", "warning", "refcount", "list", "panic"]
 
 
-def test_stuck_tasks_and_cpus_are_told_apart() -> None:
+def test_stuck_tasks_and_cpus_are_different_kinds() -> None:
     assert kinds(recorded("stuck.log")) == [
         "atomic-sleep",
         "bug",
@@ -130,8 +130,8 @@ def test_a_splat_knows_its_line_and_its_text() -> None:
     assert "process_one_work" in splats.splats(text)[0].text
 
 
-def test_a_warning_begins_with_its_own_words() -> None:
-    """WARN() prints what it was given between the cut mark and the title."""
+def test_a_warning_begins_with_its_message() -> None:
+    """WARN() prints its message between the cut mark and the title."""
     cut = "------------[ cut here ]------------"
     title = "WARNING: CPU: 0 PID: 9 at kmod/core/fid.c:1 kfi_close+0x1/0x2 [kfabric]"
     text = "\n".join(
@@ -182,7 +182,7 @@ def test_report_about_locks_is_one_with_the_locks() -> None:
 
 
 def test_report_about_locks_ends_before_another_one() -> None:
-    """Should it have no trace."""
+    """If it has no trace."""
     held = "WARNING: held lock freed!\nffff88 (&a->lock), at: f+0x1/0x2\n"
     first, second = splats.splats(f"{held}BUG: KASAN: use-after-free in f+0x1/0x2\n")
     assert (first.kind, second.kind) == ("lockdep", "kasan")
@@ -234,7 +234,7 @@ def test_one_line_of_each_kind(kind: str, line: str, stamp: str) -> None:
     "line",
     [
         "kfabric: loading out-of-tree module taints kernel.",
-        # Whose memory it is only the file tells: harness.guest.memleak reads it.
+        # Only kmemleak's file has the details: harness.guest.memleak reads it.
         "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
         "kfabric: module verification failed: signature and/or required key missing",
         "NMI watchdog: Perf NMI watchdog permanently disabled",

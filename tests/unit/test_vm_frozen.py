@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Which frozen guests there are, and what becomes of one that does not thaw."""
+"""Frozen guests: one for each kind, and discarded if it does not thaw."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STOCK = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
 
 
 def make(target: Frozen) -> None:
-    """Freeze a guest of paper."""
+    """Write the files of a frozen guest."""
     target.state.write_text("state")
     target.console.write_text("[    0.00] Linux version 6.1\n")
 
@@ -38,8 +38,8 @@ def test_each_kind_is_frozen_once(tmp_path: Path) -> None:
     def again(target: Frozen) -> None:
         raise AssertionError("it is there already")
 
-    assert frozen.ensure(tmp_path, "small", again) == first
-    assert frozen.ensure(tmp_path, "large", make) != first
+    assert frozen.ensure(tmp_path, "small", again).directory == first.directory
+    assert frozen.ensure(tmp_path, "large", make).directory != first.directory
 
 
 def test_one_that_cannot_be_frozen_leaves_nothing(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_one_that_cannot_be_frozen_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
-def test_those_that_nobody_uses_are_removed(tmp_path: Path) -> None:
-    """Each takes hundreds of megabytes; one that was used lately stays."""
+def test_unused_ones_are_removed(tmp_path: Path) -> None:
+    """Each takes hundreds of megabytes; recently used ones stay."""
     for number in range(frozen.KEPT):
         old = frozen.ensure(tmp_path, f"kind{number}", make)
         os.utime(old.directory, (number, number))
@@ -65,7 +65,7 @@ def test_those_that_nobody_uses_are_removed(tmp_path: Path) -> None:
 
 
 class PaperVm(Vm):
-    """A guest that starts as it is written down, and tells how it was started."""
+    """A guest that starts as given, and records how it was started."""
 
     def __init__(self, directory: Path, spec: VmSpec, thaws: bool) -> None:
         image = Image("6.1", Path("vmlinux"), Path("initrd"), directory / "root.img", STOCK)
@@ -100,7 +100,7 @@ def test_guest_goes_on_from_where_its_kind_was_frozen(tmp_path: Path) -> None:
 
 
 def test_guest_that_does_not_thaw_boots(tmp_path: Path) -> None:
-    """And the next one finds no frozen one that does not thaw."""
+    """And the frozen guest is removed, so that the next guest does not try it."""
     vm = PaperVm(tmp_path, VmSpec(), thaws=False)
     vm.start()
     assert vm.launches == [("disk.qcow2", True), ("root.img", False)]
@@ -109,13 +109,13 @@ def test_guest_that_does_not_thaw_boots(tmp_path: Path) -> None:
 
 
 def complain(target: Frozen) -> None:
-    """Freeze a guest whose kernel had something to say."""
+    """Freeze a guest whose kernel had reported a problem."""
     make(target)
     target.console.write_text("[ 0.1] BUG: workqueue lockup - pool cpus=0\n")
 
 
 def lose(target: Frozen) -> None:
-    """Freeze a guest of which a part is gone by now."""
+    """Freeze a guest that has lost a file."""
     make(target)
     target.console.unlink()
 
@@ -124,7 +124,7 @@ def lose(target: Frozen) -> None:
 def test_guest_that_is_none_to_keep_is_not_kept(
     tmp_path: Path, freeze: Callable[[Frozen], None]
 ) -> None:
-    """Each later guest would have its report on the console, or not start."""
+    """Otherwise each later guest would have its report on the console, or not start."""
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
     vm._freeze = freeze  # type: ignore[method-assign]
     vm.start()
@@ -154,7 +154,7 @@ def failing(error: BaseException) -> Callable[[Frozen], None]:
 def test_guest_that_cannot_be_frozen_boots(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, why: str
 ) -> None:
-    """And says why in one line: to freeze it would only have saved time."""
+    """And prints the reason in one line, because freezing only saves time."""
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
     vm._freeze = failing(error)  # type: ignore[method-assign]
     vm.start()
@@ -168,7 +168,7 @@ def test_guest_that_cannot_be_frozen_boots(
 def test_kernel_that_does_not_boot_is_not_waited_for_twice(
     tmp_path: Path, error: BaseException
 ) -> None:
-    """Nor does a guest boot that nobody wants any more."""
+    """Nor does a guest boot after Ctrl-C."""
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
     vm._freeze = failing(error)  # type: ignore[method-assign]
     with pytest.raises(type(error)):
@@ -180,14 +180,14 @@ class Nobody:
     """An agent that does not answer."""
 
     def prepare(self, code: str) -> None:
-        """All the same to nobody."""
+        """Do nothing."""
 
 
 class Refusal:
-    """A QEMU that does not do what it is told."""
+    """A QEMU that refuses every command."""
 
     def execute(self, command: str, deadline: float, **arguments: object) -> None:
-        """No answer."""
+        """Return no answer."""
 
 
 def test_save_that_is_refused_is_not_waited_for(
@@ -209,7 +209,7 @@ def test_guest_that_boots_and_does_not_prepare_cannot_be_frozen(
     def die(vm: Vm, deadline: float) -> None:
         raise BootError("no sign of life after 1 s")
 
-    monkeypatch.setattr(PaperVm, "_wait_word", die)
+    monkeypatch.setattr(PaperVm, "_wait_reply", die)
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
     vm._agent = cast(AgentClient, Nobody())
     with pytest.raises(FreezeError, match="no sign of life"):
@@ -222,13 +222,13 @@ def test_guest_that_boots_and_does_not_prepare_cannot_be_frozen(
 def test_guest_with_more_devices_or_counted_instructions_boots(
     tmp_path: Path, spec: VmSpec
 ) -> None:
-    """What is connected to one guest alone cannot be frozen for others."""
+    """A device that connects one guest to another cannot be frozen."""
     vm = PaperVm(tmp_path, spec, thaws=True)
     vm.start()
     assert vm.launches == [("root.img", False)]
 
 
 def test_accelerator_is_part_of_the_kind() -> None:
-    """TCG's state means nothing to KVM."""
+    """KVM cannot read TCG's state."""
     tcg, kvm = (frozen.key(["-accel", cast(str, word.value)]) for word in Accel)
     assert tcg != kvm

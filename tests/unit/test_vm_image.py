@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What images are named after, and what goes into kernel and initrd."""
+"""Names of images, and the contents of kernel and initrd."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_build_replaces_a_directory_that_is_not_whole(tmp_path: Path) -> None:
 def test_what_is_removed_is_found_no_more_or_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C in the middle leaves nothing under its name; the next build sweeps it."""
+    """Ctrl-C leaves nothing under its name; the next build removes the rest."""
     target = tmp_path / "image"
     target.mkdir()
     (target / "root.img").touch()
@@ -216,7 +216,7 @@ def test_a_module_that_not_every_kernel_has_may_be_missing() -> None:
     assert kernel.select(TABLE, ["ext4?"]) == kernel.select(TABLE, ["ext4"])
 
 
-def test_the_kernel_is_found_behind_other_xz_data() -> None:
+def test_the_kernel_is_found_after_other_xz_data() -> None:
     elf = b"\x7fELF" + bytes(100)
     bzimage = b"boot" + lzma.compress(b"other") + b"pad" + lzma.compress(elf) + b"end"
     assert kernel.uncompress(bzimage) == elf
@@ -250,7 +250,7 @@ def test_cpio_unpacks_what_went_in(tmp_path: Path) -> None:
 
 @pytest.fixture
 def early(tmp_path: Path) -> Path:
-    """What an initrd is made of, and beside it an init and an agent."""
+    """The parts of an initrd, and next to them an init and an agent."""
     parts = tmp_path / "early"
     (parts / "modules").mkdir(parents=True)
     (parts / "busybox").write_bytes(b"box")
@@ -274,7 +274,7 @@ def test_new_init_or_agent_makes_a_new_initrd(early: Path, tmp_path: Path, chang
 
 
 def test_agent_is_in_the_initrd(early: Path, tmp_path: Path) -> None:
-    """With the directories above it, before it: the kernel makes none."""
+    """After its parent directories, which the kernel does not create."""
     archive = initrd.ensure(early, tmp_path / "init", tmp_path / "harness").read_bytes()
     paths = ["kfabric", "kfabric/harness", "kfabric/harness/vm", "kfabric/harness/vm/agent.py"]
     places = [archive.index(f"{path}\0".encode()) for path in paths]
@@ -282,7 +282,7 @@ def test_agent_is_in_the_initrd(early: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_built_in_needs_no_file() -> None:
-    """Stages of the initrd may be empty, but a name that nothing has is still refused."""
+    """A stage of the initrd may be empty, but an unknown name is an error."""
     built_in = ["kernel/fs/9p/9p.ko", "kernel/drivers/char/virtio_console.ko"]
     assert kernel.select(TABLE, ["9p", "crc16", "virtio-console"], built_in) == [
         "kernel/lib/crc16.ko"

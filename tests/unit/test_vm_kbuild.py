@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Modules are rebuilt when, and only when, something that they are made of changes."""
+"""Modules are rebuilt if and only if one of their inputs changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_copy_follows_the_sources(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_all_modules_are_linked_anew(tmp_path: Path) -> None:
-    """One that no source makes any more goes, and so does what names others' exports."""
+    """A module without a source is removed, and so is the list of exports."""
     for name in ("Module.symvers", "old.ko", "main.o", "main.mod.c"):
         (tmp_path / "tree").mkdir(exist_ok=True)
         (tmp_path / "tree" / name).touch()
@@ -67,7 +67,7 @@ def test_all_modules_are_linked_anew(tmp_path: Path) -> None:
 
 
 def test_unchanged_sources_keep_their_time(checkout: Path, tmp_path: Path) -> None:
-    """make decides by time stamps what to compile again."""
+    """make uses time stamps to decide what to compile again."""
     copy = tmp_path / "copy"
     kbuild.sync(checkout, copy)
     os.utime(copy / "kmod/core/main.c", (1, 1))
@@ -92,7 +92,7 @@ def test_a_build_failure_is_its_first_error() -> None:
     assert kbuild.first_error(log) == "main.c:3:1: error: expected ';'"
     modpost = 'ERROR: modpost: "kfi_wait" [/k/ulp.ko] undefined!\n'
     assert kbuild.first_error(modpost) == modpost.strip()
-    assert kbuild.first_error("") == "make fails without a word"
+    assert kbuild.first_error("") == "make fails without a message"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_warnings_of_a_build(line: str, found: bool) -> None:
 
 MAKE = """\
 #!/bin/sh
-# Compiles what is not compiled yet, and warns of it if told to be strict.
+# Compiles new files, with a warning for each if the build is strict.
 for word; do
     case $word in
     M=*) tree=${word#M=} ;;
@@ -138,7 +138,7 @@ class Place:
 def test_module_that_warns_is_not_built(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the compiler's words; nor when it is built again, with what was compiled before."""
+    """The error has the compiler's text; a second build fails as well."""
     (tmp_path / "make").write_text(MAKE)
     (tmp_path / "make").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

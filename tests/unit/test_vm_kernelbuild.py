@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Kernels are configured as asked, built once, and told apart by what they are made of."""
+"""Kernels are configured as asked, built once, and named by their inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BuildError, SetupError
-from harness.vm import kconfig, kernelbuild, steps
+from harness.vm import kconfig, kernelbuild, steps, tools
 from harness.vm.kernelbuild import Recipe
 
 TOP = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def test_a_later_fragment_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["KASAN=y", "CONFIG_KASAN", "CONFIG_KASAN=yes", "CONFIG_A = y"])
 def test_what_is_not_an_option_is_refused(tmp_path: Path, line: str) -> None:
-    """Kconfig would pass over it without a word."""
+    """Kconfig would silently ignore it."""
     with pytest.raises(SetupError, match="not an option"):
         kconfig.read([fragment(tmp_path, "bad", f"{line}\n")])
 
@@ -96,7 +96,7 @@ def test_the_fragments_are_those_of_the_recipe() -> None:
 
 
 def test_headers_are_of_source_and_build(tmp_path: Path) -> None:
-    """What was made stands over what was written; what was only needed to make it stays out."""
+    """Generated files replace source files; objects are left out."""
     tree, out = tmp_path / "tree", tmp_path / "out"
     files = {
         tree: ("Makefile", "arch/x86/Makefile", "arch/x86/Makefile.um", "arch/x86/kernel/a.c"),
@@ -133,9 +133,9 @@ def test_only_made_files_count_as_steps() -> None:
 
 def test_the_error_is_the_compilers_not_makes() -> None:
     lines = ["make[2]: *** [x] Error 1\n", "a.c:1:2: error: no such thing\n", "make: Error 2\n"]
-    assert kernelbuild.first_error(lines) == "a.c:1:2: error: no such thing"
-    assert kernelbuild.first_error(["quiet\n"]) == "quiet"
-    assert kernelbuild.first_error([]) == "make fails without a word"
+    assert tools.first_error("".join(lines)) == "a.c:1:2: error: no such thing"
+    assert tools.first_error("quiet\n") == "quiet"
+    assert tools.first_error("") == "make fails without a message"
 
 
 def test_a_tool_that_fails_is_a_build_error() -> None:
@@ -149,8 +149,8 @@ def test_a_tool_that_hangs_is_ended() -> None:
         list(kernelbuild._lines(["sleep", "60"], 0.2))
 
 
-def test_progress_is_told_where_there_is_no_terminal() -> None:
-    """A line each tenth, and no "100 %" before it is done, however many steps there were."""
+def test_progress_is_logged_without_a_terminal() -> None:
+    """A line for each tenth, and no "100 %" before the end, whatever the number of steps."""
     said: list[str] = []
     with steps.Steps("kernel debug", 20, said.append) as progress:
         for _ in range(30):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""How many guests the host has memory for."""
+"""The number of guests that fit into the host's memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_as_many_guests_as_fit_and_one_in_any_case(available: int, guest: int, n
 
 
 def test_hosts_memory_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What can be had, which is more than what is free."""
+    """The available memory, which is more than the free memory."""
     told = "MemTotal:       24684420 kB\nMemFree:          100 kB\nMemAvailable:    4194304 kB\n"
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     assert memory.available_mib() is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""QEMU's monitor, with a QEMU of paper at the other end."""
+"""QEMU's monitor, with a simulated QEMU at the other end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Qemu:
         self._sock.sendall(json.dumps(message).encode() + b"\n")
 
     def event(self, name: str) -> None:
-        """Tell of an event."""
+        """Send an event."""
         stamp = {"seconds": 1, "microseconds": 0}
         self.say({"event": name, "data": {}, "timestamp": stamp})
 
@@ -61,7 +61,7 @@ class Qemu:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, Qemu]]:
-    """Our socket, and who is at the other end."""
+    """Our socket, and the simulated QEMU at the other end."""
     near, far = socket.socketpair()
     qemu = Qemu(far)
     yield near, qemu
@@ -76,7 +76,7 @@ def connected(link: QmpLink) -> QmpLink:
     return link
 
 
-def test_panic_is_told_once(ends: tuple[socket.socket, Qemu]) -> None:
+def test_panic_is_reported_once(ends: tuple[socket.socket, Qemu]) -> None:
     """A kernel may report two."""
     near, qemu = ends
     told: queue.Queue[QmpLink] = queue.Queue()
@@ -93,7 +93,7 @@ def test_panic_is_told_once(ends: tuple[socket.socket, Qemu]) -> None:
 
 
 def test_end_of_qemu_ends_what_waits_for_an_answer(ends: tuple[socket.socket, Qemu]) -> None:
-    """And not the deadline: half a dump is to be removed before others look."""
+    """And not at the deadline: a partial dump must be removed first."""
     near, qemu = ends
     link = connected(QmpLink(near))
     answers: queue.Queue[object] = queue.Queue()

@@ -38,7 +38,7 @@ def test_a_kernel_is_found_by_its_name() -> None:
     assert versions.parse(TEXT).find("new") == new
 
 
-def test_the_archive_is_the_userlands_suite_unless_told() -> None:
+def test_the_archive_is_by_default_the_userlands_suite() -> None:
     origin = versions.parse(TEXT).find("old").origin
     assert origin == Stock("linux-image-amd64", "bookworm")
 
@@ -94,7 +94,7 @@ append = ["a=1"]
 
 
 def test_a_kernel_may_be_built_here() -> None:
-    """And says what its guests need."""
+    """Its entry has its guests' requirements."""
     debug = versions.parse(TEXT + BUILT).find("debug")
     assert debug.origin == Built("linux-source-6.1", ("guest", "debug"))
     assert (debug.memory_mib, debug.slow, debug.append) == (2560, 6.0, ("a=1",))
@@ -117,7 +117,7 @@ def test_a_wrong_entry_of_a_built_kernel_is_refused(before: str, after: str) -> 
 
 
 def test_a_guest_gets_what_its_kernel_needs() -> None:
-    """More memory and patience, its parameters, and word of how slow all is; never less."""
+    """More memory and time, its parameters, and its slowness; never less than the spec's."""
     debug = versions.parse(TEXT + BUILT).find("debug")
     spec = VmSpec(cmdline=("b=2",), env={"X": "y"}).on(debug)
     assert (spec.memory_mib, spec.cmdline) == (2560, ("a=1", "b=2"))
@@ -190,7 +190,7 @@ def test_on_the_host_a_command_is_run_as_it_is(tmp_path: Path) -> None:
 
 
 def test_in_a_build_root_a_command_finds_the_shared_directory(tmp_path: Path) -> None:
-    """And the host does not find what was mounted for it."""
+    """And the mount is not visible on the host."""
     root, shared = tmp_path / "root", tmp_path / "shared"
     shared.mkdir()
     needs = subprocess.check_output(["ldd", "/bin/sh"], text=True).split()

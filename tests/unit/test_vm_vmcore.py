@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A guest that panics leaves its memory or a reason; tests/vm has real ones."""
+"""A panicked guest leaves a dump or a reason; tests/vm uses real guests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INFO = b"OSRELEASE=6.1.1-debug\nPAGESIZE=4096\nNUMBER(phys_base)=-4096\n"
 
 
 def stream() -> bytes:
-    """What QEMU writes of a guest that has no memory to speak of."""
+    """QEMU's stream for a guest with hardly any memory."""
     header = kdump.CORE.ljust(kdump.BLOCK, b"\0") + bytes(kdump.BLOCK)
     pieces = [(0, header), (2 * kdump.BLOCK, bytes(2 * MIB))]
     records = [struct.pack(">qq", offset, len(data)) + data for offset, data in pieces]
@@ -29,12 +29,12 @@ def stream() -> bytes:
 
 
 def note(name: bytes = b"VMCOREINFO\0\0") -> bytes:
-    """What is in the guest's memory of its kernel's description."""
+    """The vmcoreinfo note in the guest's memory."""
     return struct.pack("<3I", 11, len(INFO), 0) + name + INFO + bytes(100)
 
 
 class Monitor:
-    """QEMU's, of paper.
+    """A simulated monitor of QEMU.
 
     :param dump: what becomes of the dump.
     :param memory: what is at any place.
@@ -47,7 +47,7 @@ class Monitor:
         self._memory = memory or note()
 
     def execute(self, command: str, deadline: float, **arguments: object) -> object:
-        """Remember the command, and dump."""
+        """Record the command, and dump."""
         assert deadline > 0
         self.asked.append(command)
         if command == "dump-guest-memory":
@@ -73,13 +73,13 @@ def take(directory: Path, monitor: Monitor, memory_mib: int = 1) -> Dump:
     """Let a guest panic, and wait."""
     directory.mkdir(exist_ok=True)
     dump = Dump(directory, memory_mib, ABOUT, lambda: monitor.asked.append("end"))
-    dump.info = vmcore.Place.read("0x0000000000001000 400\n")
+    dump.info = vmcore.Region.parse("0x0000000000001000 400\n")
     dump.begin(monitor)
     assert dump.wait()
     return dump
 
 
-def test_dump_says_what_belongs_to_it(tmp_path: Path) -> None:
+def test_dump_has_a_description(tmp_path: Path) -> None:
     dump = take(tmp_path / "guest", whole())
     assert vmcore.about(tmp_path / "guest/vmcore") == ABOUT
     assert dump.outcome == f"kfabric: its memory: {tmp_path}/guest/vmcore (2 MiB)"
@@ -94,7 +94,7 @@ def test_guest_may_say_the_rest_and_is_ended(tmp_path: Path, make) -> None:
 
 
 def test_nothing_else_is_left_of_it(tmp_path: Path) -> None:
-    """What was on the way is as large as the dump."""
+    """The temporary files are as large as the dump."""
     take(tmp_path / "guest", whole())
     left = {path.name for path in (tmp_path / "guest").iterdir()}
     assert left == {"vmcore", "vmcore.json"}
@@ -102,14 +102,14 @@ def test_nothing_else_is_left_of_it(tmp_path: Path) -> None:
 
 
 def test_half_a_dump_is_removed(tmp_path: Path) -> None:
-    """It would take room, and nobody could read it."""
+    """It would take space, and could not be read."""
     dump = take(tmp_path / "guest", half())
     assert list((tmp_path / "guest").iterdir()) == []
-    assert "is not kept: QEMU did not write it" in dump.outcome
+    assert "is not saved: QEMU did not write it" in dump.outcome
 
 
 def test_without_room_there_is_no_dump(tmp_path: Path) -> None:
-    """Other things want the room as well."""
+    """Others need the space as well."""
     monitor = whole()
     dump = take(tmp_path / "guest", monitor, memory_mib=1 << 40)
     assert monitor.asked == ["cont", "end"]
@@ -135,45 +135,45 @@ def test_oldest_dumps_go(tmp_path: Path) -> None:
 
 
 def test_what_is_left_of_a_dump_that_was_given_up_goes(tmp_path: Path) -> None:
-    """Of a run that was killed; but not what is being written now."""
+    """Those of a killed run; but not those of a dump in progress."""
     for name, age in (("old", vmcore.DUMP_SECONDS + 10), ("new", 1.0)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "vmcore.stream").touch()
         os.utime(tmp_path / name / "vmcore.stream", times=(time.time() - age,) * 2)
-    vmcore.forget(tmp_path)
+    vmcore.remove_old(tmp_path)
     assert [path.parent.name for path in tmp_path.glob("*/vmcore*")] == ["new"]
 
 
 @pytest.mark.parametrize(
     ("monitor", "why"),
     [
-        (Monitor(b"ELF", {}), "something else than a kdump stream"),
+        (Monitor(b"ELF", {}), "QEMU wrote no kdump stream"),
         (Monitor(stream()[:-16], {}), "has no end"),
         (Monitor(stream()[:MIB], {}), "in the middle of a piece"),
-        (Monitor(stream().replace(kdump.CORE, b"X" * 8), {}), "something else than a kdump file"),
-        (Monitor(stream(), {}, b"\0" * 100), "description is called"),
-        (Monitor(stream(), {}, b"\0"), "description is cut off"),
+        (Monitor(stream().replace(kdump.CORE, b"X" * 8), {}), "stream has no kdump file"),
+        (Monitor(stream(), {}, b"\0" * 100), "vmcoreinfo is called"),
+        (Monitor(stream(), {}, b"\0"), "vmcoreinfo is cut off"),
     ],
 )
 def test_what_cannot_be_a_dump_is_removed(tmp_path: Path, monitor: Monitor, why: str) -> None:
-    """And the reason is told."""
+    """And the reason is shown."""
     dump = take(tmp_path / "guest", monitor)
     assert why in dump.outcome
     assert list((tmp_path / "guest").iterdir()) == []
 
 
-def test_kernel_that_does_not_tell_where_its_description_is(tmp_path: Path) -> None:
-    """Nobody could read the dump."""
-    assert vmcore.Place.read("") is None
+def test_kernel_without_vmcoreinfo_is_not_dumped(tmp_path: Path) -> None:
+    """The dump could not be read."""
+    assert vmcore.Region.parse("") is None
     dump = Dump(tmp_path / "guest", 1, ABOUT, lambda: None)
     (tmp_path / "guest").mkdir()
     dump.begin(whole())
     assert dump.wait()
-    assert "did not tell what is in /sys/kernel/vmcoreinfo" in dump.outcome
+    assert "the guest's /sys/kernel/vmcoreinfo is not known" in dump.outcome
 
 
 def test_description_goes_where_readers_look(tmp_path: Path) -> None:
-    """Behind QEMU's notes, and the header points there; the rest of the header is filled in."""
+    """After QEMU's notes, and the header points there; its other fields are filled in."""
     data = take(tmp_path / "guest", whole()).path.read_bytes()
     at, size, notes, all_size = struct.unpack_from("<4Q", data, kdump.BLOCK + 32)
     assert data[at : at + size] == INFO
@@ -184,7 +184,7 @@ def test_description_goes_where_readers_look(tmp_path: Path) -> None:
 
 
 def test_description_is_json(tmp_path: Path) -> None:
-    """Other tools may want it."""
+    """Other tools may need it."""
     take(tmp_path / "guest", whole())
     text = (tmp_path / "guest/vmcore.json").read_text()
     assert json.loads(text) == {"release": "6.1.1-debug", "modules": ["/modules"]}

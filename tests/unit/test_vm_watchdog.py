@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Silence is a verdict; a beating heart and an orderly end are not."""
+"""Silence is a hang; heartbeats and a normal end are not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_end_of_qemu_is_not_a_hang() -> None:
 
 
 class Beats:
-    """A socket on which some heartbeats come in time, and then none."""
+    """A socket on which some heartbeats arrive in time, and then none."""
 
     def __init__(self, count: int) -> None:
         self.left = count

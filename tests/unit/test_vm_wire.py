@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Frames survive any cutting of the stream, and a foreign stream is noticed."""
+"""Frames survive any split of the stream, and an invalid stream is detected."""
 
 from __future__ import annotations
 

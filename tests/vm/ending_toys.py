@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Tests whose runs do not come to their end; test_ends.py runs them in guests."""
+"""Tests of runs that are interrupted; test_ends.py runs them in guests."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 
 
 def test_waits() -> None:
-    """Until somebody ends it."""
+    """Until it is killed."""
     threading.Event().wait()
 
 
 def test_fine() -> None:
-    """Nothing is wrong with this one."""
+    """Pass."""
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_panic(number) -> None:
-    """Each takes its guest with it."""
+    """Panic the guest."""
     with open("/proc/sysrq-trigger", "w") as trigger:
         trigger.write("c")

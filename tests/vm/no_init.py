@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Plugin for nested runs: the guest of the name in $NO_INIT has a kernel that finds no init."""
+"""Plugin for nested runs: the guest named in $NO_INIT has a kernel that finds no init."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Plugin for nested runs: guests whose silence is noticed sooner than by default."""
+"""Plugin for nested runs: guests with a shorter silence deadline."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ from harness.vm.spec import Deadlines
 
 @pytest.hookimpl
 def pytest_kfabric_boot(name: str, directory: Path) -> Vm:
-    """Boot the project's own guest with an impatient watchdog."""
+    """Boot the project's own guest with that deadline."""
     return testvm.boot(name, directory, Deadlines(silence=8.0))

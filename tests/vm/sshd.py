@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A second machine that is this one: an sshd on 127.0.0.1, with a key, a port and users of its own.
+"""A simulated second machine: an sshd on 127.0.0.1 with its own key, port and users.
 
 Nothing is installed, and nobody else can log in: if there is no sshd, that of Debian's
 package is unpacked into a directory of the test.
@@ -56,7 +56,7 @@ StrictHostKeyChecking accept-new
 
 
 def find(place: Path) -> tuple[str, str] | str:
-    """The sshd and where its libraries are; or why there is none."""
+    """The sshd and the directory of its libraries, or why there is none."""
     if found := shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin"):
         return found, ""
     apt = ["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", *PACKAGES]
@@ -71,7 +71,7 @@ def find(place: Path) -> tuple[str, str] | str:
 
 @contextlib.contextmanager
 def machine(place: Path, sshd: str, libraries: str) -> Iterator[Path]:
-    """Have it run; gives the file for ``ssh -F``, in which it is called NAME."""
+    """Run it; yields the file for ``ssh -F``, in which its name is NAME."""
     port = _write(place)
     argv = ["unshare", "--mount", "sh", "-euc", _INSIDE, "sh", str(place)]
     argv += [sshd, "-D", "-e", "-f", str(place / "sshd_config")]
@@ -87,7 +87,7 @@ def machine(place: Path, sshd: str, libraries: str) -> Iterator[Path]:
 
 
 def _write(place: Path) -> int:
-    """Make keys and files; the port."""
+    """Make keys and files; returns the port."""
     for name in ("host", "key"):
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / name)]
         subprocess.run(argv, check=True, timeout=SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Runs in real guests that are ended from outside, or by guests that do not boot.
+"""Runs in real guests that are interrupted, or whose guests do not boot.
 
 They leave nothing behind, give the right status, and name the right test.
 """
@@ -27,7 +27,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 def processes(word: str) -> list[int]:
-    """The processes on whose command line a word is."""
+    """The processes with a word on their command line."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -41,7 +41,7 @@ def processes(word: str) -> list[int]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Begin a run of some toys in a guest, as a terminal does: in a process group of its own."""
+    """Start a run of some toys in a guest like a terminal: in a process group of its own."""
     runs: list[subprocess.Popen[str]] = []
 
     def begin(*tests: str, **environment: str) -> subprocess.Popen[str]:
@@ -75,7 +75,7 @@ def see_it_wait(directory: Path) -> None:
 
 
 def ended(run: subprocess.Popen[str]) -> tuple[int, str]:
-    """The run's status and what it wrote."""
+    """The run's status and output."""
     said, _ = run.communicate(timeout=RUN_SECONDS)
     print(said)
     return run.returncode, said
@@ -96,10 +96,10 @@ def results(directory: Path) -> dict[str, str]:
         pytest.param(signal.SIGKILL, False, -signal.SIGKILL, id="SIGKILL"),
     ],
 )
-def test_ended_run_leaves_nothing_behind(
+def test_interrupted_run_leaves_no_process(
     start: Start, tmp_path: Path, number: int, group: bool, status: int
 ) -> None:
-    """Neither a guest nor a bridge, whoever is told."""
+    """Neither a guest nor a bridge, whichever process gets the signal."""
     run = start("test_waits")
     see_it_wait(tmp_path)
     bridge = f"kfabric-{run.pid}-"
@@ -112,7 +112,7 @@ def test_ended_run_leaves_nothing_behind(
 
 
 def test_killed_bridge_fails_the_test_that_ran(start: Start, tmp_path: Path) -> None:
-    """The one behind it runs in another guest."""
+    """The next test runs in another guest."""
     run = start("test_waits", "test_fine")
     see_it_wait(tmp_path)
     (bridge,) = processes(f"kfabric-{run.pid}-")
@@ -125,7 +125,7 @@ def test_killed_bridge_fails_the_test_that_ran(start: Start, tmp_path: Path) -> 
 
 
 def test_run_gives_up_when_guest_after_guest_panics(start: Start, tmp_path: Path) -> None:
-    """Each panic is its test's; how many tests did not run is told, too."""
+    """Each panic fails its test; the number of tests that did not run is shown as well."""
     status, said = ended(start("test_panic"))
     assert status == ExitStatus.TEST_FAILED
     assert "maximum crashed workers reached" in said
@@ -135,7 +135,7 @@ def test_run_gives_up_when_guest_after_guest_panics(start: Start, tmp_path: Path
 
 
 def test_kernel_that_does_not_boot_is_one_clear_line(start: Start, tmp_path: Path) -> None:
-    """With its last words; no test has failed."""
+    """With the end of its console; no test has failed."""
     plugin = {"PYTEST_PLUGINS": "tests.vm.no_init", "NO_INIT": "guest0.0"}
     status, said = ended(start("test_fine", **plugin))
     assert status == ExitStatus.BOOT
@@ -144,7 +144,7 @@ def test_kernel_that_does_not_boot_is_one_clear_line(start: Start, tmp_path: Pat
 
 
 def test_next_guest_that_does_not_boot_is_one_clear_line(start: Start, tmp_path: Path) -> None:
-    """The first one's panic is told as it is, too, and what did not run."""
+    """The first guest's panic is shown as well, and the tests that did not run."""
     plugin = {"PYTEST_PLUGINS": "tests.vm.no_init", "NO_INIT": "guest0.1"}
     status, said = ended(start("test_panic[0]", "test_fine", **plugin))
     assert status == ExitStatus.BOOT

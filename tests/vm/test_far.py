@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guests of another machine, which an sshd on loopback plays: real guests that really panic."""
+"""Guests of another machine, simulated by an sshd on loopback: real guests, real panics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def run(directory: Path, *arguments: str) -> tuple[int, str, list[ElementTree.Element]]:
-    """Run the toys; the status, what was written, and the cases of the report."""
+    """Run the toys; returns the status, the output, and the cases of the report."""
     argv = [
         sys.executable,
         "-m",
@@ -53,13 +53,13 @@ def run(directory: Path, *arguments: str) -> tuple[int, str, list[ElementTree.El
 
 
 def guests(cases: list[ElementTree.Element]) -> set[str]:
-    """In which guests tests have passed."""
+    """The guests in which tests passed."""
     found = (one for case in cases for one in case.iter("property"))
     return {str(one.get("value")) for one in found if one.get("name") == "guest"}
 
 
 def test_one_run_uses_guests_of_both_machines(other: str, tmp_path: Path) -> None:
-    """The tests are dealt out among them; a panic anywhere fails its test alone."""
+    """The tests are distributed among them; a panic fails only its own test."""
     status, _, cases = run(tmp_path, "--kfabric-vms=1", f"--kfabric-tx={other}")
     assert status == ExitStatus.TEST_FAILED
     failed = [case.get("name") for case in cases if case.find("failure") is not None]
@@ -67,8 +67,8 @@ def test_one_run_uses_guests_of_both_machines(other: str, tmp_path: Path) -> Non
     assert {name.split(".")[0] for name in guests(cases)} == {"guest0", "guest1@other"}
 
 
-def test_panic_on_the_other_machine_is_told_here(other: str, tmp_path: Path) -> None:
-    """With its name and console; the tests behind it run in the next guest there."""
+def test_panic_on_the_other_machine_is_reported_here(other: str, tmp_path: Path) -> None:
+    """With its name and console; later tests run in the next guest there."""
     status, output, cases = run(tmp_path, f"--kfabric-tx={other}")
     assert status == ExitStatus.TEST_FAILED
     assert "guest0@other.0: guest kernel panic: sysrq triggered crash" in output

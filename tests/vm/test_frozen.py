@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guests that go on from where one of their kind was frozen are guests like any other."""
+"""Thawed guests behave like booted ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.vm.frozen import Frozen
 from harness.vm.machine import Vm
 from harness.vm.spec import VmSpec
 
-# A kind of guest that nobody else wants.
+# A kind of guest that only these tests use.
 KIND = VmSpec(cmdline=("kfabric.test=frozen",))
 SLACK_SECONDS = 20.0
 
@@ -24,7 +24,7 @@ Thaw = Callable[[str], Vm]
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Frozen]:
-    """Where the frozen guest of this kind is, or will be; gone afterwards."""
+    """The frozen guest of this kind, made or not; removed afterwards."""
     image = prepare.guest_image()
     choice = accel.choose(image).accel
     name = frozen.key(qemu.kind(KIND.on(image.version), image, choice))
@@ -68,7 +68,7 @@ def test_thawed_guest_is_this_one_and_no_other(guest: Thaw, place: Frozen) -> No
 
 
 def test_guests_of_one_boot_share_no_disk(guest: Thaw) -> None:
-    """What one writes the next does not see, nor one beside it."""
+    """A guest does not see the writes of an earlier or a parallel one."""
     one, two = guest("one"), guest("two")
     one.run(["sh", "-c", "echo mine > /root/word; sync"])
     three = guest("three")
@@ -92,7 +92,7 @@ def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
 
 
 def test_guest_boots_where_the_frozen_one_is_damaged(guest: Thaw, place: Frozen) -> None:
-    """A cache may be cut short; nobody has to know."""
+    """A truncated cache entry is replaced silently."""
     guest("one")
     whole = place.state.stat().st_size
     with place.state.open("r+b") as state:

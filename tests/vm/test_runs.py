@@ -32,7 +32,7 @@ INNOCENT = (
 
 @dataclass(frozen=True)
 class Run:
-    """What the nested run left."""
+    """The results of the nested run."""
 
     status: int
     output: str
@@ -68,12 +68,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_status_is_that_of_failed_tests(run) -> None:
-    """Each panic had a test to blame, but for the last, which shows in the summary."""
+    """Each panic is the failure of a test, except the last, which the summary shows."""
     assert run.status == ExitStatus.TEST_FAILED
 
 
 def test_innocent_tests_pass(run) -> None:
-    """Also the one behind a leak, and the one that ran before a late panic."""
+    """Also the test after a leak, and the one before a late panic."""
     assert [test for test in INNOCENT if not run.passed(test)] == []
 
 
@@ -84,22 +84,22 @@ def test_splat_fails_its_test(run) -> None:
 
 
 def test_leak_fails_its_test(run) -> None:
-    """The error names what is left; the test behind it looks that it has a guest without it."""
+    """The error names the leak; the next test checks that its guest does not have it."""
     assert "left behind: net devices:" in run.texts("test_leak", "error")
 
 
 def test_expected_failure_excuses_no_leak(run) -> None:
-    """What was expected is told no more than what was left behind."""
+    """An expected failure does not hide a leak."""
     assert "left behind: net devices:" in run.texts("test_expected_failure_leaks", "error")
 
 
 def test_user_space_hang_is_a_timeout(run) -> None:
-    """And not the end of the guest: the tests around it ran in one."""
+    """And not the end of the guest: the neighbouring tests ran in the same one."""
     assert "Timeout" in run.texts("test_hang_in_user_space", "failure")
 
 
 def test_panic_fails_its_test(run) -> None:
-    """With the reason in the failure and the console behind it."""
+    """With the reason in the failure, followed by the console."""
     text = run.texts("test_panic", "failure")
     assert "guest kernel panic: sysrq triggered crash" in text
     assert "test_hang_in_user_space" in text, "the tests that ran before are suspects"
@@ -107,7 +107,7 @@ def test_panic_fails_its_test(run) -> None:
 
 
 def test_panic_in_a_teardown_fails_its_test(run) -> None:
-    """Once: as its error, beside which there is no other case of it."""
+    """Once: as its error, without another case."""
     text = run.texts("test_panic_in_teardown", "error")
     assert "guest0.4: guest kernel panic: sysrq triggered crash" in text
     assert "while it tore down" in text
@@ -115,12 +115,12 @@ def test_panic_in_a_teardown_fails_its_test(run) -> None:
 
 
 def test_freeze_fails_its_test(run) -> None:
-    """The watchdog sees that the heart stands still."""
+    """The watchdog detects the missing heartbeat."""
     assert "guest hangs: no heartbeat for 8 s" in run.texts("test_freeze", "failure")
 
 
 def test_late_panic_is_not_lost(run) -> None:
-    """No test is running any more, xdist knows nothing of it, and the run still tells."""
+    """No test is running any more and xdist does not notice, but the run reports it."""
     assert run.output.count("a guest ended badly, outside of any test") == 1
     text = run.texts("guest0.6", "error")
     assert "guest0.6: guest kernel panic: sysrq triggered crash" in text
@@ -129,8 +129,8 @@ def test_late_panic_is_not_lost(run) -> None:
     assert "guest0.6: guest kernel panic: sysrq triggered crash" in run.output
 
 
-def test_kernels_format_tells_the_same(run) -> None:
-    """Which test, for what reason, with the console's end; and the guest that ended late."""
+def test_ktap_has_the_same_results(run) -> None:
+    """The test, the reason, the console's end; and the guest that ended late."""
     lines = (run.directory / "test.ktap").read_text().splitlines()
     bad = {line.split(" # ")[0].split()[-1] for line in lines if line.lstrip().startswith("not ok")}
     assert {"test_splat", "test_leak", "test_panic", "test_freeze", "guest0.6"} <= bad
@@ -138,7 +138,7 @@ def test_kernels_format_tells_the_same(run) -> None:
     assert any(line.startswith("  # ") and "Kernel panic - not syncing" in line for line in lines)
 
 
-def test_consoles_tell_what_was_running(run) -> None:
+def test_consoles_name_the_running_tests(run) -> None:
     """Each guest's console is kept, with a marker for each test."""
     splat, leak, panic = (
         (run.directory / f"guest0.{number}" / "console.log").read_text(errors="replace")

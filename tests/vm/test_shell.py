@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""`kfabric shell` on a terminal, typed into as a user would."""
+"""`kfabric shell` on a terminal, with typed input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Terminal:
         self._end = time.monotonic() + SECONDS
 
     def wait_for(self, text: str) -> None:
-        """Read until the terminal has shown this."""
+        """Read until the terminal shows this."""
         while text not in self.shown:
             left = self._end - time.monotonic()
             assert left > 0, f"{text!r} is not shown: {self.shown}"
@@ -62,10 +62,10 @@ def terminal() -> Iterator[Terminal]:
 
 
 def test_everything_is_loaded(terminal: Terminal) -> None:
-    """Modules, device and RDMA link are there, in the checkout; its end is the command's."""
+    """The shell has modules, device and RDMA link, in the checkout; its status is the command's."""
     terminal.wait_for("exit ends it")
     terminal.wait_for("# ")
-    # What is typed is shown, too: the words to wait for are put together by the shell.
+    # The terminal echoes typed text, so the shell composes the words to wait for.
     terminal.type("stat -c '%F' /dev/kfabric; rdma link; lsmod | grep -c ^kfi_; pwd; echo DO''NE")
     terminal.wait_for("DONE")
     assert "character special file" in terminal.shown

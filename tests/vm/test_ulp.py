@@ -34,7 +34,7 @@ def played(ulp, wait_until):
 
 
 def test_game_of_the_command_line(ulp):
-    """It was loaded with its parameters before any test, on the link that is there."""
+    """It was loaded with its parameters before any test, on the existing link."""
     from harness.guest.waiting import wait_until
 
     assert ulp.loaded == ("pingpong_ulp",)
@@ -44,7 +44,7 @@ def test_game_of_the_command_line(ulp):
 
 
 def test_another_game_beside_our_fixtures(ulp, verbs, mock):
-    """A test may load it afresh; the project's fixtures are there, too."""
+    """A test may load it again, and use the project's fixtures."""
     from harness.guest.waiting import wait_until
 
     ulp.unload()
@@ -54,14 +54,14 @@ def test_another_game_beside_our_fixtures(ulp, verbs, mock):
 
 
 def test_it_is_as_before():
-    """What the test before has loaded is gone again."""
+    """The previous test's module has been unloaded."""
     assert Path("/sys/module/pingpong_ulp/parameters/count").read_text() == "31\\n"
 '''
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a nested run left."""
+    """The results of a nested run."""
 
     status: int
     output: str
@@ -137,7 +137,7 @@ def test_module_that_cannot_be_unloaded_is_named(run) -> None:
 
 
 def test_oops_in_its_init_is_named(run) -> None:
-    """No test has run, so none is blamed."""
+    """No test has run, so none fails."""
     done = run("main.c", "int err = 0;\n", "int err = *(volatile int *)8;\n")
     assert done.status == ExitStatus.PANIC
     assert "while the modules of" in done.output and "their/ulp were loaded" in done.output
@@ -155,7 +155,7 @@ def test_compile_error_is_the_compilers(run) -> None:
 
 
 def test_makefile_without_a_module_is_refused(run) -> None:
-    """And is told apart from one that does not build."""
+    """And is distinguished from one that does not build."""
     done = run("Kbuild", "obj-m += pingpong_ulp.o", "")
     assert done.status == ExitStatus.USAGE
     assert "their/ulp builds no module" in done.output

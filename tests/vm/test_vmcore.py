@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A guest whose memory is wanted leaves it when it panics; tests/debug reads one."""
+"""Dumps of panicked guests; tests/debug reads one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAST = "Kernel Offset: "  # the last words of a panic that reboots
 
 
 def test_panic_leaves_the_memory_beside_the_console() -> None:
-    """As a dump in kdump's format, with what tells which kernel it was; the user is told."""
+    """As a dump in kdump's format, with the kernel's release; the user gets a message."""
     argv = [sys.executable, "-m", "harness.cli", "run", "--vmcore", "--", "sh", "-c", CRASH]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -52,21 +52,21 @@ def test_panic_leaves_the_memory_beside_the_console() -> None:
 
 @pytest.fixture
 def devices() -> tuple[str, ...]:
-    """None: it goes on from where one of its kind was frozen."""
+    """None: it resumes from a frozen guest."""
     return ()
 
 
 @pytest.fixture
 def guest(devices: tuple[str, ...], tmp_path: Path) -> Iterator[Vm]:
-    """A guest whose memory is wanted."""
+    """A guest with a dump."""
     started = testvm.boot("vmcore", tmp_path / "guest", qemu=devices, vmcore=True)
     with contextlib.closing(started) as vm:
         yield vm
 
 
 @pytest.mark.parametrize("devices", [(), ("-device", "virtio-rng-pci")], ids=["thawed", "booted"])
-def test_guest_says_all_that_it_has_to_say(guest: Vm, tmp_path: Path) -> None:
-    """It stands still in the middle of its panic, and goes on when its memory is written."""
+def test_console_is_complete_after_a_dump(guest: Vm, tmp_path: Path) -> None:
+    """It is paused in its panic, and continues when its memory is written."""
     with pytest.raises(GuestPanic) as panic:
         guest.run(["sh", "-c", CRASH], timeout=RUN_SECONDS)
     assert LAST in guest.console_text()
@@ -75,7 +75,7 @@ def test_guest_says_all_that_it_has_to_say(guest: Vm, tmp_path: Path) -> None:
 
 
 def test_guest_that_is_ended_meanwhile_leaves_nothing(guest: Vm, tmp_path: Path) -> None:
-    """Or all of it, if that was quick; half a dump helps nobody."""
+    """Or a complete one, if that was quick; a partial dump is useless."""
     guest.popen(["sh", "-c", CRASH])
     core = tmp_path / "guest/vmcore"
     wait_until(

@@ -27,7 +27,7 @@ MARK = Path("/run/leaky")
 
 
 def provoke(what: str) -> None:
-    """Let the kernel misbehave; see tests/kmod/provoke."""
+    """Provoke a kernel bug; see tests/kmod/provoke."""
     module = modules.Modules.from_environment().file("provoke")
     with pytest.raises(ModuleError) as refused:
         modules.insert(module, f"what={what}")
@@ -35,18 +35,18 @@ def provoke(what: str) -> None:
 
 
 def crash() -> None:
-    """Let the kernel panic."""
+    """Panic the kernel."""
     with open("/proc/sysrq-trigger", "w") as trigger:
         trigger.write("c")
 
 
 def test_fine() -> None:
-    """Nothing is wrong with this one."""
+    """Pass."""
     assert os.uname().sysname == "Linux"
 
 
 def test_splat() -> None:
-    """Its own assertions hold, but the kernel complains."""
+    """Its assertions hold, but the kernel reports a problem."""
     provoke("warn")
 
 
@@ -57,19 +57,19 @@ def test_leak() -> None:
 
 
 def test_after_leak() -> None:
-    """Has nothing to do with what the one before left: this is another guest."""
+    """Not affected by the previous test's leak, because this is another guest."""
     assert not MARK.exists()
 
 
 @pytest.mark.xfail(reason="what is expected of it is its call's alone")
 def test_expected_failure_leaks() -> None:
-    """Fails as was expected, and leaves a net device behind."""
+    """Fails as expected, and leaves a net device behind."""
     KEPT.enter_context(topology.dummy_netdev())
     raise AssertionError("as expected")
 
 
 def test_stray_bytes(capfd) -> None:
-    """Writes wherever a test or a process of it may, and nobody can open the port besides."""
+    """Writes everywhere a test or its process can; the port cannot be opened again."""
     with capfd.disabled():
         for stream in (0, 1, 2):
             with contextlib.suppress(OSError):
@@ -87,12 +87,12 @@ def test_hang_in_user_space() -> None:
 
 
 def test_panic() -> None:
-    """Takes its guest with it."""
+    """Panics the guest."""
     crash()
 
 
 def test_fine_again() -> None:
-    """In whatever guest it runs, nothing is wrong with it."""
+    """Passes in any guest."""
 
 
 @pytest.fixture
@@ -103,15 +103,15 @@ def crashing() -> Iterator[None]:
 
 
 def test_panic_in_teardown(crashing) -> None:
-    """Passes, and a fixture of its takes the guest along."""
+    """Passes, and its fixture panics the guest."""
 
 
 def test_fine_in_the_end() -> None:
-    """Nothing is wrong with this one either."""
+    """Pass."""
 
 
 def test_freeze() -> None:
-    """No CPU of its guest does anything any more."""
+    """Stops all CPUs of its guest."""
     provoke("freeze")
 
 

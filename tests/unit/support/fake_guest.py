@@ -32,14 +32,14 @@ class Done:
 
 
 class FakeCommand:
-    """A local process in a guest's role."""
+    """A local process that acts as a guest's command."""
 
     def __init__(self, guest: FakeGuest, process: subprocess.Popen[bytes]) -> None:
         self._guest = guest
         self._process = process
 
     def wait(self) -> Finished:
-        """Collect its end; a killed guest has taken it along."""
+        """Wait for its end; a killed guest has killed it."""
         _, err = self._process.communicate()
         title = splats.panic_title(self._guest.console_text())
         if title:
@@ -76,7 +76,7 @@ class FakeGuest:
         return FakeCommand(self, process)
 
     def run(self, argv: Sequence[str], *, timeout: float) -> Done:
-        """Leave a trace that it was asked to."""
+        """Record the command on the console."""
         with self._console.open("a") as file:
             file.write(f"ran {' '.join(argv)}\n")
         return Done(0, b"")
@@ -94,7 +94,7 @@ class FakeGuest:
         return splats.tail(self.console_text())
 
     def splats(self) -> list[splats.Splat]:
-        """What the "kernel" reported."""
+        """The "kernel's" reports."""
         return splats.splats(self.console_text())
 
     def kill(self) -> None:
@@ -121,18 +121,18 @@ def boot(name: str, directory: Path, tested: object = None) -> FakeGuest:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How many guests boot before one fails to."""
+    """Add the number of guests that boot before one fails."""
     parser.addoption("--fake-boots", type=int, default=1000)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Remember how many may still boot."""
+    """Store how many may still boot."""
     config.stash[_BOOTS] = [config.option.fake_boots]
 
 
 @pytest.hookimpl
 def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> FakeGuest:
-    """Boot a fake in place of a QEMU."""
+    """Boot a fake instead of QEMU."""
     left = config.stash[_BOOTS]
     left[0] -= 1
     if left[0] < 0:
