@@ -293,7 +293,7 @@ def _tallies(begin: _Moment, end: _Moment, records: list[Record]) -> dict[int, T
         if isinstance(record, TallyRecord):
             sums[record.queue] = sums.get(record.queue, Tally()) + record
     for queue, tally in begin.counters.tallies.items():
-        sums[queue] = sums.get(queue, Tally()) + tally.negative()
+        sums[queue] = sums.get(queue, Tally()) + (-tally)
     for wait in begin.pending:
         sums[wait.queue] = sums.get(wait.queue, Tally()) + Tally(0, wait.t_wake != 0, 1, 0)
     counted = count(records)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, get_args
+from typing import BinaryIO
 
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import (
+    SIZES,
     Change,
     ObjectRecord,
     Record,
@@ -25,6 +26,8 @@ from harness.recording.records import (
     WaitRecord,
     count,
     from_guest,
+    head_of,
+    pack,
     unpack,
 )
 from harness.verdict.ledger import TIMED_OUT
@@ -40,8 +43,6 @@ _CHUNK = 1 << 20
 _LASTING = (Change.NEW, Change.ADD)
 _KIND_BYTES = 4
 
-_SIZES: dict[int, int] = {cls.KIND: cls.FORMAT.size for cls in get_args(Record)}
-
 
 def _cut(buffer: bytes, last: bool) -> tuple[list[bytes], bytes]:
     """Whole records of a buffer, and its rest."""
@@ -49,7 +50,7 @@ def _cut(buffer: bytes, last: bool) -> tuple[list[bytes], bytes]:
     offset = 0
     while offset + _KIND_BYTES <= len(buffer):
         kind = int.from_bytes(buffer[offset : offset + _KIND_BYTES], "little")
-        size = _SIZES.get(kind)
+        size = SIZES.get(kind)
         if size is None:
             raise RecordError(f"unknown record kind {kind}")
         if offset + size > len(buffer):
@@ -186,20 +187,4 @@ def save(recording: Recording, directory: Path) -> None:
     with (directory / RECORDS).open("wb") as file:
         for record in recording.records:
             file.write(pack(record))
-    head = {
-        "t_stop": recording.t_stop,
-        "losses": asdict(recording.losses),
-        "tallies": {str(queue): asdict(tally) for queue, tally in recording.tallies.items()},
-        "threads": {str(tid): comm for tid, comm in recording.threads.items()},
-        "queues": {str(queue): name for queue, name in recording.queues.items()},
-        "stacks": {str(number): list(frames) for number, frames in recording.stacks.items()},
-        "kernel": asdict(recording.kernel) if recording.kernel else None,
-    }
-    (directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
-
-
-def pack(record: Record) -> bytes:
-    """A record as the probe writes it."""
-    names = record.MEMBERS.split()
-    values = [record.KIND if name == "kind" else getattr(record, name, 0) for name in names]
-    return record.FORMAT.pack(*values)
+    (directory / HEAD).write_text(json.dumps(head_of(recording)), encoding="utf-8")

@@ -13,10 +13,10 @@ from report_support import TRACES, plain, recording_of, saved
 
 from harness.errors import ExitStatus
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import RecordError, WaitRecord
+from harness.recording.records import RecordError, WaitRecord, pack
 from harness.report import NoRecordingError, load, source, write_all
 from harness.report.export import report
-from harness.report.source import open_source, pack
+from harness.report.source import open_source
 from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
 from harness.verdict.ledger import build
 from harness.verdict.verdict import judge
