@@ -16,7 +16,7 @@ from harness.recording.records import NO_STACK, Recording, StackRecord
 from harness.verdict.kinds import Finding, Rules, Verdict
 from harness.verdict.ledger import Ledger, Wait, build
 from harness.verdict.moments import moments
-from harness.verdict.story import accused, story
+from harness.verdict.story import story, waits_of_finding
 from harness.verdict.verdict import judge
 
 # Numbers for stacks that were not taken by the kernel part.
@@ -69,7 +69,7 @@ def _with_stacks(recorder: Recorder, case: Case) -> Case:
     frames = recorder.probe.frames(numbers)
     mine: list[StackRecord] = []
     for finding in case.verdict.findings:
-        for wait in accused(case.ledger, finding):
+        for wait in waits_of_finding(case.ledger, finding):
             if not wait.finished and (stack := _sleeping(wait)):
                 number = _OWN_STACKS + len(mine)
                 frames[number] = stack

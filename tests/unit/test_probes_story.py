@@ -12,7 +12,7 @@ from harness.recording.records import ObjectRecord, Recording, SignalRecord, Sta
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Ledger, build
 from harness.verdict.moments import moments
-from harness.verdict.story import accused, story
+from harness.verdict.story import story, waits_of_finding
 from harness.verdict.verdict import judge
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -73,9 +73,9 @@ def test_story_of_a_herd_tells_of_each_who_was_woken() -> None:
     """The finding names one wait; the story has all that the event woke."""
     ledger, finding = first(load("herd"))
     text = story(ledger, finding)
-    for wait in accused(ledger, finding):
+    for wait in waits_of_finding(ledger, finding):
         assert f"{ledger.thread_name(wait.record.tid)} is woken by" in text
-    assert len(accused(ledger, finding)) > 1
+    assert len(waits_of_finding(ledger, finding)) > 1
 
 
 def test_two_stacks_of_one_wait_are_one() -> None:
