@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum
+from mmap import mmap
 from operator import itemgetter
 from typing import Any, ClassVar, get_args
 
@@ -366,7 +367,7 @@ def pack(record: Record) -> bytes:
     return record.FORMAT.pack(*values)
 
 
-def split(blob: bytes) -> Iterator[bytes]:
+def split(blob: bytes | mmap) -> Iterator[bytes]:
     """Cut a stream of packed records into single ones.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from harness.recording.records import (
@@ -201,6 +201,15 @@ class Ledger:
         plain = f"{class_name(fclass) if fclass else 'object'} {oid & _LOAD - 1}"
         given = (names or {}).get(oid)
         return f"{plain} ({given})" if given else plain
+
+    def waits(self) -> Iterator[tuple[Queue, Wait]]:
+        """Every wait, with its queue."""
+        return ((queue, wait) for queue in self.queues.values() for wait in queue.waits)
+
+    def signals(self) -> list[Signal]:
+        """The signals of all queues, by time."""
+        signals = (signal for queue in self.queues.values() for signal in queue.every_signal())
+        return sorted(signals, key=lambda signal: signal.record.t)
 
     def thread_name(self, tid: int) -> str:
         """Name and id of a thread."""

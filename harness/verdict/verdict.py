@@ -48,15 +48,14 @@ def _faults(analysis: Analysis) -> list[Finding]:
 
 def _unseen_wakeups(analysis: Analysis) -> Iterator[str]:
     """Wakes of sleeping threads of which the scheduler's events show nothing."""
-    for queue in analysis.ledger.queues.values():
-        for wait in queue.waits:
-            rec = wait.record
-            asleep = 0 < rec.t_slept < rec.t_wake
-            if rec.wakes == 1 and not rec.foreign and asleep and rec.t_running and not rec.t_waking:
-                yield (
-                    f"{analysis.wait(queue, wait)} was woken by us, but the scheduler "
-                    "saw no wake-up of it"
-                )
+    for queue, wait in analysis.ledger.waits():
+        rec = wait.record
+        asleep = 0 < rec.t_slept < rec.t_wake
+        if rec.wakes == 1 and not rec.foreign and asleep and rec.t_running and not rec.t_waking:
+            yield (
+                f"{analysis.wait(queue, wait)} was woken by us, but the scheduler "
+                "saw no wake-up of it"
+            )
 
 
 def _differences(analysis: Analysis) -> Iterator[str]:
@@ -126,7 +125,7 @@ def judge(ledger: Ledger, rules: Rules | None = None) -> Verdict:
     if analysis.rules.sides:
         matched = sum(match.matched for match in matches.values())
     else:
-        matched = sum(wait.finished for queue in ledger.queues.values() for wait in queue.waits)
+        matched = sum(wait.finished for _, wait in ledger.waits())
     queues = ledger.queues.values()
     notes = tuple(note for queue in queues for note in find_overtaken(analysis, queue))
     return Verdict(tuple(findings), tuple(doubts), matched, notes, matches)

@@ -15,7 +15,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
 from harness.recording.records import Context, Recording, WaitRecord
-from harness.report import perfetto, source
+from harness.report import perfetto
 from harness.report.protobuf import integer, text, varint
 from harness.report.source import open_source
 from harness.verdict.ledger import Ledger, Queue, Wake, build
@@ -186,7 +186,6 @@ def test_memory_does_not_grow_with_the_recording(
 
     They go to caches, which have a bound; a record that is kept takes three times that.
     """
-    monkeypatch.setattr(source, "_CHUNK", 1 << 14)
     monkeypatch.setattr(perfetto, "_REMEMBERED", 100)
     peaks = []
     for waits in (500, 2_500):

@@ -38,9 +38,7 @@ def test_records_are_read_across_the_borders_of_chunks(
     """However the file is cut while it is read, the records are the same."""
     recording = plain(20)
     directory = saved(recording, tmp_path)
-    for size in (1, 7, 129):
-        monkeypatch.setattr(source, "_CHUNK", size)
-        assert tuple(open_source(directory).records()) == recording.records
+    assert tuple(open_source(directory).records()) == recording.records
 
 
 @pytest.mark.parametrize("damage", ["cut", "unknown kind", "no head"])
@@ -110,7 +108,6 @@ def test_reading_a_big_recording_needs_no_more_memory(
 ) -> None:
     """Four times the waits, the same memory: nothing of it is kept."""
     monkeypatch.setattr(source, "_CHOSEN", 100)
-    monkeypatch.setattr(source, "_CHUNK", 1 << 14)
     peaks = []
     for waits in (500, 2000):
         directory = big(monkeypatch, tmp_path / str(waits), waits)
