@@ -34,14 +34,7 @@ def main() -> int:
 
 def play(link: RdmaLink, iterations: int, timeout: float) -> int:
     """Run both sides on a link; the exit status of the first side that fails, or 0."""
-    words = [
-        "ibv_rc_pingpong",
-        "-e",
-        "-d",
-        link.name,
-        "-g",
-        str(gid_addresses(link.name)[link.address]),
-    ]
+    words = ["ibv_rc_pingpong", "-e", "-d", link.name, "-g", str(gid_index(link))]
     words += ["-p", str(PORT), "-n", str(iterations)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as server:
         try:
@@ -50,6 +43,11 @@ def play(link: RdmaLink, iterations: int, timeout: float) -> int:
             return server.wait(timeout) or client.returncode
         finally:
             server.kill()
+
+
+def gid_index(link: RdmaLink) -> int:
+    """The index of the link's IPv4 address in its GID table."""
+    return gid_addresses(link.name)[link.address]
 
 
 def listening() -> bool:

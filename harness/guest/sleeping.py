@@ -95,9 +95,7 @@ def is_asleep(tid: int, where: str | re.Pattern[str] = WAIT_POINT) -> bool:
 
 
 def wait_until_asleep(
-    tid: int,
-    where: str | re.Pattern[str] = WAIT_POINT,
-    deadline: Deadline | float = 10.0,
+    tid: int, where: str | re.Pattern[str] = WAIT_POINT, deadline: Deadline | float = 10.0
 ) -> ThreadState:
     """Wait until a thread sleeps at a place.
 

@@ -107,10 +107,7 @@ def wire_netdev(address: str) -> Iterator[Netdev]:
 
 @contextlib.contextmanager
 def rdma_link(
-    netdev: Netdev,
-    name: str | None = None,
-    kind: str = "rxe",
-    deadline: Deadline | float = 20.0,
+    netdev: Netdev, name: str | None = None, kind: str = "rxe", deadline: Deadline | float = 20.0
 ) -> Iterator[RdmaLink]:
     """An RDMA link on a net device, during the block.
 

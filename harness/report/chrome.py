@@ -129,13 +129,7 @@ def _return_widths(ledger: Ledger) -> dict[int, int]:
 
 
 def _wait_events(
-    ledger: Ledger,
-    on: str,
-    queue: Queue,
-    wait: Wait,
-    number: int,
-    found: list[str],
-    width: int,
+    ledger: Ledger, on: str, queue: Queue, wait: Wait, number: int, found: list[str], width: int
 ) -> Iterator[dict[str, Any]]:
     """Begin and end of a wait, the return of its thread, and the arrow to that."""
     rec = wait.record

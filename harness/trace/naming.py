@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a wait queue is called: by its symbol, by who sleeps on it, by who wakes it."""
+"""Names wait queues: by their symbol, by a sleeper's function, or by a waker's."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-# What a stack has above the function that one wants to know.
+# The kernel's functions above the one that waits or wakes.
 _WAITING = re.compile(
     r"^(prepare_to_s?wait|__prepare_to_swait|add_wait_queue|do_wait_intr|wait_woken|"
     r"_*wait_for_common|wait_for_completion|out_of_line_wait_on|_*wait_on_bit|__pollwait|"
@@ -16,14 +16,14 @@ _WAITING = re.compile(
 
 
 def function(frame: str) -> str:
-    """A frame's function, without the place in it: ``pipe_read``, ``rxe_poll [rdma_rxe]``."""
+    """A frame's function, without the offset: ``pipe_read``, ``rxe_poll [rdma_rxe]``."""
     name, _, module = frame.partition(" ")
     name = name.partition("+")[0]
     return f"{name} {module}" if module else name
 
 
 def place(frames: Sequence[str]) -> str:
-    """The function that waits or wakes: the innermost one that is not the kernel's means to it."""
+    """The function that waits or wakes: the innermost one outside the wait functions."""
     for frame in frames:
         if not _WAITING.match(frame):
             return function(frame)
@@ -40,9 +40,12 @@ def queue_name(
 ) -> str:
     """Name a queue.
 
-    :param variable: the symbol that holds it; empty if none does.
-    :param sleeper: frames of a thread that slept on it, innermost first.
-    :param waker: frames of one that woke it.
+    Args:
+        variable: The symbol that contains it, or empty.
+        sleeper: The frames of a thread that slept on it, innermost first.
+        waker: The frames of a thread that woke it.
+        completion: It belongs to a completion.
+        on_stack: It is on a stack.
     """
     kind = "completion" if completion else "queue"
     if variable:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The waits that nobody has ended: who, on what, since when, and with what stack."""
+"""The waits that are still open: thread, queue, age and stack."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A thread that still waits. ``stack``: innermost first; ``wakes``: in vain."""
+    """A thread in an open wait. ``stack``: innermost first; ``wakes``: all in vain."""
 
     queue: int
     name: str
@@ -23,10 +23,6 @@ class Stuck:
     age_ns: int
     stack: tuple[str, ...]
     wakes: int = 0
-
-    def encode(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def parse_stack(text: str) -> tuple[str, ...]:
@@ -42,7 +38,7 @@ def parse_stack(text: str) -> tuple[str, ...]:
 
 
 def current_stack(tgid: int, tid: int, proc: Path = PROC) -> tuple[str, ...]:
-    """Where a thread sleeps now; empty if it is gone."""
+    """The stack of a thread now; empty if the thread has ended."""
     try:
         return parse_stack((proc / f"{tgid}/task/{tid}/stack").read_text())
     except OSError:
@@ -52,10 +48,14 @@ def current_stack(tgid: int, tid: int, proc: Path = PROC) -> tuple[str, ...]:
 def stuck(
     record: Any, name: str, threads: Mapping[int, str], begun: Sequence[str], now: int
 ) -> Stuck:
-    """Describe one.
+    """Describe an open wait.
 
-    :param record: a struct wait_rec or a WaitRecord.
-    :param begun: its stack when it entered the queue, in case that it has none any more.
+    Args:
+        record: A struct wait_rec or a WaitRecord.
+        name: The name of its queue.
+        threads: The names of threads.
+        begun: The stack at its begin, for a thread that has none any more.
+        now: The present time, in nanoseconds.
     """
     return Stuck(
         queue=record.queue,

@@ -18,17 +18,7 @@ from harness.verdict.ledger import Ledger, Wait
 from harness.verdict.matching import match_side
 from harness.verdict.words import Analysis
 
-__all__ = [
-    "Finding",
-    "Kind",
-    "Match",
-    "Outcome",
-    "Rules",
-    "Side",
-    "Verdict",
-    "judge",
-    "overtaken",
-]
+__all__ = ["Finding", "Kind", "Match", "Outcome", "Rules", "Side", "Verdict", "judge", "overtaken"]
 
 
 def _faults(analysis: Analysis) -> list[Finding]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_summary_survives_its_file() -> None:
         steps={"compile": 8.0},
         missing=("siw",),
     )
-    assert decode(json.loads(json.dumps(summary.encode()))) == summary
+    assert decode(json.loads(json.dumps(asdict(summary)))) == summary
 
 
 @pytest.mark.parametrize(
