@@ -3,7 +3,7 @@
  * The records that the kernel parts write, the ring for them, and their counts.
  *
  * Two programs write these records: harness/probes/wakeups.bpf.c from kfabric's
- * tracepoints, harness/trace/*.bpf.c from the kernel's own wait functions. In both
+ * tracepoints, those of harness/trace from the kernel's own wait functions. In both
  * this text comes first. records.py decodes the structs.
  *
  * The loader defines RING_PAGES; PERCPU_OFFSETS and PREEMPT_COUNT (kernel
@@ -193,6 +193,13 @@ static __always_inline bool to_sleep(u8 preempted, u32 state)
 	return !preempted && state && !(state & RTLOCK_WAIT);
 }
 
+static __always_inline u8 context_of(u32 count)
+{
+	if (count & IN_INTERRUPT)
+		return CTX_HARDIRQ;
+	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
+}
+
 /* No helper returns the context of a tracepoint, so read the CPU's count. */
 static __always_inline u8 context(void)
 {
@@ -202,9 +209,7 @@ static __always_inline u8 context(void)
 	if (!place ||
 	    bpf_probe_read_kernel(&count, sizeof(count), (void *)place))
 		return CTX_UNKNOWN;
-	if (count & IN_INTERRUPT)
-		return CTX_HARDIRQ;
-	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
+	return context_of(count);
 }
 
 /* "kthreadd" as a number: the name of a kernel thread until it gets its own. */
@@ -228,3 +233,35 @@ static __always_inline void bump(u8 *n)
 	if (*n != 255)
 		(*n)++;
 }
+
+/* The last wake of a wait, as a record of its own. */
+static __always_inline void fill_wake(struct wake_rec *r, struct wait_rec *w)
+{
+	*r = (struct wake_rec){
+		.kind = REC_WAKE,
+		.queue = w->queue,
+		.t_begin = w->t_begin,
+		.t_wake = w->t_wake,
+		.t_waking = w->t_waking,
+		.t_running = w->t_running,
+		.seq = w->seq,
+		.tid = w->tid,
+		.source = w->source,
+		.waker = w->waker,
+		.why = w->why,
+		.context = w->context,
+		.cpu = w->cpu,
+	};
+}
+
+/* sched_wakeup came after a wake: note how long after. */
+static __always_inline void note_wakeup(struct wait_rec *w)
+{
+	u64 delay = bpf_ktime_get_ns() - w->t_waking;
+
+	w->wakeup_ns = delay < 0xffffffff ? delay : 0xffffffff;
+}
+
+/* Arguments of the scheduler's tracepoints. */
+enum { WOKEN_TASK };
+enum { SWITCH_PREEMPTED, SWITCH_PREV, SWITCH_NEXT, SWITCH_PREV_STATE };
