@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The records of a recording, and their two encodings.
+"""The records of a recording: packed structs, laid out as in ``records.h``.
 
-The guest writes packed structs, laid out as in ``records.h``. Recordings of the unit
-tests are JSON lines with the same fields. All times are nanoseconds of
+All times are nanoseconds of
 CLOCK_MONOTONIC; 0 means that the event never happened.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -272,14 +270,11 @@ def _decoder(cls: type[Record]) -> tuple[type[Record], struct.Struct, Any]:
     return cls, cls.FORMAT, itemgetter(*(members.index(f.name) for f in fields(cls)))
 
 
-_CLASSES: tuple[type[Record], ...] = get_args(Record)
+CLASSES: tuple[type[Record], ...] = get_args(Record)
 # By the first byte of a packed record. The other three bytes of its kind are 0.
-_DECODERS = {cls.KIND: _decoder(cls) for cls in _CLASSES}
-SIZES: Mapping[int, int] = {cls.KIND: cls.FORMAT.size for cls in _CLASSES}
+_DECODERS = {cls.KIND: _decoder(cls) for cls in CLASSES}
+SIZES: Mapping[int, int] = {cls.KIND: cls.FORMAT.size for cls in CLASSES}
 """Bytes of a packed record, by kind."""
-# "wait" for WaitRecord, and so on.
-_NAMES = {cls.__name__.removesuffix("Record").lower(): cls for cls in _CLASSES}
-_KINDS = {cls: name for name, cls in _NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,14 +393,15 @@ def from_guest(head: Mapping[str, Any], blob: bytes) -> Recording:
         for record in records:
             if isinstance(record, TallyRecord):
                 tallies[record.queue] = tallies.get(record.queue, Tally()) + record
-        return _recording(head, records, tallies)
+        return recording_of(head, records, tallies)
     except (KeyError, TypeError, AttributeError) as exc:
         raise RecordError(f"bad recording head: {exc!r}") from exc
 
 
-def _recording(
+def recording_of(
     head: Mapping[str, Any], records: tuple[Record, ...], tallies: Mapping[int, Tally]
 ) -> Recording:
+    """A recording from the parts of its encoding; the opposite of :func:`head_of`."""
     kernel = head.get("kernel")
     strays = kernel["strays"].items() if kernel is not None else ()
     return Recording(
@@ -433,44 +429,6 @@ def head_of(recording: Recording) -> dict[str, Any]:
         "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
         "kernel": asdict(recording.kernel) if recording.kernel else None,
     }
-
-
-def dump_lines(recording: Recording) -> Iterator[str]:
-    """Encode a recording as JSON lines: the head, then one line for each record."""
-    yield json.dumps({"kind": "head"} | head_of(recording))
-    for record in recording.records:
-        # Fields that have their defaults are left out, to keep lines short.
-        values = {f.name: (getattr(record, f.name), f.default) for f in fields(record)}
-        sparse = {name: int(value) for name, (value, default) in values.items() if value != default}
-        yield json.dumps({"kind": _KINDS[type(record)]} | sparse)
-
-
-def load_lines(lines: Iterable[str]) -> Recording:
-    """Decode JSON lines, as :func:`dump_lines` writes them.
-
-    Empty lines and lines that begin with ``#`` are skipped. Without a head nothing was
-    lost, and the tallies are counted from the records themselves.
-
-    Raises:
-        RecordError: A line is not a record.
-    """
-    head: dict[str, Any] = {}
-    records: list[Record] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        try:
-            item = json.loads(line)
-            kind = item.pop("kind")
-            if kind == "head":
-                head = item
-            else:
-                records.append(_NAMES[kind](**item))
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise RecordError(f"line {number}: {exc!r}") from exc
-    tallies = {int(q): Tally(**t) for q, t in head.get("tallies", {}).items()}
-    head = {"threads": {}, "losses": {}, "t_stop": 0} | head
-    return _recording(head, tuple(records), tallies or count(records))
 
 
 def count(records: Iterable[Record]) -> dict[int, Tally]:

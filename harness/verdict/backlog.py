@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from harness.recording.records import Context, Mark, MarkRecord
-from harness.verdict.ledger import Queue, Signal, Wait, Wake
+from harness.recording.records import Context, Mark, MarkRecord, WakeRecord
+from harness.verdict.ledger import Queue, Signal, Wait
 
 Group = tuple[int, int]
 """A sequential piece of execution: a thread, or the interrupts of one kind on a CPU."""
@@ -62,7 +62,7 @@ class Sleep:
     end: int
     how: End
     looked: int = 0
-    wake: Wake | None = None
+    wake: WakeRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class WakeEffect:
     """
 
     wait: Wait
-    wake: Wake
+    wake: WakeRecord
     asleep: bool
     again: bool
 
@@ -149,7 +149,7 @@ class Backlog:
                 if mark.context in (Context.PROCESS, Context.UNKNOWN):
                     self._takes[mark.tid].append(mark.t)
 
-    def _take_after(self, wake: Wake) -> int:
+    def _take_after(self, wake: WakeRecord) -> int:
         """When a woken thread took something before it slept again; 0 if it did not."""
         takes, sleeps = self._takes.get(wake.tid, []), self._wait_sleeps.get(wake.tid, [])
         at = bisect_right(takes, wake.t_wake)
@@ -199,7 +199,7 @@ class Backlog:
         at = self._published_at
         return self.published[bisect_right(at, begin) : bisect_right(at, end)]
 
-    def took(self, wake: Wake) -> bool:
+    def took(self, wake: WakeRecord) -> bool:
         """Did a woken thread take something before it slept again?"""
         return (wake.queue, wake.tid, wake.t_wake) in self._taken_at
 

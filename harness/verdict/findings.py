@@ -7,9 +7,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from errno import EAGAIN
 
-from harness.recording.records import Context, FClass, Why
+from harness.recording.records import Context, FClass, WakeRecord, Why
 from harness.verdict.kinds import Finding, Kind
-from harness.verdict.ledger import Queue, Signal, Wait, Wake
+from harness.verdict.ledger import Queue, Signal, Wait
 from harness.verdict.words import Analysis, context_name, how_it_ended, ms
 
 _FORCED = frozenset((Why.ERROR, Why.OVERRUN, Why.SIGNAL, Why.LOST, Why.ACKED, Why.CLOSED))
@@ -159,7 +159,7 @@ def _times(queue: Queue) -> list[int]:
     return sorted(signal.record.t for signal in queue.signals.values())
 
 
-def _is_spurious(queue: Queue, wake: Wake) -> bool:
+def _is_spurious(queue: Queue, wake: WakeRecord) -> bool:
     """Is this a wake for which nothing was published?"""
     # Wakes without a number have a signal, too: handed on, or the end of a set.
     return queue.signal_of(wake) is None
@@ -396,7 +396,7 @@ def find_never_ran(analysis: Analysis, queue: Queue) -> Iterator[Finding]:
             yield analysis.of_wait(Kind.NEVER_RAN, queue, wait, text, wake.seq)
 
 
-def _ran_at(analysis: Analysis, wait: Wait, wake: Wake) -> int:
+def _ran_at(analysis: Analysis, wait: Wait, wake: WakeRecord) -> int:
     """When a sleeper ran after a wake, or the recording's end; 0 if it had not slept."""
     if not wake.t_waking:
         return 0
@@ -413,7 +413,7 @@ def _ran_at(analysis: Analysis, wait: Wait, wake: Wake) -> int:
     return analysis.ledger.t_stop
 
 
-def _by(analysis: Analysis, queue: Queue, wake: Wake) -> str:
+def _by(analysis: Analysis, queue: Queue, wake: WakeRecord) -> str:
     """The cause of a wake, for a text."""
     signal = queue.signal_of(wake)
     return f" by {analysis.event(signal)}" if signal else ""

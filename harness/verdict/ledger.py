@@ -54,30 +54,9 @@ def class_name(fclass: int) -> str:
     return _CLASS_NAMES[FClass(fclass)] if fclass in list(FClass) else f"class {fclass}"
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
-    """One thread taken off a queue and woken.
-
-    ``t_waking``: the request to the scheduler; ``t_running``: the thread is on a CPU
-    again. Both are 0 if they did not happen, as when the thread had not slept yet.
-    """
-
-    queue: int
-    tid: int
-    seq: int
-    source: int
-    why: int
-    t_wake: int
-    t_waking: int
-    t_running: int
-    waker: int
-    context: int
-    cpu: int
-
-    @classmethod
-    def of(cls, record: WaitRecord | WakeRecord) -> Wake:
-        """The wake that a record describes."""
-        return cls(*(getattr(record, f.name) for f in fields(cls)))
+def _last_wake_of(wait: WaitRecord) -> WakeRecord:
+    """The wake that is part of a wait's own record."""
+    return WakeRecord(*(getattr(wait, f.name) for f in fields(WakeRecord)))
 
 
 @dataclass(eq=False, slots=True)
@@ -86,7 +65,7 @@ class Wait:
 
     record: WaitRecord
     number: int
-    wakes: list[Wake] = field(default_factory=list)
+    wakes: list[WakeRecord] = field(default_factory=list)
     stacks: StackRecord | None = None
 
     @property
@@ -115,7 +94,7 @@ class Wait:
         return self.finished and self.slept and not self.record.ended
 
     @property
-    def last_wake(self) -> Wake | None:
+    def last_wake(self) -> WakeRecord | None:
         """The wake that ended the call, if one did."""
         return self.wakes[-1] if self.wakes and self.record.ended else None
 
@@ -134,7 +113,7 @@ class Signal:
     """One signal to a queue, and the wakes that it caused."""
 
     record: SignalRecord
-    wakes: list[Wake] = field(default_factory=list)
+    wakes: list[WakeRecord] = field(default_factory=list)
     stack: int = NO_STACK
 
 
@@ -151,7 +130,7 @@ class Queue:
     waits: list[Wait] = field(default_factory=list)
     signals: dict[int, Signal] = field(default_factory=dict)
     others: list[Signal] = field(default_factory=list)
-    strays: list[Wake] = field(default_factory=list)
+    strays: list[WakeRecord] = field(default_factory=list)
 
     def every_signal(self) -> tuple[Signal, ...]:
         """Publications, then signals without one."""
@@ -161,11 +140,11 @@ class Queue:
         """The calls of one thread, in order."""
         return [wait for wait in self.waits if wait.record.tid == tid]
 
-    def all_wakes(self) -> list[Wake]:
+    def all_wakes(self) -> list[WakeRecord]:
         """Every wake on this queue."""
         return [wake for wait in self.waits for wake in wait.wakes] + self.strays
 
-    def signal_of(self, wake: Wake) -> Signal | None:
+    def signal_of(self, wake: WakeRecord) -> Signal | None:
         """The signal that caused a wake: by its number, else the last one before it."""
         if wake.seq:
             return self.signals.get(wake.seq)
@@ -333,11 +312,11 @@ def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
     for record in early:
         queue = queues.setdefault(record.queue, Queue(record.queue))
         owner = waits.get((record.queue, record.tid, record.t_begin))
-        (owner.wakes if owner else queue.strays).append(Wake.of(record))
+        (owner.wakes if owner else queue.strays).append(record)
     for wait in waits.values():
         wait.wakes.sort(key=lambda wake: wake.t_wake)
         if wait.record.t_wake:
-            wait.wakes.append(Wake.of(wait.record))
+            wait.wakes.append(_last_wake_of(wait.record))
     for queue in queues.values():
         for wake in queue.all_wakes():
             signal = queue.signal_of(wake)

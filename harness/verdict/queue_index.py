@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from harness.recording.records import FClass, Mark
+from harness.recording.records import FClass, Mark, WakeRecord
 from harness.verdict.backlog import Backlog, Group, WakeEffect, caller, marker, wake_effects
 from harness.verdict.kinds import Rules
-from harness.verdict.ledger import Ledger, Queue, Signal, Wake
+from harness.verdict.ledger import Ledger, Queue, Signal
 from harness.verdict.words import Analysis
 
 
@@ -87,7 +87,7 @@ class QueueIndex:
             or any((0, wait.record.tid) in takers for wait in queue.waits)
         ]
 
-    def effect(self, wake: Wake) -> WakeEffect | None:
+    def effect(self, wake: WakeRecord) -> WakeEffect | None:
         """The effect of a wake on the wait that it belongs to."""
         return self._effects.get((wake.queue, wake.tid, wake.t_wake))
 

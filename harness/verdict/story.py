@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.recording.records import NO_STACK
+from harness.recording.records import NO_STACK, WakeRecord
 from harness.verdict.kinds import Finding, Kind, Rules
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait, Wake
+from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
 
 _WAITS, _INDENT = 4, 15
@@ -98,7 +98,7 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
         yield analysis.ledger.t_stop, f"{who} is still in its wait; the recording ends"
 
 
-def _wake_text(analysis: Analysis, queue: Queue, who: str, wake: Wake) -> str:
+def _wake_text(analysis: Analysis, queue: Queue, who: str, wake: WakeRecord) -> str:
     signal = queue.signal_of(wake)
     what = f"for {analysis.event(signal)}" if signal else "for nothing that was published"
     return f"{who} is woken by {analysis.waker(wake.waker, wake.context)}, {what}"

@@ -19,7 +19,8 @@ import pytest
 
 from harness.guest.verify import VerifyWakeups
 from harness.runner.outcome import Watched
-from harness.recording.records import Recording, load_lines
+from harness.recording.records import Recording
+from record_lines import load_lines
 
 TRACES = Path({str(ROOT / "tests/data/traces")!r})
 

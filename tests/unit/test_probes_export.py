@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
+from record_lines import load_lines
 
-from harness.recording.records import load_lines
 from harness.report.export import report, write_json
 from harness.verdict.ledger import Ledger, build
 from harness.verdict.stats import Latency, latency, row

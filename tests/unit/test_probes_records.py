@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from record_lines import dump_lines, load_lines
 
 from harness.recording import records
 from harness.recording.records import (
@@ -22,9 +23,7 @@ from harness.recording.records import (
     TallyRecord,
     WaitRecord,
     WakeRecord,
-    dump_lines,
     from_guest,
-    load_lines,
 )
 from harness.verdict.ledger import build
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from record_lines import load_lines
 
-from harness.recording.records import ObjectRecord, Recording, SignalRecord, StackRecord, load_lines
+from harness.recording.records import ObjectRecord, Recording, SignalRecord, StackRecord
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Ledger, build
 from harness.verdict.moments import moments

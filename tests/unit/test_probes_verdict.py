@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from record_lines import load_lines
 
-from harness.recording.records import Context, load_lines
+from harness.recording.records import Context
 from harness.verdict.ledger import build
 from harness.verdict.verdict import Kind, Outcome, Rules, Side, Verdict, judge
 

@@ -14,11 +14,11 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
-from harness.recording.records import Context, Recording, WaitRecord
+from harness.recording.records import Context, Recording, WaitRecord, WakeRecord
 from harness.report import perfetto
 from harness.report.protobuf import integer, text, varint
 from harness.report.source import open_source
-from harness.verdict.ledger import Ledger, Queue, Wake, build
+from harness.verdict.ledger import Ledger, Queue, build
 from harness.verdict.verdict import Finding, Kind, judge
 
 BEGIN, END, INSTANT = 1, 2, 3
@@ -53,7 +53,7 @@ def sched(trace: Any) -> dict[int, list[Any]]:
     return lanes
 
 
-def wakes(ledger: Ledger) -> Iterator[tuple[Queue, Wake]]:
+def wakes(ledger: Ledger) -> Iterator[tuple[Queue, WakeRecord]]:
     """All wakes."""
     for queue in ledger.queues.values():
         for wake in queue.all_wakes():
@@ -89,7 +89,7 @@ def test_each_wake_with_a_signal_ends_one_arrow(path: Path, tmp_path: Path) -> N
     assert len(slept_for) <= len(drawn) <= len(known)
 
 
-def _counted(ledger: Ledger, wake: Wake) -> bool:
+def _counted(ledger: Ledger, wake: WakeRecord) -> bool:
     """Did the signal of a wake know of as many sleepers as it woke?"""
     signal = ledger.queues[wake.queue].signal_of(wake)
     return signal is not None and len(signal.wakes) <= max(1, signal.record.sleepers)
