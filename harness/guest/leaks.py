@@ -64,7 +64,6 @@ def take() -> Census:
 
 
 def _objects() -> Counter[str]:
-    """Count kfabric's objects by class, and the threads that sleep on them."""
     counts: Counter[str] = Counter()
     try:
         lines = OBJECTS.read_text().splitlines()
@@ -90,7 +89,6 @@ def _rdma_counts() -> dict[str, int]:
 
 
 def _open_descriptors() -> int:
-    """Count this process's descriptors of our device."""
     descriptors = "/proc/self/fd"
     return sum(_target(f"{descriptors}/{fd}") == DEVICE for fd in os.listdir(descriptors))
 

@@ -94,7 +94,6 @@ class Ulp:
             modules.remove_when_free(name, limit)
 
     def _text(self, file: str, words: Sequence[str]) -> str:
-        """The words for one module, as its parameters."""
         mine = []
         for word in words:
             module, dot, _ = word.partition("=")[0].rpartition(".")

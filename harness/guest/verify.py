@@ -155,7 +155,6 @@ class VerifyWakeups:
             phases.fail(report, "wake-ups", [*complaints, f"trace: {directory}"])
 
     def _drop(self) -> None:
-        """Forget the last test."""
         if self._cut is not None:
             self._cut.drop()
         self._cut = None

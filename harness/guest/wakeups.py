@@ -195,7 +195,6 @@ class Block:
         return value
 
     def _waits(self) -> list[tuple[Queue, Wait]]:
-        """The waits that began in the block."""
         since = self.case.rules.since
         return [
             (queue, wait) for queue, wait in self.ledger.waits() if wait.record.t_begin >= since
@@ -237,7 +236,6 @@ class Block:
 
 
 def _how_it_ended(ledger: Ledger, wait: Wait) -> str:
-    """How a wait ended instead."""
     if not wait.finished:
         return "it goes on"
     wake = wait.last_wake

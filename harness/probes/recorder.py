@@ -114,7 +114,6 @@ class Recorder(AbstractContextManager["Recorder"]):
                 self.probe.log.write(b"".join(packed))
 
     def _note(self, data: bytes) -> None:
-        """Keep track of objects and memberships."""
         (record,) = unpack([data])
         assert isinstance(record, ObjectRecord)
         match record.change:
@@ -127,7 +126,7 @@ class Recorder(AbstractContextManager["Recorder"]):
             case Change.DEL:
                 self._members.pop((record.other, record.id), None)
 
-    def who(self) -> bytes:
+    def objects(self) -> bytes:
         """The present objects and memberships, as packed records."""
         return b"".join([*self._objects.values(), *self._members.values()])
 
@@ -176,7 +175,7 @@ class Cut:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._begin = self._looked = recorder.moment()
-        self._who = recorder.who()
+        self._known = recorder.objects()
         self._absences = recorder.absences
         self._over = False
 
@@ -206,7 +205,7 @@ class Cut:
         """The recording so far; the cut continues."""
         end = self._looked = self._recorder.moment()
         blob = self._recorder.read(self._begin.position, end.position)
-        records = [*unpack(split(self._who)), *unpack(split(blob))]
+        records = [*unpack(split(self._known)), *unpack(split(blob))]
         old, new = self._begin.counters.losses, end.counters.losses
         finished = {(r.tid, r.t_begin) for r in records if isinstance(r, WaitRecord)}
         records += [wait for wait in end.pending if (wait.tid, wait.t_begin) not in finished]

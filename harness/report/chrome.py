@@ -64,7 +64,6 @@ def _us(ns: int) -> float:
 
 
 def _threads(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """The names of the tracks."""
     yield _name("process_name", _SIGNALS_PID, 0, "signals")
     for cpu in sorted({signal.record.cpu for signal in ledger.signals()}):
         yield _name("thread_name", _SIGNALS_PID, cpu, f"CPU {cpu}")

@@ -78,7 +78,6 @@ class Folded:
                 self._stacks.popitem(last=False)
 
     def _finish(self, key: Key, wait: WaitRecord) -> None:
-        """Count a wait, now that its stacks are known."""
         sleeper, waker = self._stacks.pop(key, _NONE)
         if asleep := asleep_ns(wait, self._t_stop):
             ended = bool(wait.ended)

@@ -101,7 +101,6 @@ def _report_of(directory: Path, source: Source) -> dict[str, Any]:
 
 
 def _verdict_of(report: Mapping[str, Any]) -> Verdict:
-    """Decode a verdict. Raises NoRecordingError."""
     try:
         return Verdict(
             findings=tuple(map(_finding_of, report["findings"])),

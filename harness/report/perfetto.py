@@ -129,7 +129,6 @@ class Writer:
                 yield from self._signal(record)
 
     def _signal(self, record: SignalRecord) -> Iterator[bytes]:
-        """An instant on the track of the CPU that signalled."""
         yield from self._cpu_track(record.cpu)
         args: dict[str, int | str] = {
             "seq": record.seq,
@@ -169,7 +168,6 @@ class Writer:
             yield self._event(record.t_end, _END, track, "")
 
     def _wake(self, record: WakeRecord) -> Iterator[bytes]:
-        """A wake that did not end its wait, or outside any wait."""
         yield from self._wait_track(0, record.tid, record.queue)
         yield self._woken(record, self._tracks["wait", record.tid, record.queue])
         if record.t_begin and record.t_waking and record.t_running:
@@ -234,7 +232,6 @@ class Writer:
         return message(_PACKET, integer(_SEQUENCE, 2), message(_FTRACE, integer(1, lane), *events))
 
     def _switch(self, t: int, prev: int, following: int) -> bytes:
-        """A switch between the idle task and a thread."""
         state = integer(4, _ASLEEP if prev else 0)
         fields = (
             *(text(1, self._comm(prev)), integer(2, prev), integer(3, _PRIO), state),
@@ -245,7 +242,6 @@ class Writer:
     def _waking(
         self, kind: int, t: int, tid: int, lane: int, wake: WaitRecord | WakeRecord
     ) -> bytes:
-        """The waker asks the scheduler to run a thread."""
         fields = (integer(2, tid), integer(3, _PRIO), integer(4, 1), integer(5, lane))
         event = message(kind, text(1, self._comm(tid)), *fields)
         flags = integer(5, _IRQ_FLAGS.get(Context(wake.context), 0))
@@ -317,7 +313,6 @@ class Writer:
 
 
 def _annotations(args: Mapping[str, int | str]) -> Iterator[bytes]:
-    """The details that a viewer shows for an event."""
     for name, value in args.items():
         if isinstance(value, str) or 0 <= value < _SMALL:
             yield _annotation(name, value)

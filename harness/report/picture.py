@@ -247,7 +247,6 @@ class Picture:
 
 
 def _us(value: float) -> str:
-    """Microseconds with up to three decimals."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 

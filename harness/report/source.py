@@ -42,7 +42,6 @@ _LASTING = (Change.NEW, Change.ADD)
 
 
 def _packed(path: Path) -> Iterator[bytes]:
-    """The packed records of a file, one at a time."""
     with path.open("rb") as file:
         if path.stat().st_size:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -100,7 +99,6 @@ def _looks_wrong(wait: WaitRecord) -> bool:
 
 
 def _suspects(records: Iterable[Record]) -> list[int]:
-    """The begin and end times of the first waits that look wrong, sorted."""
     times: list[int] = []
     for record in records:
         if len(times) >= 2 * _SUSPECTS:
@@ -148,7 +146,6 @@ def _wanted(data: bytes, suspects: list[int]) -> bool:
 
 
 def _near(time: bytes, suspects: list[int]) -> bool:
-    """Is a moment near one of these?"""
     t = int.from_bytes(time, "little")
     at = bisect_right(suspects, t - _AROUND_NS)
     return at < len(suspects) and suspects[at] <= t + _AROUND_NS

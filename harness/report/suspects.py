@@ -17,7 +17,7 @@ MAX_FINDINGS = 500
 MAX_NEVER = 500
 MAX_STORIES = 200
 
-_COLUMN_NAMES = ("what", "who slept", "on", "since", "the event", "what happened", "picture")
+_COLUMN_NAMES = ("what", "sleeper", "on", "since", "the event", "what happened", "picture")
 _COLUMNS = len(_COLUMN_NAMES)
 
 
@@ -70,12 +70,11 @@ class Tables:
         return self._ledger.object_name(oid, self._material.names)
 
     def _finding(self, finding: Finding, fault: bool, with_story: bool) -> Html:
-        """One finding, with its wait and its event."""
         wait = self._wait(finding)
         queue = self._ledger.queues.get(finding.queue)
         signal = event_of(queue, finding, [wait] if wait else []) if queue else None
         begin, end = self._window(finding)
-        who = self._ledger.thread_name(finding.tid) if finding.tid else "nobody in particular"
+        who = self._ledger.thread_name(finding.tid) if finding.tid else "no single thread"
         show = tag("button", text("show"), type="button", data_show_from=f"{begin:.3f}",
                    data_show_to=f"{end:.3f}",
                    aria_label=f"show {finding.kind} in the timeline")  # fmt: skip
@@ -100,7 +99,6 @@ class Tables:
         return f"{self._clock.us(t) / 1000:,.3f} ms"
 
     def _since(self, wait: Wait | None) -> Iterator[Html]:
-        """The begin of a wait's sleep, and its length."""
         if wait is None:
             yield text("-")
             return
@@ -120,7 +118,6 @@ class Tables:
         return tag("details", tag("summary", text(what)), events)
 
     def _event(self, signal: Signal | None) -> Iterator[Html]:
-        """The event of a finding, its source, and the threads that it woke."""
         if signal is None:
             yield text("none is known")
             return
@@ -134,7 +131,6 @@ class Tables:
         yield tag("p", text(f"found {rec.sleepers} asleep, woke {woken}"))
 
     def _stacks(self, wait: Wait | None) -> Html:
-        """The stacks of a sleeper and its waker."""
         stacks = wait.stacks if wait else None
         if stacks is None:
             return NOTHING
@@ -151,7 +147,7 @@ class Tables:
             return tag("p", text("None."))
         waits.sort(key=lambda pair: pair[1].record.t_begin)
         head = header(
-            ("who", False), ("on", False), ("since", False), ("age", True), ("where", False)
+            ("thread", False), ("on", False), ("since", False), ("age", True), ("where", False)
         )
         rows = [self._open(queue, wait) for queue, wait in waits[:MAX_NEVER]]
         return table("never", head, rows, len(waits) - len(rows), "further ones")

@@ -61,7 +61,6 @@ def page(material: Material, rows: Mapping[int, Numbers]) -> str:
 
 
 def _verdict(verdict: Verdict, rows: Mapping[int, Numbers]) -> Html:
-    """The verdict in a line, the doubts, and the sums."""
     sums = {
         "waits": sum(row.waits for row in rows.values()),
         "signals": sum(row.signals for row in rows.values()),
@@ -136,7 +135,6 @@ def _queue_row(name: str, row: Numbers, kinds: Counter[Kind], odd: int) -> Html:
 
 
 def _histograms(material: Material, rows: Mapping[int, Numbers]) -> Html:
-    """A figure for each queue with latencies."""
     measured = sorted((row for row in rows.values() if row.latencies), key=lambda row: row.queue)
     busiest = sorted(measured, key=lambda row: -len(row.latencies))[:MAX_HISTOGRAMS]
     if not busiest:

@@ -93,14 +93,12 @@ def _default() -> Path:
 
 
 def _clear(output: Path) -> None:
-    """Remove the files of an earlier trace."""
     output.mkdir(parents=True, exist_ok=True)
     for name in (HEAD, RECORDS, SUMMARY, LIVE):
         (output / name).unlink(missing_ok=True)
 
 
 def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
-    """The command line of the part on the traced kernel."""
     words = ["-m", "harness.trace.guest", f"--output={output}", *scope.argv()]
     words += [f"--ring={args.ring:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []

@@ -137,7 +137,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _trace(tracer: Tracer, live: Live, args: argparse.Namespace) -> int:
-    """Trace until the command ends, the duration is over, or Ctrl-C is pressed."""
     live.write(loaded=tracer.load_seconds, steps=tracer.seconds)
     child = Child(args.command) if args.command else None
     if child is not None:

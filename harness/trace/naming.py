@@ -55,4 +55,4 @@ def queue_name(
         return f"{kind} {where} {place(sleeper)}"
     if waker:
         return f"{kind} woken in {place(waker)}"
-    return f"{kind} of nobody"
+    return f"unknown {kind}"

@@ -86,7 +86,7 @@ def plain(rows: Iterable[Row]) -> Iterator[str]:
     if quiet:
         calls = sum(row.calls for row in quiet)
         queues = sum(row.queues for row in quiet)
-        yield f"besides: {calls} wake calls on {queues} queues that nobody slept on"
+        yield f"in addition: {calls} wake calls on {queues} queues without sleepers"
 
 
 def stuck_lines(stuck: Sequence[Stuck]) -> Iterator[str]:

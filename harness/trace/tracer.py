@@ -137,7 +137,6 @@ class Tracer:
         self._open(began)
 
     def _open(self, began: float) -> None:
-        """Make the files and set the probes."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._file = (self.directory / RECORDS).open("wb")
         self._rings = self._make_rings()
@@ -189,7 +188,6 @@ class Tracer:
         self.seconds[step] = round(time.monotonic() - began - spent, 3)
 
     def _wanted(self) -> set[str]:
-        """The names of the programs that are needed."""
         names = {name for function, name in _FUNCTIONS.items() if self._has(function)}
         names |= {"on_publish"} if self.scope.publish else set()
         return names | ({"on_take"} if self.scope.take else set())
@@ -243,7 +241,6 @@ class Tracer:
         return f"-D{macro}={start:#x}ULL", f"-D{macro}_END={end:#x}ULL"
 
     def _queue_address(self) -> int:
-        """The address of the one queue. Raises ProbeError."""
         wanted = self.scope.queue
         if not wanted:
             return 0
@@ -316,7 +313,6 @@ class Tracer:
         return self._rows(self._queues())
 
     def _queues(self) -> dict[int, Any]:
-        """The traced queues, by number."""
         return {number: queue for number, queue in enumerate(self._stats) if queue.wanted}
 
     def _rows(self, queues: dict[int, Any]) -> list[Row]:
@@ -357,7 +353,6 @@ class Tracer:
         )
 
     def _frames(self, stack: int) -> tuple[str, ...]:
-        """The frames of a stack, innermost first."""
         if stack < 0:
             return ()
         return tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
@@ -441,7 +436,6 @@ class Tracer:
         pending: list[Any],
         t_stop: int,
     ) -> None:
-        """Write the recording's head, and the summary."""
         waiting: dict[int, list[Any]] = {}
         for wait in pending:
             waiting.setdefault(wait.r.queue, []).append(wait.r)
@@ -462,7 +456,6 @@ class Tracer:
         (self.directory / SUMMARY).write_text(text, encoding="utf-8")
 
     def _all_stacks(self) -> dict[int, tuple[str, ...]]:
-        """All stacks to which records may refer."""
         if not (self.scope.stacks or self.scope.publish or self.scope.take):
             return {}
         table = self._bpf[b"stacks"]

@@ -155,12 +155,10 @@ def find_late(analysis: Analysis, queue: Queue) -> Iterator[Finding]:
 
 
 def _times(queue: Queue) -> list[int]:
-    """The times of publications, sorted: publications may overtake each other."""
     return sorted(signal.record.t for signal in queue.signals.values())
 
 
 def _is_spurious(queue: Queue, wake: WakeRecord) -> bool:
-    """Is this a wake for which nothing was published?"""
     # Wakes without a number have a signal, too: handed on, or the end of a set.
     return queue.signal_of(wake) is None
 
@@ -360,12 +358,10 @@ def find_not_handed_on(analysis: Analysis, queue: Queue) -> Iterator[Finding]:
 
 
 def _published(times: Sequence[int], begin: int, end: int) -> bool:
-    """Was anything published from ``begin`` until before ``end``?"""
     return bisect_left(times, begin) < bisect_left(times, end)
 
 
 def _left_without(times: Sequence[int], wait: Wait) -> bool:
-    """Did a woken thread leave with an error?"""
     rec = wait.record
     if rec.ret >= 0:
         return False
@@ -414,7 +410,6 @@ def _ran_at(analysis: Analysis, wait: Wait, wake: WakeRecord) -> int:
 
 
 def _by(analysis: Analysis, queue: Queue, wake: WakeRecord) -> str:
-    """The cause of a wake, for a text."""
     signal = queue.signal_of(wake)
     return f" by {analysis.event(signal)}" if signal else ""
 

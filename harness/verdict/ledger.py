@@ -344,7 +344,6 @@ def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> Non
 
 
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
-    """The reasons why this recording is not complete."""
     doubts = []
     lost = recording.losses
     if lost:

@@ -42,7 +42,6 @@ def moments(recording: Recording, ledger: Ledger, findings: Iterable[Finding]) -
 
 
 def _wanted(record: Record, queues: set[int], spans: list[tuple[int, int]]) -> bool:
-    """Does a record belong to these queues and times?"""
     if isinstance(record, ObjectRecord):
         return True
     if isinstance(record, TallyRecord) or record.queue not in queues:

@@ -41,7 +41,6 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
 
 
 def _faults(index: QueueIndex) -> Iterator[_Fault]:
-    """All faults, at most one for each wait and for each wake call."""
     waits: set[tuple[int, int, int]] = set()
     calls: set[int] = set()
     for finding, call in _all_faults(index):

@@ -77,7 +77,6 @@ def story(ledger: Ledger, finding: Finding, rules: Rules | None = None) -> str:
 
 
 def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple[int, str]]:
-    """The events of one wait, with their times."""
     rec, who = wait.record, analysis.ledger.thread_name(wait.record.tid)
     need = f", needs {rec.need}" if rec.need > 1 else ""
     yield rec.t_begin, f"{who} begins wait {wait.number} on {analysis.object(queue.id)}{need}"
@@ -105,7 +104,6 @@ def _wake_text(analysis: Analysis, queue: Queue, who: str, wake: WakeRecord) -> 
 
 
 def _signal_text(analysis: Analysis, signal: Signal, owed: Wait | None) -> str:
-    """A publication, its source and the threads that it woke."""
     rec, name = signal.record, analysis.ledger.thread_name
     woken = ", ".join(name(wake.tid) for wake in signal.wakes) or "nobody"
     text = (
@@ -118,7 +116,6 @@ def _signal_text(analysis: Analysis, signal: Signal, owed: Wait | None) -> str:
 
 
 def _stacks(ledger: Ledger, waits: list[Wait], signal: Signal | None) -> Iterator[str]:
-    """The stacks that were recorded, each once."""
     found: list[tuple[str, int]] = []
     for wait in waits:
         who = ledger.thread_name(wait.record.tid)

@@ -78,7 +78,7 @@ class FakeFile:
 
 
 class FakeClock:
-    """Stands still, but while the memory is searched and when told to sleep."""
+    """A clock that moves only during searches and sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -96,13 +96,13 @@ ARGUMENTS = {
 def test_program_knows_the_order_of_a_tracepoint_s_arguments(event: str) -> None:
     """Raw tracepoints have no names for their arguments: the kernel header's order counts."""
     header = (ROOT / "kmod/include/trace/events/kfabric.h").read_text(encoding="utf-8")
-    told = re.search(rf"EVENT\((?:\w+, )?{event},\s+TP_PROTO\(.*?TP_ARGS\((.*?)\)", header, re.S)
-    assert told is not None
+    match = re.search(rf"EVENT\((?:\w+, )?{event},\s+TP_PROTO\(.*?TP_ARGS\((.*?)\)", header, re.S)
+    assert match is not None
     prefix = ARGUMENTS[event] + "_"
     known = re.search(rf"enum \{{\s*({prefix}[^}}]*?)\s*\}};", PROGRAM)
     assert known is not None
     names = [name.strip() for name in known[1].split(",")]
-    assert [prefix + name.strip().upper() for name in told[1].split(",")] == names
+    assert [prefix + name.strip().upper() for name in match[1].split(",")] == names
 
 
 def test_no_record_is_longer_than_128_bytes() -> None:

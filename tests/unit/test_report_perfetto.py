@@ -97,7 +97,7 @@ def _counted(ledger: Ledger, wake: WakeRecord) -> bool:
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_lanes_do_not_contradict_themselves(path: Path, tmp_path: Path) -> None:
-    """Who is switched out is who was switched in before, and time does not go back."""
+    """The thread that is switched out was switched in before, and time does not go back."""
     lanes = sched(written(recording_of(path.stem), tmp_path / "trace.pftrace"))
     for lane in lanes.values():
         switches = [event for event in lane if event.HasField("sched_switch")]
@@ -107,7 +107,7 @@ def test_lanes_do_not_contradict_themselves(path: Path, tmp_path: Path) -> None:
 
 
 def test_thread_sleeps_is_woken_and_runs_as_recorded(tmp_path: Path) -> None:
-    """Slept, waking by whom and where, running: at the times of the record."""
+    """Sleep, waking with waker and context, running: at the times of the record."""
     lanes = sched(written(plain(1, never=False), tmp_path / "trace.pftrace"))
     (lane,) = [events for events in lanes.values() if len(events) > 1]
     out = [e for e in lane if e.HasField("sched_switch") and e.sched_switch.prev_pid == 11]
@@ -147,17 +147,17 @@ def test_waits_of_one_thread_on_two_queues_have_two_tracks(tmp_path: Path) -> No
 
 
 def test_wait_shows_what_was_found_of_it(tmp_path: Path) -> None:
-    """The finding's text is on the wait that it accuses, and on no other."""
+    """The finding's text is at its wait, and at no other one."""
     recording = recording_of("lost")
     findings = judge(build(recording)).findings
     found = events(written(recording, tmp_path / "trace.pftrace", findings))
-    accused = [
+    marked = [
         (packet.track_event.debug_annotations, note.string_value)
         for _, packet in found
         for note in packet.track_event.debug_annotations
         if note.name == "finding"
     ]
-    assert [said for _, said in accused] == [str(findings[0])]
+    assert [said for _, said in marked] == [str(findings[0])]
     assert findings[0].kind is Kind.LOST
 
 

@@ -128,12 +128,12 @@ def test_verdict_of_who_made_the_recording_is_taken(tmp_path: Path) -> None:
     assert material.verdict == verdict and material.names == {20: "ping's set"}
 
 
-@pytest.mark.parametrize("told", ["{", "[]", '{"t_stop": 1, "findings": []}'])
-def test_verdict_of_another_recording_is_not_taken(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("other", ["{", "[]", '{"t_stop": 1, "findings": []}'])
+def test_verdict_of_another_recording_is_not_taken(tmp_path: Path, other: str) -> None:
     """What lies there from an earlier run, or is no report, counts for nothing."""
     recording = recording_of("lost")
     directory = saved(recording, tmp_path)
-    (directory / "report.json").write_text(told)
+    (directory / "report.json").write_text(other)
     assert load(directory).verdict == judge(build(recording))
 
 

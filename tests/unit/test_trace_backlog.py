@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What is left over, who took it, and the sleeps of a wait, as far as records tell."""
+"""Items that are left over, their takers, and the sleeps of a wait in its records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wait_of(scene: Scene) -> Wait:
 
 
 def backlog_of(scene: Scene) -> Backlog:
-    """What the scene's marks tell."""
+    """The backlog of the scene's marks."""
     ledger = scene.ledger()
     return Backlog(ledger.marks, list(ledger.queues.values()))
 

@@ -146,7 +146,7 @@ def test_queues_are_named_by_the_best_that_is_known() -> None:
     assert queue_name("log_wait", SLEEPER, WAKER) == "log_wait"
     assert queue_name("", SLEEPER, WAKER) == "queue slept on in pipe_read"
     assert queue_name("", (), WAKER) == "queue woken in p9_client_cb [9pnet]"
-    assert queue_name("") == "queue of nobody"
+    assert queue_name("") == "unknown queue"
     name = queue_name("", DRIVER, completion=True, on_stack=True)
     assert name == "completion on the stack of rxe_cleanup [rdma_rxe]"
     assert queue_name("done", completion=True) == "done (completion)"

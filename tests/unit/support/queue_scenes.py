@@ -135,7 +135,7 @@ class Scene:
 
 
 def only(scene: Scene, kind: Kind, waiter: int, waker: int, **rules) -> Finding:
-    """The one finding of a scene, which must be as told."""
+    """The one finding of a scene, with the expected kind and thread."""
     verdict = scene.verdict(**rules)
     assert [(f.kind, f.tid, f.waker) for f in verdict.findings] == [(kind, waiter, waker)], (
         verdict.findings
