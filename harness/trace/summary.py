@@ -14,10 +14,7 @@ from typing import Any
 from harness.trace.pending import Stuck
 
 SUMMARY = "summary.json"
-_SUMMED = (
-    *("waits", "slept", "wakes", "calls", "found", "spurious", "timeouts", "interrupted"),
-    "queues",
-)
+_SUMMED = "waits slept wakes calls found spurious timeouts interrupted queues".split()
 
 
 @dataclass(frozen=True, slots=True)

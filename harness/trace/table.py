@@ -12,10 +12,7 @@ from harness.trace.summary import Row, Summary, by_name
 if TYPE_CHECKING:
     from rich.table import Table
 
-HEADS = (
-    *("waits", "slept", "calls", "wakes", "w/call", "spur.", "timer", "deep", "p50", "p99"),
-    *("wake→run", "queue"),
-)
+HEADS = tuple("waits slept calls wakes w/call spur. timer deep p50 p99 wake→run queue".split())
 LEGEND = (
     "calls: wake calls; w/call: threads woken by each that found one; spur.: woken for nothing; "
     "timer: ended by their timeout; deep: most sleepers at once; p50, p99: from wake to running; "

@@ -16,10 +16,10 @@ import mmap
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from harness.probes import btf
 from harness.probes.loader import HEADER, REALTIME, ProbeError, context_flags, realtime_flags
@@ -76,14 +76,11 @@ _OPTIONAL = frozenset({"pollwake", "wait_for_completion_state"})
 _WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
 _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 # Fields of a row that have the same name in struct stats.
-_SAME = (
-    *("address", "waits", "slept", "wakes", "found", "spurious", "timeouts", "interrupted"),
-    "deepest",
-)
+_SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
 _BOOKMARKS = "__wake_up_locked_key_bookmark"
 
 
-class Tracer:
+class Tracer(AbstractContextManager["Tracer"]):
     """The loaded tracer. A context manager; leaving it removes all probes.
 
     The kernel part never wakes its reader, so :meth:`drain` must be called a few times a
@@ -166,9 +163,6 @@ class Tracer:
             if cpu:
                 os.close(fd)
         return rings
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
