@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The summary of a trace: a row for each queue, the waits that never ended, the losses.
+"""The summary of a trace: a row for each queue, the waits that are still open, the losses.
 
 It is made from the kernel part's counts, since there may be millions of records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
-from harness.trace.pending import Stuck
-
 SUMMARY = "summary.json"
+_PROC = Path("/proc")
 _SUMMED = "waits slept wakes calls found spurious timeouts interrupted queues".split()
 
 
@@ -87,6 +87,64 @@ def by_name(rows: Iterable[Row]) -> list[Row]:
         known = merged.get(row.name)
         merged[row.name] = known.plus(row) if known else row
     return sorted(merged.values(), key=lambda row: (row.waits, row.calls), reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A thread in an open wait. ``stack``: innermost first; ``wakes``: all in vain."""
+
+    queue: int
+    name: str
+    tid: int
+    tgid: int
+    comm: str
+    age_ns: int
+    stack: tuple[str, ...]
+    wakes: int = 0
+
+
+def parse_stack(text: str) -> tuple[str, ...]:
+    """The frames in the text of /proc/PID/task/TID/stack, as ``symbol+0x12 [module]``."""
+    frames = []
+    for line in text.splitlines():
+        _, _, frame = line.partition("] ")
+        place, _, module = frame.partition(" ")
+        name, _, offsets = place.partition("+")
+        offset = offsets.partition("/")[0]
+        frames.append(f"{name}+{offset}" + (f" {module}" if module else ""))
+    return tuple(frame for frame in frames if frame != "+")
+
+
+def current_stack(tgid: int, tid: int, proc: Path = _PROC) -> tuple[str, ...]:
+    """The stack of a thread now; empty if the thread has ended."""
+    try:
+        return parse_stack((proc / f"{tgid}/task/{tid}/stack").read_text())
+    except OSError:
+        return ()
+
+
+def stuck(
+    record: Any, name: str, threads: Mapping[int, str], begun: Sequence[str], now: int
+) -> Stuck:
+    """Describe an open wait.
+
+    Args:
+        record: A struct wait_rec or a WaitRecord.
+        name: The name of its queue.
+        threads: The names of threads.
+        begun: The stack at its begin, for a thread that has none any more.
+        now: The present time, in nanoseconds.
+    """
+    return Stuck(
+        queue=record.queue,
+        name=name,
+        tid=record.tid,
+        tgid=record.tgid,
+        comm=threads.get(record.tid, ""),
+        age_ns=now - record.t_begin,
+        stack=current_stack(record.tgid, record.tid) or tuple(begun),
+        wakes=record.wakes,
+    )
 
 
 @dataclass(frozen=True, slots=True)

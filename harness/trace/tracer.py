@@ -28,11 +28,9 @@ from harness.recording import HEAD, RECORDS
 from harness.recording.records import StackRecord, WaitRecord
 from harness.trace.bpf import create_ring, mapped, ring_bytes
 from harness.trace.kprobes import KprobeError, Kprobes
-from harness.trace.naming import queue_name
-from harness.trace.pending import stuck
 from harness.trace.scope import Scope
-from harness.trace.summary import SUMMARY, Row, Summary, spread
-from harness.trace.symbols import Symbols
+from harness.trace.summary import SUMMARY, Row, Summary, spread, stuck
+from harness.trace.symbols import Symbols, queue_name
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")

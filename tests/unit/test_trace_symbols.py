@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.trace.naming import function, place, queue_name
-from harness.trace.symbols import Module, Symbols, parse_modules
+from harness.trace.symbols import Module, Symbols, function, parse_modules, place, queue_name
 
 KALLSYMS = b"""0000000000000000 A fixed_percpu_data
 000000000001fb40 A __preempt_count

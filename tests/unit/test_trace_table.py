@@ -11,8 +11,17 @@ import pytest
 
 from harness.recording.records import WaitRecord
 from harness.trace import table
-from harness.trace.pending import Stuck, current_stack, parse_stack, stuck
-from harness.trace.summary import Row, Summary, by_name, decode, spread
+from harness.trace.summary import (
+    Row,
+    Stuck,
+    Summary,
+    by_name,
+    current_stack,
+    decode,
+    parse_stack,
+    spread,
+    stuck,
+)
 
 READERS = Row(
     name="queue slept on in pipe_read",
