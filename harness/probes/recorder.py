@@ -64,7 +64,8 @@ class Recorder(AbstractContextManager["Recorder"]):
         self.probe = probe
         self._lock = threading.RLock()
         self._open = 0
-        self._absences = 0
+        self.absences = 0
+        """How often the probe has been detached from the module."""
         self._objects: dict[int, bytes] = {}
         self._members: dict[tuple[int, int], bytes] = {}
         self._ended = threading.Event()
@@ -85,13 +86,8 @@ class Recorder(AbstractContextManager["Recorder"]):
     def suspend(self) -> None:
         """Detach from the module, so that it can be unloaded."""
         with self._lock:
-            self._absences += self.probe.attached
+            self.absences += self.probe.attached
             self.probe.detach()
-
-    @property
-    def absences(self) -> int:
-        """How often it has detached from the module so far."""
-        return self._absences
 
     def resume(self) -> None:
         """Attach to the module again, if need be. Raises ProbeError if it is not loaded."""

@@ -60,7 +60,7 @@ class Context(IntEnum):
 
 
 class Change(IntEnum):
-    """What happened to an object or a membership."""
+    """The change of an object or of a membership."""
 
     NEW = 1
     FREE = 2
@@ -69,7 +69,7 @@ class Change(IntEnum):
 
 
 class Mark(IntEnum):
-    """What a marked function of a module does with the things that sleepers wait for."""
+    """The effect of a marked function: it publishes an item, or takes one."""
 
     PUBLISH = 1
     TAKE = 2
@@ -308,7 +308,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class KernelView:
-    """What the kernel's own functions showed about threads outside any wait.
+    """The second view, from the kernel's own functions, of threads outside any wait.
 
     ``strays``: by thread, how often the module woke it and how often it slept in the module.
     """

@@ -62,7 +62,7 @@ def table(name: str, head: Html, rows: Iterable[Html], left_out: int, of: str, *
     Args:
         name: The table's id.
         left_out: How many rows there are besides these.
-        of: What those rows are, in words.
+        of: The name of those rows, for the note.
         top: Elements before the head, such as a caption.
     """
     whole = tag("table", *top, head, tag("tbody", joined(rows)), id=name)

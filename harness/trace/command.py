@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).resolve().parents[2]
 DEFAULT = SOURCE / "build/trace"
+_FILES = (HEAD, RECORDS, SUMMARY, LIVE)
 # bcc is a package of Debian's own Python.
 _PYTHON = "/usr/bin/python3"
 
@@ -50,7 +51,8 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parse(argv)
     scope = scope_of(args)
-    output: Path = args.output or _default()
+    default = Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
+    output: Path = args.output or default
     _clear(output)
     if args.here:
         return _finish(output, _here(args, scope, output))
@@ -88,13 +90,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _default() -> Path:
-    return Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
-
-
 def _clear(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
-    for name in (HEAD, RECORDS, SUMMARY, LIVE):
+    for name in _FILES:
         (output / name).unlink(missing_ok=True)
 
 
@@ -151,7 +149,7 @@ def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int
 
 def _keep(place: Path, output: Path) -> None:
     """Move the files out of the guest's directory, which will be removed."""
-    for name in (HEAD, RECORDS, SUMMARY, LIVE):
+    for name in _FILES:
         if (place / name).exists():
             shutil.move(place / name, output / name)
 

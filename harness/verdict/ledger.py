@@ -28,7 +28,7 @@ from harness.recording.records import (
     count,
 )
 
-# -EAGAIN and -ETIMEDOUT: what a blocking call returns at its deadline.
+# -EAGAIN and -ETIMEDOUT: the results of a blocking call at its deadline.
 TIMED_OUT = frozenset((-11, -110))
 
 _CLASS_NAMES = {

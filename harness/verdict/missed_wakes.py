@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Sleeps on plain wait queues although something was ready, and what went wrong.
+"""Finds sleeps on plain wait queues although an item was ready, and their causes.
 
 LOST, LATE, NOT_HANDED_ON and WRONG_WAITER are the possible findings.
 """

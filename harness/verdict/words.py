@@ -69,7 +69,7 @@ class Analysis:
         return f"wait {wait.number} of {thread} on {self.object(queue.id)}"
 
     def event(self, signal: Signal) -> str:
-        """What was signalled, and on which object."""
+        """A signal: its number, its reason and its object."""
         rec = signal.record
         what = _WHY_NAMES.get(rec.why, f"reason {rec.why}")
         number = f"publication {rec.seq}" if rec.seq else "wake-up"

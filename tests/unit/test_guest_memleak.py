@@ -61,7 +61,7 @@ def test_the_line_names_the_module_s_function() -> None:
 
 
 class FakeFile:
-    """The kernel's file: what is written to it, and what it says after each search."""
+    """The kernel's file: the writes to it, and its report after each search."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)

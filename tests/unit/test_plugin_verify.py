@@ -110,7 +110,7 @@ def test_fault_fails_a_test_whose_assertions_pass(run: Run, fault: str) -> None:
 
 
 def test_recording_with_gaps_fails(run: Run) -> None:
-    """What was not seen may have been wrong."""
+    """Events that were not recorded may have been faults."""
     result = run("def test_a(play): play('unsure-ring')")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["NOT VERIFIED: the probe lost events*"])

@@ -166,7 +166,7 @@ def test_reader_that_took_nothing_at_its_deadline_is_not_told() -> None:
 
 
 def test_reader_that_slept_behind_its_deadline_is_not_told() -> None:
-    """Q1: for its buffer's page; what it had found before, and when, is not known."""
+    """Q1: it slept for its buffer's page; its earlier results are unknown."""
     assert reader(slept=60, timer=50, t_end=80).found() == []
 
 
@@ -195,7 +195,7 @@ def test_waiter_of_a_counter_is_told_whoever_is_on_the_way() -> None:
 
 
 def test_reader_beside_one_that_returns_only_later_is_not_told() -> None:
-    """Q3: what it took the other was woken for."""
+    """Q3: it took the entry for which the other thread was woken."""
     scene = reader()
     scene.wait(41, slept=46, tid=T2, by=scene.publish(50, sleepers=2), ret=1, t_end=2 * SECOND)
     assert scene.found() == []
@@ -211,7 +211,7 @@ def test_reader_beside_one_that_was_woken_again_is_not_told() -> None:
 
 
 def test_reader_beside_one_that_was_woken_before_it_came_is_told() -> None:
-    """Q3: what that one was woken for was there when this one looked."""
+    """Q3: the entry for the other thread was there when this one looked."""
     scene = reader()
     scene.wait(30, slept=32, tid=T2, by=scene.hand_on(35, T3), ended=0, t_end=0)
     assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
@@ -231,7 +231,7 @@ def test_only_who_found_nothing_is_excused_by_what_comes_just_then(ret: int, kin
 
 @pytest.mark.parametrize("have", [1, 2])
 def test_who_found_nothing_is_not_excused_if_nothing_comes(have: int) -> None:
-    """Q5, V4: what is there was there."""
+    """Q5, V4: the entry was there before."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(40, slept=45, by=scene.publish(50, sleepers=2, have=have), ret=-11, ready=1)
     scene.wait(41, slept=46, tid=T2)
@@ -293,7 +293,7 @@ def test_thread_that_runs_and_is_woken_again_did_run() -> None:
 
 
 def test_publication_from_an_unknown_context_is_not_told() -> None:
-    """What could not be read is no fault."""
+    """A value that could not be read is no fault."""
     scene = Scene(FClass.CQ)
     scene.publish(50, sleepers=0, context=Context.UNKNOWN)
     assert scene.found(contexts={QUEUE: frozenset({Context.PROCESS})}) == []

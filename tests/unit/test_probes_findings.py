@@ -85,7 +85,7 @@ def test_reader_that_sleeps_for_its_buffer_is_not_lost() -> None:
 
 
 def test_reader_that_sleeps_for_its_buffer_is_not_rescued_by_a_deadline() -> None:
-    """What wakes it looks like a timer, but what it found was there before it slept."""
+    """Its wake-up looks like a timer, but it had found the entry before it slept."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.publish(30, sleepers=0)
     scene.wait(40, slept=45, timer=70, ret=1)
@@ -132,7 +132,7 @@ def test_wait_that_was_woken_since_may_have_noted_the_number() -> None:
 
 
 def test_signal_call_frees_who_needs_more() -> None:
-    """Q4, Q5: whatever there is."""
+    """Q4, Q5: with any number of entries."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.publish(50, why=Why.SIGNAL, have=0)
     scene.wait(40, slept=45, need=3)
@@ -377,7 +377,7 @@ def test_signalled_thread_that_finds_something_is_not_told() -> None:
 
 
 def test_sleeper_of_an_exclusive_set_that_times_out_beside_something_is_told() -> None:
-    """W4: -ETIMEDOUT only if nothing is ready; whose turn it is plays no part."""
+    """W4: -ETIMEDOUT only if nothing is ready, no matter which thread has the turn."""
     scene = Scene(exclusive=True)
     scene.publish(30, sleepers=0)
     scene.wait(40, slept=45, timer=SECOND, ready=1, seen=1)
@@ -535,7 +535,7 @@ def test_message_belongs_to_the_wait_that_names_it() -> None:
 
 
 def test_message_beside_a_fault_is_not_told_as_well() -> None:
-    """The lost one is; what it leaves unmatched is its consequence."""
+    """The lost wake-up is; unmatched messages are only its consequence."""
     scene = Scene()
     scene.publish(30, sleepers=0)
     scene.publish(50)
@@ -545,7 +545,7 @@ def test_message_beside_a_fault_is_not_told_as_well() -> None:
 
 
 def test_fault_on_another_queue_silences_no_message() -> None:
-    """Only what stands next to a fault proves nothing more."""
+    """Only unmatched messages next to a fault prove nothing more."""
     scene = Scene()
     scene.publish(30, sleepers=0)
     scene.wait(40, slept=45)

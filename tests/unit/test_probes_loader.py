@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the probe's loader finds out before it compiles."""
+"""The values that the probe's loader finds before it compiles."""
 
 from __future__ import annotations
 

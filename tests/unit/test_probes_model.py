@@ -17,7 +17,7 @@ RUNS = 120
 
 
 def judged(fclass: FClass, bug: Bug, fault_share: float = 0.05) -> tuple[Counter[Kind], int]:
-    """What is found in many runs, each with its own seed; and how many waits there were."""
+    """The findings of many runs, each with its own seed, and the number of waits."""
     found: Counter[Kind] = Counter()
     waits = 0
     for seed in range(RUNS):

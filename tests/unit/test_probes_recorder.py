@@ -200,7 +200,7 @@ def test_record_that_the_ring_swallowed_is_a_doubt(probe: FakeProbe, recorder: R
 
 
 def test_losses_and_strays_are_those_of_the_cut(probe: FakeProbe, recorder: Recorder) -> None:
-    """What was lost before is no matter of its own."""
+    """Earlier losses do not count for the cut."""
     probe.losses, probe.strays = Losses(ring=3), {5: (1, 1)}
     assert not recorder.cut().end().losses
     cut = recorder.cut()

@@ -112,7 +112,7 @@ def test_no_record_is_longer_than_128_bytes() -> None:
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_json_lines_survive_a_round_trip(path: Path) -> None:
-    """What was loaded is what would be written."""
+    """Written and loaded again it is the same."""
     once = load_lines(path.read_text(encoding="utf-8").splitlines())
     assert load_lines(dump_lines(once)) == once
 

@@ -30,7 +30,7 @@ def load(name: str) -> Recording:
 
 
 def first(recording: Recording) -> tuple[Ledger, Finding]:
-    """The ledger, and what is found first."""
+    """The ledger, and the first finding."""
     ledger = build(recording)
     return ledger, judge(ledger).findings[0]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The verdict on recorded lists: each fault, and what is nearly that fault.
+"""The verdict on recorded traces: each fault, and cases next to it without a fault.
 
 A trace of tests/data/traces says in its first lines what happened and what the
 verdict must be.

@@ -53,7 +53,7 @@ def test_order_of_a_wait_and_its_stacks_does_not_matter() -> None:
 
 
 def test_wait_without_stacks_stands_for_its_queue() -> None:
-    """What the recording does not have, the page of it does not invent."""
+    """Without stacks in the recording the queue takes their place."""
     recording = plain(1, never=False)
     bare = replace(
         recording, records=tuple(r for r in recording.records if not isinstance(r, StackRecord))

@@ -72,7 +72,7 @@ def big(monkeypatch: pytest.MonkeyPatch, directory: Path, waits: int = 300) -> P
 def test_of_a_big_recording_the_suspicious_part_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its beginning, the wait that never ended, and what happened around it."""
+    """Its beginning, the wait that never ended, and the records around it."""
     found = open_source(big(monkeypatch, tmp_path))
     chosen = found.recording().records
     waits = [record for record in chosen if isinstance(record, WaitRecord)]
@@ -130,7 +130,7 @@ def test_verdict_of_who_made_the_recording_is_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["{", "[]", '{"t_stop": 1, "findings": []}'])
 def test_verdict_of_another_recording_is_not_taken(tmp_path: Path, other: str) -> None:
-    """What lies there from an earlier run, or is no report, counts for nothing."""
+    """A report of an earlier run, or an invalid one, does not count."""
     recording = recording_of("lost")
     directory = saved(recording, tmp_path)
     (directory / "report.json").write_text(other)
@@ -138,6 +138,6 @@ def test_verdict_of_another_recording_is_not_taken(tmp_path: Path, other: str) -
 
 
 def test_packed_record_is_as_long_as_its_format() -> None:
-    """What the tests write is what the probe writes."""
+    """The tests write the format of the probe."""
     for record in plain().records:
         assert len(pack(record)) == record.FORMAT.size

@@ -152,7 +152,7 @@ def test_sleep_that_no_wake_ended_ends_with_its_stranger() -> None:
 
 
 def test_stranger_from_before_a_sleep_did_not_end_it() -> None:
-    """What did is not known, but the wait has ended."""
+    """The cause is unknown, but the wait has ended."""
     scene = Scene()
     scene.wait(50, slept=60, end=200)
     scene.records[-1] = replace(scene.records[-1], t_foreign=55 * US)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the words of ``kfabric trace`` mean, before anything is traced."""
+"""The command line of ``kfabric trace``, before anything is traced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parse(*words: str) -> Scope:
     ],
 )
 def test_scope_is_handed_on_whole(scope: Scope) -> None:
-    """What the host has parsed is what the guest parses."""
+    """Host and guest parse the same scope."""
     assert parse(*scope.argv()) == scope
 
 
@@ -102,7 +102,7 @@ def test_rings_are_powers_of_two_of_pages(mib: float, cpus: int, pages: int) -> 
 
 
 def test_mapped_counters_are_read_where_they_are(tmp_path: Path) -> None:
-    """What is counted after the map was mapped shows, too: nothing is copied."""
+    """Later counts are visible in the mapped memory, too: nothing is copied."""
     path = tmp_path / "map"
     path.write_bytes(bytes(2 * mmap.PAGESIZE))
 

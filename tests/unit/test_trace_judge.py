@@ -261,7 +261,7 @@ def test_call_of_a_stand_in_that_wakes_nobody_is_the_one_that_is_told() -> None:
 
 
 def test_call_that_woke_somebody_unknown_instead_of_the_sleeper_is_lost() -> None:
-    """What a thread did with its wake-up is not known without its wait."""
+    """Without its wait, the effect of a thread's wake-up is unknown."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)

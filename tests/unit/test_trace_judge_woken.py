@@ -35,7 +35,7 @@ def test_wake_with_nothing_published_is_spurious() -> None:
 
 
 def test_spurious_wake_of_a_wait_from_before_the_recording_is_not_judged() -> None:
-    """What was published for it was perhaps not recorded."""
+    """Its publication may not have been recorded."""
     scene = Scene()
     scene.call(100)
     scene.wait(50, slept=110, wakes=(100,), timeout=TIMEOUT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a trace comes to, and how it is shown."""
+"""The summary of a trace, and its table."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def test_queues_of_one_name_are_one_row() -> None:
 
 
 def test_busiest_comes_first() -> None:
-    """Whatever the order in which they were met."""
+    """In any order of the rows."""
     assert [row.name for row in by_name([QUIET, READERS])] == [READERS.name, QUIET.name]
 
 
 def test_summary_survives_its_file() -> None:
-    """What is written is what is read."""
+    """It is read as it was written."""
     summary = Summary(
         rows=(READERS,),
         stuck=(STUCK,),
@@ -102,7 +102,7 @@ def test_durations_are_short(ns: float, text: str) -> None:
 
 
 def test_bars_show_what_is_there_at_all() -> None:
-    """One of a thousand still has a bar; what is outside is in the first or last column."""
+    """One of a thousand still has a bar; values outside are in the first or last column."""
     assert table.bars(()) == ""
     assert table.bars((0,) * 12 + (1000, 0, 1)) == " █▁     "
     assert table.bars((5,) + (0,) * 30 + (5,)) == "█      █"

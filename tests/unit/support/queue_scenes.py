@@ -118,7 +118,7 @@ class Scene:
         )
 
     def ledger(self, stop: int = 9_000_000) -> ledger.Ledger:
-        """What has been recorded by ``stop``."""
+        """The recording up to ``stop``."""
         return ledger.build(
             Recording(
                 tuple(self.records),

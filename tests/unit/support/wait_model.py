@@ -36,7 +36,7 @@ Steps = Iterator[None]
 
 
 class Bug(Enum):
-    """What a wait core can do wrong."""
+    """The possible faults of a wait core."""
 
     NONE = auto()
     SWALLOWS = auto()  # a signal wakes no thread
@@ -78,7 +78,7 @@ class Model:
 
     @property
     def is_set(self) -> bool:
-        """Whose sleepers read nothing within their calls, and are woken all at once."""
+        """Objects whose sleepers read nothing in their calls, and are woken all at once."""
         return self.fclass is FClass.WAIT
 
     def run(self, sleepers: int, publishers: int) -> Recording:

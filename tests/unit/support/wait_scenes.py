@@ -83,7 +83,7 @@ class Scene:
 
     @staticmethod
     def _timer(t: int) -> dict[str, Any]:
-        """What its deadline does to a wait."""
+        """The effect of its deadline on a wait."""
         return {
             "t_foreign": t * US,
             "foreign": 1,
