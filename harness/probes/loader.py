@@ -96,7 +96,11 @@ def _stock() -> tuple[bytes, ...]:
 
 
 def realtime_flags() -> list[str]:
-    """Macros for the offsets of a task's softirq count and state; 0 without PREEMPT_RT."""
+    """Macros for the offsets of a task's softirq count and state; 0 without PREEMPT_RT.
+
+    Raises:
+        BtfError: The kernel's BTF does not have them.
+    """
     members = {"TASK_SOFTIRQ": b"softirq_disable_cnt", "TASK_STATE": b"__state"}
     if not REALTIME.exists():
         return [f"-D{name}=0" for name in members]

@@ -29,7 +29,7 @@ class Module:
     def holds(self, address: int) -> bool:
         """Is the address in the memory after the start of the code?
 
-        Up to 6.12 that is all memory; in 7.3 code and variables are separate.
+        In 6.12 that is still all memory; in 7.3 code and variables are separate.
         """
         return self.address <= address < self.address + self.size
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""RDMA netlink messages without a kernel: requests of ours, and answers as the kernel sends them."""
+"""RDMA netlink messages without a kernel: our requests, and answers as the kernel sends them."""
 
 from __future__ import annotations
 

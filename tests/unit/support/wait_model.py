@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """A model of the wait core, step by step and in chance order, that leaves recordings.
 
-Each thread is a generator; between any two of its steps others may be at work. What the
-model does wrong on purpose is in :class:`Bug`.
+Each thread is a generator; other threads may run between any two of its steps. The
+model's faults on purpose are in :class:`Bug`.
 """
 
 from __future__ import annotations
