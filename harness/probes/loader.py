@@ -90,7 +90,7 @@ def context_flags(kallsyms: bytes) -> list[str]:
     raise ProbeError("the kernel does not show where its CPUs keep their context")
 
 
-def _stock() -> tuple[bytes, ...]:
+def _kernel_events() -> tuple[bytes, ...]:
     """The kernel's own tracepoints to which the program is attached."""
     return (*_SCHED, *_TIMERS) if REALTIME.exists() else _SCHED
 
@@ -233,14 +233,14 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
     def rest(self) -> None:
         """Detach from everything, the kernel's own functions, too: the probe costs nothing then."""
         self.detach()
-        for name in _stock():
+        for name in _kernel_events():
             self._bpf.detach_raw_tracepoint(name)
         for name in self._kernel:
             self._bpf.detach_kfunc(fn_name=name)
 
     def resume(self) -> None:
         """Attach again after :meth:`rest`. Raises ProbeError."""
-        for name in _stock():
+        for name in _kernel_events():
             self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
         for name in self._kernel:
             self._bpf.attach_kfunc(fn_name=name)

@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HEADS = tuple("waits slept calls wakes w/call spur. timer deep p50 p99 wake→run queue".split())
-LEGEND = (
-    "calls: wake calls; w/call: threads woken by each that found one; spur.: woken for nothing; "
-    "timer: ended by their timeout; deep: most sleepers at once; p50, p99: from wake to running; "
-    "wake→run: their spread, a column for each factor of 4 from 1 µs"
-)
 ROWS_LIMIT = 40
 _LIVE_ROWS = 16
 _BARS = " ▁▂▃▄▅▆▇█"
