@@ -78,7 +78,11 @@ def _told(answers: list[str], entry: dict[str, Any]) -> str:
 def tables(found: libfabric.Record, texts: dict[str, str]) -> str:
     """Return the Markdown text between the markers."""
     same = sum(entry["results"] == entry["verbs"] for entry in found.values())
-    parts = [f"{len(found)} scenarios, {same} of them with the same results.\n"]
+    later = sum(entry["results"] == _later(entry) for entry in found.values())
+    parts = [
+        f"{len(found)} scenarios. "
+        f"On kernel 6.1 the results of {same} are the same, on 6.12 of {later}.\n"
+    ]
     heads = ["kfabric promises", "steps", "kfabric", "verbs", "what decides"]
     head = "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads) + "\n"
     for heading, begins in SECTIONS.items():
