@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What runs inside the guest: links, modules, the kernel log, sleeping threads, leaks.
+"""Helpers inside a guest: links, modules, the kernel log, sleeping threads, leaks.
 
-Nothing here needs the host side of the harness, so that the same helpers serve
-people who are already inside a guest.
+They do not need the host side of the harness, so they also work in a guest's shell.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``--coverage`` in a guest: leaves the kernel's counts of executed lines for the host.
+"""``--coverage`` in a guest: copies the kernel's counts of executed lines to the host.
 
-Only kernels that are built with gcov count ("debug" of vm/versions.toml), and they
-remember modules that are unloaded. A guest that dies takes along what it counted since it
-left them last.
+Only kernels that are built with gcov count ("debug" of vm/versions.toml). They keep the
+counts of unloaded modules. If a guest crashes, the counts since the last copy are lost.
 """
 
 from __future__ import annotations
@@ -20,14 +19,17 @@ from harness import names
 
 COUNTS = Path("/sys/kernel/debug/gcov")
 EVERY_SECONDS = 300.0
-"""To read them takes ten."""
+"""The time between copies; a copy takes ten seconds."""
 
 
 class LeaveCounts:
-    """Leaves the counts behind a file of tests now and then, and behind the last test."""
+    """Copies the counts after some test files, and after the last test.
+
+    Raises:
+        UsageError: This kernel does not count.
+    """
 
     def __init__(self) -> None:
-        """Raises UsageError if this kernel does not count."""
         if not COUNTS.exists():
             raise pytest.UsageError(
                 "--coverage: this kernel does not count lines; --kernel debug does"
@@ -36,14 +38,13 @@ class LeaveCounts:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Leave what was counted since the guest's start, if that was not done lately."""
+        """Copy the counts after a file, unless that was done recently."""
         ends = nextitem is not None and nextitem.path != item.path
         if ends and time.monotonic() - self._left >= EVERY_SECONDS:
             self._leave()
 
-    @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
-        """Leave what was counted since the guest's start."""
+        """Copy the counts at the end."""
         self._leave()
 
     def _leave(self) -> None:
@@ -52,10 +53,10 @@ class LeaveCounts:
 
 
 def leave(counts: Path, target: Path) -> None:
-    """Pack the files with counts, all or nothing.
+    """Pack the files with counts into one file, which appears complete or not at all.
 
-    By reading, since the kernel's file system knows no sizes; and into one file, since the
-    host's directory takes seconds for hundreds.
+    The files are read first, since debugfs reports no sizes; and packed, since hundreds of
+    files take seconds to write to the host's directory.
     """
     part = target.with_suffix(".part")
     with tarfile.open(part, "w") as archive:

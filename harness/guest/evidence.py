@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A cut of the recording, judged; and what a failure shows of it: stories, stacks, files."""
+"""Judges a cut of the recording, and writes texts, stacks and files for a failure."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable
@@ -14,12 +15,12 @@ from harness.guest.sleeping import ThreadGone, read_state
 from harness.probes.recorder import Recorder
 from harness.recording.records import NO_STACK, Recording, StackRecord
 from harness.verdict.kinds import Finding, Rules, Verdict
-from harness.verdict.ledger import Ledger, Wait, build
+from harness.verdict.ledger import Ledger, build
 from harness.verdict.moments import moments
-from harness.verdict.story import accused, story
+from harness.verdict.story import story, waits_of_finding
 from harness.verdict.verdict import judge
 
-# Numbers for stacks that were not taken by the kernel part.
+# Numbers for stacks that are read here, and not recorded by the kernel part.
 _OWN_STACKS = 1 << 20
 _STORIES = 5
 
@@ -34,22 +35,22 @@ class Case:
     verdict: Verdict
 
     def doubted(self, doubt: str) -> Case:
-        """The same, with one more reason not to believe it."""
+        """The same case with one more doubt."""
         doubts = (*self.verdict.doubts, doubt)
         return replace(self, verdict=replace(self.verdict, doubts=doubts))
 
     def text(self, findings: Iterable[Finding] | None = None) -> str:
-        """All that there is to say: doubts, then the stories of these or of all findings."""
-        told = list(self.verdict.findings if findings is None else findings)
+        """The doubts, then the stories of these findings (default: all)."""
+        shown = list(self.verdict.findings if findings is None else findings)
         lines = [f"NOT VERIFIED: {doubt}" for doubt in self.verdict.doubts]
-        lines += [story(self.ledger, finding, self.rules) for finding in told[:_STORIES]]
-        if len(told) > _STORIES:
-            lines.append(f"... and {len(told) - _STORIES} more findings")
+        lines += [story(self.ledger, finding, self.rules) for finding in shown[:_STORIES]]
+        if len(shown) > _STORIES:
+            lines.append(f"... and {len(shown) - _STORIES} more findings")
         return "\n".join(lines)
 
 
 def examine(recorder: Recorder, recording: Recording, rules: Rules) -> Case:
-    """Judge a recording; where it is a bad one, look for stacks. Call it at once."""
+    """Judge a recording; with findings, add stacks, which is only possible at once."""
     ledger = build(recording)
     verdict = judge(ledger, rules)
     case = Case(recording, ledger, rules, verdict)
@@ -57,7 +58,7 @@ def examine(recorder: Recorder, recording: Recording, rules: Rules) -> Case:
 
 
 def _with_stacks(recorder: Recorder, case: Case) -> Case:
-    """Names of the frames that were taken, and the stacks of accused who still sleep."""
+    """Add the frames of recorded stacks, and the stacks of waits that are still open."""
     records = case.recording.records
     numbers = {
         number
@@ -69,49 +70,46 @@ def _with_stacks(recorder: Recorder, case: Case) -> Case:
     frames = recorder.probe.frames(numbers)
     mine: list[StackRecord] = []
     for finding in case.verdict.findings:
-        for wait in accused(case.ledger, finding):
-            if not wait.finished and (stack := _sleeping(wait)):
+        for wait in waits_of_finding(case.ledger, finding):
+            rec = wait.record
+            stack: tuple[str, ...] = ()
+            with contextlib.suppress(ThreadGone, OSError):
+                stack = () if wait.finished else read_state(rec.tid).stack
+            if stack:
                 number = _OWN_STACKS + len(mine)
                 frames[number] = stack
-                rec = wait.record
                 mine.append(StackRecord(rec.queue, rec.t_begin, rec.tid, sleeper=number))
     recording = replace(case.recording, records=(*records, *mine), stacks=frames)
     return replace(case, recording=recording, ledger=build(recording))
 
 
-def _sleeping(wait: Wait) -> tuple[str, ...]:
-    """The stack of a thread that is still in its wait."""
-    try:
-        return read_state(wait.record.tid).stack
-    except (ThreadGone, OSError):
-        return ()
-
-
 def leave(case: Case, name: str, findings: Iterable[Finding] | None = None) -> Path | None:
-    """Leave a trace of just these moments where the host finds it; the directory.
+    """Write a trace of the time around these findings for the host; return its directory.
 
-    :param name: of the test; None is returned if the guest has nowhere to leave it.
+    Args:
+        case: The recording and its verdict.
+        name: The name of the test.
+        findings: Default: all findings of the verdict.
+
+    Returns:
+        None if the guest has no directory for the host.
     """
     if not (out := os.environ.get(names.OUT)):
         return None
-    # Imported late: only failures need it.
+    # Imported late: only failures need them.
     from harness.report import chrome, source
 
-    told = case.verdict.findings if findings is None else findings
-    directory = _unused(Path(out) / "wakeups" / re.sub(r"[^\w.-]+", "-", name).strip("-"))
-    part = moments(case.recording, case.ledger, told)
+    directory = wanted = Path(out) / "wakeups" / re.sub(r"[^\w.-]+", "-", name).strip("-")
+    # A test may fail several times.
+    number = 2
+    while directory.exists():
+        directory = wanted.with_name(f"{wanted.name}-{number}")
+        number += 1
+    shown = case.verdict.findings if findings is None else findings
+    part = moments(case.recording, case.ledger, shown)
     source.save(part, directory)
     chrome.write(
         directory / "timeline.json", build(part), case.rules.names, case.verdict, {"test": name}
     )
     (directory / "story.txt").write_text(case.text(findings) + "\n", encoding="utf-8")
     return directory
-
-
-def _unused(directory: Path) -> Path:
-    """The directory, or one with a number: a test may fail several times."""
-    number, free = 2, directory
-    while free.exists():
-        free = directory.with_name(f"{directory.name}-{number}")
-        number += 1
-    return free

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The fixtures of tests/guest, as a plugin for tests that lie elsewhere.
+"""The fixtures of tests/guest, as a plugin for tests in other directories.
 
-Their own conftest.py wins where both have a fixture of the same name.
+A fixture in their own conftest.py replaces one of the same name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ HERE = Path(__file__).resolve().parents[2] / "tests/guest"
 
 
 def load() -> ModuleType:
-    """Import what pytest would find as conftest.py there, under a name of our own."""
-    # Behind theirs: a module of the same name is theirs.
+    """Import the conftest.py of tests/guest under another name."""
+    # At the end, so that their modules come first.
     sys.path += [str(HERE), str(HERE / "support")]
     spec = importlib.util.spec_from_file_location("kfabric_fixtures", HERE / "conftest.py")
     assert spec is not None and spec.loader is not None

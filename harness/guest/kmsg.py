@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The kernel log from inside: put a marker in, read what came since."""
+"""The kernel log, from inside a guest: writes markers, and reads new records."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 KMSG = Path("/dev/kmsg")
 DEVKMSG_RATE = Path("/proc/sys/kernel/printk_devkmsg")
 RECORD_BYTES = 8192
-# "<14>" is facility user, severity info: it says that the text is not the kernel's.
+# Facility user, severity info: not a message of the kernel.
 MARKER_PREFIX = "<14>"
 _WARNING = 4
 
@@ -38,60 +38,44 @@ class Record:
 
 
 class LogOverrun(RuntimeError):
-    """The log was overwritten before it was read: what it said is not known."""
+    """Records of the log were overwritten before they were read."""
 
 
 def mark(text: str) -> None:
-    """Write one line into the kernel log, so that the console tells what was running."""
-    _lift_rate_limit()
+    """Write one line into the kernel log, and so on the console."""
+    # By default the kernel drops user lines above ten in five seconds. With
+    # printk.devkmsg= at boot the file refuses writes.
+    with contextlib.suppress(OSError):
+        DEVKMSG_RATE.write_text("on")
     line = " ".join(text.split())
     with KMSG.open("wb", buffering=0) as log:
         log.write(f"{MARKER_PREFIX}{line}\n".encode())
 
 
-def _lift_rate_limit() -> None:
-    """Let markers through: by default the kernel drops user lines above ten in five seconds.
+class KernelLog(contextlib.AbstractContextManager["KernelLog"]):
+    """Reads the records that the kernel log gets from now on; a context manager.
 
-    When printk.devkmsg= was given at boot the file refuses writes, and rules itself.
-    """
-    try:
-        DEVKMSG_RATE.write_text("on")
-    except OSError:
-        return
-
-
-class KernelLog:
-    """Reads what the kernel log gets from the moment of its making on; a context manager.
-
-    Each reader has its own place: several may be open at once.
+    Each reader has its own position, so several may be open at once.
     """
 
     def __init__(self) -> None:
-        """Open the log and stand behind its last record."""
         self._fd = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.lseek(self._fd, 0, os.SEEK_END)
 
-    def __enter__(self) -> KernelLog:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the reader; a second call does nothing."""
+        """Close the reader. May be called again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def new(self) -> list[Record]:
-        """Return the records since the last call (or since the making), never blocking.
+        """Return the records since the last call, without blocking.
 
-        Raises LogOverrun when the kernel overwrote some of them.
+        Raises:
+            LogOverrun: The kernel has overwritten some of them.
         """
         records = []
         while True:
@@ -104,9 +88,9 @@ class KernelLog:
 
 
 def parse(data: bytes) -> Record:
-    """Read one record as /dev/kmsg gives it: `prio,sequence,microseconds,flags;text`."""
+    """Decode one record of /dev/kmsg: `prio,sequence,microseconds,flags;text`."""
     head, _, body = data.decode(errors="replace").partition(";")
     prio, sequence, microseconds = (int(word) for word in head.split(",")[:3])
-    # Lines after the first are a dictionary about the device, not the message.
+    # Lines after the first one are a dictionary about the device.
     text = body.split("\n", 1)[0]
     return Record(sequence, microseconds, prio & 7, prio >> 3 == 0, text)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a test left behind: kfabric's objects and sleepers, module references, RDMA
+"""Finds leftovers of a test: kfabric's objects and sleepers, module references, RDMA
 resources, links, descriptors.
 
-Counts are compared, not identities: what was there before may be closed and
-opened again without harm.
+Counts are compared, not identities, so a test may close and reopen older objects.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 DEVICE = "/dev/kfabric"
 NET = "/sys/class/net"
 INFINIBAND = "/sys/class/infiniband"
-# A line an object, of whomever; a queue's says how many threads are on it now.
+# One line for each object of any process; a queue's line has the number of its sleepers.
 OBJECTS = Path("/sys/kernel/debug/kfabric/objects")
 _ASLEEP = re.compile(r" asleep=(\d+)")
-# The RDMA core keeps the shared CQs that it once made until their device goes.
+# The RDMA core keeps its shared CQs until their device is removed.
 POOLED = ("cq",)
 
 
 @dataclass(frozen=True)
 class Census:
-    """How many of each thing there are; the keys read like a sentence."""
+    """The number of each kind of thing, by its description."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def more_than(self, before: Census) -> dict[str, tuple[int, int]]:
-        """Return what has grown since `before`: name → (before, now)."""
+        """Return the counts that are higher than `before`: name → (before, now)."""
         return {
             name: (before.counts.get(name, 0), count)
             for name, count in sorted(self.counts.items())
@@ -44,30 +43,27 @@ class Census:
 
 
 def take() -> Census:
-    """Count now: our modules' users and objects, RDMA resources, links, our descriptors.
-
-    Users and objects of somebody's modules that are tested, too.
+    """Count the users of our modules and of tested ones, objects, RDMA resources, links,
+    and our descriptors.
     """
-    counts = {f"users of {name}": _users(modules.state(name)) for name in modules.watched()}
+    # References of other modules are not counted: a module that was loaded meanwhile, and
+    # holds this one, is no leak.
+    states = {name: modules.state(name) for name in modules.watched()}
+    counts = {
+        f"users of {name}": state.references - len(state.holders) if state else 0
+        for name, state in states.items()
+    }
     counts.update(_objects())
     counts["descriptors of /dev/kfabric"] = _open_descriptors()
     counts["net devices"] = len(os.listdir(NET))
-    counts["RDMA links"] = len(_listed(INFINIBAND))
+    # The directory exists only while an RDMA driver is loaded.
+    counts["RDMA links"] = len(os.listdir(INFINIBAND)) if os.path.isdir(INFINIBAND) else 0
     if counts["RDMA links"]:
         counts.update(_rdma_counts())
     return Census(counts)
 
 
-def _users(found: modules.ModuleState | None) -> int:
-    """Count references that are not those of other modules.
-
-    A module that was loaded meanwhile, and what it holds by that, is no leak.
-    """
-    return found.references - len(found.holders) if found else 0
-
-
 def _objects() -> Counter[str]:
-    """Count kfabric's objects by class, and the threads that sleep on them."""
     counts: Counter[str] = Counter()
     try:
         lines = OBJECTS.read_text().splitlines()
@@ -80,7 +76,7 @@ def _objects() -> Counter[str]:
 
 
 def _rdma_counts() -> dict[str, int]:
-    # Imported late: without RDMA links nobody needs the netlink library.
+    # Imported late: the netlink library is needed only with RDMA links.
     from harness.guest.rdma_nl import RdmaNetlink
 
     with RdmaNetlink() as rdma:
@@ -93,21 +89,12 @@ def _rdma_counts() -> dict[str, int]:
 
 
 def _open_descriptors() -> int:
-    """Count this process's descriptors of our device."""
     descriptors = "/proc/self/fd"
     return sum(_target(f"{descriptors}/{fd}") == DEVICE for fd in os.listdir(descriptors))
 
 
-def _listed(directory: str) -> list[str]:
-    """List a directory that is only there with the drivers that fill it."""
-    try:
-        return os.listdir(directory)
-    except FileNotFoundError:
-        return []
-
-
 def _target(link: str) -> str:
-    """Return where a descriptor points; the one that lists the directory is gone by now."""
+    """Return the target of a descriptor; that of the directory itself is closed by now."""
     try:
         return os.readlink(link)
     except FileNotFoundError:
@@ -115,10 +102,10 @@ def _target(link: str) -> str:
 
 
 def since(before: Census, deadline: Deadline | float = 5.0) -> list[str]:
-    """Return one line for each thing of which there is more now than `before`.
+    """Return one line for each count that is higher than `before`.
 
-    Teardown may go on in work items after the last close returned, so what is
-    left is judged when it is gone or at the deadline (a Deadline, or seconds).
+    Teardown may continue in work items after the last close has returned, so leftovers
+    may disappear until the deadline (a Deadline, or seconds).
     """
     grown: dict[str, tuple[int, int]] = {}
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Memory that nobody points to any more, as the kernel's own search (kmemleak) finds it.
+"""Finds leaked memory with the kernel's kmemleak.
 
-Only kernels that were built with it have one ("debug" of vm/versions.toml). It
-finds what is leaked by anybody; what counts here has a function of a module that
-is ours, or was unloaded since, among its callers.
+Only kernels that are built with kmemleak can do that ("debug" of vm/versions.toml). A leak
+counts here if it was allocated by one of our modules, or by a module unloaded since.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ from harness.guest import modules
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 MODULES = (*modules.watched(), "kfi_ktest", "kfi_vtest", "kfi_rtest", "kfi_bench", "provoke")
 AGE_SECONDS = 5.5
-"""The search passes over what is younger than 5 s: its pointer may be in a register."""
+"""A search skips objects younger than 5 s: their pointer may be in a register."""
 SHARE = 0.1
-"""Of the time may be spent with searching, but for the last search."""
+"""The share of time that searches may take, apart from the last one."""
 
 _OBJECT = "unreferenced object "
-# Its first word is the address, or what the kernel prints in place of it.
+# The first word is the address, or the kernel's substitute for it.
 _CALL = re.compile(r"^\s+\[<\w+>\] (\S+)(?: \[(\w+)\])?")
 
 
 @dataclass(frozen=True)
 class Leak:
-    """One object that nobody points to."""
+    """One object without a pointer to it."""
 
     title: str
     """Its address and size."""
     text: str
-    """All that the kernel says about it."""
+    """The kernel's whole report about it."""
     calls: tuple[tuple[str, str], ...]
-    """Who allocated it: function and module ("": the kernel itself), inmost first."""
+    """The call stack of its allocation: function and module ("": the kernel), innermost first."""
 
     def is_of(self, names: Iterable[str]) -> bool:
-        """Whether one of these modules, or one that is gone, allocated it."""
+        """Whether one of these modules, or a module unloaded since, allocated it."""
         wanted = set(names)
         return any(
             module in wanted or (not module and function.startswith("0x"))
@@ -48,13 +47,13 @@ class Leak:
         )
 
     def line(self) -> str:
-        """Size, and the first function of a module that is on the way to it."""
+        """Address and size, and the innermost function of a module."""
         where = next((f"{call} [{name}]" for call, name in self.calls if name), "?")
         return f"{self.title}, allocated by {where}"
 
 
 def parse(text: str) -> list[Leak]:
-    """Read what the kernel's file says."""
+    """Decode the kernel's report."""
     leaks = []
     for part in text.split(_OBJECT)[1:]:
         lines = part.rstrip().splitlines()
@@ -66,8 +65,8 @@ def parse(text: str) -> list[Leak]:
 class MemoryWatch:
     """Finds memory that our modules have leaked.
 
-    The kernel reports what nobody points to once it was so in two searches, with the same
-    contents (mm/kmemleak.c, update_checksum()).
+    The kernel reports an object once two searches have found no pointer to it, and the
+    same contents (mm/kmemleak.c, update_checksum()).
     """
 
     def __init__(self) -> None:
@@ -76,17 +75,15 @@ class MemoryWatch:
         self._ended = time.monotonic()
 
     def due(self) -> bool:
-        """Whether a search may begin that costs no more than ``SHARE`` of the time since the last.
-
-        It takes three quarters of a minute where all is slow.
-        """
+        """Whether a search would take at most ``SHARE`` of the time since the last one."""
         return self.works and time.monotonic() - self._ended >= self._took / SHARE
 
     def leaks(self, settle: bool = False) -> list[Leak]:
-        """Search, and return what our modules have leaked; each leak once.
+        """Search, and return the leaks of our modules, each one once.
 
-        :param settle: find all there is, by two searches, ``AGE_SECONDS`` after the last call;
-            without it the next search tells what this one has seen first.
+        Args:
+            settle: Find all leaks, by two searches after ``AGE_SECONDS``. Otherwise leaks
+                that this search sees for the first time are reported by the next one.
         """
         if not self.works:
             return []
@@ -100,7 +97,7 @@ class MemoryWatch:
         return [leak for leak in found if leak.is_of(MODULES)]
 
     def _scan(self) -> None:
-        """Search the memory; returns when that is done."""
+        # The write returns when the search has ended.
         began = time.monotonic()
         KMEMLEAK.write_text("scan")
         self._ended = time.monotonic()

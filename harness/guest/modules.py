@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Loading and unloading our kernel modules, with errors that say why.
+"""Loads and unloads kernel modules, with the kernel's reasons in the errors.
 
-Modules are inserted and removed by system call, not by the kmod tools: those
-ask user-space questions of their own before they ask the kernel, and a test of
-"in use" wants the kernel's answer.
+Modules are inserted and removed by system call. The kmod tools make checks of their own
+before they ask the kernel, and a test of "in use" needs the kernel's answer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from harness.guest.waiting import Deadline, DeadlineExpired, patience, wait_unti
 
 # In the order of loading; each needs those before it.
 OURS: Final = ("kfabric", "kfi_verbs", "kfi_mock", "kfabric_dev")
-# What the kernel brings along: rxe for links, the connection manager for kfi_verbs.
+# Modules of the kernel: rxe for links, the connection manager for kfi_verbs.
 NEEDED: Final = ("rdma_rxe", "rdma_cm")
 SYS_MODULE = "/sys/module"
 MODPROBE_SECONDS = 60.0
@@ -34,10 +33,15 @@ _LOG_LINES = 8
 
 
 class ModuleError(OSError):
-    """A module did not load or unload; the text names it, the reason and the kernel's words."""
+    """A module did not load or unload.
+
+    Args:
+        code: The positive error number.
+        what: The operation and the module, in words.
+        log: Lines of the kernel log, for the text.
+    """
 
     def __init__(self, code: int, what: str, log: Sequence[str] = ()) -> None:
-        """Describe error number `code` (positive) of `what` with lines of the kernel log."""
         text = f"{what}: {os.strerror(code)}"
         super().__init__(code, "\n  ".join([text, *log]))
 
@@ -48,7 +52,7 @@ class ModuleInUse(ModuleError):
 
 @dataclass(frozen=True)
 class ModuleState:
-    """What /sys/module says of a loaded module."""
+    """A loaded module's reference count and holders, from /sys/module."""
 
     name: str
     references: int
@@ -68,7 +72,7 @@ def state(name: str) -> ModuleState | None:
 
 
 def references(name: str) -> int:
-    """Return the reference count of a loaded module; ModuleError ENOENT if it is not loaded."""
+    """Return a module's reference count. Raises ModuleError ENOENT if it is not loaded."""
     found = state(name)
     if found is None:
         raise ModuleError(errno.ENOENT, f"module {name} is not loaded")
@@ -76,7 +80,7 @@ def references(name: str) -> int:
 
 
 def wait_for_references(name: str, count: int, deadline: Deadline | float = 10.0) -> None:
-    """Wait until a module's reference count is `count`; DeadlineExpired with the last one."""
+    """Wait until a module's reference count is `count`. Raises DeadlineExpired."""
     wait_until(
         lambda: references(name) == count,
         f"module {name} with {count} references",
@@ -86,27 +90,35 @@ def wait_for_references(name: str, count: int, deadline: Deadline | float = 10.0
 
 
 def insert(path: Path, parameters: str = "") -> None:
-    """Load one module file. Raises ModuleError with the kernel log's lines about it."""
+    """Load one module file. Raises ModuleError with the lines of the kernel log."""
     with KernelLog() as log, path.open("rb") as image:
         code = _syscall(0, image.fileno(), parameters.encode(), 0)
         if code:
-            lines = [str(record) for record in log.new()][-_LOG_LINES:]
-            raise ModuleError(code, f"load {path}", lines)
+            raise ModuleError(code, f"load {path}", _lines(log))
+
+
+def _lines(log: KernelLog) -> list[str]:
+    return [str(record) for record in log.new()][-_LOG_LINES:]
 
 
 _watchers: list[Callable[[str], None]] = []
 
 
 def before_unload(watcher: Callable[[str], None]) -> None:
-    """Have `watcher` called with a module's name before it is unloaded: let go of it."""
+    """Call `watcher` with the name of each module before it is unloaded.
+
+    The watcher must drop its references to the module.
+    """
     _watchers.append(watcher)
 
 
 def remove(name: str) -> None:
     """Unload one module, without waiting for its users.
 
-    Raises ModuleInUse with the kernel's error number (EWOULDBLOCK while it has
-    users or holders, EBUSY while it is coming or going), else ModuleError.
+    Raises:
+        ModuleInUse: EWOULDBLOCK while the module has users or holders, EBUSY while it
+            is being loaded or unloaded.
+        ModuleError: Any other error.
     """
     for watcher in _watchers:
         watcher(name)
@@ -114,7 +126,7 @@ def remove(name: str) -> None:
         code = _syscall(1, name.encode(), os.O_NONBLOCK)
         if not code:
             return
-        lines = [str(record) for record in log.new()][-_LOG_LINES:]
+        lines = _lines(log)
     if code in (errno.EWOULDBLOCK, errno.EBUSY):
         raise ModuleInUse(code, f"unload {name}: in use, {_users(name)}", lines)
     raise ModuleError(code, f"unload {name}", lines)
@@ -132,45 +144,46 @@ def need(names: Sequence[str] = NEEDED, parameters: Sequence[str] = ()) -> None:
                 check=False,
             )
             if done.returncode:
-                lines = [done.stderr.strip(), *(str(record) for record in log.new())]
-                raise ModuleError(errno.ENOENT, f"modprobe {name}", lines[-_LOG_LINES:])
+                lines = [done.stderr.strip(), *_lines(log)]
+                raise ModuleError(errno.ENOENT, f"modprobe {name}", lines)
 
 
 class Modules:
-    """Our four modules in one build variant."""
+    """Our four modules in one build variant: the .ko files of `directory`."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the .ko files of `directory`."""
         self.directory = directory
 
     @classmethod
     def from_environment(cls) -> Modules:
-        """Take those that the harness built for this guest, which $KFABRIC_MODULES names."""
+        """The modules that the harness built for this guest, in $KFABRIC_MODULES."""
         directory = os.environ.get(names.MODULES)
         if not directory:
             raise ModuleError(errno.ENOENT, f"no modules: {names.MODULES} is not set")
         return cls(Path(directory))
 
     def file(self, name: str) -> Path:
-        """Return the file of one of our modules; ModuleError ENOENT says that it is not built."""
+        """Return the file of a module. Raises ModuleError ENOENT if it is not built."""
         path = self.directory / f"{name}.ko"
         if not path.is_file():
             raise ModuleError(errno.ENOENT, f"{path} is not built")
         return path
 
     def load(self, names: Sequence[str] = OURS) -> None:
-        """Load dependencies and those of our modules, in order, that are not loaded yet."""
+        """Load the dependencies, then those of our modules that are not loaded yet."""
         need()
         for name in OURS:
             if name in names and state(name) is None:
                 insert(self.file(name))
 
     def unload(self, names: Sequence[str] = OURS, deadline: Deadline | float = 10.0) -> None:
-        """Unload those of our modules that are loaded, last one first.
+        """Unload those of our modules that are loaded, the last one first.
 
-        A reference that a dying process or a work item still holds goes away by
-        itself: each module has until the common deadline to become free. Raises
-        ModuleInUse if one does not.
+        Dying processes and work items drop their references after a while, so each
+        module may stay in use until the common deadline.
+
+        Raises:
+            ModuleInUse: A module is in use at the deadline.
         """
         limit = Deadline.of(deadline)
         for name in reversed(OURS):
@@ -179,7 +192,7 @@ class Modules:
 
     @contextlib.contextmanager
     def loaded(self, names: Sequence[str] = OURS) -> Iterator[None]:
-        """Have the modules loaded inside the block, and unloaded behind it."""
+        """Load the modules for the block, and unload them after it."""
         try:
             self.load(names)
             yield
@@ -188,7 +201,7 @@ class Modules:
 
 
 def remove_when_free(name: str, limit: Deadline) -> None:
-    """Unload one module once nobody uses it; ModuleInUse if somebody does at the deadline."""
+    """Unload one module once it is free. Raises ModuleInUse at the deadline."""
     for watcher in _watchers:
         watcher(name)
     with contextlib.suppress(DeadlineExpired):
@@ -197,7 +210,7 @@ def remove_when_free(name: str, limit: Deadline) -> None:
 
 
 def ulp_files() -> list[str]:
-    """Return the file names, without .ko, of somebody else's modules that are tested here."""
+    """Return the file names, without .ko, of the external modules that are tested here."""
     directory = os.environ.get(names.ULP)
     return (Path(directory) / names.ULP_ORDER).read_text().split() if directory else []
 
@@ -208,7 +221,7 @@ def kernel_name(file: str) -> str:
 
 
 def watched() -> tuple[str, ...]:
-    """Return the names of all modules whose users count: ours, and those that are tested."""
+    """Return the names of our modules and of the external ones that are tested."""
     return (*OURS, *map(kernel_name, ulp_files()))
 
 
@@ -226,6 +239,5 @@ def _syscall(which: int, *arguments: object) -> int:
     if machine not in _SYSCALLS:
         raise ModuleError(errno.ENOSYS, f"loading modules on {machine}")
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(_SYSCALLS[machine][which], *arguments) == 0:
-        return 0
-    return ctypes.get_errno()
+    failed = libc.syscall(_SYSCALLS[machine][which], *arguments)
+    return ctypes.get_errno() if failed else 0

@@ -1,42 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""In one of two guests on a wire: what a test has left there, and what the kernel said.
+"""Checks one of two connected guests for leftovers of a test, and for kernel reports.
 
-The same questions as :mod:`harness.guest.checks` asks, for tests that run on the
-host and drive the guest.
+The same checks as in :mod:`harness.guest.checks`, for tests that run on the host and
+drive the guest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from harness.guest import checks, leaks, modules
 
-
-@dataclass
-class _Before:
-    """How things were when the test began."""
-
-    kernel: checks.KernelWatch
-    census: leaks.Census
-
-
-_before: list[_Before] = []
+_before: list[tuple[checks.KernelWatch, leaks.Census]] = []
 
 
 def begin() -> None:
-    """Note how things are, before a test."""
+    """Note the state before a test."""
     end()
-    # The wire's own driver: it is there between tests, too.
+    # The wire's own driver stays loaded between tests.
     modules.need(["virtio_net"])
-    _before.append(_Before(checks.KernelWatch(), leaks.take()))
+    _before.append((checks.KernelWatch(), leaks.take()))
 
 
 def left() -> list[str]:
-    """Tell what is not as it was, and what the kernel complained about; a line each."""
-    (before,) = _before
-    lines = leaks.since(before.census)
+    """Return a line for each leftover and each kernel report."""
+    ((kernel, census),) = _before
+    lines = leaks.since(census)
     lines += [f"{name} is still loaded" for name in modules.OURS if modules.state(name)]
-    lines += before.kernel.complaints()
+    lines += kernel.complaints()
     end()
     return lines
 
@@ -44,4 +33,4 @@ def left() -> list[str]:
 def end() -> None:
     """Forget the test."""
     while _before:
-        _before.pop().kernel.close()
+        _before.pop()[0].close()

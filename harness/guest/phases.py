@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What must be looked at behind a phase of a test also if the phase has failed."""
+"""Fails a phase of a test with findings that are made after it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 
 import pytest
 
-# Ends of the whole run: nobody waits for a look any more.
+# These end the whole run, so no check follows.
 _ENDS = (KeyboardInterrupt, GeneratorExit, pytest.exit.Exception)
-# What would hide a finding that it tells.
+# Outcomes that would hide a finding.
 _EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception)
 
 
 def then(check: Callable[[], str]) -> Generator[None, object, object]:
-    """Be the body of a hook's wrapper: fail the phase with what `check` finds behind it.
+    """The body of a hook's wrapper: fail the phase with the text that `check` returns.
 
-    A phase that has failed already keeps its failure, which tells that as well.
+    A phase that has failed already keeps its failure, with the text added. An empty text
+    is no finding.
     """
     try:
         done = yield
@@ -24,19 +25,26 @@ def then(check: Callable[[], str]) -> Generator[None, object, object]:
         raise
     except BaseException as error:
         if found := check():
-            _tell(error, found)
+            if isinstance(error, _EXCUSES):
+                pytest.fail(found, pytrace=False)
+            if isinstance(error, pytest.fail.Exception):
+                # pytest shows its own failures without their notes.
+                error.msg = f"{error.msg}\n{found}"
+            else:
+                error.add_note(found)
         raise
     if found := check():
         pytest.fail(found, pytrace=False)
     return done
 
 
-def _tell(error: BaseException, found: str) -> None:
-    """Have the failure tell what was found, too."""
-    if isinstance(error, _EXCUSES):
-        pytest.fail(found, pytrace=False)
-    if isinstance(error, pytest.fail.Exception):
-        # pytest shows its own failures without their notes.
-        error.msg = f"{error.msg}\n{found}"
-    else:
-        error.add_note(found)
+def fail(report: pytest.TestReport, title: str, complaints: Iterable[str]) -> None:
+    """Fail a phase that has its report already."""
+    text = "\n".join(complaints)
+    if report.outcome == "failed":
+        report.sections.append((title, text))
+        return
+    report.outcome = "failed"
+    report.longrepr = text
+    # An expected failure does not cover this one.
+    report.__dict__.pop("wasxfail", None)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""RDMA links and resource counts over NETLINK_RDMA: link add, delete, list, resources.
+"""NETLINK_RDMA: adds, deletes and lists RDMA links, and counts and lists resources.
 
-The messages are pyroute2 classes (rdma_msg.py); the socket is a plain one, since
-requests here are strictly one at a time and each wait for an answer needs a
-deadline of its own.
+The messages are pyroute2 classes (rdma_msg.py). The socket is a plain one: requests come
+one at a time, and each wait for an answer has its own deadline.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import errno
 import itertools
@@ -16,7 +16,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nlmsgerr
@@ -29,7 +28,7 @@ NLMSG_ERROR = 2
 NLMSG_DONE = 3
 NLMSG_MIN_TYPE = 16
 _ENDS = (NLMSG_ERROR, NLMSG_DONE)
-# The largest message that the kernel puts together for one read of a dump.
+# The largest message that the kernel builds for one read of a dump.
 RECEIVE_BYTES = 1 << 16
 _HEADER = struct.Struct("=IHHII")
 
@@ -46,10 +45,15 @@ class PortState(enum.IntEnum):
 
 
 class RdmaNetlinkError(OSError):
-    """The kernel refused a request: `errno`, and in the text what was asked and its own words."""
+    """The kernel refused a request; the text has the request and the kernel's message.
+
+    Args:
+        code: The positive error number.
+        what: The request, in words.
+        extack: The kernel's message.
+    """
 
     def __init__(self, code: int, what: str, extack: str | None = None) -> None:
-        """Describe error number `code` (positive) of the request `what`."""
         text = f"{what}: {os.strerror(code)}"
         super().__init__(code, f"{text} (kernel: {extack})" if extack else text)
         self.extack = extack
@@ -79,14 +83,14 @@ class RdmaPort:
 
 @dataclass(frozen=True)
 class Resource:
-    """One QP, CQ, MR, CM id or PD: whose it is, and the attributes that the kernel told."""
+    """One QP, CQ, MR, CM id or PD: its owner, and the attributes from the kernel."""
 
     kind: str
     owner: str
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
-# What can be listed one by one: the command, and the attributes of its table and entries.
+# The resources that can be listed: the command, and the attribute of its table.
 _LISTS: Final = {
     "qp": (Command.RES_QP_GET, "RES_QP"),
     "cm_id": (Command.RES_CM_ID_GET, "RES_CM_ID"),
@@ -96,11 +100,13 @@ _LISTS: Final = {
 }
 
 
-class RdmaNetlink:
-    """One socket to the kernel's RDMA device family; a context manager."""
+class RdmaNetlink(contextlib.AbstractContextManager["RdmaNetlink"]):
+    """One socket to the kernel's RDMA device family; a context manager.
+
+    A request without an answer for `timeout` seconds raises ETIMEDOUT.
+    """
 
     def __init__(self, timeout: float = 20.0) -> None:
-        """Open the socket. A request without an answer for `timeout` seconds is ETIMEDOUT."""
         self._sequence = itertools.count(1)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA)
         try:
@@ -111,43 +117,40 @@ class RdmaNetlink:
             self._socket.close()
             raise
 
-    def __enter__(self) -> RdmaNetlink:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the socket; a second call does nothing."""
+        """Close the socket. May be called again."""
         self._socket.close()
 
     def add_link(self, name: str, netdev: str, kind: str = "rxe") -> None:
         """Make RDMA device `name` of a software driver (`kind`) on a net device.
 
-        Raises RdmaNetlinkError: EEXIST the net device or name has one already,
-        ENODEV no such net device, EINVAL no such driver or name.
+        Raises:
+            RdmaNetlinkError: EEXIST if the net device has a link or the name exists, ENODEV
+                without the net device, EINVAL if driver or name is invalid.
         """
-        self._acknowledged(
-            f"add {kind} link {name} on {netdev}",
-            Command.NEWLINK,
-            dev_name=name,
-            link_type=kind,
-            ndev_name=netdev,
-        )
+        attributes = {"dev_name": name, "link_type": kind, "ndev_name": netdev}
+        self._exchange(f"add {kind} link {name} on {netdev}", Command.NEWLINK, **attributes)
 
     def del_link(self, name: str) -> None:
         """Remove the software RDMA device `name`; ENODEV if there is none."""
         index = self.device(name).index
-        self._acknowledged(f"delete link {name}", Command.DELLINK, dev_index=index)
+        self._exchange(f"delete link {name}", Command.DELLINK, dev_index=index)
 
     def devices(self) -> list[RdmaDevice]:
         """List all RDMA devices of this network namespace."""
-        return [_device(message) for message in self._dumped("list devices", Command.GET)]
+        return [
+            RdmaDevice(
+                index=message.attribute("DEV_INDEX"),
+                name=message.attribute("DEV_NAME"),
+                ports=message.attribute("PORT_INDEX"),
+                protocol=message.attribute("DEV_PROTOCOL") or "",
+                node_guid=message.attribute("NODE_GUID"),
+            )
+            for message in self._exchange("list devices", Command.GET, NLM_F_DUMP)
+        ]
 
     def device(self, name: str) -> RdmaDevice:
         """Return the device of that name; ENODEV if there is none."""
@@ -189,29 +192,23 @@ class RdmaNetlink:
         """List the resources of one kind: qp, cq, mr, cm_id or pd."""
         command, table = _LISTS[kind]
         index = self.device(name).index
-        messages = self._dumped(f"list {kind}s of {name}", command, dev_index=index)
+        what = f"list {kind}s of {name}"
+        messages = self._exchange(what, command, NLM_F_DUMP, dev_index=index)
         return [
             _resource(kind, entry) for message in messages for entry in _entries(message, table)
         ]
 
-    def _acknowledged(self, what: str, command: Command, **attributes: object) -> None:
-        """Send a request whose only answer is the acknowledgement."""
-        self._exchange(what, command, NLM_F_ACK, attributes)
-
     def _answered(self, what: str, command: Command, **attributes: object) -> rdma_nldev_msg:
-        """Send a request that one message answers, before the acknowledgement."""
-        answers = self._exchange(what, command, NLM_F_ACK, attributes)
+        """Send a request with exactly one answer before the acknowledgement."""
+        answers = self._exchange(what, command, **attributes)
         if len(answers) != 1:
             raise RdmaNetlinkError(errno.EPROTO, f"{what}: {len(answers)} answers")
         return answers[0]
 
-    def _dumped(self, what: str, command: Command, **attributes: object) -> list[rdma_nldev_msg]:
-        """Send a request for a list, and collect it up to its end mark."""
-        return self._exchange(what, command, NLM_F_DUMP, attributes)
-
     def _exchange(
-        self, what: str, command: Command, flags: int, attributes: dict[str, object]
+        self, what: str, command: Command, flags: int = NLM_F_ACK, /, **attributes: object
     ) -> list[rdma_nldev_msg]:
+        """Send a request, and collect its answers up to the end mark or acknowledgement."""
         sequence = next(self._sequence)
         self._socket.send(request(command, NLM_F_REQUEST | flags, sequence, **attributes))
         answers: list[rdma_nldev_msg] = []
@@ -223,9 +220,9 @@ class RdmaNetlink:
                 answers.append(answer(message))
 
     def _received(self, what: str, sequence: int) -> Iterator[tuple[int, bytes]]:
-        """Yield type and bytes of the messages of one read that answer `sequence`.
+        """Type and bytes of the messages in one read that answer request `sequence`.
 
-        An answer to an earlier request that timed out may still arrive: it is skipped.
+        Late answers to an earlier request that timed out are skipped.
         """
         try:
             data = self._socket.recv(RECEIVE_BYTES)
@@ -242,21 +239,17 @@ class RdmaNetlink:
 
 
 def _raise_unless_done(what: str, kind: int, data: bytes) -> None:
-    """Raise the error that an acknowledgement or an end mark carries, if it does."""
+    """Raise the error in an acknowledgement or end mark, if there is one."""
     code = -int.from_bytes(data[16:20], "little", signed=True)
     if code == 0:
         return
+    text = None
     # Only the long form of an end mark carries text, and 6.1 sends none for this family.
-    extack = _extack(data) if kind == NLMSG_ERROR else None
-    raise RdmaNetlinkError(code, what, extack)
-
-
-def _extack(data: bytes) -> str | None:
-    """Return the kernel's own words behind the echoed request, if there are any."""
-    message = nlmsgerr(data)
-    message.decode()
-    text = message.get_attr("NLMSGERR_ATTR_MSG")
-    return str(text) if text else None
+    if kind == NLMSG_ERROR:
+        message = nlmsgerr(data)
+        message.decode()
+        text = message.get_attr("NLMSGERR_ATTR_MSG")
+    raise RdmaNetlinkError(code, what, str(text) if text else None)
 
 
 def _value(entry: Any, name: str) -> Any:
@@ -266,23 +259,11 @@ def _value(entry: Any, name: str) -> Any:
 def _entries(message: Any, table: str) -> list[Any]:
     """Return the entries of a nested table, which repeat one attribute."""
     nested = _value(message, table)
-    if nested is None:
-        return []
-    return list(nested.get_attrs(f"RDMA_NLDEV_ATTR_{table}_ENTRY"))
-
-
-def _device(message: rdma_nldev_msg) -> RdmaDevice:
-    return RdmaDevice(
-        index=message.attribute("DEV_INDEX"),
-        name=message.attribute("DEV_NAME"),
-        ports=message.attribute("PORT_INDEX"),
-        protocol=message.attribute("DEV_PROTOCOL") or "",
-        node_guid=message.attribute("NODE_GUID"),
-    )
+    return [] if nested is None else list(nested.get_attrs(f"RDMA_NLDEV_ATTR_{table}_ENTRY"))
 
 
 def _resource(kind: str, entry: Any) -> Resource:
-    """Name the owner as the kernel does: the module of kernel objects, else the process."""
+    """Decode a resource; its owner is a module for kernel objects, else a process."""
     attributes = {
         name.removeprefix("RDMA_NLDEV_ATTR_").lower(): value
         for name, value in entry["attrs"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A guest with everything loaded: our modules, and an RDMA link that stays.
+"""Prepares a guest for a shell: loads our modules, and makes an RDMA link that stays.
 
     python3 -m harness.guest.ready
 
-says what there is; then a shell begins in it.
+prints the device and the link.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from typing import NoReturn
 
 from harness.guest import leaks, modules, topology
 
-# What is made here stays: nobody ends it, not even the end of this process.
+# The link outlives this process, so the stack is never closed.
 _KEPT = contextlib.ExitStack()
 
 
 def prepare() -> topology.RdmaLink:
     """Load our modules and make a link, which stays.
 
-    :raises OSError: something does not load, or there is no link; with the kernel's words.
+    Raises:
+        OSError: A module or the link failed; the text has the kernel's messages.
     """
     modules.Modules.from_environment().load()
     return _KEPT.enter_context(topology.rxe_on_dummy())
 
 
 def leave(status: int) -> NoReturn:
-    """End this process; an ordinary end might take the link down."""
+    """End this process without cleanup, which might delete the link."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
 def main() -> int:
-    """Prepare; 1, and the reason on standard error, if that fails."""
+    """Prepare; 1, with the reason on standard error, if that fails."""
     try:
         link = prepare()
     except OSError as error:

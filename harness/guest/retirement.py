@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A guest that a test has harmed runs no other test.
+"""Ends a guest's test process after a test that has harmed the guest.
 
-Its test process ends in order behind that test, fixtures and all, but with a status
-of its own: what was meant for it is for the next guest.
+The process ends in order after that test, with the teardown of all fixtures, but with a
+status of its own. The remaining tests run in another guest.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from harness.names import RETIRED
 
 
 class Retirement:
-    """The plugin's part in a worker that decides whether it goes on."""
+    """The plugin's part in a worker that decides whether it continues."""
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
         self.harmed = False
-        """Whether a test has left the guest other than it was."""
+        """Whether a test has changed the guest."""
         self._leaves_tests = False
 
     def harm(self) -> None:
-        """Tell that the test that runs now has."""
+        """Note that the present test has changed the guest."""
         self.harmed = True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """Stop behind a test that did harm; behind the last one there is nothing to save."""
+        """Stop after a test that did harm, unless it is the last one."""
         done = yield
         if self.harmed and nextitem is not None:
             self._leaves_tests = True
@@ -42,9 +41,9 @@ class Retirement:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
-        """End before xdist tells the host that all is done here.
+        """End before xdist reports to the host that all tests are done.
 
-        Also if a fixture of wider scope cannot be torn down, as it may be in such a guest.
+        In such a guest the teardown of fixtures of wider scope may fail, too.
         """
         try:
             return (yield)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The plugin's part in a guest that offers the fixture ``wakeups``.
+"""The plugin's part in a guest that provides the fixture ``wakeups``.
 
-Few tests ask for it, and what it is made of takes a guest a second to import: so that
-is imported late.
+Few tests use it, and its modules take a guest a second to import, so they are imported
+late.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ KFABRIC, FIXTURE = "kfabric", "wakeups"
 
 
 class Session:
-    """The recorder of a test process, made when it is first asked for."""
+    """The recorder of a test process, made at its first use."""
 
     def __init__(self) -> None:
-        """Load nothing yet."""
         self._recorder: Recorder | None = None
 
     def recorder(self) -> Recorder:
@@ -37,24 +36,20 @@ class Session:
             from harness.probes.recorder import Recorder
 
             self._recorder = Recorder(Probe(stacks=True, quiet=True))
-            modules.before_unload(self._unloading)
+            modules.before_unload(lambda name: self.detach() if name == KFABRIC else None)
         return self._recorder
 
     def attach(self) -> None:
-        """Have the modules loaded, and the probe, if there is one, attached."""
+        """Load the modules if need be, and attach the probe if there is one."""
         if modules.state(KFABRIC) is None:
             modules.Modules.from_environment().load()
         if self._recorder is not None:
             self._recorder.resume()
 
     def detach(self) -> None:
-        """Let go of the module."""
+        """Detach the probe, which holds a reference to the module."""
         if self._recorder is not None:
             self._recorder.suspend()
-
-    def _unloading(self, name: str) -> None:
-        if name == KFABRIC:
-            self.detach()
 
     def close(self) -> None:
         """End the recorder."""
@@ -64,15 +59,14 @@ class Session:
 
 
 class WakeupsFixture:
-    """The plugin's part in a guest that offers the fixture."""
+    """The plugin's part in a guest that provides the fixture."""
 
     def __init__(self, session: Session) -> None:
-        """Share a process's session."""
         self._session = session
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Load and attach before fixtures count who uses the modules."""
+        """Load and attach before other fixtures count the users of the modules."""
         if FIXTURE in getattr(item, "fixturenames", ()):
             self._session.recorder()
 
@@ -80,15 +74,15 @@ class WakeupsFixture:
     def wakeups(self, request: pytest.FixtureRequest) -> Iterable[Callable[..., Block]]:
         """Record a block's wake-ups: ``with wakeups() as rec:``, then ``rec.no_lost()``.
 
-        Keywords: ``names`` (object → what it means to the reader), ``contexts``
-        (object → contexts in which it may be published on), ``late_ms``.
+        Keywords: ``names`` (object → its name in failures), ``contexts`` (object →
+        contexts in which threads may publish on it), ``late_ms`` (milliseconds).
         """
         from harness.guest.wakeups import Block, Options
 
         blocks: list[Block] = []
         item, recorder = request.node, self._session.recorder()
 
-        def tell(title: str, text: str) -> None:
+        def report(title: str, text: str) -> None:
             item.user_properties.append((title, text))
             item.add_report_section("call", "wakeups", f"{title}: {text}")
 
@@ -103,16 +97,15 @@ class WakeupsFixture:
                 {thing.trace_id: frozenset(some) for thing, some in (contexts or {}).items()},
                 late_ms,
             )
-            # The test itself may have loaded the modules anew.
+            # The test itself may have reloaded the modules.
             self._session.attach()
-            blocks.append(Block(recorder, options, item.nodeid, tell))
+            blocks.append(Block(recorder, options, item.nodeid, report))
             return blocks[-1]
 
         yield block
         for each in blocks:
             each.drop()
 
-    @pytest.hookimpl
     def pytest_unconfigure(self) -> None:
         """Detach."""
         self._session.close()

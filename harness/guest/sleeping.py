@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Is that thread really asleep, and where? Answered by the kernel, not by the clock.
+"""Finds out from the kernel whether a thread sleeps, and where.
 
-/proc/PID/task/TID/syscall says "running" unless the thread is off its CPU in a
-sleeping state, which the kernel checks itself; /proc/PID/task/TID/stack says
-where. The number of context switches, read before and after, shows that both
-spoke of one and the same sleep.
+/proc/PID/task/TID/syscall contains "running" unless the thread is off its CPU in a
+sleeping state, which the kernel checks itself. /proc/PID/task/TID/stack shows the
+function. If the number of context switches is the same before and after, both describe
+one sleep.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+from harness.guest.waiting import Deadline, wait_until
 
-# Every sleep of ours is in this one function.
+# All sleeps of our modules are in this function.
 WAIT_POINT = r"^kfi_waitq_sleep\b"
 SLEEPING_STATES = "SD"
 _FRAME = re.compile(r"^\[<[0-9a-f]+>\] (\S+)", re.MULTILINE)
@@ -27,7 +27,7 @@ class ThreadGone(LookupError):
 
 @dataclass(frozen=True)
 class ThreadState:
-    """What /proc told of one thread at one moment."""
+    """The state of one thread at one moment, from /proc."""
 
     tid: int
     name: str
@@ -54,21 +54,21 @@ class ThreadState:
         return any(pattern.search(frame) for frame in (*self.stack, self.wchan))
 
     def __str__(self) -> str:
-        """Describe it in one line, for failure texts."""
         call = self.syscall.split(" ", 1)[0]
         stack = " < ".join(frame.split("+", 1)[0] for frame in self.stack[:6]) or "no stack"
         return f"thread {self.tid} ({self.name}) state {self.state}, syscall {call}, {stack}"
 
 
 def read_state(tid: int) -> ThreadState:
-    """Read what /proc says of a thread (of any process, or of the kernel).
+    """Read the state of a thread of any process, or of the kernel. Needs root.
 
-    Raises ThreadGone if there is no such thread. Needs root for the stack.
+    Raises:
+        ThreadGone: There is no such thread.
     """
     proc = Path(f"/proc/{tid}/task/{tid}")
     try:
         status = _status(proc)
-        # The order counts: first off its CPU, then where, then whether it moved meanwhile.
+        # The order matters: off its CPU, then the place, then whether it ran meanwhile.
         syscall = (proc / "syscall").read_text().strip()
         stack = tuple(_FRAME.findall((proc / "stack").read_text()))
         wchan = (proc / "wchan").read_text().strip()
@@ -80,7 +80,7 @@ def read_state(tid: int) -> ThreadState:
         tid=tid,
         name=status["Name"],
         state=status["State"][0],
-        # It has moved while we looked: what was read does not describe one moment.
+        # If it ran meanwhile, the values do not describe one moment.
         syscall=syscall if after == switches else "running",
         wchan=wchan,
         stack=stack,
@@ -95,15 +95,18 @@ def is_asleep(tid: int, where: str | re.Pattern[str] = WAIT_POINT) -> bool:
 
 
 def wait_until_asleep(
-    tid: int,
-    where: str | re.Pattern[str] = WAIT_POINT,
-    deadline: Deadline | float = 10.0,
+    tid: int, where: str | re.Pattern[str] = WAIT_POINT, deadline: Deadline | float = 10.0
 ) -> ThreadState:
-    """Wait until the thread sleeps at `where` (a regular expression over function names).
+    """Wait until a thread sleeps at a place.
 
-    `tid` is the kernel's thread id (threading.get_native_id(), or a kthread's pid).
-    `deadline` is a Deadline or seconds. Raises ThreadGone if the thread ends first,
-    DeadlineExpired with the thread's last state if it never sleeps there.
+    Args:
+        tid: The kernel's thread id (threading.get_native_id(), or a kthread's pid).
+        where: A regular expression for a function on its stack.
+        deadline: A Deadline, or seconds.
+
+    Raises:
+        ThreadGone: The thread ends first.
+        DeadlineExpired: It never sleeps there; the text has its last state.
     """
     seen: list[ThreadState] = []
 
@@ -116,7 +119,7 @@ def wait_until_asleep(
 
 
 def wait_until_gone(tid: int, deadline: Deadline | float = 10.0) -> None:
-    """Wait until a thread has ended; DeadlineExpired with its state if it does not."""
+    """Wait until a thread has ended. Raises DeadlineExpired with its last state."""
     last = ""
 
     def gone() -> bool:
@@ -153,16 +156,3 @@ def _status(proc: Path) -> dict[str, str]:
 
 def _switches(status: dict[str, str]) -> int:
     return int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
-
-
-__all__ = [
-    "WAIT_POINT",
-    "DeadlineExpired",
-    "ThreadGone",
-    "ThreadState",
-    "is_asleep",
-    "read_state",
-    "threads",
-    "wait_until_asleep",
-    "wait_until_gone",
-]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A network to test on: a dummy net device with an address, and an RDMA link on it.
+"""A network for tests: a dummy net device with an address, and an RDMA link on it.
 
-Traffic between two endpoints on one such device never leaves the RDMA driver,
-so a dummy device is all that it takes.
+Traffic between two endpoints on one such device never leaves the RDMA driver, so a dummy
+device is sufficient.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NETWORKS = tuple(ipaddress.IPv4Network("198.18.0.0/15").subnets(new_prefix=24))
 SYS_NET = Path("/sys/class/net")
 SYS_INFINIBAND = Path("/sys/class/infiniband")
 _numbers = itertools.count(1)
-# Empty entries behind which no further GID is looked for.
+# The search for GIDs ends after so many empty entries.
 _EMPTY_GIDS = 16
 
 
 def unique_name(prefix: str) -> str:
-    """Return a device name that no other process or earlier call in this guest has had.
+    """Return a device name that is unique in this guest.
 
-    Net device names hold at most 15 characters: `prefix` should have at most 4.
+    Net device names have at most 15 characters, so `prefix` should have at most 4.
     """
     return f"{prefix}{os.getpid():x}x{next(_numbers):x}"
 
@@ -59,26 +59,26 @@ class RdmaLink:
 
     @property
     def address(self) -> str:
-        """The IPv4 address at which the connection manager finds this link."""
+        """The IPv4 address of this link for the connection manager."""
         return self.netdev.address
 
 
 @contextlib.contextmanager
 def dummy_netdev(name: str | None = None, address: str | None = None) -> Iterator[Netdev]:
-    """Have a dummy net device that is up and has an IPv4 address, for the block's duration.
+    """A dummy net device that is up and has an IPv4 address, during the block.
 
-    Without `name` a unique one is made up; without `address` the device gets the
-    first host of a /24 network that belongs to its interface index alone.
+    The default `name` is unique. The default `address` is the first host of a /24
+    network that belongs to the device's interface index alone.
     """
-    # Loaded on demand, it would bring a dummy0 that nobody asked for.
+    # When the kernel loads it on demand, it makes a device dummy0.
     need(["dummy"], ["numdummies=0"])
     name = name or unique_name("kfn")
     with IPRoute() as route, contextlib.ExitStack() as cleanup:
-        # Before the creation, so that nothing can come in between and leave it behind.
+        # Registered before the creation, so that no error in between leaves it there.
         cleanup.callback(delete_netdev, name)
         route.link("add", ifname=name, kind="dummy")
         (index,) = route.link_lookup(ifname=name)
-        address = address or _address_of(index)
+        address = address or str(NETWORKS[index % len(NETWORKS)].network_address + 1)
         route.addr("add", index=index, address=address, prefixlen=24)
         route.link("set", index=index, state="up")
         yield Netdev(name=name, index=index, address=address)
@@ -86,9 +86,10 @@ def dummy_netdev(name: str | None = None, address: str | None = None) -> Iterato
 
 @contextlib.contextmanager
 def wire_netdev(address: str) -> Iterator[Netdev]:
-    """Have the guest's Ethernet up and with an IPv4 address, for the block's duration.
+    """The guest's Ethernet device, up and with an IPv4 address, during the block.
 
-    Raises LookupError if the guest has no such device (see harness/runner/nodes.py).
+    Raises:
+        LookupError: The guest has no such device (see harness/runner/nodes.py).
     """
     need(["virtio_net"])
     with IPRoute() as route:
@@ -106,17 +107,15 @@ def wire_netdev(address: str) -> Iterator[Netdev]:
 
 @contextlib.contextmanager
 def rdma_link(
-    netdev: Netdev,
-    name: str | None = None,
-    kind: str = "rxe",
-    deadline: Deadline | float = 20.0,
+    netdev: Netdev, name: str | None = None, kind: str = "rxe", deadline: Deadline | float = 20.0
 ) -> Iterator[RdmaLink]:
-    """Have an RDMA link on a net device, for the block's duration.
+    """An RDMA link on a net device, during the block.
 
-    Entered when the port is active and the address is in its GID table, so that
-    the connection manager can use it; DeadlineExpired if that takes longer than
-    `deadline` (a Deadline, or seconds). Leaving tolerates a link that the block
-    itself has deleted.
+    The block starts when the port is active and the address is in its GID table, as the
+    connection manager needs. The block may delete the link itself.
+
+    Raises:
+        DeadlineExpired: The port takes longer than `deadline` (a Deadline, or seconds).
     """
     name = name or unique_name("kfr")
     with RdmaNetlink() as rdma, contextlib.ExitStack() as cleanup:
@@ -129,13 +128,13 @@ def rdma_link(
 
 @contextlib.contextmanager
 def rxe_on_dummy(deadline: Deadline | float = 20.0) -> Iterator[RdmaLink]:
-    """Have an rxe link on a dummy net device of its own: what most tests want."""
+    """An rxe link on a dummy net device of its own, as most tests use it."""
     with dummy_netdev() as netdev, rdma_link(netdev, deadline=deadline) as link:
         yield link
 
 
 def wait_until_active(link: RdmaLink, deadline: Deadline | float = 20.0) -> None:
-    """Wait until the link's port is active and has its address in the GID table."""
+    """Wait until the link's port is active, with the address in its GID table."""
     limit = Deadline.of(deadline)
     with RdmaNetlink() as rdma:
         wait_until(
@@ -144,7 +143,7 @@ def wait_until_active(link: RdmaLink, deadline: Deadline | float = 20.0) -> None
             limit,
             seen=lambda: rdma.port(link.name).state.name,
         )
-    # The kernel fills the table from a work item, some time after the address came.
+    # The kernel fills the table in a work item, after the address is set.
     wait_until(
         lambda: link.address in gid_addresses(link.name),
         f"{link.address} in the GID table of {link.name}",
@@ -153,57 +152,46 @@ def wait_until_active(link: RdmaLink, deadline: Deadline | float = 20.0) -> None
     )
 
 
-def gid_addresses(name: str, port: int = 1) -> set[str]:
-    """Return the IPv4 addresses in a port's GID table.
+def gid_addresses(name: str, port: int = 1) -> dict[str, int]:
+    """Return the IPv4 addresses in a port's GID table, with their indices.
 
-    The kernel fills the table from the bottom, and reading all of it takes
-    seconds (rxe's has 1024 entries): a stretch of empty ones is taken for its end.
+    The kernel fills the table from the bottom. Reading all 1024 entries of rxe takes
+    seconds, so several empty entries in a row count as the end.
     """
     table = SYS_INFINIBAND / name / "ports" / str(port) / "gids"
-    found: set[str] = set()
+    found: dict[str, int] = {}
     number = empty = 0
     while empty < _EMPTY_GIDS:
         gid = ipaddress.IPv6Address(_gid(table / str(number)) or "::")
         empty = empty + 1 if gid.is_unspecified else 0
         if gid.ipv4_mapped:
-            found.add(str(gid.ipv4_mapped))
+            found.setdefault(str(gid.ipv4_mapped), number)
         number += 1
     return found
 
 
 def delete_link(name: str) -> None:
-    """Delete an RDMA link; one that is already gone is as good."""
+    """Delete an RDMA link, if it exists."""
     with RdmaNetlink() as rdma:
         if any(device.name == name for device in rdma.devices()):
             with contextlib.suppress(RdmaNetlinkError):
                 rdma.del_link(name)
-            _check_gone(rdma, name)
-
-
-def _check_gone(rdma: RdmaNetlink, name: str) -> None:
-    """Raise the reason why a link is still there.
-
-    Two may delete at the same time: whose request comes second fails although
-    all is well, therefore the list of devices decides and not the answer.
-    """
-    if any(device.name == name for device in rdma.devices()):
-        rdma.del_link(name)
+        # Two processes may delete at the same time, and one request fails although all
+        # is well: therefore the list of devices decides, and not the first answer.
+        if any(device.name == name for device in rdma.devices()):
+            rdma.del_link(name)
 
 
 def delete_netdev(name: str) -> None:
-    """Delete a net device; one that is already gone is as good."""
+    """Delete a net device, if it exists."""
     with IPRoute() as route:
         for index in route.link_lookup(ifname=name):
             with contextlib.suppress(NetlinkError):
                 route.link("del", index=index)
 
 
-def _address_of(index: int) -> str:
-    return str(NETWORKS[index % len(NETWORKS)].network_address + 1)
-
-
 def _gid(path: Path) -> str:
-    """Read one entry of a GID table: zeros, or nothing at all, if it is empty."""
+    """Read one entry of a GID table; an empty one has zeros, or cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The guest's part of testing somebody else's module: loading it, and judging its end.
+"""The guest's part of testing an external module: loads it, and checks its end.
 
     python3 -m harness.guest.ulp [--unloaded]
 
-loads our modules, makes an RDMA link, and loads theirs. In the test process a plugin
-gives their tests the fixture ``ulp``; behind the last test it unloads the modules, and
-fails that test if one cannot be unloaded or leaves something behind.
+loads our modules, makes an RDMA link, and loads the external modules. In the test process
+a plugin provides the fixture ``ulp``. After the last test it unloads the modules, and
+fails that test if a module cannot be unloaded or leaves something behind.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from harness.guest.modules import ModuleError, kernel_name
 from harness.guest.waiting import Deadline
 
 STATE = Path("/run/kfabric-ulp.json")
-"""The link, and what there was before their modules were loaded."""
+"""The link, and the census from before the external modules were loaded."""
 UNLOAD_SECONDS = 10.0
 ADDRESS = "{address}"
-"""In a parameter: the RDMA link's."""
+"""Stands in a parameter for the address of the RDMA link."""
 
 
 class Ulp:
     """The modules that are tested, in the order of loading.
 
-    :param directory: has the modules' files.
-    :param names: of the files, without .ko.
-    :param parameters: words ``[module.]name=value``.
-    :param link: the RDMA link that was there before them.
+    Args:
+        directory: The directory of the modules' files.
+        names: The names of the files, without .ko.
+        parameters: Words ``[module.]name=value``.
+        link: The RDMA link that was made before.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class Ulp:
 
         ``ulp.load(addr=ulp.link.address)``, or words for one of several modules:
         ``ulp.load("my_core.depth=4")``. Without any: those of the command line.
-        Raises ModuleError with the kernel's words.
+
+        Raises:
+            ModuleError: A module does not load; the text has the kernel's messages.
         """
         self.touched = True
         words = [*parameters, *(f"{name}={value}" for name, value in values.items())]
@@ -82,7 +85,8 @@ class Ulp:
     def unload(self, deadline: Deadline | float = UNLOAD_SECONDS) -> None:
         """Unload those that are loaded, last one first.
 
-        Raises ModuleInUse if one is still in use at the deadline.
+        Raises:
+            ModuleInUse: A module is in use at the deadline.
         """
         self.touched = True
         limit = Deadline.of(deadline)
@@ -90,17 +94,12 @@ class Ulp:
             modules.remove_when_free(name, limit)
 
     def _text(self, file: str, words: Sequence[str]) -> str:
-        """What one module's part of these words is."""
         mine = []
         for word in words:
             module, dot, _ = word.partition("=")[0].rpartition(".")
             if not dot or kernel_name(module) == kernel_name(file):
                 mine.append(word.removeprefix(f"{module}{dot}"))
         return " ".join(mine).replace(ADDRESS, self.link.address)
-
-
-def _remember(link: topology.RdmaLink, before: Census) -> None:
-    STATE.write_text(json.dumps({"link": asdict(link), "before": dict(before.counts)}))
 
 
 def _recall() -> tuple[topology.RdmaLink, Census]:
@@ -119,21 +118,20 @@ class UlpChecks:
     """The plugin's part in a test process of a guest: fixtures, and the end of the modules."""
 
     def __init__(self) -> None:
-        """Take what the loader has left."""
         link, self._before = _recall()
         self._ulp = _ulp(link)
 
     @pytest.fixture(scope="session")
     @classmethod
     def verbs(cls) -> topology.RdmaLink:
-        """The RDMA link that was there before the modules were loaded."""
+        """The RDMA link that was made before the modules were loaded."""
         return _recall()[0]
 
     @pytest.fixture
     def ulp(self) -> Iterator[Ulp]:
         """The modules that are tested: ``ulp.unload()``, ``ulp.load(count=3)``.
 
-        Behind the test they are loaded, or not, as they were before it.
+        After the test they are loaded again if they were loaded before it.
         """
         before = self._ulp.loaded
         self._ulp.touched = False
@@ -147,26 +145,27 @@ class UlpChecks:
     def pytest_runtest_teardown(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """Unload the modules behind the last test; it fails if they do not leave as they came."""
+        """Unload the modules after the last test; it fails if they leave something behind."""
         last = nextitem is None
         return (yield from phases.then(lambda: "\n".join(self.retire()) if last else ""))
 
     def retire(self) -> list[str]:
-        """Unload the modules; what is wrong then, a line each."""
+        """Unload the modules; a line for each problem."""
         names = ", ".join(self._ulp.loaded)
         try:
             self._ulp.unload()
         except ModuleError as error:
-            return [f"a module cannot be unloaded behind the last test: {error.strerror}"]
+            return [f"a module cannot be unloaded after the last test: {error.strerror}"]
         left = leaks.since(self._before)
         return [f"{names or 'the tested module'} left behind, unloaded: {line}" for line in left]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Load everything; 1, and the reason on standard error, if something does not load."""
+    """Load everything; 1, with the reason on standard error, if something does not load."""
     try:
         link = ready.prepare()
-        _remember(link, leaks.take())
+        known = {"link": asdict(link), "before": dict(leaks.take().counts)}
+        STATE.write_text(json.dumps(known))
         if "--unloaded" not in argv:
             _ulp(link).load()
     except OSError as error:

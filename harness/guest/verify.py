@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``--verify-wakeups``: every test in the guest is recorded, and its wake-ups judged.
+"""``--verify-wakeups``: records every test in the guest, and judges its wake-ups.
 
-A test in which a wait was lost, was ended by its deadline although its object was
-ready, or was woken for nothing fails, whatever its assertions say; so does one of
-which the probe lost something. A test that makes such faults says so::
+A test fails, whatever its assertions, if a wait was lost, was ended by its deadline
+although its object was ready, or was woken for nothing; and if the probe lost events. A
+test that makes such faults on purpose has a mark::
 
     @pytest.mark.wrong_wakeups("lost", reason="the fault point swallows one")
 
-and then they must be found (``may=`` names those that need not be). One that cannot
-be watched says ``@pytest.mark.unwatched(reason=...)``, and the run's end tells it.
-It also tells which tests have unloaded the module: the probe lets go of it then, and
-what follows in the same test is judged only where a block attaches it again.
+The faults must then be found (faults in ``may=`` need not be). A test that cannot be
+recorded has ``@pytest.mark.unwatched(reason=...)``; the end of the run lists such tests.
+It also lists the tests that unloaded the module: the probe detaches then, and the rest
+of such a test is judged only where a block attaches the probe again.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from harness import names
+from harness.guest import phases
 from harness.guest.evidence import Case, examine, leave
 from harness.guest.session import Session
 from harness.probes.recorder import Cut
@@ -36,14 +37,14 @@ WORDS = frozenset({kind.value for kind in Kind if kind is not Kind.OVERTAKEN} | 
 
 @dataclass(frozen=True)
 class Expected:
-    """The faults that a test makes on purpose."""
+    """The faults that a test makes on purpose: those that must be found, and that may be."""
 
     must: frozenset[str] = frozenset()
     may: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, item: pytest.Item) -> Expected:
-        """Read a test's marks. Raises UsageError for a fault that there is not."""
+        """Read a test's marks. Raises UsageError for an unknown fault."""
         must: set[str] = set()
         may: set[str] = set()
         for mark in item.iter_markers(WRONG):
@@ -60,14 +61,14 @@ class Expected:
         return cls(frozenset(must), frozenset(may))
 
     def complaints(self, case: Case, findings: Iterable[Finding]) -> list[str]:
-        """What was found and not expected, in words."""
+        """The unexpected findings, in words."""
         allowed = self.must | self.may
         wrong = [finding for finding in findings if finding.kind.value not in allowed]
         doubted = bool(case.verdict.doubts) and NOT_VERIFIED not in allowed
         return [case.text(wrong)] if wrong or doubted else []
 
     def missing(self, case: Case) -> list[str]:
-        """What was expected and not found, in words."""
+        """The expected faults that were not found, in words."""
         found = {finding.kind.value for finding in case.verdict.findings}
         if case.verdict.doubts:
             found.add(NOT_VERIFIED)
@@ -79,7 +80,7 @@ class Expected:
 
 @contextmanager
 def _clock_stopped() -> Iterator[None]:
-    """Judging takes a while, which is no part of the test's time limit."""
+    """Stop the test's time limit, since judging takes a while."""
     left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
     try:
         yield
@@ -92,27 +93,25 @@ class VerifyWakeups:
     """The plugin's part in a guest that judges each test's wake-ups."""
 
     def __init__(self, session: Session) -> None:
-        """Share a process's session."""
         self._session = session
         self._cut: Cut | None = None
-        self._told: set[Finding] = set()
+        self._reported: set[Finding] = set()
         self._failed = False
 
-    @pytest.hookimpl
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Refuse marks that mean nothing, before anything runs."""
+        """Refuse invalid marks before anything runs."""
         for item in items:
             Expected.of(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Load the probe before the first test, whose time limit it is not part of."""
+        """Load the probe before the first test, outside of its time limit."""
         if session.items and not session.config.option.collectonly:
             self._session.recorder()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Begin to record, before fixtures do anything."""
+        """Start to record before the fixtures."""
         self._drop()
         if mark := item.get_closest_marker(UNWATCHED):
             self._session.detach()
@@ -137,13 +136,13 @@ class VerifyWakeups:
         return report
 
     def _judge(self, item: pytest.Item, report: pytest.TestReport, cut: Cut) -> None:
-        """Judge all of the test up to now; say each thing once."""
+        """Judge the whole test up to now; report each finding once."""
         if report.when == "teardown" and not cut.news():
             return
         rules = Rules(since=cut.t_begin)
         case = examine(self._session.recorder(), cut.look(), rules)
-        new = [finding for finding in case.verdict.findings if finding not in self._told]
-        self._told.update(new)
+        new = [finding for finding in case.verdict.findings if finding not in self._reported]
+        self._reported.update(new)
         expected = Expected.of(item)
         complaints = [] if self._failed else expected.complaints(case, new)
         if report.when == "call":
@@ -152,23 +151,12 @@ class VerifyWakeups:
             report.user_properties = list(item.user_properties)
         if complaints:
             directory = leave(case, item.nodeid)
-            self._fail(report, [*complaints, f"trace: {directory}"])
-
-    def _fail(self, report: pytest.TestReport, complaints: list[str]) -> None:
-        self._failed = True
-        text = "\n".join(complaints)
-        if report.outcome == "failed":
-            report.sections.append(("wake-ups", text))
-            return
-        report.outcome = "failed"
-        report.longrepr = text
-        # An expected failure does not expect this one.
-        report.__dict__.pop("wasxfail", None)
+            self._failed = True
+            phases.fail(report, "wake-ups", [*complaints, f"trace: {directory}"])
 
     def _drop(self) -> None:
-        """Forget the last test."""
         if self._cut is not None:
             self._cut.drop()
         self._cut = None
-        self._told = set()
+        self._reported = set()
         self._failed = False

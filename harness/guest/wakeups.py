@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The fixture ``wakeups``: what happened to the wake-ups of a block.
+"""The fixture ``wakeups``: records the wake-ups of a block, for assertions.
 
     def test_completion_wakes_its_reader(wakeups, mock, in_thread):
         cq = mock.cq()
@@ -11,7 +11,7 @@
         rec.assert_each_wait_ended_by(cq)
         rec.woken_once()
 
-All of it comes from one probe a process, which takes ten seconds to load.
+All blocks of a process share one probe, which takes ten seconds to load.
 """
 
 from __future__ import annotations
@@ -27,48 +27,45 @@ from harness.verdict.kinds import Finding, Kind, Rules, Verdict
 from harness.verdict.ledger import Ledger, Queue, Wait
 from harness.verdict.stats import percentile, running_ns
 from harness.verdict.story import story
+from harness.verdict.words import Analysis
 
 Reporter = Callable[[str, str], None]
 BLIND = "the module was unloaded in this block, and the probe had let go of it"
 
 
 class Traced(Protocol):
-    """An object of kfabric_py that sleepers wait on, or that is published on."""
+    """An object of kfabric_py on which threads wait or publish."""
 
     @property
     def trace_id(self) -> int:
-        """Its name in traces."""
+        """Its id in traces."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a block promises: see :class:`harness.verdict.kinds.Rules`."""
+    """The rules of a block: see :class:`harness.verdict.kinds.Rules`."""
 
     names: Mapping[int, str]
     contexts: Mapping[int, frozenset[Context]]
     late_ms: float
 
     def rules(self, since: int) -> Rules:
-        """As rules of a verdict."""
-        return Rules(
-            names=self.names,
-            contexts=self.contexts,
-            late_ns=int(self.late_ms * 1e6),
-            since=since,
-        )
+        """The rules for a verdict on waits that began after ``since`` (nanoseconds)."""
+        late_ns = int(self.late_ms * 1e6)
+        return Rules(names=self.names, contexts=self.contexts, late_ns=late_ns, since=since)
 
 
 class Block:
-    """The recording of one block, and what can be asserted of it.
+    """The recording of one block, with assertions for use after the block.
 
-    A context manager; or ``start()`` and ``stop()``. Ask it when the block is over.
+    A context manager; ``start()`` and ``stop()`` do the same.
     """
 
-    def __init__(self, recorder: Recorder, options: Options, test: str, tell: Reporter) -> None:
+    def __init__(self, recorder: Recorder, options: Options, test: str, report: Reporter) -> None:
         self._recorder = recorder
         self._options = options
         self._test = test
-        self._tell = tell
+        self._report = report
         self._cut: Cut | None = None
         self._case: Case | None = None
 
@@ -101,23 +98,23 @@ class Block:
 
     @property
     def case(self) -> Case:
-        """Recording, ledger and verdict. Raises RuntimeError while the block goes on."""
+        """Recording, ledger and verdict. Raises RuntimeError before the end of the block."""
         if self._case is None:
             raise RuntimeError("the block is not over")
         return self._case
 
     @property
     def ledger(self) -> Ledger:
-        """Each wait with what ended it, each event with whom it woke."""
+        """Each wait with the event that ended it, each event with the threads that it woke."""
         return self.case.ledger
 
     @property
     def verdict(self) -> Verdict:
-        """The judge's."""
+        """The verdict on the block."""
         return self.case.verdict
 
     def verified(self) -> None:
-        """Assert that nothing at all is wrong."""
+        """Assert that there is no finding at all."""
         __tracebackhide__ = True
         self._none_of(set(Kind))
 
@@ -127,7 +124,7 @@ class Block:
         self._none_of({Kind.LOST, Kind.TIMEOUT_READY, Kind.NOT_HANDED_ON, Kind.NEVER_RAN})
 
     def no_spurious(self) -> None:
-        """Assert that nobody was woken for nothing."""
+        """Assert that no thread was woken for nothing."""
         __tracebackhide__ = True
         self._none_of({Kind.SPURIOUS, Kind.WRONG_WAITER})
 
@@ -137,7 +134,7 @@ class Block:
         self._none_of({Kind.LATE})
 
     def no_herd(self, max: int = 1) -> None:
-        """Assert that no event woke more than ``max`` threads; signal calls and losses may."""
+        """Assert that no event woke more than ``max`` threads, but for signal calls and losses."""
         __tracebackhide__ = True
         self._none_of({Kind.HERD} if max == 1 else set())
         for queue in self.ledger.queues.values():
@@ -146,9 +143,8 @@ class Block:
                     continue
                 woken = len({wake.tid for wake in signal.wakes})
                 if woken > max:
-                    self._fail(
-                        Kind.HERD, queue, f"one event woke {woken} threads", seq=signal.record.seq
-                    )
+                    text = f"one event woke {woken} threads"
+                    self._fail(Finding(Kind.HERD, queue.id, text, seq=signal.record.seq))
 
     def woken_once(self) -> None:
         """Assert that each wait that slept was woken once, by one event."""
@@ -156,38 +152,38 @@ class Block:
         self._certain()
         for queue, wait in self._waits():
             rec = wait.record
-            # A timer is the call's own deadline.
+            # The hard interrupt is the timer of the call's own deadline.
             past = rec.foreign if rec.foreign_context != Context.HARDIRQ else 0
             times = len(wait.wakes) + past
             if wait.slept and times != 1:
                 kind = Kind.SPURIOUS if times else Kind.LOST
-                self._fail(kind, queue, f"{self._name(queue, wait)} was woken {times} times", wait)
+                text = f"was woken {times} times"
+                self._fail(self._analysis().of_wait(kind, queue, wait, text))
 
     def assert_each_wait_ended_by(self, *objects: Traced) -> None:
-        """Assert that each wait was ended by an event on one of these objects.
-
-        A wait that did not have to sleep was ended by what was there already.
-        """
+        """Assert that each wait that slept was ended by an event on one of these objects."""
         __tracebackhide__ = True
         self._certain()
         wanted = {thing.trace_id for thing in objects}
-        told = ", ".join(self.ledger.object_name(oid, self._options.names) for oid in wanted)
-        if not any(True for _ in self._waits()):
+        expected = ", ".join(self.ledger.object_name(oid, self._options.names) for oid in wanted)
+        if not self._waits():
             raise AssertionError("there was no wait in this block")
         for queue, wait in self._waits():
             wake = wait.last_wake
             if wait.succeeded and not wait.slept:
                 continue
             if wake is None or wake.source not in wanted:
-                how = _how_it_ended(self.ledger, wait)
-                text = f"{self._name(queue, wait)} should have been ended by {told}; {how}"
-                kind = Kind.ORDER if wake else Kind.LOST
-                self._fail(kind, queue, text, wait, wake.seq if wake else 0)
+                text = f"should have been ended by {expected}; {_how_it_ended(self.ledger, wait)}"
+                kind, seq = (Kind.ORDER, wake.seq) if wake else (Kind.LOST, 0)
+                self._fail(self._analysis().of_wait(kind, queue, wait, text, seq))
 
     def latency(self, p: float = 99) -> int:
-        """Nanoseconds from event to running thread, at percentile ``p``; reported with the test.
+        """Nanoseconds from event to running thread, at percentile ``p``.
 
-        Raises AssertionError if no sleeper was woken.
+        The value is also reported with the test.
+
+        Raises:
+            AssertionError: No sleeper was woken.
         """
         __tracebackhide__ = True
         self._certain()
@@ -195,69 +191,51 @@ class Block:
         if not found:
             raise AssertionError("no sleeper was woken in this block: there is no latency")
         value = percentile(found, p / 100)
-        self._tell(f"wake-up latency p{p:g}", f"{value / 1000:.1f} us of {len(found)} wake-ups")
+        self._report(f"wake-up latency p{p:g}", f"{value / 1000:.1f} us of {len(found)} wake-ups")
         return value
 
-    def _waits(self) -> Iterable[tuple[Queue, Wait]]:
-        """The waits of the block; those from before it are not its own."""
+    def _waits(self) -> list[tuple[Queue, Wait]]:
         since = self.case.rules.since
         return [
-            (queue, wait)
-            for queue in self.ledger.queues.values()
-            for wait in queue.waits
-            if wait.record.t_begin >= since
+            (queue, wait) for queue, wait in self.ledger.waits() if wait.record.t_begin >= since
         ]
 
-    def _name(self, queue: Queue, wait: Wait) -> str:
-        thread = self.ledger.thread_name(wait.record.tid)
-        return (
-            f"wait {wait.number} of {thread} on "
-            f"{self.ledger.object_name(queue.id, self._options.names)}"
-        )
+    def _analysis(self) -> Analysis:
+        return Analysis(self.ledger, Rules(names=self._options.names))
 
     def _certain(self) -> None:
-        """A recording with gaps proves nothing."""
+        """Fail if the recording has gaps: it proves nothing then."""
         __tracebackhide__ = True
         if self.verdict.doubts:
-            raise AssertionError(self._told(self.case.text(()), ()))
+            raise AssertionError(self._with_trace(self.case.text(()), ()))
 
     def _none_of(self, kinds: set[Kind]) -> None:
         __tracebackhide__ = True
         self._certain()
         found = [finding for finding in self.verdict.findings if finding.kind in kinds]
         if found:
-            raise AssertionError(self._told(self.case.text(found), found))
+            raise AssertionError(self._with_trace(self.case.text(found), found))
 
-    def _fail(
-        self, kind: Kind, queue: Queue, text: str, wait: Wait | None = None, seq: int = 0
-    ) -> None:
-        """Fail with a finding of the assertion's own, or the judge's about the same wait."""
+    def _fail(self, finding: Finding) -> None:
+        """Fail with this finding, or with the verdict's about the same wait."""
         __tracebackhide__ = True
-        finding = Finding(
-            kind,
-            queue.id,
-            text,
-            tid=wait.record.tid if wait else 0,
-            wait=wait.number if wait else 0,
-            seq=seq,
-        )
         known = [
             other
             for other in self.verdict.findings
-            if wait and (other.queue, other.tid, other.wait) == (queue.id, finding.tid, wait.number)
+            if finding.wait
+            and (other.queue, other.tid, other.wait) == (finding.queue, finding.tid, finding.wait)
         ]
         found = known or [finding]
-        told = story(self.ledger, found[0], self.case.rules)
-        raise AssertionError(self._told(f"{text}\n{told}", found))
+        events = story(self.ledger, found[0], self.case.rules)
+        raise AssertionError(self._with_trace(f"{finding.text}\n{events}", found))
 
-    def _told(self, text: str, findings: Iterable[Finding]) -> str:
-        """The failure's text, with where its trace is."""
+    def _with_trace(self, text: str, findings: Iterable[Finding]) -> str:
+        """The failure's text, with the path of its trace."""
         directory = leave(self.case, self._test, findings)
         return f"{text}\ntrace: {directory}" if directory else text
 
 
 def _how_it_ended(ledger: Ledger, wait: Wait) -> str:
-    """What ended a wait instead."""
     if not wait.finished:
         return "it goes on"
     wake = wait.last_wake

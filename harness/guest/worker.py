@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The module that pytest-xdist runs in a guest in place of its own xdist.remote.
 
-Its source travels to the guest. It then runs the guest's own copy of
-xdist.remote, after taking back two things that only suit a process on the host:
-the host's sys.path, and a temporary directory that the guest does not have.
+execnet sends its source to the guest. There it runs the guest's copy of xdist.remote,
+without two settings for processes on the host: the host's sys.path, and a temporary
+directory that does not exist in the guest.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 BROKEN = 1
-"""Exit status of a test process in which pytest came to no end."""
+"""Exit status of a test process in which pytest raised an exception."""
 
 GUEST_ARGUMENTS = (
-    # The tree is mounted read-only, so nothing can be cached in it.
+    # The tree is mounted read-only, so there can be no cache in it.
     *("-p", "no:cacheprovider"),
-    # The plugin, not the library: it imports all of hypothesis, which takes longer
-    # than the guest's boot, for every session whether a test uses it or not.
+    # The plugin imports all of hypothesis for every session, which takes longer than the
+    # guest's boot. Tests can still use the library.
     *("-p", "no:hypothesispytest"),
-    # A test that names no limit of its own gets one; the user's own comes later.
+    # The default time limit; a limit on the command line comes later, and wins.
     "--timeout=60",
 )
 
@@ -33,10 +33,10 @@ def run(channel: Any) -> None:
     import traceback
 
     inputs, arguments, _options, _host_path = channel.receive()
-    mended = (inputs, [*GUEST_ARGUMENTS, *arguments], {"basetemp": None}, sys.path)
+    settings = (inputs, [*GUEST_ARGUMENTS, *arguments], {"basetemp": None}, sys.path)
     # xdist.remote reads its start-up message, from the channel, at module level.
-    channel.receive = lambda timeout=None: mended
-    # Found but not imported: pytest wants to see plugins before they are.
+    channel.receive = lambda timeout=None: settings
+    # Found but not imported, since pytest rewrites plugins at their import.
     package = importlib.util.find_spec("xdist")
     assert package is not None and package.submodule_search_locations is not None
     path = f"{package.submodule_search_locations[0]}/remote.py"
@@ -45,7 +45,7 @@ def run(channel: Any) -> None:
     try:
         exec(code, {"__name__": "__channelexec__", "__file__": path, "channel": channel})
     except BaseException:
-        # The host's xdist does not listen any more once it has been told that all is done.
+        # The host's xdist no longer listens once the session's end was reported.
         traceback.print_exc()
         atexit.register(os._exit, BROKEN)
         raise

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Where a member of a kernel structure is, as the running kernel's own BTF tells.
+"""Looks up offsets of members of kernel structures in the running kernel's BTF.
 
-The kernel's headers tell it too, but a program that includes ``linux/sched.h``
-takes the compiler twice as long. So little is needed here that the types are not
-walked one by one: an entry is found by its name.
+A program could include ``linux/sched.h`` instead, but then its compilation takes twice as
+long. The types are not walked: an entry is found by a search for its name.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ _KIND_STRUCT = 4
 
 
 class BtfError(ValueError):
-    """The BTF does not tell."""
+    """The BTF has no such member."""
 
 
 def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
-    """Bytes from the begin of ``struct name`` to its ``member``. Raises BtfError."""
+    """The offset of ``member`` in ``struct name``, in bytes. Raises BtfError."""
     magic, _, _, header, types_at, types_size, strings_at, strings_size = _HEADER.unpack_from(btf)
     if magic != _MAGIC:
         raise BtfError("not BTF, or of another byte order")
@@ -36,7 +35,7 @@ def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
             for index in range(info & 0xFFFF):
                 text, _, bits = _TYPE.unpack_from(types, at + _TYPE.size * (index + 1))
                 if strings[text : strings.find(b"\0", text)] == member:
-                    # Of structures with bit fields the upper eight bits are a width.
+                    # In structures with bit fields the upper eight bits are a width.
                     return int(bits & 0xFFFFFF if info >> 31 else bits) // 8
         at = types.find(struct.pack("<I", number), at + 1)
     raise BtfError(f"no member {member.decode()} in struct {name.decode()}")

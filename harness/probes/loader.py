@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guest side: load the probe, drain it, and leave a recording.
+"""Guest side: loads the probe, drains it, and writes a recording.
 
-Needs root, bcc (Debian's python3-bpfcc), the kernel's headers, and kfabric.ko
-loaded, since its tracepoints are attached to.
+Needs root, bcc (Debian's python3-bpfcc), the kernel's headers, and kfabric.ko, to whose
+tracepoints it attaches.
 """
 
 from __future__ import annotations
@@ -17,12 +17,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from harness.probes import btf
 from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS, records
-from harness.recording.records import Losses, ObjectRecord, Record, Tally, split, unpack
+from harness.recording.records import (
+    KernelView,
+    Losses,
+    ObjectRecord,
+    Record,
+    Recording,
+    Tally,
+    head_of,
+    split,
+    unpack,
+)
 
 HEADER = Path(records.__file__).with_name("records.h")
 PROGRAM = Path(__file__).with_name("wakeups.bpf.c")
@@ -31,45 +41,42 @@ PID_MAX = Path("/proc/sys/kernel/pid_max")
 MODULE = b"kfabric"
 # bcc takes names as bytes.
 _RAW = (
-    b"wait_begin",
-    b"wait_end",
-    b"signal",
-    b"wake",
-    b"object_new",
-    b"object_free",
-    b"member_add",
-    b"member_del",
+    *(b"wait_begin", b"wait_end", b"signal", b"wake"),
+    *(b"object_new", b"object_free", b"member_add", b"member_del"),
 )
 _SCHED = (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_exit")
-# What the program has with PREEMPT_RT alone.
+# Attached only with PREEMPT_RT.
 _TIMERS = (b"hrtimer_expire_entry", b"hrtimer_expire_exit")
 
-# 32 MiB: a hundred and fifty thousand waits before the reader has to come by.
+# 32 MiB, for 150,000 waits between two reads.
 _RING_PAGES = 8192
-# What was drained is kept in memory up to here, and on disk beyond.
+# Drained records are kept in memory up to this size, then on disk.
 _MEMORY = 8 << 20
 _LOSSES = ("ring", "waits", "queues", "unpaired")
 _STACKS, _QUIET, _TEXT_START, _TEXT_END = range(4)
-# What tells a CPU's context: a variable of its own, except in some kernels after
-# 6.1 (6.12 is one), where it is a member of pcpu_hot, behind a pointer.
+# The variable with a CPU's preemption count, and the offset in it. In some kernels after
+# 6.1 (6.12 is one) that is a member of pcpu_hot, after a pointer.
 _PREEMPT_COUNT = ((b"__preempt_count", 0), (b"pcpu_hot", 8))
-# Kernels that have this (7.3) count in it how often interrupts were disabled, between
-# the softirqs and the interrupts.
+# Kernels with this symbol (7.3) also count disabled interrupts in the preemption count,
+# between the bits for softirqs and those for interrupts.
 _COUNTS_DISABLED = b"local_interrupt_disable_state"
 
-
-# There with PREEMPT_RT.
+# Exists only with PREEMPT_RT.
 REALTIME = Path("/sys/kernel/realtime")
 
 
 class ProbeError(Exception):
-    """The probe cannot be loaded here; the text says why."""
+    """The probe cannot be loaded here."""
 
 
 def context_flags(kallsyms: bytes) -> list[str]:
-    """Where the kernel keeps each CPU's base address and, behind that, its context; and how.
+    """Macros for the place and the format of each CPU's preemption count.
 
-    ``kallsyms`` is the text of /proc/kallsyms. Raises ProbeError.
+    Args:
+        kallsyms: The text of /proc/kallsyms.
+
+    Raises:
+        ProbeError: The kernel does not show them.
     """
     bases = _address(kallsyms, b"__per_cpu_offset")
     shift = 16 if _address(kallsyms, _COUNTS_DISABLED) is None else 24
@@ -80,16 +87,20 @@ def context_flags(kallsyms: bytes) -> list[str]:
                 f"-DPREEMPT_COUNT={found + offset:#x}ULL",
                 f"-DHARDIRQ_SHIFT={shift}",
             ]
-    raise ProbeError("the kernel does not tell where its CPUs keep their context")
+    raise ProbeError("the kernel does not show where its CPUs keep their context")
 
 
-def _stock() -> tuple[bytes, ...]:
-    """The kernel's own tracepoints that the program is attached to."""
+def _kernel_events() -> tuple[bytes, ...]:
+    """The kernel's own tracepoints to which the program is attached."""
     return (*_SCHED, *_TIMERS) if REALTIME.exists() else _SCHED
 
 
 def realtime_flags() -> list[str]:
-    """Where a task counts softirqs, and its state: 0 without PREEMPT_RT. Raises BtfError."""
+    """Macros for the offsets of a task's softirq count and state; 0 without PREEMPT_RT.
+
+    Raises:
+        BtfError: The kernel's BTF does not have them.
+    """
     members = {"TASK_SOFTIRQ": b"softirq_disable_cnt", "TASK_STATE": b"__state"}
     if not REALTIME.exists():
         return [f"-D{name}=0" for name in members]
@@ -101,7 +112,6 @@ def realtime_flags() -> list[str]:
 
 
 def _address(kallsyms: bytes, name: bytes) -> int | None:
-    """A symbol's address."""
     end = kallsyms.find(b" " + name + b"\n")
     if end < 0:
         return None
@@ -110,30 +120,29 @@ def _address(kallsyms: bytes, name: bytes) -> int | None:
 
 
 def text_of(kallsyms: bytes, module: bytes) -> tuple[int, int]:
-    """From a module's first function to behind the begin of its last. Raises ProbeError."""
+    """The range of addresses of a module's functions. Raises ProbeError."""
     found = re.findall(rb"^([0-9a-f]+) [tT] \S+\t\[" + module + rb"\]$", kallsyms, re.M)
     addresses = [int(word, 16) for word in found]
     if not any(addresses):
         raise ProbeError(f"{module.decode()} is not loaded, or its addresses are hidden")
-    # How long the last function is, nobody tells; text ends on a page.
+    # The length of the last function is unknown; text ends on a page.
     return min(addresses), (max(addresses) | (mmap.PAGESIZE - 1)) + 1
 
 
 def _of_probe(frame: str) -> bool:
-    """Is this frame what a tracepoint calls, not who passed it?"""
+    """Does a frame belong to the probe, and not to the code that passed the tracepoint?"""
     return frame.startswith(("bpf_", "__bpf_", "kprobe_", "ftrace_", "__traceiter"))
 
 
 def _flags(context: list[str], task_pid: int) -> list[str]:
-    """What the program's text leaves open, and what makes its compiler faster.
+    """The macros of the program's text, and options that make its compiler faster.
 
-    bcc puts the kernel's headers for log2 and pages before every program, and
-    asks for debug information. Without them the compiler needs 40 % less time,
-    which is seconds in an emulated guest. Of both only PAGE_SIZE is used.
+    bcc includes the kernel's headers for log2 and pages in every program, and asks for
+    debug information. Without them the compiler needs 40 % less time, which is seconds
+    in an emulated guest. Only PAGE_SIZE is used.
     """
-    lean = ["-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"]
     return [
-        *lean,
+        *("-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
         f"-DRING_PAGES={_RING_PAGES}",
         *context,
         f"-DTASK_PID={task_pid}",
@@ -144,9 +153,9 @@ def _flags(context: list[str], task_pid: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Counters:
-    """What the kernel part has counted up to one moment.
+    """The kernel part's counts at one moment.
 
-    ``strays``: by thread, wakes and sleeps outside any wait, as the kernel saw them.
+    ``strays``: by thread, wakes and sleeps outside any wait, from the kernel's functions.
     """
 
     losses: Losses
@@ -154,19 +163,22 @@ class Counters:
     strays: dict[int, tuple[int, int]]
 
 
-class Probe:
+class Probe(contextlib.AbstractContextManager["Probe"]):
     """The loaded probe. A context manager; leaving it detaches everything.
 
-    The kernel part never wakes its reader, so :meth:`drain` must be called
-    often enough for the ring not to fill (once a second will do).
+    The kernel part never wakes its reader, so :meth:`drain` must be called about once a
+    second, or the ring overflows.
 
-    :param stacks: take stacks of waits and signals that look wrong; costs more than
-        all the rest.
-    :param quiet: leave out what is signalled where nobody has ever waited.
+    Args:
+        stacks: Record stacks of waits and signals that look wrong, which costs more than
+            everything else together.
+        quiet: Leave out signals of queues on which no thread has ever waited.
+
+    Raises:
+        ProbeError: The probe cannot be loaded here.
     """
 
     def __init__(self, *, stacks: bool = False, quiet: bool = False) -> None:
-        """Compile, load and attach. Raises ProbeError."""
         try:
             from bcc import BPF
         except ImportError as exc:
@@ -183,7 +195,7 @@ class Probe:
             raise
         except Exception as exc:
             raise ProbeError(f"the probe does not load: {exc}") from exc
-        # Under names that bcc has made, of later versions others.
+        # The names are made by bcc, and depend on its version.
         self._kernel: tuple[bytes, ...] = tuple(self._bpf.kfunc_entry_fds)
         self._set(_STACKS, stacks)
         self._set(_QUIET, quiet)
@@ -192,49 +204,43 @@ class Probe:
         self.log: IO[bytes] = tempfile.SpooledTemporaryFile(_MEMORY)
         self.load_seconds = time.monotonic() - started
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.log.close()
         self._ring.close()
         self._bpf.cleanup()
 
     def detach(self) -> None:
-        """Let go of the module's tracepoints, which hold a reference to it."""
+        """Detach from the module's tracepoints, which hold a reference to the module."""
         if self.attached:
             for name in _RAW:
                 self._bpf.detach_raw_tracepoint(name)
         self.attached = False
 
     def attach(self) -> None:
-        """Attach again, to a module that may have been loaded anew. Raises ProbeError."""
+        """Attach again; the module may have been reloaded. Raises ProbeError."""
         if self.attached:
             return
         self._set_text(text_of(KALLSYMS.read_bytes(), MODULE))
-        self._forget_waits()
-        for name in _RAW:
-            self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
-        self.attached = True
-
-    def _forget_waits(self) -> None:
-        """Of those that go on nobody has seen whether they have ended meanwhile."""
+        # The open waits may have ended unseen.
         waits, waiters = self._bpf[b"waits"], self._bpf[b"waiters"]
         for tid in waiters.keys():
             waits[waits.Key(tid.value)] = waits.Leaf()
         waiters.clear()
+        for name in _RAW:
+            self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
+        self.attached = True
 
     def rest(self) -> None:
-        """Detach from everything, the kernel's own functions, too; it costs nothing then."""
+        """Detach from everything, the kernel's own functions, too: the probe costs nothing then."""
         self.detach()
-        for name in _stock():
+        for name in _kernel_events():
             self._bpf.detach_raw_tracepoint(name)
         for name in self._kernel:
             self._bpf.detach_kfunc(fn_name=name)
 
     def resume(self) -> None:
         """Attach again after :meth:`rest`. Raises ProbeError."""
-        for name in _stock():
+        for name in _kernel_events():
             self._bpf.attach_raw_tracepoint(tp=name, fn_name=b"raw_tracepoint__" + name)
         for name in self._kernel:
             self._bpf.attach_kfunc(fn_name=name)
@@ -254,36 +260,32 @@ class Probe:
         return self._ring.fill
 
     def take(self) -> list[bytes]:
-        """Take what is in the ring: packed records, which nobody else gets."""
+        """Take the packed records out of the ring."""
         return self._ring.drain()
 
     def drain(self) -> None:
-        """Put what is in the ring into the log."""
+        """Move the records from the ring to the log."""
         self.log.write(b"".join(self.take()))
 
     def logged(self) -> bytes:
-        """All that was drained so far."""
+        """All packed records so far."""
         self.drain()
         self.log.seek(0)
         return self.log.read()
 
     def records(self) -> list[Record]:
-        """All records so far, drained and decoded; for looking things up, not in a loop."""
+        """All records so far, decoded; too slow for a loop."""
         return list(unpack(split(self.logged())))
 
     def objects(self, wanted: Callable[[ObjectRecord], bool]) -> list[ObjectRecord]:
         """The changes to objects so far that fulfil a condition."""
-        return [
-            record
-            for record in self.records()
-            if isinstance(record, ObjectRecord) and wanted(record)
-        ]
+        return [r for r in self.records() if isinstance(r, ObjectRecord) and wanted(r)]
 
     def pending(self) -> list[bytes]:
-        """The waits that go on, as packed records."""
+        """The open waits, as packed records."""
         waits, found = self._bpf[b"waits"], []
         for tid in self._bpf[b"waiters"].keys():
-            # A thread may have gone with its place, or keep it while it does not wait.
+            # The thread may have ended, or not be in a wait now.
             with contextlib.suppress(KeyError):
                 wait = waits[waits.Key(tid.value)]
                 if wait.kind:
@@ -291,7 +293,7 @@ class Probe:
         return found
 
     def counters(self) -> Counters:
-        """What was counted up to now."""
+        """The counts up to now."""
         losses = self._bpf[b"losses"]
         return Counters(
             losses=Losses(**{name: losses[index].value for index, name in enumerate(_LOSSES)}),
@@ -306,21 +308,19 @@ class Probe:
         )
 
     def threads(self, tids: Iterable[int] | None = None) -> dict[int, str]:
-        """Names of threads; all that are known, if none are given."""
+        """The names of threads (default: of all known ones)."""
         table = self._bpf[b"threads"]
         keys = table.keys() if tids is None else map(table.Key, tids)
         found = {}
         for key in keys:
-            try:
+            with contextlib.suppress(KeyError):
                 found[int(key.value)] = table[key].text.decode(errors="replace")
-            except KeyError:
-                continue
         return found
 
     def frames(self, stacks: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The frames of stacks, innermost first, as ``symbol+0x12 [module]``."""
         table, ksym = self._bpf[b"stacks"], self._bpf.ksym
-        # Modules may have come since it last read the symbols.
+        # Modules may have been loaded since bcc read the symbols.
         type(self._bpf)._sym_caches.pop(-1, None)
         found = {}
         for number in stacks:
@@ -328,30 +328,25 @@ class Probe:
                 ksym(address, show_module=True, show_offset=True).decode().removesuffix(" [kernel]")
                 for address in table.walk(number)
             ]
-            # The probe itself is on top of each.
+            # The innermost frames are the probe's own.
             found[number] = tuple(dropwhile(_of_probe, names))
         return found
 
     def stop(self, directory: Path) -> None:
-        """Detach, and leave head and records of the recording in ``directory``."""
+        """Detach, and write head and records of the recording into ``directory``."""
         self.rest()
         t_stop = time.monotonic_ns()
         blob = b"".join([self.logged(), *self.pending()])
         directory.mkdir(parents=True, exist_ok=True)
         (directory / RECORDS).write_bytes(blob)
-        (directory / HEAD).write_text(json.dumps(self._head(t_stop)), encoding="utf-8")
-
-    def _head(self, t_stop: int) -> dict[str, Any]:
-        """What the kernel part kept apart from its records."""
-        told = self.counters()
-        return {
-            "t_stop": t_stop,
-            "losses": {name: getattr(told.losses, name) for name in _LOSSES},
-            "tallies": {
-                queue: {name: getattr(tally, name) for name in Tally.__slots__}
-                for queue, tally in told.tallies.items()
-            },
-            "threads": self.threads(),
-            "kernel": {"strays": told.strays},
-            "load_seconds": round(self.load_seconds, 3),
-        }
+        counters = self.counters()
+        recording = Recording(
+            records=(),
+            tallies=counters.tallies,
+            threads=self.threads(),
+            losses=counters.losses,
+            t_stop=t_stop,
+            kernel=KernelView(counters.strays),
+        )
+        head = head_of(recording) | {"load_seconds": round(self.load_seconds, 3)}
+        (directory / HEAD).write_text(json.dumps(head), encoding="utf-8")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Reads the kernel part's ring buffer in bulk.
 
-bcc calls a function for each record, which costs an emulated guest more than the
-record is worth. The ring's memory can be mapped, so that a record is cut out with
-two look-ups. Layout (``kernel/bpf/ringbuf.c``): a page with the consumer's position,
-one with the producer's, then the data, mapped twice in a row, so that a record is
-never in two pieces. Before each record stands its length, with two flags.
+bcc calls a function for each record, which is slow in an emulated guest. Here the ring's
+memory is mapped, and each record is copied out with two look-ups. The layout
+(``kernel/bpf/ringbuf.c``): a page with the consumer's position, one with the producer's,
+then the data, mapped twice in a row, so that every record is contiguous. A length with two
+flags precedes each record.
 
-The kernel looks at the consumer's position at any time, so that is stored as one
-word. ``struct`` does not do that: it writes zeros first, and then byte after byte. A
-record that comes meanwhile finds a ring that seems to be full, and is lost.
+The kernel may read the consumer's position at any time, so it is stored as one word.
+``struct`` would write zeros first, then byte after byte: to a new record the ring would
+seem full, and the record would be lost.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ _HEADER = 8
 
 
 class Ring:
-    """The consumer's end.
+    """The consumer's end of a ring.
 
-    :param fd: of the map; may be closed afterwards.
-    :param size: of the data, in bytes.
+    Args:
+        fd: The map's descriptor; may be closed afterwards.
+        size: The size of the data, in bytes.
+
+    Raises:
+        OSError: The memory cannot be mapped.
     """
 
     def __init__(self, fd: int, size: int) -> None:
-        """Map it. Raises OSError."""
         page = mmap.PAGESIZE
         self._size = size
         self._consumer = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
@@ -51,7 +54,7 @@ class Ring:
             place = mmap.PAGESIZE + at % self._size
             (length,) = _LENGTH.unpack_from(data, place)
             if length & _BUSY:
-                break  # somebody is still writing it
+                break  # its writer is not done
             size = length & ~_DISCARDED
             if size == length:
                 records.append(data[place + _HEADER : place + _HEADER + size])

@@ -1,43 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Counts every wait, signal and wake of kfabric from outside.
+ * Records every wait, signal and wake of kfabric from its tracepoints.
  *
- * Waits are paired here, since the reader is too slow to pair them: one record
- * for a finished wait, written when it ends; one for each signal; one more only
- * for a wake that did not end its wait. What was not seen or could not be kept
- * is counted in "losses", and then the recording proves nothing.
+ * Waits are paired here, since the reader is too slow for that: one record for a
+ * finished wait, written at its end; one for each signal; and one for each wake that did
+ * not end its wait. Events that were missed or could not be kept are counted in
+ * "losses"; then the recording proves nothing.
  *
- * All tracepoints are taken raw. An ordinary tracepoint program is skipped,
- * without a word, while another one runs on the same CPU, and a signal in a
- * softirq that interrupts a program does happen; a raw one is skipped only if it
- * interrupts itself, which none of these can: the scheduler's fire with interrupts
- * off, ours with preemption off (kfi_trace()), under a queue's lock or in the waiting
- * thread. A raw one also costs less, since nobody has to write an event for it.
+ * All tracepoints are raw. An ordinary tracepoint program is skipped silently while
+ * another one runs on the same CPU, and softirqs that interrupt a program do signal. A
+ * raw program is skipped only if it interrupts itself, which cannot happen here: the
+ * scheduler's events fire with interrupts off, ours with preemption off (kfi_trace()),
+ * under a queue's lock or in the waiting thread. Raw tracepoints are also cheaper, since
+ * no event is formatted for them.
  *
- * The scheduler's events are those of the whole system. An array tells, without
- * a call, whether any thread like this one is inside a wait; only then is it
- * looked up. Neither the reader nor what else runs costs more.
+ * The scheduler's events are those of the whole system. An array shows without a helper
+ * call whether a thread with the same hash is in a wait; only then is it looked up.
  *
- * A thread's wait stays in its place when it is over, and the place is used again
- * for the thread's next one: to take an element and to give it back costs more than
- * all look-ups together. Where thread ids are few, the place is in an array, which
- * is looked up without a call. It goes with the thread.
+ * A thread keeps its wait's map element after the wait, for its next one: deleting and
+ * adding elements costs more than all look-ups together. If thread ids are few, the map
+ * is an array, whose look-up is inlined. The element is freed at the thread's exit.
  *
- * The kernel's own functions are the second witness. They know neither queues nor
- * publications, only the module's text: whose wake function it is that wakes, and
- * who goes to sleep from there. See views.py. They are traced by fentry: a kprobe
- * is as ordinary as a tracepoint, and would be skipped, or have another skipped,
- * where an interrupt finds it at work.
+ * The kernel's own functions give a second view. They know neither queues nor
+ * publications, only the module's text: wakes by a wake function of the module, and
+ * sleeps in the module. verdict.py compares both views. These functions are traced by
+ * fentry: a kprobe would be skipped, or make another program skipped, if an interrupt
+ * came during it, like an ordinary tracepoint.
  *
- * A stack costs as much as all else together. With "stacks" on, that of whoever
- * signals sleepers is taken, and told if the signal then looks wrong; the sleeper's
- * is taken only where the wait's end looks wrong.
+ * A stack costs as much as everything else together. With the option "stacks", a stack
+ * is taken when sleepers are signalled, and emitted if the signal then looks wrong. The
+ * sleeper's is taken only if the end of the wait looks wrong.
  *
- * The loader puts records.h before this text: bcc rewrites only one file. It
- * defines TASK_PID, the place of a task's pid, and PID_MAX, which no pid reaches.
+ * The loader puts records.h before this text, since bcc rewrites only one file. It
+ * defines TASK_PID, the offset of a task's pid, and PID_MAX, which no pid reaches.
  */
 
-/* Where the raw tracepoints' arguments are: in the order of their TP_PROTO. */
+/* Arguments of the raw tracepoints, in the order of their TP_PROTO. */
 enum {
 	WAIT_BEGIN_QUEUE, WAIT_BEGIN_FCLASS, WAIT_BEGIN_NEED, WAIT_BEGIN_EXCLUSIVE
 };
@@ -52,29 +50,26 @@ enum {
 enum { WAKE_QUEUE, WAKE_SOURCE, WAKE_WHY, WAKE_SEQ, WAKE_PID };
 enum { OBJECT_ID, OBJECT_FCLASS, OBJECT_PARENT };
 enum { MEMBER_SET, MEMBER_MEMBER, MEMBER_FCLASS };
-/* The scheduler's: sched_waking and sched_wakeup; sched_switch. */
-enum { WOKEN_TASK };
-enum { SWITCH_PREEMPTED, SWITCH_PREV, SWITCH_NEXT, SWITCH_PREV_STATE };
 
 enum { OPTION_STACKS, OPTION_QUIET, OPTION_TEXT_START, OPTION_TEXT_END, OPTION_MAX };
 enum { STACKS = 2048, CALLERS = 6, FRESH = BPF_F_REUSE_STACKID, LATE_NS = 100000000 };
 
-/* Bits of a task's address, well mixed; the array should not take more than a page. */
+/* Bits of the hash of a task's address; the array should fit into a page. */
 enum { FILTER_BITS = 9 };
 
 struct stray {
 	u32 wakes, sleeps;
 };
 
-/* By thread; "kind" is 0 while it is in no wait, "tid" before its first one. */
+/* By thread. Outside a wait "kind" is 0, before the first wait "tid". */
 #if PID_MAX <= 65536
 BPF_ARRAY(waits, struct wait_rec, PID_MAX);
 #else
 BPF_HASH(waits, u32, struct wait_rec, 4096);
 #endif
-/* The threads that have a place there. */
+/* The threads that have an element there. */
 BPF_HASH(waiters, u32, u8, 4096);
-/* How many threads are in a wait, by the hash of their task. */
+/* The number of threads in a wait, by the hash of their task. */
 BPF_ARRAY(filter, u64, 1 << FILTER_BITS);
 
 BPF_ARRAY(options, u64, OPTION_MAX);
@@ -104,8 +99,8 @@ static __always_inline void emit_stack(u32 queue, u32 tid, u64 t_begin,
 		emit(&r, sizeof(r));
 }
 
-/* The queue's last signal woke nobody: tell where it came from. */
-static __always_inline void tell_last(u32 queue, struct tally *t)
+/* If the queue's last signal woke no thread, emit its stack. */
+static __always_inline void emit_last_stack(u32 queue, struct tally *t)
 {
 	if (t->last_stack > 0 && !t->last_wakes)
 		emit_stack(queue, t->last_waker, t->last_t, -1, t->last_stack - 1);
@@ -144,7 +139,7 @@ static __always_inline struct wait_rec *task_wait(u64 task)
 	return inside && *inside ? open_wait(tid_of(task)) : 0;
 }
 
-/* A thread goes into a wait, or leaves it. */
+/* The current thread enters a wait (1), or leaves it (-1). */
 static __always_inline void count_inside(s64 change)
 {
 	u64 *inside = filter_of(bpf_get_current_task());
@@ -153,7 +148,7 @@ static __always_inline void count_inside(s64 change)
 		__sync_fetch_and_add(inside, change);
 }
 
-/* The place of a thread's waits, which it keeps. */
+/* The element for a thread's waits, which the thread keeps. */
 static __always_inline struct wait_rec *place_of(u32 tid)
 {
 	struct wait_rec none = {};
@@ -193,13 +188,13 @@ RAW_TRACEPOINT_PROBE(wait_begin)
 	w->tgid = id >> 32;
 	w->fclass = ctx->args[WAIT_BEGIN_FCLASS];
 	w->flags = flags;
-	/* Last: whoever finds it may look at it now. */
+	/* Last: from now on other programs may read the element. */
 	asm volatile("" ::: "memory");
 	w->kind = REC_WAIT;
 	return 0;
 }
 
-/* A thread's id may come back, but not its wait. */
+/* The id of an ended thread may be used again. */
 RAW_TRACEPOINT_PROBE(sched_process_exit)
 {
 	u32 tid = bpf_get_current_pid_tgid();
@@ -236,10 +231,10 @@ RAW_TRACEPOINT_PROBE(wait_end)
 	w->ended = ctx->args[WAIT_END_WHY];
 	w->ready = ctx->args[WAIT_END_READY];
 	w->seen = ctx->args[WAIT_END_SEEN];
-	/* Slept, and ended without a wake-up: by its deadline, or by a stranger. */
+	/* Slept, and ended without a wake-up: by its deadline, or past its queue. */
 	if (t && w->sleeps && !w->ended && option(OPTION_STACKS)) {
 		emit_stack(queue, tid, w->t_begin, stacks.get_stackid(ctx, FRESH), -1);
-		tell_last(queue, t);
+		emit_last_stack(queue, t);
 	}
 	emit(w, sizeof(*w));
 	w->kind = 0;
@@ -265,7 +260,7 @@ RAW_TRACEPOINT_PROBE(signal)
 	};
 	struct tally *t = tally_of(s.queue);
 
-	/* Where nobody has ever waited, a million events are no matter of ours. */
+	/* Skip the signals of queues on which no thread has ever waited. */
 	if (t && !t->begins && option(OPTION_QUIET))
 		return 0;
 	emit(&s, sizeof(s));
@@ -274,59 +269,28 @@ RAW_TRACEPOINT_PROBE(signal)
 	if (t->named != tid + 1 && remember(tid))
 		t->named = tid + 1;
 	__sync_fetch_and_add(&t->signals, 1);
-	tell_last(s.queue, t);
+	emit_last_stack(s.queue, t);
 	t->last_t = s.t;
 	t->last_seq = s.seq;
 	t->last_waker = tid;
 	t->last_wakes = 0;
-	/* From 1, as 0 is none. */
+	/* Plus 1, since 0 means none. */
 	if (s.sleepers && option(OPTION_STACKS))
 		t->last_stack = stacks.get_stackid(ctx, FRESH) + 1;
 	return 0;
 }
 
-/* A wake that is about to be overwritten by the next one of the same wait. */
-static __always_inline void emit_earlier(struct wait_rec *w)
+/* A wake that the next one of the same wait overwrites; or one outside its wait. */
+static __always_inline void emit_wake(struct wait_rec *w, u32 tid)
 {
-	struct wake_rec r = {
-		.kind = REC_WAKE,
-		.queue = w->queue,
-		.t_begin = w->t_begin,
-		.t_wake = w->t_wake,
-		.t_waking = w->t_waking,
-		.t_running = w->t_running,
-		.seq = w->seq,
-		.tid = w->tid,
-		.source = w->source,
-		.waker = w->waker,
-		.why = w->why,
-		.context = w->context,
-		.cpu = w->cpu,
-	};
+	struct wake_rec r;
 
+	fill_wake(&r, w);
+	r.tid = tid;
 	emit(&r, sizeof(r));
 }
 
-/* A wake for a thread that no open wait of this queue is known of. */
-static __always_inline void emit_stray(u32 tid, struct wait_rec *from)
-{
-	struct wake_rec r = {
-		.kind = REC_WAKE,
-		.queue = from->queue,
-		.t_wake = from->t_wake,
-		.seq = from->seq,
-		.tid = tid,
-		.source = from->source,
-		.waker = from->waker,
-		.why = from->why,
-		.context = from->context,
-		.cpu = from->cpu,
-	};
-
-	emit(&r, sizeof(r));
-}
-
-/* Not by the queue's last signal, or late, or one of several where one is enough. */
+/* Not from the queue's last signal, or late, or a second exclusive sleeper. */
 static __always_inline bool looks_wrong(struct tally *t, struct wait_rec *w,
 					struct wait_rec *now)
 {
@@ -361,11 +325,11 @@ RAW_TRACEPOINT_PROBE(wake)
 				   stacks.get_stackid(ctx, FRESH));
 	}
 	if (!w || w->queue != now.queue) {
-		emit_stray(tid, &now);
+		emit_wake(&now, tid);
 		return 0;
 	}
 	if (w->t_wake)
-		emit_earlier(w);
+		emit_wake(w, tid);
 	bump(&w->wakes);
 	w->seq = now.seq;
 	w->source = now.source;
@@ -382,7 +346,7 @@ RAW_TRACEPOINT_PROBE(wake)
 }
 
 #if TASK_STATE
-/* With PREEMPT_RT most timers expire in a softirq, which is a thread: in these now. */
+/* With PREEMPT_RT most timers expire in softirq threads; these are at it now. */
 BPF_HASH(expiring, u32, u8, 64);
 
 RAW_TRACEPOINT_PROBE(hrtimer_expire_entry)
@@ -405,8 +369,8 @@ RAW_TRACEPOINT_PROBE(hrtimer_expire_exit)
 }
 #endif
 
-/* The context of a wake-up past the queue; a timer's counts as an interrupt everywhere. */
-static __always_inline u8 strangers_context(void)
+/* The context of a wake-up past the queue; that of a timer counts as an interrupt. */
+static __always_inline u8 foreign_context(void)
 {
 #if TASK_STATE
 	u32 tid = bpf_get_current_pid_tgid();
@@ -418,8 +382,8 @@ static __always_inline u8 strangers_context(void)
 }
 
 /*
- * Does this wake-up come from where one of ours was announced, under the queue's lock?
- * With PREEMPT_RT that keeps neither interrupts nor other threads from the CPU.
+ * Is this the wake-up that our tracepoint announced, under the queue's lock? With
+ * PREEMPT_RT that lock keeps neither interrupts nor other threads from the CPU.
  */
 static __always_inline bool announced(struct wait_rec *w)
 {
@@ -443,19 +407,16 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	bump(&w->foreign);
 	w->t_foreign = bpf_ktime_get_ns();
 	w->foreign_tid = bpf_get_current_pid_tgid();
-	w->foreign_context = strangers_context();
+	w->foreign_context = foreign_context();
 	return 0;
 }
 
 RAW_TRACEPOINT_PROBE(sched_wakeup)
 {
 	struct wait_rec *w = task_wait(ctx->args[WOKEN_TASK]);
-	u64 delay;
 
-	if (!w || !w->t_waking || w->wakeup_ns)
-		return 0;
-	delay = bpf_ktime_get_ns() - w->t_waking;
-	w->wakeup_ns = delay < 0xffffffff ? delay : 0xffffffff;
+	if (w && w->t_waking && !w->wakeup_ns)
+		note_wakeup(w);
 	return 0;
 }
 
@@ -498,7 +459,7 @@ RAW_TRACEPOINT_PROBE(object_new)
 	return 0;
 }
 
-/* Ids do not come back, so a queue's counts go with it. */
+/* Ids are not used again, so a queue's counts are freed with it. */
 static __always_inline void emit_tally(u32 queue)
 {
 	struct tally *t = tallies.lookup(&queue);
@@ -513,7 +474,7 @@ static __always_inline void emit_tally(u32 queue)
 	r.wakes = t->wakes;
 	r.begins = t->begins;
 	r.ends = t->ends;
-	tell_last(queue, t);
+	emit_last_stack(queue, t);
 	emit(&r, sizeof(r));
 	tallies.delete(&queue);
 }
@@ -556,10 +517,10 @@ static __always_inline struct stray *stray_of(u32 tid)
 	return s;
 }
 
-/* A module's wake function wakes the thread of this entry. */
+/* A wake function of the module wakes the thread of this entry. */
 KFUNC_PROBE(default_wake_function, void *wqe)
 {
-	/* The verifier knows what this points to, so that it can be read directly. */
+	/* The verifier knows the type, so that it can be read directly. */
 	struct {
 		u32 flags;
 		u64 task;
@@ -584,9 +545,9 @@ KFUNC_PROBE(default_wake_function, void *wqe)
 }
 
 /*
- * A thread goes to sleep; if it does so in the module, then within a wait. Few
- * others sleep by this function, so that it may be asked for its callers: first
- * come the probe itself and what called it.
+ * A thread goes to sleep; in the module only ever within a wait. Few other threads
+ * sleep by this function, so its stack can be read: the first callers are the probe
+ * itself and its trampoline.
  */
 KFUNC_PROBE(schedule_hrtimeout)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * What the programs hand over, and how: the records, the ring, the counts.
+ * The records that the kernel parts write, the ring for them, and their counts.
  *
- * Two programs write these records: wakeups.bpf.c, from kfabric's tracepoints,
- * and those in harness/trace, from the kernel's own wait functions.
- * The loader defines RING_PAGES, PERCPU_OFFSETS and PREEMPT_COUNT (kernel
- * addresses), and HARDIRQ_SHIFT: from which bit on that counts interrupts; with PREEMPT_RT TASK_SOFTIRQ and TASK_STATE: where a task counts
- * softirqs, and its state. Without, they are 0.
- * records.py decodes the structs.
+ * Two programs write these records: harness/probes/wakeups.bpf.c from kfabric's
+ * tracepoints, those of harness/trace from the kernel's own wait functions. In both
+ * this text comes first. records.py decodes the structs.
+ *
+ * The loader defines RING_PAGES; PERCPU_OFFSETS and PREEMPT_COUNT (kernel
+ * addresses); HARDIRQ_SHIFT, the lowest bit of the interrupts in the preemption
+ * count; and TASK_SOFTIRQ and TASK_STATE, the offsets in a task of its softirq count
+ * and of its state. Without PREEMPT_RT the last two are 0.
  */
 
 enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT, REC_MARK, REC_STACK, REC_TALLY };
@@ -19,7 +21,7 @@ enum {
 	WAIT_NAMELESS = 4,	/* its thread did not have its name yet */
 };
 enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
-enum { CPUS = 256 };		/* beyond, it only takes longer */
+enum { CPUS = 256 };		/* on further CPUs the look-up is only slower */
 
 struct wait_rec {
 	u32 kind, queue;
@@ -70,7 +72,7 @@ struct stack_rec {
 	u32 pad;
 };
 
-/* What was counted on a queue that is gone. */
+/* The counts of a queue that was freed. */
 struct tally_rec {
 	u32 kind, queue;
 	u64 signals, wakes, begins, ends;
@@ -84,13 +86,13 @@ _Static_assert(sizeof(struct mark_rec) == 32, "mark_rec");
 _Static_assert(sizeof(struct stack_rec) == 32, "stack_rec");
 _Static_assert(sizeof(struct tally_rec) == 40, "tally_rec");
 
-/* Counts of a queue; and of its last signal, for whom stacks may be of use. */
+/* Counts of a queue, and its last signal: a stack is kept only if that looks wrong. */
 struct tally {
 	u64 signals, wakes, begins, ends;
 	u64 last_t, last_seq;
 	u32 last_wakes, last_waker;
 	s32 last_stack;
-	u32 named;	/* a waker whose name is kept, plus 1 */
+	u32 named;	/* thread id + 1 of a waker whose name is kept; 0: none */
 };
 
 struct comm {
@@ -100,9 +102,9 @@ struct comm {
 BPF_RINGBUF_OUTPUT(ring, RING_PAGES);
 BPF_HASH(tallies, u32, struct tally, 4096);
 BPF_TABLE("lru_hash", u32, struct comm, threads, 4096);
-/* May be mapped: a look-up keeps other programs from running on its CPU. */
+/* Can be mapped: a look-up keeps other programs from running on its CPU. */
 BPF_F_TABLE("array", int, u64, losses, LOST_MAX, BPF_F_MMAPABLE);
-BPF_ARRAY(contexts, u64, CPUS);		/* where each CPU counts, once asked */
+BPF_ARRAY(contexts, u64, CPUS);		/* address of each CPU's count; 0: not read yet */
 
 static __always_inline void lose(int what)
 {
@@ -114,11 +116,10 @@ static __always_inline void lose(int what)
 #endif
 
 /*
- * The reader drains by its own clock: a wake-up here would disturb the run.
+ * The reader polls: a wake-up from here would disturb the run.
  *
- * A program at a breakpoint counts as one in an NMI, where the ring's lock is
- * only tried for. Another CPU that holds it is done in a moment: such programs
- * have RING_TRIES.
+ * A breakpoint's program counts as NMI code, where the ring only tries its lock.
+ * Another CPU holds that lock for a moment only, so such programs try RING_TRIES times.
  */
 static __always_inline void emit(void *rec, u64 size)
 {
@@ -138,7 +139,7 @@ static __always_inline struct tally *tally_of(u32 queue)
 	return t;
 }
 
-/* Interrupts have four bits of a CPU's count, NMIs those behind. */
+/* Interrupts have four bits of a CPU's count; the NMI bits follow. */
 enum { IN_INTERRUPT = 0x1f << HARDIRQ_SHIFT };
 
 static __always_inline u64 context_place(void)
@@ -157,7 +158,7 @@ static __always_inline u64 context_place(void)
 	return base + PREEMPT_COUNT;
 }
 
-/* Is a softirq being served, by what the CPU counts, or this task with PREEMPT_RT? */
+/* Is a softirq being served? With PREEMPT_RT the task counts that, else the CPU. */
 static __always_inline bool serves_softirq(u32 count)
 {
 #if TASK_SOFTIRQ
@@ -169,12 +170,12 @@ static __always_inline bool serves_softirq(u32 count)
 	return count & 0x00000100;
 }
 
-/* TASK_RTLOCK_WAIT: it sleeps on a spin lock. */
+/* TASK_RTLOCK_WAIT: the task sleeps on a spin lock. */
 enum { RTLOCK_WAIT = 0x1000 };
 
 /*
- * Is this task, which is being woken, one that a spin lock put to sleep? That is no
- * business of a wait: it slept on no queue, and whoever unlocks wakes it.
+ * Does this task, which is being woken, sleep on a spin lock? Such a sleep belongs to
+ * no wait: the task is on no queue, and the unlock wakes it.
  */
 static __always_inline bool on_spin_lock(u64 task)
 {
@@ -192,7 +193,14 @@ static __always_inline bool to_sleep(u8 preempted, u32 state)
 	return !preempted && state && !(state & RTLOCK_WAIT);
 }
 
-/* No helper tells in what context a tracepoint fires, so read the CPU's count. */
+static __always_inline u8 context_of(u32 count)
+{
+	if (count & IN_INTERRUPT)
+		return CTX_HARDIRQ;
+	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
+}
+
+/* No helper returns the context of a tracepoint, so read the CPU's count. */
 static __always_inline u8 context(void)
 {
 	u64 place = context_place();
@@ -201,15 +209,13 @@ static __always_inline u8 context(void)
 	if (!place ||
 	    bpf_probe_read_kernel(&count, sizeof(count), (void *)place))
 		return CTX_UNKNOWN;
-	if (count & IN_INTERRUPT)
-		return CTX_HARDIRQ;
-	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
+	return context_of(count);
 }
 
-/* "kthreadd", as a number: what a kernel thread is called until it gets its name. */
+/* "kthreadd" as a number: the name of a kernel thread until it gets its own. */
 #define NAMELESS 0x646461657268746bULL
 
-/* Keep the name of the current thread; true if it has one and it is kept. */
+/* Keep the name of the current thread; true if the thread has its own name by now. */
 static __always_inline bool remember(u32 tid)
 {
 	struct comm comm = {};
@@ -227,3 +233,35 @@ static __always_inline void bump(u8 *n)
 	if (*n != 255)
 		(*n)++;
 }
+
+/* The last wake of a wait, as a record of its own. */
+static __always_inline void fill_wake(struct wake_rec *r, struct wait_rec *w)
+{
+	*r = (struct wake_rec){
+		.kind = REC_WAKE,
+		.queue = w->queue,
+		.t_begin = w->t_begin,
+		.t_wake = w->t_wake,
+		.t_waking = w->t_waking,
+		.t_running = w->t_running,
+		.seq = w->seq,
+		.tid = w->tid,
+		.source = w->source,
+		.waker = w->waker,
+		.why = w->why,
+		.context = w->context,
+		.cpu = w->cpu,
+	};
+}
+
+/* sched_wakeup came after a wake: note how long after. */
+static __always_inline void note_wakeup(struct wait_rec *w)
+{
+	u64 delay = bpf_ktime_get_ns() - w->t_waking;
+
+	w->wakeup_ns = delay < 0xffffffff ? delay : 0xffffffff;
+}
+
+/* Arguments of the scheduler's tracepoints. */
+enum { WOKEN_TASK };
+enum { SWITCH_PREEMPTED, SWITCH_PREV, SWITCH_NEXT, SWITCH_PREV_STATE };

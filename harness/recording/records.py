@@ -1,86 +1,280 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the kernel part of the probe hands over, and its two encodings.
+"""The records of a recording: packed structs, laid out as in ``records.h``.
 
-The guest writes packed structs, laid out as in ``records.h``. Recorded
-traces for the unit tests are JSON lines of the same fields.
+All times are nanoseconds of
+CLOCK_MONOTONIC; 0 means that the event never happened.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from enum import IntEnum
+from mmap import mmap
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar, get_args
 
-from harness.recording.shapes import (
-    EXCLUSIVE,
-    NO_STACK,
-    Change,
-    Context,
-    FClass,
-    Mark,
-    MarkRecord,
-    ObjectRecord,
-    Record,
-    SignalRecord,
-    StackRecord,
-    TallyRecord,
-    WaitRecord,
-    WakeRecord,
-    Why,
-)
 
-__all__ = [
-    "EXCLUSIVE",
-    "NO_STACK",
-    "Change",
-    "Context",
-    "FClass",
-    "KernelView",
-    "Losses",
-    "Mark",
-    "MarkRecord",
-    "ObjectRecord",
-    "Record",
-    "RecordError",
-    "Recording",
-    "SignalRecord",
-    "StackRecord",
-    "Tally",
-    "TallyRecord",
-    "WaitRecord",
-    "WakeRecord",
-    "Why",
-    "count",
-    "dump_lines",
-    "from_guest",
-    "load_lines",
-    "split",
-    "unpack",
-]
+class FClass(IntEnum):
+    """Object classes, as the tracepoints number them."""
 
-_CLASSES: tuple[type[Record], ...] = (
-    WaitRecord,
-    SignalRecord,
-    WakeRecord,
-    ObjectRecord,
-    MarkRecord,
-    StackRecord,
-    TallyRecord,
+    FABRIC = 1
+    DOMAIN = 2
+    EP = 3
+    PEP = 9
+    AV = 11
+    MR = 12
+    EQ = 13
+    CQ = 14
+    CNTR = 15
+    WAIT = 16
+    POLL = 17
+    PROFILE = 19
+    CHANNEL = 24
+    # Any wait queue of the kernel, traced at the functions that sleep and wake.
+    QUEUE = 64
+
+
+class Why(IntEnum):
+    """Why a queue was signalled (``enum kfi_why``); NONE if nothing was published."""
+
+    NONE = 0
+    EVENT = 1
+    ERROR = 2
+    OVERRUN = 3
+    SIGNAL = 4
+    LOST = 5
+    HANDON = 6
+    ACKED = 7
+    CLOSED = 8
+
+
+class Context(IntEnum):
+    """Where the waker ran."""
+
+    UNKNOWN = 0
+    PROCESS = 1
+    SOFTIRQ = 2
+    HARDIRQ = 3
+
+
+class Change(IntEnum):
+    """The change of an object or of a membership."""
+
+    NEW = 1
+    FREE = 2
+    ADD = 3
+    DEL = 4
+
+
+class Mark(IntEnum):
+    """The effect of a marked function: it publishes an item, or takes one."""
+
+    PUBLISH = 1
+    TAKE = 2
+
+
+NO_STACK = -1
+# A bit of WaitRecord.flags. The other bits are private to the kernel part.
+EXCLUSIVE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRecord:
+    """One blocking call, from its begin to its return.
+
+    ``t_end`` is 0 if the call had not returned when the recording stopped.
+    ``seq`` to ``cpu`` describe the last wake. ``ended`` is the reason that the
+    call itself gives for its end: 0 if no wake ended it. Publications up to ``seen``
+    do not concern the wait. ``foreign`` counts requests to the scheduler to wake the
+    thread that did not come from a kfabric wake. ``kernel_wakes`` counts calls of the
+    kernel's wake function for it.
+    """
+
+    KIND: ClassVar[int] = 1
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I12B")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t_begin t_slept t_wake t_waking t_running t_end t_foreign seq need "
+        "seen tid tgid source ret waker wakeup_ns foreign_tid fclass why ended context cpu "
+        "ready sleeps wakes foreign foreign_context flags kernel_wakes"
+    )
+
+    queue: int
+    t_begin: int
+    tid: int
+    tgid: int = 0
+    fclass: int = FClass.WAIT
+    t_slept: int = 0
+    t_wake: int = 0
+    t_waking: int = 0
+    t_running: int = 0
+    t_end: int = 0
+    t_foreign: int = 0
+    seq: int = 0
+    need: int = 0
+    seen: int = 0
+    source: int = 0
+    ret: int = 0
+    waker: int = 0
+    wakeup_ns: int = 0
+    foreign_tid: int = 0
+    why: int = 0
+    ended: int = 0
+    context: int = 0
+    cpu: int = 0
+    ready: int = 0
+    sleeps: int = 0
+    wakes: int = 0
+    foreign: int = 0
+    foreign_context: int = 0
+    flags: int = 0
+    kernel_wakes: int = 0
+
+    @property
+    def exclusive(self) -> bool:
+        """Is one sleeper enough for a publication here?"""
+        return bool(self.flags & EXCLUSIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRecord:
+    """A queue was signalled; ``sleepers`` is how many were enqueued.
+
+    ``seq`` numbers the publications on the queue. It is 0 for a wake-up without a
+    publication, such as one that a thread hands on.
+    """
+
+    KIND: ClassVar[int] = 2
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II3Q3I4B")
+    MEMBERS: ClassVar[str] = "kind queue t seq have source sleepers waker why context cpu pad"
+
+    queue: int
+    t: int
+    seq: int
+    source: int = 0
+    why: int = Why.EVENT
+    have: int = 0
+    sleepers: int = 0
+    waker: int = 0
+    context: int = 0
+    cpu: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WakeRecord:
+    """A wake that is not the last one of its wait.
+
+    The thread slept again and was woken again before it returned, or (``t_begin``
+    is 0) the thread had no open wait.
+    """
+
+    KIND: ClassVar[int] = 3
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II5Q3I4B")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t_begin t_wake t_waking t_running seq tid source waker why context cpu pad"
+    )
+
+    queue: int
+    tid: int
+    t_begin: int
+    t_wake: int
+    seq: int = 0
+    t_waking: int = 0
+    t_running: int = 0
+    source: int = 0
+    waker: int = 0
+    why: int = 0
+    context: int = 0
+    cpu: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRecord:
+    """An object was made or freed, or joined or left a wait set.
+
+    ``other`` is the parent of a new object, or the set of a membership.
+    """
+
+    KIND: ClassVar[int] = 4
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIIII")
+    MEMBERS: ClassVar[str] = "kind id t change fclass other tid"
+
+    id: int
+    t: int
+    change: int
+    fclass: int
+    other: int = 0
+    tid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRecord:
+    """A thread entered a marked function; ``queue`` is 0 if the function names none."""
+
+    KIND: ClassVar[int] = 5
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIIi4B")
+    MEMBERS: ClassVar[str] = "kind queue t tid tgid stack what context cpu pad"
+
+    queue: int
+    t: int
+    tid: int
+    what: int
+    tgid: int = 0
+    stack: int = NO_STACK
+    context: int = 0
+    cpu: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StackRecord:
+    """The kernel stacks of a wait: those of the sleeper and of its last waker.
+
+    Stacks are keys of :attr:`Recording.stacks`, or NO_STACK.
+    """
+
+    KIND: ClassVar[int] = 6
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIiiI")
+    MEMBERS: ClassVar[str] = "kind queue t_begin tid sleeper waker pad"
+
+    queue: int
+    t_begin: int
+    tid: int
+    sleeper: int = NO_STACK
+    waker: int = NO_STACK
+
+
+@dataclass(frozen=True, slots=True)
+class TallyRecord:
+    """The counts of a queue, written when the queue is freed."""
+
+    KIND: ClassVar[int] = 7
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II4Q")
+    MEMBERS: ClassVar[str] = "kind queue signals wakes begins ends"
+
+    queue: int
+    signals: int = 0
+    wakes: int = 0
+    begins: int = 0
+    ends: int = 0
+
+
+Record = (
+    WaitRecord | SignalRecord | WakeRecord | ObjectRecord | MarkRecord | StackRecord | TallyRecord
 )
 
 
 def _decoder(cls: type[Record]) -> tuple[type[Record], struct.Struct, Any]:
-    """What turns bytes into a record: its class, its format, and the order of its fields."""
+    """A record's class, its format, and the getter that puts members into field order."""
     members = cls.MEMBERS.split()
     return cls, cls.FORMAT, itemgetter(*(members.index(f.name) for f in fields(cls)))
 
 
-# By kind, whose upper three bytes are 0.
-_DECODERS = {cls.KIND: _decoder(cls) for cls in _CLASSES}
-_SIZES = {cls.KIND: cls.FORMAT.size for cls in _CLASSES}
+CLASSES: tuple[type[Record], ...] = get_args(Record)
+# By the first byte of a packed record. The other three bytes of its kind are 0.
+_DECODERS = {cls.KIND: _decoder(cls) for cls in CLASSES}
+SIZES: Mapping[int, int] = {cls.KIND: cls.FORMAT.size for cls in CLASSES}
+"""Bytes of a packed record, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +286,16 @@ class Tally:
     begins: int = 0
     ends: int = 0
 
-    @classmethod
-    def of(cls, head: Mapping[str, int]) -> Tally:
-        """Decode a head's part, which may say more."""
-        return cls(head["signals"], head["wakes"], head["begins"], head["ends"])
-
-    def negative(self) -> Tally:
-        """To take off by adding."""
-        return Tally(-self.signals, -self.wakes, -self.begins, -self.ends)
-
     def __add__(self, other: Tally | TallyRecord) -> Tally:
-        return Tally(
-            self.signals + other.signals,
-            self.wakes + other.wakes,
-            self.begins + other.begins,
-            self.ends + other.ends,
-        )
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __neg__(self) -> Tally:
+        return Tally(-self.signals, -self.wakes, -self.begins, -self.ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What the probe could not keep. Anything but zeros voids the verdict."""
+    """Events that the probe could not keep. Any count but 0 voids the verdict."""
 
     ring: int = 0
     waits: int = 0
@@ -125,24 +308,17 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class KernelView:
-    """What the kernel's own functions told of threads that were in no wait.
+    """The second view, from the kernel's own functions, of threads outside any wait.
 
-    ``strays``: by thread, how often the module woke it and it slept in the module.
+    ``strays``: by thread, how often the module woke it and how often it slept in the module.
     """
 
     strays: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, head: Mapping[str, Any] | None) -> KernelView | None:
-        """Decode a head's part; None if there was no such view."""
-        if head is None:
-            return None
-        return cls({int(tid): (int(w), int(s)) for tid, (w, s) in head["strays"].items()})
-
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All that one run of the probe saw.
+    """Everything that one run of the probe recorded.
 
     ``queues`` names the kernel's wait queues by their number in the records;
     ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
@@ -163,7 +339,11 @@ class RecordError(ValueError):
 
 
 def unpack(chunks: Iterable[bytes]) -> Iterator[Record]:
-    """Decode packed records, one chunk each."""
+    """Decode packed records, one chunk each.
+
+    Raises:
+        RecordError: A chunk is not one record.
+    """
     for data in chunks:
         decoder = _DECODERS.get(data[0]) if data else None
         if decoder is None:
@@ -175,11 +355,22 @@ def unpack(chunks: Iterable[bytes]) -> Iterator[Record]:
             raise RecordError(f"record of kind {cls.KIND}: {exc}") from exc
 
 
-def split(blob: bytes) -> Iterator[bytes]:
-    """Cut a stream of packed records into single ones."""
+def pack(record: Record) -> bytes:
+    """Encode a record as the kernel part writes it."""
+    names = record.MEMBERS.split()
+    values = [record.KIND if name == "kind" else getattr(record, name, 0) for name in names]
+    return record.FORMAT.pack(*values)
+
+
+def split(blob: bytes | mmap) -> Iterator[bytes]:
+    """Cut a stream of packed records into single ones.
+
+    Raises:
+        RecordError: The stream is damaged.
+    """
     offset, end = 0, len(blob)
     while offset < end:
-        size = _SIZES.get(blob[offset])
+        size = SIZES.get(blob[offset])
         if size is None or offset + size > end:
             raise RecordError(f"broken record stream at byte {offset} (kind {blob[offset]})")
         yield blob[offset : offset + size]
@@ -187,106 +378,61 @@ def split(blob: bytes) -> Iterator[bytes]:
 
 
 def from_guest(head: Mapping[str, Any], blob: bytes) -> Recording:
-    """Build a recording from what the loader left: its JSON head and its records.
+    """Build a recording from the loader's JSON head and packed records.
 
-    Raises RecordError if either is damaged.
+    Raises:
+        RecordError: Either is damaged.
     """
     try:
         records = tuple(unpack(split(blob)))
-        tallies = {int(q): Tally.of(t) for q, t in head["tallies"].items()}
-        return Recording(
-            records=records,
-            tallies=_with_gone(tallies, records),
-            threads={int(tid): str(comm) for tid, comm in head["threads"].items()},
-            queues={int(q): str(name) for q, name in head.get("queues", {}).items()},
-            stacks={int(s): tuple(frames) for s, frames in head.get("stacks", {}).items()},
-            losses=Losses(**head["losses"]),
-            t_stop=int(head["t_stop"]),
-            kernel=KernelView.of(head.get("kernel")),
-        )
+        tallies = {
+            int(queue): Tally(*(counts[f.name] for f in fields(Tally)))
+            for queue, counts in head["tallies"].items()
+        }
+        # The counts of freed queues are in the records.
+        for record in records:
+            if isinstance(record, TallyRecord):
+                tallies[record.queue] = tallies.get(record.queue, Tally()) + record
+        return recording_of(head, records, tallies)
     except (KeyError, TypeError, AttributeError) as exc:
         raise RecordError(f"bad recording head: {exc!r}") from exc
 
 
-def _with_gone(tallies: dict[int, Tally], records: Iterable[Record]) -> dict[int, Tally]:
-    """Add what was counted on queues that went."""
-    for record in records:
-        if isinstance(record, TallyRecord):
-            tallies[record.queue] = tallies.get(record.queue, Tally()) + record
-    return tallies
-
-
-_NAMES: Mapping[str, type[Record]] = {
-    "wait": WaitRecord,
-    "signal": SignalRecord,
-    "wake": WakeRecord,
-    "object": ObjectRecord,
-    "mark": MarkRecord,
-    "stack": StackRecord,
-    "tally": TallyRecord,
-}
-_KINDS = {cls: name for name, cls in _NAMES.items()}
-
-
-def _sparse(record: Record) -> dict[str, Any]:
-    """The record's fields that differ from their defaults, to keep lines short."""
-    defaults = {f.name: f.default for f in fields(record)}
-    return {k: int(v) for k, v in asdict(record).items() if v != defaults[k]}
-
-
-def dump_lines(recording: Recording) -> Iterator[str]:
-    """Encode a recording as JSON lines: one head, then one line a record."""
-    yield json.dumps(
-        {
-            "kind": "head",
-            "t_stop": recording.t_stop,
-            "losses": asdict(recording.losses),
-            "tallies": {q: asdict(t) for q, t in recording.tallies.items()},
-            "threads": dict(recording.threads),
-            "queues": dict(recording.queues),
-            "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
-            "kernel": asdict(recording.kernel) if recording.kernel else None,
-        }
-    )
-    for record in recording.records:
-        yield json.dumps({"kind": _KINDS[type(record)]} | _sparse(record))
-
-
-def load_lines(lines: Iterable[str]) -> Recording:
-    """Decode JSON lines, as :func:`dump_lines` writes them.
-
-    A line that is empty or begins with ``#`` is skipped; a missing head means
-    no losses, and tallies that are counted from the records themselves.
-    """
-    head: dict[str, Any] = {}
-    records: list[Record] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        try:
-            item = json.loads(line)
-            kind = item.pop("kind")
-            if kind == "head":
-                head = item
-            else:
-                records.append(_NAMES[kind](**item))
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise RecordError(f"line {number}: {exc!r}") from exc
-    tallies = {int(q): Tally(**t) for q, t in head.get("tallies", {}).items()}
+def recording_of(
+    head: Mapping[str, Any], records: tuple[Record, ...], tallies: Mapping[int, Tally]
+) -> Recording:
+    """A recording from the parts of its encoding; the opposite of :func:`head_of`."""
+    kernel = head.get("kernel")
+    strays = kernel["strays"].items() if kernel is not None else ()
     return Recording(
-        records=tuple(records),
-        tallies=tallies or count(records),
-        threads={int(tid): comm for tid, comm in head.get("threads", {}).items()},
-        queues={int(q): name for q, name in head.get("queues", {}).items()},
+        records=records,
+        tallies=tallies,
+        threads={int(tid): str(comm) for tid, comm in head["threads"].items()},
+        queues={int(q): str(name) for q, name in head.get("queues", {}).items()},
         stacks={int(s): tuple(frames) for s, frames in head.get("stacks", {}).items()},
-        losses=Losses(**head.get("losses", {})),
-        t_stop=head.get("t_stop", 0),
-        kernel=KernelView.of(head.get("kernel")),
+        losses=Losses(**head["losses"]),
+        t_stop=int(head["t_stop"]),
+        kernel=KernelView({int(tid): (int(w), int(s)) for tid, (w, s) in strays})
+        if kernel is not None
+        else None,
     )
+
+
+def head_of(recording: Recording) -> dict[str, Any]:
+    """Everything but the records, for JSON."""
+    return {
+        "t_stop": recording.t_stop,
+        "losses": asdict(recording.losses),
+        "tallies": {queue: asdict(tally) for queue, tally in recording.tallies.items()},
+        "threads": dict(recording.threads),
+        "queues": dict(recording.queues),
+        "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
+        "kernel": asdict(recording.kernel) if recording.kernel else None,
+    }
 
 
 def count(records: Iterable[Record]) -> dict[int, Tally]:
-    """Count records by queue the way the kernel part counts events."""
+    """Count records by queue, in the way in which the kernel part counts events."""
     sums: dict[int, list[int]] = {}
     for record in records:
         if isinstance(record, ObjectRecord | MarkRecord | StackRecord | TallyRecord):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a recording becomes for people: a page, traces for viewers, folded stacks.
+"""Writes recordings as a page, traces for viewers, and folded stacks.
 
     write_all(Path("build/trace"))  # has recording.json and recording.bin
 
-Works alike for kfabric's queues and for the kernel's plain wait queues.
+Works for kfabric's queues and for the kernel's plain wait queues.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["Material", "NoRecordingError", "load", "write", "write_all", "write_
 
 
 def write_page(material: Material, directory: Path) -> Path:
-    """Write the page alone; where it is. Raises OSError."""
+    """Write the page alone, and return its path. Raises OSError."""
     webpage.write(directory / PAGE, material, Sums(material.source.records()))
     return directory / PAGE
 
 
 def _seen(records: Iterable[Record], *others: Callable[[Record], None]) -> Iterator[Record]:
-    """Records on their way to one reader, seen by others, too: decoding them costs most."""
+    """Pass records on, and show them to others: decoding them twice would cost most."""
     for record in records:
         for see in others:
             see(record)
@@ -37,7 +37,7 @@ def _seen(records: Iterable[Record], *others: Callable[[Record], None]) -> Itera
 
 
 def write(material: Material, directory: Path) -> list[Path]:
-    """Write everything; where it is. Raises OSError."""
+    """Write everything, and return the paths. Raises OSError."""
     ledger, names, verdict = material.ledger, material.names, material.verdict
     source = material.source
     other = {**material.about, "notes": list(material.notes)}
@@ -51,8 +51,10 @@ def write(material: Material, directory: Path) -> list[Path]:
 
 
 def write_all(directory: Path) -> list[Path]:
-    """Write everything about a directory's recording into it; the files.
+    """Write everything about a directory's recording into it, and return the paths.
 
-    Raises NoRecordingError, OSError.
+    Raises:
+        NoRecordingError: There is no recording, or it cannot be read.
+        OSError: A file cannot be written.
     """
     return write(load(directory), directory)

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A timeline as Chrome trace JSON: the format that most viewers open, and people read.
+"""A timeline as Chrome trace JSON, a readable format that most viewers open.
 
-Waits are asynchronous (begin and end with an id), since calls may overlap on
-what a viewer takes for one track; one that never returned has no end and is
-drawn to the end of the picture. Arrows lead from signal to running thread.
+Waits are asynchronous events (begin and end with an id), since calls on one viewer's
+track may overlap. A wait that never returned has no end, and is drawn to the end of the
+picture. Arrows lead from the signal to the running thread.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from harness.report.files import whole
 from harness.report.words import context_name, why_name
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
+from harness.verdict.ledger import Ledger, Queue, Wait
 from harness.verdict.verdict import Verdict
 
 # The timeline's first process: one track for each CPU, with what was signalled there.
@@ -32,14 +32,10 @@ def events(ledger: Ledger, names: Mapping[int, str], verdict: Verdict) -> Iterat
     yield from _threads(ledger)
     yield from _signal_slices(ledger, names)
     widths = _return_widths(ledger)
-    number = 0
-    for queue in ledger.queues.values():
-        for wait in queue.waits:
-            number += 1
-            mine = found.get((queue.id, wait.record.tid, wait.number), [])
-            yield from _wait_events(
-                ledger, names, queue, wait, number, mine, widths.get(id(wait), 0)
-            )
+    for number, (queue, wait) in enumerate(ledger.waits(), 1):
+        mine = found.get((queue.id, wait.record.tid, wait.number), [])
+        on = ledger.object_name(queue.id, names)
+        yield from _wait_events(ledger, on, queue, wait, number, mine, widths.get(id(wait), 0))
 
 
 def write(
@@ -49,48 +45,29 @@ def write(
     verdict: Verdict,
     other: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the timeline; ``other`` is what else the run tells. Raises OSError."""
-    about = {"verdict": verdict.line(), **(other or {})}
+    """Write the timeline; ``other`` are further facts about the run, for the viewer.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    about = json.dumps({"verdict": verdict.line(), **(other or {})})
     with whole(path) as file:
-        file.write(b'{"displayTimeUnit": "ns", "otherData": ')
-        file.write(json.dumps(about).encode())
-        file.write(b', "traceEvents": [\n')
-        _write_list(file.write, events(ledger, names, verdict))
+        file.write(f'{{"displayTimeUnit": "ns", "otherData": {about}, "traceEvents": ['.encode())
+        for number, event in enumerate(events(ledger, names, verdict)):
+            file.write((",\n" if number else "\n").encode() + json.dumps(event).encode())
         file.write(b"\n]}\n")
 
 
-def _write_list(write_bytes: Callable[[bytes], object], items: Iterable[Any]) -> None:
-    """A list's items, one a line."""
-    between = b""
-    for item in items:
-        write_bytes(between + json.dumps(item).encode())
-        between = b",\n"
-
-
 def _us(ns: int) -> float:
-    """The format's unit, with nanoseconds kept as fraction."""
+    """The format's unit: microseconds, with nanoseconds as fraction."""
     return ns / 1000
 
 
-def _signals(ledger: Ledger) -> list[Signal]:
-    """All signals of all queues, by time."""
-    return sorted(
-        (signal for queue in ledger.queues.values() for signal in queue.every_signal()),
-        key=lambda signal: signal.record.t,
-    )
-
-
 def _threads(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """Names of the tracks."""
     yield _name("process_name", _SIGNALS_PID, 0, "signals")
-    for cpu in sorted({signal.record.cpu for signal in _signals(ledger)}):
+    for cpu in sorted({signal.record.cpu for signal in ledger.signals()}):
         yield _name("thread_name", _SIGNALS_PID, cpu, f"CPU {cpu}")
-    seen = {
-        (wait.record.tgid, wait.record.tid)
-        for queue in ledger.queues.values()
-        for wait in queue.waits
-    }
-    for tgid, tid in sorted(seen):
+    for tgid, tid in sorted({(wait.record.tgid, wait.record.tid) for _, wait in ledger.waits()}):
         name = ledger.threads.get(tid, f"thread {tid}")
         yield _name("thread_name", tgid, tid, name)
         if tgid == tid:
@@ -102,11 +79,11 @@ def _name(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _signal_slices(ledger: Ledger, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
-    """One short slice a signal, on its CPU's track; an arrow needs one to start at."""
+    """One short slice for each signal, on its CPU's track: an arrow must start at a slice."""
     last: dict[int, int] = {}
-    for signal in reversed(_signals(ledger)):
+    for signal in reversed(ledger.signals()):
         rec = signal.record
-        # Slices of one track must not overlap, or viewers drop the second.
+        # If slices of one track overlap, viewers drop the second one.
         width = min(1000, last.get(rec.cpu, rec.t + 1000) - rec.t)
         last[rec.cpu] = rec.t
         yield {
@@ -130,16 +107,15 @@ def _signal_slices(ledger: Ledger, names: Mapping[int, str]) -> Iterator[dict[st
 
 
 def _return_widths(ledger: Ledger) -> dict[int, int]:
-    """How long each wait's way back is drawn, in nanoseconds, by the wait's identity.
+    """The drawn length of each wait's return, in nanoseconds, by the wait's identity.
 
-    A thread that waited on several queues at once returns from all of them at
-    once. Slices of one track must not overlap, so each ends where the next begins.
+    A thread that waited on several queues returns from all of them at once. Slices of
+    one track must not overlap, so each one ends where the next one begins.
     """
     threads: defaultdict[int, list[Wait]] = defaultdict(list)
-    for queue in ledger.queues.values():
-        for wait in queue.waits:
-            if wait.finished and wait.last_wake and wait.last_wake.t_running:
-                threads[wait.record.tid].append(wait)
+    for _, wait in ledger.waits():
+        if wait.finished and wait.last_wake and wait.last_wake.t_running:
+            threads[wait.record.tid].append(wait)
     widths = {}
     for waits in threads.values():
         waits.sort(key=lambda wait: wait.record.t_running)
@@ -152,22 +128,16 @@ def _return_widths(ledger: Ledger) -> dict[int, int]:
 
 
 def _wait_events(
-    ledger: Ledger,
-    names: Mapping[int, str],
-    queue: Queue,
-    wait: Wait,
-    number: int,
-    found: list[str],
-    width: int,
+    ledger: Ledger, on: str, queue: Queue, wait: Wait, number: int, found: list[str], width: int
 ) -> Iterator[dict[str, Any]]:
-    """Begin and end of a wait, its thread's way back, and the arrow that led there."""
+    """Begin and end of a wait, the return of its thread, and the arrow to that."""
     rec = wait.record
     common = {
         "cat": "wait",
         "id": f"wait-{number}",
         "pid": rec.tgid,
         "tid": rec.tid,
-        "name": f"wait {wait.number} on {ledger.object_name(queue.id, names)}",
+        "name": f"wait {wait.number} on {on}",
     }
     args: dict[str, Any] = {"findings": found} if found else {}
     yield common | {"ph": "b", "ts": _us(rec.t_begin), "args": args}
@@ -181,13 +151,11 @@ def _wait_events(
     signal = queue.signal_of(wake) if wake else None
     if wake is None or signal is None or not wake.t_running or not wait.finished:
         return
-    yield {
+    thread = {"pid": rec.tgid, "tid": rec.tid, "ts": _us(wake.t_running)}
+    yield thread | {
         "ph": "X",
         "cat": "return",
         "name": "woken",
-        "pid": rec.tgid,
-        "tid": rec.tid,
-        "ts": _us(wake.t_running),
         "dur": _us(width),
         "args": {
             "by": ledger.thread_name(wake.waker),
@@ -196,10 +164,6 @@ def _wait_events(
         },
     }
     arrow = {"cat": "wake", "name": "wake", "id": number}
-    yield arrow | {
-        "ph": "s",
-        "pid": _SIGNALS_PID,
-        "tid": signal.record.cpu,
-        "ts": _us(signal.record.t),
-    }
-    yield arrow | {"ph": "f", "bp": "e", "pid": rec.tgid, "tid": rec.tid, "ts": _us(wake.t_running)}
+    start = {"pid": _SIGNALS_PID, "tid": signal.record.cpu, "ts": _us(signal.record.t)}
+    yield arrow | start | {"ph": "s"}
+    yield arrow | thread | {"ph": "f", "bp": "e"}

@@ -13,7 +13,11 @@ from typing import BinaryIO
 
 @contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """A new file, under its name only once the block has ended well. Raises OSError."""
+    """A new file that gets its name once the block has ended without an error.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

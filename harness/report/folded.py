@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Folded stacks: where threads slept and who woke them, for flame graphs.
+"""Folded stacks of sleepers and their wakers, for flame graphs.
 
 One line for each pair of stacks, in the order of bcc's offwaketime: the sleeper's
-name and stack, outermost first; ``--``; then the waker's stack upside down, and
-its name. The count is microseconds asleep. A wait whose stacks were not recorded
-stands for its queue.
+name and stack, outermost first; ``--``; then the waker's stack, innermost first, and
+its name. The count is microseconds asleep. If a wait's stacks were not recorded, its
+queue takes their place.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from harness.verdict.ledger import Ledger
 
 _SEPARATOR = "--"
 NOBODY = "[nobody]"
-"""The waker of a wait that none ended."""
+"""The waker of a wait that no thread ended."""
 
-# Stacks and their waits come close to each other; those that do not go without.
+# Waits and stacks that are further apart than this are not matched.
 _APART = 20_000
 
 
@@ -31,12 +31,12 @@ def function(frame: str) -> str:
 
 
 def _word(name: str) -> str:
-    """A name that the format can hold: it separates by semicolons, and ends at a space."""
+    """A name in the format, which separates by semicolons and ends at a space."""
     return "".join("_" if c in "; \t\r\n" or not c.isprintable() else c for c in name) or "_"
 
 
 def asleep_ns(wait: WaitRecord, t_stop: int) -> int:
-    """How long a wait's last sleep lasted, in nanoseconds."""
+    """The length of a wait's last sleep, in nanoseconds."""
     if not wait.t_slept:
         return 0
     ends = (wait.t_running, wait.t_end, t_stop)
@@ -50,44 +50,41 @@ Stacks = tuple[int, int]
 _NONE: Stacks = (NO_STACK, NO_STACK)
 
 
-def _merged(known: Stacks, record: StackRecord) -> Stacks:
-    """The last word on each of the two threads."""
-    sleeper = known[0] if record.sleeper == NO_STACK else record.sleeper
-    waker = known[1] if record.waker == NO_STACK else record.waker
-    return sleeper, waker
-
-
 class Folded:
     """Sums up sleeps by their stacks, record by record."""
 
     def __init__(self, ledger: Ledger, names: Mapping[int, str], t_stop: int) -> None:
-        """``ledger`` knows names and frames; what is open ends at ``t_stop``."""
+        """``ledger`` has the names and frames; open waits end at ``t_stop``."""
         self._ledger, self._names, self._t_stop = ledger, names, t_stop
         self._waits: OrderedDict[Key, WaitRecord] = OrderedDict()
         self._stacks: OrderedDict[Key, Stacks] = OrderedDict()
         self._counts: Counter[tuple[int, int, int, int, int, bool]] = Counter()
 
     def add(self, record: Record) -> None:
-        """Take a record; a wait and its stacks come in whatever order."""
+        """Add a record; a wait may come before or after its stacks."""
         if isinstance(record, WaitRecord):
             self._waits[record.queue, record.tid, record.t_begin] = record
             if len(self._waits) > _APART:
                 self._finish(*self._waits.popitem(last=False))
         elif isinstance(record, StackRecord):
             key = (record.queue, record.tid, record.t_begin)
-            self._stacks[key] = _merged(self._stacks.get(key, _NONE), record)
+            # Of several records the last one with a stack counts, for each thread.
+            sleeper, waker = self._stacks.get(key, _NONE)
+            self._stacks[key] = (
+                sleeper if record.sleeper == NO_STACK else record.sleeper,
+                waker if record.waker == NO_STACK else record.waker,
+            )
             if len(self._stacks) > 2 * _APART:
                 self._stacks.popitem(last=False)
 
     def _finish(self, key: Key, wait: WaitRecord) -> None:
-        """Count a wait, now that its stacks are known."""
         sleeper, waker = self._stacks.pop(key, _NONE)
         if asleep := asleep_ns(wait, self._t_stop):
             ended = bool(wait.ended)
             self._counts[wait.queue, wait.tid, wait.waker, sleeper, waker, ended] += asleep
 
     def lines(self) -> list[str]:
-        """The lines, sorted; no records may follow."""
+        """The lines, sorted; no record may be added afterwards."""
         while self._waits:
             self._finish(*self._waits.popitem(last=False))
         sums: Counter[str] = Counter()
@@ -96,7 +93,7 @@ class Folded:
         return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items())]
 
     def _line(self, queue: int, tid: int, by: int, stacks: Stacks) -> str:
-        """Both stacks of a wait, as the part of a line before its count."""
+        """Both stacks of a wait: the part of a line before its count."""
         sleeper, waker = (self._ledger.frames(stack) for stack in stacks)
         name = self._ledger.object_name(queue, self._names)
         parts = [_word(self._ledger.threads.get(tid, f"thread-{tid}"))]
@@ -110,7 +107,11 @@ class Folded:
         return ";".join(parts)
 
     def write(self, path: Path) -> None:
-        """Write the lines. Raises OSError."""
+        """Write the lines.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         with whole(path) as file:
             for line in self.lines():
                 file.write(f"{line}\n".encode())

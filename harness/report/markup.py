@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""HTML made of parts that cannot break out: every text and attribute is escaped here.
+"""HTML elements whose texts and attributes are always escaped.
 
-Names of threads are anybody's to choose, and so are those of queues and symbols.
+Any program can choose the names of its threads, and modules those of queues and symbols.
 """
 
 from __future__ import annotations
@@ -17,18 +17,14 @@ NOTHING = Html("")
 
 
 def text(value: object) -> Html:
-    """Any text; characters that no page may hold are replaced."""
-    return Html(escape("".join(map(_safe, str(value)))))
-
-
-def _safe(character: str) -> str:
-    if character.isprintable() or character == "\n":
-        return character
-    return "\N{REPLACEMENT CHARACTER}"
+    """Any text. Characters that HTML does not allow are replaced."""
+    characters = str(value)
+    safe = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in characters)
+    return Html(escape("".join(safe)))
 
 
 def joined(parts: Iterable[Html], between: str = "\n") -> Html:
-    """Parts in a row."""
+    """Parts, one after the other."""
     return Html(between.join(parts))
 
 
@@ -42,7 +38,7 @@ def tag(name: str, *inside: Html, **attributes: object) -> Html:
 
 
 def number(name: str, value: float, shown: str | None = None, bad: bool = False) -> Html:
-    """A table's cell with a number: rounded for people, exact for programs."""
+    """A table cell with a number: rounded on the page, exact in a data attribute."""
     exact = f"{value:.6g}" if isinstance(value, float) else value
     classes = "number bad" if bad and value else "number"
     return tag(
@@ -52,9 +48,23 @@ def number(name: str, value: float, shown: str | None = None, bad: bool = False)
 
 
 def header(*names: tuple[str, bool]) -> Html:
-    """A table's head; each name with whether numbers stand below it."""
+    """A table head: names, each with whether its column holds numbers."""
     cells = (
         tag("th", text(name), scope="col", class_="number" if right else None)
         for name, right in names
     )
     return tag("thead", tag("tr", *cells))
+
+
+def table(name: str, head: Html, rows: Iterable[Html], left_out: int, of: str, *top: Html) -> Html:
+    """A table that scrolls sideways, and a note about rows that are left out.
+
+    Args:
+        name: The table's id.
+        left_out: How many rows there are besides these.
+        of: The name of those rows, for the note.
+        top: Elements before the head, such as a caption.
+    """
+    whole = tag("table", *top, head, tag("tbody", joined(rows)), id=name)
+    note = tag("p", text(f"{left_out:,} {of} are left out."), class_="note")
+    return joined([tag("div", whole, class_="wide"), note if left_out else NOTHING])

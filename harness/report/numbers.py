@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Numbers of each queue, summed record by record: a big recording needs no more memory."""
+"""Counts and latencies of each queue, summed record by record in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from harness.verdict.stats import Latency, latency
 
 @dataclass(slots=True)
 class Numbers:
-    """What happened on one queue.
+    """The counts of one queue.
 
-    ``never`` counts the waits that nobody ended, ``deepest`` the most sleepers
-    that a signal found. ``latencies`` are nanoseconds from each wake of a thread
-    that slept to its running again.
+    ``never`` counts the waits that never ended; ``deepest`` is the highest number of
+    sleepers at a signal. ``latencies`` are nanoseconds from the wake of a sleeping
+    thread until it runs.
     """
 
     queue: int
@@ -35,7 +35,7 @@ class Numbers:
 
     @property
     def wakes_per_signal(self) -> float:
-        """How many threads a signal woke, on average; 0 without signals."""
+        """Threads woken by each signal, on average; 0 without signals."""
         return self.wakes / self.signals if self.signals else 0.0
 
     def latency(self) -> Latency:
@@ -43,7 +43,7 @@ class Numbers:
         return latency(self.latencies)
 
     def histogram(self) -> dict[int, int]:
-        """Latencies by the power of two (nanoseconds) that they reach, none left out between."""
+        """Latencies by the power of two (nanoseconds) that they reach, without gaps."""
         counts = Counter(max(0, ns.bit_length() - 1) for ns in self.latencies)
         if not counts:
             return {}
@@ -73,16 +73,16 @@ class Numbers:
 
 
 class Sums:
-    """The numbers of every queue."""
+    """The counts of every queue."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        """Begin with these records."""
+        """Start with these records."""
         self.rows: dict[int, Numbers] = {}
         for record in records:
             self.add(record)
 
     def add(self, record: Record) -> None:
-        """Take a record; those that count nothing are left alone."""
+        """Add a record; kinds without a count are ignored."""
         if isinstance(record, WaitRecord | WakeRecord | SignalRecord):
             row = self.rows.get(record.queue)
             if row is None:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """A trace for Perfetto (``.pftrace``): waits, wakes, and the threads' states.
 
-Written record by record, with a memory that does not grow with the recording;
-Perfetto sorts. A wait is a slice below its thread, on a track of its queue:
-calls on several queues may overlap, which slices of one track must not. One that
-never ended has no end. An arrow leads from a signal to each wake that came of it.
+The trace is written record by record, in bounded memory; Perfetto sorts it. A wait is a
+slice below its thread, on a track of its queue: slices of one track must not overlap, but
+calls on several queues may. A wait that never ended has no end. Arrows lead from a signal
+to the wakes that it caused.
 
-Where a thread ran is not recorded, only that it did. So each thread gets a
-scheduling lane of its own, which Perfetto calls a CPU: states, and who woke, are
-as recorded; the number of the CPU says nothing.
+The CPU on which a thread ran is not recorded. So each thread gets a scheduling lane of its
+own, which Perfetto calls a CPU: states and wakers are as recorded, the CPU's number means
+nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -29,12 +29,12 @@ from harness.verdict.ledger import Ledger
 from harness.verdict.verdict import Finding
 
 MAX_LANES = 120
-"""Threads with a scheduling lane: Perfetto knows no more than 128 CPUs."""
+"""Threads with a scheduling lane: Perfetto supports 128 CPUs."""
 
 # Trace.packet, and the fields of TracePacket.
 _PACKET = 1
 _FTRACE, _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 1, 8, 10, 11, 12, 13, 60
-# Flags: a sequence begins, whose packets refer to earlier ones.
+# Flags: the first packet of a sequence, and later ones that refer to earlier packets.
 _FIRST, _LATER = 3, 2
 _BEGIN, _END, _INSTANT = 1, 2, 3
 # The kernel's TRACE_FLAG_HARDIRQ and TRACE_FLAG_SOFTIRQ.
@@ -48,7 +48,7 @@ _SMALL = 64
 
 @dataclass(slots=True)
 class _Lane:
-    """A thread's scheduling lane: its number, and since when the thread runs there."""
+    """A thread's scheduling lane: its number, and the time since which the thread runs."""
 
     number: int
     since: int = 0
@@ -57,8 +57,8 @@ class _Lane:
 class _Flows:
     """Numbers for the arrows: one for each wake that a signal may have caused.
 
-    Records come when waits end, not when signals do. A number therefore follows
-    from the signal and from how many of its wakes came before.
+    A wait's record is written at its end, before or after the record of its signal. So
+    a number is computed from the signal and from the count of its earlier wakes.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Flows:
         return [self._number(record.queue, record.seq, t, nth) for nth in range(wakes)]
 
     def of_wake(self, record: WaitRecord | WakeRecord) -> int:
-        """The arrow that ends at a wake; 0 if no signal for it is known."""
+        """The arrow that ends at a wake; 0 without a known signal."""
         t = 0
         if not record.seq:
             before = [
@@ -100,10 +100,10 @@ class _Flows:
 
 
 class Writer:
-    """Turns records into packets."""
+    """Encodes records as packets."""
 
     def __init__(self, ledger: Ledger, names: Mapping[int, str], findings: Iterable[Finding] = ()):
-        """Write with the names of ``ledger`` and ``names``; waits get their findings."""
+        """Take names from ``ledger`` and ``names``; findings are shown at their waits."""
         self._ledger = ledger
         self._given = names
         self._findings: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
@@ -119,7 +119,7 @@ class Writer:
         self._flows = _Flows()
 
     def packets(self, records: Iterable[Record]) -> Iterator[bytes]:
-        """The trace, piece by piece."""
+        """The packets of the trace."""
         for record in records:
             if isinstance(record, WaitRecord):
                 yield from self._wait(record)
@@ -129,7 +129,6 @@ class Writer:
                 yield from self._signal(record)
 
     def _signal(self, record: SignalRecord) -> Iterator[bytes]:
-        """An instant on the track of the CPU that signalled."""
         yield from self._cpu_track(record.cpu)
         args: dict[str, int | str] = {
             "seq": record.seq,
@@ -150,7 +149,7 @@ class Writer:
         )
 
     def _wait(self, record: WaitRecord) -> Iterator[bytes]:
-        """A slice, the wake that ended it, and how its thread slept."""
+        """A slice, the wake that ended it, and the sleeps of its thread."""
         yield from self._wait_track(record.tgid, record.tid, record.queue)
         track = self._tracks["wait", record.tid, record.queue]
         self._numbers[record.queue, record.tid] += 1
@@ -169,14 +168,13 @@ class Writer:
             yield self._event(record.t_end, _END, track, "")
 
     def _wake(self, record: WakeRecord) -> Iterator[bytes]:
-        """A wake that did not end its wait, or that met none."""
         yield from self._wait_track(0, record.tid, record.queue)
         yield self._woken(record, self._tracks["wait", record.tid, record.queue])
         if record.t_begin and record.t_waking and record.t_running:
             yield from self._sleep(record.tid, record.t_begin, record, 0)
 
     def _woken(self, record: WaitRecord | WakeRecord, track: int) -> bytes:
-        """An instant where a thread was woken, with the arrow that leads there."""
+        """An instant at which a thread was woken, with the end of its arrow."""
         flow = self._flows.of_wake(record)
         args: dict[str, int | str] = {
             "seq": record.seq,
@@ -190,33 +188,25 @@ class Writer:
         return self._event(at, _INSTANT, track, "woken", *_annotations(args), *ends)
 
     def _slept(self, record: WaitRecord) -> Iterator[bytes]:
-        """How a wait's last sleep began and ended; a wait on another queue may have told it."""
+        """A wait's last sleep, unless a wait on another queue has shown it already."""
         lane = self._lanes.get(record.tid)
         if not record.t_slept or (lane and record.t_slept < lane.since):
             return
+        end = WakeRecord(record.queue, record.tid, record.t_begin, 0, t_running=record.t_end)
         if record.t_slept < record.t_waking:
             yield from self._sleep(record.tid, record.t_slept, record, record.wakeup_ns)
         elif record.t_foreign > record.t_slept:
-            # Nobody looks when it runs after its own timer; at its end it did.
-            other = WakeRecord(
-                record.queue,
-                record.tid,
-                record.t_begin,
-                0,
-                t_waking=record.t_foreign,
-                t_running=record.t_end,
-                waker=record.foreign_tid,
-                context=record.foreign_context,
-            )
+            # The time to run after its own timer is not recorded; its end is.
+            waking, waker, context = record.t_foreign, record.foreign_tid, record.foreign_context
+            other = replace(end, t_waking=waking, waker=waker, context=context)
             yield from self._sleep(record.tid, record.t_slept, other, 0)
         else:
-            end = WakeRecord(record.queue, record.tid, record.t_begin, 0, t_running=record.t_end)
             yield from self._sleep(record.tid, record.t_slept, end, 0)
 
     def _sleep(
         self, tid: int, slept: int, wake: WaitRecord | WakeRecord, wakeup_ns: int
     ) -> Iterator[bytes]:
-        """Scheduler events of one sleep; what would contradict an earlier one is left out."""
+        """The scheduler's events of one sleep, unless they contradict an earlier sleep."""
         lane = self._lanes.get(tid)
         if lane is None:
             if len(self._lanes) >= MAX_LANES:
@@ -242,36 +232,23 @@ class Writer:
         return message(_PACKET, integer(_SEQUENCE, 2), message(_FTRACE, integer(1, lane), *events))
 
     def _switch(self, t: int, prev: int, following: int) -> bytes:
-        """The idle task or a thread gives way to the other."""
+        state = integer(4, _ASLEEP if prev else 0)
         fields = (
-            text(1, self._comm(prev)),
-            integer(2, prev),
-            integer(3, _PRIO),
-            integer(4, _ASLEEP if prev else 0),
-            text(5, self._comm(following)),
-            integer(6, following),
-            integer(7, _PRIO),
+            *(text(1, self._comm(prev)), integer(2, prev), integer(3, _PRIO), state),
+            *(text(5, self._comm(following)), integer(6, following), integer(7, _PRIO)),
         )
         return message(2, integer(1, t), integer(2, prev), message(4, *fields))
 
     def _waking(
         self, kind: int, t: int, tid: int, lane: int, wake: WaitRecord | WakeRecord
     ) -> bytes:
-        """Its waker asks the scheduler to run a thread."""
-        fields = (
-            text(1, self._comm(tid)),
-            integer(2, tid),
-            integer(3, _PRIO),
-            integer(4, 1),
-            integer(5, lane),
-        )
-        flags = _IRQ_FLAGS.get(Context(wake.context), 0)
-        return message(
-            2, integer(1, t), integer(2, wake.waker), integer(5, flags), message(kind, *fields)
-        )
+        fields = (integer(2, tid), integer(3, _PRIO), integer(4, 1), integer(5, lane))
+        event = message(kind, text(1, self._comm(tid)), *fields)
+        flags = integer(5, _IRQ_FLAGS.get(Context(wake.context), 0))
+        return message(2, integer(1, t), integer(2, wake.waker), flags, event)
 
     def _rename(self, tid: int, t: int) -> Iterator[bytes]:
-        """Name a waker, without saying what process it belongs to: that is not recorded."""
+        """Name a waker without its process, which is not recorded."""
         comm = self._ledger.threads.get(tid)
         if tid in self._renamed or not comm:
             return
@@ -306,7 +283,7 @@ class Writer:
         yield self._descriptor(track, text(2, name), integer(5, parent))
 
     def _new_track(self, kind: str, one: int, two: int) -> int:
-        """A number for a track that is not there yet; 0 if it is."""
+        """A number for a new track; 0 if the track exists."""
         if (kind, one, two) in self._tracks:
             return 0
         return self._tracks.setdefault((kind, one, two), len(self._tracks) + 1)
@@ -315,7 +292,7 @@ class Writer:
         return message(_PACKET, integer(_SEQUENCE, 1), message(_TRACK, integer(1, track), *fields))
 
     def _event(self, t: int, kind: int, track: int, name: str, *fields: bytes) -> bytes:
-        """An event of a track. Names are written once, and referred to."""
+        """An event of a track. A name is written once, and referred to afterwards."""
         parts = [integer(_TIMESTAMP, t), integer(_SEQUENCE, 1), integer(_FLAGS, self._flags)]
         self._flags = _LATER
         named = b""
@@ -336,7 +313,6 @@ class Writer:
 
 
 def _annotations(args: Mapping[str, int | str]) -> Iterator[bytes]:
-    """What a viewer shows of an event."""
     for name, value in args.items():
         if isinstance(value, str) or 0 <= value < _SMALL:
             yield _annotation(name, value)
@@ -346,9 +322,9 @@ def _annotations(args: Mapping[str, int | str]) -> Iterator[bytes]:
 
 @lru_cache(maxsize=8192)
 def _annotation(name: str, value: int | str) -> bytes:
-    """One that comes again and again."""
-    said = text(6, value) if isinstance(value, str) else integer(4, value)
-    return message(4, text(10, name), said)
+    """A frequent detail, encoded once."""
+    encoded = text(6, value) if isinstance(value, str) else integer(4, value)
+    return message(4, text(10, name), encoded)
 
 
 def write(
@@ -358,6 +334,10 @@ def write(
     names: Mapping[int, str] | None = None,
     findings: Iterable[Finding] = (),
 ) -> None:
-    """Write the trace of these records; ``ledger`` knows their names. Raises OSError."""
+    """Write the trace of these records, with names from ``ledger``.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     with whole(path) as file:
         file.writelines(Writer(ledger, names or {}, findings).packets(records))

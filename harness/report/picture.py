@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The page's timeline: an SVG whose shapes carry their times, for the script to move.
+"""The page's timeline: an SVG whose shapes have their times, for the script to move them.
 
-Waits by thread, signals by CPU below them, and an arrow from each signal to where
-the thread that it woke ran again. All times are microseconds since the first event.
+Waits by thread, signals by CPU below them, and an arrow from each signal to the time at
+which the woken thread ran. All times are microseconds since the first event.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_SUSPECTS = 500
 MAX_SIGNALS = 3000
 MAX_LANES = 80
 FEW = 40
-"""Waits: so many are easily told apart."""
+"""Waits that are shown at first if none is suspicious."""
 
 _LEFT, _WIDTH, _LANE, _TOP = 170, 980, 22, 26
 _TICKS = 5
@@ -30,7 +30,7 @@ _MARGIN = 0.4
 
 @dataclass(frozen=True)
 class Clock:
-    """Times as the page shows them. ``begin`` and ``end`` are the recording's, in ns."""
+    """Converts times to microseconds; ``begin`` and ``end`` are the recording's, in ns."""
 
     begin: int
     end: int
@@ -46,11 +46,11 @@ class Clock:
 
 
 def clock(ledger: Ledger, t_stop: int) -> Clock:
-    """From the first event of a ledger to its last: the recording's end if a wait is open."""
+    """From a ledger's first event to its last; to the recording's end if a wait is open."""
     times = [t for queue in ledger.queues.values() for t in _times(queue)]
     if not times:
         return Clock(0, 0)
-    never = any(not wait.finished for queue in ledger.queues.values() for wait in queue.waits)
+    never = any(not wait.finished for _, wait in ledger.waits())
     return Clock(min(times), max([*times, t_stop] if never else times))
 
 
@@ -64,28 +64,28 @@ def _times(queue: Queue) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is drawn: some waits (each with its queue), the signals that belong to them."""
+    """The shapes to draw: some waits, each with its queue, and signals.
+
+    ``suspects`` and ``faulty`` are the waits and the signals of findings.
+    """
 
     waits: tuple[tuple[Queue, Wait], ...]
     signals: tuple[Signal, ...]
     left_out: tuple[str, ...]
     suspects: frozenset[tuple[int, int, int]] = field(default_factory=frozenset)
-    blamed: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    faulty: frozenset[tuple[int, int]] = field(default_factory=frozenset)
 
     def suspect(self, queue: Queue, wait: Wait) -> bool:
-        """Is a wait accused of something?"""
+        """Has a wait a finding?"""
         return (queue.id, wait.record.tid, wait.number) in self.suspects
 
 
 def choose(ledger: Ledger, findings: Iterable[Finding]) -> Choice:
-    """The suspicious waits, those that never ended, and the first others."""
+    """The suspicious waits, the open waits, and the first of the others."""
     findings = list(findings)
     suspects = frozenset((f.queue, f.tid, f.wait) for f in findings if f.wait)
-    blamed = frozenset((f.queue, f.seq) for f in findings if f.seq)
-    everything = sorted(
-        ((queue, wait) for queue in ledger.queues.values() for wait in queue.waits),
-        key=lambda pair: pair[1].record.t_begin,
-    )
+    faulty = frozenset((f.queue, f.seq) for f in findings if f.seq)
+    everything = sorted(ledger.waits(), key=lambda pair: pair[1].record.t_begin)
     special = [
         (queue, wait)
         for queue, wait in everything
@@ -96,7 +96,7 @@ def choose(ledger: Ledger, findings: Iterable[Finding]) -> Choice:
     kept = set(lanes[:MAX_LANES])
     waits = [pair for pair in chosen.values() if pair[1].record.tid in kept]
     waits.sort(key=lambda pair: pair[1].record.t_begin)
-    signals, more = _signals(ledger, waits, blamed)
+    signals, more = _signals(ledger, waits, faulty)
     left_out = [
         f"{number:,} {what}"
         for number, what in (
@@ -106,25 +106,22 @@ def choose(ledger: Ledger, findings: Iterable[Finding]) -> Choice:
         )
         if number > 0
     ]
-    return Choice(tuple(waits), tuple(signals), tuple(left_out), suspects, blamed)
+    return Choice(tuple(waits), tuple(signals), tuple(left_out), suspects, faulty)
 
 
 def _signals(
-    ledger: Ledger, waits: list[tuple[Queue, Wait]], blamed: frozenset[tuple[int, int]]
+    ledger: Ledger, waits: list[tuple[Queue, Wait]], faulty: frozenset[tuple[int, int]]
 ) -> tuple[list[Signal], int]:
-    """The signals of these waits and of findings, and the first others; how many there are more."""
+    """The signals of findings, of these waits, and the first others; how many are left out."""
     wanted: dict[int, Signal] = {}
-    for queue, seq in blamed:
+    for queue, seq in faulty:
         if (named := ledger.queues.get(queue)) and (signal := named.signals.get(seq)):
             wanted[id(signal)] = signal
     for queue_, wait in waits:
         for wake in wait.wakes:
             if signal := queue_.signal_of(wake):
                 wanted[id(signal)] = signal
-    everything = sorted(
-        (s for queue_ in ledger.queues.values() for s in queue_.every_signal()),
-        key=lambda signal: signal.record.t,
-    )
+    everything = ledger.signals()
     until = max((wait.record.t_begin for _, wait in waits), default=0)
     early = [s for s in everything if s.record.t <= until] if waits else everything
     for signal in early[:MAX_SIGNALS]:
@@ -133,10 +130,10 @@ def _signals(
 
 
 class Picture:
-    """Draws one choice."""
+    """Draws the timeline of a choice."""
 
     def __init__(self, ledger: Ledger, names: Mapping[int, str], choice: Choice, times: Clock):
-        """Lanes in the order in which their threads come."""
+        """Lay out the lanes: threads in order of their first waits, then CPUs."""
         self._ledger, self._names, self._choice, self._clock = ledger, names, choice, times
         tids = dict.fromkeys(wait.record.tid for _, wait in choice.waits)
         self._lanes = {tid: _TOP + _LANE * n for n, tid in enumerate(tids)}
@@ -146,7 +143,7 @@ class Picture:
         self._height = below + _LANE * len(cpus) + 4
 
     def svg(self, first: tuple[float, float]) -> Html:
-        """The picture; ``first`` is the part to begin with, in microseconds."""
+        """The SVG; ``first`` is the part that it shows at first, in microseconds."""
         shapes = [*self._labels(), *self._axis(), *self._waits(), *self._arrows(), *self._dots()]
         title = f"{len(self._choice.waits)} waits of {len(self._lanes)} threads, and signals"
         return tag(
@@ -198,7 +195,7 @@ class Picture:
     def _box(
         self, begin: int, end: int, y: int, height: int, kind: str, story: str, **data: int
     ) -> Html:
-        """A rectangle over a time; ``end`` 0: to the end of the recording."""
+        """A rectangle over a time; with ``end`` 0 it reaches the end of the recording."""
         start, stop = self._clock.us(begin), self._clock.us(end) if end else self._clock.length
         return tag(
             "rect", tag("title", text(story)) if story else NOTHING,
@@ -226,7 +223,7 @@ class Picture:
                 f"by {self._ledger.thread_name(rec.waker)} ({context_name(rec.context)}); "
                 f"found {rec.sleepers} asleep, woke {len(signal.wakes)}"
             )
-            bad = (rec.queue, rec.seq) in self._choice.blamed
+            bad = (rec.queue, rec.seq) in self._choice.faulty
             yield tag(
                 "circle", tag("title", text(story)), class_="signal suspect" if bad else "signal",
                 r=5 if bad else 3.5, cx=self._x(at), cy=self._cpus[rec.cpu] + _LANE // 2,
@@ -250,19 +247,18 @@ class Picture:
 
 
 def _us(value: float) -> str:
-    """Microseconds with their nanoseconds, without needless zeros."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def window(times: Clock, queue: Queue | None, wait: Wait | None, seq: int) -> tuple[float, float]:
-    """What to show of a finding, in microseconds: its wait's or its signal's surroundings."""
+    """The time around a finding's wait and signal, in microseconds."""
     moments = []
     if queue and (signal := queue.signals.get(seq)):
         moments.append(times.us(signal.record.t))
     if wait:
         rec = wait.record
         moments.append(times.us(rec.t_begin))
-        # A wait that missed its signal goes on for long; what counts happened before.
+        # The long rest of a wait that missed its signal is not shown.
         if len(moments) == 1:
             moments.append(times.us(rec.t_end or times.end))
     if not moments:
@@ -273,7 +269,7 @@ def window(times: Clock, queue: Queue | None, wait: Wait | None, seq: int) -> tu
 
 
 def middle(times: Clock, choice: Choice) -> tuple[float, float]:
-    """What to show at first if nothing is suspicious: some waits from the middle."""
+    """The time of some waits from the middle, to show if nothing is suspicious."""
     waits = [wait.record for _, wait in choice.waits]
     if len(waits) <= FEW:
         return 0.0, times.length
@@ -283,7 +279,7 @@ def middle(times: Clock, choice: Choice) -> tuple[float, float]:
 
 
 def help_text() -> Html:
-    """How to move around, for those who cannot see the buttons' effect as well."""
+    """The keys and gestures; the picture's description for screen readers."""
     keys = (
         "Keys, with the picture in focus: plus, minus, arrows, 0. "
         "Ctrl or Shift with the wheel zooms; dragging moves."
@@ -292,7 +288,7 @@ def help_text() -> Html:
 
 
 def buttons() -> Html:
-    """Move and zoom."""
+    """The buttons that move and zoom."""
     acts = (
         ("in", "zoom in"), ("out", "zoom out"), ("left", "earlier"), ("right", "later"),
         ("all", "everything"),
@@ -302,7 +298,7 @@ def buttons() -> Html:
 
 
 def legend() -> Html:
-    """What the shapes are."""
+    """The meaning of the shapes."""
     words = (
         "Bars are waits (dark: asleep; yellow: never ended; red frame: suspicious). "
         "Dots are signals, arrows lead to where the woken thread runs."
@@ -317,7 +313,7 @@ def section(
     times: Clock,
     first: tuple[float, float],
 ) -> Html:
-    """The whole section."""
+    """The section with the timeline."""
     if not choice.waits and not choice.signals:
         return tag("p", text("Nothing was recorded."))
     notes = NOTHING

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Protobuf's wire format, as far as writing a trace needs it.
+"""The part of protobuf's wire format that a trace needs.
 
-Our own, since traces are written where bcc is: by Debian's Python, which has no
-protobuf package there. The unit tests read what it writes with the real one.
+The protobuf package is not available to Debian's own Python, which writes traces next to
+bcc. The unit tests decode the output with the real package.
 """
 
 from __future__ import annotations
@@ -57,5 +57,5 @@ def message(number: int, *parts: bytes) -> bytes:
 
 @lru_cache(maxsize=8192)
 def text(number: int, value: str) -> bytes:
-    """A field that is a string; what UTF-8 cannot say is replaced."""
+    """A field that is a string; characters that UTF-8 cannot encode are replaced."""
     return message(number, value.encode("utf-8", "replace"))

@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A recording on disk: read record by record, or as much of it as fits a page.
+"""Reads recordings from disk, record by record or as much as fits a page.
 
-What is small is read whole. Of a big one a part is chosen, so that memory has a
-bound: its beginning, and what stands around the waits that look suspicious.
+A small recording is read whole. Of a big one a part is chosen, to bound the memory: its
+beginning, and the records around the waits that look suspicious.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, get_args
 
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import (
     Change,
     ObjectRecord,
     Record,
-    RecordError,
     Recording,
     TallyRecord,
     WaitRecord,
     count,
     from_guest,
+    head_of,
+    pack,
+    split,
     unpack,
 )
 from harness.verdict.ledger import TIMED_OUT
@@ -36,50 +38,19 @@ _BEGINNING = 20_000
 _SUSPECTS = 200
 _AROUND_NS = 2_000_000
 _CHOSEN = 60_000
-_CHUNK = 1 << 20
 _LASTING = (Change.NEW, Change.ADD)
-_KIND_BYTES = 4
-
-_SIZES: dict[int, int] = {cls.KIND: cls.FORMAT.size for cls in get_args(Record)}
 
 
-def _cut(buffer: bytes, last: bool) -> tuple[list[bytes], bytes]:
-    """Whole records of a buffer, and its rest."""
-    found = []
-    offset = 0
-    while offset + _KIND_BYTES <= len(buffer):
-        kind = int.from_bytes(buffer[offset : offset + _KIND_BYTES], "little")
-        size = _SIZES.get(kind)
-        if size is None:
-            raise RecordError(f"unknown record kind {kind}")
-        if offset + size > len(buffer):
-            break
-        found.append(buffer[offset : offset + size])
-        offset += size
-    rest = buffer[offset:]
-    if last and rest:
-        raise RecordError(f"{len(rest)} bytes too many at the end of the records")
-    return found, rest
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """The packed records of a file, one at a time."""
-    rest = b""
-    while data := file.read(_CHUNK):
-        found, rest = _cut(rest + data, last=False)
-        yield from found
-    yield from _cut(rest, last=True)[0]
-
-
-def _count(path: Path) -> int:
-    """How many records a file holds, without decoding them. Raises RecordError."""
+def _packed(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        return sum(1 for _ in _chunks(file))
+        if path.stat().st_size:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                yield from split(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A recording's directory. ``head`` is the recording without its records."""
+    """A directory with a recording. ``head`` is the recording without its records."""
 
     directory: Path
     head: Recording
@@ -90,8 +61,7 @@ class Source:
         return unpack(self._packed())
 
     def _packed(self) -> Iterator[bytes]:
-        with (self.directory / RECORDS).open("rb") as file:
-            yield from _chunks(file)
+        return _packed(self.directory / RECORDS)
 
     @property
     def whole(self) -> bool:
@@ -109,16 +79,18 @@ class Source:
 
 
 def open_source(directory: Path) -> Source:
-    """Look at a directory with a recording.
+    """Read the head of a recording, and count its records without decoding them.
 
-    Raises OSError if there is none, RecordError or ValueError if it is damaged.
+    Raises:
+        OSError: There is no recording.
+        ValueError: The recording is damaged.
     """
     head = json.loads((directory / HEAD).read_text(encoding="utf-8"))
-    return Source(directory, from_guest(head, b""), _count(directory / RECORDS))
+    return Source(directory, from_guest(head, b""), sum(1 for _ in _packed(directory / RECORDS)))
 
 
 def _looks_wrong(wait: WaitRecord) -> bool:
-    """Does a wait, by itself, deserve a look?"""
+    """Does a wait look suspicious by itself?"""
     if not wait.t_end or wait.wakes > 1:
         return True
     if wait.ret in TIMED_OUT:
@@ -127,7 +99,6 @@ def _looks_wrong(wait: WaitRecord) -> bool:
 
 
 def _suspects(records: Iterable[Record]) -> list[int]:
-    """When the first waits that look wrong were asleep, and when they ended."""
     times: list[int] = []
     for record in records:
         if len(times) >= 2 * _SUSPECTS:
@@ -138,19 +109,20 @@ def _suspects(records: Iterable[Record]) -> list[int]:
 
 
 def _offset(cls: type[Record], member: str) -> int:
-    """Where a packed record keeps a time: its times are 64 bits, behind two of 32."""
+    """The offset of a time in a packed record: two members of 32 bits, then times of 64."""
     return 8 * cls.MEMBERS.split().index(member) - 8
 
 
-# Of all kinds but a tally, which has none, the first time.
+# The first time of every kind but a tally, which has none.
 _BEGIN = slice(_offset(WaitRecord, "t_begin"), _offset(WaitRecord, "t_slept"))
 _END = slice(_offset(WaitRecord, "t_end"), _offset(WaitRecord, "t_foreign"))
 
 
 def _choose(packed: Iterable[bytes], suspects: list[int]) -> tuple[Record, ...]:
-    """The beginning of a recording, what is near its suspects, and who is who.
+    """The beginning of a recording, the records near suspects, and all objects.
 
-    Looks at the bytes: to decode what is then left out would take most of the time.
+    Works on packed records: decoding the records that are left out would take most of
+    the time.
     """
     chosen: list[bytes] = []
     for number, data in enumerate(packed):
@@ -162,7 +134,7 @@ def _choose(packed: Iterable[bytes], suspects: list[int]) -> tuple[Record, ...]:
 
 
 def _wanted(data: bytes, suspects: list[int]) -> bool:
-    """Is a packed record near a suspect, or does it tell what an object is?"""
+    """Is a packed record near a suspect, or about an object that stays?"""
     kind = data[0]
     if kind == ObjectRecord.KIND:
         return any(isinstance(r, ObjectRecord) and r.change in _LASTING for r in unpack([data]))
@@ -174,32 +146,13 @@ def _wanted(data: bytes, suspects: list[int]) -> bool:
 
 
 def _near(time: bytes, suspects: list[int]) -> bool:
-    """Is a moment near one of these?"""
     t = int.from_bytes(time, "little")
     at = bisect_right(suspects, t - _AROUND_NS)
     return at < len(suspects) and suspects[at] <= t + _AROUND_NS
 
 
 def save(recording: Recording, directory: Path) -> None:
-    """Write a recording the way the guest leaves one."""
+    """Write a recording in the format of the guest."""
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / RECORDS).open("wb") as file:
-        for record in recording.records:
-            file.write(pack(record))
-    head = {
-        "t_stop": recording.t_stop,
-        "losses": asdict(recording.losses),
-        "tallies": {str(queue): asdict(tally) for queue, tally in recording.tallies.items()},
-        "threads": {str(tid): comm for tid, comm in recording.threads.items()},
-        "queues": {str(queue): name for queue, name in recording.queues.items()},
-        "stacks": {str(number): list(frames) for number, frames in recording.stacks.items()},
-        "kernel": asdict(recording.kernel) if recording.kernel else None,
-    }
-    (directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
-
-
-def pack(record: Record) -> bytes:
-    """A record as the probe writes it."""
-    names = record.MEMBERS.split()
-    values = [record.KIND if name == "kind" else getattr(record, name, 0) for name in names]
-    return record.FORMAT.pack(*values)
+    (directory / RECORDS).write_bytes(b"".join(map(pack, recording.records)))
+    (directory / HEAD).write_text(json.dumps(head_of(recording)), encoding="utf-8")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The page's parts about single waits: the suspicious ones, the open ones, the picture."""
+"""The page's parts about single waits: suspicious waits, open waits, the timeline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from harness.report import picture
-from harness.report.markup import NOTHING, Html, header, joined, number, tag, text
+from harness.report.markup import NOTHING, Html, header, joined, number, table, tag, text
 from harness.report.material import Material
 from harness.report.words import context_name, duration, why_name
 from harness.verdict.kinds import Finding, Kind, Rules, Verdict
@@ -17,17 +17,17 @@ MAX_FINDINGS = 500
 MAX_NEVER = 500
 MAX_STORIES = 200
 
-_COLUMN_NAMES = ("what", "who slept", "on", "since", "the event", "what happened", "picture")
+_COLUMN_NAMES = ("what", "sleeper", "on", "since", "the event", "what happened", "picture")
 _COLUMNS = len(_COLUMN_NAMES)
 
 
 def suspicions(verdict: Verdict) -> list[Finding]:
-    """What the verdict tells without calling it a fault, and what may be one all the same."""
+    """The notes of a verdict that may be faults after all."""
     return [note for note in verdict.notes if note.kind is not Kind.OVERTAKEN]
 
 
 class Tables:
-    """Tells of single waits: the suspicious ones, those that never ended, the picture."""
+    """The tables of suspicious and of open waits, and the timeline."""
 
     def __init__(self, material: Material) -> None:
         self._material = material
@@ -36,13 +36,11 @@ class Tables:
         self._all = [*self._findings, *suspicions(material.verdict)]
         self._clock = picture.clock(self._ledger, material.source.head.t_stop)
         self._waits = {
-            (queue.id, wait.record.tid, wait.number): wait
-            for queue in self._ledger.queues.values()
-            for wait in queue.waits
+            (queue.id, wait.record.tid, wait.number): wait for queue, wait in self._ledger.waits()
         }
 
     def timeline(self) -> Html:
-        """The picture, first of what is around the first finding."""
+        """The timeline, which shows the first finding at first."""
         choice = picture.choose(self._ledger, self._all)
         if self._all:
             first = self._window(self._all[0])
@@ -51,7 +49,7 @@ class Tables:
         return picture.section(self._ledger, self._material.names, choice, self._clock, first)
 
     def findings(self) -> Html:
-        """The table of findings, and of what looks odd without being a certain fault."""
+        """The table of findings, then of suspicions that are no certain faults."""
         if not self._all:
             return tag("p", text("None."))
         head = header(*((name, False) for name in _COLUMN_NAMES))
@@ -59,10 +57,7 @@ class Tables:
             self._finding(finding, number < len(self._findings), number < MAX_STORIES)
             for number, finding in enumerate(self._all[:MAX_FINDINGS])
         ]
-        table = tag("table", head, tag("tbody", joined(rows)), id="findings")
-        more = len(self._all) - len(rows)
-        note = tag("p", text(f"{more:,} further ones are left out."), class_="note")
-        return joined([tag("div", table, class_="wide"), note if more else NOTHING])
+        return table("findings", head, rows, len(self._all) - len(rows), "further ones")
 
     def _window(self, finding: Finding) -> tuple[float, float]:
         queue = self._ledger.queues.get(finding.queue)
@@ -74,13 +69,12 @@ class Tables:
     def _object(self, oid: int) -> str:
         return self._ledger.object_name(oid, self._material.names)
 
-    def _finding(self, finding: Finding, fault: bool, told: bool) -> Html:
-        """One finding with all that is known of it."""
+    def _finding(self, finding: Finding, fault: bool, with_story: bool) -> Html:
         wait = self._wait(finding)
         queue = self._ledger.queues.get(finding.queue)
         signal = event_of(queue, finding, [wait] if wait else []) if queue else None
         begin, end = self._window(finding)
-        who = self._ledger.thread_name(finding.tid) if finding.tid else "nobody in particular"
+        who = self._ledger.thread_name(finding.tid) if finding.tid else "no single thread"
         show = tag("button", text("show"), type="button", data_show_from=f"{begin:.3f}",
                    data_show_to=f"{end:.3f}",
                    aria_label=f"show {finding.kind} in the timeline")  # fmt: skip
@@ -97,7 +91,7 @@ class Tables:
             data_fault=int(fault), data_kind=finding.kind.value, data_queue=finding.queue,
             data_tid=finding.tid, data_wait=finding.wait, data_seq=finding.seq,
         )  # fmt: skip
-        if not told:
+        if not with_story:
             return row
         return joined([row, tag("tr", tag("td", self._story(finding), colspan=_COLUMNS))])
 
@@ -105,7 +99,6 @@ class Tables:
         return f"{self._clock.us(t) / 1000:,.3f} ms"
 
     def _since(self, wait: Wait | None) -> Iterator[Html]:
-        """Since when it slept and how long."""
         if wait is None:
             yield text("-")
             return
@@ -118,14 +111,13 @@ class Tables:
         yield tag("p", text(how))
 
     def _story(self, finding: Finding) -> Html:
-        """What happened in order, and the stacks; its first line stands above it."""
+        """The events in order, and the stacks. The first line is in the row above."""
         lines = story(self._ledger, finding, Rules(names=self._material.names))
-        told = tag("pre", text(lines.partition("\n")[2]), class_="story")
         what = "the story, with stacks" if self._ledger.stacks else "the story"
-        return tag("details", tag("summary", text(what)), told)
+        events = tag("pre", text(lines.partition("\n")[2]), class_="story")
+        return tag("details", tag("summary", text(what)), events)
 
     def _event(self, signal: Signal | None) -> Iterator[Html]:
-        """Which event it is about, where it came from, whom it woke."""
         if signal is None:
             yield text("none is known")
             return
@@ -139,7 +131,6 @@ class Tables:
         yield tag("p", text(f"found {rec.sleepers} asleep, woke {woken}"))
 
     def _stacks(self, wait: Wait | None) -> Html:
-        """The stacks of sleeper and waker."""
         stacks = wait.stacks if wait else None
         if stacks is None:
             return NOTHING
@@ -150,24 +141,16 @@ class Tables:
         return tag("details", tag("summary", text("stacks")), *parts)
 
     def never(self) -> Html:
-        """The table of waits that were still open at the end, the oldest first."""
-        waits = [
-            (queue, wait)
-            for queue in self._ledger.queues.values()
-            for wait in queue.waits
-            if not wait.finished
-        ]
+        """The table of waits that were open at the end, the oldest first."""
+        waits = [pair for pair in self._ledger.waits() if not pair[1].finished]
         if not waits:
             return tag("p", text("None."))
         waits.sort(key=lambda pair: pair[1].record.t_begin)
         head = header(
-            ("who", False), ("on", False), ("since", False), ("age", True), ("where", False)
+            ("thread", False), ("on", False), ("since", False), ("age", True), ("where", False)
         )
         rows = [self._open(queue, wait) for queue, wait in waits[:MAX_NEVER]]
-        more = len(waits) - len(rows)
-        note = tag("p", text(f"{more:,} further ones are left out."), class_="note")
-        table = tag("table", head, tag("tbody", joined(rows)), id="never")
-        return joined([tag("div", table, class_="wide"), note if more else NOTHING])
+        return table("never", head, rows, len(waits) - len(rows), "further ones")
 
     def _open(self, queue: Queue, wait: Wait) -> Html:
         rec = wait.record

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A picture of a few waits, for a document: an SVG made from a Chrome trace.
+"""An SVG of a few waits for a document, made from a Chrome trace.
 
-    python -m harness.report.svg build/demo/timeline.json docs/timeline.svg
-
-For looking around use the trace itself, in Perfetto's UI.
+python -m harness.report.svg build/demo/timeline.json docs/timeline.svg
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wait:
-    """One wait: microseconds since the trace began, and when its signal came."""
+    """One wait, in microseconds since the trace began."""
 
     thread: int
     begin: float

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""One page about a recording, in one file that works offline.
+"""The page about a recording: one file that works offline.
 
-Every number on it also stands in a data attribute, exactly; every text is escaped,
-and the page's own policy lets nothing run but the script that we put there.
+Every number is also in a data attribute, exactly. Every text is escaped, and the page's
+own content policy allows no script but page.js.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 
 from harness.report.files import whole
-from harness.report.markup import NOTHING, Html, header, joined, number, tag, text
+from harness.report.markup import NOTHING, Html, header, joined, number, table, tag, text
 from harness.report.material import Material
 from harness.report.numbers import Numbers, Sums
 from harness.report.suspects import Tables, suspicions
@@ -26,22 +26,22 @@ MAX_QUEUES = 500
 MAX_HISTOGRAMS = 60
 
 _PAGE = Path(__file__).with_name("page")
-_CLASSES = {
-    Outcome.VERIFIED: "verified",
-    Outcome.FAULT: "fault",
-    Outcome.NOT_VERIFIED: "unsure",
-}
+_CLASSES = {Outcome.VERIFIED: "verified", Outcome.FAULT: "fault", Outcome.NOT_VERIFIED: "unsure"}
 _LOST = (Kind.LOST, Kind.TIMEOUT_READY)
 
 
 def write(path: Path, material: Material, sums: Sums) -> None:
-    """Write the page. Raises OSError."""
+    """Write the page.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     with whole(path) as file:
         file.write(page(material, sums.rows).encode())
 
 
 def page(material: Material, rows: Mapping[int, Numbers]) -> str:
-    """The page's text, with the numbers of all queues."""
+    """The page's text; ``rows`` are the counts of all queues."""
     script = (_PAGE / "page.js").read_text(encoding="utf-8").rstrip()
     digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
     tables = Tables(material)
@@ -61,7 +61,6 @@ def page(material: Material, rows: Mapping[int, Numbers]) -> str:
 
 
 def _verdict(verdict: Verdict, rows: Mapping[int, Numbers]) -> Html:
-    """The verdict's line, what is doubtful, and the sums."""
     sums = {
         "waits": sum(row.waits for row in rows.values()),
         "signals": sum(row.signals for row in rows.values()),
@@ -85,7 +84,7 @@ def _verdict(verdict: Verdict, rows: Mapping[int, Numbers]) -> Html:
 
 
 def _queues(material: Material, rows: Mapping[int, Numbers]) -> Html:
-    """The table of queues, the busiest first if they are many."""
+    """The table of queues; of many queues the busiest ones."""
     if not rows:
         return tag("p", text("None was used."))
     kinds: dict[int, Counter[Kind]] = {}
@@ -107,13 +106,8 @@ def _queues(material: Material, rows: Mapping[int, Numbers]) -> Html:
                    kinds.get(row.queue, Counter()), odd[row.queue])
         for row in shown
     )  # fmt: skip
-    table = tag(
-        "table", tag("caption", text("p50, p99, max: from wake to running"), class_="soft"),
-        head, tag("tbody", joined(lines)), id="queues",
-    )  # fmt: skip
-    more = len(rows) - len(shown)
-    note = tag("p", text(f"{more:,} quieter queues are left out."), class_="note")
-    return joined([tag("div", table, class_="wide"), note if more else NOTHING])
+    caption = tag("caption", text("p50, p99, max: from wake to running"), class_="soft")
+    return table("queues", head, lines, len(rows) - len(shown), "quieter queues", caption)
 
 
 def _queue_row(name: str, row: Numbers, kinds: Counter[Kind], odd: int) -> Html:
@@ -141,45 +135,39 @@ def _queue_row(name: str, row: Numbers, kinds: Counter[Kind], odd: int) -> Html:
 
 
 def _histograms(material: Material, rows: Mapping[int, Numbers]) -> Html:
-    """A figure for each queue that measured something."""
     measured = sorted((row for row in rows.values() if row.latencies), key=lambda row: row.queue)
     busiest = sorted(measured, key=lambda row: -len(row.latencies))[:MAX_HISTOGRAMS]
     if not busiest:
         return tag("p", text("No thread that slept was woken."))
-    figures = [
-        _histogram(material.ledger.object_name(row.queue, material.names), row)
-        for row in measured
-        if row in busiest
-    ]
+    name = material.ledger.object_name
+    shown = (row for row in measured if row in busiest)
+    figures = (_histogram(name(row.queue, material.names), row) for row in shown)
     return tag("div", *figures, class_="grid")
 
 
 def _histogram(name: str, row: Numbers) -> Html:
-    """Bars over the powers of two, as an SVG; also told in words."""
+    """Bars over the powers of two, as an SVG with the same numbers in words."""
     bars = row.histogram()
     most, wide = max(bars.values()), 330 / max(8, len(bars))
+    words = {p: f"{duration(1 << p)} to {duration(2 << p)}: {found}" for p, found in bars.items()}
     drawn = []
     for n, (power, found) in enumerate(bars.items()):
-        words = f"{duration(1 << power)} to {duration(2 << power)}: {found}"
         high = round(80 * found / most, 1)
         drawn.append(tag(
-            "rect", tag("title", text(words)), x=round(n * wide, 1), y=88 - high, height=high,
-            width=round(wide - 2, 1), data_from=1 << power, data_to=2 << power, data_count=found,
+            "rect", tag("title", text(words[power])), x=round(n * wide, 1), y=88 - high,
+            height=high, width=round(wide - 2, 1), data_from=1 << power, data_to=2 << power,
+            data_count=found,
         ))  # fmt: skip
     ends = (
         tag("text", text(duration(1 << min(bars))), x=0, y=104),
         tag("text", text(duration(2 << max(bars))), x=round(len(bars) * wide, 1), y=104,
             text_anchor="end" if len(bars) > 2 else "start"),
     )  # fmt: skip
-    said = "; ".join(
-        f"{duration(1 << power)} to {duration(2 << power)}: {found}"
-        for power, found in bars.items()
-        if found
-    )
+    label = "; ".join(words[power] for power, found in bars.items() if found)
     svg = tag(
         "svg", *drawn, tag("line", x1=0, x2=330, y1=89, y2=89), *ends, role="img",
         xmlns="http://www.w3.org/2000/svg", viewBox="0 0 330 108",
-        aria_label=f"Latencies on {name}. {said}",
+        aria_label=f"Latencies on {name}. {label}",
     )  # fmt: skip
     caption = tag("figcaption", text(f"{name}: {len(row.latencies):,} wakes"))
     return tag("figure", caption, svg, class_="histogram", data_queue=row.queue,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Words for the numbers of records; a number that nobody knows stays one."""
+"""Words for the numbers in records; an unknown number is shown as it is."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from harness.recording.records import Context, Why
 
 @cache
 def why_name(why: int) -> str:
-    """Why a queue was signalled."""
+    """The reason for a signal."""
     return Why(why).name.lower() if why in list(Why) else str(why)
 
 
 @cache
 def context_name(context: int) -> str:
-    """Where a waker ran."""
+    """The context of a waker."""
     return Context(context).name.lower() if context in list(Context) else str(context)
 
 
 def duration(ns: int) -> str:
-    """Nanoseconds in the unit that fits."""
+    """Nanoseconds, in the unit that suits them."""
     for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 1000)):
         if ns >= size:
             return f"{ns / size:.3g} {unit}"

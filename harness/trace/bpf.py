@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What bcc does not do: a ring that is put into an array of rings, an array that is mapped."""
+"""BPF maps that bcc cannot make: a ring for an array of rings, a mapped array."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ring_bytes(mib: float, cpus: int) -> int:
 
 
 def create_ring(size: int) -> int:
-    """Make a ring buffer; its descriptor. Raises OSError."""
+    """Make a ring buffer and return its descriptor. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     attr = ctypes.create_string_buffer(_ATTR.pack(_RINGBUF, 0, 0, size), _ATTR_BYTES)
     fd = int(libc.syscall(_BPF, _MAP_CREATE, attr, _ATTR_BYTES))
@@ -32,12 +32,16 @@ def create_ring(size: int) -> int:
 
 
 def mapped(table: Any, entries: int) -> Any:
-    """The values of an array map (made with BPF_F_MMAPABLE) as they are at any time.
+    """The values of an array map (made with BPF_F_MMAPABLE), mapped into memory.
 
-    Other than a look-up, which is a system call, reading them disturbs no probe.
+    A look-up is a system call, which disturbs the probes. Reading these values does not.
 
-    :param table: bcc's.
-    :returns: a ctypes array; it keeps the memory mapped.
+    Args:
+        table: The map, as an object of bcc.
+        entries: Its number of entries.
+
+    Returns:
+        A ctypes array, which keeps the memory mapped.
     """
     values = table.Leaf * entries
     size = -(-ctypes.sizeof(values) // mmap.PAGESIZE) * mmap.PAGESIZE

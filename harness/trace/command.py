@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric trace -- CMD``: who sleeps on which wait queue, who wakes it, and who is never woken.
+"""``kfabric trace -- CMD``: shows the sleepers and wakers of wait queues, and stuck waits.
 
 By default CMD runs in a disposable guest; with ``--here`` on this machine, which needs
 root and bcc (Debian: python3-bpfcc). The exit status is CMD's; 124 if it outlived
@@ -28,7 +28,7 @@ from harness.streams import Follower, Output, read_both
 from harness.trace import table
 from harness.trace.guest import LIVE
 from harness.trace.scope import Scope, add_scope_options, scope_of
-from harness.trace.summary import SUMMARY, Row, Summary, decode, decode_row
+from harness.trace.summary import SUMMARY, Row, decode, decode_row
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -37,19 +37,22 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).resolve().parents[2]
 DEFAULT = SOURCE / "build/trace"
+_FILES = (HEAD, RECORDS, SUMMARY, LIVE)
 # bcc is a package of Debian's own Python.
 _PYTHON = "/usr/bin/python3"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Trace, show the table, leave the files.
+    """Trace, print the table, and write the files.
 
-    :raises GuestError: what happened to the guest.
-    :raises SetupError: it cannot be traced here.
+    Raises:
+        GuestError: The guest failed.
+        SetupError: This machine cannot be traced.
     """
     args = _parse(argv)
     scope = scope_of(args)
-    output: Path = args.output or _default()
+    default = Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
+    output: Path = args.output or default
     _clear(output)
     if args.here:
         return _finish(output, _here(args, scope, output))
@@ -70,7 +73,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--ring", type=float, default=32.0, metavar="MIB", help="memory for records on their way"
     )
     parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for CMD")
-    _add_guest_options(parser)
+    if not in_guest():  # a guest has no guests
+        from harness.vm.options import add_guest_options
+
+        add_guest_options(parser)
     parser.add_argument("command", nargs="*", metavar="CMD")
     args = parser.parse_args(argv)
     try:
@@ -84,27 +90,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _add_guest_options(parser: argparse.ArgumentParser) -> None:
-    if in_guest():
-        return  # there are no guests in guests
-    from harness.vm.options import add_guest_options
-
-    add_guest_options(parser)
-
-
-def _default() -> Path:
-    return Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
-
-
 def _clear(output: Path) -> None:
-    """Remove what an earlier trace left, and nothing else."""
     output.mkdir(parents=True, exist_ok=True)
-    for name in (HEAD, RECORDS, SUMMARY, LIVE):
+    for name in _FILES:
         (output / name).unlink(missing_ok=True)
 
 
 def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
-    """The command line of the part that runs where the traced kernel is."""
     words = ["-m", "harness.trace.guest", f"--output={output}", *scope.argv()]
     words += [f"--ring={args.ring:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
@@ -112,9 +104,8 @@ def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
 
 
 def _here(args: argparse.Namespace, scope: Scope, output: Path) -> int:
-    """On this machine. Raises SetupError."""
     if os.geteuid() != 0:
-        raise SetupError("not root", "the kernel tells its secrets only to root")
+        raise SetupError("not root", "only root may trace the kernel")
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         [_PYTHON, *_argv(args, scope, output)],
@@ -125,14 +116,14 @@ def _here(args: argparse.Namespace, scope: Scope, output: Path) -> int:
     try:
         _show(read_both(process), output)
     except KeyboardInterrupt:
-        # It has had the signal, too, and comes to an end.
+        # The process has got the signal, too, and ends.
         for to_stdout, data in read_both(process):
             _copy(to_stdout, data)
     return process.wait()
 
 
 def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int, list[Splat]]:
-    """In a disposable guest; also what its kernel complained of."""
+    """Trace in a disposable guest; the exit status, and the kernel's reports."""
     from harness.vm.options import disposable, guest
     from harness.vm.wire import Kind
 
@@ -145,7 +136,7 @@ def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int
         try:
             _show(((kind is Kind.STDOUT, data) for kind, data in remote.stream()), place)
         except KeyboardInterrupt:
-            # As on a terminal of its own: it stops, and still tells what it has seen.
+            # It stops, and still writes its recording.
             remote.signal(signal.SIGINT)
             for kind, data in remote.stream():
                 _copy(kind is Kind.STDOUT, data)
@@ -157,8 +148,8 @@ def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int
 
 
 def _keep(place: Path, output: Path) -> None:
-    """Move the files out of the guest's directory, which goes."""
-    for name in (HEAD, RECORDS, SUMMARY, LIVE):
+    """Move the files out of the guest's directory, which will be removed."""
+    for name in _FILES:
         if (place / name).exists():
             shutil.move(place / name, output / name)
 
@@ -170,7 +161,7 @@ def _copy(to_stdout: bool, data: bytes) -> None:
 
 
 def _show(stream: Output, place: Path) -> None:
-    """Pass on what CMD writes, below it the table if this is a terminal."""
+    """Pass on the output of CMD; on a terminal also show the table below it."""
     if not sys.stdout.isatty():
         for to_stdout, data in stream:
             _copy(to_stdout, data)
@@ -181,7 +172,7 @@ def _show(stream: Output, place: Path) -> None:
 
     console = Console(highlight=False)
     with Live("kfabric: loading the tracer …", console=console, transient=True) as display:
-        follower = Follower(place / LIVE, lambda told: _update(display, told))
+        follower = Follower(place / LIVE, lambda news: _update(display, news))
         rest = {True: b"", False: b""}
         with follower:
             for to_stdout, data in stream:
@@ -192,17 +183,16 @@ def _show(stream: Output, place: Path) -> None:
             display.console.print(Text.from_ansi(line.decode(errors="replace")))
 
 
-def _update(display: Live, told: dict[str, Any]) -> None:
-    """Show what the tracer has just told."""
-    if "rows" in told:
-        rows: list[Row] = [decode_row(item) for item in told["rows"]]
-        display.update(table.live(rows, told["seconds"], sum(told["losses"].values())))
-    elif "loaded" in told:
-        display.update(f"kfabric: traced; the tracer took {told['loaded']:.1f} s to load")
+def _update(display: Live, news: dict[str, Any]) -> None:
+    if "rows" in news:
+        rows: list[Row] = [decode_row(item) for item in news["rows"]]
+        display.update(table.live(rows, news["seconds"], sum(news["losses"].values())))
+    elif "loaded" in news:
+        display.update(f"kfabric: traced; the tracer took {news['loaded']:.1f} s to load")
 
 
 def _finish(output: Path, status: int) -> int:
-    """Print the table, make the exports; the exit status."""
+    """Print the table, write the reports, and return the exit status."""
     try:
         summary = decode(json.loads((output / SUMMARY).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -211,16 +201,13 @@ def _finish(output: Path, status: int) -> int:
         print(line)
     _export(output)
     names = sorted(path.name for path in output.iterdir() if path.name != LIVE)
-    print(f"traced {_times(summary)}; left in {output}: {', '.join(names)}")
+    times = f"{summary.seconds:.1f} s (loading took {summary.load_seconds:.1f} s)"
+    print(f"traced {times}; left in {output}: {', '.join(names)}")
     return status
 
 
-def _times(summary: Summary) -> str:
-    return f"{summary.seconds:.1f} s (loading took {summary.load_seconds:.1f} s)"
-
-
 def _export(output: Path) -> None:
-    """Make what other programs open, as far as the reports are there."""
+    """Write the reports for other programs, if harness.report is there."""
     if in_guest():
         return
     try:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Where the traced kernel is: load the tracer, run a command, leave the recording.
+"""The part of ``kfabric trace`` on the traced kernel: runs the tracer and a command.
 
     python3 -m harness.trace.guest --output DIR [--module M] [--duration S] [-- CMD...]
 
-The command has this program's own standard streams, and its exit status becomes this
-program's. ``DIR/live.jsonl`` gets a line a few times a second, for whoever looks on.
-Runs with Debian's python3 and python3-bpfcc alone.
+The command shares this program's standard streams and exit status. ``DIR/live.jsonl`` gets
+a line a few times a second, for a live display. Needs only Debian's python3 and
+python3-bpfcc.
 """
 
 from __future__ import annotations
@@ -28,46 +28,45 @@ from harness.trace.scope import add_scope_options, scope_of
 from harness.trace.tracer import Tracer
 
 LIVE = "live.jsonl"
-TIMED_OUT = 124  # as timeout(1) says it
+TIMED_OUT = 124  # the exit status of timeout(1)
 
 _TICK_SECONDS = 0.05
 _LIVE_SECONDS = 0.5
-# A look at the counters costs the guest time: it may have this share of it.
+# Reading the counters may take this share of the time.
 _LIVE_SHARE = 0.1
 _PATIENCE_SECONDS = 5.0
 _SIGNALS = frozenset({signal.SIGCHLD, signal.SIGINT, signal.SIGTERM})
 
 
 class Live:
-    """Tells those who look on how it goes."""
+    """Writes the progress of a trace for a live display."""
 
     def __init__(self, path: Path) -> None:
-        """Begin a new file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
         self._next = 0.0
 
-    def tell(self, **what: Any) -> None:
+    def write(self, **values: Any) -> None:
         """Write one line."""
-        print(json.dumps(what), file=self._file, flush=True)
+        print(json.dumps(values), file=self._file, flush=True)
 
     def counts(self, tracer: Tracer) -> None:
-        """Tell the counters, unless that was done just now."""
+        """Write the counters, unless that was done just now."""
         now = time.monotonic()
         if now < self._next:
             return
         rows = [asdict(row) for row in tracer.rows()]
         seconds = (time.monotonic_ns() - tracer.t_start) / 1e9
-        self.tell(rows=rows, losses=tracer.losses(), seconds=round(seconds, 1))
+        self.write(rows=rows, losses=tracer.losses(), seconds=round(seconds, 1))
         after = time.monotonic()
         self._next = after + max(_LIVE_SECONDS, (after - now) / _LIVE_SHARE)
 
 
 class Child:
-    """The command: forked at once, run once it is followed."""
+    """The command: forked at once, executed once it is traced."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """Fork; the child stops itself until :meth:`go`."""
+        """Fork. The child stops itself until :meth:`go`."""
         self.status: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
@@ -85,11 +84,11 @@ class Child:
             os._exit(127)
 
     def go(self) -> None:
-        """Let it run."""
+        """Execute the command."""
         os.kill(self.pid, signal.SIGCONT)
 
     def poll(self) -> bool:
-        """Has it ended? Then its status is known, 128+n for signal n."""
+        """Has it ended? Then ``status`` is set, to 128+n for signal n."""
         if self.status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -98,7 +97,7 @@ class Child:
         return self.status is not None
 
     def end(self) -> None:
-        """End it if it still runs, with force if need be."""
+        """Terminate it if it still runs, or kill it after a while."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.poll():
                 return
@@ -112,7 +111,7 @@ class Child:
 def main(argv: Sequence[str] | None = None) -> int:
     """Trace; the exit status is the command's, TIMED_OUT if it outlived ``--duration``."""
     args = _parse(argv)
-    # Looked at when we have time for them, and not in the middle of something.
+    # Blocked, and received by sigtimedwait().
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     live = Live(args.output / LIVE)
     try:
@@ -121,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ) as tracer:
             return _trace(tracer, live, args)
     except ProbeError as error:
-        live.tell(failed=str(error))
+        live.write(failed=str(error))
         print(f"kfabric: not traced: {error}", file=sys.stderr)
         return ExitStatus.NOT_VERIFIED
 
@@ -138,26 +137,25 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _trace(tracer: Tracer, live: Live, args: argparse.Namespace) -> int:
-    """Run to the end of command, duration, or patience of who presses Ctrl-C."""
-    live.tell(loaded=tracer.load_seconds, steps=tracer.seconds)
+    live.write(loaded=tracer.load_seconds, steps=tracer.seconds)
     child = Child(args.command) if args.command else None
     if child is not None:
         if tracer.scope.by_tree:
             tracer.follow(child.pid)
         child.go()
     timed_out = _watch(tracer, live, child, args.duration)
-    # Before the child is ended, which would end its waits.
+    # Before the end of the child, which would end its waits.
     summary = tracer.stop()
     if child is not None:
         child.end()
-    live.tell(done=True, lost=summary.lost)
+    live.write(done=True, lost=summary.lost)
     if child is None:
         return ExitStatus.OK
     return TIMED_OUT if timed_out else int(child.status or 0)
 
 
 def _watch(tracer: Tracer, live: Live, child: Child | None, duration: float) -> bool:
-    """Drain until it is over. True: the command was still running."""
+    """Drain until the end of the trace. True: the command is still running."""
     limit = time.monotonic() + duration if duration else float("inf")
     while True:
         got = signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)

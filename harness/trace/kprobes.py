@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Kprobes by address, set behind a function's first instruction.
+"""Kprobes by address, set after a function's first instruction.
 
-bcc's own way has two drawbacks here. It names the function, and a kernel before 6.2
-then searches all its symbols, several times, which takes an emulated guest most of
-a second for each probe. And a probe on a function's very begin is made a call by the
-kernel (ftrace): its program runs with interrupts on, and what happens in an
-interrupt that comes then is not told to any program on that CPU. Behind the call that
-a traceable function begins with, a probe is a breakpoint, with interrupts off.
+bcc's own kprobes have two drawbacks here. They name the function, and a kernel before 6.2
+then searches all symbols several times, which takes an emulated guest most of a second
+for each probe. And the kernel turns a probe on the first instruction into a call (ftrace),
+whose program runs with interrupts on: no program on that CPU sees the events of an
+interrupt during that time. After the call at the start of a traceable function a probe is
+a breakpoint, with interrupts off.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import fcntl
 import os
 import struct
 from pathlib import Path
-from typing import Self
 
 _TYPE = Path("/sys/bus/event_source/devices/kprobe/type")
 _OPTIMIZE = Path("/proc/sys/debug/kprobes-optimization")
@@ -25,7 +24,7 @@ _PERF_EVENT_OPEN = 298  # x86-64
 _ATTR = struct.Struct("<IIQQQQQIIQQ")  # type, size, config, … up to config1, config2
 _SET_BPF, _ENABLE = 0x40042408, 0x2400
 _CLOSE_ON_EXEC = 8
-# A call of 5 bytes; behind a landing pad of 4 where the kernel has those; nothing.
+# After a call of 5 bytes; after that and a landing pad of 4 bytes; at the begin.
 _OFFSETS = (5, 9, 0)
 
 
@@ -33,11 +32,13 @@ class KprobeError(OSError):
     """A probe cannot be set; the text names the function."""
 
 
-class Kprobes:
-    """A set of probes; a context manager that takes them away."""
+class Kprobes(contextlib.AbstractContextManager["Kprobes"]):
+    """A set of probes; a context manager that removes them.
+
+    Until the end the kernel does not turn breakpoints into jumps.
+    """
 
     def __init__(self) -> None:
-        """Keep the kernel from turning breakpoints into jumps, for as long as this lives."""
         self._fds: list[int] = []
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._kind = int(_TYPE.read_text())
@@ -45,9 +46,6 @@ class Kprobes:
         with contextlib.suppress(OSError):
             self._optimize = _OPTIMIZE.read_text()
             _OPTIMIZE.write_text("0")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -65,7 +63,7 @@ class Kprobes:
         fcntl.ioctl(fd, _ENABLE, 0)
 
     def close(self) -> None:
-        """Take all probes away. May be called again."""
+        """Remove all probes. May be called again."""
         while self._fds:
             os.close(self._fds.pop())
         if self._optimize:
@@ -73,7 +71,7 @@ class Kprobes:
             self._optimize = ""
 
     def _open(self, address: int) -> int:
-        # Where an event would count matters to perf alone; a program runs on every CPU.
+        # The CPU of the event matters only to perf; a program runs on every CPU.
         attr = _ATTR.pack(self._kind, _ATTR.size, 0, 1, 0, 0, 0, 1, 0, 0, address)
         buffer = ctypes.create_string_buffer(attr, _ATTR.size)
         return int(

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-/* Functions of a module that publish or take what its sleepers wait for. */
+/*
+ * Part 6 of 6 of the tracer's program: marked functions, which publish or take the things
+ * that sleepers wait for. Uses state.bpf.c only.
+ */
 
 #if PUBLISH || TAKE
 static __always_inline int mark(struct regs *ctx, u8 what)

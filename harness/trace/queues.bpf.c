@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-/* Which queues are told. */
+/*
+ * Part 2 of 6 of the tracer's program: which queues are wanted, and their numbers.
+ *
+ * Uses the maps and helpers of state.bpf.c. The scope macros select qualifies().
+ */
 
 static __always_inline int in_tree(u32 tgid)
 {
@@ -11,7 +15,7 @@ struct frames {
 	u64 ip[FRAMES];
 };
 
-/* Where the modules are; empty ranges at the end. */
+/* The address ranges of the modules; empty ones at the end. */
 struct places {
 	struct range text[RANGES], data[RANGES];
 };
@@ -44,7 +48,7 @@ static __always_inline int of_module(struct regs *ctx, u64 address)
 	if (n < 0)
 		return 0;
 	depth = (u64)n / sizeof(f->ip[0]);
-	/* Keeps the compiler from knowing the mask to be needless. */
+	/* Hides the value, so that the compiler keeps the mask for the verifier. */
 	asm volatile("" : "+r"(depth));
 	if (depth < FRAMES)
 		f->ip[depth & (FRAMES - 1)] = 0;
@@ -52,7 +56,7 @@ static __always_inline int of_module(struct regs *ctx, u64 address)
 	for (int i = 0; i < FRAMES; i++) {
 		u64 ip = f->ip[i];
 
-		/* What an interrupt came upon has nothing to do with it. */
+		/* The code below an interrupt is unrelated. */
 		if (!ip || ip - ENTRY_TEXT < ENTRY_TEXT_END - ENTRY_TEXT ||
 		    ip - SOFTIRQ_TEXT < SOFTIRQ_TEXT_END - SOFTIRQ_TEXT)
 			break;
@@ -74,8 +78,6 @@ static __always_inline int qualifies(struct regs *ctx, u64 address, u32 tgid)
 #endif
 }
 
-/* Queues and their numbers. */
-
 static __always_inline u32 new_number(void)
 {
 	int zero = 0;
@@ -85,9 +87,7 @@ static __always_inline u32 new_number(void)
 	if (!next)
 		return 0;
 	number = __sync_fetch_and_add(next, 1) + 1;
-	if (number < MAX_QUEUES)
-		return number;
-	return 0;
+	return number < MAX_QUEUES ? number : 0;
 }
 
 static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
@@ -115,8 +115,8 @@ static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
 }
 
 /*
- * A queue on a stack lives as long as its wait: all that one place in the code
- * makes share a number.
+ * A queue on a stack lives only as long as its wait. All such queues from one place in the
+ * code share a number.
  */
 static __always_inline struct queue *queue_slept_on(u64 address, u64 sp,
 						    u64 site, u8 kind)
@@ -159,7 +159,7 @@ static __always_inline void name_by_stack(struct queue *q, s32 stack)
 	}
 }
 
-/* For the reader. A queue on a stack is one of many, any of which will do. */
+/* For the reader. Of the queues on stacks that share a number any one will do. */
 static __always_inline void describe(struct stats *s, struct queue *q)
 {
 	s->address = q->address;

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Part 5 of 6 of the tracer's program: the scheduler's events, as raw tracepoints.
+ *
+ * They find out which wake-ups come from a wake call (wakes.bpf.c) and which do not, and
+ * when threads sleep and run. Uses all parts before this one.
+ */
+
 static __always_inline void foreign(struct open_wait *w, u32 cause, u64 now)
 {
 	bump(&w->r.foreign);
@@ -9,8 +16,8 @@ static __always_inline void foreign(struct open_wait *w, u32 cause, u64 now)
 }
 
 /*
- * Is the thread's newest wait what a wake call here is about? An interrupt that came
- * between the call and this event may have made one of its own.
+ * The wake call on this CPU that is about the thread's newest wait, if there is one. An
+ * interrupt between the call and this event may have made a wake call of its own.
  */
 static __always_inline struct call *called(struct cpu *c, struct open_wait *w)
 {
@@ -25,8 +32,8 @@ static __always_inline struct call *called(struct cpu *c, struct open_wait *w)
 }
 
 /*
- * Were breakpoints ignored on this CPU just now? They are while their programs run,
- * which no interrupt gets into, and while somebody looks into a map.
+ * Were breakpoints ignored on this CPU just now? That is so while their programs run,
+ * with interrupts off, and during a map look-up by system call.
  */
 static __always_inline int blind(void)
 {
@@ -46,10 +53,7 @@ static __always_inline u32 tid_of(u64 task)
 	return load32(task + TASK_PID);
 }
 
-/* The arguments of the scheduler's events. */
-enum { WOKEN_TASK };
-enum { SWITCH_PREEMPTED, SWITCH_PREV, SWITCH_NEXT, SWITCH_PREV_STATE };
-enum { FORK_PARENT, FORK_CHILD };
+enum { FORK_PARENT, FORK_CHILD };	/* arguments of sched_process_fork */
 
 RAW_TRACEPOINT_PROBE(sched_waking)
 {
@@ -65,7 +69,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 
 	if (!c || switched_off() || on_spin_lock(ctx->args[WOKEN_TASK]))
 		return 0;
-	/* With PREEMPT_RT one on a spin lock is woken without a word: that entry is stale. */
+	/* With PREEMPT_RT waking a sleeper on a spin lock fires no event: a stale entry. */
 	entry = c->task == ctx->args[WOKEN_TASK] ? c->entry : 0;
 	cause = take_cause(c);
 	t_wake = c->t_entry;
@@ -92,7 +96,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		ours = call != NULL;
 		t_wake = call ? call->t : 0;
 	}
-	/* One place for all that are ours: each copy costs the compiler half a second. */
+	/* One call of woken() for all cases: each copy costs the compiler half a second. */
 	if (ours) {
 		woken(c, s, w, t_wake, now);
 		return 0;
@@ -108,20 +112,18 @@ RAW_TRACEPOINT_PROBE(sched_wakeup)
 	u32 tid = tid_of(ctx->args[WOKEN_TASK]);
 	struct sleeper *s = sleepers.lookup(&tid);
 	struct open_wait *w;
-	u64 entry, delay;
+	u64 entry;
 
 	if (!s || !s->woken || switched_off())
 		return 0;
 	entry = s->woken;
 	w = open_waits.lookup(&entry);
-	if (!w || !w->r.t_waking || w->r.wakeup_ns)
-		return 0;
-	delay = bpf_ktime_get_ns() - w->r.t_waking;
-	w->r.wakeup_ns = delay < 0xffffffff ? delay : 0xffffffff;
+	if (w && w->r.t_waking && !w->r.wakeup_ns)
+		note_wakeup(&w->r);
 	return 0;
 }
 
-/* A thread runs again; the wait that is over with that, if one is. */
+/* A thread runs again; returns the wait that ends with that, if there is one. */
 static __always_inline struct open_wait *runs(u32 tid, u64 now)
 {
 	struct sleeper *s = sleepers.lookup(&tid);
@@ -135,7 +137,7 @@ static __always_inline struct open_wait *runs(u32 tid, u64 now)
 	w = entry ? open_waits.lookup(&entry) : NULL;
 	if (w && w->r.t_wake && !w->r.t_running)
 		w->r.t_running = now;
-	/* Nothing tells when it leaves a completion: take it as left once it runs. */
+	/* The end of wait_for_completion() is not traced: the wait ends once its thread runs. */
 	entry = s->entry;
 	w = open_waits.lookup(&entry);
 	if (w && w->kind == KIND_COMPLETION && (w->r.t_running == now || w->cause))
@@ -151,7 +153,7 @@ static __always_inline void sleeps(u32 tid, u64 now)
 	slept_at.update(&tid, &now);
 	if (!s)
 		return;
-	/* Woken, on a CPU since, and asleep again in the same wait. */
+	/* Spurious: woken, on a CPU since, and asleep again in the same wait. */
 	if (s->t_slept && s->t_wake > s->t_slept && s->t_ran > s->t_wake) {
 		st = stats_of(s->wake_number);
 		if (st)
@@ -163,7 +165,7 @@ static __always_inline void sleeps(u32 tid, u64 now)
 
 RAW_TRACEPOINT_PROBE(sched_switch)
 {
-	/* Who is about to leave the CPU is still the current thread. */
+	/* The thread that leaves the CPU is still the current one. */
 	u32 prev = bpf_get_current_pid_tgid();
 	u32 next = tid_of(ctx->args[SWITCH_NEXT]);
 	u64 now = bpf_ktime_get_ns();
@@ -174,7 +176,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 
 	if (!c || switched_off())
 		return 0;
-	/* With PREEMPT_RT a waker may lose its CPU in the middle of waking. */
+	/* With PREEMPT_RT a waker may be preempted during a wake call. */
 	if (asleep || !BY_THREAD) {
 		c->entry = 0;
 		c->cause = CAUSE_NONE;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What is traced: the options that a person gives, the same on the host and in a guest."""
+"""The scope of a trace, and its options on the command line of host and guest."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ _ADDRESS_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which queues are told, and what else.
+    """The queues to trace, and the details to record.
 
-    Without ``modules`` and ``queue``: those that threads of the command's processes,
-    or of process ``pid``, sleep on or wake.
+    Without ``modules`` and ``queue``: the queues on which threads of the command's
+    processes, or of process ``pid``, sleep or wake others.
 
-    :param modules: queues that their code sleeps on or wakes, or that their data holds.
-    :param queue: just this one, by its symbol or address.
-    :param pid: with either of them, only waits of this process and its children.
-    :param publish: functions that publish what sleepers wait for.
-    :param take: functions that take it.
-    :param stacks: whether each wait is told with the stacks of sleeper and waker.
+    Args:
+        modules: Queues in their data, or on which their code sleeps or wakes.
+        queue: Only this queue, by its symbol or address.
+        pid: With one of these, only waits of this process and its children.
+        publish: Functions that publish the things that sleepers wait for.
+        take: Functions that take them.
+        stacks: Record the stacks of sleeper and waker for each wait.
     """
 
     modules: tuple[str, ...] = ()
@@ -34,12 +35,12 @@ class Scope:
 
     @property
     def by_tree(self) -> bool:
-        """Do the processes choose the queues?"""
+        """Do the traced processes select the queues?"""
         return not self.modules and not self.queue
 
     @property
     def address(self) -> int | None:
-        """The number that ``queue`` is, with 0x or as the kernel writes it; None: a symbol."""
+        """The address in ``queue``, with 0x or in the kernel's format; None for a symbol."""
         digits = self.queue.lower().removeprefix("0x")
         if len(digits) != _ADDRESS_DIGITS and not self.queue[:1].isdigit():
             return None
@@ -49,7 +50,7 @@ class Scope:
             return None
 
     def argv(self) -> list[str]:
-        """The options that give this scope."""
+        """The command-line options for this scope."""
         words = [f"--module={name}" for name in self.modules]
         words += [f"--queue={self.queue}"] if self.queue else []
         words += [f"--pid={self.pid}"] if self.pid else []
@@ -59,41 +60,25 @@ class Scope:
 
 
 def add_scope_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that make a scope."""
-    parser.add_argument(
-        "--module",
-        action="append",
-        default=[],
-        metavar="M",
-        help="wait queues that this module sleeps on or wakes; may be given several times",
-    )
+    """Add the options of a scope."""
+    words = "wait queues that this module sleeps on or wakes; may be given several times"
+    parser.add_argument("--module", action="append", default=[], metavar="M", help=words)
     parser.add_argument("--queue", default="", metavar="SYMBOL|ADDRESS", help="just this queue")
-    parser.add_argument(
-        "--pid", type=int, default=0, metavar="P", help="only this process and its children"
-    )
-    parser.add_argument(
-        "--event",
-        action="append",
-        default=[],
-        metavar="F",
-        help="note each call of function F, which publishes what sleepers wait for",
-    )
-    parser.add_argument(
-        "--take",
-        action="append",
-        default=[],
-        metavar="F",
-        help="the same of a function that takes it",
-    )
-    parser.add_argument(
-        "--no-stacks", action="store_true", help="leave out the kernel stacks of sleeper and waker"
-    )
+    words = "only this process and its children"
+    parser.add_argument("--pid", type=int, default=0, metavar="P", help=words)
+    words = "note each call of function F, which publishes the things that sleepers wait for"
+    parser.add_argument("--event", action="append", default=[], metavar="F", help=words)
+    words = "the same for a function that takes them"
+    parser.add_argument("--take", action="append", default=[], metavar="F", help=words)
+    words = "leave out the kernel stacks of sleeper and waker"
+    parser.add_argument("--no-stacks", action="store_true", help=words)
 
 
 def scope_of(args: argparse.Namespace) -> Scope:
-    """The scope that parsed options give.
+    """The scope of parsed options.
 
-    :raises ValueError: they contradict each other; the text says why.
+    Raises:
+        ValueError: They contradict each other.
     """
     if args.module and args.queue:
         raise ValueError("--module and --queue exclude each other")

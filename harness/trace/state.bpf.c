@@ -1,48 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Watches every wait queue of the kernel, by the functions that sleep and wake.
+ * Part 1 of 6 of the tracer's program: its types, maps and small helpers.
  *
- *   prepare_to_wait*, add_wait_queue*    a wait begins; again with the same entry:
- *                                        the next turn of its loop
- *   finish_wait, remove_wait_queue       it ends
+ * tracer.py puts the parts together in this order, since bcc rewrites only one file:
+ * records.h, state.bpf.c (types and maps), queues.bpf.c (which queues are traced),
+ * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), scheduler.bpf.c (the
+ * scheduler's events), marks.bpf.c (marked functions). Each part uses those before it.
+ *
+ * The program traces every wait queue of the kernel at the functions that sleep and wake:
+ *
+ *   prepare_to_wait*, add_wait_queue*    a wait begins; with the same entry: the next
+ *                                        iteration of its loop
+ *   finish_wait, remove_wait_queue       the wait ends
  *   __wake_up_common                     a wake call, under the queue's lock
- *   default_wake_function                it comes to one sleeper
- *   sched_waking                         ... and the scheduler is asked to wake it
+ *   default_wake_function                the wake call reaches one sleeper
+ *   sched_waking                         ... and asks the scheduler to wake it
  *   wait_for_completion*, complete*      the same for completions
  *
- * A wait is found by its entry, which lies on the sleeper's stack, so that a
- * thread in poll() has one wait on each queue. The scheduler's events are looked
- * up by thread. Waits are followed on all queues, since a queue may turn out to be
- * wanted only when it is woken; only those of wanted queues are told.
+ * A wait is identified by its entry on the sleeper's stack, so a thread in poll() has
+ * one wait on each queue. The scheduler's events are looked up by thread. Waits are
+ * followed on all queues, since a queue may become wanted only when it is woken; records
+ * are written only for wanted queues.
  *
- * Who enters a queue without these functions (epoll, kfabric) is known from the
- * wake call on: its wait is told as beginning when the thread went to sleep.
+ * Sleepers that enter a queue without these functions (epoll, kfabric) are known from
+ * the wake call on: their wait begins, in its record, when the thread went to sleep.
  *
- * The loader sets the probes behind the functions' first instruction, as plain
- * breakpoints: those run with interrupts off. A program that an interrupt could
- * get into would cost the interrupt's own events, without a word. The scheduler's
- * events are taken raw, which no other program can get skipped.
+ * The loader sets the probes after the functions' first instruction, as breakpoints,
+ * whose programs run with interrupts off. If an interrupt could come during a program,
+ * its own events would be lost silently. The scheduler's events are raw tracepoints,
+ * which other programs cannot make skipped.
  *
- * Whoever looks up something in a map by a system call keeps breakpoints' programs
- * from running on its CPU for as long. So the reader maps what it needs while they
- * run; what an interrupt woke all the same in such a moment is counted as lost.
+ * A map look-up by system call keeps breakpoints' programs from running on its CPU. So
+ * the reader maps the memory that it needs while the probes are set. If an interrupt
+ * wakes a thread during such a look-up all the same, that is counted as a loss.
  *
- * Setting all probes takes a second, and taking them away again. A wait of which
- * one end only is seen would be told as one that never ended. So there is a switch.
+ * Setting or removing all probes takes a second. If only the begin of a wait were seen,
+ * the wait would seem never to end. Hence the switch.
  *
- * bcc rewrites only one file: the loader puts records.h, this one, queues.bpf.c,
- * waits.bpf.c, wakes.bpf.c, scheduler.bpf.c and marks.bpf.c in a row. It defines,
- * besides what records.h needs: OWN_TGID, RINGS, MAX_QUEUES, WITH_STACKS, BOOKMARKS,
- * TASK_PID, QUEUE_LIST and SWAITS_LIST (where the sleepers are in a wait queue and in
- * a completion's: behind a lock, of whatever size), PROG_ACTIVE, the addresses of
- * COMPLETION_BEGIN and _END, ENTRY_TEXT and _END, SOFTIRQ_TEXT and _END,
- * WAKE_UP_COMMON and COMPLETE_ALL, one of BY_MODULE, BY_QUEUE (an address) and
- * BY_TREE, ONLY_TREE if just its threads count, PUBLISH and TAKE if functions are
- * marked: what nobody needs costs the compiler a second.
- * BY_THREAD is 1 with PREEMPT_RT.
+ * The loader defines, in addition to the macros of records.h: OWN_TGID, RINGS,
+ * MAX_QUEUES, WITH_STACKS, BOOKMARKS, TASK_PID; QUEUE_LIST and SWAITS_LIST (offsets of the
+ * sleepers in a wait queue and in a completion's, after a lock of any size);
+ * PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
+ * SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
+ * address) and BY_TREE; ONLY_TREE if only its threads count; PUBLISH and TAKE if functions
+ * are marked (unused code would cost the compiler a second); BY_THREAD with PREEMPT_RT.
  */
 
-/* As the kernel passes it; its header would cost the compiler a second. */
+/* The kernel's struct pt_regs, whose header would cost the compiler a second. */
 struct regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di,
 	    orig_ax, ip, cs, flags, sp, ss;
@@ -52,14 +56,14 @@ enum { KIND_QUEUE = 1, KIND_COMPLETION };
 enum { CAUSE_NONE, CAUSE_TIMER, CAUSE_SIGNAL };
 enum { LIST_LIMIT = 24, FRAMES = 32, RANGES = 4, BUCKETS = 32 };
 enum { FLAG_EXCLUSIVE = 1, FLAG_BOOKMARK = 4 };
-/* A probe is within so many bytes of its function's begin. */
+/* The distance of a probe from its function's begin is less than this. */
 enum { FUNCTION_HEAD = 16 };
-/* What a breakpoint adds to the preemption count: an NMI and an interrupt. */
+/* A breakpoint adds an NMI and an interrupt to the preemption count. */
 enum { BREAKPOINT = 0x11 << HARDIRQ_SHIFT, TRACEPOINT = 0 };
 enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
 #define NO_THREAD 0x80000000U
 
-/* Offsets in the kernel's structures; they have been so since 4.13. */
+/* Offsets in the kernel's structures, unchanged since 4.13. */
 enum { ENTRY_PRIVATE = 8, ENTRY_LIST = 24, SWAIT_LIST = 8 };
 enum { COMPLETION_QUEUE = 8 };
 #define STACK_MASK (~0x3fffULL)
@@ -71,13 +75,13 @@ struct queue {
 	u64 address, site, other_site;
 	u32 number;
 	s32 stack;
-	u32 depth, own;		/* waits, and those of our own threads */
-	u32 tid;		/* who came last */
+	u32 depth, own;		/* open waits, and those of our own threads */
+	u32 tid;		/* the latest sleeper */
 	u8 kind, wanted, on_stack;
-	u8 slept_on;	/* its stack is a sleeper's, not a waker's */
+	u8 slept_on;	/* the stack is a sleeper's, not a waker's */
 };
 
-/* Mapped by the reader, which must get along with these while the probes are set. */
+/* Mapped by the reader, which reads nothing else while the probes are set. */
 struct stats {
 	u64 address, site;
 	s32 stack;
@@ -93,7 +97,7 @@ struct stats {
 
 struct open_wait {
 	struct wait_rec r;
-	struct stack_rec stack;		/* told together with it */
+	struct stack_rec stack;		/* written together with it */
 	u64 address, entry, outer, slept_before;
 	u32 sleeps_before;
 	u8 kind, cause, pad[2];
@@ -108,7 +112,7 @@ struct sleeper {
 	u32 pad;
 };
 
-/* The wake call that this CPU is in, or was in last. */
+/* The present or last wake call of a CPU. */
 struct call {
 	u64 address, t, seq;
 	u32 number, tid, left;
@@ -118,8 +122,8 @@ struct call {
 
 struct cpu {
 	struct call call, outer;
-	u64 entry, alias, task, t_entry;	/* the sleeper that it has come to */
-	u32 cause, context;	/* why who is about to wake does, and where; take_cause() */
+	u64 entry, alias, task, t_entry;	/* the sleeper that the call has reached */
+	u32 cause, context;	/* of the wake-up to come; take_cause() */
 };
 
 struct range {
@@ -147,8 +151,8 @@ BPF_ARRAY(unstacked, u64, 1);
 BPF_TABLE("stacktrace", int, struct bpf_stacktrace, stacks, 8192);
 
 /*
- * What has been stored is read anew, as a value of which nothing is known: the
- * verifier follows the rest once, and not once for each value that it could have.
+ * Makes the compiler read stored values again, as unknown values: the verifier then
+ * follows the rest of a program once, and not once for each possible value.
  */
 static __always_inline void forget_values(void)
 {
@@ -180,8 +184,8 @@ static __always_inline u32 load32(u64 address)
 }
 
 /*
- * A breakpoint's handler counts as one of an NMI, where a ring is given up at once
- * if another CPU writes to it: therefore each CPU has its own.
+ * A breakpoint's handler counts as NMI code, where a ring refuses a record while another
+ * CPU writes to it. Therefore each CPU has its own ring.
  */
 static __always_inline void put(void *record, u64 size)
 {
@@ -197,29 +201,25 @@ static __always_inline u64 percpu_base(void)
 	return load64(PERCPU_OFFSETS + 8ULL * bpf_get_smp_processor_id());
 }
 
-/* What the CPU counted before this probe, which counts itself. */
+/* The CPU's preemption count without the part of this probe. */
 static __always_inline u32 count_below(u64 base, u32 probe)
 {
 	return load32(base + PREEMPT_COUNT) - probe;
 }
 
-/* In what context the code runs that this probe has hit. */
+/* The context of the code that has hit this probe. */
 static __always_inline u8 context_below(u32 probe)
 {
 	u64 base = percpu_base();
-	u32 count = count_below(base, probe);
 
-	if (!base)
-		return CTX_UNKNOWN;
-	if (count & IN_INTERRUPT)
-		return CTX_HARDIRQ;
-	return serves_softirq(count) ? CTX_SOFTIRQ : CTX_PROCESS;
+	return base ? context_of(count_below(base, probe)) : CTX_UNKNOWN;
 }
 
 /*
- * With PREEMPT_RT a queue's lock keeps neither other threads nor interrupts from the
- * CPU: what would be the CPU's matter is the thread's there, and the CPU's only in
- * its interrupts and in its idle thread, of which all have the same id.
+ * The state of the wake call that runs on this CPU. With PREEMPT_RT a queue's lock keeps
+ * neither other threads nor interrupts from the CPU, so each thread has its own state.
+ * There the CPU's state serves only its interrupts and its idle thread (all idle threads
+ * have the same id).
  *
  *   thread				an interrupt on top of it
  *   default_wake_function(waiter)

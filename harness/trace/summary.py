@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a trace comes to: a row for each queue, the waits that never ended, the losses.
+"""The summary of a trace: a row for each queue, the waits that are still open, the losses.
 
-Made from what the kernel part counted, never from the records, of which there may
-be millions.
+It is made from the kernel part's counts, since there may be millions of records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
-from harness.trace.pending import Stuck
-
 SUMMARY = "summary.json"
+_PROC = Path("/proc")
+_SUMMED = "waits slept wakes calls found spurious timeouts interrupted queues".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class Row:
 
     @property
     def spurious_share(self) -> float:
-        """Of the wakes, how many were for nothing."""
+        """The share of spurious wakes."""
         return self.spurious / self.wakes if self.wakes else 0.0
 
     def percentile(self, share: float) -> int:
-        """Upper bound, in nanoseconds, of what so many of the latencies kept; 0: none known."""
+        """An upper bound of this share of the latencies, in nanoseconds; 0 without any."""
         total, seen = sum(self.latency), 0
         for bucket, count in enumerate(self.latency):
             seen += count
@@ -62,28 +63,13 @@ class Row:
         return 0
 
     def plus(self, other: Row) -> Row:
-        """Both as one row; the name is ours."""
+        """The sum of both rows, with the name of this one."""
         return Row(
             name=self.name,
-            waits=self.waits + other.waits,
-            slept=self.slept + other.slept,
-            wakes=self.wakes + other.wakes,
-            calls=self.calls + other.calls,
-            found=self.found + other.found,
-            spurious=self.spurious + other.spurious,
-            timeouts=self.timeouts + other.timeouts,
-            interrupted=self.interrupted + other.interrupted,
             deepest=max(self.deepest, other.deepest),
-            latency=_sum(self.latency, other.latency),
-            queues=self.queues + other.queues,
+            latency=tuple(map(sum, zip_longest(self.latency, other.latency, fillvalue=0))),
+            **{field: getattr(self, field) + getattr(other, field) for field in _SUMMED},
         )
-
-
-def _sum(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...]:
-    length = max(len(one), len(two))
-    return tuple(
-        (one[i] if i < len(one) else 0) + (two[i] if i < len(two) else 0) for i in range(length)
-    )
 
 
 def spread(counts: Iterable[int]) -> tuple[int, ...]:
@@ -95,7 +81,7 @@ def spread(counts: Iterable[int]) -> tuple[int, ...]:
 
 
 def by_name(rows: Iterable[Row]) -> list[Row]:
-    """One row for each name, busiest first: a driver may have a queue for each request."""
+    """One row for each name, the busiest first: a driver may have a queue for each request."""
     merged: dict[str, Row] = {}
     for row in rows:
         known = merged.get(row.name)
@@ -104,8 +90,66 @@ def by_name(rows: Iterable[Row]) -> list[Row]:
 
 
 @dataclass(frozen=True, slots=True)
+class Stuck:
+    """A thread in an open wait. ``stack``: innermost first; ``wakes``: all in vain."""
+
+    queue: int
+    name: str
+    tid: int
+    tgid: int
+    comm: str
+    age_ns: int
+    stack: tuple[str, ...]
+    wakes: int = 0
+
+
+def parse_stack(text: str) -> tuple[str, ...]:
+    """The frames in the text of /proc/PID/task/TID/stack, as ``symbol+0x12 [module]``."""
+    frames = []
+    for line in text.splitlines():
+        _, _, frame = line.partition("] ")
+        place, _, module = frame.partition(" ")
+        name, _, offsets = place.partition("+")
+        offset = offsets.partition("/")[0]
+        frames.append(f"{name}+{offset}" + (f" {module}" if module else ""))
+    return tuple(frame for frame in frames if frame != "+")
+
+
+def current_stack(tgid: int, tid: int, proc: Path = _PROC) -> tuple[str, ...]:
+    """The stack of a thread now; empty if the thread has ended."""
+    try:
+        return parse_stack((proc / f"{tgid}/task/{tid}/stack").read_text())
+    except OSError:
+        return ()
+
+
+def stuck(
+    record: Any, name: str, threads: Mapping[int, str], begun: Sequence[str], now: int
+) -> Stuck:
+    """Describe an open wait.
+
+    Args:
+        record: A struct wait_rec or a WaitRecord.
+        name: The name of its queue.
+        threads: The names of threads.
+        begun: The stack at its begin, for a thread that has none any more.
+        now: The present time, in nanoseconds.
+    """
+    return Stuck(
+        queue=record.queue,
+        name=name,
+        tid=record.tid,
+        tgid=record.tgid,
+        comm=threads.get(record.tid, ""),
+        age_ns=now - record.t_begin,
+        stack=current_stack(record.tgid, record.tid) or tuple(begun),
+        wakes=record.wakes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """One trace. ``unstacked``: stacks that could not be kept, which voids nothing else."""
+    """One trace. ``unstacked``: stacks that were not kept; the counts do not need them."""
 
     rows: tuple[Row, ...] = ()
     stuck: tuple[Stuck, ...] = ()
@@ -118,12 +162,8 @@ class Summary:
 
     @property
     def lost(self) -> int:
-        """Records that are missing; anything but 0 means that the numbers prove nothing."""
+        """The number of missing records. Unless it is 0, the numbers prove nothing."""
         return sum(self.losses.values())
-
-    def encode(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def decode_row(item: Mapping[str, Any]) -> Row:
@@ -132,14 +172,11 @@ def decode_row(item: Mapping[str, Any]) -> Row:
 
 
 def decode(item: Mapping[str, Any]) -> Summary:
-    """The opposite of :meth:`Summary.encode`. Raises KeyError and TypeError if it is damaged."""
-    return Summary(
-        rows=tuple(map(decode_row, item["rows"])),
-        stuck=tuple(Stuck(**{**one, "stack": tuple(one["stack"])}) for one in item["stuck"]),
-        losses=dict(item["losses"]),
-        load_seconds=item["load_seconds"],
-        seconds=item["seconds"],
-        steps=dict(item["steps"]),
-        unstacked=item["unstacked"],
-        missing=tuple(item["missing"]),
-    )
+    """The opposite of ``asdict`` of a summary.
+
+    Raises:
+        KeyError, TypeError: It is damaged.
+    """
+    stuck = (Stuck(**{**one, "stack": tuple(one["stack"])}) for one in item["stuck"])
+    rows, missing = tuple(map(decode_row, item["rows"])), tuple(item["missing"])
+    return Summary(**{**item, "rows": rows, "stuck": tuple(stuck), "missing": missing})

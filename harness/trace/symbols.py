@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Names for kernel addresses, and where a module is: pure functions of /proc's texts.
+"""Names of kernel addresses and wait queues, and addresses of modules, by /proc's texts.
 
-/proc/kallsyms has a hundred thousand lines, so its lines are searched and not
-parsed: the kernel's own come first, in order of their addresses.
+/proc/kallsyms has a hundred thousand lines, so its lines are searched and not parsed. The
+kernel's own symbols come first, in order of their addresses.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-_FAR = 1 << 20  # no symbol reaches further
-_THIS = "__this_module"  # each module has it among its variables
+_FAR = 1 << 20  # no symbol is longer
+_THIS = "__this_module"  # a variable of each module
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A loaded module: where its code was put, and how much memory it has in all."""
+    """A loaded module: the address of its code, and the size of all its memory."""
 
     name: str
     address: int
     size: int
 
     def holds(self, address: int) -> bool:
-        """Is the address within that memory, if it is in one piece?
+        """Is the address in the memory after the start of the code?
 
-        In 6.12 it is still, in 7.3 code and variables are apart.
+        In 6.12 that is still all memory; in 7.3 code and variables are separate.
         """
         return self.address <= address < self.address + self.size
 
@@ -66,8 +66,9 @@ def _parse(line: bytes) -> Symbol:
 class Symbols:
     """The symbols of a kernel and its modules.
 
-    :param kallsyms: the text of /proc/kallsyms.
-    :param modules: the text of /proc/modules.
+    Args:
+        kallsyms: The text of /proc/kallsyms.
+        modules: The text of /proc/modules.
     """
 
     def __init__(self, kallsyms: bytes, modules: str = "") -> None:
@@ -81,7 +82,7 @@ class Symbols:
         self.modules = parse_modules(modules)
 
     def address(self, name: str, module: str = "") -> int | None:
-        """A symbol's address, the kernel's own first. None: unknown, or hidden from us."""
+        """A symbol's address, the kernel's own first. None: unknown, or hidden."""
         where = re.escape(f"\t[{module}]\n".encode()) if module else rb"[\n\t]"
         found = re.search(rb" \S " + re.escape(name.encode()) + where, self._text)
         if found is None:
@@ -90,7 +91,7 @@ class Symbols:
         return int(self._text[start : found.start()], 16) or None
 
     def find(self, address: int) -> Symbol | None:
-        """The last symbol that does not begin behind an address, if it is near."""
+        """The last symbol at or before an address, if it is near."""
         index = bisect_right(self._lines, b"%016x\xff" % address, hi=self._own)
         best = _parse(self._lines[index - 1]) if index else None
         if index == self._own:
@@ -108,7 +109,7 @@ class Symbols:
         return f"{text} [{symbol.module}]" if symbol.module else text
 
     def variable(self, address: int) -> str:
-        """The name of the variable that holds an address; empty if there is none."""
+        """The name of the variable at an address, or empty."""
         symbol = self.find(address)
         return "" if symbol is None or symbol.is_code else self.name(address)
 
@@ -128,7 +129,7 @@ class Symbols:
 
     @cached_property
     def _of_modules(self) -> Sequence[Symbol]:
-        """All modules' symbols, in order of their addresses, behind all of the kernel's own."""
+        """All modules' symbols, in order of their addresses."""
         lines = self._lines[self._own :]
         return tuple(sorted(map(_parse, lines), key=lambda symbol: symbol.address))
 
@@ -136,7 +137,7 @@ class Symbols:
         module = self.modules.get(name)
         if module is None:
             return None
-        # What is only needed while it loads is elsewhere, and soon gone.
+        # Init code and data are elsewhere, and freed after loading.
         near = module.holds
         if not code and (variables := self.address(_THIS, name)) and not near(variables):
             near = Module(name, variables - _FAR, 2 * _FAR).holds
@@ -147,5 +148,57 @@ class Symbols:
         ]
         if not wanted:
             return None
-        # How long the last one is, nobody tells; each part ends on a page.
+        # The length of the last symbol is unknown; each part ends on a page.
         return min(wanted), (max(wanted) | (mmap.PAGESIZE - 1)) + 1
+
+
+# The kernel's functions above the one that waits or wakes.
+_WAITING = re.compile(
+    r"^(prepare_to_s?wait|__prepare_to_swait|add_wait_queue|do_wait_intr|wait_woken|"
+    r"_*wait_for_common|wait_for_completion|out_of_line_wait_on|_*wait_on_bit|__pollwait|"
+    r"_*wake_up|complete|swake_up|ep_ptable_queue_proc|pollwake|__pollwake|"
+    r"autoremove_wake_function|default_wake_function)"
+)
+
+
+def function(frame: str) -> str:
+    """A frame's function, without the offset: ``pipe_read``, ``rxe_poll [rdma_rxe]``."""
+    name, _, module = frame.partition(" ")
+    name = name.partition("+")[0]
+    return f"{name} {module}" if module else name
+
+
+def place(frames: Sequence[str]) -> str:
+    """The function that waits or wakes: the innermost one outside the wait functions."""
+    for frame in frames:
+        if not _WAITING.match(frame):
+            return function(frame)
+    return function(frames[-1]) if frames else ""
+
+
+def queue_name(
+    variable: str,
+    sleeper: Sequence[str] = (),
+    waker: Sequence[str] = (),
+    *,
+    completion: bool = False,
+    on_stack: bool = False,
+) -> str:
+    """Name a queue.
+
+    Args:
+        variable: The symbol that contains it, or empty.
+        sleeper: The frames of a thread that slept on it, innermost first.
+        waker: The frames of a thread that woke it.
+        completion: It belongs to a completion.
+        on_stack: It is on a stack.
+    """
+    kind = "completion" if completion else "queue"
+    if variable:
+        return f"{variable} ({kind})" if completion else variable
+    if sleeper:
+        where = "on the stack of" if on_stack else "slept on in"
+        return f"{kind} {where} {place(sleeper)}"
+    if waker:
+        return f"{kind} woken in {place(waker)}"
+    return f"unknown {kind}"

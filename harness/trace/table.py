@@ -1,36 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The table of a trace: as plain text, and for a terminal while the trace runs."""
+"""The table of a trace, as plain text and live on a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harness.trace.pending import Stuck
-from harness.trace.summary import Row, Summary, by_name
+from harness.trace.summary import Row, Stuck, Summary, by_name
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-HEADS = (
-    "waits",
-    "slept",
-    "calls",
-    "wakes",
-    "w/call",
-    "spur.",
-    "timer",
-    "deep",
-    "p50",
-    "p99",
-    "wake→run",
-    "queue",
-)
-LEGEND = (
-    "calls: wake calls; w/call: threads woken by each that found one; spur.: woken for nothing; "
-    "timer: ended by their timeout; deep: most sleepers at once; p50, p99: from wake to running; "
-    "wake→run: their spread, a column for each factor of 4 from 1 µs"
-)
+HEADS = tuple("waits slept calls wakes w/call spur. timer deep p50 p99 wake→run queue".split())
 ROWS_LIMIT = 40
 _LIVE_ROWS = 16
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -38,7 +19,7 @@ _FIRST, _STEP, _COLUMNS = 10, 2, 8  # 2^10 ns and less, …, 2^24 ns (17 ms) and
 
 
 def duration(ns: float) -> str:
-    """A time in three digits or so: ``870ns``, ``12µs``, ``3.4ms``, ``12s``."""
+    """A time in two or three digits: ``870ns``, ``12µs``, ``3.4ms``, ``12s``."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if ns >= size:
             value = ns / size
@@ -47,7 +28,7 @@ def duration(ns: float) -> str:
 
 
 def bars(latency: Sequence[int]) -> str:
-    """A histogram in one word; what is there at all can be seen."""
+    """A histogram in one word; every count above 0 has a visible bar."""
     columns = [0] * _COLUMNS
     for bucket, count in enumerate(latency):
         place = min(max(bucket - _FIRST, 0) // _STEP, _COLUMNS - 1)
@@ -77,32 +58,30 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def slept_on(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """Those that somebody waited on, by name, and those that were only woken."""
-    told: list[Row] = []
-    quiet: list[Row] = []
-    for row in by_name(rows):
-        (told if row.waits or row.deepest else quiet).append(row)
-    return told, quiet
+    """The rows with waits, by name, and those that were only woken."""
+    named = by_name(rows)
+    slept = [row for row in named if row.waits or row.deepest]
+    return slept, [row for row in named if not row.waits and not row.deepest]
 
 
 def plain(rows: Iterable[Row]) -> Iterator[str]:
     """The lines of the table."""
-    told, quiet = slept_on(rows)
-    lines = [HEADS, *(cells(row) for row in told[:ROWS_LIMIT])]
+    slept, quiet = slept_on(rows)
+    lines = [HEADS, *(cells(row) for row in slept[:ROWS_LIMIT])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS) - 2)]
     for line in lines:
         numbers = [word.rjust(width) for word, width in zip(line, widths, strict=False)]
         yield "  ".join([*numbers, line[-2].ljust(_COLUMNS), line[-1]]).rstrip()
-    if len(told) > ROWS_LIMIT:
-        yield f"and {len(told) - ROWS_LIMIT} more names"
+    if len(slept) > ROWS_LIMIT:
+        yield f"and {len(slept) - ROWS_LIMIT} more names"
     if quiet:
         calls = sum(row.calls for row in quiet)
         queues = sum(row.queues for row in quiet)
-        yield f"besides: {calls} wake calls on {queues} queues that nobody slept on"
+        yield f"in addition: {calls} wake calls on {queues} queues without sleepers"
 
 
 def stuck_lines(stuck: Sequence[Stuck]) -> Iterator[str]:
-    """The waits that nobody ended, oldest first."""
+    """The waits that never ended, the oldest first."""
     if not stuck:
         return
     yield f"never ended: {len(stuck)} waits"
@@ -115,7 +94,7 @@ def stuck_lines(stuck: Sequence[Stuck]) -> Iterator[str]:
 
 
 def verdict_line(summary: Summary) -> str:
-    """Whether the numbers can be relied on."""
+    """Whether the numbers are complete."""
     if summary.lost:
         what = ", ".join(f"{count} {name}" for name, count in summary.losses.items() if count)
         return f"not verified: the tracer lost records ({what})"
@@ -123,7 +102,7 @@ def verdict_line(summary: Summary) -> str:
 
 
 def report(summary: Summary) -> Iterator[str]:
-    """All that is said at the end, as plain lines."""
+    """The whole report at the end, as plain lines."""
     yield from plain(summary.rows)
     yield from stuck_lines(summary.stuck)
     for name in summary.missing:
@@ -138,7 +117,7 @@ def live(rows: Iterable[Row], seconds: float, lost: int) -> Table:
     from rich import box
     from rich.table import Table
 
-    told, _ = slept_on(rows)
+    slept, _ = slept_on(rows)
     state = f"not verified: {lost} records lost" if lost else "nothing lost"
     table = Table(
         title=f"kfabric trace: {seconds:.0f} s, {state}",
@@ -150,6 +129,6 @@ def live(rows: Iterable[Row], seconds: float, lost: int) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column(HEADS[-2], no_wrap=True)
     table.add_column(HEADS[-1], overflow="ellipsis", no_wrap=True)
-    for row in told[:_LIVE_ROWS]:
+    for row in slept[:_LIVE_ROWS]:
         table.add_row(*cells(row))
     return table

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Loads the kernel part, drains it to a file, and tells what it counted.
+"""Loads the kernel part, drains it to a file, and summarises its counts.
 
     with Tracer(Scope(modules=("rdma_rxe",)), directory) as tracer:
         ...                 # now and then: tracer.drain()
         tracer.stop()       # leaves recording.json, recording.bin, summary.json
 
-Needs root, bcc (Debian's python3-bpfcc) and the kernel's headers; none of the
-project's modules, and no packages besides.
+Needs root, bcc (Debian's python3-bpfcc) and the kernel's headers, but none of the
+project's modules and no other packages.
 """
 
 from __future__ import annotations
@@ -15,97 +15,88 @@ import json
 import mmap
 import os
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from harness.probes import btf
-from harness.probes.loader import (
-    HEADER,
-    REALTIME,
-    ProbeError,
-    context_flags,
-    realtime_flags,
-)
+from harness.probes.loader import HEADER, REALTIME, ProbeError, context_flags, realtime_flags
 from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import StackRecord, WaitRecord
 from harness.trace.bpf import create_ring, mapped, ring_bytes
 from harness.trace.kprobes import KprobeError, Kprobes
-from harness.trace.naming import queue_name
-from harness.trace.pending import Stuck, stuck
 from harness.trace.scope import Scope
-from harness.trace.summary import SUMMARY, Row, Summary, spread
-from harness.trace.symbols import Symbols
+from harness.trace.summary import SUMMARY, Row, Summary, spread, stuck
+from harness.trace.symbols import Symbols, queue_name
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
     for name in ("state", "queues", "waits", "wakes", "scheduler", "marks")
 )
-"""One program in several files, which the compiler gets in a row."""
+"""One program in several files, after records.h. Each file depends on those before it."""
+_KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
 _LOSSES = ("ring", "waits", "queues", "unpaired")
 _COMPLETION = 2
-# A microsecond each, while another CPU puts a record into the ring.
+# About a microsecond each, while another CPU writes to the ring.
 _RING_TRIES = 500
 
-# All that sleeps on a completion; they lie next to each other, apart from the others.
+# All functions that sleep on a completion; their code is in one piece of the kernel's text.
 _COMPLETIONS = tuple(
     f"wait_for_completion{suffix}"
     for suffix in (
-        "",
-        "_timeout",
-        "_interruptible",
-        "_interruptible_timeout",
-        "_killable",
-        "_killable_timeout",
-        "_state",
-        "_io",
-        "_io_timeout",
+        *("", "_timeout", "_interruptible", "_interruptible_timeout", "_killable"),
+        *("_killable_timeout", "_state", "_io", "_io_timeout"),
     )
 )
 
-# The kernel's functions and our programs. Those in brackets are not in every kernel.
+# The kernel's functions, by our programs.
 _FUNCTIONS = {
-    "prepare_to_wait": "on_enqueue",
-    "prepare_to_wait_exclusive": "on_enqueue",
-    "prepare_to_wait_event": "on_enqueue",
-    "add_wait_queue": "on_enqueue",
-    "add_wait_queue_exclusive": "on_enqueue",
-    "finish_wait": "on_finish",
-    "remove_wait_queue": "on_finish",
-    **dict.fromkeys(_COMPLETIONS, "on_enqueue"),
-    "__wake_up_common": "on_wake",
-    "default_wake_function": "on_wake_function",
-    "pollwake": "on_pollwake",
-    "complete": "on_wake",
-    "complete_all": "on_wake",
-    "process_timeout": "on_timer",
-    "hrtimer_wakeup": "on_timer",
-    "signal_wake_up_state": "on_signal",
+    function: program
+    for program, functions in {
+        "on_enqueue": (
+            *("prepare_to_wait", "prepare_to_wait_exclusive", "prepare_to_wait_event"),
+            *("add_wait_queue", "add_wait_queue_exclusive", *_COMPLETIONS),
+        ),
+        "on_finish": ("finish_wait", "remove_wait_queue"),
+        "on_wake": ("__wake_up_common", "complete", "complete_all"),
+        "on_wake_function": ("default_wake_function",),
+        "on_pollwake": ("pollwake",),
+        "on_timer": ("process_timeout", "hrtimer_wakeup"),
+        "on_signal": ("signal_wake_up_state",),
+    }.items()
+    for function in functions
 }
+# Functions that some kernels do not have.
 _OPTIONAL = frozenset({"pollwake", "wait_for_completion_state"})
 _WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
 _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
+# Fields of a row that have the same name in struct stats.
+_SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
 _BOOKMARKS = "__wake_up_locked_key_bookmark"
 
 
-class Tracer:
-    """The loaded tracer. A context manager; leaving it takes all probes away.
+class Tracer(AbstractContextManager["Tracer"]):
+    """The loaded tracer. A context manager; leaving it removes all probes.
 
-    The kernel part never wakes its reader, so :meth:`drain` must be called often
-    enough for the ring not to fill: a few times a second.
+    The kernel part never wakes its reader, so :meth:`drain` must be called a few times a
+    second, or the ring overflows.
 
-    :param scope: what to trace.
-    :param directory: gets the recording; made if it is not there.
-    :param ring_mib: memory of the rings, all CPUs' together.
-    :param max_queues: beyond so many, queues are lost, and counted as such.
+    Args:
+        scope: The queues to trace.
+        directory: The directory for the recording; created if need be.
+        ring_mib: The memory of all CPUs' rings together, in MiB.
+        max_queues: The highest number of queues; further ones are counted as losses.
+
+    Raises:
+        ProbeError: The tracer cannot be loaded here.
     """
 
     def __init__(
         self, scope: Scope, directory: Path, *, ring_mib: float = 32, max_queues: int = 4096
     ) -> None:
-        """Compile, load and attach. Raises ProbeError."""
         try:
             from bcc import BPF
         except ImportError as error:
@@ -119,8 +110,8 @@ class Tracer:
         self._max_queues = max_queues
         self._stopped = False
         self._last_modules = ""
-        self._kallsyms = Path("/proc/kallsyms").read_bytes()
-        self.symbols = self._read_symbols()
+        self._kallsyms = _KALLSYMS.read_bytes()
+        self.symbols = Symbols(self._kallsyms, _MODULES.read_text(encoding="ascii"))
         self._note("symbols", began)
         text = b"".join(path.read_bytes() for path in (HEADER, *PROGRAM))
         try:
@@ -141,13 +132,17 @@ class Tracer:
         self._open(began)
 
     def _open(self, began: float) -> None:
-        """Make the files and set the probes."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._file = (self.directory / RECORDS).open("wb")
         self._rings = self._make_rings()
         self._kprobes = Kprobes()
         try:
-            self._attach()
+            self.refresh()
+            if self.scope.pid:
+                self.follow(self.scope.pid)
+            for function, program in _FUNCTIONS.items():
+                if self._has(function):
+                    self._probe(function, self._needed(function), program)
         except BaseException:
             self.close()
             raise
@@ -157,7 +152,7 @@ class Tracer:
         self._switches[0] = 1
 
     def _make_rings(self) -> list[Ring]:
-        """Give each CPU a ring of its own; "ring" is the first CPU's."""
+        """Make one ring for each CPU; the map "ring" is the first CPU's."""
         rings, table = [], self._bpf[b"rings"]
         for cpu in range(self._cpus):
             fd = create_ring(self._ring_bytes) if cpu else self._bpf[b"ring"].map_fd
@@ -167,14 +162,11 @@ class Tracer:
                 os.close(fd)
         return rings
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Take the probes away. May be called again."""
+        """Remove the probes. May be called again."""
         self._kprobes.close()
         self._file.close()
         if not self._stopped:
@@ -187,11 +179,7 @@ class Tracer:
         spent = sum(self.seconds.values())
         self.seconds[step] = round(time.monotonic() - began - spent, 3)
 
-    def _read_symbols(self) -> Symbols:
-        return Symbols(self._kallsyms, Path("/proc/modules").read_text(encoding="ascii"))
-
     def _wanted(self) -> set[str]:
-        """The programs that are needed."""
         names = {name for function, name in _FUNCTIONS.items() if self._has(function)}
         names |= {"on_publish"} if self.scope.publish else set()
         return names | ({"on_take"} if self.scope.take else set())
@@ -200,11 +188,11 @@ class Tracer:
         return function not in _OPTIONAL or self.symbols.address(function) is not None
 
     def _flags(self) -> list[str]:
-        """What the program's text leaves open, and what makes its compiler faster."""
+        """The macros of the program's text, and options that make its compiler faster."""
         scope = self.scope
         completions = [self.symbols.address(name) or 0 for name in _COMPLETIONS if self._has(name)]
         return [
-            # See harness/probes/loader.py. bcc optimizes by itself what the compiler hands over.
+            # See harness/probes/loader.py. bcc optimizes the compiler's output itself.
             *("-O1", "-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
             f"-DRING_PAGES={self._ring_bytes // mmap.PAGESIZE}",
             f"-DRING_TRIES={_RING_TRIES}",
@@ -240,12 +228,11 @@ class Tracer:
         return found
 
     def _section(self, macro: str, name: str) -> tuple[str, str]:
-        """Where a section of the kernel's text is; an empty one if nobody tells."""
+        """The bounds of a section of the kernel's text; empty if they are unknown."""
         start, end = (self.symbols.address(f"{name}_{edge}") or 0 for edge in ("start", "end"))
         return f"-D{macro}={start:#x}ULL", f"-D{macro}_END={end:#x}ULL"
 
     def _queue_address(self) -> int:
-        """The address of the one queue. Raises ProbeError."""
         wanted = self.scope.queue
         if not wanted:
             return 0
@@ -254,15 +241,6 @@ class Tracer:
         base, _, offset = wanted.partition("+")
         return self._needed(base) + (int(offset, 0) if offset else 0)
 
-    def _attach(self) -> None:
-        """Set all probes."""
-        self.refresh()
-        if self.scope.pid:
-            self.follow(self.scope.pid)
-        for function, program in _FUNCTIONS.items():
-            if self._has(function):
-                self._probe(function, self._needed(function), program)
-
     def _probe(self, function: str, address: int, program: str) -> None:
         try:
             self._kprobes.attach(function, address, self._programs[program])
@@ -270,21 +248,21 @@ class Tracer:
             raise ProbeError(str(error)) from error
 
     def follow(self, pid: int) -> None:
-        """Count a process, and what it forks from now on, among the traced ones."""
+        """Trace a process, and those that it forks from now on."""
         tree = self._bpf[b"tree"]
         tree[tree.Key(pid)] = tree.Leaf(1)
 
     def refresh(self) -> None:
-        """Look for the modules and functions that are still to come."""
+        """Look for modules and functions that were not loaded before."""
         late = [name for name in self.scope.modules if not self._ranges.get(name)]
         marks = {*self.scope.publish, *self.scope.take} - self._marked
         if not late and not marks:
             return
-        loaded = Path("/proc/modules").read_text(encoding="ascii")
+        loaded = _MODULES.read_text(encoding="ascii")
         if loaded == self._last_modules:
             return
         self._last_modules = loaded
-        self._kallsyms = Path("/proc/kallsyms").read_bytes()
+        self._kallsyms = _KALLSYMS.read_bytes()
         self.symbols = Symbols(self._kallsyms, loaded)
         for name in self.scope.modules:
             self._ranges[name] = self._set_ranges(name)
@@ -296,7 +274,7 @@ class Tracer:
                     self._marked.add(name)
 
     def _set_ranges(self, name: str) -> bool:
-        """Tell the kernel part where a module is. False: it is not loaded."""
+        """Pass a module's address ranges to the kernel part. False: it is not loaded."""
         index = self.scope.modules.index(name)
         text, data = self.symbols.text_of(name), self.symbols.data_of(name)
         table = self._bpf[b"modules"]
@@ -313,21 +291,20 @@ class Tracer:
         return sorted({name for name, found in self._ranges.items() if name and not found} | marks)
 
     def drain(self) -> int:
-        """Move what is in the ring to the file; how many records."""
+        """Move the rings' records to the file; return how many."""
         count = 0
         for ring in self._rings:
             records = ring.drain()
             self._file.write(b"".join(records))
-            # A wait and its stacks come in one piece.
+            # A wait and its stacks are written together.
             count += sum(1 + (len(record) == _WITH_STACKS) for record in records)
         return count
 
     def rows(self) -> list[Row]:
-        """What was counted on each queue that is told, busiest first."""
+        """The counts of each traced queue, the busiest first."""
         return self._rows(self._queues())
 
     def _queues(self) -> dict[int, Any]:
-        """The queues that are told, by number."""
         return {number: queue for number, queue in enumerate(self._stats) if queue.wanted}
 
     def _rows(self, queues: dict[int, Any]) -> list[Row]:
@@ -339,30 +316,22 @@ class Tracer:
                 Row(
                     number=number,
                     name=self._queue_name(number, s),
-                    address=s.address,
-                    waits=s.waits,
-                    slept=s.slept,
-                    wakes=s.wakes,
                     calls=s.seq,
-                    found=s.found,
-                    spurious=s.spurious,
-                    timeouts=s.timeouts,
-                    interrupted=s.interrupted,
-                    deepest=s.deepest,
                     latency=spread(s.latency),
+                    **{field: getattr(s, field) for field in _SAME},
                 )
             )
         return sorted(rows, key=lambda row: (row.waits, row.calls), reverse=True)
 
     def _queue_name(self, number: int, queue: Any) -> str:
-        """Its name, which is found once for each stack."""
+        """A queue's name, which is looked up once for each stack."""
         known = number, queue.stack, queue.slept_on
         if known not in self._names:
             self._names[known] = self._find_name(queue)
         return self._names[known]
 
     def _find_name(self, queue: Any) -> str:
-        # To look at a stack disturbs the probes: while they are set, the caller has to do.
+        # Reading a stack disturbs the probes: while they are set, the caller must suffice.
         frames = () if self._switches[0] else self._frames(queue.stack)
         slept_on = frames if queue.slept_on else ()
         if queue.site and not slept_on:
@@ -376,19 +345,19 @@ class Tracer:
         )
 
     def _frames(self, stack: int) -> tuple[str, ...]:
-        """The frames of a stack, innermost first."""
         if stack < 0:
             return ()
         return tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
 
     def losses(self) -> dict[str, int]:
-        """What could not be kept, by kind."""
+        """The counts of lost events, by kind."""
         return dict(zip(_LOSSES, self._losses, strict=True))
 
     def stop(self) -> Summary:
-        """Take the probes away and leave the recording; to be called once.
+        """Remove the probes and write the recording; to be called once.
 
-        What still waits is told with its stack: threads must not have been ended before.
+        Open waits are recorded with the stacks of their threads, so call it before the
+        threads end.
         """
         self._switches[0] = 0
         t_stop = time.monotonic_ns()
@@ -401,7 +370,7 @@ class Tracer:
         pending = [
             wait
             for wait in self._bpf[b"open_waits"].values()
-            if wait.r.queue in queues and self._told(queues[wait.r.queue], wait)
+            if wait.r.queue in queues and wait.r.tgid != os.getpid()
         ]
         for wait in pending:
             self._complete(wait)
@@ -411,10 +380,18 @@ class Tracer:
         self._names.clear()
         rows = self._rows(queues)
         names = {number: self._queue_name(number, queue) for number, queue in queues.items()}
-        threads = self._threads()
+        threads = {
+            tid.value: comm.text.decode(errors="replace")
+            for tid, comm in self._bpf[b"threads"].items()
+        }
         summary = Summary(
             rows=tuple(rows),
-            stuck=tuple(self._stuck(pending, names, threads, t_stop)),
+            stuck=tuple(
+                stuck(
+                    wait.r, names[wait.r.queue], threads, self._frames(wait.stack.sleeper), t_stop
+                )
+                for wait in pending
+            ),
             losses=self.losses(),
             load_seconds=round(self.load_seconds, 3),
             seconds=round((t_stop - self.t_start) / 1e9, 3),
@@ -426,38 +403,21 @@ class Tracer:
         return summary
 
     def _complete(self, wait: Any) -> None:
-        """How often a waiting thread has slept is kept with the thread until the wait ends."""
+        """Fill in the sleeps of an open wait, which are kept with its thread until its end."""
         sleepers = self._bpf[b"sleepers"]
         with suppress(KeyError):
             sleeper = sleepers[sleepers.Key(wait.r.tid)]
             wait.r.sleeps = min(sleeper.sleeps - wait.sleeps_before, 255)
             wait.r.t_slept = sleeper.t_slept if wait.r.sleeps else 0
 
-    def _told(self, queue: Any, wait: Any) -> bool:
-        return bool(queue.wanted) and (wait.r.tgid != os.getpid())
-
     def _read_symbols_again(self) -> Symbols:
-        """Modules may have come since; if none has, nothing is read."""
-        loaded = Path("/proc/modules").read_text(encoding="ascii")
+        """The symbols; read again if modules were loaded or unloaded meanwhile."""
+        loaded = _MODULES.read_text(encoding="ascii")
         known = {name: module.address for name, module in self.symbols.modules.items()}
         fresh = Symbols(b"", loaded).modules
         if {name: module.address for name, module in fresh.items()} == known:
             return self.symbols
         return Symbols(Path("/proc/kallsyms").read_bytes(), loaded)
-
-    def _threads(self) -> dict[int, str]:
-        return {
-            tid.value: comm.text.decode(errors="replace")
-            for tid, comm in self._bpf[b"threads"].items()
-        }
-
-    def _stuck(
-        self, pending: Iterable[Any], names: dict[int, str], threads: dict[int, str], now: int
-    ) -> list[Stuck]:
-        return [
-            stuck(wait.r, names[wait.r.queue], threads, self._frames(wait.stack.sleeper), now)
-            for wait in pending
-        ]
 
     def _leave(
         self,
@@ -468,7 +428,6 @@ class Tracer:
         pending: list[Any],
         t_stop: int,
     ) -> None:
-        """Write head and summary."""
         waiting: dict[int, list[Any]] = {}
         for wait in pending:
             waiting.setdefault(wait.r.queue, []).append(wait.r)
@@ -485,12 +444,10 @@ class Tracer:
             "load_seconds": summary.load_seconds,
         }
         (self.directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
-        (self.directory / SUMMARY).write_text(
-            json.dumps(summary.encode(), indent=1), encoding="utf-8"
-        )
+        text = json.dumps(asdict(summary), indent=1)
+        (self.directory / SUMMARY).write_text(text, encoding="utf-8")
 
     def _all_stacks(self) -> dict[int, tuple[str, ...]]:
-        """All stacks that records may speak of."""
         if not (self.scope.stacks or self.scope.publish or self.scope.take):
             return {}
         table = self._bpf[b"stacks"]
@@ -506,7 +463,7 @@ class Tracer:
 
 
 def _tally(stats: Any, pending: list[Any]) -> dict[str, int]:
-    """Counts of one queue, kept apart from its records."""
+    """The counts of one queue, for comparison with its records."""
     return {
         "signals": stats.seq,
         "wakes": stats.earlier + stats.ended_wakes + sum(bool(rec.t_wake) for rec in pending),
@@ -516,7 +473,7 @@ def _tally(stats: Any, pending: list[Any]) -> dict[str, int]:
 
 
 def _offsets() -> Iterator[str]:
-    """Where in a task its number is, and in a queue its sleepers are."""
+    """The offsets of a task's id, and of the sleepers in a queue, as macros."""
     vmlinux = Path(btf.VMLINUX).read_bytes()
     for macro, name, member in (
         ("TASK_PID", b"task_struct", b"pid"),

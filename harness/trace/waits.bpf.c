@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-/* Telling. */
+/*
+ * Part 3 of 6 of the tracer's program: begin and end of waits, and their records.
+ *
+ * Uses state.bpf.c and queues.bpf.c. Its programs are on_enqueue and on_finish; waits
+ * also end in scheduler.bpf.c, by close_wait().
+ */
 
-static __always_inline void tell_wait(struct open_wait *w)
+static __always_inline void emit_wait(struct open_wait *w)
 {
 	struct stats *s = stats_of(w->r.queue);
 
@@ -17,7 +22,7 @@ static __always_inline void tell_wait(struct open_wait *w)
 	if (w->r.ret == RET_EINTR)
 		__sync_fetch_and_add(&s->interrupted, 1);
 	if (w->r.t_wake && w->r.t_running) {
-		/* Without a branch, of which the verifier would have to follow each. */
+		/* Without branches, since the verifier would follow each of them. */
 		u32 bucket = bpf_log2l(w->r.t_running - w->r.t_wake) - 1;
 
 		__sync_fetch_and_add(&s->latency[bucket & (BUCKETS - 1)], 1);
@@ -25,31 +30,17 @@ static __always_inline void tell_wait(struct open_wait *w)
 	put(&w->r, sizeof(w->r) + (WITH_STACKS ? sizeof(w->stack) : 0));
 }
 
-/* A wake that is about to be overwritten by the next one of the same wait. */
-static __always_inline void tell_earlier(struct open_wait *w)
+/* A wake that the next one of the same wait overwrites. */
+static __always_inline void emit_earlier(struct open_wait *w)
 {
 	struct stats *s = stats_of(w->r.queue);
-	struct wake_rec r = {
-		.kind = REC_WAKE,
-		.queue = w->r.queue,
-		.t_begin = w->r.t_begin,
-		.t_wake = w->r.t_wake,
-		.t_waking = w->r.t_waking,
-		.t_running = w->r.t_running,
-		.seq = w->r.seq,
-		.tid = w->r.tid,
-		.waker = w->r.waker,
-		.why = w->r.why,
-		.context = w->r.context,
-		.cpu = w->r.cpu,
-	};
+	struct wake_rec r;
 
+	fill_wake(&r, &w->r);
 	if (s)
 		__sync_fetch_and_add(&s->earlier, 1);
 	put(&r, sizeof(r));
 }
-
-/* Waits. */
 
 static __always_inline void set_end(struct open_wait *w, u64 now)
 {
@@ -57,8 +48,8 @@ static __always_inline void set_end(struct open_wait *w, u64 now)
 
 	w->r.t_end = now;
 	/*
-	 * Not by comparing with t_slept alone: a thread that is woken while it goes to
-	 * sleep may be switched out only after that.
+	 * Comparing with t_slept is not enough: a thread that is woken while it goes to
+	 * sleep may be switched out after that.
 	 */
 	if (ours && ours >= w->r.t_foreign &&
 	    (w->r.t_slept <= ours || w->r.t_slept <= w->r.t_running)) {
@@ -75,7 +66,7 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 {
 	u64 entry = w->entry, address = w->address;
 	u32 tid = w->r.tid;
-	/* Without an entry: nobody saw it begin, so nothing was counted. */
+	/* Without an entry the begin was not seen, so nothing was counted. */
 	struct sleeper *s = entry ? sleepers.lookup(&tid) : NULL;
 	struct queue *q = queues.lookup(&address);
 
@@ -87,14 +78,14 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 		w->r.sleeps = sleeps < 255 ? sleeps : 255;
 		if (sleeps)
 			w->r.t_slept = s->t_slept;
-		/* What was slept inside is no sleep of the wait around it. */
+		/* Sleeps of an inner wait are not sleeps of the outer one. */
 		if (s->entry == entry && w->outer) {
 			s->sleeps = w->sleeps_before;
 			s->t_slept = w->slept_before;
 		}
 		if (s->entry == entry)
 			s->entry = w->outer;
-		/* Sleeps to come are no matter of the wake that ended this one. */
+		/* Later sleeps have nothing to do with the wake that ended this one. */
 		if (s->woken == entry) {
 			s->woken = 0;
 			s->t_wake = 0;
@@ -110,7 +101,7 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 		if (w->r.tgid == OWN_TGID)
 			__sync_fetch_and_add(&q->own, -1);
 		else if (q->wanted)
-			tell_wait(w);
+			emit_wait(w);
 		if (q->on_stack)
 			queues.delete(&address);
 	}
@@ -119,8 +110,8 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 }
 
 /*
- * Its thread has left the queue by a way that is not seen: a completion that was
- * done just before it would have slept, a queue by a hand-made removal.
+ * Drop a wait whose thread has left the queue unseen: a completion that was done just
+ * before the sleep, or a queue entry that was removed without the traced functions.
  */
 static __always_inline void forget_wait(struct open_wait *w)
 {
@@ -176,7 +167,7 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 
 	if (known && known->r.tid == tid && known->address == address &&
 	    kind == KIND_QUEUE)
-		return 0;	/* once more round its loop */
+		return 0;	/* the next iteration of its loop */
 	if (known)
 		forget_wait(known);
 	q = queue_slept_on(address, ctx->sp, load64(ctx->sp), kind);
@@ -230,7 +221,7 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 	return 0;
 }
 
-/* One program for all of them: each costs the compiler a second. */
+/* One program for all functions: each program costs the compiler a second. */
 int on_enqueue(struct regs *ctx)
 {
 	u64 address = ctx->di, entry = ctx->si;
@@ -241,7 +232,7 @@ int on_enqueue(struct regs *ctx)
 	if (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END) {
 		if (load32(address))	/* done already */
 			return 0;
-		/* Its entry is made further in, so the thread stands for it. */
+		/* Its entry is made later; the thread id takes its place. */
 		entry = (u32)bpf_get_current_pid_tgid();
 		address += COMPLETION_QUEUE;
 		kind = KIND_COMPLETION;

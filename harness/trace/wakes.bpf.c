@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-/* Wakes. */
+/*
+ * Part 4 of 6 of the tracer's program: wake calls, and the sleepers that they reach.
+ *
+ * Uses state.bpf.c, queues.bpf.c and waits.bpf.c. A wake call leaves its state in this
+ * CPU's struct cpu; sched_waking in scheduler.bpf.c completes the wake with woken().
+ */
 
-/* Threads on the queue; not one branch in the loop, see above. */
+/* The number of threads on a queue; without branches in the loop, for the verifier. */
 static __always_inline u32 count_sleepers(u64 address, u8 kind)
 {
 	u64 head = address + (kind == KIND_QUEUE ? QUEUE_LIST : SWAITS_LIST);
@@ -69,10 +74,10 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 	forget_values();
 	if (!q->wanted)
 		return 0;
-	/* It comes before the sleep, which thus will not be: as if done before. */
+	/* The thread has not slept yet, and will not: as if the completion was done before. */
 	if (kind == KIND_COMPLETION && !c->call.left && q->depth)
 		forget_completion(q->tid);
-	/* What only our own threads sleep on, or wake, is nobody's matter. */
+	/* Sleepers and wakers of the tracer itself do not count. */
 	if (q->own || tgid == OWN_TGID) {
 		c->call.left = c->call.left > q->own ? c->call.left - q->own : 0;
 		if (!c->call.left)
@@ -119,7 +124,7 @@ int on_wake(struct regs *ctx)
 	if (switched_off())
 		return 0;
 	if (ctx->ip - WAKE_UP_COMMON < FUNCTION_HEAD) {
-		/* A long queue is walked in parts, which are one call. */
+		/* A long queue is walked in several parts, which are one wake call. */
 		if (BOOKMARKS && ctx->r9 && (load32(ctx->r9) & FLAG_BOOKMARK))
 			return 0;
 	} else {
@@ -130,7 +135,7 @@ int on_wake(struct regs *ctx)
 	return wake(ctx, address, many, kind);
 }
 
-/* poll() hands an entry of its own to default_wake_function. */
+/* poll() passes an entry of its own to default_wake_function. */
 int on_pollwake(struct regs *ctx)
 {
 	struct cpu *c = this_cpu(BREAKPOINT);
@@ -146,7 +151,7 @@ int on_wake_function(struct regs *ctx)
 
 	if (!c)
 		return 0;
-	/* Its own entry is on its stack; what does not want this event gets no further. */
+	/* pollwake()'s entry is on this stack. Any other entry stands for itself. */
 	if (!c->alias || (ctx->di ^ ctx->sp) & STACK_MASK)
 		c->alias = ctx->di;
 	c->entry = c->alias;
@@ -177,7 +182,7 @@ int on_signal(struct regs *ctx)
 	return set_cause(CAUSE_SIGNAL);
 }
 
-/* An interrupt that came after the breakpoint has another cause for what it wakes. */
+/* The cause does not apply to wake-ups by an interrupt that came after the breakpoint. */
 static __always_inline u32 take_cause(struct cpu *c)
 {
 	u32 cause = c->cause;
@@ -219,11 +224,11 @@ static __always_inline void woken(struct cpu *c, struct sleeper *s,
 	struct queue *q = queues.lookup(&w->address);
 	struct call *call = call_of(c, w->address);
 	struct stats *st = stats_of(w->r.queue);
-	int told = q && q->wanted && w->r.tgid != OWN_TGID;
+	int wanted = q && q->wanted && w->r.tgid != OWN_TGID;
 
-	if (w->r.t_wake && told)
-		tell_earlier(w);
-	if (st && told)
+	if (w->r.t_wake && wanted)
+		emit_earlier(w);
+	if (st && wanted)
 		__sync_fetch_and_add(&st->wakes, 1);
 	set_wake(w, call, t_wake, now);
 	if (call && call->left)
@@ -235,7 +240,7 @@ static __always_inline void woken(struct cpu *c, struct sleeper *s,
 	}
 }
 
-/* Someone who got onto the queue unseen: known from here on. */
+/* A sleeper that entered the queue unseen; its wait is known from here on. */
 static __always_inline void woken_inline(struct cpu *c, u32 tid, u64 now)
 {
 	u64 *slept = slept_at.lookup(&tid);

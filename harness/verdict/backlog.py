@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""How much of what sleepers wait for there was, at any time, and for whom.
+"""The backlog: the published items that were not taken yet, over time.
 
-Marks tell when something was published and when it was taken. What a woken
-thread is about to take is in good hands from its wake-up on; what is left over,
-while somebody sleeps for it, is where a wake-up is missing.
+Marks are the times of publications and takes. An item that a woken thread is about to
+take is claimed from the wake-up on. While an unclaimed item is left over and a thread
+sleeps for it, a wake-up is missing.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from harness.recording.records import Context, Mark, MarkRecord
-from harness.verdict.ledger import Queue, Signal, Wait, Wake
+from harness.recording.records import Context, Mark, MarkRecord, WakeRecord
+from harness.verdict.ledger import Queue, Signal, Wait
 
 Group = tuple[int, int]
-"""Code that runs one thing after the other: a thread, or a CPU's interrupts of one kind."""
+"""A sequential piece of execution: a thread, or the interrupts of one kind on a CPU."""
 
 
 def group_of(context: int, cpu: int, tid: int) -> Group:
-    """Who published or woke. In an interrupt the thread is a chance acquaintance."""
+    """The group of a publisher or waker. In interrupt context its thread is unrelated."""
     if context in (Context.SOFTIRQ, Context.HARDIRQ):
         return -context, cpu
     return 0, tid
 
 
 def marker(mark: MarkRecord) -> Group:
-    """Who published or took."""
+    """The group that published or took."""
     return group_of(mark.context, mark.cpu, mark.tid)
 
 
 def caller(signal: Signal) -> Group:
-    """Who made a wake call."""
+    """The group that made a wake call."""
     rec = signal.record
     return group_of(rec.context, rec.cpu, rec.waker)
 
 
 class End(Enum):
-    """What ended a sleep."""
+    """The event that ended a sleep."""
 
     WAKE = auto()
     FOREIGN = auto()
@@ -51,9 +51,9 @@ class End(Enum):
 class Sleep:
     """One sleep of a wait, and the ``wake`` that ended it.
 
-    What was published before ``looked`` it has certainly seen: it slept then, was
-    woken, and looked. (What woke it before it slept was perhaps wiped out again by
-    its own going to sleep.)
+    The thread has certainly seen everything published before ``looked``: it slept
+    then, was woken, and looked. A wake before it slept does not count, since going to
+    sleep may have cancelled it.
     """
 
     queue: Queue
@@ -62,46 +62,46 @@ class Sleep:
     end: int
     how: End
     looked: int = 0
-    wake: Wake | None = None
+    wake: WakeRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
-    """A wake of a wait: whether it found the thread asleep, and whether that slept again.
+class WakeEffect:
+    """A wake of a wait: was the thread ``asleep``, and did it sleep ``again``?
 
-    One that finds it awake, on its way to sleep, is perhaps wiped out by that sleep.
+    A wake of a thread that is on its way to sleep may be cancelled by that sleep.
     """
 
     wait: Wait
-    wake: Wake
+    wake: WakeRecord
     asleep: bool
     again: bool
 
 
-def strikes(wait: Wait) -> list[Strike]:
+def wake_effects(wait: Wait) -> list[WakeEffect]:
     """The wakes of a wait, in order."""
-    found: list[Strike] = []
+    found: list[WakeEffect] = []
     slept = wait.record.t_slept
     next_wake = 0
     for wake in reversed(wait.wakes):
         if not next_wake and wait.record.t_begin <= slept < wake.t_wake:
             asleep = bool(wake.t_waking)
         else:
-            # Who slept gets onto a CPU behind the wake, and before it can sleep again.
+            # A sleeper runs after the wake, and before it can sleep again.
             until = next_wake or slept
             asleep = bool(wake.t_waking) and 0 < wake.t_running <= until
-        found.append(Strike(wait, wake, asleep, again=slept > wake.t_wake))
+        found.append(WakeEffect(wait, wake, asleep, again=slept > wake.t_wake))
         next_wake = wake.t_wake
     return found[::-1]
 
 
 def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
-    """The sleeps of a wait, as far as its records tell them apart."""
+    """The sleeps of a wait, as far as its records can separate them."""
     last = wait.record.t_slept
     begin, looked, t_wake = wait.record.t_begin, 0, 0
-    for strike in strikes(wait):
-        wake, t_wake = strike.wake, strike.wake.t_wake
-        if strike.asleep:
+    for effect in wake_effects(wait):
+        wake, t_wake = effect.wake, effect.wake.t_wake
+        if effect.asleep:
             start = last if begin <= last < t_wake else begin
             yield Sleep(queue, wait, start, t_wake, End.WAKE, looked, wake)
             begin, looked = wake.t_running, t_wake
@@ -112,32 +112,32 @@ def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
         yield Sleep(queue, wait, last, end or max(t_stop, last), how, looked)
 
 
-class Stock:
-    """What was published and not taken, over time."""
+class Backlog:
+    """The items that were published and not taken, over time."""
 
     def __init__(self, marks: Iterable[MarkRecord], queues: Sequence[Queue]) -> None:
-        """Count the marks; find out who took what it was woken for."""
+        """Count the marks, and find the woken threads that took an item."""
         self.published: list[MarkRecord] = []
         self.taken: list[int] = []
         self._takes: defaultdict[int, list[int]] = defaultdict(list)
         self._count(marks)
         self._published_at = [mark.t for mark in self.published]
         self._wait_sleeps = _sleep_times(queues)
-        self.taker: dict[tuple[int, int, int], int] = {}
+        self._taken_at: dict[tuple[int, int, int], int] = {}
         for queue in queues:
             for wake in queue.all_wakes():
                 if taken := self._take_after(wake):
-                    self.taker[queue.id, wake.tid, wake.t_wake] = taken
-        # Woken twice on the way to one item: it has been in good hands since the first.
-        covers: dict[tuple[int, int], int] = {}
-        for (_, tid, t_wake), taken in self.taker.items():
-            covers[tid, taken] = min(t_wake, covers.get((tid, taken), t_wake))
-        self._begin_covers = sorted(covers.values())
-        self._end_covers = sorted(taken for _, taken in covers)
+                    self._taken_at[queue.id, wake.tid, wake.t_wake] = taken
+        # A thread that is woken twice for one item claims it from the first wake on.
+        claims: dict[tuple[int, int], int] = {}
+        for (_, tid, t_wake), taken in self._taken_at.items():
+            claims[tid, taken] = min(t_wake, claims.get((tid, taken), t_wake))
+        self._begin_claims = sorted(claims.values())
+        self._end_claims = sorted(taken for _, taken in claims)
         self._sweep()
 
     def _count(self, marks: Iterable[MarkRecord]) -> None:
-        """Sort the marks; a take with nothing there takes nothing."""
+        """Sort the marks; a take from an empty backlog takes nothing."""
         ready = 0
         for mark in sorted(marks, key=lambda mark: mark.t):
             if mark.what == Mark.PUBLISH:
@@ -149,7 +149,7 @@ class Stock:
                 if mark.context in (Context.PROCESS, Context.UNKNOWN):
                     self._takes[mark.tid].append(mark.t)
 
-    def _take_after(self, wake: Wake) -> int:
+    def _take_after(self, wake: WakeRecord) -> int:
         """When a woken thread took something before it slept again; 0 if it did not."""
         takes, sleeps = self._takes.get(wake.tid, []), self._wait_sleeps.get(wake.tid, [])
         at = bisect_right(takes, wake.t_wake)
@@ -161,12 +161,12 @@ class Stock:
         return takes[at]
 
     def _sweep(self) -> None:
-        """Since when there has been something in nobody's hands, at each change."""
+        """At each change: since when there has been an unclaimed item."""
         steps = [(t, 1) for t in self._published_at]
         steps += [(t, -1) for t in self.taken]
-        steps += [(t, -1) for t in self._begin_covers]
-        steps += [(t, 1) for t in self._end_covers]
-        # A take ends its cover in the same instant, which is no break.
+        steps += [(t, -1) for t in self._begin_claims]
+        steps += [(t, 1) for t in self._end_claims]
+        # A take ends its claim at the same time, which is no interruption.
         steps.sort(key=lambda step: (step[0], -step[1]))
         self._changes: list[int] = []
         self._since: list[int] = []
@@ -178,18 +178,18 @@ class Stock:
             self._since.append(since)
 
     def ready(self, t: int) -> int:
-        """How much was there at ``t``."""
+        """The number of items at ``t``."""
         return bisect_right(self._published_at, t) - bisect_right(self.taken, t)
 
     def left_over_since(self, t: int) -> int:
-        """Since when, without a break until ``t``, something was in nobody's hands; or 0."""
+        """Since when, without interruption until ``t``, an item was unclaimed; or 0."""
         at = bisect_left(self._changes, t) - 1
         return self._since[at] if at >= 0 else 0
 
     def oldest(self, t: int, looked: int) -> MarkRecord | None:
-        """What was in nobody's hands just before ``t`` and came after ``looked``."""
-        covered = bisect_left(self._begin_covers, t) - bisect_left(self._end_covers, t)
-        first = bisect_left(self.taken, t) + covered
+        """The oldest item unclaimed just before ``t`` and published after ``looked``."""
+        claimed = bisect_left(self._begin_claims, t) - bisect_left(self._end_claims, t)
+        first = bisect_left(self.taken, t) + claimed
         first = max(first, bisect_right(self._published_at, looked))
         last = bisect_left(self._published_at, t)
         return self.published[first] if first < last else None
@@ -199,18 +199,18 @@ class Stock:
         at = self._published_at
         return self.published[bisect_right(at, begin) : bisect_right(at, end)]
 
-    def took(self, wake: Wake) -> bool:
+    def took(self, wake: WakeRecord) -> bool:
         """Did a woken thread take something before it slept again?"""
-        return (wake.queue, wake.tid, wake.t_wake) in self.taker
+        return (wake.queue, wake.tid, wake.t_wake) in self._taken_at
 
 
 def _sleep_times(queues: Sequence[Queue]) -> dict[int, list[int]]:
-    """For each thread the times by which it was asleep (again)."""
+    """For each thread the times at which it was asleep, or asleep again."""
     times: defaultdict[int, list[int]] = defaultdict(list)
     for queue in queues:
         for wait in queue.waits:
             mine = times[wait.record.tid]
-            mine += [strike.wake.t_wake - 1 for strike in strikes(wait) if strike.asleep]
+            mine += [effect.wake.t_wake - 1 for effect in wake_effects(wait) if effect.asleep]
             if wait.record.t_slept:
                 mine.append(wait.record.t_slept)
     for mine in times.values():

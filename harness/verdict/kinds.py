@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a verdict says: kinds of faults, findings, rules, the verdict itself."""
+"""The types of a verdict: kinds of faults, findings, rules, the verdict itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.verdict.ledger import Signal, Wait
 
 
 class Kind(StrEnum):
-    """What can be wrong with a wake-up; OVERTAKEN is told, and is no fault."""
+    """The ways in which a wake-up can be wrong. OVERTAKEN is only a note, never a fault."""
 
     LOST = "lost"
     SPURIOUS = "spurious"
@@ -37,10 +37,11 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault. ``wait`` is the number of the wait, 0 if none can be named.
+    """One fault.
 
-    ``seq`` is the number of the publication at fault, 0 if there is none; ``waker``
-    is the thread that woke, or should have, 0 if the text alone names it.
+    ``wait`` is the number of the wait, 0 if none can be named; ``seq`` the number of
+    the publication at fault, 0 if there is none; ``waker`` the thread that woke, or
+    should have woken the wait, 0 if only the text names it.
     """
 
     kind: Kind
@@ -59,8 +60,8 @@ class Finding:
 class Side:
     """One thread of a job that is woken once for each message.
 
-    ``queue`` is its wait set, ``source`` the CQ in it; ``messages`` is how many
-    publications on that CQ must each end one wait, in order.
+    ``queue`` is its wait set, ``source`` the CQ in it. Each of ``messages``
+    publications on that CQ must end one wait, in order.
     """
 
     name: str
@@ -72,13 +73,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the verdict cannot know by itself.
+    """The promises of a run, which the recording does not contain.
 
-    ``late_ns`` bounds signal to wake, all of which is the waker's own doing.
-    ``never_ran_ns`` bounds the scheduler's part, which a busy machine may stretch.
-    ``contexts`` tells by queue or source where a waker may run; others may anywhere.
-    Waits that began before ``since`` are known in part only: what may have ended
-    them was perhaps not recorded.
+    ``late_ns`` bounds signal to wake, which is the waker's own work.
+    ``never_ran_ns`` bounds wake to running, which a busy machine may stretch.
+    ``contexts`` are the contexts in which a waker may run, by queue or source; without
+    an entry any context is allowed. Waits that began before ``since`` are known in
+    part only: the signal that ended them may not have been recorded.
     """
 
     sides: tuple[Side, ...] = ()
@@ -94,7 +95,7 @@ class Match:
     """One side's messages: for each the wait that it ended, None if it ended none.
 
     A message that came while its thread was awake for another event shares the
-    wait that this event ended: the look behind it finds both.
+    wait that this event ended: the thread looks after that wait, and finds both.
     """
 
     signals: tuple[Signal, ...]
@@ -108,7 +109,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Findings, doubts and how many waits were matched with what ended them.
+    """Findings, doubts, and the number of waits matched with the event that ended them.
 
     ``notes`` are findings that are no faults.
     """
@@ -121,12 +122,12 @@ class Verdict:
 
     @property
     def overtaken(self) -> int:
-        """Waits that were woken rightly, and found that somebody else had read."""
+        """Waits that were woken rightly, but found that another thread had read the entry."""
         return sum(note.kind is Kind.OVERTAKEN for note in self.notes)
 
     @property
     def outcome(self) -> Outcome:
-        """Doubts come first: a recording with gaps proves no fault either."""
+        """Doubts come first, since a recording with gaps proves no fault."""
         if self.doubts:
             return Outcome.NOT_VERIFIED
         return Outcome.FAULT if self.findings else Outcome.VERIFIED

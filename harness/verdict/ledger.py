@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The ledger: each wait with what ended it, each signal with whom it woke.
+"""The ledger: each wait with the wake that ended it, each signal with the wakes it caused.
 
-Pure: a recording goes in, nothing is measured or looked up.
+Pure: a function of the recording alone.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from harness.recording.records import (
     NO_STACK,
@@ -28,7 +28,7 @@ from harness.recording.records import (
     count,
 )
 
-# -EAGAIN and -ETIMEDOUT: what a blocking call returns at its deadline.
+# -EAGAIN and -ETIMEDOUT: the results of a blocking call at its deadline.
 TIMED_OUT = frozenset((-11, -110))
 
 _CLASS_NAMES = {
@@ -50,50 +50,13 @@ _CLASS_NAMES = {
 
 
 def class_name(fclass: int) -> str:
-    """The word for an object class; unknown ones keep their number."""
-    return (
-        _CLASS_NAMES.get(FClass(fclass), str(fclass))
-        if fclass in list(FClass)
-        else f"class {fclass}"
-    )
+    """The word for an object class; an unknown class keeps its number."""
+    return _CLASS_NAMES[FClass(fclass)] if fclass in list(FClass) else f"class {fclass}"
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
-    """One sleeper taken off a queue and woken.
-
-    ``t_waking`` is when the scheduler was asked, ``t_running`` when the thread
-    was on a CPU again; 0 if that did not happen (it had not slept yet).
-    """
-
-    queue: int
-    tid: int
-    seq: int
-    source: int
-    why: int
-    t_wake: int
-    t_waking: int
-    t_running: int
-    waker: int
-    context: int
-    cpu: int
-
-    @classmethod
-    def of(cls, record: WaitRecord | WakeRecord) -> Wake:
-        """The wake that a record describes."""
-        return cls(
-            queue=record.queue,
-            tid=record.tid,
-            seq=record.seq,
-            source=record.source,
-            why=record.why,
-            t_wake=record.t_wake,
-            t_waking=record.t_waking,
-            t_running=record.t_running,
-            waker=record.waker,
-            context=record.context,
-            cpu=record.cpu,
-        )
+def _last_wake_of(wait: WaitRecord) -> WakeRecord:
+    """The wake that is part of a wait's own record."""
+    return WakeRecord(*(getattr(wait, f.name) for f in fields(WakeRecord)))
 
 
 @dataclass(eq=False, slots=True)
@@ -102,7 +65,7 @@ class Wait:
 
     record: WaitRecord
     number: int
-    wakes: list[Wake] = field(default_factory=list)
+    wakes: list[WakeRecord] = field(default_factory=list)
     stacks: StackRecord | None = None
 
     @property
@@ -112,12 +75,12 @@ class Wait:
 
     @property
     def slept(self) -> bool:
-        """Was the thread ever off its CPU, asleep, within the call?"""
+        """Did the thread sleep within the call?"""
         return self.record.sleeps > 0
 
     @property
     def succeeded(self) -> bool:
-        """Did the call return what it was for?"""
+        """Did the call return without an error?"""
         return self.finished and self.record.ret >= 0
 
     @property
@@ -127,16 +90,16 @@ class Wait:
 
     @property
     def unaided(self) -> bool:
-        """Did it sleep and then end with no wake-up of ours?"""
+        """Did it sleep, and end without a wake-up from its queue?"""
         return self.finished and self.slept and not self.record.ended
 
     @property
-    def last_wake(self) -> Wake | None:
+    def last_wake(self) -> WakeRecord | None:
         """The wake that ended the call, if one did."""
         return self.wakes[-1] if self.wakes and self.record.ended else None
 
     def asleep_at(self, t: int) -> bool:
-        """Was the thread asleep on its queue at ``t``, as far as its last sleep tells?"""
+        """Was the thread asleep on its queue at ``t``? Only its last sleep is known."""
         rec = self.record
         if not 0 < rec.t_slept <= t or (self.finished and rec.t_end <= t):
             return False
@@ -147,19 +110,19 @@ class Wait:
 
 @dataclass(eq=False, slots=True)
 class Signal:
-    """One signalling of a queue and the wakes that came of it."""
+    """One signal to a queue, and the wakes that it caused."""
 
     record: SignalRecord
-    wakes: list[Wake] = field(default_factory=list)
+    wakes: list[WakeRecord] = field(default_factory=list)
     stack: int = NO_STACK
 
 
 @dataclass(eq=False, slots=True)
 class Queue:
-    """All that happened on one wait queue, in order.
+    """Everything that happened on one wait queue, in order.
 
-    ``signals`` are its publications by number, ``others`` what was signalled
-    without one. ``strays`` are wakes that belong to no wait.
+    ``signals`` are its publications by number, ``others`` the signals without a
+    number. ``strays`` are wakes that belong to no wait.
     """
 
     id: int
@@ -167,22 +130,22 @@ class Queue:
     waits: list[Wait] = field(default_factory=list)
     signals: dict[int, Signal] = field(default_factory=dict)
     others: list[Signal] = field(default_factory=list)
-    strays: list[Wake] = field(default_factory=list)
+    strays: list[WakeRecord] = field(default_factory=list)
 
     def every_signal(self) -> tuple[Signal, ...]:
-        """Publications, and wake-ups that are none."""
+        """Publications, then signals without one."""
         return (*self.signals.values(), *self.others)
 
     def waits_of(self, tid: int) -> list[Wait]:
         """The calls of one thread, in order."""
         return [wait for wait in self.waits if wait.record.tid == tid]
 
-    def all_wakes(self) -> list[Wake]:
+    def all_wakes(self) -> list[WakeRecord]:
         """Every wake on this queue."""
         return [wake for wait in self.waits for wake in wait.wakes] + self.strays
 
-    def signal_of(self, wake: Wake) -> Signal | None:
-        """What a wake was for: by its number, else the last one before it."""
+    def signal_of(self, wake: WakeRecord) -> Signal | None:
+        """The signal that caused a wake: by its number, else the last one before it."""
         if wake.seq:
             return self.signals.get(wake.seq)
         at = bisect_right(self.others, wake.t_wake, key=lambda signal: signal.record.t)
@@ -195,7 +158,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The whole recording, by queue; ``doubts`` says why it may be incomplete."""
+    """The whole recording, by queue; ``doubts`` are the reasons why it may be incomplete."""
 
     queues: Mapping[int, Queue]
     objects: Mapping[int, ObjectRecord]
@@ -213,10 +176,19 @@ class Ledger:
         if oid in self.names:
             return self.names[oid]
         known = self.objects.get(oid)
-        fclass = known.fclass if known else self._queue_class(oid)
-        plain = f"{class_name(fclass) if fclass else 'object'} {oid & _LIFE - 1}"
+        fclass = (known or self.queues.get(oid) or Queue(oid)).fclass
+        plain = f"{class_name(fclass) if fclass else 'object'} {oid & _LOAD - 1}"
         given = (names or {}).get(oid)
         return f"{plain} ({given})" if given else plain
+
+    def waits(self) -> Iterator[tuple[Queue, Wait]]:
+        """Every wait, with its queue."""
+        return ((queue, wait) for queue in self.queues.values() for wait in queue.waits)
+
+    def signals(self) -> list[Signal]:
+        """The signals of all queues, by time."""
+        signals = (signal for queue in self.queues.values() for signal in queue.every_signal())
+        return sorted(signals, key=lambda signal: signal.record.t)
 
     def thread_name(self, tid: int) -> str:
         """Name and id of a thread."""
@@ -227,13 +199,9 @@ class Ledger:
         """The frames of a stack, innermost first; none for NO_STACK."""
         return self.stacks.get(stack, ())
 
-    def _queue_class(self, oid: int) -> int:
-        queue = self.queues.get(oid)
-        return queue.fclass if queue else 0
-
 
 def build(recording: Recording) -> Ledger:
-    """Sort a recording into a ledger and look for gaps in it."""
+    """Sort a recording into a ledger, and look for gaps in it."""
     queues: dict[int, Queue] = {}
     wakes: list[WakeRecord] = []
     marks: list[MarkRecord] = []
@@ -241,7 +209,7 @@ def build(recording: Recording) -> Ledger:
     objects: dict[int, ObjectRecord] = {}
     members: defaultdict[int, set[int]] = defaultdict(set)
     doubts = []
-    for record in _lives_apart(recording.records):
+    for record in _with_separate_ids(recording.records):
         match record:
             case WaitRecord():
                 queue = queues.setdefault(record.queue, Queue(record.queue))
@@ -283,31 +251,31 @@ def build(recording: Recording) -> Ledger:
     )
 
 
-# Ids have 32 bits. A module that is loaded anew begins with the first again; those of an
-# earlier life get numbers above, so that nothing of it meets what came later.
-_LIFE = 1 << 32
+# Ids have 32 bits. A module that is loaded again starts with the first id again. Ids of
+# earlier loads get higher numbers here, so that the two are never mixed up.
+_LOAD = 1 << 32
 
 
-def _lives_apart(records: tuple[Record, ...]) -> Iterable[Record]:
-    """The records, with ids that were made again told apart."""
+def _with_separate_ids(records: tuple[Record, ...]) -> Iterable[Record]:
+    """The records, with separate ids for objects that had the same id one after the other."""
     births: defaultdict[int, set[int]] = defaultdict(set)
     for record in records:
         match record:
             case ObjectRecord(id=oid, change=Change.NEW, t=t):
                 births[oid].add(t)
             case ObjectRecord(id=oid, change=Change.FREE) if not births[oid]:
-                # Its own birth was not recorded.
+                # The object was made before the recording.
                 births[oid].add(0)
     again = {oid: sorted(times) for oid, times in births.items() if len(times) > 1}
-    return (_of_its_life(record, again) for record in records) if again else records
+    return (_with_id_of_load(record, again) for record in records) if again else records
 
 
-def _of_its_life(record: Record, again: Mapping[int, list[int]]) -> Record:
-    """A record, with other ids if it is about an earlier life."""
+def _with_id_of_load(record: Record, again: Mapping[int, list[int]]) -> Record:
+    """A record, with other ids if it is about an earlier load of the module."""
 
     def old(oid: int, t: int) -> int:
         later = len(again[oid]) - max(bisect_right(again[oid], t), 1) if oid in again else 0
-        return oid + later * _LIFE
+        return oid + later * _LOAD
 
     match record:
         case WaitRecord(queue=queue, source=source, t_begin=t):
@@ -335,7 +303,7 @@ def _number(queue: Queue) -> None:
 
 
 def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
-    """Give every wake to its wait and to the signal whose number it carries."""
+    """Add every wake to its wait, and to the signal that caused it."""
     waits = {
         (wait.record.queue, wait.record.tid, wait.record.t_begin): wait
         for queue in queues.values()
@@ -344,11 +312,11 @@ def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
     for record in early:
         queue = queues.setdefault(record.queue, Queue(record.queue))
         owner = waits.get((record.queue, record.tid, record.t_begin))
-        (owner.wakes if owner else queue.strays).append(Wake.of(record))
+        (owner.wakes if owner else queue.strays).append(record)
     for wait in waits.values():
         wait.wakes.sort(key=lambda wake: wake.t_wake)
         if wait.record.t_wake:
-            wait.wakes.append(Wake.of(wait.record))
+            wait.wakes.append(_last_wake_of(wait.record))
     for queue in queues.values():
         for wake in queue.all_wakes():
             signal = queue.signal_of(wake)
@@ -357,28 +325,25 @@ def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
 
 
 def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> None:
-    """Give every wait its stacks, and a signal that of its waker."""
+    """Add the stacks to their waits, and a waker's stack to its signal."""
     of: defaultdict[tuple[int, int, int], list[StackRecord]] = defaultdict(list)
     for stack in stacks:
         of[stack.queue, stack.tid, stack.t_begin].append(stack)
     for queue in queues.values() if of else ():
         for wait in queue.waits:
             mine = of.get((queue.id, wait.record.tid, wait.record.t_begin), [])
-            wait.stacks = _merged(mine) if mine else None
+            if mine:
+                # Of several records the last one with a stack counts, for each thread.
+                sleepers = [stack.sleeper for stack in mine if stack.sleeper != NO_STACK]
+                wakers = [stack.waker for stack in mine if stack.waker != NO_STACK]
+                sleeper, waker = [NO_STACK, *sleepers][-1], [NO_STACK, *wakers][-1]
+                wait.stacks = replace(mine[0], sleeper=sleeper, waker=waker)
         for signal in queue.every_signal():
             for stack in of.get((queue.id, signal.record.waker, signal.record.t), []):
                 signal.stack = stack.waker
 
 
-def _merged(stacks: list[StackRecord]) -> StackRecord:
-    """One record of what several tell: the last word on each thread."""
-    sleepers = [stack.sleeper for stack in stacks if stack.sleeper != NO_STACK]
-    wakers = [stack.waker for stack in stacks if stack.waker != NO_STACK]
-    return replace(stacks[0], sleeper=[NO_STACK, *sleepers][-1], waker=[NO_STACK, *wakers][-1])
-
-
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
-    """Everything that says: this recording is not complete."""
     doubts = []
     lost = recording.losses
     if lost:
@@ -388,18 +353,12 @@ def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
         )
     counted = count(recording.records)
     for oid in sorted(set(counted) | set(recording.tallies)):
-        told, seen = recording.tallies.get(oid, Tally()), counted.get(oid, Tally())
-        if told != seen:
-            doubts.append(f"queue {oid}: the probe counted {told} but delivered {seen}")
+        tally, delivered = recording.tallies.get(oid, Tally()), counted.get(oid, Tally())
+        if tally != delivered:
+            doubts.append(f"queue {oid}: the probe counted {tally} but delivered {delivered}")
     for queue in queues.values():
-        doubts += _gaps(queue)
+        # Publications are numbered without gaps, so a missing number was not recorded.
+        numbers = list(queue.signals) or [0]
+        if missing := numbers[-1] - numbers[0] + 1 - len(numbers):
+            doubts.append(f"queue {queue.id}: {missing} publications were not seen")
     return doubts
-
-
-def _gaps(queue: Queue) -> list[str]:
-    """Publications are numbered without gaps, so a missing number was not seen."""
-    numbers = list(queue.signals)
-    if not numbers:
-        return []
-    missing = numbers[-1] - numbers[0] + 1 - len(numbers)
-    return [f"queue {queue.id}: {missing} publications were not seen"] if missing else []

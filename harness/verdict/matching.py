@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from harness.recording.records import Why
 from harness.verdict.kinds import Finding, Kind, Match, Side
 from harness.verdict.ledger import Queue, Signal, Wait
-from harness.verdict.words import Court
+from harness.verdict.words import Analysis
 
 
-def match_side(court: Court, queue: Queue, side: Side, quiet: bool) -> tuple[Match, list[Finding]]:
+def match_side(
+    analysis: Analysis, queue: Queue, side: Side, faulty: bool
+) -> tuple[Match, list[Finding]]:
     """Match each message's publication with the one wait that it ended, in order.
 
-    ``quiet``: waits of this queue have faults of their own, so that what stands
+    ``faulty``: waits of this queue have faults of their own, so an unmatched message
     next to them proves nothing more.
     """
     messages = [
@@ -25,37 +27,29 @@ def match_side(court: Court, queue: Queue, side: Side, quiet: bool) -> tuple[Mat
     waits = queue.waits_of(side.tid)
     pairs = _pair(messages, [wait for wait in waits if wait.succeeded])
     findings = []
-    for number, signal in enumerate(messages, 1):
-        if pairs[number - 1] is not None:
+    for index, signal in enumerate(messages):
+        if pairs[index] is not None:
             continue
         other = _awake_for(signal, waits, side)
         if other and other.record.ended:
-            pairs[number - 1] = other
-        elif not other and not quiet:
-            findings.append(
-                court.find(
-                    Kind.ORDER,
-                    queue,
-                    f"{court.event(signal)}, message {number} of {side.name}, ended no wait "
-                    f"on {court.object(queue.id)}",
-                    None,
-                    signal.record.seq,
-                )
+            pairs[index] = other
+        elif not other and not faulty:
+            text = (
+                f"{analysis.event(signal)}, message {index + 1} of {side.name}, ended no wait "
+                f"on {analysis.object(queue.id)}"
             )
+            findings.append(Finding(Kind.ORDER, queue.id, text, seq=signal.record.seq))
     if len(messages) != side.messages:
-        findings.append(
-            court.find(
-                Kind.ORDER,
-                queue,
-                f"{side.name}: {len(messages)} publications on "
-                f"{court.object(side.source)}, {side.messages} were to come",
-            )
+        text = (
+            f"{side.name}: {len(messages)} publications on "
+            f"{analysis.object(side.source)}, {side.messages} were to come"
         )
+        findings.append(Finding(Kind.ORDER, queue.id, text))
     return Match(tuple(messages), tuple(pairs)), findings
 
 
 def _awake_for(signal: Signal, waits: Sequence[Wait], side: Side) -> Wait | None:
-    """The wait behind which a thread was awake when a message came that ended no wait.
+    """The wait after which a thread was awake when a message came that ended no wait.
 
     The thread had left the queue for an event of another member, or at its
     deadline. It may look at all members then, and need not wait for this one.
@@ -71,10 +65,10 @@ def _awake_for(signal: Signal, waits: Sequence[Wait], side: Side) -> Wait | None
 def _pair(messages: Sequence[Signal], waits: Sequence[Wait]) -> list[Wait | None]:
     """For each publication the wait that it ended, in order.
 
-    A wait names the publication that woke it. One that found its message there
-    without sleeping names none, and is given to the last message that is left: what
-    came while the thread was awake for another event it has read before that wait.
-    Hence from the last message to the first.
+    A wait names the publication that woke it. A wait that found its message without
+    sleeping names none, and belongs to the last message that is left: the thread read
+    earlier messages before that wait, while it was awake for another event. Hence the
+    order from the last message to the first.
     """
     named = {wait.record.seq for wait in waits if wait.record.ended}
     pairs: list[Wait | None] = []
@@ -83,8 +77,7 @@ def _pair(messages: Sequence[Signal], waits: Sequence[Wait]) -> list[Wait | None
         seq, found = signal.record.seq, None
         for index in range(len(left) - 1, -1, -1):
             rec = left[index].record
-            mine = rec.seq == seq if rec.ended else seq not in named
-            if mine:
+            if rec.seq == seq if rec.ended else seq not in named:
                 found = left[index]
                 del left[index:]
                 break

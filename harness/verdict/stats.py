@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Numbers per queue and thread, as the demo's table shows them."""
+"""Counts and latencies of each thread on each queue, for the demo's table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.verdict.verdict import Finding, Kind, Match, overtaken
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Signal to running, in nanoseconds; ``count`` 0 means that none was measured."""
+    """From signal to running, in nanoseconds; ``count`` is 0 if nothing was measured."""
 
     count: int
     p50: int
@@ -39,9 +39,9 @@ def latency(values: Iterable[int]) -> Latency:
 class Row:
     """One line of the table: one thread on one queue.
 
-    ``at_once`` are the waits that found something there already. ``latency``
-    covers those whose thread was asleep when it was woken; the few others were
-    woken before they had slept.
+    ``at_once`` counts the waits that returned without sleeping. ``latency`` covers
+    the waits whose thread was asleep when it was woken; a few threads are woken
+    before they sleep.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Row:
 
 
 def running_ns(queue: Queue, wait: Wait) -> int:
-    """Signal to running of the wake that ended a wait; 0 if there was none such."""
+    """Nanoseconds from signal to running of the wake that ended a wait; 0 without one."""
     wake = wait.last_wake
     signal = queue.signal_of(wake) if wake else None
     if wake is None or signal is None or not wake.t_waking or not wake.t_running:
@@ -70,8 +70,8 @@ def running_ns(queue: Queue, wait: Wait) -> int:
 def _job(queue: Queue, tid: int, match: Match) -> tuple[list[Wait], list[Signal]]:
     """A side's waits and signals from its first message to its last.
 
-    Connecting before and closing afterwards are no part of the job. A wait that
-    found its message there may be over before the signal for it.
+    Connecting and closing are no part of the job. A wait that finds its message
+    without sleeping may end before the signal for that message.
     """
     if not match.signals:
         return [], []
@@ -101,10 +101,10 @@ def row(
     findings: Iterable[Finding],
     match: Match | None = None,
 ) -> Row:
-    """Count one thread's waits on one queue, and what was signalled there.
+    """Count one thread's waits and signals on one queue.
 
-    ``tid`` 0 means all threads of the queue. With ``match``, only what belongs
-    to these messages.
+    ``tid`` 0 means all threads of the queue. With ``match``, only the waits and
+    signals of its messages count.
     """
     queue = ledger.queues.get(queue_id, Queue(queue_id))
     if match:

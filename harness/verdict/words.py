@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The words in which a verdict names waits, events and how they went."""
+"""The words in which a verdict describes waits, events and outcomes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def ms(ns: int) -> str:
     return f"{ns / 1e6:.1f} ms"
 
 
-def how_it_went(wait: Wait, since: int) -> str:
-    """How a wait went on that was not woken at ``since``."""
+def how_it_ended(wait: Wait, since: int) -> str:
+    """How a wait ended that was not woken at ``since`` (nanoseconds)."""
     rec = wait.record
     if not wait.finished:
         return "it never returned"
@@ -53,8 +53,8 @@ def how_it_went(wait: Wait, since: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Court:
-    """Ledger and rules, with the words for what is found."""
+class Analysis:
+    """A ledger and its rules, with the words for findings."""
 
     ledger: Ledger
     rules: Rules
@@ -65,31 +65,21 @@ class Court:
 
     def wait(self, queue: Queue, wait: Wait) -> str:
         """A wait, by its number."""
-        return (
-            f"wait {wait.number} of {self.ledger.thread_name(wait.record.tid)} "
-            f"on {self.object(queue.id)}"
-        )
+        thread = self.ledger.thread_name(wait.record.tid)
+        return f"wait {wait.number} of {thread} on {self.object(queue.id)}"
 
     def event(self, signal: Signal) -> str:
-        """What was signalled, and on what."""
+        """A signal: its number, its reason and its object."""
         rec = signal.record
         what = _WHY_NAMES.get(rec.why, f"reason {rec.why}")
         number = f"publication {rec.seq}" if rec.seq else "wake-up"
         return f"{number} ({what} on {self.object(rec.source)})"
 
     def waker(self, tid: int, context: int) -> str:
-        """Who woke, and where it ran."""
+        """The waking thread, and its context."""
         return f"{self.ledger.thread_name(tid)} in {context_name(context)}"
 
-    def find(
-        self, kind: Kind, queue: Queue, text: str, wait: Wait | None = None, seq: int = 0
-    ) -> Finding:
-        """Make a finding about a wait, or about a publication alone."""
-        return Finding(
-            kind=kind,
-            queue=queue.id,
-            text=text,
-            seq=seq,
-            tid=wait.record.tid if wait else 0,
-            wait=wait.number if wait else 0,
-        )
+    def of_wait(self, kind: Kind, queue: Queue, wait: Wait, text: str, seq: int = 0) -> Finding:
+        """A finding about a wait; its text begins with the name of the wait."""
+        text = f"{self.wait(queue, wait)} {text}"
+        return Finding(kind, queue.id, text, wait.record.tid, wait.number, seq)

@@ -121,7 +121,7 @@ def test_page_tells_every_finding(browser: Browser, tmp_path: Path, name: str) -
 
 
 def test_page_shows_stacks_of_sleeper_and_waker(browser: Browser, tmp_path: Path) -> None:
-    """A wait that nobody ended shows where it slept."""
+    """A wait that never ended shows the place of its sleep."""
     opened(browser, plain(), tmp_path)
     never = "return document.querySelector('#never tbody tr')."
     assert browser.run(never + "dataset.wait") == "4"

@@ -105,7 +105,7 @@ def test_wait_lasts_as_long_as_recorded(perfetto: Viewer, ledger: Ledger) -> Non
 
 
 def test_every_woken_thread_has_its_waker(perfetto: Viewer, ledger: Ledger) -> None:
-    """Who slept, who woke it, when it was asked for, when it ran: Perfetto's thread states."""
+    """Sleeper, waker, the times of waking and running: Perfetto's thread states."""
     shown = perfetto.query(
         "select s.ts, s.dur, t.tid, w.tid as waker from thread_state s join thread t using (utid) "
         "join thread w on w.utid = s.waker_utid where s.state = 'R' order by s.ts"

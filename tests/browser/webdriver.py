@@ -44,14 +44,14 @@ FLAGS = (
 
 
 class BrowserError(RuntimeError):
-    """The browser did not do what it was told; the text is its own."""
+    """The browser refused a command; the text is the browser's."""
 
 
 class Browser:
     """One browser with one page. A context manager; leaving it ends all its processes."""
 
     def __init__(self, *flags: str) -> None:
-        """Start it with a new profile, and ``flags`` besides the usual ones."""
+        """Start it with a new profile; ``flags`` come after the usual ones."""
         self._profile = tempfile.mkdtemp(prefix="kfabric-browser-")
         self._driver = subprocess.Popen(
             ["chromedriver", "--port=0", "--allowed-ips=127.0.0.1"],
@@ -98,8 +98,8 @@ class Browser:
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
             "timeouts": {"script": SCRIPT_MS, "pageLoad": SCRIPT_MS},
         }
-        told = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
-        self._session = f"/session/{told['sessionId']}"
+        answer = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        self._session = f"/session/{answer['sessionId']}"
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         """One call of the protocol; what it returns. Raises BrowserError."""
@@ -110,8 +110,8 @@ class Browser:
             with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
-            told = json.load(error)["value"]
-            raise BrowserError(f"{told['error']}: {told['message']}") from error
+            answer = json.load(error)["value"]
+            raise BrowserError(f"{answer['error']}: {answer['message']}") from error
 
     def go(self, url: str) -> None:
         """Open a page and wait until it is loaded."""
@@ -133,9 +133,9 @@ class Browser:
         """The addresses that were asked for since the last look."""
         asked = []
         for entry in self.logs("performance"):
-            told = json.loads(entry["message"])["message"]
-            if told["method"] == "Network.requestWillBeSent":
-                asked.append(str(told["params"]["request"]["url"]))
+            answer = json.loads(entry["message"])["message"]
+            if answer["method"] == "Network.requestWillBeSent":
+                asked.append(str(answer["params"]["request"]["url"]))
         return asked
 
     def emulate(self, scheme: str) -> None:

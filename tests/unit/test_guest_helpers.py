@@ -30,7 +30,7 @@ Call Trace:
 
 
 def test_record_of_the_kernel() -> None:
-    """Priority, number, time; lines behind the first belong to a device."""
+    """Priority, number, time; lines after the first one belong to a device."""
     record = kmsg.parse(b"4,1234,5000042,-;rdma_rxe: loaded\n SUBSYSTEM=net\n")
     assert (record.sequence, record.severity, record.from_kernel) == (1234, 4, True)
     assert str(record) == "[    5.000042] rdma_rxe: loaded"
@@ -38,7 +38,7 @@ def test_record_of_the_kernel() -> None:
 
 
 def test_record_of_a_user() -> None:
-    """The facility tells users' lines from the kernel's, whatever their text."""
+    """The facility separates users' lines from the kernel's, whatever their text."""
     record = kmsg.parse(b"12,7,1,-;WARNING: CPU: 0 PID: 1 at here; there\n")
     assert not record.from_kernel and not record.is_warning
     assert record.text.endswith("here; there")
@@ -113,7 +113,7 @@ def test_census_tells_only_what_grew() -> None:
 def state(
     syscall: str = "16 0x5 0x1", letter: str = "S", stack: tuple[str, ...] = ()
 ) -> ThreadState:
-    """A thread's state as /proc tells it."""
+    """A thread's state, as read from /proc."""
     return ThreadState(7, "waiter", letter, syscall, "0", stack, 3)
 
 
@@ -214,7 +214,7 @@ def test_tests_have_more_time_where_all_is_slow(monkeypatch) -> None:
 
 
 def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch) -> None:
-    """The youngest leaks are looked for where nothing comes behind; harm ends a guest, too."""
+    """A search at the end includes the youngest leaks; harm ends a guest, too."""
     settles = []
     leak = memleak.parse("unreferenced object 0x1 (size 8):\n  comm x\n")
 
@@ -298,7 +298,7 @@ def pytest_configure(config):
 def test_memory_is_searched_also_behind_a_teardown_that_fails(
     pytester, monkeypatch, failure
 ) -> None:
-    """One error tells of both."""
+    """One error has both texts."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     pytester.makeconftest(CHECKED.format(leak="leak", left="[]"))
     pytester.makepyfile(textwrap.dedent(FAILS.format(failure=failure)))
@@ -318,7 +318,7 @@ def test_expected_failure_excuses_nothing_that_is_left_behind(pytester, monkeypa
 
 
 def test_nothing_is_looked_for_behind_an_interrupt() -> None:
-    """Who interrupts does not want to wait for it."""
+    """An interrupted run does not wait for a check."""
     step = phases.then(lambda: pytest.fail("looked"))
     next(step)
     with pytest.raises(KeyboardInterrupt):
@@ -326,7 +326,7 @@ def test_nothing_is_looked_for_behind_an_interrupt() -> None:
 
 
 def test_late_report_names_the_tests_before(monkeypatch) -> None:
-    """Its cause may be what one of them has left to run; the last five are told."""
+    """One of them may be the cause; the last five are listed."""
     watch = types.SimpleNamespace(complaints=lambda: ["kernel splat (kasan): BUG: KASAN: x"])
     monkeypatch.setattr(checks, "KernelWatch", lambda: watch)
     monkeypatch.setattr(checks, "MemoryWatch", lambda: None)

@@ -61,7 +61,7 @@ def test_the_line_names_the_module_s_function() -> None:
 
 
 class FakeFile:
-    """The kernel's file: what is written to it, and what it says after each search."""
+    """The kernel's file: the writes to it, and its report after each search."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
@@ -78,7 +78,7 @@ class FakeFile:
 
 
 class FakeClock:
-    """Stands still, but while the memory is searched and when told to sleep."""
+    """A clock that moves only during searches and sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""RDMA netlink messages without a kernel: what we send, and answers as the kernel sends them."""
+"""RDMA netlink messages without a kernel: our requests, and answers as the kernel sends them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_error_at_the_end_of_a_list_is_raised(kernel) -> None:
 
 
 def test_refusal_carries_the_kernels_words(kernel) -> None:
-    """The text stands behind the echoed request."""
+    """The text follows the echoed request."""
     echoed = request(Command.NEWLINK, REQUEST | ACK, 1, dev_name="x")
     rdma, _ = kernel(refusal(errno.EINVAL, echoed, "no such link type"))
     with pytest.raises(RdmaNetlinkError, match="no such link type") as caught:

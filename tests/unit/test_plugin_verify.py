@@ -19,7 +19,8 @@ import pytest
 
 from harness.guest.verify import VerifyWakeups
 from harness.runner.outcome import Watched
-from harness.recording.records import Recording, load_lines
+from harness.recording.records import Recording
+from record_lines import load_lines
 
 TRACES = Path({str(ROOT / "tests/data/traces")!r})
 
@@ -75,7 +76,7 @@ Run = Callable[..., pytest.RunResult]
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run toy tests under the judge."""
+    """Run toy tests with their wake-ups judged."""
     monkeypatch.setenv("KFABRIC_OUT", str(pytester.path / "out"))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     pytester.makeconftest(CONFTEST)
@@ -88,7 +89,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_healthy_waits_pass_and_are_counted(run: Run) -> None:
-    """The end of the run tells how much its verdicts rest on."""
+    """The end of the run shows the number of judged waits."""
     result = run(
         """
 def test_a(play): play("good")
@@ -109,7 +110,7 @@ def test_fault_fails_a_test_whose_assertions_pass(run: Run, fault: str) -> None:
 
 
 def test_recording_with_gaps_fails(run: Run) -> None:
-    """What was not seen may have been wrong."""
+    """Events that were not recorded may have been faults."""
     result = run("def test_a(play): play('unsure-ring')")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["NOT VERIFIED: the probe lost events*"])
@@ -123,7 +124,7 @@ def test_two_views_that_differ_fail(run: Run) -> None:
 
 
 def test_overtaken_is_no_fault(run: Run) -> None:
-    """Somebody else may be faster."""
+    """Another thread may be faster."""
     run("def test_a(play): play('good-overtaken')").assert_outcomes(passed=1)
 
 
@@ -145,7 +146,7 @@ def test_c(play): play("good")
 
 
 def test_fault_that_is_announced_must_be_found(run: Run) -> None:
-    """Else the judge, or the fault point, does not work."""
+    """Otherwise the verdict, or the fault point, does not work."""
     result = run(
         """
 @pytest.mark.wrong_wakeups("lost", reason="a fault point")
@@ -169,7 +170,7 @@ def test_a(play): play("lost")
 
 
 def test_fault_in_teardown_is_an_error(run: Run) -> None:
-    """The test had passed by then; what was told before is not told again."""
+    """The test had passed by then; earlier findings are not reported again."""
     result = run(
         """
 @pytest.fixture
@@ -206,7 +207,7 @@ def test_a(play):
 
 
 def test_unwatched_test_is_named_with_its_reason(run: Run) -> None:
-    """Its wake-ups are not judged, and nobody overlooks that."""
+    """Its wake-ups are not judged, and the report shows that."""
     result = run(
         """
 @pytest.mark.unwatched(reason="it unloads the module")

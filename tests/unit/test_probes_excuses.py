@@ -24,7 +24,7 @@ def reader(begin: int = 40, slept: int = 45, **more: object) -> Scene:
 
 
 def test_sleeper_that_came_behind_the_publication_is_not_lost() -> None:
-    """W2: whoever was asleep then is not in the recording."""
+    """W2: the threads that were asleep then are not in the recording."""
     scene = Scene()
     scene.publish(50)
     scene.wait(60, slept=65)
@@ -44,7 +44,7 @@ def test_sleeper_that_is_woken_by_the_next_publication_was_on_its_queue() -> Non
 
 
 def test_sleeper_that_was_asked_for_once_may_be_marked_again() -> None:
-    """W2, V4: it was runnable already, so nobody has to be asked."""
+    """W2, V4: it was runnable already, so the scheduler need not be asked."""
     scene = Scene(FClass.CQ)
     scene.early(scene.publish(50), begin=40)
     scene.wait(
@@ -77,7 +77,7 @@ def test_sleeper_that_several_strangers_woke_is_not_lost(foreign: int, kinds: li
 
 
 def test_sleeper_that_runs_once_a_stranger_wakes_it_is_lost() -> None:
-    """W2, V4: that it ran in the end is no merit of who only marked it."""
+    """W2, V4: the late run was not caused by the thread that only marked it."""
     scene = Scene()
     ends = {"t_foreign": 2 * SECOND, "t_running": 2 * SECOND + 1, "t_end": 3 * SECOND}
     scene.wait(40, slept=45, by=scene.publish(50), foreign=1, t_waking=0, **ends)
@@ -120,7 +120,7 @@ def test_spurious_wait_names_the_publication_that_should_have_ended_it() -> None
 
 
 def test_wait_with_a_spurious_wake_was_not_overtaken() -> None:
-    """W3: it is told once, and as a fault."""
+    """W3: it is reported once, and as a fault."""
     scene = Scene()
     ghost = scene.publish(50)
     scene.early(ghost, begin=40)
@@ -131,7 +131,7 @@ def test_wait_with_a_spurious_wake_was_not_overtaken() -> None:
 
 
 def test_overtaken_wait_names_what_had_woken_it() -> None:
-    """W3: so that one can look who has read it."""
+    """W3: so that the reader of the entry can be looked up."""
     scene = Scene()
     scene.wait(40, slept=45, by=scene.publish(50))
     (note,) = scene.verdict().notes
@@ -166,7 +166,7 @@ def test_reader_that_took_nothing_at_its_deadline_is_not_told() -> None:
 
 
 def test_reader_that_slept_behind_its_deadline_is_not_told() -> None:
-    """Q1: for its buffer's page; what it had found before, and when, is not known."""
+    """Q1: it slept for its buffer's page; its earlier results are unknown."""
     assert reader(slept=60, timer=50, t_end=80).found() == []
 
 
@@ -179,14 +179,14 @@ def test_reader_that_was_woken_with_its_deadline_is_not_told() -> None:
 
 
 def test_publication_long_after_its_end_does_not_excuse_a_deadline() -> None:
-    """Q1: nobody is between store and signal for so long."""
+    """Q1: no publisher takes that long from store to signal."""
     scene = reader()
     scene.publish(3 * SECOND, sleepers=0)
     assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
 
 
 def test_waiter_of_a_counter_is_told_whoever_is_on_the_way() -> None:
-    """Q6: nobody can take a counter's value from another."""
+    """Q6: no thread can take a counter's value from another one."""
     scene = Scene(FClass.CNTR)
     first = scene.publish(50, sleepers=2)
     scene.wait(30, slept=35, tid=T2, by=first, ended=0, t_end=0)
@@ -195,7 +195,7 @@ def test_waiter_of_a_counter_is_told_whoever_is_on_the_way() -> None:
 
 
 def test_reader_beside_one_that_returns_only_later_is_not_told() -> None:
-    """Q3: what it took the other was woken for."""
+    """Q3: it took the entry for which the other thread was woken."""
     scene = reader()
     scene.wait(41, slept=46, tid=T2, by=scene.publish(50, sleepers=2), ret=1, t_end=2 * SECOND)
     assert scene.found() == []
@@ -211,7 +211,7 @@ def test_reader_beside_one_that_was_woken_again_is_not_told() -> None:
 
 
 def test_reader_beside_one_that_was_woken_before_it_came_is_told() -> None:
-    """Q3: what that one was woken for was there when this one looked."""
+    """Q3: the entry for the other thread was there when this one looked."""
     scene = reader()
     scene.wait(30, slept=32, tid=T2, by=scene.hand_on(35, T3), ended=0, t_end=0)
     assert scene.found() == [(Kind.TIMEOUT_READY, T1)]
@@ -222,7 +222,7 @@ def test_reader_beside_one_that_was_woken_before_it_came_is_told() -> None:
 
 @pytest.mark.parametrize(("ret", "kinds"), [(-14, [(Kind.NOT_HANDED_ON, T1)]), (-11, [])])
 def test_only_who_found_nothing_is_excused_by_what_comes_just_then(ret: int, kinds: list) -> None:
-    """Q5, V4: who leaves with another error has the wake-up that it got."""
+    """Q5, V4: a thread that leaves with another error still has its wake-up."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(40, slept=45, by=scene.publish(50, sleepers=2), ret=ret, ready=1)
     scene.wait(41, slept=46, tid=T2, by=scene.publish(75), ret=1)
@@ -231,7 +231,7 @@ def test_only_who_found_nothing_is_excused_by_what_comes_just_then(ret: int, kin
 
 @pytest.mark.parametrize("have", [1, 2])
 def test_who_found_nothing_is_not_excused_if_nothing_comes(have: int) -> None:
-    """Q5, V4: what is there was there."""
+    """Q5, V4: the entry was there before."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(40, slept=45, by=scene.publish(50, sleepers=2, have=have), ret=-11, ready=1)
     scene.wait(41, slept=46, tid=T2)
@@ -257,7 +257,7 @@ def test_spurious_wake_is_not_handed_on() -> None:
 
 
 def test_signal_call_is_not_handed_on() -> None:
-    """Q5: it freed all who slept then."""
+    """Q5: it freed all sleepers."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(40, slept=45, by=scene.publish(50, why=Why.SIGNAL, have=0), ret=-14, ready=1)
     scene.wait(60, slept=65, tid=T2)
@@ -265,7 +265,7 @@ def test_signal_call_is_not_handed_on() -> None:
 
 
 def test_another_wake_up_of_its_own_is_no_handing_on() -> None:
-    """V4, Q3: it tells nobody of the entry."""
+    """V4, Q3: it wakes no other thread for the entry."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(40, slept=45, by=scene.publish(50, sleepers=2), ret=-14, ready=1)
     scene.wait(41, slept=46, tid=T2)
@@ -284,7 +284,7 @@ def test_thread_that_was_not_seen_to_run_and_has_returned_did_run() -> None:
 
 
 def test_thread_that_runs_and_is_woken_again_did_run() -> None:
-    """Who is awake does not have to be put on a CPU."""
+    """A thread that is awake need not be put on a CPU."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.early(scene.publish(50), begin=40)
     again = scene.publish(70, sleepers=0)
@@ -293,7 +293,7 @@ def test_thread_that_runs_and_is_woken_again_did_run() -> None:
 
 
 def test_publication_from_an_unknown_context_is_not_told() -> None:
-    """What could not be read is no fault."""
+    """A value that could not be read is no fault."""
     scene = Scene(FClass.CQ)
     scene.publish(50, sleepers=0, context=Context.UNKNOWN)
     assert scene.found(contexts={QUEUE: frozenset({Context.PROCESS})}) == []

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
+from record_lines import load_lines
 
-from harness.recording.records import load_lines
 from harness.report.export import report, write_json
 from harness.verdict.ledger import Ledger, build
 from harness.verdict.stats import Latency, latency, row
@@ -61,7 +61,7 @@ def test_row_counts_waits_that_did_not_sleep() -> None:
 
 
 def test_row_counts_overtaken_and_timeouts() -> None:
-    """What is no fault is still counted."""
+    """Notes are counted, too."""
     overtaken = ledger_of("good-overtaken")
     assert row(overtaken, "ping", 20, 101, ()).overtaken == 1
     timeout = ledger_of("timeout-ready-nearly")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a wait core can do wrong behind the verifier's back, and what only looks like it."""
+"""Faults of a wait core that the verdict must find, and behaviour that only resembles them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.verdict.verdict import judge
 
 
 def test_sleeper_passed_over_on_its_way_to_sleep_is_lost() -> None:
-    """W2, V2: it was on the queue, and slept only behind the signal that passed it by."""
+    """W2, V2: it was on the queue, and slept only after the signal that skipped it."""
     scene = Scene()
     scene.publish(50)
     scene.wait(40, slept=60, timer=2 * SECOND)
@@ -43,7 +43,7 @@ def test_sleeper_passed_over_on_its_way_to_sleep_for_ever_is_lost() -> None:
 
 
 def test_one_of_two_on_their_way_to_sleep_is_not_named() -> None:
-    """Who of them was on the queue, nobody knows: the other may have looked later."""
+    """It is unknown which of them was on the queue: the other may have looked later."""
     scene = Scene()
     scene.publish(50)
     scene.wait(40, slept=60)
@@ -60,7 +60,7 @@ def test_sleeper_that_had_looked_behind_the_publication_is_not_lost() -> None:
 
 
 def test_sleeper_that_is_not_on_its_queue_is_lost() -> None:
-    """W2, V2: it sleeps again without having enqueued, so that nobody is found."""
+    """W2, V2: it sleeps again without having enqueued, so no sleeper is found."""
     scene = Scene()
     scene.publish(50, sleepers=0)
     scene.wait(40, slept=45, timer=2 * SECOND)
@@ -85,7 +85,7 @@ def test_reader_that_sleeps_for_its_buffer_is_not_lost() -> None:
 
 
 def test_reader_that_sleeps_for_its_buffer_is_not_rescued_by_a_deadline() -> None:
-    """What wakes it looks like a timer, but what it found was there before it slept."""
+    """Its wake-up looks like a timer, but it had found the entry before it slept."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.publish(30, sleepers=0)
     scene.wait(40, slept=45, timer=70, ret=1)
@@ -123,7 +123,7 @@ def test_wait_that_needs_no_sleep_is_not_lost() -> None:
 
 
 def test_wait_that_was_woken_since_may_have_noted_the_number() -> None:
-    """Which number it had noted at that time, its record does not tell any more."""
+    """Its record no longer has the number that it had noted at that time."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.publish(50)
     scene.early(scene.publish(70), begin=40)
@@ -132,7 +132,7 @@ def test_wait_that_was_woken_since_may_have_noted_the_number() -> None:
 
 
 def test_signal_call_frees_who_needs_more() -> None:
-    """Q4, Q5: whatever there is."""
+    """Q4, Q5: with any number of entries."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.publish(50, why=Why.SIGNAL, have=0)
     scene.wait(40, slept=45, need=3)
@@ -186,7 +186,7 @@ def test_dead_set_that_wakes_nobody_is_lost() -> None:
 
 
 def test_publications_that_overtake_each_other_hide_no_loss() -> None:
-    """W2: the second is signalled first, and loses; the first comes behind the deadline."""
+    """W2: the second is signalled first, and loses; the first comes after the deadline."""
     scene = Scene()
     scene.publish(2 * SECOND, seq=1, sleepers=1)
     scene.publish(50, seq=2)
@@ -197,7 +197,7 @@ def test_publications_that_overtake_each_other_hide_no_loss() -> None:
 
 @pytest.mark.parametrize("end", [{}, {"t_foreign": 2 * SECOND, "foreign": 1, "t_end": 3 * SECOND}])
 def test_sleeper_that_is_only_marked_is_lost(end: dict[str, int]) -> None:
-    """W2, V4: taken off the queue, but nobody makes the thread runnable."""
+    """W2, V4: taken off the queue, but the thread is never made runnable."""
     scene = Scene()
     first = scene.publish(50)
     fields = {"t_waking": 0, "t_running": 0, "t_end": 0}
@@ -206,7 +206,7 @@ def test_sleeper_that_is_only_marked_is_lost(end: dict[str, int]) -> None:
 
 
 def test_sleeper_that_its_deadline_wakes_with_its_mark_is_not_lost() -> None:
-    """W4: the timer was faster by a moment, so that there was nobody to be woken."""
+    """W4: the timer was faster by a moment, so there was no sleeper to wake."""
     scene = Scene()
     first = scene.publish(50)
     scene.wait(
@@ -243,7 +243,7 @@ def test_wake_for_what_came_behind_the_look_is_overtaken() -> None:
 
 
 def test_wake_handed_on_by_nobody_is_spurious() -> None:
-    """W3: who hands on says so."""
+    """W3: a wake-up that is handed on is announced."""
     scene = Scene(FClass.CQ, exclusive=True)
     handed = scene.hand_on(50, T2)
     scene.wait(40, slept=45, by=handed, ret=1)
@@ -310,7 +310,7 @@ def test_reader_that_takes_at_its_deadline_what_another_was_woken_for_is_not_tol
 
 
 def test_reader_for_many_takes_at_its_deadline_what_there_is() -> None:
-    """Q4: fewer than it waited for wake nobody."""
+    """Q4: fewer entries than it waits for wake no thread."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.publish(50)
     scene.wait(40, slept=45, timer=SECOND, ret=1, need=3)
@@ -326,7 +326,7 @@ def test_counter_below_its_threshold_times_out() -> None:
 
 
 def test_baton_that_is_dropped_by_who_sleeps_on_is_told() -> None:
-    """V4, Q3, Q4: woken for two, finds one, sleeps on; who needs one finds it at its deadline."""
+    """V4, Q3, Q4: one waiter needs two, finds one and sleeps; another finds it at its deadline."""
     scene = Scene(FClass.CQ, exclusive=True)
     first = scene.publish(50, sleepers=2, have=2)
     scene.wait(30, slept=80, tid=T2, need=2, by=first, ended=0, t_end=0, sleeps=2)
@@ -344,7 +344,7 @@ def test_reader_that_looks_again_before_it_sleeps_is_not_told() -> None:
 
 
 def test_reader_beside_one_that_has_returned_is_told() -> None:
-    """Q3: whoever was woken has come and gone, and it is still there."""
+    """Q3: the woken thread has left, and the entry is still there."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(41, slept=46, tid=T2, by=scene.publish(50, sleepers=2), ret=1)
     scene.wait(40, slept=45, timer=SECOND, ret=1)
@@ -377,7 +377,7 @@ def test_signalled_thread_that_finds_something_is_not_told() -> None:
 
 
 def test_sleeper_of_an_exclusive_set_that_times_out_beside_something_is_told() -> None:
-    """W4: -ETIMEDOUT only if nothing is ready; whose turn it is plays no part."""
+    """W4: -ETIMEDOUT only if nothing is ready, no matter which thread has the turn."""
     scene = Scene(exclusive=True)
     scene.publish(30, sleepers=0)
     scene.wait(40, slept=45, timer=SECOND, ready=1, seen=1)
@@ -411,7 +411,7 @@ def test_wake_that_another_thread_hands_on_later_is_no_excuse() -> None:
 
 
 def test_wake_that_is_handed_on_before_it_leaves_is_well() -> None:
-    """V4, Q3: the thread itself, within its call (though nobody needs so little)."""
+    """V4, Q3: the thread itself, within its call (though no waiter needs so little)."""
     scene = left_with_fault()
     scene.hand_on(66, T1, have=0)
     assert scene.found() == []
@@ -432,7 +432,7 @@ def test_reader_that_leaves_its_event_there_has_to_hand_on() -> None:
 
 
 def test_reader_that_takes_its_event_has_nothing_to_hand_on() -> None:
-    """Q3: nothing is there; or what is there is another's, woken before or behind it."""
+    """Q3: nothing is there, or an entry for another thread, woken before or after it."""
     assert peeked(ready=0).found() == []
     assert peeked(ready=1, have=2).found() == []
     scene = peeked(ready=1)
@@ -473,7 +473,7 @@ def test_hand_on_may_come_from_where_no_publication_may() -> None:
 
 
 def test_each_publication_from_a_wrong_context_is_told() -> None:
-    """One wait is accused once; where there is none, each event is."""
+    """One finding for each wait; without a wait, one for each event."""
     scene = Scene(FClass.CQ)
     scene.publish(50, sleepers=0)
     scene.publish(60, sleepers=0)
@@ -498,7 +498,7 @@ def test_message_before_any_wait_ended_none() -> None:
 
 
 def test_message_beside_a_wait_that_goes_on_ended_none() -> None:
-    """It has not returned for anything else, behind which it would look."""
+    """It has not returned for another event, after which it would look."""
     scene = Scene()
     scene.wait(40)
     scene.publish(70, sleepers=0)
@@ -506,7 +506,7 @@ def test_message_beside_a_wait_that_goes_on_ended_none() -> None:
 
 
 def test_message_that_finds_a_sleeper_is_not_read_by_who_is_awake() -> None:
-    """Behind a deadline a thread reads what came while nobody slept, and only that."""
+    """After a deadline a thread reads only entries that came while no thread slept."""
     for sleepers, kinds in ((0, []), (1, [(Kind.ORDER, 0)])):
         scene = Scene()
         scene.wait(40, slept=45, timer=60)
@@ -535,7 +535,7 @@ def test_message_belongs_to_the_wait_that_names_it() -> None:
 
 
 def test_message_beside_a_fault_is_not_told_as_well() -> None:
-    """The lost one is; what it leaves unmatched is its consequence."""
+    """The lost wake-up is; unmatched messages are only its consequence."""
     scene = Scene()
     scene.publish(30, sleepers=0)
     scene.publish(50)
@@ -545,7 +545,7 @@ def test_message_beside_a_fault_is_not_told_as_well() -> None:
 
 
 def test_fault_on_another_queue_silences_no_message() -> None:
-    """Only what stands next to a fault proves nothing more."""
+    """Only unmatched messages next to a fault prove nothing more."""
     scene = Scene()
     scene.publish(30, sleepers=0)
     scene.wait(40, slept=45)
@@ -619,7 +619,7 @@ def test_ids_of_a_module_that_is_loaded_anew_are_no_old_ones() -> None:
 
 
 def test_id_of_an_object_from_before_the_recording_may_be_made_again() -> None:
-    """O6: its end is told, and its begin is not."""
+    """O6: its end is recorded, and its begin is not."""
     scene = life(0)
     gone = [record for record in scene.records if not isinstance(record, ObjectRecord)]
     gone.append(ObjectRecord(QUEUE, 90 * US, Change.FREE, FClass.WAIT))
@@ -641,7 +641,7 @@ def test_loss_of_an_earlier_life_is_found_by_its_name() -> None:
     assert scene.verdict(stop=SECOND).findings == (finding,)
 
 
-def test_second_witness_is_asked_only_if_there_is_one() -> None:
+def test_second_view_is_compared_only_if_there_is_one() -> None:
     """A recording without the kernel's view is judged by its records alone."""
     scene = Scene()
     scene.wait(40, slept=45, by=scene.publish(50))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the probe's loader finds out before it compiles."""
+"""The values that the probe's loader finds before it compiles."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ def test_text_of_a_module_is_its_functions() -> None:
 
 
 def test_module_that_is_not_loaded_has_no_text() -> None:
-    """Better no second witness than one that looks elsewhere."""
+    """No second view is better than a view of another module."""
     with pytest.raises(ProbeError, match="kfi_mock is not loaded"):
         text_of(MODULES, b"kfi_mock")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The verdict on a model of the wait core: silent while it is right, and not when it errs."""
+"""The verdict on a model of the wait core: no findings without a bug, and the bug's with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNS = 120
 
 
 def judged(fclass: FClass, bug: Bug, fault_share: float = 0.05) -> tuple[Counter[Kind], int]:
-    """What is found in many runs, each with its own seed; and how many waits there were."""
+    """The findings of many runs, each with its own seed, and the number of waits."""
     found: Counter[Kind] = Counter()
     waits = 0
     for seed in range(RUNS):
@@ -32,7 +32,7 @@ def judged(fclass: FClass, bug: Bug, fault_share: float = 0.05) -> tuple[Counter
 
 @pytest.mark.parametrize("fclass", [FClass.CQ, FClass.WAIT])
 @pytest.mark.parametrize("fault_share", [0.05, 0.4])
-def test_a_right_core_is_accused_of_nothing(fclass: FClass, fault_share: float) -> None:
+def test_a_right_core_has_no_findings(fclass: FClass, fault_share: float) -> None:
     """W2-W6, Q1-Q5: readers race, deadlines, signals, thresholds, calls that fault."""
     found, waits = judged(fclass, Bug.NONE, fault_share)
     assert not found
@@ -51,7 +51,7 @@ def test_a_right_core_is_accused_of_nothing(fclass: FClass, fault_share: float) 
         (Bug.DROPS_BATON, FClass.CQ, Kind.NOT_HANDED_ON),
     ],
 )
-def test_a_core_that_errs_is_accused_of_it(bug: Bug, fclass: FClass, kind: Kind) -> None:
-    """V2, V4, W2, W3: among what it is accused of is what it does."""
+def test_a_core_with_a_bug_has_its_finding(bug: Bug, fclass: FClass, kind: Kind) -> None:
+    """V2, V4, W2, W3: the bug's finding is among the findings."""
     found, _ = judged(fclass, bug, fault_share=0.4)
     assert found[kind]

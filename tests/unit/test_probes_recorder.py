@@ -37,7 +37,7 @@ def pack(record: Record) -> bytes:
 
 
 class FakeProbe:
-    """Has the surface of Probe; what it tells is put into it."""
+    """The interface of Probe, with values from the test."""
 
     def __init__(self) -> None:
         self.log = io.BytesIO()
@@ -200,7 +200,7 @@ def test_record_that_the_ring_swallowed_is_a_doubt(probe: FakeProbe, recorder: R
 
 
 def test_losses_and_strays_are_those_of_the_cut(probe: FakeProbe, recorder: Recorder) -> None:
-    """What was lost before is no matter of its own."""
+    """Earlier losses do not count for the cut."""
     probe.losses, probe.strays = Losses(ring=3), {5: (1, 1)}
     assert not recorder.cut().end().losses
     cut = recorder.cut()
@@ -219,7 +219,7 @@ def test_queue_that_never_rests_is_not_counted(probe: FakeProbe, recorder: Recor
 
 
 def test_nothing_is_kept_without_a_cut(probe: FakeProbe, recorder: Recorder) -> None:
-    """A long session keeps who is who, and that only while it is."""
+    """A long session keeps objects and memberships, only while they exist."""
     cut = recorder.cut()
     probe.put(NEW, signal(12, 1), wait(10, 1))
     cut.end()
@@ -269,7 +269,7 @@ def test_module_can_be_let_go_of(probe: FakeProbe, recorder: Recorder) -> None:
 
 
 def test_cut_knows_that_the_probe_let_go_of_the_module(recorder: Recorder) -> None:
-    """However often it is told to, and only if it had been attached since."""
+    """However often it is suspended, and only if it was attached meanwhile."""
     early = recorder.cut()
     assert not early.blind
     recorder.suspend()
@@ -282,9 +282,9 @@ def test_cut_knows_that_the_probe_let_go_of_the_module(recorder: Recorder) -> No
 
 
 def test_blind_cut_compares_nothing(probe: FakeProbe, recorder: Recorder) -> None:
-    """The kernel's functions go on telling of a module whose tracepoints were let go of.
+    """The kernel's functions still count for a module whose tracepoints are detached.
 
-    And the waits that go on then are counted, but never told.
+    The waits that are open then are counted, but never recorded.
     """
     seeing, blind = recorder.cut(), recorder.cut()
     probe.strays = {101: (0, 1)}

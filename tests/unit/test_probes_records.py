@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from record_lines import dump_lines, load_lines
 
 from harness.recording import records
 from harness.recording.records import (
@@ -22,9 +23,7 @@ from harness.recording.records import (
     TallyRecord,
     WaitRecord,
     WakeRecord,
-    dump_lines,
     from_guest,
-    load_lines,
 )
 from harness.verdict.ledger import build
 
@@ -97,13 +96,13 @@ ARGUMENTS = {
 def test_program_knows_the_order_of_a_tracepoint_s_arguments(event: str) -> None:
     """Raw tracepoints have no names for their arguments: the kernel header's order counts."""
     header = (ROOT / "kmod/include/trace/events/kfabric.h").read_text(encoding="utf-8")
-    told = re.search(rf"EVENT\((?:\w+, )?{event},\s+TP_PROTO\(.*?TP_ARGS\((.*?)\)", header, re.S)
-    assert told is not None
+    match = re.search(rf"EVENT\((?:\w+, )?{event},\s+TP_PROTO\(.*?TP_ARGS\((.*?)\)", header, re.S)
+    assert match is not None
     prefix = ARGUMENTS[event] + "_"
     known = re.search(rf"enum \{{\s*({prefix}[^}}]*?)\s*\}};", PROGRAM)
     assert known is not None
     names = [name.strip() for name in known[1].split(",")]
-    assert [prefix + name.strip().upper() for name in told[1].split(",")] == names
+    assert [prefix + name.strip().upper() for name in match[1].split(",")] == names
 
 
 def test_no_record_is_longer_than_128_bytes() -> None:
@@ -113,7 +112,7 @@ def test_no_record_is_longer_than_128_bytes() -> None:
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_json_lines_survive_a_round_trip(path: Path) -> None:
-    """What was loaded is what would be written."""
+    """Written and loaded again it is the same."""
     once = load_lines(path.read_text(encoding="utf-8").splitlines())
     assert load_lines(dump_lines(once)) == once
 

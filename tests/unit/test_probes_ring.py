@@ -84,7 +84,7 @@ def test_ring_is_read_round_and_round(kernel: Kernel) -> None:
 
 
 def test_record_that_is_being_written_stops_the_reader(kernel: Kernel) -> None:
-    """What stands behind it waits, too, until it is complete."""
+    """Later records wait, too, until it is complete."""
     ring = Ring(kernel.file.fileno(), SIZE)
     kernel.put(b"one")
     at = kernel.put(b"two", BUSY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Findings told as stories, and the part of a recording that they are about."""
+"""The stories of findings, and the part of a recording around them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from record_lines import load_lines
 
-from harness.recording.records import ObjectRecord, Recording, SignalRecord, StackRecord, load_lines
+from harness.recording.records import ObjectRecord, Recording, SignalRecord, StackRecord
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Ledger, build
 from harness.verdict.moments import moments
-from harness.verdict.story import accused, story
+from harness.verdict.story import story, waits_of_finding
 from harness.verdict.verdict import judge
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -29,7 +30,7 @@ def load(name: str) -> Recording:
 
 
 def first(recording: Recording) -> tuple[Ledger, Finding]:
-    """The ledger, and what is found first."""
+    """The ledger, and the first finding."""
     ledger = build(recording)
     return ledger, judge(ledger).findings[0]
 
@@ -40,7 +41,7 @@ def with_stacks(recording: Recording, *stacks: StackRecord) -> Recording:
 
 
 def test_story_of_a_lost_wake_up() -> None:
-    """Who slept where since when, which event came from which context, whom it should wake."""
+    """The sleeper and its place, the event and its context, the thread that it should wake."""
     stacks = (
         StackRecord(20, 40000, 101, sleeper=SLEEPER),
         StackRecord(20, 50000, 7, waker=WAKER),
@@ -73,13 +74,13 @@ def test_story_of_a_herd_tells_of_each_who_was_woken() -> None:
     """The finding names one wait; the story has all that the event woke."""
     ledger, finding = first(load("herd"))
     text = story(ledger, finding)
-    for wait in accused(ledger, finding):
+    for wait in waits_of_finding(ledger, finding):
         assert f"{ledger.thread_name(wait.record.tid)} is woken by" in text
-    assert len(accused(ledger, finding)) > 1
+    assert len(waits_of_finding(ledger, finding)) > 1
 
 
 def test_two_stacks_of_one_wait_are_one() -> None:
-    """The sleeper's and the waker's are told at different times."""
+    """The sleeper's and the waker's are recorded at different times."""
     stacks = (
         StackRecord(20, 40000, 101, waker=WAKER),
         StackRecord(20, 40000, 101, sleeper=SLEEPER),
@@ -92,7 +93,7 @@ def test_two_stacks_of_one_wait_are_one() -> None:
     "name", [p.stem for p in sorted(TRACES.glob("*.jsonl")) if judge(build(load(p.stem))).findings]
 )
 def test_every_finding_has_a_story(name: str) -> None:
-    """It begins with the finding, tells more than that, and in the order of time."""
+    """It begins with the finding, has more lines, and is in order of time."""
     ledger, finding = first(load(name))
     lines = story(ledger, finding).splitlines()
     assert lines[0] == str(finding)
@@ -102,7 +103,7 @@ def test_every_finding_has_a_story(name: str) -> None:
 
 
 def test_moments_keep_what_a_finding_is_about() -> None:
-    """Its queue at its time; who is who stays, and the part has the same finding."""
+    """Its queue at its time; objects stay, and the part has the same finding."""
     recording = load("lost")
     far = [replace(r, queue=99) for r in recording.records if isinstance(r, SignalRecord)]
     late = SignalRecord(20, 60_000_000_000, 3, source=21)
@@ -120,6 +121,6 @@ def test_moments_keep_what_a_finding_is_about() -> None:
 
 
 def test_doubtful_recording_is_kept_whole() -> None:
-    """Nobody knows which part of it is wrong."""
+    """It is unknown which part of it is wrong."""
     recording = load("unsure-gap")
     assert moments(recording, build(recording), []) is recording

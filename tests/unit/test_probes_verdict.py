@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The verdict on recorded lists: each fault, and what is nearly that fault.
+"""The verdict on recorded traces: each fault, and cases next to it without a fault.
 
 A trace of tests/data/traces says in its first lines what happened and what the
 verdict must be.
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from record_lines import load_lines
 
-from harness.recording.records import Context, load_lines
+from harness.recording.records import Context
 from harness.verdict.ledger import build
 from harness.verdict.verdict import Kind, Outcome, Rules, Side, Verdict, judge
 
@@ -34,21 +35,21 @@ class Case:
 def load(path: Path) -> Case:
     """Read a trace and its first lines."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    told: dict[str, list[str]] = {
+    header: dict[str, list[str]] = {
         key: [] for key in ("sides", "contexts", "verdict", "text", "notes")
     }
     for line in lines:
         key, _, value = line.removeprefix("#").strip().partition(": ")
-        if line.startswith("#") and key in told:
-            told[key].append(value)
-    sides = tuple(Side(words[0], *map(int, words[1:])) for words in map(str.split, told["sides"]))
-    assert len(told["verdict"]) == 1, f"{path.name} must say one verdict"
+        if line.startswith("#") and key in header:
+            header[key].append(value)
+    sides = tuple(Side(words[0], *map(int, words[1:])) for words in map(str.split, header["sides"]))
+    assert len(header["verdict"]) == 1, f"{path.name} must say one verdict"
     contexts = {
         int(words[0]): frozenset(Context[word] for word in words[1:])
-        for words in map(str.split, told["contexts"])
+        for words in map(str.split, header["contexts"])
     }
-    text = "".join(told["text"])
-    return Case(lines, sides, contexts, told["verdict"][0], text, told["notes"])
+    text = "".join(header["text"])
+    return Case(lines, sides, contexts, header["verdict"][0], text, header["notes"])
 
 
 def verdict_on(case: Case) -> Verdict:
@@ -74,8 +75,8 @@ def test_trace_gets_its_verdict(path: Path) -> None:
         assert [finding.kind for finding in verdict.findings] == [Kind(case.verdict)]
         assert case.text in verdict.findings[0].text
     assert len(verdict.notes) == len(case.notes) == verdict.overtaken
-    for note, told in zip(verdict.notes, case.notes, strict=True):
-        assert f"{note.kind} {note.text}".startswith(told)
+    for note, expected in zip(verdict.notes, case.notes, strict=True):
+        assert f"{note.kind} {note.text}".startswith(expected)
 
 
 def test_every_kind_of_fault_has_a_trace() -> None:
@@ -88,7 +89,7 @@ def test_every_kind_of_fault_has_a_trace() -> None:
 
 
 def test_every_verdict_has_a_trace_that_nearly_gives_it() -> None:
-    """A check that accuses whatever comes near would be seen here."""
+    """A check with false findings would be seen here."""
     for path in TRACES:
         word = path.stem.partition("-nearly")[0]
         if word != path.stem:
@@ -111,7 +112,7 @@ def test_every_verdict_has_a_trace_that_nearly_gives_it() -> None:
 
 
 def test_a_wait_from_before_the_recording_accuses_nobody() -> None:
-    """What woke it may have been told before the recording began."""
+    """The signal that woke it may have come before the recording began."""
     case = load(next(path for path in TRACES if path.stem == "spurious"))
     ledger = build(load_lines(case.lines))
     assert judge(ledger, Rules(since=1)).findings

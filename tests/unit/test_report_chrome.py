@@ -69,7 +69,7 @@ def test_arrow_leads_from_signal_to_running_thread() -> None:
 
 
 def test_file_is_plain_json_with_the_same_events(tmp_path: Path) -> None:
-    """What is written event by event is one JSON value, with all of them."""
+    """The file, written event by event, is one JSON value with all events."""
     ledger = ledger_of("lost")
     path = tmp_path / "out" / "timeline.json"
     chrome.write(path, ledger, {20: "a set"}, judge(ledger), {"python": "3.11"})

@@ -27,7 +27,7 @@ def lines(recording: Recording) -> dict[str, int]:
 def test_sleeps_with_the_same_stacks_are_one_line() -> None:
     """Sleeper outermost first, then the waker upside down; microseconds asleep.
 
-    Three sleeps of 40 us and 1, 2 and 4 us until it ran; one that nobody ended.
+    Three sleeps of 40 us and 1, 2 and 4 us until it ran; one that never ended.
     """
     assert lines(plain(3)) == {
         LINE: 127,
@@ -36,7 +36,7 @@ def test_sleeps_with_the_same_stacks_are_one_line() -> None:
 
 
 def test_order_of_a_wait_and_its_stacks_does_not_matter() -> None:
-    """The probe may tell of a stack before or after its wait, or in two parts."""
+    """A stack's record may come before or after its wait, or in two parts."""
     recording = plain(3, never=False)
     backwards = replace(recording, records=tuple(reversed(recording.records)))
     assert lines(backwards) == lines(recording)
@@ -53,7 +53,7 @@ def test_order_of_a_wait_and_its_stacks_does_not_matter() -> None:
 
 
 def test_wait_without_stacks_stands_for_its_queue() -> None:
-    """What the recording does not have, the page of it does not invent."""
+    """Without stacks in the recording the queue takes their place."""
     recording = plain(1, never=False)
     bare = replace(
         recording, records=tuple(r for r in recording.records if not isinstance(r, StackRecord))

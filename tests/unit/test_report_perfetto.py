@@ -14,11 +14,11 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
-from harness.recording.records import Context, Recording, WaitRecord
-from harness.report import perfetto, source
+from harness.recording.records import Context, Recording, WaitRecord, WakeRecord
+from harness.report import perfetto
 from harness.report.protobuf import integer, text, varint
 from harness.report.source import open_source
-from harness.verdict.ledger import Ledger, Queue, Wake, build
+from harness.verdict.ledger import Ledger, Queue, build
 from harness.verdict.verdict import Finding, Kind, judge
 
 BEGIN, END, INSTANT = 1, 2, 3
@@ -53,7 +53,7 @@ def sched(trace: Any) -> dict[int, list[Any]]:
     return lanes
 
 
-def wakes(ledger: Ledger) -> Iterator[tuple[Queue, Wake]]:
+def wakes(ledger: Ledger) -> Iterator[tuple[Queue, WakeRecord]]:
     """All wakes."""
     for queue in ledger.queues.values():
         for wake in queue.all_wakes():
@@ -89,7 +89,7 @@ def test_each_wake_with_a_signal_ends_one_arrow(path: Path, tmp_path: Path) -> N
     assert len(slept_for) <= len(drawn) <= len(known)
 
 
-def _counted(ledger: Ledger, wake: Wake) -> bool:
+def _counted(ledger: Ledger, wake: WakeRecord) -> bool:
     """Did the signal of a wake know of as many sleepers as it woke?"""
     signal = ledger.queues[wake.queue].signal_of(wake)
     return signal is not None and len(signal.wakes) <= max(1, signal.record.sleepers)
@@ -97,7 +97,7 @@ def _counted(ledger: Ledger, wake: Wake) -> bool:
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_lanes_do_not_contradict_themselves(path: Path, tmp_path: Path) -> None:
-    """Who is switched out is who was switched in before, and time does not go back."""
+    """The thread that is switched out was switched in before, and time does not go back."""
     lanes = sched(written(recording_of(path.stem), tmp_path / "trace.pftrace"))
     for lane in lanes.values():
         switches = [event for event in lane if event.HasField("sched_switch")]
@@ -107,7 +107,7 @@ def test_lanes_do_not_contradict_themselves(path: Path, tmp_path: Path) -> None:
 
 
 def test_thread_sleeps_is_woken_and_runs_as_recorded(tmp_path: Path) -> None:
-    """Slept, waking by whom and where, running: at the times of the record."""
+    """Sleep, waking with waker and context, running: at the times of the record."""
     lanes = sched(written(plain(1, never=False), tmp_path / "trace.pftrace"))
     (lane,) = [events for events in lanes.values() if len(events) > 1]
     out = [e for e in lane if e.HasField("sched_switch") and e.sched_switch.prev_pid == 11]
@@ -147,17 +147,17 @@ def test_waits_of_one_thread_on_two_queues_have_two_tracks(tmp_path: Path) -> No
 
 
 def test_wait_shows_what_was_found_of_it(tmp_path: Path) -> None:
-    """The finding's text is on the wait that it accuses, and on no other."""
+    """The finding's text is at its wait, and at no other one."""
     recording = recording_of("lost")
     findings = judge(build(recording)).findings
     found = events(written(recording, tmp_path / "trace.pftrace", findings))
-    accused = [
+    marked = [
         (packet.track_event.debug_annotations, note.string_value)
         for _, packet in found
         for note in packet.track_event.debug_annotations
         if note.name == "finding"
     ]
-    assert [said for _, said in accused] == [str(findings[0])]
+    assert [said for _, said in marked] == [str(findings[0])]
     assert findings[0].kind is Kind.LOST
 
 
@@ -186,7 +186,6 @@ def test_memory_does_not_grow_with_the_recording(
 
     They go to caches, which have a bound; a record that is kept takes three times that.
     """
-    monkeypatch.setattr(source, "_CHUNK", 1 << 14)
     monkeypatch.setattr(perfetto, "_REMEMBERED", 100)
     peaks = []
     for waits in (500, 2_500):

@@ -13,10 +13,10 @@ from report_support import TRACES, plain, recording_of, saved
 
 from harness.errors import ExitStatus
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import RecordError, WaitRecord
+from harness.recording.records import RecordError, WaitRecord, pack
 from harness.report import NoRecordingError, load, source, write_all
 from harness.report.export import report
-from harness.report.source import open_source, pack
+from harness.report.source import open_source
 from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
 from harness.verdict.ledger import build
 from harness.verdict.verdict import judge
@@ -32,15 +32,10 @@ def test_recording_comes_back_as_it_was_saved(path: Path, tmp_path: Path) -> Non
     assert found.count == len(recording.records)
 
 
-def test_records_are_read_across_the_borders_of_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However the file is cut while it is read, the records are the same."""
-    recording = plain(20)
-    directory = saved(recording, tmp_path)
-    for size in (1, 7, 129):
-        monkeypatch.setattr(source, "_CHUNK", size)
-        assert tuple(open_source(directory).records()) == recording.records
+def test_recording_without_records_is_read(tmp_path: Path) -> None:
+    """An empty file is a recording in which nothing happened."""
+    found = open_source(saved(replace(plain(1), records=()), tmp_path))
+    assert found.count == 0 and tuple(found.records()) == found.recording().records == ()
 
 
 @pytest.mark.parametrize("damage", ["cut", "unknown kind", "no head"])
@@ -77,7 +72,7 @@ def big(monkeypatch: pytest.MonkeyPatch, directory: Path, waits: int = 300) -> P
 def test_of_a_big_recording_the_suspicious_part_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its beginning, the wait that never ended, and what happened around it."""
+    """Its beginning, the wait that never ended, and the records around it."""
     found = open_source(big(monkeypatch, tmp_path))
     chosen = found.recording().records
     waits = [record for record in chosen if isinstance(record, WaitRecord)]
@@ -110,7 +105,6 @@ def test_reading_a_big_recording_needs_no_more_memory(
 ) -> None:
     """Four times the waits, the same memory: nothing of it is kept."""
     monkeypatch.setattr(source, "_CHOSEN", 100)
-    monkeypatch.setattr(source, "_CHUNK", 1 << 14)
     peaks = []
     for waits in (500, 2000):
         directory = big(monkeypatch, tmp_path / str(waits), waits)
@@ -134,16 +128,16 @@ def test_verdict_of_who_made_the_recording_is_taken(tmp_path: Path) -> None:
     assert material.verdict == verdict and material.names == {20: "ping's set"}
 
 
-@pytest.mark.parametrize("told", ["{", "[]", '{"t_stop": 1, "findings": []}'])
-def test_verdict_of_another_recording_is_not_taken(tmp_path: Path, told: str) -> None:
-    """What lies there from an earlier run, or is no report, counts for nothing."""
+@pytest.mark.parametrize("other", ["{", "[]", '{"t_stop": 1, "findings": []}'])
+def test_verdict_of_another_recording_is_not_taken(tmp_path: Path, other: str) -> None:
+    """A report of an earlier run, or an invalid one, does not count."""
     recording = recording_of("lost")
     directory = saved(recording, tmp_path)
-    (directory / "report.json").write_text(told)
+    (directory / "report.json").write_text(other)
     assert load(directory).verdict == judge(build(recording))
 
 
 def test_packed_record_is_as_long_as_its_format() -> None:
-    """What the tests write is what the probe writes."""
+    """The tests write the format of the probe."""
     for record in plain().records:
         assert len(pack(record)) == record.FORMAT.size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the words of ``kfabric trace`` mean, before anything is traced."""
+"""The command line of ``kfabric trace``, before anything is traced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parse(*words: str) -> Scope:
     ],
 )
 def test_scope_is_handed_on_whole(scope: Scope) -> None:
-    """What the host has parsed is what the guest parses."""
+    """Host and guest parse the same scope."""
     assert parse(*scope.argv()) == scope
 
 
@@ -87,7 +87,7 @@ def test_senseless_words_are_refused(words: tuple[str, ...]) -> None:
 
 
 def test_commands_own_options_are_its_own() -> None:
-    """Behind the two dashes nothing is ours."""
+    """After the two dashes there are no options of ours."""
     args = command._parse(("--module=9pnet", "--", "find", "/usr", "-name", "*.py"))
     assert args.command == ["find", "/usr", "-name", "*.py"]
     words = command._argv(args, scope_of(args), Path("/out"))
@@ -102,7 +102,7 @@ def test_rings_are_powers_of_two_of_pages(mib: float, cpus: int, pages: int) -> 
 
 
 def test_mapped_counters_are_read_where_they_are(tmp_path: Path) -> None:
-    """What is counted after the map was mapped shows, too: nothing is copied."""
+    """Later counts are visible in the mapped memory, too: nothing is copied."""
     path = tmp_path / "map"
     path.write_bytes(bytes(2 * mmap.PAGESIZE))
 
@@ -125,11 +125,11 @@ def test_mapped_counters_are_read_where_they_are(tmp_path: Path) -> None:
 def test_follower_hands_on_whole_lines_only(tmp_path: Path) -> None:
     """The file grows while it is read, and may end in the middle of a line."""
     path = tmp_path / "live.jsonl"
-    told: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     came = threading.Event()
 
     def hand(line: dict[str, Any]) -> None:
-        told.append(line)
+        lines.append(line)
         came.set()
 
     with streams.Follower(path, hand):
@@ -139,7 +139,7 @@ def test_follower_hands_on_whole_lines_only(tmp_path: Path) -> None:
         with path.open("a") as file:
             file.write(": 3}\n")
         assert came.wait(10)
-    assert told[0] == {"n": 2} and told[-1] == {"n": 3}
+    assert lines[0] == {"n": 2} and lines[-1] == {"n": 3}
 
 
 def test_earlier_trace_is_removed_and_nothing_else(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The verdict on plain wait queues: who was not woken, and should have been."""
+"""The verdict on plain wait queues: sleepers that should have been woken."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_timeout_while_the_publisher_is_on_its_way_is_not_lost() -> None:
 
 
 def test_timeout_just_behind_the_mark_of_a_silent_publisher_is_not_lost() -> None:
-    """waitqueue_active() is right in finding nobody any more."""
+    """waitqueue_active() rightly finds no sleeper any more."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(TIMEOUT - 100)
@@ -230,7 +230,7 @@ def test_waits_from_before_the_recording_are_not_judged() -> None:
 
 
 def test_timeout_while_the_publisher_is_on_its_way_to_another_queue_is_lost() -> None:
-    """It would have come too late, and to the wrong place besides."""
+    """It would have come too late, and to the wrong queue, too."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(TIMEOUT - 100_000)
@@ -261,7 +261,7 @@ def test_call_of_a_stand_in_that_wakes_nobody_is_the_one_that_is_told() -> None:
 
 
 def test_call_that_woke_somebody_unknown_instead_of_the_sleeper_is_lost() -> None:
-    """What a thread did with its wake-up is not known without its wait."""
+    """Without its wait, the effect of a thread's wake-up is unknown."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)
@@ -308,7 +308,7 @@ def test_second_worker_that_has_nothing_to_do_is_not_late() -> None:
     silent(scene)
 
 
-def test_one_wait_is_accused_once() -> None:
+def test_one_wait_has_one_finding() -> None:
     """It was late before it got no CPU."""
     scene = Scene()
     scene.publish(100)
@@ -341,7 +341,7 @@ def test_wake_of_somebody_who_sleeps_again_is_a_wrong_waiter() -> None:
     assert "woke thread waiter-2/12 instead" in found.text
 
 
-def test_one_wake_call_is_accused_once() -> None:
+def test_one_wake_call_has_one_finding() -> None:
     """The two that it woke had no use for it; that it woke two does not matter then."""
     scene = Scene()
     scene.publish(100)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The verdict on plain wait queues: who was woken in vain, or has not run since.
+"""The verdict on plain wait queues: threads that were woken in vain, or never ran.
 
-And what is told without marks, of which queues, and when nothing is verified.
+Also the notes without marks, the choice of queues, and recordings with gaps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_wake_with_nothing_published_is_spurious() -> None:
 
 
 def test_spurious_wake_of_a_wait_from_before_the_recording_is_not_judged() -> None:
-    """What was published for it was perhaps not recorded."""
+    """Its publication may not have been recorded."""
     scene = Scene()
     scene.call(100)
     scene.wait(50, slept=110, wakes=(100,), timeout=TIMEOUT)
@@ -44,7 +44,7 @@ def test_spurious_wake_of_a_wait_from_before_the_recording_is_not_judged() -> No
 
 
 def test_wake_that_finds_its_waiter_awake_is_not_spurious() -> None:
-    """It cost nobody any sleep."""
+    """It cost no thread any sleep."""
     scene = Scene()
     scene.call(100)
     scene.wait(90, slept=130, wakes=(100,), ran=0, timeout=TIMEOUT)
@@ -114,7 +114,7 @@ def test_wake_for_what_another_thread_took_meanwhile_is_overtaken() -> None:
 
 
 def test_slow_wake_call_after_that_of_another_publisher_is_not_spurious() -> None:
-    """Each publisher has something behind its call, though the first one's woke for both."""
+    """Each publisher has a publication before its call, though the first call woke for both."""
     scene = Scene()
     scene.publish(100)
     scene.publish(101, WAKER_2)
@@ -178,7 +178,7 @@ def test_one_publication_that_wakes_three_is_a_herd() -> None:
 
 
 def test_loser_of_a_herd_is_not_told_as_overtaken_besides() -> None:
-    """The call has been accused: that nothing was left is the herd's doing."""
+    """The call has a finding already: nothing was left because of the herd."""
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=2)
@@ -211,7 +211,7 @@ def test_one_call_for_two_publications_that_wakes_three_is_no_herd() -> None:
 
 
 def test_news_that_all_take_home_are_no_herd() -> None:
-    """A state that nobody takes: each of the woken leaves with it."""
+    """A state that no thread takes: each woken thread leaves with it."""
     scene = Scene()
     scene.publish(100)
     scene.call(101, sleepers=2)
@@ -292,7 +292,7 @@ def test_without_marks_a_call_that_woke_another_is_not_suspicious() -> None:
 
 
 def test_without_marks_only_a_call_beside_a_sleeper_is_suspicious() -> None:
-    """Not one that came before it slept, and none that found nobody."""
+    """No call from before its sleep, and none that found no sleeper."""
     scene = Scene()
     scene.call(40)
     scene.wait(50, slept=60)
@@ -368,7 +368,7 @@ def test_queue_on_which_takers_and_others_wake_is_judged() -> None:
 
 
 def test_marks_in_the_recording_are_enough_to_judge_it() -> None:
-    """Who opens a recording gives no rules."""
+    """A recording that is only opened has no rules."""
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
     scene.publish(100)

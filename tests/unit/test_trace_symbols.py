@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.trace.naming import function, place, queue_name
-from harness.trace.symbols import Module, Symbols, parse_modules
+from harness.trace.symbols import Module, Symbols, function, parse_modules, place, queue_name
 
 KALLSYMS = b"""0000000000000000 A fixed_percpu_data
 000000000001fb40 A __preempt_count
@@ -146,7 +145,7 @@ def test_queues_are_named_by_the_best_that_is_known() -> None:
     assert queue_name("log_wait", SLEEPER, WAKER) == "log_wait"
     assert queue_name("", SLEEPER, WAKER) == "queue slept on in pipe_read"
     assert queue_name("", (), WAKER) == "queue woken in p9_client_cb [9pnet]"
-    assert queue_name("") == "queue of nobody"
+    assert queue_name("") == "unknown queue"
     name = queue_name("", DRIVER, completion=True, on_stack=True)
     assert name == "completion on the stack of rxe_cleanup [rdma_rxe]"
     assert queue_name("done", completion=True) == "done (completion)"

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a trace comes to, and how it is shown."""
+"""The summary of a trace, and its table."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from harness.recording.records import WaitRecord
 from harness.trace import table
-from harness.trace.pending import Stuck, current_stack, parse_stack, stuck
-from harness.trace.summary import Row, Summary, by_name, decode, spread
+from harness.trace.summary import (
+    Row,
+    Stuck,
+    Summary,
+    by_name,
+    current_stack,
+    decode,
+    parse_stack,
+    spread,
+    stuck,
+)
 
 READERS = Row(
     name="queue slept on in pipe_read",
@@ -56,12 +66,12 @@ def test_queues_of_one_name_are_one_row() -> None:
 
 
 def test_busiest_comes_first() -> None:
-    """Whatever the order in which they were met."""
+    """In any order of the rows."""
     assert [row.name for row in by_name([QUIET, READERS])] == [READERS.name, QUIET.name]
 
 
 def test_summary_survives_its_file() -> None:
-    """What is written is what is read."""
+    """It is read as it was written."""
     summary = Summary(
         rows=(READERS,),
         stuck=(STUCK,),
@@ -71,7 +81,7 @@ def test_summary_survives_its_file() -> None:
         steps={"compile": 8.0},
         missing=("siw",),
     )
-    assert decode(json.loads(json.dumps(summary.encode()))) == summary
+    assert decode(json.loads(json.dumps(asdict(summary)))) == summary
 
 
 @pytest.mark.parametrize(
@@ -92,7 +102,7 @@ def test_durations_are_short(ns: float, text: str) -> None:
 
 
 def test_bars_show_what_is_there_at_all() -> None:
-    """One of a thousand still has a bar; what is outside is in the first or last column."""
+    """One of a thousand still has a bar; values outside are in the first or last column."""
     assert table.bars(()) == ""
     assert table.bars((0,) * 12 + (1000, 0, 1)) == " █▁     "
     assert table.bars((5,) + (0,) * 30 + (5,)) == "█      █"
@@ -105,7 +115,7 @@ def test_plain_table_tells_every_number() -> None:
     expected = ["499", "499", "503", "500", "1.00", "1%", "2", "3", "131µs", "131µs"]
     assert line.split()[:10] == expected
     assert line.endswith("queue slept on in pipe_read")
-    assert rest == "besides: 11 wake calls on 1 queues that nobody slept on"
+    assert rest == "in addition: 11 wake calls on 1 queues without sleepers"
 
 
 def test_long_tables_say_what_they_leave_out() -> None:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-// Moves and zooms the timeline. What it shows stands in the page already: each
-// shape has its times, in microseconds, as data attributes.
+// Moves and zooms the timeline. The shapes are in the page already; their times are
+// data attributes, in microseconds.
 "use strict";
 (() => {
 	const svg = document.getElementById("timeline");

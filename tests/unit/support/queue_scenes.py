@@ -118,7 +118,7 @@ class Scene:
         )
 
     def ledger(self, stop: int = 9_000_000) -> ledger.Ledger:
-        """What has been recorded by ``stop``."""
+        """The recording up to ``stop``."""
         return ledger.build(
             Recording(
                 tuple(self.records),
@@ -135,7 +135,7 @@ class Scene:
 
 
 def only(scene: Scene, kind: Kind, waiter: int, waker: int, **rules) -> Finding:
-    """The one finding of a scene, which must be as told."""
+    """The one finding of a scene, with the expected kind and thread."""
     verdict = scene.verdict(**rules)
     assert [(f.kind, f.tid, f.waker) for f in verdict.findings] == [(kind, waiter, waker)], (
         verdict.findings

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from record_lines import load_lines
+
 from harness.recording.records import (
     Context,
     FClass,
@@ -13,7 +15,6 @@ from harness.recording.records import (
     StackRecord,
     WaitRecord,
     count,
-    load_lines,
 )
 from harness.report import source
 from harness.verdict.ledger import Ledger, build

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """A model of the wait core, step by step and in chance order, that leaves recordings.
 
-Each thread is a generator; between any two of its steps others may be at work. What the
-model does wrong on purpose is in :class:`Bug`.
+Each thread is a generator; other threads may run between any two of its steps. The
+model's faults on purpose are in :class:`Bug`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Steps = Iterator[None]
 
 
 class Bug(Enum):
-    """What a wait core can do wrong."""
+    """The possible faults of a wait core."""
 
     NONE = auto()
-    SWALLOWS = auto()  # a signal wakes nobody
-    DROPS_BATON = auto()  # who leaves without an entry wakes nobody
-    WAKES_FOR_OLD = auto()  # also those that have looked behind the publication
+    SWALLOWS = auto()  # a signal wakes no thread
+    DROPS_BATON = auto()  # a thread that leaves without an entry wakes no other
+    WAKES_FOR_OLD = auto()  # also threads that have looked after the publication
     SLEEPS_OFF_QUEUE = auto()  # does not enqueue
 
 
@@ -63,7 +63,7 @@ class Waiter:
 
 @dataclass
 class Model:
-    """One queue, with publishers, sleepers and one who reads without sleeping."""
+    """One queue, with publishers, sleepers and a reader that never sleeps."""
 
     random: Random
     fclass: FClass
@@ -78,7 +78,7 @@ class Model:
 
     @property
     def is_set(self) -> bool:
-        """Whose sleepers read nothing within their calls, and are woken all at once."""
+        """Objects whose sleepers read nothing in their calls, and are woken all at once."""
         return self.fclass is FClass.WAIT
 
     def run(self, sleepers: int, publishers: int) -> Recording:
@@ -127,10 +127,16 @@ class Model:
 
     def _signal(self, seq: int, have: int, why: Why, waker: int) -> None:
         context = Context.PROCESS if why is Why.HANDON else Context.SOFTIRQ
-        told: dict[str, Any] = {"waker": waker, "context": context, "why": why}
+        values: dict[str, Any] = {"waker": waker, "context": context, "why": why}
         self.records.append(
             SignalRecord(
-                QUEUE, self._tick(), seq, have=have, sleepers=len(self.queue), source=QUEUE, **told
+                QUEUE,
+                self._tick(),
+                seq,
+                have=have,
+                sleepers=len(self.queue),
+                source=QUEUE,
+                **values,
             )
         )
         if self.bug is Bug.SWALLOWS and self.random.random() < 0.05:
@@ -140,11 +146,11 @@ class Model:
                 continue
             if have < waiter.need and why is not Why.SIGNAL:
                 continue
-            self._wake(waiter, {"seq": seq, "source": QUEUE} | told)
+            self._wake(waiter, {"seq": seq, "source": QUEUE} | values)
             if waiter.exclusive and why is not Why.SIGNAL:
                 return
 
-    def _wake(self, waiter: Waiter, told: dict[str, Any]) -> None:
+    def _wake(self, waiter: Waiter, values: dict[str, Any]) -> None:
         fields = waiter.fields
         if fields["t_wake"]:
             names = (*_NOTHING, "source", "waker", "context", "t_begin")
@@ -152,12 +158,12 @@ class Model:
                 WakeRecord(QUEUE, waiter.tid, **{name: fields[name] for name in names})
             )
         self.t += 200
-        fields |= _NOTHING | told | {"t_wake": self.t}
+        fields |= _NOTHING | values | {"t_wake": self.t}
         fields["wakes"] += 1
         if waiter.state != "running":
             fields["t_waking"] = self.t + 50
         waiter.state = "running"
-        waiter.why = told["why"]
+        waiter.why = values["why"]
         self.queue.remove(waiter)
 
     def _sleeper(self, tid: int) -> Steps:

@@ -39,7 +39,7 @@ class Scene:
     def publish(self, t: int, sleepers: int = 1, **more: Any) -> SignalRecord:
         """A publication that finds so many sleepers; ``seq`` 0 is a wake-up that is none."""
         self.seq += more.get("why") != Why.HANDON
-        told = {
+        values = {
             "seq": self.seq,
             "have": 1,
             "why": Why.EVENT,
@@ -47,7 +47,7 @@ class Scene:
             "context": Context.SOFTIRQ,
             "source": MEMBER if self.fclass is FClass.WAIT else QUEUE,
         }
-        record = SignalRecord(QUEUE, t * US, sleepers=sleepers, **(told | more))
+        record = SignalRecord(QUEUE, t * US, sleepers=sleepers, **(values | more))
         self.records.append(record)
         return record
 
@@ -67,23 +67,23 @@ class Scene:
     ) -> WaitRecord:
         """A wait: when it slept last, what woke it last; other fields in microseconds, too."""
         times = {name: t * US for name, t in more.items() if name.startswith("t_")}
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "t_slept": slept * US,
             "sleeps": int(bool(slept)),
             "flags": EXCLUSIVE if self.exclusive else 0,
             "need": 0 if self.fclass is FClass.WAIT else 1,
         }
         if by:
-            told |= _woken(by) | {"ended": by.why, "wakes": 1, "t_end": by.t + 20 * US}
+            values |= _woken(by) | {"ended": by.why, "wakes": 1, "t_end": by.t + 20 * US}
         if "timer" in more:
-            told |= self._timer(more.pop("timer"))
-        record = WaitRecord(QUEUE, begin * US, tid, fclass=self.fclass, **(told | more | times))
+            values |= self._timer(more.pop("timer"))
+        record = WaitRecord(QUEUE, begin * US, tid, fclass=self.fclass, **(values | more | times))
         self.records.append(replace(record, kernel_wakes=record.wakes))
         return record
 
     @staticmethod
     def _timer(t: int) -> dict[str, Any]:
-        """What its deadline does to a wait."""
+        """The effect of its deadline on a wait."""
         return {
             "t_foreign": t * US,
             "foreign": 1,
@@ -107,7 +107,7 @@ class Scene:
         return judge(build(recording), Rules(**rules))
 
     def found(self, **rules: Any) -> list[tuple[Kind, int]]:
-        """What the verdict finds: kinds, and the threads accused."""
+        """The findings of the verdict: kinds and threads."""
         verdict = self.verdict(**rules)
         assert verdict.doubts == ()
         return [(finding.kind, finding.tid) for finding in verdict.findings]

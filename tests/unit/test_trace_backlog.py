@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What is left over, who took it, and the sleeps of a wait, as far as records tell."""
+"""Items that are left over, their takers, and the sleeps of a wait in its records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from queue_scenes import QUEUE, TIMEOUT, US, WAITER_2, Scene
 
-from harness.verdict.backlog import End, Sleep, Stock, sleeps_of, strikes
+from harness.verdict.backlog import Backlog, End, Sleep, sleeps_of, wake_effects
 from harness.verdict.ledger import Queue, Wait
 
 
@@ -22,15 +22,15 @@ def wait_of(scene: Scene) -> Wait:
     return wait
 
 
-def stock_of(scene: Scene) -> Stock:
-    """What the scene's marks tell."""
+def backlog_of(scene: Scene) -> Backlog:
+    """The backlog of the scene's marks."""
     ledger = scene.ledger()
-    return Stock(ledger.marks, list(ledger.queues.values()))
+    return Backlog(ledger.marks, list(ledger.queues.values()))
 
 
 def asleep(scene: Scene) -> list[bool]:
     """Which of the wakes of the one wait found its thread asleep."""
-    return [strike.asleep for strike in strikes(wait_of(scene))]
+    return [effect.asleep for effect in wake_effects(wait_of(scene))]
 
 
 def sleeps(scene: Scene) -> list[Sleep]:
@@ -50,18 +50,18 @@ def test_take_with_nothing_there_takes_nothing() -> None:
     scene = Scene()
     scene.take(10)
     scene.publish(100)
-    assert stock_of(scene).ready(200 * US) == 1
+    assert backlog_of(scene).ready(200 * US) == 1
     scene.take(300)
-    assert stock_of(scene).ready(400 * US) == 0
+    assert backlog_of(scene).ready(400 * US) == 0
 
 
 def test_something_is_left_over_since_the_first_of_several() -> None:
     scene = Scene()
     scene.publish(100)
     scene.publish(200)
-    assert stock_of(scene).left_over_since(300 * US) == 100 * US
+    assert backlog_of(scene).left_over_since(300 * US) == 100 * US
     scene.take(150)
-    assert stock_of(scene).left_over_since(300 * US) == 200 * US
+    assert backlog_of(scene).left_over_since(300 * US) == 200 * US
 
 
 def test_woken_thread_that_takes_had_it_in_its_hands() -> None:
@@ -69,9 +69,9 @@ def test_woken_thread_that_takes_had_it_in_its_hands() -> None:
     scene.publish(99)
     scene.take(105)
     scene.wait(50, slept=60, wakes=(100,), end=104)
-    stock = stock_of(scene)
-    assert [stock.took(wake) for wake in wait_of(scene).wakes] == [True]
-    assert stock.left_over_since(103 * US) == 0
+    backlog = backlog_of(scene)
+    assert [backlog.took(wake) for wake in wait_of(scene).wakes] == [True]
+    assert backlog.left_over_since(103 * US) == 0
 
 
 def test_thread_that_slept_before_it_took_had_nothing_in_its_hands() -> None:
@@ -80,7 +80,7 @@ def test_thread_that_slept_before_it_took_had_nothing_in_its_hands() -> None:
     scene.publish(99)
     scene.wait(50, slept=110, wakes=(100,), timeout=TIMEOUT)
     scene.take(TIMEOUT + 10)
-    assert not any(stock_of(scene).took(wake) for wake in wait_of(scene).wakes)
+    assert not any(backlog_of(scene).took(wake) for wake in wait_of(scene).wakes)
 
 
 def test_thread_that_slept_twice_before_it_took_had_it_since_the_last_time() -> None:
@@ -89,8 +89,8 @@ def test_thread_that_slept_twice_before_it_took_had_it_since_the_last_time() -> 
     scene.publish(99)
     scene.wait(50, slept=160, wakes=(100, 150), timeout=TIMEOUT)
     scene.take(155)
-    stock = stock_of(scene)
-    assert [stock.took(wake) for wake in wait_of(scene).wakes] == [False, True]
+    backlog = backlog_of(scene)
+    assert [backlog.took(wake) for wake in wait_of(scene).wakes] == [False, True]
 
 
 def test_take_of_another_thread_is_not_its_own() -> None:
@@ -98,7 +98,7 @@ def test_take_of_another_thread_is_not_its_own() -> None:
     scene.publish(99)
     scene.wait(50, slept=60, wakes=(100,), end=104)
     scene.take(105, WAITER_2)
-    assert not any(stock_of(scene).took(wake) for wake in wait_of(scene).wakes)
+    assert not any(backlog_of(scene).took(wake) for wake in wait_of(scene).wakes)
 
 
 def test_wake_behind_the_last_sleep_found_it_asleep() -> None:
@@ -112,14 +112,14 @@ def test_of_two_wakes_behind_one_sleep_one_found_it_asleep() -> None:
     scene = calls(100, 101)
     scene.wait(50, slept=60, wakes=(100, 101), ran=5, end=120)
     assert asleep(scene) == [False, True]
-    assert [strike.again for strike in strikes(wait_of(scene))] == [False, False]
+    assert [effect.again for effect in wake_effects(wait_of(scene))] == [False, False]
 
 
 def test_thread_that_ran_before_it_slept_again_had_been_asleep() -> None:
     scene = calls(100)
     scene.wait(50, slept=110, wakes=(100,), ran=5, timeout=TIMEOUT)
     assert asleep(scene) == [True]
-    assert strikes(wait_of(scene))[0].again
+    assert wake_effects(wait_of(scene))[0].again
 
 
 def test_thread_that_did_not_run_between_two_wakes_was_not_asleep_at_the_first() -> None:
@@ -152,7 +152,7 @@ def test_sleep_that_no_wake_ended_ends_with_its_stranger() -> None:
 
 
 def test_stranger_from_before_a_sleep_did_not_end_it() -> None:
-    """What did is not known, but the wait has ended."""
+    """The cause is unknown, but the wait has ended."""
     scene = Scene()
     scene.wait(50, slept=60, end=200)
     scene.records[-1] = replace(scene.records[-1], t_foreign=55 * US)

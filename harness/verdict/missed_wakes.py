@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Finds sleeps on plain wait queues although an item was ready, and their causes.
+
+LOST, LATE, NOT_HANDED_ON and WRONG_WAITER are the possible findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.recording.records import Context, MarkRecord
+from harness.verdict.backlog import End, Sleep, caller, marker, sleeps_of
+from harness.verdict.kinds import Finding, Kind
+from harness.verdict.ledger import Signal, Wait
+from harness.verdict.queue_index import QueueIndex
+from harness.verdict.words import Analysis
+
+
+def span(ns: int) -> str:
+    """A length of time, in the unit that suits it."""
+    if ns < 1_000_000:
+        return f"{ns / 1e3:.0f} µs"
+    if ns < 10_000_000_000:
+        return f"{ns / 1e6:.1f} ms"
+    return f"{ns / 1e9:.0f} s"
+
+
+def caller_name(analysis: Analysis, call: Signal) -> str:
+    """The thread that made a wake call, and its context."""
+    return analysis.waker(call.record.waker, call.record.context)
+
+
+def find_missed_wakes(index: QueueIndex) -> Iterator[tuple[Finding, Signal | None]]:
+    """Each finding with the wake call at fault; one finding for each publication."""
+    missed = sorted(
+        (
+            (sleep, publication)
+            for queue in index.marked
+            for wait in queue.waits
+            if wait.record.t_begin >= index.rules.since
+            for sleep in sleeps_of(queue, wait, index.ledger.t_stop)
+            if (publication := _missed(index, sleep))
+        ),
+        key=lambda pair: (pair[1].t, pair[0].begin),
+    )
+    reported: set[int] = set()
+    for sleep, publication in missed:
+        if publication.t not in reported:
+            reported.add(publication.t)
+            cause = _cause(index, sleep, publication)
+            yield _finding(index.analysis, sleep, publication, cause), cause.call
+
+
+def _missed(index: QueueIndex, sleep: Sleep) -> MarkRecord | None:
+    """The publication that should have woken a sleeper, and did not, or much too late."""
+    since = index.backlog.left_over_since(sleep.end)
+    publication = index.backlog.oldest(sleep.end, sleep.looked) if since else None
+    if publication is None:
+        return None
+    lasted = sleep.end - max(since, sleep.begin, publication.t)
+    if sleep.how is End.WAKE:
+        return publication if lasted > index.rules.late_ns else None
+    if lasted <= index.rules.grace_ns or _call_followed(index, sleep, publication):
+        return None
+    return publication
+
+
+def _call_followed(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> bool:
+    """Did the sleeper give up before the publisher reached its wake call?"""
+    if sleep.how is not End.FOREIGN:
+        return False
+    who = marker(publication)
+    calls = index.calls_from(publication.t, sleep.end + index.rules.late_ns)
+    first = next((call.record for call in calls if caller(call) == who), None)
+    return first is not None and first.t >= sleep.end and first.queue == sleep.queue.id
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """Why a sleeper was not woken: in words, the wake call, and the wait at fault."""
+
+    kind: Kind
+    why: str
+    call: Signal | None = None
+    wait: Wait | None = None
+
+
+def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
+    analysis = index.analysis
+    if sleep.wake:
+        took = span(sleep.wake.t_wake - publication.t)
+        by = analysis.waker(sleep.wake.waker, sleep.wake.context)
+        why = f"the wake call of {by} came {took} after that"
+        return _Cause(Kind.LATE, why, sleep.queue.signal_of(sleep.wake))
+    call = _call_for(index, sleep, publication)
+    if call is None:
+        return _no_call(index, sleep, publication)
+    if call.record.queue != sleep.queue.id:
+        where = analysis.object(call.record.queue)
+        why = f"the wake call of {caller_name(analysis, call)} went to {where}"
+        if not call.wakes:
+            return _Cause(Kind.LOST, f"{why}, where it woke nobody", call)
+        woken = analysis.ledger.thread_name(call.wakes[0].tid)
+        return _Cause(Kind.WRONG_WAITER, f"{why} and woke {woken}", call)
+    return _call_without_effect(index, sleep, call)
+
+
+def _call_for(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> Signal | None:
+    """The wake call for a publication: the publisher's next one.
+
+    If the publisher makes none, the next one by another thread on the sleeper's queue.
+    """
+    who = marker(publication)
+    calls = list(index.calls_from(publication.t, sleep.end))
+    mine = [call for call in calls if caller(call) == who]
+    here = [call for call in calls if call.record.queue == sleep.queue.id]
+    own_here = [call for call in mine if call.record.queue == sleep.queue.id]
+    return next(iter(own_here or mine or here), None)
+
+
+def _no_call(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
+    """No wake call came after the publication; the last one before it may explain that."""
+    who = marker(publication)
+    for call in index.calls_before(publication.t):
+        if call.record.t < sleep.wait.record.t_begin:
+            break
+        if caller(call) == who:
+            if index.publications_for(call) or not any(w in sleep.wait.wakes for w in call.wakes):
+                break
+            why = (
+                f"{caller_name(index.analysis, call)} had woken it "
+                f"{span(publication.t - call.record.t)} before the publication, "
+                "so it looked, found nothing and slept again"
+            )
+            return _Cause(Kind.LOST, why, call)
+    return _Cause(Kind.LOST, "no wake call followed the publication")
+
+
+def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Cause:
+    """A wake call on the right queue did not wake this sleeper."""
+    rec, by = sleep.wait.record, caller_name(index.analysis, call)
+    found, woke = call.record.sleepers, len(call.wakes)
+    if call.record.t < rec.t_begin:
+        why = (
+            f"the wake call of {by} came {span(rec.t_begin - call.record.t)} before it was on "
+            "the queue, and it did not look again (or cleared what the call had left)"
+        )
+        return _Cause(Kind.LOST, why, call)
+    if any(wake.tid == rec.tid for wake in call.wakes):
+        why = (
+            f"{by} woke it {span(max(sleep.begin - call.record.t, 0))} before it slept, and it "
+            "slept all the same: its state was set after its last look"
+        )
+        return _Cause(Kind.LOST, why, call)
+    if not call.wakes:
+        why = f"the wake call of {by} found {found} asleep and woke nobody"
+        return _Cause(Kind.LOST, why, call)
+    for wake in call.wakes:
+        effect = index.effect(wake)
+        if effect is None or index.backlog.took(wake):
+            continue
+        other = effect.wait
+        if effect.again:
+            woken = index.ledger.thread_name(other.record.tid)
+            why = f"the wake call of {by} woke {woken} instead, which took nothing and slept again"
+            return _Cause(Kind.WRONG_WAITER, why, call)
+        if other.finished:
+            # The wait that left with the wake-up is the one at fault.
+            why = (
+                f"the wake call of {by} woke {index.analysis.wait(sleep.queue, other)}, which left "
+                f"{span(other.record.t_end - call.record.t)} later, took nothing and woke nobody"
+            )
+            return _Cause(Kind.NOT_HANDED_ON, why, call, other)
+    why = f"the wake call of {by} woke {woke} of {found} asleep"
+    if (publications := index.publications_for(call)) > 1:
+        why += f" for {publications} publications"
+    return _Cause(Kind.LOST, why, call)
+
+
+def _finding(analysis: Analysis, sleep: Sleep, publication: MarkRecord, cause: _Cause) -> Finding:
+    """The finding: how long the thread slept after which publication, and why."""
+    before = sleep.begin - publication.t
+    when = f"{span(before)} before" if before >= 0 else f"{span(-before)} after"
+    publisher = analysis.waker(publication.tid, publication.context)
+    text = (
+        f"{analysis.wait(sleep.queue, sleep.wait)} {_how_long(analysis, sleep)} although "
+        f"{publisher} had published {when} it fell asleep; {cause.why}"
+    )
+    wait = cause.wait or sleep.wait
+    rec = cause.call.record if cause.call else None
+    seq, waker = (rec.seq, rec.waker) if rec else (0, publication.tid)
+    tid = wait.record.tid
+    return Finding(cause.kind, sleep.queue.id, text, tid, wait.number, seq, waker)
+
+
+def _how_long(analysis: Analysis, sleep: Sleep) -> str:
+    rec = sleep.wait.record
+    slept = span(sleep.end - sleep.begin)
+    if sleep.how is End.NONE:
+        return f"has been asleep for {slept} and was never woken,"
+    if sleep.how is End.WAKE:
+        return f"slept {slept}"
+    if rec.t_foreign <= sleep.begin or rec.foreign_context != Context.PROCESS:
+        # Only a timer wakes from an interrupt.
+        return f"slept {slept}, until its timeout,"
+    by = analysis.ledger.thread_name(rec.foreign_tid)
+    return f"slept {slept}, until {by} woke it past its queue,"

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A ledger of plain wait queues and marks, indexed by time; and the rules of its judge."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from harness.recording.records import FClass, Mark, WakeRecord
+from harness.verdict.backlog import Backlog, Group, WakeEffect, caller, marker, wake_effects
+from harness.verdict.kinds import Rules
+from harness.verdict.ledger import Ledger, Queue, Signal
+from harness.verdict.words import Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """The promises of a trace, which the recording does not contain.
+
+    ``marked``: functions were to be marked, so a recording without marks means that
+    they were not called. ``queues`` are those that the marks are about (default: all
+    queues on which not only takers wake). ``late_ns`` bounds publication to wake,
+    ``never_ran_ns`` wake to running. ``grace_ns`` is the longest time of a publisher
+    from mark to store. Waits that began before ``since`` are known in part only.
+    """
+
+    marked: bool = False
+    queues: frozenset[int] = frozenset()
+    names: Mapping[int, str] = field(default_factory=dict)
+    late_ns: int = 500_000_000
+    never_ran_ns: int = 5_000_000_000
+    grace_ns: int = 20_000_000
+    since: int = 0
+
+
+class QueueIndex:
+    """A ledger with its wake calls and publications by time, and the effects of wakes."""
+
+    def __init__(self, ledger: Ledger, rules: QueueRules) -> None:
+        self.ledger = ledger
+        self.rules = rules
+        self.has_marks = rules.marked or bool(ledger.marks)
+        self.analysis = Analysis(ledger, Rules(names=rules.names))
+        self.queues = [q for q in ledger.queues.values() if q.fclass in (0, FClass.QUEUE)]
+        self.marked = self._marked_queues()
+        self.backlog = Backlog(ledger.marks, self.marked)
+        self.calls = sorted(
+            (signal for queue in self.queues for signal in queue.every_signal()),
+            key=lambda signal: signal.record.t,
+        )
+        self._calls_at = [signal.record.t for signal in self.calls]
+        self._publications: defaultdict[Group, list[int]] = defaultdict(list)
+        for mark in self.backlog.published:
+            self._publications[marker(mark)].append(mark.t)
+        # By the identity of a wake call: its caller's previous one on the same queue; or 0.
+        self._previous: dict[int, int] = {}
+        last: dict[tuple[int, Group], int] = {}
+        for call in self.calls:
+            key = call.record.queue, caller(call)
+            self._previous[id(call)] = last.get(key, 0)
+            last[key] = call.record.t
+        self._effects = {
+            (effect.wake.queue, effect.wake.tid, effect.wake.t_wake): effect
+            for queue in self.queues
+            for wait in queue.waits
+            for effect in wake_effects(wait)
+        }
+
+    def _marked_queues(self) -> list[Queue]:
+        """The queues that the marks are about.
+
+        A queue on which only takers wake is for the other direction, such as "there is
+        room"; unless a taker sleeps there, and others hand their wake-ups on to it.
+        """
+        if self.rules.queues:
+            return [queue for queue in self.queues if queue.id in self.rules.queues]
+        marks = self.ledger.marks
+        takers = {marker(mark) for mark in marks if mark.what == Mark.TAKE}
+        takers -= {marker(mark) for mark in marks if mark.what == Mark.PUBLISH}
+        return [
+            queue
+            for queue in self.queues
+            if not (signals := queue.every_signal())
+            or not all(caller(signal) in takers for signal in signals)
+            or any((0, wait.record.tid) in takers for wait in queue.waits)
+        ]
+
+    def effect(self, wake: WakeRecord) -> WakeEffect | None:
+        """The effect of a wake on the wait that it belongs to."""
+        return self._effects.get((wake.queue, wake.tid, wake.t_wake))
+
+    def sleepers_woken(self, call: Signal) -> list[WakeEffect]:
+        """The effects of a wake call on threads that were asleep."""
+        effects = map(self.effect, call.wakes)
+        return [effect for effect in effects if effect and effect.asleep]
+
+    def in_vain(self, effect: WakeEffect) -> bool:
+        """Did the woken sleeper look, find nothing, and sleep again?"""
+        return effect.again and not self.backlog.took(effect.wake)
+
+    def calls_from(self, t: int, until: int) -> Iterator[Signal]:
+        """All wake calls in a time, in order."""
+        at = self._calls_at
+        yield from self.calls[bisect_left(at, t) : bisect_left(at, until)]
+
+    def calls_before(self, t: int) -> Iterator[Signal]:
+        """All wake calls before a time, the last one first."""
+        yield from reversed(self.calls[: bisect_left(self._calls_at, t)])
+
+    def publications_for(self, call: Signal) -> int:
+        """The number of publications since the caller's previous wake call.
+
+        For a caller that publishes nothing itself, the publications of all count.
+        """
+        previous = self._previous[id(call)]
+        own = self._publications.get(caller(call))
+        if own is None:
+            return len(self.backlog.published_between(previous, call.record.t))
+        return bisect_right(own, call.record.t) - bisect_right(own, previous)
