@@ -65,7 +65,11 @@ class Session:
         settle: bool = False,
     ) -> Answer:
         """Run these programs, one after the other, so many times."""
-        job = {"job": "programs", "programs": [str(one) for one in programs], "origins": list(origins)}
+        job = {
+            "job": "programs",
+            "programs": [str(one) for one in programs],
+            "origins": list(origins),
+        }
         return self._do({**job, "times": times, "settle": settle})
 
     def distil(self, seed: int, calls: Sequence[str]) -> dict[str, str]:
