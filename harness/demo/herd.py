@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guest side: several threads in sread on one CQ, one completion.
+"""In the guest: several threads in sread() on one CQ, and one completion.
 
-Only a CQ's own sleepers are served one by one, so a herd needs a scene of its
-own, played on the mock provider, which completes on command.
+Only sleepers on a CQ's own queue wait exclusively, so the fault "herd" needs a scenario of its
+own. It uses the mock provider, which completes on command.
 """
 
 from __future__ import annotations
@@ -40,17 +40,16 @@ def _mock_endpoint() -> Iterator[tuple[Endpoint, CompletionQueue]]:
 
 
 class _Reader(threading.Thread):
-    """A thread that reads one completion, asleep until there is one."""
+    """A thread that sleeps until it has read one completion."""
 
     def __init__(self, cq: CompletionQueue) -> None:
         super().__init__(daemon=True)
         self._cq = cq
-        self.got = 0
 
     def run(self) -> None:
-        # The name that the probes will see.
+        # The name that the probes record.
         Path(f"/proc/self/task/{self.tid}/comm").write_text("reader", encoding="ascii")
-        self.got = len(self._cq.sread(timeout=_READ_SECONDS))
+        self._cq.sread(timeout=_READ_SECONDS)
 
     @property
     def tid(self) -> int:
@@ -59,26 +58,25 @@ class _Reader(threading.Thread):
         return self.native_id
 
 
-def play(fault: Fault | None) -> dict[int, str]:
-    """Let readers sleep, commit the fault, complete once, then serve the others.
+def run(fault: Fault) -> dict[int, str]:
+    """Let readers sleep, inject the fault, complete once, then complete for the others.
 
-    Returns names for the objects, by tracing id.
+    Returns:
+        Names of the objects, by tracing id.
     """
     with _mock_endpoint() as (ep, cq):
         readers = [_Reader(cq) for _ in range(READERS)]
         for reader in readers:
             reader.start()
             wait_until_asleep(reader.tid)
-        if fault:
-            faults.command(f"fault {fault} {cq.trace_id}")
+        faults.command(f"fault {fault} {cq.trace_id}")
         for _ in readers:
-            _serve_one(ep, readers)
-        names = {cq.trace_id: "the readers' CQ", ep.trace_id: "the mock endpoint"}
-    return names
+            _complete(ep, readers)
+        return {cq.trace_id: "the readers' CQ", ep.trace_id: "the mock endpoint"}
 
 
-def _serve_one(ep: Endpoint, readers: list[_Reader]) -> None:
-    """Complete once, and wait until one reader has it and the others sleep again."""
+def _complete(ep: Endpoint, readers: list[_Reader]) -> None:
+    """Complete once, and wait until one reader has read it and the others sleep again."""
     left = sum(reader.is_alive() for reader in readers) - 1
     faults.command(f"inject {ep.trace_id} recv")
     while sum(reader.is_alive() for reader in readers) > left:
