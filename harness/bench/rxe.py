@@ -21,7 +21,7 @@ _PORT = 7474
 
 
 class Link:
-    """An rxe link, made on first use, and the probes, attached for each ping-pong that needs them."""
+    """An rxe link, made on first use, and probes that are attached where a ping-pong needs them."""
 
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
