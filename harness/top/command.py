@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kfabric top", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kfabric top", description=__doc__, epilog=table.COLUMNS)
     add = parser.add_argument
     add("--interval", type=float, default=1.0, metavar="S", help="default: %(default)g s")
     add("--duration", type=float, default=0.0, metavar="S", help="stop after S s; default: never")

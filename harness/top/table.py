@@ -28,6 +28,12 @@ HEADS = (
     *_COUNTS,
     *("p50", "p99", "signal→return", "object", "opened by"),
 )
+COLUMNS = (
+    "Columns: longest: the oldest sleep that still lasts; slept: all sleeps added up; overt.: "
+    "woken for an entry that another thread had read; spur.: woken for nothing; passed: wake-ups "
+    "handed on; deep: most entries at once, of a set members; p50, p99: from signal to return; "
+    "signal→return: the histogram, a column for each factor of 4 from 1 µs."
+)
 _LEFT = len(HEADS) - 3
 _WITHOUT_WAITERS = frozenset(("ep", "domain"))
 
