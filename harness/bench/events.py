@@ -12,8 +12,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import kfabric_py as kp
 from harness.guest.rc_pingpong import gid_index
@@ -25,21 +24,8 @@ _POLL_MS = 30_000
 _SIGNAL_EACH = 16
 
 
-class Loop(Protocol):
-    """Two ends, 0 and 1."""
-
-    def fd(self) -> int:
-        """The channel's descriptor."""
-
-    def send(self, end: int) -> None:
-        """Send a message from an end."""
-
-    def handle(self) -> int:
-        """Handle the pending event; return the end whose message came, or -1."""
-
-
 class OfKfabric:
-    """kfabric's verbs provider through kfabric_py."""
+    """Two ends, 0 and 1, with kfabric's verbs provider through kfabric_py."""
 
     def __init__(self, link: RdmaLink, stack: contextlib.ExitStack) -> None:
         device = stack.enter_context(kp.Device())
@@ -92,12 +78,15 @@ class OfKfabric:
         return eq
 
     def fd(self) -> int:
+        """The channel's descriptor."""
         return self._channel.fileno()
 
     def send(self, end: int) -> None:
+        """Send a message from an end."""
         self._eps[end].send(self._places[end][1])
 
     def handle(self) -> int:
+        """Handle the pending event; return the end whose message came, or -1."""
         event = self._channel.get_cq_event(ack=True, notify=True)
         if event is None:
             return -1
@@ -110,7 +99,7 @@ class OfKfabric:
 
 
 class OfPyverbs:
-    """Real verbs through pyverbs."""
+    """The same with real verbs through pyverbs."""
 
     def __init__(self, link: RdmaLink, stack: contextlib.ExitStack) -> None:
         from pyverbs import enums
@@ -209,16 +198,10 @@ def _to_rts(context: Any, qp: Any, peer: Any, index: int) -> None:
     qp.to_rts(attr)
 
 
-@contextlib.contextmanager
-def opened(kind: str, link: RdmaLink) -> Iterator[Loop]:
-    """The two ends, connected; kind is "kfabric" or "pyverbs"."""
-    with contextlib.ExitStack() as stack:
-        yield OfKfabric(link, stack) if kind == "kfabric" else OfPyverbs(link, stack)
-
-
 def measure(kind: str, link: RdmaLink, rounds: int) -> dict[str, int]:
     """Measure so many round trips, after as many for warming up."""
-    with opened(kind, link) as loop:
+    with contextlib.ExitStack() as stack:
+        loop = OfKfabric(link, stack) if kind == "kfabric" else OfPyverbs(link, stack)
         poll = select.poll()
         poll.register(loop.fd(), select.POLLIN)
         _rounds(loop, poll, rounds)
@@ -227,7 +210,7 @@ def measure(kind: str, link: RdmaLink, rounds: int) -> dict[str, int]:
         return {"ns": time.monotonic_ns() - began, "wrong": wrong}
 
 
-def _rounds(loop: Loop, poll: select.poll, rounds: int) -> int:
+def _rounds(loop: OfKfabric | OfPyverbs, poll: select.poll, rounds: int) -> int:
     """Make round trips; return the number of messages that did not arrive."""
     wrong = 0
     for _ in range(rounds):

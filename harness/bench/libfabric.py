@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 LIBRARY: Final = "libfabric.so.1"
@@ -22,11 +22,8 @@ class FabricAttr(ctypes.Structure):
     """struct fi_fabric_attr."""
 
     _fields_ = (
-        ("fabric", _POINTER),
-        ("name", ctypes.c_char_p),
-        ("prov_name", _POINTER),
-        ("prov_version", ctypes.c_uint32),
-        ("api_version", ctypes.c_uint32),
+        *((name, _POINTER) for name in ("fabric", "name", "prov_name")),
+        *((name, ctypes.c_uint32) for name in ("prov_version", "api_version")),
     )
 
 
@@ -87,78 +84,48 @@ def _check(what: str, result: int) -> None:
         raise LibfabricError(f"{what}: {result}")
 
 
-class Libfabric:
-    """The library, and one provider's fabric and domain."""
-
-    def __init__(self, provider: str) -> None:
-        """Open them. Raises LibfabricError, or OSError if the library is missing."""
-        self._library = ctypes.CDLL(LIBRARY)
-        self._library.fi_dupinfo.restype = ctypes.POINTER(Info)
-        self._stack = contextlib.ExitStack()
-        self._info = self._getinfo(provider)
-        self._stack.callback(self._library.fi_freeinfo, self._info)
-        attr = self._info.contents.fabric_attr
-        self._fabric = self._open(
-            "fi_fabric", lambda out: int(self._library.fi_fabric(attr, _POINTER(out), None))
-        )
-        self.domain = self._open(
-            "fi_domain", lambda out: _call(self._fabric, _OPS, _DOMAIN, self._info, out, None)
-        )
-
-    def close(self) -> None:
-        """Close everything in reverse order."""
-        self._stack.close()
-
-    def cq(self) -> ctypes.c_void_p:
-        """Open a completion queue without a wait object."""
-        attr = CqAttr(size=1)
-        return self._open(
-            "fi_cq_open",
-            lambda out: _call(self.domain, _OPS, _CQ_OPEN, ctypes.addressof(attr), out, None),
-        )
-
-    def poll_set(self) -> ctypes.c_void_p:
-        """Open a poll set."""
-        attr = ctypes.c_uint64(0)
-        return self._open(
-            "fi_poll_open",
-            lambda out: _call(self.domain, _OPS, _POLL_OPEN, ctypes.addressof(attr), out),
-        )
-
-    def add(self, poll_set: ctypes.c_void_p, member: ctypes.c_void_p) -> None:
-        """Make a queue a member; it is removed before either is closed."""
-        _check("fi_poll_add", _call(poll_set, _OPS, _POLL_ADD, member, None))
-        self._stack.callback(_call, poll_set, _OPS, _POLL_DEL, member, None)
-
-    def _getinfo(self, provider: str) -> Any:
-        hints = self._library.fi_dupinfo(None)
-        libc = ctypes.CDLL(None)
-        libc.strdup.restype = _POINTER
-        hints.contents.fabric_attr.contents.prov_name = libc.strdup(provider.encode())
-        info = ctypes.POINTER(Info)()
-        flags = ctypes.c_uint64(0)
-        code = self._library.fi_getinfo(VERSION, None, None, flags, hints, ctypes.byref(info))
-        self._library.fi_freeinfo(hints)
-        _check(f"fi_getinfo, provider {provider}", code)
-        return info
-
-    def _open(self, what: str, opener: Any) -> ctypes.c_void_p:
-        obj = _POINTER()
-        _check(what, opener(ctypes.addressof(obj)))
-        self._stack.callback(
-            lambda: _check(f"closing the object of {what}", _call(obj, _FID_OPS, _CLOSE))
-        )
-        return obj
+def _getinfo(library: ctypes.CDLL, provider: str) -> Any:
+    """The first info of a provider."""
+    hints = library.fi_dupinfo(None)
+    libc = ctypes.CDLL(None)
+    libc.strdup.restype = _POINTER
+    hints.contents.fabric_attr.contents.prov_name = libc.strdup(provider.encode())
+    info = ctypes.POINTER(Info)()
+    flags = ctypes.c_uint64(0)
+    code = library.fi_getinfo(VERSION, None, None, flags, hints, ctypes.byref(info))
+    library.fi_freeinfo(hints)
+    _check(f"fi_getinfo, provider {provider}", code)
+    return info
 
 
 @contextlib.contextmanager
 def idle_poll_set(provider: str, members: int) -> Iterator[tuple[int, ctypes.c_void_p]]:
-    """A poll set of so many idle queues: the address of its fi_poll(), and the set."""
-    library = Libfabric(provider)
-    try:
-        poll_set = library.poll_set()
+    """A poll set of so many idle queues: the address of its fi_poll(), and the set.
+
+    Raises:
+        OSError: the library is missing.
+        LibfabricError: a call failed.
+    """
+    library = ctypes.CDLL(LIBRARY)
+    library.fi_dupinfo.restype = ctypes.POINTER(Info)
+    with contextlib.ExitStack() as stack:
+
+        def opened(what: str, opener: Callable[[int], int]) -> ctypes.c_void_p:
+            obj = _POINTER()
+            _check(what, opener(ctypes.addressof(obj)))
+            stack.callback(lambda: _check(f"closing {what}", _call(obj, _FID_OPS, _CLOSE)))
+            return obj
+
+        info = _getinfo(library, provider)
+        stack.callback(library.fi_freeinfo, info)
+        attr = info.contents.fabric_attr
+        fabric = opened("fi_fabric", lambda out: library.fi_fabric(attr, _POINTER(out), None))
+        domain = opened("fi_domain", lambda out: _call(fabric, _OPS, _DOMAIN, info, out, None))
+        none, one = ctypes.byref(ctypes.c_uint64(0)), ctypes.byref(CqAttr(size=1))
+        sets = opened("fi_poll_open", lambda out: _call(domain, _OPS, _POLL_OPEN, none, out))
         for _ in range(members):
-            library.add(poll_set, library.cq())
-        yield method(poll_set, _OPS, _POLL), poll_set
-    finally:
-        library.close()
+            cq = opened("fi_cq_open", lambda out: _call(domain, _OPS, _CQ_OPEN, one, out, None))
+            _check("fi_poll_add", _call(sets, _OPS, _POLL_ADD, cq, None))
+            # Runs before either is closed.
+            stack.callback(_call, sets, _OPS, _POLL_DEL, cq, None)
+        yield method(sets, _OPS, _POLL), sets

@@ -32,7 +32,7 @@ SHELL_SCRIPTS = ("vm/init", "vm/*.sh", ".ci/run")
 TESTS_BY_NAME = ("unit", "guest", "browser", "debug")
 TESTS_BY_PATH = ("wire", "vm", "model")
 TOOL_SECONDS = 900.0
-_RUFF = (sys.executable, "-m", "ruff")
+_RUFF, _CONCISE = (sys.executable, "-m", "ruff"), ("--output-format=concise", ".")
 
 _EXPORT = re.compile(r"^EXPORT_SYMBOL(?:_GPL)?\((\w+)\);", re.MULTILINE)
 
@@ -73,16 +73,6 @@ def _report(name: str, check: Callable[[], list[str]]) -> bool:
     return not findings
 
 
-def ruff() -> list[str]:
-    """Style and common errors of the Python code."""
-    return _tool([*_RUFF, "check", "--output-format=concise", "."])
-
-
-def ruff_format() -> list[str]:
-    """Layout of the Python code."""
-    return _tool([*_RUFF, "format", "--check", "--output-format=concise", "."])
-
-
 def mypy() -> list[str]:
     """Types of the library, the harness and the tests."""
     mypy = [sys.executable, "-m", "mypy"]
@@ -101,12 +91,6 @@ def prose() -> list[str]:
     if documents.rate(total, len(found)) < documents.PER_THOUSAND:
         return []
     return [f"{document}: {sentence}" for document, sentence in found]
-
-
-def shellcheck() -> list[str]:
-    """The shell scripts."""
-    scripts = [str(path) for glob in SHELL_SCRIPTS for path in SOURCE.glob(glob)]
-    return _tool(["shellcheck", *scripts])
 
 
 def spdx() -> list[str]:
@@ -200,11 +184,13 @@ def undocumented(text: str) -> list[str]:
 
 
 CHECKS: dict[str, Callable[[], list[str]]] = {
-    "ruff": ruff,
-    "format": ruff_format,
+    "ruff": lambda: _tool([*_RUFF, "check", *_CONCISE]),
+    "format": lambda: _tool([*_RUFF, "format", "--check", *_CONCISE]),
     "mypy": mypy,
     "prose": prose,
-    "shellcheck": shellcheck,
+    "shellcheck": lambda: _tool(
+        ["shellcheck", *(str(path) for glob in SHELL_SCRIPTS for path in SOURCE.glob(glob))]
+    ),
     "spdx": spdx,
     "checkpatch": checkpatch,
     "kernel-doc": kernel_doc,

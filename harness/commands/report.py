@@ -26,7 +26,9 @@ def main(argv: Sequence[str]) -> int:
     )
     args = parser.parse_args(argv)
     material = report.load(args.directory)
-    write = report.write if args.all else lambda *words: [report.write_page(*words)]
-    print(*write(material, args.directory), sep="\n")
+    if args.all:
+        print(*report.write(material, args.directory), sep="\n")
+    else:
+        print(report.write_page(material, args.directory))
     print(material.verdict.line())
     return ExitStatus.OK

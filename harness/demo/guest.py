@@ -14,12 +14,12 @@ import json
 import os
 import platform
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from harness import names
 from harness.demo import ulp
@@ -77,11 +77,14 @@ def _run(stack: ExitStack, messages: int, fault: Fault | None, out: Path) -> Gue
     stack.enter_context(coordinator)
     with step("kfabric.ko"):
         modules.load(("kfabric",))
-    network = stack.enter_context(_Network(modules))
+    # The network is made while the probes compile, and is gone before the modules are.
+    network = stack.enter_context(ExitStack())
+    pool = stack.enter_context(ThreadPoolExecutor(1))
+    address_later = pool.submit(_make_network, modules, network)
     with step("probes (bcc)"):
         probes.append(stack.enter_context(Probe()))
     with step("modules, rxe link"):
-        address = network.address()
+        address = address_later.result()
     with step("ping-pong from Python"):
         scenarios = [coordinator.run((address, _PORTS[0]))]
     names = dict(coordinator.names)
@@ -98,39 +101,12 @@ def _run(stack: ExitStack, messages: int, fault: Fault | None, out: Path) -> Gue
     return GuestReport(tuple(scenarios), names, _facts() | {"seconds": seconds})
 
 
-class _Network:
-    """Loads the other modules and makes an rxe link in a thread, while the probes compile."""
+def _make_network(modules: Modules, stack: ExitStack) -> str:
+    """Load the other modules and make an rxe link; return its address."""
+    from harness.guest.topology import rxe_on_dummy  # a slow import
 
-    def __init__(self, modules: Modules) -> None:
-        self._modules = modules
-        self._stack = ExitStack()
-        self._error: BaseException | None = None
-        self._address = ""
-        self._thread = threading.Thread(target=self._make)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.join()
-        self._stack.close()
-
-    def _make(self) -> None:
-        try:
-            from harness.guest.topology import rxe_on_dummy  # a slow import
-
-            self._modules.load()
-            self._address = self._stack.enter_context(rxe_on_dummy()).address
-        except BaseException as error:
-            self._error = error
-
-    def address(self) -> str:
-        """Wait for the link, and return its address. Raises the error that prevented it."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._address
+    modules.load()
+    return stack.enter_context(rxe_on_dummy()).address
 
 
 def _facts() -> dict[str, Any]:

@@ -26,28 +26,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
 
+import kfabric_py as kp
 from harness.demo import faults
 from harness.demo.job import PingPong
 from harness.guest.waiting import Deadline
-from kfabric_py import (
-    Access,
-    Caps,
-    ConnectionRequest,
-    DomainAttr,
-    EpAttr,
-    EpType,
-    EqEvent,
-    ErrorAvailable,
-    Event,
-    Fabric,
-    Info,
-    KfiError,
-    KfiTimeout,
-    Mode,
-    MrMode,
-    WaitObj,
-)
-from kfabric_py.device import Device
 
 _NUMBER = struct.Struct("<QQ")
 _SIZE = 64
@@ -56,11 +38,11 @@ _WAIT_SECONDS = 10.0
 _VICTIM_WAIT_SECONDS = 2.0
 _MESSAGE_SECONDS = 30.0
 _PROGRESS_EVERY = 100
-_HINTS = Info(
-    caps=Caps.MSG,
-    mode=Mode.LOCAL_MR,
-    ep_attr=EpAttr(type=EpType.MSG),
-    domain_attr=DomainAttr(mr_mode=MrMode.LOCAL | MrMode.VIRT_ADDR | MrMode.PROV_KEY),
+_HINTS = kp.Info(
+    caps=kp.Caps.MSG,
+    mode=kp.Mode.LOCAL_MR,
+    ep_attr=kp.EpAttr(type=kp.EpType.MSG),
+    domain_attr=kp.DomainAttr(mr_mode=kp.MrMode.LOCAL | kp.MrMode.VIRT_ADDR | kp.MrMode.PROV_KEY),
 )
 
 
@@ -95,11 +77,11 @@ class End:
         passive.bind(self._eq)
         passive.listen()
         self._control.send(("listening", None))
-        request = self._await_event(Event.CONNREQ).request
+        request = self._await_event(kp.Event.CONNREQ).request
         assert request is not None
         self._open_endpoint(fabric, request.info, request)
         self._ep.accept()
-        self._await_event(Event.CONNECTED)
+        self._await_event(kp.Event.CONNECTED)
 
     def connect(self) -> None:
         """Connect to the other end."""
@@ -108,7 +90,7 @@ class End:
         fabric = self._open_fabric(info)
         self._open_endpoint(fabric, info, info)
         self._ep.connect()
-        self._await_event(Event.CONNECTED)
+        self._await_event(kp.Event.CONNECTED)
 
     def request(self) -> None:
         """Send each message, and wait for its answer."""
@@ -149,7 +131,7 @@ class End:
     def _begin(self) -> tuple[str, int]:
         """Wait for the address; before it comes the device may not exist."""
         address: tuple[str, int] = self._receive("begin")
-        self._device = self._stack.enter_context(Device())
+        self._device = self._stack.enter_context(kp.Device())
         return address
 
     def _receive(self, word: str) -> Any:
@@ -159,20 +141,22 @@ class End:
             raise PingPongError(f"received {got} instead of {word}")
         return value
 
-    def _open_fabric(self, info: Info) -> Fabric:
+    def _open_fabric(self, info: kp.Info) -> kp.Fabric:
         fabric = self._stack.enter_context(self._device.fabric(info))
-        self._wait_set = self._stack.enter_context(fabric.wait_set(wait_obj=WaitObj.QUEUE))
+        self._wait_set = self._stack.enter_context(fabric.wait_set(wait_obj=kp.WaitObj.QUEUE))
         self._eq = self._stack.enter_context(fabric.eq(wait_set=self._wait_set))
         return fabric
 
-    def _open_endpoint(self, fabric: Fabric, info: Info, what: Info | ConnectionRequest) -> None:
+    def _open_endpoint(
+        self, fabric: kp.Fabric, info: kp.Info, what: kp.Info | kp.ConnectionRequest
+    ) -> None:
         """Open the endpoint and its objects, and post the first receive."""
         enter = self._stack.enter_context
         domain = enter(fabric.domain(info))
         self._cq = enter(domain.cq(wait_set=self._wait_set))
         self._counter = enter(domain.counter(wait_set=self._wait_set))
         self._buffer = enter(self._device.buffer(2 * _SIZE))
-        self._region = enter(domain.mr(self._buffer[:], Access.SEND | Access.RECV))
+        self._region = enter(domain.mr(self._buffer[:], kp.Access.SEND | kp.Access.RECV))
         self._ep = enter(domain.endpoint(what))
         self._ep.bind(self._eq)
         self._ep.bind(self._cq, transmit=True, selective=True)
@@ -190,11 +174,11 @@ class End:
         """One kfi_wait(); its timeout is an error only after `limit`."""
         try:
             self._wait_set.wait(timeout=min(self._wait_seconds, limit.remaining()))
-        except KfiTimeout:
+        except kp.KfiTimeout:
             if limit.expired:
                 raise PingPongError(f"{what} did not come in {limit.seconds:g} s") from None
 
-    def _await_event(self, wanted: Event) -> EqEvent:
+    def _await_event(self, wanted: kp.Event) -> kp.EqEvent:
         limit = Deadline(_CONNECT_SECONDS)
         while True:
             self._wait(limit, wanted.name)
@@ -202,10 +186,10 @@ class End:
             if event and event.event is wanted:
                 return event
 
-    def _read_eq(self) -> EqEvent | None:
+    def _read_eq(self) -> kp.EqEvent | None:
         try:
             return self._eq.read()
-        except ErrorAvailable:
+        except kp.ErrorAvailable:
             error = self._eq.readerr()
             raise PingPongError(f"event queue: {error and error.exception()}") from None
 
@@ -225,7 +209,7 @@ class End:
         """Read all members of the wait set; otherwise the next wait would end at once."""
         try:
             entries = self._cq.read()
-        except ErrorAvailable:
+        except kp.ErrorAvailable:
             error = self._cq.readerr()
             raise PingPongError(f"completion queue: {error and error.exception()}") from None
         self.received += len(entries)
@@ -244,5 +228,5 @@ def run(name: str, connects: bool, parameters: PingPong, control: Connection) ->
             end.exchange()
             (end.request if connects else end.answer)()
             end.finish()
-    except (PingPongError, KfiError, OSError) as error:
+    except (PingPongError, kp.KfiError, OSError) as error:
         control.send(("failed", f"{type(error).__name__}: {error}"))

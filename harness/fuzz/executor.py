@@ -142,7 +142,9 @@ class Executor:
     """
 
     def __init__(self, address: str, infos: Mapping[str, ctypes.Structure]) -> None:
-        self._pointers = Pointers(infos, address, self.number, self._written)
+        self._pointers = Pointers(
+            infos, address, self.number, lambda name: self.output(name).written or bytes(16)
+        )
         self._arenas: list[Arena] = []
         self._outputs: dict[str, Output] = {}
         self._clients: list[int] = []
@@ -233,9 +235,6 @@ class Executor:
         if word[0] == "+" and word.endswith("ms"):
             return time.monotonic_ns() + int(word[1:-2]) * 1_000_000
         return int(word, 0)
-
-    def _written(self, name: str) -> bytes:
-        return self.output(name).written or bytes(16)
 
 
 class _ThreadExecutor:

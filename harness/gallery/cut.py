@@ -10,19 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import (
-    MarkRecord,
-    ObjectRecord,
-    Record,
-    Recording,
-    SignalRecord,
-    TallyRecord,
-    WakeRecord,
-    count,
-    from_guest,
-    split,
-    unpack,
-)
+from harness.recording.records import Record, Recording, count, from_guest, split, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +114,5 @@ class Cut:
 
 def _time(record: Record) -> int:
     """When it began, or happened; 0 for the sums of a queue."""
-    match record:
-        case SignalRecord() | MarkRecord() | ObjectRecord():
-            return record.t
-        case WakeRecord():
-            return record.t_begin or record.t_wake
-        case TallyRecord():
-            return 0
-        case _:
-            return record.t_begin
+    times = (getattr(record, name, 0) for name in ("t", "t_begin", "t_wake"))
+    return next(filter(None, times), 0)

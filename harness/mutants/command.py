@@ -24,7 +24,7 @@ from harness.errors import ExitStatus
 from harness.mutants import catalogue
 from harness.mutants.build import Builder
 from harness.mutants.catalogue import Mutant, Outcome, Verdict
-from harness.mutants.run import Limits, Run
+from harness.mutants.run import Run
 from harness.runner import testrun
 from harness.vm import accel, prepare
 from harness.vm.machine import Vm
@@ -32,7 +32,6 @@ from harness.vm.spec import VmSpec
 
 GUESTS = 2
 WAIT_SECONDS = 16.0
-TEST_SECONDS = 30.0
 # Width of the table if standard output is not a terminal.
 WIDTH = 160
 GUESTS_DIRECTORY = prepare.SOURCE / "build/mutants/guests"
@@ -107,9 +106,8 @@ def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -
         return Vm(VmSpec(name=name), image, choice.accel, directory, prepare.SOURCE)
 
     builder = Builder(prepare.SOURCE, image)
-    limits = Limits(args.limit, max(TEST_SECONDS, 2 * args.limit))
     progress = ProgressLines(console, len(chosen))
-    return Run(builder, boot, args.jobs, limits, progress.show).all(chosen)
+    return Run(builder, boot, args.jobs, args.limit, progress.show).all(chosen)
 
 
 class ProgressLines:

@@ -24,14 +24,7 @@ from harness.vm.jobs import Boot, JobGuest
 SERVER = ("python3", "-u", "-m", "harness.mutants.guest")
 # A guest that sends no event for longer is ended; no test may take so long.
 SILENCE_SECONDS = 400.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds that a test waits for an expected event, and that one test may take."""
-
-    wait: float
-    test: float
+TEST_SECONDS = 30.0
 
 
 @dataclass
@@ -50,10 +43,10 @@ class Tests:
     def __init__(self, name: str, boot: Boot) -> None:
         self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
 
-    def run(self, modules: Path, tests: Sequence[str], limits: Limits, spoils: bool) -> Answer:
+    def run(self, modules: Path, tests: Sequence[str], limit: float, spoils: bool) -> Answer:
         """Run tests against the modules of a directory; `spoils`: then end the guest."""
-        wait, test = limits.wait, limits.test
-        job = {"modules": str(modules), "tests": list(tests), "limit": wait, "test_limit": test}
+        job = {"modules": str(modules), "tests": list(tests), "limit": limit}
+        job["test_limit"] = max(TEST_SECONDS, 2 * limit)
         answer, clean = Answer(), False
         try:
             for event in self._guest.do(job):
@@ -83,15 +76,15 @@ class Run:
         builder: builds the mutants.
         boot: makes a guest.
         jobs: guests at a time.
-        limits: of the tests.
+        limit: seconds that a test waits for an expected event.
         progress: gets each outcome, the original's first; called from any thread.
     """
 
     def __init__(
-        self, builder: Builder, boot: Boot, jobs: int, limits: Limits, progress: Progress
+        self, builder: Builder, boot: Boot, jobs: int, limit: float, progress: Progress
     ) -> None:
         self._builder = builder
-        self._limits = limits
+        self._limit = limit
         self._progress = progress
         self._jobs = jobs
         self._idle: queue.SimpleQueue[Tests] = queue.SimpleQueue()
@@ -146,7 +139,7 @@ class Run:
         place = self._idle.get()
         began = time.monotonic()
         try:
-            answer = place.run(modules, mutant.tests, self._limits, mutant.spoils)
+            answer = place.run(modules, mutant.tests, self._limit, mutant.spoils)
         finally:
             self._idle.put(place)
         seconds = time.monotonic() - began

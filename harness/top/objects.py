@@ -22,13 +22,8 @@ NAMES = {
     "domain": "domain",
 }
 #: Fields of an object by their names in the list.
-_HEAD = {
-    "class": "kind",
-    "id": "id",
-    "parent": "parent",
-    "set": "owner",
-    "pid": "pid",
-    "comm": "comm",
+_HEAD = {"class": "kind", "id": "id", "parent": "parent", "set": "owner", "pid": "pid"} | {
+    "comm": "comm"
 }
 
 Value = int | tuple[int, ...]
