@@ -45,9 +45,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_shell(shell: Command) -> int:
-    with _raw_terminal(), _following_size(shell):
+    with _terminal(shell):
         # A daemon, because the read of a terminal cannot be cancelled.
-        threading.Thread(target=_type, args=[shell], daemon=True).start()
+        threading.Thread(target=_send_keys, args=[shell], daemon=True).start()
         for _, data in shell.stream():
             sys.stdout.buffer.write(data)
             sys.stdout.flush()
@@ -55,30 +55,24 @@ def _run_shell(shell: Command) -> int:
     return shell.rc
 
 
-def _type(shell: Command) -> None:
+def _send_keys(shell: Command) -> None:
     while data := os.read(sys.stdin.fileno(), 1024):
         shell.send(data)
 
 
 @contextlib.contextmanager
-def _raw_terminal() -> Iterator[None]:
-    """Pass every key to the guest, also Ctrl-C."""
-    before = termios.tcgetattr(sys.stdin)
-    tty.setraw(sys.stdin, termios.TCSADRAIN)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+def _terminal(shell: Command) -> Iterator[None]:
+    """Pass every key to the guest, also Ctrl-C, and each change of the terminal's size."""
 
-
-@contextlib.contextmanager
-def _following_size(shell: Command) -> Iterator[None]:
     def changed(*_: object) -> None:
         size = os.get_terminal_size()
         shell.resize(size.lines, size.columns)
 
-    before = signal.signal(signal.SIGWINCH, changed)
+    attributes = termios.tcgetattr(sys.stdin)
+    handler = signal.signal(signal.SIGWINCH, changed)
+    tty.setraw(sys.stdin, termios.TCSADRAIN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGWINCH, before)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, attributes)
+        signal.signal(signal.SIGWINCH, handler)

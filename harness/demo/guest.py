@@ -77,7 +77,7 @@ def _run(stack: ExitStack, messages: int, fault: Fault | None, out: Path) -> Gue
     stack.enter_context(coordinator)
     with step("kfabric.ko"):
         modules.load(("kfabric",))
-    # The network is made while the probes compile, and is gone before the modules are.
+    # The network is made while the probes compile.
     network = stack.enter_context(ExitStack())
     pool = stack.enter_context(ThreadPoolExecutor(1))
     address_later = pool.submit(_make_network, modules, network)

@@ -39,23 +39,16 @@ def _mock_endpoint() -> Iterator[tuple[Endpoint, CompletionQueue]]:
         yield ep, cq
 
 
-class _Reader(threading.Thread):
-    """A thread that sleeps until it has read one completion."""
+def _read(cq: CompletionQueue) -> None:
+    """The body of a thread that sleeps until it has read one completion."""
+    # The name that the probes record.
+    Path("/proc/thread-self/comm").write_text("reader", encoding="ascii")
+    cq.sread(timeout=_READ_SECONDS)
 
-    def __init__(self, cq: CompletionQueue) -> None:
-        super().__init__(daemon=True)
-        self._cq = cq
 
-    def run(self) -> None:
-        # The name that the probes record.
-        Path(f"/proc/self/task/{self.tid}/comm").write_text("reader", encoding="ascii")
-        self._cq.sread(timeout=_READ_SECONDS)
-
-    @property
-    def tid(self) -> int:
-        """The kernel's id of the thread."""
-        assert self.native_id is not None
-        return self.native_id
+def _await_sleep(reader: threading.Thread) -> None:
+    assert reader.native_id is not None
+    wait_until_asleep(reader.native_id)
 
 
 def run(fault: Fault) -> dict[int, str]:
@@ -65,17 +58,17 @@ def run(fault: Fault) -> dict[int, str]:
         Names of the objects, by tracing id.
     """
     with _mock_endpoint() as (ep, cq):
-        readers = [_Reader(cq) for _ in range(READERS)]
+        readers = [threading.Thread(target=_read, args=(cq,), daemon=True) for _ in range(READERS)]
         for reader in readers:
             reader.start()
-            wait_until_asleep(reader.tid)
+            _await_sleep(reader)
         faults.command(f"fault {fault} {cq.trace_id}")
         for _ in readers:
             _complete(ep, readers)
         return {cq.trace_id: "the readers' CQ", ep.trace_id: "the mock endpoint"}
 
 
-def _complete(ep: Endpoint, readers: list[_Reader]) -> None:
+def _complete(ep: Endpoint, readers: list[threading.Thread]) -> None:
     """Complete once, and wait until one reader has read it and the others sleep again."""
     left = sum(reader.is_alive() for reader in readers) - 1
     faults.command(f"inject {ep.trace_id} recv")
@@ -83,4 +76,4 @@ def _complete(ep: Endpoint, readers: list[_Reader]) -> None:
         next(reader for reader in readers if reader.is_alive()).join(0.01)
     for reader in readers:
         if reader.is_alive():
-            wait_until_asleep(reader.tid)
+            _await_sleep(reader)

@@ -84,11 +84,12 @@ class Measurement:
         document.write_text(page(bodies), encoding="utf-8")
 
     def _facts(self, kernel: str) -> str:
+        argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        commit = done.stdout.strip() or "unknown"
         day = self.began.strftime("%Y-%m-%d")
         host = f"{os.cpu_count()} CPUs, load {self.load:.1f} before the start"
-        return (
-            f"{day}, kernel {kernel}, commit {_commit()}, host: {host}. Command: `{self.command}`."
-        )
+        return f"{day}, kernel {kernel}, commit {commit}, host: {host}. Command: `{self.command}`."
 
 
 def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None:
@@ -119,9 +120,3 @@ def page(bodies: dict[str, str]) -> str:
         body = bodies.get(name, "Not measured yet.\n")
         parts.append(f"## {title}\n\n<!-- results:{name} -->\n{body}<!-- end -->\n")
     return "\n".join(parts)
-
-
-def _commit() -> str:
-    argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.strip() or "unknown"

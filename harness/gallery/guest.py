@@ -2,7 +2,9 @@
 """In the guest: loads the tracer once, runs the gallery's entries, and reports each run.
 
 Prints one JSON line for each run; leaves the recording in $KFABRIC_OUT. A line names the records
-of its run by their number in the recording.
+of its run by their number in the recording. With --mock it runs wake-ups of kfabric's own wait
+sets under kfabric's probes instead: two kernel threads wake each other in turn by completions of
+the mock provider; each sleeps in kfi_wait().
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 from harness import names
 from harness.guest import modules
 from harness.guest.modules import ModuleError, Modules
-from harness.probes.loader import ProbeError
+from harness.probes.loader import Probe, ProbeError
 from harness.trace.scope import Scope
 from harness.trace.tracer import Tracer
 
@@ -30,6 +32,10 @@ MODULE = "gallery"
 SCOPE = Scope(modules=(MODULE,), publish=("gallery_publish",), take=("gallery_take",))
 DEBUGFS = Path("/sys/kernel/debug")
 ROUNDS = Path("/sys/module/gallery/parameters/rounds")
+MOCK = "mock"
+"""Directory for the recording of the mock provider."""
+MOCK_NAME = "kfi_wait"
+_BENCH = DEBUGFS / "kfi_bench"
 _DRAIN_SECONDS = 0.05
 _TRIES = 3
 _PART = 20_000
@@ -103,11 +109,12 @@ class Runner:
 
 
 def main() -> int:
-    """Run the entries that the arguments name."""
+    """Run what the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--healthy", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--mock", action="store_true")
     args = parser.parse_args()
     out = Path(os.environ[names.OUT])
 
@@ -115,7 +122,11 @@ def main() -> int:
         print(json.dumps(line), flush=True)
 
     try:
-        run(out, args.names, args.healthy, args.rounds, report)
+        if args.mock:
+            seconds = run_mock(out / MOCK, args.rounds)
+            report({"variant": "healthy", "name": MOCK_NAME, "seconds": seconds})
+        else:
+            run(out, args.names, args.healthy, args.rounds, report)
     except (ModuleError, ProbeError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -144,6 +155,26 @@ def run(
             tracer.stop()
     finally:
         modules.remove(MODULE)
+
+
+def run_mock(directory: Path, rounds: int) -> float:
+    """Let two threads wake each other, `rounds` times in all; return the seconds.
+
+    Raises ModuleError or ProbeError.
+    """
+    ours = Modules.from_environment()
+    with ours.loaded(("kfabric", "kfi_mock")):
+        modules.insert(ours.file("kfi_bench"))
+        try:
+            with Probe() as probe:
+                began = time.monotonic()
+                with draining(probe.drain), _BENCH.open("wb", buffering=0) as file:
+                    file.write(f"pingpong kfi normal {rounds // 2} 0 1 -1".encode())
+                seconds = time.monotonic() - began
+                probe.stop(directory)
+        finally:
+            modules.remove("kfi_bench")
+    return round(seconds, 3)
 
 
 if __name__ == "__main__":

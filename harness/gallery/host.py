@@ -15,10 +15,11 @@ from rich.console import Console
 from harness.docs import results
 from harness.docs.results import Measurement
 from harness.errors import GuestError, GuestSplat
-from harness.gallery import check, mock, show
+from harness.gallery import check, show
 from harness.gallery.check import Judged
 from harness.gallery.cut import FullRecording, Run
 from harness.gallery.entries import BY_NAME, HEALTHY
+from harness.gallery.guest import MOCK, MOCK_NAME
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import from_guest
 from harness.report.export import report, write_json
@@ -67,7 +68,7 @@ def _run(names: Sequence[str], rounds: int, place: Path) -> list[Run]:
         argv = ["harness.gallery.guest", *names, "--rounds", str(rounds), "--healthy", *healthy]
         runs = [Run.of(line) for line in _lines(vm, argv) if "variant" in line]
         if rounds:
-            for line in _lines(vm, ["harness.gallery.mock", "--rounds", str(rounds)]):
+            for line in _lines(vm, ["harness.gallery.guest", "--mock", "--rounds", str(rounds)]):
                 runs.append(Run(line["variant"], line["name"], 0, 0, line["seconds"]))
         if splats := vm.splats():
             raise GuestSplat(splats[0].title, console=splats[0].text)
@@ -106,8 +107,8 @@ def _judge(runs: Sequence[Run], recorded: Path, output: Path) -> Iterator[Judged
     except (OSError, ValueError) as error:
         raise GalleryFailed(f"the guest left no whole recording: {error}") from error
     for one in runs:
-        if one.name == mock.NAME:
-            place = recorded / mock.PLACE
+        if one.name == MOCK_NAME:
+            place = recorded / MOCK
             head = json.loads((place / HEAD).read_text(encoding="utf-8"))
             judged = check.examine_mock(one, from_guest(head, (place / RECORDS).read_bytes()))
         else:
