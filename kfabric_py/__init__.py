@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """kfabric from Python, through ``/dev/kfabric``.
 
-Open a :class:`Device`, ask it with :meth:`Device.getinfo` what there is, and
-open a fabric, a domain, queues and endpoints from there. Every object is a
-context manager. Timeouts are in seconds, ``None`` means no limit::
+Open a :class:`Device`, list the offers of the providers with
+:meth:`Device.getinfo`, and open a fabric, a domain, queues and endpoints from
+there. Every object is a context manager. Timeouts are in seconds, ``None`` means
+no limit::
 
     with kfabric_py.Device() as dev:
         info = dev.getinfo(provider="verbs", dest=("10.77.0.1", 7471))[0]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The only place that calls ioctl, and what all objects of one descriptor share.
+"""The ioctl calls, and the state that all objects of one descriptor share.
 
 A call is a structure that begins with its own size and, on blocking calls,
 holds the absolute deadline. Both are set before the first attempt, so an
-attempt that a signal interrupted is repeated with the very same argument.
+attempt that a signal interrupted is repeated with the same argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kfabric_py.errors import error_for
 if TYPE_CHECKING:
     from kfabric_py.handle import KernelObject
 
-#: Does what :func:`fcntl.ioctl` does; the unit tests put a fake in its place.
+#: The signature of :func:`fcntl.ioctl`; the unit tests pass a fake.
 Ioctl = Callable[[int, int, ctypes.Structure], int]
 
 _NS = 1_000_000_000
@@ -44,7 +44,7 @@ def deadline_after(timeout: float | None) -> int:
     Raises:
         ValueError: the timeout is negative or not a number.
     """
-    # The kernel's clock ends 292 years after the start of the machine.
+    # The kernel's clock ends 292 years after boot.
     if timeout is None or timeout * _NS >= _uapi.KFAB_DEADLINE_NONE:
         return _uapi.KFAB_DEADLINE_NONE
     if not timeout >= 0:
@@ -66,7 +66,7 @@ def u32(value: int, what: str) -> int:
 def u64(value: int, what: str) -> int:
     """Return ``value`` if it is an unsigned 64-bit number.
 
-    ctypes would cut off what does not fit, and a wait for 2**64 would be one
+    ctypes would cut a larger number off, so that a wait for 2**64 would be a wait
     for 0.
 
     Args:
@@ -86,10 +86,10 @@ class Client:
 
     Attributes:
         fd: the descriptor; the device owns and closes it.
-        pid: the process that opened it. Handles mean nothing in a child that
-            was forked later.
+        pid: the process that opened it. Handles are not used in a child that was
+            forked later.
         objects: the open objects by kernel handle.
-        cookies: the open objects by the number that the kernel knows as their
+        cookies: the open objects by the number that the kernel has as their
             context.
     """
 
@@ -109,8 +109,8 @@ class Client:
     def __call__(self, request: int, arg: ctypes.Structure) -> int:
         """Make one call; ``arg.size`` is filled here, outputs end up in ``arg``.
 
-        A call that a signal interrupted goes on with the same deadline once
-        Python's handlers have run, unless one of them raised.
+        After a signal and Python's handlers for it, the call is repeated with the
+        same deadline, unless a handler raised.
 
         Args:
             request: the ioctl number.
@@ -120,24 +120,24 @@ class Client:
             The non-negative result of the call.
 
         Raises:
-            KfiError: the subclass that stands for the error number.
+            KfiError: the call failed; the subclass depends on the error number.
         """
         arg.size = ctypes.sizeof(arg)
         return self.filled(request, arg)
 
     def filled(self, request: int, arg: ctypes.Structure) -> int:
-        """Make one call, as above, whose ``arg.size`` is filled in."""
+        """Make one call like :meth:`__call__`; the caller has set ``arg.size``."""
         result = self.attempt(request, arg)
         if result is None:
             raise error_for(errno.EAGAIN, _uapi.CALL_NAMES.get(request, ""))
         return result
 
     def attempt(self, request: int, arg: ctypes.Structure) -> int | None:
-        """Make one call, as above, that finds nothing to read as a matter of course.
+        """Make one call like :meth:`__call__` that often finds nothing to read.
 
         Returns:
-            The non-negative result, or ``None`` for EAGAIN: what a loop sees at each of
-            its turns is worth no exception.
+            The non-negative result, or ``None`` for EAGAIN. An exception would be too
+            slow for a result that a polling loop gets at each turn.
 
         Raises:
             KfiError: for any other error number.
@@ -146,7 +146,7 @@ class Client:
             try:
                 return self._ioctl(self.fd, request, arg)
             except InterruptedError:
-                # The jump back is where the interpreter runs the handlers.
+                # The interpreter runs the handlers at the jump back.
                 continue
             except OSError as error:
                 number = error.errno or 0

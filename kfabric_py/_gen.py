@@ -7,8 +7,7 @@ Run from the top of the source tree after one of them has changed::
     python3 kfabric_py/_gen.py            # rewrites kfabric_py/_uapi.py
     python3 kfabric_py/_gen.py --check    # exit 1 if that would change it
 
-Only the plain C that the headers keep to is understood; anything else is an
-error and never a guess.
+It understands only the plain C that the headers use. Anything else is an error.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
 
 
 class HeaderError(Exception):
-    """The header holds something that this program does not understand."""
+    """The header contains something that this program does not understand."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Struct:
 
 @dataclass
 class Header:
-    """What was found in the headers, each in order of appearance."""
+    """The definitions of the headers, in order of appearance."""
 
     constants: dict[str, int] = field(default_factory=dict)
     structs: dict[str, Struct] = field(default_factory=dict)
@@ -140,7 +139,7 @@ _STATEMENT = re.compile(
 
 
 def parse(text: str) -> Header:
-    """Return what the text of a header defines."""
+    """Return the definitions in the text of a header."""
     header = Header()
     text = clean(text)
     position = 0
@@ -161,7 +160,7 @@ _IOCTL = re.compile(r"(_IO[WR]*)\s*\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*struct\s+(\w+
 
 
 def _parse_macro(found: re.Match[str], header: Header) -> None:
-    """Take an object-like macro: an ioctl number or a constant."""
+    """Add an object-like macro: an ioctl number or a constant."""
     name, value = found["macro"], found["value"].strip()
     if found["args"] or not value:
         return
@@ -293,7 +292,7 @@ def _render_struct(struct: Struct) -> str:
         times = "" if member.length is None else f" * {member.length}"
         lines.append(f'        ("{member.name}", {_qualified(member.ctype)}{times}),')
     lines.append("    )")
-    # What begins with two underscores is nobody's to touch, and would be mangled.
+    # Two leading underscores mark a reserved field, and Python would mangle the name.
     named = [member for member in struct.fields if not member.name.startswith("__")]
     lines += [f"    {member.name}: {_annotation(member)}" for member in named]
     return "\n".join(lines)

@@ -17,25 +17,25 @@ class _Pending:
 
 
 class PendingContexts:
-    """Maps the numbers that the kernel gives back to the objects given by users.
+    """Maps the numbers that the kernel returns to the context objects of the user.
 
     One table for each completion queue. A context stays until its completion
-    is read; a receive that takes many messages until the last of them. What an
-    endpoint left behind (receives that were never used, sends whose success
-    nobody wanted to hear of) is dropped once the endpoint is closed and the
-    queue was seen empty afterwards, or with the queue.
+    is read; that of a receive for many messages until the last completion. Some
+    operations of an endpoint never complete (unused receives, sends without a
+    success completion). Their contexts are dropped when the queue is seen empty
+    after the endpoint was closed, or with the queue.
     """
 
     def __init__(self, client: Client) -> None:
         """Number contexts with the client's numbers."""
         self._client = client
-        # Finalizers may come at any point, even inside a locked section.
+        # Finalizers may run at any point, even inside a locked section.
         self._lock = threading.RLock()
         self._table: dict[int, _Pending] = {}
         #: Endpoints that are closed, whose last completions may still be in the queue.
         self.abandoned: frozenset[int] = frozenset()
-        #: One element for each reader whose completions are on their way from the kernel
-        #: to ``take``. Adding to a list and taking from it need no lock.
+        #: One element for each reader that has completions from the kernel and has not yet
+        #: called ``take``. Appending to a list and popping from it need no lock.
         self.readers: list[None] = []
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class PendingContexts:
 
         Args:
             cookie: the number; 0 gives ``None``.
-            last: is this the last completion of an operation with many?
+            last: whether this is the last completion of an operation with many.
         """
         if not cookie:
             return None
@@ -92,15 +92,15 @@ class PendingContexts:
         return 0
 
     def abandon(self, owner: int) -> None:
-        """Note that an endpoint is closed: nothing more will come for it."""
+        """Note that an endpoint is closed: it posts no more operations."""
         with self._lock:
             self.abandoned |= {owner}
 
     def found_empty(self, gone: frozenset[int]) -> None:
-        """Note that the queue was empty; call it while in ``readers``.
+        """Note that the queue was empty; the caller is in ``readers``.
 
         Args:
-            gone: what ``abandoned`` was before the queue was looked at.
+            gone: the value of ``abandoned`` before the queue was read.
         """
         with self._lock:
             # Another reader may hold completions that it has not yet looked up.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What wait sets, queues and counters have in common: a wait object."""
+"""The wait objects of wait sets, queues, counters, channels and profiles."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def new_descriptor(client: Client, handle: int) -> int:
 
 
 class Waitable(OpenedObject):
-    """What can wait, be a member of sets, and tell its wait object.
+    """An object that threads can wait for, and its descriptors.
 
-    One that was opened with ``WaitObj.FD``, and every member of a set of
+    An object that was opened with ``WaitObj.FD``, and every member of a set of
     ``WaitObj.POLLFD``, has descriptors for :mod:`select`, :mod:`selectors` and
     :mod:`asyncio`. A descriptor is readable exactly while something can be read
     of its object (for a wait set: of a member), and shows ``POLLERR`` and
@@ -43,7 +43,7 @@ class Waitable(OpenedObject):
     _fileno: int | None = None
 
     def wait_obj(self) -> WaitObj:
-        """Return the kind of wait object, as it was asked for at the open."""
+        """Return the kind of wait object, as it was chosen at the open."""
         arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_GETWAITOBJ)
         self._client(_uapi.KFAB_IOC_CONTROL, arg)
         return WaitObj(arg.value)
@@ -51,23 +51,23 @@ class Waitable(OpenedObject):
     def descriptor(self) -> int:
         """Return a new descriptor, which the caller closes with :func:`os.close`.
 
-        It is closed at ``exec``. It keeps neither the object nor the device
-        open, and lives on when these are closed, but the driver cannot be
-        unloaded while it does.
+        It is closed at ``exec``. It keeps neither the object nor the device open, and
+        stays valid when these are closed. The driver cannot be unloaded while the
+        descriptor is open.
 
         Raises:
             KfiError: EINVAL: neither of ``WaitObj.FD`` nor in a set of
                 ``WaitObj.POLLFD``, or an exclusive set.
-            NotSupported: the wait object is the kernel's alone.
+            NotSupported: a wait object for code in the kernel.
         """
         return new_descriptor(self._client, self._live_handle())
 
     def fileno(self) -> int:
         """Return a descriptor that belongs to the object, always the same.
 
-        It makes the object itself something that :mod:`selectors` takes. It is
-        closed with the object: take it out of selectors and event loops before,
-        or use a :meth:`descriptor`, which tells of the close.
+        With it :mod:`selectors` accept the object itself. It is closed with the object:
+        remove the object from selectors and event loops before, or use a
+        :meth:`descriptor`, which reports the close.
 
         Raises:
             KfiError: as :meth:`descriptor`.
@@ -80,7 +80,7 @@ class Waitable(OpenedObject):
 
     def _close_self(self) -> None:
         super()._close_self()
-        # Second: whoever polls it sees the hang-up of an object that is closed.
+        # After the object: a thread that polls the descriptor sees its hang-up.
         if self._fileno is not None:
             os.close(self._fileno)
             self._fileno = None

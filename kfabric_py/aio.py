@@ -8,14 +8,14 @@
         async for entry in completions:
             ...
 
-What is wrapped has to have descriptors: ``WaitObj.FD``, or a place in a set of
-``WaitObj.POLLFD``. The wrapper has a descriptor of its own, so that the close of
-the object reaches those who wait. It belongs to one event loop at a time, and
-is to be used, and closed, in that loop's thread; the object itself may be used
-and closed by any thread.
+A wrapped object must have descriptors: opened with ``WaitObj.FD``, or a member of
+a set of ``WaitObj.POLLFD``. The wrapper has a descriptor of its own, so that a close
+of the object wakes the waiting coroutines. The wrapper belongs to one event loop at
+a time. Use and close it in that loop's thread; any thread may use and close the
+object itself.
 
-Any number of coroutines may wait for one object. An event wakes one that waits
-to read a queue, and all that wait for a counter or a wait set.
+Any number of coroutines may wait for one object. An event wakes one
+coroutine that waits to read a queue, and all that wait for a counter or a wait set.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Awaited(Generic[W]):
         object: what was wrapped.
     """
 
-    #: Does an event concern every coroutine, and not only who reads it?
+    #: Whether an event wakes every coroutine, and not only one that reads it.
     _wakes_all = False
 
     def __init__(self, obj: W) -> None:
         """Use :func:`wrap`."""
         self.object = obj
         self._fd = obj.descriptor()
-        # A coroutine that waits keeps the wrapper, so no loop watches it by then.
+        # A waiting coroutine keeps the wrapper alive, so no loop watches it here.
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._armed = False
@@ -73,7 +73,7 @@ class Awaited(Generic[W]):
         return self._fd
 
     def close(self) -> None:
-        """Close the wrapper, not the object. Who waits gets :class:`ClosedError`."""
+        """Close the wrapper, not the object; waiting coroutines get :class:`ClosedError`."""
         self._disarm()
         for future in self._waiting:
             if not future.done():
@@ -98,10 +98,10 @@ class Awaited(Generic[W]):
             raise ClosedError(errno.EBADF, f"{type(self).__name__} is closed")
 
     async def _until(self, look: Callable[[], T | None]) -> T:
-        """Return what ``look`` finds, once it finds something.
+        """Return the result of ``look`` once it is not ``None``.
 
-        A look is tried first and after each event. One that finds nothing on an
-        object that had hung up before it will never find anything.
+        ``look`` is called at first and after each event. If the object had hung up
+        before a look that finds nothing, no later look can find anything.
         """
         loop = asyncio.get_running_loop()
         self._bind(loop)
@@ -133,7 +133,7 @@ class Awaited(Generic[W]):
             self._leave(future)
 
     def _leave(self, future: asyncio.Future[None]) -> None:
-        """End a wait, also a cancelled one: what it was woken for is told to the next."""
+        """End a wait, also a cancelled one; pass its wake-up on to the next coroutine."""
         self._waiting.remove(future)
         if not self._waiting:
             self._disarm()
@@ -142,7 +142,7 @@ class Awaited(Generic[W]):
 
     def _arm(self) -> None:
         if not self._armed and self._loop is not None:
-            self._loop.add_reader(self._fd, self._tell)
+            self._loop.add_reader(self._fd, self._wake_waiters)
             self._armed = True
 
     def _disarm(self) -> None:
@@ -150,11 +150,11 @@ class Awaited(Generic[W]):
             self._loop.remove_reader(self._fd)
             self._armed = False
 
-    def _tell(self) -> None:
-        """Wake whom it concerns; watch again only when they have looked.
+    def _wake_waiters(self) -> None:
+        """Wake the coroutines; watch the descriptor again after they have looked.
 
-        The descriptor stays readable until then, and the loop would tell
-        everybody, one after the other.
+        The descriptor stays readable until then, and the loop would call this again
+        and wake every coroutine in turn.
         """
         self._disarm()
         for future in self._waiting:
@@ -164,7 +164,7 @@ class Awaited(Generic[W]):
                     break
 
     def _hung_up(self) -> bool:
-        """Is the object closed or its device gone?"""
+        """Return whether the object is closed or its device gone."""
         if not self._closer.alive:
             return False
         poll = select.poll()
@@ -179,16 +179,16 @@ class AsyncCompletionQueue(Awaited[CompletionQueue]):
         """Read completions, waiting for the first.
 
         Args:
-            count: how many at most, 1 or more.
-            source: fill ``src_addr``, too.
+            count: most entries to read, 1 or more.
+            source: also fill ``src_addr``.
 
         Returns:
             The oldest completions, at least one.
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed behind what was read before.
-            DeviceLost: the device is gone and all has been read.
+            Overrun: the queue has overflowed, and everything before that was read.
+            DeviceLost: the device is gone and every entry was read.
             ClosedError: the queue or the wrapper is closed.
         """
         if count < 1:
@@ -214,7 +214,7 @@ class AsyncEventQueue(Awaited[EventQueue]):
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed behind what was read before.
+            Overrun: the queue has overflowed, and everything before that was read.
             ClosedError: the queue or the wrapper is closed.
         """
         return await self._until(self.object.read)
@@ -240,7 +240,7 @@ class AsyncCounter(Awaited[Counter]):
         obj._listen(self)
 
     def counter_was_read(self) -> None:
-        """Have those who wait look, too: what was read makes no descriptor readable."""
+        """Make the waiting coroutines look: a count that was read leaves nothing readable."""
         loop = self._loop
         if loop is None:
             return
@@ -249,20 +249,19 @@ class AsyncCounter(Awaited[Counter]):
         except RuntimeError:
             here = False
         if here:
-            self._tell()
+            self._wake_waiters()
             return
-        # A loop that is closed has nobody who waits.
+        # A loop that is closed has no waiting coroutines.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._tell)
+            loop.call_soon_threadsafe(self._wake_waiters)
 
     async def wait(self, threshold: int) -> int:
         """Wait until completions have brought the counter to a value.
 
-        It reads both counts after each change, so a wait set sees them as read.
-        Others may read them as well, in any thread.
-        The program's own :meth:`Counter.add` and :meth:`Counter.set` are not
-        changes and end no ``await``: :meth:`Counter.wait`, in a thread, is what
-        they end.
+        It reads both counts after each change, so a wait set sees them as read. Any
+        thread may read them as well. The program's own :meth:`Counter.add` and
+        :meth:`Counter.set` are not changes and end no ``await``; they end a
+        :meth:`Counter.wait` in a thread.
 
         Args:
             threshold: the number of successes to wait for, 64 bits.
@@ -299,7 +298,7 @@ class AsyncWaitSet(Awaited[WaitSet]):
         """Wait until a member is ready; consumes nothing.
 
         Raises:
-            DeviceLost: all members are dead and drained.
+            DeviceLost: the devices of all members are gone, and nothing is left to read.
             ClosedError: the wait set or the wrapper is closed.
         """
 
@@ -313,7 +312,7 @@ class AsyncWaitSet(Awaited[WaitSet]):
         await self._until(look)
 
     def _hung_up(self) -> bool:
-        # The look says so itself, and a new member may have ended it since.
+        # The look itself reports that, and a new member may have changed it since.
         return False
 
 
@@ -337,21 +336,21 @@ class AsyncCompChannel(Awaited[CompChannel]):
             yield await self.get_cq_event()
 
     def _hung_up(self) -> bool:
-        # The look says so itself, and a new queue may have ended it since.
+        # The look itself reports that, and a new queue may have changed it since.
         return False
 
 
 class AsyncProfile(Awaited[Profile]):
     """A profile to await. ``async for`` yields its events, without end.
 
-    They are those that :meth:`Profile.keep` has asked for.
+    These are the events that :meth:`Profile.keep` selected.
     """
 
     async def read(self, count: int = 16) -> list[ProfileEvent]:
         """Read events that were kept, waiting for the first.
 
         Args:
-            count: how many at most, 1 or more.
+            count: most entries to read, 1 or more.
 
         Raises:
             ClosedError: the profile or the wrapper is closed.
@@ -389,11 +388,11 @@ def wrap(
     | AsyncCompChannel
     | AsyncProfile
 ):
-    """Return something to await for an object that has descriptors.
+    """Return the asynchronous wrapper of an object that has descriptors.
 
     Raises:
         KfiError: EINVAL: it has none, see :meth:`Waitable.descriptor`.
-        TypeError: nothing that can be awaited.
+        TypeError: an object of a class without a wrapper.
     """
     match obj:
         case CompletionQueue():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Address vectors: names for peers that there is no connection to."""
+"""Address vectors: numbers for the peers of endpoints without a connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AddressVector(OpenedObject):
-    """Turns addresses into the numbers that operations name peers by.
+    """Maps addresses to the numbers by which operations name peers.
 
     Attributes:
         rx_ctx_bits: top bits of a number that select a receive context.
@@ -53,9 +53,9 @@ class AddressVector(OpenedObject):
             The number of each; ``None`` for one that was not inserted.
 
         Raises:
-            ValueError: they are not equally long, too many, or none.
-            KfiError: not one was inserted, the last one for this reason; EINVAL: it
-                is no address.
+            ValueError: no address, too many, or addresses of different lengths.
+            KfiError: no address was inserted; the error is that of the last one. EINVAL:
+                it is not valid.
         """
         packed = [pack_address(address) for address in addresses]
         length = len(packed[0]) if packed else 0
@@ -77,8 +77,8 @@ class AddressVector(OpenedObject):
         """Insert one address and return its number.
 
         Raises:
-            ValueError: it has no form that can be passed.
-            KfiError: EINVAL: it is no address of this kind.
+            ValueError: it has no form that the kernel takes.
+            KfiError: EINVAL: not an address of this kind.
         """
         (number,) = self.insert([address])
         assert number is not None
@@ -92,7 +92,7 @@ class AddressVector(OpenedObject):
             service: port or endpoint number.
 
         Raises:
-            KfiError: EINVAL: the text names nothing.
+            KfiError: EINVAL: the text names no address.
         """
         memory = [
             None if text is None else ctypes.create_string_buffer(text.encode())
@@ -111,7 +111,7 @@ class AddressVector(OpenedObject):
         """Remove addresses. No receive may be waiting for a message from one of them.
 
         Raises:
-            KfiError: EINVAL: a number is none of an insert.
+            KfiError: EINVAL: a number that no insert returned.
         """
         array = (ctypes.c_uint64 * len(numbers))(*(u64(n, "number") for n in numbers))
         arg = _uapi.kfab_av_remove(
@@ -120,10 +120,10 @@ class AddressVector(OpenedObject):
         self._client(_uapi.KFAB_IOC_AV_REMOVE, arg)
 
     def lookup(self, number: int) -> Address | None:
-        """Return the address behind a number.
+        """Return the address that a number names.
 
         Raises:
-            KfiError: EINVAL: there is none.
+            KfiError: EINVAL: the number names none.
         """
         room = (ctypes.c_uint8 * _uapi.KFAB_ADDR_MAX)()
         arg = _uapi.kfab_av_lookup(

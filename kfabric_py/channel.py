@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Completion channels: be told which queue has something, once for each request.
+"""Completion channels: an event reports which queue has something, once a request.
 
 A queue is opened with a channel. :meth:`CompletionQueue.req_notify` asks for one
 event, the next completion makes it, and :meth:`CompChannel.get_cq_event` returns
@@ -12,8 +12,8 @@ it. Every event has to be acknowledged. The loop that misses nothing::
         for entry in event.cq:
             ...
 
-One event stands for any number of entries, and sometimes for none: what came
-between the request and the reading was read already.
+One event stands for any number of entries, and sometimes for none: entries that
+arrived between the request and the read may have been read already.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kfabric_py.queues import CompletionQueue
 if TYPE_CHECKING:
     from kfabric_py.fabric import Fabric
 
-#: struct kfab_cq_event: filled at once, since each event takes a call.
+#: struct kfab_cq_event, filled with one call, because every event needs one.
 EVENT = struct.Struct("=4IqQ")
 
 
@@ -41,8 +41,8 @@ class CqEvent(NamedTuple):
 
     Attributes:
         cq: the queue.
-        context: what was given as context when the queue was opened; the queue
-            itself if nothing was.
+        context: the context that the queue was opened with; the queue itself without
+            one.
     """
 
     cq: CompletionQueue
@@ -53,8 +53,8 @@ class CompChannel(Waitable):
     """A completion channel, shared by any number of queues of one fabric.
 
     Its descriptors are readable exactly while it has an event. Iterating yields
-    the events that are there now. Closing it while it has queues raises ``Busy``;
-    threads that wait in it get :class:`ClosedError`.
+    the events that are there now. Closing it while it has queues raises ``Busy``.
+    If it closes, threads that wait in it get :class:`ClosedError`.
     """
 
     def __init__(self, fabric: Fabric, *, blocking: bool, context: object) -> None:
@@ -65,11 +65,11 @@ class CompChannel(Waitable):
 
     @property
     def blocking(self) -> bool:
-        """Does :meth:`get_cq_event` wait?"""
+        """Whether :meth:`get_cq_event` waits."""
         return self._blocking
 
     def set_blocking(self, blocking: bool) -> None:
-        """Have the calls that begin from now on wait, or not."""
+        """Set whether calls that begin from now on wait."""
         self._blocking = blocking
 
     def get_cq_event(
@@ -78,11 +78,11 @@ class CompChannel(Waitable):
         """Wait for the next event.
 
         Args:
-            timeout: seconds; ``None`` for no limit, 0 for one check. A channel that
-                is not blocking checks once in any case.
+            timeout: seconds; ``None`` for no limit, 0 for one check. A non-blocking
+                channel checks once in any case.
             ack: acknowledge the event at once.
-            notify: ask its queue for the next event at once. With both, two calls
-                are saved, and reading until the queue is empty is what is left.
+            notify: ask its queue for the next event at once. With ``ack`` and
+                ``notify`` the caller only has to read until the queue is empty.
 
         Returns:
             The event; ``None`` if there is none and the time is up.
@@ -102,15 +102,15 @@ class CompChannel(Waitable):
             if isinstance(cq, CompletionQueue):
                 return CqEvent(cq, cq.context)
             if not ack:
-                self._ack_for_nobody(arg.out_cq)
+                self._ack_forgotten(arg.out_cq)
 
-    def _ack_for_nobody(self, handle: int) -> None:
-        """Ack an event of a queue that the program has forgotten: it is being closed, or was."""
+    def _ack_forgotten(self, handle: int) -> None:
+        """Acknowledge an event of a queue that the program forgot and that is, or was, closed."""
         arg = _uapi.kfab_ack_cq_events(cq=handle, count=1)
         try:
             self._client(_uapi.KFAB_IOC_ACK_CQ_EVENTS, arg)
         except KfiError as error:
-            # Closed by now; or its close has forgiven the event.
+            # The queue is closed by now, or its close has discarded the event.
             if error.errno not in (errno.EBADF, errno.EINVAL):
                 raise
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Connection management: who listens, and who wants to connect."""
+"""Connection management: passive endpoints and connection requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bytes_arg(data: bytes) -> tuple[ctypes.Array[ctypes.c_char] | None, int]:
 
 
 class Addressed(OpenedObject):
-    """What has an address of its own."""
+    """An object with an address of its own."""
 
     def _address(self, request: int) -> Address | None:
         room = (ctypes.c_uint8 * _uapi.KFAB_ADDR_MAX)()
@@ -44,13 +44,13 @@ class Addressed(OpenedObject):
 
 
 class ConnectionRequest(KernelObject):
-    """A peer that wants to connect.
+    """A connection request of a peer.
 
-    Give it to :meth:`Domain.endpoint` and accept there, or :meth:`reject` it.
-    Closing it rejects it, too.
+    Pass it to :meth:`Domain.endpoint` and accept there, or :meth:`reject` it.
+    Closing it also rejects it.
 
     Attributes:
-        info: what an endpoint for it has to be like, with the peer's address.
+        info: the attributes for an endpoint that accepts it, with the peer's address.
         cm_data: the peer's private data. The connection manager may have
             padded it with zeros.
     """
@@ -70,7 +70,7 @@ class ConnectionRequest(KernelObject):
         self.cm_data = cm_data
 
     def reject(self, data: bytes = b"") -> None:
-        """Refuse the peer.
+        """Reject the request.
 
         Args:
             data: private data for the peer, at most 256 bytes; how much of it
@@ -89,7 +89,7 @@ class ConnectionRequest(KernelObject):
 
 
 class PassiveEndpoint(Addressed):
-    """Listens for peers that want to connect."""
+    """Listens for connection requests."""
 
     def __init__(self, fabric: Fabric, info: Info, context: object) -> None:
         """Use :meth:`Fabric.passive_ep`."""
@@ -107,7 +107,7 @@ class PassiveEndpoint(Addressed):
         """Begin to accept connection requests.
 
         Raises:
-            KfiError: EADDRINUSE: somebody else listens there; KFI_ENOEQ: no
-                event queue is bound.
+            KfiError: EADDRINUSE: the address is in use. KFI_ENOEQ: no event queue is
+                bound.
         """
         self._client(_uapi.KFAB_IOC_LISTEN, _uapi.kfab_listen(pep=self._live_handle()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Counters: how many operations have completed, and how many have failed."""
+"""Counters: numbers of operations that completed and that failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReadListener(Protocol):
-    """Somebody who waits for a counter by a descriptor."""
+    """An object that waits for a counter by a descriptor."""
 
     def counter_was_read(self) -> None:
         """Look at the counter again; called by any thread."""
@@ -55,8 +55,8 @@ class Counter(Waitable):
     def _look(self, request: int) -> int:
         """Read one of the counts.
 
-        A descriptor is no longer readable then, whoever else waits for the same
-        change by one; so these are told.
+        Afterwards no descriptor is readable, although another thread may wait for the
+        same change with one. So all listeners are called.
         """
         value = self._value(request)
         if self._seen[request] != value:
@@ -68,8 +68,8 @@ class Counter(Waitable):
         return value
 
     def _listen(self, listener: ReadListener) -> None:
-        """Tell ``listener``, as long as it exists, of values that were not read before."""
-        # Never altered in place: other threads may be going through it.
+        """Call ``listener``, as long as it exists, after a read of values not read before."""
+        # Never altered in place: other threads may be iterating over it.
         alive = tuple(reference for reference in self._listeners if reference() is not None)
         self._listeners = (*alive, weakref.ref(listener))
 
@@ -82,11 +82,11 @@ class Counter(Waitable):
         return self._look(_uapi.KFAB_IOC_CNTR_READERR)
 
     def add(self, value: int) -> None:
-        """Add to the number of successes; wakes those who wait."""
+        """Add to the number of successes; wakes waiting threads."""
         self._value(_uapi.KFAB_IOC_CNTR_ADD, value)
 
     def set(self, value: int) -> None:
-        """Set the number of successes; wakes those who wait."""
+        """Set the number of successes; wakes waiting threads."""
         self._value(_uapi.KFAB_IOC_CNTR_SET, value)
 
     def adderr(self, value: int) -> None:

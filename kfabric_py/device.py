@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The way in: ``/dev/kfabric``."""
+"""The device: ``/dev/kfabric``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATH = "/dev/kfabric"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Versions, and what this client uses of what it may use.
+    """Versions, and the limits and sums of this client.
 
     Attributes:
         abi: version of the driver's interface.
@@ -47,11 +47,11 @@ class Device(Handle):
         """Open the device.
 
         Args:
-            path: its node.
+            path: the device node.
 
         Raises:
-            NotFound: there is no such node.
-            PermissionDenied: the node may not be opened.
+            NotFound: the node does not exist.
+            PermissionDenied: no permission to open the node.
         """
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -75,7 +75,7 @@ class Device(Handle):
         os.close(self._client.fd)
 
     def __del__(self) -> None:
-        """Warn and close if forgotten, but not in a forked child: it is not its own."""
+        """Warn and close if forgotten, but not in a forked child, which does not own it."""
         client = getattr(self, "_client", None)
         if client is not None and client.pid == os.getpid():
             super().__del__()
@@ -111,17 +111,17 @@ class Device(Handle):
             provider: name of the only one to ask; empty for all.
             source: local address: to listen there, or to connect from there.
             dest: the peer's address.
-            hints: what the offers have to meet; the other arguments, where
-                given, take the place of its fields.
-            node: the peer's host, or what else a provider knows it by, as text.
+            hints: requirements on the offers; other arguments that are given
+                replace its fields.
+            node: the peer's host, or the provider's other name for it, as text.
             service: the peer's port or endpoint number, as text.
             local: ``node`` and ``service`` name the local side.
 
         Returns:
-            The offers, at least one, the provider's favourite first.
+            The offers, at least one, in the provider's order of preference.
 
         Raises:
-            NoMatch: nothing matches.
+            NoMatch: no offer matches.
         """
         self._check_open()
         raw = info_to_raw(_merge(hints or Info(), provider, source, dest))
@@ -147,7 +147,7 @@ class Device(Handle):
         """Open a fabric.
 
         Args:
-            info: an offer; its ``fabric_attr`` counts.
+            info: an offer; its ``fabric_attr`` is used.
             context: comes back in the events about the fabric.
         """
         self._check_open()
@@ -160,7 +160,7 @@ class Device(Handle):
             length: bytes, 1 to 4 MiB.
 
         Raises:
-            KfiError: ENOBUFS: the client has as much as it may have.
+            KfiError: ENOBUFS: the client has as much buffer memory as it may have.
         """
         self._check_open()
         return Buffer(self, length)

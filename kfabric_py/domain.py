@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Domains: one device and what is opened on it."""
+"""Domains: one device and the objects that are opened on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Domain(OpenedObject, Profiled):
     """A device, and the parent of its queues, endpoints and memory.
 
     Attributes:
-        info: what it was opened with.
+        info: the info that it was opened with.
     """
 
     def __init__(self, fabric: Fabric, info: Info, context: object) -> None:
@@ -56,15 +56,15 @@ class Domain(OpenedObject, Profiled):
         Args:
             size: least number of completions that it holds, 0 for a default.
             format: which fields its entries carry.
-            wait_obj: what blocking reads wait with; ``NONE`` forbids them, with
-                ``FD`` the object has descriptors as well.
-            wait_set: join this set instead; blocking reads are refused then.
-            threshold: blocking reads wait for a number of entries.
+            wait_obj: kind of wait object; ``NONE`` forbids blocking reads, and with
+                ``FD`` the object has descriptors.
+            wait_set: become a member of this set; blocking reads are refused then.
+            threshold: whether blocking reads take a number of entries to wait for.
             cpu: the CPU that is to handle completions, ``None`` for any.
-            channel: where the events go that :meth:`CompletionQueue.req_notify`
-                asks for; a channel of the domain's fabric.
-            context: what poll sets report for the queue; the queue itself if
-                ``None``.
+            channel: the channel for the events of
+                :meth:`CompletionQueue.req_notify`, of the domain's fabric.
+            context: the object that poll sets report for the queue; ``None`` for the
+                queue itself.
         """
         return CompletionQueue(
             self,
@@ -96,8 +96,8 @@ class Domain(OpenedObject, Profiled):
         """Open an endpoint.
 
         Args:
-            what: an info, to connect; or a connection request, to accept. The
-                request is used up if the call succeeds.
+            what: an info, to connect; or a connection request, to accept. If the
+                call succeeds, it consumes the request.
             context: comes back in the events about the endpoint; the endpoint
                 itself if ``None``.
         """
@@ -116,8 +116,8 @@ class Domain(OpenedObject, Profiled):
         """Open an address vector.
 
         Args:
-            type: ``TABLE`` numbers addresses from 0; ``UNSPEC``: the provider's
-                choice.
+            type: ``TABLE`` numbers addresses from 0; ``UNSPEC`` is the choice of the
+                provider.
             count: addresses to expect, 0 for a default.
             rx_ctx_bits: how many top bits of a number select a receive context.
             context: as for the other objects.
@@ -134,11 +134,7 @@ class Domain(OpenedObject, Profiled):
         return RdmEndpoint(self, info, context)
 
     def scalable_endpoint(self, info: Info, *, context: object = None) -> ScalableEndpoint:
-        """Open an endpoint with contexts; as :meth:`rdm_endpoint`.
-
-        Raises:
-            KfiError: EADDRINUSE: another endpoint has the address.
-        """
+        """Open an endpoint with contexts; as :meth:`rdm_endpoint`."""
         return ScalableEndpoint(self, info, context)
 
     def mr(
@@ -148,12 +144,11 @@ class Domain(OpenedObject, Profiled):
 
         Args:
             memory: buffers or pieces of them.
-            access: what it may be used for.
-            key: the key to use, where the provider does not choose one
-                (``MrMode.PROV_KEY``).
+            access: the operations that may use it.
+            key: the key, unless the provider chooses it (``MrMode.PROV_KEY``).
             context: as for the other objects.
 
         Raises:
-            KfiError: KFI_ENOKEY: the key is in use.
+            KfiError: E2BIG: more pages than the device can map.
         """
         return MemoryRegion(self, segments(memory), access, key, context)

@@ -20,8 +20,8 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
     """One end of a connection.
 
     Open it, bind queues and counters, :meth:`enable` it, and :meth:`connect` or
-    :meth:`accept`. Receives may be posted from then on, everything else once
-    the event queue has reported ``CONNECTED``.
+    :meth:`accept`. Receives may be posted after :meth:`enable`, all other
+    operations after the event queue has reported ``CONNECTED``.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
             request._mark_closed()
 
     def connect(self, addr: Address | None = None, data: bytes = b"") -> None:
-        """Ask a peer for a connection. The event queue reports how it went.
+        """Request a connection with a peer. The event queue reports the result.
 
         Args:
             addr: the peer; ``None`` for ``dest_addr`` of the info.
@@ -76,10 +76,10 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
 
     @property
     def keepalive(self) -> int:
-        """Seconds of silence after which a connected peer is probed; 0 (the default): never.
+        """Seconds without traffic until a connected peer is probed; 0 (the default): never.
 
-        If no answer comes, the connection ends: ``SHUTDOWN`` is reported. It may be set
-        at any time.
+        Without an answer the connection ends and ``SHUTDOWN`` is reported. The value may be
+        set at any time.
         """
         return self.getopt(_uapi.KFAB_OPT_KEEPALIVE)
 
@@ -88,7 +88,7 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
         self.setopt(_uapi.KFAB_OPT_KEEPALIVE, seconds)
 
     def shutdown(self) -> None:
-        """End the connection. Receives still posted come back as errors."""
+        """End the connection. Receives that are still posted complete with errors."""
         self._client(_uapi.KFAB_IOC_SHUTDOWN, _uapi.kfab_shutdown(ep=self._live_handle()))
 
     def getpeer(self) -> Address | None:

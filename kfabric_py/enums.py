@@ -2,8 +2,8 @@
 """kfabric's flags and enumerations, by their kfabric names in Python's case.
 
 ``KFI_EP_MSG`` is :attr:`EpType.MSG`. The C interface gives one bit several
-meanings in calls that never meet; here each kind of call has a class of its
-own, so that a flag in the wrong place is a type error.
+meanings in different calls. Here each kind of call has a class of its own, so that
+a flag for another call is a type error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kfabric_py import _uapi
 
 
 class Caps(enum.IntFlag):
-    """What a provider or endpoint can do (``caps``)."""
+    """Capabilities of a provider or endpoint (``caps``)."""
 
     MSG = _uapi.KFAB_MSG
     RMA = _uapi.KFAB_RMA
@@ -39,7 +39,7 @@ class Caps(enum.IntFlag):
 
 
 class Mode(enum.IntFlag):
-    """What a provider asks of its callers (``mode``)."""
+    """Requirements of a provider on its callers (``mode``)."""
 
     RESTRICTED_COMP = _uapi.KFAB_RESTRICTED_COMP
     NOTIFY_FLAGS_ONLY = _uapi.KFAB_NOTIFY_FLAGS_ONLY
@@ -51,7 +51,7 @@ class Mode(enum.IntFlag):
 
 
 class OpFlags(enum.IntFlag):
-    """How one operation is done (``flags`` of a post, ``op_flags``)."""
+    """Flags of one operation (``flags`` of a post, ``op_flags``)."""
 
     TAGGED = _uapi.KFAB_TAGGED
     MULTI_RECV = _uapi.KFAB_MULTI_RECV
@@ -67,7 +67,7 @@ class OpFlags(enum.IntFlag):
 
 
 class CqFlags(enum.IntFlag):
-    """What a completion is about (``flags`` of a CQ entry)."""
+    """Kind of a completed operation (``flags`` of a CQ entry)."""
 
     MSG = _uapi.KFAB_MSG
     RMA = _uapi.KFAB_RMA
@@ -84,7 +84,7 @@ class CqFlags(enum.IntFlag):
 
 
 class Access(enum.IntFlag):
-    """What a memory region may be used for."""
+    """Operations that may use a memory region."""
 
     SEND = _uapi.KFAB_SEND
     RECV = _uapi.KFAB_RECV
@@ -95,7 +95,7 @@ class Access(enum.IntFlag):
 
 
 class MrMode(enum.IntFlag):
-    """How memory has to be registered (``mr_mode``)."""
+    """Requirements on memory registration (``mr_mode``)."""
 
     LOCAL = _uapi.KFAB_MR_LOCAL
     RAW = _uapi.KFAB_MR_RAW
@@ -106,7 +106,7 @@ class MrMode(enum.IntFlag):
 
 
 class Order(enum.IntFlag):
-    """Which operations keep their order: R read, W write, S send; first after second."""
+    """Operations that keep their order: R read, W write, S send; first after second."""
 
     RAR = _uapi.KFAB_ORDER_RAR
     RAW = _uapi.KFAB_ORDER_RAW
@@ -121,7 +121,7 @@ class Order(enum.IntFlag):
 
 
 class AddrFormat(enum.IntEnum):
-    """How addresses are written (``addr_format``)."""
+    """Format of addresses (``addr_format``)."""
 
     UNSPEC = _uapi.KFAB_FORMAT_UNSPEC
     SOCKADDR = _uapi.KFAB_SOCKADDR
@@ -150,7 +150,7 @@ class Protocol(enum.IntEnum):
 
 
 class Threading(enum.IntEnum):
-    """Who may call at the same time."""
+    """Calls that may be made at the same time."""
 
     UNSPEC = _uapi.KFAB_THREAD_UNSPEC
     SAFE = _uapi.KFAB_THREAD_SAFE
@@ -161,7 +161,7 @@ class Threading(enum.IntEnum):
 
 
 class Progress(enum.IntEnum):
-    """Who drives operations: the provider, or the caller's reads and polls."""
+    """Progress of operations: by the provider, or by the caller's reads and polls."""
 
     UNSPEC = _uapi.KFAB_PROGRESS_UNSPEC
     AUTO = _uapi.KFAB_PROGRESS_AUTO
@@ -169,7 +169,7 @@ class Progress(enum.IntEnum):
 
 
 class ResourceMgmt(enum.IntEnum):
-    """Does the provider guard queues against overrun?"""
+    """Whether the provider guards queues against overrun."""
 
     UNSPEC = _uapi.KFAB_RM_UNSPEC
     DISABLED = _uapi.KFAB_RM_DISABLED
@@ -185,7 +185,7 @@ class AvType(enum.IntEnum):
 
 
 class Datatype(enum.IntEnum):
-    """What an atomic works on."""
+    """Type of the elements of an atomic."""
 
     INT8 = _uapi.KFAB_INT8
     UINT8 = _uapi.KFAB_UINT8
@@ -204,7 +204,7 @@ class Datatype(enum.IntEnum):
 
 
 class AtomicOp(enum.IntEnum):
-    """What an atomic does with each element (L: logical, B: bitwise)."""
+    """Operation of an atomic on each element (L: logical, B: bitwise)."""
 
     MIN = _uapi.KFAB_MIN
     MAX = _uapi.KFAB_MAX
@@ -236,12 +236,12 @@ class AtomicKind(enum.IntEnum):
 
 
 class WaitObj(enum.IntEnum):
-    """What an object or a wait set waits with.
+    """Kind of wait object of an object or a wait set.
 
     Blocking calls work with all but ``NONE`` and, on the members of a wait set,
-    ``SET``. They differ in what else one can wait on: with ``FD`` on descriptors
-    of the object, with ``POLLFD`` (wait sets only) on one of each member.
-    ``YIELD`` never sleeps but gives the CPU to others again and again. ``QUEUE``
+    ``SET``. They differ in the descriptors: with ``FD`` the object has descriptors,
+    with ``POLLFD`` (wait sets only) each member has one. ``YIELD`` never sleeps, but
+    yields the CPU at every turn. ``QUEUE``
     and ``MUTEX_COND`` are for code in the kernel.
     """
 
@@ -256,7 +256,7 @@ class WaitObj(enum.IntEnum):
 
 
 class CqFormat(enum.IntEnum):
-    """Which fields the entries of a CQ carry; each kind adds to the one before."""
+    """Fields of the entries of a CQ; each format adds some to the one before."""
 
     UNSPEC = _uapi.KFAB_CQ_FORMAT_UNSPEC
     CONTEXT = _uapi.KFAB_CQ_FORMAT_CONTEXT
@@ -266,7 +266,7 @@ class CqFormat(enum.IntEnum):
 
 
 class Event(enum.IntEnum):
-    """What happened (``event`` of an EQ entry)."""
+    """Kind of an event (``event`` of an EQ entry)."""
 
     NOTIFY = _uapi.KFAB_NOTIFY
     CONNREQ = _uapi.KFAB_CONNREQ

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What goes wrong, as exceptions.
+"""Errors as exceptions.
 
 Every failed call of this package raises a :class:`KfiError`. It is an
 :class:`OSError` whose ``errno`` is the number that the kernel returned: an
 ordinary one, or one of kfabric's own (256 and above, see
-:class:`KfabricErrno`). Where a caller usually wants to tell a failure apart,
-there is a subclass to catch; some of them are also the built-in exception that
+:class:`KfabricErrno`). Failures that callers usually distinguish have a
+subclass to catch; some of them are also the built-in exception that
 Python programs expect (:class:`TimeoutError`, :class:`BlockingIOError`).
 """
 
@@ -90,7 +90,7 @@ class KfiError(OSError):
 
 
 class Again(KfiError, BlockingIOError):
-    """EAGAIN: not now. A posting queue is full, or nothing is there to read."""
+    """EAGAIN: a queue is full, or there is nothing to read."""
 
 
 class KfiTimeout(KfiError, TimeoutError):
@@ -102,11 +102,11 @@ class ErrorAvailable(KfiError):
 
 
 class Overrun(KfiError):
-    """KFI_EOVERRUN: the queue was full and lost something. Only closing helps."""
+    """KFI_EOVERRUN: the queue was full and lost entries. Only closing it helps."""
 
 
 class Busy(KfiError):
-    """EBUSY: something else still uses the object. Nothing was changed."""
+    """EBUSY: another object or a call uses the object. Nothing was changed."""
 
 
 class TooSmall(KfiError):
@@ -118,19 +118,19 @@ class BadState(KfiError):
 
 
 class DeviceLost(KfiError):
-    """ENODEV: the device under the object is gone. Closing still works."""
+    """ENODEV: the device of the object is gone. Closing still works."""
 
 
 class NoMatch(KfiError):
-    """ENODATA: no provider offers what was asked for."""
+    """ENODATA: no provider has a matching offer."""
 
 
 class NotSupported(KfiError):
-    """EOPNOTSUPP or ENOSYS: known, but this provider or object cannot do it."""
+    """EOPNOTSUPP or ENOSYS: a known call or value that this provider or object does not have."""
 
 
 class ConnectionRefused(KfiError, ConnectionRefusedError):
-    """ECONNREFUSED: the peer rejected the connection, or nobody listens."""
+    """ECONNREFUSED: the peer rejected the connection, or does not listen."""
 
 
 class NotFound(KfiError, FileNotFoundError):
@@ -142,7 +142,7 @@ class PermissionDenied(KfiError, PermissionError):
 
 
 class ClosedError(KfiError, ValueError):
-    """EBADF: the object was closed before, or by another thread in this moment."""
+    """EBADF: the object was closed before, or by another thread during the call."""
 
 
 _CLASSES: dict[int, type[KfiError]] = {

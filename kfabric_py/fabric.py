@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Fabrics: what domains and event queues belong to."""
+"""Fabrics: the parents of domains and event queues."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Fabric(OpenedObject):
 
         Args:
             size: least number of events that it holds, 0 for a default.
-            wait_obj: what blocking reads wait with; ``NONE`` forbids them, with
-                ``FD`` the object has descriptors as well.
-            wait_set: join this set instead; blocking reads are refused then.
-            context: what poll sets report for the queue; the queue itself if
-                ``None``.
+            wait_obj: kind of wait object; ``NONE`` forbids blocking reads, and with
+                ``FD`` the object has descriptors.
+            wait_set: become a member of this set; blocking reads are refused then.
+            context: the object that poll sets report for the queue; ``None`` for the
+                queue itself.
         """
         return EventQueue(self, size=size, wait_obj=wait_obj, wait_set=wait_set, context=context)
 
@@ -64,7 +64,7 @@ class Fabric(OpenedObject):
         """Open a completion channel, for the queues of all domains of the fabric.
 
         Args:
-            blocking: does :meth:`CompChannel.get_cq_event` wait?
+            blocking: whether :meth:`CompChannel.get_cq_event` waits.
             context: for the program's own use.
         """
         return CompChannel(self, blocking=blocking, context=context)
@@ -73,17 +73,16 @@ class Fabric(OpenedObject):
         """Open an empty wait set.
 
         Args:
-            wait_obj: what users of the set hold: ``FD`` gives the set
-                descriptors, ``POLLFD`` its members; with ``YIELD`` waits give
-                the CPU to others instead of sleeping.
+            wait_obj: with ``FD`` the set has descriptors, with ``POLLFD`` its members
+                have; with ``YIELD`` a wait yields the CPU instead of sleeping.
             context: for the program's own use.
         """
         return WaitSet(self, wait_obj=wait_obj, context=context)
 
     def trywait(self, *objects: Waitable) -> bool:
-        """Is it safe to block on the descriptors of these objects?
+        """Return whether it is safe to block on the descriptors of these objects.
 
-        Read what there is, ask, and block only if the answer is yes::
+        Read until nothing is left, call this, and block only if it returns ``True``::
 
             if fabric.trywait(cq, eq):
                 selector.select()
@@ -94,14 +93,13 @@ class Fabric(OpenedObject):
                 judged as part of the set.
 
         Returns:
-            ``True``: nothing can be read of any of them, and whatever comes
-            next makes a descriptor readable. ``False``: there is something to
-            read.
+            ``True``: nothing can be read of any of them, and the next event makes a
+            descriptor readable. ``False``: there is something to read.
 
         Raises:
-            KfiError: EINVAL: not of one kind, or on another fabric, or one on
-                which nobody can wait. Nothing was touched.
-            DeviceLost: nothing will ever come of one of them.
+            KfiError: EINVAL: objects of different kinds or of another fabric, or one
+                without a wait object. Nothing was consumed.
+            DeviceLost: nothing can be read, and the device of one of them is gone.
         """
         handles = (ctypes.c_uint32 * len(objects))(*(obj._live_handle() for obj in objects))
         arg = _uapi.kfab_trywait(
@@ -117,7 +115,7 @@ class Fabric(OpenedObject):
         """Open a passive endpoint.
 
         Args:
-            info: an offer whose ``src_addr`` is where to listen.
+            info: an offer; the endpoint listens at its ``src_addr``.
             context: comes back in the events about the endpoint.
         """
         return PassiveEndpoint(self, info, context)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What every kernel object has in common: opened once, closed once, in order.
+"""The base of all kernel objects: opened once, closed once, in order.
 
-An object keeps its parent alive (the reference goes up), a parent only knows
-its children weakly. So an object that the program forgot is collected like any
-other, with a :class:`ResourceWarning`, and is closed then.
+An object references its parent, and a parent references its children weakly. So an
+object that the program forgot is collected like any other object, with a
+:class:`ResourceWarning`, and is closed then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Handle:
 
     Use it as a context manager, or call :meth:`close`. Closing closes the
     children first, newest first, then the object, once; closing again does
-    nothing. A close that fails (``Busy``: something else still uses the
+    nothing. A close that fails (``Busy``: another object or a call uses the
     object) leaves the object open and usable.
     """
 
@@ -42,16 +42,16 @@ class Handle:
 
     @property
     def closed(self) -> bool:
-        """Has the object been closed?"""
+        """Whether the object is closed."""
         return self._closed
 
     def close(self) -> None:
         """Close the children, newest first, and then the object.
 
         Raises:
-            Busy: something that is not a child still uses the object, or a
-                thread sleeps in it. Children may be closed already; the object
-                itself is as it was.
+            Busy: an object that is not a child uses this one, or a thread sleeps in
+                a call on it. Children may be closed already; the object
+                itself is unchanged.
         """
         with self._close_lock:
             if self._closed:
@@ -61,26 +61,26 @@ class Handle:
             self._mark_closed()
 
     def _mark_closed(self) -> None:
-        """Note that the kernel object is gone; this one does nothing any more."""
+        """Note that the kernel object is gone; this object makes no more calls."""
         self._closed = True
         if self._parent is not None:
             self._parent._children.pop(id(self), None)
 
     def _close_self(self) -> None:
-        """Close the kernel object; raises and changes nothing if it cannot be."""
+        """Close the kernel object, or raise and change nothing."""
         raise NotImplementedError
 
     def _abandon(self) -> None:
-        """Note that nobody will do anything more with the object but close it."""
+        """Note that the only remaining use of the object is its close."""
 
     def _close_children(self) -> None:
-        """Close all children, retrying those that an older sibling still used.
+        """Close all children; retry children that an older sibling used.
 
         A queue can be younger than the endpoint that it is bound to, so newest
-        first is only the first guess. Every pass closes at least one, or the
-        one that stays busy is reported.
+        first is only the first guess. Every pass closes at least one, or
+        raises the error of one that is busy.
         """
-        # A list at once: other threads open and close children meanwhile.
+        # A copy: other threads open and close children meanwhile.
         children = (ref() for ref in self._children.valuerefs())
         waiting = [child for child in children if child is not None][::-1]
         while waiting:
@@ -120,7 +120,7 @@ class Handle:
 
     def __del__(self) -> None:
         """Warn if the object was never closed, and close it."""
-        # Not there if the constructor did not get that far.
+        # The attribute is missing if the constructor failed before.
         if getattr(self, "_closed", True):
             return
         warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
@@ -156,8 +156,8 @@ class KernelObject(Handle):
             client: the descriptor that the handle belongs to.
             handle: the kernel's handle.
             trace_id: the tracepoints' id.
-            cookie: what the kernel was told as context, 0 for nothing.
-            context: what the user gave as context.
+            cookie: the number that the kernel has as context, 0 for none.
+            context: the user's context.
         """
         super().__init__(parent)
         self._client = client
@@ -170,7 +170,7 @@ class KernelObject(Handle):
 
     @property
     def context(self) -> object:
-        """What was given as context at the open; the object itself if nothing was."""
+        """The context that was given at the open; the object itself without one."""
         return self if self._context is None else self._context
 
     def __repr__(self) -> str:
@@ -189,15 +189,15 @@ class KernelObject(Handle):
         return self._handle
 
     def _close_self(self) -> None:
-        # For this time: one that is refused leaves the object as it was.
+        # For this attempt only: a refused close leaves the object unchanged.
         flags, self._close_flags = self._close_flags, 0
         arg = _uapi.kfab_close(flags=flags, handle=self._handle)
-        # Closed by a signal handler, or by whoever gave up waiting for this close.
+        # A signal handler, or a thread that stopped waiting for this close, closed it.
         with contextlib.suppress(ClosedError):
             self._client(_uapi.KFAB_IOC_CLOSE, arg)
 
     def __del__(self) -> None:
-        """Warn and close if forgotten, but not in a forked child: it is not its own."""
+        """Warn and close if forgotten, but not in a forked child, which does not own it."""
         client = getattr(self, "_client", None)
         if client is not None and client.pid == os.getpid():
             super().__del__()
@@ -216,7 +216,7 @@ class OpenedObject(KernelObject):
             client: the descriptor to call on.
             request: the OPEN call.
             arg: its structure, filled except for the context.
-            context: what the user gave as context.
+            context: the user's context.
         """
         cookie = client.new_cookie()
         arg.context = cookie

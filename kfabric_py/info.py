@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a provider offers, and what a program asks for: :class:`Info`.
+"""Offers of providers, and hints for them: :class:`Info`.
 
 The classes mirror the kernel's ``struct kfi_info`` and its attributes, field by
-field. As hints, a field that is 0, empty or ``None`` means "anything". Lengths
+field. As hints, a field that is 0, empty or ``None`` matches anything. Lengths
 are in bytes, counts and queue sizes in entries.
 """
 
@@ -35,7 +35,7 @@ from kfabric_py.enums import (
 )
 
 #: A numeric host (``"10.0.0.1"``, ``"fe80::1%eth0"``) and port; or, for formats
-#: that Python has no tuple for, the raw bytes.
+#: without a tuple in Python, the raw bytes.
 Address = tuple[str, int] | bytes
 
 _T = TypeVar("_T")
@@ -96,7 +96,7 @@ class EpAttr:
 
 @dataclass(frozen=True, slots=True)
 class DomainAttr:
-    """Domain: one device, as a rule (``struct kfi_domain_attr``)."""
+    """Domain: usually one device (``struct kfi_domain_attr``)."""
 
     name: str = ""
     threading: Threading = Threading.UNSPEC
@@ -123,7 +123,7 @@ class DomainAttr:
 
 @dataclass(frozen=True, slots=True)
 class FabricAttr:
-    """Fabric and the provider behind it (``struct kfi_fabric_attr``)."""
+    """Fabric and its provider (``struct kfi_fabric_attr``)."""
 
     name: str = ""
     prov_name: str = ""
@@ -201,13 +201,13 @@ def _raw_name(raw: _uapi.kfab_info, part: str, name: str) -> str:
 
 
 def _to_python(kind: Any, value: Any) -> Any:
-    """Turn one field of the flat structure into what the dataclass holds."""
+    """Turn one field of the flat structure into a value of the dataclass."""
     if kind is str:
         return bytes(value).split(b"\0", 1)[0].decode(errors="replace")
     if isinstance(kind, type) and issubclass(kind, enum.IntFlag):
         return kind(value)
     if isinstance(kind, type) and issubclass(kind, enum.IntEnum):
-        # A newer kernel may know more than we do; the number is still right.
+        # A newer kernel may have values unknown here; the number is still right.
         return kind(value) if value in kind._value2member_map_ else value
     return value
 
@@ -219,7 +219,7 @@ def _read(cls: Callable[..., _T], raw: _uapi.kfab_info, part: str = "") -> _T:
 
 
 def info_from_raw(raw: _uapi.kfab_info) -> Info:
-    """Make an :class:`Info` from what the kernel wrote."""
+    """Make an :class:`Info` of the flat structure that the kernel wrote."""
     return Info(
         caps=Caps(raw.caps),
         mode=Mode(raw.mode),
@@ -241,7 +241,7 @@ def _write(part: Any, raw: _uapi.kfab_info, name: str = "") -> None:
             value = _string(value, f.name)
         raw_name = _raw_name(raw, name, f.name)
         setattr(raw, raw_name, value)
-        # What does not fit would be cut off in silence.
+        # ctypes would cut a longer value off without an error.
         if isinstance(value, int) and getattr(raw, raw_name) != value:
             raise OverflowError(f"{f.name} does not fit: {value}")
 

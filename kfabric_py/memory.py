@@ -2,9 +2,9 @@
 """Message buffers and memory regions.
 
 Messages live in kernel memory that is mapped into the process. A
-:class:`Buffer` is such memory; a :class:`Segment` is a piece of one, and what
-operations take. A :class:`MemoryRegion` lets the peer reach buffers, or is what
-the domain wants for local ones.
+:class:`Buffer` is such memory; operations take :class:`Segment` objects, pieces of
+buffers. A :class:`MemoryRegion` lets the peer reach buffers; some domains require
+one for local buffers, too.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Segment:
 
     Attributes:
         buffer: the buffer.
-        offset: where the bytes begin, in bytes.
-        length: how many there are.
+        offset: of the first byte in the buffer.
+        length: number of bytes.
         region: the region that describes them to the device, if the domain
-            asks for one.
+            requires one.
     """
 
     buffer: Buffer
@@ -66,8 +66,8 @@ class Segment:
         return Segment(self.buffer, self.offset + start, stop - start, self.region)
 
 
-#: What operations take as their local side: all of a buffer or region, a piece
-#: of one, or several pieces in a row.
+#: The local side of an operation: all of a buffer or region, a piece of one, or
+#: several pieces in a row.
 Local: TypeAlias = "Buffer | MemoryRegion | Segment | Iterable[Segment]"
 
 
@@ -81,9 +81,9 @@ def _bounds(index: slice, length: int) -> tuple[int, int]:
 class Buffer(KernelObject):
     """Memory that messages are sent from and received into.
 
-    ``buffer[a:b]`` is a :class:`Segment`; ``buffer.view`` gives at the bytes.
-    The memory itself lives until nothing uses it any more: views taken from a
-    closed buffer stay valid, and so do operations in progress.
+    ``buffer[a:b]`` is a :class:`Segment`; ``buffer.view`` is the bytes. The memory is
+    freed when its last user is gone: views of a closed buffer stay valid, and so do
+    operations in progress.
     """
 
     def __init__(self, device: Device, length: int) -> None:
@@ -121,7 +121,7 @@ class Buffer(KernelObject):
 
     def _close_self(self) -> None:
         super()._close_self()
-        # Somebody may still look at the memory; the last one to do so unmaps it.
+        # Other views of the memory may exist; the last one unmaps it.
         with contextlib.suppress(BufferError):
             self._view.release()
             self._map.close()
@@ -132,7 +132,7 @@ class RemoteRegion:
     """Some bytes of a peer's memory region, as the peer described them.
 
     Attributes:
-        addr: where they begin, as the peer's domain counts addresses.
+        addr: address of the first byte in the form of the peer's domain.
         length: how many there are, in bytes.
         key: the region's key.
     """
@@ -147,7 +147,7 @@ class RemoteRegion:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read what :meth:`to_bytes` wrote at the beginning of ``data``.
+        """Parse the result of :meth:`to_bytes` at the beginning of ``data``.
 
         Raises:
             ValueError: there are fewer than 24 bytes.
@@ -161,7 +161,7 @@ class MemoryRegion(OpenedObject):
     """Buffers that were registered with the device.
 
     Attributes:
-        key: what a peer names the region by.
+        key: the key by which a peer names the region.
         iova: the address of the first byte for a peer.
     """
 
@@ -196,7 +196,7 @@ class MemoryRegion(OpenedObject):
         """Return a piece of a region that was made of one piece, for a local operation.
 
         Raises:
-            ValueError: the region has several pieces; which one is not clear.
+            ValueError: the region has several pieces.
         """
         if len(self._pieces) != 1:
             raise ValueError("the region has several pieces, cut the buffers instead")
@@ -206,10 +206,11 @@ class MemoryRegion(OpenedObject):
     def bind(
         self, to: KernelObject, *, remote_read: bool = False, remote_write: bool = False
     ) -> None:
-        """Say through which endpoint peers reach the region (``MrMode.ENDPOINT``).
+        """Bind the region to an endpoint, or count (``MrMode.ENDPOINT``).
 
         Args:
-            to: an endpoint, a receive context, or a counter.
+            to: the endpoint or receive context through which peers reach the region,
+                or a counter.
             remote_read: (counter) reads by peers.
             remote_write: (counter) writes by peers.
 
@@ -254,7 +255,7 @@ def segments(local: Local) -> tuple[Segment, ...]:
 
 
 def described(local: Local) -> ctypes.Array[_uapi.kfab_iov]:
-    """Return the array that tells the kernel of the pieces; of a segment, made once.
+    """Return the array of pieces for the kernel; that of a segment is made once.
 
     Raises:
         ClosedError: a buffer or region is closed.

@@ -1,10 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What endpoints and the contexts of scalable ones have in common: moving data.
+"""Moving data: the base classes of endpoints and of the contexts of scalable ones.
 
-Every operation takes a ``context``, any object, which comes back in its
-completion. ``flags`` replaces the endpoint's own operation flags. ``to`` is the
-peer, as an :class:`AddressVector` names it; ``None`` for ``peer`` of the
-endpoint. With a connection there is only one peer, and both mean nothing.
+These arguments are the same for every operation:
+
+    context: any object, returned with the completion. If a selective binding suppresses
+        the completion of a success, it is kept until the endpoint is closed.
+    flags: operation flags in place of the endpoint's; ``None`` for the endpoint's.
+    to: the peer, by its number in an :class:`AddressVector`; ``None`` for ``peer`` of the
+        endpoint. Ignored by endpoints with a connection.
+    source: the same for receives: the peer to receive from; :data:`ANY` for any.
+    data: remote CQ data, a number for the peer's completion; ``None`` for none.
+
+Every operation raises:
+
+    Again: its queue is full; read completions and retry.
+    BadState: the endpoint is not enabled.
+    DeviceLost: the device is gone.
+
+Memory that an operation names belongs to the kernel until the completion; after an
+injected operation it is free at once, and a success has no completion.
 """
 
 from __future__ import annotations
@@ -26,7 +40,7 @@ from kfabric_py.info import Info
 from kfabric_py.memory import Local, RemoteRegion, described, iov_array, segments
 from kfabric_py.queues import CompletionQueue, EventQueue
 
-#: Any peer, or the one that there is a connection to.
+#: Any peer; for an endpoint with a connection its only one.
 ANY: int = _uapi.KFAB_ADDR_UNSPEC
 
 #: One piece of a peer's memory, or several.
@@ -34,15 +48,15 @@ Remote: TypeAlias = "RemoteRegion | Iterable[RemoteRegion]"
 
 _Post: TypeAlias = "_uapi.kfab_msg | _uapi.kfab_tmsg | _uapi.kfab_rma"
 
-#: What the three begin with (struct kfab_msg): filled at once, since each post takes it.
+#: The first fields of all three (struct kfab_msg), filled with one call in each post.
 HEAD = struct.Struct("=4I5Q")
 
 
 class Posting(OpenedObject):
-    """What queues and counters are bound to, and operations are posted on.
+    """An object that queues and counters are bound to, and operations are posted on.
 
     Attributes:
-        info: what it was opened with.
+        info: the info that it was opened with.
     """
 
     info: Info
@@ -52,7 +66,7 @@ class Posting(OpenedObject):
     def _bind_to(self, to: KernelObject, flags: int) -> None:
         arg = _uapi.kfab_bind(handle=self._live_handle(), to=to._live_handle(), bind_flags=flags)
         self._client(_uapi.KFAB_IOC_BIND, arg)
-        # What is bound must not be collected before this object is.
+        # Bound objects must not be collected before this object.
         self._bound: list[KernelObject] = [*getattr(self, "_bound", ()), to]
 
     def bind(
@@ -67,12 +81,12 @@ class Posting(OpenedObject):
         remote_read: bool = False,
         remote_write: bool = False,
     ) -> None:
-        """Have something reported to a queue, or counted; before :meth:`enable`.
+        """Bind a queue, counter or address vector; before :meth:`enable`.
 
         Args:
-            to: a completion queue, the event queue, a counter, or the address
+            to: a completion queue, an event queue, a counter, or the address
                 vector that names peers.
-            transmit: sends; for a completion queue, everything that transmits.
+            transmit: sends; for a completion queue all operations that transmit.
             recv: receives.
             selective: (completion queue) report only the successes of
                 operations that ask for it with ``OpFlags.COMPLETION``.
@@ -82,7 +96,7 @@ class Posting(OpenedObject):
             remote_write: (counter) writes by the peer.
 
         Raises:
-            KfiError: EINVAL: bound already, or another domain's.
+            KfiError: EINVAL: bound already. KFI_EDOMAIN: an object of another domain.
         """
         flags = (
             transmit * _uapi.KFAB_TRANSMIT
@@ -99,11 +113,11 @@ class Posting(OpenedObject):
             self._received = to._pending if recv else self._received
 
     def enable(self) -> None:
-        """Make it ready; what is bound is final from here on.
+        """Enable posting; nothing can be bound afterwards.
 
         Raises:
-            KfiError: KFI_ENOCQ, KFI_ENOEQ, KFI_ENOAV: something has to be bound
-                first. EADDRINUSE: another endpoint has the address.
+            KfiError: KFI_ENOCQ, KFI_ENOEQ, KFI_ENOAV: no such object is bound.
+                EADDRINUSE: another endpoint has the address.
         """
         arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_ENABLE)
         self._client(_uapi.KFAB_IOC_CONTROL, arg)
@@ -112,7 +126,7 @@ class Posting(OpenedObject):
         """Return the value of an option, a number of bytes or seconds.
 
         Raises:
-            KfiError: ENOPROTOOPT: there is no such option here.
+            KfiError: ENOPROTOOPT: the endpoint does not have this option.
         """
         arg = _uapi.kfab_opt(handle=self._live_handle(), level=level, optname=option)
         self._client(_uapi.KFAB_IOC_GETOPT, arg)
@@ -127,16 +141,16 @@ class Posting(OpenedObject):
         self._client(_uapi.KFAB_IOC_SETOPT, arg)
 
     def cancel(self, context: object) -> None:
-        """Take an operation back, the oldest one with this context.
+        """Cancel the oldest operation with this context.
 
-        It completes with ECANCELED, or as ever if it was too late.
+        It completes with ECANCELED, or normally if it was too late.
 
         Args:
-            context: what it was posted with, the very object.
+            context: the object that the operation was posted with.
 
         Raises:
-            NotFound: nothing with this context is posted.
-            NotSupported: not with this kind of endpoint.
+            NotFound: no operation with this context is posted.
+            NotSupported: the provider cannot cancel on this kind of endpoint.
         """
         arg = _uapi.kfab_cancel(ep=self._live_handle())
         for pending in (self._received, self._sent):
@@ -157,7 +171,7 @@ class Posting(OpenedObject):
         data: int | None = None,
         flags: int = 0,
     ) -> None:
-        """Fill what all but atomics begin with, and post it."""
+        """Fill the fields that all operations but atomics begin with, and post."""
         iov = described(local)
         peer = u64(to, "peer")
         number = 0 if data is None else u64(data, "data")
@@ -172,7 +186,7 @@ class Posting(OpenedObject):
             raise
 
     def _promise(self, pending: PendingContexts | None, context: object, op_flags: int) -> int:
-        """Keep the context of an operation that is about to be posted."""
+        """Keep the context of an operation that is about to be posted; return its number."""
         if pending is None:
             return 0
         many = op_flags & _uapi.KFAB_MULTI_RECV != 0
@@ -190,11 +204,11 @@ class Posting(OpenedObject):
 
 
 class Receiving(Posting):
-    """What messages are received with."""
+    """An object that receives messages. See the module for the common arguments."""
 
     @property
     def min_multi_recv(self) -> int:
-        """A buffer for many messages is given back when less than this is free, in bytes."""
+        """Free bytes below which a buffer for many messages is returned."""
         return self.getopt(_uapi.KFAB_OPT_MIN_MULTI_RECV)
 
     @min_multi_recv.setter
@@ -202,7 +216,7 @@ class Receiving(Posting):
         self.setopt(_uapi.KFAB_OPT_MIN_MULTI_RECV, value)
 
     def _rx_flags(self, flags: OpFlags | None) -> int:
-        # A plain number: combining flags takes longer than all the rest of a post.
+        # A plain number: combining enum flags takes longer than the rest of a post.
         return int(self.info.rx_attr.op_flags if flags is None else flags)
 
     def recv(
@@ -213,31 +227,26 @@ class Receiving(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Offer memory for one message (or many, with ``OpFlags.MULTI_RECV``).
+        """Post memory for one message (or many, with ``OpFlags.MULTI_RECV``).
 
         Args:
-            into: where the message goes; several pieces are filled in order.
-            source: from whom; :data:`ANY` for anybody.
-            context: comes back in the completion.
-            flags: ``None`` for the endpoint's own.
-
-        Raises:
-            Again: the receive queue is full.
+            into: memory for the message; several pieces are filled in order.
+            source: as described in the module, like ``context`` and ``flags``.
         """
         bits = self._rx_flags(flags)
         arg = _uapi.kfab_msg()
         self._post(_uapi.KFAB_IOC_RECV, arg, into, self._received, context, bits, to=source)
 
     def multi_recv(self, into: Local, *, source: int = ANY, context: object = None) -> None:
-        """Offer memory for many messages, one behind the other.
+        """Post memory for many messages, which are placed one after the other.
 
-        Each completion's ``buf`` says where its message is; the last one has
-        ``CqFlags.MULTI_RECV``, and the memory is free again.
+        The ``buf`` of each completion is its message. The last one has
+        ``CqFlags.MULTI_RECV``; the memory is free then.
 
         Args:
             into: one piece of memory.
-            source: from whom; :data:`ANY` for anybody.
-            context: comes back in every completion.
+            source: as described in the module.
+            context: the same; returned with every completion.
         """
         flags = self.info.rx_attr.op_flags | OpFlags.MULTI_RECV
         self.recv(into, source=source, context=context, flags=flags)
@@ -252,18 +261,12 @@ class Receiving(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Offer memory for one message with a tag.
+        """Post memory for one tagged message; otherwise as :meth:`recv`.
 
         Args:
-            into: where the message goes.
-            tag: of the message, 64 bits at most; the provider may have fewer.
+            into: memory for the message.
+            tag: tag of the message, 64 bits at most; a provider may have fewer.
             ignore: bits of the tag that need not match.
-            source: from whom; :data:`ANY` for anybody.
-            context: comes back in the completion.
-            flags: ``None`` for the endpoint's own.
-
-        Raises:
-            Again: the receive queue is full.
         """
         bits = self._rx_flags(flags)
         arg = _uapi.kfab_tmsg(tag=u64(tag, "tag"), ignore=u64(ignore, "ignore"))
@@ -271,10 +274,12 @@ class Receiving(Posting):
 
 
 class Sending(Posting):
-    """What transmits: messages, remote reads and writes, atomics.
+    """An object that transmits: messages, remote reads and writes, atomics.
+
+    See the module for the common arguments.
 
     Attributes:
-        peer: whom operations without ``to`` are for.
+        peer: the peer of operations without ``to``.
     """
 
     peer: int = ANY
@@ -292,20 +297,11 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Send one message. The memory is the kernel's until the completion.
+        """Send one message.
 
         Args:
-            data_from: what to send.
-            to: the peer.
-            data: remote CQ data: a number for the peer's completion.
-            context: comes back in the completion. If the completion of a
-                success is not wanted (selective binding), it is kept until the
-                endpoint is closed.
-            flags: ``None`` for the endpoint's own.
-
-        Raises:
-            Again: the transmit queue is full; read completions and retry.
-            BadState: not connected.
+            data_from: the message.
+            to: as described in the module, like all that follow.
         """
         arg = _uapi.kfab_msg()
         bits = self._tx_flags(flags, data)
@@ -315,16 +311,10 @@ class Sending(Posting):
         )
 
     def inject(self, data_from: Local, *, to: int | None = None, data: int | None = None) -> None:
-        """Send a short message; the memory is free at once, no success is reported.
+        """Send a short message, as described in the module for injected operations.
 
         Args:
-            data_from: what to send, in one piece of at most
-                ``tx_attr.inject_size`` bytes.
-            to: the peer.
-            data: remote CQ data.
-
-        Raises:
-            Again: the transmit queue is full.
+            data_from: the message, in one piece of at most ``tx_attr.inject_size`` bytes.
         """
         self._inject(_uapi.KFAB_IOC_SEND, _uapi.kfab_msg(), data_from, to, data)
 
@@ -338,7 +328,7 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Send one message with a tag; else as :meth:`send`."""
+        """Send one tagged message; otherwise as :meth:`send`."""
         arg = _uapi.kfab_tmsg(tag=u64(tag, "tag"))
         bits = self._tx_flags(flags, data)
         peer = self.peer if to is None else to
@@ -349,7 +339,7 @@ class Sending(Posting):
     def tinject(
         self, data_from: Local, tag: int, *, to: int | None = None, data: int | None = None
     ) -> None:
-        """Send a short message with a tag; else as :meth:`inject`."""
+        """Send a short tagged message; otherwise as :meth:`inject`."""
         arg = _uapi.kfab_tmsg(tag=u64(tag, "tag"))
         self._inject(_uapi.KFAB_IOC_TSEND, arg, data_from, to, data)
 
@@ -373,14 +363,9 @@ class Sending(Posting):
         """Read from a peer's memory.
 
         Args:
-            into: where the bytes go.
-            remote: where they are.
-            to: the peer.
-            context: comes back in the completion.
-            flags: ``None`` for the endpoint's own.
-
-        Raises:
-            Again: the transmit queue is full.
+            into: memory for the bytes.
+            remote: the peer's memory.
+            to: as described in the module, like all that follow.
         """
         bits = self._tx_flags(flags)
         self._post_rma(_uapi.KFAB_IOC_READ, into, remote, context, bits, to)
@@ -395,18 +380,12 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Write to a peer's memory.
+        """Write to a peer's memory. With ``data`` the peer gets a completion.
 
         Args:
-            data_from: what to write.
-            remote: where it goes.
-            to: the peer.
-            data: remote CQ data: the peer gets a completion with this number.
-            context: comes back in the completion.
-            flags: ``None`` for the endpoint's own.
-
-        Raises:
-            Again: the transmit queue is full.
+            data_from: the bytes.
+            remote: the peer's memory.
+            to: as described in the module, like all that follow.
         """
         bits = self._tx_flags(flags, data)
         self._post_rma(_uapi.KFAB_IOC_WRITE, data_from, remote, context, bits, to, data)
@@ -419,17 +398,11 @@ class Sending(Posting):
         to: int | None = None,
         data: int | None = None,
     ) -> None:
-        """Write to a peer's memory; else as :meth:`inject`.
+        """Write a short piece to a peer's memory; otherwise as :meth:`inject`.
 
         Args:
-            data_from: what to write, in one piece of at most
-                ``tx_attr.inject_size`` bytes.
-            remote: where it goes.
-            to: the peer.
-            data: remote CQ data: the peer gets a completion with this number.
-
-        Raises:
-            Again: the transmit queue is full.
+            data_from: the bytes.
+            remote: the peer's memory, of the same length.
         """
         arg = _uapi.kfab_rma()
         array = _remote_array(arg, remote)
@@ -445,14 +418,12 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Read what a peer has posted with :meth:`Receiving.trecv`, whose entry it completes.
+        """Read from the memory of a peer's :meth:`Receiving.trecv`, which completes.
 
         Args:
-            into: where the bytes go.
-            tag: of the peer's receive.
-            to: the peer.
-            context: comes back in the completion.
-            flags: ``None`` for the endpoint's own.
+            into: memory for the bytes.
+            tag: tag of the peer's receive.
+            to: as described in the module, like all that follow.
         """
         bits = self._tx_flags(flags) | _uapi.KFAB_TAGGED
         remote = RemoteRegion(0, sum(map(len, segments(into))), tag)
@@ -467,7 +438,7 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Write to what a peer has posted with a tag; as :meth:`tread`."""
+        """Write to the memory of a peer's tagged receive; otherwise as :meth:`tread`."""
         bits = self._tx_flags(flags) | _uapi.KFAB_TAGGED
         remote = RemoteRegion(0, sum(map(len, segments(data_from))), tag)
         self._post_rma(_uapi.KFAB_IOC_WRITE, data_from, remote, context, bits, to)
@@ -483,22 +454,18 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Change elements of a peer's memory, atomically against other atomics.
+        """Change elements of a peer's memory, atomically with respect to other atomics.
 
         Args:
-            operand: what to do it with: whole elements, in the machine's order.
+            operand: the operands: whole elements, in the machine's byte order.
             remote: the elements.
-            op: what to do.
-            datatype: of an element.
-            to: the peer.
-            context: comes back in the completion.
-            flags: ``None`` for the endpoint's own.
+            op: the operation.
+            datatype: type of an element.
+            to: as described in the module, like all that follow.
 
         Raises:
-            NotSupported: not this operation on this type, see
-                :meth:`atomic_valid`.
-            KfiError: EMSGSIZE: too many elements; EINVAL: not aligned.
-            Again: the transmit queue is full.
+            NotSupported: no such operation on this type, see :meth:`atomic_valid`.
+            KfiError: EMSGSIZE: too many elements. EINVAL: not aligned.
         """
         arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
         self._post_atomic(_uapi.KFAB_IOC_ATOMIC, arg, operand, remote, context, to)
@@ -512,7 +479,7 @@ class Sending(Posting):
         datatype: Datatype = Datatype.UINT64,
         to: int | None = None,
     ) -> None:
-        """:meth:`atomic`; the memory is free at once, no success is reported."""
+        """As :meth:`atomic`, injected as described in the module."""
         arg = _uapi.kfab_atomic(flags=_uapi.KFAB_POST_INJECT, op=op, datatype=datatype)
         self._post_atomic(_uapi.KFAB_IOC_ATOMIC, arg, operand, remote, None, to)
 
@@ -528,12 +495,12 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """:meth:`atomic` that gives the previous values back.
+        """As :meth:`atomic`; also returns the previous values.
 
         Args:
-            operand: as there; ``()`` for ``AtomicOp.READ``.
-            result: where the previous values go.
-            remote: as there, like all that follow.
+            operand: as in :meth:`atomic`; ``()`` for ``AtomicOp.READ``.
+            result: memory for the previous values.
+            remote: as in :meth:`atomic`, like all that follow.
         """
         arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
         room = _result_array(arg, result)
@@ -553,13 +520,13 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Change elements that compare so; gives the previous values back.
+        """As :meth:`fetch_atomic`, for elements that compare as ``op`` says.
 
         Args:
-            operand: what to put there.
-            compare: what to compare with.
-            result: where the previous values go.
-            remote: as for :meth:`atomic`, like all that follow.
+            operand: the new values.
+            compare: the values to compare with.
+            result: memory for the previous values.
+            remote: as in :meth:`atomic`, like all that follow.
         """
         arg = _uapi.kfab_atomic(op_flags=self._tx_flags(flags), op=op, datatype=datatype)
         room = _result_array(arg, result)
@@ -578,9 +545,9 @@ class Sending(Posting):
         """Return how many elements one call may have; 0 if there is no such call.
 
         Args:
-            op: what to do.
-            kind: which of the three calls.
-            datatype: of an element.
+            op: the operation.
+            kind: the kind of call.
+            datatype: type of an element.
         """
         arg = _uapi.kfab_atomic_valid(ep=self._live_handle(), kind=kind, datatype=datatype, op=op)
         try:
@@ -632,7 +599,7 @@ class Sending(Posting):
 def _remote_array(
     arg: _uapi.kfab_rma | _uapi.kfab_atomic, remote: Remote
 ) -> ctypes.Array[_uapi.kfab_rma_iov]:
-    """Point the structure at the peer's pieces; the caller keeps the array."""
+    """Point the structure to the peer's pieces; the caller keeps the returned array."""
     regions = (remote,) if isinstance(remote, RemoteRegion) else tuple(remote)
     array = (_uapi.kfab_rma_iov * len(regions))(
         *(
@@ -646,7 +613,7 @@ def _remote_array(
 
 
 def _result_array(arg: _uapi.kfab_atomic, result: Local) -> ctypes.Array[_uapi.kfab_iov]:
-    """Point the structure at the room for previous values; the caller keeps the array."""
+    """Point the structure to memory for previous values; the caller keeps the array."""
     room = iov_array(segments(result))
     arg.result, arg.result_count = ctypes.addressof(room), len(room)
     return room

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Profiles: the numbers that an object keeps about itself, and what happens to it.
+"""Profiles: statistics and events of an object.
 
 ::
 
@@ -33,17 +33,17 @@ from kfabric_py.handle import KernelObject
 
 _MESSAGE = (_uapi.KFAB_DEFINED_TYPE, _uapi.KFAB_TYPE_CQ_ERR_ENTRY)
 _NUMBER = ctypes.sizeof(ctypes.c_uint64)
-# Entries of a list that are asked for first.
+# Entries of a list in the first read.
 _ROOM = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message that has come before a receive was posted for it.
+    """A message that arrived before a receive was posted for it.
 
     Attributes:
-        flags: what it is.
-        len: bytes.
+        flags: kind of the message.
+        len: number of bytes.
         data: remote CQ data, if ``flags`` has ``REMOTE_CQ_DATA``.
         tag: tag of a tagged message.
     """
@@ -60,15 +60,15 @@ Value = int | tuple[int, ...] | tuple[Message, ...]
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a profile says about one of its variables or events.
+    """Description of a variable or an event of a profile.
 
     Attributes:
-        name: of it.
-        description: what it means, in words.
-        id: its number; the same name has the same one in every profile.
+        name: its name.
+        description: its meaning, in words.
+        id: its number; the same name has the same number in every profile.
         size: bytes of the value, or of one entry of a list.
-        is_list: are there as many entries as there are?
-        resets: does :meth:`Profile.reset` make it 0?
+        is_list: whether it is a list, with any number of entries.
+        resets: whether :meth:`Profile.reset` sets it to 0.
     """
 
     name: str
@@ -82,12 +82,12 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class ProfileEvent:
-    """Something that happened.
+    """One event of an object.
 
     Attributes:
         name: of the event.
-        seq: its number among those that were kept, from 1; a gap is what was dropped.
-        data: what it carries.
+        seq: its number among the kept events, from 1; a gap is a dropped event.
+        data: its data.
     """
 
     name: str
@@ -98,12 +98,12 @@ class ProfileEvent:
 class Profile(Waitable):
     """An open profile.
 
-    It behaves like a mapping of variables' names to values, each read when it is
-    asked for. Its descriptors are readable while an event is kept; one of an object
-    without events has none (EINVAL).
+    It behaves like a mapping of variables' names to values, each read at its access.
+    Its descriptors are readable while an event is kept; a profile without events has
+    none (EINVAL).
 
     Attributes:
-        variables: what there is to read, by name.
+        variables: the variables, by name.
         kinds: the events that can be kept, by name.
     """
 
@@ -136,7 +136,7 @@ class Profile(Waitable):
         return len(self.variables)
 
     def __contains__(self, name: object) -> bool:
-        """Is there a variable of this name?"""
+        """Return whether there is a variable of this name."""
         return name in self.variables
 
     def __getitem__(self, name: str) -> Value:
@@ -183,7 +183,7 @@ class Profile(Waitable):
 
         Raises:
             KeyError: there is none of this name.
-            TypeError: it is none such.
+            TypeError: its value is not one number.
         """
         value = self[name]
         if not isinstance(value, int):
@@ -197,7 +197,7 @@ class Profile(Waitable):
         of one instant.
 
         Raises:
-            Busy: another process that shares the handle takes one just now.
+            Busy: another process that shares the handle is taking a snapshot.
         """
         with self._reading:
             self._control(_uapi.KFAB_PROFILE_START_READS)
@@ -207,9 +207,9 @@ class Profile(Waitable):
                 self._control(_uapi.KFAB_PROFILE_END_READS)
 
     def reset(self) -> None:
-        """Let the object count from 0, for every profile of it.
+        """Make the object count from 0, for every profile of it.
 
-        A domain's numbers are sums: its queues, counters and endpoints do.
+        A domain's values are sums, so its queues, counters and endpoints count from 0.
         """
         self._control(_uapi.KFAB_PROFILE_RESET)
 
@@ -218,7 +218,7 @@ class Profile(Waitable):
         self._client(_uapi.KFAB_IOC_PROFILE_CONTROL, arg)
 
     def keep(self, *names: str) -> None:
-        """Keep events of these names from now on, or of all, to be read.
+        """Keep events of these names, or all events, until they are read.
 
         Raises:
             KeyError: there is no such event.
@@ -227,7 +227,7 @@ class Profile(Waitable):
             self._control(_uapi.KFAB_PROFILE_KEEP, self.kinds[name].id)
 
     def discard(self, *names: str) -> None:
-        """Keep no more events of these names, or of any. Those that were kept stay.
+        """Stop keeping events of these names, or all events. Events already kept stay.
 
         Raises:
             KeyError: there is no such event.
@@ -239,11 +239,11 @@ class Profile(Waitable):
         """Read events that were kept, oldest first.
 
         Args:
-            count: how many at most, 1 or more.
-            timeout: seconds to wait for the first; 0: do not, ``None``: no limit.
+            count: most events to read, 1 or more.
+            timeout: seconds to wait for the first; 0: do not wait, ``None``: no limit.
 
         Returns:
-            The events; none if there was none in time.
+            The events; an empty list if the time is up.
         """
         events = (_uapi.kfab_profile_event * u32(count, "count"))()
         arg = _uapi.kfab_profile_events(
@@ -268,18 +268,18 @@ class Profile(Waitable):
         return ProfileEvent(name=self._names[raw.id], seq=raw.seq, data=data)
 
     def events(self, timeout: float | None = None) -> Iterator[ProfileEvent]:
-        """Yield events as they come, until none comes for ``timeout`` seconds."""
+        """Yield events as they arrive, until none arrives for ``timeout`` seconds."""
         while found := self.read(timeout=timeout):
             yield from found
 
     @property
     def dropped(self) -> int:
-        """Events that found no room, as of the last read that returned any."""
+        """Number of dropped events, as of the last read that returned any."""
         return self._dropped
 
 
 class Profiled(KernelObject):
-    """What can be profiled."""
+    """An object that has profiles."""
 
     def profile(self, *, context: object = None) -> Profile:
         """Open a profile of the object, which is closed before the object.
@@ -311,7 +311,7 @@ def _message(raw: _uapi.kfab_profile_msg) -> Message:
 
 
 def _value(variable: Variable, raw: bytes) -> Value:
-    """Make of bytes what the variable's type says."""
+    """Convert the bytes of a value to the variable's type."""
     if variable._type == _MESSAGE:
         kind = _uapi.kfab_profile_msg * (len(raw) // ctypes.sizeof(_uapi.kfab_profile_msg))
         return tuple(_message(one) for one in kind.from_buffer_copy(raw))

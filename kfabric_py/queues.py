@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Completion queues and event queues: where what happened is read.
+"""Completion queues and event queues.
 
-Reading never raises for "there is nothing": a read returns an empty list or
-``None`` then, a blocking one also when its deadline has passed or its queue was
+A read that finds nothing does not raise: it returns an empty list or ``None``. A
+blocking read returns the same when its deadline has passed or its queue was
 signalled. An error entry at the head raises :class:`ErrorAvailable`; read it
 with ``readerr()``.
 """
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 class CqEntry(NamedTuple):
-    """One completed operation. What the queue's format does not carry is 0.
+    """One completed operation. Fields that the queue's format does not have are 0.
 
     Attributes:
-        context: what was given when the operation was posted.
-        flags: what it was.
+        context: the context that the operation was posted with.
+        flags: kind of the operation.
         len: bytes received.
         data: remote CQ data, if ``flags`` has ``REMOTE_CQ_DATA``.
         tag: tag of a tagged message.
         src_addr: the peer, from :meth:`CompletionQueue.read` with ``source``.
-        buf: the message inside a buffer that takes many, else ``None``.
+        buf: the message inside a buffer for many messages, else ``None``.
     """
 
     context: object
@@ -63,16 +63,16 @@ class CqError:
     """One failed operation.
 
     Attributes:
-        context: what was given when the operation was posted.
-        flags: what it was.
-        len: bytes that were delivered nevertheless.
+        context: the context that the operation was posted with.
+        flags: kind of the operation.
+        len: bytes that were delivered.
         olen: bytes that did not fit.
         data: remote CQ data.
         tag: tag of a tagged message.
         buf: as in :class:`CqEntry`.
         err: the error number, positive.
         prov_errno: the provider's own number for it.
-        err_data: what the provider says besides.
+        err_data: further data of the provider.
     """
 
     context: object
@@ -87,7 +87,7 @@ class CqError:
     err_data: bytes
 
     def exception(self) -> KfiError:
-        """Return the exception that stands for the error, to be raised."""
+        """Return the exception for the error; the caller raises it."""
         return error_for(self.err, "operation")
 
 
@@ -96,12 +96,12 @@ class EqEvent:
     """One event.
 
     Attributes:
-        event: what happened; a plain number for events of one's own.
-        fid: the object it happened to, if it is still open.
-        context: that object's context; of a written event the writer's.
+        event: kind of the event; a plain number for events of :meth:`EventQueue.write`.
+        fid: the object that the event is about, if it is still open.
+        context: that object's context; for a written event the writer's.
         data: the event's number, such as a count.
-        cm_data: the peer's private data, of a connection event.
-        request: the connection request, of ``CONNREQ``.
+        cm_data: for a connection event the peer's private data.
+        request: for ``CONNREQ`` the connection request.
     """
 
     event: Event | int
@@ -117,12 +117,12 @@ class EqError:
     """One failure that an event queue reports.
 
     Attributes:
-        fid: the object that it happened to, if it is still open.
+        fid: the object that the failure is about, if it is still open.
         context: that object's context.
         data: the event's number.
         err: the error number, positive.
         prov_errno: the provider's own number for it.
-        err_data: what came with it: the private data of a peer that rejected.
+        err_data: for a rejected connection the private data of the peer.
     """
 
     fid: KernelObject | None
@@ -133,20 +133,20 @@ class EqError:
     err_data: bytes
 
     def exception(self) -> KfiError:
-        """Return the exception that stands for the error, to be raised."""
+        """Return the exception for the error; the caller raises it."""
         return error_for(self.err, "event")
 
 
-#: Entries that iterating reads with one call.
+#: Entries of one call of an iteration.
 _AT_ONCE = 16
-_READ_FLAGS = _uapi.KFAB_CQ_TELL_EMPTY
+_READ_FLAGS = _uapi.KFAB_CQ_REPORT_EMPTY
 
-#: struct kfab_cq_entry, to be read at once.
+#: struct kfab_cq_entry, unpacked with one call.
 ENTRY = struct.Struct("=7Q2I")
 
 
 class _Room:
-    """The argument of a read, and the room that it points to."""
+    """The argument of a read, and the memory that it points to."""
 
     __slots__ = ("arg", "entries")
 
@@ -161,17 +161,17 @@ class _Room:
 
 @functools.cache
 def _flags(bits: int) -> CqFlags:
-    """What a completion is about; there are not many kinds, and making one is slow."""
+    """Return the flags of a completion; cached, because making them is slow."""
     return CqFlags(bits)
 
 
 class CompletionQueue(Waitable, Profiled):
-    """Where completed operations are read. Iterating yields what is there now.
+    """A queue of completed operations. Iterating yields those that are there now.
 
     Closing a queue that has a completion channel waits until all events that were
-    got of it are acknowledged, by any thread. What leaves them behind for good (an
-    exception that ends a ``with``, closing the parent, forgetting the queue)
-    waits for none.
+    got of it are acknowledged, by any thread. If an exception ends a ``with``, the
+    parent is closed, or the queue is forgotten, the close discards these events and
+    does not wait.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class CompletionQueue(Waitable, Profiled):
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_CQ_OPEN, arg, context)
         self._wait_set = wait_set
         self._pending = PendingContexts(self._client)
-        #: Room for short reads that was used before; two reads at a time have two.
+        #: Rooms for short reads, for reuse; two reads at the same time use two.
         self._rooms: list[_Room] = []
         self._channel = channel
         if channel is not None:
@@ -224,17 +224,17 @@ class CompletionQueue(Waitable, Profiled):
     def req_notify(self, *, solicited_only: bool = False, report_missed: bool = False) -> bool:
         """Ask for one event on the queue's channel.
 
-        The next completion makes it. What is there already does not: read until the
-        queue is empty after the request. A request that is not yet answered is
+        The next completion makes it. Entries that are there already do not: read until
+        the queue is empty after the request. A request that is not yet answered is
         replaced by a stronger one only.
 
         Args:
-            solicited_only: wait for a completion that the sender marked with
-                ``OpFlags.SOLICITED``, or for one that failed.
-            report_missed: look whether something is there already.
+            solicited_only: only a completion that the sender marked with
+                ``OpFlags.SOLICITED``, or a failed one, makes the event.
+            report_missed: also report whether something can be read already.
 
         Returns:
-            With ``report_missed``: can something be read that makes no event?
+            With ``report_missed``: whether something can be read that makes no event.
             Otherwise ``False``.
 
         Raises:
@@ -257,13 +257,13 @@ class CompletionQueue(Waitable, Profiled):
         self._client(_uapi.KFAB_IOC_ACK_CQ_EVENTS, arg)
 
     def _abandon(self) -> None:
-        """Nobody has the events that were got: else the close would wait for their acks."""
-        self._close_flags = _uapi.KFAB_CLOSE_FORGIVE
+        """Have the close discard events that were got: no acknowledgement will follow."""
+        self._close_flags = _uapi.KFAB_CLOSE_DISCARD_EVENTS
         if self._close_lock.acquire(blocking=False):
             self._close_lock.release()
             return
-        # Another thread closes it, and may wait for these acks already.
-        arg = _uapi.kfab_close(flags=_uapi.KFAB_CLOSE_FORGIVE, handle=self._handle)
+        # Another thread is closing it, and may already wait for acknowledgements.
+        arg = _uapi.kfab_close(flags=_uapi.KFAB_CLOSE_DISCARD_EVENTS, handle=self._handle)
         with contextlib.suppress(KfiError):
             self._client(_uapi.KFAB_IOC_CLOSE, arg)
 
@@ -271,15 +271,15 @@ class CompletionQueue(Waitable, Profiled):
         """Read completions without waiting.
 
         Args:
-            count: how many at most; 0 only makes progress.
-            source: fill ``src_addr``, too.
+            count: most entries to read; 0 only makes progress.
+            source: also fill ``src_addr``.
 
         Returns:
             The oldest completions; an empty list if there are none.
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed behind what was read before.
+            Overrun: the queue has overflowed, and everything before that was read.
         """
         flags = _READ_FLAGS | _uapi.KFAB_CQ_SRC_ADDR if source else _READ_FLAGS
         return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)[0]
@@ -295,11 +295,11 @@ class CompletionQueue(Waitable, Profiled):
         """Read completions, waiting for the first.
 
         Args:
-            count: how many at most.
+            count: most entries to read.
             timeout: seconds; ``None`` for no limit, 0 for one check.
-            threshold: how many have to be there, in a queue opened with
-                ``threshold``. At the deadline what is there is returned.
-            source: fill ``src_addr``, too.
+            threshold: entries to wait for, in a queue opened with ``threshold``. At
+                the deadline fewer may be returned.
+            source: also fill ``src_addr``.
 
         Returns:
             The oldest completions; an empty list if the deadline passed or
@@ -307,10 +307,10 @@ class CompletionQueue(Waitable, Profiled):
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed behind what was read before.
+            Overrun: the queue has overflowed, and everything before that was read.
             KfiError: EINVAL: the queue has no wait object of its own, or the
                 threshold is above its size.
-            DeviceLost: the device is gone and all has been read.
+            DeviceLost: the device is gone and every entry was read.
         """
         deadline = deadline_after(timeout)
         flags = _uapi.KFAB_CQ_SRC_ADDR if source else 0
@@ -320,7 +320,7 @@ class CompletionQueue(Waitable, Profiled):
     def _read(
         self, request: int, count: int, flags: int, cond: int = 0, deadline: int = 0
     ) -> tuple[list[CqEntry], bool]:
-        """Read once; return the entries, and whether there may be more behind them."""
+        """Read once; return the entries, and whether more may be left."""
         handle, small = self._live_handle(), 0 <= count <= _AT_ONCE
         try:
             room = self._rooms.pop() if small else _Room(handle, u32(count, "count"))
@@ -359,7 +359,7 @@ class CompletionQueue(Waitable, Profiled):
         )
 
     def _context_of(self, cookie: int, *, last: bool) -> object:
-        """Return an operation's context; that of a region which a peer has reached."""
+        """Return the context of an operation, or of a region that a peer accessed."""
         context = self._pending.take(cookie, last=last)
         if context is None:
             region = self._client.cookies.get(cookie)
@@ -377,10 +377,10 @@ class CompletionQueue(Waitable, Profiled):
             peek: leave it in the queue.
 
         Returns:
-            The entry, or ``None`` if the head is no error.
+            The entry, or ``None`` if no error comes first.
 
         Raises:
-            Overrun: the queue has overflowed behind what was read before.
+            Overrun: the queue has overflowed, and everything before that was read.
         """
         room = (ctypes.c_uint8 * _uapi.KFAB_ERR_DATA_MAX)()
         arg = _uapi.kfab_cq_readerr(
@@ -416,7 +416,7 @@ class CompletionQueue(Waitable, Profiled):
         return self._strerror(error.prov_errno)
 
     def signal(self) -> None:
-        """Free all threads that sleep in :meth:`sread` or in the queue's wait set now."""
+        """Wake all threads that now sleep in :meth:`sread` or in the queue's wait set."""
         self._client(_uapi.KFAB_IOC_CQ_SIGNAL, _uapi.kfab_cq_signal(cq=self._live_handle()))
 
     def __iter__(self) -> Iterator[CqEntry]:
@@ -428,7 +428,7 @@ class CompletionQueue(Waitable, Profiled):
 
 
 class EventQueue(Waitable):
-    """Where connection and other control events are read."""
+    """A queue of connection events and other control events."""
 
     def __init__(
         self,
@@ -456,15 +456,15 @@ class EventQueue(Waitable):
         """Read the oldest event without waiting.
 
         Args:
-            peek: leave it in the queue. A connection request that was only
-                peeked at comes without ``request``.
+            peek: leave it in the queue; a connection request then has no
+                ``request``.
 
         Returns:
             The event, or ``None`` if there is none.
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed behind what was read before.
+            Overrun: the queue has overflowed, and everything before that was read.
         """
         return self._read(_uapi.KFAB_IOC_EQ_READ, peek, 0)
 
@@ -480,7 +480,7 @@ class EventQueue(Waitable):
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed behind what was read before.
+            Overrun: the queue has overflowed, and everything before that was read.
             KfiError: EINVAL: the queue has no wait object of its own.
         """
         return self._read(_uapi.KFAB_IOC_EQ_SREAD, peek, deadline_after(timeout))
@@ -529,7 +529,7 @@ class EventQueue(Waitable):
         )
 
     def _context_of(self, cookie: int, peek: bool) -> object:
-        """Return the context of the object, or what the writer of the event gave."""
+        """Return the context of the object, or of the writer of the event."""
         found = self._client.cookies.get(cookie)
         if found is not None:
             return found.context
@@ -542,10 +542,10 @@ class EventQueue(Waitable):
             peek: leave it in the queue.
 
         Returns:
-            The entry, or ``None`` if the head is no error.
+            The entry, or ``None`` if no error comes first.
 
         Raises:
-            Overrun: the queue has overflowed behind what was read before.
+            Overrun: the queue has overflowed, and everything before that was read.
         """
         room = (ctypes.c_uint8 * _uapi.KFAB_ERR_DATA_MAX)()
         arg = _uapi.kfab_eq_readerr(
@@ -579,13 +579,13 @@ class EventQueue(Waitable):
         context: object = None,
         data: int = 0,
     ) -> None:
-        """Put an event of one's own into the queue, which wakes like any other.
+        """Put an event of the caller's own into the queue; it wakes like any other.
 
         Args:
             event: its number.
-            fid: an object that it is about.
-            context: comes back in the event.
-            data: comes back in the event, 64 bits.
+            fid: the object that it is about.
+            context: returned with the event.
+            data: returned with the event, 64 bits.
 
         Raises:
             Again: the queue is full.

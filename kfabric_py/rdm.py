@@ -2,8 +2,8 @@
 """Endpoints without a connection: plain ones, and scalable ones with contexts.
 
 An address vector has to be bound to an endpoint before it is enabled; it names
-the peers. A scalable endpoint has one address and moves no data itself: that
-its contexts do, each with queues of its own::
+the peers. A scalable endpoint has one address. It moves no data itself; its contexts do,
+each with queues of its own::
 
     with domain.av(rx_ctx_bits=4) as av, domain.scalable_endpoint(info) as sep:
         sep.bind(av)
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class RdmEndpoint(Addressed, Receiving, Sending, Profiled):
-    """An endpoint that talks to any peer that an address vector names.
+    """An endpoint for all peers that an address vector names.
 
     Open it, bind queues, counters and an :class:`AddressVector`, and
-    :meth:`enable` it. :meth:`getname` is what peers insert then.
+    :meth:`enable` it. Then peers insert the result of :meth:`getname`.
     """
 
     def __init__(self, domain: Domain, info: Info, context: object) -> None:
@@ -64,8 +64,8 @@ class ScalableEndpoint(Addressed, Posting):
         """Open a transmit context.
 
         Args:
-            index: which, from 0.
-            info: its ``tx_attr`` counts; ``None`` for the endpoint's.
+            index: number of the context, from 0.
+            info: its ``tx_attr`` is used; ``None`` for that of the endpoint.
             context: as for the other objects.
 
         Raises:
@@ -76,14 +76,14 @@ class ScalableEndpoint(Addressed, Posting):
     def receive(
         self, index: int, info: Info | None = None, *, context: object = None
     ) -> ReceiveContext:
-        """Open a receive context; its ``rx_attr`` counts, else as :meth:`transmit`."""
+        """Open a receive context; as :meth:`transmit`, with ``rx_attr``."""
         return ReceiveContext(self, index, info, context)
 
 
 def _ctx_arg(
     sep: ScalableEndpoint, index: int, info: Info | None
 ) -> tuple[_uapi.kfab_ctx_open, _uapi.kfab_info | None]:
-    """Return the structure, and what it points to, which the caller keeps."""
+    """Return the structure, and the memory that it points to, which the caller keeps."""
     raw = None if info is None else info_to_raw(info)
     arg = _uapi.kfab_ctx_open(
         sep=sep._live_handle(),
@@ -94,7 +94,7 @@ def _ctx_arg(
 
 
 class TransmitContext(Sending, Profiled):
-    """What a scalable endpoint sends with."""
+    """A transmit context of a scalable endpoint."""
 
     def __init__(
         self, sep: ScalableEndpoint, index: int, info: Info | None, context: object
@@ -107,7 +107,7 @@ class TransmitContext(Sending, Profiled):
 
 
 class ReceiveContext(Receiving, Profiled):
-    """What a scalable endpoint receives with."""
+    """A receive context of a scalable endpoint."""
 
     def __init__(
         self, sep: ScalableEndpoint, index: int, info: Info | None, context: object

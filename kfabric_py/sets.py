@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Wait sets and poll sets: many queues and counters, one place to look.
+"""Wait sets and poll sets: waiting for many queues and counters.
 
-A wait set sleeps until something that was opened with it is ready, and says
-nothing about what. A poll set never sleeps and says which members are ready.
+A wait on a wait set sleeps until a member is ready, and does not report which one. A
+poll set never sleeps and reports which members are ready.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PollFds:
     """The descriptors of a wait set's members at one moment.
 
     Attributes:
-        change_index: moves when a member comes or goes, and only then.
+        change_index: changes when a member is added or removed, and only then.
         fds: one descriptor for each member, for ``POLLIN``. The wait set owns
             them.
     """
@@ -45,9 +45,9 @@ class PollFds:
 
 
 class WaitSet(Waitable, Profiled):
-    """Sleeps until one of its members is ready.
+    """A set of objects; a wait sleeps until one of them is ready.
 
-    Members join by being opened with ``wait_set=`` and leave by being closed.
+    An object becomes a member by being opened with ``wait_set=``, until it is closed.
     A CQ or EQ is ready while it holds an entry or an error, a counter while it
     has changed since it was last read.
     """
@@ -67,19 +67,19 @@ class WaitSet(Waitable, Profiled):
 
         Raises:
             KfiTimeout: the deadline passed and nothing was ready then.
-            DeviceLost: all members are dead and drained.
+            DeviceLost: the devices of all members are gone, and nothing is left to read.
         """
         arg = _uapi.kfab_wait(wait=self._live_handle(), deadline=deadline_after(timeout))
         self._client(_uapi.KFAB_IOC_WAIT, arg)
 
     @property
     def exclusive(self) -> bool:
-        """Does each event wake one sleeper only, instead of all? Normally not.
+        """Whether each event wakes one sleeper only instead of all; ``False`` by default.
 
-        A thread whose :meth:`wait` has returned then owes a read of a member, or
-        another wait. If it does neither, the others sleep on until the next
-        event. Such a set has no descriptors. It can be changed while nobody
-        sleeps in the set, else :class:`Busy` is raised.
+        In an exclusive set, a thread whose :meth:`wait` has returned has to read a
+        member or wait again. If it does neither, the others sleep until the next event.
+        Such a set has no descriptors. Setting this while a thread sleeps in the set
+        raises :class:`Busy`.
         """
         return bool(self._flag(_uapi.KFAB_GETFIDFLAG) & _uapi.KFAB_WAIT_EXCLUSIVE)
 
@@ -95,18 +95,18 @@ class WaitSet(Waitable, Profiled):
     def pollfds(self) -> PollFds:
         """Return one descriptor for each member of a set of ``WaitObj.POLLFD``.
 
-        A member keeps its descriptor from call to call. That of a member which
-        has left is closed by the next call, not before: until then it shows
-        ``POLLHUP``, and its number means nothing else. So one thread should
-        call this, the one that polls the descriptors; what joins meanwhile does
-        not wake it, unlike one that sleeps in :meth:`wait`.
+        A member keeps its descriptor from call to call. The descriptor of a closed member
+        is closed by the next call, not before: until then it shows ``POLLHUP``, and its
+        number is not reused. So only the thread that polls the descriptors should call
+        this. A new member does not wake that thread; it does wake a thread in
+        :meth:`wait` once it is ready.
 
         Raises:
             KfiError: EINVAL: a set of another kind, or an exclusive one.
         """
         with self._close_lock:
             index, _ = self._members(0)
-            # Members come and go while their descriptors are being made.
+            # Members may be added and removed while their descriptors are being made.
             while self._pollfds is None or self._pollfds.change_index != index:
                 index, handles = self._all_members()
                 with contextlib.suppress(_MemberGone):
@@ -131,7 +131,7 @@ class WaitSet(Waitable, Profiled):
                 room *= 2
 
     def _descriptors(self, handles: list[int]) -> tuple[int, ...]:
-        """Open what is missing, close what has left."""
+        """Open missing descriptors, close those of removed members."""
         for handle in self._member_fds.keys() - set(handles):
             os.close(self._member_fds.pop(handle))
         for handle in handles:
@@ -158,9 +158,9 @@ class _MemberGone(Exception):
 
 
 class PollSet(OpenedObject, Profiled):
-    """Tells which of its members are ready. An object may be in many poll sets.
+    """A set of objects; a poll reports which are ready. An object may be in many.
 
-    Closing takes the members out first; the kernel closes only empty sets.
+    Closing removes the members first; the kernel closes only empty sets.
     """
 
     def __init__(self, domain: Domain, *, context: object) -> None:
@@ -170,17 +170,17 @@ class PollSet(OpenedObject, Profiled):
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_POLL_OPEN, arg, context)
 
     def add(self, member: CompletionQueue | EventQueue | Counter) -> None:
-        """Make an object a member; if it is ready, the next poll says so.
+        """Make an object a member; if it is ready, the next poll reports it.
 
         Raises:
-            KfiError: EALREADY: it is a member; EINVAL: it belongs to another
-                domain or fabric, or is of a kind that cannot be one.
+            KfiError: EALREADY: it is a member. EINVAL: it belongs to another domain
+                or fabric, or is of a class that cannot be a member.
         """
         self._change(_uapi.KFAB_IOC_POLL_ADD, member)
         self._members[member._handle] = member
 
     def remove(self, member: CompletionQueue | EventQueue | Counter) -> None:
-        """Take a member out; no poll that begins later reports it.
+        """Remove a member; no poll that begins later reports it.
 
         Raises:
             KfiError: EINVAL: it is not a member.
@@ -206,8 +206,8 @@ class PollSet(OpenedObject, Profiled):
         """Return the contexts of members that are ready; never sleeps.
 
         Args:
-            count: how many at most, 1 or more; ``None`` for all members. What
-                does not fit comes with the next calls, in turn.
+            count: most members to report, 1 or more; ``None`` for all. The next calls
+                report the others, in turn.
 
         Returns:
             The context of each member as given when it was opened, or the
@@ -236,5 +236,5 @@ class PollSet(OpenedObject, Profiled):
         return len(self._members)
 
     def __contains__(self, member: object) -> bool:
-        """Is this object a member?"""
+        """Return whether this object is a member."""
         return any(member is other for other in self._members.values())

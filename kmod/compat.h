@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Where kernels differ: each entry names the commit that made the difference.
- * Nothing else in these modules asks for the kernel's version.
+ * Differences between kernel versions. Each entry cites the commit that made the
+ * difference. No other file of these modules checks the kernel's version.
  */
 
 #ifndef KFI_COMPAT_H
@@ -15,14 +15,14 @@
 #include <rdma/ib_verbs.h>
 
 /**
- * kfi_hrtimer_setup() - prepare a timer and say what it calls
- * @timer: to be prepared
+ * kfi_hrtimer_setup() - prepare a timer and set its function
+ * @timer: the timer
  * @function: called when it expires
- * @clock: what it goes by
- * @mode: how it is going to be started
+ * @clock: its clock
+ * @mode: the mode with which it will be started
  *
- * 908a1d775422 (6.13) made one call of two steps, and 9779489a31d7 (6.15) removed the
- * first of them. The name is ours since the call may come to older kernels, too.
+ * 908a1d775422 (6.13) merged two calls into one, and 9779489a31d7 (6.15) removed the
+ * first of the two. The name is ours since the new call may come to older kernels, too.
  *
  * Context: any; takes no lock.
  */
@@ -40,12 +40,12 @@ static inline void kfi_hrtimer_setup(struct hrtimer *timer,
 
 /**
  * kfi_hrtimer_setup_on_stack() - prepare a timer that lives on the stack
- * @timer: to be prepared; destroy_hrtimer_on_stack() ends it
+ * @timer: the timer; destroy_hrtimer_on_stack() ends it
  * @function: called when it expires
- * @clock: what it goes by
- * @mode: how it is going to be started
+ * @clock: its clock
+ * @mode: the mode with which it will be started
  *
- * 444cb7db4c9f (6.13) has made one call of two steps here, too.
+ * 444cb7db4c9f (6.13) merged two calls into one here, too.
  *
  * Context: any; takes no lock.
  */
@@ -63,16 +63,16 @@ kfi_hrtimer_setup_on_stack(struct hrtimer *timer,
 }
 
 /*
- * PREEMPT_RT: d2d6422f8bd1 (6.12), kernels with its patches before. Spin locks
- * sleep there, so that none may be taken with preemption or interrupts off; and
- * interrupt handlers and softirqs are threads, which interrupt nobody.
+ * PREEMPT_RT: d2d6422f8bd1 (6.12); earlier in kernels with its patches. Spinlocks sleep
+ * there, so none may be taken with preemption or interrupts off. Interrupt handlers and
+ * softirqs are threads there and interrupt no other thread.
  */
 
 /**
- * kfi_preempt_off() - stay on this CPU, in front of others, if that is possible
+ * kfi_preempt_off() - keep the thread on this CPU and running, where that is possible
  *
- * What may be done under a spin lock may be done until kfi_preempt_on(), also to
- * take one. On PREEMPT_RT this does nothing: nobody's data may depend on it.
+ * Until kfi_preempt_on() the caller may do what a spinlock's holder may do, and may take
+ * spinlocks. On PREEMPT_RT this does nothing: no data may depend on it.
  *
  * Context: any.
  */
@@ -94,7 +94,7 @@ static inline void kfi_preempt_on(void)
 }
 
 /**
- * kfi_irqs_off() - nothing else runs in this thread
+ * kfi_irqs_off() - keep interrupts from running in this thread
  *
  * On PREEMPT_RT this does nothing: interrupts run in threads of their own there.
  *
@@ -112,7 +112,7 @@ static inline unsigned long kfi_irqs_off(void)
 
 /**
  * kfi_irqs_on() - the mirror of kfi_irqs_off()
- * @flags: what that has returned
+ * @flags: its return value
  *
  * Context: any.
  */
@@ -123,12 +123,12 @@ static inline void kfi_irqs_on(unsigned long flags)
 }
 
 /**
- * kfi_trace() - pass a tracepoint, from which no other thread takes the CPU away
- * @event: its name, and what it gets behind that
+ * kfi_trace() - pass a tracepoint with preemption off
+ * @event: its name, followed by its arguments
  *
- * Before a46023d5616e (7.0) preemption was off in each of them. A program of a tracer
- * that is entered on a CPU where it is at work already is skipped, and without that a
- * thread could lose its CPU to another one within it.
+ * Before a46023d5616e (7.0) preemption was off in every tracepoint. A tracer's program
+ * is skipped if it is entered on a CPU where it is already running. So a thread that is
+ * preempted inside one would make another thread's event disappear.
  *
  * Context: that of the tracepoint.
  */
@@ -146,8 +146,8 @@ static inline void kfi_irqs_on(unsigned long flags)
 #endif
 
 /*
- * The flag of a work queue whose items run on the CPU that queued them: without a flag
- * that was so before 930c2ea566af (6.17), and is warned of later.
+ * The flag of a workqueue whose items run on the CPU that queued them. Before
+ * 930c2ea566af (6.17) that was the default; later kernels warn if no flag is given.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
 #define KFI_WQ_PERCPU WQ_PERCPU
@@ -156,13 +156,13 @@ static inline void kfi_irqs_on(unsigned long flags)
 #endif
 
 /**
- * kfi_mr_room() - what to ask of ib_alloc_mr()
+ * kfi_mr_room() - the number of pages to request from ib_alloc_mr()
  * @ib: the device
- * @pages: to be registered at once
+ * @pages: pages to be registered at once
  *
- * Before 592627ccbdff (6.3) rxe keeps pages in maps of 256, and looks at what is behind
- * the last map when a region that fills all of them has been read to its end: one page
- * more, and it is never full.
+ * Before 592627ccbdff (6.3) rxe keeps pages in maps of 256. When a region that fills all
+ * maps has been read to its end, rxe accesses memory after the last map. With one page
+ * more, the last map is never full.
  *
  * Context: any; takes no lock.
  * Return: a number of pages.

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * An upper-layer protocol to copy: two kernel threads play ping-pong over
- * connected endpoints. Each sleeps in kfi_wait() on one wait set that holds its
- * event queue, its completion queue and a counter of receives.
+ * An example of an upper-layer protocol (ULP): two kernel threads exchange
+ * messages over connected endpoints. Each thread waits in kfi_wait() on one wait
+ * set, whose members are an event queue, a completion queue and a counter of
+ * receives.
  *
  *   listener			connector
  *   fabric, wait set, EQ	fabric, wait set, EQ
  *   passive endpoint		domain, CQ, counter, endpoint
  *   listen			connect
- *   KFI_CONNREQ: the rest, accept
+ *   KFI_CONNREQ: domain, CQ, counter, endpoint; accept
  *   KFI_CONNECTED		KFI_CONNECTED
  *   wait, answer, ...		send, wait, ...
  *   KFI_SHUTDOWN		shutdown
  *
- * /sys/module/pingpong_ulp/parameters/result says how it went; poll() for
- * POLLPRI on it ends when the game does.
+ * /sys/module/pingpong_ulp/parameters/result has the result. poll() for POLLPRI
+ * on this file returns when the exchange has ended.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -40,11 +41,11 @@ MODULE_PARM_DESC(role, "which side plays here: both, listen or connect");
 
 static atomic_t pp_playing;
 
-/* ---- The game ---- */
+/* ---- The exchange ---- */
 
 /*
- * No completion says when the send buffer may be written again. The answer
- * does: the peer sends it after our message has arrived as a whole.
+ * A successful send has no completion. The send buffer is free when the peer's
+ * answer has arrived, because the peer answers after it has the whole message.
  */
 static int pp_send(struct pp_side *side, unsigned int turn)
 {
@@ -53,8 +54,9 @@ static int pp_send(struct pp_side *side, unsigned int turn)
 }
 
 /*
- * The next receive is posted before the send that provokes its message. None
- * is posted after the last message: it would come back as an error.
+ * The next receive is posted before the send that the peer answers. After the
+ * last message none is posted: the end of the connection would flush it with an
+ * error.
  */
 static int pp_receive(struct pp_side *side, unsigned int turn)
 {
@@ -88,7 +90,7 @@ static int pp_play_connector(struct pp_side *side)
 	side->ns = ktime_get_ns() - began;
 	if (err)
 		return err;
-	/* The last answer has come, so nothing of ours is under way. */
+	/* The last answer has arrived, so no message is in flight. */
 	return kfi_shutdown(side->ep, 0);
 }
 
@@ -115,9 +117,9 @@ static int pp_play_listener(struct pp_side *side)
 	if (err)
 		return err;
 	/*
-	 * To close now could overtake our last answer, so the peer closes. It
-	 * may do so before it has acknowledged that answer, which then comes
-	 * back as an error although it arrived.
+	 * A shutdown from here could overtake the last answer, so the peer shuts
+	 * down. The peer may do so before it has acknowledged that answer. Then
+	 * the send completes with an error although the answer has arrived.
 	 */
 	side->leaving = true;
 	return pp_await(side, pp_is_closed);
@@ -143,7 +145,7 @@ static int pp_side_result(const struct pp_side *side, char *buf, size_t room)
 			 side->waits, side->received, side->counted, side->ns);
 }
 
-/* One that plays on another machine has nothing to say. */
+/* A side without a thread runs on another machine. It counts as passed. */
 static bool pp_side_passed(const struct pp_side *side)
 {
 	if (!side->task)
@@ -195,7 +197,7 @@ static int pp_thread(void *arg)
 	return 0;
 }
 
-/* The reference keeps the task for kthread_stop() if it ends by itself. */
+/* The reference keeps the task for kthread_stop() after the thread has ended. */
 static int pp_create(struct pp_side *side)
 {
 	struct task_struct *task;
@@ -208,7 +210,7 @@ static int pp_create(struct pp_side *side)
 	return 0;
 }
 
-/* A thread asleep in kfi_wait() returns from it with -EINTR. */
+/* kthread_stop() makes kfi_wait() return -EINTR. */
 static void pp_stop(struct pp_side *side)
 {
 	if (!side->task)
@@ -217,7 +219,7 @@ static void pp_stop(struct pp_side *side)
 	put_task_struct(side->task);
 }
 
-/* Listening before anybody connects, and before the module is live. */
+/* Listens before the connector starts, and before the module is live. */
 static int __init pp_begin_listener(void)
 {
 	int err = pp_listen(&pp_listener);
@@ -240,7 +242,7 @@ static int __init pp_init(void)
 	if (!err && (both || !strcmp(pp_role, "connect")))
 		err = pp_create(&pp_connector);
 	if (err) {
-		/* What there is has not run, and never will. */
+		/* A created thread has not run. kthread_stop() ends it unrun. */
 		pp_stop(&pp_listener);
 		pp_close_all(&pp_listener);
 		return err;

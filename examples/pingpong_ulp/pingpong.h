@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
-/* One side of the connection, and what can be done with it; see side.c. */
+/* One side of the connection, and the operations on it (side.c). */
 #ifndef _PINGPONG_H_
 #define _PINGPONG_H_
 
@@ -12,7 +12,7 @@
 #include <kfi_eq.h>
 #include <kfi_errno.h>
 
-extern unsigned int pp_size;	/* of a message, in bytes */
+extern unsigned int pp_size;	/* bytes in a message */
 
 struct pp_side {
 	const char *name;
@@ -29,24 +29,24 @@ struct pp_side {
 	struct kfid_cq *cq;
 	struct kfid_cntr *cntr;
 	struct kfid_ep *ep;
-	void *buf;			/* to send, then to receive */
+	void *buf;			/* send buffer, then receive buffer */
 	struct kfid_mr *mr;
 
-	/* What pp_look() has seen. */
+	/* Set by pp_look(). */
 	struct kfi_info *connreq;
 	bool connected;
 	bool closed;
 	unsigned int received;
 
-	unsigned int expected;		/* messages, by now */
-	unsigned int waits;		/* of kfi_wait(), that returned 0 */
-	u64 counted;			/* by the counter */
+	unsigned int expected;		/* number of messages to wait for */
+	unsigned int waits;		/* calls of kfi_wait() that returned 0 */
+	u64 counted;			/* value of the counter */
 	u64 ns;				/* from connected to the last message */
-	bool leaving;			/* a failure does not matter now */
+	bool leaving;			/* CQ errors no longer matter */
 	int err;
 };
 
-/* 0 or a negative errno; what is open then is left to pp_close_all(). */
+/* Return 0 or a negative errno. After an error, pp_close_all() cleans up. */
 int pp_listen(struct pp_side *side);
 int pp_connect(struct pp_side *side);
 int pp_accept(struct pp_side *side);
@@ -54,7 +54,7 @@ int pp_post_recv(struct pp_side *side);
 int pp_post_send(struct pp_side *side);
 void pp_close_all(struct pp_side *side);
 
-/* Sleeps until this is true of the side, or fails. */
+/* Waits until @there returns true. Returns 0 or a negative errno. */
 int pp_await(struct pp_side *side,
 	     bool (*there)(const struct pp_side *side));
 bool pp_has_request(const struct pp_side *side);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What every ULP with connections has: open, connect, wait, close.
+ * The parts of every ULP with connections: open, connect, wait, close.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -25,14 +25,14 @@ static unsigned int timeout_ms = 10000;
 module_param(timeout_ms, uint, 0444);
 MODULE_PARM_DESC(timeout_ms, "the longest time without the next message");
 
-/* What the peer says with a connection event, at most. */
+/* Limit of the private data in a connection event. */
 #define PP_PRIVATE_DATA	256
 
-/* ---- Looking: take all that is there, then it is safe to sleep. ---- */
+/* ---- Reading: a thread may wait only after it has emptied all members. ---- */
 
 static int pp_look_eq(struct pp_side *side)
 {
-	/* An event and the private data behind it; too little room fails. */
+	/* Room for an event and its private data. With less, the read fails. */
 	union {
 		struct kfi_eq_cm_entry cm;
 		u8 room[sizeof(struct kfi_eq_cm_entry) + PP_PRIVATE_DATA];
@@ -48,7 +48,7 @@ static int pp_look_eq(struct pp_side *side)
 			side->closed = true;
 		if (event != KFI_CONNREQ)
 			continue;
-		/* A request is ours until it is accepted or rejected. */
+		/* This side owns a request until it accepts or rejects it. */
 		if (!side->connreq) {
 			side->connreq = buf.cm.info;
 		} else {
@@ -83,9 +83,9 @@ static int pp_look_cq(struct pp_side *side)
 }
 
 /*
- * A wait set is ready as long as one member is. So every member is read until
- * it is empty, and the counter too: a change that nobody has read would end
- * the next wait at once, and the one after it.
+ * A wait set is ready as long as one of its members is. So this function reads
+ * every member until it is empty. This includes the counter: an unread change
+ * of the counter would end every later wait at once.
  */
 static int pp_look(struct pp_side *side)
 {
@@ -115,9 +115,9 @@ bool pp_is_connected(const struct pp_side *side)
 }
 
 /*
- * A completion is in the CQ and in the counter before anybody is woken for it;
- * but one who looks without having slept may find the first and not yet the
- * second.
+ * A completion is in the CQ and in the counter before it wakes a waiter. A
+ * thread that reads both without having slept may find the CQ entry before the
+ * counter has changed. So both are checked.
  */
 bool pp_has_message(const struct pp_side *side)
 {
@@ -131,12 +131,15 @@ bool pp_is_closed(const struct pp_side *side)
 }
 
 /*
- * The loop of every ULP. The condition is tested before the first wait, since
- * an earlier look may have met it: two things can come together. A wait that
- * returns 0 says that something in the set was ready, not what, and not that
- * it is still there. The deadline is computed once: a timeout that starts over
- * with each wake-up never ends. -EINTR means that the thread is being stopped
- * (or has a signal): leave, for every later wait would return it too.
+ * The wait loop of every ULP.
+ *
+ * The condition is checked before the first wait, because an earlier read may
+ * already have met it: several events can arrive together. A return value of 0
+ * means that a member of the set was ready. It does not name the member, and
+ * the member may be empty again. The deadline is computed once: a timeout that
+ * restarts with each wake-up may never end. -EINTR means that the thread is
+ * being stopped or has a signal. Every later wait would return it too, so the
+ * loop ends.
  */
 int pp_await(struct pp_side *side,
 	     bool (*there)(const struct pp_side *side))
@@ -160,7 +163,7 @@ int pp_await(struct pp_side *side,
 	return 0;
 }
 
-/* ---- Opening: parents first, members of the wait set after it. ---- */
+/* ---- Opening: parents first, the wait set before its members. ---- */
 
 static struct kfi_info *pp_hints(void)
 {
@@ -169,12 +172,12 @@ static struct kfi_info *pp_hints(void)
 	if (!hints)
 		return NULL;
 	hints->caps = KFI_MSG;
-	/* Modes are what we will do for the provider: register buffers. */
+	/* The modes that this ULP supports: it registers its buffers. */
 	hints->mode = KFI_LOCAL_MR;
 	hints->ep_attr->type = KFI_EP_MSG;
 	hints->domain_attr->mr_mode = KFI_MR_LOCAL | KFI_MR_VIRT_ADDR |
 				      KFI_MR_PROV_KEY;
-	/* kfi_freeinfo() frees what hangs off an info: give it a copy. */
+	/* kfi_freeinfo() frees the strings of an info, so this is a copy. */
 	hints->fabric_attr->prov_name = kstrdup(prov, GFP_KERNEL);
 	if (!hints->fabric_attr->prov_name) {
 		kfi_freeinfo(hints);
@@ -228,7 +231,7 @@ static int pp_open_queues(struct pp_side *side, struct kfi_info *info)
 	return kfi_cntr_open(side->domain, &cntr_attr, &side->cntr, side);
 }
 
-/* Everything is bound before the endpoint is enabled, and then no more. */
+/* All objects must be bound before the endpoint is enabled. */
 static int pp_open_ep(struct pp_side *side, struct kfi_info *info)
 {
 	int err;
@@ -239,7 +242,7 @@ static int pp_open_ep(struct pp_side *side, struct kfi_info *info)
 	err = kfi_ep_bind(side->ep, &side->eq->fid, 0);
 	if (err)
 		return err;
-	/* Selective: a send completes in silence unless it fails. */
+	/* Selective: only a failed send writes a CQ entry. */
 	err = kfi_ep_bind(side->ep, &side->cq->fid,
 			  KFI_TRANSMIT | KFI_SELECTIVE_COMPLETION);
 	if (err)
@@ -265,7 +268,7 @@ int pp_post_send(struct pp_side *side)
 			kfi_mr_desc(side->mr), KFI_ADDR_UNSPEC, side);
 }
 
-/* Up to a receive that is posted: the peer may send as soon as it can. */
+/* Ends with a posted receive, because the peer may send at once. */
 static int pp_open_all(struct pp_side *side, struct kfi_info *info)
 {
 	int err;
@@ -317,7 +320,7 @@ int pp_connect(struct pp_side *side)
 	return kfi_connect(side->ep, NULL, NULL, 0);
 }
 
-/* The endpoint is made from the request; that takes the request over. */
+/* The endpoint is opened from the request and then owns it. */
 int pp_accept(struct pp_side *side)
 {
 	int err;
@@ -332,16 +335,17 @@ static void pp_close(const struct pp_side *side, struct kfid *fid)
 {
 	int err = kfi_close(fid);
 
-	/* -EBUSY: something still uses it. The order below is wrong then. */
+	/* -EBUSY would mean a wrong order in pp_close_all(). */
 	if (err)
 		pr_err("%s: closing an object of class %zu: %d\n", side->name,
 		       fid->fclass, err);
 }
 
 /*
- * Users before what they use: the endpoint pins the queues that are bound to
- * it, the queues are members of the wait set, and all of them keep the domain
- * or the fabric open. The buffer is the provider's until the endpoint is gone.
+ * The order is the reverse of the dependencies: the endpoint pins its bound
+ * queues, the queues are members of the wait set, and all of them pin the domain
+ * or the fabric. The buffer belongs to the provider until the endpoint is
+ * closed.
  */
 void pp_close_all(struct pp_side *side)
 {
@@ -356,7 +360,7 @@ void pp_close_all(struct pp_side *side)
 		pp_close(side, &side->cq->fid);
 	if (side->domain)
 		pp_close(side, &side->domain->fid);
-	/* A request that did not become an endpoint wants an answer, too. */
+	/* A request without an endpoint must be rejected. */
 	if (side->connreq && !side->ep)
 		kfi_reject(side->pep, side->connreq->handle, NULL, 0);
 	kfi_freeinfo(side->connreq);

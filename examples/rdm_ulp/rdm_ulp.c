@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * An upper-layer protocol without connections: two kernel threads play ping-pong
- * with tagged messages between two RDM endpoints. Each sleeps in kfi_wait() on a
- * wait set that holds its completion queue. It knows its peer by an address in
- * its address vector, and finds out who wrote by kfi_cq_readfrom().
+ * An example of an upper-layer protocol (ULP) without connections: two kernel
+ * threads exchange tagged messages between two RDM endpoints. Each thread waits
+ * in kfi_wait() on a wait set with its completion queue. The address vector has
+ * the address of the peer. kfi_cq_readfrom() returns the source of each message.
  *
- *	fabric, wait set, domain, address vector, CQ, endpoint: bind, enable
- *	the other one's name into the vector
- *	receive posted, wait, next receive posted, answer, ...
+ *	open fabric, wait set, domain, address vector, CQ, endpoint
+ *	bind, enable
+ *	insert the address of the other side into the address vector
+ *	post a receive, wait, post the next receive, answer, ...
  *
- * With a peer, only one of the two plays here; the other machine has the other.
+ * With the parameter peer, only one side runs here. The other side runs on the
+ * other machine.
  *
- * /sys/module/rdm_ulp/parameters/result says how it went; poll() for POLLPRI on
- * it ends when the game does.
+ * /sys/module/rdm_ulp/parameters/result has the result. poll() for POLLPRI on
+ * this file returns when the exchange has ended.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -60,23 +62,24 @@ module_param(timeout_ms, uint, 0444);
 MODULE_PARM_DESC(timeout_ms, "the longest time without the next message");
 
 /**
- * struct ru_side - one of the two
- * @name: for people
- * @first: it begins
- * @info: what its objects were opened with
- * @fabric: its own
- * @wait: it sleeps there
- * @domain: its own
- * @av: its own; knows the other one
- * @cq: all its completions, in @wait
+ * struct ru_side - one of the two sides
+ * @name: name in the result
+ * @first: this side sends the first message
+ * @info: attributes of the objects
+ * @fabric: the fabric
+ * @wait: the wait set that the thread waits on
+ * @domain: the domain
+ * @av: the address vector, with the address of the other side
+ * @cq: the completion queue, a member of @wait
  * @ep: the endpoint
- * @buf: @size bytes that are sent, @size bytes that are received
- * @peer: its name for the other one
- * @received: messages
+ * @buf: send buffer of size bytes, then receive buffer of size bytes
+ * @peer: address of the other side in @av
+ * @received: number of received messages
  * @sent: the last send has completed
  * @waits: calls of kfi_wait() that returned 0
- * @ns: from the end of the first turn, which connects, to the last message
- * @err: why it ended
+ * @ns: time from the end of the first turn, which sets up the connection, to the
+ *	last message
+ * @err: 0 or a negative errno, when the thread has ended
  * @task: the thread
  */
 struct ru_side {
@@ -104,7 +107,7 @@ static struct ru_side ru_sides[] = {
 	{ .name = "ping", .first = true },
 };
 
-/* How many play; the result can be read before they do. */
+/* Number of running sides. The result can be read before they start. */
 static atomic_t ru_playing = ATOMIC_INIT(ARRAY_SIZE(ru_sides));
 
 static bool ru_is_here(const struct ru_side *side)
@@ -124,7 +127,7 @@ static int ru_getinfo(struct ru_side *side)
 	hints->caps = KFI_TAGGED | KFI_SOURCE;
 	hints->ep_attr->type = KFI_EP_RDM;
 	hints->addr_format = KFI_SOCKADDR_IN;
-	/* Without a number, the endpoint gets one that is free. */
+	/* Without a port, the endpoint gets a free port. */
 	err = kfi_getinfo(KFI_VERSION(1, 7), addr, *peer ? port : NULL,
 			  KFI_SOURCE, hints, &side->info);
 	kfi_freeinfo(hints);
@@ -167,12 +170,12 @@ static int ru_open_ep(struct ru_side *side)
 	err = kfi_ep_bind(side->ep, &side->cq->fid, KFI_RECV);
 	if (err)
 		return err;
-	/* The answer says that a message has arrived. No entry for each, too. */
+	/* The answer proves that a message has arrived; no CQ entry needed. */
 	err = kfi_ep_bind(side->ep, &side->cq->fid,
 			  KFI_TRANSMIT | KFI_SELECTIVE_COMPLETION);
 	if (err)
 		return err;
-	/* It has an address from now on, and messages are taken. */
+	/* From now on the endpoint has an address and receives messages. */
 	return kfi_enable(side->ep);
 }
 
@@ -191,7 +194,7 @@ static int ru_open(struct ru_side *side)
 	return err ? err : ru_open_ep(side);
 }
 
-/* Tells @side who the other one is; both are open if both are here. */
+/* Inserts the address of the other side. If that side is here, it is open. */
 static int ru_introduce(struct ru_side *side)
 {
 	struct ru_side *other = &ru_sides[!side->first];
@@ -200,7 +203,7 @@ static int ru_introduce(struct ru_side *side)
 	int n;
 
 	if (*peer) {
-		/* Another machine: a number that both know. */
+		/* Another machine: both sides use the same port. */
 		n = kfi_av_insertsvc(side->av, peer, port, &side->peer, 0,
 				     NULL);
 		return n == 1 ? 0 : -EADDRNOTAVAIL;
@@ -212,7 +215,7 @@ static int ru_introduce(struct ru_side *side)
 	return n == 1 ? 0 : -EADDRNOTAVAIL;
 }
 
-/* Users before what they use. */
+/* In the reverse order of the dependencies. */
 static void ru_close(struct ru_side *side)
 {
 	if (side->ep)
@@ -231,9 +234,9 @@ static void ru_close(struct ru_side *side)
 	kfree(side->buf);
 }
 
-/* ---- The game ---- */
+/* ---- The exchange ---- */
 
-/* Takes all that is there: then it is safe to sleep. */
+/* Empties the CQ. The thread may wait only after that. */
 static int ru_look(struct ru_side *side)
 {
 	struct kfi_cq_tagged_entry entry;
@@ -266,7 +269,7 @@ static bool ru_has_sent(const struct ru_side *side, unsigned int turn)
 	return side->sent;
 }
 
-/* The deadline is computed once; see examples/pingpong_ulp for the traps. */
+/* The wait loop; pp_await() in examples/pingpong_ulp explains it. */
 static int ru_await(struct ru_side *side, unsigned int turn,
 		    bool (*there)(const struct ru_side *side,
 				  unsigned int turn))
@@ -288,7 +291,7 @@ static int ru_await(struct ru_side *side, unsigned int turn,
 	return 0;
 }
 
-/* The buffer is free: the peer has answered the message before. */
+/* The buffer is free, because the peer has answered the previous message. */
 static int ru_send(struct ru_side *side, unsigned int turn)
 {
 	struct kvec iov = { .iov_base = side->buf, .iov_len = size };
@@ -302,14 +305,14 @@ static int ru_send(struct ru_side *side, unsigned int turn)
 	};
 
 	memset(side->buf, (u8)turn, size);
-	/* Nobody answers the last one: its completion says that it is there. */
+	/* The last message may have no answer, so it has a completion. */
 	return kfi_tsendmsg(side->ep, &msg,
 			    turn + 1 == count ? KFI_COMPLETION : 0);
 }
 
 /*
- * A message that comes before its receive is kept. Still, the receive is posted
- * before the send that provokes the message: then nothing is copied twice.
+ * The endpoint buffers a message that arrives before its receive. The receive is
+ * posted before the send that the peer answers, to avoid the additional copy.
  */
 static int ru_post(struct ru_side *side, unsigned int turn)
 {
@@ -353,7 +356,7 @@ static int ru_play(struct ru_side *side)
 			began = ktime_get_ns();
 	}
 	side->ns = ktime_get_ns() - began;
-	/* Closing drops what is under way. */
+	/* Closing would drop operations in flight. */
 	return err ? err : ru_await(side, 0, ru_has_sent);
 }
 
@@ -402,7 +405,7 @@ MODULE_PARM_DESC(result, "how it went; notifies poll() when it has ended");
 
 /* ---- The module ---- */
 
-/* The reference keeps the task for kthread_stop() if it ends by itself. */
+/* The reference keeps the task for kthread_stop() after the thread has ended. */
 static int ru_create(struct ru_side *side)
 {
 	struct task_struct *task;
@@ -422,7 +425,7 @@ static void ru_stop(struct ru_side *side)
 	put_task_struct(side->task);
 }
 
-/* A side that is not here has nothing open. */
+/* A side that does not run here has no open objects. */
 static void ru_end(void)
 {
 	int i;
@@ -433,7 +436,7 @@ static void ru_end(void)
 		ru_close(&ru_sides[i]);
 }
 
-/* Does something with each side that is here, up to the first failure. */
+/* Calls @what for each side that runs here, up to the first failure. */
 static int __init ru_each(int (*what)(struct ru_side *side))
 {
 	int i, err = 0;

@@ -24,10 +24,14 @@ _INDENTED = re.compile(r"(?:^(?: {4}|\t).*\n)+", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-# A heading, a list item and a table's cell each end the sentence before them.
+# Headings and the heads of tables are no sentences.
+_HEADS = re.compile(r"^#.*$|^\|.*\|\n(?=\|[\s:|-]+\|$)", re.MULTILINE)
+# A list item and a table's cell each end the sentence before them.
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.)\s)|\n(?=\s*[|#>])|(?<=\|)\n|\|")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9`])")
 _MARKS = re.compile(r"^[\s>#*_+\-\"'(]*(?:\d+\.\s)?")
+
+_PLAIN = ((_FENCE, ""), (_INDENTED, "\n"), (_COMMENT, ""), (_HEADS, ""), (_CODE, "`code`"))
 
 _AUXILIARY = (
     "is|was|has|had|can|cannot|could|may|might|must|shall|should|will|would|does|did|needs|"
@@ -55,7 +59,7 @@ class Found(NamedTuple):
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a Markdown document, without code, markup and table borders."""
-    for pattern, instead in ((_FENCE, ""), (_INDENTED, "\n"), (_COMMENT, ""), (_CODE, "`code`")):
+    for pattern, instead in _PLAIN:
         text = pattern.sub(instead, text)
     text = _LINK.sub(r"\1", text)
     for block in _BLOCK.split(text):

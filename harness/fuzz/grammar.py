@@ -305,9 +305,9 @@ PRODUCES: Final[Mapping[str, str]] = {
 
 #: Bits of `flags` that a call knows.
 FLAGS: Final[Mapping[str, tuple[int, ...]]] = {
-    "CLOSE": (u.KFAB_CLOSE_FORGIVE,),
+    "CLOSE": (u.KFAB_CLOSE_DISCARD_EVENTS,),
     **{op: (u.KFAB_POST_INJECT,) for op in ("SEND", "TSEND", "WRITE", "ATOMIC")},
-    "CQ_READ": (u.KFAB_CQ_SRC_ADDR, u.KFAB_CQ_TELL_EMPTY),
+    "CQ_READ": (u.KFAB_CQ_SRC_ADDR, u.KFAB_CQ_REPORT_EMPTY),
     "CQ_SREAD": (u.KFAB_CQ_SRC_ADDR,),
     "REQ_NOTIFY": (u.KFAB_NOTIFY_SOLICITED, u.KFAB_NOTIFY_NEXT, u.KFAB_NOTIFY_MISSED),
     "GET_CQ_EVENT": (u.KFAB_EVENT_ACK, u.KFAB_EVENT_NOTIFY),

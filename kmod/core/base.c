@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What every provider's fabric, domain and passive endpoint begins with.
+ * The common part of every provider's fabric, domain and passive endpoint.
  */
 #include <kfi_enosys.h>
 
 #include "core.h"
 
 /*
- * The module reference is dropped here, in a module that the caller pins, so
- * that no code of the provider is left to run when it may be unloaded.
+ * The module reference is dropped here, in a module that the caller pins, so that no
+ * code of the provider is left to run when the provider's module may be unloaded.
  */
 static int kfi_fabric_close(struct kfid *fid)
 {
@@ -40,11 +40,11 @@ static struct kfi_ops kfi_fabric_fid_ops __ro_after_init = {
  * @owner: THIS_MODULE of the provider; pinned until the fabric is closed
  * @ops: the provider's table
  * @release: frees the provider's fabric
- * @api_version: version that the ULP asked for
+ * @api_version: version that the ULP requested
  * @context: the ULP's
  *
- * Context: process.
- * Return: 0, or -ENODEV if the module is going.
+ * Context: process; takes no lock.
+ * Return: 0, or -ENODEV if the module is being unloaded.
  */
 int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
 			 struct kfi_ops_fabric *ops,
@@ -99,7 +99,7 @@ static void kfi_domain_progress_work(struct work_struct *work)
 	base->progress(base);
 }
 
-/* Is there anything in it that one can sleep on, or that calls a handler? */
+/* Does the domain have a source with a queue, a handler or a channel? */
 static bool kfi_domain_notifies(struct kfi_domain_base *base)
 {
 	struct kfi_source *src;
@@ -117,10 +117,10 @@ static bool kfi_domain_notifies(struct kfi_domain_base *base)
  * kfi_domain_pending() - a domain with manual progress has something to report
  * @base: the domain
  *
- * Reads and polls make progress themselves. Who sleeps cannot, so where anybody
- * could sleep it is made from a work item.
+ * Reads and polls make progress themselves. A sleeping thread cannot, so a work item
+ * makes it where a thread could sleep or a handler could run.
  *
- * Context: any; the caller pins the domain.
+ * Context: any; the caller keeps the domain open; takes domain->lock.
  */
 void kfi_domain_pending(struct kfi_domain_base *base)
 {
@@ -132,13 +132,13 @@ EXPORT_SYMBOL_GPL(kfi_domain_pending);
 /**
  * kfi_domain_base_init() - begin a domain
  * @base: zeroed, first member of the provider's domain
- * @fabric: parent; pinned until the domain is closed
+ * @fabric: parent; a reference is held until the domain is closed
  * @ops: the provider's table
  * @mr: the provider's table
  * @release: frees the provider's domain; everything in it is closed by then
  * @context: the ULP's
  *
- * Context: process.
+ * Context: process, may sleep; takes kfi_listed_lock.
  * Return: 0, or -EINVAL if the fabric is being closed.
  */
 int kfi_domain_base_init(struct kfi_domain_base *base,
@@ -167,7 +167,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 }
 EXPORT_SYMBOL_GPL(kfi_domain_base_init);
 
-/* The last thing that a source hears of its device. */
+/* The last publication on a source, for device loss. Caller holds domain->lock. */
 static void kfi_source_last(struct kfi_source *src)
 {
 	static const struct kfi_completion gone = {
@@ -176,6 +176,7 @@ static void kfi_source_last(struct kfi_source *src)
 	};
 	struct kfi_target target = { };
 
+	lockdep_assert_held(&src->domain->lock);
 	if (src->fid->fclass == KFI_CLASS_CQ)
 		kfi_cq_store(container_of(src->fid, struct kfid_cq, fid), &gone,
 			     &target);
@@ -185,7 +186,7 @@ static void kfi_source_last(struct kfi_source *src)
 	target.wake.why = KFI_WHY_LOST;
 	target.wake.all = true;
 	kfi_source_lose(src);
-	/* With or without an event: the channel may have lost its last CQ. */
+	/* Also without an event: the channel may have lost its last CQ. */
 	target.channel = kfi_notify_channel(src);
 	kfi_publish(&target, 1);
 }
@@ -194,15 +195,17 @@ static void kfi_source_last(struct kfi_source *src)
  * kfi_domain_lose() - the domain's device is gone
  * @base: the domain
  *
- * Each CQ gets a last error entry (ENODEV), each counter an error change; those
- * who sleep return by the ordinary rules. (A CQ that is full is overrun instead:
- * nothing is stored behind a gap.) Who waits for a profile's events returns, too.
- * Nothing new can be opened in it, and a
- * blocking read of what is drained returns -ENODEV. To
- * be called before the provider tears down what its completions need, once or
- * more often.
+ * Each CQ gets a last error entry (ENODEV), and each counter an error change. Sleeping
+ * threads return by the ordinary rules, and so do threads that wait for a profile's
+ * events. (A CQ that is full is overrun instead: nothing is stored after a gap.)
+ * Nothing new can be opened in the domain, and a blocking read of a drained object
+ * returns -ENODEV.
  *
- * Context: any; the caller holds no endpoint's profile_lock.
+ * The provider calls this once or more often, before it tears down what its
+ * completions need.
+ *
+ * Context: any; the caller holds no endpoint's profile_lock; takes domain->lock,
+ * eps_lock and each profile_lock.
  */
 void kfi_domain_lose(struct kfi_domain_base *base)
 {
@@ -221,9 +224,9 @@ void kfi_domain_lose(struct kfi_domain_base *base)
 EXPORT_SYMBOL_GPL(kfi_domain_lose);
 
 /*
- * Which EQ a passive endpoint reports to. The EQ may be closed first (ULPs rely
- * on it), so there is no reference between the two: who reports looks under
- * this lock, and closing the EQ clears the pointers under it.
+ * Protects kfi_pep_base.eq and .bound. The EQ may be closed first (ULPs rely on it), so
+ * there is no reference between the two: a report reads the pointer under this lock,
+ * and closing the EQ clears the pointers under it.
  */
 static DEFINE_SPINLOCK(kfi_pep_lock);
 static LIST_HEAD(kfi_bound_peps);
@@ -231,11 +234,11 @@ static LIST_HEAD(kfi_bound_peps);
 /**
  * kfi_pep_base_init() - begin a passive endpoint
  * @base: zeroed, first member of the provider's passive endpoint
- * @fabric: parent; pinned until kfi_pep_base_fini()
+ * @fabric: parent; a reference is held until kfi_pep_base_fini()
  * @fid_ops: the provider's; close begins with kfi_fid_kill()
  * @context: the ULP's
  *
- * Context: process.
+ * Context: process; takes no lock.
  * Return: 0, or -EINVAL if the fabric is being closed.
  */
 int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
@@ -273,9 +276,9 @@ static int kfi_pep_bind_eq(struct kfi_pep_base *base, struct kfid_eq *eq)
  * @bfid: an EQ of the same fabric
  * @flags: 0
  *
- * Context: process.
+ * Context: process, interrupts on; takes kfi_pep_lock.
  * Return: 0; -ENOSYS for another class; -EINVAL for another fabric's EQ, a
- * second EQ, or flags.
+ * second EQ, an EQ that is being closed, or flags.
  */
 int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags)
 {
@@ -290,9 +293,9 @@ int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags)
 EXPORT_SYMBOL_GPL(kfi_pep_base_bind);
 
 /*
- * Take back one unread event, or, if there is none, leave the EQ. The lock keeps
- * the EQ from going meanwhile; what the event owns is freed without it. An EQ
- * that was closed first has dropped them all.
+ * Take back one unread event, or, if there is none, leave the EQ. The lock keeps the EQ
+ * open meanwhile; the event's resources are freed without it. An EQ that was closed
+ * first has dropped all events.
  */
 static bool kfi_pep_take_back(struct kfi_pep_base *base,
 			      struct kfi_eq_slot *slot)
@@ -315,7 +318,7 @@ static bool kfi_pep_take_back(struct kfi_pep_base *base,
  *
  * Takes back its unread events. The caller frees the structure.
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes kfi_pep_lock.
  */
 void kfi_pep_base_fini(struct kfi_pep_base *base)
 {
@@ -332,7 +335,7 @@ EXPORT_SYMBOL_GPL(kfi_pep_base_fini);
  * kfi_pep_detach_all() - an EQ is being closed
  * @eq: killed
  *
- * Context: process.
+ * Context: process, interrupts on; takes kfi_pep_lock.
  */
 void kfi_pep_detach_all(struct kfid_eq *eq)
 {
@@ -353,9 +356,9 @@ void kfi_pep_detach_all(struct kfid_eq *eq)
  * @base: the passive endpoint
  * @event: as for kfi_eq_report()
  *
- * Context: any.
- * Return: as kfi_eq_report(), or -ENOEQ: it has none (any more). After an error
- * what the event owns is still the caller's.
+ * Context: any; takes kfi_pep_lock, and under it the locks of kfi_eq_report().
+ * Return: as kfi_eq_report(), or -ENOEQ: it has no EQ, or the EQ was closed. After an
+ * error the caller still owns the event's resources.
  */
 int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event)
 {
@@ -374,7 +377,7 @@ EXPORT_SYMBOL_GPL(kfi_pep_report);
  * @base: the passive endpoint
  * @entry: as for kfi_eq_report_err()
  *
- * Context: any.
+ * Context: as kfi_pep_report().
  * Return: as kfi_eq_report_err(), or -ENOEQ.
  */
 int kfi_pep_report_err(struct kfi_pep_base *base,

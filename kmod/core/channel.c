@@ -5,9 +5,9 @@
  * DOC: Why no event is lost
  *
  * An event is put on the channel's list together with the entry that makes it,
- * under the CQ's lock, and announced as any publication is: first all is stored,
- * then the channel's queue is woken, one sleeper for one event. The table is that
- * of waitq.c, with "an event is on the list" for the look.
+ * under the CQ's lock. It is announced like any publication: first everything is
+ * stored, then the channel's queue is woken, one sleeper for one event. The table
+ * is that of waitq.c; the look is "an event is on the list".
  *
  * DOC: Why no thread stays in a channel that is closed
  *
@@ -19,7 +19,7 @@
  *						gone: -EBADF; drops its reference
  *	drops its own reference
  *
- * A getter that comes later sees gone when it looks. Who is last frees.
+ * A getter that comes later sees gone when it looks. The last reference frees.
  */
 #include <linux/slab.h>
 
@@ -28,10 +28,10 @@
 #include "channel.h"
 
 /**
- * kfi_event_free() - an event is over
+ * kfi_event_free() - free an event that is over
  * @event: on no list
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_event_free(struct kfi_cq_event *event)
 {
@@ -41,8 +41,10 @@ void kfi_event_free(struct kfi_cq_event *event)
 
 /**
  * kfi_channel_drop() - take an event off the lists
- * @ch: the channel, locked
- * @event: one of its events; to be freed by the caller
+ * @ch: the channel
+ * @event: one of its events; the caller frees it
+ *
+ * Context: any; the caller holds @ch->lock.
  */
 void kfi_channel_drop(struct kfi_channel *ch, struct kfi_cq_event *event)
 {
@@ -57,7 +59,8 @@ void kfi_channel_drop(struct kfi_channel *ch, struct kfi_cq_event *event)
  * kfi_channel_number() - number the publication of an event
  * @ch: the channel; the event is stored
  *
- * Context: any.
+ * Context: any; takes no lock.
+ * Return: the number, for kfi_channel_announce().
  */
 u64 kfi_channel_number(struct kfi_channel *ch)
 {
@@ -70,7 +73,8 @@ u64 kfi_channel_number(struct kfi_channel *ch)
  * @source: id of the CQ
  * @seq: the publication's number
  *
- * Context: any; no lock of ours held but a domain's.
+ * Context: any; the caller holds none of our locks but domain->lock; takes the
+ * channel's head.lock.
  */
 void kfi_channel_announce(struct kfi_channel *ch, u32 source, u64 seq)
 {
@@ -87,7 +91,7 @@ void kfi_channel_announce(struct kfi_channel *ch, u32 source, u64 seq)
 	kfi_waitq_wake(&ch->queue, &wake);
 }
 
-/* A woken thread leaves without its event: to the next one, as in kfi_hand_on(). */
+/* A woken thread leaves without its event; as kfi_hand_on(). */
 static void kfi_channel_hand_on(struct kfi_channel *ch)
 {
 	struct kfi_wake wake = {
@@ -103,12 +107,12 @@ static void kfi_channel_hand_on(struct kfi_channel *ch)
 /**
  * kfi_channel_peek() - hold the oldest event, to hand it out
  * @channel: the channel
- * @cq: its CQ, which does not go while the event is held
+ * @cq: its CQ, which stays allocated while the event is held
  *
- * To be followed by kfi_channel_settle(). The caller serialises the two against
- * other getters of the channel.
+ * kfi_channel_settle() must follow.
  *
- * Context: any.
+ * Context: any; the caller serialises the two calls against other getters of the
+ * channel; takes channel->lock.
  * Return: 0, or -EAGAIN: there is none.
  */
 int kfi_channel_peek(struct kfid_comp_channel *channel, struct kfid_cq **cq)
@@ -128,11 +132,12 @@ int kfi_channel_peek(struct kfid_comp_channel *channel, struct kfid_cq **cq)
 EXPORT_SYMBOL_GPL(kfi_channel_peek);
 
 /**
- * kfi_channel_settle() - the event that is held was handed out, or could not be
+ * kfi_channel_settle() - end holding an event: it was handed out, or could not be
  * @channel: the channel
- * @fate: what becomes of it; none of a CQ that is being closed is kept
+ * @fate: what becomes of it; an event of a CQ that is being closed is never kept
  *
- * Context: any.
+ * Context: any; serialised as kfi_channel_peek(); takes channel->lock and the CQ's
+ * head.lock.
  */
 void kfi_channel_settle(struct kfid_comp_channel *channel,
 			enum kfi_event_fate fate)
@@ -143,14 +148,14 @@ void kfi_channel_settle(struct kfid_comp_channel *channel,
 	unsigned long flags;
 	bool gone;
 
-	/* The CQ's close waits for this; so its memory stays while we tell it. */
+	/* The CQ's close waits for this event; RCU keeps the CQ until it is woken. */
 	rcu_read_lock();
 	spin_lock_irqsave(&ch->lock, flags);
 	event = ch->held;
 	ch->held = NULL;
 	n = event->notify;
 	gone = fate != KFI_EVENT_KEPT || n->closing;
-	n->got += fate == KFI_EVENT_GOT && !n->forgiven;
+	n->got += fate == KFI_EVENT_GOT && !n->discarded;
 	if (gone) {
 		kfi_channel_drop(ch, event);
 		kfi_event_free(event);
@@ -158,7 +163,7 @@ void kfi_channel_settle(struct kfid_comp_channel *channel,
 	gone = n->closing && kfi_notify_drained(n);
 	spin_unlock_irqrestore(&ch->lock, flags);
 	if (gone)
-		kfi_notify_tell(n);
+		kfi_notify_wake_closer(n);
 	rcu_read_unlock();
 }
 EXPORT_SYMBOL_GPL(kfi_channel_settle);
@@ -172,8 +177,8 @@ static bool kfi_channel_found(void *arg)
 }
 
 /*
- * Look, sleep, take; who finds that somebody was faster sleeps on. What ends a
- * channel is looked at first: the events before it are taken all the same.
+ * Look, sleep, take. A thread that finds the event taken by another one sleeps again.
+ * The end of the channel is read before the take: earlier events are still taken.
  */
 static ssize_t kfi_channel_wait_loop(struct kfi_channel *ch, struct kfi_waiter *w,
 				     ktime_t deadline, kfi_take_fn take, void *arg)
@@ -187,7 +192,7 @@ static ssize_t kfi_channel_wait_loop(struct kfi_channel *ch, struct kfi_waiter *
 		if (ret == -EINTR)
 			return ret;
 		gone = READ_ONCE(ch->gone);
-		/* Pairs with kfi_waitq_judge(). */
+		/* Pairs with kfi_waitq_check_dead(). */
 		dead = smp_load_acquire(&ch->queue.dead);
 		n = take(arg);
 		if (n != -KFI_EAGAIN)
@@ -202,14 +207,15 @@ static ssize_t kfi_channel_wait_loop(struct kfi_channel *ch, struct kfi_waiter *
 }
 
 /**
- * kfi_channel_wait_take() - get an event, whatever "get" is
+ * kfi_channel_wait_take() - a blocking get with a caller's own way to take
  * @channel: the channel; the caller keeps its memory, but it may be closed
  * @deadline: absolute, monotonic
  * @take: one attempt; called without a lock, never while enqueued
  * @arg: for @take
  *
- * Context: may sleep, except with %KFI_DEADLINE_NOW as far as @take allows.
- * Return: what @take returned, unless that was -EAGAIN; then -EAGAIN with
+ * Context: process, may sleep; takes the channel's head.lock. With
+ * %KFI_DEADLINE_NOW any, as far as @take allows.
+ * Return: the result of @take, unless that was -EAGAIN; then -EAGAIN with
  * %KFI_DEADLINE_NOW, -ETIMEDOUT, -EINTR, -EBADF: the channel was closed, -ENODEV:
  * the devices of all its CQs are gone.
  */
@@ -237,7 +243,7 @@ struct kfi_event_args {
 	void *context;
 };
 
-/* In one step: nothing between the two can fail. */
+/* Get and remove in one step: nothing between the two can fail. */
 static ssize_t kfi_event_take(void *arg)
 {
 	struct kfi_event_args *a = arg;
@@ -261,17 +267,18 @@ static ssize_t kfi_event_take(void *arg)
 /**
  * kfi_get_cq_event() - wait for the next event of a channel
  * @channel: the channel
- * @cq: the CQ that the event is about; stays open until the event is acked
+ * @cq: the CQ of the event; stays open until the event is acknowledged
  * @context: of that CQ; or NULL
  * @timeout: milliseconds; 0: one check, negative: no limit
  *
- * To be followed by kfi_ack_cq_events(). The channel may be closed during the call
- * (if it has no CQs), but not before.
+ * kfi_ack_cq_events() must follow. The channel may be closed during the call (if it
+ * has no CQs), but not before.
  *
- * Context: may sleep, except with @timeout 0; interrupts on.
- * Return: 0; -EAGAIN: nothing there, with @timeout 0; -ETIMEDOUT; -EINTR; -EBADF:
- * the channel was closed; -ENODEV: the devices of all its CQs are gone, and no
- * event is left; -EINVAL.
+ * Context: process, may sleep, interrupts on; takes channel->lock and the channel's
+ * head.lock. With @timeout 0 it does not sleep.
+ * Return: 0; -EAGAIN: no event, with @timeout 0; -ETIMEDOUT; -EINTR; -EBADF: the
+ * channel was closed; -ENODEV: the devices of all its CQs are gone, and no event is
+ * left; -EINVAL without @cq.
  */
 int kfi_get_cq_event(struct kfid_comp_channel *channel, struct kfid_cq **cq,
 		     void **context, int timeout)
@@ -298,7 +305,7 @@ EXPORT_SYMBOL_GPL(kfi_get_cq_event);
  * kfi_channel_hold() - keep a channel's memory beyond its close
  * @channel: the channel
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_channel_hold(struct kfid_comp_channel *channel)
 {
@@ -320,7 +327,7 @@ static void kfi_channel_free(struct kref *ref)
  * kfi_channel_put() - the mirror of kfi_channel_hold()
  * @channel: the channel
  *
- * Context: process.
+ * Context: process, interrupts on; the last reference takes the channel's head.lock.
  */
 void kfi_channel_put(struct kfid_comp_channel *channel)
 {
@@ -328,7 +335,7 @@ void kfi_channel_put(struct kfid_comp_channel *channel)
 }
 EXPORT_SYMBOL_GPL(kfi_channel_put);
 
-/* Unlike other objects a channel goes under the threads that sleep in it. */
+/* Unlike other objects, a channel can be closed while threads sleep in it. */
 static int kfi_channel_close(struct kfid *fid)
 {
 	struct kfi_channel *ch = container_of(fid, struct kfi_channel, channel.fid);
@@ -359,8 +366,11 @@ static struct kfi_ops kfi_channel_fid_ops __ro_after_init = {
 };
 
 /**
- * kfi_channel_queue() - where a channel's threads sleep
+ * kfi_channel_queue() - the queue of a channel
  * @fid: a channel
+ *
+ * Context: any; takes no lock.
+ * Return: valid as long as the channel's memory.
  */
 struct kfi_waitq *kfi_channel_queue(struct kfid *fid)
 {
@@ -376,7 +386,8 @@ struct kfi_waitq *kfi_channel_queue(struct kfid *fid)
  * kfi_close() ends it: -EBUSY while it has CQs; threads asleep in it get -EBADF.
  *
  * Context: process, may sleep.
- * Return: 0, -EINVAL, -ENOMEM.
+ * Return: 0; -EINVAL without @fabric or @channel, or if the fabric is being closed;
+ * -ENOMEM.
  */
 int kfi_comp_channel_open(struct kfid_fabric *fabric,
 			  struct kfid_comp_channel **channel, void *context)

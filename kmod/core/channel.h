@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Between channel.c (a channel, and getting events from it) and notify.c (what a
- * CQ has for its channel).
+ * Completion channels: shared by channel.c (a channel, and getting events from
+ * it) and notify.c (a CQ's side of its channel).
  */
 #ifndef _KFABRIC_CHANNEL_H_
 #define _KFABRIC_CHANNEL_H_
@@ -15,14 +15,15 @@
 /**
  * struct kfi_channel - a completion channel
  * @channel: the public object
- * @fabric: parent; a reference is held while it is open
- * @queue: its sleepers and descriptors. Its members are the CQs, as far as living
- *	   and lost ones go; @queue.nready counts @events.
- * @ref: the open itself, and each call that may outlast it
- * @gone: it was closed
- * @lock: protects the rest, and what kfi_notify says; inside source->lock
- * @events: those not got, the oldest first
- * @held: the first one, while somebody tries to hand it out
+ * @fabric: parent; a reference is held while the channel is open
+ * @queue: its waiters and descriptors. The bound CQs are its members as far as
+ *	   @queue.living and @queue.lost go; @queue.nready counts @events.
+ * @ref: one for the open, and one for each call that may outlast it
+ * @gone: it was closed; written once, read without a lock
+ * @lock: protects @events, @held and the fields of struct kfi_notify that name
+ *	  it; inside source->lock
+ * @events: events that have not been got, oldest first; @lock
+ * @held: the first event while a reader tries to hand it out; @lock
  * @rcu: frees it
  */
 struct kfi_channel {
@@ -39,9 +40,9 @@ struct kfi_channel {
 
 /**
  * struct kfi_cq_event - one event, from the request until it is got
- * @link: on the channel's list, unless it was only requested
- * @mine: on its CQ's
- * @notify: of the CQ
+ * @link: on the channel's list; empty while it is only requested; channel->lock
+ * @mine: on its CQ's list; channel->lock
+ * @notify: the CQ's side; constant
  */
 struct kfi_cq_event {
 	struct list_head link;
@@ -49,7 +50,7 @@ struct kfi_cq_event {
 	struct kfi_notify *notify;
 };
 
-/* What was requested; the stronger one is the greater. */
+/* The requested kind of event; the greater value is the stronger request. */
 enum kfi_request {
 	KFI_REQUEST_NONE,
 	KFI_REQUEST_SOLICITED,
@@ -57,17 +58,19 @@ enum kfi_request {
 };
 
 /**
- * struct kfi_notify - what a CQ has for its channel
- * @src: the CQ
- * @channel: pinned
- * @request: what the next event waits for; source->lock
- * @next: the event that it will be, if anything is requested; source->lock
- * @first: the event that needs no memory; others exist only while it is used
- * @unread: events that were not got; this and the rest: channel->lock
- * @count: their number
- * @got: events that were got and not acked
- * @closing: the CQ's close has begun
- * @forgiven: none wants an ack any more
+ * struct kfi_notify - a CQ's side of its channel
+ * @src: the CQ; constant
+ * @channel: the channel; a reference is held; constant
+ * @request: the completion that makes the next event; source->lock
+ * @next: the event that is prepared for @request, or NULL; source->lock
+ * @first: the event that needs no allocation; others exist only while it is in
+ *	   use
+ * @unread: events that have not been got; channel->lock
+ * @count: their number; channel->lock
+ * @got: events that were got and not acknowledged; channel->lock
+ * @closing: the CQ's close has begun; written under source->lock and
+ *	     channel->lock
+ * @discarded: no event needs an acknowledgment any more; channel->lock
  * @rcu: frees it, see kfi_ack_cq_events()
  */
 struct kfi_notify {
@@ -80,7 +83,7 @@ struct kfi_notify {
 	unsigned int count;
 	unsigned int got;
 	bool closing;
-	bool forgiven;
+	bool discarded;
 	struct rcu_head rcu;
 };
 
@@ -96,6 +99,6 @@ void kfi_event_free(struct kfi_cq_event *event);
 
 /* notify.c */
 bool kfi_notify_drained(const struct kfi_notify *n);
-void kfi_notify_tell(struct kfi_notify *n);
+void kfi_notify_wake_closer(struct kfi_notify *n);
 
 #endif /* _KFABRIC_CHANNEL_H_ */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Counters. A change is a change number, never a comparison of values: 497, set
- * to 495, two completions, 497 again is two changes.
+ * Counters. Changes are numbered, never found by comparing values: 497, set to 495,
+ * two completions, 497 again is two changes.
  */
 #include <linux/slab.h>
 
@@ -12,11 +12,11 @@
 /**
  * struct kfi_cntr - a counter
  * @cntr: the public object
- * @src: what it shares with CQs and EQs; @src.lock protects the rest
+ * @src: the part shared with CQs and EQs; @src.lock protects all fields below
  * @value: successes
  * @errors: failures
  * @value_changes: completions that succeeded
- * @error_changes: those that failed, adderr and seterr
+ * @error_changes: completions that failed, adderr and seterr
  * @value_read: @value_changes when the value was last read
  * @error_read: @error_changes when the error value was last read
  */
@@ -36,15 +36,23 @@ static struct kfi_cntr *to_cntr(struct kfid_cntr *cntr)
 	return container_of(cntr, struct kfi_cntr, cntr);
 }
 
+/**
+ * kfi_cntr_source() - the common part of a counter
+ * @cntr: the counter
+ *
+ * Context: any; takes no lock.
+ * Return: valid as long as the counter.
+ */
 struct kfi_source *kfi_cntr_source(struct kfid_cntr *cntr)
 {
 	return &to_cntr(cntr)->src;
 }
 
-/* Fill in the target of a change. Caller holds the lock. */
+/* Fill in the target of a change. The caller holds the lock. */
 static void kfi_cntr_target(struct kfi_cntr *cntr, enum kfi_why why,
 			    struct kfi_target *target)
 {
+	lockdep_assert_held(&cntr->src.lock);
 	target->src = &cntr->src;
 	target->wake.source = cntr->src.id;
 	target->wake.why = why;
@@ -53,9 +61,10 @@ static void kfi_cntr_target(struct kfi_cntr *cntr, enum kfi_why why,
 					   why == KFI_WHY_ERROR;
 }
 
-/* An unread change. Caller holds the lock. */
+/* Note an unread change. The caller holds the lock. */
 static void kfi_cntr_changed(struct kfi_cntr *cntr, bool error)
 {
+	lockdep_assert_held(&cntr->src.lock);
 	if (error)
 		cntr->error_changes++;
 	else
@@ -72,7 +81,7 @@ static void kfi_cntr_changed(struct kfi_cntr *cntr, bool error)
  *	 error change that counts nothing
  * @target: filled in for kfi_publish()
  *
- * Context: any.
+ * Context: any; takes source->lock, and under it poll->lock.
  */
 void kfi_cntr_count(struct kfid_cntr *fcntr, enum kfi_why why,
 		    struct kfi_target *target)
@@ -89,11 +98,11 @@ void kfi_cntr_count(struct kfid_cntr *fcntr, enum kfi_why why,
 }
 
 /**
- * kfi_cntr_peek() - look at the value without having read it
+ * kfi_cntr_peek() - look at the value without marking it as read
  * @fcntr: the counter
- * @change: what to give to kfi_cntr_mark()
+ * @change: argument for kfi_cntr_mark()
  *
- * Context: any.
+ * Context: any; the caller holds no lock; takes source->lock.
  * Return: the value.
  */
 u64 kfi_cntr_peek(struct kfid_cntr *fcntr, u64 *change)
@@ -112,11 +121,11 @@ u64 kfi_cntr_peek(struct kfid_cntr *fcntr, u64 *change)
 EXPORT_SYMBOL_GPL(kfi_cntr_peek);
 
 /**
- * kfi_cntr_peekerr() - look at the error value without having read it
+ * kfi_cntr_peekerr() - look at the error value without marking it as read
  * @fcntr: the counter
- * @change: what to give to kfi_cntr_markerr()
+ * @change: argument for kfi_cntr_markerr()
  *
- * Context: any.
+ * Context: any; the caller holds no lock; takes source->lock.
  * Return: the error value.
  */
 u64 kfi_cntr_peekerr(struct kfid_cntr *fcntr, u64 *change)
@@ -134,7 +143,7 @@ u64 kfi_cntr_peekerr(struct kfid_cntr *fcntr, u64 *change)
 }
 EXPORT_SYMBOL_GPL(kfi_cntr_peekerr);
 
-/* Marks only move forward: of two readers the one who saw more wins. */
+/* Marks only move forward: of two readers, the later change counts. */
 static void kfi_cntr_read_up_to(struct kfi_cntr *cntr, u64 *mark, u64 change)
 {
 	unsigned long flags;
@@ -147,11 +156,11 @@ static void kfi_cntr_read_up_to(struct kfi_cntr *cntr, u64 *mark, u64 change)
 }
 
 /**
- * kfi_cntr_mark() - what kfi_cntr_peek() showed has been read
+ * kfi_cntr_mark() - mark the value that kfi_cntr_peek() returned as read
  * @fcntr: the counter
- * @change: as given by kfi_cntr_peek()
+ * @change: from kfi_cntr_peek()
  *
- * Context: any.
+ * Context: any; takes source->lock.
  */
 void kfi_cntr_mark(struct kfid_cntr *fcntr, u64 change)
 {
@@ -162,11 +171,11 @@ void kfi_cntr_mark(struct kfid_cntr *fcntr, u64 change)
 EXPORT_SYMBOL_GPL(kfi_cntr_mark);
 
 /**
- * kfi_cntr_markerr() - what kfi_cntr_peekerr() showed has been read
+ * kfi_cntr_markerr() - mark the value that kfi_cntr_peekerr() returned as read
  * @fcntr: the counter
- * @change: as given by kfi_cntr_peekerr()
+ * @change: from kfi_cntr_peekerr()
  *
- * Context: any.
+ * Context: any; takes source->lock.
  */
 void kfi_cntr_markerr(struct kfid_cntr *fcntr, u64 change)
 {
@@ -192,7 +201,7 @@ static u64 kfi_cntr_op_readerr(struct kfid_cntr *fcntr)
 	return errors;
 }
 
-/* The user's own add and set end waits and leave nothing to read. */
+/* The user's own add and set end waits and leave no unread change. */
 static int kfi_cntr_assign(struct kfi_cntr *cntr, u64 value, bool add)
 {
 	struct kfi_target target = { };
@@ -244,7 +253,7 @@ static int kfi_cntr_op_seterr(struct kfid_cntr *fcntr, u64 value)
 	return kfi_cntr_assign_err(to_cntr(fcntr), value, false);
 }
 
-/* What one cntr_wait waits for, and what its last look found. */
+/* The condition of one cntr_wait, and the result of its last look. */
 struct kfi_cntr_need {
 	struct kfi_cntr *cntr;
 	u64 threshold;
@@ -272,9 +281,8 @@ static bool kfi_cntr_done(void *arg)
 }
 
 /*
- * What a look has found counts, and so does the value that a wake-up brings: a
- * waiter whose threshold was reached returns 0 even if somebody has set the
- * counter back since.
+ * The result of a look counts, and so does the value that a wake-up brings: a waiter
+ * whose threshold was reached returns 0 even if the counter has been set back since.
  */
 static int kfi_cntr_wait_loop(struct kfi_cntr_need *need, struct kfi_waiter *w,
 			      ktime_t deadline)
@@ -297,10 +305,11 @@ static int kfi_cntr_wait_loop(struct kfi_cntr_need *need, struct kfi_waiter *w,
  * @threshold: value to wait for
  * @deadline: absolute, monotonic
  *
- * Context: may sleep.
+ * Context: process, may sleep; takes source->lock and queue->head.lock.
  * Return: 0 if the value seen reached @threshold; -EAVAIL if the error value
- * changed during the call; -ENODEV if the device was gone before it;
- * -ETIMEDOUT; -EINTR; -EINVAL for a counter on which one cannot block.
+ * changed during the call; -ENODEV if the device was gone before it; -ETIMEDOUT;
+ * -EINTR; -EINVAL for a counter on which a thread cannot block, or which is being
+ * closed.
  */
 int kfi_cntr_wait_until(struct kfid_cntr *fcntr, u64 threshold, ktime_t deadline)
 {
@@ -342,16 +351,11 @@ static int kfi_cntr_close(struct kfid *fid)
 	return 0;
 }
 
-static int kfi_cntr_control(struct kfid *fid, int command, void *arg)
-{
-	return kfi_source_control(kfi_fid_source(fid), command, arg);
-}
-
 static struct kfi_ops kfi_cntr_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_cntr_close,
 	.bind = kfi_no_bind,
-	.control = kfi_cntr_control,
+	.control = kfi_source_control,
 	.ops_open = kfi_no_ops_open,
 };
 
@@ -373,9 +377,9 @@ static struct kfi_ops_cntr kfi_cntr_ops __ro_after_init = {
  * @fcntr: the new counter, 0 and 0
  * @context: the user's
  *
- * Context: process, may sleep.
- * Return: 0, -EINVAL, -ENOSYS for a wait object that is not offered, -ENOMEM,
- * -ENODEV.
+ * Context: process, may sleep; takes domain->lock and kfi_listed_lock.
+ * Return: 0; -EINVAL; -ENOSYS for a wait object that is not offered; -ENOMEM;
+ * -ENODEV if the domain's device is gone.
  */
 int kfi_core_cntr_open(struct kfid_domain *domain, struct kfi_cntr_attr *attr,
 		       struct kfid_cntr **fcntr, void *context)

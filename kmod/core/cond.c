@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * KFI_WAIT_MUTEX_COND: a mutex for the ULP's own state and a condition that is
+ * KFI_WAIT_MUTEX_COND: a mutex for the ULP's own state, and a condition that is
  * the object's readiness.
  *
- * DOC: Why nothing falls between the mutex and the sleep
+ * DOC: Why no publication falls between the mutex and the sleep
  *
  *	ULP's other thread		waiter
  *	------------------		------
@@ -13,9 +13,9 @@
  *	mutex_unlock(); kfi_cq_signal():
  *	finds the waiter, marks it	sees the mark; mutex_lock(); returns 0
  *
- * The waiter is on the queue before it lets the mutex go. What was published
- * before that it sees itself: the condition is the object's state, not an event.
- * Publishing never takes the mutex.
+ * The waiter is on the queue before it releases the mutex. It sees every earlier
+ * publication itself: the condition is the object's state, not an event. No
+ * publication takes the mutex.
  */
 #include <kfi_eq.h>
 
@@ -26,11 +26,11 @@
  * @cond: from KFI_GETWAIT
  * @timeout: milliseconds; 0: one check, negative: no limit
  *
- * Releases the mutex that came with @cond, which the caller holds, waits, and
- * takes it again. As with any condition the caller checks its own predicate
- * afterwards, and waits again if it must.
+ * Releases the mutex that came with @cond, waits, and takes the mutex again. As
+ * with any condition, the caller then checks its own predicate, and waits again if
+ * it must.
  *
- * Context: process, may sleep; holds the mutex, on return too.
+ * Context: process, may sleep; the caller holds the mutex, on return too.
  * Return: as kfi_wait().
  */
 int kfi_cond_wait(struct kfi_cond *cond, int timeout)

@@ -1,32 +1,94 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Inside kfabric.ko.
+ * The private header of kfabric.ko: every file of core includes it.
+ *
+ * A folder has one private header, named after the folder. A type that only the
+ * files of one object share stands in a narrow header that includes this one:
+ * channel.h for channel.c and notify.c, profile.h for profile*.c and listing.c.
+ * Code of the test-option build is in hooks.c; kfi_test.h declares what other
+ * modules use of it, the end of this file declares the rest.
+ *
+ * DOC: Terms
+ *
+ *   source		a CQ, an EQ or a counter
+ *   queue		struct kfi_waitq, a list of sleeping threads; each wait set,
+ *			source, completion channel and profile has one
+ *   waiter		one thread in one blocking call
+ *   member		a source in a wait set or in a poll set
+ *   publication	one report, made visible and then announced
+ *   turn		an exclusive wake-up token, see struct kfi_turns
+ *   hand on		give a wake-up that was not used to another waiter
+ *   foreign entry	an entry on the list of a queue that is not one of our
+ *			waiters: KFI_GETWAIT gives the list to ULPs
  *
  * DOC: Lock order
  *
- *   kfi_pep_lock		which EQ a passive endpoint reports to
- *     domain->lock		the list of a domain's sources
- *       source->lock		one CQ, EQ or counter: what is stored, who watches
- *         poll->lock		one poll set: its ready list and marks (a leaf)
- *         channel->lock	one completion channel: its events (a leaf)
- *         queue->head.lock	one queue of sleepers
- *           watch->head.lock	who polls descriptors of its owner
- *   domain->eps_lock		the list of a domain's endpoints
- *     ep->zero			what it had counted before its last reset (a leaf)
- *     ep->profile_lock		the provider's, see kfi_ep_base_profile()
- *       profile->lock		events that nobody has read yet
- *         queue->head.lock
+ * A lock is taken inside the lock that it is indented under. The nesting shown once
+ * below a lock applies wherever that lock appears again. This is the only complete
+ * list; the private headers of dev, verbs and mock detail their own part.
  *
- * All are spinlocks taken with interrupts off, since a provider may report from
- * any context. What sleeps (reading for user space, closing) holds none of them.
+ * Mutexes, process context only:
+ *
+ *   kfi_providers_lock		the list of providers; held over a provider's
+ *				kgetinfo() and kfabric(), so its mutexes come inside
+ *   client->closing, ep->sem,	kmod/dev; their order is in kfd.h. Held over calls
+ *   obj->readers		of the API, never while the thread sleeps in a wait
+ *     kfv_lock, ctl and others	kmod/verbs; in kfi_verbs.h and rdm/rdm.h
+ *     kfm_lock			kmod/mock; in mock.h
+ *       kfi_listed_lock	the list of all objects
+ *   cond->mutex		the ULP's, of KFI_WAIT_MUTEX_COND. A waiter enters its
+ *				queue under it; no publication takes it.
+ *
+ * Spinlocks, inside any of the mutexes:
+ *
+ *   client->objects.xa_lock	kmod/dev: held over kfi_ack_cq_events() and
+ *				kfi_cq_discard_events()
+ *     channel->lock
+ *     queue->head.lock
+ *   kfr_rx.multi_lock,		providers: held over a report, to keep reports in
+ *   kfm_domain.progress	order
+ *     ep->profile_lock
+ *     source->lock
+ *     queue->head.lock
+ *   kfi_pep_lock		which EQ a passive endpoint reports to; held over
+ *				the report
+ *     source->lock		the EQ's
+ *     queue->head.lock
+ *   domain->lock		the list of a domain's CQs and counters; held while
+ *				device loss is published on each
+ *     source->lock
+ *     queue->head.lock
+ *   source->lock		one CQ, EQ or counter: its entries, its readiness,
+ *				its memberships in poll sets
+ *     poll->lock		one poll set: its ready list and marks (a leaf)
+ *     channel->lock		one completion channel: its events (a leaf)
+ *     queue->head.lock		one queue: its waiters, turns and counts
+ *       watch->head.lock	threads that poll descriptors of the queue's owner
+ *         (epoll's locks)	in the callback of an entry
+ *   domain->eps_lock		the list of a domain's endpoints
+ *     ep->zero			counts before the last reset (a leaf)
+ *     ep->profile_lock		the provider's, see kfi_ep_base_profile():
+ *				kfr_rx.lock, kfm_ep.lock
+ *       ep->zero
+ *       profile->lock		kept events and the snapshot of a profile (a leaf)
+ *       kfi_callers_lock	threads inside a profile's callback (a leaf)
+ *       queue->head.lock	the profile's
+ *   kfi_test_lock		test option: armed faults, the list of queues
+ *     queue->head.lock
+ *
+ * No thread holds the locks of two sources, two queues or two poll sets at once. A
+ * callback of a profile runs under profile_lock; if it makes an event on another
+ * endpoint, that endpoint's profile_lock nests inside. All spinlocks but dev's are
+ * taken with interrupts off, since a provider may report from any context. A thread
+ * holds none of them while it sleeps (in a read for user space, or in a close).
  *
  * DOC: From a report to a running thread
  *
- * A publication has two phases. First every target (the CQ and the counters of
- * one completion) stores it under its own lock and updates whether it is ready.
- * Only when all have stored does the second phase wake: each distinct queue
- * once. So nobody who is woken finds one of them still untouched. (Who merely
- * looks, without having slept, may: the first of them is ready by then.)
+ * A publication has two phases. In the first, every target (the CQ and the
+ * counters of one completion) stores under its own lock and updates its
+ * readiness. After all of them have stored, the second phase wakes each distinct
+ * queue once. So a woken thread finds every target updated. A thread that looks
+ * without having slept may see the first target updated and the second one not.
  */
 #ifndef _KFABRIC_CORE_H_
 #define _KFABRIC_CORE_H_
@@ -58,38 +120,48 @@ struct kfi_wake;
 	(BIT(KFI_CLASS_EP) | BIT(KFI_CLASS_SEP) | BIT(KFI_CLASS_RX_CTX) |	\
 	 BIT(KFI_CLASS_TX_CTX) | BIT(KFI_CLASS_SRX_CTX))
 
+/* Context: any. Return: does the object begin with a struct kfi_ep_base? */
 static inline bool kfi_is_ep(size_t fclass)
 {
 	return fclass < BITS_PER_LONG && (KFI_ENDPOINTS & BIT(fclass));
 }
 
-/* The condition of KFI_WAIT_MUTEX_COND is the queue; this is its mutex. */
+/**
+ * struct kfi_cond - the condition of KFI_WAIT_MUTEX_COND
+ * @mutex: protects the ULP's own state
+ *
+ * The condition itself is the readiness of the queue that contains this.
+ */
 struct kfi_cond {
-	struct mutex mutex;	/* the ULP's, for whatever it wants */
+	struct mutex mutex;	/* the ULP's own state */
 };
 
 /**
- * struct kfi_waitq - what threads sleep on
- * @head: the Linux wait queue; @head.lock protects the list and all that is
- *	  not atomic or constant
- * @wake: the wake-up under way, for the wake function; @head.lock
- * @pubs: publications so far; numbers them from 1
- * @nready: members of which something can be read
- * @sleepers: waiters on the list (waitqueue_active() would count strangers)
- * @living: members (CQs, EQs and counters) whose device is there
- * @lost: the others
- * @turns: exclusive waiting, see exclusive.c; NULL: every sleeper is woken
- * @watch: for descriptors, see watch.c; NULL: nobody ever asked
+ * struct kfi_waitq - a list of sleeping threads
+ * @head: the Linux wait queue; @head.lock protects the list
+ * @wake: the wake-up in progress, an argument of the wake function; @head.lock
+ * @pubs: publications so far, numbered from 1; atomic
+ * @nready: members that have something to read; atomic, changed under the
+ *	    member's lock
+ * @sleepers: our waiters on the list, without foreign entries; @head.lock
+ * @living: members whose device is there; @head.lock
+ * @lost: members whose device is gone; @head.lock
+ * @turns: exclusive waiting, see exclusive.c; NULL: a wake-up concerns every
+ *	   waiter. Changed under @head.lock; read without it as a hint.
+ * @watch: readiness for descriptors, see watch.c; NULL: no descriptor was ever
+ *	   made. @head.lock; read without it as a hint.
  * @cond: for KFI_WAIT_MUTEX_COND, see cond.c
- * @fid: the wait set, or the CQ, EQ or counter that owns it
- * @id: of the same
- * @dead: there are members, and the device of each is gone
- * @yields: KFI_WAIT_YIELD: waiters give the CPU away instead of sleeping
- * @counts: for profiles, see profile.c
- * @test_link: on the list of the test-option build
+ * @fid: the owner: a wait set, source, completion channel or profile; constant
+ * @id: of the owner; constant
+ * @dead: there were members, and the device of each is gone. Written under
+ *	  @head.lock, read without it; see kfi_waitq_check_dead().
+ * @yields: KFI_WAIT_YIELD: waiters give the CPU away instead of sleeping; set
+ *	    before the first wait
+ * @counts: for profiles, see counts.c; @head.lock
+ * @test_link: on the list of the test-option build; kfi_test_lock
  *
- * A wait set is one of these with many members; a CQ, EQ or counter with a
- * wait object of its own is one with a single member.
+ * The queue of a wait set has many members. A CQ, EQ or counter with a wait
+ * object of its own is the single member of its own queue.
  */
 struct kfi_waitq {
 	wait_queue_head_t head;
@@ -114,37 +186,39 @@ struct kfi_waitq {
 
 /**
  * struct kfi_waiter - one thread in one blocking call
- * @wqe: its place on the queue; gone from there as soon as it is woken
+ * @wqe: its place on the queue, which the wake-up removes; @queue->head.lock
  * @queue: where it sleeps
- * @mutex: released once it is on the queue, or NULL
- * @need: it is woken when the object has this much; 0 for a wait set
- * @seen: publications before it looked; these concern it no more
- * @seq: the publication that woke it; 0 for a wake that is none
- * @have: how much the object had then
- * @source: what was published on
- * @why: why it was woken; 0 while it was not
- * @told: a signal stands behind the wake-up
- * @overtaken: wake-ups of this call for what somebody else took
- * @spurious: times that it ran in this call with nothing there
- * @pauses: times that it slept since it got onto the queue
- * @began: when it got onto the queue, in jiffies
- * @since: the same in nanoseconds; 0: times are not measured
- * @at: when the signal came that woke it; 0 as above
+ * @mutex: of KFI_WAIT_MUTEX_COND, released once the waiter is on the queue; NULL
+ *	   for other wait objects
+ * @need: the least amount in the source that wakes it; 0 for a wait set
+ * @seen: publications before its last look; they wake it no more
+ * @seq: the publication that woke it; 0 for a wake-up that is none
+ * @have: the amount in the source at that publication
+ * @source: id of the source of that publication
+ * @why: reason of the wake-up; 0 while it has not been woken
+ * @counted: the wake-up was a signal that the queue counted
+ * @overtaken: wake-ups in this call whose entry another thread took
+ * @spurious: times in this call that it ran and found nothing
+ * @pauses: sleeps since it was put on the queue
+ * @began: when it was put on the queue, in jiffies; @queue->head.lock
+ * @since: the same in nanoseconds; 0: times are not measured; @queue->head.lock
+ * @at: when the signal was sent that woke it; 0: times are not measured
  *
- * @seq to @told, and @at, are written by the wake function under the queue's lock
- * and read by the sleeper once it sees @why, or is off the queue.
+ * The wake function writes @seq to @counted, and @at, under the queue's lock. The
+ * sleeper reads them once it sees @why or is off the queue. All other fields
+ * belong to the sleeping thread.
  */
 struct kfi_waiter {
 	struct wait_queue_entry wqe;
 	struct kfi_waitq *queue;
-	struct mutex *mutex;	/* the ULP's, of KFI_WAIT_MUTEX_COND */
+	struct mutex *mutex;	/* the ULP's */
 	u64 need;
 	u64 seen;
 	u64 seq;
 	u64 have;
 	u32 source;
 	enum kfi_why why;
-	bool told;
+	bool counted;
 	u32 overtaken;
 	u32 spurious;
 	u32 pauses;
@@ -155,13 +229,16 @@ struct kfi_waiter {
 
 /**
  * struct kfi_wake - a wake-up on its way to a queue
- * @seq: number of the publication, 0 if it is none (a wake handed on)
- * @have: how much the source has now, for waiters with a threshold
- * @source: id of what was published on
- * @why: for the sleeper and for tracing
- * @all: every waiter: not one of the exclusive ones, and whatever its threshold
- * @told: it was signalled, and counted; by kfi_waitq_wake_locked()
- * @at: when; 0: times are not measured
+ * @seq: number of the publication; 0 if it is none (a wake-up handed on)
+ * @have: the amount in the source now, for waiters with a threshold
+ * @source: id of the source
+ * @why: reason, for the waiter and for tracing
+ * @all: wakes every waiter, also exclusive ones and those with a threshold
+ * @counted: set by kfi_waitq_wake_locked() when the queue has counted the signal
+ * @at: when it was sent; 0: times are not measured
+ *
+ * Built by the publisher on its stack; read by the wake function under the
+ * queue's lock.
  */
 struct kfi_wake {
 	u64 seq;
@@ -169,11 +246,18 @@ struct kfi_wake {
 	u32 source;
 	enum kfi_why why;
 	bool all;
-	bool told;
+	bool counted;
 	u64 at;
 };
 
-/* Is what the call waits for there? Takes the object's lock at most. */
+/**
+ * typedef kfi_ready_fn - the condition that a blocking call waits for
+ * @arg: the caller's
+ *
+ * Context: that of kfi_waitq_sleep(), with the task's state set to sleep: must not
+ * sleep. May take the object's spinlock.
+ * Return: true if the condition holds.
+ */
 typedef bool (*kfi_ready_fn)(void *arg);
 
 void kfi_waitq_init(struct kfi_waitq *q, struct kfid *fid, u32 id);
@@ -195,13 +279,13 @@ void kfi_profiles_lose(struct kfi_domain_base *domain);
 /* counts.c: for profiles */
 extern atomic_t kfi_timing;
 
-/* The time, while anybody wants times to be measured; else 0. */
+/* Context: any. Return: the time in ns; 0 while no times are measured. */
 static inline u64 kfi_stamp(void)
 {
 	return unlikely(atomic_read(&kfi_timing)) ? ktime_get_ns() : 0;
 }
 
-/* Add one latency to a histogram. */
+/* Add one latency to a histogram. The caller holds the lock that protects @counts. */
 static inline void kfi_count_latency(struct kfi_counts *counts, u64 from, u64 to)
 {
 	unsigned int bucket = to > from ? ilog2(to - from) : 0;
@@ -215,21 +299,21 @@ void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from);
 int kfi_fid_counts(struct kfid *fid, struct kfi_counts *counts);
 void kfi_fid_counts_reset(struct kfid *fid);
 void kfi_source_counts(struct kfi_source *src, struct kfi_counts *counts);
-void kfi_source_past(struct kfi_source *src);
+void kfi_source_keep_counts(struct kfi_source *src);
 void kfi_ep_counts(struct kfi_ep_base *base, struct kfi_counts *counts);
-void kfi_ep_past(struct kfi_ep_base *base);
+void kfi_ep_keep_counts(struct kfi_ep_base *base);
 void kfi_waitq_counts(struct kfi_waitq *q, struct kfi_counts *counts);
 void kfi_waitq_counts_reset(struct kfi_waitq *q);
 void kfi_poll_counts(struct kfid_poll *pollset, struct kfi_counts *counts);
 void kfi_poll_counts_reset(struct kfid_poll *pollset);
 
-/* listing.c: all objects there are */
+/* listing.c: the list of all objects */
 void kfi_listed_add(struct kfi_listed *listed, struct kfid *fid);
 void kfi_listed_del(struct kfi_listed *listed);
 void kfi_listing_init(void);
 void kfi_listing_exit(void);
 
-/* members.c: what a queue knows of its members, and waiting for any of them */
+/* members.c: a queue's members, and waiting for any of them */
 void kfi_waitq_join(struct kfi_waitq *q);
 void kfi_waitq_lose(struct kfi_waitq *q);
 void kfi_waitq_leave(struct kfi_waitq *q, bool lost);
@@ -237,13 +321,13 @@ int kfi_waitq_wait(struct kfi_waitq *q, struct mutex *mutex, ktime_t deadline);
 int kfi_waitq_getwait(struct kfi_waitq *q, enum kfi_wait_obj wait_obj, void *arg);
 struct kfi_waitq *kfi_fid_queue(struct kfid *fid);
 
-/* exclusive.c */
+/* exclusive.c: turns */
 int kfi_turns_set(struct kfi_waitq *q, bool on);
 void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task);
 void kfi_turn_return(struct kfi_waitq *q);
-void kfi_turn_used(struct kfi_waitq *q, u32 source, u64 left);
+void kfi_turn_used(struct kfi_source *src, u64 left);
 
-/* channel.c, notify.c: completion channels */
+/* channel.c, notify.c: completion channels; see also channel.h */
 u64 kfi_channel_number(struct kfi_channel *ch);
 void kfi_channel_announce(struct kfi_channel *ch, u32 source, u64 seq);
 struct kfi_waitq *kfi_channel_queue(struct kfid *fid);
@@ -254,41 +338,47 @@ void kfi_notify_close(struct kfi_source *src);
 int kfi_notify_drain(struct kfi_source *src);
 void kfi_notify_fini(struct kfi_source *src);
 
-/* watch.c */
+/* watch.c: readiness for descriptors */
 void kfi_watch_wake(struct kfi_waitq *q);
 void kfi_watch_end(struct kfi_waitq *q);
 
 /**
- * struct kfi_source - what a CQ, an EQ and a counter have in common
- * @lock: protects what is stored, @ready, @changes, @members and @armed
- * @fid: the object
- * @fabric: it lives on; wait sets are shared within one
- * @domain: of a CQ or counter; NULL for an EQ
- * @own: its own queue: its sleepers', unless it is in a wait set, and that of
- *	 its descriptors
- * @queue: where its sleepers are: @own, the wait set's, or NULL (KFI_WAIT_NONE)
- * @set: the wait set, pinned, or NULL
- * @wait_obj: as asked for when it was opened
- * @ready: a read would return something
- * @changes: of a counter: completions, errors, adderr and seterr so far
- * @lost: its device is gone, and its last entry stored; domain->lock
+ * struct kfi_source - the common part of a CQ, an EQ and a counter
+ * @lock: protects the entries or the value of the object, and the fields below
+ *	  that name it
+ * @fid: the object; constant
+ * @fabric: the object's; wait sets are shared within one; constant
+ * @domain: of a CQ or counter; NULL for an EQ; constant
+ * @own: its own queue: for its waiters, unless it is in a wait set, and for its
+ *	 descriptors
+ * @queue: where its waiters sleep: @own, the wait set's, or NULL (KFI_WAIT_NONE);
+ *	   constant
+ * @set: the wait set, with a reference held, or NULL; constant
+ * @wait_obj: as requested at the open; constant
+ * @ready: a read would return something; written under @lock, read without it by
+ *	   poll sets
+ * @lost: its device is gone, and its last entry is stored. Written under
+ *	  domain->lock, read without it by kfi_source_lost().
+ * @changes: of a counter: completions, errors, adderr and seterr so far; written
+ *	     under @lock, read without it by poll sets
  * @notify: of a CQ that is bound to a completion channel; set once, under
  *	    domain->lock and @lock
- * @members: its memberships in poll sets
- * @sibling: on its domain's list
+ * @members: its memberships in poll sets; @lock
+ * @sibling: on its domain's list; domain->lock
  * @handler: calls the ULP's handler
- * @moderation: puts it off, see handler_delay_us
- * @handled: there is a handler
- * @armed: the next time that something becomes readable the handler runs
- * @over: it is being closed: nobody can read it any more, so it is not ready
- * @cpu: where it runs, or WORK_CPU_UNBOUND
- * @id: names the object in tracepoints
- * @counts: completions, errors, overruns and deepest; the others are @own's
- * @listed: on the list of all objects
+ * @moderation: delays @handler, see handler_delay_us
+ * @handled: there is a handler; cleared under @lock when the close begins
+ * @armed: the handler runs the next time that something becomes readable; @lock
+ * @closing: its close has begun: it is not ready, whatever is left in it; @lock
+ * @cpu: where @handler runs, or WORK_CPU_UNBOUND; constant
+ * @id: names the object in tracepoints; constant
+ * @counts: completions, errors, overruns and deepest, under @lock; @own has the
+ *	    other counts
+ * @listed: on the list of all objects; kfi_listed_lock
  * @rcu: frees the object, see kfi_publish()
  */
 struct kfi_source {
-	spinlock_t lock;	/* what is stored, who watches */
+	spinlock_t lock;	/* entries, readiness, memberships */
 	struct kfid *fid;
 	struct kfi_fabric_base *fabric;
 	struct kfi_domain_base *domain;
@@ -306,7 +396,7 @@ struct kfi_source {
 	struct hrtimer moderation;
 	bool handled;
 	bool armed;
-	bool over;
+	bool closing;
 	int cpu;
 	u32 id;
 	struct kfi_counts counts;
@@ -316,12 +406,12 @@ struct kfi_source {
 
 /**
  * struct kfi_source_attr - how a source is opened
- * @fabric: of it
+ * @fabric: the fabric that it belongs to
  * @domain: parent of a CQ or counter; NULL: the fabric is the parent
- * @wait_obj: wait object asked for
+ * @wait_obj: wait object requested
  * @set: wait set, with KFI_WAIT_SET
  * @handler: runs when something becomes readable, or NULL
- * @cpu: where it runs, or WORK_CPU_UNBOUND
+ * @cpu: where @handler runs, or WORK_CPU_UNBOUND
  */
 struct kfi_source_attr {
 	struct kfi_fabric_base *fabric;
@@ -342,10 +432,13 @@ void kfi_source_taken(struct kfi_source *src, u64 left);
 void kfi_source_set_ready(struct kfi_source *src, bool ready);
 void kfi_source_fire(struct kfi_source *src);
 int kfi_source_blocking(const struct kfi_source *src);
-int kfi_source_control(struct kfi_source *src, int command, void *arg);
+int kfi_source_control(struct kfid *fid, int command, void *arg);
 struct kfi_source *kfi_fid_source(struct kfid *fid);
 
-/* What a read or a poll does first. Caller holds no lock. */
+/*
+ * Manual progress, which a read or a poll makes first. Context: any; the caller
+ * holds no lock.
+ */
 static inline void kfi_domain_progress(struct kfi_domain_base *domain)
 {
 	if (domain && domain->progress)
@@ -353,8 +446,9 @@ static inline void kfi_domain_progress(struct kfi_domain_base *domain)
 }
 
 /*
- * The device is gone: what cannot be read yet will never come. To be asked before
- * looking: the last entry is stored before this is said.
+ * Is the device gone? Then no further entry will be stored. To be called before
+ * the caller looks for entries: the last entry is stored before @lost is set.
+ * Context: any.
  */
 static inline bool kfi_source_lost(const struct kfi_source *src)
 {
@@ -362,7 +456,7 @@ static inline bool kfi_source_lost(const struct kfi_source *src)
 	return smp_load_acquire(&src->lost);
 }
 
-/* A read found nothing: the handler shall run for what comes next. */
+/* A read found nothing: let the handler run for the next entry. */
 static inline void kfi_source_arm(struct kfi_source *src)
 {
 	lockdep_assert_held(&src->lock);
@@ -371,11 +465,13 @@ static inline void kfi_source_arm(struct kfi_source *src)
 
 /**
  * struct kfi_target - one object of a publication
- * @src: the object; NULL: not a target
- * @wake: what its queue will be told
- * @fire: its handler was armed and shall run
- * @channel: the completion channel that has an event of it, or NULL
- * @event: number of that publication
+ * @src: the object; NULL: the slot is not used
+ * @wake: the wake-up for its queue
+ * @fire: its handler was armed and is to run
+ * @channel: the completion channel that got an event of it, or NULL
+ * @event: number of that event's publication
+ *
+ * Belongs to the publisher; the first phase fills it in under the object's lock.
  */
 struct kfi_target {
 	struct kfi_source *src;
@@ -388,13 +484,12 @@ struct kfi_target {
 void kfi_publish(struct kfi_target *targets, unsigned int n);
 void kfi_hand_on(struct kfi_source *src, u64 have);
 
-/* First phase: store one thing and fill in the target; the caller publishes. */
+/* First phase: store one entry and fill in the target; the caller publishes. */
 void kfi_cq_store(struct kfid_cq *cq, const struct kfi_completion *comp,
 		  struct kfi_target *target);
 void kfi_cntr_count(struct kfid_cntr *cntr, enum kfi_why why,
 		    struct kfi_target *target);
 
-/* The source became ready or changed. Caller holds source->lock. */
 void kfi_poll_notify(struct kfi_source *src, enum kfi_why why);
 
 ktime_t kfi_sread_deadline(int timeout_ms);
@@ -422,12 +517,14 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 
 /**
  * struct kfi_eq_slot - one event
- * @event: its number; of an error event unused
+ * @event: its number; not used for an error event
  * @len: bytes of @payload, or of the error's data
  * @is_err: it is an error event
- * @drop: frees what the payload owns, if nobody reads it
+ * @drop: frees what the payload owns if the event is never read
  * @err: an error event; its err_data is in @payload
  * @payload: what kfi_eq_read() returns
+ *
+ * In the ring of an EQ protected by the EQ's source->lock.
  */
 struct kfi_eq_slot {
 	u32 event;
@@ -442,13 +539,16 @@ bool kfi_eq_extract(struct kfid_eq *eq, const struct kfid *fid,
 		    struct kfi_eq_slot *out);
 void kfi_eq_drop(struct kfi_eq_slot *slot);
 
-/* Passive endpoints and the EQ that they report to; see base.c. */
+/* base.c: passive endpoints and the EQ that they report to */
 void kfi_pep_detach_all(struct kfid_eq *eq);
 
+/* fid.c */
 u32 kfi_new_id(void);
 
+/* main.c */
 extern struct workqueue_struct *kfi_handler_wq;
 
+/* hooks.c, in the test-option build only */
 #ifdef KFABRIC_TEST
 void kfi_test_init(void);
 void kfi_test_exit(void);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What objects count, for profiles.
+ * The counts of objects, for profiles.
  *
  * DOC: Counting costs nothing
  *
- * Every number is a plain one, moved under a lock that its path holds anyway:
- * signals and wakes under the queue's lock that the waker has, sleeps and
- * latencies under the same lock when the sleeper gets onto the queue and off it,
- * what a CQ stores under the CQ's. A timeout, a signal to a thread and a wake-up
- * in vain are told under the queue's lock by the thread itself, which nobody
- * waits for. An endpoint's two numbers are atomic: it has no lock of the core's.
+ * Every count is a plain number, changed under a lock that its path holds anyway:
+ * signals and wakes under the queue's lock that the waker has; sleeps and latencies
+ * under the same lock when the sleeper enters and leaves the queue; a CQ's entries
+ * under the CQ's lock. A timeout, an interrupted call and a wake-up in vain are counted
+ * under the queue's lock by the thread itself, for which no other thread waits. An
+ * endpoint's two counts are atomic: it has no lock of the core's.
  *
- * Only the clock costs something, so it is read only while somebody wants times.
- * Until then a sleep is timed in ticks, and who looks for a thread that hangs
- * finds its age.
+ * Only the clock costs something, so it is read only while times are requested
+ * (kfi_timing). Until then a sleep is timed in ticks, so the age of a hanging thread
+ * is always known.
  *
  * DOC: One instant
  *
- * Who looks takes those locks, all of one object's at a time. What an endpoint
- * reports is told in two steps, the error last; so two looks that find the same
- * number of errors have both numbers of the moment between them, and never more
- * errors than completions:
+ * A look at an object's counts takes those locks, all of one object's at a time. An
+ * endpoint counts a failed operation in two steps, the error last. So if two looks find
+ * the same number of errors, then both counts are those of the moment between the two,
+ * and there are never more errors than completions:
  *
  *	looks				reports a failed operation
  *	-----				--------------------------
@@ -30,18 +30,23 @@
  *	errors: 1: (5, 1) was true
  *					errors: 2
  *
- * A reset takes nothing away from them, since that would be two steps, too: it
- * remembers what they are, and who looks subtracts it.
+ * A reset does not set these two to 0, since that would be two steps as well: it
+ * remembers their values, which a look subtracts.
  */
 #include "core.h"
 
-/* Those who want times. No patched jump: profiles come and go with their threads. */
+/*
+ * Users that want times measured. Not a static key: profiles are opened and closed
+ * often, and each would patch code.
+ */
 atomic_t kfi_timing = ATOMIC_INIT(0);
 
 /**
  * kfi_timing_on() - have times measured
  *
- * Context: any; ended by kfi_timing_off().
+ * kfi_timing_off() is its mirror.
+ *
+ * Context: any; takes no lock.
  */
 void kfi_timing_on(void)
 {
@@ -51,7 +56,7 @@ void kfi_timing_on(void)
 /**
  * kfi_timing_off() - the mirror of kfi_timing_on()
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_timing_off(void)
 {
@@ -59,9 +64,12 @@ void kfi_timing_off(void)
 }
 
 /**
- * kfi_counts_add() - add up what two objects have counted
- * @to: the sum; of what is a greatest value, the greater
+ * kfi_counts_add() - add up the counts of two objects
+ * @to: the sum; of a greatest value, the greater one
  * @from: the other
+ *
+ * Context: any; takes no lock. Each is the caller's own, or protected by a lock that
+ * the caller holds.
  */
 void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from)
 {
@@ -88,39 +96,25 @@ void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from)
 	to->unexp += from->unexp;
 }
 
-/* What is the object's own, and not its queue's. Caller holds the lock. */
-static void kfi_source_own_counts(const struct kfi_source *src,
-				  struct kfi_counts *counts)
-{
-	counts->completions = src->counts.completions;
-	counts->errors = src->counts.errors;
-	counts->overruns = src->counts.overruns;
-	counts->deepest = src->counts.deepest;
-}
-
-static void kfi_source_counts_locked(struct kfi_source *src,
-				     struct kfi_counts *counts)
-{
-	lockdep_assert_held(&src->lock);
-	kfi_waitq_counts(&src->own, counts);
-	kfi_source_own_counts(src, counts);
-}
-
 /**
- * kfi_source_counts() - what a CQ, EQ or counter has counted
+ * kfi_source_counts() - the counts of a CQ, EQ or counter
  * @src: the source
  * @counts: filled in
  *
- * What was signalled to a wait set is the set's.
+ * Signals of a member to its wait set count for the set.
  *
- * Context: any.
+ * Context: any; takes @src->lock, and under it the lock of its own queue.
  */
 void kfi_source_counts(struct kfi_source *src, struct kfi_counts *counts)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&src->lock, flags);
-	kfi_source_counts_locked(src, counts);
+	kfi_waitq_counts(&src->own, counts);
+	counts->completions = src->counts.completions;
+	counts->errors = src->counts.errors;
+	counts->overruns = src->counts.overruns;
+	counts->deepest = src->counts.deepest;
 	spin_unlock_irqrestore(&src->lock, flags);
 }
 
@@ -135,12 +129,12 @@ static void kfi_source_counts_reset(struct kfi_source *src)
 }
 
 /**
- * kfi_source_past() - a source goes: its domain goes on with its numbers
+ * kfi_source_keep_counts() - add the counts of a closing source to its domain's
  * @src: the source, killed
  *
- * Context: any; the caller holds domain->lock.
+ * Context: any; the caller holds domain->lock; takes @src->lock.
  */
-void kfi_source_past(struct kfi_source *src)
+void kfi_source_keep_counts(struct kfi_source *src)
 {
 	struct kfi_counts counts;
 
@@ -149,7 +143,7 @@ void kfi_source_past(struct kfi_source *src)
 	kfi_counts_add(&src->domain->past, &counts);
 }
 
-/* The provider's table and its lock, or NULL. */
+/* The provider's table, or NULL; with a table, profile_lock is set. */
 static const struct kfi_profile_ops *kfi_ep_profile_ops(struct kfi_ep_base *base)
 {
 	/* Pairs with kfi_ep_base_profile(). */
@@ -180,7 +174,7 @@ static u64 kfi_ep_unexp(struct kfi_ep_base *base)
 	return value;
 }
 
-/* All that it has ever reported. */
+/* Counts since the open, without regard to resets. Takes no lock. */
 static void kfi_ep_counts_all(struct kfi_ep_base *base, struct kfi_counts *counts)
 {
 	u64 before, after = atomic64_read(&base->errors);
@@ -196,11 +190,11 @@ static void kfi_ep_counts_all(struct kfi_ep_base *base, struct kfi_counts *count
 }
 
 /**
- * kfi_ep_counts() - what an endpoint has reported
+ * kfi_ep_counts() - the completions and errors of an endpoint
  * @base: the endpoint
  * @counts: completions and errors are filled in, of one instant
  *
- * Context: any.
+ * Context: any; takes @base->zero.
  */
 void kfi_ep_counts(struct kfi_ep_base *base, struct kfi_counts *counts)
 {
@@ -232,17 +226,17 @@ static void kfi_ep_counts_reset(struct kfi_ep_base *base)
 }
 
 /**
- * kfi_ep_past() - an endpoint goes: its domain goes on with its numbers
- * @base: the endpoint, killed and reporting no more
+ * kfi_ep_keep_counts() - add the counts of a closing endpoint to its domain's
+ * @base: the endpoint, killed and reporting no more; leaves the domain's list
  *
- * Context: process.
+ * Context: process, interrupts on; takes eps_lock.
  */
-void kfi_ep_past(struct kfi_ep_base *base)
+void kfi_ep_keep_counts(struct kfi_ep_base *base)
 {
 	struct kfi_domain_base *domain = base->domain;
 	struct kfi_counts counts = { };
 
-	/* With the lock, so that a reset of the domain resets this, too. */
+	/* One step under the lock: a reset of the domain covers these counts, too. */
 	spin_lock_irq(&domain->eps_lock);
 	list_del(&base->sibling);
 	kfi_ep_counts(base, &counts);
@@ -250,7 +244,7 @@ void kfi_ep_past(struct kfi_ep_base *base)
 	spin_unlock_irq(&domain->eps_lock);
 }
 
-/* What its CQs and counters have stored was completed by endpoints before. */
+/* The domain's endpoints have counted completions and errors of these already. */
 static void kfi_domain_sources(struct kfi_domain_base *domain,
 			       struct kfi_counts *sum)
 {
@@ -311,12 +305,14 @@ static struct kfi_ep_base *kfi_ep_of(struct kfid *fid)
 }
 
 /**
- * kfi_fid_counts() - what an object has counted
+ * kfi_fid_counts() - the counts of an object
  * @fid: the object
- * @counts: filled in, but for what a provider counts; of one instant, in a
- *	    domain object by object
+ * @counts: filled in, except an endpoint's provider counts; of one instant, but in
+ *	    a domain object by object
  *
- * Context: any; no lock of ours held.
+ * Context: any; the caller holds no lock of the core but kfi_listed_lock, and for an
+ * endpoint perhaps its profile_lock; takes the locks of the object's class, for a
+ * domain domain->lock and then eps_lock.
  * Return: 0, or -ENOSYS for classes that count nothing.
  */
 int kfi_fid_counts(struct kfid *fid, struct kfi_counts *counts)
@@ -351,9 +347,10 @@ int kfi_fid_counts(struct kfid *fid, struct kfi_counts *counts)
 
 /**
  * kfi_fid_counts_reset() - let an object count from 0
- * @fid: the object; of a domain: all that it adds up
+ * @fid: the object; of a domain: every object that it adds up
  *
- * Context: any; no lock of ours held.
+ * Context: any; the caller holds no lock of the core; takes the same locks as
+ * kfi_fid_counts().
  */
 void kfi_fid_counts_reset(struct kfid *fid)
 {

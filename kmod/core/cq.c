@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * Completion queues: a ring in which entries and errors keep the order in which
- * they happened. A full ring is overrun for good: nothing is stored behind the
- * gap, and readers learn of it when they get there.
+ * they happened. A full ring is overrun for good: nothing is stored after the gap,
+ * and a reader gets the overrun once it has read all entries before it.
  */
 #include <linux/cpumask.h>
 #include <linux/log2.h>
@@ -24,16 +24,18 @@ MODULE_PARM_DESC(sread_zero_blocks,
 /**
  * struct kfi_cq - a completion queue
  * @cq: the public object
- * @src: what it shares with EQs and counters; @src.lock protects the rest
- * @format: of the entries that reads return
- * @cond: may sread be given a threshold?
- * @signalled: number of the last kfi_cq_signal(); read without the lock
- * @head: entries read so far
- * @tail: entries stored so far
+ * @src: the part shared with EQs and counters; @src.lock protects @head, @tail,
+ *	 @errors, @overrun and @ring
+ * @format: of the entries that reads return; constant
+ * @cond: may sread be given a threshold? constant
+ * @signalled: number of the last kfi_cq_signal(); written under @src.lock, read
+ *	       without it
+ * @head: entries read so far; also read without the lock, as a hint
+ * @tail: entries stored so far; also read without the lock, as a hint
  * @errors: error entries between the two
- * @size: of the ring, a power of two
+ * @size: of the ring, a power of two; constant
  * @overrun: completions came when it was full
- * @closing: the first part of its close is done; its closer's
+ * @closing: kfi_cq_closing() has run; its callers are serialised
  * @ring: the entries
  */
 struct kfi_cq {
@@ -56,6 +58,13 @@ static struct kfi_cq *to_cq(struct kfid_cq *cq)
 	return container_of(cq, struct kfi_cq, cq);
 }
 
+/**
+ * kfi_cq_source() - the common part of a CQ
+ * @cq: the CQ
+ *
+ * Context: any; takes no lock.
+ * Return: valid as long as the CQ.
+ */
 struct kfi_source *kfi_cq_source(struct kfid_cq *cq)
 {
 	return &to_cq(cq)->src;
@@ -66,17 +75,18 @@ static struct kfi_completion *kfi_cq_slot(struct kfi_cq *cq, u32 at)
 	return &cq->ring[at & (cq->size - 1)];
 }
 
-/* Exact under the lock, a hint without it. */
+/* Entries stored and not read: exact under the lock, a hint without it. */
 static u32 kfi_cq_fill(const struct kfi_cq *cq)
 {
 	return READ_ONCE(cq->tail) - READ_ONCE(cq->head);
 }
 
-/* Whether it was solicited is for the channel alone. */
+/* Only the channel needs KFI_SOLICITED. The caller holds the lock. */
 static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
 {
 	struct kfi_completion *slot = kfi_cq_slot(cq, cq->tail);
 
+	lockdep_assert_held(&cq->src.lock);
 	*slot = *comp;
 	slot->flags &= ~KFI_SOLICITED;
 }
@@ -87,10 +97,10 @@ static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
  * @comp: copied
  * @target: filled in for kfi_publish()
  *
- * An entry wakes one reader; an error, an overrun and device loss wake all,
- * whatever their thresholds. In an exclusive wait set an error wakes one, too.
+ * An entry wakes one reader. An error, an overrun and device loss wake all readers,
+ * whatever their thresholds; in an exclusive wait set an error wakes one.
  *
- * Context: any.
+ * Context: any; takes source->lock, and under it poll->lock and channel->lock.
  */
 void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 		  struct kfi_target *target)
@@ -127,9 +137,10 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
  * kfi_cq_has_room() - would one more completion be stored?
  * @fcq: the CQ
  *
- * For providers that push back. A hint: what is in flight is not counted.
+ * For providers that push back. A hint: operations in flight are not counted.
  *
- * Context: any.
+ * Context: any; takes no lock.
+ * Return: true if there is room.
  */
 bool kfi_cq_has_room(struct kfid_cq *fcq)
 {
@@ -143,7 +154,8 @@ EXPORT_SYMBOL_GPL(kfi_cq_has_room);
  * kfi_cq_entry_size() - bytes of one entry of a format
  * @format: KFI_CQ_FORMAT_*
  *
- * Return: 0 for a format that does not exist.
+ * Context: any; takes no lock.
+ * Return: bytes; 0 for a format that does not exist.
  */
 size_t kfi_cq_entry_size(enum kfi_cq_format format)
 {
@@ -180,13 +192,18 @@ static void kfi_cq_copy(const struct kfi_cq *cq, void *to,
 	memcpy(to, &entry, kfi_cq_entry_size(cq->format));
 }
 
+/* The caller holds the lock. An overrun is one more thing to read. */
 static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
 {
+	lockdep_assert_held(&cq->src.lock);
 	WRITE_ONCE(cq->head, cq->head + count);
 	kfi_source_taken(&cq->src, kfi_cq_fill(cq) + cq->overrun);
 }
 
-/* Good entries from the head on, or why there are none. Holds the lock. */
+/*
+ * Copy entries from the head up to the first error. The caller holds the lock.
+ * Return: entries copied, or the reason why there are none.
+ */
 static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
 			   kfi_addr_t *src_addr)
 {
@@ -195,6 +212,7 @@ static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
 	struct kfi_completion *comp;
 	size_t n;
 
+	lockdep_assert_held(&cq->src.lock);
 	for (n = 0; n < limit; n++) {
 		comp = kfi_cq_slot(cq, cq->head + n);
 		if (comp->err)
@@ -220,7 +238,7 @@ static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
  * @count: most entries wanted
  * @src_addr: room for @count source addresses, or NULL
  *
- * Context: any.
+ * Context: any; the caller holds no lock; takes source->lock.
  * Return: entries written, or as kfi_cq_read().
  */
 ssize_t kfi_cq_peek(struct kfid_cq *fcq, void *buf, size_t count,
@@ -241,11 +259,11 @@ ssize_t kfi_cq_peek(struct kfid_cq *fcq, void *buf, size_t count,
 EXPORT_SYMBOL_GPL(kfi_cq_peek);
 
 /**
- * kfi_cq_consume() - remove entries that kfi_cq_peek() showed
+ * kfi_cq_consume() - remove entries that kfi_cq_peek() returned
  * @fcq: the CQ
- * @count: at most what it returned
+ * @count: at most the return value of kfi_cq_peek()
  *
- * Context: any; the caller serialises all readers of the CQ.
+ * Context: any; the caller serialises all readers of the CQ; takes source->lock.
  */
 void kfi_cq_consume(struct kfid_cq *fcq, size_t count)
 {
@@ -325,10 +343,11 @@ static ssize_t kfi_cq_op_readerr(struct kfid_cq *fcq,
 }
 
 /**
- * kfi_cq_consume_err() - remove the error that a peeking readerr showed
+ * kfi_cq_consume_err() - remove the error that a peeking readerr returned
  * @fcq: the CQ
  *
- * Context: any; the caller serialises all readers of the CQ.
+ * Context: any; the caller serialises all readers of the CQ, and holds no lock;
+ * takes source->lock.
  */
 void kfi_cq_consume_err(struct kfid_cq *fcq)
 {
@@ -338,7 +357,7 @@ void kfi_cq_consume_err(struct kfid_cq *fcq)
 }
 EXPORT_SYMBOL_GPL(kfi_cq_consume_err);
 
-/* What one sread waits for. */
+/* The condition of one sread; @since is the last publication before the call. */
 struct kfi_cq_need {
 	struct kfi_cq *cq;
 	u64 entries;
@@ -346,9 +365,9 @@ struct kfi_cq_need {
 };
 
 /*
- * Enough entries; or an error, an overrun or the loss of the device, behind
- * which no more will count; or a kfi_cq_signal() during this call, also if
- * another wake-up came first.
+ * Enough entries; or an error, an overrun or the loss of the device, after which no
+ * more will count; or a kfi_cq_signal() during this call, also if another wake-up
+ * came first.
  */
 static bool kfi_cq_enough(void *arg)
 {
@@ -367,9 +386,9 @@ static bool kfi_cq_enough(void *arg)
 }
 
 /*
- * Look, sleep, take. The deadline takes what is there, however little; so does
- * a signal. If somebody was faster and too little is left, the wake-up goes to
- * a waiter who needs less, and this one sleeps on.
+ * Look, sleep, take. A deadline or a signal takes the entries that are there, however
+ * few. If another reader was faster and left too few, the wake-up is handed on to a
+ * waiter that needs less, and this thread sleeps again.
  */
 static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 				ktime_t deadline, kfi_take_fn take, void *arg)
@@ -402,17 +421,18 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 }
 
 /**
- * kfi_cq_wait_take() - a blocking read, whatever "read" is
+ * kfi_cq_wait_take() - a blocking read with a caller's own way to take
  * @fcq: the CQ
  * @threshold: entries to wait for; 0 is 1
  * @deadline: absolute, monotonic
  * @take: one attempt to read; called without a lock, never while enqueued
  * @arg: for @take
  *
- * Context: may sleep.
- * Return: what @take returned, unless that was -EAGAIN; then -EAGAIN after a
- * kfi_cq_signal(), -ENODEV if the device is gone, -ETIMEDOUT, -EINTR. -EINVAL
- * for a CQ on which one cannot block and for a threshold above its size.
+ * Context: process, may sleep; takes source->lock and queue->head.lock.
+ * Return: the result of @take, unless that was -EAGAIN; then -EAGAIN after a
+ * kfi_cq_signal(), -ENODEV if the device is gone, -ETIMEDOUT, -EINTR. -EINVAL for a
+ * CQ on which a thread cannot block or which is being closed, and for a threshold
+ * above its size.
  */
 ssize_t kfi_cq_wait_take(struct kfid_cq *fcq, u64 threshold, ktime_t deadline,
 			 kfi_take_fn take, void *arg)
@@ -478,9 +498,10 @@ static ssize_t kfi_cq_op_sread(struct kfid_cq *fcq, void *buf, size_t count,
 
 /**
  * kfi_sread_deadline() - deadline of an in-kernel sread
- * @timeout_ms: milliseconds; 0 is one check, or no limit where the module
- *		parameter asks for kfabric's older meaning
+ * @timeout_ms: milliseconds; 0 is one check, or no limit if the module parameter
+ *		selects kfabric's older meaning
  *
+ * Context: any; takes no lock.
  * Return: absolute, monotonic.
  */
 ktime_t kfi_sread_deadline(int timeout_ms)
@@ -491,8 +512,8 @@ ktime_t kfi_sread_deadline(int timeout_ms)
 }
 
 /*
- * The number is the signal's memory: a call that began before it ends, also if
- * an entry had woken its thread first; one that begins later never sees it.
+ * A call that began before the signal sees its number and ends, also if an entry had
+ * woken its thread first. A call that begins later never sees it.
  */
 static int kfi_cq_op_signal(struct kfid_cq *fcq)
 {
@@ -540,9 +561,10 @@ static void kfi_cq_handler(struct work_struct *work)
  * kfi_cq_closing() - the first part of closing a CQ
  * @fcq: the CQ; only kfi_close() and kfi_ack_cq_events() may follow
  *
- * To be left out, or called again: then it changes nothing more.
+ * Optional before kfi_close(). A repeated call changes nothing.
  *
- * Context: process, may sleep; waits for no ack.
+ * Context: process, may sleep; waits for a running handler, not for acknowledgments;
+ * takes source->lock and channel->lock.
  * Return: 0 or -EBUSY, then nothing was changed.
  */
 int kfi_cq_closing(struct kfid_cq *fcq)
@@ -562,10 +584,10 @@ int kfi_cq_closing(struct kfid_cq *fcq)
 EXPORT_SYMBOL_GPL(kfi_cq_closing);
 
 /**
- * kfi_cq_drain() - wait until the events of a CQ that were got are acked
- * @fcq: the CQ, after kfi_cq_closing(); stays as long as the caller keeps it
+ * kfi_cq_drain() - wait until the events of a CQ that were got are acknowledged
+ * @fcq: the CQ, after kfi_cq_closing(); the caller keeps its memory
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes channel->lock and the CQ's head.lock.
  * Return: 0 or -EINTR.
  */
 int kfi_cq_drain(struct kfid_cq *fcq)
@@ -574,7 +596,7 @@ int kfi_cq_drain(struct kfid_cq *fcq)
 }
 EXPORT_SYMBOL_GPL(kfi_cq_drain);
 
-/* -EINTR: its events are not all acked; it is being closed still. */
+/* -EINTR: some events are not acknowledged; the CQ is still being closed. */
 static int kfi_cq_close(struct kfid *fid)
 {
 	struct kfi_cq *cq = container_of(fid, struct kfi_cq, cq.fid);
@@ -589,16 +611,11 @@ static int kfi_cq_close(struct kfid *fid)
 	return 0;
 }
 
-static int kfi_cq_control(struct kfid *fid, int command, void *arg)
-{
-	return kfi_source_control(kfi_fid_source(fid), command, arg);
-}
-
 static struct kfi_ops kfi_cq_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_cq_close,
 	.bind = kfi_no_bind,
-	.control = kfi_cq_control,
+	.control = kfi_source_control,
 	.ops_open = kfi_no_ops_open,
 };
 
@@ -658,9 +675,9 @@ static struct kfi_cq *kfi_cq_alloc(const struct kfi_cq_attr *attr)
  * @comp_handler: called from a work item, never twice at once; or NULL
  * @context: the user's
  *
- * Context: process, may sleep.
- * Return: 0, -EINVAL, -ENOSYS for a wait object that is not offered, -ENOMEM,
- * -ENODEV.
+ * Context: process, may sleep; takes domain->lock and kfi_listed_lock.
+ * Return: 0; -EINVAL; -ENOSYS for a wait object that is not offered; -ENOMEM;
+ * -ENODEV if the domain's device is gone.
  */
 int kfi_core_cq_open(struct kfid_domain *domain, struct kfi_cq_attr *attr,
 		     struct kfid_cq **fcq, kfi_comp_handler comp_handler,

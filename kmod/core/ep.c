@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What every provider's endpoint begins with: its bindings. A bound object is
- * pinned, and bindings end only with the endpoint, so reports need no lock to
- * find their CQ, EQ and counters.
+ * The common part of every provider's endpoint: its bindings. A reference to each
+ * bound object is held, and bindings end only with the endpoint, so a report needs no
+ * lock to find its CQ, EQ and counters.
  */
 #include <kfi_enosys.h>
 
@@ -22,12 +22,12 @@ static const u64 kfi_cntr_flags[KFI_EP_CNTR_MAX] = {
 /**
  * kfi_ep_base_init() - begin an endpoint
  * @base: zeroed, first member of the provider's endpoint
- * @domain: parent; pinned until kfi_ep_base_fini()
- * @fclass: KFI_CLASS_EP and its like
+ * @domain: parent; a reference is held until kfi_ep_base_fini()
+ * @fclass: KFI_CLASS_EP or another class of KFI_ENDPOINTS
  * @fid_ops: the provider's; close begins with kfi_fid_kill()
  * @context: the ULP's
  *
- * Context: process.
+ * Context: process, may sleep; takes eps_lock and kfi_listed_lock.
  * Return: 0, or -EINVAL if the domain is being closed.
  */
 int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
@@ -95,7 +95,7 @@ static int kfi_ep_bind_cntr(struct kfi_ep_base *base, struct kfid_cntr *cntr,
 
 	if (!kfi_fid_get(&cntr->fid))
 		return -KFI_EINVAL;
-	/* As above. */
+	/* One reference is held, so more of them cannot fail. */
 	for (i = 0; i < KFI_EP_CNTR_MAX; i++) {
 		if (!(flags & kfi_cntr_flags[i]))
 			continue;
@@ -124,10 +124,11 @@ static int kfi_ep_bind_eq(struct kfi_ep_base *base, struct kfid_eq *eq, u64 flag
  * @bfid: CQ, counter or EQ
  * @flags: directions for a CQ or a counter, 0 for an EQ
  *
- * Context: process; the caller serialises calls that alter the endpoint.
+ * Context: process; the caller serialises calls that alter the endpoint; takes no
+ * lock.
  * Return: 0; -EOPBADSTATE after enable; -ENOSYS for another class; -EDOMAIN for
- * a CQ or counter of another domain; -EINVAL for what is bound already, wrong
- * flags, or another fabric's EQ. After an error nothing is bound.
+ * a CQ or counter of another domain; -EINVAL for a direction that is bound already,
+ * wrong flags, or another fabric's EQ. After an error nothing is bound.
  */
 int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags)
 {
@@ -156,14 +157,14 @@ int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags)
 EXPORT_SYMBOL_GPL(kfi_ep_base_bind);
 
 /**
- * kfi_ep_base_profile() - what profiles of an endpoint offer beside the core's own
+ * kfi_ep_base_profile() - add a provider's own variables and events to profiles
  * @base: the endpoint, begun and not given to the ULP yet
- * @ops: as long as the endpoint lives
- * @lock: protects what @ops reads; taken with interrupts off, with no lock of
- *	  ours held but a domain's list of endpoints; valid until
- *	  kfi_ep_base_fini() returns
+ * @ops: valid as long as the endpoint lives
+ * @lock: profile_lock: protects the data that @ops reads. The core takes it with
+ *	  interrupts off, inside none of its locks but eps_lock. Valid until
+ *	  kfi_ep_base_fini() returns.
  *
- * Context: process.
+ * Context: process; takes no lock.
  */
 void kfi_ep_base_profile(struct kfi_ep_base *base,
 			 const struct kfi_profile_ops *ops, spinlock_t *lock)
@@ -175,11 +176,12 @@ void kfi_ep_base_profile(struct kfi_ep_base *base,
 EXPORT_SYMBOL_GPL(kfi_ep_base_profile);
 
 /**
- * kfi_ep_base_enable() - the bindings are final
+ * kfi_ep_base_enable() - make the bindings final
  * @base: the endpoint
  *
- * Context: process; the caller serialises calls that alter the endpoint.
- * Return: 0; -ENOCQ unless there is a CQ for either direction.
+ * Context: process; the caller serialises calls that alter the endpoint; takes no
+ * lock.
+ * Return: 0; -ENOCQ unless there is a CQ for each direction.
  */
 int kfi_ep_base_enable(struct kfi_ep_base *base)
 {
@@ -207,15 +209,16 @@ static void kfi_ep_unbind_queues(struct kfi_ep_base *base)
  * kfi_ep_base_fini() - end an endpoint
  * @base: killed, and reporting no more
  *
- * Lets go of what was bound and takes back the endpoint's unread events. The
- * caller frees the structure.
+ * Drops the references to the bound objects, and takes back the endpoint's unread
+ * events. The caller frees the structure.
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes kfi_listed_lock, eps_lock and the EQ's
+ * source->lock.
  */
 void kfi_ep_base_fini(struct kfi_ep_base *base)
 {
 	kfi_listed_del(&base->listed);
-	kfi_ep_past(base);
+	kfi_ep_keep_counts(base);
 	kfi_ep_unbind_queues(base);
 	if (base->eq) {
 		kfi_eq_forget(base->eq, &base->ep.fid);

@@ -16,10 +16,11 @@
 /**
  * struct kfi_eq - an event queue
  * @eq: the public object
- * @src: what it shares with CQs and counters; @src.lock protects the rest
- * @head: events read so far
- * @tail: events stored so far
- * @size: of the ring, a power of two
+ * @src: the part shared with CQs and counters; @src.lock protects @head, @tail,
+ *	 @overrun, @ring and @err_data
+ * @head: events read so far; also read without the lock, as a hint
+ * @tail: events stored so far; also read without the lock, as a hint
+ * @size: of the ring, a power of two; constant
  * @overrun: a provider reported when it was full
  * @ring: the events
  * @err_data: of the error that was read last, valid until the next
@@ -40,6 +41,13 @@ static struct kfi_eq *to_eq(struct kfid_eq *eq)
 	return container_of(eq, struct kfi_eq, eq);
 }
 
+/**
+ * kfi_eq_source() - the common part of an EQ
+ * @eq: the EQ
+ *
+ * Context: any; takes no lock.
+ * Return: valid as long as the EQ.
+ */
 struct kfi_source *kfi_eq_source(struct kfid_eq *eq)
 {
 	return &to_eq(eq)->src;
@@ -50,15 +58,17 @@ static struct kfi_eq_slot *kfi_eq_slot(struct kfi_eq *eq, u32 at)
 	return &eq->ring[at & (eq->size - 1)];
 }
 
-/* Exact under the lock, a hint without it. */
+/* Events stored and not read: exact under the lock, a hint without it. */
 static u32 kfi_eq_fill(const struct kfi_eq *eq)
 {
 	return READ_ONCE(eq->tail) - READ_ONCE(eq->head);
 }
 
+/* Fill in the target of an event. The caller holds the lock. */
 static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 			  struct kfi_target *target)
 {
+	lockdep_assert_held(&eq->src.lock);
 	target->src = &eq->src;
 	target->wake.source = eq->src.id;
 	target->wake.why = why;
@@ -68,20 +78,22 @@ static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 	target->fire = kfi_source_stored(&eq->src, why, target->wake.have);
 }
 
+/* Store an event at the tail. The caller holds the lock. */
 static void kfi_eq_fill_slot(struct kfi_eq *eq, const struct kfi_eq_slot *event,
 			     const void *payload)
 {
 	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->tail);
 
+	lockdep_assert_held(&eq->src.lock);
 	memcpy(slot, event, offsetof(struct kfi_eq_slot, payload));
 	memcpy(slot->payload, payload, event->len);
 	WRITE_ONCE(eq->tail, eq->tail + 1);
 }
 
 /*
- * Store one event and wake. A provider's event that finds no room overruns the
- * queue for good, and the caller keeps what the event owns. The user's own is
- * refused instead.
+ * Store one event and wake. A provider's event that finds no room overruns the queue
+ * for good, and the caller keeps what the event owns. The user's own event is refused
+ * instead (@refuse).
  */
 static int kfi_eq_store(struct kfi_eq *eq, const struct kfi_eq_slot *event,
 			const void *payload, bool refuse)
@@ -114,10 +126,11 @@ static int kfi_eq_store(struct kfi_eq *eq, const struct kfi_eq_slot *event,
  * @feq: the EQ
  * @event: the event; its payload is copied
  *
- * Context: any; the caller pins the EQ.
+ * Context: any; the caller keeps the EQ open, and holds none of our locks but
+ * kfi_pep_lock; takes source->lock and queue->head.lock.
  * Return: 0; -EOVERRUN, or with @event->refuse -EAGAIN, if there was no room
- * (then what the event owns is still the caller's, and @event->drop will not be
- * called); -EINVAL for a payload that no event may have.
+ * (then the caller still owns the event's resources, and @event->drop will not be
+ * called); -EINVAL for a payload that is too long.
  */
 int kfi_eq_report(struct kfid_eq *feq, const struct kfi_event *event)
 {
@@ -138,7 +151,7 @@ EXPORT_SYMBOL_GPL(kfi_eq_report);
  * @feq: the EQ
  * @entry: copied, and its err_data up to KFI_EQ_DATA_MAX bytes of it
  *
- * Context: any; the caller pins the EQ.
+ * Context: as kfi_eq_report().
  * Return: 0 or -EOVERRUN.
  */
 int kfi_eq_report_err(struct kfid_eq *feq, const struct kfi_eq_err_entry *entry)
@@ -153,17 +166,19 @@ int kfi_eq_report_err(struct kfid_eq *feq, const struct kfi_eq_err_entry *entry)
 }
 EXPORT_SYMBOL_GPL(kfi_eq_report_err);
 
+/* The caller holds the lock. An overrun is one more thing to read. */
 static void kfi_eq_remove(struct kfi_eq *eq)
 {
+	lockdep_assert_held(&eq->src.lock);
 	WRITE_ONCE(eq->head, eq->head + 1);
 	kfi_source_taken(&eq->src, kfi_eq_fill(eq) + eq->overrun);
 }
 
 /**
- * kfi_eq_consume() - remove the event or error that a read with KFI_PEEK showed
+ * kfi_eq_consume() - remove the event or error that a read with KFI_PEEK returned
  * @feq: the EQ
  *
- * Context: any; the caller serialises all readers of the EQ.
+ * Context: any; the caller serialises all readers of the EQ; takes source->lock.
  */
 void kfi_eq_consume(struct kfid_eq *feq)
 {
@@ -177,11 +192,15 @@ void kfi_eq_consume(struct kfid_eq *feq)
 }
 EXPORT_SYMBOL_GPL(kfi_eq_consume);
 
-/* The event at the head, or why there is none. Holds the lock. */
+/*
+ * Copy the event at the head. The caller holds the lock.
+ * Return: its size, or the reason why there is none.
+ */
 static ssize_t kfi_eq_look(struct kfi_eq *eq, u32 *event, void *buf, size_t len)
 {
 	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->head);
 
+	lockdep_assert_held(&eq->src.lock);
 	if (!kfi_eq_fill(eq)) {
 		if (eq->overrun)
 			return -KFI_EOVERRUN;
@@ -214,13 +233,17 @@ static ssize_t kfi_eq_op_read(struct kfid_eq *feq, u32 *event, void *buf,
 	return n;
 }
 
-/* A reader with room of its own gets the error's data there, cut to fit. */
+/*
+ * The error's data goes to the reader's buffer, cut to fit, or to @eq->err_data if
+ * the reader has none. The caller holds the lock.
+ */
 static void kfi_eq_copy_error(struct kfi_eq *eq, struct kfi_eq_err_entry *to,
 			      const struct kfi_eq_slot *slot)
 {
 	void *room = to->err_data;
 	size_t size = to->err_data_size;
 
+	lockdep_assert_held(&eq->src.lock);
 	if (!room || !size) {
 		room = eq->err_data;
 		size = sizeof(eq->err_data);
@@ -256,7 +279,7 @@ static ssize_t kfi_eq_op_readerr(struct kfid_eq *feq,
 	return ret;
 }
 
-/* The user's own event: unlike a provider's it can be refused. */
+/* The user's own event: unlike a provider's, it can be refused. */
 static ssize_t kfi_eq_op_write(struct kfid_eq *feq, u32 event, const void *buf,
 			       size_t len, u64 writeflags)
 {
@@ -286,16 +309,16 @@ static bool kfi_eq_readable(void *arg)
 }
 
 /**
- * kfi_eq_wait_take() - a blocking read, whatever "read" is
+ * kfi_eq_wait_take() - a blocking read with a caller's own way to take
  * @feq: the EQ
  * @readflags: KFI_PEEK: @take leaves the event, so the next waiter gets it too
  * @deadline: absolute, monotonic
  * @take: one attempt to read; called without a lock, never while enqueued
  * @arg: for @take
  *
- * Context: may sleep.
- * Return: what @take returned, unless that was -EAGAIN; then -ETIMEDOUT or
- * -EINTR. -EINVAL for an EQ on which one cannot block.
+ * Context: process, may sleep; takes source->lock and queue->head.lock.
+ * Return: the result of @take, unless that was -EAGAIN; then -ETIMEDOUT or -EINTR.
+ * -EINVAL for an EQ on which a thread cannot block, or which is being closed.
  */
 ssize_t kfi_eq_wait_take(struct kfid_eq *feq, u64 readflags, ktime_t deadline,
 			 kfi_take_fn take, void *arg)
@@ -377,9 +400,9 @@ static bool kfi_eq_about(const struct kfi_eq_slot *slot, const struct kfid *fid)
  * kfi_eq_extract() - take the first unread event about an object
  * @feq: the EQ
  * @fid: the object
- * @out: the event; what it owns is freed by kfi_eq_drop(), without a lock
+ * @out: the event; the caller passes it to kfi_eq_drop(), without a lock
  *
- * Context: any.
+ * Context: any; takes source->lock.
  * Return: false if there is none.
  */
 bool kfi_eq_extract(struct kfid_eq *feq, const struct kfid *fid,
@@ -408,10 +431,10 @@ bool kfi_eq_extract(struct kfid_eq *feq, const struct kfid *fid,
 }
 
 /**
- * kfi_eq_drop() - free what an extracted event owns
+ * kfi_eq_drop() - free the resources of an extracted event
  * @slot: the event
  *
- * Context: process, no lock held.
+ * Context: process, may sleep; the caller holds no lock.
  */
 void kfi_eq_drop(struct kfi_eq_slot *slot)
 {
@@ -424,9 +447,9 @@ void kfi_eq_drop(struct kfi_eq_slot *slot)
  * @feq: the EQ
  * @fid: the object, which is about to be closed and reports no more
  *
- * What such an event owns is dropped. Readers never see a stale fid.
+ * Frees the resources of each such event. Readers never see a stale fid.
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; the caller holds no lock; takes source->lock.
  */
 void kfi_eq_forget(struct kfid_eq *feq, const struct kfid *fid)
 {
@@ -444,14 +467,7 @@ static void kfi_eq_handler(struct work_struct *work)
 	eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
 }
 
-/* Nobody reports, reads or waits any more. */
-static void kfi_eq_drop_all(struct kfi_eq *eq)
-{
-	for (; eq->head != eq->tail; eq->head++)
-		kfi_eq_drop(kfi_eq_slot(eq, eq->head));
-}
-
-/* What is unread goes before the parent is let go: it may own parts of it. */
+/* Unread events are dropped before the parent's reference, since they may own parts. */
 static int kfi_eq_close(struct kfid *fid)
 {
 	struct kfi_eq *eq = container_of(fid, struct kfi_eq, eq.fid);
@@ -461,23 +477,20 @@ static int kfi_eq_close(struct kfid *fid)
 	if (ret)
 		return ret;
 	kfi_pep_detach_all(&eq->eq);
-	kfi_eq_drop_all(eq);
+	/* Without the lock: no thread reports, reads or waits any more. */
+	for (; eq->head != eq->tail; eq->head++)
+		kfi_eq_drop(kfi_eq_slot(eq, eq->head));
 	kfi_source_fini(&eq->src);
 	kvfree(eq->ring);
 	kfree_rcu(eq, src.rcu);
 	return 0;
 }
 
-static int kfi_eq_control(struct kfid *fid, int command, void *arg)
-{
-	return kfi_source_control(kfi_fid_source(fid), command, arg);
-}
-
 static struct kfi_ops kfi_eq_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_eq_close,
 	.bind = kfi_no_bind,
-	.control = kfi_eq_control,
+	.control = kfi_source_control,
 	.ops_open = kfi_no_ops_open,
 };
 
@@ -515,8 +528,8 @@ static struct kfi_eq *kfi_eq_alloc(size_t size)
  * @event_handler: called from a work item, never twice at once; or NULL
  * @context: the user's
  *
- * Context: process, may sleep.
- * Return: 0, -EINVAL, -ENOSYS for a wait object that is not offered, -ENOMEM.
+ * Context: process, may sleep; takes kfi_listed_lock.
+ * Return: 0; -EINVAL; -ENOSYS for a wait object that is not offered; -ENOMEM.
  */
 int kfi_core_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,
 		     struct kfid_eq **feq, kfi_event_handler event_handler,

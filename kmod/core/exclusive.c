@@ -4,29 +4,31 @@
  *
  * DOC: Turns
  *
- * Whom a wake-up was given has a turn: it owes a read, or another wait. The set
- * remembers who has one, and wakes somebody else where a turn was not used:
+ * A turn is an exclusive wake-up token. A woken thread holds a turn until it reads
+ * from the set or waits on it again. The set records the holders, and hands the
+ * wake-up on to another sleeper where a turn was not used:
  *
- *	T1 (has a turn)			T2 (asleep)
- *	---------------			-----------
+ *	T1 (holds a turn)		T2 (asleep)
+ *	-----------------		-----------
  *	waits again, set still ready
- *	gives its turn back: hand on
- *	returns 0 at once		woken, has a turn
+ *	returns its turn: hand on
+ *	returns 0 at once		woken, holds a turn
  *
- *	T1 (has a turn)			T2 (asleep)
- *	---------------			-----------
+ *	T1 (holds a turn)		T2 (asleep)
+ *	-----------------		-----------
  *	reads one entry of three
- *	fewer turns out than entries
- *	left: hand on			woken, has a turn
+ *	fewer turns held than entries
+ *	left: hand on			woken, holds a turn
  *
- * What is left is counted over the set, not over the member that was read: one
- * completion wakes one thread for a CQ and a counter, and whoever reads only the
- * one, or reads a counter that has not changed, owes the other to a sleeper.
+ * The entries left are counted over the set, not over the member that was read: a
+ * completion wakes one thread for a CQ and a counter together. A thread that reads
+ * only one of them, or reads a counter that has not changed, leaves the other for
+ * another sleeper.
  *
- * A thread that a signal was sent to gives its turn back like the first, since
- * it may be about to die. Once the set is drained no turn counts any more, so
- * one that was never used (a thread that neither reads nor waits) does no harm
- * beyond the next publication.
+ * A thread that got a signal returns its turn as in the first table, since it may
+ * be about to die. When the set is drained, all turns end. So a turn that was never
+ * used (its thread neither reads nor waits) has no effect beyond the next
+ * publication.
  */
 #include <linux/slab.h>
 
@@ -35,15 +37,18 @@
 #define KFI_TURNS 64
 
 /**
- * struct kfi_turns - who was woken and has not used it yet
- * @n: entries of @who
- * @more: threads that found no room in @who
- * @who: compared, never followed: the thread may be gone
+ * struct kfi_turns - the turns (exclusive wake-up tokens) of one wait set
+ * @n: entries of @holders
+ * @more: turns of threads that found no room in @holders
+ * @holders: their threads; compared, never dereferenced: a thread may be gone
+ *
+ * A waiter gets a turn when it is woken, and holds it until it reads or waits
+ * again. All fields are protected by the queue's head.lock.
  */
 struct kfi_turns {
 	unsigned int n;
 	unsigned int more;
-	const struct task_struct *who[KFI_TURNS];
+	const struct task_struct *holders[KFI_TURNS];
 };
 
 /**
@@ -51,8 +56,8 @@ struct kfi_turns {
  * @q: the queue of a wait set
  * @on: on
  *
- * Context: process, may sleep.
- * Return: 0, -ENOMEM, -EBUSY if anybody sleeps there.
+ * Context: process, may sleep; takes @q->head.lock.
+ * Return: 0, -ENOMEM, -EBUSY if a thread sleeps there.
  */
 int kfi_turns_set(struct kfi_waitq *q, bool on)
 {
@@ -75,33 +80,39 @@ int kfi_turns_set(struct kfi_waitq *q, bool on)
 }
 
 /**
- * kfi_turn_given() - a waiter was woken
- * @q: its queue, locked
- * @task: the waiter
+ * kfi_turn_given() - a waiter was woken and gets a turn
+ * @q: its queue
+ * @task: the waiter's thread
  *
- * Context: any.
+ * Context: any; the caller holds @q->head.lock.
  */
 void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task)
 {
 	struct kfi_turns *turns = q->turns;
 
+	lockdep_assert_held(&q->head.lock);
 	if (!turns)
 		return;
 	if (turns->n < KFI_TURNS)
-		turns->who[turns->n++] = task;
+		turns->holders[turns->n++] = task;
 	else
 		turns->more++;
 }
 
-/* This thread's turn is over. One that is not on record may be one of @more. */
-static bool kfi_turn_over(struct kfi_turns *turns)
+/*
+ * End the turn of this thread. A thread that is not recorded may be one of @more.
+ * The caller holds the queue's lock. Return: it held a turn.
+ */
+static bool kfi_turn_over(struct kfi_waitq *q)
 {
+	struct kfi_turns *turns = q->turns;
 	unsigned int i;
 
+	lockdep_assert_held(&q->head.lock);
 	for (i = 0; i < turns->n; i++) {
-		if (turns->who[i] != current)
+		if (turns->holders[i] != current)
 			continue;
-		turns->who[i] = turns->who[--turns->n];
+		turns->holders[i] = turns->holders[--turns->n];
 		return true;
 	}
 	if (!turns->more)
@@ -110,14 +121,15 @@ static bool kfi_turn_over(struct kfi_turns *turns)
 	return true;
 }
 
-/* The set is drained: what they were given for has been read. */
-static void kfi_turns_forget(struct kfi_turns *turns)
+/* The set is drained: all turns end. The caller holds the queue's lock. */
+static void kfi_turns_forget(struct kfi_waitq *q)
 {
-	turns->n = 0;
-	turns->more = 0;
+	lockdep_assert_held(&q->head.lock);
+	q->turns->n = 0;
+	q->turns->more = 0;
 }
 
-/* Another sleeper gets one. */
+/* Another sleeper gets a turn. The caller holds the queue's lock. */
 static void kfi_turn_pass(struct kfi_waitq *q, u32 source, u64 have)
 {
 	struct kfi_wake wake = {
@@ -126,14 +138,15 @@ static void kfi_turn_pass(struct kfi_waitq *q, u32 source, u64 have)
 		.why = KFI_WHY_HANDON,
 	};
 
+	lockdep_assert_held(&q->head.lock);
 	kfi_waitq_wake_locked(q, &wake);
 }
 
 /**
- * kfi_turn_return() - a thread gives its turn back, if it has one
- * @q: where it waits again, or where it was woken and will not come to read
+ * kfi_turn_return() - this thread returns its turn, if it holds one
+ * @q: where it waits again, or where it was woken and will not read
  *
- * Context: any.
+ * Context: any; takes @q->head.lock.
  */
 void kfi_turn_return(struct kfi_waitq *q)
 {
@@ -145,48 +158,47 @@ void kfi_turn_return(struct kfi_waitq *q)
 	spin_lock_irqsave(&q->head.lock, flags);
 	ready = atomic_read(&q->nready);
 	if (q->turns && ready <= 0)
-		kfi_turns_forget(q->turns);
-	else if (q->turns && kfi_turn_over(q->turns))
+		kfi_turns_forget(q);
+	else if (q->turns && kfi_turn_over(q))
 		kfi_turn_pass(q, q->id, ready);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
-/* The least that can be read in a set, with @left in the member at hand. */
+/* The least number of entries in a set, with @left in the member just read. */
 static u64 kfi_turns_due(const struct kfi_waitq *q, u64 left)
 {
 	int ready = atomic_read(&q->nready);
 
 	if (ready <= 0)
 		return 0;
-	/* Of each other member that is ready at least one thing. */
+	/* Each other member that is ready has at least one entry. */
 	return left ? left + ready - 1 : ready;
 }
 
 /**
- * kfi_turn_used() - something of a member was read
- * @q: the queue of its wait set
- * @source: id of the member
- * @left: what can still be read of it
+ * kfi_turn_used() - an entry of a member was read
+ * @src: the member of a wait set
+ * @left: entries that can still be read of it
  *
- * Context: any; the caller holds the member's lock with interrupts off.
+ * Context: any; the caller holds @src->lock; takes the set's head.lock.
  */
-void kfi_turn_used(struct kfi_waitq *q, u32 source, u64 left)
+void kfi_turn_used(struct kfi_source *src, u64 left)
 {
-	struct kfi_turns *turns;
+	struct kfi_waitq *q = src->queue;
 	u64 due;
 
+	lockdep_assert_held(&src->lock);
 	if (!READ_ONCE(q->turns))
 		return;
 	spin_lock(&q->head.lock);
-	turns = q->turns;
-	if (turns) {
+	if (q->turns) {
 		due = kfi_turns_due(q, left);
 		if (in_task())
-			kfi_turn_over(turns);
+			kfi_turn_over(q);
 		if (!due)
-			kfi_turns_forget(turns);
-		else if (due > turns->n + turns->more)
-			kfi_turn_pass(q, source, due);
+			kfi_turns_forget(q);
+		else if (due > q->turns->n + q->turns->more)
+			kfi_turn_pass(q, src->id, due);
 	}
 	spin_unlock(&q->head.lock);
 }

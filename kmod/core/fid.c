@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Lifetime of objects. A reference is a user: a child, a binding, a membership,
- * a thread asleep. The open itself is the first reference and only closing
- * drops it, so an object in use cannot go and a refused close changed nothing.
+ * Lifetime of objects. Each user of an object holds a reference: a child, a binding,
+ * a membership, a sleeping thread. The open itself is the first reference, which only
+ * a close drops. So an object in use cannot be closed, and a refused close has changed
+ * nothing.
  */
 #include <kfi_channel.h>
 
@@ -13,8 +14,8 @@ static atomic_t kfi_last_id;
 /**
  * kfi_new_id() - name a new object for tracing
  *
- * Return: never 0, not used twice while the module is loaded (it wraps after
- * 2^32 objects).
+ * Context: any; takes no lock.
+ * Return: never 0, and never used twice until it wraps after 2^32 objects.
  */
 u32 kfi_new_id(void)
 {
@@ -28,7 +29,7 @@ u32 kfi_new_id(void)
  * @context: the user's
  * @ops: its close, bind, control and ops_open
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_fid_init(struct kfid *fid, size_t fclass, void *context,
 		  struct kfi_ops *ops)
@@ -41,10 +42,10 @@ void kfi_fid_init(struct kfid *fid, size_t fclass, void *context,
 EXPORT_SYMBOL_GPL(kfi_fid_init);
 
 /**
- * kfi_fid_get() - become a user of an object
- * @fid: the object
+ * kfi_fid_get() - take a reference to an object
+ * @fid: the object, whose memory the caller keeps
  *
- * Context: any.
+ * Context: any; takes no lock.
  * Return: false if it is being closed.
  */
 bool kfi_fid_get(struct kfid *fid)
@@ -54,12 +55,12 @@ bool kfi_fid_get(struct kfid *fid)
 EXPORT_SYMBOL_GPL(kfi_fid_get);
 
 /**
- * kfi_fid_put() - stop using an object
- * @fid: the object, got by kfi_fid_get()
+ * kfi_fid_put() - drop a reference to an object
+ * @fid: the object, from kfi_fid_get()
  *
- * The object may be closed and freed at once: not to be touched afterwards.
+ * The object may be closed and freed at once; the caller must not touch it again.
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_fid_put(struct kfid *fid)
 {
@@ -71,8 +72,8 @@ EXPORT_SYMBOL_GPL(kfi_fid_put);
  * kfi_fid_kill() - begin to close an object
  * @fid: the object
  *
- * Context: any.
- * Return: 0, from now on kfi_fid_get() fails; -EBUSY if anything uses it.
+ * Context: any; takes no lock.
+ * Return: 0, and kfi_fid_get() fails from now on; -EBUSY if the object is in use.
  */
 int kfi_fid_kill(struct kfid *fid)
 {
@@ -84,8 +85,8 @@ EXPORT_SYMBOL_GPL(kfi_fid_kill);
  * kfi_fid_id() - the name of an object in tracepoints
  * @fid: an object of a provider that is built on kfi_core.h
  *
- * Context: any.
- * Return: the id, 0 for classes that have none.
+ * Context: any; takes no lock.
+ * Return: the id; 0 for classes that have none.
  */
 u32 kfi_fid_id(const struct kfid *fid)
 {

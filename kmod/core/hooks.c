@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The test-option build's hooks and faults; see kfi_test.h. Not compiled into
+ * The hooks and faults of the test-option build; see kfi_test.h. Not compiled into
  * the production build.
  *
- * A hook stops a thread where it stands, whatever its task state and whatever
- * the context: it spins until it is released, or for KFI_HOOK_LIMIT_S at most. At
- * D7, which only those reach that may sleep, it sleeps: it holds a mutex there, and
- * who waits for the mutex of one that runs spins, too, on the other CPU.
+ * A hook stops a thread where it is, whatever its task state and its context: the
+ * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. At D7 it sleeps
+ * instead. It holds a mutex there, and a thread that waits for the mutex of a running
+ * owner spins as well, on the other CPU. Only code that may sleep reaches D7.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -26,10 +26,10 @@ struct kfi_hook_point {
 
 static struct kfi_hook_point kfi_hooks[KFI_HOOK_MAX];
 
-/* Members of poll sets that kfi_poll() has looked at. */
+/* Members of poll sets looked at by kfi_poll(). */
 static atomic64_t kfi_looks;
 
-/* Faults and queues by id. Outermost: taken before a queue's own lock. */
+/* Protects arming of faults, and the list of queues. Taken before a queue's lock. */
 static DEFINE_SPINLOCK(kfi_test_lock);
 static LIST_HEAD(kfi_test_queues);
 
@@ -52,11 +52,11 @@ static bool kfi_hook_valid(enum kfi_hook hook)
 
 /**
  * kfi_test_hook_arm() - the next thread at this point stops
- * @hook: which point
- * @id: of the object it is about; 0: of any
+ * @hook: the point
+ * @id: of the object that it is about; 0: any object
  *
- * Context: any.
- * Return: 0, -EINVAL, -EBUSY if a thread stands there.
+ * Context: any; takes no lock.
+ * Return: 0; -EINVAL; -EBUSY if a thread is stopped there.
  */
 int kfi_test_hook_arm(enum kfi_hook hook, u32 id)
 {
@@ -71,11 +71,12 @@ int kfi_test_hook_arm(enum kfi_hook hook, u32 id)
 EXPORT_SYMBOL_GPL(kfi_test_hook_arm);
 
 /**
- * kfi_test_hook_go() - release the thread that stands at a point
- * @hook: which point
+ * kfi_test_hook_go() - release the thread that is stopped at a point
+ * @hook: the point
  *
- * Context: any.
- * Return: 0, -EINVAL, -ENOENT if nobody stands there; then it is disarmed.
+ * Context: any; takes no lock.
+ * Return: 0; -EINVAL; -ENOENT if no thread is stopped there: then the point is
+ * disarmed.
  */
 int kfi_test_hook_go(enum kfi_hook hook)
 {
@@ -87,10 +88,11 @@ int kfi_test_hook_go(enum kfi_hook hook)
 EXPORT_SYMBOL_GPL(kfi_test_hook_go);
 
 /**
- * kfi_test_hook_stopped() - does a thread stand at a point?
- * @hook: which point
+ * kfi_test_hook_stopped() - is a thread stopped at a point?
+ * @hook: the point
  *
- * Context: any.
+ * Context: any; takes no lock.
+ * Return: true if one is.
  */
 bool kfi_test_hook_stopped(enum kfi_hook hook)
 {
@@ -109,10 +111,10 @@ static void kfi_hook_pause(enum kfi_hook hook)
 
 /**
  * kfi_test_hook_point() - a place where a thread can be made to stop
- * @hook: which
+ * @hook: the point
  * @id: of the object at hand
  *
- * Context: any; at D7 process context, and may sleep.
+ * Context: any; at D7 process context, may sleep. Takes no lock.
  */
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 {
@@ -138,15 +140,21 @@ void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 }
 EXPORT_SYMBOL_GPL(kfi_test_hook_point);
 
+/**
+ * kfi_test_look() - kfi_poll() looks at one member
+ *
+ * Context: any; takes no lock.
+ */
 void kfi_test_look(void)
 {
 	atomic64_inc(&kfi_looks);
 }
 
 /**
- * kfi_test_looks() - what polling has cost so far
+ * kfi_test_looks() - the cost of polling so far
  *
- * Return: how many members of poll sets kfi_poll() has looked at, in all.
+ * Context: any; takes no lock.
+ * Return: members of poll sets that kfi_poll() has looked at, in all.
  */
 u64 kfi_test_looks(void)
 {
@@ -154,6 +162,12 @@ u64 kfi_test_looks(void)
 }
 EXPORT_SYMBOL_GPL(kfi_test_looks);
 
+/**
+ * kfi_test_queue_add() - make a queue known to the faults
+ * @q: the queue
+ *
+ * Context: process, interrupts on; takes kfi_test_lock.
+ */
 void kfi_test_queue_add(struct kfi_waitq *q)
 {
 	spin_lock_irq(&kfi_test_lock);
@@ -161,6 +175,12 @@ void kfi_test_queue_add(struct kfi_waitq *q)
 	spin_unlock_irq(&kfi_test_lock);
 }
 
+/**
+ * kfi_test_queue_del() - the mirror of kfi_test_queue_add()
+ * @q: the queue; a wake-up of it that was held back is dropped
+ *
+ * Context: process, interrupts on; takes kfi_test_lock.
+ */
 void kfi_test_queue_del(struct kfi_waitq *q)
 {
 	spin_lock_irq(&kfi_test_lock);
@@ -170,6 +190,7 @@ void kfi_test_queue_del(struct kfi_waitq *q)
 	spin_unlock_irq(&kfi_test_lock);
 }
 
+/* The caller holds kfi_test_lock, which also keeps the queue. */
 static struct kfi_waitq *kfi_test_find(u32 id)
 {
 	struct kfi_waitq *q;
@@ -181,7 +202,7 @@ static struct kfi_waitq *kfi_test_find(u32 id)
 	return NULL;
 }
 
-/* The wake-up that was held back. */
+/* Timer: make the wake-up that was held back. */
 static void kfi_test_late(struct timer_list *timer)
 {
 	struct kfi_waitq *q;
@@ -198,7 +219,7 @@ static void kfi_test_late(struct timer_list *timer)
 	spin_unlock_irqrestore(&kfi_test_lock, flags);
 }
 
-/* Wake every sleeper of a queue although nothing was published. */
+/* Wake every waiter of a queue although nothing was published. */
 static int kfi_test_spurious(u32 queue)
 {
 	struct kfi_wake wake = {
@@ -219,16 +240,16 @@ static int kfi_test_spurious(u32 queue)
 }
 
 /**
- * kfi_test_fault_arm() - make the wait core do wrong, once
- * @fault: what; KFI_FAULT_NONE disarms
+ * kfi_test_fault_arm() - make the wait core misbehave, once
+ * @fault: the fault; KFI_FAULT_NONE disarms
  * @queue: id of the queue
  * @arg: KFI_FAULT_LATE: milliseconds
  *
- * KFI_FAULT_SPURIOUS happens at once, the others at the next publication for
- * which somebody sleeps.
+ * KFI_FAULT_SPURIOUS happens at once, the others at the next publication on a queue
+ * with sleepers.
  *
- * Context: process.
- * Return: 0, -EINVAL, -ENOENT for an unknown queue.
+ * Context: process, interrupts on; takes kfi_test_lock, and under it the queue's lock.
+ * Return: 0; -EINVAL; -ENOENT for an unknown queue.
  */
 int kfi_test_fault_arm(enum kfi_fault fault, u32 queue, u64 arg)
 {
@@ -254,9 +275,10 @@ EXPORT_SYMBOL_GPL(kfi_test_fault_arm);
 
 /**
  * kfi_test_fault_point() - may this wake-up happen?
- * @q: the queue, locked, with sleepers or without
+ * @q: the queue, with sleepers or without
  * @wake: may be changed
  *
+ * Context: any; the caller holds @q->head.lock.
  * Return: true if the caller must not wake.
  */
 bool kfi_test_fault_point(struct kfi_waitq *q, struct kfi_wake *wake)
@@ -285,11 +307,21 @@ bool kfi_test_fault_point(struct kfi_waitq *q, struct kfi_wake *wake)
 	}
 }
 
+/**
+ * kfi_test_init() - prepare the faults
+ *
+ * Context: module init.
+ */
 void kfi_test_init(void)
 {
 	timer_setup(&kfi_late.timer, kfi_test_late, 0);
 }
 
+/**
+ * kfi_test_exit() - the mirror of kfi_test_init()
+ *
+ * Context: process, may sleep; waits for the timer.
+ */
 void kfi_test_exit(void)
 {
 	timer_shutdown_sync(&kfi_late.timer);

@@ -31,9 +31,9 @@ static void kfi_free_one(struct kfi_info *info)
 
 /**
  * kfi_freeinfo() - free a list of infos
- * @info: the list and everything that hangs off it; may be NULL
+ * @info: the list and all memory that it points to; may be NULL
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_freeinfo(struct kfi_info *info)
 {
@@ -49,7 +49,7 @@ EXPORT_SYMBOL_GPL(kfi_freeinfo);
 /**
  * kfi_allocinfo() - an empty info with all its attributes
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes no lock.
  * Return: zeroed, to be freed by kfi_freeinfo(); NULL without memory.
  */
 struct kfi_info *kfi_allocinfo(void)
@@ -71,8 +71,11 @@ struct kfi_info *kfi_allocinfo(void)
 }
 EXPORT_SYMBOL_GPL(kfi_allocinfo);
 
-/* Copy what *@to points to (as a shallow copy left it); false: no memory. */
-static bool kfi_deepen(void *to, size_t size)
+/*
+ * Replace a pointer of a shallow copy by a copy of the data that it points to.
+ * Return: false without memory; then the pointer is NULL.
+ */
+static bool kfi_dup_field(void *to, size_t size)
 {
 	void **field = to;
 
@@ -82,80 +85,83 @@ static bool kfi_deepen(void *to, size_t size)
 	return *field;
 }
 
-static bool kfi_deepen_string(char **field)
+static bool kfi_dup_string(char **field)
 {
-	return kfi_deepen(field, *field ? strlen(*field) + 1 : 0);
+	return kfi_dup_field(field, *field ? strlen(*field) + 1 : 0);
 }
 
-static bool kfi_deepen_ep(struct kfi_ep_attr **ep)
+static bool kfi_dup_ep_attr(struct kfi_ep_attr **ep)
 {
 	if (!*ep)
 		return true;
-	if (!kfi_deepen(ep, sizeof(**ep)))
+	if (!kfi_dup_field(ep, sizeof(**ep)))
 		return false;
-	return kfi_deepen(&(*ep)->auth_key, (*ep)->auth_key_size);
+	return kfi_dup_field(&(*ep)->auth_key, (*ep)->auth_key_size);
 }
 
-/* Cut the strings off first: after a failure they are not ours to free. */
-static bool kfi_deepen_domain(struct kfi_domain_attr **domain)
+/*
+ * Clear each pointer before it is copied: until then it points to the original's
+ * memory, which a failure here must not free.
+ */
+static bool kfi_dup_domain_attr(struct kfi_domain_attr **domain)
 {
 	const struct kfi_domain_attr *old = *domain;
 	struct kfi_domain_attr *new;
 
 	if (!old)
 		return true;
-	if (!kfi_deepen(domain, sizeof(*old)))
+	if (!kfi_dup_field(domain, sizeof(*old)))
 		return false;
 	new = *domain;
 	new->auth_key = NULL;
-	if (!kfi_deepen_string(&new->name))
+	if (!kfi_dup_string(&new->name))
 		return false;
 	new->auth_key = old->auth_key;
-	return kfi_deepen(&new->auth_key, old->auth_key_size);
+	return kfi_dup_field(&new->auth_key, old->auth_key_size);
 }
 
-static bool kfi_deepen_fabric(struct kfi_fabric_attr **fabric)
+static bool kfi_dup_fabric_attr(struct kfi_fabric_attr **fabric)
 {
 	const struct kfi_fabric_attr *old = *fabric;
 	struct kfi_fabric_attr *new;
 
 	if (!old)
 		return true;
-	if (!kfi_deepen(fabric, sizeof(*old)))
+	if (!kfi_dup_field(fabric, sizeof(*old)))
 		return false;
 	new = *fabric;
 	new->prov_name = NULL;
-	if (!kfi_deepen_string(&new->name))
+	if (!kfi_dup_string(&new->name))
 		return false;
 	new->prov_name = old->prov_name;
-	return kfi_deepen_string(&new->prov_name);
+	return kfi_dup_string(&new->prov_name);
 }
 
 /*
- * Each pointer of the copy becomes the copy's own, or NULL where memory ran
- * out, so that it can be freed at any point.
+ * Each pointer of the shallow copy becomes the copy's own, or NULL where memory ran
+ * out, so that the copy can be freed at any point.
  */
-static bool kfi_deepen_info(struct kfi_info *info)
+static bool kfi_dup_fields(struct kfi_info *info)
 {
 	bool ok = true;
 
-	ok &= kfi_deepen(&info->src_addr, info->src_addrlen);
-	ok &= kfi_deepen(&info->dest_addr, info->dest_addrlen);
-	ok &= kfi_deepen(&info->tx_attr, sizeof(*info->tx_attr));
-	ok &= kfi_deepen(&info->rx_attr, sizeof(*info->rx_attr));
-	ok &= kfi_deepen_ep(&info->ep_attr);
-	ok &= kfi_deepen_domain(&info->domain_attr);
-	ok &= kfi_deepen_fabric(&info->fabric_attr);
+	ok &= kfi_dup_field(&info->src_addr, info->src_addrlen);
+	ok &= kfi_dup_field(&info->dest_addr, info->dest_addrlen);
+	ok &= kfi_dup_field(&info->tx_attr, sizeof(*info->tx_attr));
+	ok &= kfi_dup_field(&info->rx_attr, sizeof(*info->rx_attr));
+	ok &= kfi_dup_ep_attr(&info->ep_attr);
+	ok &= kfi_dup_domain_attr(&info->domain_attr);
+	ok &= kfi_dup_fabric_attr(&info->fabric_attr);
 	return ok;
 }
 
 /**
  * kfi_dupinfo() - copy one info
- * @info: copied with everything but its successors; NULL: as kfi_allocinfo()
+ * @info: copied without its successors; NULL: as kfi_allocinfo()
  *
  * Open objects in it (fabric, domain, handle) are copied as pointers.
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes no lock.
  * Return: to be freed by kfi_freeinfo(); NULL without memory.
  */
 struct kfi_info *kfi_dupinfo(const struct kfi_info *info)
@@ -168,7 +174,7 @@ struct kfi_info *kfi_dupinfo(const struct kfi_info *info)
 	if (!dup)
 		return NULL;
 	dup->next = NULL;
-	if (kfi_deepen_info(dup))
+	if (kfi_dup_fields(dup))
 		return dup;
 	kfi_freeinfo(dup);
 	return NULL;
@@ -238,7 +244,7 @@ static const struct {
  * kfi_strerror() - text of an error number
  * @errnum: positive
  *
- * Context: any.
+ * Context: any; takes no lock.
  * Return: a constant; "Unspecified error" for numbers without a name here.
  */
 const char *kfi_strerror(int errnum)

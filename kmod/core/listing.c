@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * All objects there are, whoever opened them, with what they have counted:
- * /sys/kernel/debug/kfabric/objects, for root. One line an object: what it is,
- * then name=value, by the names of the profile variables. Objects are named by
- * their ids, never by an address. Times are measured while the file is open.
+ * The list of all objects, of all users, with their counts:
+ * /sys/kernel/debug/kfabric/objects, for root. One line an object: its class, then
+ * name=value, by the names of the profile variables. Objects are named by their ids,
+ * never by an address. Times are measured while the file is open.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 
 #include "profile.h"
 
-static DEFINE_MUTEX(kfi_listed_lock);
+static DEFINE_MUTEX(kfi_listed_lock);	/* the list below */
 static LIST_HEAD(kfi_listed_objects);
 static struct dentry *kfi_listing_dir;
 
@@ -19,7 +19,7 @@ static struct dentry *kfi_listing_dir;
  * @listed: inside it
  * @fid: its base
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes kfi_listed_lock.
  */
 void kfi_listed_add(struct kfi_listed *listed, struct kfid *fid)
 {
@@ -32,10 +32,12 @@ void kfi_listed_add(struct kfi_listed *listed, struct kfid *fid)
 }
 
 /**
- * kfi_listed_del() - the mirror of kfi_listed_add(): nobody looks at it any more
+ * kfi_listed_del() - the mirror of kfi_listed_add()
  * @listed: as added
  *
- * Context: process, may sleep.
+ * On return no reader looks at the object any more.
+ *
+ * Context: process, may sleep; takes kfi_listed_lock.
  */
 void kfi_listed_del(struct kfi_listed *listed)
 {
@@ -75,7 +77,7 @@ static u32 kfi_listed_parent(struct kfid *fid)
 	return 0;
 }
 
-/* The wait set that it is a member of. */
+/* The id of the wait set that an object is a member of, or 0. */
 static u32 kfi_listed_set(struct kfid *fid)
 {
 	struct kfi_source *src = kfi_fid_source(fid);
@@ -94,13 +96,14 @@ static void kfi_show_var(struct seq_file *seq, const struct kfi_profile_desc *va
 		seq_printf(seq, "%s%llu", i ? "," : "", value[i]);
 }
 
-/* An EQ or a counter counts as a CQ does. */
+/* The class whose variables are printed: EQs and counters count like CQs. */
 static size_t kfi_listed_class(size_t fclass)
 {
 	return fclass == KFI_CLASS_EQ || fclass == KFI_CLASS_CNTR ?
 		       KFI_CLASS_CQ : fclass;
 }
 
+/* seq_file holds kfi_listed_lock from start to stop. */
 static int kfi_listing_show(struct seq_file *seq, void *at)
 {
 	struct kfi_listed *listed = list_entry(at, struct kfi_listed, link);
@@ -108,6 +111,7 @@ static int kfi_listing_show(struct seq_file *seq, void *at)
 	size_t i, fclass = kfi_listed_class(fid->fclass);
 	struct kfi_counts counts;
 
+	lockdep_assert_held(&kfi_listed_lock);
 	if (kfi_fid_counts(fid, &counts))
 		return 0;
 	seq_printf(seq, "%s id=%u parent=%u set=%u pid=%d comm=",
@@ -120,7 +124,7 @@ static int kfi_listing_show(struct seq_file *seq, void *at)
 	return 0;
 }
 
-/* While the list is locked no object of it can go. */
+/* While the list is locked, no object on it can be freed. */
 static void *kfi_listing_start(struct seq_file *seq, loff_t *pos)
 {
 	mutex_lock(&kfi_listed_lock);
@@ -129,6 +133,7 @@ static void *kfi_listing_start(struct seq_file *seq, loff_t *pos)
 
 static void *kfi_listing_next(struct seq_file *seq, void *at, loff_t *pos)
 {
+	lockdep_assert_held(&kfi_listed_lock);
 	return seq_list_next(at, &kfi_listed_objects, pos);
 }
 
@@ -167,7 +172,11 @@ static const struct file_operations kfi_listing_fops = {
 	.release = kfi_listing_release,
 };
 
-/* A kernel without debugfs has no listing. */
+/**
+ * kfi_listing_init() - make the file; does nothing in a kernel without debugfs
+ *
+ * Context: process, may sleep.
+ */
 void kfi_listing_init(void)
 {
 	kfi_listing_dir = debugfs_create_dir("kfabric", NULL);
@@ -175,7 +184,11 @@ void kfi_listing_init(void)
 			    &kfi_listing_fops);
 }
 
-/* Returns when no reader is inside any more. */
+/**
+ * kfi_listing_exit() - remove the file; returns when no reader is inside any more
+ *
+ * Context: process, may sleep.
+ */
 void kfi_listing_exit(void)
 {
 	debugfs_remove(kfi_listing_dir);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The framework: which providers there are, and discovery across them.
+ * The framework: the list of providers, and discovery across them.
  */
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -17,11 +17,12 @@ struct kfi_registration {
 	struct kfi_provider *provider;
 };
 
-/* Providers in the order of their registration. */
+/* Providers in the order of their registration, and the lock of the list. */
 static DEFINE_MUTEX(kfi_providers_lock);
 static LIST_HEAD(kfi_providers);
 
-static struct kfi_registration *kfi_find(const char *name)
+/* The caller holds kfi_providers_lock. */
+static struct kfi_registration *kfi_provider_find(const char *name)
 {
 	struct kfi_registration *reg;
 
@@ -35,7 +36,7 @@ static struct kfi_registration *kfi_find(const char *name)
 /**
  * kfi_version() - version of the interface that this framework implements
  *
- * Context: any.
+ * Context: any; takes no lock.
  * Return: KFI_VERSION(1, 7); see KFI_MAJOR() and KFI_MINOR().
  */
 uint32_t kfi_version(void)
@@ -59,12 +60,13 @@ static int kfi_provider_check(const struct kfi_provider *provider)
  * kfi_provider_register() - announce a provider
  * @provider: filled in by the provider, which keeps it until deregistration
  *
- * A newer version of a provider that is known takes its place.
+ * A newer version of a registered provider replaces the older one.
  *
- * Context: process, may sleep; usually the provider's module init.
+ * Context: process, may sleep; usually the provider's module init; takes
+ * kfi_providers_lock.
  * Return: 0; -EINVAL without a name, kgetinfo or kfabric; -ENOSYS if written for
  * another major or a newer minor version of the interface; -EEXIST if the same
- * or a newer version is there; -ENOMEM.
+ * or a newer version is registered; -ENOMEM.
  */
 int kfi_provider_register(struct kfi_provider *provider)
 {
@@ -82,7 +84,7 @@ int kfi_provider_register(struct kfi_provider *provider)
 	atomic_set(&provider->ref_cnt, 1);
 
 	mutex_lock(&kfi_providers_lock);
-	old = kfi_find(provider->name);
+	old = kfi_provider_find(provider->name);
 	if (old && old->provider->version >= provider->version)
 		ret = -EEXIST;
 	else if (old)
@@ -96,7 +98,8 @@ int kfi_provider_register(struct kfi_provider *provider)
 }
 EXPORT_SYMBOL_GPL(kfi_provider_register);
 
-static struct kfi_registration *kfi_unlink(const struct kfi_provider *provider)
+static struct kfi_registration *
+kfi_provider_unlink(const struct kfi_provider *provider)
 {
 	struct kfi_registration *reg;
 
@@ -116,17 +119,16 @@ static struct kfi_registration *kfi_unlink(const struct kfi_provider *provider)
  * kfi_provider_deregister() - withdraw a provider
  * @provider: as registered
  *
- * On return nobody asks it any more, its cleanup has run, and references taken
- * by kfi_ref_provider() are gone. Open fabrics pin the provider's module, so
- * module exit never waits here.
+ * On return no thread calls the provider's kgetinfo() or kfabric() any more, its
+ * cleanup has run, and references taken by kfi_ref_provider() are gone. Open fabrics
+ * pin the provider's module, so module exit never waits here.
  *
- * Context: process, may sleep.
- * Return: 0, or -ENODATA if it is not registered (or a newer version took its
- * place).
+ * Context: process, may sleep; takes kfi_providers_lock.
+ * Return: 0, or -ENODATA if it is not registered, or a newer version has replaced it.
  */
 int kfi_provider_deregister(struct kfi_provider *provider)
 {
-	struct kfi_registration *reg = kfi_unlink(provider);
+	struct kfi_registration *reg = kfi_provider_unlink(provider);
 
 	if (!reg)
 		return -KFI_ENODATA;
@@ -139,8 +141,9 @@ int kfi_provider_deregister(struct kfi_provider *provider)
 }
 EXPORT_SYMBOL_GPL(kfi_provider_deregister);
 
-/* Say in each answer whose it is, where the provider left that open. */
-static int kfi_sign(struct kfi_info *info, const struct kfi_provider *provider)
+/* Fill in the provider's name and version in each info where they are missing. */
+static int kfi_set_prov_name(struct kfi_info *info,
+			     const struct kfi_provider *provider)
 {
 	for (; info; info = info->next) {
 		if (!info->fabric_attr || info->fabric_attr->prov_name)
@@ -153,21 +156,16 @@ static int kfi_sign(struct kfi_info *info, const struct kfi_provider *provider)
 	return 0;
 }
 
-static struct kfi_info **kfi_tail(struct kfi_info **list)
-{
-	while (*list)
-		list = &(*list)->next;
-	return list;
-}
-
-/* One provider's answer, appended to the list. */
-static int kfi_ask(struct kfi_provider *provider, uint32_t version,
-		   const char *node, const char *service, uint64_t flags,
-		   struct kfi_info *hints, struct kfi_info **list)
+/* Append one provider's infos to the list. The caller holds kfi_providers_lock. */
+static int kfi_query_provider(struct kfi_provider *provider, uint32_t version,
+			      const char *node, const char *service,
+			      uint64_t flags, struct kfi_info *hints,
+			      struct kfi_info **list)
 {
 	struct kfi_info *answer = NULL, *info;
 	int ret;
 
+	lockdep_assert_held(&kfi_providers_lock);
 	ret = provider->kgetinfo(version, node, service, flags, hints, &answer);
 	if (ret) {
 		if (ret != -KFI_ENODATA)
@@ -175,7 +173,7 @@ static int kfi_ask(struct kfi_provider *provider, uint32_t version,
 				 provider->name, ret);
 		return ret;
 	}
-	ret = kfi_sign(answer, provider);
+	ret = kfi_set_prov_name(answer, provider);
 	if (ret) {
 		kfi_freeinfo(answer);
 		return ret;
@@ -183,25 +181,28 @@ static int kfi_ask(struct kfi_provider *provider, uint32_t version,
 	for (info = answer; info; info = info->next)
 		if (info->fabric_attr)
 			info->fabric_attr->api_version = version;
-	*kfi_tail(list) = answer;
+	while (*list)
+		list = &(*list)->next;
+	*list = answer;
 	return 0;
 }
 
 /**
- * kfi_getinfo() - what can be opened
+ * kfi_getinfo() - list the interfaces that can be opened
  * @version: of the interface that the caller was written for
  * @node: address or name, or NULL
  * @service: port or service, or NULL
  * @flags: KFI_SOURCE and others
- * @hints: what the caller needs; zero fields mean anything; or NULL
- * @info: the list of answers, to be freed by kfi_freeinfo()
+ * @hints: the caller's needs; a field that is 0 accepts any value; or NULL
+ * @info: the resulting list, to be freed by kfi_freeinfo()
  *
- * Asks all providers in the order of their registration, or the one that
- * @hints names.
+ * Queries all providers in the order of their registration, or the one that @hints
+ * names.
  *
- * Context: process, may sleep.
- * Return: 0 with a list; -ENOSYS for a version newer than ours; -ENOMEM; else
- * the last provider's error, -ENODATA if nothing matched.
+ * Context: process, may sleep; takes kfi_providers_lock, and holds it over the
+ * providers' kgetinfo().
+ * Return: 0 with a list; -EINVAL without @info; -ENOSYS for a version newer than ours;
+ * -ENOMEM; else the last provider's error, -ENODATA if nothing matched.
  */
 int kfi_getinfo(uint32_t version, const char *node, const char *service,
 		uint64_t flags, struct kfi_info *hints, struct kfi_info **info)
@@ -222,15 +223,15 @@ int kfi_getinfo(uint32_t version, const char *node, const char *service,
 	list_for_each_entry(reg, &kfi_providers, link) {
 		if (wanted && strcmp(wanted, reg->provider->name))
 			continue;
-		ret = kfi_ask(reg->provider, version, node, service, flags,
-			      hints, info);
+		ret = kfi_query_provider(reg->provider, version, node, service,
+					 flags, hints, info);
 		if (ret)
 			last = ret;
 		if (ret == -KFI_ENOMEM)
 			break;
 	}
 	mutex_unlock(&kfi_providers_lock);
-	/* Half a list would hide what fits best. */
+	/* A partial list might lack the best match. */
 	if (last == -KFI_ENOMEM) {
 		kfi_freeinfo(*info);
 		*info = NULL;
@@ -245,9 +246,10 @@ EXPORT_SYMBOL_GPL(kfi_getinfo);
  * @fabric: the new fabric
  * @context: kept in it
  *
- * Context: process, may sleep.
- * Return: 0; -EINVAL if a name is missing; -ENODEV for an unknown provider;
- * the provider's errors.
+ * Context: process, may sleep; takes kfi_providers_lock, and holds it over the
+ * provider's kfabric().
+ * Return: 0; -EINVAL if a name or @fabric is missing; -ENODEV for an unknown
+ * provider; the provider's errors.
  */
 int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	       void *context)
@@ -258,7 +260,7 @@ int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	if (!attr || !attr->prov_name || !attr->name || !fabric)
 		return -KFI_EINVAL;
 	mutex_lock(&kfi_providers_lock);
-	reg = kfi_find(attr->prov_name);
+	reg = kfi_provider_find(attr->prov_name);
 	ret = reg ? reg->provider->kfabric(attr, fabric, context) : -KFI_ENODEV;
 	mutex_unlock(&kfi_providers_lock);
 	return ret;
@@ -268,11 +270,11 @@ EXPORT_SYMBOL_GPL(kfi_fabric);
 /**
  * kfi_getparams() - run-time settings of the providers
  * @params: the list, to be freed by kfi_freeparams()
- * @count: how many
+ * @count: its length
  *
  * Providers are configured by their modules' parameters, so the list is empty.
  *
- * Context: any.
+ * Context: any; takes no lock.
  * Return: 0, or -EINVAL without @params or @count.
  */
 int kfi_getparams(struct kfi_param **params, int *count)
@@ -289,7 +291,7 @@ EXPORT_SYMBOL_GPL(kfi_getparams);
  * kfi_freeparams() - free the list of kfi_getparams()
  * @params: the list; may be NULL
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_freeparams(struct kfi_param *params)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What a queue knows of its members, which is no more than how many are ready
- * and how many are still alive, and waiting for any of them.
+ * The members of a queue, and waiting for any of them. A queue knows only how many
+ * members are ready, how many have a device and how many have lost it.
  */
 #include <linux/sched/signal.h>
 
@@ -9,25 +9,28 @@
 
 #include "core.h"
 
-/* The last one that lived is gone: nothing will ever be published here. */
-static void kfi_waitq_judge(struct kfi_waitq *q)
+/*
+ * Are there members, and has each lost its device? Then no publication will come.
+ * The caller holds the queue's lock.
+ */
+static void kfi_waitq_check_dead(struct kfi_waitq *q)
 {
 	lockdep_assert_held(&q->head.lock);
-	/* Pairs with kfi_waitq_now(): the last entries were stored before. */
+	/* Pairs with kfi_waitq_now(): the last entries are stored already. */
 	smp_store_release(&q->dead, q->lost && !q->living);
 }
 
 /**
- * kfi_waitq_join() - a member more, whose device is there
+ * kfi_waitq_join() - add a member whose device is there
  * @q: its queue
  *
- * Context: process.
+ * Context: process, interrupts on; takes @q->head.lock.
  */
 void kfi_waitq_join(struct kfi_waitq *q)
 {
 	spin_lock_irq(&q->head.lock);
 	q->living++;
-	kfi_waitq_judge(q);
+	kfi_waitq_check_dead(q);
 	spin_unlock_irq(&q->head.lock);
 }
 
@@ -35,7 +38,9 @@ void kfi_waitq_join(struct kfi_waitq *q)
  * kfi_waitq_lose() - a member's device is gone
  * @q: its queue
  *
- * Context: any; the member's last entry is stored and not yet published.
+ * The member's last entry is stored and not yet published.
+ *
+ * Context: any; takes @q->head.lock.
  */
 void kfi_waitq_lose(struct kfi_waitq *q)
 {
@@ -44,18 +49,19 @@ void kfi_waitq_lose(struct kfi_waitq *q)
 	spin_lock_irqsave(&q->head.lock, flags);
 	q->living--;
 	q->lost++;
-	kfi_waitq_judge(q);
+	kfi_waitq_check_dead(q);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
 /**
- * kfi_waitq_leave() - a member less
- * @q: the queue of a wait set
- * @lost: its device was gone
+ * kfi_waitq_leave() - remove a member
+ * @q: the queue of a wait set or of a completion channel
+ * @lost: the member's device was gone
  *
- * If only such are left, who sleeps here would sleep for ever.
+ * If the devices of all members left are gone, this wakes every waiter: no later
+ * publication would.
  *
- * Context: process.
+ * Context: process, interrupts on; takes @q->head.lock.
  */
 void kfi_waitq_leave(struct kfi_waitq *q, bool lost)
 {
@@ -70,7 +76,7 @@ void kfi_waitq_leave(struct kfi_waitq *q, bool lost)
 		q->lost--;
 	else
 		q->living--;
-	kfi_waitq_judge(q);
+	kfi_waitq_check_dead(q);
 	if (q->dead)
 		kfi_waitq_wake_locked(q, &wake);
 	spin_unlock_irq(&q->head.lock);
@@ -79,7 +85,7 @@ void kfi_waitq_leave(struct kfi_waitq *q, bool lost)
 /* One full check: 0 is ready, -EAGAIN not now, -ENODEV never again. */
 static int kfi_waitq_now(struct kfi_waitq *q)
 {
-	/* First: a member that dies now has made its last entry readable. */
+	/* Read first: a member counted as lost has made its last entry readable. */
 	bool dead = smp_load_acquire(&q->dead);
 
 	if (atomic_read(&q->nready) > 0)
@@ -87,7 +93,7 @@ static int kfi_waitq_now(struct kfi_waitq *q)
 	return dead ? -KFI_ENODEV : -KFI_EAGAIN;
 }
 
-/* What one wait is about, and what its last look found. */
+/* One wait for any member: the queue, and the result of the last look. */
 struct kfi_any {
 	struct kfi_waitq *queue;
 	int found;
@@ -101,7 +107,7 @@ static bool kfi_any_found(void *arg)
 	return any->found != -KFI_EAGAIN;
 }
 
-/* What was found; or that it was woken, unless for the end of the last device. */
+/* The last look's result, or 0 after a wake-up that was not the last device's end. */
 static int kfi_any_result(const struct kfi_any *any, const struct kfi_waiter *w)
 {
 	if (!w->why)
@@ -122,7 +128,7 @@ static int kfi_any_sleep(struct kfi_any *any, struct mutex *mutex,
 	ret = kfi_waitq_sleep(&w, kfi_any_found, any, deadline);
 	if (!ret)
 		ret = kfi_any_result(any, &w);
-	/* Its 0 may never be seen: this may be the end of the thread. */
+	/* The thread may be about to die and never act on the 0. */
 	if (w.why && kfi_interrupted())
 		kfi_turn_return(any->queue);
 	kfi_waiter_end(&w, ret);
@@ -135,7 +141,8 @@ static int kfi_any_sleep(struct kfi_any *any, struct mutex *mutex,
  * @mutex: released while it waits, if it waits; or NULL
  * @deadline: absolute, monotonic
  *
- * Context: may sleep, except with %KFI_DEADLINE_NOW, which is one look.
+ * Context: process, may sleep; the caller holds @mutex, on return too; takes
+ * @q->head.lock. With %KFI_DEADLINE_NOW any: one look.
  * Return: 0 if a member is ready or was signalled during the call; -ETIMEDOUT;
  * -EINTR; -ENODEV if all devices are gone and nothing is left to read; -EINVAL
  * if the owner is being closed.
@@ -145,6 +152,8 @@ int kfi_waitq_wait(struct kfi_waitq *q, struct mutex *mutex, ktime_t deadline)
 	struct kfi_any any = { .queue = q };
 	int ret;
 
+	if (mutex)
+		lockdep_assert_held(mutex);
 	kfi_turn_return(q);
 	if (deadline == KFI_DEADLINE_NOW) {
 		ret = kfi_waitq_now(q);
@@ -165,8 +174,9 @@ int kfi_waitq_wait(struct kfi_waitq *q, struct mutex *mutex, ktime_t deadline)
  * @wait_obj: how it was opened
  * @arg: wait_queue_head_t ** or struct kfi_mutex_cond *
  *
- * Return: 0; -EINVAL where there is nothing to give, and for an exclusive set,
- * whose turns a stranger would not keep.
+ * Context: any; takes no lock.
+ * Return: 0; -EINVAL for a wait object that cannot be given away, and for an
+ * exclusive set, since a foreign entry takes no turns.
  */
 int kfi_waitq_getwait(struct kfi_waitq *q, enum kfi_wait_obj wait_obj, void *arg)
 {
@@ -188,11 +198,12 @@ int kfi_waitq_getwait(struct kfi_waitq *q, enum kfi_wait_obj wait_obj, void *arg
 }
 
 /**
- * kfi_fid_queue() - the queue of an object's own
+ * kfi_fid_queue() - an object's own queue
  * @fid: a wait set, CQ, EQ, counter, completion channel or profile
  *
- * Return: for a member of a wait set its own, not the set's; NULL for anything
- * else.
+ * Context: any; takes no lock. The caller keeps the object open.
+ * Return: for a member of a wait set its own, not the set's; NULL for any other
+ * class.
  */
 struct kfi_waitq *kfi_fid_queue(struct kfid *fid)
 {
@@ -211,19 +222,19 @@ struct kfi_waitq *kfi_fid_queue(struct kfid *fid)
 }
 
 /**
- * kfi_fid_trywait() - may one block on the wait object of an object?
- * @fabric: that it must live on
- * @fid: a wait set, CQ, EQ or counter; a member of a wait set is judged as part
- *	 of the set
+ * kfi_fid_trywait() - may a thread block on an object's wait object?
+ * @fabric: the fabric that the object must belong to
+ * @fid: a wait set, CQ, EQ or counter; for a member of a wait set the answer is
+ *	 that of the set
  *
- * Consumes nothing. There is nothing to clear first: a wait object is what its
- * members are, not something that was signalled.
+ * Consumes nothing. Nothing has to be cleared first: a wait object is the state of
+ * its members, not a signal that was set.
  *
- * Context: any.
+ * Context: any; takes no lock.
  * Return: 0: nothing is readable, and the next publication will wake; -EAGAIN:
  * do not block, there is something to read; -ENODEV: all devices are gone and
- * nothing is left to read (neither to block nor to read would get anywhere);
- * -EINVAL: another fabric's, or nothing to wait on.
+ * nothing is left to read (neither a block nor a read would succeed); -EINVAL:
+ * an object of another fabric, or one without a wait object.
  */
 int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid)
 {
@@ -251,8 +262,9 @@ EXPORT_SYMBOL_GPL(kfi_fid_trywait);
  * kfi_fid_ended() - will nothing ever be readable here again?
  * @fid: a wait set, CQ, EQ or counter
  *
- * Context: any.
- * Return: its device is gone (that of every member) and it is drained.
+ * Context: any; takes no lock.
+ * Return: true if its device (for a wait set: that of every member) is gone and
+ * it is drained.
  */
 bool kfi_fid_ended(struct kfid *fid)
 {
@@ -264,9 +276,9 @@ EXPORT_SYMBOL_GPL(kfi_fid_ended);
  * kfi_fid_yield() - make it a KFI_WAIT_YIELD
  * @fid: a wait set, CQ, EQ or counter, just opened as KFI_WAIT_UNSPEC
  *
- * Threads that wait on it give the CPU away on every turn and never sleep.
+ * Threads that wait on it give the CPU away after every look and never sleep.
  *
- * Context: any; before anybody waits.
+ * Context: any, before the first wait; takes no lock.
  */
 void kfi_fid_yield(struct kfid *fid)
 {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What a CQ has for its channel: the request, the event that it becomes, and what
- * the close of the CQ waits for.
+ * A CQ's side of its channel: the request, the event that the request becomes, and
+ * the condition that the close of the CQ waits for.
  *
  * DOC: Memory
  *
- * An event is made ready when it is requested, so that a completion needs no
- * memory. The first one is part of the CQ's binding; only who requests again while
- * an event is still unread makes the request allocate another, and only a request
- * can fail.
+ * A request prepares its event, so that a completion allocates no memory. The first
+ * event is part of the CQ's binding. Only a request made while an event is still
+ * unread allocates another one, so only a request can fail.
  *
  * DOC: Why no request misses its completion
  *
- * A request and a completion of one CQ exclude each other (source->lock). What was
- * stored before makes no event, and KFI_CQ_REPORT_MISSED tells; what comes behind
- * does. Whoever requests and then reads until the CQ is empty misses nothing:
+ * A request and a completion of one CQ exclude each other (source->lock). An entry
+ * stored before the request makes no event, and KFI_CQ_REPORT_MISSED reports it; an
+ * entry stored after it makes one. A reader that requests and then reads until the
+ * CQ is empty misses nothing:
  *
  *	provider		reader
  *	--------		------
@@ -32,19 +32,15 @@
 
 #include "channel.h"
 
-static bool kfi_event_free_to_use(const struct kfi_notify *n)
-{
-	return list_empty(&n->first.link) && n->next != &n->first;
-}
-
-/* For one more event. Caller holds source->lock. */
+/* Prepare one more event. The caller holds source->lock. */
 static int kfi_notify_reserve(struct kfi_notify *n)
 {
 	struct kfi_cq_event *event = &n->first;
 	bool first, full;
 
+	lockdep_assert_held(&n->src->lock);
 	spin_lock(&n->channel->lock);
-	first = kfi_event_free_to_use(n);
+	first = list_empty(&n->first.link) && n->next != &n->first;
 	full = n->count >= KFI_CQ_EVENTS_MAX;
 	spin_unlock(&n->channel->lock);
 	if (full)
@@ -61,10 +57,12 @@ static int kfi_notify_reserve(struct kfi_notify *n)
 	return 0;
 }
 
+/* The caller holds source->lock. */
 static int kfi_notify_request(struct kfi_notify *n, enum kfi_request request)
 {
 	int ret;
 
+	lockdep_assert_held(&n->src->lock);
 	if (n->closing)
 		return -KFI_EINVAL;
 	if (n->request == KFI_REQUEST_NONE) {
@@ -77,11 +75,12 @@ static int kfi_notify_request(struct kfi_notify *n, enum kfi_request request)
 }
 
 /**
- * kfi_cq_request() - ask for one event, without progress
- * @cq: a CQ that is bound to a channel; under RCU it may be closed, and its domain
+ * kfi_cq_request() - request one event, without progress
+ * @cq: a CQ that is bound to a channel. Under RCU it may be closed, and so may its
+ *	domain.
  * @flags: as for kfi_req_notify()
  *
- * Context: any.
+ * Context: any; takes source->lock and channel->lock.
  * Return: as kfi_req_notify().
  */
 int kfi_cq_request(struct kfid_cq *cq, u32 flags)
@@ -111,36 +110,37 @@ int kfi_cq_request(struct kfid_cq *cq, u32 flags)
 EXPORT_SYMBOL_GPL(kfi_cq_request);
 
 /**
- * kfi_req_notify() - ask for one event
+ * kfi_req_notify() - request one event
  * @cq: a CQ that is bound to a channel
  * @flags: KFI_CQ_SOLICITED: of the next solicited or failed completion;
  *	   KFI_CQ_NEXT_COMP, or both: of the next completion; in addition
  *	   KFI_CQ_REPORT_MISSED
  *
- * Takes effect when it returns. A request that is not yet answered is replaced by a
- * stronger one only. An overrun and the loss of the device are failures.
+ * Takes effect before it returns. Only a stronger request replaces one that has not
+ * made its event yet. An overrun and the loss of the device count as failures.
  *
- * Context: any.
- * Return: 0; 1 with KFI_CQ_REPORT_MISSED: something can be read that came before and
- * makes no event (the request stands all the same); -EINVAL: flags, or a CQ
- * without channel or being closed; -ENOMEM, -ENOBUFS: an event of the CQ is unread
- * and there is no memory for another, or there are %KFI_CQ_EVENTS_MAX.
+ * Context: any; the caller holds no lock; takes source->lock and channel->lock.
+ * Return: 0; 1 with KFI_CQ_REPORT_MISSED: an entry can be read that came before the
+ * request and makes no event (the request stands all the same); -EINVAL for wrong
+ * flags, or a CQ that has no channel or is being closed; -ENOMEM: an event of the
+ * CQ is unread and there is no memory for another; -ENOBUFS: %KFI_CQ_EVENTS_MAX of
+ * its events are unread.
  */
 int kfi_req_notify(struct kfid_cq *cq, u32 flags)
 {
-	/* With manual progress: what is pending came before, and is told as missed. */
+	/* With manual progress: pending entries came before, and count as missed. */
 	kfi_domain_progress(kfi_cq_source(cq)->domain);
 	return kfi_cq_request(cq, flags);
 }
 EXPORT_SYMBOL_GPL(kfi_req_notify);
 
 /**
- * kfi_notify_stored() - a completion was stored: is there an event of it?
- * @src: its CQ, locked by the caller
+ * kfi_notify_stored() - a completion was stored: does it make an event?
+ * @src: its CQ
  * @solicited: it is solicited or failed
  *
- * Context: any.
- * Return: the channel that the caller is to announce it on, or NULL.
+ * Context: any; the caller holds @src->lock; takes channel->lock.
+ * Return: the channel that the caller is to announce the event on, or NULL.
  */
 struct kfi_channel *kfi_notify_stored(struct kfi_source *src, bool solicited)
 {
@@ -166,26 +166,31 @@ struct kfi_channel *kfi_notify_stored(struct kfi_source *src, bool solicited)
 
 /**
  * kfi_notify_channel() - the channel of a CQ
- * @src: any source; the caller keeps it from closing
+ * @src: any source of the domain
  *
+ * Context: any; the caller holds domain->lock, which keeps the source linked.
  * Return: NULL if it has none.
  */
 struct kfi_channel *kfi_notify_channel(const struct kfi_source *src)
 {
+	lockdep_assert_held(&src->domain->lock);
 	return src->notify ? src->notify->channel : NULL;
 }
 
 /**
  * kfi_notify_lose() - the device of a CQ is gone
- * @src: any source; the caller holds domain->lock
+ * @src: any source of the domain
+ *
+ * Context: any; the caller holds domain->lock; takes the channel's head.lock.
  */
 void kfi_notify_lose(struct kfi_source *src)
 {
+	lockdep_assert_held(&src->domain->lock);
 	if (src->notify)
 		kfi_waitq_lose(&src->notify->channel->queue);
 }
 
-/* Join the channel unless the device is gone or another channel was faster. */
+/* Join the channel unless the device is gone or another channel was bound first. */
 static int kfi_notify_join(struct kfi_source *src, struct kfi_notify *n)
 {
 	int ret = 0;
@@ -205,11 +210,13 @@ static int kfi_notify_join(struct kfi_source *src, struct kfi_notify *n)
 
 /**
  * kfi_cq_bind_channel() - have the events of a CQ go to a channel
- * @cq: the CQ; for good, and once
+ * @cq: the CQ; it can be bound once, and stays bound
  * @channel: of the same fabric; cannot be closed before the CQ
  *
- * Context: process, may sleep; the caller keeps both open.
- * Return: 0; -EINVAL: another fabric's channel, or it has one; -ENODEV; -ENOMEM.
+ * Context: process, may sleep; the caller keeps both open; takes domain->lock and
+ * source->lock.
+ * Return: 0; -EINVAL: another fabric's channel, a channel that is being closed, or
+ * a CQ that is bound already; -ENODEV if its device is gone; -ENOMEM.
  */
 int kfi_cq_bind_channel(struct kfid_cq *cq, struct kfid_comp_channel *channel)
 {
@@ -243,9 +250,12 @@ int kfi_cq_bind_channel(struct kfid_cq *cq, struct kfid_comp_channel *channel)
 EXPORT_SYMBOL_GPL(kfi_cq_bind_channel);
 
 /**
- * kfi_notify_drained() - may the CQ go, as far as its events are concerned?
- * @n: of a CQ that is being closed; the caller holds channel->lock, since who gets
- *     an event moves it from one number to the other
+ * kfi_notify_drained() - do the events of a CQ permit its close to end?
+ * @n: of a CQ that is being closed
+ *
+ * Context: any; the caller holds channel->lock, since getting an event moves it
+ * from one count to the other.
+ * Return: true if no event is unread and none waits for an acknowledgment.
  */
 bool kfi_notify_drained(const struct kfi_notify *n)
 {
@@ -254,10 +264,10 @@ bool kfi_notify_drained(const struct kfi_notify *n)
 }
 
 /**
- * kfi_notify_tell() - wake who closes the CQ: its last event was acked
- * @n: under RCU, since the CQ may be closed by now
+ * kfi_notify_wake_closer() - wake the close of a CQ: its last event was acked
+ * @n: its CQ may be closed by now
  *
- * The close sleeps on the CQ's own queue, where nobody else can be by then:
+ * The close sleeps on the CQ's own queue, where no other thread can be by then:
  *
  *	kfi_ack_cq_events()			kfi_close()
  *	-------------------			-----------
@@ -266,9 +276,10 @@ bool kfi_notify_drained(const struct kfi_notify *n)
  *	got = 0
  *	lock queue; finds it, wakes it		sleeps, is woken; got is 0
  *
- * Context: any.
+ * Context: any; the caller has held the RCU read lock since before the CQ was
+ * drained, which keeps @n and the CQ allocated; takes the queue's lock.
  */
-void kfi_notify_tell(struct kfi_notify *n)
+void kfi_notify_wake_closer(struct kfi_notify *n)
 {
 	struct kfi_wake wake = {
 		.source = n->src->id,
@@ -276,16 +287,17 @@ void kfi_notify_tell(struct kfi_notify *n)
 		.all = true,
 	};
 
+	lockdep_assert(rcu_read_lock_held());
 	kfi_waitq_wake(&n->src->own, &wake);
 }
 
 /**
- * kfi_ack_cq_events() - give back events that were got
- * @cq: the CQ that they are about; it may be being closed
- * @nevents: how many, at most what was got
+ * kfi_ack_cq_events() - acknowledge events that were got
+ * @cq: their CQ; it may be being closed
+ * @nevents: how many, at most as many as were got
  *
- * Context: any.
- * Return: 0; -EINVAL: more than were got; nothing was acked then.
+ * Context: any; takes channel->lock and the CQ's head.lock.
+ * Return: 0; -EINVAL: more than were got; nothing was acknowledged then.
  */
 int kfi_ack_cq_events(struct kfid_cq *cq, unsigned int nevents)
 {
@@ -293,7 +305,7 @@ int kfi_ack_cq_events(struct kfid_cq *cq, unsigned int nevents)
 	unsigned long flags;
 	bool last;
 
-	/* With the last ack the CQ may go, before we have told its closer. */
+	/* After the last ack the CQ may be freed before its closer is woken. */
 	rcu_read_lock();
 	n = kfi_cq_source(cq)->notify;
 	if (!n) {
@@ -310,7 +322,7 @@ int kfi_ack_cq_events(struct kfid_cq *cq, unsigned int nevents)
 	last = nevents && n->closing && kfi_notify_drained(n);
 	spin_unlock_irqrestore(&n->channel->lock, flags);
 	if (last)
-		kfi_notify_tell(n);
+		kfi_notify_wake_closer(n);
 	rcu_read_unlock();
 	return 0;
 }
@@ -318,11 +330,12 @@ EXPORT_SYMBOL_GPL(kfi_ack_cq_events);
 
 /**
  * kfi_notify_close() - the close of a CQ has begun
- * @src: the CQ; nobody can report to it or request any more, but device loss can
+ * @src: the CQ; no thread reports to it or requests any more, but device loss may
+ *	 still be published
  *
- * Its unread events are dropped, but for one that is being handed out.
+ * Its unread events are dropped, except one that is being handed out.
  *
- * Context: process.
+ * Context: process, interrupts on; takes @src->lock and channel->lock.
  */
 void kfi_notify_close(struct kfi_source *src)
 {
@@ -364,10 +377,10 @@ static bool kfi_notify_acked(void *arg)
 }
 
 /**
- * kfi_notify_drain() - wait until all events of a CQ are acked
+ * kfi_notify_drain() - wait until all events of a CQ are acknowledged
  * @src: the CQ, being closed
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes channel->lock and the CQ's head.lock.
  * Return: 0 or -EINTR; then it is still being closed.
  */
 int kfi_notify_drain(struct kfi_source *src)
@@ -387,10 +400,10 @@ int kfi_notify_drain(struct kfi_source *src)
 }
 
 /**
- * kfi_notify_fini() - the last of what a CQ has for its channel
- * @src: the CQ, closed; its domain does not know it any more
+ * kfi_notify_fini() - end a CQ's side of its channel
+ * @src: the CQ, closed and off its domain's list
  *
- * Context: process.
+ * Context: process, interrupts on; takes the channel's head.lock.
  */
 void kfi_notify_fini(struct kfi_source *src)
 {
@@ -407,7 +420,8 @@ void kfi_notify_fini(struct kfi_source *src)
  * kfi_cq_unacked() - does the close of a CQ have to wait?
  * @cq: the CQ; its close has begun
  *
- * Context: any.
+ * Context: any; takes channel->lock.
+ * Return: true while events wait for an acknowledgment or are being handed out.
  */
 bool kfi_cq_unacked(struct kfid_cq *cq)
 {
@@ -418,14 +432,15 @@ bool kfi_cq_unacked(struct kfid_cq *cq)
 EXPORT_SYMBOL_GPL(kfi_cq_unacked);
 
 /**
- * kfi_cq_forgive() - nobody is left who could ack
- * @cq: the CQ; its close has begun, or the last one who got its events is gone
+ * kfi_cq_discard_events() - stop waiting for acknowledgments
+ * @cq: the CQ; its close has begun, or the last reader of its events is gone
  *
- * Holds for an event that is being handed out, too. Whoever closes is told.
+ * No event of the CQ needs an acknowledgment any more, also not one that is being
+ * handed out. Wakes a close that waits.
  *
- * Context: any.
+ * Context: any; takes channel->lock and the CQ's head.lock.
  */
-void kfi_cq_forgive(struct kfid_cq *cq)
+void kfi_cq_discard_events(struct kfid_cq *cq)
 {
 	struct kfi_notify *n;
 	unsigned long flags;
@@ -438,12 +453,12 @@ void kfi_cq_forgive(struct kfid_cq *cq)
 		return;
 	}
 	spin_lock_irqsave(&n->channel->lock, flags);
-	n->forgiven = true;
+	n->discarded = true;
 	n->got = 0;
 	over = n->closing && kfi_notify_drained(n);
 	spin_unlock_irqrestore(&n->channel->lock, flags);
 	if (over)
-		kfi_notify_tell(n);
+		kfi_notify_wake_closer(n);
 	rcu_read_unlock();
 }
-EXPORT_SYMBOL_GPL(kfi_cq_forgive);
+EXPORT_SYMBOL_GPL(kfi_cq_discard_events);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Poll sets. Who publishes puts the memberships on their sets' ready lists; who
- * polls looks at those only, so the cost follows what is ready.
+ * Poll sets. A publisher puts the memberships of its object on their sets' ready
+ * lists. A poll looks only at those, so its cost grows with the number of ready
+ * members, not with the size of the set.
  *
  * DOC: Why a ready member is always on the list
  *
- * A membership leaves the list only when the poller, under the set's lock, sees
- * that it is not ready. The publisher makes it ready first and takes the set's
- * lock second:
+ * A membership leaves the list only when the poller, under the set's lock, sees that
+ * it is not ready. The publisher makes it ready first and takes the set's lock second:
  *
  *	publisher				poller
  *	---------				------
  *						lock set; not ready; off the list
  *	ready (release)
- *	lock set: it waits				unlock set
+ *	lock set: it waits			unlock set
  *	lock set; not on the list: add
  *
- * DOC: Turns
+ * DOC: Fairness
  *
- * What was returned and stays ready goes to the tail, what was not looked at
- * stays at the head.
+ * A member that was returned and is still ready goes to the tail. Members that were
+ * not looked at stay at the head.
  */
 #include <linux/slab.h>
 
@@ -30,13 +30,14 @@
 /**
  * struct kfi_poll - a poll set
  * @poll: the public object
- * @domain: parent; a reference is held
- * @lock: protects @ready, the members' marks, @nready and @counts
- * @ready: memberships that were ready when last looked at, or became so since
- * @nready: how many
- * @id: names it in tracepoints
+ * @domain: parent; a reference is held; constant
+ * @lock: protects @ready, @nready, @counts and the fields of its members that name
+ *	  it
+ * @ready: memberships that were ready at their last look, or became ready since
+ * @nready: their number
+ * @id: names it in tracepoints; constant
  * @counts: for profiles
- * @listed: on the list of all objects
+ * @listed: on the list of all objects; kfi_listed_lock
  */
 struct kfi_poll {
 	struct kfid_poll poll;
@@ -53,8 +54,8 @@ struct kfi_poll {
  * struct kfi_member - one source in one poll set
  * @of_source: on the source's list; source->lock
  * @on_ready: on the set's ready list, or empty; set->lock
- * @src: the source, pinned
- * @set: the set, pinned
+ * @src: the source; a reference is held; constant
+ * @set: the set; a reference is held; constant
  * @mark: of a counter: the change number that this set reported last; set->lock
  * @since: when it got onto the list; 0: times are not measured; set->lock
  */
@@ -72,17 +73,26 @@ static struct kfi_poll *to_poll(struct kfid_poll *pollset)
 	return container_of(pollset, struct kfi_poll, poll);
 }
 
+/**
+ * kfi_poll_id() - the name of a poll set in tracepoints
+ * @pollset: the poll set
+ *
+ * Context: any; takes no lock.
+ * Return: the id.
+ */
 u32 kfi_poll_id(const struct kfid_poll *pollset)
 {
 	return container_of(pollset, struct kfi_poll, poll)->id;
 }
 
 /*
- * A counter is ready for a set until the set has reported its last change. Not
- * under the source's lock, which comes before the set's in the lock order.
+ * A counter is ready for a set until the set has reported its last change. The caller
+ * holds the set's lock, so this cannot take the source's lock, which comes first in
+ * the lock order.
  */
 static bool kfi_member_ready(const struct kfi_member *m)
 {
+	lockdep_assert_held(&m->set->lock);
 	if (m->src->fid->fclass == KFI_CLASS_CNTR) {
 		/* Pairs with kfi_cntr_changed(). */
 		return smp_load_acquire(&m->src->changes) != m->mark;
@@ -91,10 +101,12 @@ static bool kfi_member_ready(const struct kfi_member *m)
 	return smp_load_acquire(&m->src->ready);
 }
 
+/* The caller holds the set's lock. */
 static void kfi_member_queue(struct kfi_member *m)
 {
 	struct kfi_poll *set = m->set;
 
+	lockdep_assert_held(&set->lock);
 	if (!list_empty(&m->on_ready))
 		return;
 	list_add_tail(&m->on_ready, &set->ready);
@@ -103,8 +115,10 @@ static void kfi_member_queue(struct kfi_member *m)
 	m->since = kfi_stamp();
 }
 
+/* The caller holds the set's lock. */
 static void kfi_member_unqueue(struct kfi_member *m)
 {
+	lockdep_assert_held(&m->set->lock);
 	if (list_empty(&m->on_ready))
 		return;
 	list_del_init(&m->on_ready);
@@ -114,9 +128,9 @@ static void kfi_member_unqueue(struct kfi_member *m)
 /**
  * kfi_poll_notify() - a source became ready, or a counter changed
  * @src: the source, already changed
- * @why: what happened
+ * @why: kind of change
  *
- * Context: any; the caller holds @src->lock with interrupts off.
+ * Context: any; the caller holds @src->lock; takes the lock of each set in turn.
  */
 void kfi_poll_notify(struct kfi_source *src, enum kfi_why why)
 {
@@ -132,9 +146,13 @@ void kfi_poll_notify(struct kfi_source *src, enum kfi_why why)
 	}
 }
 
-/* Report one member, and for a counter remember what was reported. */
+/*
+ * Report one member; of a counter, remember the reported change. The caller holds the
+ * set's lock.
+ */
 static void *kfi_member_report(struct kfi_member *m)
 {
+	lockdep_assert_held(&m->set->lock);
 	/* Pairs with kfi_cntr_changed(): before the ULP reads the counter. */
 	m->mark = smp_load_acquire(&m->src->changes);
 	kfi_trace(poll_report, m->set->id, m->src->id, m->src->fid->fclass);
@@ -177,6 +195,7 @@ static int kfi_poll_op_poll(struct kfid_poll *pollset, void **context, int count
 	return n;
 }
 
+/* The caller holds the source's lock. */
 static struct kfi_member *kfi_member_find(const struct kfi_source *src,
 					  const struct kfi_poll *set)
 {
@@ -189,7 +208,7 @@ static struct kfi_member *kfi_member_find(const struct kfi_source *src,
 	return NULL;
 }
 
-/* Only what lives in the set's domain, or is an EQ of its fabric. */
+/* Only sources of the set's domain, and EQs of its fabric. */
 static bool kfi_poll_accepts(const struct kfi_poll *set,
 			     const struct kfi_source *src)
 {
@@ -256,8 +275,8 @@ free:
 }
 
 /*
- * Once off both lists nobody can find it: publishers hold the one lock or the
- * other while they touch it, and so does the poller.
+ * Once the membership is off both lists, no thread can find it: publishers and the
+ * poller touch it only under one of the two locks.
  */
 static struct kfi_member *kfi_member_unlink(struct kfi_source *src,
 					    struct kfi_poll *set)
@@ -311,11 +330,11 @@ static int kfi_poll_close(struct kfid *fid)
 }
 
 /**
- * kfi_poll_counts() - what a poll set has counted
+ * kfi_poll_counts() - the counts of a poll set
  * @pollset: the poll set
  * @counts: filled in
  *
- * Context: any.
+ * Context: any; takes poll->lock.
  */
 void kfi_poll_counts(struct kfid_poll *pollset, struct kfi_counts *counts)
 {
@@ -331,7 +350,7 @@ void kfi_poll_counts(struct kfid_poll *pollset, struct kfi_counts *counts)
  * kfi_poll_counts_reset() - let a poll set count from 0
  * @pollset: the poll set
  *
- * Context: any.
+ * Context: any; takes poll->lock.
  */
 void kfi_poll_counts_reset(struct kfid_poll *pollset)
 {
@@ -364,8 +383,9 @@ static struct kfi_ops_poll kfi_poll_ops __ro_after_init = {
  * @attr: NULL, or flags 0
  * @pollset: the new poll set
  *
- * Context: process, may sleep.
- * Return: 0, -EINVAL, -ENOMEM, -ENODEV if the domain's device is gone.
+ * Context: process, may sleep; takes kfi_listed_lock.
+ * Return: 0; -EINVAL for flags, or if the domain is being closed; -ENOMEM; -ENODEV
+ * if the domain's device is gone.
  */
 int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
 		       struct kfid_poll **pollset)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Profiles: a view of the numbers that an object keeps (counts.c) and of those
- * that its provider keeps, and callbacks for what happens to it.
+ * Profiles: a view of the counts that an object keeps (counts.c) and of the values
+ * that its provider keeps, and callbacks for the object's events.
  *
  * DOC: Events and callbacks
  *
- * A provider tells of an event under the lock that protects what its variables
- * show. Under the same lock callbacks are registered and profiles leave the
- * list, so none runs once kfi_profile_close() has had the lock:
+ * A provider reports an event under profile_lock, the lock that protects the data
+ * behind its variables. Callbacks are registered under the same lock, and profiles
+ * leave the list under it. So no callback runs after kfi_profile_close() has had the
+ * lock:
  *
  *	provider			closing
  *	--------			-------
@@ -15,12 +16,12 @@
  *	callback: reads variables	lock: waits
  *	unlock
  *					leaves the list; unlock; frees
- *	lock; event: nobody listens
+ *	lock; event: the list is empty
  *
- * A callback that reads does not take that lock again, it has it. Which calls
- * are made by a callback is known by the thread: nothing interrupts it while one
- * runs. All calls but reads of the same profile would have to take a lock that
- * somebody may hold who waits for this one; they are refused.
+ * A callback that reads variables of its profile does not take that lock again: its
+ * thread holds it. kfi_callers identifies the threads inside a callback; nothing
+ * interrupts such a thread. Every other call on a profile would have to take a lock
+ * whose holder may wait for this thread; such calls are refused.
  */
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -31,8 +32,8 @@
 #include "profile.h"
 
 /**
- * struct kfi_caller - a callback that runs; on the stack of the thread that calls it
- * @link: on the list of all, the innermost of a thread before its others
+ * struct kfi_caller - a callback in progress, on the stack of its thread
+ * @link: on kfi_callers, a thread's innermost callback first; kfi_callers_lock
  * @task: the thread; not its CPU, which another thread may get on PREEMPT_RT
  * @p: the profile that has the callback
  */
@@ -45,11 +46,25 @@ struct kfi_caller {
 static LIST_HEAD(kfi_callers);
 static DEFINE_RAW_SPINLOCK(kfi_callers_lock);
 
+/**
+ * kfi_profile_of() - the profile around its public object
+ * @prof: the public object
+ *
+ * Context: any; takes no lock.
+ * Return: the profile.
+ */
 struct kfi_profile *kfi_profile_of(struct kfid_profile *prof)
 {
 	return container_of(prof, struct kfi_profile, prof);
 }
 
+/**
+ * kfi_profile_queue() - the queue of a profile
+ * @prof: the profile
+ *
+ * Context: any; takes no lock.
+ * Return: valid as long as the profile.
+ */
 struct kfi_waitq *kfi_profile_queue(struct kfid_profile *prof)
 {
 	return &kfi_profile_of(prof)->queue;
@@ -62,7 +77,7 @@ static const struct kfi_profile *kfi_profile_calling(void)
 	struct kfi_caller *caller;
 	unsigned long flags;
 
-	/* Whoever is in a callback has put itself there. */
+	/* Without the lock: a thread inside a callback sees its own entry. */
 	if (list_empty(&kfi_callers))
 		return NULL;
 	raw_spin_lock_irqsave(&kfi_callers_lock, flags);
@@ -76,22 +91,50 @@ static const struct kfi_profile *kfi_profile_calling(void)
 	return p;
 }
 
+/**
+ * kfi_in_callback() - is this thread inside a callback of any profile?
+ *
+ * Context: any; takes kfi_callers_lock.
+ * Return: true if it is.
+ */
 bool kfi_in_callback(void)
 {
 	return kfi_profile_calling();
 }
 
+/**
+ * kfi_in_callback_of() - is this thread's innermost callback one of a profile?
+ * @p: the profile
+ *
+ * Context: any; takes kfi_callers_lock.
+ * Return: true if it is. Then the thread holds the endpoint's profile_lock.
+ */
 bool kfi_in_callback_of(const struct kfi_profile *p)
 {
 	return kfi_profile_calling() == p;
 }
 
+/**
+ * kfi_profile_ep() - the endpoint that a profile profiles
+ * @p: a profile of an endpoint
+ *
+ * Context: any; takes no lock.
+ * Return: the endpoint; it stays open as long as the profile.
+ */
 struct kfi_ep_base *kfi_profile_ep(const struct kfi_profile *p)
 {
 	return container_of(p->target, struct kfi_ep_base, ep.fid);
 }
 
-/* sparse cannot follow a lock that only some take: for it, nobody does. */
+/**
+ * kfi_profile_lock() - take the provider's profile_lock, if there is one
+ * @p: the profile
+ *
+ * sparse cannot follow a conditional lock, so for sparse nothing is taken.
+ *
+ * Context: any; takes profile_lock.
+ * Return: for kfi_profile_unlock().
+ */
 unsigned long kfi_profile_lock(struct kfi_profile *p)
 {
 	unsigned long flags = 0;
@@ -103,6 +146,13 @@ unsigned long kfi_profile_lock(struct kfi_profile *p)
 	return flags;
 }
 
+/**
+ * kfi_profile_unlock() - the mirror of kfi_profile_lock()
+ * @p: the profile
+ * @flags: from kfi_profile_lock()
+ *
+ * Context: any; releases profile_lock.
+ */
 void kfi_profile_unlock(struct kfi_profile *p, unsigned long flags)
 {
 	if (p->ops) {
@@ -112,11 +162,12 @@ void kfi_profile_unlock(struct kfi_profile *p, unsigned long flags)
 }
 
 /**
- * kfi_profile_event_index() - where an event is in the provider's table
+ * kfi_profile_event_index() - the place of an event in the provider's table
  * @p: the profile
  * @id: the event
  *
- * Return: -EINVAL if there is none such.
+ * Context: any; takes no lock.
+ * Return: the index; -EINVAL if the table does not have it.
  */
 int kfi_profile_event_index(const struct kfi_profile *p, u32 id)
 {
@@ -128,7 +179,10 @@ int kfi_profile_event_index(const struct kfi_profile *p, u32 id)
 	return -KFI_EINVAL;
 }
 
-/* What a callback does to another endpoint may be an event there. */
+/*
+ * Call a callback. The caller holds the endpoint's profile_lock. A callback may cause
+ * an event on another endpoint, so calls nest.
+ */
 static void kfi_profile_call(struct kfi_profile *p,
 			     const struct kfi_profile_listener *listener,
 			     const struct kfi_profile_desc *event,
@@ -137,6 +191,7 @@ static void kfi_profile_call(struct kfi_profile *p,
 	struct kfi_caller caller = { .task = current, .p = p };
 	unsigned long flags;
 
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
 	raw_spin_lock_irqsave(&kfi_callers_lock, flags);
 	list_add(&caller.link, &kfi_callers);
 	raw_spin_unlock_irqrestore(&kfi_callers_lock, flags);
@@ -147,13 +202,14 @@ static void kfi_profile_call(struct kfi_profile *p,
 }
 
 /**
- * __kfi_profile_event() - kfi_profile_event() where somebody profiles
+ * __kfi_profile_event() - kfi_profile_event() for an endpoint with open profiles
  * @base: the endpoint
  * @id: the event
  * @data: what it carries, or NULL
  * @size: bytes of @data
  *
- * Context: any; the caller holds the endpoint's profile_lock.
+ * Context: any; the caller holds the endpoint's profile_lock; takes profile->lock and
+ * the profile's head.lock.
  */
 void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
 			 size_t size)
@@ -184,10 +240,10 @@ EXPORT_SYMBOL_GPL(__kfi_profile_event);
  * kfi_profile_register_callback() - have a function called at an event
  * @prof: the profile
  * @event_id: one of those that kfi_profile_query_events() lists
- * @callback: see there; takes the place of the one before; NULL: none
- * @context: for it
+ * @callback: see kfi_profile_callback; replaces the previous one; NULL: none
+ * @context: for @callback
  *
- * Context: any, but not in a callback.
+ * Context: any, but not in a callback; takes profile_lock.
  * Return: 0; -EINVAL for an event that is not listed; -EBUSY in a callback.
  */
 int kfi_profile_register_callback(struct kfid_profile *prof, uint32_t event_id,
@@ -211,13 +267,13 @@ int kfi_profile_register_callback(struct kfid_profile *prof, uint32_t event_id,
 EXPORT_SYMBOL_GPL(kfi_profile_register_callback);
 
 /**
- * kfi_profile_query_vars() - which variables there are
+ * kfi_profile_query_vars() - list the variables
  * @prof: the profile
  * @varlist: room for @count descriptions, or NULL: only count them
- * @count: in: see @varlist; out: how many there are
+ * @count: in: see @varlist; out: the number of variables
  *
- * Context: any, but not in a callback.
- * Return: how many were written; -EINVAL without @count; -EBUSY in a callback.
+ * Context: any, but not in a callback; takes no profile_lock.
+ * Return: descriptions written; -EINVAL without @count; -EBUSY in a callback.
  */
 ssize_t kfi_profile_query_vars(struct kfid_profile *prof,
 			       struct kfi_profile_desc *varlist, size_t *count)
@@ -239,13 +295,13 @@ ssize_t kfi_profile_query_vars(struct kfid_profile *prof,
 EXPORT_SYMBOL_GPL(kfi_profile_query_vars);
 
 /**
- * kfi_profile_query_events() - which events there are
+ * kfi_profile_query_events() - list the events
  * @prof: the profile
  * @eventlist: room for @count descriptions, or NULL: only count them
- * @count: in: see @eventlist; out: how many there are
+ * @count: in: see @eventlist; out: the number of events
  *
- * Context: any, but not in a callback.
- * Return: how many were written; -EINVAL without @count; -EBUSY in a callback.
+ * Context: any, but not in a callback; takes no profile_lock.
+ * Return: descriptions written; -EINVAL without @count; -EBUSY in a callback.
  */
 ssize_t kfi_profile_query_events(struct kfid_profile *prof,
 				 struct kfi_profile_desc *eventlist,
@@ -272,10 +328,10 @@ EXPORT_SYMBOL_GPL(kfi_profile_query_events);
  * @prof: the profile
  * @flags: 0
  *
- * The variables with KFI_PROFILE_RESETS become 0, for all who profile the
- * object. A domain's are sums: those of its CQs, counters and endpoints do.
+ * The variables with KFI_PROFILE_RESETS become 0 in all profiles of the object. A
+ * domain's are sums: those of its CQs, counters and endpoints become 0, too.
  *
- * Context: any, but not in a callback.
+ * Context: any, but not in a callback; takes the locks of kfi_fid_counts_reset().
  * Return: 0; -EINVAL for flags; -EBUSY in a callback.
  */
 int kfi_profile_reset(struct kfid_profile *prof, uint64_t flags)
@@ -290,8 +346,8 @@ int kfi_profile_reset(struct kfid_profile *prof, uint64_t flags)
 EXPORT_SYMBOL_GPL(kfi_profile_reset);
 
 /*
- * Sleepers hold a reference. Once the lock was had no callback runs, and nobody
- * adds to the log.
+ * Sleepers hold a reference. After this has had profile_lock, no callback runs and no
+ * event is added to the log.
  */
 static int kfi_profile_op_close(struct kfid *fid)
 {
@@ -327,7 +383,10 @@ static struct kfi_ops kfi_profile_fid_ops __ro_after_init = {
 	.ops_open = kfi_no_ops_open,
 };
 
-/* Nothing more comes, which who waits has to know. Holds the provider's lock. */
+/*
+ * No event will come any more: waiting threads must return. The caller holds the
+ * endpoint's profile_lock.
+ */
 static void kfi_profile_lose(struct kfi_profile *p)
 {
 	struct kfi_wake wake = {
@@ -336,6 +395,7 @@ static void kfi_profile_lose(struct kfi_profile *p)
 		.all = true,
 	};
 
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
 	if (p->lost)
 		return;
 	p->lost = true;
@@ -346,9 +406,9 @@ static void kfi_profile_lose(struct kfi_profile *p)
 
 /**
  * kfi_profiles_lose() - the device of a domain's endpoints is gone
- * @domain: the domain, marked as lost; a profile that is opened later looks there
+ * @domain: the domain, marked as lost: a profile opened later reads that mark
  *
- * Context: any; takes the domain's eps_lock and the providers' locks.
+ * Context: any; takes eps_lock, and under it each profile_lock and head.lock.
  */
 void kfi_profiles_lose(struct kfi_domain_base *domain)
 {
@@ -369,7 +429,7 @@ void kfi_profiles_lose(struct kfi_domain_base *domain)
 	spin_unlock_irqrestore(&domain->eps_lock, flags);
 }
 
-/* Never fails: at worst the object may not be closed, and goes on. */
+/* Cannot fail: at worst @fid may not be closed while the profile exists. */
 static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
 			      void *context)
 {
@@ -400,8 +460,9 @@ static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
  * @prof: the new profile; @fid cannot be closed before it
  * @context: the caller's
  *
- * Context: process, may sleep; not in a callback.
- * Return: 0; -ENOSYS for another class; -EINVAL; -ENOMEM; -EBUSY in a callback.
+ * Context: process, may sleep; not in a callback; takes profile_lock.
+ * Return: 0; -ENOSYS for another class; -EINVAL for flags or a missing argument, or if
+ * @fid is being closed; -ENOMEM; -EBUSY in a callback.
  */
 int kfi_profile_open(struct kfid *fid, uint64_t flags,
 		     struct kfid_profile **prof, void *context)
@@ -438,9 +499,9 @@ EXPORT_SYMBOL_GPL(kfi_profile_open);
  * kfi_profile_close() - end a profile
  * @prof: the profile
  *
- * Once it has returned none of its callbacks runs. The same as kfi_close().
+ * After it has returned, none of its callbacks runs. The same as kfi_close().
  *
- * Context: process, may sleep; not in a callback.
+ * Context: process, may sleep; not in a callback; takes profile_lock.
  * Return: 0; -EBUSY while a thread waits for its events, or in a callback: then
  * nothing changed.
  */

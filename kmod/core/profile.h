@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Inside kfabric.ko: what the parts of profiles share.
+ * Profiles: shared by profile.c (events, callbacks, open and close),
+ * profile_read.c, profile_vars.c, profile_log.c, and by listing.c, which prints
+ * the same variables.
  */
 #ifndef _KFABRIC_PROFILE_H_
 #define _KFABRIC_PROFILE_H_
@@ -10,10 +12,12 @@
 #include "core.h"
 
 /**
- * struct kfi_profile_listener - who wants one event; protected by the provider's lock
+ * struct kfi_profile_listener - the receivers of one event of a profile
  * @callback: called, or NULL
- * @context: for it
- * @logged: it is kept for who reads events
+ * @context: for @callback
+ * @logged: the event is kept for a reader
+ *
+ * Protected by the provider's profile_lock.
  */
 struct kfi_profile_listener {
 	kfi_profile_callback callback;
@@ -23,10 +27,12 @@ struct kfi_profile_listener {
 
 /**
  * struct kfi_profile_snap - all values of one instant
- * @counts: the core's
- * @lens: sizes of the provider's, in the order of its table
+ * @counts: the core's values
+ * @lens: sizes of the provider's values, in the order of its table
  * @room: bytes of @data
- * @data: the provider's, one after the other
+ * @data: the provider's values, one after the other
+ *
+ * Protected by profile->lock once a profile points to it.
  */
 struct kfi_profile_snap {
 	struct kfi_counts counts;
@@ -36,12 +42,14 @@ struct kfi_profile_snap {
 };
 
 /**
- * struct kfi_profile_log - events that nobody has read yet; protected by profile->lock
- * @ring: room for KFI_PROFILE_LOG of them; NULL until somebody wants it
+ * struct kfi_profile_log - kept events that have not been read
+ * @ring: room for KFI_PROFILE_LOG events; NULL until the first kfi_profile_keep()
  * @head: events read so far
  * @tail: events kept so far
  * @seq: events so far
- * @dropped: those of them for which there was no room
+ * @dropped: events for which there was no room
+ *
+ * Protected by profile->lock.
  */
 struct kfi_profile_log {
 	struct kfi_profile_record *ring;
@@ -54,16 +62,16 @@ struct kfi_profile_log {
 /**
  * struct kfi_profile - an open profile
  * @prof: the public object
- * @target: what is profiled; a reference is held
- * @ops: its provider's table, or NULL
- * @on_ep: on the list of an endpoint that has events; the provider's lock
+ * @target: the profiled object; a reference is held; constant
+ * @ops: its provider's table, or NULL; constant
+ * @on_ep: on the list of an endpoint that has events; the provider's profile_lock
  * @queue: where threads wait for its events
  * @lock: protects @snap and @log
- * @snap: between kfi_profile_start_reads() and _end_reads(), else NULL
- * @log: the events that are kept
- * @lost: the endpoint's device is gone; the provider's lock
- * @nevents: events of @ops
- * @listeners: one for each of them
+ * @snap: set between kfi_profile_start_reads() and _end_reads(), else NULL; @lock
+ * @log: the kept events; @lock
+ * @lost: the endpoint's device is gone; the provider's profile_lock
+ * @nevents: number of events of @ops; constant
+ * @listeners: one for each event; the provider's profile_lock
  */
 struct kfi_profile {
 	struct kfid_profile prof;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Events of a profile that are kept for a reader: a ring with room for so many,
- * made before the first event may come. What finds no room is counted, and what
- * is kept stays in order. Who reads may sleep, as on any queue of ours.
+ * Events of a profile that are kept for a reader: a ring of fixed size, allocated
+ * before the first event may come. An event that finds no room is counted as dropped;
+ * the kept ones stay in order. A reader may sleep, as on any queue of ours.
  */
 #include <linux/slab.h>
 
@@ -10,25 +10,29 @@
 
 #define KFI_PROFILE_LOG 256
 
-static u32 kfi_log_fill(const struct kfi_profile_log *log)
+/* Events kept and not read. The caller holds p->lock. */
+static u32 kfi_log_fill(const struct kfi_profile *p)
 {
-	return log->tail - log->head;
+	lockdep_assert_held(&p->lock);
+	return p->log.tail - p->log.head;
 }
 
-static struct kfi_profile_record *kfi_log_slot(const struct kfi_profile_log *log,
+/* The caller holds p->lock. */
+static struct kfi_profile_record *kfi_log_slot(const struct kfi_profile *p,
 					       u32 at)
 {
-	return &log->ring[at % KFI_PROFILE_LOG];
+	lockdep_assert_held(&p->lock);
+	return &p->log.ring[at % KFI_PROFILE_LOG];
 }
 
-/* The caller holds p->lock; the queue has one member, this log. */
+/* The queue has one member, this log. The caller holds p->lock. */
 static void kfi_log_set_ready(struct kfi_profile *p)
 {
 	lockdep_assert_held(&p->lock);
-	atomic_set(&p->queue.nready, kfi_log_fill(&p->log) ? 1 : 0);
+	atomic_set(&p->queue.nready, kfi_log_fill(p) ? 1 : 0);
 }
 
-/* Return: how many are kept now, 0: this one was dropped. */
+/* Return: events kept now; 0: this one was dropped. */
 static u32 kfi_log_store(struct kfi_profile *p,
 			 const struct kfi_profile_desc *desc, const void *data,
 			 size_t size)
@@ -40,16 +44,16 @@ static u32 kfi_log_store(struct kfi_profile *p,
 
 	spin_lock_irqsave(&p->lock, flags);
 	log->seq++;
-	if (kfi_log_fill(log) == KFI_PROFILE_LOG) {
+	if (kfi_log_fill(p) == KFI_PROFILE_LOG) {
 		log->dropped++;
 	} else {
-		record = kfi_log_slot(log, log->tail++);
+		record = kfi_log_slot(p, log->tail++);
 		record->seq = log->seq;
 		record->desc = desc;
 		record->size = size;
 		memcpy(record->data, data, size);
 		kfi_log_set_ready(p);
-		fill = kfi_log_fill(log);
+		fill = kfi_log_fill(p);
 	}
 	spin_unlock_irqrestore(&p->lock, flags);
 	return fill;
@@ -62,7 +66,8 @@ static u32 kfi_log_store(struct kfi_profile *p,
  * @data: what it carries, or NULL
  * @size: bytes of @data
  *
- * Context: any; the caller holds the provider's lock, so the profile stays.
+ * Context: any; the caller holds the endpoint's profile_lock, which keeps the profile;
+ * takes profile->lock, then the profile's head.lock.
  */
 void kfi_profile_log_add(struct kfi_profile *p, u32 id, const void *data,
 			 size_t size)
@@ -73,6 +78,7 @@ void kfi_profile_log_add(struct kfi_profile *p, u32 id, const void *data,
 	};
 	const int i = kfi_profile_event_index(p, id);
 
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
 	if (WARN_ON_ONCE(size > KFI_PROFILE_DATA_MAX))
 		return;
 	wake.have = kfi_log_store(p, &p->ops->events[i], data, data ? size : 0);
@@ -82,7 +88,7 @@ void kfi_profile_log_add(struct kfi_profile *p, u32 id, const void *data,
 	kfi_waitq_wake(&p->queue, &wake);
 }
 
-/* The ring, before the first event may be put there. */
+/* Allocate the ring, before the first event may be kept. */
 static int kfi_log_prepare(struct kfi_profile *p)
 {
 	struct kfi_profile_record *ring;
@@ -101,12 +107,13 @@ static int kfi_log_prepare(struct kfi_profile *p)
 }
 
 /**
- * kfi_profile_keep() - keep the events of a kind for kfi_profile_peek(), or no more
+ * kfi_profile_keep() - start or stop keeping an event for kfi_profile_peek()
  * @prof: the profile
  * @event_id: one of those that kfi_profile_query_events() lists
- * @on: keep them
+ * @on: keep it
  *
- * Context: process, may sleep; not in a callback.
+ * Context: process, may sleep; not in a callback; takes profile->lock and
+ * profile_lock.
  * Return: 0; -EINVAL for an event that is not listed; -ENOMEM; -EBUSY in a
  * callback.
  */
@@ -135,11 +142,11 @@ EXPORT_SYMBOL_GPL(kfi_profile_keep);
  * kfi_profile_peek() - look at events without removing them
  * @prof: the profile
  * @to: room for @count
- * @count: most that are wanted
- * @dropped: how many have been dropped so far
+ * @count: most events wanted
+ * @dropped: number of events dropped so far
  *
- * Context: any.
- * Return: how many were written, oldest first.
+ * Context: any; takes profile->lock.
+ * Return: events written, oldest first.
  */
 size_t kfi_profile_peek(struct kfid_profile *prof, struct kfi_profile_record *to,
 			size_t count, u64 *dropped)
@@ -149,9 +156,9 @@ size_t kfi_profile_peek(struct kfid_profile *prof, struct kfi_profile_record *to
 	size_t i, n;
 
 	spin_lock_irqsave(&p->lock, flags);
-	n = min_t(size_t, count, kfi_log_fill(&p->log));
+	n = min_t(size_t, count, kfi_log_fill(p));
 	for (i = 0; i < n; i++)
-		to[i] = *kfi_log_slot(&p->log, p->log.head + i);
+		to[i] = *kfi_log_slot(p, p->log.head + i);
 	*dropped = p->log.dropped;
 	spin_unlock_irqrestore(&p->lock, flags);
 	return n;
@@ -159,11 +166,11 @@ size_t kfi_profile_peek(struct kfid_profile *prof, struct kfi_profile_record *to
 EXPORT_SYMBOL_GPL(kfi_profile_peek);
 
 /**
- * kfi_profile_consume() - remove events that kfi_profile_peek() showed
+ * kfi_profile_consume() - remove events that kfi_profile_peek() returned
  * @prof: the profile
- * @count: at most what it returned
+ * @count: at most the return value of kfi_profile_peek()
  *
- * Context: any; the caller serialises readers.
+ * Context: any; the caller serialises readers; takes profile->lock.
  */
 void kfi_profile_consume(struct kfid_profile *prof, size_t count)
 {
@@ -177,7 +184,7 @@ void kfi_profile_consume(struct kfid_profile *prof, size_t count)
 }
 EXPORT_SYMBOL_GPL(kfi_profile_consume);
 
-/* Something is there, or nothing will be. */
+/* An event is kept, or none will come. */
 static bool kfi_log_found(void *arg)
 {
 	struct kfi_profile *p = arg;
@@ -186,18 +193,18 @@ static bool kfi_log_found(void *arg)
 }
 
 /**
- * kfi_profile_wait_take() - a blocking read of events, whatever "read" is
+ * kfi_profile_wait_take() - a blocking read of events with a caller's own way to take
  * @prof: the profile
  * @deadline: absolute, monotonic
  * @take: one attempt to read; called without a lock, never while enqueued
  * @arg: for @take
  *
- * An event wakes everybody who waits here.
+ * An event wakes every thread that waits here.
  *
- * Context: may sleep.
- * Return: what @take returned, unless that was -EAGAIN; then -ETIMEDOUT or
- * -EINTR. -ENODEV: there is nothing, and the device is gone. -EINVAL if the
- * profile is being closed, or has no events, for which one could wait for ever.
+ * Context: process, may sleep; takes the profile's head.lock.
+ * Return: the result of @take, unless that was -EAGAIN; then -ETIMEDOUT or -EINTR.
+ * -ENODEV: no event is kept, and the device is gone. -EINVAL if the profile is being
+ * closed, or has no events: a wait for one would never end.
  */
 ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 			      kfi_take_fn take, void *arg)
@@ -214,7 +221,10 @@ ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 		n = kfi_waitq_sleep(&w, kfi_log_found, p, deadline);
 		if (n)
 			break;
-		/* Pairs with kfi_waitq_judge(): the events before it are taken. */
+		/*
+		 * Pairs with kfi_waitq_check_dead(). Read before the take: earlier
+		 * events are still taken.
+		 */
 		dead = smp_load_acquire(&p->queue.dead);
 		n = take(arg);
 		if (n == -KFI_EAGAIN && dead)

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Reading the variables of a profile: as they are, or as they were when
+ * Reading the variables of a profile: their values now, or their values when
  * kfi_profile_start_reads() was called.
  */
 #include <linux/slab.h>
 
 #include "profile.h"
 
-/* The core's come first, then the provider's. */
+/**
+ * kfi_profile_var() - one variable of a profile
+ * @p: the profile
+ * @i: less than kfi_profile_nvars(); the core's come first, then the provider's
+ *
+ * Context: any; takes no lock.
+ * Return: its description, which is constant.
+ */
 const struct kfi_profile_desc *kfi_profile_var(const struct kfi_profile *p,
 					       size_t i)
 {
@@ -17,16 +24,24 @@ const struct kfi_profile_desc *kfi_profile_var(const struct kfi_profile *p,
 			  &p->ops->vars[i - core];
 }
 
+/**
+ * kfi_profile_nvars() - the number of variables of a profile
+ * @p: the profile
+ *
+ * Context: any; takes no lock.
+ * Return: the core's and the provider's.
+ */
 size_t kfi_profile_nvars(const struct kfi_profile *p)
 {
 	return kfi_core_vars(p->target->fclass) + (p->ops ? p->ops->nvars : 0);
 }
 
 /**
- * struct kfi_profile_found - a variable that was found
- * @desc: what it is
- * @core: place of a core's variable among the counts
- * @prov: place of a provider's variable in its table
+ * struct kfi_profile_found - the place of a variable
+ * @desc: its description
+ * @core: of a core's variable: its offset in struct kfi_counts
+ * @prov: of a provider's variable: its index in the provider's table; SIZE_MAX for a
+ *	  core's
  */
 struct kfi_profile_found {
 	const struct kfi_profile_desc *desc;
@@ -56,36 +71,51 @@ static bool kfi_profile_provides(const struct kfi_profile_found *var)
 	return var->prov != SIZE_MAX;
 }
 
-/* What is the value now? Return: its size, of which @size bytes were written. */
-static size_t kfi_profile_live(struct kfi_profile *p, bool inside,
-			       const struct kfi_profile_found *var, void *buf,
-			       size_t size)
+/*
+ * The value now. For a provider's variable the caller holds the endpoint's
+ * profile_lock. Return: its size, of which @size bytes were written.
+ */
+static size_t kfi_profile_live_locked(struct kfi_profile *p,
+				      const struct kfi_profile_found *var,
+				      void *buf, size_t size)
 {
 	struct kfi_counts counts;
-	unsigned long flags = 0;
-	size_t n;
 
 	if (!kfi_profile_provides(var)) {
 		kfi_fid_counts(p->target, &counts);
 		memcpy(buf, (void *)&counts + var->core, var->desc->size);
 		return var->desc->size;
 	}
-	if (!inside)
-		flags = kfi_profile_lock(p);
-	n = p->ops->read(kfi_profile_ep(p), var->desc->id, buf, size);
-	if (!inside)
-		kfi_profile_unlock(p, flags);
-	return n;
+	lockdep_assert_held(kfi_profile_ep(p)->profile_lock);
+	return p->ops->read(kfi_profile_ep(p), var->desc->id, buf, size);
 }
 
-/* What was the value when kfi_profile_start_reads() was called? */
-static size_t kfi_profile_past(const struct kfi_profile_snap *snap,
+/* The value now, as kfi_profile_live_locked(). Takes the lock where it is needed. */
+static size_t kfi_profile_live(struct kfi_profile *p,
 			       const struct kfi_profile_found *var, void *buf,
 			       size_t size)
 {
+	unsigned long flags;
+	size_t n;
+
+	if (!kfi_profile_provides(var))
+		return kfi_profile_live_locked(p, var, buf, size);
+	flags = kfi_profile_lock(p);
+	n = kfi_profile_live_locked(p, var, buf, size);
+	kfi_profile_unlock(p, flags);
+	return n;
+}
+
+/* The value when kfi_profile_start_reads() was called. The caller holds p->lock. */
+static size_t kfi_profile_past(const struct kfi_profile *p,
+			       const struct kfi_profile_found *var, void *buf,
+			       size_t size)
+{
+	const struct kfi_profile_snap *snap = p->snap;
 	const void *from = snap->data;
 	size_t i;
 
+	lockdep_assert_held(&p->lock);
 	if (!kfi_profile_provides(var)) {
 		memcpy(buf, (void *)&snap->counts + var->core, var->desc->size);
 		return var->desc->size;
@@ -104,30 +134,31 @@ static size_t kfi_profile_value(struct kfi_profile *p,
 	size_t n = 0;
 	bool taken;
 
-	/* What a callback reads is what its event has made of it. */
+	/* A callback reads the values that its event has produced; it has the lock. */
 	if (kfi_in_callback())
-		return kfi_profile_live(p, true, var, buf, size);
+		return kfi_profile_live_locked(p, var, buf, size);
 
 	spin_lock_irqsave(&p->lock, flags);
 	taken = p->snap;
 	if (taken)
-		n = kfi_profile_past(p->snap, var, buf, size);
+		n = kfi_profile_past(p, var, buf, size);
 	spin_unlock_irqrestore(&p->lock, flags);
-	return taken ? n : kfi_profile_live(p, false, var, buf, size);
+	return taken ? n : kfi_profile_live(p, var, buf, size);
 }
 
 /**
  * kfi_profile_read() - the value of a variable
  * @prof: the profile
  * @var_id: one of those that kfi_profile_query_vars() lists
- * @buf: where to
- * @size: in: bytes of @buf: what the description says; of a list, no less than
- *	  there is; out: bytes of the value
+ * @buf: where to write it
+ * @size: in: bytes of @buf: the size in the description; of a list, at least its
+ *	  current size; out: bytes of the value
  *
- * Context: any. A callback may read variables of its own profile.
- * Return: 0; -EINVAL for a variable that is not listed; -ETOOSMALL for another
- * size: @size says which it is, and what @buf holds is undefined; -EBUSY in a
- * callback of another profile.
+ * Context: any; takes profile->lock, or the locks of kfi_fid_counts() or profile_lock.
+ * A callback may read variables of its own profile.
+ * Return: 0; -EINVAL for a variable that is not listed or a missing argument;
+ * -ETOOSMALL for another size: @size returns the right one, and the contents of @buf
+ * are undefined; -EBUSY in a callback of another profile.
  */
 int kfi_profile_read(struct kfid_profile *prof, uint32_t var_id, void *buf,
 		     size_t *size)
@@ -159,9 +190,9 @@ EXPORT_SYMBOL_GPL(kfi_profile_read);
  * kfi_profile_read_u64() - the value of a variable that is one u64
  * @prof: the profile
  * @var_id: one of those that kfi_profile_query_vars() lists
- * @data: where to
+ * @data: where to write it
  *
- * Context: any, as kfi_profile_read().
+ * Context: as kfi_profile_read().
  * Return: as kfi_profile_read(); -ETOOSMALL for a variable of another type.
  */
 int kfi_profile_read_u64(struct kfid_profile *prof, uint32_t var_id,
@@ -181,7 +212,7 @@ int kfi_profile_read_u64(struct kfid_profile *prof, uint32_t var_id,
 }
 EXPORT_SYMBOL_GPL(kfi_profile_read_u64);
 
-/* All of it at one instant, if there is room. Return: the room it takes. */
+/* Take all values at one instant, if there is room. Return: the room they need. */
 static size_t kfi_profile_take(struct kfi_profile *p,
 			       struct kfi_profile_snap *snap)
 {
@@ -192,7 +223,7 @@ static size_t kfi_profile_take(struct kfi_profile *p,
 		kfi_fid_counts(p->target, &snap->counts);
 		return 0;
 	}
-	/* Of an endpoint the lock holds everything still but two atomics. */
+	/* profile_lock stops all changes of an endpoint but those of two atomics. */
 	flags = kfi_profile_lock(p);
 	kfi_fid_counts(p->target, &snap->counts);
 	for (i = 0; i < p->ops->nvars; i++) {
@@ -206,6 +237,12 @@ static size_t kfi_profile_take(struct kfi_profile *p,
 	return at;
 }
 
+/**
+ * kfi_profile_snap_free() - free a snapshot
+ * @snap: no profile points to it any more; may be NULL
+ *
+ * Context: process, may sleep; takes no lock.
+ */
 void kfi_profile_snap_free(struct kfi_profile_snap *snap)
 {
 	if (!snap)
@@ -231,7 +268,7 @@ static struct kfi_profile_snap *kfi_snap_alloc(struct kfi_profile *p, size_t roo
 	return snap;
 }
 
-/* Lists grow while we look for memory for them; no list grows for ever. */
+/* A list may grow while memory is allocated for it; retry until it fits. */
 static struct kfi_profile_snap *kfi_profile_snapshot(struct kfi_profile *p)
 {
 	struct kfi_profile_snap *snap;
@@ -270,12 +307,13 @@ static int kfi_profile_set_snap(struct kfi_profile *p,
  * @prof: the profile
  * @flags: 0
  *
- * All values of one object are of one instant; a domain's sums are taken object
- * by object. Until kfi_profile_end_reads() every read of this profile, by
- * whatever thread, has them, but a callback's.
+ * All values of one object are of one instant; a domain's sums are taken object by
+ * object. Until kfi_profile_end_reads(), every read of this profile by any thread
+ * returns them, except a read in a callback.
  *
- * Context: process, may sleep.
- * Return: 0; -EBUSY if it was started already, or in a callback; -EINVAL;
+ * Context: process, may sleep; not in a callback; takes profile_lock, and
+ * profile->lock.
+ * Return: 0; -EBUSY if it was started already, or in a callback; -EINVAL for flags;
  * -ENOMEM.
  */
 int kfi_profile_start_reads(struct kfid_profile *prof, uint64_t flags)
@@ -303,7 +341,7 @@ EXPORT_SYMBOL_GPL(kfi_profile_start_reads);
  * @prof: the profile
  * @flags: 0
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; not in a callback; takes profile->lock.
  * Return: 0; -EINVAL for flags, or if it was not started; -EBUSY in a callback.
  */
 int kfi_profile_end_reads(struct kfid_profile *prof, uint64_t flags)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The variables that the core keeps, and the events and variables that are
- * defined for every provider.
+ * The variables that the core keeps, and the events and variables that are defined
+ * for every provider.
  */
 #include "profile.h"
 
 #define KFI_HAS(_class) BIT(KFI_CLASS_##_class)
 
-/* Whose they are. */
+/* The classes that have a variable. */
 #define KFI_OF_QUEUES	(KFI_HAS(WAIT) | KFI_HAS(CQ) | KFI_HAS(DOMAIN))
 #define KFI_OF_SETS	(KFI_OF_QUEUES | KFI_HAS(POLL))
 #define KFI_OF_REPORTS	(KFI_ENDPOINTS | KFI_HAS(CQ) | KFI_HAS(DOMAIN))
@@ -36,7 +36,7 @@
 	.desc = (_desc),						\
 }
 
-/* Variables of endpoints that keep messages without a receive */
+/* Variables of endpoints that keep messages until a receive is posted. */
 const struct kfi_profile_desc kfi_unexp_vars[2] = {
 	KFI_UNEXP_COUNT,
 	KFI_UNEXP_ENTRY(KFI_VAR_UNEXP_MSG_QUEUE, "unexp_msg_queue",
@@ -45,7 +45,7 @@ const struct kfi_profile_desc kfi_unexp_vars[2] = {
 };
 EXPORT_SYMBOL_GPL(kfi_unexp_vars);
 
-/* Events of the same. */
+/* Events of the same endpoints. */
 const struct kfi_profile_desc kfi_unexp_events[2] = {
 	KFI_UNEXP_ENTRY(KFI_EVENT_UNEXP_MSG_RECVD, "unexp_msg_recvd", 0,
 			"a message came for which no receive was posted"),
@@ -55,10 +55,10 @@ const struct kfi_profile_desc kfi_unexp_events[2] = {
 EXPORT_SYMBOL_GPL(kfi_unexp_events);
 
 /**
- * struct kfi_core_var - a variable of the core's
+ * struct kfi_core_var - a variable that the core keeps
  * @desc: as it is listed
  * @offset: its place in struct kfi_counts
- * @classes: who has it
+ * @classes: bits of the classes that have it
  */
 struct kfi_core_var {
 	struct kfi_profile_desc desc;
@@ -82,14 +82,14 @@ static const struct kfi_core_var kfi_vars[] = {
 		  KFI_PROFILE_RESETS,
 		  "operations that were reported; of a CQ, entries stored"),
 	KFI_COUNT(KFI_OF_REPORTS, ERRORS, errors, "errors", KFI_PROFILE_RESETS,
-		  "those of them that failed"),
+		  "completions that failed"),
 	KFI_COUNT(KFI_OF_SETS, SIGNALS, signals, "signals", KFI_PROFILE_RESETS,
 		  "publications on what threads sleep on; of a poll set, on members"),
 	KFI_COUNT(KFI_OF_SETS, WAKES, wakes, "wakes", KFI_PROFILE_RESETS,
 		  "sleepers that were woken; of a poll set, members reported"),
 	KFI_COUNT(KFI_OF_SETS, OVERTAKEN, overtaken, "overtaken",
 		  KFI_PROFILE_RESETS,
-		  "wake-ups for what another reader had taken by then"),
+		  "wake-ups for an entry that another reader had taken by then"),
 	KFI_COUNT(KFI_OF_SETS, SPURIOUS, spurious, "spurious",
 		  KFI_PROFILE_RESETS,
 		  "wake-ups for nothing; of a poll set, members reported in vain"),
@@ -99,14 +99,14 @@ static const struct kfi_core_var kfi_vars[] = {
 		  KFI_PROFILE_RESETS, "calls that a signal ended"),
 	KFI_COUNT(KFI_OF_SETS, HANDED_ON, handed_on, "handed_on",
 		  KFI_PROFILE_RESETS,
-		  "wake-ups passed on by a thread that had no use for its own"),
+		  "wake-ups handed on by a thread that did not use its own"),
 	KFI_COUNT(KFI_OF_SETS, OVERRUNS, overruns, "overruns",
 		  KFI_PROFILE_RESETS, "publications that found no room"),
 	KFI_COUNT(KFI_OF_SETS, DEEPEST_FILL, deepest, "deepest_fill",
 		  KFI_PROFILE_RESETS,
 		  "most entries at a time; of a set, most members ready"),
 	KFI_COUNT(KFI_OF_QUEUES, SLEEPS, sleeps, "sleeps", KFI_PROFILE_RESETS,
-		  "times that a thread lay down to sleep"),
+		  "times that a thread went to sleep"),
 	KFI_COUNT(KFI_OF_QUEUES, ASLEEP, asleep, "asleep", 0,
 		  "threads that sleep now"),
 	KFI_COUNT(KFI_OF_QUEUES, MOST_ASLEEP, most_asleep, "most_asleep",
@@ -115,7 +115,7 @@ static const struct kfi_core_var kfi_vars[] = {
 		  KFI_PROFILE_RESETS,
 		  "nanoseconds that threads have slept, added up"),
 	KFI_COUNT(KFI_OF_QUEUES, LONGEST_NS, longest_ns, "longest_ns", 0,
-		  "nanoseconds that the thread has slept that sleeps longest now"),
+		  "nanoseconds that the longest sleeper has slept so far"),
 	{
 		.desc = {
 			.id = KFI_VAR_LATENCY,
@@ -137,10 +137,11 @@ static bool kfi_class_has(size_t fclass, const struct kfi_core_var *var)
 }
 
 /**
- * kfi_core_vars() - how many variables of the core's a class has
+ * kfi_core_vars() - how many variables the core keeps for a class
  * @fclass: KFI_CLASS_*
  *
- * Return: 0: it cannot be profiled.
+ * Context: any; takes no lock.
+ * Return: their number; 0: objects of the class cannot be profiled.
  */
 size_t kfi_core_vars(size_t fclass)
 {
@@ -152,9 +153,12 @@ size_t kfi_core_vars(size_t fclass)
 }
 
 /**
- * kfi_core_var() - one of a class's variables
+ * kfi_core_var() - one variable of a class
  * @fclass: KFI_CLASS_*
  * @i: less than kfi_core_vars()
+ *
+ * Context: any; takes no lock.
+ * Return: its description, which is constant.
  */
 const struct kfi_profile_desc *kfi_core_var(size_t fclass, size_t i)
 {
@@ -169,7 +173,8 @@ const struct kfi_profile_desc *kfi_core_var(size_t fclass, size_t i)
  * kfi_core_offset() - the place of a variable in struct kfi_counts
  * @id: of the variable
  *
- * Return: of no meaning for variables that are not the core's.
+ * Context: any; takes no lock.
+ * Return: the offset; without meaning for a provider's variable.
  */
 size_t kfi_core_offset(u32 id)
 {

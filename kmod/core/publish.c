@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * From a report to its wake-ups: the second phase of every publication. There
- * is no other way to make an object ready, so no producer can forget to wake.
+ * From a report to its wake-ups: the second phase of every publication. No other
+ * code makes an object ready, so no producer can forget to wake.
  */
 #include "core.h"
 
+/* Does an earlier target have the same queue? */
 static bool kfi_shares_queue(const struct kfi_target *targets, unsigned int i)
 {
 	unsigned int k;
@@ -17,9 +18,9 @@ static bool kfi_shares_queue(const struct kfi_target *targets, unsigned int i)
 }
 
 /*
- * Number the publication on each distinct queue. What shares the queue of an
- * earlier target keeps number 0: that queue is woken once, for both. The
- * increment is a full barrier: who reads the number sees what was stored.
+ * Number the publication on each distinct queue. A target that shares the queue of
+ * an earlier one keeps number 0: that queue is woken once, for both. The increment
+ * is a full barrier: a thread that reads the number sees the stored entries.
  */
 static void kfi_number(struct kfi_target *targets, unsigned int n)
 {
@@ -37,7 +38,7 @@ static void kfi_number(struct kfi_target *targets, unsigned int n)
 	}
 }
 
-/* Who polls a descriptor of a member; its queue is not the set's. */
+/* Wake threads that poll a descriptor of a member; the set's queue has others. */
 static void kfi_source_watchers(struct kfi_source *src)
 {
 	unsigned long flags;
@@ -50,24 +51,25 @@ static void kfi_source_watchers(struct kfi_source *src)
 }
 
 /**
- * kfi_publish() - wake for what was stored
+ * kfi_publish() - wake for stored entries
  * @targets: the objects, all of which have stored; at most a handful
- * @n: how many
+ * @n: their number
  *
- * The caller pins the objects by a binding. One who publishes by a call of the
- * API on an object of its own cannot: a thread that finds what was stored may
- * close the object before it is woken for it. Such a call reads under RCU, from
- * before it stores, and objects are freed by RCU:
+ * A provider keeps the objects open by its bindings. A ULP that publishes by a call
+ * of the API on its own object cannot: a thread that finds the stored entry may
+ * close the object before the wake-up. Such a call holds the RCU read lock from
+ * before its store, and objects are freed by RCU:
  *
  *	kfi_eq_write()			T
  *	--------------			-
  *	rcu_read_lock(); stores
  *					looks, finds the event, takes it
  *					kfi_close(): kfree_rcu()
- *	wakes: nobody is there
+ *	wakes: the queue is empty
  *	rcu_read_unlock()		freed
  *
- * Context: any; no lock of ours held but kfi_pep_lock or a domain's.
+ * Context: any; the caller holds none of our locks but kfi_pep_lock or
+ * domain->lock; takes the locks of each source and of each queue in turn.
  */
 void kfi_publish(struct kfi_target *targets, unsigned int n)
 {
@@ -93,9 +95,9 @@ void kfi_publish(struct kfi_target *targets, unsigned int n)
 }
 
 /**
- * kfi_hand_on() - pass on a wake-up that was not used
+ * kfi_hand_on() - give a wake-up that was not used to another waiter
  * @src: a CQ or EQ with a queue of its own
- * @have: how much is in it
+ * @have: entries in it
  *
  *	T1 (woken for the entry)	T2 (asleep)
  *	------------------------	-----------
@@ -104,7 +106,7 @@ void kfi_publish(struct kfi_target *targets, unsigned int n)
  *	entry still there: hand on
  *					woken, takes the entry
  *
- * Context: any.
+ * Context: any; takes the queue's lock.
  */
 void kfi_hand_on(struct kfi_source *src, u64 have)
 {
@@ -137,7 +139,7 @@ static bool kfi_completion_is_rx(u64 flags)
 			KFI_MULTI_RECV);
 }
 
-/* A buffer for many messages is given back: that was no message. */
+/* Does it only give back a multi-receive buffer, without a message? */
 static bool kfi_completion_is_release(u64 flags)
 {
 	return flags & KFI_MULTI_RECV && !(flags & KFI_RECV);
@@ -150,10 +152,11 @@ static bool kfi_completion_is_release(u64 flags)
  * @want_entry: its success writes a CQ entry, see kfi_ep_wants_tx(). Errors
  *		always do, and counters count in any case.
  *
- * Stores the completion in the CQ and counts it, then wakes whoever waits for
- * either. Cannot fail: a full CQ is overrun, which its readers learn.
+ * Stores the completion in the CQ and counts it, then wakes the waiters of both.
+ * Cannot fail: a full CQ is overrun, and its readers get that error.
  *
- * Context: any; the caller keeps the endpoint open and its bindings in place.
+ * Context: any; the caller keeps the endpoint open and its bindings in place, and
+ * holds no lock of the core; takes source->lock and queue->head.lock.
  */
 void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp,
 		     bool want_entry)

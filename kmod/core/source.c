@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What a CQ, an EQ and a counter have in common: a place in a wait set or a
- * queue of their own, memberships in poll sets, a handler, a parent.
+ * The common part of a CQ, an EQ and a counter: a place in a wait set or a queue of
+ * their own, memberships in poll sets, a handler, a parent.
  */
 #include <linux/module.h>
 
@@ -9,9 +9,9 @@
 
 static unsigned int handler_delay_us;
 module_param(handler_delay_us, uint, 0644);
-MODULE_PARM_DESC(handler_delay_us, "how long completion and event handlers are put off, so that one call sees more (us; default 0)");
+MODULE_PARM_DESC(handler_delay_us, "delay of completion and event handlers, so that one call handles more (us; default 0)");
 
-/* Which queue do sleepers of this object use? Pins the wait set. */
+/* Choose the queue for the object's waiters. Takes a reference to the wait set. */
 static int kfi_source_choose_queue(struct kfi_source *src,
 				   const struct kfi_source_attr *attr)
 {
@@ -61,7 +61,7 @@ static struct kfid *kfi_source_parent(const struct kfi_source *src)
 			     &src->fabric->fabric.fid;
 }
 
-/* The parent is pinned, and a lost domain takes no new children. */
+/* Takes a reference to the parent. A domain whose device is gone refuses. */
 static int kfi_source_join_parent(struct kfi_source *src)
 {
 	struct kfi_domain_base *domain = src->domain;
@@ -118,7 +118,7 @@ static void kfi_source_leave_parent(struct kfi_source *src)
 	if (domain) {
 		spin_lock_irq(&domain->lock);
 		list_del(&src->sibling);
-		kfi_source_past(src);
+		kfi_source_keep_counts(src);
 		spin_unlock_irq(&domain->lock);
 	}
 	kfi_notify_fini(src);
@@ -131,11 +131,12 @@ static void kfi_source_leave_parent(struct kfi_source *src)
  * @fid: the object's base, complete
  * @attr: how it is opened
  *
- * To be called last: from here on device loss may be published on it.
+ * The last step of an open: from here on device loss may be published on it.
  *
- * Context: process, may sleep.
- * Return: 0, -EINVAL for attributes that make no sense, -ENOSYS for a wait
- * object that is not offered, -ENODEV if the domain's device is gone.
+ * Context: process, may sleep; takes domain->lock and kfi_listed_lock.
+ * Return: 0; -EINVAL for attributes that do not fit, or if the parent or the wait
+ * set is being closed; -ENOSYS for a wait object that is not offered; -ENODEV if
+ * the domain's device is gone.
  */
 int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 		    const struct kfi_source_attr *attr)
@@ -174,17 +175,17 @@ int kfi_source_init(struct kfi_source *src, struct kfid *fid,
 }
 
 /**
- * kfi_source_set_ready() - can something be read?
+ * kfi_source_set_ready() - update readiness after a store or a read
  * @src: the source
- * @ready: the answer, after something was stored or read; a source that is being
- *	   closed is not ready, whatever is left in it
+ * @ready: something can be read. A source that is being closed is not ready,
+ *	   whatever is left in it.
  *
  * Context: any; the caller holds @src->lock.
  */
 void kfi_source_set_ready(struct kfi_source *src, bool ready)
 {
 	lockdep_assert_held(&src->lock);
-	ready = ready && !src->over;
+	ready = ready && !src->closing;
 	if (src->ready == ready)
 		return;
 	/* Pairs with the acquire of a poll set that looks without the lock. */
@@ -198,10 +199,11 @@ void kfi_source_set_ready(struct kfi_source *src, bool ready)
  * kfi_source_kill() - the point of no return of a close
  * @src: the source
  *
- * Waits until a running handler of the ULP is done; none runs afterwards.
+ * Waits until a running handler of the ULP returns; none runs afterwards.
  *
- * Context: process, may sleep; not in the object's own handler.
- * Return: 0 or -EBUSY, then nothing changed.
+ * Context: process, may sleep; not in the object's own handler; takes @src->lock.
+ * Return: 0; -EBUSY if the object is in use or the caller is its handler; nothing
+ * has changed then.
  */
 int kfi_source_kill(struct kfi_source *src)
 {
@@ -213,11 +215,11 @@ int kfi_source_kill(struct kfi_source *src)
 	if (ret)
 		return ret;
 
-	/* From here on not even a read in the running handler arms it. */
+	/* From here on, a read in the running handler does not arm it again. */
 	spin_lock_irq(&src->lock);
 	src->handled = false;
 	src->armed = false;
-	src->over = true;
+	src->closing = true;
 	kfi_source_set_ready(src, false);
 	spin_unlock_irq(&src->lock);
 	kfi_watch_end(&src->own);
@@ -225,42 +227,35 @@ int kfi_source_kill(struct kfi_source *src)
 	return 0;
 }
 
-/* Caller holds @src->lock. A timer that runs already will do for this one. */
-static void kfi_source_call(struct kfi_source *src)
-{
-	u64 delay = READ_ONCE(handler_delay_us);
-
-	if (!delay)
-		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
-	else if (!hrtimer_is_queued(&src->moderation))
-		hrtimer_start(&src->moderation,
-			      ns_to_ktime(delay * NSEC_PER_USEC),
-			      HRTIMER_MODE_REL_SOFT);
-}
-
 /**
  * kfi_source_fire() - have the handler called
  * @src: the source
  *
- * Not once its close has begun: closing waits for what was queued before.
+ * Does nothing once the close has begun: the close waits for earlier calls. With
+ * handler_delay_us, a timer that is already queued covers this call, too.
  *
- * Context: any.
+ * Context: any; takes @src->lock.
  */
 void kfi_source_fire(struct kfi_source *src)
 {
+	u64 delay = READ_ONCE(handler_delay_us);
 	unsigned long flags;
 
 	spin_lock_irqsave(&src->lock, flags);
-	if (src->handled)
-		kfi_source_call(src);
+	if (src->handled && !delay)
+		queue_work_on(src->cpu, kfi_handler_wq, &src->handler);
+	else if (src->handled && !hrtimer_is_queued(&src->moderation))
+		hrtimer_start(&src->moderation,
+			      ns_to_ktime(delay * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
 	spin_unlock_irqrestore(&src->lock, flags);
 }
 
 /**
  * kfi_source_fini() - end a killed source
- * @src: unlinked from everything on return; may be freed
+ * @src: unlinked from everything on return; may be freed by RCU
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes kfi_listed_lock and domain->lock.
  */
 void kfi_source_fini(struct kfi_source *src)
 {
@@ -273,27 +268,31 @@ void kfi_source_fini(struct kfi_source *src)
 }
 
 /**
- * kfi_source_taken() - something was read
+ * kfi_source_taken() - entries were read
  * @src: the source
- * @left: what can still be read of it
+ * @left: entries that can still be read
  *
  * Context: any; the caller holds @src->lock.
  */
 void kfi_source_taken(struct kfi_source *src, u64 left)
 {
+	lockdep_assert_held(&src->lock);
 	kfi_source_set_ready(src, left);
 	if (src->set)
-		kfi_turn_used(src->queue, src->id, left);
+		kfi_turn_used(src, left);
 }
 
 /**
- * kfi_source_lose() - the device is gone; the last entry is stored
- * @src: the source
+ * kfi_source_lose() - the device is gone
+ * @src: the source; its last entry is stored
  *
- * Context: any; the caller holds domain->lock and publishes afterwards.
+ * The caller publishes afterwards.
+ *
+ * Context: any; the caller holds domain->lock.
  */
 void kfi_source_lose(struct kfi_source *src)
 {
+	lockdep_assert_held(&src->domain->lock);
 	/* Pairs with kfi_source_lost(). */
 	smp_store_release(&src->lost, true);
 	kfi_waitq_lose(&src->own);
@@ -303,18 +302,21 @@ void kfi_source_lose(struct kfi_source *src)
 }
 
 /**
- * kfi_source_stored() - something was stored and can be read
+ * kfi_source_stored() - an entry was stored and can be read
  * @src: the source
- * @why: what it was; KFI_WHY_OVERRUN: there was no room for it
- * @fill: entries that are there now; 0 for a counter
+ * @why: kind of entry; KFI_WHY_OVERRUN: there was no room for it
+ * @fill: entries stored now; 0 for a counter
  *
- * Context: any; the caller holds @src->lock and publishes afterwards.
- * Return: true if the object's handler shall run.
+ * The caller publishes afterwards.
+ *
+ * Context: any; the caller holds @src->lock.
+ * Return: true if the object's handler is to run.
  */
 bool kfi_source_stored(struct kfi_source *src, enum kfi_why why, u64 fill)
 {
 	bool fire = src->armed;
 
+	lockdep_assert_held(&src->lock);
 	if (why == KFI_WHY_OVERRUN)
 		src->counts.overruns++;
 	if (fill > src->counts.deepest)
@@ -326,9 +328,10 @@ bool kfi_source_stored(struct kfi_source *src, enum kfi_why why, u64 fill)
 }
 
 /**
- * kfi_source_blocking() - may one block on this object itself?
+ * kfi_source_blocking() - may a thread block on this object itself?
  * @src: the source
  *
+ * Context: any; takes no lock.
  * Return: 0, or -EINVAL for KFI_WAIT_NONE and members of a wait set.
  */
 int kfi_source_blocking(const struct kfi_source *src)
@@ -337,16 +340,19 @@ int kfi_source_blocking(const struct kfi_source *src)
 }
 
 /**
- * kfi_source_control() - the part of kfi_control() that all of them share
- * @src: the source
+ * kfi_source_control() - kfi_control() of CQs, EQs and counters
+ * @fid: a CQ, EQ or counter
  * @command: KFI_GETWAIT or KFI_GETWAITOBJ
  * @arg: wait_queue_head_t **, struct kfi_mutex_cond * or enum kfi_wait_obj *
  *
- * Return: 0; -EINVAL without @arg, or for KFI_GETWAIT where there is nothing of
- * the object's own to give; -ENOSYS for another command.
+ * Context: any; takes no lock.
+ * Return: 0; -EINVAL without @arg, or for KFI_GETWAIT on an object without a wait
+ * object of its own; -ENOSYS for another command.
  */
-int kfi_source_control(struct kfi_source *src, int command, void *arg)
+int kfi_source_control(struct kfid *fid, int command, void *arg)
 {
+	struct kfi_source *src = kfi_fid_source(fid);
+
 	if (!arg)
 		return -EINVAL;
 	switch (command) {
@@ -364,6 +370,7 @@ int kfi_source_control(struct kfi_source *src, int command, void *arg)
  * kfi_fid_source() - the common part of an object
  * @fid: any object
  *
+ * Context: any; takes no lock.
  * Return: NULL if it is not a CQ, EQ or counter.
  */
 struct kfi_source *kfi_fid_source(struct kfid *fid)

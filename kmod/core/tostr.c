@@ -105,7 +105,7 @@ static const struct kfi_name kfi_orders[] = {
 	NAME(ORDER_SAS), NAME(ORDER_DATA), { }
 };
 
-/* One of several: its name, or its number. */
+/* One of several values: its name, or its number. */
 static void kfi_put_name(struct seq_buf *s, const struct kfi_name *names,
 			 u64 value)
 {
@@ -222,7 +222,7 @@ static void kfi_put_info(struct seq_buf *s, const struct kfi_info *info)
 		kfi_put_rx_attr(s, info->rx_attr);
 }
 
-/* Structures. Return: false if it is not one. */
+/* Return: false if @type is not a structure. */
 static bool kfi_put_struct(struct seq_buf *s, const void *data,
 			   enum kfi_type type)
 {
@@ -250,7 +250,7 @@ static bool kfi_put_struct(struct seq_buf *s, const void *data,
 	}
 }
 
-/* What is printed by name, how wide the data is, and whether it is a set. */
+/* Types that are printed by name: the names, the bytes of the data, is it a set? */
 static const struct {
 	const struct kfi_name *names;
 	u8 size;
@@ -293,11 +293,12 @@ static void kfi_put_scalar(struct seq_buf *s, const void *data,
 
 /**
  * kfi_tostr() - an attribute or a set of flags in words
- * @data: what to print; may be NULL for KFI_TYPE_VERSION
- * @datatype: what it points to
+ * @data: the value; may be NULL for KFI_TYPE_VERSION
+ * @datatype: the type that it points to
  *
- * Context: any; not safe against concurrent calls, which share the result.
- * Return: a static string, overwritten by the next call; cut where it is full.
+ * Context: any, without a lock: concurrent calls share the result, so the caller
+ * serialises them.
+ * Return: a static string, overwritten by the next call; truncated if it is too long.
  */
 char *kfi_tostr(const void *data, enum kfi_type datatype)
 {

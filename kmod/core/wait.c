@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Wait sets: one queue that many CQs, EQs and counters share. The set knows how
- * many of them are ready; which ones it never asks.
+ * Wait sets: one queue shared by many CQs, EQs and counters. A set knows how many
+ * members are ready, never which ones.
  */
 #include <linux/slab.h>
 
@@ -12,10 +12,10 @@
 /**
  * struct kfi_wait - a wait set
  * @wait: the public object
- * @queue: where its members' sleepers are
- * @fabric: parent; a reference is held
- * @wait_obj: as asked for when it was opened
- * @listed: on the list of all objects
+ * @queue: where its members' waiters sleep
+ * @fabric: parent; a reference is held; constant
+ * @wait_obj: as requested at the open; constant
+ * @listed: on the list of all objects; kfi_listed_lock
  * @rcu: frees it, see kfi_publish()
  */
 struct kfi_wait {
@@ -32,11 +32,26 @@ static struct kfi_wait *to_wait(struct kfid_wait *waitset)
 	return container_of(waitset, struct kfi_wait, wait);
 }
 
+/**
+ * kfi_wait_queue() - the queue of a wait set
+ * @waitset: the wait set
+ *
+ * Context: any; takes no lock.
+ * Return: valid as long as the wait set.
+ */
 struct kfi_waitq *kfi_wait_queue(struct kfid_wait *waitset)
 {
 	return &to_wait(waitset)->queue;
 }
 
+/**
+ * kfi_wait_on_fabric() - does a wait set belong to a fabric?
+ * @waitset: the wait set
+ * @fabric: the fabric
+ *
+ * Context: any; takes no lock.
+ * Return: true if it does.
+ */
 bool kfi_wait_on_fabric(struct kfid_wait *waitset,
 			const struct kfi_fabric_base *fabric)
 {
@@ -48,13 +63,13 @@ bool kfi_wait_on_fabric(struct kfid_wait *waitset,
  * @waitset: the wait set
  * @deadline: absolute, monotonic
  *
- * Consumes nothing. With %KFI_DEADLINE_NOW it is one look, which may be taken
- * from any context, also as the condition of a wait_event().
+ * Consumes nothing.
  *
- * Context: may sleep.
+ * Context: process, may sleep; takes the queue's lock. With %KFI_DEADLINE_NOW any,
+ * also in the condition of a wait_event(): one look.
  * Return: 0 if a member is ready, or was signalled during the call; -ETIMEDOUT;
  * -EINTR; -ENODEV if the devices of all members are gone and nothing is left to
- * read.
+ * read; -EINVAL if the wait set is being closed.
  */
 int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline)
 {
@@ -150,8 +165,9 @@ static int kfi_wait_check(const struct kfi_wait_attr *attr)
  * @attr: NULL: KFI_WAIT_UNSPEC
  * @waitset: the new wait set
  *
- * Context: process, may sleep.
- * Return: 0, -EINVAL, -ENOSYS for a wait object that is not offered, -ENOMEM.
+ * Context: process, may sleep; takes kfi_listed_lock.
+ * Return: 0; -EINVAL for wrong attributes, or if the fabric is being closed;
+ * -ENOSYS for a wait object that is not offered; -ENOMEM.
  */
 int kfi_core_wait_open(struct kfid_fabric *fabric, struct kfi_wait_attr *attr,
 		       struct kfid_wait **waitset)

@@ -4,8 +4,8 @@
  *
  * DOC: Why no wake-up is lost
  *
- * The sleeper enqueues (A), looks (B), sleeps (C). The publisher stores (1),
- * then takes the queue's lock and wakes whom it finds (2).
+ * The sleeper enters the queue (A), looks (B) and sleeps (C). The publisher
+ * stores (1), then takes the queue's lock and wakes the waiters it finds (2).
  *
  *	publisher			sleeper
  *	---------			-------
@@ -13,43 +13,43 @@
  *					   set_current_state(); (full barrier)
  *	1  store			B  look: not there yet
  *	2  lock; found, mark, wake; unlock
- *					C  schedule() returns at once: the wake
+ *					C  schedule() returns at once: the wake-up
  *					   made the thread runnable again
  *
  *	1  store
- *	2  lock; nobody; unlock
- *					A  lock; enqueue; unlock: what came before
+ *	2  lock; queue empty; unlock
+ *					A  lock; enqueue; unlock: every store before
  *					   the publisher's unlock is visible
- *					B  look: there it is; no sleep
+ *					B  look: it is there; no sleep
  *
- * Both take the queue's lock, so there is no third order: either (2) finds what
- * (A) put there, or (B) sees what (1) stored.
+ * Both take the queue's lock, so no third order exists: either (2) finds the
+ * waiter that (A) enqueued, or (B) sees the store of (1).
  *
  * DOC: Why no wake-up is swallowed
  *
- * To wake is to mark the waiter, make it runnable and take it off the queue in
- * one step under the queue's lock. The next wake-up therefore reaches the next
- * waiter. A mark stays with its waiter: a deadline or a signal that comes at
- * the same moment finds it (see the end of kfi_waitq_sleep()), and a caller that
- * was woken for one entry and leaves without it calls kfi_hand_on().
+ * A wake-up marks the waiter, makes it runnable and takes it off the queue in one
+ * step under the queue's lock. The next wake-up therefore reaches the next
+ * waiter. A mark stays with its waiter: a deadline or a signal that comes at the
+ * same moment finds it (see the end of kfi_waitq_sleep()). A caller that was woken
+ * for an entry and leaves without it calls kfi_hand_on().
  *
- * DOC: Why a wake-up reaches only those whom it concerns
+ * DOC: Why a wake-up reaches only the waiters that it concerns
  *
- * Between a publication's number and its waking others may read, and new
- * sleepers may come. Publications are numbered after they have stored; a waiter
- * notes the last number before it looks. A publication that it has noted it has
- * also looked at, so the wake function passes it by:
+ * Between the number of a publication and its wake-up, other threads may read and
+ * new sleepers may come. A publication gets its number after it has stored. A
+ * waiter notes the last number before it looks, so its look has covered every
+ * publication up to that number, and the wake function skips the waiter:
  *
  *	publisher		reader		sleeper
  *	---------		------		-------
  *	store, number 7
  *				reads all
  *						note 7; enqueue; look: nothing
- *	wake 7: not for it
+ *	wake 7: skips the sleeper
  *
- * (If the sleeper comes even before the number is given out, it is woken: an
- * event did happen during its call. Numbering before storing would close that
- * gap too, and lose wake-ups.)
+ * (If the sleeper comes before the number is given out, it is woken: an event did
+ * happen during its call. Numbering before the store would close that gap, and
+ * would lose wake-ups.)
  */
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -62,7 +62,10 @@
  * kfi_deadline() - turn a timeout of the API into a deadline
  * @timeout_ms: milliseconds; 0: one check, negative: no limit
  *
- * Return: absolute, on the monotonic clock. To be computed once a call.
+ * To be computed once in each call, so that a repeated sleep does not extend it.
+ *
+ * Context: any; takes no lock.
+ * Return: absolute, on the monotonic clock.
  */
 ktime_t kfi_deadline(int timeout_ms)
 {
@@ -74,7 +77,7 @@ ktime_t kfi_deadline(int timeout_ms)
 }
 EXPORT_SYMBOL_GPL(kfi_deadline);
 
-/* Does this wake-up concern that waiter? Reads the two, takes no lock. */
+/* Does this wake-up concern that waiter? Its fields are constant on the queue. */
 static bool kfi_wakes(const struct kfi_wake *wake, const struct kfi_waiter *w)
 {
 	if (wake->seq && wake->seq <= w->seen)
@@ -83,13 +86,13 @@ static bool kfi_wakes(const struct kfi_wake *wake, const struct kfi_waiter *w)
 }
 
 /*
- * Called for each waiter, under the queue's lock and often under a publisher's.
- * The waiter's thread leaves only after it has had the queue's lock itself, so
- * the waiter, and the queue that its thread may close and free, stay until this
- * lock is released.
+ * Called for each waiter on a wake-up. The caller holds the queue's lock, and often
+ * a publisher's lock outside it. The waiter's thread leaves kfi_waitq_sleep() only
+ * after it has taken the queue's lock itself. So until this lock is released, the
+ * waiter exists, and so does the queue, which its thread may close and free next.
  *
- * The wake-up comes by the queue, not as the key: strangers' entries on a queue
- * that KFI_GETWAIT gave away would take a key for poll flags.
+ * The wake-up is passed by @wake of the queue, not as the key: foreign entries on
+ * the list would interpret a key as poll flags.
  */
 static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 			     int flags, void *key)
@@ -98,7 +101,8 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	const struct kfi_wake *wake = w->queue->wake;
 	struct task_struct *task = wqe->private;
 
-	/* A stranger's wake_up(): a hint to look again, no more. */
+	lockdep_assert_held(&w->queue->head.lock);
+	/* A ULP's own wake_up() on the list: only a hint to look again. */
 	if (!wake)
 		return default_wake_function(wqe, mode, flags, NULL);
 	if (!kfi_wakes(wake, w))
@@ -107,7 +111,7 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 	w->seq = wake->seq;
 	w->have = wake->have;
 	w->source = wake->source;
-	w->told = wake->told;
+	w->counted = wake->counted;
 	w->at = wake->at;
 	w->queue->sleepers--;
 	w->queue->counts.wakes++;
@@ -121,11 +125,11 @@ static int kfi_wake_function(struct wait_queue_entry *wqe, unsigned int mode,
 }
 
 /**
- * kfi_waitq_walk() - wake whom a wake-up concerns
- * @q: the queue, locked by the caller
- * @wake: what happened
+ * kfi_waitq_walk() - wake the waiters that a wake-up concerns
+ * @q: the queue
+ * @wake: the wake-up
  *
- * Context: any.
+ * Context: any; the caller holds @q->head.lock. Does not sleep.
  */
 void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake)
 {
@@ -135,11 +139,12 @@ void kfi_waitq_walk(struct kfi_waitq *q, const struct kfi_wake *wake)
 	q->wake = NULL;
 }
 
-/* Plain numbers, under a lock that is held anyway. */
+/* Count a signal: plain numbers under the queue's lock, which the caller holds. */
 static void kfi_waitq_count_signal(struct kfi_waitq *q, struct kfi_wake *wake)
 {
 	const u64 fill = max(atomic_read(&q->nready), 0);
 
+	lockdep_assert_held(&q->head.lock);
 	if (wake->why == KFI_WHY_HANDON)
 		q->counts.handed_on++;
 	else
@@ -148,20 +153,20 @@ static void kfi_waitq_count_signal(struct kfi_waitq *q, struct kfi_wake *wake)
 		q->counts.overruns++;
 	if (fill > q->counts.deepest)
 		q->counts.deepest = fill;
-	wake->told = true;
+	wake->counted = true;
 	if (q->sleepers)
 		wake->at = kfi_stamp();
 }
 
 /**
  * kfi_waitq_wake_locked() - the one place that wakes
- * @q: the queue, locked by the caller
- * @wake: what happened; may be changed by a fault point
+ * @q: the queue
+ * @wake: the wake-up; a fault point may change it
  *
- * Wakes every non-exclusive waiter whom @wake concerns, and one exclusive
- * waiter, or all with @wake->all. Does not allocate and cannot fail.
+ * Wakes every non-exclusive waiter that @wake concerns, and one exclusive waiter,
+ * or all of them with @wake->all. Does not allocate and cannot fail.
  *
- * Context: any.
+ * Context: any; the caller holds @q->head.lock. Does not sleep.
  */
 void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake)
 {
@@ -176,11 +181,11 @@ void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake)
 }
 
 /**
- * kfi_waitq_wake() - kfi_waitq_wake_locked() for those without the lock
+ * kfi_waitq_wake() - kfi_waitq_wake_locked() for callers without the lock
  * @q: the queue
- * @wake: what happened
+ * @wake: the wake-up
  *
- * Context: any; takes the queue's lock.
+ * Context: any; takes @q->head.lock. Does not sleep.
  */
 void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake)
 {
@@ -192,10 +197,12 @@ void kfi_waitq_wake(struct kfi_waitq *q, struct kfi_wake *wake)
 }
 
 /**
- * kfi_waitq_init() - make a queue
+ * kfi_waitq_init() - initialise a queue
  * @q: the queue, zeroed
- * @fid: the object it belongs to
- * @id: of the same
+ * @fid: its owner
+ * @id: of the owner
+ *
+ * Context: process, interrupts on; takes kfi_test_lock in the test-option build.
  */
 void kfi_waitq_init(struct kfi_waitq *q, struct kfid *fid, u32 id)
 {
@@ -208,7 +215,9 @@ void kfi_waitq_init(struct kfi_waitq *q, struct kfid *fid, u32 id)
 
 /**
  * kfi_waitq_fini() - the mirror of kfi_waitq_init()
- * @q: a queue that nobody can reach any more
+ * @q: a queue that no thread can reach any more
+ *
+ * Context: process, interrupts on; takes @q->head.lock.
  */
 void kfi_waitq_fini(struct kfi_waitq *q)
 {
@@ -220,11 +229,11 @@ void kfi_waitq_fini(struct kfi_waitq *q)
 
 /**
  * kfi_waitq_kill() - begin to close the owner of a queue
- * @q: its own queue
+ * @q: the owner's own queue
  *
- * Context: process.
- * Return: 0; -EBUSY if anything uses the owner, or a stranger's entry is on the
- * queue (our own sleepers hold a reference).
+ * Context: process, interrupts on; takes @q->head.lock.
+ * Return: 0; -EBUSY if the owner is in use, or a foreign entry is on the list (our
+ * own waiters hold a reference).
  */
 int kfi_waitq_kill(struct kfi_waitq *q)
 {
@@ -241,10 +250,12 @@ int kfi_waitq_kill(struct kfi_waitq *q)
  * kfi_waiter_init() - begin a blocking call
  * @w: the waiter, on the caller's stack
  * @q: where it will sleep
- * @need: the least that the source must have to wake it
- * @exclusive: one such waiter is woken a publication
+ * @need: the least amount in the source that wakes it
+ * @exclusive: a publication wakes only one of the exclusive waiters
  *
- * Context: the thread that will sleep. kfi_waiter_end() is its mirror.
+ * kfi_waiter_end() is its mirror.
+ *
+ * Context: the thread that will sleep; takes no lock.
  */
 void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 		     bool exclusive)
@@ -260,18 +271,19 @@ void kfi_waiter_init(struct kfi_waiter *w, struct kfi_waitq *q, u64 need,
 		  exclusive || READ_ONCE(q->turns));
 }
 
-/* What one call has had of these, and not reported yet. Holds the lock. */
+/* Add the waiter's misses to the queue's; the caller holds the queue's lock. */
 static void kfi_waiter_count_misses(struct kfi_waiter *w)
 {
 	struct kfi_counts *counts = &w->queue->counts;
 
+	lockdep_assert_held(&w->queue->head.lock);
 	counts->overtaken += w->overtaken;
 	counts->spurious += w->spurious;
 	w->overtaken = 0;
 	w->spurious = 0;
 }
 
-/* Nobody woke it, or not for good: no part of any wake-up. */
+/* A deadline, a signal or a miss ended the call; no wake-up has counted it yet. */
 static void kfi_waiter_count_end(struct kfi_waiter *w, int ret)
 {
 	struct kfi_waitq *q = w->queue;
@@ -284,19 +296,19 @@ static void kfi_waiter_count_end(struct kfi_waiter *w, int ret)
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
-/* On a wait set, woken rightly, for something that can be read. */
+/* Was it woken on a wait set by a counted signal for an entry? */
 static bool kfi_waiter_in_vain(const struct kfi_waiter *w)
 {
-	return w->queue->fid->fclass == KFI_CLASS_WAIT && w->why && w->told &&
+	return w->queue->fid->fclass == KFI_CLASS_WAIT && w->why && w->counted &&
 	       w->why != KFI_WHY_SIGNAL;
 }
 
 /**
  * kfi_waiter_end() - end a blocking call
  * @w: the waiter, off the queue
- * @ret: what the call returns
+ * @ret: the return value of the call
  *
- * Context: the thread that slept.
+ * Context: the thread that slept; takes @w->queue->head.lock.
  */
 void kfi_waiter_end(struct kfi_waiter *w, int ret)
 {
@@ -321,7 +333,7 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	w->since = kfi_stamp();
 	if (q->turns)
 		w->wqe.flags = WQ_FLAG_EXCLUSIVE;
-	/* Before the exclusive ones: the walk ends at the first of them. */
+	/* Exclusive waiters come last: the walk ends at the first that it wakes. */
 	if (w->wqe.flags & WQ_FLAG_EXCLUSIVE)
 		__add_wait_queue_entry_tail(&q->head, &w->wqe);
 	else
@@ -333,25 +345,22 @@ static void kfi_waiter_enqueue(struct kfi_waiter *w)
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
 
-/* For how long it has been there: to the tick, or better where times are measured. */
+/*
+ * Time on the queue: exact to the tick, or better while times are measured. The
+ * caller holds the queue's lock, under which a reset begins the age anew.
+ */
 static u64 kfi_waiter_age(const struct kfi_waiter *w, u64 now)
 {
+	lockdep_assert_held(&w->queue->head.lock);
 	if (now && w->since)
 		return now - w->since;
 	return (u64)(jiffies - w->began) * TICK_NSEC;
 }
 
-/* Woken, and off the queue. Holds the lock. */
-static void kfi_waiter_count_wake(struct kfi_waiter *w, u64 now)
-{
-	if (now && w->at)
-		kfi_count_latency(&w->queue->counts, w->at, now);
-	w->spurious += !w->told;
-}
-
 /*
- * Off the queue on every path. With the lock also where a waker has done it
- * already: this waker may still walk the queue, which our caller may close next.
+ * Takes the waiter off the queue, on every path. Takes the lock even if a waker has
+ * removed the waiter: that waker may still walk the queue, and our caller may close
+ * the queue next.
  */
 static void kfi_waiter_dequeue(struct kfi_waiter *w)
 {
@@ -360,15 +369,18 @@ static void kfi_waiter_dequeue(struct kfi_waiter *w)
 	u64 now;
 
 	spin_lock_irqsave(&q->head.lock, flags);
-	/* With the lock: a reset may have begun the age anew. */
+	/* Under the lock: a reset may have begun the age anew. */
 	now = kfi_stamp();
 	if (!list_empty(&w->wqe.entry)) {
 		list_del_init(&w->wqe.entry);
 		q->sleepers--;
 	}
 	q->counts.asleep_ns += kfi_waiter_age(w, now);
-	if (w->why)
-		kfi_waiter_count_wake(w, now);
+	if (w->why) {
+		if (now && w->at)
+			kfi_count_latency(&q->counts, w->at, now);
+		w->spurious += !w->counted;
+	}
 	kfi_waiter_count_misses(w);
 	spin_unlock_irqrestore(&q->head.lock, flags);
 }
@@ -376,9 +388,10 @@ static void kfi_waiter_dequeue(struct kfi_waiter *w)
 /**
  * kfi_interrupted() - must this thread not sleep?
  *
- * A kthread that is told to stop sleeps no more, as one with a signal.
+ * A kthread that is being stopped counts as interrupted.
  *
- * Context: process.
+ * Context: process; takes no lock.
+ * Return: true with a signal pending, or in a kthread that shall stop.
  */
 bool kfi_interrupted(void)
 {
@@ -387,7 +400,7 @@ bool kfi_interrupted(void)
 	return (current->flags & PF_KTHREAD) && kthread_should_stop();
 }
 
-/* Why not to sleep: 0 it is there, an errno, or 1: no reason. */
+/* Return: 0: woken or ready; an errno: the call ends; 1: sleep. */
 static int kfi_waiter_look(struct kfi_waiter *w, kfi_ready_fn ready,
 			   void *arg, ktime_t deadline)
 {
@@ -413,10 +426,10 @@ static void kfi_waiter_pause(struct kfi_waiter *w, ktime_t deadline)
 	w->pauses++;
 }
 
-/* A new sleep in the same call: what it was woken for, somebody else has. */
+/* A new sleep in the same call: another thread took the entry it was woken for. */
 static void kfi_waiter_again(struct kfi_waiter *w)
 {
-	if (w->why && w->told && w->why != KFI_WHY_SIGNAL)
+	if (w->why && w->counted && w->why != KFI_WHY_SIGNAL)
 		w->overtaken++;
 	w->why = 0;
 	w->pauses = 0;
@@ -425,33 +438,38 @@ static void kfi_waiter_again(struct kfi_waiter *w)
 /**
  * kfi_waitq_sleep() - the one place that sleeps
  * @w: the waiter
- * @ready: is what it waits for there?
+ * @ready: the condition
  * @arg: for @ready
  * @deadline: absolute, monotonic; %KFI_DEADLINE_NOW, %KFI_DEADLINE_NONE
  *
- * Sleeps until @ready, or until a publication wakes this waiter. A mutex in @w is
- * released when the waiter is on the queue, so nothing that is published after
- * the release can pass it by; the caller takes it again. The second is
- * only a hint that something happened: a caller whose promise is about its own
- * object looks again and, if it must, comes back with the same deadline.
+ * Sleeps until @ready holds, or until a publication wakes this waiter. The wake-up
+ * is only a hint that something happened: a caller that waits for its own object
+ * looks again and, if it must, calls again with the same deadline.
  *
- * Context: may sleep, except with %KFI_DEADLINE_NOW: then it looks once, does
- * not touch the task's state and may be called from anywhere.
- * Return: 0 if @ready or woken (then @w->why says why); -EINTR with a signal
- * pending or the kthread being stopped; -ETIMEDOUT after the deadline, never
- * before it, and only if nothing was there.
+ * @w->mutex, which the caller then holds, is released after the waiter is on the
+ * queue, so a publication after the release finds the waiter. The caller takes the
+ * mutex again.
+ *
+ * Context: process, may sleep; takes the queue's lock; holds no spinlock. With
+ * %KFI_DEADLINE_NOW any: it looks once, and leaves the task's state alone.
+ * Return: 0 if @ready holds or the waiter was woken (then @w->why is the reason);
+ * -EINTR with a signal pending or the kthread being stopped; -ETIMEDOUT after the
+ * deadline, never before it, and only if @ready does not hold.
  */
 int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		    ktime_t deadline)
 {
 	int ret;
 
-	/* As in wait_event(): whom we woke runs now, and may answer before we look. */
+	/*
+	 * As in wait_event(): a thread that this one has just woken may run now,
+	 * and may make the condition true before the first look.
+	 */
 	if (deadline != KFI_DEADLINE_NOW)
 		might_sleep();
 	kfi_waiter_again(w);
 	w->seen = atomic64_read(&w->queue->pubs);
-	/* Number first, look second: what it counts, every look will see. */
+	/* Number first, look second: a look sees every publication up to it. */
 	smp_rmb();
 	if (!w->mutex && ready(arg))
 		return 0;
@@ -470,7 +488,7 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 		kfi_waiter_pause(w, deadline);
 	}
 	__set_current_state(TASK_RUNNING);
-	/* Each pause but the last ended with nothing there. */
+	/* After each pause but the last, the look found nothing. */
 	if (w->pauses > 1)
 		w->spurious += w->pauses - 1;
 
@@ -479,15 +497,16 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 	kfi_waiter_dequeue(w);
 	kfi_test_hook_point(KFI_HOOK_D4, w->queue->id);
 	/*
-	 * Off the queue now, so this is final: a wake-up that came together with
-	 * the deadline or the signal counts, else it would be swallowed.
+	 * Off the queue now, so no later wake-up can mark this waiter. A wake-up
+	 * that came together with the deadline or the signal counts; otherwise it
+	 * would be swallowed.
 	 */
 	if (ret && (w->why || ready(arg)))
 		ret = 0;
 	return ret;
 }
 
-/* Our own sleepers that are on the queue; strangers' entries say nothing. */
+/* The waiter of an entry; NULL for a foreign entry. */
 static struct kfi_waiter *kfi_waiter_of(struct wait_queue_entry *wqe)
 {
 	return wqe->func == kfi_wake_function ?
@@ -495,11 +514,11 @@ static struct kfi_waiter *kfi_waiter_of(struct wait_queue_entry *wqe)
 }
 
 /**
- * kfi_waitq_counts() - what a queue has counted, as of now
+ * kfi_waitq_counts() - the counts of a queue, as of now
  * @q: the queue
  * @counts: filled in
  *
- * Context: any; takes the queue's lock.
+ * Context: any; takes @q->head.lock.
  */
 void kfi_waitq_counts(struct kfi_waitq *q, struct kfi_counts *counts)
 {
@@ -527,7 +546,7 @@ void kfi_waitq_counts(struct kfi_waitq *q, struct kfi_counts *counts)
  * kfi_waitq_counts_reset() - let a queue count from 0
  * @q: the queue
  *
- * Context: any; takes the queue's lock.
+ * Context: any; takes @q->head.lock.
  */
 void kfi_waitq_counts_reset(struct kfi_waitq *q)
 {

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * KUnit cases of the wait core, without provider and objects. Part of kfabric.ko
- * in the test-option build for a kernel that has KUnit; Debian's has not, and
- * there the guest tests do the work.
+ * KUnit cases of the wait core, without provider and objects. Part of kfabric.ko in
+ * the test-option build for a kernel that has KUnit. Debian's kernels do not have it;
+ * there the guest tests cover the same.
  *
- * To compile it nevertheless: make KFABRIC_TEST=1 CONFIG_KUNIT=y
+ * To compile it on such a kernel: make KFABRIC_TEST=1 CONFIG_KUNIT=y
  * KCFLAGS=-DCONFIG_KUNIT=1 core/waitq_kunit.o
  *
- * The waiters are the test's own thread, which never sleeps: to wake it only
+ * All waiters belong to the test's own thread, which never sleeps: a wake-up only
  * marks them.
  */
 #include <kunit/test.h>
 
 #include "core.h"
 
-/* One queue with a few waiters; for each case anew. */
+/* One queue with a few waiters, and one member; new for each case. */
 struct kfi_waitq_case {
 	struct kfid fid;
+	struct kfi_source src;
 	struct kfi_waitq q;
 	struct kfi_waiter w[3];
 };
@@ -30,11 +31,14 @@ static int kfi_waitq_case_init(struct kunit *test)
 		return -ENOMEM;
 	c->fid.fclass = KFI_CLASS_WAIT;
 	kfi_waitq_init(&c->q, &c->fid, 1);
+	spin_lock_init(&c->src.lock);
+	c->src.queue = &c->q;
+	c->src.id = 2;
 	test->priv = c;
 	return 0;
 }
 
-/* Off the queue, whatever a case has left there. */
+/* Empties the queue. */
 static void kfi_waitq_case_exit(struct kunit *test)
 {
 	struct kfi_waitq_case *c = test->priv;
@@ -44,7 +48,7 @@ static void kfi_waitq_case_exit(struct kunit *test)
 	kfi_waitq_fini(&c->q);
 }
 
-/* What kfi_waitq_sleep() does before it looks. */
+/* As kfi_waitq_sleep() up to its first look. */
 static void kfi_waitq_case_add(struct kfi_waitq_case *c, int i, u64 need,
 			       bool exclusive)
 {
@@ -94,7 +98,7 @@ static void kfi_waitq_wake_passes_by_what_was_seen(struct kunit *test)
 	kfi_waitq_case_add(c, 0, 0, false);
 	kfi_waitq_wake(&c->q, &old);
 	KUNIT_EXPECT_EQ(test, c->w[0].why, 0);
-	/* It has no number, so nobody can have seen it. */
+	/* It has no number, so no look can have covered it. */
 	kfi_waitq_wake(&c->q, &handed_on);
 	KUNIT_EXPECT_EQ(test, c->w[0].why, KFI_WHY_HANDON);
 }
@@ -123,7 +127,7 @@ static void kfi_waitq_wake_next_exclusive(struct kunit *test)
 	kfi_waitq_case_publish(c, 1);
 	KUNIT_EXPECT_EQ(test, c->w[0].why, KFI_WHY_EVENT);
 	KUNIT_EXPECT_EQ(test, c->w[1].why, 0);
-	/* The first has not run: the wake-up must not find it again. */
+	/* The first waiter has not run: the wake-up must not find it again. */
 	kfi_waitq_case_publish(c, 2);
 	KUNIT_EXPECT_EQ(test, c->w[0].seq, 1);
 	KUNIT_EXPECT_EQ(test, c->w[1].seq, 2);
@@ -156,7 +160,7 @@ static void kfi_turn_return_passes_on(struct kunit *test)
 	kfi_turn_return(&c->q);
 	KUNIT_EXPECT_EQ(test, c->w[1].why, KFI_WHY_HANDON);
 	KUNIT_EXPECT_EQ(test, c->w[2].why, 0);
-	/* Drained: whoever has a turn has nothing to give. */
+	/* Drained: all turns have ended. */
 	atomic_set(&c->q.nready, 0);
 	kfi_turn_return(&c->q);
 	atomic_set(&c->q.nready, 1);
@@ -168,7 +172,6 @@ static void kfi_turn_return_passes_on(struct kunit *test)
 static void kfi_turn_used_wakes_for_what_is_left(struct kunit *test)
 {
 	struct kfi_waitq_case *c = test->priv;
-	unsigned long flags;
 	int i;
 
 	KUNIT_ASSERT_EQ(test, kfi_turns_set(&c->q, true), 0);
@@ -176,11 +179,11 @@ static void kfi_turn_used_wakes_for_what_is_left(struct kunit *test)
 		kfi_waitq_case_add(c, i, 0, true);
 	atomic_set(&c->q.nready, 2);
 	kfi_waitq_case_publish(c, 1);
-	/* One of two members was drained, the other one is nobody's. */
+	/* One of two members was drained; no turn covers the other one. */
 	atomic_set(&c->q.nready, 1);
-	flags = kfi_irqs_off();
-	kfi_turn_used(&c->q, 2, 0);
-	kfi_irqs_on(flags);
+	spin_lock_irq(&c->src.lock);
+	kfi_turn_used(&c->src, 0);
+	spin_unlock_irq(&c->src.lock);
 	KUNIT_EXPECT_EQ(test, c->w[1].why, KFI_WHY_HANDON);
 	KUNIT_EXPECT_EQ(test, c->w[2].why, 0);
 	atomic_set(&c->q.nready, 0);

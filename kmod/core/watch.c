@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What stands behind a descriptor: it tells poll(2) whether an object is ready,
- * for as long as the object is there, and outlives it.
+ * Readiness for descriptors. A watch answers poll(2) for an object, for as long as
+ * the object is open, and outlives the object.
  *
  * DOC: Why no poll(2) sleeps on a ready object
  *
@@ -12,8 +12,8 @@
  *	lock queue; lock watch; wake		lock watch; nready is still 0
  *						sleeps: is woken, looks again
  *
- * Nobody clears anything: readable is what the object is at that moment. So one
- * reader cannot take away what another one waits for.
+ * No thread clears anything: readability is the object's state at that moment. So
+ * one reader cannot take away the readiness that another one waits for.
  */
 #include <linux/kref.h>
 #include <linux/poll.h>
@@ -23,9 +23,9 @@
 
 /**
  * struct kfi_watch - the readiness of an object, for descriptors
- * @ref: the object, and each descriptor
- * @head: who polls; @head.lock protects @queue
- * @queue: the object's; NULL once it is closed
+ * @ref: one for the object, and one for each descriptor
+ * @head: threads that poll; @head.lock protects @queue
+ * @queue: the object's queue; NULL once the object is closed; @head.lock
  */
 struct kfi_watch {
 	struct kref ref;
@@ -52,9 +52,10 @@ static struct kfi_watch *kfi_watch_new(struct kfi_waitq *q)
 
 /**
  * kfi_watch_get() - watch an object
- * @fid: a wait set, CQ, EQ, counter or completion channel; pinned by the caller
+ * @fid: a wait set, CQ, EQ, counter, completion channel or profile, kept open by
+ *	 the caller
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; takes the queue's lock.
  * Return: with a reference that kfi_watch_put() drops; NULL: no memory.
  */
 struct kfi_watch *kfi_watch_get(struct kfid *fid)
@@ -79,7 +80,7 @@ EXPORT_SYMBOL_GPL(kfi_watch_get);
  * kfi_watch_put() - stop watching
  * @watch: from kfi_watch_get()
  *
- * Context: any.
+ * Context: any; takes no lock.
  */
 void kfi_watch_put(struct kfi_watch *watch)
 {
@@ -89,10 +90,11 @@ EXPORT_SYMBOL_GPL(kfi_watch_put);
 
 /**
  * kfi_watch_poll() - file_operations.poll of a descriptor
- * @watch: what it watches
+ * @watch: the descriptor's watch
  * @file: the descriptor's
  * @wait: as given to the poll method
  *
+ * Context: process, may sleep (in poll_wait()); takes @watch->head.lock.
  * Return: EPOLLIN exactly while the object is ready; EPOLLERR and EPOLLHUP once
  * it is closed, or its device (for a wait set: that of every member) is gone.
  */
@@ -125,14 +127,14 @@ static void kfi_watch_wake_all(struct kfi_watch *watch, __poll_t events)
 }
 
 /**
- * kfi_watch_wake() - something was published
- * @q: the queue, locked
+ * kfi_watch_wake() - wake the pollers after a publication
+ * @q: the object's queue
  *
- * Context: any.
+ * Context: any; the caller holds @q->head.lock; takes the watch's head.lock.
  */
 void kfi_watch_wake(struct kfi_waitq *q)
 {
-	/* A poller is woken only by events that it wants; hang-ups all want. */
+	/* A poller is woken only by the events that it asked for, and by hang-ups. */
 	const __poll_t end = q->dead ? EPOLLERR | EPOLLHUP : 0;
 
 	lockdep_assert_held(&q->head.lock);
@@ -142,9 +144,9 @@ void kfi_watch_wake(struct kfi_waitq *q)
 
 /**
  * kfi_watch_end() - the object is being closed
- * @q: its queue; nobody can get a watch of it any more
+ * @q: its queue; no thread can get a watch of it any more
  *
- * Context: process.
+ * Context: process, interrupts on; takes @q->head.lock and the watch's head.lock.
  */
 void kfi_watch_end(struct kfi_waitq *q)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What the two interfaces promise to have in common, proved when this is
- * compiled. There is no code here.
+ * Values and layouts that the user's and the kernel's interface have in common, checked
+ * at compile time. There is no code here.
  */
 #include <linux/build_bug.h>
 
@@ -200,7 +200,7 @@ static_assert(KFAB_NOTIFY_MISSED == KFI_CQ_REPORT_MISSED);
 static_assert(KFAB_CM_DATA_MAX == KFI_EQ_DATA_MAX);
 static_assert(KFAB_NAME_MAX == KFI_NAME_MAX);
 
-/* Copied as they are. */
+/* Copied without translation. */
 static_assert(sizeof(struct kfab_rma_iov) == sizeof(struct kfi_rma_iov));
 static_assert(offsetof(struct kfab_rma_iov, addr) == offsetof(struct kfi_rma_iov, addr));
 static_assert(offsetof(struct kfab_rma_iov, len) == offsetof(struct kfi_rma_iov, len));
@@ -214,7 +214,24 @@ static_assert(sizeof(struct kfi_ioc) == sizeof(struct kvec));
 static_assert(offsetof(struct kfi_ioc, addr) == offsetof(struct kvec, iov_base));
 static_assert(offsetof(struct kfi_ioc, count) == offsetof(struct kvec, iov_len));
 
-/* The same for 32-bit callers: no hole, whole eight bytes. */
+/* struct kfab_tmsg and struct kfab_rma begin with the fields of struct kfab_msg. */
+#define SAME_AS_MSG(type, field)					\
+	static_assert(offsetof(struct type, field) ==			\
+		      offsetof(struct kfab_msg, field))
+#define BEGINS_LIKE_MSG(type)						\
+	SAME_AS_MSG(type, flags);					\
+	SAME_AS_MSG(type, ep);					\
+	SAME_AS_MSG(type, iov_count);					\
+	SAME_AS_MSG(type, op_flags);					\
+	SAME_AS_MSG(type, context);					\
+	SAME_AS_MSG(type, data);					\
+	SAME_AS_MSG(type, addr);					\
+	SAME_AS_MSG(type, iov)
+
+BEGINS_LIKE_MSG(kfab_tmsg);
+BEGINS_LIKE_MSG(kfab_rma);
+
+/* The same layout for 32-bit callers: no holes, and a multiple of eight bytes. */
 static_assert(sizeof(struct kfab_info) % 8 == 0);
 static_assert(sizeof(struct kfab_iov) == 24);
 static_assert(sizeof(struct kfab_cq_entry) == 64);

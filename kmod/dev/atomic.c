@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Posting atomics. A user counts bytes, the kernel's interface elements; the
- * structures are the same otherwise, see abi.c.
+ * Posting atomics. Lengths are in bytes for users and in elements in the kernel's
+ * interface; apart from that both have the same structures, see abi.c.
  */
 #include <linux/slab.h>
 
 #include "kfd.h"
 
-/* Bytes of an element. */
+/* Bytes of one element. */
 static const u8 kfd_atomic_size[] = {
 	[KFI_INT8] = 1,
 	[KFI_UINT8] = 1,
@@ -29,9 +29,9 @@ static const u8 kfd_atomic_size[] = {
  * struct kfd_atomic - an atomic, as the caller described it
  * @arg: the call's structure
  * @rma: the pieces of the peer's regions
- * @operand: what to do it with
- * @compare: what to compare with
- * @result: where previous values go
+ * @operand: the operands
+ * @compare: the values to compare with
+ * @result: the room for previous values
  */
 struct kfd_atomic {
 	const struct kfab_atomic *arg;
@@ -156,8 +156,10 @@ static ssize_t kfd_post_compare(struct kfid_ep *ep,
 
 static int kfd_atomic_hold(struct kfd_ep *ep, const struct kfd_atomic *atomic)
 {
-	int ret = kfd_vec_hold(ep, &atomic->operand);
+	int ret;
 
+	lockdep_assert_held(&ep->sem);
+	ret = kfd_vec_hold(ep, &atomic->operand);
 	ret = ret ?: kfd_vec_hold(ep, &atomic->compare);
 	return ret ?: kfd_vec_hold(ep, &atomic->result);
 }
@@ -178,7 +180,7 @@ static long kfd_atomic_post(struct kfd_ep *ep, const struct kfd_atomic *atomic,
 	return ret;
 }
 
-/* The mirror of kfd_atomic_get(), whatever of it was done. */
+/* Release what kfd_atomic_get() looked up, also after it failed. */
 static void kfd_atomic_put(struct kfd_atomic *atomic)
 {
 	if (atomic->operand.kvec)
@@ -190,7 +192,7 @@ static void kfd_atomic_put(struct kfd_atomic *atomic)
 	kfree(atomic->rma);
 }
 
-/* One of the three: none of it is left behind if it fails. */
+/* Look up one of the three vectors; kvec is NULL if that fails. */
 static int kfd_atomic_vec(struct kfd_client *client, struct kfd_vec *vec,
 			  u64 uaddr, u32 count)
 {
@@ -236,13 +238,19 @@ static long kfd_atomic_call(struct kfd_call *call, kfd_atomic_fn post)
 		return PTR_ERR(obj);
 	ret = kfd_atomic_get(call->client, &atomic);
 	if (!ret)
-		ret = kfd_atomic_post(container_of(obj, struct kfd_ep, obj),
+		ret = kfd_atomic_post(kfd_ep_obj(obj),
 				      &atomic, post);
 	kfd_atomic_put(&atomic);
 	return ret;
 }
 
-/* KFAB_IOC_ATOMIC */
+/**
+ * kfd_atomic() - KFAB_IOC_ATOMIC
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes ep->sem for reading.
+ * Return: 0, or a negative errno as listed at struct kfab_atomic.
+ */
 long kfd_atomic(struct kfd_call *call)
 {
 	const struct kfab_atomic *arg = call->arg;
@@ -256,7 +264,13 @@ long kfd_atomic(struct kfd_call *call)
 	return kfd_atomic_call(call, kfd_post_inject_atomic);
 }
 
-/* KFAB_IOC_FETCH_ATOMIC */
+/**
+ * kfd_fetch_atomic() - KFAB_IOC_FETCH_ATOMIC
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes ep->sem for reading.
+ * Return: 0, or a negative errno as listed at struct kfab_atomic.
+ */
 long kfd_fetch_atomic(struct kfd_call *call)
 {
 	const struct kfab_atomic *arg = call->arg;
@@ -266,7 +280,13 @@ long kfd_fetch_atomic(struct kfd_call *call)
 	return kfd_atomic_call(call, kfd_post_fetch);
 }
 
-/* KFAB_IOC_COMPARE_ATOMIC */
+/**
+ * kfd_compare_atomic() - KFAB_IOC_COMPARE_ATOMIC
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes ep->sem for reading.
+ * Return: 0, or a negative errno as listed at struct kfab_atomic.
+ */
 long kfd_compare_atomic(struct kfd_call *call)
 {
 	return kfd_atomic_call(call, kfd_post_compare);
@@ -297,7 +317,13 @@ static int kfd_ep_atomic_valid(struct kfid_ep *ep,
 	}
 }
 
-/* KFAB_IOC_ATOMIC_VALID */
+/**
+ * kfd_atomic_valid() - KFAB_IOC_ATOMIC_VALID
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_atomic_valid.
+ */
 long kfd_atomic_valid(struct kfd_call *call)
 {
 	struct kfab_atomic_valid *arg = call->arg;

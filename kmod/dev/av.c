@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Address vectors. Addresses go to the provider one at a time: how far apart
- * two of them are is for the caller to say, and never read beyond.
+ * Address vectors. The provider gets one address at a time, because the distance
+ * between two addresses is the caller's and a provider might read beyond it.
  *
- * obj->readers is held from an insert until its answer is out: nobody removes
- * what may be taken back, and nothing else gets its name.
+ * obj->readers is held from an insert until its answer is written. So no other call can
+ * remove an address that may have to be taken back, and no other address can get its
+ * kfi_addr meanwhile.
  */
 #include <linux/slab.h>
 
@@ -15,7 +16,13 @@ static struct kfd_obj *kfd_pin_av(struct kfd_call *call, u32 handle)
 	return kfd_pin(call, handle, KFD_CLASS(KFI_CLASS_AV));
 }
 
-/* KFAB_IOC_AV_OPEN */
+/**
+ * kfd_av_open() - KFAB_IOC_AV_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_av_open.
+ */
 long kfd_av_open(struct kfd_call *call)
 {
 	struct kfab_av_open *arg = call->arg;
@@ -32,7 +39,7 @@ long kfd_av_open(struct kfd_call *call)
 
 	if (arg->type > KFI_AV_TABLE || arg->rx_ctx_bits > 63)
 		return -EINVAL;
-	/* Names and asynchronous inserts: of the kernel's interface alone. */
+	/* Users have no asynchronous inserts. */
 	if (arg->av_flags)
 		return arg->av_flags == KFI_EVENT ? -EOPNOTSUPP : -EINVAL;
 	domain = kfd_pin(call, arg->domain, KFD_CLASS(KFI_CLASS_DOMAIN));
@@ -41,27 +48,24 @@ long kfd_av_open(struct kfd_call *call)
 	fid = kfd_domain_of(domain);
 	if (!KFD_HAS(fid->ops, av_open))
 		return -EOPNOTSUPP;
-	obj = kfd_open_begin(call, KFI_CLASS_AV);
+	obj = kfd_open_begin(call, KFI_CLASS_AV, arg->context);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	obj->context = arg->context;
 	ret = kfi_av_open(fid, &attr, &av, obj);
-	if (ret)
-		return ret;
-	obj->fid = &av->fid;
-	arg->out_handle = obj->id;
-	arg->out_id = kfi_fid_id(obj->fid);
-	return 0;
+	if (!ret)
+		kfd_open_done(obj, &av->fid, &arg->out_handle, &arg->out_id);
+	return ret;
 }
 
-/* The mirror of inserting; what the vector says about it changes nothing. */
-static void kfd_av_take_back(struct kfid_av *av, kfi_addr_t addr)
+/* Undo an insert. A failure is a bug and changes nothing for the caller. */
+static void kfd_av_take_back(struct kfd_obj *obj, kfi_addr_t addr)
 {
+	lockdep_assert_held(&obj->readers);
 	if (addr != KFI_ADDR_NOTAVAIL)
-		WARN_ON_ONCE(kfi_av_remove(av, &addr, 1, 0));
+		WARN_ON_ONCE(kfi_av_remove(kfd_av_of(obj), &addr, 1, 0));
 }
 
-/* With zeros behind it, as far as any provider reads. Return: as that of all. */
+/* Filled up with zeros, for a provider that reads a longer address. */
 static int kfd_av_insert_one(struct kfid_av *av, const void *from, u32 len,
 			     u64 flags, kfi_addr_t *out)
 {
@@ -73,7 +77,7 @@ static int kfd_av_insert_one(struct kfid_av *av, const void *from, u32 len,
 	return ret ?: -err;
 }
 
-/* Return: how many were inserted, or why the last of them was not. */
+/* Return: how many were inserted; if none, the error of the last one. */
 static long kfd_av_insert_all(struct kfid_av *av,
 			      const struct kfab_av_insert *arg,
 			      const void *addrs, kfi_addr_t *out)
@@ -95,7 +99,7 @@ static long kfd_av_insert_all(struct kfid_av *av,
 	return done ?: ret;
 }
 
-static long kfd_av_insert_out(struct kfid_av *av,
+static long kfd_av_insert_out(struct kfd_obj *obj,
 			      const struct kfab_av_insert *arg,
 			      const void *addrs, kfi_addr_t *out)
 {
@@ -103,20 +107,31 @@ static long kfd_av_insert_out(struct kfid_av *av,
 	long done;
 	u32 i;
 
-	/* What is taken back has used up its place in a table. */
+	lockdep_assert_held(&obj->readers);
+	/*
+	 * Undoing an insert does not undo that its slot of a table was used, so find
+	 * out before whether the answer can be written.
+	 */
 	if (copy_to_user(to, out, arg->count * sizeof(*out)))
 		return -EFAULT;
-	done = kfd_av_insert_all(av, arg, addrs, out);
+	done = kfd_av_insert_all(kfd_av_of(obj), arg, addrs, out);
 	if (done < 0)
 		return done;
 	if (!copy_to_user(to, out, arg->count * sizeof(*out)))
 		return done;
 	for (i = 0; i < arg->count; i++)
-		kfd_av_take_back(av, out[i]);
+		kfd_av_take_back(obj, out[i]);
 	return -EFAULT;
 }
 
-/* KFAB_IOC_AV_INSERT */
+/**
+ * kfd_av_insert() - KFAB_IOC_AV_INSERT
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes obj->readers.
+ * Return: the number of addresses inserted, or a negative errno as listed at struct
+ * kfab_av_insert.
+ */
 long kfd_av_insert(struct kfd_call *call)
 {
 	const struct kfab_av_insert *arg = call->arg;
@@ -142,7 +157,7 @@ long kfd_av_insert(struct kfd_call *call)
 	if (!ret) {
 		ret = mutex_lock_killable(&obj->readers);
 		if (!ret) {
-			ret = kfd_av_insert_out(kfd_av_of(obj), arg, addrs, out);
+			ret = kfd_av_insert_out(obj, arg, addrs, out);
 			mutex_unlock(&obj->readers);
 		}
 		kvfree(addrs);
@@ -151,30 +166,37 @@ long kfd_av_insert(struct kfd_call *call)
 	return ret;
 }
 
-static long kfd_av_insert_text(struct kfd_call *call, struct kfid_av *av,
+static long kfd_av_insert_text(struct kfd_call *call, struct kfd_obj *obj,
 			       const char *node, const char *service)
 {
 	struct kfab_av_insertsvc *arg = call->arg;
 	kfi_addr_t addr = KFI_ADDR_NOTAVAIL;
 	int ret, err = EINVAL;
 
+	lockdep_assert_held(&obj->readers);
 	ret = kfd_answer(call);
 	if (ret)
 		return ret;
 	call->answered = false;
-	ret = kfi_av_insertsvc(av, node, service, &addr,
+	ret = kfi_av_insertsvc(kfd_av_of(obj), node, service, &addr,
 			       arg->insert_flags | KFI_SYNC_ERR, &err);
 	if (ret < 1)
 		return ret ?: -err;
 	arg->out_addr = addr;
-	/* What cannot be named must not stay in the vector. */
+	/* The caller does not learn the address's kfi_addr, so it must not stay. */
 	if (!kfd_answer(call))
 		return ret;
-	kfd_av_take_back(av, addr);
+	kfd_av_take_back(obj, addr);
 	return -EFAULT;
 }
 
-/* KFAB_IOC_AV_INSERTSVC */
+/**
+ * kfd_av_insertsvc() - KFAB_IOC_AV_INSERTSVC
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes obj->readers.
+ * Return: 1, or a negative errno as listed at struct kfab_av_insertsvc.
+ */
 long kfd_av_insertsvc(struct kfd_call *call)
 {
 	struct kfab_av_insertsvc *arg = call->arg;
@@ -189,17 +211,17 @@ long kfd_av_insertsvc(struct kfd_call *call)
 		return PTR_ERR(obj);
 	if (!KFD_HAS(kfd_av_of(obj)->ops, insertsvc))
 		return -EOPNOTSUPP;
-	node = kfd_node_get(arg->node);
+	node = kfd_string_user(arg->node);
 	if (IS_ERR(node))
 		return PTR_ERR(node);
-	service = kfd_node_get(arg->service);
+	service = kfd_string_user(arg->service);
 	if (IS_ERR(service)) {
 		kfree(node);
 		return PTR_ERR(service);
 	}
 	ret = mutex_lock_killable(&obj->readers);
 	if (!ret) {
-		ret = kfd_av_insert_text(call, kfd_av_of(obj), node, service);
+		ret = kfd_av_insert_text(call, obj, node, service);
 		mutex_unlock(&obj->readers);
 	}
 	kfree(service);
@@ -207,7 +229,13 @@ long kfd_av_insertsvc(struct kfd_call *call)
 	return ret;
 }
 
-/* KFAB_IOC_AV_REMOVE */
+/**
+ * kfd_av_remove() - KFAB_IOC_AV_REMOVE
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes obj->readers.
+ * Return: 0, or a negative errno as listed at struct kfab_av_remove.
+ */
 long kfd_av_remove(struct kfd_call *call)
 {
 	const struct kfab_av_remove *arg = call->arg;
@@ -235,7 +263,13 @@ long kfd_av_remove(struct kfd_call *call)
 	return ret;
 }
 
-/* KFAB_IOC_AV_LOOKUP */
+/**
+ * kfd_av_lookup() - KFAB_IOC_AV_LOOKUP
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_av_lookup.
+ */
 long kfd_av_lookup(struct kfd_call *call)
 {
 	struct kfab_av_lookup *arg = call->arg;
@@ -252,26 +286,17 @@ long kfd_av_lookup(struct kfd_call *call)
 	ret = kfi_av_lookup(kfd_av_of(obj), arg->kfi_addr, addr, &len);
 	if (ret)
 		return ret;
-	len = min(len, sizeof(addr));
-	if (copy_to_user(u64_to_user_ptr(arg->addr), addr,
-			 min_t(size_t, len, arg->addr_len)))
-		return -EFAULT;
-	arg->addr_len = len;
-	return 0;
+	return kfd_addr_put(arg->addr, &arg->addr_len, addr, min(len, sizeof(addr)));
 }
 
-/* Cut to the room of the caller, and always with its end. */
-static long kfd_text_put(const struct kfab_av_straddr *arg, const char *text)
-{
-	char __user *to = u64_to_user_ptr(arg->buf);
-	const size_t len = strnlen(text, arg->buf_size - 1);
-
-	if (copy_to_user(to, text, len) || put_user(0, to + len))
-		return -EFAULT;
-	return len;
-}
-
-/* KFAB_IOC_AV_STRADDR */
+/**
+ * kfd_av_straddr() - KFAB_IOC_AV_STRADDR
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: the length of the text, or a negative errno as listed at struct
+ * kfab_av_straddr.
+ */
 long kfd_av_straddr(struct kfd_call *call)
 {
 	const struct kfab_av_straddr *arg = call->arg;
@@ -291,5 +316,5 @@ long kfd_av_straddr(struct kfd_call *call)
 		return -EFAULT;
 	kfi_av_straddr(kfd_av_of(obj), addr, text, &len);
 	text[sizeof(text) - 1] = 0;
-	return kfd_text_put(arg, text);
+	return kfd_text_put(arg->buf, arg->buf_size, text);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Message buffers: kernel memory that the user maps. Physically contiguous, so
- * that a piece of one is one element of a vector whatever its length, and zeroed.
+ * Message buffers: kernel memory that the user maps. It is zeroed, and physically
+ * contiguous so that any piece of a buffer is one element of a vector.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "kfd.h"
 
-/* In the offset for mmap() the handle stands above the bytes of the largest. */
+/* In the offset for mmap() the handle is above the bits of the largest length. */
 #define KFD_BUF_SHIFT ilog2(KFAB_BUF_MAX)
 
 static struct kfd_buf *kfd_buf_of(struct kfd_obj *obj)
@@ -16,7 +16,7 @@ static struct kfd_buf *kfd_buf_of(struct kfd_obj *obj)
 	return container_of(obj, struct kfd_buf, obj);
 }
 
-/* Account for memory; -ENOBUFS past the limit. */
+/* Charge memory to the client. Return: 0, or -ENOBUFS past the limit. */
 static int kfd_charge(struct kfd_client *client, size_t bytes)
 {
 	int ret = 0;
@@ -39,7 +39,9 @@ static void kfd_uncharge(struct kfd_client *client, size_t bytes)
 
 /**
  * kfd_buf_put() - drop one of the references that keep the memory
- * @buf: may be gone afterwards
+ * @buf: the buffer, which may be freed
+ *
+ * Context: Process; does not sleep. Takes the client's xa_lock.
  */
 void kfd_buf_put(struct kfd_buf *buf)
 {
@@ -68,7 +70,13 @@ static int kfd_buf_fill(struct kfd_buf *buf, size_t len)
 	return 0;
 }
 
-/* KFAB_IOC_BUF_ALLOC */
+/**
+ * kfd_buf_alloc() - KFAB_IOC_BUF_ALLOC
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_buf_alloc.
+ */
 long kfd_buf_alloc(struct kfd_call *call)
 {
 	struct kfab_buf_alloc *arg = call->arg;
@@ -77,7 +85,7 @@ long kfd_buf_alloc(struct kfd_call *call)
 
 	if (!arg->length || arg->length > KFAB_BUF_MAX)
 		return -EINVAL;
-	obj = kfd_open_begin(call, KFD_CLASS_BUF);
+	obj = kfd_open_begin(call, KFD_CLASS_BUF, 0);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	refcount_set(&kfd_buf_of(obj)->refs, 1);
@@ -90,29 +98,33 @@ long kfd_buf_alloc(struct kfd_call *call)
 }
 
 /**
- * kfd_buf_hold() - keep a buffer's memory as long as an endpoint lives
- * @ep: it is about to be posted there; @ep->sem is held
- * @buf: looked up by the call in progress
+ * kfd_buf_hold() - keep a buffer's memory until an endpoint is closed
+ * @ep: the endpoint that it is about to be posted on
+ * @buf: the buffer, pinned by the call in progress
  *
+ * Context: Process, may sleep. The caller holds @ep->sem.
  * Return: 0 or -ENOMEM.
  */
 int kfd_buf_hold(struct kfd_ep *ep, struct kfd_buf *buf)
 {
 	int ret;
 
+	lockdep_assert_held(&ep->sem);
 	if (xa_load(&ep->bufs, buf->obj.id))
 		return 0;
 	refcount_inc(&buf->refs);
 	ret = xa_insert(&ep->bufs, buf->obj.id, buf, GFP_KERNEL_ACCOUNT);
 	if (ret)
 		kfd_buf_put(buf);
-	/* Another thread posted it for the first time just now. */
+	/* -EBUSY: another thread has just inserted it. */
 	return ret == -EBUSY ? 0 : ret;
 }
 
 /**
- * kfd_ep_release_bufs() - the mirror of every kfd_buf_hold()
- * @ep: closed
+ * kfd_ep_release_bufs() - undo every kfd_buf_hold() of an endpoint
+ * @ep: the endpoint, closed
+ *
+ * Context: Process.
  */
 void kfd_ep_release_bufs(struct kfd_ep *ep)
 {
@@ -125,12 +137,13 @@ void kfd_ep_release_bufs(struct kfd_ep *ep)
 }
 
 /**
- * kfd_buf_find() - name an address of ours without showing it
- * @client: whose
- * @addr: somewhere in one of its buffers, or not
- * @offset: set to the place within the buffer
+ * kfd_buf_find() - translate a kernel address to a buffer and an offset
+ * @client: the client
+ * @addr: the address, in one of the client's buffers or not
+ * @offset: set to the offset within the buffer
  *
- * Return: the buffer's handle; 0 if it is in none.
+ * Context: Process; does not sleep. Takes the client's xa_lock.
+ * Return: the buffer's handle; 0 if the address is in no buffer that is open.
  */
 u32 kfd_buf_find(struct kfd_client *client, const void *addr, u64 *offset)
 {
@@ -190,14 +203,15 @@ static const struct vm_operations_struct kfd_vm_ops = {
 };
 
 /**
- * kfd_mmap() - map a buffer, or the front of one
+ * kfd_mmap() - map a buffer, or a part of one
  * @filp: the open device
- * @vma: its offset is the buffer's out_offset, or further into the buffer
+ * @vma: its offset is the buffer's out_offset, or up to the buffer's length more
  *
- * Context: mmap_lock is held. Who reads an event holds client->closing and may
- * fault, so this must not wait for that lock.
+ * Context: Process. The caller holds mmap_lock. A thread that reads an event holds
+ * client->closing while it may fault and take mmap_lock, so this function must not take
+ * client->closing.
  * Return: 0; -EINVAL for a private mapping or one that goes beyond the buffer;
- * -EBADF for an offset that is no buffer's.
+ * -EBADF for an offset of no buffer.
  */
 int kfd_mmap(struct file *filp, struct vm_area_struct *vma)
 {
@@ -208,7 +222,7 @@ int kfd_mmap(struct file *filp, struct vm_area_struct *vma)
 	struct kfd_buf *buf;
 	int ret = 0;
 
-	/* A private mapping would show a copy, not what arrives. */
+	/* A private mapping would show a copy, not the messages that arrive. */
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 	if (start >> KFD_BUF_SHIFT > U32_MAX)

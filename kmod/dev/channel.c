@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Completion channels: hold an event, write the answer, and only then it is got.
- * One thread at a time does these three; a thread that waits for events holds
- * nothing, and its channel may be closed meanwhile.
+ * Completion channels. An event is held, the answer is written, and only then it
+ * counts as got; one thread at a time does these three. A thread that sleeps until
+ * there is an event holds no lock, and its channel may be closed meanwhile.
  */
 #include "kfd.h"
 
-/* KFAB_IOC_CHANNEL_OPEN */
+/**
+ * kfd_channel_open() - KFAB_IOC_CHANNEL_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_channel_open.
+ */
 long kfd_channel_open(struct kfd_call *call)
 {
 	struct kfab_channel_open *arg = call->arg;
@@ -17,25 +23,24 @@ long kfd_channel_open(struct kfd_call *call)
 	fabric = kfd_pin(call, arg->fabric, KFD_CLASS(KFI_CLASS_FABRIC));
 	if (IS_ERR(fabric))
 		return PTR_ERR(fabric);
-	obj = kfd_open_begin(call, KFI_CLASS_COMP_CHANNEL);
+	obj = kfd_open_begin(call, KFI_CLASS_COMP_CHANNEL, arg->context);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	obj->context = arg->context;
 	ret = kfi_comp_channel_open(kfd_fabric_of(fabric), &channel, obj);
 	if (ret)
 		return ret;
 	kfi_channel_hold(channel);
 	container_of(obj, struct kfd_channel, obj)->channel = channel;
-	obj->fid = &channel->fid;
-	kfd_waits_by(call, obj, KFI_WAIT_FD);
-	arg->out_handle = obj->id;
-	arg->out_id = kfi_fid_id(obj->fid);
+	kfd_open_done(obj, &channel->fid, &arg->out_handle, &arg->out_id);
+	kfd_wait_obj_set(call, obj, KFI_WAIT_FD);
 	return 0;
 }
 
 /**
- * kfd_channel_free() - the last of a channel
- * @obj: closed, or never opened; no call uses it any more
+ * kfd_channel_free() - release the kfabric channel of an object that is freed
+ * @obj: the channel, closed or never opened; no call uses it
+ *
+ * Context: Process.
  */
 void kfd_channel_free(struct kfd_obj *obj)
 {
@@ -54,7 +59,13 @@ static struct kfd_channel *kfd_pin_channel(struct kfd_call *call, u32 handle)
 			     container_of(obj, struct kfd_channel, obj);
 }
 
-/* KFAB_IOC_CHANNEL_BIND */
+/**
+ * kfd_channel_bind() - KFAB_IOC_CHANNEL_BIND
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_channel_bind.
+ */
 long kfd_channel_bind(struct kfd_call *call)
 {
 	const struct kfab_channel_bind *arg = call->arg;
@@ -70,7 +81,13 @@ long kfd_channel_bind(struct kfd_call *call)
 	return kfi_cq_bind_channel(kfd_cq_of(cq), ch->channel);
 }
 
-/* KFAB_IOC_REQ_NOTIFY */
+/**
+ * kfd_req_notify() - KFAB_IOC_REQ_NOTIFY
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0 or 1, or a negative errno as listed at struct kfab_req_notify.
+ */
 long kfd_req_notify(struct kfd_call *call)
 {
 	const struct kfab_req_notify *arg = call->arg;
@@ -80,7 +97,7 @@ long kfd_req_notify(struct kfd_call *call)
 }
 
 /**
- * struct kfd_event_take - getting one event
+ * struct kfd_event_take - one get of an event
  * @call: the call
  * @ch: the channel
  */
@@ -90,10 +107,12 @@ struct kfd_event_take {
 };
 
 /*
- * The answer is written. Asking for the next event fails only for want of memory,
- * and only while another event of the CQ is unread: nobody has to wait for this one
- * then. From the moment that it is settled another thread may ack it, close the CQ
- * and its domain: RCU keeps the CQ alone, so the domain makes its progress before.
+ * The answer is written. The request for the next event can only fail while another
+ * event of the CQ is unread, so a failure never leaves a reader waiting.
+ *
+ * After kfi_channel_settle() another thread may acknowledge the event and close the CQ
+ * and its domain. RCU keeps the memory of the CQ, but not the domain. So the read that
+ * makes progress on the domain comes first.
  */
 static void kfd_event_done(struct kfid_comp_channel *channel, struct kfid_cq *cq,
 			   u32 flags)
@@ -108,7 +127,7 @@ static void kfd_event_done(struct kfid_comp_channel *channel, struct kfid_cq *cq
 	rcu_read_unlock();
 }
 
-/* One attempt; the caller holds obj->readers. */
+/* One attempt. */
 static ssize_t kfd_event_hand_out(struct kfd_event_take *take)
 {
 	struct kfid_comp_channel *channel = take->ch->channel;
@@ -117,6 +136,7 @@ static ssize_t kfd_event_hand_out(struct kfd_event_take *take)
 	struct kfid_cq *cq;
 	int ret;
 
+	lockdep_assert_held(&take->ch->obj.readers);
 	ret = kfi_channel_peek(channel, &cq);
 	if (ret)
 		return ret;
@@ -145,7 +165,13 @@ static ssize_t kfd_event_take(void *p)
 	return ret;
 }
 
-/* KFAB_IOC_GET_CQ_EVENT */
+/**
+ * kfd_get_cq_event() - KFAB_IOC_GET_CQ_EVENT
+ * @call: the call in progress
+ *
+ * Context: Process; sleeps without a lock of this module. Takes obj->readers for each attempt.
+ * Return: 0, or a negative errno as listed at struct kfab_cq_event.
+ */
 long kfd_get_cq_event(struct kfd_call *call)
 {
 	const struct kfab_cq_event *arg = call->arg;
@@ -169,8 +195,9 @@ long kfd_get_cq_event(struct kfd_call *call)
 }
 
 /*
- * Under the lock of the handles: the CQ is not pinned, so that who closes it at this
- * moment is not refused. One whose close has just begun is waited for.
+ * The xa_lock keeps the CQ while its events are acknowledged. A reference would make a
+ * close at this moment fail with -EBUSY. If a close has just begun, *closing is set and
+ * the caller waits for it.
  */
 static long kfd_ack(struct kfd_client *client, u32 id, u32 count, bool *closing)
 {
@@ -190,7 +217,14 @@ static long kfd_ack(struct kfd_client *client, u32 id, u32 count, bool *closing)
 	return ret;
 }
 
-/* KFAB_IOC_ACK_CQ_EVENTS */
+/**
+ * kfd_ack_cq_events() - KFAB_IOC_ACK_CQ_EVENTS
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes client->closing to wait for a close that has just
+ * begun.
+ * Return: 0, or a negative errno as listed at struct kfab_ack_cq_events.
+ */
 long kfd_ack_cq_events(struct kfd_call *call)
 {
 	const struct kfab_ack_cq_events *arg = call->arg;
@@ -209,26 +243,29 @@ long kfd_ack_cq_events(struct kfd_call *call)
 }
 
 /**
- * kfd_cq_close() - close a CQ, without waiting
+ * kfd_cq_close() - close a CQ, without waiting for acknowledgements
  * @obj: the CQ
  *
- * Return: 0, -EBUSY, or -EINPROGRESS: its close has begun, and has to wait.
+ * Context: Process, may sleep. The caller holds client->closing.
+ * Return: 0, -EBUSY, or -EINPROGRESS: the close has begun and has to wait.
  */
 int kfd_cq_close(struct kfd_obj *obj)
 {
 	struct kfid_cq *cq = kfd_cq_of(obj);
-	int ret = kfi_cq_closing(cq);
+	int ret;
 
+	lockdep_assert_held(&obj->client->closing);
+	ret = kfi_cq_closing(cq);
 	if (ret)
 		return ret;
 	return kfi_cq_unacked(cq) ? -EINPROGRESS : kfi_close(obj->fid);
 }
 
 /**
- * kfd_cq_drain() - wait until the events of a CQ are acked
+ * kfd_cq_drain() - wait until the events of a CQ are acknowledged
  * @obj: the CQ; its close has begun
  *
- * Context: may sleep, holding nothing.
+ * Context: Process; sleeps without a lock of this module.
  * Return: 0 or -EINTR.
  */
 int kfd_cq_drain(struct kfd_obj *obj)

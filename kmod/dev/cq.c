@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Reading completions: look, copy out, and only then remove. One reader of a CQ
- * at a time does these three; a thread that waits for entries holds nothing.
+ * Completion queues: open, read, signal. A read looks, copies out, and only then
+ * removes; one reader of a CQ at a time does these three. A thread that sleeps until
+ * there are entries holds no lock. See channel.c for closing.
  */
 #include "kfd.h"
 
-/* Entries that are looked at together. */
+/* Entries of one look. */
 #define KFD_CQ_CHUNK 16
 
 /**
  * struct kfd_cq_take - one read of a CQ
  * @call: the call
  * @cq: the CQ
- * @done: entries read
+ * @done: entries read so far
  */
 struct kfd_cq_take {
 	struct kfd_call *call;
@@ -20,7 +21,7 @@ struct kfd_cq_take {
 	u32 done;
 };
 
-/* Formats are prefixes of each other: what is not there stays 0. */
+/* Each format is a prefix of the next, so a field that the CQ lacks stays 0. */
 static void kfd_cq_entry(struct kfd_client *client, struct kfab_cq_entry *to,
 			 const void *from, size_t size)
 {
@@ -37,7 +38,7 @@ static void kfd_cq_entry(struct kfd_client *client, struct kfab_cq_entry *to,
 	to->buf = kfd_buf_find(client, entry.buf, &to->buf_offset);
 }
 
-/* Copy out what was looked at. */
+/* Copy out the entries of one look. */
 static int kfd_cq_put(struct kfd_cq_take *take, const void *from,
 		      const kfi_addr_t *src, unsigned int n)
 {
@@ -57,7 +58,7 @@ static int kfd_cq_put(struct kfd_cq_take *take, const void *from,
 	return 0;
 }
 
-/* A few entries. Return: how many; or why there are none. */
+/* One look. Return: how many entries were read, or why there are none. */
 static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
 {
 	const struct kfab_cq_read *arg = take->call->arg;
@@ -67,6 +68,7 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
 	ssize_t n;
 	int ret;
 
+	lockdep_assert_held(&take->cq->obj.readers);
 	n = kfi_cq_peek(cq, entries, min_t(u32, arg->count - take->done,
 					   KFD_CQ_CHUNK), src);
 	if (n <= 0)
@@ -80,7 +82,7 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
 	return n;
 }
 
-/* What was read counts, whatever came behind it: the next call tells. */
+/* If entries were read before an error, return them; the next call gets the error. */
 static ssize_t kfd_cq_take(void *p)
 {
 	struct kfd_cq_take *take = p;
@@ -93,7 +95,7 @@ static ssize_t kfd_cq_take(void *p)
 		ret = kfd_cq_read_chunk(take);
 	} while (ret > 0 && take->done < arg->count);
 	mutex_unlock(&take->cq->obj.readers);
-	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_TELL_EMPTY))
+	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_REPORT_EMPTY))
 		return take->done | KFAB_CQ_EMPTY;
 	return take->done ? take->done : ret;
 }
@@ -105,7 +107,56 @@ static struct kfd_cq *kfd_pin_cq(struct kfd_call *call, u32 handle)
 	return IS_ERR(obj) ? ERR_CAST(obj) : container_of(obj, struct kfd_cq, obj);
 }
 
-/* KFAB_IOC_CQ_READ */
+/**
+ * kfd_cq_open() - KFAB_IOC_CQ_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_cq_open.
+ */
+long kfd_cq_open(struct kfd_call *call)
+{
+	struct kfab_cq_open *arg = call->arg;
+	struct kfi_cq_attr attr = {
+		.size = arg->entries,
+		.flags = arg->cq_flags,
+		/* Unspecified: the format that has every field. */
+		.format = arg->format ?: KFI_CQ_FORMAT_TAGGED,
+		.signaling_vector = arg->signaling_vector,
+		.wait_cond = arg->wait_cond,
+	};
+	struct kfd_obj *domain, *obj;
+	struct kfid_cq *cq;
+	int ret;
+
+	domain = kfd_pin(call, arg->domain, KFD_CLASS(KFI_CLASS_DOMAIN));
+	if (IS_ERR(domain))
+		return PTR_ERR(domain);
+	ret = kfd_wait_kind(call, arg->wait_obj, arg->wait_set, &attr.wait_obj,
+			    &attr.wait_set);
+	if (ret)
+		return ret;
+	obj = kfd_open_begin(call, KFI_CLASS_CQ, arg->context);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	ret = kfi_cq_open(kfd_domain_of(domain), &attr, &cq, NULL, obj);
+	if (ret)
+		return ret;
+	container_of(obj, struct kfd_cq, obj)->format = attr.format;
+	container_of(obj, struct kfd_cq, obj)->cond = attr.wait_cond;
+	kfd_open_done(obj, &cq->fid, &arg->out_handle, &arg->out_id);
+	kfd_wait_obj_set(call, obj, arg->wait_obj);
+	return 0;
+}
+
+/**
+ * kfd_cq_read() - KFAB_IOC_CQ_READ
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes obj->readers.
+ * Return: the number of entries, perhaps with KFAB_CQ_EMPTY, or a negative errno as
+ * listed at struct kfab_cq_read.
+ */
 long kfd_cq_read(struct kfd_call *call)
 {
 	const struct kfab_cq_read *arg = call->arg;
@@ -121,7 +172,14 @@ long kfd_cq_read(struct kfd_call *call)
 	return kfd_cq_take(&take);
 }
 
-/* KFAB_IOC_CQ_SREAD */
+/**
+ * kfd_cq_sread() - KFAB_IOC_CQ_SREAD
+ * @call: the call in progress
+ *
+ * Context: Process; sleeps without a lock of this module. Takes obj->readers for each attempt.
+ * Return: the number of entries, or a negative errno as listed at
+ * struct kfab_cq_read.
+ */
 long kfd_cq_sread(struct kfd_call *call)
 {
 	const struct kfab_cq_read *arg = call->arg;
@@ -146,9 +204,10 @@ long kfd_cq_sread(struct kfd_call *call)
 	return ret == -ETIMEDOUT ? -EAGAIN : ret;
 }
 
-/* Look, answer, remove. The caller holds obj->readers. */
-static long kfd_cq_readerr_locked(struct kfd_call *call, struct kfid_cq *cq)
+/* Look, answer, and only then remove. */
+static long kfd_cq_readerr_locked(struct kfd_call *call, struct kfd_obj *obj)
 {
+	struct kfid_cq *cq = kfd_cq_of(obj);
 	struct kfab_cq_readerr *arg = call->arg;
 	u8 data[KFAB_ERR_DATA_MAX];
 	struct kfi_cq_err_entry err = {
@@ -157,6 +216,7 @@ static long kfd_cq_readerr_locked(struct kfd_call *call, struct kfid_cq *cq)
 	};
 	ssize_t ret;
 
+	lockdep_assert_held(&obj->readers);
 	ret = kfi_cq_readerr(cq, &err, KFI_PEEK);
 	if (ret < 0)
 		return ret;
@@ -179,7 +239,13 @@ static long kfd_cq_readerr_locked(struct kfd_call *call, struct kfid_cq *cq)
 	return 1;
 }
 
-/* KFAB_IOC_CQ_READERR */
+/**
+ * kfd_cq_readerr() - KFAB_IOC_CQ_READERR
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes obj->readers.
+ * Return: 1, or a negative errno as listed at struct kfab_cq_readerr.
+ */
 long kfd_cq_readerr(struct kfd_call *call)
 {
 	const struct kfab_cq_readerr *arg = call->arg;
@@ -192,12 +258,18 @@ long kfd_cq_readerr(struct kfd_call *call)
 		return -EINVAL;
 	if (mutex_lock_interruptible(&cq->obj.readers))
 		return -EINTR;
-	ret = kfd_cq_readerr_locked(call, kfd_cq_of(&cq->obj));
+	ret = kfd_cq_readerr_locked(call, &cq->obj);
 	mutex_unlock(&cq->obj.readers);
 	return ret;
 }
 
-/* KFAB_IOC_CQ_SIGNAL */
+/**
+ * kfd_cq_signal() - KFAB_IOC_CQ_SIGNAL
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_cq_signal.
+ */
 long kfd_cq_signal(struct kfd_call *call)
 {
 	const struct kfab_cq_signal *arg = call->arg;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Reading and writing events. In the kernel an event names objects by address;
- * here each address becomes a handle. client->closing is held from the look at
- * an event until it is removed: no object that it names can go meanwhile, and
- * no close can take the event itself back.
+ * Event queues: open, read, write. In the kernel an event names objects by address;
+ * here each address becomes a handle. client->closing is held from the look at an
+ * event until it is removed: meanwhile no object that it names can be closed, and no
+ * close can remove the event itself.
  */
 #include "kfd.h"
 
 /**
  * struct kfd_event - an event as kfabric stores it
  * @event: its number
- * @len: bytes of what follows
- * @room: bytes that any payload can have; 0 behind the end
- * @fid: what both kinds of payload begin with
- * @entry: of most events
- * @cm: of a connection event
+ * @len: bytes of the payload
+ * @room: room for the largest payload; the rest is 0
+ * @fid: the first member of both kinds of payload
+ * @entry: payload of most events
+ * @cm: payload of a connection event
  */
 struct kfd_event {
 	u32 event;
@@ -29,15 +29,16 @@ struct kfd_event {
 
 /**
  * struct kfd_written - the payload of an event that a user wrote
- * @entry: its fid is NULL, which no provider's is; so an event says which it is
- * @handle: what the user said it is about
+ * @entry: its fid is NULL. No provider reports a NULL fid, so this is how a read
+ *	   recognises an event that a user wrote
+ * @handle: the handle that the user gave
  */
 struct kfd_written {
 	struct kfi_eq_entry entry;
 	u32 handle;
 };
 
-/* The object behind a fid; all of a client's fabric were opened by us. */
+/* Every kfabric object of a client was opened with its struct kfd_obj as context. */
 static struct kfd_obj *kfd_fid_obj(const struct kfid *fid)
 {
 	return fid->context;
@@ -102,7 +103,7 @@ static int kfd_event_put_info(const struct kfab_eq_read *arg,
 	return kfd_info_put(to, size, ev->cm.info);
 }
 
-/* Fill in the answer and write all of it but the call's own structure. */
+/* Fill in the answer, and write what it points to. */
 static int kfd_event_put(struct kfab_eq_read *arg, const struct kfd_event *ev)
 {
 	int ret;
@@ -126,7 +127,7 @@ static int kfd_event_put(struct kfab_eq_read *arg, const struct kfd_event *ev)
 	return ret ?: kfd_event_put_info(arg, ev);
 }
 
-/* The request becomes an object, which owns its info from now on. */
+/* Make an object of the request; from then on the object owns the info. */
 static int kfd_event_take_request(struct kfd_call *call, struct kfd_eq *eq,
 				  const struct kfd_event *ev)
 {
@@ -135,6 +136,7 @@ static int kfd_event_take_request(struct kfd_call *call, struct kfd_eq *eq,
 	struct kfd_obj *obj;
 	int ret;
 
+	lockdep_assert_held(&call->client->closing);
 	obj = kfd_obj_new(call->client, KFI_CLASS_CONNREQ);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
@@ -157,8 +159,10 @@ static int kfd_event_take(struct kfd_call *call, struct kfd_eq *eq,
 			  const struct kfd_event *ev)
 {
 	const struct kfab_eq_read *arg = call->arg;
-	int ret = kfd_event_put(call->arg, ev);
+	int ret;
 
+	lockdep_assert_held(&call->client->closing);
+	ret = kfd_event_put(call->arg, ev);
 	if (ret)
 		return ret;
 	if (arg->read_flags & KFI_PEEK)
@@ -210,7 +214,50 @@ static struct kfd_eq *kfd_pin_eq(struct kfd_call *call, u32 handle)
 	return IS_ERR(obj) ? ERR_CAST(obj) : container_of(obj, struct kfd_eq, obj);
 }
 
-/* KFAB_IOC_EQ_READ */
+/**
+ * kfd_eq_open() - KFAB_IOC_EQ_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_eq_open.
+ */
+long kfd_eq_open(struct kfd_call *call)
+{
+	struct kfab_eq_open *arg = call->arg;
+	struct kfi_eq_attr attr = {
+		.size = arg->entries,
+	};
+	struct kfd_obj *fabric, *obj;
+	struct kfid_eq *eq;
+	int ret;
+
+	fabric = kfd_pin(call, arg->fabric, KFD_CLASS(KFI_CLASS_FABRIC));
+	if (IS_ERR(fabric))
+		return PTR_ERR(fabric);
+	ret = kfd_wait_kind(call, arg->wait_obj, arg->wait_set, &attr.wait_obj,
+			    &attr.wait_set);
+	if (ret)
+		return ret;
+	obj = kfd_open_begin(call, KFI_CLASS_EQ, arg->context);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	ret = kfi_eq_open(kfd_fabric_of(fabric), &attr, &eq, NULL, obj);
+	if (ret)
+		return ret;
+	container_of(obj, struct kfd_eq, obj)->fabric = fabric;
+	kfd_open_done(obj, &eq->fid, &arg->out_handle, &arg->out_id);
+	kfd_wait_obj_set(call, obj, arg->wait_obj);
+	return 0;
+}
+
+/**
+ * kfd_eq_read() - KFAB_IOC_EQ_READ
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes client->closing.
+ * Return: the size of the structure, or a negative errno as listed at
+ * struct kfab_eq_read.
+ */
 long kfd_eq_read(struct kfd_call *call)
 {
 	const struct kfab_eq_read *arg = call->arg;
@@ -226,7 +273,15 @@ long kfd_eq_read(struct kfd_call *call)
 	return kfd_eq_take(&take);
 }
 
-/* KFAB_IOC_EQ_SREAD */
+/**
+ * kfd_eq_sread() - KFAB_IOC_EQ_SREAD
+ * @call: the call in progress
+ *
+ * Context: Process; sleeps without a lock of this module. Takes client->closing for each
+ * attempt.
+ * Return: the size of the structure, or a negative errno as listed at
+ * struct kfab_eq_read.
+ */
 long kfd_eq_sread(struct kfd_call *call)
 {
 	const struct kfab_eq_read *arg = call->arg;
@@ -249,7 +304,7 @@ long kfd_eq_sread(struct kfd_call *call)
 	return ret == -ETIMEDOUT ? -EAGAIN : ret;
 }
 
-/* Look, answer, remove. The caller holds client->closing. */
+/* Look, answer, and only then remove. */
 static long kfd_eq_readerr_locked(struct kfd_call *call, struct kfid_eq *eq)
 {
 	struct kfab_eq_readerr *arg = call->arg;
@@ -260,6 +315,7 @@ static long kfd_eq_readerr_locked(struct kfd_call *call, struct kfid_eq *eq)
 	};
 	ssize_t ret;
 
+	lockdep_assert_held(&call->client->closing);
 	ret = kfi_eq_readerr(eq, &err, KFI_PEEK);
 	if (ret < 0)
 		return ret;
@@ -278,7 +334,14 @@ static long kfd_eq_readerr_locked(struct kfd_call *call, struct kfid_eq *eq)
 	return call->usize;
 }
 
-/* KFAB_IOC_EQ_READERR */
+/**
+ * kfd_eq_readerr() - KFAB_IOC_EQ_READERR
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes client->closing.
+ * Return: the size of the structure, or a negative errno as listed at
+ * struct kfab_eq_readerr.
+ */
 long kfd_eq_readerr(struct kfd_call *call)
 {
 	const struct kfab_eq_readerr *arg = call->arg;
@@ -296,7 +359,13 @@ long kfd_eq_readerr(struct kfd_call *call)
 	return ret;
 }
 
-/* KFAB_IOC_EQ_WRITE */
+/**
+ * kfd_eq_write() - KFAB_IOC_EQ_WRITE
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_eq_write.
+ */
 long kfd_eq_write(struct kfd_call *call)
 {
 	const struct kfab_eq_write *arg = call->arg;

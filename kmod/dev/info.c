@@ -9,8 +9,9 @@
 #include "kfd.h"
 
 /*
- * What a provider may ask of its caller. Not KFI_CONTEXT: contexts of ours are
- * the user's numbers, no memory. Not KFI_ASYNC_IOV: vectors end with the call.
+ * The modes that a provider may require of its caller. Not KFI_CONTEXT: a context is
+ * the user's number here, not memory. Not KFI_ASYNC_IOV: vectors are freed at the end of
+ * the call.
  */
 #define KFD_MODES (KFI_LOCAL_MR | KFI_RX_CQ_DATA | KFI_NOTIFY_FLAGS_ONLY | \
 		   KFI_RESTRICTED_COMP | KFI_MSG_PREFIX)
@@ -204,7 +205,7 @@ static int kfd_info_fill(struct kfi_info *info, const struct kfab_info *in)
 	return ret;
 }
 
-/* Copy the flat structure in and check its frame. */
+/* Copy the flat structure in, and check its size, flags and padding. */
 static int kfd_info_copy(struct kfab_info *in, u64 uaddr)
 {
 	const struct kfab_info __user *from = u64_to_user_ptr(uaddr);
@@ -227,8 +228,9 @@ static int kfd_info_copy(struct kfab_info *in, u64 uaddr)
  * kfd_info_get() - read an info from the user
  * @uaddr: address of a struct kfab_info
  *
+ * Context: Process, may sleep and fault.
  * Return: the kernel's form, for kfi_freeinfo(), or an ERR_PTR: -EFAULT,
- * -EINVAL, -E2BIG, -ENOMEM; -EOPNOTSUPP for a mode that no user can serve.
+ * -EINVAL, -E2BIG, -ENOMEM; -EOPNOTSUPP for a mode that users cannot serve.
  */
 struct kfi_info *kfd_info_get(u64 uaddr)
 {
@@ -258,6 +260,7 @@ struct kfi_info *kfd_info_get(u64 uaddr)
  * @usize: sizeof(struct kfab_info) as the user knows it
  * @info: the kernel's form
  *
+ * Context: Process, may sleep and fault.
  * Return: 0, -EFAULT, -ENOMEM; -EINVAL for an address of more than
  * KFAB_ADDR_MAX bytes.
  */
@@ -296,7 +299,7 @@ int kfd_info_put(void __user *to, u32 usize, const struct kfi_info *info)
 	return ret;
 }
 
-/* Write what fits. Return: how many; *count becomes how many there are. */
+/* Write the entries that fit. Return: their number; arg->count is set to the total. */
 static long kfd_infos_put(struct kfab_getinfo *arg, const struct kfi_info *info)
 {
 	u8 __user *to = u64_to_user_ptr(arg->infos);
@@ -305,7 +308,7 @@ static long kfd_infos_put(struct kfab_getinfo *arg, const struct kfi_info *info)
 	int ret;
 
 	for (; info; info = info->next) {
-		/* Asked for nothing, it may still want what we cannot give. */
+		/* A provider may require such a mode although the hints have none. */
 		if (info->mode & ~KFD_MODES)
 			continue;
 		exist++;
@@ -323,13 +326,7 @@ static long kfd_infos_put(struct kfab_getinfo *arg, const struct kfi_info *info)
 	return written;
 }
 
-char *kfd_node_get(u64 uaddr)
-{
-	return uaddr ? strndup_user(u64_to_user_ptr(uaddr), KFAB_NODE_MAX) : NULL;
-}
-
-/* Strings and hints are ours now. */
-static long kfd_getinfo_ask(struct kfab_getinfo *arg, const char *node,
+static long kfd_getinfo_list(struct kfab_getinfo *arg, const char *node,
 			    const char *service, struct kfi_info *hints)
 {
 	struct kfi_info *list = NULL;
@@ -344,7 +341,14 @@ static long kfd_getinfo_ask(struct kfab_getinfo *arg, const char *node,
 	return ret;
 }
 
-/* KFAB_IOC_GETINFO */
+/**
+ * kfd_getinfo() - KFAB_IOC_GETINFO
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: the number of entries written, or a negative errno as listed at struct
+ * kfab_getinfo.
+ */
 long kfd_getinfo(struct kfd_call *call)
 {
 	struct kfab_getinfo *arg = call->arg;
@@ -355,10 +359,10 @@ long kfd_getinfo(struct kfd_call *call)
 	if (arg->infos && (arg->info_size > PAGE_SIZE ||
 			   arg->info_size < offsetofend(struct kfab_info, api_version)))
 		return -EINVAL;
-	node = kfd_node_get(arg->node);
+	node = kfd_string_user(arg->node);
 	if (IS_ERR(node))
 		return PTR_ERR(node);
-	service = kfd_node_get(arg->service);
+	service = kfd_string_user(arg->service);
 	if (IS_ERR(service)) {
 		ret = PTR_ERR(service);
 		goto out_node;
@@ -369,7 +373,7 @@ long kfd_getinfo(struct kfd_call *call)
 		ret = PTR_ERR(hints);
 		goto out_service;
 	}
-	ret = kfd_getinfo_ask(arg, node, service, hints);
+	ret = kfd_getinfo_list(arg, node, service, hints);
 	kfi_freeinfo(hints);
 out_service:
 	kfree(service);

@@ -2,36 +2,60 @@
 /*
  * Inside kfabric_dev.ko: /dev/kfabric on top of the in-kernel API.
  *
- * DOC: Locks, in this order
+ * DOC: Lock order
  *
- *   client->closing	a close in progress; an event that is being read. Events
- *			name objects by address: while one is translated, no
- *			object may go.
- *     ep->sem		endpoints: what alters one against what posts on it
- *     obj->readers	readers of one CQ or counter, calls on one poll set: what
- *			is looked at is copied out, then removed, by one of them;
- *			what alters one address vector
- *       xa_lock	client->objects: ids, users, sums. A spinlock, a leaf.
+ *   mmap_lock			of the caller's memory, in kfd_mmap() and faults
+ *     client->objects' xa_lock
  *
- * The first three are taken so that a signal ends the wait, and never while the
- * thread sleeps in a wait of kfabric's.
+ *   client->closing		one close in progress, or one event being read. Stored
+ *				events name objects by address: while an event is
+ *				translated, no object of the client may be closed.
+ *     ep->sem			an endpoint: read to post, write to alter
+ *     obj->readers		one CQ, counter, channel, profile or poll set: look,
+ *				copy out, remove is done by one thread at a time.
+ *				For an address vector and a memory region: alter
+ *       mmap_lock		faults while an answer is copied out
+ *       ep->bufs' and poll->members' xa_lock
+ *				(leaves)
+ *         client->objects' xa_lock
+ *				handles, users, sums; a spinlock taken with interrupts
+ *				on. Not a leaf, see below.
+ *
+ * The three sleeping locks are taken in this order, and none of them while the thread
+ * sleeps in a wait of kfabric's. A caller that waits for one can be interrupted by a
+ * signal, or killed where an interrupted call could not be repeated. A provider's
+ * functions are called with ep->sem held and may sleep.
+ *
+ * The locks of kmod/core/core.h come after those of this file: no function of this
+ * module runs with one of them held. Below client->objects' xa_lock these are taken:
+ *
+ *   channel->lock		kfi_ack_cq_events(), kfi_cq_discard_events()
+ *   queue->head.lock		the same two, after channel->lock was released: they
+ *				wake a close that waits for acknowledgements
+ *     watch->head.lock
+ *
+ * So nothing that is called with channel->lock or a queue's lock held may take the
+ * xa_lock.
  *
  * DOC: Lifetime
  *
- * An id is reserved, the object filled, and only then visible. obj->users is 1
- * for the handle, plus one for each call in progress that looked it up and for
- * each object of ours that needs it. Closing takes it from 1 to 0, and back if
- * kfabric refuses. Every call holds the open file, so release comes last.
+ * An id is reserved, the object filled, and only then visible. obj->users counts the
+ * handle, each call in progress that looked the object up, and each other object of
+ * this module that needs it. A close takes the handle's reference away, 1 to 0, and
+ * gives it back if kfabric refuses the close. Every call holds the open file, so the
+ * release of the file comes after the last call.
  *
- * Two classes close in their own way. A completion channel goes under the threads
- * that sleep in it: closing takes away the handle's user, and the last call frees.
- * A CQ of a channel waits for acks: meanwhile it is draining, still has its handle,
- * and is found by acks and by who closes it again.
+ * Two classes close differently. A completion channel closes while threads sleep in
+ * it: the close takes the handle's reference away, the sleeping calls end, and the last
+ * of them frees the object. A CQ of a channel waits for acknowledgements: meanwhile it
+ * is draining, keeps its handle, and only KFAB_IOC_ACK_CQ_EVENTS and another close
+ * find it.
  */
 #ifndef _KFABRIC_DEV_KFD_H_
 #define _KFABRIC_DEV_KFD_H_
 
 #include <linux/fs.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/rwsem.h>
@@ -53,7 +77,7 @@
 
 #include <linux/kfabric.h>
 
-/* Classes of ours, behind those of kfabric. */
+/* Classes of this module, numbered after those of kfabric. */
 enum {
 	KFD_CLASS_BUF = KFI_CLASS_PROFILE + 1,
 	KFD_CLASS_MAX = KFI_CLASS_COMP_CHANNEL + 1
@@ -61,14 +85,14 @@ enum {
 
 #define KFD_CLASS(c) BIT(c)
 
-/* A table or slot that the provider left out is a call that it does not have. */
+/* A provider leaves out the table, or the slot, of a call that it does not have. */
 #define KFD_HAS(_ops, _slot) ({						\
 	__auto_type __ops = (_ops);					\
 									\
 	__ops && KFI_CHECK_OP(__ops, typeof(*__ops), _slot);		\
 })
 
-/* What can be posted on. */
+/* Classes that operations are posted on. */
 #define KFD_SENDERS (KFD_CLASS(KFI_CLASS_EP) | KFD_CLASS(KFI_CLASS_TX_CTX))
 #define KFD_RECEIVERS (KFD_CLASS(KFI_CLASS_EP) | KFD_CLASS(KFI_CLASS_RX_CTX))
 #define KFD_ENDPOINTS \
@@ -79,35 +103,39 @@ enum {
 
 /**
  * struct kfd_client - one open file
- * @objects: id to object; its lock protects the fields below and obj->users
- * @closing: see the top of this file
- * @last_id: the id given out last; none is given twice
- * @count: ids in use or reserved
- * @bytes: buffer memory
+ * @objects: id to object; its xa_lock protects what is marked (xa_lock) here and in
+ *	     struct kfd_obj
+ * @closing: serialises closes and reads of events, see the top of this file
+ * @last_id: the id given out last; none is given twice (xa_lock)
+ * @count: ids in use or reserved (xa_lock; kfd_pollfd_room() reads it without)
+ * @bytes: buffer memory (xa_lock)
  */
 struct kfd_client {
 	struct xarray objects;
-	struct mutex closing;	/* against close, while an event is read */
+	struct mutex closing;	/* one close, or one event being read */
 	u32 last_id;
 	u32 count;
 	u64 bytes;
 };
 
 /**
- * struct kfd_obj - what a handle stands for
- * @client: whose
- * @id: the handle
- * @fclass: KFI_CLASS_* or KFD_CLASS_*
- * @users: see the top of this file; 0 while it is being closed
- * @closing: a channel is being closed, whatever @users says
- * @draining: a CQ's close waits for acks
- * @gone: closed; the last user frees it
- * @wait_obj: as the user asked for; kfabric knows some as KFI_WAIT_UNSPEC
- * @changes: of a wait set: how often members came or went; client->objects' lock
- * @set: the wait set that it is a member of, or NULL
- * @context: the user's
- * @fid: the kfabric object, whose context is this structure; or NULL
+ * struct kfd_obj - the object behind a handle
+ * @client: the client that owns it; constant
+ * @id: the handle; constant
+ * @fclass: KFI_CLASS_* or KFD_CLASS_*; constant
+ * @users: references, see the top of this file; 0 while it is being closed (xa_lock)
+ * @closing: a channel is being closed; its @users may be above 0 (xa_lock)
+ * @draining: the close of a CQ waits for acknowledgements (xa_lock)
+ * @gone: closed; the last user frees it (xa_lock)
+ * @wait_obj: as the user asked for; kfabric has KFI_WAIT_UNSPEC in place of some.
+ *	      Constant once the object is visible
+ * @changes: of a wait set: how often a member was added or removed (xa_lock)
+ * @set: the wait set that it is a member of, or NULL; constant once visible
+ * @context: the user's number; constant once visible
+ * @fid: the kfabric object, or NULL; constant once visible
  * @readers: see the top of this file
+ *
+ * (xa_lock) is that of @client->objects.
  */
 struct kfd_obj {
 	struct kfd_client *client;
@@ -122,15 +150,15 @@ struct kfd_obj {
 	struct kfd_obj *set;
 	u64 context;
 	struct kfid *fid;
-	struct mutex readers;	/* from look to removal */
+	struct mutex readers;	/* look, copy out, remove */
 };
 
 /**
  * struct kfd_buf - a message buffer
  * @obj: the handle
- * @refs: the handle, mappings, endpoints that it was posted on
- * @addr: physically contiguous kernel memory
- * @len: bytes, whole pages
+ * @refs: atomic: the handle, each mapping, each endpoint that it was posted on
+ * @addr: physically contiguous kernel memory; constant once visible
+ * @len: bytes, whole pages; constant once visible
  */
 struct kfd_buf {
 	struct kfd_obj obj;
@@ -142,10 +170,11 @@ struct kfd_buf {
 /**
  * struct kfd_ep - an endpoint of any kind, or a context of a scalable one
  * @obj: the handle
- * @sem: read to post, write to alter
- * @bufs: buffers that were posted, by id. Whether an operation still uses one
- *	  cannot be known (a success may leave no trace), so each stays allocated
- *	  until the endpoint is gone.
+ * @sem: held for reading to post, for writing to alter
+ * @bufs: buffers that were posted, by id; added with @sem held, which several posts
+ *	  may do at once under the array's own lock. A successful operation may
+ *	  leave no completion, so the end of its use cannot be seen: each buffer
+ *	  stays allocated until the endpoint is closed.
  */
 struct kfd_ep {
 	struct kfd_obj obj;
@@ -156,8 +185,8 @@ struct kfd_ep {
 /**
  * struct kfd_cq - a completion queue
  * @obj: the handle
- * @format: of its entries
- * @cond: does a blocking read take a threshold?
+ * @format: of its entries; constant once visible
+ * @cond: whether a blocking read takes a threshold; constant once visible
  */
 struct kfd_cq {
 	struct kfd_obj obj;
@@ -167,8 +196,9 @@ struct kfd_cq {
 
 /**
  * struct kfd_channel - a completion channel
- * @obj: the handle; @obj.readers: handing out one event at a time
- * @channel: the same as @obj.fid, and held beyond its close
+ * @obj: the handle; @obj.readers: one thread at a time hands out an event
+ * @channel: the same as @obj.fid; referenced until this structure is freed, so a call
+ *	     may use it after the close. Constant once visible
  */
 struct kfd_channel {
 	struct kfd_obj obj;
@@ -178,7 +208,8 @@ struct kfd_channel {
 /**
  * struct kfd_eq - an event queue
  * @obj: the handle
- * @fabric: what it was opened on; open as long as the queue is
+ * @fabric: the fabric that it was opened on, which cannot close before it; constant
+ *	    once visible
  */
 struct kfd_eq {
 	struct kfd_obj obj;
@@ -188,8 +219,8 @@ struct kfd_eq {
 /**
  * struct kfd_mr - a memory region
  * @obj: the handle
- * @bufs: what it is made of, pinned against close
- * @nbufs: how many
+ * @bufs: the buffers that it covers, pinned against close; constant once visible
+ * @nbufs: how many; constant once visible
  */
 struct kfd_mr {
 	struct kfd_obj obj;
@@ -199,23 +230,25 @@ struct kfd_mr {
 
 /**
  * struct kfd_poll - a poll set
- * @obj: the handle; @obj.readers protects the rest
- * @members: by id
- * @owed: counters that kfabric has reported and that could not be copied out
- * @nowed: how many
+ * @obj: the handle
+ * @members: by id (obj.readers)
+ * @pending: counters that kfabric has reported and whose report could not be copied
+ *	     out (obj.readers)
+ * @npending: how many (obj.readers)
  */
 struct kfd_poll {
 	struct kfd_obj obj;
 	struct xarray members;
-	struct kfd_obj **owed;
-	unsigned int nowed;
+	struct kfd_obj **pending;
+	unsigned int npending;
 };
 
 /**
  * struct kfd_connreq - a connection request that was read
  * @obj: the handle
- * @info: from the event, owned; its handle is the request
- * @fabric: pinned: a provider drops the requests of a fabric that closes
+ * @info: from the event, owned; its handle is the request. Constant once visible
+ * @fabric: pinned, because a provider drops the requests of a fabric that closes;
+ *	    constant once visible
  */
 struct kfd_connreq {
 	struct kfd_obj obj;
@@ -224,12 +257,12 @@ struct kfd_connreq {
 };
 
 /**
- * struct kfd_vec - the pieces of buffers that a call names
- * @kvec: where they are
+ * struct kfd_vec - the pieces of buffers that one call names; used by that call only
+ * @kvec: their addresses and lengths
  * @desc: their local descriptors
  * @buf: the buffers, pinned
- * @mr: the regions behind @desc, pinned, or NULL
- * @n: how many pieces
+ * @mr: the regions that the descriptors come from, pinned, or NULL
+ * @n: number of pieces
  */
 struct kfd_vec {
 	struct kvec *kvec;
@@ -243,8 +276,8 @@ typedef ssize_t (*kfd_post_fn)(struct kfid_ep *ep, const struct kfd_vec *vec,
 			       const void *arg);
 
 /**
- * struct kfd_profile_list - variables or events that users can have
- * @descs: what they are
+ * struct kfd_profile_list - variables or events that are listed to users
+ * @descs: their descriptions
  * @count: how many
  */
 struct kfd_profile_list {
@@ -255,8 +288,8 @@ struct kfd_profile_list {
 /**
  * struct kfd_profile - a profile
  * @obj: the handle; @obj.readers: one reader of events at a time
- * @vars: its variables, constant
- * @events: its events, constant
+ * @vars: its variables; constant once visible
+ * @events: its events; constant once visible
  */
 struct kfd_profile {
 	struct kfd_obj obj;
@@ -264,19 +297,41 @@ struct kfd_profile {
 	struct kfd_profile_list events;
 };
 
+/**
+ * struct kfd_class - the differences between the classes of objects
+ * @size: of the structure that contains the struct kfd_obj
+ * @rank: at the release of a client, lower ranks are closed first
+ * @ends_calls: a call in progress does not keep it from closing, but ends
+ * @init: prepares the structure, or NULL
+ * @close: closes the object; NULL: kfi_close() of obj->fid
+ * @free: frees what the structure holds, after the close or a failed open
+ */
+struct kfd_class {
+	size_t size;
+	unsigned int rank;
+	bool ends_calls;
+	void (*init)(struct kfd_obj *obj);
+	int (*close)(struct kfd_obj *obj);
+	void (*free)(struct kfd_obj *obj);
+};
+
+#define KFD_RANKS 8
+
+extern const struct kfd_class kfd_classes[KFD_CLASS_MAX];
+
 struct kfd_ioctl;
 
 /**
- * struct kfd_call - one ioctl in progress
- * @client: whose
- * @op: which
+ * struct kfd_call - one ioctl in progress; used by its thread only
+ * @client: the open file
+ * @op: the table entry of the ioctl
  * @uarg: the caller's structure
  * @usize: its size there
- * @arg: our copy
- * @answered: the answer was written already
- * @fresh: object being opened: visible on success, undone otherwise
- * @set: wait set that an object is opened on
- * @pins: objects that are used until the call ends
+ * @arg: the kernel's copy
+ * @answered: the answer was written, or must not be
+ * @fresh: the object being opened: made visible on success, undone otherwise
+ * @set: the wait set that an object is opened on
+ * @pins: objects that are referenced until the call ends
  * @npins: how many
  */
 struct kfd_call {
@@ -295,10 +350,19 @@ struct kfd_call {
 /* main.c */
 int kfd_answer(struct kfd_call *call);
 
+/* copy.c */
+int kfd_deadline(s64 deadline, ktime_t *out);
+char *kfd_string_user(u64 uaddr);
+void *kfd_bytes_user(u64 uaddr, u32 len);
+void *kfd_addr_user(u64 uaddr, u32 len);
+int kfd_addr_put(u64 to, u32 *room, const void *addr, size_t len);
+long kfd_text_put(u64 to, u32 room, const char *text);
+int kfd_err_data_put(u64 to, u32 *size, const void *data, size_t len);
+
 /* objects.c */
 struct kfd_client *kfd_client_new(void);
 void kfd_client_free(struct kfd_client *client);
-void kfd_client_sums(struct kfd_client *client, struct kfab_version *out);
+long kfd_version(struct kfd_call *call);
 struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass);
 void kfd_obj_finalize(struct kfd_obj *obj);
 void kfd_obj_abort(struct kfd_obj *obj);
@@ -307,40 +371,48 @@ struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes);
 void kfd_hold(struct kfd_obj *obj);
 void kfd_put(struct kfd_obj *obj);
 struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes);
-struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass);
+struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass, u64 context);
+void kfd_open_done(struct kfd_obj *obj, struct kfid *fid, u32 *handle, u32 *id);
 struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes);
 void kfd_claim_end(struct kfd_obj *obj, bool gone);
-int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive);
+int kfd_obj_close(struct kfd_client *client, u32 id, bool discard);
 extern unsigned int kfd_max_objects;
 extern unsigned long kfd_max_bytes;
 
 /* info.c */
 struct kfi_info *kfd_info_get(u64 uaddr);
-char *kfd_node_get(u64 uaddr);
 int kfd_info_put(void __user *to, u32 usize, const struct kfi_info *info);
 long kfd_getinfo(struct kfd_call *call);
 
-/* setup.c */
-long kfd_version(struct kfd_call *call);
+/* fid.c */
 long kfd_close(struct kfd_call *call);
 long kfd_bind(struct kfd_call *call);
 long kfd_control(struct kfd_call *call);
 long kfd_strerror(struct kfd_call *call);
+
+/* fabric.c, domain.c */
 long kfd_fabric_open(struct kfd_call *call);
 long kfd_domain_open(struct kfd_call *call);
-long kfd_eq_open(struct kfd_call *call);
-long kfd_wait_open(struct kfd_call *call);
-long kfd_cq_open(struct kfd_call *call);
-long kfd_cntr_open(struct kfd_call *call);
-long kfd_poll_open(struct kfd_call *call);
+
+/* ep.c */
+long kfd_ep_open(struct kfd_call *call);
+long kfd_cancel(struct kfd_call *call);
+long kfd_getopt(struct kfd_call *call);
+long kfd_setopt(struct kfd_call *call);
+
+/* pep.c */
+long kfd_pep_open(struct kfd_call *call);
+long kfd_listen(struct kfd_call *call);
+long kfd_reject(struct kfd_call *call);
+
+/* sep.c */
+long kfd_sep_open(struct kfd_call *call);
+long kfd_tx_ctx_open(struct kfd_call *call);
+long kfd_rx_ctx_open(struct kfd_call *call);
 
 /* cm.c */
-long kfd_pep_open(struct kfd_call *call);
-long kfd_ep_open(struct kfd_call *call);
-long kfd_listen(struct kfd_call *call);
 long kfd_connect(struct kfd_call *call);
 long kfd_accept(struct kfd_call *call);
-long kfd_reject(struct kfd_call *call);
 long kfd_shutdown(struct kfd_call *call);
 long kfd_getname(struct kfd_call *call);
 long kfd_getpeer(struct kfd_call *call);
@@ -353,23 +425,27 @@ void kfd_ep_release_bufs(struct kfd_ep *ep);
 u32 kfd_buf_find(struct kfd_client *client, const void *addr, u64 *offset);
 int kfd_mmap(struct file *filp, struct vm_area_struct *vma);
 
-/* data.c */
+/* vec.c */
 int kfd_vec_get(struct kfd_client *client, struct kfd_vec *vec, u64 uaddr,
 		u32 count);
 void kfd_vec_put(struct kfd_vec *vec);
 int kfd_vec_hold(struct kfd_ep *ep, const struct kfd_vec *vec);
-long kfd_post(struct kfd_ep *ep, const struct kfd_vec *vec, bool hold,
-	      kfd_post_fn post, const void *arg);
+
+/* mr.c */
 long kfd_mr_reg(struct kfd_call *call);
 void kfd_mr_release_bufs(struct kfd_mr *mr);
+
+/* msg.c */
+long kfd_post_msg(struct kfd_call *call, struct kfd_obj *obj, bool hold,
+		  kfd_post_fn post, const void *arg);
 long kfd_recv(struct kfd_call *call);
 long kfd_send(struct kfd_call *call);
-long kfd_read(struct kfd_call *call);
-long kfd_write(struct kfd_call *call);
-
-/* tagged.c */
 long kfd_trecv(struct kfd_call *call);
 long kfd_tsend(struct kfd_call *call);
+
+/* rma.c */
+long kfd_read(struct kfd_call *call);
+long kfd_write(struct kfd_call *call);
 
 /* atomic.c */
 long kfd_atomic(struct kfd_call *call);
@@ -385,15 +461,8 @@ long kfd_av_remove(struct kfd_call *call);
 long kfd_av_lookup(struct kfd_call *call);
 long kfd_av_straddr(struct kfd_call *call);
 
-/* sep.c */
-long kfd_sep_open(struct kfd_call *call);
-long kfd_tx_ctx_open(struct kfd_call *call);
-long kfd_rx_ctx_open(struct kfd_call *call);
-long kfd_cancel(struct kfd_call *call);
-long kfd_getopt(struct kfd_call *call);
-long kfd_setopt(struct kfd_call *call);
-
 /* cq.c */
+long kfd_cq_open(struct kfd_call *call);
 long kfd_cq_read(struct kfd_call *call);
 long kfd_cq_sread(struct kfd_call *call);
 long kfd_cq_readerr(struct kfd_call *call);
@@ -410,6 +479,7 @@ int kfd_cq_drain(struct kfd_obj *obj);
 void kfd_channel_free(struct kfd_obj *obj);
 
 /* eq.c */
+long kfd_eq_open(struct kfd_call *call);
 long kfd_eq_read(struct kfd_call *call);
 long kfd_eq_sread(struct kfd_call *call);
 long kfd_eq_readerr(struct kfd_call *call);
@@ -419,14 +489,13 @@ long kfd_eq_write(struct kfd_call *call);
 enum kfi_wait_obj kfd_set_kind(u32 wait_obj);
 int kfd_wait_kind(struct kfd_call *call, u32 wait_obj, u32 handle,
 		  enum kfi_wait_obj *kind, struct kfid_wait **wait_set);
-void kfd_waits_by(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj);
+void kfd_wait_obj_set(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj);
 long kfd_wait_control(struct kfd_call *call);
 long kfd_pollfd(struct kfd_call *call);
 long kfd_trywait(struct kfd_call *call);
 
-/* wait.c */
-int kfd_deadline(s64 deadline, ktime_t *out);
-int kfd_err_data_put(u64 to, u32 *size, const void *data, size_t len);
+/* cntr.c */
+long kfd_cntr_open(struct kfd_call *call);
 long kfd_cntr_read(struct kfd_call *call);
 long kfd_cntr_readerr(struct kfd_call *call);
 long kfd_cntr_add(struct kfd_call *call);
@@ -434,7 +503,13 @@ long kfd_cntr_set(struct kfd_call *call);
 long kfd_cntr_adderr(struct kfd_call *call);
 long kfd_cntr_seterr(struct kfd_call *call);
 long kfd_cntr_wait(struct kfd_call *call);
+
+/* wait.c */
+long kfd_wait_open(struct kfd_call *call);
 long kfd_wait(struct kfd_call *call);
+
+/* poll.c */
+long kfd_poll_open(struct kfd_call *call);
 long kfd_poll_add(struct kfd_call *call);
 long kfd_poll_del(struct kfd_call *call);
 long kfd_poll(struct kfd_call *call);
@@ -503,7 +578,24 @@ static inline struct kfid_poll *kfd_poll_of(const struct kfd_obj *obj)
 	return container_of(obj->fid, struct kfid_poll, fid);
 }
 
-/* A context that kfabric carries for the user: no address of ours. */
+static inline struct kfd_ep *kfd_ep_obj(struct kfd_obj *obj)
+{
+	return container_of(obj, struct kfd_ep, obj);
+}
+
+/* The piece of a vector of at most one. */
+static inline struct kvec kfd_vec_first(const struct kfd_vec *vec)
+{
+	return vec->n ? vec->kvec[0] : (struct kvec) {};
+}
+
+/* An injected message has at most one piece, and no flag but that of remote data. */
+static inline bool kfd_msg_injectable(const struct kfab_msg *msg)
+{
+	return msg->iov_count <= 1 && !(msg->op_flags & ~KFI_REMOTE_CQ_DATA);
+}
+
+/* A context that kfabric carries for the user: a number, not a kernel address. */
 static inline void *kfd_user_context(u64 context)
 {
 	return (void *)(uintptr_t)context;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * /dev/kfabric: the device, the table of its ioctls and what they share. What
- * the structures mean is in uapi/linux/kfabric.h.
+ * /dev/kfabric: the device, the table of its ioctls, and the checks that all of them
+ * share. uapi/linux/kfabric.h describes the structures.
  */
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -14,12 +14,12 @@
 
 /**
  * struct kfd_ioctl - one ioctl
- * @fn: does it: 0 or a count, or a negative errno
- * @size: of the structure as we know it
+ * @fn: handler: returns 0 or a count, or a negative errno
+ * @size: of the structure as this module knows it
  * @min_size: of its first version
- * @flags: the bits of its flags field that are known
- * @reserved: offset of its __reserved field, 0 if there is none
- * @out: it has fields that are written
+ * @flags: known bits of its flags field
+ * @reserved: offset of its __reserved field, 0 without one
+ * @out: the structure has fields that are written
  */
 struct kfd_ioctl {
 	long (*fn)(struct kfd_call *call);
@@ -48,7 +48,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_GETINFO, kfd_getinfo, kfab_getinfo, __reserved, OUT,
 	   RESERVED(kfab_getinfo)),
 	OP(KFAB_IOC_CLOSE, kfd_close, kfab_close, __reserved,
-	   RESERVED(kfab_close), FLAGS(KFAB_CLOSE_FORGIVE)),
+	   RESERVED(kfab_close), FLAGS(KFAB_CLOSE_DISCARD_EVENTS)),
 	OP(KFAB_IOC_BIND, kfd_bind, kfab_bind, bind_flags),
 	OP(KFAB_IOC_CONTROL, kfd_control, kfab_control, value, OUT),
 	OP(KFAB_IOC_STRERROR, kfd_strerror, kfab_strerror, __reserved,
@@ -107,7 +107,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   out_count, OUT),
 
 	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline,
-	   FLAGS(KFAB_CQ_SRC_ADDR | KFAB_CQ_TELL_EMPTY)),
+	   FLAGS(KFAB_CQ_SRC_ADDR | KFAB_CQ_REPORT_EMPTY)),
 	OP(KFAB_IOC_CQ_SREAD, kfd_cq_sread, kfab_cq_read, deadline,
 	   FLAGS(KFAB_CQ_SRC_ADDR)),
 	OP(KFAB_IOC_CQ_READERR, kfd_cq_readerr, kfab_cq_readerr, __reserved,
@@ -186,7 +186,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   out_dropped, OUT),
 };
 
-/* What every structure begins with. */
+/* Every structure begins with these fields. */
 struct kfd_head {
 	u32 size;
 	u32 flags;
@@ -196,7 +196,7 @@ static const struct kfd_ioctl *kfd_ioctl_find(unsigned int cmd)
 {
 	unsigned int nr = _IOC_NR(cmd);
 
-	/* The size in the number is that of the caller's version: not looked at. */
+	/* The size in the number is that of the caller's version, so it is ignored. */
 	if (_IOC_TYPE(cmd) != KFAB_IOC_MAGIC ||
 	    _IOC_DIR(cmd) != (_IOC_READ | _IOC_WRITE) ||
 	    nr >= ARRAY_SIZE(kfd_ioctls))
@@ -205,7 +205,7 @@ static const struct kfd_ioctl *kfd_ioctl_find(unsigned int cmd)
 	return kfd_ioctls[nr].fn ? &kfd_ioctls[nr] : NULL;
 }
 
-/* Copy the structure in and refuse what every ioctl refuses. */
+/* Copy the structure in, and make the checks that every ioctl makes. */
 static int kfd_call_begin(struct kfd_call *call)
 {
 	const struct kfd_ioctl *op = call->op;
@@ -229,12 +229,13 @@ static int kfd_call_begin(struct kfd_call *call)
 }
 
 /**
- * kfd_answer() - write the answer, as much of it as the caller knows
- * @call: the call
+ * kfd_answer() - write the answer, as much of it as the caller's structure has
+ * @call: the call in progress
  *
- * Done after a successful call unless it was done before: what consumes or
- * cannot be undone answers first.
+ * After a successful call the answer is written if that was not done before. A call
+ * that consumes something, or cannot be undone, writes its answer first.
  *
+ * Context: Process, may sleep and fault.
  * Return: 0 or -EFAULT.
  */
 int kfd_answer(struct kfd_call *call)
@@ -242,14 +243,14 @@ int kfd_answer(struct kfd_call *call)
 	const size_t skip = sizeof(struct kfd_head);
 	size_t len = min_t(size_t, call->usize, call->op->size) - skip;
 
-	/* The head stays the caller's: it is input only. */
+	/* size and flags are input only. */
 	if (copy_to_user(call->uarg + skip, call->arg + skip, len))
 		return -EFAULT;
 	call->answered = true;
 	return 0;
 }
 
-/* Let go of what the call used; make its new object visible, or undo it. */
+/* Make the object that the call opened visible, or undo it; release references. */
 static void kfd_call_end(struct kfd_call *call, long ret)
 {
 	if (call->fresh) {
@@ -262,7 +263,7 @@ static void kfd_call_end(struct kfd_call *call, long ret)
 		kfd_put(call->pins[--call->npins]);
 }
 
-/* The kernel's interface and ours differ in these; none else may get out. */
+/* Translate errnos that differ between the kernel's interface and the user's. */
 static long kfd_user_ret(long ret)
 {
 	switch (ret) {
@@ -310,7 +311,7 @@ static int kfd_open(struct inode *inode, struct file *filp)
 	return nonseekable_open(inode, filp);
 }
 
-/* Nobody else can have the client any more: calls and mappings hold the file. */
+/* Calls and mappings hold the file, so none of them is left. */
 static int kfd_release(struct inode *inode, struct file *filp)
 {
 	kfd_client_free(filp->private_data);

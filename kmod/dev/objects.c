@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Handles: from id to object, who uses it, and how it goes. See kfd.h.
+ * Handles: lookup, references, and closing. The rules are in kfd.h.
  */
 #include <linux/module.h>
 #include <linux/sched.h>
@@ -12,140 +12,11 @@ unsigned int kfd_max_objects = 4096;
 unsigned long kfd_max_bytes = 64UL << 20;
 
 /**
- * struct kfd_class - what differs between the classes of objects
- * @size: of the structure around the struct kfd_obj
- * @rank: when a client goes, lower ranks are closed first
- * @evicts: calls in progress do not keep it from closing; they end
- * @init: prepares the structure, or NULL
- * @close: gives up what the object stands for; NULL: closes obj->fid
- * @free: frees what the structure holds; it was never opened, or is closed
+ * kfd_client_new() - make the client of an open file
+ *
+ * Context: Process, may sleep.
+ * Return: the client, or NULL without memory.
  */
-struct kfd_class {
-	size_t size;
-	unsigned int rank;
-	bool evicts;
-	void (*init)(struct kfd_obj *obj);
-	int (*close)(struct kfd_obj *obj);
-	void (*free)(struct kfd_obj *obj);
-};
-
-static void kfd_ep_init(struct kfd_obj *obj)
-{
-	struct kfd_ep *ep = container_of(obj, struct kfd_ep, obj);
-
-	init_rwsem(&ep->sem);
-	xa_init_flags(&ep->bufs, XA_FLAGS_ACCOUNT);
-}
-
-/* Closed: kfabric promises that the device has left its buffers alone. */
-static void kfd_ep_free(struct kfd_obj *obj)
-{
-	kfd_ep_release_bufs(container_of(obj, struct kfd_ep, obj));
-}
-
-static void kfd_mr_free(struct kfd_obj *obj)
-{
-	kfd_mr_release_bufs(container_of(obj, struct kfd_mr, obj));
-}
-
-static void kfd_poll_init(struct kfd_obj *obj)
-{
-	struct kfd_poll *poll = container_of(obj, struct kfd_poll, obj);
-
-	xa_init_flags(&poll->members, XA_FLAGS_ACCOUNT);
-}
-
-static void kfd_poll_free(struct kfd_obj *obj)
-{
-	struct kfd_poll *poll = container_of(obj, struct kfd_poll, obj);
-
-	xa_destroy(&poll->members);
-	kfree(poll->owed);
-}
-
-/* Nobody answered it: the peer learns that from the provider's close. */
-static int kfd_connreq_close(struct kfd_obj *obj)
-{
-	struct kfd_connreq *req = container_of(obj, struct kfd_connreq, obj);
-
-	return req->info->handle ? kfi_close(req->info->handle) : 0;
-}
-
-static void kfd_connreq_free(struct kfd_obj *obj)
-{
-	struct kfd_connreq *req = container_of(obj, struct kfd_connreq, obj);
-
-	kfi_freeinfo(req->info);
-	if (req->fabric)
-		kfd_put(req->fabric);
-}
-
-static int kfd_buf_close(struct kfd_obj *obj)
-{
-	return 0;
-}
-
-static void kfd_profile_obj_free(struct kfd_obj *obj)
-{
-	kfd_profile_free(container_of(obj, struct kfd_profile, obj));
-}
-
-#define KFD_RANKS 8
-
-static const struct kfd_class kfd_classes[KFD_CLASS_MAX] = {
-	[KFI_CLASS_CONNREQ] = {
-		.size = sizeof(struct kfd_connreq), .rank = 0,
-		.close = kfd_connreq_close, .free = kfd_connreq_free,
-	},
-	[KFI_CLASS_PROFILE] = {
-		.size = sizeof(struct kfd_profile), .rank = 0,
-		.free = kfd_profile_obj_free,
-	},
-	[KFI_CLASS_EP] = {
-		.size = sizeof(struct kfd_ep), .rank = 1,
-		.init = kfd_ep_init, .free = kfd_ep_free,
-	},
-	[KFI_CLASS_PEP] = {
-		.size = sizeof(struct kfd_ep), .rank = 1,
-		.init = kfd_ep_init, .free = kfd_ep_free,
-	},
-	[KFI_CLASS_TX_CTX] = {
-		.size = sizeof(struct kfd_ep), .rank = 1,
-		.init = kfd_ep_init, .free = kfd_ep_free,
-	},
-	[KFI_CLASS_RX_CTX] = {
-		.size = sizeof(struct kfd_ep), .rank = 1,
-		.init = kfd_ep_init, .free = kfd_ep_free,
-	},
-	[KFI_CLASS_SEP] = {
-		.size = sizeof(struct kfd_ep), .rank = 2,
-		.init = kfd_ep_init, .free = kfd_ep_free,
-	},
-	[KFI_CLASS_MR] = {
-		.size = sizeof(struct kfd_mr), .rank = 2, .free = kfd_mr_free,
-	},
-	[KFI_CLASS_AV] = { .size = sizeof(struct kfd_obj), .rank = 3 },
-	[KFI_CLASS_POLL] = {
-		.size = sizeof(struct kfd_poll), .rank = 2,
-		.init = kfd_poll_init, .free = kfd_poll_free,
-	},
-	[KFI_CLASS_CQ] = {
-		.size = sizeof(struct kfd_cq), .rank = 3, .close = kfd_cq_close,
-	},
-	[KFI_CLASS_CNTR] = { .size = sizeof(struct kfd_obj), .rank = 3 },
-	[KFI_CLASS_EQ] = { .size = sizeof(struct kfd_eq), .rank = 3 },
-	[KFI_CLASS_WAIT] = { .size = sizeof(struct kfd_obj), .rank = 4 },
-	[KFI_CLASS_COMP_CHANNEL] = {
-		.size = sizeof(struct kfd_channel), .rank = 4,
-		.evicts = true, .free = kfd_channel_free,
-	},
-	[KFD_CLASS_BUF] = {
-		.size = sizeof(struct kfd_buf), .rank = 5, .close = kfd_buf_close,
-	},
-	[KFI_CLASS_DOMAIN] = { .size = sizeof(struct kfd_obj), .rank = 6 },
-	[KFI_CLASS_FABRIC] = { .size = sizeof(struct kfd_obj), .rank = 7 },
-};
-
 struct kfd_client *kfd_client_new(void)
 {
 	struct kfd_client *client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
@@ -157,7 +28,7 @@ struct kfd_client *kfd_client_new(void)
 	return client;
 }
 
-/* Take the next id. Numbers are not used again: a stale one names nothing. */
+/* Take the next id. Ids are never reused, so a stale one names no other object. */
 static int kfd_id_take(struct kfd_client *client, u32 *id)
 {
 	int ret = 0;
@@ -175,9 +46,10 @@ static int kfd_id_take(struct kfd_client *client, u32 *id)
 	return ret;
 }
 
-/* One that is draining has left already. Caller holds the xa_lock. */
+/* Count that a member leaves its wait set. A draining one was counted already. */
 static void kfd_left_set(struct kfd_obj *obj)
 {
+	lockdep_assert_held(&obj->client->objects.xa_lock);
 	if (obj->set && !obj->draining)
 		obj->set->changes++;
 }
@@ -194,7 +66,7 @@ static void kfd_id_drop(struct kfd_client *client, u32 id)
 	xa_unlock(&client->objects);
 }
 
-/* The last of an object; a buffer lives on while it is mapped or posted. */
+/* Free an object. The memory of a buffer stays while it is mapped or posted. */
 static void kfd_obj_free(struct kfd_obj *obj)
 {
 	const struct kfd_class *class = &kfd_classes[obj->fclass];
@@ -209,12 +81,13 @@ static void kfd_obj_free(struct kfd_obj *obj)
 }
 
 /**
- * kfd_obj_new() - make an object that nobody can see yet
- * @client: whose
+ * kfd_obj_new() - make an object that is not visible yet
+ * @client: the client that owns it
  * @fclass: KFI_CLASS_* or KFD_CLASS_*
  *
  * To be followed by kfd_obj_finalize() or kfd_obj_abort().
  *
+ * Context: Process, may sleep.
  * Return: the object or an ERR_PTR: -EMFILE, -ENOSPC, -ENOMEM.
  */
 struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass)
@@ -246,8 +119,10 @@ err_free:
 }
 
 /**
- * kfd_obj_finalize() - let the object be found; the mirror of abort
- * @obj: complete
+ * kfd_obj_finalize() - make an object visible
+ * @obj: the object, complete
+ *
+ * Context: Process. Takes the client's xa_lock.
  */
 void kfd_obj_finalize(struct kfd_obj *obj)
 {
@@ -255,7 +130,7 @@ void kfd_obj_finalize(struct kfd_obj *obj)
 
 	xa_lock(objects);
 	obj->users = 1;
-	/* The place is reserved, so this allocates nothing. */
+	/* The entry is reserved, so this allocates nothing. */
 	WARN_ON(xa_is_err(__xa_store(objects, obj->id, obj, GFP_ATOMIC)));
 	if (obj->set)
 		obj->set->changes++;
@@ -273,18 +148,20 @@ static int kfd_fid_close(struct kfd_obj *obj)
 
 /**
  * kfd_obj_abort() - undo everything since kfd_obj_new()
- * @obj: not visible; its fid is closed if it is set
+ * @obj: the object, not visible; its fid is closed if it is set
+ *
+ * Context: Process, may sleep.
  */
 void kfd_obj_abort(struct kfd_obj *obj)
 {
-	/* New and unknown to others, so nothing can hold it. */
+	/* No other thread has seen the object, so nothing uses it. */
 	if (obj->fid)
 		WARN_ON(kfi_close(obj->fid));
 	kfd_id_drop(obj->client, obj->id);
 	kfd_obj_free(obj);
 }
 
-/* One look; *closing: it is there, but a close of it is in progress. */
+/* Look up once. Sets *closing if a close of the object is in progress. */
 static struct kfd_obj *kfd_look(struct kfd_client *client, u32 id, u32 classes,
 				bool *closing)
 {
@@ -309,15 +186,16 @@ static struct kfd_obj *kfd_look(struct kfd_client *client, u32 id, u32 classes,
 
 /**
  * kfd_get() - find an object and keep it from being closed
- * @client: whose
+ * @client: the client
  * @id: the handle
- * @classes: KFD_CLASS() of those that will do
+ * @classes: KFD_CLASS() of each class that is accepted
  *
- * A close in progress may still be refused, so it is waited for.
+ * If a close of the object is in progress, kfd_get() waits for it: kfabric may still
+ * refuse the close.
  *
- * Context: may sleep; not with client->closing held.
- * Return: the object, for kfd_put(), or an ERR_PTR: -EBADF no such handle,
- * -EINVAL another class, -EINTR.
+ * Context: Process, may sleep. Takes client->closing if a close is in progress.
+ * Return: the object, to be released by kfd_put(); or an ERR_PTR: -EBADF: no such
+ * handle, -EINVAL: another class, -EINTR.
  */
 struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes)
 {
@@ -336,12 +214,12 @@ struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes)
 
 /**
  * kfd_get_nowait() - kfd_get() of an object whose close is never refused
- * @client: whose
+ * @client: the client
  * @id: the handle
- * @classes: KFD_CLASS() of those that will do
+ * @classes: KFD_CLASS() of each class that is accepted
  *
- * Context: any in which a spinlock may be taken.
- * Return: as kfd_get(); -EBADF while it is being closed.
+ * Context: Process; does not sleep, takes the client's xa_lock.
+ * Return: as kfd_get(), without -EINTR; -EBADF while the object is being closed.
  */
 struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes)
 {
@@ -352,8 +230,10 @@ struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes)
 }
 
 /**
- * kfd_hold() - kfd_get() of an object that is known to be open
- * @obj: the object
+ * kfd_hold() - take one more reference on an object
+ * @obj: the object; the caller knows that it is open
+ *
+ * Context: Process; does not sleep, takes the client's xa_lock.
  */
 void kfd_hold(struct kfd_obj *obj)
 {
@@ -365,8 +245,10 @@ void kfd_hold(struct kfd_obj *obj)
 }
 
 /**
- * kfd_put() - the mirror of kfd_get() and kfd_hold()
- * @obj: may be gone afterwards
+ * kfd_put() - release a reference of kfd_get() or kfd_hold()
+ * @obj: the object, which may be freed
+ *
+ * Context: Process. Takes the client's xa_lock.
  */
 void kfd_put(struct kfd_obj *obj)
 {
@@ -382,11 +264,12 @@ void kfd_put(struct kfd_obj *obj)
 
 /**
  * kfd_pin() - kfd_get() until the end of the call
- * @call: the call
+ * @call: the call in progress
  * @id: the handle
- * @classes: KFD_CLASS() of those that will do
+ * @classes: KFD_CLASS() of each class that is accepted
  *
- * Return: as kfd_get().
+ * Context: As kfd_get().
+ * Return: As kfd_get(), but the end of the call releases the reference.
  */
 struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes)
 {
@@ -401,55 +284,77 @@ struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes)
 }
 
 /**
- * kfd_open_begin() - kfd_obj_new() for the object that the call opens
- * @call: the call; when it ends the object becomes visible or is undone
- * @fclass: of the object
+ * kfd_open_begin() - kfd_obj_new() for the object that a call opens
+ * @call: the call in progress; if it succeeds, its end makes the object visible, else
+ *	  its end undoes the object
+ * @fclass: class of the object
+ * @context: the user's number
  *
- * Return: as kfd_obj_new().
+ * Context: Process, may sleep.
+ * Return: As kfd_obj_new().
  */
-struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass)
+struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass, u64 context)
 {
 	struct kfd_obj *obj = kfd_obj_new(call->client, fclass);
 
-	if (!IS_ERR(obj))
+	if (!IS_ERR(obj)) {
+		obj->context = context;
 		call->fresh = obj;
+	}
 	return obj;
 }
 
-static void kfd_obj_leave(struct kfd_obj *obj)
+/**
+ * kfd_open_done() - the kfabric object was opened: fill in the answer
+ * @obj: the object, not visible yet
+ * @fid: the kfabric object
+ * @handle: out_handle of the answer
+ * @id: out_id of the answer
+ *
+ * Context: Process.
+ */
+void kfd_open_done(struct kfd_obj *obj, struct kfid *fid, u32 *handle, u32 *id)
 {
-	obj->users--;
-	obj->closing = kfd_classes[obj->fclass].evicts;
+	obj->fid = fid;
+	*handle = obj->id;
+	*id = kfi_fid_id(fid);
 }
 
-/* Take away the handle's user, the last: from here on nobody finds it. */
-static struct kfd_obj *kfd_obj_kill(struct kfd_client *client, u32 id,
-				    u32 classes)
+/*
+ * Take away the handle's reference. It has to be the only one, unless calls in progress
+ * end: from here on no lookup returns the object.
+ */
+static struct kfd_obj *kfd_obj_close_begin(struct kfd_client *client, u32 id,
+					   u32 classes)
 {
 	struct kfd_obj *obj;
 
+	lockdep_assert_held(&client->closing);
 	xa_lock(&client->objects);
 	obj = xa_load(&client->objects, id);
-	if (!obj)
+	if (!obj) {
 		obj = ERR_PTR(-EBADF);
-	else if (!(classes & KFD_CLASS(obj->fclass)))
+	} else if (!(classes & KFD_CLASS(obj->fclass))) {
 		obj = ERR_PTR(-EINVAL);
-	else if (obj->users != 1 && !kfd_classes[obj->fclass].evicts)
+	} else if (obj->users != 1 && !kfd_classes[obj->fclass].ends_calls) {
 		obj = ERR_PTR(-EBUSY);
-	else if (obj->closing)
+	} else if (obj->closing) {
 		obj = ERR_PTR(-EBADF);
-	else
-		kfd_obj_leave(obj);
+	} else {
+		obj->users--;
+		obj->closing = kfd_classes[obj->fclass].ends_calls;
+	}
 	xa_unlock(&client->objects);
 	return obj;
 }
 
-/* Bury what was killed or, if its close was refused, bring it back. */
-static void kfd_obj_settle(struct kfd_obj *obj, bool gone)
+/* Remove the object or, if its close was refused, make it usable again. */
+static void kfd_obj_close_end(struct kfd_obj *obj, bool gone)
 {
 	struct kfd_client *client = obj->client;
 	bool last;
 
+	lockdep_assert_held(&client->closing);
 	if (gone)
 		kfd_id_drop(client, obj->id);
 	xa_lock(&client->objects);
@@ -464,26 +369,31 @@ static void kfd_obj_settle(struct kfd_obj *obj, bool gone)
 		kfd_obj_free(obj);
 }
 
-/* Its close is not refused, but has to wait. One more user: who waits. */
-static void kfd_obj_linger(struct kfd_obj *obj)
+/*
+ * The close of a CQ will not be refused, but has to wait for acknowledgements. Its
+ * handle gets its reference back, and the caller one of its own for the time of the
+ * wait.
+ */
+static void kfd_obj_drain_begin(struct kfd_obj *obj)
 {
-	struct kfd_client *client = obj->client;
+	struct xarray *objects = &obj->client->objects;
 
-	xa_lock(&client->objects);
+	lockdep_assert_held(&obj->client->closing);
+	xa_lock(objects);
 	obj->users = 2;
 	kfd_left_set(obj);
 	obj->draining = true;
-	xa_unlock(&client->objects);
-	mutex_unlock(&client->closing);
+	xa_unlock(objects);
 }
 
 /**
- * kfd_claim() - take an object out of everybody's hands
- * @client: whose
+ * kfd_claim() - take an object away from all other calls, to consume or close it
+ * @client: the client
  * @id: the handle
- * @classes: KFD_CLASS() of those that will do
+ * @classes: KFD_CLASS() of each class that is accepted
  *
- * Context: may sleep; holds client->closing until kfd_claim_end().
+ * Context: Process, may sleep. On success client->closing is held until
+ * kfd_claim_end().
  * Return: the object or an ERR_PTR: -EBUSY while something uses it, -EBADF,
  * -EINVAL, -EINTR.
  */
@@ -493,74 +403,78 @@ struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes)
 
 	if (mutex_lock_interruptible(&client->closing))
 		return ERR_PTR(-EINTR);
-	obj = kfd_obj_kill(client, id, classes);
+	obj = kfd_obj_close_begin(client, id, classes);
 	if (IS_ERR(obj))
 		mutex_unlock(&client->closing);
 	return obj;
 }
 
 /**
- * kfd_claim_end() - the mirror of kfd_claim()
+ * kfd_claim_end() - end what kfd_claim() began
  * @obj: the object
- * @gone: what it stood for is used up: the handle ends; else it is back
+ * @gone: it was consumed or closed, and its handle ends; else the handle is valid again
+ *
+ * Context: Process. The caller holds client->closing, which is released.
  */
 void kfd_claim_end(struct kfd_obj *obj, bool gone)
 {
 	struct kfd_client *client = obj->client;
 
-	kfd_obj_settle(obj, gone);
+	kfd_obj_close_end(obj, gone);
 	mutex_unlock(&client->closing);
 }
 
-/* One that only has to wait for acks need not if they are forgiven. */
-static int kfd_fid_close_now(struct kfd_obj *obj, bool forgive)
+/* A CQ that only waits for acknowledgements closes at once if they are discarded. */
+static int kfd_fid_close_now(struct kfd_obj *obj, bool discard)
 {
 	int ret = kfd_fid_close(obj);
 
-	if (ret != -EINPROGRESS || !forgive)
+	if (ret != -EINPROGRESS || !discard)
 		return ret;
-	kfi_cq_forgive(kfd_cq_of(obj));
+	kfi_cq_discard_events(kfd_cq_of(obj));
 	return kfd_fid_close(obj);
 }
 
-/* Another thread closes it, and waits for acks that there will not be. */
-static void kfd_forgive(struct kfd_client *client, u32 id)
+/* If another thread is closing the CQ and waits for acknowledgements, end its wait. */
+static void kfd_cq_discard(struct kfd_client *client, u32 id)
 {
 	struct kfd_obj *obj;
 
 	xa_lock(&client->objects);
 	obj = xa_load(&client->objects, id);
 	if (obj && obj->users && obj->draining)
-		kfi_cq_forgive(kfd_cq_of(obj));
+		kfi_cq_discard_events(kfd_cq_of(obj));
 	xa_unlock(&client->objects);
 }
 
 /**
  * kfd_obj_close() - close an object and its handle
- * @client: whose
+ * @client: the client
  * @id: the handle
- * @forgive: of a CQ: nobody will ack its events that were got
+ * @discard: of a CQ: its unacknowledged events are discarded
  *
- * Context: may sleep; for acks of a CQ's events, without a lock.
- * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF;
- * -EINTR: nothing was changed, unless it is a CQ that waits for acks: that one is
- * still being closed, and a second call goes on with it.
+ * Context: Process, may sleep. Takes client->closing, but waits for the
+ * acknowledgements of a CQ's events without a lock.
+ * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF; -EINTR:
+ * nothing was changed, unless it is a CQ that waits for acknowledgements: it is still
+ * being closed, and another call continues the close.
  */
-int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive)
+int kfd_obj_close(struct kfd_client *client, u32 id, bool discard)
 {
 	struct kfd_obj *obj;
 	int ret;
 
 	for (;;) {
 		obj = kfd_claim(client, id, ~0U);
-		if (forgive && obj == ERR_PTR(-EBUSY))
-			kfd_forgive(client, id);
+		if (discard && obj == ERR_PTR(-EBUSY))
+			kfd_cq_discard(client, id);
 		if (IS_ERR(obj))
 			return PTR_ERR(obj);
-		ret = kfd_fid_close_now(obj, forgive);
+		ret = kfd_fid_close_now(obj, discard);
 		if (ret != -EINPROGRESS)
 			break;
-		kfd_obj_linger(obj);
+		kfd_obj_drain_begin(obj);
+		mutex_unlock(&client->closing);
 		ret = kfd_cq_drain(obj);
 		kfd_put(obj);
 		if (ret)
@@ -570,33 +484,35 @@ int kfd_obj_close(struct kfd_client *client, u32 id, bool forgive)
 	return ret;
 }
 
-/* The client is gone: nobody to keep out. Return: whether the object went. */
-static bool kfd_obj_reap(struct kfd_obj *obj)
+/* Close an object of a client that is released. Return: whether it is closed. */
+static bool kfd_obj_teardown(struct kfd_obj *obj)
 {
 	bool gone;
 
+	lockdep_assert_held(&obj->client->closing);
 	if (obj->fclass == KFI_CLASS_POLL)
 		kfd_poll_drain(container_of(obj, struct kfd_poll, obj));
 	if (obj->fclass == KFI_CLASS_CQ)
-		kfi_cq_forgive(kfd_cq_of(obj));
-	if (IS_ERR(kfd_obj_kill(obj->client, obj->id, ~0U)))
+		kfi_cq_discard_events(kfd_cq_of(obj));
+	if (IS_ERR(kfd_obj_close_begin(obj->client, obj->id, ~0U)))
 		return false;
 	gone = !kfd_fid_close(obj);
-	kfd_obj_settle(obj, gone);
+	kfd_obj_close_end(obj, gone);
 	return gone;
 }
 
-/* One pass, leaves first. Return: how many objects went. */
+/* One pass over all objects, leaves first. Return: how many were closed. */
 static unsigned int kfd_client_pass(struct kfd_client *client)
 {
 	unsigned int rank, gone = 0;
 	struct kfd_obj *obj;
 	unsigned long id;
 
+	lockdep_assert_held(&client->closing);
 	for (rank = 0; rank < KFD_RANKS; rank++) {
 		xa_for_each(&client->objects, id, obj) {
 			if (kfd_classes[obj->fclass].rank == rank)
-				gone += kfd_obj_reap(obj);
+				gone += kfd_obj_teardown(obj);
 			cond_resched();
 		}
 	}
@@ -604,19 +520,21 @@ static unsigned int kfd_client_pass(struct kfd_client *client)
 }
 
 /**
- * kfd_client_free() - close everything that a client has, and the client
- * @client: nobody else has it
+ * kfd_client_free() - close all objects of a client, and free the client
+ * @client: the client; its file is being released, so no call is in progress
  *
- * What cannot be closed although nothing else of the client is left is a
- * reference count gone wrong: it stays, and we with it.
+ * If a pass closes no object and some are left, a reference count is wrong: these
+ * objects stay, and this module with them.
  *
- * Context: process context, also of a thread that is being killed: nothing here
- * may give up on a signal.
+ * Context: Process, may sleep. Also runs in a thread that is being killed, so no step
+ * may give up on a signal. Takes client->closing, which no other thread can hold.
  */
 void kfd_client_free(struct kfd_client *client)
 {
+	mutex_lock(&client->closing);
 	while (!xa_empty(&client->objects) && kfd_client_pass(client))
 		;
+	mutex_unlock(&client->closing);
 	if (WARN(!xa_empty(&client->objects),
 		 "kfabric: %u objects of a client that is gone cannot be closed\n",
 		 client->count)) {
@@ -629,14 +547,24 @@ void kfd_client_free(struct kfd_client *client)
 }
 
 /**
- * kfd_client_sums() - what a client has
- * @client: whose
- * @out: where to; out_objects and out_bytes are filled in
+ * kfd_version() - KFAB_IOC_VERSION
+ * @call: the call in progress
+ *
+ * Context: Process.
+ * Return: 0.
  */
-void kfd_client_sums(struct kfd_client *client, struct kfab_version *out)
+long kfd_version(struct kfd_call *call)
 {
+	struct kfd_client *client = call->client;
+	struct kfab_version *arg = call->arg;
+
+	arg->out_abi = KFAB_ABI_VERSION;
+	arg->out_api = kfi_version();
+	arg->out_max_objects = READ_ONCE(kfd_max_objects);
+	arg->out_max_bytes = READ_ONCE(kfd_max_bytes);
 	xa_lock(&client->objects);
-	out->out_objects = client->count;
-	out->out_bytes = client->bytes;
+	arg->out_objects = client->count;
+	arg->out_bytes = client->bytes;
 	xa_unlock(&client->objects);
+	return 0;
 }

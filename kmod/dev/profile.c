@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Profiles. What the kernel's interface lists is translated: users have types of
- * their own, which hold no address. What has no translation is not listed.
+ * Profiles. Users have types of their own, which contain no kernel address. Variables
+ * and events whose type has no translation are not listed.
  */
 #include <linux/slab.h>
 
@@ -9,7 +9,7 @@
 
 #include "kfd.h"
 
-/* Events that are looked at together. */
+/* Events of one look. */
 #define KFD_EVENTS_CHUNK 16
 
 static bool kfd_is_msg(const struct kfi_profile_desc *desc)
@@ -29,7 +29,7 @@ static struct kfid_profile *kfd_prof_of(const struct kfd_profile *p)
 	return container_of(p->obj.fid, struct kfid_profile, fid);
 }
 
-/* Keep what users know the type of. Takes the array over. */
+/* Keep the entries whose type users have. Takes the array over. */
 static void kfd_list_keep(struct kfd_profile_list *list,
 			  struct kfi_profile_desc *descs, size_t n)
 {
@@ -62,7 +62,13 @@ static int kfd_list_load(struct kfid_profile *prof, struct kfd_profile_list *lis
 	return min_t(ssize_t, n, 0);
 }
 
-/* KFAB_IOC_PROFILE_OPEN */
+/**
+ * kfd_profile_open() - KFAB_IOC_PROFILE_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_profile_open.
+ */
 long kfd_profile_open(struct kfd_call *call)
 {
 	struct kfab_profile_open *arg = call->arg;
@@ -76,17 +82,14 @@ long kfd_profile_open(struct kfd_call *call)
 		return PTR_ERR(target);
 	if (!target->fid)
 		return -EOPNOTSUPP;
-	obj = kfd_open_begin(call, KFI_CLASS_PROFILE);
+	obj = kfd_open_begin(call, KFI_CLASS_PROFILE, arg->context);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	p = container_of(obj, struct kfd_profile, obj);
 	ret = kfi_profile_open(target->fid, 0, &prof, obj);
 	if (ret)
 		return ret;
-	obj->fid = &prof->fid;
-	obj->context = arg->context;
-	arg->out_handle = obj->id;
-	arg->out_id = kfi_fid_id(obj->fid);
+	kfd_open_done(obj, &prof->fid, &arg->out_handle, &arg->out_id);
 	ret = kfd_list_load(prof, &p->vars, kfi_profile_query_vars) ?:
 	      kfd_list_load(prof, &p->events, kfi_profile_query_events);
 	/* Without events there is nothing to wait for. */
@@ -97,6 +100,8 @@ long kfd_profile_open(struct kfd_call *call)
 /**
  * kfd_profile_free() - free what the structure of a profile holds
  * @p: the profile
+ *
+ * Context: Process.
  */
 void kfd_profile_free(struct kfd_profile *p)
 {
@@ -149,7 +154,14 @@ static void kfd_desc_fill(struct kfab_profile_desc *to,
 	strscpy(to->desc, from->desc, sizeof(to->desc));
 }
 
-/* KFAB_IOC_PROFILE_QUERY */
+/**
+ * kfd_profile_query() - KFAB_IOC_PROFILE_QUERY
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: the number of entries written, or a negative errno as listed at struct
+ * kfab_profile_query.
+ */
 long kfd_profile_query(struct kfd_call *call)
 {
 	struct kfab_profile_query *arg = call->arg;
@@ -170,7 +182,7 @@ long kfd_profile_query(struct kfd_call *call)
 	for (i = 0; i < n; i++) {
 		kfd_desc_fill(&desc, &list->descs[i]);
 		at = to + (size_t)i * arg->desc_size;
-		/* What a newer library knows and we do not is 0. */
+		/* Fields that only a newer library knows are 0. */
 		if (copy_to_user(at, &desc, sizeof(desc)) ||
 		    clear_user(at + sizeof(desc), arg->desc_size - sizeof(desc)))
 			return -EFAULT;
@@ -190,7 +202,7 @@ static void kfd_msg_fill(struct kfab_profile_msg *to,
 	};
 }
 
-/* Entries of ours become the user's, in the same memory: none is longer. */
+/* Translate entries in place: the user's type is not longer than the kernel's. */
 static void kfd_msgs_translate(void *buf, size_t n)
 {
 	struct kfi_cq_err_entry *from = buf;
@@ -208,38 +220,44 @@ static void kfd_msgs_translate(void *buf, size_t n)
  * struct kfd_value - a value on its way to the user
  * @buf: the value
  * @room: entries that fit into it
- * @entry: bytes of one, for the user
- * @ours: bytes of one, for us
+ * @entry: bytes of one entry in the user's type
+ * @kernel_entry: bytes of one entry in the kernel's type
  */
 struct kfd_value {
 	void *buf;
 	size_t room;
 	size_t entry;
-	size_t ours;
+	size_t kernel_entry;
 };
 
 static int kfd_value_read(struct kfd_profile *p, struct kfab_profile_read *arg,
 			  struct kfd_value *value)
 {
-	size_t size = value->room * value->ours;
+	size_t size = value->room * value->kernel_entry;
 	size_t n;
 	int ret;
 
 	ret = kfi_profile_read(kfd_prof_of(p), arg->id, value->buf, &size);
 	if (ret && ret != -KFI_ETOOSMALL)
 		return ret;
-	n = size / value->ours;
+	n = size / value->kernel_entry;
 	arg->buf_size = n * value->entry;
 	if (ret)
 		return ret;
-	if (value->entry != value->ours)
+	if (value->entry != value->kernel_entry)
 		kfd_msgs_translate(value->buf, n);
 	if (copy_to_user(u64_to_user_ptr(arg->buf), value->buf, arg->buf_size))
 		return -EFAULT;
 	return 0;
 }
 
-/* KFAB_IOC_PROFILE_READ */
+/**
+ * kfd_profile_read() - KFAB_IOC_PROFILE_READ
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_profile_read.
+ */
 long kfd_profile_read(struct kfd_call *call)
 {
 	struct kfab_profile_read *arg = call->arg;
@@ -254,14 +272,14 @@ long kfd_profile_read(struct kfd_call *call)
 	if (!desc)
 		return -EINVAL;
 	value.entry = kfd_user_size(desc);
-	value.ours = desc->size;
+	value.kernel_entry = desc->size;
 	value.room = min_t(size_t, arg->buf_size / value.entry,
 			   KFAB_PROFILE_LIST_MAX);
 	if (!(desc->flags & KFI_PROFILE_LIST) && arg->buf_size != value.entry) {
 		arg->buf_size = value.entry;
 		return kfd_answer(call) ?: ret;
 	}
-	value.buf = kvmalloc_array(value.room ?: 1, value.ours, GFP_KERNEL_ACCOUNT);
+	value.buf = kvmalloc_array(value.room ?: 1, value.kernel_entry, GFP_KERNEL_ACCOUNT);
 	if (!value.buf)
 		return -ENOMEM;
 	ret = kfd_value_read(p, arg, &value);
@@ -271,7 +289,13 @@ long kfd_profile_read(struct kfd_call *call)
 	return ret;
 }
 
-/* KFAB_IOC_PROFILE_CONTROL */
+/**
+ * kfd_profile_control() - KFAB_IOC_PROFILE_CONTROL
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_profile_control.
+ */
 long kfd_profile_control(struct kfd_call *call)
 {
 	const struct kfab_profile_control *arg = call->arg;
@@ -346,7 +370,7 @@ static int kfd_events_put(const struct kfab_profile_events *arg,
 	return 0;
 }
 
-/* Look, copy out, answer, and only then remove. The caller holds obj.readers. */
+/* Look, copy out, answer, and only then remove. */
 static ssize_t kfd_events_locked(struct kfd_events_take *take)
 {
 	struct kfab_profile_events *arg = take->call->arg;
@@ -354,6 +378,7 @@ static ssize_t kfd_events_locked(struct kfd_events_take *take)
 	struct kfi_profile_record *records;
 	ssize_t n, ret;
 
+	lockdep_assert_held(&take->p->obj.readers);
 	records = kmalloc_array(KFD_EVENTS_CHUNK, sizeof(*records),
 				GFP_KERNEL_ACCOUNT);
 	if (!records)
@@ -382,7 +407,14 @@ static ssize_t kfd_events_take(void *p)
 	return ret;
 }
 
-/* KFAB_IOC_PROFILE_EVENTS */
+/**
+ * kfd_profile_events() - KFAB_IOC_PROFILE_EVENTS
+ * @call: the call in progress
+ *
+ * Context: Process; sleeps without a lock of this module. Takes obj->readers for each attempt.
+ * Return: the number of entries written, or a negative errno as listed at struct
+ * kfab_profile_events.
+ */
 long kfd_profile_events(struct kfd_call *call)
 {
 	const struct kfab_profile_events *arg = call->arg;

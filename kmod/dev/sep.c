@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Scalable endpoints and their contexts; taking operations back, and options.
+ * Scalable endpoints and their contexts.
  */
 #include "kfd.h"
 
-static void kfd_ep_opened(struct kfd_obj *obj, struct kfid_ep *ep, u32 *handle,
-			  u32 *id)
-{
-	obj->fid = &ep->fid;
-	*handle = obj->id;
-	*id = kfi_fid_id(obj->fid);
-}
-
-/* KFAB_IOC_SEP_OPEN */
+/**
+ * kfd_sep_open() - KFAB_IOC_SEP_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_sep_open.
+ */
 long kfd_sep_open(struct kfd_call *call)
 {
 	struct kfab_sep_open *arg = call->arg;
@@ -25,10 +23,9 @@ long kfd_sep_open(struct kfd_call *call)
 	domain = kfd_pin(call, arg->domain, KFD_CLASS(KFI_CLASS_DOMAIN));
 	if (IS_ERR(domain))
 		return PTR_ERR(domain);
-	obj = kfd_open_begin(call, KFI_CLASS_SEP);
+	obj = kfd_open_begin(call, KFI_CLASS_SEP, arg->context);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	obj->context = arg->context;
 	info = kfd_info_get(arg->info);
 	if (IS_ERR(info))
 		return PTR_ERR(info);
@@ -37,9 +34,13 @@ long kfd_sep_open(struct kfd_call *call)
 		ret = kfi_scalable_ep(fid, info, &sep, obj);
 	kfi_freeinfo(info);
 	if (!ret)
-		kfd_ep_opened(obj, sep, &arg->out_handle, &arg->out_id);
+		kfd_open_done(obj, &sep->fid, &arg->out_handle, &arg->out_id);
 	return ret;
 }
+
+typedef int (*kfd_context_fn)(struct kfid_ep *sep, int index,
+			      struct kfi_info *info, struct kfid_ep **ctx,
+			      void *context);
 
 static int kfd_tx_context(struct kfid_ep *sep, int index, struct kfi_info *info,
 			  struct kfid_ep **ctx, void *context)
@@ -59,10 +60,6 @@ static int kfd_rx_context(struct kfid_ep *sep, int index, struct kfi_info *info,
 			      context);
 }
 
-typedef int (*kfd_context_fn)(struct kfid_ep *sep, int index,
-			      struct kfi_info *info, struct kfid_ep **ctx,
-			      void *context);
-
 static int kfd_ctx_open_on(struct kfd_ep *sep, struct kfab_ctx_open *arg,
 			   struct kfd_obj *obj, struct kfi_info *info,
 			   kfd_context_fn open)
@@ -75,7 +72,7 @@ static int kfd_ctx_open_on(struct kfd_ep *sep, struct kfab_ctx_open *arg,
 	ret = open(kfd_ep_of(&sep->obj), arg->index, info, &ctx, obj);
 	up_write(&sep->sem);
 	if (!ret)
-		kfd_ep_opened(obj, ctx, &arg->out_handle, &arg->out_id);
+		kfd_open_done(obj, &ctx->fid, &arg->out_handle, &arg->out_id);
 	return ret;
 }
 
@@ -91,95 +88,39 @@ static long kfd_ctx_open(struct kfd_call *call, u32 fclass, kfd_context_fn open)
 	sep = kfd_pin(call, arg->sep, KFD_CLASS(KFI_CLASS_SEP));
 	if (IS_ERR(sep))
 		return PTR_ERR(sep);
-	obj = kfd_open_begin(call, fclass);
+	obj = kfd_open_begin(call, fclass, arg->context);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	obj->context = arg->context;
 	if (arg->info) {
 		info = kfd_info_get(arg->info);
 		if (IS_ERR(info))
 			return PTR_ERR(info);
 	}
-	ret = kfd_ctx_open_on(container_of(sep, struct kfd_ep, obj), arg, obj,
-			      info, open);
+	ret = kfd_ctx_open_on(kfd_ep_obj(sep), arg, obj, info, open);
 	kfi_freeinfo(info);
 	return ret;
 }
 
-/* KFAB_IOC_TX_CTX_OPEN */
+/**
+ * kfd_tx_ctx_open() - KFAB_IOC_TX_CTX_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes ep->sem of the scalable endpoint for writing.
+ * Return: 0, or a negative errno as listed at struct kfab_ctx_open.
+ */
 long kfd_tx_ctx_open(struct kfd_call *call)
 {
 	return kfd_ctx_open(call, KFI_CLASS_TX_CTX, kfd_tx_context);
 }
 
-/* KFAB_IOC_RX_CTX_OPEN */
+/**
+ * kfd_rx_ctx_open() - KFAB_IOC_RX_CTX_OPEN
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep. Takes ep->sem of the scalable endpoint for writing.
+ * Return: 0, or a negative errno as listed at struct kfab_ctx_open.
+ */
 long kfd_rx_ctx_open(struct kfd_call *call)
 {
 	return kfd_ctx_open(call, KFI_CLASS_RX_CTX, kfd_rx_context);
-}
-
-/* KFAB_IOC_CANCEL */
-long kfd_cancel(struct kfd_call *call)
-{
-	struct kfab_cancel *arg = call->arg;
-	struct kfd_obj *obj;
-	struct kfd_ep *ep;
-	long ret = -EOPNOTSUPP;
-
-	obj = kfd_pin(call, arg->ep, KFD_SENDERS | KFD_RECEIVERS);
-	if (IS_ERR(obj))
-		return PTR_ERR(obj);
-	ep = container_of(obj, struct kfd_ep, obj);
-	if (down_read_interruptible(&ep->sem))
-		return -EINTR;
-	if (KFD_HAS(kfd_ep_of(obj)->ops, cancel))
-		ret = kfi_cancel(obj->fid, kfd_user_context(arg->context));
-	up_read(&ep->sem);
-	return ret;
-}
-
-/* KFAB_IOC_GETOPT. Every option there is has the type of a size. */
-long kfd_getopt(struct kfd_call *call)
-{
-	struct kfab_opt *arg = call->arg;
-	size_t value = 0, len = sizeof(value);
-	struct kfd_obj *obj;
-	struct kfd_ep *ep;
-	int ret = -EOPNOTSUPP;
-
-	obj = kfd_pin(call, arg->handle, KFD_ENDPOINTS);
-	if (IS_ERR(obj))
-		return PTR_ERR(obj);
-	ep = container_of(obj, struct kfd_ep, obj);
-	if (down_read_interruptible(&ep->sem))
-		return -EINTR;
-	if (KFD_HAS(kfd_ep_of(obj)->ops, getopt))
-		ret = kfi_getopt(obj->fid, arg->level, arg->optname, &value,
-				 &len);
-	up_read(&ep->sem);
-	if (!ret)
-		arg->value = value;
-	return ret;
-}
-
-/* KFAB_IOC_SETOPT */
-long kfd_setopt(struct kfd_call *call)
-{
-	struct kfab_opt *arg = call->arg;
-	const size_t value = arg->value;
-	struct kfd_obj *obj;
-	struct kfd_ep *ep;
-	int ret = -EOPNOTSUPP;
-
-	obj = kfd_pin(call, arg->handle, KFD_ENDPOINTS);
-	if (IS_ERR(obj))
-		return PTR_ERR(obj);
-	ep = container_of(obj, struct kfd_ep, obj);
-	if (down_write_killable(&ep->sem))
-		return -EINTR;
-	if (KFD_HAS(kfd_ep_of(obj)->ops, setopt))
-		ret = kfi_setopt(obj->fid, arg->level, arg->optname, &value,
-				 sizeof(value));
-	up_write(&ep->sem);
-	return ret;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Wait objects as users have them: descriptors, sets of descriptors, yielding.
- * kfabric sleeps on a queue for all of them; what differs is what a user can hold.
+ * Wait objects of users: descriptors, sets of descriptors, yielding. In the kernel all
+ * of them are a queue of sleepers; they differ in what a user gets from KFAB_GETWAIT.
  */
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
@@ -11,7 +11,7 @@
 
 #include "kfd.h"
 
-/* Kinds that only users have are, to kfabric, its own choice of a queue. */
+/* kfabric gets KFI_WAIT_UNSPEC for the kinds that only users have. */
 static enum kfi_wait_obj kfd_core_kind(u32 wait_obj)
 {
 	return wait_obj == KFI_WAIT_FD || wait_obj == KFI_WAIT_YIELD ?
@@ -19,8 +19,11 @@ static enum kfi_wait_obj kfd_core_kind(u32 wait_obj)
 }
 
 /**
- * kfd_set_kind() - the wait object of a wait set, for kfabric
+ * kfd_set_kind() - the wait object to open a wait set of kfabric with
  * @wait_obj: as the user asked for
+ *
+ * Context: Any.
+ * Return: the kind; an unknown one is returned as it is.
  */
 enum kfi_wait_obj kfd_set_kind(u32 wait_obj)
 {
@@ -29,13 +32,14 @@ enum kfi_wait_obj kfd_set_kind(u32 wait_obj)
 }
 
 /**
- * kfd_wait_kind() - the wait object of a CQ, EQ or counter, for kfabric
- * @call: the open; pins the wait set
+ * kfd_wait_kind() - the wait object to open a CQ, EQ or counter of kfabric with
+ * @call: the open in progress, which pins the wait set
  * @wait_obj: as the user asked for
  * @handle: the wait set, with KFI_WAIT_SET, else 0
- * @kind: what to open it with
- * @wait_set: the same
+ * @kind: set to the kind
+ * @wait_set: set to the wait set, with KFI_WAIT_SET
  *
+ * Context: Process, may sleep.
  * Return: 0, -EINVAL for a handle without KFI_WAIT_SET, or as kfd_pin().
  */
 int kfd_wait_kind(struct kfd_call *call, u32 wait_obj, u32 handle,
@@ -52,12 +56,14 @@ int kfd_wait_kind(struct kfd_call *call, u32 wait_obj, u32 handle,
 }
 
 /**
- * kfd_waits_by() - remember the wait object of a new object
- * @call: the open
- * @obj: the object, not visible yet
+ * kfd_wait_obj_set() - store the wait object of an object that is opened
+ * @call: the open in progress
+ * @obj: the object, not visible yet; obj->fid is set
  * @wait_obj: as the user asked for
+ *
+ * Context: Process.
  */
-void kfd_waits_by(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj)
+void kfd_wait_obj_set(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj)
 {
 	obj->wait_obj = wait_obj;
 	obj->set = call->set;
@@ -65,8 +71,8 @@ void kfd_waits_by(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj)
 		kfi_fid_yield(obj->fid);
 }
 
-/* A member waits as its set does. */
-static u32 kfd_waits_as(const struct kfd_obj *obj)
+/* Return: the wait object; of a member that of its set. */
+static u32 kfd_effective_wait_obj(const struct kfd_obj *obj)
 {
 	return obj->set ? obj->set->wait_obj : obj->wait_obj;
 }
@@ -82,7 +88,7 @@ static int kfd_fd_release(struct inode *inode, struct file *filp)
 	return 0;
 }
 
-/* It pins this module and the watch, and neither object nor client. */
+/* A descriptor references this module and the watch, not the object or client. */
 static const struct file_operations kfd_fd_fops = {
 	.owner = THIS_MODULE,
 	.release = kfd_fd_release,
@@ -102,7 +108,7 @@ static struct file *kfd_fd_file(struct kfid *fid)
 	return filp;
 }
 
-/* Answer first: a descriptor that the caller does not learn of would stay. */
+/* Answer before fd_install(): an installed descriptor cannot be taken back. */
 static long kfd_fd_install(struct kfd_call *call, struct file *filp)
 {
 	struct kfab_control *arg = call->arg;
@@ -140,14 +146,14 @@ static bool kfd_exclusive(struct kfd_obj *obj)
 	return flags & KFI_WAIT_EXCLUSIVE;
 }
 
-/* What a user can hold of it; a queue and a condition stay in the kernel. */
+/* Users get descriptors only: a queue or a condition is for kernel callers. */
 static long kfd_getwait(struct kfd_call *call, struct kfd_obj *obj)
 {
 	switch (obj->wait_obj) {
 	case KFI_WAIT_FD:
 		return kfd_exclusive(obj) ? -EINVAL : kfd_fd_new(call, obj->fid);
 	case KFI_WAIT_SET:
-		if (kfd_waits_as(obj) != KFI_WAIT_POLLFD || kfd_exclusive(obj->set))
+		if (kfd_effective_wait_obj(obj) != KFI_WAIT_POLLFD || kfd_exclusive(obj->set))
 			return -EINVAL;
 		return kfd_fd_new(call, obj->fid);
 	case KFI_WAIT_QUEUE:
@@ -158,7 +164,14 @@ static long kfd_getwait(struct kfd_call *call, struct kfd_obj *obj)
 	}
 }
 
-/* KFAB_IOC_CONTROL: KFAB_GETWAIT and _GETWAITOBJ, KFAB_GETFIDFLAG and _SETFIDFLAG */
+/**
+ * kfd_wait_control() - KFAB_IOC_CONTROL with a command about waiting
+ * @call: the call in progress; KFAB_GETWAIT, KFAB_GETWAITOBJ, KFAB_GETFIDFLAG or
+ *	  KFAB_SETFIDFLAG
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_control.
+ */
 long kfd_wait_control(struct kfd_call *call)
 {
 	const u32 classes = KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT) |
@@ -177,7 +190,7 @@ long kfd_wait_control(struct kfd_call *call)
 		arg->value = obj->wait_obj;
 		return 0;
 	case KFI_SETFIDFLAG:
-		/* Nothing to hand out, so no fault may undo it. */
+		/* No output, so a fault must not report a failure. */
 		call->answered = true;
 		fallthrough;
 	default:
@@ -185,7 +198,7 @@ long kfd_wait_control(struct kfd_call *call)
 	}
 }
 
-/* The members of a set at one moment. Return: how many, written or not. */
+/* List the members of a set at one moment. Return: how many there are. */
 static u32 kfd_pollfd_look(struct kfd_obj *set, u32 *handles, u32 room,
 			   u32 *change_index)
 {
@@ -197,7 +210,7 @@ static u32 kfd_pollfd_look(struct kfd_obj *set, u32 *handles, u32 room,
 	xa_lock(objects);
 	*change_index = set->changes;
 	xa_for_each(objects, id, obj) {
-		/* One that is draining has left, but for its handle. */
+		/* A draining CQ has left the set, though its handle is valid. */
 		if (obj->set != set || obj->draining)
 			continue;
 		if (n < room)
@@ -208,7 +221,11 @@ static u32 kfd_pollfd_look(struct kfd_obj *set, u32 *handles, u32 room,
 	return n;
 }
 
-/* No set has more members than its client has, or may have, objects. */
+/*
+ * A bound for the array: no set has more members than its client has objects, or may
+ * have. The count is read without the lock, but it only grows while it is below the
+ * limit.
+ */
 static u32 kfd_pollfd_room(const struct kfd_client *client, u32 count)
 {
 	return min(count, max(READ_ONCE(kfd_max_objects), READ_ONCE(client->count)));
@@ -230,7 +247,13 @@ static long kfd_pollfd_put(struct kfd_call *call, struct kfd_obj *set,
 	return 0;
 }
 
-/* KFAB_IOC_POLLFD */
+/**
+ * kfd_pollfd() - KFAB_IOC_POLLFD
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_pollfd.
+ */
 long kfd_pollfd(struct kfd_call *call)
 {
 	struct kfab_pollfd *arg = call->arg;
@@ -253,17 +276,17 @@ long kfd_pollfd(struct kfd_call *call)
 }
 
 /**
- * struct kfd_trying - the objects of one trywait
+ * struct kfd_trywait_list - the objects of one trywait
  * @objs: looked up
  * @n: how many
  */
-struct kfd_trying {
+struct kfd_trywait_list {
 	struct kfd_obj **objs;
 	u32 n;
 };
 
-/* All of them, of one kind, before the first is judged. */
-static int kfd_try_collect(struct kfd_call *call, struct kfd_trying *try)
+/* Look up all objects, and check that they are of one kind, before any is checked. */
+static int kfd_try_collect(struct kfd_call *call, struct kfd_trywait_list *try)
 {
 	const u32 classes = KFD_SOURCES | KFD_CLASS(KFI_CLASS_WAIT);
 	const struct kfab_trywait *arg = call->arg;
@@ -278,13 +301,13 @@ static int kfd_try_collect(struct kfd_call *call, struct kfd_trying *try)
 		if (IS_ERR(obj))
 			return PTR_ERR(obj);
 		try->objs[try->n++] = obj;
-		if (kfd_waits_as(obj) != kfd_waits_as(try->objs[0]))
+		if (kfd_effective_wait_obj(obj) != kfd_effective_wait_obj(try->objs[0]))
 			return -EINVAL;
 	}
 	return 0;
 }
 
-/* The descriptor of a member that has ended stays readable, with its hang-up. */
+/* The descriptor of a member whose device is gone stays readable, with POLLHUP. */
 static bool kfd_pollfd_ended(struct kfd_obj *set)
 {
 	struct xarray *objects = &set->client->objects;
@@ -304,13 +327,13 @@ static int kfd_try(struct kfd_obj *fabric, struct kfd_obj *obj)
 {
 	int ret = kfi_fid_trywait(kfd_fabric_of(fabric), obj->fid);
 
-	if (!ret && kfd_waits_as(obj) == KFI_WAIT_POLLFD &&
+	if (!ret && kfd_effective_wait_obj(obj) == KFI_WAIT_POLLFD &&
 	    kfd_pollfd_ended(obj->set ?: obj))
 		return -ENODEV;
 	return ret;
 }
 
-static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trying *try)
+static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trywait_list *try)
 {
 	int ret, result = 0;
 	u32 i;
@@ -319,18 +342,24 @@ static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trying *try)
 		ret = kfd_try(fabric, try->objs[i]);
 		if (ret == -EINVAL)
 			return ret;
-		/* What can be read comes before what never will be. */
+		/* -EAGAIN, something to read, takes precedence over -ENODEV. */
 		if (ret == -EAGAIN || !result)
 			result = ret;
 	}
 	return result;
 }
 
-/* KFAB_IOC_TRYWAIT */
+/**
+ * kfd_trywait() - KFAB_IOC_TRYWAIT
+ * @call: the call in progress
+ *
+ * Context: Process, may sleep.
+ * Return: 0, or a negative errno as listed at struct kfab_trywait.
+ */
 long kfd_trywait(struct kfd_call *call)
 {
 	const struct kfab_trywait *arg = call->arg;
-	struct kfd_trying try = {};
+	struct kfd_trywait_list try = {};
 	struct kfd_obj *fabric;
 	long ret;
 

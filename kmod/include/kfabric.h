@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
  * kfabric: the base of the in-kernel fabric API, source-compatible with
- * kfabric 1.7. Versions, flags, attributes, the kfid that every object begins
- * with, and discovery.
+ * kfabric 1.7: versions, flags, attributes, struct kfid, and discovery.
  *
- * Nearly every call is an inline that jumps through an operations table filled
- * in by the provider. Calls return 0 or a positive count, or a negative errno
- * (kfi_errno.h). Opening, closing, binding, enabling and registering may sleep;
- * posting, polling and non-blocking reads do not. A provider may return other
- * errors than those that are listed with a call.
+ * Nearly every call is an inline that calls through an operations table of the
+ * provider. A call returns 0, a positive count, or a negative errno
+ * (kfi_errno.h). A provider may return an error that the call's documentation
+ * does not list.
+ *
+ * Opening, closing, binding, enabling and registering memory may sleep.
+ * Posting, polling and non-blocking reads do not sleep.
  */
 #ifndef _KFABRIC_H_
 #define _KFABRIC_H_
@@ -62,12 +63,12 @@ struct kfid_mr;
 typedef struct kfid *kfid_t;
 
 /*
- * Flags and capabilities, all uint64_t. Bits from 1 upwards mean the same
- * everywhere; bits from 59 downwards are reused by classes of calls that never
- * meet; bits 60 to 63 belong to providers.
+ * Flags and capabilities, all uint64_t. The low bits have one meaning
+ * everywhere. The bits from 59 downwards have a meaning for each group of
+ * calls. Bits 60 to 63 belong to providers.
  */
 
-/* Capabilities; in a completion: which kind of operation it was. */
+/* Capabilities. In a completion they name the kind of operation. */
 #define KFI_MSG			BIT_ULL(1)	/* untagged messages */
 #define KFI_RMA			BIT_ULL(2)	/* remote read and write */
 #define KFI_TAGGED		BIT_ULL(3)	/* tagged messages */
@@ -89,19 +90,19 @@ typedef struct kfid *kfid_t;
 #define KFI_MULTI_RECV		BIT_ULL(16)	/* buffer takes many messages */
 #define KFI_REMOTE_CQ_DATA	BIT_ULL(17)	/* the data field is valid */
 #define KFI_MORE		BIT_ULL(18)	/* more posts follow at once */
-#define KFI_PEEK		BIT_ULL(19)	/* look, do not consume */
+#define KFI_PEEK		BIT_ULL(19)	/* read without consuming */
 #define KFI_TRIGGER		BIT_ULL(20)	/* triggered operation */
-#define KFI_FENCE		BIT_ULL(21)	/* after earlier ones to the peer */
+#define KFI_FENCE		BIT_ULL(21)	/* after earlier operations */
 #define KFI_COMPLETION		BIT_ULL(24)	/* write a completion */
 #define KFI_EVENT		KFI_COMPLETION	/* AV: asynchronous inserts */
 #define KFI_INJECT		BIT_ULL(25)	/* buffer is free on return */
 
 /* Completion levels, and flags of attributes. */
 #define KFI_INJECT_COMPLETE	BIT_ULL(26)	/* buffer is reusable */
-#define KFI_TRANSMIT_COMPLETE	BIT_ULL(27)	/* has left us reliably */
-#define KFI_DELIVERY_COMPLETE	BIT_ULL(28)	/* is placed at the target */
+#define KFI_TRANSMIT_COMPLETE	BIT_ULL(27)	/* sender no longer needed */
+#define KFI_DELIVERY_COMPLETE	BIT_ULL(28)	/* data is at the target */
 #define KFI_AFFINITY		BIT_ULL(29)	/* signaling_vector is valid */
-#define KFI_COMMIT_COMPLETE	BIT_ULL(30)	/* is persistent at the target */
+#define KFI_COMMIT_COMPLETE	BIT_ULL(30)	/* data is persistent there */
 #define KFI_TAGGED_MULTI_RECV	BIT_ULL(31)	/* MULTI_RECV on tagged too */
 
 /* Capabilities that modify the ones above. */
@@ -111,25 +112,25 @@ typedef struct kfid *kfid_t;
 #define KFI_REMOTE_COMM		BIT_ULL(52)	/* peers on other nodes */
 #define KFI_SHARED_AV		BIT_ULL(53)	/* AVs can be shared */
 #define KFI_RMA_EVENT		BIT_ULL(56)	/* events for inbound RMA */
-#define KFI_SOURCE		BIT_ULL(57)	/* completions tell the source */
+#define KFI_SOURCE		BIT_ULL(57)	/* completions have the source */
 #define KFI_NAMED_RX_CTX	BIT_ULL(58)	/* sender picks the rx context */
 #define KFI_DIRECTED_RECV	BIT_ULL(59)	/* receives match the source */
 
-/* Modes: what a provider asks of its caller. */
+/* Modes: requirements of a provider on its caller. */
 #define KFI_CONTEXT2		BIT_ULL(52)	/* contexts are kfi_context2 */
 #define KFI_RESTRICTED_COMP	BIT_ULL(53)	/* CQs for like endpoints only */
 #define KFI_NOTIFY_FLAGS_ONLY	BIT_ULL(54)	/* notifications: flags only */
 #define KFI_LOCAL_MR		BIT_ULL(55)	/* local buffers need a desc */
-#define KFI_RX_CQ_DATA		BIT_ULL(56)	/* CQ data eats a receive */
+#define KFI_RX_CQ_DATA		BIT_ULL(56)	/* CQ data consumes a receive */
 #define KFI_ASYNC_IOV		BIT_ULL(57)	/* keep iovs until completion */
 #define KFI_MSG_PREFIX		BIT_ULL(58)	/* room before each message */
 #define KFI_CONTEXT		BIT_ULL(59)	/* contexts are kfi_context */
 
-/* kfi_getinfo(); KFI_SOURCE: node and service name the local side. */
-#define KFI_PROV_ATTR_ONLY	BIT_ULL(54)	/* only who is there */
+/* kfi_getinfo(). With KFI_SOURCE, node and service name the local side. */
+#define KFI_PROV_ATTR_ONLY	BIT_ULL(54)	/* list providers only */
 #define KFI_NUMERICHOST		BIT_ULL(55)	/* node is numeric */
 
-/* kfi_trecvmsg() on messages that wait for a receive. */
+/* kfi_trecvmsg() on unexpected messages. */
 #define KFI_DISCARD		BIT_ULL(58)	/* drop the message */
 #define KFI_CLAIM		BIT_ULL(59)	/* reserve the message */
 
@@ -137,7 +138,7 @@ typedef struct kfid *kfid_t;
 #define KFI_SYNC_ERR		BIT_ULL(58)	/* AV: context gets the errors */
 #define KFI_SYMMETRIC		BIT_ULL(59)	/* AV: symmetric addressing */
 #define KFI_REG_MR		BIT_ULL(59)	/* domain: async registration */
-#define KFI_SELECTIVE_COMPLETION BIT_ULL(59)	/* EP: ask for each success */
+#define KFI_SELECTIVE_COMPLETION BIT_ULL(59)	/* EP: entries on request */
 
 /* Marks provider-specific protocols, address formats and other values. */
 #define KFI_PROV_SPECIFIC	(1 << 31)
@@ -147,10 +148,10 @@ typedef struct kfid *kfid_t;
 #define KFI_MR_RAW		0x4	/* keys are longer than 64 bits */
 #define KFI_MR_VIRT_ADDR	0x8	/* remote address is the iova */
 #define KFI_MR_PROV_KEY		0x10	/* the provider chooses the key */
-#define KFI_MR_RMA_EVENT	0x20	/* RMA event regions say so */
+#define KFI_MR_RMA_EVENT	0x20	/* mark regions with RMA events */
 #define KFI_MR_ENDPOINT		0x40	/* bind to an endpoint and enable */
 
-/* msg_order and comp_order: X after Y, for Read, Write and Send. */
+/* msg_order and comp_order: RAW keeps a read after a write, and so on. */
 #define KFI_ORDER_NONE		0x0
 #define KFI_ORDER_RAR		0x1
 #define KFI_ORDER_RAW		0x2
@@ -189,14 +190,14 @@ enum kfi_av_type {
 	KFI_AV_TABLE		/* a kfi_addr_t is the index of insertion */
 };
 
-/* Who moves operations along. */
+/* The side that makes progress on operations. */
 enum kfi_progress {
 	KFI_PROGRESS_UNSPEC,
 	KFI_PROGRESS_AUTO,	/* the provider */
 	KFI_PROGRESS_MANUAL	/* the caller, by reading and polling */
 };
 
-/* What data calls may run at the same time; control calls always may. */
+/* Data calls that may run concurrently. Control calls always may. */
 enum kfi_threading {
 	KFI_THREAD_UNSPEC,
 	KFI_THREAD_SAFE,	/* any */
@@ -206,7 +207,7 @@ enum kfi_threading {
 	KFI_THREAD_ENDPOINT	/* calls on different endpoints */
 };
 
-/* Who keeps queues from overflowing. */
+/* The side that prevents queue overflows. */
 enum kfi_resource_mgmt {
 	KFI_RM_UNSPEC,
 	KFI_RM_DISABLED,	/* the caller */
@@ -222,7 +223,7 @@ enum kfi_ep_type {
 	KFI_EP_SOCK_DGRAM	/* datagrams, as from a socket */
 };
 
-/* protocol of an endpoint: what it speaks on the wire. */
+/* protocol of an endpoint: its wire protocol. */
 enum {
 	KFI_PROTO_UNSPEC,
 	KFI_PROTO_RDMA_CM_IB_RC,	/* RC queue pairs set up by RDMA CM */
@@ -236,7 +237,7 @@ enum {
 	KFI_PROTO_CXI
 };
 
-/* Which pointer of a message's or region's union is used. 0 is an error. */
+/* The pointer in use in the union of a message or region. 0 is invalid. */
 enum kfi_iov_type {
 	KFI_KVEC = 1,		/* struct kvec, kernel virtual addresses */
 	KFI_BVEC,		/* struct bio_vec, pages */
@@ -281,8 +282,8 @@ static inline uint8_t kfi_tc_dscp_get(uint32_t tclass)
 }
 
 /*
- * Attributes. As hints, a zero or NULL field means "any". As answers, limits
- * are at least what was asked for.
+ * Attributes. In hints, a zero or NULL field means "any". In results, a limit
+ * is at least as large as in the hints.
  */
 
 /* Transmit side of an endpoint, or one transmit context. */
@@ -294,8 +295,8 @@ struct kfi_tx_attr {
 	uint64_t comp_order;		/* KFI_ORDER_*, of completions */
 	size_t inject_size;		/* bytes */
 	size_t size;			/* operations in flight */
-	size_t iov_limit;		/* pieces of a local buffer */
-	size_t rma_iov_limit;		/* pieces of a remote buffer */
+	size_t iov_limit;		/* segments of a local buffer */
+	size_t rma_iov_limit;		/* segments of a remote buffer */
 	uint32_t tclass;		/* KFI_TC_* */
 };
 
@@ -304,11 +305,11 @@ struct kfi_rx_attr {
 	uint64_t caps;			/* a subset of kfi_info.caps */
 	uint64_t mode;
 	uint64_t op_flags;		/* for calls without a flags argument */
-	uint64_t msg_order;		/* KFI_ORDER_*, as messages are taken */
+	uint64_t msg_order;		/* KFI_ORDER_*, of received messages */
 	uint64_t comp_order;		/* KFI_ORDER_*, of completions */
-	size_t total_buffered_recv;	/* bytes held for late receives */
+	size_t total_buffered_recv;	/* bytes of unexpected messages */
 	size_t size;			/* receives posted */
-	size_t iov_limit;		/* pieces of a buffer */
+	size_t iov_limit;		/* segments of a buffer */
 };
 
 struct kfi_ep_attr {
@@ -328,7 +329,7 @@ struct kfi_ep_attr {
 };
 
 struct kfi_domain_attr {
-	struct kfid_domain *domain;	/* in: only this; out: one open, NULL */
+	struct kfid_domain *domain;	/* in: use this; out: open one, NULL */
 	char *name;			/* device, port */
 	enum kfi_threading threading;
 	enum kfi_progress control_progress;
@@ -338,8 +339,8 @@ struct kfi_domain_attr {
 	int mr_mode;			/* KFI_MR_* */
 	size_t mr_key_size;		/* bytes */
 	size_t cq_data_size;		/* bytes of remote CQ data; 0: none */
-	size_t cq_cnt;			/* this and the next three: what */
-	size_t ep_cnt;			/* works best, not limits */
+	size_t cq_cnt;			/* this and the next three: */
+	size_t ep_cnt;			/* optimal numbers, not limits */
 	size_t tx_ctx_cnt;
 	size_t rx_ctx_cnt;
 	size_t max_ep_tx_ctx;		/* limits of one endpoint */
@@ -347,7 +348,7 @@ struct kfi_domain_attr {
 	size_t max_ep_stx_ctx;
 	size_t max_ep_srx_ctx;
 	size_t cntr_cnt;
-	size_t mr_iov_limit;		/* pieces of a region */
+	size_t mr_iov_limit;		/* segments of a region */
 	uint64_t caps;			/* LOCAL_COMM, REMOTE_COMM, SHARED_AV */
 	uint64_t mode;
 	uint8_t *auth_key;
@@ -358,17 +359,17 @@ struct kfi_domain_attr {
 };
 
 struct kfi_fabric_attr {
-	struct kfid_fabric *fabric;	/* in: only this; out: one open, NULL */
+	struct kfid_fabric *fabric;	/* in: use this; out: open one, NULL */
 	char *name;
 	char *prov_name;
 	uint32_t prov_version;
-	uint32_t api_version;		/* the one given to kfi_getinfo() */
+	uint32_t api_version;		/* version argument of kfi_getinfo() */
 };
 
 /*
- * One way to communicate. In an answer each address, string and attribute
- * struct is its own allocation, which kfi_freeinfo() frees; hints that the
- * caller made may have NULL for any of them.
+ * One way to communicate. In a result, each address, string and attribute
+ * struct is a separate allocation, which kfi_freeinfo() frees. In hints that
+ * the caller made, any of them may be NULL.
  */
 struct kfi_info {
 	struct kfi_info *next;
@@ -387,7 +388,7 @@ struct kfi_info {
 	struct kfi_fabric_attr *fabric_attr;
 };
 
-/* fclass: what kind of object a kfid is; binding goes by it. */
+/* fclass: the kind of object. Bind calls depend on it. */
 enum {
 	KFI_CLASS_UNSPEC,
 	KFI_CLASS_FABRIC,
@@ -415,18 +416,20 @@ struct kfi_eq_attr;
 struct kfi_wait_attr;
 
 /*
- * Called when something becomes readable, and not again until a read has found
- * nothing. Softirq or process context, no lock held, never twice at once for
- * one object: do not sleep. @context is the one given at open.
+ * Called when the queue becomes readable. The next call comes only after a read
+ * has found the queue empty. Calls for one object never overlap. @context is
+ * the one given at open.
+ *
+ * Context: Process or softirq context, no lock held. Must not sleep.
  */
 typedef void (*kfi_comp_handler)(struct kfid_cq *cq, void *context);
 typedef void (*kfi_event_handler)(struct kfid_eq *eq, void *context);
 
 /*
- * Operations tables begin with their size as the provider was compiled: a slot
- * that came later exists only if KFI_CHECK_OP() says so. Slots are documented
- * at the calls of the same name. Most calls do not check, so providers fill
- * what they lack from kfi_enosys.h.
+ * An operations table begins with its size at the time when the provider was
+ * compiled. KFI_CHECK_OP() shows whether a table has a slot that was added
+ * later. Most calls do not check, so a provider fills its unsupported slots
+ * from kfi_enosys.h. The slots are documented at the calls of the same name.
  */
 struct kfi_ops {
 	size_t size;
@@ -437,12 +440,12 @@ struct kfi_ops {
 			void **ops, void *context);
 };
 
-/* What every object begins with. */
+/* The first member of every object. */
 struct kfid {
 	size_t fclass;			/* KFI_CLASS_* */
 	void *context;			/* the caller's */
 	struct kfi_ops *ops;
-	struct completion comp;		/* these two: see kfi_prov.h */
+	struct completion comp;		/* this and ref_cnt: see kfi_prov.h */
 	atomic_t ref_cnt;
 };
 
@@ -476,7 +479,7 @@ struct kfid_fabric {
 int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	       void *context);
 
-/* Is slot @op part of the table as its provider was compiled, and filled? */
+/* True if the table has slot @op and the slot is not NULL. */
 #define KFI_CHECK_OP(ops, opstype, op) \
 	((ops)->size > offsetof(opstype, op) && (ops)->op)
 
@@ -484,7 +487,8 @@ int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
  * kfi_close() - close any object
  * @fid: the object
  *
- * A failed close changes nothing. What a queue still holds is lost.
+ * A failed close changes nothing. A successful close of a queue drops its
+ * unread entries.
  *
  * Context: Process context. May sleep. Not from the object's own handler.
  * Return: 0, or -KFI_EBUSY while other objects or sleeping threads use @fid.
@@ -501,7 +505,7 @@ enum {
 	KFI_GETOPSFLAG,		/* uint64_t; in: KFI_TRANSMIT or KFI_RECV */
 	KFI_SETOPSFLAG,		/* uint64_t, with KFI_TRANSMIT or KFI_RECV */
 	KFI_ALIAS,		/* struct kfi_alias */
-	KFI_GETWAIT,		/* wait_queue_head_t *, of KFI_WAIT_QUEUE */
+	KFI_GETWAIT,		/* wait_queue_head_t * or kfi_mutex_cond */
 	KFI_ENABLE,		/* none */
 	KFI_BACKLOG,		/* int, of a passive endpoint */
 	KFI_GET_RAW_MR,		/* struct kfi_mr_raw_attr */
@@ -537,16 +541,16 @@ struct kfi_mr_map_raw {
 };
 
 /**
- * kfi_control() - do what only this kind of object can
+ * kfi_control() - run a command on an object
  * @fid: the object
  * @command: KFI_GETFIDFLAG and so on
- * @arg: see the commands
+ * @arg: pointer to the type that is listed with the command
  *
- * The caller keeps all other calls off the object meanwhile.
+ * The caller makes no other call on the object at the same time.
  *
  * Context: Process context. May sleep.
- * Return: 0 or what the command defines, -KFI_ENOSYS not with this object,
- *	-KFI_EINVAL.
+ * Return: 0 or the command's own value, -KFI_ENOSYS if the object does not
+ *	support @command, -KFI_EINVAL.
  */
 static inline int kfi_control(struct kfid *fid, int command, void *arg)
 {
@@ -554,12 +558,13 @@ static inline int kfi_control(struct kfid *fid, int command, void *arg)
 }
 
 /**
- * kfi_alias() - second descriptor of an object, with op_flags of its own
+ * kfi_alias() - open a second descriptor with its own op_flags
  * @fid: the object
  * @alias_fid: where the alias is stored
  * @flags: op_flags of the alias
  *
- * Aliases are closed before the object.
+ * The alias must be closed before the object. The providers here have no
+ * aliases.
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_ENOSYS.
@@ -576,15 +581,15 @@ static inline int kfi_alias(struct kfid *fid, struct kfid **alias_fid,
 }
 
 /**
- * kfi_open_ops() - get a provider's own operations table
+ * kfi_open_ops() - get a provider-specific operations table
  * @fid: the object
  * @name: name of the table
  * @flags: reserved, 0
  * @ops: where the pointer is stored; valid while the object is open
- * @context: handed to the provider
+ * @context: passed to the provider
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ENOSYS or -KFI_EINVAL: no such table.
+ * Return: 0, -KFI_ENOSYS or -KFI_EINVAL if there is no such table.
  */
 static inline int kfi_open_ops(struct kfid *fid, const char *name,
 			       uint64_t flags, void **ops, void *context)
@@ -592,7 +597,7 @@ static inline int kfi_open_ops(struct kfid *fid, const char *name,
 	return fid->ops->ops_open(fid, name, flags, ops, context);
 }
 
-/* What kfi_tostr() prints, and what its data points to. */
+/* The values of kfi_tostr(), with the type that its data points to. */
 enum kfi_type {
 	KFI_TYPE_INFO,			/* struct kfi_info */
 	KFI_TYPE_EP_TYPE,		/* enum kfi_ep_type */
@@ -628,7 +633,7 @@ enum kfi_param_type {
 	KFI_PARAM_BOOL
 };
 
-/* A setting of a provider. */
+/* A configuration parameter of a provider. */
 struct kfi_param {
 	const char *name;
 	enum kfi_param_type type;
@@ -640,8 +645,8 @@ int kfi_getparams(struct kfi_param **params, int *count);
 void kfi_freeparams(struct kfi_param *params);
 
 /*
- * Room that a provider with KFI_CONTEXT or KFI_CONTEXT2 uses while the
- * operation is in flight: these are then what context arguments point to.
+ * With the mode KFI_CONTEXT or KFI_CONTEXT2, context arguments point to one of
+ * these structs. It belongs to the provider while the operation is in flight.
  */
 #ifndef KFABRIC_DIRECT
 struct kfi_context {

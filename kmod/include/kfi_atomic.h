@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Atomics: operations on elements of remote memory that are atomic against each
- * other. Counts are elements, never bytes. The fetching ones give the previous
- * values back; the comparing ones (KFI_CSWAP to KFI_MSWAP) do so too and act on
- * an element as compared.
+ * Atomics: operations on elements of remote memory that are atomic with respect
+ * to each other. Counts are elements, never bytes. Fetching atomics return the
+ * previous values. Comparing atomics (KFI_CSWAP to KFI_MSWAP) also return them,
+ * and change an element only as the comparison allows.
  */
 #ifndef _KFI_ATOMIC_H_
 #define _KFI_ATOMIC_H_
@@ -11,50 +11,50 @@
 #include <kfi_endpoint.h>
 #include <kfi_errno.h>
 
-/* A piece of a local buffer. */
+/* A segment of a local buffer. */
 struct kfi_ioc {
 	void *addr;
 	size_t count;			/* elements */
 };
 
-/* A piece of remote memory. */
+/* A segment of remote memory. */
 struct kfi_rma_ioc {
 	uint64_t addr;			/* offset, or iova: KFI_MR_VIRT_ADDR */
 	size_t count;			/* elements */
 	uint64_t key;
 };
 
-/* What a domain can do with one type. */
+/* Limits of a domain for one type and operation. */
 struct kfi_atomic_attr {
-	size_t count;			/* elements in one call, at most */
+	size_t count;			/* most elements in one call */
 	size_t size;			/* bytes of an element */
 };
 
 struct kfi_msg_atomic {
 	const struct kfi_ioc *msg_iov;	/* the operands */
-	void **desc;			/* one for each piece, or NULL */
-	size_t iov_count;		/* local pieces */
+	void **desc;			/* one for each segment, or NULL */
+	size_t iov_count;		/* local segments */
 	kfi_addr_t addr;
 	const struct kfi_rma_ioc *rma_iov;
-	size_t rma_iov_count;		/* remote pieces */
+	size_t rma_iov_count;		/* remote segments */
 	enum kfi_datatype datatype;
 	enum kfi_op op;
 	void *context;
 	uint64_t data;			/* with KFI_REMOTE_CQ_DATA */
 };
 
-/* Where previous values go. */
+/* The buffer for previous values. */
 struct kfi_msg_fetch {
 	struct kfi_ioc *msg_iov;
-	void **desc;			/* one for each piece, or NULL */
-	size_t iov_count;		/* pieces */
+	void **desc;			/* one for each segment, or NULL */
+	size_t iov_count;		/* segments */
 };
 
-/* What to compare with. */
+/* The values to compare with. */
 struct kfi_msg_compare {
 	const struct kfi_ioc *msg_iov;
-	void **desc;			/* one for each piece, or NULL */
-	size_t iov_count;		/* pieces */
+	void **desc;			/* one for each segment, or NULL */
+	size_t iov_count;		/* segments */
 };
 
 struct kfi_ops_atomic {
@@ -133,14 +133,15 @@ struct kfi_ops_atomic {
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  * @datatype: type of an element
- * @op: what to do with each element
+ * @op: operation on each element
  * @context: op_context of the completion
  *
- * Each of the @count elements at @addr becomes @op of itself and its operand.
+ * Each of the @count elements at @addr becomes the result of @op on itself and
+ * its operand.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
- *	@datatype, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if @op
+ *	does not support @datatype, -KFI_EMSGSIZE for too many elements.
  */
 static inline ssize_t kfi_atomic(struct kfid_ep *ep, const void *buf,
 				 size_t count, void *desc, kfi_addr_t dest_addr,
@@ -153,21 +154,21 @@ static inline ssize_t kfi_atomic(struct kfid_ep *ep, const void *buf,
 }
 
 /**
- * kfi_atomicv() - kfi_atomic() with operands in pieces
+ * kfi_atomicv() - kfi_atomic() with operands in segments
  * @ep: the endpoint
- * @iov: the operands, in pieces
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces
+ * @iov: the operands, in segments
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  * @datatype: type of an element
- * @op: what to do with each element
+ * @op: operation on each element
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
- *	@datatype, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if @op
+ *	does not support @datatype, -KFI_EMSGSIZE for too many elements.
  */
 static inline ssize_t kfi_atomicv(struct kfid_ep *ep, const struct kfi_ioc *iov,
 				  void **desc, size_t count,
@@ -187,8 +188,9 @@ static inline ssize_t kfi_atomicv(struct kfid_ep *ep, const struct kfi_ioc *iov,
  *	level
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP the
- *	operation on that type, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if the
+ *	operation does not support that type, -KFI_EMSGSIZE for too many
+ *	elements.
  */
 static inline ssize_t kfi_atomicmsg(struct kfid_ep *ep,
 				    const struct kfi_msg_atomic *msg,
@@ -198,7 +200,7 @@ static inline ssize_t kfi_atomicmsg(struct kfid_ep *ep,
 }
 
 /**
- * kfi_inject_atomic() - kfi_atomic() whose buffer is free on return
+ * kfi_inject_atomic() - kfi_atomic(); the buffer is free on return
  * @ep: the endpoint
  * @buf: the operands
  * @count: elements
@@ -206,13 +208,13 @@ static inline ssize_t kfi_atomicmsg(struct kfid_ep *ep,
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  * @datatype: type of an element
- * @op: what to do with each element
+ * @op: operation on each element
  *
- * A success writes no completion.
+ * The call writes no completion for a success.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
- *	@datatype, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if @op
+ *	does not support @datatype, -KFI_EMSGSIZE for too many elements.
  */
 static inline ssize_t kfi_inject_atomic(struct kfid_ep *ep, const void *buf,
 					size_t count, kfi_addr_t dest_addr,
@@ -230,18 +232,18 @@ static inline ssize_t kfi_inject_atomic(struct kfid_ep *ep, const void *buf,
  * @buf: the operands
  * @count: elements
  * @desc: kfi_mr_desc() of the buffer, or NULL
- * @result: where the previous remote values go
+ * @result: buffer for the previous remote values
  * @result_desc: kfi_mr_desc() of the result buffer, or NULL
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  * @datatype: type of an element
- * @op: what to do with each element
+ * @op: operation on each element
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
- *	@datatype, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if @op
+ *	does not support @datatype, -KFI_EMSGSIZE for too many elements.
  */
 static inline ssize_t kfi_fetch_atomic(struct kfid_ep *ep, const void *buf,
 				       size_t count, void *desc, void *result,
@@ -256,24 +258,24 @@ static inline ssize_t kfi_fetch_atomic(struct kfid_ep *ep, const void *buf,
 }
 
 /**
- * kfi_fetch_atomicv() - kfi_fetch_atomic() with buffers in pieces
+ * kfi_fetch_atomicv() - kfi_fetch_atomic() with buffers in segments
  * @ep: the endpoint
- * @iov: the operands, in pieces
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces of @iov
- * @resultv: where the previous remote values go, in pieces
- * @result_desc: kfi_mr_desc() of each piece, or NULL
- * @result_count: number of pieces
+ * @iov: the operands, in segments
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments of @iov
+ * @resultv: buffer for the previous remote values, in segments
+ * @result_desc: kfi_mr_desc() of each segment, or NULL
+ * @result_count: number of segments
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  * @datatype: type of an element
- * @op: what to do with each element
+ * @op: operation on each element
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
- *	@datatype, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if @op
+ *	does not support @datatype, -KFI_EMSGSIZE for too many elements.
  */
 static inline ssize_t kfi_fetch_atomicv(struct kfid_ep *ep,
 					const struct kfi_ioc *iov, void **desc,
@@ -293,14 +295,15 @@ static inline ssize_t kfi_fetch_atomicv(struct kfid_ep *ep,
  * kfi_fetch_atomicmsg() - kfi_fetch_atomic() with flags
  * @ep: the endpoint
  * @msg: the operation
- * @resultv: where the previous remote values go, in pieces
- * @result_desc: kfi_mr_desc() of each piece, or NULL
- * @result_count: number of pieces
+ * @resultv: buffer for the previous remote values, in segments
+ * @result_desc: kfi_mr_desc() of each segment, or NULL
+ * @result_count: number of segments
  * @flags: KFI_COMPLETION, KFI_MORE, KFI_FENCE, or a completion level
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP the
- *	operation on that type, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if the
+ *	operation does not support that type, -KFI_EMSGSIZE for too many
+ *	elements.
  */
 static inline ssize_t kfi_fetch_atomicmsg(struct kfid_ep *ep,
 					  const struct kfi_msg_atomic *msg,
@@ -313,25 +316,25 @@ static inline ssize_t kfi_fetch_atomicmsg(struct kfid_ep *ep,
 }
 
 /**
- * kfi_compare_atomic() - change remote elements that compare so
+ * kfi_compare_atomic() - compare remote elements and change them
  * @ep: the endpoint
  * @buf: the operands
  * @count: elements
  * @desc: kfi_mr_desc() of the buffer, or NULL
  * @compare: the values to compare with
  * @compare_desc: kfi_mr_desc() of @compare, or NULL
- * @result: where the previous remote values go
+ * @result: buffer for the previous remote values
  * @result_desc: kfi_mr_desc() of the result buffer, or NULL
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  * @datatype: type of an element
- * @op: what to do with each element
+ * @op: operation on each element
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
- *	@datatype, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if @op
+ *	does not support @datatype, -KFI_EMSGSIZE for too many elements.
  */
 static inline ssize_t kfi_compare_atomic(struct kfid_ep *ep, const void *buf,
 					 size_t count, void *desc,
@@ -350,27 +353,27 @@ static inline ssize_t kfi_compare_atomic(struct kfid_ep *ep, const void *buf,
 }
 
 /**
- * kfi_compare_atomicv() - kfi_compare_atomic() with buffers in pieces
+ * kfi_compare_atomicv() - kfi_compare_atomic() with buffers in segments
  * @ep: the endpoint
- * @iov: the operands, in pieces
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces of @iov
- * @comparev: the values to compare with, in pieces
- * @compare_desc: kfi_mr_desc() of each piece, or NULL
- * @compare_count: number of pieces
- * @resultv: where the previous remote values go, in pieces
- * @result_desc: kfi_mr_desc() of each piece, or NULL
- * @result_count: number of pieces
+ * @iov: the operands, in segments
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments of @iov
+ * @comparev: the values to compare with, in segments
+ * @compare_desc: kfi_mr_desc() of each segment, or NULL
+ * @compare_count: number of segments
+ * @resultv: buffer for the previous remote values, in segments
+ * @result_desc: kfi_mr_desc() of each segment, or NULL
+ * @result_count: number of segments
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  * @datatype: type of an element
- * @op: what to do with each element
+ * @op: operation on each element
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP @op on
- *	@datatype, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if @op
+ *	does not support @datatype, -KFI_EMSGSIZE for too many elements.
  */
 static inline ssize_t kfi_compare_atomicv(struct kfid_ep *ep,
 					  const struct kfi_ioc *iov,
@@ -396,17 +399,18 @@ static inline ssize_t kfi_compare_atomicv(struct kfid_ep *ep,
  * kfi_compare_atomicmsg() - kfi_compare_atomic() with flags
  * @ep: the endpoint
  * @msg: the operation
- * @comparev: the values to compare with, in pieces
- * @compare_desc: kfi_mr_desc() of each piece, or NULL
- * @compare_count: number of pieces
- * @resultv: where the previous remote values go, in pieces
- * @result_desc: kfi_mr_desc() of each piece, or NULL
- * @result_count: number of pieces
+ * @comparev: the values to compare with, in segments
+ * @compare_desc: kfi_mr_desc() of each segment, or NULL
+ * @compare_count: number of segments
+ * @resultv: buffer for the previous remote values, in segments
+ * @result_desc: kfi_mr_desc() of each segment, or NULL
+ * @result_count: number of segments
  * @flags: KFI_COMPLETION, KFI_MORE, KFI_FENCE, or a completion level
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP the
- *	operation on that type, -KFI_EMSGSIZE too many elements.
+ * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EOPNOTSUPP if the
+ *	operation does not support that type, -KFI_EMSGSIZE for too many
+ *	elements.
  */
 static inline ssize_t kfi_compare_atomicmsg(struct kfid_ep *ep,
 					    const struct kfi_msg_atomic *msg,
@@ -423,11 +427,11 @@ static inline ssize_t kfi_compare_atomicmsg(struct kfid_ep *ep,
 }
 
 /**
- * kfi_atomicvalid() - can an endpoint do this with kfi_atomic()?
+ * kfi_atomicvalid() - check support for an operation in kfi_atomic()
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: where the most elements of one call are stored
+ * @count: where the largest number of elements of one call is stored
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, -KFI_EOPNOTSUPP.
@@ -440,11 +444,11 @@ static inline int kfi_atomicvalid(struct kfid_ep *ep,
 }
 
 /**
- * kfi_fetch_atomicvalid() - can an endpoint do this with kfi_fetch_atomic()?
+ * kfi_fetch_atomicvalid() - check support in kfi_fetch_atomic()
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: where the most elements of one call are stored
+ * @count: where the largest number of elements of one call is stored
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, -KFI_EOPNOTSUPP.
@@ -457,12 +461,11 @@ static inline int kfi_fetch_atomicvalid(struct kfid_ep *ep,
 }
 
 /**
- * kfi_compare_atomicvalid() - can an endpoint do this with
- *	kfi_compare_atomic()?
+ * kfi_compare_atomicvalid() - check support in kfi_compare_atomic()
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: where the most elements of one call are stored
+ * @count: where the largest number of elements of one call is stored
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, -KFI_EOPNOTSUPP.
@@ -475,16 +478,16 @@ static inline int kfi_compare_atomicvalid(struct kfid_ep *ep,
 }
 
 /**
- * kfi_query_atomic() - can a domain do this?
+ * kfi_query_atomic() - check support for an operation in a domain
  * @domain: the domain
  * @datatype: type of an element
  * @op: the operation
  * @attr: where the limits are stored
- * @flags: says whether a fetching or a comparing call is meant; 0: neither
+ * @flags: selects a fetching or a comparing call; 0: neither
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, -KFI_EOPNOTSUPP, -KFI_ENOSYS also from providers too old to have
- *	the call.
+ * Return: 0, -KFI_EOPNOTSUPP, -KFI_ENOSYS, also if the provider predates the
+ *	call.
  */
 static inline int kfi_query_atomic(struct kfid_domain *domain,
 				   enum kfi_datatype datatype, enum kfi_op op,

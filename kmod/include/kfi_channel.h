@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Completion channels: what verbs consumers know as comp_channel, for the CQs of
- * any provider. No part of kfabric 1.7.
+ * Completion channels, the comp_channel of verbs, for the CQs of any provider. Not part
+ * of kfabric 1.7.
  *
- * A CQ is bound to a channel. kfi_req_notify() asks for one event: the next
- * completion makes it, once. kfi_get_cq_event() waits for the next event of any CQ
- * of the channel, kfi_ack_cq_events() gives it back, and a CQ closes only when all
- * of its events that were got are given back.
+ * A CQ is bound to a channel. kfi_req_notify() requests one event, which the next
+ * completion makes, once. kfi_get_cq_event() waits for the next event of any CQ of the
+ * channel. kfi_ack_cq_events() acknowledges it: a CQ closes only when all of its events
+ * that were got are acknowledged.
  *
- * An event stands for any number of entries, and sometimes for none: who gets one
- * asks for the next and then reads until the CQ is empty.
+ * An event stands for any number of entries, and sometimes for none: after an event, a
+ * reader requests the next one and then reads until the CQ is empty.
  */
 #ifndef _KFI_CHANNEL_H_
 #define _KFI_CHANNEL_H_
@@ -18,21 +18,22 @@
 #include <kfi_domain.h>
 #include <kfi_eq.h>
 
-/* The class of a channel; behind those of kfabric, with room for more of them. */
+/* The class of a channel; after those of kfabric, with room for more of them. */
 #define KFI_CLASS_COMP_CHANNEL	24
 
 /*
- * Of an operation: its completion at the target counts as solicited. In a
- * completion that a provider reports: it does. Never in an entry that is read.
+ * A flag of an operation: its completion at the target counts as solicited. In a
+ * completion that a provider reports: this one does. Never set in an entry that a
+ * reader gets.
  */
 #define KFI_SOLICITED		BIT_ULL(61)
 
-/* What kfi_req_notify() is asked for. Both bits are KFI_CQ_NEXT_COMP. */
+/* Flags of kfi_req_notify(). The first two together are KFI_CQ_NEXT_COMP. */
 #define KFI_CQ_SOLICITED	BIT(0)	/* solicited or failed completions */
 #define KFI_CQ_NEXT_COMP	BIT(1)	/* any completion */
-#define KFI_CQ_REPORT_MISSED	BIT(2)	/* tell what was there before */
+#define KFI_CQ_REPORT_MISSED	BIT(2)	/* return 1 for earlier entries */
 
-/* Events of one CQ that may be waiting to be got. */
+/* The most unread events of one CQ. */
 #define KFI_CQ_EVENTS_MAX	1024
 
 /**

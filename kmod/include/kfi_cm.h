@@ -2,11 +2,13 @@
 /*
  * Addresses, connections and multicast groups.
  *
- * Connecting: kfi_listen() on a passive endpoint, kfi_connect() on an endpoint;
- * KFI_CONNREQ arrives on the EQ of the listener, who opens an endpoint with the
- * event's info and calls kfi_accept(), or kfi_reject() with info->handle; both
- * sides get KFI_CONNECTED, or the connecting one an error entry. Private data
- * that the protocol has no room for is cut.
+ * To connect, the listener calls kfi_listen() on a passive endpoint, and the
+ * connector calls kfi_connect() on an endpoint. The listener's EQ gets
+ * KFI_CONNREQ. The listener opens an endpoint with the event's info and calls
+ * kfi_accept(), or calls kfi_reject() with info->handle. After kfi_accept(),
+ * both sides get KFI_CONNECTED. After kfi_reject(), the connector gets an error
+ * entry.
+ * Private data is truncated to the protocol's limit.
  */
 #ifndef _KFI_CM_H_
 #define _KFI_CM_H_
@@ -45,7 +47,7 @@ struct kfi_ops_cm {
  * @addr: the address, in the addr_format of the info
  * @addrlen: bytes of @addr
  *
- * Before the endpoint is enabled or listens.
+ * Must come before the endpoint is enabled or listens.
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_EINVAL, -KFI_EADDRINUSE, -KFI_ENOSYS.
@@ -64,8 +66,8 @@ static inline int kfi_setname(struct kfid *fid, void *addr, size_t addrlen)
  * @addrlen: bytes; in: room in @addr, out: the full length
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ETOOSMALL @addrlen, -KFI_EOPBADSTATE there is none yet,
- *	-KFI_ENOSYS.
+ * Return: 0, -KFI_ETOOSMALL if @addrlen is too small, -KFI_EOPBADSTATE if there
+ *	is no address yet, -KFI_ENOSYS.
  */
 static inline int kfi_getname(struct kfid *fid, void *addr, size_t *addrlen)
 {
@@ -81,7 +83,8 @@ static inline int kfi_getname(struct kfid *fid, void *addr, size_t *addrlen)
  * @addrlen: bytes; in: room in @addr, out: the full length
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ETOOSMALL @addrlen, -KFI_ENOTCONN, -KFI_ENOSYS.
+ * Return: 0, -KFI_ETOOSMALL if @addrlen is too small, -KFI_ENOTCONN,
+ *	-KFI_ENOSYS.
  */
 static inline int kfi_getpeer(struct kfid_ep *ep, void *addr, size_t *addrlen)
 {
@@ -89,7 +92,7 @@ static inline int kfi_getpeer(struct kfid_ep *ep, void *addr, size_t *addrlen)
 }
 
 /**
- * kfi_listen() - start to take connection requests
+ * kfi_listen() - start to accept connection requests
  * @pep: the passive endpoint, bound to an EQ
  *
  * Context: Process context. May sleep.
@@ -101,16 +104,17 @@ static inline int kfi_listen(struct kfid_pep *pep)
 }
 
 /**
- * kfi_connect() - ask a listener for a connection
+ * kfi_connect() - request a connection
  * @ep: the endpoint
- * @addr: where it listens; NULL takes dest_addr of the info
+ * @addr: address of the listener; NULL: dest_addr of the info
  * @param: private data for the listener, or NULL
  * @paramlen: bytes of @param
  *
- * Enables the endpoint. The answer is an event.
+ * Enables the endpoint. An event reports the result.
  *
  * Context: Process context. May sleep.
- * Return: 0 on its way, -KFI_EINVAL, -KFI_EOPBADSTATE, -KFI_ENOEQ, -KFI_ENOSYS.
+ * Return: 0 if the request was started, -KFI_EINVAL, -KFI_EOPBADSTATE,
+ *	-KFI_ENOEQ, -KFI_ENOSYS.
  */
 static inline int kfi_connect(struct kfid_ep *ep, const void *addr,
 			      const void *param, size_t paramlen)
@@ -120,11 +124,11 @@ static inline int kfi_connect(struct kfid_ep *ep, const void *addr,
 
 /**
  * kfi_accept() - accept a connection request
- * @ep: opened with the info of the KFI_CONNREQ
+ * @ep: the endpoint, opened with the info of the KFI_CONNREQ
  * @param: private data for the peer, or NULL
  * @paramlen: bytes of @param
  *
- * Enables the endpoint. The connection stands with KFI_CONNECTED.
+ * Enables the endpoint. The connection is ready with KFI_CONNECTED.
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_EINVAL, -KFI_EOPBADSTATE, -KFI_ENOEQ, -KFI_ENOSYS.
@@ -136,10 +140,10 @@ static inline int kfi_accept(struct kfid_ep *ep, const void *param,
 }
 
 /**
- * kfi_reject() - turn a connection request down
+ * kfi_reject() - reject a connection request
  * @pep: the passive endpoint
  * @connreq: info->handle of the KFI_CONNREQ
- * @param: private data, err_data at the peer, or NULL
+ * @param: private data, the err_data of the peer's error entry, or NULL
  * @paramlen: bytes of @param
  *
  * Context: Process context. May sleep.
@@ -170,15 +174,15 @@ static inline int kfi_shutdown(struct kfid_ep *ep, uint64_t flags)
  * kfi_join() - join a multicast group
  * @ep: the endpoint
  * @addr: the group
- * @flags: the directions, KFI_SEND or KFI_RECV; 0 is both
+ * @flags: the directions, KFI_SEND or KFI_RECV; 0: both
  * @mc: where the membership is stored
  * @context: the caller's, kept in fid.context and in KFI_JOIN_COMPLETE
  *
  * Closing the membership leaves the group.
  *
  * Context: Process context. May sleep.
- * Return: 0 on its way, -KFI_ENOSYS also from providers too old to have the
- *	call.
+ * Return: 0 if the join was started, -KFI_ENOSYS, also if the provider predates
+ *	the call.
  */
 static inline int kfi_join(struct kfid_ep *ep, const void *addr, uint64_t flags,
 			   struct kfid_mc **mc, void *context)
@@ -190,10 +194,12 @@ static inline int kfi_join(struct kfid_ep *ep, const void *addr, uint64_t flags,
 }
 
 /**
- * kfi_mc_addr() - what to send to in order to reach a group
+ * kfi_mc_addr() - destination address of a multicast group
  * @mc: the joined group
  *
- * Context: Any. After KFI_JOIN_COMPLETE.
+ * Valid after KFI_JOIN_COMPLETE.
+ *
+ * Context: Any.
  * Return: The group's address for the data calls.
  */
 static inline kfi_addr_t kfi_mc_addr(struct kfid_mc *mc)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * What kfabric.ko gives to providers.
+ * The interface of kfabric.ko for providers and for kmod/dev.
  *
- * A provider opens its devices, moves data and *reports*: completions, errors
- * and events. Everything behind the report (storing, counting, readiness,
- * waking, wait sets, poll sets) is done once, in kmod/core. ULPs include
- * <kfabric.h> and its companions, never this file.
+ * A provider opens its devices, moves data and *reports*: completions, errors and
+ * events. Everything after the report (storing, counting, readiness, waking, wait
+ * sets, poll sets) is done once, in kmod/core. ULPs include <kfabric.h> and its
+ * companions, never this file.
+ *
+ * The functions are documented at their definitions. The order of all locks is in
+ * kmod/core/core.h.
  */
 #ifndef _KFI_CORE_H_
 #define _KFI_CORE_H_
@@ -25,9 +28,9 @@
 #include <kfi_prov.h>
 
 /*
- * Lifetime. kfid.ref_cnt is 1 for the open itself plus one for every user: a
- * child, a binding, a membership, a thread asleep in it. Closing takes it from
- * 1 to 0 in one step or fails with -EBUSY and changes nothing.
+ * Lifetime. kfid.ref_cnt is 1 for the open itself plus one for every user: a child, a
+ * binding, a membership, a thread asleep in it. A close takes it from 1 to 0 in one
+ * step, or fails with -EBUSY and changes nothing.
  */
 void kfi_fid_init(struct kfid *fid, size_t fclass, void *context,
 		  struct kfi_ops *ops);
@@ -38,10 +41,10 @@ u32 kfi_fid_id(const struct kfid *fid);
 
 /**
  * struct kfi_listed - an object's place on the list of all objects
- * @link: on the list
- * @fid: the object
- * @pid: process that opened it
- * @comm: name of the thread that did
+ * @link: on the list; kfi_listed_lock
+ * @fid: the object; constant
+ * @pid: process that opened it; constant
+ * @comm: name of the thread that opened it; constant
  */
 struct kfi_listed {
 	struct list_head link;
@@ -51,28 +54,30 @@ struct kfi_listed {
 };
 
 /**
- * struct kfi_counts - what an object counts for profiles
+ * struct kfi_counts - the counts of an object, for profiles
  * @completions: operations reported by an endpoint; entries stored in a CQ
- * @errors: those of them that failed
+ * @errors: completions that failed
  * @signals: publications on a queue; for a poll set, on its members
  * @wakes: sleepers taken off the queue and woken; members that were reported
- * @overtaken: woken rightly, and somebody else had read it
- * @spurious: woken with nothing published; a member that was reported and read
- *	      by somebody else while the call was still in progress
+ * @overtaken: wake-ups for an entry that another thread had read by then
+ * @spurious: wake-ups with nothing published; a member that was reported and read
+ *	      by another thread while the call was still in progress
  * @timeouts: calls that their deadline ended
  * @interrupts: calls that a signal ended
- * @handed_on: wake-ups passed on by a thread that left without an entry
+ * @handed_on: wake-ups handed on by a thread that left without an entry
  * @overruns: publications that found no room
  * @deepest: most entries, or members ready, at a time
  * @sleeps: times that a thread was put on the queue
  * @asleep: threads on the queue now
- * @most_asleep: most of them at a time
+ * @most_asleep: most threads on the queue at a time
  * @asleep_ns: time that threads have been on the queue, added up
- * @longest_ns: for how long the one has that is there longest
+ * @longest_ns: age of the thread that has been on the queue longest
  * @latency: a histogram of the times from signal to return
  * @unexp: unexpected messages now
  *
- * While no profile is open times are in ticks, and no latency is measured.
+ * While no profile is open, times are in ticks, and no latency is measured.
+ *
+ * The structure that contains it names the lock.
  */
 struct kfi_counts {
 	u64 completions;
@@ -98,10 +103,12 @@ struct kfi_counts {
 /**
  * struct kfi_fabric_base - what every provider's fabric begins with
  * @fabric: the public object
- * @owner: the provider's module, held while the fabric is open
- * @release: frees the structure around it; process context
+ * @owner: the provider's module, pinned while the fabric is open
+ * @release: frees the structure around it; process context, may sleep
  * @strerror: text for a prov_errno of its EQs, or NULL
  * @id: names the object in tracepoints, never its address
+ *
+ * All fields are constant once the fabric is open.
  */
 struct kfi_fabric_base {
 	struct kfid_fabric fabric;
@@ -119,21 +126,22 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
 /**
  * struct kfi_domain_base - what every provider's domain begins with
  * @domain: the public object
- * @fabric: parent; a reference is held
+ * @fabric: parent; a reference is held; constant
  * @release: frees the structure around it; process context, may sleep
  * @strerror: text for a prov_errno of its CQs, or NULL
- * @progress: manual progress: makes the reports that are pending, see
- *	      kfi_domain_pending(); any context, no lock held. NULL: the provider
- *	      reports by itself.
- * @progressing: calls it for those who sleep
- * @lock: protects @sources and @lost
- * @sources: the domain's open CQs and counters
- * @lost: the device is gone, see kfi_domain_lose()
- * @id: names the object in tracepoints
- * @past: what its closed CQs and counters had counted; @lock
+ * @progress: manual progress: makes the pending reports, see kfi_domain_pending();
+ *	      called in any context, with no lock held. NULL: the provider reports by
+ *	      itself.
+ * @progressing: calls @progress for sleeping threads
+ * @lock: protects @sources, @lost and @past; held while device loss is published
+ * @sources: the domain's open CQs and counters; @lock
+ * @lost: the device is gone, see kfi_domain_lose(); written under @lock, read also
+ *	  without it
+ * @id: names the object in tracepoints; constant
+ * @past: counts of its closed CQs and counters; @lock
  * @eps_lock: protects @eps and @eps_past
- * @eps: the domain's open endpoints
- * @eps_past: what its closed ones had counted
+ * @eps: the domain's open endpoints; @eps_lock
+ * @eps_past: counts of its closed endpoints; @eps_lock
  * @listed: on the list of all objects
  */
 struct kfi_domain_base {
@@ -143,7 +151,7 @@ struct kfi_domain_base {
 	const char *(*strerror)(int prov_errno);
 	void (*progress)(struct kfi_domain_base *base);
 	struct work_struct progressing;
-	spinlock_t lock;	/* sources, lost */
+	spinlock_t lock;	/* sources, lost, past */
 	struct list_head sources;
 	bool lost;
 	u32 id;
@@ -180,7 +188,7 @@ int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
  * struct kfi_completion - one finished operation, as a provider reports it
  * @context: the operation's context
  * @flags: KFI_MSG | KFI_SEND and so on, as the CQ entry will show them; and
- *	   KFI_SOLICITED, which it does not, see kfi_channel.h
+ *	   KFI_SOLICITED, which the entry does not show, see kfi_channel.h
  * @len: bytes received or, for an error, delivered
  * @buf: address inside a multi-receive buffer, else NULL
  * @data: remote CQ data, valid with KFI_REMOTE_CQ_DATA in @flags
@@ -189,6 +197,8 @@ int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
  * @olen: for an error: bytes that did not fit
  * @err: 0, or a positive errno; then the entry is an error entry
  * @prov_errno: the provider's own code for @err
+ *
+ * Belongs to the caller that reports it.
  */
 struct kfi_completion {
 	void *context;
@@ -217,19 +227,19 @@ enum kfi_ep_cntr {
 struct kfi_ep_base;
 
 /**
- * struct kfi_profile_ops - what a provider's endpoints have for profiles, beside
- *	what the core counts itself
+ * struct kfi_profile_ops - a provider's own variables and events of an endpoint
  * @vars: variables; the pre-defined ones are in kfi_unexp_vars, ids of others
  *	begin at KFI_VAR_PROVIDER
- * @nvars: how many
+ * @nvars: number of @vars
  * @events: events; kfi_unexp_events, or with ids from KFI_EVENT_PROVIDER on
- * @nevents: how many
+ * @nevents: number of @events
  * @read: writes the value of a variable, but no more than @size bytes of it, and
- *	returns how many bytes there are. The entries of a KFI_PROFILE_LIST are
- *	written whole. What it writes goes to users: no address of the kernel.
- * @reset: sets to 0 what can be; or NULL
+ *	returns the bytes of the whole value. The entries of a KFI_PROFILE_LIST are
+ *	written whole. Users get the value: no kernel address may be in it.
+ * @reset: sets to 0 the variables that can be reset; or NULL
  *
- * Both functions are called with the endpoint's profile_lock held.
+ * Both functions are called with the endpoint's profile_lock held: any context, must
+ * not sleep.
  */
 struct kfi_profile_ops {
 	const struct kfi_profile_desc *vars;
@@ -240,31 +250,35 @@ struct kfi_profile_ops {
 	void (*reset)(struct kfi_ep_base *base);
 };
 
-/* The pre-defined ones: how many unexpected messages, and which; come and gone. */
+/* Pre-defined: count and list of unexpected messages; a message came, was matched. */
 extern const struct kfi_profile_desc kfi_unexp_vars[2];
 extern const struct kfi_profile_desc kfi_unexp_events[2];
 
 /**
  * struct kfi_ep_base - what every provider's endpoint begins with
  * @ep: the public object
- * @domain: parent; a reference is held
- * @tx_cq: where transmit completions go; bound objects are pinned by reference
- * @rx_cq: where receive completions go
- * @eq: where connection events go
+ * @domain: parent; a reference is held; constant
+ * @tx_cq: CQ of transmit completions. A reference to each bound object is held; the
+ *	   bindings are constant from @enabled until kfi_ep_base_fini().
+ * @rx_cq: CQ of receive completions
+ * @eq: EQ of connection events
  * @cntr: counters by direction
  * @tx_selective: successes only for operations with KFI_COMPLETION
  * @rx_selective: the same for receives
- * @enabled: bindings are final; written once, under the caller's serialisation
- * @id: names the object in tracepoints
- * @profile_ops: see kfi_ep_base_profile(); NULL: nothing of the provider's own
- * @profile_lock: protects what they read, and @profiles
- * @profiles: those that are open and want events
- * @completions: operations that were reported
- * @errors: those of them that failed
- * @zero: protects the next two
- * @completions_zero: of @completions, before the last reset
- * @errors_zero: the same of @errors
- * @sibling: on its domain's list
+ * @enabled: bindings are final; the caller serialises kfi_ep_base_bind() and
+ *	     kfi_ep_base_enable(), which use it
+ * @id: names the object in tracepoints; constant
+ * @profile_ops: see kfi_ep_base_profile(); NULL: nothing of the provider's own; set
+ *		 once, after @profile_lock
+ * @profile_lock: the provider's lock of the data that @profile_ops reads; it also
+ *		  protects @profiles
+ * @profiles: open profiles with events; changed under @profile_lock
+ * @completions: operations reported; atomic
+ * @errors: reported operations that failed; atomic
+ * @zero: protects @completions_zero and @errors_zero
+ * @completions_zero: @completions at the last reset; @zero
+ * @errors_zero: @errors at the last reset; @zero
+ * @sibling: on its domain's list; eps_lock
  * @listed: on the list of all objects
  */
 struct kfi_ep_base {
@@ -283,7 +297,7 @@ struct kfi_ep_base {
 	struct list_head profiles;
 	atomic64_t completions;
 	atomic64_t errors;
-	spinlock_t zero;	/* what counted before the last reset */
+	spinlock_t zero;	/* counts at the last reset */
 	u64 completions_zero;
 	u64 errors_zero;
 	struct list_head sibling;
@@ -301,21 +315,22 @@ void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
 			 size_t size);
 
 /**
- * kfi_profile_event() - tell who profiles an endpoint of an event
- * @base: the endpoint
+ * kfi_profile_event() - report an event of an endpoint to its profiles
+ * @base: the endpoint; it has profile_ops
  * @id: one of its profile_ops->events
  * @data: what it carries, or NULL
  * @size: bytes of @data
  *
  * Costs one load where no profile is open.
  *
- * Context: any; the caller holds the endpoint's profile_lock, so that events are
- * told in the order in which they happened, and what a callback reads is what
- * the event has made of it.
+ * Context: any; the caller holds the endpoint's profile_lock. So events are reported
+ * in the order in which they happened, and a callback reads the values that the event
+ * has produced.
  */
 static inline void kfi_profile_event(struct kfi_ep_base *base, u32 id,
 				     const void *data, size_t size)
 {
+	lockdep_assert_held(base->profile_lock);
 	if (!list_empty(&base->profiles))
 		__kfi_profile_event(base, id, data, size);
 }
@@ -325,8 +340,11 @@ static inline void kfi_profile_event(struct kfi_ep_base *base, u32 id,
  * @base: the endpoint
  * @flags: the operation's effective flags
  *
- * To be asked when the operation is posted; the answer is handed back to
+ * To be called when the operation is posted; the result is passed back to
  * kfi_ep_complete(). Errors always write an entry.
+ *
+ * Context: any, once the bindings are final; takes no lock.
+ * Return: true if it does.
  */
 static inline bool kfi_ep_wants_tx(const struct kfi_ep_base *base, u64 flags)
 {
@@ -337,6 +355,9 @@ static inline bool kfi_ep_wants_tx(const struct kfi_ep_base *base, u64 flags)
  * kfi_ep_wants_rx() - does the success of a receive write a CQ entry?
  * @base: the endpoint
  * @flags: the operation's effective flags
+ *
+ * Context: as kfi_ep_wants_tx().
+ * Return: true if it does.
  */
 static inline bool kfi_ep_wants_rx(const struct kfi_ep_base *base, u64 flags)
 {
@@ -346,7 +367,7 @@ static inline bool kfi_ep_wants_rx(const struct kfi_ep_base *base, u64 flags)
 void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp,
 		     bool want_entry);
 
-/* The most bytes that one event carries behind its kfi_eq_cm_entry. */
+/* The most bytes that one event carries after its kfi_eq_cm_entry. */
 #define KFI_EQ_DATA_MAX 256
 
 /**
@@ -354,10 +375,10 @@ void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp
  * @event: KFI_CONNREQ and so on
  * @buf: payload: a kfi_eq_entry, or a kfi_eq_cm_entry with its data
  * @len: bytes of @buf, at most sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX
- * @drop: called with the stored payload if the event is never read (the EQ
- *	  or the object it is about closes first): frees what the event owns.
- *	  Process context, no lock held. May be NULL.
- * @refuse: it can be done without: a full EQ answers -EAGAIN and is not overrun
+ * @drop: called with the stored payload if the event is never read (the EQ or the
+ *	  object of the event closes first): frees the event's resources. Process
+ *	  context, may sleep, no lock held. May be NULL.
+ * @refuse: the event is dispensable: a full EQ answers -EAGAIN and is not overrun
  */
 struct kfi_event {
 	u32 event;
@@ -374,11 +395,11 @@ void kfi_eq_forget(struct kfid_eq *eq, const struct kfid *fid);
 /**
  * struct kfi_pep_base - what every provider's passive endpoint begins with
  * @pep: the public object
- * @fabric: parent; a reference is held
- * @eq: where connection requests go. Not pinned: closing the EQ takes it away
- *	(ULPs close a listener's EQ first), so only kfi_pep_report() looks.
- * @bound: on the list of passive endpoints that have an EQ
- * @id: names the object in tracepoints
+ * @fabric: parent; a reference is held; constant
+ * @eq: EQ of connection requests; kfi_pep_lock. No reference is held: closing the EQ
+ *	clears it (ULPs close a listener's EQ first).
+ * @bound: on the list of passive endpoints that have an EQ; kfi_pep_lock
+ * @id: names the object in tracepoints; constant
  */
 struct kfi_pep_base {
 	struct kfid_pep pep;
@@ -397,11 +418,11 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
 		       const struct kfi_eq_err_entry *entry);
 
 /*
- * Reading in two steps, for readers that copy to user space: what could not be
- * copied out was not read. Look first (kfi_cq_peek(); kfi_cq_readerr(),
- * kfi_eq_read() and kfi_eq_readerr() with KFI_PEEK; kfi_cntr_peek()), then
- * remove. The caller serialises all readers of the object, and with the readers
- * of an EQ the closing of endpoints that report to it (it takes back events).
+ * Reading in two steps, for readers that copy to user space: an entry that could not be
+ * copied out stays unread. Look first (kfi_cq_peek(); kfi_cq_readerr(), kfi_eq_read()
+ * and kfi_eq_readerr() with KFI_PEEK; kfi_cntr_peek()), then remove. The caller
+ * serialises all readers of the object. For an EQ it also serialises them with the
+ * closing of endpoints that report to the EQ, since a close takes back events.
  */
 ssize_t kfi_cq_peek(struct kfid_cq *cq, void *buf, size_t count,
 		    kfi_addr_t *src_addr);
@@ -417,8 +438,8 @@ void kfi_cntr_markerr(struct kfid_cntr *cntr, u64 change);
  * typedef kfi_take_fn - one attempt to read, made by a blocking read
  * @arg: the caller's
  *
- * Called without any lock, in the reader's context; may sleep.
- * Return: a positive count, -EAGAIN if there was nothing (go on waiting), or
+ * Context: the reader's, without any lock; may sleep where the blocking read may.
+ * Return: a positive count; -EAGAIN if there was nothing (the wait continues);
  * another negative errno, which ends the wait.
  */
 typedef ssize_t (*kfi_take_fn)(void *arg);
@@ -430,14 +451,14 @@ ssize_t kfi_eq_wait_take(struct kfid_eq *eq, u64 readflags, ktime_t deadline,
 int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);
 int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline);
 
-/* What an event may carry, in bytes. */
+/* The most bytes that an event of a profile carries. */
 #define KFI_PROFILE_DATA_MAX 96
 
 /**
  * struct kfi_profile_record - an event that was kept
- * @seq: its number among the events of the profile, from 1; those that were
- *	 dropped have one, too
- * @desc: which event
+ * @seq: its number among the events of the profile, from 1; dropped events have
+ *	 numbers, too
+ * @desc: the event's description
  * @size: bytes of @data
  * @data: what it carries
  */
@@ -449,9 +470,9 @@ struct kfi_profile_record {
 };
 
 /*
- * Events of a profile without a callback: kept until somebody reads them, so many
- * of them. Reading is looking and then removing, as above; the caller serialises
- * readers. kfi_watch_get() makes descriptors of a profile.
+ * Events of a profile without a callback: a limited number of them is kept until they
+ * are read. A read looks and then removes, as above; the caller serialises readers.
+ * kfi_watch_get() makes descriptors of a profile.
  */
 int kfi_profile_keep(struct kfid_profile *prof, u32 event_id, bool on);
 size_t kfi_profile_peek(struct kfid_profile *prof, struct kfi_profile_record *to,
@@ -461,9 +482,9 @@ ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 			      kfi_take_fn take, void *arg);
 
 /*
- * Readiness for descriptors, and what else the wait objects that only user space
- * has (KFI_WAIT_FD, _POLLFD, _YIELD) need. In the kernel such an object is opened
- * as KFI_WAIT_UNSPEC.
+ * Readiness for descriptors, for the wait objects that only user space has
+ * (KFI_WAIT_FD, _POLLFD, _YIELD). In the kernel such an object is opened as
+ * KFI_WAIT_UNSPEC; kfi_fid_yield() completes KFI_WAIT_YIELD.
  */
 struct file;
 struct kfi_watch;
@@ -473,17 +494,19 @@ struct kfi_watch *kfi_watch_get(struct kfid *fid);
 void kfi_watch_put(struct kfi_watch *watch);
 __poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
 			struct poll_table_struct *wait);
+
 /*
- * Completion channels, for those who copy to user space: hold the oldest event,
- * hand it out, then say whether that went well. Closing a CQ in two parts: the
- * first waits for no ack.
+ * Completion channels, for readers that copy to user space: hold the oldest event, hand
+ * it out, then report the outcome. A CQ closes in two parts: the first one does not
+ * wait for acknowledgments.
  */
 struct kfid_comp_channel;
 
+/* The outcome of handing out an event. */
 enum kfi_event_fate {
-	KFI_EVENT_KEPT,		/* it stays the first one */
-	KFI_EVENT_GOT,		/* it wants an ack now */
-	KFI_EVENT_ACKED,	/* it was acked at once */
+	KFI_EVENT_KEPT,		/* it failed: the event stays the oldest */
+	KFI_EVENT_GOT,		/* the event needs an acknowledgment now */
+	KFI_EVENT_ACKED,	/* the event was acknowledged at once */
 };
 
 int kfi_channel_peek(struct kfid_comp_channel *channel, struct kfid_cq **cq);
@@ -496,7 +519,7 @@ void kfi_channel_put(struct kfid_comp_channel *channel);
 int kfi_cq_closing(struct kfid_cq *cq);
 int kfi_cq_drain(struct kfid_cq *cq);
 bool kfi_cq_unacked(struct kfid_cq *cq);
-void kfi_cq_forgive(struct kfid_cq *cq);
+void kfi_cq_discard_events(struct kfid_cq *cq);
 int kfi_cq_request(struct kfid_cq *cq, u32 flags);
 
 int kfi_fid_trywait(struct kfid_fabric *fabric, struct kfid *fid);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Debug output by mask. The including file defines DRV_PFX, a string literal
- * that goes in front, and, where CONFIG_KFI_DEBUG is set, has a debug_level.
+ * Debug output, selected by a mask. The including file defines DRV_PFX, a string
+ * literal that begins each line. With CONFIG_KFI_DEBUG the module also defines
+ * the variable debug_level.
+ *
+ * Part of the kfabric 1.7 interface, for ULPs. Nothing here uses it.
  */
 #ifndef _KFI_DEBUG_H_
 #define _KFI_DEBUG_H_
@@ -15,14 +18,14 @@ enum {
 	DEBUG_MED	= 1 << 1,
 	DEBUG_HIGH	= 1 << 2,
 	DEBUG_TRACE	= 1 << 3,
-	DEBUG_NEXT	= 1 << 4,	/* free from here on */
+	DEBUG_NEXT	= 1 << 4,	/* first bit for other use */
 
 	DEBUG_LEVEL_LOW	= DEBUG_LOW,
 	DEBUG_LEVEL_MED	= DEBUG_LOW | DEBUG_MED,
 	DEBUG_LEVEL_HI	= DEBUG_LOW | DEBUG_MED | DEBUG_HIGH
 };
 
-/* A variable that is a writable module parameter too. */
+/* Defines a variable that is also a writable module parameter. */
 #ifndef MODULE_PARAM
 #define MODULE_PARAM(name, var, type, value, desc) \
 	type var = value; \
@@ -49,7 +52,7 @@ do { \
 #define set_debug_level(val) do { } while (0)
 #define update_debug_level(val) do { } while (0)
 
-/* Nothing is printed, but the arguments are still checked. */
+/* Prints nothing. The compiler still checks the arguments. */
 #define _KFI_DPRINT(mask, level, fmt, ...) no_printk(level fmt, ##__VA_ARGS__)
 
 #endif /* !CONFIG_KFI_DEBUG */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Limits that a build for one provider (KFABRIC_DIRECT) knows beforehand. No
- * such build exists; the names are part of the API.
+ * Compile-time limits for KFABRIC_DIRECT, a build against a single provider.
+ *
+ * Declared for source compatibility with kfabric 1.7. No provider here supports
+ * KFABRIC_DIRECT, and the other kfi_direct_*.h headers that it needs do not
+ * exist here.
  */
 #ifndef _KFI_DIRECT_H_
 #define _KFI_DIRECT_H_

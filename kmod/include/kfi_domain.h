@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Domains and what is opened on them: address vectors, memory regions, CQs,
- * counters, and the sets to sleep on or to poll.
+ * Domains and the objects opened on them: address vectors, memory regions, CQs,
+ * counters, wait sets and poll sets.
  *
- * Registering memory: @access says what the region is for (a local buffer, a
- * remote target), the key and the address are what a peer needs. With
- * KFI_MR_ENDPOINT in the domain's mr_mode a region does nothing until it is
- * bound and enabled; a domain bound to an EQ with KFI_REG_MR registers in the
- * background and reports KFI_MR_COMPLETE. The errors of registering are
- * -KFI_EINVAL (access, offset, pointers, holes between the pieces),
- * -KFI_EBADFLAGS, -KFI_EKEYREJECTED (key out of range), -KFI_ENOKEY (key in use;
- * perhaps only when enabling), -KFI_ENOMEM, -KFI_ENODEV.
+ * Memory registration: @access names the use of the region, as a local buffer
+ * or as a remote target. A peer needs the key and the remote address. With
+ * KFI_MR_ENDPOINT in the domain's mr_mode, a region is unusable until it is
+ * bound and enabled. A domain bound to an EQ with KFI_REG_MR registers in the
+ * background and reports KFI_MR_COMPLETE.
+ *
+ * The errors of registration are -KFI_EINVAL (access, offset, pointers, gaps
+ * between the segments), -KFI_EBADFLAGS, -KFI_EKEYREJECTED (key out of range),
+ * -KFI_ENOKEY (key in use; a provider may report this only when the region is
+ * enabled), -KFI_ENOMEM and -KFI_ENODEV.
  */
 #ifndef _KFI_DOMAIN_H_
 #define _KFI_DOMAIN_H_
@@ -25,8 +27,8 @@
 struct kfi_av_attr {
 	enum kfi_av_type type;
 	int rx_ctx_bits;		/* top bits for the receive context */
-	size_t count;			/* addresses to expect */
-	size_t ep_per_node;		/* of them on one node; 0: unknown */
+	size_t count;			/* expected number of addresses */
+	size_t ep_per_node;		/* addresses on one node; 0: unknown */
 	const char *name;		/* of a shared AV */
 	void *map_addr;			/* of a shared AV */
 	uint64_t flags;			/* KFI_EVENT, KFI_READ, KFI_SYMMETRIC */
@@ -62,7 +64,7 @@ struct kfid_mr {
 	uint64_t iova;			/* remote address, KFI_MR_VIRT_ADDR */
 };
 
-/* Everything about a region; type tells which pointer counts. */
+/* Description of a region; type selects the pointer. */
 struct kfi_mr_attr {
 	enum kfi_iov_type type;
 	union {
@@ -70,7 +72,7 @@ struct kfi_mr_attr {
 		const struct bio_vec *mr_biov;
 		const struct scatterlist *mr_sgl;
 	};
-	size_t iov_count;		/* pieces */
+	size_t iov_count;		/* segments */
 	uint64_t access;
 	uint64_t offset;		/* 0 */
 	uint64_t requested_key;
@@ -103,7 +105,7 @@ enum kfi_datatype {
 	KFI_DATATYPE_LAST		/* their number */
 };
 
-/* What an atomic does with each remote element. */
+/* The operation of an atomic on each remote element. */
 enum kfi_op {
 	KFI_MIN,
 	KFI_MAX,
@@ -117,13 +119,13 @@ enum kfi_op {
 	KFI_BXOR,
 	KFI_ATOMIC_READ,
 	KFI_ATOMIC_WRITE,
-	KFI_CSWAP,			/* swap if equal, */
-	KFI_CSWAP_NE,			/* not equal, and so on */
+	KFI_CSWAP,			/* swap if equal */
+	KFI_CSWAP_NE,			/* swap if not equal, and so on */
 	KFI_CSWAP_LE,
 	KFI_CSWAP_LT,
 	KFI_CSWAP_GE,
 	KFI_CSWAP_GT,
-	KFI_MSWAP,			/* swap the bits that compare selects */
+	KFI_MSWAP,			/* swap the bits set in compare */
 	KFI_ATOMIC_OP_LAST		/* their number */
 };
 
@@ -183,14 +185,14 @@ struct kfid_domain {
 #else /* !KFABRIC_DIRECT */
 
 /**
- * kfi_domain() - open a domain, that is a device and port
+ * kfi_domain() - open a domain (a device and port)
  * @fabric: the fabric
- * @info: from kfi_getinfo(); domain_attr says which
+ * @info: from kfi_getinfo(); domain_attr selects the domain
  * @domain: where the domain is stored
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL, -KFI_ENODEV or -KFI_ENODATA the device is gone,
+ * Return: 0, -KFI_EINVAL, -KFI_ENODEV or -KFI_ENODATA if the device is lost,
  *	-KFI_ENOMEM.
  */
 static inline int kfi_domain(struct kfid_fabric *fabric, struct kfi_info *info,
@@ -200,13 +202,14 @@ static inline int kfi_domain(struct kfid_fabric *fabric, struct kfi_info *info,
 }
 
 /**
- * kfi_domain_bind() - give a domain an event queue
+ * kfi_domain_bind() - bind an event queue to a domain
  * @domain: the domain
  * @fid: the EQ
  * @flags: 0, or KFI_REG_MR to register memory in the background
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL not an EQ, or there is one, -KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL if it is not an EQ or an EQ is bound already,
+ *	-KFI_ENOSYS.
  */
 static inline int kfi_domain_bind(struct kfid_domain *domain, struct kfid *fid,
 				  uint64_t flags)
@@ -223,8 +226,8 @@ static inline int kfi_domain_bind(struct kfid_domain *domain, struct kfid *fid,
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS flag or wait object not
- *	supported, -KFI_ENOSPC, -KFI_ENOMEM.
+ * Return: 0, -KFI_EINVAL for a bad attribute, -KFI_ENOSYS if a flag or the wait
+ *	object is not supported, -KFI_ENOSPC, -KFI_ENOMEM.
  */
 static inline int kfi_cq_open(struct kfid_domain *domain,
 			      struct kfi_cq_attr *attr, struct kfid_cq **cq,
@@ -236,13 +239,13 @@ static inline int kfi_cq_open(struct kfid_domain *domain,
 /**
  * kfi_cntr_open() - open a counter
  * @domain: the domain
- * @attr: what to count and the wait object, or NULL
+ * @attr: events to count and wait object, or NULL
  * @cntr: where the counter is stored
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS wait object or counters not
- *	supported, -KFI_ENOMEM.
+ * Return: 0, -KFI_EINVAL for a bad attribute, -KFI_ENOSYS if the wait object or
+ *	counters are not supported, -KFI_ENOMEM.
  */
 static inline int kfi_cntr_open(struct kfid_domain *domain,
 				struct kfi_cntr_attr *attr,
@@ -254,14 +257,15 @@ static inline int kfi_cntr_open(struct kfid_domain *domain,
 /**
  * kfi_wait_open() - open a wait set
  * @fabric: the fabric
- * @attr: the wait object, KFI_WAIT_UNSPEC or KFI_WAIT_QUEUE
+ * @attr: the wait object: KFI_WAIT_UNSPEC, KFI_WAIT_QUEUE or
+ *	KFI_WAIT_MUTEX_COND; NULL is KFI_WAIT_UNSPEC
  * @waitset: where the set is stored
  *
- * Objects join when they are opened, with KFI_WAIT_SET and this set.
+ * An object joins the set when it is opened with KFI_WAIT_SET and this set.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS wait object or wait sets
- *	not supported, -KFI_ENOMEM.
+ * Return: 0, -KFI_EINVAL for a bad attribute, -KFI_ENOSYS if the wait object or
+ *	wait sets are not supported, -KFI_ENOMEM.
  */
 static inline int kfi_wait_open(struct kfid_fabric *fabric,
 				struct kfi_wait_attr *attr,
@@ -277,7 +281,7 @@ static inline int kfi_wait_open(struct kfid_fabric *fabric,
  * @pollset: where the set is stored
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL flags given, -KFI_ENOSYS, -KFI_ENOMEM.
+ * Return: 0, -KFI_EINVAL if flags are given, -KFI_ENOSYS, -KFI_ENOMEM.
  */
 static inline int kfi_poll_open(struct kfid_domain *domain,
 				struct kfi_poll_attr *attr,
@@ -300,7 +304,7 @@ static inline int kfi_poll_open(struct kfid_domain *domain,
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, or an error of registering, see the top of this file.
+ * Return: 0, or an error of registration, see the top of kfi_domain.h.
  */
 static inline int kfi_mr_reg(struct kfid_domain *domain, const void *buf,
 			     size_t len, uint64_t access, uint64_t offset,
@@ -314,7 +318,7 @@ static inline int kfi_mr_reg(struct kfid_domain *domain, const void *buf,
 /**
  * kfi_mr_regv() - register buffers as one region
  * @domain: the domain
- * @iov: the buffers; to a peer they are one range, in this order
+ * @iov: the buffers; a peer sees one range, in this order
  * @count: number of buffers
  * @access: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
  *	KFI_REMOTE_WRITE
@@ -325,7 +329,7 @@ static inline int kfi_mr_reg(struct kfid_domain *domain, const void *buf,
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, or an error of registering, see the top of this file.
+ * Return: 0, or an error of registration, see the top of kfi_domain.h.
  */
 static inline int kfi_mr_regv(struct kfid_domain *domain,
 			      const struct kvec *iov, size_t count,
@@ -340,7 +344,7 @@ static inline int kfi_mr_regv(struct kfid_domain *domain,
 /**
  * kfi_mr_regbv() - register pages as one region
  * @domain: the domain
- * @biov: the pages; to a peer they are one range, in this order
+ * @biov: the pages; a peer sees one range, in this order
  * @count: number of elements
  * @access: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
  *	KFI_REMOTE_WRITE
@@ -351,7 +355,7 @@ static inline int kfi_mr_regv(struct kfid_domain *domain,
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, or an error of registering, see the top of this file.
+ * Return: 0, or an error of registration, see the top of kfi_domain.h.
  */
 static inline int kfi_mr_regbv(struct kfid_domain *domain,
 			       const struct bio_vec *biov, size_t count,
@@ -366,7 +370,7 @@ static inline int kfi_mr_regbv(struct kfid_domain *domain,
 /**
  * kfi_mr_regsgl() - register a scatterlist as one region
  * @domain: the domain
- * @sgl: the list, which the caller has DMA mapped
+ * @sgl: the list, DMA mapped by the caller
  * @count: number of mapped elements
  * @access: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
  *	KFI_REMOTE_WRITE
@@ -377,7 +381,7 @@ static inline int kfi_mr_regbv(struct kfid_domain *domain,
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, or an error of registering, see the top of this file.
+ * Return: 0, or an error of registration, see the top of kfi_domain.h.
  */
 static inline int kfi_mr_regsgl(struct kfid_domain *domain,
 				const struct scatterlist *sgl, size_t count,
@@ -390,14 +394,14 @@ static inline int kfi_mr_regsgl(struct kfid_domain *domain,
 }
 
 /**
- * kfi_mr_regattr() - register a region that attributes describe
+ * kfi_mr_regattr() - register a region by its attributes
  * @domain: the domain
  * @attr: the region, its key, context and authorization key
  * @flags: reserved, 0
  * @mr: where the region is stored
  *
  * Context: Process context. May sleep.
- * Return: 0, or an error of registering, see the top of this file.
+ * Return: 0, or an error of registration, see the top of kfi_domain.h.
  */
 static inline int kfi_mr_regattr(struct kfid_domain *domain,
 				 const struct kfi_mr_attr *attr, uint64_t flags,
@@ -407,11 +411,11 @@ static inline int kfi_mr_regattr(struct kfid_domain *domain,
 }
 
 /**
- * kfi_mr_desc() - what the data calls take as desc of a local buffer
- * @mr: where the region is stored
+ * kfi_mr_desc() - descriptor of a local buffer for the data calls
+ * @mr: the region
  *
  * Context: Any.
- * Return: Opaque; needed with KFI_LOCAL_MR or KFI_MR_LOCAL.
+ * Return: Opaque value; required with KFI_LOCAL_MR or KFI_MR_LOCAL.
  */
 static inline void *kfi_mr_desc(struct kfid_mr *mr)
 {
@@ -419,10 +423,12 @@ static inline void *kfi_mr_desc(struct kfid_mr *mr)
 }
 
 /**
- * kfi_mr_key() - what a peer needs to reach a region
- * @mr: where the region is stored
+ * kfi_mr_key() - remote key of a region
+ * @mr: the region
  *
- * Context: Any. With KFI_MR_ENDPOINT, once the region is enabled.
+ * With KFI_MR_ENDPOINT, the key is valid after the region is enabled.
+ *
+ * Context: Any.
  * Return: The key, or KFI_KEY_NOTAVAIL.
  */
 static inline uint64_t kfi_mr_key(struct kfid_mr *mr)
@@ -432,7 +438,7 @@ static inline uint64_t kfi_mr_key(struct kfid_mr *mr)
 
 /**
  * kfi_mr_raw_attr() - get a key that is longer than 64 bits
- * @mr: where the region is stored
+ * @mr: the region
  * @base_addr: where the remote address is stored
  * @raw_key: where the key is stored
  * @key_size: bytes; in: room in @raw_key, out: the key's length
@@ -441,7 +447,7 @@ static inline uint64_t kfi_mr_key(struct kfid_mr *mr)
  * Only with KFI_MR_RAW in the domain's mr_mode.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ETOOSMALL @key_size, -KFI_ENOSYS.
+ * Return: 0, -KFI_ETOOSMALL if @key_size is too small, -KFI_ENOSYS.
  */
 static inline int kfi_mr_raw_attr(struct kfid_mr *mr, uint64_t *base_addr,
 				  uint8_t *raw_key, size_t *key_size,
@@ -460,8 +466,8 @@ static inline int kfi_mr_raw_attr(struct kfid_mr *mr, uint64_t *base_addr,
 /**
  * kfi_mr_map_raw() - make a peer's raw key usable
  * @domain: the domain
- * @base_addr: the peer's
- * @raw_key: the peer's
+ * @base_addr: remote address, from the peer
+ * @raw_key: the key, from the peer
  * @key_size: bytes of @raw_key
  * @key: where the key for the RMA calls is stored
  * @flags: reserved, 0
@@ -485,7 +491,7 @@ static inline int kfi_mr_map_raw(struct kfid_domain *domain, uint64_t base_addr,
 }
 
 /**
- * kfi_mr_unmap_key() - give up what kfi_mr_map_raw() gave
+ * kfi_mr_unmap_key() - release a key of kfi_mr_map_raw()
  * @domain: the domain
  * @key: the key
  *
@@ -499,13 +505,13 @@ static inline int kfi_mr_unmap_key(struct kfid_domain *domain, uint64_t key)
 
 /**
  * kfi_mr_bind() - bind a region to an endpoint, receive context or counter
- * @mr: where the region is stored
- * @bfid: what to bind to
+ * @mr: the region
+ * @bfid: the object
  * @flags: 0, or KFI_REMOTE_WRITE for a counter
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bound already, -KFI_EBADFLAGS, -KFI_ENOSYS wrong kind
- *	of object.
+ * Return: 0, -KFI_EINVAL if already bound, -KFI_EBADFLAGS, -KFI_ENOSYS for a
+ *	wrong kind of object.
  */
 static inline int kfi_mr_bind(struct kfid_mr *mr, struct kfid *bfid,
 			      uint64_t flags)
@@ -514,11 +520,11 @@ static inline int kfi_mr_bind(struct kfid_mr *mr, struct kfid *bfid,
 }
 
 /**
- * kfi_mr_refresh() - say that other pages are behind a part of a region
- * @mr: where the region is stored
- * @iov: the parts
+ * kfi_mr_refresh() - report that the pages of a part of a region have changed
+ * @mr: the region
+ * @iov: the changed parts
  * @count: number of parts
- * @flags: the provider's
+ * @flags: provider-specific
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_ENOSYS.
@@ -537,10 +543,11 @@ static inline int kfi_mr_refresh(struct kfid_mr *mr, const struct kvec *iov,
 
 /**
  * kfi_mr_enable() - make a bound region usable
- * @mr: where the region is stored
+ * @mr: the region
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL not bound, -KFI_ENOKEY key in use, -KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL if not bound, -KFI_ENOKEY if the key is in use,
+ *	-KFI_ENOSYS.
  */
 static inline int kfi_mr_enable(struct kfid_mr *mr)
 {
@@ -550,14 +557,14 @@ static inline int kfi_mr_enable(struct kfid_mr *mr)
 /**
  * kfi_av_open() - open an address vector
  * @domain: the domain
- * @attr: type and size; KFI_AV_UNSPEC becomes what the provider chose
+ * @attr: type and size; the provider replaces KFI_AV_UNSPEC by its choice
  * @av: where the vector is stored
  * @context: the caller's, kept in fid.context
  *
- * With KFI_EVENT in attr->flags every insert is asynchronous.
+ * With KFI_EVENT in attr->flags, every insertion is asynchronous.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS, -KFI_ENOMEM.
+ * Return: 0, -KFI_EINVAL for a bad attribute, -KFI_ENOSYS, -KFI_ENOMEM.
  */
 static inline int kfi_av_open(struct kfid_domain *domain,
 			      struct kfi_av_attr *attr, struct kfid_av **av,
@@ -567,13 +574,14 @@ static inline int kfi_av_open(struct kfid_domain *domain,
 }
 
 /**
- * kfi_av_bind() - give an address vector an event queue
+ * kfi_av_bind() - bind an event queue to an address vector
  * @av: the address vector
  * @fid: the EQ
  * @flags: reserved, 0
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL not an EQ, or there is one, -KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL if it is not an EQ or an EQ is bound already,
+ *	-KFI_ENOSYS.
  */
 static inline int kfi_av_bind(struct kfid_av *av, struct kfid *fid,
 			      uint64_t flags)
@@ -584,17 +592,17 @@ static inline int kfi_av_bind(struct kfid_av *av, struct kfid *fid,
 /**
  * kfi_av_insert() - insert addresses
  * @av: the address vector
- * @addr: the addresses, one behind the other in the domain's format
+ * @addr: array of addresses in the domain's format
  * @count: number of addresses
  * @kfi_addr: where one kfi_addr_t per address is stored
  * @flags: 0, KFI_MORE, or KFI_SYNC_ERR
  * @context: of the event; with KFI_SYNC_ERR an array of int for the errors
  *
- * With KFI_EVENT @kfi_addr stays in use until KFI_AV_COMPLETE.
+ * With KFI_EVENT, @kfi_addr stays in use until KFI_AV_COMPLETE.
  *
  * Context: Process context. May sleep.
- * Return: Number of addresses inserted, or started to be; -KFI_EINVAL,
- *	-KFI_ENOEQ asynchronous and no EQ is bound.
+ * Return: Number of addresses inserted, or of insertions started; -KFI_EINVAL,
+ *	-KFI_ENOEQ if the vector is asynchronous and has no EQ.
  */
 static inline int kfi_av_insert(struct kfid_av *av, const void *addr,
 				size_t count, kfi_addr_t *kfi_addr,
@@ -604,7 +612,7 @@ static inline int kfi_av_insert(struct kfid_av *av, const void *addr,
 }
 
 /**
- * kfi_av_insertsvc() - insert one address given as text
+ * kfi_av_insertsvc() - insert an address given as text
  * @av: the address vector
  * @node: as for kfi_getinfo()
  * @service: as for kfi_getinfo()
@@ -613,8 +621,8 @@ static inline int kfi_av_insert(struct kfid_av *av, const void *addr,
  * @context: of the event; with KFI_SYNC_ERR an int for the error
  *
  * Context: Process context. May sleep.
- * Return: 1, -KFI_EINVAL, -KFI_ENOEQ asynchronous and no EQ is bound,
- *	-KFI_ENOSYS.
+ * Return: 1, -KFI_EINVAL, -KFI_ENOEQ if the vector is asynchronous and has no
+ *	EQ, -KFI_ENOSYS.
  */
 static inline int kfi_av_insertsvc(struct kfid_av *av, const char *node,
 				   const char *service, kfi_addr_t *kfi_addr,
@@ -626,16 +634,16 @@ static inline int kfi_av_insertsvc(struct kfid_av *av, const char *node,
 /**
  * kfi_av_insertsym() - insert all pairs of a range of nodes and of services
  * @av: the address vector
- * @node: the first node; its numeric end counts up
+ * @node: the first node; the number at its end is incremented
  * @nodecnt: number of nodes
- * @service: the first service; counts up
+ * @service: the first service; it is incremented
  * @svccnt: number of services for each node
  * @kfi_addr: where one kfi_addr_t per address is stored
  * @flags: 0, KFI_MORE, or KFI_SYNC_ERR
  * @context: of the event; with KFI_SYNC_ERR an array of int for the errors
  *
  * Context: Process context. May sleep.
- * Return: Number of addresses inserted, or started to be; -KFI_EINVAL,
+ * Return: Number of addresses inserted, or of insertions started; -KFI_EINVAL,
  *	-KFI_ENOEQ, -KFI_ENOSYS.
  */
 static inline int kfi_av_insertsym(struct kfid_av *av, const char *node,
@@ -650,11 +658,11 @@ static inline int kfi_av_insertsym(struct kfid_av *av, const char *node,
 /**
  * kfi_av_remove() - remove addresses
  * @av: the address vector
- * @kfi_addr: what the inserts gave
+ * @kfi_addr: array of addresses in the vector
  * @count: number of addresses
  * @flags: reserved, 0
  *
- * No receive may be waiting for one of them.
+ * No posted directed receive may name one of them.
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_EINVAL.
@@ -666,14 +674,14 @@ static inline int kfi_av_remove(struct kfid_av *av, kfi_addr_t *kfi_addr,
 }
 
 /**
- * kfi_av_lookup() - get the address behind a kfi_addr_t
+ * kfi_av_lookup() - get the address of a kfi_addr_t
  * @av: the address vector
- * @kfi_addr: what an insert gave
- * @addr: where the address is stored, cut to the room
+ * @kfi_addr: an address in the vector
+ * @addr: where the address is stored, truncated to the room
  * @addrlen: bytes; in: room in @addr, out: the full length
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, -KFI_EINVAL not in the vector.
+ * Return: 0, -KFI_EINVAL if it is not in the vector.
  */
 static inline int kfi_av_lookup(struct kfid_av *av, kfi_addr_t kfi_addr,
 				void *addr, size_t *addrlen)
@@ -682,10 +690,10 @@ static inline int kfi_av_lookup(struct kfid_av *av, kfi_addr_t kfi_addr,
 }
 
 /**
- * kfi_av_straddr() - text for an address
+ * kfi_av_straddr() - format an address as text
  * @av: the address vector
- * @addr: in the vector's format; need not be in the vector
- * @buf: where the text is stored, cut to the room
+ * @addr: an address in the vector's format, which need not be in the vector
+ * @buf: where the text is stored, truncated to the room
  * @len: bytes; in: room in @buf, out: needed
  *
  * Context: Process or softirq context. Does not sleep.
@@ -698,10 +706,10 @@ static inline const char *kfi_av_straddr(struct kfid_av *av, const void *addr,
 }
 
 /**
- * kfi_rx_addr() - name one receive context of a scalable endpoint
- * @kfi_addr: of the endpoint
+ * kfi_rx_addr() - address of one receive context of a scalable endpoint
+ * @kfi_addr: address of the endpoint
  * @rx_index: index of the context
- * @rx_ctx_bits: of the address vector, more than 0
+ * @rx_ctx_bits: attribute of the address vector, more than 0
  *
  * Context: Any.
  * Return: The address of the context.

@@ -2,15 +2,17 @@
 /*
  * Endpoints and untagged messages.
  *
- * Posting, here and for RMA, tagged messages and atomics: 0 means that the
- * operation was accepted; its end is a completion in the bound CQ and counters.
- * Buffers belong to the provider until then, arrays of pieces until the call
- * returns (with KFI_ASYNC_IOV: until the completion). Calls without flags use
- * op_flags of the context, those with flags use these instead. The errors are
- * -KFI_EAGAIN (queue full: read completions, try again), -KFI_EOPBADSTATE (not
- * enabled), -KFI_EMSGSIZE or -KFI_EINVAL (too long, too many pieces, holes
- * between them), -KFI_EOPNOTSUPP or -KFI_ENOSYS (not with this endpoint),
- * -KFI_EBADFLAGS and -KFI_ENODEV.
+ * These rules hold for posting here, and for RMA, tagged messages and atomics.
+ * 0 means that the operation was accepted. A completion in the bound CQ and
+ * counters ends the operation. Until then, the buffers belong to the provider.
+ * The array of segments belongs to the provider until the call returns, or with
+ * KFI_ASYNC_IOV until the completion. Calls without a flags argument use the
+ * op_flags of the endpoint or context. Calls with flags use only these.
+ *
+ * The errors of posting are -KFI_EAGAIN (queue full: read completions and try
+ * again), -KFI_EOPBADSTATE (not enabled), -KFI_EMSGSIZE or -KFI_EINVAL (too
+ * long, too many segments, gaps between them), -KFI_EOPNOTSUPP or -KFI_ENOSYS
+ * (not supported by this endpoint), -KFI_EBADFLAGS and -KFI_ENODEV.
  */
 #ifndef _KFI_ENDPOINT_H_
 #define _KFI_ENDPOINT_H_
@@ -18,7 +20,7 @@
 #include <kfabric.h>
 #include <kfi_domain.h>
 
-/* An untagged message; type tells which pointer counts. */
+/* An untagged message; type selects the pointer. */
 struct kfi_msg {
 	enum kfi_iov_type type;
 	union {
@@ -26,19 +28,19 @@ struct kfi_msg {
 		const struct bio_vec *msg_biov;
 		const struct scatterlist *msg_sgl;
 	};
-	void **desc;			/* one for each piece, or NULL */
-	size_t iov_count;		/* pieces */
+	void **desc;			/* one for each segment, or NULL */
+	size_t iov_count;		/* segments */
 	kfi_addr_t addr;
 	void *context;
 	uint64_t data;			/* with KFI_REMOTE_CQ_DATA */
 };
 
-/* Options: level, */
+/* Option levels. */
 enum {
 	KFI_OPT_ENDPOINT
 };
 
-/* and name. */
+/* Option names. */
 enum {
 	KFI_OPT_MIN_MULTI_RECV,		/* size_t, bytes */
 	KFI_OPT_CM_DATA_SIZE,		/* size_t, bytes; read only */
@@ -112,7 +114,7 @@ struct kfid_ep {
 	struct kfi_ops_atomic *atomic;
 };
 
-/* ops and cm lie where those of a kfid_ep do: kfi_getname() relies on it. */
+/* ops and cm have the offsets of struct kfid_ep: kfi_getname() relies on it. */
 struct kfid_pep {
 	struct kfid fid;
 	struct kfi_ops_ep *ops;
@@ -129,11 +131,11 @@ struct kfid_stx {
 #else /* !KFABRIC_DIRECT */
 
 /**
- * kfi_passive_ep() - open an endpoint that listens
+ * kfi_passive_ep() - open a passive endpoint, which listens
  * @fabric: the fabric
- * @info: from kfi_getinfo(); src_addr is where to listen
+ * @info: from kfi_getinfo(); src_addr is the address to listen on
  * @pep: where the endpoint is stored
- * @context: op_context of the completion
+ * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_EINVAL, -KFI_ENOSYS, -KFI_ENOMEM.
@@ -148,11 +150,12 @@ static inline int kfi_passive_ep(struct kfid_fabric *fabric,
 /**
  * kfi_endpoint() - open an endpoint
  * @domain: the domain
- * @info: from kfi_getinfo(), or of a KFI_CONNREQ in order to accept it
+ * @info: from kfi_getinfo(), or from the KFI_CONNREQ to accept
  * @ep: where the endpoint is stored
- * @context: op_context of the completion
+ * @context: the caller's, kept in fid.context
  *
- * It starts disabled: bind, then kfi_enable(), kfi_connect() or kfi_accept().
+ * The endpoint starts disabled. Bind its objects, then call kfi_enable(),
+ * kfi_connect() or kfi_accept().
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_EINVAL, -KFI_ENOSYS, -KFI_ENODEV, -KFI_ENOMEM.
@@ -165,16 +168,17 @@ static inline int kfi_endpoint(struct kfid_domain *domain,
 }
 
 /**
- * kfi_scalable_ep() - open an endpoint with many contexts and one address
+ * kfi_scalable_ep() - open an endpoint with several contexts and one address
  * @domain: the domain
  * @info: from kfi_getinfo()
  * @sep: where the endpoint is stored
- * @context: op_context of the completion
+ * @context: the caller's, kept in fid.context
  *
- * It starts disabled, and so do its contexts.
+ * The endpoint and its contexts start disabled.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL attributes, -KFI_EADDRINUSE, -KFI_ENOSPC, -KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL for bad attributes, -KFI_EADDRINUSE, -KFI_ENOSPC,
+ *	-KFI_ENOSYS.
  */
 static inline int kfi_scalable_ep(struct kfid_domain *domain,
 				  struct kfi_info *info, struct kfid_ep **sep,
@@ -185,15 +189,15 @@ static inline int kfi_scalable_ep(struct kfid_domain *domain,
 
 /**
  * kfi_ep_bind() - bind a CQ, counter, AV, EQ or shared context
- * @ep: the endpoint, or a context of a scalable one
- * @bfid: what to bind; pinned until the endpoint is closed
+ * @ep: the endpoint, or a context of a scalable endpoint
+ * @bfid: the object; pinned until the endpoint is closed
  * @flags: CQ: KFI_TRANSMIT, KFI_RECV, KFI_SELECTIVE_COMPLETION; counter: the
  *	directions to count; others: 0
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bound already or bad flags, -KFI_EDOMAIN another
- *	domain's, -KFI_EOPBADSTATE enabled already, -KFI_ENOSYS wrong kind of
- *	object.
+ * Return: 0, -KFI_EINVAL if already bound or for bad flags, -KFI_EDOMAIN if the
+ *	object is of another domain, -KFI_EOPBADSTATE if already enabled,
+ *	-KFI_ENOSYS for a wrong kind of object.
  */
 static inline int kfi_ep_bind(struct kfid_ep *ep, struct kfid *bfid,
 			      uint64_t flags)
@@ -208,7 +212,8 @@ static inline int kfi_ep_bind(struct kfid_ep *ep, struct kfid *bfid,
  * @flags: reserved, 0
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL not an EQ, bound already, or flags given.
+ * Return: 0, -KFI_EINVAL if it is not an EQ, if an EQ is bound already, or if
+ *	flags are given.
  */
 static inline int kfi_pep_bind(struct kfid_pep *pep, struct kfid *bfid,
 			       uint64_t flags)
@@ -217,13 +222,14 @@ static inline int kfi_pep_bind(struct kfid_pep *pep, struct kfid *bfid,
 }
 
 /**
- * kfi_scalable_ep_bind() - bind an address vector for all contexts
+ * kfi_scalable_ep_bind() - bind an address vector to a scalable endpoint
  * @sep: the scalable endpoint
  * @bfid: the AV
  * @flags: reserved, 0
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bound already, -KFI_ENOSYS wrong kind of object.
+ * Return: 0, -KFI_EINVAL if already bound, -KFI_ENOSYS for a wrong kind of
+ *	object.
  */
 static inline int kfi_scalable_ep_bind(struct kfid_ep *sep, struct kfid *bfid,
 				       uint64_t flags)
@@ -236,7 +242,7 @@ static inline int kfi_scalable_ep_bind(struct kfid_ep *sep, struct kfid *bfid,
  * @ep: the endpoint
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ENOCQ or -KFI_ENOAV not bound, -KFI_EADDRINUSE,
+ * Return: 0, -KFI_ENOCQ or -KFI_ENOAV if none is bound, -KFI_EADDRINUSE,
  *	-KFI_EOPBADSTATE.
  */
 static inline int kfi_enable(struct kfid_ep *ep)
@@ -245,14 +251,15 @@ static inline int kfi_enable(struct kfid_ep *ep)
 }
 
 /**
- * kfi_cancel() - ask for a posted operation to be given up
+ * kfi_cancel() - cancel a posted operation
  * @fid: fid of a struct kfid_ep
- * @context: of the operation
+ * @context: context of the operation
  *
- * If it is found, it completes with the error KFI_ECANCELED.
+ * If the operation is found, it completes with the error KFI_ECANCELED.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, -KFI_ENOENT not found, -KFI_EAGAIN try again later, -KFI_ENOSYS.
+ * Return: 0, -KFI_ENOENT if not found, -KFI_EAGAIN to try again later,
+ *	-KFI_ENOSYS.
  */
 static inline ssize_t kfi_cancel(struct kfid *fid, void *context)
 {
@@ -269,13 +276,14 @@ static inline ssize_t kfi_cancel(struct kfid *fid, void *context)
  * @optval: the value
  * @optlen: bytes of @optval
  *
- * KFI_OPT_KEEPALIVE may be set at any time: a connected endpoint that has heard
- * nothing of its peer for so many seconds asks whether it is still there, and
- * shuts the connection down if no answer comes.
+ * KFI_OPT_KEEPALIVE may be set at any time. After that many seconds without
+ * traffic from its peer, a connected endpoint probes the peer. If no answer
+ * comes, the endpoint shuts the connection down.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ENOPROTOOPT no such option, -KFI_EINVAL @optval is NULL,
- *	-KFI_ETOOSMALL @optlen, -KFI_E2BIG the value.
+ * Return: 0, -KFI_ENOPROTOOPT if there is no such option, -KFI_EINVAL if
+ *	@optval is NULL, -KFI_ETOOSMALL if @optlen is too small, -KFI_E2BIG if
+ *	the value is too large.
  */
 static inline int kfi_setopt(struct kfid *fid, int level, int optname,
 			     const void *optval, size_t optlen)
@@ -294,8 +302,8 @@ static inline int kfi_setopt(struct kfid *fid, int level, int optname,
  * @optlen: bytes; in: room in @optval, out: the option's length
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ENOPROTOOPT no such option, -KFI_EINVAL a pointer is NULL,
- *	-KFI_ETOOSMALL @optlen.
+ * Return: 0, -KFI_ENOPROTOOPT if there is no such option, -KFI_EINVAL if a
+ *	pointer is NULL, -KFI_ETOOSMALL if @optlen is too small.
  */
 static inline int kfi_getopt(struct kfid *fid, int level, int optname,
 			     void *optval, size_t *optlen)
@@ -306,7 +314,7 @@ static inline int kfi_getopt(struct kfid *fid, int level, int optname,
 }
 
 /**
- * kfi_ep_alias() - second descriptor of an endpoint, with op_flags of its own
+ * kfi_ep_alias() - open a second descriptor with its own op_flags
  * @ep: the endpoint
  * @alias_ep: where the alias is stored
  * @flags: op_flags of the alias
@@ -330,13 +338,13 @@ static inline int kfi_ep_alias(struct kfid_ep *ep, struct kfid_ep **alias_ep,
 /**
  * kfi_tx_context() - open a transmit context of a scalable endpoint
  * @ep: the scalable endpoint
- * @index: which, from 0
- * @attr: less than the endpoint's, or NULL; updated to what it became
+ * @index: index of the context, from 0
+ * @attr: a subset of the endpoint's, or NULL; updated to the actual values
  * @tx_ep: where the context is stored
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL @index or @attr, -KFI_ENOSPC, -KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL for a bad @index or @attr, -KFI_ENOSPC, -KFI_ENOSYS.
  */
 static inline int kfi_tx_context(struct kfid_ep *ep, int index,
 				 struct kfi_tx_attr *attr,
@@ -348,13 +356,13 @@ static inline int kfi_tx_context(struct kfid_ep *ep, int index,
 /**
  * kfi_rx_context() - open a receive context of a scalable endpoint
  * @ep: the scalable endpoint
- * @index: which, from 0
- * @attr: less than the endpoint's, or NULL; updated to what it became
+ * @index: index of the context, from 0
+ * @attr: a subset of the endpoint's, or NULL; updated to the actual values
  * @rx_ep: where the context is stored
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL @index or @attr, -KFI_ENOSPC, -KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL for a bad @index or @attr, -KFI_ENOSPC, -KFI_ENOSYS.
  */
 static inline int kfi_rx_context(struct kfid_ep *ep, int index,
 				 struct kfi_rx_attr *attr,
@@ -364,9 +372,9 @@ static inline int kfi_rx_context(struct kfid_ep *ep, int index,
 }
 
 /**
- * kfi_stx_context() - open a transmit context that endpoints share
+ * kfi_stx_context() - open a transmit context shared by endpoints
  * @domain: the domain
- * @attr: what it must have, or NULL; updated to what it became
+ * @attr: required attributes, or NULL; updated to the actual values
  * @stx: where the context is stored
  * @context: the caller's, kept in fid.context
  *
@@ -381,9 +389,9 @@ static inline int kfi_stx_context(struct kfid_domain *domain,
 }
 
 /**
- * kfi_srx_context() - open a receive context that endpoints share
+ * kfi_srx_context() - open a receive context shared by endpoints
  * @domain: the domain
- * @attr: what it must have, or NULL; updated to what it became
+ * @attr: required attributes, or NULL; updated to the actual values
  * @rx_ep: where the context is stored
  * @context: the caller's, kept in fid.context
  *
@@ -398,7 +406,7 @@ static inline int kfi_srx_context(struct kfid_domain *domain,
 }
 
 /**
- * kfi_recv() - post a buffer for one message
+ * kfi_recv() - post a buffer for a message
  * @ep: the endpoint
  * @buf: where the message goes
  * @len: bytes
@@ -406,11 +414,11 @@ static inline int kfi_srx_context(struct kfid_domain *domain,
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @context: op_context of the completion
  *
- * Messages take the buffers in the order of posting. With KFI_MULTI_RECV in
- * op_flags a buffer takes messages until it is full.
+ * Messages fill the buffers in the order of posting. With KFI_MULTI_RECV in
+ * op_flags, a buffer receives messages until it is full.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_recv(struct kfid_ep *ep, void *buf, size_t len,
 			       void *desc, kfi_addr_t src_addr, void *context)
@@ -419,16 +427,16 @@ static inline ssize_t kfi_recv(struct kfid_ep *ep, void *buf, size_t len,
 }
 
 /**
- * kfi_recvv() - kfi_recv() with a buffer in pieces
+ * kfi_recvv() - kfi_recv() with a buffer in segments
  * @ep: the endpoint
- * @iov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @iov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_recvv(struct kfid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, kfi_addr_t src_addr,
@@ -440,14 +448,14 @@ static inline ssize_t kfi_recvv(struct kfid_ep *ep, const struct kvec *iov,
 /**
  * kfi_recvbv() - kfi_recv() with a buffer in pages
  * @ep: the endpoint
- * @biov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @biov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 				 void **desc, size_t count, kfi_addr_t src_addr,
@@ -459,14 +467,14 @@ static inline ssize_t kfi_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 /**
  * kfi_recvsgl() - kfi_recv() with a scatterlist
  * @ep: the endpoint
- * @sgl: the pieces of the buffer, DMA mapped
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @sgl: the segments of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_recvsgl(struct kfid_ep *ep,
 				  const struct scatterlist *sgl, void **desc,
@@ -483,7 +491,7 @@ static inline ssize_t kfi_recvsgl(struct kfid_ep *ep,
  * @flags: KFI_COMPLETION, KFI_MULTI_RECV, KFI_MORE
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 				  uint64_t flags)
@@ -501,7 +509,7 @@ static inline ssize_t kfi_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_send(struct kfid_ep *ep, const void *buf, size_t len,
 			       void *desc, kfi_addr_t dest_addr, void *context)
@@ -510,16 +518,16 @@ static inline ssize_t kfi_send(struct kfid_ep *ep, const void *buf, size_t len,
 }
 
 /**
- * kfi_sendv() - kfi_send() with a buffer in pieces
+ * kfi_sendv() - kfi_send() with a buffer in segments
  * @ep: the endpoint
- * @iov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @iov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_sendv(struct kfid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, kfi_addr_t dest_addr,
@@ -531,14 +539,14 @@ static inline ssize_t kfi_sendv(struct kfid_ep *ep, const struct kvec *iov,
 /**
  * kfi_sendbv() - kfi_send() with a buffer in pages
  * @ep: the endpoint
- * @biov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @biov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_sendbv(struct kfid_ep *ep, const struct bio_vec *biov,
 				 void **desc, size_t count,
@@ -550,14 +558,14 @@ static inline ssize_t kfi_sendbv(struct kfid_ep *ep, const struct bio_vec *biov,
 /**
  * kfi_sendsgl() - kfi_send() with a scatterlist
  * @ep: the endpoint
- * @sgl: the pieces of the buffer, DMA mapped
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @sgl: the segments of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_sendsgl(struct kfid_ep *ep,
 				  const struct scatterlist *sgl, void **desc,
@@ -575,7 +583,7 @@ static inline ssize_t kfi_sendsgl(struct kfid_ep *ep,
  *	or a completion level
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 				  uint64_t flags)
@@ -584,16 +592,16 @@ static inline ssize_t kfi_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 }
 
 /**
- * kfi_inject() - send a message whose buffer is free on return
+ * kfi_inject() - send a message; the buffer is free on return
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes, at most inject_size of the transmit attributes
  * @dest_addr: the peer; ignored on a connected endpoint
  *
- * A success writes no completion.
+ * The call writes no completion for a success.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_inject(struct kfid_ep *ep, const void *buf,
 				 size_t len, kfi_addr_t dest_addr)
@@ -612,7 +620,7 @@ static inline ssize_t kfi_inject(struct kfid_ep *ep, const void *buf,
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_senddata(struct kfid_ep *ep, const void *buf,
 				   size_t len, void *desc, uint64_t data,
@@ -630,7 +638,7 @@ static inline ssize_t kfi_senddata(struct kfid_ep *ep, const void *buf,
  * @dest_addr: the peer; ignored on a connected endpoint
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, or an error of posting, see the top of this file.
+ * Return: 0, or an error of posting, see the top of kfi_endpoint.h.
  */
 static inline ssize_t kfi_injectdata(struct kfid_ep *ep, const void *buf,
 				     size_t len, uint64_t data,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * What tells a caller that something has happened: event queues, completion
- * queues and counters, and what to sleep on: wait sets and poll sets.
+ * Event queues, completion queues and counters, which report events, and the
+ * sets that threads wait on: wait sets and poll sets. kfi_domain.h has the
+ * calls that open CQs, counters, wait sets and poll sets.
  *
- * Blocking calls take milliseconds: 0 looks once and does not sleep, a negative
- * value has no limit, anything else counts from the call and never ends early.
- * (With kfabric.ko's parameter sread_zero_blocks, 0 has no limit either in the
- * sread calls, as older code expects.) They are refused with -KFI_EINVAL on an
- * object without a wait object or in a wait set, sleep interruptibly, and end
- * with -EINTR if nothing is there and a signal is pending or the kthread is to
- * stop.
+ * Blocking calls have a timeout in milliseconds. 0 means one check without
+ * sleeping. A negative value means no limit. Any other value counts from the
+ * call, which never ends early. With kfabric.ko's parameter sread_zero_blocks,
+ * 0 means no limit in the sread calls, for older ULPs.
  *
- * CQs, counters, wait sets and poll sets are opened by kfi_domain.h.
+ * Blocking calls sleep interruptibly. If the condition does not hold, they
+ * return -EINTR when a signal is pending or the kthread is being stopped. On an
+ * object without a wait object, or in a wait set, they return -KFI_EINVAL.
  */
 #ifndef _KFI_EQ_H_
 #define _KFI_EQ_H_
@@ -19,15 +19,15 @@
 #include <kfabric.h>
 #include <kfi_errno.h>
 
-/* What a thread can sleep on until an object or a set is ready. */
+/* Wait objects: how a thread can wait until an object or set is ready. */
 enum kfi_wait_obj {
-	KFI_WAIT_NONE,		/* nothing: read or poll */
-	KFI_WAIT_UNSPEC,	/* something that only our own calls use */
+	KFI_WAIT_NONE,		/* none: read or poll */
+	KFI_WAIT_UNSPEC,	/* internal: blocking calls only */
 	KFI_WAIT_SET,		/* the wait set in wait_set */
 	/*
-	 * A wait_queue_head; KFI_GETWAIT gives it. One waits for
-	 * kfi_wait(set, 0) != -KFI_ETIMEDOUT: 0 is ready, -KFI_ENODEV never
-	 * again.
+	 * A wait_queue_head_t, from KFI_GETWAIT. The condition to wait for on
+	 * it is kfi_wait(set, 0) != -KFI_ETIMEDOUT. 0 means ready, -KFI_ENODEV
+	 * means that the set will never be ready again.
 	 */
 	KFI_WAIT_QUEUE,
 
@@ -35,7 +35,7 @@ enum kfi_wait_obj {
 	KFI_WAIT_MUTEX_COND,	/* a mutex and a condition */
 	KFI_WAIT_FD,		/* a file descriptor */
 	KFI_WAIT_POLLFD,	/* one file descriptor for each member */
-	KFI_WAIT_YIELD		/* nothing: give the CPU away, look again */
+	KFI_WAIT_YIELD		/* none: yield the CPU and check again */
 };
 
 struct kfi_wait_attr {
@@ -44,22 +44,25 @@ struct kfi_wait_attr {
 };
 
 /*
- * For kfi_control(KFI_SETFIDFLAG) on a wait set: each publication wakes one
- * sleeper, not all. Who was woken owes a read or another kfi_wait(); a thread that
- * does neither (also one that is killed on its way back to user space) leaves the
- * others asleep until the next publication. Only while
- * nobody sleeps (else -EBUSY); there is no KFI_GETWAIT then. Not in kfabric 1.7.
+ * Flag for kfi_control(KFI_SETFIDFLAG) on a wait set: each publication wakes
+ * one waiter instead of all. The flag can change only while no thread waits
+ * (else -EBUSY). With the flag, KFI_GETWAIT is refused. Not in kfabric 1.7.
+ *
+ * A woken thread must read, or call kfi_wait() again. If it does neither, the
+ * other waiters sleep until the next publication. This includes a thread that
+ * is killed on its way back to user space.
  */
 #define KFI_WAIT_EXCLUSIVE	BIT_ULL(60)
 
-/* What KFI_GETWAIT gives for KFI_WAIT_MUTEX_COND. Not in kfabric 1.7. */
+/* Result of KFI_GETWAIT for KFI_WAIT_MUTEX_COND. Not in kfabric 1.7. */
 struct kfi_cond;
 
 struct kfi_mutex_cond {
-	struct mutex *mutex;		/* the caller's to lock */
+	struct mutex *mutex;		/* the caller locks and unlocks it */
 	struct kfi_cond *cond;
 };
 
+/* Exported by kfabric.ko and documented there. */
 int kfi_cond_wait(struct kfi_cond *cond, int timeout);
 
 struct kfi_ops_wait {
@@ -90,7 +93,7 @@ struct kfid_poll {
 	struct kfi_ops_poll *ops;
 };
 
-/* Without attributes: the provider's own size, and KFI_WAIT_UNSPEC. */
+/* NULL attributes: the provider's default size, and KFI_WAIT_UNSPEC. */
 struct kfi_eq_attr {
 	size_t size;			/* events; 0: the provider's choice */
 	uint64_t flags;			/* 0 */
@@ -99,19 +102,19 @@ struct kfi_eq_attr {
 	struct kfid_wait *wait_set;	/* with KFI_WAIT_SET */
 };
 
-/* Events, with what the payload begins with. */
+/* Events, with the struct that their payload begins with. */
 enum {
-	KFI_NOTIFY,		/* the provider's own */
+	KFI_NOTIFY,		/* provider-specific */
 	KFI_CONNREQ,		/* kfi_eq_cm_entry; fid is the passive endpoint */
 	KFI_CONNECTED,		/* kfi_eq_cm_entry */
-	KFI_SHUTDOWN,		/* kfi_eq_cm_entry; the peer is gone */
+	KFI_SHUTDOWN,		/* kfi_eq_cm_entry; connection ended */
 	KFI_MR_COMPLETE,	/* kfi_eq_entry; fid is the region */
-	KFI_AV_COMPLETE,	/* kfi_eq_entry; data is how many went in */
+	KFI_AV_COMPLETE,	/* kfi_eq_entry; data: number inserted */
 	KFI_JOIN_COMPLETE	/* kfi_eq_entry; fid is the group */
 };
 
 struct kfi_eq_entry {
-	struct kfid *fid;		/* what the event is about */
+	struct kfid *fid;		/* the object of the event */
 	void *context;			/* of the object or the call */
 	uint64_t data;
 };
@@ -152,7 +155,7 @@ struct kfid_eq {
 	kfi_event_handler event_handler;
 };
 
-/* Which of the entries below a CQ holds. */
+/* The format of the entries of a CQ; see the structs below. */
 enum kfi_cq_format {
 	KFI_CQ_FORMAT_UNSPEC,
 	KFI_CQ_FORMAT_CONTEXT,
@@ -161,7 +164,7 @@ enum kfi_cq_format {
 	KFI_CQ_FORMAT_TAGGED
 };
 
-/* Each entry is the beginning of the next. */
+/* Each entry struct begins with the fields of the one before. */
 struct kfi_cq_entry {
 	void *op_context;
 };
@@ -176,7 +179,7 @@ struct kfi_cq_data_entry {
 	void *op_context;
 	uint64_t flags;
 	size_t len;
-	void *buf;			/* where in a multi-receive buffer */
+	void *buf;			/* position in a multi-receive buffer */
 	uint64_t data;			/* with KFI_REMOTE_CQ_DATA */
 };
 
@@ -203,13 +206,13 @@ struct kfi_cq_err_entry {
 	size_t err_data_size;		/* bytes */
 };
 
-/* When kfi_cq_sread() wakes up, and what its cond is. */
+/* When kfi_cq_sread() wakes up, and the meaning of its cond. */
 enum kfi_cq_wait_cond {
 	KFI_CQ_COND_NONE,		/* at the first entry; cond is unused */
 	KFI_CQ_COND_THRESHOLD		/* at cond entries, a size_t by value */
 };
 
-/* Without attributes: the provider's own size, and KFI_WAIT_UNSPEC. */
+/* NULL attributes: the provider's default size, and KFI_WAIT_UNSPEC. */
 struct kfi_cq_attr {
 	size_t size;			/* entries; 0: the provider's choice */
 	uint64_t flags;			/* KFI_AFFINITY */
@@ -275,17 +278,18 @@ struct kfid_cntr {
 #else /* !KFABRIC_DIRECT */
 
 /**
- * kfi_wait() - sleep until a member of a wait set is ready
+ * kfi_wait() - wait until a member of a wait set is ready
  * @waitset: the wait set
  * @timeout: milliseconds; 0 checks once, negative has no limit
  *
- * Ready is a CQ or EQ with something to read, and a counter that has moved
- * since it was read. Nothing is consumed. Every thread that sleeps in the set
- * is woken; the others may have emptied the member by then.
+ * A CQ or EQ is ready when it has an entry or error to read. A counter is ready
+ * when it has changed since it was read. The call consumes nothing. A ready
+ * member wakes every thread that waits in the set, so another thread may have
+ * emptied the member when the call returns.
  *
  * Context: Process context. May sleep, except with @timeout 0.
- * Return: 0 a member is or was ready, -KFI_ETIMEDOUT, -EINTR, -KFI_ENODEV the
- *	devices of all members are gone.
+ * Return: 0 if a member is or was ready, -KFI_ETIMEDOUT, -EINTR, -KFI_ENODEV if
+ *	the devices of all members are lost and the members are drained.
  */
 static inline int kfi_wait(struct kfid_wait *waitset, int timeout)
 {
@@ -293,13 +297,13 @@ static inline int kfi_wait(struct kfid_wait *waitset, int timeout)
 }
 
 /**
- * kfi_poll() - find out which members of a poll set have something to read
+ * kfi_poll() - get the ready members of a poll set
  * @pollset: the poll set
- * @context: array for the contexts given when the members were opened
+ * @context: array for the contexts that the members were opened with
  * @count: room in @context, elements; more than 0
  *
- * Makes progress on the members first. A counter is reported once for a change.
- * Members that did not fit come first in the next call.
+ * Makes progress on the members first. Each change of a counter is reported
+ * once. Members that did not fit into @context come first in the next call.
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: Number of contexts stored, 0 if nothing is ready, -KFI_EINVAL.
@@ -315,11 +319,11 @@ static inline int kfi_poll(struct kfid_poll *pollset, void **context, int count)
  * @event_kfid: the new member; pinned until it is deleted
  * @flags: reserved, 0
  *
- * What is ready already is reported by the next kfi_poll().
+ * If the new member is ready, the next kfi_poll() reports it.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL another kind of object, of another domain, or flags
- *	given, -KFI_EALREADY it is a member.
+ * Return: 0, -KFI_EINVAL if the object is of another kind or of another domain
+ *	or fabric, or if flags are given, -KFI_EALREADY if it is a member.
  */
 static inline int kfi_poll_add(struct kfid_poll *pollset,
 			       struct kfid *event_kfid, uint64_t flags)
@@ -328,13 +332,13 @@ static inline int kfi_poll_add(struct kfid_poll *pollset,
 }
 
 /**
- * kfi_poll_del() - take a member out of a poll set
+ * kfi_poll_del() - remove a member from a poll set
  * @pollset: the poll set
- * @event_kfid: the member; after the call its context is not reported any more
+ * @event_kfid: the member; after the call, kfi_poll() never returns its context
  * @flags: reserved, 0
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL not a member, or flags given.
+ * Return: 0, -KFI_EINVAL if it is not a member or flags are given.
  */
 static inline int kfi_poll_del(struct kfid_poll *pollset,
 			       struct kfid *event_kfid, uint64_t flags)
@@ -351,8 +355,8 @@ static inline int kfi_poll_del(struct kfid_poll *pollset,
  * @context: the caller's, kept in fid.context
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL bad attribute, -KFI_ENOSYS wait object not
- *	supported, -KFI_ENOMEM.
+ * Return: 0, -KFI_EINVAL for a bad attribute, -KFI_ENOSYS if the wait object is
+ *	not supported, -KFI_ENOMEM.
  */
 static inline int kfi_eq_open(struct kfid_fabric *fabric,
 			      struct kfi_eq_attr *attr, struct kfid_eq **eq,
@@ -370,9 +374,9 @@ static inline int kfi_eq_open(struct kfid_fabric *fabric,
  * @flags: 0, or KFI_PEEK to leave the event in the queue
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: Bytes stored in @buf, -KFI_EAGAIN empty, -KFI_EAVAIL an error is
- *	first, -KFI_ETOOSMALL @len (the event stays), -KFI_EOVERRUN events were
- *	lost.
+ * Return: Bytes stored in @buf, -KFI_EAGAIN if the queue is empty, -KFI_EAVAIL
+ *	if an error is first, -KFI_ETOOSMALL if @len is too small (the event
+ *	stays), -KFI_EOVERRUN if events were lost.
  */
 static inline ssize_t kfi_eq_read(struct kfid_eq *eq, uint32_t *event,
 				  void *buf, size_t len, uint64_t flags)
@@ -386,11 +390,11 @@ static inline ssize_t kfi_eq_read(struct kfid_eq *eq, uint32_t *event,
  * @buf: where the entry is stored
  * @flags: 0, or KFI_PEEK to leave the entry in the queue
  *
- * On input err_data and err_data_size may name a buffer for the data.
+ * On input, err_data and err_data_size may describe a buffer for the data.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: sizeof(struct kfi_eq_err_entry), -KFI_EAGAIN no error is first,
- *	-KFI_EOVERRUN events were lost.
+ * Return: sizeof(struct kfi_eq_err_entry), -KFI_EAGAIN if no error is first,
+ *	-KFI_EOVERRUN if events were lost.
  */
 static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq,
 				     struct kfi_eq_err_entry *buf,
@@ -400,7 +404,7 @@ static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq,
 }
 
 /**
- * kfi_eq_write() - put an event of one's own into the queue
+ * kfi_eq_write() - put a user event into the queue
  * @eq: the event queue
  * @event: any number
  * @buf: payload
@@ -408,7 +412,7 @@ static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq,
  * @flags: reserved, 0
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: @len, -KFI_EAGAIN full, -KFI_EINVAL, -KFI_ENOSYS.
+ * Return: @len, -KFI_EAGAIN if the queue is full, -KFI_EINVAL, -KFI_ENOSYS.
  */
 static inline ssize_t kfi_eq_write(struct kfid_eq *eq, uint32_t event,
 				   const void *buf, size_t len, uint64_t flags)
@@ -417,7 +421,7 @@ static inline ssize_t kfi_eq_write(struct kfid_eq *eq, uint32_t event,
 }
 
 /**
- * kfi_eq_sread() - sleep until there is an event and read it
+ * kfi_eq_sread() - wait for an event and read it
  * @eq: the event queue
  * @event: where the event, KFI_CONNREQ and so on, is stored
  * @buf: where the payload is stored
@@ -426,7 +430,7 @@ static inline ssize_t kfi_eq_write(struct kfid_eq *eq, uint32_t event,
  * @flags: 0, or KFI_PEEK to leave the event in the queue
  *
  * Context: Process context. May sleep, except with @timeout 0.
- * Return: As kfi_eq_read(), but -KFI_ETIMEDOUT when time is up, and -EINTR.
+ * Return: As kfi_eq_read(), but -KFI_ETIMEDOUT at the deadline, and -EINTR.
  */
 static inline ssize_t kfi_eq_sread(struct kfid_eq *eq, uint32_t *event,
 				   void *buf, size_t len, int timeout,
@@ -440,11 +444,11 @@ static inline ssize_t kfi_eq_sread(struct kfid_eq *eq, uint32_t *event,
  * @eq: the event queue
  * @prov_errno: of the entry
  * @err_data: of the entry, may be NULL
- * @buf: where the text is copied to, or NULL
+ * @buf: buffer for a copy of the text, or NULL
  * @len: room in @buf, bytes
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: The text; NULL from providers without any.
+ * Return: The text, or NULL if the provider has none.
  */
 static inline const char *kfi_eq_strerror(struct kfid_eq *eq, int prov_errno,
 					  const void *err_data, char *buf,
@@ -460,8 +464,9 @@ static inline const char *kfi_eq_strerror(struct kfid_eq *eq, int prov_errno,
  * @count: room in @buf, entries
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: Number of entries stored, -KFI_EAGAIN none, -KFI_EAVAIL an error is
- *	first, -KFI_EOVERRUN completions were lost and the CQ is of no more use.
+ * Return: Number of entries stored, -KFI_EAGAIN if there is none, -KFI_EAVAIL if
+ *	an error is first, -KFI_EOVERRUN if completions were lost (then the CQ
+ *	can only be closed).
  */
 static inline ssize_t kfi_cq_read(struct kfid_cq *cq, void *buf, size_t count)
 {
@@ -469,11 +474,11 @@ static inline ssize_t kfi_cq_read(struct kfid_cq *cq, void *buf, size_t count)
 }
 
 /**
- * kfi_cq_readfrom() - read completions and where they came from
+ * kfi_cq_readfrom() - read completions and their source addresses
  * @cq: the completion queue
  * @buf: array of entries in the format of the CQ
  * @count: room in @buf and @src_addr, entries
- * @src_addr: array for the sources; KFI_ADDR_NOTAVAIL where none is known
+ * @src_addr: array for the sources; KFI_ADDR_NOTAVAIL if unknown
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: As kfi_cq_read().
@@ -490,11 +495,12 @@ static inline ssize_t kfi_cq_readfrom(struct kfid_cq *cq, void *buf,
  * @buf: where the entry is stored
  * @flags: 0, or KFI_PEEK to leave the entry in the queue
  *
- * On input err_data and err_data_size may name a buffer for the provider's
- * data; otherwise err_data points to it, until the next read.
+ * On input, err_data and err_data_size may describe a buffer for the provider's
+ * data. Otherwise err_data points to the data, which is valid until the next
+ * read.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 1, -KFI_EAGAIN no error is first.
+ * Return: 1, -KFI_EAGAIN if no error is first.
  */
 static inline ssize_t kfi_cq_readerr(struct kfid_cq *cq,
 				     struct kfi_cq_err_entry *buf,
@@ -504,15 +510,15 @@ static inline ssize_t kfi_cq_readerr(struct kfid_cq *cq,
 }
 
 /**
- * kfi_cq_sread() - sleep until there are completions and read them
+ * kfi_cq_sread() - wait for completions and read them
  * @cq: the completion queue
  * @buf: array of entries in the format of the CQ
  * @count: room in @buf, entries
- * @cond: what wait_cond of the CQ says; else NULL
+ * @cond: argument of the wait_cond of the CQ, or NULL
  * @timeout: milliseconds; 0 checks once, negative has no limit
  *
  * Context: Process context. May sleep, except with @timeout 0.
- * Return: As kfi_cq_read(), but -KFI_ETIMEDOUT when time is up, -KFI_EAGAIN
+ * Return: As kfi_cq_read(), but -KFI_ETIMEDOUT at the deadline, -KFI_EAGAIN
  *	after kfi_cq_signal(), and -EINTR.
  */
 static inline ssize_t kfi_cq_sread(struct kfid_cq *cq, void *buf, size_t count,
@@ -522,12 +528,12 @@ static inline ssize_t kfi_cq_sread(struct kfid_cq *cq, void *buf, size_t count,
 }
 
 /**
- * kfi_cq_sreadfrom() - kfi_cq_sread() that tells the sources as well
+ * kfi_cq_sreadfrom() - kfi_cq_sread() with the source addresses
  * @cq: the completion queue
  * @buf: array of entries in the format of the CQ
  * @count: room in @buf and @src_addr, entries
- * @src_addr: array for the sources; KFI_ADDR_NOTAVAIL where none is known
- * @cond: what wait_cond of the CQ says; else NULL
+ * @src_addr: array for the sources; KFI_ADDR_NOTAVAIL if unknown
+ * @cond: argument of the wait_cond of the CQ, or NULL
  * @timeout: milliseconds; 0 checks once, negative has no limit
  *
  * Context: Process context. May sleep, except with @timeout 0.
@@ -541,13 +547,14 @@ static inline ssize_t kfi_cq_sreadfrom(struct kfid_cq *cq, void *buf,
 }
 
 /**
- * kfi_cq_signal() - wake all threads that sleep on a CQ
+ * kfi_cq_signal() - wake all threads that wait on a CQ
  * @cq: the completion queue
  *
- * Those in the CQ's wait set wake up too. A thread that comes later sleeps.
+ * The call also wakes the threads that wait in the CQ's wait set. It has no
+ * effect on a thread that begins to wait later.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, -KFI_EINVAL nobody can block on it.
+ * Return: 0, -KFI_EINVAL if the CQ has no wait object.
  */
 static inline int kfi_cq_signal(struct kfid_cq *cq)
 {
@@ -559,11 +566,11 @@ static inline int kfi_cq_signal(struct kfid_cq *cq)
  * @cq: the completion queue
  * @prov_errno: of the entry
  * @err_data: of the entry, may be NULL
- * @buf: where the text is copied to, or NULL
+ * @buf: buffer for a copy of the text, or NULL
  * @len: room in @buf, bytes
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: The text; NULL from providers without any.
+ * Return: The text, or NULL if the provider has none.
  */
 static inline const char *kfi_cq_strerror(struct kfid_cq *cq, int prov_errno,
 					  const void *err_data, char *buf,
@@ -573,7 +580,7 @@ static inline const char *kfi_cq_strerror(struct kfid_cq *cq, int prov_errno,
 }
 
 /**
- * kfi_cntr_read() - number of operations that succeeded
+ * kfi_cntr_read() - number of successful operations
  * @cntr: the counter
  *
  * Context: Process or softirq context. Does not sleep.
@@ -585,7 +592,7 @@ static inline uint64_t kfi_cntr_read(struct kfid_cntr *cntr)
 }
 
 /**
- * kfi_cntr_readerr() - number of operations that failed
+ * kfi_cntr_readerr() - number of failed operations
  * @cntr: the counter
  *
  * Context: Process or softirq context. Does not sleep.
@@ -599,7 +606,7 @@ static inline uint64_t kfi_cntr_readerr(struct kfid_cntr *cntr)
 /**
  * kfi_cntr_add() - add to the success value
  * @cntr: the counter
- * @value: what to add
+ * @value: amount to add
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, -KFI_ENOSYS.
@@ -612,10 +619,10 @@ static inline int kfi_cntr_add(struct kfid_cntr *cntr, uint64_t value)
 /**
  * kfi_cntr_adderr() - add to the error value
  * @cntr: the counter
- * @value: what to add
+ * @value: amount to add
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, -KFI_ENOSYS also from providers too old to have the call.
+ * Return: 0, -KFI_ENOSYS, also if the provider predates the call.
  */
 static inline int kfi_cntr_adderr(struct kfid_cntr *cntr, uint64_t value)
 {
@@ -644,7 +651,7 @@ static inline int kfi_cntr_set(struct kfid_cntr *cntr, uint64_t value)
  * @value: the new value
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: 0, -KFI_ENOSYS also from providers too old to have the call.
+ * Return: 0, -KFI_ENOSYS, also if the provider predates the call.
  */
 static inline int kfi_cntr_seterr(struct kfid_cntr *cntr, uint64_t value)
 {
@@ -655,14 +662,14 @@ static inline int kfi_cntr_seterr(struct kfid_cntr *cntr, uint64_t value)
 }
 
 /**
- * kfi_cntr_wait() - sleep until a counter has reached a value
+ * kfi_cntr_wait() - wait until a counter has reached a value
  * @cntr: the counter
  * @threshold: the success value to reach
  * @timeout: milliseconds; 0 checks once, negative has no limit
  *
  * Context: Process context. May sleep, except with @timeout 0.
- * Return: 0 the success value was at least @threshold, -KFI_EAVAIL the error
- *	value changed first, -KFI_ETIMEDOUT, -EINTR.
+ * Return: 0 if the success value was at least @threshold, -KFI_EAVAIL if the
+ *	error value changed first, -KFI_ETIMEDOUT, -EINTR.
  */
 static inline int kfi_cntr_wait(struct kfid_cntr *cntr, uint64_t threshold,
 				int timeout)

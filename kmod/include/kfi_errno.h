@@ -2,9 +2,9 @@
 /*
  * Error numbers of the kfabric API.
  *
- * The constants are positive, calls return them negated; the err field of an
- * event or completion holds them as they are. Only the Linux errors that the
- * API documents have a KFI_ name; any other -Exxx can come back as well.
+ * The constants are positive. Calls return them negated. The err field of an
+ * event or completion holds the positive value. Only the Linux errors that the
+ * API documents have a KFI_ name, but a call may return any other -Exxx.
  */
 #ifndef _KFI_ERRNO_H_
 #define _KFI_ERRNO_H_
@@ -53,21 +53,21 @@ enum {
 	KFI_ECANCELED		= ECANCELED,
 	KFI_EKEYREJECTED	= EKEYREJECTED,
 
-	/* Errors that Linux has no number for. */
+	/* Errors without a number in Linux. */
 	KFI_EOTHER		= KFI_ERRNO_OFFSET,	/* none of the others */
 	KFI_ETOOSMALL,		/* buffer or option length too small */
-	KFI_EOPBADSTATE,	/* object is not in the state that this needs */
-	KFI_EAVAIL,		/* an error entry has to be read first */
+	KFI_EOPBADSTATE,	/* object is in the wrong state */
+	KFI_EAVAIL,		/* read the error entry first */
 	KFI_EBADFLAGS,		/* flag not supported */
 	KFI_ENOEQ,		/* needs an event queue */
 	KFI_EDOMAIN,		/* objects belong to different domains */
 	KFI_ENOCQ,		/* needs a completion queue */
 	KFI_ECRC,		/* checksum error */
-	KFI_ETRUNC,		/* data was cut */
-	KFI_ENOKEY,		/* key unknown, or in use already */
+	KFI_ETRUNC,		/* data was truncated */
+	KFI_ENOKEY,		/* key is unknown or already in use */
 	KFI_ENOAV,		/* needs an address vector */
 	KFI_EOVERRUN,		/* queue overrun */
-	FI_ERRNO_MAX		/* one past the last; spelt so in the API */
+	FI_ERRNO_MAX		/* one past the last; the API's spelling */
 };
 
 const char *kfi_strerror(int errnum);

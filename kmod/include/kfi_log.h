@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * printf-like log lines, one macro for each level. MODULE_NAME goes in front: a
- * string, to be defined before this file is included. The newline is added.
+ * printf-like log macros, one for each level. Each line begins with the string
+ * MODULE_NAME, which the including file may define first. The macros add the
+ * newline.
+ *
+ * Part of the kfabric 1.7 interface, for ULPs. Nothing here uses it.
  */
 #ifndef _KFI_LOG_H_
 #define _KFI_LOG_H_
@@ -12,7 +15,7 @@
 #define MODULE_NAME "KFI"
 #endif
 
-/* The plain line, and the one that says where in the source it comes from. */
+/* A line without and with its position in the source. */
 #define _KFI_LOG(print, fmt, ...) \
 	print("%s: " fmt "\n", MODULE_NAME, ##__VA_ARGS__)
 #define _KFI_LOG_AT(print, fmt, ...) \

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Profiles: numbers that an object keeps about itself, and callbacks for what
- * happens to it, as in fi_profile(3).
+ * Profiles: counts and values that an object keeps about itself, and callbacks for its
+ * events, as in fi_profile(3).
  *
- * A profile can be opened on a domain or an endpoint, and besides on a wait set,
- * a poll set or a CQ. Any number of them may be open on one object; all see the
- * same values, which belong to the object and not to the profile. The object
- * cannot be closed before they are.
+ * A profile can be opened on a domain, an endpoint, a wait set, a poll set or a CQ. Any
+ * number of profiles may be open on one object. All show the same values, which belong
+ * to the object and not to the profile. The object cannot be closed before they are.
  */
 #ifndef _KFI_PROFILE_H_
 #define _KFI_PROFILE_H_
@@ -15,11 +14,15 @@
 #include <kfi_domain.h>
 #include <kfi_eq.h>
 
+/**
+ * struct kfid_profile - a profile
+ * @fid: its base; kfi_close() ends it
+ */
 struct kfid_profile {
 	struct kfid fid;
 };
 
-/* Which of the two is in kfi_profile_desc.datatype. */
+/* The member of kfi_profile_desc.datatype that is set. */
 enum kfi_profile_type {
 	kfi_primitive_type,
 	kfi_defined_type,
@@ -32,13 +35,13 @@ enum kfi_profile_type {
 /**
  * struct kfi_profile_desc - a variable or an event
  * @id: of it; the same name has the same id wherever it is listed
- * @datatype_sel: what @datatype is
+ * @datatype_sel: selects the member of @datatype
  * @datatype: type of the value, or of what an event carries
  * @flags: KFI_PROFILE_*
  * @size: bytes of the value; of one entry, with KFI_PROFILE_LIST. Several times
  *	the size of its type: an array.
- * @name: of it; lives until the profile is closed
- * @desc: what it means, one sentence; lives as long
+ * @name: of it; valid until the profile is closed
+ * @desc: its meaning, one sentence; valid as long
  */
 struct kfi_profile_desc {
 	uint32_t id;
@@ -59,7 +62,7 @@ enum kfi_profile_var_id {
 	KFI_VAR_UNEXP_MSG_CNT,		/* u64 */
 	KFI_VAR_UNEXP_MSG_QUEUE,	/* list of struct kfi_cq_err_entry */
 
-	/* Ours, u64 unless said otherwise. Endpoints and domains: */
+	/* kfabric's own, u64 unless noted. Endpoints and domains: */
 	KFI_VAR_COMPLETIONS = 0x1000,
 	KFI_VAR_ERRORS,
 	/* wait sets, poll sets, CQs, and their sums in domains: */
@@ -92,22 +95,23 @@ enum kfi_profile_event_id {
 	KFI_EVENT_PROVIDER = 0x10000,
 };
 
-/* Bucket n of a histogram counts 2^n ns to 2^(n+1); the last all that is longer. */
+/* Bucket n of a histogram counts 2^n ns to 2^(n+1); the last one all longer times. */
 #define KFI_PROFILE_BUCKETS 32
 
 /**
- * typedef kfi_profile_callback - is told of an event
+ * typedef kfi_profile_callback - called at an event
  * @prof: the profile that it was registered on
- * @event: which
+ * @event: the event
  * @param: what the event carries, or NULL; valid during the call
  * @size: bytes of @param
  * @context: as registered
  *
- * Context: any, with the provider's lock held, and interrupts off but on
- * PREEMPT_RT: it must not sleep or take long, and must not post to the endpoint.
- * It may read variables of @prof, which have the values of just that moment.
- * Every other call on any profile is refused with -EBUSY.
- * Return: of no consequence.
+ * May read variables of @prof, which have the values of that very moment. Every other
+ * call on any profile is refused with -EBUSY.
+ *
+ * Context: any, with the provider's profile_lock held, and interrupts off except on
+ * PREEMPT_RT: must not sleep or take long, and must not post to the endpoint.
+ * Return: ignored.
  */
 typedef int (*kfi_profile_callback)(struct kfid_profile *prof,
 				    const struct kfi_profile_desc *event,

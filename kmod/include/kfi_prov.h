@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * What a provider needs beside the objects' headers: its registration, and
- * reference counts for providers and objects. Nothing here is for consumers.
+ * For providers only: registration, and reference counts for providers and objects.
  */
 #ifndef _KFI_PROV_H_
 #define _KFI_PROV_H_
@@ -17,13 +16,17 @@
  * @version: its own version
  * @kfi_version: the API that it was written for, KFI_VERSION(1, 7)
  * @context: the core's
- * @name: unique, what prov_name of its infos says
- * @kgetinfo: answers kfi_getinfo() for this provider; may sleep
- * @kfabric: opens a fabric for kfi_fabric(); may sleep
- * @cleanup: called when the provider deregisters, before its last references
- *	are waited for; may be NULL
+ * @name: unique; the prov_name of its infos
+ * @kgetinfo: answers kfi_getinfo() for this provider; may sleep; called under
+ *	kfi_providers_lock
+ * @kfabric: opens a fabric for kfi_fabric(); may sleep; called under
+ *	kfi_providers_lock
+ * @cleanup: called when the provider deregisters, before the wait for its last
+ *	references; may be NULL
  * @comp: the core's: completed by the last kfi_deref_provider()
- * @ref_cnt: the core's
+ * @ref_cnt: the core's; atomic
+ *
+ * The other fields are constant while the provider is registered.
  */
 struct kfi_provider {
 	uint32_t version;
@@ -45,10 +48,12 @@ int kfi_provider_register(struct kfi_provider *provider);
 int kfi_provider_deregister(struct kfi_provider *provider);
 
 /**
- * kfi_ref_provider() - keep a provider from going, for an open fabric
+ * kfi_ref_provider() - keep a provider registered, for an open fabric
  * @provider: the provider
  *
- * Context: Any.
+ * kfi_provider_deregister() waits for the mirror, kfi_deref_provider().
+ *
+ * Context: any; takes no lock.
  */
 static inline void kfi_ref_provider(struct kfi_provider *provider)
 {
@@ -56,10 +61,10 @@ static inline void kfi_ref_provider(struct kfi_provider *provider)
 }
 
 /**
- * kfi_deref_provider() - undo kfi_ref_provider()
+ * kfi_deref_provider() - the mirror of kfi_ref_provider()
  * @provider: the provider
  *
- * Context: Any.
+ * Context: any; does not sleep.
  */
 static inline void kfi_deref_provider(struct kfi_provider *provider)
 {
@@ -71,7 +76,7 @@ static inline void kfi_deref_provider(struct kfi_provider *provider)
  * kfi_init_id() - start the reference count of a new object at 1
  * @fid: the object
  *
- * Context: Any.
+ * Context: any; takes no lock.
  */
 static inline void kfi_init_id(struct kfid *fid)
 {
@@ -81,9 +86,9 @@ static inline void kfi_init_id(struct kfid *fid)
 
 /**
  * kfi_ref_id() - take a reference to an object
- * @fid: the object
+ * @fid: the object, which the caller keeps from being closed meanwhile
  *
- * Context: Any. The caller knows that the object cannot go meanwhile.
+ * Context: any; takes no lock.
  */
 static inline void kfi_ref_id(struct kfid *fid)
 {
@@ -96,7 +101,7 @@ static inline void kfi_ref_id(struct kfid *fid)
  *
  * The last one completes fid->comp.
  *
- * Context: Any.
+ * Context: any; does not sleep.
  */
 static inline void kfi_deref_id(struct kfid *fid)
 {
@@ -108,7 +113,7 @@ static inline void kfi_deref_id(struct kfid *fid)
  * kfi_close_id() - drop the first reference and wait until all are gone
  * @fid: the object
  *
- * Context: Process context. Sleeps, without limit and not interruptibly.
+ * Context: process, may sleep, without limit and not interruptibly.
  */
 static inline void kfi_close_id(struct kfid *fid)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Reading and writing the memory of a peer. The target is a region with
- * KFI_REMOTE_READ or KFI_REMOTE_WRITE; it takes no part and learns nothing,
- * unless remote CQ data is written or it asked for KFI_RMA_EVENT.
+ * RMA: reads and writes of a peer's memory. The target is a region with
+ * KFI_REMOTE_READ or KFI_REMOTE_WRITE. The target's ULP takes no part. It gets a
+ * completion only for remote CQ data or with KFI_RMA_EVENT.
  */
 #ifndef _KFI_RMA_H_
 #define _KFI_RMA_H_
@@ -10,14 +10,14 @@
 #include <kfabric.h>
 #include <kfi_endpoint.h>
 
-/* A piece of remote memory. */
+/* A segment of remote memory. */
 struct kfi_rma_iov {
 	uint64_t addr;			/* offset, or iova: KFI_MR_VIRT_ADDR */
 	size_t len;			/* bytes */
 	uint64_t key;
 };
 
-/* A transfer; type tells which pointer counts. */
+/* A transfer; type selects the pointer. */
 struct kfi_msg_rma {
 	enum kfi_iov_type type;
 	union {
@@ -25,11 +25,11 @@ struct kfi_msg_rma {
 		const struct bio_vec *msg_biov;
 		const struct scatterlist *msg_sgl;
 	};
-	void **desc;			/* one for each piece, or NULL */
-	size_t iov_count;		/* local pieces */
+	void **desc;			/* one for each segment, or NULL */
+	size_t iov_count;		/* local segments */
 	kfi_addr_t addr;
 	const struct kfi_rma_iov *rma_iov;
-	size_t rma_iov_count;		/* remote pieces */
+	size_t rma_iov_count;		/* remote segments */
 	void *context;
 	uint64_t data;			/* with KFI_REMOTE_CQ_DATA */
 };
@@ -100,11 +100,11 @@ static inline ssize_t kfi_read(struct kfid_ep *ep, void *buf, size_t len,
 }
 
 /**
- * kfi_readv() - kfi_read() into a buffer in pieces
+ * kfi_readv() - kfi_read() into a buffer in segments
  * @ep: the endpoint
- * @iov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @iov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
@@ -124,9 +124,9 @@ static inline ssize_t kfi_readv(struct kfid_ep *ep, const struct kvec *iov,
 /**
  * kfi_readbv() - kfi_read() into pages
  * @ep: the endpoint
- * @biov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @biov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
@@ -146,9 +146,9 @@ static inline ssize_t kfi_readbv(struct kfid_ep *ep, const struct bio_vec *biov,
 /**
  * kfi_readsgl() - kfi_read() into a scatterlist
  * @ep: the endpoint
- * @sgl: the pieces of the buffer, DMA mapped
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @sgl: the segments of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
@@ -204,11 +204,11 @@ static inline ssize_t kfi_write(struct kfid_ep *ep, const void *buf, size_t len,
 }
 
 /**
- * kfi_writev() - kfi_write() from a buffer in pieces
+ * kfi_writev() - kfi_write() from a buffer in segments
  * @ep: the endpoint
- * @iov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @iov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
@@ -229,9 +229,9 @@ static inline ssize_t kfi_writev(struct kfid_ep *ep, const struct kvec *iov,
 /**
  * kfi_writebv() - kfi_write() from pages
  * @ep: the endpoint
- * @biov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @biov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
@@ -252,9 +252,9 @@ static inline ssize_t kfi_writebv(struct kfid_ep *ep,
 /**
  * kfi_writesgl() - kfi_write() from a scatterlist
  * @ep: the endpoint
- * @sgl: the pieces of the buffer, DMA mapped
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @sgl: the segments of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
@@ -290,7 +290,7 @@ static inline ssize_t kfi_writemsg(struct kfid_ep *ep,
 }
 
 /**
- * kfi_inject_write() - kfi_write() whose buffer is free on return
+ * kfi_inject_write() - kfi_write(); the buffer is free on return
  * @ep: the endpoint
  * @buf: the data
  * @len: bytes, at most inject_size of the transmit attributes
@@ -298,7 +298,7 @@ static inline ssize_t kfi_writemsg(struct kfid_ep *ep,
  * @addr: offset into the remote region, or its iova with KFI_MR_VIRT_ADDR
  * @key: key of the remote region
  *
- * A success writes no completion.
+ * The call writes no completion for a success.
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, or an error of posting, see kfi_endpoint.h.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Tagged messages. A message takes the receive posted first whose tag agrees in
- * all bits that its ignore leaves, and whose source agrees if it names one.
+ * Tagged messages. A message matches the first posted receive whose tag equals
+ * the message's in all bits that are not set in ignore. If the receive names a
+ * source, the source must match, too.
  */
 #ifndef _KFI_TAGGED_H_
 #define _KFI_TAGGED_H_
@@ -9,7 +10,7 @@
 #include <kfabric.h>
 #include <kfi_endpoint.h>
 
-/* A tagged message or receive; type tells which pointer counts. */
+/* A tagged message or receive; type selects the pointer. */
 struct kfi_msg_tagged {
 	enum kfi_iov_type type;
 	union {
@@ -17,8 +18,8 @@ struct kfi_msg_tagged {
 		const struct bio_vec *msg_biov;
 		const struct scatterlist *msg_sgl;
 	};
-	void **desc;			/* one for each piece, or NULL */
-	size_t iov_count;		/* pieces */
+	void **desc;			/* one for each segment, or NULL */
+	size_t iov_count;		/* segments */
 	kfi_addr_t addr;
 	uint64_t tag;
 	uint64_t ignore;		/* of a receive: bits not compared */
@@ -71,19 +72,19 @@ struct kfi_ops_tagged {
 #else /* !KFABRIC_DIRECT */
 
 /**
- * kfi_trecv() - post a buffer for one tagged message
+ * kfi_trecv() - post a buffer for a tagged message
  * @ep: the endpoint
  * @buf: where the message goes
  * @len: bytes
  * @desc: kfi_mr_desc() of the buffer, or NULL
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @tag: the tag
- * @ignore: tag bits that do not take part in matching
+ * @ignore: tag bits that are not compared
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, or an error of posting, see kfi_endpoint.h; -KFI_EINVAL also for
- *	tag bits that the provider does not have.
+ *	tag bits that the provider does not support.
  */
 static inline ssize_t kfi_trecv(struct kfid_ep *ep, void *buf, size_t len,
 				void *desc, kfi_addr_t src_addr, uint64_t tag,
@@ -94,14 +95,14 @@ static inline ssize_t kfi_trecv(struct kfid_ep *ep, void *buf, size_t len,
 }
 
 /**
- * kfi_trecvv() - kfi_trecv() with a buffer in pieces
+ * kfi_trecvv() - kfi_trecv() with a buffer in segments
  * @ep: the endpoint
- * @iov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @iov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @tag: the tag
- * @ignore: tag bits that do not take part in matching
+ * @ignore: tag bits that are not compared
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
@@ -118,12 +119,12 @@ static inline ssize_t kfi_trecvv(struct kfid_ep *ep, const struct kvec *iov,
 /**
  * kfi_trecvbv() - kfi_trecv() with a buffer in pages
  * @ep: the endpoint
- * @biov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @biov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @tag: the tag
- * @ignore: tag bits that do not take part in matching
+ * @ignore: tag bits that are not compared
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
@@ -141,12 +142,12 @@ static inline ssize_t kfi_trecvbv(struct kfid_ep *ep,
 /**
  * kfi_trecvsgl() - kfi_trecv() with a scatterlist
  * @ep: the endpoint
- * @sgl: the pieces of the buffer, DMA mapped
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @sgl: the segments of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @src_addr: only from this peer, with KFI_DIRECTED_RECV; else KFI_ADDR_UNSPEC
  * @tag: the tag
- * @ignore: tag bits that do not take part in matching
+ * @ignore: tag bits that are not compared
  * @context: op_context of the completion
  *
  * Context: Process or softirq context. Does not sleep.
@@ -168,7 +169,7 @@ static inline ssize_t kfi_trecvsgl(struct kfid_ep *ep,
  * @flags: KFI_COMPLETION, KFI_MORE, KFI_MULTI_RECV with KFI_TAGGED_MULTI_RECV;
  *	KFI_PEEK, KFI_CLAIM, KFI_DISCARD
  *
- * A KFI_PEEK that finds nothing ends with the error KFI_ENOMSG.
+ * If KFI_PEEK finds no message, the operation ends with the error KFI_ENOMSG.
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, or an error of posting, see kfi_endpoint.h.
@@ -201,11 +202,11 @@ static inline ssize_t kfi_tsend(struct kfid_ep *ep, const void *buf, size_t len,
 }
 
 /**
- * kfi_tsendv() - kfi_tsend() with a buffer in pieces
+ * kfi_tsendv() - kfi_tsend() with a buffer in segments
  * @ep: the endpoint
- * @iov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @iov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @tag: the tag
  * @context: op_context of the completion
@@ -224,9 +225,9 @@ static inline ssize_t kfi_tsendv(struct kfid_ep *ep, const struct kvec *iov,
 /**
  * kfi_tsendbv() - kfi_tsend() with a buffer in pages
  * @ep: the endpoint
- * @biov: the pieces of the buffer
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @biov: the segments of the buffer
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @tag: the tag
  * @context: op_context of the completion
@@ -246,9 +247,9 @@ static inline ssize_t kfi_tsendbv(struct kfid_ep *ep,
 /**
  * kfi_tsendsgl() - kfi_tsend() with a scatterlist
  * @ep: the endpoint
- * @sgl: the pieces of the buffer, DMA mapped
- * @desc: kfi_mr_desc() of each piece, or NULL
- * @count: number of pieces, 0 for an empty transfer
+ * @sgl: the segments of the buffer, DMA mapped
+ * @desc: kfi_mr_desc() of each segment, or NULL
+ * @count: number of segments, 0 for an empty transfer
  * @dest_addr: the peer; ignored on a connected endpoint
  * @tag: the tag
  * @context: op_context of the completion
@@ -283,14 +284,14 @@ static inline ssize_t kfi_tsendmsg(struct kfid_ep *ep,
 }
 
 /**
- * kfi_tinject() - kfi_tsend() whose buffer is free on return
+ * kfi_tinject() - kfi_tsend(); the buffer is free on return
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes, at most inject_size of the transmit attributes
  * @dest_addr: the peer; ignored on a connected endpoint
  * @tag: the tag
  *
- * A success writes no completion.
+ * The call writes no completion for a success.
  *
  * Context: Process or softirq context. Does not sleep.
  * Return: 0, or an error of posting, see kfi_endpoint.h.

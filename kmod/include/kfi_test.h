@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The test-option build's switches: delay hooks and fault points of the wait
- * core, armed through the mock provider's command file. Nothing of this exists
- * in the production build.
+ * The switches of the test-option build: delay hooks and fault points of the wait core
+ * (core/hooks.c), armed through the mock provider's command file. The production build
+ * has none of them.
  */
 #ifndef _KFI_TEST_H_
 #define _KFI_TEST_H_
@@ -10,11 +10,11 @@
 #include <linux/types.h>
 
 /*
- * Where a thread can be made to stop:
- *  D1 between the last emptiness check and the sleep
- *  D2 between clearing a sticky signal and checking (no wait object has one yet)
+ * Points at which a thread can be made to stop:
+ *  D1 between the last look and the sleep
+ *  D2 before the look of kfi_fid_trywait()
  *  D3 between storing an entry and waking
- *  D4 between being woken and harvesting
+ *  D4 between being woken and reading
  *  D5 between the deadline's expiry and leaving the queue
  *  D6 between unlinking a member and freeing it
  *  D7 between looking at an entry and copying it to the user
@@ -24,11 +24,12 @@ enum kfi_hook {
 	KFI_HOOK_D5, KFI_HOOK_D6, KFI_HOOK_D7, KFI_HOOK_MAX
 };
 
+/* Faults that can be armed, once each. */
 enum kfi_fault {
 	KFI_FAULT_NONE,
-	KFI_FAULT_LOST,		/* a publication stores but wakes nobody */
+	KFI_FAULT_LOST,		/* a publication stores but wakes no thread */
 	KFI_FAULT_LATE,		/* a publication wakes only after a while */
-	KFI_FAULT_HERD,		/* a publication wakes all instead of one */
+	KFI_FAULT_HERD,		/* a publication wakes all waiters, not one */
 	KFI_FAULT_SPURIOUS,	/* sleepers are woken with nothing published */
 	KFI_FAULT_MAX
 };

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * Operations that start when a counter reaches a value: by a KFI_TRIGGER flag,
- * where the context is a triggered one, or by queueing deferred work on the
- * domain (KFI_QUEUE_WORK, KFI_CANCEL_WORK, KFI_FLUSH_WORK). Those that wait for
- * one counter start in the order of their thresholds, then of their posting.
+ * Triggered operations: operations that start when a counter reaches a value.
+ *
+ * Declared for source compatibility with kfabric 1.7. No provider here
+ * implements them: kfi_control() with KFI_QUEUE_WORK, KFI_CANCEL_WORK or
+ * KFI_FLUSH_WORK fails, and so does a post with the flag KFI_TRIGGER.
+ *
+ * In the interface, an operation is triggered in one of two ways: the caller
+ * posts it with KFI_TRIGGER and a triggered context, or queues deferred work on
+ * the domain. Operations that wait for one counter start in the order of their
+ * thresholds, then in the order of posting.
  */
 #ifndef _KFI_TRIGGER_H_
 #define _KFI_TRIGGER_H_
@@ -17,7 +23,7 @@ enum kfi_trigger_event {
 	KFI_TRIGGER_THRESHOLD
 };
 
-/* Which pointer of a deferred work's union is used. */
+/* The pointer in use in the union of struct kfi_deferred_work. */
 enum kfi_op_type {
 	KFI_OP_RECV,
 	KFI_OP_SEND,
@@ -79,7 +85,7 @@ struct kfi_op_cntr {
 #include <kfi_direct_trigger.h>
 #else /* !KFABRIC_DIRECT */
 
-/* In place of a kfi_context, and as large. */
+/* Replaces a kfi_context and has its size. */
 struct kfi_triggered_context {
 	enum kfi_trigger_event event_type;
 	union {
@@ -88,7 +94,7 @@ struct kfi_triggered_context {
 	} trigger;
 };
 
-/* In place of a kfi_context2, and as large. */
+/* Replaces a kfi_context2 and has its size. */
 struct kfi_triggered_context2 {
 	enum kfi_trigger_event event_type;
 	union {
@@ -102,7 +108,7 @@ struct kfi_deferred_work {
 	struct kfi_context2 context;
 	uint64_t threshold;			/* of triggering_cntr */
 	struct kfid_cntr *triggering_cntr;
-	struct kfid_cntr *completion_cntr;	/* counts the work; or NULL */
+	struct kfid_cntr *completion_cntr;	/* counts the work; may be NULL */
 	enum kfi_op_type op_type;
 	union {
 		struct kfi_op_msg *msg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The command file: /sys/kernel/debug/kfi_mock/command. A write is one command;
- * its result is the write's. Objects are named by their tracing ids.
+ * The command file: /sys/kernel/debug/kfi_mock/command. A write is one command
+ * and returns its result. Commands name objects by their tracing ids.
  *
  *   complete EP KIND [N] [len=] [data=] [err= [prov=] [olen=]] [solicited=] [context=]
  *   inject EP KIND [N] [the same] [entry=]
@@ -9,17 +9,15 @@
  *   event ID NUMBER [data=] [context=]
  *   eqerr ID err= [prov=] [data=] [context=]
  *   lose DOMAIN
- * and in the test-option build
+ * and in the build with KFABRIC_TEST=1
  *   hook arm D1..D7 ID
  *   hook go D1..D7
- *   fault lost|late|herd|spurious QUEUE [ARG]
+ *   fault none|lost|late|herd|spurious QUEUE [ARG]
  *
  * KIND: send, recv, read, write, remote_read, remote_write.
  * context: process, softirq, workqueue. docs/mock.md has the details.
  *
- * /sys/kernel/debug/kfi_mock/state shows what there is (state.c).
- *
- * A command is checked as a whole before any of it is done.
+ * A command is checked as a whole before it has any effect.
  */
 #include <linux/debugfs.h>
 #include <linux/fs.h>
@@ -34,7 +32,7 @@
 #define KFM_LINE	256
 #define KFM_WORDS	5
 #define KFM_COUNT_MAX	BIT(20)
-/* A softirq that goes on for longer is a bug report of its own. */
+/* A longer softirq would cause stall warnings. */
 #define KFM_SOFTIRQ_MAX	1024
 
 enum kfm_key {
@@ -71,11 +69,11 @@ static const char * const kfm_contexts[] = {
 };
 
 /**
- * struct kfm_args - a command line, taken apart
+ * struct kfm_args - a parsed command line
  * @word: the words without "=", the command first
- * @words: their number
- * @value: of the keys
- * @seen: the keys that were given, a bit each
+ * @words: number of words
+ * @value: values of the keys
+ * @seen: bit mask of the keys that were given
  */
 struct kfm_args {
 	char *word[KFM_WORDS];
@@ -164,7 +162,7 @@ static int kfm_parse_id(const char *word, u32 *id)
 	return kfm_parse_u32(word, 1, U32_MAX, id);
 }
 
-/* What "complete" and "inject" have in common. */
+/* The positional arguments of "complete" and "inject". */
 struct kfm_completion_args {
 	u32 ep;
 	enum kfm_kind kind;
@@ -196,7 +194,7 @@ static int kfm_parse_completion(struct kfm_args *args,
 	return 0;
 }
 
-/* A failed operation delivers nothing, unless the command says otherwise. */
+/* The length of a failed operation is 0 unless the command has len=. */
 static void kfm_fill_completion(const struct kfm_args *args,
 				struct kfi_completion *comp)
 {
@@ -238,7 +236,7 @@ static int kfm_run_inject(struct kfm_report *report)
 	return 0;
 }
 
-/* The endpoint of a completion, enabled, in a report of its own. */
+/* A new report on an endpoint, which must be enabled. */
 static int kfm_completion_report(struct kfm_report **ret, u32 id,
 				 int (*run)(struct kfm_report *report))
 {
@@ -247,7 +245,7 @@ static int kfm_completion_report(struct kfm_report **ret, u32 id,
 
 	if (!report)
 		return -ENOMEM;
-	report->driven = true;
+	report->by_progress = true;
 	report->ep = kfm_ep_get(id);
 	if (!report->ep)
 		err = -ENOENT;
@@ -283,7 +281,7 @@ static int kfm_cmd_complete(struct kfm_args *args)
 	}
 	list_for_each_entry(op, &report->ops, link)
 		kfm_fill_completion(args, &op->comp);
-	return kfm_report_make(report, args->value[KFM_CONTEXT]);
+	return kfm_report_submit(report, args->value[KFM_CONTEXT]);
 }
 
 static int kfm_cmd_inject(struct kfm_args *args)
@@ -298,7 +296,7 @@ static int kfm_cmd_inject(struct kfm_args *args)
 	err = kfm_completion_report(&report, what.ep, kfm_run_inject);
 	if (err)
 		return err;
-	/* Whoever makes progress may be in any context. */
+	/* A deferred report may run in softirq context. */
 	if (report->ep->base.domain->progress && what.count > KFM_SOFTIRQ_MAX) {
 		kfm_report_put(report);
 		return -EINVAL;
@@ -309,7 +307,7 @@ static int kfm_cmd_inject(struct kfm_args *args)
 	report->count = what.count;
 	report->want_entry = !kfm_seen(args, KFM_ENTRY) ||
 			     args->value[KFM_ENTRY];
-	return kfm_report_make(report, args->value[KFM_CONTEXT]);
+	return kfm_report_submit(report, args->value[KFM_CONTEXT]);
 }
 
 static int kfm_run_arrive(struct kfm_report *report)
@@ -323,7 +321,7 @@ static int kfm_run_arrive(struct kfm_report *report)
 	return 0;
 }
 
-/* N messages, in memory that is there before the first of them comes. */
+/* Allocates all messages before the first of them arrives. */
 static int kfm_arrive_prepare(struct kfm_args *args, struct kfm_report *report,
 			      u32 count)
 {
@@ -355,7 +353,7 @@ static int kfm_cmd_arrive(struct kfm_args *args)
 	err = kfm_completion_report(&report, id, kfm_run_arrive);
 	if (err)
 		return err;
-	report->driven = false;
+	report->by_progress = false;
 	err = kfm_arrive_prepare(args, report, count);
 	if (!err && READ_ONCE(report->ep->nunexp) + count > KFM_UNEXP_MAX)
 		err = -ENOBUFS;
@@ -363,10 +361,10 @@ static int kfm_cmd_arrive(struct kfm_args *args)
 		kfm_report_put(report);
 		return err;
 	}
-	return kfm_report_make(report, args->value[KFM_CONTEXT]);
+	return kfm_report_submit(report, args->value[KFM_CONTEXT]);
 }
 
-/* An id names the event queue, or an endpoint that has one bound. */
+/* A new report on an EQ, or on an endpoint with a bound EQ. */
 static int kfm_event_report(struct kfm_report **ret, u32 id,
 			    int (*run)(struct kfm_report *report))
 {
@@ -416,7 +414,7 @@ static int kfm_run_eqerr(struct kfm_report *report)
 	return kfi_eq_report_err(kfm_report_eq(report), &report->err);
 }
 
-/* Connection events carry an endpoint, the others a context and a number. */
+/* Connection events have a kfi_eq_cm_entry, others a kfi_eq_entry. */
 static void kfm_fill_event(const struct kfm_args *args,
 			   struct kfm_report *report)
 {
@@ -439,7 +437,7 @@ static int kfm_cmd_event(struct kfm_args *args)
 	u32 id, number;
 	int err;
 
-	/* A connection request would need a passive endpoint and a handle. */
+	/* KFI_CONNREQ would need a passive endpoint and a handle. */
 	if (kfm_parse_id(args->word[1], &id) ||
 	    kfm_parse_u32(args->word[2], 0, U32_MAX, &number) ||
 	    number == KFI_CONNREQ)
@@ -449,7 +447,7 @@ static int kfm_cmd_event(struct kfm_args *args)
 		return err;
 	report->event = number;
 	kfm_fill_event(args, report);
-	return kfm_report_make(report, args->value[KFM_CONTEXT]);
+	return kfm_report_submit(report, args->value[KFM_CONTEXT]);
 }
 
 static int kfm_cmd_eqerr(struct kfm_args *args)
@@ -470,7 +468,7 @@ static int kfm_cmd_eqerr(struct kfm_args *args)
 	report->err.data = args->value[KFM_DATA];
 	report->err.err = args->value[KFM_ERR];
 	report->err.prov_errno = args->value[KFM_PROV];
-	return kfm_report_make(report, args->value[KFM_CONTEXT]);
+	return kfm_report_submit(report, args->value[KFM_CONTEXT]);
 }
 
 static int kfm_cmd_lose(struct kfm_args *args)
@@ -511,7 +509,7 @@ static int kfm_cmd_hook(struct kfm_args *args)
 		return -EINVAL;
 	if (!strcmp(args->word[1], "go") && args->words == 3)
 		return kfi_test_hook_go(hook);
-	/* Object 0 is any. */
+	/* Object 0 means any object. */
 	if (!strcmp(args->word[1], "arm") && args->words == 4 &&
 	    !kfm_parse_u32(args->word[3], 0, U32_MAX, &id))
 		return kfi_test_hook_arm(hook, id);
@@ -583,7 +581,14 @@ static int kfm_dispatch(struct kfm_args *args)
 	return -EINVAL;
 }
 
-/* One line, with or without its newline. */
+/**
+ * kfm_command() - run one command
+ * @text: the line, with or without its newline
+ * @len: bytes of @text
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 or a negative errno, see docs/mock.md.
+ */
 int kfm_command(const char *text, size_t len)
 {
 	struct kfm_args args = {};

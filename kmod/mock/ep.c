@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Endpoints without a device: what is posted stays pending until a command
- * completes it.
+ * Endpoints: a posted operation stays pending until a command completes it.
  */
 #include <linux/slab.h>
 
@@ -26,6 +25,12 @@ const u64 kfm_kind_flags[KFM_KINDS] = {
 	[KFM_REMOTE_WRITE] = KFI_RMA | KFI_REMOTE_WRITE,
 };
 
+/**
+ * kfm_ops_free() - free a list of operations
+ * @ops: the list; empty on return
+ *
+ * Context: Any. The caller owns the list.
+ */
 void kfm_ops_free(struct list_head *ops)
 {
 	struct kfm_op *op, *next;
@@ -35,6 +40,13 @@ void kfm_ops_free(struct list_head *ops)
 	INIT_LIST_HEAD(ops);
 }
 
+/**
+ * kfm_ep_get() - find an endpoint and take a reference
+ * @id: its id
+ *
+ * Context: Process context. May sleep.
+ * Return: the endpoint, or NULL if no open endpoint has that id.
+ */
 struct kfm_ep *kfm_ep_get(u32 id)
 {
 	struct kfm_ep *ep, *found = NULL;
@@ -51,16 +63,24 @@ struct kfm_ep *kfm_ep_get(u32 id)
 	return found;
 }
 
-/* One that has not been told yet of its device's loss, and is about to be. */
-struct kfm_ep *kfm_ep_get_unlost(struct kfm_domain *domain)
+/**
+ * kfm_ep_get_for_loss() - get the next endpoint to report a lost device to
+ * @domain: the domain whose device is lost
+ *
+ * Each endpoint is returned once, with a reference.
+ *
+ * Context: Process context. May sleep.
+ * Return: the endpoint, or NULL if none is left.
+ */
+struct kfm_ep *kfm_ep_get_for_loss(struct kfm_domain *domain)
 {
 	struct kfm_ep *ep, *found = NULL;
 
 	mutex_lock(&kfm_lock);
 	list_for_each_entry(ep, &kfm_eps, link) {
-		if (ep->base.domain == &domain->base && !ep->lost) {
+		if (ep->base.domain == &domain->base && !ep->loss_reported) {
 			refcount_inc(&ep->users.count);
-			ep->lost = true;
+			ep->loss_reported = true;
 			found = ep;
 			break;
 		}
@@ -69,6 +89,12 @@ struct kfm_ep *kfm_ep_get_unlost(struct kfm_domain *domain)
 	return found;
 }
 
+/**
+ * kfm_ep_put() - drop a reference to an endpoint
+ * @ep: the endpoint
+ *
+ * Context: Any.
+ */
 void kfm_ep_put(struct kfm_ep *ep)
 {
 	kfm_users_put(&ep->users);
@@ -76,13 +102,25 @@ void kfm_ep_put(struct kfm_ep *ep)
 
 static bool kfm_ep_full(const struct kfm_ep *ep, enum kfm_kind kind)
 {
+	lockdep_assert_held(&ep->lock);
 	if (kind == KFM_RECV)
 		return ep->pending[KFM_RECV] >= ep->rx_size;
 	return ep->pending[KFM_SEND] + ep->pending[KFM_READ] +
 	       ep->pending[KFM_WRITE] >= ep->tx_size;
 }
 
-/* Takes over @op if, and only if, it returns 0. */
+/**
+ * kfm_ep_post() - add an operation to the pending ones
+ * @ep: the endpoint
+ * @kind: kind of the operation, less than KFM_POSTED
+ * @op: the operation; on success it belongs to the endpoint
+ *
+ * A receive completes at once if an unexpected message matches it.
+ *
+ * Context: Any. The caller does not hold @ep->lock.
+ * Return: 0, -KFI_EOPBADSTATE if the endpoint is not enabled, -ENODEV if the
+ *	device is lost, -EAGAIN if the queue is full.
+ */
 ssize_t kfm_ep_post(struct kfm_ep *ep, enum kfm_kind kind, struct kfm_op *op)
 {
 	struct kfm_op *msg = NULL;
@@ -111,7 +149,16 @@ ssize_t kfm_ep_post(struct kfm_ep *ep, enum kfm_kind kind, struct kfm_op *op)
 	return err;
 }
 
-/* The oldest @count pending operations move to @ops, or none does. */
+/**
+ * kfm_ep_take() - remove the oldest pending operations
+ * @ep: the endpoint
+ * @kind: kind of the operations, less than KFM_POSTED
+ * @count: number of operations
+ * @ops: list that they are moved to
+ *
+ * Context: Any. The caller does not hold @ep->lock.
+ * Return: 0, or -ENODATA if fewer are pending; then none is moved.
+ */
 int kfm_ep_take(struct kfm_ep *ep, enum kfm_kind kind, size_t count,
 		struct list_head *ops)
 {
@@ -131,7 +178,12 @@ int kfm_ep_take(struct kfm_ep *ep, enum kfm_kind kind, size_t count,
 	return err;
 }
 
-/* The endpoint or its device goes: nobody will complete these any more. */
+/**
+ * kfm_ep_drop_all() - free all pending operations and unexpected messages
+ * @ep: an endpoint that closes, or whose device is lost
+ *
+ * Context: Any. The caller does not hold @ep->lock.
+ */
 void kfm_ep_drop_all(struct kfm_ep *ep)
 {
 	LIST_HEAD(ops);
@@ -176,7 +228,7 @@ static ssize_t kfm_ep_cancel(struct kfid *fid, void *context)
 		return -ENOENT;
 	op->comp.err = ECANCELED;
 	op->comp.len = 0;
-	/* Who reads the entry may close the endpoint: not before it is counted. */
+	/* A reader of the entry may close the endpoint before it is counted. */
 	refcount_inc(&ep->users.count);
 	kfi_ep_complete(&ep->base, &op->comp, true);
 	kfm_ep_put(ep);
@@ -219,7 +271,10 @@ static int kfm_ep_ops_open(struct kfid *fid, const char *name, u64 flags,
 	return 0;
 }
 
-/* First nobody finds it, then its reports are made, then its bindings may go. */
+/*
+ * First the endpoint leaves the list, so that no command finds it. Then its
+ * reports end. Only then may the bindings go.
+ */
 static int kfm_ep_close(struct kfid *fid)
 {
 	struct kfm_ep *ep = container_of(fid, struct kfm_ep, base.ep.fid);
@@ -233,7 +288,7 @@ static int kfm_ep_close(struct kfid *fid)
 	if (err)
 		return err;
 
-	kfm_progress_last(ep->base.domain);
+	kfm_progress_flush(ep->base.domain);
 	kfm_users_drain(&ep->users);
 	kfm_ep_drop_all(ep);
 	kfi_ep_base_fini(&ep->base);
@@ -298,6 +353,17 @@ static struct kfm_ep *kfm_ep_alloc(const struct kfi_info *info)
 	return ep;
 }
 
+/**
+ * kfm_ep_open() - kfi_ops_domain.endpoint
+ * @domain: the domain
+ * @info: the endpoint's attributes
+ * @ret: where the endpoint is stored
+ * @context: the ULP's
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -EINVAL, -ENODEV if the device is lost, -KFI_ENOSYS for a type
+ *	other than KFI_EP_MSG, -ENOMEM, or an error of kfi_ep_base_init().
+ */
 int kfm_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 		struct kfid_ep **ret, void *context)
 {

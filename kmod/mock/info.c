@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-/* What the mock provider offers, and which hints it can meet. */
+/* Discovery: the attributes of the mock provider, matched against hints. */
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -11,7 +11,7 @@
 #define KFM_CAPS	(KFM_TX_CAPS | KFM_RX_CAPS | KFI_LOCAL_COMM)
 #define KFM_MR_MODE	(KFI_MR_PROV_KEY | KFI_MR_VIRT_ADDR | KFI_MR_LOCAL)
 
-static bool kfm_same(const char *hint, const char *ours)
+static bool kfm_name_fits(const char *hint, const char *ours)
 {
 	return !hint || !strcmp(hint, ours);
 }
@@ -44,22 +44,19 @@ static bool kfm_ep_fits(const struct kfi_ep_attr *ep)
 
 static bool kfm_domain_fits(const struct kfi_domain_attr *domain)
 {
-	return !domain || (kfm_same(domain->name, KFM_DOMAIN) &&
+	return !domain || (kfm_name_fits(domain->name, KFM_DOMAIN) &&
 			   domain->cq_data_size <= sizeof(u64) &&
 			   domain->mr_key_size <= sizeof(u64) &&
 			   domain->mr_iov_limit <= KFM_IOV_LIMIT);
 }
 
-static bool kfm_asked_for(const struct kfi_info *hints)
-{
-	return hints && hints->fabric_attr && hints->fabric_attr->prov_name &&
-	       !strcmp(hints->fabric_attr->prov_name, KFM_PROVIDER);
-}
-
+/* The provider must be named: it is never a default. */
 static bool kfm_fits(const struct kfi_info *hints)
 {
-	return kfm_asked_for(hints) &&
-	       kfm_same(hints->fabric_attr->name, KFM_FABRIC) &&
+	if (!hints || !hints->fabric_attr || !hints->fabric_attr->prov_name ||
+	    strcmp(hints->fabric_attr->prov_name, KFM_PROVIDER))
+		return false;
+	return kfm_name_fits(hints->fabric_attr->name, KFM_FABRIC) &&
 	       !(hints->caps & ~KFM_CAPS) &&
 	       hints->addr_format == KFI_FORMAT_UNSPEC &&
 	       kfm_tx_fits(hints->tx_attr) && kfm_rx_fits(hints->rx_attr) &&
@@ -126,13 +123,25 @@ static int kfm_fill(struct kfi_info *info, const struct kfi_info *hints)
 	return 0;
 }
 
+/**
+ * kfm_getinfo() - kfi_provider.kgetinfo
+ * @version: API version of the caller
+ * @node: must be NULL
+ * @service: must be NULL
+ * @flags: ignored
+ * @hints: must name the provider
+ * @ret: where the info is stored; the caller frees it
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, -ENODATA if the provider cannot match @hints, -ENOMEM.
+ */
 int kfm_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **ret)
 {
 	struct kfi_info *info;
 	int err;
 
-	/* There are no addresses to look up. */
+	/* The provider has no addresses. */
 	if (node || service || !kfm_fits(hints))
 		return -ENODATA;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The mock provider's extension, for test modules: the commands of its debugfs
- * file as a call. kfi_open_ops() on a mock endpoint with this name gives the
+ * Extension of the mock provider for test modules: the commands of its debugfs
+ * file as a call. kfi_open_ops() with KFI_MOCK_OPS on a mock endpoint gets the
  * table.
  */
 #ifndef _KFI_MOCK_H_
@@ -13,9 +13,9 @@
 
 /**
  * struct kfi_mock_ops - extension of mock endpoints
- * @size: size of this structure, as the provider was compiled
- * @command: does what a write of the line to the command file does; returns 0
- *	or a negative errno; process context, may sleep
+ * @size: size of this structure in the provider
+ * @command: runs a line as a write to the command file does; returns 0 or a
+ *	negative errno. Context: Process context. May sleep.
  */
 struct kfi_mock_ops {
 	size_t size;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The mock provider: no device, no data, no time of its own. It opens objects
- * like any provider, keeps what is posted, and reports completions, errors and
- * events when the command file says so (command.c, docs/mock.md). This makes
- * interleavings deterministic, and gives the verifier something to catch.
+ * The mock provider, which has no device and moves no data. It opens objects as
+ * any provider does, keeps posted operations pending, and reports completions,
+ * errors and events on command (command.c, docs/mock.md). Tests use it for
+ * deterministic interleavings, and for faults that the verifier must detect.
  *
- * It answers kfi_getinfo() only when asked for by name, so a machine on which
- * it is loaded works as one on which it is not.
+ * kfi_getinfo() offers the provider only if the hints name it. So the loaded
+ * module does not affect other ULPs.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -14,13 +14,21 @@
 #include "mock.h"
 #include <kfi_enosys.h>
 
-DEFINE_MUTEX(kfm_lock);	/* the lists below */
+DEFINE_MUTEX(kfm_lock);	/* protects the lists below */
 LIST_HEAD(kfm_domains);
 LIST_HEAD(kfm_eps);
 LIST_HEAD(kfm_eqs);
 LIST_HEAD(kfm_mrs);
 
-/* The reference is given back by kfi_fid_put() on the domain's fid. */
+/**
+ * kfm_domain_get() - find a domain and take a reference
+ * @id: its id
+ *
+ * kfi_fid_put() on the domain's fid drops the reference.
+ *
+ * Context: Process context. May sleep.
+ * Return: the domain, or NULL if no open domain has that id.
+ */
 struct kfm_domain *kfm_domain_get(u32 id)
 {
 	struct kfm_domain *domain, *found = NULL;
@@ -37,9 +45,16 @@ struct kfm_domain *kfm_domain_get(u32 id)
 	return found;
 }
 
-/*
- * What a provider does when its device goes: the core tells the CQs and the
- * counters, the provider its endpoints, and only then is anything torn down.
+/**
+ * kfm_domain_lose() - report the loss of a domain's device
+ * @domain: the domain; the caller holds a reference
+ *
+ * As in any provider, the core reports the loss to CQs and counters first. Then
+ * each endpoint reports it to its EQ. Only after its report does an endpoint
+ * drop its pending operations.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0, or -ENODEV if the device is already lost.
  */
 int kfm_domain_lose(struct kfm_domain *domain)
 {
@@ -48,9 +63,9 @@ int kfm_domain_lose(struct kfm_domain *domain)
 
 	if (READ_ONCE(domain->base.lost))
 		return -ENODEV;
-	kfm_progress_last(&domain->base);
+	kfm_progress_flush(&domain->base);
 	kfi_domain_lose(&domain->base);
-	while ((ep = kfm_ep_get_unlost(domain))) {
+	while ((ep = kfm_ep_get_for_loss(domain))) {
 		entry.fid = &ep->base.ep.fid;
 		entry.context = entry.fid->context;
 		if (ep->base.eq)
@@ -61,6 +76,13 @@ int kfm_domain_lose(struct kfm_domain *domain)
 	return 0;
 }
 
+/**
+ * kfm_eq_get() - find an EQ and take a reference
+ * @id: its id
+ *
+ * Context: Process context. May sleep.
+ * Return: the EQ, or NULL if no open EQ has that id.
+ */
 struct kfm_eq *kfm_eq_get(u32 id)
 {
 	struct kfm_eq *eq, *found = NULL;
@@ -77,12 +99,18 @@ struct kfm_eq *kfm_eq_get(u32 id)
 	return found;
 }
 
+/**
+ * kfm_eq_put() - drop a reference of kfm_eq_get()
+ * @eq: the EQ
+ *
+ * Context: Any.
+ */
 void kfm_eq_put(struct kfm_eq *eq)
 {
 	kfm_users_put(&eq->users);
 }
 
-static void kfm_eq_show(struct kfm_eq *eq)
+static void kfm_eq_add(struct kfm_eq *eq)
 {
 	kfm_users_init(&eq->users);
 	mutex_lock(&kfm_lock);
@@ -90,7 +118,7 @@ static void kfm_eq_show(struct kfm_eq *eq)
 	mutex_unlock(&kfm_lock);
 }
 
-static void kfm_eq_hide(struct kfm_eq *eq)
+static void kfm_eq_remove(struct kfm_eq *eq)
 {
 	mutex_lock(&kfm_lock);
 	list_del(&eq->link);
@@ -98,16 +126,19 @@ static void kfm_eq_hide(struct kfm_eq *eq)
 	kfm_users_drain(&eq->users);
 }
 
-/* The core's close, with the EQ out of the commands' sight meanwhile. */
+/*
+ * The EQ leaves the list before the core's close, so that no command finds it.
+ * If the core refuses, the EQ goes back to the list.
+ */
 static int kfm_eq_close(struct kfid *fid)
 {
 	struct kfm_eq *eq = container_of(fid->ops, struct kfm_eq, ops);
 	int err;
 
-	kfm_eq_hide(eq);
+	kfm_eq_remove(eq);
 	err = eq->core_ops->close(fid);
 	if (err)
-		kfm_eq_show(eq);
+		kfm_eq_add(eq);
 	else
 		kfree(eq);
 	return err;
@@ -131,7 +162,7 @@ static int kfm_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,
 	eq->ops = *eq->core_ops;
 	eq->ops.close = kfm_eq_close;
 	eq->eq->fid.ops = &eq->ops;
-	kfm_eq_show(eq);
+	kfm_eq_add(eq);
 	*ret = eq->eq;
 	return 0;
 }
@@ -163,7 +194,7 @@ static struct kfi_ops_domain kfm_domain_ops = {
 
 static void kfm_domain_release(struct kfi_domain_base *base)
 {
-	struct kfm_domain *domain = container_of(base, struct kfm_domain, base);
+	struct kfm_domain *domain = kfm_domain_of(base);
 
 	mutex_lock(&kfm_lock);
 	list_del(&domain->link);
@@ -192,7 +223,7 @@ static int kfm_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		return err;
 	}
 
-	init_llist_head(&domain->held);
+	init_llist_head(&domain->deferred);
 	spin_lock_init(&domain->progress);
 	if (info->domain_attr &&
 	    info->domain_attr->data_progress == KFI_PROGRESS_MANUAL)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-/* Memory regions with made-up keys: nothing is mapped, nothing is checked. */
+/* Memory regions: keys are a sequence, nothing is mapped. */
 #include <linux/bvec.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -76,7 +76,7 @@ static int kfm_mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr,
 	mr->len = kfm_vec_len(attr->type, attr->mr_iov, attr->iov_count);
 	kfi_fid_init(&mr->mr.fid, KFI_CLASS_MR, attr->context, &kfm_mr_fid_ops);
 	mr->mr.key = atomic64_inc_return(&kfm_last_key);
-	/* Nobody will use it, and a user may see it: not where the memory is. */
+	/* User space can see the iova, so it must not be the kernel address. */
 	mr->mr.iova = 0;
 
 	mutex_lock(&kfm_lock);

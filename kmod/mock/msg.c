@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Posting: every form of send, receive, read and write comes down to a length,
- * a context and flags. No byte is moved.
+ * Posting: every form of send, receive, read and write is reduced to a length,
+ * a context and flags. No data is moved.
  */
 #include <linux/bvec.h>
 #include <linux/scatterlist.h>
@@ -10,7 +10,15 @@
 
 #include "mock.h"
 
-/* Length of a vector in bytes, or a negative errno. */
+/**
+ * kfm_vec_len() - length of a vector
+ * @type: type of the vector
+ * @vec: array of struct kvec or struct bio_vec, or a scatterlist
+ * @count: number of segments
+ *
+ * Context: Any.
+ * Return: bytes, -EINVAL for a bad type or too many segments, -EMSGSIZE.
+ */
 ssize_t kfm_vec_len(enum kfi_iov_type type, const void *vec, size_t count)
 {
 	const struct kvec *kv = vec;
@@ -60,7 +68,7 @@ static ssize_t kfm_post_op(struct kfm_ep *ep, enum kfm_kind kind, size_t len,
 	return err;
 }
 
-/* @len is a length or what kfm_vec_len() found wrong. */
+/* @len is a length, or an error of kfm_vec_len(), which is returned. */
 static ssize_t kfm_post(struct kfid_ep *fid, enum kfm_kind kind, ssize_t len,
 			void *context, u64 flags)
 {
@@ -78,7 +86,7 @@ static ssize_t kfm_post(struct kfid_ep *fid, enum kfm_kind kind, ssize_t len,
 				kfi_ep_wants_tx(&ep->base, flags));
 }
 
-/* The calls without flags use those of the endpoint. */
+/* Calls without a flags argument use the flags of the endpoint. */
 static ssize_t kfm_post_tx(struct kfid_ep *ep, enum kfm_kind kind, ssize_t len,
 			   void *context, u64 extra)
 {
@@ -91,7 +99,7 @@ static ssize_t kfm_post_rx(struct kfid_ep *ep, ssize_t len, void *context)
 	return kfm_post(ep, KFM_RECV, len, context, kfm_ep_of(ep)->rx_flags);
 }
 
-/* The inject calls never write a CQ entry, except for an error. */
+/* The inject calls write a CQ entry only for an error. */
 static ssize_t kfm_post_inject(struct kfid_ep *ep, enum kfm_kind kind,
 			       size_t len)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The state file: /sys/kernel/debug/kfi_mock/state. One line an object, in the
- * order in which they were opened: what it is, then name=value. 0 is no object.
+ * The state file: /sys/kernel/debug/kfi_mock/state. It has one line for each
+ * object: the kind, then name=value pairs. Objects of a kind are in the order
+ * of opening. The id 0 means no object.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -40,6 +41,7 @@ static void kfm_show_ep(struct seq_file *seq, struct kfm_ep *ep)
 	unsigned long irq;
 	int kind;
 
+	lockdep_assert_held(&kfm_lock);
 	seq_printf(seq, "ep id=%u domain=%u enabled=%d tx_cq=%u rx_cq=%u eq=%u",
 		   base->id, base->domain->id, base->enabled,
 		   base->tx_cq ? kfm_id(&base->tx_cq->fid) : 0,
@@ -67,7 +69,7 @@ static int kfm_state_show(struct seq_file *seq, void *unused)
 		seq_printf(seq, "domain id=%u fabric=%u lost=%d pending=%d\n",
 			   domain->base.id, domain->base.fabric->id,
 			   READ_ONCE(domain->base.lost),
-			   !llist_empty(&domain->held));
+			   !llist_empty(&domain->deferred));
 	list_for_each_entry(eq, &kfm_eqs, link)
 		seq_printf(seq, "eq id=%u\n", kfm_id(&eq->eq->fid));
 	list_for_each_entry(ep, &kfm_eps, link)
@@ -80,7 +82,13 @@ static int kfm_state_show(struct seq_file *seq, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(kfm_state);
 
-/* A kernel without debugfs has no command file; test modules need none. */
+/**
+ * kfm_debugfs_init() - create the command file and the state file
+ *
+ * A kernel without debugfs has no files. Test modules use kfi_mock_ops there.
+ *
+ * Context: Process context. May sleep.
+ */
 void kfm_debugfs_init(void)
 {
 	kfm_dir = debugfs_create_dir("kfi_mock", NULL);
@@ -88,7 +96,13 @@ void kfm_debugfs_init(void)
 	debugfs_create_file("state", 0400, kfm_dir, NULL, &kfm_state_fops);
 }
 
-/* Returns when no command and no reader is inside any more. */
+/**
+ * kfm_debugfs_exit() - remove the files
+ *
+ * Waits for running commands and readers.
+ *
+ * Context: Process context. May sleep.
+ */
 void kfm_debugfs_exit(void)
 {
 	debugfs_remove(kfm_dir);

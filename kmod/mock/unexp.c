@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Messages that come before a receive is posted: kept, in order, until one is.
- * The command "arrive" makes them come. Who profiles an endpoint can see them.
+ * Unexpected messages: messages that arrive before a receive is posted. The
+ * endpoint keeps them in order until a receive matches them. The command
+ * "arrive" creates messages. Profiles of the endpoint show the queue.
  */
 #include <linux/slab.h>
 
@@ -16,16 +17,24 @@ static void kfm_unexp_entry(const struct kfm_op *msg, struct kfi_cq_err_entry *e
 	};
 }
 
-/* The caller holds ep->lock, and has changed the queue. */
+/* Reports a change of the queue to the profiles. */
 static void kfm_unexp_event(struct kfm_ep *ep, u32 id, const struct kfm_op *msg)
 {
 	struct kfi_cq_err_entry entry;
 
+	lockdep_assert_held(&ep->lock);
 	kfm_unexp_entry(msg, &entry);
 	kfi_profile_event(&ep->base, id, &entry, sizeof(entry));
 }
 
-/* A message and a receive have met; the message is used up. */
+/**
+ * kfm_unexp_match() - complete a receive with a message
+ * @ep: the endpoint
+ * @recv: the receive, off its list; freed
+ * @msg: the message, off its list; freed
+ *
+ * Context: Any. The caller does not hold @ep->lock.
+ */
 void kfm_unexp_match(struct kfm_ep *ep, struct kfm_op *recv, struct kfm_op *msg)
 {
 	struct kfi_completion *comp = &recv->comp;
@@ -38,7 +47,7 @@ void kfm_unexp_match(struct kfm_ep *ep, struct kfm_op *recv, struct kfm_op *msg)
 	}
 	comp->flags |= msg->comp.flags;
 	comp->data = msg->comp.data;
-	/* Who reads the entry may close the endpoint: not before it is counted. */
+	/* A reader of the entry may close the endpoint before it is counted. */
 	refcount_inc(&ep->users.count);
 	kfi_ep_complete(&ep->base, comp, recv->want_entry);
 	kfm_ep_put(ep);
@@ -46,7 +55,13 @@ void kfm_unexp_match(struct kfm_ep *ep, struct kfm_op *recv, struct kfm_op *msg)
 	kfree(msg);
 }
 
-/* The oldest message, if there is one. The caller holds ep->lock. */
+/**
+ * kfm_unexp_take() - remove the oldest unexpected message
+ * @ep: the endpoint
+ *
+ * Context: Any. The caller holds @ep->lock.
+ * Return: the message, which the caller then owns, or NULL.
+ */
 struct kfm_op *kfm_unexp_take(struct kfm_ep *ep)
 {
 	struct kfm_op *msg;
@@ -61,7 +76,13 @@ struct kfm_op *kfm_unexp_take(struct kfm_ep *ep)
 	return msg;
 }
 
-/* A message comes: to the oldest receive, or onto the queue. */
+/**
+ * kfm_unexp_arrive() - match a message to the oldest receive, or queue it
+ * @ep: the endpoint
+ * @msg: the message; belongs to the endpoint on return
+ *
+ * Context: Any. The caller does not hold @ep->lock.
+ */
 void kfm_unexp_arrive(struct kfm_ep *ep, struct kfm_op *msg)
 {
 	struct kfm_op *recv;
@@ -89,6 +110,7 @@ static size_t kfm_unexp_read_queue(struct kfm_ep *ep, struct kfi_cq_err_entry *t
 	struct kfm_op *msg;
 	size_t n = 0;
 
+	lockdep_assert_held(&ep->lock);
 	list_for_each_entry(msg, &ep->unexp, link) {
 		if (n == room)
 			break;

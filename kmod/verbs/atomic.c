@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Atomics, as far as a device has them: adding and comparing-and-swapping one
- * element of 64 bits. Reading and writing one are RDMA of eight bytes, which
- * are aligned and so come and go as a whole.
+ * Atomics, as far as a device has them: fetch-and-add and compare-and-swap on one
+ * element of 64 bits. Reading and writing an element are RDMA of eight bytes; the
+ * alignment keeps them in one piece.
+ *
+ * An atomic of the device always returns the previous value. A call that does not want
+ * it gets the operation's own room as a buffer, and the value is discarded there.
+ * Atomics exclude one another through the same device only: the CPU of the peer, and
+ * its other devices, are not excluded.
  */
 #include "kfi_verbs.h"
 
 #define KFV_ATOMIC_SIZE	sizeof(u64)
 
-/* Which of the three kinds of calls it is. */
+/* The three kinds of calls: what they return and what they compare. */
 enum kfv_atomic_kind {
 	KFV_ATOMIC_PLAIN,
 	KFV_ATOMIC_FETCH,
@@ -19,11 +24,11 @@ enum kfv_atomic_kind {
  * struct kfv_atomic - an atomic to be posted
  * @kind: of the call
  * @datatype: of the element
- * @op: what to do with it
+ * @op: the operation
  * @count: elements
- * @operand: what to do it with; not looked at to read
- * @compare: what to compare with, of comparing calls
- * @result: where the previous value goes; not of plain calls
+ * @operand: its operand; not used by a read
+ * @compare: value to compare with; comparing calls only
+ * @result: where the previous value goes; fetching and comparing calls only
  * @result_desc: of @result, or NULL
  * @addr: remote address
  * @key: remote key
@@ -48,7 +53,7 @@ struct kfv_atomic {
 };
 
 /**
- * kfv_atomic_caps() - what a device adds to the capabilities of its ports
+ * kfv_atomic_caps() - the capability that a device with atomics adds to its ports
  * @ib: the device
  *
  * Context: any.
@@ -59,7 +64,7 @@ u64 kfv_atomic_caps(const struct ib_device *ib)
 	return ib->attrs.atomic_cap == IB_ATOMIC_NONE ? 0 : KFI_ATOMIC;
 }
 
-/* The opcode of the work request that does it, or -EOPNOTSUPP. */
+/* The opcode of the work request for an operation, or -EOPNOTSUPP. */
 static int kfv_atomic_opcode(const struct kfv_domain *domain,
 			     enum kfv_atomic_kind kind,
 			     enum kfi_datatype datatype, enum kfi_op op)
@@ -77,7 +82,11 @@ static int kfv_atomic_opcode(const struct kfv_domain *domain,
 	return op == KFI_ATOMIC_WRITE ? IB_WR_RDMA_WRITE : -EOPNOTSUPP;
 }
 
-/* A result in two pages would be two pieces of memory: devices want one. */
+/*
+ * The remote address must be aligned for the device. The result must be, too: across a
+ * page border it could be two runs of memory, and a work request for an atomic takes
+ * one.
+ */
 static int kfv_atomic_check(const struct kfv_atomic *atomic, int opcode)
 {
 	if (!atomic->count)
@@ -91,13 +100,14 @@ static int kfv_atomic_check(const struct kfv_atomic *atomic, int opcode)
 	    (atomic->kind == KFV_ATOMIC_COMPARE && !atomic->compare) ||
 	    (atomic->kind != KFV_ATOMIC_PLAIN && !atomic->result))
 		return -EINVAL;
-	/* Nothing of a fetch can be injected: its bytes come. */
+	/* The data of a fetch comes from the peer: nothing to inject. */
 	if (atomic->flags & KFI_REMOTE_CQ_DATA ||
 	    (atomic->kind != KFV_ATOMIC_PLAIN && atomic->flags & KFI_INJECT))
 		return -KFI_EBADFLAGS;
 	return 0;
 }
 
+/* The operands travel in the work request, not in a buffer. */
 static void kfv_atomic_operands(struct kfv_tx *tx,
 				const struct kfv_atomic *atomic)
 {
@@ -110,8 +120,8 @@ static void kfv_atomic_operands(struct kfv_tx *tx,
 }
 
 /*
- * The operand is read here in any case, so that its buffer is free on return.
- * A device always gives the previous value back: a plain call drops it.
+ * The operand is read before this returns, for each kind of operation, so that the ULP
+ * may use its buffer again. A write injects it for that reason.
  */
 static ssize_t kfv_post_atomic(struct kfid_ep *fid,
 			       const struct kfv_atomic *atomic)
@@ -159,7 +169,7 @@ static ssize_t kfv_post_atomic(struct kfid_ep *fid,
 	return kfv_post_tx(ep, &tx);
 }
 
-/* The calls with a message: one element in one piece on either side. */
+/* The calls with a message: one element in one piece on both sides. */
 static int kfv_atomic_msg(struct kfv_atomic *atomic,
 			  const struct kfi_msg_atomic *msg)
 {
@@ -174,7 +184,7 @@ static int kfv_atomic_msg(struct kfv_atomic *atomic,
 	atomic->addr = remote->addr;
 	atomic->key = remote->key;
 	atomic->context = msg->context;
-	/* To read takes no operand. */
+	/* A read takes no operand. */
 	if (!msg->iov_count && msg->op == KFI_ATOMIC_READ)
 		return 0;
 	if (!msg->msg_iov || msg->iov_count != 1 ||
@@ -206,8 +216,25 @@ static int kfv_atomic_compare(struct kfv_atomic *atomic,
 
 static u64 kfv_fetch_flags(struct kfid_ep *ep)
 {
-	/* Data of a fetch goes the other way: nothing to inject. */
+	/* As in kfv_atomic_check(), but for defaults, which are no error. */
 	return kfv_ep_of(ep)->tx_flags & ~KFI_INJECT;
+}
+
+/* The calls with arrays are calls with a message that has one remote piece. */
+static struct kfi_msg_atomic
+kfv_atomic_to_msg(const struct kfi_ioc *iov, size_t count,
+		  const struct kfi_rma_ioc *remote, enum kfi_datatype datatype,
+		  enum kfi_op op, void *context)
+{
+	return (struct kfi_msg_atomic){
+		.msg_iov = iov,
+		.iov_count = count,
+		.rma_iov = remote,
+		.rma_iov_count = 1,
+		.datatype = datatype,
+		.op = op,
+		.context = context,
+	};
 }
 
 static ssize_t kfv_atomic_writemsg(struct kfid_ep *ep,
@@ -232,15 +259,8 @@ static ssize_t kfv_atomic_writev(struct kfid_ep *ep, const struct kfi_ioc *iov,
 	struct kfi_rma_ioc remote = {
 		.addr = addr, .count = iov ? iov->count : 0, .key = key,
 	};
-	struct kfi_msg_atomic msg = {
-		.msg_iov = iov,
-		.iov_count = count,
-		.rma_iov = &remote,
-		.rma_iov_count = 1,
-		.datatype = datatype,
-		.op = op,
-		.context = context,
-	};
+	struct kfi_msg_atomic msg = kfv_atomic_to_msg(iov, count, &remote,
+						      datatype, op, context);
 
 	return kfv_atomic_writemsg(ep, &msg, kfv_ep_of(ep)->tx_flags);
 }
@@ -306,15 +326,8 @@ static ssize_t kfv_atomic_readwritev(struct kfid_ep *ep,
 		.addr = addr, .count = resultv ? resultv->count : 0,
 		.key = key,
 	};
-	struct kfi_msg_atomic msg = {
-		.msg_iov = iov,
-		.iov_count = count,
-		.rma_iov = &remote,
-		.rma_iov_count = 1,
-		.datatype = datatype,
-		.op = op,
-		.context = context,
-	};
+	struct kfi_msg_atomic msg = kfv_atomic_to_msg(iov, count, &remote,
+						      datatype, op, context);
 
 	return kfv_atomic_readwritemsg(ep, &msg, resultv, result_desc,
 				       result_count, kfv_fetch_flags(ep));
@@ -372,15 +385,8 @@ static ssize_t kfv_atomic_compwritev(struct kfid_ep *ep,
 	struct kfi_rma_ioc remote = {
 		.addr = addr, .count = iov ? iov->count : 0, .key = key,
 	};
-	struct kfi_msg_atomic msg = {
-		.msg_iov = iov,
-		.iov_count = count,
-		.rma_iov = &remote,
-		.rma_iov_count = 1,
-		.datatype = datatype,
-		.op = op,
-		.context = context,
-	};
+	struct kfi_msg_atomic msg = kfv_atomic_to_msg(iov, count, &remote,
+						      datatype, op, context);
 
 	return kfv_atomic_compwritemsg(ep, &msg, comparev, compare_desc,
 				       compare_count, resultv, result_desc,
@@ -447,10 +453,10 @@ static int kfv_atomic_compwritevalid(struct kfid_ep *ep,
  * kfv_query_atomic() - kfi_query_atomic() for this provider
  * @domain: the domain
  * @datatype: type of an element
- * @op: what to do with it
+ * @op: the operation
  * @attr: where the limits are stored
- * @flags: must be 0: the interface has no names for the kinds, so this answers
- * for whatever kind of call has the operation
+ * @flags: must be 0: the interface has no names for the kinds, so the answer is for
+ * any kind of call that has the operation
  *
  * Context: any.
  * Return: 0, -EOPNOTSUPP, -KFI_EBADFLAGS, -EINVAL.

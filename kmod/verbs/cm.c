@@ -2,6 +2,16 @@
 /*
  * Connections of active endpoints: connect, accept, shutdown, and the events
  * that RDMA CM reports about them.
+ *
+ * RDMA CM serialises the events of one id by the handler lock of that id. Events of
+ * different ids run at the same time, and beside the calls of the API: address and
+ * route on the work queue "rdma_cm", messages of the peer on "ib_cm", the removal
+ * of a device in the thread that removes it. conn->lock is what they share with
+ * the calls of the API.
+ *
+ * RDMA CM does not know the queue pair, which is not made by rdma_create_qp(): receives
+ * may be posted from kfi_enable() on, before there is an id. So the transitions that RDMA
+ * CM makes for its own queue pairs are made here and in conn.c.
  */
 #include <linux/in.h>
 #include <linux/module.h>
@@ -9,10 +19,13 @@
 
 #include "kfi_verbs.h"
 
-/* How long a device may take to tell the peer of a failure, in jiffies. */
-#define KFV_SETTLE (HZ / 10)
+/* How long a device may take to send the NAK of a failed receive, in jiffies. */
+#define KFV_NAK_TIME (HZ / 10)
 
-/* Reports an event on the endpoint. Caller holds conn->lock, not cut. */
+/*
+ * Reports an event on the endpoint. The caller has seen conn->ep_gone false under
+ * conn->lock, which keeps the endpoint and its EQ until the lock is released.
+ */
 static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 			    size_t len)
 {
@@ -22,6 +35,7 @@ static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 	} u = { .entry.fid = &conn->ep->base.ep.fid };
 	struct kfi_event ev = { .event = event, .buf = &u };
 
+	lockdep_assert_held(&conn->lock);
 	len = data ? min_t(size_t, len, KFI_EQ_DATA_MAX) : 0;
 	if (len)
 		memcpy(u.room + sizeof(u.entry), data, len);
@@ -29,6 +43,7 @@ static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 	kfi_eq_report(conn->ep->base.eq, &ev);
 }
 
+/* The same for an error event. The core copies @data. */
 static void kfv_conn_report_err(struct kfv_conn *conn, int err, int prov_errno,
 				const void *data, size_t len)
 {
@@ -41,65 +56,94 @@ static void kfv_conn_report_err(struct kfv_conn *conn, int err, int prov_errno,
 		.err_data_size = min_t(size_t, len, KFI_EQ_DATA_MAX),
 	};
 
+	lockdep_assert_held(&conn->lock);
 	kfi_eq_report_err(conn->ep->base.eq, &entry);
 }
 
-/* The device is gone. Whether an EQ is bound is for the user to know. */
-void kfv_conn_lost(struct kfv_conn *conn)
+/**
+ * kfv_conn_report_loss() - report that the device of a connection is gone
+ * @conn: the connection; posting and reporting on the device have ended
+ *
+ * An endpoint without an EQ has nowhere to report it. No event comes after this
+ * one, since it sets conn->ep_gone.
+ *
+ * Context: process. The caller keeps the endpoint: it is on the list of its domain
+ * and kfv_lock is held.
+ */
+void kfv_conn_report_loss(struct kfv_conn *conn)
 {
+	lockdep_assert_held(&kfv_lock);
 	mutex_lock(&conn->lock);
-	if (!conn->cut) {
+	if (!conn->ep_gone) {
 		if (conn->ep->base.eq)
 			kfv_conn_report_err(conn, ENODEV, 0, NULL, 0);
-		WRITE_ONCE(conn->cut, true);
+		WRITE_ONCE(conn->ep_gone, true);
 	}
 	mutex_unlock(&conn->lock);
 }
 
-/* RDMA CM has put the id on a device that is not the domain's. */
-static bool kfv_conn_astray(const struct kfv_conn *conn)
+/*
+ * RDMA CM chooses the device of an id by the route to the peer, and that need not be
+ * the device of the domain. Such an id keeps the other device from being removed.
+ */
+static bool kfv_conn_wrong_device(const struct kfv_conn *conn)
 {
 	const struct ib_device *ib = conn->id->device;
 
+	lockdep_assert_held(&conn->lock);
 	return ib && ib != conn->pd->dev->ib;
 }
 
-/* The connection did not come about. Caller holds conn->lock. */
+/*
+ * Connecting has failed: receives that are posted already are flushed, and the error
+ * is reported. An id on another device is left to the work item, because this may
+ * be an event handler of that id, where rdma_destroy_id() would deadlock.
+ */
 static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
 			  const void *data, size_t len)
 {
+	lockdep_assert_held(&conn->lock);
 	WRITE_ONCE(conn->state, KFV_CLOSED);
 	kfv_conn_error(conn);
 	kfv_conn_report_err(conn, err, prov_errno, data, len);
-	if (kfv_conn_astray(conn))
-		kfv_conn_break(conn);
+	if (kfv_conn_wrong_device(conn))
+		kfv_conn_queue_disconnect(conn);
 }
 
 /*
- * The connection is over. A peer's disconnect request does not touch our queue
- * pair, so it is moved here, or posted receives would stay for ever.
- * Caller holds conn->lock.
+ * Ends an established connection. RDMA CM moves only queue pairs that it has made
+ * (cma_modify_qp_err() in drivers/infiniband/core/cma.c), not even after a peer's
+ * disconnect request. So it is moved here; otherwise posted receives would never
+ * be flushed. The state changes first: a post that runs at the same time either
+ * fails or is flushed.
+ *
+ * rdma_disconnect() sends the request, or the answer to that of the peer. It does not
+ * wait, and it may be called from an event handler.
  */
-static void kfv_conn_over(struct kfv_conn *conn)
+static void kfv_conn_disconnect(struct kfv_conn *conn)
 {
+	lockdep_assert_held(&conn->lock);
 	WRITE_ONCE(conn->state, KFV_CLOSED);
 	kfv_conn_error(conn);
 	rdma_disconnect(conn->id);
 }
 
 /*
- * rxe completes a failed receive, then tells the peer why, and at last moves the
- * queue pair to its error state. If we move it before, the peer never learns why:
- * its operation comes back flushed. Since 9b4b7c1f9f54 (6.5) a thread does all this,
- * and we can come between; before, a tasklet was faster. Caller holds conn->ctl.
+ * rxe completes a failed receive, then sends the NAK with the reason, and then moves
+ * the queue pair to its error state. If the queue pair were moved here before the
+ * NAK is sent, the peer would not get the reason: its operation would be flushed.
+ * Since 9b4b7c1f9f54 (6.5) a work queue does all this, and this thread can run in
+ * between; before, a tasklet did, which was faster. A device that does not move the
+ * queue pair itself costs KFV_NAK_TIME.
  */
-static void kfv_conn_settle(struct kfv_conn *conn)
+static void kfv_conn_wait_for_nak(struct kfv_conn *conn)
 {
-	unsigned long limit = jiffies + KFV_SETTLE;
+	unsigned long limit = jiffies + KFV_NAK_TIME;
 	struct ib_qp_init_attr init;
 	struct ib_qp_attr attr;
 
-	while (conn->qp && kfv_conn_up(conn) && !READ_ONCE(conn->cut)) {
+	lockdep_assert_held(&conn->ctl);
+	while (conn->qp && kfv_conn_up(conn) && !READ_ONCE(conn->ep_gone)) {
 		if (ib_query_qp(conn->qp, &attr, IB_QP_STATE, &init) ||
 		    attr.qp_state == IB_QPS_ERR || time_after(jiffies, limit))
 			return;
@@ -107,34 +151,44 @@ static void kfv_conn_settle(struct kfv_conn *conn)
 	}
 }
 
-/*
- * Work item: the queue pair failed, or the id must go (it is on a device that
- * is not the domain's, and would keep that from being removed).
+/**
+ * kfv_cm_disconnect_work() - end a connection that failed
+ * @work: kfv_conn.disconnect
+ *
+ * Two cases. An operation failed on an established connection: it is disconnected,
+ * and both sides get KFI_SHUTDOWN. Or RDMA CM put the id on a device other than
+ * that of the domain: the id is destroyed. conn->id is NULL before conn->lock is
+ * released, so that no event handler and no call uses it any more.
+ *
+ * If the endpoint is closed meanwhile, neither applies: the state is KFV_STOPPED.
+ *
+ * Context: work item, with a reference on the connection and on the module.
  */
-void kfv_cm_hangup(struct work_struct *work)
+void kfv_cm_disconnect_work(struct work_struct *work)
 {
-	struct kfv_conn *conn = container_of(work, struct kfv_conn, hangup);
-	struct rdma_cm_id *stray = NULL;
+	struct kfv_conn *conn = container_of(work, struct kfv_conn, disconnect);
+	struct rdma_cm_id *wrong_id = NULL;
 
 	mutex_lock(&conn->ctl);
-	kfv_conn_settle(conn);
+	kfv_conn_wait_for_nak(conn);
 	mutex_lock(&conn->lock);
-	if (!conn->cut && kfv_conn_up(conn)) {
-		kfv_conn_over(conn);
+	if (!conn->ep_gone && kfv_conn_up(conn)) {
+		kfv_conn_disconnect(conn);
 		kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
 	} else if (conn->state == KFV_CLOSED && conn->id &&
-		   kfv_conn_astray(conn)) {
-		stray = conn->id;
+		   kfv_conn_wrong_device(conn)) {
+		wrong_id = conn->id;
 		conn->id = NULL;
 	}
 	mutex_unlock(&conn->lock);
-	if (stray)
-		rdma_destroy_id(stray);
+	if (wrong_id)
+		rdma_destroy_id(wrong_id);
 	mutex_unlock(&conn->ctl);
 	kfv_conn_put(conn);
 	module_put(THIS_MODULE);
 }
 
+/* The errno to report for an error of RDMA CM. */
 static int kfv_cm_errno(int status)
 {
 	switch (status) {
@@ -147,16 +201,21 @@ static int kfv_cm_errno(int status)
 	case -ENOMEM:
 		return -status;
 	default:
-		/* Also -ENODEV: no RDMA device leads there. Ours is not lost. */
+		/*
+		 * Also for -ENODEV: no RDMA device leads there. Only the loss
+		 * of the domain's own device is reported as ENODEV.
+		 */
 		return KFI_EHOSTUNREACH;
 	}
 }
 
+/* From here on the id is attached to a device, perhaps to the wrong one. */
 static void kfv_cm_addr_resolved(struct kfv_conn *conn)
 {
 	struct rdma_cm_id *id = conn->id;
 	int err;
 
+	lockdep_assert_held(&conn->lock);
 	if (id->device != conn->pd->dev->ib || id->port_num != conn->pd->port) {
 		kfv_conn_fail(conn, EHOSTUNREACH, -ENODEV, NULL, 0);
 		return;
@@ -166,32 +225,35 @@ static void kfv_cm_addr_resolved(struct kfv_conn *conn)
 		kfv_conn_fail(conn, kfv_cm_errno(err), err, NULL, 0);
 }
 
+/* rdma_connect() would take the handler lock, which the caller holds. */
 static void kfv_cm_route_resolved(struct kfv_conn *conn)
 {
-	int err = rdma_connect_locked(conn->id, &conn->param);
+	int err;
 
+	lockdep_assert_held(&conn->lock);
+	err = rdma_connect_locked(conn->id, &conn->param);
 	if (err)
 		kfv_conn_fail(conn, kfv_cm_errno(err), err, NULL, 0);
 }
 
-/* Both sides use what both can do, seen from here. */
-static void kfv_cm_negotiate(struct kfv_conn *conn, u8 responder_resources,
-			     u8 initiator_depth)
-{
-	struct rdma_conn_param *param = &conn->param;
-
-	param->responder_resources = min(param->responder_resources,
-					 responder_resources);
-	param->initiator_depth = min(param->initiator_depth, initiator_depth);
-}
-
+/*
+ * The peer has accepted. The number of RDMA reads in flight becomes the smaller one
+ * of both sides before the queue pair is moved, which takes it over. The queue pair
+ * is ready before rdma_accept() confirms: after that the peer may send at once.
+ *
+ * rdma_accept() with an error has rejected already (its label "reject").
+ */
 static void kfv_cm_response(struct kfv_conn *conn,
 			    const struct rdma_conn_param *peer)
 {
+	struct rdma_conn_param *param = &conn->param;
 	int err;
 
-	kfv_cm_negotiate(conn, peer->responder_resources,
-			 peer->initiator_depth);
+	lockdep_assert_held(&conn->lock);
+	param->responder_resources = min(param->responder_resources,
+					 peer->responder_resources);
+	param->initiator_depth = min(param->initiator_depth,
+				     peer->initiator_depth);
 	err = kfv_conn_rts(conn);
 	if (!err)
 		err = rdma_accept(conn->id, NULL);
@@ -207,11 +269,16 @@ static void kfv_cm_response(struct kfv_conn *conn,
 			peer->private_data_len);
 }
 
+/*
+ * The peer has confirmed an accept, by its message or by its first data. The latter
+ * may come first, and then the event comes once: see kfv_qp_event().
+ */
 static void kfv_cm_established(struct kfv_conn *conn,
 			       const struct rdma_conn_param *peer)
 {
 	bool active = conn->state == KFV_CONNECTING;
 
+	lockdep_assert_held(&conn->lock);
 	if (!active && conn->state != KFV_ACCEPTED)
 		return;
 	WRITE_ONCE(conn->state, KFV_CONNECTED);
@@ -221,7 +288,7 @@ static void kfv_cm_established(struct kfv_conn *conn,
 			active ? peer->private_data_len : 0);
 }
 
-/* Nobody listens, or somebody does not want to: both refuse. */
+/* A missing listener and a listener that rejects give the same errno. */
 static int kfv_reject_errno(int reason)
 {
 	if (reason < 0)
@@ -236,23 +303,26 @@ static int kfv_reject_errno(int reason)
 	}
 }
 
+/* May come after kfi_shutdown(): then the state is KFV_CLOSED, and no event is due. */
 static void kfv_cm_disconnected(struct kfv_conn *conn)
 {
+	lockdep_assert_held(&conn->lock);
 	if (!kfv_conn_up(conn))
 		return;
-	kfv_conn_over(conn);
+	kfv_conn_disconnect(conn);
 	kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
 }
 
 /*
- * A peer that closes before our confirmation has reached it refuses what
- * stands already on this side.
+ * A reject may come for an established connection, too: the peer closes its endpoint
+ * before it has got our confirmation. Then it is a disconnect.
  */
 static void kfv_cm_rejected(struct kfv_conn *conn, struct rdma_cm_event *event)
 {
 	const void *data;
 	u8 len = 0;
 
+	lockdep_assert_held(&conn->lock);
 	if (conn->state != KFV_CONNECTING && conn->state != KFV_ACCEPTED) {
 		kfv_cm_disconnected(conn);
 		return;
@@ -265,9 +335,10 @@ static void kfv_cm_rejected(struct kfv_conn *conn, struct rdma_cm_event *event)
 		kfv_conn_fail(conn, ECONNABORTED, event->status, NULL, 0);
 }
 
-/* Before the connection stands this is its failure, later its end. */
-static void kfv_cm_gone(struct kfv_conn *conn, int status)
+/* A failure to connect before the connection is established, later its end. */
+static void kfv_cm_failed(struct kfv_conn *conn, int status)
 {
+	lockdep_assert_held(&conn->lock);
 	if (conn->state == KFV_CONNECTING || conn->state == KFV_ACCEPTED)
 		kfv_conn_fail(conn, kfv_cm_errno(status), status, NULL, 0);
 	else
@@ -276,6 +347,7 @@ static void kfv_cm_gone(struct kfv_conn *conn, int status)
 
 static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
 {
+	lockdep_assert_held(&conn->lock);
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		kfv_cm_addr_resolved(conn);
@@ -296,14 +368,17 @@ static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		kfv_cm_gone(conn, event->status);
+		kfv_cm_failed(conn, event->status);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		kfv_cm_disconnected(conn);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* Our own comes as kfv_conn_lost(). */
-		if (conn->state == KFV_CONNECTING && kfv_conn_astray(conn))
+		/*
+		 * Of a device other than the domain's. That of the domain is
+		 * removed from us first: kfv_conn_report_loss().
+		 */
+		if (conn->state == KFV_CONNECTING && kfv_conn_wrong_device(conn))
 			kfv_conn_fail(conn, EHOSTUNREACH, -ENODEV, NULL, 0);
 		break;
 	default:
@@ -311,22 +386,35 @@ static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
 	}
 }
 
-/* Runs under the id's handler lock, on the one thread of RDMA CM. */
+/**
+ * kfv_cm_event() - event handler of an id
+ * @id: the id
+ * @event: what happened
+ *
+ * An event may come when the connection has another id or none: conn->id is taken
+ * away before the id is destroyed. The connection itself is valid: it is freed by
+ * the work item that destroys the id, and rdma_destroy_id() waits for this handler.
+ *
+ * Context: process, in a thread of RDMA CM; the handler lock of @id is held. The id
+ * may not be destroyed here.
+ * Return: 0; anything else would make RDMA CM destroy the id.
+ */
 int kfv_cm_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct kfv_conn *conn = id->context;
 
 	mutex_lock(&conn->lock);
-	if (!conn->cut && conn->id == id)
+	if (!conn->ep_gone && conn->id == id)
 		kfv_cm_dispatch(conn, event);
 	mutex_unlock(&conn->lock);
 	return 0;
 }
 
-/* What the protocol cannot carry is cut, as kfabric wants it. */
+/* Data longer than the message has room for is cut, as kfabric's callers expect. */
 static void kfv_conn_set_data(struct kfv_conn *conn, const void *data,
 			      size_t len, size_t limit)
 {
+	lockdep_assert_held(&conn->ctl);
 	len = data ? min(len, limit) : 0;
 	if (len)
 		memcpy(conn->data, data, len);
@@ -334,8 +422,13 @@ static void kfv_conn_set_data(struct kfv_conn *conn, const void *data,
 	conn->param.private_data_len = len;
 }
 
+/*
+ * An event handler may change the state at the same time, but never back to
+ * KFV_IDLE: the caller that sees it under ctl may connect.
+ */
 static int kfv_connect_check(struct kfv_ep *ep)
 {
+	lockdep_assert_held(&ep->conn->ctl);
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	switch (ep->conn->state) {
@@ -359,6 +452,7 @@ static int kfv_connect_start(struct kfv_ep *ep)
 	struct rdma_cm_id *id;
 	int err;
 
+	lockdep_assert_held(&conn->ctl);
 	id = rdma_create_id(&init_net, kfv_cm_event, conn, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
@@ -374,6 +468,7 @@ static int kfv_connect_start(struct kfv_ep *ep)
 	if (!err)
 		return 0;
 
+	/* An event handler that runs now sees another id, and does nothing. */
 	mutex_lock(&conn->lock);
 	conn->id = NULL;
 	WRITE_ONCE(conn->state, KFV_IDLE);
@@ -407,14 +502,16 @@ static int kfv_ep_connect(struct kfid_ep *fid, const void *addr,
 }
 
 /*
- * RDMA CM wants its handler lock held here: the peer's answer must not come in
- * between. conn->id stays, since conn->ctl is held.
+ * rdma_accept() asserts the handler lock: the peer's answer must not be handled
+ * before the state is set. conn->ctl keeps conn->id. The queue pair is ready to
+ * receive before the peer gets the reply, since it may send at once.
  */
 static int kfv_accept_start(struct kfv_conn *conn)
 {
 	struct rdma_cm_id *id = conn->id;
 	int err;
 
+	lockdep_assert_held(&conn->ctl);
 	rdma_lock_handler(id);
 	mutex_lock(&conn->lock);
 	WRITE_ONCE(conn->state, KFV_ACCEPTED);
@@ -429,7 +526,7 @@ static int kfv_accept_start(struct kfv_conn *conn)
 	}
 	mutex_unlock(&conn->lock);
 	rdma_unlock_handler(id);
-	/* The request is valid, so the peer has given up meanwhile. */
+	/* EINVAL of rdma_accept(): the peer has given up, see its check of state. */
 	return err == -EINVAL ? -ECONNABORTED : err;
 }
 
@@ -455,7 +552,7 @@ static int kfv_ep_accept(struct kfid_ep *fid, const void *param,
 	return err;
 }
 
-/* Only the peer gets an event: whoever calls this knows. */
+/* Only the peer gets an event: the caller knows without one. */
 static int kfv_ep_shutdown(struct kfid_ep *fid, u64 flags)
 {
 	struct kfv_ep *ep = kfv_ep_of(fid);
@@ -474,7 +571,7 @@ static int kfv_ep_shutdown(struct kfid_ep *fid, u64 flags)
 	else if (!kfv_conn_up(conn))
 		err = -ENOTCONN;
 	else
-		kfv_conn_over(conn);
+		kfv_conn_disconnect(conn);
 	mutex_unlock(&conn->lock);
 	mutex_unlock(&conn->ctl);
 	return err;
@@ -499,7 +596,10 @@ static int kfv_ep_setname(kfid_t fid, void *addr, size_t addrlen)
 	return err;
 }
 
-/* Once RDMA CM has an id, it knows the address; before, we have what was asked. */
+/*
+ * With an id the address is RDMA CM's choice, before it is the one asked for. After
+ * KFV_STOPPED the work item may destroy the id at any time.
+ */
 static int kfv_ep_getname(struct kfid *fid, void *addr, size_t *addrlen)
 {
 	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);

@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What an endpoint has from its device: a queue pair and RDMA CM's id, from
- * enabling to giving them back.
+ * The device half of an endpoint: a queue pair and RDMA CM's id.
+ *
+ * References: the endpoint holds one from open to close. The final work item
+ * (kfv_conn.destroy) holds one from the beginning, because it must be able to run
+ * without allocating anything. kfv_conn.disconnect holds one while it is queued.
+ * Posted operations hold none: kfv_conn.posted counts them, and the final work item
+ * does not drop its reference before that count is 0.
+ *
+ * Teardown, in this order:
+ *
+ *  1. kfv_conn_stop() sets KFV_STOPPED and ep_gone: no event and no completion is
+ *     reported any more, and no keepalive is started.
+ *  2. It disconnects and drains: the device has left the ULP's buffers, and
+ *     kfi_close() may return.
+ *  3. kfv_conn_destroy() does the slow part: queue pair, id, room in the
+ *     CQ. An id is destroyed after its queue pair, whose event handler uses it.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
 
 #include "kfi_verbs.h"
 
-/* 0 would mean 655 ms until a sender tries again; this is 0.64 ms. */
+/* Delay until a sender tries again: 12 stands for 0.64 ms, 0 for 655 ms. */
 #define KFV_MIN_RNR_TIMER 12
 
 static void kfv_conn_release(struct kref *ref)
@@ -20,35 +34,49 @@ static void kfv_conn_release(struct kref *ref)
 	kfree(conn);
 }
 
+/**
+ * kfv_conn_put() - give up a reference
+ * @conn: the connection; the last reference frees it
+ *
+ * Context: process.
+ */
 void kfv_conn_put(struct kfv_conn *conn)
 {
 	kref_put(&conn->ref, kfv_conn_release);
 }
 
 /**
- * kfv_id_destroy() - give a connection's id back, by which the peer is told
+ * kfv_id_destroy() - disconnect an id and destroy it
  * @dev: the device
- * @id: RDMA CM's half; its queue pair is gone
+ * @id: RDMA CM's half of a connection; its queue pair is destroyed
  *
- * One at a time. Where the net device is gone RDMA CM's last messages fail; and of
- * two that fail at a time rxe may return only one, so that RDMA CM waits for the
- * other one for ever, and so does who removes the device. Nothing that anybody
- * waits for may be left to do for the connection. It says goodbye itself: later
- * kernels do not wait for the message that destroying the id would send.
+ * One id at a time per device. When the net device is gone, the last messages of RDMA
+ * CM fail. If two fail at the same time, rxe may return only one of them. RDMA CM
+ * then waits for the other one for ever, and so does the removal of the device.
  *
- * Context: process; a work item, for it may take long.
+ * The disconnect request is sent here, because later kernels do not wait for the one
+ * that rdma_destroy_id() sends. It has no effect on an id that is not connected.
+ *
+ * This may block for long, so that everything else that waits for the connection must
+ * be done before.
+ *
+ * Context: process, in a work item; no lock of the provider is held.
  */
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 {
-	mutex_lock(&dev->leaving);
+	mutex_lock(&dev->disconnect_lock);
 	rdma_disconnect(id);
 	rdma_destroy_id(id);
-	mutex_unlock(&dev->leaving);
+	mutex_unlock(&dev->disconnect_lock);
 }
 
 /*
- * Whatever the device still holds is given back here, however long it takes.
- * The queue pair goes before the id, as RDMA CM wants it.
+ * Work item: destroys what the device still holds, however long that takes. No lock is
+ * needed: kfv_conn_stop() has queued this once, and after KFV_STOPPED no other thread
+ * uses the id, the queue pair or the CQ.
+ *
+ * The room in the CQ is given back last: ib_destroy_qp() may still complete
+ * operations (rxe flushes in rxe_qp_do_cleanup()).
  */
 static void kfv_conn_destroy(struct work_struct *work)
 {
@@ -62,14 +90,14 @@ static void kfv_conn_destroy(struct work_struct *work)
 	if (conn->cq)
 		ib_cq_pool_put(conn->cq, conn->nr_cqe);
 
-	/* Destroying returned what kfv_conn_drain() did not get, if anything. */
+	/* Usually complete since kfv_conn_drain(), or by destroying the queue pair. */
 	if (wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME)) {
 		kfv_queue_fini(&conn->tx);
 		kfv_queue_fini(&conn->rx);
 		kfv_conn_put(conn);
 	} else {
-		/* A late completion would find freed memory: leak it. */
-		dev_err(&pd->dev->ib->dev, "kfi_verbs: %d operations are lost\n",
+		/* A late completion would use freed memory: leak the connection. */
+		dev_err(&pd->dev->ib->dev, "kfi_verbs: %d operations never completed, their memory is leaked\n",
 			atomic_read(&conn->posted));
 	}
 	kfv_pd_put(pd);
@@ -88,21 +116,25 @@ static void kfv_conn_limits(struct kfv_conn *conn)
 	conn->param.initiator_depth = min(KFV_RD_ATOMIC,
 					  attrs->max_qp_init_rd_atom);
 	/*
-	 * A peer that is not ready is retried for ever (7), a silent one is
-	 * given up: some devices take 7 for "for ever" there too.
+	 * A peer without a posted receive is retried without limit (7). A silent
+	 * peer is given up after 6: rxe takes 7 as "no limit" there, too
+	 * (rxe_completer() in drivers/infiniband/sw/rxe/rxe_comp.c).
 	 */
 	conn->param.rnr_retry_count = 7;
 	conn->param.retry_count = 6;
 }
 
 /**
- * kfv_conn_new() - begin the device half of an endpoint
+ * kfv_conn_new() - allocate the device half of an endpoint
  * @pd: device half of its domain
  * @tx_size: sends, reads and writes in flight
  * @rx_size: receives posted
  *
+ * Nothing is allocated on the device yet: kfv_conn_enable() does that.
+ *
  * Context: process.
- * Return: the new half, with one reference, or NULL.
+ * Return: the new half with the endpoint's reference, to be ended by
+ * kfv_conn_stop() and kfv_conn_put(); NULL without memory.
  */
 struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 			      size_t rx_size)
@@ -111,7 +143,7 @@ struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 
 	if (!conn)
 		return NULL;
-	/* One for the endpoint, one for the final work item. */
+	/* The endpoint's, and that of the final work item. */
 	kref_init(&conn->ref);
 	kref_get(&conn->ref);
 	kfv_pd_get(pd);
@@ -125,14 +157,19 @@ struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 	conn->rx.size = rx_size;
 	atomic_set(&conn->posted, 1);
 	init_completion(&conn->drained);
-	INIT_WORK(&conn->hangup, kfv_cm_hangup);
+	INIT_WORK(&conn->disconnect, kfv_cm_disconnect_work);
 	INIT_WORK(&conn->destroy, kfv_conn_destroy);
 	kfv_keepalive_init(conn);
 	kfv_conn_limits(conn);
 	return conn;
 }
 
-/* A peer's first message confirms a connection as well as its message does. */
+/*
+ * The first data of a peer confirms a connection, too, and may overtake the message
+ * that does. RDMA CM then reports RDMA_CM_EVENT_ESTABLISHED. (rxe 6.1 never raises
+ * this event.) No lock: this may be an interrupt. The id is there, because the queue
+ * pair receives only after kfv_conn_rts(), and is destroyed after the queue pair.
+ */
 static void kfv_qp_event(struct ib_event *event, void *context)
 {
 	struct kfv_conn *conn = context;
@@ -141,7 +178,11 @@ static void kfv_qp_event(struct ib_event *event, void *context)
 		rdma_notify(conn->id, event->event);
 }
 
-static int kfv_conn_make_qp(struct kfv_conn *conn)
+/*
+ * The queue pair goes to IB_QPS_INIT at once: from there on it takes receives. The
+ * remaining steps need a peer: kfv_conn_rts().
+ */
+static int kfv_conn_create_qp(struct kfv_conn *conn)
 {
 	struct ib_qp_init_attr init = {
 		.event_handler = kfv_qp_event,
@@ -166,10 +207,10 @@ static int kfv_conn_make_qp(struct kfv_conn *conn)
 	struct ib_qp *qp;
 	int err;
 
+	lockdep_assert_held(&conn->ctl);
 	qp = ib_create_qp(conn->pd->ib, &init);
 	if (IS_ERR(qp))
 		return PTR_ERR(qp);
-	/* Receives may be posted from now on. */
 	err = ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
 			   IB_QP_PORT | IB_QP_ACCESS_FLAGS);
 	if (err) {
@@ -181,9 +222,15 @@ static int kfv_conn_make_qp(struct kfv_conn *conn)
 	return 0;
 }
 
-/* Undoes kfv_conn_enable() before anything was posted. */
+/**
+ * kfv_conn_disable() - undo kfv_conn_enable(), as far as it came
+ * @conn: of an endpoint that is not enabled, so that nothing was posted
+ *
+ * Context: process; caller holds conn->ctl.
+ */
 void kfv_conn_disable(struct kfv_conn *conn)
 {
+	lockdep_assert_held(&conn->ctl);
 	if (conn->qp)
 		ib_destroy_qp(conn->qp);
 	if (conn->cq)
@@ -195,7 +242,7 @@ void kfv_conn_disable(struct kfv_conn *conn)
 }
 
 /**
- * kfv_conn_enable() - make the queue pair
+ * kfv_conn_enable() - create the queue pair
  * @conn: of an endpoint that is not enabled
  *
  * Context: process; caller holds conn->ctl.
@@ -206,13 +253,18 @@ int kfv_conn_enable(struct kfv_conn *conn)
 	struct ib_cq *cq;
 	int err;
 
+	lockdep_assert_held(&conn->ctl);
 	err = kfv_queue_init(conn, &conn->tx, true);
 	if (!err)
 		err = kfv_queue_init(conn, &conn->rx, false);
 	if (err)
 		goto err;
 
-	/* Each operation has its entry reserved: the CQ cannot overrun. */
+	/*
+	 * Room for every operation is reserved before any is posted. A shared CQ
+	 * that overran would lose completions of other endpoints, too: rxe_cq_post()
+	 * drops an entry that finds the CQ full.
+	 */
 	conn->nr_cqe = conn->tx.size + conn->rx.size + 2 * KFV_SPARE_WR;
 	cq = ib_cq_pool_get(conn->pd->dev->ib, conn->nr_cqe, -1,
 			    IB_POLL_SOFTIRQ);
@@ -221,7 +273,7 @@ int kfv_conn_enable(struct kfv_conn *conn)
 		goto err;
 	}
 	conn->cq = cq;
-	err = kfv_conn_make_qp(conn);
+	err = kfv_conn_create_qp(conn);
 	if (err)
 		goto err;
 	return 0;
@@ -231,11 +283,13 @@ err:
 	return err;
 }
 
+/* One step. RDMA CM supplies the path and the peer's queue pair number. */
 static int kfv_conn_modify(struct kfv_conn *conn, enum ib_qp_state state)
 {
 	struct ib_qp_attr attr = { .qp_state = state };
 	int mask, err;
 
+	lockdep_assert_held(&conn->lock);
 	err = rdma_init_qp_attr(conn->id, &attr, &mask);
 	if (err)
 		return err;
@@ -249,11 +303,12 @@ static int kfv_conn_modify(struct kfv_conn *conn, enum ib_qp_state state)
 }
 
 /**
- * kfv_conn_rts() - let the queue pair talk to the peer that RDMA CM found
+ * kfv_conn_rts() - move the queue pair to "ready to send"
  * @conn: a connection about to be established
  *
- * RDMA CM does not know our queue pair, since that exists before an id has a
- * device; so its transitions are made here.
+ * RDMA CM moves only queue pairs that it has made. This queue pair is older than the
+ * id's attachment to a device, so the transitions are made here. IB_QPS_INIT is repeated
+ * with the partition key and the access flags that fit the path and the peer.
  *
  * Context: process; caller holds conn->lock.
  * Return: 0 or a negative errno.
@@ -262,6 +317,7 @@ int kfv_conn_rts(struct kfv_conn *conn)
 {
 	int err;
 
+	lockdep_assert_held(&conn->lock);
 	err = kfv_conn_modify(conn, IB_QPS_INIT);
 	if (!err)
 		err = kfv_conn_modify(conn, IB_QPS_RTR);
@@ -270,31 +326,47 @@ int kfv_conn_rts(struct kfv_conn *conn)
 	return err;
 }
 
-/* What is posted comes back flushed. Caller holds conn->lock or conn->ctl. */
+/**
+ * kfv_conn_error() - move the queue pair to its error state
+ * @conn: the connection; may be without a queue pair
+ *
+ * Everything posted is flushed. The completions come later, in softirq context.
+ *
+ * Context: process; caller holds conn->lock or conn->ctl.
+ */
 void kfv_conn_error(struct kfv_conn *conn)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 
+	lockdep_assert(lockdep_is_held(&conn->lock) ||
+		       lockdep_is_held(&conn->ctl));
 	if (conn->qp)
 		ib_modify_qp(conn->qp, &attr, IB_QP_STATE);
 }
 
 /**
- * kfv_conn_break() - an operation has failed, so the connection has
- * @conn: the connection
+ * kfv_conn_queue_disconnect() - have a work item end a connection that failed
+ * @conn: the connection; after the first call nothing happens
  *
- * The queue pair is in its error state; the peer must hear of it.
+ * A failed operation puts the queue pair into its error state, of which the peer
+ * learns nothing. The disconnect request needs a sleeping context.
  *
- * Context: any; @conn is kept alive by the caller.
+ * Context: any. The caller keeps @conn: by a posted operation whose completion is
+ * being handled, or by conn->lock and an id whose handler runs.
  */
-void kfv_conn_break(struct kfv_conn *conn)
+void kfv_conn_queue_disconnect(struct kfv_conn *conn)
 {
-	if (atomic_xchg(&conn->broken, 1))
+	if (atomic_xchg(&conn->failed, 1))
 		return;
 	kref_get(&conn->ref);
-	kfv_queue_work(&conn->hangup);
+	kfv_queue_work(&conn->disconnect);
 }
 
+/*
+ * A work request that moves no data and whose completion shows how far the queue has
+ * been flushed. It frees itself, since a device that returns it late may outlast the
+ * wait for it.
+ */
 struct kfv_marker {
 	struct ib_cqe cqe;
 	struct kfv_conn *conn;
@@ -310,6 +382,7 @@ static void kfv_marker_done(struct ib_cq *cq, struct ib_wc *wc)
 	kfv_posted_put(conn);
 }
 
+/* Counted in @posted before it is posted, as every operation. */
 static struct kfv_marker *kfv_marker_new(struct kfv_conn *conn)
 {
 	struct kfv_marker *marker = kmalloc(sizeof(*marker), GFP_KERNEL);
@@ -323,8 +396,12 @@ static struct kfv_marker *kfv_marker_new(struct kfv_conn *conn)
 }
 
 /*
- * A queue pair in its error state returns what is posted, in order: when the
- * markers are back, so is everything, and the device has left the buffers.
+ * A queue pair in its error state returns posted work requests in order. When the
+ * markers are back, so are all work requests that were posted before them, and the
+ * device has left the buffers. ib_drain_qp() works in the same way, but it waits without
+ * limit and warns if the device takes no marker. KFV_SPARE_WR keeps a place for each marker, in
+ * the queues and in the CQ. Without memory for a marker the count of posted
+ * operations alone has to do.
  */
 static void kfv_post_markers(struct kfv_conn *conn)
 {
@@ -332,6 +409,7 @@ static void kfv_post_markers(struct kfv_conn *conn)
 	struct ib_recv_wr rx = { };
 	struct kfv_marker *marker;
 
+	lockdep_assert_held(&conn->ctl);
 	marker = kfv_marker_new(conn);
 	if (marker) {
 		rx.wr_cqe = &marker->cqe;
@@ -350,8 +428,14 @@ static void kfv_post_markers(struct kfv_conn *conn)
 	}
 }
 
+/*
+ * Waits until the device has returned all operations, and every completion handler is
+ * done with the endpoint: kfv_report() drops its count of @posted last. The completions
+ * come in softirq context, so that no thread has to poll for them.
+ */
 static void kfv_conn_drain(struct kfv_conn *conn)
 {
+	lockdep_assert_held(&conn->ctl);
 	if (conn->qp) {
 		kfv_conn_error(conn);
 		kfv_post_markers(conn);
@@ -361,36 +445,46 @@ static void kfv_conn_drain(struct kfv_conn *conn)
 		return;
 
 	dev_err(&conn->pd->dev->ib->dev,
-		"kfi_verbs: the device does not return %d operations\n",
+		"kfi_verbs: %d operations are still with the device\n",
 		atomic_read(&conn->posted));
-	/* The endpoint is about to go: no report may be under way. */
+	/*
+	 * The endpoint is about to be freed. A handler that has seen ep_gone false
+	 * is in a read section; a later handler sees it true.
+	 */
 	synchronize_srcu(&kfv_srcu);
 }
 
 /**
- * kfv_conn_stop() - the endpoint is closed or its device goes
+ * kfv_conn_stop() - stop a connection at close or device removal
  * @conn: the connection; nothing happens if it is stopped already
  *
- * Operations in flight are dropped without a completion. When this returns the
- * device is done with their buffers and nothing more is reported; what it needs
- * longer for is left to a work item. The peer is told but not waited for.
+ * Operations in flight are discarded without a completion entry. When this returns,
+ * the device has left their buffers and nothing more is reported. Destroying what the
+ * device holds is left to a work item. The peer is sent a disconnect request but is
+ * not waited for.
  *
- * Context: process; caller holds conn->ctl, and nobody posts.
+ * Events end first (the state and ep_gone change under conn->lock), so that no event
+ * handler starts the keepalive again after it is stopped. The keepalive ends before the
+ * drain, so that no probe is posted during it.
+ *
+ * Context: process, sleeps up to KFV_DRAIN_TIME; caller holds conn->ctl. No call posts:
+ * the ULP closes the endpoint, or the removal has ended posting.
  */
 void kfv_conn_stop(struct kfv_conn *conn)
 {
 	enum kfv_state state;
 
+	lockdep_assert_held(&conn->ctl);
 	mutex_lock(&conn->lock);
 	state = conn->state;
 	WRITE_ONCE(conn->state, KFV_STOPPED);
-	WRITE_ONCE(conn->cut, true);
+	WRITE_ONCE(conn->ep_gone, true);
 	mutex_unlock(&conn->lock);
 	if (state == KFV_STOPPED)
 		return;
 
 	kfv_keepalive_stop(conn);
-	/* Else the peer is told by kfv_id_destroy(). */
+	/* In all other cases kfv_id_destroy() sends the request. */
 	if ((state == KFV_CONNECTED || state == KFV_ACCEPTED) &&
 	    !kfv_gone(conn->pd->dev))
 		rdma_disconnect(conn->id);

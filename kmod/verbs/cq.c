@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Completions. Queue pairs complete on the device's shared CQs, which find an
- * operation by its wr_cqe; what the ULP calls a CQ is the core's business.
+ * Operations and their completions. A ULP's CQ is an object of the core and has no
+ * ib_cq. Queue pairs complete on the CQs that the RDMA core shares between its users
+ * (ib_cq_pool_get()), and an operation is found by its wr_cqe.
  *
- * The shared CQs are polled in softirq context: nothing on the way to the
- * sleeper that is woken needs a thread of ours to run first.
+ * The provider owns no ib_cq for two reasons. rxe calls the completion handler of a CQ
+ * from a tasklet that it does not kill when it frees the CQ (rxe_send_complete()), and
+ * may call it twice after one request; the shared CQs are freed only with the device
+ * and are polled again until they are empty. They are polled in softirq context, so
+ * that no thread has to be scheduled between the device and the waiter.
+ *
+ * All operations of a queue are allocated when the endpoint is enabled. Posting takes
+ * one from the free list, and the completion handler puts it back.
  */
 #include <linux/slab.h>
 
 #include "kfi_verbs.h"
 
+/* The room for injected data is at the end, and only in the send queue. */
 static struct kfv_op *kfv_op_new(struct kfv_conn *conn,
 				 struct kfv_queue *queue, bool tx)
 {
@@ -28,12 +36,23 @@ static struct kfv_op *kfv_op_new(struct kfv_conn *conn,
 	return op;
 }
 
-/* Allocates all operations, so that posting needs no memory. */
+/**
+ * kfv_queue_init() - allocate all operations of a queue
+ * @conn: the connection
+ * @queue: one of its two queues, with size and max_sge set
+ * @tx: it is the send queue
+ *
+ * Posting allocates nothing after this, so that it works in any context.
+ *
+ * Context: process; caller holds conn->ctl. Nothing is posted yet.
+ * Return: 0 or -ENOMEM.
+ */
 int kfv_queue_init(struct kfv_conn *conn, struct kfv_queue *queue, bool tx)
 {
 	struct kfv_op *op;
 	unsigned int i;
 
+	lockdep_assert_held(&conn->ctl);
 	queue->ops = kvcalloc(queue->size, sizeof(*queue->ops),
 			      GFP_KERNEL_ACCOUNT);
 	if (!queue->ops)
@@ -51,6 +70,12 @@ int kfv_queue_init(struct kfv_conn *conn, struct kfv_queue *queue, bool tx)
 	return 0;
 }
 
+/**
+ * kfv_queue_fini() - free all operations of a queue
+ * @queue: the queue, of which nothing is posted; may have none
+ *
+ * Context: process; no other thread uses the queue.
+ */
 void kfv_queue_fini(struct kfv_queue *queue)
 {
 	unsigned int i;
@@ -64,7 +89,14 @@ void kfv_queue_fini(struct kfv_queue *queue)
 	queue->free = NULL;
 }
 
-/* Return: an operation, or NULL: as many are posted as the queue holds. */
+/**
+ * kfv_op_get() - take a free operation
+ * @queue: the queue
+ *
+ * Context: any.
+ * Return: an operation that the caller owns; NULL: as many are posted as the queue
+ * holds.
+ */
 struct kfv_op *kfv_op_get(struct kfv_queue *queue)
 {
 	unsigned long irq;
@@ -78,6 +110,13 @@ struct kfv_op *kfv_op_get(struct kfv_queue *queue)
 	return op;
 }
 
+/**
+ * kfv_op_free() - put an operation back
+ * @queue: its queue
+ * @op: the operation, unmapped; another thread may take it at once
+ *
+ * Context: any.
+ */
 void kfv_op_free(struct kfv_queue *queue, struct kfv_op *op)
 {
 	unsigned long irq;
@@ -88,6 +127,12 @@ void kfv_op_free(struct kfv_queue *queue, struct kfv_op *op)
 	spin_unlock_irqrestore(&queue->lock, irq);
 }
 
+/**
+ * kfv_posted_put() - one posted operation less
+ * @conn: the connection, which may be freed at once: not to be used after this
+ *
+ * Context: any.
+ */
 void kfv_posted_put(struct kfv_conn *conn)
 {
 	if (atomic_dec_and_test(&conn->posted))
@@ -95,8 +140,13 @@ void kfv_posted_put(struct kfv_conn *conn)
 }
 
 /*
- * Before this the operation has been freed, so that whoever is woken finds
- * room in the queue; after it the connection may go.
+ * Reports a completion. The order of the caller matters: the operation is freed before,
+ * so that a woken thread finds room in the queue. The count of posted operations is
+ * dropped last: after that kfv_conn_stop() may return, the endpoint may be freed, and
+ * soon the connection.
+ *
+ * The checks are inside the read section. So a removal that has set gone, or a stop
+ * that has given up on the device, waits for the report in synchronize_srcu().
  */
 static void kfv_report(struct kfv_conn *conn, struct kfi_completion *comp,
 		       bool want_entry)
@@ -104,21 +154,20 @@ static void kfv_report(struct kfv_conn *conn, struct kfi_completion *comp,
 	int idx = srcu_read_lock(&kfv_srcu);
 
 	if (!comp->err)
-		kfv_heard(conn);
-	if (!READ_ONCE(conn->cut) && !kfv_gone(conn->pd->dev)) {
+		kfv_conn_alive(conn);
+	if (!READ_ONCE(conn->ep_gone) && !kfv_gone(conn->pd->dev)) {
 		kfi_ep_complete(&conn->ep->base, comp, want_entry);
 		if (comp->err && comp->prov_errno != IB_WC_WR_FLUSH_ERR)
-			kfv_conn_break(conn);
+			kfv_conn_queue_disconnect(conn);
 	}
 	srcu_read_unlock(&kfv_srcu, idx);
 	kfv_posted_put(conn);
 }
 
 /*
- * A message longer than the receive that takes it is an error on both sides.
- * Devices differ in how they report it: as a length, an invalid request or a
- * malformed work request. Since receives are checked when they are posted, none
- * of these has another reason.
+ * A message longer than the receive that takes it is an error on both sides. Devices
+ * report it in different ways: as a length, an invalid request or a malformed work
+ * request. Posting checks receives, so none of these has another cause here.
  */
 static bool kfv_wc_too_long(enum ib_wc_status status, u64 flags)
 {
@@ -130,6 +179,7 @@ static bool kfv_wc_too_long(enum ib_wc_status status, u64 flags)
 				    status == IB_WC_REM_INV_REQ_ERR);
 }
 
+/* The errno of a completion entry; docs/verbs.md lists them for users. */
 static int kfv_wc_errno(enum ib_wc_status status, u64 flags)
 {
 	if (kfv_wc_too_long(status, flags))
@@ -157,25 +207,6 @@ static int kfv_wc_errno(enum ib_wc_status status, u64 flags)
 	}
 }
 
-/* Of a failed completion only wr_cqe and status mean anything. */
-void kfv_tx_done(struct ib_cq *cq, struct ib_wc *wc)
-{
-	struct kfv_op *op = container_of(wc->wr_cqe, struct kfv_op, cqe);
-	struct kfv_conn *conn = op->conn;
-	struct kfi_completion comp = {
-		.context = op->context,
-		.flags = op->flags,
-		.src = KFI_ADDR_NOTAVAIL,
-		.err = kfv_wc_errno(wc->status, op->flags),
-		.prov_errno = wc->status,
-	};
-	bool want_entry = op->want_entry;
-
-	kfv_op_unmap(op);
-	kfv_op_free(&conn->tx, op);
-	kfv_report(conn, &comp, want_entry);
-}
-
 static void kfv_rx_success(struct kfi_completion *comp, const struct ib_wc *wc)
 {
 	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM)
@@ -185,16 +216,21 @@ static void kfv_rx_success(struct kfi_completion *comp, const struct ib_wc *wc)
 		comp->data = be32_to_cpu(wc->ex.imm_data);
 	}
 	/*
-	 * The device knows whether the sender asked for it, and does not say: a
-	 * work completion has no place for that. An event too many does no harm.
+	 * The sender may have asked for a solicited event, but a work completion
+	 * does not show that. An event too many is allowed, a missing one is not.
 	 */
 	comp->flags |= KFI_SOLICITED;
 	comp->len = wc->byte_len;
 }
 
-void kfv_rx_done(struct ib_cq *cq, struct ib_wc *wc)
+/*
+ * Of a failed completion only wr_cqe and status mean anything: the kind of operation
+ * comes from @op. The buffer is unmapped before the report, since the ULP may use it
+ * as soon as it is woken.
+ */
+static void kfv_op_done(struct kfv_op *op, struct kfv_queue *queue,
+			const struct ib_wc *wc)
 {
-	struct kfv_op *op = container_of(wc->wr_cqe, struct kfv_op, cqe);
 	struct kfv_conn *conn = op->conn;
 	struct kfi_completion comp = {
 		.context = op->context,
@@ -205,9 +241,38 @@ void kfv_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	};
 	bool want_entry = op->want_entry;
 
-	if (wc->status == IB_WC_SUCCESS)
+	if (queue == &conn->rx && wc->status == IB_WC_SUCCESS)
 		kfv_rx_success(&comp, wc);
 	kfv_op_unmap(op);
-	kfv_op_free(&conn->rx, op);
+	kfv_op_free(queue, op);
 	kfv_report(conn, &comp, want_entry);
+}
+
+/**
+ * kfv_tx_done() - completion handler of sends, RMA and atomics
+ * @cq: the shared CQ
+ * @wc: the completion
+ *
+ * Context: softirq; one completion of a connection at a time, since both queues of a
+ * queue pair complete on one CQ, which one CPU at a time polls.
+ */
+void kfv_tx_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct kfv_op *op = container_of(wc->wr_cqe, struct kfv_op, cqe);
+
+	kfv_op_done(op, &op->conn->tx, wc);
+}
+
+/**
+ * kfv_rx_done() - completion handler of receives
+ * @cq: the shared CQ
+ * @wc: the completion
+ *
+ * Context: softirq; as kfv_tx_done().
+ */
+void kfv_rx_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct kfv_op *op = container_of(wc->wr_cqe, struct kfv_op, cqe);
+
+	kfv_op_done(op, &op->conn->rx, wc);
 }

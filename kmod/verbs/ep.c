@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * Active endpoints: the public half.
+ *
+ * The calls of the API that change an endpoint are serialised by conn->ctl. Posting is
+ * not: the ULP has to have enabled the endpoint before it posts, and may not close it
+ * while it posts.
  */
 #include <linux/in.h>
 #include <linux/slab.h>
@@ -8,7 +12,7 @@
 #include "rdm/rdm.h"
 
 /**
- * kfv_ep_enable() - make an endpoint usable
+ * kfv_ep_enable() - enable an endpoint
  * @ep: the endpoint
  *
  * Context: process; caller holds conn->ctl.
@@ -19,6 +23,7 @@ int kfv_ep_enable(struct kfv_ep *ep)
 {
 	int err;
 
+	lockdep_assert_held(&ep->conn->ctl);
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	if (ep->base.enabled)
@@ -26,7 +31,7 @@ int kfv_ep_enable(struct kfv_ep *ep)
 	if (!ep->base.eq)
 		return -KFI_ENOEQ;
 
-	/* Posting starts when the core says so: the queue pair comes first. */
+	/* Posting looks at base.enabled: the queue pair must be there before. */
 	err = kfv_conn_enable(ep->conn);
 	if (err)
 		return err;
@@ -36,6 +41,11 @@ int kfv_ep_enable(struct kfv_ep *ep)
 	return err;
 }
 
+/*
+ * From kfi_fid_kill() on no other call uses the endpoint, but a removal of the device
+ * may. It reaches the connection through the list of endpoints, so the connection is
+ * put only after the endpoint is off that list.
+ */
 static int kfv_ep_close(struct kfid *fid)
 {
 	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
@@ -46,7 +56,10 @@ static int kfv_ep_close(struct kfid *fid)
 	if (err)
 		return err;
 
-	/* A removal that finds the endpoint on the list finds it stopped. */
+	/*
+	 * Before kfv_lock, which may not be held while the device drains: a
+	 * removal that finds the endpoint on the list finds it stopped.
+	 */
 	mutex_lock(&conn->ctl);
 	kfv_conn_stop(conn);
 	mutex_unlock(&conn->ctl);
@@ -72,11 +85,12 @@ static int kfv_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 	return err;
 }
 
-/* The argument selects a direction with one of the two bits, in and out. */
+/* One of two bits in the argument selects the direction, for both commands. */
 static int kfv_ep_opsflag(struct kfv_ep *ep, int command, u64 *arg)
 {
 	u64 dir, *flags, allowed;
 
+	lockdep_assert_held(&ep->conn->ctl);
 	if (!arg)
 		return -EINVAL;
 	dir = *arg & (KFI_TRANSMIT | KFI_RECV);
@@ -140,7 +154,7 @@ static int kfv_ep_getopt(struct kfid *fid, int level, int optname,
 	if (optname == KFI_OPT_CM_DATA_SIZE)
 		value = KFV_REQ_DATA;
 	else if (optname == KFI_OPT_KEEPALIVE)
-		value = READ_ONCE(ep->conn->silence);
+		value = READ_ONCE(ep->conn->keepalive_secs);
 	else
 		return -ENOPROTOOPT;
 	if (!optval || !optlen)
@@ -152,6 +166,11 @@ static int kfv_ep_getopt(struct kfid *fid, int level, int optname,
 	return 0;
 }
 
+/*
+ * conn->lock rather than ctl: kfv_keepalive_start() needs the state to stay, and an
+ * event handler may establish the connection at the same time. The later of the two
+ * starts the keepalive.
+ */
 static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
 			 const void *optval, size_t optlen)
 {
@@ -171,7 +190,7 @@ static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	mutex_lock(&conn->lock);
-	WRITE_ONCE(conn->silence, seconds);
+	WRITE_ONCE(conn->keepalive_secs, seconds);
 	kfv_keepalive_start(conn);
 	mutex_unlock(&conn->lock);
 	return 0;
@@ -186,19 +205,22 @@ static struct kfi_ops_ep kfv_ep_ops = {
 	.rx_ctx = kfi_no_rx_ctx,
 };
 
-/* The connection request becomes the endpoint's. Caller holds kfv_lock. */
+/*
+ * The connection request becomes the endpoint's. The event handler changes under the
+ * handler lock: an earlier event was for the request, and was ignored; a later event
+ * finds the connection complete. ctl is not needed, since no other
+ * thread knows the endpoint yet.
+ */
 static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,
 			       struct kfid_fabric *fabric)
 {
 	struct kfv_conn *conn = ep->conn;
 	struct rdma_cm_id *id;
-	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	id = kfv_req_take(handle, fabric, ep->domain->dev->ib, &conn->param);
-	if (IS_ERR(id)) {
-		err = PTR_ERR(id);
-		return err;
-	}
+	if (IS_ERR(id))
+		return PTR_ERR(id);
 
 	rdma_lock_handler(id);
 	mutex_lock(&conn->lock);
@@ -211,6 +233,7 @@ static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,
 	return 0;
 }
 
+/* The size asked for, or the default, within what one queue pair can hold. */
 static int kfv_ep_size(size_t asked, const struct ib_device *ib, size_t *size)
 {
 	int max = ib->attrs.max_qp_wr - KFV_SPARE_WR;
@@ -219,7 +242,7 @@ static int kfv_ep_size(size_t asked, const struct ib_device *ib, size_t *size)
 	return *size > KFV_QUEUE_MAX || *size > max ? -EINVAL : 0;
 }
 
-/* What is no sockaddr_in would be taken for something longer by RDMA CM. */
+/* RDMA CM goes by the family and would read past the end of another address. */
 static int kfv_ep_addr(struct sockaddr_in *sin, const void *addr, size_t len)
 {
 	if (!addr || !len)
@@ -241,7 +264,7 @@ static int kfv_ep_attr(struct kfv_ep *ep, const struct kfi_info *info)
 	       kfv_ep_addr(&ep->dst, info->dest_addr, info->dest_addrlen);
 }
 
-/* Caller holds kfv_lock, and the device is there. */
+/* The caller has seen domain->pd, which kfv_lock keeps: the device is there. */
 static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 				 const struct kfi_info *info)
 {
@@ -250,6 +273,7 @@ static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 	struct kfv_ep *ep;
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	if (kfv_ep_size(info->tx_attr ? info->tx_attr->size : 0, ib,
 			&tx_size) ||
 	    kfv_ep_size(info->rx_attr ? info->rx_attr->size : 0, ib, &rx_size))
@@ -272,7 +296,10 @@ static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 	return ep;
 }
 
-/* Undoes kfv_ep_new(). */
+/*
+ * Undoes kfv_ep_new(). Stopping is what queues the final work item, which holds a
+ * reference on the connection and the one on the protection domain.
+ */
 static void kfv_ep_free(struct kfv_ep *ep)
 {
 	mutex_lock(&ep->conn->ctl);
@@ -288,9 +315,10 @@ static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
 	struct kfv_ep *ep;
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	if (!domain->pd)
 		return -ENODEV;
-	/* Domains of RDM endpoints have other memory regions. */
+	/* The memory regions of a domain for RDM endpoints do not fit. */
 	if (domain->rdm)
 		return -EINVAL;
 	ep = kfv_ep_new(domain, info);
@@ -307,7 +335,7 @@ static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
 	ep->base.ep.tagged = &kfv_tagged_ops;
 	ep->base.ep.atomic = &kfv_atomic_ops;
 
-	/* Last, since whoever has taken the request must answer it. */
+	/* Last: an error after this would reject the request. */
 	if (info->handle) {
 		err = kfv_ep_take_request(ep, info->handle,
 					  &domain->base.fabric->fabric);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Discovery: what each port of each device offers, if that is what is asked.
+ * Discovery: kfi_getinfo(). Each port of each device makes one offer: everything that
+ * it has, lowered to what the hints ask for. A port that cannot meet the hints makes
+ * none. Offers for RDM endpoints are made in rdm/info.c, by the functions here.
+ *
+ * The whole answer is made under kfv_lock, so that it shows one set of devices, domains
+ * and fabrics. It may be out of date when the caller gets it.
  */
 #include <linux/in.h>
-#include <linux/inet.h>
 #include <linux/slab.h>
-#include <net/route.h>
-#include <rdma/ib_cache.h>
 
-#include "kfi_verbs.h"
+#include "rdm/rdm.h"
 
 #define KFV_MSG_ORDER	(KFI_ORDER_RAR | KFI_ORDER_RAW | KFI_ORDER_RAS | \
 			 KFI_ORDER_WAW | KFI_ORDER_WAS | KFI_ORDER_SAW | \
@@ -18,14 +20,15 @@
 #define KFV_GETINFO_FLAGS (KFI_SOURCE | KFI_NUMERICHOST | KFI_PROV_ATTR_ONLY)
 
 /**
- * struct kfv_query - what a caller of kfi_getinfo() wants
+ * struct kfv_query - the request of a caller of kfi_getinfo()
  * @version: of the API
  * @flags: of the call
  * @hints: as given, or NULL
  * @src: local address, family 0 for any
  * @dst: peer's address, family 0 for none
  * @local: address whose device is wanted, 0 for any device
- * @ib: that device, to be compared only
+ * @ib: that device, for comparing only: RDMA CM may have chosen a device that
+ *	is not served here
  * @port: its port
  */
 struct kfv_query {
@@ -38,43 +41,6 @@ struct kfv_query {
 	const struct ib_device *ib;
 	u32 port;
 };
-
-/* A copy that kfi_freeinfo() will free. */
-int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin)
-{
-	*addr = kmemdup(sin, sizeof(*sin), GFP_KERNEL);
-	if (!*addr)
-		return -ENOMEM;
-	*addrlen = sizeof(*sin);
-	return 0;
-}
-
-/* For getname and getpeer: cut to the caller's room, which is then told. */
-int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin)
-{
-	size_t room;
-
-	if (!addrlen || (!addr && *addrlen))
-		return -EINVAL;
-	room = *addrlen;
-	memcpy(addr, sin, min(room, sizeof(*sin)));
-	*addrlen = sizeof(*sin);
-	return room < sizeof(*sin) ? -KFI_ETOOSMALL : 0;
-}
-
-/* Ports with the same subnet prefix can reach each other. */
-int kfv_fabric_name(struct ib_device *ib, u32 port, char *name)
-{
-	union ib_gid gid;
-	int err;
-
-	err = rdma_query_gid(ib, port, 0, &gid);
-	if (err)
-		return err;
-	scnprintf(name, KFI_NAME_MAX, "IB-0x%llx",
-		  be64_to_cpu(gid.global.subnet_prefix));
-	return 0;
-}
 
 static void kfv_fill_tx(struct kfi_tx_attr *tx, const struct ib_device *ib)
 {
@@ -157,12 +123,12 @@ static int kfv_fill_fabric(struct kfi_fabric_attr *fabric,
 }
 
 /**
- * kfv_info_new() - everything that a port offers
+ * kfv_info_new() - an info with everything that a port has
  * @ib: the device, which the caller keeps alive
  * @port: one of its ports
  *
  * Context: process.
- * Return: an info without addresses; -ENOMEM, or what the device says.
+ * Return: an info without addresses; -ENOMEM, or the error of the device.
  */
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
 {
@@ -192,8 +158,9 @@ struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port)
 }
 
 /*
- * What can be had is in the answer already; a hint may ask for less, or for
- * another size within the limits.
+ * The functions below compare a hint with an info that has everything the port has. A
+ * hint may ask for less, or for another size within the limits. They return false if
+ * the port cannot meet the hint, and write into the info what the caller will get.
  */
 static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
 {
@@ -204,9 +171,16 @@ static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
 	return true;
 }
 
-static bool kfv_no_class(u32 tclass)
+/**
+ * kfv_fit_tclass() - check the traffic class of a hint
+ * @tclass: as hinted
+ *
+ * Context: any.
+ * Return: true for a hint that any port meets.
+ */
+bool kfv_fit_tclass(u32 tclass)
 {
-	return tclass != KFI_TC_UNSPEC && tclass != KFI_TC_BEST_EFFORT;
+	return tclass == KFI_TC_UNSPEC || tclass == KFI_TC_BEST_EFFORT;
 }
 
 static bool kfv_fit_tx(struct kfi_tx_attr *tx, const struct kfi_tx_attr *hint,
@@ -221,7 +195,7 @@ static bool kfv_fit_tx(struct kfi_tx_attr *tx, const struct kfi_tx_attr *hint,
 	    hint->inject_size > tx->inject_size ||
 	    hint->iov_limit > tx->iov_limit ||
 	    hint->rma_iov_limit > tx->rma_iov_limit ||
-	    kfv_no_class(hint->tclass))
+	    !kfv_fit_tclass(hint->tclass))
 		return false;
 	tx->op_flags = hint->op_flags;
 	return kfv_fit_size(&tx->size, hint->size, ib->attrs.max_qp_wr);
@@ -262,12 +236,7 @@ static bool kfv_fit_ep(const struct kfi_ep_attr *ep,
 	       !hint->auth_key_size;
 }
 
-/* Modes that a caller copes with must include those that are needed. */
-static bool kfv_fit_mr_mode(int hint)
-{
-	return !hint || (hint & KFV_MR_MODE) == KFV_MR_MODE;
-}
-
+/* Counts, not reservations: the device may still run out of what it has. */
 static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
 			   const struct kfi_domain_attr *hint)
 {
@@ -283,46 +252,65 @@ static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
 	       hint->cntr_cnt <= domain->cntr_cnt &&
 	       hint->mr_iov_limit <= domain->mr_iov_limit &&
 	       hint->mr_cnt <= domain->mr_cnt &&
-	       !hint->auth_key_size && !hint->max_err_data;
+	       !hint->max_err_data;
 }
 
-/* On return domain->domain is the first open domain with that name. */
-static bool kfv_fit_domain(struct kfi_domain_attr *domain,
-			   const struct kfi_domain_attr *hint,
-			   const struct kfv_device *dev, u32 port)
+/**
+ * kfv_fit_domain_attr() - check what both kinds of domain treat alike
+ * @domain: what the port offers
+ * @hint: the hint
+ *
+ * Context: any.
+ * Return: true if the offer meets the hint. Address vectors, modes of memory
+ * registration and authorisation keys differ and are left to the caller.
+ */
+bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
+			 const struct kfi_domain_attr *hint)
 {
-	struct kfid_domain *wanted = hint ? hint->domain : NULL;
-	struct kfv_domain *open;
-
-	list_for_each_entry(open, &dev->domains, link) {
-		if (open->pd && open->pd->port == port &&
-		    (!wanted || wanted == &open->base.domain)) {
-			domain->domain = &open->base.domain;
-			break;
-		}
-	}
-	if (!hint)
-		return true;
-	return (!wanted || domain->domain) &&
-	       (!hint->name || !strcmp(hint->name, domain->name)) &&
-	       (hint->threading <= KFI_THREAD_ENDPOINT) &&
+	return (!hint->name || !strcmp(hint->name, domain->name)) &&
+	       hint->threading <= KFI_THREAD_ENDPOINT &&
 	       (!hint->control_progress ||
 		hint->control_progress == KFI_PROGRESS_AUTO) &&
 	       (!hint->data_progress ||
 		hint->data_progress == KFI_PROGRESS_AUTO) &&
 	       (!hint->resource_mgmt ||
 		hint->resource_mgmt == KFI_RM_DISABLED) &&
-	       !hint->av_type && kfv_fit_mr_mode(hint->mr_mode) &&
-	       !(hint->caps & ~domain->caps) && !kfv_no_class(hint->tclass) &&
+	       !(hint->caps & ~domain->caps) && kfv_fit_tclass(hint->tclass) &&
 	       kfv_fit_counts(domain, hint);
 }
 
-/* Caller holds kfv_lock. */
+static bool kfv_fit_domain(struct kfi_domain_attr *domain,
+			   const struct kfi_domain_attr *hint,
+			   const struct kfv_device *dev, u32 port)
+{
+	struct kfid_domain *wanted = hint ? hint->domain : NULL;
+
+	lockdep_assert_held(&kfv_lock);
+	domain->domain = kfv_domain_find(dev, port, wanted, 0);
+	if (!hint)
+		return true;
+	/* mr_mode lists the modes that the caller supports. */
+	return (!wanted || domain->domain) && !hint->av_type &&
+	       !hint->auth_key_size &&
+	       (!hint->mr_mode ||
+		(hint->mr_mode & KFV_MR_MODE) == KFV_MR_MODE) &&
+	       kfv_fit_domain_attr(domain, hint);
+}
+
+/**
+ * kfv_fit_fabric() - compare a hint for the fabric
+ * @fabric: what the port has; on return with an open fabric of that name, if any
+ * @hint: the hint, or NULL
+ *
+ * Context: process; caller holds kfv_lock.
+ * Return: true if the port meets the hint.
+ */
 bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		    const struct kfi_fabric_attr *hint)
 {
 	struct kfid_fabric *wanted = hint ? hint->fabric : NULL;
 
+	lockdep_assert_held(&kfv_lock);
 	fabric->fabric = kfv_fabric_find(fabric->name);
 	if (!hint)
 		return true;
@@ -341,6 +329,7 @@ static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 {
 	const struct kfi_info *hints = query->hints;
 
+	lockdep_assert_held(&kfv_lock);
 	if (!hints)
 		return kfv_fit_domain(info->domain_attr, NULL, dev, port) &&
 		       kfv_fit_fabric(info->fabric_attr, NULL);
@@ -355,12 +344,17 @@ static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
 }
 
-static int kfv_no_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+/* The id of kfv_query_device() is only bound: no event is expected. */
+static int kfv_ignore_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	return 0;
 }
 
-/* The device that has a local address is the one that RDMA CM binds it to. */
+/*
+ * Finds the device of a local address by having RDMA CM bind an id to it. After
+ * rdma_destroy_id() the pointer is only compared with devices on kfv_devices, which
+ * kfv_lock keeps there.
+ */
 static int kfv_query_device(struct kfv_query *query)
 {
 	struct sockaddr_in sin = {
@@ -370,7 +364,8 @@ static int kfv_query_device(struct kfv_query *query)
 	struct rdma_cm_id *id;
 	int err;
 
-	id = rdma_create_id(&init_net, kfv_no_event, NULL, RDMA_PS_TCP,
+	lockdep_assert_held(&kfv_lock);
+	id = rdma_create_id(&init_net, kfv_ignore_event, NULL, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
@@ -398,12 +393,14 @@ static int kfv_set_addrs(struct kfi_info *info, const struct kfv_query *query)
 	return err;
 }
 
-/* Return: an info; NULL if the port is not wanted; -ENOMEM. */
-static struct kfi_info *kfv_ask_port(const struct kfv_query *query,
-				     const struct kfv_device *dev, u32 port)
+/* An error of one port other than -ENOMEM does not end the search. */
+static struct kfi_info *kfv_port_offer(const struct kfv_device *dev, u32 port,
+				       void *arg)
 {
+	const struct kfv_query *query = arg;
 	struct kfi_info *info;
 
+	lockdep_assert_held(&kfv_lock);
 	if (query->ib && (query->ib != dev->ib || query->port != port))
 		return NULL;
 	info = kfv_info_new(dev->ib, port);
@@ -421,55 +418,37 @@ static struct kfi_info *kfv_ask_port(const struct kfv_query *query,
 	return info;
 }
 
-static int kfv_ask_devices(const struct kfv_query *query,
-			   struct kfi_info **list)
+/**
+ * kfv_list_offers() - collect an offer of each port of each device
+ * @offer: makes the offer of one port
+ * @arg: for @offer
+ * @tail: end of the list; moved past the last offer, also after an error
+ *
+ * Context: process; caller holds kfv_lock, so that the devices stay.
+ * Return: 0, also if no port offers anything; -ENOMEM.
+ */
+int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail)
 {
-	struct kfi_info **tail = list, *info;
 	struct kfv_device *dev;
+	struct kfi_info *info;
 	u32 port;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(dev, &kfv_devices, link) {
 		rdma_for_each_port(dev->ib, port) {
-			info = kfv_ask_port(query, dev, port);
+			info = offer(dev, port, arg);
 			if (IS_ERR(info))
 				return PTR_ERR(info);
 			if (!info)
 				continue;
-			*tail = info;
-			tail = &info->next;
+			**tail = info;
+			*tail = &info->next;
 		}
 	}
-	return *list ? 0 : -KFI_ENODATA;
-}
-
-/* Kernel code has no resolver: a node is a dotted address, a service a port. */
-static int kfv_parse(struct sockaddr_in *sin, const char *node,
-		     const char *service)
-{
-	u16 port = 0;
-
-	memset(sin, 0, sizeof(*sin));
-	sin->sin_family = AF_INET;
-	if (node && !in4_pton(node, -1, (u8 *)&sin->sin_addr.s_addr, -1, NULL))
-		return -KFI_ENODATA;
-	if (service && kstrtou16(service, 10, &port))
-		return -KFI_ENODATA;
-	sin->sin_port = htons(port);
 	return 0;
 }
 
-static int kfv_hint_addr(struct sockaddr_in *sin, const void *addr, size_t len)
-{
-	/* Callers with a sockaddr_in on their hands may leave the length 0. */
-	if (!addr)
-		return 0;
-	if (len && len < sizeof(*sin))
-		return -KFI_ENODATA;
-	memcpy(sin, addr, sizeof(*sin));
-	return sin->sin_family == AF_INET ? 0 : -KFI_ENODATA;
-}
-
-/* node and service name one side; the hints may still name the other. */
+/* node and service name one side; the hints may name the other side. */
 static int kfv_query_addrs(struct kfv_query *query, const char *node,
 			   const char *service)
 {
@@ -479,31 +458,24 @@ static int kfv_query_addrs(struct kfv_query *query, const char *node,
 	int err = 0;
 
 	if (named)
-		err = kfv_parse(source ? &query->src : &query->dst, node,
-				service);
+		err = kfv_addr_parse(source ? &query->src : &query->dst, node,
+				     service);
 	if (!err && hints && !(named && source))
-		err = kfv_hint_addr(&query->src, hints->src_addr,
+		err = kfv_addr_hint(&query->src, hints->src_addr,
 				    hints->src_addrlen);
 	if (!err && hints && !(named && !source))
-		err = kfv_hint_addr(&query->dst, hints->dest_addr,
+		err = kfv_addr_hint(&query->dst, hints->dest_addr,
 				    hints->dest_addrlen);
 	return err;
 }
 
-/* Routing has a word of its own for want of memory. */
-int kfv_no_route(int err)
-{
-	return err == -ENOBUFS || err == -ENOMEM ? -ENOMEM : -KFI_ENODATA;
-}
-
 /*
- * Which local address matters: the one asked for, else the one that the route
- * to the peer starts from, since RDMA CM will take that one.
+ * The local address decides which device answers. It is the address in the query, else
+ * the start of the route to the peer, which RDMA CM will choose, too.
  */
 static int kfv_query_local(struct kfv_query *query)
 {
-	struct flowi4 fl4 = { .daddr = query->dst.sin_addr.s_addr };
-	struct rtable *rt;
+	int err;
 
 	if (query->src.sin_family && query->src.sin_addr.s_addr) {
 		query->local = query->src.sin_addr.s_addr;
@@ -512,17 +484,18 @@ static int kfv_query_local(struct kfv_query *query)
 	if (!query->dst.sin_family || !query->dst.sin_addr.s_addr)
 		return 0;
 
-	rt = ip_route_output_key(&init_net, &fl4);
-	if (IS_ERR(rt))
-		return kfv_no_route(PTR_ERR(rt));
-	ip_rt_put(rt);
-	query->local = fl4.saddr;
+	err = kfv_route_source(query->dst.sin_addr.s_addr, &query->local);
+	if (err)
+		return err;
 	query->src.sin_family = AF_INET;
-	query->src.sin_addr.s_addr = fl4.saddr;
+	query->src.sin_addr.s_addr = query->local;
 	return 0;
 }
 
-/* What there is of connected endpoints: a node is a dotted address. */
+/*
+ * The offers for connected endpoints. Addresses and the route are looked up before
+ * kfv_lock is taken: they do not depend on our lists.
+ */
 static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 			   u64 flags, struct kfi_info *hints,
 			   struct kfi_info **info)
@@ -532,6 +505,7 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 		.flags = flags,
 		.hints = hints,
 	};
+	struct kfi_info **tail = info;
 	int err;
 
 	*info = NULL;
@@ -545,22 +519,23 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 	if (query.local)
 		err = kfv_query_device(&query);
 	if (!err)
-		err = kfv_ask_devices(&query, info);
+		err = kfv_list_offers(kfv_port_offer, &query, &tail);
 	mutex_unlock(&kfv_lock);
-	if (err && *info) {
+	if (err) {
 		kfi_freeinfo(*info);
 		*info = NULL;
+		return err;
 	}
-	return err;
+	return *info ? 0 : -KFI_ENODATA;
 }
 
 /**
  * kfv_getinfo() - kfi_getinfo() for this provider
  * @version: of the API that the caller was written for
- * @node: dotted IPv4 address, or what kfr_getinfo() understands, or NULL
+ * @node: dotted IPv4 address, or another form of kfr_getinfo(), or NULL
  * @service: port number, or NULL
  * @flags: KFI_SOURCE: @node and @service are the local side
- * @hints: what is wanted, or NULL for anything
+ * @hints: the hints, or NULL for everything
  * @info: the list; RDM endpoints, if they are asked for, come first
  *
  * Context: process.

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The module, and the devices that it serves as a client of the RDMA core.
+ * The module, and the devices that it serves as a client of the RDMA core: their
+ * references, their names, and their removal.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
 
 #include "rdm/rdm.h"
 
-/* Which objects there are; not taken in CM callbacks. */
+/* The lists of objects; never taken in an event handler of RDMA CM. */
 DEFINE_MUTEX(kfv_lock);
 
-/* Devices and connection requests; the innermost lock. */
+/* Devices and connection requests, for event handlers, too. */
 DEFINE_MUTEX(kfv_dev_lock);
 LIST_HEAD(kfv_devices);
 
 /* Read sections: posting a work request and reporting a completion. */
 DEFINE_SRCU(kfv_srcu);
 
-/* Destroys device halves, and probes peers. */
+/*
+ * Destroys device halves and probes peers. Unbound, because a device may block a
+ * work item for long: that item must not hold up others of its CPU.
+ */
 struct workqueue_struct *kfv_wq;
 
 static void kfv_device_release(struct kref *ref)
@@ -25,40 +29,88 @@ static void kfv_device_release(struct kref *ref)
 	kfree(container_of(ref, struct kfv_device, ref));
 }
 
+/**
+ * kfv_device_get() - take a reference on the memory of a device
+ * @dev: the device
+ *
+ * The reference does not keep the ib_device: see kfv_device_use().
+ *
+ * Context: any; the caller holds a reference or kfv_lock.
+ */
 void kfv_device_get(struct kfv_device *dev)
 {
 	kref_get(&dev->ref);
 }
 
+/**
+ * kfv_device_put() - give up a reference on the memory of a device
+ * @dev: the device, freed with its last reference
+ *
+ * Context: any.
+ */
 void kfv_device_put(struct kfv_device *dev)
 {
 	kref_put(&dev->ref, kfv_device_release);
 }
 
-/* The caller knows that the device is not gone yet, or is a user itself. */
+/**
+ * kfv_device_use() - keep the ib_device for a device half
+ * @dev: a device on kfv_devices
+ *
+ * The removal takes the device off the list under kfv_lock before it waits for
+ * @users to become 0. So the count cannot have reached 0 here.
+ *
+ * Context: process; caller holds kfv_lock.
+ */
 void kfv_device_use(struct kfv_device *dev)
 {
+	lockdep_assert_held(&kfv_lock);
 	refcount_inc(&dev->users);
 }
 
+/**
+ * kfv_device_unuse() - a device half has given up the ib_device
+ * @dev: the device; the removal may return at once, so that the caller may not
+ * touch @dev->ib any more
+ *
+ * Context: any.
+ */
 void kfv_device_unuse(struct kfv_device *dev)
 {
 	if (refcount_dec_and_test(&dev->users))
 		complete(&dev->idle);
 }
 
-/* Caller holds kfv_lock or kfv_dev_lock. */
+/**
+ * kfv_device_find() - the device that belongs to an ib_device
+ * @ib: the ib_device; compared only
+ *
+ * Context: process; caller holds kfv_lock or kfv_dev_lock.
+ * Return: the device, without a reference; NULL if it is not served or is being
+ * removed.
+ */
 struct kfv_device *kfv_device_find(const struct ib_device *ib)
 {
 	struct kfv_device *dev;
 
+	lockdep_assert(lockdep_is_held(&kfv_lock) ||
+		       lockdep_is_held(&kfv_dev_lock));
 	list_for_each_entry(dev, &kfv_devices, link)
 		if (dev->ib == ib)
 			return dev;
 	return NULL;
 }
 
-/* A device with one port gives its name to the domain, as ULPs expect. */
+/**
+ * kfv_domain_name() - name of the domain of a port
+ * @ib: the device, which the caller keeps alive
+ * @port: one of its ports
+ * @name: room for KFI_NAME_MAX bytes
+ *
+ * The domain of the first port has the name of the device, as ULPs expect.
+ *
+ * Context: any.
+ */
 void kfv_domain_name(struct ib_device *ib, u32 port, char *name)
 {
 	if (port == rdma_start_port(ib))
@@ -67,13 +119,21 @@ void kfv_domain_name(struct ib_device *ib, u32 port, char *name)
 		scnprintf(name, KFI_NAME_MAX, "%s:%u", dev_name(&ib->dev), port);
 }
 
-/* Caller holds kfv_lock. */
+/**
+ * kfv_device_by_name() - the device and port that a domain's name stands for
+ * @name: the name
+ * @port: the port
+ *
+ * Context: process; caller holds kfv_lock.
+ * Return: the device, without a reference; or NULL.
+ */
 struct kfv_device *kfv_device_by_name(const char *name, u32 *port)
 {
 	char own[KFI_NAME_MAX];
 	struct kfv_device *dev;
 	u32 p;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(dev, &kfv_devices, link) {
 		rdma_for_each_port(dev->ib, p) {
 			kfv_domain_name(dev->ib, p, own);
@@ -86,9 +146,14 @@ struct kfv_device *kfv_device_by_name(const char *name, u32 *port)
 	return NULL;
 }
 
-/*
- * Runs @work when the device has time for it. The work function ends with
- * module_put(THIS_MODULE): until then the module cannot be unloaded.
+/**
+ * kfv_queue_work() - run a work item with a reference on the module
+ * @work: the work item; its function ends with module_put(THIS_MODULE)
+ *
+ * A public half may be freed while its device half still waits for the device.
+ * Then no open object keeps the module loaded, and this reference does.
+ *
+ * Context: any.
  */
 void kfv_queue_work(struct work_struct *work)
 {
@@ -98,9 +163,10 @@ void kfv_queue_work(struct work_struct *work)
 }
 
 /*
- * Fast registration is what everything needs, and InfiniBand's connection
- * management, which RoCE has too: iWARP has no queue pair without a connection,
- * so no memory could be registered before.
+ * Memory is registered by a work request (IB_WR_REG_MR), so the device must have
+ * it. Connections need the CM of InfiniBand, which RoCE has, too. iWARP is left
+ * out: its queue pairs leave the idle state only for a connection, and regions
+ * are registered before there is one.
  */
 static bool kfv_device_usable(struct ib_device *ib)
 {
@@ -136,11 +202,12 @@ static int kfv_device_add(struct ib_device *ib)
 	kref_init(&dev->ref);
 	refcount_set(&dev->users, 1);
 	init_completion(&dev->idle);
-	mutex_init(&dev->leaving);
+	mutex_init(&dev->disconnect_lock);
 	INIT_LIST_HEAD(&dev->domains);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);
 
+	/* Visible from here on, to event handlers as well: complete before. */
 	mutex_lock(&kfv_lock);
 	mutex_lock(&kfv_dev_lock);
 	list_add_tail(&dev->link, &kfv_devices);
@@ -150,9 +217,24 @@ static int kfv_device_add(struct ib_device *ib)
 }
 
 /*
- * The device goes. Everybody is told first; then all that it gave us is given
- * back, for it may not be touched once this returns. Clients are removed in
- * reverse order and we depend on RDMA CM, so RDMA CM still has the device.
+ * The device is removed, and may not be touched after this returns. The order:
+ *
+ *  1. Off the list: nothing new is opened on the device, and kfv_req_add() takes
+ *     no request that came through it.
+ *  2. @gone and synchronize_srcu(): posting and reporting have ended.
+ *  3. The loss is reported, as the last entry of each queue, before anything is
+ *     torn down. Waiters return without waiting for the teardown.
+ *  4. The device halves are detached; work items destroy them.
+ *  5. Our own use ends, and the last work item completes @idle.
+ *
+ * RDMA CM still knows the device here: clients are removed in the reverse order of
+ * their registration (disable_device() in drivers/infiniband/core/device.c), and
+ * this module is linked against rdma_cm, so that rdma_cm registered first. An
+ * rdma_cm_id that is left on the device would block the removal for ever, in
+ * cma_process_remove().
+ *
+ * kfv_lock is dropped before the wait, so that objects can be closed, and opened on
+ * other devices, meanwhile.
  */
 static void kfv_device_remove(struct ib_device *ib, void *data)
 {
@@ -164,7 +246,6 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 	list_del(&dev->link);
 	mutex_unlock(&kfv_dev_lock);
 
-	/* Ends posting and reporting, so that the loss is the last report. */
 	WRITE_ONCE(dev->gone, true);
 	synchronize_srcu(&kfv_srcu);
 
@@ -172,14 +253,14 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 		kfv_domain_lose(domain);
 	kfv_pep_lose(dev);
 
-	kfv_req_strip(dev);
-	kfv_pep_strip(dev);
+	kfv_req_detach(dev);
+	kfv_pep_detach(dev);
 	kfr_strip(dev);
 	list_for_each_entry(domain, &dev->domains, link)
-		kfv_domain_strip(domain);
+		kfv_domain_detach(domain);
 	mutex_unlock(&kfv_lock);
 
-	/* Local work only: see KFV_DRAIN_TIME for how long it takes. */
+	/* No peer is waited for; how long it takes is up to the device. */
 	kfv_device_unuse(dev);
 	wait_for_completion(&dev->idle);
 	kfv_device_put(dev);
@@ -215,7 +296,11 @@ err_wq:
 	return err;
 }
 
-/* Nothing is open any more, but a work function may still be returning. */
+/*
+ * Each open fabric and each queued work item holds a reference on this module, so
+ * that none is left here. But a work function may be between its module_put() and
+ * its return: destroy_workqueue() waits for that.
+ */
 static void __exit kfv_exit(void)
 {
 	kfi_provider_deregister(&kfv_provider);

@@ -4,31 +4,53 @@
  *
  * DOC: Two halves
  *
- * Each object has two halves. The public one (kfv_domain, kfv_ep, kfv_mr,
- * kfv_pep) lives from open to close, also when its device is gone: then it is a
- * shell that answers -ENODEV. The other half is what the device gave for it
- * (kfv_pd, kfv_conn, kfv_region). It is counted, goes when the object is closed
- * or the device is removed, whichever is first, and is destroyed on kfv_wq, as
- * a device may take long to let go. The removal waits for that, close does not.
+ * Each object has two halves. The public half (kfv_domain, kfv_ep, kfv_mr,
+ * kfv_pep) lives from open to close. If its device is removed, the public half
+ * stays and answers -ENODEV. The device half (kfv_pd, kfv_conn, kfv_region) holds
+ * what the device allocated. It is reference counted and is given up at close or
+ * at device removal, whichever comes first. A work item on kfv_wq destroys it,
+ * because a device may need long (rxe waits up to 50 s in __rxe_cleanup() for the
+ * last reference to an object). The removal waits for these work items, a close
+ * does not.
  *
  * DOC: Lock order
  *
- *   kfv_lock			which objects there are
- *     kfv_conn.ctl, kfv_pep.ctl	one at a time changes a connection
- *       (an rdma_cm_id's handler lock)
- *         kfv_conn.lock	where the connection stands; whom to tell
- *         kfv_dev_lock		devices, connection requests
- *     kfv_domain.lock		its memory regions and its private queue pair
- *   kfv_device.leaving		inside none: one destroys a connection's id
+ *   kfv_lock				fabrics, domains, endpoints, devices
+ *     kfv_conn.ctl, kfv_pep.ctl	one caller changes a connection
+ *       (handler lock of an rdma_cm_id)
+ *         kfv_conn.lock		state of the connection, event reports
+ *         kfv_dev_lock			devices, connection requests
+ *     kfv_domain.lock			memory regions, private queue pair
+ *   kfv_device.disconnect_lock		one rdma_cm_id is destroyed at a time
+ *     (handler lock of an rdma_cm_id)
  *
- * All of these are mutexes. A CM callback runs under its id's handler lock, and
- * rdma_destroy_id() takes that lock: so no callback takes kfv_lock or a ctl,
- * and nobody destroys an id while holding one of the two innermost locks.
+ * All of these are mutexes. A level may be left out: kfv_conn.lock is also taken
+ * directly inside ctl, and kfv_dev_lock directly inside kfv_lock. rdm/rdm.h has
+ * the locks of RDM endpoints.
  *
- * kfv_queue.lock is a spinlock, irq safe, for the free operations of one queue.
- * Nothing of ours is held while a completion is reported or a work request is
- * posted but a read section of kfv_srcu, which keeps the device's half alive:
- * removal sets kfv_device.gone and waits for all sections to end.
+ * RDMA CM calls an event handler under the handler lock of its id
+ * (cma_cm_event_handler() in drivers/infiniband/core/cma.c asserts it), and
+ * rdma_destroy_id() takes that lock. Two rules follow: an event handler takes
+ * neither kfv_lock nor a ctl, and rdma_destroy_id() is never called with
+ * kfv_conn.lock or kfv_dev_lock held, nor from an event handler.
+ *
+ * kfv_queue.lock is a spinlock, taken with interrupts off. It is a leaf: nothing
+ * is taken, posted or reported inside it.
+ *
+ * How this fits into the whole is in DOC: Lock order of kmod/core/core.h. The core
+ * holds kfi_providers_lock, a mutex, over kfv_getinfo() and kfv_fabric_open(), so
+ * that kfv_lock comes inside it. The core's spinlocks come inside all mutexes of the
+ * provider: events are reported under kfv_conn.lock and kfv_pep.ctl. The functions
+ * declared in this header are called with none of these spinlocks held.
+ *
+ * DOC: Posting, reporting and device removal
+ *
+ * Posting a work request and reporting a completion take no lock, since either
+ * may happen in softirq context and inside the other: on a loopback connection
+ * rxe can complete a request before ib_post_send() returns. Both run in a read
+ * section of kfv_srcu and look at kfv_device.gone inside it. The removal sets
+ * gone and then calls synchronize_srcu(). After that no request is posted and no
+ * completion is reported, so that the loss is the last entry of each CQ.
  */
 #ifndef _KFV_VERBS_H_
 #define _KFV_VERBS_H_
@@ -37,6 +59,7 @@
 #include <linux/jiffies.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
@@ -58,7 +81,7 @@
 
 #define KFV_QUEUE_SIZE		256	/* default depth of a queue */
 #define KFV_QUEUE_MAX		4096	/* most that a queue may be asked for */
-#define KFV_SPARE_WR		2	/* not promised: kfv_post_markers(), keepalive.c */
+#define KFV_SPARE_WR		2	/* not offered: kfv_post_markers(), kfv_probe() */
 #define KFV_MAX_SGE		32	/* elements of one work request */
 #define KFV_IOV_LIMIT		16	/* pieces of one buffer */
 #define KFV_INJECT_SIZE		256	/* bytes copied per operation */
@@ -73,11 +96,12 @@
 #define KFV_REP_DATA		196
 #define KFV_REJ_DATA		148
 
+#define KFV_RESOLVE_MS		2000	/* for the address, and for the route */
+
 /*
- * Deadlines. Nothing here waits for a peer; the local device answers in
- * microseconds, so that a deadline which passes means a broken device.
+ * Deadlines for the local device. No peer takes part in what they limit: a
+ * deadline that passes is a fault of the device and is logged or reported.
  */
-#define KFV_RESOLVE_MS		2000	/* finding address and route */
 #define KFV_DRAIN_TIME		(10 * HZ)
 #define KFV_REG_TIME		(5 * HZ)
 #define KFV_DEREG_TIME		(1 * HZ)
@@ -91,7 +115,7 @@
 #define KFV_TX_FLAGS	(KFI_COMPLETION | KFI_INJECT | KFI_MORE | KFI_FENCE | \
 			 KFI_REMOTE_CQ_DATA | KFI_INJECT_COMPLETE | \
 			 KFI_TRANSMIT_COMPLETE | KFI_SOLICITED)
-/* As defaults: data belongs to a call that has a place for it. */
+/* Defaults for calls without flags: remote CQ data needs an argument. */
 #define KFV_TX_OP_FLAGS	(KFV_TX_FLAGS & ~KFI_REMOTE_CQ_DATA)
 #define KFV_RX_FLAGS	(KFI_COMPLETION | KFI_MORE)
 
@@ -106,14 +130,18 @@ extern struct srcu_struct kfv_srcu;
 extern struct workqueue_struct *kfv_wq;
 
 /**
- * struct kfv_device - an RDMA device, as long as our client has it
+ * struct kfv_device - an RDMA device, as long as the RDMA core's client has it
  * @ref: of the memory
- * @link: on kfv_devices; changed under kfv_lock and kfv_dev_lock
- * @ib: the device; not to be touched once @users is 0
- * @users: device halves (kfv_pd) and our client
+ * @link: on kfv_devices; changed under kfv_lock and kfv_dev_lock, so that either
+ *	of them keeps the list
+ * @ib: the device; constant. It may not be touched once @users is 0.
+ * @users: device halves (kfv_pd, kfr_node) and our client; the last one completes
+ *	@idle
  * @idle: @users is 0
- * @gone: it is being removed: nothing new starts
- * @leaving: one connection at a time tells its peer that it ends
+ * @gone: it is being removed; set once under kfv_lock, read without a lock. A
+ *	reader outside kfv_lock and outside a read section of kfv_srcu may see an
+ *	old value.
+ * @disconnect_lock: serialises kfv_id_destroy()
  * @domains: open domains; kfv_lock
  */
 struct kfv_device {
@@ -123,15 +151,15 @@ struct kfv_device {
 	refcount_t users;
 	struct completion idle;
 	bool gone;
-	struct mutex leaving;	/* kfv_id_destroy() */
+	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
 };
 
 /**
- * struct kfv_fabric - a fabric: no device stands behind it
+ * struct kfv_fabric - a fabric: it needs no device once it is open
  * @base: the core's part
  * @link: on the list of fabrics; kfv_lock
- * @name: as in kfi_fabric_attr.name
+ * @name: as in kfi_fabric_attr.name; constant
  */
 struct kfv_fabric {
 	struct kfi_fabric_base base;
@@ -142,16 +170,16 @@ struct kfv_fabric {
 /**
  * struct kfv_pd - device half of a domain
  * @ref: the domain, and each kfv_conn and kfv_region
- * @dev: its device; counted in kfv_device.users
- * @port: port of the device
- * @ib: the protection domain
- * @qp: private queue pair, connected to itself: registrations are work
- *	requests and must not wait for a connection. NULL: to be made. This and
- *	the following: kfv_domain.lock
- * @cq: where it completes
- * @cqe: of the one work request at a time
- * @done: that request has completed, with @status
- * @status: valid after @done
+ * @dev: its device, counted in kfv_device.users; constant
+ * @port: port of the device; constant
+ * @ib: the protection domain; constant
+ * @qp: private queue pair, connected to itself: memory is registered by a work
+ *	request, and registering must not wait for a connection. NULL: not made
+ *	yet. kfv_domain.lock, as for all that follows
+ * @cq: its completion queue, one of the device's shared ones
+ * @cqe: of the single work request that may be posted
+ * @done: that request has completed
+ * @status: its result; written before @done is completed, valid after it
  */
 struct kfv_pd {
 	struct kref ref;
@@ -169,15 +197,15 @@ struct kfv_pd {
  * struct kfv_domain - public half of a domain
  * @base: the core's part
  * @link: on kfv_device.domains; kfv_lock
- * @dev: its device, referenced
- * @pd: its device half; NULL once the device is gone; changed under kfv_lock
- *	and @lock
- * @max_msg_size: of the port, in bytes
- * @rdm: it is one of RDM endpoints, see rdm.h; NULL: of connected ones
+ * @dev: its device, with a reference on the memory; constant
+ * @pd: its device half; NULL after the device is gone. Changed under kfv_lock and
+ *	@lock, so that either of them keeps it.
+ * @max_msg_size: of the port, in bytes; constant
+ * @rdm: for RDM endpoints, see rdm.h; NULL: for connected ones; constant
  * @eps: open endpoints; kfv_lock
  * @lock: protects memory regions and the private queue pair
  * @mrs: open memory regions; @lock
- * @atomics: its endpoints have them
+ * @atomics: its endpoints have atomics; constant
  */
 struct kfv_domain {
 	struct kfi_domain_base base;
@@ -194,12 +222,12 @@ struct kfv_domain {
 
 /**
  * struct kfv_region - device half of a memory region
- * @ref: the region, its work item
- * @pd: referenced
- * @ib: the registration
- * @sgt: its pages, mapped for the device
- * @work: gives everything back
- * @done: the device cannot touch the pages any more
+ * @ref: the region, and its work item until that has run
+ * @pd: referenced; constant
+ * @ib: the registration; constant until @work destroys it
+ * @sgt: its pages, mapped for the device; as @ib
+ * @work: deregisters and unmaps; queued once, see kfv_mr.detached
+ * @done: the device cannot access the pages any more
  */
 struct kfv_region {
 	struct kref ref;
@@ -213,23 +241,24 @@ struct kfv_region {
 /**
  * struct kfv_mr - public half of a memory region
  * @mr: the public object
- * @domain: parent; a reference is held
+ * @domain: parent; a reference is held; constant
  * @link: on kfv_domain.mrs; kfv_domain.lock
- * @region: device half
- * @stripped: the device is gone, its work item is queued; kfv_domain.lock
- * @lkey: names the region in our own work requests
- * @len: bytes
+ * @region: device half; constant
+ * @detached: the device is gone and kfv_region.work is queued; kfv_domain.lock
+ * @lkey: names the region in local work requests; constant, as all that follows
  * @count: number of pieces
- * @iov: the pieces: their addresses are those that the ULP posts
+ * @iov: the pieces, by the addresses that the ULP posts
+ *
+ * Posting reads the constant fields without a lock: the ULP may not close a
+ * region that it posts.
  */
 struct kfv_mr {
 	struct kfid_mr mr;
 	struct kfv_domain *domain;
 	struct list_head link;
 	struct kfv_region *region;
-	bool stripped;
+	bool detached;
 	u32 lkey;
-	size_t len;
 	size_t count;
 	struct kvec iov[];
 };
@@ -237,16 +266,20 @@ struct kfv_mr {
 /**
  * struct kfv_op - one work request of an endpoint
  * @cqe: by which its completion finds it
- * @conn: its connection
- * @next: the next free one
+ * @conn: its connection; constant
+ * @next: the next free one; kfv_queue.lock
  * @context: the ULP's
  * @flags: kind of operation, as a completion entry shows it
- * @dir: which way its data goes
+ * @dir: direction of the data
  * @want_entry: a success writes a completion entry
  * @num_sge: elements in @sge
- * @mapped: which of them were mapped for it
- * @bounce: room for the copy of an injected buffer; not in receives
+ * @mapped: bit i: element i was mapped for this operation
+ * @bounce: room for the copy of an injected buffer, constant; NULL in receives
  * @sge: the buffer
+ *
+ * An operation has one owner at a time: the free list, the caller that posts, the
+ * device, the completion handler. Only the owner accesses it, so that fields
+ * without a lock need none.
  */
 struct kfv_op {
 	struct ib_cqe cqe;
@@ -264,11 +297,11 @@ struct kfv_op {
 
 /**
  * struct kfv_queue - the operations of a send or a receive queue
- * @lock: protects @free; irq safe
- * @free: those that are not posted
- * @ops: all of them
- * @size: their number, which the queue pair can hold
- * @max_sge: elements of one operation
+ * @lock: protects @free; taken with interrupts off
+ * @free: operations that are not posted
+ * @ops: all of them; set under kfv_conn.ctl before posting starts
+ * @size: their number, which the queue pair can hold; constant
+ * @max_sge: elements of one operation; constant
  */
 struct kfv_queue {
 	spinlock_t lock;	/* free operations */
@@ -280,59 +313,70 @@ struct kfv_queue {
 
 enum kfv_state {
 	KFV_IDLE,		/* not connected yet */
-	KFV_CONNECTING,		/* kfi_connect(), no answer yet */
-	KFV_REQUESTED,		/* has a peer's request, not answered yet */
-	KFV_ACCEPTED,		/* kfi_accept(), not confirmed yet */
+	KFV_CONNECTING,		/* kfi_connect() was called, no reply yet */
+	KFV_REQUESTED,		/* holds a peer's request, not answered yet */
+	KFV_ACCEPTED,		/* kfi_accept() was called, not confirmed yet */
 	KFV_CONNECTED,
-	KFV_CLOSED,		/* was connected, or could not be */
-	KFV_STOPPED,		/* the device half is being given back */
+	KFV_CLOSED,		/* disconnected, or connecting has failed */
+	KFV_STOPPED,		/* final: the device half is being destroyed */
 };
 
 /**
  * struct kfv_conn - device half of an endpoint
- * @ref: the endpoint, its work items
- * @pd: referenced
- * @ep: public half; valid while @cut is false
- * @ctl: serialises what changes the connection
- * @lock: protects @state, @id and @cut against CM callbacks
- * @state: where the connection stands; posting reads it without lock
- * @cut: the public half has gone or is about to: report nothing more
- * @broken: an operation failed, @hangup is queued
- * @id: RDMA CM's half of the connection
- * @qp: the queue pair; NULL before kfi_enable()
- * @cq: one of the device's shared CQs, with room reserved for both queues
- * @nr_cqe: that room
+ * @ref: the endpoint, the final work item until it has run, @disconnect while it
+ *	is queued
+ * @pd: referenced; constant
+ * @ep: public half; may be used in a read section of kfv_srcu, or under @lock,
+ *	after @ep_gone was seen false there
+ * @ctl: serialises the callers that change the connection
+ * @lock: protects @state, @id and @ep_gone against event handlers of RDMA CM
+ * @state: written under @lock; posting reads it without a lock and may see the
+ *	previous one
+ * @ep_gone: the public half is gone or about to go: no more reports. Set once,
+ *	under @lock
+ * @failed: an operation has failed and @disconnect is queued; set once
+ * @id: RDMA CM's half of the connection; changed under @ctl and @lock, so that
+ *	either of them keeps it
+ * @qp: the queue pair; NULL before kfi_enable(). Changed under @ctl only while
+ *	the endpoint is not enabled; then constant until @destroy runs
+ * @cq: one of the device's shared CQs, with room reserved for both queues; as @qp
+ * @nr_cqe: that room; as @qp
  * @tx: sends and RMA
  * @rx: receives
- * @silence: seconds after which a silent peer is probed; 0: never
- * @heard: when (jiffies) there was a sign of life
+ * @keepalive_secs: seconds after which a silent peer is probed; 0: never. Written
+ *	under @lock; @keepalive may read an old value and sees the new one the
+ *	next time
+ * @alive_at: when (jiffies) the peer last answered; no lock. An old value makes one
+ *	probe too many.
  * @probing: a probe is posted
- * @probe: the probe
- * @keepalive: sees whether one is due
+ * @probe: its completion
+ * @keepalive: posts a probe when one is due
  * @posted: operations whose completion is not yet reported, +1 until stopped
  * @drained: @posted is 0
- * @param: for rdma_connect() and rdma_accept()
- * @data: private data that @param points to
- * @hangup: ends a connection that failed
- * @destroy: gives everything back
+ * @param: for rdma_connect() and rdma_accept(); @ctl until RDMA CM may report
+ *	events of @id, @lock from then on. The depths are final before @state
+ *	becomes KFV_CONNECTED or KFV_ACCEPTED
+ * @data: private data that @param points to; as @param
+ * @disconnect: ends a connection that failed
+ * @destroy: gives everything back; queued once, by kfv_conn_stop()
  */
 struct kfv_conn {
 	struct kref ref;
 	struct kfv_pd *pd;
 	struct kfv_ep *ep;
 	struct mutex ctl;	/* one change at a time */
-	struct mutex lock;	/* against CM callbacks */
+	struct mutex lock;	/* against CM event handlers */
 	enum kfv_state state;
-	bool cut;
-	atomic_t broken;
+	bool ep_gone;
+	atomic_t failed;
 	struct rdma_cm_id *id;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
 	unsigned int nr_cqe;
 	struct kfv_queue tx;
 	struct kfv_queue rx;
-	unsigned int silence;
-	unsigned long heard;
+	unsigned int keepalive_secs;
+	unsigned long alive_at;
 	atomic_t probing;
 	struct ib_cqe probe;
 	struct delayed_work keepalive;
@@ -340,20 +384,22 @@ struct kfv_conn {
 	struct completion drained;
 	struct rdma_conn_param param;
 	u8 data[KFV_REP_DATA];
-	struct work_struct hangup;
+	struct work_struct disconnect;
 	struct work_struct destroy;
 };
 
 /**
  * struct kfv_ep - public half of an endpoint
  * @base: the core's part
- * @domain: parent
+ * @domain: parent; constant
  * @link: on kfv_domain.eps; kfv_lock
- * @conn: device half
- * @tx_flags: default flags of sends and RMA
- * @rx_flags: default flags of receives
- * @src: local address asked for; family 0 if none
- * @dst: address to connect to; family 0 if none
+ * @conn: device half; constant
+ * @tx_flags: default flags of sends and RMA; written under kfv_conn.ctl. Posting
+ *	reads them without a lock: a call that runs at once with a change may
+ *	still use the old ones
+ * @rx_flags: default flags of receives; as @tx_flags
+ * @src: local address asked for; family 0: none; kfv_conn.ctl
+ * @dst: address to connect to; family 0: none; kfv_conn.ctl
  */
 struct kfv_ep {
 	struct kfi_ep_base base;
@@ -370,11 +416,12 @@ struct kfv_ep {
  * struct kfv_pep - a passive endpoint
  * @base: the core's part
  * @link: on the list of passive endpoints; kfv_lock
- * @ctl: serialises listening, closing and device removal
- * @id: RDMA CM's listener, NULL when not listening
- * @addr: address to listen on
- * @backlog: requests that may wait for an answer
- * @lost: it listened on a device that is gone
+ * @ctl: serialises listening, its options, and device removal
+ * @id: RDMA CM's listener, NULL when not listening; @ctl
+ * @addr: address to listen on; @ctl
+ * @backlog: requests that may wait for an answer; @ctl, and constant while it
+ *	listens, when the event handler reads it
+ * @lost: the device that it listened on is gone; @ctl
  */
 struct kfv_pep {
 	struct kfi_pep_base base;
@@ -388,13 +435,14 @@ struct kfv_pep {
 
 /**
  * struct kfv_req - a connection request, until it is answered
- * @fid: what kfi_info.handle points to; closing it refuses the request
+ * @fid: what kfi_info.handle points to; closing it rejects the request
  * @link: on the list of requests; kfv_dev_lock
- * @fabric: of the passive endpoint
- * @listener: its id
- * @id: RDMA CM's half; NULL once the device is gone
- * @responder_resources: RDMA reads that the peer wants to have in flight
- * @initiator_depth: RDMA reads that the peer lets us have in flight
+ * @fabric: of the passive endpoint; constant
+ * @listener: id of the passive endpoint; constant
+ * @id: RDMA CM's half; NULL after the device is gone. kfv_dev_lock; of the caller
+ *	that has taken the request off the list
+ * @responder_resources: RDMA reads that the peer wants to have in flight; constant
+ * @initiator_depth: RDMA reads that the peer answers at a time; constant
  */
 struct kfv_req {
 	struct kfid fid;
@@ -416,11 +464,16 @@ static inline struct kfv_ep *kfv_ep_of(struct kfid_ep *ep)
 	return container_of(ep, struct kfv_ep, base.ep);
 }
 
+/*
+ * Once this is true it stays true. The answer "false" holds only inside a read
+ * section of kfv_srcu or under kfv_lock; elsewhere it saves work that would fail.
+ */
 static inline bool kfv_gone(const struct kfv_device *dev)
 {
 	return READ_ONCE(dev->gone);
 }
 
+/* The answer may be out of date at once, unless the caller holds conn->lock. */
 static inline bool kfv_conn_up(const struct kfv_conn *conn)
 {
 	enum kfv_state state = READ_ONCE(conn->state);
@@ -428,10 +481,10 @@ static inline bool kfv_conn_up(const struct kfv_conn *conn)
 	return state == KFV_ACCEPTED || state == KFV_CONNECTED;
 }
 
-/* Something has come from the peer, if only that it got something. Any context. */
-static inline void kfv_heard(struct kfv_conn *conn)
+/* The peer has answered, if only with an ACK. Any context. */
+static inline void kfv_conn_alive(struct kfv_conn *conn)
 {
-	WRITE_ONCE(conn->heard, jiffies);
+	WRITE_ONCE(conn->alive_at, jiffies);
 }
 
 /* init.c */
@@ -445,30 +498,53 @@ void kfv_domain_name(struct ib_device *ib, u32 port, char *name);
 void kfv_queue_work(struct work_struct *work);
 
 /* info.c */
+/* The offer of one port: an info; NULL: the port does not fit; or -ENOMEM. */
+typedef struct kfi_info *(*kfv_offer_fn)(const struct kfv_device *dev, u32 port,
+					 void *arg);
+
 int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info);
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
-int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
-int kfv_no_route(int err);
-int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
+bool kfv_fit_tclass(u32 tclass);
+bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
+			 const struct kfi_domain_attr *hint);
+int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail);
 bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		    const struct kfi_fabric_attr *hint);
-int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
 
-/* domain.c */
+/* addr.c */
+int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
+int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
+int kfv_addr_parse(struct sockaddr_in *sin, const char *node,
+		   const char *service);
+int kfv_addr_hint(struct sockaddr_in *sin, const void *addr, size_t len);
+int kfv_route_source(__be32 to, __be32 *from);
+
+/* fabric.c */
 int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 		    void *context);
 struct kfid_fabric *kfv_fabric_find(const char *name);
 bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name);
+int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
+
+/* pd.c */
+struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port);
 void kfv_pd_get(struct kfv_pd *pd);
 void kfv_pd_put(struct kfv_pd *pd);
-int kfv_pd_run(struct kfv_pd *pd, struct ib_send_wr *wr);
+int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr);
+
+/* domain.c */
+int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
+		    struct kfid_domain **domain, void *context);
+struct kfid_domain *kfv_domain_find(const struct kfv_device *dev, u32 port,
+				    const struct kfid_domain *wanted,
+				    u32 format);
 void kfv_domain_lose(struct kfv_domain *domain);
-void kfv_domain_strip(struct kfv_domain *domain);
+void kfv_domain_detach(struct kfv_domain *domain);
 
 /* mr.c */
 extern struct kfi_ops_mr kfv_mr_ops;
-void kfv_mr_strip(struct kfv_domain *domain);
+void kfv_mr_detach(struct kfv_domain *domain);
 int kfv_mr_locate(const struct kfv_mr *mr, const void *addr, size_t len,
 		  u64 *iova);
 
@@ -491,7 +567,7 @@ struct kfv_vec {
 	size_t count;
 };
 
-/* One stretch of physically contiguous memory; a negative errno ends a walk. */
+/* Called for each physically contiguous run; a negative errno ends the walk. */
 typedef int (*kfv_walk_fn)(void *arg, struct page *page, unsigned int offset,
 			   size_t len);
 
@@ -518,25 +594,25 @@ int kfv_conn_rts(struct kfv_conn *conn);
 void kfv_conn_error(struct kfv_conn *conn);
 void kfv_conn_disable(struct kfv_conn *conn);
 void kfv_conn_stop(struct kfv_conn *conn);
-void kfv_conn_break(struct kfv_conn *conn);
+void kfv_conn_queue_disconnect(struct kfv_conn *conn);
 
 /* cm.c */
 extern struct kfi_ops_cm kfv_ep_cm_ops;
 int kfv_cm_event(struct rdma_cm_id *id, struct rdma_cm_event *event);
-void kfv_cm_hangup(struct work_struct *work);
-void kfv_conn_lost(struct kfv_conn *conn);
+void kfv_cm_disconnect_work(struct work_struct *work);
+void kfv_conn_report_loss(struct kfv_conn *conn);
 
 /* pep.c */
 int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		 struct kfid_pep **pep, void *context);
 void kfv_pep_lose(const struct kfv_device *dev);
-void kfv_pep_strip(const struct kfv_device *dev);
+void kfv_pep_detach(const struct kfv_device *dev);
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
 				const struct ib_device *ib,
 				struct rdma_conn_param *param);
-void kfv_req_drop_all(const struct kfid_fabric *fabric);
-void kfv_req_strip(const struct kfv_device *dev);
+void kfv_req_reject_all(const struct kfid_fabric *fabric);
+void kfv_req_detach(const struct kfv_device *dev);
 
 /* atomic.c */
 extern struct kfi_ops_atomic kfv_atomic_ops;
@@ -562,6 +638,7 @@ void kfv_keepalive_stop(struct kfv_conn *conn);
 extern struct kfi_ops_msg kfv_msg_ops;
 extern struct kfi_ops_tagged kfv_tagged_ops;
 
+/* post.c */
 /**
  * struct kfv_tx - a send, an RDMA read or write, or an atomic to be posted
  * @opcode: of the work request
@@ -573,9 +650,9 @@ extern struct kfi_ops_tagged kfv_tagged_ops;
  * @data: for the peer's completion, with KFI_REMOTE_CQ_DATA
  * @addr: remote address
  * @key: remote key
- * @compare_add: of an atomic: what to add, or to compare with
- * @swap: of an atomic: what to put there if it compares equal
- * @drop_result: of an atomic: nobody wants the previous value, @vec is nothing
+ * @compare_add: of an atomic: the number to add, or to compare with
+ * @swap: of an atomic: the new value if the old one compares equal
+ * @drop_result: of an atomic: discard the previous value; @vec is not used
  */
 struct kfv_tx {
 	enum ib_wr_opcode opcode;
@@ -593,11 +670,13 @@ struct kfv_tx {
 };
 
 ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx);
+ssize_t kfv_post_rx(struct kfid_ep *fid, const struct kfv_vec *vec,
+		    void *context, u64 flags);
 
 /* rma.c */
 extern struct kfi_ops_rma kfv_rma_ops;
 
-/* rdm/info.c: the rest of RDM endpoints is in rdm.h */
+/* rdm/info.c: everything else of RDM endpoints is declared in rdm.h */
 int kfr_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, const struct kfi_info *hints,
 		struct kfi_info **list);

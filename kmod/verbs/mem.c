@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Buffers: from what a ULP describes to what a device takes. Kernel virtual
- * addresses may be of the direct map or of vmalloc; the latter are contiguous
- * for nobody but the CPU, so they are mapped page by page.
+ * Buffers: from the pieces that a ULP describes to the elements of a work request.
+ *
+ * Kernel virtual addresses may be of the direct map or of vmalloc. A vmalloc area is
+ * contiguous in the CPU's page tables only, so it is walked page by page, and pages
+ * that happen to be neighbours become one run. Memory without a registration is mapped
+ * for each operation and unmapped by its completion handler; until then the device
+ * owns it.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -42,6 +46,7 @@ ssize_t kfv_vec_len(const struct kfv_vec *vec)
 	return sum;
 }
 
+/* A piece may span pages, each of which may need its own mapping. */
 static void kfv_copy_bvec(void *dst, const struct bio_vec *bv)
 {
 	size_t done = 0;
@@ -57,7 +62,13 @@ static void kfv_copy_bvec(void *dst, const struct bio_vec *bv)
 	}
 }
 
-/* The caller has checked the length. */
+/**
+ * kfv_vec_copy() - copy a buffer
+ * @dst: room for all of it
+ * @vec: the buffer, checked by kfv_vec_len()
+ *
+ * Context: any.
+ */
 void kfv_vec_copy(void *dst, const struct kfv_vec *vec)
 {
 	size_t i;
@@ -72,7 +83,10 @@ void kfv_vec_copy(void *dst, const struct kfv_vec *vec)
 	}
 }
 
-/* How much of @len bytes at the vmalloc address @addr is contiguous. */
+/*
+ * How many of @len bytes at the vmalloc address @addr are physically contiguous; 0 if
+ * nothing is mapped there.
+ */
 static size_t kfv_vmalloc_run(const void *addr, size_t len, struct page **page)
 {
 	size_t run = min_t(size_t, len, PAGE_SIZE - offset_in_page(addr));
@@ -121,25 +135,25 @@ static int kfv_walk_kvec(const struct kvec *kv, kfv_walk_fn fn, void *arg)
 	return 0;
 }
 
-static int kfv_walk_bvec(const struct bio_vec *bv, kfv_walk_fn fn, void *arg)
+/* The pages of a bio_vec follow one another: it is one run. */
+static int kfv_walk_piece(const struct kfv_vec *vec, size_t i, kfv_walk_fn fn,
+			  void *arg)
 {
+	const struct bio_vec *bv;
+
+	if (vec->type == KFI_KVEC)
+		return kfv_walk_kvec(&vec->kvec[i], fn, arg);
+	bv = &vec->bvec[i];
 	if (!bv->bv_len)
 		return 0;
 	return fn(arg, bv->bv_page + (bv->bv_offset >> PAGE_SHIFT),
 		  offset_in_page(bv->bv_offset), bv->bv_len);
 }
 
-static int kfv_walk_piece(const struct kfv_vec *vec, size_t i, kfv_walk_fn fn,
-			  void *arg)
-{
-	return vec->type == KFI_KVEC ? kfv_walk_kvec(&vec->kvec[i], fn, arg) :
-				       kfv_walk_bvec(&vec->bvec[i], fn, arg);
-}
-
 /**
  * kfv_vec_walk() - visit the memory of a buffer
  * @vec: the buffer, checked by kfv_vec_len()
- * @fn: called for each stretch of contiguous memory, in order
+ * @fn: called for each run of contiguous memory, in order
  * @arg: for @fn
  *
  * Context: any.
@@ -159,11 +173,16 @@ int kfv_vec_walk(const struct kfv_vec *vec, kfv_walk_fn fn, void *arg)
 	return 0;
 }
 
+/* Only operations of the send queue have room for a copy. */
 static unsigned int kfv_op_max_sge(const struct kfv_op *op)
 {
 	return op->bounce ? op->conn->tx.max_sge : op->conn->rx.max_sge;
 }
 
+/*
+ * The key is that of the protection domain: a device without one of its own gets an
+ * internal region there (__ib_alloc_pd() in drivers/infiniband/core/verbs.c).
+ */
 static int kfv_op_add_run(void *arg, struct page *page, unsigned int offset,
 			  size_t len)
 {
@@ -184,7 +203,10 @@ static int kfv_op_add_run(void *arg, struct page *page, unsigned int offset,
 	return 0;
 }
 
-/* A registered piece is one element, however scattered it is. */
+/*
+ * A registered piece is one element, however scattered it is. It was mapped when it was
+ * registered, so that the completion handler has nothing to unmap.
+ */
 static int kfv_op_add_desc(struct kfv_op *op, const struct kvec *kv,
 			   const struct kfv_mr *mr)
 {
@@ -211,7 +233,9 @@ static int kfv_op_add_desc(struct kfv_op *op, const struct kvec *kv,
  * @op: the operation, with its direction set
  * @vec: the buffer, checked by kfv_vec_len()
  *
- * Context: any; the device is kept alive by the caller.
+ * After an error nothing stays mapped.
+ *
+ * Context: any; the caller owns @op and is in a read section of kfv_srcu.
  * Return: 0; -EINVAL for memory that is not the kernel's or not in the region
  * that its descriptor names; -EMSGSIZE if unregistered memory is too scattered
  * for one work request; -KFI_EDOMAIN; -ENOMEM.
@@ -221,6 +245,7 @@ int kfv_op_map(struct kfv_op *op, const struct kfv_vec *vec)
 	size_t i;
 	int err = 0;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	for (i = 0; i < vec->count && !err; i++) {
 		if (vec->type == KFI_KVEC && vec->desc && vec->desc[i])
 			err = kfv_op_add_desc(op, &vec->kvec[i], vec->desc[i]);
@@ -232,14 +257,30 @@ int kfv_op_map(struct kfv_op *op, const struct kfv_vec *vec)
 	return err;
 }
 
-/* The front of its own room is the buffer. */
+/**
+ * kfv_op_bounce() - make an operation's own room its buffer
+ * @op: an operation of the send queue, with its direction set
+ * @len: bytes from the start of that room
+ *
+ * Context: any; the caller owns @op and is in a read section of kfv_srcu.
+ * Return: 0 or -ENOMEM.
+ */
 int kfv_op_bounce(struct kfv_op *op, size_t len)
 {
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	return kfv_op_add_run(op, virt_to_page(op->bounce),
 			      offset_in_page(op->bounce), len);
 }
 
-/* The same with a copy: the ULP may reuse its buffer at once. */
+/**
+ * kfv_op_copy() - give an operation a copy of a buffer
+ * @op: an operation of the send queue, with its direction set
+ * @vec: the buffer, which the ULP may use again when this returns
+ * @len: its length, at most KFV_INJECT_SIZE
+ *
+ * Context: any; the caller owns @op and is in a read section of kfv_srcu.
+ * Return: 0 or -ENOMEM.
+ */
 int kfv_op_copy(struct kfv_op *op, const struct kfv_vec *vec, size_t len)
 {
 	if (!len)
@@ -248,6 +289,12 @@ int kfv_op_copy(struct kfv_op *op, const struct kfv_vec *vec, size_t len)
 	return kfv_op_bounce(op, len);
 }
 
+/**
+ * kfv_op_unmap() - take the buffer of an operation back from the device
+ * @op: the operation; not posted, or completed
+ *
+ * Context: any. The protection domain of the connection keeps the device.
+ */
 void kfv_op_unmap(struct kfv_op *op)
 {
 	struct ib_device *ib = op->conn->pd->dev->ib;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Memory regions: registered by a work request on the domain's private queue
- * pair, so that they need no connection.
+ * Memory regions. A region is registered by a work request on the private queue pair
+ * of its domain (pd.c), so that it needs no connection.
+ *
+ * The ULP owns the memory and may free it once kfi_mr_close() has returned. So the
+ * close invalidates the key and waits until the device has given the region up. The
+ * device half (kfv_region) may live longer: its work item deregisters and unmaps, and
+ * drops a reference when it is done; the public half holds the other one.
  */
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -13,16 +18,19 @@
 #define KFV_MR_ACCESS	(KFI_SEND | KFI_RECV | KFI_READ | KFI_WRITE | \
 			 KFI_REMOTE_READ | KFI_REMOTE_WRITE)
 
-/* What a walk over the memory of a region finds out, and then fills in. */
+/* Two walks over the memory of a region: one measures, one fills the table. */
 struct kfv_mr_walk {
 	unsigned int runs;
 	unsigned int pages;
 	unsigned int first;	/* offset of the first byte in its page */
-	unsigned int end;	/* offset behind the last byte in its page */
+	unsigned int end;	/* offset after the last byte in its page */
 	struct scatterlist *sg;
 };
 
-/* A device sees whole pages: only the two ends may lie within one. */
+/*
+ * A registration is a list of whole pages. Only the first run may begin inside a page,
+ * and only the last one may end inside a page: a hole between cannot be described.
+ */
 static int kfv_mr_measure(void *arg, struct page *page, unsigned int offset,
 			  size_t len)
 {
@@ -50,6 +58,7 @@ static int kfv_mr_fill(void *arg, struct page *page, unsigned int offset,
 	return 0;
 }
 
+/* On success the pages are mapped for the device, in both directions. */
 static int kfv_region_map(struct kfv_region *region, const struct kfv_vec *vec,
 			  struct kfv_mr_walk *walk)
 {
@@ -84,6 +93,10 @@ static void kfv_region_unmap(struct kfv_region *region)
 	sg_free_table(&region->sgt);
 }
 
+/*
+ * Local access is always allowed: the region is also the local buffer of reads and
+ * receives.
+ */
 static int kfv_access(u64 access, bool atomics)
 {
 	int ib = IB_ACCESS_LOCAL_WRITE;
@@ -92,19 +105,24 @@ static int kfv_access(u64 access, bool atomics)
 		ib |= IB_ACCESS_REMOTE_READ;
 	if (access & KFI_REMOTE_WRITE)
 		ib |= IB_ACCESS_REMOTE_WRITE;
-	/* Whatever an atomic does to memory, it also tells what was there. */
+	/* An atomic of the device reads and writes: it needs both rights. */
 	if (access & KFI_REMOTE_READ && access & KFI_REMOTE_WRITE && atomics)
 		ib |= IB_ACCESS_REMOTE_ATOMIC;
 	return ib;
 }
 
-/* Caller holds kfv_domain.lock. */
-static int kfv_region_register(struct kfv_region *region, unsigned int pages,
+/*
+ * The key is new for every registration, so that a key of a previous owner of the
+ * ib_mr does not fit.
+ */
+static int kfv_region_register(struct kfv_domain *domain,
+			       struct kfv_region *region, unsigned int pages,
 			       unsigned int offset, u64 access)
 {
 	struct ib_reg_wr wr = { .wr.opcode = IB_WR_REG_MR };
 	int n;
 
+	lockdep_assert_held(&domain->lock);
 	region->ib = ib_alloc_mr(region->pd->ib, IB_MR_TYPE_MEM_REG,
 				 kfi_mr_room(region->pd->dev->ib, pages));
 	if (IS_ERR(region->ib))
@@ -116,7 +134,7 @@ static int kfv_region_register(struct kfv_region *region, unsigned int pages,
 		n = n < 0 ? n : -EINVAL;
 		goto err;
 	}
-	/* Peers learn this address: it must not be one of the kernel's. */
+	/* Peers learn this address: it must not show one of the kernel's. */
 	region->ib->iova = offset;
 	ib_update_fast_reg_key(region->ib, ib_inc_rkey(region->ib->rkey));
 
@@ -124,7 +142,7 @@ static int kfv_region_register(struct kfv_region *region, unsigned int pages,
 	wr.key = region->ib->rkey;
 	wr.access = kfv_access(access,
 			       kfv_atomic_caps(region->pd->dev->ib));
-	n = kfv_pd_run(region->pd, &wr.wr);
+	n = kfv_pd_run(domain, &wr.wr);
 	if (n)
 		goto err;
 	return 0;
@@ -139,6 +157,10 @@ static void kfv_region_release(struct kref *ref)
 	kfree(container_of(ref, struct kfv_region, ref));
 }
 
+/*
+ * Work item. ib_dereg_mr() may wait for packets that use the region. Unmapping comes
+ * after it, and @done last of what the device has: then the pages are free.
+ */
 static void kfv_region_destroy(struct work_struct *work)
 {
 	struct kfv_region *region = container_of(work, struct kfv_region, work);
@@ -151,13 +173,16 @@ static void kfv_region_destroy(struct work_struct *work)
 	module_put(THIS_MODULE);
 }
 
-static struct kfv_region *kfv_region_new(struct kfv_pd *pd,
+/* Return: a region with the work item's reference, or an error pointer. */
+static struct kfv_region *kfv_region_new(struct kfv_domain *domain,
 					 const struct kfv_vec *vec, u64 access)
 {
+	struct kfv_pd *pd = domain->pd;
 	struct kfv_mr_walk walk = { 0 };
 	struct kfv_region *region;
 	int err;
 
+	lockdep_assert_held(&domain->lock);
 	region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
 	if (!region)
 		return ERR_PTR(-ENOMEM);
@@ -168,7 +193,8 @@ static struct kfv_region *kfv_region_new(struct kfv_pd *pd,
 	err = kfv_region_map(region, vec, &walk);
 	if (err)
 		goto err_free;
-	err = kfv_region_register(region, walk.pages, walk.first, access);
+	err = kfv_region_register(domain, region, walk.pages, walk.first,
+				  access);
 	if (err)
 		goto err_unmap;
 	kfv_pd_get(pd);
@@ -181,20 +207,29 @@ err_free:
 	return ERR_PTR(err);
 }
 
-/* From now on no peer's packet finds the region. */
-static void kfv_region_invalidate(struct kfv_region *region)
+/*
+ * From here on no packet of a peer finds the region. An earlier packet may still use
+ * it. A failure is not reported: deregistering ends the access as well.
+ */
+static void kfv_region_invalidate(struct kfv_domain *domain,
+				  struct kfv_region *region)
 {
 	struct ib_send_wr wr = {
 		.opcode = IB_WR_LOCAL_INV,
 		.ex.invalidate_rkey = region->ib->rkey,
 	};
 
-	kfv_pd_run(region->pd, &wr);
+	lockdep_assert_held(&domain->lock);
+	kfv_pd_run(domain, &wr);
 }
 
 /*
- * What a packet found before may still be in use, hence the wait: the ULP will
- * free the memory. A device that takes longer keeps only its own half.
+ * The wait is for packets that have found the region before it was invalidated: the
+ * ULP will free the memory. It is limited, because a device may hold a region for
+ * long (__rxe_cleanup()); after KFV_DEREG_TIME the close returns without the device.
+ *
+ * The wait comes after the lock is released, so that other regions of the domain can
+ * be opened and closed, and a removal can go on.
  */
 static int kfv_mr_close(struct kfid *fid)
 {
@@ -209,9 +244,9 @@ static int kfv_mr_close(struct kfid *fid)
 
 	mutex_lock(&domain->lock);
 	list_del(&mr->link);
-	if (!mr->stripped) {
+	if (!mr->detached) {
 		if (!kfv_gone(domain->dev))
-			kfv_region_invalidate(region);
+			kfv_region_invalidate(domain, region);
 		kfv_queue_work(&region->work);
 	}
 	mutex_unlock(&domain->lock);
@@ -223,15 +258,23 @@ static int kfv_mr_close(struct kfid *fid)
 	return 0;
 }
 
-/* Caller holds the domain's lock: its device is gone. */
-void kfv_mr_strip(struct kfv_domain *domain)
+/**
+ * kfv_mr_detach() - have the regions of a lost device destroyed
+ * @domain: the domain
+ *
+ * The regions stay on the list: their close still has to drop its reference.
+ *
+ * Context: process; caller holds domain->lock.
+ */
+void kfv_mr_detach(struct kfv_domain *domain)
 {
 	struct kfv_mr *mr;
 
+	lockdep_assert_held(&domain->lock);
 	list_for_each_entry(mr, &domain->mrs, link) {
-		if (!mr->stripped)
+		if (!mr->detached)
 			kfv_queue_work(&mr->region->work);
-		mr->stripped = true;
+		mr->detached = true;
 	}
 }
 
@@ -242,8 +285,10 @@ void kfv_mr_strip(struct kfv_domain *domain)
  * @len: bytes
  * @iova: the device's address for it
  *
- * Context: any.
- * Return: 0 or -EINVAL, the buffer is not inside one piece of the region.
+ * Pieces follow one another in the device's addresses, whatever their own are.
+ *
+ * Context: any; the ULP keeps the region open.
+ * Return: 0; -EINVAL: the buffer is not inside one piece of the region.
  */
 int kfv_mr_locate(const struct kfv_mr *mr, const void *addr, size_t len,
 		  u64 *iova)
@@ -270,6 +315,10 @@ static struct kfi_ops kfv_mr_fid_ops = {
 	.ops_open = kfi_no_ops_open,
 };
 
+/*
+ * The pieces are copied, since the ULP's array need not last. Regions of pages have
+ * none: nothing can be posted by an address in them.
+ */
 static struct kfv_mr *kfv_mr_new(struct kfv_domain *domain,
 				 const struct kfv_vec *vec, void *context)
 {
@@ -291,9 +340,13 @@ static struct kfv_mr *kfv_mr_new(struct kfv_domain *domain,
 	return mr;
 }
 
-/* One reference is the work item's, one ours: a removal may be quicker. */
+/*
+ * The public half takes its reference before the lock is released: after that a
+ * removal may run the work item, which drops the other one.
+ */
 static void kfv_mr_attach(struct kfv_mr *mr, struct kfv_region *region)
 {
+	lockdep_assert_held(&mr->domain->lock);
 	kref_get(&region->ref);
 	mr->region = region;
 	mr->lkey = region->ib->lkey;
@@ -315,7 +368,7 @@ static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
 	mutex_lock(&domain->lock);
 	region = ERR_PTR(-ENODEV);
 	if (!kfv_gone(domain->dev))
-		region = kfv_region_new(domain->pd, vec, access);
+		region = kfv_region_new(domain, vec, access);
 	if (!IS_ERR(region)) {
 		kfv_mr_attach(mr, region);
 		list_add_tail(&mr->link, &domain->mrs);

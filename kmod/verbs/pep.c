@@ -2,10 +2,14 @@
 /*
  * Passive endpoints, and the connection requests that come in through them.
  *
- * A request belongs to its event until that is read, then to whoever read it:
- * an endpoint takes it over, or it is refused. RDMA CM's id of a request is
- * attached to a device, so a removal takes it away; what stays is a shell that
- * the handle in the event may go on pointing to.
+ * A request belongs to its event until the event is read, then to the ULP that has
+ * read it: an endpoint takes the request over (kfv_req_take()), or it is rejected.
+ * The first to take it off the list, under kfv_dev_lock, owns it from then on. The
+ * fabric rejects the requests that are still on the list when it closes.
+ *
+ * RDMA CM's id of a request is attached to a device. A removal destroys the id and
+ * leaves a request without one, because an unread event or the ULP may still hold its
+ * handle.
  */
 #include <linux/in.h>
 #include <linux/slab.h>
@@ -16,8 +20,11 @@
 static LIST_HEAD(kfv_peps);		/* kfv_lock */
 static LIST_HEAD(kfv_reqs);		/* kfv_dev_lock */
 
-/* Takes a request off the list. Return: NULL if the handle is none of ours. */
-static struct kfv_req *kfv_req_claim(struct kfid *handle)
+/*
+ * Takes a request off the list; it is the caller's after that. The handle may be any
+ * pointer: it is compared, never followed. Return: NULL if there is no such request.
+ */
+static struct kfv_req *kfv_req_remove(struct kfid *handle)
 {
 	struct kfv_req *req, *found = NULL;
 
@@ -33,8 +40,12 @@ static struct kfv_req *kfv_req_claim(struct kfid *handle)
 	return found;
 }
 
-/* The peer gets the reject data; without any, destroying the id refuses. */
-static void kfv_req_refuse(struct kfv_req *req, const void *data, size_t len)
+/*
+ * Ends a request that the caller has taken off the list. With data the reject is sent
+ * here; without, rdma_destroy_id() sends one (cm_destroy_id() in
+ * drivers/infiniband/core/cm.c).
+ */
+static void kfv_req_reject(struct kfv_req *req, const void *data, size_t len)
 {
 	if (req->id) {
 		if (data && len)
@@ -48,11 +59,11 @@ static void kfv_req_refuse(struct kfv_req *req, const void *data, size_t len)
 
 static int kfv_req_close(struct kfid *fid)
 {
-	struct kfv_req *req = kfv_req_claim(fid);
+	struct kfv_req *req = kfv_req_remove(fid);
 
 	if (!req)
 		return -EINVAL;
-	kfv_req_refuse(req, NULL, 0);
+	kfv_req_reject(req, NULL, 0);
 	return 0;
 }
 
@@ -69,11 +80,12 @@ static struct kfi_ops kfv_req_fid_ops = {
  * @handle: kfi_info.handle of the event
  * @fabric: of the endpoint
  * @ib: device of the endpoint
- * @param: cut down to what the peer can do
+ * @param: its depths are lowered to those of the peer
  *
- * Context: process; caller holds kfv_lock, so that no device goes.
- * Return: RDMA CM's id, now the caller's; or -EINVAL, -ENODEV (the request's
- * device is gone), -KFI_EDOMAIN, and the request stays what it was.
+ * Context: process; caller holds kfv_lock. So no removal comes between taking the
+ * id off the list of requests and putting the endpoint on the list of its domain.
+ * Return: RDMA CM's id, now the caller's; or -EINVAL, -ENODEV (the device of the
+ * request is gone), -KFI_EDOMAIN, and the request stays on the list.
  */
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
@@ -83,6 +95,7 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 	struct rdma_cm_id *id = ERR_PTR(-EINVAL);
 	struct kfv_req *req;
 
+	lockdep_assert_held(&kfv_lock);
 	mutex_lock(&kfv_dev_lock);
 	list_for_each_entry(req, &kfv_reqs, link) {
 		if (&req->fid != handle || req->fabric != fabric)
@@ -106,8 +119,14 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 	return id;
 }
 
-/* The fabric closes: requests that were read and never answered. */
-void kfv_req_drop_all(const struct kfid_fabric *fabric)
+/**
+ * kfv_req_reject_all() - reject the requests that were never answered
+ * @fabric: the fabric that closes; its passive endpoints are closed, so that no
+ * request is added any more
+ *
+ * Context: process; no lock of the provider is held.
+ */
+void kfv_req_reject_all(const struct kfid_fabric *fabric)
 {
 	struct kfv_req *req, *next;
 	LIST_HEAD(drop);
@@ -117,11 +136,12 @@ void kfv_req_drop_all(const struct kfid_fabric *fabric)
 		if (req->fabric == fabric)
 			list_move(&req->link, &drop);
 	mutex_unlock(&kfv_dev_lock);
+	/* Not under kfv_dev_lock, which event handlers take. */
 	list_for_each_entry_safe(req, next, &drop, link)
-		kfv_req_refuse(req, NULL, 0);
+		kfv_req_reject(req, NULL, 0);
 }
 
-static struct rdma_cm_id *kfv_req_strip_one(const struct kfv_device *dev)
+static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev)
 {
 	struct rdma_cm_id *id = NULL;
 	struct kfv_req *req;
@@ -138,22 +158,30 @@ static struct rdma_cm_id *kfv_req_strip_one(const struct kfv_device *dev)
 	return id;
 }
 
-/* The device goes, and the ids of its requests with it. */
-void kfv_req_strip(const struct kfv_device *dev)
+/**
+ * kfv_req_detach() - destroy the ids of the requests on a device
+ * @dev: the device, off the list of devices, so that no request is added
+ *
+ * One at a time, because kfv_dev_lock may not be held while an id is destroyed.
+ *
+ * Context: process; caller holds kfv_lock, which keeps kfv_req_take() away.
+ */
+void kfv_req_detach(const struct kfv_device *dev)
 {
 	struct rdma_cm_id *id;
 
-	while ((id = kfv_req_strip_one(dev)))
+	lockdep_assert_held(&kfv_lock);
+	while ((id = kfv_req_detach_one(dev)))
 		rdma_destroy_id(id);
 }
 
-/* Nothing to do: an answer that comes too late fails. */
+/* The peer gives up before the answer: the answer then fails by itself. */
 static int kfv_req_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	return 0;
 }
 
-/* The event is never read. */
+/* The event is discarded unread: what it owns goes, and the peer gets a reject. */
 static void kfv_req_drop_event(u32 event, void *buf)
 {
 	struct kfi_eq_cm_entry *entry = buf;
@@ -162,6 +190,7 @@ static void kfv_req_drop_event(u32 event, void *buf)
 	kfi_freeinfo(entry->info);
 }
 
+/* The info of the event. The handler lock of @id keeps it and its device. */
 static struct kfi_info *kfv_req_info(struct kfv_req *req,
 				     const struct rdma_cm_id *id)
 {
@@ -182,6 +211,10 @@ static struct kfi_info *kfv_req_info(struct kfv_req *req,
 	return info;
 }
 
+/*
+ * On success the event owns the info, and through its handle the request: the ULP may
+ * have read and answered it before this returns. So nothing touches @req after.
+ */
 static int kfv_req_report(struct kfv_pep *pep, struct kfv_req *req,
 			  const struct rdma_cm_id *id, const void *data,
 			  size_t len)
@@ -227,24 +260,32 @@ static struct kfv_req *kfv_req_new(struct kfv_pep *pep, struct rdma_cm_id *id,
 	return req;
 }
 
-/* RDMA CM has no limit of its own for them. Caller holds kfv_dev_lock. */
+/*
+ * RDMA CM has no limit of its own: the backlog of rdma_listen() only matters for
+ * iWARP. Requests count until they are answered, whether their event is read or not.
+ */
 static bool kfv_pep_full(const struct kfv_pep *pep)
 {
 	u32 listener = kfi_fid_id(&pep->base.pep.fid);
 	const struct kfv_req *req;
 	int n = 0;
 
+	lockdep_assert_held(&kfv_dev_lock);
 	list_for_each_entry(req, &kfv_reqs, link)
 		n += req->listener == listener;
 	return n >= pep->backlog;
 }
 
 /*
- * A peer asks. Whatever goes wrong, returning an error makes RDMA CM destroy
- * the new id, which refuses; until then nobody else may know of it.
+ * A peer's connection request. After an error RDMA CM destroys the new id, which sends
+ * a reject, except for -ENOMEM: then the peer repeats the request (cm_destroy_id()).
+ * So an id may not be known to any other thread when an error is returned.
+ *
+ * The report comes last, since the ULP may answer at once: kfi_endpoint() then waits
+ * in rdma_lock_handler() until this handler is done.
  */
-static int kfv_req_arrive(struct kfv_pep *pep, struct rdma_cm_id *id,
-			  const struct rdma_conn_param *param)
+static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
+		       const struct rdma_conn_param *param)
 {
 	struct kfv_req *req;
 	int err = -ENODEV;
@@ -253,7 +294,10 @@ static int kfv_req_arrive(struct kfv_pep *pep, struct rdma_cm_id *id,
 	if (!req)
 		return -ENOMEM;
 
-	/* Either a removal sees the request, or this sees the removal. */
+	/*
+	 * Under kfv_dev_lock a removal either finds the request on the list, or
+	 * has taken the device off its list before.
+	 */
 	mutex_lock(&kfv_dev_lock);
 	if (kfv_pep_full(pep)) {
 		err = -EAGAIN;
@@ -273,26 +317,39 @@ static int kfv_req_arrive(struct kfv_pep *pep, struct rdma_cm_id *id,
 			     param->private_data_len);
 	if (!err)
 		return 0;
-	/* A removal may have taken the id meanwhile, and will destroy it. */
-	if (kfv_req_claim(&req->fid) && !req->id)
+	/*
+	 * Only a removal can have touched the request: its handle is not known
+	 * to the ULP, and the fabric is open. If the removal has taken the id, it
+	 * waits for this handler and then destroys the id; RDMA CM must not.
+	 */
+	if (kfv_req_remove(&req->fid) && !req->id)
 		err = 0;
 	kfree(req);
 	return err;
 }
 
-/* Runs under the handler locks of the listener and of the new id. */
+/*
+ * Runs under the handler locks of the listener and of the new id (cma_ib_req_handler()
+ * in drivers/infiniband/core/cma.c). id->context is the listener's.
+ */
 static int kfv_pep_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return 0;
-	return kfv_req_arrive(id->context, id, &event->param.conn);
+	return kfv_req_add(id->context, id, &event->param.conn);
 }
 
-/* Caller holds kfv_lock: the device is known, or it is about to go. */
+/*
+ * An address that belongs to a device binds the listener to it. kfv_lock keeps the list
+ * of devices. A device that is not on it is not served, or is being removed; no
+ * removal would find a listener there and destroy it.
+ */
 static int kfv_pep_bind_addr(struct kfv_pep *pep, struct rdma_cm_id *id)
 {
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&pep->ctl);
 	err = rdma_bind_addr(id, (struct sockaddr *)&pep->addr);
 	if (err)
 		return err == -ENODEV ? -EADDRNOTAVAIL : err;
@@ -301,11 +358,13 @@ static int kfv_pep_bind_addr(struct kfv_pep *pep, struct rdma_cm_id *id)
 	return 0;
 }
 
+/* Requests may come before rdma_listen() returns; they do not need pep->id. */
 static int kfv_pep_start(struct kfv_pep *pep)
 {
 	struct rdma_cm_id *id;
 	int err;
 
+	lockdep_assert_held(&pep->ctl);
 	id = rdma_create_id(&init_net, kfv_pep_event, pep, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
@@ -341,7 +400,7 @@ static int kfv_pep_listen(struct kfid_pep *fid)
 	return err;
 }
 
-/* Unless there is no such request (-EINVAL) it is gone on return, like a close. */
+/* As with a close, the request is gone on return, except after -EINVAL. */
 static int kfv_pep_reject(struct kfid_pep *pep, kfid_t handle,
 			  const void *param, size_t paramlen)
 {
@@ -350,11 +409,11 @@ static int kfv_pep_reject(struct kfid_pep *pep, kfid_t handle,
 
 	if (!handle)
 		return -EINVAL;
-	req = kfv_req_claim(handle);
+	req = kfv_req_remove(handle);
 	if (!req)
 		return -EINVAL;
 	lost = !req->id;
-	kfv_req_refuse(req, param, paramlen);
+	kfv_req_reject(req, param, paramlen);
 	return lost ? -ENODEV : 0;
 }
 
@@ -377,7 +436,7 @@ static int kfv_pep_setname(kfid_t fid, void *addr, size_t addrlen)
 	return err;
 }
 
-/* While it listens, RDMA CM knows the port if any would do. */
+/* For port 0 RDMA CM chooses one when listening starts. */
 static int kfv_pep_getname(struct kfid *fid, void *addr, size_t *addrlen)
 {
 	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
@@ -419,6 +478,12 @@ static int kfv_pep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 	return kfi_pep_base_bind(&pep->base, bfid, flags);
 }
 
+/*
+ * Off the list first: after that no removal uses the passive endpoint, and ctl is not
+ * needed any more. rdma_destroy_id() waits for handlers of the listener, so that no
+ * request is added after it. kfi_pep_base_fini() then discards the unread events,
+ * which rejects their requests.
+ */
 static int kfv_pep_close(struct kfid *fid)
 {
 	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
@@ -431,7 +496,6 @@ static int kfv_pep_close(struct kfid *fid)
 	mutex_lock(&kfv_lock);
 	list_del(&pep->link);
 	mutex_unlock(&kfv_lock);
-	/* After this no request arrives any more. */
 	if (pep->id)
 		rdma_destroy_id(pep->id);
 	kfi_pep_base_fini(&pep->base);
@@ -440,20 +504,31 @@ static int kfv_pep_close(struct kfid *fid)
 	return 0;
 }
 
-static bool kfv_pep_on(const struct kfv_pep *pep, const struct kfv_device *dev)
+/* A listener on the wildcard address has no device. */
+static bool kfv_pep_on_device(const struct kfv_pep *pep,
+			      const struct kfv_device *dev)
 {
+	lockdep_assert_held(&pep->ctl);
 	return pep->id && pep->id->device == dev->ib;
 }
 
-/* Caller holds kfv_lock. One that listens on all devices goes on. */
+/**
+ * kfv_pep_lose() - report the loss of a device to its listeners
+ * @dev: the device
+ *
+ * A passive endpoint that listens on all devices is not affected.
+ *
+ * Context: process; caller holds kfv_lock.
+ */
 void kfv_pep_lose(const struct kfv_device *dev)
 {
 	struct kfi_eq_err_entry entry = { .err = ENODEV };
 	struct kfv_pep *pep;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(pep, &kfv_peps, link) {
 		mutex_lock(&pep->ctl);
-		if (kfv_pep_on(pep, dev)) {
+		if (kfv_pep_on_device(pep, dev)) {
 			pep->lost = true;
 			entry.fid = &pep->base.pep.fid;
 			entry.context = entry.fid->context;
@@ -463,14 +538,21 @@ void kfv_pep_lose(const struct kfv_device *dev)
 	}
 }
 
-/* Caller holds kfv_lock. */
-void kfv_pep_strip(const struct kfv_device *dev)
+/**
+ * kfv_pep_detach() - destroy the listeners on a device
+ * @dev: the device; its loss is reported
+ *
+ * Context: process; caller holds kfv_lock. Waits for event handlers, which take
+ * neither kfv_lock nor ctl.
+ */
+void kfv_pep_detach(const struct kfv_device *dev)
 {
 	struct kfv_pep *pep;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(pep, &kfv_peps, link) {
 		mutex_lock(&pep->ctl);
-		if (kfv_pep_on(pep, dev)) {
+		if (kfv_pep_on_device(pep, dev)) {
 			rdma_destroy_id(pep->id);
 			pep->id = NULL;
 		}

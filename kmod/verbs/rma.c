@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Remote reads and writes; and the tables of what there is not, which callers
- * jump through without looking.
+ * The calls for RMA: remote reads and writes. Flags are used as in msg.c.
+ *
+ * A write is complete when the peer's device has acknowledged it. The peer's CPU takes
+ * no part, and gets no completion unless the write carries remote CQ data, which takes
+ * one of the peer's receives.
  */
 #include "kfi_verbs.h"
 
 /**
- * struct kfv_remote - the other side's buffer
- * @addr: an address in its region: kfid_mr.iova and up
+ * struct kfv_remote - the peer's buffer
+ * @addr: an address in its region, from kfid_mr.iova on
  * @key: of the region
  */
 struct kfv_remote {
@@ -22,7 +25,7 @@ static ssize_t kfv_read_vec(struct kfid_ep *fid, struct kfv_vec vec,
 	struct kfv_tx tx = {
 		.opcode = IB_WR_RDMA_READ,
 		.kind = KFI_RMA | KFI_READ,
-		/* Data of a read goes the other way: nothing to inject. */
+		/* The data of a read comes from the peer: nothing to inject. */
 		.flags = ep->tx_flags & ~KFI_INJECT,
 		.vec = vec,
 		.context = context,
@@ -53,7 +56,10 @@ static ssize_t kfv_write_vec(struct kfid_ep *fid, struct kfv_vec vec,
 	return kfv_post_tx(ep, &tx);
 }
 
-/* Both forms with a message: one remote piece, as long as the local ones. */
+/*
+ * Reads and writes with a message. A work request has one remote address, so there is
+ * one remote piece, and it must be as long as the local pieces together.
+ */
 static ssize_t kfv_rma_msg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 			   struct kfv_tx *tx)
 {
@@ -106,6 +112,7 @@ static ssize_t kfv_readbv(struct kfid_ep *ep, const struct bio_vec *biov,
 	return kfv_read_vec(ep, vec, (struct kfv_remote){ addr, key }, context);
 }
 
+/* The endpoint's default flags are filtered, flags of the call are checked. */
 static ssize_t kfv_readmsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 			   u64 flags)
 {
@@ -217,21 +224,4 @@ struct kfi_ops_rma kfv_rma_ops = {
 	.injectdata = kfv_inject_writedata,
 	.readsgl = kfi_no_rma_readsgl,
 	.writesgl = kfi_no_rma_writesgl,
-};
-
-struct kfi_ops_tagged kfv_tagged_ops = {
-	.size = sizeof(struct kfi_ops_tagged),
-	.recv = kfi_no_tagged_recv,
-	.recvv = kfi_no_tagged_recvv,
-	.recvbv = kfi_no_tagged_recvbv,
-	.recvmsg = kfi_no_tagged_recvmsg,
-	.send = kfi_no_tagged_send,
-	.sendv = kfi_no_tagged_sendv,
-	.sendbv = kfi_no_tagged_sendbv,
-	.sendmsg = kfi_no_tagged_sendmsg,
-	.inject = kfi_no_tagged_inject,
-	.senddata = kfi_no_tagged_senddata,
-	.injectdata = kfi_no_tagged_injectdata,
-	.recvsgl = kfi_no_tagged_recvsgl,
-	.sendsgl = kfi_no_tagged_sendsgl,
 };

@@ -61,7 +61,7 @@ def recording(name: str) -> Recording:
 
 def expected(ledger: Ledger, findings: Any) -> dict[str, dict[str, float]]:
     """The queues' numbers, counted from the ledger."""
-    numbers = {}
+    numbers: dict[str, dict[str, float]] = {}
     for queue in ledger.queues.values():
         line = row(ledger, "", queue.id, 0, findings)
         wakes = queue.all_wakes()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_support import plain, recording_of, saved
@@ -36,7 +37,7 @@ def both() -> Recording:
     )
 
 
-def _later(record: object, by: int) -> object:
+def _later(record: Any, by: int) -> Any:
     """A record as if it had come later."""
     times = [name for name in record.__slots__ if name == "t" or name.startswith("t_")]
     return type(record)(**{

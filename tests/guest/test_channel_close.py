@@ -37,7 +37,7 @@ pytestmark = pytest.mark.core
 
 InChild = Callable[..., Child]
 NONE = _uapi.KFAB_DEADLINE_NONE
-FORGIVE = _uapi.KFAB_CLOSE_FORGIVE
+DISCARD = _uapi.KFAB_CLOSE_DISCARD_EVENTS
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_forgiving_close_waits_for_no_ack(mock: Mock) -> None:
     """E3: as at the end of a process, the acks are waived; they come too late then."""
     channel = mock.channel()
     cq = got(without_endpoint(mock, channel, 2), 2)
-    assert close(cq, FORGIVE) == 0
+    assert close(cq, DISCARD) == 0
     assert ack(cq, 1) == -errno.EBADF
     assert gone(cq)
 
@@ -158,7 +158,7 @@ def test_forgiving_close_that_is_refused_forgives_nothing(mock: Mock) -> None:
     """E3, O1: a queue with an endpoint stays, and what it is owed, too."""
     told = Told.new(mock)
     get_events(told, 2)
-    assert close(told.cq, FORGIVE) == -errno.EBUSY
+    assert close(told.cq, DISCARD) == -errno.EBUSY
     assert ack(told.cq, 2) == 0
 
 
@@ -171,7 +171,7 @@ def test_forgiving_close_wants_no_ack_of_what_is_being_handed_out(
     hook = mock.hook("D7", channel)
     getting = in_thread(lambda: get(channel))
     hook.stopped()
-    closing = in_thread(lambda: close(cq, FORGIVE)).asleep()
+    closing = in_thread(lambda: close(cq, DISCARD)).asleep()
     hook.go()
     assert getting.result() == (0, cq._handle)
     assert closing.result() == 0
@@ -182,7 +182,7 @@ def test_forgiving_close_ends_the_wait_of_another(mock: Mock, in_thread: InThrea
     """E3, B51: it is EBUSY itself; who closed first need not wait any more."""
     cq = got(without_endpoint(mock, mock.channel(), 2), 2)
     closing = in_thread(lambda: close(cq)).asleep()
-    assert close(cq, FORGIVE) == -errno.EBUSY
+    assert close(cq, DISCARD) == -errno.EBUSY
     assert closing.result() == 0
     assert gone(cq)
 

@@ -354,7 +354,7 @@ def _told(cq: kp.CompletionQueue, count: int, call: int = _uapi.KFAB_IOC_CQ_READ
     """What CQ_READ returns that is to tell whether the queue is empty; room for 16."""
     room = (_uapi.kfab_cq_entry * 16)()
     arg = _uapi.kfab_cq_read(
-        flags=_uapi.KFAB_CQ_TELL_EMPTY,
+        flags=_uapi.KFAB_CQ_REPORT_EMPTY,
         cq=cq._handle,
         count=count,
         entries=ctypes.addressof(room),
@@ -384,7 +384,7 @@ def test_queue_with_an_error_is_not_empty(mock: Mock) -> None:
     inject_numbered(mock, ep, range(2))
     assert cq.readerr() is not None
     mock.inject(ep, err=5)
-    got = []
+    got: list[object] = []
     with pytest.raises(kp.ErrorAvailable):
         got.extend(entry.data for entry in cq)
     assert got == [0, 1]

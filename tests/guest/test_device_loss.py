@@ -56,8 +56,8 @@ def test_every_queue_gets_a_last_error(doomed: Net, in_thread: InThread) -> None
     delete(doomed, in_thread)
     for peer in (a, b):
         assert peer.error().err == errno.ENODEV
-        error = peer.eq_error()
-        assert (error.fid, error.err) == (peer.ep, errno.ENODEV)
+        found = peer.eq_error()
+        assert (found.fid, found.err) == (peer.ep, errno.ENODEV)
     with pytest.raises(kp.ErrorAvailable):
         doomed.listen_eq.read()
     error = doomed.listen_eq.readerr()

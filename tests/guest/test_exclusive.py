@@ -467,9 +467,9 @@ def test_more_threads_than_turns_on_record(herd: Herd) -> None:
     """W3, B22: every publication wakes one, and everyone who waits again passes it on."""
     go = threading.Event()
 
-    def wait_later() -> object:
+    def wait_later() -> None:
         assert go.wait(LIMIT)
-        return herd.wait_set.wait(timeout=LIMIT)
+        herd.wait_set.wait(timeout=LIMIT)
 
     events = herd.mock.eq(256, wait_set=herd.wait_set)
     herd.sleep(MANY, then=wait_later)

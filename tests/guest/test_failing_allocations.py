@@ -80,9 +80,9 @@ class World:
     def info(self) -> int:
         """Address of the provider's offer."""
         info = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
-        info.prov_name[:4] = b"mock"
-        info.fabric_name[:4] = b"mock"
-        info.domain_name[:5] = b"mock0"
+        info.prov_name[:4] = list(b"mock")
+        info.fabric_name[:4] = list(b"mock")
+        info.domain_name[:5] = list(b"mock0")
         self.keep.append(info)
         return ctypes.addressof(info)
 

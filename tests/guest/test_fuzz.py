@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Random programs of calls, with fixed seeds, and those of the corpus; see docs/testing.md."""
+"""Random programs of calls, with fixed seeds, and those of the corpus; see docs/tools.md."""
 
 from __future__ import annotations
 

@@ -98,8 +98,7 @@ def test_wait_set_stays_while_it_has_members(mock: Mock, kind: str) -> None:
 def test_poll_set_and_member_keep_each_other(mock: Mock, kind: str) -> None:
     """O1, V8: EBUSY for both until the member is removed."""
     poll = mock.domain.poll_set()
-    member = {"cq": mock.domain.cq, "eq": mock.fabric.eq}.get(kind, mock.domain.counter)
-    opened = member()
+    opened = mock.cq() if kind == "cq" else mock.eq() if kind == "eq" else mock.counter()
     poll.add(opened)
     refuse_close(opened)
     refuse_close(poll)

@@ -9,11 +9,12 @@ import pytest
 from verbs_support import REMOTE, Net, counts, wait_for_counts
 
 import kfabric_py as kp
+from kfabric_py.memory import Local
 
 PAGE = 4096
 
 
-def refused(net: Net, memory: kp.Local, access: kp.Access = REMOTE) -> int:
+def refused(net: Net, memory: Local, access: kp.Access = REMOTE) -> int:
     """Return the error number with which a registration fails."""
     peer = net.peer(enable=False)
     with pytest.raises(kp.KfiError) as error:

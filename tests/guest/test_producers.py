@@ -13,6 +13,7 @@ import re
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from descriptor_support import POLLING
@@ -82,7 +83,7 @@ class Producer:
     readable: bool = True
 
 
-def _posted(kind: str, post: Callable[[World], None], **options: object) -> Callable[[World], None]:
+def _posted(kind: str, post: Callable[[World], None], **options: Any) -> Callable[[World], None]:
     """Return what posts an operation and completes it."""
 
     def act(world: World) -> None:
@@ -92,7 +93,7 @@ def _posted(kind: str, post: Callable[[World], None], **options: object) -> Call
     return act
 
 
-def _injected(kind: str, **options: object) -> Callable[[World], None]:
+def _injected(kind: str, **options: Any) -> Callable[[World], None]:
     """Return what reports an operation that nobody posted."""
     return lambda world: world.mock.inject(world.ep, kind, **options)
 

@@ -216,7 +216,7 @@ def test_reset_under_sleepers(mock: Mock) -> None:
         with cq.profile() as profile:
             for _ in range(1499):
                 profile.reset()
-                assert 0 <= profile["asleep_ns"] < 1 << 62
+                assert 0 <= profile.number("asleep_ns") < 1 << 62
     finally:
         over.set()
         for thread in threads:
@@ -230,7 +230,8 @@ def test_reset_of_a_queue(mock: Mock, name: str) -> None:
     cq = mock.cq(wait_set=wait_set) if name == "wait set" else mock.cq()
     poll_set = mock.poll_set()
     poll_set.add(cq)
-    target: Profiled = {"wait set": wait_set, "poll set": poll_set, "CQ": cq}[name]
+    targets: dict[str, Profiled] = {"wait set": wait_set, "poll set": poll_set, "CQ": cq}
+    target = targets[name]
     with target.profile() as profile:
         mock.inject(mock.endpoint(cq=cq))
         assert poll_set.poll() == [cq]
@@ -258,6 +259,13 @@ def test_domain_adds_up_its_objects(mock: Mock) -> None:
         assert last[name] == after[name], name
     assert last["unexp_msg_cnt"] == 3
     assert after["deepest_fill"] == 4
+
+
+def _numbers(values: dict[str, Any], name: str) -> list[int]:
+    """The value of a variable that is a list of numbers."""
+    value = values[name]
+    assert isinstance(value, tuple)
+    return [number for number in value if isinstance(number, int)]
 
 
 def _number(values: dict[str, Any], name: str) -> int:
@@ -332,8 +340,7 @@ def test_snapshot_of_a_queue_under_load(mock: Mock, in_thread: InThread) -> None
         for _ in range(197):
             mock.inject(ep, context="softirq")
             values = profile.snapshot()
-            latency = values["latency"]
-            assert isinstance(latency, tuple)
+            latency = _numbers(values, "latency")
             assert sum(latency) <= _number(values, "wakes") <= _number(values, "sleeps")
             assert _number(values, "asleep") <= _number(values, "most_asleep") <= 2
             assert _number(values, "overtaken") <= _number(values, "wakes")
@@ -344,8 +351,7 @@ def test_snapshot_of_a_queue_under_load(mock: Mock, in_thread: InThread) -> None
         for call in calls:
             call.result()
         values = profile.snapshot()
-        latency = values["latency"]
-        assert isinstance(latency, tuple)
+        latency = _numbers(values, "latency")
         assert sum(latency) == values["wakes"]
         assert values["asleep"] == 0
 
@@ -400,8 +406,7 @@ def test_poll_set_counts_what_it_reports(mock: Mock) -> None:
         assert cq.read()
         assert poll_set.poll(4) == [cntr]
         values = profile.snapshot()
-    latency = values["latency"]
-    assert isinstance(latency, tuple)
+    latency = _numbers(values, "latency")
     assert values["signals"] == 4
     assert values["wakes"] == sum(latency) == 3
     # The CQ was still listed after the first report, and again when it was read.

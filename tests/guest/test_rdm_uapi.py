@@ -418,7 +418,7 @@ def test_garbage_gets_a_documented_errno(rdm: RdmNet, memory: raw.Pages) -> None
     for _ in range(3001):
         name = rng.choice(names)
         arg = raw.sample(name)
-        for field, kind in raw.CALLS[name][1]._fields_:
+        for field, kind in raw.fields(raw.CALLS[name][1]).items():
             if rng.random() < 0.3 or field in ("size", "flags", "__reserved"):
                 continue
             if field in handles:

@@ -9,7 +9,7 @@ from pathlib import Path
 from guest_support import LIMIT
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "docs/testing.md")
+DOCUMENTS = ("README.md", "docs/testing.md", "docs/verdict.md")
 SHOWN = {
     "test_message_ends_a_wait",
     "test_one_completion_wakes_one_reader",

@@ -279,7 +279,7 @@ def _look_from_outside(
         assert outer.harvest() == number
 
 
-INSIDE = [
+INSIDE: list[dict[str, Any]] = [
     {"link": "lt", "kind": "cq", "wanted": (1, 1)},
     {"link": "lt", "kind": "cntr", "wanted": (1, 1)},
     {"link": "et", "kind": "cq", "wanted": (1, 0)},

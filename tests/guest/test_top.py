@@ -166,7 +166,10 @@ def test_time_is_measured_while_somebody_looks(mock: Mock, in_thread: InThread, 
     ep = mock.endpoint(cq=target)
 
     def wait() -> object:
-        return wait_set.wait(timeout=LIMIT) if kind == "wait" else target.sread(timeout=LIMIT)
+        if kind == "cq":
+            return target.sread(timeout=LIMIT)
+        wait_set.wait(timeout=LIMIT)
+        return None
 
     for looking, measured in ((False, 0), (True, 1)):
         with OBJECTS.open() if looking else open(os.devnull):

@@ -12,10 +12,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import pytest
 from guest_support import DEBUGFS, NEEDS_TRACER
 
 from harness.guest import modules as guest_modules
+from harness.guest.waiting import DeadlineExpired, wait_until
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import Context, FClass, Recording, from_guest
 from harness.trace.guest import LIVE
@@ -149,9 +149,8 @@ def by_module(tmp_path_factory: pytest.TempPathFactory) -> Traced:
             command, stdout=subprocess.PIPE, text=True, start_new_session=True
         ) as tracer,
     ):
-        deadline = time.monotonic() + LIMIT
-        while _waits_so_far(directory / LIVE) < SPAWNED and time.monotonic() < deadline:
-            time.sleep(0.1)
+        with suppress(DeadlineExpired):  # the tests then show what is missing
+            wait_until(lambda: _waits_so_far(directory / LIVE) >= SPAWNED, "waits", LIMIT)
         # The terminal signals to all that run in its foreground.
         os.killpg(tracer.pid, signal.SIGINT)
         said, _ = tracer.communicate(timeout=LIMIT)

@@ -8,6 +8,7 @@ import errno
 import select
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import uapi_support as raw
@@ -340,7 +341,7 @@ def test_one_loop_does_not_take_the_others_wake(mock: Mock, in_thread: InThread)
     helper = in_thread(disturb)
     try:
         for expected in range(1, rounds + 1):
-            call = in_thread(lambda expected=expected: cntr.wait(expected, timeout=LIMIT))
+            call = in_thread(partial(cntr.wait, expected, timeout=LIMIT))
             mock.inject(ep, entry=0)
             call.result()
     finally:

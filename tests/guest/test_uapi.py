@@ -17,7 +17,7 @@ import kfabric_py as kp
 from kfabric_py import _uapi
 
 NAMES = sorted(raw.CALLS)
-RESERVED = [name for name in NAMES if "__reserved" in dict(raw.CALLS[name][1]._fields_)]
+RESERVED = [name for name in NAMES if "__reserved" in raw.fields(raw.CALLS[name][1])]
 
 #: What the documentation lists; anything else must never come out.
 DOCUMENTED = {
@@ -194,7 +194,7 @@ def test_info_has_a_frame_of_its_own(device: kp.Device, memory: raw.Pages) -> No
 
     def ask(info_size: int, tail: bytes = b"", **fields: int) -> int:
         info = _uapi.kfab_info(size=info_size, **fields)
-        info.prov_name[:4] = b"mock"
+        info.prov_name[:4] = list(b"mock")
         arg = raw.sample("GETINFO", hints=memory.put(bytes(info) + tail))
         return raw.call(device.fileno(), "GETINFO", arg)
 
@@ -209,7 +209,7 @@ def test_info_has_a_frame_of_its_own(device: kp.Device, memory: raw.Pages) -> No
 def test_getinfo_tells_how_many_there_are(device: kp.Device) -> None:
     """X1: count comes back as what exists, the result is what was written."""
     hints = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
-    hints.prov_name[:4] = b"mock"
+    hints.prov_name[:4] = list(b"mock")
     ask = raw.sample("GETINFO", hints=ctypes.addressof(hints))
     assert raw.call(device.fileno(), "GETINFO", ask) == 0
     assert ask.count >= 1
@@ -335,7 +335,7 @@ def test_garbage_gets_a_documented_errno(mock: Mock, memory: raw.Pages) -> None:
         if name == "CLOSE":
             continue
         arg = raw.sample(name)
-        for field, kind in raw.CALLS[name][1]._fields_:
+        for field, kind in raw.fields(raw.CALLS[name][1]).items():
             if rng.random() < 0.3 or field in ("size", "flags", "__reserved"):
                 continue
             if field == "deadline":

@@ -275,7 +275,7 @@ def test_fault_opens_nothing(mock: Mock, memory: raw.Pages, name: str) -> None:
     fd = mock.device.fileno()
     info = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
     hints = raw.sample("GETINFO", infos=ctypes.addressof(info), info_size=info.size, count=1)
-    info.prov_name[:4] = b"mock"
+    info.prov_name[:4] = list(b"mock")
     ask = _uapi.kfab_info.from_buffer_copy(bytes(info))
     hints.hints = ctypes.addressof(ask)
     assert raw.call(fd, "GETINFO", hints) == 1
@@ -291,7 +291,7 @@ def test_fault_opens_nothing(mock: Mock, memory: raw.Pages, name: str) -> None:
         "iov_count": 1,
         "access": _uapi.KFAB_SEND,
     }
-    known = {field for field, _ in raw.CALLS[name][1]._fields_}
+    known = raw.fields(raw.CALLS[name][1])
     arg = raw.sample(name, **{key: value for key, value in fields.items() if key in known})
     before = mock.device.version()
     assert raw.with_read_only(fd, memory, name, arg) == -errno.EFAULT

@@ -8,6 +8,7 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -61,7 +62,8 @@ def test_every_entry_goes_to_one_of_many_readers(mock: Mock, in_thread: InThread
     """X2, Q3: 997 entries, five reading threads: each entry exactly once."""
     cq = mock.cq(1024)
     ep = mock.endpoint(cq=cq)
-    total, got, lock = 997, [], threading.Lock()
+    total, lock = 997, threading.Lock()
+    got: list[int] = []
 
     def read() -> None:
         while len(got) < total:
@@ -89,7 +91,7 @@ def test_racing_threads_break_nothing(mock: Mock, in_thread: InThread, threads: 
     device = kp.Device()
     fd = device.fileno()
     info = _uapi.kfab_info(size=ctypes.sizeof(_uapi.kfab_info))
-    info.prov_name[:4] = b"mock"
+    info.prov_name[:4] = list(b"mock")
     ask = raw.sample("GETINFO", hints=ctypes.addressof(info), count=1)
     found = _uapi.kfab_info()
     ask.infos, ask.info_size = ctypes.addressof(found), ctypes.sizeof(found)
@@ -102,7 +104,7 @@ def test_racing_threads_break_nothing(mock: Mock, in_thread: InThread, threads: 
         for _ in range(503):
             name = rng.choice(sorted(set(raw.CALLS) - {"GETINFO"}))
             arg = raw.sample(name)
-            fields = dict(raw.CALLS[name][1]._fields_)
+            fields = raw.fields(raw.CALLS[name][1])
             for field in raw.HANDLES.get(name, {"handle": ""} if name == "CLOSE" else {}):
                 setattr(arg, field, rng.choice(handles[-40:]))
             for field, value in {
@@ -131,6 +133,6 @@ def test_racing_threads_break_nothing(mock: Mock, in_thread: InThread, threads: 
     domain = raw.sample("DOMAIN_OPEN", fabric=opened.out_handle, info=ctypes.addressof(found))
     assert raw.call(fd, "DOMAIN_OPEN", domain) == 0
     handles += [opened.out_handle, domain.out_handle]
-    calls = [in_thread(lambda n=n: storm(random.Random(seed + n))) for n in range(threads)]
+    calls = [in_thread(partial(storm, random.Random(seed + n))) for n in range(threads)]
     assert sum(call.result() for call in calls) > 0
     device.close()

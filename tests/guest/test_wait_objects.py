@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import uapi_support as raw
@@ -136,7 +137,7 @@ def test_sleepers_of_every_kind_are_woken(mock: Mock, in_thread: InThread, kind:
     """W8, W2: kfi_wait sleeps and wakes whatever the wait object is."""
     ready = CLASSES["wait set"](mock, kind)
     assert isinstance(ready.obj, kp.WaitSet)
-    call = in_thread(lambda: ready.obj.wait(timeout=LIMIT)).asleep()  # type: ignore[union-attr]
+    call = in_thread(partial(ready.obj.wait, timeout=LIMIT)).asleep()
     ready.make()
     call.result()
 
@@ -145,13 +146,18 @@ def test_sleepers_of_every_kind_are_woken(mock: Mock, in_thread: InThread, kind:
 def test_yielding_wait_ends_by_the_event(mock: Mock, in_thread: InThread, name: str) -> None:
     """W8, B24: YIELD: on every kind of object a wait without limit ends by the event."""
     ready = CLASSES[name](mock, Kind.YIELD)
-    waits: dict[str, Callable[[], object]] = {
-        "wait set": lambda: ready.obj.wait(timeout=None),  # type: ignore[union-attr,call-arg]
-        "cq": lambda: ready.obj.sread(timeout=None),  # type: ignore[union-attr]
-        "eq": lambda: ready.obj.sread(timeout=None),  # type: ignore[union-attr]
-        "counter": lambda: ready.obj.wait(1, timeout=None),  # type: ignore[union-attr]
-    }
-    call = in_thread(waits[name])
+
+    def wait() -> object:
+        match ready.obj:
+            case kp.WaitSet() as wait_set:
+                wait_set.wait(timeout=None)
+            case kp.Counter() as counter:
+                counter.wait(1, timeout=None)
+            case queue:
+                return queue.sread(timeout=None)
+        return None
+
+    call = in_thread(wait)
     ready.make()
     call.result()
 
@@ -246,7 +252,7 @@ def test_descriptor_wakes_who_sleeps_in_poll(
     """W8, W2: poll(2) ends by the event, for every thread and descriptor."""
     ready = CLASSES[name](mock, Kind.FD)
     fds = [opened(ready), opened(ready)]
-    calls = [in_thread(lambda fd=fd: events(fd, LIMIT)) for fd in (*fds, fds[0])]
+    calls = [in_thread(partial(events, fd, LIMIT)) for fd in (*fds, fds[0])]
     for call in calls:
         sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
     ready.make()
@@ -438,7 +444,7 @@ def test_exclusive_is_not_changed_under_a_sleeper(mock: Mock, in_thread: InThrea
     """W3: EBUSY while somebody sleeps in the set."""
     ready = CLASSES["wait set"](mock, Kind.UNSPEC)
     assert isinstance(ready.obj, kp.WaitSet)
-    call = in_thread(lambda: ready.obj.wait(timeout=LIMIT)).asleep()  # type: ignore[union-attr]
+    call = in_thread(partial(ready.obj.wait, timeout=LIMIT)).asleep()
     with pytest.raises(kp.Busy):
         ready.obj.exclusive = True
     assert not ready.obj.exclusive

@@ -233,7 +233,8 @@ def test_no_report_of_what_is_not_there(mock: Mock, seed: int) -> None:
     cqs, cntrs = [mock.cq(512) for _ in range(3)], [mock.counter() for _ in range(3)]
     eps = [mock.endpoint(cq=cq, cntr=cntr) for cq, cntr in zip(cqs, cntrs, strict=True)]
     poll_set = mock.poll_set()
-    for member in (*cqs, *cntrs):
+    members: list[kp.CompletionQueue | kp.Counter] = [*cqs, *cntrs]
+    for member in members:
         poll_set.add(member)
     changed: set[int] = set()
     filled = [0, 0, 0]
@@ -260,7 +261,7 @@ def test_no_report_of_what_is_not_there(mock: Mock, seed: int) -> None:
 
     for _ in range(400):
         step(dice.randrange(3))
-    for member in (*cqs, *cntrs):
+    for member in members:
         poll_set.remove(member)
 
 
@@ -359,7 +360,7 @@ def test_members_come_and_go_while_others_look(
             ep.bind(cntr, recv=True)
             ep.bind(eq)
             ep.enable()
-            member = {"cq": cq, "cntr": cntr}[leaves]
+            member = cq if leaves == "cq" else cntr
             poll_set.add(member)
             mock.inject(ep, context=context)
             poll_set.remove(member)

@@ -4,7 +4,7 @@
 A :class:`World` is everything that a program has made. One step changes it and
 says what the step returns and which sleeping calls end. Where the contract leaves
 something open the world asks ``choose``; see search.py. The rules in the
-docstrings are those of docs/wakeups.md. Nothing here knows how the module does it.
+docstrings are those of docs/contract.md. Nothing here knows how the module does it.
 """
 
 from __future__ import annotations

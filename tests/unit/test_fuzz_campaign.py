@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,7 +215,7 @@ def test_session_takes_what_the_server_tells() -> None:
     ]
     vm, seen = FakeVm(lines), list[int]()
     answer = session_of(vm).run(1, range(2), 10, progress=seen.append)
-    assert answer.failures == [failure] and answer.totals == Totals(2, {("CLOSE", 0): 7})
+    assert answer.failures == [failure] and answer.totals == Totals(2, Counter({("CLOSE", 0): 7}))
     assert seen == [5] and vm.sent[0]["job"] == "run" and not vm.closed
 
 

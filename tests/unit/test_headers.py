@@ -313,7 +313,9 @@ def enumerators_of(header: str) -> list[list[str]]:
 
 def functions_of(header: str) -> set[str]:
     """Functions that a header declares or defines."""
-    return set(re.findall(r"^(?:[a-z][\w *]*?)?\b(kfi_\w+)\(", code(header), flags=re.MULTILINE))
+    plain = re.findall(r"^(?:[a-z][\w *]*?)?\b(kfi_\w+)\(", code(header), flags=re.MULTILINE)
+    stubs = re.findall(r"^_KFI_STUB\(\w+, (kfi_\w+),", code(header), flags=re.MULTILINE)
+    return {*plain, *stubs}
 
 
 def structs_of(header: str) -> set[str]:

@@ -43,10 +43,10 @@ def test_named_subject_is_not(sentence: str) -> None:
     assert not prose.hides_its_subject(sentence)
 
 
-def test_code_is_no_prose_and_cells_are_sentences() -> None:
-    """Blocks of code do not count; a heading, an item, a cell and a sentence do."""
+def test_code_and_headings_are_no_sentences_and_cells_are() -> None:
+    """Blocks of code do not count; headings and the heads of tables do not, either."""
     text = """\
-# A heading
+# What a heading says
 
 A sentence with `who` in it. Another
 one over two lines.
@@ -60,11 +60,11 @@ what fenced
 - an item
 - who hides
 
-| cell one | what hides |
+| head | what decides |
 |---|---|
+| cell one | what hides |
 """
     assert list(prose.sentences(text)) == [
-        "A heading",
         "A sentence with `code` in it.",
         "Another one over two lines.",
         "an item",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from aio_support import settled
 from fake_kernel import FakeKernel
 
 import kfabric_py as kp
@@ -31,6 +32,11 @@ async def waiting(*coroutines: Coroutine[Any, Any, T]) -> list[asyncio.Task[T]]:
     await asyncio.sleep(0)
     assert not any(task.done() for task in tasks)
     return tasks
+
+
+async def settle(kernel: FakeKernel) -> None:
+    """Let everything happen that an event causes."""
+    await settled(lambda: len(kernel.calls))
 
 
 def reads(kernel: FakeKernel, name: str = "cq_read") -> int:
@@ -94,7 +100,7 @@ def test_cancelled_after_it_was_woken(
     async def main() -> None:
         first, second = await waiting(awaited.read(), awaited.read())
         kernel.complete(cq)
-        awaited._tell()
+        awaited._wake_waiters()
         first.cancel()
         assert len(await second) == 1
         with pytest.raises(asyncio.CancelledError):
@@ -129,10 +135,10 @@ def test_somebody_else_was_faster(
     async def main() -> None:
         (task,) = await waiting(awaited.read())
         kernel.complete(cq)
-        awaited._tell()
+        awaited._wake_waiters()
         cq.read()
         before = reads(kernel)
-        await asyncio.sleep(0.01)
+        await settle(kernel)
         assert not task.done() and reads(kernel) == before + 1
         kernel.complete(cq)
         assert len(await task) == 1
@@ -208,7 +214,7 @@ def test_counter_is_read_once_a_change(kernel: FakeKernel, domain: kp.Domain) ->
                 while kernel.level(cntr._handle):
                     await asyncio.sleep(0)
                 before = reads(kernel, "cntr_read")
-                await asyncio.sleep(0.01)
+                await settle(kernel)
                 assert reads(kernel, "cntr_read") <= before + 1, "it spins"
                 assert (low.done(), high.done()) == (value >= 2, value >= 3)
             assert (await low, await high) == (2, 3)
@@ -226,7 +232,7 @@ def test_counter_error_during_the_wait(kernel: FakeKernel, domain: kp.Domain) ->
             (task,) = await waiting(awaited.wait(2))
             kernel.values[cntr._handle] = 1
             kernel.make_ready(cntr._handle)
-            await asyncio.sleep(0.01)
+            await settle(kernel)
             assert not task.done()
             kernel.errors[cntr._handle] = 8
             kernel.make_ready(cntr._handle)
@@ -274,10 +280,7 @@ def test_reading_a_counter_wakes_nobody_for_what_is_known(
             tasks = await waiting(*[awaited.wait(9) for _ in range(4)])
             kernel.values[cntr._handle] = 1
             kernel.make_ready(cntr._handle)
-            await asyncio.sleep(0.01)
-            before = len(kernel.calls)
-            await asyncio.sleep(0.01)
-            assert len(kernel.calls) == before
+            await settle(kernel)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -212,7 +212,7 @@ def test_close_that_is_refused_leaves_the_queue_as_it_was(
     kernel.users[cq._handle].clear()
     cq.close()
     flags = [arg.flags for name, arg in kernel.calls if name == "close"]
-    assert flags == [_uapi.KFAB_CLOSE_FORGIVE, 0]
+    assert flags == [_uapi.KFAB_CLOSE_DISCARD_EVENTS, 0]
 
 
 def test_iterating_a_queue_yields_all_that_is_there(kernel: FakeKernel, domain: kp.Domain) -> None:

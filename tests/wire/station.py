@@ -57,7 +57,7 @@ class Station:
     def meet(self, address: str, name: Any) -> None:
         """Connect to the other side (MSG), or put it into the vector (RDM)."""
         if self._kind == "rdm":
-            self.side.ep.peer = self._av.insert_one(tuple(name))  # type: ignore[attr-defined]
+            self.side.ep.peer = self._av.insert_one(tuple(name))
             return
         info = self._device.getinfo(provider="verbs", dest=(address, name))[0]
         fabric = self._objects.enter_context(self._device.fabric(info))
@@ -109,7 +109,7 @@ class Station:
             return ep
 
         self._open(fabric, domain, endpoint)
-        return self.side.ep.getname()  # type: ignore[attr-defined]
+        return self.side.ep.getname()
 
     def _open(self, fabric: kp.Fabric, domain: kp.Domain, endpoint: Callable[[], Any]) -> None:
         self.side = open_side(self._device, fabric, domain, endpoint, self._objects)
@@ -230,8 +230,7 @@ class Station:
         """
         while (event := self.side.eq.read()) is None:
             self._wait(limit)
-        assert event.event is not None
-        return event.event.name
+        return kp.Event(event.event).name
 
     def quiet(self) -> bool:
         """Tell whether nothing has been reported that nobody has read."""

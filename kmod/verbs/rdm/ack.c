@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Answers to a peer, and when they go: with the next message the other way,
- * where messages go to and fro, else at once. And the ends of work requests.
+ * Control messages, their timing, and the completions of sends.
+ *
+ * A control message is queued on kfr_conn.urgent by kfr_ctl_add() and sent by
+ * the pump before any request. It gets @ack when it is queued, so that an ERR
+ * is on the wire before an @ack that covers its number. An ACK for successful
+ * requests is not queued at all: @rx_seq goes out in the header of the next
+ * message, and only if there is none for a while, or the traffic is one-way,
+ * does the pump send a message for it (@ack_due).
+ *
+ * Two steps: a decision that is made under a receive context's lock is queued
+ * under that lock, so NAK and RESUME reach the wire in the order of the
+ * decisions; kfr_ctl_added() then pumps without it.
  */
 #include <linux/jiffies.h>
 #include <linux/slab.h>
@@ -9,40 +19,48 @@
 #include "rdm.h"
 
 /*
- * The timer runs as long as messages go to and fro: at 2 ms its interrupts took a fifth
- * of the time of a ping-pong in a guest.
+ * The timer runs as long as messages go in both directions, so a short delay
+ * costs an interrupt each time: 2 ms took a fifth of the time of a ping-pong in
+ * a guest.
  */
 static unsigned int rdm_ack_delay_us = 10000;
 module_param(rdm_ack_delay_us, uint, 0644);
-MODULE_PARM_DESC(rdm_ack_delay_us, "how long an answer to a message waits for a message to go with, where there was one before (us)");
+MODULE_PARM_DESC(rdm_ack_delay_us, "how long an acknowledgement waits for a message to travel with, on a connection with traffic in both directions (us)");
 
 static unsigned int rdm_probe_s = 5;
 module_param(rdm_probe_s, uint, 0644);
-MODULE_PARM_DESC(rdm_probe_s, "how often a peer is probed that has got an operation and does not answer it (s; 0: never)");
+MODULE_PARM_DESC(rdm_probe_s, "interval between probes of a peer that has not replied to an operation yet (s; 0: never)");
 
 static ktime_t kfr_ack_delay(void)
 {
 	return ns_to_ktime((u64)READ_ONCE(rdm_ack_delay_us) * NSEC_PER_USEC);
 }
 
-/* It has been sent, or never will be. */
+/**
+ * kfr_ctl_end() - a control message was copied to a wire buffer, or is dropped
+ * @ctl: on no queue; freed, or its job drops the reference for it
+ *
+ * Context: any.
+ */
 void kfr_ctl_end(struct kfr_ctl *ctl)
 {
 	if (ctl->job)
-		kfr_job_end(ctl->job);
+		kfr_job_unref(ctl->job);
 	else
 		kfree(ctl);
 }
 
 /**
- * kfr_add_ctl() - an answer, or what else takes no operation, waits to be sent
+ * kfr_ctl_add() - queue a control message
  * @conn: on this connection
- * @ctl: the answer
+ * @ctl: the message; the queue owns it from now on, and a dead connection ends
+ *	it
  *
- * Context: any; a kfr_rx.lock may be held. kfr_added() follows without it.
- * Return: 0; -EDQUOT: the peer takes no answers.
+ * Context: any; a kfr_rx.lock may be held. The caller calls kfr_ctl_added()
+ * with the result once it holds no lock.
+ * Return: 0; -EDQUOT: the peer does not receive control messages.
  */
-int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
+int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl)
 {
 	unsigned long irq;
 	bool flood;
@@ -59,97 +77,135 @@ int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
 		ctl->hdr.count = cpu_to_le32(conn->rx_count);
 	list_add_tail(&ctl->item.link, &conn->urgent);
 	if (ctl->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->wants, conn->wants + 1);
-	flood = ++conn->answers > KFR_ANSWERS;
+		WRITE_ONCE(conn->nwants, conn->nwants + 1);
+	flood = ++conn->nctls > KFR_CTLS_MAX;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	return flood ? -EDQUOT : 0;
 }
 
-/* What kfr_add_ctl() or kfr_add_answer() has added goes, or @err. No lock held. */
-void kfr_added(struct kfr_conn *conn, int err)
+/**
+ * kfr_ctl_added() - second step of queueing a control message
+ * @conn: the connection
+ * @err: result of kfr_ctl_add() or kfr_ctl_add_reply()
+ *
+ * Pumps; or aborts the connection, as the peer would wait for ever for a
+ * message that could not be queued.
+ *
+ * Context: any; no lock held.
+ */
+void kfr_ctl_added(struct kfr_conn *conn, int err)
 {
 	if (err == -EDQUOT)
-		kfr_conn_kill(conn, EIO, KFR_ERR_FLOOD);
+		kfr_conn_abort(conn, EIO, KFR_ERR_FLOOD);
 	else if (err)
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 	kfr_pump(conn);
 }
 
-void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl)
-{
-	kfr_added(conn, kfr_add_ctl(conn, ctl));
-}
-
 /**
- * kfr_add_answer() - kfr_answer() in two steps, kfr_added() is the other one
+ * kfr_ctl_queue() - queue a control message and pump
  * @conn: on this connection
- * @ask: the message
- * @op: what kind of answer
- *
- * Who decides under the lock of a context what is said adds it under that lock:
- * so nothing that is decided later is said before.
- *
- * Context: any; a kfr_rx.lock may be held.
- * Return: 0; -ENOMEM; -EDQUOT: the peer takes no answers.
- */
-int kfr_add_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op)
-{
-	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
-
-	if (!ctl)
-		return -ENOMEM;
-	kfr_answer_hdr(&ctl->hdr, ask, op, KFR_OK, 0, 0);
-	return kfr_add_ctl(conn, ctl);
-}
-
-/**
- * kfr_answer() - say something about a message of the peer's
- * @conn: on this connection
- * @ask: the message; with KFR_OP_CANCEL one of our own
- * @op: what kind of answer
- * @status: with FIN and ERR
- * @len: bytes that were delivered
- * @over: bytes that were not
+ * @ctl: the message; the queue owns it from now on
  *
  * Context: any; no lock held.
- * Return: 0 or -ENOMEM.
  */
-int kfr_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op,
-	       enum kfr_status status, size_t len, size_t over)
+void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl)
+{
+	kfr_ctl_added(conn, kfr_ctl_add(conn, ctl));
+}
+
+/**
+ * kfr_ctl_add_reply() - first step of kfr_reply()
+ * @conn: on this connection
+ * @req: the message to reply to
+ * @op: KFR_OP_NAK or KFR_OP_RESUME
+ *
+ * A caller that decides under a kfr_rx.lock queues the reply under that lock
+ * too, so replies go out in the order of the decisions.
+ *
+ * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
+ * Return: 0; -ENOMEM; -EDQUOT: the peer does not receive control messages.
+ */
+int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
 {
 	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
 
 	if (!ctl)
 		return -ENOMEM;
-	kfr_answer_hdr(&ctl->hdr, ask, op, status, len, over);
-	kfr_queue_ctl(conn, ctl);
+	kfr_reply_hdr(&ctl->hdr, req, op, KFR_OK, 0, 0);
+	return kfr_ctl_add(conn, ctl);
+}
+
+/**
+ * kfr_reply() - queue a reply to a message of the peer, and pump
+ * @conn: on this connection
+ * @req: the peer's message; with KFR_OP_CANCEL, an own request
+ * @op: kind of reply
+ * @status: with FIN and ERR
+ * @len: bytes that were delivered
+ * @over: bytes that did not fit
+ *
+ * Context: any; no lock held.
+ * Return: 0 or -ENOMEM; the caller then aborts the connection.
+ */
+int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
+	      enum kfr_status status, size_t len, size_t over)
+{
+	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!ctl)
+		return -ENOMEM;
+	kfr_reply_hdr(&ctl->hdr, req, op, status, len, over);
+	kfr_ctl_queue(conn, ctl);
 	return 0;
 }
 
-void kfr_answer_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *ask, u8 op,
-		    enum kfr_status status, size_t len, size_t over)
+/**
+ * kfr_reply_hdr() - the header of a reply
+ * @hdr: out
+ * @req: the peer's message; with KFR_OP_CANCEL, an own request
+ * @op: kind of reply
+ * @status: with FIN and ERR
+ * @len: bytes that were delivered
+ * @over: bytes that did not fit
+ *
+ * Source and destination change places; only CANCEL goes the way of the
+ * request.
+ *
+ * Context: any.
+ */
+void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
+		   enum kfr_status status, size_t len, size_t over)
 {
 	bool own = op == KFR_OP_CANCEL;
 
 	*hdr = (struct kfr_hdr) {
 		.version = KFR_VERSION,
 		.op = op,
-		.src = own ? ask->src : ask->dst,
-		.dst = own ? ask->dst : ask->src,
-		/* Which of the two kinds of numbers it answers. */
-		.flags = kfr_hdr_numbered(ask) ? 0 : KFR_F_ID,
-		.rx = ask->rx,
-		.epoch = ask->epoch,
-		.seq = ask->seq,
+		.src = own ? req->src : req->dst,
+		.dst = own ? req->dst : req->src,
+		/* @seq of a NAK is a number or an id. */
+		.flags = kfr_hdr_numbered(req) ? 0 : KFR_F_ID,
+		.rx = req->rx,
+		.epoch = req->epoch,
+		.seq = req->seq,
 		.status = cpu_to_le32(status),
-		.auth = ask->auth,
+		.auth = req->auth,
 		.len = cpu_to_le32(len),
 		.over = cpu_to_le32(over),
 	};
 }
 
-/* A request was dealt with, numbered or not. */
-void kfr_seen(struct kfr_conn *conn)
+/**
+ * kfr_count_request() - a request was handled, numbered or not
+ * @conn: it came on this connection
+ *
+ * RESUME reports the count. The sender repeats all requests above it, so the
+ * count must not include a request that has not been decided yet.
+ *
+ * Context: softirq; no lock held.
+ */
+void kfr_count_request(struct kfr_conn *conn)
 {
 	unsigned long irq;
 
@@ -159,15 +215,16 @@ void kfr_seen(struct kfr_conn *conn)
 }
 
 /**
- * kfr_taken() - a numbered message was dealt with
+ * kfr_ack_request() - a numbered request was handled: acknowledge it
  * @conn: it came on this connection
- * @seq: its number; what went wrong with it is on the queue already
+ * @seq: its number; an ERR or NAK for it has been queued before
  *
- * Where messages go to and fro, the answer waits a moment for the next one.
+ * With traffic in both directions (@ack_lazy), the ACK waits for the next
+ * message to travel with, for at most the time of @ack_timer.
  *
- * Context: any; no lock held.
+ * Context: softirq; no lock held.
  */
-void kfr_taken(struct kfr_conn *conn, u32 seq)
+void kfr_ack_request(struct kfr_conn *conn, u32 seq)
 {
 	bool lazy = false;
 	unsigned long irq;
@@ -189,9 +246,16 @@ void kfr_taken(struct kfr_conn *conn, u32 seq)
 		kfr_pump(conn);
 }
 
-/*
- * If the answer to the message that started the timer has gone with another
- * one, a later message may wait as long. If not, none is waited for next time.
+/**
+ * kfr_ack_expired() - the ACK has waited long enough
+ * @timer: kfr_conn.ack_timer
+ *
+ * If the ACK for the message that started the timer has travelled with another
+ * message, the timer runs again for a later one. Otherwise the traffic has gone
+ * quiet: the ACK goes alone, and the next ones do not wait.
+ *
+ * Context: softirq.
+ * Return: whether the timer runs again.
  */
 enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 {
@@ -208,7 +272,9 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 		hrtimer_forward_now(timer, kfr_ack_delay());
 		again = true;
 	}
-	/* Who takes a message from now on starts it anew, if need be. */
+	/*
+	 * kfr_ack_request() starts it again, as it sees @timing under the lock.
+	 */
 	conn->timing = again;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
@@ -216,17 +282,21 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 }
 
 /*
- * An operation that waits for the peer's receive has nothing on the wire: that
- * the peer's machine is gone would show to nobody. So as long as one is under
- * way, an answer goes now and then that says nothing new. If it is not
- * acknowledged, it fails as any message does.
+ * An operation that waits for the peer's receive has nothing on the wire, so a
+ * dead peer would not be noticed. As long as there is an operation, the probe
+ * sends an ACK now and then. The peer's device acknowledges it; if not, the
+ * work request fails as any other.
+ *
+ * Lanes are not looked at: an operation waits there only while others hold ids
+ * or registrations, and those are on one of the lists.
  */
-static bool kfr_conn_waits(const struct kfr_conn *conn)
+static bool kfr_conn_has_ops(const struct kfr_conn *conn)
 {
 	const struct kfr_flow *flow;
 
-	if (!list_empty(&conn->sent) || !list_empty(&conn->asked) ||
-	    !list_empty(&conn->reqs))
+	lockdep_assert_held(&conn->lock);
+	if (!list_empty(&conn->sent_numbered) ||
+	    !list_empty(&conn->sent_by_id) || !list_empty(&conn->reqs))
 		return true;
 	list_for_each_entry(flow, &conn->flows, link)
 		if (!list_empty(&flow->parked))
@@ -234,23 +304,38 @@ static bool kfr_conn_waits(const struct kfr_conn *conn)
 	return false;
 }
 
-/* There is an operation. Caller holds the lock, and the connection lives. */
+/**
+ * kfr_probe_later() - schedule the probe, unless it is scheduled
+ * @conn: a connection with operations, not dead
+ *
+ * kfr_conn_fail() cancels the work item after the connection is dead; the lock
+ * and the state keep it from being scheduled again.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
 void kfr_probe_later(struct kfr_conn *conn)
 {
 	unsigned int seconds = min(READ_ONCE(rdm_probe_s), KFR_PROBE_MAX);
 
+	lockdep_assert_held(&conn->lock);
 	if (seconds)
 		schedule_delayed_work(&conn->probe, seconds * HZ);
 }
 
-/* Work item: comes as long as there are operations. */
+/**
+ * kfr_probe() - send an ACK that tests whether the peer is alive
+ * @work: kfr_conn.probe, which schedules itself as long as there are operations
+ *
+ * Context: work item; no lock held. kfr_conn_fail() waits for it before the
+ * connection can be freed.
+ */
 void kfr_probe(struct work_struct *work)
 {
 	struct kfr_conn *conn = container_of(to_delayed_work(work),
 					     struct kfr_conn, probe);
 
 	spin_lock_irq(&conn->lock);
-	if (conn->state != KFR_DEAD && kfr_conn_waits(conn)) {
+	if (conn->state != KFR_DEAD && kfr_conn_has_ops(conn)) {
 		conn->ack_due = true;
 		kfr_probe_later(conn);
 	}
@@ -258,27 +343,43 @@ void kfr_probe(struct work_struct *work)
 	kfr_pump(conn);
 }
 
-/*
- * A work request has failed, and with it the connection. Before it was up it
- * is RDMA CM that stops the queue pair, and its event tells why.
+/**
+ * kfr_wc_failed() - a work request has failed, and with it the connection
+ * @conn: the connection
+ * @status: of the work completion
+ *
+ * A flush error follows another error. Before the connection was up, RDMA CM
+ * has stopped the queue pair, and its event has the cause; so it is ignored
+ * then.
+ *
+ * Context: softirq; no lock held.
  */
 void kfr_wc_failed(struct kfr_conn *conn, enum ib_wc_status status)
 {
 	switch (status) {
 	case IB_WC_WR_FLUSH_ERR:
 		if (READ_ONCE(conn->state) == KFR_UP)
-			kfr_conn_kill(conn, ENOTCONN, status);
+			kfr_conn_abort(conn, ENOTCONN, status);
 		break;
 	case IB_WC_RETRY_EXC_ERR:
 	case IB_WC_RESP_TIMEOUT_ERR:
-		kfr_conn_kill(conn, ETIMEDOUT, status);
+		kfr_conn_abort(conn, ETIMEDOUT, status);
 		break;
 	default:
-		kfr_conn_kill(conn, EIO, status);
+		kfr_conn_abort(conn, EIO, status);
 	}
 }
 
-/* The send queue has room for one more. */
+/**
+ * kfr_sq_done() - a work request of the send queue has completed
+ * @conn: the connection; may be freed on return unless the caller has a
+ *	reference
+ * @status: of the work completion
+ *
+ * @posted is dropped last: it keeps the connection until the pump has run.
+ *
+ * Context: softirq; no lock held.
+ */
 void kfr_sq_done(struct kfr_conn *conn, enum ib_wc_status status)
 {
 	unsigned long irq;
@@ -292,12 +393,33 @@ void kfr_sq_done(struct kfr_conn *conn, enum ib_wc_status status)
 	kfr_posted_put(conn);
 }
 
+/**
+ * kfr_reg_done() - completion handler: a registration was made
+ * @cq: the CQ
+ * @wc: the completion
+ *
+ * Nothing waits for it: the request was posted after the registration, and the
+ * queue pair executes both in order.
+ *
+ * Context: softirq.
+ */
 void kfr_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	kfr_sq_done(container_of(wc->wr_cqe, struct kfr_conn, reg_cqe),
 		    wc->status);
 }
 
+/**
+ * kfr_wire_done() - completion handler: a message was sent
+ * @cq: the CQ
+ * @wc: the completion
+ *
+ * The device does not read the wire buffer any more. The operation in it waits
+ * for the peer's ACK or reply: success here only shows that the peer's device
+ * has the message.
+ *
+ * Context: softirq.
+ */
 void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct kfr_wire *wire = container_of(wc->wr_cqe, struct kfr_wire, cqe);
@@ -311,7 +433,15 @@ void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc)
 	kfr_sq_done(conn, wc->status);
 }
 
-/* Answers that nobody will hear. The connection is dead and drained. */
+/**
+ * kfr_ctl_drop_all() - free queued control messages
+ * @conn: dead and drained
+ *
+ * Operations on the same queue are left to kfr_op_fail_all(), which has taken
+ * them off before.
+ *
+ * Context: process, the connection's work item; no lock held.
+ */
 void kfr_ctl_drop_all(struct kfr_conn *conn)
 {
 	struct kfr_item *item, *next;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Addresses of RDM endpoints: sockaddr_in, or 8 bytes with a nic and a pid. The
- * two are spellings of the same: a nic is an IP address counted from a base, a
- * pid is the number of the endpoint, as a port is.
+ * Addresses of RDM endpoints, in two notations: sockaddr_in, or 8 bytes with a
+ * nic and a pid. Both name the same endpoint: nic = IP address - base, and pid
+ * + 1 is the port, that is the endpoint's number. Inside this folder an address
+ * is a kfr_addr; this file converts at the API, and nothing here keeps state.
  */
 #include <linux/in.h>
 #include <linux/inet.h>
@@ -15,7 +16,7 @@
 
 static char *addr_base = "";
 module_param(addr_base, charp, 0444);
-MODULE_PARM_DESC(addr_base, "IPv4 address that 8-byte addresses call nic 0 (default: the first host of a device's subnet)");
+MODULE_PARM_DESC(addr_base, "IPv4 address of nic 0 in 8-byte addresses (default: the first host of a device's subnet)");
 
 static int kfr_gid_ip(struct ib_device *ib, u32 port, int i, __be32 *ip,
 		      char *netdev)
@@ -48,11 +49,11 @@ static int kfr_gid_ip(struct ib_device *ib, u32 port, int i, __be32 *ip,
  * @ib: the device
  * @port: its port
  * @nth: which of its addresses, from 0
- * @ip: the address
- * @netdev: room for IFNAMSIZ bytes: the name of the network device
+ * @ip: out: the address
+ * @netdev: out: the name of the network device, IFNAMSIZ bytes
  *
- * Context: process.
- * Return: 0, or -EADDRNOTAVAIL: it has no more.
+ * Context: process, may sleep.
+ * Return: 0, or -EADDRNOTAVAIL: it has fewer.
  */
 int kfr_port_ip(struct ib_device *ib, u32 port, unsigned int nth, __be32 *ip,
 		char *netdev)
@@ -90,15 +91,15 @@ static __be32 kfr_netmask(__be32 ip)
 }
 
 /**
- * kfr_base() - what IP address is nic 0, seen from one's own
- * @ip: the own address
- * @base: host order
+ * kfr_base() - the IP address of nic 0
+ * @ip: the node's own address
+ * @base: out: the address, host order
  *
- * Without configuration all nodes of a subnet agree.
+ * The default is the same on all nodes of a subnet.
  *
- * Context: process.
- * Return: 0; -EINVAL: the parameter is no address; -EADDRNOTAVAIL: own address
- * is not among the 2^20 from the base on.
+ * Context: process, may sleep.
+ * Return: 0; -EINVAL: the module parameter is no address; -EADDRNOTAVAIL: the
+ * own address is not among the 2^20 from the base on.
  */
 int kfr_base(__be32 ip, u32 *base)
 {
@@ -115,10 +116,10 @@ int kfr_base(__be32 ip, u32 *base)
 }
 
 /**
- * kfr_parse_node() - what IP address a node string means
- * @format: of the one that reads it
+ * kfr_parse_node() - the IP address of a node string
+ * @format: notation of the domain
  * @node: dotted, or a nic in decimal or 0x...
- * @ip: the address
+ * @ip: out: the address
  *
  * Context: any.
  * Return: 0 or -KFI_ENODATA.
@@ -138,12 +139,12 @@ int kfr_parse_node(const struct kfr_format *format, const char *node,
 }
 
 /**
- * kfr_parse_service() - what endpoint number a service string means
- * @format: of the one that reads it
- * @service: a decimal number, or NULL: none in particular
- * @id: the number, 0 for any
+ * kfr_parse_service() - the endpoint number of a service string
+ * @format: notation of the domain
+ * @service: a number, or NULL for any
+ * @id: out: the number, 0 for any
  *
- * Of an 8-byte address a service is a pid, modulo the pids that there are.
+ * With 8-byte addresses the service is a pid, modulo the number of pids.
  *
  * Context: any.
  * Return: 0 or -KFI_ENODATA.
@@ -159,7 +160,7 @@ int kfr_parse_service(const struct kfr_format *format, const char *service,
 	if (kstrtou32(service, 0, &number))
 		return -KFI_ENODATA;
 	if (format->format == KFI_ADDR_CXI) {
-		/* 0 is a pid, but not a port: numbers are one above pids. */
+		/* 0 is a valid pid, but not a valid number. */
 		*id = number % KFR_PID_MAX + 1;
 		return 0;
 	}
@@ -169,6 +170,13 @@ int kfr_parse_service(const struct kfr_format *format, const char *service,
 	return 0;
 }
 
+/**
+ * kfr_addr_size() - the size of an address
+ * @format: its notation
+ *
+ * Context: any.
+ * Return: bytes.
+ */
 size_t kfr_addr_size(const struct kfr_format *format)
 {
 	return format->format == KFI_ADDR_CXI ? sizeof(struct kcxi_addr) :
@@ -188,10 +196,10 @@ static int kfr_read_cxi(const struct kfr_format *format,
 }
 
 /**
- * kfr_addr_read() - understand an address
- * @format: how it is written
- * @from: the address
- * @addr: what it means; id 0 for any
+ * kfr_addr_read() - convert an address of the ULP
+ * @format: its notation
+ * @from: kfr_addr_size() bytes, need not be aligned
+ * @addr: out: the address; id 0 for any
  *
  * Context: any.
  * Return: 0 or -EINVAL.
@@ -214,7 +222,14 @@ int kfr_addr_read(const struct kfr_format *format, const void *from,
 	return 0;
 }
 
-/* The opposite; @to has kfr_addr_size() bytes. */
+/**
+ * kfr_addr_write() - convert an address for the ULP
+ * @format: the notation
+ * @addr: the address
+ * @to: out: kfr_addr_size() bytes, need not be aligned
+ *
+ * Context: any.
+ */
 void kfr_addr_write(const struct kfr_format *format, struct kfr_addr addr,
 		    void *to)
 {
@@ -234,7 +249,16 @@ void kfr_addr_write(const struct kfr_format *format, struct kfr_addr addr,
 	memcpy(to, &cxi, sizeof(cxi));
 }
 
-/* For people. Return: bytes needed without the end, as snprintf() does. */
+/**
+ * kfr_addr_print() - an address as readable text
+ * @format: the notation
+ * @addr: the address
+ * @buf: out
+ * @room: bytes there
+ *
+ * Context: any.
+ * Return: the length of the text, also if it is longer than @room - 1.
+ */
 int kfr_addr_print(const struct kfr_format *format, struct kfr_addr addr,
 		   char *buf, size_t room)
 {

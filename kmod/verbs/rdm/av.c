@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Address vectors. An address is one word, so that a table of them needs no
- * memory of its own for each, and sending looks it up without a lock.
+ * Address vectors: insert, remove and look up addresses of endpoints.
+ *
+ * An address is packed into one word, an entry of an xarray: a vector needs no
+ * memory of its own for it, and a lookup while posting or reporting takes no
+ * lock (RCU, inside xa_load()). A second xarray leads from address to index,
+ * for the source of a completion. Changes are serialised by kfr_av.lock; a
+ * lookup may see one xarray changed and the other one not yet.
  */
 #include <linux/slab.h>
 
@@ -16,13 +21,13 @@ static struct kfr_av *kfr_av_of(struct kfid_av *av)
 }
 
 /**
- * kfr_av_find() - what an address of the ULP's means
- * @av: where it was inserted
- * @addr: the address, perhaps with a receive context in it
- * @to: the endpoint
- * @rx: the index of the receive context
+ * kfr_av_find() - look up the ULP's name of an endpoint
+ * @av: the vector
+ * @addr: as returned by insertion, perhaps with a receive context in it
+ * @to: out: the endpoint's address
+ * @rx: out: the index of the receive context
  *
- * Context: any.
+ * Context: any; no lock needed. A concurrent removal may be seen or not.
  * Return: 0 or -EINVAL: it is not in the vector.
  */
 int kfr_av_find(const struct kfr_av *av, kfi_addr_t addr,
@@ -45,7 +50,14 @@ int kfr_av_find(const struct kfr_av *av, kfi_addr_t addr,
 	return 0;
 }
 
-/* The ULP's name for an endpoint, or KFI_ADDR_NOTAVAIL. Any context. */
+/**
+ * kfr_av_source() - the ULP's name for the source of a message
+ * @av: the vector
+ * @addr: the source
+ *
+ * Context: any; no lock needed.
+ * Return: the name, or KFI_ADDR_NOTAVAIL: it was not inserted.
+ */
 kfi_addr_t kfr_av_source(struct kfr_av *av, struct kfr_addr addr)
 {
 	void *entry = xa_load(&av->index, kfr_addr_pack(addr));
@@ -53,18 +65,17 @@ kfi_addr_t kfr_av_source(struct kfr_av *av, struct kfr_addr addr)
 	return entry ? xa_to_value(entry) : KFI_ADDR_NOTAVAIL;
 }
 
-/* A table numbers them in the order of the calls, a map takes what is free. */
+/* A table uses indices in the order of calls, a map the lowest free one. */
 static int kfr_av_store(struct kfr_av *av, unsigned long packed, u32 *index)
 {
 	void *value = xa_mk_value(packed);
-	int err;
 
+	lockdep_assert_held(&av->lock);
 	if (av->type == KFI_AV_MAP)
 		return xa_alloc(&av->addrs, index, value,
 				XA_LIMIT(0, KFR_AV_MAX - 1), GFP_KERNEL);
 	*index = av->next;
-	err = xa_err(xa_store(&av->addrs, *index, value, GFP_KERNEL));
-	return err;
+	return xa_err(xa_store(&av->addrs, *index, value, GFP_KERNEL));
 }
 
 static int kfr_av_add(struct kfr_av *av, struct kfr_addr addr, u32 *index)
@@ -72,12 +83,13 @@ static int kfr_av_add(struct kfr_av *av, struct kfr_addr addr, u32 *index)
 	unsigned long packed = kfr_addr_pack(addr);
 	int err;
 
+	lockdep_assert_held(&av->lock);
 	if (!addr.ip || !addr.id)
 		return -EINVAL;
 	err = kfr_av_store(av, packed, index);
 	if (err)
 		return err;
-	/* The first of several names of one endpoint is its name. */
+	/* Of several indices of one endpoint, the first is reported as source. */
 	err = xa_insert(&av->index, packed, xa_mk_value(*index), GFP_KERNEL);
 	if (err == -EBUSY) {
 		av->more++;
@@ -89,14 +101,14 @@ static int kfr_av_add(struct kfr_av *av, struct kfr_addr addr, u32 *index)
 }
 
 /**
- * struct kfr_insert - one call that inserts
+ * struct kfr_insert - one call that inserts, on its stack
  * @av: the vector
  * @flags: of the call
  * @context: the ULP's
- * @to: where the ULP wants its names; may be NULL with a table
- * @errors: with KFI_SYNC_ERR: an errno for each
- * @at: addresses dealt with
- * @done: inserted
+ * @to: out: the names; may be NULL with a table
+ * @errors: out: with KFI_SYNC_ERR: an errno for each address
+ * @at: addresses handled so far
+ * @done: addresses inserted so far
  */
 struct kfr_insert {
 	struct kfr_av *av;
@@ -117,16 +129,20 @@ static void kfr_insert_failed(struct kfr_insert *in, int err)
 		.err = -err,
 	};
 
+	lockdep_assert_held(&in->av->lock);
 	if (in->av->events)
 		kfi_eq_report_err(in->av->eq, &entry);
 }
 
-/* One address of the call, or why it is none. Caller holds the lock. */
+/*
+ * Inserts one address, or reports @err for it. Either way it uses up an index.
+ */
 static void kfr_insert_one(struct kfr_insert *in, struct kfr_addr addr, int err)
 {
 	struct kfr_av *av = in->av;
 	u32 index = 0;
 
+	lockdep_assert_held(&av->lock);
 	if (!err && av->type == KFI_AV_TABLE && av->next == KFR_AV_MAX)
 		err = -ENOSPC;
 	if (!err)
@@ -139,12 +155,12 @@ static void kfr_insert_one(struct kfr_insert *in, struct kfr_addr addr, int err)
 		kfr_insert_failed(in, err);
 	else
 		in->done++;
-	/* An index is used up by a failure, too. */
 	if (av->type == KFI_AV_TABLE && av->next < KFR_AV_MAX)
 		av->next++;
 	in->at++;
 }
 
+/* Checks the call, and takes the lock; kfr_insert_end() drops it. */
 static int kfr_insert_begin(struct kfr_insert *in, struct kfid_av *fid,
 			    kfi_addr_t *to, u64 flags, void *context)
 {
@@ -167,7 +183,10 @@ static int kfr_insert_begin(struct kfr_insert *in, struct kfid_av *fid,
 	return mutex_lock_killable(&av->lock) ? -EINTR : 0;
 }
 
-/* Return: how many were inserted, or are told of by events. */
+/*
+ * Return: addresses inserted; with events, addresses handled, as each is
+ * reported.
+ */
 static int kfr_insert_end(struct kfr_insert *in)
 {
 	struct kfr_av *av = in->av;
@@ -182,6 +201,7 @@ static int kfr_insert_end(struct kfr_insert *in)
 		.len = sizeof(entry),
 	};
 
+	lockdep_assert_held(&av->lock);
 	mutex_unlock(&av->lock);
 	if (!av->events)
 		return in->done;
@@ -245,7 +265,7 @@ static int kfr_av_insertsvc(struct kfid_av *fid, const char *node,
 	return kfr_insert_end(&in);
 }
 
-/* For each node, counting up, all services, counting up. */
+/* All services, counting up, for each node, counting up. */
 static int kfr_av_insertsym(struct kfid_av *fid, const char *node,
 			    size_t nodecnt, const char *service, size_t svccnt,
 			    kfi_addr_t *to, u64 flags, void *context)
@@ -273,12 +293,16 @@ static int kfr_av_insertsym(struct kfid_av *fid, const char *node,
 	return kfr_insert_end(&in);
 }
 
-/* The endpoint may have another name, which is its name from now on. */
+/*
+ * The reported index of an address is removed: find another one, if there may
+ * be one. Searching all is rare: only with addresses that were inserted twice.
+ */
 static void kfr_av_rename(struct kfr_av *av, unsigned long packed)
 {
 	unsigned long index;
 	void *entry;
 
+	lockdep_assert_held(&av->lock);
 	if (!av->more) {
 		xa_erase(&av->index, packed);
 		return;
@@ -294,12 +318,13 @@ static void kfr_av_rename(struct kfr_av *av, unsigned long packed)
 	xa_erase(&av->index, packed);
 }
 
-/* Caller holds the lock. */
 static void kfr_av_remove_one(struct kfr_av *av, unsigned long index)
 {
-	void *entry = xa_erase(&av->addrs, index);
 	unsigned long packed;
+	void *entry;
 
+	lockdep_assert_held(&av->lock);
+	entry = xa_erase(&av->addrs, index);
 	if (!entry)
 		return;
 	packed = xa_to_value(entry);
@@ -327,7 +352,10 @@ static int kfr_av_remove(struct kfid_av *fid, kfi_addr_t *addrs, size_t count,
 		mutex_unlock(&av->lock);
 		return -EINVAL;
 	}
-	/* Who is killed does not learn how far it came; the first always goes. */
+	/*
+	 * A removal may search all addresses, so a killed task stops early. It
+	 * does not learn how many are gone; the first one always is.
+	 */
 	for (i = 0; i < count && !(i && fatal_signal_pending(current)); i++)
 		kfr_av_remove_one(av, addrs[i]);
 	mutex_unlock(&av->lock);
@@ -434,14 +462,17 @@ static int kfr_av_check(const struct kfi_av_attr *attr)
 
 /**
  * kfr_av_open() - kfi_av_open() for RDM endpoints
- * @fid: of a domain that was opened by an info of RDM endpoints
- * @attr: what it shall be
- * @ret: the new object
- * @context: the user's
+ * @fid: a domain
+ * @attr: attributes; out: the type
+ * @ret: out: the vector
+ * @context: the ULP's
  *
- * Context: process.
- * Return: 0; -KFI_ENOSYS: connected endpoints have no use for one; -EINVAL for
- * attributes that cannot be had; -ENOMEM.
+ * It holds a reference to the domain, and endpoints to it: so it closes after
+ * them.
+ *
+ * Context: process, may sleep; no lock held.
+ * Return: 0; -KFI_ENOSYS: a domain of connected endpoints; -EINVAL: unsupported
+ * attributes; -ENODEV; -ENOMEM.
  */
 int kfr_av_open(struct kfid_domain *fid, struct kfi_av_attr *attr,
 		struct kfid_av **ret, void *context)

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Buffers of RDM endpoints. They outlive the call that describes them, so the
- * description is copied; the CPU reads and writes them anywhere, and the device
- * is given a part of one.
+ * Buffers of RDM endpoints: description, access by the CPU, and mapping for
+ * DMA.
+ *
+ * A buffer outlives the call that describes it, so the description is copied
+ * (kfr_buf_init()); the memory is the ULP's, and must stay valid until the
+ * operation is reported. The CPU copies short data from or to any part; for
+ * RDMA, only the part that an operation needs is mapped, and only for its time
+ * (kfr_map_make() to kfr_map_end()).
+ *
+ * Nothing here locks: the owner of the containing structure calls.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -22,7 +29,7 @@ static struct kfv_vec kfr_buf_vec(const struct kfr_buf *buf)
 	return vec;
 }
 
-/* The ends tell: what lies between belongs to the same allocation. */
+/* Checks both ends only: a piece lies within one allocation. */
 static bool kfr_kvec_ok(const struct kvec *kv)
 {
 	const void *first = kv->iov_base, *last = first + kv->iov_len - 1;
@@ -35,7 +42,7 @@ static bool kfr_kvec_ok(const struct kvec *kv)
 	return virt_addr_valid(first) && virt_addr_valid(last);
 }
 
-/* Pages, so there are no holes: only the two ends may lie within one. */
+/* Only the first piece may begin, and only the last may end, within a page. */
 static bool kfr_bvec_ok(const struct kfr_buf *buf)
 {
 	const struct bio_vec *bv = buf->bvec;
@@ -70,7 +77,7 @@ static int kfr_buf_check(struct kfr_buf *buf)
 	return 0;
 }
 
-/* A scatterlist that somebody has mapped: we go by its pages. */
+/* A scatterlist that the ULP has mapped; its pages are used, not its mapping. */
 static int kfr_take_sgl(struct kfr_buf *buf, const struct scatterlist *sgl)
 {
 	struct scatterlist *sg = (struct scatterlist *)sgl;
@@ -100,17 +107,17 @@ static int kfr_take_pieces(struct kfr_buf *buf, enum kfi_iov_type type,
 }
 
 /**
- * kfr_buf_init() - take down a buffer
- * @buf: the description
- * @type: what the pieces are
+ * kfr_buf_init() - copy the description of a buffer
+ * @buf: out; kfr_buf_fini() frees what it allocates
+ * @type: type of the pieces
  * @pieces: array of kvec or bio_vec, or a scatterlist
- * @count: how many
- * @gfp: how to allocate, if there are many
+ * @count: number of pieces
+ * @gfp: for more than KFR_IOV_INLINE pieces
  *
  * Context: any, if @gfp does not sleep.
- * Return: 0; -EINVAL: no such type, no array, too many pieces, memory that is
- * not the kernel's, pages with holes between, a scatterlist that is not mapped;
- * -EAGAIN: no memory now.
+ * Return: 0; -EINVAL: unknown type, no array, too many pieces, memory that is
+ * not the kernel's, pages with holes in between, a scatterlist that is not
+ * mapped; -EAGAIN: no memory now.
  */
 int kfr_buf_init(struct kfr_buf *buf, enum kfi_iov_type type,
 		 const void *pieces, size_t count, gfp_t gfp)
@@ -140,6 +147,12 @@ int kfr_buf_init(struct kfr_buf *buf, enum kfi_iov_type type,
 	return err;
 }
 
+/**
+ * kfr_buf_fini() - the mirror of kfr_buf_init()
+ * @buf: the description; empty afterwards, so a second call does nothing
+ *
+ * Context: any.
+ */
 void kfr_buf_fini(struct kfr_buf *buf)
 {
 	if (buf->pieces != &buf->room)
@@ -159,7 +172,15 @@ static void kfr_buf_iter(struct iov_iter *iter, const struct kfr_buf *buf,
 	iov_iter_advance(iter, at);
 }
 
-/* Copies @len bytes from the place @at of the buffer. Any context. */
+/**
+ * kfr_buf_read() - copy data out of a buffer
+ * @buf: the buffer
+ * @at: offset in it
+ * @to: out: the data
+ * @len: bytes; the buffer has them
+ *
+ * Context: any.
+ */
 void kfr_buf_read(const struct kfr_buf *buf, size_t at, void *to, size_t len)
 {
 	struct iov_iter iter;
@@ -170,7 +191,15 @@ void kfr_buf_read(const struct kfr_buf *buf, size_t at, void *to, size_t len)
 	WARN_ON_ONCE(copy_from_iter(to, len, &iter) != len);
 }
 
-/* The other way round. */
+/**
+ * kfr_buf_write() - copy data into a buffer
+ * @buf: the buffer
+ * @at: offset in it
+ * @from: the data
+ * @len: bytes; the buffer has room for them
+ *
+ * Context: any.
+ */
 void kfr_buf_write(const struct kfr_buf *buf, size_t at, const void *from,
 		   size_t len)
 {
@@ -182,7 +211,14 @@ void kfr_buf_write(const struct kfr_buf *buf, size_t at, const void *from,
 	WARN_ON_ONCE(copy_to_iter(from, len, &iter) != len);
 }
 
-/* Where the place @at is, for a completion to tell; of pages that have one. */
+/**
+ * kfr_buf_addr() - the kernel address of a byte, for a completion entry
+ * @buf: the buffer; pages must have a kernel address
+ * @at: offset in it
+ *
+ * Context: any.
+ * Return: the address, or NULL: the buffer is shorter.
+ */
 void *kfr_buf_addr(const struct kfr_buf *buf, size_t at)
 {
 	const struct bio_vec *bv = buf->bvec;
@@ -203,7 +239,10 @@ void *kfr_buf_addr(const struct kfr_buf *buf, size_t at)
 	return NULL;
 }
 
-/* Goes over a part of a buffer: counts its stretches, then fills them in. */
+/*
+ * A walk over a part of a buffer: the first one counts contiguous runs, the
+ * second one fills them into the scatterlist that was allocated in between.
+ */
 struct kfr_walk {
 	unsigned int runs;
 	struct scatterlist *sg;
@@ -223,7 +262,10 @@ static int kfr_walk_run(void *arg, struct page *page, unsigned int offset,
 	return 0;
 }
 
-/* A part of one piece. Where it lies is reckoned, not walked to. */
+/*
+ * A part of one piece. Its position is computed, which costs no time for the
+ * rest.
+ */
 static int kfr_walk_piece(const struct kfr_buf *buf, unsigned int i, size_t at,
 			  size_t len, struct kfr_walk *walk)
 {
@@ -246,8 +288,8 @@ static int kfr_walk_piece(const struct kfr_buf *buf, unsigned int i, size_t at,
 }
 
 /*
- * Looks at nothing but the part: the region around it may be large, and a peer
- * says how often this happens.
+ * Visits only the part: the region around it may be large, and a peer decides
+ * how often this runs in softirq context.
  */
 static int kfr_walk_part(const struct kfr_buf *buf, size_t at, size_t len,
 			 struct kfr_walk *walk)
@@ -272,13 +314,15 @@ static int kfr_walk_part(const struct kfr_buf *buf, size_t at, size_t len,
 }
 
 /**
- * kfr_map_make() - let the device have a part of a buffer
- * @map: how
+ * kfr_map_make() - map a part of a buffer for DMA
+ * @map: out; kfr_map_end() is the mirror
  * @ib: the device
  * @buf: the buffer
- * @at: where the part begins
+ * @at: offset of the part
  * @len: bytes, not 0
- * @dir: which way the data goes
+ * @dir: direction of the data
+ *
+ * Until kfr_map_end(), the memory is the device's: the CPU must not touch it.
  *
  * Context: any; does not sleep.
  * Return: 0; -EINVAL: memory that is not the kernel's; -ENOMEM.
@@ -310,15 +354,28 @@ int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 	return 0;
 }
 
+/**
+ * kfr_map_end() - the mirror of kfr_map_make()
+ * @map: the mapping
+ * @ib: the device, which does not use it any more
+ *
+ * Context: any.
+ */
 void kfr_map_end(struct kfr_map *map, struct ib_device *ib)
 {
 	ib_dma_unmap_sgtable_attrs(ib, &map->sgt, map->dir, 0);
 	sg_free_table(&map->sgt);
 }
 
-/*
- * Pages in one piece after the other, for what lies too scattered to be
- * registered. Any context. Return: NULL if there is no memory now.
+/**
+ * kfr_bounce_new() - a buffer of whole pages
+ * @len: bytes
+ *
+ * It replaces a buffer that is too scattered to be registered. The pages are
+ * zeroed, as a peer might write less than it reports.
+ *
+ * Context: any; does not sleep.
+ * Return: the buffer, or NULL: no memory now. kfr_bounce_free() is the mirror.
  */
 struct kfr_buf *kfr_bounce_new(size_t len)
 {
@@ -346,6 +403,12 @@ struct kfr_buf *kfr_bounce_new(size_t len)
 	return NULL;
 }
 
+/**
+ * kfr_bounce_free() - the mirror of kfr_bounce_new()
+ * @bounce: the buffer, or NULL
+ *
+ * Context: any.
+ */
 void kfr_bounce_free(struct kfr_buf *bounce)
 {
 	unsigned int i;

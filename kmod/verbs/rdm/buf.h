@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
-/* RDM endpoints: addresses and buffers. See rdm.h. */
+/*
+ * RDM endpoints: addresses and buffers. Nothing here has a lock: the structure
+ * that contains one of these names it. See rdm.h.
+ */
 #ifndef _KFV_RDM_BUF_H_
 #define _KFV_RDM_BUF_H_
 
@@ -8,9 +11,10 @@
 #include "../kfi_verbs.h"
 
 /**
- * struct kfr_addr - of an endpoint
+ * struct kfr_addr - the address of an endpoint
  * @ip: of its node
- * @id: its number there: a sockaddr_in's port, an 8-byte address's pid
+ * @id: its number there: the port of a sockaddr_in, or the pid of an 8-byte
+ *	address plus one; 0: none yet, or any
  */
 struct kfr_addr {
 	__be32 ip;
@@ -33,10 +37,10 @@ static inline bool kfr_addr_same(struct kfr_addr a, struct kfr_addr b)
 }
 
 /**
- * struct kfr_format - how a domain writes addresses
+ * struct kfr_format - the notation of addresses in a domain
  * @format: KFI_SOCKADDR_IN or KFI_ADDR_CXI
  * @ip: of the node
- * @base: the IP address whose nic is 0, host order
+ * @base: the IP address of nic 0, host order
  */
 struct kfr_format {
 	u32 format;
@@ -45,14 +49,18 @@ struct kfr_format {
 };
 
 /**
- * struct kfr_buf - a ULP's buffer, described in memory of ours
+ * struct kfr_buf - description of a buffer of the ULP
  * @type: KFI_KVEC or KFI_BVEC
- * @count: pieces
+ * @count: number of pieces
  * @len: bytes
- * @kvec: the pieces, or @bvec; in @room, or in memory of their own
- * @bvec: the same
- * @pieces: the same
- * @room: for few of them
+ * @kvec: the pieces, if @type is KFI_KVEC
+ * @bvec: the pieces, if @type is KFI_BVEC
+ * @pieces: either of them; points to @room or to allocated memory
+ * @room: room for a few pieces
+ *
+ * The description belongs to this structure, the memory to the ULP until the
+ * operation has been reported. @pieces may point into the structure itself: a
+ * copy of the structure describes nothing once the original has changed.
  */
 struct kfr_buf {
 	enum kfi_iov_type type;
@@ -70,12 +78,15 @@ struct kfr_buf {
 };
 
 /**
- * struct kfr_map - a part of a buffer, as the device sees it
+ * struct kfr_map - a part of a buffer, mapped for DMA
  * @sgt: its pages
- * @nents: entries that the device has
- * @dir: which way the data goes
- * @sg: where to go on
- * @at: bytes of @sg that are done
+ * @nents: entries after mapping
+ * @dir: direction of the data
+ * @sg: position: the entry
+ * @at: position: bytes of @sg that are done
+ *
+ * The position belongs to kfr_job_sges(). Each kfr_map_make() is paired with
+ * one kfr_map_end(), before the buffer is reported to the ULP.
  */
 struct kfr_map {
 	struct sg_table sgt;
@@ -101,7 +112,10 @@ void kfr_addr_write(const struct kfr_format *format, struct kfr_addr addr,
 int kfr_addr_print(const struct kfr_format *format, struct kfr_addr addr,
 		   char *buf, size_t room);
 
-/* Charged to who posts; what the kernel keeps for emergencies is not for it. */
+/*
+ * Allocations while posting, from any context: they are charged to the posting
+ * task's memory cgroup, and do not use the kernel's emergency reserves.
+ */
 #define KFR_GFP_POST (GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT)
 
 /* buf.c */

@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Connections between nodes: begun when there is something to send, accepted
- * from whoever speaks the protocol, ended by either side or by a failure, and
- * begun anew by the next message.
+ * Life of a connection between two nodes: begin, accept, abort, close, destroy.
  *
- * A connection dies once (kfr_conn_kill()), from any context; what it was about
- * fails, and what the device gave for it is given back, in a work item.
+ * A connection begins in kfr_conn_new(), either because an endpoint has a
+ * request for an address without one (node.c), or because a peer's connect
+ * request has arrived (kfr_conn_arrive()). CM callbacks move it to KFR_UP; then
+ * the pump posts what has been queued meanwhile. A failed connection is not
+ * repaired: the next request begins another one.
+ *
+ *   active side			passive side
+ *   kfr_conn_setup(): resolve address
+ *   ADDR_RESOLVED: resolve route
+ *   ROUTE_RESOLVED: queue pair, connect
+ *					CONNECT_REQUEST: kfr_conn_arrive():
+ *					queue pair, accept; KFR_ACCEPTED
+ *   ESTABLISHED: KFR_UP, pump
+ *					ESTABLISHED, or the first message,
+ *					whichever is first: KFR_UP, pump
+ *
+ * kfr_conn_abort() ends it at once, from any context; kfr_conn_close() lets
+ * queued replies go first. Both unlink it from its node and queue the work item
+ * @destroy, which alone gives back what the device gave. The initial reference
+ * belongs to that work item.
  */
 #include <linux/in.h>
 #include <linux/module.h>
@@ -20,7 +36,7 @@ static void kfr_conn_release(struct kref *ref)
 	struct kfr_conn *conn = container_of(ref, struct kfr_conn, ref);
 	struct kfr_flow *flow, *next;
 
-	/* What was parked has failed. */
+	/* Parked operations failed in kfr_op_fail_all(): the flows are empty. */
 	list_for_each_entry_safe(flow, next, &conn->flows, link)
 		kfree(flow);
 	mutex_destroy(&conn->ctl);
@@ -28,26 +44,49 @@ static void kfr_conn_release(struct kref *ref)
 	kfree(conn);
 }
 
+/**
+ * kfr_conn_get() - take a reference
+ * @conn: a connection that the caller has a reference to, or finds on a list
+ *	whose lock it holds
+ *
+ * Context: any.
+ */
 void kfr_conn_get(struct kfr_conn *conn)
 {
 	kref_get(&conn->ref);
 }
 
-/* The memory. Any context. */
+/**
+ * kfr_conn_put() - drop a reference; the last one frees the memory
+ * @conn: the connection
+ *
+ * The device's objects are gone by then: kfr_conn_destroy() holds the initial
+ * reference until it has freed them.
+ *
+ * Context: any.
+ */
 void kfr_conn_put(struct kfr_conn *conn)
 {
 	kref_put(&conn->ref, kfr_conn_release);
 }
 
+/**
+ * kfr_posted_put() - a work request has completed, or was not posted
+ * @conn: the connection, which may be freed as soon as this returns unless the
+ *	caller holds a reference
+ *
+ * Context: any.
+ */
 void kfr_posted_put(struct kfr_conn *conn)
 {
 	if (atomic_dec_and_test(&conn->posted))
 		complete_all(&conn->drained);
 }
 
-static void kfr_conn_say(const struct kfr_conn *conn, int prov_errno)
+/* Log only the causes that point to a faulty or foreign peer. */
+static void kfr_conn_log_abort(const struct kfr_conn *conn, int prov_errno)
 {
-	if (prov_errno != KFR_ERR_GARBAGE && prov_errno != KFR_ERR_FLOOD &&
+	if (prov_errno != KFR_ERR_PROTOCOL && prov_errno != KFR_ERR_FLOOD &&
 	    prov_errno != KFR_ERR_VERSION)
 		return;
 	dev_notice_ratelimited(&conn->node->dev->ib->dev,
@@ -55,7 +94,7 @@ static void kfr_conn_say(const struct kfr_conn *conn, int prov_errno)
 			       &conn->remote, kfr_strerror(prov_errno));
 }
 
-/* Nobody finds it any more. */
+/* New requests do not find it any more. It may have been unlinked before. */
 static void kfr_conn_unlink(struct kfr_conn *conn)
 {
 	struct kfr_node *node = conn->node;
@@ -66,24 +105,33 @@ static void kfr_conn_unlink(struct kfr_conn *conn)
 	spin_unlock_irqrestore(&node->lock, irq);
 }
 
-/* Caller holds the lock. Return: is it the first that wants it destroyed? */
-static bool kfr_conn_doom(struct kfr_conn *conn)
+/*
+ * The work item @destroy is queued once in the life of a connection. The caller
+ * that gets true must queue it after it has dropped the lock.
+ */
+static bool kfr_conn_claim_destroy(struct kfr_conn *conn)
 {
-	bool first = !conn->doomed;
+	bool first = !conn->destroy_queued;
 
-	conn->doomed = true;
+	lockdep_assert_held(&conn->lock);
+	conn->destroy_queued = true;
 	return first;
 }
 
 /**
- * kfr_conn_kill() - a connection fails
- * @conn: the connection; nothing happens if it is dead
- * @err: errno of what was under way
- * @prov_errno: and more exactly
+ * kfr_conn_abort() - a connection fails, or is made to fail
+ * @conn: the connection, referenced; nothing happens if it is dead
+ * @err: errno for all operations on it
+ * @prov_errno: more exactly
  *
- * Context: any; no lock held.
+ * It is dead when this returns: no thread posts on it except one that is just
+ * doing so. Operations and jobs fail later, in its work item, when the device
+ * has returned all work requests. A connection of the node to itself takes its
+ * other end with it.
+ *
+ * Context: any; does not sleep; no spinlock held.
  */
-void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno)
+void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 {
 	struct kfr_conn *twin = NULL;
 	bool destroy = false;
@@ -94,11 +142,11 @@ void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno)
 		WRITE_ONCE(conn->state, KFR_DEAD);
 		conn->err = err;
 		conn->prov_errno = prov_errno;
-		destroy = kfr_conn_doom(conn);
+		destroy = kfr_conn_claim_destroy(conn);
 		twin = conn->twin;
 		if (twin)
 			kfr_conn_get(twin);
-		kfr_conn_say(conn, prov_errno);
+		kfr_conn_log_abort(conn, prov_errno);
 	}
 	complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
@@ -107,32 +155,49 @@ void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno)
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
 	if (twin) {
-		kfr_conn_kill(twin, err, prov_errno);
+		kfr_conn_abort(twin, err, prov_errno);
 		kfr_conn_put(twin);
 	}
 }
 
-/* Ends it when what it owes the peer is said, or after a while. Process. */
+/**
+ * kfr_conn_close() - end a connection that is not needed any more
+ * @conn: the connection, referenced
+ *
+ * It stays up until queued replies are sent or KFR_FLUSH_TIME has passed, see
+ * kfr_conn_flush().
+ *
+ * Context: process; no spinlock held.
+ */
 void kfr_conn_close(struct kfr_conn *conn)
 {
 	bool destroy;
 
 	spin_lock_irq(&conn->lock);
-	destroy = kfr_conn_doom(conn);
+	destroy = kfr_conn_claim_destroy(conn);
 	spin_unlock_irq(&conn->lock);
 	kfr_conn_unlink(conn);
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
 }
 
-/* The same for one that nobody knows of. Caller may hold the node's lock. */
+/**
+ * kfr_conn_discard() - end a connection that was not linked or started
+ * @conn: new, and known to the caller alone; hence no lock is needed
+ *
+ * Context: any; the node's lock may be held.
+ */
 void kfr_conn_discard(struct kfr_conn *conn)
 {
-	kfr_conn_doom(conn);
+	conn->destroy_queued = true;
 	kfv_queue_work(&conn->destroy);
 }
 
-/* The last answers: a peer that never hears them takes success for failure. */
+/*
+ * Send the queued replies before the queue pair goes. Otherwise the peer would
+ * report operations as failed that have succeeded here. The pump completes
+ * @idle; so does kfr_conn_abort().
+ */
 static void kfr_conn_flush(struct kfr_conn *conn)
 {
 	spin_lock_irq(&conn->lock);
@@ -148,7 +213,11 @@ static void kfr_conn_flush(struct kfr_conn *conn)
 	wait_for_completion_timeout(&conn->idle, KFR_FLUSH_TIME);
 }
 
-/* The device returns what is posted. */
+/*
+ * Make the device return all work requests. In the error state each of them
+ * completes with a flush error; the last completion drops @posted to 0. Until
+ * then the device may write to receive buffers and read wire buffers.
+ */
 static void kfr_conn_drain(struct kfr_conn *conn)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
@@ -158,10 +227,18 @@ static void kfr_conn_drain(struct kfr_conn *conn)
 	kfr_posted_put(conn);
 	if (!wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
 		dev_err(&conn->node->dev->ib->dev,
-			"kfi_verbs: the device does not return %d requests\n",
+			"kfi_verbs: the device has kept %d work requests\n",
 			atomic_read(&conn->posted));
 }
 
+/*
+ * Fail what was queued. The connection is dead and drained, so neither the pump
+ * nor a completion touches its queues any more, and no new work is accepted.
+ * The timer and the probe are stopped first, as they call the pump.
+ * kfr_ctl_drop_all() relies on kfr_op_fail_all(), which takes operations off
+ * the same queue. Receive contexts forget the connection last, so nothing adds
+ * a flow after that.
+ */
 static void kfr_conn_fail(struct kfr_conn *conn)
 {
 	hrtimer_cancel(&conn->ack_timer);
@@ -172,6 +249,21 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 	kfr_node_forget(conn->node, conn);
 }
 
+/*
+ * Work item, queued once. The order matters:
+ *
+ *   flush	while the connection is still up
+ *   abort	no new work; posting ends
+ *   ctl	kfr_conn_setup() has made @id, or never will
+ *   handler	a CM callback that saw the old state has returned
+ *   drain	the device touches no buffer any more
+ *   fail	operations and jobs are reported, buffers are unmapped
+ *   free	queue pair, registrations, wire buffers, then the id, which
+ *		kfr_qp_free() still needs
+ *   unuse	the device's removal may return
+ *
+ * The twin's reference is dropped late; its own work item destroys it.
+ */
 static void kfr_conn_destroy(struct work_struct *work)
 {
 	struct kfr_conn *conn = container_of(work, struct kfr_conn, destroy);
@@ -179,9 +271,8 @@ static void kfr_conn_destroy(struct work_struct *work)
 	struct rdma_cm_id *id;
 
 	kfr_conn_flush(conn);
-	kfr_conn_kill(conn, ENOTCONN, KFR_ERR_LOCAL);
+	kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 
-	/* No one begins it any more, and no callback is in the middle of it. */
 	mutex_lock(&conn->ctl);
 	spin_lock_irq(&conn->lock);
 	id = conn->id;
@@ -202,7 +293,7 @@ static void kfr_conn_destroy(struct work_struct *work)
 	if (twin)
 		kfr_conn_put(twin);
 	kfr_node_unuse(conn->node);
-	/* A late completion would find freed memory: leak it. */
+	/* If the drain failed, a late completion needs the memory: leak it. */
 	if (completion_done(&conn->drained))
 		kfr_conn_put(conn);
 	module_put(THIS_MODULE);
@@ -220,8 +311,8 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->urgent);
 	INIT_LIST_HEAD(&conn->data);
 	INIT_LIST_HEAD(&conn->reqs);
-	INIT_LIST_HEAD(&conn->sent);
-	INIT_LIST_HEAD(&conn->asked);
+	INIT_LIST_HEAD(&conn->sent_numbered);
+	INIT_LIST_HEAD(&conn->sent_by_id);
 	INIT_LIST_HEAD(&conn->ending);
 	INIT_LIST_HEAD(&conn->flows);
 	INIT_LIST_HEAD(&conn->jobs);
@@ -230,16 +321,17 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 static void kfr_conn_setup(struct work_struct *work);
 
 /**
- * kfr_conn_new() - begin a connection
- * @node: ours
+ * kfr_conn_new() - allocate a connection
+ * @node: the local node, not stopped
  * @remote: the peer's address
  * @passive: the peer begins it
  *
- * It lives until its work item has destroyed it, which kfr_conn_kill() and
- * kfr_conn_close() start.
+ * It is on no list and not started. The initial reference belongs to the work
+ * item @destroy, which kfr_conn_abort(), kfr_conn_close() or kfr_conn_discard()
+ * queues.
  *
- * Context: any; the node is not stopped.
- * Return: the connection, or NULL.
+ * Context: any; the node's lock may be held.
+ * Return: the connection, or NULL: no memory.
  */
 struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 			      bool passive)
@@ -270,7 +362,15 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	return conn;
 }
 
-/* The two ends of one connection. Nobody else knows of them yet. */
+/**
+ * kfr_conn_pair() - join the two ends of a connection of a node to itself
+ * @a: one end
+ * @b: the other end
+ *
+ * Each holds a reference to the other one, which kfr_conn_destroy() drops.
+ *
+ * Context: any; both are new and known to the caller alone: no lock needed.
+ */
 void kfr_conn_pair(struct kfr_conn *a, struct kfr_conn *b)
 {
 	kfr_conn_get(a);
@@ -279,13 +379,22 @@ void kfr_conn_pair(struct kfr_conn *a, struct kfr_conn *b)
 	b->twin = a;
 }
 
-/* It shall come about. Caller may hold the node's lock. */
+/**
+ * kfr_conn_start() - queue the work item that resolves the peer's address
+ * @conn: a connection that this side begins
+ *
+ * The work item has a reference of its own. It is queued again only once it has
+ * begun to run, by the CM callback of a failed resolution.
+ *
+ * Context: any; the node's lock may be held.
+ */
 void kfr_conn_start(struct kfr_conn *conn)
 {
 	kfr_conn_get(conn);
 	kfv_queue_work(&conn->setup);
 }
 
+/* The queue pair can send: post what has been queued since the beginning. */
 static void kfr_conn_set_up(struct kfr_conn *conn)
 {
 	unsigned long irq;
@@ -297,7 +406,15 @@ static void kfr_conn_set_up(struct kfr_conn *conn)
 	kfr_pump(conn);
 }
 
-/* A peer's first message confirms a connection as well as its message does. */
+/**
+ * kfr_conn_confirmed() - a message has arrived
+ * @conn: on this connection
+ *
+ * The first message may overtake RDMA CM's ESTABLISHED event on the passive
+ * side, and confirms the connection as well.
+ *
+ * Context: softirq; no lock held.
+ */
 void kfr_conn_confirmed(struct kfr_conn *conn)
 {
 	if (unlikely(READ_ONCE(conn->state) == KFR_ACCEPTED))
@@ -328,7 +445,7 @@ static void kfr_conn_param(const struct kfr_conn *conn,
 					   attrs->max_qp_rd_atom),
 		.initiator_depth = min(KFV_RD_ATOMIC,
 				       attrs->max_qp_init_rd_atom),
-		/* Not ready is waited for (7), silence is not. */
+		/* A peer without receive buffers is retried for ever (7). */
 		.rnr_retry_count = 7,
 		.retry_count = 6,
 	};
@@ -347,7 +464,7 @@ static void kfr_conn_connect(struct kfr_conn *conn, struct rdma_cm_id *id)
 		err = rdma_connect_locked(id, &param);
 	}
 	if (err)
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
 static void kfr_conn_resolved(struct kfr_conn *conn, struct rdma_cm_id *id)
@@ -356,7 +473,7 @@ static void kfr_conn_resolved(struct kfr_conn *conn, struct rdma_cm_id *id)
 
 	if (id->device != node->dev->ib || id->port_num != node->port ||
 	    rdma_resolve_route(id, KFV_RESOLVE_MS))
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
 static bool kfr_hello_ok(const void *data, u8 len)
@@ -383,33 +500,41 @@ static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
 		else if (hello->refusal == cpu_to_le16(KFR_REFUSE_FULL))
 			prov_errno = KFR_ERR_FULL;
 	}
-	kfr_conn_kill(conn, EHOSTUNREACH, prov_errno);
+	kfr_conn_abort(conn, EHOSTUNREACH, prov_errno);
 }
 
 /*
- * Nobody has said that the address is his. The kernel asks a few times and then
- * no more, though the peer's cable may be back already: so it is asked anew, for
- * about as long as a connection that stands tries again.
+ * The peer has not answered ARP. The kernel gives up after a few attempts, also
+ * if the peer's cable is back a moment later. So resolve again, for about as
+ * long as an established connection retries.
  */
 static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
 {
-	if (status == -ETIMEDOUT && ++conn->resolved < KFR_RESOLVES)
+	if (status == -ETIMEDOUT && ++conn->resolve_tries < KFR_RESOLVES)
 		kfr_conn_start(conn);
 	else
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
-/* Only who has connected is told what the peer can do; see kfr_conn_arrive(). */
+/*
+ * The active side learns the peer's RDMA read limits from this event; the
+ * passive side has checked them in kfr_conn_arrive().
+ */
 static void kfr_conn_established(struct kfr_conn *conn,
 				 const struct rdma_conn_param *peer)
 {
 	if (!conn->passive && !peer->initiator_depth)
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	else
 		kfr_conn_set_up(conn);
 }
 
-/* Runs under the id's handler lock, on the one thread of RDMA CM. */
+/*
+ * CM callback: process context, under the id's handler lock. It never returns
+ * an error, which would make RDMA CM destroy the id: that is up to the work
+ * item, which waits for this callback by taking the handler lock. @conn is
+ * valid as long as the id is.
+ */
 static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct kfr_conn *conn = id->context;
@@ -435,10 +560,10 @@ static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
 		break;
 	default:
 		break;
@@ -446,11 +571,11 @@ static int kfr_conn_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	return 0;
 }
 
-/* Caller holds ctl. */
 static int kfr_conn_make_id(struct kfr_conn *conn)
 {
 	struct rdma_cm_id *id;
 
+	lockdep_assert_held(&conn->ctl);
 	if (conn->id)
 		return 0;
 	id = rdma_create_id(&init_net, kfr_conn_event, conn, RDMA_PS_TCP,
@@ -463,7 +588,12 @@ static int kfr_conn_make_id(struct kfr_conn *conn)
 	return 0;
 }
 
-/* Work item: the address of the peer leads to a connection. */
+/*
+ * Work item: resolve the peer's address; CM callbacks continue from there.
+ * Under
+ * @ctl it either sees that the connection is dead, or has made @id before
+ * kfr_conn_destroy() reads it.
+ */
 static void kfr_conn_setup(struct work_struct *work)
 {
 	struct kfr_conn *conn = container_of(work, struct kfr_conn, setup);
@@ -489,11 +619,15 @@ static void kfr_conn_setup(struct work_struct *work)
 	}
 	mutex_unlock(&conn->ctl);
 	if (err)
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	kfr_conn_put(conn);
 	module_put(THIS_MODULE);
 }
 
+/*
+ * The passive connection for a peer's request, referenced. A request from this
+ * node itself belongs to an end that kfr_node_conn() has made already.
+ */
 static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 				     const struct kfr_hello *hello)
 {
@@ -512,7 +646,7 @@ static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 	return conn;
 }
 
-/* Caller is the handler of the request. */
+/* CM callback of the request, under the handler lock of @id. */
 static int kfr_conn_accept(struct kfr_conn *conn, struct rdma_cm_id *id,
 			   const struct rdma_conn_param *peer)
 {
@@ -532,7 +666,10 @@ static int kfr_conn_accept(struct kfr_conn *conn, struct rdma_cm_id *id,
 	return rdma_accept(id, &param);
 }
 
-/* Takes the id, unless the connection is dead already. */
+/*
+ * Move the id from RDMA CM to the connection, unless that is dead. From true on
+ * kfr_conn_destroy() frees the id, and the callback must not return an error.
+ */
 static bool kfr_conn_take_id(struct kfr_conn *conn, struct rdma_cm_id *id)
 {
 	bool taken;
@@ -561,11 +698,13 @@ static void kfr_conn_refuse(struct rdma_cm_id *id, enum kfr_refusal why)
 /**
  * kfr_conn_arrive() - a peer wants to connect
  * @node: to this node
- * @id: RDMA CM's half
- * @event: the request
+ * @id: RDMA CM's object for the new connection
+ * @event: the request, with the peer's private data: not trusted
  *
- * Context: the handler of @id.
- * Return: 0; a negative errno: RDMA CM destroys @id, which refuses.
+ * Context: CM callback: process, under the handler locks of the listener and of
+ * @id.
+ * Return: 0: a connection owns @id; a negative errno: RDMA CM destroys @id,
+ * which rejects the request.
  */
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event)
@@ -582,10 +721,10 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		kfr_conn_refuse(id, KFR_REFUSE_VERSION);
 		return -EPROTO;
 	}
-	/* Who lets nobody read would have our reads wait for ever. */
+	/* Jobs would wait for ever if either side allowed no RDMA reads. */
 	if (!peer->responder_resources || !peer->initiator_depth)
 		return -EPROTO;
-	if (!kfr_node_room(node, remote->sin_addr.s_addr)) {
+	if (!kfr_node_make_room(node, remote->sin_addr.s_addr)) {
 		kfr_conn_refuse(id, KFR_REFUSE_FULL);
 		return -ENOMEM;
 	}
@@ -595,8 +734,8 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 	if (!kfr_conn_take_id(conn, id))
 		err = -ECONNABORTED;
 	else if (kfr_conn_accept(conn, id, peer))
-		/* The id is the connection's: the work item destroys it. */
-		kfr_conn_kill(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+		/* Not an error: the connection owns the id now. */
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	kfr_conn_put(conn);
 	return err;
 }

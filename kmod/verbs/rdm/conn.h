@@ -1,5 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
-/* RDM endpoints: connections, and what is under way on them. See rdm.h. */
+/*
+ * RDM endpoints: connections, and the operations, jobs and control messages on
+ * them. See rdm.h for ownership and lock order.
+ *
+ * DOC: States of a connection
+ *
+ *   KFR_CONNECTING	kfr_conn_new(): this side begins it
+ *   KFR_WAITING	kfr_conn_new(): the other end of one to this node
+ *   KFR_ACCEPTED	kfr_conn_take_id(), in the CM callback of the request
+ *   KFR_UP		kfr_conn_set_up(): ESTABLISHED, or the first message
+ *   KFR_DEAD		kfr_conn_abort(), from any context
+ *
+ * States only move down this list, and every state can go to KFR_DEAD. Requests
+ * can be queued from the start; only KFR_UP posts them. A dead connection
+ * accepts no new work: its queues belong to kfr_conn_destroy() then.
+ *
+ * DOC: Places of an operation
+ *
+ *   KFR_FREE	kfr_tx.free, or being filled in by kfr_send()
+ *   KFR_QUEUED	kfr_conn.reqs; or a lane, without an id yet; or kfr_flow.parked
+ *   KFR_SENT	kfr_conn.sent_numbered or .sent_by_id: waits for ACK or a reply
+ *   KFR_BUSY	done; kfr_conn.ending, if it has registrations to invalidate
+ *
+ * kfr_op_put() moves it to KFR_FREE, under kfr_tx.lock. All other moves happen
+ * under kfr_conn.lock: kfr_op_submit() and kfr_park() to KFR_QUEUED, the pump
+ * to KFR_SENT, kfr_op_end() and kfr_handle_ack() to KFR_BUSY.
+ */
 #ifndef _KFV_RDM_CONN_H_
 #define _KFV_RDM_CONN_H_
 
@@ -15,23 +41,30 @@ struct kfr_node;
 struct kfr_op;
 
 enum kfr_item_kind {
-	KFR_ITEM_CTL,		/* kfr_ctl: a message without an operation */
-	KFR_ITEM_INV,		/* kfr_op: its registrations end */
-	KFR_ITEM_DATA,		/* kfr_job: reads or writes */
-	KFR_ITEM_REQ,		/* kfr_op: to be sent */
+	KFR_ITEM_CTL,		/* kfr_ctl: control message */
+	KFR_ITEM_INV,		/* kfr_op: invalidate its registrations */
+	KFR_ITEM_DATA,		/* kfr_job: RDMA reads or writes */
+	KFR_ITEM_REQ,		/* kfr_op: request to be sent */
 };
 
-/* On a queue of a connection. */
+/**
+ * struct kfr_item - an entry of one of a connection's queues
+ * @link: on kfr_conn.urgent, .data, .reqs or a lane; kfr_conn.lock
+ * @kind: the structure that contains it; written before it is queued
+ */
 struct kfr_item {
 	struct list_head link;
 	enum kfr_item_kind kind;
 };
 
 /**
- * struct kfr_ctl - an answer, or another message that nobody waits for
- * @item: on the queue
+ * struct kfr_ctl - a control message to be sent
+ * @item: on kfr_conn.urgent
  * @hdr: the message
- * @job: it is part of this one, else it is memory of its own
+ * @job: the job that contains it; NULL: it was allocated separately
+ *
+ * It belongs to the queue from kfr_ctl_add() on. The pump copies @hdr to a wire
+ * buffer and ends it, before the message is on the wire.
  */
 struct kfr_ctl {
 	struct kfr_item item;
@@ -40,14 +73,18 @@ struct kfr_ctl {
 };
 
 /**
- * struct kfr_wire - room for one message of a connection
- * @cqe: by which its completion finds it
+ * struct kfr_wire - a buffer for one message of a connection
+ * @cqe: finds it when its work request completes
  * @conn: the connection
- * @link: on the list of free ones
- * @hdr: first element
- * @page: second element
- * @hdr_dma: the device's address of @hdr
- * @page_dma: and of @page
+ * @link: of a free one for sends: on kfr_conn.free_wire; kfr_conn.lock
+ * @hdr: the header, in kfr_conn.hdrs
+ * @page: the payload
+ * @hdr_dma: DMA address of @hdr
+ * @page_dma: DMA address of @page
+ *
+ * The device owns @hdr and @page from posting to completion. In between, a send
+ * buffer belongs to the pump, a receive buffer to kfr_receive(), which copies
+ * what must outlive the call.
  */
 struct kfr_wire {
 	struct ib_cqe cqe;
@@ -59,7 +96,14 @@ struct kfr_wire {
 	u64 page_dma;
 };
 
-/* One registration, of the connection's own. */
+/**
+ * struct kfr_reg - one memory registration of a connection
+ * @link: of a free one: on kfr_conn.free_regs; kfr_conn.lock
+ * @mr: the device's object
+ *
+ * An operation keeps it from kfr_reserve() until its invalidation has completed
+ * (kfr_op_invalid()), so a peer cannot use the key for another operation.
+ */
 struct kfr_reg {
 	struct list_head link;
 	struct ib_mr *mr;
@@ -67,12 +111,15 @@ struct kfr_reg {
 
 /**
  * struct kfr_lane - a share of ids and registrations
- * @waiting: operations that there is none for, in order
+ * @waiting: operations that wait for an id or registrations, in order
  * @nids: ids in use
  * @nregs: registrations in use
  *
- * A context that receives nothing keeps them for as long as it likes: it gets no
- * more than half, so that others' operations can go.
+ * kfr_lane_of() assigns destinations to lanes. A peer's context that posts no
+ * receives holds ids and registrations indefinitely. A lane gets at most half
+ * of each, so operations to contexts of other lanes can go on.
+ *
+ * kfr_conn.lock protects all of it.
  */
 struct kfr_lane {
 	struct list_head waiting;
@@ -81,87 +128,97 @@ struct kfr_lane {
 };
 
 enum kfr_conn_state {
-	KFR_WAITING,		/* the other half of one to ourselves */
+	KFR_WAITING,		/* passive end of a connection to this node */
 	KFR_CONNECTING,
-	KFR_ACCEPTED,		/* not confirmed yet */
+	KFR_ACCEPTED,		/* not confirmed by the peer yet */
 	KFR_UP,
-	KFR_DEAD,		/* on its way to being destroyed */
+	KFR_DEAD,		/* its work item destroys it */
 };
 
 /**
  * struct kfr_conn - a connection between two nodes
- * @ref: its work items, those who look at it; each kfr_unexp and kfr_job
+ * @ref: of the memory: @destroy (the initial one), @setup, each operation, job
+ *	and kept message on it, flows of receive contexts, @twin, and every
+ *	function that uses it without its node's lock
  * @node: referenced
  * @remote: IP address of the peer
  * @passive: the peer has begun it
- * @cookie: of a connection that we began
- * @twin: of one to ourselves: the other half, referenced; @lock
+ * @cookie: identifies a connection of this node to itself; the node's lock
+ * @twin: the other end of a connection to this node, referenced; @lock
  * @link: on kfr_node.conns; the node's lock
- * @stale: the peer has begun another one: no new messages; the node's lock
- * @ctl: making and destroying @id
- * @id: RDMA CM's half
- * @resolved: how often the address was asked for in vain; @id's handler
- * @pd: its own: no other peer reaches what is registered here
- * @qp: the queue pair, once there is one; then the following exist
- * @cq: one of the device's shared ones
- * @rxb: receives
- * @txb: sends
+ * @stale: the peer has begun another connection: no new messages use this one;
+ *	the node's lock
+ * @ctl: serialises making @id with its teardown; work items only
+ * @id: RDMA CM's object. Set once, under @lock; kfr_conn_destroy() frees it
+ * @resolve_tries: failed address resolutions; CM callbacks of @id
+ * @pd: its own protection domain: a peer cannot reach registrations that were
+ *	made for another one. This and all to @reg_cqe: made by kfr_qp_make() in
+ *	a CM callback before anything is posted, freed by kfr_qp_free() when the
+ *	queue pair is drained, constant in between
+ * @qp: the queue pair
+ * @cq: a CQ of the device's pool, shared with other connections
+ * @rxb: wire buffers for receives
+ * @txb: wire buffers for sends
  * @hdrs: headers of both
- * @hdrs_dma: the device's address of @hdrs
+ * @hdrs_dma: DMA address of @hdrs
  * @max_sge: elements of a work request
- * @regs: registrations
- * @reg_cqe: of making them
- * @posted: work requests without a completion, +1 until it is stopped
+ * @regs: all registrations
+ * @reg_cqe: of the work requests that make registrations
+ * @posted: work requests without a completion; +1 until the drain; +1 while the
+ *	pump runs, and while kfr_op_recall() unmaps a buffer
  * @drained: @posted is 0
- * @lock: protects the following
- * @state: where it stands
- * @err: why it died: an errno
- * @prov_errno: and more exactly
- * @doomed: its work item is queued
- * @flushing: @idle is waited for
- * @pumping: somebody posts
+ * @lock: protects the following, unless another rule is given
+ * @state: see above; read without @lock where a stale value does no harm
+ * @err: errno of its end; written once, before @state becomes KFR_DEAD
+ * @prov_errno: more exactly; likewise
+ * @destroy_queued: @destroy was queued
+ * @flushing: kfr_conn_flush() waits for @idle
+ * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for
- * @data_free: of those, how many jobs may use
- * @nregs_free: registrations not in use
- * @nwire: sends not in use
- * @free_wire: the same
- * @free_regs: registrations not in use
- * @urgent: answers, and registrations to be ended
- * @data: jobs
- * @reqs: operations
- * @lanes: operations that wait for an id or for registrations, by destination
- * @next_lane: who gets some first
- * @sent: operations with a number, not answered yet, in order
- * @asked: operations with an id, not answered yet, in order
- * @ending: those that are answered, and their registrations are being ended
- * @ids: the same by id
- * @id_gen: makes ids differ from those before
- * @next_id: where the search for a free one begins
+ * @data_free: of those, work requests that jobs may use
+ * @nregs_free: number of @free_regs
+ * @nwire: number of @free_wire
+ * @free_wire: wire buffers for sends that are not in use
+ * @free_regs: registrations that are not in use
+ * @urgent: control messages, and operations to be invalidated
+ * @data: jobs with work requests still to be posted
+ * @reqs: operations to be sent
+ * @lanes: shares of ids and registrations, by destination
+ * @next_lane: lane that is served first
+ * @sent_numbered: numbered operations without an ACK, in the order of numbers
+ * @sent_by_id: operations with an id and without a reply, as they were sent
+ * @ending: operations with a result whose registrations are being invalidated
+ * @ids: operations by id, modulo KFR_IDS
+ * @id_gen: upper part of the next id, so that a late reply matches no later use
+ * @next_id: where the search for a free id begins
  * @nids: operations with an id
- * @order: operations sent so far
- * @tx_seq: the last number given
- * @rx_seq: the last number taken
- * @acked: the last number answered
+ * @order: operations submitted so far
+ * @tx_seq: last number that was given to a request
+ * @rx_seq: last number that was handled; written under @lock by kfr_receive()
+ *	only, which reads it without
+ * @acked: last number for which an ACK was sent
  * @tx_count: requests sent
- * @rx_count: requests dealt with
- * @epochs: of all contexts that it brings messages to: no two are the same
- * @orphans: a context that had pushed it back has closed
- * @answers: answers not sent yet
- * @wants: of those, how many ask for parked messages
- * @ack_due: an answer for @rx_seq shall go now
- * @ack_lazy: the peer's messages are answered by ours the other way
+ * @rx_count: requests handled; rule as for @rx_seq
+ * @epochs: source of epochs for all receive contexts: each is used once; atomic
+ * @orphans: a receive context with a flow of this connection has closed; set
+ *	once under that kfr_rx.lock, never cleared, read without
+ * @nctls: control messages on @urgent
+ * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
+ * @ack_due: the pump shall send an ACK for @rx_seq
+ * @ack_lazy: an ACK may wait for a message to travel with
  * @timing: @ack_timer runs
- * @timed_seq: the number that it was started for
- * @ack_time: when (jiffies) an answer went alone
- * @flows: where peers have pushed back
- * @nflows: of these
- * @jobs: data that moves on behalf of the peer
- * @njobs: of these
- * @ack_timer: for an answer that found no message to go with
- * @setup: begins it
- * @probe: sees whether the peer is still there
- * @destroy: gives everything back
- * @idle: nothing is left to be said, while it is being closed
+ * @timed_seq: number for which it was started
+ * @ack_time: when (jiffies) the last ACK went alone
+ * @flows: contexts of the peer that have sent NAK
+ * @nflows: their number
+ * @jobs: all jobs of the connection
+ * @njobs: their number
+ * @ack_timer: sends an ACK that found no message to travel with
+ * @setup: resolves the address; may be queued again
+ * @probe: detects a dead peer
+ * @destroy: ends and frees everything; queued once
+ * @idle: @flushing, @urgent and @data are empty and all sends have completed;
+ *	or it is dead
  */
 struct kfr_conn {
 	struct kref ref;
@@ -172,9 +229,9 @@ struct kfr_conn {
 	struct kfr_conn *twin;
 	struct list_head link;
 	bool stale;
-	struct mutex ctl;	/* making and destroying the id */
+	struct mutex ctl;	/* making the id against teardown */
 	struct rdma_cm_id *id;
-	unsigned int resolved;
+	unsigned int resolve_tries;
 	struct ib_pd *pd;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
@@ -187,11 +244,11 @@ struct kfr_conn {
 	struct ib_cqe reg_cqe;
 	atomic_t posted;
 	struct completion drained;
-	spinlock_t lock;	/* its queues */
+	spinlock_t lock;	/* state and queues */
 	enum kfr_conn_state state;
 	int err;
 	int prov_errno;
-	bool doomed;
+	bool destroy_queued;
 	bool flushing;
 	bool pumping;
 	unsigned int sq_free;
@@ -205,8 +262,8 @@ struct kfr_conn {
 	struct list_head reqs;
 	struct kfr_lane lanes[KFR_LANES];
 	unsigned int next_lane;
-	struct list_head sent;
-	struct list_head asked;
+	struct list_head sent_numbered;
+	struct list_head sent_by_id;
 	struct list_head ending;
 	struct kfr_op *ids[KFR_IDS];
 	u32 id_gen;
@@ -220,8 +277,8 @@ struct kfr_conn {
 	u32 rx_count;
 	atomic_t epochs;
 	bool orphans;
-	unsigned int answers;
-	unsigned int wants;
+	unsigned int nctls;
+	unsigned int nwants;
 	bool ack_due;
 	bool ack_lazy;
 	bool timing;
@@ -239,17 +296,21 @@ struct kfr_conn {
 };
 
 /**
- * struct kfr_flow - messages to a context that has pushed back
- * @link: on kfr_conn.flows (sender), kfr_rx.flows (receiver)
- * @conn: receiver: whose messages, referenced
- * @dst: sender: the endpoint
- * @rx: sender: and its context
- * @auth: sender: by this key
- * @epoch: of the messages that are taken
- * @blocked: receiver: none is, until RESUME
- * @asked: receiver: when it was asked last, as kfr_rx.asks counts
- * @resumed: receiver: when RESUME was sent last, as kfr_rx.resumes counts
- * @parked: sender: operations to be sent then, in order
+ * struct kfr_flow - messages of one connection to one context, after a NAK
+ * @link: sender: on kfr_conn.flows; receiver: on kfr_rx.flows
+ * @conn: receiver: the connection, referenced
+ * @dst: sender: number of the peer's endpoint
+ * @rx: sender: index of its context
+ * @auth: sender: its authorisation key
+ * @epoch: sender: of requests sent from now on; receiver: of those it accepts
+ * @blocked: receiver: NAK was sent, and no RESUME since
+ * @want_round: receiver: kfr_rx.want_rounds when it was visited last
+ * @resume_round: receiver: kfr_rx.resume_rounds when RESUME was sent last
+ * @parked: sender: operations that wait for RESUME or WANT, in order
+ *
+ * The sender's is protected by kfr_conn.lock and lives as long as the
+ * connection; the receiver's by kfr_rx.lock, until the context closes or the
+ * connection is destroyed. @conn, @dst, @rx and @auth are constant.
  */
 struct kfr_flow {
 	struct list_head link;
@@ -259,48 +320,56 @@ struct kfr_flow {
 	u32 auth;
 	u16 epoch;
 	bool blocked;
-	u64 asked;
-	u64 resumed;
+	u64 want_round;
+	u64 resume_round;
 	struct list_head parked;
 };
 
 enum kfr_op_state {
 	KFR_FREE,
 	KFR_QUEUED,		/* kfr_conn.reqs, a lane, or parked */
-	KFR_BUSY,		/* answered, or taken back */
-	KFR_SENT,		/* kfr_conn.sent or .asked */
+	KFR_BUSY,		/* has its result */
+	KFR_SENT,		/* kfr_conn.sent_numbered or .sent_by_id */
 };
 
 /**
  * struct kfr_op - an operation of a transmit context
  * @item: on a queue of its connection
- * @sent: on kfr_conn.sent or .asked, or parked
- * @next: the next free one
- * @tx: its context
- * @conn: its connection, referenced while it is not free
- * @state: where it is; the connection's lock
- * @parked: it is on @sent of a flow, not of the connection
+ * @sent: on kfr_conn.sent_numbered, .sent_by_id or .ending, or kfr_flow.parked
+ * @next: the next free one; kfr_tx.lock
+ * @tx: its context; constant
+ * @conn: its connection, referenced from submit to done
+ * @state: where it is, see above
+ * @parked: @sent is on kfr_flow.parked
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
  * @want_entry: a success writes a completion entry
- * @hdr: what is sent, but for what the connection fills in
+ * @hdr: the request; the pump fills in @seq, @epoch, @count and @ack
  * @buf: the local buffer
  * @map: the same for the device, if it is sent in segments
- * @mapped: there is one
- * @bounce: a copy of a buffer that cannot be registered, or NULL
- * @regs: registrations of the segments
- * @segs: what the peer is told of them
+ * @mapped: @map is valid
+ * @bounce: a copy of a buffer that is too scattered to register, or NULL
+ * @regs: registrations of the segments, @nregs of them
+ * @segs: the segments, as the request's payload
  * @nregs: number of segments
- * @registered: they are
- * @nregs_done: of those being ended: how many are
- * @cqe: of registering and ending that
- * @order: its place among the operations of the connection
- * @err: how it ended
+ * @registered: the registrations were posted
+ * @nregs_done: invalidations that have completed; atomic
+ * @cqe: of the invalidations
+ * @order: its place among the operations of the connection; constant from
+ *	submit
+ * @err: errno of its end
  * @prov_errno: more exactly
  * @len: bytes that were delivered, if not all were
- * @over: bytes that were not
- * @inject: room for the copy of a buffer
+ * @over: bytes that did not fit
+ * @inject: room for the copy of an injected buffer
+ *
+ * From submit until it is off the connection's lists, kfr_conn.lock protects
+ * @item, @sent, @state to @has_id, @hdr, @regs to @registered and @err to
+ * @over.
+ * Before and after, the thread that got it, or took it off, owns it alone. The
+ * buffer stays mapped, and readable by the peer if it is registered, until
+ * kfr_op_done().
  */
 struct kfr_op {
 	struct kfr_item item;
@@ -333,7 +402,7 @@ struct kfr_op {
 	u8 inject[KFV_INJECT_SIZE];
 };
 
-/* Whose share it uses. */
+/* The lane whose share an operation uses: a hash of its destination. */
 static inline struct kfr_lane *kfr_lane_of(struct kfr_conn *conn,
 					   const struct kfr_op *op)
 {
@@ -344,18 +413,19 @@ static inline struct kfr_lane *kfr_lane_of(struct kfr_conn *conn,
 
 /**
  * struct kfr_tx - a transmit context
- * @base: reports go there
+ * @base: the handle that it reports to
  * @ep: its endpoint
- * @index: which one it is
- * @flags: default flags
- * @size: operations
- * @ops: all of them
- * @copied: bytes in copies of what lies too scattered
+ * @index: its number there
+ * @flags: default flags; changed under kfr_ep.ctl, read without
+ * @size: number of operations
+ * @ops: all of them; constant once it is enabled
+ * @copied: bytes in bounce buffers; atomic
  * @lock: protects the following
- * @free: those not in use
+ * @free: operations not in use
  * @used: number of those in use
- * @closing: nothing is reported any more
- * @idle: none is in use, while it is being closed
+ * @closing: nothing is posted or reported any more; written once, also read
+ *	without @lock
+ * @idle: it is closing, and @used is 0
  */
 struct kfr_tx {
 	struct kfi_ep_base *base;
@@ -373,29 +443,30 @@ struct kfr_tx {
 };
 
 /**
- * struct kfr_job - data to be moved for a peer
- * @item: on kfr_conn.data
- * @link: on kfr_conn.jobs
+ * struct kfr_job - RDMA reads or writes on behalf of a peer
+ * @item: on kfr_conn.data until all is posted; kfr_conn.lock
+ * @link: on kfr_conn.jobs until its data has moved; kfr_conn.lock
  * @conn: referenced
- * @rx: the context, busy
- * @recv: the receive that it fills or is read from, or NULL
- * @mr: the region, busy, or NULL
- * @write: the segments are written, not read
- * @hdr: what the peer asked
- * @src: who
- * @range: where in the receive, or in the region
+ * @rx: the context; counted in kfr_rx.busy until the data has moved
+ * @recv: the receive that it fills or reads, or NULL
+ * @mr: the region, counted in kfr_mr.busy, or NULL
+ * @write: it writes the peer's segments (the request is READ)
+ * @hdr: copy of the request
+ * @src: the requesting endpoint
+ * @range: part of the receive or of the region
  * @map: the local memory
- * @mapped: there is one
- * @segs: the peer's
- * @seg: which one is next
- * @seg_at: and where in it
+ * @mapped: @map is valid
+ * @segs: copy of the peer's segments
+ * @seg: the next segment. This, @seg_at, @left and the position in @map: the
+ *	thread that pumps, or before it is queued
+ * @seg_at: position in it
  * @left: bytes not posted yet
- * @wrs: work requests without completion, +1 until all are posted
- * @refs: who needs the memory: the data, the answer
- * @answered: the answer is on its way
- * @status: the first that failed
- * @cqe: of all of them
- * @fin: the answer
+ * @wrs: work requests without completion, +1 until all are posted; atomic
+ * @refs: see kfr_job_unref(); atomic
+ * @replied: @fin was queued; written by the pump before it drops its @wrs
+ * @status: set to an error by any work request; read after the last of @wrs
+ * @cqe: of all its work requests
+ * @fin: the reply
  */
 struct kfr_job {
 	struct kfr_item item;
@@ -416,7 +487,7 @@ struct kfr_job {
 	size_t left;
 	atomic_t wrs;
 	atomic_t refs;
-	bool answered;
+	bool replied;
 	enum kfr_status status;
 	struct ib_cqe cqe;
 	struct kfr_ctl fin;
@@ -429,7 +500,7 @@ void kfr_conn_pair(struct kfr_conn *a, struct kfr_conn *b);
 void kfr_conn_start(struct kfr_conn *conn);
 void kfr_conn_get(struct kfr_conn *conn);
 void kfr_conn_put(struct kfr_conn *conn);
-void kfr_conn_kill(struct kfr_conn *conn, int err, int prov_errno);
+void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno);
 void kfr_conn_close(struct kfr_conn *conn);
 void kfr_conn_discard(struct kfr_conn *conn);
 void kfr_conn_confirmed(struct kfr_conn *conn);
@@ -437,7 +508,7 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event);
 void kfr_posted_put(struct kfr_conn *conn);
 
-/* qp.c: a connection's queue pair, buffers and registrations */
+/* qp.c: queue pair, wire buffers and registrations of a connection */
 int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id);
 void kfr_qp_free(struct kfr_conn *conn);
 
@@ -446,18 +517,18 @@ void kfr_pump(struct kfr_conn *conn);
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count);
 
-/* ack.c: answers, and the ends of work requests */
+/* ack.c: control messages, and completions of sends */
 void kfr_ctl_end(struct kfr_ctl *ctl);
-int kfr_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op,
-	       enum kfr_status status, size_t len, size_t over);
-void kfr_answer_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *ask, u8 op,
-		    enum kfr_status status, size_t len, size_t over);
-int kfr_add_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl);
-int kfr_add_answer(struct kfr_conn *conn, const struct kfr_hdr *ask, u8 op);
-void kfr_added(struct kfr_conn *conn, int err);
-void kfr_queue_ctl(struct kfr_conn *conn, struct kfr_ctl *ctl);
-void kfr_seen(struct kfr_conn *conn);
-void kfr_taken(struct kfr_conn *conn, u32 seq);
+int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
+	      enum kfr_status status, size_t len, size_t over);
+void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
+		   enum kfr_status status, size_t len, size_t over);
+int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl);
+int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
+void kfr_ctl_added(struct kfr_conn *conn, int err);
+void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl);
+void kfr_count_request(struct kfr_conn *conn);
+void kfr_ack_request(struct kfr_conn *conn, u32 seq);
 void kfr_probe_later(struct kfr_conn *conn);
 void kfr_probe(struct work_struct *work);
 void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc);
@@ -467,15 +538,16 @@ void kfr_wc_failed(struct kfr_conn *conn, enum ib_wc_status status);
 void kfr_ctl_drop_all(struct kfr_conn *conn);
 enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer);
 
-/* operations.c: operations under way, and what a peer answers */
+/* operations.c: operations on a connection, and the peer's replies */
 bool kfr_op_numbered(const struct kfr_op *op);
-int kfr_answered(struct kfr_conn *conn, u32 ack);
-int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr);
-struct kfr_op *kfr_find_asked(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+int kfr_handle_ack(struct kfr_conn *conn, u32 ack);
+int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+struct kfr_op *kfr_find_request(struct kfr_conn *conn,
+				const struct kfr_hdr *hdr);
 void kfr_op_submit(struct kfr_op *op);
 void kfr_op_recall(struct kfr_op *op);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
-bool kfr_op_call_off(struct kfr_conn *conn, struct kfr_op *op);
+bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_op_fail_all(struct kfr_conn *conn);
 bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_tx *tx, const struct kfr_mr *mr);
@@ -487,7 +559,7 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 		   const struct kfr_hdr *hdr, struct page *page,
 		   const struct kfr_range *range, struct kfr_addr src);
 void kfr_job_post(struct kfr_job *job);
-void kfr_job_end(struct kfr_job *job);
+void kfr_job_unref(struct kfr_job *job);
 void kfr_job_fail_all(struct kfr_conn *conn);
 
 /* tx.c: operations */
@@ -499,22 +571,24 @@ void kfr_tx_free(struct kfr_tx *tx);
 void kfr_op_done(struct kfr_op *op);
 
 /**
- * struct kfr_send - an operation to be begun
+ * struct kfr_send - parameters of kfr_send()
  * @op: KFR_OP_EAGER for messages, KFR_OP_READ, KFR_OP_WRITE
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
  * @flags: the operation's flags
  * @silent: a success never writes an entry
  * @tagged: @tag is a tag
- * @type: what the pieces are
- * @pieces: of the local buffer
- * @count: how many
+ * @type: type of the pieces
+ * @pieces: the local buffer
+ * @count: number of pieces
  * @context: the ULP's
- * @addr: whereto
+ * @addr: the destination
  * @tag: tag, or key
  * @offset: of RMA
  * @data: with KFI_REMOTE_CQ_DATA
- * @exact: the buffer has @remote_len bytes, or it is a mistake
- * @remote_len: bytes that the ULP says it wants of the peer
+ * @exact: the buffer must have @remote_len bytes
+ * @remote_len: length of the remote piece that the ULP gave
+ *
+ * It lives on the caller's stack; kfr_send() copies what it keeps.
  */
 struct kfr_send {
 	enum kfr_wire_op op;

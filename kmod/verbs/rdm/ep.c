@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * RDM endpoints, plain and scalable: opening, binding, enabling, options. A plain
- * one has one transmit and one receive context, which are opened with it.
+ * RDM endpoints, plain and scalable: opening, binding, enabling, options,
+ * names, closing. A plain one has one transmit and one receive context, which
+ * are opened and closed with it; those of a scalable one are in ctx.c.
+ *
+ * kfr_ep.ctl serialises all that changes an endpoint. Enabling joins it to a
+ * node, and so takes kfv_lock first. Posting takes neither: it looks at
+ * @base.enabled, after which address, node and vector are constant. The ULP
+ * must not post during or after close.
  */
 #include <linux/slab.h>
 
@@ -21,6 +27,7 @@ static int kfr_ep_bind_av(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 {
 	struct kfr_av *av = container_of(bfid, struct kfr_av, av.fid);
 
+	lockdep_assert_held(&ep->ctl);
 	if (flags || ep->av)
 		return -EINVAL;
 	if (av->rdm != ep->rdm)
@@ -33,6 +40,7 @@ static int kfr_ep_bind_av(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 
 static int kfr_ep_bind_locked(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 {
+	lockdep_assert_held(&ep->ctl);
 	if (!bfid)
 		return -EINVAL;
 	if (kfr_ep_gone(ep))
@@ -41,7 +49,7 @@ static int kfr_ep_bind_locked(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 		return -KFI_EOPBADSTATE;
 	if (bfid->fclass == KFI_CLASS_AV)
 		return kfr_ep_bind_av(ep, bfid, flags);
-	/* Queues and counters are the contexts'. */
+	/* Queues and counters are bound to the contexts. */
 	if (ep->scalable && bfid->fclass != KFI_CLASS_EQ)
 		return -KFI_ENOSYS;
 	return kfi_ep_base_bind(&ep->face.base, bfid, flags);
@@ -58,12 +66,16 @@ static int kfr_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 	return err;
 }
 
-/* The contexts of a plain endpoint. What they allocate stays if this fails. */
+/*
+ * The contexts of a plain endpoint. They keep what they have allocated if this
+ * fails, for the next attempt or for close.
+ */
 static int kfr_ep_enable_plain(struct kfr_ep *ep)
 {
 	struct kfr_face *face = &ep->face;
 	int err;
 
+	lockdep_assert_held(&ep->ctl);
 	if (!face->base.tx_cq || !face->base.rx_cq)
 		return -KFI_ENOCQ;
 	err = kfr_tx_enable(face->tx);
@@ -72,12 +84,14 @@ static int kfr_ep_enable_plain(struct kfr_ep *ep)
 	return err;
 }
 
-/* Caller holds kfv_lock and ep->ctl. */
+/* The receive context becomes visible last: messages arrive at once. */
 static int kfr_ep_enable(struct kfr_ep *ep)
 {
 	struct kfi_ep_base *base = &ep->face.base;
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&ep->ctl);
 	if (kfr_ep_gone(ep))
 		return -ENODEV;
 	if (base->enabled)
@@ -98,11 +112,22 @@ static int kfr_ep_enable(struct kfr_ep *ep)
 	return 0;
 }
 
-/* The argument selects a direction with one of the two bits, in and out. */
+/**
+ * kfr_face_flags() - get or set the default flags of a context
+ * @face: the handle
+ * @command: KFI_GETOPSFLAG or KFI_SETOPSFLAG
+ * @arg: KFI_TRANSMIT or KFI_RECV selects the context; in or out: the flags
+ *
+ * Posting reads the flags without a lock: a change applies to later calls.
+ *
+ * Context: process; the caller holds the endpoint's ctl.
+ * Return: 0; -EINVAL: no such context, or unsupported flags.
+ */
 int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
 {
 	u64 dir, *flags, allowed;
 
+	lockdep_assert_held(&face->ep->ctl);
 	if (!arg)
 		return -EINVAL;
 	dir = *arg & (KFI_TRANSMIT | KFI_RECV);
@@ -150,8 +175,14 @@ static void kfr_ep_free(struct kfr_ep *ep)
 }
 
 /*
- * What is in flight is dropped without a completion. When this returns nobody
- * touches the ULP's buffers, and nothing more is reported.
+ * Operations and receives are dropped without completions. When this returns,
+ * neither device nor CPU touches the ULP's buffers, and nothing more is
+ * reported.
+ *
+ * Order: the receive context refuses messages while they still find it, then
+ * the endpoint is hidden, then both contexts wait for their users; for that
+ * they need the node, whose connections they may have to abort. It is left
+ * after that, and the vector, which reports look up, goes last.
  */
 static int kfr_ep_close(struct kfid *fid)
 {
@@ -238,7 +269,10 @@ struct kfi_ops_ep kfr_ep_ops = {
 	.rx_ctx = kfr_rx_context,
 };
 
-/* Any address is the domain's. */
+/*
+ * An address of 0 is that of the domain. The caller holds ctl, or has just
+ * allocated the endpoint.
+ */
 static void kfr_ep_name(struct kfr_ep *ep, const struct kfr_addr *name)
 {
 	ep->addr = *name;
@@ -301,7 +335,7 @@ struct kfi_ops_cm kfr_cm_ops = {
 	.join = kfi_no_join,
 };
 
-/* There are none; the slots are called without looking. */
+/* Not supported; callers do not check the slots for NULL. */
 static struct kfi_ops_atomic kfr_atomic_ops = {
 	.size = sizeof(struct kfi_ops_atomic),
 	.write = kfi_no_atomic_write,
@@ -319,7 +353,15 @@ static struct kfi_ops_atomic kfr_atomic_ops = {
 	.compwritevalid = kfi_no_atomic_compwritevalid,
 };
 
-/* What a ULP calls on an endpoint and on its contexts; all slots are filled. */
+/**
+ * kfr_face_init() - set the operations of a handle
+ * @face: the handle, not visible to the ULP yet
+ * @ep: its endpoint
+ *
+ * All slots are filled: callers do not check them for NULL.
+ *
+ * Context: any; no lock needed.
+ */
 void kfr_face_init(struct kfr_face *face, struct kfr_ep *ep)
 {
 	struct kfid_ep *fid = &face->base.ep;
@@ -364,7 +406,10 @@ static int kfr_ep_set_attr(struct kfr_ep *ep, const struct kfi_info *info)
 	if (info->caps & ~KFR_CAPS)
 		return -EINVAL;
 	ep->caps = info->caps ? info->caps : KFR_CAPS;
-	/* Who asks for all that there is does not ask to be told of all. */
+	/*
+	 * All capabilities at once is a default, not a request for these
+	 * events.
+	 */
 	ep->rma_events = info->caps != KFR_CAPS && ep->caps & KFI_RMA_EVENT;
 	if (info->tx_attr)
 		ep->tx_attr = *info->tx_attr;
@@ -372,7 +417,7 @@ static int kfr_ep_set_attr(struct kfr_ep *ep, const struct kfi_info *info)
 		ep->rx_attr = *info->rx_attr;
 	if (kfr_tx_attr_ok(&ep->tx_attr) || kfr_rx_attr_ok(&ep->rx_attr))
 		return -EINVAL;
-	/* KFI_SHARED_CONTEXT is more than that, too. */
+	/* KFI_SHARED_CONTEXT is above the limit, too. */
 	if (attr && max(attr->tx_ctx_cnt, attr->rx_ctx_cnt) > KFR_CTX_MAX)
 		return -EINVAL;
 	ep->ntx = attr && attr->tx_ctx_cnt ? attr->tx_ctx_cnt : 1;
@@ -389,13 +434,13 @@ static int kfr_ep_add_contexts(struct kfr_ep *ep)
 	return face->tx && face->rx ? 0 : -ENOMEM;
 }
 
-/* Caller holds kfv_lock. */
 static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
 		      bool scalable, void *context, struct kfid_ep **ret)
 {
 	struct kfr_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	if (!ep)
 		return -ENOMEM;
 	mutex_init(&ep->ctl);
@@ -426,15 +471,15 @@ static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
 
 /**
  * kfr_ep_open() - kfi_endpoint() and kfi_scalable_ep() of RDM endpoints
- * @fid: a domain that was opened by an info of RDM endpoints
- * @info: what it shall be
- * @ret: the new object
- * @context: the user's
- * @scalable: with contexts that are opened apart
+ * @fid: a domain that was opened with an info of RDM endpoints
+ * @info: attributes of the endpoint
+ * @ret: out: the handle
+ * @context: the ULP's
+ * @scalable: its contexts are opened separately
  *
- * Context: process.
- * Return: 0; -EINVAL for attributes that cannot be had, or another kind of
- * domain; -ENODEV; -ENOMEM.
+ * Context: process, may sleep; no lock held.
+ * Return: 0; -EINVAL: unsupported attributes, or another kind of domain;
+ * -ENODEV; -ENOMEM.
  */
 int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 		struct kfid_ep **ret, void *context, bool scalable)
@@ -442,7 +487,7 @@ int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 	struct kfv_domain *domain = kfv_domain_of(fid);
 	int err;
 
-	/* A request is for an endpoint with a connection. */
+	/* A handle is a connection request: for connected endpoints. */
 	if (!info || !ret || !domain->rdm || info->handle)
 		return -EINVAL;
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
@@ -455,6 +500,16 @@ int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 	return err;
 }
 
+/**
+ * kfr_scalable_ep() - kfi_scalable_ep()
+ * @domain: any domain
+ * @info: attributes of the endpoint
+ * @sep: out: the handle
+ * @context: the ULP's
+ *
+ * Context: process, may sleep; no lock held.
+ * Return: as kfr_ep_open(); -KFI_ENOSYS: a domain of connected endpoints.
+ */
 int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
 		    struct kfid_ep **sep, void *context)
 {
@@ -463,12 +518,21 @@ int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
 	return kfr_ep_open(domain, info, sep, context, true);
 }
 
-/* The domain's device is gone. Caller holds kfv_lock. */
+/**
+ * kfr_domain_lose() - report to each endpoint's EQ that the device is gone
+ * @rdm: of the domain
+ *
+ * Posting and reporting on the device have ended before. Listed endpoints are
+ * open, so their EQs are, too; each ctl orders this with a bind.
+ *
+ * Context: process, may sleep; the caller holds kfv_lock.
+ */
 void kfr_domain_lose(struct kfr_domain *rdm)
 {
 	struct kfi_eq_err_entry entry = { .err = ENODEV };
 	struct kfr_ep *ep;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(ep, &rdm->eps, link) {
 		mutex_lock(&ep->ctl);
 		if (ep->face.base.eq) {

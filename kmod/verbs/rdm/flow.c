@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Pushing back: what a receive context does with messages that it has no room
- * to keep, and what the sender does with those that come back.
+ * Flow control between a sender and a receive context that has no room to keep
+ * messages: NAK, parking, RESUME, epochs, and WANT.
  *
  *	sender				receiver
  *	------				--------
@@ -12,23 +12,32 @@
  *					RESUME (epoch 1)
  *	NAK 3: parked			4 (epoch 0) comes late: NAK
  *	RESUME: 2, 3, 4 (epoch 1)
- *	NAK 4 (epoch 0): an old story
+ *	NAK 4 (epoch 0): stale, ignored
  *
- * RESUME says how many requests were seen by then. Those after it are refused,
- * whatever they are: so they are sent again, behind the parked ones, in order.
+ * RESUME contains the number of requests that the receiver had handled by then.
+ * The receiver refuses all later ones of the old epoch, so the sender sends
+ * them again, after the parked ones, in order. An epoch is used for one RESUME
+ * only, so a late NAK never matches a request that was sent again.
  *
- * A receiver may want a parked message before those that it keeps, as tags have
- * no order: then there would never be room. So a receive that matches nothing
- * kept, and a refused message that matches a receive, make it say WANT: and the
- * sender sends the first of its parked messages that matches, alone. When many
- * such questions wait to be sent, it says RESUME instead: then all are sent
- * again, and each that is refused is looked at.
+ * A receiver may need a parked message before those that it keeps, since tags
+ * have no order; waiting for room could then last for ever. So it sends WANT
+ * when a receive is posted that matches nothing kept, and when a refused
+ * message matches a posted receive. The sender sends the first matching parked
+ * message, alone, and that message is exempt from epochs (KFR_F_PULLED). With
+ * KFR_WANTS_MAX unsent WANTs on a connection, RESUME takes their place: all
+ * parked messages are sent again, and each is matched on arrival.
  *
- * A sender knows contexts by their numbers. When one closes and another one has
- * its number, the sender goes on in the old one's epoch, or it may just be
- * hearing of a newer one, and send again what is on its way. The new context
- * cannot tell, so it begins with an epoch of its own: it refuses the first message
- * and says RESUME at once. No other context of the connection has that epoch.
+ * A sender knows contexts by number only. When a context closes and another one
+ * gets its number, the sender's epoch is one that the new context does not
+ * know: old, or newer than messages still in flight. So if a context with a
+ * flow has closed (kfr_conn.orphans), each context without a flow refuses its
+ * first message and sends RESUME at once, with an epoch that no context of the
+ * connection has used.
+ *
+ * This file has both sides. The receiver's part, up to kfr_rx_forget(), works
+ * on kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
+ * kfr_conn.lock. No function takes both, except that the receiver queues
+ * replies.
  */
 #include <linux/slab.h>
 
@@ -39,24 +48,39 @@ static struct kfr_flow *kfr_flow_of(struct kfr_rx *rx,
 {
 	struct kfr_flow *flow;
 
+	lockdep_assert_held(&rx->lock);
 	list_for_each_entry(flow, &rx->flows, link)
 		if (flow->conn == conn)
 			return flow;
 	return NULL;
 }
 
-/*
- * Is it not known which epoch the sender is in, as it may have spoken with an
- * older context of the same number? Caller holds the context's lock.
+/**
+ * kfr_flow_epoch_unknown() - may the sender use the epoch of a closed context?
+ * @rx: the context
+ * @conn: connection of the sender
+ *
+ * Context: any; the caller holds the context's lock.
+ * Return: true if a context of the connection has closed after a NAK and this
+ * one has not sent RESUME yet.
  */
-bool kfr_flow_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
+bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
 {
 	lockdep_assert_held(&rx->lock);
 	return READ_ONCE(conn->orphans) && !kfr_flow_of(rx, conn);
 }
 
-/* Does the context take a message of that epoch? Caller holds its lock. */
-bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch)
+/**
+ * kfr_flow_accepts() - does the context accept a message of that epoch?
+ * @rx: the context
+ * @conn: connection of the sender
+ * @epoch: from the message
+ *
+ * Context: any; the caller holds the context's lock.
+ * Return: false while NAK was sent and no RESUME since, and for other epochs.
+ */
+bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
+		      u16 epoch)
 {
 	const struct kfr_flow *flow = kfr_flow_of(rx, conn);
 
@@ -66,18 +90,34 @@ bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch)
 	return !flow->blocked && flow->epoch == epoch;
 }
 
-/* Has it pushed back anybody who does not know of room yet? Holds the lock. */
+/**
+ * kfr_flow_blocked() - does any sender wait for RESUME?
+ * @rx: the context
+ *
+ * Context: any; the caller holds the context's lock.
+ * Return: whether there is such a sender.
+ */
 bool kfr_flow_blocked(const struct kfr_rx *rx)
 {
 	const struct kfr_flow *flow;
 
+	lockdep_assert_held(&rx->lock);
 	list_for_each_entry(flow, &rx->flows, link)
 		if (flow->blocked)
 			return true;
 	return false;
 }
 
-/* From now on it takes none of this connection. Caller holds its lock. */
+/**
+ * kfr_flow_block() - accept no messages of this connection until RESUME
+ * @rx: the context
+ * @conn: connection of the sender; a new flow takes a reference
+ *
+ * The caller queues NAK in the same section of the lock.
+ *
+ * Context: any; the caller holds the context's lock.
+ * Return: 0 or -ENOMEM.
+ */
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn)
 {
 	struct kfr_flow *flow = kfr_flow_of(rx, conn);
@@ -95,7 +135,10 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn)
 	return 0;
 }
 
-/* Caller holds the context's lock: RESUME goes in the order of epochs. */
+/*
+ * Queues RESUME. The epoch is taken and queued under one section of the lock,
+ * so RESUMEs of a context are on the wire in the order of their epochs.
+ */
 static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 {
 	struct kfr_hdr hdr = {
@@ -104,15 +147,20 @@ static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 		.auth = cpu_to_le32(rx->ep->auth),
 	};
 
+	lockdep_assert_held(&rx->lock);
 	flow->blocked = false;
 	flow->epoch = atomic_inc_return(&flow->conn->epochs);
 	hdr.epoch = cpu_to_le16(flow->epoch);
-	return kfr_add_answer(flow->conn, &hdr, KFR_OP_RESUME);
+	return kfr_ctl_add_reply(flow->conn, &hdr, KFR_OP_RESUME);
 }
 
 /**
- * kfr_rx_resume() - there is room again
+ * kfr_rx_resume() - there is room: all blocked senders may go on
  * @rx: the context, busy or open
+ *
+ * The lock is dropped to pump, so the list may change in between: each call
+ * visits a flow once, marked by the number of the call. A sender that is
+ * refused again meanwhile waits for the next room.
  *
  * Context: any; no lock held.
  */
@@ -121,18 +169,17 @@ void kfr_rx_resume(struct kfr_rx *rx)
 	struct kfr_conn *conn;
 	struct kfr_flow *flow;
 	unsigned long irq;
-	u64 turn = 0;
+	u64 round = 0;
 	int err = 0;
 
 	do {
 		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
-		/* Each once: who is pushed back again meanwhile waits for more room. */
-		turn = turn ?: ++rx->resumes;
+		round = round ?: ++rx->resume_rounds;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->resumed == turn)
+			if (!flow->blocked || flow->resume_round == round)
 				continue;
-			flow->resumed = turn;
+			flow->resume_round = round;
 			conn = flow->conn;
 			kfr_conn_get(conn);
 			err = kfr_resume_one(rx, flow);
@@ -141,18 +188,18 @@ void kfr_rx_resume(struct kfr_rx *rx)
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		kfr_added(conn, err);
+		kfr_ctl_added(conn, err);
 		kfr_conn_put(conn);
 	} while (true);
 }
 
-static void kfr_want(const struct kfr_rx *rx, struct kfr_conn *conn,
-		     const struct kfr_recv *recv)
+static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
+			  const struct kfr_recv *recv)
 {
 	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
 
 	if (!ctl) {
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 		return;
 	}
 	ctl->hdr = (struct kfr_hdr) {
@@ -166,45 +213,49 @@ static void kfr_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 		.tag = cpu_to_le64(recv->tag),
 		.data = cpu_to_le64(recv->ignore),
 	};
-	kfr_queue_ctl(conn, ctl);
+	kfr_ctl_queue(conn, ctl);
 }
 
 /*
- * Shall this connection rather hear RESUME? A peer that is slow to take questions
- * shall not find more of them than it can.
+ * Send RESUME instead of another WANT? A slow peer must not accumulate WANTs.
+ * The count may be stale: it only limits.
  */
-static bool kfr_want_all(const struct kfr_conn *conn)
+static bool kfr_wants_full(const struct kfr_conn *conn)
 {
-	return READ_ONCE(conn->wants) >= KFR_WANTS;
+	return READ_ONCE(conn->nwants) >= KFR_WANTS_MAX;
 }
 
 /**
- * kfr_rx_want() - a receive is posted, and nothing that is kept matches
+ * kfr_rx_send_wants() - look for a parked message for a receive
  * @rx: the context, open or busy
- * @recv: a copy of the receive: the real one may be gone
+ * @recv: a copy of the receive, which matched nothing kept. The original is
+ *	posted and may have been taken
+ *
+ * Sends WANT to every blocked sender that may have such a message. As
+ * kfr_rx_resume(), it visits each flow once although the lock is dropped.
  *
  * Context: any; no lock held.
  */
-void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
+void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 {
 	struct kfr_conn *conn;
 	struct kfr_flow *flow;
 	unsigned long irq;
 	bool all = false;
 	int err = 0;
-	u64 turn = 0;
+	u64 round = 0;
 
 	do {
 		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
-		turn = turn ?: ++rx->asks;
+		round = round ?: ++rx->want_rounds;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->asked == turn)
+			if (!flow->blocked || flow->want_round == round)
 				continue;
-			flow->asked = turn;
+			flow->want_round = round;
 			conn = flow->conn;
 			kfr_conn_get(conn);
-			all = kfr_want_all(conn);
+			all = kfr_wants_full(conn);
 			if (all)
 				err = kfr_resume_one(rx, flow);
 			break;
@@ -213,16 +264,24 @@ void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv)
 		if (!conn)
 			break;
 		if (all)
-			kfr_added(conn, err);
+			kfr_ctl_added(conn, err);
 		else if (!recv->directed || recv->src.ip == conn->remote)
-			kfr_want(rx, conn, recv);
+			kfr_send_want(rx, conn, recv);
 		kfr_conn_put(conn);
 	} while (conn);
 }
 
-/* The same for one connection, whose message was refused and yet matches. */
-void kfr_rx_want_from(struct kfr_rx *rx, struct kfr_conn *conn,
-		      const struct kfr_recv *recv)
+/**
+ * kfr_rx_send_want_to() - look for a parked message of one sender
+ * @rx: the context, busy
+ * @conn: connection of the sender, of which a refused message matches @recv, or
+ *	whose message @recv has just got
+ * @recv: a copy of the receive
+ *
+ * Context: any; no lock held.
+ */
+void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
+			 const struct kfr_recv *recv)
 {
 	struct kfr_flow *flow;
 	unsigned long irq;
@@ -231,15 +290,15 @@ void kfr_rx_want_from(struct kfr_rx *rx, struct kfr_conn *conn,
 
 	spin_lock_irqsave(&rx->lock, irq);
 	flow = kfr_flow_of(rx, conn);
-	if (flow && flow->blocked && kfr_want_all(conn)) {
+	if (flow && flow->blocked && kfr_wants_full(conn)) {
 		all = true;
 		err = kfr_resume_one(rx, flow);
 	}
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (all)
-		kfr_added(conn, err);
+		kfr_ctl_added(conn, err);
 	else
-		kfr_want(rx, conn, recv);
+		kfr_send_want(rx, conn, recv);
 }
 
 static void kfr_flow_free(struct kfr_flow *flow)
@@ -249,7 +308,16 @@ static void kfr_flow_free(struct kfr_flow *flow)
 	kfree(flow);
 }
 
-/* The context closes: what is parked hears that there is no such endpoint. */
+/**
+ * kfr_rx_drop_flows() - a context closes
+ * @rx: the context, closing: it refuses every message with KFR_NO_ENDPOINT
+ *
+ * RESUME makes the senders send their parked messages, which are then refused.
+ * @orphans is set while messages still find this context, so that the next one
+ * with its number sees it.
+ *
+ * Context: process; no lock held.
+ */
 void kfr_rx_drop_flows(struct kfr_rx *rx)
 {
 	struct kfr_flow *flow, *next;
@@ -265,7 +333,10 @@ void kfr_rx_drop_flows(struct kfr_rx *rx)
 		kfr_flow_free(flow);
 }
 
-/* Messages of a connection are forgotten. Caller holds the lock. Return: how many. */
+/*
+ * Drops kept messages that wait for a reply on a dead connection. Return: their
+ * number; the caller drops as many references to the connection.
+ */
 static unsigned int kfr_rx_forget_list(struct kfr_rx *rx,
 				       struct list_head *list,
 				       const struct kfr_conn *conn)
@@ -273,6 +344,7 @@ static unsigned int kfr_rx_forget_list(struct kfr_rx *rx,
 	struct kfr_unexp *unexp, *next;
 	unsigned int n = 0;
 
+	lockdep_assert_held(&rx->lock);
 	list_for_each_entry_safe(unexp, next, list, link) {
 		if (unexp->conn != conn)
 			continue;
@@ -285,7 +357,15 @@ static unsigned int kfr_rx_forget_list(struct kfr_rx *rx,
 	return n;
 }
 
-/* The connection is dead: no answer can go there, nothing is expected thence. */
+/**
+ * kfr_rx_forget() - drop what a context has of a dead connection
+ * @rx: the context, busy
+ * @conn: the connection; the caller holds a reference
+ *
+ * Numbered messages stay: they are acknowledged, and their data is here.
+ *
+ * Context: process; no spinlock held.
+ */
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn)
 {
 	struct kfr_flow *flow;
@@ -314,7 +394,7 @@ static bool kfr_flow_is(const struct kfr_flow *flow, const struct kfr_hdr *hdr)
 	       flow->auth == le32_to_cpu(hdr->auth);
 }
 
-/* Messages that look for a receive. RMA by key is none of them. */
+/* Requests that are matched with a receive, and so can get NAK. Not RMA by key. */
 static bool kfr_op_matched(const struct kfr_op *op)
 {
 	return op->hdr.op == KFR_OP_EAGER || op->hdr.op == KFR_OP_RTS ||
@@ -326,28 +406,39 @@ static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
 {
 	struct kfr_flow *flow;
 
+	lockdep_assert_held(&conn->lock);
 	list_for_each_entry(flow, &conn->flows, link)
 		if (kfr_flow_is(flow, hdr))
 			return flow;
 	return NULL;
 }
 
-/* What an operation is sent with. Caller holds the connection's lock. */
+/**
+ * kfr_flow_epoch() - the epoch for a request
+ * @conn: its connection
+ * @op: the operation, about to be sent
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: the epoch; 0 until the peer's context has sent RESUME.
+ */
 u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op)
 {
 	const struct kfr_flow *flow;
 
+	lockdep_assert_held(&conn->lock);
 	if (list_empty(&conn->flows) || !kfr_op_matched(op))
 		return 0;
 	flow = kfr_flow_find(conn, &op->hdr);
 	return flow ? flow->epoch : 0;
 }
 
+/* The number of flows is bounded: a hostile peer chooses what it refuses. */
 static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn,
 				     const struct kfr_hdr *hdr)
 {
 	struct kfr_flow *flow;
 
+	lockdep_assert_held(&conn->lock);
 	if (conn->nflows == KFR_FLOWS)
 		return NULL;
 	flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
@@ -362,11 +453,16 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn,
 	return flow;
 }
 
-/* Parked operations are in the order in which they were posted. */
+/*
+ * Parks a sent operation. NAKs may arrive in another order than the requests
+ * were submitted, so it is sorted in by @order, mostly at the end. It keeps its
+ * id and its registrations.
+ */
 static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
 {
 	struct kfr_op *before;
 
+	lockdep_assert_held(&op->conn->lock);
 	list_del_init(&op->item.link);
 	list_del_init(&op->sent);
 	list_for_each_entry_reverse(before, &flow->parked, sent)
@@ -379,11 +475,15 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
 }
 
 /**
- * kfr_flow_nak() - a message has come back
+ * kfr_flow_nak() - NAK has arrived: park the operation
  * @conn: on this connection
- * @hdr: what was said
+ * @hdr: header of the NAK
  *
- * Context: any; no lock held.
+ * A NAK of an older epoch is stale: the request was sent again. If the
+ * operation's context is closing, it is cancelled instead, since nothing would
+ * send it again.
+ *
+ * Context: softirq; no lock held.
  * Return: 0; -ENOMEM.
  */
 int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
@@ -394,8 +494,7 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	int err = 0;
 
 	spin_lock_irqsave(&conn->lock, irq);
-	op = kfr_find_asked(conn, hdr);
-	/* It may have been sent again meanwhile. */
+	op = kfr_find_request(conn, hdr);
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch &&
 	    kfr_op_matched(op)) {
 		flow = kfr_flow_find(conn, &op->hdr);
@@ -405,7 +504,7 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 			err = -ENOMEM;
 		else if (!READ_ONCE(op->tx->closing))
 			kfr_park(flow, op);
-		else if (!kfr_op_call_off(conn, op))
+		else if (!kfr_op_cancel(conn, op))
 			done = op;
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
@@ -416,16 +515,19 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 }
 
 /*
- * What the context had not seen by then is refused: its epoch is over. Where the
- * sender's context closes, nothing is sent again: NAK will end it.
+ * Parks the sent operations that the receiver had not handled at RESUME: it
+ * will refuse them, as their epoch is over. Operations of a closing context
+ * stay; their NAK cancels them. A pulled one stays too, as epochs do not apply
+ * to it.
  */
 static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 			    u32 seen)
 {
-	struct list_head *lists[] = { &conn->sent, &conn->asked };
+	struct list_head *lists[] = { &conn->sent_numbered, &conn->sent_by_id };
 	struct kfr_op *op, *next;
 	unsigned int i;
 
+	lockdep_assert_held(&conn->lock);
 	for (i = 0; i < ARRAY_SIZE(lists); i++)
 		list_for_each_entry_safe(op, next, lists[i], sent)
 			if (kfr_op_matched(op) &&
@@ -436,22 +538,26 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 				kfr_park(flow, op);
 }
 
-/* Before all that waits to be sent: it is older. Caller holds the lock. */
+/*
+ * Moves an operation from its flow to a list of the caller, which goes in front
+ * of kfr_conn.reqs: parked operations are older than all there.
+ */
 static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 		       struct list_head *to)
 {
+	lockdep_assert_held(&conn->lock);
 	list_del_init(&op->sent);
 	op->parked = false;
 	list_add_tail(&op->item.link, to);
 }
 
 /**
- * kfr_flow_resume() - what was parked can go
+ * kfr_flow_resume() - RESUME has arrived: send parked operations again
  * @conn: on this connection
- * @hdr: what was said: the source is the context that has room
+ * @hdr: header of the RESUME; its source is the context that has room
  *
- * Context: any; no lock held.
- * Return: 0; -EPROTO: it had not pushed back.
+ * Context: softirq; no lock held.
+ * Return: 0; -EPROTO: that context has never sent NAK.
  */
 int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
@@ -476,7 +582,8 @@ int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	return flow ? 0 : -EPROTO;
 }
 
-static bool kfr_op_wanted(const struct kfr_op *op, const struct kfr_hdr *want)
+static bool kfr_op_matches_want(const struct kfr_op *op,
+				const struct kfr_hdr *want)
 {
 	u64 differs = le64_to_cpu(op->hdr.tag ^ want->tag);
 
@@ -488,11 +595,13 @@ static bool kfr_op_wanted(const struct kfr_op *op, const struct kfr_hdr *want)
 }
 
 /**
- * kfr_flow_want() - a receive waits for a parked message, if there is one
+ * kfr_flow_want() - WANT has arrived: send the first matching message
  * @conn: on this connection
- * @hdr: what was said
+ * @hdr: header of the WANT: tag, bits to ignore, and the source or 0
  *
- * Context: any; no lock held.
+ * There may be none: the message may have been sent again, or never existed.
+ *
+ * Context: softirq; no lock held.
  */
 void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
@@ -507,7 +616,7 @@ void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	flow = kfr_flow_find(conn, &to);
 	if (flow) {
 		list_for_each_entry(op, &flow->parked, sent) {
-			if (!kfr_op_wanted(op, hdr))
+			if (!kfr_op_matches_want(op, hdr))
 				continue;
 			op->hdr.flags |= KFR_F_PULLED;
 			kfr_unpark(conn, op, &pulled);

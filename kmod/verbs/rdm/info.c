@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Discovery of RDM endpoints: what each port offers, once for each way to write
- * addresses, if that is what is asked. Who does not say that it is about RDM
- * endpoints, by their type or by what only they can do, gets connected ones.
+ * Discovery of RDM endpoints, for kfi_getinfo(); and checks of context
+ * attributes.
+ *
+ * kfr_getinfo() decides whether the caller asks for RDM endpoints at all; then
+ * it makes one offer for each port and each notation of addresses that fits the
+ * hints. An offer begins as an info of a connected endpoint (kfv_info_new()),
+ * gets the attributes of RDM endpoints (kfr_fill()), is compared with the hints
+ * (kfr_fit()), and gets addresses (kfr_set_first_addrs()).
+ *
+ * Discovery runs under kfv_lock, which keeps devices and domains. It keeps no
+ * state: an offer may be stale as soon as the lock is dropped, and opening a
+ * domain checks again.
  */
 #include <linux/in.h>
 #include <linux/inet.h>
 #include <linux/slab.h>
-#include <net/route.h>
 
 #include "rdm.h"
 
 /**
- * struct kfr_query - what a caller of kfi_getinfo() wants
- * @version: of the API
+ * struct kfr_query - one call of kfi_getinfo(), on its stack
+ * @version: version of the API that the caller was written for
  * @node: as given
  * @service: as given
- * @source: they name the local side
+ * @source: @node and @service name the local side
  * @hints: as given; an empty one if there was none
- * @auth: authorisation key
+ * @format: notation of addresses in the offers being made
+ * @auth: out: authorisation key in the hints, or the default
  */
 struct kfr_query {
 	u32 version;
@@ -26,90 +35,9 @@ struct kfr_query {
 	const char *service;
 	bool source;
 	const struct kfi_info *hints;
+	u32 format;
 	u32 auth;
 };
-
-static const char * const kfr_status_names[KFR_STATUS_MAX] = {
-	[KFR_OK] = "no error",
-	[KFR_NO_ENDPOINT] = "the peer has no such endpoint or context",
-	[KFR_TOO_LONG] = "the message is longer than the receive",
-	[KFR_NO_KEY] = "the peer has no region with that key",
-	[KFR_RANGE] = "outside the peer's region",
-	[KFR_ACCESS] = "the peer's region is not open for that",
-	[KFR_NO_MATCH] = "the peer has not posted a receive in time",
-	[KFR_CANCELED] = "cancelled",
-	[KFR_NO_MEMORY] = "the peer has no memory",
-	[KFR_IO] = "the peer's device failed",
-};
-
-static const char * const kfr_errors[] = {
-	[KFR_ERR_CONNECT - KFR_ERR_CONNECT] = "no connection to the peer",
-	[KFR_ERR_VERSION - KFR_ERR_CONNECT] =
-		"the peer speaks another version of the protocol",
-	[KFR_ERR_CLOSED - KFR_ERR_CONNECT] = "the peer ended the connection",
-	[KFR_ERR_GARBAGE - KFR_ERR_CONNECT] =
-		"the peer said what makes no sense",
-	[KFR_ERR_FLOOD - KFR_ERR_CONNECT] = "the peer takes no answers",
-	[KFR_ERR_LOCAL - KFR_ERR_CONNECT] =
-		"the connection was ended to close an object",
-	[KFR_ERR_DEVICE - KFR_ERR_CONNECT] = "the device failed",
-	[KFR_ERR_FULL - KFR_ERR_CONNECT] = "the peer has too many connections",
-};
-
-/* Text of a prov_errno: one of ours, or a work completion's status. */
-const char *kfr_strerror(int prov_errno)
-{
-	if (prov_errno >= KFR_ERR_CONNECT && prov_errno < KFR_ERR_END)
-		return kfr_errors[prov_errno - KFR_ERR_CONNECT];
-	if (prov_errno >= KFR_ERR_STATUS &&
-	    prov_errno < KFR_ERR_STATUS + KFR_STATUS_MAX)
-		return kfr_status_names[prov_errno - KFR_ERR_STATUS];
-	return ib_wc_status_msg(prov_errno);
-}
-
-/* A domain is opened by one of our infos: what it says of addresses and keys. */
-struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
-				  const struct kfi_info *info)
-{
-	struct kfr_domain *rdm = kzalloc(sizeof(*rdm), GFP_KERNEL_ACCOUNT);
-	char netdev[IFNAMSIZ];
-	struct kfr_addr addr;
-	int err;
-
-	if (!rdm)
-		return ERR_PTR(-ENOMEM);
-	rdm->domain = domain;
-	rdm->format.format = info->addr_format == KFI_ADDR_CXI ?
-			     KFI_ADDR_CXI : KFI_SOCKADDR_IN;
-	rdm->mr_mode = info->domain_attr->mr_mode & KFI_MR_ENDPOINT;
-	INIT_LIST_HEAD(&rdm->eps);
-	xa_init_flags(&rdm->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
-
-	err = kfr_port_ip(domain->dev->ib, domain->pd->port, 0,
-			  &rdm->format.ip, netdev);
-	if (!err && rdm->format.format == KFI_SOCKADDR_IN && info->src_addr) {
-		if (info->src_addrlen != kfr_addr_size(&rdm->format))
-			err = -EINVAL;
-		else if (!kfr_addr_read(&rdm->format, info->src_addr, &addr) &&
-			 addr.ip)
-			rdm->format.ip = addr.ip;
-	}
-	if (!err && rdm->format.format == KFI_ADDR_CXI)
-		err = kfr_base(rdm->format.ip, &rdm->format.base);
-	if (err) {
-		kfree(rdm);
-		return ERR_PTR(err);
-	}
-	return rdm;
-}
-
-void kfr_domain_free(struct kfr_domain *rdm)
-{
-	if (!rdm)
-		return;
-	xa_destroy(&rdm->keys);
-	kfree(rdm);
-}
 
 static void kfr_fill_ctx(struct kfi_info *info)
 {
@@ -131,7 +59,7 @@ static void kfr_fill_ctx(struct kfi_info *info)
 	rx->iov_limit = KFR_IOV_LIMIT;
 }
 
-/* What a port offers beyond what it does for connected endpoints. */
+/* Attributes that differ from those of connected endpoints. */
 static void kfr_fill(struct kfi_info *info, u32 format)
 {
 	struct kfi_domain_attr *domain = info->domain_attr;
@@ -159,12 +87,13 @@ static void kfr_fill(struct kfi_info *info, u32 format)
 	domain->mr_cnt = INT_MAX;
 }
 
-static bool kfr_no_class(u32 tclass)
-{
-	return tclass != KFI_TC_UNSPEC && tclass != KFI_TC_BEST_EFFORT;
-}
-
-/* Attributes that a context may be opened with. Return: 0 or -EINVAL. */
+/**
+ * kfr_tx_attr_ok() - check attributes of a transmit context
+ * @attr: from a hint or from the open of a context
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL: unsupported.
+ */
 int kfr_tx_attr_ok(const struct kfi_tx_attr *attr)
 {
 	return attr->caps & ~(KFR_CAPS_TX | KFV_CAPS_DOMAIN) ||
@@ -173,9 +102,16 @@ int kfr_tx_attr_ok(const struct kfi_tx_attr *attr)
 	       attr->inject_size > KFV_INJECT_SIZE ||
 	       attr->size > KFR_TX_MAX || attr->iov_limit > KFR_IOV_LIMIT ||
 	       attr->rma_iov_limit > KFR_IOV_LIMIT ||
-	       kfr_no_class(attr->tclass) ? -EINVAL : 0;
+	       !kfv_fit_tclass(attr->tclass) ? -EINVAL : 0;
 }
 
+/**
+ * kfr_rx_attr_ok() - check attributes of a receive context
+ * @attr: from a hint or from the open of a context
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL: unsupported.
+ */
 int kfr_rx_attr_ok(const struct kfi_rx_attr *attr)
 {
 	return attr->caps & ~(KFR_CAPS_RX | KFV_CAPS_DOMAIN) ||
@@ -198,7 +134,10 @@ static bool kfr_fit_ctx(struct kfi_info *info, const struct kfi_info *hints)
 	const struct kfi_rx_attr *rx = hints->rx_attr;
 
 	if (tx) {
-		/* Callers with many pieces here mean their local ones. */
+		/*
+		 * rma_iov_limit above 1 is accepted: callers give the
+		 * number of their local pieces there.
+		 */
 		if (kfr_tx_attr_ok(tx))
 			return false;
 		info->tx_attr->op_flags = tx->op_flags;
@@ -238,58 +177,20 @@ static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint,
 	return true;
 }
 
-static bool kfr_fit_counts(const struct kfi_domain_attr *domain,
-			   const struct kfi_domain_attr *hint)
-{
-	return hint->mr_key_size <= domain->mr_key_size &&
-	       hint->cq_data_size <= domain->cq_data_size &&
-	       hint->cq_cnt <= domain->cq_cnt &&
-	       hint->ep_cnt <= domain->ep_cnt &&
-	       hint->tx_ctx_cnt <= domain->tx_ctx_cnt &&
-	       hint->rx_ctx_cnt <= domain->rx_ctx_cnt &&
-	       hint->max_ep_tx_ctx <= domain->max_ep_tx_ctx &&
-	       hint->max_ep_rx_ctx <= domain->max_ep_rx_ctx &&
-	       !hint->max_ep_stx_ctx && !hint->max_ep_srx_ctx &&
-	       hint->cntr_cnt <= domain->cntr_cnt &&
-	       hint->mr_iov_limit <= domain->mr_iov_limit &&
-	       hint->mr_cnt <= domain->mr_cnt && !hint->max_err_data;
-}
-
-/* A mode that a caller asks for is one that it copes with; we need none. */
-static bool kfr_fit_modes(const struct kfi_domain_attr *hint)
-{
-	return hint->threading <= KFI_THREAD_ENDPOINT &&
-	       (!hint->control_progress ||
-		hint->control_progress == KFI_PROGRESS_AUTO) &&
-	       (!hint->data_progress ||
-		hint->data_progress == KFI_PROGRESS_AUTO) &&
-	       hint->resource_mgmt <= KFI_RM_DISABLED &&
-	       hint->av_type <= KFI_AV_TABLE &&
-	       !(hint->caps & ~KFV_CAPS_DOMAIN) && !kfr_no_class(hint->tclass);
-}
-
 static bool kfr_fit_domain(struct kfi_info *info,
 			   const struct kfi_domain_attr *hint,
 			   const struct kfv_device *dev, u32 port)
 {
 	struct kfi_domain_attr *domain = info->domain_attr;
 	struct kfid_domain *wanted = hint ? hint->domain : NULL;
-	struct kfv_domain *open;
 
-	list_for_each_entry(open, &dev->domains, link) {
-		if (open->pd && open->pd->port == port && open->rdm &&
-		    open->rdm->format.format == info->addr_format &&
-		    (!wanted || wanted == &open->base.domain)) {
-			domain->domain = &open->base.domain;
-			break;
-		}
-	}
+	domain->domain = kfv_domain_find(dev, port, wanted, info->addr_format);
 	if (!hint)
 		return true;
-	if ((wanted && !domain->domain) ||
-	    (hint->name && strcmp(hint->name, domain->name)) ||
-	    !kfr_fit_modes(hint) || !kfr_fit_counts(domain, hint))
+	if ((wanted && !domain->domain) || hint->av_type > KFI_AV_TABLE ||
+	    !kfv_fit_domain_attr(domain, hint))
 		return false;
+	/* A hinted mode is one that the caller copes with; none is needed. */
 	if (hint->mr_mode)
 		domain->mr_mode = hint->mr_mode & KFI_MR_ENDPOINT;
 	if (hint->av_type)
@@ -320,7 +221,7 @@ static int kfr_set_auth(struct kfi_ep_attr *ep, const struct kfr_query *query)
 	return ep->auth_key ? 0 : -ENOMEM;
 }
 
-/* Does a node string name the port itself, however it is written? */
+/* Does a node string name the port itself, in one of three forms? */
 static bool kfr_names_port(const char *node, const struct kfv_device *dev,
 			   u32 port, const char *netdev)
 {
@@ -328,6 +229,7 @@ static bool kfr_names_port(const char *node, const struct kfv_device *dev,
 	const struct kfv_device *other;
 	unsigned int nth = 0;
 
+	lockdep_assert_held(&kfv_lock);
 	kfv_domain_name(dev->ib, port, name);
 	if (!strcmp(node, name) || !strcmp(node, netdev))
 		return true;
@@ -361,7 +263,10 @@ static int kfr_hint_addr(const struct kfr_format *format, const void *addr,
 	return kfr_addr_read(format, addr, to) ? -KFI_ENODATA : 0;
 }
 
-/* Whereto: from node and service, or from the hints. id 0: nowhere. */
+/*
+ * The destination, from node and service or from the hints; 0.0.0.0 if there is
+ * none.
+ */
 static int kfr_query_dest(const struct kfr_query *query,
 			  const struct kfr_format *format, struct kfr_addr *dst)
 {
@@ -374,22 +279,20 @@ static int kfr_query_dest(const struct kfr_query *query,
 	return err ? err : kfr_parse_service(format, query->service, &dst->id);
 }
 
-/* Does the way to a peer begin there? Return: 0, -KFI_ENODATA, -ENOMEM. */
+/* Return: 0 if the route to @to starts from @from; -KFI_ENODATA, -ENOMEM. */
 static int kfr_reaches(__be32 from, __be32 to)
 {
-	struct flowi4 fl4 = { .daddr = to };
-	struct rtable *rt;
+	__be32 source;
+	int err = kfv_route_source(to, &source);
 
-	rt = ip_route_output_key(&init_net, &fl4);
-	if (IS_ERR(rt))
-		return kfv_no_route(PTR_ERR(rt));
-	ip_rt_put(rt);
-	return fl4.saddr == from ? 0 : -KFI_ENODATA;
+	if (err)
+		return err;
+	return source == from ? 0 : -KFI_ENODATA;
 }
 
 /*
- * Is the address @format->ip of a port the one that is asked for? The answer
- * goes into @src.
+ * The source. Return: 0; -KFI_ENODATA: the caller wants another address of the
+ * port, or of another port, than @format->ip.
  */
 static int kfr_query_source(const struct kfr_query *query,
 			    const struct kfr_format *format, bool named,
@@ -437,9 +340,10 @@ static int kfr_set_addrs(struct kfi_info *info, const struct kfr_query *query,
 	return err;
 }
 
-/* The first address of the port that fits. */
-static int kfr_ask_addrs(struct kfi_info *info, const struct kfr_query *query,
-			 const struct kfv_device *dev, u32 port)
+/* The first address of the port that fits the query. */
+static int kfr_set_first_addrs(struct kfi_info *info,
+			       const struct kfr_query *query,
+			       const struct kfv_device *dev, u32 port)
 {
 	struct kfr_format format = { .format = info->addr_format };
 	char netdev[IFNAMSIZ];
@@ -460,21 +364,21 @@ static int kfr_ask_addrs(struct kfi_info *info, const struct kfr_query *query,
 	return err;
 }
 
-/* Return: an info; NULL if the port is not wanted; -ENOMEM. */
-static struct kfi_info *kfr_ask_port(struct kfr_query *query,
-				     const struct kfv_device *dev, u32 port,
-				     u32 format)
+/* Return: an offer; NULL: the port does not fit; -ENOMEM. */
+static struct kfi_info *kfr_port_offer(const struct kfv_device *dev, u32 port,
+				       void *arg)
 {
+	struct kfr_query *query = arg;
 	struct kfi_info *info = kfv_info_new(dev->ib, port);
 	int err = -KFI_ENODATA;
 
 	if (IS_ERR(info))
 		return PTR_ERR(info) == -ENOMEM ? info : NULL;
-	kfr_fill(info, format);
+	kfr_fill(info, query->format);
 	if (kfr_fit(info, query, dev, port))
 		err = kfr_set_auth(info->ep_attr, query);
 	if (!err)
-		err = kfr_ask_addrs(info, query, dev, port);
+		err = kfr_set_first_addrs(info, query, dev, port);
 	if (err) {
 		kfi_freeinfo(info);
 		return err == -ENOMEM ? ERR_PTR(err) : NULL;
@@ -483,34 +387,13 @@ static struct kfi_info *kfr_ask_port(struct kfr_query *query,
 	return info;
 }
 
-static int kfr_ask_devices(struct kfr_query *query, u32 format,
-			   struct kfi_info ***tail)
-{
-	struct kfv_device *dev;
-	struct kfi_info *info;
-	u32 port;
-
-	list_for_each_entry(dev, &kfv_devices, link) {
-		rdma_for_each_port(dev->ib, port) {
-			info = kfr_ask_port(query, dev, port, format);
-			if (IS_ERR(info))
-				return PTR_ERR(info);
-			if (!info)
-				continue;
-			**tail = info;
-			*tail = &info->next;
-		}
-	}
-	return 0;
-}
-
 static bool kfr_dotted(const char *node)
 {
 	return strchr(node, '.');
 }
 
-/* Is it about RDM endpoints at all? */
-static bool kfr_asked(const struct kfi_info *hints, const char *node)
+/* Does the call ask for RDM endpoints at all? */
+static bool kfr_wants_rdm(const struct kfi_info *hints, const char *node)
 {
 	enum kfi_ep_type type = hints->ep_attr ? hints->ep_attr->type :
 						 KFI_EP_UNSPEC;
@@ -521,7 +404,7 @@ static bool kfr_asked(const struct kfi_info *hints, const char *node)
 	       hints->caps & KFR_CAPS_ONLY || (node && !kfr_dotted(node));
 }
 
-/* Which way to write addresses comes first in the answer. */
+/* Which notation comes first? The caller most likely takes the first offer. */
 static bool kfr_cxi_first(const struct kfi_info *hints, const char *node)
 {
 	if (node)
@@ -536,7 +419,7 @@ static bool kfr_wants_format(const struct kfi_info *hints, u32 format)
 		format == KFI_SOCKADDR_IN);
 }
 
-static int kfr_ask(struct kfr_query *query, struct kfi_info **list)
+static int kfr_list_offers(struct kfr_query *query, struct kfi_info **list)
 {
 	u32 formats[2] = { KFI_SOCKADDR_IN, KFI_ADDR_CXI };
 	struct kfi_info **tail = list;
@@ -545,23 +428,25 @@ static int kfr_ask(struct kfr_query *query, struct kfi_info **list)
 
 	if (kfr_cxi_first(query->hints, query->node))
 		swap(formats[0], formats[1]);
-	for (i = 0; i < ARRAY_SIZE(formats) && !err; i++)
-		if (kfr_wants_format(query->hints, formats[i]))
-			err = kfr_ask_devices(query, formats[i], &tail);
+	for (i = 0; i < ARRAY_SIZE(formats) && !err; i++) {
+		query->format = formats[i];
+		if (kfr_wants_format(query->hints, query->format))
+			err = kfv_list_offers(kfr_port_offer, query, &tail);
+	}
 	return err;
 }
 
 /**
- * kfr_getinfo() - what kfi_getinfo() says of RDM endpoints
- * @version: of the API that the caller was written for
+ * kfr_getinfo() - offers of RDM endpoints for kfi_getinfo()
+ * @version: version of the API that the caller was written for
  * @node: the name of a device or of its network device, a dotted IPv4 address,
- * a nic (decimal or 0x...), cxiN for the Nth device, or NULL
- * @service: port number, or pid of 8-byte addresses; or NULL
+ *	a nic (decimal or 0x...), cxiN for the Nth device, or NULL
+ * @service: port, or pid of 8-byte addresses; or NULL
  * @flags: KFI_SOURCE: @node and @service are the local side
- * @hints: what is wanted, or NULL for anything
- * @list: the offers, if there are any
+ * @hints: requested attributes, or NULL for any
+ * @list: out: the offers, owned by the caller, or NULL
  *
- * Context: process.
+ * Context: process, may sleep; no lock held.
  * Return: 0, also without an offer; -ENOMEM.
  */
 int kfr_getinfo(u32 version, const char *node, const char *service,
@@ -579,10 +464,10 @@ int kfr_getinfo(u32 version, const char *node, const char *service,
 	int err;
 
 	*list = NULL;
-	if (!kfr_asked(query.hints, node))
+	if (!kfr_wants_rdm(query.hints, node))
 		return 0;
 	mutex_lock(&kfv_lock);
-	err = kfr_ask(&query, list);
+	err = kfr_list_offers(&query, list);
 	mutex_unlock(&kfv_lock);
 	if (err) {
 		kfi_freeinfo(*list);

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Data that moves on behalf of a peer: between its segments and a receive or a
- * region of ours. The side that was asked moves it, so that nobody has to know
- * a key of ours, nor can guess one.
+ * Jobs: RDMA reads and writes on behalf of a peer, between its segments and a
+ * receive or a region of this side. The peer never gets a key of this side, so
+ * it has none to guess.
+ *
+ * kfr_job_start() maps the local memory and queues the job; the pump posts one
+ * work request at a time (kfr_job_post()), so jobs take turns with replies. The
+ * last completion reports the message or the RMA, and queues FIN. FIN of a READ
+ * is queued already after the last RDMA write, as the queue pair keeps their
+ * order.
+ *
+ * While its data moves, a job keeps busy its context and its region, and is on
+ * kfr_conn.jobs, where kfr_node_break() finds it. Afterwards only FIN is left,
+ * which needs the connection alone: @refs.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "rdm.h"
-
-static struct ib_device *kfr_job_ib(const struct kfr_job *job)
-{
-	return job->conn->node->dev->ib;
-}
 
 static void kfr_job_report_recv(struct kfr_job *job)
 {
@@ -29,7 +34,18 @@ static void kfr_job_report_recv(struct kfr_job *job)
 	kfr_recv_done(job->rx, job->recv, &comp);
 }
 
-static void kfr_job_unref(struct kfr_job *job)
+/**
+ * kfr_job_unref() - drop one of the two references to a job
+ * @job: the job
+ *
+ * One reference belongs to the data movement (dropped by kfr_job_finish()), the
+ * other to the FIN in @job->fin (dropped by kfr_ctl_end() when the pump has
+ * copied it to a wire buffer, or when the connection drops it). The last one
+ * frees the job and its reference to the connection.
+ *
+ * Context: any; no spinlock needed.
+ */
+void kfr_job_unref(struct kfr_job *job)
 {
 	struct kfr_conn *conn = job->conn;
 
@@ -39,25 +55,24 @@ static void kfr_job_unref(struct kfr_job *job)
 	kfr_conn_put(conn);
 }
 
-/* The answer has gone, or there is no way for it. */
-void kfr_job_end(struct kfr_job *job)
-{
-	kfr_job_unref(job);
-}
-
-static void kfr_job_answer(struct kfr_job *job)
+static void kfr_job_reply(struct kfr_job *job)
 {
 	enum kfr_status status = job->status;
 
-	job->answered = true;
+	job->replied = true;
 	if (status == KFR_OK && job->range.over)
 		status = KFR_TOO_LONG;
-	kfr_answer_hdr(&job->fin.hdr, &job->hdr, KFR_OP_FIN, status,
-		       job->range.len, job->range.over);
+	kfr_reply_hdr(&job->fin.hdr, &job->hdr, KFR_OP_FIN, status,
+		      job->range.len, job->range.over);
 	job->fin.job = job;
-	kfr_queue_ctl(job->conn, &job->fin);
+	kfr_ctl_queue(job->conn, &job->fin);
 }
 
+/*
+ * All work requests have completed, or there are none: the caller dropped the
+ * last of @wrs. The memory is unmapped before it is reported to the ULP. FIN is
+ * queued after the report, unless kfr_job_post() has queued it.
+ */
 static void kfr_job_finish(struct kfr_job *job)
 {
 	struct kfr_conn *conn = job->conn;
@@ -69,7 +84,7 @@ static void kfr_job_finish(struct kfr_job *job)
 	conn->njobs--;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (job->mapped)
-		kfr_map_end(&job->map, kfr_job_ib(job));
+		kfr_map_end(&job->map, conn->node->dev->ib);
 	if (job->recv)
 		kfr_job_report_recv(job);
 	else if (job->status == KFR_OK)
@@ -77,10 +92,10 @@ static void kfr_job_finish(struct kfr_job *job)
 			      job->range.len);
 	if (job->mr)
 		kfr_mr_put(job->mr);
-	/* Its context may close now: nothing of it is looked at any more. */
+	/* The context may be freed from here on; FIN needs the connection only. */
 	kfr_rx_put(rx);
-	if (!job->answered)
-		kfr_job_answer(job);
+	if (!job->replied)
+		kfr_job_reply(job);
 	kfr_job_unref(job);
 }
 
@@ -90,6 +105,10 @@ static void kfr_job_put(struct kfr_job *job)
 		kfr_job_finish(job);
 }
 
+/*
+ * Completion handler of each RDMA read or write, in softirq context. The job
+ * may be gone after kfr_job_put(), hence the reference to the connection.
+ */
 static void kfr_job_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct kfr_job *job = container_of(wc->wr_cqe, struct kfr_job, cqe);
@@ -102,7 +121,7 @@ static void kfr_job_done(struct ib_cq *cq, struct ib_wc *wc)
 	spin_lock_irqsave(&conn->lock, irq);
 	conn->data_free++;
 	spin_unlock_irqrestore(&conn->lock, irq);
-	/* The connection must be known to be dead before this is reported. */
+	/* Dead before the report: the report uses the connection's error. */
 	if (wc->status != IB_WC_SUCCESS)
 		kfr_wc_failed(conn, wc->status);
 	kfr_job_put(job);
@@ -110,7 +129,7 @@ static void kfr_job_done(struct ib_cq *cq, struct ib_wc *wc)
 	kfr_conn_put(conn);
 }
 
-/* The next stretches of local memory, at most @limit bytes. */
+/* Elements for the next @limit bytes, at most, of local memory. Pump only. */
 static unsigned int kfr_job_sges(struct kfr_job *job, struct ib_sge *sge,
 				 unsigned int max, u32 limit, u32 *len)
 {
@@ -135,6 +154,9 @@ static unsigned int kfr_job_sges(struct kfr_job *job, struct ib_sge *sge,
 	return n;
 }
 
+/*
+ * One work request: within one segment of the peer, and @max_sge local pieces.
+ */
 static void kfr_job_fill(struct kfr_job *job, struct ib_rdma_wr *wr,
 			 struct ib_sge *sge)
 {
@@ -158,18 +180,12 @@ static void kfr_job_fill(struct kfr_job *job, struct ib_rdma_wr *wr,
 	}
 }
 
-/* A work request that the device has not taken. The connection is dead. */
-static void kfr_job_lost(struct kfr_job *job)
-{
-	job->status = KFR_IO;
-	kfr_job_put(job);
-}
-
 /**
- * kfr_job_post() - the next work request of a job
- * @job: on the queue of its connection; room for it is taken
+ * kfr_job_post() - post the next work request of a job
+ * @job: on kfr_conn.data; a place for the work request is taken
  *
- * Context: any; only the pump calls it.
+ * Context: any; no lock held. Only the pump calls it, which makes the position
+ * in the job its own. The job may be gone on return.
  */
 void kfr_job_post(struct kfr_job *job)
 {
@@ -187,17 +203,19 @@ void kfr_job_post(struct kfr_job *job)
 		spin_unlock_irqrestore(&conn->lock, irq);
 	}
 	atomic_inc(&job->wrs);
-	if (kfr_post_wr(conn, &wr.wr, 1))
-		kfr_job_lost(job);
+	if (kfr_post_wr(conn, &wr.wr, 1)) {
+		job->status = KFR_IO;
+		kfr_job_put(job);
+	}
 	if (!last)
 		return;
-	/* What is written is there before the answer that follows it. */
+	/* FIN is sent after the RDMA writes on the same queue pair. */
 	if (job->write)
-		kfr_job_answer(job);
+		kfr_job_reply(job);
 	kfr_job_put(job);
 }
 
-/* No memory for a job: both sides hear of it. */
+/* No memory for a job: report that here, and to the peer. */
 static void kfr_job_refuse(struct kfr_conn *conn, struct kfr_rx *rx,
 			   struct kfr_recv *recv, struct kfr_mr *mr,
 			   const struct kfr_hdr *hdr, struct kfr_addr src,
@@ -215,8 +233,8 @@ static void kfr_job_refuse(struct kfr_conn *conn, struct kfr_rx *rx,
 	if (mr)
 		kfr_mr_put(mr);
 	kfr_rx_put(rx);
-	if (kfr_answer(conn, hdr, KFR_OP_FIN, KFR_NO_MEMORY, 0, 0))
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+	if (kfr_reply(conn, hdr, KFR_OP_FIN, KFR_NO_MEMORY, 0, 0))
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 }
 
 static struct kfr_job *kfr_job_new(struct kfr_conn *conn,
@@ -253,17 +271,21 @@ static struct kfr_job *kfr_job_new(struct kfr_conn *conn,
 }
 
 /**
- * kfr_job_start() - move the data of a message
- * @conn: on which it came
- * @rx: the context, busy for this
- * @recv: the receive, or NULL
- * @mr: the region, busy for this, or NULL
- * @hdr: the message
- * @page: its payload, with the segments
- * @range: where in the receive or in the region
- * @src: whence it came
+ * kfr_job_start() - move the data of a request by RDMA
+ * @conn: its connection
+ * @rx: the context; its @busy was incremented for the job, which drops it
+ * @recv: the receive, with @range reserved; the job reports it. Or NULL
+ * @mr: the region; its @busy was incremented for the job, which drops it. Or
+ *	NULL
+ * @hdr: header of the request; copied
+ * @page: its payload with the segments; copied
+ * @range: part of the receive or of the region
+ * @src: the requesting endpoint
  *
- * Context: any; no lock held.
+ * The result, also an error, is reported and replied later or before this
+ * returns.
+ *
+ * Context: any; does not sleep; no lock held.
  */
 void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 		   struct kfr_recv *recv, struct kfr_mr *mr,
@@ -297,16 +319,21 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (dead)
 		job->status = KFR_IO;
-	/* What is queued ends when all of it is posted. */
+	/* A queued job drops its own count of @wrs in kfr_job_post(). */
 	if (dead || !range->len)
 		kfr_job_put(job);
 	else
 		kfr_pump(conn);
 	if (flood)
-		kfr_conn_kill(conn, EIO, KFR_ERR_GARBAGE);
+		kfr_conn_abort(conn, EIO, KFR_ERR_PROTOCOL);
 }
 
-/* What was not posted of the jobs of a dead connection never will be. */
+/**
+ * kfr_job_fail_all() - end the jobs that were not posted completely
+ * @conn: dead and drained: the pump does not run, and all others have completed
+ *
+ * Context: process, the connection's work item; no lock held.
+ */
 void kfr_job_fail_all(struct kfr_conn *conn)
 {
 	struct kfr_item *item, *next;

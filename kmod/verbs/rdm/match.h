@@ -1,5 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
-/* RDM endpoints: receive contexts, what is posted and what arrives. See rdm.h. */
+/*
+ * RDM endpoints: receive contexts, posted receives and kept messages. See rdm.h
+ * for ownership and lock order.
+ *
+ * DOC: Places of a receive
+ *
+ *   free	kfr_rx.free
+ *   posted	a list of kfr_match; a multi-receive also while messages fill it
+ *   retired	on no list: kfr_recv_take() filled it up, or it was cancelled;
+ *		@users counts the messages that are still being copied
+ *
+ * kfr_rx.lock protects all moves. The thread that drops the last of @users of a
+ * retired receive, or retires one without users, owns it and reports its end.
+ *
+ * DOC: Places of a buffer for a kept message
+ *
+ *   spare	kfr_rx.spare
+ *   kept	kfr_match.kept or .kept_tagged
+ *   taken	on no list: owned by the thread that delivers or refuses it;
+ *		kfr_unexp_free() makes it spare again
+ */
 #ifndef _KFV_RDM_MATCH_H_
 #define _KFV_RDM_MATCH_H_
 
@@ -14,21 +34,24 @@ struct kfr_op;
 
 /**
  * struct kfr_recv - a posted receive
- * @link: on a list of its kfr_match
- * @next: the next free one
- * @order: receives posted before
+ * @link: on a list of its kfr_match; kfr_rx.lock
+ * @next: the next free one; kfr_rx.lock
+ * @order: number in the order of posting; kfr_rx.lock
  * @tagged: it takes tagged messages
- * @directed: only from @src
- * @multi: it takes as many messages as it has room for
+ * @directed: it takes messages from @src only
+ * @multi: a multi-receive: it takes messages until it is full
  * @want_entry: a success writes a completion entry
- * @src: of a directed one
- * @tag: what it takes
+ * @src: the source, if @directed
+ * @tag: the tag to match
  * @ignore: bits of @tag that do not matter
  * @context: the ULP's
- * @buf: where to
- * @used: bytes that are taken, of a multi-receive
- * @users: messages that are being copied into it
- * @retired: a multi-receive that takes no more
+ * @buf: the buffer
+ * @used: bytes that are taken; kfr_rx.lock
+ * @users: messages that are being copied into it; kfr_rx.lock
+ * @retired: a multi-receive that takes no more; kfr_rx.lock
+ *
+ * Fields without a lock are written before it is posted and constant until it
+ * is free again.
  */
 struct kfr_recv {
 	struct list_head link;
@@ -49,14 +72,18 @@ struct kfr_recv {
 };
 
 /**
- * struct kfr_unexp - a message that nobody has posted a receive for, yet
- * @link: on a list of its kfr_match, or of the free ones
- * @order: messages kept before
- * @hdr: of the message
- * @src: whence
- * @conn: to answer on, referenced; NULL if it is answered
- * @page: its payload
- * @since: jiffies
+ * struct kfr_unexp - a message that arrived before its receive ("unexpected")
+ * @link: on a list of its kfr_match, or on kfr_rx.spare; kfr_rx.lock
+ * @order: number in the order of arrival, among both lists; kfr_rx.lock
+ * @hdr: its header
+ * @src: its source
+ * @conn: connection for the reply, referenced; NULL for a numbered request,
+ *	which was acknowledged when it was kept
+ * @page: its payload: the data, or the sender's segments. Allocated once
+ * @since: jiffies at its arrival
+ *
+ * All but @link is owned by the thread that took it off its list; while it is
+ * on one, kfr_rx.lock protects it.
  */
 struct kfr_unexp {
 	struct list_head link;
@@ -69,20 +96,22 @@ struct kfr_unexp {
 };
 
 /**
- * struct kfr_match - receives and messages that look for each other
+ * struct kfr_match - matches receives and messages
+ * @lock: the owner's lock, which protects all of this
  * @order: receives posted so far
  * @plain: receives of untagged messages, in order
  * @exact: receives of one tag, hashed by it, each list in order
  * @nexact: number of lists, a power of two
  * @wild: receives with bits to ignore, in order
- * @kept: messages without a tag, as they came
- * @kept_tagged: messages with one
+ * @kept: kept messages without a tag, in order of arrival
+ * @kept_tagged: kept messages with a tag, in order of arrival
  * @came: messages kept so far
  * @nkept: messages on the two lists
  *
- * Knows nothing of devices. The caller's lock protects it.
+ * The lists do not own their entries. This part knows nothing of devices.
  */
 struct kfr_match {
+	spinlock_t *lock;
 	u64 order;
 	struct list_head plain;
 	struct list_head *exact;
@@ -96,31 +125,34 @@ struct kfr_match {
 
 /**
  * struct kfr_rx - a receive context
- * @base: reports go there
+ * @base: the handle that it reports to
  * @ep: its endpoint
- * @index: which one it is
- * @flags: default flags
- * @size: receives
- * @nkeep: messages that it keeps
- * @recvs: all receives
- * @unexps: all rooms for messages
- * @busy: who is about to report or to copy, +1 until it is closed
+ * @index: its number there
+ * @flags: default flags; changed under kfr_ep.ctl, read without
+ * @size: number of receives
+ * @nkeep: number of messages that it can keep
+ * @recvs: all receives; constant once it is enabled
+ * @unexps: all buffers for kept messages; constant once it is enabled
+ * @busy: messages being delivered and jobs, +1 until it is closed
  * @idle: @busy is 0
- * @lock: protects the following
+ * @lock: protects the following, unless another rule is given
  * @free: receives not posted
- * @spare: rooms for messages not in use
+ * @spare: buffers for messages that are not in use
  * @nspare: their number
  * @match: posted receives and kept messages
- * @min_multi: see KFI_OPT_MIN_MULTI_RECV
- * @multi_lock: held while a message in a multi-receive is reported, or that it is
- *	cancelled or released, so that this comes last; taken outside @lock
- * @closing: nothing is reported any more
- * @flows: connections that were pushed back
- * @asks: how often its flows were asked; makes each time different
- * @resumes: how often its flows were resumed; the same
- * @keys: regions that are enabled on it
- * @forgetting: on a list of kfr_node_forget()
- * @expire: refuses RMA that matches nothing
+ * @min_multi: see KFI_OPT_MIN_MULTI_RECV; no lock: the next message sees a
+ *	change
+ * @multi_lock: held while a message in a multi-receive is reported, or that it
+ *	is cancelled or released, so that the release is the last report. Taken
+ *	outside @lock
+ * @closing: nothing is received or reported any more; written once, also read
+ *	without @lock
+ * @flows: connections to which NAK was sent
+ * @want_rounds: counts calls of kfr_rx_send_wants(); marks flows as visited
+ * @resume_rounds: counts calls of kfr_rx_resume(); marks flows as visited
+ * @keys: regions that are enabled on it; the xarray's own lock
+ * @forgetting: on a list of kfr_node_forget(); its mutex
+ * @expire: refuses tagged RMA that found no receive in time
  */
 struct kfr_rx {
 	struct kfi_ep_base *base;
@@ -133,7 +165,7 @@ struct kfr_rx {
 	struct kfr_unexp *unexps;
 	refcount_t busy;
 	struct completion idle;
-	spinlock_t lock;	/* receives, kept messages */
+	spinlock_t lock;	/* receives, kept messages, flows */
 	struct kfr_recv *free;
 	struct list_head spare;
 	unsigned int nspare;
@@ -142,8 +174,8 @@ struct kfr_rx {
 	spinlock_t multi_lock;	/* reports of multi-receives */
 	bool closing;
 	struct list_head flows;
-	u64 asks;
-	u64 resumes;
+	u64 want_rounds;
+	u64 resume_rounds;
 	struct xarray keys;
 	struct list_head forgetting;
 	struct delayed_work expire;
@@ -154,7 +186,7 @@ struct kfr_rx {
  * @at: where it begins
  * @len: bytes
  * @over: bytes of the message that do not fit
- * @drop: it gets none, and the receive is nobody's: kfr_recv_drop() ends it
+ * @drop: it gets none, and the caller owns the receive: kfr_recv_drop() ends it
  */
 struct kfr_range {
 	size_t at;
@@ -164,7 +196,8 @@ struct kfr_range {
 };
 
 /* match.c */
-int kfr_match_init(struct kfr_match *match, unsigned int size);
+int kfr_match_init(struct kfr_match *match, unsigned int size,
+		   spinlock_t *lock);
 void kfr_match_fini(struct kfr_match *match);
 void kfr_match_post(struct kfr_match *match, struct kfr_recv *recv);
 struct kfr_recv *kfr_match_find(struct kfr_match *match, bool tagged, u64 tag,
@@ -178,17 +211,21 @@ struct kfr_unexp *kfr_match_kept(struct kfr_match *match,
 				 const struct kfr_recv *recv);
 
 /**
- * struct kfr_post - a receive to be posted
+ * struct kfr_post - parameters of kfr_post()
  * @tagged: for tagged messages
- * @strict: the flags are the caller's, not the context's
- * @type: what the pieces are
- * @pieces: of the buffer
- * @count: how many
- * @addr: only from there; KFI_ADDR_UNSPEC: from anywhere
- * @tag: which messages
- * @ignore: bits of it that do not matter
+ * @strict: @flags were given with the call; otherwise they are the context's
+ *	defaults, where KFI_MULTI_RECV is ignored for tagged receives of an
+ *	endpoint without KFI_TAGGED_MULTI_RECV
+ * @type: type of the pieces
+ * @pieces: the buffer
+ * @count: number of pieces
+ * @addr: the only source, or KFI_ADDR_UNSPEC for any
+ * @tag: the tag to match
+ * @ignore: bits of @tag that do not matter
  * @context: the ULP's
- * @flags: of the call
+ * @flags: the operation's flags
+ *
+ * It lives on the caller's stack; kfr_post() copies what it keeps.
  */
 struct kfr_post {
 	bool tagged;
@@ -219,12 +256,15 @@ void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
 		   struct kfi_completion *comp);
 void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv);
 
-/* profile.c: what profiles show of kept messages */
+/* profile.c: kept messages in profiles */
 void kfr_rx_profile(struct kfr_rx *rx);
-void kfr_rx_tell(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp);
+void kfr_rx_profile_event(struct kfr_rx *rx, u32 id,
+			  const struct kfr_unexp *unexp);
 
-/* rx.c: what arrives */
-u64 kfr_arrived_kind(const struct kfr_hdr *hdr);
+/* rx.c: arriving messages */
+u64 kfr_completion_flags(const struct kfr_hdr *hdr);
+int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+		       enum kfr_status status);
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		struct page *page, size_t len);
 void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,
@@ -236,9 +276,10 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 		    struct kfi_completion *comp);
 void kfr_rx_expire(struct work_struct *work);
 
-/* flow.c: pushing back */
-bool kfr_flow_unknown(struct kfr_rx *rx, const struct kfr_conn *conn);
-bool kfr_flow_open(struct kfr_rx *rx, const struct kfr_conn *conn, u16 epoch);
+/* flow.c: flow control by NAK, RESUME and WANT */
+bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn);
+bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
+		      u16 epoch);
 bool kfr_flow_blocked(const struct kfr_rx *rx);
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn);
 void kfr_rx_resume(struct kfr_rx *rx);
@@ -247,9 +288,9 @@ void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn);
 int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr);
-void kfr_rx_want(struct kfr_rx *rx, const struct kfr_recv *recv);
-void kfr_rx_want_from(struct kfr_rx *rx, struct kfr_conn *conn,
-		      const struct kfr_recv *recv);
+void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
+void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
+			 const struct kfr_recv *recv);
 u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op);
 
 #endif /* _KFV_RDM_MATCH_H_ */

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Memory regions of RDM endpoints: keys that the ULP chooses, offsets from 0. A
- * region is a description in a table; the device learns of its memory when a
- * job is on it, and for that job alone.
+ * Memory regions of RDM endpoints: keys that the ULP chooses, offsets from 0;
+ * and RMA of peers by key.
+ *
+ * A region is a description of memory in an xarray of keys, of its domain or of
+ * a receive context. The device does not know it: a request from a peer looks
+ * it up (kfr_mr_find()), and short data is copied, or a job maps the part that
+ * it needs. So a region holds no object of the device, and outlives it.
+ *
+ * @busy counts users, +1 for the open region. The count is taken under the
+ * xarray's
+ * lock, so a closing region is either found and waited for, or not found.
  */
 #include <linux/slab.h>
 
@@ -22,6 +30,7 @@ static struct xarray *kfr_mr_keys(const struct kfr_mr *mr)
 	return mr->rx ? &mr->rx->rx->keys : &mr->rdm->keys;
 }
 
+/* Counted under the lock that close takes to erase the key. */
 static struct kfr_mr *kfr_mr_in(struct xarray *keys, u64 key)
 {
 	struct kfr_mr *mr;
@@ -36,11 +45,13 @@ static struct kfr_mr *kfr_mr_in(struct xarray *keys, u64 key)
 }
 
 /**
- * kfr_mr_find() - the region that a peer means
- * @rx: the context that it has asked
+ * kfr_mr_find() - find the region that a peer names
+ * @rx: the context that the request is for, busy
  * @key: the key
  *
- * Context: any.
+ * Regions of the context come before those of its domain.
+ *
+ * Context: any; no lock held.
  * Return: the region, busy until kfr_mr_put(), or NULL.
  */
 struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key)
@@ -50,13 +61,22 @@ struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key)
 	return mr ? mr : kfr_mr_in(&rx->ep->rdm->keys, key);
 }
 
+/**
+ * kfr_mr_put() - the mirror of kfr_mr_find()
+ * @mr: the region, which may be freed as soon as this returns
+ *
+ * Context: any.
+ */
 void kfr_mr_put(struct kfr_mr *mr)
 {
 	if (refcount_dec_and_test(&mr->busy))
 		complete_all(&mr->idle);
 }
 
-/* Peers find it from now on. */
+/*
+ * Makes a region visible to peers. The caller holds kfv_domain.lock, or has
+ * just made the region and is its only user.
+ */
 static int kfr_mr_show(struct kfr_mr *mr)
 {
 	int err;
@@ -70,6 +90,7 @@ static int kfr_mr_show(struct kfr_mr *mr)
 
 static int kfr_mr_enable(struct kfr_mr *mr)
 {
+	lockdep_assert_held(&mr->rdm->domain->lock);
 	if (mr->enabled)
 		return 0;
 	return mr->rx ? kfr_mr_show(mr) : -EINVAL;
@@ -92,9 +113,13 @@ static int kfr_mr_bind_rx(struct kfr_mr *mr, struct kfid *bfid)
 {
 	struct kfr_face *face = kfr_face_of_fid(bfid);
 
+	lockdep_assert_held(&mr->rdm->domain->lock);
 	if (mr->enabled)
 		return -KFI_EOPBADSTATE;
-	/* Of another domain it may be anything. */
+	/*
+	 * Looked at before @face is used: in another domain it may be another
+	 * provider's endpoint, of which only the base is known.
+	 */
 	if (container_of(bfid, struct kfi_ep_base, ep.fid)->domain !=
 	    &mr->rdm->domain->base)
 		return -KFI_EDOMAIN;
@@ -123,7 +148,11 @@ static int kfr_mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 	return err;
 }
 
-/* Jobs on it have half a second to end; then their connections do. */
+/*
+ * Order: make it invisible, drop the count of the open region, and wait for
+ * jobs. They have KFR_CLOSE_TIME to end, then their connections are aborted.
+ * The memory is the ULP's again when this returns.
+ */
 static int kfr_mr_close(struct kfid *fid)
 {
 	struct kfr_mr *mr = kfr_mr_of_fid(fid);
@@ -156,15 +185,15 @@ static struct kfi_ops kfr_mr_fid_ops = {
 };
 
 /**
- * kfr_mr_report() - a peer has read or written a region
- * @mr: the region
- * @rx: the context that it has asked
- * @hdr: what it asked
- * @src: who
- * @len: bytes
+ * kfr_mr_report() - report RMA of a peer
+ * @mr: the region, busy
+ * @rx: the context that the request was for, busy
+ * @hdr: header of the request
+ * @src: the requesting endpoint
+ * @len: bytes that were read or written
  *
- * The context's counter hears of it in any case; its queue if the endpoint was
- * opened with KFI_RMA_EVENT, or there is data.
+ * The context's counter counts it in any case; its CQ gets an entry if the
+ * endpoint was opened with KFI_RMA_EVENT, or if there is remote CQ data.
  *
  * Context: any; no lock held.
  */
@@ -192,7 +221,7 @@ void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
 		kfr_report(rx->base, ep->rdm->domain->dev, &comp, want);
 }
 
-/* What was registered becomes an object; without an endpoint, found at once. */
+/* With KFI_MR_ENDPOINT, peers find the region only after bind and enable. */
 static int kfr_mr_open(struct kfr_domain *rdm, struct kfr_mr *mr, u64 key,
 		       u64 access, void *context)
 {
@@ -340,27 +369,21 @@ static enum kfr_status kfr_rma_check(const struct kfr_mr *mr,
 	return KFR_OK;
 }
 
-static int kfr_rma_refuse(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			  enum kfr_status status)
-{
-	bool numbered = hdr->op == KFR_OP_WRITE && !hdr->nsegs;
-
-	return kfr_answer(conn, hdr, numbered ? KFR_OP_ERR : KFR_OP_FIN,
-			  status, 0, 0);
-}
-
 /**
- * kfr_take_rma() - a peer wants to read or write a region
- * @conn: on this connection
- * @rx: the context that it has asked, busy
- * @hdr: what it asks; checked but for what it says of the region
- * @page: the payload
+ * kfr_handle_rma() - a peer reads or writes a region by key
+ * @conn: its connection
+ * @rx: the context that the request is for, busy
+ * @hdr: header of the request; its lengths agree with the payload, but key and
+ *	offset are not checked yet
+ * @page: the payload: data or segments
+ *
+ * A job takes counts of @rx and of the region of its own.
  *
  * Context: softirq; no lock held.
- * Return: 0 or -ENOMEM: no answer is possible.
+ * Return: 0 or -ENOMEM: no reply is possible, the caller aborts the connection.
  */
-int kfr_take_rma(struct kfr_conn *conn, struct kfr_rx *rx,
-		 const struct kfr_hdr *hdr, struct page *page)
+int kfr_handle_rma(struct kfr_conn *conn, struct kfr_rx *rx,
+		   const struct kfr_hdr *hdr, struct page *page)
 {
 	struct kfr_mr *mr = kfr_mr_find(rx, le64_to_cpu(hdr->tag));
 	struct kfr_addr src = { conn->remote, le16_to_cpu(hdr->src) };
@@ -371,11 +394,11 @@ int kfr_take_rma(struct kfr_conn *conn, struct kfr_rx *rx,
 	enum kfr_status status;
 
 	if (!mr)
-		return kfr_rma_refuse(conn, hdr, KFR_NO_KEY);
+		return kfr_reject_request(conn, hdr, KFR_NO_KEY);
 	status = kfr_rma_check(mr, hdr);
 	if (status != KFR_OK) {
 		kfr_mr_put(mr);
-		return kfr_rma_refuse(conn, hdr, status);
+		return kfr_reject_request(conn, hdr, status);
 	}
 	if (hdr->op == KFR_OP_READ || hdr->nsegs) {
 		refcount_inc(&rx->busy);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The calls of the API for messages, tagged and untagged.
+ * kfi_ops_msg and kfi_ops_tagged: the calls for messages, tagged and untagged.
+ *
+ * Each call only fills in a kfr_post or a kfr_send on its stack; kfr_post() in
+ * recv.c and kfr_send() in tx.c check it, and copy what outlives the call. So
+ * all of them may be called in any context, do not sleep, and take no lock
+ * here. The ...msg() variants use the flags of the call. The others use the
+ * context's default flags, read without a lock, and those that the variant
+ * implies.
  */
 #include "rdm.h"
 
-/* Flags of a call that has none of its own. */
-static u64 kfr_tx_flags(struct kfid_ep *ep)
-{
-	const struct kfr_tx *tx = kfr_face_of(ep)->tx;
-
-	return tx ? tx->flags : 0;
-}
-
+/* As kfr_tx_flags(): kfr_post() refuses a handle without a receive context. */
 static u64 kfr_rx_flags(struct kfid_ep *ep)
 {
 	const struct kfr_rx *rx = kfr_face_of(ep)->rx;
@@ -154,10 +154,10 @@ static ssize_t kfr_trecvmsg(struct kfid_ep *ep,
 	return kfr_post(ep, &post);
 }
 
-/* What all sends have in common; @extra is on top of the context's flags. */
-static struct kfr_send kfr_a_send(struct kfid_ep *ep, enum kfi_iov_type type,
-				  const void *pieces, size_t count,
-				  kfi_addr_t addr, void *context, u64 extra)
+/* The parameters that all sends share. @extra is added to the default flags. */
+static struct kfr_send kfr_send_init(struct kfid_ep *ep, enum kfi_iov_type type,
+				     const void *pieces, size_t count,
+				     kfi_addr_t addr, void *context, u64 extra)
 {
 	struct kfr_send send = {
 		.op = KFR_OP_EAGER,
@@ -178,8 +178,8 @@ static ssize_t kfr_send_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 			       const void *pieces, size_t count,
 			       kfi_addr_t addr, void *context)
 {
-	struct kfr_send send = kfr_a_send(ep, type, pieces, count, addr,
-					  context, 0);
+	struct kfr_send send = kfr_send_init(ep, type, pieces, count, addr,
+					     context, 0);
 
 	return kfr_send(ep, &send);
 }
@@ -188,8 +188,8 @@ static ssize_t kfr_tsend_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 				const void *pieces, size_t count,
 				kfi_addr_t addr, u64 tag, void *context)
 {
-	struct kfr_send send = kfr_a_send(ep, type, pieces, count, addr,
-					  context, 0);
+	struct kfr_send send = kfr_send_init(ep, type, pieces, count, addr,
+					     context, 0);
 
 	send.tagged = true;
 	send.tag = tag;
@@ -232,8 +232,8 @@ static ssize_t kfr_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 
 	if (!msg)
 		return -EINVAL;
-	send = kfr_a_send(ep, msg->type, msg->msg_iov, msg->iov_count,
-			  msg->addr, msg->context, 0);
+	send = kfr_send_init(ep, msg->type, msg->msg_iov, msg->iov_count,
+			     msg->addr, msg->context, 0);
 	send.flags = flags;
 	send.data = msg->data;
 	return kfr_send(ep, &send);
@@ -244,8 +244,8 @@ static ssize_t kfr_send_buf(struct kfid_ep *ep, const void *buf, size_t len,
 			    u64 data)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_a_send(ep, KFI_KVEC, &iov, 1, addr, context,
-					  extra);
+	struct kfr_send send = kfr_send_init(ep, KFI_KVEC, &iov, 1, addr,
+					     context, extra);
 
 	send.data = data;
 	return kfr_send(ep, &send);
@@ -329,8 +329,8 @@ static ssize_t kfr_tsendmsg(struct kfid_ep *ep,
 
 	if (!msg)
 		return -EINVAL;
-	send = kfr_a_send(ep, msg->type, msg->msg_iov, msg->iov_count,
-			  msg->addr, msg->context, 0);
+	send = kfr_send_init(ep, msg->type, msg->msg_iov, msg->iov_count,
+			     msg->addr, msg->context, 0);
 	send.tagged = true;
 	send.tag = msg->tag;
 	send.flags = flags;
@@ -343,8 +343,8 @@ static ssize_t kfr_tsend_buf(struct kfid_ep *ep, const void *buf, size_t len,
 			     u64 extra, u64 data)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_a_send(ep, KFI_KVEC, &iov, 1, addr, context,
-					  extra);
+	struct kfr_send send = kfr_send_init(ep, KFI_KVEC, &iov, 1, addr,
+					     context, extra);
 
 	send.tagged = true;
 	send.tag = tag;

@@ -3,10 +3,24 @@
  * Nodes: an IP address of a port, with its listener, its endpoints and its
  * connections.
  *
- * Connections are shared by all endpoints of an address. A listener's port can
- * be bound once for an address, so two domains of one device could not both
- * listen there anyway; and the number of queue pairs follows that of machines,
- * not of endpoints.
+ * Enabling an endpoint joins it to the node of its address (kfr_node_get()),
+ * which begins to listen with the first one. A message to be sent finds its
+ * connection here, or begins one (kfr_node_conn()); an arriving one finds its
+ * context (kfr_node_rx()).
+ *
+ * All endpoints of an address share its connections. Two listeners cannot have
+ * the same address and port, so domains of one device could not both listen
+ * there; and the number of queue pairs grows with the number of machines, not
+ * of endpoints.
+ *
+ * The lists of a node hold no references. An endpoint is hidden before it
+ * closes and a connection unlinked before it is destroyed; a function that uses
+ * a context or a connection without the node's lock counts it under the lock
+ * first.
+ *
+ * End of a node: with its last endpoint, or with the device (kfr_strip()). Both
+ * destroy the listener, after which no callback adds a connection, and close
+ * all connections. Their work items drop the last uses of the device.
  */
 #include <linux/in.h>
 #include <linux/slab.h>
@@ -15,14 +29,20 @@
 
 static ushort rdm_port = 7473;
 module_param(rdm_port, ushort, 0444);
-MODULE_PARM_DESC(rdm_port, "port at which RDM endpoints of all nodes find each other");
+MODULE_PARM_DESC(rdm_port, "RDMA CM port of RDM endpoints, the same on all machines");
 
 static unsigned int rdm_max_conns = 1024;
 module_param(rdm_max_conns, uint, 0644);
-MODULE_PARM_DESC(rdm_max_conns, "connections of one address, from which on there are no new ones (each takes 1.3 MB)");
+MODULE_PARM_DESC(rdm_max_conns, "most connections of one address (each takes 1.3 MB)");
 
 static LIST_HEAD(kfr_nodes);		/* kfv_lock */
 
+/**
+ * kfr_cm_port() - the port at which nodes listen
+ *
+ * Context: any.
+ * Return: the port, in network order.
+ */
 __be16 kfr_cm_port(void)
 {
 	return htons(rdm_port);
@@ -33,23 +53,36 @@ static void kfr_node_release(struct kref *ref)
 	kfree(container_of(ref, struct kfr_node, ref));
 }
 
-/* The memory. Any context. */
+/**
+ * kfr_node_put() - drop a reference; the last one frees the memory
+ * @node: the node
+ *
+ * Context: any.
+ */
 void kfr_node_put(struct kfr_node *node)
 {
 	kref_put(&node->ref, kfr_node_release);
 }
 
-/* Its device half: connections hold it. Process context. */
+/**
+ * kfr_node_unuse() - drop a use of the node's device
+ * @node: the node; the caller has a reference to its memory
+ *
+ * The device's removal may return after the last one, so the caller has freed
+ * all that it had of the device.
+ *
+ * Context: process.
+ */
 void kfr_node_unuse(struct kfr_node *node)
 {
-	struct kfv_device *dev = node->dev;
-
-	if (!refcount_dec_and_test(&node->halves))
-		return;
-	kfv_device_unuse(dev);
+	if (refcount_dec_and_test(&node->halves))
+		kfv_device_unuse(node->dev);
 }
 
-/* Runs under the handler locks of the listener and of the new id. */
+/*
+ * CM callback, under the handler locks of the listener and of the new id.
+ * Destroying the listener waits for it, so @node is valid.
+ */
 static int kfr_listen_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -84,13 +117,14 @@ static int kfr_node_listen(struct kfr_node *node)
 	return 0;
 }
 
-/* Caller holds kfv_lock. */
+/* Return: a node that listens, with a reference for the list of nodes. */
 static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 				     __be32 ip)
 {
 	struct kfr_node *node = kzalloc(sizeof(*node), GFP_KERNEL_ACCOUNT);
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
 	if (!node)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&node->ref);
@@ -113,17 +147,20 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 }
 
 /*
- * No new connections, and the end of the old ones, which is left to work items.
- * Caller holds kfv_lock.
+ * Ends listening and closes all connections; their work items do the rest. The
+ * lock is dropped for each connection, which unlinks itself. None is added
+ * meanwhile: the listener is gone, and kfr_node_conn() sees @closing. A second
+ * call does nothing.
  */
 static void kfr_node_stop(struct kfr_node *node)
 {
 	struct kfr_conn *conn;
 
+	lockdep_assert_held(&kfv_lock);
 	if (!node->listener)
 		return;
 	list_del(&node->link);
-	/* After this none arrives any more. */
+	/* Waits for a running callback, and none follows. */
 	rdma_destroy_id(node->listener);
 	node->listener = NULL;
 
@@ -145,30 +182,37 @@ static bool kfr_id_taken(const struct kfr_node *node, u16 id, u32 auth)
 {
 	const struct kfr_ep *ep;
 
+	lockdep_assert_held(&node->lock);
 	list_for_each_entry(ep, &node->eps, node_link)
 		if (ep->addr.id == id && ep->auth == auth)
 			return true;
 	return false;
 }
 
-/* Numbers of 8-byte addresses are small ones. */
+/* A free number. Pids of 8-byte addresses are small. Return: 0: none is free. */
 static u16 kfr_free_id(struct kfr_node *node, const struct kfr_ep *ep)
 {
 	bool cxi = ep->rdm->format.format == KFI_ADDR_CXI;
 	u32 first = cxi ? 1 : KFR_ID_FIRST, end = cxi ? KFR_PID_MAX : U16_MAX;
 	u32 id;
 
+	lockdep_assert_held(&node->lock);
 	for (id = first; id <= end; id++)
 		if (!kfr_id_taken(node, id, ep->auth))
 			return id;
 	return 0;
 }
 
+/*
+ * Number and list entry in one section: no two endpoints get the same number.
+ * kfr_node_hide() is the mirror.
+ */
 static int kfr_node_add(struct kfr_node *node, struct kfr_ep *ep)
 {
 	u16 id = ep->addr.id;
 	int err = 0;
 
+	lockdep_assert_held(&ep->ctl);
 	spin_lock_irq(&node->lock);
 	if (!id)
 		id = kfr_free_id(node, ep);
@@ -187,15 +231,17 @@ static struct kfr_node *kfr_node_find(const struct kfv_device *dev, __be32 ip)
 {
 	struct kfr_node *node;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry(node, &kfr_nodes, link)
 		if (node->dev == dev && node->ip == ip)
 			return node;
 	return NULL;
 }
 
-/* An endpoint less. Caller holds kfv_lock. */
+/* The mirror of kfr_node_get(); the last endpoint stops the node. */
 static void kfr_node_drop(struct kfr_node *node)
 {
+	lockdep_assert_held(&kfv_lock);
 	if (!--node->users) {
 		kfr_node_stop(node);
 		kfr_node_put(node);
@@ -204,13 +250,16 @@ static void kfr_node_drop(struct kfr_node *node)
 }
 
 /**
- * kfr_node_get() - an endpoint is enabled: it has an address from now on
- * @ep: the endpoint
+ * kfr_node_get() - join an endpoint that is being enabled to its node
+ * @ep: the endpoint; its number is chosen if it has none
  *
- * Context: process; caller holds kfv_lock and the endpoint's ctl; the device is
- * there.
- * Return: 0; -EADDRINUSE: another one has its number, or another module the
- * port; -EADDRNOTAVAIL: it is no address of the device; -ENOMEM.
+ * Messages find the endpoint from now on, but none of its contexts yet.
+ *
+ * Context: process, may sleep; the caller holds kfv_lock and the endpoint's
+ * ctl, and has seen under them that the device is there.
+ * Return: 0; -EADDRINUSE: another endpoint has its number, no number is free,
+ * or another module has the port; -EADDRNOTAVAIL: it is no address of the
+ * device; -ENOMEM.
  */
 int kfr_node_get(struct kfr_ep *ep)
 {
@@ -218,6 +267,8 @@ int kfr_node_get(struct kfr_ep *ep)
 	struct kfr_node *node;
 	int err;
 
+	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&ep->ctl);
 	node = kfr_node_find(domain->dev, ep->addr.ip);
 	if (!node)
 		node = kfr_node_new(domain->dev, domain->pd->port,
@@ -232,23 +283,44 @@ int kfr_node_get(struct kfr_ep *ep)
 	return err;
 }
 
-/* The endpoint is closed, and hidden. Caller holds kfv_lock. */
+/**
+ * kfr_node_leave() - an endpoint has closed
+ * @ep: the endpoint: hidden, and its contexts are closed
+ *
+ * Context: process, may sleep; the caller holds kfv_lock.
+ */
 void kfr_node_leave(struct kfr_ep *ep)
 {
+	lockdep_assert_held(&kfv_lock);
 	if (ep->node)
 		kfr_node_drop(ep->node);
 	ep->node = NULL;
 }
 
-/* Messages find the context from now on. */
+/**
+ * kfr_node_show() - let messages find a receive context
+ * @ep: its endpoint, enabled
+ * @rx: the context, enabled
+ *
+ * Context: process; the caller holds the endpoint's ctl.
+ */
 void kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx)
 {
+	lockdep_assert_held(&ep->ctl);
 	spin_lock_irq(&ep->node->lock);
 	ep->live[rx->index] = rx;
 	spin_unlock_irq(&ep->node->lock);
 }
 
-/* And no more. */
+/**
+ * kfr_node_hide_rx() - hide a receive context from messages
+ * @ep: its endpoint, which stays open as long as the context
+ * @rx: the context, stopped; also one that was never shown
+ *
+ * Messages that have found it keep it busy.
+ *
+ * Context: process; no spinlock held.
+ */
 void kfr_node_hide_rx(struct kfr_ep *ep, struct kfr_rx *rx)
 {
 	if (!ep->node)
@@ -258,7 +330,14 @@ void kfr_node_hide_rx(struct kfr_ep *ep, struct kfr_rx *rx)
 	spin_unlock_irq(&ep->node->lock);
 }
 
-/* Messages do not find the endpoint any more. */
+/**
+ * kfr_node_hide() - hide an endpoint and its contexts from messages
+ * @ep: the endpoint, which is closing; also one that was never enabled
+ *
+ * Its number is free from now on.
+ *
+ * Context: process; no spinlock held.
+ */
 void kfr_node_hide(struct kfr_ep *ep)
 {
 	if (!ep->node)
@@ -273,16 +352,17 @@ static struct kfr_rx *kfr_ep_rx(struct kfr_ep *ep, unsigned int index)
 {
 	struct kfr_rx *rx = index < KFR_CTX_MAX ? ep->live[index] : NULL;
 
+	lockdep_assert_held(&ep->node->lock);
 	return rx && refcount_inc_not_zero(&rx->busy) ? rx : NULL;
 }
 
 /**
- * kfr_node_rx() - the context that a message is for
- * @node: where it arrived
- * @hdr: the message
+ * kfr_node_rx() - find the context that a message is for
+ * @node: the node where it arrived
+ * @hdr: its header, not trusted
  *
- * Context: any.
- * Return: the context, busy until kfr_rx_put(); or NULL: there is none, or the
+ * Context: any; no lock held.
+ * Return: the context, busy until kfr_rx_put(); NULL: there is none, or the
  * sender has another authorisation key.
  */
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr)
@@ -304,11 +384,16 @@ struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr)
 	return rx;
 }
 
+/*
+ * A connection for new messages. @state may become KFR_DEAD at any time: an
+ * operation that is submitted then fails with the connection.
+ */
 static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 				      bool passive)
 {
 	struct kfr_conn *conn;
 
+	lockdep_assert_held(&node->lock);
 	list_for_each_entry(conn, &node->conns, link) {
 		if (conn->remote != remote || conn->stale ||
 		    READ_ONCE(conn->state) == KFR_DEAD)
@@ -319,7 +404,14 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 	return NULL;
 }
 
-/* The half of a connection to ourselves that waits for this request. */
+/**
+ * kfr_node_waiting() - the passive end of a connection of a node to itself
+ * @node: the node
+ * @cookie: from the request
+ *
+ * Context: process, CM callback; no spinlock held.
+ * Return: the end that waits for the request, referenced, or NULL.
+ */
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie)
 {
 	struct kfr_conn *conn, *found = NULL;
@@ -337,17 +429,23 @@ struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie)
 	return found;
 }
 
-/*
- * A peer that has a connection does not begin one. So for the peer, those that
- * stand here are over, as when a cable was out for a while: only one side has
- * noticed. What is under way on them ends by itself. (Where both begin at the
- * same time, the messages of one move to the other's connection.) Caller holds
- * the node's lock.
+/**
+ * kfr_node_supersede() - a peer begins a connection: do not use older ones
+ * @node: the node
+ * @remote: the peer
+ *
+ * A peer that has a connection does not begin another one. So the peer has lost
+ * those that this side has, as when a cable was out and only one side has
+ * noticed. Operations on them end by themselves. If both sides begin at the
+ * same time, new messages of one side move to the other side's connection.
+ *
+ * Context: any; the caller holds the node's lock.
  */
 void kfr_node_supersede(struct kfr_node *node, __be32 remote)
 {
 	struct kfr_conn *conn;
 
+	lockdep_assert_held(&node->lock);
 	list_for_each_entry(conn, &node->conns, link)
 		if (conn->remote == remote &&
 		    READ_ONCE(conn->state) != KFR_CONNECTING)
@@ -355,14 +453,17 @@ void kfr_node_supersede(struct kfr_node *node, __be32 remote)
 }
 
 /*
- * A connection to oneself has both its ends here: both are made now. Caller
- * holds the node's lock.
+ * Begins a connection; its initial reference belongs to its work item. If it
+ * leads back to this node, both ends are made here, and the cookie joins the
+ * request to the passive one. Return: the end for the caller, without a
+ * reference; an error.
  */
 static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 				       bool passive)
 {
 	struct kfr_conn *conn, *twin = NULL;
 
+	lockdep_assert_held(&node->lock);
 	conn = kfr_conn_new(node, remote, false);
 	if (!conn)
 		return ERR_PTR(-ENOMEM);
@@ -383,24 +484,25 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 	return passive ? twin : conn;
 }
 
-/* With those that are being destroyed. One is the node's own. */
+/* Counts connections until they are destroyed; one count is the node's own. */
 static bool kfr_node_full(const struct kfr_node *node)
 {
 	return refcount_read(&node->halves) > READ_ONCE(rdm_max_conns);
 }
 
 /**
- * kfr_node_conn() - the connection for a message
- * @node: where it starts
+ * kfr_node_conn() - find or begin the connection for a message
+ * @node: the local node
  * @from: the sending endpoint
- * @to: the receiving one
+ * @to: the receiving endpoint
  *
- * Two endpoints of one node use the two ends of one connection, so that their
- * messages carry each other's answers.
+ * Two endpoints of one node use the two ends of one connection, so that
+ * messages in one direction carry the ACKs of the other. Finding and beginning
+ * are one section, so two senders do not begin two connections.
  *
- * Context: any.
- * Return: the connection, referenced; -ENODEV; -ENOMEM; -EAGAIN: there are as
- * many as there may be.
+ * Context: any; does not sleep; no lock held.
+ * Return: the connection, referenced; -ENODEV: the node is closing; -ENOMEM;
+ * -EAGAIN: there are rdm_max_conns.
  */
 struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to)
@@ -425,7 +527,11 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 	return conn;
 }
 
-/* What a peer has left over, or means no good with: it needs one, or two. */
+/*
+ * The oldest connection that a peer has begun, referenced, if it has more than
+ * it needs: one, or two while it replaces a lost one. The rest are remains, or
+ * hostile.
+ */
 static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 {
 	struct kfr_conn *conn, *oldest = NULL;
@@ -433,7 +539,7 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 
 	spin_lock_irq(&node->lock);
 	list_for_each_entry(conn, &node->conns, link) {
-		/* One of ours that a newer one of its has replaced counts as its. */
+		/* A stale one of ours counts: the peer has begun another. */
 		if (conn->remote != remote || !(conn->passive || conn->stale))
 			continue;
 		if (!n++)
@@ -448,13 +554,16 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 }
 
 /**
- * kfr_node_room() - may a peer have another connection?
- * @node: here
- * @remote: the peer; its oldest one goes if it has many
+ * kfr_node_make_room() - prepare for another connection of a peer
+ * @node: the local node
+ * @remote: the peer
  *
- * Context: process.
+ * Aborts the oldest connection of the peer if it has begun KFR_PEER_CONNS.
+ *
+ * Context: process, CM callback; no spinlock held.
+ * Return: false: the node has rdm_max_conns connections, refuse the new one.
  */
-bool kfr_node_room(struct kfr_node *node, __be32 remote)
+bool kfr_node_make_room(struct kfr_node *node, __be32 remote)
 {
 	struct kfr_conn *oldest;
 
@@ -462,18 +571,19 @@ bool kfr_node_room(struct kfr_node *node, __be32 remote)
 		return true;
 	oldest = kfr_conn_oldest(node, remote);
 	if (oldest) {
-		kfr_conn_kill(oldest, EHOSTUNREACH, KFR_ERR_CLOSED);
+		kfr_conn_abort(oldest, EHOSTUNREACH, KFR_ERR_CLOSED);
 		kfr_conn_put(oldest);
 	}
 	return !kfr_node_full(node);
 }
 
-/* Collects the contexts of an endpoint. Caller holds the node's lock. */
+/* Makes the contexts of an endpoint busy, and lists them. */
 static void kfr_ep_collect(struct kfr_ep *ep, struct list_head *list)
 {
 	struct kfr_rx *rx;
 	unsigned int i;
 
+	lockdep_assert_held(&ep->node->lock);
 	for (i = 0; i < ep->nrx; i++) {
 		rx = kfr_ep_rx(ep, i);
 		if (rx)
@@ -481,10 +591,19 @@ static void kfr_ep_collect(struct kfr_ep *ep, struct list_head *list)
 	}
 }
 
-/* The connection is dead: no context has to do with it any more. Process. */
+/**
+ * kfr_node_forget() - drop what all contexts have of a dead connection
+ * @node: its node
+ * @conn: the connection; the caller has a reference
+ *
+ * Contexts are collected under the lock and visited without it. A context that
+ * is not found any more was stopped before: kfr_rx_stop() has dropped the same.
+ *
+ * Context: process, may sleep; no lock held.
+ */
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 {
-	static DEFINE_MUTEX(one);	/* kfr_rx.forgetting */
+	static DEFINE_MUTEX(one);	/* protects kfr_rx.forgetting */
 	struct kfr_rx *rx, *next;
 	struct kfr_ep *ep;
 	LIST_HEAD(busy);
@@ -502,8 +621,9 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 	mutex_unlock(&one);
 }
 
-static void kfr_break_in(struct kfr_node *node, const struct kfr_rx *rx,
-			 const struct kfr_tx *tx, const struct kfr_mr *mr)
+/* The search starts again after each abort, as the lock was dropped. */
+static void kfr_node_break_one(struct kfr_node *node, const struct kfr_rx *rx,
+			       const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
 	struct kfr_conn *conn, *found;
 
@@ -519,39 +639,51 @@ static void kfr_break_in(struct kfr_node *node, const struct kfr_rx *rx,
 		}
 		spin_unlock_irq(&node->lock);
 		if (found) {
-			kfr_conn_kill(found, ENOTCONN, KFR_ERR_LOCAL);
+			kfr_conn_abort(found, ENOTCONN, KFR_ERR_LOCAL);
 			kfr_conn_put(found);
 		}
 	} while (found);
 }
 
 /**
- * kfr_node_break() - end the connections that keep something busy
+ * kfr_node_break() - abort the connections that keep an object busy
  * @node: the node, or NULL for all of them
- * @rx: a context that is closing, or NULL
- * @tx: a context that is closing, or NULL
+ * @rx: a receive context that is closing, or NULL
+ * @tx: a transmit context that is closing, or NULL
  * @mr: a region that is closing, or NULL
  *
- * Context: process.
+ * Aborted connections are unlinked, so the search ends. Operations and jobs end
+ * later, in the work items: the caller waits for that.
+ *
+ * Context: process, may sleep; with @node NULL, kfv_lock is not held.
  */
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
 	if (node) {
-		kfr_break_in(node, rx, tx, mr);
+		kfr_node_break_one(node, rx, tx, mr);
 		return;
 	}
 	mutex_lock(&kfv_lock);
 	list_for_each_entry(node, &kfr_nodes, link)
-		kfr_break_in(node, rx, tx, mr);
+		kfr_node_break_one(node, rx, tx, mr);
 	mutex_unlock(&kfv_lock);
 }
 
-/* The device goes. Caller holds kfv_lock; who uses it waits for the work items. */
+/**
+ * kfr_strip() - a device is being removed: stop its nodes
+ * @dev: the device, gone
+ *
+ * The caller waits for kfv_device.users afterwards, that is for the work items
+ * of all connections. Memory of the nodes stays until their endpoints close.
+ *
+ * Context: process, may sleep; the caller holds kfv_lock.
+ */
 void kfr_strip(const struct kfv_device *dev)
 {
 	struct kfr_node *node, *next;
 
+	lockdep_assert_held(&kfv_lock);
 	list_for_each_entry_safe(node, next, &kfr_nodes, link)
 		if (node->dev == dev)
 			kfr_node_stop(node);

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Operations that are under way: on the queue of a connection, sent, answered,
- * taken back, failed with their connection.
+ * Operations on a connection, from kfr_op_submit() until each has its result:
+ * the peer's ACKs and replies, invalidation of registrations, recall by a
+ * closing context, and failure of all when the connection ends. (Flow control,
+ * that is parking, is in flow.c; what happens before and after, in tx.c.)
+ *
+ * An operation is on the lists of its connection, and under its lock. The
+ * thread that takes it off the last list owns it and calls kfr_op_done(),
+ * without a lock; no two threads do so, as each looks at the state and moves it
+ * in one section. The operation's reference to the connection is dropped there,
+ * so functions that use the connection afterwards take one of their own.
+ *
+ * A registered buffer is reported only after LOCAL_INV has completed, or after
+ * the queue pair was drained: then no peer can reach it any more.
  */
 #include <linux/slab.h>
 
@@ -31,7 +42,7 @@ static void kfr_op_set_err(struct kfr_op *op, int err, int prov_errno)
 	op->prov_errno = prov_errno;
 }
 
-/* Ends what @done has collected, linked by @sent. No lock held. */
+/* Report operations that were moved to a list of the caller. No lock held. */
 static void kfr_ops_done(struct list_head *done)
 {
 	struct kfr_op *op, *next;
@@ -43,10 +54,14 @@ static void kfr_ops_done(struct list_head *done)
 }
 
 /**
- * kfr_op_submit() - an operation is ready to be sent
- * @op: with its connection
+ * kfr_op_submit() - queue an operation on its connection, and pump
+ * @op: filled in; its reference to @op->conn is taken
  *
- * Context: any; no lock held. The operation may be done on return.
+ * On a dead connection it fails at once: kfr_op_fail_all() may have run
+ * already. Checking and queueing in one section means that one of the two sees
+ * it.
+ *
+ * Context: any; no lock held. The operation may be done and reused on return.
  */
 void kfr_op_submit(struct kfr_op *op)
 {
@@ -54,7 +69,7 @@ void kfr_op_submit(struct kfr_op *op)
 	unsigned long irq;
 	bool dead;
 
-	/* It is no more than @op's, and that may be gone after this. */
+	/* @op may be done, and its reference dropped, after the section. */
 	kfr_conn_get(conn);
 	op->item.kind = KFR_ITEM_REQ;
 	spin_lock_irqsave(&conn->lock, irq);
@@ -75,7 +90,15 @@ void kfr_op_submit(struct kfr_op *op)
 	kfr_conn_put(conn);
 }
 
-/* Is it answered with others, and not one by one? */
+/**
+ * kfr_op_numbered() - is the request numbered, or does it have an id?
+ * @op: the operation
+ *
+ * The same as kfr_hdr_numbered() for the peer, before @hdr.nsegs is filled in.
+ *
+ * Context: any.
+ * Return: true if it is acknowledged together with others.
+ */
 bool kfr_op_numbered(const struct kfr_op *op)
 {
 	return op->hdr.op == KFR_OP_EAGER ||
@@ -84,14 +107,16 @@ bool kfr_op_numbered(const struct kfr_op *op)
 }
 
 /**
- * kfr_answered() - all up to a number were taken
+ * kfr_handle_ack() - the peer has handled all requests up to a number
  * @conn: the connection
  * @ack: the number
  *
- * Context: any; no lock held.
- * Return: 0 or -EPROTO: what it says was not sent.
+ * Numbered operations have no registrations, so they are done at once.
+ *
+ * Context: softirq; no lock held.
+ * Return: 0 or -EPROTO: that number was not sent yet.
  */
-int kfr_answered(struct kfr_conn *conn, u32 ack)
+int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 {
 	struct kfr_op *op, *next;
 	unsigned long irq;
@@ -101,7 +126,7 @@ int kfr_answered(struct kfr_conn *conn, u32 ack)
 	spin_lock_irqsave(&conn->lock, irq);
 	if ((s32)(conn->tx_seq - ack) < 0)
 		err = -EPROTO;
-	list_for_each_entry_safe(op, next, &conn->sent, sent) {
+	list_for_each_entry_safe(op, next, &conn->sent_numbered, sent) {
 		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
 			break;
 		op->state = KFR_BUSY;
@@ -116,7 +141,8 @@ static struct kfr_op *kfr_find_number(struct kfr_conn *conn, u32 seq)
 {
 	struct kfr_op *op;
 
-	list_for_each_entry(op, &conn->sent, sent)
+	lockdep_assert_held(&conn->lock);
+	list_for_each_entry(op, &conn->sent_numbered, sent)
 		if (le32_to_cpu(op->hdr.seq) == seq)
 			return op;
 	return NULL;
@@ -126,27 +152,43 @@ static struct kfr_op *kfr_find_id(struct kfr_conn *conn, u32 id)
 {
 	struct kfr_op *op = conn->ids[id % KFR_IDS];
 
+	lockdep_assert_held(&conn->lock);
 	return op && le32_to_cpu(op->hdr.seq) == id ? op : NULL;
 }
 
-/*
- * The operation that an answer is for, if it waits for one. Caller holds the
- * connection's lock.
+/**
+ * kfr_find_request() - the operation that a reply is for
+ * @conn: the connection
+ * @hdr: header of FIN, ERR or NAK
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: the operation, in whatever state, or NULL.
  */
-struct kfr_op *kfr_find_asked(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+struct kfr_op *kfr_find_request(struct kfr_conn *conn,
+				const struct kfr_hdr *hdr)
 {
 	u32 seq = le32_to_cpu(hdr->seq);
 	bool by_id = hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID;
 
+	lockdep_assert_held(&conn->lock);
 	return by_id ? kfr_find_id(conn, seq) : kfr_find_number(conn, seq);
 }
 
-/*
- * Nothing more is expected of the peer. Caller holds the connection's lock.
- * Return: false: it can be reported; true: its registrations are ended first.
+/**
+ * kfr_op_end() - an operation has its result
+ * @conn: its connection
+ * @op: the operation; on none of @conn->reqs and lanes
+ *
+ * Gives its id back. Registrations are invalidated first: the pump posts that,
+ * and kfr_op_invalid() finishes.
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: true: it is on @conn->ending; false: it is off all lists, and the
+ * caller owns it and calls kfr_op_done() without the lock.
  */
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 {
+	lockdep_assert_held(&conn->lock);
 	op->state = KFR_BUSY;
 	op->parked = false;
 	if (op->has_id) {
@@ -165,57 +207,60 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 	return true;
 }
 
-static void kfr_op_take_answer(struct kfr_op *op, const struct kfr_hdr *hdr)
+static void kfr_op_set_result(struct kfr_op *op, const struct kfr_hdr *hdr)
 {
 	u32 status = le32_to_cpu(hdr->status), all = le32_to_cpu(op->hdr.len);
 
+	lockdep_assert_held(&op->conn->lock);
 	if (status == KFR_OK)
 		return;
 	kfr_op_set_err(op, kfr_status_errno(status), KFR_ERR_STATUS + status);
-	/* The user believes it. */
+	/* Clamped: the ULP relies on the sum, and the peer is not trusted. */
 	op->len = min(le32_to_cpu(hdr->len), all);
 	op->over = min(le32_to_cpu(hdr->over), all - (u32)op->len);
 }
 
-/* Was it ever given to an operation? Ids count up, and wrap. */
+/* Was the id in use at any time? The upper part counts up, and wraps. */
 static bool kfr_id_given(const struct kfr_conn *conn, u32 id)
 {
 	const u32 wrap = U32_MAX / KFR_IDS;
 
+	lockdep_assert_held(&conn->lock);
 	return conn->id_gen &&
 	       ((conn->id_gen - 1 - id / KFR_IDS) & wrap) <= wrap / 2;
 }
 
 /*
- * Is it about an earlier time that the operation was sent? Then it was called
- * back since, by RESUME, and this answer is no news. Caller holds the lock.
+ * Is the reply for an earlier transmission of the operation? RESUME may have
+ * parked and sent it again since, or it may have ended and given its id to
+ * another operation. Such a reply is ignored; any other without an operation
+ * violates the protocol.
  */
-static bool kfr_answer_old(const struct kfr_conn *conn,
-			   const struct kfr_op *op, const struct kfr_hdr *hdr)
+static bool kfr_reply_stale(const struct kfr_conn *conn,
+			    const struct kfr_op *op, const struct kfr_hdr *hdr)
 {
 	u32 seq = le32_to_cpu(hdr->seq);
 
+	lockdep_assert_held(&conn->lock);
 	if (op)
 		return op->state != KFR_SENT || op->hdr.epoch != hdr->epoch;
-	/* One that was called back and then ended has given its id back. */
 	if (hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID)
 		return kfr_id_given(conn, seq);
 	return hdr->op == KFR_OP_ERR && (s32)(conn->tx_seq - seq) >= 0;
 }
 
 /**
- * kfr_take_answer() - FIN or ERR has come
+ * kfr_handle_reply() - FIN or ERR has arrived
  * @conn: on this connection
- * @hdr: the answer
+ * @hdr: header of the reply
  *
- * An operation with registrations ends them first: nobody must reach its buffer
- * any more when it is reported. One that waits to be sent again is on a queue of
- * the connection, whatever the peer says: it is left there.
+ * An operation that is queued to be sent again stays there, whatever the peer
+ * replies: kfr_reply_stale() covers it.
  *
- * Context: any; no lock held.
- * Return: 0 or -EPROTO: nobody has asked.
+ * Context: softirq; no lock held.
+ * Return: 0 or -EPROTO: there is no such request.
  */
-int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	const bool is_err = hdr->op == KFR_OP_ERR;
 	bool invalidate = false;
@@ -226,25 +271,35 @@ int kfr_take_answer(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	if (le32_to_cpu(hdr->status) >= KFR_STATUS_MAX)
 		return -EPROTO;
 	spin_lock_irqsave(&conn->lock, irq);
-	op = kfr_find_asked(conn, hdr);
-	if (kfr_answer_old(conn, op, hdr)) {
+	op = kfr_find_request(conn, hdr);
+	if (kfr_reply_stale(conn, op, hdr)) {
 		op = NULL;
 	} else if (!op || kfr_op_numbered(op) != is_err) {
 		op = NULL;
 		err = -EPROTO;
 	} else {
-		kfr_op_take_answer(op, hdr);
+		kfr_op_set_result(op, hdr);
 		invalidate = kfr_op_end(conn, op);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (op && !invalidate)
 		kfr_op_done(op);
-	/* Somebody may have waited for its id. */
+	/* An operation in a lane may have waited for its id. */
 	kfr_pump(conn);
 	return err;
 }
 
-/* A registration of the operation has ended, or the connection is dead. */
+/**
+ * kfr_op_invalid() - completion handler: a registration was invalidated
+ * @cq: the CQ
+ * @wc: the completion
+ *
+ * The last of them reports the operation and makes its registrations free. If
+ * the connection is dead, the operation stays on @ending for kfr_op_fail_all(),
+ * as the registrations are still valid after a flush error.
+ *
+ * Context: softirq.
+ */
 void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct kfr_op *op = container_of(wc->wr_cqe, struct kfr_op, cqe);
@@ -261,7 +316,6 @@ void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 	done = atomic_inc_return(&op->nregs_done) == op->nregs &&
 	       conn->state != KFR_DEAD;
 	if (done) {
-		/* Of a dead one, kfr_op_fail_all() finds it. */
 		list_del_init(&op->sent);
 		op->registered = false;
 		for (i = 0; i < op->nregs; i++)
@@ -277,26 +331,40 @@ void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 	kfr_conn_put(conn);
 }
 
-/* Ends one that was not carried out. As kfr_op_end(). */
-bool kfr_op_call_off(struct kfr_conn *conn, struct kfr_op *op)
+/**
+ * kfr_op_cancel() - end an operation with ECANCELED
+ * @conn: its connection
+ * @op: an operation that the peer has not carried out; as for kfr_op_end()
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: as kfr_op_end().
+ */
+bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op)
 {
+	lockdep_assert_held(&conn->lock);
 	kfr_op_set_err(op, KFI_ECANCELED, 0);
 	return kfr_op_end(conn, op);
 }
 
-/*
- * Takes an operation back that is not sent, and asks for the end of one that
- * has an id. Its context is closing.
+/**
+ * kfr_op_recall() - the context of an operation is closing
+ * @op: the operation, in any state
+ *
+ * A queued or parked one ends here. A sent one with an id gets CANCEL sent to
+ * the peer and ends with the reply. A numbered one ends with its ACK. The
+ * others have ended or will without help.
+ *
+ * Context: process; no lock held.
  */
 void kfr_op_recall(struct kfr_op *op)
 {
 	struct kfr_tx *tx = op->tx;
 	struct kfr_conn *conn = NULL;
-	struct kfr_hdr ask = { };
+	struct kfr_hdr cancel = { };
 	bool done = false;
 	unsigned long irq;
 
-	/* Its connection stays as long as it is not free. */
+	/* Under this lock it does not become free, and keeps its connection. */
 	spin_lock_irqsave(&tx->lock, irq);
 	if (READ_ONCE(op->state) != KFR_FREE && op->conn) {
 		conn = op->conn;
@@ -308,27 +376,28 @@ void kfr_op_recall(struct kfr_op *op)
 
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
-		/* kfr_op_fail_all() will have it. */
+		/* kfr_op_fail_all() ends it. */
 	} else if (op->state == KFR_QUEUED) {
 		list_del_init(&op->item.link);
-		done = !kfr_op_call_off(conn, op);
-		/* Keeps the device until it is unmapped. */
+		done = !kfr_op_cancel(conn, op);
+		/* Keeps the device until kfr_op_done() has unmapped it. */
 		if (done)
 			atomic_inc(&conn->posted);
 	} else if (op->state == KFR_SENT && op->has_id) {
-		ask = op->hdr;
+		cancel = op->hdr;
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done) {
 		kfr_op_done(op);
 		kfr_posted_put(conn);
-	} else if (ask.op) {
-		kfr_answer(conn, &ask, KFR_OP_CANCEL, KFR_OK, 0, 0);
+	} else if (cancel.op) {
+		kfr_reply(conn, &cancel, KFR_OP_CANCEL, KFR_OK, 0, 0);
 	}
 	kfr_pump(conn);
 	kfr_conn_put(conn);
 }
 
+/* @list and @queue belong to a connection whose lock the caller holds. */
 static void kfr_fail_list(struct list_head *list, struct list_head *done)
 {
 	struct kfr_op *op, *next;
@@ -347,10 +416,15 @@ static void kfr_fail_queue(struct list_head *queue, struct list_head *done)
 }
 
 /**
- * kfr_op_fail_all() - what was under way on a connection fails with it
- * @conn: dead, and the device has returned all work requests
+ * kfr_op_fail_all() - end all operations of a connection
+ * @conn: dead and drained: neither pump nor completions touch operations any
+ *	more
  *
- * Context: process; no lock held.
+ * They get the error of the connection, except those on @ending, whose result
+ * the peer has reported. The queue pair is in error, so the registrations are
+ * out of the peer's reach although they were not invalidated.
+ *
+ * Context: process, the connection's work item; no lock held.
  */
 void kfr_op_fail_all(struct kfr_conn *conn)
 {
@@ -362,8 +436,8 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 
 	spin_lock_irq(&conn->lock);
 	kfr_fail_list(&conn->ending, &answered);
-	kfr_fail_list(&conn->sent, &done);
-	kfr_fail_list(&conn->asked, &done);
+	kfr_fail_list(&conn->sent_numbered, &done);
+	kfr_fail_list(&conn->sent_by_id, &done);
 	list_for_each_entry(flow, &conn->flows, link)
 		kfr_fail_list(&flow->parked, &done);
 	kfr_fail_queue(&conn->reqs, &done);
@@ -379,7 +453,7 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	list_for_each_entry(op, &done, sent)
 		if (!op->err)
 			kfr_op_set_err(op, conn->err, conn->prov_errno);
-	/* The others stand as the peer has answered them. */
+	/* These keep the result that the peer has reported. */
 	list_splice_init(&answered, &done);
 	list_for_each_entry_safe(op, next, &done, sent) {
 		list_del_init(&op->sent);
@@ -389,7 +463,16 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	}
 }
 
-/* Is there anything under way for one of these? */
+/**
+ * kfr_conn_serves() - does a connection have work of an object that closes?
+ * @conn: the connection
+ * @rx: the receive context, or NULL
+ * @tx: the transmit context, or NULL
+ * @mr: the region, or NULL
+ *
+ * Context: any; the node's lock may be held.
+ * Return: whether there is such an operation or job.
+ */
 bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
@@ -403,9 +486,9 @@ bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 	spin_lock_irqsave(&conn->lock, irq);
 	list_for_each_entry(job, &conn->jobs, link)
 		found |= (rx && job->rx == rx) || (mr && job->mr == mr);
-	list_for_each_entry(op, &conn->sent, sent)
+	list_for_each_entry(op, &conn->sent_numbered, sent)
 		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->asked, sent)
+	list_for_each_entry(op, &conn->sent_by_id, sent)
 		found |= tx && op->tx == tx;
 	list_for_each_entry(op, &conn->ending, sent)
 		found |= tx && op->tx == tx;

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What profiles show of a receive context: the messages that wait for a receive.
- * The context's lock holds them still; the core takes it.
+ * Profiling of receive contexts: number, content and events of kept messages.
  *
- * Large messages and tagged RMA wait like others, though their data is still at
- * the peer. What ends without a receive (its sender is gone, or has closed, or
- * nobody posted one in time) leaves the queue without an event.
+ * The core reads under kfr_rx.lock, which it got as the endpoint's
+ * profile_lock, so the lists do not change meanwhile. Events are reported under
+ * the same lock, right after the change.
+ *
+ * Long messages and tagged RMA are kept like others, though their data is still
+ * at the sender. A message that leaves without a receive (its sender is gone or
+ * closes, or the time for tagged RMA is over) leaves without an event.
  */
 #include <kfi_profile.h>
 
 #include "rdm.h"
 
-/* It goes to users: no address of ours. */
+/* The entry goes to user space: it contains no kernel address. */
 static void kfr_unexp_entry(const struct kfr_unexp *unexp,
 			    struct kfi_cq_err_entry *entry)
 {
 	const struct kfr_hdr *hdr = &unexp->hdr;
 
 	*entry = (struct kfi_cq_err_entry) {
-		.flags = kfr_arrived_kind(hdr),
+		.flags = kfr_completion_flags(hdr),
 		.len = le32_to_cpu(hdr->len),
 	};
 	if (hdr->flags & KFR_F_TAGGED)
@@ -28,14 +31,15 @@ static void kfr_unexp_entry(const struct kfr_unexp *unexp,
 }
 
 /**
- * kfr_rx_tell() - tell who profiles a context of a kept message
- * @rx: the context; caller holds its lock, and has changed its lists
+ * kfr_rx_profile_event() - report a change of kept messages to profiles
+ * @rx: the context; its lists have changed already
  * @id: KFI_EVENT_UNEXP_MSG_RECVD or _MATCHED
  * @unexp: the message
  *
- * Context: any.
+ * Context: any; the caller holds the context's lock.
  */
-void kfr_rx_tell(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp)
+void kfr_rx_profile_event(struct kfr_rx *rx, u32 id,
+			  const struct kfr_unexp *unexp)
 {
 	struct kfi_cq_err_entry entry;
 
@@ -46,16 +50,18 @@ void kfr_rx_tell(struct kfr_rx *rx, u32 id, const struct kfr_unexp *unexp)
 	kfi_profile_event(rx->base, id, &entry, sizeof(entry));
 }
 
-/* The two lists are in order, each by itself. */
-static size_t kfr_read_queue(const struct kfr_match *match,
+/* Merges the two lists, each of which is in the order of arrival. */
+static size_t kfr_read_queue(const struct kfr_rx *rx,
 			     struct kfi_cq_err_entry *to, size_t size)
 {
+	const struct kfr_match *match = &rx->match;
 	const size_t n = min_t(size_t, size / sizeof(*to), match->nkept);
 	const struct list_head *plain = match->kept.next;
 	const struct list_head *tagged = match->kept_tagged.next;
 	const struct kfr_unexp *unexp, *other;
 	size_t i;
 
+	lockdep_assert_held(&rx->lock);
 	for (i = 0; i < n; i++) {
 		unexp = list_entry(plain, struct kfr_unexp, link);
 		other = list_entry(tagged, struct kfr_unexp, link);
@@ -80,7 +86,7 @@ static size_t kfr_profile_read(struct kfi_ep_base *base, u32 id, void *buf,
 
 	lockdep_assert_held(&rx->lock);
 	if (id == KFI_VAR_UNEXP_MSG_QUEUE)
-		return kfr_read_queue(&rx->match, buf, size);
+		return kfr_read_queue(rx, buf, size);
 	memcpy(buf, &count, min(size, sizeof(count)));
 	return sizeof(count);
 }
@@ -94,10 +100,12 @@ static const struct kfi_profile_ops kfr_profile_ops = {
 };
 
 /**
- * kfr_rx_profile() - let a context's messages be profiled
- * @rx: the context; its face is begun, and not given to the ULP yet
+ * kfr_rx_profile() - let a context be profiled
+ * @rx: the context; its handle is initialised, but the ULP does not have it yet
  *
- * Context: process.
+ * It may be read before it is enabled: it has no messages then.
+ *
+ * Context: process; no lock held but those of open.
  */
 void kfr_rx_profile(struct kfr_rx *rx)
 {

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Posting for a connection: whatever is on its queues, as far as it has room for
- * it. One thread at a time does it, with no lock held while it posts; who comes
- * meanwhile leaves its work to that one. So the order of the queues is the order
- * on the wire.
+ * The pump: moves what is on a connection's queues to its send queue, as far as
+ * there is room.
+ *
+ * One thread at a time pumps, in whatever context it is: the one that finds
+ * @pumping clear under the lock. Another thread has queued its work under the
+ * same
+ * lock, and leaves. So the order of the queues is the order on the wire,
+ * although nothing is locked while a work request is posted.
  *
  *	A				B
  *	-				-
- *	queues; nobody is pumping
- *	sets pumping, takes an item
- *	(unlocked) posts		queues, sees A pumping, leaves
- *	locks: another item, goes on
- *	none: clears pumping
+ *	queues; @pumping is clear
+ *	sets @pumping, takes an item
+ *	(unlocked) posts		queues, sees @pumping, leaves
+ *	locks: takes B's item, posts it
+ *	locks: none left: clears @pumping
+ *
+ * B's item cannot be missed: A clears @pumping in the section in which it saw
+ * the queues empty.
+ *
+ * Each turn of the loop fills in a kfr_step under the lock (kfr_next() and the
+ * functions above it, which assert the lock), and posts it without the lock
+ * (kfr_post_step()). The second half uses the step with its wire buffer,
+ * control message or job, which belong to the pump until posted. @pumping is a
+ * flag, so there is no lock to assert.
+ *
+ * Priority: replies and invalidations, then an ACK that is due, then jobs, then
+ * requests. So replies never wait behind requests.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -21,15 +37,15 @@
 #include "rdm.h"
 
 /**
- * struct kfr_step - what the pump does next
- * @item: what is posted; NULL: an answer alone
- * @wire: its room, or NULL
- * @hdr: what is sent, but for operations
+ * struct kfr_step - the next thing to post, on the pump's stack
+ * @item: the item; NULL: an ACK alone
+ * @wire: its wire buffer, or NULL
+ * @hdr: the header to send, except for requests, which fill in @wire
  * @len: bytes of payload
- * @reg: registrations that come first
- * @nreg: how many
- * @kind: of the item
- * @broken: the device does not do what it says
+ * @reg: registrations to be made before it
+ * @nreg: their number
+ * @kind: of the item; @item itself may be gone when it is used
+ * @broken: the device could not map what it promised
  */
 struct kfr_step {
 	struct kfr_item *item;
@@ -42,18 +58,21 @@ struct kfr_step {
 	bool broken;
 };
 
-/* An answer travels with everything. Caller holds the lock. */
+/* Every message carries an ACK for all requests handled so far. */
 static void kfr_stamp(struct kfr_conn *conn, struct kfr_hdr *hdr)
 {
+	lockdep_assert_held(&conn->lock);
 	hdr->ack = cpu_to_le32(conn->rx_seq);
 	conn->acked = conn->rx_seq;
 	conn->ack_due = false;
 }
 
+/* A wire buffer and a place in the send queue; kfr_wire_done() gives both back. */
 static struct kfr_wire *kfr_wire_get(struct kfr_conn *conn)
 {
 	struct kfr_wire *wire;
 
+	lockdep_assert_held(&conn->lock);
 	wire = list_first_entry_or_null(&conn->free_wire, struct kfr_wire,
 					link);
 	if (!wire || !conn->sq_free)
@@ -64,6 +83,7 @@ static struct kfr_wire *kfr_wire_get(struct kfr_conn *conn)
 	return wire;
 }
 
+/* The caller holds the lock of the connection that the queue belongs to. */
 static struct kfr_item *kfr_first(struct list_head *queue)
 {
 	return list_first_entry_or_null(queue, struct kfr_item, link);
@@ -73,23 +93,29 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 {
 	struct kfr_ctl *ctl = container_of(step->item, struct kfr_ctl, item);
 
+	lockdep_assert_held(&conn->lock);
 	step->wire = kfr_wire_get(conn);
 	if (!step->wire)
 		return false;
 	list_del_init(&step->item->link);
-	/* It was stamped when it was queued: errors are told in order. */
+	/*
+	 * Its @ack is from when it was queued: a newer one could cover a
+	 * number whose ERR or NAK comes later on the queue.
+	 */
 	step->hdr = ctl->hdr;
 	conn->acked = le32_to_cpu(ctl->hdr.ack);
-	conn->answers--;
+	conn->nctls--;
 	if (step->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->wants, conn->wants - 1);
+		WRITE_ONCE(conn->nwants, conn->nwants - 1);
 	return true;
 }
 
+/* Invalidations complete in kfr_op_invalid(), which reports the operation. */
 static bool kfr_next_inv(struct kfr_conn *conn, struct kfr_step *step)
 {
 	struct kfr_op *op = container_of(step->item, struct kfr_op, item);
 
+	lockdep_assert_held(&conn->lock);
 	if (conn->sq_free < op->nregs)
 		return false;
 	conn->sq_free -= op->nregs;
@@ -98,15 +124,9 @@ static bool kfr_next_inv(struct kfr_conn *conn, struct kfr_step *step)
 	return true;
 }
 
-static bool kfr_next_urgent(struct kfr_conn *conn, struct kfr_step *step)
-{
-	if (step->item->kind == KFR_ITEM_CTL)
-		return kfr_next_ctl(conn, step);
-	return kfr_next_inv(conn, step);
-}
-
 static bool kfr_next_ack(struct kfr_conn *conn, struct kfr_step *step)
 {
+	lockdep_assert_held(&conn->lock);
 	step->wire = kfr_wire_get(conn);
 	if (!step->wire)
 		return false;
@@ -121,7 +141,8 @@ static bool kfr_next_ack(struct kfr_conn *conn, struct kfr_step *step)
 
 static bool kfr_next_data(struct kfr_conn *conn, struct kfr_step *step)
 {
-	/* It stays on the queue until all of it is posted. */
+	/* kfr_job_post() takes it off the queue when all of it is posted. */
+	lockdep_assert_held(&conn->lock);
 	if (!conn->sq_free || !conn->data_free)
 		return false;
 	conn->sq_free--;
@@ -129,10 +150,16 @@ static bool kfr_next_data(struct kfr_conn *conn, struct kfr_step *step)
 	return true;
 }
 
+/*
+ * There is a free slot: kfr_reserve() has checked. An id names slot and
+ * generation, so a late reply to an earlier operation in the slot does not
+ * match.
+ */
 static u32 kfr_new_id(struct kfr_conn *conn, struct kfr_op *op)
 {
 	unsigned int slot = conn->next_id;
 
+	lockdep_assert_held(&conn->lock);
 	while (conn->ids[slot])
 		slot = (slot + 1) % KFR_IDS;
 	conn->next_id = (slot + 1) % KFR_IDS;
@@ -146,16 +173,18 @@ static bool kfr_lane_full(struct kfr_conn *conn, const struct kfr_op *op)
 {
 	const struct kfr_lane *lane = kfr_lane_of(conn, op);
 
+	lockdep_assert_held(&conn->lock);
 	return lane->nids == KFR_LANE_IDS ||
 	       lane->nregs + op->nregs > KFR_LANE_MRS;
 }
 
-/* Registrations and an id for an operation, or none of them. */
+/* An id and registrations for an operation: all that it needs, or nothing. */
 static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 {
 	struct kfr_lane *lane = kfr_lane_of(conn, op);
 	unsigned int i;
 
+	lockdep_assert_held(&conn->lock);
 	if (conn->nids == KFR_IDS || conn->nregs_free < op->nregs ||
 	    conn->sq_free < op->nregs + 1 || list_empty(&conn->free_wire))
 		return false;
@@ -172,10 +201,11 @@ static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 	return true;
 }
 
-/* What was reserved and is not needed: pieces lay closer than it seemed. */
+/* kfr_map_regs() estimates an upper bound; give back what was not needed. */
 static void kfr_unreserve(struct kfr_conn *conn, struct kfr_op *op,
 			  unsigned int nregs)
 {
+	lockdep_assert_held(&conn->lock);
 	while (op->nregs > nregs) {
 		list_add(&op->regs[--op->nregs]->link, &conn->free_regs);
 		conn->nregs_free++;
@@ -184,7 +214,11 @@ static void kfr_unreserve(struct kfr_conn *conn, struct kfr_op *op,
 	}
 }
 
-/* Caller holds the lock. Return: 0, or the device takes less than it says. */
+/*
+ * Fills in the registrations of a buffer, and the segments that name them. Each
+ * use has a new key, so a peer that keeps an old one cannot reach this buffer.
+ * Return: 0; -EIO: the device maps less than it promised.
+ */
 static int kfr_map_segs(struct kfr_conn *conn, struct kfr_op *op,
 			struct ib_reg_wr *wr)
 {
@@ -192,6 +226,7 @@ static int kfr_map_segs(struct kfr_conn *conn, struct kfr_op *op,
 	int left = op->map.nents, n, access;
 	unsigned int i, offset = 0;
 
+	lockdep_assert_held(&conn->lock);
 	access = op->hdr.op == KFR_OP_READ ?
 		 IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE :
 		 IB_ACCESS_REMOTE_READ;
@@ -204,7 +239,7 @@ static int kfr_map_segs(struct kfr_conn *conn, struct kfr_op *op,
 		left -= n;
 		while (n--)
 			sg = sg_next(sg);
-		/* Peers learn it: it must not be an address of the kernel's. */
+		/* The peer sees it, so it must not reveal a kernel address. */
 		mr->iova = offset_in_page(mr->iova);
 		ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
 		wr[i].mr = mr;
@@ -218,11 +253,12 @@ static int kfr_map_segs(struct kfr_conn *conn, struct kfr_op *op,
 	return left ? -EIO : 0;
 }
 
-/* The payload of an operation: its data, or where that is. */
+/* The payload of a request: its data, or its segments. */
 static size_t kfr_fill_payload(const struct kfr_op *op, struct page *page)
 {
 	void *to = page_address(page);
 
+	lockdep_assert_held(&op->conn->lock);
 	if (op->nregs) {
 		memcpy(to, op->segs, op->nregs * sizeof(op->segs[0]));
 		return op->nregs * sizeof(op->segs[0]);
@@ -234,12 +270,14 @@ static size_t kfr_fill_payload(const struct kfr_op *op, struct page *page)
 }
 
 /*
- * All that is needed of the operation is taken here, under the lock: an answer
- * that comes too early, from a peer that means no good, finds it complete.
+ * Copies all that is needed of the operation under the lock. It is on a list of
+ * sent operations from here on, so a hostile peer's early reply may end it
+ * before the request is posted; the posting must not look at it again.
  */
 static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
 			 struct kfr_step *step)
 {
+	lockdep_assert_held(&conn->lock);
 	if (op->nregs && !op->registered) {
 		step->broken = kfr_map_segs(conn, op, step->reg);
 		step->nreg = op->nregs;
@@ -251,8 +289,9 @@ static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
 }
 
 /*
- * An operation whose turn has come to get an id, and has got it. Where there are
- * not enough, they are saved up for the one whose turn it is: @enough is false.
+ * Takes an operation out of a lane and gives it an id and registrations. Lanes
+ * are served in turn. If too few are left for the next one, nothing else gets
+ * any (@enough is false), so an operation that needs many is not starved.
  */
 static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 {
@@ -260,6 +299,7 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 	struct kfr_op *op;
 	unsigned int i;
 
+	lockdep_assert_held(&conn->lock);
 	for (i = 0; i < KFR_LANES; i++) {
 		item = kfr_first(&conn->lanes[conn->next_lane].waiting);
 		op = item ? container_of(item, struct kfr_op, item) : NULL;
@@ -277,12 +317,16 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 	return NULL;
 }
 
-/* Can it go now? One that cannot waits in its lane, and holds up nobody else. */
-static bool kfr_req_ready(struct kfr_conn *conn, struct kfr_op *op,
+/*
+ * Lets a request go, with an id and registrations if it needs them, or moves it
+ * to its lane, so that later requests are not held up.
+ */
+static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 			  bool *enough)
 {
 	struct kfr_lane *lane = kfr_lane_of(conn, op);
 
+	lockdep_assert_held(&conn->lock);
 	if (kfr_op_numbered(op) || op->has_id)
 		return true;
 	if (*enough && list_empty(&lane->waiting) && !kfr_lane_full(conn, op)) {
@@ -294,29 +338,36 @@ static bool kfr_req_ready(struct kfr_conn *conn, struct kfr_op *op,
 	return false;
 }
 
+/* The next request: lanes first, as their operations have been here before. */
 static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
 {
 	bool enough = true;
 	struct kfr_item *item;
 	struct kfr_op *op;
 
+	lockdep_assert_held(&conn->lock);
 	op = kfr_next_waiting(conn, &enough);
 	while (!op) {
 		item = kfr_first(&conn->reqs);
 		if (!item)
 			break;
 		op = container_of(item, struct kfr_op, item);
-		if (!kfr_req_ready(conn, op, &enough))
+		if (!kfr_req_admit(conn, op, &enough))
 			op = NULL;
 	}
 	return op;
 }
 
+/*
+ * Number, epoch and count are given here, at the last moment under the lock, so
+ * their order is the order on the wire, which the peer checks.
+ */
 static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 {
 	struct kfr_op *op;
 	bool numbered;
 
+	lockdep_assert_held(&conn->lock);
 	if (list_empty(&conn->free_wire) || !conn->sq_free)
 		return false;
 	op = kfr_pick_req(conn);
@@ -330,24 +381,30 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	op->hdr.epoch = cpu_to_le16(kfr_flow_epoch(conn, op));
 	op->hdr.count = cpu_to_le32(++conn->tx_count);
 	kfr_stamp(conn, &op->hdr);
-	/* The peer's answers find a message to go with, it seems. */
+	/* A request right after an ACK that went alone: traffic goes both ways. */
 	if (time_before_eq(jiffies, conn->ack_time + 1))
 		conn->ack_lazy = true;
 	list_del_init(&step->item->link);
 	op->state = KFR_SENT;
-	list_add_tail(&op->sent, numbered ? &conn->sent : &conn->asked);
+	list_add_tail(&op->sent, numbered ? &conn->sent_numbered :
+					    &conn->sent_by_id);
 	kfr_fill_req(conn, op, step);
 	return true;
 }
 
-/* Caller holds the lock. Return: is there a next step, and room for it? */
+/*
+ * Fills in the next step, in the order of priority. Return: false if there is
+ * none, or no room for the first one; a completion pumps again.
+ */
 static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 {
+	lockdep_assert_held(&conn->lock);
 	memset(step, 0, sizeof(*step));
 	step->item = kfr_first(&conn->urgent);
 	if (step->item) {
 		step->kind = step->item->kind;
-		return kfr_next_urgent(conn, step);
+		return step->kind == KFR_ITEM_CTL ? kfr_next_ctl(conn, step) :
+						    kfr_next_inv(conn, step);
 	}
 	if (conn->ack_due)
 		return kfr_next_ack(conn, step);
@@ -359,19 +416,30 @@ static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 	return kfr_next_req(conn, step);
 }
 
-/* Posts @count work requests whose room is taken. Only the pump does so. */
+/**
+ * kfr_post_wr() - post a chain of work requests
+ * @conn: the connection
+ * @wr: the first one; places in the send queue have been taken for all
+ * @count: their number
+ *
+ * On an error the connection is aborted, and only the work requests that the
+ * device has not taken are uncounted; the others complete with a flush error.
+ *
+ * Context: any; no lock held. The caller pumps: it has set kfr_conn.pumping.
+ * Return: 0 or a negative errno.
+ */
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count)
 {
 	const struct ib_send_wr *bad = NULL;
 	int err;
 
-	/* Counted first: it may complete before the call returns. */
+	/* Before posting: a completion may be handled before the call returns. */
 	atomic_add(count, &conn->posted);
 	err = ib_post_send(conn->qp, wr, &bad);
 	if (!err)
 		return 0;
-	kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+	kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 	for (; bad; bad = bad->next)
 		kfr_posted_put(conn);
 	return err;
@@ -401,6 +469,7 @@ static void kfr_wire_wr(struct kfr_wire *wire, size_t len, struct ib_sge *sge,
 	};
 }
 
+/* The header is in the wire buffer, so the control message ends before posting. */
 static void kfr_post_ctl(struct kfr_conn *conn, struct kfr_step *step)
 {
 	struct ib_send_wr wr;
@@ -413,6 +482,11 @@ static void kfr_post_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	kfr_post_wr(conn, &wr, 1);
 }
 
+/*
+ * Invalidate the registrations of an operation that has its result. It stays on
+ * kfr_conn.ending, where only these completions, or the end of the connection,
+ * take it off: @op is valid here.
+ */
 static void kfr_post_inv(struct kfr_conn *conn, struct kfr_op *op)
 {
 	struct ib_send_wr wr[KFR_SEGS] = { };
@@ -428,6 +502,7 @@ static void kfr_post_inv(struct kfr_conn *conn, struct kfr_op *op)
 	kfr_post_wr(conn, wr, n);
 }
 
+/* Registrations and request in one chain: the peer never sees a key too early. */
 static void kfr_post_req(struct kfr_conn *conn, struct kfr_step *step)
 {
 	struct ib_send_wr wr, *first = &wr;
@@ -435,7 +510,7 @@ static void kfr_post_req(struct kfr_conn *conn, struct kfr_step *step)
 	struct ib_sge sge[2];
 
 	if (step->broken) {
-		kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+		kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 		return;
 	}
 	for (i = 0; i < n; i++) {
@@ -469,14 +544,19 @@ static void kfr_post_step(struct kfr_conn *conn, struct kfr_step *step)
  * kfr_pump() - post what can be posted
  * @conn: the connection, kept alive by the caller
  *
- * Context: any; no lock held.
+ * Called after everything that adds work or makes room. Does nothing unless the
+ * connection is up; kfr_conn_set_up() calls it again then. If another thread is
+ * pumping, that thread does the work.
+ *
+ * Context: any; does not sleep; no lock held. The caller may hold references
+ * that close waits for, as this never waits.
  */
 void kfr_pump(struct kfr_conn *conn)
 {
 	struct kfr_step step;
 	unsigned long irq;
 
-	/* Who is taken off the CPU here holds up everybody. */
+	/* A preempted pump would stop all traffic of the connection. */
 	kfi_preempt_off();
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->pumping || conn->state != KFR_UP) {
@@ -485,7 +565,7 @@ void kfr_pump(struct kfr_conn *conn)
 		return;
 	}
 	conn->pumping = true;
-	/* The connection is not drained as long as this goes on. */
+	/* Keeps queue pair and wire buffers: the drain waits for it. */
 	atomic_inc(&conn->posted);
 	while (conn->state == KFR_UP && kfr_next(conn, &step)) {
 		spin_unlock_irqrestore(&conn->lock, irq);

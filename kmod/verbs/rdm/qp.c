@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What a connection has of its device: a queue pair, rooms for messages, and
- * registrations. All is allocated when it comes about: messages need none.
+ * The device's objects of a connection: protection domain, queue pair, wire
+ * buffers and registrations; and the completion handler of receives.
+ *
+ * All are made in one CM callback, when the address of the peer is resolved or
+ * its request has arrived, so sending and receiving allocate nothing of the
+ * device. All are freed in kfr_conn_destroy(), after the queue pair is drained;
+ * in between they are constant.
+ *
+ * Receive buffers are on no list: each is posted, or in its completion handler,
+ * which posts it again as soon as kfr_receive() has copied what it keeps.
  */
 #include <linux/slab.h>
 
@@ -12,6 +20,10 @@
 #define KFR_CQE		(KFR_SQ + KFR_RXBUFS)
 #define KFR_RNR_TIMER	12	/* 0.64 ms; 0 would be 655 ms */
 
+/*
+ * Gives a receive buffer to the device. Not before kfr_receive() is done with
+ * it.
+ */
 static int kfr_post_recv(struct kfr_conn *conn, struct kfr_wire *wire)
 {
 	const struct ib_pd *pd = conn->pd;
@@ -52,6 +64,12 @@ static int kfr_recv_one(struct kfr_conn *conn, struct kfr_wire *wire,
 	return err;
 }
 
+/*
+ * Completion handler of receives, in softirq context. Completions of a CQ are
+ * handled one at a time, and all receives of a connection have one CQ: so
+ * messages are handled in order. @posted, dropped last, keeps the connection
+ * and its buffers.
+ */
 static void kfr_recv_done_wc(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct kfr_wire *wire = container_of(wc->wr_cqe, struct kfr_wire, cqe);
@@ -63,15 +81,16 @@ static void kfr_recv_done_wc(struct ib_cq *cq, struct ib_wc *wc)
 	} else if (READ_ONCE(conn->state) != KFR_DEAD) {
 		err = kfr_recv_one(conn, wire, wc);
 		if (err)
-			kfr_conn_kill(conn, EIO, err == -EPROTO ?
-				      KFR_ERR_GARBAGE :
-				      KFR_ERR_STATUS + KFR_NO_MEMORY);
+			kfr_conn_abort(conn, EIO, err == -EPROTO ?
+				       KFR_ERR_PROTOCOL :
+				       KFR_ERR_STATUS + KFR_NO_MEMORY);
 		else if (kfr_post_recv(conn, wire))
-			kfr_conn_kill(conn, EIO, KFR_ERR_DEVICE);
+			kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 	}
 	kfr_posted_put(conn);
 }
 
+/* Receives come first in both arrays. */
 static struct kfr_wire *kfr_wire_at(struct kfr_conn *conn, unsigned int i)
 {
 	return i < KFR_RXBUFS ? &conn->rxb[i] : &conn->txb[i - KFR_RXBUFS];
@@ -103,6 +122,7 @@ static int kfr_wire_init(struct kfr_conn *conn, unsigned int i)
 	return 0;
 }
 
+/* Also after a failed kfr_wires_make(): NULL marks what was not made. */
 static void kfr_wires_free(struct kfr_conn *conn)
 {
 	struct ib_device *ib = conn->node->dev->ib;
@@ -139,7 +159,7 @@ static int kfr_wires_make(struct kfr_conn *conn)
 	conn->rxb = kvcalloc(KFR_WIRES, sizeof(*conn->rxb), GFP_KERNEL);
 	if (!conn->rxb)
 		return -ENOMEM;
-	/* Before anything can fail: kfr_wires_free() goes through both. */
+	/* Set before anything can fail: kfr_wires_free() uses both. */
 	conn->txb = conn->rxb + KFR_RXBUFS;
 	conn->hdrs = kcalloc(KFR_WIRES, sizeof(*conn->hdrs), GFP_KERNEL);
 	if (!conn->hdrs)
@@ -193,6 +213,10 @@ static int kfr_regs_make(struct kfr_conn *conn)
 	return 0;
 }
 
+/*
+ * A message arrived before ESTABLISHED: RDMA CM completes the handshake by
+ * this.
+ */
 static void kfr_qp_event(struct ib_event *event, void *context)
 {
 	struct kfr_conn *conn = context;
@@ -239,8 +263,9 @@ static int kfr_qp_create(struct kfr_conn *conn, struct rdma_cm_id *id)
 }
 
 /*
- * A protection domain for each: the keys of registrations can be guessed, and a
- * peer shall not reach by a guess what is registered for another one.
+ * A protection domain for each connection: keys of registrations can be
+ * guessed, and a guessed key of another connection's registration must not
+ * work.
  */
 static int kfr_pd_make(struct kfr_conn *conn)
 {
@@ -253,13 +278,13 @@ static int kfr_pd_make(struct kfr_conn *conn)
 }
 
 /**
- * kfr_qp_make() - everything for a connection that is about to be made
- * @conn: the connection
- * @id: RDMA CM's half, which has a device
+ * kfr_qp_make() - make the device's objects for a connection
+ * @conn: the connection, not up yet
+ * @id: RDMA CM's object, which has a device
  *
- * What was made when this fails is given back by kfr_qp_free().
+ * On failure, kfr_qp_free() frees the objects that were made.
  *
- * Context: process; a handler of @id.
+ * Context: CM callback: process, may sleep, under the handler lock of @id.
  * Return: 0 or a negative errno.
  */
 int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id)
@@ -279,7 +304,15 @@ int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id)
 	return err;
 }
 
-/* Everything goes. The queue pair is drained, or there is none. Process. */
+/**
+ * kfr_qp_free() - free the device's objects of a connection
+ * @conn: dead, with its queue pair drained, or without one
+ *
+ * The queue pair comes first, as it uses the others. If the drain has failed,
+ * wire buffers are leaked: the device may still write to them.
+ *
+ * Context: process, the connection's work item; no lock needed.
+ */
 void kfr_qp_free(struct kfr_conn *conn)
 {
 	if (conn->qp)
@@ -292,7 +325,6 @@ void kfr_qp_free(struct kfr_conn *conn)
 	if (conn->cq)
 		ib_cq_pool_put(conn->cq, KFR_CQE);
 	conn->cq = NULL;
-	/* If the device has kept a request, it may still write there. */
 	if (completion_done(&conn->drained))
 		kfr_wires_free(conn);
 }

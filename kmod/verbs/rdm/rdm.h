@@ -1,49 +1,103 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * RDM endpoints: inside kfi_verbs.ko. Names begin with kfr_.
+ * RDM endpoints, inside kfi_verbs.ko. Names begin with kfr_.
+ *
+ * DOC: Terms
+ *
+ * A request is a message that carries an operation: EAGER, RTS, READ or WRITE.
+ * A control message carries none: a reply to one request (FIN, ERR, NAK), an
+ * ACK for all requests up to a number, RESUME, CANCEL or WANT. See wire.h. A
+ * numbered request carries its data and is acknowledged together with others; a
+ * request with an id carries segments, or is a READ, and gets its own reply. A
+ * kept message has arrived before its receive (struct kfr_unexp). A parked
+ * operation was refused by NAK and waits at the sender (struct kfr_flow).
  *
  * DOC: The way of a message
  *
- *   kfi_tsend		kfr_op, one of the transmit context's; kfr_send() puts
- *			it on the queue of the connection to that address,
- *			which is begun if there is none
+ *   kfi_tsend		takes a kfr_op from its context; kfr_send() puts it on
+ *			the queue of the connection to that address, and starts
+ *			a connection if there is none
  *   kfr_pump()		copies it into a wire buffer and posts that
- *   kfr_receive()	at the other side: finds endpoint, context and receive,
- *			copies the data or keeps it (kfr_unexp), reports
- *   @ack, FIN, ERR	come back, mostly on the next message the other way:
- *			kfr_op_done() reports
+ *   kfr_receive()	at the peer: finds endpoint, context and receive,
+ *			copies or keeps the data (kfr_unexp), reports
+ *   @ack, FIN, ERR	come back, mostly in the header of the next message the
+ *			other way: kfr_op_done() reports
  *
- * With more than a page, kfr_receive() makes a kfr_job that reads from the
- * sender's segments, and answers when that is done. RMA is the same with a
- * region (kfr_mr) in the place of the receive.
+ * With more than KFR_EAGER bytes, kfr_receive() makes a kfr_job, which reads
+ * from the sender's segments and replies when that is done. RMA takes the same
+ * way with a region (kfr_mr) instead of the receive.
  *
- * DOC: Who owns what
+ * DOC: Ownership
  *
- * A node (kfr_node) is one IP address of a device's port: it has a listener and
- * the connections (kfr_conn) of that address. All endpoints of that address
- * share them, whichever domain they are in, for the number of an endpoint is in
- * each message. The node lives as long as there are enabled endpoints on it.
+ * A node (kfr_node) is one IP address of a device's port: a listener and the
+ * connections (kfr_conn) of that address. All endpoints of that address share
+ * them, also across domains, as each message contains the endpoint's number.
+ * The node lives as long as an enabled endpoint uses it.
  *
  * Endpoints, contexts, vectors and regions are public halves in the sense of
  * kfi_verbs.h: they live from open to close. Node and connection are device
- * halves: destroyed on a workqueue, and before the device's removal returns.
+ * halves: a work item destroys them, before the device's removal returns.
+ *
+ *   object	memory is freed by	kept in use by
+ *   kfr_op	kfr_tx_free()		its connection's lists, from submit to
+ *					done; holds a reference to it
+ *   kfr_recv	kfr_rx_free()		its match lists, or @users while filled
+ *   kfr_unexp	kfr_rx_free()		its match lists; holds a reference to
+ *					a connection that waits for a reply
+ *   kfr_job	kfr_job_unref()		its work requests and its FIN
+ *   kfr_ctl	kfr_ctl_end()		kfr_conn.urgent; the pump copies it
+ *   kfr_wire	kfr_qp_free()		the device, from posting to completion
+ *   kfr_conn	kfr_conn_put()		its work items, operations, jobs, kept
+ *					messages, and flows of receive contexts
+ *   kfr_rx	kfr_rx_free()		@busy: messages being delivered, jobs
+ *   kfr_mr	its close		@busy: jobs
+ *
+ * Each close has the same order: stop new users, make the object invisible to
+ * messages, drop the initial count, wait for the others (and abort their
+ * connections if they take too long), free.
+ *
+ * DOC: Contexts
+ *
+ *   work completions	softirq, one at a time for each CQ, and so for each
+ *			connection: kfr_receive() never runs twice for it
+ *   CM callbacks	process, under the id's handler lock: they take none of
+ *			the mutexes below
+ *   work items		kfr_conn.setup and .destroy on kfv_wq; .probe and
+ *			kfr_rx.expire on the system's queue
+ *   kfr_conn.ack_timer	softirq
+ *   API calls		the ULP's; posting may be in any context
  *
  * DOC: Lock order
  *
- *   kfv_lock			nodes, endpoints of a domain
- *     kfr_ep.ctl		one at a time changes an endpoint
- *     kfr_conn.ctl		making and destroying its id
- *       (an rdma_cm_id's handler lock)
- *   kfr_rx.lock		posted receives, kept messages
- *   kfr_node.lock		which endpoints and connections there are
- *   kfr_conn.lock		its queues
- *   kfr_tx.lock		free operations
+ * This list continues those in kfi_verbs.h (kfv_lock, kfv_domain.lock) and
+ * kmod/core/core.h, and is the only one for this folder. Mutexes:
  *
- * The last four are spinlocks, irq safe; a connection's is taken inside a
- * context's and inside a node's, else none inside another one.
- * While a work request is posted or a completion is reported, none is held: one
- * thread at a time posts for a connection (kfr_conn.pumping), the others leave
- * their work on its queue.
+ *   kfv_lock			nodes, endpoints of a domain
+ *     kfr_ep.ctl		binding, enabling and contexts of an endpoint
+ *       a listener's handler lock (rdma_destroy_id())
+ *   kfr_conn.ctl		making @id; taken by work items only
+ *     its id's handler lock
+ *   kfr_av.lock		changes of an address vector; innermost
+ *   kfv_domain.lock		binding and enabling of a region; innermost
+ *   one in kfr_node_forget()	kfr_rx.forgetting; outside the spinlocks
+ *
+ * Spinlocks, all irq safe, and inside every mutex:
+ *
+ *   kfr_rx.multi_lock		order of reports of multi-receives
+ *     kfr_rx.lock		receives, kept messages, flows; in core.h it is
+ *				ep->profile_lock, and has that place
+ *       kfr_conn.lock
+ *     source->lock of core.h	while such a report is made
+ *   kfr_node.lock		which endpoints and connections there are
+ *     kfr_conn.lock		queues and state of a connection
+ *   kfr_tx.lock		free operations; innermost
+ *   lock of an xarray of keys	innermost
+ *
+ * No spinlock but multi_lock is held while a completion is reported, and none
+ * while a work request is posted. What keeps work requests in order is no lock
+ * but a flag, kfr_conn.pumping: the thread that sets it posts, other threads
+ * leave their work on the queues. Helpers of the pump that run without the lock
+ * thus have nothing that lockdep could assert.
  */
 #ifndef _KFV_RDM_H_
 #define _KFV_RDM_H_
@@ -65,36 +119,39 @@
 #define KFR_CTX_MAX	128	/* contexts of one endpoint, each way */
 #define KFR_RX_BITS_MAX	16
 #define KFR_MSG_MAX	(4U << 20)
-/* Bytes that a context may have in copies, unless there is one alone. */
+/* Bytes that a context may have in copies; a single copy may be larger. */
 #define KFR_COPY_MAX	(16L << 20)
-#define KFR_PID_ANY	0xfff	/* of an 8-byte address: one is chosen */
+#define KFR_PID_ANY	0xfff	/* in an 8-byte address: choose a free pid */
 #define KFR_PID_MAX	510
-#define KFR_ID_FIRST	32768	/* endpoints without a wish begin here */
+#define KFR_ID_FIRST	32768	/* first number that is chosen automatically */
 #define KFR_MULTI_MIN	64	/* default of KFI_OPT_MIN_MULTI_RECV */
 #define KFR_AUTH	255	/* default authorisation key */
 
-/* Of one connection. */
-#define KFR_TXBUFS	64	/* messages on their way */
-#define KFR_RXBUFS	128	/* messages that find room */
-#define KFR_DATA_WRS	64	/* reads and writes of jobs */
+/* Limits of one connection. */
+#define KFR_TXBUFS	64	/* wire buffers for sends */
+#define KFR_RXBUFS	128	/* wire buffers for receives */
+#define KFR_DATA_WRS	64	/* RDMA reads and writes of jobs in flight */
 #define KFR_IDS		128	/* operations with an id */
 #define KFR_MRS		64	/* registrations of local memory */
-#define KFR_LANES	16	/* of those that need such, by destination */
+#define KFR_LANES	16	/* see struct kfr_lane */
 #define KFR_LANE_IDS	(KFR_IDS / 2)
 #define KFR_LANE_MRS	(KFR_MRS / 2)
 #define KFR_SQ		(KFR_TXBUFS + KFR_DATA_WRS + 2 * KFR_MRS)
-/* Jobs that a peer can have: for its ids, and for those that it may use again. */
+/*
+ * Jobs that a peer can have: one for each of its ids, and one for each id that
+ * it may use again although the job's FIN has not left here yet.
+ */
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
-#define KFR_FLOWS	16384	/* contexts of a peer that have pushed back */
-#define KFR_ANSWERS	2048	/* answers that a peer does not take */
-#define KFR_WANTS	64	/* parked messages asked for one by one */
-#define KFR_PEER_CONNS	4	/* that one peer has begun */
-#define KFR_RESOLVES	8	/* questions for an address, KFV_RESOLVE_MS each */
-#define KFR_ACK_EVERY	16	/* numbers answered at the latest */
+#define KFR_FLOWS	16384	/* contexts of a peer that have sent NAK */
+#define KFR_CTLS_MAX	2048	/* control messages queued for a peer */
+#define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
+#define KFR_PEER_CONNS	4	/* connections that one peer has begun */
+#define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
+#define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 
-#define KFR_CLOSE_TIME	(HZ / 2)	/* for what is on its way */
+#define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
 #define KFR_PROBE_MAX	86400u	/* seconds */
-#define KFR_FLUSH_TIME	(HZ / 2)	/* for the last answers */
+#define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 
 #define KFR_CAPS_ONLY	(KFI_TAGGED | KFI_MULTI_RECV | KFI_TAGGED_RMA | \
 			 KFI_TAGGED_MULTI_RECV | KFI_NAMED_RX_CTX | \
@@ -108,8 +165,9 @@
 #define KFR_CAPS	(KFR_CAPS_TX | KFR_CAPS_RX | KFV_CAPS_DOMAIN)
 
 /*
- * No KFI_FENCE: what is read by the other side does not wait for what is sent.
- * No KFI_DELIVERY_COMPLETE: a short message is answered when it is kept.
+ * No KFI_FENCE: the peer's RDMA reads of segments are not ordered with sends.
+ * No KFI_DELIVERY_COMPLETE: a short message is acknowledged as soon as it is
+ * kept, before there is a receive.
  */
 #define KFR_TX_FLAGS	(KFI_COMPLETION | KFI_INJECT | KFI_MORE | \
 			 KFI_REMOTE_CQ_DATA | KFI_INJECT_COMPLETE | \
@@ -120,13 +178,13 @@
 
 /* prov_errno of RDM endpoints: a work completion's status, or one of these. */
 enum kfr_errno {
-	KFR_ERR_STATUS = 1000,	/* + enum kfr_status: the peer said so */
-	KFR_ERR_CONNECT = 1100,	/* the connection did not come about */
+	KFR_ERR_STATUS = 1000,	/* + enum kfr_status, from the peer's reply */
+	KFR_ERR_CONNECT = 1100,	/* the connection could not be made */
 	KFR_ERR_VERSION,	/* the peer speaks another version */
 	KFR_ERR_CLOSED,		/* the peer ended the connection */
-	KFR_ERR_GARBAGE,	/* it said what makes no sense */
-	KFR_ERR_FLOOD,		/* it takes no answers */
-	KFR_ERR_LOCAL,		/* closing could not wait for it */
+	KFR_ERR_PROTOCOL,	/* the peer violated the protocol */
+	KFR_ERR_FLOOD,		/* the peer does not receive control messages */
+	KFR_ERR_LOCAL,		/* aborted so that an object could close */
 	KFR_ERR_DEVICE,		/* the device failed */
 	KFR_ERR_FULL,		/* the peer has too many connections */
 	KFR_ERR_END
@@ -138,12 +196,12 @@ enum kfr_errno {
 #include "conn.h"
 
 /**
- * struct kfr_domain - what makes a domain one of RDM endpoints
- * @domain: the domain
- * @format: of its addresses
+ * struct kfr_domain - the part of a domain that only RDM endpoints need
+ * @domain: the domain, which owns this
+ * @format: how its addresses are written
  * @mr_mode: KFI_MR_ENDPOINT: regions are enabled on a receive context
  * @eps: open endpoints; kfv_lock
- * @keys: regions that belong to the whole domain
+ * @keys: regions of the whole domain, by key; the xarray's own lock
  */
 struct kfr_domain {
 	struct kfv_domain *domain;
@@ -155,18 +213,21 @@ struct kfr_domain {
 
 /**
  * struct kfr_node - one IP address of a port
- * @ref: of the memory
+ * @ref: of the memory: the node itself while it is on the list, its endpoints,
+ *	its connections
  * @link: on the list of nodes; kfv_lock
- * @dev: its device, in use
+ * @dev: its device, in use as long as @halves is not 0
  * @port: its port
  * @ip: its address
- * @halves: who needs the device half: the node until it is stopped, connections
- * @listener: takes connections
- * @users: endpoints that are enabled; kfv_lock
+ * @halves: users of the device: the node until it is stopped, each connection
+ *	until its work item has given everything back
+ * @listener: takes connections; kfv_lock
+ * @users: enabled endpoints; kfv_lock
  * @lock: protects the following
- * @closing: takes no connections any more
- * @conns: living connections
- * @eps: enabled endpoints
+ * @closing: no connection starts any more; written once
+ * @conns: living connections, without a reference: each unlinks itself before
+ *	it is destroyed
+ * @eps: enabled endpoints, without a reference: see kfr_node_hide()
  * @cookie: of the last connection that was begun
  */
 struct kfr_node {
@@ -186,11 +247,15 @@ struct kfr_node {
 };
 
 /**
- * struct kfr_face - a struct kfid_ep of ours: what a ULP posts to
- * @base: the core's part
+ * struct kfr_face - a struct kfid_ep of this provider: the ULP's handle
+ * @base: the core's part; bound and enabled under kfr_ep.ctl. Posting reads
+ *	@base.enabled without a lock
  * @ep: the endpoint that it is, or that it is a context of
  * @tx: its transmit context, or NULL
  * @rx: its receive context, or NULL
+ *
+ * A plain endpoint has both contexts; each context of a scalable endpoint has a
+ * face of its own. All but @base is constant once the ULP has the handle.
  */
 struct kfr_face {
 	struct kfi_ep_base base;
@@ -201,25 +266,28 @@ struct kfr_face {
 
 /**
  * struct kfr_ep - an RDM endpoint, or a scalable one
- * @face: what the ULP sees; of a scalable one without contexts
+ * @face: its handle; without contexts if it is scalable
  * @rdm: of its domain
  * @link: on kfr_domain.eps; kfv_lock
- * @node: once it is enabled
+ * @node: set when it is enabled, under kfv_lock, @ctl and the node's lock;
+ *	cleared by close under kfv_lock. Posting reads it without a lock
  * @node_link: on kfr_node.eps; the node's lock
- * @ctl: one change at a time
- * @av: the address vector, referenced
- * @addr: its address; id 0: to be chosen
+ * @ctl: protects binding, enabling, @txs and @rxs
+ * @av: the address vector, referenced; set once, under @ctl
+ * @addr: its address; id 0: to be chosen. @ctl, constant once it is enabled
  * @auth: its authorisation key
- * @caps: what it was opened for
- * @rma_events: RMA of peers is reported
- * @scalable: it has contexts that are opened apart
- * @ntx: how many transmit contexts there can be
- * @nrx: how many receive contexts
- * @tx_attr: for contexts that say nothing else
- * @rx_attr: for contexts that say nothing else
+ * @caps: capabilities that it was opened with
+ * @rma_events: RMA of peers is reported to the receive context's CQ
+ * @scalable: its contexts are opened separately
+ * @ntx: number of transmit contexts that can be opened
+ * @nrx: number of receive contexts that can be opened
+ * @tx_attr: default attributes of transmit contexts
+ * @rx_attr: default attributes of receive contexts
  * @txs: open transmit contexts; @ctl
  * @rxs: open receive contexts; @ctl
- * @live: enabled receive contexts; the node's lock
+ * @live: enabled receive contexts, found by messages; the node's lock
+ *
+ * A field without a named lock is constant after open.
  */
 struct kfr_ep {
 	struct kfr_face face;
@@ -227,7 +295,7 @@ struct kfr_ep {
 	struct list_head link;
 	struct kfr_node *node;
 	struct list_head node_link;
-	struct mutex ctl;	/* one change at a time */
+	struct mutex ctl;	/* binding, enabling, contexts */
 	struct kfr_av *av;
 	struct kfr_addr addr;
 	u32 auth;
@@ -248,14 +316,16 @@ struct kfr_ep {
  * @av: the public object
  * @rdm: of its domain; a reference is held on that
  * @type: table or map
- * @rx_bits: of an address, for the receive context
+ * @rx_bits: upper bits of an address that select the receive context
  * @events: inserting reports to @eq
- * @eq: bound, referenced
- * @lock: serialises changes
+ * @eq: bound, referenced; set once under @lock, read without
+ * @lock: protects @next and @more, and serialises changes of both xarrays
  * @next: of a table: the index of the next address
- * @more: indices of addresses that have another one already
- * @addrs: by index, packed
- * @index: by packed address, its first index
+ * @more: indices of addresses that @index maps to another one
+ * @addrs: packed addresses by index; read under RCU only
+ * @index: the preferred index by packed address; read under RCU only
+ *
+ * A lookup during an insertion or a removal sees the state before or after it.
  */
 struct kfr_av {
 	struct kfid_av av;
@@ -276,9 +346,10 @@ struct kfr_av {
  * @mr: the public object
  * @rdm: of its domain; a reference is held on that
  * @access: KFI_REMOTE_READ and _WRITE
- * @buf: the memory
- * @rx: the context that it is bound to, referenced, or NULL
- * @enabled: it can be found
+ * @buf: the memory; constant
+ * @rx: the context that it is bound to, referenced, or NULL; set once, under
+ *	kfv_domain.lock
+ * @enabled: it is in an xarray of keys; kfv_domain.lock
  * @busy: jobs on it, +1 until it is closed
  * @idle: @busy is 0
  */
@@ -303,7 +374,18 @@ static inline struct kfr_face *kfr_face_of_fid(struct kfid *fid)
 	return container_of(fid, struct kfr_face, base.ep.fid);
 }
 
-/* info.c */
+/*
+ * Default flags for a call that has none. A handle without a transmit context
+ * gets 0 here, and is refused by kfr_send().
+ */
+static inline u64 kfr_tx_flags(struct kfid_ep *ep)
+{
+	const struct kfr_tx *tx = kfr_face_of(ep)->tx;
+
+	return tx ? tx->flags : 0;
+}
+
+/* domain.c */
 struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 				  const struct kfi_info *info);
 void kfr_domain_free(struct kfr_domain *rdm);
@@ -316,7 +398,7 @@ int kfr_av_find(const struct kfr_av *av, kfi_addr_t addr,
 		struct kfr_addr *to, u16 *rx);
 kfi_addr_t kfr_av_source(struct kfr_av *av, struct kfr_addr addr);
 
-/* ep.c, ctx.c */
+/* ep.c */
 int kfr_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 		struct kfid_ep **ep, void *context, bool scalable);
 void kfr_domain_lose(struct kfr_domain *rdm);
@@ -326,14 +408,18 @@ extern struct kfi_ops_ep kfr_ep_ops;
 extern struct kfi_ops_cm kfr_cm_ops;
 void kfr_face_init(struct kfr_face *face, struct kfr_ep *ep);
 int kfr_face_flags(struct kfr_face *face, int command, u64 *arg);
+
+/* ctx.c */
 int kfr_tx_context(struct kfid_ep *sep, int index, struct kfi_tx_attr *attr,
 		   struct kfid_ep **tx_ep, void *context);
 int kfr_rx_context(struct kfid_ep *sep, int index, struct kfi_rx_attr *attr,
 		   struct kfid_ep **rx_ep, void *context);
+
+/* info.c */
 int kfr_tx_attr_ok(const struct kfi_tx_attr *attr);
 int kfr_rx_attr_ok(const struct kfi_rx_attr *attr);
 
-/* msg.c: the calls of the API */
+/* msg.c */
 extern struct kfi_ops_msg kfr_msg_ops;
 extern struct kfi_ops_tagged kfr_tagged_ops;
 
@@ -352,7 +438,7 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie);
 void kfr_node_supersede(struct kfr_node *node, __be32 remote);
-bool kfr_node_room(struct kfr_node *node, __be32 remote);
+bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_tx *tx, const struct kfr_mr *mr);
@@ -364,9 +450,10 @@ struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key);
 void kfr_mr_put(struct kfr_mr *mr);
 void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
 		   const struct kfr_hdr *hdr, struct kfr_addr src, size_t len);
-int kfr_take_rma(struct kfr_conn *conn, struct kfr_rx *rx,
-		 const struct kfr_hdr *hdr, struct page *page);
+int kfr_handle_rma(struct kfr_conn *conn, struct kfr_rx *rx,
+		   const struct kfr_hdr *hdr, struct page *page);
 
+/* tx.c */
 void kfr_report(struct kfi_ep_base *base, const struct kfv_device *dev,
 		const struct kfi_completion *comp, bool want_entry);
 

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Receive contexts: opening and closing, posting receives, cancelling them, and
- * what becomes of a receive when something has arrived for it.
+ * Receive contexts: opening, enabling and closing; posting and cancelling
+ * receives; and the end of a receive, that is its report to the ULP.
+ *
+ * A posted receive first looks for a kept message (kfr_recv_begin()); if there
+ * is none, it goes on a list of match.c, where rx.c finds it for arriving
+ * messages. kfr_recv_take() reserves a part of it under the context's lock, so
+ * that data is copied, or moved by a job, without a lock. kfr_recv_done()
+ * reports each message and frees the receive.
+ *
+ * A context is kept alive by the ULP's handle until kfr_rx_close(), and by
+ * @busy for every message that is being delivered. kfr_rx_close() waits for
+ * both kinds.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -29,7 +39,18 @@ static void kfr_rx_drop_recvs(struct kfr_rx *rx)
 	rx->recvs = NULL;
 }
 
-/* A receive context, not enabled yet. Process context. Return: NULL: no memory. */
+/**
+ * kfr_rx_new() - allocate a receive context
+ * @ep: its endpoint
+ * @base: the handle that it reports to
+ * @index: its number
+ * @attr: checked attributes
+ *
+ * It is not enabled: it has no receives, and messages do not find it.
+ *
+ * Context: process, may sleep.
+ * Return: the context, or NULL: no memory. kfr_rx_free() is its mirror.
+ */
 struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 			  unsigned int index, const struct kfi_rx_attr *attr)
 {
@@ -57,7 +78,12 @@ struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	return rx;
 }
 
-/* Undoes kfr_rx_new() and kfr_rx_enable(); it has been closed, or never shown. */
+/**
+ * kfr_rx_free() - undo kfr_rx_new() and kfr_rx_enable()
+ * @rx: the context: closed, or never visible to messages; or NULL
+ *
+ * Context: process. No lock: the caller is its only user.
+ */
 void kfr_rx_free(struct kfr_rx *rx)
 {
 	if (!rx)
@@ -107,22 +133,24 @@ static int kfr_rx_add_recvs(struct kfr_rx *rx)
 }
 
 /**
- * kfr_rx_enable() - give a context all the memory that it will ever need
+ * kfr_rx_enable() - allocate everything that the context will ever need
  * @rx: the context
  *
- * The limit of what is kept for later is memory that is there: it is charged to
- * whoever enables, and a flood of messages allocates nothing.
+ * The room for kept messages is allocated here and charged to the enabling
+ * task, so a flood of messages cannot use up memory later. A second call does
+ * nothing.
  *
- * Context: process; caller holds the endpoint's ctl.
+ * Context: process, may sleep; the caller holds the endpoint's ctl.
  * Return: 0 or -ENOMEM.
  */
 int kfr_rx_enable(struct kfr_rx *rx)
 {
 	int err;
 
+	lockdep_assert_held(&rx->ep->ctl);
 	if (rx->recvs)
 		return 0;
-	err = kfr_match_init(&rx->match, rx->size);
+	err = kfr_match_init(&rx->match, rx->size, &rx->lock);
 	if (!err)
 		err = kfr_rx_add_unexps(rx);
 	if (!err)
@@ -135,6 +163,14 @@ int kfr_rx_enable(struct kfr_rx *rx)
 	return err;
 }
 
+/**
+ * kfr_rx_put() - the mirror of kfr_node_rx() and of other increments of @busy
+ * @rx: the context
+ *
+ * The context may be freed as soon as this returns.
+ *
+ * Context: any.
+ */
 void kfr_rx_put(struct kfr_rx *rx)
 {
 	if (refcount_dec_and_test(&rx->busy))
@@ -142,13 +178,14 @@ void kfr_rx_put(struct kfr_rx *rx)
 }
 
 /**
- * kfr_rx_stop() - nothing is received any more
- * @rx: the context, which messages may still find
+ * kfr_rx_stop() - first step of a close: receive nothing more
+ * @rx: the context, which messages still find
  *
- * It comes before the context is hidden: who gets its number then finds what is
- * left of it told to the senders.
+ * Posted receives are dropped, kept messages are refused, and parked ones are
+ * sent again and refused on arrival. This comes before the context is hidden,
+ * so senders hear of it before another context can get the same number.
  *
- * Context: process.
+ * Context: process, may sleep; no lock held.
  */
 void kfr_rx_stop(struct kfr_rx *rx)
 {
@@ -171,13 +208,14 @@ void kfr_rx_stop(struct kfr_rx *rx)
 }
 
 /**
- * kfr_rx_close() - nobody touches the context's buffers any more
- * @rx: the context, stopped; no message finds it any more
+ * kfr_rx_close() - last step of a close: wait for all users of the context
+ * @rx: the context, stopped and hidden: messages do not find it any more
  *
- * What peers are moving right now has half a second to end; then their
- * connections are.
+ * Jobs of peers have KFR_CLOSE_TIME to end. Then their connections are aborted,
+ * which makes the device return all work requests, and the jobs fail. When this
+ * returns, neither device nor CPU touches the receives' buffers.
  *
- * Context: process.
+ * Context: process, sleeps; no lock held.
  */
 void kfr_rx_close(struct kfr_rx *rx)
 {
@@ -189,7 +227,7 @@ void kfr_rx_close(struct kfr_rx *rx)
 		kfr_node_break(rx->ep->node, rx, NULL, NULL);
 		wait_for_completion(&rx->idle);
 	}
-	/* Who has seen it open may still be reporting. */
+	/* A report that read @closing before may still be running. */
 	synchronize_srcu_expedited(&kfv_srcu);
 }
 
@@ -217,21 +255,28 @@ static void kfr_recv_free(struct kfr_rx *rx, struct kfr_recv *recv)
 	spin_unlock_irqrestore(&rx->lock, irq);
 }
 
-static void kfr_recv_retire(struct kfr_recv *recv)
+/* No further message takes it. Dropping the last user ends it. */
+static void kfr_recv_retire(struct kfr_rx *rx, struct kfr_recv *recv)
 {
+	lockdep_assert_held(&rx->lock);
 	recv->retired = true;
 	list_del_init(&recv->link);
 }
 
 /**
- * kfr_recv_take() - a message goes into a receive
- * @rx: the context; caller holds its lock
- * @recv: the receive, posted or not
- * @hdr: of the message
- * @range: where it goes
+ * kfr_recv_take() - reserve a part of a receive for a message
+ * @rx: the context
+ * @recv: the receive: posted, or owned by the caller
+ * @hdr: header of the message
+ * @range: out: the reserved part
  *
- * Return: false: it is one for many messages that has no room for this one; it
- * is taken away, and with @range->drop ends by kfr_recv_drop().
+ * On success @recv->users counts the message until kfr_recv_done(), which the
+ * caller must reach; nothing else frees the receive meanwhile. If it is full,
+ * or takes one message only, it is off its list.
+ *
+ * Context: any; the caller holds the context's lock.
+ * Return: false: a multi-receive without room for this message. It is retired,
+ * and if @range->drop is set the caller ends it by kfr_recv_drop().
  */
 bool kfr_recv_take(struct kfr_rx *rx, struct kfr_recv *recv,
 		   const struct kfr_hdr *hdr, struct kfr_range *range)
@@ -241,11 +286,11 @@ bool kfr_recv_take(struct kfr_rx *rx, struct kfr_recv *recv,
 	lockdep_assert_held(&rx->lock);
 	range->at = recv->used;
 	if (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) {
-		/* Behind what others have sent. */
+		/* Offsets of tagged RMA count from the end of earlier data. */
 		range->at += min_t(u64, le64_to_cpu(hdr->offset), room);
 		room = recv->buf.len - range->at;
 	} else if (recv->multi && recv->used && len > room) {
-		kfr_recv_retire(recv);
+		kfr_recv_retire(rx, recv);
 		range->drop = !recv->users;
 		return false;
 	}
@@ -255,7 +300,7 @@ bool kfr_recv_take(struct kfr_rx *rx, struct kfr_recv *recv,
 	recv->used = range->at + range->len;
 	if (!recv->multi || range->over ||
 	    recv->buf.len - recv->used < READ_ONCE(rx->min_multi))
-		kfr_recv_retire(recv);
+		kfr_recv_retire(rx, recv);
 	return true;
 }
 
@@ -267,8 +312,8 @@ static void kfr_recv_report(struct kfr_rx *rx, struct kfi_completion *comp,
 			   want_entry);
 }
 
-/* Its buffer is given back, and there is no message to tell with that. */
-static struct kfi_completion kfr_release_of(const struct kfr_recv *recv)
+/* The completion that gives a multi-receive's buffer back, without a message. */
+static struct kfi_completion kfr_release_completion(const struct kfr_recv *recv)
 {
 	return (struct kfi_completion) {
 		.context = recv->context,
@@ -280,13 +325,15 @@ static struct kfi_completion kfr_release_of(const struct kfr_recv *recv)
 static void kfr_recv_report_multi(struct kfr_rx *rx, struct kfr_recv *recv,
 				  struct kfi_completion *comp)
 {
-	struct kfi_completion release = kfr_release_of(recv);
+	struct kfi_completion release = kfr_release_completion(recv);
 	bool want = recv->want_entry, last;
 	unsigned long irq;
 
 	/*
-	 * The release is reported last: who reports another message of the
-	 * same buffer must be through. No handler runs inside.
+	 * The flag KFI_MULTI_RECV, or a release of its own, must be the last
+	 * report of the buffer. multi_lock spans decision and report, so a
+	 * thread that drops an earlier user has reported before this one
+	 * decides. The ULP's handler is a work item and does not run inside.
 	 */
 	spin_lock_irqsave(&rx->multi_lock, irq);
 	spin_lock(&rx->lock);
@@ -303,12 +350,12 @@ static void kfr_recv_report_multi(struct kfr_rx *rx, struct kfr_recv *recv,
 }
 
 /**
- * kfr_recv_done() - a message is in its receive
+ * kfr_recv_done() - report a message that is in its receive
  * @rx: the context, busy
- * @recv: the receive
- * @comp: what there is to tell
+ * @recv: the receive; freed unless it is a multi-receive with users or room
+ * @comp: the completion
  *
- * Context: any.
+ * Context: any; no lock held.
  */
 void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
 		   struct kfi_completion *comp)
@@ -319,14 +366,15 @@ void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
 		kfr_recv_report_multi(rx, recv, comp);
 		return;
 	}
-	/* Free first: who is woken finds room. */
+	/* Free first: a woken thread can post again. */
 	kfr_recv_free(rx, recv);
 	kfr_recv_report(rx, comp, want_entry);
 }
 
 /*
- * A receive ends without a message, on no list and with no users any more. Who
- * reports the last message in one for many must be through, see above.
+ * Ends a receive without a message. It is on no list and has no users, so the
+ * caller owns it; multi_lock waits for the thread that reports its last
+ * message.
  */
 static void kfr_recv_end(struct kfr_rx *rx, struct kfr_recv *recv,
 			 struct kfi_completion *comp)
@@ -339,10 +387,16 @@ static void kfr_recv_end(struct kfr_rx *rx, struct kfr_recv *recv,
 	spin_unlock_irqrestore(&rx->multi_lock, irq);
 }
 
-/* One that had no room for a message, when kfr_recv_take() said so. */
+/**
+ * kfr_recv_drop() - release a multi-receive that had no room for a message
+ * @rx: the context, open or busy
+ * @recv: retired by kfr_recv_take(), which set @drop
+ *
+ * Context: any; no lock held.
+ */
 void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv)
 {
-	struct kfi_completion release = kfr_release_of(recv);
+	struct kfi_completion release = kfr_release_completion(recv);
 
 	kfr_recv_end(rx, recv, &release);
 }
@@ -395,7 +449,7 @@ static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
 			   KFR_GFP_POST);
 	if (err)
 		return err;
-	/* One for many messages may be as large as the ULP likes. */
+	/* A multi-receive may be longer than any message. */
 	if (recv->buf.len > KFR_MSG_MAX && !recv->multi) {
 		kfr_buf_fini(&recv->buf);
 		return -EMSGSIZE;
@@ -403,14 +457,22 @@ static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
 	return 0;
 }
 
-/* A message is given to a receive. Caller holds the lock. */
+/* From here on the caller owns the message. */
 static void kfr_rx_take_kept(struct kfr_rx *rx, struct kfr_unexp *unexp)
 {
+	lockdep_assert_held(&rx->lock);
 	kfr_match_unkeep(&rx->match, unexp);
-	kfr_rx_tell(rx, KFI_EVENT_UNEXP_MSG_MATCHED, unexp);
+	kfr_rx_profile_event(rx, KFI_EVENT_UNEXP_MSG_MATCHED, unexp);
 }
 
-/* Gives a receive what was kept for it, or posts it. */
+/*
+ * Gives a new receive the kept messages that match, or posts it. Both happen in
+ * one section of the lock, so a message that arrives meanwhile either was kept
+ * before or finds the receive posted.
+ *
+ * A posted receive may be taken and freed at once. So kfr_rx_send_wants() gets
+ * a copy, made under the lock.
+ */
 static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 {
 	struct kfr_unexp *unexp;
@@ -436,21 +498,26 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 			posted = *recv;
 		more = taken && !recv->retired;
 		spin_unlock_irqrestore(&rx->lock, irq);
-		/* After this it may be anybody's, unless there is more room. */
+		/*
+		 * From here on @recv may be in other hands or free, unless
+		 * @more: a multi-receive that was not posted yet.
+		 */
 		if (taken)
 			kfr_rx_deliver(rx, recv, unexp, &range);
 		else if (unexp && range.drop)
 			kfr_recv_drop(rx, recv);
 		else if (want)
-			kfr_rx_want(rx, &posted);
+			kfr_rx_send_wants(rx, &posted);
 	} while (more);
 }
 
+/* In a read section of kfv_srcu: the device is there until it ends. */
 static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
 {
 	struct kfr_recv *recv;
 	int err;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	err = kfr_post_check(face, post);
 	if (err)
 		return err;
@@ -469,13 +536,15 @@ static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
 /**
  * kfr_post() - post a receive
  * @fid: an endpoint, or a receive context
- * @post: what for
+ * @post: the receive
  *
- * Context: any; does not sleep. A message that was kept for it is reported
- * before this returns.
- * Return: 0; -EAGAIN: as many are posted as the context has, or its queue is
- * full; -ENODEV; -KFI_ENOSYS: a transmit context; -KFI_EOPBADSTATE: not
- * enabled; -KFI_EBADFLAGS; -EINVAL; -EMSGSIZE.
+ * A kept message that matches is reported before this returns, unless its data
+ * is still at the sender. The read section keeps the device until then.
+ *
+ * Context: any; does not sleep; no lock held.
+ * Return: 0; -EAGAIN: the context's receives are all posted, its CQ is full, or
+ * there is no memory now; -ENODEV; -KFI_ENOSYS: a transmit context;
+ * -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EINVAL; -EMSGSIZE.
  */
 ssize_t kfr_post(struct kfid_ep *fid, const struct kfr_post *post)
 {
@@ -486,7 +555,10 @@ ssize_t kfr_post(struct kfid_ep *fid, const struct kfr_post *post)
 	return ret;
 }
 
-/* Takes the receive with this context off its list, and ends it. */
+/*
+ * Takes the receive with this context off its list, which makes it the
+ * caller's.
+ */
 static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 {
 	struct kfi_completion comp = {
@@ -498,10 +570,11 @@ static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 	unsigned long irq;
 	bool last = false;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	spin_lock_irqsave(&rx->lock, irq);
 	recv = kfr_match_context(&rx->match, context);
 	if (recv) {
-		kfr_recv_retire(recv);
+		kfr_recv_retire(rx, recv);
 		comp.flags = (recv->tagged ? KFI_TAGGED : KFI_MSG) | KFI_RECV;
 		comp.tag = recv->tag;
 		last = !recv->users;
@@ -509,21 +582,22 @@ static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (!recv)
 		return -ENOENT;
-	/* One that is being filled ends with that message. */
+	/* A multi-receive that is being filled ends with its last message. */
 	if (last)
 		kfr_recv_end(rx, recv, &comp);
 	return 0;
 }
 
 /**
- * kfr_cancel() - kfi_cancel(): of receives
+ * kfr_cancel() - kfi_cancel(), for receives
  * @fid: an endpoint, or a receive context
  * @context: of the receive
  *
- * Context: any.
- * Return: 0: it has completed with ECANCELED; -ENOENT: there is none, or
- * something has arrived for it; -ENODEV: the device is gone, and whoever reads
- * the queue is told of that in place of each receive.
+ * Context: any; does not sleep; no lock held.
+ * Return: 0: it has completed with ECANCELED, or completes with the messages
+ * that are being copied into it; -ENOENT: there is none, or a message took it;
+ * -ENODEV: the device is gone, which readers of the CQ learn instead of each
+ * cancellation.
  */
 ssize_t kfr_cancel(struct kfid *fid, void *context)
 {
@@ -534,7 +608,7 @@ ssize_t kfr_cancel(struct kfid *fid, void *context)
 
 	if (!face->rx || !face->rx->recvs)
 		return -ENOENT;
-	/* Within it nobody is told of the loss, so the end will be reported. */
+	/* The loss is reported after this section, so the cancellation is, too. */
 	idx = srcu_read_lock(&kfv_srcu);
 	if (!kfv_gone(dev))
 		ret = kfr_rx_cancel(face->rx, context);

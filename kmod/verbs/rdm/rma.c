@@ -1,35 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The calls of the API for remote reads and writes, of regions by key and, with
- * KFI_TAGGED, of receives by tag.
+ * kfi_ops_rma: the calls for remote reads and writes, of regions by key and,
+ * with KFI_TAGGED, of receives by tag.
+ *
+ * As in msg.c, each call fills in a kfr_send on its stack, in any context,
+ * without a lock; kfr_send() in tx.c does the rest.
  */
 #include "rdm.h"
 
 #define KFR_READ_FLAGS	(~(u64)(KFI_REMOTE_CQ_DATA | KFI_INJECT))
 
-/* The other side of an operation. */
+/* The remote side of an operation, as the calls name it. */
 struct kfr_remote {
 	kfi_addr_t ep;
 	u64 addr;
 	u64 key;
 };
 
-static u64 kfr_rma_flags(struct kfid_ep *ep)
-{
-	const struct kfr_tx *tx = kfr_face_of(ep)->tx;
-
-	return tx ? tx->flags : 0;
-}
-
-static struct kfr_send kfr_an_rma(struct kfid_ep *ep, enum kfr_wire_op op,
-				  enum kfi_iov_type type, const void *pieces,
-				  size_t count, struct kfr_remote remote,
-				  void *context)
+static struct kfr_send kfr_rma_init(struct kfid_ep *ep, enum kfr_wire_op op,
+				    enum kfi_iov_type type, const void *pieces,
+				    size_t count, struct kfr_remote remote,
+				    void *context)
 {
 	struct kfr_send send = {
 		.op = op,
 		.kind = KFI_RMA | (op == KFR_OP_READ ? KFI_READ : KFI_WRITE),
-		.flags = kfr_rma_flags(ep),
+		.flags = kfr_tx_flags(ep),
 		.type = type,
 		.pieces = pieces,
 		.count = count,
@@ -39,7 +35,7 @@ static struct kfr_send kfr_an_rma(struct kfid_ep *ep, enum kfr_wire_op op,
 		.offset = remote.addr,
 	};
 
-	/* Data of a read goes the other way: nothing to inject. */
+	/* A read sends no data: default flags about it do not apply. */
 	if (op == KFR_OP_READ)
 		send.flags &= KFR_READ_FLAGS;
 	return send;
@@ -49,8 +45,8 @@ static ssize_t kfr_read_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 			       const void *pieces, size_t count,
 			       struct kfr_remote remote, void *context)
 {
-	struct kfr_send send = kfr_an_rma(ep, KFR_OP_READ, type, pieces, count,
-					  remote, context);
+	struct kfr_send send = kfr_rma_init(ep, KFR_OP_READ, type, pieces,
+					    count, remote, context);
 
 	return kfr_send(ep, &send);
 }
@@ -59,8 +55,8 @@ static ssize_t kfr_write_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
 				const void *pieces, size_t count,
 				struct kfr_remote remote, void *context)
 {
-	struct kfr_send send = kfr_an_rma(ep, KFR_OP_WRITE, type, pieces,
-					  count, remote, context);
+	struct kfr_send send = kfr_rma_init(ep, KFR_OP_WRITE, type, pieces,
+					    count, remote, context);
 
 	return kfr_send(ep, &send);
 }
@@ -101,7 +97,7 @@ static ssize_t kfr_readsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			       context);
 }
 
-/* One remote piece, as long as the local ones. */
+/* There is exactly one remote piece, with the length of all local ones. */
 static ssize_t kfr_rma_msg(struct kfid_ep *ep, enum kfr_wire_op op,
 			   const struct kfi_msg_rma *msg, u64 flags)
 {
@@ -109,10 +105,10 @@ static ssize_t kfr_rma_msg(struct kfid_ep *ep, enum kfr_wire_op op,
 
 	if (!msg || !msg->rma_iov || msg->rma_iov_count != 1)
 		return -EINVAL;
-	send = kfr_an_rma(ep, op, msg->type, msg->msg_iov, msg->iov_count,
-			  (struct kfr_remote){ msg->addr, msg->rma_iov->addr,
-					       msg->rma_iov->key },
-			  msg->context);
+	send = kfr_rma_init(ep, op, msg->type, msg->msg_iov, msg->iov_count,
+			    (struct kfr_remote){ msg->addr, msg->rma_iov->addr,
+						 msg->rma_iov->key },
+			    msg->context);
 	send.flags = flags & ~KFI_TAGGED;
 	send.data = msg->data;
 	send.exact = true;
@@ -181,8 +177,8 @@ static ssize_t kfr_write_buf(struct kfid_ep *ep, const void *buf, size_t len,
 			     u64 extra, u64 data)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_an_rma(ep, KFR_OP_WRITE, KFI_KVEC, &iov, 1,
-					  remote, context);
+	struct kfr_send send = kfr_rma_init(ep, KFR_OP_WRITE, KFI_KVEC, &iov, 1,
+					    remote, context);
 
 	send.flags |= extra;
 	send.silent = extra & KFI_INJECT;

@@ -1,8 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What arrives: every message of a peer is looked at here, in softirq context.
- * Nothing in it is believed. What makes no sense ends the connection, by name;
- * others are not concerned.
+ * Arriving messages: checks each one, and delivers, keeps or refuses requests.
+ *
+ *   kfr_receive()		checks the header, handles @ack
+ *     kfr_dispatch()		checks numbers and payload, selects by kind
+ *       kfr_handle_request()	finds the context, which stays busy meanwhile
+ *         kfr_rx_arrive()	matches under the context's lock, then acts on
+ *				the result without it:
+ *           KFR_MATCHED	copy and report, or start a job
+ *           KFR_KEPT		the data was copied to a kfr_unexp
+ *           KFR_PUSHED_BACK	NAK was queued; see flow.c
+ *           KFR_CLOSING	refused
+ *         kfr_handle_rma()	RMA by key, in mr.c
+ *       kfr_handle_reply(), kfr_flow_nak() ...
+ *
+ * All of that runs in softirq context, in the completion handler of the wire
+ * buffer: header and payload are valid during the call only.
+ *
+ * The peer is not trusted: a message that violates the protocol aborts its
+ * connection (-EPROTO), which the log names. Other connections are not
+ * affected.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -11,10 +28,16 @@
 
 static unsigned int rdm_match_timeout_ms = 10000;
 module_param(rdm_match_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(rdm_match_timeout_ms, "how long tagged RMA waits for a receive, then it fails at who asked (ms; 0: for ever)");
+MODULE_PARM_DESC(rdm_match_timeout_ms, "how long tagged RMA waits for a receive before it fails at its initiator (ms; 0: for ever)");
 
-/* The flags of what is told of a message. */
-u64 kfr_arrived_kind(const struct kfr_hdr *hdr)
+/**
+ * kfr_completion_flags() - the flags of the completion for a request
+ * @hdr: header of the request
+ *
+ * Context: any.
+ * Return: KFI_RECV, KFI_MSG and so on.
+ */
+u64 kfr_completion_flags(const struct kfr_hdr *hdr)
 {
 	u64 kind = KFI_RECV;
 
@@ -29,13 +52,13 @@ u64 kfr_arrived_kind(const struct kfr_hdr *hdr)
 }
 
 /**
- * kfr_completion() - what there is to tell of a message in a receive
+ * kfr_completion() - fill in the completion for a message in a receive
  * @rx: the context
- * @hdr: of the message
- * @src: whence
+ * @hdr: header of the message
+ * @src: its source
  * @recv: the receive
- * @range: which part of it
- * @comp: filled in
+ * @range: its part for the message
+ * @comp: out
  *
  * Context: any.
  */
@@ -48,7 +71,7 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 
 	*comp = (struct kfi_completion) {
 		.context = recv->context,
-		.flags = kfr_arrived_kind(hdr),
+		.flags = kfr_completion_flags(hdr),
 		.len = range->len,
 		.olen = range->over,
 		.src = KFI_ADDR_NOTAVAIL,
@@ -67,7 +90,10 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 	}
 }
 
-/* A message whose data is here goes into its receive. */
+/*
+ * Delivers a message whose data is in @page. No lock: @range is reserved for
+ * it.
+ */
 static void kfr_rx_copy(struct kfr_rx *rx, struct kfr_recv *recv,
 			const struct kfr_hdr *hdr, struct page *page,
 			struct kfr_addr src, const struct kfr_range *range)
@@ -79,6 +105,10 @@ static void kfr_rx_copy(struct kfr_rx *rx, struct kfr_recv *recv,
 	kfr_recv_done(rx, recv, &comp);
 }
 
+/*
+ * Makes a buffer spare again. The caller owns it: it was taken off its list.
+ * The context is open or busy, since senders may have to be resumed.
+ */
 static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 {
 	struct kfr_conn *conn = unexp->conn;
@@ -88,7 +118,7 @@ static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 	unexp->conn = NULL;
 	spin_lock_irqsave(&rx->lock, irq);
 	list_add(&unexp->link, &rx->spare);
-	/* Not for each one: a sender that is let go shall not stop at once. */
+	/* Only at half of the room, or resumed senders would stop at once. */
 	room = ++rx->nspare * 2 >= rx->nkeep && !list_empty(&rx->flows);
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (room)
@@ -98,11 +128,13 @@ static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 }
 
 /**
- * kfr_rx_deliver() - a receive has been posted for a message that was kept
+ * kfr_rx_deliver() - deliver a kept message to a new receive
  * @rx: the context, open
- * @recv: the receive
- * @unexp: the message, on no list any more
- * @range: the part of the receive that it gets
+ * @recv: the receive, with @range reserved
+ * @unexp: the message, taken off its list: owned by the caller, freed here
+ * @range: the part of the receive
+ *
+ * A message that waits for a reply has its data at the sender: a job moves it.
  *
  * Context: any; no lock held.
  */
@@ -120,7 +152,13 @@ void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,
 	kfr_unexp_free(rx, unexp);
 }
 
-/* Nobody will receive it. It is on no list; its context is closing or busy. */
+/**
+ * kfr_rx_refuse() - a kept message will not be received
+ * @unexp: the message, taken off its list; the caller still has to free it
+ * @status: for the sender, if it waits for a reply
+ *
+ * Context: process, or softirq for CANCEL; no lock held.
+ */
 void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status)
 {
 	struct kfr_conn *conn = unexp->conn;
@@ -128,22 +166,34 @@ void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status)
 	unexp->conn = NULL;
 	if (!conn)
 		return;
-	if (kfr_answer(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0))
-		kfr_conn_kill(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+	if (kfr_reply(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0))
+		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 	kfr_conn_put(conn);
 }
 
-/* Tagged RMA that waits for a receive does not do so for ever. */
-static void kfr_rx_watch(struct kfr_rx *rx, const struct kfr_hdr *hdr)
+/*
+ * Tagged RMA waits for a receive for a limited time. Nothing is scheduled once
+ * the context closes, as close cancels the work item.
+ */
+static void kfr_rx_arm_expiry(struct kfr_rx *rx, const struct kfr_hdr *hdr)
 {
 	unsigned int ms = READ_ONCE(rdm_match_timeout_ms);
 
+	lockdep_assert_held(&rx->lock);
 	if (ms && (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) &&
 	    !rx->closing)
 		schedule_delayed_work(&rx->expire, msecs_to_jiffies(ms));
 }
 
-/* Refuses what has waited too long. */
+/**
+ * kfr_rx_expire() - refuse tagged RMA that has waited too long for a receive
+ * @work: kfr_rx.expire
+ *
+ * Messages are moved to a list of its own under the lock, which makes them its
+ * property, and are refused without the lock.
+ *
+ * Context: work item; kfr_rx_close() waits for it.
+ */
 void kfr_rx_expire(struct work_struct *work)
 {
 	struct kfr_rx *rx = container_of(to_delayed_work(work), struct kfr_rx,
@@ -177,7 +227,11 @@ void kfr_rx_expire(struct work_struct *work)
 	}
 }
 
-/* Keeps a message. Caller holds the lock, and has checked that there is room. */
+/*
+ * Keeps a message; there is a spare buffer. A numbered one is acknowledged once
+ * it is kept. Any other waits for its reply, and holds the connection for that;
+ * its payload is the list of segments.
+ */
 static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
 			const struct kfr_hdr *hdr, struct page *page,
 			size_t payload, struct kfr_addr src)
@@ -185,6 +239,7 @@ static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
 	struct kfr_unexp *unexp = list_first_entry(&rx->spare,
 						   struct kfr_unexp, link);
 
+	lockdep_assert_held(&rx->lock);
 	list_del(&unexp->link);
 	rx->nspare--;
 	unexp->hdr = *hdr;
@@ -197,31 +252,30 @@ static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
 	}
 	memcpy(page_address(unexp->page), page_address(page), payload);
 	kfr_match_keep(&rx->match, unexp);
-	kfr_rx_tell(rx, KFI_EVENT_UNEXP_MSG_RECVD, unexp);
-	kfr_rx_watch(rx, hdr);
+	kfr_rx_profile_event(rx, KFI_EVENT_UNEXP_MSG_RECVD, unexp);
+	kfr_rx_arm_expiry(rx, hdr);
 }
 
-enum kfr_fate {
+enum kfr_arrival_result {
 	KFR_MATCHED,
 	KFR_KEPT,
 	KFR_PUSHED_BACK,
-	KFR_TOO_LATE,		/* the context closes */
+	KFR_CLOSING,
 };
 
 /**
- * struct kfr_arrival - a message that looks for its receive
- * @conn: on which it came
- * @hdr: the message
+ * struct kfr_arrival - an arriving message, on the stack
+ * @conn: its connection
+ * @hdr: its header
  * @page: its payload
  * @payload: bytes of that
- * @src: whence
- * @recv: the receive
- * @range: and where in it
- * @again: it is refused, and may come again at once
- * @nak: it is pushed back: whether that could be said
- * @want: it is refused, but it is not alone with that tag: a copy of a receive
- *	that takes it; or it was asked for, and its receive takes more
- * @wanted: there is one
+ * @src: its source
+ * @recv: out: the receive
+ * @range: out: the part of the receive
+ * @again: out: it was refused, and RESUME follows at once
+ * @nak: out: result of queueing NAK
+ * @want: out: copy of a receive that WANT is sent for, made under the lock
+ * @wanted: out: @want is valid
  */
 struct kfr_arrival {
 	struct kfr_conn *conn;
@@ -238,61 +292,76 @@ struct kfr_arrival {
 };
 
 /*
- * NAK is on its way before anybody can ask for the message, or for all: WANT and
- * RESUME come later. Caller holds the context's lock.
+ * Queues NAK under the lock. Any WANT or RESUME that could ask for the message
+ * is decided under the same lock, so it reaches the sender after the NAK.
  */
-static enum kfr_fate kfr_rx_push_back(struct kfr_arrival *in, int err)
+static enum kfr_arrival_result kfr_rx_push_back(struct kfr_rx *rx,
+						struct kfr_arrival *in, int err)
 {
-	in->nak = err ? err : kfr_add_answer(in->conn, in->hdr, KFR_OP_NAK);
+	lockdep_assert_held(&rx->lock);
+	in->nak = err ? err : kfr_ctl_add_reply(in->conn, in->hdr, KFR_OP_NAK);
 	return KFR_PUSHED_BACK;
 }
 
 /*
- * Refused, for there are others before it. If one of these is what a receive
- * waits for, the sender is asked for the first of them.
+ * Refuses a message because older ones of its sender are parked. If it matches
+ * a receive, so may one of those: WANT requests the first of them.
  */
-static enum kfr_fate kfr_rx_refused(struct kfr_rx *rx, struct kfr_arrival *in)
+static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx,
+					      struct kfr_arrival *in)
 {
 	struct kfr_recv *recv;
 
+	lockdep_assert_held(&rx->lock);
 	recv = kfr_match_find(&rx->match, in->hdr->flags & KFR_F_TAGGED,
 			      le64_to_cpu(in->hdr->tag), in->src);
 	in->wanted = recv;
 	if (recv)
 		in->want = *recv;
-	return kfr_rx_push_back(in, 0);
+	return kfr_rx_push_back(rx, in, 0);
 }
 
-/* A receive for many messages has got the one that it asked for. Holds the lock. */
-static void kfr_rx_more(struct kfr_arrival *in)
+/*
+ * A multi-receive has got the message that WANT requested, and has room for
+ * more: request the next one.
+ */
+static void kfr_rx_wants_more(struct kfr_rx *rx, struct kfr_arrival *in)
 {
+	lockdep_assert_held(&rx->lock);
 	in->wanted = in->hdr->flags & KFR_F_PULLED && in->recv->multi &&
 		     !in->recv->retired;
 	if (in->wanted)
 		in->want = *in->recv;
 }
 
-/* Caller holds the context's lock; receives without room go to @dropped. */
-static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
-				  struct list_head *dropped)
+/*
+ * Decides about a message in one section of the lock, so that a receive that is
+ * posted meanwhile either is found here or finds the message kept.
+ * Multi-receives without room for it go to @dropped: the caller ends them
+ * without the lock.
+ */
+static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
+						struct kfr_arrival *in,
+						struct list_head *dropped)
 {
 	const struct kfr_hdr *hdr = in->hdr;
 	bool tagged = hdr->flags & KFR_F_TAGGED;
 
+	lockdep_assert_held(&rx->lock);
 	if (rx->closing)
-		return KFR_TOO_LATE;
+		return KFR_CLOSING;
 	if (!(hdr->flags & KFR_F_PULLED)) {
-		in->again = kfr_flow_unknown(rx, in->conn);
+		in->again = kfr_flow_epoch_unknown(rx, in->conn);
 		if (in->again)
-			return kfr_rx_push_back(in, kfr_flow_block(rx,
-								   in->conn));
-		if (!kfr_flow_open(rx, in->conn, le16_to_cpu(hdr->epoch)))
+			return kfr_rx_push_back(rx, in,
+						kfr_flow_block(rx, in->conn));
+		if (!kfr_flow_accepts(rx, in->conn, le16_to_cpu(hdr->epoch)))
 			return kfr_rx_refused(rx, in);
 	}
 	while ((in->recv = kfr_match_find(&rx->match, tagged,
 					  le64_to_cpu(hdr->tag), in->src))) {
 		if (kfr_recv_take(rx, in->recv, hdr, &in->range)) {
-			kfr_rx_more(in);
+			kfr_rx_wants_more(rx, in);
 			return KFR_MATCHED;
 		}
 		if (in->range.drop)
@@ -302,16 +371,16 @@ static enum kfr_fate kfr_rx_match(struct kfr_rx *rx, struct kfr_arrival *in,
 		kfr_rx_keep(rx, in->conn, hdr, in->page, in->payload, in->src);
 		return KFR_KEPT;
 	}
-	return kfr_rx_push_back(in, kfr_flow_block(rx, in->conn));
+	return kfr_rx_push_back(rx, in, kfr_flow_block(rx, in->conn));
 }
 
 static void kfr_rx_pushed_back(struct kfr_rx *rx, struct kfr_arrival *in)
 {
-	kfr_added(in->conn, in->nak);
+	kfr_ctl_added(in->conn, in->nak);
 	if (in->again)
 		kfr_rx_resume(rx);
 	if (in->wanted)
-		kfr_rx_want_from(rx, in->conn, &in->want);
+		kfr_rx_send_want_to(rx, in->conn, &in->want);
 }
 
 static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
@@ -319,7 +388,7 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	int err = 0;
 
 	if (in->wanted)
-		kfr_rx_want_from(rx, in->conn, &in->want);
+		kfr_rx_send_want_to(rx, in->conn, &in->want);
 
 	if (!kfr_hdr_numbered(in->hdr)) {
 		refcount_inc(&rx->busy);
@@ -327,27 +396,36 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 			      &in->range, in->src);
 		return 0;
 	}
-	/* Told first: an answer to later ones says that this one was taken. */
+	/* Before the report: ERR must precede an ACK that covers the number. */
 	if (in->range.over)
-		err = kfr_answer(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
-				 in->range.len, in->range.over);
+		err = kfr_reply(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
+				in->range.len, in->range.over);
 	kfr_rx_copy(rx, in->recv, in->hdr, in->page, in->src, &in->range);
 	return err;
 }
 
-static int kfr_turn_away(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			 enum kfr_status status)
+/**
+ * kfr_reject_request() - end a request of the peer with an error
+ * @conn: its connection
+ * @hdr: its header
+ * @status: for the peer
+ *
+ * Context: softirq; no lock held.
+ * Return: 0 or -ENOMEM; the caller then aborts the connection.
+ */
+int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+		       enum kfr_status status)
 {
-	return kfr_answer(conn, hdr, kfr_hdr_numbered(hdr) ? KFR_OP_ERR :
-							      KFR_OP_FIN,
-			  status, 0, 0);
+	u8 op = kfr_hdr_numbered(hdr) ? KFR_OP_ERR : KFR_OP_FIN;
+
+	return kfr_reply(conn, hdr, op, status, 0, 0);
 }
 
 static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	struct kfr_recv *recv, *next;
 	LIST_HEAD(dropped);
-	enum kfr_fate fate;
+	enum kfr_arrival_result fate;
 	unsigned long irq;
 
 	spin_lock_irqsave(&rx->lock, irq);
@@ -364,15 +442,15 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 	case KFR_PUSHED_BACK:
 		kfr_rx_pushed_back(rx, in);
 		return 0;
-	case KFR_TOO_LATE:
-		return kfr_turn_away(in->conn, in->hdr, KFR_NO_ENDPOINT);
+	case KFR_CLOSING:
+		return kfr_reject_request(in->conn, in->hdr, KFR_NO_ENDPOINT);
 	default:
 		return 0;
 	}
 }
 
-static int kfr_take_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			    struct page *page, size_t payload)
+static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			      struct page *page, size_t payload)
 {
 	struct kfr_arrival in = {
 		.conn = conn,
@@ -385,22 +463,25 @@ static int kfr_take_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	int err;
 
 	if (!rx)
-		return kfr_turn_away(conn, hdr, KFR_NO_ENDPOINT);
+		return kfr_reject_request(conn, hdr, KFR_NO_ENDPOINT);
 	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS)
 		err = kfr_rx_arrive(rx, &in);
 	else if (!(hdr->flags & KFR_F_TAGGED))
-		err = kfr_take_rma(conn, rx, hdr, page);
+		err = kfr_handle_rma(conn, rx, hdr, page);
 	else if (rx->ep->caps & KFI_TAGGED_RMA)
 		err = kfr_rx_arrive(rx, &in);
 	else
-		/* Its receives are for messages. */
-		err = kfr_turn_away(conn, hdr, KFR_ACCESS);
+		/* Receives of this endpoint are not open to RMA. */
+		err = kfr_reject_request(conn, hdr, KFR_ACCESS);
 	kfr_rx_put(rx);
 	return err;
 }
 
-/* One that is kept is not wanted any more. One that is under way ends so. */
-static int kfr_take_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+/*
+ * CANCEL has arrived: a context of the peer is closing. A kept request is
+ * refused. One that is unknown or has become a job gets its reply anyway.
+ */
+static int kfr_handle_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	struct kfr_rx *rx = kfr_node_rx(conn->node, hdr);
 	struct kfr_unexp *unexp, *found = NULL;
@@ -431,7 +512,7 @@ static int kfr_take_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	return 0;
 }
 
-/* Does the payload have the size that the header says? */
+/* Is the size of the payload, or of all segments, the length in the header? */
 static bool kfr_payload_ok(const struct kfr_hdr *hdr, struct page *page,
 			   size_t payload)
 {
@@ -463,35 +544,42 @@ static bool kfr_is_request(const struct kfr_hdr *hdr)
 	return hdr->op >= KFR_OP_EAGER && hdr->op <= KFR_OP_WRITE;
 }
 
-static int kfr_take(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-		    struct page *page, size_t payload)
+/*
+ * A request is counted and acknowledged after it was handled: a reply that
+ * refuses it is queued by then, and thus goes out before the ACK.
+ */
+static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			struct page *page, size_t payload)
 {
 	int err;
 
 	if (kfr_is_request(hdr)) {
-		/* Only here the two change, and never twice at once. */
+		/*
+		 * Read without the lock: only this function changes the two
+		 * counters, and it never runs twice at once for a connection.
+		 */
 		if (!kfr_payload_ok(hdr, page, payload) ||
 		    le32_to_cpu(hdr->count) != conn->rx_count + 1)
 			return -EPROTO;
 		if (kfr_hdr_numbered(hdr) &&
 		    le32_to_cpu(hdr->seq) != conn->rx_seq + 1)
 			return -EPROTO;
-		err = kfr_take_request(conn, hdr, page, payload);
-		kfr_seen(conn);
+		err = kfr_handle_request(conn, hdr, page, payload);
+		kfr_count_request(conn);
 		if (!err && kfr_hdr_numbered(hdr))
-			kfr_taken(conn, le32_to_cpu(hdr->seq));
+			kfr_ack_request(conn, le32_to_cpu(hdr->seq));
 		return err;
 	}
 	switch (hdr->op) {
 	case KFR_OP_FIN:
 	case KFR_OP_ERR:
-		return kfr_take_answer(conn, hdr);
+		return kfr_handle_reply(conn, hdr);
 	case KFR_OP_NAK:
 		return kfr_flow_nak(conn, hdr);
 	case KFR_OP_RESUME:
 		return kfr_flow_resume(conn, hdr);
 	case KFR_OP_CANCEL:
-		return kfr_take_cancel(conn, hdr);
+		return kfr_handle_cancel(conn, hdr);
 	case KFR_OP_WANT:
 		kfr_flow_want(conn, hdr);
 		return 0;
@@ -501,17 +589,19 @@ static int kfr_take(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 }
 
 /**
- * kfr_receive() - a message has come
- * @conn: on this connection
- * @hdr: the message
+ * kfr_receive() - a message has arrived
+ * @conn: its connection
+ * @hdr: its header; this and @page are valid during the call
  * @page: its payload
  * @len: bytes of both
  *
- * An answer to one is looked at before the answer to all, which would make
- * that a success.
+ * Of a reply, @ack is handled last: it may cover the very number that the reply
+ * reports as failed, and would make that a success. Of a request, it comes
+ * first, which frees operations and ids early.
  *
- * Context: softirq; never twice at once for a connection.
- * Return: 0; -EPROTO: it makes no sense; -ENOMEM.
+ * Context: softirq; never twice at once for a connection; no lock held.
+ * Return: 0; -EPROTO: it violates the protocol; -ENOMEM. The caller aborts the
+ * connection.
  */
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		struct page *page, size_t len)
@@ -521,10 +611,10 @@ int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	if (!kfr_hdr_ok(hdr, len))
 		return -EPROTO;
 	if (kfr_is_request(hdr)) {
-		err = kfr_answered(conn, le32_to_cpu(hdr->ack));
-		return err ? err : kfr_take(conn, hdr, page,
-					    len - sizeof(*hdr));
+		err = kfr_handle_ack(conn, le32_to_cpu(hdr->ack));
+		return err ? err : kfr_dispatch(conn, hdr, page,
+						len - sizeof(*hdr));
 	}
-	err = kfr_take(conn, hdr, page, len - sizeof(*hdr));
-	return err ? err : kfr_answered(conn, le32_to_cpu(hdr->ack));
+	err = kfr_dispatch(conn, hdr, page, len - sizeof(*hdr));
+	return err ? err : kfr_handle_ack(conn, le32_to_cpu(hdr->ack));
 }

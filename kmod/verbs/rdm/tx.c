@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Transmit contexts, and the life of an operation: it is got from its context,
- * filled in, left on the queue of a connection, and given back when it is
- * answered.
+ * Transmit contexts, and operations before and after their time on a
+ * connection.
+ *
+ * kfr_send() takes a free operation (kfr_op_get()), fills in header and buffer,
+ * maps or copies the buffer, finds the connection, and submits. From then on
+ * the operation belongs to operations.c, until kfr_op_done() unmaps the buffer,
+ * frees the operation and reports.
+ *
+ *   up to KFR_EAGER	not copied here, but by the pump, to a wire buffer: the
+ *			ULP's buffer must stay valid until the report
+ *   KFI_INJECT		copied into the operation: the ULP may reuse its buffer
+ *   longer, READ	mapped for the device, to be registered by the pump
+ *   too scattered	copied to whole pages (bounce), which are mapped instead
+ *
+ * kfv_srcu: posting and reporting are read sections, so a device that is gone
+ * is seen by all later ones, and close waits for reports that have begun.
  */
 #include <linux/slab.h>
 
 #include "rdm.h"
 
-/* Reports unless the device is gone. Any context; no lock held. */
+/**
+ * kfr_report() - report a completion, unless the device is gone
+ * @base: the handle whose CQ and counters get it
+ * @dev: its device
+ * @comp: the completion
+ * @want_entry: a success writes an entry, too
+ *
+ * Context: any; no lock held but kfr_rx.multi_lock.
+ */
 void kfr_report(struct kfi_ep_base *base, const struct kfv_device *dev,
 		const struct kfi_completion *comp, bool want_entry)
 {
@@ -19,7 +40,18 @@ void kfr_report(struct kfi_ep_base *base, const struct kfv_device *dev,
 	srcu_read_unlock(&kfv_srcu, idx);
 }
 
-/* A transmit context, not enabled yet. Process context. Return: NULL: no memory. */
+/**
+ * kfr_tx_new() - allocate a transmit context
+ * @ep: its endpoint
+ * @base: the handle that it reports to
+ * @index: its number
+ * @attr: checked attributes
+ *
+ * It is not enabled: it has no operations.
+ *
+ * Context: process, may sleep.
+ * Return: the context, or NULL: no memory. kfr_tx_free() is its mirror.
+ */
 struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 			  unsigned int index, const struct kfi_tx_attr *attr)
 {
@@ -37,7 +69,12 @@ struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	return tx;
 }
 
-/* Undoes kfr_tx_new() and kfr_tx_enable(); it has been closed, or never used. */
+/**
+ * kfr_tx_free() - undo kfr_tx_new() and kfr_tx_enable()
+ * @tx: the context: closed, or never used; or NULL
+ *
+ * Context: process. No lock: the caller is its only user.
+ */
 void kfr_tx_free(struct kfr_tx *tx)
 {
 	unsigned int i;
@@ -64,12 +101,22 @@ static struct kfr_op *kfr_op_new(struct kfr_tx *tx)
 	return op;
 }
 
-/* Allocates all operations, so that posting needs none of them. */
+/**
+ * kfr_tx_enable() - allocate all operations of a context
+ * @tx: the context
+ *
+ * Posting takes one of them, and fails with -EAGAIN if none is free. A second
+ * call does nothing.
+ *
+ * Context: process, may sleep; the caller holds the endpoint's ctl.
+ * Return: 0 or -ENOMEM.
+ */
 int kfr_tx_enable(struct kfr_tx *tx)
 {
 	struct kfr_op *op;
 	unsigned int i;
 
+	lockdep_assert_held(&tx->ep->ctl);
 	if (tx->ops)
 		return 0;
 	tx->ops = kvcalloc(tx->size, sizeof(*tx->ops), GFP_KERNEL_ACCOUNT);
@@ -94,7 +141,7 @@ err:
 	return -ENOMEM;
 }
 
-/* Return: an operation, or NULL: as many are posted as the context has. */
+/* Return: an operation, which the caller owns, or NULL: none is free. */
 static struct kfr_op *kfr_op_get(struct kfr_tx *tx)
 {
 	struct kfr_op *op;
@@ -110,6 +157,10 @@ static struct kfr_op *kfr_op_get(struct kfr_tx *tx)
 	return op;
 }
 
+/*
+ * The last one lets close go on. @tx stays until the caller's read section of
+ * kfv_srcu ends.
+ */
 static void kfr_op_put(struct kfr_op *op)
 {
 	struct kfr_tx *tx = op->tx;
@@ -126,10 +177,10 @@ static void kfr_op_put(struct kfr_op *op)
 }
 
 /*
- * What a read has put into the copy goes where it was wanted: all, or as much
- * as is reported to have come.
+ * Copy from the bounce buffer of a read to the ULP's buffer: all, or as much as
+ * the peer has reported after an error.
  */
-static void kfr_op_uncopy(struct kfr_op *op)
+static void kfr_op_copy_back(struct kfr_op *op)
 {
 	const struct kfr_buf *bounce = op->bounce;
 	size_t left = op->err ? min(op->len, bounce->len) : bounce->len;
@@ -145,6 +196,10 @@ static void kfr_op_uncopy(struct kfr_op *op)
 	}
 }
 
+/*
+ * The device cannot reach the buffer: never registered, invalidated, or
+ * drained.
+ */
 static void kfr_op_unmap(struct kfr_op *op)
 {
 	struct ib_device *ib = op->tx->ep->rdm->domain->dev->ib;
@@ -155,15 +210,18 @@ static void kfr_op_unmap(struct kfr_op *op)
 	if (!op->bounce)
 		return;
 	if (op->hdr.op == KFR_OP_READ)
-		kfr_op_uncopy(op);
+		kfr_op_copy_back(op);
 	atomic_long_sub(op->bounce->len, &op->tx->copied);
 	kfr_bounce_free(op->bounce);
 	op->bounce = NULL;
 }
 
 /**
- * kfr_op_done() - an operation is answered, or never will be
- * @op: on no list any more; with the reason in @op->err
+ * kfr_op_done() - an operation has its result: report it
+ * @op: off all lists, owned by the caller; result in @op->err to @op->over. It
+ *	is free on return
+ *
+ * Drops the operation's reference to the connection.
  *
  * Context: any; no lock held.
  */
@@ -189,8 +247,9 @@ void kfr_op_done(struct kfr_op *op)
 		comp.tag = 0;
 	kfr_op_unmap(op);
 	/*
-	 * Free first, so that who is woken finds room. Closing the context
-	 * waits for all operations, and then for this section.
+	 * Free first, so a woken thread can post again. Close waits for all
+	 * operations to be free, and then for read sections such as this one,
+	 * in which @tx is still used.
 	 */
 	idx = srcu_read_lock(&kfv_srcu);
 	kfr_op_put(op);
@@ -202,9 +261,10 @@ void kfr_op_done(struct kfr_op *op)
 }
 
 /*
- * How many registrations it takes at most: each begins and ends where it likes,
- * but in between there are whole pages. The last page of a full one is not
- * counted if the stretch goes on there: the next one begins with it again.
+ * An upper bound for the registrations that a mapping needs. A registration may
+ * begin and end within a page, but has whole pages in between, and at most
+ * @limit pages. If an entry goes on after a full registration, the next one
+ * begins with the last page again.
  */
 static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 {
@@ -229,8 +289,11 @@ static unsigned int kfr_map_regs(const struct kfr_map *map, unsigned int limit)
 	return regs;
 }
 
-/* Room for a copy: for one of any size, and for more of them up to the limit. */
-static bool kfr_tx_may_copy(struct kfr_tx *tx, size_t len)
+/*
+ * Charges a copy to the context: one of any size, and more up to the limit.
+ * Return: false: nothing was charged.
+ */
+static bool kfr_tx_charge_copy(struct kfr_tx *tx, size_t len)
 {
 	long all = atomic_long_add_return(len, &tx->copied);
 
@@ -240,6 +303,10 @@ static bool kfr_tx_may_copy(struct kfr_tx *tx, size_t len)
 	return false;
 }
 
+/*
+ * Replaces the mapping by one of a copy. kfr_op_unmap() frees it, also on
+ * failure.
+ */
 static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 {
 	unsigned int i;
@@ -247,7 +314,7 @@ static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 
 	kfr_map_end(&op->map, ib);
 	op->mapped = false;
-	if (!kfr_tx_may_copy(op->tx, op->buf.len))
+	if (!kfr_tx_charge_copy(op->tx, op->buf.len))
 		return -EAGAIN;
 	op->bounce = kfr_bounce_new(op->buf.len);
 	if (!op->bounce) {
@@ -268,7 +335,7 @@ static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 	return 0;
 }
 
-/* More than a payload: the peer reads or writes it where it is. */
+/* The peer will read or write the buffer by RDMA. kfr_op_unmap() is the mirror. */
 static int kfr_op_map(struct kfr_op *op)
 {
 	struct ib_device *ib = op->tx->ep->rdm->domain->dev->ib;
@@ -292,6 +359,9 @@ static int kfr_op_map(struct kfr_op *op)
 	return op->nregs <= KFR_SEGS ? 0 : -EMSGSIZE;
 }
 
+/*
+ * @enabled is read without a lock; the ULP may post only after it has enabled.
+ */
 static ssize_t kfr_send_check(const struct kfr_face *face,
 			      const struct kfr_send *send)
 {
@@ -354,7 +424,10 @@ static void kfr_op_set_hdr(struct kfr_op *op, const struct kfr_send *send)
 	op->over = 0;
 }
 
-/* A copy in the operation is the buffer from now on. */
+/*
+ * Copies the data into the operation, which describes its own memory
+ * afterwards.
+ */
 static void kfr_op_inject(struct kfr_op *op)
 {
 	size_t len = op->buf.len;
@@ -368,7 +441,10 @@ static void kfr_op_inject(struct kfr_op *op)
 	op->buf.len = len;
 }
 
-/* Does its data travel with it? What can be refused later has to stay here. */
+/*
+ * Is the data the payload of the request? Not of a tagged WRITE: it may be
+ * refused after it was kept, when a numbered one would be acknowledged already.
+ */
 static bool kfr_op_short(const struct kfr_op *op)
 {
 	if (!op->buf.len)
@@ -414,6 +490,7 @@ static int kfr_op_fill(struct kfr_op *op, const struct kfr_send *send,
 	return err;
 }
 
+/* In a read section of kfv_srcu: the device is there until it ends. */
 static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 {
 	struct kfr_conn *conn;
@@ -421,6 +498,7 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 	struct kfr_op *op;
 	ssize_t err;
 
+	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
 	err = kfr_send_check(face, send);
 	if (err)
 		return err;
@@ -445,14 +523,15 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 }
 
 /**
- * kfr_send() - post a message, or an RMA operation
+ * kfr_send() - post a message or RMA
  * @fid: an endpoint, or a transmit context
- * @send: what
+ * @send: the parameters
  *
- * Context: any; does not sleep.
- * Return: 0; -EAGAIN: as many are posted as the context has, or its queue is
- * full, or there is no memory now; -ENODEV; -KFI_ENOSYS: a receive context;
- * -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EMSGSIZE; -EINVAL.
+ * Context: any; does not sleep; no lock held.
+ * Return: 0; -EAGAIN: no operation is free, the CQ is full, there is no memory
+ * now, there are too many connections or bytes in copies; -ENODEV; -KFI_ENOSYS:
+ * a receive context; -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EMSGSIZE;
+ * -EINVAL.
  */
 ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
 {
@@ -463,29 +542,19 @@ ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
 	return ret;
 }
 
-/*
- * Those that are not sent yet are taken back; of those with an id the peer is
- * told.
- */
-static void kfr_tx_recall(struct kfr_tx *tx)
-{
-	unsigned int i;
-
-	for (i = 0; i < tx->size; i++)
-		kfr_op_recall(tx->ops[i]);
-}
-
 /**
- * kfr_tx_close() - nobody touches the context's buffers any more
- * @tx: the context; nobody posts to it any more
+ * kfr_tx_close() - end all operations of a context, without completions
+ * @tx: the context; the ULP does not post to it any more
  *
- * What peers still read or write has half a second to end; then their
- * connections are.
+ * Recalls what can be recalled. Peers have KFR_CLOSE_TIME to finish the rest,
+ * then their connections are aborted. When this returns, neither device nor CPU
+ * touches the operations' buffers.
  *
- * Context: process.
+ * Context: process, sleeps; no lock held.
  */
 void kfr_tx_close(struct kfr_tx *tx)
 {
+	unsigned int i;
 	bool busy;
 
 	if (!tx->ops)
@@ -495,12 +564,13 @@ void kfr_tx_close(struct kfr_tx *tx)
 	busy = tx->used;
 	spin_unlock_irq(&tx->lock);
 	if (busy) {
-		kfr_tx_recall(tx);
+		for (i = 0; i < tx->size; i++)
+			kfr_op_recall(tx->ops[i]);
 		if (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME)) {
 			kfr_node_break(tx->ep->node, NULL, tx, NULL);
 			wait_for_completion(&tx->idle);
 		}
 	}
-	/* Who has seen it open may still be reporting. */
+	/* A report that read @closing before may still be running. */
 	synchronize_srcu_expedited(&kfv_srcu);
 }

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * What RDM endpoints say to each other.
+ * The wire protocol of RDM endpoints.
  *
  * DOC: Protocol
  *
  * Everything travels over reliable connections, one for each pair of IP
- * addresses, whatever endpoints are behind them. Each message is a header of 64
- * bytes, all of it little endian, and up to a page of payload.
+ * addresses, shared by all endpoints there. Each message is a header of 64
+ * bytes, little endian, and up to a page of payload.
  *
- * Data of up to a page is the payload itself (EAGER, and WRITE without
- * segments). Of more, the payload names where it lies: segments that the side
- * which asks has registered for this one operation. The other side reads or
- * writes them and answers FIN, so that no region is ever open to the network.
- * A WRITE with a tag has segments, however short it is: it may wait for its
- * receive, and it may do so in vain.
+ * A request with up to a page of data carries it as payload (EAGER, and WRITE
+ * without segments). With more data, the payload lists segments, which the
+ * requesting side has registered for this one operation. The other side reads
+ * or writes them by RDMA and replies FIN, so no region of the other side is
+ * ever exposed to the network. A tagged WRITE has segments whatever its length,
+ * as it may wait for its receive and may be refused in the end.
  *
- * Messages with a payload of data are numbered, from 1. They are answered
- * together: @ack of any message says that those up to it were taken. One that
- * was not is answered first, by ERR or NAK. Those with segments, and READ, have
- * an id instead and are answered one by one, by FIN or NAK.
+ * Requests that carry data are numbered from 1 and acknowledged together: @ack
+ * of any message acknowledges all numbers up to it. A failed or refused one
+ * gets ERR or NAK before @ack covers it. Requests with segments, and READ, have
+ * an id instead, and each gets its own FIN or NAK.
  *
- * NAK means: no receive matches and there is no room to keep it. The sender
- * parks that message, and that context takes no other one, until RESUME says
- * that there is room and starts the next epoch: what was sent in an older one is
- * not taken, so that nothing overtakes. WANT asks for a parked message alone.
- * See flow.c.
+ * NAK means that no receive matches and there is no room to keep the message.
+ * The sender parks the operation, and that context accepts no other request,
+ * until RESUME reports room and starts the next epoch. Requests of an older
+ * epoch are refused, so none overtakes a parked one. WANT requests one parked
+ * message out of order. See flow.c.
  */
 #ifndef _KFV_RDM_WIRE_H_
 #define _KFV_RDM_WIRE_H_
@@ -37,54 +37,54 @@
 #define KFR_EAGER	4096		/* bytes of a payload */
 #define KFR_SEGS	4		/* segments of a message */
 
-/* Why a connection is refused. */
+/* Reasons for refusing a connection. */
 enum kfr_refusal {
-	KFR_REFUSE_VERSION,	/* the version that would do is said, too */
-	KFR_REFUSE_FULL,	/* there are as many as there may be */
+	KFR_REFUSE_VERSION,	/* @version is the one that would be accepted */
+	KFR_REFUSE_FULL,	/* the node has too many connections */
 };
 
-/* What is said when connecting, in the private data of request and refusal. */
+/* Private data of RDMA CM's request, reply and reject messages. */
 struct kfr_hello {
 	__le32 magic;
 	__le16 version;
-	__le16 refusal;	/* of a refusal: why */
-	__le32 cookie;	/* of the one that connects: it finds itself by it */
-	__le32 eager;	/* bytes of a payload that it takes */
+	__le16 refusal;	/* in a reject message: enum kfr_refusal */
+	__le32 cookie;	/* lets a node find its own waiting end */
+	__le32 eager;	/* maximal payload in bytes */
 };
 
 static_assert(sizeof(struct kfr_hello) == 16);
 
 enum kfr_wire_op {
-	KFR_OP_ACK = 1,		/* nothing but @ack */
-	KFR_OP_EAGER,		/* a message, with its data */
-	KFR_OP_RTS,		/* a message, to be read from the segments */
-	KFR_OP_READ,		/* RMA: write the segments from @offset of @tag */
-	KFR_OP_WRITE,		/* RMA: read the segments, or take the payload */
-	KFR_OP_FIN,		/* answer to the id @seq */
-	KFR_OP_ERR,		/* answer to the number @seq: failed */
-	KFR_OP_NAK,		/* answer to @seq: not now */
-	KFR_OP_RESUME,		/* now; @epoch begins */
-	KFR_OP_CANCEL,		/* the id @seq is not wanted any more */
-	KFR_OP_WANT,		/* a parked message, but for the bits @data */
+	KFR_OP_ACK = 1,		/* carries only @ack */
+	KFR_OP_EAGER,		/* request: a message, with its data */
+	KFR_OP_RTS,		/* request: a message, in segments */
+	KFR_OP_READ,		/* request: write region @tag to segments */
+	KFR_OP_WRITE,		/* request: write payload or segments to @tag */
+	KFR_OP_FIN,		/* reply to the id @seq: done, or failed */
+	KFR_OP_ERR,		/* reply to the number @seq: failed */
+	KFR_OP_NAK,		/* reply to @seq: refused for now; park it */
+	KFR_OP_RESUME,		/* send parked messages again, in @epoch */
+	KFR_OP_CANCEL,		/* drop the request with the id @seq */
+	KFR_OP_WANT,		/* send one; @data: bits of @tag to ignore */
 	KFR_OP_LAST = KFR_OP_WANT,
 };
 
 enum kfr_wire_flags {
 	KFR_F_TAGGED = 1,	/* @tag is a tag */
-	KFR_F_DATA = 2,		/* @data is for the receiver's completion */
+	KFR_F_DATA = 2,		/* @data is remote CQ data */
 	KFR_F_ID = 4,		/* NAK: @seq is an id */
-	KFR_F_PULLED = 8,	/* WANT asked for it */
+	KFR_F_PULLED = 8,	/* sent because of WANT, out of order */
 	KFR_F_ALL = 15,
 };
 
 enum kfr_status {
 	KFR_OK,
-	KFR_NO_ENDPOINT,	/* or no such receive context */
+	KFR_NO_ENDPOINT,	/* no such endpoint or receive context */
 	KFR_TOO_LONG,		/* truncated: @len bytes were delivered */
 	KFR_NO_KEY,
 	KFR_RANGE,		/* outside the region */
-	KFR_ACCESS,		/* the region is not open for that */
-	KFR_NO_MATCH,		/* nobody has posted a receive for it, in time */
+	KFR_ACCESS,		/* the region does not permit it */
+	KFR_NO_MATCH,		/* no receive was posted in time */
 	KFR_CANCELED,
 	KFR_NO_MEMORY,
 	KFR_IO,			/* the device failed */
@@ -100,14 +100,15 @@ enum kfr_status {
  * @src: number of the sending endpoint
  * @dst: number of the receiving one
  * @rx: index of its receive context
- * @epoch: see RESUME
+ * @epoch: epoch of the sender's messages to this context; see RESUME
  * @seq: number, or id
- * @ack: the last number taken
- * @status: enum kfr_status of an answer
+ * @ack: the last number that the sender of this header has handled
+ * @status: enum kfr_status, in FIN and ERR
  * @auth: both endpoints' authorisation key
- * @len: bytes of the message; of an answer: that were delivered
- * @over: of an answer: bytes that did not fit
- * @count: requests sent on the connection, this one included; of RESUME: seen
+ * @len: bytes of the message; in a reply: bytes that were delivered
+ * @over: in a reply: bytes that did not fit
+ * @count: requests sent on the connection, this one included; in RESUME:
+ *	requests handled so far
  * @tag: tag, or key
  * @data: remote CQ data
  * @offset: RMA: where in the region, or in the receive
@@ -135,7 +136,7 @@ struct kfr_hdr {
 
 static_assert(sizeof(struct kfr_hdr) == 64);
 
-/* Is it one of those with data, which are answered together? */
+/* Is the request numbered, that is acknowledged together with others? */
 static inline bool kfr_hdr_numbered(const struct kfr_hdr *hdr)
 {
 	return hdr->op == KFR_OP_EAGER ||
@@ -143,7 +144,7 @@ static inline bool kfr_hdr_numbered(const struct kfr_hdr *hdr)
 		!(hdr->flags & KFR_F_TAGGED));
 }
 
-/* Memory of the one that asks, registered for this operation. */
+/* Memory of the requesting side, registered for this operation only. */
 struct kfr_seg {
 	__le64 addr;
 	__le32 rkey;

@@ -18,6 +18,7 @@ from verbs_support import REMOTE, Net, Peer
 
 import kfabric_py as kp
 from harness.guest import topology
+from kfabric_py.memory import Local
 
 SENT = kp.CqFlags.MSG | kp.CqFlags.SEND
 RECEIVED = kp.CqFlags.MSG | kp.CqFlags.RECV
@@ -113,7 +114,7 @@ class RdmNet:
         """Open a domain."""
         return self._stack.enter_context(self.fabric.domain(self.info))
 
-    def region(self, peer: Peer, memory: kp.Local, access: kp.Access = REMOTE) -> kp.MemoryRegion:
+    def region(self, peer: Peer, memory: Local, access: kp.Access = REMOTE) -> kp.MemoryRegion:
         """Register memory of a peer for the others, with a key that is not in use."""
         region = self._stack.enter_context(
             peer.domain.mr(memory, access, key=next(self._keys), context="region")

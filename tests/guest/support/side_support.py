@@ -133,7 +133,7 @@ class Run:
 def _alone(function: Callable[..., list[str]], *args: object) -> list[str]:
     """Run in the child: no core file, and who hangs says where."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    faulthandler.dump_traceback_later(TELL_AFTER, file=2)  # type: ignore[arg-type]
+    faulthandler.dump_traceback_later(TELL_AFTER, file=2)
     try:
         return function(*args)
     except Exception as error:

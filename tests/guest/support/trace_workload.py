@@ -17,7 +17,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+
+from harness.guest.waiting import wait_until
 
 
 @contextmanager
@@ -105,9 +108,12 @@ def sleeper(count: int) -> dict[str, int]:
             os._exit(0)
         pids.append(pid)
     for pid in pids:
-        while "pipe" not in Path(f"/proc/{pid}/wchan").read_text():
-            time.sleep(0.01)
+        wait_until(partial(_reads_a_pipe, pid), f"process {pid} reads")
     return {f"pid{number}": pid for number, pid in enumerate(pids)}
+
+
+def _reads_a_pipe(pid: int) -> bool:
+    return "pipe" in Path(f"/proc/{pid}/wchan").read_text()
 
 
 def main() -> None:

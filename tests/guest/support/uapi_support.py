@@ -50,9 +50,14 @@ def ioctl(fd: int, request: int, address: int) -> int:
     return result if result >= 0 else -ctypes.get_errno()
 
 
+def fields(struct: type[ctypes.Structure]) -> dict[str, Any]:
+    """The types of a structure's fields by their names."""
+    return {field[0]: field[1] for field in struct._fields_}
+
+
 def call(fd: int, name: str, arg: ctypes.Structure) -> int:
     """Make the named call with a structure, whose size is set first."""
-    arg.size = ctypes.sizeof(arg)  # type: ignore[attr-defined]
+    arg.size = ctypes.sizeof(arg)
     return ioctl(fd, CALLS[name][0], ctypes.addressof(arg))
 
 

@@ -14,6 +14,7 @@ import kfabric_py as kp
 from harness.guest import topology
 from harness.guest.rdma_nl import RdmaNetlink
 from harness.guest.waiting import wait_until
+from kfabric_py.memory import Local
 
 #: Flags of completion entries.
 SENT = kp.CqFlags.MSG | kp.CqFlags.SEND
@@ -109,7 +110,7 @@ class Net:
         """Allocate a buffer that is closed with the test."""
         return self._stack.enter_context(self.device.buffer(length))
 
-    def region(self, peer: Peer, memory: kp.Local, access: kp.Access = REMOTE) -> kp.MemoryRegion:
+    def region(self, peer: Peer, memory: Local, access: kp.Access = REMOTE) -> kp.MemoryRegion:
         """Register memory with a peer's device, until the end of the test."""
         return self._stack.enter_context(peer.domain.mr(memory, access))
 

@@ -124,7 +124,7 @@ void kt_close_cq(struct kt *kt)
 	kt_close_ep(kt);
 	/* A case that failed has not acked what it got: nobody will. */
 	if (kt->cq) {
-		kfi_cq_forgive(kt->cq);
+		kfi_cq_discard_events(kt->cq);
 		kt_close_fid(kt, &kt->cq->fid, "CQ");
 	}
 	kt->cq = NULL;

@@ -80,7 +80,7 @@ class FakeKernel:
         if is_set or self.users[arg.handle] or arg.handle in self.parents.values():
             raise OSError(errno.EBUSY, "busy")
         del self.parents[arg.handle]
-        if arg.flags & _uapi.KFAB_CLOSE_FORGIVE:
+        if arg.flags & _uapi.KFAB_CLOSE_DISCARD_EVENTS:
             self.unacked.pop(arg.handle, None)
         self.changes += 1
         self.hang_up(arg.handle)
@@ -100,7 +100,7 @@ class FakeKernel:
         queue = self.queues[arg.cq]
         if arg.cq not in self.parents:
             raise OSError(errno.EBADF, "closed")
-        tell = arg.flags & _uapi.KFAB_CQ_TELL_EMPTY
+        tell = arg.flags & _uapi.KFAB_CQ_REPORT_EMPTY
         if not queue and not tell:
             raise BlockingIOError(errno.EAGAIN, "empty")
         took = queue[: arg.count]

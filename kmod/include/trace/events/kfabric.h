@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The stable surface for tracing. Objects are named by their ids, threads by
- * their pids, never by an address.
+ * The stable interface for tracing. Objects are named by their ids, threads by their
+ * pids, never by an address.
  *
- * "queue" is the id of what threads sleep on: a wait set, a completion channel, or
- * a CQ, EQ or counter with a wait object of its own. "source" is the id of the CQ, EQ or
- * counter that was published on (0: none, the queue itself was signalled).
- * "seq" numbers the publications on one queue, from 1; a wake-up that is none
- * (one that was handed on) has 0.
+ * "queue" is the id of the object that threads sleep on: a wait set, a completion
+ * channel, a profile, or a CQ, EQ or counter with a wait object of its own. "source" is
+ * the id of the CQ, EQ or counter of the publication (0: none, the queue itself was
+ * signalled). "seq" numbers the publications on one queue, from 1; a wake-up without a
+ * publication (one that was handed on) has 0.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kfabric
@@ -19,7 +19,7 @@
 
 #ifndef KFI_WHY_DEFINED
 #define KFI_WHY_DEFINED
-/* Why a queue was signalled; part of the tracepoints' promise. */
+/* The reason of a signal; part of the stable interface. */
 enum kfi_why {
 	KFI_WHY_EVENT	= 1,	/* an entry, an event, a count */
 	KFI_WHY_ERROR	= 2,	/* an error entry, an error count */
@@ -43,7 +43,7 @@ enum kfi_why {
 	{ 3, "overrun" }, { 4, "signal" }, { 5, "lost" },	\
 	{ 6, "handon" }, { 7, "acked" }, { 8, "closed" })
 
-/* An object came into being or is about to go. */
+/* An object was opened, or is about to be freed. */
 DECLARE_EVENT_CLASS(kfabric_object,
 	TP_PROTO(u32 id, u32 fclass, u32 parent),
 	TP_ARGS(id, fclass, parent),
@@ -104,8 +104,8 @@ DEFINE_EVENT(kfabric_member, poll_report,
 	TP_ARGS(set, member, fclass));
 
 /*
- * A thread entered a blocking call; whether it will have to sleep is open.
- * exclusive: does a publication wake only one of those who sleep as it does?
+ * A thread entered a blocking call, and may sleep or not. exclusive: a publication wakes
+ * only one of the exclusive sleepers of the queue.
  */
 TRACE_EVENT(wait_begin,
 	TP_PROTO(u32 queue, u32 fclass, u64 need, bool exclusive),
@@ -128,11 +128,11 @@ TRACE_EVENT(wait_begin,
 );
 
 /*
- * A blocking call returns; every wait_begin has one. ret: 0, a count or a
- * negative errno. why, seq, source: the wake-up that ended its last sleep, 0 if
- * none did (it was ready, or a deadline or a signal ended the call). seen: the
- * publications up to this one came before its last look, so they owed it no
- * wake-up. ready: was something readable on the queue at that moment?
+ * A blocking call returns; every wait_begin has one. ret: 0, a count or a negative
+ * errno. why, seq, source: the wake-up that ended its last sleep, 0 if none did (it was
+ * ready, or a deadline or a signal ended the call). seen: the publications up to this
+ * one came before its last look, so they need not wake it. ready: was something readable
+ * on the queue at that moment?
  */
 TRACE_EVENT(wait_end,
 	TP_PROTO(u32 queue, u32 fclass, int ret, u32 why, u64 seq, u64 seen,
@@ -165,8 +165,8 @@ TRACE_EVENT(wait_end,
 );
 
 /*
- * A publication is about to wake: emitted under the queue's lock, with the
- * number of threads enqueued at that moment.
+ * A publication is about to wake: emitted under the queue's lock, with the number of our
+ * waiters on the queue at that moment.
  */
 TRACE_EVENT(signal,
 	TP_PROTO(u32 queue, u32 source, u32 why, u64 seq, u64 have, u32 sleepers),

@@ -2,7 +2,7 @@
 /*
  * /dev/kfabric: fabric objects, wait sets and poll sets for user space.
  *
- * docs/uapi.md describes every call: fields, error numbers, atomicity.
+ * docs/uapi.md and docs/uapi/ describe every ioctl: fields, error numbers, atomicity.
  */
 #ifndef _UAPI_LINUX_KFABRIC_H
 #define _UAPI_LINUX_KFABRIC_H
@@ -15,46 +15,51 @@
  * DOC: Rules that hold for every ioctl
  *
  * The argument is a structure that begins with @size, the caller's sizeof, and
- * @flags. A structure shorter than ours is served as the version that it is
- * and only that much of it is written; a longer one is accepted if all that we
- * do not know is zero. Fields called @__reserved must be zero. Fields called
- * out_* are written, never read; where a field is both, its comment says so.
- * Unless the call succeeds nothing is written.
+ * @flags. A structure that is shorter than the module's is served as the version that
+ * it is, and only that much of it is written; a longer one is accepted if every byte
+ * that the module does not know is zero. Fields called @__reserved must be zero. Fields
+ * called out_* are written, never read; if a field is both, its comment says so. Unless
+ * the call succeeds, nothing is written; exceptions are stated at the call.
  *
- * Objects are named by handles, which are valid only in the open file that
- * made them, from the moment that the open returns until close returns. Handle
- * 0 is never given out, and a number is never given out twice. out_id is
- * another name of the object, unique in the machine: the tracepoints' id.
+ * Objects are named by handles, which are valid only in the open file that made them,
+ * from the moment that the open returns until close returns. Handle 0 is never valid,
+ * and no number is used twice. out_id is another name of the object, unique in the
+ * machine, which tracepoints use.
  *
- * What a call could not hand out, because the caller's memory is not writable,
- * was not consumed: the next call gets it. @deadline is absolute, in
- * nanoseconds of CLOCK_MONOTONIC, and is compared, never changed, so that a
- * call interrupted by a signal goes on to the same deadline.
+ * A call in progress references the objects that it names, so closing one of them fails
+ * with EBUSY.
  *
- * Error numbers of every ioctl; the kfabric ones (256 and up)
- * are in kfabric_values.h:
+ * If the answer of a call cannot be written, nothing was consumed: the next call gets
+ * it. @deadline is absolute, in nanoseconds of CLOCK_MONOTONIC. It is compared, never
+ * changed, so a call that is interrupted and restarted keeps its deadline.
  *
- *  - ENOTTY: the number is not known.
- *  - EFAULT: an address is not readable or not writable.
- *  - EINVAL: @size is below that of the first version, an unknown flag or a
- *    reserved field is not zero, a value is not one of those listed, a handle
- *    is of the wrong class, a call that blocks on an object opened without a
- *    wait object of its own.
- *  - E2BIG: the structure is longer than ours and the rest is not zero.
- *  - EBADF: no object has this handle (any more).
- *  - EOPNOTSUPP: a value or call that is known but not supported here.
- *  - EBUSY: the object is used by another one, or by a call in progress;
- *    nothing was changed.
- *  - EMFILE: this client has as many objects as it may have.
- *  - ENOBUFS: this client has as much buffer memory as it may have.
+ * DOC: Error numbers
+ *
+ * Errors of every ioctl, which the lists at the structures do not repeat. A list has
+ * EINVAL, EBADF, EINTR or ENOMEM again if they have another cause. The kfabric errors
+ * (256 and up) are in kfabric_values.h.
+ *
+ *  - ENOTTY: no such ioctl.
+ *  - EFAULT: an address cannot be read or written.
+ *  - EINVAL: @size is below that of the first version; an unknown flag; a reserved field
+ *    that is not zero.
+ *  - E2BIG: the structure is longer than the module's and the rest is not zero, or it is
+ *    longer than a page.
+ *  - EBADF: a handle that is not valid.
+ *  - EINTR: a signal, while the call waited for a lock or for a close in progress.
  *  - ENOMEM: no memory.
- *  - EINTR: a handler without SA_RESTART ran while the call was blocked.
- *  - EAGAIN: nothing to read, a queue is full, or (blocking reads) the
- *    deadline has passed or the queue was signalled.
+ *
+ * Where they are listed, these have the same meaning everywhere:
+ *
+ *  - EOPNOTSUPP: a value or call that exists but is not supported here.
+ *  - EBUSY: another object or a call in progress uses the object; nothing was changed.
+ *  - EMFILE: this client has as many objects as it may have.
+ *  - ENOSPC: this client has used up all handles.
+ *  - ENOBUFS: this client has as much buffer memory as it may have.
+ *  - EAGAIN: nothing to read, a queue is full, or (blocking reads) the deadline has
+ *    passed or the queue was signalled.
  *  - ETIMEDOUT: KFAB_IOC_WAIT and KFAB_IOC_CNTR_WAIT: the deadline has passed.
  *  - ENODEV: the device is gone.
- *
- * Further ones are named at the call that has them.
  */
 
 #define KFAB_ABI_VERSION	1
@@ -75,14 +80,14 @@
 #define KFAB_DEADLINE_NONE	0x7fffffffffffffff
 
 /*
- * struct kfab_info - what a provider offers, or is asked for
+ * struct kfab_info - an offer of a provider, or hints for one
  * @size: sizeof(struct kfab_info)
  * @flags: must be 0
  *
- * The fields are those of the kernel's struct kfi_info and of the attributes
- * behind it, by name; lengths are in bytes unless the name says otherwise. As
- * hints, 0 and the empty string mean: anything. Strings end in a zero byte.
- * It grows only at its end. Part of other calls, no ioctl by itself.
+ * The fields have the names of those in the kernel's struct kfi_info and its
+ * attributes; lengths are in bytes unless the name differs. In hints, 0 and the empty
+ * string match anything. Strings end in a zero byte. The structure grows only at its
+ * end. Part of other calls, no ioctl by itself.
  */
 struct kfab_info {
 	__u32 size;
@@ -165,8 +170,12 @@ struct kfab_info {
  * @out_max_objects: handles that one client may have at a time
  * @out_objects: handles that this client has
  * @out_max_bytes: buffer memory that one client may have
- * @out_bytes: buffer memory that this client has, closed but still mapped or
- *	       posted buffers included
+ * @out_bytes: buffer memory that this client has, closed but still mapped or posted
+ *	       buffers included
+ *
+ * Versions, and the limits and sums of this client.
+ *
+ * Errors: none but those of every ioctl.
  */
 struct kfab_version {
 	__u32 size;
@@ -182,20 +191,32 @@ struct kfab_version {
 #define KFAB_IOC_VERSION _IOWR(KFAB_IOC_MAGIC, 0x00, struct kfab_version)
 
 /**
- * struct kfab_getinfo - ask the providers what there is
+ * struct kfab_getinfo - ask the providers what they offer
  * @size: sizeof(struct kfab_getinfo)
  * @flags: must be 0
- * @version: version of the interface that the caller wants, 0 for any
+ * @version: version of the interface that the caller uses, 0 for any
  * @info_size: distance between two entries of @infos: sizeof(struct kfab_info)
  * @getinfo_flags: KFAB_SOURCE, KFAB_NUMERICHOST, KFAB_PROV_ATTR_ONLY
  * @node: address of a string of at most KFAB_NODE_MAX bytes, or 0
- * @service: the same
+ * @service: the same, for a port or service
  * @hints: address of a struct kfab_info, or 0
  * @infos: address of an array, or 0 to ask only for the number
  * @count: in: entries that fit into @infos; out: entries that exist
  * @__reserved: must be 0
  *
- * Return: the number of entries written. ENODATA: nothing matches.
+ * Ask the providers what they offer.
+ *
+ * Return: the number of entries written: the smaller of @count and the number of
+ * entries that exist.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @info_size is below the first version of struct kfab_info or more than a
+ *    page; a string is longer than KFAB_NODE_MAX
+ *  - ENODATA: nothing matches
+ *  - EOPNOTSUPP: @version is newer than the kernel's interface, or @hints has a mode
+ *    that users cannot serve
+ *  - KFAB_EBADFLAGS: unknown bits in @getinfo_flags
  */
 struct kfab_getinfo {
 	__u32 size;
@@ -213,15 +234,29 @@ struct kfab_getinfo {
 
 #define KFAB_IOC_GETINFO _IOWR(KFAB_IOC_MAGIC, 0x01, struct kfab_getinfo)
 
-/* Flag of CLOSE: the events of a CQ that were got will not be acked. */
-#define KFAB_CLOSE_FORGIVE	0x1
+/* Flag of CLOSE: discard the unacknowledged events of a CQ. */
+#define KFAB_CLOSE_DISCARD_EVENTS	0x1
 
 /**
  * struct kfab_close - close any object
  * @size: sizeof(struct kfab_close)
- * @flags: 0, or KFAB_CLOSE_FORGIVE, which means nothing to what is no CQ
- * @handle: the object; a connection request is rejected
+ * @flags: 0 or KFAB_CLOSE_DISCARD_EVENTS, which has no effect on objects other than
+ *	   CQs
+ * @handle: the object
  * @__reserved: must be 0
+ *
+ * Close an object of any class. The handle is invalid afterwards. Closing a
+ * connection request rejects it. For a CQ of a completion channel, the unread events
+ * are dropped, and the call waits until the events that were got are acknowledged;
+ * KFAB_CLOSE_DISCARD_EVENTS discards all unacknowledged events, so that neither this
+ * close nor one that already waits blocks on them.
+ *
+ * Errors:
+ *
+ *  - EBUSY: a call in progress or another object uses the object, or another close of
+ *    it waits for acknowledgements; nothing was changed
+ *  - EINTR: a signal; nothing was changed, except that a CQ which was waiting for
+ *    acknowledgements is still being closed
  */
 struct kfab_close {
 	__u32 size;
@@ -236,12 +271,23 @@ struct kfab_close {
  * struct kfab_bind - bind one object to another
  * @size: sizeof(struct kfab_bind)
  * @flags: must be 0
- * @handle: an endpoint of any kind, a context of a scalable one, or a memory
- *	    region
- * @to: the CQ, EQ, counter or address vector; of a region the endpoint or
- *	receive context that peers reach it through, or a counter
- * @bind_flags: KFAB_TRANSMIT, KFAB_RECV, KFAB_SELECTIVE_COMPLETION for a CQ,
- *		the directions for a counter, else 0
+ * @handle: an endpoint of any kind, a context of a scalable one, or a memory region
+ * @to: the CQ, EQ, counter or address vector; for a region the endpoint or receive
+ *	context through which peers reach it, or a counter
+ * @bind_flags: KFAB_TRANSMIT, KFAB_RECV, KFAB_SELECTIVE_COMPLETION for a CQ, the
+ *		directions for a counter, else 0
+ *
+ * Bind an object to an endpoint or a memory region.
+ *
+ * Errors:
+ *
+ *  - EINVAL: the binding exists already; flags that have no meaning for these
+ *    classes; an EQ of another fabric; a class that @handle or @to cannot have
+ *  - EOPNOTSUPP: the provider cannot bind this class to that one
+ *  - ENODEV: the device is gone
+ *  - KFAB_EOPBADSTATE: the endpoint is enabled already
+ *  - KFAB_EDOMAIN: @to belongs to another domain
+ *  - KFAB_EBADFLAGS: flags at the bind of a memory region
  */
 struct kfab_bind {
 	__u32 size;
@@ -258,14 +304,35 @@ struct kfab_bind {
  * @size: sizeof(struct kfab_control)
  * @flags: must be 0
  * @handle: the object
- * @command: KFAB_ENABLE on an endpoint, context or memory region;
- *	     KFAB_GETWAIT, KFAB_GETWAITOBJ on a wait set, CQ, EQ, counter,
- *	     channel or profile;
+ * @command: KFAB_ENABLE on an endpoint, context or memory region; KFAB_GETWAIT,
+ *	     KFAB_GETWAITOBJ on a wait set, CQ, EQ, counter, channel or profile;
  *	     KFAB_GETFIDFLAG, KFAB_SETFIDFLAG on a wait set
  * @value: in: KFAB_SETFIDFLAG: 0 or KFAB_WAIT_EXCLUSIVE; out: KFAB_GETWAITOBJ:
- *	   KFAB_WAIT_*; KFAB_GETWAIT: a new descriptor (KFAB_WAIT_FD, or a member
- *	   of a KFAB_WAIT_POLLFD set), close-on-exec, which the caller closes;
- *	   KFAB_GETFIDFLAG: the flags
+ *	   KFAB_WAIT_*; KFAB_GETWAIT: a new descriptor (KFAB_WAIT_FD, or a member of a
+ *	   KFAB_WAIT_POLLFD set), close-on-exec, which the caller closes;
+ *	   KFAB_GETFIDFLAG: the flags. A call that fails leaves it unchanged
+ *
+ * A command on an object.
+ *
+ * Errors:
+ *
+ *  - EINVAL: an unknown command; a class that does not take the command; KFAB_GETWAIT
+ *    on an object that has no descriptor; an unknown flag with KFAB_SETFIDFLAG
+ *  - EOPNOTSUPP: a command that exists but is not offered; KFAB_GETWAIT on an object
+ *    of KFAB_WAIT_QUEUE or KFAB_WAIT_MUTEX_COND; a flag command on an object other
+ *    than a wait set
+ *  - EBUSY: KFAB_SETFIDFLAG: a thread sleeps in the set
+ *  - EMFILE: KFAB_GETWAIT: the process has as many descriptors as it may have
+ *  - ENFILE: KFAB_GETWAIT: the system has as many open files as it may have
+ *  - EADDRINUSE: KFAB_ENABLE: another endpoint has the address
+ *  - EADDRNOTAVAIL: KFAB_ENABLE: the address is not on the device
+ *  - ENODEV: KFAB_ENABLE: the device is gone
+ *  - KFAB_ENOCQ: KFAB_ENABLE: no CQ is bound
+ *  - KFAB_ENOEQ: KFAB_ENABLE: no EQ is bound
+ *  - KFAB_ENOAV: KFAB_ENABLE: no address vector is bound
+ *  - KFAB_EOPBADSTATE: KFAB_ENABLE: enabled already
+ *  - KFAB_ENOKEY: KFAB_ENABLE of a memory region: another region of the endpoint has
+ *    the key
  */
 struct kfab_control {
 	__u32 size;
@@ -281,13 +348,19 @@ struct kfab_control {
  * struct kfab_strerror - the text of an error
  * @size: sizeof(struct kfab_strerror)
  * @flags: must be 0
- * @handle: the CQ or EQ whose error entry it is, or 0
- * @err: prov_errno of the entry; without @handle a positive error number
+ * @handle: the CQ or EQ that the error entry was read from, or 0
+ * @err: out_prov_errno of the entry; without @handle a positive error number
  * @buf: address of the buffer for the text, always terminated
  * @buf_size: its size, at least 1; a longer text is cut
  * @__reserved: must be 0
  *
+ * The text of an error, always terminated, cut to the room of the caller.
+ *
  * Return: the length of the text written, without the terminating zero.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @buf_size is 0, or @handle is neither a CQ nor an EQ
  */
 struct kfab_strerror {
 	__u32 size;
@@ -302,19 +375,28 @@ struct kfab_strerror {
 #define KFAB_IOC_STRERROR _IOWR(KFAB_IOC_MAGIC, 0x05, struct kfab_strerror)
 
 /*
- * Opens. All of them: @context is the caller's, given back with what is
- * reported about the object; @out_handle and @out_id name the new object. If
- * the answer cannot be written, nothing was opened.
+ * Opens. In all of them @context is a number of the caller, and @out_handle and @out_id
+ * name the new object. If the answer cannot be written, nothing was opened.
  */
 
 /**
  * struct kfab_fabric_open - open a fabric
  * @size: sizeof(struct kfab_fabric_open)
  * @flags: must be 0
- * @info: address of a struct kfab_info; its fabric_name and prov_name count
- * @context: the caller's
+ * @info: address of a struct kfab_info; its fabric_name and prov_name are used
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the fabric
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a fabric.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @info has no names
+ *  - EOPNOTSUPP: a mode in @info that users cannot serve
+ *  - ENODEV: no provider has this name, or its module is being unloaded
  */
 struct kfab_fabric_open {
 	__u32 size;
@@ -333,10 +415,22 @@ struct kfab_fabric_open {
  * @flags: must be 0
  * @fabric: the fabric
  * @__reserved: must be 0
- * @info: address of a struct kfab_info; its domain_* fields count
- * @context: the caller's
+ * @info: address of a struct kfab_info; its domain_* fields are used
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the domain
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a domain of a fabric.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @info does not describe a domain of this fabric, or @fabric is of
+ *    another class
+ *  - EOPNOTSUPP: a mode in @info that users cannot serve
+ *  - ENODEV: no device has this name, or the device is gone
+ *  - EADDRNOTAVAIL: the device's port has no address
  */
 struct kfab_domain_open {
 	__u32 size;
@@ -359,10 +453,20 @@ struct kfab_domain_open {
  * @wait_obj: KFAB_WAIT_*
  * @wait_set: the wait set, with KFAB_WAIT_SET, else 0
  * @__reserved: must be 0
- * @entries: least number of events it holds, 0 for a default
- * @context: the caller's
+ * @entries: least number of events that it holds, 0 for a default
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the event queue
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open an event queue of a fabric.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: more than 4096 entries; an unknown wait object; @wait_set without
+ *    KFAB_WAIT_SET, or of another fabric
+ *  - EOPNOTSUPP: a wait object that exists but is not offered here
  */
 struct kfab_eq_open {
 	__u32 size;
@@ -385,9 +489,17 @@ struct kfab_eq_open {
  * @flags: must be 0
  * @fabric: the fabric
  * @wait_obj: KFAB_WAIT_*, but not NONE or SET
- * @context: the caller's
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the wait set
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a wait set of a fabric.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: an unknown wait object, KFAB_WAIT_NONE or KFAB_WAIT_SET
  */
 struct kfab_wait_open {
 	__u32 size;
@@ -406,16 +518,28 @@ struct kfab_wait_open {
  * @size: sizeof(struct kfab_cq_open)
  * @flags: must be 0
  * @domain: the domain
- * @format: KFAB_CQ_FORMAT_*
+ * @format: KFAB_CQ_FORMAT_*; UNSPEC is TAGGED
  * @wait_obj: KFAB_WAIT_*
  * @wait_set: the wait set, with KFAB_WAIT_SET, else 0
  * @wait_cond: KFAB_CQ_COND_*
  * @signaling_vector: a CPU, with KFAB_AFFINITY, else 0
  * @cq_flags: 0 or KFAB_AFFINITY
- * @entries: least number of completions it holds, 0 for a default
- * @context: the caller's
+ * @entries: least number of completions that it holds, 0 for a default
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the completion queue
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a completion queue of a domain.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: more than 65536 entries; an unknown format, condition, flag or wait
+ *    object; a CPU that does not exist; @wait_set without KFAB_WAIT_SET, or of
+ *    another fabric
+ *  - EOPNOTSUPP: a wait object that exists but is not offered here
+ *  - ENODEV: the device is gone
  */
 struct kfab_cq_open {
 	__u32 size;
@@ -443,9 +567,20 @@ struct kfab_cq_open {
  * @events: KFAB_CNTR_EVENTS_COMP
  * @wait_obj: KFAB_WAIT_*
  * @wait_set: the wait set, with KFAB_WAIT_SET, else 0
- * @context: the caller's
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the counter
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a counter of a domain.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @events is unknown; an unknown wait object; @wait_set without
+ *    KFAB_WAIT_SET, or of another fabric
+ *  - EOPNOTSUPP: a wait object that exists but is not offered here
+ *  - ENODEV: the device is gone
  */
 struct kfab_cntr_open {
 	__u32 size;
@@ -467,9 +602,18 @@ struct kfab_cntr_open {
  * @flags: must be 0
  * @domain: the domain
  * @__reserved: must be 0
- * @context: the caller's
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the poll set
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a poll set of a domain.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @domain is of another class
+ *  - ENODEV: the device is gone
  */
 struct kfab_poll_open {
 	__u32 size;
@@ -489,10 +633,19 @@ struct kfab_poll_open {
  * @flags: must be 0
  * @fabric: the fabric
  * @__reserved: must be 0
- * @info: address of a struct kfab_info; src_addr is where it listens
- * @context: the caller's
+ * @info: address of a struct kfab_info; it listens at src_addr
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the passive endpoint
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a passive endpoint of a fabric.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @info does not describe a passive endpoint of this fabric
+ *  - EOPNOTSUPP: a mode in @info that users cannot serve
  */
 struct kfab_pep_open {
 	__u32 size;
@@ -512,12 +665,26 @@ struct kfab_pep_open {
  * @size: sizeof(struct kfab_ep_open)
  * @flags: must be 0
  * @domain: the domain
- * @connreq: the connection request that it is to accept, or 0; on success its
- *	     handle is closed
- * @info: address of a struct kfab_info; 0 with @connreq: as the request says
- * @context: the caller's
+ * @connreq: the connection request to accept, or 0; on success its handle ends
+ * @info: address of a struct kfab_info; 0 with @connreq: the info of the request
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the endpoint
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open an endpoint of a domain. With @connreq the endpoint is the one that accepts
+ * this request; on success the handle of the request ends. If the call fails, a fault
+ * included, the request is as before.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @info does not describe an endpoint of this domain
+ *  - EOPNOTSUPP: a mode in @info that users cannot serve, or a type of endpoint that
+ *    the provider does not have
+ *  - EBUSY: another call uses the request
+ *  - ENODEV: the device is gone
+ *  - KFAB_EDOMAIN: the request arrived on another domain's device
  */
 struct kfab_ep_open {
 	__u32 size;
@@ -535,8 +702,8 @@ struct kfab_ep_open {
 /**
  * struct kfab_iov - a piece of a buffer
  * @buf: the buffer
- * @mr: the memory region that describes it, where the domain wants one for
- *	local buffers (KFAB_MR_LOCAL, KFAB_LOCAL_MR), else 0
+ * @mr: the memory region that describes it, if the domain requires one for local
+ *	buffers (KFAB_MR_LOCAL, KFAB_LOCAL_MR), else 0
  * @offset: first byte
  * @len: bytes
  *
@@ -554,18 +721,35 @@ struct kfab_iov {
  * @size: sizeof(struct kfab_mr_reg)
  * @flags: must be 0
  * @domain: the domain
- * @iov_count: elements of @iov, at most KFAB_IOV_MAX
- * @iov: address of an array of struct kfab_iov, @mr 0 in each
- * @access: KFAB_SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE
+ * @iov_count: elements of @iov, 1 to KFAB_IOV_MAX
+ * @iov: address of an array of struct kfab_iov, with @mr 0 in each
+ * @access: KFAB_SEND, KFAB_RECV, KFAB_READ, KFAB_WRITE, KFAB_REMOTE_READ,
+ *	    KFAB_REMOTE_WRITE
  * @offset: must be 0
- * @requested_key: used unless the domain says KFAB_MR_PROV_KEY
- * @mr_flags: 0
- * @context: the caller's
- * @out_key: what a peer names the region by
+ * @requested_key: the key, unless the domain has KFAB_MR_PROV_KEY
+ * @mr_flags: must be 0
+ * @context: a number of the caller, returned with completions at the target of RMA
+ * @out_key: the key by which a peer names the region
  * @out_iova: the address of its first byte for a peer
- * @out_handle: the memory region; as long as it is open, its buffers cannot be
- *		closed
- * @out_id: its tracing id
+ * @out_handle: the memory region; while it is open, its buffers cannot be closed
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Register pieces of buffers as one memory region. For a peer they are one range. The
+ * same buffer may occur twice.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: no piece, or more than KFAB_IOV_MAX; a piece beyond the end of its
+ *    buffer, or with a memory region; an access that is unknown or gives none;
+ *    @offset is not 0
+ *  - EOPNOTSUPP: the provider's remote addresses are kernel addresses
+ *  - E2BIG: the region has more pages than the device can map
+ *  - ETIMEDOUT: the device did not register the region in time
+ *  - ENODEV: the device is gone
+ *  - EKEYREJECTED: a key that the provider reserves
+ *  - KFAB_EBADFLAGS: @mr_flags is not 0
  */
 struct kfab_mr_reg {
 	__u32 size;
@@ -587,7 +771,7 @@ struct kfab_mr_reg {
 #define KFAB_IOC_MR_REG _IOWR(KFAB_IOC_MAGIC, 0x1a, struct kfab_mr_reg)
 
 /*
- * Numbers kept for what comes: 0x1b-0x1f opens; 0x3a-0x3f atomics; 0x75-0x7f
+ * Reserved numbers: 0x1b-0x1f opens; 0x3a-0x3f atomics; 0x75-0x7f
  * channels; 0x80 profile; 0x9a-0x9f endpoints without a connection.
  */
 

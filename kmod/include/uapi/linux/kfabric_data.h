@@ -18,6 +18,18 @@
  * @flags: must be 0
  * @pep: the passive endpoint
  * @__reserved: must be 0
+ *
+ * Begin to accept connection requests.
+ *
+ * Errors:
+ *
+ *  - EINVAL: a handle of another class
+ *  - EOPNOTSUPP: the provider has no passive endpoints
+ *  - EADDRINUSE: another socket or endpoint has the port
+ *  - EADDRNOTAVAIL: the address is not on the device
+ *  - ENODEV: the device is gone
+ *  - KFAB_ENOEQ: no EQ is bound
+ *  - KFAB_EOPBADSTATE: it listens already
  */
 struct kfab_listen {
 	__u32 size;
@@ -33,11 +45,41 @@ struct kfab_listen {
  * @size: sizeof(struct kfab_connect)
  * @flags: must be 0
  * @ep: the endpoint
- * @addr_len: bytes at @addr; 0 when accepting
- * @addr: address of the peer's address, or 0 for dest_addr of the info
+ * @addr_len: bytes at @addr, at most KFAB_ADDR_MAX; 0 for ACCEPT
+ * @addr: address of the address of the peer, or 0 for dest_addr of the info; 0 for
+ *	  ACCEPT
  * @param: address of private data for the peer, or 0
  * @param_len: bytes at @param, at most KFAB_CM_DATA_MAX
  * @__reserved: must be 0
+ *
+ * CONNECT: Connect an endpoint. The result arrives as an event: KFAB_CONNECTED, or an
+ * error entry.
+ *
+ * Errors of CONNECT:
+ *
+ *  - EINVAL: an address or private data that is too long, or an address that is not
+ *    valid
+ *  - EOPNOTSUPP: the endpoint has no connections
+ *  - EALREADY: the endpoint is connecting
+ *  - EISCONN: the endpoint is connected
+ *  - EADDRNOTAVAIL: no device reaches the address
+ *  - ENODEV: the device is gone
+ *  - KFAB_ENOCQ: no CQ is bound
+ *  - KFAB_ENOEQ: no EQ is bound
+ *  - KFAB_EOPBADSTATE: the endpoint was opened with a request, or was shut down
+ *
+ * ACCEPT: Accept the connection of an endpoint that was opened with a request. The
+ * result arrives as an event.
+ *
+ * Errors of ACCEPT:
+ *
+ *  - EINVAL: an address was given, or private data that is too long
+ *  - EOPNOTSUPP: the endpoint has no connections
+ *  - ECONNABORTED: the peer has given up
+ *  - ENODEV: the device is gone
+ *  - KFAB_ENOCQ: no CQ is bound
+ *  - KFAB_ENOEQ: no EQ is bound
+ *  - KFAB_EOPBADSTATE: the endpoint has no request, or has accepted it
  */
 struct kfab_connect {
 	__u32 size;
@@ -57,11 +99,21 @@ struct kfab_connect {
  * struct kfab_reject - reject a connection request
  * @size: sizeof(struct kfab_reject)
  * @flags: must be 0
- * @pep: the passive endpoint it came to
- * @connreq: the connection request; on success its handle is closed
+ * @pep: the passive endpoint that received the request
+ * @connreq: the connection request; on success its handle ends
  * @param: address of private data for the peer, or 0
  * @param_len: bytes at @param, at most KFAB_CM_DATA_MAX
  * @__reserved: must be 0
+ *
+ * Reject a connection request. Its handle ends.
+ *
+ * Errors:
+ *
+ *  - EINVAL: private data that is too long; a request of another passive endpoint; a
+ *    handle of another class
+ *  - EOPNOTSUPP: the provider has no passive endpoints
+ *  - EBUSY: another call uses the request
+ *  - ENODEV: the device is gone, and the request with it: its handle has ended
  */
 struct kfab_reject {
 	__u32 size;
@@ -81,7 +133,16 @@ struct kfab_reject {
  * @flags: must be 0
  * @ep: the endpoint
  * @__reserved: must be 0
- * @how: 0
+ * @how: must be 0
+ *
+ * End a connection.
+ *
+ * Errors:
+ *
+ *  - EINVAL: unknown bits in @how
+ *  - EOPNOTSUPP: the endpoint has no connections, or @how is KFAB_READ or KFAB_WRITE
+ *  - ENOTCONN: the endpoint is not connected
+ *  - ENODEV: the device is gone
  */
 struct kfab_shutdown {
 	__u32 size;
@@ -97,10 +158,29 @@ struct kfab_shutdown {
  * struct kfab_name - an address of an endpoint
  * @size: sizeof(struct kfab_name)
  * @flags: must be 0
- * @handle: the endpoint; for KFAB_IOC_GETNAME also a passive one
- * @addr_len: in: room at @addr; out: the address's length, of which at most
- *	      the room was written
+ * @handle: the endpoint; for GETNAME also a passive or scalable one
+ * @addr_len: in: room at @addr; out: length of the address, of which at most the room
+ *	      was written
  * @addr: address of the buffer
+ *
+ * GETNAME: The address of an endpoint, cut to the room of the caller.
+ *
+ * Errors of GETNAME:
+ *
+ *  - EINVAL: a handle of another class
+ *  - EOPNOTSUPP: the provider has no addresses
+ *  - ENODEV: the device is gone
+ *  - KFAB_EOPBADSTATE: the endpoint has no address yet
+ *
+ * GETPEER: The address of the peer of a connected endpoint, cut to the room of the
+ * caller.
+ *
+ * Errors of GETPEER:
+ *
+ *  - EINVAL: a handle of another class
+ *  - EOPNOTSUPP: the endpoint has no connections
+ *  - ENOTCONN: the endpoint is not connected
+ *  - ENODEV: the device is gone
  */
 struct kfab_name {
 	__u32 size;
@@ -120,12 +200,22 @@ struct kfab_name {
  * @size: sizeof(struct kfab_buf_alloc)
  * @flags: must be 0
  * @length: bytes, 1 to KFAB_BUF_MAX; rounded up to whole pages
- * @out_offset: where to mmap() it (MAP_SHARED), up to its length
+ * @out_offset: offset for mmap() of the buffer (MAP_SHARED), up to its length
  * @out_handle: the buffer
  * @__reserved: must be 0
  *
- * The memory is zeroed. It lives until nothing uses it any more: not the
- * handle, no mapping, no endpoint that it was posted on.
+ * Allocate a message buffer. mmap() it as MAP_SHARED at @out_offset; an offset
+ * further in maps the rest. mmap() fails with EBADF for an offset of no buffer, and
+ * with EINVAL for a private mapping or one beyond the end. The memory is zeroed. It
+ * is charged to the client until its handle is closed, no mapping is left, and every
+ * endpoint that it was posted on is closed.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @length is 0 or above KFAB_BUF_MAX
+ *  - ENOBUFS: the client has as much buffer memory as it may have
  */
 struct kfab_buf_alloc {
 	__u32 size;
@@ -138,22 +228,63 @@ struct kfab_buf_alloc {
 
 #define KFAB_IOC_BUF_ALLOC _IOWR(KFAB_IOC_MAGIC, 0x19, struct kfab_buf_alloc)
 
-/* Flag of SEND and WRITE: reusable on return, no success completion. */
+/*
+ * Flag of SEND, TSEND, WRITE and ATOMIC: the buffer may be reused when the call returns,
+ * and a success leaves no completion.
+ */
 #define KFAB_POST_INJECT	0x1
 
 /**
  * struct kfab_msg - post a receive or a send
  * @size: sizeof(struct kfab_msg)
  * @flags: 0, or KFAB_POST_INJECT to send
- * @ep: the endpoint
- * @iov_count: elements of @iov, at most KFAB_IOV_MAX; at most 1 to inject
- * @op_flags: of this operation, in place of the endpoint's: KFAB_COMPLETION,
- *	      KFAB_REMOTE_CQ_DATA, KFAB_INJECT, KFAB_MORE, KFAB_FENCE, the
- *	      completion levels; with KFAB_POST_INJECT only REMOTE_CQ_DATA
- * @context: the caller's, given back with the completion
+ * @ep: the endpoint, or a context of a scalable one: a receive context for RECV, a
+ *	transmit context for SEND
+ * @iov_count: elements of @iov, at most KFAB_IOV_MAX, at most 1 to inject; 0 is an
+ *	       operation without data
+ * @op_flags: flags of this operation, in place of those of the endpoint:
+ *	      KFAB_COMPLETION, KFAB_REMOTE_CQ_DATA, KFAB_INJECT, KFAB_MORE, KFAB_FENCE,
+ *	      the completion levels; with KFAB_POST_INJECT only KFAB_REMOTE_CQ_DATA
+ * @context: a number of the caller, returned with the completion
  * @data: sent with KFAB_REMOTE_CQ_DATA
- * @addr: the peer, for endpoints without a connection
+ * @addr: the peer, for endpoints without a connection; RECV: the peer to receive from,
+ *	  KFAB_ADDR_UNSPEC for any
  * @iov: address of an array of struct kfab_iov
+ *
+ * RECV: Post a receive.
+ *
+ * Errors of RECV:
+ *
+ *  - EINVAL: more than KFAB_IOV_MAX pieces; a piece beyond the end of its buffer; a
+ *    handle of another class; a piece without the memory region that the domain
+ *    requires; a peer that the address vector does not have
+ *  - EOPNOTSUPP: the endpoint does not have this operation
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many bytes or pieces
+ *  - ENODEV: the device is gone
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
+ *
+ * SEND: Post a send. With KFAB_POST_INJECT the buffer may be reused when the call
+ * returns, and a success leaves no completion.
+ *
+ * Errors of SEND:
+ *
+ *  - EINVAL: more than KFAB_IOV_MAX pieces; a piece beyond the end of its buffer; a
+ *    handle of another class; a piece without the memory region that the domain
+ *    requires; a peer that the address vector does not have; KFAB_POST_INJECT with
+ *    more than one piece, or with flags other than KFAB_REMOTE_CQ_DATA
+ *  - EOPNOTSUPP: the endpoint does not have this operation
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many bytes or pieces
+ *  - ENODEV: the device is gone
+ *  - ENOTCONN: the endpoint is not connected
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
  */
 struct kfab_msg {
 	__u32 size;
@@ -172,8 +303,8 @@ struct kfab_msg {
 
 /**
  * struct kfab_rma_iov - a piece of a peer's memory region
- * @addr: out_iova of the region plus an offset, or the offset alone, as the
- *	  domain's mr_mode says (KFAB_MR_VIRT_ADDR)
+ * @addr: with KFAB_MR_VIRT_ADDR in the domain's mr_mode, out_iova of the region plus an
+ *	  offset; else the offset alone
  * @len: bytes
  * @key: the region's key
  *
@@ -189,16 +320,53 @@ struct kfab_rma_iov {
  * struct kfab_rma - post a remote read or write
  * @size: sizeof(struct kfab_rma)
  * @flags: 0, or KFAB_POST_INJECT to write
- * @ep: the endpoint
+ * @ep: the endpoint, or a transmit context of a scalable one
  * @iov_count: elements of @iov, at most KFAB_IOV_MAX; at most 1 to inject
  * @op_flags: as in struct kfab_msg
- * @context: the caller's, given back with the completion
+ * @context: a number of the caller, returned with the completion
  * @data: sent by a write with KFAB_REMOTE_CQ_DATA
  * @addr: the peer, for endpoints without a connection
  * @iov: address of an array of struct kfab_iov
  * @rma_iov: address of an array of struct kfab_rma_iov
  * @rma_iov_count: elements of @rma_iov, at most KFAB_IOV_MAX; 1 to inject
  * @__reserved: must be 0
+ *
+ * READ: Post a remote read.
+ *
+ * Errors of READ:
+ *
+ *  - EINVAL: more than KFAB_IOV_MAX pieces; a piece beyond the end of its buffer; a
+ *    handle of another class; a piece without the memory region that the domain
+ *    requires; a peer that the address vector does not have; no remote piece, or more
+ *    than KFAB_IOV_MAX; local and remote lengths differ
+ *  - EOPNOTSUPP: the endpoint does not have this operation
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many bytes or pieces
+ *  - ENODEV: the device is gone
+ *  - ENOTCONN: the endpoint is not connected
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
+ *
+ * WRITE: Post a remote write. With KFAB_POST_INJECT as SEND.
+ *
+ * Errors of WRITE:
+ *
+ *  - EINVAL: more than KFAB_IOV_MAX pieces; a piece beyond the end of its buffer; a
+ *    handle of another class; a piece without the memory region that the domain
+ *    requires; a peer that the address vector does not have; no remote piece, or more
+ *    than KFAB_IOV_MAX; local and remote lengths differ; KFAB_POST_INJECT with more
+ *    than one piece on either side, or with flags other than KFAB_REMOTE_CQ_DATA
+ *  - EOPNOTSUPP: the endpoint does not have this operation
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many bytes or pieces
+ *  - ENODEV: the device is gone
+ *  - ENOTCONN: the endpoint is not connected
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
  */
 struct kfab_rma {
 	__u32 size;
@@ -222,17 +390,18 @@ struct kfab_rma {
 
 /**
  * struct kfab_cq_entry - one completion
- * @context: of the operation
- * @flags: KFAB_MSG | KFAB_RECV and so on; from format MSG on
- * @len: bytes received; from format MSG on
- * @data: remote CQ data; from format DATA on
+ * @context: context of the operation
+ * @flags: KFAB_MSG | KFAB_RECV and so on; in formats MSG, DATA, TAGGED
+ * @len: bytes received; in formats MSG, DATA, TAGGED
+ * @data: remote CQ data; in formats DATA, TAGGED
  * @tag: in format TAGGED
- * @src_addr: the peer if KFAB_CQ_SRC_ADDR asked for it, else 0
- * @buf_offset: where in @buf a multi-receive message begins
- * @buf: the buffer of a multi-receive message, else 0; from format DATA on
+ * @src_addr: the peer, with KFAB_CQ_SRC_ADDR, else 0
+ * @buf_offset: offset in @buf at which a multi-receive message begins
+ * @buf: the buffer of a multi-receive message; 0 for other messages, and if the handle
+ *	 of the buffer is closed; in formats DATA, TAGGED
  * @__reserved: 0
  *
- * What the queue's format does not have is 0. Part of other calls, no ioctl by
+ * Fields that the queue's format does not have are 0. Part of other calls, no ioctl by
  * itself.
  */
 struct kfab_cq_entry {
@@ -247,29 +416,58 @@ struct kfab_cq_entry {
 	__u32 __reserved;
 };
 
-/* Flag of CQ_READ and CQ_SREAD: source addresses, too. */
+/* Flag of CQ_READ and CQ_SREAD: fill in source addresses. */
 #define KFAB_CQ_SRC_ADDR	0x1
 
-/* Flag of CQ_READ: say KFAB_CQ_EMPTY, which saves a call, and never EAGAIN. */
-#define KFAB_CQ_TELL_EMPTY	0x2
+/* Flag of CQ_READ: report an empty queue with KFAB_CQ_EMPTY instead of EAGAIN. */
+#define KFAB_CQ_REPORT_EMPTY	0x2
 
-/* Part of the result: the queue was empty behind what was read. */
+/* Part of the result: the queue was empty after the entries that were read. */
 #define KFAB_CQ_EMPTY		0x40000000
 
 /**
  * struct kfab_cq_read - read completions
  * @size: sizeof(struct kfab_cq_read)
- * @flags: KFAB_CQ_*; KFAB_CQ_TELL_EMPTY for CQ_READ only
+ * @flags: KFAB_CQ_SRC_ADDR: fill in source addresses; CQ_READ: KFAB_CQ_REPORT_EMPTY
  * @cq: the completion queue
- * @count: how many at most, less than KFAB_CQ_EMPTY; 0 makes progress and reads
- *	   nothing
+ * @count: most entries to read, less than KFAB_CQ_EMPTY; CQ_READ: 0 makes progress and
+ *	   reads nothing
  * @entries: address of an array of struct kfab_cq_entry
- * @cond: CQ_SREAD: the threshold, with KFAB_CQ_COND_THRESHOLD; CQ_READ: 0
- * @deadline: CQ_SREAD: when to give up; CQ_READ: 0
+ * @cond: CQ_SREAD: the threshold, if the CQ was opened with KFAB_CQ_COND_THRESHOLD;
+ *	  CQ_READ: 0
+ * @deadline: CQ_SREAD: the deadline; CQ_READ: 0
  *
- * Return: the number of completions read, plus KFAB_CQ_EMPTY if that was asked for
- * and is so: with an entry or an error left behind them it is not. EAGAIN: none;
- * KFAB_EAVAIL: an error entry comes first; KFAB_EOVERRUN: the queue has overflowed.
+ * CQ_READ: Read completions, oldest first, without waiting. With KFAB_CQ_REPORT_EMPTY
+ * the result also reports that the queue was seen empty after the entries, which
+ * saves the call that would find that out, and EAGAIN does not occur. Without
+ * KFAB_CQ_EMPTY in the result more may be left: entries, an error, an overrun.
+ *
+ * Result of CQ_READ: the number of completions read; with KFAB_CQ_REPORT_EMPTY plus
+ * KFAB_CQ_EMPTY if the queue was seen empty after them.
+ *
+ * Errors of CQ_READ:
+ *
+ *  - EINVAL: @cond or @deadline is not 0; @count is KFAB_CQ_EMPTY or more; a handle
+ *    of another class
+ *  - EAGAIN: no completion; not with KFAB_CQ_REPORT_EMPTY
+ *  - KFAB_EAVAIL: an error entry comes first
+ *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
+ *
+ * CQ_SREAD: Read completions, waiting for the first; in a CQ of
+ * KFAB_CQ_COND_THRESHOLD until there are @cond. At the deadline fewer are returned.
+ *
+ * Result of CQ_SREAD: the number of completions read.
+ *
+ * Errors of CQ_SREAD:
+ *
+ *  - EINVAL: @count is 0, or KFAB_CQ_EMPTY or more; @deadline is negative; a
+ *    threshold above the size of the CQ; a CQ without a wait object of its own; a
+ *    handle of another class
+ *  - EINTR: a handler without SA_RESTART ran
+ *  - EAGAIN: no completion, and the deadline has passed or CQ_SIGNAL was called
+ *  - ENODEV: the device is gone and every entry was read
+ *  - KFAB_EAVAIL: an error entry comes first
+ *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  */
 struct kfab_cq_read {
 	__u32 size;
@@ -289,23 +487,31 @@ struct kfab_cq_read {
  * @size: sizeof(struct kfab_cq_readerr)
  * @flags: must be 0
  * @cq: the completion queue
- * @err_data_size: in: room at @err_data; out: bytes of data, of which at most
- *		   the room was written
- * @err_data: address of a buffer, or 0
+ * @err_data_size: in: room at @err_data; out: bytes of data, of which at most the room
+ *		   was written
+ * @err_data: address of a buffer for data of the provider, or 0
  * @read_flags: 0, or KFAB_PEEK to leave the entry in the queue
- * @out_context: of the operation
- * @out_flags: what the operation was
- * @out_len: bytes delivered
+ * @out_context: context of the operation
+ * @out_flags: kind of the operation, as in an entry
+ * @out_len: bytes that were delivered
  * @out_data: remote CQ data
  * @out_tag: tag
  * @out_olen: bytes that did not fit
  * @out_buf_offset: as in struct kfab_cq_entry
- * @out_buf: the same
+ * @out_buf: as in struct kfab_cq_entry
  * @out_err: a positive error number
  * @out_prov_errno: the provider's own number for it, see KFAB_IOC_STRERROR
  * @__reserved: must be 0
  *
- * Return: 1. EAGAIN: no error comes first.
+ * Read one error entry. One error goes to one reader.
+ *
+ * Return: 1.
+ *
+ * Errors:
+ *
+ *  - EINVAL: flags other than KFAB_PEEK, or a handle of another class
+ *  - EAGAIN: no error comes first
+ *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  */
 struct kfab_cq_readerr {
 	__u32 size;
@@ -330,11 +536,18 @@ struct kfab_cq_readerr {
 #define KFAB_IOC_CQ_READERR _IOWR(KFAB_IOC_MAGIC, 0x42, struct kfab_cq_readerr)
 
 /**
- * struct kfab_cq_signal - free the threads that are blocked on a CQ
+ * struct kfab_cq_signal - wake the threads that are blocked on a CQ
  * @size: sizeof(struct kfab_cq_signal)
  * @flags: must be 0
  * @cq: the completion queue
  * @__reserved: must be 0
+ *
+ * End the sleep of all threads in CQ_SREAD, and in the CQ's wait set. A later call is
+ * not affected, and no entry is hidden.
+ *
+ * Errors:
+ *
+ *  - EINVAL: a CQ without a wait object, or a handle of another class
  */
 struct kfab_cq_signal {
 	__u32 size;
@@ -356,18 +569,48 @@ struct kfab_cq_signal {
  * @cm_data: address of a buffer for the private data of a connection event, or 0
  * @info: address of a struct kfab_info (its @size set) for KFAB_CONNREQ, or 0
  * @read_flags: 0, or KFAB_PEEK to leave the event in the queue
- * @deadline: EQ_SREAD: when to give up; EQ_READ: 0
+ * @deadline: EQ_SREAD: the deadline; EQ_READ: 0
  * @out_event: KFAB_CONNREQ and so on
- * @out_handle: the object it is about; 0 if there is none
- * @out_context: that object's context; of a written event the writer's
- * @out_data: of the event
- * @out_connreq: KFAB_CONNREQ, not peeked at: the connection request, to be
- *		 given to EP_OPEN or REJECT, or closed
+ * @out_handle: the object that the event is about, 0 without one
+ * @out_context: context of that object; for an event that was written with EQ_WRITE
+ *		 the writer's
+ * @out_data: data of the event
+ * @out_connreq: KFAB_CONNREQ without KFAB_PEEK: the connection request, for EP_OPEN,
+ *		 REJECT or CLOSE
  * @__reserved: must be 0
  *
- * Return: @size. EAGAIN: none; KFAB_EAVAIL: an error entry comes first;
- * KFAB_ETOOSMALL: the private data does not fit, nothing was read (room for
- * KFAB_CM_DATA_MAX is always enough); KFAB_EOVERRUN: the queue has overflowed.
+ * EQ_READ: Read one event without waiting.
+ *
+ * Result of EQ_READ: the size of the structure.
+ *
+ * Errors of EQ_READ:
+ *
+ *  - EINVAL: @deadline is not 0; flags other than KFAB_PEEK; @info has a size that is
+ *    not valid; a handle of another class
+ *  - EMFILE: no handle for a connection request, which stays unread
+ *  - ENOSPC: the same: the client has used up all handles
+ *  - EAGAIN: no event
+ *  - KFAB_EAVAIL: an error entry comes first
+ *  - KFAB_ETOOSMALL: the private data does not fit; nothing was read, and
+ *    KFAB_CM_DATA_MAX bytes always suffice
+ *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
+ *
+ * EQ_SREAD: Read one event, waiting for it.
+ *
+ * Result of EQ_SREAD: the size of the structure.
+ *
+ * Errors of EQ_SREAD:
+ *
+ *  - EINVAL: @deadline is negative; flags other than KFAB_PEEK; @info has a size that
+ *    is not valid; an EQ without a wait object of its own; a handle of another class
+ *  - EINTR: a handler without SA_RESTART ran
+ *  - EMFILE: no handle for a connection request, which stays unread
+ *  - ENOSPC: the same: the client has used up all handles
+ *  - EAGAIN: no event, and the deadline has passed
+ *  - KFAB_EAVAIL: an error entry comes first
+ *  - KFAB_ETOOSMALL: the private data does not fit; nothing was read, and
+ *    KFAB_CM_DATA_MAX bytes always suffice
+ *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  */
 struct kfab_eq_read {
 	__u32 size;
@@ -394,18 +637,26 @@ struct kfab_eq_read {
  * @size: sizeof(struct kfab_eq_readerr)
  * @flags: must be 0
  * @eq: the event queue
- * @err_data_size: in: room at @err_data; out: bytes of data (a rejecting
- *		   peer's private data), of which at most the room was written
+ * @err_data_size: in: room at @err_data; out: bytes of data (the private data of a
+ *		   peer that rejected), of which at most the room was written
  * @err_data: address of a buffer, or 0
  * @read_flags: 0, or KFAB_PEEK to leave the entry in the queue
- * @out_handle: the object it is about; 0 if there is none
+ * @out_handle: the object that the error is about, 0 without one
  * @out_err: a positive error number
- * @out_context: that object's context
- * @out_data: of the event
+ * @out_context: context of that object
+ * @out_data: data of the event
  * @out_prov_errno: the provider's own number for it, see KFAB_IOC_STRERROR
  * @__reserved: must be 0
  *
- * Return: @size. EAGAIN: no error comes first.
+ * Read one error entry. For a refused connection the data is the peer's private data.
+ *
+ * Return: the size of the structure.
+ *
+ * Errors:
+ *
+ *  - EINVAL: flags other than KFAB_PEEK, or a handle of another class
+ *  - EAGAIN: no error comes first
+ *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  */
 struct kfab_eq_readerr {
 	__u32 size;
@@ -425,15 +676,23 @@ struct kfab_eq_readerr {
 #define KFAB_IOC_EQ_READERR _IOWR(KFAB_IOC_MAGIC, 0x4a, struct kfab_eq_readerr)
 
 /**
- * struct kfab_eq_write - put an event of one's own into a queue
+ * struct kfab_eq_write - put an event of the caller's own into a queue
  * @size: sizeof(struct kfab_eq_write)
  * @flags: must be 0
  * @eq: the event queue
- * @event: any number, KFAB_NOTIFY by custom
- * @handle: an object that it is about, or 0
+ * @event: any number; by convention KFAB_NOTIFY
+ * @handle: an open object that the event is about, or 0
  * @__reserved: must be 0
- * @context: the writer's
- * @data: the writer's
+ * @context: a number of the caller, returned with the event
+ * @data: a number of the caller, returned with the event
+ *
+ * Put an event of the caller's own into a queue. EQ_READ returns it as it was
+ * written, whatever number @event is.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @eq is of another class
+ *  - EAGAIN: the queue is full
  */
 struct kfab_eq_write {
 	__u32 size;
@@ -456,8 +715,50 @@ struct kfab_eq_write {
  * @flags: must be 0
  * @cntr: the counter
  * @__reserved: must be 0
- * @value: READ, READERR: out, the count of successes or of errors;
- *	   ADD, SET, ADDERR, SETERR: in
+ * @value: READ, READERR: out: the count of successes or of errors; ADD, SET, ADDERR,
+ *	   SETERR: in: the number to add or to set
+ *
+ * CNTR_READ: Read the count of successes. Only CNTR_READ and CNTR_READERR move the
+ * marks by which a wait set knows what was read.
+ *
+ * Errors of CNTR_READ:
+ *
+ *  - EINVAL: a handle of another class
+ *
+ * CNTR_READERR: Read the count of errors. Only CNTR_READ and CNTR_READERR move the
+ * marks by which a wait set knows what was read.
+ *
+ * Errors of CNTR_READERR:
+ *
+ *  - EINVAL: a handle of another class
+ *
+ * CNTR_ADD: Add to the count of successes. Ends waits in progress, and leaves nothing
+ * to read.
+ *
+ * Errors of CNTR_ADD:
+ *
+ *  - EINVAL: a handle of another class
+ *
+ * CNTR_SET: Set the count of successes. Ends waits in progress, and leaves nothing to
+ * read.
+ *
+ * Errors of CNTR_SET:
+ *
+ *  - EINVAL: a handle of another class
+ *
+ * CNTR_ADDERR: Add to the count of errors. This is an error change: the counter is
+ * ready.
+ *
+ * Errors of CNTR_ADDERR:
+ *
+ *  - EINVAL: a handle of another class
+ *
+ * CNTR_SETERR: Set the count of errors. This is an error change: the counter is
+ * ready.
+ *
+ * Errors of CNTR_SETERR:
+ *
+ *  - EINVAL: a handle of another class
  */
 struct kfab_cntr {
 	__u32 size;
@@ -480,10 +781,19 @@ struct kfab_cntr {
  * @flags: must be 0
  * @cntr: the counter
  * @__reserved: must be 0
- * @threshold: the value
- * @deadline: when to give up
+ * @threshold: the value to wait for
+ * @deadline: the deadline
  *
- * ETIMEDOUT: the deadline has passed; KFAB_EAVAIL: the error count changed.
+ * Wait until a counter has reached a value.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @deadline is negative; a counter without a wait object of its own; a
+ *    handle of another class
+ *  - EINTR: a handler without SA_RESTART ran
+ *  - ETIMEDOUT: the deadline has passed
+ *  - ENODEV: the device is gone and the value was not reached
+ *  - KFAB_EAVAIL: the count of errors changed during the call
  */
 struct kfab_cntr_wait {
 	__u32 size;
@@ -504,9 +814,20 @@ struct kfab_cntr_wait {
  * @flags: must be 0
  * @wait: the wait set
  * @__reserved: must be 0
- * @deadline: when to give up
+ * @deadline: the deadline
  *
- * ETIMEDOUT: the deadline has passed and nothing is ready.
+ * Wait until a member of a wait set is ready, or this thread was woken since it began
+ * to wait. Another thread may have emptied the member meanwhile. In an exclusive set
+ * each publication wakes one sleeper; a thread whose WAIT returned 0 then owes a read
+ * of a member or another WAIT, and if it does neither, the others sleep until the
+ * next publication.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @deadline is negative, or a handle of another class
+ *  - EINTR: a handler without SA_RESTART ran
+ *  - ETIMEDOUT: the deadline has passed and nothing is ready
+ *  - ENODEV: the devices of all members are gone, and nothing is left to read
  */
 struct kfab_wait {
 	__u32 size;
@@ -524,7 +845,23 @@ struct kfab_wait {
  * @flags: must be 0
  * @poll: the poll set
  * @handle: a CQ, EQ or counter
- * @poll_flags: 0
+ * @poll_flags: must be 0
+ *
+ * POLL_ADD: Add a member to a poll set. A member that is ready is reported by the
+ * next POLL.
+ *
+ * Errors of POLL_ADD:
+ *
+ *  - EINVAL: an object of another domain or fabric; @poll_flags is not 0; a handle of
+ *    another class
+ *  - EALREADY: it is a member
+ *
+ * POLL_DEL: Remove a member from a poll set. No POLL that begins after the call
+ * reports it.
+ *
+ * Errors of POLL_DEL:
+ *
+ *  - EINVAL: not a member; @poll_flags is not 0; a handle of another class
  */
 struct kfab_poll_member {
 	__u32 size;
@@ -539,7 +876,7 @@ struct kfab_poll_member {
 
 /**
  * struct kfab_poll_entry - a member of a poll set that is ready
- * @context: the member's
+ * @context: context of the member
  * @handle: the member
  * @__reserved: 0
  *
@@ -552,14 +889,22 @@ struct kfab_poll_entry {
 };
 
 /**
- * struct kfab_poll - which members of a poll set are ready?
+ * struct kfab_poll - report the members of a poll set that are ready
  * @size: sizeof(struct kfab_poll)
  * @flags: must be 0
  * @poll: the poll set
  * @count: entries that fit, 1 to KFAB_POLL_MAX
  * @entries: address of an array of struct kfab_poll_entry
  *
- * Never sleeps. Return: the number of entries written, 0 if nothing is ready.
+ * Report the members of a poll set that are ready. Never sleeps until something is
+ * ready.
+ *
+ * Return: the number of entries written, 0 if nothing is ready.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @count is 0 or above KFAB_POLL_MAX; no @entries; a handle of another
+ *    class
  */
 struct kfab_poll {
 	__u32 size;
@@ -572,19 +917,25 @@ struct kfab_poll {
 #define KFAB_IOC_POLL _IOWR(KFAB_IOC_MAGIC, 0x62, struct kfab_poll)
 
 /**
- * struct kfab_trywait - may the caller block on its wait objects?
+ * struct kfab_trywait - ask whether the caller may block on wait objects
  * @size: sizeof(struct kfab_trywait)
  * @flags: must be 0
- * @fabric: the fabric that all of them live on
+ * @fabric: the fabric that all of the objects belong to
  * @count: handles, 1 to KFAB_POLL_MAX
- * @handles: address of an array of __u32: wait sets, CQs, EQs, counters, all with
- *	     the same kind of wait object; a member of a wait set is judged as part
- *	     of its set
+ * @handles: address of an array of __u32: wait sets, CQs, EQs, counters, all with the
+ *	     same kind of wait object
  *
- * Consumes nothing. Return: 0: nothing is readable by any call, and the next
- * event will make the wait object readable. EAGAIN: do not block, there is
- * something to read. ENODEV: nothing to read, and the device is gone. EINVAL:
- * different kinds, another fabric's, or KFAB_WAIT_NONE.
+ * Ask whether the caller may block on the descriptors of these objects. 0: nothing
+ * can be read of any of them, and the next event makes a descriptor readable. A
+ * member of a wait set is judged as the set, and its kind is the set's. Consumes
+ * nothing, and there is no signal to clear first.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @count is 0 or above KFAB_POLL_MAX; objects of different kinds of wait
+ *    object, of another fabric or class, or without a wait object
+ *  - EAGAIN: something can be read: do not block
+ *  - ENODEV: nothing can be read, and the device of one of the objects is gone
  */
 struct kfab_trywait {
 	__u32 size;
@@ -600,15 +951,22 @@ struct kfab_trywait {
  * struct kfab_pollfd - the members of a KFAB_WAIT_POLLFD set
  * @size: sizeof(struct kfab_pollfd)
  * @flags: must be 0
- * @wait: the wait set
- * @count: in: handles that fit; out: members that there are
+ * @wait: a wait set of KFAB_WAIT_POLLFD that is not exclusive
+ * @count: in: handles that fit; out: members that exist
  * @handles: address of an array of __u32
- * @out_change_index: moves when a member came or went, and only then
+ * @out_change_index: changes when a member is added or removed, and only then
  * @__reserved: must be 0
  *
- * KFAB_GETWAIT on a member gives a descriptor of it. With @count 0 no handles are
- * written: the cheap way to read @out_change_index. KFAB_ETOOSMALL: there are
- * more members; @count and @out_change_index are written, and no handle.
+ * List the members of a KFAB_WAIT_POLLFD set. KFAB_GETWAIT on a member gives its
+ * descriptor. With @count 0 no handle is written: the cheap way to read
+ * @out_change_index. A thread that polls the descriptors is not woken when a member
+ * is added; a thread in WAIT is, when that member becomes ready.
+ *
+ * Errors:
+ *
+ *  - EINVAL: a set of another kind, or an exclusive one; a handle of another class
+ *  - KFAB_ETOOSMALL: there are more members; @count and @out_change_index are written
+ *    all the same, and no handle
  */
 struct kfab_pollfd {
 	__u32 size;

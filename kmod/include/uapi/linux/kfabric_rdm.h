@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause */
 /*
- * /dev/kfabric: atomics, and what endpoints without a connection have: tagged
- * messages, address vectors, scalable endpoints and their contexts. Part of
+ * /dev/kfabric: options, tagged messages, atomics, address vectors, scalable endpoints
+ * and their contexts, and cancelling. Part of
  * <linux/kfabric.h>, whose rules hold here; include that one.
  */
 #ifndef _UAPI_LINUX_KFABRIC_RDM_H
@@ -11,10 +11,10 @@
 #error "include <linux/kfabric.h>"
 #endif
 
-/* Addresses in one call. */
+/* Most addresses in one call. */
 #define KFAB_AV_INSERT_MAX	1024
 
-/* Elements of atomics. */
+/* Types of the elements of atomics. */
 #define KFAB_INT8		0
 #define KFAB_UINT8		1
 #define KFAB_INT16		2
@@ -30,7 +30,7 @@
 #define KFAB_LONG_DOUBLE	12
 #define KFAB_LONG_DOUBLE_COMPLEX 13
 
-/* What an atomic does with each remote element. */
+/* Operations of atomics on each remote element. */
 #define KFAB_MIN		0
 #define KFAB_MAX		1
 #define KFAB_SUM		2
@@ -66,9 +66,25 @@
  * @level: KFAB_OPT_ENDPOINT
  * @optname: KFAB_OPT_MIN_MULTI_RECV, KFAB_OPT_CM_DATA_SIZE, KFAB_OPT_KEEPALIVE
  * @__reserved: must be 0
- * @value: GETOPT: out; SETOPT: in
+ * @value: GETOPT: out: the value; SETOPT: in: the value
  *
- * ENOPROTOOPT: the endpoint does not have this option.
+ * GETOPT: Read an option of an endpoint.
+ *
+ * Errors of GETOPT:
+ *
+ *  - EINVAL: an unknown level, or a handle of another class
+ *  - EOPNOTSUPP: the provider has no options
+ *  - ENOPROTOOPT: the endpoint does not have this option
+ *
+ * SETOPT: Set an option of an endpoint.
+ *
+ * Errors of SETOPT:
+ *
+ *  - EINVAL: an unknown level or a value out of range, or a handle of another class
+ *  - EOPNOTSUPP: the provider has no options
+ *  - ENOPROTOOPT: the endpoint does not have this option, or it cannot be set
+ *  - E2BIG: the value is too large
+ *  - ENODEV: the device is gone
  */
 struct kfab_opt {
 	__u32 size;
@@ -92,12 +108,47 @@ struct kfab_opt {
  * @ep: the endpoint, or a context of a scalable one
  * @iov_count: elements of @iov, at most KFAB_IOV_MAX; at most 1 to inject
  * @op_flags: as in struct kfab_msg
- * @context: the caller's, given back with the completion
+ * @context: a number of the caller, returned with the completion
  * @data: sent with KFAB_REMOTE_CQ_DATA
- * @addr: the peer; to receive: from whom, KFAB_ADDR_UNSPEC for anybody
+ * @addr: the peer; TRECV: the peer to receive from, KFAB_ADDR_UNSPEC for any
  * @iov: address of an array of struct kfab_iov
- * @tag: of the message
- * @ignore: TRECV: bits of the tag that need not match; TSEND: 0
+ * @tag: tag of the message
+ * @ignore: TRECV: bits of the tag that need not match; TSEND: must be 0
+ *
+ * TRECV: Post a tagged receive.
+ *
+ * Errors of TRECV:
+ *
+ *  - EINVAL: more than KFAB_IOV_MAX pieces; a piece beyond the end of its buffer; a
+ *    handle of another class; a piece without the memory region that the domain
+ *    requires; a peer that the address vector does not have
+ *  - EOPNOTSUPP: the endpoint does not have this operation
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many bytes or pieces
+ *  - ENODEV: the device is gone
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
+ *
+ * TSEND: Post a tagged send. With KFAB_POST_INJECT as SEND.
+ *
+ * Errors of TSEND:
+ *
+ *  - EINVAL: more than KFAB_IOV_MAX pieces; a piece beyond the end of its buffer; a
+ *    handle of another class; a piece without the memory region that the domain
+ *    requires; a peer that the address vector does not have; KFAB_POST_INJECT with
+ *    more than one piece, or with flags other than KFAB_REMOTE_CQ_DATA; @ignore is
+ *    not 0
+ *  - EOPNOTSUPP: the endpoint does not have this operation
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many bytes or pieces
+ *  - ENODEV: the device is gone
+ *  - ENOTCONN: the endpoint is not connected
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
  */
 struct kfab_tmsg {
 	__u32 size;
@@ -121,24 +172,79 @@ struct kfab_tmsg {
 /**
  * struct kfab_atomic - post an atomic
  * @size: sizeof(struct kfab_atomic)
- * @flags: 0, or KFAB_POST_INJECT for KFAB_IOC_ATOMIC
+ * @flags: 0, or KFAB_POST_INJECT for ATOMIC: with one operand and @op_flags 0
  * @ep: the endpoint
- * @datatype: of an element: KFAB_UINT64 and so on
- * @op: KFAB_SUM and so on
- * @iov_count: pieces of operands, at most KFAB_IOV_MAX
- * @compare_count: pieces of values to compare with; COMPARE_ATOMIC
- * @result_count: pieces of room for previous values; FETCH_ and COMPARE_ATOMIC
+ * @datatype: type of an element: KFAB_UINT64 and so on
+ * @op: operation: KFAB_SUM and so on
+ * @iov_count: pieces of operands, at most KFAB_IOV_MAX; 0 for KFAB_ATOMIC_READ. All
+ *	       lengths are in bytes, and whole elements
+ * @compare_count: COMPARE_ATOMIC: pieces of values to compare with; else 0
+ * @result_count: FETCH_ATOMIC and COMPARE_ATOMIC: pieces of room for previous values;
+ *		  ATOMIC: 0
  * @op_flags: as in struct kfab_msg
- * @context: the caller's, given back with the completion
+ * @context: a number of the caller, returned with the completion
  * @addr: the peer, for endpoints without a connection
  * @iov: address of an array of struct kfab_iov
- * @compare: the same
- * @result: the same
+ * @compare: the same, for the values to compare with
+ * @result: the same, for the previous values
  * @rma_iov: address of an array of struct kfab_rma_iov
  * @rma_iov_count: elements of @rma_iov, at most KFAB_IOV_MAX; 1 to inject
  * @__reserved: must be 0
  *
- * Lengths are in bytes here, too, and whole elements.
+ * ATOMIC: Post an atomic without a result.
+ *
+ * Errors of ATOMIC:
+ *
+ *  - EINVAL: an unknown @datatype or @op; no remote piece, or more than KFAB_IOV_MAX;
+ *    a length that is not a whole number of elements; numbers of elements that
+ *    differ; a piece beyond the end of its buffer; a handle of another class; pieces
+ *    to compare or for results; KFAB_POST_INJECT with other than one operand and one
+ *    remote piece, or with @op_flags
+ *  - EOPNOTSUPP: the endpoint does not have this operation on this type
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many elements or pieces
+ *  - ENOTCONN: the endpoint is not connected
+ *  - ENODEV: the device is gone
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
+ *
+ * FETCH_ATOMIC: Post an atomic that also returns the previous values.
+ *
+ * Errors of FETCH_ATOMIC:
+ *
+ *  - EINVAL: an unknown @datatype or @op; no remote piece, or more than KFAB_IOV_MAX;
+ *    a length that is not a whole number of elements; numbers of elements that
+ *    differ; a piece beyond the end of its buffer; a handle of another class; pieces
+ *    to compare
+ *  - EOPNOTSUPP: the endpoint does not have this operation on this type
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many elements or pieces
+ *  - ENOTCONN: the endpoint is not connected
+ *  - ENODEV: the device is gone
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
+ *
+ * COMPARE_ATOMIC: Post an atomic that compares first, and also returns the previous
+ * values.
+ *
+ * Errors of COMPARE_ATOMIC:
+ *
+ *  - EINVAL: an unknown @datatype or @op; no remote piece, or more than KFAB_IOV_MAX;
+ *    a length that is not a whole number of elements; numbers of elements that
+ *    differ; a piece beyond the end of its buffer; a handle of another class
+ *  - EOPNOTSUPP: the endpoint does not have this operation on this type
+ *  - EAGAIN: the queue is full, or the device has no resources left; retry after
+ *    reading completions
+ *  - EMSGSIZE: too many elements or pieces
+ *  - ENOTCONN: the endpoint is not connected
+ *  - ENODEV: the device is gone
+ *  - KFAB_EOPBADSTATE: the endpoint is not enabled
+ *  - KFAB_EDOMAIN: a memory region of another domain
+ *  - KFAB_EBADFLAGS: operation flags that the endpoint does not have
  */
 struct kfab_atomic {
 	__u32 size;
@@ -165,16 +271,23 @@ struct kfab_atomic {
 #define KFAB_IOC_COMPARE_ATOMIC _IOWR(KFAB_IOC_MAGIC, 0x38, struct kfab_atomic)
 
 /**
- * struct kfab_atomic_valid - can an endpoint do this?
+ * struct kfab_atomic_valid - ask whether an endpoint has an atomic
  * @size: sizeof(struct kfab_atomic_valid)
  * @flags: must be 0
  * @ep: the endpoint
- * @kind: KFAB_ATOMIC_PLAIN, _FETCH, _COMPARE: of the call
- * @datatype: of an element
- * @op: what to do with it
- * @out_count: elements of one call, at most
+ * @kind: KFAB_ATOMIC_PLAIN, KFAB_ATOMIC_FETCH or KFAB_ATOMIC_COMPARE
+ * @datatype: type of an element
+ * @op: operation
+ * @out_count: most elements of one call
  *
- * EOPNOTSUPP: it cannot.
+ * Ask whether an endpoint has an atomic. Over verbs it may have one aligned element
+ * of 64 bits: SUM and ATOMIC_WRITE, fetching SUM and ATOMIC_READ, comparing CSWAP, if
+ * the device has atomics. The region needs KFAB_REMOTE_READ and KFAB_REMOTE_WRITE.
+ *
+ * Errors:
+ *
+ *  - EINVAL: an unknown @datatype, @op or @kind, or a handle of another class
+ *  - EOPNOTSUPP: the endpoint does not have this operation on this type
  */
 struct kfab_atomic_valid {
 	__u32 size;
@@ -200,10 +313,22 @@ struct kfab_atomic_valid {
  * @__reserved: must be 0
  * @count: addresses to expect, 0 for a default
  * @ep_per_node: endpoints on one node to expect, 0 if unknown
- * @av_flags: 0
- * @context: the caller's
+ * @av_flags: must be 0
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the address vector
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open an address vector of a domain.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: an unknown @type or flag; more @rx_ctx_bits than 16; a handle of another
+ *    class
+ *  - EOPNOTSUPP: asynchronous inserts (KFAB_COMPLETION in @av_flags), or the provider
+ *    has no endpoints without a connection
+ *  - ENODEV: the device is gone
  */
 struct kfab_av_open {
 	__u32 size;
@@ -230,12 +355,23 @@ struct kfab_av_open {
  * @count: addresses, 1 to KFAB_AV_INSERT_MAX
  * @addr_len: bytes of each, 1 to KFAB_ADDR_MAX
  * @__reserved: must be 0
- * @addrs: address of the addresses, one behind the other
- * @out_addrs: address of an array of __u64 for what names them from now on;
+ * @addrs: address of the addresses, one after the other
+ * @out_addrs: address of an array of __u64 for the kfi_addr of each;
  *	       KFAB_ADDR_NOTAVAIL for one that was not inserted
  * @insert_flags: 0 or KFAB_MORE
  *
+ * Insert addresses. If at least one was inserted, the call succeeds, and @out_addrs
+ * has KFAB_ADDR_NOTAVAIL for each of the others. If the call fails, the array may
+ * have been written.
+ *
  * Return: the number of addresses inserted.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @count is 0 or above KFAB_AV_INSERT_MAX; @addr_len is 0 or above
+ *    KFAB_ADDR_MAX; unknown flags; the last address is not valid
+ *  - EOPNOTSUPP: the provider cannot insert addresses
+ *  - ENOSPC: the vector is full
  */
 struct kfab_av_insert {
 	__u32 size;
@@ -258,11 +394,19 @@ struct kfab_av_insert {
  * @av: the address vector
  * @__reserved: must be 0
  * @node: address of a string of at most KFAB_NODE_MAX bytes, or 0
- * @service: the same
+ * @service: the same, for a port
  * @insert_flags: 0 or KFAB_MORE
- * @out_addr: what names it from now on
+ * @out_addr: the kfi_addr of the address
+ *
+ * Insert an address given as text.
  *
  * Return: 1.
+ *
+ * Errors:
+ *
+ *  - EINVAL: unknown flags, or a text that is no address or longer than KFAB_NODE_MAX
+ *  - EOPNOTSUPP: the provider cannot insert texts
+ *  - ENOSPC: the vector is full
  */
 struct kfab_av_insertsvc {
 	__u32 size;
@@ -283,8 +427,16 @@ struct kfab_av_insertsvc {
  * @flags: must be 0
  * @av: the address vector
  * @count: addresses, 1 to KFAB_AV_INSERT_MAX
- * @addrs: address of an array of __u64: what the inserts gave
- * @remove_flags: 0
+ * @addrs: address of an array of __u64: the kfi_addr of each
+ * @remove_flags: must be 0
+ *
+ * Remove addresses.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @count is 0 or above KFAB_AV_INSERT_MAX; @remove_flags is not 0; an
+ *    address that is not in the vector
+ *  - EOPNOTSUPP: the provider cannot remove addresses
  */
 struct kfab_av_remove {
 	__u32 size;
@@ -298,14 +450,21 @@ struct kfab_av_remove {
 #define KFAB_IOC_AV_REMOVE _IOWR(KFAB_IOC_MAGIC, 0x93, struct kfab_av_remove)
 
 /**
- * struct kfab_av_lookup - the address behind the name of one
+ * struct kfab_av_lookup - look up the address of a kfi_addr
  * @size: sizeof(struct kfab_av_lookup)
  * @flags: must be 0
  * @av: the address vector
- * @addr_len: in: room at @addr; out: the address's length, of which at most
- *	      the room was written
- * @kfi_addr: what the insert gave
+ * @addr_len: in: room at @addr; out: length of the address, of which at most the room
+ *	      was written
+ * @kfi_addr: the kfi_addr that the insert returned
  * @addr: address of the buffer
+ *
+ * The address that a kfi_addr names, cut to the room of the caller.
+ *
+ * Errors:
+ *
+ *  - EINVAL: not in the vector, or a handle of another class
+ *  - EOPNOTSUPP: the provider cannot look addresses up
  */
 struct kfab_av_lookup {
 	__u32 size;
@@ -329,7 +488,15 @@ struct kfab_av_lookup {
  * @buf_size: its size, at least 1; a longer text is cut
  * @__reserved: must be 0
  *
+ * The text of an address, always terminated, cut to the room of the caller.
+ *
  * Return: the length of the text written, without the terminating zero.
+ *
+ * Errors:
+ *
+ *  - EINVAL: @buf_size is 0; @addr_len is 0 or above KFAB_ADDR_MAX; a handle of
+ *    another class
+ *  - EOPNOTSUPP: the provider has no text for addresses
  */
 struct kfab_av_straddr {
 	__u32 size;
@@ -353,9 +520,20 @@ struct kfab_av_straddr {
  * @domain: the domain
  * @__reserved: must be 0
  * @info: address of a struct kfab_info
- * @context: the caller's
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the scalable endpoint
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * Open a scalable endpoint of a domain.
+ *
+ * Errors:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: @info does not describe a scalable endpoint of this domain
+ *  - EOPNOTSUPP: a mode in @info that users cannot serve, or the provider has no
+ *    scalable endpoints
+ *  - ENODEV: the device is gone
  */
 struct kfab_sep_open {
 	__u32 size;
@@ -376,11 +554,33 @@ struct kfab_sep_open {
  * @flags: must be 0
  * @sep: the scalable endpoint
  * @index: of the context, from 0
- * @info: address of a struct kfab_info, whose tx_* or rx_* fields count; 0: as
- *	  the scalable endpoint was opened
- * @context: the caller's
+ * @info: address of a struct kfab_info, whose tx_* or rx_* fields are used; 0: as the
+ *	  scalable endpoint was opened
+ * @context: a number of the caller, returned with every report about the object
  * @out_handle: the context
- * @out_id: its tracing id
+ * @out_id: its id in tracepoints, unique in the machine
+ *
+ * TX_CTX_OPEN: Open a transmit context of a scalable endpoint.
+ *
+ * Errors of TX_CTX_OPEN:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: an index that does not exist or is in use, or a handle of another class
+ *  - EOPNOTSUPP: a mode in @info that users cannot serve, or the provider has no such
+ *    contexts
+ *  - ENODEV: the device is gone
+ *
+ * RX_CTX_OPEN: Open a receive context of a scalable endpoint.
+ *
+ * Errors of RX_CTX_OPEN:
+ *
+ *  - EMFILE: the client has as many objects as it may have
+ *  - ENOSPC: the client has used up all handles
+ *  - EINVAL: an index that does not exist or is in use, or a handle of another class
+ *  - EOPNOTSUPP: a mode in @info that users cannot serve, or the provider has no such
+ *    contexts
+ *  - ENODEV: the device is gone
  */
 struct kfab_ctx_open {
 	__u32 size;
@@ -397,15 +597,23 @@ struct kfab_ctx_open {
 #define KFAB_IOC_RX_CTX_OPEN _IOWR(KFAB_IOC_MAGIC, 0x98, struct kfab_ctx_open)
 
 /**
- * struct kfab_cancel - take an operation back
+ * struct kfab_cancel - cancel an operation
  * @size: sizeof(struct kfab_cancel)
  * @flags: must be 0
  * @ep: the endpoint, or a context of a scalable one
  * @__reserved: must be 0
- * @context: of the operation
+ * @context: context of the operation
  *
- * The operation completes with ECANCELED, or as ever if it was too late. ENOENT:
- * no operation with this context is posted.
+ * Cancel the oldest operation with this context. The operation completes with
+ * ECANCELED, or normally if it was too late.
+ *
+ * Errors:
+ *
+ *  - EINVAL: a handle of another class
+ *  - EOPNOTSUPP: the provider cannot cancel on this kind of endpoint; over verbs
+ *    these are endpoints with a connection
+ *  - ENOENT: no operation with this context is posted
+ *  - ENODEV: the device is gone
  */
 struct kfab_cancel {
 	__u32 size;

@@ -2,14 +2,14 @@
 /*
  * Flags, enumerators and error numbers of kfabric for user space.
  *
- * Each has the name, with KFAB_ for KFI_, and the value that it has in the
- * kernel's kfabric interface. Bits have several meanings: which one holds, the
- * call or the field says.
+ * Each has the name, with KFAB_ for KFI_, and the value of its counterpart in the
+ * kernel's kfabric interface. Some bits have several meanings; the call or the field
+ * determines which one.
  */
 #ifndef _UAPI_LINUX_KFABRIC_VALUES_H
 #define _UAPI_LINUX_KFABRIC_VALUES_H
 
-/* Error numbers beyond those of the C library. */
+/* Error numbers in addition to those of the C library. */
 #define KFAB_EOTHER		256
 #define KFAB_ETOOSMALL		257
 #define KFAB_EOPBADSTATE	258
@@ -138,10 +138,10 @@
 #define KFAB_WAIT_POLLFD	6
 #define KFAB_WAIT_YIELD		7
 
-/* Flag of a wait set: each publication wakes one sleeper; see docs/uapi.md. */
+/* Flag of a wait set: each publication wakes one sleeper; see docs/uapi/waiting.md. */
 #define KFAB_WAIT_EXCLUSIVE	0x1000000000000000
 
-/* Operation flag: to the receiver's completion channel it is solicited. */
+/* Operation flag: the message is solicited for the receiver's completion channel. */
 #define KFAB_SOLICITED		0x2000000000000000
 
 /* CQ entry formats: which fields of a struct kfab_cq_entry are filled. */
