@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``make bench``: what a wait costs, against the least that it can cost."""
+"""`kfabric bench`: the cost of a wait, compared with the least that it can cost."""

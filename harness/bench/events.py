@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""An event loop in Python over a completion channel: with kfabric, and with pyverbs.
+"""In the guest: an event loop in Python over a completion channel, with kfabric and with pyverbs.
 
-Two connected ends in one thread, both of whose queues have the same channel. The loop
-sleeps in poll(2) on the channel's descriptor, gets the event, asks for the next one,
-reads the queue until it is empty, offers the place of the message again, and sends the
-answer. Each side is written as its manual says, without a detour.
+Two connected ends in one thread have their queues on the same channel. The loop sleeps in
+poll(2) on the channel's descriptor, gets the event, requests the next one, reads the queue until
+it is empty, posts the receive again, and sends the answer. Each side follows its manual.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import kfabric_py as kp
 from harness.guest.rc_pingpong import gid_index
@@ -26,24 +24,10 @@ _POLL_MS = 30_000
 _SIGNAL_EACH = 16
 
 
-class Loop(Protocol):
-    """Two ends, 0 and 1."""
-
-    def fd(self) -> int:
-        """The channel's descriptor."""
-
-    def send(self, end: int) -> None:
-        """Send a message from an end."""
-
-    def handle(self) -> int:
-        """Serve the event that is there; return the end whose message came, or -1."""
-
-
 class OfKfabric:
-    """kfabric's verbs provider through kfabric_py."""
+    """Two ends, 0 and 1, with kfabric's verbs provider through kfabric_py."""
 
     def __init__(self, link: RdmaLink, stack: contextlib.ExitStack) -> None:
-        """Connect the ends."""
         device = stack.enter_context(kp.Device())
         offer = device.getinfo(provider="verbs", source=(link.address, 0))[0]
         fabric = stack.enter_context(device.fabric(offer))
@@ -102,7 +86,7 @@ class OfKfabric:
         self._eps[end].send(self._places[end][1])
 
     def handle(self) -> int:
-        """Serve the event that is there; return the end whose message came, or -1."""
+        """Handle the pending event; return the end whose message came, or -1."""
         event = self._channel.get_cq_event(ack=True, notify=True)
         if event is None:
             return -1
@@ -115,10 +99,9 @@ class OfKfabric:
 
 
 class OfPyverbs:
-    """Real verbs through pyverbs."""
+    """The same with real verbs through pyverbs."""
 
     def __init__(self, link: RdmaLink, stack: contextlib.ExitStack) -> None:
-        """Connect the ends."""
         from pyverbs import enums
         from pyverbs.cq import CQ, CompChannel
         from pyverbs.device import Context
@@ -149,40 +132,32 @@ class OfPyverbs:
             _to_rts(context, mine, peer, gid_index(link))
         self._recv = RecvWR(sg=[SGE(memory.buf, SIZE, memory.lkey)], num_sge=1)
         out = [SGE(memory.buf + SIZE, SIZE, memory.lkey)]
-        self._quiet = SendWR(num_sge=1, sg=out, send_flags=0)
-        self._told = SendWR(num_sge=1, sg=out, send_flags=enums.IBV_SEND_SIGNALED)
+        self._unsignalled = SendWR(num_sge=1, sg=out, send_flags=0)
+        self._signalled = SendWR(num_sge=1, sg=out, send_flags=enums.IBV_SEND_SIGNALED)
         self._sent = [0, 0]
         self._next = 1
         for qp, cq in zip(self._qps, self._cqs, strict=True):
             for _ in range(_RECEIVES):
                 qp.post_recv(self._recv)
             cq.req_notify()
-        stack.callback(self._close, [*self._qps, memory, *self._cqs, *self._sends])
-
-    @staticmethod
-    def _close(objects: list[Any]) -> None:
-        for each in objects:
-            each.close()
+        for each in (*reversed(self._sends), *reversed(self._cqs), memory, *reversed(self._qps)):
+            stack.callback(each.close)
 
     def fd(self) -> int:
-        """The channel's descriptor."""
         return self._fd
 
     def send(self, end: int) -> None:
-        """Send a message from an end; one in several is asked about, to reclaim the queue."""
         self._sent[end] += 1
+        # Every so often a send is signalled, so that its queue entries can be used again.
         if self._sent[end] % _SIGNAL_EACH:
-            self._qps[end].post_send(self._quiet)
+            self._qps[end].post_send(self._unsignalled)
         else:
             self._sends[end].poll(1)
-            self._qps[end].post_send(self._told)
+            self._qps[end].post_send(self._signalled)
         self._next = 1 - end
 
     def handle(self) -> int:
-        """Serve the event that is there; return the end whose message came, or -1.
-
-        pyverbs wants to be told which queue the event is about: the messages take turns.
-        """
+        # pyverbs needs the queue as an argument; the ends take turns.
         end = self._next
         cq = self._cqs[end]
         self._channel.get_cq_event(cq)
@@ -223,16 +198,10 @@ def _to_rts(context: Any, qp: Any, peer: Any, index: int) -> None:
     qp.to_rts(attr)
 
 
-@contextlib.contextmanager
-def opened(kind: str, link: RdmaLink) -> Iterator[Loop]:
-    """The two ends, connected: "kfabric" or "pyverbs"."""
+def measure(kind: str, link: RdmaLink, rounds: int) -> dict[str, int]:
+    """Measure so many round trips, after as many for warming up."""
     with contextlib.ExitStack() as stack:
-        yield OfKfabric(link, stack) if kind == "kfabric" else OfPyverbs(link, stack)
-
-
-def play(kind: str, link: RdmaLink, rounds: int) -> dict[str, int]:
-    """Play so many round trips, and as many before that nobody counts."""
-    with opened(kind, link) as loop:
+        loop = OfKfabric(link, stack) if kind == "kfabric" else OfPyverbs(link, stack)
         poll = select.poll()
         poll.register(loop.fd(), select.POLLIN)
         _rounds(loop, poll, rounds)
@@ -241,8 +210,8 @@ def play(kind: str, link: RdmaLink, rounds: int) -> dict[str, int]:
         return {"ns": time.monotonic_ns() - began, "wrong": wrong}
 
 
-def _rounds(loop: Loop, poll: select.poll, rounds: int) -> int:
-    """Play; return how many messages did not come."""
+def _rounds(loop: OfKfabric | OfPyverbs, poll: select.poll, rounds: int) -> int:
+    """Make round trips; return the number of messages that did not arrive."""
     wrong = 0
     for _ in range(rounds):
         for end in (0, 1):
@@ -254,6 +223,3 @@ def _rounds(loop: Loop, poll: select.poll, rounds: int) -> int:
                     break
                 came = loop.handle()
     return wrong
-
-
-__all__ = ["Loop", "OfKfabric", "OfPyverbs", "opened", "play"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The guest's part of ``make bench``: measures what it is told, line by line.
+"""In the guest: measures the lines of the bench's plan.
 
-Lines come on standard input. For each one a line of JSON goes out, with the line
-and its figures. Those that the kernel measures are passed on to the test module.
+Lines come on standard input. For each one a line of JSON with its figures goes to standard
+output. Kernel-side measurements are passed on to the test module.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import kfabric_py as kp
 from harness.bench import events, figures, libfabric
-from harness.bench.watched import Link
+from harness.bench.rxe import Link
 from harness.guest import modules as guest_modules
 from kfabric_py import _uapi
 
@@ -41,15 +41,17 @@ def in_kernel(line: str) -> dict[str, int]:
         os.close(fd)
 
 
-def _loops() -> ctypes.CDLL:
-    library = ctypes.CDLL(os.environ[LOOPS])
-    library.loop_ioctl.restype = library.loop_poll.restype = ctypes.c_uint64
-    return library
+def _timed(function: str, calls: int, *arguments: object) -> dict[str, int]:
+    """Run a loop of loop.c; each call has to return 0."""
+    wrong = ctypes.c_ulong()
+    loop = getattr(ctypes.CDLL(os.environ[LOOPS]), function)
+    loop.restype = ctypes.c_uint64
+    cycles = loop(*arguments, 0, ctypes.c_ulong(calls), ctypes.byref(wrong))
+    return {"cycles": cycles, "wrong": wrong.value}
 
 
 def from_user_space(members: int, calls: int) -> dict[str, int]:
     """Poll a set of idle queues through /dev/kfabric."""
-    wrong = ctypes.c_ulong()
     entries = (_uapi.kfab_poll_entry * _ROOM)()
     with _idle_poll_set(members) as (device, poll_set):
         arg = _uapi.kfab_poll(
@@ -58,20 +60,12 @@ def from_user_space(members: int, calls: int) -> dict[str, int]:
             count=_ROOM,
             entries=ctypes.addressof(entries),
         )
-        cycles = _loops().loop_ioctl(
-            device.fileno(),
-            ctypes.c_ulong(_uapi.KFAB_IOC_POLL),
-            ctypes.byref(arg),
-            0,
-            ctypes.c_ulong(calls),
-            ctypes.byref(wrong),
-        )
-    return {"cycles": cycles, "wrong": wrong.value}
+        request = ctypes.c_ulong(_uapi.KFAB_IOC_POLL)
+        return _timed("loop_ioctl", calls, device.fileno(), request, ctypes.byref(arg))
 
 
 @contextlib.contextmanager
 def _idle_poll_set(members: int) -> Iterator[tuple[kp.Device, kp.PollSet]]:
-    # The queues, and what they are opened on.
     _LIMIT.write_text(str(members + _ROOM))
     with contextlib.ExitStack() as stack:
         device = stack.enter_context(kp.Device())
@@ -87,28 +81,19 @@ def _idle_poll_set(members: int) -> Iterator[tuple[kp.Device, kp.PollSet]]:
 
 def of_libfabric(provider: str, members: int, calls: int) -> dict[str, int]:
     """Poll a set of idle queues of libfabric."""
-    wrong = ctypes.c_ulong()
     context = (ctypes.c_void_p * _ROOM)()
     with libfabric.idle_poll_set(provider, members) as (function, poll_set):
-        cycles = _loops().loop_poll(
-            ctypes.c_void_p(function),
-            poll_set,
-            context,
-            _ROOM,
-            0,
-            ctypes.c_ulong(calls),
-            ctypes.byref(wrong),
-        )
-    return {"cycles": cycles, "wrong": wrong.value}
+        address = ctypes.c_void_p(function)
+        return _timed("loop_poll", calls, address, poll_set, context, _ROOM)
 
 
 def measure(line: str, link: Link) -> dict[str, int]:
     """The figures of one line of the plan."""
     name, *words = line.split()
     if name == "rxe":
-        return link.play(int(words[0]), words[1])
+        return link.measure(int(words[0]), words[1])
     if name == "events":
-        return events.play(words[0], link.link, int(words[1]))
+        return events.measure(words[0], link.link, int(words[1]))
     if name == "ioctl":
         return from_user_space(*map(int, words))
     if name == "fi_poll":
@@ -118,18 +103,18 @@ def measure(line: str, link: Link) -> dict[str, int]:
     return in_kernel(line)
 
 
-def run(plan: Iterator[str], tell: Callable[[str, dict[str, int]], None]) -> None:
-    """Measure everything, with the modules loaded meanwhile."""
+def run(plan: Iterable[str], report: Callable[[str, dict[str, int]], None]) -> None:
+    """Measure all lines while the modules are loaded."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
     ours = guest_modules.Modules.from_environment()
     with ours.loaded():
         guest_modules.insert(ours.file("kfi_bench"))
-        # The system's own way to verbs, which pyverbs goes.
+        # pyverbs uses the system's own verbs device.
         guest_modules.need(["ib_uverbs"])
         try:
             with Link(ours) as link:
                 for line in plan:
-                    tell(line, measure(line, link))
+                    report(line, measure(line, link))
         finally:
             guest_modules.remove("kfi_bench")
 
@@ -137,10 +122,10 @@ def run(plan: Iterator[str], tell: Callable[[str, dict[str, int]], None]) -> Non
 def main() -> int:
     """Read the plan, print the figures."""
 
-    def tell(line: str, measured: dict[str, int]) -> None:
+    def report(line: str, measured: dict[str, int]) -> None:
         print(json.dumps({"line": line, "figures": measured}), flush=True)
 
-    run((line.strip() for line in sys.stdin), tell)
+    run((line.strip() for line in sys.stdin), report)
     return 0
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""As much of libfabric 1.x as a poll set full of idle completion queues needs.
+"""In the guest: as much of libfabric 1.x as a poll set full of idle completion queues needs.
 
-The library exports only a few functions. The others are inline functions of its
-headers, which call through tables; so does this, by the tables' layout.
+The library exports only a few functions. The others are inline functions of its headers that
+call through tables of operations; this module calls through the same tables.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 LIBRARY: Final = "libfabric.so.1"
@@ -22,11 +22,8 @@ class FabricAttr(ctypes.Structure):
     """struct fi_fabric_attr."""
 
     _fields_ = (
-        ("fabric", _POINTER),
-        ("name", ctypes.c_char_p),
-        ("prov_name", _POINTER),
-        ("prov_version", ctypes.c_uint32),
-        ("api_version", ctypes.c_uint32),
+        *((name, _POINTER) for name in ("fabric", "name", "prov_name")),
+        *((name, ctypes.c_uint32) for name in ("prov_version", "api_version")),
     )
 
 
@@ -35,44 +32,34 @@ class Info(ctypes.Structure):
 
     _fields_ = (
         ("next", _POINTER),
-        ("caps", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
+        *((name, ctypes.c_uint64) for name in ("caps", "mode")),
         ("addr_format", ctypes.c_uint32),
-        ("src_addrlen", ctypes.c_size_t),
-        ("dest_addrlen", ctypes.c_size_t),
-        ("src_addr", _POINTER),
-        ("dest_addr", _POINTER),
-        ("handle", _POINTER),
-        ("tx_attr", _POINTER),
-        ("rx_attr", _POINTER),
-        ("ep_attr", _POINTER),
-        ("domain_attr", _POINTER),
+        *((name, ctypes.c_size_t) for name in ("src_addrlen", "dest_addrlen")),
+        *((name, _POINTER) for name in ("src_addr", "dest_addr", "handle")),
+        *((name, _POINTER) for name in ("tx_attr", "rx_attr", "ep_attr", "domain_attr")),
         ("fabric_attr", ctypes.POINTER(FabricAttr)),
         ("nic", _POINTER),
     )
 
 
 class CqAttr(ctypes.Structure):
-    """struct fi_cq_attr; all zeros is a queue that nobody can wait on."""
+    """struct fi_cq_attr; all zeros is a queue without a wait object."""
 
     _fields_ = (
         ("size", ctypes.c_size_t),
         ("flags", ctypes.c_uint64),
-        ("format", ctypes.c_int),
-        ("wait_obj", ctypes.c_int),
-        ("signaling_vector", ctypes.c_int),
-        ("wait_cond", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("format", "wait_obj", "signaling_vector", "wait_cond")),
         ("wait_set", _POINTER),
     )
 
 
 class LibfabricError(Exception):
-    """A call of libfabric failed; the text says which, and how."""
+    """A call of libfabric failed; the text has its name and its result."""
 
 
-# Places in the tables of operations, behind their size.
+# Places in the tables of operations, which begin with their size.
 _CLOSE, _DOMAIN, _CQ_OPEN, _POLL_OPEN, _POLL, _POLL_ADD, _POLL_DEL = 1, 1, 2, 6, 1, 2, 3
-# Where an object has its tables: that of struct fid, and its own behind it.
+# Places of an object's tables: that of struct fid, then its own.
 _FID_OPS, _OPS = 2, 3
 
 
@@ -97,82 +84,48 @@ def _check(what: str, result: int) -> None:
         raise LibfabricError(f"{what}: {result}")
 
 
-class Libfabric:
-    """The library, and one provider's fabric and domain."""
-
-    def __init__(self, provider: str) -> None:
-        """Open them. Raises LibfabricError, or OSError without the library."""
-        self._library = ctypes.CDLL(LIBRARY)
-        self._library.fi_dupinfo.restype = ctypes.POINTER(Info)
-        self._stack = contextlib.ExitStack()
-        self._info = self._getinfo(provider)
-        self._stack.callback(self._library.fi_freeinfo, self._info)
-        self._fabric = self._open("fi_fabric", self._open_fabric)
-        self.domain = self._open("fi_domain", self._open_domain)
-
-    def close(self) -> None:
-        """Close everything that was opened, the last first."""
-        self._stack.close()
-
-    def cq(self) -> ctypes.c_void_p:
-        """Open a completion queue that nobody can wait on."""
-        attr = CqAttr(size=1)
-        return self._open(
-            "fi_cq_open",
-            lambda out: _call(self.domain, _OPS, _CQ_OPEN, ctypes.addressof(attr), out, None),
-        )
-
-    def poll_set(self) -> ctypes.c_void_p:
-        """Open a poll set."""
-        attr = ctypes.c_uint64(0)
-        return self._open(
-            "fi_poll_open",
-            lambda out: _call(self.domain, _OPS, _POLL_OPEN, ctypes.addressof(attr), out),
-        )
-
-    def add(self, poll_set: ctypes.c_void_p, member: ctypes.c_void_p) -> None:
-        """Make a queue a member; it leaves again before either is closed."""
-        _check("fi_poll_add", _call(poll_set, _OPS, _POLL_ADD, member, None))
-        self._stack.callback(_call, poll_set, _OPS, _POLL_DEL, member, None)
-
-    def _getinfo(self, provider: str) -> Any:
-        hints = self._library.fi_dupinfo(None)
-        libc = ctypes.CDLL(None)
-        libc.strdup.restype = _POINTER
-        hints.contents.fabric_attr.contents.prov_name = libc.strdup(provider.encode())
-        info = ctypes.POINTER(Info)()
-        flags = ctypes.c_uint64(0)
-        code = self._library.fi_getinfo(VERSION, None, None, flags, hints, ctypes.byref(info))
-        self._library.fi_freeinfo(hints)
-        _check(f"fi_getinfo, provider {provider}", code)
-        return info
-
-    def _open_fabric(self, out: int) -> int:
-        attr = self._info.contents.fabric_attr
-        return int(self._library.fi_fabric(attr, _POINTER(out), None))
-
-    def _open_domain(self, out: int) -> int:
-        return _call(self._fabric, _OPS, _DOMAIN, self._info, out, None)
-
-    def _open(self, what: str, opener: Any) -> ctypes.c_void_p:
-        obj = _POINTER()
-        _check(what, opener(ctypes.addressof(obj)))
-        self._stack.callback(self._close, what, obj)
-        return obj
-
-    @staticmethod
-    def _close(what: str, obj: ctypes.c_void_p) -> None:
-        _check(f"closing what {what} gave", _call(obj, _FID_OPS, _CLOSE))
+def _getinfo(library: ctypes.CDLL, provider: str) -> Any:
+    """The first info of a provider."""
+    hints = library.fi_dupinfo(None)
+    libc = ctypes.CDLL(None)
+    libc.strdup.restype = _POINTER
+    hints.contents.fabric_attr.contents.prov_name = libc.strdup(provider.encode())
+    info = ctypes.POINTER(Info)()
+    flags = ctypes.c_uint64(0)
+    code = library.fi_getinfo(VERSION, None, None, flags, hints, ctypes.byref(info))
+    library.fi_freeinfo(hints)
+    _check(f"fi_getinfo, provider {provider}", code)
+    return info
 
 
 @contextlib.contextmanager
 def idle_poll_set(provider: str, members: int) -> Iterator[tuple[int, ctypes.c_void_p]]:
-    """A poll set of so many idle queues, as the address of its fi_poll and itself."""
-    library = Libfabric(provider)
-    try:
-        poll_set = library.poll_set()
+    """A poll set of so many idle queues: the address of its fi_poll(), and the set.
+
+    Raises:
+        OSError: the library is missing.
+        LibfabricError: a call failed.
+    """
+    library = ctypes.CDLL(LIBRARY)
+    library.fi_dupinfo.restype = ctypes.POINTER(Info)
+    with contextlib.ExitStack() as stack:
+
+        def opened(what: str, opener: Callable[[int], int]) -> ctypes.c_void_p:
+            obj = _POINTER()
+            _check(what, opener(ctypes.addressof(obj)))
+            stack.callback(lambda: _check(f"closing {what}", _call(obj, _FID_OPS, _CLOSE)))
+            return obj
+
+        info = _getinfo(library, provider)
+        stack.callback(library.fi_freeinfo, info)
+        attr = info.contents.fabric_attr
+        fabric = opened("fi_fabric", lambda out: library.fi_fabric(attr, _POINTER(out), None))
+        domain = opened("fi_domain", lambda out: _call(fabric, _OPS, _DOMAIN, info, out, None))
+        none, one = ctypes.byref(ctypes.c_uint64(0)), ctypes.byref(CqAttr(size=1))
+        sets = opened("fi_poll_open", lambda out: _call(domain, _OPS, _POLL_OPEN, none, out))
         for _ in range(members):
-            library.add(poll_set, library.cq())
-        yield method(poll_set, _OPS, _POLL), poll_set
-    finally:
-        library.close()
+            cq = opened("fi_cq_open", lambda out: _call(domain, _OPS, _CQ_OPEN, one, out, None))
+            _check("fi_poll_add", _call(sets, _OPS, _POLL_ADD, cq, None))
+            # Runs before either is closed.
+            stack.callback(_call, sets, _OPS, _POLL_DEL, cq, None)
+        yield method(sets, _OPS, _POLL), sets

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The two loops that are compared in user space, without an interpreter between
- * the calls. TSC cycles are instructions in a guest that counts them.
+ * The two user-space loops that the bench compares, without an interpreter between the calls.
+ * TSC cycles are instructions in a guest that counts them.
  */
 #include <sys/ioctl.h>
 
 #include <x86intrin.h>
 
 /*
- * Have /dev/kfabric do a call again and again. Returns the cycles; @wrong is how
- * many calls did not return @want.
+ * Repeat an ioctl on /dev/kfabric. Returns the cycles; @wrong is the number of calls that did not
+ * return @want.
  */
 unsigned long long loop_ioctl(int fd, unsigned long request, void *arg, int want,
 			      unsigned long calls, unsigned long *wrong)

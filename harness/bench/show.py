@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The table that ``make bench`` ends with."""
+"""The table that `kfabric bench` prints."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MET = {True: ("yes", ""), False: ("MISSED", "bold red"), None: ("", "dim")}
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """One line for each promise, and what its figure was computed from."""
+    """One line for each row, with the figures that it was computed from."""
     shown = Table(
-        title="what a wait costs: ratios within one guest (docs/bench.md)",
+        title="the cost of a wait: ratios within one guest (docs/bench.md)",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -33,7 +33,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def number(value: float) -> str:
-    """Three digits behind the point while they matter."""
+    """With three decimals if it is below 100."""
     return f"{value:.3f}" if value < 100 else f"{value:.0f}"
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric bench``: what a wait costs, against the least that it can cost.
+"""Measure the cost of a wait, compared with the least that it can cost.
 
-The figures are ratios, both sides measured in the same guest. A goal that was
-missed is shown in red and is no failure; what was lost on the way is one. The
-host should have nothing else to do.
+The figures are ratios of two costs in the same guest. A missed goal is shown in red and is not a
+failure; a lost or wrong event is one. The host should be idle.
 """
 
 from __future__ import annotations
@@ -17,10 +16,14 @@ from harness.docs import results
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure, print the table and leave the report."""
+    """Measure, print the table, leave the report."""
     parser = argparse.ArgumentParser(prog="kfabric bench", description=__doc__)
     parser.add_argument(
-        "--output", type=Path, default=host.OUTPUT, metavar="DIR", help="for report.json"
+        "--output",
+        type=Path,
+        default=host.OUTPUT,
+        metavar="DIR",
+        help="for report.json; default: build/bench",
     )
     parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     args = parser.parse_args(argv)

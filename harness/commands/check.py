@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric check``: every static check, one line each, and the findings.
+"""Run the static checks, and print one line for each, with its findings.
 
-A check is a function that returns its findings, one string each. All of them
-run, whatever the earlier ones found; none of them changes a file.
+All checks run, whatever the earlier ones found; none of them changes a file.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ SCRIPTS = ("checkpatch.pl", "const_structs.checkpatch", "spelling.txt", "kernel-
 EXCEPTIONS = SOURCE / "kmod/checkpatch.txt"
 KERNEL_TREES = ("kmod", "examples", "tests/kmod", "tests/gallery/kmod")
 SHELL_SCRIPTS = ("vm/init", "vm/*.sh", ".ci/run")
-# Tests that pytest imports by their bare names, and those that import one another as tests.*.
+# Folders of tests with bare module names, and those whose modules are tests.*.
 TESTS_BY_NAME = ("unit", "guest", "browser", "debug")
 TESTS_BY_PATH = ("wire", "vm", "model")
 TOOL_SECONDS = 900.0
-_RUFF = (sys.executable, "-m", "ruff")
+_RUFF, _CONCISE = (sys.executable, "-m", "ruff"), ("--output-format=concise", ".")
 
 _EXPORT = re.compile(r"^EXPORT_SYMBOL(?:_GPL)?\((\w+)\);", re.MULTILINE)
 
@@ -43,13 +42,15 @@ class Exemption(NamedTuple):
 
     kind: str
     files: str
-    """Glob over paths relative to the checkout."""
+    """A glob for paths relative to the checkout."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the checks; OK if none of them found anything."""
+    """Run the checks; OK if there are no findings."""
     parser = argparse.ArgumentParser(prog="kfabric check", description=__doc__)
-    parser.add_argument("only", nargs="*", help=f"of: {', '.join(CHECKS)} (default: all)")
+    parser.add_argument(
+        "only", nargs="*", metavar="CHECK", help=f"{', '.join(CHECKS)}; default: all"
+    )
     wanted = parser.parse_args(argv).only or list(CHECKS)
     if unknown := [name for name in wanted if name not in CHECKS]:
         parser.error(f"no such check: {', '.join(unknown)}")
@@ -72,16 +73,6 @@ def _report(name: str, check: Callable[[], list[str]]) -> bool:
     return not findings
 
 
-def ruff() -> list[str]:
-    """Style and common mistakes of the Python code."""
-    return _tool([*_RUFF, "check", "--output-format=concise", "."])
-
-
-def ruff_format() -> list[str]:
-    """Layout of the Python code."""
-    return _tool([*_RUFF, "format", "--check", "--output-format=concise", "."])
-
-
 def mypy() -> list[str]:
     """Types of the library, the harness and the tests."""
     mypy = [sys.executable, "-m", "mypy"]
@@ -94,7 +85,7 @@ def mypy() -> list[str]:
 
 
 def prose() -> list[str]:
-    """Sentences of the documents that hide their subject; a few are let through."""
+    """Sentences of the documents that hide their subject; a small share is accepted."""
     total, found = documents.count(SOURCE)
     print(f"prose: {len(found)} of {total} sentences hide their subject", flush=True)
     if documents.rate(total, len(found)) < documents.PER_THOUSAND:
@@ -102,14 +93,8 @@ def prose() -> list[str]:
     return [f"{document}: {sentence}" for document, sentence in found]
 
 
-def shellcheck() -> list[str]:
-    """The shell scripts."""
-    scripts = [str(path) for glob in SHELL_SCRIPTS for path in SOURCE.glob(glob)]
-    return _tool(["shellcheck", *scripts])
-
-
 def spdx() -> list[str]:
-    """A licence line in every source file."""
+    """Source files without a licence line."""
     listed = subprocess.check_output(["git", "ls-files"], cwd=SOURCE, text=True).split("\n")
     kinds = (".c", ".h", ".py", ".sh", "Makefile", "Kbuild", "vm/init", ".ci/run", ".toml")
     files = [name for name in listed if name.endswith(kinds) and (SOURCE / name).exists()]
@@ -122,21 +107,8 @@ def has_spdx(path: Path) -> bool:
     return any("SPDX-License-Identifier: " in line for line in head)
 
 
-def compile_prod() -> list[str]:
-    """The modules as users get them: W=1 and sparse."""
-    return _compile(Variant.PROD)
-
-
-def compile_test() -> list[str]:
-    """The modules with hooks and fault points: W=1 and sparse."""
-    return _compile(Variant.TEST)
-
-
-def _compile(variant: Variant) -> list[str]:
-    """Build everything afresh, since only what is compiled can warn.
-
-    sparse reads the headers of the host's suite alone: it is installed there.
-    """
+def compiled(variant: Variant) -> list[str]:
+    """The warnings of a whole build with W=1, and with sparse if the headers are the host's."""
     image = prepare.guest_image()
     headers = supply.of(SOURCE, image.version, prepare.say).headers(image.release)
     strict = [kbuild.STRICT, *(["C=2", "CF=-D__CHECK_ENDIAN__"] if headers.at_home else [])]
@@ -164,12 +136,12 @@ def checkpatch() -> list[str]:
 
 
 def exemptions(path: Path) -> list[Exemption]:
-    """Read the list of allowed checkpatch messages."""
+    """Read the list of exemptions."""
     return [Exemption(*line.split()) for line in cache.list_lines(path)]
 
 
 def unexempted(messages: Iterable[str], allowed: Sequence[Exemption]) -> list[str]:
-    """Messages that no exemption covers, and exemptions that cover none."""
+    """The messages without an exemption, and the exemptions without a message."""
     findings, used = [], set()
     for message in messages:
         path, _, rest = message.partition(":")
@@ -183,13 +155,13 @@ def unexempted(messages: Iterable[str], allowed: Sequence[Exemption]) -> list[st
 
 
 def kernel_doc() -> list[str]:
-    """Whether the kernel-doc comments parse and describe every parameter."""
+    """Kernel-doc comments that do not parse or lack a parameter."""
     script = _kernel_scripts() / "kernel-doc"
     return _run([str(script), "-none", *_sources("*.[ch]")]).stdout.splitlines()
 
 
 def exports() -> list[str]:
-    """A kernel-doc comment on every exported function."""
+    """Exported functions without a kernel-doc comment."""
     return [
         f"{name}: {symbol} is exported without kernel-doc"
         for name in _sources("*.c")
@@ -198,9 +170,9 @@ def exports() -> list[str]:
 
 
 def undocumented(text: str) -> list[str]:
-    """Exported functions of a C file that have no kernel-doc comment in it.
+    """The exported functions of a C file without a kernel-doc comment in it.
 
-    Tables are described where they are declared: kernel-doc knows no variables.
+    Exported tables need none: kernel-doc does not support variables.
     """
     symbols: list[str] = _EXPORT.findall(text)
     return [
@@ -212,17 +184,19 @@ def undocumented(text: str) -> list[str]:
 
 
 CHECKS: dict[str, Callable[[], list[str]]] = {
-    "ruff": ruff,
-    "format": ruff_format,
+    "ruff": lambda: _tool([*_RUFF, "check", *_CONCISE]),
+    "format": lambda: _tool([*_RUFF, "format", "--check", *_CONCISE]),
     "mypy": mypy,
     "prose": prose,
-    "shellcheck": shellcheck,
+    "shellcheck": lambda: _tool(
+        ["shellcheck", *(str(path) for glob in SHELL_SCRIPTS for path in SOURCE.glob(glob))]
+    ),
     "spdx": spdx,
     "checkpatch": checkpatch,
     "kernel-doc": kernel_doc,
     "exports": exports,
-    "kmod-prod": compile_prod,
-    "kmod-test": compile_test,
+    "kmod-prod": lambda: compiled(Variant.PROD),
+    "kmod-test": lambda: compiled(Variant.TEST),
 }
 
 
@@ -233,7 +207,7 @@ def _sources(pattern: str) -> list[str]:
 
 
 def _kernel_scripts() -> Path:
-    """Scripts of the kernel's source package, taken out of its archive once."""
+    """The directory with scripts of the kernel's source package, extracted once."""
     version = subprocess.check_output(
         ["dpkg-query", "-W", "-f", "${Version}", LINUX_SOURCE], text=True
     )
@@ -242,20 +216,17 @@ def _kernel_scripts() -> Path:
         if not target.exists():
             prepare.say(f"scripts of {LINUX_SOURCE} {version}")
             with cache.building(target) as scratch:
-                _extract(Path(f"/usr/src/{LINUX_SOURCE}.tar.xz"), scratch)
+                archive = f"/usr/src/{LINUX_SOURCE}.tar.xz"
+                members = [f"{LINUX_SOURCE}/scripts/{name}" for name in SCRIPTS]
+                argv = ["tar", "-xf", archive, "-C", str(scratch), "--strip-components=2"]
+                done = _run([*argv, *members])
+                if done.returncode:
+                    raise SetupError(f"cannot unpack {archive}", "reinstall it", done.stdout)
     return target
 
 
-def _extract(archive: Path, directory: Path) -> None:
-    members = [f"{LINUX_SOURCE}/scripts/{name}" for name in SCRIPTS]
-    argv = ["tar", "-xf", str(archive), "-C", str(directory), "--strip-components=2", *members]
-    done = _run(argv)
-    if done.returncode:
-        raise SetupError(f"cannot unpack {archive}", "reinstall it", done.stdout)
-
-
 def _tool(argv: Sequence[str]) -> list[str]:
-    """What a tool prints if it fails, line by line."""
+    """The lines that a tool prints if it fails."""
     done = _run(argv)
     return done.stdout.splitlines() if done.returncode else []
 

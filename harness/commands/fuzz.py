@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric fuzz``: random calls on /dev/kfabric, from several threads and processes.
+"""Make random calls on /dev/kfabric, from several threads and processes.
 
-Boots a guest and plays random programs in it. Whatever a call is given, the kernel
-must not complain, nothing may hang or be left behind, and each answer must be one
-that docs/uapi.md allows. A program that breaks this is found, made as short as it
-can be and left in DIR; --replay plays it again.
+Boots a guest and runs random programs in it. Whatever arguments a call is given, the kernel must
+not report an error, no thread may hang, nothing may leak, and each answer must be one that
+docs/uapi.md allows. A program that breaks this is found, shortened and saved in DIR; --replay
+runs it again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.docs import results
 from harness.docs.results import Measurement
 from harness.errors import ExitStatus
-from harness.fuzz import host
+from harness.fuzz import campaign
 from harness.fuzz.program import Program, ProgramError
 from harness.fuzz.session import Session
 from harness.vm import prepare
@@ -32,70 +32,75 @@ _MEMORY_MIB = 1536
 
 
 def main(argv: Sequence[str]) -> int:
-    """Play random programs, or some that were left; the exit status says whether any failed."""
+    """Run random programs, or saved ones; the exit status says whether any failed."""
     args = _parse(argv)
     measured = results.begin("fuzz", ["fuzz", *argv], args.results)
     output = args.output.resolve()
 
     def boot(name: str) -> Vm:
-        spec = VmSpec(
-            name=name,
-            kernel=args.kernel,
-            memory_mib=_MEMORY_MIB,
-            variant=Variant(args.variant),
-        )
+        variant = Variant(args.variant)
+        spec = VmSpec(name=name, kernel=args.kernel, memory_mib=_MEMORY_MIB, variant=variant)
         return prepare.vm(spec, directory=output / name, log=lambda line: None)
 
     with Session("guest", boot) as session:
         if args.distil:
-            missing = host.distil(session, args.seed or 0, CORPUS)
+            missing = campaign.distil(session, args.seed or 0, CORPUS)
             print(f"no program found for: {', '.join(missing) or 'none'}")
             return ExitStatus.OK
         if args.replay:
             return _replay(session, args.replay, args.times)
-        return _hunt(session, args, output, measured)
+        return _run(session, args, output, measured)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kfabric fuzz", description=__doc__)
     add_kernel_option(parser)
-    parser.add_argument("--calls", type=int, default=CALLS, help="default: %(default)s")
-    parser.add_argument("--seed", type=int, help="of an earlier run; default: a new one")
-    parser.add_argument("--processes", type=int, default=3, help="default: %(default)s")
-    parser.add_argument("--replay", nargs="+", type=Path, metavar="FILE", help="play these")
-    parser.add_argument("--times", type=int, default=0, help="how often each of FILE is played")
-    parser.add_argument("--no-shrink", action="store_true", help="leave programs as they are")
-    parser.add_argument(
-        "--distil", action="store_true", help="write programs for calls that the corpus lacks"
+    add = parser.add_argument
+    add("--calls", type=int, default=CALLS, help="at least so many calls; default: %(default)s")
+    add("--seed", type=int, help="repeat the run with this seed; default: a new one")
+    add("--processes", type=int, default=3, help="processes at a time; default: %(default)s")
+    add("--replay", nargs="+", type=Path, metavar="FILE", help="run these programs")
+    add(
+        "--times",
+        type=int,
+        default=0,
+        help="how often each FILE runs; default: once, more often if it has several threads",
     )
+    add("--no-shrink", action="store_true", help="do not shorten programs that fail")
+    add("--distil", action="store_true", help="write programs for the calls that the corpus lacks")
     variants = [variant.value for variant in Variant]
-    parser.add_argument("--variant", choices=variants, default="test", help="of the modules")
-    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
-    parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
+    add(
+        "--variant",
+        choices=variants,
+        default="test",
+        help="build of the modules; default: %(default)s",
+    )
+    add("--output", type=Path, default=OUTPUT, metavar="DIR", help="default: build/fuzz")
+    add(results.OPTION, action="store_true", help=results.HELP)
     return parser.parse_args(argv)
 
 
-def _hunt(
+def _run(
     session: Session, args: argparse.Namespace, output: Path, measured: Measurement | None
 ) -> int:
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     prepare.say(f"seed {seed}")
     guest = f"--kernel {args.kernel} --variant {args.variant}"
-    plan = host.Plan(seed, args.calls, args.processes, output, not args.no_shrink, guest)
-    hunt = host.Hunt(plan, session)
+    plan = campaign.Plan(seed, args.calls, args.processes, output, not args.no_shrink, guest)
+    run = campaign.Campaign(plan, session)
     try:
-        hunt.run()
+        run.run()
     finally:
-        print(f"seed {seed}")
-        print("\n".join(hunt.summary()), flush=True)
+        lines = [f"seed {seed}", *run.summary()]
+        print("\n".join(lines), flush=True)
     if measured:
-        lines = [f"seed {seed}", *hunt.summary()]
-        measured.write(args.kernel, "".join(f"- {line}\n" for line in lines))
-    return hunt.status
+        kernel = prepare.guest_image(kernel=args.kernel).release
+        measured.write(kernel, "".join(f"- {line}\n" for line in lines))
+    return run.status
 
 
 def _replay(session: Session, files: Sequence[Path], times: int) -> int:
-    """Play programs of files, each until it fails or was played often enough."""
+    """Run the programs of files."""
     status = ExitStatus.OK
     for file in files:
         try:
@@ -103,8 +108,8 @@ def _replay(session: Session, files: Sequence[Path], times: int) -> int:
         except (OSError, ProgramError) as error:
             print(f"{file}: {error}")
             return ExitStatus.USAGE
-        failure = host.replay(session, program, times=times)
-        print(f"{file}: {failure.text if failure else 'well'}")
+        failure = campaign.replay(session, program, times=times)
+        print(f"{file}: {failure.text if failure else 'did not fail'}")
         if failure:
             status = ExitStatus.TEST_FAILED
     return status

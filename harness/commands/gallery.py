@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric gallery``: classic wait bugs, each of which must be named rightly.
+"""Run classic wait bugs under the tracer; the verdict must name each of them.
 
-Boots a guest, loads the tracer once and the gallery's module, and plays each
-entry with its bug and repaired. The verdict must name the bug, its waiter and
-its waker, and must be silent on the repaired twin; then, on many healthy
-wake-ups of every kind, it must be silent again.
+Boots a guest, loads the tracer and the gallery's module, and runs each entry with its bug and
+without it. The verdict must name the bug, its waiter and its waker, and must be silent on the
+fixed entry; it must also be silent on many healthy wake-ups of every kind.
 """
 
 from __future__ import annotations
@@ -22,17 +21,19 @@ ROUNDS = 100_000
 
 
 def main(argv: Sequence[str]) -> int:
-    """Play, judge and show; the exit status says whether all was named rightly."""
+    """Run the entries; the exit status says whether every verdict was correct."""
     parser = argparse.ArgumentParser(prog="kfabric gallery", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these entries")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="entries; default: all")
     parser.add_argument(
         "--rounds",
         type=int,
         default=ROUNDS,
-        help="healthy wake-ups of each kind (default: %(default)s; 0: none)",
+        help="healthy wake-ups of each kind, 0 for none; default: %(default)s, 0 with NAME",
     )
-    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
-    parser.add_argument("--list", action="store_true", help="show the entries, and run nothing")
+    parser.add_argument(
+        "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: build/gallery"
+    )
+    parser.add_argument("--list", action="store_true", help="print the entries, run nothing")
     parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     args = parser.parse_args(argv)
     measured = results.begin("gallery", ["gallery", *argv], args.results)
@@ -42,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         for entry in BY_NAME.values():
             print(f"{entry.name:20} {entry.bug}")
         return 0
-    from harness.gallery import host  # a guest, and what draws tables
+    from harness.gallery import host  # imports much; not for --list
 
     rounds = 0 if args.names else args.rounds
     return host.run(args.names or list(BY_NAME), rounds, args.output.resolve(), measured)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric modules``: build the kernel modules for the guest's kernel."""
+"""Build the kernel modules for the guest's kernel, and print their directories."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from harness.vm.spec import Variant
 
 
 def main(argv: Sequence[str]) -> int:
-    """Build one variant or all; prints where the modules are."""
+    """Build one variant or all."""
     parser = argparse.ArgumentParser(prog="kfabric modules", description=__doc__)
-    parser.add_argument("--variant", choices=[v.value for v in Variant], help="default: all")
+    parser.add_argument(
+        "--variant",
+        choices=[v.value for v in Variant],
+        help="build only this variant; default: all",
+    )
     add_kernel_option(parser)
     args = parser.parse_args(argv)
     variants = [Variant(args.variant)] if args.variant else list(Variant)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric report``: one page about a recording, to open in any browser.
+"""Make an HTML page of a recording.
 
-DIR has recording.json and recording.bin, as ``kfabric trace`` and ``kfabric demo``
-leave them. The page is DIR/report.html; it needs nothing else, and no network.
+DIR has recording.json and recording.bin, as kfabric trace and kfabric demo leave them. The page
+is DIR/report.html; it needs no other file and no network.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from harness.errors import ExitStatus
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the page, and the traces if asked to; print where they are."""
+    """Write the page, and with --all the traces; print their names."""
     parser = argparse.ArgumentParser(prog="kfabric report", description=__doc__)
-    parser.add_argument("directory", type=Path, metavar="DIR", help="with a recording")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="directory of the recording")
     parser.add_argument(
         "--all",
         action="store_true",
-        help="also timeline.json (Chrome), trace.pftrace (Perfetto), stacks.folded",
+        help="also write timeline.json (Chrome), trace.pftrace (Perfetto) and stacks.folded",
     )
     args = parser.parse_args(argv)
     material = report.load(args.directory)
     if args.all:
-        made = report.write(material, args.directory)
+        print(*report.write(material, args.directory), sep="\n")
     else:
-        made = [report.write_page(material, args.directory)]
-    print(*made, sep="\n")
+        print(report.write_page(material, args.directory))
     print(material.verdict.line())
     return ExitStatus.OK

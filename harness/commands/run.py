@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric run -- CMD``: one command in a fresh guest."""
+"""Run one command in a new guest; the exit status is that of the command."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ from harness.vm.wire import Kind
 
 
 def main(argv: Sequence[str]) -> int:
-    """Boot, run, and return the command's exit status (128+n for signal n).
+    """Boot, run the command, and return its exit status (128+n for signal n).
 
-    :raises GuestSplat: the kernel complained, whatever the command returned.
+    Raises:
+        GuestSplat: the kernel reported an error, whatever the command returned.
     """
-    args = _parse(argv)
+    parser = argparse.ArgumentParser(prog="kfabric run", description=__doc__)
+    add_guest_options(parser)
+    parser.add_argument(
+        "--timeout", type=float, default=3600.0, metavar="S", help="of CMD; default: %(default)g s"
+    )
+    parser.add_argument("command", nargs="+", metavar="CMD")
+    args = parser.parse_args(argv)
     vm, tested = guest(args, "run")
     with disposable(vm, tested):
         cwd = tested.directory if tested else prepare.SOURCE
@@ -28,14 +35,6 @@ def main(argv: Sequence[str]) -> int:
         if splats := vm.splats():
             raise GuestSplat(splats[0].title, console=splats[0].text)
     return status
-
-
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kfabric run", description=__doc__)
-    add_guest_options(parser)
-    parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for CMD")
-    parser.add_argument("command", nargs="+", metavar="CMD")
-    return parser.parse_args(argv)
 
 
 def _forward(vm: Vm, command: list[str], timeout: float, cwd: Path) -> int:

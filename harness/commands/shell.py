@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric shell``: a terminal in a fresh guest, everything loaded; leaving it ends the guest."""
+"""Open a shell in a new guest with all modules loaded; its end is the end of the guest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     parser.set_defaults(variant=Variant.TEST.value)
     args = parser.parse_args(argv)
     if not sys.stdin.isatty():
-        print("kfabric shell: standard input is no terminal; see kfabric run", file=sys.stderr)
+        print("kfabric shell: standard input is not a terminal; use kfabric run", file=sys.stderr)
         return ExitStatus.USAGE
     vm, tested = guest(args, "shell")
     with disposable(vm, tested):
@@ -40,14 +40,14 @@ def main(argv: Sequence[str]) -> int:
         env = {"TERM": os.environ.get("TERM", "vt100")}
         cwd = tested.directory if tested else prepare.SOURCE
         shell = vm.popen(["bash", "-l"], env=env, cwd=str(cwd), pty=(size.lines, size.columns))
-        status = _converse(shell)
+        status = _run_shell(shell)
     return status if status >= 0 else 128 - status
 
 
-def _converse(shell: Command) -> int:
-    with _raw_terminal(), _following_size(shell):
-        # Ends with the process: a read of a terminal cannot be called off.
-        threading.Thread(target=_type, args=[shell], daemon=True).start()
+def _run_shell(shell: Command) -> int:
+    with _terminal(shell):
+        # A daemon, because the read of a terminal cannot be cancelled.
+        threading.Thread(target=_send_keys, args=[shell], daemon=True).start()
         for _, data in shell.stream():
             sys.stdout.buffer.write(data)
             sys.stdout.flush()
@@ -55,30 +55,24 @@ def _converse(shell: Command) -> int:
     return shell.rc
 
 
-def _type(shell: Command) -> None:
+def _send_keys(shell: Command) -> None:
     while data := os.read(sys.stdin.fileno(), 1024):
         shell.send(data)
 
 
 @contextlib.contextmanager
-def _raw_terminal() -> Iterator[None]:
-    """Give every key to the guest, Ctrl-C too."""
-    before = termios.tcgetattr(sys.stdin)
-    tty.setraw(sys.stdin, termios.TCSADRAIN)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+def _terminal(shell: Command) -> Iterator[None]:
+    """Pass every key to the guest, also Ctrl-C, and each change of the terminal's size."""
 
-
-@contextlib.contextmanager
-def _following_size(shell: Command) -> Iterator[None]:
     def changed(*_: object) -> None:
         size = os.get_terminal_size()
         shell.resize(size.lines, size.columns)
 
-    before = signal.signal(signal.SIGWINCH, changed)
+    attributes = termios.tcgetattr(sys.stdin)
+    handler = signal.signal(signal.SIGWINCH, changed)
+    tty.setraw(sys.stdin, termios.TCSADRAIN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGWINCH, before)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, attributes)
+        signal.signal(signal.SIGWINCH, handler)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric vm build|clean``: the guest images in the cache."""
+"""Build a guest image and print its directory, or remove all images from the cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.vm.options import add_kernel_option
 
 
 def main(argv: Sequence[str]) -> int:
-    """Build an image (and print where it is) or remove all of them."""
+    """Build an image, or remove all of them."""
     parser = argparse.ArgumentParser(prog="kfabric vm", description=__doc__)
     parser.add_argument("action", choices=["build", "clean"])
     add_kernel_option(parser)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric demo``: prove wake-ups over rxe in a disposable guest.
+"""Prove wake-ups over rxe in a disposable guest.
 
-Boots a guest, lets two threads play ping-pong over a connection there, first
-from Python and then between kernel threads, counts every wait and every wake
-from outside, and pronounces a verdict. Exit status: 0 verified, 3 a fault, 4
-not verified because the probes lost events.
+Boots a guest and runs a ping-pong over a connection there, first from Python and then between
+kernel threads. Probes record every wait and every wake-up; the verdict is computed from the
+recording. Exit status: 0 verified, 3 a fault, 4 not verified because the probes lost events.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ def main(argv: Sequence[str]) -> int:
         type=Fault,
         choices=list(Fault),
         metavar="|".join(Fault),
-        help="make the wait core commit this fault (test-option build)",
+        help="inject this fault into the wait core (test-option build); default: none",
     )
     parser.add_argument(
         "--messages",
         type=_count,
         default=MESSAGES,
         metavar="N",
-        help=f"messages in each direction, default {MESSAGES}",
+        help="messages in each direction; default: %(default)s",
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: build/demo")
     args = parser.parse_args(argv)
@@ -42,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _count(text: str) -> int:
-    """A number of messages: enough to have a middle."""
+    """A number of messages that has a middle."""
     number = int(text)
     if number < 2:
         raise argparse.ArgumentTypeError("at least 2")

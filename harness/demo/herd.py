@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guest side: several threads in sread on one CQ, one completion.
+"""In the guest: several threads in sread() on one CQ, and one completion.
 
-Only a CQ's own sleepers are served one by one, so a herd needs a scene of its
-own, played on the mock provider, which completes on command.
+Only sleepers on a CQ's own queue wait exclusively, so the fault "herd" needs a scenario of its
+own. It uses the mock provider, which completes on command.
 """
 
 from __future__ import annotations
@@ -39,50 +39,41 @@ def _mock_endpoint() -> Iterator[tuple[Endpoint, CompletionQueue]]:
         yield ep, cq
 
 
-class _Reader(threading.Thread):
-    """A thread that reads one completion, asleep until there is one."""
-
-    def __init__(self, cq: CompletionQueue) -> None:
-        super().__init__(daemon=True)
-        self._cq = cq
-        self.got = 0
-
-    def run(self) -> None:
-        # The name that the probes will see.
-        Path(f"/proc/self/task/{self.tid}/comm").write_text("reader", encoding="ascii")
-        self.got = len(self._cq.sread(timeout=_READ_SECONDS))
-
-    @property
-    def tid(self) -> int:
-        """The kernel's id of the thread."""
-        assert self.native_id is not None
-        return self.native_id
+def _read(cq: CompletionQueue) -> None:
+    """The body of a thread that sleeps until it has read one completion."""
+    # The name that the probes record.
+    Path("/proc/thread-self/comm").write_text("reader", encoding="ascii")
+    cq.sread(timeout=_READ_SECONDS)
 
 
-def play(fault: Fault | None) -> dict[int, str]:
-    """Let readers sleep, commit the fault, complete once, then serve the others.
+def _await_sleep(reader: threading.Thread) -> None:
+    assert reader.native_id is not None
+    wait_until_asleep(reader.native_id)
 
-    Returns names for the objects, by tracing id.
+
+def run(fault: Fault) -> dict[int, str]:
+    """Let readers sleep, inject the fault, complete once, then complete for the others.
+
+    Returns:
+        Names of the objects, by tracing id.
     """
     with _mock_endpoint() as (ep, cq):
-        readers = [_Reader(cq) for _ in range(READERS)]
+        readers = [threading.Thread(target=_read, args=(cq,), daemon=True) for _ in range(READERS)]
         for reader in readers:
             reader.start()
-            wait_until_asleep(reader.tid)
-        if fault:
-            faults.command(f"fault {fault} {cq.trace_id}")
+            _await_sleep(reader)
+        faults.command(f"fault {fault} {cq.trace_id}")
         for _ in readers:
-            _serve_one(ep, readers)
-        names = {cq.trace_id: "the readers' CQ", ep.trace_id: "the mock endpoint"}
-    return names
+            _complete(ep, readers)
+        return {cq.trace_id: "the readers' CQ", ep.trace_id: "the mock endpoint"}
 
 
-def _serve_one(ep: Endpoint, readers: list[_Reader]) -> None:
-    """Complete once, and wait until one reader has it and the others sleep again."""
+def _complete(ep: Endpoint, readers: list[threading.Thread]) -> None:
+    """Complete once, and wait until one reader has read it and the others sleep again."""
     left = sum(reader.is_alive() for reader in readers) - 1
     faults.command(f"inject {ep.trace_id} recv")
     while sum(reader.is_alive() for reader in readers) > left:
         next(reader for reader in readers if reader.is_alive()).join(0.01)
     for reader in readers:
         if reader.is_alive():
-            wait_until_asleep(reader.tid)
+            _await_sleep(reader)

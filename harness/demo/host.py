@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Host side of the demo: guest up, games played, verdict out, files left."""
+"""Host side of the demo: boots a guest, follows the demo there, judges it, leaves the files."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,8 @@ from harness.verdict.verdict import Outcome
 from harness.vm import prepare
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
-from harness.vm.wire import Kind
 
-_PLAY_SECONDS = 300.0
+_SECONDS = 300.0
 _FRESH_SECONDS, _AGAIN_SECONDS, _BOOT_SECONDS = 480.0, 75.0, 10.0
 _MEMORY_MIB, _MEMORY_LIMIT_MIB = 1024, 1536
 _OUT = "out"
@@ -51,17 +52,16 @@ class NotVerified(KfabricError):
     label = "NOT VERIFIED"
 
 
-class PlayFailed(GuestError):
-    """The guest's part of the demo could not be played to its end."""
+class DemoFailed(GuestError):
+    """The guest's part of the demo failed."""
 
-    label = "the demo cannot be played"
+    label = "the demo cannot be run"
 
 
 class Run:
-    """One run of the demo: what it was told, and how long it took."""
+    """One run of the demo: its options, and how long it takes."""
 
     def __init__(self, fault: Fault | None, messages: int, output: Path | None) -> None:
-        """Begin the clock (at the user's command, if the environment tells when)."""
         self.began = float(os.environ.get(BEGAN) or time.time())
         self.fault = fault
         self.messages = messages
@@ -72,193 +72,160 @@ class Run:
         self.accel = ""
 
     def log(self, line: str) -> None:
-        """Show a step of the set-up; remember that there was something to build."""
+        """Print a step of the set-up; note whether anything had to be built."""
         self.fresh = self.fresh or line.startswith(("image: ", "modules: "))
         prepare.say(line)
 
     def guest(self) -> Vm:
-        """The guest, not yet started. Its console is ours to leave."""
+        """The guest, not yet started; its console is one of the files to leave."""
         variant = Variant.TEST if self.fault else Variant.PROD
         spec = VmSpec(name="demo", memory_mib=_MEMORY_MIB, variant=variant)
         return prepare.vm(spec, directory=self.output, log=self.log)
 
     def clean(self) -> None:
-        """Remove what an earlier run left, so that nothing old looks new."""
+        """Remove the files of an earlier run."""
         for name in _LEFT:
             (self.output / name).unlink(missing_ok=True)
         shutil.rmtree(self.output / _OUT, ignore_errors=True)
 
     def limits(self, used_mib: int) -> list[show.Limit]:
-        """What the demo promises about itself."""
-        what, limit = (
-            ("make demo, first time", _FRESH_SECONDS)
-            if self.fresh
-            else ("make demo, again", _AGAIN_SECONDS)
-        )
+        """The limits of the demo itself, with the measurements."""
+        what, limit = "make demo, again", _AGAIN_SECONDS
+        if self.fresh:
+            what, limit = "make demo, first time", _FRESH_SECONDS
+        booting = f"QEMU started → first command ({self.accel})"
+        memory = f"guest memory (in use at the end: {used_mib} MiB)"
         return [
             show.Limit(what, time.time() - self.began, limit, "s"),
-            show.Limit(
-                f"QEMU started → first command ({self.accel})",
-                self.boot_seconds,
-                _BOOT_SECONDS,
-                "s",
-            ),
-            show.Limit(
-                f"guest memory (in use at the end: {used_mib} MiB)",
-                _MEMORY_MIB,
-                _MEMORY_LIMIT_MIB,
-                "MiB",
-            ),
+            show.Limit(booting, self.boot_seconds, _BOOT_SECONDS, "s"),
+            show.Limit(memory, _MEMORY_MIB, _MEMORY_LIMIT_MIB, "MiB"),
         ]
 
 
 def run(fault: Fault | None, messages: int, output: Path | None) -> int:
-    """The whole demo. Returns the exit status; raises KfabricError."""
-    told = Run(fault, messages, output)
-    told.clean()
-    with told.guest() as vm:
-        told.boot_seconds, told.accel = vm.boot_seconds, vm.accel.name
+    """Run the whole demo; the exit status. Raises KfabricError."""
+    options = Run(fault, messages, output)
+    options.clean()
+    with options.guest() as vm:
+        options.boot_seconds, options.accel = vm.boot_seconds, vm.accel.name
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s")
-        steps = show.Steps(told.console, messages)
+        steps = show.Steps(options.console, messages)
         with steps.shown():
-            _play(told, vm, steps)
+            _follow(options, vm, steps)
         splats = vm.splats()
-        release, packages = vm.image.release, _packages(vm)
+        release = vm.image.release
+        packages: dict[str, str] = json.loads(vm.image.disk.with_name("image.json").read_text())[
+            "packages"
+        ]
     if splats:
-        raise GuestSplat(
-            splats[0].title, f"see {told.output / 'console.log'}", console=splats[0].text
-        )
-    judged = _judge(told)
-    versions = _versions(judged.account.facts, release)
-    limits = told.limits(int(judged.account.facts.get("memory_used_mib", 0)))
-    _leave(told, judged, limits, versions, packages)
-    return _finish(told, judged, limits)
+        hint = f"see {options.output / 'console.log'}"
+        raise GuestSplat(splats[0].title, hint, console=splats[0].text)
+    judged = _judge(options)
+    facts = judged.report.facts
+    versions = {"guest kernel": release, **facts.get("versions", {})}
+    versions |= {"python": sys.version.split()[0], **tool_versions()}
+    limits = options.limits(int(facts.get("memory_used_mib", 0)))
+    _leave(options, judged, limits, versions, packages)
+    return _finish(options, judged, limits)
 
 
-def _play(told: Run, vm: Vm, steps: show.Steps) -> None:
-    """Run the guest's part and follow it."""
-    argv = ["python3", "-m", "harness.demo.guest", "--messages", str(told.messages)]
-    argv += ["--fault", told.fault] if told.fault else []
-    command = vm.popen(argv, timeout=_PLAY_SECONDS)
+def _follow(options: Run, vm: Vm, steps: show.Steps) -> None:
+    """Run the guest's part, and show its progress."""
+    argv = ["python3", "-m", "harness.demo.guest", "--messages", str(options.messages)]
+    argv += ["--fault", options.fault] if options.fault else []
+    command = vm.popen(argv, timeout=_SECONDS)
     command.close_stdin()
-    errors: list[str] = []
-    rest = b""
-    for kind, data in command.stream():
-        if kind is Kind.STDERR:
-            errors.append(data.decode(errors="replace"))
-            continue
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            try:
-                _follow(json.loads(line), steps)
-            except json.JSONDecodeError:
-                errors.append(f"{line.decode(errors='replace')}\n")
+    other = ""
+    for line in command.lines():
+        try:
+            _show(json.loads(line), steps)
+        except json.JSONDecodeError:
+            other += f"{line}\n"
     if command.rc:
-        text = "".join(errors).strip()
+        text = (other + command.errors.decode(errors="replace")).strip()
         what = text.splitlines()[-1] if text else f"exit status {command.rc}"
-        raise PlayFailed(
-            what, f"see {told.output / 'console.log'}", console=f"{text}\n{vm.console_tail()}"
-        )
+        hint = f"see {options.output / 'console.log'}"
+        raise DemoFailed(what, hint, console=f"{text}\n{vm.console_tail()}")
 
 
-def _follow(told: dict[str, Any], steps: show.Steps) -> None:
-    """One line of the guest's progress."""
-    if "step" in told:
-        steps.step(told["step"])
-    elif "messages" in told:
-        steps.messages(told["messages"])
-    elif told.get("failed") == "ProbeError":
-        raise NotVerified(told["why"])
-    elif "failed" in told:
-        what, _, log = told["why"].partition("\n")
+def _show(event: dict[str, Any], steps: show.Steps) -> None:
+    """Show one event of the guest's."""
+    if "step" in event:
+        steps.step(event["step"])
+    elif "messages" in event:
+        steps.messages(event["messages"])
+    elif event.get("failed") == "ProbeError":
+        raise NotVerified(event["why"])
+    elif "failed" in event:
+        what, _, log = event["why"].partition("\n")
         raise ModuleLoadError(what, console=log)
 
 
-def _judge(told: Run) -> judge.Judged:
-    """Read what the guest left, and judge it."""
+def _judge(options: Run) -> judge.Judged:
+    """Read the guest's files, and judge them."""
     try:
-        account, recording = judge.read(told.output / _OUT)
+        guest_report, recording = judge.read(options.output / _OUT)
     except (OSError, ValueError) as error:
         raise NotVerified(f"the guest left no whole recording: {error}") from error
-    return judge.pronounce(account, recording)
+    return judge.judge_run(guest_report, recording)
 
 
 def _leave(
-    told: Run,
+    options: Run,
     judged: judge.Judged,
     limits: list[show.Limit],
     versions: dict[str, str],
     packages: dict[str, str],
 ) -> None:
-    """Leave recording, page, traces, report and versions; the console is there already."""
+    """Write recording, page, traces, report and versions; the console is there already."""
+    output = options.output
     for name in (HEAD, RECORDS):
-        shutil.copyfile(told.output / _OUT / name, told.output / name)
-    source = open_source(told.output)
+        shutil.copyfile(output / _OUT / name, output / name)
+    source = open_source(output)
     extra = {
         "t_stop": source.head.t_stop,
         "names": dict(judged.rules.names),
-        "fault": told.fault,
-        "messages": told.messages,
+        "fault": options.fault,
+        "messages": options.messages,
         "complaints": judged.complaints,
         "limits": [
-            {
-                "what": row.what,
-                "measured": round(row.measured, 2),
-                "limit": row.limit,
-                "unit": row.unit,
-                "kept": row.kept,
-            }
-            for row in limits
+            {**asdict(row), "measured": round(row.measured, 2), "kept": row.kept} for row in limits
         ],
-        "guest": dict(judged.account.facts),
+        "guest": dict(judged.report.facts),
         "versions": versions,
     }
     rows = [row for _, table in judged.tables for row in table]
-    write_json(told.output / "report.json", report(judged.verdict, rows, extra))
-    write(
-        Material(source, judged.ledger, judged.verdict, judged.rules.names, about=versions),
-        told.output,
-    )
-    write_json(told.output / "versions.json", {**versions, "guest packages": packages})
+    write_json(output / "report.json", report(judged.verdict, rows, extra))
+    names = judged.rules.names
+    write(Material(source, judged.ledger, judged.verdict, names, about=versions), output)
+    write_json(output / "versions.json", {**versions, "guest packages": packages})
 
 
-def _finish(told: Run, judged: judge.Judged, limits: list[show.Limit]) -> int:
+def _finish(options: Run, judged: judge.Judged, limits: list[show.Limit]) -> int:
     """Print tables and verdict; the exit status."""
     out = Console(highlight=False)
     show.tables(out, judged)
     show.limits(out, limits)
-    print(f"left in {told.output}: {', '.join(_LEFT)}")
+    print(f"left in {options.output}: {', '.join(_LEFT)}")
     show.verdict(out, judged)
     status = _STATUS[judged.verdict.outcome]
-    if status is ExitStatus.OK and told.fault:
-        print(f"the fault that was injected ({told.fault}) was not found", file=sys.stderr)
+    if status is ExitStatus.OK and options.fault:
+        print(f"the fault that was injected ({options.fault}) was not found", file=sys.stderr)
         return ExitStatus.TEST_FAILED
     if status is ExitStatus.OK and judged.complaints:
         return ExitStatus.TEST_FAILED
     return status
 
 
-def _versions(facts: Any, release: str) -> dict[str, str]:
-    """The exact versions of all that took part."""
-    versions = {"guest kernel": release, **facts.get("versions", {})}
-    versions["python"] = sys.version.split()[0]
-    versions["qemu"] = _first_line(["qemu-system-x86_64", "--version"])
-    versions["kfabric"] = _first_line(
-        ["git", "-C", str(prepare.SOURCE), "describe", "--always", "--dirty"]
-    )
-    return versions
-
-
-def _packages(vm: Vm) -> dict[str, str]:
-    """The Debian packages of the guest's image, with their versions."""
-    facts: dict[str, dict[str, str]] = json.loads(vm.image.disk.with_name("image.json").read_text())
-    return facts["packages"]
-
-
-def _first_line(argv: list[str]) -> str:
-    """The first line that a command prints; empty if it cannot be run."""
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.partition("\n")[0]
+def tool_versions() -> dict[str, str]:
+    """The versions of QEMU and of this checkout; empty texts for tools that do not run."""
+    commands = {
+        "qemu": ["qemu-system-x86_64", "--version"],
+        "kfabric": ["git", "-C", str(prepare.SOURCE), "describe", "--always", "--dirty"],
+    }
+    found = dict.fromkeys(commands, "")
+    for name, argv in commands.items():
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+            found[name] = done.stdout.partition("\n")[0]
+    return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What host and guest of the demo agree on: orders one way, an account the other.
+"""What host and guest of the demo exchange: the ping-pong's parameters, and the guest's report.
 
-Imported in the guest: plain data, nothing that costs start-up time.
+Imported in the guest: plain data without slow imports.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-ACCOUNT = "account.json"
+REPORT = "guest.json"
 MESSAGES = 997
-"""A prime number, so that nothing that counts in rounds looks right by accident."""
+"""A prime number, so that a miscount in whole rounds shows."""
 
 
 class Fault(StrEnum):
-    """Faults that the wait core can be told to commit (test-option build)."""
+    """Faults that the wait core can inject (test-option build)."""
 
     LOST = "lost"
     SPURIOUS = "spurious"
@@ -28,11 +28,13 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """How the ping-pong from Python is to be played.
+class PingPong:
+    """Parameters of the ping-pong from Python.
 
-    ``fault`` is what the one who serves commits against the other before it
-    sends message ``fault_at``; the other then waits with a short deadline.
+    Attributes:
+        messages: in each direction.
+        fault: injected by the first sender against its peer, which waits with a short deadline.
+        fault_at: number of the message before which it is injected.
     """
 
     messages: int
@@ -41,11 +43,12 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
-    """One thread that was to be woken once for each message.
+class Peer:
+    """One thread of a ping-pong, to be woken once for each message.
 
-    ``error`` is what its program complains of, empty if it is content; ``ns`` is the time
-    from being connected to the last message, 0 if nobody measured it.
+    Attributes:
+        error: reported by its program; empty if there was none.
+        ns: from being connected to the last message; 0: not measured.
     """
 
     name: str
@@ -56,38 +59,40 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One game of the job: two players. An extra scene has none."""
+class Scenario:
+    """One part of the demo: a ping-pong with two peers, or another one without peers."""
 
     title: str
-    players: tuple[Player, ...]
+    peers: tuple[Peer, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What the guest's part tells besides the recording.
+class GuestReport:
+    """What the guest reports besides the recording.
 
-    ``names`` gives objects, by tracing id, the names that findings shall use.
+    Attributes:
+        names: names of objects for the findings, by tracing id.
+        facts: versions and measurements of the guest.
     """
 
-    parts: tuple[Part, ...]
+    scenarios: tuple[Scenario, ...]
     names: Mapping[int, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, directory: Path) -> None:
-        """Leave it in a directory."""
-        (directory / ACCOUNT).write_text(json.dumps(asdict(self)), encoding="utf-8")
+        """Write it into a directory."""
+        (directory / REPORT).write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def read(cls, directory: Path) -> Account:
-        """Read what :meth:`write` left. Raises OSError or ValueError."""
-        raw = json.loads((directory / ACCOUNT).read_text(encoding="utf-8"))
+    def read(cls, directory: Path) -> GuestReport:
+        """Read the file that `write` left. Raises OSError or ValueError."""
+        raw = json.loads((directory / REPORT).read_text(encoding="utf-8"))
         try:
-            parts = tuple(
-                Part(part["title"], tuple(Player(**player) for player in part["players"]))
-                for part in raw["parts"]
+            scenarios = tuple(
+                Scenario(one["title"], tuple(Peer(**peer) for peer in one["peers"]))
+                for one in raw["scenarios"]
             )
             names = {int(oid): str(name) for oid, name in raw["names"].items()}
-            return cls(parts, names, dict(raw["facts"]))
+            return cls(scenarios, names, dict(raw["facts"]))
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"bad account: {error!r}") from error
+            raise ValueError(f"bad report of the guest: {error!r}") from error

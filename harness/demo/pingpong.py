@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guest side: one player of the ping-pong from Python, a process of its own.
+"""In the guest: one end of the ping-pong from Python, a process of its own.
 
-A player has one wait set with its EQ, its CQ and a counter of receives. Sends
-ask for no completion, so each wait has one cause: the peer's message.
+An end has one wait set with its EQ, its CQ and a counter of receives. Sends are not signalled,
+so each wait has one cause: the other end's message.
 
-What a player and its referee say to each other over a pipe, in this order:
+The messages between an end and the coordinator over a pipe, in this order:
 
-    player                                  referee
+    end                                     coordinator
                                             ("begin", address and port)
     ("listening", None) (the listener)
     ("connected", (wait set, names))
-                                            ("play", (thread, wait set) of the peer)
+                                            ("start", (thread, wait set) of the other end)
     ("progress", n) ...
-    ("done", None), or at any time ("failed", why)
+    ("done", None), or at any time ("failed", reason)
                                             ("close", None)
 
 Wait sets are tracing ids, names are of objects by tracing id.
@@ -24,31 +24,12 @@ import struct
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+import kfabric_py as kp
 from harness.demo import faults
-from harness.demo.job import Orders
+from harness.demo.job import PingPong
 from harness.guest.waiting import Deadline
-from kfabric_py import (
-    Access,
-    Caps,
-    ConnectionRequest,
-    DomainAttr,
-    EpAttr,
-    EpType,
-    EqEvent,
-    ErrorAvailable,
-    Event,
-    Fabric,
-    Info,
-    KfiError,
-    KfiTimeout,
-    Mode,
-    MrMode,
-    WaitObj,
-)
-from kfabric_py.device import Device
 
 _NUMBER = struct.Struct("<QQ")
 _SIZE = 64
@@ -57,27 +38,26 @@ _WAIT_SECONDS = 10.0
 _VICTIM_WAIT_SECONDS = 2.0
 _MESSAGE_SECONDS = 30.0
 _PROGRESS_EVERY = 100
-_HINTS = Info(
-    caps=Caps.MSG,
-    mode=Mode.LOCAL_MR,
-    ep_attr=EpAttr(type=EpType.MSG),
-    domain_attr=DomainAttr(mr_mode=MrMode.LOCAL | MrMode.VIRT_ADDR | MrMode.PROV_KEY),
+_HINTS = kp.Info(
+    caps=kp.Caps.MSG,
+    mode=kp.Mode.LOCAL_MR,
+    ep_attr=kp.EpAttr(type=kp.EpType.MSG),
+    domain_attr=kp.DomainAttr(mr_mode=kp.MrMode.LOCAL | kp.MrMode.VIRT_ADDR | kp.MrMode.PROV_KEY),
 )
 
 
-class PlayError(Exception):
-    """The game went wrong: a message was missing, was another, or was an error."""
+class PingPongError(Exception):
+    """A message was missing, was not the expected one, or was an error."""
 
 
-class Player:
-    """One end of the connection; a context manager that closes what it opened."""
+class End:
+    """One end of the connection; a context manager that closes its objects."""
 
-    def __init__(self, name: str, orders: Orders, control: Connection) -> None:
-        """Open nothing yet."""
+    def __init__(self, name: str, parameters: PingPong, control: Connection) -> None:
         self.name = name
         self.received = 0
         self.counted = 0
-        self._orders = orders
+        self._parameters = parameters
         self._control = control
         self._stack = ExitStack()
         self._wait_seconds = _WAIT_SECONDS
@@ -85,16 +65,11 @@ class Player:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def listen(self) -> None:
-        """Become the one that is connected to; returns when connected."""
+        """Wait for a connection."""
         here = self._begin()
         info = self._device.getinfo(provider="verbs", source=here, hints=_HINTS)[0]
         fabric = self._open_fabric(info)
@@ -102,26 +77,26 @@ class Player:
         passive.bind(self._eq)
         passive.listen()
         self._control.send(("listening", None))
-        request = self._await_event(Event.CONNREQ).request
+        request = self._await_event(kp.Event.CONNREQ).request
         assert request is not None
         self._open_endpoint(fabric, request.info, request)
         self._ep.accept()
-        self._await_event(Event.CONNECTED)
+        self._await_event(kp.Event.CONNECTED)
 
     def connect(self) -> None:
-        """Become the one that connects; returns when connected."""
+        """Connect to the other end."""
         there = self._begin()
         info = self._device.getinfo(provider="verbs", dest=there, hints=_HINTS)[0]
         fabric = self._open_fabric(info)
         self._open_endpoint(fabric, info, info)
         self._ep.connect()
-        self._await_event(Event.CONNECTED)
+        self._await_event(kp.Event.CONNECTED)
 
-    def serve(self) -> None:
-        """Send first, then wait for the answer, for each message."""
-        for number in range(1, self._orders.messages + 1):
-            if self._orders.fault and number == self._orders.fault_at:
-                faults.commit(self._orders.fault, *self._peer)
+    def request(self) -> None:
+        """Send each message, and wait for its answer."""
+        for number in range(1, self._parameters.messages + 1):
+            if self._parameters.fault and number == self._parameters.fault_at:
+                faults.inject(self._parameters.fault, *self._peer)
             self._send(number)
             self._await_message(number)
             if number % _PROGRESS_EVERY == 0:
@@ -129,132 +104,129 @@ class Player:
 
     def answer(self) -> None:
         """Wait for each message and send it back."""
-        if self._orders.fault:
+        if self._parameters.fault:
             self._wait_seconds = _VICTIM_WAIT_SECONDS
-        for number in range(1, self._orders.messages + 1):
+        for number in range(1, self._parameters.messages + 1):
             self._await_message(number)
             self._send(number)
 
-    def meet(self) -> None:
-        """Tell what is connected, and learn who the peer is."""
-        self._control.send(("connected", (self._wait_set.trace_id, self._names())))
-        self._peer: tuple[int, int] = self._hear("play")
-
-    def part(self) -> None:
-        """Stay until the peer has got everything; closing earlier could overtake it."""
-        self._control.send(("done", None))
-        self._hear("close")
-
-    def _begin(self) -> tuple[str, int]:
-        """Wait for the address; before it comes the device may not even be there."""
-        address: tuple[str, int] = self._hear("begin")
-        self._device = self._stack.enter_context(Device())
-        return address
-
-    def _hear(self, word: str) -> Any:
-        """Wait for an order. The referee ends its players, so no deadline here."""
-        said, what = self._control.recv()
-        if said != word:
-            raise PlayError(f"told to {said}, not to {word}")
-        return what
-
-    def _names(self) -> dict[int, str]:
-        mine = {
+    def exchange(self) -> None:
+        """Send the names of the objects to the coordinator, and receive the other end's ids."""
+        objects = {
             self._wait_set: "wait set",
             self._eq: "EQ",
             self._cq: "CQ",
             self._counter: "counter",
             self._ep: "endpoint",
         }
-        return {thing.trace_id: f"{self.name}'s {word}" for thing, word in mine.items()}
+        names = {thing.trace_id: f"{self.name}'s {word}" for thing, word in objects.items()}
+        self._control.send(("connected", (self._wait_set.trace_id, names)))
+        self._peer: tuple[int, int] = self._receive("start")
 
-    def _open_fabric(self, info: Info) -> Fabric:
+    def finish(self) -> None:
+        """Wait until both ends are done: a close could overtake the last message."""
+        self._control.send(("done", None))
+        self._receive("close")
+
+    def _begin(self) -> tuple[str, int]:
+        """Wait for the address; before it comes the device may not exist."""
+        address: tuple[str, int] = self._receive("begin")
+        self._device = self._stack.enter_context(kp.Device())
+        return address
+
+    def _receive(self, word: str) -> Any:
+        """Wait for a message. It needs no deadline: the coordinator kills this process."""
+        got, value = self._control.recv()
+        if got != word:
+            raise PingPongError(f"received {got} instead of {word}")
+        return value
+
+    def _open_fabric(self, info: kp.Info) -> kp.Fabric:
         fabric = self._stack.enter_context(self._device.fabric(info))
-        self._wait_set = self._stack.enter_context(fabric.wait_set(wait_obj=WaitObj.QUEUE))
+        self._wait_set = self._stack.enter_context(fabric.wait_set(wait_obj=kp.WaitObj.QUEUE))
         self._eq = self._stack.enter_context(fabric.eq(wait_set=self._wait_set))
         return fabric
 
-    def _open_endpoint(self, fabric: Fabric, info: Info, what: Info | ConnectionRequest) -> None:
-        """Everything that an endpoint needs, up to its first receive."""
+    def _open_endpoint(
+        self, fabric: kp.Fabric, info: kp.Info, what: kp.Info | kp.ConnectionRequest
+    ) -> None:
+        """Open the endpoint and its objects, and post the first receive."""
         enter = self._stack.enter_context
         domain = enter(fabric.domain(info))
         self._cq = enter(domain.cq(wait_set=self._wait_set))
         self._counter = enter(domain.counter(wait_set=self._wait_set))
         self._buffer = enter(self._device.buffer(2 * _SIZE))
-        self._region = enter(domain.mr(self._buffer[:], Access.SEND | Access.RECV))
+        self._region = enter(domain.mr(self._buffer[:], kp.Access.SEND | kp.Access.RECV))
         self._ep = enter(domain.endpoint(what))
         self._ep.bind(self._eq)
         self._ep.bind(self._cq, transmit=True, selective=True)
         self._ep.bind(self._cq, recv=True)
         self._ep.bind(self._counter, recv=True)
         self._ep.enable()
-        self._post_receive()
-
-    def _post_receive(self) -> None:
         self._ep.recv(self._region[_SIZE:])
 
     def _send(self, number: int) -> None:
-        """Send one message; the peer's answer says that its memory is free again."""
+        """Send one message; its memory is free again when the answer comes."""
         _NUMBER.pack_into(self._buffer.view, 0, number, ~number & 0xFFFF_FFFF_FFFF_FFFF)
         self._ep.send(self._region[:_SIZE])
 
     def _wait(self, limit: Deadline, what: str) -> None:
-        """One kfi_wait; that its own deadline passes is no harm unless nothing came at all."""
+        """One kfi_wait(); its timeout is an error only after `limit`."""
         try:
             self._wait_set.wait(timeout=min(self._wait_seconds, limit.remaining()))
-        except KfiTimeout:
+        except kp.KfiTimeout:
             if limit.expired:
-                raise PlayError(f"{what} did not come in {limit.seconds:g} s") from None
+                raise PingPongError(f"{what} did not come in {limit.seconds:g} s") from None
 
-    def _await_event(self, wanted: Event) -> EqEvent:
+    def _await_event(self, wanted: kp.Event) -> kp.EqEvent:
         limit = Deadline(_CONNECT_SECONDS)
         while True:
             self._wait(limit, wanted.name)
-            event = self._look_eq()
+            event = self._read_eq()
             if event and event.event is wanted:
                 return event
 
-    def _look_eq(self) -> EqEvent | None:
+    def _read_eq(self) -> kp.EqEvent | None:
         try:
             return self._eq.read()
-        except ErrorAvailable:
+        except kp.ErrorAvailable:
             error = self._eq.readerr()
-            raise PlayError(f"event queue: {error and error.exception()}") from None
+            raise PingPongError(f"event queue: {error and error.exception()}") from None
 
     def _await_message(self, number: int) -> None:
-        """Sleep until message ``number`` is in the CQ and counted; prepare for the next."""
+        """Sleep until a message is in the CQ and counted; post the next receive."""
         limit = Deadline(_MESSAGE_SECONDS)
         while self.received < number or self.counted < number:
             self._wait(limit, f"message {number}")
-            self._look()
+            self._read()
         got, check = _NUMBER.unpack_from(self._buffer.view, _SIZE)
         if got != number or check != ~number & 0xFFFF_FFFF_FFFF_FFFF:
-            raise PlayError(f"message {got} came instead of message {number}")
-        if number < self._orders.messages:
-            self._post_receive()
+            raise PingPongError(f"message {got} came instead of message {number}")
+        if number < self._parameters.messages:
+            self._ep.recv(self._region[_SIZE:])
 
-    def _look(self) -> None:
-        """Read what may have made the wait set ready, else the next wait ends at once."""
+    def _read(self) -> None:
+        """Read all members of the wait set; otherwise the next wait would end at once."""
         try:
             entries = self._cq.read()
-        except ErrorAvailable:
+        except kp.ErrorAvailable:
             error = self._cq.readerr()
-            raise PlayError(f"completion queue: {error and error.exception()}") from None
+            raise PingPongError(f"completion queue: {error and error.exception()}") from None
         self.received += len(entries)
         self.counted = self._counter.read()
-        if not entries and (event := self._look_eq()):
-            raise PlayError(f"event {event.event!r} in the middle of the game")
+        if not entries and (event := self._read_eq()):
+            raise PingPongError(f"event {event.event!r} during the ping-pong")
 
 
-def run(name: str, serves: bool, orders: Orders, control: Connection) -> None:
-    """Be a player; the body of its process."""
-    # The name that the probes will see.
+def run(name: str, connects: bool, parameters: PingPong, control: Connection) -> None:
+    """Run one end; the body of its process."""
+    # The name that the probes record.
     Path("/proc/self/comm").write_text(name, encoding="ascii")
     try:
-        with Player(name, orders, control) as player:
-            (player.connect if serves else player.listen)()
-            player.meet()
-            (player.serve if serves else player.answer)()
-            player.part()
-    except (PlayError, KfiError, OSError) as error:
+        with End(name, parameters, control) as end:
+            (end.connect if connects else end.listen)()
+            end.exchange()
+            (end.request if connects else end.answer)()
+            end.finish()
+    except (PingPongError, kp.KfiError, OSError) as error:
         control.send(("failed", f"{type(error).__name__}: {error}"))

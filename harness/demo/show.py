@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the user of the demo sees: progress, tables, one verdict line."""
+"""The terminal output of the demo: progress, tables, one line with the verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.demo.judge import Judged
-from harness.verdict.stats import Latency, Row
+from harness.verdict.stats import Row
 from harness.verdict.verdict import Outcome
 
 _STYLES = {
@@ -26,7 +26,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One promise about the demo itself, with what was measured."""
+    """One limit of the demo itself, with the measurement."""
 
     what: str
     measured: float
@@ -35,15 +35,14 @@ class Limit:
 
     @property
     def kept(self) -> bool:
-        """Is it within the limit?"""
+        """Whether the measurement is within the limit."""
         return self.measured <= self.limit
 
 
 class Steps:
-    """Progress: a moving display on a terminal, plain lines elsewhere."""
+    """Progress of `messages` messages: a moving display on a terminal, plain lines elsewhere."""
 
     def __init__(self, console: Console, messages: int) -> None:
-        """Show progress of games of ``messages`` on a console."""
         self._console = console
         self._messages = messages
         self._progress = Progress(
@@ -58,7 +57,7 @@ class Steps:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Keep the display up for the block's duration."""
+        """Keep the display up during the block."""
         if not self._console.is_terminal:
             yield
             return
@@ -73,17 +72,17 @@ class Steps:
             self._console.print(f"kfabric: {text}", highlight=False, soft_wrap=True)
 
     def messages(self, number: int) -> None:
-        """So many messages of the game have been played."""
+        """Show the number of messages so far."""
         self._progress.update(self._task, completed=number, total=self._messages)
 
 
 def tables(console: Console, judged: Judged) -> None:
-    """One table for each game."""
+    """Print one table for each scenario."""
     for title, rows in judged.tables:
         console.print(_table(title, rows))
         early = ", ".join(f"{row.name} {row.at_once}" for row in rows if row.at_once)
         if early:
-            console.print(f"found their message there already, without sleeping: {early}\n")
+            console.print(f"messages that were there before the wait, without a sleep: {early}\n")
     if judged.verdict.overtaken:
         console.print(
             f"overtaken (woken, but the entry was read by then; no fault): "
@@ -92,20 +91,18 @@ def tables(console: Console, judged: Judged) -> None:
 
 
 def verdict(console: Console, judged: Judged) -> None:
-    """What the players complain of, each finding and doubt, and last the verdict's line."""
-    pronounced = judged.verdict
-    for complaint in judged.complaints:
-        console.print(Text(f"player {complaint}", style="red"), soft_wrap=True)
-    for doubt in pronounced.doubts[1:]:
-        console.print(Text(doubt, style="yellow"), soft_wrap=True)
-    if pronounced.outcome is Outcome.FAULT:
-        for finding in pronounced.findings[1:]:
-            console.print(Text(str(finding), style="red"), soft_wrap=True)
-    console.print(Text(pronounced.line(), style=_STYLES[pronounced.outcome]), soft_wrap=True)
+    """Print the errors of the peers, each finding and doubt, and last the verdict's line."""
+    found = judged.verdict
+    lines = [(f"player {complaint}", "red") for complaint in judged.complaints]
+    lines += [(doubt, "yellow") for doubt in found.doubts[1:]]
+    if found.outcome is Outcome.FAULT:
+        lines += [(str(finding), "red") for finding in found.findings[1:]]
+    for text, style in [*lines, (found.line(), _STYLES[found.outcome])]:
+        console.print(Text(text, style=style), soft_wrap=True)
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
-    """One game: a line for each side. Fits into 80 columns."""
+    """One scenario: a line for each peer. Fits into 80 columns."""
     table = Table(
         title=title,
         title_justify="left",
@@ -114,52 +111,31 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
         caption="p50, p99, max: from signal to running, in µs",
         caption_justify="left",
     )
-    herd = any(row.herd for row in rows)
+    counts = ["waits", "signals", "wakes", "spurious", "lost", "timeouts", "late"]
+    counts += ["herd"] if any(row.herd for row in rows) else []
     table.add_column("side", no_wrap=True)
-    for name in (
-        "waits",
-        "signals",
-        "wakes",
-        "spurious",
-        "lost",
-        "timeouts",
-        "late",
-        *(["herd"] if herd else []),
-        "p50",
-        "p99",
-        "max",
-    ):
+    for name in (*counts, "p50", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row.name, *(str(n) for n in _counts(row, herd)), *_times(row.latency))
+        times = ["-"] * 3
+        if (latency := row.latency).count:
+            times = [f"{ns / 1000:.0f}" for ns in (latency.p50, latency.p99, latency.max)]
+        table.add_row(row.name, *(str(getattr(row, name)) for name in counts), *times)
     return table
 
 
-def _counts(row: Row, herd: bool) -> list[int]:
-    counts = [row.waits, row.signals, row.wakes, row.spurious, row.lost, row.timeouts, row.late]
-    return [*counts, row.herd] if herd else counts
-
-
-def _times(latency: Latency) -> list[str]:
-    if not latency.count:
-        return ["-"] * 3
-    return [f"{ns / 1000:.0f}" for ns in (latency.p50, latency.p99, latency.max)]
-
-
 def limits(console: Console, rows: Sequence[Limit]) -> None:
-    """What the demo promises about itself, measured."""
+    """Print the limits of the demo itself, with the measurements."""
     table = Table(
-        title="what the demo promises about itself",
+        title="limits of the demo itself",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     table.add_column("what", no_wrap=True)
-    table.add_column("measured", justify="right")
-    table.add_column("at most", justify="right")
+    for name in ("measured", "at most"):
+        table.add_column(name, justify="right")
     for row in rows:
-        style = "" if row.kept else "red"
-        table.add_row(
-            row.what, f"{row.measured:.1f} {row.unit}", f"{row.limit:g} {row.unit}", style=style
-        )
+        measured, limit = f"{row.measured:.1f} {row.unit}", f"{row.limit:g} {row.unit}"
+        table.add_row(row.what, measured, limit, style="" if row.kept else "red")
     console.print(table)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guest side: the ping-pong between two kernel threads, examples/pingpong_ulp or rdm_ulp."""
+"""In the guest: the ping-pong between two kernel threads, examples/pingpong_ulp or rdm_ulp."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import select
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.demo.job import Part, Player
+from harness.demo.job import Peer, Scenario
 from harness.guest import modules
 from harness.guest.waiting import Deadline
 
-MODULE = "pingpong_ulp"
-RDM_MODULE = "rdm_ulp"
-TITLE = "ping-pong between kernel threads"
-_GAME_SECONDS = 120.0
+_SECONDS = 120.0
 _TICK_MS = 200
 _LINE = re.compile(
     r"^(\w+) pid=(\d+) error=(-?\d+) waits=(\d+) messages=(\d+)(?: counter=\d+)? ns=(\d+)$",
@@ -23,56 +20,55 @@ _LINE = re.compile(
 )
 
 
-def play(
+def run(
     directory: Path, address: tuple[str, int], messages: int, tick: Callable[[], None]
-) -> Part:
-    """Load the example, wait until its game is over, and unload it.
+) -> Scenario:
+    """Load the example, wait until its ping-pong is over, and unload it.
 
-    :param address: of the link, and a port to listen on.
-    :param tick: called several times a second while waiting; drains the probe.
+    Args:
+        directory: of the modules.
+        address: of the link, and a port to listen on.
+        messages: in each direction.
+        tick: called several times a second while waiting; drains the probes.
     """
     host, port = address
-    return _play(directory, MODULE, f"addr={host} port={port} count={messages}", messages, tick)
+    parameters = f"addr={host} port={port} count={messages}"
+    return _run(directory, "pingpong_ulp", parameters, messages, tick)
 
 
-def play_rdm(directory: Path, address: str, messages: int) -> Part:
+def run_rdm(directory: Path, address: str, messages: int) -> Scenario:
     """The same with tagged messages between RDM endpoints, examples/rdm_ulp."""
     parameters = f"addr={address} count={messages}"
-    return _play(directory, RDM_MODULE, parameters, messages, lambda: None)
+    return _run(directory, "rdm_ulp", parameters, messages, lambda: None)
 
 
-def _play(
+def _run(
     directory: Path, module: str, parameters: str, messages: int, tick: Callable[[], None]
-) -> Part:
+) -> Scenario:
     modules.insert(directory / f"{module}.ko", parameters)
     try:
-        return parse(_await_result(module, tick), messages)
+        limit = Deadline(_SECONDS)
+        result = Path("/sys/module") / module / "parameters/result"
+        with result.open(encoding="ascii") as file:
+            poller = select.poll()
+            poller.register(file, select.POLLPRI)
+            while "state=playing" in (text := file.read()) and not limit.expired:
+                poller.poll(_TICK_MS)
+                tick()
+                file.seek(0)
+        return parse(text, messages)
     finally:
         modules.remove(module)
 
 
-def _await_result(module: str, tick: Callable[[], None]) -> str:
-    """The text of the result file once it is one, or the last one at the deadline."""
-    limit = Deadline(_GAME_SECONDS)
-    result = Path("/sys/module") / module / "parameters/result"
-    with result.open(encoding="ascii") as file:
-        poller = select.poll()
-        poller.register(file, select.POLLPRI)
-        while "state=playing" in (text := file.read()) and not limit.expired:
-            poller.poll(_TICK_MS)
-            tick()
-            file.seek(0)
-    return text
-
-
-def parse(text: str, messages: int) -> Part:
-    """Read the module's result. One that is not there is every player's error."""
-    players = []
-    for name, pid, error, _, got, ns in _LINE.findall(text):
-        complaint = ""
-        if int(error) or int(got) != messages:
-            complaint = f"error {error} after {got} of {messages} messages"
-        players.append(Player(name, int(pid), messages, complaint, int(ns)))
-    if not players:
-        players = [Player("listener", 0, messages, f"no result: {text.strip()}")]
-    return Part(TITLE, tuple(players))
+def parse(text: str, messages: int) -> Scenario:
+    """Decode the module's result; a missing one is an error of the listener."""
+    peers = []
+    for name, pid, code, _, got, ns in _LINE.findall(text):
+        error = ""
+        if int(code) or int(got) != messages:
+            error = f"error {code} after {got} of {messages} messages"
+        peers.append(Peer(name, int(pid), messages, error, int(ns)))
+    if not peers:
+        peers = [Peer("listener", 0, messages, f"no result: {text.strip()}")]
+    return Scenario("ping-pong between kernel threads", tuple(peers))

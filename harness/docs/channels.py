@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Real verbs and kfabric side by side: the tables in docs/channels.md, made from the record.
+"""Writes the tables in docs/channels.md, which compare real verbs with kfabric.
 
-tests/data/channels.toml holds what came out, tests/guest/test_channel_pyverbs.py proves
-it again, and ``python -m harness.docs.channels`` writes the tables; a unit test checks that
-they are up to date.
+    python -m harness.docs.channels
+
+tests/data/channels.toml has the results, tests/guest/test_channel_pyverbs.py checks them, and a
+unit test checks that the tables are up to date.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from harness.docs import libfabric
+from harness.docs import libfabric, markdown
 
-ROOT = libfabric.ROOT
-DOCUMENT = ROOT / "docs" / "channels.md"
-RECORD = ROOT / "tests" / "data" / "channels.toml"
-TESTS = ROOT / "tests" / "guest" / "test_channel_pyverbs.py"
+DOCUMENT = libfabric.ROOT / "docs" / "channels.md"
+RECORD = libfabric.ROOT / "tests" / "data" / "channels.toml"
+TESTS = libfabric.ROOT / "tests" / "guest" / "test_channel_pyverbs.py"
 BEGIN = "<!-- tables:begin (written by python -m harness.docs.channels) -->\n"
 
-#: Headings, and how the names of their scenarios begin.
+#: Headings, and the prefixes of their scenarios' names.
 SECTIONS = {
     "Requests": ("request_", "solicited_"),
     "Events": ("event_",),
@@ -28,73 +28,67 @@ SECTIONS = {
     "The examples of the manual page": ("example_",),
 }
 
-#: Steps that answer something, and steps that do not.
+#: Steps with a result, and steps without.
 ANSWERING = frozenset(
     {"poll", "get", "wait", "drain", "ack", "destroy", "fault", "asleep", "end", "ends"}
 )
 SILENT = frozenset({"arm", "complete", "fail", "hang-up", "thread", "interrupt"})
 
+_HEADS = ("kfabric promises", "steps", "kfabric", "verbs", "what decides")
+
 
 def record(path: Path = RECORD) -> libfabric.Record:
-    """Return the record of what came out, by scenario; every one has ``verbs``."""
+    """The results by scenario; each entry has `verbs`."""
     found: libfabric.Record = tomllib.loads(path.read_text())
     return {name: {"verbs": entry["results"], **entry} for name, entry in found.items()}
 
 
 def verbs(entry: dict[str, Any], release: str) -> list[str]:
-    """Return what verbs answer on a kernel: ``later`` is of rxe of 6.12 where it differs."""
-    answers: list[str] = entry["verbs"] if release.startswith("6.1.") else _later(entry)
-    return answers
-
-
-def _later(entry: dict[str, Any]) -> list[str]:
-    answers: list[str] = entry.get("later", entry["verbs"])
-    return answers
+    """The results of verbs on a kernel; `later` has those of rxe of 6.12 where they differ."""
+    answers: list[str] = entry["verbs"]
+    return answers if release.startswith("6.1.") else entry.get("later", answers)
 
 
 def steps(entry: dict[str, Any]) -> list[str]:
-    """Return a scenario's steps."""
+    """A scenario's steps."""
     return [step.strip() for step in entry["steps"].split(";")]
 
 
 def promises() -> dict[str, str]:
-    """Return what kfabric promises, with the rules, by scenario: CASES of the tests."""
+    """The promises of kfabric with their rules, by scenario: CASES of the tests."""
     return libfabric.promises(TESTS)
 
 
-def _row(promise: str, entry: dict[str, Any]) -> str:
-    told = _told(entry["verbs"], entry)
-    if _later(entry) != entry["verbs"]:
-        told = f"6.1: {told}; 6.12: {_told(_later(entry), entry)}"
-    results = ", ".join(entry["results"])
-    cells = [promise, entry["steps"], results, told, entry.get("decides", "")]
-    return "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |\n"
-
-
-def _told(answers: list[str], entry: dict[str, Any]) -> str:
-    return "the same" if answers == entry["results"] else f"{', '.join(answers)} **≠**"
+def _row(promise: str, entry: dict[str, Any]) -> list[str]:
+    results = entry["results"]
+    old, new = (
+        "the same" if answers == results else f"{', '.join(answers)} **≠**"
+        for answers in (verbs(entry, "6.1."), verbs(entry, "6.12."))
+    )
+    other = old if old == new else f"6.1: {old}; 6.12: {new}"
+    return [promise, entry["steps"], ", ".join(results), other, entry.get("decides", "")]
 
 
 def tables(found: libfabric.Record, texts: dict[str, str]) -> str:
-    """Return the Markdown text between the markers."""
-    same = sum(entry["results"] == entry["verbs"] for entry in found.values())
-    later = sum(entry["results"] == _later(entry) for entry in found.values())
+    """The Markdown text between the markers."""
+    same, later = (
+        sum(entry["results"] == verbs(entry, release) for entry in found.values())
+        for release in ("6.1.", "6.12.")
+    )
     parts = [
         f"{len(found)} scenarios. "
         f"On kernel 6.1 the results of {same} are the same, on 6.12 of {later}.\n"
     ]
-    heads = ["kfabric promises", "steps", "kfabric", "verbs", "what decides"]
-    head = "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads) + "\n"
-    for heading, begins in SECTIONS.items():
-        rows = [_row(texts[name], found[name]) for name in found if name.startswith(begins)]
-        parts.append(f"\n### {heading}\n\n{head}{''.join(rows)}")
+    for heading, prefixes in SECTIONS.items():
+        rows = [_row(texts[name], found[name]) for name in found if name.startswith(prefixes)]
+        parts.append(f"\n### {heading}\n\n{markdown.table(_HEADS, rows)}")
     return "".join(parts)
 
 
 def main() -> None:
     """Write the tables into docs/channels.md."""
     new = tables(record(), promises())
-    DOCUMENT.write_text(libfabric.replaced(DOCUMENT.read_text(), new, BEGIN))
+    DOCUMENT.write_text(markdown.replaced(DOCUMENT.read_text(), new, BEGIN))
 
 
 if __name__ == "__main__":

@@ -1,32 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""libfabric and kfabric side by side: the tables in docs/libfabric.md, made from the record.
+"""Writes the tables in docs/libfabric.md, which compare libfabric with kfabric.
 
-tests/data/libfabric.toml holds what came out, the guest's tests prove it again, and
-``python -m harness.docs.libfabric`` writes the tables; a unit test checks that they are
-up to date.
+    python -m harness.docs.libfabric
+
+tests/data/libfabric.toml has the results; the guest tests check them, and a unit test checks
+that the tables are up to date.
 """
 
 from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from harness.docs import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "libfabric.md"
 RECORD = ROOT / "tests" / "data" / "libfabric.toml"
 TESTS = ROOT / "tests" / "guest" / "test_libfabric.py"
 BEGIN = "<!-- tables:begin (written by python -m harness.docs.libfabric) -->\n"
-END = "<!-- tables:end -->\n"
 
 Record = dict[str, dict[str, Any]]
 
 #: The providers' names in the record and in libfabric.
 PROVIDERS = {"rxm": "tcp;ofi_rxm", "sockets": "sockets"}
 
-#: Headings, and how the names of their scenarios begin.
+#: Headings, and the prefixes of their scenarios' names.
 SECTIONS = {
     "Poll sets": ("poll_",),
     "Wait sets": ("wait_",),
@@ -37,14 +38,23 @@ SECTIONS = {
 
 VERDICTS = {"keeps": "", "breaks": " **✗**", "silent": " ?"}
 
+_COUNT_HEADS = (
+    "libfabric's provider",
+    "scenarios",
+    "as kfabric",
+    "breaks its page **✗**",
+    "page leaves it open ?",
+)
+_HEADS = ("kfabric promises", "calls", "page of 1.17", "kfabric", *PROVIDERS.values(), "remark")
+
 
 def record() -> Record:
-    """Return the record of what came out, by scenario."""
+    """The results by scenario."""
     return tomllib.loads(RECORD.read_text())
 
 
 def promises(tests: Path = TESTS) -> dict[str, str]:
-    """Return what kfabric promises, with the rules, by scenario: CASES of the tests."""
+    """The promises of kfabric with their rules, by scenario: CASES of the tests."""
     for node in ast.parse(tests.read_text()).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="CASES")], value=value):
@@ -54,7 +64,7 @@ def promises(tests: Path = TESTS) -> dict[str, str]:
 
 
 def verdict(entry: dict[str, Any], provider: str) -> str:
-    """Return how a provider's result stands to its page: keeps, breaks or silent."""
+    """How a provider's result compares with its manual page: keeps, breaks or silent."""
     for word in ("breaks", "silent"):
         if provider in entry.get(word, ()):
             return word
@@ -68,47 +78,30 @@ def _result(entry: dict[str, Any], side: str) -> str:
     return words if side == "kfabric" else words + VERDICTS[verdict(entry, side)]
 
 
-def _row(promise: str, entry: dict[str, Any]) -> str:
+def _row(promise: str, entry: dict[str, Any]) -> list[str]:
     results = (_result(entry, side) for side in ("kfabric", *PROVIDERS))
-    cells = [promise, entry["does"], entry["page"], *results, entry.get("note", "")]
-    return "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |\n"
+    return [promise, entry["does"], entry["page"], *results, entry.get("note", "")]
 
 
-def _table(names: Iterable[str], found: Record, texts: dict[str, str]) -> str:
-    heads = ["kfabric promises", "calls", "page of 1.17", "kfabric", *PROVIDERS.values(), "remark"]
-    lines = ["| " + " | ".join(heads) + " |\n", "|" + "---|" * len(heads) + "\n"]
-    return "".join([*lines, *(_row(texts[name], found[name]) for name in names)])
-
-
-def _count(found: Record, provider: str) -> str:
-    offered = [entry for entry in found.values() if provider in entry]
-    tally = [verdict(entry, provider) for entry in offered]
-    return (
-        f"| {PROVIDERS[provider]} | {len(offered)} | {tally.count('keeps')} "
-        f"| {tally.count('breaks')} | {tally.count('silent')} |\n"
-    )
+def _counts(found: Record, provider: str) -> list[str]:
+    verdicts = [verdict(entry, provider) for entry in found.values() if provider in entry]
+    counts = (len(verdicts), *(verdicts.count(word) for word in VERDICTS))
+    return [PROVIDERS[provider], *map(str, counts)]
 
 
 def tables(found: Record, texts: dict[str, str]) -> str:
-    """Return the Markdown text between the markers."""
-    heads = "| libfabric's provider | scenarios | as kfabric | breaks its page **✗** "
-    parts = [f"{heads}| page leaves it open ? |\n|---|---|---|---|---|\n"]
-    parts += [_count(found, provider) for provider in PROVIDERS]
-    for heading, begins in SECTIONS.items():
-        names = [name for name in found if name.startswith(begins)]
-        parts += [f"\n## {heading}\n\n", _table(names, found, texts)]
+    """The Markdown text between the markers."""
+    parts = [markdown.table(_COUNT_HEADS, (_counts(found, provider) for provider in PROVIDERS))]
+    for heading, prefixes in SECTIONS.items():
+        rows = [_row(texts[name], found[name]) for name in found if name.startswith(prefixes)]
+        parts.append(f"\n## {heading}\n\n{markdown.table(_HEADS, rows)}")
     return "".join(parts)
-
-
-def replaced(text: str, new: str, begin: str = BEGIN) -> str:
-    """Return the document with the text between its markers replaced."""
-    head, rest = text.split(begin)
-    return head + begin + "\n" + new + "\n" + END + rest.split(END)[1]
 
 
 def main() -> None:
     """Write the tables into docs/libfabric.md."""
-    DOCUMENT.write_text(replaced(DOCUMENT.read_text(), tables(record(), promises())))
+    new = tables(record(), promises())
+    DOCUMENT.write_text(markdown.replaced(DOCUMENT.read_text(), new, BEGIN))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Counts sentences of the documents whose subject is a pronoun that hides it.
+"""Counts sentences of the documents whose subject is a pronoun without an antecedent.
 
     python -m harness.docs.prose
 
@@ -51,14 +51,14 @@ _QUESTION = re.compile(r"\?[\"')*_]*$")
 
 
 class Found(NamedTuple):
-    """A sentence with a hidden subject."""
+    """A sentence and its document."""
 
     document: str
     sentence: str
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a Markdown document, without code, markup and tables' lines."""
+    """The sentences of a Markdown document, without code, markup and table borders."""
     for pattern, instead in _PLAIN:
         text = pattern.sub(instead, text)
     text = _LINK.sub(r"\1", text)
@@ -70,20 +70,18 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def hides_its_subject(sentence: str) -> bool:
-    """Whether a sentence, or a clause of it, has such a pronoun as its subject."""
+    """Whether a sentence or a clause of it has such a pronoun as its subject."""
     return bool(_SUBJECT.search(sentence)) and not _QUESTION.search(sentence)
 
 
 def count(root: Path) -> tuple[int, list[Found]]:
-    """How many sentences the documents below a directory have, and which hide their subject."""
-    total = 0
-    found = []
-    for path in sorted({path for glob in DOCUMENTS for path in root.glob(glob)}):
-        for sentence in sentences(path.read_text(encoding="utf-8")):
-            total += 1
-            if hides_its_subject(sentence):
-                found.append(Found(str(path.relative_to(root)), sentence))
-    return total, found
+    """The number of sentences in the documents of a checkout, and those that hide their subject."""
+    every = [
+        Found(str(path.relative_to(root)), sentence)
+        for path in sorted({path for glob in DOCUMENTS for path in root.glob(glob)})
+        for sentence in sentences(path.read_text(encoding="utf-8"))
+    ]
+    return len(every), [one for one in every if hides_its_subject(one.sentence)]
 
 
 def rate(total: int, found: int) -> float:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Writes docs/results.md: each command that measures something writes its own section.
+"""Writes docs/results.md, of which each measuring command writes its own section.
 
     measured = Measurement("mutants", "kfabric mutants --results")
     ...
     measured.write("6.1.0-42-amd64", "| mutants | killed |\n|---|---|\n| 167 | 167 |\n")
 
-Nobody edits the document by hand. A section keeps its text until its command measures again,
-so each one names its own date, kernel, commit and host.
+The document is never edited by hand. A section keeps its text until its command measures again,
+so that each section has its own date, kernel, commit and host.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
+
+from harness.docs.markdown import row
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "results.md"
@@ -44,7 +46,7 @@ SECTIONS = {
 """Title of each section, in the order of the document."""
 
 OPTION = "--results"
-HELP = f"write what was measured into {DOCUMENT.relative_to(ROOT)}"
+HELP = f"write the results into {DOCUMENT.relative_to(ROOT)}"
 
 _SECTION = re.compile(r"<!-- results:(\w+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
 
@@ -55,8 +57,8 @@ class Measurement:
 
     Attributes:
         section: its key in SECTIONS.
-        command: what a user types to repeat it.
-        began: when it began.
+        command: the command line that repeats it.
+        began: the time of its start.
         load: the host's load before it began, in runnable processes (one-minute average).
     """
 
@@ -71,7 +73,7 @@ class Measurement:
         Args:
             kernel: the releases of the guests' kernels.
             table: Markdown.
-            document: the file to write; made if it is not there.
+            document: the file to write; made if it does not exist.
 
         Raises:
             OSError: the file cannot be written.
@@ -82,11 +84,12 @@ class Measurement:
         document.write_text(page(bodies), encoding="utf-8")
 
     def _facts(self, kernel: str) -> str:
+        argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        commit = done.stdout.strip() or "unknown"
         day = self.began.strftime("%Y-%m-%d")
         host = f"{os.cpu_count()} CPUs, load {self.load:.1f} before the start"
-        return (
-            f"{day}, kernel {kernel}, commit {_commit()}, host: {host}. Command: `{self.command}`."
-        )
+        return f"{day}, kernel {kernel}, commit {commit}, host: {host}. Command: `{self.command}`."
 
 
 def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None:
@@ -94,7 +97,7 @@ def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None
 
     Args:
         section: its key in SECTIONS.
-        argv: the command's words after ``kfabric``.
+        argv: the command's words after `kfabric`.
         wanted: whether the option was given.
     """
     return Measurement(section, shlex.join(["kfabric", *argv])) if wanted else None
@@ -102,19 +105,12 @@ def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None
 
 def markdown(table: Table) -> str:
     """A terminal's table as Markdown."""
-    columns = [[str(column.header), *map(_cell, column.cells)] for column in table.columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
+    columns = [[column.header, *column.cells] for column in table.columns]
+    rows = [
+        [str(cell).replace("\n", " ") for cell in cells] for cells in zip(*columns, strict=True)
+    ]
     rules = ["--:" if column.justify == "right" else "---" for column in table.columns]
-    return lines([rows[0], rules, *rows[1:]])
-
-
-def lines(rows: Iterable[Iterable[str]]) -> str:
-    """Rows of cells as lines of a Markdown table."""
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def _cell(cell: object) -> str:
-    return str(cell).replace("|", "\\|").replace("\n", " ")
+    return "".join(map(row, [rows[0], rules, *rows[1:]]))
 
 
 def page(bodies: dict[str, str]) -> str:
@@ -124,9 +120,3 @@ def page(bodies: dict[str, str]) -> str:
         body = bodies.get(name, "Not measured yet.\n")
         parts.append(f"## {title}\n\n<!-- results:{name} -->\n{body}<!-- end -->\n")
     return "\n".join(parts)
-
-
-def _commit() -> str:
-    argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.strip() or "unknown"

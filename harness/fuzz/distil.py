@@ -5,44 +5,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 
-from harness.fuzz.crew import Stage
+from harness.fuzz.executor import Executor
 from harness.fuzz.generate import Origin, program
-from harness.fuzz.player import Player
 from harness.fuzz.program import Program
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
+from harness.fuzz.workers import Environment
 
-#: Programs that are played in search of calls that succeed.
+#: Programs that are run in search of successful calls.
 _MOST = 3000
 _TRIES = 150
 
 
-def distil(stage: Stage, seed: int, ops: Sequence[str]) -> Iterator[tuple[str, Program]]:
-    """Yield each call that a program of the seed lets succeed, with a short one that does.
+def distil(
+    environment: Environment, seed: int, ops: Sequence[str]
+) -> Iterator[tuple[str, Program]]:
+    """Yield each call that succeeds in a program of the seed, with a short program of it.
 
     The programs have one thread, so that they do the same each time.
     """
-    player = Player(stage.address, stage.infos)
+    executor = Executor(environment.address, environment.infos)
+
+    def succeeded(one: Program) -> set[str]:
+        return {op for (op, code) in executor.run(one).calls if code == 0}
+
     left = set(ops)
-    for number in count():
-        if not left or number == _MOST:
+    for number in range(_MOST):
+        if not left:
             return
-        one = _plain(program(Origin(seed, 0, number)))
-        for op in sorted(left & _succeeded(player, one)):
+        one = program(Origin(seed, 0, number)).serial()
+        steps = tuple(step for step in one.steps if step.op not in ("FORK", "REOPEN", "DUP"))
+        one = replace(one, steps=steps, notes=())
+        for op in sorted(left & succeeded(one)):
             left.remove(op)
-            short = Shrinker(lambda p, op=op: op in _succeeded(player, p), _TRIES)  # type: ignore[misc]
-            found = short.shrink(one)
-            steps = unused_names_dropped(found.steps)
-            yield op, Program(steps, (f"succeeds: {op}",))
-
-
-def _plain(one: Program) -> Program:
-    """In one thread, and without what the corpus has no use for."""
-    steps = (step for step in one.serial().steps if step.op not in ("FORK", "REOPEN", "DUP"))
-    return replace(one, steps=tuple(steps), notes=())
-
-
-def _succeeded(player: Player, one: Program) -> set[str]:
-    """The calls that succeed when a program is played."""
-    return {op for (op, code) in player.play(one).calls if code == 0}
+            shrinker = Shrinker(lambda p, op=op: op in succeeded(p), _TRIES)  # type: ignore[misc]
+            short = shrinker.shrink(one)
+            yield op, Program(unused_names_dropped(short.steps), (f"succeeds: {op}",))

@@ -4,27 +4,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from random import Random
 from typing import Final, Self
 
-from harness.fuzz.grammar import FIELDS, FLAGS, GIVES, OWN
+from harness.fuzz.grammar import FIELDS, FLAGS, OTHER_STEPS, PRODUCES
 from harness.fuzz.kinds import Draw, Kind
+from harness.fuzz.preambles import PREAMBLES
 from harness.fuzz.program import Program, Step
-from harness.fuzz.scenes import SCENES
 
 THREADS: Final = 3
-#: Of a step of a scene: left out, or a field of it changed.
+#: Probabilities that a step of a preamble is left out, or that a field of it is changed.
 _LEFT_OUT, _CHANGED = 0.02, 0.03
-#: How often values are bad; one for each program.
+#: Probabilities of a bad value; each program draws one of them.
 _WILD: Final = (0.0, 0.02, 0.05, 0.15, 0.4)
-#: How often what all structures have is wrong: size, flags, padding, where it is.
+#: Probability that size, flags, padding or address of the structure is wrong.
 _FRAME = 0.03
 _BODY: Final = (20, 40, 80)
+_WITHOUT_OBJECT: Final = ("VERSION", "GETINFO", "STRERROR", "IOCTL", "BUF_ALLOC")
 _REFERENCE: Final = re.compile(r"(%|@addr:)(\w+)")
 
 _WEIGHTS: Final[dict[str, float]] = {
-    **dict.fromkeys([*FIELDS, *OWN], 3.0),
+    **dict.fromkeys([*FIELDS, *OTHER_STEPS], 3.0),
     **{op: 1.0 for op in FIELDS if op.endswith("_OPEN")},
     **dict.fromkeys(("CLOSE", "MOCK", "CONTROL", "WAIT", "CQ_SREAD", "CQ_READ"), 8.0),
     **dict.fromkeys(("SEND", "RECV", "TSEND", "TRECV", "GET_CQ_EVENT", "REQ_NOTIFY"), 6.0),
@@ -34,17 +37,12 @@ _WEIGHTS: Final[dict[str, float]] = {
     "EP_OPEN": 2.0,
 }
 _OPS: Final = tuple(_WEIGHTS)
-_CUMULATED: Final = tuple(sum(list(_WEIGHTS.values())[: n + 1]) for n in range(len(_OPS)))
+_CUMULATED: Final = tuple(accumulate(_WEIGHTS.values()))
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a program is made from.
-
-    :param seed: of the run.
-    :param process: which of its processes.
-    :param number: which program of that process.
-    """
+    """Names a program: the seed of the run, the process, and the program of that process."""
 
     seed: int
     process: int
@@ -52,7 +50,7 @@ class Origin:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The reverse of ``str``."""
+        """The reverse of `str`."""
         return cls(*map(int, text.split(".")))
 
     def __str__(self) -> str:
@@ -64,9 +62,9 @@ def program(origin: Origin) -> Program:
     rng = Random(str(origin))
     draw = Draw(rng, wild=rng.choice(_WILD))
     steps: list[Step] = []
-    names = rng.choices(list(SCENES), [weight for weight, _ in SCENES.values()], k=2)
+    names = rng.choices(list(PREAMBLES), [weight for weight, _ in PREAMBLES.values()], k=2)
     for number, name in enumerate(names if rng.random() < 0.1 else names[:1]):
-        steps += _scene(draw, SCENES[name][1], f"s{number}")
+        steps += _preamble(draw, PREAMBLES[name][1], f"s{number}")
     used = rng.choice([1, THREADS, THREADS, THREADS])
     for _ in range(rng.choice(_BODY)):
         thread = rng.randrange(used) if used > 1 else None
@@ -74,11 +72,11 @@ def program(origin: Origin) -> Program:
     return Program(tuple(steps), (str(origin),))
 
 
-def _scene(draw: Draw, scene: Program, prefix: str) -> list[Step]:
-    """The steps of a scene under names of their own, now and then other than they should be."""
+def _preamble(draw: Draw, preamble: Program, prefix: str) -> list[Step]:
+    """The steps of a preamble under new names; now and then one is changed or left out."""
     steps = []
-    names = {step.name: f"{prefix}{step.name}" for step in scene.steps if step.name}
-    for plain in scene.steps:
+    names = {step.name: f"{prefix}{step.name}" for step in preamble.steps if step.name}
+    for plain in preamble.steps:
         step = _renamed(plain, names)
         chance = draw.rng.random()
         if chance < _LEFT_OUT:
@@ -91,7 +89,7 @@ def _scene(draw: Draw, scene: Program, prefix: str) -> list[Step]:
 
 
 def _renamed(step: Step, names: dict[str, str]) -> Step:
-    """With other names, its own and those that it refers to."""
+    """Replace the name of the step, and those that it refers to."""
 
     def new(match: re.Match[str]) -> str:
         return match[1] + names.get(match[2], match[2])
@@ -101,7 +99,7 @@ def _renamed(step: Step, names: dict[str, str]) -> Step:
 
 
 def _changed(draw: Draw, step: Step) -> Step:
-    """With a field as it may be, or with a frame that is wrong."""
+    """Change a field to another valid or invalid value, or make the frame wrong."""
     kinds = _kinds(step.op)
     if not kinds or draw.rng.random() < 0.3:
         return _framed(draw, step)
@@ -111,11 +109,12 @@ def _changed(draw: Draw, step: Step) -> Step:
 
 
 def _step(draw: Draw, name: str, thread: int | None) -> Step:
-    """A random step; its objects exist, as far as can be known here."""
+    """A random step on objects that exist, as far as this is known before the run."""
     for _ in range(8):
         (op,) = draw.rng.choices(_OPS, cum_weights=_CUMULATED)
         args = {key: kind.draw(draw) for key, kind in _kinds(op).items()}
-        if _reaches(op, args):
+        # A call whose first object does not exist would do nothing.
+        if op in _WITHOUT_OBJECT or next(iter(args.values()), "") != "0":
             break
     step = Step(op, {k: v for k, v in args.items() if v not in ("0", "0x0")}, name, thread)
     if op in FLAGS and draw.rng.random() < 0.5:
@@ -126,18 +125,12 @@ def _step(draw: Draw, name: str, thread: int | None) -> Step:
     return step
 
 
-def _kinds(op: str) -> dict[str, Kind]:
-    return dict(FIELDS[op] if op in FIELDS else OWN[op])
-
-
-def _reaches(op: str, args: dict[str, str]) -> bool:
-    """Is the first field, of those that name an object, more than nothing?"""
-    first = next(iter(args.values()), "")
-    return op in ("VERSION", "GETINFO", "STRERROR", "IOCTL", "BUF_ALLOC") or first != "0"
+def _kinds(op: str) -> Mapping[str, Kind]:
+    return FIELDS[op] if op in FIELDS else OTHER_STEPS[op]
 
 
 def _framed(draw: Draw, step: Step) -> Step:
-    """With a wrong size, flag, padding or place of the structure, or for another client."""
+    """Make size, flags, padding or address of the structure wrong, or use another client."""
     rng = draw.rng
     size = rng.choice(["0", "4", "7", "8", "-8", "-1", "+8", "+1", "4096", "4097", "0xffffffff"])
     change = rng.choice(
@@ -154,11 +147,11 @@ def _framed(draw: Draw, step: Step) -> Step:
 
 
 def _note(draw: Draw, step: Step) -> None:
-    """Remember what a step gives, if it does what it should."""
-    given = GIVES.get(step.op)
+    """Note the object that a step produces if it succeeds."""
+    produced = PRODUCES.get(step.op)
     if step.op == "CONTROL" and int(step.args.get("command", "0"), 0) == 5:
-        given = "fd"
+        produced = "fd"
     if step.op in ("EQ_READ", "EQ_SREAD"):
-        given = "event"
-    if given and step.name:
-        draw.pool.setdefault(given, []).append(step.name)
+        produced = "event"
+    if produced and step.name:
+        draw.pool.setdefault(produced, []).append(step.name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Kinds of values: what a field of a call may be given.
+"""Kinds of values for the fields of a call.
 
-A kind has good values, with which the call gets deep, and bad ones, which it has to
-refuse: what is closed, of another class, at the boundary, beyond it, or nowhere in
+A kind has good values, with which the call gets far, and bad ones, which the call has to refuse:
+a closed object or one of another class, a number at a boundary or beyond it, an address without
 memory. Values are words of program.py's text.
 """
 
@@ -16,27 +16,29 @@ from typing import Final
 from kfabric_py import _uapi as u
 
 INFOS: Final = ("mock", "manual", "msg", "rdm", "cxi", "sep")
-"""Offers that every program finds; see player.py."""
+"""Names of the offers that every program can use; see offers.py."""
 INFO_FIELDS: Final = tuple(name for name, *_ in u.kfab_info._fields_ if name != "__reserved")
-#: Numbers at which something ends.
+#: Limits of types and sizes, and numbers next to them.
 BOUNDARIES: Final = (
     *(0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025),
     *(4095, 4096, 4097, 65535, 65536, 65537, 0x400000, 0x400001, 1 << 30),
     *(0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, 1 << 48),
     *(0x7FFFFFFFFFFFFFFF, 1 << 63, 0xFFFFFFFFFFFFF000, 0xFFFFFFFFFFFFFFFF),
 )
-#: Addresses at which nothing may be read or written; see memory.py.
+#: Addresses that cannot be read or written; see memory.py.
 NOWHERE: Final = ("0", "1", "@unmapped", "@kernel", "@hole", "@last", "@odd")
-#: Ends of what is pointed to: at the last byte of memory, half beyond it, not writable.
+#: Ends of the memory: at the last byte of the arena, half beyond it, not writable.
 PLACES: Final = ("!end", "!cut", "!ro")
 
 
 @dataclass
 class Draw:
-    """Where values are drawn from.
+    """The source of values.
 
-    :param pool: names by class, oldest first; what was closed stays among them.
-    :param wild: how often a value is bad, 0 to 1.
+    Attributes:
+        rng: random numbers.
+        pool: names of objects by class, oldest first, closed ones included.
+        wild: probability of a bad value.
     """
 
     rng: Random
@@ -44,7 +46,7 @@ class Draw:
     wild: float = 0.0
 
     def name(self, classes: tuple[str, ...], part: str = "") -> str:
-        """A reference to something of one of these classes, rather a young one; or 0."""
+        """A reference to an object of one of these classes, preferably a young one; or 0."""
         names = [name for one in classes for name in self.pool.get(one, ())]
         if not names:
             return "0"
@@ -53,11 +55,11 @@ class Draw:
         return f"%{self.rng.choice(names)}{part}"
 
     def anything(self) -> str:
-        """A reference to something of any class; or 0."""
+        """A reference to an object of any class; or 0."""
         return self.name(tuple(self.pool))
 
     def boundary(self) -> str:
-        """A number at which something ends."""
+        """A number at a boundary."""
         return hex(self.rng.choice(BOUNDARIES))
 
 
@@ -66,19 +68,18 @@ Pick = Callable[[Draw], str]
 
 @dataclass(frozen=True)
 class Kind:
-    """What may stand in a field."""
+    """The values of a field."""
 
     good: Pick
     bad: Pick
 
     def draw(self, draw: Draw) -> str:
-        """A value; good or bad as the draw is wild."""
-        pick = self.bad if draw.rng.random() < draw.wild else self.good
-        return pick(draw)
+        """A value, bad with the probability of the draw."""
+        return (self.bad if draw.rng.random() < draw.wild else self.good)(draw)
 
 
 def handle(*classes: str, or_none: float = 0.0) -> Kind:
-    """An object of one of these classes; without any so often."""
+    """An object of one of these classes; 0 with the probability `or_none`."""
 
     def good(draw: Draw) -> str:
         return "0" if draw.rng.random() < or_none else draw.name(classes)
@@ -90,12 +91,12 @@ def handle(*classes: str, or_none: float = 0.0) -> Kind:
 
 
 def one_of(*values: int) -> Kind:
-    """One of some numbers; those that are named twice are wanted more often."""
+    """One of these numbers; one that is named twice is drawn twice as often."""
     return Kind(lambda draw: hex(draw.rng.choice(values)), Draw.boundary)
 
 
 def bits(*values: int, most: int = 3) -> Kind:
-    """Some bits of these."""
+    """Up to `most` of these bits; bad: any bit, or a boundary."""
 
     def good(draw: Draw) -> str:
         wanted = draw.rng.randrange(min(most, len(values)) + 1)
@@ -108,7 +109,7 @@ def bits(*values: int, most: int = 3) -> Kind:
 
 
 def deadline(*milliseconds: int) -> Kind:
-    """Now, or soon; badly: before the clock's start, long ago, or never."""
+    """Now, or soon; bad: before the start of the clock, long ago, or never."""
 
     def good(draw: Draw) -> str:
         wait = draw.rng.choice(milliseconds)
@@ -122,7 +123,7 @@ def deadline(*milliseconds: int) -> Kind:
 
 
 def at(good: Pick) -> Kind:
-    """The address of something; badly: nowhere, or only in part."""
+    """The address of a good value; bad: no memory, or memory for a part of it only."""
 
     def bad(draw: Draw) -> str:
         if draw.rng.random() < 0.5:
@@ -134,17 +135,17 @@ def at(good: Pick) -> Kind:
 
 
 def room(*sizes: int) -> Kind:
-    """The address of so many bytes that can be written."""
+    """The address of writable memory of one of these sizes."""
     return at(lambda draw: f"@out:{draw.rng.choice(sizes)}")
 
 
 def perhaps(kind: Kind, often: float = 0.5) -> Kind:
-    """Another kind, so often, else 0."""
+    """A value of another kind with a probability, otherwise 0."""
     return Kind(lambda draw: kind.good(draw) if draw.rng.random() < often else "0", kind.bad)
 
 
 def info(*names: str) -> Kind:
-    """The address of an offer as GETINFO gave it; badly: with fields changed."""
+    """The address of an offer as GETINFO returned it; bad: with fields changed."""
 
     def bad(draw: Draw) -> str:
         if draw.rng.random() < 0.2:
@@ -158,7 +159,7 @@ def info(*names: str) -> Kind:
 
 
 def text(*texts: str) -> Kind:
-    """The address of a string; an empty one stands for the link's address."""
+    """The address of one of these strings; an empty one stands for the link's address."""
 
     def good(draw: Draw) -> str:
         chosen = draw.rng.choice(texts)
@@ -168,7 +169,7 @@ def text(*texts: str) -> Kind:
 
 
 def pieces(most: int = 3) -> Kind:
-    """The address of pieces of buffers."""
+    """The address of an array of struct kfab_iov."""
 
     def piece(draw: Draw) -> str:
         mr = draw.name(("mr",)) if draw.rng.random() < 0.5 else "0"
@@ -185,7 +186,7 @@ def pieces(most: int = 3) -> Kind:
 
 
 def remote() -> Kind:
-    """The address of a piece of a peer's region."""
+    """The address of a struct kfab_rma_iov: a part of a peer's memory region."""
 
     def good(draw: Draw) -> str:
         base = draw.name(("mr",)) if draw.rng.random() < 0.95 else "0"
@@ -208,7 +209,7 @@ def handles(*classes: str) -> Kind:
 
 
 def address() -> Kind:
-    """The address of a network address: of an endpoint that was asked for its name, or made up."""
+    """The address of a network address: one that GETNAME wrote, or an invented one."""
 
     def good(draw: Draw) -> str:
         name = draw.name(("name",))
@@ -220,7 +221,7 @@ def address() -> Kind:
 
 
 def peer() -> Kind:
-    """What an address vector calls a peer."""
+    """A peer's address as an address vector returned it."""
 
     def good(draw: Draw) -> str:
         name = draw.name(("peer",), ".addr")

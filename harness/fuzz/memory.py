@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What the addresses in a program point to.
+"""The memory that the addresses in a program point to.
 
-    @out:N            N bytes that can be written, poisoned
+    @out:N            N writable bytes, poisoned
     @info:NAME,F=V    an offer, with fields changed
     @iov:B/M/O/L;...  struct kfab_iov: buffer, region, offset, length
     @rma:A/L/K;...    struct kfab_rma_iov: address, length, key
     @u32:V,V  @u64:V  numbers
     @str:TEXT         a string, quoted as in an URL
     @host             the link's address as a string
-    @addr:NAME        what the step NAME had written to its memory
-    @sin:PORT         an IPv4 address: that of the link
+    @addr:NAME        the bytes that the step NAME wrote to its memory
+    @sin:PORT         the IPv4 address of the link
     @hex:BYTES
 
-Each may end in a place: "!end": its last byte is the last one there is; "!cut": its
-last half is not there; "!ro": it cannot be written. And without anything there:
+Each may end in a place. "!end": its last byte is the last mapped one; "!cut": its second half
+is not mapped; "!ro": it is not writable. Addresses without memory:
 
-    @unmapped  @kernel  @hole (not canonical)  @last (the last byte)  @odd (well, but odd)
+    @unmapped  @kernel  @hole (not canonical)  @last (the last byte)  @odd (memory, but odd)
 
-What is pointed to lies in an arena, so that a kernel that writes too much hits
-nothing of ours but the arena, or its end.
+All of it lies in an arena, so that a kernel that writes too much hits only the arena or its end.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _PAGES: Final = 16
 _POISON: Final = 0xA5
 _RW: Final = mmap.PROT_READ | mmap.PROT_WRITE
 
-#: Addresses at which nothing is.
+#: Addresses without memory.
 NOWHERE: Final = {
     "unmapped": 0x1000,
     "null": 0,
@@ -47,14 +46,13 @@ NOWHERE: Final = {
 }
 
 Number = Callable[[str], int]
-"""Gives the value of a word."""
+"""Returns the value of a word."""
 
 
 class Arena:
-    """Memory for what one thread's calls point to; behind it there is none."""
+    """Memory for the arguments of one thread's calls; the page after it is not mapped."""
 
     def __init__(self) -> None:
-        """Map it."""
         self._start = map_memory((_PAGES + 1) * PAGE)
         self._edge = self._start + _PAGES * PAGE
         libc.munmap(self._edge, PAGE)
@@ -62,18 +60,15 @@ class Arena:
         self._locked = False
 
     def reset(self) -> None:
-        """Forget what the last call pointed to."""
+        """Free the memory of the last call."""
         self._next = self._start
         if self._locked:
             libc.mprotect(self._start, _PAGES * PAGE, _RW)
             self._locked = False
 
     def place(self, data: bytes, where: str = "") -> int:
-        """Put bytes there; their address.
-
-        :param where: "end", "cut", "ro", or anywhere.
-        """
-        if where == "end" or where == "cut":
+        """Copy bytes to a place, "end", "cut", "ro" or anywhere; return their address."""
+        if where in ("end", "cut"):
             kept = data if where == "end" else data[: len(data) // 2]
             address = self._edge - len(kept)
             ctypes.memmove(address, kept, len(kept))
@@ -88,7 +83,7 @@ class Arena:
         return address
 
     def _read_only(self, data: bytes) -> int:
-        """Put bytes onto a page of their own, which then nobody can write."""
+        """Copy bytes to pages of their own, which become read-only."""
         page = self._edge - 4 * PAGE
         libc.mprotect(page, 2 * PAGE, _RW)
         ctypes.memmove(page, data, min(len(data), 2 * PAGE))
@@ -98,12 +93,13 @@ class Arena:
 
 
 class Pointers:
-    """Makes what ``@`` words name.
+    """Makes the memory that `@` words name.
 
-    :param infos: the offers, by name.
-    :param address: IPv4 address of the link.
-    :param number: the value of other words.
-    :param written: what a step had written to its memory.
+    Args:
+        infos: the offers, by name.
+        address: IPv4 address of the link.
+        number: returns the value of other words.
+        written: returns the bytes that a step wrote to its memory.
     """
 
     def __init__(
@@ -119,7 +115,7 @@ class Pointers:
         self._written = written
 
     def resolve(self, word: str, arena: Arena) -> tuple[int, int]:
-        """Return address and length of what a word names; length 0 if there is nothing."""
+        """Return address and length of the memory that a word names; length 0 if it has none."""
         body, _, where = word[1:].partition("!")
         kind, _, rest = body.partition(":")
         if kind in NOWHERE:
@@ -135,8 +131,8 @@ class Pointers:
             "info": self._info,
             "iov": lambda text: self._rows(text, "IIQQ"),
             "rma": lambda text: self._rows(text, "QQQ"),
-            "u32": lambda text: self._rows(text.replace(",", ";"), "I"),
-            "u64": lambda text: self._rows(text.replace(",", ";"), "Q"),
+            "u32": lambda text: self._rows(text, "I", ","),
+            "u64": lambda text: self._rows(text, "Q", ","),
             "str": lambda text: unquote(text).encode() + b"\0",
             "host": lambda _: self._address.encode() + b"\0",
             "addr": self._written,
@@ -145,13 +141,14 @@ class Pointers:
         }
         return makers[kind](rest)
 
-    def _rows(self, text: str, layout: str) -> bytes:
-        return b"".join(self._row(row, layout) for row in text.split(";"))
-
-    def _row(self, row: str, layout: str) -> bytes:
-        values = [self._number(word) for word in row.split("/")]
+    def _rows(self, text: str, layout: str, separator: str = ";") -> bytes:
+        """Pack rows of numbers; too big ones lose their upper bits."""
         masks = [0xFFFFFFFF if code == "I" else 0xFFFFFFFFFFFFFFFF for code in layout]
-        return struct.pack(f"={layout}", *(v & m for v, m in zip(values, masks, strict=True)))
+        rows = (map(self._number, row.split("/")) for row in text.split(separator))
+        return b"".join(
+            struct.pack(f"={layout}", *(v & m for v, m in zip(row, masks, strict=True)))
+            for row in rows
+        )
 
     def _info(self, text: str) -> bytes:
         name, *changes = text.split(",")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What providers offer on a link: the ``@info`` of programs, by name (kinds.INFOS)."""
+"""In the guest: the infos that the providers offer on a link, by the names in kinds.INFOS."""
 
 from __future__ import annotations
 
@@ -11,21 +11,16 @@ from kfabric_py.info import info_to_raw
 
 
 def offers(link: RdmaLink) -> dict[str, ctypes.Structure]:
-    """Ask for all of them.
-
-    :raises OSError: one is not offered.
-    """
+    """Call getinfo() for each name. Raises OSError if a provider has no such offer."""
     here = (link.address, 0)
     rdm, ip = kp.EpAttr(type=kp.EpType.RDM), kp.AddrFormat.SOCKADDR_IN
     pair = kp.EpAttr(type=kp.EpType.RDM, tx_ctx_cnt=2, rx_ctx_cnt=2)
     on_link = kp.DomainAttr(name=link.name)
+    manual = kp.DomainAttr(data_progress=kp.Progress.MANUAL)
     with kp.Device() as device:
         found = {
             "mock": device.getinfo(provider="mock"),
-            "manual": device.getinfo(
-                provider="mock",
-                hints=kp.Info(domain_attr=kp.DomainAttr(data_progress=kp.Progress.MANUAL)),
-            ),
+            "manual": device.getinfo(provider="mock", hints=kp.Info(domain_attr=manual)),
             "msg": device.getinfo(provider="verbs", source=here),
             "rdm": device.getinfo(
                 provider="verbs", source=here, hints=kp.Info(addr_format=ip, ep_attr=rdm)

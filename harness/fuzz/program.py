@@ -7,15 +7,15 @@
     0: EQ_SREAD eq=%q deadline=+5ms
     1: CLOSE handle=%q
 
-A line is a step: a call with those fields that are not zero. The lines without a
-number in front are done first, one after the other; then each numbered thread does
-its own, all at once. What a step opened is known by its name. Values:
+A line is a step: a call with those fields that are not zero. The lines without a number in
+front run first, one after the other; then each numbered thread runs its own, all at once. A
+name stands for what its step produced. Values:
 
     12, -1, 0x1000      numbers
-    %NAME, %NAME.PART   what a step gave: its handle, or another part (see PARTS);
-                        0 if it has not, or if there is no such step
+    %NAME, %NAME.PART   the handle that a step produced, or another part: id, key, iova, offset,
+                        fd, connreq, addr or map; 0 if there is no such step or part
     +5ms                that much later than now, on the monotonic clock
-    @KIND:...           the address of something, see memory.py
+    @KIND:...           an address, see memory.py
 """
 
 from __future__ import annotations
@@ -23,27 +23,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
-
-#: What a step may have given, besides its handle.
-PARTS: Final = ("id", "key", "iova", "offset", "fd", "connreq", "addr", "map")
+from typing import Self
 
 _STEP = re.compile(r"(?:(\d+): )?(?:(\w+) = )?([A-Z][A-Z_]*)((?: \w+=\S+)*)")
 _NAME = re.compile(r"(?:%|@addr:)(\w+)")
 
 
 class ProgramError(ValueError):
-    """A text is no program; says which line."""
+    """A line of a text is not a step."""
 
 
 @dataclass(frozen=True)
 class Step:
     """One call.
 
-    :param op: an ioctl, or one of the player's own (``MMAP``, ``FORK`` ...).
-    :param args: its fields.
-    :param name: for what it gives; empty: nobody wants it.
-    :param thread: who does it; None: the first thread, before the others begin.
+    Attributes:
+        op: an ioctl, or one of the other steps of the grammar (`MMAP`, `FORK` ...).
+        args: its fields.
+        name: stands for what the step produces; empty: no other step uses it.
+        thread: the thread that runs it; None: the first one, before the others begin.
     """
 
     op: str
@@ -53,16 +51,13 @@ class Step:
 
     @classmethod
     def parse(cls, line: str) -> Self:
-        """Read a line.
-
-        :raises ProgramError: it is not understood.
-        """
+        """Read a line. Raises ProgramError."""
         match = _STEP.fullmatch(line.strip())
         if match is None:
             raise ProgramError(f"not a step: {line.strip()!r}")
         thread, name, op, rest = match.groups()
-        pairs = (word.split("=", 1) for word in rest.split())
-        return cls(op, {key: value for key, value in pairs}, name or "", _number(thread))
+        args = dict(word.split("=", 1) for word in rest.split())
+        return cls(op, args, name or "", None if thread is None else int(thread))
 
     def __str__(self) -> str:
         front = f"{self.thread}: " if self.thread is not None else ""
@@ -74,26 +69,16 @@ class Step:
         return {name for value in self.args.values() for name in _NAME.findall(value)}
 
 
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
-
-
 @dataclass(frozen=True)
 class Program:
-    """Steps, and what is said about them.
-
-    :param notes: the comments at the top.
-    """
+    """Steps, and the comments at the top of the text."""
 
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a text. Comments below the first step are dropped.
-
-        :raises ProgramError: a line is not understood.
-        """
+        """Read a text; comments after the first step are dropped. Raises ProgramError."""
         notes: list[str] = []
         steps: list[Step] = []
         for line in map(str.strip, text.splitlines()):
@@ -118,9 +103,8 @@ class Program:
         return [step for step in self.steps if step.thread == thread]
 
     def serial(self) -> Self:
-        """The same steps, all done by one thread in the order of the text."""
-        steps = tuple(replace(step, thread=None) for step in self.steps)
-        return replace(self, steps=steps)
+        """The same steps, all run by one thread in the order of the text."""
+        return self.with_steps(replace(step, thread=None) for step in self.steps)
 
     def with_steps(self, steps: Iterable[Step]) -> Self:
         """The same program with other steps."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A guest that plays programs, and a new one when it is spoiled or gone."""
+"""Host side: a guest that runs programs, replaced by a new one after a failure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ from harness.fuzz.program import Program
 from harness.vm.jobs import Boot, JobGuest, ServerEnded
 
 SERVER: Final = ("python3", "-u", "-m", "harness.fuzz.server")
-#: Longer than a guest may say nothing while it plays: hanging threads are waited for.
+#: Longer than the guest may send no event while it runs programs: it waits for hanging threads.
 SILENCE_SECONDS: Final = 600.0
-#: After these a guest goes on as if nothing had been.
+#: Kinds of failures after which a guest can be used again.
 _HARMLESS: Final = ("answer", "client")
 
 Progress = Callable[[int], None]
 """Gets the calls so far, twice a second."""
 
 
-def _silent(calls: int) -> None:
-    """Show no progress."""
-
-
 @dataclass
 class Answer:
-    """What came of a job."""
+    """The result of a job."""
 
     totals: Totals = field(default_factory=Totals)
     failures: list[Failure] = field(default_factory=list)
@@ -36,10 +32,7 @@ class Answer:
 
 
 class Session:
-    """A place for one guest at a time.
-
-    :param name: of its guests, which are numbered.
-    """
+    """Runs jobs, in one guest at a time; `name` is that of its guests, which are numbered."""
 
     def __init__(self, name: str, boot: Boot) -> None:
         self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
@@ -57,19 +50,13 @@ class Session:
         calls: int,
         *,
         settle: bool = False,
-        progress: Progress = _silent,
+        progress: Progress = lambda _: None,
     ) -> Answer:
-        """Play the programs of some processes of a seed, until there were so many calls."""
-        job = {
-            "job": "run",
-            "seed": seed,
-            "processes": list(processes),
-            "calls": calls,
-            "settle": settle,
-        }
-        return self._do(job, progress)
+        """Run the programs of some processes of a seed, until there were so many calls."""
+        job = {"job": "run", "seed": seed, "processes": list(processes), "calls": calls}
+        return self._do({**job, "settle": settle}, progress)
 
-    def play(
+    def run_programs(
         self,
         programs: Sequence[Program] = (),
         origins: Sequence[str] = (),
@@ -77,30 +64,30 @@ class Session:
         times: int = 1,
         settle: bool = False,
     ) -> Answer:
-        """Play these, one after the other, so many times."""
+        """Run these programs, one after the other, so many times."""
         job = {
-            "job": "play",
+            "job": "programs",
             "programs": [str(one) for one in programs],
             "origins": list(origins),
-            "times": times,
-            "settle": settle,
         }
-        return self._do(job, _silent)
+        return self._do({**job, "times": times, "settle": settle})
 
     def distil(self, seed: int, calls: Sequence[str]) -> dict[str, str]:
-        """Find a short program for each call, in which it succeeds: their texts.
+        """Find the text of a short program for each call, in which it succeeds.
 
-        :raises GuestError: the guest goes down meanwhile.
+        Raises:
+            GuestError: the guest goes down meanwhile.
         """
-        answer = self._do({"job": "distil", "seed": seed, "calls": list(calls)}, _silent)
+        answer = self._do({"job": "distil", "seed": seed, "calls": list(calls)})
         if answer.failures:
             raise GuestError(answer.failures[0].title, console=answer.failures[0].text)
         return answer.distilled
 
-    def _do(self, job: dict[str, Any], progress: Progress) -> Answer:
-        """Do a job. A guest that goes down is a failure like others.
+    def _do(self, job: dict[str, Any], progress: Progress = lambda _: None) -> Answer:
+        """Do a job. A guest that goes down during the job is a failure like others.
 
-        :raises GuestError: there is no guest in which it could be done.
+        Raises:
+            GuestError: the job did not begin, or the server ended.
         """
         answer, begun = Answer(), False
         try:
@@ -110,28 +97,21 @@ class Session:
         except GuestError as error:
             if not begun or isinstance(error, ServerEnded):
                 raise
-            text = f"{error.line()}\n{error.console}"
-            answer.failures.append(Failure("guest", text, self._latest()))
-        self._add_splats(answer)
+            self._add(answer, "guest", f"{error.line()}\n{error.console}")
+        # The console also has the reports from before, between and after the jobs.
+        if all(failure.kind in ("left", "memory", *_HARMLESS) for failure in answer.failures):
+            for splat in self._guest.splats():
+                self._add(answer, "splat", str(splat))
         if any(failure.kind not in _HARMLESS for failure in answer.failures):
             self._guest.close()
         return answer
 
-    def _add_splats(self, answer: Answer) -> None:
-        """Add what the kernel said while nobody in the guest listened.
-
-        That is: before the first job, between two, and behind the last one's last look.
-        """
-        if all(failure.kind in ("left", "memory", *_HARMLESS) for failure in answer.failures):
-            for splat in self._guest.splats():
-                answer.failures.append(Failure("splat", str(splat), self._latest()))
-
-    def _latest(self) -> tuple[str, ...]:
-        return last_origins(self._guest.console())
+    def _add(self, answer: Answer, kind: str, text: str) -> None:
+        answer.failures.append(Failure(kind, text, last_origins(self._guest.console())))
 
 
 def _take(answer: Answer, event: dict[str, Any], progress: Progress) -> None:
-    """Add what the guest tells."""
+    """Add an event of the guest's to the answer."""
     match event["event"]:
         case "progress":
             progress(event["calls"])

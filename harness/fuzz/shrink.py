@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Makes a program that fails as short as it can be: delta debugging.
+"""Shortens a program that fails, by delta debugging.
 
-First whole steps go, in halves, quarters and so on to single ones; then the threads;
-then fields, and what is left of them is made plain. A program is tried only once.
+First it removes whole steps, in halves, quarters and so on to single ones; then threads; then
+fields. No program is tried twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from harness.fuzz.program import Program, Step
 
 Fails = Callable[[Program], bool]
-"""Plays a program: does it still fail in the same way?"""
+"""Runs a program, and returns whether it still fails in the same way."""
 
 
 class Shrinker:
     """One search.
 
-    :param fails: tried on each candidate.
-    :param tries: most candidates that are played; the search ends there.
+    Args:
+        fails: called with each candidate.
+        tries: the most candidates that are run; the search ends there.
     """
 
     def __init__(self, fails: Fails, tries: int = 400) -> None:
@@ -29,20 +30,20 @@ class Shrinker:
         self._known: dict[str, bool] = {}
 
     def shrink(self, program: Program) -> Program:
-        """Return the shortest that was found; it fails, as the given one is said to."""
-        self._known[_key(program)] = True
+        """Return the shortest failing program that was found; the given one has to fail."""
+        self._known[str(program)] = True
         program = self._serialized(program)
         while True:
-            before = _key(program)
+            before = str(program)
             program = self._without_steps(program)
             program = self._serialized(program)
             program = self._plainer(program)
-            if _key(program) == before:
+            if str(program) == before:
                 return program
 
     def _still(self, program: Program) -> bool:
-        """Does it fail? Nothing does when the tries are used up."""
-        key = _key(program)
+        """Whether it fails; False when the tries are used up."""
+        key = str(program)
         if key not in self._known:
             if not self._left or not program.steps:
                 return False
@@ -51,7 +52,7 @@ class Shrinker:
         return self._known[key]
 
     def _serialized(self, program: Program) -> Program:
-        """With one thread, if that will do."""
+        """With one thread, if it still fails so."""
         serial = program.serial()
         return serial if program.threads and self._still(serial) else program
 
@@ -67,7 +68,7 @@ class Shrinker:
     def _without_chunks(
         self, program: Program, steps: tuple[Step, ...], size: int
     ) -> tuple[Step, ...]:
-        """Drop chunks of one size, from the end: what comes late depends on what is early."""
+        """Drop chunks of one size, from the end, since late steps depend on early ones."""
         at = len(steps)
         while at > 0:
             start = max(0, at - size)
@@ -78,34 +79,25 @@ class Shrinker:
         return steps
 
     def _plainer(self, program: Program) -> Program:
-        """Drop fields, and threads' numbers of single steps."""
-        for index in range(len(program.steps)):
-            for plain in _plainer(program.steps[index]):
+        """Drop fields and thread numbers of single steps."""
+        for index, step in enumerate(program.steps):
+            for change in (*step.args, None):
                 steps = [*program.steps]
-                steps[index] = plain(steps[index])
+                steps[index] = _plainer(steps[index], change)
                 candidate = program.with_steps(steps)
-                if self._still(candidate):
+                if candidate != program and self._still(candidate):
                     program = candidate
         return program
 
 
-def _plainer(step: Step) -> Iterator[Callable[[Step], Step]]:
-    """Ways to make a step plainer."""
-    for key in step.args:
-        yield lambda step, key=key: _without(step, key)  # type: ignore[misc]
-    if step.thread is not None:
-        yield lambda step: replace(step, thread=None)
-
-
-def _without(step: Step, key: str) -> Step:
-    return replace(step, args={k: v for k, v in step.args.items() if k != key})
-
-
-def _key(program: Program) -> str:
-    return str(program.with_steps(program.steps))
+def _plainer(step: Step, field: str | None) -> Step:
+    """Without a field, or without its thread number for None."""
+    if field is None:
+        return replace(step, thread=None)
+    return replace(step, args={k: v for k, v in step.args.items() if k != field})
 
 
 def unused_names_dropped(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The same steps, with names only where somebody refers to them."""
+    """The same steps without the names that no step refers to."""
     used = set().union(*(step.uses() for step in steps)) if steps else set()
     return tuple(step if step.name in used else replace(step, name="") for step in steps)

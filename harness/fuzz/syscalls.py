@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""System calls as the kernel has them: no library mends an argument or a result."""
+"""In the guest: system calls without a library that corrects an argument or a result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ libc.syscall.restype = ctypes.c_long
 
 
 def ioctl(fd: int, number: int, address: int) -> int:
-    """Make the system call; its result, or the error number negated."""
+    """Make the system call; return its result, or the negative error number."""
     words = (fd, number, address)
     result: int = libc.syscall(ctypes.c_long(_IOCTL), *map(ctypes.c_ulong, words))
     return result if result != -1 else -ctypes.get_errno()
@@ -39,10 +39,7 @@ def send_signal(tid: int, number: int) -> None:
 
 
 def map_memory(length: int, fd: int = -1, offset: int = 0, prot: int = _RW, flags: int = 0) -> int:
-    """Map memory, anonymous unless there is a descriptor; the address.
-
-    :raises OSError: the kernel refuses.
-    """
+    """Map memory, anonymous without a descriptor; return the address. Raises OSError."""
     address = libc.mmap(None, length, prot, flags or _ANONYMOUS, fd, offset)
     if address is None or address == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -50,5 +47,5 @@ def map_memory(length: int, fd: int = -1, offset: int = 0, prot: int = _RW, flag
 
 
 def reserve(address: int, length: int) -> None:
-    """Put in place of what is mapped there something that nobody can touch."""
+    """Replace a mapping by one without any access."""
     libc.mmap(address, length, 0, _ANONYMOUS | _MAP_FIXED, -1, 0)

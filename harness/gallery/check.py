@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Compares what was found with what must be found."""
+"""Compares the verdict on each run with the verdict that its entry must get."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import ExitStatus
-from harness.gallery.cut import Cut, Play
+from harness.gallery.cut import Cut, Run
 from harness.gallery.entries import SOFTIRQ, Entry
 from harness.recording.records import Recording
 from harness.verdict.kinds import Finding, Verdict
@@ -15,16 +15,16 @@ from harness.verdict.ledger import Ledger, build
 from harness.verdict.queues import QueueRules, judge
 from harness.verdict.verdict import judge as judge_wait_sets
 
-# The entry hogs a CPU for longer; a busy host may stretch it in the others.
+# The entry "never-ran" keeps a CPU for longer; a busy host may delay the others.
 _RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000)
-# Unstepped, a thread may be anywhere when a busy host stops the guest for a while. A
-# wake-up has as long as the sleeper has patience: without it, the wait is lost.
+# A busy host may stop the guest while an unstepped thread is anywhere. The limit is the
+# timeout of the sleepers: a wake-up that takes longer is a lost one.
 _HEALTHY = QueueRules(late_ns=10_000_000_000, never_ran_ns=10_000_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """How much a play was. ``foreign`` wakes came past the queue: by a timer, say."""
+    """Counts of a run; `foreign` wake-ups did not come through the queue, but by a timer, say."""
 
     waits: int
     slept: int
@@ -47,9 +47,9 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One play with its verdict; ``complaints`` says what is wrong with that."""
+    """One run with its verdict, and the complaints about that verdict."""
 
-    play: Play
+    run: Run
     cut: Cut | None
     sums: Sums
     verdict: Verdict
@@ -59,67 +59,66 @@ class Judged:
 
     @property
     def status(self) -> ExitStatus:
-        """What a play adds to the exit status."""
+        """The exit status for this run alone."""
         if self.verdict.doubts:
             return ExitStatus.NOT_VERIFIED
         if not self.complaints:
             return ExitStatus.OK
-        # An alarm where there is nothing is worse than a bug that is misnamed.
-        return ExitStatus.TEST_FAILED if self.play.what == "buggy" else ExitStatus.FAULT_FOUND
+        # A false alarm is worse than a bug with the wrong name.
+        return ExitStatus.TEST_FAILED if self.run.variant == "buggy" else ExitStatus.FAULT_FOUND
 
 
-def examine(play: Play, cut: Cut, entry: Entry | None = None) -> Judged:
-    """Judge a play. With an entry: the buggy one, which must be named so."""
+def examine(run: Run, cut: Cut, entry: Entry | None = None) -> Judged:
+    """Judge a run; the buggy run of an entry must get the entry's verdict."""
     ledger = build(cut.recording())
     sums = Sums.of(ledger)
     verdict = judge(ledger, _RULES if entry else _HEALTHY)
     doubts = [f"not verified: {doubt}" for doubt in verdict.doubts]
-    doubts += ["its stepping got stuck"] if play.stuck else []
-    if entry is None or play.what != "buggy":
+    doubts += ["its stepping got stuck"] if run.stuck else []
+    if entry is None or run.variant != "buggy":
         alarms = [f"false alarm: {finding}" for finding in verdict.findings]
-        return Judged(play, cut, sums, verdict, tuple(doubts + alarms))
+        return Judged(run, cut, sums, verdict, tuple(doubts + alarms))
     if not verdict.findings:
-        return Judged(play, cut, sums, verdict, (*doubts, "nothing was found"))
+        return Judged(run, cut, sums, verdict, (*doubts, "nothing was found"))
     first = verdict.findings[0]
     waiter, waker = ledger.threads.get(first.tid, "?"), _waker(ledger, first)
     complaints = doubts + list(_mismatches(verdict.findings, entry, waiter, waker))
-    return Judged(play, cut, sums, verdict, tuple(complaints), waiter, waker)
+    return Judged(run, cut, sums, verdict, tuple(complaints), waiter, waker)
 
 
-def examine_mock(play: Play, recording: Recording) -> Judged:
-    """Judge kfabric's own wait sets, by their own rules."""
+def examine_mock(run: Run, recording: Recording) -> Judged:
+    """Judge a run of kfabric's own wait sets, by their own rules."""
     ledger = build(recording)
     verdict = judge_wait_sets(ledger)
     complaints = [f"not verified: {doubt}" for doubt in verdict.doubts]
     complaints += [f"false alarm: {finding}" for finding in verdict.findings]
-    return Judged(play, None, Sums.of(ledger), verdict, tuple(complaints))
+    return Judged(run, None, Sums.of(ledger), verdict, tuple(complaints))
 
 
 def _waker(ledger: Ledger, finding: Finding) -> str:
-    """The waker's name; in an interrupt its thread is a chance acquaintance."""
+    """The waker's name; in interrupt context the current thread is unrelated."""
     if f"{ledger.thread_name(finding.waker)} in softirq context" in finding.text:
         return SOFTIRQ
     return ledger.threads.get(finding.waker, "?")
 
 
 def _mismatches(findings: Sequence[Finding], entry: Entry, waiter: str, waker: str) -> list[str]:
-    """What is not as it must be."""
+    """The differences between the findings and the entry."""
     first = findings[0]
     wrong = [f"one too many: {finding}" for finding in findings[1:]]
     if first.kind is not entry.kind:
         wrong.append(f"{first.kind} instead of {entry.kind}")
     if waiter != entry.waiter:
         wrong.append(f"waiter {waiter} instead of {entry.waiter}")
-    # A name that ends in a slash stands for all worker threads.
     if not (waker == entry.waker or (entry.waker[-1] == "/" and waker.startswith(entry.waker))):
         wrong.append(f"waker {waker} instead of {entry.waker}")
     if entry.story not in first.text:
-        wrong.append(f"the story does not say {entry.story!r}: {first.text}")
+        wrong.append(f"the finding does not say {entry.story!r}: {first.text}")
     return wrong
 
 
 def status(judged: Sequence[Judged]) -> ExitStatus:
-    """The exit status of all: doubts first, then alarms, then misnamed bugs."""
+    """The exit status of all: doubts first, then false alarms, then bugs with the wrong name."""
     found = {one.status for one in judged}
     for worst in (ExitStatus.NOT_VERIFIED, ExitStatus.FAULT_FOUND, ExitStatus.TEST_FAILED):
         if worst in found:

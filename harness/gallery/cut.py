@@ -1,40 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Cuts one play out of a recording of many, as a recording of its own."""
+"""Cuts the records of one run out of a recording of many, as a recording of its own."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import (
-    MarkRecord,
-    ObjectRecord,
-    Record,
-    Recording,
-    SignalRecord,
-    TallyRecord,
-    WakeRecord,
-    count,
-    from_guest,
-    split,
-    unpack,
-)
+from harness.recording.records import Record, Recording, count, from_guest, split, unpack
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
-    """What the guest tells of one play.
+class Run:
+    """One run of an entry or of a healthy kind, as the guest reports it.
 
-    ``threads`` are the entry's threads by name; ``begin`` and ``end`` enclose all
-    that they did. ``stuck``: its stepping did not work out, so it shows nothing.
+    Attributes:
+        variant: `buggy`, `fixed` or `healthy`.
+        first: how many records of the whole recording precede it.
+        records: how many are from its time.
+        begin: when the entry began; its last record is not later than `end`.
+        threads: the entry's threads by name.
+        results: what the threads returned, by name.
+        stuck: the stepping did not work, so that the run proves nothing.
     """
 
-    what: str
+    variant: str
     name: str
     first: int
     records: int
@@ -47,19 +40,15 @@ class Play:
     stuck: bool = False
 
     @classmethod
-    def of(cls, line: dict[str, Any]) -> Play:
+    def of(cls, line: dict[str, Any]) -> Run:
         """Decode a line of the guest's. Raises ValueError."""
-        words = [text.split() for text in line["told"].splitlines()]
+        words = [text.split() for text in line["output"].splitlines()]
         facts = {word[0]: word[1:] for word in words if word[0] != "thread"}
         threads = {word[1]: word[2:] for word in words if word[0] == "thread"}
         if "begin" not in facts or "end" not in facts:
-            raise ValueError(f"{line['name']}: {line['told']!r}")
+            raise ValueError(f"{line['name']}: {line['output']!r}")
         return cls(
-            what=line["play"],
-            name=line["name"],
-            first=line["first"],
-            records=line["records"],
-            seconds=line["seconds"],
+            **{key: line[key] for key in ("variant", "name", "first", "records", "seconds")},
             losses=line["losses"],
             begin=int(facts["begin"][0]),
             end=int(facts["end"][0]),
@@ -69,8 +58,8 @@ class Play:
         )
 
 
-class Whole:
-    """The recording of all plays."""
+class FullRecording:
+    """The recording of all runs."""
 
     def __init__(self, directory: Path) -> None:
         """Read it. Raises OSError or ValueError."""
@@ -78,33 +67,31 @@ class Whole:
         self._chunks = split((directory / RECORDS).read_bytes())
         self._at = 0
 
-    def cut(self, play: Play) -> Cut:
-        """The records of a play; plays are to be cut in the order in which they were made."""
-        if play.first < self._at:
-            raise ValueError(f"{play.name} was played before what has been cut already")
-        for _ in islice(self._chunks, play.first - self._at):
+    def cut(self, run: Run) -> Cut:
+        """The records of a run; runs have to be cut in their order."""
+        if run.first < self._at:
+            raise ValueError(f"{run.name} was run before a run that has been cut already")
+        for _ in islice(self._chunks, run.first - self._at):
             pass
-        chunks = list(islice(self._chunks, play.records))
-        self._at = play.first + play.records
-        if len(chunks) != play.records:
-            raise ValueError(f"{play.name}: {len(chunks)} of {play.records} records")
-        kept = list(_within(chunks, play.begin, play.end))
-        return Cut(self._head(kept, play), [chunk for chunk, _ in kept])
-
-    def _head(self, kept: list[tuple[bytes, Record]], play: Play) -> dict[str, Any]:
-        """What holds for a part."""
+        chunks = list(islice(self._chunks, run.records))
+        self._at = run.first + run.records
+        if len(chunks) != run.records:
+            raise ValueError(f"{run.name}: {len(chunks)} of {run.records} records")
+        kept = [
+            (chunk, record)
+            for chunk, record in zip(chunks, unpack(chunks), strict=True)
+            if run.begin <= _time(record) <= run.end
+        ]
         tallies = count(record for _, record in kept)
-        return self.head | {
-            "t_stop": play.end,
-            "losses": play.losses or self.head["losses"],
+        queues = self.head["queues"].items()
+        head = self.head | {
+            "t_stop": run.end,
+            "losses": run.losses or self.head["losses"],
             "tallies": {queue: asdict(tally) for queue, tally in tallies.items()},
-            "threads": self.head["threads"] | {tid: name for name, tid in play.threads.items()},
-            "queues": {
-                number: name
-                for number, name in self.head["queues"].items()
-                if int(number) in tallies
-            },
+            "threads": self.head["threads"] | {tid: name for name, tid in run.threads.items()},
+            "queues": {number: name for number, name in queues if int(number) in tallies},
         }
+        return Cut(head, [chunk for chunk, _ in kept])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,27 +106,13 @@ class Cut:
         return from_guest(self.head, b"".join(self.chunks))
 
     def write(self, directory: Path) -> None:
-        """Leave it as a recording that ``kfabric report`` reads."""
+        """Write it as a recording that `kfabric report` reads."""
         directory.mkdir(parents=True, exist_ok=True)
         (directory / RECORDS).write_bytes(b"".join(self.chunks))
         (directory / HEAD).write_text(json.dumps(self.head), encoding="utf-8")
 
 
-def _within(chunks: list[bytes], begin: int, end: int) -> Iterator[tuple[bytes, Record]]:
-    """The records that begin within a time."""
-    for chunk, record in zip(chunks, unpack(chunks), strict=True):
-        if begin <= _time(record) <= end:
-            yield chunk, record
-
-
 def _time(record: Record) -> int:
-    """When it began, or happened; a queue's sums have no time."""
-    match record:
-        case SignalRecord() | MarkRecord() | ObjectRecord():
-            return record.t
-        case WakeRecord():
-            return record.t_begin or record.t_wake
-        case TallyRecord():
-            return 0
-        case _:
-            return record.t_begin
+    """When it began, or happened; 0 for the sums of a queue."""
+    times = (getattr(record, name, 0) for name in ("t", "t_begin", "t_wake"))
+    return next(filter(None, times), 0)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Guest side of the gallery: load the tracer once, play the entries, tell of each.
+"""In the guest: loads the tracer once, runs the gallery's entries, and reports each run.
 
-Prints one JSON line for each play; leaves the recording in $KFABRIC_OUT. Each
-play's records are told by how many came before and within it.
+Prints one JSON line for each run; leaves the recording in $KFABRIC_OUT. A line names the records
+of its run by their number in the recording. With --mock it runs wake-ups of kfabric's own wait
+sets under kfabric's probes instead: two kernel threads wake each other in turn by completions of
+the mock provider; each sleeps in kfi_wait().
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 from harness import names
 from harness.guest import modules
 from harness.guest.modules import ModuleError, Modules
-from harness.probes.loader import ProbeError
+from harness.probes.loader import Probe, ProbeError
 from harness.trace.scope import Scope
 from harness.trace.tracer import Tracer
 
@@ -30,101 +32,111 @@ MODULE = "gallery"
 SCOPE = Scope(modules=(MODULE,), publish=("gallery_publish",), take=("gallery_take",))
 DEBUGFS = Path("/sys/kernel/debug")
 ROUNDS = Path("/sys/module/gallery/parameters/rounds")
+MOCK = "mock"
+"""Directory for the recording of the mock provider."""
+MOCK_NAME = "kfi_wait"
+_BENCH = DEBUGFS / "kfi_bench"
 _DRAIN_SECONDS = 0.05
 _TRIES = 3
 _PART = 20_000
 
-Tell = Callable[[dict[str, Any]], None]
-"""Gets a line for each play."""
+Report = Callable[[dict[str, Any]], None]
+"""Gets a line for each run."""
 
 
-class Stage:
-    """The tracer, and how many records it has handed over."""
+@contextmanager
+def draining(drain: Callable[[], object]) -> Iterator[None]:
+    """Call a function again and again in a thread, until the block has ended."""
+    done = threading.Event()
 
-    def __init__(self, tracer: Tracer, tell: Tell) -> None:
-        self.tracer = tracer
-        self.tell = tell
-        self.records = 0
+    def run() -> None:
+        while not done.wait(_DRAIN_SECONDS):
+            drain()
 
-    def drain(self) -> None:
-        """Take what is in the ring."""
-        while taken := self.tracer.drain():
-            self.records += taken
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
-    @contextmanager
-    def drained(self) -> Iterator[None]:
-        """Drain in a thread of its own while the block runs, and once more at its end."""
-        done = threading.Event()
 
-        def drain() -> None:
-            while not done.wait(_DRAIN_SECONDS):
-                self.drain()
+class Runner:
+    """Runs entries under the tracer, and counts the records."""
 
-        thread = threading.Thread(target=drain)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-            self.drain()
+    def __init__(self, tracer: Tracer, report: Report) -> None:
+        self._tracer = tracer
+        self._report = report
+        self._records = 0
 
-    def play(self, what: str, name: str) -> None:
-        """Play one entry, and tell of it; again if the tracer could not keep up."""
+    def _drain(self) -> None:
+        while taken := self._tracer.drain():
+            self._records += taken
+
+    def run(self, variant: str, name: str) -> None:
+        """Run one entry and report it; repeat it if the tracer lost records."""
         for tries in range(1, _TRIES + 1):
-            line = self._play(what, name)
+            line = self._try(variant, name)
             if tries == _TRIES or not any(line["losses"].values()):
-                self.tell(line | {"tries": tries})
+                self._report(line | {"tries": tries})
                 return
-            self.tell({"again": name, "losses": line["losses"]})
+            self._report({"again": name, "losses": line["losses"]})
 
-    def _play(self, what: str, name: str) -> dict[str, Any]:
-        self.drain()
-        lost, first, began = self.tracer.losses(), self.records, time.monotonic()
-        with self.drained():
-            told = (DEBUGFS / MODULE / what / name).read_text(encoding="ascii")
+    def _try(self, variant: str, name: str) -> dict[str, Any]:
+        self._drain()
+        lost, first, began = self._tracer.losses(), self._records, time.monotonic()
+        with draining(self._drain):
+            output = (DEBUGFS / MODULE / variant / name).read_text(encoding="ascii")
+        self._drain()
         return {
-            "play": what,
+            "variant": variant,
             "name": name,
-            "told": told,
+            "output": output,
             "first": first,
-            "records": self.records - first,
-            "losses": {k: v - lost[k] for k, v in self.tracer.losses().items()},
+            "records": self._records - first,
+            "losses": {k: v - lost[k] for k, v in self._tracer.losses().items()},
             "seconds": round(time.monotonic() - began, 3),
         }
 
-    def play_many(self, name: str, rounds: int) -> None:
-        """Play a healthy kind, in parts that can be played again."""
+    def run_rounds(self, name: str, rounds: int) -> None:
+        """Run a healthy kind, in parts each of which can be repeated."""
         while rounds > 0:
             part = min(rounds, _PART)
             ROUNDS.write_text(str(part), encoding="ascii")
-            self.play("healthy", name)
+            self.run("healthy", name)
             rounds -= part
 
 
 def main() -> int:
-    """Play all that is asked for; what went wrong with the machine is told in words."""
+    """Run what the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--healthy", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--mock", action="store_true")
     args = parser.parse_args()
+    out = Path(os.environ[names.OUT])
+
+    def report(line: dict[str, Any]) -> None:
+        print(json.dumps(line), flush=True)
+
     try:
-        play(Path(os.environ[names.OUT]), args.names, args.healthy, args.rounds, _print)
+        if args.mock:
+            seconds = run_mock(out / MOCK, args.rounds)
+            report({"variant": "healthy", "name": MOCK_NAME, "seconds": seconds})
+        else:
+            run(out, args.names, args.healthy, args.rounds, report)
     except (ModuleError, ProbeError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _print(line: dict[str, Any]) -> None:
-    print(json.dumps(line), flush=True)
-
-
-def play(
-    directory: Path, names: Sequence[str], healthy: Sequence[str], rounds: int, tell: Tell
+def run(
+    directory: Path, names: Sequence[str], healthy: Sequence[str], rounds: int, report: Report
 ) -> None:
-    """Play entries, buggy and repaired, and healthy kinds; leave the recording there.
+    """Run entries, buggy and fixed, and healthy kinds; leave the recording in a directory.
 
     Raises ModuleError or ProbeError.
     """
@@ -133,16 +145,36 @@ def play(
     modules.insert(Modules.from_environment().file(MODULE))
     try:
         with Tracer(SCOPE, directory) as tracer:
-            tell({"loaded": round(tracer.load_seconds, 3)})
-            stage = Stage(tracer, tell)
+            report({"loaded": round(tracer.load_seconds, 3)})
+            runner = Runner(tracer, report)
             for name in names:
-                stage.play("buggy", name)
-                stage.play("fixed", name)
+                runner.run("buggy", name)
+                runner.run("fixed", name)
             for name in healthy:
-                stage.play_many(name, rounds)
+                runner.run_rounds(name, rounds)
             tracer.stop()
     finally:
         modules.remove(MODULE)
+
+
+def run_mock(directory: Path, rounds: int) -> float:
+    """Let two threads wake each other, `rounds` times in all; return the seconds.
+
+    Raises ModuleError or ProbeError.
+    """
+    ours = Modules.from_environment()
+    with ours.loaded(("kfabric", "kfi_mock")):
+        modules.insert(ours.file("kfi_bench"))
+        try:
+            with Probe() as probe:
+                began = time.monotonic()
+                with draining(probe.drain), _BENCH.open("wb", buffering=0) as file:
+                    file.write(f"pingpong kfi normal {rounds // 2} 0 1 -1".encode())
+                seconds = time.monotonic() - began
+                probe.stop(directory)
+        finally:
+            modules.remove("kfi_bench")
+    return round(seconds, 3)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Builds mutants, one after the other in one directory, so that each costs seconds.
+"""Builds mutants one after the other in one directory, so that each takes seconds.
 
-``build/mutants/<release>/`` holds ``base`` (the sources when the run began, so that
-nobody's edits get mixed in), ``src`` (where they are built) and the modules of each
-mutant in a directory of its own, which is kept as long as nothing changes.
+`build/mutants/<release>/` holds `base` (the sources when the run began, so that later edits stay
+out), `src` (the build tree) and a directory with the modules of each mutant, which is kept as
+long as base and patch stay the same.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PATCH_SECONDS = 30.0
 
 
 def apply(patch: Path, tree: Path, check: bool = False) -> None:
-    """Apply a patch to a directory tree, without any fuzz.
+    """Apply a patch to a directory tree without any fuzz, or with `check` only try it.
 
-    :param check: only try.
-    :raises BuildError: it does not fit (any more).
+    Raises:
+        BuildError: the patch does not fit.
     """
     argv = ["patch", "-p1", "-F0", "-s", "-f", "-N", "-r-", "--no-backup-if-mismatch"]
     done = subprocess.run(
@@ -40,11 +40,8 @@ def apply(patch: Path, tree: Path, check: bool = False) -> None:
         raise BuildError(f"{patch.name} does not apply", "adapt it", done.stdout)
 
 
-class Workshop:
-    """Where mutants are built.
-
-    :param image: of the guests.
-    """
+class Builder:
+    """Builds the modules of a checkout, and its mutants, for the guests' image."""
 
     def __init__(self, source: Path, image: Image) -> None:
         self._source = source
@@ -55,15 +52,21 @@ class Workshop:
         self._key = ""
 
     def original(self) -> Path:
-        """Build everything as it is; to be called first.
+        """Build everything unchanged; has to be called first.
 
-        :return: the directory with the modules.
-        :raises BuildError: it does not compile.
+        Returns:
+            The directory with the modules.
+
+        Raises:
+            BuildError: the modules do not compile.
         """
         cache.require_plain(self._source)
         with cache.locked(self._root / "lock"):
             kbuild.sync(self._source, self._base)
-            self._key = self._core_key()
+            paths = sorted(p for p in (self._base / kbuild.CORE).rglob("*") if p.is_file())
+            self._key = cache.key(
+                [self._image.release.encode(), *(path.read_bytes() for path in paths)]
+            )
             target = self._make("original", None)
             kbuild.sync(self._base, self._tree)
             for other in kbuild.trees(self._base)[1:]:
@@ -73,10 +76,13 @@ class Workshop:
         return target
 
     def mutant(self, mutant: Mutant) -> Path:
-        """Build one mutant; the modules that use ours are the original's.
+        """Build one mutant; modules that use ours are taken from the original.
 
-        :return: the directory with the modules.
-        :raises BuildError: the patch does not apply, or the result not compile.
+        Returns:
+            The directory with the modules.
+
+        Raises:
+            BuildError: the patch does not apply, or the result does not compile.
         """
         with cache.locked(self._root / "lock"):
             target = self._make(mutant.name, mutant.patch)
@@ -84,11 +90,6 @@ class Workshop:
                 if not (self._tree / kbuild.CORE / module.name).exists():
                     shutil.copyfile(module, target / module.name)
         return target
-
-    def _core_key(self) -> str:
-        """What mutants are made from, apart from their patches."""
-        files = sorted(path for path in (self._base / kbuild.CORE).rglob("*") if path.is_file())
-        return cache.key([self._image.release.encode(), *(path.read_bytes() for path in files)])
 
     def _make(self, name: str, patch: Path | None) -> Path:
         target = self._root / name

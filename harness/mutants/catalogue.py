@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Mutants: patches that each break one thing which keeps a wake-up safe.
+"""The list of mutants: reads their headers, and judges how their tests ended.
 
-A test suite is as good as the faults that it notices. Each file of
-tests/mutants/ is a unified diff against the modules with a header of fields::
+Each file of tests/mutants/ is a unified diff against the modules with a header of fields:
 
     Breaks: what goes wrong, and when
     Rules: V2, W2, B07
     Tests: test_wait_set.py::test_event_between_check_and_sleep_is_not_lost
     Guest: own
 
-A line that begins with a blank continues the one before it; Tests has one test a
-line, below tests/guest. "Guest: own" says that the mutant harms the kernel, so
-that no other may come after it in the same guest.
-
-This module reads them and judges how their tests went; it starts nothing.
+A line that begins with a blank continues the one before it; Tests has one test a line, below
+tests/guest. "Guest: own" marks a mutant that harms the kernel, so that its guest is not used
+again.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ REQUIRED = FIELDS[:3]
 OWN_GUEST = "own"
 
 Report = Mapping[str, object]
-"""One test's phase as the guest tells it: test, when, outcome, text."""
+"""One phase of a test as the guest reports it: test, when, outcome, text."""
 
 
 class PatchError(SetupError):
@@ -46,12 +43,13 @@ class PatchError(SetupError):
 class Mutant:
     """One patch.
 
-    :param name: its file's name without ``.patch``.
-    :param breaks: what goes wrong.
-    :param rules: of the contract, and entries of the catalogue of bugs.
-    :param tests: node ids, relative to the checkout, of the tests that must notice.
-    :param files: what it changes, relative to the checkout.
-    :param spoils: the guest is of no use afterwards.
+    Attributes:
+        name: the name of its file without `.patch`.
+        breaks: the effect, as its header describes it.
+        rules: ids of rules and known bugs in docs/contract.md.
+        tests: node ids, relative to the checkout, of the tests that must fail.
+        files: the files that it changes, relative to the checkout.
+        spoils: its guest must not be used again.
     """
 
     name: str
@@ -64,10 +62,7 @@ class Mutant:
 
 
 def read(path: Path) -> Mutant:
-    """Read one patch.
-
-    :raises PatchError: a field is missing, unknown or empty.
-    """
+    """Read one patch. Raises PatchError."""
     text = path.read_text()
     fields = _header(path, text)
     return Mutant(
@@ -76,7 +71,11 @@ def read(path: Path) -> Mutant:
         breaks=" ".join(fields["Breaks"]),
         rules=tuple(rule for line in fields["Rules"] for rule in line.replace(",", " ").split()),
         tests=tuple(f"{TESTS}/{test}" for test in fields["Tests"]),
-        files=_changed(text),
+        files=tuple(
+            line.split()[1].partition("/")[2]
+            for line in text.splitlines()
+            if line.startswith("+++ ")
+        ),
         spoils=fields.get("Guest") == [OWN_GUEST],
     )
 
@@ -103,17 +102,13 @@ def _header(path: Path, text: str) -> dict[str, list[str]]:
     return fields
 
 
-def _changed(text: str) -> tuple[str, ...]:
-    lines = (line.split()[1] for line in text.splitlines() if line.startswith("+++ "))
-    return tuple(name.partition("/")[2] for name in lines)
-
-
 def load(source: Path, patterns: Sequence[str] = ()) -> list[Mutant]:
-    """The mutants of a checkout whose names match; for no patterns: all.
+    """The mutants of a checkout whose names match; without patterns all.
 
-    Sorted by what they change, because a build then recompiles one file.
+    They are sorted by the files that they change, so that a build recompiles few files.
 
-    :raises PatchError: a header is wrong, or a pattern matches none.
+    Raises:
+        PatchError: a header is wrong, or a pattern matches no name.
     """
     found = [read(path) for path in sorted((source / DIRECTORY).glob("*.patch"))]
     for pattern in patterns:
@@ -128,25 +123,26 @@ def load(source: Path, patterns: Sequence[str] = ()) -> list[Mutant]:
 
 
 class Verdict(Enum):
-    """What became of a mutant."""
+    """The result of a mutant."""
 
     KILLED = "killed"
     """A test failed."""
     SURVIVED = "survived"
-    """Its tests all passed: one is missing."""
+    """All its tests passed: a test is missing."""
     CRASHED = "crashed"
-    """The guest went down or hung, and no test had said a word."""
+    """The guest went down or hung before any test failed."""
     BROKEN = "broken"
-    """It says nothing: it does not apply or build, or its tests could not run."""
+    """It proves nothing: it does not apply or build, or its tests could not run."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """A verdict with its reason.
 
-    :param test: node id of the test that noticed.
-    :param why: the failure's last line, or what went wrong.
-    :param seconds: from giving it to a guest until the verdict.
+    Attributes:
+        test: node id of the test that failed.
+        why: the last line of the failure, or the error.
+        seconds: from the start of the tests to the verdict.
     """
 
     mutant: Mutant
@@ -163,14 +159,17 @@ def judge(
     error: KfabricError | None = None,
     seconds: float = 0.0,
 ) -> Outcome:
-    """Decide what the tests say of a mutant.
+    """Judge a mutant by its tests.
 
-    A failure is one of the test itself or of what it left behind; if a test cannot
-    even be set up, the mutant breaks too much to prove anything.
+    A test that fails in its call or its teardown kills the mutant; if the set-up of a test
+    fails, the mutant breaks too much to prove anything.
 
-    :param reports: of the tests, in order.
-    :param status: pytest's; None: the test process had to be ended.
-    :param error: how the guest went down, if it did.
+    Args:
+        mutant: the mutant.
+        reports: of the tests, in order.
+        status: that of pytest; None: the test process had to be killed.
+        error: the end of the guest, if it went down.
+        seconds: how long it took.
     """
     failed = [report for report in reports if report["outcome"] == "failed"]
     skipped = [report for report in reports if report["outcome"] == "skipped"]
@@ -192,7 +191,7 @@ def judge(
 
 
 def _last_line(text: str) -> str:
-    """The line of a failure that says most: pytest's last "E" line, else the last of all."""
+    """The first "E" line of pytest's text; the last line if there is none."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    said = [line[1:].strip() for line in lines if line.startswith("E ")]
-    return (said or lines or [""])[-1 if not said else 0]
+    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
+    return errors[0] if errors else (lines or [""])[-1]

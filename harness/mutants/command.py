@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric mutants``: break the modules in small ways; the tests must notice.
+"""Break the modules in small ways, and run the tests that must fail then.
 
-Each patch of tests/mutants/ is built and run against the tests that it names. It is
-killed if one of them fails; a hang that only the watchdog sees does not count.
+Each patch of tests/mutants/ is built and run against the tests that it names. It is killed if
+one of them fails; a hang that only the watchdog detects does not count.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rich.text import Text
 from harness.docs import results
 from harness.errors import ExitStatus
 from harness.mutants import catalogue
-from harness.mutants.build import Workshop
+from harness.mutants.build import Builder
 from harness.mutants.catalogue import Mutant, Outcome, Verdict
-from harness.mutants.run import Limits, Run
+from harness.mutants.run import Run
 from harness.runner import testrun
 from harness.vm import accel, prepare
 from harness.vm.machine import Vm
@@ -32,8 +32,7 @@ from harness.vm.spec import VmSpec
 
 GUESTS = 2
 WAIT_SECONDS = 16.0
-TEST_SECONDS = 30.0
-# Of the table where nobody tells how wide the terminal is.
+# Width of the table if standard output is not a terminal.
 WIDTH = 160
 GUESTS_DIRECTORY = prepare.SOURCE / "build/mutants/guests"
 
@@ -46,14 +45,17 @@ _STYLES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run mutants; OK if a test killed every one of them."""
+    """Run mutants; OK if tests killed all of them."""
     args = _parse(argv)
     chosen = catalogue.load(prepare.SOURCE, args.names)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, WIDTH)
     if args.list:
-        console.print(_list(chosen))
+        view = _table("mutant", "rules", "breaks")
+        for mutant in chosen:
+            view.add_row(mutant.name, " ".join(mutant.rules), mutant.breaks)
+        console.print(view)
         return ExitStatus.OK
     measured = results.begin("mutants", ["mutants", *argv], args.results)
     began = time.monotonic()
@@ -72,18 +74,22 @@ def main(argv: Sequence[str]) -> int:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kfabric mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="patterns; default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="patterns; default: all mutants")
     parser.add_argument(
-        "--jobs", type=int, default=GUESTS, metavar="N", help="guests at a time (%(default)s)"
+        "--jobs",
+        type=int,
+        default=GUESTS,
+        metavar="N",
+        help="guests at a time; default: %(default)s",
     )
     parser.add_argument(
         "--limit",
         type=float,
         default=WAIT_SECONDS,
         metavar="S",
-        help="seconds that a test waits for what should happen (%(default)g)",
+        help="seconds that a test waits for an expected event; default: %(default)g",
     )
-    parser.add_argument("--list", action="store_true", help="only show them")
+    parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
     parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     return parser.parse_args(argv)
 
@@ -99,24 +105,22 @@ def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -
         directory = GUESTS_DIRECTORY / name
         return Vm(VmSpec(name=name), image, choice.accel, directory, prepare.SOURCE)
 
-    workshop = Workshop(prepare.SOURCE, image)
-    limits = Limits(args.limit, max(TEST_SECONDS, 2 * args.limit))
-    progress = Lines(console, len(chosen))
-    return Run(workshop, boot, args.jobs, limits, progress.show).all(chosen)
+    builder = Builder(prepare.SOURCE, image)
+    progress = ProgressLines(console, len(chosen))
+    return Run(builder, boot, args.jobs, args.limit, progress.show).all(chosen)
 
 
-class Lines:
-    """One line for each mutant that is done."""
+class ProgressLines:
+    """Prints one line for each finished mutant, from any thread."""
 
     def __init__(self, console: Console, total: int) -> None:
-        """Count up to a total."""
         self._console = console
         self._total = total
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
     def show(self, outcome: Outcome) -> None:
-        """Print an outcome; any thread."""
+        """Print an outcome."""
         with self._lock:
             self._console.print(self._line(outcome), soft_wrap=True)
 
@@ -140,11 +144,16 @@ def short(test: str) -> str:
     return test.rpartition("/")[2]
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
-    """All mutants with what became of them."""
+def _table(*titles: str) -> Table:
     view = Table(box=box.SIMPLE_HEAD)
-    for title in ("mutant", "rules", "verdict", "test that said so"):
+    for title in titles:
         view.add_column(title, overflow="fold")
+    return view
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """All mutants with their verdicts."""
+    view = _table("mutant", "rules", "verdict", "failing test")
     view.add_column("s", justify="right")
     for outcome in sorted(outcomes, key=lambda outcome: outcome.mutant.name):
         view.add_row(
@@ -158,7 +167,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> Text:
-    """One line: how many of each verdict, and how long it took."""
+    """One line: the number of each verdict, and the duration."""
     counts = Counter(outcome.verdict for outcome in outcomes)
     words = [f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]]
     good = counts[Verdict.KILLED] == len(outcomes)
@@ -167,12 +176,3 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> Text:
         f"{len(outcomes)} mutants: {', '.join(words)} ({minutes} min {rest} s)",
         "bold green" if good else "bold red",
     )
-
-
-def _list(chosen: Sequence[Mutant]) -> Table:
-    view = Table(box=box.SIMPLE_HEAD)
-    for title in ("mutant", "rules", "breaks"):
-        view.add_column(title, overflow="fold")
-    for mutant in chosen:
-        view.add_row(mutant.name, " ".join(mutant.rules), mutant.breaks)
-    return view

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""In the guest: tests against one mutant after the other, in one boot.
+"""In the guest: runs tests against one mutant after the other, in one boot.
 
-Started by harness/mutants/run.py. Reads a job a line from standard input, writes
-events a line to standard output; all JSON. What takes long to import is imported
-once; each job's pytest is a fork. As soon as a test has failed the verdict is in:
-the fork is killed, and the modules are unloaded for the next one.
+Started by harness/mutants/run.py. Reads one job a line from standard input and writes events to
+standard output, one a line; both are JSON. Slow imports happen once; each job's pytest is a
+fork. The first failed test settles the verdict: the fork is killed, and the modules are unloaded
+for the next job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -27,7 +27,7 @@ from harness import names
 from harness.guest import checks, modules
 from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 
-#: Imported before the first fork; a missing one is missed there, not here.
+#: Imported before the first fork; pytest reports a missing one, not this module.
 WARM = ("kfabric_py", "harness.runner.plugin", "harness.guest.topology", "harness.guest.kmsg")
 ARGUMENTS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q")
 TEXT = 1500
@@ -40,10 +40,11 @@ UNLOAD_SECONDS = 10.0
 class Job:
     """One mutant's tests.
 
-    :param modules: directory of its modules.
-    :param tests: node ids.
-    :param limit: seconds that a test waits for what should have happened.
-    :param test_limit: seconds that one test may take.
+    Attributes:
+        modules: directory of the mutant's modules.
+        tests: node ids.
+        limit: seconds that a test waits for an expected event.
+        test_limit: seconds that one test may take.
     """
 
     modules: str
@@ -53,15 +54,14 @@ class Job:
 
 
 class Reporter:
-    """pytest plugin of the fork: tells each phase's outcome through a pipe."""
+    """A pytest plugin of the fork: writes the outcome of each phase to a pipe."""
 
     def __init__(self, pipe: int) -> None:
-        """Write to a descriptor."""
         self._pipe = pipe
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell of calls, and of other phases that did not pass."""
+        """Report calls, and other phases that did not pass."""
         if report.when != "call" and report.passed:
             return
         event = {
@@ -84,28 +84,29 @@ def main() -> int:
     return 0
 
 
-def tell(**event: object) -> None:
+def send(**event: object) -> None:
     """Send one event to the host."""
     print(json.dumps(event), flush=True)
 
 
 def serve(job: Job) -> None:
-    """Run one job, and leave the guest as it was, or say that it is not."""
+    """Run one job; the last event says whether the guest is clean afterwards."""
     taint = _taint()
     with tempfile.TemporaryFile() as log:
         readable, writable = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _become_pytest(job, log.fileno(), writable)
+            _run_pytest(job, log.fileno(), writable)
         os.close(writable)
         status = _follow(pid, readable, job.test_limit + job.limit)
         os.close(readable)
-        tail = _tail(log)
-    clean = _ended(pid) and _unloaded(job) and _taint() == taint
-    tell(event="end", status=status, clean=clean, log=tail)
+        log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL))
+        tail = log.read().decode(errors="replace")
+    clean = _kill(pid) and _unload(job) and _taint() == taint
+    send(event="end", status=status, clean=clean, log=tail)
 
 
-def _become_pytest(job: Job, log: int, pipe: int) -> NoReturn:
+def _run_pytest(job: Job, log: int, pipe: int) -> NoReturn:
     status = 99
     try:
         os.setsid()
@@ -121,7 +122,11 @@ def _become_pytest(job: Job, log: int, pipe: int) -> NoReturn:
 
 
 def _follow(pid: int, pipe: int, silence: float) -> int | None:
-    """Pass on what the fork reports; its exit status, None if it had to be killed."""
+    """Send the fork's reports to the host until one failed or the fork ended.
+
+    Returns:
+        The exit status of the fork; None if it still runs.
+    """
     process = os.pidfd_open(pid)
     sources = [pipe, process]
     rest = b""
@@ -130,12 +135,15 @@ def _follow(pid: int, pipe: int, silence: float) -> int | None:
             ready, _, _ = select.select(sources, [], [], silence)
             if pipe in ready:
                 data = os.read(pipe, 1 << 16)
-                # Its end does not mean that of the fork, nor the reverse.
+                # A process of the fork's may hold the pipe open after the fork has ended.
                 sources = sources if data else [process]
                 *lines, rest = (rest + data).split(b"\n")
-                if any([_passed_on(line) for line in lines]):
+                reports = [json.loads(line) for line in lines]
+                for report in reports:
+                    send(**report)
+                if any(report["outcome"] == "failed" for report in reports):
                     return None
-            elif process in ready:
+            elif ready:
                 return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             else:
                 return None
@@ -143,15 +151,8 @@ def _follow(pid: int, pipe: int, silence: float) -> int | None:
         os.close(process)
 
 
-def _passed_on(line: bytes) -> bool:
-    """Send a report to the host; whether it settles the matter."""
-    report = json.loads(line)
-    tell(**report)
-    return bool(report["outcome"] == "failed")
-
-
-def _ended(pid: int) -> bool:
-    """End the fork with all that it started; whether they are gone."""
+def _kill(pid: int) -> bool:
+    """Kill the fork's process group; return whether it is gone."""
 
     def gone() -> bool:
         with contextlib.suppress(ChildProcessError):
@@ -162,18 +163,19 @@ def _ended(pid: int) -> bool:
             return True
         return False
 
-    try:
+    with contextlib.suppress(DeadlineExpired):
         wait_until(gone, "the end of the tests", KILL_SECONDS)
-    except DeadlineExpired:
-        return False
-    return True
+        return True
+    return False
 
 
-def _unloaded(job: Job) -> bool:
-    """Unload the mutant's modules, and those of tests that use them."""
+def _unload(job: Job) -> bool:
+    """Unload the mutant's modules and their users; return whether they are gone."""
     limit = Deadline(UNLOAD_SECONDS)
     try:
-        for name in _holders():
+        states = filter(None, map(modules.state, modules.OURS))
+        # Modules of tests that use ours.
+        for name in {name for state in states for name in state.holders} - set(modules.OURS):
             modules.wait_for_references(name, 0, limit)
             modules.remove(name)
         modules.Modules(Path(job.modules)).unload(deadline=limit)
@@ -182,21 +184,10 @@ def _unloaded(job: Job) -> bool:
     return not any(map(modules.state, modules.OURS))
 
 
-def _holders() -> set[str]:
-    states = filter(None, map(modules.state, modules.OURS))
-    return {name for state in states for name in state.holders} - set(modules.OURS)
-
-
 def _taint() -> int:
-    """What the kernel has suffered so far, apart from modules that are not its own."""
+    """The kernel's taint flags, without those for foreign modules."""
     bits = sum(1 << bit for bit in checks.TAINTS)
     return int(checks.TAINTED.read_text()) & bits
-
-
-def _tail(log: IO[bytes]) -> str:
-    size = log.seek(0, os.SEEK_END)
-    log.seek(max(0, size - LOG_TAIL))
-    return log.read().decode(errors="replace")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Runs mutants in guests: builds here while tests run there.
+"""Host side: builds mutants while their tests run in guests.
 
-The first job is no mutant: all tests that any of them names, against the modules as
-they are. Only a test that passes there can kill.
+The first job runs all named tests against the unchanged modules: a test can kill a mutant only if
+it passes there.
 """
 
 from __future__ import annotations
@@ -17,30 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BuildError, GuestError, KfabricError
-from harness.mutants.build import Workshop
+from harness.mutants.build import Builder
 from harness.mutants.catalogue import Mutant, Outcome, Verdict, judge
 from harness.vm.jobs import Boot, JobGuest
 
 SERVER = ("python3", "-u", "-m", "harness.mutants.guest")
-# A guest whose tests say nothing for so long is ended; longer than any of them may take.
+# A guest that sends no event for longer is ended; no test may take so long.
 SILENCE_SECONDS = 400.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds.
-
-    :param wait: that a test waits for what should have happened.
-    :param test: that one test may take.
-    """
-
-    wait: float
-    test: float
+TEST_SECONDS = 30.0
 
 
 @dataclass
 class Answer:
-    """What a guest said about one job."""
+    """The result of one job."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     status: int | None = None
@@ -49,25 +38,15 @@ class Answer:
 
 
 class Tests:
-    """Runs tests in one guest after the other.
-
-    :param name: of its guests.
-    """
+    """Runs tests in one guest after the other; `name` is that of its guests."""
 
     def __init__(self, name: str, boot: Boot) -> None:
         self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
 
-    def run(self, modules: Path, tests: Sequence[str], limits: Limits, spoils: bool) -> Answer:
-        """Run tests against the modules of a directory.
-
-        :param spoils: the guest must not be used again.
-        """
-        job = {
-            "modules": str(modules),
-            "tests": list(tests),
-            "limit": limits.wait,
-            "test_limit": limits.test,
-        }
+    def run(self, modules: Path, tests: Sequence[str], limit: float, spoils: bool) -> Answer:
+        """Run tests against the modules of a directory; `spoils`: then end the guest."""
+        job = {"modules": str(modules), "tests": list(tests), "limit": limit}
+        job["test_limit"] = max(TEST_SECONDS, 2 * limit)
         answer, clean = Answer(), False
         try:
             for event in self._guest.do(job):
@@ -83,7 +62,7 @@ class Tests:
         return answer
 
     def end(self) -> None:
-        """End the guest, and have no other one. May be called from another thread."""
+        """End the guest for good; may be called from another thread."""
         self._guest.end()
 
 
@@ -93,15 +72,19 @@ Progress = Callable[[Outcome], None]
 class Run:
     """One run over mutants.
 
-    :param jobs: guests at a time.
-    :param progress: gets each outcome, the original's first; any thread.
+    Args:
+        builder: builds the mutants.
+        boot: makes a guest.
+        jobs: guests at a time.
+        limit: seconds that a test waits for an expected event.
+        progress: gets each outcome, the original's first; called from any thread.
     """
 
     def __init__(
-        self, workshop: Workshop, boot: Boot, jobs: int, limits: Limits, progress: Progress
+        self, builder: Builder, boot: Boot, jobs: int, limit: float, progress: Progress
     ) -> None:
-        self._workshop = workshop
-        self._limits = limits
+        self._builder = builder
+        self._limit = limit
         self._progress = progress
         self._jobs = jobs
         self._idle: queue.SimpleQueue[Tests] = queue.SimpleQueue()
@@ -112,12 +95,14 @@ class Run:
     def all(self, mutants: Sequence[Mutant]) -> list[Outcome]:
         """Build and try the original, then each mutant.
 
-        :return: what became of them, in order; nothing of them if the original fails.
-        :raises KfabricError: the original cannot be built, or no guest be had.
+        Returns:
+            The outcomes in order; that of the original alone if it fails.
+
+        Raises:
+            KfabricError: the original does not build, or no guest starts.
         """
-        original = whole(mutants)
         with self._pool() as pool:
-            first = pool.submit(self._try, original, self._workshop.original())
+            first = pool.submit(self._try, original(mutants), self._builder.original())
             futures = list(self._futures(pool, mutants, first))
             for future in as_completed([first, *futures]):
                 if future is first and not passed(first):
@@ -132,20 +117,21 @@ class Run:
             if first.done() and not passed(first):
                 return
             try:
-                modules = self._workshop.mutant(mutant)
+                modules = self._builder.mutant(mutant)
             except BuildError as error:
-                yield pool.submit(self._unbuilt, mutant, error)
+                outcome = Outcome(mutant, Verdict.BROKEN, why=error.line())
+                yield pool.submit(self._report, outcome, error.console)
             else:
                 yield pool.submit(self._try, mutant, modules)
 
     @contextmanager
     def _pool(self) -> Iterator[ThreadPoolExecutor]:
-        """Threads whose guests end with the block, however it ends."""
+        """Threads whose guests end with the block."""
         with ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(self._jobs))
             for place in self._places:
                 stack.callback(place.end)
-            # First: a thread whose guest ends would take the next mutant.
+            # Runs first: a thread whose guest ends would take the next mutant.
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             yield pool
 
@@ -153,25 +139,22 @@ class Run:
         place = self._idle.get()
         began = time.monotonic()
         try:
-            answer = place.run(modules, mutant.tests, self._limits, mutant.spoils)
+            answer = place.run(modules, mutant.tests, self._limit, mutant.spoils)
         finally:
             self._idle.put(place)
         seconds = time.monotonic() - began
         outcome = judge(mutant, answer.reports, answer.status, answer.error, seconds)
-        return self._tell(outcome, answer.log)
+        return self._report(outcome, answer.log)
 
-    def _unbuilt(self, mutant: Mutant, error: BuildError) -> Outcome:
-        return self._tell(Outcome(mutant, Verdict.BROKEN, why=error.line()), error.console)
-
-    def _tell(self, outcome: Outcome, log: str) -> Outcome:
+    def _report(self, outcome: Outcome, log: str) -> Outcome:
         if outcome.verdict in (Verdict.BROKEN, Verdict.CRASHED):
             print(log)
         self._progress(outcome)
         return outcome
 
 
-def whole(mutants: Sequence[Mutant]) -> Mutant:
-    """What is no mutant: the original, with every test that the mutants name."""
+def original(mutants: Sequence[Mutant]) -> Mutant:
+    """A mutant without changes, with every test that the mutants name."""
     tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
     return Mutant("original", Path(), "nothing", (), tuple(sorted(tests)), ())
 

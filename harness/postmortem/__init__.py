@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Who slept where when a guest panicked: reads the memory that it left."""
+"""`kfabric post-mortem`: the sleeping threads in the memory of a guest that panicked."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Reads queues and threads out of a dump, by drgn, which knows the kernel's own types.
+"""Reads queues and threads out of a dump with drgn, which knows the kernel's types.
 
-A kernel that panicked may have been in the middle of anything: what cannot be read becomes a
-line of :attr:`Reader.troubles`, and a list that does not end is left after LIMIT entries.
+A kernel may panic in the middle of any operation: an unreadable object becomes a line of
+`Reader.errors`, and a list without an end is cut after LIMIT entries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.errors import SetupError
 from harness.postmortem.show import Panic, Queue, Sleeper, Thread
 
 KERNEL = "kernel"
-"""What drgn calls the module that is none."""
+"""drgn's name for the kernel itself."""
 KFABRIC = "kfabric"
 KINDS = {
     "KFI_CLASS_WAIT": "wait set",
@@ -29,55 +29,54 @@ KINDS = {
 }
 SOURCES = ("CQ", "EQ", "counter")
 CHANNEL = 24
-"""KFI_CLASS_COMP_CHANNEL, a macro, which no debug information knows."""
+"""KFI_CLASS_COMP_CHANNEL, a macro, which is not in the debug information."""
 LIMIT = 20_000
 
 
 def open_dump(core: Path, files: list[Path]) -> Any:
-    """The program that the dump is of.
+    """Open a dump.
 
-    :param files: with debug information: vmlinux first, then modules; those that were not
-        loaded do not matter.
-    :raises SetupError: it cannot be read, or these files are not what ran.
+    Args:
+        core: the dump.
+        files: with debug information: vmlinux, then modules, of which some may not be loaded.
+
+    Raises:
+        SetupError: it cannot be read, or the files are not those that ran.
     """
     import drgn
 
-    # Says of each dump that it could be in another order.
+    # drgn warns about the order of each dump.
     logging.getLogger("drgn").setLevel(logging.ERROR)
     program = drgn.Program()
     try:
         program.set_core_dump(core)
         program.load_debug_info([str(path) for path in files])
-    except Exception as error:  # drgn has no class of its own for most of them
-        raise SetupError(f"{core} cannot be read: {error}", "is it the whole of it?") from None
+    except Exception as error:  # drgn has no class for most of its errors
+        raise SetupError(f"{core} cannot be read: {error}", "the file may be incomplete") from None
     wanted = {KERNEL, *map(module_name, files[1:])}
     lacking = [m.name for m in program.modules() if m.name in wanted and m.wants_debug_file()]
     if lacking:
-        what = f"{', '.join(lacking)}: what is built here is not what ran in the guest"
-        raise SetupError(what, "were the sources changed since?")
+        what = f"{', '.join(lacking)}: the files here are not those that ran in the guest"
+        raise SetupError(what, "the sources may have changed since")
     return program
 
 
 def module_name(file: Path) -> str:
-    """What the kernel calls the module of a file."""
+    """The kernel's name for the module of a file."""
     return file.stem.replace("-", "_")
 
 
 class Reader:
-    """What we ask of a dump.
-
-    :param modules: names; a thread with a frame in one of them is of interest.
-    """
+    """Reads one dump; `modules` are the names of those whose threads are shown."""
 
     def __init__(self, program: Any, modules: frozenset[str]) -> None:
-        self.troubles: list[str] = []
-        """What could not be read, and why."""
+        self.errors: list[str] = []
         self._program = program
         self._marks = tuple(f"[{name}]" for name in modules)
         self._kinds: dict[int, str] = {}
 
     def panic(self) -> Panic:
-        """Why, and by whom."""
+        """The panic message, and the thread that panicked."""
         from drgn.helpers.linux.panic import panic_message
 
         release = self._program["UTS_RELEASE"].string_().decode()
@@ -104,17 +103,15 @@ class Reader:
         return found
 
     def _all_queues(self) -> Iterator[Any]:
-        try:
-            head = self._program["kfi_test_queues"].address_of_()
-        except LookupError:
-            yield from self._listed_queues()
-        else:
-            yield from self._entries("the list of queues", "struct kfi_waitq", head, "test_link")
-
-    def _listed_queues(self) -> Iterator[Any]:
-        """Without the test-option build: those of objects that are listed, and so no channels'."""
+        """All queues; outside the test-option build those of listed objects, without channels."""
         from drgn import container_of
 
+        head = None
+        with contextlib.suppress(LookupError):
+            head = self._program["kfi_test_queues"].address_of_()
+        if head is not None:
+            yield from self._entries("the list of queues", "struct kfi_waitq", head, "test_link")
+            return
         for listed in self._listed():
             kind = self._kinds.get(listed.fid.fclass.value_())
             if kind in SOURCES:
@@ -127,7 +124,7 @@ class Reader:
         return self._entries("the list of objects", "struct kfi_listed", head, "link")
 
     def _is_unused(self, queue: Any) -> bool:
-        """Whoever waits for a member of a wait set is on the set's queue."""
+        """Whether it is the queue of a member of a wait set: threads sleep on the set's queue."""
         from drgn import container_of
 
         kind = self._kinds.get(queue.fid.fclass.value_())
@@ -138,7 +135,7 @@ class Reader:
 
     def _queue(self, queue: Any) -> Queue:
         sleepers: list[Sleeper] = []
-        strangers = 0
+        foreign = 0
         ours = self._program["kfi_wake_function"].address_of_().value_()
         head = queue.head.head.address_of_()
         name = f"queue {queue.id.value_()}"
@@ -146,14 +143,14 @@ class Reader:
             if entry.func.value_() == ours:
                 sleepers.append(self._sleeper(entry))
             else:
-                strangers += 1
+                foreign += 1
         return Queue(
             self._kinds.get(queue.fid.fclass.value_(), "object"),
             queue.id.value_(),
             queue.nready.counter.value_(),
             queue.pubs.counter.value_(),
             tuple(sleepers),
-            strangers,
+            foreign,
             tuple(self._readable(queue)),
         )
 
@@ -165,7 +162,7 @@ class Reader:
         return Sleeper(self._thread(task), waiter.need.value_(), waiter.seen.value_())
 
     def _readable(self, queue: Any) -> Iterator[str]:
-        """Members of a wait set of which something can be read."""
+        """The members of a wait set that have something to read."""
         from drgn import container_of
 
         if self._kinds.get(queue.fid.fclass.value_()) != "wait set":
@@ -178,7 +175,7 @@ class Reader:
                     yield f"{kind} {source.id.value_()}"
 
     def threads(self, everyone: bool = False) -> Iterator[Thread]:
-        """Threads that are somewhere in the modules, or all."""
+        """The threads with a frame in the modules, or all."""
         from drgn.helpers.linux.pid import for_each_task
 
         for task in self._guarded("the threads", for_each_task(self._program)):
@@ -202,22 +199,16 @@ class Reader:
             yield f"(no stack: {error})"
             return
         for frame in trace:
-            if not frame.pc:  # behind a kernel thread's first function
+            if not frame.pc:  # below a kernel thread's first function
                 break
+            module = KERNEL
+            with contextlib.suppress(LookupError):
+                module = str(self._program.module(frame.pc).name)
             name = frame.name or "?"
-            module = self._module(frame)
-            yield f"{name} [{module}]" if module else name
-
-    def _module(self, frame: Any) -> str:
-        """The module that a frame's function is of; the kernel itself is none."""
-        try:
-            name = str(self._program.module(frame.pc).name)
-        except LookupError:
-            return ""
-        return "" if name == KERNEL else name
+            yield name if module == KERNEL else f"{name} [{module}]"
 
     def _entries(self, what: str, struct: str, head: Any, member: str) -> Iterator[Any]:
-        """Those of a list of the kernel's."""
+        """The entries of a list of the kernel's."""
         from drgn.helpers.linux.list import list_for_each_entry
 
         return self._guarded(what, list_for_each_entry(struct, head, member))
@@ -227,7 +218,7 @@ class Reader:
             iterator = iter(found)
             yield from itertools.islice(iterator, LIMIT)
             if next(iterator, None) is not None:
-                self.troubles.append(f"{what}: no end after {LIMIT} entries")
+                self.errors.append(f"{what}: no end after {LIMIT} entries")
 
     @contextlib.contextmanager
     def _reading(self, what: str) -> Iterator[None]:
@@ -236,4 +227,4 @@ class Reader:
         try:
             yield
         except (drgn.FaultError, LookupError, ValueError) as error:
-            self.troubles.append(f"{what}: {error}")
+            self.errors.append(f"{what}: {error}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What a dump tells, as lines of text."""
+"""Formats the queues and threads of a dump as lines of text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 STATES = {"R": "runs", "S": "sleeps", "D": "sleeps, deaf to signals", "I": "idle"}
@@ -14,8 +14,9 @@ NOTHING = "no queue of kfabric's, and no other thread in the modules"
 class Thread:
     """A thread of the guest.
 
-    :param state: as ps writes it.
-    :param frames: functions, inmost first, with their module if it is one.
+    Attributes:
+        state: the letter that ps prints.
+        frames: functions, innermost first, each with its module if it is in one.
     """
 
     pid: int
@@ -25,18 +26,13 @@ class Thread:
 
     @property
     def title(self) -> str:
-        """Name, number and state."""
+        """Name, pid and state."""
         return f"thread {self.name}/{self.pid} {STATES.get(self.state, self.state)}"
 
 
 @dataclass(frozen=True)
 class Panic:
-    """How the guest ended.
-
-    :param release: of its kernel.
-    :param message: the kernel's words.
-    :param thread: who ran there, if that is known.
-    """
+    """The panic: kernel release, message, and the thread that panicked if it is known."""
 
     release: str
     message: str
@@ -45,10 +41,11 @@ class Panic:
 
 @dataclass(frozen=True)
 class Sleeper:
-    """A thread on a queue, not woken yet.
+    """A thread on a queue that has not been woken.
 
-    :param need: how much it waits for; 0: anything.
-    :param seen: publications before it looked for the last time.
+    Attributes:
+        need: the number of entries, or the threshold, that it waits for; 0: any.
+        seen: publications before its last check.
     """
 
     thread: Thread
@@ -56,25 +53,22 @@ class Sleeper:
     seen: int
 
     def title(self, ready: bool) -> str:
-        """One line.
-
-        :param ready: whether something can be read where it sleeps.
-        """
+        """One line; `ready` says whether the queue has something to read."""
         need = f" for {self.need}" if self.need > 1 else ""
         line = f"{self.thread.title}{need}; looked behind publication {self.seen}"
-        # One that waits for more than there is may sleep beside it.
+        # A thread that waits for more entries than there are sleeps rightly.
         return f"{line}; THOUGH SOMETHING IS READY" if ready and not need else line
 
 
 @dataclass(frozen=True)
 class Queue:
-    """What threads sleep on: that of a wait set, or of a CQ, EQ, counter and so on of its own.
+    """A wait queue: that of a wait set, or the own queue of a CQ, EQ, counter and so on.
 
-    :param ready: how many of its members have something to read.
-    :param publications: so far.
-    :param sleepers: who is on it.
-    :param strangers: entries that are not of kfabric's own making (poll, a ULP).
-    :param readable: of a wait set: which members these are.
+    Attributes:
+        ready: how many of its members have something to read.
+        publications: how many there were.
+        foreign: entries that are not kfabric's own: poll(2), a ULP.
+        readable: of a wait set: the members that have something to read.
     """
 
     kind: str
@@ -82,50 +76,44 @@ class Queue:
     ready: int
     publications: int
     sleepers: tuple[Sleeper, ...] = ()
-    strangers: int = 0
+    foreign: int = 0
     readable: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
         """One line, without the sleepers."""
         waiting = f"{len(self.sleepers)} waiting" if self.sleepers else "nobody waiting"
-        line = f"{self.kind} {self.id}: {waiting}, {self._ready}"
-        line += f", {self.publications} publication{'s' if self.publications != 1 else ''}"
-        return f"{line}, {self.strangers} entries of others" if self.strangers else line
-
-    @property
-    def _ready(self) -> str:
         names = f" ({', '.join(self.readable)})" if self.readable else ""
-        return f"{self.ready} ready{names}" if self.ready else "nothing ready"
+        ready = f"{self.ready} ready{names}" if self.ready else "nothing ready"
+        line = f"{self.kind} {self.id}: {waiting}, {ready}"
+        line += f", {self.publications} publication{'s' if self.publications != 1 else ''}"
+        return f"{line}, {self.foreign} entries of others" if self.foreign else line
 
 
-def _stack(thread: Thread) -> Iterator[str]:
-    yield from (f"      {frame}" for frame in thread.frames)
+def _thread(thread: Thread, title: str = "") -> list[str]:
+    return [f"    {title or thread.title}", *(f"      {frame}" for frame in thread.frames)]
 
 
 def lines(
-    panic: Panic, queues: Iterable[Queue], threads: Iterable[Thread], troubles: Sequence[str] = ()
+    panic: Panic, queues: Iterable[Queue], threads: Iterable[Thread], errors: Sequence[str] = ()
 ) -> list[str]:
-    """The panic, the queues with their sleepers, then threads that are on none of them.
-
-    :param troubles: what could not be read.
-    """
+    """The panic, the queues with their sleepers, then other threads and reading errors."""
     found = [f"linux {panic.release}: {panic.message}"]
     shown: set[int] = set()
     if panic.thread:
-        found += [f"    {panic.thread.title}", *_stack(panic.thread)]
+        found += _thread(panic.thread)
         shown.add(panic.thread.pid)
     before = len(found)
     for queue in queues:
         found.append(queue.title)
         for sleeper in queue.sleepers:
-            found += [f"    {sleeper.title(queue.ready > 0)}", *_stack(sleeper.thread)]
+            found += _thread(sleeper.thread, sleeper.title(queue.ready > 0))
             shown.add(sleeper.thread.pid)
     others = [thread for thread in threads if thread.pid not in shown]
     if others:
         found.append("on none of these queues:")
     for thread in others:
-        found += [f"    {thread.title}", *_stack(thread)]
+        found += _thread(thread)
     if len(found) == before:
         found.append(NOTHING)
-    return [*found, *(f"not readable: {trouble}" for trouble in troubles)]
+    return [*found, *(f"not readable: {error}" for error in errors)]

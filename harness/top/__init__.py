@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric top``: what every kfabric object counts, looked at again and again."""
+"""`kfabric top`: the counts of every kfabric object, sampled again and again."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric top -- CMD``: what every wait set, poll set and queue counts, live.
+"""Show what every wait set, poll set and queue counts, live, while CMD runs.
 
-Shown is what threads wait on, longest first. By default CMD runs in a disposable guest;
-with ``--here`` (always, inside a guest) the objects are this machine's, with CMD or
-without. The exit status is CMD's; 124 if it outlived ``--duration``.
+The objects with the longest sleeps come first. By default CMD runs in a disposable guest; with
+--here (always, inside a guest) the objects are those of this machine, and CMD may be left out.
+The exit status is that of CMD; 124 if it outlived --duration.
 """
 
 from __future__ import annotations
@@ -36,76 +36,88 @@ _FRAME_LINES = 7
 
 
 def main(argv: Sequence[str]) -> int:
-    """Look, show, and return the command's exit status.
+    """Run the command and show the counts; the command's exit status.
 
-    :raises GuestError: what happened to the guest.
-    :raises SetupError: it cannot be looked at here.
+    Raises:
+        GuestError: the guest failed.
+        SetupError: this machine does not show its objects.
     """
     args = _parse(argv)
-    with tempfile.TemporaryDirectory(prefix="kfabric-top-") as directory:
-        place = Path(directory) / _LIVE
-        show = Show(args.json)
-        status = _here(args, place, show) if args.here else _in_guest(args, show)
-    show.finish()
+    display = Display(args.json)
+    if args.here:
+        with tempfile.TemporaryDirectory(prefix="kfabric-top-") as directory:
+            status = _here(args, Path(directory) / _LIVE, display)
+    else:
+        status = _in_guest(args, display)
+    display.finish()
     return status
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kfabric top", description=__doc__)
-    parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="between looks")
-    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="stop after S s")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each look")
-    parser.add_argument("--here", action="store_true", help="on this machine, not in a guest")
-    parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for CMD")
+    parser = argparse.ArgumentParser(prog="kfabric top", description=__doc__, epilog=table.COLUMNS)
+    add = parser.add_argument
+    add("--interval", type=float, default=1.0, metavar="S", help="default: %(default)g s")
+    add("--duration", type=float, default=0.0, metavar="S", help="stop after S s; default: never")
+    add("--json", action="store_true", help="print each sample as a line of JSON")
+    add("--here", action="store_true", help="on this machine, not in a guest")
+    add("--timeout", type=float, default=3600.0, metavar="S", help="of CMD; default: %(default)g s")
     if not in_guest():
         from harness.vm.options import add_guest_options
 
         add_guest_options(parser)
-    parser.add_argument("command", nargs="*", metavar="CMD")
+    add("command", nargs="*", metavar="CMD")
     args = parser.parse_args(argv)
     args.here |= in_guest()
     if args.interval <= 0:
         parser.error("--interval must be more than 0")
     if not args.here and not args.command:
-        parser.error("a guest has nothing to look at without CMD")
+        parser.error("a new guest has no objects without CMD")
     return args
 
 
 def _argv(args: argparse.Namespace, place: Path) -> list[str]:
-    """The command line of the part that runs where the modules are."""
+    """The command line of the part that runs on the machine with the modules."""
     words = ["-m", "harness.top.guest", f"--output={place}", f"--interval={args.interval:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
     return [*words, "--", *args.command] if args.command else words
 
 
-class Show:
-    """What the user sees: a table that is redrawn, or JSON lines, or only the end."""
+class Display:
+    """The output: a table that is redrawn, or JSON lines, or only the final table."""
 
     def __init__(self, as_json: bool) -> None:
-        """Show nothing yet."""
         self._json = as_json
         self._history = table.History()
-        self._display: Live | None = None
+        self._live: Live | None = None
 
-    def look(self, told: dict[str, Any]) -> None:
-        """One look has been made."""
-        self._history.look(map(decode, told["objects"]), told["seconds"])
+    def add(self, sample: dict[str, Any]) -> None:
+        """Show one sample."""
+        seconds = sample["seconds"]
+        self._history.add(map(decode, sample["objects"]), seconds)
         if self._json:
-            print(json.dumps(table.as_json(self._history, told["seconds"])), flush=True)
-        elif self._display is not None:
-            rows = max(self._display.console.height - _FRAME_LINES, 1)
-            self._display.update(table.live(self._history, told["seconds"], rows))
+            objects = [one.encode() for one in self._history.now]
+            print(json.dumps({"seconds": seconds, "objects": objects}), flush=True)
+        elif self._live is not None:
+            rows = max(self._live.console.height - _FRAME_LINES, 1)
+            self._live.update(table.live(self._history, seconds, rows))
 
     def run(self, stream: Output, place: Path) -> None:
-        """Pass on what the command writes, and show the looks as they come."""
-        with self._shown(), Follower(place, self.look, every=True):
-            self.drain(stream)
+        """Copy the command's output, and show the samples as they come."""
+        with self._shown(), Follower(place, self.add, every=True):
+            self.copy(stream)
 
-    def drain(self, stream: Output) -> None:
-        """Pass on what the command writes."""
+    def copy(self, stream: Output) -> None:
+        """Copy the command's output; with JSON, standard output goes to standard error."""
         for to_stdout, data in stream:
-            # Standard output is the JSON's.
-            self._pass(to_stdout and not self._json, data)
+            if self._live is not None:
+                from rich.text import Text
+
+                text = Text.from_ansi(data.decode(errors="replace").removesuffix("\n"))
+                self._live.console.print(text)
+                continue
+            target = sys.stdout if to_stdout and not self._json else sys.stderr
+            target.buffer.write(data)
+            target.flush()
 
     @contextlib.contextmanager
     def _shown(self) -> Iterator[None]:
@@ -116,50 +128,33 @@ class Show:
         from rich.live import Live
 
         console = Console(highlight=False)
-        with Live("kfabric top: starting …", console=console, transient=True) as display:
-            self._display = display
+        with Live("kfabric top: starting …", console=console, transient=True) as live:
+            self._live = live
             yield
-        self._display = None
-
-    def _pass(self, to_stdout: bool, data: bytes) -> None:
-        if self._display is not None:
-            from rich.text import Text
-
-            text = Text.from_ansi(data.decode(errors="replace").removesuffix("\n"))
-            self._display.console.print(text)
-            return
-        stream = sys.stdout if to_stdout else sys.stderr
-        stream.buffer.write(data)
-        stream.flush()
+        self._live = None
 
     def finish(self) -> None:
-        """Say at the end what was seen of every object."""
+        """Print the final table."""
         if not self._json:
             for line in table.plain(self._history):
                 print(line)
 
 
-def _here(args: argparse.Namespace, place: Path, show: Show) -> int:
-    """On this machine. Raises SetupError."""
+def _here(args: argparse.Namespace, place: Path, display: Display) -> int:
     if os.geteuid() != 0:
         raise SetupError("not root", "the modules show their objects only to root")
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
-    process = subprocess.Popen(
-        [sys.executable, *_argv(args, place)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=env,
-    )
+    argv = [sys.executable, *_argv(args, place)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     try:
-        show.run(read_both(process), place)
+        display.run(read_both(process), place)
     except KeyboardInterrupt:
-        # It has had the signal, too, and comes to an end.
-        show.drain(read_both(process))
+        # The process has received the signal, too, and ends.
+        display.copy(read_both(process))
     return process.wait()
 
 
-def _in_guest(args: argparse.Namespace, show: Show) -> int:
-    """In a disposable guest. Raises GuestError, GuestSplat."""
+def _in_guest(args: argparse.Namespace, display: Display) -> int:
     from harness.vm.options import disposable, guest
     from harness.vm.wire import Kind
 
@@ -172,10 +167,10 @@ def _in_guest(args: argparse.Namespace, show: Show) -> int:
             return ((kind is Kind.STDOUT, data) for kind, data in remote.stream())
 
         try:
-            show.run(stream(), place)
+            display.run(stream(), place)
         except KeyboardInterrupt:
             remote.signal(signal.SIGINT)
-            show.drain(stream())
+            display.copy(stream())
         status = remote.rc
         assert status is not None
         if splats := vm.splats():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The module's list of all objects: its lines, their order, what to make of the numbers.
+"""The module's list of all objects: reads its lines, sorts them, computes percentiles.
 
-Pure: text goes in. The file is ``/sys/kernel/debug/kfabric/objects``; a line is the
-class of an object and ``name=value`` pairs, by the names of the profile variables.
+Pure: text goes in. The file is `/sys/kernel/debug/kfabric/objects`; a line has the class of an
+object and `name=value` pairs, with the names of the profile variables.
 """
 
 from __future__ import annotations
@@ -21,18 +21,24 @@ NAMES = {
     "poll": "poll set",
     "domain": "domain",
 }
-_WORDS = frozenset(("comm",))
-_HEAD = frozenset(("id", "parent", "set", "pid", "comm"))
+#: Fields of an object by their names in the list.
+_HEAD = {"class": "kind", "id": "id", "parent": "parent", "set": "owner", "pid": "pid"} | {
+    "comm": "comm"
+}
 
 Value = int | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One object at one look.
+class ObjectCounts:
+    """One object with its counts at one moment.
 
-    ``parent`` is the domain or fabric it is on, ``owner`` the wait set that it is a
-    member of; 0: none. ``pid`` and ``comm`` are who opened it.
+    Attributes:
+        parent: id of its domain or fabric; 0: none.
+        owner: id of the wait set that it is a member of; 0: none.
+        pid: the process that opened it.
+        comm: the name of that process.
+        values: counts and histograms by name.
     """
 
     kind: str
@@ -49,72 +55,51 @@ class Seen:
         return f"{NAMES.get(self.kind, self.kind)} {self.id}"
 
     def number(self, name: str) -> int:
-        """A value that is one number; 0 if the class has none such."""
+        """A value that is one number; 0 if the class does not have it."""
         value = self.values.get(name, 0)
         return value if isinstance(value, int) else 0
 
     @property
     def latency(self) -> tuple[int, ...]:
-        """The histogram; empty if the class has none."""
+        """The histogram; empty if the class does not have one."""
         value = self.values.get("latency", ())
         return value if isinstance(value, tuple) else ()
 
     def encode(self) -> dict[str, Any]:
-        """For JSON, as flat as it was."""
-        head = {
-            "class": self.kind,
-            "id": self.id,
-            "parent": self.parent,
-            "set": self.owner,
-            "pid": self.pid,
-            "comm": self.comm,
-        }
-        return head | dict(self.values)
+        """As a flat dictionary for JSON."""
+        return {key: getattr(self, field) for key, field in _HEAD.items()} | dict(self.values)
 
 
-def decode(item: Mapping[str, Any]) -> Seen:
-    """What :meth:`Seen.encode` has made, after a journey as JSON."""
+def decode(item: Mapping[str, Any]) -> ObjectCounts:
+    """The reverse of `encode`, also after a conversion to JSON."""
     values = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in item.items()
-        if name not in _HEAD and name != "class"
+        if name not in _HEAD
     }
-    return Seen(
-        kind=item["class"],
-        id=item["id"],
-        parent=item["parent"],
-        owner=item["set"],
-        pid=item["pid"],
-        comm=item["comm"],
-        values=values,
-    )
+    return ObjectCounts(**{field: item[key] for key, field in _HEAD.items()}, values=values)
 
 
-def _unescape(word: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
-
-
-def _value(text: str) -> Value:
+def _value(name: str, text: str) -> Any:
+    if name == "comm":
+        return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
     numbers = tuple(int(number) for number in text.split(","))
     return numbers if "," in text else numbers[0]
 
 
-def parse(text: str) -> list[Seen]:
-    """The objects of a listing. Raises ValueError, KeyError for what is none."""
+def parse(text: str) -> list[ObjectCounts]:
+    """The objects of a listing. Raises ValueError or KeyError for other text."""
     found = []
     for line in text.splitlines():
         kind, *pairs = line.split(" ")
         words = dict(pair.split("=", 1) for pair in pairs)
-        item: dict[str, Any] = {
-            name: _unescape(word) if name in _WORDS else _value(word)
-            for name, word in words.items()
-        }
+        item = {name: _value(name, word) for name, word in words.items()}
         found.append(decode({"class": kind, **item}))
     return found
 
 
-def order(objects: Iterable[Seen]) -> list[Seen]:
-    """What somebody waits on longest now first, then what was waited on longest."""
+def order(objects: Iterable[ObjectCounts]) -> list[ObjectCounts]:
+    """Sorted by the oldest sleep that still lasts, then by the time of all sleeps."""
     return sorted(
         objects,
         key=lambda one: (-one.number("longest_ns"), -one.number("asleep_ns"), one.id),
@@ -122,7 +107,7 @@ def order(objects: Iterable[Seen]) -> list[Seen]:
 
 
 def percentile(latency: Sequence[int], share: float) -> int:
-    """Upper bound, in nanoseconds, of what so many of the latencies kept; 0: none known."""
+    """Upper bound, in nanoseconds, of that share of the latencies; 0 without any."""
     total, seen = sum(latency), 0
     for bucket, count in enumerate(latency):
         seen += count

@@ -1,68 +1,56 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The table of ``kfabric top``: for a terminal while it runs, and as plain text."""
+"""The table of `kfabric top`: for a terminal while it runs, and as plain text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from harness.top.objects import Seen, order, percentile
+from harness.top.objects import ObjectCounts, order, percentile
 from harness.trace.table import bars, duration
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+#: Columns that are one count each, with its name in the module's list.
+_COUNTS = {
+    "wakes": "wakes",
+    "overt.": "overtaken",
+    "spur.": "spurious",
+    "t/o": "timeouts",
+    "intr": "interrupts",
+    "passed": "handed_on",
+    "overrun": "overruns",
+    "deep": "deepest_fill",
+}
 HEADS = (
-    "asleep",
-    "longest",
-    "slept",
-    "sleeps",
-    "signals",
-    "per s",
-    "wakes",
-    "overt.",
-    "spur.",
-    "t/o",
-    "intr",
-    "passed",
-    "overrun",
-    "deep",
-    "p50",
-    "p99",
-    "signal→return",
-    "object",
-    "opened by",
+    *("asleep", "longest", "slept", "sleeps", "signals", "per s"),
+    *_COUNTS,
+    *("p50", "p99", "signal→return", "object", "opened by"),
 )
-LEGEND = (
-    "longest: the oldest sleep that goes on; slept: all of them added up; overt.: woken for what "
-    "another had read; spur.: for nothing; passed: wake-ups handed on; deep: most entries at once, "
-    "of a set members; p50, p99: from signal to return; the last histogram: a column for each "
-    "factor of 4 from 1 µs"
+COLUMNS = (
+    "Columns: longest: the oldest sleep that still lasts; slept: all sleeps added up; overt.: "
+    "woken for an entry that another thread had read; spur.: woken for nothing; passed: wake-ups "
+    "handed on; deep: most entries at once, of a set members; p50, p99: from signal to return; "
+    "signal→return: the histogram, a column for each factor of 4 from 1 µs."
 )
 _LEFT = len(HEADS) - 3
-_QUIET = frozenset(("ep", "domain"))
+_WITHOUT_WAITERS = frozenset(("ep", "domain"))
 
 
-def cells(one: Seen, rate: float) -> tuple[str, ...]:
-    """A row's words, in the order of :data:`HEADS`."""
+def cells(one: ObjectCounts, rate: float) -> tuple[str, ...]:
+    """A row's words, in the order of HEADS."""
     latency = one.latency
     return (
         str(one.number("asleep")),
-        duration(one.number("longest_ns")) if one.number("longest_ns") else "-",
-        duration(one.number("asleep_ns")) if one.number("asleep_ns") else "-",
-        str(one.number("sleeps")),
-        str(one.number("signals")),
+        *(
+            duration(ns) if (ns := one.number(name)) else "-"
+            for name in ("longest_ns", "asleep_ns")
+        ),
+        *(str(one.number(name)) for name in ("sleeps", "signals")),
         f"{rate:.0f}" if rate >= 0.5 else "-",
-        str(one.number("wakes")),
-        str(one.number("overtaken")),
-        str(one.number("spurious")),
-        str(one.number("timeouts")),
-        str(one.number("interrupts")),
-        str(one.number("handed_on")),
-        str(one.number("overruns")),
-        str(one.number("deepest_fill")),
-        duration(percentile(latency, 0.5)) if sum(latency) else "-",
-        duration(percentile(latency, 0.99)) if sum(latency) else "-",
+        *(str(one.number(name)) for name in _COUNTS.values()),
+        *(duration(percentile(latency, p)) if sum(latency) else "-" for p in (0.5, 0.99)),
         bars(latency) if latency else "",
         one.name,
         f"{one.comm} ({one.pid})",
@@ -70,17 +58,16 @@ def cells(one: Seen, rate: float) -> tuple[str, ...]:
 
 
 class History:
-    """What was seen of each object, look by look."""
+    """The last counts of each object, and its rate."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
-        self._last: dict[int, Seen] = {}
+        self._last: dict[int, ObjectCounts] = {}
         self._rates: dict[int, float] = {}
         self._at = 0.0
-        self.now: list[Seen] = []
+        self.now: list[ObjectCounts] = []
 
-    def look(self, objects: Iterable[Seen], seconds: float) -> None:
-        """Add a look, made so many seconds after the start."""
+    def add(self, objects: Iterable[ObjectCounts], seconds: float) -> None:
+        """Add a sample, taken so many seconds after the start."""
         self.now = order(objects)
         passed = seconds - self._at
         for one in self.now:
@@ -91,46 +78,45 @@ class History:
         self._at = seconds
 
     @property
-    def all(self) -> list[Seen]:
-        """Every object that was ever seen, as of its last look."""
+    def all(self) -> list[ObjectCounts]:
+        """Every object of any sample, with its last counts."""
         return order(self._last.values())
 
-    def rate(self, one: Seen) -> float:
-        """Signals a second, between the last two looks."""
+    def rate(self, one: ObjectCounts) -> float:
+        """Signals per second, between the last two samples."""
         return self._rates.get(one.id, 0.0)
 
 
-def waited_on(objects: Iterable[Seen]) -> list[Seen]:
-    """Those that threads can sleep on or poll, and that anything has happened to."""
+def waited_on(objects: Iterable[ObjectCounts]) -> list[ObjectCounts]:
+    """The objects that threads can sleep on or poll, and that have counted anything."""
     return [
         one
         for one in objects
-        if one.kind not in _QUIET
-        and (one.number("signals") or one.number("sleeps") or one.number("asleep"))
+        if one.kind not in _WITHOUT_WAITERS
+        and any(one.number(name) for name in ("signals", "sleeps", "asleep"))
     ]
 
 
 def plain(history: History) -> Iterator[str]:
-    """The lines of the table at the end: every object, as it was last seen."""
-    told = waited_on(history.all)
-    lines = [HEADS, *(cells(one, 0.0) for one in told)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
+    """The lines of the final table: every object with its last counts."""
+    shown = waited_on(history.all)
+    lines = [HEADS, *(cells(one, 0.0) for one in shown)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         left = [word.rjust(width) for word, width in zip(line, widths, strict=True)][:_LEFT]
         right = [word.ljust(width) for word, width in zip(line, widths, strict=True)][_LEFT:]
         yield "  ".join([*left, *right]).rstrip()
-    quiet = len(history.all) - len(told)
-    if quiet:
-        yield f"besides: {quiet} objects that nobody waited on"
+    if quiet := len(history.all) - len(shown):
+        yield f"besides: {quiet} objects without waiters"
 
 
 def live(history: History, seconds: float, rows: int) -> Table:
-    """The table while it runs."""
+    """The table while the command runs."""
     from rich import box
     from rich.table import Table
 
-    told = waited_on(history.now)
-    asleep = sum(one.number("asleep") for one in told)
+    shown = waited_on(history.now)
+    asleep = sum(one.number("asleep") for one in shown)
     table = Table(
         title=f"kfabric top: {seconds:.0f} s, {len(history.now)} objects, {asleep} threads asleep",
         title_justify="left",
@@ -141,11 +127,6 @@ def live(history: History, seconds: float, rows: int) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for head in HEADS[_LEFT:]:
         table.add_column(head, overflow="ellipsis", no_wrap=True)
-    for one in told[:rows]:
+    for one in shown[:rows]:
         table.add_row(*cells(one, history.rate(one)))
     return table
-
-
-def as_json(history: History, seconds: float) -> Mapping[str, object]:
-    """One look, for programs."""
-    return {"seconds": seconds, "objects": [one.encode() for one in history.now]}

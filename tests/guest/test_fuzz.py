@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.fuzz.crew import Crew, Round, Stage, generated
 from harness.fuzz.offers import offers
 from harness.fuzz.program import Program
+from harness.fuzz.workers import Environment, RunResult, WorkerPool, generated
 from harness.guest import topology
 from harness.guest.checks import KernelWatch
 from harness.guest.memleak import MemoryWatch
@@ -29,14 +29,14 @@ PROCESSES, STEPS = 2, 2500
 
 
 @pytest.fixture
-def crew(modules: Modules, mock: object, verbs: topology.RdmaLink) -> Iterator[Crew]:
+def pool(modules: Modules, mock: object, verbs: topology.RdmaLink) -> Iterator[WorkerPool]:
     """Processes that play. Depends on: modules, mock (whose commands it uses), verbs."""
     watch = KernelWatch()
-    yield Crew(Stage(verbs.address, offers(verbs)), watch, MemoryWatch())
+    yield WorkerPool(Environment(verbs.address, offers(verbs)), watch, MemoryWatch())
     watch.close()
 
 
-def well(found: Round) -> None:
+def well(found: RunResult) -> None:
     """Nothing must have failed."""
     assert not found.failures, "\n\n".join(
         f"{failure.kind}: {failure.text}\nsuspects: {failure.suspects[:6]}"
@@ -44,9 +44,9 @@ def well(found: Round) -> None:
     )
 
 
-def played(crew: Crew, programs: Mapping[str, Program]) -> Round:
+def played(pool: WorkerPool, programs: Mapping[str, Program]) -> RunResult:
     """Play these in one process, one after the other."""
-    return crew.play(
+    return pool.run(
         [
             [
                 (name, program)
@@ -57,34 +57,34 @@ def played(crew: Crew, programs: Mapping[str, Program]) -> Round:
     )
 
 
-def test_what_failed_once_fails_no_more(crew: Crew) -> None:
+def test_what_failed_once_fails_no_more(pool: WorkerPool) -> None:
     """X1, O1, V4: the programs of the corpus that a fault was found with.
 
     An error that leaves a read of an EQ as a positive number is one: the answer is written
     as if the read had succeeded.
     """
-    well(played(crew, {name: CORPUS[name] for name in FAILED_ONCE}))
+    well(played(pool, {name: CORPUS[name] for name in FAILED_ONCE}))
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_random_calls_break_nothing(crew: Crew, seed: int) -> None:
+def test_random_calls_break_nothing(pool: WorkerPool, seed: int) -> None:
     """O1, O3, O4, X1, X2: whatever calls are given, their answers are among the documented.
 
     Two processes with three threads each. Nothing hangs, nothing is left behind; of
     the calls most come as far as doing something.
     """
     lists = [generated(seed, process, STEPS // PROCESSES) for process in range(PROCESSES)]
-    found = crew.play(lists)
+    found = pool.run(lists)
     well(found)
     succeeded = sum(n for (_, code), n in found.totals.results.items() if code == 0)
     assert found.totals.calls > STEPS / 2 and succeeded > found.totals.calls / 4
 
 
 @pytest.mark.stress
-def test_programs_of_the_corpus_break_nothing(crew: Crew) -> None:
+def test_programs_of_the_corpus_break_nothing(pool: WorkerPool) -> None:
     """X1, O1: whatever they do is done well, and they reach every call."""
-    found = played(crew, CORPUS)
+    found = played(pool, CORPUS)
     well(found)
     # What no program reaches is not tested by it.
     assert not found.totals.unreached()

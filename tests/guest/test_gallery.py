@@ -10,7 +10,7 @@ from guest_support import NEEDS_TRACER
 
 from harness.gallery import guest
 from harness.gallery.check import Judged, examine
-from harness.gallery.cut import Play, Whole
+from harness.gallery.cut import FullRecording, Run
 from harness.gallery.entries import BY_NAME, HEALTHY
 
 # The first test waits for all plays, and for the tracer's compiler before them.
@@ -28,12 +28,12 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Jud
     """
     directory: Path = tmp_path_factory.mktemp("gallery")
     lines: list = []
-    guest.play(directory, list(BY_NAME), HEALTHY, ROUNDS, lines.append)
-    whole = Whole(directory)
-    found = [Play.of(line) for line in lines if "play" in line]
+    guest.run(directory, list(BY_NAME), HEALTHY, ROUNDS, lines.append)
+    whole = FullRecording(directory)
+    found = [Run.of(line) for line in lines if "variant" in line]
     return {
-        (play.what, play.name): examine(play, whole.cut(play), BY_NAME.get(play.name))
-        for play in found
+        (run.variant, run.name): examine(run, whole.cut(run), BY_NAME.get(run.name))
+        for run in found
     }
 
 

@@ -16,7 +16,7 @@ import pytest
 from guest_support import LIMIT, Call, Mock
 
 from harness.guest.waiting import Deadline, wait_until
-from harness.top.objects import Seen, parse
+from harness.top.objects import ObjectCounts, parse
 from harness.top.table import HEADS
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
@@ -28,7 +28,7 @@ SLOW = 6 * LIMIT
 pytestmark = pytest.mark.timeout(SLOW + 30)
 
 
-def listed() -> dict[int, Seen]:
+def listed() -> dict[int, ObjectCounts]:
     """The objects by their ids."""
     return {one.id: one for one in parse(OBJECTS.read_text())}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What ``make bench`` makes of its measurements; nothing is measured here."""
+"""The rows that the bench computes from measurements; nothing is measured here."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.docs import channels, libfabric
+from harness.docs import channels, markdown
 
 RECORD = channels.record()
 
@@ -14,7 +14,7 @@ def test_document_has_the_record() -> None:
     """docs/channels.md is what ``python -m harness.docs.channels`` writes."""
     text = channels.DOCUMENT.read_text()
     new = channels.tables(RECORD, channels.promises())
-    wanted = libfabric.replaced(text, new, channels.BEGIN)
+    wanted = markdown.replaced(text, new, channels.BEGIN)
     assert text == wanted, "run python -m harness.docs.channels"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What host and guest of the demo say to each other, and its command line."""
+"""The demo: what host and guest exchange, and the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from harness import demo
 from harness.demo import host, ulp
-from harness.demo.job import ACCOUNT, Account, Fault, Part, Player
+from harness.demo.job import REPORT, Fault, GuestReport, Peer, Scenario
 
 RESULT = """state=passed
 listener pid=812 error=0 waits=1000 messages=997 counter=997 ns=7
@@ -17,31 +17,31 @@ connector pid=813 error=0 waits=998 messages=997 counter=997 ns=8
 """
 
 
-def test_account_survives_the_way_to_the_host(tmp_path: Path) -> None:
+def test_report_survives_the_way_to_the_host(tmp_path: Path) -> None:
     """What the guest writes is what the host reads."""
-    told = Account(
-        (Part("from Python", (Player("ping", 1, 997, "no"),)), Part("x", ())),
+    report = GuestReport(
+        (Scenario("from Python", (Peer("ping", 1, 997, "no"),)), Scenario("x", ())),
         {20: "ping's set"},
         {"memory_used_mib": 300},
     )
-    told.write(tmp_path)
-    assert Account.read(tmp_path) == told
+    report.write(tmp_path)
+    assert GuestReport.read(tmp_path) == report
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"parts": [{}], "names": {}, "facts": {}}'])
-def test_damaged_account_is_refused(text: str, tmp_path: Path) -> None:
-    """Never half an account."""
-    (tmp_path / ACCOUNT).write_text(text)
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"scenarios": [{}], "names": {}, "facts": {}}'])
+def test_damaged_report_is_refused(text: str, tmp_path: Path) -> None:
+    """A report is read whole or not at all."""
+    (tmp_path / REPORT).write_text(text)
     with pytest.raises(ValueError):
-        Account.read(tmp_path)
+        GuestReport.read(tmp_path)
 
 
 def test_result_of_the_kernel_threads_is_read() -> None:
     """The example's file names both threads."""
-    part = ulp.parse(RESULT, 997)
-    assert part.players == (
-        Player("listener", 812, 997, ns=7),
-        Player("connector", 813, 997, ns=8),
+    scenario = ulp.parse(RESULT, 997)
+    assert scenario.peers == (
+        Peer("listener", 812, 997, ns=7),
+        Peer("connector", 813, 997, ns=8),
     )
 
 
@@ -57,7 +57,7 @@ def test_result_of_the_kernel_threads_is_read() -> None:
 )
 def test_failed_kernel_threads_complain(text: str, complaint: str) -> None:
     """A thread with an error, or none at all, is not content."""
-    assert complaint in [player.error for player in ulp.parse(text, 997).players]
+    assert complaint in [peer.error for peer in ulp.parse(text, 997).peers]
 
 
 @pytest.mark.parametrize(

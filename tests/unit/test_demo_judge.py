@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from harness.demo import host, show
-from harness.demo.job import Account, Fault, Part, Player
-from harness.demo.judge import Judged, pronounce
+from harness.demo.job import REPORT, Fault, GuestReport, Peer, Scenario
+from harness.demo.judge import Judged, judge_run
 from harness.errors import ExitStatus
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import (
@@ -86,16 +86,16 @@ def recorded(records: list[Record]) -> Recording:
     return Recording(tuple(records), count(records), {PING: "ping", PONG: "pong"})
 
 
-def account(messages: int, *errors: str) -> Account:
-    """Two players, with what they complain of."""
+def report(messages: int, *errors: str) -> GuestReport:
+    """Two peers, with their errors."""
     complaints = [*errors, "", ""]
-    return Account(
+    return GuestReport(
         (
-            Part(
+            Scenario(
                 "from Python",
                 (
-                    Player("ping", PING, messages, complaints[0]),
-                    Player("pong", PONG, messages, complaints[1]),
+                    Peer("ping", PING, messages, complaints[0]),
+                    Peer("pong", PONG, messages, complaints[1]),
                 ),
             ),
         )
@@ -113,7 +113,7 @@ def shown(judged: Judged, width: int = 120) -> str:
 
 def test_good_game_is_verified_with_its_numbers() -> None:
     """F7: waits, signals and wakes are those of the messages; connecting is left out."""
-    judged = pronounce(account(7), recorded(game(7)))
+    judged = judge_run(report(7), recorded(game(7)))
     assert judged.verdict.line() == (
         "VERIFIED: 14 waits, each ended by the completion it waited for"
     )
@@ -145,7 +145,7 @@ def test_objects_get_the_names_of_their_players() -> None:
         foreign_context=3,
         t_foreign=lost.t_end + 1_999_999_000,
     )
-    judged = pronounce(account(3), recorded(records))
+    judged = judge_run(report(3), recorded(records))
     assert [finding.kind for finding in judged.verdict.findings] == [Kind.LOST]
     assert "on wait set 20 (ping's wait set)" in judged.verdict.line()
     assert "event on CQ 22 (ping's CQ)" in judged.verdict.line()
@@ -155,19 +155,19 @@ def test_objects_get_the_names_of_their_players() -> None:
 
 def test_player_that_was_not_seen_leaves_the_run_unverified() -> None:
     """The probe saw nothing of a player: that is no good game."""
-    judged = pronounce(account(3), recorded(game(3, (PING, 999))))
+    judged = judge_run(report(3), recorded(game(3, (PING, 999))))
     assert judged.verdict.outcome is Outcome.NOT_VERIFIED
     assert "pong: the probe saw no wait at all" in judged.verdict.doubts
 
 
 def test_message_too_few_is_a_fault() -> None:
     """What was promised must be seen, not only what was seen be right."""
-    judged = pronounce(account(8), recorded(game(7)))
+    judged = judge_run(report(8), recorded(game(7)))
     assert judged.verdict.outcome is Outcome.FAULT
     assert "7 publications on CQ 22 (ping's CQ), 8 were to come" in judged.verdict.line()
 
 
-def test_scene_without_players_shows_its_queues() -> None:
+def test_scenario_without_peers_shows_its_queues() -> None:
     """The readers of one CQ get one line, with the herd that ran there."""
     records = game(2)
     records.append(ObjectRecord(40, 1, 1, FClass.CQ, tid=7))
@@ -196,9 +196,11 @@ def test_scene_without_players_shows_its_queues() -> None:
                 flags=EXCLUSIVE,
             )
         )
-    told = account(2)
-    told = Account((*told.parts, Part("readers of one CQ", ())), {40: "the readers' CQ"})
-    judged = pronounce(told, recorded(records))
+    told = report(2)
+    told = GuestReport(
+        (*told.scenarios, Scenario("readers of one CQ", ())), {40: "the readers' CQ"}
+    )
+    judged = judge_run(told, recorded(records))
     assert [finding.kind for finding in judged.verdict.findings] == [Kind.HERD]
     title, rows = judged.tables[1]
     assert title == "readers of one CQ"
@@ -214,14 +216,14 @@ def test_tables_fit_into_eighty_columns() -> None:
     records[-1] = dataclasses.replace(
         late, t_running=late.t_wake + 999_999_000, t_end=late.t_wake + 999_999_500
     )
-    judged = pronounce(account(2), recorded(records))
+    judged = judge_run(report(2), recorded(records))
     text = shown(judged, 80)
     assert "…" not in text and "999999" in text
 
 
 def test_complaints_of_players_are_shown() -> None:
     """A player's own words come before the verdict."""
-    judged = pronounce(account(2, "PlayError: message 2 did not come"), recorded(game(2)))
+    judged = judge_run(report(2, "PlayError: message 2 did not come"), recorded(game(2)))
     assert judged.complaints == ["ping: PlayError: message 2 did not come"]
     assert "message 2 did not come" in shown(judged)
 
@@ -239,11 +241,11 @@ def test_status_of_a_verified_run(
 ) -> None:
     """A fault that was injected and not found is a failure; so is a player's complaint."""
     told = host.Run(fault, 2, tmp_path)
-    judged = pronounce(account(2, *errors), recorded(game(2)))
+    judged = judge_run(report(2, *errors), recorded(game(2)))
     assert host._finish(told, judged, []) == status
 
 
-@pytest.mark.parametrize("damage", ["no account", "no head", "cut records"])
+@pytest.mark.parametrize("damage", ["no report", "no head", "cut records"])
 def test_damaged_files_are_no_verdict(damage: str, tmp_path: Path) -> None:
     """What the guest left is either whole or NOT VERIFIED, status 4."""
     out = tmp_path / "out"
@@ -251,11 +253,11 @@ def test_damaged_files_are_no_verdict(damage: str, tmp_path: Path) -> None:
     head = {"tallies": {}, "threads": {}, "losses": {}, "t_stop": 1}
     (out / HEAD).write_text(json.dumps(head))
     (out / RECORDS).write_bytes(b"")
-    account(2).write(out)
+    report(2).write(out)
     if damage == "cut records":
         (out / RECORDS).write_bytes(b"\x02\x00\x00\x00\x01")
     else:
-        (out / {"no account": "account.json", "no head": HEAD}[damage]).unlink()
+        (out / {"no report": REPORT, "no head": HEAD}[damage]).unlink()
     with pytest.raises(host.NotVerified) as caught:
         host._judge(host.Run(None, 2, tmp_path))
     assert caught.value.status is ExitStatus.NOT_VERIFIED
@@ -265,7 +267,7 @@ def test_files_are_left_and_old_ones_removed(tmp_path: Path) -> None:
     """Page, report, traces and versions are there after a run; before it nothing old is."""
     told = host.Run(None, 2, tmp_path)
     save(recorded(game(2)), tmp_path / "out")
-    judged = pronounce(account(2), recorded(game(2)))
+    judged = judge_run(report(2), recorded(game(2)))
     host._leave(told, judged, told.limits(100), {"guest kernel": "6.1"}, {"bash": "5"})
     written = json.loads((tmp_path / "report.json").read_text())
     assert written["verdict"] == "VERIFIED" and written["versions"] == {"guest kernel": "6.1"}

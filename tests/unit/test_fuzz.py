@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The fuzzer's parts that need no kernel: programs, their text, shrinking, who is suspected."""
+"""The fuzzer's parts that need no kernel: programs, their text, shrinking, and suspects."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any, cast
 
 import pytest
 
-from harness.fuzz import failure, generate, host, player, scenes, server
+from harness.fuzz import campaign, executor, failure, generate, preambles, server
 from harness.fuzz.calls import CALLS, HANDLES
-from harness.fuzz.crew import Crew, Worker, zip_latest
 from harness.fuzz.failure import Failure, Totals
 from harness.fuzz.generate import Origin
-from harness.fuzz.grammar import FIELDS, FLAGS, GIVES, OWN
+from harness.fuzz.grammar import FIELDS, FLAGS, OTHER_STEPS, PRODUCES
 from harness.fuzz.kinds import INFOS
 from harness.fuzz.memory import Arena, Pointers
 from harness.fuzz.program import Program, ProgramError, Step
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
 from harness.fuzz.syscalls import libc
+from harness.fuzz.workers import Worker, WorkerPool, zip_latest
 from kfabric_py import _uapi
 
 SOME = [generate.program(Origin(1, 0, number)) for number in range(60)]
@@ -84,21 +84,21 @@ def test_every_call_has_a_grammar() -> None:
 def test_every_flag_is_one_of_a_call() -> None:
     """The tables beside the grammar speak of calls that there are."""
     assert set(FLAGS) <= set(FIELDS)
-    assert set(GIVES) <= set(FIELDS) | set(OWN)
+    assert set(PRODUCES) <= set(FIELDS) | set(OTHER_STEPS)
 
 
 def test_many_programs_have_every_call() -> None:
     """Each call is drawn, with objects to work on."""
     drawn = [step.op for n in range(400) for step in generate.program(Origin(3, 0, n)).steps]
-    assert set(drawn) == set(CALLS) | set(OWN)
+    assert set(drawn) == set(CALLS) | set(OTHER_STEPS)
 
 
-def test_scenes_name_fields_that_there_are() -> None:
+def test_preambles_name_fields_that_there_are() -> None:
     """A word that is misspelt would be found in the guest only."""
-    for _, scene in scenes.SCENES.values():
-        for step in scene.steps:
+    for _, preamble in preambles.PREAMBLES.values():
+        for step in preamble.steps:
             known = {name for name, *_ in CALLS[step.op][1]._fields_} if step.op in CALLS else None
-            assert set(step.args) <= (known or set(OWN.get(step.op, ())))
+            assert set(step.args) <= (known or set(OTHER_STEPS.get(step.op, ())))
 
 
 def test_shrinking_finds_the_two_steps_that_matter() -> None:
@@ -156,7 +156,7 @@ def test_same_fault_has_the_same_signature() -> None:
     second = Failure("splat", "BUG: KASAN: use-after-free in kfd_put+0x2c/0x90\nat 0xffff2")
     third = Failure("splat", "BUG: KASAN: use-after-free in kfd_get+0x1c/0x80")
     assert first.signature == second.signature != third.signature
-    assert host.distinct([first, second, third]) == [first, third]
+    assert campaign.distinct([first, second, third]) == [first, third]
     assert Failure.from_json(first.to_json()) == first
 
 
@@ -170,17 +170,17 @@ def test_totals_tell_what_was_not_reached() -> None:
 
 def test_answer_is_the_program_s_that_gave_it() -> None:
     """Though the process was heard late, when it had gone on to others."""
-    crew = Crew(cast(Any, None), cast(Any, None), cast(Any, None))
-    told = [
+    pool = WorkerPool(cast(Any, None), cast(Any, None), cast(Any, None))
+    events = [
         {"begin": "1.0.1"},
-        {"results": [["CLOSE", 9, 1]], "complaints": ["CLOSE: bad"]},
+        {"calls": [["CLOSE", 9, 1]], "complaints": ["CLOSE: bad"]},
         {"begin": "1.0.2"},
-        {"results": [["CLOSE", 9, 1]]},
+        {"calls": [["CLOSE", 9, 1]]},
         {"begin": "1.0.3"},
     ]
-    worker = SimpleNamespace(events=lambda: told, history=list[str]())
-    assert crew._hear(cast(Worker, worker))
-    (failure,) = crew._round.failures
+    worker = SimpleNamespace(events=lambda: events, history=list[str]())
+    assert pool._receive(cast(Worker, worker))
+    (failure,) = pool._result.failures
     assert failure.suspects == ("1.0.1",) and worker.history[-1] == "1.0.3"
 
 
@@ -232,7 +232,7 @@ def test_corpus_can_be_read() -> None:
     for path in CORPUS.glob("*.fuzz"):
         program = Program.parse(path.read_text())
         assert program.notes, path
-        assert {step.op for step in program.steps} <= set(CALLS) | set(OWN), path
+        assert {step.op for step in program.steps} <= set(CALLS) | set(OTHER_STEPS), path
 
 
 def test_corpus_has_every_call() -> None:
@@ -241,18 +241,18 @@ def test_corpus_has_every_call() -> None:
     assert {step.op for program in programs for step in program.steps} >= set(CALLS)
 
 
-def test_player_plays_every_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_executor_runs_every_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever is drawn can be played, and every call of it is counted."""
-    monkeypatch.setattr(player, "DEVICE", "/dev/null")
-    monkeypatch.setattr(player, "MOCK", tmp_path / "command")
-    monkeypatch.setattr(player, "ioctl", lambda fd, number, address: 0)
-    monkeypatch.setattr(player, "_given", lambda step, arg: player.Slot({"handle": 1}))
+    monkeypatch.setattr(executor, "DEVICE", "/dev/null")
+    monkeypatch.setattr(executor, "MOCK", tmp_path / "command")
+    monkeypatch.setattr(executor, "ioctl", lambda fd, number, address: 0)
+    monkeypatch.setattr(executor, "_output", lambda step, arg: executor.Output({"handle": 1}))
     infos = {name: _uapi.kfab_info() for name in INFOS}
-    stage = player.Player("198.18.1.1", infos)
+    runner = executor.Executor("198.18.1.1", infos)
     for program in SOME:
         # A fork of pytest would go on as pytest if it died.
         steps = [step for step in program.steps if step.op != "FORK"]
-        result = stage.play(program.with_steps(steps))
+        result = runner.run(program.with_steps(steps))
         assert not (result.died or result.hangs or result.complaints)
         assert sum(result.calls.values()) > len(steps) / 2
 
@@ -281,17 +281,17 @@ class Blocking:
 def blocking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocking]:
     """A kernel whose calls block, and a player that soon loses patience."""
     calls = Blocking()
-    monkeypatch.setattr(player, "DEVICE", "/dev/null")
-    monkeypatch.setattr(player, "ioctl", calls)
-    monkeypatch.setattr(player, "POKE_SECONDS", 0.02)
+    monkeypatch.setattr(executor, "DEVICE", "/dev/null")
+    monkeypatch.setattr(executor, "ioctl", calls)
+    monkeypatch.setattr(executor, "SIGNAL_SECONDS", 0.02)
     yield calls
     calls.close()
 
 
 def test_signals_end_the_sleeps_of_all_threads(blocking: Blocking) -> None:
     """A thread that waits for another one without a signal does not keep it asleep."""
-    stage = player.Player("198.18.1.1", {})
-    result = stage.play(Program.parse("0: GETINFO\n1: VERSION\n"))
+    runner = executor.Executor("198.18.1.1", {})
+    result = runner.run(Program.parse("0: GETINFO\n1: VERSION\n"))
     assert result.calls == {("GETINFO", 0): 1, ("VERSION", errno.EINTR): 1}
     assert not result.hangs
 
@@ -300,9 +300,9 @@ def test_thread_that_does_not_come_back_hangs(
     blocking: Blocking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signals do not help; it is told with its step and where it is."""
-    monkeypatch.setattr(player, "HANG_SECONDS", 0.2)
-    stage = player.Player("198.18.1.1", {})
-    result = stage.play(Program.parse("0: GETINFO\n"))
+    monkeypatch.setattr(executor, "HANG_SECONDS", 0.2)
+    runner = executor.Executor("198.18.1.1", {})
+    result = runner.run(Program.parse("0: GETINFO\n"))
     blocking.freed.set()
     (text,) = result.hangs
     assert text.startswith("0: GETINFO: ")
@@ -310,5 +310,5 @@ def test_thread_that_does_not_come_back_hangs(
 
 def test_the_last_calls_of_a_run_are_played() -> None:
     """Fewer calls than processes: the run would ask for none, again and again."""
-    job = {"calls": 2, "processes": [0, 1, 2], "seed": 1}
-    assert all(list(programs) for programs in server._own(job))
+    job = {"job": "run", "calls": 2, "processes": [0, 1, 2], "seed": 1}
+    assert all(list(programs) for programs in server.lists(job))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The gallery's host side: cutting plays out of a recording, and asking for too little."""
+"""The gallery's host side: cutting runs out of a recording, and judging them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from queue_scenes import NAMES, US, WAITER, WAITER_2, WAKER, Scene
 
 from harness.errors import ExitStatus
 from harness.gallery import check, guest
-from harness.gallery.cut import Play, Whole
+from harness.gallery.cut import FullRecording, Run
 from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY
 from harness.recording import HEAD, RECORDS
 
@@ -45,7 +45,7 @@ def pack(record) -> bytes:
     return record.FORMAT.pack(*(values | {"kind": record.KIND}).values())
 
 
-def leave(directory: Path, *scenes: Scene, losses: int = 0) -> Whole:
+def leave(directory: Path, *scenes: Scene, losses: int = 0) -> FullRecording:
     """A recording of scenes, one after the other."""
     chunks = [pack(record) for scene in scenes for record in scene.records]
     (directory / RECORDS).write_bytes(b"".join(chunks))
@@ -57,15 +57,17 @@ def leave(directory: Path, *scenes: Scene, losses: int = 0) -> Whole:
         "losses": {"ring": losses, "waits": 0, "queues": 0, "unpaired": 0},
     }
     (directory / HEAD).write_text(json.dumps(head))
-    return Whole(directory)
+    return FullRecording(directory)
 
 
-def play(scene: Scene, first: int = 0, what: str = "buggy", name: str = "waitqueue-active", **more):
+def run_of(
+    scene: Scene, first: int = 0, variant: str = "buggy", name: str = "waitqueue-active", **more
+):
     """What the guest tells of a scene."""
     times = [getattr(r, "t_begin", 0) or getattr(r, "t", 0) for r in scene.records]
     threads = {NAMES[tid]: tid for tid in (WAITER, WAKER)}
-    return Play(
-        what,
+    return Run(
+        variant,
         name,
         first,
         len(scene.records),
@@ -77,8 +79,8 @@ def play(scene: Scene, first: int = 0, what: str = "buggy", name: str = "waitque
 
 
 def judged(directory: Path, scene: Scene, **more) -> check.Judged:
-    """The verdict on a scene as a play."""
-    one = play(scene, **more)
+    """The verdict on a scene as a run."""
+    one = run_of(scene, **more)
     return check.examine(one, leave(directory, scene).cut(one), BY_NAME.get(one.name))
 
 
@@ -93,12 +95,12 @@ def slow(after: int) -> Scene:
 
 
 def test_healthy_thread_that_a_busy_host_stops_for_a_second_is_not_late(tmp_path) -> None:
-    assert judged(tmp_path, slow(1_000_000), what="healthy", name="softirq").complaints == ()
+    assert judged(tmp_path, slow(1_000_000), variant="healthy", name="softirq").complaints == ()
 
 
 def test_healthy_thread_is_late_once_no_sleeper_would_have_waited_for_it(tmp_path) -> None:
-    (told,) = judged(tmp_path, slow(11_000_000), what="healthy", name="softirq").complaints
-    assert "late" in told.lower()
+    (complaint,) = judged(tmp_path, slow(11_000_000), variant="healthy", name="softirq").complaints
+    assert "late" in complaint.lower()
 
 
 def test_every_entry_is_one_file_of_the_module() -> None:
@@ -120,27 +122,41 @@ def test_names_of_entries_are_unique() -> None:
 
 
 def test_a_play_is_read_from_what_the_module_says() -> None:
-    line = {"play": "buggy", "name": "herd", "first": 7, "records": 9, "seconds": 0.5, "losses": {}}
-    told = "begin 100\nend 300\nthread waiter 11 1\nthread waiter-2 12 -110\n"
-    one = Play.of({**line, "told": told})
+    line = {
+        "variant": "buggy",
+        "name": "herd",
+        "first": 7,
+        "records": 9,
+        "seconds": 0.5,
+        "losses": {},
+    }
+    output = "begin 100\nend 300\nthread waiter 11 1\nthread waiter-2 12 -110\n"
+    one = Run.of({**line, "output": output})
     assert (one.begin, one.end, one.stuck) == (100, 300, False)
     assert one.threads == {"waiter": 11, "waiter-2": 12}
     assert one.results == {"waiter": 1, "waiter-2": -110}
-    assert Play.of({**line, "told": told + "stuck\n"}).stuck
+    assert Run.of({**line, "output": output + "stuck\n"}).stuck
 
 
 def test_a_play_without_its_times_is_refused() -> None:
     with pytest.raises(ValueError, match="herd"):
-        Play.of(
-            {"play": "buggy", "name": "herd", "told": "", "first": 0, "records": 0, "seconds": 0}
+        Run.of(
+            {
+                "variant": "buggy",
+                "name": "herd",
+                "output": "",
+                "first": 0,
+                "records": 0,
+                "seconds": 0,
+            }
         )
 
 
 def test_plays_are_cut_at_their_own_records(tmp_path) -> None:
     first, second = healthy(), lost(10**6)
-    plays = [play(first), play(second, first=len(first.records))]
+    runs = [run_of(first), run_of(second, first=len(first.records))]
     whole = leave(tmp_path, first, second)
-    one, two = (whole.cut(p) for p in plays)
+    one, two = (whole.cut(p) for p in runs)
     assert set(one.recording().records) == set(first.records)
     assert set(two.recording().records) == set(second.records)
     assert two.head["tallies"] == {1: {"signals": 0, "wakes": 0, "begins": 1, "ends": 1}}
@@ -149,14 +165,14 @@ def test_plays_are_cut_at_their_own_records(tmp_path) -> None:
 def test_what_began_before_a_play_is_not_its_own(tmp_path) -> None:
     scene = lost(1000)
     scene.publish(10, WAITER_2)
-    one = replace(play(lost(1000)), begin=500 * US, records=len(scene.records))
+    one = replace(run_of(lost(1000)), begin=500 * US, records=len(scene.records))
     cut = leave(tmp_path, scene).cut(one)
     assert len(cut.chunks) == len(scene.records) - 1
 
 
 def test_missing_records_are_noticed(tmp_path) -> None:
     scene = lost()
-    one = play(scene, first=1)
+    one = run_of(scene, first=1)
     with pytest.raises(ValueError, match="records"):
         leave(tmp_path, scene).cut(one)
 
@@ -174,7 +190,7 @@ def test_a_bug_that_is_named_rightly_is_well(tmp_path) -> None:
         ("one-wake-for-two", "waiter waiter instead of waiter-2"),
         ("herd", "lost instead of herd"),
         ("timer", "waker waker instead of softirq"),
-        ("wrong-queue", "the story does not say"),
+        ("wrong-queue", "the finding does not say"),
     ],
 )
 def test_a_bug_that_is_misnamed_is_a_failure(tmp_path, name, complaint) -> None:
@@ -190,18 +206,18 @@ def test_a_bug_that_is_not_found_is_a_failure(tmp_path) -> None:
 
 
 def test_an_alarm_on_a_repaired_twin_is_a_fault(tmp_path) -> None:
-    one = judged(tmp_path, lost(), what="fixed")
+    one = judged(tmp_path, lost(), variant="fixed")
     assert one.complaints[0].startswith("false alarm: LOST")
     assert one.status is ExitStatus.FAULT_FOUND
 
 
 def test_a_silent_twin_is_well(tmp_path) -> None:
-    assert judged(tmp_path, healthy(), what="fixed").status is ExitStatus.OK
+    assert judged(tmp_path, healthy(), variant="fixed").status is ExitStatus.OK
 
 
 def test_lost_records_leave_nothing_verified(tmp_path) -> None:
     scene = lost()
-    one = play(scene)
+    one = run_of(scene)
     found = check.examine(one, leave(tmp_path, scene, losses=1).cut(one), BY_NAME[one.name])
     assert found.status is ExitStatus.NOT_VERIFIED
     own = replace(one, losses={"ring": 0, "waits": 0, "queues": 0, "unpaired": 0})
@@ -211,7 +227,7 @@ def test_lost_records_leave_nothing_verified(tmp_path) -> None:
 
 
 def test_alarms_outweigh_misnamed_bugs(tmp_path) -> None:
-    alarm = judged(tmp_path, lost(), what="fixed")
+    alarm = judged(tmp_path, lost(), variant="fixed")
     misnamed = judged(tmp_path, lost(), name="herd")
     assert check.status([misnamed, alarm]) is ExitStatus.FAULT_FOUND
     assert check.status([misnamed]) is ExitStatus.TEST_FAILED
@@ -241,7 +257,7 @@ class FakeTracer:
             self._lost += 1
 
 
-def stage(tmp_path, monkeypatch, bad_plays: int, lines: list) -> guest.Stage:
+def runner(tmp_path, monkeypatch, bad_plays: int, lines: list) -> guest.Runner:
     """A stage on which reading the entry's file is playing it."""
     tracer = FakeTracer(bad_plays)
     file = tmp_path / "gallery/buggy/herd"
@@ -256,12 +272,12 @@ def stage(tmp_path, monkeypatch, bad_plays: int, lines: list) -> guest.Stage:
         return read_text(path, *args, **kwargs)
 
     monkeypatch.setattr(Path, "read_text", played)
-    return guest.Stage(tracer, lines.append)
+    return guest.Runner(tracer, lines.append)
 
 
 def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch) -> None:
     lines: list = []
-    stage(tmp_path, monkeypatch, 1, lines).play("buggy", "herd")
+    runner(tmp_path, monkeypatch, 1, lines).run("buggy", "herd")
     again, line = lines
     assert again == {"again": "herd", "losses": {"ring": 1}}
     assert (line["tries"], line["losses"]) == (2, {"ring": 0})
@@ -269,16 +285,16 @@ def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch) -> None
 
 def test_a_play_that_always_loses_records_says_so(tmp_path, monkeypatch) -> None:
     lines: list = []
-    stage(tmp_path, monkeypatch, 9, lines).play("buggy", "herd")
+    runner(tmp_path, monkeypatch, 9, lines).run("buggy", "herd")
     assert len(lines) == 3
     assert (lines[2]["tries"], lines[2]["losses"]) == (3, {"ring": 1})
 
 
 def test_many_rounds_are_played_in_parts(tmp_path, monkeypatch) -> None:
     lines: list = []
-    on = stage(tmp_path, monkeypatch, 0, lines)
+    on = runner(tmp_path, monkeypatch, 0, lines)
     (tmp_path / "gallery/healthy").mkdir()
     (tmp_path / "gallery/healthy/timeout").write_text("begin 1\nend 2\n")
-    on.play_many("timeout", 45_000)
+    on.run_rounds("timeout", 45_000)
     assert len(lines) == 3
     assert (tmp_path / "rounds").read_bytes() == b"5000"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.docs import libfabric
+from harness.docs import libfabric, markdown
 
 RECORD = libfabric.record()
 
@@ -14,7 +14,9 @@ def test_document_has_the_record() -> None:
     """docs/libfabric.md is what ``python -m harness.docs.libfabric`` writes."""
     text = libfabric.DOCUMENT.read_text()
     new = libfabric.tables(RECORD, libfabric.promises())
-    assert text == libfabric.replaced(text, new), "run python -m harness.docs.libfabric"
+    assert text == markdown.replaced(text, new, libfabric.BEGIN), (
+        "run python -m harness.docs.libfabric"
+    )
 
 
 def test_every_scenario_is_in_one_section() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What is said of a dump, and what is needed to read one; tests/debug has a real one."""
+"""The text about a dump, and the files to read one; tests/debug reads a real one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TITLE = "linux 6.1.1-debug: Kernel panic - not syncing: no reason"
 
 
 def test_queue_is_followed_by_its_sleepers_and_their_stacks() -> None:
-    queue = Queue("CQ", 7, 0, 12, (Sleeper(READER, 1, 12),), strangers=1)
+    queue = Queue("CQ", 7, 0, 12, (Sleeper(READER, 1, 12),), foreign=1)
     assert show.lines(PANIC, [queue], [READER]) == [
         TITLE,
         "CQ 7: 1 waiting, nothing ready, 12 publications, 1 entries of others",

@@ -5,11 +5,26 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Self
 
+import pytest
 from rich.table import Table
 
+from harness.bench import figures, host
+from harness.commands import fuzz
 from harness.docs import results
 from harness.docs.results import Measurement
+from harness.errors import ExitStatus
+from harness.fuzz.session import Answer
+from harness.gallery import host as gallery
+from harness.gallery.check import Judged, Sums
+from harness.gallery.cut import Run
+from harness.mutants import catalogue, run
+from harness.mutants import command as mutants
+from harness.mutants.catalogue import Mutant, Outcome, Verdict
+from harness.verdict import kinds
+from harness.vm import prepare
 
 
 def test_a_measurement_replaces_its_own_section(tmp_path: Path) -> None:
@@ -60,3 +75,110 @@ def test_no_measurement_begins_unless_the_user_asks() -> None:
     assert results.begin("bench", ["bench"], wanted=False) is None
     begun = results.begin("bench", ["bench", "--output", "a b"], wanted=True)
     assert begun and begun.command == "kfabric bench --output 'a b'"
+
+
+def section(document: Path, name: str) -> str:
+    """The text of one section."""
+    return dict(results._SECTION.findall(document.read_text(encoding="utf-8")))[name]
+
+
+@pytest.fixture
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that commands write their sections to."""
+    path = tmp_path / "results.md"
+    write = Measurement.write
+
+    def redirected(self: Measurement, kernel: str, table: str) -> None:
+        write(self, kernel, table, path)
+
+    monkeypatch.setattr(Measurement, "write", redirected)
+    image = SimpleNamespace(release="6.1.0-42-amd64")
+    monkeypatch.setattr(prepare, "guest_image", lambda *_, **__: image)
+    return path
+
+
+def test_mutants_write_their_verdicts(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The summary, and a row for each mutant."""
+    mutant = Mutant("drop-wake", Path("drop-wake.patch"), "no wake", ("W2",), ("a.py::b",), ())
+    outcomes = [Outcome(mutant, Verdict.KILLED, "tests/guest/a.py::b", "assert", 3.0)]
+    monkeypatch.setattr(catalogue, "load", lambda *_: [mutant])
+    monkeypatch.setattr(mutants, "_run", lambda *_: outcomes)
+    assert mutants.main(["--results", "drop-wake"]) == ExitStatus.OK
+    text = section(document, "mutants")
+    assert "kernel 6.1.0-42-amd64" in text
+    assert "Command: `kfabric mutants --results drop-wake`." in text
+    assert "1 mutants: 1 killed" in text
+    assert "| drop-wake | W2 | killed | a.py::b | 3 |" in text
+
+
+def test_mutants_write_nothing_if_the_original_fails(
+    document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No mutant was tried, so there is no result."""
+    original = Outcome(run.original([]), Verdict.KILLED)
+    monkeypatch.setattr(catalogue, "load", lambda *_: [])
+    monkeypatch.setattr(mutants, "_run", lambda *_: [original])
+    assert mutants.main(["--results"]) == ExitStatus.TEST_FAILED
+    assert not document.exists()
+
+
+class Session:
+    """Stands for the fuzzer's session: every call succeeds."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, seed: int, processes: object, calls: int, **_: object) -> Answer:
+        """One program with all calls."""
+        answer = Answer()
+        answer.totals.add(1, [["CLOSE", 0, calls]])
+        return answer
+
+
+def test_fuzz_writes_seed_counts_and_kernel(
+    document: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The release of the kernel stands there also without --kernel."""
+    monkeypatch.setattr(fuzz, "Session", Session)
+    argv = ["--results", "--seed", "7", "--calls", "10", "--output", str(tmp_path)]
+    assert fuzz.main(argv) == ExitStatus.OK
+    text = section(document, "fuzz")
+    assert "kernel 6.1.0-42-amd64" in text and "- seed 7\n" in text
+    assert "- in whole rounds: 10 calls in 1 programs, 1 different pairs" in text
+
+
+def test_gallery_writes_both_tables(
+    document: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A row for each entry and one for each healthy kind."""
+    verdict = kinds.Verdict((), (), 0)
+    sums = Sums(waits=1234, slept=5, calls=6, wakes=7, foreign=0)
+    found = [
+        Judged(Run(variant, name, 0, 0, 0.5), None, sums, verdict)
+        for variant, name in (("buggy", "herd"), ("fixed", "herd"), ("healthy", "timeout"))
+    ]
+    monkeypatch.setattr(gallery, "_run", lambda *_: [])
+    monkeypatch.setattr(gallery, "_judge", lambda *_: iter(found))
+    measured = Measurement("gallery", "kfabric gallery --results")
+    gallery.run(["herd"], 10, tmp_path / "gallery", measured)
+    text = section(document, "gallery")
+    assert "| herd | herd | nothing |  |  | silent |" in text
+    assert "| timeout | 1,234 | 5 | 6 | 7 | 0 | 0 | 0.5 s |" in text
+
+
+def test_bench_writes_its_rows(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Title, figure and goal of each row."""
+    row = figures.Row("wakes: exclusive", 1.0, 1.05, "10 / 10 events")
+    monkeypatch.setattr(figures, "rows", lambda *_: [row])
+    measured = Measurement("bench", "kfabric bench --results")
+    host.conclude(tmp_path, [], [], {"guest kernel": "6.1"}, measured)
+    line = "| wakes: exclusive | 1.000 | ≤ 1.05 | yes | 10 / 10 events |"
+    assert line in section(document, "bench")

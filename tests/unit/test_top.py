@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric top``: lines of the module's list, their order, the table, the JSON."""
+"""`kfabric top`: lines of the module's list, their order, the table, the JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.top import command, guest, table
-from harness.top.objects import Seen, decode, order, parse, percentile
+from harness.top.objects import ObjectCounts, decode, order, parse, percentile
 
 LINES = """\
 domain id=2 parent=0 set=0 pid=812 comm=pingpong unexp_msg_cnt=0 completions=9 latency=0,0,4
@@ -22,7 +22,7 @@ cq id=5 parent=2 set=0 pid=9 comm=x signals=3 wakes=3 asleep=1 asleep_ns=9 longe
 """
 
 
-def seen() -> list[Seen]:
+def seen() -> list[ObjectCounts]:
     """The objects of LINES."""
     return parse(LINES)
 
@@ -51,18 +51,18 @@ def test_percentile_is_an_upper_bound() -> None:
 
 def history() -> table.History:
     """Two looks, a second apart; the last object has gone between them."""
-    told = table.History()
-    told.look(seen(), 1.0)
+    found = table.History()
+    found.add(seen(), 1.0)
     later = parse(LINES.replace("signals=497", "signals=507"))
-    told.look(later[:-1], 2.0)
-    return told
+    found.add(later[:-1], 2.0)
+    return found
 
 
 def test_rate_is_that_of_the_last_second() -> None:
     """Signals between two looks, over the time between them."""
-    told = history()
-    assert told.rate(told.now[0]) == 10
-    assert [one.id for one in told.now] == [3, 2, 4]
+    found = history()
+    assert found.rate(found.now[0]) == 10
+    assert [one.id for one in found.now] == [3, 2, 4]
 
 
 def test_the_end_shows_what_was_ever_seen() -> None:
@@ -70,7 +70,7 @@ def test_the_end_shows_what_was_ever_seen() -> None:
     lines = list(table.plain(history()))
     assert [line.split()[-4:] for line in lines[1:2]] == [["3", "ping", "pong", "(812)"]]
     assert "CQ 5" in lines[2] and "7ns" in lines[2]
-    assert lines[3] == "besides: 2 objects that nobody waited on"
+    assert lines[3] == "besides: 2 objects without waiters"
 
 
 def test_live_table_names_heads_and_objects() -> None:
@@ -87,9 +87,9 @@ def test_live_table_names_heads_and_objects() -> None:
 
 def test_json_has_every_object(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each look, ordered, flat."""
-    show = command.Show(as_json=True)
-    show.look({"seconds": 1.5, "objects": [one.encode() for one in seen()]})
-    show.finish()
+    display = command.Display(as_json=True)
+    display.add({"seconds": 1.5, "objects": [one.encode() for one in seen()]})
+    display.finish()
     told = json.loads(capsys.readouterr().out)
     assert told["seconds"] == 1.5
     assert [one["id"] for one in told["objects"]] == [3, 5, 2, 4]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * An exclusive waiter is woken for an item, and a signal comes before it has
- * run. It leaves for the signal, and with it goes the only wake-up.
+ * run. It leaves because of the signal, and the only wake-up is lost.
  *
  *   waiter		waiter-2		waker
  *   sleeps		sleeps
@@ -11,7 +11,7 @@
  *   leaves: -EINTR
  *			sleeps on
  *
- * Repaired: who leaves without the item wakes the next one.
+ * Repaired: a waiter that leaves without the item wakes the next one.
  */
 #include <linux/sched/signal.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * An exclusive waiter is woken for an item, but when it runs, its deadline has
- * passed. It says so and leaves, and with it goes the only wake-up.
+ * passed. It leaves with -ETIMEDOUT, and the only wake-up is lost.
  *
  *   waiter		waiter-2		waker
  *   sleeps		sleeps
@@ -11,7 +11,7 @@
  *   leaves: -ETIMEDOUT
  *			sleeps on
  *
- * Repaired: who leaves without the item wakes the next one.
+ * Repaired: a waiter that leaves without the item wakes the next one.
  */
 #include "gallery.h"
 

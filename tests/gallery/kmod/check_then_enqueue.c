@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The waiter looks, and only then gets onto the queue. What comes between the
- * two finds nobody to wake, and the waiter does not look again.
+ * The waiter checks, and only then enqueues. A wake-up between the two finds an
+ * empty queue, and the waiter does not check again.
  *
  *   waiter				waker
  *   nothing there?
  *					publish, wake: the queue is empty
  *   enqueue, sleep
  *
- * Repaired: enqueue, look, sleep.
+ * Repaired: enqueue, check, sleep.
  */
 #include "gallery.h"
 

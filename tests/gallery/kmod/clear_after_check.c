@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * A sticky flag says that there may be something. The waiter clears it after
- * it has looked, and so forgets what came in between.
+ * A sticky flag marks that there may be an item. The waiter clears it after its
+ * check, and so loses an item that came in between.
  *
  *   waiter				waker
  *   nothing there?
@@ -9,7 +9,7 @@
  *   clear the flag
  *   wait for the flag
  *
- * Repaired: clear, look, wait.
+ * Repaired: clear, check, wait.
  */
 #include <linux/bitops.h>
 
@@ -20,7 +20,7 @@ enum { LOOKED = 1, WOKEN };
 static DECLARE_WAIT_QUEUE_HEAD(flag_queue);
 static unsigned long flag;
 
-/* The waker comes once, behind the first look. */
+/* The waker publishes once, after the first check. */
 static bool flag_look(void)
 {
 	bool there = gallery_consume();

@@ -2,10 +2,10 @@
 /*
  * A gallery of classic wait bugs, one file each.
  *
- * An entry is a few kthreads that meet at a plain wait queue. Its bug does not
- * happen by luck: the threads step each other with gallery_reach() and
- * gallery_await(), through the one interleaving that shows it. With
- * gallery_fixed they go through the same one with the bug repaired.
+ * An entry is a few kthreads on a plain wait queue. Its bug does not depend on
+ * timing: with gallery_reach() and gallery_await() the threads step each other
+ * through the one interleaving that shows it. With gallery_fixed they run the
+ * same interleaving without the bug.
  */
 #ifndef _GALLERY_H_
 #define _GALLERY_H_
@@ -17,15 +17,15 @@
 
 #define GALLERY_ROLES		4
 
-/* A sleeper that nobody wakes gives up after this: nothing sleeps for ever. */
+/* The timeout of every sleep, so that a lost wake-up does not hang the run. */
 #define GALLERY_PATIENCE	(HZ / 4)
 
-/* Their places in an entry's roles; a place may be empty. */
+/* Indexes of the threads in an entry's roles; a role may be empty. */
 enum { WAITER, WAKER, WAITER_2, WAITER_3 };
 
 struct gallery_role {
 	const char *name;		/* of the kthread */
-	int (*body)(void);		/* its result is shown */
+	int (*body)(void);		/* its result is printed */
 };
 
 struct gallery_entry {
@@ -33,14 +33,14 @@ struct gallery_entry {
 	struct gallery_role roles[GALLERY_ROLES];
 };
 
-/* Run the repaired twin; set before the threads start. */
+/* Run without the bug; set before the threads start. */
 extern bool gallery_fixed;
-/* How many rounds a healthy entry makes. */
+/* Rounds of a healthy entry. */
 extern uint gallery_rounds;
 
 /*
- * What sleepers wait for is a number of items. A tracer is told of these two
- * functions: each call puts in, or takes out, one item.
+ * Sleepers wait for a number of items. The tracer gets the names of these two
+ * functions: each call adds or takes one item.
  */
 void gallery_publish(void);
 void gallery_take(void);
@@ -48,19 +48,19 @@ void gallery_take(void);
 bool gallery_ready(void);
 bool gallery_consume(void);
 
-/* A wait without a bug: 1 and one item, or -ETIMEDOUT. */
+/* A wait without a bug: takes one item and returns 1, or returns -ETIMEDOUT. */
 int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience);
 
 /*
- * Stepping. These spin, and neither sleep nor touch a wait queue, so that they
- * may stand in the middle of a wait and leave no trace of their own.
+ * Stepping. These functions spin; they neither sleep nor touch a wait queue, so
+ * that a wait can contain them without any record of their own.
  */
 void gallery_reach(int step);
 void gallery_await(int step);
 void gallery_await_asleep(int role);
 struct task_struct *gallery_task(int role);
 bool gallery_asleep(struct task_struct *task);
-/* One turn of such a spin: true if it is to end, since a thread is stuck. */
+/* One iteration of the spin; true if it has to end because a thread is stuck. */
 bool gallery_too_late(unsigned long limit);
 
 extern const struct gallery_entry gallery_check_then_enqueue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Healthy wake-ups of every kind, many of them and unstepped: none of these is
- * to raise an alarm, whatever their interleavings.
+ * Many healthy wake-ups of every kind, unstepped: none of them may raise an
+ * alarm, whatever the interleaving.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -11,13 +11,13 @@
 #include "../../../kmod/compat.h"
 #include "gallery.h"
 
-/* No thread hangs on what another one may have done wrong. */
+/* Timeout of every wait, so that an error of one thread does not hang another. */
 #define HEALTHY_LIMIT	(10 * HZ)
-/* So many items may be on their way: more, and nobody would sleep. */
+/* Most items that are not taken yet; with more the waiters would never sleep. */
 #define HEALTHY_AHEAD	2
 #define HEALTHY_WAITERS	3
 #define HEALTHY_PERIOD	(20 * NSEC_PER_USEC)
-/* Often enough to come into the middle of wakes, and to leave the CPU to them. */
+/* Short enough to interrupt wakes, long enough to leave the CPU to them. */
 #define HEALTHY_INTERRUPTS	(200 * NSEC_PER_USEC)
 
 enum { PREPARED = 1 };
@@ -27,7 +27,7 @@ static atomic_t healthy_left;	/* items that no waiter has claimed */
 static atomic_t healthy_ahead;	/* items that were published and not taken */
 static bool healthy_over;
 
-/* Each claims an item before it waits for one, so nobody waits in vain. */
+/* A waiter claims an item before it waits, so that each wait gets one. */
 static int healthy_consume(bool exclusive)
 {
 	int n = 0;
@@ -62,8 +62,8 @@ static void healthy_prepare(void)
 }
 
 /*
- * A waker that spins hurries nobody on an emulated CPU of its own: most rounds
- * are made on one CPU, after a tenth of them on all.
+ * On an emulated CPU of its own a spinning waker does not speed up the others:
+ * the first tenth of the rounds runs on all CPUs, the rest on one.
  */
 static void healthy_gather(uint round)
 {
@@ -76,7 +76,7 @@ static void healthy_gather(uint round)
 			set_cpus_allowed_ptr(gallery_task(i), cpumask_of(0));
 }
 
-/* How many are on the queue; all of them, or only those that are asleep. */
+/* Entries on the queue: all of them, or only those of sleeping threads. */
 static uint healthy_sleepers(bool asleep)
 {
 	struct wait_queue_entry *entry;
@@ -94,8 +94,9 @@ static uint healthy_sleepers(bool asleep)
 }
 
 /*
- * Publish @n items once there are fewer than @below on their way, and @n are on
- * the queue for them: every other time asleep, else perhaps on their way to it.
+ * Publish @n items once fewer than @below are left and @n waiters are on the
+ * queue. Every other time they have to be asleep; otherwise they may still be
+ * on their way to sleep.
  */
 static bool healthy_offer(uint n, int below)
 {
@@ -140,7 +141,7 @@ static int healthy_waker_of_all(void)
 	return i;
 }
 
-/* In softirq context, once a period, if the waiters keep up. */
+/* In softirq context, once per period unless the waiters fall behind. */
 struct healthy_timer {
 	struct hrtimer timer;
 	uint fired;
@@ -186,8 +187,8 @@ static int healthy_starter(void)
 }
 
 /*
- * An interrupt that wakes somebody else. With PREEMPT_RT a queue's lock keeps
- * interrupts out no more, so that it comes into the middle of the waker's wakes.
+ * An interrupt that wakes another thread. With PREEMPT_RT a queue's lock does not
+ * disable interrupts, so that it may interrupt the waker's wakes.
  */
 struct healthy_interrupt {
 	struct hrtimer timer;
@@ -204,7 +205,7 @@ static enum hrtimer_restart healthy_interrupts(struct hrtimer *timer)
 	return HRTIMER_RESTART;
 }
 
-/* On no queue, where the rounds are made; the next interrupt wakes it in any case. */
+/* Sleeps on no queue, on the CPU of the rounds; the next interrupt wakes it. */
 static int healthy_bystander(void)
 {
 	struct healthy_interrupt irq = { .bystander = current };
@@ -235,7 +236,7 @@ static int healthy_interrupted_waker(void)
 	return n;
 }
 
-/* Nothing comes, and nobody says so: each wait ends with its timeout. */
+/* Nothing is published: each wait ends with its timeout. */
 static int healthy_timeout_waiter(void)
 {
 	uint i;

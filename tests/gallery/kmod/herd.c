@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Three workers sleep on one queue and none of them exclusively: each item
- * wakes all of them, and two find nothing.
+ * Three workers sleep on one queue, not exclusively: each item wakes all of
+ * them, and two find nothing.
  *
  *   waiter		waiter-2, waiter-3	waker
  *   sleeps		sleep

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The waker leaves the wake-up to a delayed work item, to gather several. The
- * only one who waits sleeps beside its item until then.
+ * The waker leaves the wake-up to a delayed work item, to combine several. The
+ * only waiter sleeps although its item is there.
  *
  *   waiter			waker			work item
  *   sleeps
@@ -31,7 +31,7 @@ static int late_waiter(void)
 	return gallery_wait(&late_queue, false, 8 * GALLERY_PATIENCE);
 }
 
-/* Stays until the work is done: it belongs to this run, and to the module. */
+/* Waits for the work item, which must not outlive this run or the module. */
 static int late_waker(void)
 {
 	gallery_await_asleep(WAITER);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The waiter polls, arms the handler and sleeps, and does not ask whether it
- * missed something: as with ib_req_notify_cq() without
- * IB_CQ_REPORT_MISSED_EVENTS and without a second poll.
+ * The waiter polls, arms the handler and sleeps without checking for a missed
+ * item: as with ib_req_notify_cq() without IB_CQ_REPORT_MISSED_EVENTS and
+ * without a second poll.
  *
  *   waiter				waker
  *   nothing there?

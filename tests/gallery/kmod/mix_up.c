@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Two threads sleep exclusively on one queue, but not for the same thing: the
- * waiter for an item, waiter-2 in front of it for the end of all. wake_up()
- * takes the first exclusive one, and that one goes back to sleep.
+ * Two threads sleep exclusively on one queue for different conditions: the
+ * waiter for an item, waiter-2 in front of it for the end of the run. wake_up()
+ * wakes the first exclusive waiter, which goes back to sleep.
  *
  *   waiter-2		waiter			waker
  *   sleeps for the end
@@ -10,8 +10,8 @@
  *						publish, wake one: waiter-2
  *   not the end; sleeps
  *
- * Repaired: a queue for each condition. (Not exclusive would do, too, and wake
- * both each time.)
+ * Repaired: a queue for each condition. (Waiting without exclusive entries would
+ * also work, and wake both each time.)
  */
 #include "gallery.h"
 
@@ -24,7 +24,7 @@ static int mix_up_waiter(void)
 	return gallery_wait(&mixed_queue, true, GALLERY_PATIENCE);
 }
 
-/* The end does not come: it waits for its timeout, which is all right. */
+/* The end is never published: this wait ends with its timeout, as it should. */
 static int mix_up_waiter_2(void)
 {
 	struct wait_queue_head *queue = gallery_fixed ? &end_queue :

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The wake-up is right and in time, but the waiter does not get its CPU: the
- * waker keeps it, with preemption off.
+ * The wake-up is correct and in time, but the waiter does not get its CPU: the
+ * waker keeps it with preemption disabled.
  *
  *   waiter (CPU 0)			waker (CPU 0)
  *   sleeps
  *					publish, wake
- *   may run				goes on for 1.5 s
+ *   runnable				keeps running for 1.5 s
  *
- * Repaired: the waker goes on elsewhere.
+ * Repaired: the waker runs on another CPU.
  */
 #include <linux/preempt.h>
 

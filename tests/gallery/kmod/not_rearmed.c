@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * A handler is called once when something comes, and then has to be armed
- * again. The waiter takes what came and sleeps without having done so.
+ * A handler is called for one item and then has to be armed again. The waiter
+ * takes the item and sleeps without arming the handler.
  *
  *   waiter				waker
  *   arm, sleep
@@ -10,7 +10,7 @@
  *   sleep
  *					publish; not armed
  *
- * Repaired: arm, look, sleep.
+ * Repaired: arm, check, sleep.
  */
 #include "gallery.h"
 
@@ -19,7 +19,7 @@ enum { TOOK = 1 };
 static DECLARE_WAIT_QUEUE_HEAD(handler_queue);
 static atomic_t armed;
 
-/* As a device's completion handler: once for each arming. */
+/* Like a device's completion handler: called once for each arming. */
 static void handler_notify(void)
 {
 	gallery_publish();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Two items come, and one wake-up for both. It takes one exclusive waiter off
- * the queue; the other one sleeps beside the second item.
+ * Two items are published with one wake-up. It removes one exclusive waiter from
+ * the queue; the other one sleeps although the second item is there.
  *
  *   waiter		waiter-2		waker
  *   sleeps		sleeps

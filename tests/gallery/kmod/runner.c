@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Runs the gallery's entries. To read a file is to run it:
+ * Runs the gallery's entries. Reading a file runs its entry:
  *
  *   /sys/kernel/debug/gallery/buggy/NAME	the entry with its bug
- *   /sys/kernel/debug/gallery/fixed/NAME	the same, repaired
+ *   /sys/kernel/debug/gallery/fixed/NAME	the entry without it
  *   /sys/kernel/debug/gallery/healthy/NAME	many rounds of wake-ups
  *
  * The text: "begin NS" and "end NS" (of CLOCK_MONOTONIC), and for each thread
- * "thread NAME TID RESULT"; "stuck" if the stepping did not work out.
+ * "thread NAME TID RESULT"; "stuck" if the stepping failed.
  */
 #include <linux/debugfs.h>
 #include <linux/kthread.h>
@@ -21,7 +21,7 @@
 
 #include "gallery.h"
 
-/* No step takes that long; a run in which one does proves nothing. */
+/* Limit of a step; a run with a longer one proves nothing. */
 #define STEP_LIMIT	(2 * HZ)
 
 bool gallery_fixed;
@@ -30,7 +30,7 @@ module_param_named(rounds, gallery_rounds, uint, 0644);
 MODULE_PARM_DESC(rounds, "wake-ups of one healthy run");
 
 static struct dentry *gallery_dir;
-/* One run at a time; all below belongs to it. */
+/* Serializes runs; protects all state of a run below. */
 static DEFINE_MUTEX(gallery_mutex);
 static struct task_struct *gallery_tasks[GALLERY_ROLES];
 static int gallery_results[GALLERY_ROLES];
@@ -60,7 +60,7 @@ noinline void gallery_publish(void)
 	spin_unlock_irqrestore(&gallery_lock, flags);
 }
 
-/* Only called with an item there, so that a call is an item taken. */
+/* Only called if there is an item, so that each call takes one. */
 noinline void gallery_take(void)
 {
 	lockdep_assert_held(&gallery_lock);
@@ -111,7 +111,7 @@ void gallery_reach(int step)
 	smp_store_release(&gallery_step, step);
 }
 
-/* Once one thread is stuck, the others need not wait either. */
+/* Once one thread is stuck, the others stop waiting, too. */
 bool gallery_too_late(unsigned long limit)
 {
 	if (time_after(jiffies, limit))
@@ -136,7 +136,7 @@ struct task_struct *gallery_task(int role)
 	return gallery_tasks[role];
 }
 
-/* Off its CPU, and not as a kthread that has not begun. */
+/* True if the thread sleeps and has begun its body. */
 bool gallery_asleep(struct task_struct *task)
 {
 	return READ_ONCE(task->__state) == TASK_INTERRUPTIBLE &&
@@ -183,7 +183,7 @@ static int gallery_create(const struct gallery_entry *entry)
 	return 0;
 }
 
-/* A thread that never began ends here without having run its body. */
+/* A thread that has not begun ends here without running its body. */
 static void gallery_join(void)
 {
 	int i;
@@ -226,10 +226,10 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 		for (i = 0; i < GALLERY_ROLES; i++)
 			if (gallery_tasks[i])
 				wake_up_process(gallery_tasks[i]);
-		/* Not on a wait queue: a tracer is to see those of the entry. */
+		/* Not on a wait queue: the tracer records those of the entry only. */
 		while (atomic_read(&gallery_alive)) {
 			msleep(20);
-			/* Whoever wanted to see it has gone. */
+			/* The reader was killed. */
 			if (fatal_signal_pending(current))
 				WRITE_ONCE(gallery_stuck, true);
 		}

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The waker wakes although there is nothing: "to be on the safe side". The
- * waiter looks and goes back to sleep.
+ * The waker wakes although nothing was published, "to be on the safe side". The
+ * waiter checks and goes back to sleep.
  *
  *   waiter				waker
  *   sleeps
  *					wake
  *   nothing there; sleeps
  *
- * Repaired: wake when something was published.
+ * Repaired: wake only after a publication.
  */
 #include "gallery.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * As check-then-enqueue, but what comes between look and sleep is a timer: it
- * publishes and wakes in a softirq, on top of whichever thread runs there.
+ * As check-then-enqueue, but a timer fires between check and sleep: it publishes
+ * and wakes in a softirq, in the context of an unrelated thread.
  *
  *   waiter				timer
  *   nothing there?
  *					publish, wake: the queue is empty
  *   enqueue, sleep
  *
- * Repaired: enqueue, look, sleep.
+ * Repaired: enqueue, check, sleep.
  */
 #include <linux/timer.h>
 
@@ -43,7 +43,7 @@ static int timer_waiter(void)
 	return -ETIMEDOUT;
 }
 
-/* Stays until the timer is done: it belongs to this run, and to the module. */
+/* Waits for the timer, which must not outlive this run or the module. */
 static int timer_starter(void)
 {
 	gallery_await(LOOKED);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The waker asks waitqueue_active() without a barrier behind its store. Its
- * load may be done before the store is seen, and so may the waiter's be.
+ * The waker calls waitqueue_active() without a barrier after its store. Its load
+ * may happen before the store is visible; so may the waiter's load.
  *
  *   waiter				waker
- *					anybody there? no  (load, too early)
+ *					no sleepers  (load, too early)
  *   enqueue
  *   nothing there?  (load)
  *   sleep
  *					publish  (store, seen too late)
  *					no wake
  *
- * No test can force a CPU to reorder, so this does what the CPU may do: the
- * load stands before the store in the text.
+ * No test can force a CPU to reorder, so the source has the order that the CPU
+ * may choose: the load stands before the store.
  *
- * Repaired: wq_has_sleeper(), which has the barrier, behind the store.
+ * Repaired: wq_has_sleeper(), which has the barrier, after the store.
  */
 #include "gallery.h"
 
@@ -32,7 +32,7 @@ static int active_waker(void)
 {
 	bool active;
 
-	/* No barrier, and none would help: this load stands where it is too early. */
+	/* A barrier would not help here: this load is before the store. */
 	active = !gallery_fixed && waitqueue_active(&active_queue);
 	gallery_reach(ASKED);
 	gallery_await_asleep(WAITER);

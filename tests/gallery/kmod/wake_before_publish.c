@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The waker wakes, and only then publishes. The waiter is faster: it looks,
- * finds nothing and is asleep again when there is something.
+ * The waker wakes, and only then publishes. The waiter is faster: it checks,
+ * finds nothing and sleeps again before the item is published.
  *
  *   waiter				waker
  *   sleeps

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * There are two queues, as for receiving and for sending. The waiter sleeps on
- * one, and the waker wakes the other, on which nobody is.
+ * one, and the waker wakes the other, which is empty.
  *
  *   waiter				waker
  *   sleeps on recv_queue
  *					publish, wake send_queue
  *
- * Repaired: wake the queue that belongs to what was published.
+ * Repaired: wake the queue that belongs to the publication.
  */
 #include "gallery.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * As wrong-queue, but somebody sleeps on the other queue: it is woken, has
- * nothing to do and goes back to sleep, and the one who waits is not woken.
+ * As wrong-queue, but another thread sleeps on the other queue: it is woken, finds
+ * nothing and goes back to sleep, and the waiter is not woken.
  *
  *   waiter		waiter-2		waker
  *   sleeps on read_queue
@@ -9,7 +9,7 @@
  *						publish, wake write_queue
  *			not for it; sleeps
  *
- * Repaired: wake the queue that belongs to what was published.
+ * Repaired: wake the queue that belongs to the publication.
  */
 #include "gallery.h"
 
@@ -21,7 +21,7 @@ static int wrong_waiter_waiter(void)
 	return gallery_wait(&read_queue, false, GALLERY_PATIENCE);
 }
 
-/* What it waits for does not come, so it ends with its timeout. */
+/* Its condition never becomes true: the wait ends with its timeout. */
 static int wrong_waiter_waiter_2(void)
 {
 	long patience = 2 * GALLERY_PATIENCE;

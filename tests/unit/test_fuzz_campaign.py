@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import ExitStatus, GuestPanic
-from harness.fuzz import host
+from harness.fuzz import campaign
 from harness.fuzz.failure import Failure, Totals
 from harness.fuzz.generate import Origin
 from harness.fuzz.generate import program as generate
@@ -44,7 +45,7 @@ class Guests:
         answer.failures = [Failure(one.kind, one.text, names) for one in answer.failures]
         return answer
 
-    def play(
+    def run_programs(
         self, programs: Sequence[Program] = (), origins: Sequence[str] = (), **_: Any
     ) -> Answer:
         """What a Session does."""
@@ -60,9 +61,9 @@ class Guests:
         return answer
 
 
-def hunt(guests: Guests, directory: Path, calls: int = 100) -> host.Hunt:
-    """Hunt with a fixed seed."""
-    found = host.Hunt(host.Plan(1, calls, 2, directory), cast(Session, guests))
+def run_campaign(guests: Guests, directory: Path, calls: int = 100) -> campaign.Campaign:
+    """Run with a fixed seed."""
+    found = campaign.Campaign(campaign.Plan(1, calls, 2, directory), cast(Session, guests))
     found.run()
     return found
 
@@ -81,13 +82,13 @@ def two_calls(first: str, second: str) -> Guilty:
 def test_what_fails_is_found_and_shrunk(tmp_path: Path, kind: str) -> None:
     """Of twenty programs the two steps that did it are left, and the file can be replayed."""
     guests = Guests(two_calls("WAIT_OPEN", "POLL_OPEN"), kind)
-    found = hunt(guests, tmp_path)
+    found = run_campaign(guests, tmp_path)
     assert found.status is ExitStatus.TEST_FAILED
-    (path,) = found.found
+    (path,) = found.saved
     program = Program.parse(path.read_text())
     assert [step.op for step in program.steps] == ["WAIT_OPEN", "POLL_OPEN"]
     assert program.notes[0].startswith(f"{kind}: BUG: KASAN")
-    again = host.replay(cast(Session, guests), program)
+    again = campaign.replay(cast(Session, guests), program)
     assert again is not None and again.title == SPLAT
     assert (tmp_path / f"{path.stem}.txt").read_text() == SPLAT
 
@@ -97,15 +98,15 @@ def test_what_fails_only_together_is_left_as_it_was(tmp_path: Path) -> None:
     guests = Guests(lambda program: False)
     failure = Failure("splat", SPLAT, ("1.0.3", "1.1.4"))
     guests.run = lambda *_, **__: Answer(failures=[failure])  # type: ignore[method-assign]
-    found = hunt(guests, tmp_path)
-    assert [path.stem for path in found.found] == ["splat-1.0.3", "splat-1.1.4"]
-    assert Program.parse(found.found[0].read_text()).steps == generate(Origin(1, 0, 3)).steps
+    found = run_campaign(guests, tmp_path)
+    assert [path.stem for path in found.saved] == ["splat-1.0.3", "splat-1.1.4"]
+    assert Program.parse(found.saved[0].read_text()).steps == generate(Origin(1, 0, 3)).steps
 
 
 def test_well_is_well_after_enough_calls(tmp_path: Path) -> None:
     """Rounds go on until there were as many calls as asked for."""
     guests = Guests(lambda program: False)
-    found = hunt(guests, tmp_path, calls=5000)
+    found = run_campaign(guests, tmp_path, calls=5000)
     assert found.status is ExitStatus.OK and found.totals.calls >= 5000
     # No program comes twice: each round has processes of its own.
     assert guests.rounds == [[2 * n, 2 * n + 1] for n in range(len(guests.rounds))]
@@ -125,11 +126,11 @@ def test_what_was_found_is_left_when_shrinking_is_interrupted(tmp_path: Path) ->
             lengths.append(len(program.steps))
         return guilty(program)
 
-    plan = host.Plan(1, 100, 2, tmp_path, guest="--kernel debug")
-    found = host.Hunt(plan, cast(Session, Guests(interrupted)))
+    plan = campaign.Plan(1, 100, 2, tmp_path, guest="--kernel debug")
+    found = campaign.Campaign(plan, cast(Session, Guests(interrupted)))
     with pytest.raises(KeyboardInterrupt):
         found.run()
-    (path,) = found.found
+    (path,) = found.saved
     program = Program.parse(path.read_text())
     assert guilty(program) and 2 < len(program.steps) == lengths[-1]
     assert found.summary()[-1] == f"kfabric fuzz --kernel debug --replay {path}"
@@ -140,12 +141,12 @@ def test_pace_is_told_now_and_then(
 ) -> None:
     """How many calls, and how many a second, since the first; not at every step."""
     clock = iter([100.0, 110.0, 140.0])
-    monkeypatch.setattr(host, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    pace = host.Pace(every=30.0)
-    pace.now(0)
-    pace.now(100)
+    monkeypatch.setattr(campaign, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    throughput = campaign.Throughput(every=30.0)
+    throughput.update(0)
+    throughput.update(100)
     assert not capsys.readouterr().err
-    pace.now(4000)
+    throughput.update(4000)
     assert "4,000 calls in 40 s, 100 a second" in capsys.readouterr().err
 
 
@@ -214,7 +215,7 @@ def test_session_takes_what_the_server_tells() -> None:
     ]
     vm, seen = FakeVm(lines), list[int]()
     answer = session_of(vm).run(1, range(2), 10, progress=seen.append)
-    assert answer.failures == [failure] and answer.totals == Totals(2, {("CLOSE", 0): 7})
+    assert answer.failures == [failure] and answer.totals == Totals(2, Counter({("CLOSE", 0): 7}))
     assert seen == [5] and vm.sent[0]["job"] == "run" and not vm.closed
 
 
@@ -246,7 +247,7 @@ def test_what_only_the_console_heard_is_a_failure(told: str | None, kinds: list[
 def test_session_whose_server_ends_is_an_error() -> None:
     """That is no failure of the kernel's."""
     with pytest.raises(ServerEnded, match="ValueError: 7"):
-        session_of(FakeVm([])).play([Program(())])
+        session_of(FakeVm([])).run_programs([Program(())])
 
 
 def test_guest_that_goes_down_before_it_plays_is_an_error() -> None:

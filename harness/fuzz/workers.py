@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Plays many programs in several processes, and looks at what is left of them.
+"""Runs many programs in several processes, and checks the kernel meanwhile and afterwards.
 
-A process that plays is a fork: it may hang, and be killed. The kernel's log says
-before each program which one it is, so that it can be found even if the guest goes
-down. The kernel's complaints are looked for while they play; what is left behind
-when all have ended.
+Each worker is a fork, because it may hang and have to be killed. Before each program its name
+is written to the kernel's log, so that it can be found even if the guest goes down. Kernel
+reports are checked while the workers run; leaks after all of them have ended.
 """
 
 from __future__ import annotations
@@ -22,33 +21,34 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, NoReturn
 
+from harness.fuzz.executor import HANG_SECONDS, Executor
 from harness.fuzz.failure import MARK, Failure, Totals
 from harness.fuzz.generate import Origin, program
-from harness.fuzz.player import HANG_SECONDS, Player, Result
 from harness.fuzz.program import Program
 from harness.guest import kmsg, leaks
 from harness.guest.checks import KernelWatch
 from harness.guest.memleak import MemoryWatch
 from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
 
-#: How often the kernel's log is looked at.
-LOOK_SECONDS: Final = 0.5
-#: Programs of one process that may have been played since it was last looked at.
+#: Interval of the checks of the kernel's log.
+CHECK_SECONDS: Final = 0.5
+#: Programs of one worker that may have run since the last check.
 RECENT: Final = 4
-#: A process that says nothing for so long is stuck in a way that it cannot tell.
+#: A worker that writes nothing for longer is stuck in a way that it cannot report itself.
 SILENCE_SECONDS: Final = 8 * HANG_SECONDS
 _KILL_SECONDS: Final = 20.0
 
-Tell = Callable[[Totals], None]
+Progress = Callable[[Totals], None]
 """Gets the totals so far, twice a second."""
 
 
 @dataclass(frozen=True)
-class Stage:
-    """What programs are played on.
+class Environment:
+    """What programs run on.
 
-    :param address: IPv4 address of an RDMA link.
-    :param infos: offers, see :mod:`harness.fuzz.offers`.
+    Attributes:
+        address: IPv4 address of an RDMA link.
+        infos: offers by name, see offers.py.
     """
 
     address: str
@@ -56,30 +56,30 @@ class Stage:
 
 
 @dataclass
-class Round:
-    """What came of a round."""
+class RunResult:
+    """Counts and failures of one run of all workers."""
 
     totals: Totals = field(default_factory=Totals)
     failures: list[Failure] = field(default_factory=list)
 
 
 class Worker:
-    """A process that plays programs, and tells of each."""
+    """A forked process that runs programs and reports on each."""
 
-    def __init__(self, stage: Stage, programs: Iterable[tuple[str, Program]]) -> None:
-        """Fork it; the programs come with what they are called in the kernel's log."""
+    def __init__(self, environment: Environment, programs: Iterable[tuple[str, Program]]) -> None:
+        """Fork it; each program comes with its name in the kernel's log."""
         self._pipe, write = os.pipe()
-        #: The programs that it has begun.
+        #: Names of the programs that it has begun.
         self.history: list[str] = []
         self._rest = b""
-        self.heard = Deadline(SILENCE_SECONDS)
+        self.silence = Deadline(SILENCE_SECONDS)
         self.pid = os.fork()
-        # Both do it, so that it is done whoever comes first.
+        # Parent and child both do it, so that it is done whichever runs first.
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpgid(self.pid, self.pid)
         if self.pid == 0:
             os.close(self._pipe)
-            _play(stage, programs, write)
+            _work(environment, programs, write)
         os.close(write)
 
     def fileno(self) -> int:
@@ -87,21 +87,22 @@ class Worker:
         return self._pipe
 
     def events(self) -> list[dict[str, Any]] | None:
-        """What it has told since; None: it has ended.
+        """New events; None when the worker has ended.
 
-        ``begin`` names the program that what comes next is about.
+        An event `begin` names the program that the next events are about.
         """
         data = os.read(self._pipe, 1 << 16)
         if not data:
             return None
-        self.heard = Deadline(SILENCE_SECONDS)
+        self.silence = Deadline(SILENCE_SECONDS)
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [json.loads(line) for line in lines]
 
     def end(self, kill: bool = False) -> int | None:
-        """Wait for its end; its status, None if it cannot even be killed.
+        """Wait for its end, and with `kill` kill its process group first.
 
-        :param kill: it, and what it has forked.
+        Returns:
+            The exit status; None if it does not even end when killed.
         """
         if kill:
             with contextlib.suppress(ProcessLookupError):
@@ -115,7 +116,7 @@ class Worker:
             return bool(statuses)
 
         try:
-            wait_until(gone, "the end of a playing process", _KILL_SECONDS)
+            wait_until(gone, "the end of a worker", _KILL_SECONDS)
         except DeadlineExpired:
             return None
         finally:
@@ -123,32 +124,24 @@ class Worker:
         return statuses[0]
 
 
-def _play(stage: Stage, programs: Iterable[tuple[str, Program]], pipe: int) -> NoReturn:
-    """Be a worker."""
+def _work(environment: Environment, programs: Iterable[tuple[str, Program]], pipe: int) -> NoReturn:
+    """The body of a worker."""
     status = 1
     try:
-        player = Player(stage.address, stage.infos)
+        executor = Executor(environment.address, environment.infos)
         for name, one in programs:
             kmsg.mark(f"{MARK} {name}")
             _write(pipe, {"begin": name})
-            result = player.play(one)
-            _write(pipe, _described(result))
+            result = executor.run(one)
+            results = [[op, code, n] for (op, code), n in result.calls.items()]
+            _write(pipe, {**vars(result), "calls": results})
             if result.hangs:
                 os._exit(0)
         status = 0
     except BaseException:
-        _write(pipe, {"results": [], "died": [traceback.format_exc()]})
+        _write(pipe, {"calls": [], "died": [traceback.format_exc()]})
     finally:
         os._exit(status)
-
-
-def _described(result: Result) -> dict[str, Any]:
-    return {
-        "results": [[op, code, n] for (op, code), n in result.calls.items()],
-        "complaints": result.complaints,
-        "hangs": result.hangs,
-        "died": result.died,
-    }
 
 
 def _write(pipe: int, event: dict[str, Any]) -> None:
@@ -157,107 +150,106 @@ def _write(pipe: int, event: dict[str, Any]) -> None:
         data = data[os.write(pipe, data) :]
 
 
-class Crew:
-    """Several workers at once, and the eye that is kept on them and on the kernel."""
+class WorkerPool:
+    """Several workers at once, with checks of the workers and of the kernel."""
 
-    def __init__(self, stage: Stage, watch: KernelWatch, memory: MemoryWatch) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, watch: KernelWatch, memory: MemoryWatch) -> None:
+        self._environment = environment
         self._watch = watch
         self._memory = memory
-        self._round = Round()
-        self._last_origins: tuple[str, ...] = ()
+        self._result = RunResult()
 
-    def play(
+    def run(
         self,
         lists: Sequence[Iterable[tuple[str, Program]]],
-        tell: Tell = lambda _: None,
+        progress: Progress = lambda _: None,
         settle: bool = False,
-    ) -> Round:
-        """Have each list played by a worker of its own; stop at the first failure.
+    ) -> RunResult:
+        """Run each list in a worker of its own; stop at the first failure.
 
-        :param settle: look for the youngest leaked memory, too, which takes seconds.
+        Args:
+            lists: named programs.
+            progress: gets the totals twice a second.
+            settle: also find the youngest leaked memory, which takes seconds.
         """
-        self._round = Round()
+        self._result = RunResult()
         self._watch.complaints()
         before = leaks.take()
-        workers = [Worker(self._stage, programs) for programs in lists]
-        everybody = list(workers)
-        told = time.monotonic()
-        while workers and not self._round.failures:
+        workers = [Worker(self._environment, programs) for programs in lists]
+        everyone = list(workers)
+        checked = time.monotonic()
+        while workers and not self._result.failures:
             for worker in self._ready(workers):
-                if not self._hear(worker):
+                if not self._receive(worker):
                     workers.remove(worker)
-            if time.monotonic() - told > LOOK_SECONDS:
-                told = time.monotonic()
-                tell(self._round.totals)
-                self._look(everybody)
+            if time.monotonic() - checked > CHECK_SECONDS:
+                checked = time.monotonic()
+                progress(self._result.totals)
+                self._check_log(everyone)
         for worker in workers:
             if worker.end(kill=True) is None:
-                self._fail("hang", "a process cannot be killed", [worker])
-        self._look(everybody)
-        self._judge_rest(before, everybody, settle)
-        return self._round
+                self._fail("hang", "a worker cannot be killed", [worker])
+        self._check_log(everyone)
+        self._check_leaks(before, everyone, settle)
+        return self._result
 
     def _ready(self, workers: list[Worker]) -> list[Worker]:
-        ready, _, _ = select.select(workers, [], [], LOOK_SECONDS)
+        ready, _, _ = select.select(workers, [], [], CHECK_SECONDS)
         for worker in workers:
-            if worker.heard.expired and worker not in ready:
-                self._fail("hang", "a process says nothing any more", [worker])
+            if worker.silence.expired and worker not in ready:
+                self._fail("hang", "a worker writes nothing any more", [worker])
         return ready
 
-    def _hear(self, worker: Worker) -> bool:
-        """Take what a worker tells; whether it goes on."""
+    def _receive(self, worker: Worker) -> bool:
+        """Take a worker's events; return whether it still runs."""
         events = worker.events()
         if events is None:
-            status = worker.end()
-            if status:
-                self._fail("client", f"a playing process ended with status {status}", [worker])
+            if status := worker.end():
+                self._fail("client", f"a worker ended with status {status}", [worker])
             return False
         for event in events:
             if "begin" in event:
                 worker.history.append(event["begin"])
             else:
-                self._judge(worker, event)
+                self._take_result(worker, event)
         return True
 
-    def _judge(self, worker: Worker, event: dict[str, Any]) -> None:
-        """Take what came of the program that a worker began last."""
-        self._round.totals.add(1, event["results"])
+    def _take_result(self, worker: Worker, event: dict[str, Any]) -> None:
+        """Take the result of the program that a worker began last."""
+        self._result.totals.add(1, event["calls"])
         for text in event.get("complaints", ()):
             self._fail("answer", text, [worker], 1)
         for text in event.get("hangs", ()):
-            self._fail("hang", f"a thread does not come back\n{text}", [worker], 1)
+            self._fail("hang", f"a thread does not return\n{text}", [worker], 1)
         for text in event.get("died", ()):
-            last = text.strip().splitlines()[-1]
-            self._fail("client", f"{last}\n{text}", [worker], 1)
+            self._fail("client", f"{text.strip().splitlines()[-1]}\n{text}", [worker], 1)
 
-    def _look(self, workers: Sequence[Worker]) -> None:
+    def _check_log(self, workers: Sequence[Worker]) -> None:
         for text in self._watch.complaints():
             self._fail("splat", text, workers)
 
-    def _judge_rest(self, before: leaks.Census, workers: Sequence[Worker], settle: bool) -> None:
-        """What have they left, when all are gone?"""
+    def _check_leaks(self, before: leaks.Census, workers: Sequence[Worker], settle: bool) -> None:
         if left := leaks.since(before):
             self._fail("left", "left behind: " + "; ".join(left), workers, 0)
         for leak in self._memory.leaks(settle=settle):
             self._fail("memory", f"{leak.line()}\n{leak.text}", workers, 0)
-        self._look(workers)
+        self._check_log(workers)
 
     def _fail(self, kind: str, text: str, workers: Sequence[Worker], last: int = RECENT) -> None:
-        """Note a failure; suspected are the last programs of these workers, 0: all of them."""
+        """Note a failure; the last programs of these workers are suspects, with 0 all of them."""
         histories = [worker.history[-last:] for worker in workers]
         suspects = [name for names in zip_latest(histories) for name in names]
-        self._round.failures.append(Failure(kind, text, tuple(suspects)))
+        self._result.failures.append(Failure(kind, text, tuple(suspects)))
 
 
 def zip_latest(histories: Sequence[Sequence[str]]) -> Iterator[list[str]]:
-    """The last of each, then the one before of each, and so on."""
+    """The last item of each history, then the one before it of each, and so on."""
     for back in range(1, max(map(len, histories), default=0) + 1):
         yield [history[-back] for history in histories if len(history) >= back]
 
 
 def generated(seed: int, process: int, calls: int) -> Iterator[tuple[str, Program]]:
-    """The programs of one process of a run, until they have so many steps."""
+    """The programs of one process of a run, until they have that many steps."""
     steps = 0
     for number in count():
         if steps >= calls:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""What opens whole stacks of objects, so that random calls behind it reach deep.
+"""The steps that open whole stacks of objects, so that the random calls after them reach deep.
 
-Without them most calls would end at a handle that was never opened. A generated
-program begins with one or two of these, in which a step may be changed or left out.
+Without them most calls would fail at a handle that was never opened. A generated program
+begins with one or two preambles, in which a step may be changed or left out.
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ EQ_SREAD eq=%eq deadline=+500ms cm_data=@out:256 data_len=256
 EQ_READERR eq=%eq err_data=@out:256 err_data_size=256
 """
 
-# Of an atomic operation: here, there, and what was there.
+# Of an atomic operation: the local and the remote operand, and the place of the old value.
 _WORD = "iov_count=1 iov=@iov:%b/%mr/0/8 rma_iov=@rma:%mr.iova/8/%mr.key rma_iov_count=1"
 _OLD = "result_count=1 result=@iov:%b/%mr/8/8"
 
-# The last request is left for the calls behind.
+# The last request is left for the random calls.
 _MSG = f"""{_ASKING}
 ep2 = EP_OPEN domain=%d connreq=%rq.connreq
 BIND handle=%ep2 to=%cq bind_flags=0xc00
@@ -181,8 +181,8 @@ RECV ep=%rx iov_count=1 iov=@iov:%b/0/0/4096 addr=0xffffffffffffffff
 SEND ep=%tx iov_count=1 iov=@iov:%b/0/4096/64 addr=%p.addr
 """
 
-#: By name: how often, and the steps.
-SCENES: Final[dict[str, tuple[int, Program]]] = {
+#: By name: the weight with which it is drawn, and the steps.
+PREAMBLES: Final[dict[str, tuple[int, Program]]] = {
     name: (weight, Program.parse(text))
     for name, weight, text in (
         ("mock", 30, _MOCK),

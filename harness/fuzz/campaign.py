@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The hunt: play, find the program that did it, shrink it, leave it, tell."""
+"""A fuzzing run: run programs, find the one that fails, shrink it, save and report it."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ from harness.fuzz.session import Session
 from harness.fuzz.shrink import Shrinker, unused_names_dropped
 from harness.vm import prepare
 
-#: Calls after which all processes end, and what they left is looked at: on a kernel that
-#: searches its memory for leaks that takes 40 s.
+#: Calls after which all processes end and leaks are looked for. A kernel that scans its
+#: memory for leaks needs long for that.
 ROUND: Final = 50_000
-#: How often a program is played to see whether it fails: with one thread, with several.
+#: How often a program runs to see whether it fails: with one thread, with several.
 ONCE: Final = 1
 RACES: Final = 20
-#: Suspects that are looked at one by one.
+#: Suspects that are run one by one.
 _SUSPECTS: Final = 12
-#: How often a run says how far it has come.
-PACE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to play.
+    """The parameters of a run.
 
-    :param calls: at least, over all.
-    :param processes: at a time.
-    :param output: directory for programs that fail.
-    :param shrink: make them short, which takes many guests if they end with them.
-    :param guest: options of the command that say in which guest.
+    Attributes:
+        calls: the least number of calls, of all processes together.
+        processes: how many run at a time.
+        output: directory for programs that fail.
+        shrink: shorten them, which takes many guests if each failure ends the guest.
+        guest: options of the command that describe the guest.
     """
 
     seed: int
@@ -51,49 +50,50 @@ class Plan:
     guest: str = ""
 
 
-class Pace:
-    """Says now and then how far a run has come, and how fast.
+class Throughput:
+    """Prints the calls so far and their rate, at most every 30 seconds.
 
-    Its clock begins with the first word from the guest: booting is no playing.
-
-    :param every: seconds between two lines.
+    Its clock starts with the first event from the guest, so that booting does not count.
     """
 
-    def __init__(self, every: float = PACE_SECONDS) -> None:
+    def __init__(self, every: float = 30.0) -> None:
         self._every = every
-        self._began = self._said = self._heard = 0.0
+        self._began = self._printed = self._updated = 0.0
         self._calls = 0
 
-    def now(self, calls: int) -> None:
-        """Take the calls so far."""
-        self._calls, self._heard = calls, time.monotonic()
-        self._began = self._began or self._heard
-        self._said = self._said or self._heard
-        if self._heard - self._said >= self._every:
-            self._said = self._heard
+    def update(self, calls: int) -> None:
+        """Take the number of calls so far."""
+        self._calls, self._updated = calls, time.monotonic()
+        self._began = self._began or self._updated
+        self._printed = self._printed or self._updated
+        if self._updated - self._printed >= self._every:
+            self._printed = self._updated
             prepare.say(str(self))
 
     def __str__(self) -> str:
-        seconds = self._heard - self._began
+        seconds = self._updated - self._began
         rate = f", {self._calls / seconds:.0f} a second" if seconds else ""
         return f"{self._calls:,} calls in {seconds:.0f} s{rate}"
 
 
-class Hunt:
-    """Plays random programs until something fails or there were enough calls.
+class Campaign:
+    """Runs random programs until one fails or there were enough calls.
 
-    What it has at any moment can be asked for, should it be interrupted.
+    Its attributes are valid at any moment, so that an interrupted run can be summarized.
+
+    Attributes:
+        totals: counts of the finished rounds.
+        failures: all failures.
+        saved: files of programs that fail, as short as they could be made so far.
     """
 
     def __init__(self, plan: Plan, session: Session) -> None:
         self.totals = Totals()
-        """Of whole rounds."""
         self.failures: list[Failure] = []
-        self.found: list[Path] = []
-        """Files of programs that fail, as short as they could be made."""
+        self.saved: list[Path] = []
         self._plan = plan
         self._session = session
-        self._pace = Pace()
+        self._throughput = Throughput()
 
     @property
     def status(self) -> ExitStatus:
@@ -101,104 +101,106 @@ class Hunt:
         return ExitStatus.TEST_FAILED if self.failures else ExitStatus.OK
 
     def run(self) -> None:
-        """Play, and look for the program that did it."""
+        """Run programs, then look for those that caused the failures."""
         plan, processes = self._plan, count(step=self._plan.processes)
         while self.totals.calls < plan.calls and not self.failures:
             self._round(next(processes))
         for failure in distinct(self.failures):
-            self._pursue(failure)
+            self._investigate(failure)
 
     def _round(self, first: int) -> None:
-        """Play with new processes, numbered from `first` on."""
+        """Run new processes, whose numbers begin with `first`."""
         before = self.totals.calls
         answer = self._session.run(
             self._plan.seed,
             range(first, first + self._plan.processes),
             min(ROUND, self._plan.calls - before),
             settle=True,
-            progress=lambda calls: self._pace.now(before + calls),
+            progress=lambda calls: self._throughput.update(before + calls),
         )
         self.totals.take(answer.totals)
-        self._pace.now(self.totals.calls)
+        self._throughput.update(self.totals.calls)
         self.failures += answer.failures
 
-    def _pursue(self, failure: Failure) -> None:
-        """Find out which program it was, and leave it."""
+    def _investigate(self, failure: Failure) -> None:
+        """Find the program that caused a failure, and save it."""
         prepare.say(f"{failure.kind}: {failure.title}")
-        culprit = find(self._session, failure)
-        if culprit is None:
-            prepare.say("no program fails alone; those that were played then are left")
+        found = find(self._session, failure)
+        if found is None:
+            prepare.say("no program fails alone; all programs that ran then are saved")
             for origin in failure.suspects[:_SUSPECTS]:
-                self._leave(generate(Origin.parse(origin)), failure)
+                self._save(generate(Origin.parse(origin)), failure)
             return
-        program, failed = culprit
-        self._leave(program, failed)
+        program, failed = found
+        self._save(program, failed)
         if self._plan.shrink:
-            # Each that is shorter replaces the last: what there is when it ends early is good.
-            shrink(self._session, program, failed, lambda short: self._leave(short, failed))
+            # Each shorter program replaces the last one, so that an early end keeps the shortest.
+            shrink(self._session, program, failed, lambda short: self._save(short, failed))
 
-    def _leave(self, program: Program, failure: Failure) -> None:
-        """Write a program, and what is said about it."""
-        path = leave(self._plan.output, program, failure)
-        if path not in self.found:
-            self.found.append(path)
+    def _save(self, program: Program, failure: Failure) -> None:
+        path = save(self._plan.output, program, failure)
+        if path not in self.saved:
+            self.saved.append(path)
 
     def summary(self) -> list[str]:
-        """What is said at the end, line by line."""
+        """The report of the run, line by line."""
         totals = self.totals
-        lines = [str(self._pace)]
+        lines = [str(self._throughput)]
         if totals.calls:
             lines.append(
                 f"in whole rounds: {totals.calls:,} calls in {totals.programs:,} programs, "
                 f"{len(totals.results)} different pairs of call and error number"
             )
-            missing = ", ".join(totals.unreached())
-            lines.append(f"never succeeded: {missing or 'none'}")
+            lines.append(f"never succeeded: {', '.join(totals.unreached()) or 'none'}")
         lines += [f"FAILED {one.kind}: {one.title}" for one in distinct(self.failures)]
-        lines += [f"kfabric fuzz {self._plan.guest} --replay {path}" for path in self.found]
+        lines += [f"kfabric fuzz {self._plan.guest} --replay {path}" for path in self.saved]
         return lines
 
 
 def distinct(failures: Sequence[Failure]) -> list[Failure]:
-    """One of each fault; the first that was seen."""
+    """The first failure of each signature."""
     return list({failure.signature: failure for failure in reversed(failures)}.values())[::-1]
 
 
 def find(session: Session, failure: Failure) -> tuple[Program, Failure] | None:
-    """The suspect that fails alone, in the same way, and how."""
+    """The suspect that fails alone in the same way, with its failure."""
     suspects = list(failure.suspects)
     if failure.kind in ("left", "memory"):
-        suspects = _halved(session, failure, suspects)
+        suspects = _bisected(session, failure, suspects)
     for origin in suspects[:_SUSPECTS]:
         program = generate(Origin.parse(origin))
-        failed = replay(session, program, failure)
-        if failed:
+        if failed := replay(session, program, failure):
             return program, failed
     return None
 
 
-def _halved(session: Session, failure: Failure, suspects: list[str]) -> list[str]:
-    """Of many that were played one after the other, the one that leaves something."""
+def _bisected(session: Session, failure: Failure, suspects: list[str]) -> list[str]:
+    """The one of many programs, run one after the other, that leaks something."""
     while len(suspects) > 1:
         half = suspects[: len(suspects) // 2]
-        answer = session.play(origins=half, settle=failure.kind == "memory")
-        guilty = any(one.kind == failure.kind for one in answer.failures)
-        suspects = half if guilty else suspects[len(suspects) // 2 :]
+        answer = session.run_programs(origins=half, settle=failure.kind == "memory")
+        leaks = any(one.kind == failure.kind for one in answer.failures)
+        suspects = half if leaks else suspects[len(suspects) // 2 :]
     return suspects
 
 
 def replay(
     session: Session, program: Program, like: Failure | None = None, times: int = 0
 ) -> Failure | None:
-    """Play a program; how it failed, None if it did not, or not in this way.
+    """Run a program.
 
-    :param like: only a failure with the same signature counts.
-    :param times: how often; 0: once, or more often if its threads race.
+    Args:
+        session: where it runs.
+        program: the program.
+        like: only a failure with the same signature counts.
+        times: how often; 0: once, or more often if it has several threads.
+
+    Returns:
+        The failure; None if there was none that counts.
     """
     times = times or (RACES if program.threads else ONCE)
     settle = like is None or like.kind == "memory"
-    answer = session.play([program], times=times, settle=settle)
-    for failure in answer.failures:
+    for failure in session.run_programs([program], times=times, settle=settle).failures:
         if like is None or failure.signature == like.signature:
             return failure
     return None
@@ -207,18 +209,15 @@ def replay(
 def shrink(
     session: Session, program: Program, failure: Failure, found: Callable[[Program], None]
 ) -> None:
-    """Look for the shortest program that still fails in the same way.
-
-    :param found: gets each that does, shorter and shorter.
-    """
+    """Look for the shortest program that fails in the same way; `found` gets each shorter one."""
     tried = 0
 
     def fails(candidate: Program) -> bool:
         nonlocal tried
         tried += 1
         failed = replay(session, candidate, failure) is not None
-        said = "still fails" if failed else "does not fail"
-        prepare.say(f"shrinking, try {tried}: {len(candidate.steps)} steps, {said}")
+        result = "still fails" if failed else "does not fail"
+        prepare.say(f"shrinking, try {tried}: {len(candidate.steps)} steps, {result}")
         if failed:
             found(candidate.with_steps(unused_names_dropped(candidate.steps)))
         return failed
@@ -226,8 +225,8 @@ def shrink(
     Shrinker(fails).shrink(program)
 
 
-def leave(directory: Path, program: Program, failure: Failure) -> Path:
-    """Write a program with what is said about it; its file."""
+def save(directory: Path, program: Program, failure: Failure) -> Path:
+    """Write a program, and the text of its failure beside it; return the program's file."""
     directory.mkdir(parents=True, exist_ok=True)
     notes = (f"{failure.kind}: {failure.title}", *program.notes)
     name = "-".join([failure.kind, *program.notes[-1:]]).replace(" ", "-").replace("/", "-")
@@ -238,7 +237,7 @@ def leave(directory: Path, program: Program, failure: Failure) -> Path:
 
 
 def distil(session: Session, seed: int, directory: Path) -> list[str]:
-    """Write short programs for the calls that the corpus has none for; those still missing."""
+    """Write short programs for the calls that the corpus lacks; return those still missing."""
     have = {path.stem for path in directory.glob("*.fuzz")}
     wanted = [op for op in CALLS if op.lower() not in have]
     found = session.distil(seed, wanted)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""In the guest: a ping-pong between two kernel threads over rxe, plain, traced, profiled, or RDM.
+
+It runs examples/pingpong_ulp, or examples/rdm_ulp, and takes the threads' own time, from being
+connected to the last message: connecting and closing wait for clock ticks.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from typing import Self
+
+from harness.bench.figures import PROFILED, RDM, WATCHED
+from harness.demo import ulp
+from harness.guest.modules import Modules
+from harness.guest.topology import RdmaLink, rxe_on_dummy
+from harness.probes.loader import Probe
+from harness.top.guest import OBJECTS, prepare
+
+_PORT = 7474
+
+
+class Link:
+    """An rxe link, made on first use, and probes that are attached where a ping-pong needs them."""
+
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
+        self._stack = ExitStack()
+        self._link: RdmaLink | None = None
+        self._probe: Probe | None = None
+        self._attached = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._probe is not None:
+            self._probe.__exit__()
+        self._stack.close()
+
+    @property
+    def link(self) -> RdmaLink:
+        """The link itself; makes it."""
+        if self._link is None:
+            self._link = self._stack.enter_context(rxe_on_dummy())
+        return self._link
+
+    @property
+    def address(self) -> str:
+        """The link's address; makes the link."""
+        return self.link.address
+
+    def measure(self, messages: int, how: str) -> dict[str, int]:
+        """Run one ping-pong; return its time, its errors, and the records that the probes lost."""
+        probe = self._attach(how == WATCHED)
+        prepare()
+        # While the file is open, times are measured, as for the profile of any object.
+        with OBJECTS.open() if how == PROFILED else nullcontext():
+            directory = self._modules.directory
+            if how == RDM:
+                scenario = ulp.run_rdm(directory, self.address, messages)
+            else:
+                scenario = ulp.run(directory, (self.address, _PORT), messages, lambda: None)
+        elapsed = max(peer.ns for peer in scenario.peers)
+        errors = sum(bool(peer.error) for peer in scenario.peers)
+        losses = probe.counters().losses
+        lost = losses.ring + losses.waits + losses.queues + losses.unpaired
+        return {"ns": elapsed, "errors": errors, "records": len(probe.take()), "lost": lost}
+
+    def _attach(self, wanted: bool) -> Probe:
+        """Have the probes attached or detached."""
+        if self._probe is None:
+            self._probe = Probe()
+            self._attached = True
+        if wanted and not self._attached:
+            self._probe.resume()
+        elif not wanted and self._attached:
+            self._probe.rest()
+        self._attached = wanted
+        return self._probe
