@@ -13,6 +13,9 @@ ULP: Final = "KFABRIC_ULP"
 ULP_PARAMETERS: Final = "KFABRIC_ULP_PARAMETERS"
 """Their parameters, a JSON list of ``[module.]name=value``."""
 
+RESULTS: Final = "KFABRIC_RESULTS"
+"""On the host, the command whose results go to docs/results.md; unset if they do not."""
+
 ULP_ORDER: Final = "order"
 """File in the directory of the user's modules: their names without .ko, in load order."""
 COVERAGE: Final = "coverage.tar"

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,9 @@ PAGE = "index.html"
 class ShowCoverage:
     """Prints the table when all guests have left their counts below ``directory``."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, record: Callable[[str], None] | None = None) -> None:
         self._directory = directory
+        self._record = record
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -44,6 +45,8 @@ class ShowCoverage:
             terminalreporter.write_line(error.line(), red=True)
             return
         terminalreporter.write_line(table)
+        if self._record:
+            self._record(markdown(table))
         page = self._directory / PLACE / PAGE
         terminalreporter.write_line(f"kfabric: each line with its count: {page}")
 
@@ -67,6 +70,13 @@ def summary(directory: Path) -> str:
     if not guests:
         raise SetupError("no guest has left counts", "did one of them end in order?")
     return gcovr(join(guests), guests, mine / PAGE)
+
+
+def markdown(table: str) -> str:
+    """gcovr's table as Markdown, without the numbers of the lines."""
+    rows = re.findall(r"^(\S+)\s+(\d+)\s+(\d+)\s+(\d+%)", table, re.MULTILINE)
+    lines = [("file", "lines", "reached", "share"), ("---", "--:", "--:", "--:"), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def join(guests: Iterable[Path]) -> Path:

@@ -3,6 +3,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +126,8 @@ class Soaked:
     # Properties of a round's report; see tests/guest/test_soak.py.
     MESSAGES, FAULTS, ERRORS = "soak-messages", "soak-faults", "soak-errors"
 
-    def __init__(self) -> None:
+    def __init__(self, record: Callable[[str], None] | None = None) -> None:
+        self._record = record
         self._began = time.monotonic()
         self._rounds = 0
         self._found = 0
@@ -167,3 +169,5 @@ class Soaked:
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(self.line(), bold=True)
+        if self._record:
+            self._record(self.line())

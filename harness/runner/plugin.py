@@ -9,12 +9,14 @@ that may crash, with --kfabric-here) the same tests run in-process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from harness import names
 from harness.guest import in_guest
 
 if TYPE_CHECKING:
@@ -179,7 +181,7 @@ def _check_run(config: pytest.Config, here: bool) -> None:
     if (here or wants_guests) and option.verify_wakeups:
         register(Watched(), "kfabric-watched")
     if (here or wants_guests) and option.soak_hours:
-        register(Soaked(), "kfabric-soaked")
+        register(Soaked(_recorder("soak")), "kfabric-soaked")
     troubles: Callable[[], list[Trouble]] = list
     if wants_guests and not option.collectonly:
         troubles = _use_guests(config)
@@ -197,8 +199,21 @@ def _use_guests(config: pytest.Config) -> Callable[[], list[Trouble]]:
     controller = Controller(config)
     config.pluginmanager.register(controller, "kfabric-controller")
     if config.option.coverage:
-        config.pluginmanager.register(ShowCoverage(controller.directory), "kfabric-coverage")
+        coverage = ShowCoverage(controller.directory, _recorder("coverage"))
+        config.pluginmanager.register(coverage, "kfabric-coverage")
     return controller.troubles
+
+
+def _recorder(section: str) -> Callable[[str], None] | None:
+    """The function that writes a section of docs/results.md, if the user wants it."""
+    if not (command := os.environ.get(names.RESULTS)):
+        return None
+    from harness.docs.results import Measurement
+    from harness.vm import prepare, versions
+
+    measured = Measurement(section, command)
+    kernel = versions.load(prepare.SOURCE).find().name
+    return lambda text: measured.write(kernel, text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:

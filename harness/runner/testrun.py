@@ -10,6 +10,7 @@ chosen kernel.
 import argparse
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -20,6 +21,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness import names
+from harness.docs import results
 from harness.errors import ExitStatus, KfabricError, report
 from harness.runner import matrix
 from harness.runner.matrix import Column
@@ -120,6 +123,10 @@ def main(argv: Sequence[str]) -> int:
     if args.matrix and not paths:
         paths = [str(GUEST)]
     ours = ["--kfabric-vmcore"] if args.vmcore else []
+    command = ["test", *argv]
+    measured = results.begin("matrix", command, args.results and len(kernels) > 1)
+    if args.results:
+        os.environ[names.RESULTS] = shlex.join(["kfabric", *command])
     runs = Runs([*options, *ours], kernels, tested)
     for part in parts(paths, args.vms, args.tx):
         runs.all(part)
@@ -130,6 +137,8 @@ def main(argv: Sequence[str]) -> int:
         TABLE.parent.mkdir(parents=True, exist_ok=True)
         TABLE.write_text(matrix.markdown(columns))
         prepare.say(f"the same as Markdown: {TABLE}")
+        if measured:
+            measured.write(", ".join(dict.fromkeys(runs.releases)), matrix.markdown(columns))
     return combine(runs.codes, filtered=bool(options))
 
 
@@ -151,6 +160,7 @@ class Runs:
     ) -> None:
         self.codes: list[int] = []
         self.columns: dict[str, Column] = {}
+        self.releases: list[str] = []
         self._options = options
         self._kernels = kernels or [""]
         self._tested = tested
@@ -183,6 +193,7 @@ class Runs:
         for suffix in (".xml", ".ktap"):
             part.report(kernel).with_suffix(suffix).unlink(missing_ok=True)
         image = _prepare(kernel)
+        self.releases.append(image.release)
         if self._tested:
             ulp.build(image, Variant.TEST, self._tested, prepare.say)
         if part.name == "guest":
@@ -244,6 +255,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         action="store_true",
         help="run on each stock kernel; without paths: only tests in guests",
     )
+    parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     args, rest = parser.parse_known_args(list(argv))
     if args.vms < 0 or not (args.vms or args.tx):
         parser.error("at least one guest is needed")

@@ -122,3 +122,16 @@ def test_counts_are_written_after_a_file_now_and_then(
     assert not left.exists()
     leaver.pytest_sessionfinish()
     assert [path.name for path in tmp_path.glob("coverage*")] == [NAME]
+
+
+def test_results_have_the_totals_without_the_lines_numbers() -> None:
+    """docs/results.md gets one row for each file, and the sum."""
+    table = (
+        "File                      Lines    Exec  Cover   Missing\n"
+        "kmod/core/cq.c              200     190    95%   3-5,17\n"
+        "TOTAL                       200     190    95%\n"
+    )
+    assert coverage.markdown(table).splitlines()[2:] == [
+        "| kmod/core/cq.c | 200 | 190 | 95% |",
+        "| TOTAL | 200 | 190 | 95% |",
+    ]
