@@ -215,21 +215,27 @@ static_assert(offsetof(struct kfi_ioc, addr) == offsetof(struct kvec, iov_base))
 static_assert(offsetof(struct kfi_ioc, count) == offsetof(struct kvec, iov_len));
 
 /* struct kfab_tmsg and struct kfab_rma begin with the fields of struct kfab_msg. */
-#define SAME_AS_MSG(type, field)					\
-	static_assert(offsetof(struct type, field) ==			\
-		      offsetof(struct kfab_msg, field))
-#define BEGINS_LIKE_MSG(type)						\
-	SAME_AS_MSG(type, flags);					\
-	SAME_AS_MSG(type, ep);					\
-	SAME_AS_MSG(type, iov_count);					\
-	SAME_AS_MSG(type, op_flags);					\
-	SAME_AS_MSG(type, context);					\
-	SAME_AS_MSG(type, data);					\
-	SAME_AS_MSG(type, addr);					\
-	SAME_AS_MSG(type, iov)
+#define SAME_AS_MSG(type, _field)					\
+	static_assert(offsetof(struct type, _field) ==			\
+		      offsetof(struct kfab_msg, _field))
 
-BEGINS_LIKE_MSG(kfab_tmsg);
-BEGINS_LIKE_MSG(kfab_rma);
+SAME_AS_MSG(kfab_tmsg, flags);
+SAME_AS_MSG(kfab_tmsg, ep);
+SAME_AS_MSG(kfab_tmsg, iov_count);
+SAME_AS_MSG(kfab_tmsg, op_flags);
+SAME_AS_MSG(kfab_tmsg, context);
+SAME_AS_MSG(kfab_tmsg, data);
+SAME_AS_MSG(kfab_tmsg, addr);
+SAME_AS_MSG(kfab_tmsg, iov);
+
+SAME_AS_MSG(kfab_rma, flags);
+SAME_AS_MSG(kfab_rma, ep);
+SAME_AS_MSG(kfab_rma, iov_count);
+SAME_AS_MSG(kfab_rma, op_flags);
+SAME_AS_MSG(kfab_rma, context);
+SAME_AS_MSG(kfab_rma, data);
+SAME_AS_MSG(kfab_rma, addr);
+SAME_AS_MSG(kfab_rma, iov);
 
 /* The same layout for 32-bit callers: no holes, and a multiple of eight bytes. */
 static_assert(sizeof(struct kfab_info) % 8 == 0);

@@ -243,7 +243,7 @@ long kfd_ack_cq_events(struct kfd_call *call)
 }
 
 /**
- * kfd_cq_close() - close a CQ, without waiting for acknowledgements
+ * kfd_cq_close() - close a CQ, without waiting for acknowledgments
  * @obj: the CQ
  *
  * Context: Process, may sleep. The caller holds client->closing.

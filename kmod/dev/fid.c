@@ -9,7 +9,7 @@
  * @call: the call in progress
  *
  * Context: Process, may sleep. Takes client->closing, but waits for the
- * acknowledgements of a CQ's events without a lock.
+ * acknowledgments of a CQ's events without a lock.
  * Return: 0, or a negative errno as listed at struct kfab_close.
  */
 long kfd_close(struct kfd_call *call)

@@ -327,7 +327,7 @@ static long kfd_infos_put(struct kfab_getinfo *arg, const struct kfi_info *info)
 }
 
 static long kfd_getinfo_list(struct kfab_getinfo *arg, const char *node,
-			    const char *service, struct kfi_info *hints)
+			     const char *service, struct kfi_info *hints)
 {
 	struct kfi_info *list = NULL;
 	long ret;

@@ -31,7 +31,7 @@
  *
  *   channel->lock		kfi_ack_cq_events(), kfi_cq_discard_events()
  *   queue->head.lock		the same two, after channel->lock was released: they
- *				wake a close that waits for acknowledgements
+ *				wake a close that waits for acknowledgments
  *     watch->head.lock
  *
  * So nothing that is called with channel->lock or a queue's lock held may take the
@@ -47,7 +47,7 @@
  *
  * Two classes close differently. A completion channel closes while threads sleep in
  * it: the close takes the handle's reference away, the sleeping calls end, and the last
- * of them frees the object. A CQ of a channel waits for acknowledgements: meanwhile it
+ * of them frees the object. A CQ of a channel waits for acknowledgments: meanwhile it
  * is draining, keeps its handle, and only KFAB_IOC_ACK_CQ_EVENTS and another close
  * find it.
  */
@@ -125,7 +125,7 @@ struct kfd_client {
  * @fclass: KFI_CLASS_* or KFD_CLASS_*; constant
  * @users: references, see the top of this file; 0 while it is being closed (xa_lock)
  * @closing: a channel is being closed; its @users may be above 0 (xa_lock)
- * @draining: the close of a CQ waits for acknowledgements (xa_lock)
+ * @draining: the close of a CQ waits for acknowledgments (xa_lock)
  * @gone: closed; the last user frees it (xa_lock)
  * @wait_obj: as the user asked for; kfabric has KFI_WAIT_UNSPEC in place of some.
  *	      Constant once the object is visible

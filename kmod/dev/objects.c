@@ -370,7 +370,7 @@ static void kfd_obj_close_end(struct kfd_obj *obj, bool gone)
 }
 
 /*
- * The close of a CQ will not be refused, but has to wait for acknowledgements. Its
+ * The close of a CQ will not be refused, but has to wait for acknowledgments. Its
  * handle gets its reference back, and the caller one of its own for the time of the
  * wait.
  */
@@ -424,7 +424,7 @@ void kfd_claim_end(struct kfd_obj *obj, bool gone)
 	mutex_unlock(&client->closing);
 }
 
-/* A CQ that only waits for acknowledgements closes at once if they are discarded. */
+/* A CQ that only waits for acknowledgments closes at once if they are discarded. */
 static int kfd_fid_close_now(struct kfd_obj *obj, bool discard)
 {
 	int ret = kfd_fid_close(obj);
@@ -435,7 +435,7 @@ static int kfd_fid_close_now(struct kfd_obj *obj, bool discard)
 	return kfd_fid_close(obj);
 }
 
-/* If another thread is closing the CQ and waits for acknowledgements, end its wait. */
+/* If another thread is closing the CQ and waits for acknowledgments, end its wait. */
 static void kfd_cq_discard(struct kfd_client *client, u32 id)
 {
 	struct kfd_obj *obj;
@@ -454,9 +454,9 @@ static void kfd_cq_discard(struct kfd_client *client, u32 id)
  * @discard: of a CQ: its unacknowledged events are discarded
  *
  * Context: Process, may sleep. Takes client->closing, but waits for the
- * acknowledgements of a CQ's events without a lock.
+ * acknowledgments of a CQ's events without a lock.
  * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF; -EINTR:
- * nothing was changed, unless it is a CQ that waits for acknowledgements: it is still
+ * nothing was changed, unless it is a CQ that waits for acknowledgments: it is still
  * being closed, and another call continues the close.
  */
 int kfd_obj_close(struct kfd_client *client, u32 id, bool discard)

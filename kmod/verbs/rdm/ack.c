@@ -25,7 +25,7 @@
  */
 static unsigned int rdm_ack_delay_us = 10000;
 module_param(rdm_ack_delay_us, uint, 0644);
-MODULE_PARM_DESC(rdm_ack_delay_us, "how long an acknowledgement waits for a message to travel with, on a connection with traffic in both directions (us)");
+MODULE_PARM_DESC(rdm_ack_delay_us, "how long an acknowledgment waits for a message to travel with, on a connection with traffic in both directions (us)");
 
 static unsigned int rdm_probe_s = 5;
 module_param(rdm_probe_s, uint, 0644);

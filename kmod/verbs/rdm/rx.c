@@ -341,8 +341,8 @@ static void kfr_rx_wants_more(struct kfr_rx *rx, struct kfr_arrival *in)
  * without the lock.
  */
 static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
-						struct kfr_arrival *in,
-						struct list_head *dropped)
+					    struct kfr_arrival *in,
+					    struct list_head *dropped)
 {
 	const struct kfr_hdr *hdr = in->hdr;
 	bool tagged = hdr->flags & KFR_F_TAGGED;

@@ -254,9 +254,9 @@ struct kfab_getinfo {
  * Errors:
  *
  *  - EBUSY: a call in progress or another object uses the object, or another close of
- *    it waits for acknowledgements; nothing was changed
+ *    it waits for acknowledgments; nothing was changed
  *  - EINTR: a signal; nothing was changed, except that a CQ which was waiting for
- *    acknowledgements is still being closed
+ *    acknowledgments is still being closed
  */
 struct kfab_close {
 	__u32 size;
