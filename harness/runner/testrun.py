@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric test``: runs tests on the host, tests that boot guests, and tests in guests.
+"""kfabric test: runs tests on the host, tests that boot guests, and tests in guests.
 
 Each part is a pytest run with its own closing line. Arguments are pytest's: paths choose the
 tests (tests/unit, tests/browser, tests/vm, tests/wire, tests/debug and tests/model run on the

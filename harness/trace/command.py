@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric trace -- CMD``: shows the sleepers and wakers of wait queues, and stuck waits.
+"""kfabric trace -- CMD: shows the sleepers and wakers of wait queues, and stuck waits.
 
-By default CMD runs in a disposable guest; with ``--here`` on this machine, which needs
+By default CMD runs in a disposable guest; with --here on this machine, which needs
 root and bcc (Debian: python3-bpfcc). The exit status is CMD's; 124 if it outlived
-``--duration``.
+--duration.
 """
 
 from __future__ import annotations

@@ -23,8 +23,10 @@ def add_guest_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variant", choices=variants, help="build these modules; $KFABRIC_MODULES names them"
     )
-    parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="guest memory")
-    parser.add_argument("--cpus", type=int, default=2, help="virtual CPUs")
+    parser.add_argument(
+        "--memory", type=int, default=1024, metavar="MIB", help="guest memory (%(default)s)"
+    )
+    parser.add_argument("--cpus", type=int, default=2, help="virtual CPUs (%(default)s)")
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--append", action="append", default=[], metavar="WORD", help="kernel parameter"
