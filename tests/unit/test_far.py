@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import execnet
@@ -184,7 +184,9 @@ def test_c(): pass
 
 
 @pytest.fixture
-def through_shim(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+def through_shim(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., pytest.RunResult]:
     """Run the toys with guests that a fake ssh connects to."""
     monkeypatch.setenv("PYTHONPATH", f"{pytester.path}/custom{os.pathsep}{ROOT}")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)

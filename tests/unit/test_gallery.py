@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from queue_scenes import NAMES, US, WAITER, WAITER_2, WAKER, Scene
@@ -61,8 +62,12 @@ def leave(directory: Path, *scenes: Scene, losses: int = 0) -> FullRecording:
 
 
 def run_of(
-    scene: Scene, first: int = 0, variant: str = "buggy", name: str = "waitqueue-active", **more
-):
+    scene: Scene,
+    first: int = 0,
+    variant: str = "buggy",
+    name: str = "waitqueue-active",
+    **more: Any,
+) -> Run:
     """What the guest tells of a scene."""
     times = [getattr(r, "t_begin", 0) or getattr(r, "t", 0) for r in scene.records]
     threads = {NAMES[tid]: tid for tid in (WAITER, WAKER)}
@@ -272,7 +277,7 @@ def runner(tmp_path, monkeypatch, bad_plays: int, lines: list) -> guest.Runner:
         return read_text(path, *args, **kwargs)
 
     monkeypatch.setattr(Path, "read_text", played)
-    return guest.Runner(tracer, lines.append)
+    return guest.Runner(cast(guest.Tracer, tracer), lines.append)
 
 
 def test_a_play_that_lost_records_is_played_again(tmp_path, monkeypatch) -> None:

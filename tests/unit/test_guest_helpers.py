@@ -8,7 +8,9 @@ import itertools
 import textwrap
 import threading
 import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +62,7 @@ class FakeLog:
 
 
 @pytest.fixture
-def watch(monkeypatch):
+def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., KernelWatch]:
     """A KernelWatch over a log of these batches, and taint words one a reading."""
 
     def make(*batches: str, taints: tuple[int, ...] = (0,)) -> KernelWatch:
@@ -182,7 +184,7 @@ class FakeItem:
     def __init__(self, *limits: float) -> None:
         self.marks = [pytest.mark.timeout(limit).mark for limit in limits]
 
-    def get_closest_marker(self, name):
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
         """The first one."""
         return self.marks[0] if self.marks else None
 
@@ -195,7 +197,7 @@ class FakeItem:
 class FakeConfig:
     """Has the option --timeout."""
 
-    def getoption(self, name, default):
+    def getoption(self, name: str, default: object) -> float:
         """That of the command line."""
         return 60.0
 
@@ -204,7 +206,7 @@ def test_tests_have_more_time_where_all_is_slow(monkeypatch) -> None:
     """Those that name a limit as well as the others."""
     monkeypatch.setattr(checks, "KernelWatch", lambda: None)
     monkeypatch.setattr(checks, "MemoryWatch", lambda: None)
-    hook = checks.GuestChecks(Retirement()).pytest_collection_modifyitems
+    hook: Any = checks.GuestChecks(Retirement()).pytest_collection_modifyitems
     items = [FakeItem(), FakeItem(300.0)]
     hook(FakeConfig(), items)
     assert [len(item.marks) for item in items] == [0, 1]
@@ -215,16 +217,16 @@ def test_tests_have_more_time_where_all_is_slow(monkeypatch) -> None:
 
 def test_leaked_memory_fails_the_last_test_of_a_file(monkeypatch) -> None:
     """A search at the end includes the youngest leaks; harm ends a guest, too."""
-    settles = []
+    settles: list[bool] = []
     leak = memleak.parse("unreferenced object 0x1 (size 8):\n  comm x\n")
 
     class FakeMemory:
         ripe = True
 
-        def due(self):
+        def due(self) -> bool:
             return self.ripe
 
-        def leaks(self, settle):
+        def leaks(self, settle: bool) -> list[memleak.Leak]:
             settles.append(settle)
             return leak if settle else []
 

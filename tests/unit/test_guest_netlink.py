@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -56,7 +57,7 @@ class Kernel:
 
 
 @pytest.fixture
-def kernel(monkeypatch):
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[RdmaNetlink, Kernel]]:
     """Open an RdmaNetlink whose kernel gives these answers."""
 
     def answering(*reads: bytes) -> tuple[RdmaNetlink, Kernel]:

@@ -134,7 +134,12 @@ def test_unwanted_guest_is_closed(guest: JobGuest, made: list[FakeVm], when: str
         guest.end()
     else:
         boot = guest._boot
-        guest._boot = lambda name: (guest.end(), boot(name))[1]
+
+        def end_meanwhile(name: str) -> Vm:
+            guest.end()
+            return boot(name)
+
+        guest._boot = end_meanwhile
     with pytest.raises(GuestLost, match="wanted"):
         list(guest.do({"n": 0}))
     assert [vm.closed for vm in made] == ([] if when == "before" else [True])

@@ -127,7 +127,7 @@ def test_a_counter_that_is_set_back_still_ends_the_wait() -> None:
 
 def test_a_change_is_not_a_comparison_of_values() -> None:
     """497, set back to 495, two completions: 497 again is a change for a poll set."""
-    steps = [
+    steps: list[Step] = [
         CQ,
         CNTR,
         ["open_ep", "ep0", "cq0", "ct0"],

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -29,7 +30,9 @@ PANIC = """
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+def run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., pytest.RunResult]:
     """Run tests, given as text, in fake guests; returns the run's result."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
@@ -586,7 +589,7 @@ def test_all_skipped_is_an_error(run) -> None:
 
 
 @contextmanager
-def in_foreground(argv, directory):
+def in_foreground(argv: Sequence[str], directory: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process group as a terminal makes it; gone at the end in any case.
 
     A shell that starts us in the background lets us ignore SIGINT, which a process

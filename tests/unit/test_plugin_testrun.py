@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -75,12 +77,13 @@ def test_paths_go_where_they_can_run() -> None:
 @pytest.mark.parametrize(("status", "raised"), [(0, False), (70, True)])
 def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised) -> None:
     """By the set-up script, whose failure is one of the set-up, not of a test."""
-    seen = []
-    monkeypatch.setattr(
-        testrun.subprocess,
-        "run",
-        lambda argv, **_: seen.append(argv[1:]) or SimpleNamespace(returncode=status),
-    )
+    seen: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str], **_: object) -> SimpleNamespace:
+        seen.append(argv[1:])
+        return SimpleNamespace(returncode=status)
+
+    monkeypatch.setattr(testrun.subprocess, "run", run)
     monkeypatch.setattr(testrun, "_run", lambda argv: 0)
     testrun.main([f"{UNIT}/test_plugin_testrun.py"])
     assert seen == []
@@ -95,19 +98,30 @@ def _boot_nothing(monkeypatch) -> None:
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: 1 << 20)
 
 
-def _image(name):
+def _image(name: str) -> SimpleNamespace:
     return SimpleNamespace(
         release=f"{name}.0", version=testrun.versions.load(testrun.prepare.SOURCE).find(name)
     )
 
 
+def _runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Sequence[str], str]]:
+    """The arguments and the kernel of each run; all of them pass."""
+    seen: list[tuple[Sequence[str], str]] = []
+
+    def run(argv: Sequence[str], kernel: str) -> int:
+        seen.append((argv, kernel))
+        return 0
+
+    monkeypatch.setattr(testrun, "_run", run)
+    return seen
+
+
 def test_options_are_passed_on_to_pytest(monkeypatch) -> None:
     """Words that are no paths are options or their values."""
-    seen = []
     _boot_nothing(monkeypatch)
-    monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append(argv) or 0)
+    seen = _runs(monkeypatch)
     assert testrun.main(["--vms", "2", str(GUEST), "-k", "lost", "-x"]) == 0
-    (argv,) = seen
+    ((argv, _),) = seen
     assert argv[-4:] == ["-k", "lost", "-x", str(GUEST)]
     assert argv[argv.index("--kfabric-vms") + 1] == "2"
 
@@ -115,12 +129,11 @@ def test_options_are_passed_on_to_pytest(monkeypatch) -> None:
 @pytest.mark.parametrize(("kernel", "guests"), [("6.1", 3), ("debug", 1)])
 def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel, guests) -> None:
     """A kernel with checks needs more for each; a line shows it."""
-    seen = []
     _boot_nothing(monkeypatch)
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: 4000)
-    monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append(argv) or 0)
+    seen = _runs(monkeypatch)
     assert testrun.main(["--vms", "8", "--kernel", kernel, str(GUEST)]) == 0
-    (argv,) = seen
+    ((argv, _),) = seen
     assert argv[argv.index("--kfabric-vms") + 1] == str(guests)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"kfabric: {guests} guest(s) at a time, not 8: each needs ")
@@ -154,13 +167,13 @@ CASES = {
 
 
 @pytest.fixture
-def reports(monkeypatch, tmp_path):
+def reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Runs that write a report each, and no guests."""
     _boot_nothing(monkeypatch)
     monkeypatch.setattr(testrun, "REPORTS", tmp_path)
     monkeypatch.setattr(testrun, "TABLE", tmp_path / "matrix.md")
 
-    def run(argv, kernel):
+    def run(argv: Sequence[str], kernel: str) -> int:
         if kernel in CASES:
             (tmp_path / f"guest-{kernel}.xml").write_text(f"<testsuite>{CASES[kernel]}</testsuite>")
         return 0
@@ -182,16 +195,15 @@ def test_each_kernel_has_a_run_and_the_table_has_a_column_each(reports) -> None:
 
 
 def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monkeypatch) -> None:
-    seen = []
-    monkeypatch.setattr(testrun, "_run", lambda argv, kernel: seen.append((argv[-1], kernel)) or 0)
+    seen = _runs(monkeypatch)
     assert testrun.main(["--matrix"]) == 0
-    assert seen == [
+    assert [(argv[-1], kernel) for argv, kernel in seen] == [
         (str(GUEST), name) for name in testrun.versions.load(testrun.prepare.SOURCE).matrix()
     ]
 
 
 def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypatch) -> None:
-    def prepare(name):
+    def prepare(name: str) -> SimpleNamespace:
         if name == "6.1":
             raise SetupError("no network")
         return _image(name)
@@ -240,7 +252,7 @@ def test_bad_status_without_a_failed_test_is_in_the_table(reports, monkeypatch) 
     """JUnit does not show every problem: all of its tests have passed."""
     write = testrun._run
 
-    def run(argv, kernel):
+    def run(argv: Sequence[str], kernel: str) -> int:
         write(argv, kernel)
         return int(pytest.ExitCode.INTERNAL_ERROR) if kernel == "6.1" else 1
 

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from wait_scenes import MEMBER, QUEUE, SECOND, T1, T2, T3, US, Scene
+from wait_scenes import MEMBER, PAST, QUEUE, SECOND, T1, T2, T3, US, Fields, Scene
 
 from harness.recording.records import Change, Context, FClass, ObjectRecord, Why
 from harness.verdict.kinds import Kind
 
-PAST = {"t_foreign": 49, "foreign": 1, "foreign_tid": T2, "foreign_context": Context.PROCESS}
-UNASKED = {"t_waking": 0, "t_running": 0}
+UNASKED: Fields = {"t_waking": 0, "t_running": 0}
 
 
-def reader(begin: int = 40, slept: int = 45, **more: object) -> Scene:
+def reader(begin: int = 40, slept: int = 45, **more: Any) -> Scene:
     """A CQ, and a reader that only its deadline made look."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(begin, slept=slept, **({"timer": SECOND, "ret": 1} | more))
@@ -71,15 +72,15 @@ def test_sleeper_that_is_marked_and_returns_at_once_is_not_lost() -> None:
 def test_sleeper_that_several_strangers_woke_is_not_lost(foreign: int, kinds: list) -> None:
     """W2: of those only the last one's time is known; the first may have come at once."""
     scene = Scene()
-    ends = {"t_foreign": 2 * SECOND, "t_end": 3 * SECOND}
-    scene.wait(40, slept=45, by=scene.publish(50), foreign=foreign, **ends, **UNASKED)
+    ends: Fields = {"t_foreign": 2 * SECOND, "t_end": 3 * SECOND, **UNASKED}
+    scene.wait(40, slept=45, by=scene.publish(50), foreign=foreign, **ends)
     assert scene.found() == kinds
 
 
 def test_sleeper_that_runs_once_a_stranger_wakes_it_is_lost() -> None:
     """W2, V4: the late run was not caused by the thread that only marked it."""
     scene = Scene()
-    ends = {"t_foreign": 2 * SECOND, "t_running": 2 * SECOND + 1, "t_end": 3 * SECOND}
+    ends: Fields = {"t_foreign": 2 * SECOND, "t_running": 2 * SECOND + 1, "t_end": 3 * SECOND}
     scene.wait(40, slept=45, by=scene.publish(50), foreign=1, t_waking=0, **ends)
     assert scene.found() == [(Kind.LOST, T1)]
 

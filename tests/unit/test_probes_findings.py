@@ -6,7 +6,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from wait_scenes import MEMBER, QUEUE, SECOND, SOFTIRQ, T1, T2, T3, US, Scene
+from wait_scenes import (
+    MEMBER,
+    PAST,
+    QUEUE,
+    SECOND,
+    SOFTIRQ,
+    T1,
+    T2,
+    T3,
+    US,
+    Fields,
+    Scene,
+    change_wait,
+)
 
 from harness.recording.records import (
     Change,
@@ -163,7 +176,7 @@ def test_wake_handed_on_that_wakes_nobody_is_lost() -> None:
     scene.wait(41, slept=46, tid=T2)
     scene.hand_on(65, T1)
     assert scene.found() == [(Kind.LOST, T2)]
-    scene.records[2] = replace(scene.records[2], t_end=SECOND * US, ret=-110, seen=0)
+    change_wait(scene.records, 2, t_end=SECOND * US, ret=-110, seen=0)
     assert scene.found() == [(Kind.LOST, T2)]
 
 
@@ -256,19 +269,17 @@ def test_signal_together_with_a_publication_is_not_spurious() -> None:
     """W6: the thread has its result, and gives it."""
     scene = Scene()
     first = scene.publish(50)
-    past = {"t_foreign": 49, "foreign": 1, "foreign_tid": T2, "foreign_context": Context.PROCESS}
-    scene.wait(40, slept=45, by=first, t_waking=0, ready=1, **past)
+    scene.wait(40, slept=45, by=first, t_waking=0, ready=1, **PAST)
     assert scene.found() == []
 
 
 def test_interrupted_wait_is_not_spurious() -> None:
     """W6: a signal wakes past the queue, and -EINTR says so."""
     scene = Scene()
-    past = {"t_foreign": 49, "foreign": 1, "foreign_tid": T2, "foreign_context": Context.PROCESS}
-    scene.wait(40, slept=45, t_end=60, ret=-4, **past)
+    scene.wait(40, slept=45, t_end=60, ret=-4, **PAST)
     assert scene.found() == []
     scene = Scene()
-    scene.wait(40, slept=45, t_end=60, ret=0, **past)
+    scene.wait(40, slept=45, t_end=60, ret=0, **PAST)
     assert scene.found() == [(Kind.SPURIOUS, T1)]
 
 
@@ -354,7 +365,7 @@ def test_reader_beside_one_that_has_returned_is_told() -> None:
 @pytest.mark.parametrize(
     "fields", [{"ready": 0}, {"ready": 1, "ret": 3, "need": 3}, {"ready": 1, "ret": -4}]
 )
-def test_deadline_beside_nothing_that_it_missed_is_not_told(fields: dict[str, int]) -> None:
+def test_deadline_beside_nothing_that_it_missed_is_not_told(fields: Fields) -> None:
     """Q1, Q4, W6: nothing there; it took what it could; or it was interrupted then."""
     scene = Scene(FClass.CQ, exclusive=True)
     scene.wait(40, slept=45, timer=SECOND, **fields)
@@ -371,7 +382,7 @@ def test_reader_that_times_out_beside_an_entry_is_told() -> None:
 def test_signalled_thread_that_finds_something_is_not_told() -> None:
     """W6: no deadline made it look."""
     scene = Scene()
-    past = {"t_foreign": 49, "foreign": 1, "foreign_context": Context.PROCESS}
+    past: Fields = {"t_foreign": 49, "foreign": 1, "foreign_context": Context.PROCESS}
     scene.wait(40, slept=45, t_end=60, ready=1, **past)
     assert scene.found() == []
 
@@ -549,10 +560,10 @@ def test_fault_on_another_queue_silences_no_message() -> None:
     scene = Scene()
     scene.publish(30, sleepers=0)
     scene.wait(40, slept=45)
-    other = Scene()
+    other = Scene(queue=QUEUE + 9)
     other.publish(50)
     other.wait(40, slept=45, tid=T2)
-    scene.records += [replace(record, queue=QUEUE + 9) for record in other.records]
+    scene.records += other.records
     assert set(scene.found(sides=(SIDE,))) == {(Kind.LOST, T2), (Kind.ORDER, 0)}
 
 
@@ -566,7 +577,7 @@ def test_wake_of_a_thread_that_is_awake_is_no_doubt() -> None:
     assert scene.found() == []
     scene = Scene(FClass.CQ)
     scene.early(scene.publish(50), begin=40)
-    late = {"t_waking": 0, "t_running": 2 * SECOND, "t_end": 2 * SECOND + 1}
+    late: Fields = {"t_waking": 0, "t_running": 2 * SECOND, "t_end": 2 * SECOND + 1}
     scene.wait(40, slept=45, by=scene.publish(70, sleepers=0), wakes=2, **late)
     assert scene.found() == []
 
@@ -575,7 +586,7 @@ def test_open_wait_that_the_kernel_alone_saw_woken_is_a_doubt() -> None:
     """F7: the tracepoint comes first, so that this is no wake on its way."""
     scene = Scene()
     scene.wait(40, slept=45)
-    scene.records[0] = replace(scene.records[0], kernel_wakes=1)
+    change_wait(scene.records, 0, kernel_wakes=1)
     assert "the two views differ" in scene.verdict().doubts[0]
 
 
@@ -583,11 +594,11 @@ def test_open_wait_that_the_kernel_never_saw_woken_is_a_doubt() -> None:
     """F7: a moment is excused, seconds are not."""
     scene = Scene()
     scene.wait(40, slept=45, by=scene.publish(50), t_end=0)
-    scene.records[-1] = replace(scene.records[-1], kernel_wakes=0)
+    change_wait(scene.records, -1, kernel_wakes=0)
     assert scene.verdict(stop=51).doubts == ()
-    scene.records[-1] = replace(scene.records[-1], kernel_wakes=2)
+    change_wait(scene.records, -1, kernel_wakes=2)
     assert "the two views differ" in scene.verdict(stop=51).doubts[0]
-    scene.records[-1] = replace(scene.records[-1], kernel_wakes=0)
+    change_wait(scene.records, -1, kernel_wakes=0)
     assert "the two views differ" in scene.verdict().doubts[0]
 
 
@@ -621,9 +632,9 @@ def test_ids_of_a_module_that_is_loaded_anew_are_no_old_ones() -> None:
 def test_id_of_an_object_from_before_the_recording_may_be_made_again() -> None:
     """O6: its end is recorded, and its begin is not."""
     scene = life(0)
-    gone = [record for record in scene.records if not isinstance(record, ObjectRecord)]
-    gone.append(ObjectRecord(QUEUE, 90 * US, Change.FREE, FClass.WAIT))
-    scene.records = gone + life(SECOND).records
+    scene.records = [record for record in scene.records if not isinstance(record, ObjectRecord)]
+    scene.records.append(ObjectRecord(QUEUE, 90 * US, Change.FREE, FClass.WAIT))
+    scene.records += life(SECOND).records
     verdict = scene.verdict()
     assert (verdict.outcome, verdict.matched) == (Outcome.VERIFIED, 2)
 
@@ -645,8 +656,8 @@ def test_second_view_is_compared_only_if_there_is_one() -> None:
     """A recording without the kernel's view is judged by its records alone."""
     scene = Scene()
     scene.wait(40, slept=45, by=scene.publish(50))
-    records = (*scene.records[:-1], replace(scene.records[-1], kernel_wakes=0))
-    recording = Recording(records, tallies=count(records))
+    change_wait(scene.records, -1, kernel_wakes=0)
+    recording = Recording(tuple(scene.records), tallies=count(scene.records))
     assert judge(build(recording)).doubts == ()
     assert judge(build(replace(recording, kernel=KernelView()))).doubts
     assert SOFTIRQ not in recording.threads

@@ -151,7 +151,7 @@ def test_wait_from_before_is_in_the_cut_in_which_it_ends(
     probe.tallies[CQ] = Tally(0, 0, 1, 0)
     cut = recorder.cut()
     probe.open = []
-    probe.ring += map(pack, [signal(12, 1), wait(10, 1)])
+    probe.ring += [pack(signal(12, 1)), pack(wait(10, 1))]
     probe.tallies[CQ] = Tally(1, 1, 1, 1)
     recording = cut.end()
     assert build(recording).doubts == ()

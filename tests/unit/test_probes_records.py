@@ -16,6 +16,7 @@ from harness.recording.records import (
     Losses,
     MarkRecord,
     ObjectRecord,
+    Record,
     RecordError,
     SignalRecord,
     StackRecord,
@@ -32,7 +33,7 @@ PROGRAM = (ROOT / "harness/probes/wakeups.bpf.c").read_text(encoding="utf-8")
 HEADER = (ROOT / "harness/recording/records.h").read_text(encoding="utf-8")
 TRACES = sorted((ROOT / "tests/data/traces").glob("*.jsonl"))
 WIDTH = {"u8": "B", "u32": "I", "s32": "i", "u64": "Q"}
-LAYOUTS = [
+LAYOUTS: list[tuple[type[Record], str]] = [
     (WaitRecord, "wait_rec"),
     (SignalRecord, "signal_rec"),
     (WakeRecord, "wake_rec"),
@@ -63,7 +64,7 @@ def expand(form: str) -> str:
 
 
 @pytest.mark.parametrize(("cls", "name"), LAYOUTS)
-def test_decoder_has_the_layout_of_the_program(cls: type, name: str) -> None:
+def test_decoder_has_the_layout_of_the_program(cls: type[Record], name: str) -> None:
     """The struct that the kernel part fills and the decoder's format are the same."""
     form, members = struct_of(name)
     assert expand(cls.FORMAT.format) == form
@@ -71,7 +72,7 @@ def test_decoder_has_the_layout_of_the_program(cls: type, name: str) -> None:
 
 
 @pytest.mark.parametrize(("cls", "name"), LAYOUTS)
-def test_every_field_comes_from_its_own_member(cls: type, name: str) -> None:
+def test_every_field_comes_from_its_own_member(cls: type[Record], name: str) -> None:
     """Each member holds a different number; the decoder must not mix them up."""
     form, members = struct_of(name)
     values = [cls.KIND, *range(11, 10 + len(members))]

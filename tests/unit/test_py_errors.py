@@ -44,6 +44,7 @@ def test_error_number_chooses_the_class(number: int, kind: type[Exception]) -> N
     assert isinstance(error, errors.KfiError)
     assert isinstance(error, OSError)
     assert (error.errno, error.call) == (number, "CQ_READ")
+    assert error.strerror is not None
     assert error.name in error.strerror
     assert error.strerror.startswith("CQ_READ: ")
 

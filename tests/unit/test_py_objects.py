@@ -27,8 +27,7 @@ class FakeBuffer(kp.Buffer):
     """A buffer whose memory nobody maps."""
 
     def __init__(self, device: kp.Device) -> None:
-        kernel_object = super(kp.Buffer, self)
-        kernel_object.__init__(device, device._client, 999)
+        super(kp.Buffer, self).__init__(device, device._client, 999)
         self._length = 64
         self._view = memoryview(bytearray(64))
 

@@ -83,7 +83,7 @@ def test_parser_reads_constants_structs_and_calls() -> None:
     outer = space["s_outer"]
     assert isinstance(outer, type) and issubclass(outer, ctypes.Structure)
     assert ctypes.sizeof(outer) == 40
-    assert outer.number.offset == outer.halves.offset == 24  # type: ignore[attr-defined]
+    assert outer.number.offset == outer.halves.offset == 24
     assert space["S_CALL"] == 0xC000FB02 | 40 << 16
 
 

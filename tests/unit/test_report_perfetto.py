@@ -46,7 +46,7 @@ def events(trace: Any) -> list[tuple[str, Any]]:
 
 def sched(trace: Any) -> dict[int, list[Any]]:
     """The scheduler's events by lane."""
-    lanes = defaultdict(list)
+    lanes: defaultdict[int, list[Any]] = defaultdict(list)
     for packet in trace.packet:
         if packet.HasField("ftrace_events"):
             lanes[packet.ftrace_events.cpu] += packet.ftrace_events.event

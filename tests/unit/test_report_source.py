@@ -62,10 +62,13 @@ def big(monkeypatch: pytest.MonkeyPatch, directory: Path, waits: int = 300) -> P
     monkeypatch.setattr(source, "_AROUND_NS", 250_000)
     recording = plain(waits, never=False)
     records = list(recording.records)
-    at = next(
-        n for n in range(len(records) // 2, len(records)) if isinstance(records[n], WaitRecord)
+    middle = len(records) // 2
+    at, wait = next(
+        (n, record)
+        for n, record in enumerate(records[middle:], middle)
+        if isinstance(record, WaitRecord)
     )
-    records[at] = replace(records[at], tid=99, t_wake=0, t_running=0, t_end=0, ended=0, wakes=0)
+    records[at] = replace(wait, tid=99, t_wake=0, t_running=0, t_end=0, ended=0, wakes=0)
     return saved(replace(recording, records=tuple(records)), directory)
 
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from queue_scenes import QUEUE, TIMEOUT, US, WAITER_2, Scene
+from wait_scenes import change_wait
 
 from harness.verdict.backlog import Backlog, End, Sleep, sleeps_of, wake_effects
 from harness.verdict.ledger import Queue, Wait
@@ -132,7 +131,7 @@ def test_thread_that_did_not_run_between_two_wakes_was_not_asleep_at_the_first()
 def test_thread_that_nobody_asked_to_be_woken_was_awake() -> None:
     scene = calls(100)
     scene.wait(90, slept=110, wakes=(100,), ran=5, timeout=TIMEOUT)
-    scene.records[-1] = replace(scene.records[-1], t_waking=0)
+    change_wait(scene.records, -1, t_waking=0)
     assert asleep(scene) == [False]
 
 
@@ -155,7 +154,7 @@ def test_stranger_from_before_a_sleep_did_not_end_it() -> None:
     """The cause is unknown, but the wait has ended."""
     scene = Scene()
     scene.wait(50, slept=60, end=200)
-    scene.records[-1] = replace(scene.records[-1], t_foreign=55 * US)
+    change_wait(scene.records, -1, t_foreign=55 * US)
     (sleep,) = sleeps(scene)
     assert (sleep.end, sleep.how) == (200 * US, End.FOREIGN)
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +18,7 @@ from harness.guest import ulp as guest_ulp
 from harness.guest.topology import Netdev, RdmaLink
 from harness.runner import testrun
 from harness.vm import kbuild, prepare, ulp, ulpbuild
+from harness.vm.machine import Vm
 from harness.vm.spec import Variant
 from harness.vm.ulp import Ulp
 from harness.vm.ulpbuild import UlpError
@@ -36,7 +39,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Build the tree with a shell script in make's place; returns the directory."""
     checkout = tmp_path / "checkout"
     (checkout / "kmod").mkdir(parents=True)
@@ -45,7 +48,7 @@ def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     place = SimpleNamespace(headers=lambda release: headers)
     monkeypatch.setattr(kbuild.supply, "of", lambda *_: place)
     monkeypatch.setattr(kbuild, "strip", lambda modules, target: None)
-    image = SimpleNamespace(release="6.1", version=None)
+    image: Any = SimpleNamespace(release="6.1", version=None)
 
     def run(script: str) -> Path:
         argv = ["sh", "-euc", f'cd "$0"; {script}']
@@ -106,7 +109,7 @@ def test_build_is_repeated_only_after_a_change(build, tree: Path) -> None:
 
 
 def test_make_gets_our_headers_and_symbols() -> None:
-    headers = SimpleNamespace(build=Path("/h"))
+    headers: Any = SimpleNamespace(build=Path("/h"))
     argv = ulpbuild.make_argv(headers, Path("/copy"), Variant.PROD, Path("/our/kmod"))
     assert "KBUILD_EXTRA_SYMBOLS=/our/kmod/Module.symvers" in argv
     assert "KFABRIC_DIR=/our/kmod" in argv
@@ -148,13 +151,18 @@ def test_tests_get_the_module_and_run_where_the_guest_sees_them(
     """Paths are made absolute: pytest runs in another directory."""
     (tree / "tests").mkdir()
     (tree / "tests/test_it.py").touch()
-    seen = []
+    seen: list[Any] = []
+
+    def run(*given: Any) -> int:
+        seen.append(given)
+        return 0
+
     image = SimpleNamespace(release="6.1", version=None)
     monkeypatch.setattr(testrun, "_prepare", lambda name: image)
     monkeypatch.setattr(testrun, "fit", lambda part, version: part)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.ulp, "build", lambda *given: seen.append(given[2]))
-    monkeypatch.setattr(testrun, "_run", lambda *given: seen.append(given) or 0)
+    monkeypatch.setattr(testrun, "_run", run)
     monkeypatch.chdir(tree)
     argv = ["--ulp", ".", "--ulp-param", "a=1", "-x", "--", "tests/test_it.py::test_a"]
     assert testrun.main(argv) == 0
@@ -169,13 +177,18 @@ def test_tests_get_the_module_and_run_where_the_guest_sees_them(
 def test_without_paths_the_modules_directory_is_searched_for_tests(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = []
+    seen: list[str] = []
+
+    def run(argv: Sequence[str], *_: object) -> int:
+        seen.append(argv[-1])
+        return 0
+
     image = SimpleNamespace(release="6.1", version=None)
     monkeypatch.setattr(testrun, "_prepare", lambda name: image)
     monkeypatch.setattr(testrun, "fit", lambda part, version: part)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.ulp, "build", lambda *_: None)
-    monkeypatch.setattr(testrun, "_run", lambda *given: seen.append(given[0][-1]) or 0)
+    monkeypatch.setattr(testrun, "_run", run)
     assert testrun.main(["--ulp", str(tree)]) == 0
     assert seen == [str(tree)]
 
@@ -213,38 +226,49 @@ class FakeGuest:
 
     spec = SimpleNamespace(deadlines=SimpleNamespace(boot=1.0))
 
-    def __init__(self, rc: int = 0, err: bytes = b"", splats=(), error=None) -> None:
+    def __init__(
+        self,
+        rc: int = 0,
+        err: bytes = b"",
+        splats: Sequence[SimpleNamespace] = (),
+        error: GuestPanic | None = None,
+    ) -> None:
         self._done = SimpleNamespace(rc=rc, err=err)
         self._splats = splats
         self._error = error
 
-    def run(self, argv, timeout):
+    def run(self, argv: Sequence[str], timeout: float) -> SimpleNamespace:
         if self._error:
             raise self._error
         return self._done
 
-    def splats(self):
+    def splats(self) -> Sequence[SimpleNamespace]:
         return self._splats
+
+
+def load(guest: FakeGuest, tree: Path) -> None:
+    """Load the modules of the tree in the fake guest."""
+    ulp.load(cast(Vm, guest), Ulp(tree, tree))
 
 
 def test_refused_module_is_one_line_with_the_kernels_reason(tree: Path) -> None:
     guest = FakeGuest(1, b"load /b/mine.ko: Invalid argument\n  mine: no address\n")
     with pytest.raises(ModuleLoadError, match=r"^load /b/mine\.ko: Invalid argument$") as error:
-        ulp.load(guest, Ulp(tree, tree))
+        load(guest, tree)
     assert "mine: no address" in error.value.console
 
 
 def test_panic_while_it_is_loaded_is_reported(tree: Path) -> None:
     guest = FakeGuest(error=GuestPanic("BUG: null", console="the stack"))
     with pytest.raises(GuestPanic, match=f"BUG: null, while the modules of {tree} were") as error:
-        ulp.load(guest, Ulp(tree, tree))
+        load(guest, tree)
     assert error.value.console == "the stack"
 
 
 def test_splat_while_it_is_loaded_is_an_error(tree: Path) -> None:
     guest = FakeGuest(splats=[SimpleNamespace(title="WARNING: at mine.c", text="all of it")])
     with pytest.raises(GuestSplat, match=r"WARNING: at mine\.c, while") as error:
-        ulp.load(guest, Ulp(tree, tree))
+        load(guest, tree)
     assert error.value.console == "all of it"
 
 
@@ -261,11 +285,12 @@ def test_modules_are_unloaded_after_a_failed_teardown(
 ) -> None:
     """Its error also lists what they leave."""
     before = guest_ulp.Census({"net devices": 1})
-    mine = SimpleNamespace(loaded=("mine",), unload=lambda: setattr(mine, "loaded", ()))
+    mine: Any = SimpleNamespace(loaded=("mine",), unload=lambda: setattr(mine, "loaded", ()))
     monkeypatch.setattr(guest_ulp, "_recall", lambda: (LINK, before))
     monkeypatch.setattr(guest_ulp, "_ulp", lambda link: mine)
     monkeypatch.setattr(guest_ulp.leaks, "since", lambda before: ["net devices: 1 -> 2"])
-    step = guest_ulp.UlpChecks().pytest_runtest_teardown(None, None)
+    last: Any = None  # the hook reads only whether another test follows
+    step = guest_ulp.UlpChecks().pytest_runtest_teardown(last, None)
     next(step)
     with pytest.raises(OSError, match="no link") as failed:
         step.throw(OSError("no link"))

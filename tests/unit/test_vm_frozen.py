@@ -122,11 +122,11 @@ def lose(target: Frozen) -> None:
 
 @pytest.mark.parametrize("freeze", [complain, lose])
 def test_guest_that_is_none_to_keep_is_not_kept(
-    tmp_path: Path, freeze: Callable[[Frozen], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, freeze: Callable[[Frozen], None]
 ) -> None:
     """Otherwise each later guest would have its report on the console, or not start."""
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
-    vm._freeze = freeze  # type: ignore[method-assign]
+    monkeypatch.setattr(vm, "_freeze", freeze)
     vm.start()
     assert vm.launches == [("root.img", False)]
     assert vm.console_text() == ""
@@ -152,11 +152,15 @@ def failing(error: BaseException) -> Callable[[Frozen], None]:
     ],
 )
 def test_guest_that_cannot_be_frozen_boots(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, why: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    why: str,
 ) -> None:
     """And prints the reason in one line, because freezing only saves time."""
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
-    vm._freeze = failing(error)  # type: ignore[method-assign]
+    monkeypatch.setattr(vm, "_freeze", failing(error))
     vm.start()
     assert vm.launches == [("root.img", False)]
     (line,) = capsys.readouterr().err.splitlines()
@@ -166,11 +170,11 @@ def test_guest_that_cannot_be_frozen_boots(
 
 @pytest.mark.parametrize("error", [BootError("no sign of life after 1 s"), KeyboardInterrupt()])
 def test_kernel_that_does_not_boot_is_not_waited_for_twice(
-    tmp_path: Path, error: BaseException
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     """Nor does a guest boot after Ctrl-C."""
     vm = PaperVm(tmp_path, VmSpec(), thaws=True)
-    vm._freeze = failing(error)  # type: ignore[method-assign]
+    monkeypatch.setattr(vm, "_freeze", failing(error))
     with pytest.raises(type(error)):
         vm.start()
     assert vm.launches == []
@@ -230,5 +234,5 @@ def test_guest_with_more_devices_or_counted_instructions_boots(
 
 def test_accelerator_is_part_of_the_kind() -> None:
     """KVM cannot read TCG's state."""
-    tcg, kvm = (frozen.key(["-accel", cast(str, word.value)]) for word in Accel)
+    tcg, kvm = (frozen.key(["-accel", word.value]) for word in Accel)
     assert tcg != kvm

@@ -8,10 +8,12 @@ import os
 import struct
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from harness.vm import kdump, vmcore
+from harness.vm.qmp import QmpLink
 from harness.vm.vmcore import About, Dump
 
 ABOUT = About("6.1.1-debug", ["/modules"])
@@ -74,7 +76,7 @@ def take(directory: Path, monitor: Monitor, memory_mib: int = 1) -> Dump:
     directory.mkdir(exist_ok=True)
     dump = Dump(directory, memory_mib, ABOUT, lambda: monitor.asked.append("end"))
     dump.info = vmcore.Region.parse("0x0000000000001000 400\n")
-    dump.begin(monitor)
+    dump.begin(cast(QmpLink, monitor))
     assert dump.wait()
     return dump
 
@@ -167,7 +169,7 @@ def test_kernel_without_vmcoreinfo_is_not_dumped(tmp_path: Path) -> None:
     assert vmcore.Region.parse("") is None
     dump = Dump(tmp_path / "guest", 1, ABOUT, lambda: None)
     (tmp_path / "guest").mkdir()
-    dump.begin(whole())
+    dump.begin(cast(QmpLink, whole()))
     assert dump.wait()
     assert "the guest's /sys/kernel/vmcoreinfo is not known" in dump.outcome
 

@@ -64,8 +64,8 @@ class FakeGuest:
         """Start the host's own interpreter on the port."""
         process = subprocess.Popen(
             [sys.executable, *argv[1:]],
-            stdin=self._guest,
-            stdout=self._guest,
+            stdin=self._guest.fileno(),
+            stdout=self._guest.fileno(),
             stderr=subprocess.PIPE,
             cwd=cwd,
             env={**os.environ, "FAKE_CONSOLE": str(self._console)},

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from harness.recording.records import (
     Context,
     FClass,
     Mark,
     MarkRecord,
+    Record,
     Recording,
     SignalRecord,
     WaitRecord,
@@ -30,13 +32,14 @@ NAMES = {
 }
 US = 1000
 TIMEOUT = 250_000
+Woken = TypeVar("Woken", WaitRecord, WakeRecord)
 
 
 class Scene:
     """A recording in the making."""
 
     def __init__(self) -> None:
-        self.records: list = []
+        self.records: list[Record] = []
         self.calls: dict[int, SignalRecord] = {}
         self.seq = {QUEUE: 0, OTHER: 0}
 
@@ -105,7 +108,7 @@ class Scene:
         """A call wakes a thread of whose wait nothing was recorded."""
         self.records.append(self._wake(WakeRecord(QUEUE, tid, 0, 0), t, ran=1))
 
-    def _wake(self, record, t: int, ran: int):
+    def _wake(self, record: Woken, t: int, ran: int) -> Woken:
         call = self.calls[t]
         return replace(
             record,

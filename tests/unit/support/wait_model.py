@@ -7,7 +7,7 @@ model's faults on purpose are in :class:`Bug`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from random import Random
@@ -33,6 +33,7 @@ _LIMITS = (10_000, 300_000, 3_000_000, 30_000_000, 1_000_000_000)
 _NOTHING: dict[str, int] = {"t_wake": 0, "t_waking": 0, "t_running": 0, "seq": 0, "why": 0}
 
 Steps = Iterator[None]
+Sleep = Generator[None, None, int]
 
 
 class Bug(Enum):
@@ -202,7 +203,7 @@ class Model:
         if self.fill and self.bug is not Bug.DROPS_BATON:
             self._signal(0, self.fill, Why.HANDON, tid)
 
-    def _take(self, waiter: Waiter) -> Iterator[Any]:
+    def _take(self, waiter: Waiter) -> Sleep:
         """A blocking read: sleep, look, take; again, if another was faster."""
 
         def enough() -> bool:
@@ -229,7 +230,7 @@ class Model:
             if ret:
                 return ret
 
-    def _sleep(self, waiter: Waiter, enough: Callable[[], bool]) -> Iterator[Any]:
+    def _sleep(self, waiter: Waiter, enough: Callable[[], bool]) -> Sleep:
         """The one place that sleeps."""
         waiter.why, waiter.seen = 0, self.publications
         yield

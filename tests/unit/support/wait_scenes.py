@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.recording.records import (
     EXCLUSIVE,
@@ -27,6 +27,30 @@ T1, T2, T3, SOFTIRQ = 101, 102, 103, 7
 US, SECOND = 1000, 1_000_000
 
 
+class Fields(TypedDict, total=False):
+    """Further fields for :meth:`Scene.wait`; times are microseconds."""
+
+    t_end: int
+    t_foreign: int
+    t_running: int
+    t_waking: int
+    foreign: int
+    foreign_tid: int
+    foreign_context: Context
+    ready: int
+    ret: int
+    need: int
+
+
+# Another thread wakes the sleeper without a signal on its queue.
+PAST: Fields = {
+    "t_foreign": 49,
+    "foreign": 1,
+    "foreign_tid": T2,
+    "foreign_context": Context.PROCESS,
+}
+
+
 @dataclass
 class Scene:
     """A recording in the making, of one queue of one class."""
@@ -35,6 +59,7 @@ class Scene:
     exclusive: bool = False
     records: list[Record] = field(default_factory=list)
     seq: int = 0
+    queue: int = QUEUE
 
     def publish(self, t: int, sleepers: int = 1, **more: Any) -> SignalRecord:
         """A publication that finds so many sleepers; ``seq`` 0 is a wake-up that is none."""
@@ -45,9 +70,9 @@ class Scene:
             "why": Why.EVENT,
             "waker": SOFTIRQ,
             "context": Context.SOFTIRQ,
-            "source": MEMBER if self.fclass is FClass.WAIT else QUEUE,
+            "source": MEMBER if self.fclass is FClass.WAIT else self.queue,
         }
-        record = SignalRecord(QUEUE, t * US, sleepers=sleepers, **(values | more))
+        record = SignalRecord(self.queue, t * US, sleepers=sleepers, **(values | more))
         self.records.append(record)
         return record
 
@@ -77,7 +102,8 @@ class Scene:
             values |= _woken(by) | {"ended": by.why, "wakes": 1, "t_end": by.t + 20 * US}
         if "timer" in more:
             values |= self._timer(more.pop("timer"))
-        record = WaitRecord(QUEUE, begin * US, tid, fclass=self.fclass, **(values | more | times))
+        values |= more | times
+        record = WaitRecord(self.queue, begin * US, tid, fclass=self.fclass, **values)
         self.records.append(replace(record, kernel_wakes=record.wakes))
         return record
 
@@ -94,7 +120,7 @@ class Scene:
 
     def early(self, by: SignalRecord, begin: int, tid: int = T1) -> None:
         """A wake that did not end its wait."""
-        self.records.append(WakeRecord(QUEUE, tid, begin * US, **_woken(by)))
+        self.records.append(WakeRecord(self.queue, tid, begin * US, **_woken(by)))
 
     def verdict(self, stop: int = 9 * SECOND, **rules: Any) -> Verdict:
         """The verdict on it."""
@@ -111,6 +137,13 @@ class Scene:
         verdict = self.verdict(**rules)
         assert verdict.doubts == ()
         return [(finding.kind, finding.tid) for finding in verdict.findings]
+
+
+def change_wait(records: list[Record], index: int, **fields: int) -> None:
+    """Change fields of the wait at this index; times are nanoseconds, as in the record."""
+    record = records[index]
+    assert isinstance(record, WaitRecord)
+    records[index] = replace(record, **fields)
 
 
 def _woken(by: SignalRecord) -> dict[str, Any]:
