@@ -6,8 +6,6 @@ poll(2) on the channel's descriptor, gets the event, requests the next one, read
 it is empty, posts the receive again, and sends the answer. Each side follows its manual.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

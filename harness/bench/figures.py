@@ -5,8 +5,6 @@ A sample is one line of the plan with the figures that came back for it. Each li
 in turn with the lines that it is compared to.
 """
 
-from __future__ import annotations
-
 import errno
 import statistics
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ Lines come on standard input. For each one a line of JSON with its figures goes 
 output. Kernel-side measurements are passed on to the test module.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

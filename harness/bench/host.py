@@ -7,8 +7,6 @@ the host's CPUs: otherwise each wake-up would include waking a thread of the hos
 more than the code under test.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -5,8 +5,6 @@ The library exports only a few functions. The others are inline functions of its
 call through tables of operations; this module calls through the same tables.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 from collections.abc import Callable, Iterator

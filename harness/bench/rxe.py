@@ -5,8 +5,6 @@ It runs examples/pingpong_ulp, or examples/rdm_ulp, and takes the threads' own t
 connected to the last message: connecting and closing wait for clock ticks.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack, nullcontext
 from typing import Self
 

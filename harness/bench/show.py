@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The table that `kfabric bench` prints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich import box

@@ -5,8 +5,6 @@ The figures are ratios of two costs in the same guest. A missed goal is shown in
 failure; a lost or wrong event is one. The host should be idle.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@
 All checks run, whatever the earlier ones found; none of them changes a file.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

@@ -7,8 +7,6 @@ docs/uapi.md allows. A program that breaks this is found, shortened and saved in
 runs it again.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Sequence

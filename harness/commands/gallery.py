@@ -6,8 +6,6 @@ without it. The verdict must name the bug, its waiter and its waker, and must be
 fixed entry; it must also be silent on many healthy wake-ups of every kind.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

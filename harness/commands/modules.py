@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Build the kernel modules for the guest's kernel, and print their directories."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ DIR has recording.json and recording.bin, as kfabric trace and kfabric demo leav
 is DIR/report.html; it needs no other file and no network.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

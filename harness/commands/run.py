@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Run one command in a new guest; the exit status is that of the command."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

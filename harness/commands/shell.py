@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Open a shell in a new guest with all modules loaded; its end is the end of the guest."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Build a guest image and print its directory, or remove all images from the cache."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ kernel threads. Probes record every wait and every wake-up; the verdict is compu
 recording. Exit status: 0 verified, 3 a fault, 4 not verified because the probes lost events.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

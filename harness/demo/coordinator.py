@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """In the guest: starts the two processes of the ping-pong from Python, and follows them."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """In the guest: injects faults into the wait core, through the mock provider's command file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.demo.job import Fault

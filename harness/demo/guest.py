@@ -7,8 +7,6 @@ Standard output has one JSON object a line: {"step": name}, {"messages": number}
 {"failed": exception, "why": text}.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ Only sleepers on a CQ's own queue wait exclusively, so the fault "herd" needs a 
 own. It uses the mock provider, which completes on command.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

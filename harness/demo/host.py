@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Host side of the demo: boots a guest, follows the demo there, judges it, leaves the files."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

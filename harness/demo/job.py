@@ -4,14 +4,12 @@
 Imported in the guest: plain data without slow imports.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 REPORT = "guest.json"
 MESSAGES = 997
@@ -84,7 +82,7 @@ class GuestReport:
         (directory / REPORT).write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def read(cls, directory: Path) -> GuestReport:
+    def read(cls, directory: Path) -> Self:
         """Read the file that `write` left. Raises OSError or ValueError."""
         raw = json.loads((directory / REPORT).read_text(encoding="utf-8"))
         try:

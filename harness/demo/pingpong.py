@@ -18,8 +18,6 @@ The messages between an end and the coordinator over a pipe, in this order:
 Wait sets are tracing ids, names are of objects by tracing id.
 """
 
-from __future__ import annotations
-
 import struct
 from contextlib import ExitStack
 from multiprocessing.connection import Connection

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """In the guest: the ping-pong between two kernel threads, examples/pingpong_ulp or rdm_ulp."""
 
-from __future__ import annotations
-
 import re
 import select
 from collections.abc import Callable

@@ -7,8 +7,6 @@ tests/data/channels.toml has the results, tests/guest/test_channel_pyverbs.py ch
 unit test checks that the tables are up to date.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

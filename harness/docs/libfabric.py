@@ -7,8 +7,6 @@ tests/data/libfabric.toml has the results; the guest tests check them, and a uni
 that the tables are up to date.
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from pathlib import Path

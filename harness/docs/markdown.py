@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Markdown tables, and the part of a document that a program writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 END = "<!-- tables:end -->\n"

@@ -7,8 +7,6 @@
 names it. CONTRIBUTING.md has the rule and examples.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ does the text of a case in a table of cases (a dictionary of texts).
 ``python -m harness.docs.rules`` writes the page; a unit test checks that it is up to date.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

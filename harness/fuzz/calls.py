@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The ioctls of /dev/kfabric: number and structure of each, and which fields are handles."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Final
 

@@ -6,8 +6,6 @@ a call that failed left its structure unchanged; `size` and `flags` are never wr
 has a kernel address. Other faults show in the kernel's log or in leaked objects; see workers.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno
@@ -23,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from harness.fuzz.calls import CALLS
 from harness.fuzz.memory import NOWHERE, Arena, Pointers
@@ -85,7 +83,7 @@ class Result:
     hangs: list[str] = field(default_factory=list)
     died: list[str] = field(default_factory=list)
 
-    def add(self, other: Result) -> None:
+    def add(self, other: Self) -> None:
         """Add the counts and lists of another result."""
         self.calls += other.calls
         self.complaints += other.complaints

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Failures of programs, and counts of the calls that were made."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from harness.fuzz.calls import CALLS
 
@@ -47,7 +45,7 @@ class Failure:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Failure:
+    def from_json(cls, data: dict[str, Any]) -> Self:
         """The reverse of `to_json`."""
         return cls(data["kind"], data["text"], tuple(data["suspects"]))
 
@@ -79,7 +77,7 @@ class Totals:
         for op, code, count in results:
             self.results[op, code] += count
 
-    def take(self, other: Totals) -> None:
+    def take(self, other: Self) -> None:
         """Add other totals."""
         self.add(other.programs, other.rows())
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The grammar: values for each field of each call, and the class of object that a call produces."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from ctypes import Structure, sizeof
 from typing import Final

@@ -6,8 +6,6 @@ a closed object or one of another class, a number at a boundary or beyond it, an
 memory. Values are words of program.py's text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random

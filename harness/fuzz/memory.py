@@ -20,8 +20,6 @@ is not mapped; "!ro": it is not writable. Addresses without memory:
 All of it lies in an arena, so that a kernel that writes too much hits only the arena or its end.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """In the guest: the infos that the providers offer on a link, by the names in kinds.INFOS."""
 
-from __future__ import annotations
-
 import ctypes
 
 import kfabric_py as kp

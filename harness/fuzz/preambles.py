@@ -5,8 +5,6 @@ Without them most calls would fail at a handle that was never opened. A generate
 begins with one or two preambles, in which a step may be changed or left out.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from harness.fuzz.program import Program

@@ -18,8 +18,6 @@ name stands for what its step produced. Values:
     @KIND:...           an address, see memory.py
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ Reads one job a line from standard input and writes events to standard output, o
 are JSON. The first event of a job is `begin`, the last one `end`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Host side: a guest that runs programs, replaced by a new one after a failure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from harness.errors import GuestError
 from harness.fuzz.failure import Failure, Totals, last_origins
@@ -37,7 +35,7 @@ class Session:
     def __init__(self, name: str, boot: Boot) -> None:
         self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,8 +5,6 @@ First it removes whole steps, in halves, quarters and so on to single ones; then
 fields. No program is tried twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

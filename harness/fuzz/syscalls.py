@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """In the guest: system calls without a library that corrects an argument or a result."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

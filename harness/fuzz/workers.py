@@ -6,8 +6,6 @@ is written to the kernel's log, so that it can be found even if the guest goes d
 reports are checked while the workers run; leaks after all of them have ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@
 The bugs themselves are in tests/gallery/kmod, one file each.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.verdict.kinds import Kind

@@ -7,8 +7,6 @@ sets under kfabric's probes instead: two kernel threads wake each other in turn 
 the mock provider; each sleeps in kfi_wait().
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

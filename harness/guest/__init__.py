@@ -4,8 +4,6 @@
 They do not need the host side of the harness, so they also work in a guest's shell.
 """
 
-from __future__ import annotations
-
 import os
 
 # The port of the agent that only our guests have.

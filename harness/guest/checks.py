@@ -6,8 +6,6 @@ memory fails the last test of a file, on kernels that can find leaks. After such
 the guest runs no other test. The pytest plugin uses this in a guest's test process.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence

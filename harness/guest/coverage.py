@@ -5,8 +5,6 @@ Only kernels that are built with gcov count ("debug" of vm/versions.toml). They 
 counts of unloaded modules. If a guest crashes, the counts since the last copy are lost.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile

@@ -4,8 +4,6 @@
 A fixture in their own conftest.py replaces one of the same name.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The kernel log, from inside a guest: writes markers, and reads new records."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Only kernels that are built with kmemleak can do that ("debug" of vm/versions.to
 counts here if it was allocated by one of our modules, or by a module unloaded since.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ Modules are inserted and removed by system call. The kmod tools make checks of t
 before they ask the kernel, and a test of "in use" needs the kernel's answer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno
@@ -16,7 +14,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from harness import names
 from harness.guest.kmsg import KernelLog
@@ -155,7 +153,7 @@ class Modules:
         self.directory = directory
 
     @classmethod
-    def from_environment(cls) -> Modules:
+    def from_environment(cls) -> Self:
         """The modules that the harness built for this guest, in $KFABRIC_MODULES."""
         directory = os.environ.get(names.MODULES)
         if not directory:

@@ -5,8 +5,6 @@ The same checks as in :mod:`harness.guest.checks`, for tests that run on the hos
 drive the guest.
 """
 
-from __future__ import annotations
-
 from harness.guest import checks, leaks, modules
 
 _before: list[tuple[checks.KernelWatch, leaks.Census]] = []

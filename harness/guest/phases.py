@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Fails a phase of a test with findings that are made after it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable
 
 import pytest

@@ -6,8 +6,6 @@
 Each side sleeps in a completion channel until the other side has sent.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

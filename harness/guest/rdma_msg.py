@@ -6,8 +6,6 @@ order of enum rdma_nldev_attr of <rdma/rdma_netlink.h>. Attributes that are neve
 have the type 'hex', so that messages of newer kernels can be decoded.
 """
 
-from __future__ import annotations
-
 import enum
 import functools
 import struct

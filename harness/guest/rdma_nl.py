@@ -5,8 +5,6 @@ The messages are pyroute2 classes (rdma_msg.py). The socket is a plain one: requ
 one at a time, and each wait for an answer has its own deadline.
 """
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import errno

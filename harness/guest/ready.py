@@ -6,8 +6,6 @@
 prints the device and the link.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

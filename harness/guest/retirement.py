@@ -5,8 +5,6 @@ The process ends in order after that test, with the teardown of all fixtures, bu
 status of its own. The remaining tests run in another guest.
 """
 
-from __future__ import annotations
-
 import os
 import traceback
 from collections.abc import Generator

@@ -7,8 +7,6 @@ function. If the number of context switches is the same before and after, both d
 one sleep.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ Traffic between two endpoints on one such device never leaves the RDMA driver, s
 device is sufficient.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import itertools

@@ -8,8 +8,6 @@ a plugin provides the fixture ``ulp``. After the last test it unloads the module
 fails that test if a module cannot be unloaded or leaves something behind.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -13,13 +13,11 @@ It also lists the tests that unloaded the module: the probe detaches then, and t
 of such a test is judged only where a block attaches the probe again.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -43,7 +41,7 @@ class Expected:
     may: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, item: pytest.Item) -> Expected:
+    def of(cls, item: pytest.Item) -> Self:
         """Read a test's marks. Raises UsageError for an unknown fault."""
         must: set[str] = set()
         may: set[str] = set()

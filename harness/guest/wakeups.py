@@ -14,8 +14,6 @@
 All blocks of a process share one probe, which takes ten seconds to load.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self

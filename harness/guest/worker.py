@@ -6,8 +6,6 @@ without two settings for processes on the host: the host's sys.path, and a tempo
 directory that does not exist in the guest.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 BROKEN = 1

@@ -6,8 +6,6 @@ out), `src` (the build tree) and a directory with the modules of each mutant, wh
 long as base and patch stay the same.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -13,8 +13,6 @@ tests/guest. "Guest: own" marks a mutant that harms the kernel, so that its gues
 again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum

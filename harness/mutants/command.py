@@ -5,8 +5,6 @@ Each patch of tests/mutants/ is built and run against the tests that it names. I
 one of them fails; a hang that only the watchdog detects does not count.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import threading

@@ -7,8 +7,6 @@ fork. The first failed test settles the verdict: the fork is killed, and the mod
 for the next job.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -5,8 +5,6 @@ The first job runs all named tests against the unchanged modules: a test can kil
 it passes there.
 """
 
-from __future__ import annotations
-
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -6,8 +6,6 @@ guest's kernel has to be one that is built here (--kernel debug), because the ty
 not known.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ A kernel may panic in the middle of any operation: an unreadable object becomes 
 `Reader.errors`, and a list without an end is cut after LIMIT entries.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

@@ -5,8 +5,6 @@ A program could include ``linux/sched.h`` instead, but then its compilation take
 long. The types are not walked: an entry is found by a search for its name.
 """
 
-from __future__ import annotations
-
 import struct
 
 VMLINUX = "/sys/kernel/btf/vmlinux"

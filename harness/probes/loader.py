@@ -5,8 +5,6 @@ Needs root, bcc (Debian's python3-bpfcc), the kernel's headers, and kfabric.ko, 
 tracepoints it attaches.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import mmap

@@ -12,8 +12,6 @@ The kernel may read the consumer's position at any time, so it is stored as one 
 seem full, and the record would be lost.
 """
 
-from __future__ import annotations
-
 import mmap
 import struct
 

@@ -6,8 +6,6 @@
 Works for kfabric's queues and for the kernel's plain wait queues.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 

@@ -6,8 +6,6 @@ track may overlap. A wait that never returned has no end, and is drawn to the en
 picture. Arrows lead from the signal to the running thread.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

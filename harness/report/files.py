@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Files that appear complete or not at all: viewers refuse a truncated trace."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ its name. The count is microseconds asleep. If a wait's stacks were not recorded
 queue takes their place.
 """
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from pathlib import Path

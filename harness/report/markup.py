@@ -4,8 +4,6 @@
 Any program can choose the names of its threads, and modules those of queues and symbols.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from html import escape
 from typing import NewType

@@ -11,8 +11,6 @@ own, which Perfetto calls a CPU: states and wakers are as recorded, the CPU's nu
 nothing.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ Waits by thread, signals by CPU below them, and an arrow from each signal to the
 which the woken thread ran. All times are microseconds since the first event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 

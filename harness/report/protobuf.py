@@ -5,8 +5,6 @@ The protobuf package is not available to Debian's own Python, which writes trace
 bcc. The unit tests decode the output with the real package.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2

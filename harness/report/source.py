@@ -5,8 +5,6 @@ A small recording is read whole. Of a big one a part is chosen, to bound the mem
 beginning, and the records around the waits that look suspicious.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 from bisect import bisect_right

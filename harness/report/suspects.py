@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The page's parts about single waits: suspicious waits, open waits, the timeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from harness.report import picture

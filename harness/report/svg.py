@@ -4,8 +4,6 @@
 python -m harness.report.svg build/demo/timeline.json docs/timeline.svg
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ Every number is also in a data attribute, exactly. Every text is escaped, and th
 own content policy allows no script but page.js.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Words for the numbers in records; an unknown number is shown as it is."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from harness.recording.records import Context, Why

@@ -6,8 +6,6 @@ The objects with the longest sleeps come first. By default CMD runs in a disposa
 The exit status is that of CMD; 124 if it outlived --duration.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

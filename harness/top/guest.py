@@ -7,8 +7,6 @@ The command has this program's own standard streams, and its exit status becomes
 program. FILE gets a line of JSON for each sample.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

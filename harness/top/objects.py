@@ -5,8 +5,6 @@ Pure: text goes in. The file is `/sys/kernel/debug/kfabric/objects`; a line has 
 object and `name=value` pairs, with the names of the profile variables.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """BPF maps that bcc cannot make: a ring for an array of rings, a mapped array."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import struct

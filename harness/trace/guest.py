@@ -8,8 +8,6 @@ a line a few times a second, for a live display. Needs only Debian's python3 and
 python3-bpfcc.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ interrupt during that time. After the call at the start of a traceable function 
 a breakpoint, with interrupts off.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The scope of a trace, and its options on the command line of host and guest."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 

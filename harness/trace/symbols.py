@@ -5,8 +5,6 @@
 kernel's own symbols come first, in order of their addresses.
 """
 
-from __future__ import annotations
-
 import mmap
 import re
 from bisect import bisect_right

@@ -9,8 +9,6 @@ Needs root, bcc (Debian's python3-bpfcc) and the kernel's headers, but none of t
 project's modules and no other packages.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

@@ -6,8 +6,6 @@ take is claimed from the wake-up on. While an unclaimed item is left over and a 
 sleeps for it, a wake-up is missing.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

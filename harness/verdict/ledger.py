@@ -4,8 +4,6 @@
 Pure: a function of the recording alone.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Matches the messages of a job with the waits that they ended."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.recording.records import Why

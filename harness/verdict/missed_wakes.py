@@ -4,8 +4,6 @@
 LOST, LATE, NOT_HANDED_ON and WRONG_WAITER are the possible findings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Cuts out the part of a recording around findings, small enough for a trace viewer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

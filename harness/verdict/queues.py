@@ -10,8 +10,6 @@ Without marks only the behaviour of the threads can be judged. Suspicious behavi
 then reported as a note, never as a fault.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from harness.verdict.backlog import wake_effects

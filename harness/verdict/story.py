@@ -11,8 +11,6 @@
 The kernel stacks of sleeper and waker follow, if they were recorded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from harness.recording.records import NO_STACK, WakeRecord

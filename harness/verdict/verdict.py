@@ -7,8 +7,6 @@ by the kernel's own wait functions, which know neither queues nor publications. 
 two views differ, there is no verdict either.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -7,8 +7,6 @@ TCG, so there are few. The agent never exits: the end of PID 1 panics the kernel
 the host that the agent failed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -8,8 +8,6 @@ The agent imports this file: no ``dataclasses`` here, whose import takes a quart
 second under TCG.
 """
 
-from __future__ import annotations
-
 import enum
 import json
 import struct
