@@ -24,8 +24,9 @@
  * DOC: Lock order
  *
  * A lock is taken inside the lock that it is indented under. The nesting shown once
- * below a lock applies wherever that lock appears again. This is the only complete
- * list; the private headers of dev, verbs and mock detail their own part.
+ * below a lock applies wherever that lock appears again. This list has the
+ * core's locks, and the locks that are held over calls into the core. The
+ * private headers of dev, verbs and mock have the locks that stay inside their folder.
  *
  * Mutexes, process context only:
  *
@@ -34,8 +35,9 @@
  *   client->closing, ep->sem,	kmod/dev; their order is in kfd.h. Held over calls
  *   obj->readers		of the API, never while the thread sleeps in a wait
  *     kfv_lock, ctl and others	kmod/verbs; in kfi_verbs.h and rdm/rdm.h
- *     kfm_lock			kmod/mock; in mock.h
  *       kfi_listed_lock	the list of all objects
+ *     kfm_lock			kmod/mock; in mock.h
+ *       kfi_listed_lock
  *   cond->mutex		the ULP's, of KFI_WAIT_MUTEX_COND. A waiter enters its
  *				queue under it; no publication takes it.
  *

@@ -210,8 +210,9 @@ static const struct vm_operations_struct kfd_vm_ops = {
  * Context: Process. The caller holds mmap_lock. A thread that reads an event holds
  * client->closing while it may fault and take mmap_lock, so this function must not take
  * client->closing.
- * Return: 0; -EINVAL for a private mapping or one that goes beyond the buffer;
- * -EBADF for an offset of no buffer.
+ * Return: 0; -EINVAL for a private mapping, a mapping that goes beyond the
+ * buffer, or an offset of an object that is no buffer; -EBADF for an offset of
+ * no handle.
  */
 int kfd_mmap(struct file *filp, struct vm_area_struct *vma)
 {

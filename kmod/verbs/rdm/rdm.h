@@ -79,7 +79,8 @@
  *     its id's handler lock
  *   kfr_av.lock		changes of an address vector; innermost
  *   kfv_domain.lock		binding and enabling of a region; innermost
- *   one in kfr_node_forget()	kfr_rx.forgetting; outside the spinlocks
+ *   "one" of kfr_node_forget()	the list of kfr_rx.forgetting; outside the
+ *				spinlocks
  *
  * Spinlocks, all irq safe, and inside every mutex:
  *

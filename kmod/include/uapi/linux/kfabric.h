@@ -330,7 +330,8 @@ struct kfab_bind {
  *  - KFAB_ENOCQ: KFAB_ENABLE: no CQ is bound
  *  - KFAB_ENOEQ: KFAB_ENABLE: no EQ is bound
  *  - KFAB_ENOAV: KFAB_ENABLE: no address vector is bound
- *  - KFAB_EOPBADSTATE: KFAB_ENABLE: enabled already
+ *  - KFAB_EOPBADSTATE: KFAB_ENABLE of a context: its scalable endpoint is not
+ *    enabled
  *  - KFAB_ENOKEY: KFAB_ENABLE of a memory region: another region of the endpoint has
  *    the key
  */
