@@ -24,9 +24,9 @@
  * DOC: Lock order
  *
  * A lock is taken inside the lock that it is indented under. The nesting shown once
- * below a lock applies wherever that lock appears again. This list has the
- * core's locks, and the locks that are held over calls into the core. The
- * private headers of dev, verbs and mock have the locks that stay inside their folder.
+ * below a lock applies wherever that lock appears again. This list has the core's
+ * locks, and the locks that are held over calls into the core. The private headers
+ * of dev, verbs and mock have the locks that stay inside their folder.
  *
  * Mutexes, process context only:
  *

@@ -7,12 +7,12 @@
  * A domain, an endpoint and a region each have two halves. The public half
  * (kfv_domain, kfv_ep, kfv_mr) lives from open to close. If its device is
  * removed, the public half stays and answers -ENODEV. The device half (kfv_pd,
- * kfv_conn, kfv_region) holds what the device allocated. It is reference
- * counted and is given up at close or at device removal, whichever comes first. A work
- * item on kfv_wq destroys a kfv_conn and a kfv_region, because a device may
- * need long (rxe waits up to 50 s in __rxe_cleanup() for the last reference to an
- * object). The removal waits for these work items, a close does not. The last
- * reference to a kfv_pd destroys it.
+ * kfv_conn, kfv_region) holds what the device allocated. It is reference counted
+ * and is given up at close or at device removal, whichever comes first. A work item
+ * on kfv_wq destroys a kfv_conn and a kfv_region, because a device may need long
+ * (rxe waits up to 50 s in __rxe_cleanup() for the last reference to an object). The
+ * removal waits for these work items, a close does not. The last reference to a
+ * kfv_pd destroys it.
  *
  * A passive endpoint (kfv_pep) has no device half: it destroys its id itself.
  *

@@ -205,10 +205,11 @@ struct kfab_name {
  * @__reserved: must be 0
  *
  * Allocate a message buffer. mmap() it as MAP_SHARED at @out_offset; an offset
- * further in maps the rest. mmap() fails with EBADF for an offset of no buffer, and
- * with EINVAL for a private mapping or one beyond the end. The memory is zeroed. It
- * is charged to the client until its handle is closed, no mapping is left, and every
- * endpoint that it was posted on is closed.
+ * further in maps the rest. mmap() fails with EBADF for an offset of no handle. It
+ * fails with EINVAL for an offset of an object that is no buffer, for a private
+ * mapping, and for a mapping beyond the end. The memory is zeroed. It is charged to
+ * the client until its handle is closed, no mapping is left, and every endpoint that
+ * it was posted on is closed.
  *
  * Errors:
  *

@@ -72,17 +72,18 @@
  *
  * Errors of GETOPT:
  *
- *  - EINVAL: an unknown level, or a handle of another class
+ *  - EINVAL: a handle of another class
  *  - EOPNOTSUPP: the provider has no options
- *  - ENOPROTOOPT: the endpoint does not have this option
+ *  - ENOPROTOOPT: an unknown level, or the endpoint does not have this option
  *
  * SETOPT: Set an option of an endpoint.
  *
  * Errors of SETOPT:
  *
- *  - EINVAL: an unknown level or a value out of range, or a handle of another class
+ *  - EINVAL: a handle of another class
  *  - EOPNOTSUPP: the provider has no options
- *  - ENOPROTOOPT: the endpoint does not have this option, or it cannot be set
+ *  - ENOPROTOOPT: an unknown level, or the endpoint does not have this option, or it
+ *    cannot be set
  *  - E2BIG: the value is too large
  *  - ENODEV: the device is gone
  */
