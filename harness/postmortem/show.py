@@ -53,7 +53,7 @@ class Sleeper:
     def title(self, ready: bool) -> str:
         """One line; `ready` says whether the queue has something to read."""
         need = f" for {self.need}" if self.need > 1 else ""
-        line = f"{self.thread.title}{need}; looked behind publication {self.seen}"
+        line = f"{self.thread.title}{need}; last looked after publication {self.seen}"
         # A thread that waits for more entries than there are sleeps rightly.
         return f"{line}; THOUGH SOMETHING IS READY" if ready and not need else line
 
@@ -80,7 +80,7 @@ class Queue:
     @property
     def title(self) -> str:
         """One line, without the sleepers."""
-        waiting = f"{len(self.sleepers)} waiting" if self.sleepers else "nobody waiting"
+        waiting = f"{len(self.sleepers)} waiting" if self.sleepers else "no thread waiting"
         names = f" ({', '.join(self.readable)})" if self.readable else ""
         ready = f"{self.ready} ready{names}" if self.ready else "nothing ready"
         line = f"{self.kind} {self.id}: {waiting}, {ready}"

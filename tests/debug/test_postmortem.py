@@ -82,7 +82,9 @@ def test_forgotten_sleeper_is_pointed_at(panicked, told: str) -> None:
     """Its wait set has a member that can be read, which is named."""
     ids = panicked[1]
     head = rf"^wait set {ids['set']}: 1 waiting, 1 ready \(CQ {ids['busy']}\), 1 publication\n"
-    tail = r" +thread forgotten/\d+ sleeps; looked behind publication 0; THOUGH SOMETHING IS READY"
+    tail = (
+        r" +thread forgotten/\d+ sleeps; last looked after publication 0; THOUGH SOMETHING IS READY"
+    )
     assert re.search(head + tail, told, re.MULTILINE)
 
 

@@ -22,7 +22,7 @@ def test_queue_is_followed_by_its_sleepers_and_their_stacks() -> None:
     assert show.lines(PANIC, [queue], [READER]) == [
         TITLE,
         "CQ 7: 1 waiting, nothing ready, 12 publications, 1 entries of others",
-        "    thread reader/41 sleeps; looked behind publication 12",
+        "    thread reader/41 sleeps; last looked after publication 12",
         "      schedule",
         "      kfi_waitq_sleep [kfabric]",
     ]
@@ -39,7 +39,7 @@ def test_sleeper_beside_something_ready_is_pointed_at() -> None:
 def test_who_waits_for_more_than_there_is_may_sleep() -> None:
     """A read of eight entries, or a threshold, is not due yet."""
     found = show.lines(PANIC, [Queue("CQ", 2, 1, 3, (Sleeper(READER, 8, 2),))], [])
-    assert found[2] == "    thread reader/41 sleeps for 8; looked behind publication 2"
+    assert found[2] == "    thread reader/41 sleeps for 8; last looked after publication 2"
 
 
 def test_thread_that_panicked_is_told_first_and_once() -> None:
@@ -57,7 +57,7 @@ def test_threads_on_no_queue_come_last() -> None:
     other = Thread(42, "rmmod", "D", ("kfi_exit [kfabric]",))
     found = show.lines(PANIC, [Queue("EQ", 1, 0, 1)], [other])
     assert found[1:] == [
-        "EQ 1: nobody waiting, nothing ready, 1 publication",
+        "EQ 1: no thread waiting, nothing ready, 1 publication",
         "on none of these queues:",
         "    thread rmmod/42 sleeps, deaf to signals",
         "      kfi_exit [kfabric]",
