@@ -772,8 +772,8 @@ struct kfab_mr_reg {
 #define KFAB_IOC_MR_REG _IOWR(KFAB_IOC_MAGIC, 0x1a, struct kfab_mr_reg)
 
 /*
- * Reserved numbers: 0x1b-0x1f opens; 0x3a-0x3f atomics; 0x75-0x7f
- * channels; 0x80 profile; 0x9a-0x9f endpoints without a connection.
+ * Reserved numbers: 0x1b-0x1f opens; 0x3a-0x3f atomics; 0x75-0x77 channels;
+ * 0x7d-0x80 profiles; 0x9a-0x9f endpoints without a connection.
  */
 
 #include <linux/kfabric_data.h>
