@@ -157,7 +157,7 @@ struct kfid_eq {
 
 /* The format of the entries of a CQ; see the structs below. */
 enum kfi_cq_format {
-	KFI_CQ_FORMAT_UNSPEC,
+	KFI_CQ_FORMAT_UNSPEC,	/* as KFI_CQ_FORMAT_CONTEXT */
 	KFI_CQ_FORMAT_CONTEXT,
 	KFI_CQ_FORMAT_MSG,
 	KFI_CQ_FORMAT_DATA,
@@ -289,7 +289,8 @@ struct kfid_cntr {
  *
  * Context: Process context. May sleep, except with @timeout 0.
  * Return: 0 if a member is or was ready, -KFI_ETIMEDOUT, -EINTR, -KFI_ENODEV if
- *	the devices of all members are lost and the members are drained.
+ *	the devices of all members are lost and the members are drained. A set with
+ *	an EQ never returns that, because an EQ has no device.
  */
 static inline int kfi_wait(struct kfid_wait *waitset, int timeout)
 {
