@@ -5,7 +5,8 @@ Run as a program of its own, since the tracer follows processes:
 
     python3 trace_workload.py FILE ping 499 timeout 13 spawn 31 sleeper 1
 
-FILE gets, as JSON, who did what.
+FILE gets, as JSON, who did what. It imports nothing of the checkout: to read that from 9p would
+be traced, too.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
-from harness.guest.waiting import wait_until
+# Until a child process sleeps.
+SECONDS = 60.0
 
 
 @contextmanager
@@ -107,13 +108,13 @@ def sleeper(count: int) -> dict[str, int]:
             os.read(ends[0], 1)
             os._exit(0)
         pids.append(pid)
+    deadline = time.monotonic() + SECONDS
     for pid in pids:
-        wait_until(partial(_reads_a_pipe, pid), f"process {pid} reads")
+        while "pipe" not in Path(f"/proc/{pid}/wchan").read_text():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"process {pid} does not read within {SECONDS:g} s")
+            time.sleep(0.01)
     return {f"pid{number}": pid for number, pid in enumerate(pids)}
-
-
-def _reads_a_pipe(pid: int) -> bool:
-    return "pipe" in Path(f"/proc/{pid}/wchan").read_text()
 
 
 def main() -> None:
