@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """``--verify-wakeups``: records every test in the guest, and judges its wake-ups.
 
-A test fails, whatever its assertions, if a wait was lost, was ended by its deadline
-although its object was ready, or was woken for nothing; and if the probe lost events. A
-test that makes such faults on purpose has a mark::
+A test fails, whatever its assertions, if the verdict has any finding except overtaken, and
+if the probe lost events. A test that makes such faults on purpose has a mark::
 
     @pytest.mark.wrong_wakeups("lost", reason="the fault point swallows one")
 

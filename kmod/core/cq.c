@@ -97,8 +97,9 @@ static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
  * @comp: copied
  * @target: filled in for kfi_publish()
  *
- * An entry wakes one reader. An error, an overrun and device loss wake all readers,
- * whatever their thresholds; in an exclusive wait set an error wakes one.
+ * On the CQ's own queue an entry wakes one reader (Q3); an error, an overrun and
+ * device loss wake all readers, whatever their thresholds. In a wait set each of them
+ * wakes all sleepers (W3); in an exclusive one an entry or an error wakes one.
  *
  * Context: any; takes source->lock, and under it poll->lock and channel->lock.
  */
