@@ -48,8 +48,6 @@ static void kfi_source_leave_queue(struct kfi_source *src)
 {
 	if (!src->set)
 		return;
-	if (src->ready)
-		atomic_dec(&src->queue->nready);
 	kfi_waitq_leave(src->queue, src->lost);
 	kfi_trace(member_del, src->queue->id, src->id, src->fid->fclass);
 	kfi_fid_put(&src->set->kfid);

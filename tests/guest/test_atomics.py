@@ -175,11 +175,14 @@ def test_adders_lose_nothing(net: Net) -> None:
 
 def test_counters_of_atomics(net: Net) -> None:
     """Q8: those that fetch count as reads, the others as writes."""
-    a, mine, _, region = words(net)
-    a.ep.atomic(mine.at(0, 1), region.remote(0, 8), Op.SUM)
+    a, b = net.connect(reads=True)
+    mine, region = Words(a.buffer), net.region(b, b.buffer)
+    for _ in range(2):
+        a.ep.atomic(mine.at(0, 1), region.remote(0, 8), Op.SUM)
     a.ep.fetch_atomic(mine.at(0, 1), mine.at(1, 1), region.remote(0, 8), Op.SUM)
-    a.cntr.wait(2, timeout=30)
-    assert a.cntr.read() == 2
+    for counter, times in ((a.reads, 1), (a.cntr, 2)):
+        counter.wait(times, timeout=30)
+        assert counter.read() == times
 
 
 @pytest.mark.parametrize(

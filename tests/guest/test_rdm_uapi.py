@@ -11,6 +11,7 @@ import ctypes
 import errno
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ InThread = Callable[[Callable[[], object]], Call[object]]
 
 FAULT = -errno.EFAULT
 NOTAVAIL = _uapi.KFAB_ADDR_NOTAVAIL
+POISON = 0x5A5A5A5A5A5A5A5A
+ATTEMPTS = 100
 
 
 @pytest.fixture
@@ -73,6 +76,33 @@ def test_fault_inserts_nothing(rdm: RdmNet, memory: raw.Pages) -> None:
             assert empty(av)
         assert raw.call(fd, "AV_INSERT", insert(av, good, memory.end - 16, 2)) == 2
         assert not empty(av)
+
+
+def test_late_fault_inserts_nothing(rdm: RdmNet, memory: raw.Pages, in_thread: InThread) -> None:
+    """X2: the room for the numbers is writable at first and not at the end: nothing stays.
+
+    An insert begins by writing to that room. When this is seen, writing is forbidden.
+    """
+    fd, count = rdm.device.fileno(), 512
+    addresses = ctypes.create_string_buffer(pack_address(("192.0.2.1", 1)) * count)
+    last = ctypes.c_uint64.from_address(memory.end - 8)
+    with rdm.domain().av() as av:
+        for _ in range(ATTEMPTS):
+            last.value = POISON
+            arg = insert(av, ctypes.addressof(addresses), memory.address, count)
+            call = in_thread(partial(raw.call, fd, "AV_INSERT", arg))
+            while last.value == POISON and not call.done:
+                pass
+            memory.read_only()
+            done = call.result()
+            memory.writable()
+            if done == FAULT:
+                break
+            assert done == count  # it was faster
+            av.remove(*(ctypes.c_uint64 * count).from_address(memory.address))
+        else:
+            pytest.fail("each insert was faster than the change of its memory")
+        assert empty(av)
 
 
 def test_fault_inserts_no_service(rdm: RdmNet, memory: raw.Pages) -> None:

@@ -150,7 +150,7 @@ class RdmNet:
         ep.bind(av)
         if enable:
             ep.enable()
-        return RdmPeer(domain, cq, eq, cntr, ep, buffer, av)
+        return RdmPeer(domain, cq, eq, cntr, ep, buffer, cntr, av)
 
     def connect(self, **options: Any) -> tuple[RdmPeer, RdmPeer]:
         """Open two endpoints that know each other."""

@@ -36,6 +36,7 @@ class Peer:
     cntr: kp.Counter
     ep: kp.Endpoint
     buffer: kp.Buffer
+    reads: kp.Counter
 
     def entry(self) -> kp.CqEntry:
         """Wait for the next completion."""
@@ -124,27 +125,31 @@ class Net:
         domain: kp.Domain | None = None,
         channel: kp.CompChannel | None = None,
         only: str = "",
+        reads: bool = False,
     ) -> Peer:
         """Open an endpoint: to connect to the listener, or for a request.
 
         It gets a domain of its own unless one is given. ``only``: "tx" or "rx": the
-        peer's queue is for these; the others go elsewhere.
+        peer's queue is for these; the others go elsewhere. ``reads``: a counter of their
+        own counts them.
         """
         enter = self._stack.enter_context
         domain = domain or enter(self.fabric.domain(self.info))
         cq = enter(domain.cq(size, channel=channel))
         eq = enter(self.fabric.eq())
         cntr = enter(domain.counter())
+        counter_of_reads = enter(domain.counter()) if reads else cntr
         buffer = self.buffer(8192)
         ep = enter(domain.endpoint(self.info if what is None else what))
         ep.bind(cq, recv=only != "tx", transmit=only != "rx", selective=selective)
         if only:
             ep.bind(enter(domain.cq(size)), recv=only == "tx", transmit=only == "rx")
-        ep.bind(cntr, recv=True, transmit=True, read=True, write=True)
+        ep.bind(counter_of_reads, read=True)
+        ep.bind(cntr, recv=True, transmit=True, write=True)
         ep.bind(eq)
         if enable:
             ep.enable()
-        return Peer(domain, cq, eq, cntr, ep, buffer)
+        return Peer(domain, cq, eq, cntr, ep, buffer, counter_of_reads)
 
     def request(self) -> kp.ConnectionRequest:
         """Wait for a connection request at the listener."""

@@ -212,7 +212,7 @@ static void kt_profile_callback(struct kt *kt)
 	KT_EQ(kt, kfi_profile_read_u64(kt->prof[0], KFI_VAR_UNEXP_MSG_CNT,
 				       &value), 0);
 	KT_EQ(kt, value, 2);
-	KT_EQ(kt, kt_listen(kt, NULL, NULL), 0);
+	KT_EQ(kt, kt_listen(kt, &told, NULL), 0);
 	KT_EQ(kt, kt_receive(kt), 0);
 	KT_EQ(kt, told.calls, 4);
 }
