@@ -7,7 +7,6 @@ kinds.py      kinds of values, valid and invalid ones
 grammar.py    the kind of value for each field of each call
 preambles.py  the steps that open whole stacks of objects
 generate.py   programs from a seed
-offers.py     infos that the providers offer on the link            (in the guest)
 syscalls.py   system calls without a library's checks               (in the guest)
 memory.py     the memory that addresses in a program point to       (in the guest)
 executor.py   runs one program and checks each answer               (in the guest)

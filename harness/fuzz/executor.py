@@ -136,7 +136,7 @@ class Executor:
 
     Args:
         address: IPv4 address of the RDMA link.
-        infos: offers by name, see offers.py.
+        infos: offers by name, see server.py.
     """
 
     def __init__(self, address: str, infos: Mapping[str, ctypes.Structure]) -> None:

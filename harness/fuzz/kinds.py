@@ -14,7 +14,7 @@ from typing import Final
 from kfabric_py import _uapi as u
 
 INFOS: Final = ("mock", "manual", "msg", "rdm", "cxi", "sep")
-"""Names of the offers that every program can use; see offers.py."""
+"""Names of the offers that every program can use; see server.py."""
 INFO_FIELDS: Final = tuple(name for name, *_ in u.kfab_info._fields_ if name != "__reserved")
 #: Limits of types and sizes, and numbers next to them.
 BOUNDARIES: Final = (

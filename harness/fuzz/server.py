@@ -6,21 +6,24 @@ are JSON. The first event of a job is `begin`, the last one `end`.
 """
 
 import contextlib
+import ctypes
 import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import kfabric_py as kp
 from harness.fuzz.distil import distil
 from harness.fuzz.generate import Origin, program
-from harness.fuzz.offers import offers
 from harness.fuzz.program import Program
 from harness.fuzz.workers import Environment, WorkerPool, generated
 from harness.guest import modules, topology
 from harness.guest.checks import KernelWatch
 from harness.guest.memleak import MemoryWatch
+from kfabric_py.info import info_to_raw
 
 DEBUGFS = Path("/sys/kernel/debug")
 
@@ -49,6 +52,26 @@ def prepared() -> Iterator[Environment]:
     modules.need()
     with modules.Modules.from_environment().loaded(), topology.rxe_on_dummy() as link:
         yield Environment(link.address, offers(link))
+
+
+def offers(link: topology.RdmaLink) -> dict[str, ctypes.Structure]:
+    """The providers' infos by the names in kinds.INFOS. Raises OSError if one is not offered."""
+    rdm, ip = kp.EpAttr(type=kp.EpType.RDM), kp.AddrFormat.SOCKADDR_IN
+    pair = kp.EpAttr(type=kp.EpType.RDM, tx_ctx_cnt=2, rx_ctx_cnt=2)
+    on_link = kp.DomainAttr(name=link.name)
+    manual = kp.DomainAttr(data_progress=kp.Progress.MANUAL)
+    cxi = kp.Info(addr_format=kp.AddrFormat.ADDR_CXI, ep_attr=rdm, domain_attr=on_link)
+    with kp.Device() as device:
+        here = partial(device.getinfo, provider="verbs", source=(link.address, 0))
+        found = {
+            "mock": device.getinfo(provider="mock"),
+            "manual": device.getinfo(provider="mock", hints=kp.Info(domain_attr=manual)),
+            "msg": here(),
+            "rdm": here(hints=kp.Info(addr_format=ip, ep_attr=rdm)),
+            "cxi": device.getinfo(provider="verbs", hints=cxi),
+            "sep": here(hints=kp.Info(addr_format=ip, ep_attr=pair)),
+        }
+        return {name: info_to_raw(infos[0]) for name, infos in found.items()}
 
 
 def run(pool: WorkerPool, job: dict[str, Any]) -> None:

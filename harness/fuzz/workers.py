@@ -46,7 +46,7 @@ class Environment:
 
     Attributes:
         address: IPv4 address of an RDMA link.
-        infos: offers by name, see offers.py.
+        infos: offers by name, see server.py.
     """
 
     address: str

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.fuzz.offers import offers
 from harness.fuzz.program import Program
+from harness.fuzz.server import offers
 from harness.fuzz.workers import Environment, RunResult, WorkerPool, generated
 from harness.guest import topology
 from harness.guest.checks import KernelWatch
