@@ -47,12 +47,9 @@ _PAGE_OFFSET: Final = 0xFFFF800000000000
 _LAST_ADDRESS: Final = 0xFFFFFFFFFFFFF000
 """Above it are negative numbers, error pointers among them."""
 _HEAD: Final = 8
-_KNOWN_ERRORS: Final = frozenset(
-    [
-        *errno.errorcode,
-        *(v for k, v in vars(u).items() if k.startswith("KFAB_E") and "EVENT" not in k),
-    ]
-)
+_KNOWN_ERRORS: Final = frozenset(errno.errorcode) | {
+    v for k, v in vars(u).items() if k.startswith("KFAB_E") and "EVENT" not in k
+}
 #: These write the size that they need although they fail.
 _WRITE_SIZE_ON_FAILURE: Final = ("POLLFD", "PROFILE_READ")
 #: What a successful call produced: fields of its structure, and the parts of its name.
@@ -140,7 +137,7 @@ class Executor:
     """
 
     def __init__(self, address: str, infos: Mapping[str, ctypes.Structure]) -> None:
-        self._pointers = Pointers(
+        self.pointers = Pointers(
             infos, address, self.number, lambda name: self.output(name).written or bytes(16)
         )
         self._arenas: list[Arena] = []
@@ -220,10 +217,6 @@ class Executor:
         """Keep the output of a step under the step's name."""
         if step.name:
             self._outputs[step.name] = output
-
-    def pointer(self, word: str, arena: Arena) -> tuple[int, int]:
-        """Address and length of the memory that a word names."""
-        return self._pointers.resolve(word, arena)
 
     def number(self, word: str) -> int:
         """The value of a word that is not an address."""
@@ -339,7 +332,7 @@ class _ThreadExecutor:
             if key == "size" and word[0] in "+-":
                 arg.size = ctypes.sizeof(struct_type) + int(word)
             elif word[0] == "@":
-                address, length = self._executor.pointer(word, arena)
+                address, length = self._executor.pointers.resolve(word, arena)
                 setattr(arg, key, address)
                 if word.startswith("@out:") and length:
                     written = (address, length)

@@ -24,6 +24,7 @@ _BODY: Final = (20, 40, 80)
 _WITHOUT_OBJECT: Final = ("VERSION", "GETINFO", "STRERROR", "IOCTL", "BUF_ALLOC")
 _REFERENCE: Final = re.compile(r"(%|@addr:)(\w+)")
 
+_KINDS: Final[Mapping[str, Mapping[str, Kind]]] = {**OTHER_STEPS, **FIELDS}
 _WEIGHTS: Final[dict[str, float]] = {
     **dict.fromkeys([*FIELDS, *OTHER_STEPS], 3.0),
     **{op: 1.0 for op in FIELDS if op.endswith("_OPEN")},
@@ -98,7 +99,7 @@ def _renamed(step: Step, names: dict[str, str]) -> Step:
 
 def _changed(draw: Draw, step: Step) -> Step:
     """Change a field to another valid or invalid value, or make the frame wrong."""
-    kinds = _kinds(step.op)
+    kinds = _KINDS[step.op]
     if not kinds or draw.rng.random() < 0.3:
         return _framed(draw, step)
     key = draw.rng.choice(list(kinds))
@@ -110,7 +111,7 @@ def _step(draw: Draw, name: str, thread: int | None) -> Step:
     """A random step on objects that exist, as far as this is known before the run."""
     for _ in range(8):
         (op,) = draw.rng.choices(_OPS, cum_weights=_CUMULATED)
-        args = {key: kind.draw(draw) for key, kind in _kinds(op).items()}
+        args = {key: kind.draw(draw) for key, kind in _KINDS[op].items()}
         # A call whose first object does not exist would do nothing.
         if op in _WITHOUT_OBJECT or next(iter(args.values()), "") != "0":
             break
@@ -121,10 +122,6 @@ def _step(draw: Draw, name: str, thread: int | None) -> Step:
         step = _framed(draw, step)
     _note(draw, step)
     return step
-
-
-def _kinds(op: str) -> Mapping[str, Kind]:
-    return FIELDS[op] if op in FIELDS else OTHER_STEPS[op]
 
 
 def _framed(draw: Draw, step: Step) -> Step:

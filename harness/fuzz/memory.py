@@ -28,11 +28,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
-from harness.fuzz.syscalls import PAGE, libc, map_memory
+from harness.fuzz.syscalls import PAGE, RW, libc, map_memory
 
 _PAGES: Final = 16
 _POISON: Final = 0xA5
-_RW: Final = mmap.PROT_READ | mmap.PROT_WRITE
 
 #: Addresses without memory.
 NOWHERE: Final = {
@@ -61,7 +60,7 @@ class Arena:
         """Free the memory of the last call."""
         self._next = self._start
         if self._locked:
-            libc.mprotect(self._start, _PAGES * PAGE, _RW)
+            libc.mprotect(self._start, _PAGES * PAGE, RW)
             self._locked = False
 
     def place(self, data: bytes, where: str = "") -> int:
@@ -83,7 +82,7 @@ class Arena:
     def _read_only(self, data: bytes) -> int:
         """Copy bytes to pages of their own, which become read-only."""
         page = self._edge - 4 * PAGE
-        libc.mprotect(page, 2 * PAGE, _RW)
+        libc.mprotect(page, 2 * PAGE, RW)
         ctypes.memmove(page, data, min(len(data), 2 * PAGE))
         libc.mprotect(page, 2 * PAGE, mmap.PROT_READ)
         self._locked = True

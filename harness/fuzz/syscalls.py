@@ -9,7 +9,7 @@ from typing import Final
 
 PAGE: Final = mmap.PAGESIZE
 _MAP_FIXED: Final = 0x10
-_RW: Final = mmap.PROT_READ | mmap.PROT_WRITE
+RW: Final = mmap.PROT_READ | mmap.PROT_WRITE
 _ANONYMOUS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _IOCTL, _TGKILL = {"x86_64": (16, 234), "aarch64": (29, 131)}[platform.machine()]
 
@@ -36,7 +36,7 @@ def send_signal(tid: int, number: int) -> None:
     libc.syscall(ctypes.c_long(_TGKILL), *map(ctypes.c_long, (os.getpid(), tid, number)))
 
 
-def map_memory(length: int, fd: int = -1, offset: int = 0, prot: int = _RW, flags: int = 0) -> int:
+def map_memory(length: int, fd: int = -1, offset: int = 0, prot: int = RW, flags: int = 0) -> int:
     """Map memory, anonymous without a descriptor; return the address. Raises OSError."""
     address = libc.mmap(None, length, prot, flags or _ANONYMOUS, fd, offset)
     if address is None or address == ctypes.c_void_p(-1).value:
