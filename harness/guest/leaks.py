@@ -7,11 +7,11 @@ Counts are compared, not identities, so a test may close and reopen older object
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.guest import modules
@@ -26,20 +26,8 @@ _ASLEEP = re.compile(r" asleep=(\d+)")
 # The RDMA core keeps its shared CQs until their device is removed.
 POOLED = ("cq",)
 
-
-@dataclass(frozen=True)
-class Census:
-    """The number of each kind of thing, by its description."""
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    def more_than(self, before: Census) -> dict[str, tuple[int, int]]:
-        """Return the counts that are higher than `before`: name → (before, now)."""
-        return {
-            name: (before.counts.get(name, 0), count)
-            for name, count in sorted(self.counts.items())
-            if count > before.counts.get(name, 0)
-        }
+Census = Mapping[str, int]
+"""The number of each kind of thing, by its description."""
 
 
 def take() -> Census:
@@ -54,13 +42,14 @@ def take() -> Census:
         for name, state in states.items()
     }
     counts.update(_objects())
-    counts["descriptors of /dev/kfabric"] = _open_descriptors()
+    own = Path("/proc/self/fd")
+    counts["descriptors of /dev/kfabric"] = sum(_target(fd) == DEVICE for fd in own.iterdir())
     counts["net devices"] = len(os.listdir(NET))
     # The directory exists only while an RDMA driver is loaded.
     counts["RDMA links"] = len(os.listdir(INFINIBAND)) if os.path.isdir(INFINIBAND) else 0
     if counts["RDMA links"]:
         counts.update(_rdma_counts())
-    return Census(counts)
+    return counts
 
 
 def _objects() -> Counter[str]:
@@ -88,12 +77,7 @@ def _rdma_counts() -> dict[str, int]:
         }
 
 
-def _open_descriptors() -> int:
-    descriptors = "/proc/self/fd"
-    return sum(_target(f"{descriptors}/{fd}") == DEVICE for fd in os.listdir(descriptors))
-
-
-def _target(link: str) -> str:
+def _target(link: Path) -> str:
     """Return the target of a descriptor; that of the directory itself is closed by now."""
     try:
         return os.readlink(link)
@@ -107,15 +91,16 @@ def since(before: Census, deadline: Deadline | float = 5.0) -> list[str]:
     Teardown may continue in work items after the last close has returned, so leftovers
     may disappear until the deadline (a Deadline, or seconds).
     """
-    grown: dict[str, tuple[int, int]] = {}
+    grown: list[str] = []
 
     def clean() -> bool:
-        nonlocal grown
-        grown = take().more_than(before)
+        grown[:] = [
+            f"{name}: {before.get(name, 0)} before, {now} after"
+            for name, now in sorted(take().items())
+            if now > before.get(name, 0)
+        ]
         return not grown
 
-    try:
+    with contextlib.suppress(DeadlineExpired):
         wait_until(clean, "nothing left behind", deadline)
-    except DeadlineExpired:
-        return [f"{name}: {old} before, {now} after" for name, (old, now) in grown.items()]
-    return []
+    return grown

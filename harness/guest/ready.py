@@ -9,6 +9,7 @@ prints the device and the link.
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from harness.guest import leaks, modules, topology
@@ -27,23 +28,27 @@ def prepare() -> topology.RdmaLink:
     return _KEPT.enter_context(topology.rxe_on_dummy())
 
 
-def leave(status: int) -> NoReturn:
-    """End this process without cleanup, which might delete the link."""
+def leave_after(work: Callable[[], None]) -> NoReturn:
+    """Work, then end this process without cleanup, which might delete the link.
+
+    Its status is 1, with the reason on standard error, if the work raises an OSError.
+    """
+    status = 0
+    try:
+        work()
+    except OSError as error:
+        print(error.strerror or error, file=sys.stderr)
+        status = 1
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
-def main() -> int:
-    """Prepare; 1, with the reason on standard error, if that fails."""
-    try:
-        link = prepare()
-    except OSError as error:
-        print(error.strerror or error, file=sys.stderr)
-        return 1
+def main() -> None:
+    """Prepare. Raises OSError."""
+    link = prepare()
     print(f"{leaks.DEVICE} is there; {link.name} is an RDMA link at {link.address}")
-    return 0
 
 
 if __name__ == "__main__":
-    leave(main())
+    leave_after(main)

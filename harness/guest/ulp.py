@@ -19,7 +19,6 @@ import pytest
 
 from harness import names
 from harness.guest import leaks, modules, phases, ready, topology
-from harness.guest.leaks import Census
 from harness.guest.modules import ModuleError, kernel_name
 from harness.guest.waiting import Deadline
 
@@ -100,11 +99,11 @@ class Ulp:
         return " ".join(mine).replace(ADDRESS, self.link.address)
 
 
-def _recall() -> tuple[topology.RdmaLink, Census]:
+def _recall() -> tuple[topology.RdmaLink, leaks.Census]:
     known = json.loads(STATE.read_text())
     link = known["link"]
     netdev = topology.Netdev(**link["netdev"])
-    return topology.RdmaLink(link["name"], netdev, link["kind"]), Census(known["before"])
+    return topology.RdmaLink(link["name"], netdev, link["kind"]), known["before"]
 
 
 def _ulp(link: topology.RdmaLink) -> Ulp:
@@ -158,19 +157,13 @@ class UlpChecks:
         return [f"{names or 'the tested module'} left behind, unloaded: {line}" for line in left]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Load everything; 1, with the reason on standard error, if something does not load."""
-    try:
-        link = ready.prepare()
-        known = {"link": asdict(link), "before": dict(leaks.take().counts)}
-        STATE.write_text(json.dumps(known))
-        if "--unloaded" not in argv:
-            _ulp(link).load()
-    except OSError as error:
-        print(error.strerror or error, file=sys.stderr)
-        return 1
-    return 0
+def main() -> None:
+    """Load everything. Raises OSError."""
+    link = ready.prepare()
+    STATE.write_text(json.dumps({"link": asdict(link), "before": leaks.take()}))
+    if "--unloaded" not in sys.argv[1:]:
+        _ulp(link).load()
 
 
 if __name__ == "__main__":
-    ready.leave(main(sys.argv[1:]))
+    ready.leave_after(main)

@@ -98,7 +98,7 @@ def test_census_names_what_is_new() -> None:
     """An RDMA link and its net device are counted, and gone again behind the block."""
     before = leaks.take()
     with topology.rxe_on_dummy():
-        links = before.counts["RDMA links"]
+        links = before["RDMA links"]
         lines = leaks.since(before, deadline=0.0)
         assert f"RDMA links: {links} before, {links + 1} after" in lines
         assert any(line.startswith("net devices: ") for line in lines)

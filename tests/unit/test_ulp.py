@@ -284,7 +284,7 @@ def test_modules_are_unloaded_after_a_failed_teardown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its error also lists what they leave."""
-    before = guest_ulp.Census({"net devices": 1})
+    before = {"net devices": 1}
     mine: Any = SimpleNamespace(loaded=("mine",), unload=lambda: setattr(mine, "loaded", ()))
     monkeypatch.setattr(guest_ulp, "_recall", lambda: (LINK, before))
     monkeypatch.setattr(guest_ulp, "_ulp", lambda link: mine)
