@@ -77,7 +77,8 @@ class WakeupsFixture:
         Keywords: ``names`` (object → its name in failures), ``contexts`` (object →
         contexts in which threads may publish on it), ``late_ms`` (milliseconds).
         """
-        from harness.guest.wakeups import Block, Options
+        from harness.guest.wakeups import Block
+        from harness.verdict.kinds import Rules
 
         blocks: list[Block] = []
         item, recorder = request.node, self._session.recorder()
@@ -92,14 +93,15 @@ class WakeupsFixture:
             contexts: Mapping[Traced, Iterable[Context]] | None = None,
             late_ms: float = 500,
         ) -> Block:
-            options = Options(
-                {thing.trace_id: name for thing, name in (names or {}).items()},
-                {thing.trace_id: frozenset(some) for thing, some in (contexts or {}).items()},
-                late_ms,
+            given = (contexts or {}).items()
+            rules = Rules(
+                names={thing.trace_id: name for thing, name in (names or {}).items()},
+                contexts={thing.trace_id: frozenset(some) for thing, some in given},
+                late_ns=int(late_ms * 1e6),
             )
             # The test itself may have reloaded the modules.
             self._session.attach()
-            blocks.append(Block(recorder, options, item.nodeid, report))
+            blocks.append(Block(recorder, rules, item.nodeid, report))
             return blocks[-1]
 
         yield block

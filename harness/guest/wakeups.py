@@ -14,8 +14,8 @@
 All blocks of a process share one probe, which takes ten seconds to load.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Protocol, Self
 
 from harness.guest.evidence import Case, examine, leave
@@ -39,29 +39,15 @@ class Traced(Protocol):
         """Its id in traces."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """The rules of a block: see :class:`harness.verdict.kinds.Rules`."""
-
-    names: Mapping[int, str]
-    contexts: Mapping[int, frozenset[Context]]
-    late_ms: float
-
-    def rules(self, since: int) -> Rules:
-        """The rules for a verdict on waits that began after ``since`` (nanoseconds)."""
-        late_ns = int(self.late_ms * 1e6)
-        return Rules(names=self.names, contexts=self.contexts, late_ns=late_ns, since=since)
-
-
 class Block:
     """The recording of one block, with assertions for use after the block.
 
     A context manager; ``start()`` and ``stop()`` do the same.
     """
 
-    def __init__(self, recorder: Recorder, options: Options, test: str, report: Reporter) -> None:
+    def __init__(self, recorder: Recorder, rules: Rules, test: str, report: Reporter) -> None:
         self._recorder = recorder
-        self._options = options
+        self._rules = rules
         self._test = test
         self._report = report
         self._cut: Cut | None = None
@@ -84,7 +70,7 @@ class Block:
         """End the recording, and judge it."""
         if self._cut is None:
             raise RuntimeError("the block was not begun")
-        rules = self._options.rules(self._cut.t_begin)
+        rules = replace(self._rules, since=self._cut.t_begin)
         case = examine(self._recorder, self._cut.end(), rules)
         self._case = case.doubted(BLIND) if self._cut.blind else case
         self._cut = None
@@ -163,7 +149,7 @@ class Block:
         __tracebackhide__ = True
         self._certain()
         wanted = {thing.trace_id for thing in objects}
-        expected = ", ".join(self.ledger.object_name(oid, self._options.names) for oid in wanted)
+        expected = ", ".join(self.ledger.object_name(oid, self._rules.names) for oid in wanted)
         if not self._waits():
             raise AssertionError("there was no wait in this block")
         for queue, wait in self._waits():
@@ -199,7 +185,7 @@ class Block:
         ]
 
     def _analysis(self) -> Analysis:
-        return Analysis(self.ledger, Rules(names=self._options.names))
+        return Analysis(self.ledger, self._rules)
 
     def _certain(self) -> None:
         """Fail if the recording has gaps: it proves nothing then."""
