@@ -52,11 +52,6 @@ def class_name(fclass: int) -> str:
     return _CLASS_NAMES[FClass(fclass)] if fclass in list(FClass) else f"class {fclass}"
 
 
-def _last_wake_of(wait: WaitRecord) -> WakeRecord:
-    """The wake that is part of a wait's own record."""
-    return WakeRecord(*(getattr(wait, f.name) for f in fields(WakeRecord)))
-
-
 @dataclass(eq=False, slots=True)
 class Wait:
     """One blocking call. ``number`` counts the calls of one thread on one queue, from 1."""
@@ -276,12 +271,9 @@ def _with_id_of_load(record: Record, again: Mapping[int, list[int]]) -> Record:
         return oid + later * _LOAD
 
     match record:
-        case WaitRecord(queue=queue, source=source, t_begin=t):
-            return replace(record, queue=old(queue, t), source=old(source, t))
-        case SignalRecord(queue=queue, source=source, t=t):
-            return replace(record, queue=old(queue, t), source=old(source, t))
-        case WakeRecord(queue=queue, source=source, t_wake=t):
-            return replace(record, queue=old(queue, t), source=old(source, t))
+        case WaitRecord(t_begin=t) | SignalRecord(t=t) | WakeRecord(t_wake=t):
+            queue, source = old(record.queue, t), old(record.source, t)
+            return replace(record, queue=queue, source=source)
         case ObjectRecord(id=oid, other=other, t=t):
             return replace(record, id=old(oid, t), other=old(other, t))
         case StackRecord(queue=queue, t_begin=t):
@@ -314,7 +306,10 @@ def _place_wakes(queues: dict[int, Queue], early: list[WakeRecord]) -> None:
     for wait in waits.values():
         wait.wakes.sort(key=lambda wake: wake.t_wake)
         if wait.record.t_wake:
-            wait.wakes.append(_last_wake_of(wait.record))
+            # The last wake is a part of the wait's own record.
+            wait.wakes.append(
+                WakeRecord(*(getattr(wait.record, f.name) for f in fields(WakeRecord)))
+            )
     for queue in queues.values():
         for wake in queue.all_wakes():
             signal = queue.signal_of(wake)

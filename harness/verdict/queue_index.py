@@ -3,8 +3,8 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from harness.recording.records import FClass, Mark, WakeRecord
 from harness.verdict.backlog import Backlog, Group, WakeEffect, caller, marker, wake_effects
@@ -14,23 +14,18 @@ from harness.verdict.words import Analysis
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRules:
-    """The promises of a trace, which the recording does not contain.
+class QueueRules(Rules):
+    """The promises of a trace, besides the names and times of every run.
 
     ``marked``: functions were to be marked, so a recording without marks means that
     they were not called. ``queues`` are those that the marks are about (default: all
-    queues on which not only takers wake). ``late_ns`` bounds publication to wake,
-    ``never_ran_ns`` wake to running. ``grace_ns`` is the longest time of a publisher
-    from mark to store. Waits that began before ``since`` are known in part only.
+    queues on which not only takers wake). ``late_ns`` bounds publication to wake.
+    ``grace_ns`` is the longest time of a publisher from mark to store.
     """
 
     marked: bool = False
     queues: frozenset[int] = frozenset()
-    names: Mapping[int, str] = field(default_factory=dict)
-    late_ns: int = 500_000_000
-    never_ran_ns: int = 5_000_000_000
     grace_ns: int = 20_000_000
-    since: int = 0
 
 
 class QueueIndex:
@@ -40,7 +35,7 @@ class QueueIndex:
         self.ledger = ledger
         self.rules = rules
         self.has_marks = rules.marked or bool(ledger.marks)
-        self.analysis = Analysis(ledger, Rules(names=rules.names))
+        self.analysis = Analysis(ledger, rules)
         self.queues = [q for q in ledger.queues.values() if q.fclass in (0, FClass.QUEUE)]
         self.marked = self._marked_queues()
         self.backlog = Backlog(ledger.marks, self.marked)

@@ -63,9 +63,8 @@ def _all_faults(index: QueueIndex) -> Iterator[_Fault]:
 def _finding(
     index: QueueIndex, kind: Kind, queue: Queue, wait: Wait, text: str, call: Signal | None
 ) -> Finding:
-    text = f"{index.analysis.wait(queue, wait)} {text}"
     seq, waker = (call.record.seq, call.record.waker) if call else (0, 0)
-    return Finding(kind, queue.id, text, wait.record.tid, wait.number, seq, waker)
+    return index.analysis.of_wait(kind, queue, wait, text, seq, waker)
 
 
 def _find_spurious(index: QueueIndex) -> Iterator[_Fault]:
@@ -121,13 +120,13 @@ def _find_never_ran(index: QueueIndex) -> Iterator[_Fault]:
                 when = "ran only {} later" if wake.t_running else "has been on no CPU for {}"
                 by = index.analysis.waker(wake.waker, wake.context)
                 text = (
-                    f"{index.analysis.wait(queue, wait)} was woken by {by}; the scheduler was "
-                    f"asked at once, but the thread {when.format(span(length))}"
+                    f"was woken by {by}; the scheduler was asked at once, but the thread "
+                    f"{when.format(span(length))}"
                 )
                 call = queue.signal_of(wake)
                 seq, waker = (call.record.seq, call.record.waker) if call else (0, wake.waker)
-                args = (wait.record.tid, wait.number, seq, waker)
-                yield Finding(Kind.NEVER_RAN, queue.id, text, *args), None
+                find = index.analysis.of_wait
+                yield find(Kind.NEVER_RAN, queue, wait, text, seq, waker), None
 
 
 def _find_overtaken(index: QueueIndex, reported: set[int]) -> Iterator[Finding]:

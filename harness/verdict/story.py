@@ -13,7 +13,7 @@ The kernel stacks of sleeper and waker follow, if they were recorded.
 
 from collections.abc import Iterator
 
-from harness.recording.records import NO_STACK, WakeRecord
+from harness.recording.records import NO_STACK
 from harness.verdict.kinds import Finding, Kind, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
@@ -82,7 +82,9 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
         again = f", for the {rec.sleeps}. time" if rec.sleeps > 1 else ""
         yield rec.t_slept, f"{who} sleeps there{again}"
     for wake in wait.wakes:
-        yield wake.t_wake, _wake_text(analysis, queue, who, wake)
+        signal = queue.signal_of(wake)
+        what = f"for {analysis.event(signal)}" if signal else "for nothing that was published"
+        yield wake.t_wake, f"{who} is woken by {analysis.waker(wake.waker, wake.context)}, {what}"
         if wake.t_running:
             yield wake.t_running, f"{who} is on a CPU"
     if rec.foreign:
@@ -93,12 +95,6 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
         yield rec.t_end, f"{who} returns {rec.ret}; {ready}"
     else:
         yield analysis.ledger.t_stop, f"{who} is still in its wait; the recording ends"
-
-
-def _wake_text(analysis: Analysis, queue: Queue, who: str, wake: WakeRecord) -> str:
-    signal = queue.signal_of(wake)
-    what = f"for {analysis.event(signal)}" if signal else "for nothing that was published"
-    return f"{who} is woken by {analysis.waker(wake.waker, wake.context)}, {what}"
 
 
 def _signal_text(analysis: Analysis, signal: Signal, owed: Wait | None) -> str:

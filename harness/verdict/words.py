@@ -77,7 +77,9 @@ class Analysis:
         """The waking thread, and its context."""
         return f"{self.ledger.thread_name(tid)} in {context_name(context)}"
 
-    def of_wait(self, kind: Kind, queue: Queue, wait: Wait, text: str, seq: int = 0) -> Finding:
+    def of_wait(
+        self, kind: Kind, queue: Queue, wait: Wait, text: str, seq: int = 0, waker: int = 0
+    ) -> Finding:
         """A finding about a wait; its text begins with the name of the wait."""
         text = f"{self.wait(queue, wait)} {text}"
-        return Finding(kind, queue.id, text, wait.record.tid, wait.number, seq)
+        return Finding(kind, queue.id, text, wait.record.tid, wait.number, seq, waker)
