@@ -64,7 +64,10 @@ def load(directory: Path) -> Material:
         return Material(source, ledger, verdict, names)
     part = f"{shown:,} of {source.count:,} records"
     if not report:
-        verdict = _of_a_part(verdict, source, f"only {part} were judged")
+        # The rest may explain what looks like a fault.
+        lost = build(replace(source.head, tallies={}, kernel=None)).doubts
+        doubts, notes = (f"only {part} were judged", *lost), (*verdict.findings, *verdict.notes)
+        verdict = replace(verdict, findings=(), doubts=doubts, notes=notes)
     note = (
         f"This is a big recording. Timeline and suspicious waits show {part}: its beginning, "
         "and the part around the waits that look wrong. The table of queues, the histograms, "
@@ -79,13 +82,6 @@ def judged(ledger: Ledger) -> Verdict:
     if plain and all(plain):
         return queues.judge(ledger)
     return wakeups.judge(ledger)
-
-
-def _of_a_part(verdict: Verdict, source: Source, why: str) -> Verdict:
-    """The verdict on a part of a recording: no faults, since the rest may explain them."""
-    lost = build(replace(source.head, tallies={}, kernel=None)).doubts
-    notes = (*verdict.findings, *verdict.notes)
-    return replace(verdict, findings=(), doubts=(why, *lost), notes=notes)
 
 
 def _report_of(directory: Path, source: Source) -> dict[str, Any]:

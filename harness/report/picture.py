@@ -20,6 +20,16 @@ MAX_LANES = 80
 FEW = 40
 """Waits that are shown at first if none is suspicious."""
 
+LEGEND = (
+    "Bars are waits (dark: asleep; yellow: never ended; red frame: suspicious). "
+    "Dots are signals, arrows lead to where the woken thread runs."
+)
+HELP = (
+    "Keys, with the picture in focus: plus, minus, arrows, 0. "
+    "Ctrl or Shift with the wheel zooms; dragging moves."
+)
+"""The keys and gestures; the picture's description for screen readers."""
+
 _LEFT, _WIDTH, _LANE, _TOP = 170, 980, 22, 26
 _TICKS = 5
 _NAME_LENGTH = 24
@@ -276,15 +286,6 @@ def middle(times: Clock, choice: Choice) -> tuple[float, float]:
     return times.us(some[0].t_begin), times.us(max(wait.t_end or wait.t_begin for wait in some))
 
 
-def help_text() -> Html:
-    """The keys and gestures; the picture's description for screen readers."""
-    keys = (
-        "Keys, with the picture in focus: plus, minus, arrows, 0. "
-        "Ctrl or Shift with the wheel zooms; dragging moves."
-    )
-    return tag("p", text(keys), id="timeline-help", class_="soft")
-
-
 def buttons() -> Html:
     """The buttons that move and zoom."""
     acts = (
@@ -293,15 +294,6 @@ def buttons() -> Html:
     )  # fmt: skip
     made = (tag("button", text(name), type="button", data_act=act) for act, name in acts)
     return tag("div", *made, tag("output", id="view", class_="soft"), class_="bar")
-
-
-def legend() -> Html:
-    """The meaning of the shapes."""
-    words = (
-        "Bars are waits (dark: asleep; yellow: never ended; red frame: suspicious). "
-        "Dots are signals, arrows lead to where the woken thread runs."
-    )
-    return tag("p", text(words), class_="soft")
 
 
 def section(
@@ -321,4 +313,6 @@ def section(
                     class_="note", id="left-out")  # fmt: skip
     svg = Picture(ledger, names, choice, times).svg(first)
     box = tag("div", svg, class_="timeline")
-    return joined([buttons(), box, legend(), help_text(), notes])
+    legend = tag("p", text(LEGEND), class_="soft")
+    keys = tag("p", text(HELP), id="timeline-help", class_="soft")
+    return joined([buttons(), box, legend, keys, notes])
