@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 150.0
 GUEST_MARK = "guest"
 CHECKS = "kfabric-checks"
+FLAGS = {
+    "--kfabric-here": "run tests marked 'guest' on this machine, although they may crash it",
+    "--verify-wakeups": "check the wake-ups of each test in a guest: "
+    "a lost, late or spurious one fails it",
+    "--kfabric-vmcore": "save the memory of a guest that panics next to its console",
+    "--coverage": "show which lines of the modules were reached; for kernels with gcov (debug)",
+}
+"""Options without a value, and their help."""
 
 
 class Hooks:
@@ -63,24 +71,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also in N guests of another machine with the same checkout (docs/ci.md)",
     )
     group.addoption(
-        "--kfabric-here",
-        action="store_true",
-        help="run tests marked 'guest' on this machine, although they may crash it",
-    )
-    group.addoption(
         "--kfabric-dir",
         metavar="DIR",
         help="directory for the guests' consoles and files (default: build/test below the root)",
-    )
-    group.addoption(
-        "--verify-wakeups",
-        action="store_true",
-        help="check the wake-ups of each test in a guest: a lost, late or spurious one fails it",
-    )
-    group.addoption(
-        "--kfabric-vmcore",
-        action="store_true",
-        help="save the memory of a guest that panics next to its console",
     )
     group.addoption(
         "--kfabric-ulp",
@@ -94,12 +87,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="H",
         help="hours of load in tests/guest/test_soak.py, with totals (make soak)",
     )
+    for flag, text in FLAGS.items():
+        group.addoption(flag, action="store_true", help=text)
     group.addoption("--ktap", metavar="FILE", help="also write the results as KTAP")
-    group.addoption(
-        "--coverage",
-        action="store_true",
-        help="show which lines of the modules were reached; for kernels with gcov (debug)",
-    )
     group.addoption(
         "--kfabric-silence",
         type=float,
