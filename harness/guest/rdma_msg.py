@@ -29,11 +29,6 @@ class Command(enum.IntEnum):
     DELLINK = 4
     PORT_GET = 5
     RES_GET = 9
-    RES_QP_GET = 10
-    RES_CM_ID_GET = 11
-    RES_CQ_GET = 12
-    RES_MR_GET = 13
-    RES_PD_GET = 14
 
     @property
     def message_type(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""NETLINK_RDMA: adds, deletes and lists RDMA links, and counts and lists resources.
+"""NETLINK_RDMA: adds, deletes and lists RDMA links, and counts resources.
 
 The messages are pyroute2 classes (rdma_msg.py). The socket is a plain one: requests come
 one at a time, and each wait for an answer has its own deadline.
@@ -13,8 +13,8 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nlmsgerr
 
@@ -66,36 +66,6 @@ class RdmaDevice:
     ports: int
     protocol: str
     node_guid: int
-
-
-@dataclass(frozen=True)
-class RdmaPort:
-    """One port of an RDMA device and the net device below it."""
-
-    device: str
-    port: int
-    state: PortState
-    netdev: str | None
-    netdev_index: int | None
-
-
-@dataclass(frozen=True)
-class Resource:
-    """One QP, CQ, MR, CM id or PD: its owner, and the attributes from the kernel."""
-
-    kind: str
-    owner: str
-    attributes: dict[str, Any] = field(default_factory=dict)
-
-
-# The resources that can be listed: the command, and the attribute of its table.
-_LISTS: Final = {
-    "qp": (Command.RES_QP_GET, "RES_QP"),
-    "cm_id": (Command.RES_CM_ID_GET, "RES_CM_ID"),
-    "cq": (Command.RES_CQ_GET, "RES_CQ"),
-    "mr": (Command.RES_MR_GET, "RES_MR"),
-    "pd": (Command.RES_PD_GET, "RES_PD"),
-}
 
 
 class RdmaNetlink(contextlib.AbstractContextManager["RdmaNetlink"]):
@@ -157,18 +127,12 @@ class RdmaNetlink(contextlib.AbstractContextManager["RdmaNetlink"]):
                 return device
         raise RdmaNetlinkError(errno.ENODEV, f"find device {name}")
 
-    def port(self, name: str, port: int = 1) -> RdmaPort:
-        """Return state and net device of a port (counted from 1)."""
+    def port_state(self, name: str) -> PortState:
+        """Return the state of a device's first port."""
         index = self.device(name).index
-        what = f"query port {port} of {name}"
-        found = self._answered(what, Command.PORT_GET, dev_index=index, port_index=port)
-        return RdmaPort(
-            device=found.attribute("DEV_NAME"),
-            port=found.attribute("PORT_INDEX"),
-            state=PortState(found.attribute("PORT_STATE")),
-            netdev=found.attribute("NDEV_NAME"),
-            netdev_index=found.attribute("NDEV_INDEX"),
-        )
+        what = f"query the port of {name}"
+        found = self._answered(what, Command.PORT_GET, dev_index=index, port_index=1)
+        return PortState(found.attribute("PORT_STATE"))
 
     def counts(self, name: str) -> dict[str, int]:
         """Return how many resources of each kind (pd, cq, qp, cm_id, mr, ctx, srq) exist."""
@@ -185,16 +149,6 @@ class RdmaNetlink(contextlib.AbstractContextManager["RdmaNetlink"]):
             _value(entry, "RES_SUMMARY_ENTRY_NAME"): _value(entry, "RES_SUMMARY_ENTRY_CURR")
             for entry in _entries(found, "RES_SUMMARY")
         }
-
-    def resources(self, name: str, kind: str) -> list[Resource]:
-        """List the resources of one kind: qp, cq, mr, cm_id or pd."""
-        command, table = _LISTS[kind]
-        index = self.device(name).index
-        what = f"list {kind}s of {name}"
-        messages = self._exchange(what, command, NLM_F_DUMP, dev_index=index)
-        return [
-            _resource(kind, entry) for message in messages for entry in _entries(message, table)
-        ]
 
     def _answered(self, what: str, command: Command, **attributes: object) -> rdma_nldev_msg:
         """Send a request with exactly one answer before the acknowledgement."""
@@ -258,14 +212,3 @@ def _entries(message: Any, table: str) -> list[Any]:
     """Return the entries of a nested table, which repeat one attribute."""
     nested = _value(message, table)
     return [] if nested is None else list(nested.get_attrs(f"RDMA_NLDEV_ATTR_{table}_ENTRY"))
-
-
-def _resource(kind: str, entry: Any) -> Resource:
-    """Decode a resource; its owner is a module for kernel objects, else a process."""
-    attributes = {
-        name.removeprefix("RDMA_NLDEV_ATTR_").lower(): value
-        for name, value in entry["attrs"]
-        if not name.endswith("_UNSPEC")
-    }
-    owner = attributes.get("res_kern_name") or f"pid {attributes.get('res_pid', '?')}"
-    return Resource(kind=kind, owner=str(owner), attributes=attributes)

@@ -40,12 +40,6 @@ class ThreadState:
         """Whether the thread was off its CPU in a sleeping state."""
         return self.syscall != "running" and self.state in SLEEPING_STATES
 
-    @property
-    def syscall_number(self) -> int | None:
-        """The system call in which it sleeps, or None for kernel threads and running ones."""
-        word = self.syscall.split(" ", 1)[0]
-        return int(word) if word.isdigit() else None
-
     def at(self, where: str | re.Pattern[str]) -> bool:
         """Whether a function on its kernel stack, or its wait channel, matches."""
         pattern = re.compile(where)
@@ -114,21 +108,6 @@ def wait_until_asleep(
 
     what = f"thread {tid} asleep at {where if isinstance(where, str) else where.pattern}"
     return wait_until(asleep, what, deadline, seen=lambda: seen[0])
-
-
-def wait_until_gone(tid: int, deadline: Deadline | float = 10.0) -> None:
-    """Wait until a thread has ended. Raises DeadlineExpired with its last state."""
-    last = ""
-
-    def gone() -> bool:
-        nonlocal last
-        try:
-            last = str(read_state(tid))
-        except ThreadGone:
-            return True
-        return False
-
-    wait_until(gone, f"thread {tid} ended", deadline, seen=lambda: last)
 
 
 def threads(name: str) -> list[int]:

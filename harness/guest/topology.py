@@ -136,10 +136,10 @@ def wait_until_active(link: RdmaLink, deadline: Deadline | float = 20.0) -> None
     limit = Deadline.of(deadline)
     with RdmaNetlink() as rdma:
         wait_until(
-            lambda: rdma.port(link.name).state is PortState.ACTIVE,
+            lambda: rdma.port_state(link.name) is PortState.ACTIVE,
             f"port of {link.name} active",
             limit,
-            seen=lambda: rdma.port(link.name).state.name,
+            seen=lambda: rdma.port_state(link.name).name,
         )
     # The kernel fills the table in a work item, after the address is set.
     wait_until(

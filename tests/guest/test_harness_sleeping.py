@@ -51,7 +51,6 @@ def test_sleeping_thread_is_found_at_its_place(reader) -> None:
     thread, _ = reader
     state = sleeping.wait_until_asleep(thread.begin(), where="^unix_stream_")
     assert state.off_cpu and state.at("^unix_stream_read_generic")
-    assert state.syscall_number is not None
     assert "unix_stream" in str(state)
 
 
@@ -89,7 +88,6 @@ def test_thread_that_ends_is_reported_at_once(reader) -> None:
     mine.send(b"x")
     thread.join(10)
     limit = Deadline(60)
-    sleeping.wait_until_gone(tid)
     with pytest.raises(ThreadGone):
         sleeping.wait_until_asleep(tid, deadline=limit)
     assert not limit.expired

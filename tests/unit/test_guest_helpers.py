@@ -136,13 +136,6 @@ def test_wait_point_is_one_function() -> None:
     assert not state(stack=("kfi_waitq_sleepers+0x9/0x80",)).at(sleeping.WAIT_POINT)
 
 
-def test_system_call_number() -> None:
-    """Kernel threads and running ones have none."""
-    assert state().syscall_number == 16
-    assert state(syscall="running").syscall_number is None
-    assert state(syscall="-1 0x0 0x0").syscall_number is None
-
-
 def test_own_thread_is_seen_running() -> None:
     """This thread reads about itself: it cannot be asleep."""
     assert not sleeping.read_state(threading.get_native_id()).off_cpu
