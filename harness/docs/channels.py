@@ -8,7 +8,6 @@ unit test checks that the tables are up to date.
 """
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 from harness.docs import libfabric, markdown
@@ -35,9 +34,9 @@ SILENT = frozenset({"arm", "complete", "fail", "hang-up", "thread", "interrupt"}
 _HEADS = ("kfabric promises", "steps", "kfabric", "verbs", "what decides")
 
 
-def record(path: Path = RECORD) -> libfabric.Record:
+def record() -> libfabric.Record:
     """The results by scenario; each entry has `verbs`."""
-    found: libfabric.Record = tomllib.loads(path.read_text())
+    found: libfabric.Record = tomllib.loads(RECORD.read_text())
     return {name: {"verbs": entry["results"], **entry} for name, entry in found.items()}
 
 

@@ -14,11 +14,10 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nlmsgerr
 
-from harness.guest.rdma_msg import NETLINK_RDMA, Command, answer, rdma_nldev_msg, request
+from harness.guest.rdma_msg import NETLINK_RDMA, PREFIX, Command, answer, rdma_nldev_msg, request
 
 SOL_NETLINK = 270
 NETLINK_EXT_ACK = 11
@@ -28,6 +27,9 @@ NLMSG_MIN_TYPE = 16
 _ENDS = (NLMSG_ERROR, NLMSG_DONE)
 # The largest message that the kernel builds for one read of a dump.
 RECEIVE_BYTES = 1 << 16
+# The attribute that a table of counts repeats.
+_COUNTED = f"{PREFIX}RES_SUMMARY_ENTRY"
+ANSWER_SECONDS = 20.0
 _HEADER = struct.Struct("=IHHII")
 
 
@@ -71,15 +73,15 @@ class RdmaDevice:
 class RdmaNetlink(contextlib.AbstractContextManager["RdmaNetlink"]):
     """One socket to the kernel's RDMA device family; a context manager.
 
-    A request without an answer for `timeout` seconds raises ETIMEDOUT.
+    A request without an answer in time raises ETIMEDOUT.
     """
 
-    def __init__(self, timeout: float = 20.0) -> None:
+    def __init__(self) -> None:
         self._sequence = itertools.count(1)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA)
         try:
             self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
-            self._socket.settimeout(timeout)
+            self._socket.settimeout(ANSWER_SECONDS)
             self._socket.bind((0, 0))
         except BaseException:
             self._socket.close()
@@ -145,9 +147,10 @@ class RdmaNetlink(contextlib.AbstractContextManager["RdmaNetlink"]):
     def _counts(self, device: RdmaDevice) -> dict[str, int]:
         what = f"count resources of {device.name}"
         found = self._answered(what, Command.RES_GET, dev_index=device.index)
+        table = found.attribute("RES_SUMMARY")
         return {
-            _value(entry, "RES_SUMMARY_ENTRY_NAME"): _value(entry, "RES_SUMMARY_ENTRY_CURR")
-            for entry in _entries(found, "RES_SUMMARY")
+            entry.get_attr(f"{_COUNTED}_NAME"): entry.get_attr(f"{_COUNTED}_CURR")
+            for entry in (() if table is None else table.get_attrs(_COUNTED))
         }
 
     def _answered(self, what: str, command: Command, **attributes: object) -> rdma_nldev_msg:
@@ -202,13 +205,3 @@ def _raise_unless_done(what: str, kind: int, data: bytes) -> None:
         message.decode()
         text = message.get_attr("NLMSGERR_ATTR_MSG")
     raise RdmaNetlinkError(code, what, str(text) if text else None)
-
-
-def _value(entry: Any, name: str) -> Any:
-    return entry.get_attr("RDMA_NLDEV_ATTR_" + name)
-
-
-def _entries(message: Any, table: str) -> list[Any]:
-    """Return the entries of a nested table, which repeat one attribute."""
-    nested = _value(message, table)
-    return [] if nested is None else list(nested.get_attrs(f"RDMA_NLDEV_ATTR_{table}_ENTRY"))

@@ -27,6 +27,7 @@ SYS_INFINIBAND = Path("/sys/class/infiniband")
 _numbers = itertools.count(1)
 # The search for GIDs ends after so many empty entries.
 _EMPTY_GIDS = 16
+LINK_SECONDS = 20.0
 
 
 def unique_name(prefix: str) -> str:
@@ -53,7 +54,6 @@ class RdmaLink:
 
     name: str
     netdev: Netdev
-    kind: str
 
     @property
     def address(self) -> str:
@@ -62,21 +62,21 @@ class RdmaLink:
 
 
 @contextlib.contextmanager
-def dummy_netdev(name: str | None = None, address: str | None = None) -> Iterator[Netdev]:
+def dummy_netdev() -> Iterator[Netdev]:
     """A dummy net device that is up and has an IPv4 address, during the block.
 
-    The default `name` is unique. The default `address` is the first host of a /24
-    network that belongs to the device's interface index alone.
+    The address is the first host of a /24 network that belongs to the device's interface
+    index alone.
     """
     # When the kernel loads it on demand, it makes a device dummy0.
     need(["dummy"], ["numdummies=0"])
-    name = name or unique_name("kfn")
+    name = unique_name("kfn")
     with IPRoute() as route, contextlib.ExitStack() as cleanup:
         # Registered before the creation, so that no error in between leaves it there.
         cleanup.callback(delete_netdev, name)
         route.link("add", ifname=name, kind="dummy")
         (index,) = route.link_lookup(ifname=name)
-        address = address or str(NETWORKS[index % len(NETWORKS)].network_address + 1)
+        address = str(NETWORKS[index % len(NETWORKS)].network_address + 1)
         route.addr("add", index=index, address=address, prefixlen=24)
         route.link("set", index=index, state="up")
         yield Netdev(name=name, index=index, address=address)
@@ -104,36 +104,34 @@ def wire_netdev(address: str) -> Iterator[Netdev]:
 
 
 @contextlib.contextmanager
-def rdma_link(
-    netdev: Netdev, name: str | None = None, kind: str = "rxe", deadline: Deadline | float = 20.0
-) -> Iterator[RdmaLink]:
-    """An RDMA link on a net device, during the block.
+def rdma_link(netdev: Netdev) -> Iterator[RdmaLink]:
+    """An rxe link on a net device, during the block.
 
     The block starts when the port is active and the address is in its GID table, as the
     connection manager needs. The block may delete the link itself.
 
     Raises:
-        DeadlineExpired: The port takes longer than `deadline` (a Deadline, or seconds).
+        DeadlineExpired: The port takes too long.
     """
-    name = name or unique_name("kfr")
+    name = unique_name("kfr")
     with RdmaNetlink() as rdma, contextlib.ExitStack() as cleanup:
         cleanup.callback(delete_link, name)
-        rdma.add_link(name, netdev.name, kind)
-        link = RdmaLink(name=name, netdev=netdev, kind=kind)
-        wait_until_active(link, deadline)
+        rdma.add_link(name, netdev.name)
+        link = RdmaLink(name=name, netdev=netdev)
+        wait_until_active(link)
         yield link
 
 
 @contextlib.contextmanager
-def rxe_on_dummy(deadline: Deadline | float = 20.0) -> Iterator[RdmaLink]:
+def rxe_on_dummy() -> Iterator[RdmaLink]:
     """An rxe link on a dummy net device of its own, as most tests use it."""
-    with dummy_netdev() as netdev, rdma_link(netdev, deadline=deadline) as link:
+    with dummy_netdev() as netdev, rdma_link(netdev) as link:
         yield link
 
 
-def wait_until_active(link: RdmaLink, deadline: Deadline | float = 20.0) -> None:
+def wait_until_active(link: RdmaLink) -> None:
     """Wait until the link's port is active, with the address in its GID table."""
-    limit = Deadline.of(deadline)
+    limit = Deadline(LINK_SECONDS)
     with RdmaNetlink() as rdma:
         wait_until(
             lambda: rdma.port_state(link.name) is PortState.ACTIVE,
@@ -150,13 +148,13 @@ def wait_until_active(link: RdmaLink, deadline: Deadline | float = 20.0) -> None
     )
 
 
-def gid_addresses(name: str, port: int = 1) -> dict[str, int]:
-    """Return the IPv4 addresses in a port's GID table, with their indices.
+def gid_addresses(name: str) -> dict[str, int]:
+    """Return the IPv4 addresses in the GID table of a first port, with their indices.
 
     The kernel fills the table from the bottom. Reading all 1024 entries of rxe takes
     seconds, so several empty entries in a row count as the end.
     """
-    table = SYS_INFINIBAND / name / "ports" / str(port) / "gids"
+    table = SYS_INFINIBAND / name / "ports" / "1" / "gids"
     found: dict[str, int] = {}
     number = empty = 0
     while empty < _EMPTY_GIDS:

@@ -103,7 +103,7 @@ def _recall() -> tuple[topology.RdmaLink, leaks.Census]:
     known = json.loads(STATE.read_text())
     link = known["link"]
     netdev = topology.Netdev(**link["netdev"])
-    return topology.RdmaLink(link["name"], netdev, link["kind"]), known["before"]
+    return topology.RdmaLink(link["name"], netdev), known["before"]
 
 
 def _ulp(link: topology.RdmaLink) -> Ulp:

@@ -14,10 +14,10 @@ from harness.verdict.verdict import Verdict
 REPORT_SCHEMA = 1
 
 
-def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Write ``value``; the file appears complete or not at all."""
     with whole(path) as file:
-        file.write(f"{json.dumps(value, indent=indent)}\n".encode())
+        file.write(f"{json.dumps(value, indent=1)}\n".encode())
 
 
 def report(verdict: Verdict, rows: Iterable[Row], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,9 +21,9 @@ def text(value: object) -> Html:
     return Html(escape("".join(safe)))
 
 
-def joined(parts: Iterable[Html], between: str = "\n") -> Html:
+def joined(parts: Iterable[Html]) -> Html:
     """Parts, one after the other."""
-    return Html(between.join(parts))
+    return Html("\n".join(parts))
 
 
 def tag(name: str, *inside: Html, **attributes: object) -> Html:

@@ -23,7 +23,7 @@ from harness.vm.spec import Variant
 from harness.vm.ulp import Ulp
 from harness.vm.ulpbuild import UlpError
 
-LINK = RdmaLink("rxe0", Netdev("net0", 3, "198.18.3.1"), "rxe")
+LINK = RdmaLink("rxe0", Netdev("net0", 3, "198.18.3.1"))
 
 
 @pytest.fixture
