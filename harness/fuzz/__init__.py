@@ -11,8 +11,7 @@ syscalls.py   system calls without a library's checks               (in the gues
 memory.py     the memory that addresses in a program point to       (in the guest)
 executor.py   runs one program and checks each answer               (in the guest)
 workers.py    processes that run many programs; leak checks         (in the guest)
-distil.py     short programs in which a call succeeds               (in the guest)
-server.py     serves the host                                       (in the guest)
+server.py     serves the host; short programs for the corpus        (in the guest)
 session.py    a guest that runs programs, replaced after a failure
 failure.py    failures, and counts of the calls
 shrink.py     the shortest program that still fails

@@ -10,15 +10,17 @@ import ctypes
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import kfabric_py as kp
-from harness.fuzz.distil import distil
+from harness.fuzz.executor import Executor
 from harness.fuzz.generate import Origin, program
 from harness.fuzz.program import Program
+from harness.fuzz.shrink import Shrinker, unused_names_dropped
 from harness.fuzz.workers import Environment, WorkerPool, generated
 from harness.guest import modules, topology
 from harness.guest.checks import KernelWatch
@@ -26,6 +28,9 @@ from harness.guest.memleak import MemoryWatch
 from kfabric_py.info import info_to_raw
 
 DEBUGFS = Path("/sys/kernel/debug")
+#: Programs that are run in search of successful calls.
+_MOST = 3000
+_TRIES = 150
 
 
 def main() -> int:
@@ -96,6 +101,32 @@ def lists(job: dict[str, Any]) -> list[Iterable[tuple[str, Program]]]:
     programs = [("replay", Program.parse(text)) for text in job["programs"]]
     programs += [(text, program(Origin.parse(text))) for text in job["origins"]]
     return [programs * job["times"]]
+
+
+def distil(
+    environment: Environment, seed: int, ops: Sequence[str]
+) -> Iterator[tuple[str, Program]]:
+    """Yield each call that succeeds in a program of the seed, with a short program of it.
+
+    The programs have one thread, so that they do the same each time.
+    """
+    executor = Executor(environment.address, environment.infos)
+
+    def succeeded(one: Program) -> set[str]:
+        return {op for (op, code) in executor.run(one).calls if code == 0}
+
+    left = set(ops)
+    for number in range(_MOST):
+        if not left:
+            return
+        one = program(Origin(seed, 0, number)).serial()
+        steps = tuple(step for step in one.steps if step.op not in ("FORK", "REOPEN", "DUP"))
+        one = replace(one, steps=steps, notes=())
+        for op in sorted(left & succeeded(one)):
+            left.remove(op)
+            shrinker = Shrinker(lambda p, op=op: op in succeeded(p), _TRIES)  # type: ignore[misc]
+            short = shrinker.shrink(one)
+            yield op, Program(unused_names_dropped(short.steps), (f"succeeds: {op}",))
 
 
 def send(**event: object) -> None:

@@ -7,6 +7,7 @@ beginning, and the records around the waits that look suspicious.
 
 import json
 import mmap
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -39,9 +40,9 @@ _CHOSEN = 60_000
 _LASTING = (Change.NEW, Change.ADD)
 
 
-def _packed(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        if path.stat().st_size:
+def _packed(directory: Path) -> Iterator[bytes]:
+    with (directory / RECORDS).open("rb") as file:
+        if os.fstat(file.fileno()).st_size:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 yield from split(data)
 
@@ -56,10 +57,7 @@ class Source:
 
     def records(self) -> Iterator[Record]:
         """All records in the order of the file, with bounded memory."""
-        return unpack(self._packed())
-
-    def _packed(self) -> Iterator[bytes]:
-        return _packed(self.directory / RECORDS)
+        return unpack(_packed(self.directory))
 
     @property
     def whole(self) -> bool:
@@ -71,8 +69,8 @@ class Source:
         if self.whole:
             head = json.loads((self.directory / HEAD).read_text(encoding="utf-8"))
             return from_guest(head, (self.directory / RECORDS).read_bytes())
-        waits = (data for data in self._packed() if data[0] == WaitRecord.KIND)
-        records = _choose(self._packed(), _suspects(unpack(waits)))
+        waits = (data for data in _packed(self.directory) if data[0] == WaitRecord.KIND)
+        records = _choose(_packed(self.directory), _suspects(unpack(waits)))
         return replace(self.head, records=records, tallies=count(records))
 
 
@@ -84,7 +82,7 @@ def open_source(directory: Path) -> Source:
         ValueError: The recording is damaged.
     """
     head = json.loads((directory / HEAD).read_text(encoding="utf-8"))
-    return Source(directory, from_guest(head, b""), sum(1 for _ in _packed(directory / RECORDS)))
+    return Source(directory, from_guest(head, b""), sum(1 for _ in _packed(directory)))
 
 
 def _looks_wrong(wait: WaitRecord) -> bool:
