@@ -37,7 +37,6 @@ _CLASSES: Final = (
     *("fabric", "domain", "eq", "cq", "cntr", "poll", "pep", "ep", "av", "sep"),
     *("wait", "channel", "profile"),
 )
-_SENDER, _RECEIVER, _CONFIGURABLE = {"ep": "ep tx"}, {"ep": "ep rx"}, {"handle": "ep sep tx rx"}
 _SENDING: Final = "SEND TSEND READ WRITE ATOMIC FETCH_ATOMIC COMPARE_ATOMIC ATOMIC_VALID"
 _OTHER_HANDLES: Final = {
     "BIND": {"handle": "ep pep sep tx rx mr", "to": "cq eq cntr av"},
@@ -45,14 +44,11 @@ _OTHER_HANDLES: Final = {
     "STRERROR": {"handle": "cq eq"},
     "GETNAME": {"handle": "ep pep sep"},
     "GETPEER": {"handle": "ep"},
-    "POLL_ADD": {"poll": "poll", "handle": "cq eq cntr"},
-    "POLL_DEL": {"poll": "poll", "handle": "cq eq cntr"},
-    "GETOPT": _CONFIGURABLE,
-    "SETOPT": _CONFIGURABLE,
     "CANCEL": {"ep": "ep tx rx"},
-    "RECV": _RECEIVER,
-    "TRECV": _RECEIVER,
-    **dict.fromkeys(_SENDING.split(), _SENDER),
+    **{call: {"poll": "poll", "handle": "cq eq cntr"} for call in ("POLL_ADD", "POLL_DEL")},
+    **{call: {"handle": "ep sep tx rx"} for call in ("GETOPT", "SETOPT")},
+    **{call: {"ep": "ep rx"} for call in ("RECV", "TRECV")},
+    **{call: {"ep": "ep tx"} for call in _SENDING.split()},
 }
 
 #: The fields of each call that are handles, with the classes that the call accepts.

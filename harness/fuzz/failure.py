@@ -93,3 +93,11 @@ class Totals:
     def unreached(self) -> list[str]:
         """The ioctls that never succeeded: the code that success leads to was not tested."""
         return [op for op in CALLS if not self.results[op, 0]]
+
+
+@dataclass
+class RunResult:
+    """Counts and failures of one run."""
+
+    totals: Totals = field(default_factory=Totals)
+    failures: list[Failure] = field(default_factory=list)

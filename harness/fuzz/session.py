@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from harness.errors import GuestError
-from harness.fuzz.failure import Failure, Totals, last_origins
+from harness.fuzz.failure import Failure, RunResult, last_origins
 from harness.fuzz.program import Program
 from harness.vm.jobs import Boot, JobGuest, ServerEnded
 
@@ -21,11 +21,9 @@ Progress = Callable[[int], None]
 
 
 @dataclass
-class Answer:
+class Answer(RunResult):
     """The result of a job."""
 
-    totals: Totals = field(default_factory=Totals)
-    failures: list[Failure] = field(default_factory=list)
     distilled: dict[str, str] = field(default_factory=dict)
 
 

@@ -15,12 +15,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import Structure
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, NoReturn
 
 from harness.fuzz.executor import HANG_SECONDS, Executor
-from harness.fuzz.failure import MARK, Failure, Totals
+from harness.fuzz.failure import MARK, Failure, RunResult, Totals
 from harness.fuzz.generate import Origin, program
 from harness.fuzz.program import Program
 from harness.guest import kmsg, leaks
@@ -51,14 +51,6 @@ class Environment:
 
     address: str
     infos: Mapping[str, Structure]
-
-
-@dataclass
-class RunResult:
-    """Counts and failures of one run of all workers."""
-
-    totals: Totals = field(default_factory=Totals)
-    failures: list[Failure] = field(default_factory=list)
 
 
 class Worker:

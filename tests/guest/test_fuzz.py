@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.fuzz.failure import RunResult
 from harness.fuzz.program import Program
 from harness.fuzz.server import offers
-from harness.fuzz.workers import Environment, RunResult, WorkerPool, generated
+from harness.fuzz.workers import Environment, WorkerPool, generated
 from harness.guest import topology
 from harness.guest.checks import KernelWatch
 from harness.guest.memleak import MemoryWatch
