@@ -51,11 +51,6 @@ def steps(entry: dict[str, Any]) -> list[str]:
     return [step.strip() for step in entry["steps"].split(";")]
 
 
-def promises() -> dict[str, str]:
-    """The promises of kfabric with their rules, by scenario: CASES of the tests."""
-    return libfabric.promises(TESTS)
-
-
 def _row(promise: str, entry: dict[str, Any]) -> list[str]:
     results = entry["results"]
     old, new = (
@@ -84,7 +79,7 @@ def tables(found: libfabric.Record, texts: dict[str, str]) -> str:
 
 def main() -> None:
     """Write the tables into docs/channels.md."""
-    new = tables(record(), promises())
+    new = tables(record(), libfabric.promises(TESTS))
     DOCUMENT.write_text(markdown.replaced(DOCUMENT.read_text(), new, BEGIN))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.docs import channels, markdown
+from harness.docs import channels, libfabric, markdown
 
 RECORD = channels.record()
 
@@ -13,7 +13,7 @@ RECORD = channels.record()
 def test_document_has_the_record() -> None:
     """docs/channels.md is what ``python -m harness.docs.channels`` writes."""
     text = channels.DOCUMENT.read_text()
-    new = channels.tables(RECORD, channels.promises())
+    new = channels.tables(RECORD, libfabric.promises(channels.TESTS))
     wanted = markdown.replaced(text, new, channels.BEGIN)
     assert text == wanted, "run python -m harness.docs.channels"
 
@@ -27,7 +27,7 @@ def test_every_scenario_is_in_one_section() -> None:
 
 def test_every_scenario_has_a_promise() -> None:
     """The tests' table and the record name the same scenarios in the same order."""
-    assert list(channels.promises()) == list(RECORD)
+    assert list(libfabric.promises(channels.TESTS)) == list(RECORD)
 
 
 @pytest.mark.parametrize("name", RECORD)
