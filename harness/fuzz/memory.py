@@ -25,6 +25,7 @@ import mmap
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
@@ -41,9 +42,6 @@ NOWHERE: Final = {
     "hole": 0x8000000000000000,
     "last": 0xFFFFFFFFFFFFFFFF,
 }
-
-Number = Callable[[str], int]
-"""Returns the value of a word."""
 
 
 class Arena:
@@ -89,27 +87,21 @@ class Arena:
         return page
 
 
+@dataclass(frozen=True)
 class Pointers:
     """Makes the memory that `@` words name.
 
-    Args:
+    Attributes:
         infos: the offers, by name.
         address: IPv4 address of the link.
         number: returns the value of other words.
         written: returns the bytes that a step wrote to its memory.
     """
 
-    def __init__(
-        self,
-        infos: Mapping[str, ctypes.Structure],
-        address: str,
-        number: Number,
-        written: Callable[[str], bytes],
-    ) -> None:
-        self._infos = infos
-        self._address = address
-        self._number = number
-        self._written = written
+    infos: Mapping[str, ctypes.Structure]
+    address: str
+    number: Callable[[str], int]
+    written: Callable[[str], bytes]
 
     def resolve(self, word: str, arena: Arena) -> tuple[int, int]:
         """Return address and length of the memory that a word names; length 0 if it has none."""
@@ -131,8 +123,8 @@ class Pointers:
             "u32": lambda text: self._rows(text, "I", ","),
             "u64": lambda text: self._rows(text, "Q", ","),
             "str": lambda text: unquote(text).encode() + b"\0",
-            "host": lambda _: self._address.encode() + b"\0",
-            "addr": self._written,
+            "host": lambda _: self.address.encode() + b"\0",
+            "addr": self.written,
             "sin": self._socket_address,
             "hex": bytes.fromhex,
         }
@@ -141,7 +133,7 @@ class Pointers:
     def _rows(self, text: str, layout: str, separator: str = ";") -> bytes:
         """Pack rows of numbers; too big ones lose their upper bits."""
         masks = [0xFFFFFFFF if code == "I" else 0xFFFFFFFFFFFFFFFF for code in layout]
-        rows = (map(self._number, row.split("/")) for row in text.split(separator))
+        rows = (map(self.number, row.split("/")) for row in text.split(separator))
         return b"".join(
             struct.pack(f"={layout}", *(v & m for v, m in zip(row, masks, strict=True)))
             for row in rows
@@ -149,7 +141,7 @@ class Pointers:
 
     def _info(self, text: str) -> bytes:
         name, *changes = text.split(",")
-        found = self._infos.get(name)
+        found = self.infos.get(name)
         if found is None:
             return bytes(64)
         info = type(found).from_buffer_copy(found)
@@ -157,11 +149,11 @@ class Pointers:
             key, _, value = change.partition("=")
             old = getattr(info, key)
             if isinstance(old, ctypes.Array):
-                old[:] = [self._number(value) & 0xFF] * len(old)
+                old[:] = [self.number(value) & 0xFF] * len(old)
             else:
-                setattr(info, key, self._number(value))
+                setattr(info, key, self.number(value))
         return bytes(info)
 
     def _socket_address(self, port: str) -> bytes:
         head = struct.pack("=H", socket.AF_INET) + struct.pack("!H", int(port))
-        return head + socket.inet_aton(self._address) + bytes(8)
+        return head + socket.inet_aton(self.address) + bytes(8)
