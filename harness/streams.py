@@ -7,6 +7,7 @@ import os
 import selectors
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,14 @@ def read_both(process: subprocess.Popen[bytes]) -> Output:
                     yield key.fileobj is process.stdout, data
                 else:
                     selector.unregister(key.fileobj)
+
+
+def copy(output: Output) -> None:
+    """Write a command's output to our own streams as it comes."""
+    for to_stdout, data in output:
+        stream = sys.stdout if to_stdout else sys.stderr
+        stream.buffer.write(data)
+        stream.flush()
 
 
 def copy_socket(sock: socket.socket, send: Callable[[bytes], object]) -> None:

@@ -2,15 +2,11 @@
 """Run one command in a new guest; the exit status is that of the command."""
 
 import argparse
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from harness.errors import GuestSplat
+from harness.streams import copy
 from harness.vm import prepare
-from harness.vm.machine import Vm
 from harness.vm.options import add_guest_options, disposable, guest
-from harness.vm.wire import Kind
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,20 +25,8 @@ def main(argv: Sequence[str]) -> int:
     vm, tested = guest(args, "run")
     with disposable(vm, tested):
         cwd = tested.directory if tested else prepare.SOURCE
-        status = _forward(vm, args.command, args.timeout, cwd)
-        if splats := vm.splats():
-            raise GuestSplat(splats[0].title, console=splats[0].text)
-    return status
-
-
-def _forward(vm: Vm, command: list[str], timeout: float, cwd: Path) -> int:
-    """Copy the command's output as it comes."""
-    remote = vm.popen(command, timeout=timeout, cwd=str(cwd))
-    remote.close_stdin()
-    for kind, data in remote.stream():
-        stream = sys.stdout if kind is Kind.STDOUT else sys.stderr
-        stream.buffer.write(data)
-        stream.flush()
-    status = remote.rc
-    assert status is not None
-    return status if status >= 0 else 128 - status
+        remote = vm.popen(args.command, timeout=args.timeout, cwd=str(cwd))
+        remote.close_stdin()
+        copy(remote.output())
+        vm.require_no_splat()
+    return remote.exit_status

@@ -12,6 +12,7 @@ import tty
 from collections.abc import Iterator, Sequence
 
 from harness.errors import ExitStatus
+from harness.streams import copy
 from harness.vm import prepare, ulp
 from harness.vm.machine import Command
 from harness.vm.options import add_guest_options, disposable, guest
@@ -38,19 +39,11 @@ def main(argv: Sequence[str]) -> int:
         env = {"TERM": os.environ.get("TERM", "vt100")}
         cwd = tested.directory if tested else prepare.SOURCE
         shell = vm.popen(["bash", "-l"], env=env, cwd=str(cwd), pty=(size.lines, size.columns))
-        status = _run_shell(shell)
-    return status if status >= 0 else 128 - status
-
-
-def _run_shell(shell: Command) -> int:
-    with _terminal(shell):
-        # A daemon, because the read of a terminal cannot be cancelled.
-        threading.Thread(target=_send_keys, args=[shell], daemon=True).start()
-        for _, data in shell.stream():
-            sys.stdout.buffer.write(data)
-            sys.stdout.flush()
-    assert shell.rc is not None
-    return shell.rc
+        with _terminal(shell):
+            # A daemon, because the read of a terminal cannot be cancelled.
+            threading.Thread(target=_send_keys, args=[shell], daemon=True).start()
+            copy(shell.output())
+    return shell.exit_status
 
 
 def _send_keys(shell: Command) -> None:

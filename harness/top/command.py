@@ -9,26 +9,24 @@ The exit status is that of CMD; 124 if it outlived --duration.
 import argparse
 import contextlib
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import GuestSplat, SetupError
 from harness.guest import in_guest
-from harness.streams import Follower, Output, read_both
+from harness.streams import Follower, Output, copy
 from harness.top import table
 from harness.top.objects import decode
+from harness.trace import watch
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-SOURCE = Path(__file__).resolve().parents[2]
 _LIVE = "top.jsonl"
+_STARTING = "kfabric top: starting …"
 # Title, heads, rule and a line of the command's.
 _FRAME_LINES = 7
 
@@ -44,9 +42,19 @@ def main(argv: Sequence[str]) -> int:
     display = Display(args.json)
     if args.here:
         with tempfile.TemporaryDirectory(prefix="kfabric-top-") as directory:
-            status = _here(args, Path(directory) / _LIVE, display)
-    else:
-        status = _in_guest(args, display)
+            place = Path(directory) / _LIVE
+            why = "the modules show their objects only to root"
+            argv = [sys.executable, *_argv(args, place)]
+            status = watch.here(argv, why, partial(display.run, place), display.copy)
+        display.finish()
+        return status
+    from harness.vm.options import disposable, guest
+
+    with disposable(*guest(args, "top")) as vm:
+        place = vm.out / _LIVE
+        show = partial(display.run, place)
+        status = watch.in_guest(vm, _argv(args, place), args.timeout, show, display.copy)
+        vm.require_no_splat()
     display.finish()
     return status
 
@@ -99,78 +107,21 @@ class Display:
             rows = max(self._live.console.height - _FRAME_LINES, 1)
             self._live.update(table.live(self._history, seconds, rows))
 
-    def run(self, stream: Output, place: Path) -> None:
+    def run(self, place: Path, output: Output) -> None:
         """Copy the command's output, and show the samples as they come."""
-        with self._shown(), Follower(place, self.add, every=True):
-            self.copy(stream)
+        shown = contextlib.nullcontext() if self._json else watch.on_terminal(_STARTING)
+        with shown as self._live, Follower(place, self.add, every=True):
+            if self._live is None:
+                self.copy(output)
+            else:
+                watch.print_above(self._live, output)
 
-    def copy(self, stream: Output) -> None:
+    def copy(self, output: Output) -> None:
         """Copy the command's output; with JSON, standard output goes to standard error."""
-        for to_stdout, data in stream:
-            if self._live is not None:
-                from rich.text import Text
-
-                text = Text.from_ansi(data.decode(errors="replace").removesuffix("\n"))
-                self._live.console.print(text)
-                continue
-            target = sys.stdout if to_stdout and not self._json else sys.stderr
-            target.buffer.write(data)
-            target.flush()
-
-    @contextlib.contextmanager
-    def _shown(self) -> Iterator[None]:
-        if self._json or not sys.stdout.isatty():
-            yield
-            return
-        from rich.console import Console
-        from rich.live import Live
-
-        console = Console(highlight=False)
-        with Live("kfabric top: starting …", console=console, transient=True) as live:
-            self._live = live
-            yield
-        self._live = None
+        copy(((to_stdout and not self._json, data) for to_stdout, data in output))
 
     def finish(self) -> None:
         """Print the final table."""
         if not self._json:
             for line in table.plain(self._history):
                 print(line)
-
-
-def _here(args: argparse.Namespace, place: Path, display: Display) -> int:
-    if os.geteuid() != 0:
-        raise SetupError("not root", "the modules show their objects only to root")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
-    argv = [sys.executable, *_argv(args, place)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
-    try:
-        display.run(read_both(process), place)
-    except KeyboardInterrupt:
-        # The process has received the signal, too, and ends.
-        display.copy(read_both(process))
-    return process.wait()
-
-
-def _in_guest(args: argparse.Namespace, display: Display) -> int:
-    from harness.vm.options import disposable, guest
-    from harness.vm.wire import Kind
-
-    with disposable(*guest(args, "top")) as vm:
-        place = vm.out / _LIVE
-        remote = vm.popen(["python3", *_argv(args, place)], timeout=args.timeout, cwd=str(SOURCE))
-        remote.close_stdin()
-
-        def stream() -> Output:
-            return ((kind is Kind.STDOUT, data) for kind, data in remote.stream())
-
-        try:
-            display.run(stream(), place)
-        except KeyboardInterrupt:
-            remote.signal(signal.SIGINT)
-            display.copy(stream())
-        status = remote.rc
-        assert status is not None
-        if splats := vm.splats():
-            raise GuestSplat(splats[0].title, console=splats[0].text)
-        return status if status >= 0 else 128 - status

@@ -13,19 +13,17 @@ import importlib
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import names
-from harness.errors import ExitStatus, GuestSplat, SetupError
+from harness.errors import ExitStatus
 from harness.guest import in_guest
 from harness.recording import HEAD, RECORDS
-from harness.streams import Follower, Output, read_both
-from harness.trace import table
+from harness.streams import Follower, Output, copy
+from harness.trace import table, watch
 from harness.trace.guest import LIVE
 from harness.trace.scope import Scope, add_scope_options, scope_of
 from harness.trace.summary import SUMMARY, Row, decode, decode_row
@@ -33,10 +31,7 @@ from harness.trace.summary import SUMMARY, Row, decode, decode_row
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from harness.splats import Splat
-
-SOURCE = Path(__file__).resolve().parents[2]
-DEFAULT = SOURCE / "build/trace"
+DEFAULT = watch.SOURCE / "build/trace"
 _FILES = (HEAD, RECORDS, SUMMARY, LIVE)
 # bcc is a package of Debian's own Python.
 _PYTHON = "/usr/bin/python3"
@@ -55,11 +50,19 @@ def main(argv: Sequence[str]) -> int:
     output: Path = args.output or default
     _clear(output)
     if args.here:
-        return _finish(output, _here(args, scope, output))
-    status, splats = _in_guest(args, scope, output)
-    status = _finish(output, status)
-    if splats:
-        raise GuestSplat(splats[0].title, console=splats[0].text)
+        argv, why = [_PYTHON, *_argv(args, scope, output)], "only root may trace the kernel"
+        return _finish(output, watch.here(argv, why, partial(_show, output)))
+    from harness.vm.options import disposable, guest
+
+    with disposable(*guest(args, "trace")) as vm:
+        place = vm.out / "trace"
+        words = _argv(args, scope, place)
+        try:
+            status = watch.in_guest(vm, words, args.timeout, partial(_show, place))
+        finally:
+            _keep(place, output)
+        status = _finish(output, status)
+        vm.require_no_splat()
     return status
 
 
@@ -103,50 +106,6 @@ def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
     return [*words, "--", *args.command] if args.command else words
 
 
-def _here(args: argparse.Namespace, scope: Scope, output: Path) -> int:
-    if os.geteuid() != 0:
-        raise SetupError("not root", "only root may trace the kernel")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
-    process = subprocess.Popen(
-        [_PYTHON, *_argv(args, scope, output)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=env,
-    )
-    try:
-        _show(read_both(process), output)
-    except KeyboardInterrupt:
-        # The process has got the signal, too, and ends.
-        for to_stdout, data in read_both(process):
-            _copy(to_stdout, data)
-    return process.wait()
-
-
-def _in_guest(args: argparse.Namespace, scope: Scope, output: Path) -> tuple[int, list[Splat]]:
-    """Trace in a disposable guest; the exit status, and the kernel's reports."""
-    from harness.vm.options import disposable, guest
-    from harness.vm.wire import Kind
-
-    with disposable(*guest(args, "trace")) as vm:
-        place = vm.out / "trace"
-        remote = vm.popen(
-            ["python3", *_argv(args, scope, place)], timeout=args.timeout, cwd=str(SOURCE)
-        )
-        remote.close_stdin()
-        try:
-            _show(((kind is Kind.STDOUT, data) for kind, data in remote.stream()), place)
-        except KeyboardInterrupt:
-            # It stops, and still writes its recording.
-            remote.signal(signal.SIGINT)
-            for kind, data in remote.stream():
-                _copy(kind is Kind.STDOUT, data)
-        finally:
-            _keep(place, output)
-        status = remote.rc
-        assert status is not None
-        return (status if status >= 0 else 128 - status), vm.splats()
-
-
 def _keep(place: Path, output: Path) -> None:
     """Move the files out of the guest's directory, which will be removed."""
     for name in _FILES:
@@ -154,33 +113,14 @@ def _keep(place: Path, output: Path) -> None:
             shutil.move(place / name, output / name)
 
 
-def _copy(to_stdout: bool, data: bytes) -> None:
-    stream = sys.stdout if to_stdout else sys.stderr
-    stream.buffer.write(data)
-    stream.flush()
-
-
-def _show(stream: Output, place: Path) -> None:
+def _show(place: Path, output: Output) -> None:
     """Pass on the output of CMD; on a terminal also show the table below it."""
-    if not sys.stdout.isatty():
-        for to_stdout, data in stream:
-            _copy(to_stdout, data)
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    with Live("kfabric: loading the tracer …", console=console, transient=True) as display:
-        follower = Follower(place / LIVE, lambda news: _update(display, news))
-        rest = {True: b"", False: b""}
-        with follower:
-            for to_stdout, data in stream:
-                *lines, rest[to_stdout] = (rest[to_stdout] + data).split(b"\n")
-                for line in lines:
-                    display.console.print(Text.from_ansi(line.decode(errors="replace")))
-        for line in filter(None, rest.values()):
-            display.console.print(Text.from_ansi(line.decode(errors="replace")))
+    with watch.on_terminal("kfabric: loading the tracer …") as display:
+        if display is None:
+            copy(output)
+            return
+        with Follower(place / LIVE, partial(_update, display)):
+            watch.print_above(display, output)
 
 
 def _update(display: Live, news: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ from harness.errors import (
     GuestHang,
     GuestLost,
     GuestPanic,
+    GuestSplat,
     KfabricError,
 )
 from harness.vm import argv as qemu
@@ -96,6 +97,16 @@ class Command:
     def rc(self) -> int | None:
         """Exit status, None while it runs."""
         return self._job.status
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status as a shell's: 128+n for signal n. To be read after the end."""
+        assert self.rc is not None
+        return self.rc if self.rc >= 0 else 128 - self.rc
+
+    def output(self) -> Iterator[tuple[bool, bytes]]:
+        """The same as :meth:`stream`; True: standard output."""
+        return ((kind is Kind.STDOUT, data) for kind, data in self.stream())
 
     def stream(self) -> Iterator[tuple[Kind, bytes]]:
         """Yield (Kind.STDOUT or Kind.STDERR, bytes) as they come, to the end.
@@ -399,6 +410,11 @@ class Vm:
     def splats(self) -> list[splats.Splat]:
         """The kernel's reports about itself so far."""
         return splats.splats(self.console_text())
+
+    def require_no_splat(self) -> None:
+        """Raise GuestSplat if the kernel has reported an error."""
+        for splat in self.splats():
+            raise GuestSplat(splat.title, console=splat.text)
 
     def cause(self) -> GuestError:
         """Why the guest ended, once a stream to it has ended; waits for QEMU's end."""
