@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The module's list of all objects: reads its lines, sorts them, computes percentiles.
+"""The module's list of all objects: reads its lines, sorts them.
 
 Pure: text goes in. The file is `/sys/kernel/debug/kfabric/objects`; a line has the class of an
 object and `name=value` pairs, with the names of the profile variables.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,13 +102,3 @@ def order(objects: Iterable[ObjectCounts]) -> list[ObjectCounts]:
         objects,
         key=lambda one: (-one.number("longest_ns"), -one.number("asleep_ns"), one.id),
     )
-
-
-def percentile(latency: Sequence[int], share: float) -> int:
-    """Upper bound, in nanoseconds, of that share of the latencies; 0 without any."""
-    total, seen = sum(latency), 0
-    for bucket, count in enumerate(latency):
-        seen += count
-        if total and seen >= share * total:
-            return int(2 ** (bucket + 1))
-    return 0

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from harness.top.objects import ObjectCounts, order, percentile
-from harness.trace.table import bars, duration
+from harness.top.objects import ObjectCounts, order
+from harness.trace.summary import percentile
+from harness.trace.table import aligned, bars, drawn, duration
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,7 +35,7 @@ COLUMNS = (
     "handed on; deep: most entries at once, of a set members; p50, p99: from signal to return; "
     "signal→return: the histogram, a column for each factor of 4 from 1 µs."
 )
-_LEFT = len(HEADS) - 3
+_NUMBERS = len(HEADS) - 3
 _WITHOUT_WAITERS = frozenset(("ep", "domain"))
 
 
@@ -100,33 +101,17 @@ def waited_on(objects: Iterable[ObjectCounts]) -> list[ObjectCounts]:
 def plain(history: History) -> Iterator[str]:
     """The lines of the final table: every object with its last counts."""
     shown = waited_on(history.all)
-    lines = [HEADS, *(cells(one, 0.0) for one in shown)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        left = [word.rjust(width) for word, width in zip(line, widths, strict=True)][:_LEFT]
-        right = [word.ljust(width) for word, width in zip(line, widths, strict=True)][_LEFT:]
-        yield "  ".join([*left, *right]).rstrip()
+    yield from aligned([HEADS, *(cells(one, 0.0) for one in shown)], _NUMBERS)
     if quiet := len(history.all) - len(shown):
         yield f"besides: {quiet} objects without waiters"
 
 
 def live(history: History, seconds: float, rows: int) -> Table:
     """The table while the command runs."""
-    from rich import box
-    from rich.table import Table
-
     shown = waited_on(history.now)
     asleep = sum(one.number("asleep") for one in shown)
-    table = Table(
-        title=f"kfabric top: {seconds:.0f} s, {len(history.now)} objects, {asleep} threads asleep",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for head in HEADS[:_LEFT]:
-        table.add_column(head, justify="right", no_wrap=True)
-    for head in HEADS[_LEFT:]:
-        table.add_column(head, overflow="ellipsis", no_wrap=True)
+    title = f"kfabric top: {seconds:.0f} s, {len(history.now)} objects, {asleep} threads asleep"
+    table = drawn(title, HEADS, _NUMBERS)
     for one in shown[:rows]:
         table.add_row(*cells(one, history.rate(one)))
     return table

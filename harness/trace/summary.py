@@ -55,12 +55,7 @@ class Row:
 
     def percentile(self, share: float) -> int:
         """An upper bound of this share of the latencies, in nanoseconds; 0 without any."""
-        total, seen = sum(self.latency), 0
-        for bucket, count in enumerate(self.latency):
-            seen += count
-            if total and seen >= share * total:
-                return int(2 ** (bucket + 1))
-        return 0
+        return percentile(self.latency, share)
 
     def plus(self, other: Row) -> Row:
         """The sum of both rows, with the name of this one."""
@@ -70,6 +65,16 @@ class Row:
             latency=tuple(map(sum, zip_longest(self.latency, other.latency, fillvalue=0))),
             **{field: getattr(self, field) + getattr(other, field) for field in _SUMMED},
         )
+
+
+def percentile(latency: Sequence[int], share: float) -> int:
+    """An upper bound of this share of a histogram's latencies; 0 without any."""
+    total, seen = sum(latency), 0
+    for bucket, count in enumerate(latency):
+        seen += count
+        if total and seen >= share * total:
+            return int(2 ** (bucket + 1))
+    return 0
 
 
 def spread(counts: Iterable[int]) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HEADS = tuple("waits slept calls wakes w/call spur. timer deep p50 p99 wake→run queue".split())
+_NUMBERS = len(HEADS) - 2
 ROWS_LIMIT = 40
 _LIVE_ROWS = 16
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -57,6 +58,27 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
+def aligned(lines: Sequence[Sequence[str]], numbers: int) -> Iterator[str]:
+    """The lines of a table whose first columns are numbers, and the others words."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = list(zip(line, widths, strict=True))
+        left = [word.rjust(width) for word, width in padded[:numbers]]
+        right = [word.ljust(width) for word, width in padded[numbers:]]
+        yield "  ".join([*left, *right]).rstrip()
+
+
+def drawn(title: str, heads: Sequence[str], numbers: int) -> Table:
+    """The same for a terminal, without its lines."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column, head in enumerate(heads):
+        table.add_column(head, justify="right" if column < numbers else "left", no_wrap=True)
+    return table
+
+
 def slept_on(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     """The rows with waits, by name, and those that were only woken."""
     named = by_name(rows)
@@ -67,11 +89,7 @@ def slept_on(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
 def plain(rows: Iterable[Row]) -> Iterator[str]:
     """The lines of the table."""
     slept, quiet = slept_on(rows)
-    lines = [HEADS, *(cells(row) for row in slept[:ROWS_LIMIT])]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS) - 2)]
-    for line in lines:
-        numbers = [word.rjust(width) for word, width in zip(line, widths, strict=False)]
-        yield "  ".join([*numbers, line[-2].ljust(_COLUMNS), line[-1]]).rstrip()
+    yield from aligned([HEADS, *(cells(row) for row in slept[:ROWS_LIMIT])], _NUMBERS)
     if len(slept) > ROWS_LIMIT:
         yield f"and {len(slept) - ROWS_LIMIT} more names"
     if quiet:
@@ -114,21 +132,9 @@ def report(summary: Summary) -> Iterator[str]:
 
 def live(rows: Iterable[Row], seconds: float, lost: int) -> Table:
     """The table while the trace runs."""
-    from rich import box
-    from rich.table import Table
-
     slept, _ = slept_on(rows)
     state = f"not verified: {lost} records lost" if lost else "nothing lost"
-    table = Table(
-        title=f"kfabric trace: {seconds:.0f} s, {state}",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for head in HEADS[:-2]:
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column(HEADS[-2], no_wrap=True)
-    table.add_column(HEADS[-1], overflow="ellipsis", no_wrap=True)
+    table = drawn(f"kfabric trace: {seconds:.0f} s, {state}", HEADS, _NUMBERS)
     for row in slept[:_LIVE_ROWS]:
         table.add_row(*cells(row))
     return table
