@@ -22,8 +22,9 @@ from harness.bench.guest import LOOPS
 from harness.demo.host import tool_versions
 from harness.docs import results
 from harness.docs.results import Measurement
-from harness.errors import BuildError, ExitStatus, GuestError, GuestSplat
+from harness.errors import BuildError, ExitStatus
 from harness.vm import accel, kbuild, prepare
+from harness.vm.jobs import events
 from harness.vm.machine import Vm
 from harness.vm.options import disposable
 from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
@@ -33,12 +34,6 @@ _SECONDS = 1200.0
 _DEADLINES = Deadlines(boot=240.0, silence=180.0)
 # Other guests enable the scheduler's tracepoints, which would be measured here.
 _UNTRACED = "trace_event="
-
-
-class BenchFailed(GuestError):
-    """A measurement could not be made."""
-
-    label = "the bench cannot be run"
 
 
 def guest(image: Image, accelerator: Accel, name: str, **options: Any) -> Vm:
@@ -86,18 +81,10 @@ def measure(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:
     with disposable(vm):
         seconds = vm.boot_seconds
         prepare.say(f"{vm.spec.name} is up after {seconds:.1f} s; {len(plan)} measurements")
-        argv = ["python3", "-m", "harness.bench.guest"]
-        command = vm.popen(argv, timeout=_SECONDS, env={LOOPS: str(loops)}, cwd=str(prepare.SOURCE))
-        command.send("".join(f"{line}\n" for line in plan).encode())
-        command.close_stdin()
-        lines = list(command.lines())
-        if command.rc:
-            errors = command.errors.decode(errors="replace").strip()
-            what = errors.splitlines()[-1] if errors else f"exit status {command.rc}"
-            raise BenchFailed(what, console=f"{errors}\n{vm.console_tail()}")
-        if splats := vm.splats():
-            raise GuestSplat(splats[0].title, console=splats[0].text)
-    return [Sample(sample["line"], sample["figures"]) for sample in map(json.loads, lines)]
+        argv, env = ["harness.bench.guest"], {LOOPS: str(loops)}
+        samples = [Sample(**told) for told in events(vm, argv, _SECONDS, "\n".join(plan), env)]
+        vm.require_no_splat()
+    return samples
 
 
 def conclude(

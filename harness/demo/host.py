@@ -10,19 +10,19 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from harness.demo import judge, show
 from harness.demo.job import Fault
-from harness.errors import ExitStatus, GuestError, GuestSplat, KfabricError, ModuleLoadError
+from harness.errors import ExitStatus, GuestSplat, KfabricError, ModuleLoadError
 from harness.recording import HEAD, RECORDS
 from harness.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
 from harness.report.export import report, write_json
 from harness.report.source import open_source
 from harness.verdict.verdict import Outcome
 from harness.vm import prepare
+from harness.vm.jobs import events
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 
@@ -50,12 +50,6 @@ class NotVerified(KfabricError):
     label = "NOT VERIFIED"
 
 
-class DemoFailed(GuestError):
-    """The guest's part of the demo failed."""
-
-    label = "the demo cannot be run"
-
-
 class Run:
     """One run of the demo: its options, and how long it takes."""
 
@@ -64,6 +58,7 @@ class Run:
         self.fault = fault
         self.messages = messages
         self.output = (output or prepare.SOURCE / "build/demo").resolve()
+        self.hint = f"see {self.output / 'console.log'}"
         self.console = Console(stderr=True)
         self.fresh = False
         self.boot_seconds = 0.0
@@ -116,8 +111,7 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
             "packages"
         ]
     if splats:
-        hint = f"see {options.output / 'console.log'}"
-        raise GuestSplat(splats[0].title, hint, console=splats[0].text)
+        raise GuestSplat(splats[0].title, options.hint, console=splats[0].text)
     judged = _judge(options)
     facts = judged.report.facts
     versions = {"guest kernel": release, **facts.get("versions", {})}
@@ -129,34 +123,18 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
 
 def _follow(options: Run, vm: Vm, steps: show.Steps) -> None:
     """Run the guest's part, and show its progress."""
-    argv = ["python3", "-m", "harness.demo.guest", "--messages", str(options.messages)]
+    argv = ["harness.demo.guest", "--messages", str(options.messages)]
     argv += ["--fault", options.fault] if options.fault else []
-    command = vm.popen(argv, timeout=_SECONDS)
-    command.close_stdin()
-    other = ""
-    for line in command.lines():
-        try:
-            _show(json.loads(line), steps)
-        except json.JSONDecodeError:
-            other += f"{line}\n"
-    if command.rc:
-        text = (other + command.errors.decode(errors="replace")).strip()
-        what = text.splitlines()[-1] if text else f"exit status {command.rc}"
-        hint = f"see {options.output / 'console.log'}"
-        raise DemoFailed(what, hint, console=f"{text}\n{vm.console_tail()}")
-
-
-def _show(event: dict[str, Any], steps: show.Steps) -> None:
-    """Show one event of the guest's."""
-    if "step" in event:
-        steps.step(event["step"])
-    elif "messages" in event:
-        steps.messages(event["messages"])
-    elif event.get("failed") == "ProbeError":
-        raise NotVerified(event["why"])
-    elif "failed" in event:
-        what, _, log = event["why"].partition("\n")
-        raise ModuleLoadError(what, console=log)
+    for event in events(vm, argv, _SECONDS, hint=options.hint):
+        if "step" in event:
+            steps.step(event["step"])
+        elif "messages" in event:
+            steps.messages(event["messages"])
+        elif event.get("failed") == "ProbeError":
+            raise NotVerified(event["why"])
+        elif "failed" in event:
+            what, _, log = event["why"].partition("\n")
+            raise ModuleLoadError(what, console=log)
 
 
 def _judge(options: Run) -> judge.Judged:

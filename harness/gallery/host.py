@@ -12,7 +12,6 @@ from rich.console import Console
 
 from harness.docs import results
 from harness.docs.results import Measurement
-from harness.errors import GuestError, GuestSplat
 from harness.gallery import check, show
 from harness.gallery.check import Judged
 from harness.gallery.cut import FullRecording, Run
@@ -22,17 +21,12 @@ from harness.recording import HEAD, RECORDS
 from harness.recording.records import from_guest
 from harness.report.export import report, write_json
 from harness.vm import prepare
+from harness.vm.jobs import ProgramFailed, events
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 
 _SECONDS = 1800.0
 _MEMORY_MIB = 1024
-
-
-class GalleryFailed(GuestError):
-    """The entries could not be run."""
-
-    label = "the gallery cannot be run"
 
 
 def run(
@@ -64,38 +58,26 @@ def _run(names: Sequence[str], rounds: int, place: Path) -> list[Run]:
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s")
         healthy = HEALTHY if rounds else ()
         argv = ["harness.gallery.guest", *names, "--rounds", str(rounds), "--healthy", *healthy]
-        runs = [Run.of(line) for line in _lines(vm, argv) if "variant" in line]
+        runs = [Run.of(line) for line in _lines(vm, argv)]
         if rounds:
             for line in _lines(vm, ["harness.gallery.guest", "--mock", "--rounds", str(rounds)]):
                 runs.append(Run(line["variant"], line["name"], 0, 0, line["seconds"]))
-        if splats := vm.splats():
-            raise GuestSplat(splats[0].title, console=splats[0].text)
+        vm.require_no_splat()
     return runs
 
 
 def _lines(vm: Vm, argv: list[str]) -> Iterator[dict[str, Any]]:
-    """The lines that a module prints in the guest. Raises GalleryFailed."""
-    command = vm.popen(["python3", "-m", *argv], timeout=_SECONDS, cwd=str(prepare.SOURCE))
-    command.close_stdin()
-    for text in command.lines():
-        line: dict[str, Any] = json.loads(text)
-        _show_progress(line)
-        yield line
-    if command.rc:
-        errors = command.errors.decode(errors="replace").strip()
-        what = errors.splitlines()[-1] if errors else f"status {command.rc}"
-        raise GalleryFailed(what, console=f"{errors}\n{vm.console_tail()}")
-
-
-def _show_progress(line: dict[str, Any]) -> None:
-    """Print the steps that take long."""
-    if "loaded" in line:
-        prepare.say(f"tracer is loaded after {line['loaded']:.1f} s")
-    elif "again" in line:
-        lost = ", ".join(f"{n} {kind}" for kind, n in line["losses"].items() if n)
-        prepare.say(f"{line['again']}: run again, since the tracer lost {lost}")
-    elif line["variant"] == "healthy":
-        prepare.say(f"healthy {line['name']}: run in {line['seconds']:.1f} s")
+    """The runs that a module reports in the guest; prints the steps that take long."""
+    for line in events(vm, argv, _SECONDS):
+        if "loaded" in line:
+            prepare.say(f"tracer is loaded after {line['loaded']:.1f} s")
+        elif "again" in line:
+            lost = ", ".join(f"{n} {kind}" for kind, n in line["losses"].items() if n)
+            prepare.say(f"{line['again']}: run again, since the tracer lost {lost}")
+        else:
+            if line["variant"] == "healthy":
+                prepare.say(f"healthy {line['name']}: run in {line['seconds']:.1f} s")
+            yield line
 
 
 def _judge(runs: Sequence[Run], recorded: Path, output: Path) -> Iterator[Judged]:
@@ -103,7 +85,7 @@ def _judge(runs: Sequence[Run], recorded: Path, output: Path) -> Iterator[Judged
     try:
         whole = FullRecording(recorded)
     except (OSError, ValueError) as error:
-        raise GalleryFailed(f"the guest left no whole recording: {error}") from error
+        raise ProgramFailed(f"the guest left no whole recording: {error}") from error
     for one in runs:
         if one.name == MOCK_NAME:
             place = recorded / MOCK

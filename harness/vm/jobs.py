@@ -26,8 +26,40 @@ END: Final = "end"
 """The last event of a job."""
 
 
+class ProgramFailed(GuestError, label="the guest's part failed"):
+    """A program of the harness failed, in a guest that still runs."""
+
+
 class ServerEnded(GuestError, label="the server in the guest ended"):
     """The server ended in the middle of a job, in a guest that still runs."""
+
+
+def events(
+    vm: Vm,
+    argv: Sequence[str],
+    timeout: float,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    hint: str = "",
+) -> Iterator[dict[str, Any]]:
+    """Run a module of the harness in a guest; yield the JSON objects that it prints.
+
+    Raises:
+        ProgramFailed: it ended with an error, of which this has the last line; and ``hint``.
+    """
+    command = vm.popen(["python3", "-m", *argv], timeout=timeout, env=env, cwd=str(SOURCE))
+    command.send(stdin.encode())
+    command.close_stdin()
+    other = ""
+    for line in command.lines():
+        if line.startswith("{"):
+            yield json.loads(line)
+        else:
+            other += f"{line}\n"
+    if command.rc:
+        text = (other + command.errors.decode(errors="replace")).strip()
+        what = text.rpartition("\n")[2] or f"exit status {command.rc}"
+        raise ProgramFailed(what, hint, console=f"{text}\n{vm.console_tail()}")
 
 
 class JobGuest:
