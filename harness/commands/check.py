@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from harness.docs import prose as documents
 from harness.errors import BuildError, ExitStatus, SetupError
-from harness.vm import cache, kbuild, prepare, supply
+from harness.vm import cache, kbuild, prepare, supply, tools
 from harness.vm.spec import Variant
 
 SOURCE = prepare.SOURCE
@@ -114,11 +114,8 @@ def compiled(variant: Variant) -> list[str]:
     shutil.rmtree(copy, ignore_errors=True)
     kbuild.sync(SOURCE, copy)
     findings: list[str] = []
-    symvers = copy / kbuild.CORE / "Module.symvers"
     for tree in kbuild.trees(SOURCE):
-        extra = symvers if tree != Path(kbuild.CORE) else None
-        argv = kbuild.make_argv(headers.build, copy / tree, variant, extra)
-        done = _run(headers.command([*argv, *strict], copy))
+        done = _run(kbuild.tree_command(headers, copy, tree, variant, *strict))
         findings += kbuild.warnings(done.stdout, copy)
         if done.returncode and not findings:
             raise BuildError(kbuild.first_error(done.stdout), console=done.stdout)
@@ -231,16 +228,7 @@ def _tool(argv: Sequence[str]) -> list[str]:
 
 def _run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            argv,
-            check=False,
-            cwd=SOURCE,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=TOOL_SECONDS,
-        )
+        return tools.captured(argv, TOOL_SECONDS, SOURCE)
     except FileNotFoundError:
         raise SetupError(f"{argv[0]} is not installed", "run make check") from None
     except subprocess.TimeoutExpired:

@@ -7,12 +7,11 @@ long as base and patch stay the same.
 """
 
 import shutil
-import subprocess
 from pathlib import Path
 
 from harness.errors import BuildError
 from harness.mutants.catalogue import Mutant
-from harness.vm import cache, kbuild, prepare, supply
+from harness.vm import cache, kbuild, prepare, supply, tools
 from harness.vm.spec import Image, Variant
 
 PATCH_SECONDS = 30.0
@@ -25,15 +24,8 @@ def apply(patch: Path, tree: Path, check: bool = False) -> None:
         BuildError: the patch does not fit.
     """
     argv = ["patch", "-p1", "-F0", "-s", "-f", "-N", "-r-", "--no-backup-if-mismatch"]
-    done = subprocess.run(
-        [*argv, *(["--dry-run"] if check else []), "-d", str(tree), "-i", str(patch)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATCH_SECONDS,
-        check=False,
-    )
+    argv += ["--dry-run"] if check else []
+    done = tools.captured([*argv, "-d", str(tree), "-i", str(patch)], PATCH_SECONDS)
     if done.returncode:
         raise BuildError(f"{patch.name} does not apply", "adapt it", done.stdout)
 
@@ -106,9 +98,6 @@ class Builder:
         return target
 
     def _compile(self, tree: Path) -> None:
-        symvers = self._tree / kbuild.CORE / "Module.symvers"
-        extra = symvers if tree != Path(kbuild.CORE) else None
         place = supply.of(self._source, self._image.version, prepare.say)
         headers = place.headers(self._image.release)
-        argv = kbuild.make_argv(headers.build, self._tree / tree, Variant.TEST, extra)
-        kbuild.make(headers.command(argv, self._tree), self._tree)
+        kbuild.make(kbuild.tree_command(headers, self._tree, tree, Variant.TEST), self._tree)

@@ -20,6 +20,7 @@ from harness.vm import cache, supply
 from harness.vm.cache import Log
 from harness.vm.headers import Headers
 from harness.vm.spec import Image, Variant
+from harness.vm.tools import captured
 from harness.vm.tools import first_error as first_error
 
 BUILD_SECONDS = 600.0
@@ -74,6 +75,15 @@ def make_argv(build: Path, tree: Path, variant: Variant, symvers: Path | None) -
     return [*argv, "modules"]
 
 
+def tree_command(
+    headers: Headers, copy: Path, tree: Path, variant: Variant, *more: str
+) -> list[str]:
+    """The command that builds one of our trees in a copy; all but CORE use its exports."""
+    symvers = copy / CORE / "Module.symvers" if tree != Path(CORE) else None
+    argv = make_argv(headers.build, copy / tree, variant, symvers)
+    return headers.command([*argv, *more], copy)
+
+
 def trees(source: Path) -> list[Path]:
     """Module directories, relative to the checkout, in build order."""
     found = [kbuild.parent for glob in OTHERS for kbuild in sorted(source.glob(glob))]
@@ -113,11 +123,8 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant) -> No
     copy = target / "src"
     sync(source, copy)
     forget_linked(copy)
-    symvers = copy / CORE / "Module.symvers"
     for tree in trees(source):
-        extra = symvers if tree != Path(CORE) else None
-        argv = [*make_argv(headers.build, copy / tree, variant, extra), STRICT]
-        log = make(headers.command(argv, copy), copy)
+        log = make(tree_command(headers, copy, tree, variant, STRICT), copy)
         if found := warnings(log, copy):
             # The next build starts from nothing: compiled objects do not warn again.
             shutil.rmtree(copy)
@@ -147,15 +154,7 @@ def strip(modules: Iterable[Path], target: Path) -> None:
 def make(argv: list[str], copy: Path, shown: str = "") -> str:
     """Run make; its output, or a BuildError in which ``shown`` replaces ``copy`` in paths."""
     try:
-        done = subprocess.run(
-            argv,
-            check=False,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=BUILD_SECONDS,
-        )
+        done = captured(argv, BUILD_SECONDS)
     except subprocess.TimeoutExpired:
         raise BuildError(f"not done after {BUILD_SECONDS:g} s: {' '.join(argv)}") from None
     if done.returncode:

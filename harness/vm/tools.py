@@ -61,6 +61,22 @@ def run(
         raise SetupError(failure, hint, console="\n".join(lines))
 
 
+def captured(
+    argv: Sequence[str], seconds: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end; ``stdout`` of the result has both streams."""
+    return subprocess.run(
+        argv,
+        check=False,
+        cwd=cwd,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=seconds,
+    )
+
+
 def first_error(log: str) -> str:
     """The line of make's output that explains a failure best."""
     lines = log.strip().splitlines()
