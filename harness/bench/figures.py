@@ -235,47 +235,33 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
 
 
 def _wait_rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
-    count = PingPongs(instructions, "cycles", 1, "instructions", statistics.median)
-    clock = PingPongs(times, "ns", 1000, "µs", lowest)
     batch, limited, normal = ("batch", _NO_LIMIT), ("batch", _LIMIT_MS), ("normal", _NO_LIMIT)
     return [
-        count.row("instructions", "bare", batch, 1.20),
-        count.row("instructions, with a timeout", "bare", limited, 1.20),
-        count.row("instructions, threads preempt", "bare", normal, 1.20),
-        count.row("instructions, nothing stored", "flag", batch, 1.20),
-        clock.row("time, two CPUs", "bare", batch, 1.10),
-        clock.row("time, with a timeout", "bare", limited, 1.10),
-        clock.row("time, nothing stored", "flag", batch, None),
+        _wait_row(instructions, "instructions", "bare", batch, 1.20),
+        _wait_row(instructions, "instructions, with a timeout", "bare", limited, 1.20),
+        _wait_row(instructions, "instructions, threads preempt", "bare", normal, 1.20),
+        _wait_row(instructions, "instructions, nothing stored", "flag", batch, 1.20),
+        _wait_row(times, "time, two CPUs", "bare", batch, 1.10),
+        _wait_row(times, "time, with a timeout", "bare", limited, 1.10),
+        _wait_row(times, "time, nothing stored", "flag", batch, None),
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class PingPongs:
-    """The ping-pongs of one guest: which of their figures counts, and how."""
+def _wait_row(
+    samples: Sequence[Sample], title: str, against: str, mode: tuple[str, int], goal: float | None
+) -> Row:
+    """A round trip by kfi_wait(), compared with one of the bare kinds. Raises Missing."""
+    policy, limit = mode
+    timed = title.startswith("time")
+    pick: Pick = lowest if timed else statistics.median
 
-    samples: Sequence[Sample]
-    figure: str
-    divisor: int
-    unit: str
-    pick: Pick
+    def cost(kind: str) -> float:
+        trips = _all(samples, "pingpong", kind, policy, None, None, None, limit)
+        figure, divisor = ("ns", 1000) if timed else ("cycles", 1)
+        return pick([one.figures[figure] / int(one.words[3]) / divisor for one in trips])
 
-    def cost(self, kind: str, mode: tuple[str, int]) -> float:
-        """The cost of a round trip with a scheduling policy and a timeout. Raises Missing."""
-        policy, limit = mode
-        costs = [
-            sample.figures[self.figure] / int(sample.words[3]) / self.divisor
-            for sample in self.samples
-            if sample.words[:3] == ["pingpong", kind, policy] and int(sample.words[6]) == limit
-        ]
-        if not costs:
-            raise Missing(f"no round trips of {kind}")
-        return self.pick(costs)
-
-    def row(self, title: str, against: str, mode: tuple[str, int], goal: float | None) -> Row:
-        """kfi_wait() compared with one of the bare kinds."""
-        ours, bare = self.cost("kfi", mode), self.cost(against, mode)
-        raw = f"{ours:.1f} / {bare:.1f} {self.unit}"
-        return Row(f"kfi_wait: {title}", ours / bare, goal, raw)
+    ours, bare, unit = cost("kfi"), cost(against), "µs" if timed else "instructions"
+    return Row(f"kfi_wait: {title}", ours / bare, goal, f"{ours:.1f} / {bare:.1f} {unit}")
 
 
 def lowest(values: Sequence[float]) -> float:
@@ -283,13 +269,23 @@ def lowest(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 10]
 
 
+def _all(samples: Iterable[Sample], *words: object) -> list[Sample]:
+    """The samples whose line begins with these words; None stands for any. Raises Missing."""
+    wanted = [None if word is None else str(word) for word in words]
+    found = [
+        sample
+        for sample in samples
+        if len(sample.words) >= len(wanted)
+        and all(want in (None, word) for want, word in zip(wanted, sample.words, strict=False))
+    ]
+    if not found:
+        raise Missing(f"no figures for {' '.join(word or '*' for word in wanted)}")
+    return found
+
+
 def _find(samples: Iterable[Sample], *words: object) -> Sample:
-    """The first sample whose line begins with these words. Raises Missing."""
-    wanted = [str(word) for word in words]
-    for sample in samples:
-        if sample.words[: len(wanted)] == wanted:
-            return sample
-    raise Missing(f"no figures for {' '.join(wanted)}")
+    """The first of them. Raises Missing."""
+    return _all(samples, *words)[0]
 
 
 def _call_cost(sample: Sample) -> float:
@@ -313,13 +309,10 @@ def _poll_rows(samples: Sequence[Sample]) -> list[Row]:
 
 def _herd_row(samples: Sequence[Sample], title: str, mode: str, goal: float | None) -> Row:
     """Wake-ups per event; the mode says whether waits are exclusive and events paced."""
-    for sample in samples:
-        if sample.words[:2] == ["herd", str(THREADS)] and sample.words[3:] == mode.split():
-            wakes, events = sample.figures["wakes"], sample.figures["events"]
-            lost = events - sample.figures["read"]
-            raw = f"{wakes} / {events} events, {lost} lost"
-            return Row(f"wakes: {title}", wakes / events, goal, raw)
-    raise Missing(f"no herd {title}")
+    figures = _find(samples, "herd", THREADS, None, *mode.split()).figures
+    wakes, events = figures["wakes"], figures["events"]
+    raw = f"{wakes} / {events} events, {events - figures['read']} lost"
+    return Row(f"wakes: {title}", wakes / events, goal, raw)
 
 
 def _flood_row(samples: Sequence[Sample]) -> Row:
@@ -342,14 +335,7 @@ def _thousands(samples: Sequence[Sample], title: str, *words: object) -> float:
 
     Raises Missing.
     """
-    wanted = [str(word) for word in words]
-    costs = [
-        sample.figures["ns"] / _rounds(sample) / 1000
-        for sample in samples
-        if [word for word in sample.words if not word.isdigit()] == wanted
-    ]
-    if not costs:
-        raise Missing(f"no figures for {' '.join(wanted)}")
+    costs = [sample.figures["ns"] / _rounds(sample) / 1000 for sample in _all(samples, *words)]
     return lowest(costs) if title == "time" else statistics.median(costs)
 
 
@@ -368,7 +354,7 @@ def _unit(title: str) -> str:
 
 def _rxe_row(how: str, title: str, samples: Sequence[Sample], goal: float | None) -> Row:
     """A round trip over rxe, compared with a plain one."""
-    cost, plain = (_thousands(samples, title, "rxe", kind) for kind in (how, PLAIN))
+    cost, plain = (_thousands(samples, title, "rxe", None, kind) for kind in (how, PLAIN))
     raw = f"{cost:.1f} / {plain:.1f} {_unit(title)}"
     return Row(f"{_BY[how]} on rxe: {title}", cost / plain, goal, raw)
 

@@ -6,7 +6,7 @@ connected to the last message: connecting and closing wait for clock ticks.
 """
 
 from contextlib import ExitStack, nullcontext
-from typing import Self
+from functools import cached_property
 
 from harness.bench.figures import PROFILED, RDM, WATCHED
 from harness.demo import ulp
@@ -18,30 +18,21 @@ from harness.top.guest import OBJECTS, prepare
 _PORT = 7474
 
 
-class Link:
+class Link(ExitStack):
     """An rxe link, made on first use, and probes that are attached where a ping-pong needs them."""
 
     def __init__(self, modules: Modules) -> None:
+        super().__init__()
         self._modules = modules
-        self._stack = ExitStack()
-        self._link: RdmaLink | None = None
-        self._probe: Probe | None = None
-        self._attached = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._probe is not None:
-            self._probe.__exit__()
-        self._stack.close()
-
-    @property
+    @cached_property
     def link(self) -> RdmaLink:
         """The link itself; makes it."""
-        if self._link is None:
-            self._link = self._stack.enter_context(rxe_on_dummy())
-        return self._link
+        return self.enter_context(rxe_on_dummy())
+
+    @cached_property
+    def _probe(self) -> Probe:
+        return self.enter_context(Probe())
 
     @property
     def address(self) -> str:
@@ -50,15 +41,16 @@ class Link:
 
     def measure(self, messages: int, how: str) -> dict[str, int]:
         """Run one ping-pong; return its time, its errors, and the records that the probes lost."""
+        address = self.address  # made before the probes, removed after them
         probe = self._attach(how == WATCHED)
         prepare()
         # While the file is open, times are measured, as for the profile of any object.
         with OBJECTS.open() if how == PROFILED else nullcontext():
             directory = self._modules.directory
             if how == RDM:
-                scenario = ulp.run_rdm(directory, self.address, messages)
+                scenario = ulp.run_rdm(directory, address, messages)
             else:
-                scenario = ulp.run(directory, (self.address, _PORT), messages, lambda: None)
+                scenario = ulp.run(directory, (address, _PORT), messages, lambda: None)
         elapsed = max(peer.ns for peer in scenario.peers)
         errors = sum(bool(peer.error) for peer in scenario.peers)
         losses = probe.counters().losses
@@ -67,12 +59,8 @@ class Link:
 
     def _attach(self, wanted: bool) -> Probe:
         """Have the probes attached or detached."""
-        if self._probe is None:
-            self._probe = Probe()
-            self._attached = True
-        if wanted and not self._attached:
+        if wanted and not self._probe.attached:
             self._probe.resume()
-        elif not wanted and self._attached:
+        elif not wanted and self._probe.attached:
             self._probe.rest()
-        self._attached = wanted
         return self._probe
