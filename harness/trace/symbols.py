@@ -111,14 +111,6 @@ class Symbols:
         symbol = self.find(address)
         return "" if symbol is None or symbol.is_code else self.name(address)
 
-    def text_of(self, module: str) -> tuple[int, int] | None:
-        """From a module's first function to the end of its last one's page."""
-        return self._range(module, code=True)
-
-    def data_of(self, module: str) -> tuple[int, int] | None:
-        """The same for its variables."""
-        return self._range(module, code=False)
-
     def of_module(self, name: str) -> Sequence[Symbol]:
         """A module's symbols, in order of their addresses."""
         if name not in self._loaded:
@@ -131,7 +123,8 @@ class Symbols:
         lines = self._lines[self._own :]
         return tuple(sorted(map(_parse, lines), key=lambda symbol: symbol.address))
 
-    def _range(self, name: str, *, code: bool) -> tuple[int, int] | None:
+    def range_of(self, name: str, *, code: bool) -> tuple[int, int] | None:
+        """From a module's first function or variable to the end of its last one's page."""
         module = self.modules.get(name)
         if module is None:
             return None

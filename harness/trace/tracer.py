@@ -274,7 +274,7 @@ class Tracer(AbstractContextManager["Tracer"]):
     def _set_ranges(self, name: str) -> bool:
         """Pass a module's address ranges to the kernel part. False: it is not loaded."""
         index = self.scope.modules.index(name)
-        text, data = self.symbols.text_of(name), self.symbols.data_of(name)
+        text, data = (self.symbols.range_of(name, code=code) for code in (True, False))
         table = self._bpf[b"modules"]
         places = table[table.Key(0)]
         for ranges, found in ((places.text, text), (places.data, data)):

@@ -83,10 +83,10 @@ def test_symbols_are_found_by_name(symbols: Symbols) -> None:
 
 def test_module_is_found_without_its_init_code(symbols: Symbols) -> None:
     """That one is elsewhere, and would stretch the module over its neighbours."""
-    assert symbols.text_of("rdma_rxe") == (0xFFFFFFFFC0100000, 0xFFFFFFFFC0102000)
-    assert symbols.data_of("rdma_rxe") == (0xFFFFFFFFC0104000, 0xFFFFFFFFC0105000)
-    assert symbols.text_of("siw") is None
-    assert symbols.data_of("kfabric") is None
+    assert symbols.range_of("rdma_rxe", code=True) == (0xFFFFFFFFC0100000, 0xFFFFFFFFC0102000)
+    assert symbols.range_of("rdma_rxe", code=False) == (0xFFFFFFFFC0104000, 0xFFFFFFFFC0105000)
+    assert symbols.range_of("siw", code=True) is None
+    assert symbols.range_of("kfabric", code=False) is None
 
 
 APART = (
@@ -104,8 +104,8 @@ def test_variables_may_lie_apart_from_the_code() -> None:
     """As in 7.3: they are next to another module's then."""
     symbols = Symbols(APART, MODULES)
     assert symbols.variable(0xFFFFFFFFC0109000) == "kfi_wait [kfabric]"
-    assert symbols.data_of("kfabric") == (0xFFFFFFFFC0108000, 0xFFFFFFFFC010A000)
-    assert symbols.text_of("kfabric") == (0xFFFFFFFFC0201000, 0xFFFFFFFFC0202000)
+    assert symbols.range_of("kfabric", code=False) == (0xFFFFFFFFC0108000, 0xFFFFFFFFC010A000)
+    assert symbols.range_of("kfabric", code=True) == (0xFFFFFFFFC0201000, 0xFFFFFFFFC0202000)
 
 
 SLEEPER = (
