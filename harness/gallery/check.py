@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,27 +23,16 @@ _RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000)
 _HEALTHY = QueueRules(late_ns=10_000_000_000, never_ran_ns=10_000_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+def count(ledger: Ledger) -> Counter[str]:
     """Counts of a run; `foreign` wake-ups did not come through the queue, but by a timer, say."""
-
-    waits: int
-    slept: int
-    calls: int
-    wakes: int
-    foreign: int
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> Sums:
-        """Count a ledger."""
-        queues = ledger.queues.values()
-        return cls(
-            waits=sum(len(queue.waits) for queue in queues),
-            slept=sum(wait.slept for queue in queues for wait in queue.waits),
-            calls=sum(len(queue.every_signal()) for queue in queues),
-            wakes=sum(len(queue.all_wakes()) for queue in queues),
-            foreign=sum(wait.record.foreign for queue in queues for wait in queue.waits),
-        )
+    sums: Counter[str] = Counter()
+    for queue in ledger.queues.values():
+        sums["waits"] += len(queue.waits)
+        sums["slept"] += sum(wait.slept for wait in queue.waits)
+        sums["calls"] += len(queue.every_signal())
+        sums["wakes"] += len(queue.all_wakes())
+        sums["foreign"] += sum(wait.record.foreign for wait in queue.waits)
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +41,7 @@ class Judged:
 
     run: Run
     cut: Cut | None
-    sums: Sums
+    sums: Counter[str]
     verdict: Verdict
     complaints: tuple[str, ...] = ()
     waiter: str = ""
@@ -71,19 +61,19 @@ class Judged:
 def examine(run: Run, cut: Cut, entry: Entry | None = None) -> Judged:
     """Judge a run; the buggy run of an entry must get the entry's verdict."""
     ledger = build(cut.recording())
-    sums = Sums.of(ledger)
     verdict = judge(ledger, _RULES if entry else _HEALTHY)
-    doubts = [f"not verified: {doubt}" for doubt in verdict.doubts]
-    doubts += ["its stepping got stuck"] if run.stuck else []
+    complaints = [f"not verified: {doubt}" for doubt in verdict.doubts]
+    complaints += ["its stepping got stuck"] if run.stuck else []
+    waiter = waker = ""
     if entry is None or run.variant != "buggy":
-        alarms = [f"false alarm: {finding}" for finding in verdict.findings]
-        return Judged(run, cut, sums, verdict, tuple(doubts + alarms))
-    if not verdict.findings:
-        return Judged(run, cut, sums, verdict, (*doubts, "nothing was found"))
-    first = verdict.findings[0]
-    waiter, waker = ledger.threads.get(first.tid, "?"), _waker(ledger, first)
-    complaints = doubts + list(_mismatches(verdict.findings, entry, waiter, waker))
-    return Judged(run, cut, sums, verdict, tuple(complaints), waiter, waker)
+        complaints += [f"false alarm: {finding}" for finding in verdict.findings]
+    elif not verdict.findings:
+        complaints.append("nothing was found")
+    else:
+        first = verdict.findings[0]
+        waiter, waker = ledger.threads.get(first.tid, "?"), _waker(ledger, first)
+        complaints += _mismatches(verdict.findings, entry, waiter, waker)
+    return Judged(run, cut, count(ledger), verdict, tuple(complaints), waiter, waker)
 
 
 def examine_mock(run: Run, recording: Recording) -> Judged:
@@ -92,7 +82,7 @@ def examine_mock(run: Run, recording: Recording) -> Judged:
     verdict = judge_wait_sets(ledger)
     complaints = [f"not verified: {doubt}" for doubt in verdict.doubts]
     complaints += [f"false alarm: {finding}" for finding in verdict.findings]
-    return Judged(run, None, Sums.of(ledger), verdict, tuple(complaints))
+    return Judged(run, None, count(ledger), verdict, tuple(complaints))
 
 
 def _waker(ledger: Ledger, finding: Finding) -> str:

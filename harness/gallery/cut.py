@@ -23,7 +23,6 @@ class Run:
         records: how many are from its time.
         begin: when the entry began; its last record is not later than `end`.
         threads: the entry's threads by name.
-        results: what the threads returned, by name.
         stuck: the stepping did not work, so that the run proves nothing.
     """
 
@@ -36,7 +35,6 @@ class Run:
     begin: int = 0
     end: int = 0
     threads: dict[str, int] = field(default_factory=dict)
-    results: dict[str, int] = field(default_factory=dict)
     stuck: bool = False
 
     @classmethod
@@ -53,7 +51,6 @@ class Run:
             begin=int(facts["begin"][0]),
             end=int(facts["end"][0]),
             threads={name: int(tid) for name, (tid, _) in threads.items()},
-            results={name: int(result) for name, (_, result) in threads.items()},
             stuck="stuck" in facts,
         )
 

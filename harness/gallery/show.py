@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The tables that `kfabric gallery` prints."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich import box
@@ -67,19 +68,14 @@ def healthy(console: Console, judged: Sequence[Judged]) -> Table:
         table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
     for name in dict.fromkeys(one.run.name for one in judged):
         parts = [one for one in judged if one.run.name == name]
-        sums = [one.sums for one in parts]
-        counts = (
-            sum(one.waits for one in sums),
-            sum(one.slept for one in sums),
-            sum(one.calls for one in sums),
-            sum(one.wakes for one in sums),
-            sum(one.verdict.overtaken for one in parts),
-        )
+        sums = sum((one.sums for one in parts), Counter[str]())
+        overtaken = sum(one.verdict.overtaken for one in parts)
         alarms = sum(len(one.verdict.findings) for one in parts)
         seconds = sum(one.run.seconds for one in parts)
         table.add_row(
             name,
-            *(f"{n:,}" for n in counts),
+            *(f"{sums[count]:,}" for count in ("waits", "slept", "calls", "wakes")),
+            f"{overtaken:,}",
             _colored(str(alarms), not alarms),
             f"{seconds:.1f} s",
         )

@@ -55,9 +55,9 @@ def test_healthy_wake_ups_raise_no_alarm(plays, name) -> None:
     judged = plays["healthy", name]
     assert judged.complaints == ()
     # Of the completions that were done before the sleep only the calls are told.
-    assert judged.sums.waits + judged.sums.calls >= ROUNDS // 2
+    assert judged.sums["waits"] + judged.sums["calls"] >= ROUNDS // 2
 
 
 def test_wake_that_is_interrupted_is_told_as_its_wakers(plays) -> None:
     """With PREEMPT_RT it may be, by one who wakes somebody else: they are told apart."""
-    assert plays["healthy", "interrupted"].sums.foreign == 0
+    assert plays["healthy", "interrupted"].sums["foreign"] == 0

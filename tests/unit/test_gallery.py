@@ -139,7 +139,6 @@ def test_a_play_is_read_from_what_the_module_says() -> None:
     one = Run.of({**line, "output": output})
     assert (one.begin, one.end, one.stuck) == (100, 300, False)
     assert one.threads == {"waiter": 11, "waiter-2": 12}
-    assert one.results == {"waiter": 1, "waiter-2": -110}
     assert Run.of({**line, "output": output + "stuck\n"}).stuck
 
 

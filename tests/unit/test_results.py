@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Self
@@ -18,7 +19,7 @@ from harness.docs.results import Measurement
 from harness.errors import ExitStatus
 from harness.fuzz.session import Answer
 from harness.gallery import host as gallery
-from harness.gallery.check import Judged, Sums
+from harness.gallery.check import Judged
 from harness.gallery.cut import Run
 from harness.mutants import catalogue, run
 from harness.mutants import command as mutants
@@ -158,7 +159,7 @@ def test_gallery_writes_both_tables(
 ) -> None:
     """A row for each entry and one for each healthy kind."""
     verdict = kinds.Verdict((), (), 0)
-    sums = Sums(waits=1234, slept=5, calls=6, wakes=7, foreign=0)
+    sums = Counter(waits=1234, slept=5, calls=6, wakes=7, foreign=0)
     found = [
         Judged(Run(variant, name, 0, 0, 0.5), None, sums, verdict)
         for variant, name in (("buggy", "herd"), ("fixed", "herd"), ("healthy", "timeout"))
