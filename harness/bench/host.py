@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
-from harness.bench import figures, show
-from harness.bench.figures import Sample
+from harness.bench import figures
+from harness.bench.figures import Row, Sample
 from harness.bench.guest import LOOPS
 from harness.demo.host import tool_versions
+from harness.demo.show import framed
 from harness.docs import results
 from harness.docs.results import Measurement
 from harness.errors import BuildError, ExitStatus
@@ -34,6 +36,7 @@ _SECONDS = 1200.0
 _DEADLINES = Deadlines(boot=240.0, silence=180.0)
 # Other guests enable the scheduler's tracepoints, which would be measured here.
 _UNTRACED = "trace_event="
+_MET = {True: ("yes", ""), False: ("MISSED", "bold red"), None: ("", "dim")}
 
 
 def guest(image: Image, accelerator: Accel, name: str, **options: Any) -> Vm:
@@ -87,6 +90,21 @@ def measure(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:
     return samples
 
 
+def table(rows: Sequence[Row]) -> Table:
+    """One line for each row, with the figures that it was computed from."""
+    title = "the cost of a wait: ratios within one guest (docs/bench.md)"
+    shown = framed(title, ("what", "measured", "goal"))
+    shown.columns[0].no_wrap = False
+    shown.add_column("met?", no_wrap=True)
+    shown.add_column("from")
+    for row in rows:
+        met, style = _MET[row.met]
+        value = f"{row.measured:.3f}" if row.measured < 100 else f"{row.measured:.0f}"
+        goal = "" if row.goal is None else f"{'≥' if row.at_least else '≤'} {row.goal:g}"
+        shown.add_row(row.what, value, goal, met, row.raw, style=style)
+    return shown
+
+
 def conclude(
     output: Path,
     counted: Sequence[Sample],
@@ -98,12 +116,12 @@ def conclude(
 
     A missed goal is shown in red and is not a failure; a lost or wrong result is one.
     """
-    table = figures.rows(counted, timed)
+    rows = figures.rows(counted, timed)
     samples = [*counted, *timed]
     found = figures.faults(samples)
-    text = json.dumps(figures.report(table, samples, found, about), indent=1, ensure_ascii=False)
+    text = json.dumps(figures.report(rows, samples, found, about), indent=1, ensure_ascii=False)
     (output / "report.json").write_text(f"{text}\n", encoding="utf-8")
-    shown = show.table(table)
+    shown = table(rows)
     Console(highlight=False).print(shown)
     if measured:
         measured.write(about["guest kernel"], results.markdown(shown))

@@ -20,7 +20,7 @@ from harness.fuzz.program import Program, ProgramError
 from harness.fuzz.session import Session
 from harness.vm import prepare
 from harness.vm.machine import Vm
-from harness.vm.options import add_kernel_option
+from harness.vm.options import add_kernel_option, add_variant_option
 from harness.vm.spec import Variant, VmSpec
 
 CORPUS = prepare.SOURCE / "tests/fuzz/corpus"
@@ -66,13 +66,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     add("--no-shrink", action="store_true", help="do not shorten programs that fail")
     add("--distil", action="store_true", help="write programs for the calls that the corpus lacks")
-    variants = [variant.value for variant in Variant]
-    add(
-        "--variant",
-        choices=variants,
-        default="test",
-        help="build of the modules; default: %(default)s",
-    )
+    add_variant_option(parser, "build of the modules; default: %(default)s", "test")
     add("--output", type=Path, default=OUTPUT, metavar="DIR", help="default: build/fuzz")
     add(results.OPTION, action="store_true", help=results.HELP)
     return parser.parse_args(argv)

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 
 from harness.errors import ExitStatus
 from harness.vm import kbuild, prepare
-from harness.vm.options import add_kernel_option
+from harness.vm.options import add_kernel_option, add_variant_option
 from harness.vm.spec import Variant
 
 
 def main(argv: Sequence[str]) -> int:
     """Build one variant or all."""
     parser = argparse.ArgumentParser(prog="kfabric modules", description=__doc__)
-    parser.add_argument(
-        "--variant",
-        choices=[v.value for v in Variant],
-        help="build only this variant; default: all",
-    )
+    add_variant_option(parser, "build only this variant; default: all")
     add_kernel_option(parser)
     args = parser.parse_args(argv)
     variants = [Variant(args.variant)] if args.variant else list(Variant)

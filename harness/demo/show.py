@@ -99,21 +99,20 @@ def verdict(console: Console, judged: Judged) -> None:
         console.print(Text(text, style=style), soft_wrap=True)
 
 
+def framed(title: str, heads: Sequence[str], gap: int = 1) -> Table:
+    """An empty table of numbers; its first column has words."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0))
+    for head in heads:
+        table.add_column(head, justify="left" if head == heads[0] else "right", no_wrap=True)
+    return table
+
+
 def _table(title: str, rows: Sequence[Row]) -> Table:
     """One scenario: a line for each peer. Fits into 80 columns."""
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=0,
-        caption="p50, p99, max: from signal to running, in µs",
-        caption_justify="left",
-    )
     counts = ["waits", "signals", "wakes", "spurious", "lost", "timeouts", "late"]
     counts += ["herd"] if any(row.herd for row in rows) else []
-    table.add_column("side", no_wrap=True)
-    for name in (*counts, "p50", "p99", "max"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = framed(title, ("side", *counts, "p50", "p99", "max"), gap=0)
+    table.caption, table.caption_justify = "p50, p99, max: from signal to running, in µs", "left"
     for row in rows:
         times = ["-"] * 3
         if (latency := row.latency).count:
@@ -124,15 +123,7 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
 
 def limits(console: Console, rows: Sequence[Limit]) -> None:
     """Print the limits of the demo itself, with the measurements."""
-    table = Table(
-        title="limits of the demo itself",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("what", no_wrap=True)
-    for name in ("measured", "at most"):
-        table.add_column(name, justify="right")
+    table = framed("limits of the demo itself", ("what", "measured", "at most"))
     for row in rows:
         measured, limit = f"{row.measured:.1f} {row.unit}", f"{row.limit:g} {row.unit}"
         table.add_row(row.what, measured, limit, style="" if row.kept else "red")

@@ -19,10 +19,7 @@ VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 def add_guest_options(parser: argparse.ArgumentParser) -> None:
     add_kernel_option(parser)
     ulp.add_options(parser)
-    variants = [variant.value for variant in Variant]
-    parser.add_argument(
-        "--variant", choices=variants, help="build these modules; $KFABRIC_MODULES names them"
-    )
+    add_variant_option(parser, "build these modules; $KFABRIC_MODULES names them")
     parser.add_argument(
         "--memory", type=int, default=1024, metavar="MIB", help="guest memory (%(default)s)"
     )
@@ -40,6 +37,13 @@ def add_kernel_option(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"of {versions.FILE}; default: ${versions.ENVIRONMENT}, or the file's",
     )
+
+
+def add_variant_option(
+    parser: argparse.ArgumentParser, text: str, default: str | None = None
+) -> None:
+    variants = [variant.value for variant in Variant]
+    parser.add_argument("--variant", choices=variants, default=default, help=text)
 
 
 def guest(args: argparse.Namespace, name: str) -> tuple[Vm, Ulp | None]:

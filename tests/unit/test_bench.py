@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.bench import figures, host, show
+from harness.bench import figures, host
 from harness.bench.figures import Row, Sample
 from harness.errors import ExitStatus
 
@@ -209,7 +209,7 @@ def test_the_table_says_which_goals_were_missed() -> None:
         Row("fast", 60, 50, "raw", at_least=True),
         Row("free", 7, None, "raw"),
     ]
-    Console(file=out, width=100).print(show.table(rows))
+    Console(file=out, width=100).print(host.table(rows))
     lines = {line.split()[0]: line for line in out.getvalue().splitlines() if line.strip()}
     assert "yes" in lines["good"] and "≤ 1.1" in lines["good"]
     assert "MISSED" in lines["bad"]
