@@ -7,14 +7,13 @@ it passes there.
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import BuildError, GuestError, KfabricError
+from harness.errors import BuildError, GuestError
 from harness.mutants.build import Builder
 from harness.mutants.catalogue import Mutant, Outcome, Verdict, judge
 from harness.vm.jobs import Boot, JobGuest
@@ -25,45 +24,7 @@ SILENCE_SECONDS = 400.0
 TEST_SECONDS = 30.0
 
 
-@dataclass
-class Answer:
-    """The result of one job."""
-
-    reports: list[dict[str, Any]] = field(default_factory=list)
-    status: int | None = None
-    log: str = ""
-    error: KfabricError | None = None
-
-
-class Tests:
-    """Runs tests in one guest after the other; `name` is that of its guests."""
-
-    def __init__(self, name: str, boot: Boot) -> None:
-        self._guest = JobGuest(name, SERVER, SILENCE_SECONDS, boot)
-
-    def run(self, modules: Path, tests: Sequence[str], limit: float, spoils: bool) -> Answer:
-        """Run tests against the modules of a directory; `spoils`: then end the guest."""
-        job = {"modules": str(modules), "tests": list(tests), "limit": limit}
-        job["test_limit"] = max(TEST_SECONDS, 2 * limit)
-        answer, clean = Answer(), False
-        try:
-            for event in self._guest.do(job):
-                if event.pop("event") == "report":
-                    answer.reports.append(event)
-                else:
-                    answer.status, answer.log = event["status"], event["log"]
-                    clean = event["clean"]
-        except GuestError as error:
-            answer.error = error
-        if spoils or not clean:
-            self._guest.close()
-        return answer
-
-    def end(self) -> None:
-        """End the guest for good; may be called from another thread."""
-        self._guest.end()
-
-
+Event = dict[str, Any]
 Progress = Callable[[Outcome], None]
 
 
@@ -85,8 +46,8 @@ class Run:
         self._limit = limit
         self._progress = progress
         self._jobs = jobs
-        self._idle: queue.SimpleQueue[Tests] = queue.SimpleQueue()
-        self._places = [Tests(f"mutants{n}", boot) for n in range(jobs)]
+        self._idle: queue.SimpleQueue[JobGuest] = queue.SimpleQueue()
+        self._places = [JobGuest(f"mutants{n}", SERVER, SILENCE_SECONDS, boot) for n in range(jobs)]
         for place in self._places:
             self._idle.put(place)
 
@@ -134,21 +95,39 @@ class Run:
             yield pool
 
     def _try(self, mutant: Mutant, modules: Path) -> Outcome:
-        place = self._idle.get()
+        guest = self._idle.get()
+        job = {"modules": str(modules), "tests": list(mutant.tests), "limit": self._limit}
+        job["test_limit"] = max(TEST_SECONDS, 2 * self._limit)
         began = time.monotonic()
         try:
-            answer = place.run(modules, mutant.tests, self._limit, mutant.spoils)
+            reports, end, error = ask(guest, job)
+            if mutant.spoils or not end["clean"]:
+                guest.close()
         finally:
-            self._idle.put(place)
+            self._idle.put(guest)
         seconds = time.monotonic() - began
-        outcome = judge(mutant, answer.reports, answer.status, answer.error, seconds)
-        return self._report(outcome, answer.log)
+        return self._report(judge(mutant, reports, end["status"], error, seconds), end["log"])
 
     def _report(self, outcome: Outcome, log: str) -> Outcome:
         if outcome.verdict in (Verdict.BROKEN, Verdict.CRASHED):
             print(log)
         self._progress(outcome)
         return outcome
+
+
+def ask(guest: JobGuest, job: Mapping[str, Any]) -> tuple[list[Event], Event, GuestError | None]:
+    """Have a guest run the tests of a job: their reports, its end, and the error that ended it."""
+    reports: list[Event] = []
+    end: Event = {"status": None, "clean": False, "log": ""}
+    try:
+        for event in guest.do(job):
+            if event["event"] == "report":
+                reports.append(event)
+            else:
+                end = event
+    except GuestError as error:
+        return reports, end, error
+    return reports, end, None
 
 
 def original(mutants: Sequence[Mutant]) -> Mutant:
