@@ -50,6 +50,7 @@ _TIMERS = (b"hrtimer_expire_entry", b"hrtimer_expire_exit")
 _RING_PAGES = 8192
 # Drained records are kept in memory up to this size, then on disk.
 _MEMORY = 8 << 20
+_OWN_FRAMES = ("bpf_", "__bpf_", "kprobe_", "ftrace_", "__traceiter")
 _LOSSES = ("ring", "waits", "queues", "unpaired")
 _STACKS, _QUIET, _TEXT_START, _TEXT_END = range(4)
 # The variable with a CPU's preemption count, and the offset in it. In some kernels after
@@ -125,11 +126,6 @@ def text_of(kallsyms: bytes, module: bytes) -> tuple[int, int]:
         raise ProbeError(f"{module.decode()} is not loaded, or its addresses are hidden")
     # The length of the last function is unknown; text ends on a page.
     return min(addresses), (max(addresses) | (mmap.PAGESIZE - 1)) + 1
-
-
-def _of_probe(frame: str) -> bool:
-    """Does a frame belong to the probe, and not to the code that passed the tracepoint?"""
-    return frame.startswith(("bpf_", "__bpf_", "kprobe_", "ftrace_", "__traceiter"))
 
 
 def _flags(context: list[str], task_pid: int) -> list[str]:
@@ -327,7 +323,7 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
                 for address in table.walk(number)
             ]
             # The innermost frames are the probe's own.
-            found[number] = tuple(dropwhile(_of_probe, names))
+            found[number] = tuple(dropwhile(lambda frame: frame.startswith(_OWN_FRAMES), names))
         return found
 
     def stop(self, directory: Path) -> None:

@@ -76,7 +76,6 @@ class Symbols:
         first = kallsyms.find(b"\t[")
         self._own = kallsyms.count(b"\n", 0, first) if first >= 0 else len(self._lines)
         self._text = kallsyms
-        self._loaded: dict[str, tuple[Symbol, ...]] = {}
         self.modules = parse_modules(modules)
 
     def address(self, name: str, module: str = "") -> int | None:
@@ -111,12 +110,6 @@ class Symbols:
         symbol = self.find(address)
         return "" if symbol is None or symbol.is_code else self.name(address)
 
-    def of_module(self, name: str) -> Sequence[Symbol]:
-        """A module's symbols, in order of their addresses."""
-        if name not in self._loaded:
-            self._loaded[name] = tuple(one for one in self._of_modules if one.module == name)
-        return self._loaded[name]
-
     @cached_property
     def _of_modules(self) -> Sequence[Symbol]:
         """All modules' symbols, in order of their addresses."""
@@ -134,8 +127,11 @@ class Symbols:
             near = Module(name, variables - _FAR, 2 * _FAR).holds
         wanted = [
             symbol.address
-            for symbol in self.of_module(name)
-            if symbol.is_code is code and symbol.kind not in "rR" and near(symbol.address)
+            for symbol in self._of_modules
+            if symbol.module == name
+            and symbol.is_code is code
+            and symbol.kind not in "rR"
+            and near(symbol.address)
         ]
         if not wanted:
             return None
