@@ -103,7 +103,7 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
         options.boot_seconds, options.accel = vm.boot_seconds, vm.accel.name
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s")
         steps = show.Steps(options.console, messages)
-        with steps.shown():
+        with steps.display:
             _follow(options, vm, steps)
         splats = vm.splats()
         release = vm.image.release

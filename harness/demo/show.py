@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The terminal output of the demo: progress, tables, one line with the verdict."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -43,35 +42,27 @@ class Steps:
     def __init__(self, console: Console, messages: int) -> None:
         self._console = console
         self._messages = messages
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self.display = Progress(
+            *columns,
             TimeElapsedColumn(),
             console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("", total=None, visible=False)
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Keep the display up during the block."""
-        if not self._console.is_terminal:
-            yield
-            return
-        with self._progress:
-            yield
+        """To be entered while messages come; without a terminal it does nothing."""
+        self._task = self.display.add_task("", total=None, visible=False)
 
     def step(self, text: str) -> None:
         """Begin a step."""
         if self._console.is_terminal:
-            self._progress.reset(self._task, description=text, total=None, visible=True)
+            self.display.reset(self._task, description=text, total=None, visible=True)
         else:
             self._console.print(f"kfabric: {text}", highlight=False, soft_wrap=True)
 
     def messages(self, number: int) -> None:
         """Show the number of messages so far."""
-        self._progress.update(self._task, completed=number, total=self._messages)
+        self.display.update(self._task, completed=number, total=self._messages)
 
 
 def tables(console: Console, judged: Judged) -> None:

@@ -78,13 +78,12 @@ class Reader:
         from drgn.helpers.linux.panic import panic_message
 
         release = self._program["UTS_RELEASE"].string_().decode()
-        found = Panic(release, "?")
+        message, thread = b"", None
         with self._reading("the kernel's log"):
-            found = Panic(release, (panic_message(self._program) or b"?").decode(errors="replace"))
+            message = panic_message(self._program)
         with self._reading("the thread that panicked"):
-            task = self._program.crashed_thread().object
-            found = Panic(release, found.message, self._thread(task))
-        return found
+            thread = self._thread(self._program.crashed_thread().object)
+        return Panic(release, (message or b"?").decode(errors="replace"), thread)
 
     def queues(self) -> list[Queue]:
         """All queues of objects that were open, in the order of opening."""

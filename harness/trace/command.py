@@ -9,7 +9,6 @@ root and bcc (Debian: python3-bpfcc). The exit status is CMD's; 124 if it outliv
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import shutil
@@ -147,11 +146,11 @@ def _finish(output: Path, status: int) -> int:
 
 
 def _export(output: Path) -> None:
-    """Write the reports for other programs, if harness.report is there."""
+    """Write the reports for other programs, if their packages are there."""
     if in_guest():
         return
     try:
-        write_all = importlib.import_module("harness.report").write_all
-    except (ImportError, AttributeError):
+        from harness.report import write_all
+    except ImportError:
         return
     write_all(output)
