@@ -11,7 +11,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import kfabric_py as kp
@@ -101,8 +101,8 @@ def measure(line: str, link: Link) -> dict[str, int]:
     return in_kernel(line)
 
 
-def run(plan: Iterable[str], report: Callable[[str, dict[str, int]], None]) -> None:
-    """Measure all lines while the modules are loaded."""
+def main() -> int:
+    """Read the plan, and print the figures of each line, while the modules are loaded."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
     ours = guest_modules.Modules.from_environment()
     with ours.loaded():
@@ -111,19 +111,10 @@ def run(plan: Iterable[str], report: Callable[[str, dict[str, int]], None]) -> N
         guest_modules.need(["ib_uverbs"])
         try:
             with Link(ours) as link:
-                for line in plan:
-                    report(line, measure(line, link))
+                for line in map(str.strip, sys.stdin):
+                    print(json.dumps({"line": line, "figures": measure(line, link)}), flush=True)
         finally:
             guest_modules.remove("kfi_bench")
-
-
-def main() -> int:
-    """Read the plan, print the figures."""
-
-    def report(line: str, measured: dict[str, int]) -> None:
-        print(json.dumps({"line": line, "figures": measured}), flush=True)
-
-    run((line.strip() for line in sys.stdin), report)
     return 0
 
 
