@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import GuestHang, GuestLost, GuestPanic
-from harness.vm.jobs import JobGuest, ServerEnded
+from harness.vm.jobs import JobGuest, ProgramFailed, ServerEnded, events
 from harness.vm.machine import Vm
 
 
@@ -143,3 +143,54 @@ def test_unwanted_guest_is_closed(guest: JobGuest, made: list[FakeVm], when: str
     with pytest.raises(GuestLost, match="wanted"):
         list(guest.do({"n": 0}))
     assert [vm.closed for vm in made] == ([] if when == "before" else [True])
+
+
+class Program:
+    """A guest with one program, which prints lines and ends."""
+
+    def __init__(self, *lines: str, rc: int = 0, errors: bytes = b"") -> None:
+        self.read = b""
+        self._command = SimpleNamespace(
+            send=self._send,
+            close_stdin=lambda: None,
+            lines=lambda: iter(lines),
+            rc=rc,
+            errors=errors,
+        )
+
+    def _send(self, data: bytes) -> None:
+        self.read += data
+
+    def popen(self, argv: list[str], **_: Any) -> Any:
+        """The program."""
+        assert argv[:2] == ["python3", "-m"]
+        return self._command
+
+    def console_tail(self) -> str:
+        """The last line of the console."""
+        return "the tail"
+
+
+def test_programs_events_come_and_other_lines_do_not() -> None:
+    """A library may print, too."""
+    vm = Program('{"n": 1}', "a warning", '{"n": 2}')
+    assert list(events(cast(Vm, vm), ["m"], 1.0, "plan")) == [{"n": 1}, {"n": 2}]
+    assert vm.read == b"plan"
+
+
+@pytest.mark.parametrize(
+    ("errors", "what"), [(b"Traceback\nOSError: no link\n", "OSError: no link"), (b"", "a warning")]
+)
+def test_failed_programs_last_line_is_the_error(errors: bytes, what: str) -> None:
+    """After the events that it printed before; all of it is shown above the error."""
+    found = events(cast(Vm, Program('{"n": 1}', "a warning", rc=1, errors=errors)), ["m"], 1.0)
+    assert next(found) == {"n": 1}
+    with pytest.raises(ProgramFailed) as caught:
+        list(found)
+    assert caught.value.what == what
+    assert caught.value.console.endswith("the tail") and "a warning" in caught.value.console
+
+
+def test_program_without_a_word_has_its_status() -> None:
+    with pytest.raises(ProgramFailed, match="exit status 3"):
+        list(events(cast(Vm, Program(rc=3)), ["m"], 1.0))

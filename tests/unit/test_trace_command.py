@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import io
 import json
 import mmap
+import os
+import sys
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
+from rich.live import Live
 
 from harness import streams
-from harness.trace import command
+from harness.errors import SetupError
+from harness.trace import command, watch
 from harness.trace.bpf import mapped, ring_bytes
 from harness.trace.scope import Scope, add_scope_options, scope_of
 
@@ -148,3 +155,50 @@ def test_earlier_trace_is_removed_and_nothing_else(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     command._clear(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def here(code: str, show: watch.Show) -> int:
+    """Run a Python on this machine, as if by root."""
+    return watch.here([sys.executable, "-c", code], "", show)
+
+
+def test_program_here_keeps_its_streams_and_status(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """What it prints comes out where it was printed."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
+    assert here(code, streams.copy) == 7
+    assert capfdbinary.readouterr() == (b"out\n", b"err\n")
+
+
+def test_output_after_an_interrupt_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The program ends by itself, and is heard to its end."""
+
+    def interrupted(output: streams.Output) -> None:
+        assert next(output) == (True, b"out\n")
+        gate.write_text("")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    os.mkfifo(gate := tmp_path / "gate")
+    code = f"import os; os.write(1, b'out\\n'); open({str(gate)!r}).read(); print('rest')"
+    assert here(code, interrupted) == 0
+    assert capfdbinary.readouterr().out == b"rest\n"
+
+
+def test_only_root_watches_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is started."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(SetupError, match="not root"):
+        watch.here(["/absent"], "why", streams.copy)
+
+
+def test_lines_above_a_table_are_whole() -> None:
+    """Of each stream on its own; the last one may lack its end."""
+    console = Console(file=io.StringIO(), width=80)
+    output = [(True, b"fi"), (False, b"err\n"), (True, b"rst\nla"), (True, b"st")]
+    watch.print_above(cast(Live, SimpleNamespace(console=console)), iter(output))
+    assert cast(io.StringIO, console.file).getvalue() == "err\nfirst\nlast\n"
