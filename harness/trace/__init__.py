@@ -2,5 +2,5 @@
 """``kfabric trace``: the tracer of any wait queue of any kernel module.
 
 ``tracer`` and ``guest`` run on the traced kernel, with only Debian's own Python and bcc.
-``command`` and ``table`` make the output.
+``command``, ``watch`` and ``table`` make the output.
 """
