@@ -2,7 +2,8 @@
 """Make an HTML page of a recording.
 
 DIR has recording.json and recording.bin, as kfabric trace and kfabric demo leave them. The page
-is DIR/report.html; it needs no other file and no network.
+is DIR/report.html; it needs no other file and no network. The exit status is 3 if a fault was
+found, 4 if the recording has gaps.
 """
 
 import argparse
@@ -10,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import report
-from harness.errors import ExitStatus
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,5 +28,5 @@ def main(argv: Sequence[str]) -> int:
         print(*report.write(material, args.directory), sep="\n")
     else:
         print(report.write_page(material, args.directory))
-    print(material.verdict.line())
-    return ExitStatus.OK
+    print(*material.verdict.lines(), sep="\n")
+    return report.status(material)

@@ -40,6 +40,7 @@ _STATUS = {
     Outcome.VERIFIED: ExitStatus.OK,
     Outcome.FAULT: ExitStatus.FAULT_FOUND,
     Outcome.NOT_VERIFIED: ExitStatus.NOT_VERIFIED,
+    Outcome.NOT_JUDGED: ExitStatus.NOT_VERIFIED,
 }
 
 

@@ -18,6 +18,7 @@ _STYLES = {
     Outcome.VERIFIED: "bold green",
     Outcome.FAULT: "bold red",
     Outcome.NOT_VERIFIED: "bold yellow",
+    Outcome.NOT_JUDGED: "bold yellow",
 }
 
 

@@ -322,6 +322,8 @@ class Recording:
 
     ``queues`` names the kernel's wait queues by their number in the records;
     ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
+    ``marked`` counts the calls of each function that was to be marked. ``gaps`` are the
+    functions and modules that were not traced from their beginning, in words.
     """
 
     records: tuple[Record, ...]
@@ -332,6 +334,8 @@ class Recording:
     losses: Losses = Losses()
     t_stop: int = 0
     kernel: KernelView | None = None
+    marked: Mapping[str, int] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
 
 
 class RecordError(ValueError):
@@ -415,7 +419,22 @@ def recording_of(
         kernel=KernelView({int(tid): (int(w), int(s)) for tid, (w, s) in strays})
         if kernel is not None
         else None,
+        marked={str(name): int(calls) for name, calls in head.get("marks", {}).items()},
+        gaps=tuple(_gaps(head)),
     )
+
+
+def _gaps(head: Mapping[str, Any]) -> Iterator[str]:
+    """What a tracer did not find, or found late."""
+    for name in head.get("missing", ()):
+        yield f"{name} was not found, so it was not traced"
+    for name, late in head.get("late", {}).items():
+        if late.get("coming"):
+            gap = f"{(late['attached'] - late['coming']) / 1e6:.1f} ms"
+            yield f"{name} was traced only from {gap} after its module had come"
+        else:
+            yield f"{name} was not traced from the beginning of its module"
+    yield from head.get("gaps", ())
 
 
 def head_of(recording: Recording) -> dict[str, Any]:
@@ -428,6 +447,8 @@ def head_of(recording: Recording) -> dict[str, Any]:
         "queues": dict(recording.queues),
         "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
         "kernel": asdict(recording.kernel) if recording.kernel else None,
+        "marks": dict(recording.marked),
+        "gaps": list(recording.gaps),
     }
 
 

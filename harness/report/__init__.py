@@ -9,15 +9,29 @@ Works for kfabric's queues and for the kernel's plain wait queues.
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from harness.errors import ExitStatus
 from harness.recording.records import Record
 from harness.report import chrome, perfetto, webpage
 from harness.report.folded import Folded
 from harness.report.material import Material, NoRecordingError, load
 from harness.report.numbers import Sums
+from harness.verdict.kinds import Outcome
 
 TIMELINE, TRACE, STACKS, PAGE = "timeline.json", "trace.pftrace", "stacks.folded", "report.html"
 
-__all__ = ["Material", "NoRecordingError", "load", "write", "write_all", "write_page"]
+__all__ = ["Material", "NoRecordingError", "load", "status", "write", "write_all", "write_page"]
+
+_STATUS = {Outcome.FAULT: ExitStatus.FAULT_FOUND, Outcome.NOT_VERIFIED: ExitStatus.NOT_VERIFIED}
+
+
+def status(material: Material) -> ExitStatus:
+    """The exit status of a command that shows the verdict.
+
+    A recording in which nothing could be judged is no failure, unless functions were marked.
+    """
+    if material.ledger.marked and material.verdict.outcome is Outcome.NOT_JUDGED:
+        return ExitStatus.NOT_VERIFIED
+    return _STATUS.get(material.verdict.outcome, ExitStatus.OK)
 
 
 def write_page(material: Material, directory: Path) -> Path:

@@ -31,6 +31,10 @@ def report(verdict: Verdict, rows: Iterable[Row], extra: Mapping[str, Any]) -> d
         "findings": [asdict(f) | {"kind": f.kind.value} for f in verdict.findings],
         "notes": [asdict(f) | {"kind": f.kind.value} for f in verdict.notes],
         "doubts": list(verdict.doubts),
+        "unaided": verdict.unaided,
+        "unjudged": dict(verdict.unjudged),
+        "odd": dict(verdict.odd),
+        "missing": list(verdict.missing),
         "table": [asdict(row) for row in rows],
         **extra,
     }

@@ -101,6 +101,10 @@ def _verdict_of(report: Mapping[str, Any]) -> Verdict:
             doubts=tuple(report["doubts"]),
             matched=int(report["waits_matched"]),
             notes=tuple(map(_finding_of, report["notes"])),
+            unaided=int(report.get("unaided", 0)),
+            unjudged=report.get("unjudged", {}),
+            odd=report.get("odd", {}),
+            missing=tuple(report.get("missing", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise NoRecordingError(f"{REPORT} next to it cannot be read: {error!r}") from error

@@ -24,7 +24,12 @@ MAX_QUEUES = 500
 MAX_HISTOGRAMS = 60
 
 _PAGE = Path(__file__).with_name("page")
-_CLASSES = {Outcome.VERIFIED: "verified", Outcome.FAULT: "fault", Outcome.NOT_VERIFIED: "unsure"}
+_CLASSES = {
+    Outcome.VERIFIED: "verified",
+    Outcome.FAULT: "fault",
+    Outcome.NOT_VERIFIED: "unsure",
+    Outcome.NOT_JUDGED: "unsure",
+}
 _LOST = (Kind.LOST, Kind.TIMEOUT_READY)
 
 

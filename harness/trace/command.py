@@ -3,7 +3,8 @@
 
 By default CMD runs in a disposable guest; with --here on this machine, which needs
 root and bcc (Debian: python3-bpfcc). The exit status is CMD's; 124 if it outlived
---duration.
+--duration. If CMD succeeds and functions are marked, it is the verdict's: 3 for a fault, 4 if
+there are gaps.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import names
+from harness import names, report
 from harness.errors import ExitStatus
 from harness.guest import in_guest
 from harness.recording import HEAD, RECORDS
@@ -131,26 +132,18 @@ def _update(display: Live, news: dict[str, Any]) -> None:
 
 
 def _finish(output: Path, status: int) -> int:
-    """Print the table, write the reports, and return the exit status."""
+    """Print the table and the verdict, write the reports, and return the exit status."""
     try:
         summary = decode(json.loads((output / SUMMARY).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return status or ExitStatus.NOT_VERIFIED
     for line in table.report(summary):
         print(line)
-    _export(output)
+    material = report.load(output)
+    if not in_guest():
+        report.write(material, output)
     names = sorted(path.name for path in output.iterdir() if path.name != LIVE)
     times = f"{summary.seconds:.1f} s (loading took {summary.load_seconds:.1f} s)"
     print(f"traced {times}; left in {output}: {', '.join(names)}")
-    return status
-
-
-def _export(output: Path) -> None:
-    """Write the reports for other programs, if their packages are there."""
-    if in_guest():
-        return
-    try:
-        from harness.report import write_all
-    except ImportError:
-        return
-    write_all(output)
+    print(*material.verdict.lines(), sep="\n")
+    return status or report.status(material)

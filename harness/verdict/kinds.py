@@ -8,6 +8,9 @@ from enum import StrEnum
 from harness.recording.records import Context
 from harness.verdict.ledger import Signal, Wait
 
+STILL_OPEN = "still open at the end"
+"""Why a wait was not judged."""
+
 
 class Kind(StrEnum):
     """The ways in which a wake-up can be wrong. OVERTAKEN is only a note, never a fault."""
@@ -31,6 +34,7 @@ class Outcome(StrEnum):
     VERIFIED = "VERIFIED"
     FAULT = "FAULT"
     NOT_VERIFIED = "NOT VERIFIED"
+    NOT_JUDGED = "NOT JUDGED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +111,18 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Findings, doubts, and the number of waits matched with the event that ended them.
+    """Findings, doubts, and the number of waits that were judged and found right.
 
-    ``notes`` are findings that are no faults.
+    Args:
+        findings: The faults.
+        doubts: Reasons why the recording has gaps, or not the marks that it needs.
+        matched: Waits that were judged.
+        notes: Findings that are no faults.
+        matches: The messages of each side of a job.
+        unaided: Of the ``matched`` waits those that no event ended, and rightly.
+        unjudged: The numbers of waits that were not judged, by reason.
+        odd: What was odd in these, by its name; no faults.
+        missing: Marks that were never called: no gap, so a fault is still a fault.
     """
 
     findings: tuple[Finding, ...]
@@ -117,6 +130,10 @@ class Verdict:
     matched: int
     notes: tuple[Finding, ...] = ()
     matches: Mapping[str, Match] = field(default_factory=dict)
+    unaided: int = 0
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+    odd: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     @property
     def overtaken(self) -> int:
@@ -128,14 +145,54 @@ class Verdict:
         """Doubts come first, since a recording with gaps proves no fault."""
         if self.doubts:
             return Outcome.NOT_VERIFIED
-        return Outcome.FAULT if self.findings else Outcome.VERIFIED
+        if self.findings:
+            return Outcome.FAULT
+        if self.missing:
+            return Outcome.NOT_VERIFIED
+        return Outcome.VERIFIED if self.matched else Outcome.NOT_JUDGED
 
     def line(self) -> str:
-        """The verdict as one line."""
+        """The verdict as one line, which says what was judged and what was not."""
         if self.outcome is Outcome.NOT_VERIFIED:
-            return f"NOT VERIFIED: {self.doubts[0]}"
+            return f"NOT VERIFIED: {(*self.doubts, *self.missing)[0]}"
         if self.outcome is Outcome.FAULT:
             more = len(self.findings) - 1
             tail = f" (and {more} more)" if more else ""
             return f"{self.findings[0]}{tail}"
-        return f"VERIFIED: {self.matched} waits, each ended by the completion it waited for"
+        text = self._judged() if self.matched else self._not_judged()
+        return f"{self.outcome}: {text}"
+
+    def lines(self, most: int = 10) -> list[str]:
+        """The faults, then the doubts, each in a line, if there are any; else :meth:`line`."""
+        if self.outcome is Outcome.FAULT:
+            more = len(self.findings) - most
+            tail = [f"... and {more} more findings"] if more > 0 else []
+            return [*map(str, self.findings[:most]), *tail]
+        if self.outcome is Outcome.NOT_VERIFIED:
+            return [f"NOT VERIFIED: {doubt}" for doubt in (*self.doubts, *self.missing)]
+        return [self.line()]
+
+    def _judged(self) -> str:
+        total = self.matched + sum(self.unjudged.values())
+        if self.unjudged:
+            reasons = listed(self.unjudged)
+            return f"{self.matched} of {total} waits judged; not judged: {reasons}"
+        if not self.unaided:
+            return f"{total} waits, each ended by the completion it waited for"
+        ended = total - self.unaided
+        return (
+            f"{total} waits: {ended} ended by the completion they waited for, {self.unaided} by "
+            "their limit or a signal, with nothing ready"
+        )
+
+    def _not_judged(self) -> str:
+        total = sum(self.unjudged.values())
+        if not total:
+            return "no wait was recorded"
+        reasons = next(iter(self.unjudged)) if len(self.unjudged) == 1 else listed(self.unjudged)
+        return f"{total} waits traced, {reasons}" + (f"; {listed(self.odd)}" if self.odd else "")
+
+
+def listed(numbers: Mapping[str, int]) -> str:
+    """Numbers with the words for them: ``2 ended by a timer, 1 never ended``."""
+    return ", ".join(f"{number} {words}" for words, number in numbers.items())

@@ -163,6 +163,7 @@ class Ledger:
     stacks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     kernel: KernelView | None = None
     t_stop: int = 0
+    marked: Mapping[str, int] = field(default_factory=dict)
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
@@ -241,6 +242,7 @@ def build(recording: Recording) -> Ledger:
         stacks=dict(recording.stacks),
         kernel=recording.kernel,
         t_stop=recording.t_stop,
+        marked=dict(recording.marked),
     )
 
 
@@ -337,7 +339,7 @@ def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> Non
 
 
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
-    doubts = []
+    doubts = list(recording.gaps)
     lost = recording.losses
     if lost:
         doubts.append(

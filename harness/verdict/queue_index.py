@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from harness.recording.records import FClass, Mark, WakeRecord
 from harness.verdict.backlog import Backlog, Group, WakeEffect, caller, marker, wake_effects
-from harness.verdict.kinds import Rules
-from harness.verdict.ledger import Ledger, Queue, Signal
+from harness.verdict.kinds import STILL_OPEN, Rules
+from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
 
 
@@ -34,10 +34,11 @@ class QueueIndex:
     def __init__(self, ledger: Ledger, rules: QueueRules) -> None:
         self.ledger = ledger
         self.rules = rules
-        self.has_marks = rules.marked or bool(ledger.marks)
+        self.has_marks = rules.marked or bool(ledger.marks or ledger.marked)
         self.analysis = Analysis(ledger, rules)
         self.queues = [q for q in ledger.queues.values() if q.fclass in (0, FClass.QUEUE)]
         self.marked = self._marked_queues()
+        self._touched = {queue.id for queue in self.marked if self._is_touched(queue)}
         self.backlog = Backlog(ledger.marks, self.marked)
         self.calls = sorted(
             (signal for queue in self.queues for signal in queue.every_signal()),
@@ -79,6 +80,22 @@ class QueueIndex:
             or not all(caller(signal) in takers for signal in signals)
             or any((0, wait.record.tid) in takers for wait in queue.waits)
         ]
+
+    def not_judged(self, queue: Queue, wait: Wait) -> str:
+        """Why a wait was not judged; empty if it was."""
+        if queue.id not in self._touched:
+            return "on queues that no marked function concerns"
+        if not wait.finished:
+            return STILL_OPEN
+        if wait.record.t_begin < self.rules.since:
+            return "begun before the trace"
+        return ""
+
+    def _is_touched(self, queue: Queue) -> bool:
+        """Do those who publish wake on a queue, or those who take sleep there?"""
+        groups = {caller(signal) for signal in queue.every_signal()}
+        groups |= {(0, wait.record.tid) for wait in queue.waits}
+        return not groups.isdisjoint(map(marker, self.ledger.marks))
 
     def effect(self, wake: WakeRecord) -> WakeEffect | None:
         """The effect of a wake on the wait that it belongs to."""

@@ -10,8 +10,12 @@ Without marks only the behaviour of the threads can be judged. Suspicious behavi
 then reported as a note, never as a fault.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from errno import EINTR, ETIMEDOUT
 
+from harness.recording.records import Mark
 from harness.verdict.backlog import wake_effects
 from harness.verdict.kinds import Finding, Kind, Verdict
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
@@ -30,12 +34,56 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
     faults = list(_faults(index))
     reported = {id(call) for _, call in faults if call}
     notes = _find_overtaken(index, reported) if index.has_marks else _suspicions(index)
-    return Verdict(
+    verdict = Verdict(
         findings=tuple(finding for finding, _ in faults),
         doubts=ledger.doubts,
-        matched=sum(wait.finished for queue in index.queues for wait in queue.waits),
+        matched=0,
         notes=tuple(notes),
     )
+    if not index.has_marks:
+        return replace(verdict, unjudged=_nothing_known(index), odd=_oddities(index))
+    doubts, missing = _marks_not_called(ledger)
+    reasons = Counter(
+        index.not_judged(queue, wait) for queue in index.queues for wait in queue.waits
+    )
+    return replace(
+        verdict,
+        doubts=(*ledger.doubts, *doubts),
+        matched=reasons.pop("", 0),
+        unjudged=dict(reasons.most_common()),
+        missing=missing,
+    )
+
+
+def _nothing_known(index: QueueIndex) -> dict[str, int]:
+    waits = sum(len(queue.waits) for queue in index.queues)
+    return {"nothing says what they waited for": waits} if waits else {}
+
+
+def _oddities(index: QueueIndex) -> dict[str, int]:
+    """What may be a fault, or not: the numbers of waits."""
+    waits = [wait for queue in index.queues for wait in queue.waits]
+    numbers = {
+        "ended by a timer": sum(wait.record.ret == -ETIMEDOUT for wait in waits),
+        "ended by a signal": sum(wait.record.ret == -EINTR for wait in waits),
+        "never ended": sum(not wait.finished for wait in waits),
+        "woken to sleep again": sum(
+            any(effect.asleep and effect.again for effect in wake_effects(wait)) for wait in waits
+        ),
+    }
+    return {words: number for words, number in numbers.items() if number}
+
+
+def _marks_not_called(ledger: Ledger) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Doubts, and the marks without a call, if the recording knows its marks.
+
+    Without any publication each wake-up looks unfounded, so that proves no fault.
+    """
+    uncalled = [name for name, calls in ledger.marked.items() if not calls]
+    missing = tuple(f"{name}, which was marked, was never called" for name in uncalled)
+    if ledger.marked and not any(mark.what == Mark.PUBLISH for mark in ledger.marks):
+        return missing or ("no function that publishes was marked",), ()
+    return (), missing
 
 
 def _faults(index: QueueIndex) -> Iterator[_Fault]:

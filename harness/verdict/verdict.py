@@ -11,7 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from harness.verdict.findings import CHECKS, find_overtaken, overtaken
-from harness.verdict.kinds import Finding, Kind, Match, Outcome, Rules, Side, Verdict
+from harness.verdict.kinds import (
+    STILL_OPEN,
+    Finding,
+    Kind,
+    Match,
+    Outcome,
+    Rules,
+    Side,
+    Verdict,
+)
 from harness.verdict.ledger import Ledger, Wait
 from harness.verdict.matching import match_side
 from harness.verdict.words import Analysis
@@ -112,8 +121,20 @@ def judge(ledger: Ledger, rules: Rules | None = None) -> Verdict:
         findings += more
     if analysis.rules.sides:
         matched = sum(match.matched for match in matches.values())
+        unaided = still_open = 0
     else:
-        matched = sum(wait.finished for _, wait in ledger.waits())
+        waits = [wait for _, wait in ledger.waits()]
+        matched = sum(wait.finished for wait in waits)
+        unaided = sum(wait.finished and not wait.succeeded for wait in waits)
+        still_open = len(waits) - matched
     queues = ledger.queues.values()
     notes = tuple(note for queue in queues for note in find_overtaken(analysis, queue))
-    return Verdict(tuple(findings), tuple(doubts), matched, notes, matches)
+    return Verdict(
+        tuple(findings),
+        tuple(doubts),
+        matched,
+        notes,
+        matches,
+        unaided=unaided,
+        unjudged={STILL_OPEN: still_open} if still_open else {},
+    )

@@ -111,10 +111,10 @@ def test_command_makes_the_page_and_says_where(
 ) -> None:
     """The page alone, or everything; the last line is the verdict."""
     directory = saved(recording_of("lost"), tmp_path)
-    assert command.main([str(directory)]) == ExitStatus.OK
+    assert command.main([str(directory)]) == ExitStatus.FAULT_FOUND
     said = capsys.readouterr().out.splitlines()
     assert said[0] == str(directory / "report.html") and said[1].startswith("LOST: ")
-    assert command.main([str(directory), "--all"]) == ExitStatus.OK
+    assert command.main([str(directory), "--all"]) == ExitStatus.FAULT_FOUND
     said = capsys.readouterr().out.splitlines()
     assert all(Path(line).exists() for line in said[:-1]) and len(said) == 5
 

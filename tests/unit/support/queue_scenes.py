@@ -148,7 +148,7 @@ def only(scene: Scene, kind: Kind, waiter: int, waker: int, **rules) -> Finding:
 
 
 def silent(scene: Scene, **rules) -> None:
-    """Nothing is wrong."""
+    """Nothing is wrong, as far as anything could be judged."""
     verdict = scene.verdict(**rules)
     assert verdict.findings == ()
-    assert verdict.outcome is Outcome.VERIFIED
+    assert verdict.outcome in (Outcome.VERIFIED, Outcome.NOT_JUDGED)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What the line of a verdict on plain wait queues says was judged, and what was not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from queue_scenes import OTHER, TIMEOUT, WAITER, WAITER_2, Scene
+
+from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
+from harness.verdict.queues import judge
+
+
+def marked(scene: Scene, **calls: int) -> Verdict:
+    """The verdict on a scene whose recording knows how often each mark was called."""
+    return judge(replace(scene.ledger(), marked=calls))
+
+
+def test_without_marks_nothing_is_verified() -> None:
+    """No one said what the sleepers wait for; what is odd is counted."""
+    scene = Scene()
+    scene.call(100)
+    scene.wait(50, slept=60, wakes=(100,), end=105)
+    scene.wait(200, slept=210, timeout=TIMEOUT)
+    scene.wait(300, WAITER_2, slept=310)
+    verdict = scene.verdict()
+    assert verdict.outcome is Outcome.NOT_JUDGED
+    assert verdict.line() == (
+        "NOT JUDGED: 3 waits traced, nothing says what they waited for; "
+        "1 ended by a timer, 1 never ended"
+    )
+
+
+def test_nothing_recorded_is_not_verified() -> None:
+    """A module that sleeps where the tracer does not look has no wait to judge."""
+    verdict = Scene().verdict()
+    assert verdict.outcome is Outcome.NOT_JUDGED
+    assert verdict.line() == "NOT JUDGED: no wait was recorded"
+
+
+def test_waits_that_were_not_judged_have_their_reasons() -> None:
+    """Judged are those on the queues of the marks, if they ended."""
+    scene = Scene()
+    scene.call(101)
+    scene.wait(50, slept=60, wakes=(101,), end=105)
+    scene.publish(100)
+    scene.take(103)
+    scene.wait(200, slept=210)
+    scene.wait(50, WAITER_2, slept=60, timeout=TIMEOUT, queue=OTHER)
+    verdict = scene.verdict()
+    assert verdict.outcome is Outcome.VERIFIED
+    assert verdict.line() == (
+        "VERIFIED: 1 of 3 waits judged; not judged: "
+        "1 still open at the end, 1 on queues that no marked function concerns"
+    )
+
+
+def test_marks_without_a_publication_prove_nothing() -> None:
+    """Each wake-up looks unfounded then, and each sleep."""
+    scene = Scene()
+    scene.call(100)
+    scene.call(120)
+    scene.wait(50, slept=110, wakes=(100, 120), end=124)
+    verdict = marked(scene, publish=0, take=0)
+    assert verdict.outcome is Outcome.NOT_VERIFIED
+    assert verdict.line() == "NOT VERIFIED: publish, which was marked, was never called"
+
+
+def test_marked_function_that_was_never_called_is_told() -> None:
+    """Everything else was right."""
+    scene = Scene()
+    scene.call(101)
+    scene.wait(50, slept=60, wakes=(101,), end=105)
+    scene.publish(100)
+    scene.take(103)
+    assert marked(scene, publish=1, take=1).outcome is Outcome.VERIFIED
+    verdict = marked(scene, publish=1, take=1, flush=0)
+    assert verdict.outcome is Outcome.NOT_VERIFIED
+    assert verdict.lines() == ["NOT VERIFIED: flush, which was marked, was never called"]
+
+
+def test_fault_is_told_though_a_mark_was_never_called() -> None:
+    """A lost wake-up may be the reason why nothing was taken."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    scene.publish(100)
+    verdict = marked(scene, publish=1, take=0)
+    assert [(finding.kind, finding.tid) for finding in verdict.findings] == [(Kind.LOST, WAITER)]
+    assert verdict.outcome is Outcome.FAULT
+
+
+@pytest.mark.parametrize(("most", "said"), [(1, "... and 1 more findings"), (2, "LOST")])
+def test_long_lists_of_faults_end_with_their_number(most: int, said: str) -> None:
+    """Each fault has a line of its own."""
+    faults = (Finding(Kind.LOST, 1, "one"), Finding(Kind.LOST, 1, "two"))
+    lines = Verdict(faults, (), matched=0).lines(most)
+    assert len(lines) == 2 and lines[-1].startswith(said)
