@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from harness.probes import btf
+from harness.probes.compiled import Source
+from harness.probes.program import load
 from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS, records
 from harness.recording.records import (
@@ -69,23 +71,24 @@ class ProbeError(Exception):
 
 
 def context_flags(kallsyms: bytes) -> list[str]:
-    """Macros for the place and the format of each CPU's preemption count.
+    """The macro for the format of each CPU's preemption count, given /proc/kallsyms."""
+    shift = 16 if _address(kallsyms, _COUNTS_DISABLED) is None else 24
+    return [f"-DHARDIRQ_SHIFT={shift}"]
+
+
+def context_values(kallsyms: bytes) -> dict[str, int]:
+    """The place of each CPU's preemption count.
 
     Args:
         kallsyms: The text of /proc/kallsyms.
 
     Raises:
-        ProbeError: The kernel does not show them.
+        ProbeError: The kernel does not show it.
     """
     bases = _address(kallsyms, b"__per_cpu_offset")
-    shift = 16 if _address(kallsyms, _COUNTS_DISABLED) is None else 24
     for name, offset in _PREEMPT_COUNT:
         if (found := _address(kallsyms, name)) is not None and bases:
-            return [
-                f"-DPERCPU_OFFSETS={bases:#x}ULL",
-                f"-DPREEMPT_COUNT={found + offset:#x}ULL",
-                f"-DHARDIRQ_SHIFT={shift}",
-            ]
+            return {"PERCPU_OFFSETS": bases, "PREEMPT_COUNT": found + offset}
     raise ProbeError("the kernel does not show where its CPUs keep their context")
 
 
@@ -173,20 +176,21 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
     """
 
     def __init__(self, *, stacks: bool = False, quiet: bool = False) -> None:
-        try:
-            from bcc import BPF
-        except ImportError as exc:
-            raise ProbeError("python3-bpfcc is not installed") from exc
         started = time.monotonic()
         kallsyms = KALLSYMS.read_bytes()
         text = text_of(kallsyms, MODULE)
         try:
             task_pid = btf.member_offset(Path(btf.VMLINUX).read_bytes(), b"task_struct", b"pid")
-            flags = _flags(context_flags(kallsyms), task_pid)
-            self._bpf: Any = BPF(text=HEADER.read_bytes() + PROGRAM.read_bytes(), cflags=flags)
+            flags, values = _flags(context_flags(kallsyms), task_pid), context_values(kallsyms)
+            source = Source(HEADER.read_bytes() + PROGRAM.read_bytes(), tuple(flags), tuple(values))
+            self._bpf = load(source, values=values)
+            self.compiled = self._bpf.compiled
+            """Was the compiler needed?"""
             self._ring = Ring(self._bpf[b"ring"].map_fd, _RING_PAGES * mmap.PAGESIZE)
         except ProbeError:
             raise
+        except ImportError as exc:
+            raise ProbeError("python3-bpfcc is not installed") from exc
         except Exception as exc:
             raise ProbeError(f"the probe does not load: {exc}") from exc
         # The names are made by bcc, and depend on its version.
@@ -313,9 +317,11 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
 
     def frames(self, stacks: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The frames of stacks, innermost first, as ``symbol+0x12 [module]``."""
-        table, ksym = self._bpf[b"stacks"], self._bpf.ksym
+        from bcc import BPF  # late: few recordings have stacks, and its import takes long
+
+        table, ksym = self._bpf[b"stacks"], BPF.ksym
         # Modules may have been loaded since bcc read the symbols.
-        type(self._bpf)._sym_caches.pop(-1, None)
+        BPF._sym_caches.pop(-1, None)
         found = {}
         for number in stacks:
             names = [

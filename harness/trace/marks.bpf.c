@@ -4,7 +4,6 @@
  * that sleepers wait for. Uses state.bpf.c only.
  */
 
-#if PUBLISH || TAKE
 static __always_inline int mark(struct regs *ctx, u8 what)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -25,18 +24,14 @@ static __always_inline int mark(struct regs *ctx, u8 what)
 	put(&m, sizeof(m));
 	return 0;
 }
-#endif
 
-#if PUBLISH
+/* These are only loaded if functions are marked. */
 int on_publish(struct regs *ctx)
 {
 	return mark(ctx, 1);
 }
-#endif
 
-#if TAKE
 int on_take(struct regs *ctx)
 {
 	return mark(ctx, 2);
 }
-#endif

@@ -2,7 +2,7 @@
 /*
  * Part 2 of 6 of the tracer's program: which queues are wanted, and their numbers.
  *
- * Uses the maps and helpers of state.bpf.c. The scope macros select qualifies().
+ * Uses the maps and helpers of state.bpf.c. The scope selects a branch of qualifies().
  */
 
 static __always_inline int in_tree(u32 tgid)
@@ -10,7 +10,6 @@ static __always_inline int in_tree(u32 tgid)
 	return tree.lookup(&tgid) != NULL;
 }
 
-#if BY_MODULE
 struct frames {
 	u64 ip[FRAMES];
 };
@@ -65,17 +64,14 @@ static __always_inline int of_module(struct regs *ctx, u64 address)
 	}
 	return 0;
 }
-#endif
 
 static __always_inline int qualifies(struct regs *ctx, u64 address, u32 tgid)
 {
-#if BY_MODULE
-	return of_module(ctx, address);
-#elif BY_TREE
-	return in_tree(tgid) && context_below(BREAKPOINT) == CTX_PROCESS;
-#else
+	if (BY_MODULE)
+		return of_module(ctx, address);
+	if (BY_TREE)
+		return in_tree(tgid) && context_below(BREAKPOINT) == CTX_PROCESS;
 	return address == BY_QUEUE;
-#endif
 }
 
 static __always_inline u32 new_number(void)

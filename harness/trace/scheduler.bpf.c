@@ -195,7 +195,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 	return 0;
 }
 
-#if BY_TREE || ONLY_TREE
+/* Only loaded if the trace follows processes. */
 RAW_TRACEPOINT_PROBE(sched_process_fork)
 {
 	u32 child = tid_of(ctx->args[FORK_CHILD]);
@@ -205,4 +205,3 @@ RAW_TRACEPOINT_PROBE(sched_process_fork)
 		tree.update(&child, &one);
 	return 0;
 }
-#endif

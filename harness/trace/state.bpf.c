@@ -37,13 +37,16 @@
  * Setting or removing all probes takes a second. If only the begin of a wait were seen,
  * the wait would seem never to end. Hence the switch.
  *
- * The loader defines, in addition to the macros of records.h: OWN_TGID, RINGS,
- * MAX_QUEUES, WITH_STACKS, BOOKMARKS, TASK_PID; QUEUE_LIST and SWAITS_LIST (offsets of the
- * sleepers in a wait queue and in a completion's, after a lock of any size);
- * PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
+ * The loader defines, in addition to the macros of records.h: MAX_QUEUES, BOOKMARKS,
+ * TASK_PID; QUEUE_LIST and SWAITS_LIST (offsets of the sleepers in a wait queue and in a
+ * completion's, after a lock of any size); BY_THREAD with PREEMPT_RT.
+ *
+ * Other names in capitals are numbers that the loader puts into the compiled program
+ * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
+ * WITH_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
  * SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
- * address) and BY_TREE; ONLY_TREE if only its threads count; PUBLISH and TAKE if functions
- * are marked (unused code would cost the compiler a second); BY_THREAD with PREEMPT_RT.
+ * address) and BY_TREE; ONLY_TREE if only its threads count. The verifier removes the code
+ * that a number switches off.
  */
 
 /* The kernel's struct pt_regs, whose header would cost the compiler a second. */
@@ -144,7 +147,7 @@ BPF_ARRAY(no_cpu, struct cpu, 1);
 #else
 BPF_PERCPU_ARRAY(cpus, struct cpu, 1);
 #endif
-BPF_TABLE("array_of_maps$ring", int, int, rings, RINGS);
+BPF_TABLE("array_of_maps$ring", int, int, rings, 1);	/* the loader sets the number */
 BPF_ARRAY(numbers, u64, 1);
 BPF_F_TABLE("array", int, u64, switches, 1, BPF_F_MMAPABLE);
 BPF_ARRAY(unstacked, u64, 1);
@@ -248,12 +251,13 @@ static __always_inline struct cpu *this_cpu(u32 probe)
 
 static __always_inline s32 stack_of(struct regs *ctx)
 {
-#if WITH_STACKS
-	int stack = stacks.get_stackid(ctx, 0);
+	int stack;
 
+	if (!WITH_STACKS)
+		return NO_STACK;
+	stack = stacks.get_stackid(ctx, 0);
 	if (stack >= 0)
 		return stack;
 	unstacked.atomic_increment(0);
-#endif
 	return NO_STACK;
 }

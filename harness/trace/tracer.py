@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from harness.probes import btf
-from harness.probes.loader import HEADER, REALTIME, ProbeError, context_flags, realtime_flags
+from harness.probes.compiled import Source
+from harness.probes.loader import (
+    HEADER,
+    REALTIME,
+    ProbeError,
+    context_flags,
+    context_values,
+    realtime_flags,
+)
+from harness.probes.program import Program, load
 from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import StackRecord, WaitRecord
@@ -74,6 +83,7 @@ _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 # Fields of a row that have the same name in struct stats.
 _SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
 _BOOKMARKS = "__wake_up_locked_key_bookmark"
+_FORK = "raw_tracepoint__sched_process_fork"
 
 
 class Tracer(AbstractContextManager["Tracer"]):
@@ -95,10 +105,6 @@ class Tracer(AbstractContextManager["Tracer"]):
     def __init__(
         self, scope: Scope, directory: Path, *, ring_mib: float = 32, max_queues: int = 4096
     ) -> None:
-        try:
-            from bcc import BPF
-        except ImportError as error:
-            raise ProbeError("python3-bpfcc is not installed") from error
         began = time.monotonic()
         self.scope = scope
         self.directory = directory
@@ -111,16 +117,15 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._kallsyms = _KALLSYMS.read_bytes()
         self.symbols = Symbols(self._kallsyms, _MODULES.read_text(encoding="ascii"))
         self._note("symbols", began)
-        text = b"".join(path.read_bytes() for path in (HEADER, *PROGRAM))
         try:
-            self._bpf: Any = BPF(text=text, cflags=self._flags())
-            self._note("compile", began)
-            self._programs = {
-                name: self._bpf.load_func(name.encode(), BPF.KPROBE).fd for name in self._wanted()
-            }
+            self._bpf = self._load()
+        except ImportError as error:
+            raise ProbeError("python3-bpfcc is not installed") from error
+        except ProbeError:
+            raise
         except Exception as error:
             raise ProbeError(f"the tracer does not load: {error}") from error
-        self._note("load", began)
+        self._note("compile and load" if self._bpf.compiled else "load", began)
         self._stats = mapped(self._bpf[b"stats"], max_queues)
         self._switches = mapped(self._bpf[b"switches"], 1)
         self._losses = mapped(self._bpf[b"losses"], len(_LOSSES))
@@ -177,46 +182,64 @@ class Tracer(AbstractContextManager["Tracer"]):
         spent = sum(self.seconds.values())
         self.seconds[step] = round(time.monotonic() - began - spent, 3)
 
-    def _wanted(self) -> set[str]:
-        names = {name for function, name in _FUNCTIONS.items() if self._has(function)}
-        names |= {"on_publish"} if self.scope.publish else set()
-        return names | ({"on_take"} if self.scope.take else set())
+    def _load(self) -> Program:
+        text = b"".join(path.read_bytes() for path in (HEADER, *PROGRAM))
+        values, unwanted = self._values(), self._unwanted()
+        return load(
+            Source(text, tuple(self._flags()), tuple(values)),
+            values=values,
+            sizes={"ring": self._ring_bytes, "rings": self._cpus},
+            inner={"rings": "ring"},
+            wanted=lambda name: name not in unwanted,
+        )
+
+    def _unwanted(self) -> set[str]:
+        """The program's functions that this trace or this kernel does not need."""
+        scope = self.scope
+        here = {name for function, name in _FUNCTIONS.items() if self._has(function)}
+        names = {*_FUNCTIONS.values()} - here
+        names |= set() if scope.publish else {"on_publish"}
+        names |= set() if scope.take else {"on_take"}
+        return names | (set() if scope.by_tree or scope.pid else {_FORK})
 
     def _has(self, function: str) -> bool:
         return function not in _OPTIONAL or self.symbols.address(function) is not None
 
     def _flags(self) -> list[str]:
         """The macros of the program's text, and options that make its compiler faster."""
-        scope = self.scope
-        completions = [self.symbols.address(name) or 0 for name in _COMPLETIONS if self._has(name)]
         return [
             # See harness/probes/loader.py. bcc optimizes the compiler's output itself.
             *("-O1", "-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
-            f"-DRING_PAGES={self._ring_bytes // mmap.PAGESIZE}",
+            "-DRING_PAGES=1",
             f"-DRING_TRIES={_RING_TRIES}",
             *context_flags(self._kallsyms),
-            f"-DOWN_TGID={os.getpid()}",
-            f"-DRINGS={self._cpus}",
             f"-DMAX_QUEUES={self._max_queues}",
-            f"-DWITH_STACKS={int(scope.stacks)}",
-            f"-DCOMPLETION_BEGIN={min(completions):#x}ULL",
-            f"-DCOMPLETION_END={max(completions) + _HEAD_BYTES:#x}ULL",
             *_offsets(),
             *realtime_flags(),
-            f"-DPROG_ACTIVE={self._needed('bpf_prog_active'):#x}ULL",
-            *self._section("ENTRY_TEXT", "__entry_text"),
-            *self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
-            f"-DWAKE_UP_COMMON={self.symbols.address('__wake_up_common') or 0:#x}ULL",
-            f"-DCOMPLETE_ALL={self.symbols.address('complete_all') or 0:#x}ULL",
             f"-DBOOKMARKS={int(self.symbols.address(_BOOKMARKS) is not None)}",
-            f"-DBY_MODULE={int(bool(scope.modules))}",
-            f"-DBY_TREE={int(scope.by_tree)}",
-            f"-DBY_QUEUE={self._queue_address():#x}ULL",
-            f"-DPUBLISH={int(bool(scope.publish))}",
-            f"-DTAKE={int(bool(scope.take))}",
-            f"-DONLY_TREE={int(bool(scope.pid and not scope.by_tree))}",
             f"-DBY_THREAD={int(REALTIME.exists())}",
         ]
+
+    def _values(self) -> dict[str, int]:
+        """The program's numbers that are not compiled in: addresses, and the scope."""
+        scope = self.scope
+        completions = [self.symbols.address(name) or 0 for name in _COMPLETIONS if self._has(name)]
+        return {
+            **context_values(self._kallsyms),
+            "OWN_TGID": os.getpid(),
+            "WITH_STACKS": int(scope.stacks),
+            "COMPLETION_BEGIN": min(completions),
+            "COMPLETION_END": max(completions) + _HEAD_BYTES,
+            "PROG_ACTIVE": self._needed("bpf_prog_active"),
+            **self._section("ENTRY_TEXT", "__entry_text"),
+            **self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
+            "WAKE_UP_COMMON": self.symbols.address("__wake_up_common") or 0,
+            "COMPLETE_ALL": self.symbols.address("complete_all") or 0,
+            "BY_MODULE": int(bool(scope.modules)),
+            "BY_TREE": int(scope.by_tree),
+            "BY_QUEUE": self._queue_address(),
+            "ONLY_TREE": int(bool(scope.pid and not scope.by_tree)),
+        }
 
     def _needed(self, name: str) -> int:
         """A symbol's address. Raises ProbeError."""
@@ -225,10 +248,10 @@ class Tracer(AbstractContextManager["Tracer"]):
             raise ProbeError(f"this kernel has no symbol {name}, or hides its address")
         return found
 
-    def _section(self, macro: str, name: str) -> tuple[str, str]:
+    def _section(self, value: str, name: str) -> dict[str, int]:
         """The bounds of a section of the kernel's text; empty if they are unknown."""
         start, end = (self.symbols.address(f"{name}_{edge}") or 0 for edge in ("start", "end"))
-        return f"-D{macro}={start:#x}ULL", f"-D{macro}_END={end:#x}ULL"
+        return {value: start, f"{value}_END": end}
 
     def _queue_address(self) -> int:
         wanted = self.scope.queue
@@ -241,7 +264,7 @@ class Tracer(AbstractContextManager["Tracer"]):
 
     def _probe(self, function: str, address: int, program: str) -> None:
         try:
-            self._kprobes.attach(function, address, self._programs[program])
+            self._kprobes.attach(function, address, self._bpf.function(program))
         except KprobeError as error:
             raise ProbeError(str(error)) from error
 

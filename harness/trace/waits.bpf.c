@@ -175,10 +175,8 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 		return 0;
 	if (!q->wanted && tgid != OWN_TGID && qualifies(ctx, address, tgid))
 		q->wanted = 1;
-#if ONLY_TREE
-	if (!in_tree(tgid))
+	if (ONLY_TREE && !in_tree(tgid))
 		return 0;
-#endif
 	struct open_wait w = {
 		.r = {
 			.kind = REC_WAIT,

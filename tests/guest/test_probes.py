@@ -26,6 +26,7 @@ from guest_support import LIMIT, Mock
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
 from harness.guest.sleeping import wait_until_asleep
+from harness.probes import compiled
 from harness.probes.loader import HEAD, RECORDS, Probe
 from harness.recording.records import Context, FClass, Recording, from_guest
 from harness.verdict.ledger import Ledger, Queue, build
@@ -167,3 +168,14 @@ def test_reader_of_the_probe_is_not_in_it(watched: Watched) -> None:
     """Only threads inside a wait are followed, so the probe does not feed on itself."""
     waiters = {wait.record.tid for queue in watched.ledger.queues.values() for wait in queue.waits}
     assert waiters == {watched.reader}
+
+
+def test_probe_is_compiled_at_most_once(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later probe with other options loads what an earlier one has left, without bcc."""
+
+    def fail(source: compiled.Source) -> compiled.Compiled:
+        raise AssertionError("the probe is compiled again")
+
+    monkeypatch.setattr(compiled, "compile_source", fail)
+    with Probe(stacks=True, quiet=True) as probe:
+        assert not probe.compiled

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Where a structure's member is, from BTF."""
+"""Where a structure's member is, and which id a function has, from BTF."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import struct
 
 import pytest
 
-from harness.probes.btf import BtfError, member_offset
+from harness.probes.btf import BtfError, function_id, member_offset
 
 STRINGS = b"\0int\0task_struct\0state\0pid\0tgid\0"
-INT, STRUCT = 1, 4
+INT, ARRAY, STRUCT, ENUM, FUNCTION, PROTOTYPE = 1, 3, 4, 6, 12, 13
 
 
 def name(text: bytes) -> int:
@@ -49,3 +49,23 @@ def test_what_is_not_there_is_an_error(data: bytes, struct_name: bytes, member: 
     """No guess: a wrong place would count wakes of the wrong threads."""
     with pytest.raises(BtfError):
         member_offset(data, struct_name, member)
+
+
+def test_function_is_found_after_types_of_all_lengths() -> None:
+    """Its id is its number, and only a function has it: not the integer of the same name."""
+    types = [
+        struct.pack("<IIII", name(b"tgid"), INT << 24, 4, 0x01000020),
+        struct.pack("<IIIIII", 0, ARRAY << 24, 0, 1, 1, 5),
+        struct.pack("<IIIIIII", 0, ENUM << 24 | 2, 4, name(b"pid"), 0, name(b"int"), 1),
+        struct.pack("<IIIII", 0, PROTOTYPE << 24 | 1, 1, name(b"pid"), 1),
+        struct.pack("<III", name(b"state"), FUNCTION << 24, 4),
+        struct.pack("<III", name(b"tgid"), FUNCTION << 24, 4),
+    ]
+    text = b"".join(types)
+    sizes = (0, len(text), len(text), len(STRINGS))
+    data = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, *sizes) + text + STRINGS
+    assert function_id(data, b"state") == 5
+    assert function_id(data, b"tgid") == 6
+    for other in (b"pid", b"task_struct", b"unknown"):
+        with pytest.raises(BtfError):
+            function_id(data, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probes.loader import ProbeError, context_flags, text_of
+from harness.probes.loader import ProbeError, context_flags, context_values, text_of
 
 OLD = b"""0000000000000000 A fixed_percpu_data
 000000000001fb98 A __preempt_count
@@ -22,24 +22,22 @@ NEW = OLD + b"ffffffff83f51cb8 D local_interrupt_disable_state\n"
 )
 def test_context_is_found_on_old_and_new_kernels(kallsyms: bytes, place: int, shift: int) -> None:
     """The counter moved into a structure and out again, and was divided; whole names match."""
-    assert context_flags(kallsyms) == [
-        "-DPERCPU_OFFSETS=0xffffffff82a01000ULL",
-        f"-DPREEMPT_COUNT={place:#x}ULL",
-        f"-DHARDIRQ_SHIFT={shift}",
-    ]
+    where = {"PERCPU_OFFSETS": 0xFFFFFFFF82A01000, "PREEMPT_COUNT": place}
+    assert context_values(kallsyms) == where
+    assert context_flags(kallsyms) == [f"-DHARDIRQ_SHIFT={shift}"]
 
 
 @pytest.mark.parametrize("missing", [b"__per_cpu_offset", b" __preempt_count\n"])
 def test_kernel_without_the_symbols_is_refused(missing: bytes) -> None:
     """Better no probe than one that reads anything."""
     with pytest.raises(ProbeError):
-        context_flags(OLD.replace(missing, b" x\n"))
+        context_values(OLD.replace(missing, b" x\n"))
 
 
 def test_hidden_addresses_are_refused() -> None:
     """To a user without the right to see them all addresses are 0."""
     with pytest.raises(ProbeError):
-        context_flags(OLD.replace(b"ffffffff82a01000", b"0000000000000000"))
+        context_values(OLD.replace(b"ffffffff82a01000", b"0000000000000000"))
 
 
 MODULES = (
