@@ -35,7 +35,7 @@ from harness.errors import (
     KfabricError,
 )
 from harness.vm import argv as qemu
-from harness.vm import bytecode, cache, frozen, vmcore
+from harness.vm import bytecode, cache, frozen, programs, vmcore
 from harness.vm.argv import Disk
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
 from harness.vm.frozen import FreezeError, Frozen
@@ -196,6 +196,7 @@ class Vm:
         bytecode.packages(self._source, self.image)
         # A second run at the same time would remove the files that the first one writes.
         self._claim.enter_context(cache.locked(self.directory / "lock", deadline=0.0))
+        self._claim.callback(programs.take, self.out, self._programs)
         try:
             self._clear_directory()
             began = time.monotonic()
@@ -366,7 +367,7 @@ class Vm:
                 the host's end.
         """
         rows, cols = pty or (24, 80)
-        own = {names.OUT: str(self.out), **self.spec.env}
+        own = {names.OUT: str(self.out), **programs.environment(self.out), **self.spec.env}
         if self.modules:
             own[names.MODULES] = str(self.modules)
         start: Start = {
@@ -397,6 +398,11 @@ class Vm:
         if self.spec.variant is None:
             return None
         return self._source / "build/kmod" / self.image.release / self.spec.variant.value
+
+    @property
+    def _programs(self) -> Path:
+        """The compiled probes for the image's kernel."""
+        return self.image.disk.parent / programs.NAME
 
     def console_text(self) -> str:
         try:
@@ -442,6 +448,7 @@ class Vm:
         """Remove the files of an earlier guest, which could be mistaken for this one's."""
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
+        programs.give(self._programs, self.out)
         for name in _LEFT:
             (self.directory / name).unlink(missing_ok=True)
         vmcore.remove(self.directory / vmcore.NAME)
