@@ -50,6 +50,7 @@ def main(argv: Sequence[str]) -> int:
     output: Path = args.output or default
     _clear(output)
     if args.here:
+        _set_programs()
         argv, why = [_PYTHON, *_argv(args, scope, output)], "only root may trace the kernel"
         return _finish(output, watch.here(argv, why, partial(_show, output)))
     from harness.vm.options import disposable, guest
@@ -104,6 +105,17 @@ def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
     words += [f"--ring={args.ring:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
     return [*words, "--", *args.command] if args.command else words
+
+
+def _set_programs() -> None:
+    """Name the place for this machine's compiled probes; a guest's host has named it."""
+    if in_guest():
+        return
+    from harness.vm import cache, programs
+
+    place = cache.root() / programs.NAME
+    programs.prune(place)
+    os.environ.setdefault(names.PROGRAMS, str(place))
 
 
 def _keep(place: Path, output: Path) -> None:

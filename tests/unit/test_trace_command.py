@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from harness import streams
+from harness import names, streams
 from harness.errors import SetupError
 from harness.trace import command, watch
 from harness.trace.bpf import mapped, ring_bytes
@@ -160,6 +160,26 @@ def test_earlier_trace_is_removed_and_nothing_else(tmp_path: Path) -> None:
 def here(code: str, show: watch.Show) -> int:
     """Run a Python on this machine, as if by root."""
     return watch.here([sys.executable, "-c", code], "", show)
+
+
+def test_tracer_of_this_machine_keeps_its_programs_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no image beside which they could be; a place that is named already stays."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(names.PROGRAMS, "")
+    monkeypatch.delenv(names.PROGRAMS)
+    told: list[str | None] = []
+
+    def here(*_: object) -> int:
+        told.append(os.environ.get(names.PROGRAMS))
+        return 0
+
+    monkeypatch.setattr(watch, "here", here)
+    for _ in range(2):
+        assert command.main(["--here", f"--output={tmp_path}", "true"]) != 0  # no summary
+        monkeypatch.setenv(names.PROGRAMS, "/named")
+    assert told == [str(tmp_path / "kfabric/programs"), "/named"]
 
 
 def test_program_here_keeps_its_streams_and_status(
