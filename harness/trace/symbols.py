@@ -80,12 +80,12 @@ class Symbols:
 
     def address(self, name: str, module: str = "") -> int | None:
         """A symbol's address, the kernel's own first. None: unknown, or hidden."""
-        where = re.escape(f"\t[{module}]\n".encode()) if module else rb"[\n\t]"
-        found = re.search(rb" \S " + re.escape(name.encode()) + where, self._text)
-        if found is None:
-            return None
-        start = self._text.rfind(b"\n", 0, found.start()) + 1
-        return int(self._text[start : found.start()], 16) or None
+        # Plain searches, since a regular expression takes an emulated guest ten times as long.
+        for end in (f"\t[{module}]\n",) if module else ("\n", "\t["):
+            if (found := self._text.find(f" {name}{end}".encode())) >= 0:
+                start = self._text.rfind(b"\n", 0, found) + 1
+                return int(self._text[start:found].split()[0], 16) or None
+        return None
 
     def find(self, address: int) -> Symbol | None:
         """The last symbol at or before an address, if it is near."""
