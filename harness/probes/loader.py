@@ -123,7 +123,11 @@ def _address(kallsyms: bytes, name: bytes) -> int | None:
 
 def text_of(kallsyms: bytes, module: bytes) -> tuple[int, int]:
     """The range of addresses of a module's functions. Raises ProbeError."""
-    found = re.findall(rb"^([0-9a-f]+) [tT] \S+\t\[" + module + rb"\]$", kallsyms, re.M)
+    # Its symbols stand together; an emulated guest needs a second to match all lines.
+    name = b"\t[" + module + b"]"
+    start = kallsyms.rfind(b"\n", 0, max(kallsyms.find(name), 0)) + 1
+    own = kallsyms[start : kallsyms.rfind(name) + len(name)]
+    found = re.findall(rb"^([0-9a-f]+) [tT] \S+\t\[" + module + rb"\]$", own, re.M)
     addresses = [int(word, 16) for word in found]
     if not any(addresses):
         raise ProbeError(f"{module.decode()} is not loaded, or its addresses are hidden")
