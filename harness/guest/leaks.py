@@ -2,7 +2,8 @@
 """Finds leftovers of a test: kfabric's objects and sleepers, module references, RDMA
 resources, links, descriptors.
 
-Counts are compared, not identities, so a test may close and reopen older objects.
+Counts are compared, not identities, so a test may close and reopen older objects. If a
+count of kfabric's objects has grown, those that are new are named, each with its opener.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ INFINIBAND = "/sys/class/infiniband"
 # One line for each object of any process; a queue's line has the number of its sleepers.
 OBJECTS = Path("/sys/kernel/debug/kfabric/objects")
 _ASLEEP = re.compile(r" asleep=(\d+)")
+_OBJECT = re.compile(r"(?P<kind>\w+) id=(?P<id>\d+) .*?\bpid=(?P<pid>\d+) comm=(?P<comm>\S*)")
+_OF = ": "
+_NAMED = 5
 # The RDMA core keeps its shared CQs until their device is removed.
 POOLED = ("cq",)
 
 Census = Mapping[str, int]
-"""The number of each kind of thing, by its description."""
+"""The number of each kind of thing, by its description.
+
+Things with names are also counted one by one, by ``KIND: NAME``.
+"""
 
 
 def take() -> Census:
     """Count the users of our modules and of tested ones, objects, RDMA resources, links,
     and our descriptors.
     """
-    # References of other modules are not counted: a module that was loaded meanwhile, and
-    # holds this one, is no leak.
-    states = {name: modules.state(name) for name in modules.watched()}
-    counts = {
-        f"users of {name}": state.references - len(state.holders) if state else 0
-        for name, state in states.items()
-    }
+    counts = {f"users of {name}": modules.users(name) for name in modules.watched()}
     counts.update(_objects())
     own = Path("/proc/self/fd")
     counts["descriptors of /dev/kfabric"] = sum(_target(fd) == DEVICE for fd in own.iterdir())
@@ -59,9 +60,23 @@ def _objects() -> Counter[str]:
     except FileNotFoundError:
         return counts
     for line in lines:
-        counts[f"kfabric's objects of class {line.split()[0]}"] += 1
-        counts["threads asleep on kfabric's objects"] += sum(map(int, _ASLEEP.findall(line)))
+        name = _object_name(line)
+        for kind, count in (
+            (f"kfabric's objects of class {line.split()[0]}", 1),
+            ("threads asleep on kfabric's objects", sum(map(int, _ASLEEP.findall(line)))),
+        ):
+            counts[kind] += count
+            counts[f"{kind}{_OF}{name}"] += count
     return counts
+
+
+def _object_name(line: str) -> str:
+    """The class and id of a listed object, and its opener: ``cq 13, opened by python3/156``."""
+    words = _OBJECT.match(line)
+    if words is None:
+        return line
+    comm = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), words["comm"])
+    return f"{words['kind']} {words['id']}, opened by {comm}/{words['pid']}"
 
 
 def _rdma_counts() -> dict[str, int]:
@@ -86,7 +101,7 @@ def _target(link: Path) -> str:
 
 
 def since(before: Census, deadline: Deadline | float = 5.0) -> list[str]:
-    """Return one line for each count that is higher than `before`.
+    """Return one line for each count that is higher than `before`, with the new things' names.
 
     Teardown may continue in work items after the last close has returned, so leftovers
     may disappear until the deadline (a Deadline, or seconds).
@@ -94,13 +109,27 @@ def since(before: Census, deadline: Deadline | float = 5.0) -> list[str]:
     grown: list[str] = []
 
     def clean() -> bool:
+        census = take()
         grown[:] = [
-            f"{name}: {before.get(name, 0)} before, {now} after"
-            for name, now in sorted(take().items())
-            if now > before.get(name, 0)
+            f"{name}: {before.get(name, 0)} before, {now} after{_named(name, census, before)}"
+            for name, now in sorted(census.items())
+            if _OF not in name and now > before.get(name, 0)
         ]
         return not grown
 
     with contextlib.suppress(DeadlineExpired):
         wait_until(clean, "nothing left behind", deadline)
     return grown
+
+
+def _named(kind: str, now: Census, before: Census) -> str:
+    """The new things of a kind, in brackets; empty if they have no names."""
+    new = [
+        name.removeprefix(f"{kind}{_OF}")
+        for name, count in now.items()
+        if name.startswith(f"{kind}{_OF}") and count > before.get(name, 0)
+    ]
+    if not new:
+        return ""
+    more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+    return f" ({'; '.join(new[:_NAMED])}{more})"

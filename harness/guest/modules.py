@@ -77,6 +77,28 @@ def references(name: str) -> int:
     return found.references
 
 
+_own_references: list[Callable[[str], int]] = []
+
+
+def discount(references: Callable[[str], int]) -> None:
+    """Keep references of the harness itself out of :func:`users`.
+
+    `references` returns how many it holds now to the module of that name.
+    """
+    _own_references.append(references)
+
+
+def users(name: str) -> int:
+    """Return how many references are held, except by other modules and by the harness.
+
+    A module that was loaded meanwhile, and holds this one, is no user.
+    """
+    found = state(name)
+    if found is None:
+        return 0
+    return found.references - len(found.holders) - sum(own(name) for own in _own_references)
+
+
 def wait_for_references(name: str, count: int, deadline: Deadline | float = 10.0) -> None:
     """Wait until a module's reference count is `count`. Raises DeadlineExpired."""
     wait_until(

@@ -27,6 +27,13 @@ class Session:
 
     def __init__(self) -> None:
         self._recorder: Recorder | None = None
+        modules.discount(self._references)
+
+    def _references(self, name: str) -> int:
+        """How many references the probe holds to a module: one for each tracepoint."""
+        if name != KFABRIC or self._recorder is None:
+            return 0
+        return self._recorder.probe.references
 
     def recorder(self) -> Recorder:
         """The recorder, attached. Raises ProbeError, ModuleError."""

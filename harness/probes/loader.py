@@ -218,6 +218,11 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
                 self._bpf.detach_raw_tracepoint(name)
         self.attached = False
 
+    @property
+    def references(self) -> int:
+        """How many references to the module it holds: one for each tracepoint."""
+        return len(_RAW) if self.attached else 0
+
     def attach(self) -> None:
         """Attach again; the module may have been reloaded. Raises ProbeError."""
         if self.attached:
