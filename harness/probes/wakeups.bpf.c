@@ -404,6 +404,8 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		w->t_waking = bpf_ktime_get_ns();
 		return 0;
 	}
+	if (w->flags & WAIT_ELSEWHERE)
+		return 0;
 	bump(&w->foreign);
 	w->t_foreign = bpf_ktime_get_ns();
 	w->foreign_tid = bpf_get_current_pid_tgid();
@@ -420,18 +422,35 @@ RAW_TRACEPOINT_PROBE(sched_wakeup)
 	return 0;
 }
 
+/*
+ * A wait sleeps on its queue interruptibly, always. A thread may also sleep elsewhere
+ * during the call: while its buffer is paged in, or at delay hook D7. It is on no queue
+ * then, and what ends that sleep does not end the wait.
+ */
+static __always_inline void note_sleep(struct wait_rec *w, u32 state)
+{
+	if (!(state & TASK_INTERRUPTIBLE)) {
+		w->flags |= WAIT_ELSEWHERE;
+		return;
+	}
+	w->t_slept = bpf_ktime_get_ns();
+	bump(&w->sleeps);
+}
+
 RAW_TRACEPOINT_PROBE(sched_switch)
 {
+	u32 state = ctx->args[SWITCH_PREV_STATE];
 	struct wait_rec *w;
 
-	if (to_sleep(ctx->args[SWITCH_PREEMPTED], ctx->args[SWITCH_PREV_STATE])) {
+	if (to_sleep(ctx->args[SWITCH_PREEMPTED], state)) {
 		w = task_wait(ctx->args[SWITCH_PREV]);
-		if (w) {
-			w->t_slept = bpf_ktime_get_ns();
-			bump(&w->sleeps);
-		}
+		if (w)
+			note_sleep(w, state);
 	}
 	w = task_wait(ctx->args[SWITCH_NEXT]);
+	/* Written only after such a sleep, when no waker writes: the thread is on no queue. */
+	if (w && (w->flags & WAIT_ELSEWHERE))
+		w->flags &= ~WAIT_ELSEWHERE;
 	if (w && w->t_wake && !w->t_running)
 		w->t_running = bpf_ktime_get_ns();
 	return 0;

@@ -19,6 +19,7 @@ enum {
 	WAIT_PENDING = 1,	/* woken, the scheduler has not been asked yet */
 	WAIT_EXCLUSIVE = 2,	/* one sleeper is enough for a publication */
 	WAIT_NAMELESS = 4,	/* its thread did not have its name yet */
+	WAIT_ELSEWHERE = 8,	/* asleep now, and not on its queue */
 };
 enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
 enum { CPUS = 256 };		/* on further CPUs the look-up is only slower */
@@ -170,8 +171,8 @@ static __always_inline bool serves_softirq(u32 count)
 	return count & 0x00000100;
 }
 
-/* TASK_RTLOCK_WAIT: the task sleeps on a spin lock. */
-enum { RTLOCK_WAIT = 0x1000 };
+/* States of a task; RTLOCK_WAIT: it sleeps on a spin lock. */
+enum { TASK_INTERRUPTIBLE = 1, RTLOCK_WAIT = 0x1000 };
 
 /*
  * Does this task, which is being woken, sleep on a spin lock? Such a sleep belongs to

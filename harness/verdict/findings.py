@@ -82,10 +82,12 @@ def _on_queue(analysis: Analysis, signal: Signal, passed: list[Wait]) -> list[Wa
 def _off_queue(analysis: Analysis, wait: Wait, t: int) -> bool:
     """Did it sleep to its end without being on its queue?
 
-    Only the first sleep is certainly on the queue; a reader may also sleep while its
-    buffer is paged in.
+    Only the first sleep is certainly on the queue, unless another thread ended it: a
+    reader may also sleep until another reader has left its queue.
     """
     rec = wait.record
+    if rec.t_foreign > t and rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ):
+        return False
     if rec.sleeps != 1 or any(wake.t_wake <= t for wake in wait.wakes):
         return False
     if not wait.finished:

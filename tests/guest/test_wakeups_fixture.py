@@ -14,6 +14,7 @@ from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
+from harness.guest import sleeping
 from harness.guest.wakeups import Block
 from harness.recording.records import Context, FClass
 
@@ -77,6 +78,29 @@ def test_what_happens_outside_the_block_is_not_in_it(
     queue = rec.ledger.queues[cq.trace_id]
     assert [wait.finished for wait in queue.waits] == [True, False]
     assert len(queue.signals) == 1
+
+
+def test_stop_at_a_hook_is_no_sleep_of_the_wait(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """Hook D7: the reader has found its entry; its stop there is ended by a timer.
+
+    The timer ends each of its short sleeps at the hook; an entry that comes meanwhile must
+    not seem to be what the reader slept for.
+    """
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    mock.inject(ep)
+    hook = mock.hook("D7", cq)
+    with wakeups() as rec:
+        call = in_thread(read_one(cq))
+        sleeping.wait_until_asleep(call.tid, "^kfi_test_hook_point")
+        mock.inject(ep)
+        hook.go()
+        assert len(call.result()) == 1
+    (wait,) = rec.ledger.queues[cq.trace_id].waits
+    assert not wait.slept and not wait.record.foreign
+    rec.verified()
 
 
 @pytest.mark.wrong_wakeups("lost", reason="a fault point makes it")

@@ -127,6 +127,15 @@ def test_later_sleep_of_a_wait_may_be_off_its_queue() -> None:
     assert scene.found() == []
 
 
+def test_reader_that_another_one_held_up_is_not_lost() -> None:
+    """It slept for the other reader's lock, not on the queue, and then was past its deadline."""
+    scene = Scene(FClass.CQ, exclusive=True)
+    scene.publish(50, sleepers=0)
+    lock: Fields = {"t_foreign": 700, "foreign": 1, "foreign_context": Context.PROCESS}
+    scene.wait(40, slept=45, t_end=720, ret=-110, **lock)
+    assert scene.found() == []
+
+
 def test_wait_that_needs_no_sleep_is_not_lost() -> None:
     """It has looked once more, and found it."""
     scene = Scene()
