@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from harness.verdict.verdict import judge
 # Numbers for stacks that are read here, and not recorded by the kernel part.
 _OWN_STACKS = 1 << 20
 _STORIES = 5
+
+Frames = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ def examine(recorder: Recorder, recording: Recording, rules: Rules) -> Case:
     ledger = build(recording)
     verdict = judge(ledger, rules)
     case = Case(recording, ledger, rules, verdict)
-    return _with_stacks(recorder, case) if verdict.findings else case
+    return add_stacks(case, recorder.probe.frames) if verdict.findings else case
 
 
-def _with_stacks(recorder: Recorder, case: Case) -> Case:
+def add_stacks(case: Case, frames_of: Callable[[Iterable[int]], dict[int, Frames]]) -> Case:
     """Add the frames of recorded stacks, and the stacks of waits that are still open."""
     records = case.recording.records
     numbers = {
@@ -67,7 +69,7 @@ def _with_stacks(recorder: Recorder, case: Case) -> Case:
         for number in (record.sleeper, record.waker)
         if number != NO_STACK
     }
-    frames = recorder.probe.frames(numbers)
+    frames = frames_of(numbers)
     mine: list[StackRecord] = []
     for finding in case.verdict.findings:
         for wait in waits_of_finding(case.ledger, finding):

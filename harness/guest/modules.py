@@ -115,6 +115,8 @@ def insert(path: Path, parameters: str = "") -> None:
         code = _syscall(0, image.fileno(), parameters.encode(), 0)
         if code:
             raise ModuleError(code, f"load {path}", _lines(log))
+    for watcher in list(_insert_watchers):
+        watcher(kernel_name(path.stem))
 
 
 def _lines(log: KernelLog) -> list[str]:
@@ -122,6 +124,17 @@ def _lines(log: KernelLog) -> list[str]:
 
 
 _watchers: list[Callable[[str], None]] = []
+_insert_watchers: list[Callable[[str], None]] = []
+
+
+def after_insert(watcher: Callable[[str], None]) -> None:
+    """Call `watcher` with the name of each module after it was loaded."""
+    _insert_watchers.append(watcher)
+
+
+def no_more(watcher: Callable[[str], None]) -> None:
+    """Take back :func:`after_insert`."""
+    _insert_watchers.remove(watcher)
 
 
 def before_unload(watcher: Callable[[str], None]) -> None:

@@ -8,7 +8,7 @@ late.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -65,11 +65,29 @@ class Session:
             self._recorder = None
 
 
-class WakeupsFixture:
-    """The plugin's part in a guest that provides the fixture."""
+class Modules(Protocol):
+    """Blocks on the queues of any module: harness.trace.blocks.Watches."""
 
-    def __init__(self, session: Session) -> None:
+    def block(
+        self, test: str, report: Callable[[str, str], None], late_ms: float, **names: Any
+    ) -> Block:
+        """A block. Raises ValueError for names that do not suffice."""
+
+    def close(self) -> None:
+        """End the tracers."""
+
+
+class WakeupsFixture:
+    """The plugin's part in a guest that provides the fixture.
+
+    Args:
+        session: Has the probe on kfabric.
+        modules: Makes what blocks with ``module=`` need; called at the first of them.
+    """
+
+    def __init__(self, session: Session, modules: Callable[[], Modules]) -> None:
         self._session = session
+        self._modules = modules
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -83,6 +101,9 @@ class WakeupsFixture:
 
         Keywords: ``names`` (object → its name in failures), ``contexts`` (object →
         contexts in which threads may publish on it), ``late_ms`` (milliseconds).
+
+        With ``module``, ``event`` and ``take`` (names, or lists of names) the block is about
+        the queues of these modules, whose functions publish and take.
         """
         from harness.guest.wakeups import Block
         from harness.verdict.kinds import Rules
@@ -99,7 +120,11 @@ class WakeupsFixture:
             names: Mapping[Traced, str] | None = None,
             contexts: Mapping[Traced, Iterable[Context]] | None = None,
             late_ms: float = 500,
+            **names_of_module: str | list[str],
         ) -> Block:
+            if names_of_module:
+                blocks.append(self._of_module(item.nodeid, report, late_ms, names_of_module))
+                return blocks[-1]
             given = (contexts or {}).items()
             rules = Rules(
                 names={thing.trace_id: name for thing, name in (names or {}).items()},
@@ -114,6 +139,18 @@ class WakeupsFixture:
         yield block
         for each in blocks:
             each.drop()
+
+    def _of_module(
+        self,
+        test: str,
+        report: Callable[[str, str], None],
+        late_ms: float,
+        names: Mapping[str, str | list[str]],
+    ) -> Block:
+        """A block on the queues of modules."""
+        if wrong := set(names) ^ {"module", "event", "take"}:
+            raise TypeError(f"wakeups() needs module, event and take together: {sorted(wrong)}")
+        return self._modules().block(test, report, late_ms, **names)
 
     def pytest_unconfigure(self) -> None:
         """Detach."""

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import pytest
 
@@ -64,11 +64,12 @@ class Expected:
         doubted = bool(case.verdict.doubts) and NOT_VERIFIED not in allowed
         return [case.text(wrong)] if wrong or doubted else []
 
-    def missing(self, case: Case) -> list[str]:
+    def missing(self, cases: Iterable[Case]) -> list[str]:
         """The expected faults that were not found, in words."""
-        found = {finding.kind.value for finding in case.verdict.findings}
-        if case.verdict.doubts:
-            found.add(NOT_VERIFIED)
+        found: set[str] = set()
+        for case in cases:
+            found |= {finding.kind.value for finding in case.verdict.findings}
+            found |= {NOT_VERIFIED} if case.verdict.doubts else set()
         return [
             f"the test says that it makes this fault, and it was not found: {word}"
             for word in sorted(self.must - found)
@@ -76,7 +77,7 @@ class Expected:
 
 
 @contextmanager
-def _clock_stopped() -> Iterator[None]:
+def clock_stopped() -> Iterator[None]:
     """Stop the test's time limit, since judging takes a while."""
     left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
     try:
@@ -86,11 +87,33 @@ def _clock_stopped() -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, left, interval)
 
 
-class VerifyWakeups:
-    """The plugin's part in a guest that judges each test's wake-ups."""
+class Witness(Protocol):
+    """Records waits on other queues than kfabric's: harness.trace.blocks.Witness."""
 
-    def __init__(self, session: Session) -> None:
+    def load(self) -> None:
+        """Load what records. Raises ProbeError."""
+
+    def begin(self) -> None:
+        """Begin to record a test."""
+
+    def judge(self) -> Case | None:
+        """Judge the test so far; a fault is reported once. None: it is not recorded."""
+
+    def drop(self) -> None:
+        """Forget the recording."""
+
+
+class VerifyWakeups:
+    """The plugin's part in a guest that judges each test's wake-ups.
+
+    Args:
+        session: Has the probe on kfabric.
+        witness: Records the user's own queues, if there are any.
+    """
+
+    def __init__(self, session: Session, witness: Witness | None = None) -> None:
         self._session = session
+        self._witness = witness
         self._cut: Cut | None = None
         self._reported: set[Finding] = set()
         self._failed = False
@@ -105,6 +128,8 @@ class VerifyWakeups:
         """Load the probe before the first test, outside of its time limit."""
         if session.items and not session.config.option.collectonly:
             self._session.recorder()
+            if self._witness:
+                self._witness.load()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -115,6 +140,8 @@ class VerifyWakeups:
             item.user_properties.append((names.UNWATCHED, mark.kwargs["reason"]))
             return
         self._cut = self._session.recorder().cut()
+        if self._witness:
+            self._witness.begin()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -124,7 +151,7 @@ class VerifyWakeups:
         report: pytest.TestReport = yield
         skipped = report.outcome == "skipped" and not hasattr(report, "wasxfail")
         if self._cut is not None and call.when != "setup" and not skipped:
-            with _clock_stopped():
+            with clock_stopped():
                 self._judge(item, report, self._cut)
             if self._cut.blind:
                 report.user_properties.append((names.PARTLY, True))
@@ -134,24 +161,38 @@ class VerifyWakeups:
 
     def _judge(self, item: pytest.Item, report: pytest.TestReport, cut: Cut) -> None:
         """Judge the whole test up to now; report each finding once."""
-        if report.when == "teardown" and not cut.news():
-            return
-        rules = Rules(since=cut.t_begin)
-        case = examine(self._session.recorder(), cut.look(), rules)
-        new = [finding for finding in case.verdict.findings if finding not in self._reported]
-        self._reported.update(new)
+        cases = list(self._cases(report, cut))
         expected = Expected.of(item)
-        complaints = [] if self._failed else expected.complaints(case, new)
+        complaints: list[str] = []
+        for case in [] if self._failed else cases:
+            if found := expected.complaints(case, self._new(case)):
+                complaints += [*found, f"trace: {leave(case, item.nodeid)}"]
         if report.when == "call":
-            complaints += expected.missing(case)
-            item.user_properties.append((names.WAITS, case.verdict.matched))
+            if missing := expected.missing(cases):
+                complaints += [*missing, f"trace: {leave(cases[0], item.nodeid)}"]
+            waits = sum(case.verdict.matched for case in cases)
+            item.user_properties.append((names.WAITS, waits))
             report.user_properties = list(item.user_properties)
         if complaints:
-            directory = leave(case, item.nodeid)
             self._failed = True
-            phases.fail(report, "wake-ups", [*complaints, f"trace: {directory}"])
+            phases.fail(report, "wake-ups", complaints)
+
+    def _cases(self, report: pytest.TestReport, cut: Cut) -> Iterator[Case]:
+        """The recordings of the test up to now, judged: kfabric's, then the user's."""
+        if report.when == "call" or cut.news():
+            yield examine(self._session.recorder(), cut.look(), Rules(since=cut.t_begin))
+        if self._witness and (case := self._witness.judge()):
+            yield case
+
+    def _new(self, case: Case) -> list[Finding]:
+        """The findings that were not reported for this test."""
+        new = [finding for finding in case.verdict.findings if finding not in self._reported]
+        self._reported.update(new)
+        return new
 
     def _drop(self) -> None:
+        if self._witness:
+            self._witness.drop()
         if self._cut is not None:
             self._cut.drop()
         self._cut = None

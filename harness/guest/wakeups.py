@@ -70,10 +70,13 @@ class Block:
         """End the recording, and judge it."""
         if self._cut is None:
             raise RuntimeError("the block was not begun")
-        rules = replace(self._rules, since=self._cut.t_begin)
-        case = examine(self._recorder, self._cut.end(), rules)
-        self._case = case.doubted(BLIND) if self._cut.blind else case
+        self._case = self._examine(self._cut)
         self._cut = None
+
+    def _examine(self, cut: Cut) -> Case:
+        """End the recording, and judge it."""
+        case = examine(self._recorder, cut.end(), replace(self._rules, since=cut.t_begin))
+        return case.doubted(BLIND) if cut.blind else case
 
     def drop(self) -> None:
         """Forget a block that was never stopped."""

@@ -9,6 +9,8 @@ that may crash, with --kfabric-here) the same tests run in-process.
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +24,8 @@ from harness.guest import in_guest
 if TYPE_CHECKING:
     from harness.runner.outcome import Trouble
     from harness.runner.pool import Guest
+    from harness.trace.blocks import Watches, Witness
+    from harness.trace.watchfile import Watched
 
 SILENCE_SECONDS = 150.0
 GUEST_MARK = "guest"
@@ -143,15 +147,52 @@ def _check_guest(config: pytest.Config) -> None:
         # After those, because the ULP's own RDMA link is the one to use.
         register(UlpChecks(), "kfabric-ulp")
     session = Session()
-    register(WakeupsFixture(session), "kfabric-wakeups")
+    watches = _watches(config)
+    register(WakeupsFixture(session, watches), "kfabric-wakeups")
     if config.option.verify_wakeups:
         from harness.guest.verify import VerifyWakeups
 
-        register(VerifyWakeups(session), "kfabric-verify")
+        register(VerifyWakeups(session, _witness(config, watches)), "kfabric-verify")
     if config.option.coverage:
         from harness.guest.coverage import LeaveCounts
 
         register(LeaveCounts(), "kfabric-leave-counts")
+
+
+def _watches(config: pytest.Config) -> Callable[[], Watches]:
+    """The tracers of this process, made at the first use and closed at its end."""
+
+    @functools.cache
+    def watches() -> Watches:
+        from harness.trace.blocks import Watches
+
+        made = Watches()
+        config.add_cleanup(made.close)
+        return made
+
+    return watches
+
+
+def _witness(config: pytest.Config, watches: Callable[[], Watches]) -> Witness | None:
+    """Judges the user's own queues, if the directory of --ulp says which. Raises UsageError."""
+    if (what := _watched(config)) is None:
+        return None
+    from harness.trace.blocks import Witness
+
+    return Witness(watches(), what)
+
+
+def _watched(config: pytest.Config) -> Watched | None:
+    """What ``wakeups.toml`` says, if there is one. Raises UsageError."""
+    if not (config.option.kfabric_ulp and config.option.verify_wakeups):
+        return None
+    from harness.trace.watchfile import WatchFileError, read
+
+    directory, *_ = json.loads(config.option.kfabric_ulp)
+    try:
+        return read(Path(directory))
+    except WatchFileError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def _check_run(config: pytest.Config, here: bool) -> None:
@@ -167,6 +208,8 @@ def _check_run(config: pytest.Config, here: bool) -> None:
     register(Broken(), "kfabric-broken")
     if not in_guest():
         config.add_cleanup(interrupts.take_first())
+        # A wrong file is reported before a guest boots.
+        _watched(config)
     wants_guests = bool(option.kfabric_vms or option.kfabric_tx)
     if (here or wants_guests) and option.verify_wakeups:
         register(Watched(), "kfabric-watched")

@@ -17,6 +17,7 @@ TOGETHER: Sequence[frozenset[str]] = (
     frozenset({"test_gallery.py"}),
     frozenset({"test_probes.py"}),
     frozenset({"test_trace.py"}),
+    frozenset({"test_wakeups_module.py"}),
     frozenset(
         {
             "test_profile_agrees.py",

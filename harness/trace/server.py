@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A tracer that runs beside the tests of a guest, and answers questions about cuts.
+
+    python3 -m harness.trace.server --output DIR --module M --event F --take G
+
+It is a process of its own, since the tracer leaves out the waits of its own process. It
+reads one question a line from its standard input, as JSON, and answers in one line.
+:mod:`harness.trace.blocks` asks.
+"""
+
+import argparse
+import json
+import os
+import select
+import struct
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.probes.loader import ProbeError
+from harness.recording.records import WaitRecord, WakeRecord
+from harness.trace.kprobes import Kprobes
+from harness.trace.scope import Scope, add_scope_options, scope_of
+from harness.trace.tracer import Tracer
+
+LOOK = "look.bin"
+"""File in the output directory: the records of the last look."""
+_TICK_SECONDS = 0.05
+_QUEUE_AND_BEGIN = struct.Struct("<IQ")  # after the kind, in a wait and in a wake
+_TID = struct.Struct("<I")
+_TID_OF_WAIT, _TID_OF_WAKE = 88, 48
+_MARKS = ("on_publish", "on_take")
+
+_Key = tuple[int, int, int]
+"""A wait: queue, begin, thread."""
+
+
+def wait_key(record: bytes, tid_at: int) -> _Key:
+    """The wait of a packed wait or wake."""
+    queue, begin = _QUEUE_AND_BEGIN.unpack_from(record, 4)
+    (tid,) = _TID.unpack_from(record, tid_at)
+    return queue, begin, tid
+
+
+class EarlyWakes:
+    """The wakes of open waits so far: a cut that begins now needs those of before it."""
+
+    def __init__(self) -> None:
+        self._of: dict[_Key, list[bytes]] = {}
+
+    def note(self, record: bytes) -> None:
+        """Keep a wake; forget those of a wait that has ended."""
+        if record[0] == WakeRecord.KIND:
+            self._of.setdefault(wait_key(record, _TID_OF_WAKE), []).append(record)
+        elif record[0] == WaitRecord.KIND and self._of:
+            self._of.pop(wait_key(record, _TID_OF_WAIT), None)
+
+    def packed(self) -> bytes:
+        """All of them."""
+        return b"".join(record for records in self._of.values() for record in records)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """The begin of a cut: a time, the place in the file, wakes from before it, the losses."""
+
+    t: int
+    position: int
+    early: bytes
+    losses: Mapping[str, int]
+
+
+class CutTracer(Tracer):
+    """A tracer whose recording can be looked at, and whose modules may be loaded again."""
+
+    _nodes: Mapping[str, int] = {}
+    t_marked = 0
+    """Since when all functions have been marked; 0 while one of a loaded module is missing."""
+
+    def __init__(self, scope: Scope, directory: Path) -> None:
+        self._early = EarlyWakes()
+        self._cuts: dict[int, _Begin] = {}
+        self._next = 1
+        self._mark_probes: Kprobes | None = None
+        super().__init__(scope, directory)
+
+    def refresh(self) -> None:
+        """Look for modules that were loaded, also again, and for their functions."""
+        nodes = {name: _node(name) for name in self.scope.modules}
+        if nodes != self._nodes:
+            # The names of the queues of a module that has just gone are still known.
+            self.names()
+            if any(node and node != self._nodes.get(name) for name, node in nodes.items()):
+                self.t_marked = 0
+            self._nodes = nodes
+            self._ranges.clear()
+            self._marked.clear()
+            self._last_modules = ""
+            self._close_marks()
+        super().refresh()
+        if not self.t_marked and not self.missing:
+            self.t_marked = time.monotonic_ns()
+
+    def _probe(self, function: str, address: int, program: str) -> None:
+        if program not in _MARKS:
+            super()._probe(function, address, program)
+            return
+        if self._mark_probes is None:
+            self._mark_probes = Kprobes()
+        self._mark_probes.attach(function, address, self._programs[program])
+
+    def _close_marks(self) -> None:
+        if self._mark_probes is not None:
+            self._mark_probes.close()
+        self._mark_probes = None
+
+    def close(self) -> None:
+        """Remove the probes. May be called again."""
+        self._close_marks()
+        super().close()
+
+    def names(self) -> dict[int, str]:
+        """The names of the traced queues, by number."""
+        return {number: self._queue_name(number, queue) for number, queue in self._queues().items()}
+
+    def drain(self) -> int:
+        """Move the rings' records to the file; return how many."""
+        count = 0
+        for ring in self._rings:
+            for record in ring.drain():
+                count += 1
+                self._early.note(record)
+                if self._cuts:
+                    self._file.write(record)
+        return count
+
+    def begin(self) -> dict[str, Any]:
+        """Begin a cut."""
+        self.refresh()
+        self.drain()
+        if not self._cuts:
+            self._file.seek(0)
+            self._file.truncate()
+        number, self._next = self._next, self._next + 1
+        begin = _Begin(time.monotonic_ns(), self._file.tell(), self._early.packed(), self.losses())
+        self._cuts[number] = begin
+        return {"cut": number, "t": begin.t}
+
+    def look(self, cut: int) -> dict[str, Any]:
+        """Write the records of a cut so far, and describe them."""
+        begin = self._cuts[cut]
+        self.drain()
+        pending = self._open_waits()
+        self.drain()
+        t_stop = time.monotonic_ns()
+        self._file.flush()
+        with (self.directory / "recording.bin").open("rb") as file:
+            file.seek(begin.position)
+            records = file.read()
+        (self.directory / LOOK).write_bytes(b"".join([begin.early, records, *pending]))
+        losses = {name: count - begin.losses[name] for name, count in self.losses().items()}
+        return {
+            "t_stop": t_stop,
+            "losses": losses,
+            "queues": self.names(),
+            "marked": self.t_marked,
+            "missing": self.missing,
+            "loaded": sorted(name for name, node in self._nodes.items() if node),
+        }
+
+    def end(self, cut: int) -> dict[str, Any]:
+        """Forget a cut."""
+        self._cuts.pop(cut, None)
+        return {}
+
+    def threads(self, tids: Sequence[int]) -> dict[str, Any]:
+        """The names of threads."""
+        table, found = self._bpf[b"threads"], {}
+        for tid in tids:
+            with suppress(KeyError):
+                found[tid] = table[table.Key(tid)].text.decode(errors="replace")
+        return {"threads": found}
+
+    def frames(self, stacks: Sequence[int]) -> dict[str, Any]:
+        """The frames of stacks, innermost first."""
+        return {"frames": {number: self._frames(number) for number in stacks}}
+
+    def seen(self) -> dict[str, Any]:
+        """Look for the modules now."""
+        self.refresh()
+        return {"missing": self.missing}
+
+    def _open_waits(self) -> list[bytes]:
+        """The open waits and their stacks, as packed records."""
+        queues, found = self._queues(), []
+        for wait in self._bpf[b"open_waits"].values():
+            if wait.r.queue in queues and wait.r.tgid != os.getpid():
+                self._complete(wait)
+                found += [bytes(wait.r), bytes(wait.stack)]
+        return found
+
+
+def _node(module: str) -> int:
+    """A number that changes when a module is loaded again; 0 if it is not loaded."""
+    try:
+        return os.stat(f"/sys/module/{module}/refcnt").st_ino
+    except OSError:
+        return 0
+
+
+def serve(tracer: CutTracer) -> None:
+    """Answer questions until the end of the input."""
+    answers: dict[str, Callable[..., dict[str, Any]]] = {
+        "begin": tracer.begin,
+        "look": tracer.look,
+        "end": tracer.end,
+        "threads": tracer.threads,
+        "frames": tracer.frames,
+        "seen": tracer.seen,
+    }
+    while True:
+        ready, _, _ = select.select([sys.stdin], [], [], _TICK_SECONDS)
+        if not ready:
+            tracer.drain()
+            tracer.refresh()
+            continue
+        if not (line := sys.stdin.readline()):
+            return
+        name, *arguments = json.loads(line)
+        print(json.dumps(answers[name](*arguments)), flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Load the tracer, and answer questions."""
+    parser = argparse.ArgumentParser(prog="python3 -m harness.trace.server", description=__doc__)
+    add_scope_options(parser)
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    args = parser.parse_args(argv)
+    try:
+        tracer = CutTracer(scope_of(args), args.output)
+        with tracer:
+            print(json.dumps({"loaded": tracer.load_seconds}), flush=True)
+            serve(tracer)
+    except ProbeError as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

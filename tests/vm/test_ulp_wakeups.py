@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""`kfabric test --ulp --verify-wakeups` with a module that sleeps on a queue of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitStatus
+
+ROOT = Path(__file__).parents[2]
+RUN_SECONDS = 400.0
+SOURCE = r"""
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/wait.h>
+
+static DECLARE_WAIT_QUEUE_HEAD(belt_wq);
+static atomic_t belt_items;
+static uint belt_taken;
+static bool belt_forget;
+static struct task_struct *belt_consumer;
+
+void belt_publish(void);
+void belt_take(void);
+
+noinline void belt_publish(void)
+{
+	atomic_inc(&belt_items);
+}
+
+noinline void belt_take(void)
+{
+	atomic_dec(&belt_items);
+	WRITE_ONCE(belt_taken, belt_taken + 1);
+}
+
+static int belt_put(const char *text, const struct kernel_param *kp)
+{
+	belt_publish();
+	if (!belt_forget)
+		wake_up(&belt_wq);
+	return 0;
+}
+
+static const struct kernel_param_ops belt_put_ops = { .set = belt_put };
+module_param_cb(put, &belt_put_ops, NULL, 0200);
+module_param_named(taken, belt_taken, uint, 0400);
+module_param_named(forget, belt_forget, bool, 0600);
+
+static bool belt_ready(void)
+{
+	return atomic_read(&belt_items) || kthread_should_stop();
+}
+
+/* A lost wake-up is late by a second; nothing hangs. */
+static int belt_run(void *arg)
+{
+	while (!kthread_should_stop()) {
+		wait_event_interruptible_timeout(belt_wq, belt_ready(), HZ);
+		while (atomic_read(&belt_items))
+			belt_take();
+	}
+	return 0;
+}
+
+static int __init belt_init(void)
+{
+	belt_consumer = kthread_run(belt_run, NULL, "belt-consumer");
+	return PTR_ERR_OR_ZERO(belt_consumer);
+}
+
+static void __exit belt_exit(void)
+{
+	kthread_stop(belt_consumer);
+}
+
+module_init(belt_init);
+module_exit(belt_exit);
+MODULE_LICENSE("Dual BSD/GPL");
+"""
+TESTS = '''
+from pathlib import Path
+
+import pytest
+
+from harness.guest.waiting import wait_until
+
+BELT = Path("/sys/module/belt/parameters")
+
+
+def put():
+    """One item arrives, sooner or later."""
+    taken = int((BELT / "taken").read_text())
+    (BELT / "put").write_text("1")
+    wait_until(lambda: int((BELT / "taken").read_text()) == taken + 1, "the item", 10)
+
+
+@pytest.fixture(autouse=True)
+def loaded_again(ulp):
+    """Its thread then goes to sleep before the eyes of the tracer."""
+    ulp.unload()
+    ulp.load()
+
+
+def test_item_is_taken():
+    for _ in range(31):
+        put()
+
+
+def test_item_is_taken_late():
+    (BELT / "forget").write_text("1")
+    put()
+
+
+@pytest.mark.wrong_wakeups("lost", reason="the module forgets it")
+def test_late_item_is_announced():
+    (BELT / "forget").write_text("1")
+    put()
+
+
+@pytest.mark.wrong_wakeups("lost", reason="the module forgets it")
+def test_bug_became_a_test(wakeups):
+    (BELT / "forget").write_text("1")
+    with wakeups(module="belt", event="belt_publish", take="belt_take") as rec:
+        put()
+    with pytest.raises(AssertionError, match="LOST: .* belt-consumer/.* on belt_wq .belt.") as lost:
+        rec.no_lost()
+    assert "no wake call followed the publication" in str(lost.value)
+'''
+WATCH = 'module = "belt"\nevent = "belt_publish"\ntake = "belt_take"\n'
+
+
+def _cases(report: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
+        wrong = [one for one in case if one.tag in ("failure", "error")]
+        texts = [f"{one.get('message')}\n{one.text}" for one in wrong]
+        name = str(case.get("name"))
+        found[name] = found.get(name, "") + "\n".join(texts)
+    return found
+
+
+def run(place: Path, watch: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+    """Test the module with a file ``wakeups.toml``; the run, and its failures by test."""
+    directory = place / "their/belt"
+    (directory / "tests").mkdir(parents=True)
+    (directory / "Kbuild").write_text("obj-m += belt.o\n")
+    (directory / "belt.c").write_text(SOURCE.lstrip())
+    (directory / "wakeups.toml").write_text(watch)
+    (directory / "tests/test_belt.py").write_text(TESTS)
+    report = place / "junit.xml"
+    argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1", "--verify-wakeups"]
+    argv += [f"--kfabric-dir={place}/guests", f"--junitxml={report}", "--ulp=belt"]
+    done = subprocess.run(
+        [*argv, "--", "belt/tests"],
+        check=False,
+        cwd=directory.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+    )
+    print(done.stdout, done.stderr)
+    return done, _cases(report)
+
+
+def test_lost_wake_up_on_its_own_queue_fails_the_test(tmp_path: Path) -> None:
+    """Its assertions pass; the file wakeups.toml says what the queue's sleepers wait for."""
+    done, cases = run(tmp_path, WATCH)
+    assert done.returncode == ExitStatus.TEST_FAILED
+    text = cases.pop("test_item_is_taken_late")
+    assert "LOST: wait " in text and "belt-consumer/" in text
+    assert "on belt_wq [belt]" in text and "no wake call followed the publication" in text
+    assert set(cases.values()) == {""} and len(cases) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('module = "belt"\n', "event is missing: a verdict needs module, event and take"),
+        (f"{WATCH}late = 3\n", "unknown: late"),
+        ('module = "belt', "wakeups.toml: "),
+    ],
+)
+def test_wrong_file_is_reported_before_a_guest_boots(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    """With its name."""
+    done, cases = run(tmp_path, text)
+    assert done.returncode == ExitStatus.USAGE
+    assert "belt/wakeups.toml: " in done.stderr + done.stdout
+    assert reason in done.stderr + done.stdout
+    assert cases == {}
