@@ -45,7 +45,8 @@ class Sampler:
         """Write one line."""
         self._from.seek(0)
         seconds = round(time.monotonic() - self._start, 3)
-        objects = [one.encode() for one in order(parse(self._from.read()))]
+        counted = (one for one in parse(self._from.read()) if one.values)
+        objects = [one.encode() for one in order(counted)]
         print(json.dumps({"seconds": seconds, "objects": objects}), file=self._to, flush=True)
 
     def close(self) -> None:

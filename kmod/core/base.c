@@ -20,6 +20,7 @@ static int kfi_fabric_close(struct kfid *fid)
 	ret = kfi_fid_kill(fid);
 	if (ret)
 		return ret;
+	kfi_listed_del(&base->listed);
 	kfi_trace(object_free, base->id, KFI_CLASS_FABRIC, 0);
 	base->release(base);
 	module_put(owner);
@@ -43,7 +44,7 @@ static struct kfi_ops kfi_fabric_fid_ops __ro_after_init = {
  * @api_version: version that the ULP requested
  * @context: the ULP's
  *
- * Context: process; takes no lock.
+ * Context: process, may sleep; takes kfi_listed_lock.
  * Return: 0, or -ENODEV if the module is being unloaded.
  */
 int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
@@ -61,6 +62,7 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
 	base->fabric.ops = ops;
 	base->fabric.api_version = api_version;
 	kfi_trace(object_new, base->id, KFI_CLASS_FABRIC, 0);
+	kfi_listed_add(&base->listed, &base->fabric.fid);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kfi_fabric_base_init);
@@ -238,7 +240,7 @@ static LIST_HEAD(kfi_bound_peps);
  * @fid_ops: the provider's; close begins with kfi_fid_kill()
  * @context: the ULP's
  *
- * Context: process; takes no lock.
+ * Context: process, may sleep; takes kfi_listed_lock.
  * Return: 0, or -EINVAL if the fabric is being closed.
  */
 int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
@@ -251,6 +253,7 @@ int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
 	base->id = kfi_new_id();
 	kfi_fid_init(&base->pep.fid, KFI_CLASS_PEP, context, fid_ops);
 	kfi_trace(object_new, base->id, KFI_CLASS_PEP, base->fabric->id);
+	kfi_listed_add(&base->listed, &base->pep.fid);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_init);
@@ -318,7 +321,7 @@ static bool kfi_pep_take_back(struct kfi_pep_base *base,
  *
  * Takes back its unread events. The caller frees the structure.
  *
- * Context: process, may sleep; takes kfi_pep_lock.
+ * Context: process, may sleep; takes kfi_pep_lock and kfi_listed_lock.
  */
 void kfi_pep_base_fini(struct kfi_pep_base *base)
 {
@@ -326,6 +329,7 @@ void kfi_pep_base_fini(struct kfi_pep_base *base)
 
 	while (kfi_pep_take_back(base, &slot))
 		kfi_eq_drop(&slot);
+	kfi_listed_del(&base->listed);
 	kfi_trace(object_free, base->id, KFI_CLASS_PEP, base->fabric->id);
 	kfi_fid_put(&base->fabric->fabric.fid);
 }

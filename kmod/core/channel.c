@@ -353,6 +353,7 @@ static int kfi_channel_close(struct kfid *fid)
 	kfi_waitq_wake(&ch->queue, &wake);
 	kfi_watch_end(&ch->queue);
 	kfi_fid_put(&ch->fabric->fabric.fid);
+	kfi_listed_del(&ch->listed);
 	kfi_channel_put(&ch->channel);
 	return 0;
 }
@@ -412,6 +413,7 @@ int kfi_comp_channel_open(struct kfid_fabric *fabric,
 	kfi_waitq_init(&ch->queue, &ch->channel.fid, kfi_new_id());
 	kfi_trace(object_new, ch->queue.id, KFI_CLASS_COMP_CHANNEL,
 		  ch->fabric->id);
+	kfi_listed_add(&ch->listed, &ch->channel.fid);
 	*channel = &ch->channel;
 	return 0;
 }

@@ -24,6 +24,7 @@
  *	  it; inside source->lock
  * @events: events that have not been got, oldest first; @lock
  * @held: the first event while a reader tries to hand it out; @lock
+ * @listed: on the list of all objects; kfi_listed_lock
  * @rcu: frees it
  */
 struct kfi_channel {
@@ -35,6 +36,7 @@ struct kfi_channel {
 	spinlock_t lock;	/* events */
 	struct list_head events;
 	struct kfi_cq_event *held;
+	struct kfi_listed listed;
 	struct rcu_head rcu;
 };
 

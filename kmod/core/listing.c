@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The list of all objects, of all users, with their counts:
+ * The list of all objects with an id, of all users, with their counts:
  * /sys/kernel/debug/kfabric/objects, for root. One line an object: its class, then
- * name=value, by the names of the profile variables. Objects are named by their ids,
+ * name=value, by the names of the profile variables. A fabric, a passive endpoint and a
+ * completion channel have none: they count nothing. Objects are named by their ids,
  * never by an address. Times are measured while the file is open.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
+
+#include <kfi_channel.h>
 
 #include "profile.h"
 
@@ -61,6 +64,12 @@ static const char *kfi_class_name(size_t fclass)
 		return "wait";
 	case KFI_CLASS_POLL:
 		return "poll";
+	case KFI_CLASS_FABRIC:
+		return "fabric";
+	case KFI_CLASS_PEP:
+		return "pep";
+	case KFI_CLASS_COMP_CHANNEL:
+		return "channel";
 	default:
 		return "ep";
 	}
@@ -110,15 +119,15 @@ static int kfi_listing_show(struct seq_file *seq, void *at)
 	struct kfid *fid = listed->fid;
 	size_t i, fclass = kfi_listed_class(fid->fclass);
 	struct kfi_counts counts;
+	bool counted;
 
 	lockdep_assert_held(&kfi_listed_lock);
-	if (kfi_fid_counts(fid, &counts))
-		return 0;
+	counted = !kfi_fid_counts(fid, &counts);
 	seq_printf(seq, "%s id=%u parent=%u set=%u pid=%d comm=",
 		   kfi_class_name(fid->fclass), kfi_fid_id(fid),
 		   kfi_listed_parent(fid), kfi_listed_set(fid), listed->pid);
 	seq_escape(seq, listed->comm, "\t\n\\= ");
-	for (i = 0; i < kfi_core_vars(fclass); i++)
+	for (i = 0; counted && i < kfi_core_vars(fclass); i++)
 		kfi_show_var(seq, kfi_core_var(fclass, i), &counts);
 	seq_putc(seq, '\n');
 	return 0;

@@ -107,8 +107,9 @@ struct kfi_counts {
  * @release: frees the structure around it; process context, may sleep
  * @strerror: text for a prov_errno of its EQs, or NULL
  * @id: names the object in tracepoints, never its address
+ * @listed: on the list of all objects; kfi_listed_lock
  *
- * All fields are constant once the fabric is open.
+ * All other fields are constant once the fabric is open.
  */
 struct kfi_fabric_base {
 	struct kfid_fabric fabric;
@@ -116,6 +117,7 @@ struct kfi_fabric_base {
 	void (*release)(struct kfi_fabric_base *base);
 	const char *(*strerror)(int prov_errno);
 	u32 id;
+	struct kfi_listed listed;
 };
 
 int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
@@ -400,6 +402,7 @@ void kfi_eq_forget(struct kfid_eq *eq, const struct kfid *fid);
  *	clears it (ULPs close a listener's EQ first).
  * @bound: on the list of passive endpoints that have an EQ; kfi_pep_lock
  * @id: names the object in tracepoints; constant
+ * @listed: on the list of all objects; kfi_listed_lock
  */
 struct kfi_pep_base {
 	struct kfid_pep pep;
@@ -407,6 +410,7 @@ struct kfi_pep_base {
 	struct kfid_eq *eq;
 	struct list_head bound;
 	u32 id;
+	struct kfi_listed listed;
 };
 
 int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,

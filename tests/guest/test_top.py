@@ -54,6 +54,7 @@ def test_list_has_every_object_and_no_address(mock: Mock) -> None:
     ep = mock.endpoint(cq=alone, eq=eq, cntr=cntr)
     found = listed()
     kinds = {
+        mock.fabric: "fabric",
         mock.domain: "domain",
         wait_set: "wait",
         poll_set: "poll",

@@ -7,6 +7,7 @@ Each broken one has one fault, and must be red for it, by name.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -77,7 +78,11 @@ def run(tmp_path: Path) -> Callable[..., Run]:
     (directory / "tests/test_game.py").write_text(TESTS)
 
     def run_it(
-        file: str = "main.c", old: str = "", new: str = "", tests: str = "ulp/tests/test_game.py"
+        file: str = "main.c",
+        old: str = "",
+        new: str = "",
+        tests: str = "ulp/tests/test_game.py",
+        options: tuple[str, ...] = (),
     ) -> Run:
         text = (directory / file).read_text()
         assert old in text
@@ -85,7 +90,8 @@ def run(tmp_path: Path) -> Callable[..., Run]:
         report = tmp_path / "junit.xml"
         argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1"]
         argv += [f"--kfabric-dir={tmp_path}/guests", f"--junitxml={report}", "--ulp=ulp"]
-        argv += ["--ulp-param=addr={address}", "--ulp-param=pingpong_ulp.count=31", "--"]
+        argv += ["--ulp-param=addr={address}", "--ulp-param=pingpong_ulp.count=31"]
+        argv += [*options, "--"]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             [*argv, tests],
@@ -105,7 +111,8 @@ def run(tmp_path: Path) -> Callable[..., Run]:
 def _cases(report: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
-        texts = [f"{one.get('message')}\n{one.text}" for one in case if one.tag != "system-out"]
+        wrong = [one for one in case if one.tag in ("failure", "error")]
+        texts = [f"{one.get('message')}\n{one.text}" for one in wrong]
         name = str(case.get("name"))
         found[name] = found.get(name, "") + "\n".join(texts)
     return found
@@ -121,11 +128,24 @@ def test_sound_module_is_green(run) -> None:
     assert list(done.cases.values()) == ["", "", "", ""]
 
 
+def test_probes_are_nothing_that_it_leaves_behind(run) -> None:
+    """Those of --verify-wakeups hold references to kfabric until the end of the tests."""
+    done = run(options=("--verify-wakeups",))
+    assert done.status == ExitStatus.OK
+    assert list(done.cases.values()) == ["", "", ""]
+
+
 def test_object_that_stays_open_is_named(run) -> None:
-    """The fabric of each side is never closed."""
-    done = run("side.c", "pp_close(side, &side->fabric->fid);", "side->fabric = NULL;")
+    """The fabric of each side is never closed: class, id, and the thread that opened it.
+
+    Also under the probes, which hold references themselves.
+    """
+    broken = "pp_close(side, &side->fabric->fid);", "side->fabric = NULL;"
+    done = run("side.c", *broken, options=("--verify-wakeups",))
     assert done.status == ExitStatus.TEST_FAILED
     text = done.cases["test_it_is_as_before"]
+    line = r"left behind, unloaded: kfabric's objects of class fabric: 0 before, \d after "
+    assert re.search(line + r"\(fabric \d+, opened by \S+/\d+; fabric \d+, opened by ", text)
     assert "pingpong_ulp left behind, unloaded: users of kf" in text
 
 
