@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import names
+from harness.guest.holds import without_held
 from harness.guest.sleeping import ThreadGone, read_state
 from harness.probes.recorder import Recorder
 from harness.recording.records import NO_STACK, Recording, StackRecord
@@ -54,7 +55,7 @@ class Case:
 def examine(recorder: Recorder, recording: Recording, rules: Rules) -> Case:
     """Judge a recording; with findings, add stacks, which is only possible at once."""
     ledger = build(recording)
-    verdict = judge(ledger, rules)
+    verdict = without_held(ledger, judge(ledger, rules))
     case = Case(recording, ledger, rules, verdict)
     return add_stacks(case, recorder.probe.frames) if verdict.findings else case
 

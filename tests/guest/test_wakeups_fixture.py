@@ -103,6 +103,25 @@ def test_stop_at_a_hook_is_no_sleep_of_the_wait(
     rec.verified()
 
 
+def test_publisher_that_is_held_at_a_hook_is_not_judged(
+    wakeups: Wakeups, mock: Mock, in_thread: InThread
+) -> None:
+    """Hook D3: the entry is stored, and announced only after the reader's deadline."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    hook = mock.hook("D3", cq)
+    with wakeups() as rec:
+        call = in_thread(read_one(cq, SHORT)).asleep()
+        publisher = in_thread(lambda: mock.inject(ep))
+        hook.stopped()
+        assert len(call.result()) == 1
+    hook.go()
+    publisher.result()
+    rec.verified()
+    (note,) = rec.verdict.notes
+    assert note.text.endswith("(not judged: a publisher was held at hook D3)")
+
+
 @pytest.mark.wrong_wakeups("lost", reason="a fault point makes it")
 def test_lost_wake_up_fails_with_its_story(
     wakeups: Wakeups, mock: Mock, in_thread: InThread

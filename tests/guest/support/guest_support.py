@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar, cast
 import pytest
 
 import kfabric_py as kp
-from harness.guest import sleeping
+from harness.guest import holds, sleeping
+from harness.guest.holds import Hold
 from harness.guest.waiting import Deadline, wait_until
 
 T = TypeVar("T")
@@ -202,8 +203,9 @@ class Mock:
         """
         if self.state()["build"]["test"] != "1":
             pytest.skip("needs the modules' test-option build (KFABRIC_TEST=1)")
+        hold = holds.note(name, of.trace_id)
         self.command("hook", "arm", name, of.trace_id)
-        hook = Hook(self, name)
+        hook = Hook(self, name, hold)
         self.stack.callback(hook.disarm)
         return hook
 
@@ -214,6 +216,7 @@ class Hook:
 
     mock: Mock
     name: str
+    hold: Hold
 
     def stopped(self) -> None:
         """Return once a thread has stopped there."""
@@ -225,7 +228,10 @@ class Hook:
 
     def go(self) -> None:
         """Let the thread go on."""
-        self.mock.command("hook", "go", self.name)
+        try:
+            self.mock.command("hook", "go", self.name)
+        finally:
+            self.hold.over()
 
     def disarm(self) -> None:
         """Let nobody stop there any more."""
