@@ -31,6 +31,8 @@ SUSPECTS: Final = 5
 # Properties of a test's report, written in the guest and summed on the host.
 WAITS: Final = "kfabric-waits"
 """How many waits --verify-wakeups judged in the test."""
+OWN_WAITS: Final = "kfabric-own-waits"
+"""How many of them were on the queues that wakeups.toml names; only set if there is one."""
 UNWATCHED: Final = "kfabric-unwatched"
 """Why --verify-wakeups did not watch the test."""
 PARTLY: Final = "kfabric-partly-watched"

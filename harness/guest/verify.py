@@ -172,6 +172,8 @@ class VerifyWakeups:
                 complaints += [*missing, f"trace: {leave(cases[0], item.nodeid)}"]
             waits = sum(case.verdict.matched for case in cases)
             item.user_properties.append((names.WAITS, waits))
+            for case in cases[1:]:
+                item.user_properties.append((names.OWN_WAITS, case.verdict.matched))
             report.user_properties = list(item.user_properties)
         if complaints:
             self._failed = True

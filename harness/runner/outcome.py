@@ -91,6 +91,7 @@ class Watched:
     def __init__(self) -> None:
         self._tests = 0
         self._waits = 0
+        self._own: int | None = None
         self._unwatched: dict[str, str] = {}
         self._partly: list[str] = []
 
@@ -103,6 +104,8 @@ class Watched:
             if report.when == "call" and name == names.WAITS:
                 self._tests += 1
                 self._waits += int(str(value))
+            elif report.when == "call" and name == names.OWN_WAITS:
+                self._own = (self._own or 0) + int(str(value))
             elif report.when == "call" and name == names.UNWATCHED:
                 self._unwatched[report.nodeid] = str(value)
 
@@ -111,6 +114,8 @@ class Watched:
         terminalreporter.write_line(
             f"kfabric: the wake-ups of {self._waits} waits in {self._tests} tests were judged"
         )
+        if self._own is not None:
+            terminalreporter.write_line(f"kfabric: {_own_waits(self._own)}")
         for test, reason in self._unwatched.items():
             terminalreporter.write_line(f"kfabric: not watched: {test}: {reason}")
         if self._partly:
@@ -118,6 +123,16 @@ class Watched:
                 f"kfabric: not watched from where they unload the module: "
                 f"{len(self._partly)} tests: {', '.join(self._partly)}"
             )
+
+
+def _own_waits(count: int) -> str:
+    """How many waits on the user's own queues were judged."""
+    if count:
+        return f"{count} of these waits were on the queues of wakeups.toml"
+    return (
+        "no wait on the queues of wakeups.toml was judged: no test called its functions, "
+        "or no thread waited there meanwhile"
+    )
 
 
 class Soaked:

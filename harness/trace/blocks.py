@@ -202,19 +202,24 @@ class WatchCut:
         self._watch = watch
         self._number = number
         self._over = False
-        self.t_begin = self.since = t_begin
+        self._looked = self.t_begin = self.since = t_begin
         """``since``: the verdict is about what happened after it."""
         self.doubts: tuple[str, ...] = ()
+        self.absent = False
+        """Was none of the modules there, in the whole cut?"""
 
     def look(self) -> Recording:
         """The recording so far; the cut continues."""
         seen = self._watch.ask("look", self._number)
         self.since = max(self.t_begin, seen["marked"] or seen["t_stop"])
+        self.absent = not seen["loaded"] and not seen["marked"]
         found = list(unpack(split(self._watch.packed())))
         records = judgeable(found, self.since)
         self.doubts = tuple(_doubts(self._watch.what, seen))
-        if any(isinstance(r, MarkRecord) and self.t_begin < r.t <= self.since for r in found):
+        # What came before the last look has been judged by then.
+        if any(isinstance(r, MarkRecord) and self._looked < r.t <= self.since for r in found):
             self.doubts += (RELOADED,)
+        self._looked = seen["t_stop"]
         return Recording(
             records=tuple(records),
             tallies=count(records),
@@ -321,6 +326,9 @@ class ModuleBlock(Block):
     def _examine(self, cut: Cut) -> Case:
         mine = cast(WatchCut, cut)
         case = examine(self._watch, mine, mine.end(), self._watch.rules(self._late_ms))
+        if mine.absent:
+            modules = ", ".join(self._watch.what.scope.modules)
+            return case.doubted(f"{modules} was not loaded in this block: nothing was judged")
         facts = Facts.of(case.ledger)
         if facts.waits and not facts.marks and not case.verdict.doubts:
             scope = self._watch.what.scope
@@ -384,6 +392,8 @@ class Witness:
             return None
         watch = self._watches.of(self._what)
         case = examine(watch, self._cut, self._cut.look(), watch.rules(self._what.late_ms))
+        for name in self._unknown():
+            case = case.doubted(f"wakeups.toml: {name} is neither loaded nor a tested module")
         new = []
         for finding in case.verdict.findings:
             key = self._wait_of(case, finding)
@@ -395,6 +405,12 @@ class Witness:
             case.verdict, findings=tuple(new), matched=case.verdict.matched if marks else 0
         )
         return replace(case, verdict=verdict)
+
+    def _unknown(self) -> list[str]:
+        """The modules of the file that do not exist."""
+        known = modules.watched()
+        names = self._what.scope.modules
+        return [name for name in names if name not in known and modules.state(name) is None]
 
     @staticmethod
     def _wait_of(case: Case, finding: Finding) -> tuple[Kind, int, int, int]:

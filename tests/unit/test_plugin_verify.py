@@ -128,6 +128,38 @@ def test_overtaken_is_no_fault(run: Run) -> None:
     run("def test_a(play): play('good-overtaken')").assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize(
+    ("waits", "line"),
+    [
+        (3, "*3 of these waits were on the queues of wakeups.toml*"),
+        (0, "*no wait on the queues of wakeups.toml was judged: no test called its functions*"),
+    ],
+)
+def test_waits_on_the_users_queues_are_counted(run: Run, waits: int, line: str) -> None:
+    """Also if there were none: the names in the file may be wrong."""
+    result = run(
+        f"""
+@pytest.fixture(autouse=True)
+def witness(request, play):
+    plugin = request.config.pluginmanager.get_plugin("verify")
+    case = plugin._cases
+    def cases(report, cut):
+        for one in case(report, cut):
+            yield one
+            yield SimpleNamespace(verdict=SimpleNamespace(matched={waits}, findings=(), doubts=()))
+    plugin._cases = cases
+    yield
+    plugin._cases = case
+
+from types import SimpleNamespace
+
+def test_a(play): play("good")
+"""
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([line])
+
+
 def test_fault_that_is_made_on_purpose_passes(run: Run) -> None:
     """If the test says so."""
     result = run(

@@ -219,6 +219,30 @@ def test_sleepers_that_nobody_saw_come_are_a_doubt(
         block().verified()
 
 
+def test_block_without_its_module_is_not_verified(
+    tracer: FakeTracer, block: Callable[[], Block]
+) -> None:
+    """Its name may be wrong."""
+    tracer.seen |= {"missing": ["mod", "mod_publish", "mod_take"], "marked": 0, "loaded": []}
+    with pytest.raises(AssertionError, match="mod was not loaded in this block"):
+        block().verified()
+
+
+def test_module_of_the_file_that_does_not_exist_is_named(watch: Watch) -> None:
+    """Neither is it loaded, nor one of the tested modules."""
+    witness = witness_of(watch)
+    witness.begin()
+    case = witness.judge()
+    assert case is not None
+    assert case.verdict.doubts == ("wakeups.toml: mod is neither loaded nor a tested module",)
+
+
+@pytest.fixture
+def tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module is one of the tested ones."""
+    monkeypatch.setattr(modules, "watched", lambda: ("mod",))
+
+
 def witness_of(watch: Watch) -> Witness:
     """A witness with a watch that runs already."""
     watches = Watches()
@@ -226,6 +250,24 @@ def witness_of(watch: Watch) -> Witness:
     return Witness(watches, WHAT)
 
 
+@pytest.mark.usefixtures("tested")
+def test_module_that_is_loaded_again_after_a_look_raises_no_doubt(
+    tracer: FakeTracer, watch: Watch
+) -> None:
+    """The fixture ``ulp`` does so in each teardown, and the test's call has been judged."""
+    fine(tracer.scene, 20_000)
+    witness = witness_of(watch)
+    witness.begin()
+    doubts = []
+    for marked in (1, STOP * US + 1):
+        tracer.seen["marked"] = marked
+        case = witness.judge()
+        assert case is not None
+        doubts.append(case.verdict.doubts)
+    assert doubts == [(), ()]
+
+
+@pytest.mark.usefixtures("tested")
 def test_fault_of_a_wait_is_reported_once(tracer: FakeTracer, watch: Watch) -> None:
     """Also by the next test, in whose time the thread still sleeps."""
     tracer.scene.publish(20_000)
@@ -242,6 +284,7 @@ def test_fault_of_a_wait_is_reported_once(tracer: FakeTracer, watch: Watch) -> N
     assert witness.judge() is None
 
 
+@pytest.mark.usefixtures("tested")
 def test_waits_of_a_test_that_calls_no_marked_function_are_not_counted(
     tracer: FakeTracer, watch: Watch
 ) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -179,6 +180,9 @@ def test_lost_wake_up_on_its_own_queue_fails_the_test(tmp_path: Path) -> None:
     assert "LOST: wait " in text and "belt-consumer/" in text
     assert "on belt_wq [belt]" in text and "no wake call followed the publication" in text
     assert set(cases.values()) == {""} and len(cases) == 3
+    assert re.search(
+        r"kfabric: \d\d of these waits were on the queues of wakeups\.toml", done.stdout
+    )
 
 
 @pytest.mark.parametrize(
