@@ -38,7 +38,6 @@ class QueueIndex:
         self.analysis = Analysis(ledger, rules)
         self.queues = [q for q in ledger.queues.values() if q.fclass in (0, FClass.QUEUE)]
         self.marked = self._marked_queues()
-        self._touched = {queue.id for queue in self.marked if self._is_touched(queue)}
         self.backlog = Backlog(ledger.marks, self.marked)
         self.calls = sorted(
             (signal for queue in self.queues for signal in queue.every_signal()),
@@ -55,6 +54,7 @@ class QueueIndex:
             key = call.record.queue, caller(call)
             self._previous[id(call)] = last.get(key, 0)
             last[key] = call.record.t
+        self._concerned = {queue.id for queue in self.marked if self._is_concerned(queue)}
         self._effects = {
             (effect.wake.queue, effect.wake.tid, effect.wake.t_wake): effect
             for queue in self.queues
@@ -83,7 +83,7 @@ class QueueIndex:
 
     def not_judged(self, queue: Queue, wait: Wait) -> str:
         """Why a wait was not judged; empty if it was."""
-        if queue.id not in self._touched:
+        if queue.id not in self._concerned:
             return "on queues that no marked function concerns"
         if not wait.finished:
             return STILL_OPEN
@@ -91,11 +91,12 @@ class QueueIndex:
             return "begun before the trace"
         return ""
 
-    def _is_touched(self, queue: Queue) -> bool:
-        """Do those who publish wake on a queue, or those who take sleep there?"""
-        groups = {caller(signal) for signal in queue.every_signal()}
-        groups |= {(0, wait.record.tid) for wait in queue.waits}
-        return not groups.isdisjoint(map(marker, self.ledger.marks))
+    def _is_concerned(self, queue: Queue) -> bool:
+        """Is it woken by threads that have just published, or do those sleep there that take?"""
+        takers = {mark.tid for mark in self.ledger.marks if mark.what == Mark.TAKE}
+        return any(wait.record.tid in takers for wait in queue.waits) or any(
+            self._own_publications(call) for call in queue.every_signal()
+        )
 
     def effect(self, wake: WakeRecord) -> WakeEffect | None:
         """The effect of a wake on the wait that it belongs to."""
@@ -124,8 +125,10 @@ class QueueIndex:
 
         For a caller that publishes nothing itself, the publications of all count.
         """
-        previous = self._previous[id(call)]
-        own = self._publications.get(caller(call))
-        if own is None:
-            return len(self.backlog.published_between(previous, call.record.t))
-        return bisect_right(own, call.record.t) - bisect_right(own, previous)
+        if caller(call) in self._publications:
+            return self._own_publications(call)
+        return len(self.backlog.published_between(self._previous[id(call)], call.record.t))
+
+    def _own_publications(self, call: Signal) -> int:
+        own = self._publications.get(caller(call), [])
+        return bisect_right(own, call.record.t) - bisect_right(own, self._previous[id(call)])
