@@ -165,12 +165,14 @@ class Verdict:
     def lines(self, most: int = 10) -> list[str]:
         """The faults, then the doubts, each in a line, if there are any; else :meth:`line`."""
         if self.outcome is Outcome.FAULT:
-            more = len(self.findings) - most
-            tail = [f"... and {more} more findings"] if more > 0 else []
-            return [*map(str, self.findings[:most]), *tail]
-        if self.outcome is Outcome.NOT_VERIFIED:
-            return [f"NOT VERIFIED: {doubt}" for doubt in (*self.doubts, *self.missing)]
-        return [self.line()]
+            lines, what = list(map(str, self.findings)), "findings"
+        elif self.outcome is Outcome.NOT_VERIFIED:
+            lines = [f"{self.outcome}: {doubt}" for doubt in (*self.doubts, *self.missing)]
+            what = "reasons"
+        else:
+            return [self.line()]
+        more = len(lines) - most
+        return [*lines[:most], f"... and {more} more {what}"] if more > 0 else lines
 
     def _judged(self) -> str:
         total = self.matched + sum(self.unjudged.values())

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from guest_support import DEBUGFS, NEEDS_TRACER
 
+from harness.errors import ExitStatus
 from harness.guest import modules as guest_modules
 from harness.guest.waiting import DeadlineExpired, wait_until
 from harness.recording import HEAD, RECORDS
@@ -170,18 +171,24 @@ def by_pid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Traced, P
 
 
 @pytest.fixture(scope="module")
-def by_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
-    """One queue of a module, told by its address, while others are slept on, too."""
+def gallery() -> Iterator[None]:
+    """The gallery's module is loaded."""
     if not (DEBUGFS / "tracing").exists():
         subprocess.run(["mount", "-t", "debugfs", "none", DEBUGFS], check=False, timeout=10)
     guest_modules.insert(guest_modules.Modules.from_environment().file("gallery"))
     try:
-        plays = " ".join(str(GALLERY / f"buggy/{name}") for name in ("baton-signal", "herd"))
-        address = address_of("signal_queue")
-        directory = tmp_path_factory.mktemp("address")
-        yield trace(directory, [f"--queue={address}"], "ping", 3, tail=f"cat {plays}")
+        yield
     finally:
         guest_modules.remove("gallery")
+
+
+@pytest.fixture(scope="module")
+def by_address(gallery: None, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    """One queue of a module, told by its address, while others are slept on, too."""
+    plays = " ".join(str(GALLERY / f"buggy/{name}") for name in ("baton-signal", "herd"))
+    address = address_of("signal_queue")
+    directory = tmp_path_factory.mktemp("address")
+    return trace(directory, [f"--queue={address}"], "ping", 3, tail=f"cat {plays}")
 
 
 def test_pipe_between_two_processes_is_counted_exactly(tree: Traced) -> None:
@@ -296,7 +303,6 @@ def test_process_that_is_traced_by_its_number_goes_on(by_pid: tuple[Traced, Pope
     traced, shell = by_pid
     assert shell.poll() is None
     assert traced.waits("", shell.pid)
-    assert traced.status == 0
 
 
 def test_thread_that_goes_on_is_not_said_to_be_stuck_twice(by_pid: tuple[Traced, Popen]) -> None:
@@ -306,11 +312,36 @@ def test_thread_that_goes_on_is_not_said_to_be_stuck_twice(by_pid: tuple[Traced,
 
 
 def test_losses_are_never_silent(by_pid: tuple[Traced, Popen]) -> None:
-    """What the ring could not hold is counted, and nothing is verified."""
+    """What the ring could not hold is counted, and the verdict's lines and status say it."""
     traced, _ = by_pid
-    assert traced.recording.losses.ring > 0
-    assert traced.ledger.doubts
-    assert "not verified" in traced.said
+    ring = traced.recording.losses.ring
+    assert ring > 0
+    assert f"\nNOT VERIFIED: the probe lost events: {ring} in the ring" in traced.said
+    assert traced.status == ExitStatus.NOT_VERIFIED
+
+
+def test_trace_without_marks_judges_nothing(tree: Traced, by_address: Traced) -> None:
+    """No one said what the sleepers wait for, so a timeout is odd and no fault."""
+    waits = sum(len(queue.waits) for queue in by_address.ledger.queues.values())
+    assert by_address.said.splitlines()[-1] == (
+        f"NOT JUDGED: {waits} waits traced, nothing says what they waited for; 1 ended by a timer"
+    )
+    assert by_address.status == 0
+    assert tree.said.splitlines()[-1].startswith("NOT JUDGED: ")
+
+
+def test_fault_on_marked_queues_is_told_and_is_the_status(gallery: None, tmp_path: Path) -> None:
+    """The trace itself says that the wake-up was lost; its repaired twin is verified."""
+    marks = ["--queue=" + address_of("signal_queue")]
+    marks += ["--event=gallery_publish", "--take=gallery_take"]
+    play = f"cat {GALLERY / 'buggy/baton-signal'}"
+    traced = trace(tmp_path, marks, "ping", 3, tail=play)
+    assert traced.said.splitlines()[-1].startswith("WAKE NOT HANDED ON: ")
+    assert traced.status == ExitStatus.FAULT_FOUND
+    play = f"cat {GALLERY / 'fixed/baton-signal'}"
+    traced = trace(tmp_path, marks, "ping", 3, tail=play)
+    assert traced.said.splitlines()[-1].startswith("VERIFIED: 2 waits")
+    assert traced.status == 0
 
 
 def test_one_queue_is_traced_by_its_address(by_address: Traced) -> None:
