@@ -111,7 +111,7 @@ class CutTracer(Tracer):
             return
         if self._mark_probes is None:
             self._mark_probes = Kprobes()
-        self._mark_probes.attach(function, address, self._programs[program])
+        self._mark_probes.attach(function, address, self._bpf.function(program))
 
     def _close_marks(self) -> None:
         if self._mark_probes is not None:
