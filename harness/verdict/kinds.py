@@ -43,7 +43,8 @@ class Finding:
 
     ``wait`` is the number of the wait, 0 if none can be named; ``seq`` the number of
     the publication at fault, 0 if there is none; ``waker`` the thread that woke, or
-    should have woken the wait, 0 if only the text names it.
+    should have woken the wait, 0 if only the text names it. ``published`` is the time
+    of the marked publication that the wait missed, 0 without one.
     """
 
     kind: Kind
@@ -53,6 +54,7 @@ class Finding:
     wait: int = 0
     seq: int = 0
     waker: int = 0
+    published: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind.upper()}: {self.text}"

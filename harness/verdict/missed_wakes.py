@@ -189,7 +189,8 @@ def _finding(analysis: Analysis, sleep: Sleep, publication: MarkRecord, cause: _
     rec = cause.call.record if cause.call else None
     seq, waker = (rec.seq, rec.waker) if rec else (0, publication.tid)
     tid = wait.record.tid
-    return Finding(cause.kind, sleep.queue.id, text, tid, wait.number, seq, waker)
+    args = (tid, wait.number, seq, waker, publication.t)
+    return Finding(cause.kind, sleep.queue.id, text, *args)
 
 
 def _how_long(analysis: Analysis, sleep: Sleep) -> str:

@@ -13,7 +13,7 @@ The kernel stacks of sleeper and waker follow, if they were recorded.
 
 from collections.abc import Iterator
 
-from harness.recording.records import NO_STACK
+from harness.recording.records import NO_STACK, Mark, MarkRecord
 from harness.verdict.kinds import Finding, Kind, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
@@ -43,6 +43,8 @@ def event_of(queue: Queue, finding: Finding, waits: list[Wait]) -> Signal | None
     """The publication at fault, or the one that should have ended the wait."""
     if finding.seq:
         return queue.signals.get(finding.seq)
+    if finding.published:
+        return None  # No wake call followed; one that came for something else is no event of it.
     for wait in waits:
         wake = wait.last_wake
         if wake and (signal := queue.signal_of(wake)):
@@ -51,6 +53,14 @@ def event_of(queue: Queue, finding: Finding, waits: list[Wait]) -> Signal | None
         for signal in queue.every_signal():
             if rec.t_begin < signal.record.t and (not rec.t_end or signal.record.t < rec.t_end):
                 return signal
+    return None
+
+
+def publication_of(ledger: Ledger, finding: Finding) -> MarkRecord | None:
+    """The marked publication that the wait of a finding missed."""
+    for mark in ledger.marks if finding.published else ():
+        if mark.t == finding.published and mark.what == Mark.PUBLISH:
+            return mark
     return None
 
 
@@ -67,11 +77,15 @@ def story(ledger: Ledger, finding: Finding, rules: Rules | None = None) -> str:
     if signal:
         owed = named[0] if named and finding.kind in _OWED else None
         events.append((signal.record.t, _signal_text(analysis, signal, owed)))
+    mark = publication_of(ledger, finding)
+    if mark:
+        by = analysis.waker(mark.tid, mark.context)
+        events.append((mark.t, f"{by}, CPU {mark.cpu}, enters the marked function that publishes"))
     events.sort()
     lines = [f"{(t - events[0][0]) / 1e6:11.3f} ms  {text}" for t, text in events]
     if len(waits) > _WAITS:
         lines.append(f"{'':{_INDENT}}... and {len(waits) - _WAITS} more waits that it woke")
-    return "\n".join([str(finding), *lines, *_stacks(ledger, waits[:_WAITS], signal)])
+    return "\n".join([str(finding), *lines, *_stacks(ledger, waits[:_WAITS], signal, mark)])
 
 
 def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple[int, str]]:
@@ -109,7 +123,9 @@ def _signal_text(analysis: Analysis, signal: Signal, owed: Wait | None) -> str:
     return text
 
 
-def _stacks(ledger: Ledger, waits: list[Wait], signal: Signal | None) -> Iterator[str]:
+def _stacks(
+    ledger: Ledger, waits: list[Wait], signal: Signal | None, mark: MarkRecord | None
+) -> Iterator[str]:
     found: list[tuple[str, int]] = []
     for wait in waits:
         who = ledger.thread_name(wait.record.tid)
@@ -118,6 +134,9 @@ def _stacks(ledger: Ledger, waits: list[Wait], signal: Signal | None) -> Iterato
             found.append((f"{who} was woken from", wait.stacks.waker))
     if signal:
         found.append((f"{ledger.thread_name(signal.record.waker)} published from", signal.stack))
+    if mark and not (signal and ledger.frames(signal.stack)):
+        # A wake call that finds no sleeper has no stack, and the publication may have no call.
+        found.append((f"{ledger.thread_name(mark.tid)} published from", mark.stack))
     for title, stack in dict.fromkeys(found):
         frames = ledger.frames(stack) if stack != NO_STACK else ()
         if frames:

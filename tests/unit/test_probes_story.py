@@ -7,9 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from queue_scenes import TIMEOUT, WAKER_2, Scene
 from record_lines import load_lines
 
-from harness.recording.records import ObjectRecord, Recording, SignalRecord, StackRecord
+from harness.recording.records import (
+    MarkRecord,
+    ObjectRecord,
+    Recording,
+    SignalRecord,
+    StackRecord,
+)
+from harness.verdict import queues
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Ledger, build
 from harness.verdict.moments import moments
@@ -124,3 +132,39 @@ def test_doubtful_recording_is_kept_whole() -> None:
     """It is unknown which part of it is wrong."""
     recording = load("unsure-gap")
     assert moments(recording, build(recording), []) is recording
+
+
+def published_from(scene: Scene) -> tuple[Finding, list[str]]:
+    """The finding of a scene whose marks have stacks, and its story."""
+    marks = [replace(r, stack=WAKER) if isinstance(r, MarkRecord) else r for r in scene.records]
+    scene.records = marks
+    ledger = replace(scene.ledger(), stacks=FRAMES)
+    (finding,) = queues.judge(ledger).findings
+    return finding, story(ledger, finding).splitlines()
+
+
+def test_story_of_a_publication_without_a_wake_call_has_its_stack() -> None:
+    """The marked function's stack stands for the wake call's, and no other call is blamed."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    scene.call(70, tid=WAKER_2, sleepers=1)
+    scene.publish(100)
+    finding, lines = published_from(scene)
+    assert finding.published == 100_000
+    assert lines[3] == (
+        "      0.050 ms  thread waker/21 in process context, CPU 0, enters the marked function "
+        "that publishes"
+    )
+    assert lines[-2:] == ["  thread waker/21 published from:", "    kfi_publish+0x10d [kfabric]"]
+    assert not any("waker-2" in line for line in lines)
+
+
+def test_story_of_a_wake_call_that_came_too_early_has_the_publication_and_its_stack() -> None:
+    """A call that finds no sleeper is recorded without a stack."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101, sleepers=0)
+    scene.wait(140, slept=150, timeout=TIMEOUT)
+    _, lines = published_from(scene)
+    assert "enters the marked function" in lines[1] and "publication 1" in lines[2]
+    assert lines[-2:] == ["  thread waker/21 published from:", "    kfi_publish+0x10d [kfabric]"]
