@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from harness.recording.records import Record, SignalRecord, WaitRecord, WakeRecord
+from harness.recording.records import Context, Record, SignalRecord, WaitRecord, WakeRecord
 from harness.verdict.ledger import TIMED_OUT
 from harness.verdict.stats import Latency, latency
+
+_SUMMED = "waits never timeouts at_once signals wakes".split()
 
 
 @dataclass(slots=True)
@@ -72,12 +74,52 @@ class Numbers:
             self._wake(record)
 
 
+def merged(rows: Iterable[Numbers]) -> Numbers:
+    """The sums of several queues, with the number of the first one."""
+    first, *others = rows
+    total = replace(first, latencies=first.latencies[:])
+    for row in others:
+        for name in _SUMMED:
+            setattr(total, name, getattr(total, name) + getattr(row, name))
+        total.deepest = max(total.deepest, row.deepest)
+        total.latencies.extend(row.latencies)
+    return total
+
+
+INTERRUPTS: Mapping[int, str] = {Context.SOFTIRQ: "softirq", Context.HARDIRQ: "hard interrupt"}
+
+Waker = tuple[int, int]
+"""A context and a thread: 0 and the thread, or an interrupt's context and 0.
+
+In an interrupt the current thread is unrelated to the wake.
+"""
+
+
+def waker_of(record: WaitRecord | WakeRecord) -> Waker:
+    """The waker of a wake."""
+    return (record.context, 0) if record.context in INTERRUPTS else (0, record.waker)
+
+
+@dataclass(slots=True)
+class Pair:
+    """The wakes of one sleeper by one waker, and the slowest one from wake to running (ns)."""
+
+    wakes: int = 0
+    slowest: int = 0
+
+    def add(self, other: Pair) -> None:
+        """Add the wakes of another pair."""
+        self.wakes += other.wakes
+        self.slowest = max(self.slowest, other.slowest)
+
+
 class Sums:
-    """The counts of every queue."""
+    """The counts of every queue, and those of every pair of sleeper and waker."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         """Start with these records."""
         self.rows: dict[int, Numbers] = {}
+        self.pairs: dict[tuple[int, Waker], Pair] = {}
         for record in records:
             self.add(record)
 
@@ -88,3 +130,14 @@ class Sums:
             if row is None:
                 row = self.rows[record.queue] = Numbers(record.queue)
             row.add(record)
+            if not isinstance(record, SignalRecord) and record.t_wake:
+                self._wake(record)
+
+    def _wake(self, record: WaitRecord | WakeRecord) -> None:
+        key = record.tid, waker_of(record)
+        pair = self.pairs.get(key)
+        if pair is None:
+            pair = self.pairs[key] = Pair()
+        pair.wakes += 1
+        if record.t_waking and record.t_running > record.t_wake:
+            pair.slowest = max(pair.slowest, record.t_running - record.t_wake)

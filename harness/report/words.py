@@ -24,3 +24,18 @@ def duration(ns: int) -> str:
         if ns >= size:
             return f"{ns / size:.3g} {unit}"
     return f"{ns} ns"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: ``1 finding``, ``2,000 waits``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def short_name(name: str) -> str:
+    """A queue's name without its module: ``ulog_wq`` for ``ulog_wq [ulog]``."""
+    return name.partition(" [")[0]
+
+
+def thread(name: str) -> str:
+    """A thread as the ledger names it, without the word before a name: ``reader/812``."""
+    return name.removeprefix("thread ") if "/" in name else name

@@ -20,6 +20,8 @@ def chromium() -> Iterator[Browser]:
 def browser(chromium: Browser) -> Browser:
     """The browser, with nothing of the last test in it."""
     chromium.go("about:blank")
+    chromium.emulate()
+    chromium.resize(1280)
     chromium.logs("browser")
     chromium.requests()
     return chromium

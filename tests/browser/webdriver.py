@@ -138,11 +138,23 @@ class Browser:
                 asked.append(str(answer["params"]["request"]["url"]))
         return asked
 
-    def emulate(self, scheme: str) -> None:
-        """Let the page believe that its user prefers ``light`` or ``dark``."""
+    def emulate(self, scheme: str = "", media: str = "") -> None:
+        """Let the page believe that its user prefers ``light`` or ``dark``, or that it is printed.
+
+        Without arguments the browser's own answers count again.
+        """
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        body = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}}
-        self._call("POST", f"{self._session}/goog/cdp/execute", body)
+        self._command("Emulation.setEmulatedMedia", media=media, features=features)
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Give the page this size; a narrow one is a phone's."""
+        self._command("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                      deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
+
+    def _command(self, name: str, **params: Any) -> Any:
+        """A command of the browser's own protocol."""
+        body = {"cmd": name, "params": params}
+        return self._call("POST", f"{self._session}/goog/cdp/execute", body)
 
     def screenshot(self) -> str:
         """The visible part of the page as PNG, base64."""

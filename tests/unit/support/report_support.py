@@ -7,6 +7,7 @@ from pathlib import Path
 
 from record_lines import load_lines
 
+from harness.recording import RECORDS
 from harness.recording.records import (
     Context,
     FClass,
@@ -15,6 +16,7 @@ from harness.recording.records import (
     StackRecord,
     WaitRecord,
     count,
+    pack,
 )
 from harness.report import source
 from harness.verdict.ledger import Ledger, build
@@ -76,6 +78,40 @@ def plain(waits: int = 3, never: bool = True, name: str = "pipe_read") -> Record
         },
         t_stop=last + 900_000,
     )
+
+
+def save_many(waits: int, directory: Path, queues: int = 600, threads: int = 300) -> Path:
+    """A directory with so many waits, each woken by its neighbour; they are 1 us apart.
+
+    The queues of a name are ten. The wait in the middle is never woken. Packs the
+    records itself: a million objects would take a minute.
+    """
+    name, form = "queue slept on in function_{} [mod]", WaitRecord.FORMAT
+    names = WaitRecord.MEMBERS.split()
+    whole = WaitRecord(
+        1, 1, 1, fclass=FClass.QUEUE, t_slept=1, t_wake=1, t_waking=1, t_running=1, t_end=1, why=1,
+        ended=1, context=Context.PROCESS, sleeps=1, wakes=1,
+    )  # fmt: skip
+    rest = [getattr(whole, member, 0) for member in names[8:]]
+    waker = names.index("waker") - 8
+    packed = bytearray()
+    for n in range(waits):
+        t, tid = 10**9 + n * 1000, 1000 + n % threads
+        times = [t + 100, t + 40_000, t + 40_100, t + 41_000 + n % 5000, t + 50_000]
+        rest[waker] = 1000 + (n + 1) % threads
+        rest[names.index("tid") - 8] = tid
+        packed += form.pack(WaitRecord.KIND, 1 + n % queues, t, *times, *rest)
+    middle = 10**9 + waits // 2 * 1000
+    stuck = WaitRecord(1, middle, 999, fclass=FClass.QUEUE, t_slept=middle + 9, sleeps=1)
+    head = Recording(
+        (),
+        threads={1000 + n: f"thread-{n % 40}" for n in range(threads)},
+        queues={1 + n: name.format(n // 10) for n in range(queues)},
+        t_stop=10**9 + waits * 1000 + 10**6,
+    )
+    saved(head, directory)
+    (directory / RECORDS).write_bytes(packed + pack(stuck))
+    return directory
 
 
 def saved(recording: Recording, directory: Path) -> Path:
