@@ -102,11 +102,15 @@ class Tables:
     def _facts(self, case: Case) -> Iterator[tuple[str, str]]:
         finding = case.finding
         who = thread(self._ledger.thread_name(finding.tid)) if finding.tid else "no single thread"
-        yield "sleeper", who + (f", wait {finding.wait}" if finding.wait else "")
+        yield "thread", who + (f", wait {finding.wait}" if finding.wait else "")
         yield "on", self._object(finding.queue)
         wait = case.waits[0] if case.waits and finding.wait else None
         if wait:
             yield "since", "; ".join(self._since(wait))
+        if case.sleeper and case.sleeper is not wait:
+            other = thread(self._ledger.thread_name(case.sleeper.record.tid))
+            told = "; ".join(self._since(case.sleeper))
+            yield "slept on", f"{other}, wait {case.sleeper.number}: {told}"
         if case.call:
             yield "wake call", "; ".join(self._call(case.call))
         elif not case.mark:
@@ -142,8 +146,9 @@ class Tables:
 
     def _call(self, call: Signal) -> Iterator[str]:
         rec = call.record
+        of = f" of {self._object(rec.source)}" if rec.source else ""
         yield (
-            f"signal {rec.seq} ({why_name(rec.why)} of {self._object(rec.source)}) at "
+            f"signal {rec.seq} ({why_name(rec.why)}{of}) at "
             f"{self._at(rec.t)}, by {thread(self._ledger.thread_name(rec.waker))} "
             f"({context_name(rec.context)}, CPU {rec.cpu})"
         )

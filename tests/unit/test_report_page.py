@@ -9,11 +9,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from queue_scenes import NAMES, QUEUE, TIMEOUT, WAITER_2, Scene
 from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
 from harness.commands import report as command
 from harness.errors import ExitStatus, KfabricError
-from harness.recording.records import Recording
+from harness.recording.records import Recording, count
 from harness.report import load, write_page
 from harness.report.markup import tag, text
 from harness.report.numbers import Sums
@@ -74,6 +75,23 @@ def test_page_of_hostile_names_has_the_elements_of_any_other(tmp_path: Path) -> 
     _, hostile = page_of(bad, tmp_path / "hostile")
     elements = [[name for name, _ in page.seen if name != "wbr"] for page in (usual, hostile)]
     assert elements[0] == elements[1]
+
+
+def test_finding_about_two_waits_shows_both(tmp_path: Path) -> None:
+    """The wait that left with a wake-up, and the one that slept on."""
+    scene = Scene()
+    scene.publish(99)
+    scene.call(100, sleepers=2)
+    scene.wait(10, slept=20, wakes=(100,), end=105)
+    scene.wait(30, WAITER_2, slept=40, timeout=TIMEOUT)
+    records = tuple(scene.records)
+    recording = Recording(
+        records, tallies=count(records), threads=NAMES, queues={QUEUE: "q [m]"}, t_stop=10**9
+    )
+    page, _ = page_of(recording, tmp_path)
+    words = re.sub("<[^>]*>", "", page)
+    assert "threadwaiter/11, wait 1" in words
+    assert "slept onwaiter-2/12, wait 1: asleep since 0.030 ms; returned -110 after 250 ms" in words
 
 
 def test_empty_recording_has_a_page(tmp_path: Path) -> None:
