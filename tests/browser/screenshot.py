@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """A picture of a report's page, for the documents.
 
-    PYTHONPATH=. build/venv/bin/python tests/browser/screenshot.py build/demo/report.html docs/report.png
+    PYTHONPATH=. build/venv/bin/python tests/browser/screenshot.py build/demo/report.html a.png
 
-With --open the first story is shown unfolded.
-"""  # noqa: E501
+docs/report.png shows tests/data/traces/lost.jsonl, docs/gallery.png the example of docs/tracing.md.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def main() -> None:
     parser.add_argument("page", type=Path)
     parser.add_argument("picture", type=Path)
     parser.add_argument("--size", default="1180,900", help="of the window (%(default)s)")
-    parser.add_argument("--open", action="store_true", help="unfold the first story")
+    parser.add_argument("--scheme", default="light", help="of colours (%(default)s, or dark)")
     args = parser.parse_args()
-    with Browser(f"--window-size={args.size}", "--hide-scrollbars") as browser:
+    with Browser("--hide-scrollbars") as browser:
+        browser.resize(*map(int, args.size.split(",")))
+        browser.emulate(args.scheme)
         browser.go(file_url(args.page))
-        if args.open:
-            browser.run("document.querySelector('details').open = true")
         args.picture.write_bytes(base64.b64decode(browser.screenshot()))
 
 
