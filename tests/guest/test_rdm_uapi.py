@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import uapi_support as raw
 from failslab_support import MOST, NO_MEMORY, Failslab
-from guest_support import Call, Mock
+from guest_support import LIMIT, Call, Mock
 from rdm_support import CXI, SOCKADDR, TRECEIVED, RdmNet, Scalable, max_conns
 from test_uapi import DOCUMENTED
 from verbs_support import REMOTE, Net
@@ -31,7 +31,6 @@ InThread = Callable[[Callable[[], object]], Call[object]]
 FAULT = -errno.EFAULT
 NOTAVAIL = _uapi.KFAB_ADDR_NOTAVAIL
 POISON = 0x5A5A5A5A5A5A5A5A
-ATTEMPTS = 100
 
 
 @pytest.fixture
@@ -78,31 +77,26 @@ def test_fault_inserts_nothing(rdm: RdmNet, memory: raw.Pages) -> None:
         assert not empty(av)
 
 
-def test_late_fault_inserts_nothing(rdm: RdmNet, memory: raw.Pages, in_thread: InThread) -> None:
+def test_late_fault_inserts_nothing(rdm: RdmNet, in_thread: InThread) -> None:
     """X2: the room for the numbers is writable at first and not at the end: nothing stays.
 
-    An insert begins by writing to that room. When this is seen, writing is forbidden.
+    An insert begins by writing to that room. It waits for the second of its two pages, while
+    the first one, which it has written, becomes read-only.
     """
     fd, count = rdm.device.fileno(), 512
     addresses = ctypes.create_string_buffer(pack_address(("192.0.2.1", 1)) * count)
-    last = ctypes.c_uint64.from_address(memory.end - 8)
+    memory = raw.Pages.new(2)
+    last = raw.Userfault(memory.address + raw.PAGE)
     with rdm.domain().av() as av:
-        for _ in range(ATTEMPTS):
-            last.value = POISON
-            arg = insert(av, ctypes.addressof(addresses), memory.address, count)
-            call = in_thread(partial(raw.call, fd, "AV_INSERT", arg))
-            while last.value == POISON and not call.done:
-                pass
-            memory.read_only()
-            done = call.result()
-            memory.writable()
-            if done == FAULT:
-                break
-            assert done == count  # it was faster
-            av.remove(*(ctypes.c_uint64 * count).from_address(memory.address))
-        else:
-            pytest.fail("each insert was faster than the change of its memory")
+        arg = insert(av, ctypes.addressof(addresses), memory.address + raw.PAGE // 2, count)
+        call = in_thread(partial(raw.call, fd, "AV_INSERT", arg))
+        last.touched(LIMIT)
+        memory.read_only(raw.PAGE)
+        last.give()
+        assert call.result() == FAULT
         assert empty(av)
+    last.close()
+    memory.free()
 
 
 def test_fault_inserts_no_service(rdm: RdmNet, memory: raw.Pages) -> None:

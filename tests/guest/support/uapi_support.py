@@ -11,6 +11,7 @@ import ctypes
 import errno
 import mmap
 import os
+import select
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -100,9 +101,9 @@ class Pages:
         ctypes.memmove(address, data, len(data))
         return address
 
-    def read_only(self) -> None:
-        """Forbid writing."""
-        assert _libc.mprotect(self.address, self.length, mmap.PROT_READ) == 0
+    def read_only(self, length: int = 0) -> None:
+        """Forbid writing, of all or of so many bytes from the front."""
+        assert _libc.mprotect(self.address, length or self.length, mmap.PROT_READ) == 0
 
     def writable(self) -> None:
         """Allow writing."""
@@ -111,6 +112,39 @@ class Pages:
     def free(self) -> None:
         """Unmap all."""
         _libc.munmap(self.address, self.length)
+
+
+class Userfault:
+    """A page that is missing; who touches it waits until it is given (userfaultfd(2))."""
+
+    SYSCALL = 323  # x86-64
+    MAGIC, API, REGISTER, ZEROPAGE = 0xAA, 0x3F, 0x00, 0x04
+    MISSING = 1
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+        self.fd = _libc.syscall(self.SYSCALL, os.O_CLOEXEC)
+        assert self.fd >= 0, os.strerror(ctypes.get_errno())
+        self._call(self.API, self.MAGIC, 0, 0)
+        self._call(self.REGISTER, address, PAGE, self.MISSING, 0)
+
+    def _call(self, nr: int, *words: int) -> None:
+        arg = (ctypes.c_uint64 * len(words))(*words)
+        request = number(nr, ctypes.sizeof(arg), self.MAGIC)
+        assert ioctl(self.fd, request, ctypes.addressof(arg)) == 0
+
+    def touched(self, seconds: float) -> None:
+        """Wait until a thread needs the page."""
+        ready, _, _ = select.select([self.fd], [], [], seconds)
+        assert ready, "nothing touched the missing page"
+
+    def give(self) -> None:
+        """Let the thread go on, with a page of zeros."""
+        self._call(self.ZEROPAGE, self.address, PAGE, 0, 0)
+
+    def close(self) -> None:
+        """Let go of the page."""
+        os.close(self.fd)
 
 
 def map_shared(fd: int, length: int, offset: int) -> int:
