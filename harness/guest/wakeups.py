@@ -11,7 +11,7 @@
         rec.assert_each_wait_ended_by(cq)
         rec.woken_once()
 
-All blocks of a process share one probe, which takes ten seconds to load.
+All blocks of a process share one probe, which takes a second to load, and ten if it is compiled.
 """
 
 from collections.abc import Callable, Iterable

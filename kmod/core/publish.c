@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * From a report to its wake-ups: kfi_publish() is the second phase of every
- * publication. kfi_ep_complete() runs both phases for a completion. Each store
+ * report. kfi_ep_complete() runs both phases for a completion. Each store
  * fills in a target for the second phase, so no producer can forget to wake.
  */
 #include "core.h"
