@@ -91,6 +91,12 @@ def test_every_kind_of_fault_has_a_trace() -> None:
     assert {kind.value for kind in Kind} <= kinds
 
 
+def test_every_kind_is_explained() -> None:
+    """docs/verdict.md has a row for each kind."""
+    page = (Path(__file__).parents[2] / "docs/verdict.md").read_text()
+    assert [kind.value for kind in Kind if f"\n| {kind} | " not in page] == []
+
+
 def test_every_verdict_has_a_trace_that_nearly_gives_it() -> None:
     """A check with false findings would be seen here."""
     for path in TRACES:

@@ -144,6 +144,12 @@ def test_every_section_says_what_is_atomic_and_what_a_close_does() -> None:
     assert lacking == []
 
 
+def test_the_module_has_every_ioctl_of_the_headers(headers: dict[str, Ioctl]) -> None:
+    """A number without a function is ENOTTY, whatever the page promises."""
+    table = (ROOT / "kmod/dev/main.c").read_text()
+    assert sorted(re.findall(r"\bOP\(KFAB_IOC_(\w+),", table)) == sorted(headers)
+
+
 def test_the_table_of_contents_links_every_section(pages: dict[str, Ioctl]) -> None:
     """docs/uapi.md leads to each ioctl."""
     links = re.findall(r"\[([A-Z_]+)\]\(uapi/(\w+)\.md#(\w+)\)", MAIN.read_text())
