@@ -93,6 +93,8 @@ static __always_inline void emit_stack(u32 queue, u32 tid, u64 t_begin,
 		.tid = tid,
 		.sleeper = sleeper,
 		.waker = waker,
+		.user_sleeper = -1,
+		.user_waker = -1,
 	};
 
 	if (sleeper >= 0 || waker >= 0)

@@ -69,7 +69,8 @@ struct stack_rec {
 	u32 kind, queue;
 	u64 t_begin;
 	u32 tid;
-	s32 sleeper, waker;
+	s32 sleeper, waker;		/* in the kernel */
+	s32 user_sleeper, user_waker;	/* in their programs */
 	u32 pad;
 };
 
@@ -84,7 +85,7 @@ _Static_assert(sizeof(struct signal_rec) == 48, "signal_rec");
 _Static_assert(sizeof(struct wake_rec) == 64, "wake_rec");
 _Static_assert(sizeof(struct object_rec) == 32, "object_rec");
 _Static_assert(sizeof(struct mark_rec) == 32, "mark_rec");
-_Static_assert(sizeof(struct stack_rec) == 32, "stack_rec");
+_Static_assert(sizeof(struct stack_rec) == 40, "stack_rec");
 _Static_assert(sizeof(struct tally_rec) == 40, "tally_rec");
 
 /* Counts of a queue, and its last signal: a stack is kept only if that looks wrong. */

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import IntEnum
 from mmap import mmap
 from operator import itemgetter
@@ -228,20 +228,39 @@ class MarkRecord:
 
 @dataclass(frozen=True, slots=True)
 class StackRecord:
-    """The kernel stacks of a wait: those of the sleeper and of its last waker.
+    """The stacks of a wait: those of the sleeper and of its last waker.
 
-    Stacks are keys of :attr:`Recording.stacks`, or NO_STACK.
+    Stacks are keys of :attr:`Recording.stacks`, or NO_STACK. ``sleeper`` and ``waker`` are in
+    the kernel, ``user_sleeper`` and ``user_waker`` in the programs that called it.
     """
 
     KIND: ClassVar[int] = 6
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIiiI")
-    MEMBERS: ClassVar[str] = "kind queue t_begin tid sleeper waker pad"
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQI4iI")
+    MEMBERS: ClassVar[str] = "kind queue t_begin tid sleeper waker user_sleeper user_waker pad"
+    STACKS: ClassVar[tuple[str, ...]] = ("sleeper", "waker", "user_sleeper", "user_waker")
 
     queue: int
     t_begin: int
     tid: int
     sleeper: int = NO_STACK
     waker: int = NO_STACK
+    user_sleeper: int = NO_STACK
+    user_waker: int = NO_STACK
+
+    @property
+    def sleeps(self) -> tuple[int, int]:
+        """The sleeper's stacks, the innermost one first."""
+        return self.sleeper, self.user_sleeper
+
+    @property
+    def wakes(self) -> tuple[int, int]:
+        """The waker's stacks, the innermost one first."""
+        return self.waker, self.user_waker
+
+    def updated(self, later: StackRecord) -> StackRecord:
+        """The stacks of two records of one wait: the later one counts if it has a stack."""
+        stacks = {name: getattr(later, name) for name in self.STACKS}
+        return replace(self, **{name: s for name, s in stacks.items() if s != NO_STACK})
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,10 @@ def asleep_ns(wait: WaitRecord, t_stop: int) -> int:
 
 
 Key = tuple[int, int, int]
-Stacks = tuple[int, int]
-"""Numbers of a sleeper's and its waker's stack, or NO_STACK."""
+Stacks = tuple[tuple[int, int], tuple[int, int]]
+"""Numbers of a sleeper's and its waker's stacks, or NO_STACK."""
 
-_NONE: Stacks = (NO_STACK, NO_STACK)
+_NONE: Stacks = ((NO_STACK, NO_STACK), (NO_STACK, NO_STACK))
 
 
 class Folded:
@@ -55,8 +55,8 @@ class Folded:
         """``ledger`` has the names and frames; open waits end at ``t_stop``."""
         self._ledger, self._names, self._t_stop = ledger, names, t_stop
         self._waits: OrderedDict[Key, WaitRecord] = OrderedDict()
-        self._stacks: OrderedDict[Key, Stacks] = OrderedDict()
-        self._counts: Counter[tuple[int, int, int, int, int, bool]] = Counter()
+        self._stacks: OrderedDict[Key, StackRecord] = OrderedDict()
+        self._counts: Counter[tuple[int, int, int, Stacks, bool]] = Counter()
 
     def add(self, record: Record) -> None:
         """Add a record; a wait may come before or after its stacks."""
@@ -66,33 +66,29 @@ class Folded:
                 self._finish(*self._waits.popitem(last=False))
         elif isinstance(record, StackRecord):
             key = (record.queue, record.tid, record.t_begin)
-            # Of several records the last one with a stack counts, for each thread.
-            sleeper, waker = self._stacks.get(key, _NONE)
-            self._stacks[key] = (
-                sleeper if record.sleeper == NO_STACK else record.sleeper,
-                waker if record.waker == NO_STACK else record.waker,
-            )
+            known = self._stacks.get(key)
+            self._stacks[key] = known.updated(record) if known else record
             if len(self._stacks) > 2 * _APART:
                 self._stacks.popitem(last=False)
 
     def _finish(self, key: Key, wait: WaitRecord) -> None:
-        sleeper, waker = self._stacks.pop(key, _NONE)
+        record = self._stacks.pop(key, None)
+        stacks = (record.sleeps, record.wakes) if record else _NONE
         if asleep := asleep_ns(wait, self._t_stop):
-            ended = bool(wait.ended)
-            self._counts[wait.queue, wait.tid, wait.waker, sleeper, waker, ended] += asleep
+            self._counts[wait.queue, wait.tid, wait.waker, stacks, bool(wait.ended)] += asleep
 
     def lines(self) -> list[str]:
         """The lines, sorted; no record may be added afterwards."""
         while self._waits:
             self._finish(*self._waits.popitem(last=False))
         sums: Counter[str] = Counter()
-        for (queue, tid, by, sleeper, waker, ended), ns in self._counts.items():
-            sums[self._line(queue, tid, by if ended else 0, (sleeper, waker))] += ns
+        for (queue, tid, by, stacks, ended), ns in self._counts.items():
+            sums[self._line(queue, tid, by if ended else 0, stacks)] += ns
         return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items())]
 
     def _line(self, queue: int, tid: int, by: int, stacks: Stacks) -> str:
         """Both stacks of a wait: the part of a line before its count."""
-        sleeper, waker = (self._ledger.frames(stack) for stack in stacks)
+        sleeper, waker = (self._ledger.frames(*numbers) for numbers in stacks)
         name = self._ledger.object_name(queue, self._names)
         parts = [_word(self._ledger.threads.get(tid, f"thread-{tid}"))]
         parts += [function(frame) for frame in reversed(sleeper)] or [f"[{_word(name)}]"]

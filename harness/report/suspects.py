@@ -173,8 +173,8 @@ class Tables:
         if stacks is None:
             return NOTHING
         parts = []
-        for name, stack in (("sleeper", stacks.sleeper), ("waker", stacks.waker)):
-            frames = "\n".join(self._ledger.frames(stack)) or "not recorded"
+        for name, numbers in (("sleeper", stacks.sleeps), ("waker", stacks.wakes)):
+            frames = "\n".join(self._ledger.frames(*numbers)) or "not recorded"
             parts += [tag("h4", text(name)), tag("pre", text(frames), class_=name)]
         return tag("details", tag("summary", text("stacks")), *parts)
 

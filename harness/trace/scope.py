@@ -21,7 +21,8 @@ class Scope:
         pid: With one of these, only waits of this process and its children.
         publish: Functions that publish the things that sleepers wait for.
         take: Functions that take them.
-        stacks: Record the stacks of sleeper and waker for each wait.
+        stacks: Record the kernel stacks of sleeper and waker for each wait.
+        user_stacks: Record the stacks of their programs, too.
     """
 
     modules: tuple[str, ...] = ()
@@ -30,6 +31,7 @@ class Scope:
     publish: tuple[str, ...] = ()
     take: tuple[str, ...] = ()
     stacks: bool = True
+    user_stacks: bool = False
 
     @property
     def by_tree(self) -> bool:
@@ -54,7 +56,8 @@ class Scope:
         words += [f"--pid={self.pid}"] if self.pid else []
         words += [f"--event={name}" for name in self.publish]
         words += [f"--take={name}" for name in self.take]
-        return words + ([] if self.stacks else ["--no-stacks"])
+        words += [] if self.stacks else ["--no-stacks"]
+        return words + (["--user-stacks"] if self.user_stacks else [])
 
 
 def add_scope_options(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +73,8 @@ def add_scope_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--take", action="append", default=[], metavar="F", help=words)
     words = "leave out the kernel stacks of sleeper and waker"
     parser.add_argument("--no-stacks", action="store_true", help=words)
+    words = "add the stacks of the programs of sleeper and waker"
+    parser.add_argument("--user-stacks", action="store_true", help=words)
 
 
 def scope_of(args: argparse.Namespace) -> Scope:
@@ -82,6 +87,8 @@ def scope_of(args: argparse.Namespace) -> Scope:
         raise ValueError("--module and --queue exclude each other")
     if len(args.module) > MODULES_LIMIT:
         raise ValueError(f"at most {MODULES_LIMIT} modules")
+    if args.no_stacks and args.user_stacks:
+        raise ValueError("--no-stacks and --user-stacks exclude each other")
     return Scope(
         modules=tuple(name.replace("-", "_") for name in args.module),
         queue=args.queue,
@@ -89,4 +96,5 @@ def scope_of(args: argparse.Namespace) -> Scope:
         publish=tuple(args.event),
         take=tuple(args.take),
         stacks=not args.no_stacks,
+        user_stacks=args.user_stacks,
     )

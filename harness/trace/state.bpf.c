@@ -43,7 +43,7 @@
  *
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
- * WITH_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
+ * WITH_STACKS, WITH_USER_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
  * SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
  * address) and BY_TREE; ONLY_TREE if only its threads count. The verifier removes the code
  * that a number switches off.
@@ -119,8 +119,8 @@ struct sleeper {
 struct call {
 	u64 address, t, seq;
 	u32 number, tid, left;
-	s32 stack;
-	u8 kind, context, pad[6];
+	s32 stack, user_stack;
+	u8 kind, context, pad[2];
 };
 
 struct cpu {
@@ -260,4 +260,15 @@ static __always_inline s32 stack_of(struct regs *ctx)
 		return stack;
 	unstacked.atomic_increment(0);
 	return NO_STACK;
+}
+
+/* In the program of the current thread; a kernel thread has none. */
+static __always_inline s32 user_stack_of(struct regs *ctx)
+{
+	int stack;
+
+	if (!WITH_USER_STACKS)
+		return NO_STACK;
+	stack = stacks.get_stackid(ctx, BPF_F_USER_STACK);
+	return stack >= 0 ? stack : NO_STACK;
 }

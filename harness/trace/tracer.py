@@ -13,7 +13,7 @@ import json
 import mmap
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -32,12 +32,13 @@ from harness.probes.loader import (
 from harness.probes.program import Program, load
 from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import StackRecord, WaitRecord
+from harness.recording.records import StackRecord, WaitRecord, split, unpack
 from harness.trace.bpf import create_ring, mapped, ring_bytes
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
 from harness.trace.summary import SUMMARY, Row, Summary, spread, stuck
 from harness.trace.symbols import Symbols, queue_name
+from harness.trace.userstacks import UserStacks
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
@@ -130,6 +131,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._switches = mapped(self._bpf[b"switches"], 1)
         self._losses = mapped(self._bpf[b"losses"], len(_LOSSES))
         self._names: dict[tuple[int, int, int], str] = {}
+        self._users = UserStacks()
         self._ranges: dict[str, bool] = {}
         self._marked: set[str] = set()
         self._open(began)
@@ -228,6 +230,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             **context_values(self._kallsyms),
             "OWN_TGID": os.getpid(),
             "WITH_STACKS": int(scope.stacks),
+            "WITH_USER_STACKS": int(scope.user_stacks),
             "COMPLETION_BEGIN": min(completions),
             "COMPLETION_END": max(completions) + _HEAD_BYTES,
             "PROG_ACTIVE": self._needed("bpf_prog_active"),
@@ -318,8 +321,19 @@ class Tracer(AbstractContextManager["Tracer"]):
             records = ring.drain()
             self._file.write(b"".join(records))
             # A wait and its stacks are written together.
-            count += sum(1 + (len(record) == _WITH_STACKS) for record in records)
+            stacked = [record for record in records if len(record) == _WITH_STACKS]
+            count += len(records) + len(stacked)
+            if self.scope.user_stacks:
+                self._meet(stacked)
         return count
+
+    def _meet(self, stacked: Iterable[bytes]) -> None:
+        """Pass on the user stacks of waits while their threads are still there."""
+        for record in stacked:
+            wait, stacks = unpack(split(record))
+            assert isinstance(wait, WaitRecord) and isinstance(stacks, StackRecord)
+            self._users.meet(stacks.user_sleeper, wait.tid)
+            self._users.meet(stacks.user_waker, wait.waker)
 
     def rows(self) -> list[Row]:
         """The counts of each traced queue, the busiest first."""
@@ -476,6 +490,9 @@ class Tracer(AbstractContextManager["Tracer"]):
         found = {}
         for key in table.keys():
             addresses = list(table.walk(key.value))
+            if self._users.knows(key.value):
+                found[key.value] = self._users.frames(key.value, addresses)
+                continue
             for address in addresses:
                 if address not in names:
                     names[address] = self.symbols.name(address)

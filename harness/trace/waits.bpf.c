@@ -194,6 +194,8 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 			.tid = tid,
 			.sleeper = NO_STACK,
 			.waker = NO_STACK,
+			.user_sleeper = NO_STACK,
+			.user_waker = NO_STACK,
 		},
 		.address = address,
 		.entry = entry,
@@ -203,6 +205,7 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 		__sync_fetch_and_add(&q->own, 1);
 	} else if (q->wanted) {
 		w.stack.sleeper = stack_of(ctx);
+		w.stack.user_sleeper = user_stack_of(ctx);
 		remember(tid);
 	}
 	if (!q->slept_on)

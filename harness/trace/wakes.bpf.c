@@ -70,6 +70,7 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 	c->call.context = context_below(BREAKPOINT);
 	c->call.kind = kind;
 	c->call.stack = NO_STACK;
+	c->call.user_stack = NO_STACK;
 	c->call.left = count_sleepers(address, kind);
 	forget_values();
 	if (!q->wanted)
@@ -85,6 +86,9 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 	}
 	if (c->call.left || q->stack < 0) {
 		c->call.stack = stack_of(ctx);
+		/* An interrupt has nothing to do with the program that it interrupts. */
+		if (c->call.context == CTX_PROCESS)
+			c->call.user_stack = user_stack_of(ctx);
 		if (!q->site && q->stack < 0)
 			q->stack = c->call.stack >= 0 ? c->call.stack :
 				   stacks.get_stackid(ctx, 0);
@@ -215,6 +219,7 @@ static __always_inline void set_wake(struct open_wait *w, struct call *call,
 	w->r.cpu = bpf_get_smp_processor_id();
 	w->r.seq = call ? call->seq : 0;
 	w->stack.waker = call ? call->stack : NO_STACK;
+	w->stack.user_waker = call ? call->user_stack : NO_STACK;
 	bump(&w->r.wakes);
 }
 
@@ -262,6 +267,7 @@ static __always_inline void woken_inline(struct cpu *c, u32 tid, u64 now)
 			.t_begin = slept ? *slept : c->call.t,
 			.tid = tid,
 			.sleeper = NO_STACK,
+			.user_sleeper = NO_STACK,
 		},
 		.address = c->call.address,
 	};

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 
 from harness.recording.records import (
     NO_STACK,
@@ -189,9 +190,9 @@ class Ledger:
         comm = self.threads.get(tid)
         return f"thread {comm}/{tid}" if comm else f"thread {tid}"
 
-    def frames(self, stack: int) -> tuple[str, ...]:
-        """The frames of a stack, innermost first; none for NO_STACK."""
-        return self.stacks.get(stack, ())
+    def frames(self, *stacks: int) -> tuple[str, ...]:
+        """The frames of stacks that call each other, innermost first; none for NO_STACK."""
+        return tuple(frame for stack in stacks for frame in self.stacks.get(stack, ()))
 
 
 def build(recording: Recording) -> Ledger:
@@ -328,11 +329,7 @@ def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> Non
         for wait in queue.waits:
             mine = of.get((queue.id, wait.record.tid, wait.record.t_begin), [])
             if mine:
-                # Of several records the last one with a stack counts, for each thread.
-                sleepers = [stack.sleeper for stack in mine if stack.sleeper != NO_STACK]
-                wakers = [stack.waker for stack in mine if stack.waker != NO_STACK]
-                sleeper, waker = [NO_STACK, *sleepers][-1], [NO_STACK, *wakers][-1]
-                wait.stacks = replace(mine[0], sleeper=sleeper, waker=waker)
+                wait.stacks = reduce(StackRecord.updated, mine)
         for signal in queue.every_signal():
             for stack in of.get((queue.id, signal.record.waker, signal.record.t), []):
                 signal.stack = stack.waker

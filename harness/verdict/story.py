@@ -13,7 +13,7 @@ The kernel stacks of sleeper and waker follow, if they were recorded.
 
 from collections.abc import Iterator
 
-from harness.recording.records import NO_STACK, Mark, MarkRecord
+from harness.recording.records import Mark, MarkRecord
 from harness.verdict.kinds import Finding, Kind, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
@@ -126,19 +126,19 @@ def _signal_text(analysis: Analysis, signal: Signal, owed: Wait | None) -> str:
 def _stacks(
     ledger: Ledger, waits: list[Wait], signal: Signal | None, mark: MarkRecord | None
 ) -> Iterator[str]:
-    found: list[tuple[str, int]] = []
+    found: list[tuple[str, tuple[int, ...]]] = []
     for wait in waits:
         who = ledger.thread_name(wait.record.tid)
         if wait.stacks:
-            found.append((f"{who} slept in", wait.stacks.sleeper))
-            found.append((f"{who} was woken from", wait.stacks.waker))
+            found.append((f"{who} slept in", wait.stacks.sleeps))
+            found.append((f"{who} was woken from", wait.stacks.wakes))
     if signal:
-        found.append((f"{ledger.thread_name(signal.record.waker)} published from", signal.stack))
+        found.append((f"{ledger.thread_name(signal.record.waker)} published from", (signal.stack,)))
     if mark and not (signal and ledger.frames(signal.stack)):
         # A wake call that finds no sleeper has no stack, and the publication may have no call.
-        found.append((f"{ledger.thread_name(mark.tid)} published from", mark.stack))
-    for title, stack in dict.fromkeys(found):
-        frames = ledger.frames(stack) if stack != NO_STACK else ()
+        found.append((f"{ledger.thread_name(mark.tid)} published from", (mark.stack,)))
+    for title, stacks in dict.fromkeys(found):
+        frames = ledger.frames(*stacks)
         if frames:
             yield f"  {title}:"
             yield from (f"    {frame}" for frame in frames)

@@ -26,7 +26,7 @@ from harness.errors import ExitStatus
 from harness.guest import modules as guest_modules
 from harness.guest.waiting import DeadlineExpired, wait_until
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import Context, FClass, Recording, from_guest
+from harness.recording.records import NO_STACK, Context, FClass, Recording, from_guest
 from harness.trace.guest import LIVE
 from harness.trace.summary import SUMMARY, Row, Summary, decode
 from harness.verdict.ledger import Ledger, Wait, build
@@ -106,7 +106,7 @@ def read(directory: Path, told: dict[str, dict[str, int]], said: str, status: in
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     """All of the workload, traced by its processes."""
     work = ("ping", MESSAGES, "timeout", TIMEOUTS, "spawn", SPAWNED, "sleeper", 1)
-    traced = trace(tmp_path_factory.mktemp("tree"), [], *work, tail="exit 17")
+    traced = trace(tmp_path_factory.mktemp("tree"), ["--user-stacks"], *work, tail="exit 17")
     yield traced
     os.kill(traced.told["sleeper"]["pid0"], signal.SIGKILL)
 
@@ -234,6 +234,24 @@ def test_stacks_of_sleeper_and_waker_are_told(tree: Traced) -> None:
         sleeper, waker = wait.stacks.sleeper, wait.stacks.waker
         assert any("pipe_read" in frame for frame in tree.recording.stacks[sleeper])
         assert any("pipe_write" in frame for frame in tree.recording.stacks[waker])
+
+
+def test_user_stacks_go_on_in_the_programs(tree: Traced) -> None:
+    """Sleeper and waker have entered the kernel from the C library."""
+    waits = [wait for wait in tree.waits("pipe_read", tree.told["pid"]["pid"]) if wait.stacks]
+    assert waits
+    for wait in waits:
+        assert wait.stacks is not None
+        for stack in (wait.stacks.user_sleeper, wait.stacks.user_waker):
+            assert stack != NO_STACK
+            assert "[libc.so.6]" in tree.recording.stacks[stack][0]
+
+
+def test_stacks_of_programs_are_recorded_only_if_asked_for(by_module: Traced) -> None:
+    """They cost time."""
+    stacks = [wait.stacks for _, wait in by_module.ledger.waits() if wait.stacks]
+    assert stacks
+    assert {stack.user_sleeper for stack in stacks} == {NO_STACK}
 
 
 def test_wait_that_its_timer_ended_is_told_as_that(tree: Traced) -> None:
