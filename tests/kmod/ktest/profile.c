@@ -377,6 +377,17 @@ static void kt_profile_instant(struct kt *kt)
 	KT_EQ(kt, kt_profile(kt, &kt->ep->fid, 0), 0);
 	KT_EQ(kt, kfi_profile_end_reads(kt->prof[0], 0), -KFI_EINVAL);
 	KT_EQ(kt, kfi_profile_start_reads(kt->prof[0], 1), -KFI_EINVAL);
+	/* A message that certainly comes between two reads; then those of a thread. */
+	KT_EQ(kt, kfi_profile_start_reads(kt->prof[0], 0), 0);
+	KT_EQ(kt, kt_arrive(kt, 1), 0);
+	KT_EQ(kt, kfi_profile_read_u64(kt->prof[0], KFI_VAR_UNEXP_MSG_CNT,
+				       &count), 0);
+	KT_EQ(kt, count, 0);
+	KT_EQ(kt, kfi_profile_end_reads(kt->prof[0], 0), 0);
+	KT_EQ(kt, kfi_profile_read_u64(kt->prof[0], KFI_VAR_UNEXP_MSG_CNT,
+				       &count), 0);
+	KT_EQ(kt, count, 1);
+	KT_EQ(kt, kt_receive(kt), 0);
 	KT_EQ(kt, kt_hire(kt, 0, kt_traffic), 0);
 	for (i = 0; i < KT_ROUNDS; i++) {
 		size = sizeof(entries);
