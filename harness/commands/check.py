@@ -24,7 +24,7 @@ SOURCE = prepare.SOURCE
 LINUX_SOURCE = "linux-source-6.1"
 SCRIPTS = ("checkpatch.pl", "const_structs.checkpatch", "spelling.txt", "kernel-doc")
 EXCEPTIONS = SOURCE / "kmod/checkpatch.txt"
-KERNEL_TREES = ("kmod", "examples", "tests/kmod", "tests/gallery/kmod")
+KERNEL_TREES = ("kmod", "examples", "tests/kmod", "tests/gallery/kmod", "vm/kernels/rv/tree")
 SHELL_SCRIPTS = ("vm/init", "vm/*.sh", ".ci/run")
 # Folders of tests with bare module names, and those whose modules are tests.*.
 TESTS_BY_NAME = ("unit", "guest", "browser", "debug")

@@ -2,8 +2,9 @@
 """Builds kernels with checks that no distribution enables, from Debian's source.
 
 A kernel is configured from fragments of vm/kernels/, built once, and cached under the hash
-of its options, source and compiler. Its release ends in the first digits of that hash, so
-that no kernel loads another one's modules. Its directory has:
+of its options, source and compiler. An addition is a folder of vm/kernels/ with patches and
+with files for the source; it is part of the hash. The kernel's release ends in the first
+digits of the hash, so that no kernel loads another one's modules. Its directory has:
 
     bzImage           to boot
     vmlinux.debug     the same, uncompressed, with debug information, for stacks and dumps
@@ -33,6 +34,8 @@ from harness.vm.kernel import Kernel
 from harness.vm.steps import Steps
 
 CONFIGS = "vm/kernels"
+ADDED = "tree"
+"""The folder of an addition that mirrors the kernel's source."""
 HEADERS = "headers"
 FORMAT = "3"
 """Incremented when the same inputs would build a different kernel."""
@@ -59,6 +62,8 @@ class Recipe:
     """Debian's package with the source."""
     configs: tuple[str, ...]
     """Names of the fragments, without their suffix."""
+    addition: str = ""
+    """Name of the addition, if it has one."""
 
 
 def directory(source: Path, recipe: Recipe) -> Path:
@@ -74,7 +79,8 @@ def directory(source: Path, recipe: Recipe) -> Path:
     compiler = "\n".join(
         _run([tool, "--version"]).split("\n")[0] for tool in ("gcc", "ld", "pahole")
     )
-    return cache.root() / "kernels" / f"{recipe.name}-{key(options, version, compiler)}"
+    digest = key(options, version, compiler, added(addition(source, recipe)))
+    return cache.root() / "kernels" / f"{recipe.name}-{digest}"
 
 
 def ensure(source: Path, recipe: Recipe, log: Log) -> Path:
@@ -89,7 +95,7 @@ def ensure(source: Path, recipe: Recipe, log: Log) -> Path:
         with cache.locked(target.parent / "lock", BUILD_SECONDS):
             if not target.exists():
                 options = kconfig.read(fragments(source, recipe))
-                _Build(recipe, options, target, log).run()
+                _Build(recipe, options, addition(source, recipe), target, log).run()
     return target
 
 
@@ -101,20 +107,49 @@ def fragments(source: Path, recipe: Recipe) -> list[Path]:
     return [source / CONFIGS / f"{name}.config" for name in recipe.configs]
 
 
-def key(options: kconfig.Options, version: str, tools: str) -> str:
+def addition(source: Path, recipe: Recipe) -> Path | None:
+    """The folder of a kernel's addition."""
+    return source / CONFIGS / recipe.addition if recipe.addition else None
+
+
+def added(folder: Path | None) -> str:
+    """The files of an addition as one text."""
+    if folder is None:
+        return ""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return "".join(f"{path.relative_to(folder)}\n{path.read_text()}\n" for path in files)
+
+
+def add(folder: Path, tree: Path) -> None:
+    """Add an addition to the source of a kernel; raises BuildError if a patch does not fit."""
+    for path in sorted(folder.glob("*.patch")):
+        _run(["patch", "-d", str(tree), "-p1", "-F0", "-N", "-s", "-i", str(path)])
+    shutil.copytree(folder / ADDED, tree, dirs_exist_ok=True)
+
+
+def key(options: kconfig.Options, version: str, tools: str, addition: str) -> str:
     """A hash of the inputs; comments and the order of the fragments do not matter.
 
     The versions are those of the source package, and of the compiler and other tools.
     """
     ordered = kconfig.text(dict(sorted(options.items())))
-    return cache.key(part.encode() for part in (FORMAT, ordered, version, tools))
+    parts = (FORMAT, ordered, version, tools, *([addition] if addition else []))
+    return cache.key(part.encode() for part in parts)
 
 
 class _Build:
     """One build, from the packed source to the directory in the cache."""
 
-    def __init__(self, recipe: Recipe, options: kconfig.Options, target: Path, log: Log) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        options: kconfig.Options,
+        addition: Path | None,
+        target: Path,
+        log: Log,
+    ) -> None:
         self._recipe = recipe
+        self._addition = addition
         self._target = target
         self._log = log
         self._work = target.with_name(f"{target.name}.work")
@@ -148,6 +183,8 @@ class _Build:
         half.mkdir()
         archive = f"/usr/src/{package}.tar.xz"
         _run(["tar", "-C", str(half), "--strip-components=1", "-xf", archive])
+        if self._addition:
+            add(self._addition, half)
         half.rename(self._tree)
 
     def _configure(self) -> None:

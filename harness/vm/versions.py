@@ -37,6 +37,8 @@ class Built:
     """Package with its source."""
     configs: tuple[str, ...]
     """Fragments of its configuration; see :mod:`harness.vm.kernelbuild`."""
+    addition: str = ""
+    """Folder with patches and files for the source."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def parse(text: str) -> Versions:
 
 def _version(name: str, entry: Mapping[str, Any]) -> Version:
     keys = set(entry) - set(_GUEST)
-    built = keys == {"suite", "source", "configs"}
+    built = keys - {"addition"} == {"suite", "source", "configs"}
     if not built and (
         wrong := {"suite", "package"} - keys or keys - {"suite", "package", "archive"}
     ):
@@ -109,7 +111,7 @@ def _version(name: str, entry: Mapping[str, Any]) -> Version:
     suite = entry["suite"]
     origin: Stock | Built
     if built:
-        origin = Built(entry["source"], tuple(entry["configs"]))
+        origin = Built(entry["source"], tuple(entry["configs"]), entry.get("addition", ""))
     else:
         origin = Stock(entry["package"], entry.get("archive", suite))
     memory, slow = int(entry.get("memory_mib", 0)), float(entry.get("slow", 1.0))

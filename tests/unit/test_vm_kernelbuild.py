@@ -59,14 +59,55 @@ def test_each_option_that_is_not_as_asked_is_named() -> None:
 
 
 def test_options_version_and_compiler_make_the_key() -> None:
-    key = kernelbuild.key(OPTIONS, "6.1.1-1", "gcc 12")
-    assert kernelbuild.key(dict(reversed(OPTIONS.items())), "6.1.1-1", "gcc 12") == key
+    key = kernelbuild.key(OPTIONS, "6.1.1-1", "gcc 12", "")
+    assert kernelbuild.key(dict(reversed(OPTIONS.items())), "6.1.1-1", "gcc 12", "") == key
     others = [
-        kernelbuild.key({**OPTIONS, "CONFIG_TUN": "y"}, "6.1.1-1", "gcc 12"),
-        kernelbuild.key(OPTIONS, "6.1.2-1", "gcc 12"),
-        kernelbuild.key(OPTIONS, "6.1.1-1", "gcc 13"),
+        kernelbuild.key({**OPTIONS, "CONFIG_TUN": "y"}, "6.1.1-1", "gcc 12", ""),
+        kernelbuild.key(OPTIONS, "6.1.2-1", "gcc 12", ""),
+        kernelbuild.key(OPTIONS, "6.1.1-1", "gcc 13", ""),
+        kernelbuild.key(OPTIONS, "6.1.1-1", "gcc 12", "a file"),
     ]
-    assert len({key, *others}) == 4
+    assert len({key, *others}) == 5
+
+
+def addition(directory: Path, was: str) -> Path:
+    """An addition with a new file, and with a patch for a file."""
+    folder = directory / "addition"
+    (folder / "tree/kernel").mkdir(parents=True)
+    (folder / "tree/kernel/new.c").write_text("new\n")
+    patch = f"Why.\n\n--- a/Makefile\n+++ b/Makefile\n@@ -1 +1,2 @@\n {was}\n+more\n"
+    (folder / "hook.patch").write_text(patch)
+    return folder
+
+
+def test_an_addition_patches_the_source_and_adds_files(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "kernel").mkdir(parents=True)
+    (tree / "kernel/old.c").write_text("old\n")
+    (tree / "Makefile").write_text("all\n")
+    kernelbuild.add(addition(tmp_path, "all"), tree)
+    names = ("kernel/old.c", "kernel/new.c", "Makefile")
+    assert [(tree / name).read_text() for name in names] == ["old\n", "new\n", "all\nmore\n"]
+
+
+def test_a_patch_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    """The kernel would be built without what it adds."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "Makefile").write_text("other\n")
+    with pytest.raises(BuildError):
+        kernelbuild.add(addition(tmp_path, "all"), tree)
+
+
+def test_each_file_of_an_addition_is_in_the_key(tmp_path: Path) -> None:
+    """By its name and its text."""
+    folder = addition(tmp_path, "all")
+    texts = [kernelbuild.added(folder)]
+    (folder / "tree/kernel/new.c").write_text("newer\n")
+    texts.append(kernelbuild.added(folder))
+    (folder / "tree/kernel/new.c").rename(folder / "tree/kernel/renamed.c")
+    texts.append(kernelbuild.added(folder))
+    assert len({"", *texts}) == 4
 
 
 def test_every_option_has_a_reason() -> None:
