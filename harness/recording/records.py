@@ -34,6 +34,14 @@ class FClass(IntEnum):
     CHANNEL = 24
     # Any wait queue of the kernel, traced at the functions that sleep and wake.
     QUEUE = 64
+    # A sleeping lock of the kernel: its unlock ends a wait.
+    LOCK = 65
+
+
+TRACED = frozenset((FClass.QUEUE, FClass.LOCK))
+"""Classes of the kernel's own objects, which `kfabric trace` records."""
+ENDER_KNOWN = frozenset((FClass.LOCK,))
+"""Those of which the kernel itself knows what ends a wait, so that no marks are needed."""
 
 
 class Why(IntEnum):
@@ -73,6 +81,14 @@ class Mark(IntEnum):
 
     PUBLISH = 1
     TAKE = 2
+
+
+class Ender(IntEnum):
+    """Why a thread can end a wait."""
+
+    HOLDER = 1
+    # It was the last one to get a lock for reading, and may have unlocked it since.
+    READER = 2
 
 
 NO_STACK = -1
@@ -259,8 +275,36 @@ class TallyRecord:
     ends: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class EnderRecord:
+    """At ``t``, thread ``ender`` was the one that can end the wait of ``tid``.
+
+    A wait may have several of these records, since a lock changes hands. ``exited``: the
+    thread had exited by then.
+    """
+
+    KIND: ClassVar[int] = 8
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II2Q4I")
+    MEMBERS: ClassVar[str] = "kind queue t_begin t tid ender what exited"
+
+    queue: int
+    t_begin: int
+    t: int
+    tid: int
+    ender: int
+    what: int = Ender.HOLDER
+    exited: int = 0
+
+
 Record = (
-    WaitRecord | SignalRecord | WakeRecord | ObjectRecord | MarkRecord | StackRecord | TallyRecord
+    WaitRecord
+    | SignalRecord
+    | WakeRecord
+    | ObjectRecord
+    | MarkRecord
+    | StackRecord
+    | TallyRecord
+    | EnderRecord
 )
 
 
@@ -323,7 +367,9 @@ class Recording:
     ``queues`` names the kernel's wait queues by their number in the records;
     ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
     ``marked`` counts the calls of each function that was to be marked. ``gaps`` are the
-    functions and modules that were not traced from their beginning, in words.
+    functions and modules that were not traced from their beginning, in words. ``asleep``
+    has the frames, innermost first, in which threads slept at ``t_stop`` that could have
+    ended a wait.
     """
 
     records: tuple[Record, ...]
@@ -336,6 +382,7 @@ class Recording:
     kernel: KernelView | None = None
     marked: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
+    asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 class RecordError(ValueError):
@@ -421,6 +468,7 @@ def recording_of(
         else None,
         marked={str(name): int(calls) for name, calls in head.get("marks", {}).items()},
         gaps=tuple(_gaps(head)),
+        asleep={int(tid): tuple(frames) for tid, frames in head.get("asleep", {}).items()},
     )
 
 
@@ -449,6 +497,7 @@ def head_of(recording: Recording) -> dict[str, Any]:
         "kernel": asdict(recording.kernel) if recording.kernel else None,
         "marks": dict(recording.marked),
         "gaps": list(recording.gaps),
+        "asleep": {tid: list(frames) for tid, frames in recording.asleep.items()},
     }
 
 
@@ -456,7 +505,7 @@ def count(records: Iterable[Record]) -> dict[int, Tally]:
     """Count records by queue, in the way in which the kernel part counts events."""
     sums: dict[int, list[int]] = {}
     for record in records:
-        if isinstance(record, ObjectRecord | MarkRecord | StackRecord | TallyRecord):
+        if isinstance(record, ObjectRecord | MarkRecord | StackRecord | TallyRecord | EnderRecord):
             continue
         row = sums.setdefault(record.queue, [0, 0, 0, 0])
         if isinstance(record, SignalRecord):

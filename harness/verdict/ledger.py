@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from harness.recording.records import (
     NO_STACK,
     Change,
+    EnderRecord,
     FClass,
     KernelView,
     MarkRecord,
@@ -44,6 +45,7 @@ _CLASS_NAMES = {
     FClass.PROFILE: "profile",
     FClass.CHANNEL: "completion channel",
     FClass.QUEUE: "wait queue",
+    FClass.LOCK: "lock",
 }
 
 
@@ -60,6 +62,7 @@ class Wait:
     number: int
     wakes: list[WakeRecord] = field(default_factory=list)
     stacks: StackRecord | None = None
+    enders: list[EnderRecord] = field(default_factory=list)
 
     @property
     def finished(self) -> bool:
@@ -164,6 +167,7 @@ class Ledger:
     kernel: KernelView | None = None
     t_stop: int = 0
     marked: Mapping[str, int] = field(default_factory=dict)
+    asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
@@ -200,6 +204,7 @@ def build(recording: Recording) -> Ledger:
     wakes: list[WakeRecord] = []
     marks: list[MarkRecord] = []
     stacks: list[StackRecord] = []
+    enders: list[EnderRecord] = []
     objects: dict[int, ObjectRecord] = {}
     members: defaultdict[int, set[int]] = defaultdict(set)
     doubts = []
@@ -223,6 +228,8 @@ def build(recording: Recording) -> Ledger:
                 marks.append(record)
             case StackRecord():
                 stacks.append(record)
+            case EnderRecord():
+                enders.append(record)
             case ObjectRecord(change=Change.NEW):
                 objects[record.id] = record
             case ObjectRecord(change=Change.ADD):
@@ -231,6 +238,7 @@ def build(recording: Recording) -> Ledger:
         _number(queue)
     _place_wakes(queues, wakes)
     _place_stacks(queues, stacks)
+    _place_enders(queues, enders)
     return Ledger(
         queues=queues,
         objects=objects,
@@ -243,6 +251,7 @@ def build(recording: Recording) -> Ledger:
         kernel=recording.kernel,
         t_stop=recording.t_stop,
         marked=dict(recording.marked),
+        asleep=dict(recording.asleep),
     )
 
 
@@ -336,6 +345,16 @@ def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> Non
         for signal in queue.every_signal():
             for stack in of.get((queue.id, signal.record.waker, signal.record.t), []):
                 signal.stack = stack.waker
+
+
+def _place_enders(queues: Mapping[int, Queue], enders: list[EnderRecord]) -> None:
+    """Add the threads that could end a wait to it, in order."""
+    of: defaultdict[tuple[int, int, int], list[EnderRecord]] = defaultdict(list)
+    for ender in sorted(enders, key=lambda ender: ender.t):
+        of[ender.queue, ender.tid, ender.t_begin].append(ender)
+    for queue in queues.values() if of else ():
+        for wait in queue.waits:
+            wait.enders = of.get((queue.id, wait.record.tid, wait.record.t_begin), [])
 
 
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:

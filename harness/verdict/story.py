@@ -95,6 +95,9 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
     if rec.t_slept:
         again = f", for the {rec.sleeps}. time" if rec.sleeps > 1 else ""
         yield rec.t_slept, f"{who} sleeps there{again}"
+    for ender in wait.enders:
+        state = " and had exited" if ender.exited else ""
+        yield ender.t, f"{analysis.ender(ender)}{state}"
     for wake in wait.wakes:
         signal = queue.signal_of(wake)
         what = f"for {analysis.event(signal)}" if signal else "for nothing that was published"
@@ -137,6 +140,10 @@ def _stacks(
     if mark and not (signal and ledger.frames(signal.stack)):
         # A wake call that finds no sleeper has no stack, and the publication may have no call.
         found.append((f"{ledger.thread_name(mark.tid)} published from", mark.stack))
+    for tid in dict.fromkeys(ender.ender for wait in waits for ender in wait.enders):
+        if frames := ledger.asleep.get(tid, ()):
+            yield f"  {ledger.thread_name(tid)} slept in, when the recording ended:"
+            yield from (f"    {frame}" for frame in frames)
     for title, stack in dict.fromkeys(found):
         frames = ledger.frames(stack) if stack != NO_STACK else ()
         if frames:

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.recording.records import Context, Why
+from harness.recording.records import Context, Ender, EnderRecord, Why
 from harness.verdict.kinds import Finding, Kind, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 
@@ -18,6 +18,11 @@ _WHY_NAMES: Mapping[int, str] = {
     Why.HANDON: "handed on",
     Why.ACKED: "last ack",
     Why.CLOSED: "close",
+}
+
+_ENDER_WORDS: Mapping[int, str] = {
+    Ender.HOLDER: "held it",
+    Ender.READER: "was its last known reader",
 }
 
 _CONTEXT_NAMES: Mapping[int, str] = {
@@ -76,6 +81,10 @@ class Analysis:
     def waker(self, tid: int, context: int) -> str:
         """The waking thread, and its context."""
         return f"{self.ledger.thread_name(tid)} in {context_name(context)}"
+
+    def ender(self, ender: EnderRecord) -> str:
+        """The thread that could end a wait, and why it could."""
+        return f"{self.ledger.thread_name(ender.ender)} {_ENDER_WORDS[ender.what]}"
 
     def of_wait(
         self, kind: Kind, queue: Queue, wait: Wait, text: str, seq: int = 0, waker: int = 0
