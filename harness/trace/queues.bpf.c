@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 2 of 6 of the tracer's program: which queues are wanted, and their numbers.
+ * Part 2 of 7 of the tracer's program: which queues are wanted, and their numbers.
  *
  * Uses the maps and helpers of state.bpf.c. The scope selects a branch of qualifies().
  */
@@ -120,7 +120,8 @@ static __always_inline struct queue *queue_slept_on(u64 address, u64 sp,
 	u8 on_stack = (address & STACK_MASK) == (sp & STACK_MASK);
 	struct queue *q = queues.lookup(&address);
 
-	if (q && on_stack && q->site != site && !q->depth) {
+	if (q && !q->depth &&
+	    (q->kind != kind || (on_stack && q->site != site))) {
 		queues.delete(&address);
 		q = NULL;
 	}

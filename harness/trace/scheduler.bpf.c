@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 5 of 6 of the tracer's program: the scheduler's events, as raw tracepoints.
+ * Part 6 of 7 of the tracer's program: the scheduler's events, as raw tracepoints.
  *
  * They find out which wake-ups come from a wake call (wakes.bpf.c) and which do not, and
  * when threads sleep and run. Uses all parts before this one.
@@ -48,11 +48,6 @@ static __always_inline void lose_wake(struct open_wait *w)
 		lose(LOST_UNPAIRED);
 }
 
-static __always_inline u32 tid_of(u64 task)
-{
-	return load32(task + TASK_PID);
-}
-
 enum { FORK_PARENT, FORK_CHILD };	/* arguments of sched_process_fork */
 
 RAW_TRACEPOINT_PROBE(sched_waking)
@@ -92,7 +87,10 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		w = open_waits.lookup(&entry);
 		if (!w || w->r.tid != tid)
 			return 0;
-		call = called(c, w);
+		if (is_lock(w->kind))
+			call = cause ? NULL : unlocked((struct regs *)ctx, c, w);
+		else
+			call = called(c, w);
 		ours = call != NULL;
 		t_wake = call ? call->t : 0;
 	}

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 1 of 6 of the tracer's program: its types, maps and small helpers.
+ * Part 1 of 7 of the tracer's program: its types, maps and small helpers.
  *
  * tracer.py puts the parts together in this order, since bcc rewrites only one file:
  * records.h, state.bpf.c (types and maps), queues.bpf.c (which queues are traced),
- * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), scheduler.bpf.c (the
- * scheduler's events), marks.bpf.c (marked functions). Each part uses those before it.
+ * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), locks.bpf.c (sleeping
+ * locks), scheduler.bpf.c (the scheduler's events), marks.bpf.c (marked functions). Each
+ * part uses those before it.
  *
  * The program traces every wait queue of the kernel at the functions that sleep and wake:
  *
@@ -38,13 +39,15 @@
  * the wait would seem never to end. Hence the switch.
  *
  * The loader defines, in addition to the macros of records.h: MAX_QUEUES, BOOKMARKS,
- * TASK_PID; QUEUE_LIST and SWAITS_LIST (offsets of the sleepers in a wait queue and in a
- * completion's, after a lock of any size); BY_THREAD with PREEMPT_RT.
+ * TASK_PID, TASK_COMM, TASK_EXIT_STATE; QUEUE_LIST and SWAITS_LIST (offsets of the sleepers
+ * in a wait queue and in a completion's, after a lock of any size); MUTEX_OWNER, RWSEM_OWNER,
+ * RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in locks; 0 if this kernel has no such member,
+ * and therefore never needs it); BY_THREAD with PREEMPT_RT.
  *
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
  * WITH_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
- * SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
+ * SOFTIRQ_TEXT and _END, SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
  * address) and BY_TREE; ONLY_TREE if only its threads count. The verifier removes the code
  * that a number switches off.
  */
@@ -55,7 +58,8 @@ struct regs {
 	    orig_ax, ip, cs, flags, sp, ss;
 };
 
-enum { KIND_QUEUE = 1, KIND_COMPLETION };
+enum { KIND_QUEUE = 1, KIND_COMPLETION, KIND_MUTEX, KIND_RWSEM, KIND_RT_MUTEX,
+       KIND_RT_RWSEM, KIND_PERCPU_RWSEM, KIND_SEMAPHORE };
 enum { CAUSE_NONE, CAUSE_TIMER, CAUSE_SIGNAL };
 enum { LIST_LIMIT = 24, FRAMES = 32, RANGES = 4, BUCKETS = 32 };
 enum { FLAG_EXCLUSIVE = 1, FLAG_BOOKMARK = 4 };
@@ -72,6 +76,7 @@ enum { COMPLETION_QUEUE = 8 };
 #define STACK_MASK (~0x3fffULL)
 
 #define FCLASS_QUEUE 64
+#define FCLASS_LOCK 65
 #define NO_STACK (-1)
 
 struct queue {
@@ -184,6 +189,16 @@ static __always_inline u32 load32(u64 address)
 
 	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
 	return value;
+}
+
+static __always_inline u32 tid_of(u64 task)
+{
+	return load32(task + TASK_PID);
+}
+
+static __always_inline int is_lock(u8 kind)
+{
+	return kind >= KIND_MUTEX && kind <= KIND_SEMAPHORE;
 }
 
 /*

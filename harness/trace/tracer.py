@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.probes import btf
+from harness.probes import bpf, btf
 from harness.probes.compiled import Source
 from harness.probes.loader import (
     HEADER,
@@ -32,21 +32,31 @@ from harness.probes.loader import (
 from harness.probes.program import Program, load
 from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import StackRecord, WaitRecord
+from harness.recording.records import EnderRecord, StackRecord, WaitRecord, unpack
 from harness.trace.bpf import create_ring, mapped, ring_bytes
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
-from harness.trace.summary import SUMMARY, Row, Summary, spread, stuck
-from harness.trace.symbols import Symbols, queue_name
+from harness.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
+from harness.trace.symbols import Symbols, below_tracepoint, queue_name
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
-    for name in ("state", "queues", "waits", "wakes", "scheduler", "marks")
+    for name in ("state", "queues", "waits", "wakes", "locks", "scheduler", "marks")
 )
 """One program in several files, after records.h. Each file depends on those before it."""
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
 _LOSSES = ("ring", "waits", "queues", "unpaired")
-_COMPLETION = 2
+# The words for the program's kinds of queues.
+_KINDS = {
+    1: "queue",
+    2: "completion",
+    3: "mutex",
+    4: "rw_semaphore",
+    5: "rt_mutex",
+    6: "rw_semaphore",
+    7: "percpu_rw_semaphore",
+    8: "semaphore",
+}
 # About a microsecond each, while another CPU writes to the ring.
 _RING_TRIES = 500
 
@@ -84,6 +94,9 @@ _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 _SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
 _BOOKMARKS = "__wake_up_locked_key_bookmark"
 _FORK = "raw_tracepoint__sched_process_fork"
+_CONTENTION = ("raw_tracepoint__contention_begin", "raw_tracepoint__contention_end")
+# LOCK_ENTRY (its upper half) and LOCK_LOOK in the program.
+_LOCK_ENTRY, _LOOK = 1, 1 << 16
 
 
 class Tracer(AbstractContextManager["Tracer"]):
@@ -200,6 +213,9 @@ class Tracer(AbstractContextManager["Tracer"]):
         names = {*_FUNCTIONS.values()} - here
         names |= set() if scope.publish else {"on_publish"}
         names |= set() if scope.take else {"on_take"}
+        # Kernels before 5.19 do not have them.
+        if self.symbols.address("__traceiter_contention_begin") is None:
+            names.update(_CONTENTION)
         return names | (set() if scope.by_tree or scope.pid else {_FORK})
 
     def _has(self, function: str) -> bool:
@@ -233,6 +249,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             "PROG_ACTIVE": self._needed("bpf_prog_active"),
             **self._section("ENTRY_TEXT", "__entry_text"),
             **self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
+            **self._section("SCHED_TEXT", "__sched_text"),
             "WAKE_UP_COMMON": self.symbols.address("__wake_up_common") or 0,
             "COMPLETE_ALL": self.symbols.address("complete_all") or 0,
             "BY_MODULE": int(bool(scope.modules)),
@@ -361,14 +378,15 @@ class Tracer(AbstractContextManager["Tracer"]):
             self.symbols.variable(queue.address),
             slept_on,
             frames,
-            completion=queue.kind == _COMPLETION,
+            kind=_KINDS.get(queue.kind, "queue"),
             on_stack=bool(queue.on_stack),
         )
 
     def _frames(self, stack: int) -> tuple[str, ...]:
         if stack < 0:
             return ()
-        return tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
+        names = tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
+        return below_tracepoint(names)
 
     def losses(self) -> dict[str, int]:
         """The counts of lost events, by kind."""
@@ -382,6 +400,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         """
         self._switches[0] = 0
         t_stop = time.monotonic_ns()
+        asleep = self._look_at_holders(t_stop)
         for event in list(self._bpf.raw_tracepoint_fds):
             self._bpf.detach_raw_tracepoint(event)
         self._kprobes.close()
@@ -420,8 +439,23 @@ class Tracer(AbstractContextManager["Tracer"]):
             unstacked=self._bpf[b"unstacked"][0].value,
             missing=tuple(self.missing),
         )
-        self._leave(summary, rows, names, threads, pending, t_stop)
+        self._leave(summary, rows, names, threads, pending, asleep, t_stop)
         return summary
+
+    def _look_at_holders(self, now: int) -> dict[int, tuple[str, ...]]:
+        """Note which threads hold the locks that others wait for; return where those sleep."""
+        waiting = [
+            key.value for key in self._bpf[b"open_waits"].keys() if key.value >> 32 == _LOCK_ENTRY
+        ]
+        for entry in waiting:
+            bpf.run(self._bpf.function(_CONTENTION[0]), entry & 0xFFFFFFFF, _LOOK)
+        holders: set[int] = set()
+        for ring in self._rings if waiting else ():
+            records = ring.drain()
+            self._file.write(b"".join(records))
+            found = unpack(record for record in records if record[0] == EnderRecord.KIND)
+            holders |= {r.ender for r in found if isinstance(r, EnderRecord) and r.t >= now}
+        return {tid: frames for tid in holders if (frames := sleeping_stack(tid))}
 
     def _complete(self, wait: Any) -> None:
         """Fill in the sleeps of an open wait, which are kept with its thread until its end."""
@@ -447,6 +481,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         names: dict[int, str],
         threads: dict[int, str],
         pending: list[Any],
+        asleep: dict[int, tuple[str, ...]],
         t_stop: int,
     ) -> None:
         waiting: dict[int, list[Any]] = {}
@@ -462,6 +497,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             "threads": threads,
             "queues": {row.number: names[row.number] for row in rows},
             "stacks": self._all_stacks(),
+            "asleep": asleep,
             "load_seconds": summary.load_seconds,
         }
         (self.directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
@@ -479,7 +515,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             for address in addresses:
                 if address not in names:
                     names[address] = self.symbols.name(address)
-            found[key.value] = tuple(names[address] for address in addresses)
+            found[key.value] = below_tracepoint([names[address] for address in addresses])
         return found
 
 
@@ -498,7 +534,20 @@ def _offsets() -> Iterator[str]:
     vmlinux = Path(btf.VMLINUX).read_bytes()
     for macro, name, member in (
         ("TASK_PID", b"task_struct", b"pid"),
+        ("TASK_COMM", b"task_struct", b"comm"),
+        ("TASK_EXIT_STATE", b"task_struct", b"exit_state"),
         ("QUEUE_LIST", b"wait_queue_head", b"head"),
         ("SWAITS_LIST", b"swait_queue_head", b"task_list"),
     ):
         yield f"-D{macro}={btf.member_offset(vmlinux, name, member)}"
+    # Without PREEMPT_RT there is no rwbase_rt, and with it the first two have other members.
+    for macro, name, member in (
+        ("MUTEX_OWNER", b"mutex", b"owner"),
+        ("RWSEM_OWNER", b"rw_semaphore", b"owner"),
+        ("RT_MUTEX_OWNER", b"rt_mutex_base", b"owner"),
+        ("RT_RWSEM_MUTEX", b"rwbase_rt", b"rtmutex"),
+    ):
+        offset = 0
+        with suppress(btf.BtfError):
+            offset = btf.member_offset(vmlinux, name, member)
+        yield f"-D{macro}={offset}"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 3 of 6 of the tracer's program: begin and end of waits, and their records.
+ * Part 3 of 7 of the tracer's program: begin and end of waits, and their records.
  *
  * Uses state.bpf.c and queues.bpf.c. Its programs are on_enqueue and on_finish; waits
- * also end in scheduler.bpf.c, by close_wait().
+ * also end in locks.bpf.c and scheduler.bpf.c, by close_wait().
  */
 
 static __always_inline void emit_wait(struct open_wait *w)
@@ -53,8 +53,8 @@ static __always_inline void set_end(struct open_wait *w, u64 now)
 	 */
 	if (ours && ours >= w->r.t_foreign &&
 	    (w->r.t_slept <= ours || w->r.t_slept <= w->r.t_running)) {
-		w->r.ended = 1;
-	} else if (w->r.t_foreign > ours) {
+		w->r.ended = !w->r.ret;
+	} else if (w->r.t_foreign > ours && !is_lock(w->kind)) {
 		if (w->cause == CAUSE_TIMER)
 			w->r.ret = RET_ETIMEDOUT;
 		else if (w->cause == CAUSE_SIGNAL)
@@ -155,8 +155,8 @@ static __always_inline u8 exclusive(u64 entry, u8 kind)
 	return 0;
 }
 
-static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
-				 u8 kind)
+static __always_inline int begin_at(struct regs *ctx, u64 address, u64 entry,
+				    u8 kind, u64 sp, u64 site)
 {
 	u64 id = bpf_get_current_pid_tgid();
 	u32 tid = id, tgid = id >> 32;
@@ -170,10 +170,11 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 		return 0;	/* the next iteration of its loop */
 	if (known)
 		forget_wait(known);
-	q = queue_slept_on(address, ctx->sp, load64(ctx->sp), kind);
+	q = queue_slept_on(address, sp, site, kind);
 	if (!q)
 		return 0;
-	if (!q->wanted && tgid != OWN_TGID && qualifies(ctx, address, tgid))
+	if (!q->wanted && tgid != OWN_TGID &&
+	    (is_lock(kind) || qualifies(ctx, address, tgid)))
 		q->wanted = 1;
 	if (ONLY_TREE && !in_tree(tgid))
 		return 0;
@@ -184,7 +185,7 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 			.t_begin = now,
 			.tid = tid,
 			.tgid = tgid,
-			.fclass = FCLASS_QUEUE,
+			.fclass = is_lock(kind) ? FCLASS_LOCK : FCLASS_QUEUE,
 			.flags = exclusive(entry, kind),
 		},
 		.stack = {
@@ -217,6 +218,11 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 		describe(s, q);
 	enter(tid, entry, &w);
 	return 0;
+}
+
+static __always_inline int begin(struct regs *ctx, u64 address, u64 entry, u8 kind)
+{
+	return begin_at(ctx, address, entry, kind, ctx->sp, load64(ctx->sp));
 }
 
 /* One program for all functions: each program costs the compiler a second. */

@@ -56,6 +56,10 @@ def not_judged(queue: Queue, wait: Wait) -> str:
     return "" if wait.record.ended else "with an end that no unlock explains"
 
 
+def _end(index: QueueIndex, wait: Wait) -> int:
+    return wait.record.t_end or index.ledger.t_stop
+
+
 def _circles(index: QueueIndex) -> Iterator[Circle]:
     """The circles after each change; the same circle may come several times."""
     edges = sorted(
@@ -64,7 +68,7 @@ def _circles(index: QueueIndex) -> Iterator[Circle]:
             for queue in index.ledger.queues.values()
             for wait in queue.waits
             for ender in wait.enders
-            if ender.what not in _UNCERTAIN and ender.ender
+            if ender.what not in _UNCERTAIN and ender.t < _end(index, wait)
         ),
         key=lambda edge: edge.ender.t,
     )
@@ -99,7 +103,7 @@ def _lasts(index: QueueIndex, circle: Circle) -> bool:
     """
     closed = max(edge.wait.record.t_begin for edge in circle)
     fresh = all(edge.ender.t >= closed or edge.ender.what in _LASTING for edge in circle)
-    ends = [edge.wait.record.t_end or index.ledger.t_stop for edge in circle]
+    ends = [_end(index, edge.wait) for edge in circle]
     given_up = any(edge.wait.record.ret == -EDEADLK for edge in circle)
     return fresh and not given_up and min(ends) - closed > index.rules.grace_ns
 
@@ -115,7 +119,7 @@ def _deadlock(index: QueueIndex, circle: Circle) -> Finding:
         for edge in others
     ]
     rec = first.wait.record
-    end = min(edge.wait.record.t_end or index.ledger.t_stop for edge in circle)
+    end = min(_end(index, edge.wait) for edge in circle)
     text = f"waits for {', '.join(who)}; this lasted {span(end - rec.t_begin)}{_how(first.wait)}"
     find = index.analysis.of_wait
     return find(Kind.DEADLOCK, first.queue, first.wait, text, waker=first.ender.ender)
@@ -142,7 +146,7 @@ def _is_stuck(index: QueueIndex, queue: Queue, wait: Wait) -> bool:
         return False
     if wait.finished and wait.record.ret != -EINTR:
         return False
-    end = wait.record.t_end or index.ledger.t_stop
+    end = _end(index, wait)
     return end - wait.record.t_begin > index.rules.stuck_ns
 
 
@@ -153,7 +157,7 @@ def _how(wait: Wait) -> str:
 
 
 def _lasted(index: QueueIndex, wait: Wait) -> str:
-    end = wait.record.t_end or index.ledger.t_stop
+    end = _end(index, wait)
     return f"lasted {span(end - wait.record.t_begin)}{_how(wait)}"
 
 
@@ -162,7 +166,7 @@ def _ender_words(index: QueueIndex, wait: Wait) -> str:
     if not wait.enders:
         return "it is not known which thread can end it"
     ender = wait.enders[-1]
-    end = wait.record.t_end or index.ledger.t_stop
+    end = _end(index, wait)
     if ender.t >= end:
         when = "then"
     else:

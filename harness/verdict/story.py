@@ -97,7 +97,7 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
         yield rec.t_slept, f"{who} sleeps there{again}"
     for ender in wait.enders:
         state = " and had exited" if ender.exited else ""
-        yield ender.t, f"{analysis.ender(ender)}{state}"
+        yield min(ender.t, analysis.ledger.t_stop), f"{analysis.ender(ender)}{state}"
     for wake in wait.wakes:
         signal = queue.signal_of(wake)
         what = f"for {analysis.event(signal)}" if signal else "for nothing that was published"

@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from harness.trace.symbols import Module, Symbols, function, parse_modules, place, queue_name
+from harness.trace.symbols import (
+    Module,
+    Symbols,
+    below_tracepoint,
+    function,
+    parse_modules,
+    place,
+    queue_name,
+)
 
 KALLSYMS = b"""0000000000000000 A fixed_percpu_data
 000000000001fb40 A __preempt_count
@@ -146,6 +154,38 @@ def test_queues_are_named_by_the_best_that_is_known() -> None:
     assert queue_name("", SLEEPER, WAKER) == "queue slept on in pipe_read"
     assert queue_name("", (), WAKER) == "queue woken in p9_client_cb [9pnet]"
     assert queue_name("") == "unknown queue"
-    name = queue_name("", DRIVER, completion=True, on_stack=True)
+    name = queue_name("", DRIVER, kind="completion", on_stack=True)
     assert name == "completion on the stack of rxe_cleanup [rdma_rxe]"
-    assert queue_name("done", completion=True) == "done (completion)"
+    assert queue_name("done", kind="completion") == "done (completion)"
+
+
+LOCKERS = (
+    ("__mutex_lock.constprop.0+0x4a2",),
+    ("__mutex_lock_interruptible_slowpath+0x13", "mutex_lock+0x2e"),
+    ("rwsem_down_read_slowpath+0x2ff", "down_read_interruptible+0x5c"),
+    ("rwsem_down_write_slowpath+0x3c5", "down_write_killable+0x5b"),
+    ("rt_mutex_slowlock.constprop.0+0x10a", "rt_mutex_lock_interruptible+0x2f"),
+    ("__rwbase_read_lock+0x9e", "down_read+0x33"),
+    ("__down_common+0x10e", "down+0x3f"),
+    ("__percpu_rwsem_trylock+0x9", "percpu_rwsem_wait+0x11a", "__percpu_down_read+0x57"),
+)
+
+
+@pytest.mark.parametrize("frames", LOCKERS)
+def test_lock_is_named_by_the_function_that_locks_it(frames: tuple[str, ...]) -> None:
+    """The kernel's lock functions above it say nothing."""
+    name = queue_name("", (*frames, "foo_write+0x12 [m]"), kind="mutex")
+    assert name == "mutex locked in foo_write [m]"
+    assert queue_name("foo_mutex [m]", frames, kind="mutex") == "foo_mutex [m] (mutex)"
+
+
+def test_stack_of_a_tracepoint_begins_below_it() -> None:
+    """The tracer's own program has no symbol."""
+    mine = ("0xffffffffc0026435", "bpf_trace_run2+0xf2", "__traceiter_contention_begin+0x2e")
+    assert below_tracepoint((*mine, "down_write+0x66")) == ("down_write+0x66",)
+    assert below_tracepoint(SLEEPER) == SLEEPER
+
+
+def test_function_with_a_name_like_a_lock_s_is_not_left_out() -> None:
+    """Only whole names of the kernel's functions are left out."""
+    assert place(("down_to_business+0x1",)) == "down_to_business"
