@@ -21,6 +21,8 @@ from harness.verdict.words import Analysis
 _WAITS, _INDENT = 4, 15
 # Kinds whose publication should have woken the named wait.
 _OWED = frozenset((Kind.LOST, Kind.LATE, Kind.TIMEOUT_READY))
+# Kinds of which no event is a part; those that came meanwhile concerned other waits.
+_WITHOUT_EVENT = frozenset((Kind.DEADLOCK, Kind.STUCK))
 
 
 def waits_of_finding(ledger: Ledger, finding: Finding) -> list[Wait]:
@@ -43,6 +45,8 @@ def event_of(queue: Queue, finding: Finding, waits: list[Wait]) -> Signal | None
     """The publication at fault, or the one that should have ended the wait."""
     if finding.seq:
         return queue.signals.get(finding.seq)
+    if finding.kind in _WITHOUT_EVENT:
+        return None
     if finding.published:
         return None  # No wake call followed; one that came for something else is no event of it.
     for wait in waits:

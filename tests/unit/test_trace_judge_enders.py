@@ -231,6 +231,14 @@ def test_story_of_a_stuck_wait_shows_its_holder() -> None:
     assert "  thread bob/12 slept in, when the recording ended:\n    msleep+0x2d" in text
 
 
+def test_story_of_a_stuck_wait_leaves_out_the_unlocks_for_others() -> None:
+    scene = LockScene()
+    scene.wait(10, ANN, LOCK_A)
+    scene.wait(20, CARL, LOCK_A, unlocked=30, waker=BOB)
+    [finding] = scene.verdict().findings
+    assert "publication" not in story(scene.ledger(), finding)
+
+
 # What was judged.
 
 
