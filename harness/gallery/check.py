@@ -16,8 +16,9 @@ from harness.verdict.ledger import Ledger, build
 from harness.verdict.queues import QueueRules, judge
 from harness.verdict.verdict import judge as judge_wait_sets
 
-# The entry "never-ran" keeps a CPU for longer; a busy host may delay the others.
-_RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000)
+# The entry "never-ran" keeps a CPU for longer; a busy host may delay the others. A signal
+# ends the waits for kept locks after 250 ms.
+_RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000, stuck_ns=200_000_000)
 # A busy host may stop the guest while an unstepped thread is anywhere. The limit is the
 # timeout of the sleepers: a wake-up that takes longer is a lost one.
 _HEALTHY = QueueRules(late_ns=10_000_000_000, never_ran_ns=10_000_000_000)

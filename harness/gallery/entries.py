@@ -21,6 +21,7 @@ class Entry:
         story: words that the finding must contain.
         waiter: name of the thread that waits.
         waker: name of the thread that wakes; a trailing slash stands for all worker threads.
+        realtime: is it a bug with PREEMPT_RT, too?
     """
 
     name: str
@@ -29,10 +30,12 @@ class Entry:
     kind: Kind = Kind.LOST
     waiter: str = "waiter"
     waker: str = "waker"
+    realtime: bool = True
 
 
 _EARLY = "before it was on the queue"
 _NO_CALL = "no wake call followed"
+_SLEPT = "held it, which slept in wait 1 of thread waker"
 _KEPT = "took nothing and woke nobody"
 
 ENTRIES = (
@@ -79,11 +82,28 @@ ENTRIES = (
         waker=SOFTIRQ,
     ),
     Entry("never-ran", "keeps the CPU of the thread that it has woken", "ran only", Kind.NEVER_RAN),
+    Entry("mutex-kept", "sleeps for something else with a mutex", _SLEPT, Kind.STUCK),
+    Entry("mutex-exit", "exits with a mutex", "held it, which had exited", Kind.STUCK),
+    Entry("rwsem-kept", "sleeps for something else with a semaphore", _SLEPT, Kind.STUCK),
+    Entry("rt-mutex-kept", "sleeps for something else with an rt_mutex", _SLEPT, Kind.STUCK),
+    Entry(
+        "reader-writer-reader",
+        "locks for reading again while a writer waits",
+        "was its last known reader, which slept in wait 1 of thread waker",
+        Kind.STUCK,
+        realtime=False,
+    ),
+    Entry(
+        "lock-order",
+        "takes two locks in the other order",
+        "which waits on order_a [gallery]",
+        Kind.DEADLOCK,
+    ),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
 HEALTHY = (
     *("exclusive", "non-exclusive", "wake-all", "softirq", "interrupted", "timeout"),
-    "completion",
+    *("completion", "locks"),
 )
 """Kinds of healthy wake-ups."""

@@ -63,6 +63,17 @@ bool gallery_asleep(struct task_struct *task);
 /* One iteration of the spin; true if it has to end because a thread is stuck. */
 bool gallery_too_late(unsigned long limit);
 
+/*
+ * For locks: a thread that waits for one spins as long as the holder runs, so
+ * the holder sleeps (on no queue) until the other thread does.
+ */
+void gallery_await_blocked(int role);
+/*
+ * Ends a wait for a lock by a signal, GALLERY_PATIENCE after it began; returns
+ * 0. Does nothing with gallery_fixed, since such a wait ends by itself.
+ */
+int gallery_interrupt(int role, int signal);
+
 extern const struct gallery_entry gallery_check_then_enqueue;
 extern const struct gallery_entry gallery_clear_after_check;
 extern const struct gallery_entry gallery_mix_up;
@@ -80,6 +91,12 @@ extern const struct gallery_entry gallery_spurious;
 extern const struct gallery_entry gallery_late;
 extern const struct gallery_entry gallery_timer;
 extern const struct gallery_entry gallery_never_ran;
+extern const struct gallery_entry gallery_mutex_kept;
+extern const struct gallery_entry gallery_mutex_exit;
+extern const struct gallery_entry gallery_rwsem_kept;
+extern const struct gallery_entry gallery_rt_mutex_kept;
+extern const struct gallery_entry gallery_reader_writer_reader;
+extern const struct gallery_entry gallery_lock_order;
 
 extern const struct gallery_entry gallery_healthy[];
 

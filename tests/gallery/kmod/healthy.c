@@ -7,6 +7,9 @@
 #include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/minmax.h>
+#include <linux/mutex.h>
+#include <linux/rtmutex.h>
+#include <linux/rwsem.h>
 
 #include "../../../kmod/compat.h"
 #include "gallery.h"
@@ -274,6 +277,46 @@ static int healthy_completion_waker(void)
 	return healthy_play(&healthy_pong, &healthy_ping);
 }
 
+static DEFINE_MUTEX(healthy_mutex);
+static DECLARE_RWSEM(healthy_rwsem);
+static DEFINE_RT_MUTEX(healthy_rt_mutex);
+
+/* Hold a lock while asleep, so that the other threads sleep for it, too. */
+static void healthy_lock(uint round)
+{
+	switch (round % 4) {
+	case 0:
+		mutex_lock(&healthy_mutex);
+		usleep_range(10, 20);
+		mutex_unlock(&healthy_mutex);
+		break;
+	case 1:
+		down_write(&healthy_rwsem);
+		usleep_range(10, 20);
+		up_write(&healthy_rwsem);
+		break;
+	case 2:
+		down_read(&healthy_rwsem);
+		usleep_range(10, 20);
+		up_read(&healthy_rwsem);
+		break;
+	default:
+		rt_mutex_lock(&healthy_rt_mutex);
+		usleep_range(10, 20);
+		rt_mutex_unlock(&healthy_rt_mutex);
+	}
+}
+
+/* The threads take the same sort of lock for a while, and then the next one. */
+static int healthy_locker(void)
+{
+	uint i;
+
+	for (i = 0; i < gallery_rounds / 2; i++)
+		healthy_lock(i / 64);
+	return i;
+}
+
 const struct gallery_entry gallery_healthy[] = {
 	{ "exclusive", {
 		[WAITER] = { "waiter", healthy_exclusive_waiter },
@@ -307,6 +350,11 @@ const struct gallery_entry gallery_healthy[] = {
 	{ "completion", {
 		[WAITER] = { "waiter", healthy_completion_waiter },
 		[WAKER] = { "waker", healthy_completion_waker },
+	} },
+	{ "locks", {
+		[WAITER] = { "locker", healthy_locker },
+		[WAKER] = { "locker-2", healthy_locker },
+		[WAITER_2] = { "locker-3", healthy_locker },
 	} },
 	{ }
 };

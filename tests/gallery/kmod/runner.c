@@ -49,6 +49,9 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_wrong_queue, &gallery_wrong_waiter, &gallery_herd,
 	&gallery_not_rearmed, &gallery_missed_report, &gallery_spurious,
 	&gallery_late, &gallery_timer, &gallery_never_ran,
+	&gallery_mutex_kept, &gallery_mutex_exit, &gallery_rwsem_kept,
+	&gallery_rt_mutex_kept, &gallery_reader_writer_reader,
+	&gallery_lock_order,
 };
 
 noinline void gallery_publish(void)
@@ -150,6 +153,31 @@ void gallery_await_asleep(int role)
 	while (!gallery_asleep(gallery_tasks[role]))
 		if (gallery_too_late(limit))
 			return;
+}
+
+/* Asleep in a wait that a signal can end; no thread is before its body. */
+static bool gallery_blocked(struct task_struct *task)
+{
+	return READ_ONCE(task->__state) & (TASK_INTERRUPTIBLE | TASK_WAKEKILL) &&
+	       !READ_ONCE(task->on_cpu);
+}
+
+void gallery_await_blocked(int role)
+{
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	while (!gallery_blocked(gallery_tasks[role]) &&
+	       !gallery_too_late(limit))
+		msleep(20);
+}
+
+int gallery_interrupt(int role, int signal)
+{
+	if (gallery_fixed)
+		return 0;
+	gallery_await_blocked(role);
+	msleep(jiffies_to_msecs(GALLERY_PATIENCE));
+	return send_sig(signal, gallery_tasks[role], 0);
 }
 
 static int gallery_thread(void *data)
