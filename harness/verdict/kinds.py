@@ -185,8 +185,8 @@ class Verdict:
     def _judged(self) -> str:
         total = self.matched + sum(self.unjudged.values())
         if self.unjudged:
-            reasons = listed(self.unjudged)
-            return f"{self.matched} of {total} waits judged; not judged: {reasons}"
+            text = f"{self.matched} of {total} waits judged; not judged: {listed(self.unjudged)}"
+            return text + (f"; {listed(self.odd)}" if self.odd else "")
         if not self.unaided:
             return f"{total} waits, each ended by {self.ended_by} it waited for"
         ended = total - self.unaided

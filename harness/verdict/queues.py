@@ -62,7 +62,11 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
 
 def _nothing_known(index: QueueIndex) -> dict[str, int]:
     waits = sum(len(queue.waits) for queue in index.queues)
-    return {"nothing says what they waited for": waits} if waits else {}
+    if any(queue.waits for queue in index.known):
+        words = "on queues that no mark explains"
+    else:
+        words = "nothing says what they waited for"
+    return {words: waits} if waits else {}
 
 
 def _oddities(index: QueueIndex) -> dict[str, int]:

@@ -262,9 +262,20 @@ def test_lock_waits_without_an_unlock_are_not_judged() -> None:
     verdict = scene.verdict()
     assert verdict.matched == 1
     assert verdict.unjudged == {
-        "nothing says what they waited for": 1,
+        "on queues that no mark explains": 1,
         "with an end that no unlock explains": 1,
         "ended by a signal": 1,
         "ended by a limit or an error": 1,
         "still open at the end": 1,
     }
+
+
+def test_what_is_odd_is_reported_beside_judged_locks() -> None:
+    """A judged lock says nothing about a queue without marks."""
+    scene = LockScene()
+    scene.wait(10, ANN, LOCK_A, unlocked=20, waker=BOB)
+    scene.wait(30, BOB, LOCK_B, fclass=FClass.QUEUE)
+    assert scene.verdict().line() == (
+        "VERIFIED: 1 of 2 waits judged; not judged: 1 on queues that no mark explains; "
+        "1 never ended"
+    )
