@@ -22,7 +22,7 @@ enum { LOCK_SPIN = 1, LOCK_READ = 2, LOCK_WRITE = 4, LOCK_RT = 8, LOCK_PERCPU = 
        LOCK_MUTEX = 32,
        /* Set by the loader: have a look at the wait of the thread in place of the lock. */
        LOCK_LOOK = 1 << 16 };
-enum { CHAIN = 8 };
+enum { CHAIN = 8, TASK_WAKEKILL = 0x100 };
 /* The entry of a thread's wait for a lock is this and its id. */
 #define LOCK_ENTRY (1ULL << 32)
 
@@ -188,6 +188,21 @@ RAW_TRACEPOINT_PROBE(contention_end)
 		note_holder(w, now);
 	close_wait(w, now);
 	return 0;
+}
+
+/*
+ * Does a task that is being woken have a signal that can end its sleep? Then the signal may
+ * have woken it. The kernel's own flag for that has another number in each kernel.
+ */
+static __always_inline int signalled(u64 task)
+{
+	u64 group = load64(task + TASK_SIGNAL);
+	u64 pending = load64(task + TASK_PENDING + SIGPENDING_SET) |
+		      load64(group + SIGNAL_SHARED + SIGPENDING_SET);
+
+	if (!(load32(task + TASK_SLEEP) & (TASK_INTERRUPTIBLE | TASK_WAKEKILL)))
+		return 0;
+	return (pending & ~load64(task + TASK_BLOCKED)) != 0;
 }
 
 /*

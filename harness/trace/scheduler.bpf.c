@@ -87,6 +87,8 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		w = open_waits.lookup(&entry);
 		if (!w || w->r.tid != tid)
 			return 0;
+		if (is_lock(w->kind) && signalled(ctx->args[WOKEN_TASK]))
+			cause = CAUSE_SIGNAL;
 		if (is_lock(w->kind))
 			call = cause ? NULL : unlocked((struct regs *)ctx, c, w);
 		else

@@ -39,17 +39,20 @@
  * the wait would seem never to end. Hence the switch.
  *
  * The loader defines, in addition to the macros of records.h: MAX_QUEUES, BOOKMARKS,
- * TASK_PID, TASK_COMM, TASK_EXIT_STATE; QUEUE_LIST and SWAITS_LIST (offsets of the sleepers
- * in a wait queue and in a completion's, after a lock of any size); MUTEX_OWNER, RWSEM_OWNER,
- * RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in locks; 0 if this kernel has no such member,
- * and therefore never needs it); BY_THREAD with PREEMPT_RT.
+ * TASK_PID, TASK_COMM, TASK_EXIT_STATE, TASK_SLEEP (the offset of a task's state, needed
+ * without PREEMPT_RT, too), TASK_PENDING, TASK_BLOCKED, TASK_SIGNAL, SIGNAL_SHARED and
+ * SIGPENDING_SET (offsets of sets of signals and on the way to them); QUEUE_LIST and
+ * SWAITS_LIST (offsets of the sleepers in a wait queue and in a completion's, after a lock
+ * of any size); MUTEX_OWNER, RWSEM_OWNER, RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in
+ * locks; 0 if this kernel has no such member, and therefore never needs it); BY_THREAD with
+ * PREEMPT_RT.
  *
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
  * WITH_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
- * SOFTIRQ_TEXT and _END, SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
- * address) and BY_TREE; ONLY_TREE if only its threads count. The verifier removes the code
- * that a number switches off.
+ * SOFTIRQ_TEXT and _END, SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of
+ * BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE if only its threads count. The
+ * verifier removes the code that a number switches off.
  */
 
 /* The kernel's struct pt_regs, whose header would cost the compiler a second. */

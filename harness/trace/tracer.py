@@ -536,6 +536,12 @@ def _offsets() -> Iterator[str]:
         ("TASK_PID", b"task_struct", b"pid"),
         ("TASK_COMM", b"task_struct", b"comm"),
         ("TASK_EXIT_STATE", b"task_struct", b"exit_state"),
+        ("TASK_SLEEP", b"task_struct", b"__state"),
+        ("TASK_PENDING", b"task_struct", b"pending"),
+        ("TASK_BLOCKED", b"task_struct", b"blocked"),
+        ("TASK_SIGNAL", b"task_struct", b"signal"),
+        ("SIGNAL_SHARED", b"signal_struct", b"shared_pending"),
+        ("SIGPENDING_SET", b"sigpending", b"signal"),
         ("QUEUE_LIST", b"wait_queue_head", b"head"),
         ("SWAITS_LIST", b"swait_queue_head", b"task_list"),
     ):

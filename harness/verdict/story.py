@@ -13,7 +13,7 @@ The kernel stacks of sleeper and waker follow, if they were recorded.
 
 from collections.abc import Iterator
 
-from harness.recording.records import NO_STACK, Mark, MarkRecord
+from harness.recording.records import NO_STACK, FClass, Mark, MarkRecord
 from harness.verdict.kinds import Finding, Kind, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
@@ -105,6 +105,7 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
     for wake in wait.wakes:
         signal = queue.signal_of(wake)
         what = f"for {analysis.event(signal)}" if signal else "for nothing that was published"
+        what = "which unlocks it" if queue.fclass == FClass.LOCK else what
         yield wake.t_wake, f"{who} is woken by {analysis.waker(wake.waker, wake.context)}, {what}"
         if wake.t_running:
             yield wake.t_running, f"{who} is on a CPU"

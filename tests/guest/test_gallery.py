@@ -53,6 +53,13 @@ def test_repaired_bug_raises_no_alarm(plays, name) -> None:
     assert plays["fixed", name].complaints == ()
 
 
+def test_signal_is_not_taken_for_an_unlock(plays) -> None:
+    """It wakes the waiter past its lock, and no wake call is recorded."""
+    sums = plays["buggy", "mutex-kept"].sums
+    assert (sums["calls"], sums["wakes"]) == (0, 0)
+    assert sums["foreign"] >= 1
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_wake_ups_raise_no_alarm(plays, name) -> None:
     """Unstepped, so with all the interleavings that come up."""
