@@ -65,7 +65,8 @@ static __always_inline void name_task(u64 task, u32 tid)
 	threads.update(&tid, &comm);
 }
 
-static __always_inline u32 note_holder(struct open_wait *w, u64 now)
+/* @late: the thread may have got the lock since; it is not waiting for itself then. */
+static __always_inline u32 note_holder(struct open_wait *w, u64 now, u32 late)
 {
 	u32 what;
 	u64 task = holder_of(w->address, w->kind, &what);
@@ -82,7 +83,7 @@ static __always_inline u32 note_holder(struct open_wait *w, u64 now)
 		return 0;
 	r.ender = tid_of(task);
 	/* A writer waits for the readers of a real-time semaphore as its owner. */
-	if (!r.ender || (w->kind == KIND_RT_RWSEM && r.ender == r.tid))
+	if (!r.ender || ((late || w->kind == KIND_RT_RWSEM) && r.ender == r.tid))
 		return 0;
 	r.exited = load32(task + TASK_EXIT_STATE) != 0;
 	name_task(task, r.ender);
@@ -94,7 +95,7 @@ static __always_inline u32 note_holder(struct open_wait *w, u64 now)
  * Note the holder of the lock that a thread waits for, the holder of the lock that this one
  * waits for, and so on: all at the same time, so that a circle is certain.
  */
-static __always_inline void note_holders(u32 tid, u64 now)
+static __always_inline void note_holders(u32 tid, u64 now, u32 late)
 {
 	u32 first = tid;
 
@@ -105,7 +106,7 @@ static __always_inline void note_holders(u32 tid, u64 now)
 
 		if (!w)
 			break;
-		tid = note_holder(w, now);
+		tid = note_holder(w, now, late);
 		if (!tid || tid == first)
 			break;
 	}
@@ -164,7 +165,7 @@ RAW_TRACEPOINT_PROBE(contention_begin)
 		begin_at((struct regs *)ctx, address, entry, lock_kind(flags), 0,
 			 locking_site(ctx));
 	}
-	note_holders(id, bpf_ktime_get_ns());
+	note_holders(id, bpf_ktime_get_ns(), flags & LOCK_LOOK);
 	return 0;
 }
 
@@ -185,7 +186,7 @@ RAW_TRACEPOINT_PROBE(contention_end)
 	now = bpf_ktime_get_ns();
 	w->r.ret = ctx->args[CONTENTION_RET];
 	if (w->r.ret)
-		note_holder(w, now);
+		note_holder(w, now, 0);
 	close_wait(w, now);
 	return 0;
 }
