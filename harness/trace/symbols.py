@@ -14,6 +14,7 @@ from functools import cached_property
 
 _FAR = 1 << 20  # no symbol is longer
 _THIS = "__this_module"  # a variable of each module
+_EMPTY = "__key."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,13 @@ class Symbols:
 
     @cached_property
     def _of_modules(self) -> Sequence[Symbol]:
-        """All modules' symbols, in order of their addresses."""
-        lines = self._lines[self._own :]
-        return tuple(sorted(map(_parse, lines), key=lambda symbol: symbol.address))
+        """All modules' symbols, in order of their addresses.
+
+        Without lockdep the class of a lock is an empty variable, which comes before the
+        variable that has its address.
+        """
+        symbols = map(_parse, self._lines[self._own :])
+        return tuple(sorted(symbols, key=lambda s: (s.address, not s.name.startswith(_EMPTY))))
 
     def range_of(self, name: str, *, code: bool) -> tuple[int, int] | None:
         """From a module's first function or variable to the end of its last one's page."""

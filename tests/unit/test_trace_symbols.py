@@ -27,6 +27,7 @@ ffffffffc0101000 t rxe_poll\t[rdma_rxe]
 ffffffffc0100000 T rxe_create\t[rdma_rxe]
 ffffffffc0104100 d rxe_dev_list\t[rdma_rxe]
 ffffffffc0104000 b rxe_wait\t[rdma_rxe]
+ffffffffc0104000 b __key.0\t[rdma_rxe]
 ffffffffc0900000 t rxe_module_init\t[rdma_rxe]
 ffffffffc0201000 t kfi_read\t[kfabric]
 """
@@ -55,6 +56,8 @@ def test_modules_are_parsed() -> None:
         (0xFFFFFFFF82000408, "log_wait+0x8"),
         (0xFFFFFFFFC0101004, "rxe_poll+0x4 [rdma_rxe]"),
         (0xFFFFFFFFC0201000, "kfi_read [kfabric]"),
+        # Beside it is an empty variable.
+        (0xFFFFFFFFC0104000, "rxe_wait [rdma_rxe]"),
         # Heap: nothing begins anywhere near.
         (0xFFFF888001234560, "0xffff888001234560"),
         (0x10, "fixed_percpu_data+0x10"),
