@@ -26,6 +26,9 @@ enum { CHAIN = 8, TASK_WAKEKILL = 0x100 };
 /* The entry of a thread's wait for a lock is this and its id. */
 #define LOCK_ENTRY (1ULL << 32)
 
+/* Not that of a breakpoint, which may interrupt the tracepoint. */
+BPF_PERCPU_ARRAY(lock_requests, struct request, 1);
+
 static __always_inline u8 lock_kind(u32 flags)
 {
 	if (flags & LOCK_MUTEX)
@@ -151,9 +154,11 @@ RAW_TRACEPOINT_PROBE(contention_begin)
 	u32 flags = ctx->args[CONTENTION_FLAGS];
 	u64 id = bpf_get_current_pid_tgid();
 	u64 entry = LOCK_ENTRY | (u32)id;
+	int zero = 0;
+	struct request *rq = lock_requests.lookup(&zero);
 
-	/* No map is accessed before this: maps have spin locks, too. */
-	if (flags & LOCK_SPIN)
+	/* No hash is accessed before this: hashes have spin locks, too. */
+	if (!rq || (flags & LOCK_SPIN))
 		return 0;
 	if (flags & LOCK_LOOK) {
 		id = address;
@@ -162,8 +167,14 @@ RAW_TRACEPOINT_PROBE(contention_begin)
 		    open_waits.lookup(&entry) ||
 		    !wants_lock((struct regs *)ctx, address, id >> 32))
 			return 0;
-		begin_at((struct regs *)ctx, address, entry, lock_kind(flags), 0,
-			 locking_site(ctx));
+		rq->address = address;
+		rq->entry = entry;
+		rq->kind = lock_kind(flags);
+		rq->named = rq->kind;
+		rq->sp = 0;
+		rq->site = locking_site(ctx);
+		rq->fresh = 1;
+		begin((struct regs *)ctx, rq);
 	}
 	note_holders(id, bpf_ktime_get_ns(), flags & LOCK_LOOK);
 	return 0;

@@ -198,12 +198,8 @@ class CutTracer(Tracer):
 
     def _open_waits(self) -> list[bytes]:
         """The open waits and their stacks, as packed records."""
-        queues, found = self._queues(), []
-        for wait in self._bpf[b"open_waits"].values():
-            if wait.r.queue in queues and wait.r.tgid != os.getpid():
-                self._complete(wait)
-                found += [bytes(wait.r), bytes(wait.stack)]
-        return found
+        waits = self._pending_waits(self._queues())
+        return [part for wait in waits for part in (bytes(wait.r), bytes(wait.stack))]
 
 
 def _node(module: str) -> int:

@@ -3,10 +3,11 @@
  * Part 1 of 7 of the tracer's program: its types, maps and small helpers.
  *
  * tracer.py puts the parts together in this order, since bcc rewrites only one file:
- * records.h, state.bpf.c (types and maps), queues.bpf.c (which queues are traced),
- * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), locks.bpf.c (sleeping
- * locks), scheduler.bpf.c (the scheduler's events), marks.bpf.c (marked functions). Each
- * part uses those before it.
+ * records.h, state.bpf.c (types and maps), keyed.bpf.c (waits for a bit, a variable or a
+ * folio), queues.bpf.c (which queues are traced), waits.bpf.c (begin and end of waits),
+ * wakes.bpf.c (wake calls),
+ * locks.bpf.c (sleeping locks), scheduler.bpf.c (the scheduler's events), marks.bpf.c (marked
+ * functions). Each part uses those before it.
  *
  * The program traces every wait queue of the kernel at the functions that sleep and wake:
  *
@@ -17,6 +18,13 @@
  *   default_wake_function                the wake call reaches one sleeper
  *   sched_waking                         ... and asks the scheduler to wake it
  *   wait_for_completion*, complete*      the same for completions
+ *   prepare_to_swait_*, finish_swait,    the same for simple wait queues (swait); the
+ *   swake_up_*                           kernel's own queues of RCU are left out
+ *   folio_wait_bit*, __folio_lock*,      a wait for a folio begins; finish_wait ends it
+ *   folio_put_wait_locked
+ *   __wait_on_bit*,                      a wait for a bit begins; the functions within are
+ *   out_of_line_wait_on_bit*             inlined, so it ends once the thread runs again
+ *   wake_up_bit, wake_up_var             a wake call that may find an empty wait queue
  *
  * A wait is identified by its entry on the sleeper's stack, so a thread in poll() has
  * one wait on each queue. The scheduler's events are looked up by thread. Waits are
@@ -43,16 +51,26 @@
  * without PREEMPT_RT, too), TASK_PENDING, TASK_BLOCKED, TASK_SIGNAL, SIGNAL_SHARED and
  * SIGPENDING_SET (offsets of sets of signals and on the way to them); QUEUE_LIST and
  * SWAITS_LIST (offsets of the sleepers in a wait queue and in a completion's, after a lock
- * of any size); MUTEX_OWNER, RWSEM_OWNER, RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in
- * locks; 0 if this kernel has no such member, and therefore never needs it); BY_THREAD with
- * PREEMPT_RT.
+ * of any size); QUEUE_BYTES, the size of a wait queue;
+ * MUTEX_OWNER, RWSEM_OWNER, RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in locks; 0 if this
+ * kernel has no such member, and therefore never needs it); BY_THREAD with PREEMPT_RT.
  *
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
  * WITH_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
- * SOFTIRQ_TEXT and _END, SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of
- * BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE if only its threads count. The
- * verifier removes the code that a number switches off.
+ * SOFTIRQ_TEXT and _END, SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL, those of the
+ * functions and tables below; one of BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE
+ * if only its threads count. The verifier removes the code that a number switches off.
+ *
+ * The kernel's functions by these numbers: SWAIT_EXCLUSIVE and SWAIT_EVENT
+ * (prepare_to_swait_*), SWAKE_ONE, SWAKE_ALL and SWAKE_LOCKED (swake_up_*), FOLIO_BIT and
+ * FOLIO_BIT_KILLABLE (folio_wait_bit*), FOLIO_LOCK, FOLIO_LOCK_KILLABLE and FOLIO_PUT (waits
+ * for the lock of a folio), WAIT_ON_BIT and WAIT_ON_BIT_LOCK, OUT_OF_LINE, OUT_OF_LINE_TIMEOUT
+ * and OUT_OF_LINE_LOCK (out_of_line_wait_on_bit*), NOTE_BIT and NOTE_VARIABLE (wake_up_bit,
+ * wake_up_var), WAKE_BIT and WAKE_VARIABLE (the wake functions of their sleepers); with a
+ * _SIZE: SWAKERS, where the kernel itself calls swake_up_locked().
+ * The kernel's variables: BIT_TABLE and FOLIO_TABLE (the hashed wait queues), RCU_STATE, each
+ * with its _SIZE. A number is 0 if the kernel does not have it.
  */
 
 /* The kernel's struct pt_regs, whose header would cost the compiler a second. */
@@ -61,8 +79,11 @@ struct regs {
 	    orig_ax, ip, cs, flags, sp, ss;
 };
 
+/* The kinds from KIND_MUTEX to KIND_SEMAPHORE are locks. */
 enum { KIND_QUEUE = 1, KIND_COMPLETION, KIND_MUTEX, KIND_RWSEM, KIND_RT_MUTEX,
        KIND_RT_RWSEM, KIND_PERCPU_RWSEM, KIND_SEMAPHORE };
+/* KIND_BIT: the sleeper's entry is not seen; KIND_VARIABLE: it is, as on a wait queue. */
+enum { KIND_SWAIT = 16, KIND_BIT, KIND_FOLIO, KIND_VARIABLE };
 enum { CAUSE_NONE, CAUSE_TIMER, CAUSE_SIGNAL };
 enum { LIST_LIMIT = 24, FRAMES = 32, RANGES = 4, BUCKETS = 32 };
 enum { FLAG_EXCLUSIVE = 1, FLAG_BOOKMARK = 4 };
@@ -74,9 +95,11 @@ enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
 #define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures, unchanged since 4.13. */
-enum { ENTRY_PRIVATE = 8, ENTRY_LIST = 24, SWAIT_LIST = 8 };
+enum { ENTRY_PRIVATE = 8, ENTRY_FUNCTION = 16, ENTRY_LIST = 24, SWAIT_LIST = 8 };
 enum { COMPLETION_QUEUE = 8 };
 #define STACK_MASK (~0x3fffULL)
+/* Has this breakpoint been set in this function? */
+#define IN(ctx, function) ((ctx)->ip - (function) < FUNCTION_HEAD)
 
 #define FCLASS_QUEUE 64
 #define FCLASS_LOCK 65
@@ -131,10 +154,26 @@ struct call {
 	u8 kind, context, pad[6];
 };
 
+/*
+ * A breakpoint's arguments. They are stored and read again, so that the verifier follows the
+ * rest of the program once, and not once for each function of the kernel.
+ */
+struct request {
+	u64 address, entry;
+	u64 table;		/* the wait queue that has the sleepers of a key; or 0 */
+	u64 site, sp;		/* from where the function was called */
+	u32 many;
+	u8 kind, named;
+	u8 fresh;		/* a new wait, and no iteration of a known one */
+	u8 pad;
+};
+
 struct cpu {
 	struct call call, outer;
+	struct request request;
 	u64 entry, alias, task, t_entry;	/* the sleeper that the call has reached */
 	u32 cause, context;	/* of the wake-up to come; take_cause() */
+	u32 noted, pad;		/* noted_call() */
 };
 
 struct range {
@@ -142,12 +181,16 @@ struct range {
 };
 
 BPF_HASH(queues, u64, struct queue, MAX_QUEUES);
+/* Those of keys (keyed.bpf.c): any number in the course of time, few at once. */
+BPF_TABLE("lru_hash", u64, struct queue, key_queues, 8192);
 BPF_HASH(sites, u64, struct queue, MAX_QUEUES);
 BPF_F_TABLE("array", int, struct stats, stats, MAX_QUEUES, BPF_F_MMAPABLE);
 BPF_HASH(open_waits, u64, struct open_wait, 16384);
 BPF_HASH(sleepers, u32, struct sleeper, 16384);
 BPF_TABLE("lru_hash", u32, u64, slept_at, 16384);
 BPF_HASH(inlines, u32, struct open_wait, 4096);
+/* By thread: its last swake_up_all(), which may be preempted between two wake-ups. */
+BPF_TABLE("lru_hash", u32, struct call, long_calls, 1024);
 BPF_HASH(tree, u32, u8, 16384);
 #if BY_THREAD
 BPF_TABLE("lru_hash", u32, struct cpu, cpus, 4096);

@@ -88,6 +88,13 @@ class Symbols:
                 return int(self._text[start:found].split()[0], 16) or None
         return None
 
+    def span(self, name: str) -> tuple[int, int] | None:
+        """From a symbol of the kernel itself to the next one. None: unknown, or hidden."""
+        if not (start := self.address(name)):
+            return None
+        after = bisect_right(self._lines, b"%016x\xff" % start, hi=self._own)
+        return start, _parse(self._lines[after]).address if after < self._own else start
+
     def find(self, address: int) -> Symbol | None:
         """The last symbol at or before an address, if it is near."""
         index = bisect_right(self._lines, b"%016x\xff" % address, hi=self._own)
@@ -160,6 +167,7 @@ _WAITING = re.compile(
     r"_*wait_for_common|wait_for_completion|out_of_line_wait_on|_*wait_on_bit|__pollwait|"
     r"_*wake_up|complete|swake_up|ep_ptable_queue_proc|pollwake|__pollwake|"
     r"autoremove_wake_function|default_wake_function|"
+    r"(__folio_lock|folio_(wait_|put_wait_|unlock|wake_|end_writeback))|"
     r"_*(ww_)?mutex_lock|"
     r"down(_(read|write|interruptible|killable|timeout).*)?\b|_*down_(read|write|common)|"
     r"rwsem_(down|wait)|_*percpu_(down|rwsem)|_*rt_mutex_|rwbase_|_*rwbase_)"

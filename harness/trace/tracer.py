@@ -34,6 +34,7 @@ from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import EnderRecord, StackRecord, WaitRecord, unpack
 from harness.trace.bpf import create_ring, mapped, ring_bytes
+from harness.trace.keyed import Key, key_name
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
 from harness.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
@@ -41,7 +42,7 @@ from harness.trace.symbols import Symbols, below_tracepoint, queue_name
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
-    for name in ("state", "queues", "waits", "wakes", "locks", "scheduler", "marks")
+    for name in (*("state", "keyed", "queues", "waits", "wakes", "locks", "scheduler", "marks"),)
 )
 """One program in several files, after records.h. Each file depends on those before it."""
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
@@ -56,7 +57,9 @@ _KINDS = {
     6: "rw_semaphore",
     7: "percpu_rw_semaphore",
     8: "semaphore",
+    16: "swait queue",
 }
+_BIT, _FOLIO = 17, 18
 # About a microsecond each, while another CPU writes to the ring.
 _RING_TRIES = 500
 
@@ -76,9 +79,16 @@ _FUNCTIONS = {
         "on_enqueue": (
             *("prepare_to_wait", "prepare_to_wait_exclusive", "prepare_to_wait_event"),
             *("add_wait_queue", "add_wait_queue_exclusive", *_COMPLETIONS),
+            *("prepare_to_swait_exclusive", "prepare_to_swait_event"),
+            *("folio_wait_bit", "folio_wait_bit_killable", "folio_put_wait_locked"),
+            *("__folio_lock", "__folio_lock_killable", "__wait_on_bit", "__wait_on_bit_lock"),
+            *(f"out_of_line_wait_on_bit{suffix}" for suffix in ("", "_timeout", "_lock")),
         ),
-        "on_finish": ("finish_wait", "remove_wait_queue"),
-        "on_wake": ("__wake_up_common", "complete", "complete_all"),
+        "on_finish": ("finish_wait", "remove_wait_queue", "finish_swait"),
+        "on_wake": (
+            *("__wake_up_common", "complete", "complete_all", "wake_up_bit", "wake_up_var"),
+            *("swake_up_one", "swake_up_all", "swake_up_locked"),
+        ),
         "on_wake_function": ("default_wake_function",),
         "on_pollwake": ("pollwake",),
         "on_timer": ("process_timeout", "hrtimer_wakeup"),
@@ -86,8 +96,49 @@ _FUNCTIONS = {
     }.items()
     for function in functions
 }
-# Functions that some kernels do not have.
-_OPTIONAL = frozenset({"pollwake", "wait_for_completion_state"})
+# Without these no trace is possible. Of the others those are traced that the kernel has.
+_NEEDED = frozenset(
+    (
+        *("prepare_to_wait", "prepare_to_wait_exclusive", "prepare_to_wait_event"),
+        *("add_wait_queue", "add_wait_queue_exclusive", "finish_wait", "remove_wait_queue"),
+        *("__wake_up_common", "default_wake_function", "wait_for_completion"),
+        *("complete", "complete_all", "process_timeout", "hrtimer_wakeup"),
+        "signal_wake_up_state",
+    )
+)
+# Functions and variables that the program knows by their addresses, which are 0 if the
+# kernel does not have them.
+_ADDRESSES = {
+    "WAKE_UP_COMMON": "__wake_up_common",
+    "COMPLETE_ALL": "complete_all",
+    "SWAIT_EXCLUSIVE": "prepare_to_swait_exclusive",
+    "SWAIT_EVENT": "prepare_to_swait_event",
+    "SWAKE_ONE": "swake_up_one",
+    "SWAKE_ALL": "swake_up_all",
+    "SWAKE_LOCKED": "swake_up_locked",
+    "FOLIO_BIT": "folio_wait_bit",
+    "FOLIO_BIT_KILLABLE": "folio_wait_bit_killable",
+    "FOLIO_LOCK": "__folio_lock",
+    "FOLIO_LOCK_KILLABLE": "__folio_lock_killable",
+    "FOLIO_PUT": "folio_put_wait_locked",
+    "WAIT_ON_BIT": "__wait_on_bit",
+    "WAIT_ON_BIT_LOCK": "__wait_on_bit_lock",
+    "OUT_OF_LINE": "out_of_line_wait_on_bit",
+    "OUT_OF_LINE_TIMEOUT": "out_of_line_wait_on_bit_timeout",
+    "OUT_OF_LINE_LOCK": "out_of_line_wait_on_bit_lock",
+    "NOTE_BIT": "wake_up_bit",
+    "NOTE_VARIABLE": "wake_up_var",
+    "WAKE_BIT": "wake_bit_function",
+    "WAKE_VARIABLE": "var_wake_function",
+}
+# The kernel's functions that call swake_up_locked() themselves.
+_SWAKERS = ("swake_up_one", "swake_up_all_locked", "complete", "complete_all")
+# Variables, and functions to the end of their code.
+_SPANS = {
+    "BIT_TABLE": "bit_wait_table",
+    "FOLIO_TABLE": "folio_wait_table",
+    "RCU_STATE": "rcu_state",
+}
 _WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
 _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 # Fields of a row that have the same name in struct stats.
@@ -219,7 +270,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         return names | (set() if scope.by_tree or scope.pid else {_FORK})
 
     def _has(self, function: str) -> bool:
-        return function not in _OPTIONAL or self.symbols.address(function) is not None
+        return function in _NEEDED or self.symbols.address(function) is not None
 
     def _flags(self) -> list[str]:
         """The macros of the program's text, and options that make its compiler faster."""
@@ -250,8 +301,8 @@ class Tracer(AbstractContextManager["Tracer"]):
             **self._section("ENTRY_TEXT", "__entry_text"),
             **self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
             **self._section("SCHED_TEXT", "__sched_text"),
-            "WAKE_UP_COMMON": self.symbols.address("__wake_up_common") or 0,
-            "COMPLETE_ALL": self.symbols.address("complete_all") or 0,
+            **{value: self.symbols.address(name) or 0 for value, name in _ADDRESSES.items()},
+            **self._spans(),
             "BY_MODULE": int(bool(scope.modules)),
             "BY_TREE": int(scope.by_tree),
             "BY_QUEUE": self._queue_address(),
@@ -269,6 +320,17 @@ class Tracer(AbstractContextManager["Tracer"]):
         """The bounds of a section of the kernel's text; empty if they are unknown."""
         start, end = (self.symbols.address(f"{name}_{edge}") or 0 for edge in ("start", "end"))
         return {value: start, f"{value}_END": end}
+
+    def _spans(self) -> dict[str, int]:
+        """The addresses and sizes of variables and pieces of text; 0 if they are unknown."""
+        names = {value: (name,) for value, name in _SPANS.items()} | {"SWAKERS": _SWAKERS}
+        values: dict[str, int] = {}
+        for value, symbols in names.items():
+            spans = [span for name in symbols if (span := self.symbols.span(name))]
+            start = min((first for first, _ in spans), default=0)
+            end = max((after for _, after in spans), default=0)
+            values |= {value: start, f"{value}_SIZE": end - start}
+        return values
 
     def _queue_address(self) -> int:
         wanted = self.scope.queue
@@ -374,6 +436,10 @@ class Tracer(AbstractContextManager["Tracer"]):
         slept_on = frames if queue.slept_on else ()
         if queue.site and not slept_on:
             slept_on = (self.symbols.name(queue.site),)
+        if queue.kind in (_BIT, _FOLIO):
+            key = Key.of(queue.address)
+            variable = self.symbols.variable(key.word)
+            return key_name(key, variable, slept_on, frames, folio=queue.kind == _FOLIO)
         return queue_name(
             self.symbols.variable(queue.address),
             slept_on,
@@ -407,13 +473,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         while self.drain():
             pass
         queues = self._queues()
-        pending = [
-            wait
-            for wait in self._bpf[b"open_waits"].values()
-            if wait.r.queue in queues and wait.r.tgid != os.getpid()
-        ]
-        for wait in pending:
-            self._complete(wait)
+        pending = list(self._pending_waits(queues))
         self._file.write(b"".join(bytes(wait.r) for wait in pending))
         self._file.close()
         self.symbols = self._read_symbols_again()
@@ -456,6 +516,15 @@ class Tracer(AbstractContextManager["Tracer"]):
             found = unpack(record for record in records if record[0] == EnderRecord.KIND)
             holders |= {r.ender for r in found if isinstance(r, EnderRecord) and r.t >= now}
         return {tid: frames for tid in holders if (frames := sleeping_stack(tid))}
+
+    def _pending_waits(self, queues: dict[int, Any]) -> Iterator[Any]:
+        """The open waits on queues."""
+        for wait in self._bpf[b"open_waits"].values():
+            if wait.r.queue in queues and wait.r.tgid != os.getpid():
+                self._complete(wait)
+                # The bit was clear if the thread did not sleep, so the wait is over.
+                if wait.kind != _BIT or wait.r.sleeps:
+                    yield wait
 
     def _complete(self, wait: Any) -> None:
         """Fill in the sleeps of an open wait, which are kept with its thread until its end."""
@@ -546,6 +615,7 @@ def _offsets() -> Iterator[str]:
         ("SWAITS_LIST", b"swait_queue_head", b"task_list"),
     ):
         yield f"-D{macro}={btf.member_offset(vmlinux, name, member)}"
+    yield f"-DQUEUE_BYTES={btf.struct_size(vmlinux, b'wait_queue_head')}"
     # Without PREEMPT_RT there is no rwbase_rt, and with it the first two have other members.
     for macro, name, member in (
         ("MUTEX_OWNER", b"mutex", b"owner"),

@@ -119,6 +119,15 @@ def test_variables_may_lie_apart_from_the_code() -> None:
     assert symbols.range_of("kfabric", code=True) == (0xFFFFFFFFC0201000, 0xFFFFFFFFC0202000)
 
 
+def test_span_of_a_symbol_ends_at_the_next_one() -> None:
+    """For the tables of wait queues, whose sizes no symbol has."""
+    text = b"ffffffff81000000 T first\nffffffff81000040 d table\nffffffff81000140 d last\n"
+    symbols = Symbols(text + b"ffffffffc0100000 t other\t[kfabric]\n")
+    assert symbols.span("table") == (0xFFFFFFFF81000040, 0xFFFFFFFF81000140)
+    assert symbols.span("last") == (0xFFFFFFFF81000140, 0xFFFFFFFF81000140)
+    assert symbols.span("unknown") is None
+
+
 SLEEPER = (
     "prepare_to_wait_event+0x6",
     "pipe_read+0x329",
