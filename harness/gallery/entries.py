@@ -99,11 +99,15 @@ ENTRIES = (
         "which waits on order_a [gallery]",
         Kind.DEADLOCK,
     ),
+    Entry("swait-early", "checks, and only then enqueues on a simple wait queue", _EARLY),
+    Entry("bit-not-woken", "clears a bit and does not wake", "on bit 3 of busy_word"),
+    Entry("wrong-variable", "wakes another variable", "went to sent_items"),
+    Entry("folio-late", "unlocks a folio long after its work", "on folio lock", Kind.LATE),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
 HEALTHY = (
     *("exclusive", "non-exclusive", "wake-all", "softirq", "interrupted", "timeout"),
-    *("completion", "locks"),
+    *("completion", "locks", "swait", "bit"),
 )
 """Kinds of healthy wake-ups."""

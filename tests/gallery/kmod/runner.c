@@ -52,6 +52,8 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_mutex_kept, &gallery_mutex_exit, &gallery_rwsem_kept,
 	&gallery_rt_mutex_kept, &gallery_reader_writer_reader,
 	&gallery_lock_order,
+	&gallery_swait_early, &gallery_bit_not_woken, &gallery_wrong_variable,
+	&gallery_folio_late,
 };
 
 noinline void gallery_publish(void)
@@ -106,6 +108,13 @@ int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience)
 	}
 	finish_wait(queue, &wait);
 	return ret;
+}
+
+int gallery_swait(struct swait_queue_head *queue, long patience)
+{
+	return swait_event_interruptible_timeout_exclusive(*queue,
+				gallery_consume(), patience) > 0 ? 1 :
+								   -ETIMEDOUT;
 }
 
 void gallery_reach(int step)
@@ -178,6 +187,16 @@ int gallery_interrupt(int role, int signal)
 	gallery_await_blocked(role);
 	msleep(jiffies_to_msecs(GALLERY_PATIENCE));
 	return send_sig(signal, gallery_tasks[role], 0);
+}
+
+void gallery_await_sleep(int role)
+{
+	struct task_struct *task = gallery_tasks[role];
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	while (READ_ONCE(task->__state) == TASK_RUNNING || READ_ONCE(task->on_cpu))
+		if (gallery_too_late(limit))
+			return;
 }
 
 static int gallery_thread(void *data)
