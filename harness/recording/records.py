@@ -36,11 +36,13 @@ class FClass(IntEnum):
     QUEUE = 64
     # A sleeping lock of the kernel: its unlock ends a wait.
     LOCK = 65
+    # A completion of the kernel's own, of which it is known what ends the wait.
+    EVENT = 66
 
 
-TRACED = frozenset((FClass.QUEUE, FClass.LOCK))
+TRACED = frozenset((FClass.QUEUE, FClass.LOCK, FClass.EVENT))
 """Classes of the kernel's own objects, which `kfabric trace` records."""
-ENDER_KNOWN = frozenset((FClass.LOCK,))
+ENDER_KNOWN = frozenset((FClass.LOCK, FClass.EVENT))
 """Those of which the kernel itself knows what ends a wait, so that no marks are needed."""
 
 
@@ -89,6 +91,13 @@ class Ender(IntEnum):
     HOLDER = 1
     # It was the last one to get a lock for reading, and may have unlocked it since.
     READER = 2
+    # It was asked to stop, or to park.
+    STOP = 16
+    PARK = 17
+    # It ran the work item; 0: no thread did.
+    WORK = 18
+    # No thread: an RCU grace period has to end.
+    RCU = 19
 
 
 NO_STACK = -1
@@ -296,6 +305,40 @@ class EnderRecord:
     exited: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class WorkRecord:
+    """A work item that was pending for long.
+
+    Args:
+        queue: The number of its function in the names of queues.
+        t: Since when it was pending: queued, or its timer set, by thread ``tid``.
+        t_queued: When it was queued; 0: its timer has not done that.
+        t_deleted: When thread ``deleter`` deleted its timer, and set it no more; or 0.
+        t_end: When a worker began to run it, or its timer was set again; or 0.
+        t_busy: When thread ``busy`` ran an item (``busy_queue``) of the same workqueue; or 0.
+    """
+
+    KIND: ClassVar[int] = 9
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II5Q4I2B6x")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t t_queued t_deleted t_end t_busy tid deleter busy busy_queue context "
+        "delete_context"
+    )
+
+    queue: int
+    t: int
+    tid: int
+    t_queued: int = 0
+    t_deleted: int = 0
+    t_end: int = 0
+    t_busy: int = 0
+    deleter: int = 0
+    busy: int = 0
+    busy_queue: int = 0
+    context: int = 0
+    delete_context: int = 0
+
+
 Record = (
     WaitRecord
     | SignalRecord
@@ -305,7 +348,9 @@ Record = (
     | StackRecord
     | TallyRecord
     | EnderRecord
+    | WorkRecord
 )
+_UNCOUNTED = ObjectRecord | MarkRecord | StackRecord | TallyRecord | EnderRecord | WorkRecord
 
 
 def _decoder(cls: type[Record]) -> tuple[type[Record], struct.Struct, Any]:
@@ -505,7 +550,7 @@ def count(records: Iterable[Record]) -> dict[int, Tally]:
     """Count records by queue, in the way in which the kernel part counts events."""
     sums: dict[int, list[int]] = {}
     for record in records:
-        if isinstance(record, ObjectRecord | MarkRecord | StackRecord | TallyRecord | EnderRecord):
+        if isinstance(record, _UNCOUNTED):
             continue
         row = sums.setdefault(record.queue, [0, 0, 0, 0])
         if isinstance(record, SignalRecord):

@@ -16,7 +16,7 @@ from harness.verdict.ledger import Queue, Wait
 from harness.verdict.missed_wakes import span
 from harness.verdict.queue_index import QueueIndex
 
-_LASTING: frozenset[int] = frozenset()
+_LASTING: frozenset[int] = frozenset((Ender.STOP, Ender.PARK))
 """Enders that stay the same until the wait ends, and so need no fresh look."""
 _FRAMES = 4
 _UNCERTAIN = frozenset((Ender.READER,))
@@ -53,7 +53,7 @@ def not_judged(queue: Queue, wait: Wait) -> str:
         return "ended by a signal"
     if not wait.succeeded:
         return "ended by a limit or an error"
-    return "" if wait.record.ended else "with an end that no unlock explains"
+    return "" if wait.record.ended else "with an end that no wake call explains"
 
 
 def _end(index: QueueIndex, wait: Wait) -> int:
@@ -172,10 +172,12 @@ def _ender_words(index: QueueIndex, wait: Wait) -> str:
     else:
         after = ender.t - wait.record.t_begin
         when = f"{span(after)} after its begin" if after else "at its begin"
-    return f"{when} {index.analysis.ender(ender)}{_state(index, ender, end)}"
+    if not ender.ender:
+        return index.analysis.ender(ender)
+    return f"{when} {index.analysis.ender(ender)}{state_of(index, ender, end)}"
 
 
-def _state(index: QueueIndex, ender: EnderRecord, t: int) -> str:
+def state_of(index: QueueIndex, ender: EnderRecord, t: int) -> str:
     """Where a thread was at ``t``, as far as the recording knows."""
     if ender.exited:
         return ", which had exited"

@@ -24,6 +24,7 @@ from harness.recording.records import (
     Tally,
     WaitRecord,
     WakeRecord,
+    WorkRecord,
     count,
 )
 
@@ -46,6 +47,7 @@ _CLASS_NAMES = {
     FClass.CHANNEL: "completion channel",
     FClass.QUEUE: "wait queue",
     FClass.LOCK: "lock",
+    FClass.EVENT: "event",
 }
 
 
@@ -168,6 +170,7 @@ class Ledger:
     t_stop: int = 0
     marked: Mapping[str, int] = field(default_factory=dict)
     asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    works: tuple[WorkRecord, ...] = ()
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
@@ -205,6 +208,7 @@ def build(recording: Recording) -> Ledger:
     marks: list[MarkRecord] = []
     stacks: list[StackRecord] = []
     enders: list[EnderRecord] = []
+    works: list[WorkRecord] = []
     objects: dict[int, ObjectRecord] = {}
     members: defaultdict[int, set[int]] = defaultdict(set)
     doubts = []
@@ -230,6 +234,9 @@ def build(recording: Recording) -> Ledger:
                 stacks.append(record)
             case EnderRecord():
                 enders.append(record)
+            case WorkRecord():
+                queues.setdefault(record.queue, Queue(record.queue))
+                works.append(record)
             case ObjectRecord(change=Change.NEW):
                 objects[record.id] = record
             case ObjectRecord(change=Change.ADD):
@@ -252,6 +259,7 @@ def build(recording: Recording) -> Ledger:
         t_stop=recording.t_stop,
         marked=dict(recording.marked),
         asleep=dict(recording.asleep),
+        works=tuple(works),
     )
 
 

@@ -22,6 +22,7 @@ from harness.verdict.kinds import Finding, Kind, Verdict
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.missed_wakes import caller_name, find_missed_wakes, span
 from harness.verdict.queue_index import QueueIndex, QueueRules
+from harness.verdict.works import find_stuck_works
 
 __all__ = ["QueueRules", "judge"]
 
@@ -40,7 +41,7 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
         doubts=ledger.doubts,
         matched=0,
         notes=tuple(notes),
-        ended_by="the publication or the unlock" if index.known else "the completion",
+        ended_by="the publication, unlock or event" if index.known else "the completion",
     )
     reasons = Counter(not_judged(queue, wait) for queue in index.known for wait in queue.waits)
     if not index.has_marks:
@@ -111,6 +112,7 @@ def _faults(index: QueueIndex) -> Iterator[_Fault]:
 def _all_faults(index: QueueIndex) -> Iterator[_Fault]:
     """The checks, the most certain ones first."""
     yield from ((finding, None) for finding in find_unending(index))
+    yield from ((finding, None) for finding in find_stuck_works(index))
     if index.has_marks:
         yield from find_missed_wakes(index)
         yield from _find_herd(index)

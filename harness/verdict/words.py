@@ -23,6 +23,14 @@ _WHY_NAMES: Mapping[int, str] = {
 _ENDER_WORDS: Mapping[int, str] = {
     Ender.HOLDER: "held it",
     Ender.READER: "was its last known reader",
+    Ender.STOP: "was asked to stop",
+    Ender.PARK: "was asked to park",
+    Ender.WORK: "ran the work item",
+}
+# Without a thread.
+_NO_ENDER_WORDS: Mapping[int, str] = {
+    Ender.WORK: "no thread was seen to run the work item",
+    Ender.RCU: "the grace period had not ended",
 }
 
 _CONTEXT_NAMES: Mapping[int, str] = {
@@ -84,6 +92,8 @@ class Analysis:
 
     def ender(self, ender: EnderRecord) -> str:
         """The thread that could end a wait, and why it could."""
+        if not ender.ender:
+            return _NO_ENDER_WORDS[ender.what]
         return f"{self.ledger.thread_name(ender.ender)} {_ENDER_WORDS[ender.what]}"
 
     def of_wait(

@@ -247,7 +247,7 @@ def test_lock_waits_are_judged_by_their_unlock() -> None:
     scene.wait(10, ANN, LOCK_A, unlocked=20, waker=BOB)
     verdict = scene.verdict()
     assert verdict.line() == (
-        "VERIFIED: 1 waits, each ended by the publication or the unlock it waited for"
+        "VERIFIED: 1 waits, each ended by the publication, unlock or event it waited for"
     )
 
 
@@ -263,7 +263,7 @@ def test_lock_waits_without_an_unlock_are_not_judged() -> None:
     assert verdict.matched == 1
     assert verdict.unjudged == {
         "on queues that no mark explains": 1,
-        "with an end that no unlock explains": 1,
+        "with an end that no wake call explains": 1,
         "ended by a signal": 1,
         "ended by a limit or an error": 1,
         "still open at the end": 1,
