@@ -60,14 +60,6 @@ static __always_inline u64 holder_of(u64 lock, u8 kind, u32 *what)
 	return owner & ~7ULL;
 }
 
-static __always_inline void name_task(u64 task, u32 tid)
-{
-	struct comm comm = {};
-
-	bpf_probe_read_kernel(&comm, sizeof(comm), (void *)(task + TASK_COMM));
-	threads.update(&tid, &comm);
-}
-
 /* @late: the thread may have got the lock since; it is not waiting for itself then. */
 static __always_inline u32 note_holder(struct open_wait *w, u64 now, u32 late)
 {
@@ -173,6 +165,8 @@ RAW_TRACEPOINT_PROBE(contention_begin)
 		rq->named = rq->kind;
 		rq->sp = 0;
 		rq->site = locking_site(ctx);
+		rq->shared = 0;
+		rq->what = 0;
 		rq->fresh = 1;
 		begin((struct regs *)ctx, rq);
 	}

@@ -123,10 +123,10 @@ static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
 	return queue_at(address);
 }
 
-/* Keys in short-lived memory share a number if their sleepers have the same stack. */
+/* Queues in short-lived memory share a number if their sleepers have the same stack. */
 static __always_inline u64 shared_by_stack(struct regs *ctx, struct request *rq)
 {
-	if (!short_lived(rq->address))
+	if (rq->named != KIND_THREAD && !short_lived(rq->address))
 		return 0;
 	return 1ULL << 32 | (u32)stacks.get_stackid(ctx, 0);
 }
@@ -137,16 +137,18 @@ static __always_inline u64 shared_by_stack(struct regs *ctx, struct request *rq)
  */
 static __always_inline struct queue *queue_slept_on(struct regs *ctx, struct request *rq)
 {
-	u64 address = rq->address, site = rq->site;
+	u64 address = rq->address, site = rq->site, shared = rq->shared;
 	u8 on_stack = (memory_of(address) & STACK_MASK) == (rq->sp & STACK_MASK);
 	struct queue *q = queue_at(address);
 
 	if (q && !q->depth &&
 	    (q->kind != rq->named || (on_stack && q->site != site)))
 		q = NULL;
-	if (!q)
-		return add_queue(address, site, rq->named, on_stack,
-				 on_stack ? site : shared_by_stack(ctx, rq));
+	if (!q) {
+		if (!shared)
+			shared = on_stack ? site : shared_by_stack(ctx, rq);
+		return add_queue(address, site, rq->named, on_stack, shared);
+	}
 	if (!q->site)
 		q->site = site;
 	else if (site != q->site && !q->other_site)

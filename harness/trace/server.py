@@ -156,7 +156,7 @@ class CutTracer(Tracer):
         """Write the records of a cut so far, and describe them."""
         begin = self._cuts[cut]
         self.drain()
-        pending = self._open_waits()
+        pending = [*self._open_waits(), *(bytes(work.r) for work in self._pending_works())]
         self.drain()
         t_stop = time.monotonic_ns()
         self._file.flush()

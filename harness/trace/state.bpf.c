@@ -4,8 +4,8 @@
  *
  * tracer.py puts the parts together in this order, since bcc rewrites only one file:
  * records.h, state.bpf.c (types and maps), keyed.bpf.c (waits for a bit, a variable or a
- * folio), queues.bpf.c (which queues are traced), waits.bpf.c (begin and end of waits),
- * wakes.bpf.c (wake calls),
+ * folio), queues.bpf.c (which queues are traced), aims.bpf.c (completions with a known end),
+ * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), works.bpf.c (work items),
  * locks.bpf.c (sleeping locks), scheduler.bpf.c (the scheduler's events), marks.bpf.c (marked
  * functions). Each part uses those before it.
  *
@@ -52,6 +52,7 @@
  * SIGPENDING_SET (offsets of sets of signals and on the way to them); QUEUE_LIST and
  * SWAITS_LIST (offsets of the sleepers in a wait queue and in a completion's, after a lock
  * of any size); QUEUE_BYTES, the size of a wait queue;
+ * WORK_FUNCTION and WORK_TIMER (offsets in work items);
  * MUTEX_OWNER, RWSEM_OWNER, RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in locks; 0 if this
  * kernel has no such member, and therefore never needs it); BY_THREAD with PREEMPT_RT.
  *
@@ -68,7 +69,7 @@
  * for the lock of a folio), WAIT_ON_BIT and WAIT_ON_BIT_LOCK, OUT_OF_LINE, OUT_OF_LINE_TIMEOUT
  * and OUT_OF_LINE_LOCK (out_of_line_wait_on_bit*), NOTE_BIT and NOTE_VARIABLE (wake_up_bit,
  * wake_up_var), WAKE_BIT and WAKE_VARIABLE (the wake functions of their sleepers); with a
- * _SIZE: SWAKERS, where the kernel itself calls swake_up_locked().
+ * _SIZE: SWAKERS, where the kernel itself calls swake_up_locked(), and those of aims.bpf.c.
  * The kernel's variables: BIT_TABLE and FOLIO_TABLE (the hashed wait queues), RCU_STATE, each
  * with its _SIZE. A number is 0 if the kernel does not have it.
  */
@@ -84,6 +85,8 @@ enum { KIND_QUEUE = 1, KIND_COMPLETION, KIND_MUTEX, KIND_RWSEM, KIND_RT_MUTEX,
        KIND_RT_RWSEM, KIND_PERCPU_RWSEM, KIND_SEMAPHORE };
 /* KIND_BIT: the sleeper's entry is not seen; KIND_VARIABLE: it is, as on a wait queue. */
 enum { KIND_SWAIT = 16, KIND_BIT, KIND_FOLIO, KIND_VARIABLE };
+/* Only for names. */
+enum { KIND_THREAD = 32, KIND_FLUSH, KIND_RCU, KIND_WORK };
 enum { CAUSE_NONE, CAUSE_TIMER, CAUSE_SIGNAL };
 enum { LIST_LIMIT = 24, FRAMES = 32, RANGES = 4, BUCKETS = 32 };
 enum { FLAG_EXCLUSIVE = 1, FLAG_BOOKMARK = 4 };
@@ -103,6 +106,7 @@ enum { COMPLETION_QUEUE = 8 };
 
 #define FCLASS_QUEUE 64
 #define FCLASS_LOCK 65
+#define FCLASS_EVENT 66
 #define NO_STACK (-1)
 
 struct queue {
@@ -133,8 +137,8 @@ struct open_wait {
 	struct wait_rec r;
 	struct stack_rec stack;		/* written together with it */
 	u64 address, entry, outer, slept_before;
-	u32 sleeps_before;
-	u8 kind, cause, pad[2];
+	u32 sleeps_before, ender;	/* the thread that can end it, if that is known */
+	u8 kind, cause, pad[6];
 };
 
 /* A thread with at least one open wait. */
@@ -162,10 +166,11 @@ struct request {
 	u64 address, entry;
 	u64 table;		/* the wait queue that has the sleepers of a key; or 0 */
 	u64 site, sp;		/* from where the function was called */
-	u32 many;
+	u64 object, shared;	/* take_aim() */
+	u32 many, what;
 	u8 kind, named;
 	u8 fresh;		/* a new wait, and no iteration of a known one */
-	u8 pad;
+	u8 pad[5];
 };
 
 struct cpu {

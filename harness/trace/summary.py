@@ -14,7 +14,7 @@ from typing import Any
 
 SUMMARY = "summary.json"
 _PROC = Path("/proc")
-_SLEEPING = frozenset("SDI")
+_SLEEPING = frozenset("SDIP")
 _SUMMED = "waits slept wakes calls found spurious timeouts interrupted queues".split()
 
 

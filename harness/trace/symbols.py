@@ -167,7 +167,7 @@ _WAITING = re.compile(
     r"_*wait_for_common|wait_for_completion|out_of_line_wait_on|_*wait_on_bit|__pollwait|"
     r"_*wake_up|complete|swake_up|ep_ptable_queue_proc|pollwake|__pollwake|"
     r"autoremove_wake_function|default_wake_function|"
-    r"(__folio_lock|folio_(wait_|put_wait_|unlock|wake_|end_writeback))|"
+    r"(__folio_lock|folio_(wait_|put_wait_|unlock|wake_|end_writeback))|kthread_(stop|park)\b|"
     r"_*(ww_)?mutex_lock|"
     r"down(_(read|write|interruptible|killable|timeout).*)?\b|_*down_(read|write|common)|"
     r"rwsem_(down|wait)|_*percpu_(down|rwsem)|_*rt_mutex_|rwbase_|_*rwbase_)"

@@ -38,11 +38,14 @@ from harness.trace.keyed import Key, key_name
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
 from harness.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
-from harness.trace.symbols import Symbols, below_tracepoint, queue_name
+from harness.trace.symbols import Symbols, below_tracepoint, place, queue_name
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
-    for name in (*("state", "keyed", "queues", "waits", "wakes", "locks", "scheduler", "marks"),)
+    for name in (
+        *("state", "keyed", "queues", "aims", "waits", "wakes", "works"),
+        *("locks", "scheduler", "marks"),
+    )
 )
 """One program in several files, after records.h. Each file depends on those before it."""
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
@@ -60,6 +63,7 @@ _KINDS = {
     16: "swait queue",
 }
 _BIT, _FOLIO = 17, 18
+_THREAD, _FLUSH, _RCU, _WORK = range(32, 36)
 # About a microsecond each, while another CPU writes to the ring.
 _RING_TRIES = 500
 
@@ -91,6 +95,14 @@ _FUNCTIONS = {
         ),
         "on_wake_function": ("default_wake_function",),
         "on_pollwake": ("pollwake",),
+        "on_aim": (
+            *("kthread_stop", "kthread_park", "__flush_work", "__wait_rcu_gp"),
+            *("__synchronize_srcu", "synchronize_rcu_normal"),
+            # The compiler may have moved the part that sleeps.
+            *("__synchronize_srcu.part.0", "synchronize_rcu_normal.part.0"),
+        ),
+        "on_delay": ("__queue_delayed_work",),
+        "on_grab": ("try_to_grab_pending",),
         "on_timer": ("process_timeout", "hrtimer_wakeup"),
         "on_signal": ("signal_wake_up_state",),
     }.items()
@@ -138,7 +150,28 @@ _SPANS = {
     "BIT_TABLE": "bit_wait_table",
     "FOLIO_TABLE": "folio_wait_table",
     "RCU_STATE": "rcu_state",
+    "KTHREAD_STOP": "kthread_stop",
+    "KTHREAD_PARK": "kthread_park",
+    "FLUSH_WORK": "__flush_work",
+    "WAIT_RCU": "__wait_rcu_gp",
+    "WAIT_SRCU": "__synchronize_srcu",
+    "WAIT_SRCU_PART": "__synchronize_srcu.part.0",
+    "WAIT_RCU_NORMAL": "synchronize_rcu_normal",
+    "WAIT_RCU_PART": "synchronize_rcu_normal.part.0",
 }
+# The programs of works.bpf.c.
+_WORKS = frozenset(
+    (
+        *("on_delay", "on_grab"),
+        *(
+            f"raw_tracepoint__{event}"
+            for event in (
+                *("workqueue_queue_work", "workqueue_execute_start", "workqueue_execute_end"),
+                *("timer_start", "timer_cancel"),
+            )
+        ),
+    )
+)
 _WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
 _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 # Fields of a row that have the same name in struct stats.
@@ -207,8 +240,9 @@ class Tracer(AbstractContextManager["Tracer"]):
             self.refresh()
             if self.scope.pid:
                 self.follow(self.scope.pid)
+            unwanted = self._unwanted()
             for function, program in _FUNCTIONS.items():
-                if self._has(function):
+                if self._has(function) and program not in unwanted:
                     self._probe(function, self._needed(function), program)
         except BaseException:
             self.close()
@@ -264,6 +298,8 @@ class Tracer(AbstractContextManager["Tracer"]):
         names = {*_FUNCTIONS.values()} - here
         names |= set() if scope.publish else {"on_publish"}
         names |= set() if scope.take else {"on_take"}
+        # Unless it is seen that items are cancelled, they would seem to be pending.
+        names |= _WORKS if scope.queue or not self._has("try_to_grab_pending") else set()
         # Kernels before 5.19 do not have them.
         if self.symbols.address("__traceiter_contention_begin") is None:
             names.update(_CONTENTION)
@@ -436,6 +472,13 @@ class Tracer(AbstractContextManager["Tracer"]):
         slept_on = frames if queue.slept_on else ()
         if queue.site and not slept_on:
             slept_on = (self.symbols.name(queue.site),)
+        if queue.kind in (_FLUSH, _WORK):
+            item = f"work item {self.symbols.name(queue.site)}"
+            return item if queue.kind == _WORK else f"flush of {item}"
+        if queue.kind == _RCU:
+            return "RCU grace period"
+        if queue.kind == _THREAD:
+            return f"end of a thread's work, waited for in {place(slept_on)}"
         if queue.kind in (_BIT, _FOLIO):
             key = Key.of(queue.address)
             variable = self.symbols.variable(key.word)
@@ -466,7 +509,8 @@ class Tracer(AbstractContextManager["Tracer"]):
         """
         self._switches[0] = 0
         t_stop = time.monotonic_ns()
-        asleep = self._look_at_holders(t_stop)
+        works = self._pending_works()
+        asleep = self._look_at_holders(t_stop) | self._asleep(works)
         for event in list(self._bpf.raw_tracepoint_fds):
             self._bpf.detach_raw_tracepoint(event)
         self._kprobes.close()
@@ -474,7 +518,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             pass
         queues = self._queues()
         pending = list(self._pending_waits(queues))
-        self._file.write(b"".join(bytes(wait.r) for wait in pending))
+        self._file.write(b"".join(bytes(each.r) for each in (*pending, *works)))
         self._file.close()
         self.symbols = self._read_symbols_again()
         self._names.clear()
@@ -501,6 +545,29 @@ class Tracer(AbstractContextManager["Tracer"]):
         )
         self._leave(summary, rows, names, threads, pending, asleep, t_stop)
         return summary
+
+    def _pending_works(self) -> list[Any]:
+        """The traced work items that are pending, each with a worker that is busy instead."""
+        works = [work for work in self._bpf[b"works"].values() if work.wanted]
+        busy = {pwq.value: runner for pwq, runner in self._bpf[b"busy"].items()} if works else {}
+        for work in works:
+            if runner := busy.get(work.pwq):
+                known = work.r.busy == runner.tid
+                work.r.busy, work.r.t_busy = runner.tid, time.monotonic_ns()
+                work.r.busy_queue = work.r.busy_queue if known else 0
+        return works
+
+    def _asleep(self, works: list[Any]) -> dict[int, tuple[str, ...]]:
+        """Where threads sleep that keep others waiting, or work items from running."""
+        tids = {wait.ender for wait in self._bpf[b"open_waits"].values()}
+        tids |= {work.r.busy for work in works}
+        found = {tid: sleeping_stack(tid) for tid in tids if tid}
+        return {tid: frames for tid, frames in found.items() if frames}
+
+    def _items(self, names: dict[int, str]) -> dict[int, str]:
+        """The names of the functions of work items, by number."""
+        queues = self._queues().items()
+        return {number: names[number] for number, queue in queues if queue.kind == _WORK}
 
     def _look_at_holders(self, now: int) -> dict[int, tuple[str, ...]]:
         """Note which threads hold the locks that others wait for; return where those sleep."""
@@ -564,7 +631,7 @@ class Tracer(AbstractContextManager["Tracer"]):
                 for row in rows
             },
             "threads": threads,
-            "queues": {row.number: names[row.number] for row in rows},
+            "queues": {row.number: names[row.number] for row in rows} | self._items(names),
             "stacks": self._all_stacks(),
             "asleep": asleep,
             "load_seconds": summary.load_seconds,
@@ -604,6 +671,8 @@ def _offsets() -> Iterator[str]:
     for macro, name, member in (
         ("TASK_PID", b"task_struct", b"pid"),
         ("TASK_COMM", b"task_struct", b"comm"),
+        ("WORK_FUNCTION", b"work_struct", b"func"),
+        ("WORK_TIMER", b"delayed_work", b"timer"),
         ("TASK_EXIT_STATE", b"task_struct", b"exit_state"),
         ("TASK_SLEEP", b"task_struct", b"__state"),
         ("TASK_PENDING", b"task_struct", b"pending"),

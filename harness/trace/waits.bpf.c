@@ -199,7 +199,8 @@ static __always_inline int begin(struct regs *ctx, struct request *rq)
 			.t_begin = now,
 			.tid = tid,
 			.tgid = tgid,
-			.fclass = is_lock(kind) ? FCLASS_LOCK : FCLASS_QUEUE,
+			.fclass = is_lock(kind) ? FCLASS_LOCK :
+				  rq->what ? FCLASS_EVENT : FCLASS_QUEUE,
 			.flags = exclusive(entry, kind),
 		},
 		.stack = {
@@ -230,6 +231,8 @@ static __always_inline int begin(struct regs *ctx, struct request *rq)
 		s->deepest = q->depth;
 	if (s && q->wanted)
 		describe(s, q);
+	if (rq->what && q->wanted && tgid != OWN_TGID)
+		w.ender = note_aim(rq, &w.r);
 	enter(tid, entry, &w);
 	return 0;
 }
@@ -297,6 +300,10 @@ int on_enqueue(struct regs *ctx)
 	rq->sp = ctx->sp;
 	rq->site = load64(ctx->sp);
 	rq->named = rq->kind == KIND_VARIABLE ? KIND_BIT : rq->kind;
+	rq->shared = 0;
+	rq->what = 0;
+	if (rq->kind == KIND_COMPLETION)
+		take_aim(rq);
 	forget_values();
 	return begin(ctx, rq);
 }
