@@ -11,6 +11,9 @@ from harness.verdict.kinds import Kind
 SOFTIRQ = "softirq"
 """As a waker: any thread, since an interrupt may come while any thread runs."""
 
+UNKNOWN = "?"
+"""As a waker: no thread is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -103,6 +106,35 @@ ENTRIES = (
     Entry("bit-not-woken", "clears a bit and does not wake", "on bit 3 of busy_word"),
     Entry("wrong-variable", "wakes another variable", "went to sent_items"),
     Entry("folio-late", "unlocks a folio long after its work", "on folio lock", Kind.LATE),
+    Entry(
+        "work-blocked",
+        "queues an item after one that waits for it",
+        "ran work item question_item [gallery] there, which slept in wait 1",
+        Kind.STUCK,
+        waker="kworker/",
+    ),
+    Entry("timer-deleted", "deletes the timer of a pending item", "deleted its timer", Kind.STUCK),
+    Entry(
+        "stop-ignored",
+        "does not look whether it should stop",
+        "was asked to stop, which slept in wait 1 of thread target",
+        Kind.STUCK,
+        waker="target",
+    ),
+    Entry(
+        "park-ignored",
+        "does not look whether it should park",
+        "was asked to park, which slept in wait 1 of thread target",
+        Kind.STUCK,
+        waker="target",
+    ),
+    Entry(
+        "long-reader",
+        "sleeps as a reader of RCU",
+        "on RCU grace period",
+        Kind.STUCK,
+        waker=UNKNOWN,
+    ),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 

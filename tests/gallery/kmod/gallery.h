@@ -62,6 +62,8 @@ void gallery_await(int step);
 void gallery_await_asleep(int role);
 /* The same for any sleep of a thread that has reached a step just before it. */
 void gallery_await_sleep(int role);
+/* The verdict is about this moment; later events only clean up. */
+void gallery_judge(void);
 struct task_struct *gallery_task(int role);
 bool gallery_asleep(struct task_struct *task);
 /* One iteration of the spin; true if it has to end because a thread is stuck. */
@@ -105,6 +107,11 @@ extern const struct gallery_entry gallery_swait_early;
 extern const struct gallery_entry gallery_bit_not_woken;
 extern const struct gallery_entry gallery_wrong_variable;
 extern const struct gallery_entry gallery_folio_late;
+extern const struct gallery_entry gallery_work_blocked;
+extern const struct gallery_entry gallery_timer_deleted;
+extern const struct gallery_entry gallery_stop_ignored;
+extern const struct gallery_entry gallery_park_ignored;
+extern const struct gallery_entry gallery_long_reader;
 
 extern const struct gallery_entry gallery_healthy[];
 

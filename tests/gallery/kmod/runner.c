@@ -6,8 +6,9 @@
  *   /sys/kernel/debug/gallery/fixed/NAME	the entry without it
  *   /sys/kernel/debug/gallery/healthy/NAME	many rounds of wake-ups
  *
- * The text: "begin NS" and "end NS" (of CLOCK_MONOTONIC), and for each thread
- * "thread NAME TID RESULT"; "stuck" if the stepping failed.
+ * The text: "begin NS" and "end NS" (of CLOCK_MONOTONIC), "judged NS" for the moment
+ * of gallery_judge(), and for each thread "thread NAME TID RESULT"; "stuck" if the
+ * stepping failed.
  */
 #include <linux/debugfs.h>
 #include <linux/kthread.h>
@@ -37,6 +38,7 @@ static int gallery_results[GALLERY_ROLES];
 static atomic_t gallery_alive;
 static int gallery_step;
 static bool gallery_stuck;
+static u64 gallery_judged;	/* when; or 0 */
 
 static DEFINE_SPINLOCK(gallery_lock);
 static int gallery_items;	/* protected by gallery_lock */
@@ -53,7 +55,8 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_rt_mutex_kept, &gallery_reader_writer_reader,
 	&gallery_lock_order,
 	&gallery_swait_early, &gallery_bit_not_woken, &gallery_wrong_variable,
-	&gallery_folio_late,
+	&gallery_folio_late, &gallery_work_blocked, &gallery_timer_deleted,
+	&gallery_stop_ignored, &gallery_park_ignored, &gallery_long_reader,
 };
 
 noinline void gallery_publish(void)
@@ -141,6 +144,11 @@ void gallery_await(int step)
 	while (smp_load_acquire(&gallery_step) < step)
 		if (gallery_too_late(limit))
 			return;
+}
+
+void gallery_judge(void)
+{
+	gallery_judged = ktime_get_ns();
 }
 
 struct task_struct *gallery_task(int role)
@@ -266,6 +274,7 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 	gallery_items = 0;
 	gallery_step = 0;
 	gallery_stuck = false;
+	gallery_judged = 0;
 	atomic_set(&gallery_alive, 0);
 	ret = gallery_create(entry);
 	if (!ret) {
@@ -281,6 +290,8 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 				WRITE_ONCE(gallery_stuck, true);
 		}
 		seq_printf(seq, "end %llu\n", ktime_get_ns());
+		if (gallery_judged)
+			seq_printf(seq, "judged %llu\n", gallery_judged);
 		gallery_show_results(seq, entry);
 	}
 	gallery_join();
