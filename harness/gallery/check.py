@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 from harness.errors import ExitStatus
 from harness.gallery.cut import Cut, Run
-from harness.gallery.entries import SOFTIRQ, Entry
+from harness.gallery.entries import SOFTIRQ, UNKNOWN, Entry
 from harness.recording.records import Recording
 from harness.verdict.kinds import Finding, Verdict
 from harness.verdict.ledger import Ledger, build
 from harness.verdict.queues import QueueRules, judge
 from harness.verdict.verdict import judge as judge_wait_sets
 
-# The entry "never-ran" keeps a CPU for longer; a busy host may delay the others.
-_RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000)
+# The entry "never-ran" keeps a CPU for longer; a busy host may delay the others. Waits of
+# which the end is known are open for at least 250 ms, until a signal or the verdict.
+_RULES = QueueRules(marked=True, never_ran_ns=1_000_000_000, stuck_ns=200_000_000)
 # A busy host may stop the guest while an unstepped thread is anywhere. The limit is the
 # timeout of the sleepers: a wake-up that takes longer is a lost one.
 _HEALTHY = QueueRules(late_ns=10_000_000_000, never_ran_ns=10_000_000_000)
@@ -86,7 +87,9 @@ def examine_mock(run: Run, recording: Recording) -> Judged:
 
 
 def _waker(ledger: Ledger, finding: Finding) -> str:
-    """The waker's name; in interrupt context the current thread is unrelated."""
+    """The waker's name, if it is known; in interrupt context the current thread is unrelated."""
+    if not finding.waker:
+        return UNKNOWN
     if f"{ledger.thread_name(finding.waker)} in softirq context" in finding.text:
         return SOFTIRQ
     return ledger.threads.get(finding.waker, "?")

@@ -4,13 +4,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import Record, Recording, count, from_guest, split, unpack
+from harness.recording.records import (
+    Record,
+    Recording,
+    WaitRecord,
+    WakeRecord,
+    WorkRecord,
+    count,
+    from_guest,
+    pack,
+    split,
+    unpack,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +33,7 @@ class Run:
         first: how many records of the whole recording precede it.
         records: how many are from its time.
         begin: when the entry began; its last record is not later than `end`.
+        judged: the moment that the verdict is about, or 0 for the end.
         threads: the entry's threads by name.
         stuck: the stepping did not work, so that the run proves nothing.
     """
@@ -34,6 +46,7 @@ class Run:
     losses: dict[str, int] = field(default_factory=dict)
     begin: int = 0
     end: int = 0
+    judged: int = 0
     threads: dict[str, int] = field(default_factory=dict)
     stuck: bool = False
 
@@ -50,6 +63,7 @@ class Run:
             losses=line["losses"],
             begin=int(facts["begin"][0]),
             end=int(facts["end"][0]),
+            judged=int(facts.get("judged", ["0"])[0]),
             threads={name: int(tid) for name, (tid, _) in threads.items()},
             stuck="stuck" in facts,
         )
@@ -74,19 +88,22 @@ class FullRecording:
         self._at = run.first + run.records
         if len(chunks) != run.records:
             raise ValueError(f"{run.name}: {len(chunks)} of {run.records} records")
+        end = run.judged or run.end
         kept = [
-            (chunk, record)
+            (chunk if seen is record else pack(seen), seen)
             for chunk, record in zip(chunks, unpack(chunks), strict=True)
-            if run.begin <= _time(record) <= run.end
+            if run.begin <= _time(record) <= end and (seen := _as_of(record, run.judged))
         ]
         tallies = count(record for _, record in kept)
+        works = [record for _, record in kept if isinstance(record, WorkRecord)]
+        numbers = {*tallies, *(n for work in works for n in (work.queue, work.busy_queue))}
         queues = self.head["queues"].items()
         head = self.head | {
-            "t_stop": run.end,
+            "t_stop": end,
             "losses": run.losses or self.head["losses"],
             "tallies": {queue: asdict(tally) for queue, tally in tallies.items()},
             "threads": self.head["threads"] | {tid: name for name, tid in run.threads.items()},
-            "queues": {number: name for number, name in queues if int(number) in tallies},
+            "queues": {number: name for number, name in queues if int(number) in numbers},
         }
         return Cut(head, [chunk for chunk, _ in kept])
 
@@ -107,6 +124,33 @@ class Cut:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / RECORDS).write_bytes(b"".join(self.chunks))
         (directory / HEAD).write_text(json.dumps(self.head), encoding="utf-8")
+
+
+def _as_of(record: Record, t: int) -> Record | None:
+    """A record as if the recording had ended at ``t``, if that is not 0; None: it came later."""
+    if not t:
+        return record
+    match record:
+        case WaitRecord(t_end=end) if end > t:
+            return _open_at(record, t)
+        case WakeRecord(t_wake=wake) if wake > t:
+            return None
+        case WorkRecord(t_end=end) if end > t:
+            queued = record.t_queued if record.t_queued <= t else 0
+            return replace(record, t_end=0, t_queued=queued)
+    return record
+
+
+def _open_at(wait: WaitRecord, t: int) -> WaitRecord:
+    """A wait that had not ended at ``t``."""
+    wait = replace(wait, t_end=0, ret=0, ended=0)
+    if wait.t_wake > t:
+        wakes = max(wait.wakes - 1, 0)
+        none = dict.fromkeys(("t_wake", "t_waking", "t_running", "seq", "waker", "why"), 0)
+        wait = replace(wait, wakes=wakes, **none)
+    if wait.t_foreign > t:
+        wait = replace(wait, t_foreign=0, foreign=0)
+    return replace(wait, t_slept=0, sleeps=0) if wait.t_slept > t else wait
 
 
 def _time(record: Record) -> int:

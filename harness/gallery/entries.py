@@ -11,6 +11,9 @@ from harness.verdict.kinds import Kind
 SOFTIRQ = "softirq"
 """As a waker: any thread, since an interrupt may come while any thread runs."""
 
+UNKNOWN = "?"
+"""As a waker: no thread is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -21,6 +24,7 @@ class Entry:
         story: words that the finding must contain.
         waiter: name of the thread that waits.
         waker: name of the thread that wakes; a trailing slash stands for all worker threads.
+        realtime: is it a bug with PREEMPT_RT, too?
     """
 
     name: str
@@ -29,10 +33,12 @@ class Entry:
     kind: Kind = Kind.LOST
     waiter: str = "waiter"
     waker: str = "waker"
+    realtime: bool = True
 
 
 _EARLY = "before it was on the queue"
 _NO_CALL = "no wake call followed"
+_SLEPT = "held it, which slept in wait 1 of thread waker"
 _KEPT = "took nothing and woke nobody"
 
 ENTRIES = (
@@ -79,11 +85,61 @@ ENTRIES = (
         waker=SOFTIRQ,
     ),
     Entry("never-ran", "keeps the CPU of the thread that it has woken", "ran only", Kind.NEVER_RAN),
+    Entry("mutex-kept", "sleeps for something else with a mutex", _SLEPT, Kind.STUCK),
+    Entry("mutex-exit", "exits with a mutex", "held it, which had exited", Kind.STUCK),
+    Entry("rwsem-kept", "sleeps for something else with a semaphore", _SLEPT, Kind.STUCK),
+    Entry("rt-mutex-kept", "sleeps for something else with an rt_mutex", _SLEPT, Kind.STUCK),
+    Entry(
+        "reader-writer-reader",
+        "locks for reading again while a writer waits",
+        "was its last known reader, which slept in wait 1 of thread waker",
+        Kind.STUCK,
+        realtime=False,
+    ),
+    Entry(
+        "lock-order",
+        "takes two locks in the other order",
+        "which waits on order_a [gallery]",
+        Kind.DEADLOCK,
+    ),
+    Entry("swait-early", "checks, and only then enqueues on a simple wait queue", _EARLY),
+    Entry("bit-not-woken", "clears a bit and does not wake", "on bit 3 of busy_word"),
+    Entry("wrong-variable", "wakes another variable", "went to sent_items"),
+    Entry("folio-late", "unlocks a folio long after its work", "on folio lock", Kind.LATE),
+    Entry(
+        "work-blocked",
+        "queues an item after one that waits for it",
+        "ran work item question_item [gallery] there, which slept in wait 1",
+        Kind.STUCK,
+        waker="kworker/",
+    ),
+    Entry("timer-deleted", "deletes the timer of a pending item", "deleted its timer", Kind.STUCK),
+    Entry(
+        "stop-ignored",
+        "does not look whether it should stop",
+        "was asked to stop, which slept in wait 1 of thread target",
+        Kind.STUCK,
+        waker="target",
+    ),
+    Entry(
+        "park-ignored",
+        "does not look whether it should park",
+        "was asked to park, which slept in wait 1 of thread target",
+        Kind.STUCK,
+        waker="target",
+    ),
+    Entry(
+        "long-reader",
+        "sleeps as a reader of RCU",
+        "on RCU grace period",
+        Kind.STUCK,
+        waker=UNKNOWN,
+    ),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
 HEALTHY = (
     *("exclusive", "non-exclusive", "wake-all", "softirq", "interrupted", "timeout"),
-    "completion",
+    *("completion", "locks", "swait", "bit"),
 )
 """Kinds of healthy wake-ups."""

@@ -20,6 +20,7 @@ LOAD_64: Final = 0x18
 _SYSCALL = 321  # x86-64
 _MAP_CREATE, _LOOK_UP, _UPDATE, _DELETE, _NEXT_KEY, _PROG_LOAD = range(6)
 _RAW_TRACEPOINT_OPEN = 17
+_RUN = 10
 _FENTRY = 24
 _ATTR_BYTES = 128
 _LOG_BYTES = 1 << 20
@@ -31,6 +32,8 @@ _ELEMENT = struct.Struct("<IxxxxQQQ")  # map, key, value or next key, flags
 # program, which has none; the function to attach to.
 _PROGRAM = struct.Struct("<IIQQIIQII16sII36xI")
 _RAW = struct.Struct("<QI")
+_RUNNING = struct.Struct("<I36xI4xQ")  # program, size of the arguments, arguments
+_ARGUMENTS = 12  # of a raw tracepoint, at most
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_long]
@@ -110,6 +113,12 @@ def attach(program: int, tracepoint: str = "") -> int:
     name = ctypes.create_string_buffer(tracepoint.encode())
     address = ctypes.addressof(name) if tracepoint else 0
     return _call(_RAW_TRACEPOINT_OPEN, _RAW.pack(address, program))
+
+
+def run(program: int, *arguments: int) -> None:
+    """Run a program for a raw tracepoint once, as if the tracepoint was hit. Raises OSError."""
+    given = (ctypes.c_uint64 * _ARGUMENTS)(*arguments)
+    _call(_RUN, _RUNNING.pack(program, ctypes.sizeof(given), ctypes.addressof(given)))
 
 
 class Table:

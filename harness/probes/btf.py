@@ -6,6 +6,7 @@ long. To find a member the types are not walked: an entry is found by a search f
 """
 
 import struct
+from collections.abc import Iterator
 
 VMLINUX = "/sys/kernel/btf/vmlinux"
 _HEADER = struct.Struct("<HBBIIIII")
@@ -32,8 +33,8 @@ class BtfError(ValueError):
     """The BTF has no such member."""
 
 
-def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
-    """The offset of ``member`` in ``struct name``, in bytes. Raises BtfError."""
+def _structures(btf: bytes, name: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+    """All types, all strings, and the place of each structure of this name in the types."""
     magic, _, _, header, types_at, types_size, strings_at, strings_size = _HEADER.unpack_from(btf)
     if magic != _MAGIC:
         raise BtfError("not BTF, or of another byte order")
@@ -41,15 +42,28 @@ def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
     strings = btf[header + strings_at : header + strings_at + strings_size]
     number = strings.find(b"\0" + name + b"\0") + 1
     at = types.find(struct.pack("<I", number)) if number else -1
-    while at >= 0:
-        _, info, _ = _TYPE.unpack_from(types, at)
-        if at % 4 == 0 and info >> 24 & 0x1F == _KIND_STRUCT:
-            for index in range(info & 0xFFFF):
-                text, _, bits = _TYPE.unpack_from(types, at + _TYPE.size * (index + 1))
-                if strings[text : strings.find(b"\0", text)] == member:
-                    # In structures with bit fields the upper eight bits are a width.
-                    return int(bits & 0xFFFFFF if info >> 31 else bits) // 8
+    while 0 <= at <= len(types) - _TYPE.size:
+        if at % 4 == 0 and _TYPE.unpack_from(types, at)[1] >> 24 & 0x1F == _KIND_STRUCT:
+            yield types, strings, at
         at = types.find(struct.pack("<I", number), at + 1)
+
+
+def struct_size(btf: bytes, name: bytes) -> int:
+    """The size of ``struct name``, in bytes. Raises BtfError."""
+    for types, _, at in _structures(btf, name):
+        return int(_TYPE.unpack_from(types, at)[2])
+    raise BtfError(f"no struct {name.decode()}")
+
+
+def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
+    """The offset of ``member`` in ``struct name``, in bytes. Raises BtfError."""
+    for types, strings, at in _structures(btf, name):
+        _, info, _ = _TYPE.unpack_from(types, at)
+        for index in range(info & 0xFFFF):
+            text, _, bits = _TYPE.unpack_from(types, at + _TYPE.size * (index + 1))
+            if strings[text : strings.find(b"\0", text)] == member:
+                # In structures with bit fields the upper eight bits are a width.
+                return int(bits & 0xFFFFFF if info >> 31 else bits) // 8
     raise BtfError(f"no member {member.decode()} in struct {name.decode()}")
 
 

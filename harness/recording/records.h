@@ -12,8 +12,10 @@
  * and of its state. Without PREEMPT_RT the last two are 0.
  */
 
-enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT, REC_MARK, REC_STACK, REC_TALLY };
+enum { REC_WAIT = 1, REC_SIGNAL, REC_WAKE, REC_OBJECT, REC_MARK, REC_STACK, REC_TALLY,
+       REC_ENDER, REC_WORK };
 enum { OBJ_NEW = 1, OBJ_FREE, OBJ_ADD, OBJ_DEL };
+enum { ENDER_HOLDER = 1, ENDER_READER, ENDER_STOP = 16, ENDER_PARK, ENDER_WORK, ENDER_RCU };
 enum { CTX_UNKNOWN, CTX_PROCESS, CTX_SOFTIRQ, CTX_HARDIRQ };
 enum {
 	WAIT_PENDING = 1,	/* woken, the scheduler has not been asked yet */
@@ -80,6 +82,25 @@ struct tally_rec {
 	u64 signals, wakes, begins, ends;
 };
 
+/* A thread that can end a wait: what it was at t. */
+struct ender_rec {
+	u32 kind, queue;
+	u64 t_begin, t;
+	u32 tid, ender, what, exited;
+};
+
+/* A work item that was pending for long. */
+struct work_rec {
+	u32 kind, queue;
+	u64 t;			/* since when it is pending */
+	u64 t_queued;		/* 0: its timer has not queued it */
+	u64 t_deleted;		/* when that timer was deleted; or 0 */
+	u64 t_end;		/* when a worker began to run it, or its timer was set again */
+	u64 t_busy;		/* when @busy ran another item (@busy_queue) there; or 0 */
+	u32 tid, deleter, busy, busy_queue;
+	u8 context, delete_context, pad[6];
+};
+
 _Static_assert(sizeof(struct wait_rec) == 128, "wait_rec");
 _Static_assert(sizeof(struct signal_rec) == 48, "signal_rec");
 _Static_assert(sizeof(struct wake_rec) == 64, "wake_rec");
@@ -87,6 +108,8 @@ _Static_assert(sizeof(struct object_rec) == 32, "object_rec");
 _Static_assert(sizeof(struct mark_rec) == 32, "mark_rec");
 _Static_assert(sizeof(struct stack_rec) == 40, "stack_rec");
 _Static_assert(sizeof(struct tally_rec) == 40, "tally_rec");
+_Static_assert(sizeof(struct ender_rec) == 40, "ender_rec");
+_Static_assert(sizeof(struct work_rec) == 72, "work_rec");
 
 /* Counts of a queue, and its last signal: a stack is kept only if that looks wrong. */
 struct tally {

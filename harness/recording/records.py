@@ -34,6 +34,16 @@ class FClass(IntEnum):
     CHANNEL = 24
     # Any wait queue of the kernel, traced at the functions that sleep and wake.
     QUEUE = 64
+    # A sleeping lock of the kernel: its unlock ends a wait.
+    LOCK = 65
+    # A completion of the kernel's own, of which it is known what ends the wait.
+    EVENT = 66
+
+
+TRACED = frozenset((FClass.QUEUE, FClass.LOCK, FClass.EVENT))
+"""Classes of the kernel's own objects, which `kfabric trace` records."""
+ENDER_KNOWN = frozenset((FClass.LOCK, FClass.EVENT))
+"""Those of which the kernel itself knows what ends a wait, so that no marks are needed."""
 
 
 class Why(IntEnum):
@@ -73,6 +83,21 @@ class Mark(IntEnum):
 
     PUBLISH = 1
     TAKE = 2
+
+
+class Ender(IntEnum):
+    """Why a thread can end a wait."""
+
+    HOLDER = 1
+    # It was the last one to get a lock for reading, and may have unlocked it since.
+    READER = 2
+    # It was asked to stop, or to park.
+    STOP = 16
+    PARK = 17
+    # It ran the work item; 0: no thread did.
+    WORK = 18
+    # No thread: an RCU grace period has to end.
+    RCU = 19
 
 
 NO_STACK = -1
@@ -278,9 +303,73 @@ class TallyRecord:
     ends: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class EnderRecord:
+    """At ``t``, thread ``ender`` was the one that can end the wait of ``tid``.
+
+    A wait may have several of these records, since a lock changes hands. ``exited``: the
+    thread had exited by then.
+    """
+
+    KIND: ClassVar[int] = 8
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II2Q4I")
+    MEMBERS: ClassVar[str] = "kind queue t_begin t tid ender what exited"
+
+    queue: int
+    t_begin: int
+    t: int
+    tid: int
+    ender: int
+    what: int = Ender.HOLDER
+    exited: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRecord:
+    """A work item that was pending for long.
+
+    Args:
+        queue: The number of its function in the names of queues.
+        t: Since when it was pending: queued, or its timer set, by thread ``tid``.
+        t_queued: When it was queued; 0: its timer has not done that.
+        t_deleted: When thread ``deleter`` deleted its timer, and set it no more; or 0.
+        t_end: When a worker began to run it, or its timer was set again; or 0.
+        t_busy: When thread ``busy`` ran an item (``busy_queue``) of the same workqueue; or 0.
+    """
+
+    KIND: ClassVar[int] = 9
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II5Q4I2B6x")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t t_queued t_deleted t_end t_busy tid deleter busy busy_queue context "
+        "delete_context"
+    )
+
+    queue: int
+    t: int
+    tid: int
+    t_queued: int = 0
+    t_deleted: int = 0
+    t_end: int = 0
+    t_busy: int = 0
+    deleter: int = 0
+    busy: int = 0
+    busy_queue: int = 0
+    context: int = 0
+    delete_context: int = 0
+
+
 Record = (
-    WaitRecord | SignalRecord | WakeRecord | ObjectRecord | MarkRecord | StackRecord | TallyRecord
+    WaitRecord
+    | SignalRecord
+    | WakeRecord
+    | ObjectRecord
+    | MarkRecord
+    | StackRecord
+    | TallyRecord
+    | EnderRecord
+    | WorkRecord
 )
+_UNCOUNTED = ObjectRecord | MarkRecord | StackRecord | TallyRecord | EnderRecord | WorkRecord
 
 
 def _decoder(cls: type[Record]) -> tuple[type[Record], struct.Struct, Any]:
@@ -342,7 +431,9 @@ class Recording:
     ``queues`` names the kernel's wait queues by their number in the records;
     ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
     ``marked`` counts the calls of each function that was to be marked. ``gaps`` are the
-    functions and modules that were not traced from their beginning, in words.
+    functions and modules that were not traced from their beginning, in words. ``asleep``
+    has the frames, innermost first, in which threads slept at ``t_stop`` that could have
+    ended a wait.
     """
 
     records: tuple[Record, ...]
@@ -355,6 +446,7 @@ class Recording:
     kernel: KernelView | None = None
     marked: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
+    asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 class RecordError(ValueError):
@@ -440,6 +532,7 @@ def recording_of(
         else None,
         marked={str(name): int(calls) for name, calls in head.get("marks", {}).items()},
         gaps=tuple(_gaps(head)),
+        asleep={int(tid): tuple(frames) for tid, frames in head.get("asleep", {}).items()},
     )
 
 
@@ -468,6 +561,7 @@ def head_of(recording: Recording) -> dict[str, Any]:
         "kernel": asdict(recording.kernel) if recording.kernel else None,
         "marks": dict(recording.marked),
         "gaps": list(recording.gaps),
+        "asleep": {tid: list(frames) for tid, frames in recording.asleep.items()},
     }
 
 
@@ -475,7 +569,7 @@ def count(records: Iterable[Record]) -> dict[int, Tally]:
     """Count records by queue, in the way in which the kernel part counts events."""
     sums: dict[int, list[int]] = {}
     for record in records:
-        if isinstance(record, ObjectRecord | MarkRecord | StackRecord | TallyRecord):
+        if isinstance(record, _UNCOUNTED):
             continue
         row = sums.setdefault(record.queue, [0, 0, 0, 0])
         if isinstance(record, SignalRecord):

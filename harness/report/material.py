@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ExitStatus, KfabricError
-from harness.recording.records import FClass
+from harness.recording.records import TRACED
 from harness.report.source import Source, open_source
 from harness.verdict import queues
 from harness.verdict import verdict as wakeups
@@ -78,7 +78,7 @@ def load(directory: Path) -> Material:
 
 def judged(ledger: Ledger) -> Verdict:
     """The verdict on a ledger, by the judge for its kind of queues."""
-    plain = [queue.fclass == FClass.QUEUE for queue in ledger.queues.values() if queue.fclass]
+    plain = [queue.fclass in TRACED for queue in ledger.queues.values() if queue.fclass]
     if plain and all(plain):
         return queues.judge(ledger)
     return wakeups.judge(ledger)

@@ -21,6 +21,7 @@ from harness.recording.records import (
     Recording,
     TallyRecord,
     WaitRecord,
+    WorkRecord,
     count,
     from_guest,
     head_of,
@@ -115,16 +116,17 @@ _END = slice(_offset(WaitRecord, "t_end"), _offset(WaitRecord, "t_foreign"))
 
 
 def _choose(packed: Iterable[bytes], suspects: list[int]) -> tuple[Record, ...]:
-    """The beginning of a recording, the records near suspects, and all objects.
+    """The beginning of a recording, records near suspects, all objects and late work items.
 
     Works on packed records: decoding the records that are left out would take most of
     the time.
     """
     chosen: list[bytes] = []
     for number, data in enumerate(packed):
-        open_wait = data[0] == WaitRecord.KIND and not any(data[_END])
+        is_open = data[0] == WaitRecord.KIND and not any(data[_END])
+        is_open |= data[0] == WorkRecord.KIND
         room = len(chosen) < _CHOSEN
-        if number < _BEGINNING or open_wait or (room and _wanted(data, suspects)):
+        if number < _BEGINNING or is_open or (room and _wanted(data, suspects)):
             chosen.append(data)
     return tuple(unpack(chosen))
 

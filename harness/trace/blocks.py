@@ -28,6 +28,7 @@ from harness.guest.wakeups import Block, Reporter
 from harness.probes.loader import ProbeError
 from harness.probes.recorder import Cut, Recorder
 from harness.recording.records import (
+    EnderRecord,
     Losses,
     MarkRecord,
     Record,
@@ -52,6 +53,7 @@ RELOADED = (
     "what came after that can be judged"
 )
 _Key = tuple[int, int, int]
+_OfWait = WakeRecord | StackRecord | EnderRecord
 
 
 def judgeable(records: Iterable[Record], since: int) -> list[Record]:
@@ -69,11 +71,11 @@ def judgeable(records: Iterable[Record], since: int) -> list[Record]:
                     kept.add(_key(record))
             case SignalRecord() | MarkRecord() if record.t > since:
                 chosen.append(record)
-    chosen += [r for r in records if isinstance(r, WakeRecord | StackRecord) and _key(r) in kept]
+    chosen += [r for r in records if isinstance(r, _OfWait) and _key(r) in kept]
     return chosen
 
 
-def _key(record: WaitRecord | WakeRecord | StackRecord) -> _Key:
+def _key(record: WaitRecord | _OfWait) -> _Key:
     return record.queue, record.tid, record.t_begin
 
 
@@ -232,7 +234,7 @@ class WatchCut:
     def _threads(self, records: Iterable[Record]) -> dict[int, str]:
         tids: set[int] = set()
         for record in records:
-            for name in ("tid", "waker", "foreign_tid"):
+            for name in ("tid", "waker", "foreign_tid", "ender"):
                 tids.add(getattr(record, name, 0))
         found = self._watch.ask("threads", sorted(tids - {0}))["threads"]
         return {int(tid): name for tid, name in found.items()}

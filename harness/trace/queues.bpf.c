@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 2 of 6 of the tracer's program: which queues are wanted, and their numbers.
+ * Part 2 of 7 of the tracer's program: which queues are wanted, and their numbers.
  *
  * Uses the maps and helpers of state.bpf.c. The scope selects a branch of qualifies().
  */
@@ -41,7 +41,7 @@ static __always_inline int of_module(struct regs *ctx, u64 address)
 
 	if (!f || !p)
 		return 0;
-	if (within(p->data, address))
+	if (within(p->data, memory_of(address)))
 		return 1;
 	n = bpf_get_stack(ctx, f, sizeof(*f), 0);
 	if (n < 0)
@@ -71,7 +71,7 @@ static __always_inline int qualifies(struct regs *ctx, u64 address, u32 tgid)
 		return of_module(ctx, address);
 	if (BY_TREE)
 		return in_tree(tgid) && context_below(BREAKPOINT) == CTX_PROCESS;
-	return address == BY_QUEUE;
+	return address == BY_QUEUE || memory_of(address) == BY_QUEUE;
 }
 
 static __always_inline u32 new_number(void)
@@ -86,8 +86,16 @@ static __always_inline u32 new_number(void)
 	return number < MAX_QUEUES ? number : 0;
 }
 
+static __always_inline struct queue *queue_at(u64 address)
+{
+	if (is_key(address))
+		return key_queues.lookup(&address);
+	return queues.lookup(&address);
+}
+
+/* Queues with the same number share @shared, which is 0 if the queue has its own. */
 static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
-					       u8 on_stack)
+					       u8 on_stack, u64 shared)
 {
 	struct queue q = {
 		.address = address,
@@ -97,35 +105,50 @@ static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
 		.on_stack = on_stack,
 	};
 	struct queue *known = NULL;
+	long failed;
 
-	if (on_stack)
-		known = sites.lookup(&site);
+	if (shared)
+		known = sites.lookup(&shared);
 	q.number = known ? known->number : new_number();
-	if (!q.number || queues.update(&address, &q)) {
+	if (is_key(address))
+		failed = key_queues.update(&address, &q);
+	else
+		failed = queues.update(&address, &q);
+	if (!q.number || failed) {
 		lose(LOST_QUEUES);
 		return NULL;
 	}
-	if (on_stack && !known)
-		sites.update(&site, &q);
-	return queues.lookup(&address);
+	if (shared && !known)
+		sites.update(&shared, &q);
+	return queue_at(address);
+}
+
+/* Queues in short-lived memory share a number if their sleepers have the same stack. */
+static __always_inline u64 shared_by_stack(struct regs *ctx, struct request *rq)
+{
+	if (rq->named != KIND_THREAD && !short_lived(rq->address))
+		return 0;
+	return 1ULL << 32 | (u32)stacks.get_stackid(ctx, 0);
 }
 
 /*
  * A queue on a stack lives only as long as its wait. All such queues from one place in the
  * code share a number.
  */
-static __always_inline struct queue *queue_slept_on(u64 address, u64 sp,
-						    u64 site, u8 kind)
+static __always_inline struct queue *queue_slept_on(struct regs *ctx, struct request *rq)
 {
-	u8 on_stack = (address & STACK_MASK) == (sp & STACK_MASK);
-	struct queue *q = queues.lookup(&address);
+	u64 address = rq->address, site = rq->site, shared = rq->shared;
+	u8 on_stack = (memory_of(address) & STACK_MASK) == (rq->sp & STACK_MASK);
+	struct queue *q = queue_at(address);
 
-	if (q && on_stack && q->site != site && !q->depth) {
-		queues.delete(&address);
+	if (q && !q->depth &&
+	    (q->kind != rq->named || (on_stack && q->site != site)))
 		q = NULL;
+	if (!q) {
+		if (!shared)
+			shared = on_stack ? site : shared_by_stack(ctx, rq);
+		return add_queue(address, site, rq->named, on_stack, shared);
 	}
-	if (!q)
-		return add_queue(address, site, kind, on_stack);
 	if (!q->site)
 		q->site = site;
 	else if (site != q->site && !q->other_site)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 5 of 6 of the tracer's program: the scheduler's events, as raw tracepoints.
+ * Part 6 of 7 of the tracer's program: the scheduler's events, as raw tracepoints.
  *
  * They find out which wake-ups come from a wake call (wakes.bpf.c) and which do not, and
  * when threads sleep and run. Uses all parts before this one.
@@ -21,11 +21,13 @@ static __always_inline void foreign(struct open_wait *w, u32 cause, u64 now)
  */
 static __always_inline struct call *called(struct cpu *c, struct open_wait *w)
 {
+	u32 tid = bpf_get_current_pid_tgid();
 	struct call *call = call_of(c, w->address);
 
-	if (!call || !call->left || call->kind != KIND_COMPLETION ||
-	    w->kind != KIND_COMPLETION ||
-	    call->tid != (u32)bpf_get_current_pid_tgid() ||
+	if (!call && w->kind == KIND_SWAIT)
+		call = long_calls.lookup(&tid);
+	if (!call || call->address != w->address || !call->left ||
+	    call->kind != w->kind || has_entry(w->kind) || call->tid != tid ||
 	    call->context != context_below(TRACEPOINT))
 		return NULL;
 	return call;
@@ -42,15 +44,10 @@ static __always_inline int blind(void)
 
 static __always_inline void lose_wake(struct open_wait *w)
 {
-	struct queue *q = queues.lookup(&w->address);
+	struct queue *q = queue_at(w->address);
 
 	if (q && q->wanted && w->r.tgid != OWN_TGID)
 		lose(LOST_UNPAIRED);
-}
-
-static __always_inline u32 tid_of(u64 task)
-{
-	return load32(task + TASK_PID);
 }
 
 enum { FORK_PARENT, FORK_CHILD };	/* arguments of sched_process_fork */
@@ -62,7 +59,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	struct cpu *c = this_cpu(TRACEPOINT);
 	struct sleeper *s = sleepers.lookup(&tid);
 	struct open_wait *w = NULL;
-	struct call *call;
+	struct call *call = NULL;
 	u64 entry, t_wake;
 	u32 cause;
 	int ours;
@@ -78,27 +75,36 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		w = open_waits.lookup(&entry);
 	ours = w && w->r.tid == tid;
 	if (entry && !ours) {
-		struct queue *q = queues.lookup(&c->call.address);
+		struct queue *q = queue_at(c->call.address);
 
-		if (q && q->wanted && c->call.seq) {
+		if (q && q->wanted && c->call.seq && !is_key(c->call.address)) {
 			woken_inline(c, tid, now);
 			return 0;
 		}
 	}
-	if (!ours) {
+	if (ours) {
+		call = call_of(c, w->address);
+	} else {
 		if (!s)
 			return 0;
 		entry = s->entry;
 		w = open_waits.lookup(&entry);
 		if (!w || w->r.tid != tid)
 			return 0;
-		call = called(c, w);
+		if (is_lock(w->kind) && signalled(ctx->args[WOKEN_TASK]))
+			cause = CAUSE_SIGNAL;
+		if (cause)
+			call = NULL;
+		else if (is_lock(w->kind))
+			call = unlocked((struct regs *)ctx, c, w);
+		else
+			call = called(c, w);
 		ours = call != NULL;
 		t_wake = call ? call->t : 0;
 	}
 	/* One call of woken() for all cases: each copy costs the compiler half a second. */
 	if (ours) {
-		woken(c, s, w, t_wake, now);
+		woken(call, s, w, t_wake, now);
 		return 0;
 	}
 	if (blind())
@@ -137,10 +143,9 @@ static __always_inline struct open_wait *runs(u32 tid, u64 now)
 	w = entry ? open_waits.lookup(&entry) : NULL;
 	if (w && w->r.t_wake && !w->r.t_running)
 		w->r.t_running = now;
-	/* The end of wait_for_completion() is not traced: the wait ends once its thread runs. */
 	entry = s->entry;
 	w = open_waits.lookup(&entry);
-	if (w && w->kind == KIND_COMPLETION && (w->r.t_running == now || w->cause))
+	if (w && ends_by_running(w->kind) && (w->r.t_running == now || w->cause))
 		return w;
 	return inlines.lookup(&tid);
 }

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.probes.loader import ProbeError
-from harness.recording.records import WaitRecord, WakeRecord
+from harness.recording.records import EnderRecord, WaitRecord, WakeRecord
 from harness.trace.kprobes import Kprobes
 from harness.trace.scope import Scope, add_scope_options, scope_of
 from harness.trace.tracer import Tracer
@@ -32,7 +32,9 @@ LOOK = "look.bin"
 _TICK_SECONDS = 0.05
 _QUEUE_AND_BEGIN = struct.Struct("<IQ")  # after the kind, in a wait and in a wake
 _TID = struct.Struct("<I")
-_TID_OF_WAIT, _TID_OF_WAKE = 88, 48
+_TID_OF_WAIT = 88
+_TIDS = {WakeRecord.KIND: 48, EnderRecord.KIND: 24}
+"""Where the thread is in the records of a wait before its end."""
 _MARKS = ("on_publish", "on_take")
 
 _Key = tuple[int, int, int]
@@ -47,15 +49,15 @@ def wait_key(record: bytes, tid_at: int) -> _Key:
 
 
 class EarlyWakes:
-    """The wakes of open waits so far: a cut that begins now needs those of before it."""
+    """The wakes and holders of open waits so far: a cut that begins now needs them, too."""
 
     def __init__(self) -> None:
         self._of: dict[_Key, list[bytes]] = {}
 
     def note(self, record: bytes) -> None:
-        """Keep a wake; forget those of a wait that has ended."""
-        if record[0] == WakeRecord.KIND:
-            self._of.setdefault(wait_key(record, _TID_OF_WAKE), []).append(record)
+        """Keep a wake or a holder; forget those of a wait that has ended."""
+        if record[0] in _TIDS:
+            self._of.setdefault(wait_key(record, _TIDS[record[0]]), []).append(record)
         elif record[0] == WaitRecord.KIND and self._of:
             self._of.pop(wait_key(record, _TID_OF_WAIT), None)
 
@@ -154,7 +156,7 @@ class CutTracer(Tracer):
         """Write the records of a cut so far, and describe them."""
         begin = self._cuts[cut]
         self.drain()
-        pending = self._open_waits()
+        pending = [*self._open_waits(), *(bytes(work.r) for work in self._pending_works())]
         self.drain()
         t_stop = time.monotonic_ns()
         self._file.flush()
@@ -196,12 +198,8 @@ class CutTracer(Tracer):
 
     def _open_waits(self) -> list[bytes]:
         """The open waits and their stacks, as packed records."""
-        queues, found = self._queues(), []
-        for wait in self._bpf[b"open_waits"].values():
-            if wait.r.queue in queues and wait.r.tgid != os.getpid():
-                self._complete(wait)
-                found += [bytes(wait.r), bytes(wait.stack)]
-        return found
+        waits = self._pending_waits(self._queues())
+        return [part for wait in waits for part in (bytes(wait.r), bytes(wait.stack))]
 
 
 def _node(module: str) -> int:

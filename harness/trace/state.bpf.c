@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 1 of 6 of the tracer's program: its types, maps and small helpers.
+ * Part 1 of 7 of the tracer's program: its types, maps and small helpers.
  *
  * tracer.py puts the parts together in this order, since bcc rewrites only one file:
- * records.h, state.bpf.c (types and maps), queues.bpf.c (which queues are traced),
- * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), scheduler.bpf.c (the
- * scheduler's events), marks.bpf.c (marked functions). Each part uses those before it.
+ * records.h, state.bpf.c (types and maps), keyed.bpf.c (waits for a bit, a variable or a
+ * folio), queues.bpf.c (which queues are traced), aims.bpf.c (completions with a known end),
+ * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), works.bpf.c (work items),
+ * locks.bpf.c (sleeping locks), scheduler.bpf.c (the scheduler's events), marks.bpf.c (marked
+ * functions). Each part uses those before it.
  *
  * The program traces every wait queue of the kernel at the functions that sleep and wake:
  *
@@ -16,6 +18,13 @@
  *   default_wake_function                the wake call reaches one sleeper
  *   sched_waking                         ... and asks the scheduler to wake it
  *   wait_for_completion*, complete*      the same for completions
+ *   prepare_to_swait_*, finish_swait,    the same for simple wait queues (swait); the
+ *   swake_up_*                           kernel's own queues of RCU are left out
+ *   folio_wait_bit*, __folio_lock*,      a wait for a folio begins; finish_wait ends it
+ *   folio_put_wait_locked
+ *   __wait_on_bit*,                      a wait for a bit begins; the functions within are
+ *   out_of_line_wait_on_bit*             inlined, so it ends once the thread runs again
+ *   wake_up_bit, wake_up_var             a wake call that may find an empty wait queue
  *
  * A wait is identified by its entry on the sleeper's stack, so a thread in poll() has
  * one wait on each queue. The scheduler's events are looked up by thread. Waits are
@@ -38,15 +47,31 @@
  * the wait would seem never to end. Hence the switch.
  *
  * The loader defines, in addition to the macros of records.h: MAX_QUEUES, BOOKMARKS,
- * TASK_PID; QUEUE_LIST and SWAITS_LIST (offsets of the sleepers in a wait queue and in a
- * completion's, after a lock of any size); BY_THREAD with PREEMPT_RT.
+ * TASK_PID, TASK_COMM, TASK_EXIT_STATE, TASK_SLEEP (the offset of a task's state, needed
+ * without PREEMPT_RT, too), TASK_PENDING, TASK_BLOCKED, TASK_SIGNAL, SIGNAL_SHARED and
+ * SIGPENDING_SET (offsets of sets of signals and on the way to them); QUEUE_LIST and
+ * SWAITS_LIST (offsets of the sleepers in a wait queue and in a completion's, after a lock
+ * of any size); QUEUE_BYTES, the size of a wait queue;
+ * WORK_FUNCTION and WORK_TIMER (offsets in work items);
+ * MUTEX_OWNER, RWSEM_OWNER, RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in locks; 0 if this
+ * kernel has no such member, and therefore never needs it); BY_THREAD with PREEMPT_RT.
  *
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
  * WITH_STACKS, WITH_USER_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
- * SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
- * address) and BY_TREE; ONLY_TREE if only its threads count. The verifier removes the code
- * that a number switches off.
+ * SOFTIRQ_TEXT and _END, SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL, those of the
+ * functions and tables below; one of BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE
+ * if only its threads count. The verifier removes the code that a number switches off.
+ *
+ * The kernel's functions by these numbers: SWAIT_EXCLUSIVE and SWAIT_EVENT
+ * (prepare_to_swait_*), SWAKE_ONE, SWAKE_ALL and SWAKE_LOCKED (swake_up_*), FOLIO_BIT and
+ * FOLIO_BIT_KILLABLE (folio_wait_bit*), FOLIO_LOCK, FOLIO_LOCK_KILLABLE and FOLIO_PUT (waits
+ * for the lock of a folio), WAIT_ON_BIT and WAIT_ON_BIT_LOCK, OUT_OF_LINE, OUT_OF_LINE_TIMEOUT
+ * and OUT_OF_LINE_LOCK (out_of_line_wait_on_bit*), NOTE_BIT and NOTE_VARIABLE (wake_up_bit,
+ * wake_up_var), WAKE_BIT and WAKE_VARIABLE (the wake functions of their sleepers); with a
+ * _SIZE: SWAKERS, where the kernel itself calls swake_up_locked(), and those of aims.bpf.c.
+ * The kernel's variables: BIT_TABLE and FOLIO_TABLE (the hashed wait queues), RCU_STATE, each
+ * with its _SIZE. A number is 0 if the kernel does not have it.
  */
 
 /* The kernel's struct pt_regs, whose header would cost the compiler a second. */
@@ -55,7 +80,13 @@ struct regs {
 	    orig_ax, ip, cs, flags, sp, ss;
 };
 
-enum { KIND_QUEUE = 1, KIND_COMPLETION };
+/* The kinds from KIND_MUTEX to KIND_SEMAPHORE are locks. */
+enum { KIND_QUEUE = 1, KIND_COMPLETION, KIND_MUTEX, KIND_RWSEM, KIND_RT_MUTEX,
+       KIND_RT_RWSEM, KIND_PERCPU_RWSEM, KIND_SEMAPHORE };
+/* KIND_BIT: the sleeper's entry is not seen; KIND_VARIABLE: it is, as on a wait queue. */
+enum { KIND_SWAIT = 16, KIND_BIT, KIND_FOLIO, KIND_VARIABLE };
+/* Only for names. */
+enum { KIND_THREAD = 32, KIND_FLUSH, KIND_RCU, KIND_WORK };
 enum { CAUSE_NONE, CAUSE_TIMER, CAUSE_SIGNAL };
 enum { LIST_LIMIT = 24, FRAMES = 32, RANGES = 4, BUCKETS = 32 };
 enum { FLAG_EXCLUSIVE = 1, FLAG_BOOKMARK = 4 };
@@ -67,11 +98,15 @@ enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
 #define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures, unchanged since 4.13. */
-enum { ENTRY_PRIVATE = 8, ENTRY_LIST = 24, SWAIT_LIST = 8 };
+enum { ENTRY_PRIVATE = 8, ENTRY_FUNCTION = 16, ENTRY_LIST = 24, SWAIT_LIST = 8 };
 enum { COMPLETION_QUEUE = 8 };
 #define STACK_MASK (~0x3fffULL)
+/* Has this breakpoint been set in this function? */
+#define IN(ctx, function) ((ctx)->ip - (function) < FUNCTION_HEAD)
 
 #define FCLASS_QUEUE 64
+#define FCLASS_LOCK 65
+#define FCLASS_EVENT 66
 #define NO_STACK (-1)
 
 struct queue {
@@ -102,8 +137,8 @@ struct open_wait {
 	struct wait_rec r;
 	struct stack_rec stack;		/* written together with it */
 	u64 address, entry, outer, slept_before;
-	u32 sleeps_before;
-	u8 kind, cause, pad[2];
+	u32 sleeps_before, ender;	/* the thread that can end it, if that is known */
+	u8 kind, cause, pad[6];
 };
 
 /* A thread with at least one open wait. */
@@ -123,10 +158,27 @@ struct call {
 	u8 kind, context, pad[2];
 };
 
+/*
+ * A breakpoint's arguments. They are stored and read again, so that the verifier follows the
+ * rest of the program once, and not once for each function of the kernel.
+ */
+struct request {
+	u64 address, entry;
+	u64 table;		/* the wait queue that has the sleepers of a key; or 0 */
+	u64 site, sp;		/* from where the function was called */
+	u64 object, shared;	/* take_aim() */
+	u32 many, what;
+	u8 kind, named;
+	u8 fresh;		/* a new wait, and no iteration of a known one */
+	u8 pad[5];
+};
+
 struct cpu {
 	struct call call, outer;
+	struct request request;
 	u64 entry, alias, task, t_entry;	/* the sleeper that the call has reached */
 	u32 cause, context;	/* of the wake-up to come; take_cause() */
+	u32 noted, pad;		/* noted_call() */
 };
 
 struct range {
@@ -134,12 +186,16 @@ struct range {
 };
 
 BPF_HASH(queues, u64, struct queue, MAX_QUEUES);
+/* Those of keys (keyed.bpf.c): any number in the course of time, few at once. */
+BPF_TABLE("lru_hash", u64, struct queue, key_queues, 8192);
 BPF_HASH(sites, u64, struct queue, MAX_QUEUES);
 BPF_F_TABLE("array", int, struct stats, stats, MAX_QUEUES, BPF_F_MMAPABLE);
 BPF_HASH(open_waits, u64, struct open_wait, 16384);
 BPF_HASH(sleepers, u32, struct sleeper, 16384);
 BPF_TABLE("lru_hash", u32, u64, slept_at, 16384);
 BPF_HASH(inlines, u32, struct open_wait, 4096);
+/* By thread: its last swake_up_all(), which may be preempted between two wake-ups. */
+BPF_TABLE("lru_hash", u32, struct call, long_calls, 1024);
 BPF_HASH(tree, u32, u8, 16384);
 #if BY_THREAD
 BPF_TABLE("lru_hash", u32, struct cpu, cpus, 4096);
@@ -184,6 +240,16 @@ static __always_inline u32 load32(u64 address)
 
 	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
 	return value;
+}
+
+static __always_inline u32 tid_of(u64 task)
+{
+	return load32(task + TASK_PID);
+}
+
+static __always_inline int is_lock(u8 kind)
+{
+	return kind >= KIND_MUTEX && kind <= KIND_SEMAPHORE;
 }
 
 /*

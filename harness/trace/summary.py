@@ -14,6 +14,7 @@ from typing import Any
 
 SUMMARY = "summary.json"
 _PROC = Path("/proc")
+_SLEEPING = frozenset("SDIP")
 _SUMMED = "waits slept wakes calls found spurious timeouts interrupted queues".split()
 
 
@@ -126,6 +127,16 @@ def current_stack(tgid: int, tid: int, proc: Path = _PROC) -> tuple[str, ...]:
         return parse_stack((proc / f"{tgid}/task/{tid}/stack").read_text())
     except OSError:
         return ()
+
+
+def sleeping_stack(tid: int, proc: Path = _PROC) -> tuple[str, ...]:
+    """The stack of a thread that sleeps; empty if it does not, or has ended."""
+    try:
+        # The name, in parentheses, may contain anything.
+        state = (proc / f"{tid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ()
+    return current_stack(tid, tid, proc) if state in _SLEEPING else ()
 
 
 def stuck(

@@ -14,6 +14,7 @@ from functools import cached_property
 
 _FAR = 1 << 20  # no symbol is longer
 _THIS = "__this_module"  # a variable of each module
+_EMPTY = "__key."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,13 @@ class Symbols:
                 return int(self._text[start:found].split()[0], 16) or None
         return None
 
+    def span(self, name: str) -> tuple[int, int] | None:
+        """From a symbol of the kernel itself to the next one. None: unknown, or hidden."""
+        if not (start := self.address(name)):
+            return None
+        after = bisect_right(self._lines, b"%016x\xff" % start, hi=self._own)
+        return start, _parse(self._lines[after]).address if after < self._own else start
+
     def find(self, address: int) -> Symbol | None:
         """The last symbol at or before an address, if it is near."""
         index = bisect_right(self._lines, b"%016x\xff" % address, hi=self._own)
@@ -112,9 +120,13 @@ class Symbols:
 
     @cached_property
     def _of_modules(self) -> Sequence[Symbol]:
-        """All modules' symbols, in order of their addresses."""
-        lines = self._lines[self._own :]
-        return tuple(sorted(map(_parse, lines), key=lambda symbol: symbol.address))
+        """All modules' symbols, in order of their addresses.
+
+        Without lockdep the class of a lock is an empty variable, which comes before the
+        variable that has its address.
+        """
+        symbols = map(_parse, self._lines[self._own :])
+        return tuple(sorted(symbols, key=lambda s: (s.address, not s.name.startswith(_EMPTY))))
 
     def range_of(self, name: str, *, code: bool) -> tuple[int, int] | None:
         """From a module's first function or variable to the end of its last one's page."""
@@ -139,12 +151,26 @@ class Symbols:
         return min(wanted), (max(wanted) | (mmap.PAGESIZE - 1)) + 1
 
 
+# Functions between a tracepoint and its program; above them is the program itself.
+_TRACING = re.compile(r"^(bpf_trace_run|__bpf_trace_|__traceiter_)")
+
+
+def below_tracepoint(frames: Sequence[str]) -> tuple[str, ...]:
+    """The frames of a stack without those of the tracer's program, if it has any."""
+    tracing = [n for n, frame in enumerate(frames) if _TRACING.match(frame)]
+    return tuple(frames[tracing[-1] + 1 :] if tracing else frames)
+
+
 # The kernel's functions above the one that waits or wakes.
 _WAITING = re.compile(
     r"^(prepare_to_s?wait|__prepare_to_swait|add_wait_queue|do_wait_intr|wait_woken|"
     r"_*wait_for_common|wait_for_completion|out_of_line_wait_on|_*wait_on_bit|__pollwait|"
     r"_*wake_up|complete|swake_up|ep_ptable_queue_proc|pollwake|__pollwake|"
-    r"autoremove_wake_function|default_wake_function)"
+    r"autoremove_wake_function|default_wake_function|"
+    r"(__folio_lock|folio_(wait_|put_wait_|unlock|wake_|end_writeback))|kthread_(stop|park)\b|"
+    r"_*(ww_)?mutex_lock|"
+    r"down(_(read|write|interruptible|killable|timeout).*)?\b|_*down_(read|write|common)|"
+    r"rwsem_(down|wait)|_*percpu_(down|rwsem)|_*rt_mutex_|rwbase_|_*rwbase_)"
 )
 
 
@@ -168,7 +194,7 @@ def queue_name(
     sleeper: Sequence[str] = (),
     waker: Sequence[str] = (),
     *,
-    completion: bool = False,
+    kind: str = "queue",
     on_stack: bool = False,
 ) -> str:
     """Name a queue.
@@ -177,14 +203,14 @@ def queue_name(
         variable: The symbol that contains it, or empty.
         sleeper: The frames of a thread that slept on it, innermost first.
         waker: The frames of a thread that woke it.
-        completion: It belongs to a completion.
+        kind: The word for it: "queue", "completion" or a sort of lock.
         on_stack: It is on a stack.
     """
-    kind = "completion" if completion else "queue"
     if variable:
-        return f"{variable} ({kind})" if completion else variable
+        return variable if kind == "queue" else f"{variable} ({kind})"
     if sleeper:
-        where = "on the stack of" if on_stack else "slept on in"
+        slept = "slept on in" if kind in ("queue", "completion") else "locked in"
+        where = "on the stack of" if on_stack else slept
         return f"{kind} {where} {place(sleeper)}"
     if waker:
         return f"{kind} woken in {place(waker)}"

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.probes import btf
+from harness.probes import bpf, btf
 from harness.probes.compiled import Source
 from harness.probes.loader import (
     HEADER,
@@ -32,22 +32,39 @@ from harness.probes.loader import (
 from harness.probes.program import Program, load
 from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS
-from harness.recording.records import StackRecord, WaitRecord, split, unpack
+from harness.recording.records import EnderRecord, StackRecord, WaitRecord, split, unpack
 from harness.trace.bpf import create_ring, mapped, ring_bytes
+from harness.trace.keyed import Key, key_name
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
-from harness.trace.summary import SUMMARY, Row, Summary, spread, stuck
-from harness.trace.symbols import Symbols, queue_name
+from harness.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
+from harness.trace.symbols import Symbols, below_tracepoint, place, queue_name
 from harness.trace.userstacks import UserStacks
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
-    for name in ("state", "queues", "waits", "wakes", "scheduler", "marks")
+    for name in (
+        *("state", "keyed", "queues", "aims", "waits", "wakes", "works"),
+        *("locks", "scheduler", "marks"),
+    )
 )
 """One program in several files, after records.h. Each file depends on those before it."""
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
 _LOSSES = ("ring", "waits", "queues", "unpaired")
-_COMPLETION = 2
+# The words for the program's kinds of queues.
+_KINDS = {
+    1: "queue",
+    2: "completion",
+    3: "mutex",
+    4: "rw_semaphore",
+    5: "rt_mutex",
+    6: "rw_semaphore",
+    7: "percpu_rw_semaphore",
+    8: "semaphore",
+    16: "swait queue",
+}
+_BIT, _FOLIO = 17, 18
+_THREAD, _FLUSH, _RCU, _WORK = range(32, 36)
 # About a microsecond each, while another CPU writes to the ring.
 _RING_TRIES = 500
 
@@ -67,24 +84,104 @@ _FUNCTIONS = {
         "on_enqueue": (
             *("prepare_to_wait", "prepare_to_wait_exclusive", "prepare_to_wait_event"),
             *("add_wait_queue", "add_wait_queue_exclusive", *_COMPLETIONS),
+            *("prepare_to_swait_exclusive", "prepare_to_swait_event"),
+            *("folio_wait_bit", "folio_wait_bit_killable", "folio_put_wait_locked"),
+            *("__folio_lock", "__folio_lock_killable", "__wait_on_bit", "__wait_on_bit_lock"),
+            *(f"out_of_line_wait_on_bit{suffix}" for suffix in ("", "_timeout", "_lock")),
         ),
-        "on_finish": ("finish_wait", "remove_wait_queue"),
-        "on_wake": ("__wake_up_common", "complete", "complete_all"),
+        "on_finish": ("finish_wait", "remove_wait_queue", "finish_swait"),
+        "on_wake": (
+            *("__wake_up_common", "complete", "complete_all", "wake_up_bit", "wake_up_var"),
+            *("swake_up_one", "swake_up_all", "swake_up_locked"),
+        ),
         "on_wake_function": ("default_wake_function",),
         "on_pollwake": ("pollwake",),
+        "on_aim": (
+            *("kthread_stop", "kthread_park", "__flush_work", "__wait_rcu_gp"),
+            *("__synchronize_srcu", "synchronize_rcu_normal"),
+            # The compiler may have moved the part that sleeps.
+            *("__synchronize_srcu.part.0", "synchronize_rcu_normal.part.0"),
+        ),
+        "on_delay": ("__queue_delayed_work",),
+        "on_grab": ("try_to_grab_pending",),
         "on_timer": ("process_timeout", "hrtimer_wakeup"),
         "on_signal": ("signal_wake_up_state",),
     }.items()
     for function in functions
 }
-# Functions that some kernels do not have.
-_OPTIONAL = frozenset({"pollwake", "wait_for_completion_state"})
+# Without these no trace is possible. Of the others those are traced that the kernel has.
+_NEEDED = frozenset(
+    (
+        *("prepare_to_wait", "prepare_to_wait_exclusive", "prepare_to_wait_event"),
+        *("add_wait_queue", "add_wait_queue_exclusive", "finish_wait", "remove_wait_queue"),
+        *("__wake_up_common", "default_wake_function", "wait_for_completion"),
+        *("complete", "complete_all", "process_timeout", "hrtimer_wakeup"),
+        "signal_wake_up_state",
+    )
+)
+# Functions and variables that the program knows by their addresses, which are 0 if the
+# kernel does not have them.
+_ADDRESSES = {
+    "WAKE_UP_COMMON": "__wake_up_common",
+    "COMPLETE_ALL": "complete_all",
+    "SWAIT_EXCLUSIVE": "prepare_to_swait_exclusive",
+    "SWAIT_EVENT": "prepare_to_swait_event",
+    "SWAKE_ONE": "swake_up_one",
+    "SWAKE_ALL": "swake_up_all",
+    "SWAKE_LOCKED": "swake_up_locked",
+    "FOLIO_BIT": "folio_wait_bit",
+    "FOLIO_BIT_KILLABLE": "folio_wait_bit_killable",
+    "FOLIO_LOCK": "__folio_lock",
+    "FOLIO_LOCK_KILLABLE": "__folio_lock_killable",
+    "FOLIO_PUT": "folio_put_wait_locked",
+    "WAIT_ON_BIT": "__wait_on_bit",
+    "WAIT_ON_BIT_LOCK": "__wait_on_bit_lock",
+    "OUT_OF_LINE": "out_of_line_wait_on_bit",
+    "OUT_OF_LINE_TIMEOUT": "out_of_line_wait_on_bit_timeout",
+    "OUT_OF_LINE_LOCK": "out_of_line_wait_on_bit_lock",
+    "NOTE_BIT": "wake_up_bit",
+    "NOTE_VARIABLE": "wake_up_var",
+    "WAKE_BIT": "wake_bit_function",
+    "WAKE_VARIABLE": "var_wake_function",
+}
+# The kernel's functions that call swake_up_locked() themselves.
+_SWAKERS = ("swake_up_one", "swake_up_all_locked", "complete", "complete_all")
+# Variables, and functions to the end of their code.
+_SPANS = {
+    "BIT_TABLE": "bit_wait_table",
+    "FOLIO_TABLE": "folio_wait_table",
+    "RCU_STATE": "rcu_state",
+    "KTHREAD_STOP": "kthread_stop",
+    "KTHREAD_PARK": "kthread_park",
+    "FLUSH_WORK": "__flush_work",
+    "WAIT_RCU": "__wait_rcu_gp",
+    "WAIT_SRCU": "__synchronize_srcu",
+    "WAIT_SRCU_PART": "__synchronize_srcu.part.0",
+    "WAIT_RCU_NORMAL": "synchronize_rcu_normal",
+    "WAIT_RCU_PART": "synchronize_rcu_normal.part.0",
+}
+# The programs of works.bpf.c.
+_WORKS = frozenset(
+    (
+        *("on_delay", "on_grab"),
+        *(
+            f"raw_tracepoint__{event}"
+            for event in (
+                *("workqueue_queue_work", "workqueue_execute_start", "workqueue_execute_end"),
+                *("timer_start", "timer_cancel"),
+            )
+        ),
+    )
+)
 _WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
 _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 # Fields of a row that have the same name in struct stats.
 _SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
 _BOOKMARKS = "__wake_up_locked_key_bookmark"
 _FORK = "raw_tracepoint__sched_process_fork"
+_CONTENTION = ("raw_tracepoint__contention_begin", "raw_tracepoint__contention_end")
+# LOCK_ENTRY (its upper half) and LOCK_LOOK in the program.
+_LOCK_ENTRY, _LOOK = 1, 1 << 16
 
 
 class Tracer(AbstractContextManager["Tracer"]):
@@ -145,8 +242,9 @@ class Tracer(AbstractContextManager["Tracer"]):
             self.refresh()
             if self.scope.pid:
                 self.follow(self.scope.pid)
+            unwanted = self._unwanted()
             for function, program in _FUNCTIONS.items():
-                if self._has(function):
+                if self._has(function) and program not in unwanted:
                     self._probe(function, self._needed(function), program)
         except BaseException:
             self.close()
@@ -202,10 +300,15 @@ class Tracer(AbstractContextManager["Tracer"]):
         names = {*_FUNCTIONS.values()} - here
         names |= set() if scope.publish else {"on_publish"}
         names |= set() if scope.take else {"on_take"}
+        # Unless it is seen that items are cancelled, they would seem to be pending.
+        names |= _WORKS if scope.queue or not self._has("try_to_grab_pending") else set()
+        # Kernels before 5.19 do not have them.
+        if self.symbols.address("__traceiter_contention_begin") is None:
+            names.update(_CONTENTION)
         return names | (set() if scope.by_tree or scope.pid else {_FORK})
 
     def _has(self, function: str) -> bool:
-        return function not in _OPTIONAL or self.symbols.address(function) is not None
+        return function in _NEEDED or self.symbols.address(function) is not None
 
     def _flags(self) -> list[str]:
         """The macros of the program's text, and options that make its compiler faster."""
@@ -236,8 +339,9 @@ class Tracer(AbstractContextManager["Tracer"]):
             "PROG_ACTIVE": self._needed("bpf_prog_active"),
             **self._section("ENTRY_TEXT", "__entry_text"),
             **self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
-            "WAKE_UP_COMMON": self.symbols.address("__wake_up_common") or 0,
-            "COMPLETE_ALL": self.symbols.address("complete_all") or 0,
+            **self._section("SCHED_TEXT", "__sched_text"),
+            **{value: self.symbols.address(name) or 0 for value, name in _ADDRESSES.items()},
+            **self._spans(),
             "BY_MODULE": int(bool(scope.modules)),
             "BY_TREE": int(scope.by_tree),
             "BY_QUEUE": self._queue_address(),
@@ -255,6 +359,17 @@ class Tracer(AbstractContextManager["Tracer"]):
         """The bounds of a section of the kernel's text; empty if they are unknown."""
         start, end = (self.symbols.address(f"{name}_{edge}") or 0 for edge in ("start", "end"))
         return {value: start, f"{value}_END": end}
+
+    def _spans(self) -> dict[str, int]:
+        """The addresses and sizes of variables and pieces of text; 0 if they are unknown."""
+        names = {value: (name,) for value, name in _SPANS.items()} | {"SWAKERS": _SWAKERS}
+        values: dict[str, int] = {}
+        for value, symbols in names.items():
+            spans = [span for name in symbols if (span := self.symbols.span(name))]
+            start = min((first for first, _ in spans), default=0)
+            end = max((after for _, after in spans), default=0)
+            values |= {value: start, f"{value}_SIZE": end - start}
+        return values
 
     def _queue_address(self) -> int:
         wanted = self.scope.queue
@@ -371,18 +486,30 @@ class Tracer(AbstractContextManager["Tracer"]):
         slept_on = frames if queue.slept_on else ()
         if queue.site and not slept_on:
             slept_on = (self.symbols.name(queue.site),)
+        if queue.kind in (_FLUSH, _WORK):
+            item = f"work item {self.symbols.name(queue.site)}"
+            return item if queue.kind == _WORK else f"flush of {item}"
+        if queue.kind == _RCU:
+            return "RCU grace period"
+        if queue.kind == _THREAD:
+            return f"end of a thread's work, waited for in {place(slept_on)}"
+        if queue.kind in (_BIT, _FOLIO):
+            key = Key.of(queue.address)
+            variable = self.symbols.variable(key.word)
+            return key_name(key, variable, slept_on, frames, folio=queue.kind == _FOLIO)
         return queue_name(
             self.symbols.variable(queue.address),
             slept_on,
             frames,
-            completion=queue.kind == _COMPLETION,
+            kind=_KINDS.get(queue.kind, "queue"),
             on_stack=bool(queue.on_stack),
         )
 
     def _frames(self, stack: int) -> tuple[str, ...]:
         if stack < 0:
             return ()
-        return tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
+        names = tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
+        return below_tracepoint(names)
 
     def losses(self) -> dict[str, int]:
         """The counts of lost events, by kind."""
@@ -396,20 +523,16 @@ class Tracer(AbstractContextManager["Tracer"]):
         """
         self._switches[0] = 0
         t_stop = time.monotonic_ns()
+        works = self._pending_works()
+        asleep = self._look_at_holders(t_stop) | self._asleep(works)
         for event in list(self._bpf.raw_tracepoint_fds):
             self._bpf.detach_raw_tracepoint(event)
         self._kprobes.close()
         while self.drain():
             pass
         queues = self._queues()
-        pending = [
-            wait
-            for wait in self._bpf[b"open_waits"].values()
-            if wait.r.queue in queues and wait.r.tgid != os.getpid()
-        ]
-        for wait in pending:
-            self._complete(wait)
-        self._file.write(b"".join(bytes(wait.r) for wait in pending))
+        pending = list(self._pending_waits(queues))
+        self._file.write(b"".join(bytes(each.r) for each in (*pending, *works)))
         self._file.close()
         self.symbols = self._read_symbols_again()
         self._names.clear()
@@ -434,8 +557,55 @@ class Tracer(AbstractContextManager["Tracer"]):
             unstacked=self._bpf[b"unstacked"][0].value,
             missing=tuple(self.missing),
         )
-        self._leave(summary, rows, names, threads, pending, t_stop)
+        self._leave(summary, rows, names, threads, pending, asleep, t_stop)
         return summary
+
+    def _pending_works(self) -> list[Any]:
+        """The traced work items that are pending, each with a worker that is busy instead."""
+        works = [work for work in self._bpf[b"works"].values() if work.wanted]
+        busy = {pwq.value: runner for pwq, runner in self._bpf[b"busy"].items()} if works else {}
+        for work in works:
+            if runner := busy.get(work.pwq):
+                known = work.r.busy == runner.tid
+                work.r.busy, work.r.t_busy = runner.tid, time.monotonic_ns()
+                work.r.busy_queue = work.r.busy_queue if known else 0
+        return works
+
+    def _asleep(self, works: list[Any]) -> dict[int, tuple[str, ...]]:
+        """Where threads sleep that keep others waiting, or work items from running."""
+        tids = {wait.ender for wait in self._bpf[b"open_waits"].values()}
+        tids |= {work.r.busy for work in works}
+        found = {tid: sleeping_stack(tid) for tid in tids if tid}
+        return {tid: frames for tid, frames in found.items() if frames}
+
+    def _items(self, names: dict[int, str]) -> dict[int, str]:
+        """The names of the functions of work items, by number."""
+        queues = self._queues().items()
+        return {number: names[number] for number, queue in queues if queue.kind == _WORK}
+
+    def _look_at_holders(self, now: int) -> dict[int, tuple[str, ...]]:
+        """Note which threads hold the locks that others wait for; return where those sleep."""
+        waiting = [
+            key.value for key in self._bpf[b"open_waits"].keys() if key.value >> 32 == _LOCK_ENTRY
+        ]
+        for entry in waiting:
+            bpf.run(self._bpf.function(_CONTENTION[0]), entry & 0xFFFFFFFF, _LOOK)
+        holders: set[int] = set()
+        for ring in self._rings if waiting else ():
+            records = ring.drain()
+            self._file.write(b"".join(records))
+            found = unpack(record for record in records if record[0] == EnderRecord.KIND)
+            holders |= {r.ender for r in found if isinstance(r, EnderRecord) and r.t >= now}
+        return {tid: frames for tid in holders if (frames := sleeping_stack(tid))}
+
+    def _pending_waits(self, queues: dict[int, Any]) -> Iterator[Any]:
+        """The open waits on queues."""
+        for wait in self._bpf[b"open_waits"].values():
+            if wait.r.queue in queues and wait.r.tgid != os.getpid():
+                self._complete(wait)
+                # The bit was clear if the thread did not sleep, so the wait is over.
+                if wait.kind != _BIT or wait.r.sleeps:
+                    yield wait
 
     def _complete(self, wait: Any) -> None:
         """Fill in the sleeps of an open wait, which are kept with its thread until its end."""
@@ -461,6 +631,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         names: dict[int, str],
         threads: dict[int, str],
         pending: list[Any],
+        asleep: dict[int, tuple[str, ...]],
         t_stop: int,
     ) -> None:
         waiting: dict[int, list[Any]] = {}
@@ -474,8 +645,9 @@ class Tracer(AbstractContextManager["Tracer"]):
                 for row in rows
             },
             "threads": threads,
-            "queues": {row.number: names[row.number] for row in rows},
+            "queues": {row.number: names[row.number] for row in rows} | self._items(names),
             "stacks": self._all_stacks(),
+            "asleep": asleep,
             "load_seconds": summary.load_seconds,
         }
         (self.directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
@@ -496,7 +668,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             for address in addresses:
                 if address not in names:
                     names[address] = self.symbols.name(address)
-            found[key.value] = tuple(names[address] for address in addresses)
+            found[key.value] = below_tracepoint([names[address] for address in addresses])
         return found
 
 
@@ -515,7 +687,29 @@ def _offsets() -> Iterator[str]:
     vmlinux = Path(btf.VMLINUX).read_bytes()
     for macro, name, member in (
         ("TASK_PID", b"task_struct", b"pid"),
+        ("TASK_COMM", b"task_struct", b"comm"),
+        ("WORK_FUNCTION", b"work_struct", b"func"),
+        ("WORK_TIMER", b"delayed_work", b"timer"),
+        ("TASK_EXIT_STATE", b"task_struct", b"exit_state"),
+        ("TASK_SLEEP", b"task_struct", b"__state"),
+        ("TASK_PENDING", b"task_struct", b"pending"),
+        ("TASK_BLOCKED", b"task_struct", b"blocked"),
+        ("TASK_SIGNAL", b"task_struct", b"signal"),
+        ("SIGNAL_SHARED", b"signal_struct", b"shared_pending"),
+        ("SIGPENDING_SET", b"sigpending", b"signal"),
         ("QUEUE_LIST", b"wait_queue_head", b"head"),
         ("SWAITS_LIST", b"swait_queue_head", b"task_list"),
     ):
         yield f"-D{macro}={btf.member_offset(vmlinux, name, member)}"
+    yield f"-DQUEUE_BYTES={btf.struct_size(vmlinux, b'wait_queue_head')}"
+    # Without PREEMPT_RT there is no rwbase_rt, and with it the first two have other members.
+    for macro, name, member in (
+        ("MUTEX_OWNER", b"mutex", b"owner"),
+        ("RWSEM_OWNER", b"rw_semaphore", b"owner"),
+        ("RT_MUTEX_OWNER", b"rt_mutex_base", b"owner"),
+        ("RT_RWSEM_MUTEX", b"rwbase_rt", b"rtmutex"),
+    ):
+        offset = 0
+        with suppress(btf.BtfError):
+            offset = btf.member_offset(vmlinux, name, member)
+        yield f"-D{macro}={offset}"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 3 of 6 of the tracer's program: begin and end of waits, and their records.
+ * Part 3 of 7 of the tracer's program: begin and end of waits, and their records.
  *
  * Uses state.bpf.c and queues.bpf.c. Its programs are on_enqueue and on_finish; waits
- * also end in scheduler.bpf.c, by close_wait().
+ * also end in locks.bpf.c and scheduler.bpf.c, by close_wait().
  */
 
 static __always_inline void emit_wait(struct open_wait *w)
@@ -53,8 +53,8 @@ static __always_inline void set_end(struct open_wait *w, u64 now)
 	 */
 	if (ours && ours >= w->r.t_foreign &&
 	    (w->r.t_slept <= ours || w->r.t_slept <= w->r.t_running)) {
-		w->r.ended = 1;
-	} else if (w->r.t_foreign > ours) {
+		w->r.ended = !w->r.ret;
+	} else if (w->r.t_foreign > ours && !is_lock(w->kind)) {
 		if (w->cause == CAUSE_TIMER)
 			w->r.ret = RET_ETIMEDOUT;
 		else if (w->cause == CAUSE_SIGNAL)
@@ -68,7 +68,7 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 	u32 tid = w->r.tid;
 	/* Without an entry the begin was not seen, so nothing was counted. */
 	struct sleeper *s = entry ? sleepers.lookup(&tid) : NULL;
-	struct queue *q = queues.lookup(&address);
+	struct queue *q = queue_at(address);
 
 	if (!entry)
 		w->r.t_running = now;
@@ -109,6 +109,12 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 		open_waits.delete(&entry);
 }
 
+/* The end of the kernel's function is not traced: the wait ends once its thread runs. */
+static __always_inline int ends_by_running(u8 kind)
+{
+	return kind == KIND_COMPLETION || kind == KIND_BIT;
+}
+
 /*
  * Drop a wait whose thread has left the queue unseen: a completion that was done just
  * before the sleep, or a queue entry that was removed without the traced functions.
@@ -116,7 +122,7 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 static __always_inline void forget_wait(struct open_wait *w)
 {
 	struct sleeper *s = sleepers.lookup(&w->r.tid);
-	struct queue *q = queues.lookup(&w->address);
+	struct queue *q = queue_at(w->address);
 	u64 entry = w->entry;
 
 	if (s && s->open)
@@ -125,7 +131,7 @@ static __always_inline void forget_wait(struct open_wait *w)
 		s->entry = w->outer;
 	if (q)
 		__sync_fetch_and_add(&q->depth, -1);
-	if (q && q->wanted && w->kind == KIND_QUEUE)
+	if (q && q->wanted && !ends_by_running(w->kind) && !is_lock(w->kind))
 		lose(LOST_UNPAIRED);
 	open_waits.delete(&entry);
 }
@@ -148,16 +154,25 @@ static __always_inline void enter(u32 tid, u64 entry, struct open_wait *w)
 		lose(LOST_WAITS);
 }
 
+/* Does the kernel's wake function find the sleeper by its entry? */
+static __always_inline int has_entry(u8 kind)
+{
+	return kind == KIND_QUEUE || kind == KIND_VARIABLE;
+}
+
 static __always_inline u8 exclusive(u64 entry, u8 kind)
 {
-	if (kind == KIND_QUEUE && (load32(entry) & FLAG_EXCLUSIVE))
+	if (kind == KIND_SWAIT)
+		return WAIT_EXCLUSIVE;
+	if (has_entry(kind) && (load32(entry) & FLAG_EXCLUSIVE))
 		return WAIT_EXCLUSIVE;
 	return 0;
 }
 
-static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
-				 u8 kind)
+static __always_inline int begin(struct regs *ctx, struct request *rq)
 {
+	u64 address = rq->address, entry = rq->entry;
+	u8 kind = rq->kind;
 	u64 id = bpf_get_current_pid_tgid();
 	u32 tid = id, tgid = id >> 32;
 	u64 now = bpf_ktime_get_ns();
@@ -165,15 +180,15 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 	struct stats *s;
 	struct queue *q;
 
-	if (known && known->r.tid == tid && known->address == address &&
-	    kind == KIND_QUEUE)
+	if (known && known->r.tid == tid && known->address == address && !rq->fresh)
 		return 0;	/* the next iteration of its loop */
 	if (known)
 		forget_wait(known);
-	q = queue_slept_on(address, ctx->sp, load64(ctx->sp), kind);
+	q = queue_slept_on(ctx, rq);
 	if (!q)
 		return 0;
-	if (!q->wanted && tgid != OWN_TGID && qualifies(ctx, address, tgid))
+	if (!q->wanted && tgid != OWN_TGID &&
+	    (is_lock(kind) || qualifies(ctx, address, tgid)))
 		q->wanted = 1;
 	if (ONLY_TREE && !in_tree(tgid))
 		return 0;
@@ -184,7 +199,8 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 			.t_begin = now,
 			.tid = tid,
 			.tgid = tgid,
-			.fclass = FCLASS_QUEUE,
+			.fclass = is_lock(kind) ? FCLASS_LOCK :
+				  rq->what ? FCLASS_EVENT : FCLASS_QUEUE,
 			.flags = exclusive(entry, kind),
 		},
 		.stack = {
@@ -218,37 +234,97 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 		s->deepest = q->depth;
 	if (s && q->wanted)
 		describe(s, q);
+	if (rq->what && q->wanted && tgid != OWN_TGID)
+		w.ender = note_aim(rq, &w.r);
 	enter(tid, entry, &w);
 	return 0;
+}
+
+/* RCU's own threads sleep there, and the traced code wakes them without knowing of it. */
+static __always_inline int is_of_rcu(u64 address)
+{
+	return !BY_QUEUE && address - RCU_STATE < RCU_STATE_SIZE;
+}
+
+/* The arguments of a function that sleeps; false if the wait does not count. */
+static __always_inline bool request_wait(struct regs *ctx, struct request *rq)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+
+	rq->address = ctx->di;
+	rq->entry = ctx->si;
+	rq->kind = KIND_QUEUE;
+	rq->fresh = 0;
+	if (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END) {
+		if (load32(rq->address))	/* done already */
+			return false;
+		/* Its entry is made later; the thread id takes its place. */
+		rq->entry = tid;
+		rq->address += COMPLETION_QUEUE;
+		rq->kind = KIND_COMPLETION;
+		rq->fresh = 1;
+	} else if (IN(ctx, SWAIT_EXCLUSIVE) || IN(ctx, SWAIT_EVENT)) {
+		rq->kind = KIND_SWAIT;
+		return !is_of_rcu(rq->address);
+	} else if (waits_for_folio(ctx)) {
+		rq->address = address_of_key(ctx->di, folio_bit(ctx));
+		rq->kind = KIND_FOLIO;
+		rq->fresh = 1;
+		rq->entry = entry_of_thread(tid, KIND_FOLIO);
+	} else if (has_bit(ctx) || has_bit_entry(ctx)) {
+		rq->address = has_bit(ctx) ? address_of_key(ctx->di, ctx->si) : key_at(ctx->si);
+		rq->kind = KIND_BIT;
+		/* The function with the entry is called by the others, unless it is inlined. */
+		rq->fresh = has_bit(ctx);
+		rq->entry = entry_of_thread(tid, KIND_BIT);
+	} else if (waits_for_bit(rq->entry)) {
+		u64 entry = entry_of_thread(tid, KIND_BIT);
+		struct open_wait *outer = open_waits.lookup(&entry);
+
+		rq->address = key_at(rq->entry - BIT_TO_ENTRY);
+		rq->kind = KIND_VARIABLE;
+		/* It is known from the functions above, if it has not been inlined there. */
+		return !outer || outer->address != rq->address;
+	}
+	return true;
 }
 
 /* One program for all functions: each program costs the compiler a second. */
 int on_enqueue(struct regs *ctx)
 {
-	u64 address = ctx->di, entry = ctx->si;
-	u8 kind = KIND_QUEUE;
+	struct cpu *c = this_cpu(BREAKPOINT);
+	struct request *rq;
 
-	if (switched_off())
+	if (!c || switched_off())
 		return 0;
-	if (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END) {
-		if (load32(address))	/* done already */
-			return 0;
-		/* Its entry is made later; the thread id takes its place. */
-		entry = (u32)bpf_get_current_pid_tgid();
-		address += COMPLETION_QUEUE;
-		kind = KIND_COMPLETION;
-	}
-	return begin(ctx, address, entry, kind);
+	rq = &c->request;
+	if (!request_wait(ctx, rq))
+		return 0;
+	rq->sp = ctx->sp;
+	rq->site = load64(ctx->sp);
+	rq->named = rq->kind == KIND_VARIABLE ? KIND_BIT : rq->kind;
+	rq->shared = 0;
+	rq->what = 0;
+	if (rq->kind == KIND_COMPLETION)
+		take_aim(rq);
+	forget_values();
+	return begin(ctx, rq);
 }
 
 int on_finish(struct regs *ctx)
 {
+	u32 tid = bpf_get_current_pid_tgid();
+	u8 kind = kind_of_table(ctx->di);
 	u64 entry = ctx->si;
 	struct open_wait *w = open_waits.lookup(&entry);
 
-	if (!w || w->r.tid != (u32)bpf_get_current_pid_tgid() || switched_off())
+	if (!w && kind) {
+		entry = entry_of_thread(tid, kind);
+		w = open_waits.lookup(&entry);
+	}
+	if (!w || w->r.tid != tid || switched_off())
 		return 0;
-	w->r.flags = exclusive(entry, KIND_QUEUE);
+	w->r.flags = exclusive(entry, w->kind);
 	close_wait(w, bpf_ktime_get_ns());
 	return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 4 of 6 of the tracer's program: wake calls, and the sleepers that they reach.
+ * Part 4 of 7 of the tracer's program: wake calls, and the sleepers that they reach.
  *
  * Uses state.bpf.c, queues.bpf.c and waits.bpf.c. A wake call leaves its state in this
  * CPU's struct cpu; sched_waking in scheduler.bpf.c completes the wake with woken().
@@ -29,25 +29,26 @@ static __always_inline u32 count_sleepers(u64 address, u8 kind)
 	return n;
 }
 
-static __always_inline void forget_completion(u32 tid)
+static __always_inline void forget_thread(u32 tid, u8 kind)
 {
-	u64 entry = tid;
+	u64 entry = kind == KIND_BIT ? entry_of_thread(tid, kind) : tid;
 	struct open_wait *w = open_waits.lookup(&entry);
 
-	if (w && w->kind == KIND_COMPLETION)
+	/* One that was woken ends by that. */
+	if (w && w->kind == kind && !w->r.t_wake)
 		forget_wait(w);
 }
 
-static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind)
+static __always_inline int wake(struct regs *ctx, struct cpu *c)
 {
+	u64 address = c->request.address, table = c->request.table;
+	u8 kind = c->request.kind;
+	u32 many = c->request.many;
 	u64 id = bpf_get_current_pid_tgid();
 	u32 tid = id, tgid = id >> 32;
-	struct queue *q = queues.lookup(&address);
-	struct cpu *c = this_cpu(BREAKPOINT);
+	struct queue *q = queue_at(address);
 	struct stats *s;
 
-	if (!c)
-		return 0;
 	c->entry = 0;
 	c->alias = 0;
 	c->cause = CAUSE_NONE;
@@ -58,7 +59,8 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 	c->call.seq = 0;
 	if ((!q || !q->wanted) && tgid != OWN_TGID && qualifies(ctx, address, tgid)) {
 		if (!q)
-			q = add_queue(address, 0, kind, 0);
+			q = add_queue(address, 0, kind, 0,
+				      short_lived(address) ? kind : 0);
 		if (q)
 			q->wanted = 1;
 	}
@@ -71,13 +73,14 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 	c->call.kind = kind;
 	c->call.stack = NO_STACK;
 	c->call.user_stack = NO_STACK;
-	c->call.left = count_sleepers(address, kind);
+	c->call.left = table ? count_keyed(table, address, kind) :
+			       count_sleepers(address, kind);
 	forget_values();
 	if (!q->wanted)
 		return 0;
 	/* The thread has not slept yet, and will not: as if the completion was done before. */
-	if (kind == KIND_COMPLETION && !c->call.left && q->depth)
-		forget_completion(q->tid);
+	if (ends_by_running(kind) && !c->call.left && q->depth)
+		forget_thread(q->tid, kind);
 	/* Sleepers and wakers of the tracer itself do not count. */
 	if (q->own || tgid == OWN_TGID) {
 		c->call.left = c->call.left > q->own ? c->call.left - q->own : 0;
@@ -117,26 +120,87 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 	};
 	remember(tid);
 	put(&r, sizeof(r));
+	/* Without a lock: a thread may come to sleep between the count and the wake-up. */
+	if (kind == KIND_SWAIT) {
+		c->call.left++;
+		if (!many)
+			long_calls.update(&tid, &c->call);
+	}
 	return 0;
+}
+
+/* A wake call on a simple wait queue; false if the call is a part of another one. */
+static __always_inline bool request_swake(struct regs *ctx, struct request *rq)
+{
+	rq->kind = KIND_SWAIT;
+	rq->many = IN(ctx, SWAKE_ALL) ? 0 : 1;
+	if (IN(ctx, SWAKE_LOCKED) && load64(ctx->sp) - SWAKERS < SWAKERS_SIZE)
+		return false;
+	return !is_of_rcu(rq->address);
+}
+
+/* A call of __wake_up_common(), whose fifth argument may be a key; false as above. */
+static __always_inline bool request_common(struct regs *ctx, struct cpu *c)
+{
+	struct request *rq = &c->request;
+	u8 kind = kind_of_table(rq->address);
+	struct call *noted;
+
+	/* A long queue is walked in several parts, which are one wake call. */
+	if (BOOKMARKS && ctx->r9 && (load32(ctx->r9) & FLAG_BOOKMARK))
+		return false;
+	if (!kind)
+		return true;
+	rq->kind = kind;
+	rq->table = rq->address;
+	rq->address = key_at(ctx->r8);
+	noted = noted_call(c, rq->address);
+	if (!noted)
+		return true;
+	noted->left = count_keyed(rq->table, rq->address, kind);
+	return false;
+}
+
+static __always_inline void request_bit(struct request *rq, u64 word, u32 bit)
+{
+	rq->kind = KIND_BIT;
+	rq->table = bit_queue(word, bit);
+	rq->address = address_of_key(word, bit);
+	rq->many = 1;
+}
+
+/* The arguments of a wake call; false if it does not count. */
+static __always_inline bool request_wake(struct regs *ctx, struct cpu *c)
+{
+	struct request *rq = &c->request;
+
+	rq->address = ctx->di;
+	rq->table = 0;
+	rq->many = ctx->dx;
+	rq->kind = KIND_QUEUE;
+	if (IN(ctx, WAKE_UP_COMMON))
+		return request_common(ctx, c);
+	if (IN(ctx, SWAKE_ONE) || IN(ctx, SWAKE_ALL) || IN(ctx, SWAKE_LOCKED))
+		return request_swake(ctx, rq);
+	if (IN(ctx, NOTE_BIT) || IN(ctx, NOTE_VARIABLE)) {
+		c->noted = 1;
+		request_bit(rq, ctx->di, IN(ctx, NOTE_BIT) ? ctx->si : VARIABLE);
+		return true;
+	}
+	rq->kind = KIND_COMPLETION;
+	rq->address += COMPLETION_QUEUE;
+	rq->many = IN(ctx, COMPLETE_ALL) ? 0 : 1;
+	return true;
 }
 
 int on_wake(struct regs *ctx)
 {
-	u64 address = ctx->di, many = (u32)ctx->dx;
-	u8 kind = KIND_QUEUE;
+	struct cpu *c = this_cpu(BREAKPOINT);
 
-	if (switched_off())
+	if (!c || switched_off() || !request_wake(ctx, c))
 		return 0;
-	if (ctx->ip - WAKE_UP_COMMON < FUNCTION_HEAD) {
-		/* A long queue is walked in several parts, which are one wake call. */
-		if (BOOKMARKS && ctx->r9 && (load32(ctx->r9) & FLAG_BOOKMARK))
-			return 0;
-	} else {
-		many = ctx->ip - COMPLETE_ALL >= FUNCTION_HEAD;
-		address += COMPLETION_QUEUE;
-		kind = KIND_COMPLETION;
-	}
-	return wake(ctx, address, many, kind);
+	forget_values();
+	return wake(ctx, c);
 }
 
 /* poll() passes an entry of its own to default_wake_function. */
@@ -223,11 +287,10 @@ static __always_inline void set_wake(struct open_wait *w, struct call *call,
 	bump(&w->r.wakes);
 }
 
-static __always_inline void woken(struct cpu *c, struct sleeper *s,
+static __always_inline void woken(struct call *call, struct sleeper *s,
 				  struct open_wait *w, u64 t_wake, u64 now)
 {
-	struct queue *q = queues.lookup(&w->address);
-	struct call *call = call_of(c, w->address);
+	struct queue *q = queue_at(w->address);
 	struct stats *st = stats_of(w->r.queue);
 	int wanted = q && q->wanted && w->r.tgid != OWN_TGID;
 

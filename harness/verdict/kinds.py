@@ -25,6 +25,8 @@ class Kind(StrEnum):
     NEVER_RAN = "woken but never ran"
     WRONG_CONTEXT = "waker in wrong context"
     ORDER = "not ended by its own completion"
+    DEADLOCK = "deadlock"
+    STUCK = "stuck"
     OVERTAKEN = "overtaken"
 
 
@@ -81,7 +83,8 @@ class Rules:
 
     ``late_ns`` bounds signal to wake, which is the waker's own work.
     ``never_ran_ns`` bounds wake to running, which a busy machine may stretch.
-    ``contexts`` are the contexts in which a waker may run, by queue or source; without
+    ``stuck_ns`` bounds a wait of which it is known what would end it, such as the holder's
+    unlock. ``contexts`` are the contexts in which a waker may run, by queue or source; without
     an entry any context is allowed. Waits that began before ``since`` are known in
     part only: the signal that ended them may not have been recorded.
     """
@@ -90,6 +93,7 @@ class Rules:
     names: Mapping[int, str] = field(default_factory=dict)
     late_ns: int = 500_000_000
     never_ran_ns: int = 5_000_000_000
+    stuck_ns: int = 10_000_000_000
     contexts: Mapping[int, frozenset[Context]] = field(default_factory=dict)
     since: int = 0
 
@@ -125,6 +129,7 @@ class Verdict:
         unjudged: The numbers of waits that were not judged, by reason.
         odd: What was odd in these, by its name; no faults.
         missing: Marks that were never called: no gap, so a fault is still a fault.
+        ended_by: The events that ended the waits that were judged.
     """
 
     findings: tuple[Finding, ...]
@@ -136,6 +141,7 @@ class Verdict:
     unjudged: Mapping[str, int] = field(default_factory=dict)
     odd: Mapping[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    ended_by: str = "the completion"
 
     @property
     def overtaken(self) -> int:
@@ -179,13 +185,13 @@ class Verdict:
     def _judged(self) -> str:
         total = self.matched + sum(self.unjudged.values())
         if self.unjudged:
-            reasons = listed(self.unjudged)
-            return f"{self.matched} of {total} waits judged; not judged: {reasons}"
+            text = f"{self.matched} of {total} waits judged; not judged: {listed(self.unjudged)}"
+            return text + (f"; {listed(self.odd)}" if self.odd else "")
         if not self.unaided:
-            return f"{total} waits, each ended by the completion it waited for"
+            return f"{total} waits, each ended by {self.ended_by} it waited for"
         ended = total - self.unaided
         return (
-            f"{total} waits: {ended} ended by the completion they waited for, {self.unaided} by "
+            f"{total} waits: {ended} ended by {self.ended_by} they waited for, {self.unaided} by "
             "their limit or a signal, with nothing ready"
         )
 

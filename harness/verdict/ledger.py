@@ -13,6 +13,7 @@ from functools import reduce
 from harness.recording.records import (
     NO_STACK,
     Change,
+    EnderRecord,
     FClass,
     KernelView,
     MarkRecord,
@@ -24,6 +25,7 @@ from harness.recording.records import (
     Tally,
     WaitRecord,
     WakeRecord,
+    WorkRecord,
     count,
 )
 
@@ -45,6 +47,8 @@ _CLASS_NAMES = {
     FClass.PROFILE: "profile",
     FClass.CHANNEL: "completion channel",
     FClass.QUEUE: "wait queue",
+    FClass.LOCK: "lock",
+    FClass.EVENT: "event",
 }
 
 
@@ -61,6 +65,7 @@ class Wait:
     number: int
     wakes: list[WakeRecord] = field(default_factory=list)
     stacks: StackRecord | None = None
+    enders: list[EnderRecord] = field(default_factory=list)
 
     @property
     def finished(self) -> bool:
@@ -165,6 +170,8 @@ class Ledger:
     kernel: KernelView | None = None
     t_stop: int = 0
     marked: Mapping[str, int] = field(default_factory=dict)
+    asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    works: tuple[WorkRecord, ...] = ()
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
@@ -201,6 +208,8 @@ def build(recording: Recording) -> Ledger:
     wakes: list[WakeRecord] = []
     marks: list[MarkRecord] = []
     stacks: list[StackRecord] = []
+    enders: list[EnderRecord] = []
+    works: list[WorkRecord] = []
     objects: dict[int, ObjectRecord] = {}
     members: defaultdict[int, set[int]] = defaultdict(set)
     doubts = []
@@ -224,6 +233,11 @@ def build(recording: Recording) -> Ledger:
                 marks.append(record)
             case StackRecord():
                 stacks.append(record)
+            case EnderRecord():
+                enders.append(record)
+            case WorkRecord():
+                queues.setdefault(record.queue, Queue(record.queue))
+                works.append(record)
             case ObjectRecord(change=Change.NEW):
                 objects[record.id] = record
             case ObjectRecord(change=Change.ADD):
@@ -232,6 +246,7 @@ def build(recording: Recording) -> Ledger:
         _number(queue)
     _place_wakes(queues, wakes)
     _place_stacks(queues, stacks)
+    _place_enders(queues, enders)
     return Ledger(
         queues=queues,
         objects=objects,
@@ -244,6 +259,8 @@ def build(recording: Recording) -> Ledger:
         kernel=recording.kernel,
         t_stop=recording.t_stop,
         marked=dict(recording.marked),
+        asleep=dict(recording.asleep),
+        works=tuple(works),
     )
 
 
@@ -333,6 +350,16 @@ def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> Non
         for signal in queue.every_signal():
             for stack in of.get((queue.id, signal.record.waker, signal.record.t), []):
                 signal.stack = stack.waker
+
+
+def _place_enders(queues: Mapping[int, Queue], enders: list[EnderRecord]) -> None:
+    """Add the threads that could end a wait to it, in order."""
+    of: defaultdict[tuple[int, int, int], list[EnderRecord]] = defaultdict(list)
+    for ender in sorted(enders, key=lambda ender: ender.t):
+        of[ender.queue, ender.tid, ender.t_begin].append(ender)
+    for queue in queues.values() if of else ():
+        for wait in queue.waits:
+            wait.enders = of.get((queue.id, wait.record.tid, wait.record.t_begin), [])
 
 
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:

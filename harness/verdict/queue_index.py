@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.recording.records import FClass, Mark, WakeRecord
+from harness.recording.records import ENDER_KNOWN, FClass, Mark, WakeRecord
 from harness.verdict.backlog import Backlog, Group, WakeEffect, caller, marker, wake_effects
 from harness.verdict.kinds import STILL_OPEN, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
@@ -37,6 +37,7 @@ class QueueIndex:
         self.has_marks = rules.marked or bool(ledger.marks or ledger.marked)
         self.analysis = Analysis(ledger, rules)
         self.queues = [q for q in ledger.queues.values() if q.fclass in (0, FClass.QUEUE)]
+        self.known = [q for q in ledger.queues.values() if q.fclass in ENDER_KNOWN]
         self.marked = self._marked_queues()
         self.backlog = Backlog(ledger.marks, self.marked)
         self.calls = sorted(

@@ -17,10 +17,12 @@ from errno import EINTR, ETIMEDOUT
 
 from harness.recording.records import Mark
 from harness.verdict.backlog import wake_effects
+from harness.verdict.enders import find_unending, not_judged
 from harness.verdict.kinds import Finding, Kind, Verdict
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.missed_wakes import caller_name, find_missed_wakes, span
 from harness.verdict.queue_index import QueueIndex, QueueRules
+from harness.verdict.works import find_stuck_works
 
 __all__ = ["QueueRules", "judge"]
 
@@ -39,11 +41,15 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
         doubts=ledger.doubts,
         matched=0,
         notes=tuple(notes),
+        ended_by="the publication, unlock or event" if index.known else "the completion",
     )
+    reasons = Counter(not_judged(queue, wait) for queue in index.known for wait in queue.waits)
     if not index.has_marks:
-        return replace(verdict, unjudged=_nothing_known(index), odd=_oddities(index))
+        matched = reasons.pop("", 0)
+        unjudged = _nothing_known(index) | dict(reasons.most_common())
+        return replace(verdict, matched=matched, unjudged=unjudged, odd=_oddities(index))
     doubts, missing = _marks_not_called(ledger)
-    reasons = Counter(
+    reasons += Counter(
         index.not_judged(queue, wait) for queue in index.queues for wait in queue.waits
     )
     return replace(
@@ -57,7 +63,11 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
 
 def _nothing_known(index: QueueIndex) -> dict[str, int]:
     waits = sum(len(queue.waits) for queue in index.queues)
-    return {"nothing says what they waited for": waits} if waits else {}
+    if any(queue.waits for queue in index.known):
+        words = "on queues that no mark explains"
+    else:
+        words = "nothing says what they waited for"
+    return {words: waits} if waits else {}
 
 
 def _oddities(index: QueueIndex) -> dict[str, int]:
@@ -101,6 +111,8 @@ def _faults(index: QueueIndex) -> Iterator[_Fault]:
 
 def _all_faults(index: QueueIndex) -> Iterator[_Fault]:
     """The checks, the most certain ones first."""
+    yield from ((finding, None) for finding in find_unending(index))
+    yield from ((finding, None) for finding in find_stuck_works(index))
     if index.has_marks:
         yield from find_missed_wakes(index)
         yield from _find_herd(index)
@@ -157,7 +169,7 @@ def _find_herd(index: QueueIndex) -> Iterator[_Fault]:
 
 def _find_never_ran(index: QueueIndex) -> Iterator[_Fault]:
     """A sleeper that was woken, and got no CPU for long."""
-    for queue in index.queues:
+    for queue in (*index.queues, *index.known):
         for wait in queue.waits:
             for effect in wake_effects(wait):
                 wake = effect.wake

@@ -13,7 +13,7 @@ The kernel stacks of sleeper and waker follow, if they were recorded.
 
 from collections.abc import Iterator
 
-from harness.recording.records import Mark, MarkRecord
+from harness.recording.records import FClass, Mark, MarkRecord
 from harness.verdict.kinds import Finding, Kind, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
@@ -21,6 +21,8 @@ from harness.verdict.words import Analysis
 _WAITS, _INDENT = 4, 15
 # Kinds whose publication should have woken the named wait.
 _OWED = frozenset((Kind.LOST, Kind.LATE, Kind.TIMEOUT_READY))
+# Kinds of which no event is a part; those that came meanwhile concerned other waits.
+_WITHOUT_EVENT = frozenset((Kind.DEADLOCK, Kind.STUCK))
 
 
 def waits_of_finding(ledger: Ledger, finding: Finding) -> list[Wait]:
@@ -43,6 +45,8 @@ def event_of(queue: Queue, finding: Finding, waits: list[Wait]) -> Signal | None
     """The publication at fault, or the one that should have ended the wait."""
     if finding.seq:
         return queue.signals.get(finding.seq)
+    if finding.kind in _WITHOUT_EVENT:
+        return None
     if finding.published:
         return None  # No wake call followed; one that came for something else is no event of it.
     for wait in waits:
@@ -95,9 +99,13 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
     if rec.t_slept:
         again = f", for the {rec.sleeps}. time" if rec.sleeps > 1 else ""
         yield rec.t_slept, f"{who} sleeps there{again}"
+    for ender in wait.enders:
+        state = " and had exited" if ender.exited else ""
+        yield min(ender.t, analysis.ledger.t_stop), f"{analysis.ender(ender)}{state}"
     for wake in wait.wakes:
         signal = queue.signal_of(wake)
         what = f"for {analysis.event(signal)}" if signal else "for nothing that was published"
+        what = "which unlocks it" if queue.fclass == FClass.LOCK else what
         yield wake.t_wake, f"{who} is woken by {analysis.waker(wake.waker, wake.context)}, {what}"
         if wake.t_running:
             yield wake.t_running, f"{who} is on a CPU"
@@ -137,6 +145,10 @@ def _stacks(
     if mark and not (signal and ledger.frames(signal.stack)):
         # A wake call that finds no sleeper has no stack, and the publication may have no call.
         found.append((f"{ledger.thread_name(mark.tid)} published from", (mark.stack,)))
+    for tid in dict.fromkeys(ender.ender for wait in waits for ender in wait.enders):
+        if frames := ledger.asleep.get(tid, ()):
+            yield f"  {ledger.thread_name(tid)} slept in, when the recording ended:"
+            yield from (f"    {frame}" for frame in frames)
     for title, stacks in dict.fromkeys(found):
         frames = ledger.frames(*stacks)
         if frames:

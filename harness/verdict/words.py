@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.recording.records import Context, Why
+from harness.recording.records import Context, Ender, EnderRecord, Why
 from harness.verdict.kinds import Finding, Kind, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 
@@ -18,6 +18,19 @@ _WHY_NAMES: Mapping[int, str] = {
     Why.HANDON: "handed on",
     Why.ACKED: "last ack",
     Why.CLOSED: "close",
+}
+
+_ENDER_WORDS: Mapping[int, str] = {
+    Ender.HOLDER: "held it",
+    Ender.READER: "was its last known reader",
+    Ender.STOP: "was asked to stop",
+    Ender.PARK: "was asked to park",
+    Ender.WORK: "ran the work item",
+}
+# Without a thread.
+_NO_ENDER_WORDS: Mapping[int, str] = {
+    Ender.WORK: "no thread was seen to run the work item",
+    Ender.RCU: "the grace period had not ended",
 }
 
 _CONTEXT_NAMES: Mapping[int, str] = {
@@ -76,6 +89,12 @@ class Analysis:
     def waker(self, tid: int, context: int) -> str:
         """The waking thread, and its context."""
         return f"{self.ledger.thread_name(tid)} in {context_name(context)}"
+
+    def ender(self, ender: EnderRecord) -> str:
+        """The thread that could end a wait, and why it could."""
+        if not ender.ender:
+            return _NO_ENDER_WORDS[ender.what]
+        return f"{self.ledger.thread_name(ender.ender)} {_ENDER_WORDS[ender.what]}"
 
     def of_wait(
         self, kind: Kind, queue: Queue, wait: Wait, text: str, seq: int = 0, waker: int = 0

@@ -17,6 +17,7 @@ from harness.gallery import check, guest
 from harness.gallery.cut import FullRecording, Run
 from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY
 from harness.recording import HEAD, RECORDS
+from harness.recording.records import WaitRecord, WorkRecord
 
 KMOD = Path(__file__).parents[1] / "gallery/kmod"
 TIMEOUT = 250_000
@@ -172,6 +173,33 @@ def test_what_began_before_a_play_is_not_its_own(tmp_path) -> None:
     one = replace(run_of(lost(1000)), begin=500 * US, records=len(scene.records))
     cut = leave(tmp_path, scene).cut(one)
     assert len(cut.chunks) == len(scene.records) - 1
+
+
+def test_verdict_of_a_play_is_about_the_moment_that_it_names(tmp_path) -> None:
+    """A wait that ends only then, to clean up, is open; later events are not in the cut."""
+    scene = lost()
+    scene.call(TIMEOUT + 100)
+    one = replace(run_of(scene, name="folio-late"), judged=1000 * US)
+    (wait,) = (
+        record
+        for record in leave(tmp_path, scene).cut(one).recording().records
+        if isinstance(record, WaitRecord)
+    )
+    assert (wait.t_end, wait.ret, wait.ended) == (0, 0, 0)
+    whole = leave(tmp_path, scene).cut(one)
+    assert whole.head["t_stop"] == one.judged
+    assert len(whole.chunks) == len(scene.records) - 1
+
+
+def test_cut_keeps_the_names_of_work_items(tmp_path) -> None:
+    """They are no queues, so no tally has their numbers; and an item that runs later is open."""
+    scene = lost()
+    scene.records.append(WorkRecord(2, 200 * US, WAITER, 200 * US, t_end=2000 * US))
+    one = replace(run_of(scene), judged=1000 * US)
+    recording = leave(tmp_path, scene).cut(one).recording()
+    (work,) = (record for record in recording.records if isinstance(record, WorkRecord))
+    assert (work.t_queued, work.t_end) == (200 * US, 0)
+    assert recording.queues[work.queue] == "other_queue [gallery]"
 
 
 def test_missing_records_are_noticed(tmp_path) -> None:

@@ -13,6 +13,7 @@ from record_lines import dump_lines, load_lines
 
 from harness.recording import records
 from harness.recording.records import (
+    EnderRecord,
     Losses,
     MarkRecord,
     ObjectRecord,
@@ -41,6 +42,7 @@ LAYOUTS: list[tuple[type[Record], str]] = [
     (MarkRecord, "mark_rec"),
     (StackRecord, "stack_rec"),
     (TallyRecord, "tally_rec"),
+    (EnderRecord, "ender_rec"),
 ]
 
 

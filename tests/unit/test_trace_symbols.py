@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from harness.trace.symbols import Module, Symbols, function, parse_modules, place, queue_name
+from harness.trace.symbols import (
+    Module,
+    Symbols,
+    below_tracepoint,
+    function,
+    parse_modules,
+    place,
+    queue_name,
+)
 
 KALLSYMS = b"""0000000000000000 A fixed_percpu_data
 000000000001fb40 A __preempt_count
@@ -19,6 +27,7 @@ ffffffffc0101000 t rxe_poll\t[rdma_rxe]
 ffffffffc0100000 T rxe_create\t[rdma_rxe]
 ffffffffc0104100 d rxe_dev_list\t[rdma_rxe]
 ffffffffc0104000 b rxe_wait\t[rdma_rxe]
+ffffffffc0104000 b __key.0\t[rdma_rxe]
 ffffffffc0900000 t rxe_module_init\t[rdma_rxe]
 ffffffffc0201000 t kfi_read\t[kfabric]
 """
@@ -47,6 +56,8 @@ def test_modules_are_parsed() -> None:
         (0xFFFFFFFF82000408, "log_wait+0x8"),
         (0xFFFFFFFFC0101004, "rxe_poll+0x4 [rdma_rxe]"),
         (0xFFFFFFFFC0201000, "kfi_read [kfabric]"),
+        # Beside it is an empty variable.
+        (0xFFFFFFFFC0104000, "rxe_wait [rdma_rxe]"),
         # Heap: nothing begins anywhere near.
         (0xFFFF888001234560, "0xffff888001234560"),
         (0x10, "fixed_percpu_data+0x10"),
@@ -108,6 +119,15 @@ def test_variables_may_lie_apart_from_the_code() -> None:
     assert symbols.range_of("kfabric", code=True) == (0xFFFFFFFFC0201000, 0xFFFFFFFFC0202000)
 
 
+def test_span_of_a_symbol_ends_at_the_next_one() -> None:
+    """For the tables of wait queues, whose sizes no symbol has."""
+    text = b"ffffffff81000000 T first\nffffffff81000040 d table\nffffffff81000140 d last\n"
+    symbols = Symbols(text + b"ffffffffc0100000 t other\t[kfabric]\n")
+    assert symbols.span("table") == (0xFFFFFFFF81000040, 0xFFFFFFFF81000140)
+    assert symbols.span("last") == (0xFFFFFFFF81000140, 0xFFFFFFFF81000140)
+    assert symbols.span("unknown") is None
+
+
 SLEEPER = (
     "prepare_to_wait_event+0x6",
     "pipe_read+0x329",
@@ -146,6 +166,38 @@ def test_queues_are_named_by_the_best_that_is_known() -> None:
     assert queue_name("", SLEEPER, WAKER) == "queue slept on in pipe_read"
     assert queue_name("", (), WAKER) == "queue woken in p9_client_cb [9pnet]"
     assert queue_name("") == "unknown queue"
-    name = queue_name("", DRIVER, completion=True, on_stack=True)
+    name = queue_name("", DRIVER, kind="completion", on_stack=True)
     assert name == "completion on the stack of rxe_cleanup [rdma_rxe]"
-    assert queue_name("done", completion=True) == "done (completion)"
+    assert queue_name("done", kind="completion") == "done (completion)"
+
+
+LOCKERS = (
+    ("__mutex_lock.constprop.0+0x4a2",),
+    ("__mutex_lock_interruptible_slowpath+0x13", "mutex_lock+0x2e"),
+    ("rwsem_down_read_slowpath+0x2ff", "down_read_interruptible+0x5c"),
+    ("rwsem_down_write_slowpath+0x3c5", "down_write_killable+0x5b"),
+    ("rt_mutex_slowlock.constprop.0+0x10a", "rt_mutex_lock_interruptible+0x2f"),
+    ("__rwbase_read_lock+0x9e", "down_read+0x33"),
+    ("__down_common+0x10e", "down+0x3f"),
+    ("__percpu_rwsem_trylock+0x9", "percpu_rwsem_wait+0x11a", "__percpu_down_read+0x57"),
+)
+
+
+@pytest.mark.parametrize("frames", LOCKERS)
+def test_lock_is_named_by_the_function_that_locks_it(frames: tuple[str, ...]) -> None:
+    """The kernel's lock functions above it say nothing."""
+    name = queue_name("", (*frames, "foo_write+0x12 [m]"), kind="mutex")
+    assert name == "mutex locked in foo_write [m]"
+    assert queue_name("foo_mutex [m]", frames, kind="mutex") == "foo_mutex [m] (mutex)"
+
+
+def test_stack_of_a_tracepoint_begins_below_it() -> None:
+    """The tracer's own program has no symbol."""
+    mine = ("0xffffffffc0026435", "bpf_trace_run2+0xf2", "__traceiter_contention_begin+0x2e")
+    assert below_tracepoint((*mine, "down_write+0x66")) == ("down_write+0x66",)
+    assert below_tracepoint(SLEEPER) == SLEEPER
+
+
+def test_function_with_a_name_like_a_lock_s_is_not_left_out() -> None:
+    """Only whole names of the kernel's functions are left out."""
+    assert place(("down_to_business+0x1",)) == "down_to_business"

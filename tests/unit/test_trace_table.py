@@ -19,6 +19,7 @@ from harness.trace.summary import (
     current_stack,
     decode,
     parse_stack,
+    sleeping_stack,
     spread,
     stuck,
 )
@@ -158,6 +159,19 @@ def test_stack_of_a_thread_is_read_as_frames() -> None:
         "entry_SYSCALL_64_after_hwframe+0x6e",
     )
     assert parse_stack("") == ()
+
+
+@pytest.mark.parametrize(("state", "sleeps"), [("S", True), ("D", True), ("R", False)])
+def test_only_a_sleeping_thread_has_a_stack_of_its_sleep(
+    tmp_path: Path, state: str, sleeps: bool
+) -> None:
+    """The stack of a running thread changes while it is read."""
+    place = tmp_path / "7/task/7"
+    place.mkdir(parents=True)
+    (place / "stack").write_text(STACK)
+    (tmp_path / "7/stat").write_text(f"7 (a) R b) {state} 1 7 7 0\n")
+    assert bool(sleeping_stack(7, tmp_path)) is sleeps
+    assert sleeping_stack(8, tmp_path) == ()
 
 
 def test_thread_that_is_gone_keeps_the_stack_it_began_with(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lock_scenes import ANN, BOB, LOCK_A, LockScene
 from queue_scenes import NAMES, QUEUE, TIMEOUT, US, WAITER_2, Scene
 
 from harness.guest import modules
 from harness.guest.wakeups import Block
 from harness.recording.records import WaitRecord, WakeRecord, pack
 from harness.trace import watchfile
-from harness.trace.blocks import ModuleBlock, Watch, Watches, Witness
+from harness.trace.blocks import ModuleBlock, Watch, Watches, Witness, judgeable
 from harness.trace.server import LOOK, EarlyWakes
 from harness.verdict.kinds import Kind, Verdict
 
@@ -322,6 +323,21 @@ def test_early_wakes_are_kept_until_their_wait_ends() -> None:
     assert kept.packed() == pack(early)
     kept.note(pack(ended))
     assert kept.packed() == b""
+
+
+def test_holders_of_locks_are_kept_until_the_wait_ends() -> None:
+    """A cut that begins in between names them, too."""
+    scene = LockScene()
+    scene.wait(10, ANN, LOCK_A, end=20)
+    scene.ender(10, ANN, LOCK_A, BOB)
+    ended, holder = scene.records
+    kept = EarlyWakes()
+    kept.note(pack(holder))
+    assert kept.packed() == pack(holder)
+    assert judgeable([holder, ended], since=0) == [ended, holder]
+    kept.note(pack(ended))
+    assert kept.packed() == b""
+    assert judgeable([holder], since=0) == []
 
 
 def test_file_is_read(tmp_path: Path) -> None:

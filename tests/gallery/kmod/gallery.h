@@ -13,6 +13,7 @@
 #include <linux/errno.h>
 #include <linux/jiffies.h>
 #include <linux/sched.h>
+#include <linux/swait.h>
 #include <linux/wait.h>
 
 #define GALLERY_ROLES		4
@@ -50,6 +51,7 @@ bool gallery_consume(void);
 
 /* A wait without a bug: takes one item and returns 1, or returns -ETIMEDOUT. */
 int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience);
+int gallery_swait(struct swait_queue_head *queue, long patience);
 
 /*
  * Stepping. These functions spin; they neither sleep nor touch a wait queue, so
@@ -58,10 +60,25 @@ int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience);
 void gallery_reach(int step);
 void gallery_await(int step);
 void gallery_await_asleep(int role);
+/* The same for any sleep of a thread that has reached a step just before it. */
+void gallery_await_sleep(int role);
+/* The verdict is about this moment; later events only clean up. */
+void gallery_judge(void);
 struct task_struct *gallery_task(int role);
 bool gallery_asleep(struct task_struct *task);
 /* One iteration of the spin; true if it has to end because a thread is stuck. */
 bool gallery_too_late(unsigned long limit);
+
+/*
+ * For locks: a thread that waits for one spins as long as the holder runs, so
+ * the holder sleeps (on no queue) until the other thread does.
+ */
+void gallery_await_blocked(int role);
+/*
+ * Ends a wait for a lock by a signal, GALLERY_PATIENCE after it began; returns
+ * 0. Does nothing with gallery_fixed, since such a wait ends by itself.
+ */
+int gallery_interrupt(int role, int signal);
 
 extern const struct gallery_entry gallery_check_then_enqueue;
 extern const struct gallery_entry gallery_clear_after_check;
@@ -80,6 +97,21 @@ extern const struct gallery_entry gallery_spurious;
 extern const struct gallery_entry gallery_late;
 extern const struct gallery_entry gallery_timer;
 extern const struct gallery_entry gallery_never_ran;
+extern const struct gallery_entry gallery_mutex_kept;
+extern const struct gallery_entry gallery_mutex_exit;
+extern const struct gallery_entry gallery_rwsem_kept;
+extern const struct gallery_entry gallery_rt_mutex_kept;
+extern const struct gallery_entry gallery_reader_writer_reader;
+extern const struct gallery_entry gallery_lock_order;
+extern const struct gallery_entry gallery_swait_early;
+extern const struct gallery_entry gallery_bit_not_woken;
+extern const struct gallery_entry gallery_wrong_variable;
+extern const struct gallery_entry gallery_folio_late;
+extern const struct gallery_entry gallery_work_blocked;
+extern const struct gallery_entry gallery_timer_deleted;
+extern const struct gallery_entry gallery_stop_ignored;
+extern const struct gallery_entry gallery_park_ignored;
+extern const struct gallery_entry gallery_long_reader;
 
 extern const struct gallery_entry gallery_healthy[];
 

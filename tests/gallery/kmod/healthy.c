@@ -7,6 +7,10 @@
 #include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/minmax.h>
+#include <linux/mutex.h>
+#include <linux/rtmutex.h>
+#include <linux/rwsem.h>
+#include <linux/wait_bit.h>
 
 #include "../../../kmod/compat.h"
 #include "gallery.h"
@@ -23,6 +27,7 @@
 enum { PREPARED = 1 };
 
 static DECLARE_WAIT_QUEUE_HEAD(healthy_queue);
+static DECLARE_SWAIT_QUEUE_HEAD(healthy_swait);
 static atomic_t healthy_left;	/* items that no waiter has claimed */
 static atomic_t healthy_ahead;	/* items that were published and not taken */
 static bool healthy_over;
@@ -51,6 +56,20 @@ static int healthy_exclusive_waiter(void)
 static int healthy_plain_waiter(void)
 {
 	return healthy_consume(false);
+}
+
+static int healthy_swait_waiter(void)
+{
+	int n = 0;
+
+	gallery_await(PREPARED);
+	while (atomic_dec_return(&healthy_left) >= 0) {
+		if (gallery_swait(&healthy_swait, HEALTHY_LIMIT) != 1)
+			return -ETIMEDOUT;
+		atomic_dec(&healthy_ahead);
+		n++;
+	}
+	return n;
 }
 
 static void healthy_prepare(void)
@@ -93,19 +112,33 @@ static uint healthy_sleepers(bool asleep)
 	return n;
 }
 
+/* The same for the simple wait queue. */
+static uint healthy_swait_sleepers(bool asleep)
+{
+	struct swait_queue *entry;
+	unsigned long flags;
+	uint n = 0;
+
+	raw_spin_lock_irqsave(&healthy_swait.lock, flags);
+	list_for_each_entry(entry, &healthy_swait.task_list, task_list)
+		n += !asleep || gallery_asleep(entry->task);
+	raw_spin_unlock_irqrestore(&healthy_swait.lock, flags);
+	return n;
+}
+
 /*
  * Publish @n items once fewer than @below are left and @n waiters are on the
  * queue. Every other time they have to be asleep; otherwise they may still be
  * on their way to sleep.
  */
-static bool healthy_offer(uint n, int below)
+static bool healthy_offer(uint n, int below, uint (*sleepers)(bool asleep))
 {
 	unsigned long limit = jiffies + HEALTHY_LIMIT;
 	static bool asleep;
 
 	asleep = !asleep;
 	while (atomic_read(&healthy_ahead) >= below ||
-	       healthy_sleepers(asleep) < n)
+	       sleepers(asleep) < n)
 		if (gallery_too_late(limit))
 			return false;
 	atomic_add(n, &healthy_ahead);
@@ -119,8 +152,29 @@ static int healthy_waker(void)
 	uint i;
 
 	healthy_prepare();
-	for (i = 0; i < gallery_rounds && healthy_offer(1, HEALTHY_AHEAD); i++) {
+	for (i = 0; i < gallery_rounds; i++) {
+		if (!healthy_offer(1, HEALTHY_AHEAD, healthy_sleepers))
+			break;
 		wake_up(&healthy_queue);
+		healthy_gather(i);
+	}
+	return i;
+}
+
+/* Wakes in both ways, of which the second one finds one or two sleepers. */
+static int healthy_swait_waker(void)
+{
+	uint i, n;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i += n) {
+		n = min_t(uint, 1 + i / 16 % 2, gallery_rounds - i);
+		if (!healthy_offer(n, 1, healthy_swait_sleepers))
+			break;
+		if (n == 1)
+			swake_up_one(&healthy_swait);
+		else
+			swake_up_all(&healthy_swait);
 		healthy_gather(i);
 	}
 	return i;
@@ -133,7 +187,7 @@ static int healthy_waker_of_all(void)
 	healthy_prepare();
 	for (i = 0; i < gallery_rounds; i += n) {
 		n = min_t(uint, HEALTHY_WAITERS, gallery_rounds - i);
-		if (!healthy_offer(n, 1))
+		if (!healthy_offer(n, 1, healthy_sleepers))
 			break;
 		wake_up_all(&healthy_queue);
 		healthy_gather(i);
@@ -249,6 +303,49 @@ static int healthy_timeout_waiter(void)
 	return i;
 }
 
+enum { HEALTHY_BUSY = 5 };
+
+static unsigned long healthy_word;
+
+static int healthy_bit_waiter(void)
+{
+	uint i;
+
+	gallery_await(PREPARED);
+	for (i = 0; i < gallery_rounds; i++) {
+		set_bit(HEALTHY_BUSY, &healthy_word);
+		if (wait_on_bit_timeout(&healthy_word, HEALTHY_BUSY,
+					TASK_INTERRUPTIBLE, HEALTHY_LIMIT) ||
+		    !gallery_consume())
+			break;
+	}
+	return i;
+}
+
+/* Every other time the waiter may still be on its way to sleep. */
+static int healthy_bit_waker(void)
+{
+	struct task_struct *waiter = gallery_task(WAITER);
+	uint i;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i++) {
+		unsigned long limit = jiffies + HEALTHY_LIMIT;
+
+		while (!test_bit(HEALTHY_BUSY, &healthy_word) ||
+		       !(i & 1 || gallery_asleep(waiter)))
+			if (gallery_too_late(limit))
+				return i;
+		gallery_publish();
+		clear_bit_unlock(HEALTHY_BUSY, &healthy_word);
+		/* wake_up_bit() looks for sleepers without a lock. */
+		smp_mb__after_atomic();
+		wake_up_bit(&healthy_word, HEALTHY_BUSY);
+		healthy_gather(i);
+	}
+	return i;
+}
+
 static DECLARE_COMPLETION(healthy_ping);
 static DECLARE_COMPLETION(healthy_pong);
 
@@ -272,6 +369,46 @@ static int healthy_completion_waiter(void)
 static int healthy_completion_waker(void)
 {
 	return healthy_play(&healthy_pong, &healthy_ping);
+}
+
+static DEFINE_MUTEX(healthy_mutex);
+static DECLARE_RWSEM(healthy_rwsem);
+static DEFINE_RT_MUTEX(healthy_rt_mutex);
+
+/* Hold a lock while asleep, so that the other threads sleep for it, too. */
+static void healthy_lock(uint round)
+{
+	switch (round % 4) {
+	case 0:
+		mutex_lock(&healthy_mutex);
+		usleep_range(10, 20);
+		mutex_unlock(&healthy_mutex);
+		break;
+	case 1:
+		down_write(&healthy_rwsem);
+		usleep_range(10, 20);
+		up_write(&healthy_rwsem);
+		break;
+	case 2:
+		down_read(&healthy_rwsem);
+		usleep_range(10, 20);
+		up_read(&healthy_rwsem);
+		break;
+	default:
+		rt_mutex_lock(&healthy_rt_mutex);
+		usleep_range(10, 20);
+		rt_mutex_unlock(&healthy_rt_mutex);
+	}
+}
+
+/* The threads take the same sort of lock for a while, and then the next one. */
+static int healthy_locker(void)
+{
+	uint i;
+
+	for (i = 0; i < gallery_rounds / 2; i++)
+		healthy_lock(i / 64);
+	return i;
 }
 
 const struct gallery_entry gallery_healthy[] = {
@@ -307,6 +444,20 @@ const struct gallery_entry gallery_healthy[] = {
 	{ "completion", {
 		[WAITER] = { "waiter", healthy_completion_waiter },
 		[WAKER] = { "waker", healthy_completion_waker },
+	} },
+	{ "locks", {
+		[WAITER] = { "locker", healthy_locker },
+		[WAKER] = { "locker-2", healthy_locker },
+		[WAITER_2] = { "locker-3", healthy_locker },
+	} },
+	{ "swait", {
+		[WAITER] = { "waiter", healthy_swait_waiter },
+		[WAKER] = { "waker", healthy_swait_waker },
+		[WAITER_2] = { "waiter-2", healthy_swait_waiter },
+	} },
+	{ "bit", {
+		[WAITER] = { "waiter", healthy_bit_waiter },
+		[WAKER] = { "waker", healthy_bit_waker },
 	} },
 	{ }
 };

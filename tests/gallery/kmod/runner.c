@@ -6,8 +6,9 @@
  *   /sys/kernel/debug/gallery/fixed/NAME	the entry without it
  *   /sys/kernel/debug/gallery/healthy/NAME	many rounds of wake-ups
  *
- * The text: "begin NS" and "end NS" (of CLOCK_MONOTONIC), and for each thread
- * "thread NAME TID RESULT"; "stuck" if the stepping failed.
+ * The text: "begin NS" and "end NS" (of CLOCK_MONOTONIC), "judged NS" for the moment
+ * of gallery_judge(), and for each thread "thread NAME TID RESULT"; "stuck" if the
+ * stepping failed.
  */
 #include <linux/debugfs.h>
 #include <linux/kthread.h>
@@ -37,6 +38,7 @@ static int gallery_results[GALLERY_ROLES];
 static atomic_t gallery_alive;
 static int gallery_step;
 static bool gallery_stuck;
+static u64 gallery_judged;	/* when; or 0 */
 
 static DEFINE_SPINLOCK(gallery_lock);
 static int gallery_items;	/* protected by gallery_lock */
@@ -49,6 +51,12 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_wrong_queue, &gallery_wrong_waiter, &gallery_herd,
 	&gallery_not_rearmed, &gallery_missed_report, &gallery_spurious,
 	&gallery_late, &gallery_timer, &gallery_never_ran,
+	&gallery_mutex_kept, &gallery_mutex_exit, &gallery_rwsem_kept,
+	&gallery_rt_mutex_kept, &gallery_reader_writer_reader,
+	&gallery_lock_order,
+	&gallery_swait_early, &gallery_bit_not_woken, &gallery_wrong_variable,
+	&gallery_folio_late, &gallery_work_blocked, &gallery_timer_deleted,
+	&gallery_stop_ignored, &gallery_park_ignored, &gallery_long_reader,
 };
 
 noinline void gallery_publish(void)
@@ -105,6 +113,13 @@ int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience)
 	return ret;
 }
 
+int gallery_swait(struct swait_queue_head *queue, long patience)
+{
+	return swait_event_interruptible_timeout_exclusive(*queue,
+				gallery_consume(), patience) > 0 ? 1 :
+								   -ETIMEDOUT;
+}
+
 void gallery_reach(int step)
 {
 	/* Pairs with gallery_await(). */
@@ -131,6 +146,11 @@ void gallery_await(int step)
 			return;
 }
 
+void gallery_judge(void)
+{
+	gallery_judged = ktime_get_ns();
+}
+
 struct task_struct *gallery_task(int role)
 {
 	return gallery_tasks[role];
@@ -148,6 +168,41 @@ void gallery_await_asleep(int role)
 	unsigned long limit = jiffies + STEP_LIMIT;
 
 	while (!gallery_asleep(gallery_tasks[role]))
+		if (gallery_too_late(limit))
+			return;
+}
+
+/* Asleep in a wait that a signal can end; no thread is before its body. */
+static bool gallery_blocked(struct task_struct *task)
+{
+	return READ_ONCE(task->__state) & (TASK_INTERRUPTIBLE | TASK_WAKEKILL) &&
+	       !READ_ONCE(task->on_cpu);
+}
+
+void gallery_await_blocked(int role)
+{
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	while (!gallery_blocked(gallery_tasks[role]) &&
+	       !gallery_too_late(limit))
+		msleep(20);
+}
+
+int gallery_interrupt(int role, int signal)
+{
+	if (gallery_fixed)
+		return 0;
+	gallery_await_blocked(role);
+	msleep(jiffies_to_msecs(GALLERY_PATIENCE));
+	return send_sig(signal, gallery_tasks[role], 0);
+}
+
+void gallery_await_sleep(int role)
+{
+	struct task_struct *task = gallery_tasks[role];
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	while (READ_ONCE(task->__state) == TASK_RUNNING || READ_ONCE(task->on_cpu))
 		if (gallery_too_late(limit))
 			return;
 }
@@ -219,6 +274,7 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 	gallery_items = 0;
 	gallery_step = 0;
 	gallery_stuck = false;
+	gallery_judged = 0;
 	atomic_set(&gallery_alive, 0);
 	ret = gallery_create(entry);
 	if (!ret) {
@@ -234,6 +290,8 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 				WRITE_ONCE(gallery_stuck, true);
 		}
 		seq_printf(seq, "end %llu\n", ktime_get_ns());
+		if (gallery_judged)
+			seq_printf(seq, "judged %llu\n", gallery_judged);
 		gallery_show_results(seq, entry);
 	}
 	gallery_join();
