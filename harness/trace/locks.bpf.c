@@ -190,8 +190,6 @@ RAW_TRACEPOINT_PROBE(contention_end)
 	}
 	now = bpf_ktime_get_ns();
 	w->r.ret = ctx->args[CONTENTION_RET];
-	if (w->r.ret)
-		note_holder(w, now, 0);
 	close_wait(w, now);
 	return 0;
 }

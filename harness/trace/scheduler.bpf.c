@@ -110,6 +110,9 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	if (blind())
 		lose_wake(w);
 	foreign(w, cause, now);
+	/* Before it leaves: then its leaving may wake the next waiter, which gets the lock. */
+	if (is_lock(w->kind))
+		note_holder(w, now, 0);
 	return 0;
 }
 

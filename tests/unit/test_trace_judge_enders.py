@@ -181,6 +181,16 @@ def test_wait_that_was_given_up_for_a_signal_was_stuck() -> None:
     assert "lasted 490.0 ms, until a signal ended the wait; then thread bob/12 held it" in text
 
 
+def test_holder_is_described_as_it_was_when_the_signal_came() -> None:
+    """The waiter's leaving may let the holder go on, even before the wait's end is seen."""
+    scene = LockScene()
+    scene.wait(5, BOB, LOCK_B, unlocked=502, fclass=FClass.QUEUE)
+    scene.wait(10, ANN, LOCK_A, signal=500)
+    scene.ender(10, ANN, LOCK_A, BOB, t=500)
+    text = only(scene, Kind.STUCK, ANN, BOB).text
+    assert text.endswith("held it, which slept in wait 1 of thread bob/12 on b_mutex [mod]")
+
+
 def test_short_waits_are_not_stuck() -> None:
     scene = LockScene()
     scene.wait(10, ANN, LOCK_A, signal=100)

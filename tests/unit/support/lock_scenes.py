@@ -44,8 +44,8 @@ class LockScene:
         ret: int = 0,
         fclass: int = FClass.LOCK,
     ) -> None:
-        """A wait that an unlock at ``unlocked`` ended, or a signal, or that ends unexplained."""
-        t_end = unlocked or signal or end
+        """A wait that an unlock ended, or a signal that came 5 ms before, or nothing seen."""
+        t_end = unlocked or (signal + 5 if signal else end)
         if unlocked:
             self.records.append(SignalRecord(lock, unlocked * MS, unlocked, waker=waker))
         self.records.append(
@@ -63,6 +63,7 @@ class LockScene:
                 waker=waker,
                 ended=int(bool(unlocked)),
                 t_end=t_end * MS,
+                t_foreign=signal * MS,
                 ret=-EINTR if signal else ret,
             )
         )
