@@ -94,6 +94,8 @@ def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
     call = _call_for(index, sleep, publication)
     if call is None:
         return _no_call(index, sleep, publication)
+    if any(wake.tid == sleep.wait.record.tid for wake in call.wakes):
+        return _slept_all_the_same(index, sleep, call)
     if call.record.queue != sleep.queue.id:
         where = analysis.object(call.record.queue)
         why = f"the wake call of {caller_name(analysis, call)} went to {where}"
@@ -135,6 +137,18 @@ def _no_call(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause
     return _Cause(Kind.LOST, "no wake call followed the publication")
 
 
+def _slept_all_the_same(index: QueueIndex, sleep: Sleep, call: Signal) -> _Cause:
+    """A wake call woke the thread, and then it slept."""
+    where = call.record.queue
+    through = "" if where == sleep.queue.id else f" through {index.analysis.object(where)}"
+    why = (
+        f"{caller_name(index.analysis, call)} woke it{through} "
+        f"{span(max(sleep.begin - call.record.t, 0))} before it slept, and it slept all the "
+        "same: its state was set after its last look"
+    )
+    return _Cause(Kind.LOST, why, call)
+
+
 def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Cause:
     """A wake call on the right queue did not wake this sleeper."""
     rec, by = sleep.wait.record, caller_name(index.analysis, call)
@@ -143,12 +157,6 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
         why = (
             f"the wake call of {by} came {span(rec.t_begin - call.record.t)} before it was on "
             "the queue, and it did not look again (or cleared what the call had left)"
-        )
-        return _Cause(Kind.LOST, why, call)
-    if any(wake.tid == rec.tid for wake in call.wakes):
-        why = (
-            f"{by} woke it {span(max(sleep.begin - call.record.t, 0))} before it slept, and it "
-            "slept all the same: its state was set after its last look"
         )
         return _Cause(Kind.LOST, why, call)
     if not call.wakes:

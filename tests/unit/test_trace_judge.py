@@ -154,6 +154,20 @@ def test_wake_that_its_sleeper_wipes_out_is_lost() -> None:
     assert "slept all the same" in found.text
 
 
+def test_wake_through_another_queue_that_its_sleeper_wipes_out_is_lost() -> None:
+    """The thread enqueues on a second queue, which sets its state again."""
+    scene = Scene()
+    scene.wait(10, end=20)
+    scene.publish(100)
+    scene.call(101, queue=OTHER)
+    scene.wait(110, slept=130, timeout=TIMEOUT)
+    scene.wait(90, slept=130, wakes=(101,), ran=0, end=TIMEOUT + 1, queue=OTHER)
+    found = only(scene, Kind.LOST, WAITER, WAKER)
+    assert "wait 2 of thread waiter/11 on the_queue [mod]" in found.text
+    assert "woke it through other_queue [mod] 29 µs before it slept" in found.text
+    assert "its state was set after its last look" in found.text
+
+
 def test_one_wake_call_for_two_publications_is_lost() -> None:
     scene = Scene()
     scene.publish(100)
