@@ -161,6 +161,11 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
         return _Cause(Kind.LOST, why, call)
     if not call.wakes:
         why = f"the wake call of {by} found {found} asleep and woke nobody"
+        if call.record.t < sleep.begin and rec.sleeps == 1:
+            why = (
+                f"the wake call of {by} came {span(sleep.begin - call.record.t)} before it slept, "
+                "found it running and woke nobody: its state was set after its last look"
+            )
         return _Cause(Kind.LOST, why, call)
     for wake in call.wakes:
         effect = index.effect(wake)

@@ -154,6 +154,17 @@ def test_wake_that_its_sleeper_wipes_out_is_lost() -> None:
     assert "slept all the same" in found.text
 
 
+def test_wake_call_that_finds_the_waiter_running_is_lost() -> None:
+    """It is on the queue, and sets its state after the call."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101)
+    scene.wait(90, slept=130, timeout=TIMEOUT)
+    found = only(scene, Kind.LOST, WAITER, WAKER)
+    assert "came 29 µs before it slept, found it running and woke nobody" in found.text
+    assert "asleep and woke" not in found.text
+
+
 def test_wake_through_another_queue_that_its_sleeper_wipes_out_is_lost() -> None:
     """The thread enqueues on a second queue, which sets its state again."""
     scene = Scene()
