@@ -83,7 +83,7 @@ def wake_effects(wait: Wait) -> list[WakeEffect]:
     next_wake = 0
     for wake in reversed(wait.wakes):
         if not next_wake and wait.record.t_begin <= slept < wake.t_wake:
-            asleep = bool(wake.t_waking)
+            asleep = bool(wake.t_waking) and not _ran_between(wait, slept, wake.t_wake)
         else:
             # A sleeper runs after the wake, and before it can sleep again.
             until = next_wake or slept
@@ -91,6 +91,11 @@ def wake_effects(wait: Wait) -> list[WakeEffect]:
         found.append(WakeEffect(wait, wake, asleep, again=slept > wake.t_wake))
         next_wake = wake.t_wake
     return found[::-1]
+
+
+def _ran_between(wait: Wait, slept: int, t: int) -> bool:
+    """Was the thread woken after its last sleep, and on a CPU before ``t``?"""
+    return any(slept < wake.t_wake and 0 < wake.t_running <= t for wake in wait.wakes)
 
 
 def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
