@@ -183,6 +183,11 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
                 f"{span(other.record.t_end - call.record.t)} later, took nothing and woke nobody"
             )
             return _Cause(Kind.NOT_HANDED_ON, why, call, other)
+    again = next((wake for wake in call.wakes if index.backlog.claimed_before(wake)), None)
+    if again:
+        woken = index.ledger.thread_name(again.tid)
+        why = f"the wake call of {by} woke {woken}, which had been woken already"
+        return _Cause(Kind.LOST, why, call)
     why = f"the wake call of {by} woke {woke} of {found} asleep"
     if (publications := index.publications_for(call)) > 1:
         why += f" for {publications} publications"

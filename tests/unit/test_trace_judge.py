@@ -203,6 +203,33 @@ def test_one_wake_call_for_two_publications_that_one_thread_takes_is_not_lost() 
     silent(scene)
 
 
+def test_second_wake_of_a_thread_that_takes_one_item_is_lost() -> None:
+    """The thread was on its way to sleep again, and still on the queue."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101, sleepers=2)
+    scene.publish(110)
+    scene.call(111, sleepers=2)
+    scene.wait(50, slept=60, wakes=(101, 111), end=114)
+    scene.take(115)
+    scene.wait(51, WAITER_2, slept=61, timeout=TIMEOUT)
+    found = only(scene, Kind.LOST, WAITER_2, WAKER)
+    assert "woke thread waiter/11, which had been woken already" in found.text
+
+
+def test_second_wake_of_a_thread_that_takes_both_items_is_not_lost() -> None:
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101, sleepers=2)
+    scene.publish(110)
+    scene.call(111, sleepers=2)
+    scene.wait(50, slept=60, wakes=(101, 111), end=114)
+    scene.take(115)
+    scene.take(116)
+    scene.wait(51, WAITER_2, slept=61, timeout=TIMEOUT)
+    silent(scene)
+
+
 def test_wake_call_without_effect_is_lost() -> None:
     scene = Scene()
     scene.wait(50, slept=60, timeout=TIMEOUT)
