@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.recording.records import Context, MarkRecord
-from harness.verdict.backlog import End, Sleep, caller, marker, sleeps_of
+from harness.verdict.backlog import End, Sleep, caller, marker
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Signal, Wait
 from harness.verdict.queue_index import QueueIndex
@@ -37,7 +37,7 @@ def find_missed_wakes(index: QueueIndex) -> Iterator[tuple[Finding, Signal | Non
             for queue in index.marked
             for wait in queue.waits
             if wait.record.t_begin >= index.rules.since
-            for sleep in sleeps_of(queue, wait, index.ledger.t_stop)
+            for sleep in index.sleeps(queue, wait)
             if (publication := _missed(index, sleep))
         ),
         key=lambda pair: (pair[1].t, pair[0].begin),
@@ -90,7 +90,7 @@ def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
         took = span(sleep.wake.t_wake - publication.t)
         by = analysis.waker(sleep.wake.waker, sleep.wake.context)
         why = f"the wake call of {by} came {took} after that"
-        return _Cause(Kind.LATE, why, sleep.queue.signal_of(sleep.wake))
+        return _Cause(Kind.LATE, why, index.call_of(sleep.wake))
     call = _call_for(index, sleep, publication)
     if call is None:
         return _no_call(index, sleep, publication)

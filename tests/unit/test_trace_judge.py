@@ -179,6 +179,33 @@ def test_wake_through_another_queue_that_its_sleeper_wipes_out_is_lost() -> None
     assert "its state was set after its last look" in found.text
 
 
+def test_thread_that_was_woken_through_its_other_queue_does_not_sleep_on() -> None:
+    """It runs late, and leaves both queues at once: what came meanwhile is not lost."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101, queue=OTHER)
+    scene.publish(110)
+    scene.call(111)
+    scene.wait(51, slept=60, end=50_000)
+    scene.wait(50, slept=60, wakes=(101,), ran=49_000, end=50_000, queue=OTHER)
+    scene.take(50_001)
+    scene.take(50_002)
+    silent(scene)
+
+
+def test_wake_through_the_other_queue_long_after_the_publication_is_late() -> None:
+    scene = Scene()
+    scene.wait(10, end=20)
+    scene.publish(100)
+    scene.call(700_101, queue=OTHER)
+    scene.wait(51, slept=60, end=700_104)
+    scene.wait(50, slept=60, wakes=(700_101,), end=700_104, queue=OTHER)
+    scene.take(700_105)
+    found = only(scene, Kind.LATE, WAITER, WAKER)
+    assert "on the_queue [mod] slept 700.0 ms although" in found.text
+    assert "the wake call of thread waker/21 in process context came 700.0 ms after" in found.text
+
+
 def test_one_wake_call_for_two_publications_is_lost() -> None:
     scene = Scene()
     scene.publish(100)
