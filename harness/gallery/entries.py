@@ -33,6 +33,7 @@ class Entry:
 
 _EARLY = "before it was on the queue"
 _NO_CALL = "no wake call followed"
+_STATE = "its state was set after its last look"
 _KEPT = "took nothing and woke nobody"
 
 ENTRIES = (
@@ -79,6 +80,27 @@ ENTRIES = (
         waker=SOFTIRQ,
     ),
     Entry("never-ran", "keeps the CPU of the thread that it has woken", "ran only", Kind.NEVER_RAN),
+    Entry("both-sleep", "sleeps since another thread waits, which does the same", _EARLY),
+    Entry("second-queue", "is woken on one queue, and enqueues on another", _STATE),
+    Entry("late-state", "sets its state after its last look", _STATE),
+    Entry(
+        "woken-twice",
+        "stays on the queue, and gets the wake-ups of two items",
+        "which had been woken already",
+        waiter="waiter-2",
+    ),
+    Entry("moved-on", "is woken, and waits on another queue", _KEPT, Kind.NOT_HANDED_ON),
+    Entry("emptied-queue", "wakes a queue that has just become empty", "went to queue_a"),
+    Entry("stale-batch", "counts the items that an old batch lacks", _NO_CALL),
+    Entry("throttle", "wakes only if a level is high, and it has fallen", _NO_CALL),
+    Entry("last-close", "wakes one of several for the end", _KEPT, Kind.NOT_HANDED_ON),
+    Entry(
+        "old-threshold",
+        "wakes at the amount of a sleeper that has left",
+        "published nothing",
+        Kind.SPURIOUS,
+    ),
+    Entry("half-condition", "wakes for half of a condition", "went to other_queue"),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 

@@ -80,6 +80,17 @@ extern const struct gallery_entry gallery_spurious;
 extern const struct gallery_entry gallery_late;
 extern const struct gallery_entry gallery_timer;
 extern const struct gallery_entry gallery_never_ran;
+extern const struct gallery_entry gallery_both_sleep;
+extern const struct gallery_entry gallery_second_queue;
+extern const struct gallery_entry gallery_late_state;
+extern const struct gallery_entry gallery_woken_twice;
+extern const struct gallery_entry gallery_moved_on;
+extern const struct gallery_entry gallery_emptied_queue;
+extern const struct gallery_entry gallery_stale_batch;
+extern const struct gallery_entry gallery_throttle;
+extern const struct gallery_entry gallery_last_close;
+extern const struct gallery_entry gallery_old_threshold;
+extern const struct gallery_entry gallery_half_condition;
 
 extern const struct gallery_entry gallery_healthy[];
 

@@ -49,6 +49,10 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_wrong_queue, &gallery_wrong_waiter, &gallery_herd,
 	&gallery_not_rearmed, &gallery_missed_report, &gallery_spurious,
 	&gallery_late, &gallery_timer, &gallery_never_ran,
+	&gallery_both_sleep, &gallery_second_queue, &gallery_late_state,
+	&gallery_woken_twice, &gallery_moved_on, &gallery_emptied_queue,
+	&gallery_stale_batch, &gallery_throttle, &gallery_last_close,
+	&gallery_old_threshold, &gallery_half_condition,
 };
 
 noinline void gallery_publish(void)
