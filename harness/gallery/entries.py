@@ -105,7 +105,7 @@ ENTRIES = (
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
 HEALTHY = (
-    *("exclusive", "non-exclusive", "wake-all", "softirq", "interrupted", "timeout"),
-    "completion",
+    *("exclusive", "non-exclusive", "wake-all", "batch", "chain", "two-queues", "softirq"),
+    *("interrupted", "timeout", "completion"),
 )
 """Kinds of healthy wake-ups."""
