@@ -38,6 +38,7 @@ class Entry:
 
 _EARLY = "before it was on the queue"
 _NO_CALL = "no wake call followed"
+_STATE = "its state was set after its last look"
 _SLEPT = "held it, which slept in wait 1 of thread waker"
 _KEPT = "took nothing and woke nobody"
 
@@ -85,6 +86,27 @@ ENTRIES = (
         waker=SOFTIRQ,
     ),
     Entry("never-ran", "keeps the CPU of the thread that it has woken", "ran only", Kind.NEVER_RAN),
+    Entry("both-sleep", "sleeps since another thread waits, which does the same", _EARLY),
+    Entry("second-queue", "is woken on one queue, and enqueues on another", _STATE),
+    Entry("late-state", "sets its state after its last look", _STATE),
+    Entry(
+        "woken-twice",
+        "stays on the queue, and gets the wake-ups of two items",
+        "which had been woken already",
+        waiter="waiter-2",
+    ),
+    Entry("moved-on", "is woken, and waits on another queue", _KEPT, Kind.NOT_HANDED_ON),
+    Entry("emptied-queue", "wakes a queue that has just become empty", "went to queue_a"),
+    Entry("stale-batch", "counts the items that an old batch lacks", _NO_CALL),
+    Entry("throttle", "wakes only if a level is high, and it has fallen", _NO_CALL),
+    Entry("last-close", "wakes one of several for the end", _KEPT, Kind.NOT_HANDED_ON),
+    Entry(
+        "old-threshold",
+        "wakes at the amount of a sleeper that has left",
+        "published nothing",
+        Kind.SPURIOUS,
+    ),
+    Entry("half-condition", "wakes for half of a condition", "went to other_queue"),
     Entry("mutex-kept", "sleeps for something else with a mutex", _SLEPT, Kind.STUCK),
     Entry("mutex-exit", "exits with a mutex", "held it, which had exited", Kind.STUCK),
     Entry("rwsem-kept", "sleeps for something else with a semaphore", _SLEPT, Kind.STUCK),
@@ -139,7 +161,7 @@ ENTRIES = (
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
 HEALTHY = (
-    *("exclusive", "non-exclusive", "wake-all", "softirq", "interrupted", "timeout"),
-    *("completion", "locks", "swait", "bit"),
+    *("exclusive", "non-exclusive", "wake-all", "batch", "chain", "two-queues", "softirq"),
+    *("interrupted", "timeout", "completion", "locks", "swait", "bit"),
 )
 """Kinds of healthy wake-ups."""

@@ -83,7 +83,7 @@ def wake_effects(wait: Wait) -> list[WakeEffect]:
     next_wake = 0
     for wake in reversed(wait.wakes):
         if not next_wake and wait.record.t_begin <= slept < wake.t_wake:
-            asleep = bool(wake.t_waking)
+            asleep = bool(wake.t_waking) and not _ran_between(wait, slept, wake.t_wake)
         else:
             # A sleeper runs after the wake, and before it can sleep again.
             until = next_wake or slept
@@ -91,6 +91,11 @@ def wake_effects(wait: Wait) -> list[WakeEffect]:
         found.append(WakeEffect(wait, wake, asleep, again=slept > wake.t_wake))
         next_wake = wake.t_wake
     return found[::-1]
+
+
+def _ran_between(wait: Wait, slept: int, t: int) -> bool:
+    """Was the thread woken after its last sleep, and on a CPU before ``t``?"""
+    return any(slept < wake.t_wake and 0 < wake.t_running <= t for wake in wait.wakes)
 
 
 def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
@@ -127,11 +132,11 @@ class Backlog:
                 if taken := self._take_after(wake):
                     self._taken_at[queue.id, wake.tid, wake.t_wake] = taken
         # A thread that is woken twice for one item claims it from the first wake on.
-        claims: dict[tuple[int, int], int] = {}
+        self._claims: dict[tuple[int, int], int] = {}
         for (_, tid, t_wake), taken in self._taken_at.items():
-            claims[tid, taken] = min(t_wake, claims.get((tid, taken), t_wake))
-        self._begin_claims = sorted(claims.values())
-        self._end_claims = sorted(taken for _, taken in claims)
+            self._claims[tid, taken] = min(t_wake, self._claims.get((tid, taken), t_wake))
+        self._begin_claims = sorted(self._claims.values())
+        self._end_claims = sorted(taken for _, taken in self._claims)
         self._sweep()
 
     def _count(self, marks: Iterable[MarkRecord]) -> None:
@@ -200,6 +205,11 @@ class Backlog:
     def took(self, wake: WakeRecord) -> bool:
         """Did a woken thread take something before it slept again?"""
         return (wake.queue, wake.tid, wake.t_wake) in self._taken_at
+
+    def claimed_before(self, wake: WakeRecord) -> bool:
+        """Had an earlier wake of the thread claimed the item that it took after this one?"""
+        taken = self._taken_at.get((wake.queue, wake.tid, wake.t_wake), 0)
+        return self._claims.get((wake.tid, taken), wake.t_wake) < wake.t_wake
 
 
 def _sleep_times(queues: Sequence[Queue]) -> dict[int, list[int]]:

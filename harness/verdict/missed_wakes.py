@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.recording.records import Context, MarkRecord
-from harness.verdict.backlog import End, Sleep, caller, marker, sleeps_of
+from harness.verdict.backlog import End, Sleep, caller, marker
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Signal, Wait
 from harness.verdict.queue_index import QueueIndex
@@ -37,7 +37,7 @@ def find_missed_wakes(index: QueueIndex) -> Iterator[tuple[Finding, Signal | Non
             for queue in index.marked
             for wait in queue.waits
             if wait.record.t_begin >= index.rules.since
-            for sleep in sleeps_of(queue, wait, index.ledger.t_stop)
+            for sleep in index.sleeps(queue, wait)
             if (publication := _missed(index, sleep))
         ),
         key=lambda pair: (pair[1].t, pair[0].begin),
@@ -90,10 +90,12 @@ def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
         took = span(sleep.wake.t_wake - publication.t)
         by = analysis.waker(sleep.wake.waker, sleep.wake.context)
         why = f"the wake call of {by} came {took} after that"
-        return _Cause(Kind.LATE, why, sleep.queue.signal_of(sleep.wake))
+        return _Cause(Kind.LATE, why, index.call_of(sleep.wake))
     call = _call_for(index, sleep, publication)
     if call is None:
         return _no_call(index, sleep, publication)
+    if any(wake.tid == sleep.wait.record.tid for wake in call.wakes):
+        return _slept_all_the_same(index, sleep, call)
     if call.record.queue != sleep.queue.id:
         where = analysis.object(call.record.queue)
         why = f"the wake call of {caller_name(analysis, call)} went to {where}"
@@ -135,6 +137,18 @@ def _no_call(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause
     return _Cause(Kind.LOST, "no wake call followed the publication")
 
 
+def _slept_all_the_same(index: QueueIndex, sleep: Sleep, call: Signal) -> _Cause:
+    """A wake call woke the thread, and then it slept."""
+    where = call.record.queue
+    through = "" if where == sleep.queue.id else f" through {index.analysis.object(where)}"
+    why = (
+        f"{caller_name(index.analysis, call)} woke it{through} "
+        f"{span(max(sleep.begin - call.record.t, 0))} before it slept, and it slept all the "
+        "same: its state was set after its last look"
+    )
+    return _Cause(Kind.LOST, why, call)
+
+
 def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Cause:
     """A wake call on the right queue did not wake this sleeper."""
     rec, by = sleep.wait.record, caller_name(index.analysis, call)
@@ -145,14 +159,13 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
             "the queue, and it did not look again (or cleared what the call had left)"
         )
         return _Cause(Kind.LOST, why, call)
-    if any(wake.tid == rec.tid for wake in call.wakes):
-        why = (
-            f"{by} woke it {span(max(sleep.begin - call.record.t, 0))} before it slept, and it "
-            "slept all the same: its state was set after its last look"
-        )
-        return _Cause(Kind.LOST, why, call)
     if not call.wakes:
         why = f"the wake call of {by} found {found} asleep and woke nobody"
+        if call.record.t < sleep.begin and rec.sleeps == 1:
+            why = (
+                f"the wake call of {by} came {span(sleep.begin - call.record.t)} before it slept, "
+                "found it running and woke nobody: its state was set after its last look"
+            )
         return _Cause(Kind.LOST, why, call)
     for wake in call.wakes:
         effect = index.effect(wake)
@@ -170,6 +183,11 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
                 f"{span(other.record.t_end - call.record.t)} later, took nothing and woke nobody"
             )
             return _Cause(Kind.NOT_HANDED_ON, why, call, other)
+    again = next((wake for wake in call.wakes if index.backlog.claimed_before(wake)), None)
+    if again:
+        woken = index.ledger.thread_name(again.tid)
+        why = f"the wake call of {by} woke {woken}, which had been woken already"
+        return _Cause(Kind.LOST, why, call)
     why = f"the wake call of {by} woke {woke} of {found} asleep"
     if (publications := index.publications_for(call)) > 1:
         why += f" for {publications} publications"

@@ -4,10 +4,20 @@
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.recording.records import ENDER_KNOWN, FClass, Mark, WakeRecord
-from harness.verdict.backlog import Backlog, Group, WakeEffect, caller, marker, wake_effects
+from harness.verdict.backlog import (
+    Backlog,
+    End,
+    Group,
+    Sleep,
+    WakeEffect,
+    caller,
+    marker,
+    sleeps_of,
+    wake_effects,
+)
 from harness.verdict.kinds import STILL_OPEN, Rules
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.words import Analysis
@@ -62,6 +72,12 @@ class QueueIndex:
             for wait in queue.waits
             for effect in wake_effects(wait)
         }
+        self._wakes: defaultdict[int, list[WakeRecord]] = defaultdict(list)
+        for queue in self.queues:
+            for wake in queue.all_wakes():
+                self._wakes[wake.tid].append(wake)
+        for wakes in self._wakes.values():
+            wakes.sort(key=_t_wake)
 
     def _marked_queues(self) -> list[Queue]:
         """The queues that the marks are about.
@@ -99,6 +115,23 @@ class QueueIndex:
             self._own_publications(call) for call in queue.every_signal()
         )
 
+    def sleeps(self, queue: Queue, wait: Wait) -> Iterator[Sleep]:
+        """The sleeps of a wait; a wake through another queue ends its thread's sleep, too."""
+        for sleep in sleeps_of(queue, wait, self.ledger.t_stop):
+            wake = self._woken_elsewhere(sleep)
+            yield replace(sleep, end=wake.t_wake, how=End.WAKE, wake=wake) if wake else sleep
+
+    def _woken_elsewhere(self, sleep: Sleep) -> WakeRecord | None:
+        """The first wake of a sleeping thread through another queue."""
+        wakes = self._wakes.get(sleep.wait.record.tid, [])
+        first = bisect_right(wakes, sleep.begin, key=_t_wake)
+        last = bisect_left(wakes, sleep.end, key=_t_wake)
+        return next((w for w in wakes[first:last] if w.queue != sleep.queue.id), None)
+
+    def call_of(self, wake: WakeRecord) -> Signal | None:
+        """The wake call that caused a wake."""
+        return self.ledger.queues[wake.queue].signal_of(wake)
+
     def effect(self, wake: WakeRecord) -> WakeEffect | None:
         """The effect of a wake on the wait that it belongs to."""
         return self._effects.get((wake.queue, wake.tid, wake.t_wake))
@@ -133,3 +166,7 @@ class QueueIndex:
     def _own_publications(self, call: Signal) -> int:
         own = self._publications.get(caller(call), [])
         return bisect_right(own, call.record.t) - bisect_right(own, self._previous[id(call)])
+
+
+def _t_wake(wake: WakeRecord) -> int:
+    return wake.t_wake

@@ -114,6 +114,13 @@ def test_of_two_wakes_behind_one_sleep_one_found_it_asleep() -> None:
     assert [effect.again for effect in wake_effects(wait_of(scene))] == [False, False]
 
 
+def test_of_two_wakes_between_which_the_thread_ran_the_first_found_it_asleep() -> None:
+    """Its state was set again, but it had not slept again."""
+    scene = calls(100, 110)
+    scene.wait(50, slept=60, wakes=(100, 110), ran=5, end=120)
+    assert asleep(scene) == [True, False]
+
+
 def test_thread_that_ran_before_it_slept_again_had_been_asleep() -> None:
     scene = calls(100)
     scene.wait(50, slept=110, wakes=(100,), ran=5, timeout=TIMEOUT)

@@ -154,6 +154,58 @@ def test_wake_that_its_sleeper_wipes_out_is_lost() -> None:
     assert "slept all the same" in found.text
 
 
+def test_wake_call_that_finds_the_waiter_running_is_lost() -> None:
+    """It is on the queue, and sets its state after the call."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101)
+    scene.wait(90, slept=130, timeout=TIMEOUT)
+    found = only(scene, Kind.LOST, WAITER, WAKER)
+    assert "came 29 µs before it slept, found it running and woke nobody" in found.text
+    assert "asleep and woke" not in found.text
+
+
+def test_wake_through_another_queue_that_its_sleeper_wipes_out_is_lost() -> None:
+    """The thread enqueues on a second queue, which sets its state again."""
+    scene = Scene()
+    scene.wait(10, end=20)
+    scene.publish(100)
+    scene.call(101, queue=OTHER)
+    scene.wait(110, slept=130, timeout=TIMEOUT)
+    scene.wait(90, slept=130, wakes=(101,), ran=0, end=TIMEOUT + 1, queue=OTHER)
+    found = only(scene, Kind.LOST, WAITER, WAKER)
+    assert "wait 2 of thread waiter/11 on the_queue [mod]" in found.text
+    assert "woke it through other_queue [mod] 29 µs before it slept" in found.text
+    assert "its state was set after its last look" in found.text
+
+
+def test_thread_that_was_woken_through_its_other_queue_does_not_sleep_on() -> None:
+    """It runs late, and leaves both queues at once: what came meanwhile is not lost."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101, queue=OTHER)
+    scene.publish(110)
+    scene.call(111)
+    scene.wait(51, slept=60, end=50_000)
+    scene.wait(50, slept=60, wakes=(101,), ran=49_000, end=50_000, queue=OTHER)
+    scene.take(50_001)
+    scene.take(50_002)
+    silent(scene)
+
+
+def test_wake_through_the_other_queue_long_after_the_publication_is_late() -> None:
+    scene = Scene()
+    scene.wait(10, end=20)
+    scene.publish(100)
+    scene.call(700_101, queue=OTHER)
+    scene.wait(51, slept=60, end=700_104)
+    scene.wait(50, slept=60, wakes=(700_101,), end=700_104, queue=OTHER)
+    scene.take(700_105)
+    found = only(scene, Kind.LATE, WAITER, WAKER)
+    assert "on the_queue [mod] slept 700.0 ms although" in found.text
+    assert "the wake call of thread waker/21 in process context came 700.0 ms after" in found.text
+
+
 def test_one_wake_call_for_two_publications_is_lost() -> None:
     scene = Scene()
     scene.publish(100)
@@ -174,6 +226,33 @@ def test_one_wake_call_for_two_publications_that_one_thread_takes_is_not_lost() 
     scene.wait(50, slept=60, wakes=(102,), end=104)
     scene.take(105)
     scene.take(300)
+    scene.wait(51, WAITER_2, slept=61, timeout=TIMEOUT)
+    silent(scene)
+
+
+def test_second_wake_of_a_thread_that_takes_one_item_is_lost() -> None:
+    """The thread was on its way to sleep again, and still on the queue."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101, sleepers=2)
+    scene.publish(110)
+    scene.call(111, sleepers=2)
+    scene.wait(50, slept=60, wakes=(101, 111), end=114)
+    scene.take(115)
+    scene.wait(51, WAITER_2, slept=61, timeout=TIMEOUT)
+    found = only(scene, Kind.LOST, WAITER_2, WAKER)
+    assert "woke thread waiter/11, which had been woken already" in found.text
+
+
+def test_second_wake_of_a_thread_that_takes_both_items_is_not_lost() -> None:
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101, sleepers=2)
+    scene.publish(110)
+    scene.call(111, sleepers=2)
+    scene.wait(50, slept=60, wakes=(101, 111), end=114)
+    scene.take(115)
+    scene.take(116)
     scene.wait(51, WAITER_2, slept=61, timeout=TIMEOUT)
     silent(scene)
 

@@ -20,6 +20,7 @@
 /* Most items that are not taken yet; with more the waiters would never sleep. */
 #define HEALTHY_AHEAD	2
 #define HEALTHY_WAITERS	3
+#define HEALTHY_BATCH	2
 #define HEALTHY_PERIOD	(20 * NSEC_PER_USEC)
 /* Short enough to interrupt wakes, long enough to leave the CPU to them. */
 #define HEALTHY_INTERRUPTS	(200 * NSEC_PER_USEC)
@@ -27,6 +28,7 @@
 enum { PREPARED = 1 };
 
 static DECLARE_WAIT_QUEUE_HEAD(healthy_queue);
+static DECLARE_WAIT_QUEUE_HEAD(healthy_queue_2);	/* of the poller */
 static DECLARE_SWAIT_QUEUE_HEAD(healthy_swait);
 static atomic_t healthy_left;	/* items that no waiter has claimed */
 static atomic_t healthy_ahead;	/* items that were published and not taken */
@@ -190,6 +192,103 @@ static int healthy_waker_of_all(void)
 		if (!healthy_offer(n, 1, healthy_sleepers))
 			break;
 		wake_up_all(&healthy_queue);
+		healthy_gather(i);
+	}
+	return i;
+}
+
+/* As sbitmap does: a batch of items, and then one call that wakes as many threads. */
+static int healthy_batch_waker(void)
+{
+	uint i, n;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i += n) {
+		n = min_t(uint, HEALTHY_BATCH, gallery_rounds - i);
+		if (!healthy_offer(n, 1, healthy_sleepers))
+			break;
+		wake_up_nr(&healthy_queue, n);
+		healthy_gather(i);
+	}
+	return i;
+}
+
+/* One call for several items: each waiter wakes the next while an item is left. */
+static int healthy_chain_waker(void)
+{
+	uint i, n;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i += n) {
+		n = min_t(uint, HEALTHY_WAITERS, gallery_rounds - i);
+		if (!healthy_offer(n, 1, healthy_sleepers))
+			break;
+		wake_up(&healthy_queue);
+		healthy_gather(i);
+	}
+	return i;
+}
+
+static int healthy_chain_waiter(void)
+{
+	int n = 0;
+
+	gallery_await(PREPARED);
+	while (atomic_dec_return(&healthy_left) >= 0) {
+		if (gallery_wait(&healthy_queue, true, HEALTHY_LIMIT) != 1)
+			return -ETIMEDOUT;
+		if (gallery_ready())
+			wake_up(&healthy_queue);
+		atomic_dec(&healthy_ahead);
+		n++;
+	}
+	return n;
+}
+
+/* As poll() does: one thread on two queues, woken through either. */
+static int healthy_wait_on_two(void)
+{
+	long patience = HEALTHY_LIMIT;
+	DEFINE_WAIT(one);
+	DEFINE_WAIT(two);
+	int ret;
+
+	for (;;) {
+		prepare_to_wait(&healthy_queue, &one, TASK_INTERRUPTIBLE);
+		prepare_to_wait(&healthy_queue_2, &two, TASK_INTERRUPTIBLE);
+		ret = gallery_consume() ? 1 : -ETIMEDOUT;
+		if (ret == 1 || !patience)
+			break;
+		patience = schedule_timeout(patience);
+	}
+	finish_wait(&healthy_queue, &one);
+	finish_wait(&healthy_queue_2, &two);
+	return ret;
+}
+
+static int healthy_poller(void)
+{
+	int n = 0;
+
+	gallery_await(PREPARED);
+	while (atomic_dec_return(&healthy_left) >= 0) {
+		if (healthy_wait_on_two() != 1)
+			return -ETIMEDOUT;
+		atomic_dec(&healthy_ahead);
+		n++;
+	}
+	return n;
+}
+
+static int healthy_waker_of_two(void)
+{
+	uint i;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i++) {
+		if (!healthy_offer(1, HEALTHY_AHEAD, healthy_sleepers))
+			break;
+		wake_up(i & 1 ? &healthy_queue : &healthy_queue_2);
 		healthy_gather(i);
 	}
 	return i;
@@ -426,6 +525,22 @@ const struct gallery_entry gallery_healthy[] = {
 		[WAKER] = { "waker", healthy_waker_of_all },
 		[WAITER_2] = { "waiter-2", healthy_plain_waiter },
 		[WAITER_3] = { "waiter-3", healthy_plain_waiter },
+	} },
+	{ "batch", {
+		[WAITER] = { "waiter", healthy_exclusive_waiter },
+		[WAKER] = { "waker", healthy_batch_waker },
+		[WAITER_2] = { "waiter-2", healthy_exclusive_waiter },
+		[WAITER_3] = { "waiter-3", healthy_exclusive_waiter },
+	} },
+	{ "chain", {
+		[WAITER] = { "waiter", healthy_chain_waiter },
+		[WAKER] = { "waker", healthy_chain_waker },
+		[WAITER_2] = { "waiter-2", healthy_chain_waiter },
+		[WAITER_3] = { "waiter-3", healthy_chain_waiter },
+	} },
+	{ "two-queues", {
+		[WAITER] = { "waiter", healthy_poller },
+		[WAKER] = { "waker", healthy_waker_of_two },
 	} },
 	{ "softirq", {
 		[WAITER] = { "waiter", healthy_exclusive_waiter },
