@@ -79,11 +79,16 @@ ENTRIES = (
         waker=SOFTIRQ,
     ),
     Entry("never-ran", "keeps the CPU of the thread that it has woken", "ran only", Kind.NEVER_RAN),
+    Entry(
+        "wake-then-store",
+        "wakes before it publishes, both in one marked function",
+        "either it came before the store",
+    ),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
 HEALTHY = (
     *("exclusive", "non-exclusive", "wake-all", "softirq", "interrupted", "timeout"),
-    "completion",
+    *("completion", "give"),
 )
 """Kinds of healthy wake-ups."""

@@ -57,9 +57,10 @@ struct object_rec {
 	u32 change, fclass, other, tid;
 };
 
+/* Written when the function begins, and again when it returns: then with t_end. */
 struct mark_rec {
 	u32 kind, queue;
-	u64 t;
+	u64 t, t_end;
 	u32 tid, tgid;
 	s32 stack;
 	u8 what, context, cpu, pad;
@@ -83,7 +84,7 @@ _Static_assert(sizeof(struct wait_rec) == 128, "wait_rec");
 _Static_assert(sizeof(struct signal_rec) == 48, "signal_rec");
 _Static_assert(sizeof(struct wake_rec) == 64, "wake_rec");
 _Static_assert(sizeof(struct object_rec) == 32, "object_rec");
-_Static_assert(sizeof(struct mark_rec) == 32, "mark_rec");
+_Static_assert(sizeof(struct mark_rec) == 40, "mark_rec");
 _Static_assert(sizeof(struct stack_rec) == 32, "stack_rec");
 _Static_assert(sizeof(struct tally_rec) == 40, "tally_rec");
 

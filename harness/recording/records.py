@@ -210,11 +210,15 @@ class ObjectRecord:
 
 @dataclass(frozen=True, slots=True)
 class MarkRecord:
-    """A thread entered a marked function; ``queue`` is 0 if the function names none."""
+    """A call of a marked function; ``queue`` is 0 if the function names none.
+
+    It is recorded when the function begins, and again when it returns at ``t_end``. The
+    item is stored, or taken, at some moment between. ``t_end`` is 0 if no return was seen.
+    """
 
     KIND: ClassVar[int] = 5
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIIi4B")
-    MEMBERS: ClassVar[str] = "kind queue t tid tgid stack what context cpu pad"
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQQIIi4B")
+    MEMBERS: ClassVar[str] = "kind queue t t_end tid tgid stack what context cpu pad"
 
     queue: int
     t: int
@@ -224,6 +228,7 @@ class MarkRecord:
     stack: int = NO_STACK
     context: int = 0
     cpu: int = 0
+    t_end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +327,8 @@ class Recording:
 
     ``queues`` names the kernel's wait queues by their number in the records;
     ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
-    ``marked`` counts the calls of each function that was to be marked. ``gaps`` are the
+    ``marked`` counts the calls of each function that was to be marked. ``take_marked``: one
+    of them takes, so what it did not take is still there. ``gaps`` are the
     functions and modules that were not traced from their beginning, in words.
     """
 
@@ -335,6 +341,7 @@ class Recording:
     t_stop: int = 0
     kernel: KernelView | None = None
     marked: Mapping[str, int] = field(default_factory=dict)
+    take_marked: bool = False
     gaps: tuple[str, ...] = ()
 
 
@@ -420,6 +427,7 @@ def recording_of(
         if kernel is not None
         else None,
         marked={str(name): int(calls) for name, calls in head.get("marks", {}).items()},
+        take_marked=bool(head.get("take_marked", False)),
         gaps=tuple(_gaps(head)),
     )
 
@@ -448,6 +456,7 @@ def head_of(recording: Recording) -> dict[str, Any]:
         "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
         "kernel": asdict(recording.kernel) if recording.kernel else None,
         "marks": dict(recording.marked),
+        "take_marked": recording.take_marked,
         "gaps": list(recording.gaps),
     }
 

@@ -33,11 +33,14 @@ static __always_inline struct call *called(struct cpu *c, struct open_wait *w)
 
 /*
  * Were breakpoints ignored on this CPU just now? That is so while their programs run,
- * with interrupts off, and during a map look-up by system call.
+ * with interrupts off, while a marked function returns, and during a map look-up by
+ * system call.
  */
 static __always_inline int blind(void)
 {
-	return load32(percpu_base() + PROG_ACTIVE) != 0;
+	u64 base = percpu_base();
+
+	return load32(base + PROG_ACTIVE) || load64(base + CURRENT_KPROBE);
 }
 
 static __always_inline void lose_wake(struct open_wait *w)

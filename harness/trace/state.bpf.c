@@ -43,10 +43,10 @@
  *
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
- * WITH_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
- * SOFTIRQ_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an
- * address) and BY_TREE; ONLY_TREE if only its threads count. The verifier removes the code
- * that a number switches off.
+ * WITH_STACKS; PROG_ACTIVE and CURRENT_KPROBE, variables of each CPU; the addresses
+ * COMPLETION_BEGIN and _END, ENTRY_TEXT and _END, SOFTIRQ_TEXT and _END, WAKE_UP_COMMON
+ * and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE if only
+ * its threads count. The verifier removes the code that a number switches off.
  */
 
 /* The kernel's struct pt_regs, whose header would cost the compiler a second. */

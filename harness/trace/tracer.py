@@ -200,6 +200,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         names = {*_FUNCTIONS.values()} - here
         names |= set() if scope.publish else {"on_publish"}
         names |= set() if scope.take else {"on_take"}
+        names |= set() if scope.publish or scope.take else {"on_return"}
         return names | (set() if scope.by_tree or scope.pid else {_FORK})
 
     def _has(self, function: str) -> bool:
@@ -231,6 +232,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             "COMPLETION_BEGIN": min(completions),
             "COMPLETION_END": max(completions) + _HEAD_BYTES,
             "PROG_ACTIVE": self._needed("bpf_prog_active"),
+            "CURRENT_KPROBE": self._needed("current_kprobe"),
             **self._section("ENTRY_TEXT", "__entry_text"),
             **self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
             "WAKE_UP_COMMON": self.symbols.address("__wake_up_common") or 0,
@@ -268,6 +270,19 @@ class Tracer(AbstractContextManager["Tracer"]):
         except KprobeError as error:
             raise ProbeError(str(error)) from error
 
+    def _mark(self, function: str, address: int, program: str) -> None:
+        """Run a program when a function begins, and on_return when it returns."""
+        probes = self._probes_of_marks()
+        try:
+            # First, so that no call is seen without its return.
+            probes.attach_return(function, address, self._bpf.function("on_return"))
+            probes.attach(function, address, self._bpf.function(program))
+        except KprobeError as error:
+            raise ProbeError(str(error)) from error
+
+    def _probes_of_marks(self) -> Kprobes:
+        return self._kprobes
+
     def follow(self, pid: int) -> None:
         """Trace a process, and those that it forks from now on."""
         tree = self._bpf[b"tree"]
@@ -291,7 +306,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             for name in names:
                 address = self.symbols.address(name)
                 if name in marks and address is not None:
-                    self._probe(name, address, program)
+                    self._mark(name, address, program)
                     self._marked.add(name)
 
     def _set_ranges(self, name: str) -> bool:
@@ -462,6 +477,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             "threads": threads,
             "queues": {row.number: names[row.number] for row in rows},
             "stacks": self._all_stacks(),
+            "take_marked": bool(self.scope.take),
             "load_seconds": summary.load_seconds,
         }
         (self.directory / HEAD).write_text(json.dumps(head), encoding="utf-8")

@@ -164,6 +164,7 @@ class Ledger:
     kernel: KernelView | None = None
     t_stop: int = 0
     marked: Mapping[str, int] = field(default_factory=dict)
+    take_marked: bool = False
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
@@ -237,12 +238,13 @@ def build(recording: Recording) -> Ledger:
         members={oid: frozenset(ids) for oid, ids in members.items()},
         threads=dict(recording.threads),
         doubts=(*_doubts(recording, queues), *doubts),
-        marks=tuple(sorted(marks, key=lambda mark: mark.t)),
+        marks=_with_returns(marks),
         names=dict(recording.queues),
         stacks=dict(recording.stacks),
         kernel=recording.kernel,
         t_stop=recording.t_stop,
         marked=dict(recording.marked),
+        take_marked=recording.take_marked,
     )
 
 
@@ -281,6 +283,21 @@ def _with_id_of_load(record: Record, again: Mapping[int, list[int]]) -> Record:
         case StackRecord(queue=queue, t_begin=t):
             return replace(record, queue=old(queue, t))
     return record
+
+
+def _with_returns(marks: Iterable[MarkRecord]) -> tuple[MarkRecord, ...]:
+    """The calls of marked functions in order, each with its return if that was recorded."""
+    begins: list[MarkRecord] = []
+    returns: dict[MarkRecord, MarkRecord] = {}
+    for mark in marks:
+        if mark.t_end:
+            returns[replace(mark, t_end=0)] = mark
+        else:
+            begins.append(mark)
+    whole = [returns.get(begin, begin) for begin in begins]
+    # A part of a recording may lack the begin.
+    whole += [returns[begin] for begin in returns.keys() - set(begins)]
+    return tuple(sorted(whole, key=lambda mark: mark.t))
 
 
 def _number(queue: Queue) -> None:

@@ -3,8 +3,9 @@
 
 Marks replace the conditions: the user names the functions that publish and that take the
 things that sleepers wait for. Something is ready as long as more was published than
-taken; a sleep during that time was lost. A mark is the entry of its function, a little
-before the effect of the function becomes visible.
+taken; a sleep during that time was lost. The effect of a function becomes visible at some
+moment between its begin and its return. If a wake call comes within that time, and a thread
+looks in vain, the order of store and wake call is not known, and the finding names both.
 
 Without marks only the behaviour of the threads can be judged. Suspicious behaviour is
 then reported as a note, never as a fault.

@@ -39,11 +39,15 @@ extern bool gallery_fixed;
 extern uint gallery_rounds;
 
 /*
- * Sleepers wait for a number of items. The tracer gets the names of these two
- * functions: each call adds or takes one item.
+ * Sleepers wait for a number of items. The tracer gets the names of these
+ * functions: each call adds or takes one item. gallery_give() also wakes.
  */
 void gallery_publish(void);
+void gallery_give(struct wait_queue_head *queue);
 void gallery_take(void);
+
+/* The part of a function that publishes: the item is there. Not marked itself. */
+void gallery_store(void);
 
 bool gallery_ready(void);
 bool gallery_consume(void);
@@ -80,6 +84,7 @@ extern const struct gallery_entry gallery_spurious;
 extern const struct gallery_entry gallery_late;
 extern const struct gallery_entry gallery_timer;
 extern const struct gallery_entry gallery_never_ran;
+extern const struct gallery_entry gallery_wake_then_store;
 
 extern const struct gallery_entry gallery_healthy[];
 

@@ -94,11 +94,11 @@ static uint healthy_sleepers(bool asleep)
 }
 
 /*
- * Publish @n items once fewer than @below are left and @n waiters are on the
- * queue. Every other time they have to be asleep; otherwise they may still be
- * on their way to sleep.
+ * Wait until fewer than @below items are left and @n waiters are on the queue.
+ * Every other time they have to be asleep; otherwise they may still be on their
+ * way to sleep.
  */
-static bool healthy_offer(uint n, int below)
+static bool healthy_await_waiters(uint n, int below)
 {
 	unsigned long limit = jiffies + HEALTHY_LIMIT;
 	static bool asleep;
@@ -109,6 +109,13 @@ static bool healthy_offer(uint n, int below)
 		if (gallery_too_late(limit))
 			return false;
 	atomic_add(n, &healthy_ahead);
+	return true;
+}
+
+static bool healthy_offer(uint n, int below)
+{
+	if (!healthy_await_waiters(n, below))
+		return false;
 	while (n--)
 		gallery_publish();
 	return true;
@@ -121,6 +128,21 @@ static int healthy_waker(void)
 	healthy_prepare();
 	for (i = 0; i < gallery_rounds && healthy_offer(1, HEALTHY_AHEAD); i++) {
 		wake_up(&healthy_queue);
+		healthy_gather(i);
+	}
+	return i;
+}
+
+/* Publishing and waking are one marked function. */
+static int healthy_giver(void)
+{
+	uint i;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i++) {
+		if (!healthy_await_waiters(1, HEALTHY_AHEAD))
+			break;
+		gallery_give(&healthy_queue);
 		healthy_gather(i);
 	}
 	return i;
@@ -307,6 +329,11 @@ const struct gallery_entry gallery_healthy[] = {
 	{ "completion", {
 		[WAITER] = { "waiter", healthy_completion_waiter },
 		[WAKER] = { "waker", healthy_completion_waker },
+	} },
+	{ "give", {
+		[WAITER] = { "waiter", healthy_exclusive_waiter },
+		[WAKER] = { "waker", healthy_giver },
+		[WAITER_2] = { "waiter-2", healthy_exclusive_waiter },
 	} },
 	{ }
 };

@@ -49,9 +49,15 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_wrong_queue, &gallery_wrong_waiter, &gallery_herd,
 	&gallery_not_rearmed, &gallery_missed_report, &gallery_spurious,
 	&gallery_late, &gallery_timer, &gallery_never_ran,
+	&gallery_wake_then_store,
 };
 
 noinline void gallery_publish(void)
+{
+	gallery_store();
+}
+
+noinline void gallery_store(void)
 {
 	unsigned long flags;
 

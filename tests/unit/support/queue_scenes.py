@@ -38,21 +38,25 @@ Woken = TypeVar("Woken", WaitRecord, WakeRecord)
 class Scene:
     """A recording in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, take_marked: bool = True) -> None:
+        self.take_marked = take_marked
         self.records: list[Record] = []
         self.calls: dict[int, SignalRecord] = {}
         self.seq = {QUEUE: 0, OTHER: 0}
 
-    def publish(self, t: int, tid: int = WAKER, context: Context = Context.PROCESS) -> None:
-        """A thread (or an interrupt on top of it) publishes."""
-        self._mark(t, tid, Mark.PUBLISH, context)
+    def publish(
+        self, t: int, tid: int = WAKER, context: Context = Context.PROCESS, *, end: int = 0
+    ) -> None:
+        """A thread (or an interrupt on top of it) publishes, in a function until ``end``."""
+        self._mark(t, tid, Mark.PUBLISH, context, end)
 
-    def take(self, t: int, tid: int = WAITER) -> None:
-        """A thread takes."""
-        self._mark(t, tid, Mark.TAKE, Context.PROCESS)
+    def take(self, t: int, tid: int = WAITER, *, end: int = 0) -> None:
+        """A thread takes, in a function until ``end``."""
+        self._mark(t, tid, Mark.TAKE, Context.PROCESS, end)
 
-    def _mark(self, t: int, tid: int, what: Mark, context: Context) -> None:
-        self.records.append(MarkRecord(0, t * US, tid, what, context=context))
+    def _mark(self, t: int, tid: int, what: Mark, context: Context, end: int) -> None:
+        begin = MarkRecord(0, t * US, tid, what, context=context)
+        self.records += [begin, replace(begin, t_end=end * US)] if end else [begin]
 
     def call(
         self,
@@ -129,6 +133,7 @@ class Scene:
                 threads=NAMES,
                 queues={QUEUE: "the_queue [mod]", OTHER: "other_queue [mod]"},
                 t_stop=stop * US,
+                take_marked=self.take_marked,
             )
         )
 
