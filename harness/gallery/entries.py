@@ -84,6 +84,12 @@ ENTRIES = (
         "wakes before it publishes, both in one marked function",
         "either it came before the store",
     ),
+    Entry("wrong-state", "wakes sleepers of another state", "this thread slept uninterruptibly"),
+    Entry(
+        "reinit",
+        "initializes a completion again that was given already",
+        "its count was 0 again",
+    ),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 

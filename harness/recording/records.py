@@ -89,15 +89,18 @@ class WaitRecord:
     call itself gives for its end: 0 if no wake ended it. Publications up to ``seen``
     do not concern the wait. ``foreign`` counts requests to the scheduler to wake the
     thread that did not come from a kfabric wake. ``kernel_wakes`` counts calls of the
-    kernel's wake function for it.
+    kernel's wake function for it. ``state`` is the kernel's number for the state in which
+    the thread slept last; 0 if it is not known. ``gone``: a completion had counted so many
+    calls of complete(), and its count was 0 again when the wait began, although no wait
+    had taken them.
     """
 
     KIND: ClassVar[int] = 1
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I12B")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I12B2I")
     MEMBERS: ClassVar[str] = (
         "kind queue t_begin t_slept t_wake t_waking t_running t_end t_foreign seq need "
         "seen tid tgid source ret waker wakeup_ns foreign_tid fclass why ended context cpu "
-        "ready sleeps wakes foreign foreign_context flags kernel_wakes"
+        "ready sleeps wakes foreign foreign_context flags kernel_wakes state gone"
     )
 
     queue: int
@@ -130,6 +133,8 @@ class WaitRecord:
     foreign_context: int = 0
     flags: int = 0
     kernel_wakes: int = 0
+    state: int = 0
+    gone: int = 0
 
     @property
     def exclusive(self) -> bool:
@@ -142,12 +147,16 @@ class SignalRecord:
     """A queue was signalled; ``sleepers`` is how many were enqueued.
 
     ``seq`` numbers the publications on the queue. It is 0 for a wake-up without a
-    publication, such as one that a thread hands on.
+    publication, such as one that a thread hands on. ``mode`` has the states of the sleepers
+    that a wake call asked for; 0 if it is not known. ``count`` is what a completion counted
+    before the call.
     """
 
     KIND: ClassVar[int] = 2
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II3Q3I4B")
-    MEMBERS: ClassVar[str] = "kind queue t seq have source sleepers waker why context cpu pad"
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II3Q3I4B2I")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t seq have source sleepers waker why context cpu pad mode count"
+    )
 
     queue: int
     t: int
@@ -159,6 +168,8 @@ class SignalRecord:
     waker: int = 0
     context: int = 0
     cpu: int = 0
+    mode: int = 0
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ static __always_inline struct open_wait *runs(u32 tid, u64 now)
 	return inlines.lookup(&tid);
 }
 
-static __always_inline void sleeps(u32 tid, u64 now)
+static __always_inline void sleeps(u32 tid, u32 state, u64 now)
 {
 	struct sleeper *s = sleepers.lookup(&tid);
 	struct stats *st;
@@ -164,6 +164,7 @@ static __always_inline void sleeps(u32 tid, u64 now)
 	}
 	s->sleeps++;
 	s->t_slept = now;
+	s->state = state;
 }
 
 RAW_TRACEPOINT_PROBE(sched_switch)
@@ -187,7 +188,7 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 		c->outer.left = 0;
 	}
 	if (prev && asleep)
-		sleeps(prev, now);
+		sleeps(prev, ctx->args[SWITCH_PREV_STATE], now);
 	if (!next)
 		return 0;
 	w = runs(next, now);

@@ -44,8 +44,8 @@
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
  * WITH_STACKS; PROG_ACTIVE and CURRENT_KPROBE, variables of each CPU; the addresses
- * COMPLETION_BEGIN and _END, ENTRY_TEXT and _END, SOFTIRQ_TEXT and _END, WAKE_UP_COMMON
- * and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE if only
+ * COMPLETION_BEGIN and _END, TRY_WAIT, ENTRY_TEXT and _END, SOFTIRQ_TEXT and _END,
+ * WAKE_UP_COMMON and COMPLETE_ALL; one of BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE if only
  * its threads count. The verifier removes the code that a number switches off.
  */
 
@@ -64,6 +64,8 @@ enum { FUNCTION_HEAD = 16 };
 /* A breakpoint adds an NMI and an interrupt to the preemption count. */
 enum { BREAKPOINT = 0x11 << HARDIRQ_SHIFT, TRACEPOINT = 0 };
 enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
+/* The states that complete() asks for, and the count of a completion after complete_all(). */
+enum { TASK_NORMAL = 3, DONE_FOR_EVER = 0xffffffff };
 #define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures, unchanged since 4.13. */
@@ -80,6 +82,7 @@ struct queue {
 	s32 stack;
 	u32 depth, own;		/* open waits, and those of our own threads */
 	u32 tid;		/* the latest sleeper */
+	u32 due;		/* the count that a completion must have */
 	u8 kind, wanted, on_stack;
 	u8 slept_on;	/* the stack is a sleeper's, not a waker's */
 };
@@ -112,7 +115,7 @@ struct sleeper {
 	u64 woken;		/* entry by which it was woken last */
 	u64 t_slept, t_wake, t_ran;
 	u32 sleeps, open, wake_number;
-	u32 pad;
+	u32 state;		/* of its latest sleep */
 };
 
 /* The present or last wake call of a CPU. */

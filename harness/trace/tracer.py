@@ -59,13 +59,16 @@ _COMPLETIONS = tuple(
     )
 )
 
+# Takes from a completion, and never sleeps.
+_TRY_WAIT = "try_wait_for_completion"
+
 # The kernel's functions, by our programs.
 _FUNCTIONS = {
     function: program
     for program, functions in {
         "on_enqueue": (
             *("prepare_to_wait", "prepare_to_wait_exclusive", "prepare_to_wait_event"),
-            *("add_wait_queue", "add_wait_queue_exclusive", *_COMPLETIONS),
+            *("add_wait_queue", "add_wait_queue_exclusive", *_COMPLETIONS, _TRY_WAIT),
         ),
         "on_finish": ("finish_wait", "remove_wait_queue"),
         "on_wake": ("__wake_up_common", "complete", "complete_all"),
@@ -231,6 +234,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             "WITH_STACKS": int(scope.stacks),
             "COMPLETION_BEGIN": min(completions),
             "COMPLETION_END": max(completions) + _HEAD_BYTES,
+            "TRY_WAIT": self._needed(_TRY_WAIT),
             "PROG_ACTIVE": self._needed("bpf_prog_active"),
             "CURRENT_KPROBE": self._needed("current_kprobe"),
             **self._section("ENTRY_TEXT", "__entry_text"),
@@ -444,7 +448,10 @@ class Tracer(AbstractContextManager["Tracer"]):
         with suppress(KeyError):
             sleeper = sleepers[sleepers.Key(wait.r.tid)]
             wait.r.sleeps = min(sleeper.sleeps - wait.sleeps_before, 255)
-            wait.r.t_slept = sleeper.t_slept if wait.r.sleeps else 0
+            if wait.r.sleeps:
+                wait.r.t_slept, wait.r.state = sleeper.t_slept, sleeper.state
+            else:
+                wait.r.t_slept = 0
 
     def _read_symbols_again(self) -> Symbols:
         """The symbols; read again if modules were loaded or unloaded meanwhile."""

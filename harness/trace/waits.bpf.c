@@ -62,6 +62,12 @@ static __always_inline void set_end(struct open_wait *w, u64 now)
 	}
 }
 
+/* A thread that waits for a completion finds this count, and takes one if there is one. */
+static __always_inline void take_one(struct queue *q, u32 count)
+{
+	q->due = count && count != DONE_FOR_EVER ? count - 1 : count;
+}
+
 static __always_inline void close_wait(struct open_wait *w, u64 now)
 {
 	u64 entry = w->entry, address = w->address;
@@ -76,8 +82,10 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 		u32 sleeps = s->sleeps - w->sleeps_before;
 
 		w->r.sleeps = sleeps < 255 ? sleeps : 255;
-		if (sleeps)
+		if (sleeps) {
 			w->r.t_slept = s->t_slept;
+			w->r.state = s->state;
+		}
 		/* Sleeps of an inner wait are not sleeps of the outer one. */
 		if (s->entry == entry && w->outer) {
 			s->sleeps = w->sleeps_before;
@@ -95,6 +103,8 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 			sleepers.delete(&tid);
 	}
 	set_end(w, now);
+	if (q && entry && w->kind == KIND_COMPLETION)
+		take_one(q, load32(address - COMPLETION_QUEUE));
 	if (q) {
 		if (entry)
 			__sync_fetch_and_add(&q->depth, -1);
@@ -210,6 +220,12 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 			      w.stack.sleeper : stacks.get_stackid(ctx, 0));
 	__sync_fetch_and_add(&q->depth, 1);
 	q->tid = tid;
+	if (kind == KIND_COMPLETION) {
+		/* On a stack it may be another one by now. */
+		if (!q->on_stack)
+			w.r.gone = q->due;
+		q->due = 0;
+	}
 	s = stats_of(q->number);
 	if (s && q->depth > s->deepest)
 		s->deepest = q->depth;
@@ -217,6 +233,14 @@ static __always_inline int begin(struct regs *ctx, u64 address, u64 entry,
 		describe(s, q);
 	enter(tid, entry, &w);
 	return 0;
+}
+
+static __always_inline void take_early(u64 address, u32 count)
+{
+	struct queue *q = queues.lookup(&address);
+
+	if (q)
+		take_one(q, count);
 }
 
 /* One program for all functions: each program costs the compiler a second. */
@@ -227,12 +251,17 @@ int on_enqueue(struct regs *ctx)
 
 	if (switched_off())
 		return 0;
-	if (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END) {
-		if (load32(address))	/* done already */
+	if (ctx->ip - TRY_WAIT < FUNCTION_HEAD ||
+	    (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END)) {
+		u32 count = load32(address);
+
+		address += COMPLETION_QUEUE;
+		if (count)	/* done already */
+			take_early(address, count);
+		if (count || ctx->ip - TRY_WAIT < FUNCTION_HEAD)
 			return 0;
 		/* Its entry is made later; the thread id takes its place. */
 		entry = (u32)bpf_get_current_pid_tgid();
-		address += COMPLETION_QUEUE;
 		kind = KIND_COMPLETION;
 	}
 	return begin(ctx, address, entry, kind);

@@ -38,13 +38,15 @@ static __always_inline void forget_completion(u32 tid)
 		forget_wait(w);
 }
 
-static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind)
+static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u32 mode,
+				u8 kind)
 {
 	u64 id = bpf_get_current_pid_tgid();
 	u32 tid = id, tgid = id >> 32;
 	struct queue *q = queues.lookup(&address);
 	struct cpu *c = this_cpu(BREAKPOINT);
 	struct stats *s;
+	u32 count = 0;
 
 	if (!c)
 		return 0;
@@ -72,11 +74,17 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 	c->call.stack = NO_STACK;
 	c->call.left = count_sleepers(address, kind);
 	forget_values();
+	if (kind == KIND_COMPLETION) {
+		count = load32(address - COMPLETION_QUEUE);
+		q->due = many || count == DONE_FOR_EVER ? DONE_FOR_EVER : count + 1;
+	}
 	if (!q->wanted)
 		return 0;
 	/* The thread has not slept yet, and will not: as if the completion was done before. */
-	if (kind == KIND_COMPLETION && !c->call.left && q->depth)
+	if (kind == KIND_COMPLETION && !c->call.left && q->depth) {
 		forget_completion(q->tid);
+		take_one(q, q->due);
+	}
 	/* Sleepers and wakers of the tracer itself do not count. */
 	if (q->own || tgid == OWN_TGID) {
 		c->call.left = c->call.left > q->own ? c->call.left - q->own : 0;
@@ -110,6 +118,8 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 		.why = 1,
 		.context = c->call.context,
 		.cpu = bpf_get_smp_processor_id(),
+		.mode = mode,
+		.count = count,
 	};
 	remember(tid);
 	put(&r, sizeof(r));
@@ -119,6 +129,7 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u8 kind
 int on_wake(struct regs *ctx)
 {
 	u64 address = ctx->di, many = (u32)ctx->dx;
+	u32 mode = ctx->si;
 	u8 kind = KIND_QUEUE;
 
 	if (switched_off())
@@ -130,9 +141,10 @@ int on_wake(struct regs *ctx)
 	} else {
 		many = ctx->ip - COMPLETE_ALL >= FUNCTION_HEAD;
 		address += COMPLETION_QUEUE;
+		mode = TASK_NORMAL;
 		kind = KIND_COMPLETION;
 	}
-	return wake(ctx, address, many, kind);
+	return wake(ctx, address, many, mode, kind);
 }
 
 /* poll() passes an entry of its own to default_wake_function. */

@@ -12,7 +12,7 @@ from harness.verdict.backlog import End, Sleep, caller, marker, sleeps_of
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Signal, Wait
 from harness.verdict.queue_index import QueueIndex
-from harness.verdict.words import Analysis
+from harness.verdict.words import Analysis, passed_over
 
 
 def span(ns: int) -> str:
@@ -89,6 +89,8 @@ class _Cause:
 
 def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
     analysis = index.analysis
+    if forgotten := _forgotten(index, sleep, publication):
+        return forgotten
     if sleep.wake:
         took = span(sleep.wake.t_wake - index.backlog.stored(publication))
         by = analysis.waker(sleep.wake.waker, sleep.wake.context)
@@ -105,6 +107,31 @@ def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
         woken = analysis.ledger.thread_name(call.wakes[0].tid)
         return _Cause(Kind.WRONG_WAITER, f"{why} and woke {woken}", call)
     return _call_within(index, sleep, publication, call) or _call_without_effect(index, sleep, call)
+
+
+def _forgotten(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause | None:
+    """The completion was given before the wait, and its count was gone when that began.
+
+    A wait that its timer or a signal ends may take what comes at that moment, unseen.
+    """
+    rec = sleep.wait.record
+    given = [call for call in sleep.queue.every_signal() if call.record.t < rec.t_begin]
+    if not rec.gone or not given:
+        return None
+    call = max(given, key=lambda call: call.record.t)
+    ended = [wait.record for wait in sleep.queue.waits if 0 < wait.record.t_end < call.record.t]
+    if call.record.count or call.record.t < publication.t or any(not w.ended for w in ended[-1:]):
+        return None
+    count = "all waits to come" if call.record.have else "1"
+    why = (
+        f"complete() by {caller_name(index.analysis, call)} raised the completion's count from 0 "
+        f"to {count} {span(rec.t_begin - call.record.t)} before the wait began; by then its count "
+        "was 0 again, and no wait had taken it: it was initialized again"
+    )
+    if sleep.wake:
+        by = index.analysis.waker(sleep.wake.waker, sleep.wake.context)
+        why += f"; only the next complete(), by {by}, ended the wait"
+    return _Cause(Kind.LOST, why, call)
 
 
 def _call_for(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> Signal | None:
@@ -185,6 +212,9 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
             "slept all the same: its state was set after its last look"
         )
         return _Cause(Kind.LOST, why, call)
+    if past := _passed_over(call, sleep):
+        why = f"the wake call of {by} found {found} asleep and woke {woke or 'nobody'}: {past}"
+        return _Cause(Kind.LOST, why, call)
     if not call.wakes:
         why = f"the wake call of {by} found {found} asleep and woke nobody"
         return _Cause(Kind.LOST, why, call)
@@ -208,6 +238,13 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
     if (publications := index.publications_for(call)) > 1:
         why += f" for {publications} publications"
     return _Cause(Kind.LOST, why, call)
+
+
+def _passed_over(call: Signal, sleep: Sleep) -> str:
+    """Why a call passed over a sleeper by its state. Only the last sleep's state is known."""
+    if sleep.end < sleep.wait.record.t_slept or call.record.t < sleep.begin:
+        return ""
+    return passed_over(call, sleep.wait)
 
 
 def _finding(index: QueueIndex, sleep: Sleep, publication: MarkRecord, cause: _Cause) -> Finding:

@@ -22,6 +22,7 @@ from harness.verdict.kinds import Finding, Kind, Verdict
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.missed_wakes import caller_name, find_missed_wakes, span
 from harness.verdict.queue_index import QueueIndex, QueueRules
+from harness.verdict.words import passed_over
 
 __all__ = ["QueueRules", "judge"]
 
@@ -206,6 +207,8 @@ def _suspicions(index: QueueIndex) -> Iterator[Finding]:
                     f"{caller_name(index.analysis, call)} found {call.record.sleepers} asleep "
                     f"{span(t_stop - call.record.t)} ago and woke nobody"
                 )
+                if past := passed_over(call, wait):
+                    text += f": {past}"
                 yield _finding(index, Kind.LOST, queue, wait, text, call)
             vain = [effect for effect in wake_effects(wait) if effect.asleep and effect.again]
             if vain:

@@ -62,6 +62,7 @@ int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience);
 void gallery_reach(int step);
 void gallery_await(int step);
 void gallery_await_asleep(int role);
+void gallery_await_state(int role, uint state);
 struct task_struct *gallery_task(int role);
 bool gallery_asleep(struct task_struct *task);
 /* One iteration of the spin; true if it has to end because a thread is stuck. */
@@ -85,6 +86,8 @@ extern const struct gallery_entry gallery_late;
 extern const struct gallery_entry gallery_timer;
 extern const struct gallery_entry gallery_never_ran;
 extern const struct gallery_entry gallery_wake_then_store;
+extern const struct gallery_entry gallery_wrong_state;
+extern const struct gallery_entry gallery_reinit;
 
 extern const struct gallery_entry gallery_healthy[];
 

@@ -49,7 +49,7 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_wrong_queue, &gallery_wrong_waiter, &gallery_herd,
 	&gallery_not_rearmed, &gallery_missed_report, &gallery_spurious,
 	&gallery_late, &gallery_timer, &gallery_never_ran,
-	&gallery_wake_then_store,
+	&gallery_wake_then_store, &gallery_wrong_state, &gallery_reinit,
 };
 
 noinline void gallery_publish(void)
@@ -142,20 +142,29 @@ struct task_struct *gallery_task(int role)
 	return gallery_tasks[role];
 }
 
+static bool gallery_sleeps_in(struct task_struct *task, uint state)
+{
+	return READ_ONCE(task->__state) == state && !READ_ONCE(task->on_cpu);
+}
+
 /* True if the thread sleeps and has begun its body. */
 bool gallery_asleep(struct task_struct *task)
 {
-	return READ_ONCE(task->__state) == TASK_INTERRUPTIBLE &&
-	       !READ_ONCE(task->on_cpu);
+	return gallery_sleeps_in(task, TASK_INTERRUPTIBLE);
+}
+
+void gallery_await_state(int role, uint state)
+{
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	while (!gallery_sleeps_in(gallery_tasks[role], state))
+		if (gallery_too_late(limit))
+			return;
 }
 
 void gallery_await_asleep(int role)
 {
-	unsigned long limit = jiffies + STEP_LIMIT;
-
-	while (!gallery_asleep(gallery_tasks[role]))
-		if (gallery_too_late(limit))
-			return;
+	gallery_await_state(role, TASK_INTERRUPTIBLE);
 }
 
 static int gallery_thread(void *data)

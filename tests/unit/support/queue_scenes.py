@@ -65,11 +65,18 @@ class Scene:
         queue: int = QUEUE,
         sleepers: int = 1,
         context: Context = Context.PROCESS,
+        mode: int = 3,
+        count: int = 0,
     ) -> None:
-        """A wake call that finds so many sleepers."""
+        """A wake call that finds so many sleepers, and asks for those in some states."""
         self.seq[queue] += 1
         call = SignalRecord(
-            queue, t * US, self.seq[queue], sleepers=sleepers, waker=tid, context=context
+            *(queue, t * US, self.seq[queue]),
+            sleepers=sleepers,
+            waker=tid,
+            context=context,
+            mode=mode,
+            count=count,
         )
         self.calls[t] = call
         self.records.append(call)
@@ -85,10 +92,13 @@ class Scene:
         end: int = 0,
         timeout: int = 0,
         queue: int = QUEUE,
+        state: int = 0,
+        gone: int = 0,
     ) -> None:
         """A wait: when it began, slept last, which calls woke it, and what ended it.
 
         It runs ``ran`` after each wake, and looks. ``timeout``: a timer woke it then.
+        ``gone``: what its completion had forgotten.
         """
         record = WaitRecord(
             queue,
@@ -103,6 +113,8 @@ class Scene:
             foreign=int(bool(timeout)),
             foreign_context=Context.SOFTIRQ if timeout else 0,
             ended=int(bool(wakes) and not timeout),
+            state=state,
+            gone=gone,
         )
         for t in wakes[:-1]:
             self.records.append(self._wake(WakeRecord(queue, tid, begin * US, 0), t, ran))
