@@ -6,6 +6,7 @@ long. To find a member the types are not walked: an entry is found by a search f
 """
 
 import struct
+from collections.abc import Iterator
 
 VMLINUX = "/sys/kernel/btf/vmlinux"
 _HEADER = struct.Struct("<HBBIIIII")
@@ -34,6 +35,21 @@ class BtfError(ValueError):
 
 def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
     """The offset of ``member`` in ``struct name``, in bytes. Raises BtfError."""
+    for _, members in _structures(btf, name):
+        if member in members:
+            return members[member]
+    raise BtfError(f"no member {member.decode()} in struct {name.decode()}")
+
+
+def size(btf: bytes, name: bytes) -> int:
+    """The size of ``struct name``, in bytes. Raises BtfError."""
+    for found, _ in _structures(btf, name):
+        return found
+    raise BtfError(f"no struct {name.decode()}")
+
+
+def _structures(btf: bytes, name: bytes) -> Iterator[tuple[int, dict[bytes, int]]]:
+    """The structures of a name: the size of each, and the offsets of its members."""
     magic, _, _, header, types_at, types_size, strings_at, strings_size = _HEADER.unpack_from(btf)
     if magic != _MAGIC:
         raise BtfError("not BTF, or of another byte order")
@@ -42,15 +58,16 @@ def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
     number = strings.find(b"\0" + name + b"\0") + 1
     at = types.find(struct.pack("<I", number)) if number else -1
     while at >= 0:
-        _, info, _ = _TYPE.unpack_from(types, at)
+        _, info, length = _TYPE.unpack_from(types, at)
         if at % 4 == 0 and info >> 24 & 0x1F == _KIND_STRUCT:
+            members = {}
             for index in range(info & 0xFFFF):
                 text, _, bits = _TYPE.unpack_from(types, at + _TYPE.size * (index + 1))
-                if strings[text : strings.find(b"\0", text)] == member:
-                    # In structures with bit fields the upper eight bits are a width.
-                    return int(bits & 0xFFFFFF if info >> 31 else bits) // 8
+                # In structures with bit fields the upper eight bits are a width.
+                offset = int(bits & 0xFFFFFF if info >> 31 else bits) // 8
+                members[strings[text : strings.find(b"\0", text)]] = offset
+            yield length, members
         at = types.find(struct.pack("<I", number), at + 1)
-    raise BtfError(f"no member {member.decode()} in struct {name.decode()}")
 
 
 def function_id(btf: bytes, name: bytes) -> int:

@@ -339,8 +339,9 @@ class Recording:
     ``queues`` names the kernel's wait queues by their number in the records;
     ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
     ``marked`` counts the calls of each function that was to be marked. ``take_marked``: one
-    of them takes, so what it did not take is still there. ``gaps`` are the
-    functions and modules that were not traced from their beginning, in words.
+    of them takes, so what it did not take is still there. ``late``: functions that were
+    marked only after their module had come, with both times; 0 for an unknown one. ``gaps``
+    are other functions and modules that were not traced from their beginning, in words.
     """
 
     records: tuple[Record, ...]
@@ -353,6 +354,7 @@ class Recording:
     kernel: KernelView | None = None
     marked: Mapping[str, int] = field(default_factory=dict)
     take_marked: bool = False
+    late: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
 
 
@@ -439,20 +441,18 @@ def recording_of(
         else None,
         marked={str(name): int(calls) for name, calls in head.get("marks", {}).items()},
         take_marked=bool(head.get("take_marked", False)),
+        late={
+            str(name): (int(late["coming"]), int(late["attached"]))
+            for name, late in head.get("late", {}).items()
+        },
         gaps=tuple(_gaps(head)),
     )
 
 
 def _gaps(head: Mapping[str, Any]) -> Iterator[str]:
-    """What a tracer did not find, or found late."""
+    """What a tracer did not find."""
     for name in head.get("missing", ()):
         yield f"{name} was not found, so it was not traced"
-    for name, late in head.get("late", {}).items():
-        if late.get("coming"):
-            gap = f"{(late['attached'] - late['coming']) / 1e6:.1f} ms"
-            yield f"{name} was traced only from {gap} after its module had come"
-        else:
-            yield f"{name} was not traced from the beginning of its module"
     yield from head.get("gaps", ())
 
 
@@ -468,6 +468,10 @@ def head_of(recording: Recording) -> dict[str, Any]:
         "kernel": asdict(recording.kernel) if recording.kernel else None,
         "marks": dict(recording.marked),
         "take_marked": recording.take_marked,
+        "late": {
+            name: {"coming": coming, "attached": attached}
+            for name, (coming, attached) in recording.late.items()
+        },
         "gaps": list(recording.gaps),
     }
 

@@ -14,11 +14,13 @@
 
 /* The calls that have not returned, by the place of their return address. */
 BPF_HASH(calls, u64, struct mark_rec, 16384);
+/* How often each function was called, by the address of its probe. */
+BPF_HASH(mark_counts, u64, u64, 64);
 
 static __always_inline int mark(struct regs *ctx, u8 what)
 {
 	u64 id = bpf_get_current_pid_tgid();
-	u64 place = ctx->sp;
+	u64 place = ctx->sp, address = ctx->ip;
 	struct mark_rec m = {
 		.kind = REC_MARK,
 		.t = bpf_ktime_get_ns(),
@@ -37,6 +39,7 @@ static __always_inline int mark(struct regs *ctx, u8 what)
 	if (old && (old->tid == m.tid || m.context != CTX_PROCESS))
 		lose(LOST_UNPAIRED);
 	remember(m.tid);
+	mark_counts.atomic_increment(address);
 	put(&m, sizeof(m));
 	calls.update(&place, &m);
 	return 0;

@@ -38,7 +38,7 @@
  * the wait would seem never to end. Hence the switch.
  *
  * The loader defines, in addition to the macros of records.h: MAX_QUEUES, BOOKMARKS,
- * TASK_PID; QUEUE_LIST and SWAITS_LIST (offsets of the sleepers in a wait queue and in a
+ * TASK_PID; MODULE_NAME and other offsets in a module; QUEUE_LIST and SWAITS_LIST (offsets of the sleepers in a wait queue and in a
  * completion's, after a lock of any size); BY_THREAD with PREEMPT_RT.
  *
  * Other names in capitals are numbers that the loader puts into the compiled program

@@ -355,8 +355,23 @@ def _place_stacks(queues: Mapping[int, Queue], stacks: list[StackRecord]) -> Non
                 signal.stack = stack.waker
 
 
+def _late_marks(recording: Recording, queues: Mapping[int, Queue]) -> Iterator[str]:
+    """Functions that were marked late, if their module was busy by then."""
+    for name, (coming, attached) in recording.late.items():
+        if not coming:
+            yield f"{name} was not marked from the beginning of its module"
+            continue
+        times = [wait.record.t_begin for queue in queues.values() for wait in queue.waits]
+        times += [call.record.t for queue in queues.values() for call in queue.every_signal()]
+        if busy := sum(coming <= t <= attached for t in times):
+            yield (
+                f"{name} was marked only {(attached - coming) / 1e6:.1f} ms after its module had "
+                f"come, and {busy} waits and wake calls began in that time"
+            )
+
+
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
-    doubts = list(recording.gaps)
+    doubts = [*recording.gaps, *_late_marks(recording, queues)]
     lost = recording.losses
     if lost:
         doubts.append(

@@ -352,6 +352,30 @@ def test_one_queue_is_traced_by_its_address(by_address: Traced) -> None:
     assert by_address.ledger.doubts == ()
 
 
+def test_module_is_traced_from_its_first_call_and_named_after_it_is_gone(
+    gallery: None, tmp_path: Path
+) -> None:
+    """It is loaded, used and unloaded at once, before the tracer looks for new modules.
+
+    The marks come too late, and the verdict's line says how late.
+    """
+    guest_modules.remove("gallery")
+    file = guest_modules.Modules.from_environment().file("gallery")
+    marks = ["--event=gallery_publish", "--take=gallery_take"]
+    play = f"insmod {file} && cat {GALLERY}/buggy/herd; sleep 1; rmmod gallery; sleep 1"
+    try:
+        traced = trace(tmp_path, ["--module=gallery", *marks], "ping", 3, tail=play)
+    finally:
+        guest_modules.insert(file)
+    (row,) = traced.rows("herd_queue")
+    assert row.name == "herd_queue [gallery]"
+    assert (row.calls, row.wakes) == (1, 3)
+    late = "gallery_publish was marked only "
+    assert f"\nNOT VERIFIED: {late}" in traced.said
+    assert "gallery_publish was marked " in traced.said.split(late)[0]
+    assert traced.status == ExitStatus.NOT_VERIFIED
+
+
 @pytest.mark.stress
 def test_one_queue_is_traced_by_its_symbol(tmp_path: Path) -> None:
     """Readers of the kernel's log sleep on it; of all else, nothing is told."""

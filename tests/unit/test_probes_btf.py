@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from harness.probes.btf import BtfError, function_id, member_offset
+from harness.probes.btf import BtfError, function_id, member_offset, size
 
 STRINGS = b"\0int\0task_struct\0state\0pid\0tgid\0"
 INT, ARRAY, STRUCT, ENUM, FUNCTION, PROTOTYPE = 1, 3, 4, 6, 12, 13
@@ -34,6 +34,13 @@ def test_member_is_found(kind_flag: int) -> None:
     """With and without bit fields in the structure."""
     assert member_offset(made(kind_flag), b"task_struct", b"pid") == 2416
     assert member_offset(made(kind_flag), b"task_struct", b"tgid") == 2420
+
+
+def test_size_is_found() -> None:
+    """The elements of an array of structures are so far apart."""
+    assert size(made(), b"task_struct") == 9000
+    with pytest.raises(BtfError):
+        size(made(), b"task")
 
 
 @pytest.mark.parametrize(

@@ -241,3 +241,34 @@ def test_story_has_begin_and_return_of_the_function() -> None:
     text = story(scene.ledger(), finding)
     assert "0.040 ms  thread waker-2/22 in process context, CPU 0, enters" in text
     assert "0.090 ms  thread waker-2/22 in process context returns from the marked" in text
+
+
+# Marks that come late.
+
+
+def late_by(begin: int, end: int) -> Scene:
+    """The publisher's function was marked at ``end``; its module came at ``begin``."""
+    scene = Scene()
+    scene.publish(100, end=101)
+    scene.call(102)
+    scene.wait(50, slept=60, wakes=(102,), end=104)
+    scene.take(105, end=106)
+    scene.late = {"publish": (begin * US, end * US)}
+    return scene
+
+
+def test_mark_that_came_after_a_wait_is_a_doubt_with_its_length() -> None:
+    (doubt,) = late_by(40, 90).verdict().doubts
+    assert doubt == (
+        "publish was marked only 0.1 ms after its module had come, and 1 waits and wake calls "
+        "began in that time"
+    )
+
+
+def test_mark_that_came_before_the_first_wait_is_in_time() -> None:
+    silent(late_by(10, 40))
+
+
+def test_mark_of_a_module_that_came_at_an_unknown_time_is_a_doubt() -> None:
+    (doubt,) = late_by(0, 40).verdict().doubts
+    assert doubt == "publish was not marked from the beginning of its module"

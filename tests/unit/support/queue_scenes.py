@@ -40,6 +40,7 @@ class Scene:
 
     def __init__(self, *, take_marked: bool = True) -> None:
         self.take_marked = take_marked
+        self.late: dict[str, tuple[int, int]] = {}
         self.records: list[Record] = []
         self.calls: dict[int, SignalRecord] = {}
         self.seq = {QUEUE: 0, OTHER: 0}
@@ -146,6 +147,7 @@ class Scene:
                 queues={QUEUE: "the_queue [mod]", OTHER: "other_queue [mod]"},
                 t_stop=stop * US,
                 take_marked=self.take_marked,
+                late=self.late,
             )
         )
 
