@@ -37,7 +37,7 @@ static __always_inline int within(struct range *ranges, u64 address)
 	return 0;
 }
 
-static __always_inline int of_module(struct regs *ctx, u64 address)
+static __always_inline int of_module(void *ctx, u64 address)
 {
 	int zero = 0;
 	struct frames *f = unwound.lookup(&zero);
@@ -101,6 +101,35 @@ RAW_TRACEPOINT_PROBE(module_load)
 	set_range(&p->init[at], load64(mod + MODULE_INIT), 0, load32(mod + MODULE_INIT_SIZE));
 	comings.update(&at, &now);
 	return 0;
+}
+
+/* Addresses in kfabric; 0 if it is not loaded. */
+struct kfabric {
+	u64 wake_function, layout;
+};
+
+BPF_ARRAY(kfabric, struct kfabric, 1);
+
+/* The owner of several objects' queues, one after the other in the same memory. */
+#define SEVERAL_OBJECTS 0xffffffff
+
+/* If a sleeper is one of kfabric's, note which object owns the queue. Under its lock. */
+static __always_inline void note_owner(struct stats *s, u64 address)
+{
+	int zero = 0;
+	struct kfabric *k = kfabric.lookup(&zero);
+	u64 head = address + QUEUE_LIST, node = load64(head), owner;
+	u32 object;
+
+	if (!k || !k->wake_function || node == head ||
+	    load64(node - ENTRY_LIST + ENTRY_FUNCTION) != k->wake_function)
+		return;
+	object = load32(address + load32(k->layout));
+	if (s->object && s->object != object)
+		object = SEVERAL_OBJECTS;
+	s->object = object;
+	owner = load64(address + load32(k->layout + sizeof(u32)));
+	s->fclass = load64(owner + load32(k->layout + 2 * sizeof(u32)));
 }
 
 static __always_inline int qualifies(struct regs *ctx, u64 address, u32 tgid)

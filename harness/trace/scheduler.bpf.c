@@ -51,11 +51,6 @@ static __always_inline void lose_wake(struct open_wait *w)
 		lose(LOST_UNPAIRED);
 }
 
-static __always_inline u32 tid_of(u64 task)
-{
-	return load32(task + TASK_PID);
-}
-
 enum { FORK_PARENT, FORK_CHILD };	/* arguments of sched_process_fork */
 
 RAW_TRACEPOINT_PROBE(sched_waking)
@@ -167,6 +162,22 @@ static __always_inline void sleeps(u32 tid, u32 state, u64 now)
 	s->state = state;
 }
 
+/* A thread sleeps, in no wait that was seen to begin: is that a traced module's business? */
+static __always_inline void note_sleeper(void *ctx, u32 tid)
+{
+	s32 stack;
+
+	if (sleepers.lookup(&tid))
+		return;
+	if (!of_module(ctx, 0)) {
+		of_modules.delete(&tid);
+		return;
+	}
+	stack = stack_of(ctx);
+	of_modules.update(&tid, &stack);
+	remember(tid);
+}
+
 RAW_TRACEPOINT_PROBE(sched_switch)
 {
 	/* The thread that leaves the CPU is still the current one. */
@@ -189,6 +200,8 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 	}
 	if (prev && asleep)
 		sleeps(prev, ctx->args[SWITCH_PREV_STATE], now);
+	if (BY_MODULE && prev && asleep)
+		note_sleeper(ctx, prev);
 	if (!next)
 		return 0;
 	w = runs(next, now);

@@ -23,7 +23,8 @@
  * are written only for wanted queues.
  *
  * Sleepers that enter a queue without these functions (epoll, kfabric) are known from
- * the wake call on: their wait begins, in its record, when the thread went to sleep.
+ * the wake call on: their wait begins, in its record, when the thread went to sleep. If
+ * they slept in code of a traced module, the queue is wanted.
  *
  * The loader sets the probes after the functions' first instruction, as breakpoints,
  * whose programs run with interrupts off. If an interrupt could come during a program,
@@ -69,7 +70,7 @@ enum { TASK_NORMAL = 3, DONE_FOR_EVER = 0xffffffff };
 #define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures, unchanged since 4.13. */
-enum { ENTRY_PRIVATE = 8, ENTRY_LIST = 24, SWAIT_LIST = 8 };
+enum { ENTRY_PRIVATE = 8, ENTRY_FUNCTION = 16, ENTRY_LIST = 24, SWAIT_LIST = 8 };
 enum { COMPLETION_QUEUE = 8 };
 #define STACK_MASK (~0x3fffULL)
 
@@ -92,12 +93,15 @@ struct stats {
 	u64 address, site;
 	s32 stack;
 	u32 depth;
-	u8 kind, on_stack, slept_on, wanted, pad[4];
+	u8 kind, on_stack, slept_on, wanted;
+	u32 object;		/* id of the object of kfabric that owns it; 0: unknown */
 	u64 seq;		/* wake calls, numbered */
 	u64 waits, slept, wakes, found, spurious, timeouts, interrupted;
 	u64 earlier;		/* wakes that did not end their wait */
 	u64 ended_wakes;	/* waits that were woken at all */
-	u32 deepest, unused;
+	u32 deepest;
+	u32 fclass, owner_tid;	/* class of the object; the first thread that slept */
+	u32 pad;
 	u32 latency[BUCKETS];
 };
 
@@ -144,6 +148,8 @@ BPF_HASH(sleepers, u32, struct sleeper, 16384);
 BPF_TABLE("lru_hash", u32, u64, slept_at, 16384);
 BPF_HASH(inlines, u32, struct open_wait, 4096);
 BPF_HASH(tree, u32, u8, 16384);
+/* Threads that sleep outside of these functions in code of a traced module; their stacks. */
+BPF_TABLE("lru_hash", u32, s32, of_modules, 4096);
 #if BY_THREAD
 BPF_TABLE("lru_hash", u32, struct cpu, cpus, 4096);
 BPF_ARRAY(no_cpu, struct cpu, 1);
@@ -187,6 +193,11 @@ static __always_inline u32 load32(u64 address)
 
 	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
 	return value;
+}
+
+static __always_inline u32 tid_of(u64 task)
+{
+	return load32(task + TASK_PID);
 }
 
 /*

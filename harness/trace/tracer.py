@@ -38,6 +38,7 @@ from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
 from harness.trace.summary import SUMMARY, Row, Summary, spread, stuck
 from harness.trace.symbols import History, Symbols, queue_name
+from harness.verdict.ledger import class_name
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
@@ -89,6 +90,9 @@ _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 _SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
 _BOOKMARKS = "__wake_up_locked_key_bookmark"
 _FORK = "raw_tracepoint__sched_process_fork"
+_SEVERAL_OBJECTS = 0xFFFFFFFF
+# Of kfabric: the wake function of its sleepers, and where a queue has its owner.
+_KFABRIC = ("kfi_wake_function", "kfi_waitq_layout")
 _MODULE_LOAD = "raw_tracepoint__module_load"
 
 
@@ -316,6 +320,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         for name in self.scope.modules:
             self._ranges[name] = self._set_ranges(name)
         self._found |= {name for name, found in self._ranges.items() if found}
+        self._find_kfabric()
         gone = {*self._marked.values()} - {"", *self.symbols.modules}
         for name in [name for name, module in self._marked.items() if module in gone]:
             del self._marked[name]
@@ -346,6 +351,13 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._kallsyms = _KALLSYMS.read_bytes()
         self.symbols = Symbols(self._kallsyms, loaded)
         self._history.add(self.symbols)
+
+    def _find_kfabric(self) -> None:
+        """Pass the addresses by which the kernel part knows the queues of kfabric."""
+        table = self._bpf[b"kfabric"]
+        found = [self.symbols.address(name, "kfabric") or 0 for name in _KFABRIC]
+        loaded = "kfabric" in self.symbols.modules and all(found)
+        table[table.Key(0)] = table.Leaf(*(found if loaded else (0, 0)))
 
     def _note_mark(self, name: str, address: int) -> None:
         """Remember a mark, and how late it is if the trace had begun."""
@@ -434,6 +446,8 @@ class Tracer(AbstractContextManager["Tracer"]):
         return self._names[known]
 
     def _find_name(self, number: int, queue: Any) -> str:
+        if queue.object not in (0, _SEVERAL_OBJECTS):
+            return self._object_name(queue)
         # Reading a stack disturbs the probes: while they are set, the caller must suffice.
         frames = () if self._switches[0] else self._frames(queue.stack)
         slept_on = frames if queue.slept_on else ()
@@ -446,6 +460,17 @@ class Tracer(AbstractContextManager["Tracer"]):
             completion=queue.kind == _COMPLETION,
             on_stack=bool(queue.on_stack),
         )
+
+    def _object_name(self, queue: Any) -> str:
+        """The name of a queue of kfabric, with the first thread that slept on it."""
+        name = f"{class_name(queue.fclass)} {queue.object}"
+        threads = self._bpf[b"threads"]
+        # Like a stack: not while the probes are set.
+        with suppress(KeyError):
+            if not self._switches[0] and queue.owner_tid:
+                comm = threads[threads.Key(queue.owner_tid)].text.decode(errors="replace")
+                return f"{name} ({comm})"
+        return name
 
     def _frames(self, stack: int) -> tuple[str, ...]:
         if stack < 0:

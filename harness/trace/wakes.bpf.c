@@ -29,6 +29,28 @@ static __always_inline u32 count_sleepers(u64 address, u8 kind)
 	return n;
 }
 
+/* Does a thread sleep there that slept in code of a traced module? */
+static __always_inline int for_module(u64 address, u8 kind)
+{
+	u64 head = address + QUEUE_LIST;
+	u64 node = load64(head);
+
+	if (!BY_MODULE || kind != KIND_QUEUE)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < LIST_LIMIT; i++) {
+		u32 tid;
+
+		if (!node || node == head)
+			break;
+		tid = tid_of(load64(node - ENTRY_LIST + ENTRY_PRIVATE));
+		if (of_modules.lookup(&tid))
+			return 1;
+		node = load64(node);
+	}
+	return 0;
+}
+
 static __always_inline void forget_completion(u32 tid)
 {
 	u64 entry = tid;
@@ -58,7 +80,8 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u32 mod
 	c->call.number = 0;
 	c->call.left = 0;
 	c->call.seq = 0;
-	if ((!q || !q->wanted) && tgid != OWN_TGID && qualifies(ctx, address, tgid)) {
+	if ((!q || !q->wanted) && tgid != OWN_TGID &&
+	    (qualifies(ctx, address, tgid) || for_module(address, kind))) {
 		if (!q)
 			q = add_queue(address, 0, kind, 0);
 		if (q)
@@ -101,6 +124,8 @@ static __always_inline int wake(struct regs *ctx, u64 address, u64 many, u32 mod
 	if (!s)
 		return 0;
 	describe(s, q);
+	if (kind == KIND_QUEUE)
+		note_owner(s, address);
 	c->call.seq = __sync_fetch_and_add(&s->seq, 1) + 1;
 	if (c->call.left) {
 		__sync_fetch_and_add(&s->found, 1);
@@ -256,6 +281,7 @@ static __always_inline void woken(struct cpu *c, struct sleeper *s,
 static __always_inline void woken_inline(struct cpu *c, u32 tid, u64 now)
 {
 	u64 *slept = slept_at.lookup(&tid);
+	s32 *stack = of_modules.lookup(&tid);
 	struct stats *s = stats_of(c->call.number);
 	struct open_wait w = {
 		.r = {
@@ -273,13 +299,16 @@ static __always_inline void woken_inline(struct cpu *c, u32 tid, u64 now)
 			.queue = c->call.number,
 			.t_begin = slept ? *slept : c->call.t,
 			.tid = tid,
-			.sleeper = NO_STACK,
+			.sleeper = stack ? *stack : NO_STACK,
 		},
 		.address = c->call.address,
 	};
 
-	if (s)
+	if (s) {
 		__sync_fetch_and_add(&s->wakes, 1);
+		if (!s->owner_tid)
+			s->owner_tid = tid;
+	}
 	set_wake(&w, &c->call, c->t_entry, now);
 	if (inlines.update(&tid, &w))
 		lose(LOST_WAITS);

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -374,6 +375,27 @@ def test_module_is_traced_from_its_first_call_and_named_after_it_is_gone(
     assert f"\nNOT VERIFIED: {late}" in traced.said
     assert "gallery_publish was marked " in traced.said.split(late)[0]
     assert traced.status == ExitStatus.NOT_VERIFIED
+
+
+def test_sleepers_of_a_module_are_its_own_on_queues_of_kfabric(
+    kbench: Path, tmp_path: Path
+) -> None:
+    """Its threads sleep in kfi_wait(), and code of others wakes them; the queues have names."""
+    play = f"echo pingpong kfi normal {MESSAGES} 0 1 -1 >{kbench}"
+    traced = trace(tmp_path, ["--module=kfi_bench"], "ping", 3, tail=play)
+    rows = traced.rows("wait set ")
+    assert len(rows) == 2
+    assert all(re.fullmatch(r"wait set \d+ \(.+\)", row.name) for row in rows)
+    assert sum(row.waits for row in rows) >= MESSAGES // 2
+    stacks = {
+        wait.stacks.sleeper
+        for queue in traced.ledger.queues.values()
+        for wait in queue.waits
+        if wait.stacks and wait.stacks.sleeper >= 0
+    }
+    frames = [frame for stack in stacks for frame in traced.recording.stacks[stack]]
+    assert any("kfi_waitq_sleep" in frame for frame in frames)
+    assert any("[kfi_bench]" in frame for frame in frames)
 
 
 @pytest.mark.stress
