@@ -100,6 +100,8 @@ class FullRecording:
         queues = self.head["queues"].items()
         head = self.head | {
             "t_stop": end,
+            # They are of all runs.
+            "marks": {},
             "losses": run.losses or self.head["losses"],
             "tallies": {queue: asdict(tally) for queue, tally in tallies.items()},
             "threads": self.head["threads"] | {tid: name for name, tid in run.threads.items()},

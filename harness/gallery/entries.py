@@ -157,11 +157,22 @@ ENTRIES = (
         Kind.STUCK,
         waker=UNKNOWN,
     ),
+    Entry(
+        "wake-then-store",
+        "wakes before it publishes, both in one marked function",
+        "either it came before the store",
+    ),
+    Entry("wrong-state", "wakes sleepers of another state", "this thread slept uninterruptibly"),
+    Entry(
+        "reinit",
+        "initializes a completion again that was given already",
+        "its count was 0 again",
+    ),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
 HEALTHY = (
     *("exclusive", "non-exclusive", "wake-all", "batch", "chain", "two-queues", "softirq"),
-    *("interrupted", "timeout", "completion", "locks", "swait", "bit"),
+    *("interrupted", "timeout", "completion", "locks", "swait", "bit", "give"),
 )
 """Kinds of healthy wake-ups."""

@@ -28,7 +28,9 @@ from harness.trace.scope import Scope
 from harness.trace.tracer import Tracer
 
 MODULE = "gallery"
-SCOPE = Scope(modules=(MODULE,), publish=("gallery_publish",), take=("gallery_take",))
+SCOPE = Scope(
+    modules=(MODULE,), publish=("gallery_publish", "gallery_give"), take=("gallery_take",)
+)
 DEBUGFS = Path("/sys/kernel/debug")
 ROUNDS = Path("/sys/module/gallery/parameters/rounds")
 MOCK = "mock"

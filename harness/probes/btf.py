@@ -33,8 +33,23 @@ class BtfError(ValueError):
     """The BTF has no such member."""
 
 
-def _structures(btf: bytes, name: bytes) -> Iterator[tuple[bytes, bytes, int]]:
-    """All types, all strings, and the place of each structure of this name in the types."""
+def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
+    """The offset of ``member`` in ``struct name``, in bytes. Raises BtfError."""
+    for _, members in _structures(btf, name):
+        if member in members:
+            return members[member]
+    raise BtfError(f"no member {member.decode()} in struct {name.decode()}")
+
+
+def struct_size(btf: bytes, name: bytes) -> int:
+    """The size of ``struct name``, in bytes. Raises BtfError."""
+    for found, _ in _structures(btf, name):
+        return found
+    raise BtfError(f"no struct {name.decode()}")
+
+
+def _structures(btf: bytes, name: bytes) -> Iterator[tuple[int, dict[bytes, int]]]:
+    """The structures of a name: the size of each, and the offsets of its members."""
     magic, _, _, header, types_at, types_size, strings_at, strings_size = _HEADER.unpack_from(btf)
     if magic != _MAGIC:
         raise BtfError("not BTF, or of another byte order")
@@ -43,28 +58,16 @@ def _structures(btf: bytes, name: bytes) -> Iterator[tuple[bytes, bytes, int]]:
     number = strings.find(b"\0" + name + b"\0") + 1
     at = types.find(struct.pack("<I", number)) if number else -1
     while 0 <= at <= len(types) - _TYPE.size:
-        if at % 4 == 0 and _TYPE.unpack_from(types, at)[1] >> 24 & 0x1F == _KIND_STRUCT:
-            yield types, strings, at
-        at = types.find(struct.pack("<I", number), at + 1)
-
-
-def struct_size(btf: bytes, name: bytes) -> int:
-    """The size of ``struct name``, in bytes. Raises BtfError."""
-    for types, _, at in _structures(btf, name):
-        return int(_TYPE.unpack_from(types, at)[2])
-    raise BtfError(f"no struct {name.decode()}")
-
-
-def member_offset(btf: bytes, name: bytes, member: bytes) -> int:
-    """The offset of ``member`` in ``struct name``, in bytes. Raises BtfError."""
-    for types, strings, at in _structures(btf, name):
-        _, info, _ = _TYPE.unpack_from(types, at)
-        for index in range(info & 0xFFFF):
-            text, _, bits = _TYPE.unpack_from(types, at + _TYPE.size * (index + 1))
-            if strings[text : strings.find(b"\0", text)] == member:
+        _, info, length = _TYPE.unpack_from(types, at)
+        if at % 4 == 0 and info >> 24 & 0x1F == _KIND_STRUCT:
+            members = {}
+            for index in range(info & 0xFFFF):
+                text, _, bits = _TYPE.unpack_from(types, at + _TYPE.size * (index + 1))
                 # In structures with bit fields the upper eight bits are a width.
-                return int(bits & 0xFFFFFF if info >> 31 else bits) // 8
-    raise BtfError(f"no member {member.decode()} in struct {name.decode()}")
+                offset = int(bits & 0xFFFFFF if info >> 31 else bits) // 8
+                members[strings[text : strings.find(b"\0", text)]] = offset
+            yield length, members
+        at = types.find(struct.pack("<I", number), at + 1)
 
 
 def function_id(btf: bytes, name: bytes) -> int:

@@ -48,7 +48,7 @@ _SCHED = (b"sched_waking", b"sched_wakeup", b"sched_switch", b"sched_process_exi
 # Attached only with PREEMPT_RT.
 _TIMERS = (b"hrtimer_expire_entry", b"hrtimer_expire_exit")
 
-# 32 MiB, for 150,000 waits between two reads.
+# 32 MiB, for 140,000 waits between two reads.
 _RING_PAGES = 8192
 # Drained records are kept in memory up to this size, then on disk.
 _MEMORY = 8 << 20

@@ -37,6 +37,8 @@ struct wait_rec {
 	   foreign_context;
 	u8 flags;	/* WAIT_... */
 	u8 kernel_wakes;/* how often the kernel's wake function ran for it */
+	u32 state;	/* the thread's, in its last sleep; 0: unknown */
+	u32 gone;	/* what a completion had counted, and had forgotten by t_begin */
 };
 
 struct signal_rec {
@@ -44,6 +46,8 @@ struct signal_rec {
 	u64 t, seq, have;
 	u32 source, sleepers, waker;
 	u8 why, context, cpu, pad;
+	u32 mode;	/* the states of the sleepers that it asked for; 0: unknown */
+	u32 count;	/* of a completion: its count before the call */
 };
 
 struct wake_rec {
@@ -59,9 +63,10 @@ struct object_rec {
 	u32 change, fclass, other, tid;
 };
 
+/* Written when the function begins, and again when it returns: then with t_end. */
 struct mark_rec {
 	u32 kind, queue;
-	u64 t;
+	u64 t, t_end;
 	u32 tid, tgid;
 	s32 stack;
 	u8 what, context, cpu, pad;
@@ -101,11 +106,11 @@ struct work_rec {
 	u8 context, delete_context, pad[6];
 };
 
-_Static_assert(sizeof(struct wait_rec) == 128, "wait_rec");
-_Static_assert(sizeof(struct signal_rec) == 48, "signal_rec");
+_Static_assert(sizeof(struct wait_rec) == 136, "wait_rec");
+_Static_assert(sizeof(struct signal_rec) == 56, "signal_rec");
 _Static_assert(sizeof(struct wake_rec) == 64, "wake_rec");
 _Static_assert(sizeof(struct object_rec) == 32, "object_rec");
-_Static_assert(sizeof(struct mark_rec) == 32, "mark_rec");
+_Static_assert(sizeof(struct mark_rec) == 40, "mark_rec");
 _Static_assert(sizeof(struct stack_rec) == 40, "stack_rec");
 _Static_assert(sizeof(struct tally_rec) == 40, "tally_rec");
 _Static_assert(sizeof(struct ender_rec) == 40, "ender_rec");

@@ -114,15 +114,18 @@ class WaitRecord:
     call itself gives for its end: 0 if no wake ended it. Publications up to ``seen``
     do not concern the wait. ``foreign`` counts requests to the scheduler to wake the
     thread that did not come from a kfabric wake. ``kernel_wakes`` counts calls of the
-    kernel's wake function for it.
+    kernel's wake function for it. ``state`` is the kernel's number for the state in which
+    the thread slept last; 0 if it is not known. ``gone``: a completion had counted so many
+    calls of complete(), and its count was 0 again when the wait began, although no wait
+    had taken them.
     """
 
     KIND: ClassVar[int] = 1
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I12B")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II10Q3Ii3I12B2I")
     MEMBERS: ClassVar[str] = (
         "kind queue t_begin t_slept t_wake t_waking t_running t_end t_foreign seq need "
         "seen tid tgid source ret waker wakeup_ns foreign_tid fclass why ended context cpu "
-        "ready sleeps wakes foreign foreign_context flags kernel_wakes"
+        "ready sleeps wakes foreign foreign_context flags kernel_wakes state gone"
     )
 
     queue: int
@@ -155,6 +158,8 @@ class WaitRecord:
     foreign_context: int = 0
     flags: int = 0
     kernel_wakes: int = 0
+    state: int = 0
+    gone: int = 0
 
     @property
     def exclusive(self) -> bool:
@@ -167,12 +172,16 @@ class SignalRecord:
     """A queue was signalled; ``sleepers`` is how many were enqueued.
 
     ``seq`` numbers the publications on the queue. It is 0 for a wake-up without a
-    publication, such as one that a thread hands on.
+    publication, such as one that a thread hands on. ``mode`` has the states of the sleepers
+    that a wake call asked for; 0 if it is not known. ``count`` is what a completion counted
+    before the call.
     """
 
     KIND: ClassVar[int] = 2
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II3Q3I4B")
-    MEMBERS: ClassVar[str] = "kind queue t seq have source sleepers waker why context cpu pad"
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<II3Q3I4B2I")
+    MEMBERS: ClassVar[str] = (
+        "kind queue t seq have source sleepers waker why context cpu pad mode count"
+    )
 
     queue: int
     t: int
@@ -184,6 +193,8 @@ class SignalRecord:
     waker: int = 0
     context: int = 0
     cpu: int = 0
+    mode: int = 0
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +246,15 @@ class ObjectRecord:
 
 @dataclass(frozen=True, slots=True)
 class MarkRecord:
-    """A thread entered a marked function; ``queue`` is 0 if the function names none."""
+    """A call of a marked function; ``queue`` is 0 if the function names none.
+
+    It is recorded when the function begins, and again when it returns at ``t_end``. The
+    item is stored, or taken, at some moment between. ``t_end`` is 0 if no return was seen.
+    """
 
     KIND: ClassVar[int] = 5
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQIIi4B")
-    MEMBERS: ClassVar[str] = "kind queue t tid tgid stack what context cpu pad"
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<IIQQIIi4B")
+    MEMBERS: ClassVar[str] = "kind queue t t_end tid tgid stack what context cpu pad"
 
     queue: int
     t: int
@@ -249,6 +264,7 @@ class MarkRecord:
     stack: int = NO_STACK
     context: int = 0
     cpu: int = 0
+    t_end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,10 +446,12 @@ class Recording:
 
     ``queues`` names the kernel's wait queues by their number in the records;
     ``stacks`` holds the frames of each stack, innermost first, as ``symbol+0x12 [module]``.
-    ``marked`` counts the calls of each function that was to be marked. ``gaps`` are the
-    functions and modules that were not traced from their beginning, in words. ``asleep``
-    has the frames, innermost first, in which threads slept at ``t_stop`` that could have
-    ended a wait.
+    ``marked`` counts the calls of each function that was to be marked. ``take_marked``: one
+    of them takes, so what it did not take is still there. ``late``: functions that were
+    marked only after their module had come, with both times; 0 for an unknown one. ``gaps``
+    are other functions and modules that were not traced from their beginning, in words.
+    ``asleep`` has the frames, innermost first, in which threads slept at ``t_stop`` that
+    could have ended a wait.
     """
 
     records: tuple[Record, ...]
@@ -445,6 +463,8 @@ class Recording:
     t_stop: int = 0
     kernel: KernelView | None = None
     marked: Mapping[str, int] = field(default_factory=dict)
+    take_marked: bool = False
+    late: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
     asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -531,21 +551,20 @@ def recording_of(
         if kernel is not None
         else None,
         marked={str(name): int(calls) for name, calls in head.get("marks", {}).items()},
+        take_marked=bool(head.get("take_marked", False)),
+        late={
+            str(name): (int(late["coming"]), int(late["attached"]))
+            for name, late in head.get("late", {}).items()
+        },
         gaps=tuple(_gaps(head)),
         asleep={int(tid): tuple(frames) for tid, frames in head.get("asleep", {}).items()},
     )
 
 
 def _gaps(head: Mapping[str, Any]) -> Iterator[str]:
-    """What a tracer did not find, or found late."""
+    """What a tracer did not find."""
     for name in head.get("missing", ()):
         yield f"{name} was not found, so it was not traced"
-    for name, late in head.get("late", {}).items():
-        if late.get("coming"):
-            gap = f"{(late['attached'] - late['coming']) / 1e6:.1f} ms"
-            yield f"{name} was traced only from {gap} after its module had come"
-        else:
-            yield f"{name} was not traced from the beginning of its module"
     yield from head.get("gaps", ())
 
 
@@ -560,6 +579,11 @@ def head_of(recording: Recording) -> dict[str, Any]:
         "stacks": {number: list(frames) for number, frames in recording.stacks.items()},
         "kernel": asdict(recording.kernel) if recording.kernel else None,
         "marks": dict(recording.marked),
+        "take_marked": recording.take_marked,
+        "late": {
+            name: {"coming": coming, "attached": attached}
+            for name, (coming, attached) in recording.late.items()
+        },
         "gaps": list(recording.gaps),
         "asleep": {tid: list(frames) for tid, frames in recording.asleep.items()},
     }

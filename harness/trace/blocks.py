@@ -229,6 +229,7 @@ class WatchCut:
             queues={int(number): name for number, name in seen["queues"].items()},
             losses=Losses(**seen["losses"]),
             t_stop=seen["t_stop"],
+            take_marked=bool(self._watch.what.scope.take),
         )
 
     def _threads(self, records: Iterable[Record]) -> dict[int, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Kprobes by address, set after a function's first instruction.
+"""Kprobes by address, set after a function's first instruction, and at its return.
 
 bcc's own kprobes have two drawbacks here. They name the function, and a kernel before 6.2
 then searches all symbols several times, which takes an emulated guest most of a second
@@ -7,6 +7,9 @@ for each probe. And the kernel turns a probe on the first instruction into a cal
 whose program runs with interrupts on: no program on that CPU sees the events of an
 interrupt during that time. After the call at the start of a traceable function a probe is
 a breakpoint, with interrupts off.
+
+A probe at a return is no breakpoint: the kernel lets the function return into a handler,
+whose program runs with interrupts on if the function's caller had them on.
 """
 
 import contextlib
@@ -24,6 +27,7 @@ _SET_BPF, _ENABLE = 0x40042408, 0x2400
 _CLOSE_ON_EXEC = 8
 # After a call of 5 bytes; after that and a landing pad of 4 bytes; at the begin.
 _OFFSETS = (5, 9, 0)
+_RETURN = 1  # the bit "retprobe" of an event's configuration
 
 
 class KprobeError(OSError):
@@ -56,6 +60,16 @@ class Kprobes(contextlib.AbstractContextManager["Kprobes"]):
                 break
         else:
             raise KprobeError(ctypes.get_errno(), f"no probe in {name}")
+        self._run(fd, program)
+
+    def attach_return(self, name: str, address: int, program: int) -> None:
+        """Run a program when a function returns. Raises KprobeError."""
+        fd = self._open(address, _RETURN)
+        if fd < 0:
+            raise KprobeError(ctypes.get_errno(), f"no probe at the return of {name}")
+        self._run(fd, program)
+
+    def _run(self, fd: int, program: int) -> None:
         self._fds.append(fd)
         fcntl.ioctl(fd, _SET_BPF, program)
         fcntl.ioctl(fd, _ENABLE, 0)
@@ -68,9 +82,9 @@ class Kprobes(contextlib.AbstractContextManager["Kprobes"]):
             _OPTIMIZE.write_text(self._optimize)
             self._optimize = ""
 
-    def _open(self, address: int) -> int:
+    def _open(self, address: int, config: int = 0) -> int:
         # The CPU of the event matters only to perf; a program runs on every CPU.
-        attr = _ATTR.pack(self._kind, _ATTR.size, 0, 1, 0, 0, 0, 1, 0, 0, address)
+        attr = _ATTR.pack(self._kind, _ATTR.size, config, 1, 0, 0, 0, 1, 0, 0, address)
         buffer = ctypes.create_string_buffer(attr, _ATTR.size)
         return int(
             self._libc.syscall(_PERF_EVENT_OPEN, buffer, -1, 0, -1, ctypes.c_ulong(_CLOSE_ON_EXEC))

@@ -14,12 +14,18 @@ struct frames {
 	u64 ip[FRAMES];
 };
 
-/* The address ranges of the modules; empty ones at the end. */
+/* The address ranges of the modules; empty ones at the end. ``init`` is freed after it ran. */
 struct places {
-	struct range text[RANGES], data[RANGES];
+	struct range text[RANGES], data[RANGES], init[RANGES];
+};
+
+struct module_name {
+	char text[56];
 };
 
 BPF_ARRAY(modules, struct places, 1);
+BPF_HASH(module_numbers, struct module_name, u32, RANGES);
+BPF_ARRAY(comings, u64, RANGES);	/* when each module was loaded last */
 BPF_PERCPU_ARRAY(unwound, struct frames, 1);
 
 static __always_inline int within(struct range *ranges, u64 address)
@@ -31,7 +37,7 @@ static __always_inline int within(struct range *ranges, u64 address)
 	return 0;
 }
 
-static __always_inline int of_module(struct regs *ctx, u64 address)
+static __always_inline int of_module(void *ctx, u64 address)
 {
 	int zero = 0;
 	struct frames *f = unwound.lookup(&zero);
@@ -59,10 +65,71 @@ static __always_inline int of_module(struct regs *ctx, u64 address)
 		if (!ip || ip - ENTRY_TEXT < ENTRY_TEXT_END - ENTRY_TEXT ||
 		    ip - SOFTIRQ_TEXT < SOFTIRQ_TEXT_END - SOFTIRQ_TEXT)
 			break;
-		if (within(p->text, ip))
+		if (within(p->text, ip) || within(p->init, ip))
 			return 1;
 	}
 	return 0;
+}
+
+static __always_inline void set_range(struct range *range, u64 base, u64 from, u64 to)
+{
+	range->start = base + from;
+	range->end = base + to;
+}
+
+/*
+ * A module has been loaded, and its init function comes next: the trace knows its
+ * addresses before any of its code runs.
+ */
+RAW_TRACEPOINT_PROBE(module_load)
+{
+	u64 mod = ctx->args[0], now = bpf_ktime_get_ns();
+	struct places *p;
+	struct module_name name = {};
+	int zero = 0;
+	u32 *number, at;
+
+	bpf_probe_read_kernel_str(&name, sizeof(name), (void *)(mod + MODULE_NAME));
+	number = module_numbers.lookup(&name);
+	p = modules.lookup(&zero);
+	if (!number || !p)
+		return 0;
+	at = *number & (RANGES - 1);
+	set_range(&p->text[at], load64(mod + MODULE_TEXT), 0, load32(mod + MODULE_TEXT_SIZE));
+	set_range(&p->data[at], load64(mod + MODULE_DATA), MODULE_DATA_FROM ?
+		  load32(mod + MODULE_DATA_FROM) : 0, load32(mod + MODULE_DATA_SIZE));
+	set_range(&p->init[at], load64(mod + MODULE_INIT), 0, load32(mod + MODULE_INIT_SIZE));
+	comings.update(&at, &now);
+	return 0;
+}
+
+/* Addresses in kfabric; 0 if it is not loaded. */
+struct kfabric {
+	u64 wake_function, layout;
+};
+
+BPF_ARRAY(kfabric, struct kfabric, 1);
+
+/* The owner of several objects' queues, one after the other in the same memory. */
+#define SEVERAL_OBJECTS 0xffffffff
+
+/* If a sleeper is one of kfabric's, note which object owns the queue. Under its lock. */
+static __always_inline void note_owner(struct stats *s, u64 address)
+{
+	int zero = 0;
+	struct kfabric *k = kfabric.lookup(&zero);
+	u64 head = address + QUEUE_LIST, node = load64(head), owner;
+	u32 object;
+
+	if (!k || !k->wake_function || node == head ||
+	    load64(node - ENTRY_LIST + ENTRY_FUNCTION) != k->wake_function)
+		return;
+	object = load32(address + load32(k->layout));
+	if (s->object && s->object != object)
+		object = SEVERAL_OBJECTS;
+	s->object = object;
+	owner = load64(address + load32(k->layout + sizeof(u32)));
+	s->fclass = load64(owner + load32(k->layout + 2 * sizeof(u32)));
 }
 
 static __always_inline int qualifies(struct regs *ctx, u64 address, u32 tgid)

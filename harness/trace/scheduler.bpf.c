@@ -35,11 +35,14 @@ static __always_inline struct call *called(struct cpu *c, struct open_wait *w)
 
 /*
  * Were breakpoints ignored on this CPU just now? That is so while their programs run,
- * with interrupts off, and during a map look-up by system call.
+ * with interrupts off, while a marked function returns, and during a map look-up by
+ * system call.
  */
 static __always_inline int blind(void)
 {
-	return load32(percpu_base() + PROG_ACTIVE) != 0;
+	u64 base = percpu_base();
+
+	return load32(base + PROG_ACTIVE) || load64(base + CURRENT_KPROBE);
 }
 
 static __always_inline void lose_wake(struct open_wait *w)
@@ -153,7 +156,7 @@ static __always_inline struct open_wait *runs(u32 tid, u64 now)
 	return inlines.lookup(&tid);
 }
 
-static __always_inline void sleeps(u32 tid, u64 now)
+static __always_inline void sleeps(u32 tid, u32 state, u64 now)
 {
 	struct sleeper *s = sleepers.lookup(&tid);
 	struct stats *st;
@@ -169,6 +172,23 @@ static __always_inline void sleeps(u32 tid, u64 now)
 	}
 	s->sleeps++;
 	s->t_slept = now;
+	s->state = state;
+}
+
+/* A thread sleeps, in no wait that was seen to begin: is that a traced module's business? */
+static __always_inline void note_sleeper(void *ctx, u32 tid)
+{
+	s32 stack;
+
+	if (sleepers.lookup(&tid))
+		return;
+	if (!of_module(ctx, 0)) {
+		of_modules.delete(&tid);
+		return;
+	}
+	stack = stack_of(ctx);
+	of_modules.update(&tid, &stack);
+	remember(tid);
 }
 
 RAW_TRACEPOINT_PROBE(sched_switch)
@@ -192,7 +212,9 @@ RAW_TRACEPOINT_PROBE(sched_switch)
 		c->outer.left = 0;
 	}
 	if (prev && asleep)
-		sleeps(prev, now);
+		sleeps(prev, ctx->args[SWITCH_PREV_STATE], now);
+	if (BY_MODULE && prev && asleep)
+		note_sleeper(ctx, prev);
 	if (!next)
 		return 0;
 	w = runs(next, now);

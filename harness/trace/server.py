@@ -35,7 +35,6 @@ _TID = struct.Struct("<I")
 _TID_OF_WAIT = 88
 _TIDS = {WakeRecord.KIND: 48, EnderRecord.KIND: 24}
 """Where the thread is in the records of a wait before its end."""
-_MARKS = ("on_publish", "on_take")
 
 _Key = tuple[int, int, int]
 """A wait: queue, begin, thread."""
@@ -107,13 +106,10 @@ class CutTracer(Tracer):
         if not self.t_marked and not self.missing:
             self.t_marked = time.monotonic_ns()
 
-    def _probe(self, function: str, address: int, program: str) -> None:
-        if program not in _MARKS:
-            super()._probe(function, address, program)
-            return
+    def _probes_of_marks(self) -> Kprobes:
         if self._mark_probes is None:
             self._mark_probes = Kprobes()
-        self._mark_probes.attach(function, address, self._bpf.function(program))
+        return self._mark_probes
 
     def _close_marks(self) -> None:
         if self._mark_probes is not None:

@@ -32,7 +32,8 @@
  * are written only for wanted queues.
  *
  * Sleepers that enter a queue without these functions (epoll, kfabric) are known from
- * the wake call on: their wait begins, in its record, when the thread went to sleep.
+ * the wake call on: their wait begins, in its record, when the thread went to sleep. If
+ * they slept in code of a traced module, the queue is wanted.
  *
  * The loader sets the probes after the functions' first instruction, as breakpoints,
  * whose programs run with interrupts off. If an interrupt could come during a program,
@@ -47,7 +48,7 @@
  * the wait would seem never to end. Hence the switch.
  *
  * The loader defines, in addition to the macros of records.h: MAX_QUEUES, BOOKMARKS,
- * TASK_PID, TASK_COMM, TASK_EXIT_STATE, TASK_SLEEP (the offset of a task's state, needed
+ * MODULE_NAME and other offsets in a module; TASK_PID, TASK_COMM, TASK_EXIT_STATE, TASK_SLEEP (the offset of a task's state, needed
  * without PREEMPT_RT, too), TASK_PENDING, TASK_BLOCKED, TASK_SIGNAL, SIGNAL_SHARED and
  * SIGPENDING_SET (offsets of sets of signals and on the way to them); QUEUE_LIST and
  * SWAITS_LIST (offsets of the sleepers in a wait queue and in a completion's, after a lock
@@ -58,13 +59,14 @@
  *
  * Other names in capitals are numbers that the loader puts into the compiled program
  * (harness/probes/compiled.py), so that one program serves all traces: OWN_TGID,
- * WITH_STACKS, WITH_USER_STACKS, PROG_ACTIVE; the addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END,
- * SOFTIRQ_TEXT and _END, SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL, those of the
+ * WITH_STACKS, WITH_USER_STACKS; PROG_ACTIVE and CURRENT_KPROBE, variables of each CPU; the
+ * addresses COMPLETION_BEGIN and _END, ENTRY_TEXT and _END, SOFTIRQ_TEXT and _END,
+ * SCHED_TEXT and _END, WAKE_UP_COMMON and COMPLETE_ALL, those of the
  * functions and tables below; one of BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE
  * if only its threads count. The verifier removes the code that a number switches off.
  *
  * The kernel's functions by these numbers: SWAIT_EXCLUSIVE and SWAIT_EVENT
- * (prepare_to_swait_*), SWAKE_ONE, SWAKE_ALL and SWAKE_LOCKED (swake_up_*), FOLIO_BIT and
+ * (prepare_to_swait_*), TRY_WAIT (try_wait_for_completion), SWAKE_ONE, SWAKE_ALL and SWAKE_LOCKED (swake_up_*), FOLIO_BIT and
  * FOLIO_BIT_KILLABLE (folio_wait_bit*), FOLIO_LOCK, FOLIO_LOCK_KILLABLE and FOLIO_PUT (waits
  * for the lock of a folio), WAIT_ON_BIT and WAIT_ON_BIT_LOCK, OUT_OF_LINE, OUT_OF_LINE_TIMEOUT
  * and OUT_OF_LINE_LOCK (out_of_line_wait_on_bit*), NOTE_BIT and NOTE_VARIABLE (wake_up_bit,
@@ -95,6 +97,8 @@ enum { FUNCTION_HEAD = 16 };
 /* A breakpoint adds an NMI and an interrupt to the preemption count. */
 enum { BREAKPOINT = 0x11 << HARDIRQ_SHIFT, TRACEPOINT = 0 };
 enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
+/* The states that complete() asks for, and the count of a completion after complete_all(). */
+enum { TASK_NORMAL = 3, DONE_FOR_EVER = 0xffffffff };
 #define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures, unchanged since 4.13. */
@@ -115,6 +119,7 @@ struct queue {
 	s32 stack;
 	u32 depth, own;		/* open waits, and those of our own threads */
 	u32 tid;		/* the latest sleeper */
+	u32 due;		/* the count that a completion must have */
 	u8 kind, wanted, on_stack;
 	u8 slept_on;	/* the stack is a sleeper's, not a waker's */
 };
@@ -124,12 +129,15 @@ struct stats {
 	u64 address, site;
 	s32 stack;
 	u32 depth;
-	u8 kind, on_stack, slept_on, wanted, pad[4];
+	u8 kind, on_stack, slept_on, wanted;
+	u32 object;		/* id of the object of kfabric that owns it; 0: unknown */
 	u64 seq;		/* wake calls, numbered */
 	u64 waits, slept, wakes, found, spurious, timeouts, interrupted;
 	u64 earlier;		/* wakes that did not end their wait */
 	u64 ended_wakes;	/* waits that were woken at all */
-	u32 deepest, unused;
+	u32 deepest;
+	u32 fclass, owner_tid;	/* class of the object; the first thread that slept */
+	u32 pad;
 	u32 latency[BUCKETS];
 };
 
@@ -147,7 +155,7 @@ struct sleeper {
 	u64 woken;		/* entry by which it was woken last */
 	u64 t_slept, t_wake, t_ran;
 	u32 sleeps, open, wake_number;
-	u32 pad;
+	u32 state;		/* of its latest sleep */
 };
 
 /* The present or last wake call of a CPU. */
@@ -168,9 +176,10 @@ struct request {
 	u64 site, sp;		/* from where the function was called */
 	u64 object, shared;	/* take_aim() */
 	u32 many, what;
+	u32 mode;		/* the states that a wake call asks for */
 	u8 kind, named;
 	u8 fresh;		/* a new wait, and no iteration of a known one */
-	u8 pad[5];
+	u8 pad;
 };
 
 struct cpu {
@@ -197,6 +206,8 @@ BPF_HASH(inlines, u32, struct open_wait, 4096);
 /* By thread: its last swake_up_all(), which may be preempted between two wake-ups. */
 BPF_TABLE("lru_hash", u32, struct call, long_calls, 1024);
 BPF_HASH(tree, u32, u8, 16384);
+/* Threads that sleep outside of these functions in code of a traced module; their stacks. */
+BPF_TABLE("lru_hash", u32, s32, of_modules, 4096);
 #if BY_THREAD
 BPF_TABLE("lru_hash", u32, struct cpu, cpus, 4096);
 BPF_ARRAY(no_cpu, struct cpu, 1);

@@ -165,7 +165,11 @@ def stuck(
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One trace. ``unstacked``: stacks that were not kept; the counts do not need them."""
+    """One trace. ``unstacked``: stacks that were not kept; the counts do not need them.
+
+    ``late``: functions that were marked after their module had come, and how long after, in
+    nanoseconds; 0 if that is not known.
+    """
 
     rows: tuple[Row, ...] = ()
     stuck: tuple[Stuck, ...] = ()
@@ -175,6 +179,7 @@ class Summary:
     steps: Mapping[str, float] = field(default_factory=dict)
     unstacked: int = 0
     missing: tuple[str, ...] = ()
+    late: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def lost(self) -> int:

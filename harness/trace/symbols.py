@@ -19,11 +19,15 @@ _EMPTY = "__key."
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A loaded module: the address of its code, and the size of all its memory."""
+    """A loaded module: the address of its code, and the size of all its memory.
+
+    ``loading``: its init function has not returned.
+    """
 
     name: str
     address: int
     size: int
+    loading: bool = False
 
     def holds(self, address: int) -> bool:
         """Is the address in the memory after the start of the code?
@@ -37,8 +41,8 @@ def parse_modules(text: str) -> dict[str, Module]:
     """Decode /proc/modules."""
     found = {}
     for line in text.splitlines():
-        name, size, _, _, _, address, *_ = line.split()
-        found[name] = Module(name, int(address, 16), int(size))
+        name, size, _, _, state, address, *_ = line.split()
+        found[name] = Module(name, int(address, 16), int(size), state == "Loading")
     return found
 
 
@@ -79,6 +83,10 @@ class Symbols:
         self._text = kallsyms
         self.modules = parse_modules(modules)
 
+    def is_loading(self, name: str) -> bool:
+        """Has the init function of a module not returned yet?"""
+        return name in self.modules and self.modules[name].loading
+
     def address(self, name: str, module: str = "") -> int | None:
         """A symbol's address, the kernel's own first. None: unknown, or hidden."""
         # Plain searches, since a regular expression takes an emulated guest ten times as long.
@@ -101,8 +109,24 @@ class Symbols:
         best = _parse(self._lines[index - 1]) if index else None
         if index == self._own:
             index = bisect_right(self._of_modules, address, key=lambda symbol: symbol.address)
+            if index and not self._in_module(address, index):
+                return None
             best = self._of_modules[index - 1] if index else best
         return best if best and address - best.address < _FAR else None
+
+    def _in_module(self, address: int, index: int) -> bool:
+        """Is an address before the module symbol ``index`` in the memory of the one before it?"""
+        best = self._of_modules[index - 1]
+        module = self.modules.get(best.module)
+        if module and module.holds(best.address) and module.holds(address):
+            return True
+        for follower in self._of_modules[index : index + 1]:
+            # Between two parts of a module there may be others.
+            near = module and follower.address - best.address <= module.size
+            if near and follower.module == best.module:
+                return True
+        # The length of a last symbol is unknown; each part ends on a page.
+        return address <= best.address | (mmap.PAGESIZE - 1)
 
     def name(self, address: int) -> str:
         """An address as a stack's frame: ``symbol+0x12 [module]``."""
@@ -149,6 +173,31 @@ class Symbols:
             return None
         # The length of the last symbol is unknown; each part ends on a page.
         return min(wanted), (max(wanted) | (mmap.PAGESIZE - 1)) + 1
+
+
+class History:
+    """The symbols of the kernel and of every module that was seen during a trace.
+
+    The memory of a module that is gone may become another module's. If an address has had
+    several names, none of them is certain.
+    """
+
+    def __init__(self, first: Symbols) -> None:
+        self._seen = [first]
+
+    def add(self, symbols: Symbols) -> None:
+        """The modules are different now."""
+        self._seen.append(symbols)
+
+    def name(self, address: int) -> str:
+        """An address as a stack's frame; a number if its name is not known."""
+        names = {symbols.name(address) for symbols in self._seen if symbols.find(address)}
+        return names.pop() if len(names) == 1 else f"{address:#x}"
+
+    def variable(self, address: int) -> str:
+        """The name of the variable at an address; empty if it is not known."""
+        names = {symbols.variable(address) for symbols in self._seen if symbols.find(address)}
+        return names.pop() if len(names) == 1 else ""
 
 
 # Functions between a tracepoint and its program; above them is the program itself.

@@ -125,6 +125,9 @@ def report(summary: Summary) -> Iterator[str]:
     yield from stuck_lines(summary.stuck)
     for name in summary.missing:
         yield f"not found: {name} (no such module or function was there)"
+    for name, gap in summary.late.items():
+        when = duration(gap) if gap else "an unknown time"
+        yield f"{name} was marked {when} after its module had come"
     if summary.unstacked:
         yield f"{summary.unstacked} stacks could not be kept; the counts are not affected"
     yield verdict_line(summary)

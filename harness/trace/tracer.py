@@ -38,8 +38,9 @@ from harness.trace.keyed import Key, key_name
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
 from harness.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
-from harness.trace.symbols import Symbols, below_tracepoint, place, queue_name
+from harness.trace.symbols import History, Symbols, below_tracepoint, place, queue_name
 from harness.trace.userstacks import UserStacks
+from harness.verdict.ledger import class_name
 
 PROGRAM = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")
@@ -77,13 +78,16 @@ _COMPLETIONS = tuple(
     )
 )
 
+# Takes from a completion, and never sleeps.
+_TRY_WAIT = "try_wait_for_completion"
+
 # The kernel's functions, by our programs.
 _FUNCTIONS = {
     function: program
     for program, functions in {
         "on_enqueue": (
             *("prepare_to_wait", "prepare_to_wait_exclusive", "prepare_to_wait_event"),
-            *("add_wait_queue", "add_wait_queue_exclusive", *_COMPLETIONS),
+            *("add_wait_queue", "add_wait_queue_exclusive", *_COMPLETIONS, _TRY_WAIT),
             *("prepare_to_swait_exclusive", "prepare_to_swait_event"),
             *("folio_wait_bit", "folio_wait_bit_killable", "folio_put_wait_locked"),
             *("__folio_lock", "__folio_lock_killable", "__wait_on_bit", "__wait_on_bit_lock"),
@@ -174,6 +178,8 @@ _WORKS = frozenset(
     )
 )
 _WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
+# Numbers of a module's parts since 6.4.
+_PARTS = {"MODULE_TEXT": 0, "MODULE_DATA": 1, "MODULE_INIT": 4}
 _HEAD_BYTES = 16  # FUNCTION_HEAD in the program
 # Fields of a row that have the same name in struct stats.
 _SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
@@ -182,6 +188,10 @@ _FORK = "raw_tracepoint__sched_process_fork"
 _CONTENTION = ("raw_tracepoint__contention_begin", "raw_tracepoint__contention_end")
 # LOCK_ENTRY (its upper half) and LOCK_LOOK in the program.
 _LOCK_ENTRY, _LOOK = 1, 1 << 16
+_SEVERAL_OBJECTS = 0xFFFFFFFF
+# Of kfabric: the wake function of its sleepers, and where a queue has its owner.
+_KFABRIC = ("kfi_wake_function", "kfi_waitq_layout")
+_MODULE_LOAD = "raw_tracepoint__module_load"
 
 
 class Tracer(AbstractContextManager["Tracer"]):
@@ -214,6 +224,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._last_modules = ""
         self._kallsyms = _KALLSYMS.read_bytes()
         self.symbols = Symbols(self._kallsyms, _MODULES.read_text(encoding="ascii"))
+        self._history = History(self.symbols)
         self._note("symbols", began)
         try:
             self._bpf = self._load()
@@ -229,8 +240,14 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._losses = mapped(self._bpf[b"losses"], len(_LOSSES))
         self._names: dict[tuple[int, int, int], str] = {}
         self._users = UserStacks()
+        # By queue: names that were certain before a module went away.
+        self._variables: dict[int, str] = {}
         self._ranges: dict[str, bool] = {}
-        self._marked: set[str] = set()
+        self._marked: dict[str, str] = {}
+        """The module of each marked function; empty for the kernel."""
+        self._late: dict[str, dict[str, int]] = {}
+        self._found: set[str] = set()
+        self._addresses: dict[str, list[int]] = {}
         self._open(began)
 
     def _open(self, began: float) -> None:
@@ -238,6 +255,9 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._file = (self.directory / RECORDS).open("wb")
         self._rings = self._make_rings()
         self._kprobes = Kprobes()
+        numbers = self._bpf[b"module_numbers"]
+        for number, name in enumerate(self.scope.modules):
+            numbers[numbers.Key(name.encode())] = numbers.Leaf(number)
         try:
             self.refresh()
             if self.scope.pid:
@@ -305,6 +325,8 @@ class Tracer(AbstractContextManager["Tracer"]):
         # Kernels before 5.19 do not have them.
         if self.symbols.address("__traceiter_contention_begin") is None:
             names.update(_CONTENTION)
+        names |= set() if scope.publish or scope.take else {"on_return"}
+        names |= set() if scope.modules else {_MODULE_LOAD}
         return names | (set() if scope.by_tree or scope.pid else {_FORK})
 
     def _has(self, function: str) -> bool:
@@ -336,7 +358,9 @@ class Tracer(AbstractContextManager["Tracer"]):
             "WITH_USER_STACKS": int(scope.user_stacks),
             "COMPLETION_BEGIN": min(completions),
             "COMPLETION_END": max(completions) + _HEAD_BYTES,
+            "TRY_WAIT": self._needed(_TRY_WAIT),
             "PROG_ACTIVE": self._needed("bpf_prog_active"),
+            "CURRENT_KPROBE": self._needed("current_kprobe"),
             **self._section("ENTRY_TEXT", "__entry_text"),
             **self._section("SOFTIRQ_TEXT", "__softirqentry_text"),
             **self._section("SCHED_TEXT", "__sched_text"),
@@ -386,31 +410,95 @@ class Tracer(AbstractContextManager["Tracer"]):
         except KprobeError as error:
             raise ProbeError(str(error)) from error
 
+    def _mark(self, function: str, address: int, program: str) -> None:
+        """Run a program when a function begins, and on_return when it returns."""
+        probes = self._probes_of_marks()
+        try:
+            # First, so that no call is seen without its return.
+            probes.attach_return(function, address, self._bpf.function("on_return"))
+            probes.attach(function, address, self._bpf.function(program))
+        except KprobeError as error:
+            raise ProbeError(str(error)) from error
+
+    def _probes_of_marks(self) -> Kprobes:
+        return self._kprobes
+
     def follow(self, pid: int) -> None:
         """Trace a process, and those that it forks from now on."""
         tree = self._bpf[b"tree"]
         tree[tree.Key(pid)] = tree.Leaf(1)
 
     def refresh(self) -> None:
-        """Look for modules and functions that were not loaded before."""
-        late = [name for name in self.scope.modules if not self._ranges.get(name)]
-        marks = {*self.scope.publish, *self.scope.take} - self._marked
-        if not late and not marks:
-            return
+        """Look for modules that were loaded or that are gone, and for their functions."""
         loaded = _MODULES.read_text(encoding="ascii")
         if loaded == self._last_modules:
             return
         self._last_modules = loaded
-        self._kallsyms = _KALLSYMS.read_bytes()
-        self.symbols = Symbols(self._kallsyms, loaded)
+        self._read_symbols(loaded)
         for name in self.scope.modules:
             self._ranges[name] = self._set_ranges(name)
+        self._found |= {name for name, found in self._ranges.items() if found}
+        self._find_kfabric()
+        gone = {*self._marked.values()} - {"", *self.symbols.modules}
+        for name in [name for name, module in self._marked.items() if module in gone]:
+            del self._marked[name]
         for names, program in ((self.scope.publish, "on_publish"), (self.scope.take, "on_take")):
             for name in names:
                 address = self.symbols.address(name)
-                if name in marks and address is not None:
-                    self._probe(name, address, program)
-                    self._marked.add(name)
+                if name not in self._marked and address is not None:
+                    self._mark_now(name, address, program)
+
+    def _mark_now(self, name: str, address: int, program: str) -> None:
+        """Mark a function; during the trace its module may go at this moment."""
+        try:
+            self._mark(name, address, program)
+        except ProbeError:
+            if self._switches[0]:
+                return
+            raise
+        self._note_mark(name, address)
+
+    def _read_symbols(self, loaded: str) -> None:
+        """Read the symbols again if there are other modules, and keep the names so far."""
+        fresh = Symbols(b"", loaded).modules
+        if fresh == self.symbols.modules:
+            return
+        for number, queue in self._queues().items():
+            if name := self._history.variable(queue.address):
+                self._variables.setdefault(number, name)
+        self._kallsyms = _KALLSYMS.read_bytes()
+        self.symbols = Symbols(self._kallsyms, loaded)
+        self._history.add(self.symbols)
+
+    def _find_kfabric(self) -> None:
+        """Pass the addresses by which the kernel part knows the queues of kfabric."""
+        table = self._bpf[b"kfabric"]
+        found = [self.symbols.address(name, "kfabric") or 0 for name in _KFABRIC]
+        loaded = "kfabric" in self.symbols.modules and all(found)
+        table[table.Key(0)] = table.Leaf(*(found if loaded else (0, 0)))
+
+    def _note_mark(self, name: str, address: int) -> None:
+        """Remember a mark, and how late it is if the trace had begun."""
+        self._found.add(name)
+        self._addresses.setdefault(name, []).append(address)
+        symbol = self.symbols.find(address)
+        module = self._marked[name] = symbol.module if symbol else ""
+        if not self._switches[0]:
+            return
+        coming = 0
+        if module in self.scope.modules:
+            coming = self._bpf[b"comings"][self.scope.modules.index(module)].value
+        self._late[name] = {"coming": coming, "attached": time.monotonic_ns()}
+
+    def _calls(self) -> dict[str, int]:
+        """How often each marked function was called."""
+        if not self._addresses:
+            return {}
+        called = {key.value: count.value for key, count in self._bpf[b"mark_counts"].items()}
+        return {
+            name: sum(n for at, n in called.items() if any(0 <= at - a < _HEAD_BYTES for a in mine))
+            for name, mine in self._addresses.items()
+        }
 
     def _set_ranges(self, name: str) -> bool:
         """Pass a module's address ranges to the kernel part. False: it is not loaded."""
@@ -420,14 +508,20 @@ class Tracer(AbstractContextManager["Tracer"]):
         places = table[table.Key(0)]
         for ranges, found in ((places.text, text), (places.data, data)):
             ranges[index].start, ranges[index].end = found or (0, 0)
+        if not self.symbols.is_loading(name):
+            places.init[index].start = places.init[index].end = 0
         table[table.Key(0)] = places
         return text is not None
 
     @property
     def missing(self) -> list[str]:
         """Modules and functions that have not been found."""
-        marks = {*self.scope.publish, *self.scope.take} - self._marked
+        marks = {*self.scope.publish, *self.scope.take} - {*self._marked}
         return sorted({name for name, found in self._ranges.items() if name and not found} | marks)
+
+    def _never_found(self) -> tuple[str, ...]:
+        """Those that have never been there, also not for a while."""
+        return tuple(name for name in self.missing if name not in self._found)
 
     def drain(self) -> int:
         """Move the rings' records to the file; return how many."""
@@ -477,17 +571,19 @@ class Tracer(AbstractContextManager["Tracer"]):
         """A queue's name, which is looked up once for each stack."""
         known = number, queue.stack, queue.slept_on
         if known not in self._names:
-            self._names[known] = self._find_name(queue)
+            self._names[known] = self._find_name(number, queue)
         return self._names[known]
 
-    def _find_name(self, queue: Any) -> str:
+    def _find_name(self, number: int, queue: Any) -> str:
+        if queue.object not in (0, _SEVERAL_OBJECTS):
+            return self._object_name(queue)
         # Reading a stack disturbs the probes: while they are set, the caller must suffice.
         frames = () if self._switches[0] else self._frames(queue.stack)
         slept_on = frames if queue.slept_on else ()
         if queue.site and not slept_on:
-            slept_on = (self.symbols.name(queue.site),)
+            slept_on = (self._history.name(queue.site),)
         if queue.kind in (_FLUSH, _WORK):
-            item = f"work item {self.symbols.name(queue.site)}"
+            item = f"work item {self._history.name(queue.site)}"
             return item if queue.kind == _WORK else f"flush of {item}"
         if queue.kind == _RCU:
             return "RCU grace period"
@@ -495,20 +591,31 @@ class Tracer(AbstractContextManager["Tracer"]):
             return f"end of a thread's work, waited for in {place(slept_on)}"
         if queue.kind in (_BIT, _FOLIO):
             key = Key.of(queue.address)
-            variable = self.symbols.variable(key.word)
+            variable = self._history.variable(key.word)
             return key_name(key, variable, slept_on, frames, folio=queue.kind == _FOLIO)
         return queue_name(
-            self.symbols.variable(queue.address),
+            self._variables.get(number) or self._history.variable(queue.address),
             slept_on,
             frames,
             kind=_KINDS.get(queue.kind, "queue"),
             on_stack=bool(queue.on_stack),
         )
 
+    def _object_name(self, queue: Any) -> str:
+        """The name of a queue of kfabric, with the first thread that slept on it."""
+        name = f"{class_name(queue.fclass)} {queue.object}"
+        threads = self._bpf[b"threads"]
+        # Like a stack: not while the probes are set.
+        with suppress(KeyError):
+            if not self._switches[0] and queue.owner_tid:
+                comm = threads[threads.Key(queue.owner_tid)].text.decode(errors="replace")
+                return f"{name} ({comm})"
+        return name
+
     def _frames(self, stack: int) -> tuple[str, ...]:
         if stack < 0:
             return ()
-        names = tuple(map(self.symbols.name, self._bpf[b"stacks"].walk(stack)))
+        names = tuple(map(self._history.name, self._bpf[b"stacks"].walk(stack)))
         return below_tracepoint(names)
 
     def losses(self) -> dict[str, int]:
@@ -534,7 +641,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         pending = list(self._pending_waits(queues))
         self._file.write(b"".join(bytes(each.r) for each in (*pending, *works)))
         self._file.close()
-        self.symbols = self._read_symbols_again()
+        self._read_symbols(_MODULES.read_text(encoding="ascii"))
         self._names.clear()
         rows = self._rows(queues)
         names = {number: self._queue_name(number, queue) for number, queue in queues.items()}
@@ -555,7 +662,11 @@ class Tracer(AbstractContextManager["Tracer"]):
             seconds=round((t_stop - self.t_start) / 1e9, 3),
             steps=self.seconds,
             unstacked=self._bpf[b"unstacked"][0].value,
-            missing=tuple(self.missing),
+            missing=self._never_found(),
+            late={
+                name: late["attached"] - late["coming"] if late["coming"] else 0
+                for name, late in self._late.items()
+            },
         )
         self._leave(summary, rows, names, threads, pending, asleep, t_stop)
         return summary
@@ -613,16 +724,10 @@ class Tracer(AbstractContextManager["Tracer"]):
         with suppress(KeyError):
             sleeper = sleepers[sleepers.Key(wait.r.tid)]
             wait.r.sleeps = min(sleeper.sleeps - wait.sleeps_before, 255)
-            wait.r.t_slept = sleeper.t_slept if wait.r.sleeps else 0
-
-    def _read_symbols_again(self) -> Symbols:
-        """The symbols; read again if modules were loaded or unloaded meanwhile."""
-        loaded = _MODULES.read_text(encoding="ascii")
-        known = {name: module.address for name, module in self.symbols.modules.items()}
-        fresh = Symbols(b"", loaded).modules
-        if {name: module.address for name, module in fresh.items()} == known:
-            return self.symbols
-        return Symbols(Path("/proc/kallsyms").read_bytes(), loaded)
+            if wait.r.sleeps:
+                wait.r.t_slept, wait.r.state = sleeper.t_slept, sleeper.state
+            else:
+                wait.r.t_slept = 0
 
     def _leave(
         self,
@@ -648,6 +753,10 @@ class Tracer(AbstractContextManager["Tracer"]):
             "queues": {row.number: names[row.number] for row in rows} | self._items(names),
             "stacks": self._all_stacks(),
             "asleep": asleep,
+            "marks": self._calls(),
+            "take_marked": bool(self.scope.take),
+            "missing": summary.missing,
+            "late": self._late,
             "load_seconds": summary.load_seconds,
         }
         (self.directory / HEAD).write_text(json.dumps(head), encoding="utf-8")
@@ -667,7 +776,7 @@ class Tracer(AbstractContextManager["Tracer"]):
                 continue
             for address in addresses:
                 if address not in names:
-                    names[address] = self.symbols.name(address)
+                    names[address] = self._history.name(address)
             found[key.value] = below_tracepoint([names[address] for address in addresses])
         return found
 
@@ -713,3 +822,36 @@ def _offsets() -> Iterator[str]:
         with suppress(btf.BtfError):
             offset = btf.member_offset(vmlinux, name, member)
         yield f"-D{macro}={offset}"
+    for macro, offset in _module_offsets(vmlinux).items():
+        yield f"-D{macro}={offset}"
+
+
+def _module_offsets(vmlinux: bytes) -> dict[str, int]:
+    """The offsets of a module's name, and of the places of its code and variables."""
+    places = {"MODULE_NAME": btf.member_offset(vmlinux, b"module", b"name"), "MODULE_DATA_FROM": 0}
+    try:
+        parts = btf.member_offset(vmlinux, b"module", b"mem")
+    except btf.BtfError:
+        # Before 6.4: code, constants and variables are in one piece.
+        core, init = (
+            btf.member_offset(vmlinux, b"module", name) for name in (b"core_layout", b"init_layout")
+        )
+        base, text, size = (
+            btf.member_offset(vmlinux, b"module_layout", name)
+            for name in (b"base", b"text_size", b"size")
+        )
+        return places | {
+            "MODULE_TEXT": core + base,
+            "MODULE_TEXT_SIZE": core + text,
+            "MODULE_DATA": core + base,
+            "MODULE_DATA_FROM": core + text,
+            "MODULE_DATA_SIZE": core + size,
+            "MODULE_INIT": init + base,
+            "MODULE_INIT_SIZE": init + text,
+        }
+    each = btf.struct_size(vmlinux, b"module_memory")
+    base, size = (btf.member_offset(vmlinux, b"module_memory", name) for name in (b"base", b"size"))
+    for name, number in _PARTS.items():
+        places[name] = parts + number * each + base
+        places[f"{name}_SIZE"] = parts + number * each + size
+    return places

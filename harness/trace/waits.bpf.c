@@ -62,6 +62,12 @@ static __always_inline void set_end(struct open_wait *w, u64 now)
 	}
 }
 
+/* A thread that waits for a completion finds this count, and takes one if there is one. */
+static __always_inline void take_one(struct queue *q, u32 count)
+{
+	q->due = count && count != DONE_FOR_EVER ? count - 1 : count;
+}
+
 static __always_inline void close_wait(struct open_wait *w, u64 now)
 {
 	u64 entry = w->entry, address = w->address;
@@ -76,8 +82,10 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 		u32 sleeps = s->sleeps - w->sleeps_before;
 
 		w->r.sleeps = sleeps < 255 ? sleeps : 255;
-		if (sleeps)
+		if (sleeps) {
 			w->r.t_slept = s->t_slept;
+			w->r.state = s->state;
+		}
 		/* Sleeps of an inner wait are not sleeps of the outer one. */
 		if (s->entry == entry && w->outer) {
 			s->sleeps = w->sleeps_before;
@@ -95,6 +103,8 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 			sleepers.delete(&tid);
 	}
 	set_end(w, now);
+	if (q && entry && w->kind == KIND_COMPLETION)
+		take_one(q, load32(address - COMPLETION_QUEUE));
 	if (q) {
 		if (entry)
 			__sync_fetch_and_add(&q->depth, -1);
@@ -229,6 +239,12 @@ static __always_inline int begin(struct regs *ctx, struct request *rq)
 			      w.stack.sleeper : stacks.get_stackid(ctx, 0));
 	__sync_fetch_and_add(&q->depth, 1);
 	q->tid = tid;
+	if (kind == KIND_COMPLETION) {
+		/* On a stack it may be another one by now. */
+		if (!q->on_stack)
+			w.r.gone = q->due;
+		q->due = 0;
+	}
 	s = stats_of(q->number);
 	if (s && q->depth > s->deepest)
 		s->deepest = q->depth;
@@ -238,6 +254,14 @@ static __always_inline int begin(struct regs *ctx, struct request *rq)
 		w.ender = note_aim(rq, &w.r);
 	enter(tid, entry, &w);
 	return 0;
+}
+
+static __always_inline void take_early(u64 address, u32 count)
+{
+	struct queue *q = queue_at(address);
+
+	if (q)
+		take_one(q, count);
 }
 
 /* RCU's own threads sleep there, and the traced code wakes them without knowing of it. */
@@ -255,12 +279,16 @@ static __always_inline bool request_wait(struct regs *ctx, struct request *rq)
 	rq->entry = ctx->si;
 	rq->kind = KIND_QUEUE;
 	rq->fresh = 0;
-	if (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END) {
-		if (load32(rq->address))	/* done already */
+	if (IN(ctx, TRY_WAIT) || (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END)) {
+		u32 count = load32(rq->address);
+
+		rq->address += COMPLETION_QUEUE;
+		if (count)	/* done already */
+			take_early(rq->address, count);
+		if (count || IN(ctx, TRY_WAIT))
 			return false;
 		/* Its entry is made later; the thread id takes its place. */
 		rq->entry = tid;
-		rq->address += COMPLETION_QUEUE;
 		rq->kind = KIND_COMPLETION;
 		rq->fresh = 1;
 	} else if (IN(ctx, SWAIT_EXCLUSIVE) || IN(ctx, SWAIT_EVENT)) {

@@ -29,6 +29,28 @@ static __always_inline u32 count_sleepers(u64 address, u8 kind)
 	return n;
 }
 
+/* Does a thread sleep there that slept in code of a traced module? */
+static __always_inline int for_module(u64 address, u8 kind)
+{
+	u64 head = address + QUEUE_LIST;
+	u64 node = load64(head);
+
+	if (!BY_MODULE || kind != KIND_QUEUE)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < LIST_LIMIT; i++) {
+		u32 tid;
+
+		if (!node || node == head)
+			break;
+		tid = tid_of(load64(node - ENTRY_LIST + ENTRY_PRIVATE));
+		if (of_modules.lookup(&tid))
+			return 1;
+		node = load64(node);
+	}
+	return 0;
+}
+
 static __always_inline void forget_thread(u32 tid, u8 kind)
 {
 	u64 entry = kind == KIND_BIT ? entry_of_thread(tid, kind) : tid;
@@ -48,6 +70,7 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 	u32 tid = id, tgid = id >> 32;
 	struct queue *q = queue_at(address);
 	struct stats *s;
+	u32 count = 0;
 
 	c->entry = 0;
 	c->alias = 0;
@@ -57,7 +80,8 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 	c->call.number = 0;
 	c->call.left = 0;
 	c->call.seq = 0;
-	if ((!q || !q->wanted) && tgid != OWN_TGID && qualifies(ctx, address, tgid)) {
+	if ((!q || !q->wanted) && tgid != OWN_TGID &&
+	    (qualifies(ctx, address, tgid) || for_module(address, kind))) {
 		if (!q)
 			q = add_queue(address, 0, kind, 0,
 				      short_lived(address) ? kind : 0);
@@ -76,11 +100,18 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 	c->call.left = table ? count_keyed(table, address, kind) :
 			       count_sleepers(address, kind);
 	forget_values();
+	if (kind == KIND_COMPLETION) {
+		count = load32(address - COMPLETION_QUEUE);
+		q->due = !many || count == DONE_FOR_EVER ? DONE_FOR_EVER : count + 1;
+	}
 	if (!q->wanted)
 		return 0;
 	/* The thread has not slept yet, and will not: as if the completion was done before. */
-	if (ends_by_running(kind) && !c->call.left && q->depth)
+	if (ends_by_running(kind) && !c->call.left && q->depth) {
 		forget_thread(q->tid, kind);
+		if (kind == KIND_COMPLETION)
+			take_one(q, q->due);
+	}
 	/* Sleepers and wakers of the tracer itself do not count. */
 	if (q->own || tgid == OWN_TGID) {
 		c->call.left = c->call.left > q->own ? c->call.left - q->own : 0;
@@ -100,6 +131,8 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 	if (!s)
 		return 0;
 	describe(s, q);
+	if (kind == KIND_QUEUE)
+		note_owner(s, address);
 	c->call.seq = __sync_fetch_and_add(&s->seq, 1) + 1;
 	if (c->call.left) {
 		__sync_fetch_and_add(&s->found, 1);
@@ -117,6 +150,8 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 		.why = 1,
 		.context = c->call.context,
 		.cpu = bpf_get_smp_processor_id(),
+		.mode = c->request.mode,
+		.count = count,
 	};
 	remember(tid);
 	put(&r, sizeof(r));
@@ -177,9 +212,11 @@ static __always_inline bool request_wake(struct regs *ctx, struct cpu *c)
 	rq->address = ctx->di;
 	rq->table = 0;
 	rq->many = ctx->dx;
+	rq->mode = ctx->si;
 	rq->kind = KIND_QUEUE;
 	if (IN(ctx, WAKE_UP_COMMON))
 		return request_common(ctx, c);
+	rq->mode = TASK_NORMAL;
 	if (IN(ctx, SWAKE_ONE) || IN(ctx, SWAKE_ALL) || IN(ctx, SWAKE_LOCKED))
 		return request_swake(ctx, rq);
 	if (IN(ctx, NOTE_BIT) || IN(ctx, NOTE_VARIABLE)) {
@@ -312,6 +349,7 @@ static __always_inline void woken(struct call *call, struct sleeper *s,
 static __always_inline void woken_inline(struct cpu *c, u32 tid, u64 now)
 {
 	u64 *slept = slept_at.lookup(&tid);
+	s32 *stack = of_modules.lookup(&tid);
 	struct stats *s = stats_of(c->call.number);
 	struct open_wait w = {
 		.r = {
@@ -329,14 +367,17 @@ static __always_inline void woken_inline(struct cpu *c, u32 tid, u64 now)
 			.queue = c->call.number,
 			.t_begin = slept ? *slept : c->call.t,
 			.tid = tid,
-			.sleeper = NO_STACK,
+			.sleeper = stack ? *stack : NO_STACK,
 			.user_sleeper = NO_STACK,
 		},
 		.address = c->call.address,
 	};
 
-	if (s)
+	if (s) {
 		__sync_fetch_and_add(&s->wakes, 1);
+		if (!s->owner_tid)
+			s->owner_tid = tid;
+	}
 	set_wake(&w, &c->call, c->t_entry, now);
 	if (inlines.update(&tid, &w))
 		lose(LOST_WAITS);

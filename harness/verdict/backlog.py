@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The backlog: the published items that were not taken yet, over time.
 
-Marks are the times of publications and takes. An item that a woken thread is about to
-take is claimed from the wake-up on. While an unclaimed item is left over and a thread
-sleeps for it, a wake-up is missing.
+Marks are calls of the functions that publish and take. An item is stored at some moment
+between the begin and the return of its function, so it is certainly there once that has
+returned; it may be gone as soon as a function that takes has begun. An item that a woken
+thread is about to take is claimed from the wake-up on. While an unclaimed item is left over
+and a thread sleeps for it, a wake-up is missing.
+
+In a recording without any return a mark is a moment. In any other, an item whose function
+was not seen to return is never certainly there.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from harness.recording.records import Context, Mark, MarkRecord, WakeRecord
 from harness.verdict.ledger import Queue, Signal, Wait
+
+_NEVER = 1 << 63
 
 Group = tuple[int, int]
 """A sequential piece of execution: a thread, or the interrupts of one kind on a CPU."""
@@ -115,16 +122,38 @@ def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
         yield Sleep(queue, wait, last, end or max(t_stop, last), how, looked)
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A time from ``begin`` to ``end`` in which a call that takes may find an item."""
+
+    begin: int
+    end: int
+    take: MarkRecord
+
+
 class Backlog:
-    """The items that were published and not taken, over time."""
+    """The items that were published and not taken, over time.
+
+    Attributes:
+        published: The calls that publish, by their begin.
+        taken: The earliest time at which each item may have been taken.
+    """
 
     def __init__(self, marks: Iterable[MarkRecord], queues: Sequence[Queue]) -> None:
         """Count the marks, and find the woken threads that took an item."""
-        self.published: list[MarkRecord] = []
+        ordered = sorted(marks, key=lambda mark: mark.t)
+        self.published = [mark for mark in ordered if mark.what == Mark.PUBLISH]
         self.taken: list[int] = []
+        self._taken_by: list[int] = []
         self._takes: defaultdict[int, list[int]] = defaultdict(list)
-        self._count(marks)
+        self._has_returns = any(mark.t_end for mark in ordered)
+        waits = _waits_of(queues)
+        takes = (mark for mark in ordered if mark.what == Mark.TAKE)
+        self._match(look for take in takes for look in self._looks(take, waits))
         self._published_at = [mark.t for mark in self.published]
+        known = filter(self.stored, self.published)
+        self._stored = sorted(known, key=self.stored)
+        self._stored_at = [self.stored(mark) for mark in self._stored]
         self._wait_sleeps = _sleep_times(queues)
         self._taken_at: dict[tuple[int, int, int], int] = {}
         for queue in queues:
@@ -139,18 +168,57 @@ class Backlog:
         self._end_claims = sorted(taken for _, taken in self._claims)
         self._sweep()
 
-    def _count(self, marks: Iterable[MarkRecord]) -> None:
-        """Sort the marks; a take from an empty backlog takes nothing."""
+    def stored(self, publication: MarkRecord) -> int:
+        """From when its item was certainly there; 0 if that is not known."""
+        return publication.t_end if self._has_returns else publication.t
+
+    def _looks(self, take: MarkRecord, waits: Mapping[int, Sequence[Wait]]) -> Iterator[_Look]:
+        """The times in which a call may take: from begin to return, but not asleep."""
+        begin, end = take.t, take.t
+        if self._has_returns:
+            end = take.t_end or _NEVER
+        mine = waits.get(take.tid, ()) if take.context == Context.PROCESS else ()
+        first = bisect_left(mine, begin, key=lambda wait: wait.record.t_begin)
+        for wait in mine[first:]:
+            if wait.record.t_begin > end:
+                break
+            for sleep in sleeps_of(Queue(0), wait, _NEVER):
+                yield _Look(begin, sleep.begin, take)
+                begin = max(sleep.end + 1, sleep.wake.t_running if sleep.wake else 0)
+        if begin <= end:
+            yield _Look(begin, end, take)
+
+    def _match(self, looks: Iterable[_Look]) -> None:
+        """Find the calls that took. A call that looks while nothing may be there took nothing."""
+        steps: list[tuple[int, _Look | None]] = [(mark.t, None) for mark in self.published]
+        steps += [(look.begin, look) for look in looks]
+        steps.sort(key=lambda step: step[0])
         ready = 0
-        for mark in sorted(marks, key=lambda mark: mark.t):
-            if mark.what == Mark.PUBLISH:
-                self.published.append(mark)
-                ready += 1
-            elif ready:
-                self.taken.append(mark.t)
-                ready -= 1
-                if mark.context in (Context.PROCESS, Context.UNKNOWN):
-                    self._takes[mark.tid].append(mark.t)
+        done: set[int] = set()
+        looking: list[_Look] = []
+        for t, look in steps:
+            if look is None:
+                looking = [one for one in looking if one.end > t and id(one.take) not in done]
+                ready += not looking
+                found = looking.pop(0) if looking else None
+            elif id(look.take) in done:
+                continue
+            else:
+                found = look if ready else None
+                ready -= bool(ready)
+                looking += [] if found else [look]
+            if found:
+                done.add(id(found.take))
+                self._note_take(found.take, t)
+        self._taken_by.sort()
+
+    def _note_take(self, take: MarkRecord, t: int) -> None:
+        """A call took an item at ``t`` at the earliest."""
+        self.taken.append(t)
+        if by := take.t_end if self._has_returns else t:
+            self._taken_by.append(by)
+        if take.context in (Context.PROCESS, Context.UNKNOWN):
+            self._takes[take.tid].append(t)
 
     def _take_after(self, wake: WakeRecord) -> int:
         """When a woken thread took something before it slept again; 0 if it did not."""
@@ -165,7 +233,7 @@ class Backlog:
 
     def _sweep(self) -> None:
         """At each change: since when there has been an unclaimed item."""
-        steps = [(t, 1) for t in self._published_at]
+        steps = [(t, 1) for t in self._stored_at]
         steps += [(t, -1) for t in self.taken]
         steps += [(t, -1) for t in self._begin_claims]
         steps += [(t, 1) for t in self._end_claims]
@@ -181,21 +249,29 @@ class Backlog:
             self._since.append(since)
 
     def ready(self, t: int) -> int:
-        """The number of items at ``t``."""
-        return bisect_right(self._published_at, t) - bisect_right(self.taken, t)
+        """The number of items that may be there at ``t``."""
+        return bisect_right(self._published_at, t) - bisect_right(self._taken_by, t)
 
     def left_over_since(self, t: int) -> int:
         """Since when, without interruption until ``t``, an item was unclaimed; or 0."""
         at = bisect_left(self._changes, t) - 1
         return self._since[at] if at >= 0 else 0
 
-    def oldest(self, t: int, looked: int) -> MarkRecord | None:
-        """The oldest item unclaimed just before ``t`` and published after ``looked``."""
+    def oldest(self, t: int, looked: int, *, certain: bool = False) -> MarkRecord | None:
+        """The oldest item unclaimed just before ``t`` that was not there yet at ``looked``.
+
+        Args:
+            t: The time.
+            looked: Items that were certainly there at this time do not count.
+            certain: Nor do items that were perhaps there.
+        """
         claimed = bisect_left(self._begin_claims, t) - bisect_left(self._end_claims, t)
         first = bisect_left(self.taken, t) + claimed
-        first = max(first, bisect_right(self._published_at, looked))
-        last = bisect_left(self._published_at, t)
-        return self.published[first] if first < last else None
+        first = max(first, bisect_right(self._stored_at, looked))
+        for publication in self._stored[first : bisect_left(self._stored_at, t)]:
+            if not certain or publication.t > looked:
+                return publication
+        return None
 
     def published_between(self, begin: int, end: int) -> Sequence[MarkRecord]:
         """Publications after ``begin`` and up to ``end``."""
@@ -210,6 +286,17 @@ class Backlog:
         """Had an earlier wake of the thread claimed the item that it took after this one?"""
         taken = self._taken_at.get((wake.queue, wake.tid, wake.t_wake), 0)
         return self._claims.get((wake.tid, taken), wake.t_wake) < wake.t_wake
+
+
+def _waits_of(queues: Sequence[Queue]) -> dict[int, list[Wait]]:
+    """The waits of each thread, by their begin."""
+    found: defaultdict[int, list[Wait]] = defaultdict(list)
+    for queue in queues:
+        for wait in queue.waits:
+            found[wait.record.tid].append(wait)
+    for mine in found.values():
+        mine.sort(key=lambda wait: wait.record.t_begin)
+    return found
 
 
 def _sleep_times(queues: Sequence[Queue]) -> dict[int, list[int]]:

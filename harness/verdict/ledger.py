@@ -172,6 +172,7 @@ class Ledger:
     marked: Mapping[str, int] = field(default_factory=dict)
     asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     works: tuple[WorkRecord, ...] = ()
+    take_marked: bool = False
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
@@ -253,7 +254,7 @@ def build(recording: Recording) -> Ledger:
         members={oid: frozenset(ids) for oid, ids in members.items()},
         threads=dict(recording.threads),
         doubts=(*_doubts(recording, queues), *doubts),
-        marks=tuple(sorted(marks, key=lambda mark: mark.t)),
+        marks=_with_returns(marks),
         names=dict(recording.queues),
         stacks=dict(recording.stacks),
         kernel=recording.kernel,
@@ -261,6 +262,7 @@ def build(recording: Recording) -> Ledger:
         marked=dict(recording.marked),
         asleep=dict(recording.asleep),
         works=tuple(works),
+        take_marked=recording.take_marked,
     )
 
 
@@ -299,6 +301,21 @@ def _with_id_of_load(record: Record, again: Mapping[int, list[int]]) -> Record:
         case StackRecord(queue=queue, t_begin=t):
             return replace(record, queue=old(queue, t))
     return record
+
+
+def _with_returns(marks: Iterable[MarkRecord]) -> tuple[MarkRecord, ...]:
+    """The calls of marked functions in order, each with its return if that was recorded."""
+    begins: list[MarkRecord] = []
+    returns: dict[MarkRecord, MarkRecord] = {}
+    for mark in marks:
+        if mark.t_end:
+            returns[replace(mark, t_end=0)] = mark
+        else:
+            begins.append(mark)
+    whole = [returns.get(begin, begin) for begin in begins]
+    # A part of a recording may lack the begin.
+    whole += [returns[begin] for begin in returns.keys() - set(begins)]
+    return tuple(sorted(whole, key=lambda mark: mark.t))
 
 
 def _number(queue: Queue) -> None:
@@ -362,8 +379,23 @@ def _place_enders(queues: Mapping[int, Queue], enders: list[EnderRecord]) -> Non
             wait.enders = of.get((queue.id, wait.record.tid, wait.record.t_begin), [])
 
 
+def _late_marks(recording: Recording, queues: Mapping[int, Queue]) -> Iterator[str]:
+    """Functions that were marked late, if their module was busy by then."""
+    for name, (coming, attached) in recording.late.items():
+        if not coming:
+            yield f"{name} was not marked from the beginning of its module"
+            continue
+        times = [wait.record.t_begin for queue in queues.values() for wait in queue.waits]
+        times += [call.record.t for queue in queues.values() for call in queue.every_signal()]
+        if busy := sum(coming <= t <= attached for t in times):
+            yield (
+                f"{name} was marked only {(attached - coming) / 1e6:.1f} ms after its module had "
+                f"come, and {busy} waits and wake calls began in that time"
+            )
+
+
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
-    doubts = list(recording.gaps)
+    doubts = [*recording.gaps, *_late_marks(recording, queues)]
     lost = recording.losses
     if lost:
         doubts.append(

@@ -12,7 +12,7 @@ from harness.verdict.backlog import End, Sleep, caller, marker
 from harness.verdict.kinds import Finding, Kind
 from harness.verdict.ledger import Signal, Wait
 from harness.verdict.queue_index import QueueIndex
-from harness.verdict.words import Analysis
+from harness.verdict.words import Analysis, passed_over
 
 
 def span(ns: int) -> str:
@@ -47,16 +47,19 @@ def find_missed_wakes(index: QueueIndex) -> Iterator[tuple[Finding, Signal | Non
         if publication.t not in reported:
             reported.add(publication.t)
             cause = _cause(index, sleep, publication)
-            yield _finding(index.analysis, sleep, publication, cause), cause.call
+            yield _finding(index, sleep, publication, cause), cause.call
 
 
 def _missed(index: QueueIndex, sleep: Sleep) -> MarkRecord | None:
     """The publication that should have woken a sleeper, and did not, or much too late."""
     since = index.backlog.left_over_since(sleep.end)
-    publication = index.backlog.oldest(sleep.end, sleep.looked) if since else None
+    if not since:
+        return None
+    certain = index.sleeps_for_others(sleep.queue)
+    publication = index.backlog.oldest(sleep.end, sleep.looked, certain=certain)
     if publication is None:
         return None
-    lasted = sleep.end - max(since, sleep.begin, publication.t)
+    lasted = sleep.end - max(since, sleep.begin, index.backlog.stored(publication))
     if sleep.how is End.WAKE:
         return publication if lasted > index.rules.late_ns else None
     if lasted <= index.rules.grace_ns or _call_followed(index, sleep, publication):
@@ -86,8 +89,10 @@ class _Cause:
 
 def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
     analysis = index.analysis
+    if forgotten := _forgotten(index, sleep, publication):
+        return forgotten
     if sleep.wake:
-        took = span(sleep.wake.t_wake - publication.t)
+        took = span(sleep.wake.t_wake - index.backlog.stored(publication))
         by = analysis.waker(sleep.wake.waker, sleep.wake.context)
         why = f"the wake call of {by} came {took} after that"
         return _Cause(Kind.LATE, why, index.call_of(sleep.wake))
@@ -95,7 +100,8 @@ def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
     if call is None:
         return _no_call(index, sleep, publication)
     if any(wake.tid == sleep.wait.record.tid for wake in call.wakes):
-        return _slept_all_the_same(index, sleep, call)
+        within = _call_within(index, sleep, publication, call)
+        return within or _slept_all_the_same(index, sleep, call)
     if call.record.queue != sleep.queue.id:
         where = analysis.object(call.record.queue)
         why = f"the wake call of {caller_name(analysis, call)} went to {where}"
@@ -103,7 +109,32 @@ def _cause(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause:
             return _Cause(Kind.LOST, f"{why}, where it woke nobody", call)
         woken = analysis.ledger.thread_name(call.wakes[0].tid)
         return _Cause(Kind.WRONG_WAITER, f"{why} and woke {woken}", call)
-    return _call_without_effect(index, sleep, call)
+    return _call_within(index, sleep, publication, call) or _call_without_effect(index, sleep, call)
+
+
+def _forgotten(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cause | None:
+    """The completion was given before the wait, and its count was gone when that began.
+
+    A wait that its timer or a signal ends may take what comes at that moment, unseen.
+    """
+    rec = sleep.wait.record
+    given = [call for call in sleep.queue.every_signal() if call.record.t < rec.t_begin]
+    if not rec.gone or not given:
+        return None
+    call = max(given, key=lambda call: call.record.t)
+    ended = [wait.record for wait in sleep.queue.waits if 0 < wait.record.t_end < call.record.t]
+    if call.record.count or call.record.t < publication.t or any(not w.ended for w in ended[-1:]):
+        return None
+    count = "1" if call.record.have else "all waits to come"
+    why = (
+        f"complete() by {caller_name(index.analysis, call)} raised the completion's count from 0 "
+        f"to {count} {span(rec.t_begin - call.record.t)} before the wait began; by then its count "
+        "was 0 again, and no wait had taken it: it was initialized again"
+    )
+    if sleep.wake:
+        by = index.analysis.waker(sleep.wake.waker, sleep.wake.context)
+        why += f"; only the next complete(), by {by}, ended the wait"
+    return _Cause(Kind.LOST, why, call)
 
 
 def _call_for(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> Signal | None:
@@ -149,6 +180,37 @@ def _slept_all_the_same(index: QueueIndex, sleep: Sleep, call: Signal) -> _Cause
     return _Cause(Kind.LOST, why, call)
 
 
+def _call_within(
+    index: QueueIndex, sleep: Sleep, publication: MarkRecord, call: Signal
+) -> _Cause | None:
+    """A wake call between begin and return of the function that stores.
+
+    Both orders of store and wake are possible if the thread that the call concerned looked
+    before the return.
+    """
+    stored = index.backlog.stored(publication)
+    if not publication.t <= call.record.t < stored:
+        return None
+    tid = sleep.wait.record.tid
+    looked = [
+        wake.tid
+        for wake in call.wakes
+        if 0 < wake.t_running < stored and not index.backlog.took(wake)
+    ]
+    if call.record.t < sleep.wait.record.t_begin < stored:
+        looked.append(tid)
+    if not looked:
+        return None
+    looker = index.ledger.thread_name(tid if tid in looked else looked[0])
+    why = (
+        f"the wake call of {caller_name(index.analysis, call)} came while the marked function "
+        f"ran, {span(call.record.t - publication.t)} after its begin and "
+        f"{span(stored - call.record.t)} before its return: either it came before the store, "
+        f"or {looker} overlooked what was stored"
+    )
+    return _Cause(Kind.LOST, why, call)
+
+
 def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Cause:
     """A wake call on the right queue did not wake this sleeper."""
     rec, by = sleep.wait.record, caller_name(index.analysis, call)
@@ -158,6 +220,9 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
             f"the wake call of {by} came {span(rec.t_begin - call.record.t)} before it was on "
             "the queue, and it did not look again (or cleared what the call had left)"
         )
+        return _Cause(Kind.LOST, why, call)
+    if past := _passed_over(call, sleep):
+        why = f"the wake call of {by} found {found} asleep and woke {woke or 'nobody'}: {past}"
         return _Cause(Kind.LOST, why, call)
     if not call.wakes:
         why = f"the wake call of {by} found {found} asleep and woke nobody"
@@ -194,14 +259,20 @@ def _call_without_effect(index: QueueIndex, sleep: Sleep, call: Signal) -> _Caus
     return _Cause(Kind.LOST, why, call)
 
 
-def _finding(analysis: Analysis, sleep: Sleep, publication: MarkRecord, cause: _Cause) -> Finding:
+def _passed_over(call: Signal, sleep: Sleep) -> str:
+    """Why a call passed over a sleeper by its state. Only the last sleep's state is known."""
+    if sleep.end < sleep.wait.record.t_slept or call.record.t < sleep.begin:
+        return ""
+    return passed_over(call, sleep.wait)
+
+
+def _finding(index: QueueIndex, sleep: Sleep, publication: MarkRecord, cause: _Cause) -> Finding:
     """The finding: how long the thread slept after which publication, and why."""
-    before = sleep.begin - publication.t
-    when = f"{span(before)} before" if before >= 0 else f"{span(-before)} after"
+    analysis = index.analysis
     publisher = analysis.waker(publication.tid, publication.context)
     text = (
         f"{analysis.wait(sleep.queue, sleep.wait)} {_how_long(analysis, sleep)} although "
-        f"{publisher} had published {when} it fell asleep; {cause.why}"
+        f"{publisher} {_published(index, sleep, publication)} it fell asleep; {cause.why}"
     )
     wait = cause.wait or sleep.wait
     rec = cause.call.record if cause.call else None
@@ -209,6 +280,16 @@ def _finding(analysis: Analysis, sleep: Sleep, publication: MarkRecord, cause: _
     tid = wait.record.tid
     args = (tid, wait.number, seq, waker, publication.t)
     return Finding(cause.kind, sleep.queue.id, text, *args)
+
+
+def _published(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> str:
+    """When an item was published, as far as that is known: before or after the sleep began."""
+    stored = index.backlog.stored(publication)
+    if publication.t < sleep.begin < stored:
+        before, after = span(sleep.begin - publication.t), span(stored - sleep.begin)
+        return f"published between {before} before and {after} after"
+    when = "before" if sleep.begin >= stored else "after"
+    return f"had published {span(abs(sleep.begin - stored))} {when}"
 
 
 def _how_long(analysis: Analysis, sleep: Sleep) -> str:

@@ -30,7 +30,8 @@ class QueueRules(Rules):
     ``marked``: functions were to be marked, so a recording without marks means that
     they were not called. ``queues`` are those that the marks are about (default: all
     queues on which not only takers wake). ``late_ns`` bounds publication to wake.
-    ``grace_ns`` is the longest time of a publisher from mark to store.
+    ``grace_ns`` is the longest time of a publisher from its publication to its wake call;
+    in a recording without returns of marked functions, from the begin of the function.
     """
 
     marked: bool = False
@@ -65,6 +66,12 @@ class QueueIndex:
             key = call.record.queue, caller(call)
             self._previous[id(call)] = last.get(key, 0)
             last[key] = call.record.t
+        self._takers = {mark.tid for mark in ledger.marks if mark.what == Mark.TAKE}
+        self._taking = {
+            queue.id
+            for queue in self.marked
+            if any(wait.record.tid in self._takers for wait in queue.waits)
+        }
         self._concerned = {queue.id for queue in self.marked if self._is_concerned(queue)}
         self._effects = {
             (effect.wake.queue, effect.wake.tid, effect.wake.t_wake): effect
@@ -110,8 +117,7 @@ class QueueIndex:
 
     def _is_concerned(self, queue: Queue) -> bool:
         """Is it woken by threads that have just published, or do those sleep there that take?"""
-        takers = {mark.tid for mark in self.ledger.marks if mark.what == Mark.TAKE}
-        return any(wait.record.tid in takers for wait in queue.waits) or any(
+        return queue.id in self._taking or any(
             self._own_publications(call) for call in queue.every_signal()
         )
 
@@ -131,6 +137,15 @@ class QueueIndex:
     def call_of(self, wake: WakeRecord) -> Signal | None:
         """The wake call that caused a wake."""
         return self.ledger.queues[wake.queue].signal_of(wake)
+
+    def sleeps_for_others(self, queue: Queue) -> bool:
+        """Is it unlikely that a sleeper there takes what the marks are about?
+
+        That is so if no function that takes is marked, or if those that take sleep elsewhere.
+        """
+        if not self._taking:
+            return not (self._takers or self.ledger.take_marked)
+        return queue.id not in self._taking
 
     def effect(self, wake: WakeRecord) -> WakeEffect | None:
         """The effect of a wake on the wait that it belongs to."""

@@ -3,8 +3,9 @@
 
 Marks replace the conditions: the user names the functions that publish and that take the
 things that sleepers wait for. Something is ready as long as more was published than
-taken; a sleep during that time was lost. A mark is the entry of its function, a little
-before the effect of the function becomes visible.
+taken; a sleep during that time was lost. The effect of a function becomes visible at some
+moment between its begin and its return. If a wake call comes within that time, and a thread
+looks in vain, the order of store and wake call is not known, and the finding names both.
 
 Without marks only the behaviour of the threads can be judged. Suspicious behaviour is
 then reported as a note, never as a fault.
@@ -22,6 +23,7 @@ from harness.verdict.kinds import Finding, Kind, Verdict
 from harness.verdict.ledger import Ledger, Queue, Signal, Wait
 from harness.verdict.missed_wakes import caller_name, find_missed_wakes, span
 from harness.verdict.queue_index import QueueIndex, QueueRules
+from harness.verdict.words import passed_over
 from harness.verdict.works import find_stuck_works
 
 __all__ = ["QueueRules", "judge"]
@@ -217,6 +219,8 @@ def _suspicions(index: QueueIndex) -> Iterator[Finding]:
                     f"{caller_name(index.analysis, call)} found {call.record.sleepers} asleep "
                     f"{span(t_stop - call.record.t)} ago and woke nobody"
                 )
+                if past := passed_over(call, wait):
+                    text += f": {past}"
                 yield _finding(index, Kind.LOST, queue, wait, text, call)
             vain = [effect for effect in wake_effects(wait) if effect.asleep and effect.again]
             if vain:

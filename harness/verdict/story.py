@@ -85,6 +85,8 @@ def story(ledger: Ledger, finding: Finding, rules: Rules | None = None) -> str:
     if mark:
         by = analysis.waker(mark.tid, mark.context)
         events.append((mark.t, f"{by}, CPU {mark.cpu}, enters the marked function that publishes"))
+        if mark.t_end:
+            events.append((mark.t_end, f"{by} returns from the marked function"))
     events.sort()
     lines = [f"{(t - events[0][0]) / 1e6:11.3f} ms  {text}" for t, text in events]
     if len(waits) > _WAITS:

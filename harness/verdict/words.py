@@ -45,6 +45,34 @@ def context_name(context: int) -> str:
     return _CONTEXT_NAMES.get(context, "unknown context")
 
 
+# The kernel's numbers, which are the same in all its versions.
+_INTERRUPTIBLE, _UNINTERRUPTIBLE, _WAKEKILL = 1, 2, 0x100
+
+
+def passed_over(call: Signal, wait: Wait) -> str:
+    """Why a wake call passed over a sleeper by its state, in words; empty if it did not."""
+    mode, state = call.record.mode, wait.record.state
+    if not mode or not state or mode & state:
+        return ""
+    return f"it asked for {_asked(mode)} sleepers, and this thread slept {_slept(state)}"
+
+
+def _asked(mode: int) -> str:
+    if mode & _WAKEKILL:
+        return "killable"
+    return {_INTERRUPTIBLE: "interruptible", _UNINTERRUPTIBLE: "uninterruptible"}.get(
+        mode, f"state {mode:#x}"
+    )
+
+
+def _slept(state: int) -> str:
+    if state & _INTERRUPTIBLE:
+        return "interruptibly"
+    if state & _UNINTERRUPTIBLE:
+        return "killably" if state & _WAKEKILL else "uninterruptibly"
+    return f"in state {state:#x}"
+
+
 def ms(ns: int) -> str:
     """Nanoseconds as milliseconds."""
     return f"{ns / 1e6:.1f} ms"

@@ -186,6 +186,9 @@ struct kfi_waitq {
 #endif
 };
 
+/* Offsets, for tracers that know only the address of a queue's list; see waitq.c. */
+extern const u32 kfi_waitq_layout[];
+
 /**
  * struct kfi_waiter - one thread in one blocking call
  * @wqe: its place on the queue, which the wake-up removes; @queue->head.lock

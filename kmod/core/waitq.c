@@ -58,6 +58,16 @@
 
 #include "core.h"
 
+/*
+ * A tracer finds the owner of a list by these: the owner's id and the owner in
+ * struct kfi_waitq, which begins with the list, and the class in the owner.
+ */
+const u32 kfi_waitq_layout[] = {
+	offsetof(struct kfi_waitq, id),
+	offsetof(struct kfi_waitq, fid),
+	offsetof(struct kfid, fclass),
+};
+
 /**
  * kfi_deadline() - turn a timeout of the API into a deadline
  * @timeout_ms: milliseconds; 0: one check, negative: no limit

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -374,6 +375,51 @@ def test_one_queue_is_traced_by_its_address(by_address: Traced) -> None:
     assert row.name == "signal_queue [gallery]"
     assert (row.waits, row.calls, row.wakes, row.timeouts) == (2, 1, 1, 1)
     assert by_address.ledger.doubts == ()
+
+
+def test_module_is_traced_from_its_first_call_and_named_after_it_is_gone(
+    gallery: None, tmp_path: Path
+) -> None:
+    """It is loaded, used and unloaded at once, before the tracer looks for new modules.
+
+    The marks come too late, and the verdict's line says how late.
+    """
+    guest_modules.remove("gallery")
+    file = guest_modules.Modules.from_environment().file("gallery")
+    marks = ["--event=gallery_publish", "--take=gallery_take"]
+    play = f"insmod {file} && cat {GALLERY}/buggy/herd; sleep 1; rmmod gallery; sleep 1"
+    try:
+        traced = trace(tmp_path, ["--module=gallery", *marks], "ping", 3, tail=play)
+    finally:
+        guest_modules.insert(file)
+    (row,) = traced.rows("herd_queue")
+    assert row.name == "herd_queue [gallery]"
+    assert (row.calls, row.wakes) == (1, 3)
+    late = "gallery_publish was marked only "
+    assert f"\nNOT VERIFIED: {late}" in traced.said
+    assert "gallery_publish was marked " in traced.said.split(late)[0]
+    assert traced.status == ExitStatus.NOT_VERIFIED
+
+
+def test_sleepers_of_a_module_are_its_own_on_queues_of_kfabric(
+    kbench: Path, tmp_path: Path
+) -> None:
+    """Its threads sleep in kfi_wait(), and code of others wakes them; the queues have names."""
+    play = f"echo pingpong kfi normal {MESSAGES} 0 1 -1 >{kbench}"
+    traced = trace(tmp_path, ["--module=kfi_bench"], "ping", 3, tail=play)
+    rows = traced.rows("wait set ")
+    assert len(rows) == 2
+    assert all(re.fullmatch(r"wait set \d+ \(.+\)", row.name) for row in rows)
+    assert sum(row.waits for row in rows) >= MESSAGES // 2
+    stacks = {
+        wait.stacks.sleeper
+        for queue in traced.ledger.queues.values()
+        for wait in queue.waits
+        if wait.stacks and wait.stacks.sleeper >= 0
+    }
+    frames = [frame for stack in stacks for frame in traced.recording.stacks[stack]]
+    assert any("kfi_waitq_sleep" in frame for frame in frames)
+    assert any("[kfi_bench]" in frame for frame in frames)
 
 
 @pytest.mark.stress

@@ -157,6 +157,14 @@ def test_a_play_without_its_times_is_refused() -> None:
         )
 
 
+def test_cut_does_not_have_the_calls_of_other_runs(tmp_path) -> None:
+    """A function that this run does not call would be one that was never called."""
+    scene = lost()
+    whole = leave(tmp_path, scene)
+    whole.head["marks"] = {"gallery_publish": 7}
+    assert whole.cut(run_of(scene)).recording().marked == {}
+
+
 def test_plays_are_cut_at_their_own_records(tmp_path) -> None:
     first, second = healthy(), lost(10**6)
     runs = [run_of(first), run_of(second, first=len(first.records))]

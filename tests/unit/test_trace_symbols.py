@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from harness.trace.symbols import (
+    History,
     Module,
     Symbols,
     below_tracepoint,
@@ -126,6 +127,41 @@ def test_span_of_a_symbol_ends_at_the_next_one() -> None:
     assert symbols.span("table") == (0xFFFFFFFF81000040, 0xFFFFFFFF81000140)
     assert symbols.span("last") == (0xFFFFFFFF81000140, 0xFFFFFFFF81000140)
     assert symbols.span("unknown") is None
+
+
+def without(module: str) -> Symbols:
+    """The same kernel after a module is gone."""
+    mark = f"[{module}]".encode()
+    lines = [line for line in KALLSYMS.splitlines(keepends=True) if mark not in line]
+    modules = [line for line in MODULES.splitlines(keepends=True) if not line.startswith(module)]
+    return Symbols(b"".join(lines), "".join(modules))
+
+
+KFI_DATA = 0xFFFFFFFFC0205B00
+
+
+def test_address_after_the_memory_of_a_module_is_not_the_modules(symbols: Symbols) -> None:
+    """It belonged to another one, which is gone."""
+    assert symbols.variable(KFI_DATA) == ""
+    assert symbols.name(KFI_DATA) == "0xffffffffc0205b00"
+    assert without("kfabric").name(0xFFFFFFFFC0201000) == "0xffffffffc0201000"
+
+
+def test_names_of_a_module_that_is_gone_are_kept(symbols: Symbols) -> None:
+    history = History(symbols)
+    history.add(without("rdma_rxe"))
+    assert history.variable(0xFFFFFFFFC0104010) == "rxe_wait+0x10 [rdma_rxe]"
+    assert history.name(0xFFFFFFFFC0101004) == "rxe_poll+0x4 [rdma_rxe]"
+    assert history.name(0xFFFFFFFF81001329) == "pipe_read+0x329"
+
+
+def test_address_that_two_modules_had_has_no_certain_name(symbols: Symbols) -> None:
+    history = History(symbols)
+    other = KALLSYMS.replace(b"rxe_wait\t[rdma_rxe]", b"siw_wait\t[siw]")
+    history.add(Symbols(other, "siw 32768 0 - Live 0xffffffffc0100000"))
+    assert history.variable(0xFFFFFFFFC0104010) == ""
+    assert history.name(0xFFFFFFFFC0104010) == "0xffffffffc0104010"
+    assert queue_name(history.variable(0xFFFFFFFFC0104010)) == "unknown queue"
 
 
 SLEEPER = (

@@ -40,11 +40,15 @@ extern bool gallery_fixed;
 extern uint gallery_rounds;
 
 /*
- * Sleepers wait for a number of items. The tracer gets the names of these two
- * functions: each call adds or takes one item.
+ * Sleepers wait for a number of items. The tracer gets the names of these
+ * functions: each call adds or takes one item. gallery_give() also wakes.
  */
 void gallery_publish(void);
+void gallery_give(struct wait_queue_head *queue);
 void gallery_take(void);
+
+/* The part of a function that publishes: the item is there. Not marked itself. */
+void gallery_store(void);
 
 bool gallery_ready(void);
 bool gallery_consume(void);
@@ -64,6 +68,7 @@ void gallery_await_asleep(int role);
 void gallery_await_sleep(int role);
 /* The verdict is about this moment; later events only clean up. */
 void gallery_judge(void);
+void gallery_await_state(int role, uint state);
 struct task_struct *gallery_task(int role);
 bool gallery_asleep(struct task_struct *task);
 /* One iteration of the spin; true if it has to end because a thread is stuck. */
@@ -123,6 +128,9 @@ extern const struct gallery_entry gallery_timer_deleted;
 extern const struct gallery_entry gallery_stop_ignored;
 extern const struct gallery_entry gallery_park_ignored;
 extern const struct gallery_entry gallery_long_reader;
+extern const struct gallery_entry gallery_wake_then_store;
+extern const struct gallery_entry gallery_wrong_state;
+extern const struct gallery_entry gallery_reinit;
 
 extern const struct gallery_entry gallery_healthy[];
 

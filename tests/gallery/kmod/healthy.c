@@ -129,11 +129,12 @@ static uint healthy_swait_sleepers(bool asleep)
 }
 
 /*
- * Publish @n items once fewer than @below are left and @n waiters are on the
- * queue. Every other time they have to be asleep; otherwise they may still be
- * on their way to sleep.
+ * Wait until fewer than @below items are left and @n waiters are on the queue.
+ * Every other time they have to be asleep; otherwise they may still be on their
+ * way to sleep.
  */
-static bool healthy_offer(uint n, int below, uint (*sleepers)(bool asleep))
+static bool healthy_await_waiters(uint n, int below,
+				  uint (*sleepers)(bool asleep))
 {
 	unsigned long limit = jiffies + HEALTHY_LIMIT;
 	static bool asleep;
@@ -144,6 +145,13 @@ static bool healthy_offer(uint n, int below, uint (*sleepers)(bool asleep))
 		if (gallery_too_late(limit))
 			return false;
 	atomic_add(n, &healthy_ahead);
+	return true;
+}
+
+static bool healthy_offer(uint n, int below, uint (*sleepers)(bool asleep))
+{
+	if (!healthy_await_waiters(n, below, sleepers))
+		return false;
 	while (n--)
 		gallery_publish();
 	return true;
@@ -158,6 +166,21 @@ static int healthy_waker(void)
 		if (!healthy_offer(1, HEALTHY_AHEAD, healthy_sleepers))
 			break;
 		wake_up(&healthy_queue);
+		healthy_gather(i);
+	}
+	return i;
+}
+
+/* Publishing and waking are one marked function. */
+static int healthy_giver(void)
+{
+	uint i;
+
+	healthy_prepare();
+	for (i = 0; i < gallery_rounds; i++) {
+		if (!healthy_await_waiters(1, HEALTHY_AHEAD, healthy_sleepers))
+			break;
+		gallery_give(&healthy_queue);
 		healthy_gather(i);
 	}
 	return i;
@@ -573,6 +596,11 @@ const struct gallery_entry gallery_healthy[] = {
 	{ "bit", {
 		[WAITER] = { "waiter", healthy_bit_waiter },
 		[WAKER] = { "waker", healthy_bit_waker },
+	} },
+	{ "give", {
+		[WAITER] = { "waiter", healthy_exclusive_waiter },
+		[WAKER] = { "waker", healthy_giver },
+		[WAITER_2] = { "waiter-2", healthy_exclusive_waiter },
 	} },
 	{ }
 };

@@ -61,9 +61,15 @@ static const struct gallery_entry *const gallery_entries[] = {
 	&gallery_swait_early, &gallery_bit_not_woken, &gallery_wrong_variable,
 	&gallery_folio_late, &gallery_work_blocked, &gallery_timer_deleted,
 	&gallery_stop_ignored, &gallery_park_ignored, &gallery_long_reader,
+	&gallery_wake_then_store, &gallery_wrong_state, &gallery_reinit,
 };
 
 noinline void gallery_publish(void)
+{
+	gallery_store();
+}
+
+noinline void gallery_store(void)
 {
 	unsigned long flags;
 
@@ -160,20 +166,29 @@ struct task_struct *gallery_task(int role)
 	return gallery_tasks[role];
 }
 
+static bool gallery_sleeps_in(struct task_struct *task, uint state)
+{
+	return READ_ONCE(task->__state) == state && !READ_ONCE(task->on_cpu);
+}
+
 /* True if the thread sleeps and has begun its body. */
 bool gallery_asleep(struct task_struct *task)
 {
-	return READ_ONCE(task->__state) == TASK_INTERRUPTIBLE &&
-	       !READ_ONCE(task->on_cpu);
+	return gallery_sleeps_in(task, TASK_INTERRUPTIBLE);
+}
+
+void gallery_await_state(int role, uint state)
+{
+	unsigned long limit = jiffies + STEP_LIMIT;
+
+	while (!gallery_sleeps_in(gallery_tasks[role], state))
+		if (gallery_too_late(limit))
+			return;
 }
 
 void gallery_await_asleep(int role)
 {
-	unsigned long limit = jiffies + STEP_LIMIT;
-
-	while (!gallery_asleep(gallery_tasks[role]))
-		if (gallery_too_late(limit))
-			return;
+	gallery_await_state(role, TASK_INTERRUPTIBLE);
 }
 
 /* Asleep in a wait that a signal can end; no thread is before its body. */

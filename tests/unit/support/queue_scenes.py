@@ -38,21 +38,26 @@ Woken = TypeVar("Woken", WaitRecord, WakeRecord)
 class Scene:
     """A recording in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, take_marked: bool = True) -> None:
+        self.take_marked = take_marked
+        self.late: dict[str, tuple[int, int]] = {}
         self.records: list[Record] = []
         self.calls: dict[int, SignalRecord] = {}
         self.seq = {QUEUE: 0, OTHER: 0}
 
-    def publish(self, t: int, tid: int = WAKER, context: Context = Context.PROCESS) -> None:
-        """A thread (or an interrupt on top of it) publishes."""
-        self._mark(t, tid, Mark.PUBLISH, context)
+    def publish(
+        self, t: int, tid: int = WAKER, context: Context = Context.PROCESS, *, end: int = 0
+    ) -> None:
+        """A thread (or an interrupt on top of it) publishes, in a function until ``end``."""
+        self._mark(t, tid, Mark.PUBLISH, context, end)
 
-    def take(self, t: int, tid: int = WAITER) -> None:
-        """A thread takes."""
-        self._mark(t, tid, Mark.TAKE, Context.PROCESS)
+    def take(self, t: int, tid: int = WAITER, *, end: int = 0) -> None:
+        """A thread takes, in a function until ``end``."""
+        self._mark(t, tid, Mark.TAKE, Context.PROCESS, end)
 
-    def _mark(self, t: int, tid: int, what: Mark, context: Context) -> None:
-        self.records.append(MarkRecord(0, t * US, tid, what, context=context))
+    def _mark(self, t: int, tid: int, what: Mark, context: Context, end: int) -> None:
+        begin = MarkRecord(0, t * US, tid, what, context=context)
+        self.records += [begin, replace(begin, t_end=end * US)] if end else [begin]
 
     def call(
         self,
@@ -61,11 +66,20 @@ class Scene:
         queue: int = QUEUE,
         sleepers: int = 1,
         context: Context = Context.PROCESS,
+        mode: int = 3,
+        count: int = 0,
+        most: int = 1,
     ) -> None:
-        """A wake call that finds so many sleepers."""
+        """A wake call that finds so many sleepers, and asks for at most so many; 0: for all."""
         self.seq[queue] += 1
         call = SignalRecord(
-            queue, t * US, self.seq[queue], sleepers=sleepers, waker=tid, context=context
+            *(queue, t * US, self.seq[queue]),
+            have=most,
+            sleepers=sleepers,
+            waker=tid,
+            context=context,
+            mode=mode,
+            count=count,
         )
         self.calls[t] = call
         self.records.append(call)
@@ -81,10 +95,13 @@ class Scene:
         end: int = 0,
         timeout: int = 0,
         queue: int = QUEUE,
+        state: int = 0,
+        gone: int = 0,
     ) -> None:
         """A wait: when it began, slept last, which calls woke it, and what ended it.
 
         It runs ``ran`` after each wake, and looks. ``timeout``: a timer woke it then.
+        ``gone``: what its completion had forgotten.
         """
         record = WaitRecord(
             queue,
@@ -99,6 +116,8 @@ class Scene:
             foreign=int(bool(timeout)),
             foreign_context=Context.SOFTIRQ if timeout else 0,
             ended=int(bool(wakes) and not timeout),
+            state=state,
+            gone=gone,
         )
         for t in wakes[:-1]:
             self.records.append(self._wake(WakeRecord(queue, tid, begin * US, 0), t, ran))
@@ -129,6 +148,8 @@ class Scene:
                 threads=NAMES,
                 queues={QUEUE: "the_queue [mod]", OTHER: "other_queue [mod]"},
                 t_stop=stop * US,
+                take_marked=self.take_marked,
+                late=self.late,
             )
         )
 
