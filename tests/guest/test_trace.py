@@ -387,7 +387,8 @@ def test_module_is_traced_from_its_first_call_and_named_after_it_is_gone(
     guest_modules.remove("gallery")
     file = guest_modules.Modules.from_environment().file("gallery")
     marks = ["--event=gallery_publish", "--take=gallery_take"]
-    play = f"insmod {file} && cat {GALLERY}/buggy/herd; sleep 1; rmmod gallery; sleep 1"
+    marked = "until grep -q gallery_take /sys/kernel/debug/kprobes/list; do sleep 0.1; done"
+    play = f"insmod {file} && cat {GALLERY}/buggy/herd; timeout 60 sh -c '{marked}'; rmmod gallery"
     try:
         traced = trace(tmp_path, ["--module=gallery", *marks], "ping", 3, tail=play)
     finally:
