@@ -121,11 +121,13 @@ class UserStacks:
         """Note a thread's stack, or NO_STACK, and read the mappings of a thread that is new."""
         if stack == NO_STACK:
             return
-        self._owners.setdefault(stack, tid)
         if tid not in self._maps:
             with suppress(OSError):
                 text = (self._proc / str(tid) / "maps").read_text()
                 self._maps[tid] = sorted(map(Mapping.parse, text.splitlines()))
+        # After a fork several processes have the same stack, and some have ended.
+        if self._owners.get(stack) not in self._maps:
+            self._owners[stack] = tid
 
     def knows(self, stack: int) -> bool:
         """Is it a user stack?"""

@@ -51,6 +51,18 @@ def test_frames_of_a_process_that_is_gone_stay_addresses(tmp_path: Path) -> None
     assert frames([address_of("getppid")], tmp_path) == (f"{address_of('getppid'):#x}",)
 
 
+def test_stack_of_two_processes_is_named_by_the_one_that_is_there(tmp_path: Path) -> None:
+    """A child has the stacks of its parent, and ends before it."""
+    address = address_of("getppid")
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2/maps").write_text(Path("/proc/self/maps").read_text())
+    users = UserStacks(tmp_path)
+    users.meet(7, 1)
+    users.meet(7, 2)
+    users.meet(7, 1)
+    assert users.frames(7, [address])[0].startswith("getppid")
+
+
 def test_no_stack_is_not_a_stack() -> None:
     """A kernel thread has none."""
     users = UserStacks()
