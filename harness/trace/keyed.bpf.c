@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * A part of the tracer's program, after state.bpf.c: waits on a bit, a variable or a folio.
+ * A part of the tracer's program, after state.bpf.c: waits on a bit, a variable, a folio or
+ * a futex.
  *
  * The kernel puts such a sleeper on one of 256 wait queues, by a hash of its key: the
  * address of a word (or a folio), and the number of a bit (-1 for a variable). Sleepers with
@@ -134,4 +135,33 @@ static __always_inline struct call *noted_call(struct cpu *c, u64 key)
 		return NULL;
 	c->noted = 0;
 	return call;
+}
+
+/*
+ * A futex is known by its process and its address there. The queue's address is made of
+ * both, and the futex's own address is kept as the queue's site. A futex in a shared file
+ * has other addresses in other processes, so it is left out.
+ */
+enum { FUTEX_ADDRESS = 8, FUTEX_OFFSET = 16, FUTEX_OF_FILE = 1, FUTEX_FLAGS = 3 };
+/* FLAGS_SHARED before 6.7 and since; the other meaning of bit 0 is a size that is refused. */
+enum { FUTEX_SHARED = 0x11 };
+enum { FUTEX_PROCESS_BITS = 22 };
+#define FUTEX_WORD_MASK ((1ULL << 40) - 1)
+
+static __always_inline u64 address_of_futex(u64 address, u32 tgid)
+{
+	u64 word = (address >> 2 ^ address >> 42) & FUTEX_WORD_MASK;
+
+	return word << FUTEX_PROCESS_BITS | tgid;
+}
+
+static __always_inline int waits_for_futex(struct regs *ctx)
+{
+	return IN(ctx, FUTEX_QUEUE) || IN(ctx, FUTEX_DO);
+}
+
+/* The threads on a futex that no call has woken yet. */
+static __always_inline u32 count_on_futex(struct queue *q)
+{
+	return q->depth > q->awake ? q->depth - q->awake : 0;
 }

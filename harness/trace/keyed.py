@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Names of waits for a bit, a variable or a folio: the keys of ``keyed.bpf.c``."""
+"""Names of waits for a bit, a variable, a folio or a futex: the keys of ``keyed.bpf.c``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from harness.trace.symbols import place
 
 _TOP = 1 << 63
 _WIDTH, _MASK = 7, 0x7F
+_PROCESS_MASK = (1 << 22) - 1
 _VARIABLE = _MASK  # -1, the number of the bit in a wait for a variable
 
 
@@ -60,3 +61,13 @@ def key_name(
     if sleeper:
         return f"{what}, waited for in {place(sleeper)}"
     return f"{what}, woken in {place(waker)}" if waker else f"unknown {what}"
+
+
+def process_of_futex(address: int) -> int:
+    """The process in the address that the kernel part gives to the queue of a futex."""
+    return address & _PROCESS_MASK
+
+
+def futex_name(address: int, process: int, comm: str = "") -> str:
+    """Name a futex by its address in a process, and the name of that if it is known."""
+    return f"futex {address:#x} of {comm}/{process}" if comm else f"futex {address:#x} of {process}"

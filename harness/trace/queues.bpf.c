@@ -193,6 +193,8 @@ static __always_inline struct queue *add_queue(u64 address, u64 site, u8 kind,
 /* Queues in short-lived memory share a number if their sleepers have the same stack. */
 static __always_inline u64 shared_by_stack(struct regs *ctx, struct request *rq)
 {
+	if (rq->named == KIND_FUTEX)
+		return 0;
 	if (rq->named != KIND_THREAD && !short_lived(rq->address))
 		return 0;
 	return 1ULL << 32 | (u32)stacks.get_stackid(ctx, 0);

@@ -24,7 +24,8 @@ static __always_inline struct call *called(struct cpu *c, struct open_wait *w)
 	u32 tid = bpf_get_current_pid_tgid();
 	struct call *call = call_of(c, w->address);
 
-	if (!call && w->kind == KIND_SWAIT)
+	if ((!call && w->kind == KIND_SWAIT) ||
+	    ((!call || !call->left) && w->kind == KIND_FUTEX))
 		call = long_calls.lookup(&tid);
 	if (!call || call->address != w->address || !call->left ||
 	    call->kind != w->kind || has_entry(w->kind) || call->tid != tid ||
@@ -152,6 +153,9 @@ static __always_inline struct open_wait *runs(u32 tid, u64 now)
 	entry = s->entry;
 	w = open_waits.lookup(&entry);
 	if (w && ends_by_running(w->kind) && (w->r.t_running == now || w->cause))
+		return w;
+	/* Its function sleeps once, and ends by whatever wakes it. */
+	if (w && w->kind == KIND_FUTEX && s->sleeps != w->sleeps_before)
 		return w;
 	return inlines.lookup(&tid);
 }

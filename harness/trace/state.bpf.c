@@ -25,6 +25,9 @@
  *   __wait_on_bit*,                      a wait for a bit begins; the functions within are
  *   out_of_line_wait_on_bit*             inlined, so it ends once the thread runs again
  *   wake_up_bit, wake_up_var             a wake call that may find an empty wait queue
+ *   futex_wait_queue, futex_do_wait      a wait for a futex begins; it ends once the thread
+ *                                        runs again
+ *   futex_wake                           a wake call of a futex
  *
  * A wait is identified by its entry on the sleeper's stack, so a thread in poll() has
  * one wait on each queue. The scheduler's events are looked up by thread. Waits are
@@ -54,6 +57,7 @@
  * SWAITS_LIST (offsets of the sleepers in a wait queue and in a completion's, after a lock
  * of any size); QUEUE_BYTES, the size of a wait queue;
  * WORK_FUNCTION and WORK_TIMER (offsets in work items);
+ * FUTEX_KEY (the offset of a futex sleeper's key), TASK_LEADER;
  * MUTEX_OWNER, RWSEM_OWNER, RT_MUTEX_OWNER and RT_RWSEM_MUTEX (offsets in locks; 0 if this
  * kernel has no such member, and therefore never needs it); BY_THREAD with PREEMPT_RT.
  *
@@ -70,7 +74,8 @@
  * FOLIO_BIT_KILLABLE (folio_wait_bit*), FOLIO_LOCK, FOLIO_LOCK_KILLABLE and FOLIO_PUT (waits
  * for the lock of a folio), WAIT_ON_BIT and WAIT_ON_BIT_LOCK, OUT_OF_LINE, OUT_OF_LINE_TIMEOUT
  * and OUT_OF_LINE_LOCK (out_of_line_wait_on_bit*), NOTE_BIT and NOTE_VARIABLE (wake_up_bit,
- * wake_up_var), WAKE_BIT and WAKE_VARIABLE (the wake functions of their sleepers); with a
+ * wake_up_var), FUTEX_QUEUE, FUTEX_DO and FUTEX_WAKE (futex_wait_queue, futex_do_wait,
+ * futex_wake), WAKE_BIT and WAKE_VARIABLE (the wake functions of their sleepers); with a
  * _SIZE: SWAKERS, where the kernel itself calls swake_up_locked(), and those of aims.bpf.c.
  * The kernel's variables: BIT_TABLE and FOLIO_TABLE (the hashed wait queues), RCU_STATE, each
  * with its _SIZE. A number is 0 if the kernel does not have it.
@@ -86,7 +91,8 @@ struct regs {
 enum { KIND_QUEUE = 1, KIND_COMPLETION, KIND_MUTEX, KIND_RWSEM, KIND_RT_MUTEX,
        KIND_RT_RWSEM, KIND_PERCPU_RWSEM, KIND_SEMAPHORE };
 /* KIND_BIT: the sleeper's entry is not seen; KIND_VARIABLE: it is, as on a wait queue. */
-enum { KIND_SWAIT = 16, KIND_BIT, KIND_FOLIO, KIND_VARIABLE };
+enum { KIND_SWAIT = 16, KIND_BIT, KIND_FOLIO, KIND_VARIABLE,
+       KIND_FUTEX };
 /* Only for names. */
 enum { KIND_THREAD = 32, KIND_FLUSH, KIND_RCU, KIND_WORK };
 enum { CAUSE_NONE, CAUSE_TIMER, CAUSE_SIGNAL };
@@ -120,6 +126,7 @@ struct queue {
 	u32 depth, own;		/* open waits, and those of our own threads */
 	u32 tid;		/* the latest sleeper */
 	u32 due;		/* the count that a completion must have */
+	u32 awake, pad;		/* open waits for a futex that have been woken */
 	u8 kind, wanted, on_stack;
 	u8 slept_on;	/* the stack is a sleeper's, not a waker's */
 };

@@ -34,7 +34,7 @@ from harness.probes.ring import Ring
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import EnderRecord, StackRecord, WaitRecord, split, unpack
 from harness.trace.bpf import create_ring, mapped, ring_bytes
-from harness.trace.keyed import Key, key_name
+from harness.trace.keyed import Key, futex_name, key_name, process_of_futex
 from harness.trace.kprobes import KprobeError, Kprobes
 from harness.trace.scope import Scope
 from harness.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
@@ -64,7 +64,7 @@ _KINDS = {
     8: "semaphore",
     16: "swait queue",
 }
-_BIT, _FOLIO = 17, 18
+_BIT, _FOLIO, _FUTEX = 17, 18, 20
 _THREAD, _FLUSH, _RCU, _WORK = range(32, 36)
 # About a microsecond each, while another CPU writes to the ring.
 _RING_TRIES = 500
@@ -92,11 +92,12 @@ _FUNCTIONS = {
             *("folio_wait_bit", "folio_wait_bit_killable", "folio_put_wait_locked"),
             *("__folio_lock", "__folio_lock_killable", "__wait_on_bit", "__wait_on_bit_lock"),
             *(f"out_of_line_wait_on_bit{suffix}" for suffix in ("", "_timeout", "_lock")),
+            *("futex_wait_queue", "futex_do_wait"),
         ),
         "on_finish": ("finish_wait", "remove_wait_queue", "finish_swait"),
         "on_wake": (
             *("__wake_up_common", "complete", "complete_all", "wake_up_bit", "wake_up_var"),
-            *("swake_up_one", "swake_up_all", "swake_up_locked"),
+            *("swake_up_one", "swake_up_all", "swake_up_locked", "futex_wake"),
         ),
         "on_wake_function": ("default_wake_function",),
         "on_pollwake": ("pollwake",),
@@ -113,6 +114,8 @@ _FUNCTIONS = {
     }.items()
     for function in functions
 }
+# Futexes are a matter of processes: no module and no address in the kernel selects them.
+_FUTEXES = frozenset(("futex_wait_queue", "futex_do_wait", "futex_wake"))
 # Without these no trace is possible. Of the others those are traced that the kernel has.
 _NEEDED = frozenset(
     (
@@ -145,6 +148,9 @@ _ADDRESSES = {
     "OUT_OF_LINE_LOCK": "out_of_line_wait_on_bit_lock",
     "NOTE_BIT": "wake_up_bit",
     "NOTE_VARIABLE": "wake_up_var",
+    "FUTEX_QUEUE": "futex_wait_queue",
+    "FUTEX_DO": "futex_do_wait",
+    "FUTEX_WAKE": "futex_wake",
     "WAKE_BIT": "wake_bit_function",
     "WAKE_VARIABLE": "var_wake_function",
 }
@@ -330,6 +336,8 @@ class Tracer(AbstractContextManager["Tracer"]):
         return names | (set() if scope.by_tree or scope.pid else {_FORK})
 
     def _has(self, function: str) -> bool:
+        if function in _FUTEXES and not self.scope.by_tree:
+            return False
         return function in _NEEDED or self.symbols.address(function) is not None
 
     def _flags(self) -> list[str]:
@@ -589,6 +597,9 @@ class Tracer(AbstractContextManager["Tracer"]):
             return "RCU grace period"
         if queue.kind == _THREAD:
             return f"end of a thread's work, waited for in {place(slept_on)}"
+        if queue.kind == _FUTEX:
+            process = process_of_futex(queue.address)
+            return futex_name(queue.site, process, self._comm(process))
         if queue.kind in (_BIT, _FOLIO):
             key = Key.of(queue.address)
             variable = self._history.variable(key.word)
@@ -604,13 +615,16 @@ class Tracer(AbstractContextManager["Tracer"]):
     def _object_name(self, queue: Any) -> str:
         """The name of a queue of kfabric, with the first thread that slept on it."""
         name = f"{class_name(queue.fclass)} {queue.object}"
+        comm = self._comm(queue.owner_tid) if queue.owner_tid else ""
+        return f"{name} ({comm})" if comm else name
+
+    def _comm(self, tid: int) -> str:
+        """A thread's name; empty while the probes are set, which a look-up disturbs."""
         threads = self._bpf[b"threads"]
-        # Like a stack: not while the probes are set.
         with suppress(KeyError):
-            if not self._switches[0] and queue.owner_tid:
-                comm = threads[threads.Key(queue.owner_tid)].text.decode(errors="replace")
-                return f"{name} ({comm})"
-        return name
+            if not self._switches[0]:
+                return str(threads[threads.Key(tid)].text.decode(errors="replace"))
+        return ""
 
     def _frames(self, stack: int) -> tuple[str, ...]:
         if stack < 0:
@@ -715,7 +729,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             if wait.r.queue in queues and wait.r.tgid != os.getpid():
                 self._complete(wait)
                 # The bit was clear if the thread did not sleep, so the wait is over.
-                if wait.kind != _BIT or wait.r.sleeps:
+                if wait.kind not in (_BIT, _FUTEX) or wait.r.sleeps:
                     yield wait
 
     def _complete(self, wait: Any) -> None:
@@ -797,6 +811,7 @@ def _offsets() -> Iterator[str]:
     for macro, name, member in (
         ("TASK_PID", b"task_struct", b"pid"),
         ("TASK_COMM", b"task_struct", b"comm"),
+        ("TASK_LEADER", b"task_struct", b"group_leader"),
         ("WORK_FUNCTION", b"work_struct", b"func"),
         ("WORK_TIMER", b"delayed_work", b"timer"),
         ("TASK_EXIT_STATE", b"task_struct", b"exit_state"),
@@ -813,6 +828,7 @@ def _offsets() -> Iterator[str]:
     yield f"-DQUEUE_BYTES={btf.struct_size(vmlinux, b'wait_queue_head')}"
     # Without PREEMPT_RT there is no rwbase_rt, and with it the first two have other members.
     for macro, name, member in (
+        ("FUTEX_KEY", b"futex_q", b"key"),
         ("MUTEX_OWNER", b"mutex", b"owner"),
         ("RWSEM_OWNER", b"rw_semaphore", b"owner"),
         ("RT_MUTEX_OWNER", b"rt_mutex_base", b"owner"),

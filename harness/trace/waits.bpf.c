@@ -105,6 +105,8 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 	set_end(w, now);
 	if (q && entry && w->kind == KIND_COMPLETION)
 		take_one(q, load32(address - COMPLETION_QUEUE));
+	if (q && w->kind == KIND_FUTEX && w->r.t_wake)
+		__sync_fetch_and_add(&q->awake, -1);
 	if (q) {
 		if (entry)
 			__sync_fetch_and_add(&q->depth, -1);
@@ -122,7 +124,7 @@ static __always_inline void close_wait(struct open_wait *w, u64 now)
 /* The end of the kernel's function is not traced: the wait ends once its thread runs. */
 static __always_inline int ends_by_running(u8 kind)
 {
-	return kind == KIND_COMPLETION || kind == KIND_BIT;
+	return kind == KIND_COMPLETION || kind == KIND_BIT || kind == KIND_FUTEX;
 }
 
 /*
@@ -141,6 +143,8 @@ static __always_inline void forget_wait(struct open_wait *w)
 		s->entry = w->outer;
 	if (q)
 		__sync_fetch_and_add(&q->depth, -1);
+	if (q && w->kind == KIND_FUTEX && w->r.t_wake)
+		__sync_fetch_and_add(&q->awake, -1);
 	if (q && q->wanted && !ends_by_running(w->kind) && !is_lock(w->kind))
 		lose(LOST_UNPAIRED);
 	open_waits.delete(&entry);
@@ -172,7 +176,7 @@ static __always_inline int has_entry(u8 kind)
 
 static __always_inline u8 exclusive(u64 entry, u8 kind)
 {
-	if (kind == KIND_SWAIT)
+	if (kind == KIND_SWAIT || kind == KIND_FUTEX)
 		return WAIT_EXCLUSIVE;
 	if (has_entry(kind) && (load32(entry) & FLAG_EXCLUSIVE))
 		return WAIT_EXCLUSIVE;
@@ -270,6 +274,29 @@ static __always_inline int is_of_rcu(u64 address)
 	return !BY_QUEUE && address - RCU_STATE < RCU_STATE_SIZE;
 }
 
+/* A wait for a futex; false if its process is not traced, or if it is in a shared file. */
+static __always_inline bool request_futex(struct regs *ctx, struct request *rq)
+{
+	u64 id = bpf_get_current_pid_tgid(), key = ctx->di, second = ctx->si;
+	u32 tid = id, tgid = id >> 32, offset;
+
+	/* Both are read: the verifier refuses a choice between two places in @ctx. */
+	asm volatile("" : "+r"(key), "+r"(second));
+	if (!IN(ctx, FUTEX_DO))
+		key = second;
+	key += FUTEX_KEY;
+	offset = load32(key + FUTEX_OFFSET);
+	if (!in_tree(tgid) || (offset & FUTEX_OF_FILE))
+		return false;
+	rq->site = load64(key + FUTEX_ADDRESS) + (offset & ~FUTEX_FLAGS);
+	rq->address = address_of_futex(rq->site, tgid);
+	rq->kind = KIND_FUTEX;
+	rq->fresh = 1;
+	rq->entry = entry_of_thread(tid, KIND_FUTEX);
+	name_task(load64(bpf_get_current_task() + TASK_LEADER), tgid);
+	return true;
+}
+
 /* The arguments of a function that sleeps; false if the wait does not count. */
 static __always_inline bool request_wait(struct regs *ctx, struct request *rq)
 {
@@ -279,6 +306,9 @@ static __always_inline bool request_wait(struct regs *ctx, struct request *rq)
 	rq->entry = ctx->si;
 	rq->kind = KIND_QUEUE;
 	rq->fresh = 0;
+	rq->site = load64(ctx->sp);
+	if (waits_for_futex(ctx))
+		return request_futex(ctx, rq);
 	if (IN(ctx, TRY_WAIT) || (ctx->ip >= COMPLETION_BEGIN && ctx->ip < COMPLETION_END)) {
 		u32 count = load32(rq->address);
 
@@ -329,7 +359,6 @@ int on_enqueue(struct regs *ctx)
 	if (!request_wait(ctx, rq))
 		return 0;
 	rq->sp = ctx->sp;
-	rq->site = load64(ctx->sp);
 	rq->named = rq->kind == KIND_VARIABLE ? KIND_BIT : rq->kind;
 	rq->shared = 0;
 	rq->what = 0;

@@ -53,7 +53,7 @@ static __always_inline int for_module(u64 address, u8 kind)
 
 static __always_inline void forget_thread(u32 tid, u8 kind)
 {
-	u64 entry = kind == KIND_BIT ? entry_of_thread(tid, kind) : tid;
+	u64 entry = kind == KIND_COMPLETION ? tid : entry_of_thread(tid, kind);
 	struct open_wait *w = open_waits.lookup(&entry);
 
 	/* One that was woken ends by that. */
@@ -83,8 +83,9 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 	if ((!q || !q->wanted) && tgid != OWN_TGID &&
 	    (qualifies(ctx, address, tgid) || for_module(address, kind))) {
 		if (!q)
-			q = add_queue(address, 0, kind, 0,
-				      short_lived(address) ? kind : 0);
+			q = add_queue(address, c->request.site, kind, 0,
+				      kind != KIND_FUTEX && short_lived(address) ?
+				      kind : 0);
 		if (q)
 			q->wanted = 1;
 	}
@@ -97,8 +98,11 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 	c->call.kind = kind;
 	c->call.stack = NO_STACK;
 	c->call.user_stack = NO_STACK;
-	c->call.left = table ? count_keyed(table, address, kind) :
-			       count_sleepers(address, kind);
+	if (kind == KIND_FUTEX)
+		c->call.left = count_on_futex(q);
+	else
+		c->call.left = table ? count_keyed(table, address, kind) :
+				       count_sleepers(address, kind);
 	forget_values();
 	if (kind == KIND_COMPLETION) {
 		count = load32(address - COMPLETION_QUEUE);
@@ -156,9 +160,9 @@ static __always_inline int wake(struct regs *ctx, struct cpu *c)
 	remember(tid);
 	put(&r, sizeof(r));
 	/* Without a lock: a thread may come to sleep between the count and the wake-up. */
-	if (kind == KIND_SWAIT) {
+	if (kind == KIND_SWAIT || kind == KIND_FUTEX) {
 		c->call.left++;
-		if (!many)
+		if (!many || kind == KIND_FUTEX)
 			long_calls.update(&tid, &c->call);
 	}
 	return 0;
@@ -204,6 +208,23 @@ static __always_inline void request_bit(struct request *rq, u64 word, u32 bit)
 	rq->many = 1;
 }
 
+/* A wake call of a futex; it may be in a shared file unless a thread waits for it here. */
+static __always_inline bool request_futex_wake(struct regs *ctx, struct request *rq)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	if (!in_tree(tgid))
+		return false;
+	rq->kind = KIND_FUTEX;
+	rq->mode = TASK_NORMAL;
+	rq->site = ctx->di;
+	rq->address = address_of_futex(rq->site, tgid);
+	if ((ctx->si & FUTEX_SHARED) && !queue_at(rq->address))
+		return false;
+	name_task(load64(bpf_get_current_task() + TASK_LEADER), tgid);
+	return true;
+}
+
 /* The arguments of a wake call; false if it does not count. */
 static __always_inline bool request_wake(struct regs *ctx, struct cpu *c)
 {
@@ -211,11 +232,14 @@ static __always_inline bool request_wake(struct regs *ctx, struct cpu *c)
 
 	rq->address = ctx->di;
 	rq->table = 0;
+	rq->site = 0;
 	rq->many = ctx->dx;
 	rq->mode = ctx->si;
 	rq->kind = KIND_QUEUE;
 	if (IN(ctx, WAKE_UP_COMMON))
 		return request_common(ctx, c);
+	if (IN(ctx, FUTEX_WAKE))
+		return request_futex_wake(ctx, rq);
 	rq->mode = TASK_NORMAL;
 	if (IN(ctx, SWAKE_ONE) || IN(ctx, SWAKE_ALL) || IN(ctx, SWAKE_LOCKED))
 		return request_swake(ctx, rq);
@@ -333,6 +357,8 @@ static __always_inline void woken(struct call *call, struct sleeper *s,
 
 	if (w->r.t_wake && wanted)
 		emit_earlier(w);
+	if (q && w->kind == KIND_FUTEX && !w->r.t_wake)
+		__sync_fetch_and_add(&q->awake, 1);
 	if (st && wanted)
 		__sync_fetch_and_add(&st->wakes, 1);
 	set_wake(w, call, t_wake, now);

@@ -2,7 +2,7 @@
 """The tracer of any wait queue against waits of known number: it counts them exactly.
 
 The tracer runs as it does for people, in a process of its own; loading it is what
-costs, so the tests share four traces, each of which has several options.
+costs, so the tests share five traces, each of which has several options.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ Popen = subprocess.Popen[bytes]
 
 # Primes, so that no sum of others can be taken for them.
 MESSAGES, TIMEOUTS, SPAWNED = 499, 13, 31
+FUTEX_WAITS, MISDIRECTED = 37, 11
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,35 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     traced = trace(tmp_path_factory.mktemp("tree"), ["--user-stacks"], *work, tail="exit 17")
     yield traced
     os.kill(traced.told["sleeper"]["pid0"], signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def futexes(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    """Waits for futexes, with and without the right wake calls."""
+    work = ("futex", FUTEX_WAITS, "misdirected", MISDIRECTED)
+    return trace(tmp_path_factory.mktemp("futexes"), [], *work)
+
+
+def futex_row(traced: Traced, work: str, word: str) -> Row:
+    """The row of a word, by its address."""
+    pid = traced.told["pid"]["pid"]
+    (row,) = traced.rows(f"futex {traced.told[work][word]:#x} of python3/{pid}")
+    return row
+
+
+def test_waits_for_a_futex_and_its_wake_calls_are_counted(futexes: Traced) -> None:
+    """Each wait is ended by a call, and no wait times out."""
+    row = futex_row(futexes, "futex", "word")
+    assert futexes.summary.lost == 0, futexes.summary.losses
+    assert (row.waits, row.wakes, row.timeouts) == (FUTEX_WAITS, FUTEX_WAITS, 0)
+    assert row.calls == futexes.told["futex"]["calls"]
+
+
+def test_wake_calls_of_another_futex_have_a_row_of_their_own(futexes: Traced) -> None:
+    """The sleeper's row has only waits that timed out, and the other one only calls."""
+    slept, woken = (futex_row(futexes, "misdirected", word) for word in ("slept", "woken"))
+    assert (slept.waits, slept.timeouts, slept.wakes, slept.calls) == (MISDIRECTED,) * 2 + (0, 0)
+    assert (woken.waits, woken.calls, woken.found) == (0, MISDIRECTED, 0)
 
 
 def _waits_so_far(live: Path) -> int:
@@ -238,14 +268,16 @@ def test_stacks_of_sleeper_and_waker_are_told(tree: Traced) -> None:
 
 
 def test_user_stacks_go_on_in_the_programs(tree: Traced) -> None:
-    """Sleeper and waker have entered the kernel from the C library."""
+    """Sleeper and waker have entered the kernel from the C library.
+
+    The waker has ended by now. Its frames have names only if the tracer has met it before.
+    """
     waits = [wait for wait in tree.waits("pipe_read", tree.told["pid"]["pid"]) if wait.stacks]
     assert waits
     for wait in waits:
         assert wait.stacks is not None
-        for stack in (wait.stacks.user_sleeper, wait.stacks.user_waker):
-            assert stack != NO_STACK
-            assert "[libc.so.6]" in tree.recording.stacks[stack][0]
+        assert wait.stacks.user_waker != NO_STACK
+        assert "[libc.so.6]" in tree.recording.stacks[wait.stacks.user_sleeper][0]
 
 
 def test_stacks_of_programs_are_recorded_only_if_asked_for(by_module: Traced) -> None:

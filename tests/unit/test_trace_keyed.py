@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.trace.keyed import Key, key_name
+from harness.trace.keyed import Key, futex_name, key_name, process_of_futex
 
 WORD = 0xFFFFFFFFC0104008
 FOLIO = 0xFFFFEA0004A7D3C0
@@ -51,3 +51,15 @@ def test_lock_of_a_folio_is_named_and_its_other_bits_are_numbered() -> None:
     assert key_name(Key(FOLIO, 15), "", READER, folio=True) == (
         "folio bit 15, waited for in filemap_read"
     )
+
+
+def test_process_of_a_futex_is_read_from_the_address_of_its_queue() -> None:
+    """Also the highest one that Linux allows."""
+    for process in (1, 4_194_303):
+        assert process_of_futex((0x7F00_1234_5678 >> 2 & (1 << 40) - 1) << 22 | process) == process
+
+
+def test_futex_is_named_by_its_address_and_its_process() -> None:
+    """The name of the process is known at the end of a trace."""
+    assert futex_name(0x7F0012345678, 42, "worker") == "futex 0x7f0012345678 of worker/42"
+    assert futex_name(0x7F0012345678, 42) == "futex 0x7f0012345678 of 42"

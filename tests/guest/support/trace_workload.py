@@ -11,10 +11,12 @@ be traced, too.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,11 @@ from pathlib import Path
 
 # Until a child process sleeps.
 SECONDS = 60.0
+# On x86-64, for futexes of one process.
+SYS_FUTEX, FUTEX_WAIT, FUTEX_WAKE = 202, 128, 129
+WAIT_NS = 3_000_000
+# Kept to the end, since freed memory could become another step's futex.
+WORDS = (ctypes.c_uint32 * 3)()
 
 
 @contextmanager
@@ -115,6 +122,47 @@ def sleeper(count: int) -> dict[str, int]:
                 raise TimeoutError(f"process {pid} does not read within {SECONDS:g} s")
             time.sleep(0.01)
     return {f"pid{number}": pid for number, pid in enumerate(pids)}
+
+
+class _Timespec(ctypes.Structure):
+    """The kernel's struct timespec."""
+
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def _futex(word: ctypes.c_uint32, operation: int, number: int, limit_ns: int = 0) -> int:
+    """The system call, without a lock of Python during it."""
+    limit = ctypes.byref(_Timespec(0, limit_ns)) if limit_ns else None
+    call = ctypes.CDLL(None).syscall
+    return int(call(SYS_FUTEX, ctypes.byref(word), operation, number, limit))
+
+
+def futex(times: int) -> dict[str, int]:
+    """One thread sleeps so often, and another one wakes it each time; the word stays 0."""
+    word = ctypes.c_uint32.from_buffer(WORDS)
+
+    def sleep() -> None:
+        for _ in range(times):
+            _futex(word, FUTEX_WAIT, 0)
+
+    thread = threading.Thread(target=sleep)
+    thread.start()
+    calls = woken = 0
+    while woken < times:
+        woken += _futex(word, FUTEX_WAKE, 1)
+        calls += 1
+        time.sleep(0.001)
+    thread.join()
+    return {"word": ctypes.addressof(word), "calls": calls}
+
+
+def misdirected(times: int) -> dict[str, int]:
+    """The same with a fault: the calls wake another word, so that each wait times out."""
+    slept, woken = (ctypes.c_uint32.from_buffer(WORDS, 4 * number) for number in (1, 2))
+    for _ in range(times):
+        _futex(woken, FUTEX_WAKE, 1)
+        _futex(slept, FUTEX_WAIT, 0, WAIT_NS)
+    return {"slept": ctypes.addressof(slept), "woken": ctypes.addressof(woken)}
 
 
 def main() -> None:
