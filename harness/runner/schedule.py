@@ -60,12 +60,16 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
         if len(self.node2pending[node]) + len(chosen) < 2:
             others = (index for index in self.pending if index not in chosen)
             chosen += islice(others, num - len(chosen))
+        if not chosen:
+            return
+        try:
+            node.send_runtest_some(chosen)
+        except OSError:
+            return  # The worker has just ended; remove_node() follows. The tests are still here.
         for index in chosen:
             self.pending.remove(index)
             self._homes.setdefault(self._group(index), node)
-        if chosen:
-            self.node2pending[node].extend(chosen)
-            node.send_runtest_some(chosen)
+        self.node2pending[node].extend(chosen)
 
     def _group(self, index: int) -> frozenset[str]:
         """The group of a test's file; a test without one is a group of its own."""

@@ -113,3 +113,25 @@ def test_guest_with_one_test_of_its_own_gets_another() -> None:
     while len(scheduler.node2pending[two]) == 2 and scheduler.pending:
         finish(scheduler, two)
     assert len(scheduler.node2pending[two]) == 2
+
+
+@pytest.mark.parametrize("retired", [False, True])
+def test_tests_of_a_guest_that_ends_as_they_are_sent_go_to_another(retired: bool) -> None:
+    """Its end is known only after that; no test is lost, and none counts as crashed."""
+    scheduler, (first, second) = dealt(*OTHERS)
+
+    def gone(_: list[int]) -> None:
+        raise OSError("cannot send (already closed?)")
+
+    first.send_runtest_some = gone
+    finish(scheduler, first)
+    current = scheduler.node2pending[first][0]
+    if retired:
+        scheduler.retire(first)
+        assert scheduler.remove_node(first) is None
+    else:
+        assert scheduler.remove_node(first) == OTHERS[current]
+    while scheduler.node2pending[second]:
+        finish(scheduler, second)
+    lost = set() if retired else {current}
+    assert {*first.sent[:1], *second.sent, *lost} == set(range(len(OTHERS)))
