@@ -166,7 +166,7 @@ ENTRIES = (
     Entry(
         "reinit",
         "initializes a completion again that was given already",
-        "its count was 0 again",
+        "raised the completion's count from 0 to 1",
     ),
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}

@@ -125,9 +125,10 @@ def _forgotten(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> _Cau
     ended = [wait.record for wait in sleep.queue.waits if 0 < wait.record.t_end < call.record.t]
     if call.record.count or call.record.t < publication.t or any(not w.ended for w in ended[-1:]):
         return None
-    count = "1" if call.record.have else "all waits to come"
+    # As in other wake calls: how many threads it may wake; 0 for all.
+    name, count = ("complete()", "1") if call.record.have else ("complete_all()", "no limit")
     why = (
-        f"complete() by {caller_name(index.analysis, call)} raised the completion's count from 0 "
+        f"{name} by {caller_name(index.analysis, call)} raised the completion's count from 0 "
         f"to {count} {span(rec.t_begin - call.record.t)} before the wait began; by then its count "
         "was 0 again, and no wait had taken it: it was initialized again"
     )
