@@ -379,8 +379,17 @@ def _place_enders(queues: Mapping[int, Queue], enders: list[EnderRecord]) -> Non
             wait.enders = of.get((queue.id, wait.record.tid, wait.record.t_begin), [])
 
 
+_THREAD_START = "completion on the stack of __kthread_create_on_node"
+"""The name of the queue of threads that start others. No marked function has to do with it."""
+
+
 def _late_marks(recording: Recording, queues: Mapping[int, Queue]) -> Iterator[str]:
-    """Functions that were marked late, if their module was busy by then."""
+    """Functions that were marked late, if traced queues were busy by then."""
+    queues = {
+        number: queue
+        for number, queue in queues.items()
+        if recording.queues.get(number) != _THREAD_START
+    }
     for name, (coming, attached) in recording.late.items():
         if not coming:
             yield f"{name} was not marked from the beginning of its module"

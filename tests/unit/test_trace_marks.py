@@ -269,6 +269,13 @@ def test_mark_that_came_before_the_first_wait_is_in_time() -> None:
     silent(late_by(10, 40))
 
 
+def test_threads_that_start_before_the_mark_are_no_doubt() -> None:
+    """A module starts its threads in its init function. That publishes nothing."""
+    scene = late_by(40, 90)
+    scene.name = "completion on the stack of __kthread_create_on_node"
+    assert scene.verdict().doubts == ()
+
+
 def test_mark_of_a_module_that_came_at_an_unknown_time_is_a_doubt() -> None:
     (doubt,) = late_by(0, 40).verdict().doubts
     assert doubt == "publish was not marked from the beginning of its module"

@@ -41,6 +41,7 @@ class Scene:
     def __init__(self, *, take_marked: bool = True) -> None:
         self.take_marked = take_marked
         self.late: dict[str, tuple[int, int]] = {}
+        self.name = "the_queue [mod]"
         self.records: list[Record] = []
         self.calls: dict[int, SignalRecord] = {}
         self.seq = {QUEUE: 0, OTHER: 0}
@@ -146,7 +147,7 @@ class Scene:
                 tuple(self.records),
                 tallies=ledger.count(self.records),
                 threads=NAMES,
-                queues={QUEUE: "the_queue [mod]", OTHER: "other_queue [mod]"},
+                queues={QUEUE: self.name, OTHER: "other_queue [mod]"},
                 t_stop=stop * US,
                 take_marked=self.take_marked,
                 late=self.late,
