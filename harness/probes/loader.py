@@ -135,7 +135,7 @@ def text_of(kallsyms: bytes, module: bytes) -> tuple[int, int]:
     return min(addresses), (max(addresses) | (mmap.PAGESIZE - 1)) + 1
 
 
-def _flags(context: list[str], task_pid: int) -> list[str]:
+def _flags(context: list[str], vmlinux: bytes) -> list[str]:
     """The macros of the program's text, and options that make its compiler faster.
 
     bcc includes the kernel's headers for log2 and pages in every program, and asks for
@@ -146,7 +146,8 @@ def _flags(context: list[str], task_pid: int) -> list[str]:
         *("-g0", "-D_LINUX_LOG2_H", "-D_ASM_X86_PAGE_H", f"-DPAGE_SIZE={mmap.PAGESIZE}"),
         f"-DRING_PAGES={_RING_PAGES}",
         *context,
-        f"-DTASK_PID={task_pid}",
+        f"-DTASK_PID={btf.member_offset(vmlinux, b'task_struct', b'pid')}",
+        f"-DTASK_SLEEP={btf.member_offset(vmlinux, b'task_struct', b'__state')}",
         *realtime_flags(),
         f"-DPID_MAX={int(PID_MAX.read_text())}",
     ]
@@ -184,8 +185,8 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
         kallsyms = KALLSYMS.read_bytes()
         text = text_of(kallsyms, MODULE)
         try:
-            task_pid = btf.member_offset(Path(btf.VMLINUX).read_bytes(), b"task_struct", b"pid")
-            flags, values = _flags(context_flags(kallsyms), task_pid), context_values(kallsyms)
+            vmlinux = Path(btf.VMLINUX).read_bytes()
+            flags, values = _flags(context_flags(kallsyms), vmlinux), context_values(kallsyms)
             source = Source(HEADER.read_bytes() + PROGRAM.read_bytes(), tuple(flags), tuple(values))
             self._bpf = load(source, values=values)
             self.compiled = self._bpf.compiled

@@ -32,7 +32,8 @@
  * sleeper's is taken only if the end of the wait looks wrong.
  *
  * The loader puts records.h before this text, since bcc rewrites only one file. It
- * defines TASK_PID, the offset of a task's pid, and PID_MAX, which no pid reaches.
+ * defines TASK_PID and TASK_SLEEP, the offsets of a task's pid and state, and PID_MAX, which
+ * no pid reaches.
  */
 
 /* Arguments of the raw tracepoints, in the order of their TP_PROTO. */
@@ -395,6 +396,20 @@ static __always_inline bool announced(struct wait_rec *w)
 	       w->context == context();
 }
 
+/*
+ * A wait sleeps on its queue interruptibly, always. A thread may also sleep elsewhere
+ * during the call: while its buffer is paged in, or at delay hook D7. It is on no queue
+ * then, and what ends that sleep does not end the wait. A timer may end it before the
+ * thread is off its CPU, so the state counts at the wake-up, too.
+ */
+static __always_inline bool sleeps_elsewhere(u64 task)
+{
+	u32 state = TASK_INTERRUPTIBLE;
+
+	bpf_probe_read_kernel(&state, sizeof(state), (void *)(task + TASK_SLEEP));
+	return !(state & TASK_INTERRUPTIBLE);
+}
+
 RAW_TRACEPOINT_PROBE(sched_waking)
 {
 	struct wait_rec *w = task_wait(ctx->args[WOKEN_TASK]);
@@ -406,7 +421,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		w->t_waking = bpf_ktime_get_ns();
 		return 0;
 	}
-	if (w->flags & WAIT_ELSEWHERE)
+	if (sleeps_elsewhere(ctx->args[WOKEN_TASK]))
 		return 0;
 	bump(&w->foreign);
 	w->t_foreign = bpf_ktime_get_ns();
@@ -424,35 +439,19 @@ RAW_TRACEPOINT_PROBE(sched_wakeup)
 	return 0;
 }
 
-/*
- * A wait sleeps on its queue interruptibly, always. A thread may also sleep elsewhere
- * during the call: while its buffer is paged in, or at delay hook D7. It is on no queue
- * then, and what ends that sleep does not end the wait.
- */
-static __always_inline void note_sleep(struct wait_rec *w, u32 state)
-{
-	if (!(state & TASK_INTERRUPTIBLE)) {
-		w->flags |= WAIT_ELSEWHERE;
-		return;
-	}
-	w->t_slept = bpf_ktime_get_ns();
-	bump(&w->sleeps);
-}
-
 RAW_TRACEPOINT_PROBE(sched_switch)
 {
 	u32 state = ctx->args[SWITCH_PREV_STATE];
 	struct wait_rec *w;
 
-	if (to_sleep(ctx->args[SWITCH_PREEMPTED], state)) {
+	if (to_sleep(ctx->args[SWITCH_PREEMPTED], state) && (state & TASK_INTERRUPTIBLE)) {
 		w = task_wait(ctx->args[SWITCH_PREV]);
-		if (w)
-			note_sleep(w, state);
+		if (w) {
+			w->t_slept = bpf_ktime_get_ns();
+			bump(&w->sleeps);
+		}
 	}
 	w = task_wait(ctx->args[SWITCH_NEXT]);
-	/* Written only after such a sleep, when no waker writes: the thread is on no queue. */
-	if (w && (w->flags & WAIT_ELSEWHERE))
-		w->flags &= ~WAIT_ELSEWHERE;
 	if (w && w->t_wake && !w->t_running)
 		w->t_running = bpf_ktime_get_ns();
 	return 0;

@@ -21,7 +21,6 @@ enum {
 	WAIT_PENDING = 1,	/* woken, the scheduler has not been asked yet */
 	WAIT_EXCLUSIVE = 2,	/* one sleeper is enough for a publication */
 	WAIT_NAMELESS = 4,	/* its thread did not have its name yet */
-	WAIT_ELSEWHERE = 8,	/* asleep now, and not on its queue */
 };
 enum { LOST_RING, LOST_WAITS, LOST_QUEUES, LOST_UNPAIRED, LOST_MAX };
 enum { CPUS = 256 };		/* on further CPUs the look-up is only slower */
