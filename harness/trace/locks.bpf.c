@@ -40,15 +40,20 @@ static __always_inline u8 lock_kind(u32 flags)
 	return flags & (LOCK_READ | LOCK_WRITE) ? KIND_RWSEM : KIND_SEMAPHORE;
 }
 
+enum { MUTEX_PICKUP = 4 };	/* a flag in a mutex's owner */
+
 /* The task that a lock names as its owner; 0 if it names none. */
 static __always_inline u64 holder_of(u64 lock, u8 kind, u32 *what)
 {
 	u64 owner = 0;
 
 	*what = ENDER_HOLDER;
-	if (kind == KIND_MUTEX)
+	if (kind == KIND_MUTEX) {
 		owner = load64(lock + MUTEX_OWNER);
-	else if (kind == KIND_RWSEM)
+		/* It is passed on to a thread that was woken for it and has yet to run. */
+		if (owner & MUTEX_PICKUP)
+			return 0;
+	} else if (kind == KIND_RWSEM)
 		owner = load64(lock + RWSEM_OWNER);
 	else if (kind == KIND_RT_MUTEX)
 		owner = load64(lock + RT_MUTEX_OWNER);
@@ -77,8 +82,11 @@ static __always_inline u32 note_holder(struct open_wait *w, u64 now, u32 late)
 	if (!task)
 		return 0;
 	r.ender = tid_of(task);
-	/* A writer waits for the readers of a real-time semaphore as its owner. */
-	if (!r.ender || ((late || w->kind == KIND_RT_RWSEM) && r.ender == r.tid))
+	/*
+	 * A writer waits for the readers of a real-time semaphore as its owner. A thread that
+	 * was woken may have got its lock.
+	 */
+	if (!r.ender || ((late || w->r.t_wake || w->kind == KIND_RT_RWSEM) && r.ender == r.tid))
 		return 0;
 	r.exited = load32(task + TASK_EXIT_STATE) != 0;
 	name_task(task, r.ender);
