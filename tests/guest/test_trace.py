@@ -270,13 +270,14 @@ def test_stacks_of_sleeper_and_waker_are_told(tree: Traced) -> None:
 def test_user_stacks_go_on_in_the_programs(tree: Traced) -> None:
     """Sleeper and waker have entered the kernel from the C library.
 
-    The waker has ended by now. Its frames have names only if the tracer has met it before.
+    A process may have ended before the tracer has met it; then its frames are addresses.
     """
     waits = [wait for wait in tree.waits("pipe_read", tree.told["pid"]["pid"]) if wait.stacks]
     stacks = [wait.stacks for wait in waits if wait.stacks]
     assert any(stack.user_waker != NO_STACK for stack in stacks)
-    named = [tree.ledger.frames(stack.user_sleeper) for stack in stacks]
-    assert any("[libc.so.6]" in frames[0] for frames in named if frames)
+    innermost = [f[0] for stack in stacks if (f := tree.ledger.frames(stack.user_sleeper))]
+    assert innermost
+    assert all("[libc.so.6]" in frame or frame.startswith("0x") for frame in innermost)
 
 
 def test_stacks_of_programs_are_recorded_only_if_asked_for(by_module: Traced) -> None:
