@@ -7,8 +7,8 @@
  * this text comes first. records.py decodes the structs.
  *
  * The loader defines RING_PAGES; PERCPU_OFFSETS and PREEMPT_COUNT (kernel
- * addresses, constants of the loaded program only); HARDIRQ_SHIFT, the lowest bit of the interrupts in the preemption
- * count; and TASK_SOFTIRQ and TASK_STATE, the offsets in a task of its softirq count
+ * addresses, constants of the loaded program only); HARDIRQ_SHIFT, the lowest bit of the
+ * interrupts in the preemption count; and TASK_SOFTIRQ and TASK_STATE, the offsets in a task of its softirq count
  * and of its state. Without PREEMPT_RT the last two are 0.
  */
 

@@ -51,7 +51,8 @@
  * the wait would seem never to end. Hence the switch.
  *
  * The loader defines, in addition to the macros of records.h: MAX_QUEUES, BOOKMARKS,
- * MODULE_NAME and other offsets in a module; TASK_PID, TASK_COMM, TASK_EXIT_STATE, TASK_SLEEP (the offset of a task's state, needed
+ * MODULE_NAME and other offsets in a module; TASK_PID, TASK_COMM, TASK_EXIT_STATE,
+ * TASK_SLEEP (the offset of a task's state, needed
  * without PREEMPT_RT, too), TASK_PENDING, TASK_BLOCKED, TASK_SIGNAL, SIGNAL_SHARED and
  * SIGPENDING_SET (offsets of sets of signals and on the way to them); QUEUE_LIST and
  * SWAITS_LIST (offsets of the sleepers in a wait queue and in a completion's, after a lock
@@ -70,7 +71,8 @@
  * if only its threads count. The verifier removes the code that a number switches off.
  *
  * The kernel's functions by these numbers: SWAIT_EXCLUSIVE and SWAIT_EVENT
- * (prepare_to_swait_*), TRY_WAIT (try_wait_for_completion), SWAKE_ONE, SWAKE_ALL and SWAKE_LOCKED (swake_up_*), FOLIO_BIT and
+ * (prepare_to_swait_*), TRY_WAIT (try_wait_for_completion), SWAKE_ONE, SWAKE_ALL and
+ * SWAKE_LOCKED (swake_up_*), FOLIO_BIT and
  * FOLIO_BIT_KILLABLE (folio_wait_bit*), FOLIO_LOCK, FOLIO_LOCK_KILLABLE and FOLIO_PUT (waits
  * for the lock of a folio), WAIT_ON_BIT and WAIT_ON_BIT_LOCK, OUT_OF_LINE, OUT_OF_LINE_TIMEOUT
  * and OUT_OF_LINE_LOCK (out_of_line_wait_on_bit*), NOTE_BIT and NOTE_VARIABLE (wake_up_bit,
