@@ -23,7 +23,6 @@ from typing import Any
 
 from harness.probes.loader import ProbeError
 from harness.recording.records import EnderRecord, WaitRecord, WakeRecord
-from harness.trace.kprobes import Kprobes
 from harness.trace.scope import Scope, add_scope_options, scope_of
 from harness.trace.tracer import Tracer
 
@@ -86,7 +85,6 @@ class CutTracer(Tracer):
         self._early = EarlyWakes()
         self._cuts: dict[int, _Begin] = {}
         self._next = 1
-        self._mark_probes: Kprobes | None = None
         super().__init__(scope, directory)
 
     def refresh(self) -> None:
@@ -99,31 +97,15 @@ class CutTracer(Tracer):
                 self.t_marked = 0
             self._nodes = nodes
             self._ranges.clear()
-            self._marked.clear()
             self._last_modules = ""
-            self._close_marks()
+            self._marks.reset()
         super().refresh()
         if not self.t_marked and not self.missing:
             self.t_marked = time.monotonic_ns()
 
-    def _probes_of_marks(self) -> Kprobes:
-        if self._mark_probes is None:
-            self._mark_probes = Kprobes()
-        return self._mark_probes
-
-    def _close_marks(self) -> None:
-        if self._mark_probes is not None:
-            self._mark_probes.close()
-        self._mark_probes = None
-
-    def close(self) -> None:
-        """Remove the probes. May be called again."""
-        self._close_marks()
-        super().close()
-
     def names(self) -> dict[int, str]:
         """The names of the traced queues, by number."""
-        return {number: self._queue_name(number, queue) for number, queue in self._queues().items()}
+        return self._queue_names(self._queues())
 
     def drain(self) -> int:
         """Move the rings' records to the file; return how many."""
@@ -185,7 +167,7 @@ class CutTracer(Tracer):
 
     def frames(self, stacks: Sequence[int]) -> dict[str, Any]:
         """The frames of stacks, innermost first."""
-        return {"frames": {number: self._frames(number) for number in stacks}}
+        return {"frames": {number: self._names.frames(number) for number in stacks}}
 
     def seen(self) -> dict[str, Any]:
         """Look for the modules now."""

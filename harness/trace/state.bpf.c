@@ -2,7 +2,7 @@
 /*
  * Part 1 of 7 of the tracer's program: its types, maps and small helpers.
  *
- * tracer.py puts the parts together in this order, since bcc rewrites only one file:
+ * kernelpart.py puts the parts together in this order, since bcc rewrites only one file:
  * records.h, state.bpf.c (types and maps), keyed.bpf.c (waits for a bit, a variable or a
  * folio), queues.bpf.c (which queues are traced), aims.bpf.c (completions with a known end),
  * waits.bpf.c (begin and end of waits), wakes.bpf.c (wake calls), works.bpf.c (work items),
