@@ -8,6 +8,8 @@ trace (addresses, options) are not compiled in: the program has a mark for each 
 the number is put there when it is loaded. The kernel then sees a constant, and removes code
 that a zero option switches off.
 
+The compiler runs in a process of its own, since it does not give its memory back (300 MiB).
+
 A kept file is one line with the hash of the rest, then JSON. A file that is damaged, that
 another user could have written, or that has another key is not used.
 """
@@ -17,6 +19,7 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +31,8 @@ from harness import names
 from harness.probes import bpf, btf
 
 _NOTES = Path("/sys/kernel/notes")
+_CHECKOUT = Path(__file__).parents[2]
+_NO_BCC = 3  # an exit status
 _INSTRUCTION = 8
 # The upper half of each mark; the lower half is the number of the value.
 _MARK = 0x6B666162
@@ -152,6 +157,10 @@ def find(key: str) -> Compiled | None:
         return None
     except OSError:
         return None
+    return _decode(found)
+
+
+def _decode(found: Any) -> Compiled:
     maps = tuple(Map(**each) for each in found["maps"])
     functions = {name: Function(**each) for name, each in found["functions"].items()}
     return Compiled(maps, functions)
@@ -195,12 +204,47 @@ def _path(key: str) -> Path | None:
 
 
 def compile_source(source: Source) -> Compiled:
-    """Compile.
+    """Compile, in a process that ends then.
 
     Raises:
         ImportError: bcc is not installed.
         CompileError: bcc reports an error.
     """
+    done = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=json.dumps([source.text.decode(), source.flags, source.values]),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(_CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    if done.returncode == _NO_BCC:
+        raise ImportError("bcc is not installed")
+    if done.returncode:
+        raise CompileError("bcc cannot compile the program")
+    return _decode(json.loads(done.stdout))
+
+
+def _main() -> int:
+    """Compile the source on the standard input; an exit status."""
+    text, flags, values = json.load(sys.stdin)
+    # The compiler may print, too.
+    output = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        made = _compile(Source(text.encode(), tuple(flags), tuple(values)))
+    except ImportError:
+        return _NO_BCC
+    except CompileError as error:
+        print(error, file=sys.stderr)
+        return 1
+    with os.fdopen(output, "w") as file:
+        json.dump(asdict(made), file)
+    return 0
+
+
+def _compile(source: Source) -> Compiled:
+    """Compile here. Raises ImportError, CompileError."""
     from bcc.libbcc import lib
 
     for name, result in _RESULTS.items():
@@ -290,3 +334,7 @@ _RESULTS = {
     "bpf_table_key_desc_id": ctypes.c_char_p,
     "bpf_table_leaf_desc_id": ctypes.c_char_p,
 }
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -322,3 +322,16 @@ def test_compiled_form_survives_its_file(place: Path) -> None:
     assert isinstance(found, Compiled)
     assert isinstance(found.functions["on_wake"], Function)
     assert list(place.iterdir()) == [place / ("a" * 32)]
+
+
+@pytest.mark.parametrize(("status", "error"), [(3, ImportError), (1, CompileError)])
+def test_compiler_runs_in_a_process_whose_status_is_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception]
+) -> None:
+    """The compiler keeps hundreds of MiB, which end with its process."""
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\nexit {status}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(compiled.sys, "executable", str(program))
+    with pytest.raises(error):
+        compiled.compile_source(SOURCE)
