@@ -126,6 +126,7 @@ class Verdict:
         notes: Findings that are no faults.
         matches: The messages of each side of a job.
         unaided: Of the ``matched`` waits those that no event ended, and rightly.
+        awake: Of the ``matched`` waits those whose thread did not sleep.
         unjudged: The numbers of waits that were not judged, by reason.
         odd: What was odd in these, by its name; no faults.
         missing: Marks that were never called: no gap, so a fault is still a fault.
@@ -138,6 +139,7 @@ class Verdict:
     notes: tuple[Finding, ...] = ()
     matches: Mapping[str, Match] = field(default_factory=dict)
     unaided: int = 0
+    awake: int = 0
     unjudged: Mapping[str, int] = field(default_factory=dict)
     odd: Mapping[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
@@ -187,13 +189,16 @@ class Verdict:
         if self.unjudged:
             text = f"{self.matched} of {total} waits judged; not judged: {listed(self.unjudged)}"
             return text + (f"; {listed(self.odd)}" if self.odd else "")
-        if not self.unaided:
+        ended = total - self.unaided - self.awake
+        if ended == total:
             return f"{total} waits, each ended by {self.ended_by} it waited for"
-        ended = total - self.unaided
-        return (
-            f"{total} waits: {ended} ended by {self.ended_by} they waited for, {self.unaided} by "
-            "their limit or a signal, with nothing ready"
-        )
+        parts = {
+            f"ended by {self.ended_by} they waited for": ended,
+            "ended by their limit or a signal, with nothing ready": self.unaided,
+            "without a sleep": self.awake,
+        }
+        found = ", ".join(f"{number} {words}" for words, number in parts.items() if number)
+        return f"{total} waits: {found}"
 
     def _not_judged(self) -> str:
         total = sum(self.unjudged.values())

@@ -43,7 +43,7 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
         doubts=ledger.doubts,
         matched=0,
         notes=tuple(notes),
-        ended_by="the publication, unlock or event" if index.known else "the completion",
+        ended_by="the publication, unlock or event" if index.known else "the publication",
     )
     reasons = Counter(not_judged(queue, wait) for queue in index.known for wait in queue.waits)
     if not index.has_marks:
@@ -54,10 +54,16 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
     reasons += Counter(
         index.not_judged(queue, wait) for queue in index.queues for wait in queue.waits
     )
+    judged = [
+        wait for queue in index.queues for wait in queue.waits if not index.not_judged(queue, wait)
+    ]
+    unaided = sum(wait.unaided or wait.record.ret < 0 for wait in judged)
     return replace(
         verdict,
         doubts=(*ledger.doubts, *doubts),
         matched=reasons.pop("", 0),
+        unaided=unaided,
+        awake=sum(not wait.slept for wait in judged if wait.record.ret >= 0),
         unjudged=dict(reasons.most_common()),
         missing=missing,
     )

@@ -60,6 +60,21 @@ def test_waits_that_were_not_judged_have_their_reasons() -> None:
     )
 
 
+def test_judged_wait_that_no_publication_ended_is_counted_apart() -> None:
+    """Nothing was there when its time was over, or before it slept; that is right."""
+    scene = Scene()
+    scene.call(101)
+    scene.wait(50, slept=60, wakes=(101,), end=105)
+    scene.publish(100)
+    scene.take(103)
+    scene.wait(200, slept=210, timeout=TIMEOUT)
+    scene.wait(20, end=30)
+    assert scene.verdict().line() == (
+        "VERIFIED: 3 waits: 1 ended by the publication they waited for, "
+        "1 ended by their limit or a signal, with nothing ready, 1 without a sleep"
+    )
+
+
 def test_marks_without_a_publication_prove_nothing() -> None:
     """Each wake-up looks unfounded then, and each sleep."""
     scene = Scene()
