@@ -92,6 +92,7 @@ _NEEDED = frozenset(
 _ADDRESSES = {
     "WAKE_UP_COMMON": "__wake_up_common",
     "COMPLETE_ALL": "complete_all",
+    "WAIT_EVENT": "prepare_to_wait_event",
     "SWAIT_EXCLUSIVE": "prepare_to_swait_exclusive",
     "SWAIT_EVENT": "prepare_to_swait_event",
     "SWAKE_ONE": "swake_up_one",

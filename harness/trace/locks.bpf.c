@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 5 of 7 of the tracer's program: waits for sleeping locks, and their holders.
+ * Part of the tracer's program: waits for sleeping locks, and their holders.
  *
  * Uses state.bpf.c, queues.bpf.c, waits.bpf.c and wakes.bpf.c. The kernel has tracepoints
  * at the begin and the end of contention, so a thread that does not have to wait for a lock
@@ -22,7 +22,7 @@ enum { LOCK_SPIN = 1, LOCK_READ = 2, LOCK_WRITE = 4, LOCK_RT = 8, LOCK_PERCPU = 
        LOCK_MUTEX = 32,
        /* Set by the loader: have a look at the wait of the thread in place of the lock. */
        LOCK_LOOK = 1 << 16 };
-enum { CHAIN = 8, TASK_WAKEKILL = 0x100 };
+enum { CHAIN = 8 };
 /* The entry of a thread's wait for a lock is this and its id. */
 #define LOCK_ENTRY (1ULL << 32)
 
@@ -200,21 +200,6 @@ RAW_TRACEPOINT_PROBE(contention_end)
 	w->r.ret = ctx->args[CONTENTION_RET];
 	close_wait(w, now);
 	return 0;
-}
-
-/*
- * Does a task that is being woken have a signal that can end its sleep? Then the signal may
- * have woken it. The kernel's own flag for that has another number in each kernel.
- */
-static __always_inline int signalled(u64 task)
-{
-	u64 group = load64(task + TASK_SIGNAL);
-	u64 pending = load64(task + TASK_PENDING + SIGPENDING_SET) |
-		      load64(group + SIGNAL_SHARED + SIGPENDING_SET);
-
-	if (!(load32(task + TASK_SLEEP) & (TASK_INTERRUPTIBLE | TASK_WAKEKILL)))
-		return 0;
-	return (pending & ~load64(task + TASK_BLOCKED)) != 0;
 }
 
 /*

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 7 of 7 of the tracer's program: marked functions, which publish or take the things
+ * Part of the tracer's program: marked functions, which publish or take the things
  * that sleepers wait for. Uses state.bpf.c only.
  *
  * The item is stored or taken somewhere between the function's begin and its return, so

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 2 of 7 of the tracer's program: which queues are wanted, and their numbers.
+ * Part of the tracer's program: which queues are wanted, and their numbers.
  *
  * Uses the maps and helpers of state.bpf.c. The scope selects a branch of qualifies().
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 6 of 7 of the tracer's program: the scheduler's events, as raw tracepoints.
+ * Part of the tracer's program: the scheduler's events, as raw tracepoints.
  *
  * They find out which wake-ups come from a wake call (wakes.bpf.c) and which do not, and
  * when threads sleep and run. Uses all parts before this one.
@@ -95,7 +95,7 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 		w = open_waits.lookup(&entry);
 		if (!w || w->r.tid != tid)
 			return 0;
-		if (is_lock(w->kind) && signalled(ctx->args[WOKEN_TASK]))
+		if (is_lock(w->kind) && is_signalled(ctx->args[WOKEN_TASK]))
 			cause = CAUSE_SIGNAL;
 		if (cause)
 			call = NULL;

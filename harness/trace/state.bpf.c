@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 1 of 7 of the tracer's program: its types, maps and small helpers.
+ * Part of the tracer's program: its types, maps and small helpers.
  *
  * kernelpart.py puts the parts together in this order, since bcc rewrites only one file:
  * records.h, state.bpf.c (types and maps), keyed.bpf.c (waits for a bit, a variable or a
@@ -12,7 +12,9 @@
  * The program traces every wait queue of the kernel at the functions that sleep and wake:
  *
  *   prepare_to_wait*, add_wait_queue*    a wait begins; with the same entry: the next
- *                                        iteration of its loop
+ *                                        iteration of its loop; with a pending signal,
+ *                                        prepare_to_wait_event and prepare_to_swait_event
+ *                                        end the wait
  *   finish_wait, remove_wait_queue       the wait ends
  *   __wake_up_common                     a wake call, under the queue's lock
  *   default_wake_function                the wake call reaches one sleeper
@@ -70,8 +72,8 @@
  * functions and tables below; one of BY_MODULE, BY_QUEUE (an address) and BY_TREE; ONLY_TREE
  * if only its threads count. The verifier removes the code that a number switches off.
  *
- * The kernel's functions by these numbers: SWAIT_EXCLUSIVE and SWAIT_EVENT
- * (prepare_to_swait_*), TRY_WAIT (try_wait_for_completion), SWAKE_ONE, SWAKE_ALL and
+ * The kernel's functions by these numbers: WAIT_EVENT (prepare_to_wait_event),
+ * SWAIT_EXCLUSIVE and SWAIT_EVENT (prepare_to_swait_*), TRY_WAIT (try_wait_for_completion), SWAKE_ONE, SWAKE_ALL and
  * SWAKE_LOCKED (swake_up_*), FOLIO_BIT and
  * FOLIO_BIT_KILLABLE (folio_wait_bit*), FOLIO_LOCK, FOLIO_LOCK_KILLABLE and FOLIO_PUT (waits
  * for the lock of a folio), WAIT_ON_BIT and WAIT_ON_BIT_LOCK, OUT_OF_LINE, OUT_OF_LINE_TIMEOUT
@@ -107,6 +109,8 @@ enum { BREAKPOINT = 0x11 << HARDIRQ_SHIFT, TRACEPOINT = 0 };
 enum { RET_EINTR = -4, RET_ETIMEDOUT = -110 };
 /* The states that complete() asks for, and the count of a completion after complete_all(). */
 enum { TASK_NORMAL = 3, DONE_FOR_EVER = 0xffffffff };
+enum { TASK_WAKEKILL = 0x100 };
+#define SIGKILL_SET (1 << 8)	/* the set that holds only SIGKILL */
 #define NO_THREAD 0x80000000U
 
 /* Offsets in the kernel's structures, unchanged since 4.13. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 3 of 7 of the tracer's program: begin and end of waits, and their records.
+ * Part of the tracer's program: begin and end of waits, and their records.
  *
  * Uses state.bpf.c and queues.bpf.c. Its programs are on_enqueue and on_finish; waits
  * also end in locks.bpf.c and scheduler.bpf.c, by close_wait().
@@ -347,6 +347,53 @@ static __always_inline bool request_wait(struct regs *ctx, struct request *rq)
 	return true;
 }
 
+/*
+ * Has a task a signal that ends a sleep in this state? The kernel's own flag for that has
+ * another number in each kernel.
+ */
+static __always_inline int has_signal(u64 task, u32 state)
+{
+	u64 group = load64(task + TASK_SIGNAL);
+	u64 pending = load64(task + TASK_PENDING + SIGPENDING_SET) |
+		      load64(group + SIGNAL_SHARED + SIGPENDING_SET);
+
+	pending &= ~load64(task + TASK_BLOCKED);
+	if (state & TASK_INTERRUPTIBLE)
+		return pending != 0;
+	return (state & TASK_WAKEKILL) && (pending & SIGKILL_SET);
+}
+
+/* Has a task that is being woken such a signal? Then the signal may have woken it. */
+static __always_inline int is_signalled(u64 task)
+{
+	return has_signal(task, load32(task + TASK_SLEEP));
+}
+
+/*
+ * Does the function see a signal? Then it takes the sleeper off the queue, and
+ * wait_event_interruptible() returns without a call of finish_wait().
+ */
+static __always_inline int leaves_for_signal(struct regs *ctx)
+{
+	u64 state = ctx->dx;
+
+	if (!IN(ctx, WAIT_EVENT) && !IN(ctx, SWAIT_EVENT))
+		return 0;
+	return has_signal(bpf_get_current_task(), state);
+}
+
+static __always_inline void end_for_signal(struct request *rq)
+{
+	u64 entry = rq->entry;
+	struct open_wait *w = open_waits.lookup(&entry);
+
+	if (!w || w->r.tid != (u32)bpf_get_current_pid_tgid() || w->address != rq->address)
+		return;
+	if (!w->r.t_waking)
+		w->r.ret = RET_EINTR;
+	close_wait(w, bpf_ktime_get_ns());
+}
+
 /* One program for all functions: each program costs the compiler a second. */
 int on_enqueue(struct regs *ctx)
 {
@@ -358,6 +405,10 @@ int on_enqueue(struct regs *ctx)
 	rq = &c->request;
 	if (!request_wait(ctx, rq))
 		return 0;
+	if (leaves_for_signal(ctx)) {
+		end_for_signal(rq);
+		return 0;
+	}
 	rq->sp = ctx->sp;
 	rq->named = rq->kind == KIND_VARIABLE ? KIND_BIT : rq->kind;
 	rq->shared = 0;

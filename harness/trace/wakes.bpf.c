@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Part 4 of 7 of the tracer's program: wake calls, and the sleepers that they reach.
+ * Part of the tracer's program: wake calls, and the sleepers that they reach.
  *
  * Uses state.bpf.c, queues.bpf.c and waits.bpf.c. A wake call leaves its state in this
  * CPU's struct cpu; sched_waking in scheduler.bpf.c completes the wake with woken().

@@ -7,6 +7,7 @@ costs, so the tests share five traces, each of which has several options.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -43,7 +44,7 @@ pytestmark = [pytest.mark.timeout(LIMIT + 60), *NEEDS_TRACER]
 Popen = subprocess.Popen[bytes]
 
 # Primes, so that no sum of others can be taken for them.
-MESSAGES, TIMEOUTS, SPAWNED = 499, 13, 31
+MESSAGES, TIMEOUTS, SPAWNED, INTERRUPTED = 499, 13, 31, 5
 FUTEX_WAITS, MISDIRECTED = 37, 11
 
 
@@ -108,9 +109,22 @@ def read(directory: Path, told: dict[str, dict[str, int]], said: str, status: in
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     """All of the workload, traced by its processes."""
     work = ("ping", MESSAGES, "timeout", TIMEOUTS, "spawn", SPAWNED, "sleeper", 1)
-    traced = trace(tmp_path_factory.mktemp("tree"), ["--user-stacks"], *work, tail="exit 17")
+    signals = ("interrupted", INTERRUPTED)
+    traced = trace(
+        tmp_path_factory.mktemp("tree"), ["--user-stacks"], *work, *signals, tail="exit 17"
+    )
     yield traced
     os.kill(traced.told["sleeper"]["pid0"], signal.SIGKILL)
+
+
+def test_wait_that_a_signal_ends_has_ended(tree: Traced) -> None:
+    """wait_event_interruptible() leaves without finish_wait(), also with the thread's end."""
+    for pid in tree.told["interrupted"].values():
+        (wait,) = tree.waits("pipe", pid)
+        assert (wait.record.ret, wait.record.sleeps) == (-errno.EINTR, 1)
+    stuck = {wait.tid for wait in tree.summary.stuck}
+    assert stuck.isdisjoint(tree.told["interrupted"].values())
+    assert tree.ledger.doubts == ()
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +220,10 @@ def gallery() -> Iterator[None]:
     """The gallery's module is loaded."""
     if not (DEBUGFS / "tracing").exists():
         subprocess.run(["mount", "-t", "debugfs", "none", DEBUGFS], check=False, timeout=10)
-    guest_modules.insert(guest_modules.Modules.from_environment().file("gallery"))
+    # No sleep may end before all of its play's threads have gone to sleep.
+    guest_modules.insert(
+        guest_modules.Modules.from_environment().file("gallery"), "patience_ms=1000"
+    )
     try:
         yield
     finally:
@@ -231,7 +248,7 @@ def test_pipe_between_two_processes_is_counted_exactly(tree: Traced) -> None:
         assert Counter((w.record.sleeps, w.record.wakes, w.record.ended) for w in waits) == {
             (1, 1, 1): sleeps
         }
-    rows = [row for row in tree.rows("pipe_read") if row.waits > 1]
+    rows = [row for row in tree.rows("pipe_read") if row.waits > INTERRUPTED]
     assert sorted(row.waits for row in rows) == [MESSAGES - 1, MESSAGES]
     # The pipes are never closed, which would be one more: the sleeper holds them.
     assert [row.calls for row in rows] == [MESSAGES] * 2

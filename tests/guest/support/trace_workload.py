@@ -15,6 +15,7 @@ import ctypes
 import json
 import os
 import select
+import signal
 import sys
 import threading
 import time
@@ -26,7 +27,8 @@ from pathlib import Path
 SECONDS = 60.0
 # On x86-64, for futexes of one process.
 SYS_FUTEX, FUTEX_WAIT, FUTEX_WAKE = 202, 128, 129
-WAIT_NS = 3_000_000
+WAIT_NS = 100_000_000
+"""Long, since a wait whose time is over before its thread sleeps is no wait."""
 # Kept to the end, since freed memory could become another step's futex.
 WORDS = (ctypes.c_uint32 * 3)()
 
@@ -102,6 +104,15 @@ def spawn(times: int) -> dict[str, int]:
     return {}
 
 
+def interrupted(times: int) -> dict[str, int]:
+    """The same processes, each ended by a signal once it sleeps."""
+    pids = sleeper(times)
+    for pid in pids.values():
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+    return pids
+
+
 def sleeper(count: int) -> dict[str, int]:
     """Leave processes behind that read a pipe into which nobody will ever write."""
     ends = os.pipe()
@@ -137,8 +148,12 @@ def _futex(word: ctypes.c_uint32, operation: int, number: int, limit_ns: int = 0
     return int(call(SYS_FUTEX, ctypes.byref(word), operation, number, limit))
 
 
+@in_turns()
 def futex(times: int) -> dict[str, int]:
-    """One thread sleeps so often, and another one wakes it each time; the word stays 0."""
+    """One thread sleeps so often, and another one wakes it each time; the word stays 0.
+
+    In turns the waker runs only while the other thread sleeps.
+    """
     word = ctypes.c_uint32.from_buffer(WORDS)
 
     def sleep() -> None:
