@@ -19,7 +19,7 @@
 #define GALLERY_ROLES		4
 
 /* The timeout of every sleep, so that a lost wake-up does not hang the run. */
-#define GALLERY_PATIENCE	(HZ / 4)
+#define GALLERY_PATIENCE	((long)msecs_to_jiffies(gallery_patience_ms))
 
 /* Indexes of the threads in an entry's roles; a role may be empty. */
 enum { WAITER, WAKER, WAITER_2, WAITER_3 };
@@ -36,6 +36,7 @@ struct gallery_entry {
 
 /* Run without the bug; set before the threads start. */
 extern bool gallery_fixed;
+extern uint gallery_patience_ms;
 /* Rounds of a healthy entry. */
 extern uint gallery_rounds;
 

@@ -26,6 +26,9 @@
 #define STEP_LIMIT	(2 * HZ)
 
 bool gallery_fixed;
+uint gallery_patience_ms = 250;
+module_param_named(patience_ms, gallery_patience_ms, uint, 0444);
+MODULE_PARM_DESC(patience_ms, "timeout of a sleep; raise it if the host is slow");
 uint gallery_rounds = 1000;
 module_param_named(rounds, gallery_rounds, uint, 0644);
 MODULE_PARM_DESC(rounds, "wake-ups of one healthy run");
