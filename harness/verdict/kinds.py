@@ -186,19 +186,18 @@ class Verdict:
 
     def _judged(self) -> str:
         total = self.matched + sum(self.unjudged.values())
+        alone = {"ended by their limit or a signal, with nothing ready": self.unaided}
         if self.unjudged:
-            text = f"{self.matched} of {total} waits judged; not judged: {listed(self.unjudged)}"
+            text = f"{self.matched} of {total} waits judged"
+            text += f", {listed(alone)}" if self.unaided else ""
+            text += f"; not judged: {listed(self.unjudged)}"
             return text + (f"; {listed(self.odd)}" if self.odd else "")
         ended = total - self.unaided - self.awake
         if ended == total:
             return f"{total} waits, each ended by {self.ended_by} it waited for"
-        parts = {
-            f"ended by {self.ended_by} they waited for": ended,
-            "ended by their limit or a signal, with nothing ready": self.unaided,
-            "without a sleep": self.awake,
-        }
-        found = ", ".join(f"{number} {words}" for words, number in parts.items() if number)
-        return f"{total} waits: {found}"
+        parts = {f"ended by {self.ended_by} they waited for": ended, **alone}
+        parts["without a sleep"] = self.awake
+        return f"{total} waits: {listed({w: n for w, n in parts.items() if n})}"
 
     def _not_judged(self) -> str:
         total = sum(self.unjudged.values())

@@ -69,9 +69,13 @@ def test_judged_wait_that_no_publication_ended_is_counted_apart() -> None:
     scene.take(103)
     scene.wait(200, slept=210, timeout=TIMEOUT)
     scene.wait(20, end=30)
+    alone = "1 ended by their limit or a signal, with nothing ready"
     assert scene.verdict().line() == (
-        "VERIFIED: 3 waits: 1 ended by the publication they waited for, "
-        "1 ended by their limit or a signal, with nothing ready, 1 without a sleep"
+        f"VERIFIED: 3 waits: 1 ended by the publication they waited for, {alone}, 1 without a sleep"
+    )
+    scene.wait(300, slept=310)
+    assert scene.verdict().line() == (
+        f"VERIFIED: 3 of 4 waits judged, {alone}; not judged: 1 still open at the end"
     )
 
 
