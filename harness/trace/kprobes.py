@@ -17,6 +17,7 @@ import ctypes
 import fcntl
 import os
 import struct
+import threading
 from pathlib import Path
 
 _TYPE = Path("/sys/bus/event_source/devices/kprobe/type")
@@ -75,9 +76,16 @@ class Kprobes(contextlib.AbstractContextManager["Kprobes"]):
         fcntl.ioctl(fd, _ENABLE, 0)
 
     def close(self) -> None:
-        """Remove all probes. May be called again."""
-        while self._fds:
-            os.close(self._fds.pop())
+        """Remove all probes, which takes a moment. May be called again.
+
+        The kernel waits for grace periods at each close; all closes wait for the same ones.
+        """
+        closing = [threading.Thread(target=os.close, args=(fd,)) for fd in self._fds]
+        self._fds.clear()
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
         if self._optimize:
             _OPTIMIZE.write_text(self._optimize)
             self._optimize = ""
