@@ -74,7 +74,12 @@ RAW_TRACEPOINT_PROBE(sched_waking)
 	entry = c->task == ctx->args[WOKEN_TASK] ? c->entry : 0;
 	cause = take_cause(c);
 	t_wake = c->t_entry;
-	c->entry = 0;
+	/*
+	 * With PREEMPT_RT an interrupt may come between the wake function and this event; as
+	 * it ends, the kernel wakes ksoftirqd in the name of the thread below.
+	 */
+	if (entry || !BY_THREAD)
+		c->entry = 0;
 	if (entry)
 		w = open_waits.lookup(&entry);
 	ours = w && w->r.tid == tid;

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,11 @@ def test_wake_that_is_interrupted_is_told_as_its_wakers(plays) -> None:
     """With PREEMPT_RT it may be, by one who wakes somebody else: they are told apart."""
     cut = plays["healthy", "interrupted"].cut
     assert cut is not None
-    queues = build(cut.recording()).queues.values()
-    foreign = [wait.record for queue in queues for wait in queue.waits if wait.record.foreign]
+    recording = cut.recording()
+    foreign = [
+        f"{recording.queues[queue.id]}: {json.dumps(asdict(wait.record), indent=1)}"
+        for queue in build(recording).queues.values()
+        for wait in queue.waits
+        if wait.record.foreign
+    ]
     assert not foreign, foreign[0]
