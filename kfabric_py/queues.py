@@ -137,8 +137,8 @@ class EqError:
         return error_for(self.err, "event")
 
 
-#: Entries of one call of an iteration.
-_AT_ONCE = 16
+#: Entries of a read without a count, and of the rooms that are kept for reuse.
+_FEW = 16
 _READ_FLAGS = _uapi.KFAB_CQ_REPORT_EMPTY
 
 #: struct kfab_cq_entry, unpacked with one call.
@@ -267,7 +267,7 @@ class CompletionQueue(Waitable, Profiled):
         with contextlib.suppress(KfiError):
             self._client(_uapi.KFAB_IOC_CLOSE, arg)
 
-    def read(self, count: int = _AT_ONCE, *, source: bool = False) -> list[CqEntry]:
+    def read(self, count: int = _FEW, *, source: bool = False) -> list[CqEntry]:
         """Read completions without waiting.
 
         Args:
@@ -282,7 +282,7 @@ class CompletionQueue(Waitable, Profiled):
             Overrun: the queue has overflowed, and everything before that was read.
         """
         flags = _READ_FLAGS | _uapi.KFAB_CQ_SRC_ADDR if source else _READ_FLAGS
-        return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)[0]
+        return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)
 
     def sread(
         self,
@@ -315,17 +315,17 @@ class CompletionQueue(Waitable, Profiled):
         deadline = deadline_after(timeout)
         flags = _uapi.KFAB_CQ_SRC_ADDR if source else 0
         cond = u64(threshold, "threshold")
-        return self._read(_uapi.KFAB_IOC_CQ_SREAD, count, flags, cond, deadline)[0]
+        return self._read(_uapi.KFAB_IOC_CQ_SREAD, count, flags, cond, deadline)
 
     def _read(
         self, request: int, count: int, flags: int, cond: int = 0, deadline: int = 0
-    ) -> tuple[list[CqEntry], bool]:
-        """Read once; return the entries, and whether more may be left."""
-        handle, small = self._live_handle(), 0 <= count <= _AT_ONCE
+    ) -> list[CqEntry]:
+        """Read once."""
+        handle, small = self._live_handle(), 0 <= count <= _FEW
         try:
             room = self._rooms.pop() if small else _Room(handle, u32(count, "count"))
         except IndexError:
-            room = _Room(handle, _AT_ONCE)
+            room = _Room(handle, _FEW)
         arg, pending = room.arg, self._pending
         arg.flags, arg.count, arg.cond, arg.deadline = flags, count, cond, deadline
         gone = pending.abandoned
@@ -342,7 +342,7 @@ class CompletionQueue(Waitable, Profiled):
             pending.readers.pop()
             if small:
                 self._rooms.append(room)
-        return entries, got == number
+        return entries
 
     def _entry(self, room: _Room, number: int) -> CqEntry:
         at = number * ENTRY.size
@@ -420,11 +420,13 @@ class CompletionQueue(Waitable, Profiled):
         self._client(_uapi.KFAB_IOC_CQ_SIGNAL, _uapi.kfab_cq_signal(cq=self._live_handle()))
 
     def __iter__(self) -> Iterator[CqEntry]:
-        """Yield completions until none is left; waits for nothing."""
-        more = True
-        while more:
-            entries, more = self._read(_uapi.KFAB_IOC_CQ_READ, _AT_ONCE, _READ_FLAGS)
-            yield from entries
+        """Yield completions until none is left; waits for nothing.
+
+        Each is read when it is asked for: a loop that ends early leaves the others in
+        the queue.
+        """
+        while entries := self.read(1):
+            yield entries[0]
 
 
 class EventQueue(Waitable):
