@@ -199,12 +199,11 @@ class CompletionQueue(Waitable, Profiled):
             cq_flags=0 if cpu is None else _uapi.KFAB_AFFINITY,
             entries=u64(size, "size"),
         )
+        self._wait_set, self._channel = wait_set, channel
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_CQ_OPEN, arg, context)
-        self._wait_set = wait_set
         self._pending = PendingContexts(self._client)
         #: Rooms for short reads, for reuse; two reads at the same time use two.
         self._rooms: list[_Room] = []
-        self._channel = channel
         if channel is not None:
             self._join(channel)
 
@@ -215,6 +214,9 @@ class CompletionQueue(Waitable, Profiled):
         except KfiError:
             self.close()
             raise
+
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return tuple(used for used in (self._wait_set, self._channel) if used is not None)
 
     @property
     def channel(self) -> CompChannel | None:
@@ -449,10 +451,13 @@ class EventQueue(Waitable):
             wait_set=wait_handle,
             entries=u64(size, "size"),
         )
+        self._wait_set = wait_set
         super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_EQ_OPEN, arg, context)
         self._fabric = fabric
-        self._wait_set = wait_set
         self._pending = PendingContexts(self._client)
+
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return () if self._wait_set is None else (self._wait_set,)
 
     def read(self, *, peek: bool = False) -> EqEvent | None:
         """Read the oldest event without waiting.

@@ -192,6 +192,9 @@ class PollSet(OpenedObject, Profiled):
         arg = _uapi.kfab_poll_member(poll=self._live_handle(), handle=member._live_handle())
         self._client(request, arg)
 
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return tuple(self._members.values())
+
     def _close_self(self) -> None:
         while self._members:
             handle, member = self._members.popitem()

@@ -280,7 +280,7 @@ def test_member_does_not_close(mock: Mock) -> None:
     """O1, V8: EBUSY while it is in a poll set, and it is reported as before."""
     cq = mock.cq()
     poll_set = poll_set_of(mock, cq)
-    with pytest.raises(kp.Busy):
+    with pytest.raises(kp.Busy, match=f"{cq!r} is used by {poll_set!r}"):
         cq.close()
     mock.inject(mock.endpoint(cq=cq))
     assert poll_set.poll() == [cq]
