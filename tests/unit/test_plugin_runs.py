@@ -339,6 +339,62 @@ def test_a_harmed_guest_that_cannot_tear_down_loses_no_tests(run, pytester) -> N
     result.stdout.fnmatch_lines(["*RuntimeError: in use*"])
 
 
+def test_guest_that_comes_when_all_seems_done_does_not_end_the_run(run, pytester) -> None:
+    """It was told to end; then another guest retires with a test left, which has to run.
+
+    gw0 and gw1 retire. gw2 runs one of two tests and retires slowly. gw3 comes meanwhile, and
+    has collected when gw4 replaces gw2.
+    """
+    pytester.makeconftest(
+        RETIRING
+        + """
+    import os, time
+    from pathlib import Path
+    import pytest
+
+    WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+
+    def wait_for(name):
+        for _ in range(2000):
+            if Path(name).exists():
+                return
+            time.sleep(0.01)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart():
+        if WORKER:
+            Path(f"{WORKER}-began").touch()
+
+    if WORKER == "gw3":
+        wait_for("gw2-ends")
+    """
+    )
+    result = run(
+        """
+    import pytest
+    from pathlib import Path
+    from conftest import WORKER, wait_for
+
+    @pytest.fixture(scope="session", autouse=True)
+    def end():
+        yield
+        Path(f"{WORKER}-ends").touch()
+        if WORKER == "gw2":
+            wait_for("gw3-began")
+
+    @pytest.mark.parametrize("number", range(4))
+    def test_harm(number, request):
+        request.config.pluginmanager.getplugin("retirement").harm()
+
+    if WORKER == "gw3":
+        wait_for("gw4-began")
+    """,
+        guests=2,
+    )
+    result.assert_outcomes(passed=4)
+    assert result.ret == ExitStatus.OK
+
+
 def test_a_report_in_a_tests_failure_is_not_repeated(run) -> None:
     """Nor does it fail the guest's end; a report that no test has shown does."""
     result = run(
