@@ -277,7 +277,8 @@ class CompletionQueue(Waitable, Profiled):
             source: also fill ``src_addr``.
 
         Returns:
-            The oldest completions; an empty list if there are none.
+            The oldest completions; fewer than ``count`` if no more were there, or an
+            error comes next.
 
         Raises:
             ErrorAvailable: an error entry comes first.
