@@ -13,6 +13,7 @@
 # make fuzz            10^6 random calls on /dev/kfabric; ARGS="--kernel debug --seed 1"
 # make gallery         classic wait bugs: the verdict must name each of them
 # make bench           what a wait costs, against the least that it can cost
+# make share           a part of mutants, gallery, test-wire and fuzz, chosen by the commit
 # make check           static checks of everything
 # make modules         build the kernel modules for the guest's kernel
 # make shell           a shell in a guest
@@ -23,7 +24,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench check modules shell clean
+.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check modules shell clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -77,6 +78,9 @@ gallery: setup
 
 bench: setup
 	@$(KFABRIC) bench $(ARGS)
+
+share: setup
+	@$(KFABRIC) share $(ARGS)
 
 check: setup-check
 	@$(KFABRIC) check $(ARGS)

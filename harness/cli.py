@@ -28,6 +28,7 @@ COMMANDS = {
     "mutants": ("harness.mutants.command", "break the modules in small ways: the tests must fail"),
     "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),
     "fuzz": ("harness.commands.fuzz", "random calls on /dev/kfabric, from many threads"),
+    "share": ("harness.commands.share", "a share of the long suites, chosen by the commit"),
     "check": ("harness.commands.check", "static checks of everything"),
 }
 

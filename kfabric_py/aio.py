@@ -14,6 +14,9 @@ of the object wakes the waiting coroutines. The wrapper belongs to one event loo
 a time. Use and close it in that loop's thread; any thread may use and close the
 object itself.
 
+An iteration reads each entry when it is asked for: a loop that ends early leaves the
+others in the object.
+
 Any number of coroutines may wait for one object. An event wakes one
 coroutine that waits to read a queue, and all that wait for a counter or a wait set.
 """
@@ -202,8 +205,7 @@ class AsyncCompletionQueue(Awaited[CompletionQueue]):
     async def __aiter__(self) -> AsyncIterator[CqEntry]:
         """Yield completions as they come."""
         while True:
-            for entry in await self.read():
-                yield entry
+            yield (await self.read(1))[0]
 
 
 class AsyncEventQueue(Awaited[EventQueue]):
@@ -360,8 +362,7 @@ class AsyncProfile(Awaited[Profile]):
     async def __aiter__(self) -> AsyncIterator[ProfileEvent]:
         """Yield events as they come."""
         while True:
-            for event in await self.read():
-                yield event
+            yield (await self.read(1))[0]
 
 
 @overload

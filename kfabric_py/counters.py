@@ -10,6 +10,7 @@ from kfabric_py import _uapi
 from kfabric_py._call import deadline_after, u64
 from kfabric_py._waitable import Waitable, wait_choice
 from kfabric_py.enums import WaitObj
+from kfabric_py.handle import KernelObject
 
 if TYPE_CHECKING:
     from kfabric_py.domain import Domain
@@ -42,10 +43,13 @@ class Counter(Waitable):
             wait_obj=kind,
             wait_set=wait_handle,
         )
-        super().__init__(domain, domain._client, _uapi.KFAB_IOC_CNTR_OPEN, arg, context)
         self._wait_set = wait_set
+        super().__init__(domain, domain._client, _uapi.KFAB_IOC_CNTR_OPEN, arg, context)
         self._seen = {_uapi.KFAB_IOC_CNTR_READ: 0, _uapi.KFAB_IOC_CNTR_READERR: 0}
         self._listeners: tuple[weakref.ref[ReadListener], ...] = ()
+
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return () if self._wait_set is None else (self._wait_set,)
 
     def _value(self, request: int, value: int = 0) -> int:
         arg = _uapi.kfab_cntr(cntr=self._live_handle(), value=u64(value, "value"))

@@ -165,16 +165,19 @@ _CLASSES: dict[int, type[KfiError]] = {
 }
 
 
-def error_for(number: int, call: str = "") -> KfiError:
+def error_for(number: int, call: str = "", detail: str = "") -> KfiError:
     """Make the exception for a positive error number; the caller raises it.
 
     Args:
         number: the error number, positive.
         call: the call that failed, for the message.
+        detail: what else the message has, at its end.
     """
     text = f"{error_name(number)}: {error_text(number)}"
     if call:
         text = f"{call}: {text}"
+    if detail:
+        text += f"; {detail}"
     error = _CLASSES.get(number, KfiError)(number, text)
     error.call = call
     return error

@@ -19,7 +19,10 @@ from typing import Any, Self
 
 from kfabric_py import _uapi
 from kfabric_py._call import Client
-from kfabric_py.errors import Busy, ClosedError, KfiError
+from kfabric_py.errors import Busy, ClosedError, KfiError, error_for
+
+#: Users of an object that a message names.
+_NAMED = 4
 
 
 class Handle:
@@ -50,7 +53,8 @@ class Handle:
 
         Raises:
             Busy: an object that is not a child uses this one, or a thread sleeps in
-                a call on it. Children may be closed already; the object
+                a call on it. The message names the object, and those of its users
+                that were opened here. Children may be closed already; the object
                 itself is unchanged.
         """
         with self._close_lock:
@@ -194,7 +198,33 @@ class KernelObject(Handle):
         arg = _uapi.kfab_close(flags=flags, handle=self._handle)
         # A signal handler, or a thread that stopped waiting for this close, closed it.
         with contextlib.suppress(ClosedError):
-            self._client(_uapi.KFAB_IOC_CLOSE, arg)
+            try:
+                self._client(_uapi.KFAB_IOC_CLOSE, arg)
+            except Busy as error:
+                raise error_for(error.errno, error.call, self._usage()) from None
+
+    def _uses(self) -> tuple[KernelObject, ...]:
+        """Return the objects that the kernel keeps for this one, besides the parent.
+
+        Any thread calls this, from the open on.
+        """
+        return ()
+
+    def _usage(self) -> str:
+        """Describe the use of the object, as far as the library knows it."""
+        # A copy: other threads open and close objects meanwhile.
+        others = [ref() for ref in self._client.objects.valuerefs()]
+        users = [
+            repr(other)
+            for other in others
+            if other is not None
+            and not other.closed
+            and (other._parent is self or self in other._uses())
+        ]
+        if not users:
+            return f"{self!r} is in use"
+        more = [f"{len(users) - _NAMED} more"] if len(users) > _NAMED else []
+        return f"{self!r} is used by {', '.join(users[:_NAMED] + more)}"
 
     def __del__(self) -> None:
         """Warn and close if forgotten, but not in a forked child, which does not own it."""

@@ -188,6 +188,9 @@ class MemoryRegion(OpenedObject):
         self.key: int = arg.out_key
         self.iova: int = arg.out_iova
 
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return tuple(piece.buffer for piece in self._pieces)
+
     def __len__(self) -> int:
         """Return the length in bytes."""
         return sum(piece.length for piece in self._pieces)

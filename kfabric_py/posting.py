@@ -62,12 +62,16 @@ class Posting(OpenedObject):
     info: Info
     _sent: PendingContexts | None = None
     _received: PendingContexts | None = None
+    #: Bound objects must not be collected before this object.
+    _bound: tuple[KernelObject, ...] = ()
 
     def _bind_to(self, to: KernelObject, flags: int) -> None:
         arg = _uapi.kfab_bind(handle=self._live_handle(), to=to._live_handle(), bind_flags=flags)
         self._client(_uapi.KFAB_IOC_BIND, arg)
-        # Bound objects must not be collected before this object.
-        self._bound: list[KernelObject] = [*getattr(self, "_bound", ()), to]
+        self._bound = (*self._bound, to)
+
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return self._bound
 
     def bind(
         self,

@@ -268,9 +268,12 @@ class Profile(Waitable):
         return ProfileEvent(name=self._names[raw.id], seq=raw.seq, data=data)
 
     def events(self, timeout: float | None = None) -> Iterator[ProfileEvent]:
-        """Yield events as they arrive, until none arrives for ``timeout`` seconds."""
-        while found := self.read(timeout=timeout):
-            yield from found
+        """Yield events as they arrive, until none arrives for ``timeout`` seconds.
+
+        Each is read when it is asked for: a loop that ends early leaves the others.
+        """
+        while found := self.read(1, timeout=timeout):
+            yield found[0]
 
     @property
     def dropped(self) -> int:

@@ -137,8 +137,8 @@ class EqError:
         return error_for(self.err, "event")
 
 
-#: Entries of one call of an iteration.
-_AT_ONCE = 16
+#: Entries of a read without a count, and of the rooms that are kept for reuse.
+_FEW = 16
 _READ_FLAGS = _uapi.KFAB_CQ_REPORT_EMPTY
 
 #: struct kfab_cq_entry, unpacked with one call.
@@ -199,12 +199,11 @@ class CompletionQueue(Waitable, Profiled):
             cq_flags=0 if cpu is None else _uapi.KFAB_AFFINITY,
             entries=u64(size, "size"),
         )
+        self._wait_set, self._channel = wait_set, channel
         super().__init__(domain, domain._client, _uapi.KFAB_IOC_CQ_OPEN, arg, context)
-        self._wait_set = wait_set
         self._pending = PendingContexts(self._client)
         #: Rooms for short reads, for reuse; two reads at the same time use two.
         self._rooms: list[_Room] = []
-        self._channel = channel
         if channel is not None:
             self._join(channel)
 
@@ -215,6 +214,9 @@ class CompletionQueue(Waitable, Profiled):
         except KfiError:
             self.close()
             raise
+
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return tuple(used for used in (self._wait_set, self._channel) if used is not None)
 
     @property
     def channel(self) -> CompChannel | None:
@@ -267,7 +269,7 @@ class CompletionQueue(Waitable, Profiled):
         with contextlib.suppress(KfiError):
             self._client(_uapi.KFAB_IOC_CLOSE, arg)
 
-    def read(self, count: int = _AT_ONCE, *, source: bool = False) -> list[CqEntry]:
+    def read(self, count: int = _FEW, *, source: bool = False) -> list[CqEntry]:
         """Read completions without waiting.
 
         Args:
@@ -275,14 +277,15 @@ class CompletionQueue(Waitable, Profiled):
             source: also fill ``src_addr``.
 
         Returns:
-            The oldest completions; an empty list if there are none.
+            The oldest completions; fewer than ``count`` if no more were there, or an
+            error comes next.
 
         Raises:
             ErrorAvailable: an error entry comes first.
             Overrun: the queue has overflowed, and everything before that was read.
         """
         flags = _READ_FLAGS | _uapi.KFAB_CQ_SRC_ADDR if source else _READ_FLAGS
-        return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)[0]
+        return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)
 
     def sread(
         self,
@@ -315,17 +318,17 @@ class CompletionQueue(Waitable, Profiled):
         deadline = deadline_after(timeout)
         flags = _uapi.KFAB_CQ_SRC_ADDR if source else 0
         cond = u64(threshold, "threshold")
-        return self._read(_uapi.KFAB_IOC_CQ_SREAD, count, flags, cond, deadline)[0]
+        return self._read(_uapi.KFAB_IOC_CQ_SREAD, count, flags, cond, deadline)
 
     def _read(
         self, request: int, count: int, flags: int, cond: int = 0, deadline: int = 0
-    ) -> tuple[list[CqEntry], bool]:
-        """Read once; return the entries, and whether more may be left."""
-        handle, small = self._live_handle(), 0 <= count <= _AT_ONCE
+    ) -> list[CqEntry]:
+        """Read once."""
+        handle, small = self._live_handle(), 0 <= count <= _FEW
         try:
             room = self._rooms.pop() if small else _Room(handle, u32(count, "count"))
         except IndexError:
-            room = _Room(handle, _AT_ONCE)
+            room = _Room(handle, _FEW)
         arg, pending = room.arg, self._pending
         arg.flags, arg.count, arg.cond, arg.deadline = flags, count, cond, deadline
         gone = pending.abandoned
@@ -342,7 +345,7 @@ class CompletionQueue(Waitable, Profiled):
             pending.readers.pop()
             if small:
                 self._rooms.append(room)
-        return entries, got == number
+        return entries
 
     def _entry(self, room: _Room, number: int) -> CqEntry:
         at = number * ENTRY.size
@@ -420,11 +423,13 @@ class CompletionQueue(Waitable, Profiled):
         self._client(_uapi.KFAB_IOC_CQ_SIGNAL, _uapi.kfab_cq_signal(cq=self._live_handle()))
 
     def __iter__(self) -> Iterator[CqEntry]:
-        """Yield completions until none is left; waits for nothing."""
-        more = True
-        while more:
-            entries, more = self._read(_uapi.KFAB_IOC_CQ_READ, _AT_ONCE, _READ_FLAGS)
-            yield from entries
+        """Yield completions until none is left; waits for nothing.
+
+        Each is read when it is asked for: a loop that ends early leaves the others in
+        the queue.
+        """
+        while entries := self.read(1):
+            yield entries[0]
 
 
 class EventQueue(Waitable):
@@ -447,10 +452,13 @@ class EventQueue(Waitable):
             wait_set=wait_handle,
             entries=u64(size, "size"),
         )
+        self._wait_set = wait_set
         super().__init__(fabric, fabric._client, _uapi.KFAB_IOC_EQ_OPEN, arg, context)
         self._fabric = fabric
-        self._wait_set = wait_set
         self._pending = PendingContexts(self._client)
+
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return () if self._wait_set is None else (self._wait_set,)
 
     def read(self, *, peek: bool = False) -> EqEvent | None:
         """Read the oldest event without waiting.

@@ -192,6 +192,9 @@ class PollSet(OpenedObject, Profiled):
         arg = _uapi.kfab_poll_member(poll=self._live_handle(), handle=member._live_handle())
         self._client(request, arg)
 
+    def _uses(self) -> tuple[KernelObject, ...]:
+        return tuple(self._members.values())
+
     def _close_self(self) -> None:
         while self._members:
             handle, member = self._members.popitem()
@@ -218,6 +221,10 @@ class PollSet(OpenedObject, Profiled):
         """
         if count is None:
             count = min(max(len(self._members), 1), _uapi.KFAB_POLL_MAX)
+        return [member.context for member in self._ready(count)]
+
+    def _ready(self, count: int) -> list[KernelObject]:
+        """Report members that are ready, as :meth:`poll`."""
         entries = (_uapi.kfab_poll_entry * min(max(count, 0), _uapi.KFAB_POLL_MAX))()
         arg = _uapi.kfab_poll(
             poll=self._live_handle(), count=count, entries=ctypes.addressof(entries)
@@ -225,11 +232,23 @@ class PollSet(OpenedObject, Profiled):
         got = self._client(_uapi.KFAB_IOC_POLL, arg)
         # A member may be removed and closed by another thread in between.
         found = (self._client.cookies.get(entry.context) for entry in entries[:got])
-        return [member.context for member in found if member is not None]
+        return [member for member in found if member is not None]
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the contexts of the members that are ready now."""
-        return iter(self.poll())
+        """Yield the contexts of the members that are ready now, each queue once.
+
+        Each is reported when it is asked for: a loop that ends early leaves the changes
+        of the other counters. A counter that changes again meanwhile comes again.
+        """
+        queues: set[KernelObject] = set()
+        while members := self._ready(1):
+            member = members[0]
+            # A queue that stays ready comes again after all others that are ready.
+            if member in queues:
+                return
+            if not isinstance(member, Counter):
+                queues.add(member)
+            yield member.context
 
     def __len__(self) -> int:
         """Return the number of members."""

@@ -20,6 +20,7 @@ SIZE = 64
 _RECEIVES = 4
 _POLL_MS = 30_000
 _SIGNAL_EACH = 16
+_AT_ONCE = 16
 
 
 class OfKfabric:
@@ -90,10 +91,13 @@ class OfKfabric:
             return -1
         end = self._cqs.index(event.cq)
         came = -1
-        for _ in event.cq:
-            self._eps[end].recv(self._places[end][0])
-            came = end
-        return came
+        while True:
+            entries = event.cq.read(_AT_ONCE)
+            for _ in entries:
+                self._eps[end].recv(self._places[end][0])
+                came = end
+            if len(entries) < _AT_ONCE:
+                return came
 
 
 class OfPyverbs:
@@ -163,7 +167,7 @@ class OfPyverbs:
         cq.req_notify()
         came = -1
         while True:
-            number, completions = cq.poll(16)
+            number, completions = cq.poll(_AT_ONCE)
             if not number:
                 return came
             for _ in completions:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.docs import results
-from harness.gallery.entries import BY_NAME
+from harness.gallery.entries import BY_NAME, KINDS
 from harness.vm import prepare
 
 OUTPUT = prepare.SOURCE / "build/gallery"
@@ -26,7 +26,14 @@ def main(argv: Sequence[str]) -> int:
         "--rounds",
         type=int,
         default=ROUNDS,
-        help="healthy wake-ups of each kind, 0 for none; default: %(default)s, 0 with NAME",
+        help="healthy wake-ups of each kind, 0 for none; default: %(default)s",
+    )
+    parser.add_argument(
+        "--healthy",
+        nargs="+",
+        choices=KINDS,
+        metavar="KIND",
+        help="kinds of healthy wake-ups; default: all, none with NAME",
     )
     parser.add_argument(
         "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: build/gallery"
@@ -43,5 +50,6 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from harness.gallery import host  # imports much; not for --list
 
-    rounds = 0 if args.names else args.rounds
-    return host.run(args.names or list(BY_NAME), rounds, args.output.resolve(), measured)
+    names, kinds = args.names or list(BY_NAME), args.healthy or ([] if args.names else KINDS)
+    kinds = kinds if args.rounds else []
+    return host.run(names, kinds, args.rounds, args.output.resolve(), measured)

@@ -175,4 +175,9 @@ HEALTHY = (
     *("exclusive", "non-exclusive", "wake-all", "batch", "chain", "two-queues", "softirq"),
     *("interrupted", "timeout", "completion", "locks", "swait", "bit", "give"),
 )
-"""Kinds of healthy wake-ups."""
+"""Kinds of healthy wake-ups in the gallery's module."""
+
+MOCK_NAME = "kfi_wait"
+"""The kind of healthy wake-ups of kfabric's own wait sets."""
+
+KINDS = (*HEALTHY, MOCK_NAME)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import names
-from harness.gallery.entries import BY_NAME
+from harness.gallery.entries import BY_NAME, MOCK_NAME
 from harness.guest import modules
 from harness.guest.modules import ModuleError, Modules
 from harness.probes.loader import REALTIME, Probe, ProbeError
@@ -35,7 +35,6 @@ DEBUGFS = Path("/sys/kernel/debug")
 ROUNDS = Path("/sys/module/gallery/parameters/rounds")
 MOCK = "mock"
 """Directory for the recording of the mock provider."""
-MOCK_NAME = "kfi_wait"
 _BENCH = DEBUGFS / "kfi_bench"
 _DRAIN_SECONDS = 0.05
 _TRIES = 3

@@ -15,8 +15,8 @@ from harness.docs.results import Measurement
 from harness.gallery import check, show
 from harness.gallery.check import Judged
 from harness.gallery.cut import FullRecording, Run
-from harness.gallery.entries import BY_NAME, HEALTHY
-from harness.gallery.guest import MOCK, MOCK_NAME
+from harness.gallery.entries import BY_NAME, MOCK_NAME
+from harness.gallery.guest import MOCK
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import from_guest
 from harness.report.export import report, write_json
@@ -30,12 +30,20 @@ _MEMORY_MIB = 1024
 
 
 def run(
-    names: Sequence[str], rounds: int, output: Path, measured: Measurement | None = None
+    names: Sequence[str],
+    kinds: Sequence[str],
+    rounds: int,
+    output: Path,
+    measured: Measurement | None = None,
 ) -> int:
-    """Run and judge the entries, print the tables, leave the recordings; the exit status."""
+    """Run and judge entries and healthy kinds, print the tables, leave the recordings.
+
+    Returns:
+        The exit status.
+    """
     shutil.rmtree(output, ignore_errors=True)
     place = output / "guest"
-    runs = _run(names, rounds, place)
+    runs = _run(names, kinds, rounds, place)
     console = Console(highlight=False)
     judged = list(_judge(runs, place / "out", output))
     tables = [
@@ -52,14 +60,14 @@ def run(
     return check.status(judged)
 
 
-def _run(names: Sequence[str], rounds: int, place: Path) -> list[Run]:
+def _run(names: Sequence[str], kinds: Sequence[str], rounds: int, place: Path) -> list[Run]:
     spec = VmSpec(name="gallery", memory_mib=_MEMORY_MIB, variant=Variant.PROD)
     with prepare.vm(spec, directory=place) as vm:
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s")
-        healthy = HEALTHY if rounds else ()
+        healthy = [kind for kind in kinds if kind != MOCK_NAME]
         argv = ["harness.gallery.guest", *names, "--rounds", str(rounds), "--healthy", *healthy]
         runs = [Run.of(line) for line in _lines(vm, argv)]
-        if rounds:
+        if MOCK_NAME in kinds:
             for line in _lines(vm, ["harness.gallery.guest", "--mock", "--rounds", str(rounds)]):
                 runs.append(Run(line["variant"], line["name"], 0, 0, line["seconds"]))
         vm.require_no_splat()

@@ -236,11 +236,12 @@ class Life:
         try:
             self._guest = self._slot.boot(self.name, self._slot.directory / self.name)
         except BaseException as error:
-            # Neither a bridge (a waiting one notices only the close) nor pytest may wait.
-            self._slot.listener.close()
             cause = error if isinstance(error, KfabricError) else GuestLost(repr(error))
             self.ending.set_result(Ending(self.name, cause, console=cause.console))
             self.booted.set_exception(cause)
+            # Neither a bridge (a waiting one notices only the close) nor pytest may wait. When
+            # pytest sees the bridge's end, it asks for the reason.
+            self._slot.listener.close()
             return
         self.booted.set_result(None)
         try:

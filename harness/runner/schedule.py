@@ -38,6 +38,15 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
         self._homes: dict[frozenset[str], Any] = {}
         self._retired: list[Any] = []
 
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        """Take the tests that a guest has collected, if it is to run any.
+
+        While nothing seems to be left to run, xdist ends each new guest instead of adding it.
+        If another guest ends badly then, the run goes on; the new guest collects and ends.
+        """
+        if node in self.node2pending:
+            super().add_node_collection(node, collection)
+
     def retire(self, node: Any) -> None:
         """Record that a guest, which is about to be removed, ended between two tests."""
         self._retired.append(node)

@@ -350,6 +350,21 @@ def test_read_of_nothing_consumes_nothing(mock: Mock) -> None:
     assert len(cq.read()) == 1
 
 
+def test_entries_after_a_loop_that_ends_early_are_there_for_all(mock: Mock) -> None:
+    """V6, W1, P1: the wait set and a poll set see them, and the next read gets them."""
+    wait_set = mock.wait_set()
+    cq = mock.cq(wait_set=wait_set)
+    poll_set = mock.poll_set()
+    poll_set.add(cq)
+    inject_numbered(mock, mock.endpoint(cq=cq), range(3))
+    for entry in cq:
+        assert entry.data == 0
+        break
+    wait_set.wait(timeout=0)
+    assert poll_set.poll() == [cq]
+    assert [entry.data for entry in cq.read()] == [1, 2]
+
+
 def _told(cq: kp.CompletionQueue, count: int, call: int = _uapi.KFAB_IOC_CQ_READ) -> int:
     """What CQ_READ returns that is to tell whether the queue is empty; room for 16."""
     room = (_uapi.kfab_cq_entry * 16)()

@@ -178,6 +178,19 @@ def test_full_array_loses_nothing(mock: Mock) -> None:
     assert poll_set.poll() == []
 
 
+def test_loop_that_ends_early_leaves_changes(mock: Mock) -> None:
+    """P2, V6: a change that a loop did not yield is yielded by the next loop."""
+    counters = [mock.counter() for _ in range(3)]
+    cq = mock.cq()
+    poll_set = poll_set_of(mock, *counters, cq)
+    for cntr in counters:
+        mock.inject(mock.endpoint(cntr=cntr), entry=0)
+    mock.inject(mock.endpoint(cq=cq))
+    first = next(iter(poll_set))
+    assert [first, *poll_set] == [*counters, cq]
+    assert list(poll_set) == [cq]
+
+
 @pytest.mark.parametrize("count", [0, -1, 2**31])
 def test_senseless_count_is_refused_and_consumes_nothing(mock: Mock, count: int) -> None:
     """P2, B20: EINVAL; the change is still to be reported."""
@@ -267,7 +280,7 @@ def test_member_does_not_close(mock: Mock) -> None:
     """O1, V8: EBUSY while it is in a poll set, and it is reported as before."""
     cq = mock.cq()
     poll_set = poll_set_of(mock, cq)
-    with pytest.raises(kp.Busy):
+    with pytest.raises(kp.Busy, match=f"{cq!r} is used by {poll_set!r}"):
         cq.close()
     mock.inject(mock.endpoint(cq=cq))
     assert poll_set.poll() == [cq]

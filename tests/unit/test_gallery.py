@@ -12,10 +12,11 @@ from typing import Any, cast
 import pytest
 from queue_scenes import NAMES, US, WAITER, WAITER_2, WAKER, Scene
 
+from harness.commands import gallery
 from harness.errors import ExitStatus
-from harness.gallery import check, guest
+from harness.gallery import check, guest, host
 from harness.gallery.cut import FullRecording, Run
-from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY
+from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY, KINDS
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import WaitRecord, WorkRecord
 
@@ -338,3 +339,22 @@ def test_many_rounds_are_played_in_parts(tmp_path, monkeypatch) -> None:
     on.run_rounds("timeout", 45_000)
     assert len(lines) == 3
     assert (tmp_path / "rounds").read_bytes() == b"5000"
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "kinds"),
+    [
+        ("", list(BY_NAME), list(KINDS)),
+        ("herd", ["herd"], []),
+        ("herd --healthy locks kfi_wait", ["herd"], ["locks", "kfi_wait"]),
+        ("--rounds 0", list(BY_NAME), []),
+    ],
+)
+def test_entries_and_healthy_kinds_are_chosen_by_name(
+    monkeypatch: pytest.MonkeyPatch, words: str, names: list[str], kinds: list[str]
+) -> None:
+    """All without a name; with names of entries no healthy kinds that are not named, too."""
+    seen: list[object] = []
+    monkeypatch.setattr(host, "run", lambda names, kinds, *_: seen.extend([names, list(kinds)]))
+    gallery.main(words.split())
+    assert seen == [names, kinds]

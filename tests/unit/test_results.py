@@ -167,7 +167,7 @@ def test_gallery_writes_both_tables(
     monkeypatch.setattr(gallery, "_run", lambda *_: [])
     monkeypatch.setattr(gallery, "_judge", lambda *_: iter(found))
     measured = Measurement("gallery", "kfabric gallery --results")
-    gallery.run(["herd"], 10, tmp_path / "gallery", measured)
+    gallery.run(["herd"], ["timeout"], 10, tmp_path / "gallery", measured)
     text = section(document, "gallery")
     assert "| herd | herd | nothing |  |  | silent |" in text
     assert "| timeout | 1,234 | 5 | 6 | 7 | 0 | 0 | 0.5 s |" in text

@@ -115,6 +115,15 @@ def test_guest_with_one_test_of_its_own_gets_another() -> None:
     assert len(scheduler.node2pending[two]) == 2
 
 
+def test_guest_that_was_ended_before_it_was_added_gets_no_tests() -> None:
+    """It came when nothing seemed to be left, and has collected when the run goes on."""
+    scheduler, (first, second) = dealt(*OTHERS)
+    late: Any = Node("gw2")
+    scheduler.add_node_collection(late, OTHERS)
+    scheduler.schedule()
+    assert late.sent == [] and {first, second} == set(scheduler.nodes)
+
+
 @pytest.mark.parametrize("retired", [False, True])
 def test_tests_of_a_guest_that_ends_as_they_are_sent_go_to_another(retired: bool) -> None:
     """Its end is known only after that; no test is lost, and none counts as crashed."""

@@ -7,6 +7,7 @@ $FAKE_CONSOLE and kills its process group to end its guest in the way of a panic
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -62,6 +63,8 @@ class FakeGuest:
 
     def popen(self, argv: Sequence[str], *, cwd: str, port: str) -> FakeCommand:
         """Start the host's own interpreter on the port."""
+        if self.killed:
+            raise GuestLost("killed")
         process = subprocess.Popen(
             [sys.executable, *argv[1:]],
             stdin=self._guest.fileno(),
@@ -101,8 +104,10 @@ class FakeGuest:
         """End all of its processes."""
         self.killed = True
         for process in self._processes:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            # It may end at any moment, and the thread that waits for it reaps it.
+            with contextlib.suppress(ProcessLookupError):
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End all of its processes and reap them."""

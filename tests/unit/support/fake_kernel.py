@@ -26,7 +26,9 @@ class FakeKernel:
         self.contexts: dict[int, int] = {}
         self.users: dict[int, set[int]] = {}
         self.queues: dict[int, list[tuple[int, int]]] = {}
-        self.poll_sets: set[int] = set()
+        #: The ready members of each poll set: every queue, and counters not yet reported.
+        self.poll_sets: dict[int, list[int]] = {}
+        self.counters: set[int] = set()
         self.posted: list[tuple[int, int, int]] = []
         self.closed: list[int] = []
         self.calls: list[tuple[str, Any]] = []
@@ -43,6 +45,8 @@ class FakeKernel:
         self.requested: set[int] = set()
         self.events: dict[int, list[int]] = {}
         self.unacked: dict[int, int] = {}
+        #: Objects of the library that must not be collected during the test.
+        self.kept: list[object] = []
 
     def ioctl(self, fd: int, request: int, arg: Any) -> int:
         name = _uapi.CALL_NAMES[request].lower()
@@ -67,6 +71,8 @@ class FakeKernel:
         self.users[self.last] = set()
         self.queues[self.last] = []
         self.readers[self.last], self.writers[self.last] = os.pipe()
+        if isinstance(arg, _uapi.kfab_cntr_open):
+            self.counters.add(self.last)
         if wait_set := getattr(arg, "wait_set", 0):
             self.users[wait_set].add(self.last)
             self.changes += 1
@@ -115,14 +121,18 @@ class FakeKernel:
     cq_sread = cq_read
 
     def poll_add(self, arg: Any) -> None:
-        self.poll_sets.add(arg.poll)
+        self.poll_sets.setdefault(arg.poll, []).append(arg.handle)
         self.users[arg.handle].add(arg.poll)
 
     def poll_del(self, arg: Any) -> None:
+        self.poll_sets[arg.poll] = [h for h in self.poll_sets[arg.poll] if h != arg.handle]
         self.users[arg.handle].discard(arg.poll)
 
     def poll(self, arg: Any) -> int:
-        members = [h for h, users in self.users.items() if arg.poll in users][: arg.count]
+        ready = self.poll_sets.get(arg.poll, [])
+        members = ready[: arg.count]
+        del ready[: arg.count]
+        ready += [handle for handle in members if handle not in self.counters]
         entries = (_uapi.kfab_poll_entry * arg.count).from_address(arg.entries)
         for entry, handle in zip(entries, members, strict=False):
             entry.context, entry.handle = self.contexts[handle], handle
@@ -149,6 +159,14 @@ class FakeKernel:
         arg.out_event = self.queues[arg.eq].pop(0)[0]
         if not self.queues[arg.eq]:
             self.unready(arg.eq)
+
+    def profile_events(self, arg: Any) -> int:
+        took = self.queues[arg.profile][: arg.count]
+        del self.queues[arg.profile][: arg.count]
+        entries = (_uapi.kfab_profile_event * arg.count).from_address(arg.events)
+        for entry, (kind, seq) in zip(entries, took, strict=False):
+            entry.id, entry.seq = kind, seq
+        return len(took)
 
     def wait(self, arg: Any) -> None:
         if self.waits_time_out and not self.level(arg.wait):
