@@ -58,8 +58,12 @@ static int kfd_cq_put(struct kfd_cq_take *take, const void *from,
 	return 0;
 }
 
-/* One look. Return: how many entries were read, or why there are none. */
-static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
+/*
+ * One look; takes nothing if fewer than @least entries are there. The readers' mutex
+ * keeps them until they are removed.
+ * Return: how many entries were read, or why there are none.
+ */
+static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take, u64 least)
 {
 	const struct kfab_cq_read *arg = take->call->arg;
 	struct kfi_cq_tagged_entry entries[KFD_CQ_CHUNK];
@@ -70,7 +74,7 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
 
 	lockdep_assert_held(&take->cq->obj.readers);
 	n = kfi_cq_peek(cq, entries, min_t(u32, arg->count - take->done,
-					   KFD_CQ_CHUNK), src);
+					   KFD_CQ_CHUNK), src, least);
 	if (n <= 0)
 		return n;
 	kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&cq->fid));
@@ -83,7 +87,7 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
 }
 
 /* If entries were read before an error, return them; the next call gets the error. */
-static ssize_t kfd_cq_take(void *p)
+static ssize_t kfd_cq_take(void *p, u64 least)
 {
 	struct kfd_cq_take *take = p;
 	const struct kfab_cq_read *arg = take->call->arg;
@@ -92,7 +96,7 @@ static ssize_t kfd_cq_take(void *p)
 	if (mutex_lock_interruptible(&take->cq->obj.readers))
 		return -EINTR;
 	do {
-		ret = kfd_cq_read_chunk(take);
+		ret = kfd_cq_read_chunk(take, take->done ? 0 : least);
 	} while (ret > 0 && take->done < arg->count);
 	mutex_unlock(&take->cq->obj.readers);
 	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_REPORT_EMPTY))
@@ -169,7 +173,7 @@ long kfd_cq_read(struct kfd_call *call)
 		return PTR_ERR(take.cq);
 	if (arg->cond || arg->deadline || arg->count >= KFAB_CQ_EMPTY)
 		return -EINVAL;
-	return kfd_cq_take(&take);
+	return kfd_cq_take(&take, 0);
 }
 
 /**

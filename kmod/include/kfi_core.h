@@ -429,7 +429,7 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
  * closing of endpoints that report to the EQ, since a close takes back events.
  */
 ssize_t kfi_cq_peek(struct kfid_cq *cq, void *buf, size_t count,
-		    kfi_addr_t *src_addr);
+		    kfi_addr_t *src_addr, u64 least);
 void kfi_cq_consume(struct kfid_cq *cq, size_t count);
 void kfi_cq_consume_err(struct kfid_cq *cq);
 void kfi_eq_consume(struct kfid_eq *eq);
@@ -448,8 +448,20 @@ void kfi_cntr_markerr(struct kfid_cntr *cntr, u64 change);
  */
 typedef ssize_t (*kfi_take_fn)(void *arg);
 
+/**
+ * typedef kfi_cq_take_fn - one attempt to read a CQ, made by a blocking read
+ * @arg: the caller's
+ * @least: -EAGAIN if fewer entries are there, and neither an error nor an overrun;
+ *	   to be compared in the step that takes (kfi_cq_peek() has it). 0: take what
+ *	   is there
+ *
+ * Context: as kfi_take_fn.
+ * Return: as kfi_take_fn.
+ */
+typedef ssize_t (*kfi_cq_take_fn)(void *arg, u64 least);
+
 ssize_t kfi_cq_wait_take(struct kfid_cq *cq, u64 threshold, ktime_t deadline,
-			 kfi_take_fn take, void *arg);
+			 kfi_cq_take_fn take, void *arg);
 ssize_t kfi_eq_wait_take(struct kfid_eq *eq, u64 readflags, ktime_t deadline,
 			 kfi_take_fn take, void *arg);
 int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);

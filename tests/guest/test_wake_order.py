@@ -19,6 +19,7 @@ import uapi_support as raw
 from guest_support import LIMIT, PATIENCE, Call, Mock, handler
 
 import kfabric_py as kp
+from harness.guest import sleeping
 from harness.guest.waiting import Deadline
 from kfabric_py import _uapi
 
@@ -243,6 +244,27 @@ def test_wake_goes_on_to_who_needs_less(mock: Mock, in_thread: InThread) -> None
     calls["second"].asleep()
     mock.inject(ep, count=2)
     assert entries(calls["second"].result()) == 2
+
+
+def test_read_with_a_threshold_takes_enough_or_nothing(mock: Mock, in_thread: InThread) -> None:
+    """Q4, V5: hook D7: another reader takes one between the look and the take of two.
+
+    The other reader stands at the hook with an entry that it has not removed. So the reader with
+    the threshold sees two, does not sleep, and waits for the readers' mutex.
+    """
+    cq = mock.cq(threshold=True)
+    ep = mock.endpoint(cq=cq)
+    mock.inject(ep, count=2)
+    hook = mock.hook("D7", cq)
+    other = in_thread(lambda: cq.read(1))
+    hook.stopped()
+    call = in_thread(lambda: cq.sread(8, threshold=2, timeout=LIMIT))
+    sleeping.wait_until_asleep(call.tid, "^kfd_cq_take")
+    hook.go()
+    assert entries(other.result()) == 1
+    call.asleep()
+    mock.inject(ep)
+    assert entries(call.result()) == 2
 
 
 @pytest.mark.wrong_wakeups("spurious", reason="a fault point makes it")
