@@ -158,7 +158,7 @@ static ssize_t kfd_event_take(void *p)
 	struct kfd_event_take *take = p;
 	ssize_t ret;
 
-	if (mutex_lock_interruptible(&take->ch->obj.readers))
+	if (kfd_read_lock(&take->ch->obj.readers))
 		return -EINTR;
 	ret = kfd_event_hand_out(take);
 	mutex_unlock(&take->ch->obj.readers);

@@ -93,7 +93,7 @@ static ssize_t kfd_cq_take(void *p, u64 least)
 	const struct kfab_cq_read *arg = take->call->arg;
 	ssize_t ret;
 
-	if (mutex_lock_interruptible(&take->cq->obj.readers))
+	if (kfd_read_lock(&take->cq->obj.readers))
 		return -EINTR;
 	do {
 		ret = kfd_cq_read_chunk(take, take->done ? 0 : least);
@@ -260,7 +260,7 @@ long kfd_cq_readerr(struct kfd_call *call)
 		return PTR_ERR(cq);
 	if (arg->read_flags & ~KFI_PEEK)
 		return -EINVAL;
-	if (mutex_lock_interruptible(&cq->obj.readers))
+	if (kfd_read_lock(&cq->obj.readers))
 		return -EINTR;
 	ret = kfd_cq_readerr_locked(call, &cq->obj);
 	mutex_unlock(&cq->obj.readers);

@@ -193,7 +193,7 @@ static ssize_t kfd_eq_take(void *p)
 	struct kfd_event ev = {};
 	int ret;
 
-	if (mutex_lock_interruptible(&client->closing))
+	if (kfd_read_lock(&client->closing))
 		return -EINTR;
 	ev.len = kfi_eq_read(eq, &ev.event, ev.room, sizeof(ev.room), KFI_PEEK);
 	ret = ev.len;
@@ -352,7 +352,7 @@ long kfd_eq_readerr(struct kfd_call *call)
 		return PTR_ERR(eq);
 	if (arg->read_flags & ~KFI_PEEK)
 		return -EINVAL;
-	if (mutex_lock_interruptible(&call->client->closing))
+	if (kfd_read_lock(&call->client->closing))
 		return -EINTR;
 	ret = kfd_eq_readerr_locked(call, kfd_eq_of(&eq->obj));
 	mutex_unlock(&call->client->closing);

@@ -377,6 +377,7 @@ void kfd_open_done(struct kfd_obj *obj, struct kfid *fid, u32 *handle, u32 *id);
 struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes);
 void kfd_claim_end(struct kfd_obj *obj, bool gone);
 int kfd_obj_close(struct kfd_client *client, u32 id, bool discard);
+int kfd_read_lock(struct mutex *readers);
 extern unsigned int kfd_max_objects;
 extern unsigned long kfd_max_bytes;
 

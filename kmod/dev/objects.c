@@ -3,7 +3,7 @@
  * Handles: lookup, references, and closing. The rules are in kfd.h.
  */
 #include <linux/module.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "kfd.h"
@@ -281,6 +281,27 @@ struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes)
 	if (!IS_ERR(obj))
 		call->pins[call->npins++] = obj;
 	return obj;
+}
+
+/**
+ * kfd_read_lock() - begin a read that looks, copies out and removes
+ * @readers: the lock of the object's readers
+ *
+ * A thread that is being killed takes nothing: no program would get it, while another
+ * one that shares the file may wait for it. A mutex that is free does not look at
+ * signals.
+ *
+ * Context: Process, may sleep. On success the caller unlocks @readers.
+ * Return: 0 or -EINTR.
+ */
+int kfd_read_lock(struct mutex *readers)
+{
+	if (mutex_lock_interruptible(readers))
+		return -EINTR;
+	if (!fatal_signal_pending(current))
+		return 0;
+	mutex_unlock(readers);
+	return -EINTR;
 }
 
 /**

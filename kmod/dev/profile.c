@@ -400,7 +400,7 @@ static ssize_t kfd_events_take(void *p)
 	struct kfd_events_take *take = p;
 	ssize_t ret;
 
-	if (mutex_lock_interruptible(&take->p->obj.readers))
+	if (kfd_read_lock(&take->p->obj.readers))
 		return -EINTR;
 	ret = kfd_events_locked(take);
 	mutex_unlock(&take->p->obj.readers);

@@ -44,7 +44,7 @@ def test_event_names_an_object_that_is_open(mock: Mock, in_thread: InThread) -> 
     ep = mock.endpoint(cq=mock.cq(), eq=eq)
     mock.command("event", ep.trace_id, 2)
     eq.write(data=497)
-    hook = mock.hook("D7", eq)  # type: ignore[arg-type]
+    hook = mock.hook("D7", eq)
     reading = in_thread(eq.read)
     hook.stopped()
     closing = in_thread(ep.close)
