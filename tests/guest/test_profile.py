@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -107,7 +108,10 @@ def test_variables_have_names_ids_and_words(mock: Mock, name: str) -> None:
 
 
 def test_query_counts_and_fills_what_fits(mock: Mock, memory: raw.Pages) -> None:
-    """F2: no array: the count; a short one: as many as fit; the count is always the whole."""
+    """F2, X1: no array: the count; a short one: as many as fit; the count is always the whole.
+
+    The distance between two entries is one entry to one page.
+    """
     size = ctypes.sizeof(_uapi.kfab_profile_desc)
     with mock.cq().profile() as profile:
         arg = raw.sample("PROFILE_QUERY", profile=profile._handle, count=77)
@@ -131,7 +135,7 @@ def test_query_counts_and_fills_what_fits(mock: Mock, memory: raw.Pages) -> None
         assert raw.call(mock.device.fileno(), "PROFILE_QUERY", arg) == 1
         assert ctypes.string_at(ctypes.addressof(room) + size, 16) == bytes(16)
         assert ctypes.string_at(ctypes.addressof(room) + size + 16, 1) == b"\x55"
-        for desc_size, what in ((size - 1, 0), (size, 2)):
+        for desc_size, what in ((size - 1, 0), (mmap.PAGESIZE + 1, 0), (size, 2)):
             arg.desc_size, arg.what = desc_size, what
             assert raw.call(mock.device.fileno(), "PROFILE_QUERY", arg) == -errno.EINVAL
         arg = raw.sample(
