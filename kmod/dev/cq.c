@@ -4,6 +4,8 @@
  * removes; one reader of a CQ at a time does these three. A thread that sleeps until
  * there are entries holds no lock. See channel.c for closing.
  */
+#include <linux/sched/signal.h>
+
 #include "kfd.h"
 
 /* Entries of one look. */
@@ -86,7 +88,11 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take, u64 least)
 	return n;
 }
 
-/* If entries were read before an error, return them; the next call gets the error. */
+/*
+ * If entries were read before an error, return them; the next call gets the error. A
+ * provider may store entries as fast as they are read, so a signal ends a read that has
+ * as many as it must.
+ */
 static ssize_t kfd_cq_take(void *p, u64 least)
 {
 	struct kfd_cq_take *take = p;
@@ -97,7 +103,9 @@ static ssize_t kfd_cq_take(void *p, u64 least)
 		return -EINTR;
 	do {
 		ret = kfd_cq_read_chunk(take, take->done ? 0 : least);
-	} while (ret > 0 && take->done < arg->count);
+		cond_resched();
+	} while (ret > 0 && take->done < arg->count &&
+		 (take->done < least || !signal_pending(current)));
 	mutex_unlock(&take->cq->obj.readers);
 	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_REPORT_EMPTY))
 		return take->done | KFAB_CQ_EMPTY;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import signal
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import Call, Mock
+from guest_support import Call, Mock, handler
 
 import kfabric_py as kp
 from harness.guest import sleeping
@@ -36,6 +37,29 @@ def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
     hook.go()
     assert [entry.data for entry in first.result()] == [0]
     assert [entry.data for entry in second.result()] == [1]
+
+
+def test_signal_ends_a_long_read_early(mock: Mock, in_thread: InThread) -> None:
+    """X2, V6: hook D7: a signal at the first look; what was read counts, the rest is there."""
+    cq = mock.cq(64)
+    mock.inject(mock.endpoint(cq=cq), count=64)
+    room = (_uapi.kfab_cq_entry * 64)()
+    arg = raw.sample("CQ_READ", cq=cq._handle, count=64, entries=ctypes.addressof(room))
+    ident: list[int] = []
+
+    def read() -> int:
+        ident.append(threading.get_ident())
+        return raw.call(mock.device.fileno(), "CQ_READ", arg)
+
+    with handler(signal.SIGUSR1, lambda: None, restart=False):
+        hook = mock.hook("D7", cq)
+        call = in_thread(read)
+        hook.stopped()
+        signal.pthread_kill(ident[0], signal.SIGUSR1)
+        hook.go()
+        got = call.result()
+    assert 0 < got < 64
+    assert len(cq.read(64)) == 64 - got
 
 
 def test_event_names_an_object_that_is_open(mock: Mock, in_thread: InThread) -> None:

@@ -441,7 +441,8 @@ struct kfab_cq_entry {
  * CQ_READ: Read completions, oldest first, without waiting. With KFAB_CQ_REPORT_EMPTY
  * the result also reports that the queue was seen empty after the entries, which
  * saves the call that would find that out, and EAGAIN does not occur. Without
- * KFAB_CQ_EMPTY in the result more may be left: entries, an error, an overrun.
+ * KFAB_CQ_EMPTY in the result more may be left: entries, an error, an overrun. A
+ * signal ends a read after the entries that it has read so far.
  *
  * Result of CQ_READ: the number of completions read; with KFAB_CQ_REPORT_EMPTY plus
  * KFAB_CQ_EMPTY if the queue was seen empty after them.
@@ -455,7 +456,8 @@ struct kfab_cq_entry {
  *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  *
  * CQ_SREAD: Read completions, waiting for the first; in a CQ of
- * KFAB_CQ_COND_THRESHOLD until there are @cond. At the deadline fewer are returned.
+ * KFAB_CQ_COND_THRESHOLD until there are @cond. At the deadline fewer are returned. A
+ * signal ends a read that has @cond entries.
  *
  * Result of CQ_SREAD: the number of completions read.
  *
