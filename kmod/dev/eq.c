@@ -31,7 +31,8 @@ struct kfd_event {
  * struct kfd_written - the payload of an event that a user wrote
  * @entry: its fid is NULL. No provider reports a NULL fid, so this is how a read
  *	   recognises an event that a user wrote
- * @handle: the handle that the user gave
+ * @handle: the handle that the user gave: a number of the program, which the close of
+ *	    the object does not take back. No other object ever gets it
  */
 struct kfd_written {
 	struct kfi_eq_entry entry;

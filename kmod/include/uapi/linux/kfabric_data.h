@@ -574,7 +574,9 @@ struct kfab_cq_signal {
  * @read_flags: 0, or KFAB_PEEK to leave the event in the queue
  * @deadline: EQ_SREAD: the deadline; EQ_READ: 0
  * @out_event: KFAB_CONNREQ and so on
- * @out_handle: the object that the event is about, 0 without one
+ * @out_handle: the object that the event is about, 0 without one; for an event that
+ *		was written with EQ_WRITE the number given there, perhaps of an object
+ *		that is closed
  * @out_context: context of that object; for an event that was written with EQ_WRITE
  *		 the writer's
  * @out_data: data of the event
@@ -690,7 +692,7 @@ struct kfab_eq_readerr {
  * @data: a number of the caller, returned with the event
  *
  * Put an event of the caller's own into a queue. EQ_READ returns it as it was
- * written, whatever number @event is.
+ * written, whatever number @event is, also if the object of @handle is closed by then.
  *
  * Errors:
  *
