@@ -518,28 +518,6 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 	return container_of(fabric, struct kfi_fabric_base, fabric);
 }
 
-#define KFI_EQ_PAYLOAD	(sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX)
-
-/**
- * struct kfi_eq_slot - one event
- * @event: its number; not used for an error event
- * @len: bytes of @payload, or of the error's data
- * @is_err: it is an error event
- * @drop: frees what the payload owns if the event is never read
- * @err: an error event; its err_data is in @payload
- * @payload: what kfi_eq_read() returns
- *
- * In the ring of an EQ protected by the EQ's source->lock.
- */
-struct kfi_eq_slot {
-	u32 event;
-	u32 len;
-	bool is_err;
-	void (*drop)(u32 event, void *buf);
-	struct kfi_eq_err_entry err;
-	u8 payload[KFI_EQ_PAYLOAD] __aligned(8);
-};
-
 bool kfi_eq_extract(struct kfid_eq *eq, const struct kfid *fid,
 		    struct kfi_eq_slot *out);
 void kfi_eq_drop(struct kfi_eq_slot *slot);

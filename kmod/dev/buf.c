@@ -207,7 +207,7 @@ static const struct vm_operations_struct kfd_vm_ops = {
  * @filp: the open device
  * @vma: its offset is the buffer's out_offset, or up to the buffer's length more
  *
- * Context: Process. The caller holds mmap_lock. A thread that reads an event holds
+ * Context: Process. The caller holds mmap_lock. A thread that accepts a request holds
  * client->closing while it may fault and take mmap_lock, so this function must not take
  * client->closing.
  * Return: 0; -EINVAL for a private mapping, a mapping that goes beyond the

@@ -7,12 +7,10 @@
  *   mmap_lock			of the caller's memory, in kfd_mmap() and faults
  *     client->objects' xa_lock
  *
- *   client->closing		one close, one read of an EQ, or one accept or
- *				reject of a connection request. Stored events of
- *				EQs name objects by address: while an event is
- *				translated, no object of the client may be closed.
+ *   client->closing		one close, or one accept or reject of a connection
+ *				request
  *     ep->sem			an endpoint: read to post, write to alter
- *     obj->readers		one CQ, counter, channel, profile or poll set: look,
+ *     obj->readers		one CQ, EQ, counter, channel, profile or poll set: look,
  *				copy out, remove is done by one thread at a time.
  *				For an address vector and a memory region: alter
  *       mmap_lock		faults while an answer is copied out
@@ -106,14 +104,14 @@ enum {
  * struct kfd_client - one open file
  * @objects: id to object; its xa_lock protects what is marked (xa_lock) here and in
  *	     struct kfd_obj
- * @closing: serialises closes and reads of EQs, see the top of this file
+ * @closing: serialises closes, see the top of this file
  * @last_id: the id given out last; none is given twice (xa_lock)
  * @count: ids in use or reserved (xa_lock; kfd_pollfd_room() reads it without)
  * @bytes: buffer memory (xa_lock)
  */
 struct kfd_client {
 	struct xarray objects;
-	struct mutex closing;	/* one close, or one read of an EQ */
+	struct mutex closing;	/* one close */
 	u32 last_id;
 	u32 count;
 	u64 bytes;

@@ -231,7 +231,8 @@ struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes)
 
 /**
  * kfd_hold() - take one more reference on an object
- * @obj: the object; the caller knows that it is open
+ * @obj: the object; the caller knows that it is open, and that a close of it that may
+ *	 be in progress will be refused
  *
  * Context: Process; does not sleep, takes the client's xa_lock.
  */
@@ -240,7 +241,7 @@ void kfd_hold(struct kfd_obj *obj)
 	struct xarray *objects = &obj->client->objects;
 
 	xa_lock(objects);
-	WARN_ON_ONCE(!obj->users++);
+	obj->users++;
 	xa_unlock(objects);
 }
 

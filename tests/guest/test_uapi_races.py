@@ -62,23 +62,27 @@ def test_signal_ends_a_long_read_early(mock: Mock, in_thread: InThread) -> None:
     assert len(cq.read(64)) == 64 - got
 
 
-def test_event_names_an_object_that_is_open(mock: Mock, in_thread: InThread) -> None:
-    """X2, O3: hook D7 of an EQ: who closes the endpoint waits until its event was read."""
+def test_close_waits_for_no_reader_of_events(mock: Mock, in_thread: InThread) -> None:
+    """X2, O3: hook D7 of an EQ: the endpoint closes while its event is handed out.
+
+    The event that is being read still names it. The next one is not taken with it.
+    """
     eq = mock.fabric.eq()
     ep = mock.endpoint(cq=mock.cq(), eq=eq)
+    handle = ep._live_handle()
     mock.command("event", ep.trace_id, 2)
     eq.write(data=497)
+    arg = raw.sample("EQ_READ", eq=eq._live_handle())
     hook = mock.hook("D7", eq)
-    reading = in_thread(eq.read)
+    reading = in_thread(lambda: raw.call(mock.device.fileno(), "EQ_READ", arg))
     hook.stopped()
-    closing = in_thread(ep.close)
-    sleeping.wait_until_asleep(closing.tid, "^kfd_obj_close")
+    in_thread(ep.close).result()
     hook.go()
-    event = reading.result()
-    closing.result()
-    assert event.event is kp.Event.CONNECTED and event.fid is ep
+    assert reading.result() > 0
+    assert (arg.out_event, arg.out_handle) == (int(kp.Event.CONNECTED), handle)
     rest = eq.read()
     assert rest is not None and rest.data == 497
+    assert eq.read() is None
     eq.close()
 
 
