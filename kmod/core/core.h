@@ -32,8 +32,8 @@
  *
  *   kfi_providers_lock		the list of providers; held over a provider's
  *				kgetinfo() and kfabric(), so its mutexes come inside
- *   client->closing, ep->sem,	kmod/dev; their order is in kfd.h. Held over calls
- *   obj->readers		of the API, never while the thread sleeps in a wait
+ *   ep->sem, obj->readers	kmod/dev; their order is in kfd.h. Held over calls
+ *				of the API, never while the thread sleeps in a wait
  *     kfv_lock, ctl and others	kmod/verbs; in kfi_verbs.h and rdm/rdm.h
  *       kfi_listed_lock	the list of all objects
  *     kfm_lock			kmod/mock; in mock.h

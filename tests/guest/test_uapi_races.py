@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import random
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import Call, Mock, handler
+from guest_support import Call, Hook, Mock, handler
 
 import kfabric_py as kp
 from harness.guest import sleeping
@@ -84,6 +86,92 @@ def test_close_waits_for_no_reader_of_events(mock: Mock, in_thread: InThread) ->
     assert rest is not None and rest.data == 497
     assert eq.read() is None
     eq.close()
+
+
+@dataclass
+class Held:
+    """A queue that is being closed while a call on it stands at hook D7."""
+
+    mock: Mock
+    cq: kp.CompletionQueue
+    hook: Hook
+    reading: Call[Any]
+    closing: Call[Any]
+
+    @classmethod
+    def new(cls, mock: Mock, in_thread: InThread) -> Held:
+        """Return once the close waits for the call."""
+        cq = mock.domain.cq(8)
+        with mock.domain.endpoint(mock.info) as ep, mock.fabric.eq() as eq:
+            ep.bind(cq, recv=True, transmit=True)
+            ep.bind(eq)
+            ep.enable()
+            mock.inject(ep)
+        hook = mock.hook("D7", cq)
+        reading = in_thread(lambda: cq.read(1))
+        hook.stopped()
+        handle = cq._live_handle()
+        closing = in_thread(lambda: close(mock, handle))
+        sleeping.wait_until_asleep(closing.tid, "^kfd_obj_close")
+        return cls(mock, cq, hook, reading, closing)
+
+    def go(self) -> int:
+        """Let the call end; return the result of the close."""
+        self.hook.go()
+        assert len(self.reading.result()) == 1
+        result = self.closing.result()
+        if not result:
+            self.cq._mark_closed()
+        assert isinstance(result, int)
+        return result
+
+
+def close(mock: Mock, handle: int) -> int:
+    """Close a handle, past the library; return the result."""
+    return raw.call(mock.device.fileno(), "CLOSE", raw.sample("CLOSE", handle=handle))
+
+
+def test_close_waits_for_a_call_in_progress(mock: Mock, in_thread: InThread) -> None:
+    """O1: hook D7: a read that does not block; the close is not refused."""
+    assert Held.new(mock, in_thread).go() == 0
+
+
+def test_close_that_waits_keeps_only_its_object(mock: Mock, in_thread: InThread) -> None:
+    """O1, O3: hook D7: other objects close, events are read; a new call on it waits: EBADF."""
+    held = Held.new(mock, in_thread)
+    late = in_thread(lambda: held.cq.read(1))
+    sleeping.wait_until_asleep(late.tid, "^kfd_pin")
+    other, eq = mock.domain.cq(8), mock.eq()
+    in_thread(other.close).result()
+    assert in_thread(eq.read).result() is None
+    assert held.go() == 0
+    with pytest.raises(kp.ClosedError):
+        late.result()
+
+
+def test_close_that_waited_is_refused_for_a_new_user(mock: Mock, in_thread: InThread) -> None:
+    """O1, V8: hook D7: a call that has a poll set already adds the queue to it: EBUSY.
+
+    That call must not wait for the close, which waits for calls.
+    """
+    held = Held.new(mock, in_thread)
+    poll = mock.poll_set()
+    in_thread(lambda: poll.add(held.cq)).result()
+    assert held.go() == -errno.EBUSY
+    assert held.cq.read(1) == []
+    poll.remove(held.cq)
+    held.cq.close()
+
+
+def test_interrupted_close_changes_nothing(mock: Mock, in_thread: InThread) -> None:
+    """O1, V8: hook D7: a signal ends the close that waits; the queue works as before."""
+    held = Held.new(mock, in_thread)
+    with handler(signal.SIGUSR1, lambda: None, restart=False):
+        signal.pthread_kill(held.closing.ident, signal.SIGUSR1)
+        assert held.closing.result() == -errno.EINTR
+    assert held.go() == -errno.EINTR
+    assert held.cq.read(1) == []
+    held.cq.close()
 
 
 def test_every_entry_goes_to_one_of_many_readers(mock: Mock, in_thread: InThread) -> None:

@@ -79,6 +79,11 @@ class Call(Generic[T]):
         return self
 
     @property
+    def ident(self) -> int:
+        """The thread's number for :func:`signal.pthread_kill`."""
+        return self._thread.ident or 0
+
+    @property
     def done(self) -> bool:
         """Has the call ended?"""
         return not self._thread.is_alive()

@@ -112,7 +112,6 @@ struct kfab_connect {
  *  - EINVAL: private data that is too long; a request of another passive endpoint; a
  *    handle of another class
  *  - EOPNOTSUPP: the provider has no passive endpoints
- *  - EBUSY: another call uses the request
  *  - ENODEV: the device is gone, and the request with it: its handle has ended
  */
 struct kfab_reject {
