@@ -370,6 +370,8 @@ void kfi_watch_end(struct kfi_waitq *q);
  *	    domain->lock and @lock
  * @members: its memberships in poll sets; @lock
  * @sibling: on its domain's list; domain->lock
+ * @number: its place on this list; set under domain->lock
+ * @left: it has left the list; domain->lock
  * @handler: calls the ULP's handler
  * @moderation: delays @handler, see handler_delay_us
  * @handled: there is a handler; cleared under @lock when the close begins
@@ -397,6 +399,8 @@ struct kfi_source {
 	struct kfi_notify *notify;
 	struct list_head members;
 	struct list_head sibling;
+	u64 number;
+	bool left;
 	struct work_struct handler;
 	struct hrtimer moderation;
 	bool handled;

@@ -135,8 +135,11 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  *	      called in any context, with no lock held. NULL: the provider reports by
  *	      itself.
  * @progressing: calls @progress for sleeping threads
- * @lock: protects @sources, @lost and @past; held while device loss is published
- * @sources: the domain's open CQs and counters; @lock
+ * @lock: protects @sources to @past; held while device loss is published
+ * @sources: the domain's open CQs and counters in the order of their opens; changed
+ *	     under @lock, walked under it or by RCU
+ * @opens: how many were opened so far; @lock
+ * @walks: who adds up the counts of @sources, see counts.c; @lock
  * @lost: the device is gone, see kfi_domain_lose(); written under @lock, read also
  *	  without it
  * @id: names the object in tracepoints; constant
@@ -153,8 +156,10 @@ struct kfi_domain_base {
 	const char *(*strerror)(int prov_errno);
 	void (*progress)(struct kfi_domain_base *base);
 	struct work_struct progressing;
-	spinlock_t lock;	/* sources, lost, past */
+	spinlock_t lock;	/* sources to past */
 	struct list_head sources;
+	u64 opens;
+	struct list_head walks;
 	bool lost;
 	u32 id;
 	struct kfi_counts past;

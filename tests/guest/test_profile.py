@@ -265,6 +265,39 @@ def test_domain_adds_up_its_objects(mock: Mock) -> None:
     assert after["deepest_fill"] == 4
 
 
+def _signalled(mock: Mock) -> kp.CompletionQueue:
+    """Open a queue that counts one signal, and that nothing uses."""
+    cq = mock.domain.cq(8)
+    with mock.domain.endpoint(mock.info) as ep, mock.fabric.eq() as eq:
+        ep.bind(cq, recv=True, transmit=True)
+        ep.bind(eq)
+        ep.enable()
+        mock.inject(ep)
+    return cq
+
+
+def test_adding_up_a_domain_keeps_no_open_or_close_waiting(mock: Mock, in_thread: InThread) -> None:
+    """F4, O1: hook D8: after the first queue another one closes; it is counted once."""
+    _first, doomed, last = [_signalled(mock) for _ in range(3)]
+    with mock.domain.profile() as profile:
+        before = profile.number("signals")
+        hook = mock.hook("D8", mock.domain)
+        reading = in_thread(lambda: profile.number("signals"))
+        hook.stopped()
+        in_thread(doomed.close).result()
+        in_thread(lambda: mock.domain.cq(8)).result()
+        hook.go()
+        assert reading.result() == before
+        assert profile.number("signals") == before
+        hook = mock.hook("D8", mock.domain)
+        resetting = in_thread(profile.reset)
+        hook.stopped()
+        in_thread(last.close).result()
+        hook.go()
+        resetting.result()
+        assert profile.number("signals") == 0
+
+
 def _numbers(values: dict[str, Any], name: str) -> list[int]:
     """The value of a variable that is a list of numbers."""
     value = values[name]

@@ -201,7 +201,12 @@ class Mock:
     def hook(
         self,
         name: str,
-        of: kp.WaitSet | kp.CompletionQueue | kp.EventQueue | kp.Counter | kp.CompChannel,
+        of: kp.WaitSet
+        | kp.CompletionQueue
+        | kp.EventQueue
+        | kp.Counter
+        | kp.CompChannel
+        | kp.Domain,
     ) -> Hook:
         """Have the next thread stop that comes to delay hook ``name`` on an object.
 
