@@ -106,7 +106,7 @@ class Overrun(KfiError):
 
 
 class Busy(KfiError):
-    """EBUSY: another object or a call uses the object. Nothing was changed."""
+    """EBUSY: another object or a blocking call uses the object. Nothing was changed."""
 
 
 class TooSmall(KfiError):

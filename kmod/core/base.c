@@ -155,6 +155,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 	base->release = release;
 	spin_lock_init(&base->lock);
 	INIT_LIST_HEAD(&base->sources);
+	INIT_LIST_HEAD(&base->walks);
 	spin_lock_init(&base->eps_lock);
 	INIT_LIST_HEAD(&base->eps);
 	INIT_WORK(&base->progressing, kfi_domain_progress_work);

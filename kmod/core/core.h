@@ -32,8 +32,8 @@
  *
  *   kfi_providers_lock		the list of providers; held over a provider's
  *				kgetinfo() and kfabric(), so its mutexes come inside
- *   client->closing, ep->sem,	kmod/dev; their order is in kfd.h. Held over calls
- *   obj->readers		of the API, never while the thread sleeps in a wait
+ *   ep->sem, obj->readers	kmod/dev; their order is in kfd.h. Held over calls
+ *				of the API, never while the thread sleeps in a wait
  *     kfv_lock, ctl and others	kmod/verbs; in kfi_verbs.h and rdm/rdm.h
  *       kfi_listed_lock	the list of all objects
  *     kfm_lock			kmod/mock; in mock.h
@@ -370,6 +370,8 @@ void kfi_watch_end(struct kfi_waitq *q);
  *	    domain->lock and @lock
  * @members: its memberships in poll sets; @lock
  * @sibling: on its domain's list; domain->lock
+ * @number: its place on this list; set under domain->lock
+ * @left: it has left the list; domain->lock
  * @handler: calls the ULP's handler
  * @moderation: delays @handler, see handler_delay_us
  * @handled: there is a handler; cleared under @lock when the close begins
@@ -397,6 +399,8 @@ struct kfi_source {
 	struct kfi_notify *notify;
 	struct list_head members;
 	struct list_head sibling;
+	u64 number;
+	bool left;
 	struct work_struct handler;
 	struct hrtimer moderation;
 	bool handled;
@@ -517,28 +521,6 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 {
 	return container_of(fabric, struct kfi_fabric_base, fabric);
 }
-
-#define KFI_EQ_PAYLOAD	(sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX)
-
-/**
- * struct kfi_eq_slot - one event
- * @event: its number; not used for an error event
- * @len: bytes of @payload, or of the error's data
- * @is_err: it is an error event
- * @drop: frees what the payload owns if the event is never read
- * @err: an error event; its err_data is in @payload
- * @payload: what kfi_eq_read() returns
- *
- * In the ring of an EQ protected by the EQ's source->lock.
- */
-struct kfi_eq_slot {
-	u32 event;
-	u32 len;
-	bool is_err;
-	void (*drop)(u32 event, void *buf);
-	struct kfi_eq_err_entry err;
-	u8 payload[KFI_EQ_PAYLOAD] __aligned(8);
-};
 
 bool kfi_eq_extract(struct kfid_eq *eq, const struct kfid *fid,
 		    struct kfi_eq_slot *out);

@@ -32,8 +32,39 @@
  *
  * A reset does not set these two to 0, since that would be two steps as well: it
  * remembers their values, which a look subtracts.
+ *
+ * DOC: Walking a domain
+ *
+ * A domain may have thousands of CQs and counters, so a walk over them takes domain->lock
+ * for one at a time, and RCU keeps the list. They are numbered in the order of the list.
+ * What leaves the list goes to the counts of the past; if a walk has read these but has not
+ * come to the source yet, it gets the counts as well:
+ *
+ *	walk				close of number 5
+ *	----				-----------------
+ *	reads the past; adds 1 to 4
+ *					leaves; past + its counts
+ *					5 > 4: walk + its counts
+ *	adds 6 to the last one that was
+ *	there when the walk began
  */
+#include <linux/rculist.h>
+
 #include "core.h"
+
+/**
+ * struct kfi_walk - one walk over the CQs and counters of a domain
+ * @link: on the domain's list
+ * @at: number of the last one that was visited
+ * @sum: what is added up, or NULL: the walk sets them to 0
+ *
+ * Protected by domain->lock.
+ */
+struct kfi_walk {
+	struct list_head link;
+	u64 at;
+	struct kfi_counts *sum;
+};
 
 /*
  * Users that want times measured. Not a static key: profiles are opened and closed
@@ -136,11 +167,23 @@ static void kfi_source_counts_reset(struct kfi_source *src)
  */
 void kfi_source_keep_counts(struct kfi_source *src)
 {
+	struct kfi_domain_base *domain = src->domain;
 	struct kfi_counts counts;
+	struct kfi_walk *walk;
+	bool reset = false;
 
-	lockdep_assert_held(&src->domain->lock);
+	lockdep_assert_held(&domain->lock);
 	kfi_source_counts(src, &counts);
-	kfi_counts_add(&src->domain->past, &counts);
+	list_for_each_entry(walk, &domain->walks, link) {
+		if (walk->at >= src->number)
+			continue;
+		if (walk->sum)
+			kfi_counts_add(walk->sum, &counts);
+		else
+			reset = true;
+	}
+	if (!reset)
+		kfi_counts_add(&domain->past, &counts);
 }
 
 /* The provider's table, or NULL; with a table, profile_lock is set. */
@@ -244,21 +287,73 @@ void kfi_ep_keep_counts(struct kfi_ep_base *base)
 	spin_unlock_irq(&domain->eps_lock);
 }
 
+/* Begin a walk with the counts of the past. Return: the last number to visit. */
+static u64 kfi_walk_begin(struct kfi_domain_base *domain, struct kfi_walk *walk)
+{
+	unsigned long flags;
+	u64 last;
+
+	spin_lock_irqsave(&domain->lock, flags);
+	if (walk->sum)
+		*walk->sum = domain->past;
+	else
+		memset(&domain->past, 0, sizeof(domain->past));
+	list_add(&walk->link, &domain->walks);
+	last = domain->opens;
+	spin_unlock_irqrestore(&domain->lock, flags);
+	return last;
+}
+
+static void kfi_walk_end(struct kfi_domain_base *domain, struct kfi_walk *walk)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&domain->lock, flags);
+	list_del(&walk->link);
+	spin_unlock_irqrestore(&domain->lock, flags);
+}
+
+/* The counts of a source that has left came from kfi_source_keep_counts(). */
+static void kfi_walk_visit(struct kfi_domain_base *domain, struct kfi_walk *walk,
+			   struct kfi_source *src)
+{
+	struct kfi_counts counts;
+	unsigned long flags;
+
+	spin_lock_irqsave(&domain->lock, flags);
+	if (!src->left && walk->sum) {
+		kfi_source_counts(src, &counts);
+		kfi_counts_add(walk->sum, &counts);
+	} else if (!src->left) {
+		kfi_source_counts_reset(src);
+	}
+	walk->at = src->number;
+	spin_unlock_irqrestore(&domain->lock, flags);
+	kfi_test_hook_point(KFI_HOOK_D8, domain->id);
+}
+
+/* Add up the counts of the CQs and counters, or without @sum set them to 0. */
+static void kfi_domain_walk(struct kfi_domain_base *domain, struct kfi_counts *sum)
+{
+	struct kfi_walk walk = { .sum = sum };
+	const u64 last = kfi_walk_begin(domain, &walk);
+	struct kfi_source *src;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(src, &domain->sources, sibling) {
+		if (src->number > last)
+			break;
+		kfi_walk_visit(domain, &walk, src);
+	}
+	rcu_read_unlock();
+	kfi_walk_end(domain, &walk);
+}
+
 /* The domain's endpoints have counted completions and errors of these already. */
 static void kfi_domain_sources(struct kfi_domain_base *domain,
 			       struct kfi_counts *sum)
 {
-	struct kfi_counts counts;
-	struct kfi_source *src;
-	unsigned long flags;
-
-	spin_lock_irqsave(&domain->lock, flags);
-	*sum = domain->past;
-	list_for_each_entry(src, &domain->sources, sibling) {
-		kfi_source_counts(src, &counts);
-		kfi_counts_add(sum, &counts);
-	}
-	spin_unlock_irqrestore(&domain->lock, flags);
+	kfi_domain_walk(domain, sum);
 	sum->completions = 0;
 	sum->errors = 0;
 }
@@ -283,15 +378,9 @@ static void kfi_domain_eps(struct kfi_domain_base *domain,
 static void kfi_domain_counts_reset(struct kfi_domain_base *domain)
 {
 	struct kfi_ep_base *base;
-	struct kfi_source *src;
 	unsigned long flags;
 
-	spin_lock_irqsave(&domain->lock, flags);
-	memset(&domain->past, 0, sizeof(domain->past));
-	list_for_each_entry(src, &domain->sources, sibling)
-		kfi_source_counts_reset(src);
-	spin_unlock_irqrestore(&domain->lock, flags);
-
+	kfi_domain_walk(domain, NULL);
 	spin_lock_irqsave(&domain->eps_lock, flags);
 	memset(&domain->eps_past, 0, sizeof(domain->eps_past));
 	list_for_each_entry(base, &domain->eps, sibling)

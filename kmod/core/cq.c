@@ -202,11 +202,26 @@ static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
 }
 
 /*
- * Copy entries from the head up to the first error. The caller holds the lock.
+ * Does the CQ hold @least entries, or an error or an overrun, after which no more will
+ * count? The caller holds the lock. If nothing is there, the handler is armed.
+ */
+static bool kfi_cq_holds(struct kfi_cq *cq, u64 least)
+{
+	lockdep_assert_held(&cq->src.lock);
+	if (kfi_cq_fill(cq) >= least || cq->errors || cq->overrun)
+		return true;
+	if (!kfi_cq_fill(cq))
+		kfi_source_arm(&cq->src);
+	return false;
+}
+
+/*
+ * Copy entries from the head up to the first error, unless fewer than @least are
+ * there. The caller holds the lock.
  * Return: entries copied, or the reason why there are none.
  */
 static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
-			   kfi_addr_t *src_addr)
+			   kfi_addr_t *src_addr, u64 least)
 {
 	size_t step = kfi_cq_entry_size(cq->format);
 	size_t limit = min_t(size_t, count, kfi_cq_fill(cq));
@@ -214,6 +229,8 @@ static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
 	size_t n;
 
 	lockdep_assert_held(&cq->src.lock);
+	if (!kfi_cq_holds(cq, least))
+		return -KFI_EAGAIN;
 	for (n = 0; n < limit; n++) {
 		comp = kfi_cq_slot(cq, cq->head + n);
 		if (comp->err)
@@ -238,12 +255,13 @@ static ssize_t kfi_cq_look(struct kfi_cq *cq, void *buf, size_t count,
  * @buf: room for @count entries of the CQ's format
  * @count: most entries wanted
  * @src_addr: room for @count source addresses, or NULL
+ * @least: of a blocking read, see kfi_cq_take_fn; else 0
  *
  * Context: any; the caller holds no lock; takes source->lock.
  * Return: entries written, or as kfi_cq_read().
  */
 ssize_t kfi_cq_peek(struct kfid_cq *fcq, void *buf, size_t count,
-		    kfi_addr_t *src_addr)
+		    kfi_addr_t *src_addr, u64 least)
 {
 	struct kfi_cq *cq = to_cq(fcq);
 	unsigned long flags;
@@ -253,7 +271,7 @@ ssize_t kfi_cq_peek(struct kfid_cq *fcq, void *buf, size_t count,
 		return -KFI_EINVAL;
 	kfi_domain_progress(cq->src.domain);
 	spin_lock_irqsave(&cq->src.lock, flags);
-	n = kfi_cq_look(cq, buf, count, src_addr);
+	n = kfi_cq_look(cq, buf, count, src_addr, least);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 	return n;
 }
@@ -277,8 +295,9 @@ void kfi_cq_consume(struct kfid_cq *fcq, size_t count)
 }
 EXPORT_SYMBOL_GPL(kfi_cq_consume);
 
-static ssize_t kfi_cq_op_readfrom(struct kfid_cq *fcq, void *buf, size_t count,
-				  kfi_addr_t *src_addr)
+/* Look and remove in one step, so that the entries that were there are the ones taken. */
+static ssize_t kfi_cq_read_least(struct kfid_cq *fcq, void *buf, size_t count,
+				 kfi_addr_t *src_addr, u64 least)
 {
 	struct kfi_cq *cq = to_cq(fcq);
 	unsigned long flags;
@@ -288,11 +307,17 @@ static ssize_t kfi_cq_op_readfrom(struct kfid_cq *fcq, void *buf, size_t count,
 		return -KFI_EINVAL;
 	kfi_domain_progress(cq->src.domain);
 	spin_lock_irqsave(&cq->src.lock, flags);
-	n = kfi_cq_look(cq, buf, count, src_addr);
+	n = kfi_cq_look(cq, buf, count, src_addr, least);
 	if (n > 0)
 		kfi_cq_remove(cq, n);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 	return n;
+}
+
+static ssize_t kfi_cq_op_readfrom(struct kfid_cq *fcq, void *buf, size_t count,
+				  kfi_addr_t *src_addr)
+{
+	return kfi_cq_read_least(fcq, buf, count, src_addr, 0);
 }
 
 static ssize_t kfi_cq_op_read(struct kfid_cq *fcq, void *buf, size_t count)
@@ -365,11 +390,13 @@ struct kfi_cq_need {
 	u64 since;
 };
 
-/*
- * Enough entries; or an error, an overrun or the loss of the device, after which no
- * more will count; or a kfi_cq_signal() during this call, also if another wake-up
- * came first.
- */
+/* A kfi_cq_signal() during this call counts, also if another wake-up came first. */
+static bool kfi_cq_signalled(const struct kfi_cq_need *need)
+{
+	return READ_ONCE(need->cq->signalled) > need->since;
+}
+
+/* Enough entries, or a reason to return with fewer. */
 static bool kfi_cq_enough(void *arg)
 {
 	struct kfi_cq_need *need = arg;
@@ -378,24 +405,30 @@ static bool kfi_cq_enough(void *arg)
 	bool enough;
 
 	spin_lock_irqsave(&cq->src.lock, flags);
-	enough = kfi_cq_fill(cq) >= need->entries || cq->errors || cq->overrun;
-	if (!kfi_cq_fill(cq) && !cq->overrun)
-		kfi_source_arm(&cq->src);
+	enough = kfi_cq_holds(cq, need->entries);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
-	return enough || kfi_source_lost(&cq->src) ||
-	       READ_ONCE(cq->signalled) > need->since;
+	return enough || kfi_source_lost(&cq->src) || kfi_cq_signalled(need);
 }
 
 /*
- * Look, sleep, take. A deadline or a signal takes the entries that are there, however
- * few. If another reader was faster and left too few, the wake-up is handed on to a
- * waiter that needs less, and this thread sleeps again.
+ * Sleep, then take. What was there when the thread looked may be gone when it takes,
+ * so the take has the threshold, too. A deadline, kfi_cq_signal() or the loss of the
+ * device takes the entries that are there, however few:
+ *
+ *	sleeper, needs 2		another reader
+ *	----------------		--------------
+ *	looks: 2 entries
+ *					takes 1
+ *	take: fewer than 2, nothing
+ *	hands its wake-up on, sleeps
+ *
+ * The wake-up goes to a waiter that needs less.
  */
 static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
-				ktime_t deadline, kfi_take_fn take, void *arg)
+				ktime_t deadline, kfi_cq_take_fn take, void *arg)
 {
 	struct kfi_cq *cq = need->cq;
-	bool lost;
+	bool lost, signalled;
 	ssize_t n;
 	int ret;
 
@@ -403,21 +436,19 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 		ret = kfi_waitq_sleep(w, kfi_cq_enough, need, deadline);
 		if (ret == -EINTR)
 			return ret;
-		if (!ret && !kfi_cq_enough(need)) {
-			if (w->why)
-				kfi_hand_on(&cq->src, kfi_cq_fill(cq));
-			continue;
-		}
 		lost = kfi_source_lost(&cq->src);
-		n = take(arg);
+		signalled = kfi_cq_signalled(need);
+		n = take(arg, ret || lost || signalled ? 0 : need->entries);
 		if (n != -KFI_EAGAIN)
 			return n;
-		if (READ_ONCE(cq->signalled) > need->since)
+		if (signalled)
 			return -KFI_EAGAIN;
 		if (lost)
 			return -KFI_ENODEV;
 		if (ret)
 			return ret;
+		if (w->why)
+			kfi_hand_on(&cq->src, kfi_cq_fill(cq));
 	}
 }
 
@@ -436,7 +467,7 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
  * above its size.
  */
 ssize_t kfi_cq_wait_take(struct kfid_cq *fcq, u64 threshold, ktime_t deadline,
-			 kfi_take_fn take, void *arg)
+			 kfi_cq_take_fn take, void *arg)
 {
 	struct kfi_cq *cq = to_cq(fcq);
 	struct kfi_cq_need need = { .cq = cq, .entries = threshold ?: 1 };
@@ -469,11 +500,11 @@ struct kfi_cq_read_args {
 	kfi_addr_t *src_addr;
 };
 
-static ssize_t kfi_cq_take(void *arg)
+static ssize_t kfi_cq_take(void *arg, u64 least)
 {
 	struct kfi_cq_read_args *a = arg;
 
-	return kfi_cq_op_readfrom(a->cq, a->buf, a->count, a->src_addr);
+	return kfi_cq_read_least(a->cq, a->buf, a->count, a->src_addr, least);
 }
 
 static ssize_t kfi_cq_op_sreadfrom(struct kfid_cq *fcq, void *buf, size_t count,

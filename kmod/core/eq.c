@@ -17,11 +17,12 @@
  * struct kfi_eq - an event queue
  * @eq: the public object
  * @src: the part shared with CQs and counters; @src.lock protects @head, @tail,
- *	 @overrun, @ring and @err_data
+ *	 @overrun, @held, @ring and @err_data
  * @head: events read so far; also read without the lock, as a hint
  * @tail: events stored so far; also read without the lock, as a hint
  * @size: of the ring, a power of two; constant
  * @overrun: a provider reported when it was full
+ * @held: the event at the head is between kfi_eq_hold() and kfi_eq_settle()
  * @ring: the events
  * @err_data: of the error that was read last, valid until the next
  */
@@ -32,6 +33,7 @@ struct kfi_eq {
 	u32 tail;
 	u32 size;
 	bool overrun;
+	bool held;
 	struct kfi_eq_slot *ring;
 	u8 err_data[KFI_EQ_DATA_MAX];
 };
@@ -174,23 +176,98 @@ static void kfi_eq_remove(struct kfi_eq *eq)
 	kfi_source_taken(&eq->src, kfi_eq_fill(eq) + eq->overrun);
 }
 
+/* The object of an event, or NULL. It is the first member of both kinds of payload. */
+static const struct kfid *kfi_eq_fid(const struct kfi_eq_slot *slot)
+{
+	const struct kfid *const *first = (const void *)slot->payload;
+
+	if (slot->is_err)
+		return slot->err.fid;
+	return slot->len >= sizeof(*first) ? *first : NULL;
+}
+
+/* Is the next event to be read an error (@err), or is it none? */
+static int kfi_eq_next(struct kfi_eq *eq, bool err)
+{
+	lockdep_assert_held(&eq->src.lock);
+	if (kfi_eq_fill(eq)) {
+		if (kfi_eq_slot(eq, eq->head)->is_err == err)
+			return 0;
+		return err ? -KFI_EAGAIN : -KFI_EAVAIL;
+	}
+	if (eq->overrun)
+		return -KFI_EOVERRUN;
+	kfi_source_arm(&eq->src);
+	return -KFI_EAGAIN;
+}
+
 /**
- * kfi_eq_consume() - remove the event or error that a read with KFI_PEEK returned
+ * kfi_eq_hold() - look at the next event and keep it until kfi_eq_settle()
  * @feq: the EQ
+ * @err: an error event is wanted; else one that is none
+ * @slot: set to the event; what is beyond its payload is left alone
+ * @name: called once with the object that the event is about
+ * @arg: for @name
+ *
+ *	reader				close of the endpoint
+ *	------				---------------------
+ *	holds the event, names it
+ *					takes the event off the queue
+ *					frees the endpoint
+ *	copies out
+ *	settles: the event is its own,
+ *	or it frees what it owns
+ *
+ * So neither of the two waits for the other one.
  *
  * Context: any; the caller serialises all readers of the EQ; takes source->lock.
+ * Return: 0; -EAGAIN: no such event; -EAVAIL: an error event comes first; -EOVERRUN.
  */
-void kfi_eq_consume(struct kfid_eq *feq)
+int kfi_eq_hold(struct kfid_eq *feq, bool err, struct kfi_eq_slot *slot,
+		kfi_eq_name_fn name, void *arg)
 {
 	struct kfi_eq *eq = to_eq(feq);
+	const struct kfi_eq_slot *head;
 	unsigned long flags;
+	int ret;
 
 	spin_lock_irqsave(&eq->src.lock, flags);
-	if (kfi_eq_fill(eq))
-		kfi_eq_remove(eq);
+	ret = kfi_eq_next(eq, err);
+	if (!ret) {
+		head = kfi_eq_slot(eq, eq->head);
+		memcpy(slot, head, offsetof(struct kfi_eq_slot, payload) + head->len);
+		name(kfi_eq_fid(slot), arg);
+		eq->held = true;
+	}
 	spin_unlock_irqrestore(&eq->src.lock, flags);
+	return ret;
 }
-EXPORT_SYMBOL_GPL(kfi_eq_consume);
+EXPORT_SYMBOL_GPL(kfi_eq_hold);
+
+/**
+ * kfi_eq_settle() - end what kfi_eq_hold() began
+ * @feq: the EQ
+ * @slot: the event that was held
+ * @taken: it was read, and what it owns is the caller's; else it stays the next one,
+ *	   unless a close has taken it back
+ *
+ * Context: process, may sleep; takes source->lock.
+ */
+void kfi_eq_settle(struct kfid_eq *feq, struct kfi_eq_slot *slot, bool taken)
+{
+	struct kfi_eq *eq = to_eq(feq);
+	bool here;
+
+	spin_lock_irq(&eq->src.lock);
+	here = eq->held;
+	eq->held = false;
+	if (here && taken)
+		kfi_eq_remove(eq);
+	spin_unlock_irq(&eq->src.lock);
+	if (!here && !taken)
+		kfi_eq_drop(slot);
+}
+EXPORT_SYMBOL_GPL(kfi_eq_settle);
 
 /*
  * Copy the event at the head. The caller holds the lock.
@@ -198,17 +275,11 @@ EXPORT_SYMBOL_GPL(kfi_eq_consume);
  */
 static ssize_t kfi_eq_look(struct kfi_eq *eq, u32 *event, void *buf, size_t len)
 {
-	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->head);
+	const struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->head);
+	int ret = kfi_eq_next(eq, false);
 
-	lockdep_assert_held(&eq->src.lock);
-	if (!kfi_eq_fill(eq)) {
-		if (eq->overrun)
-			return -KFI_EOVERRUN;
-		kfi_source_arm(&eq->src);
-		return -KFI_EAGAIN;
-	}
-	if (slot->is_err)
-		return -KFI_EAVAIL;
+	if (ret)
+		return ret;
 	if (len < slot->len)
 		return -KFI_ETOOSMALL;
 	*event = slot->event;
@@ -387,20 +458,13 @@ static const char *kfi_eq_op_strerror(struct kfid_eq *feq, int prov_errno,
 	return text;
 }
 
-static bool kfi_eq_about(const struct kfi_eq_slot *slot, const struct kfid *fid)
-{
-	const struct kfid *const *first = (const void *)slot->payload;
-
-	if (slot->is_err)
-		return slot->err.fid == fid;
-	return slot->len >= sizeof(*first) && *first == fid;
-}
-
 /**
  * kfi_eq_extract() - take the first unread event about an object
  * @feq: the EQ
  * @fid: the object
  * @out: the event; the caller passes it to kfi_eq_drop(), without a lock
+ *
+ * If a reader holds the event, it frees what the event owns.
  *
  * Context: any; takes source->lock.
  * Return: false if there is none.
@@ -417,9 +481,13 @@ bool kfi_eq_extract(struct kfid_eq *feq, const struct kfid *fid,
 	for (at = eq->head; at != eq->tail; at++) {
 		if (found) {
 			*kfi_eq_slot(eq, at - 1) = *kfi_eq_slot(eq, at);
-		} else if (kfi_eq_about(kfi_eq_slot(eq, at), fid)) {
+		} else if (kfi_eq_fid(kfi_eq_slot(eq, at)) == fid) {
 			*out = *kfi_eq_slot(eq, at);
 			found = true;
+			if (at == eq->head && eq->held) {
+				eq->held = false;
+				out->drop = NULL;
+			}
 		}
 	}
 	if (found) {

@@ -71,10 +71,12 @@ static int kfi_source_join_parent(struct kfi_source *src)
 		return 0;
 
 	spin_lock_irq(&domain->lock);
-	if (domain->lost)
+	if (domain->lost) {
 		ret = -ENODEV;
-	else
-		list_add_tail(&src->sibling, &domain->sources);
+	} else {
+		src->number = ++domain->opens;
+		list_add_tail_rcu(&src->sibling, &domain->sources);
+	}
 	spin_unlock_irq(&domain->lock);
 	if (ret)
 		kfi_fid_put(kfi_source_parent(src));
@@ -115,7 +117,8 @@ static void kfi_source_leave_parent(struct kfi_source *src)
 
 	if (domain) {
 		spin_lock_irq(&domain->lock);
-		list_del(&src->sibling);
+		list_del_rcu(&src->sibling);
+		src->left = true;
 		kfi_source_keep_counts(src);
 		spin_unlock_irq(&domain->lock);
 	}

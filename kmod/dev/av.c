@@ -7,6 +7,7 @@
  * remove an address that may have to be taken back, and no other address can get its
  * kfi_addr meanwhile.
  */
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 
 #include "kfd.h"
@@ -103,16 +104,16 @@ static long kfd_av_insert_out(struct kfd_obj *obj,
 			      const struct kfab_av_insert *arg,
 			      const void *addrs, kfi_addr_t *out)
 {
-	void __user *to = u64_to_user_ptr(arg->out_addrs);
+	char __user *to = u64_to_user_ptr(arg->out_addrs);
 	long done;
 	u32 i;
 
 	lockdep_assert_held(&obj->readers);
 	/*
 	 * Undoing an insert does not undo that its slot of a table was used, so find
-	 * out before whether the answer can be written.
+	 * out before whether the answer can be written. This changes nothing there.
 	 */
-	if (copy_to_user(to, out, arg->count * sizeof(*out)))
+	if (fault_in_safe_writeable(to, arg->count * sizeof(*out)))
 		return -EFAULT;
 	done = kfd_av_insert_all(kfd_av_of(obj), arg, addrs, out);
 	if (done < 0)

@@ -207,9 +207,8 @@ static const struct vm_operations_struct kfd_vm_ops = {
  * @filp: the open device
  * @vma: its offset is the buffer's out_offset, or up to the buffer's length more
  *
- * Context: Process. The caller holds mmap_lock. A thread that reads an event holds
- * client->closing while it may fault and take mmap_lock, so this function must not take
- * client->closing.
+ * Context: Process. The caller holds mmap_lock. A close may wait for a call that faults
+ * and takes mmap_lock, so this function must not wait for a close.
  * Return: 0; -EINVAL for a private mapping, a mapping that goes beyond the
  * buffer, or an offset of an object that is no buffer; -EBADF for an offset of
  * no handle.
@@ -228,8 +227,8 @@ int kfd_mmap(struct file *filp, struct vm_area_struct *vma)
 		return -EINVAL;
 	if (start >> KFD_BUF_SHIFT > U32_MAX)
 		return -EBADF;
-	obj = kfd_get_nowait(client, start >> KFD_BUF_SHIFT,
-			     KFD_CLASS(KFD_CLASS_BUF));
+	obj = kfd_get(client, start >> KFD_BUF_SHIFT, KFD_CLASS(KFD_CLASS_BUF),
+		      KFD_NOWAIT);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	buf = kfd_buf_of(obj);

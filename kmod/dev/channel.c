@@ -158,7 +158,7 @@ static ssize_t kfd_event_take(void *p)
 	struct kfd_event_take *take = p;
 	ssize_t ret;
 
-	if (mutex_lock_interruptible(&take->ch->obj.readers))
+	if (kfd_read_lock(&take->ch->obj.readers))
 		return -EINTR;
 	ret = kfd_event_hand_out(take);
 	mutex_unlock(&take->ch->obj.readers);
@@ -195,24 +195,29 @@ long kfd_get_cq_event(struct kfd_call *call)
 }
 
 /*
- * The xa_lock keeps the CQ while its events are acknowledged. A reference would make a
- * close at this moment fail with -EBUSY. If a close has just begun, *closing is set and
- * the caller waits for it.
+ * The xa_lock keeps the CQ while its events are acknowledged, also while it is draining
+ * and no lookup finds it. If a close asks kfabric at this moment, *closing is set and
+ * the caller is one of its waiters.
  */
-static long kfd_ack(struct kfd_client *client, u32 id, u32 count, bool *closing)
+static long kfd_ack(struct kfd_client *client, u32 id, u32 count,
+		    struct kfd_obj **closing)
 {
 	struct kfd_obj *obj;
-	long ret;
+	long ret = 0;
 
+	*closing = NULL;
 	xa_lock(&client->objects);
 	obj = xa_load(&client->objects, id);
-	*closing = obj && !obj->users;
-	if (!obj || *closing)
+	if (!obj) {
 		ret = -EBADF;
-	else if (obj->fclass != KFI_CLASS_CQ)
+	} else if (obj->fclass != KFI_CLASS_CQ) {
 		ret = -EINVAL;
-	else
+	} else if (obj->life == KFD_CLOSING) {
+		obj->waiters++;
+		*closing = obj;
+	} else {
 		ret = kfi_ack_cq_events(kfd_cq_of(obj), count);
+	}
 	xa_unlock(&client->objects);
 	return ret;
 }
@@ -221,24 +226,21 @@ static long kfd_ack(struct kfd_client *client, u32 id, u32 count, bool *closing)
  * kfd_ack_cq_events() - KFAB_IOC_ACK_CQ_EVENTS
  * @call: the call in progress
  *
- * Context: Process, may sleep. Takes client->closing to wait for a close that has just
- * begun.
+ * Context: Process, may sleep; waits for a close that has just begun.
  * Return: 0, or a negative errno as listed at struct kfab_ack_cq_events.
  */
 long kfd_ack_cq_events(struct kfd_call *call)
 {
 	const struct kfab_ack_cq_events *arg = call->arg;
-	struct kfd_client *client = call->client;
-	bool closing;
+	struct kfd_obj *closing;
 	long ret;
 
 	for (;;) {
-		ret = kfd_ack(client, arg->cq, arg->count, &closing);
+		ret = kfd_ack(call->client, arg->cq, arg->count, &closing);
 		if (!closing)
 			return ret;
-		if (mutex_lock_interruptible(&client->closing))
+		if (kfd_wait_closed(closing))
 			return -EINTR;
-		mutex_unlock(&client->closing);
 	}
 }
 
@@ -246,7 +248,7 @@ long kfd_ack_cq_events(struct kfd_call *call)
  * kfd_cq_close() - close a CQ, without waiting for acknowledgments
  * @obj: the CQ
  *
- * Context: Process, may sleep. The caller holds client->closing.
+ * Context: Process, may sleep. The caller has claimed @obj.
  * Return: 0, -EBUSY, or -EINPROGRESS: the close has begun and has to wait.
  */
 int kfd_cq_close(struct kfd_obj *obj)
@@ -254,7 +256,6 @@ int kfd_cq_close(struct kfd_obj *obj)
 	struct kfid_cq *cq = kfd_cq_of(obj);
 	int ret;
 
-	lockdep_assert_held(&obj->client->closing);
 	ret = kfi_cq_closing(cq);
 	if (ret)
 		return ret;

@@ -55,7 +55,7 @@ static void kfd_connreq_free(struct kfd_obj *obj)
 
 	kfi_freeinfo(req->info);
 	if (req->fabric)
-		kfd_put(req->fabric);
+		kfd_unhold(req->fabric);
 }
 
 static int kfd_buf_close(struct kfd_obj *obj)

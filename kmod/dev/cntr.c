@@ -56,7 +56,7 @@ static long kfd_cntr_look(struct kfd_call *call,
 
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
-	if (mutex_lock_interruptible(&obj->readers))
+	if (kfd_read_lock(&obj->readers))
 		return -EINTR;
 	arg->value = peek(kfd_cntr_of(obj), &change);
 	ret = kfd_answer(call);

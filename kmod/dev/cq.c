@@ -4,6 +4,8 @@
  * removes; one reader of a CQ at a time does these three. A thread that sleeps until
  * there are entries holds no lock. See channel.c for closing.
  */
+#include <linux/sched/signal.h>
+
 #include "kfd.h"
 
 /* Entries of one look. */
@@ -58,8 +60,12 @@ static int kfd_cq_put(struct kfd_cq_take *take, const void *from,
 	return 0;
 }
 
-/* One look. Return: how many entries were read, or why there are none. */
-static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
+/*
+ * One look; takes nothing if fewer than @least entries are there. The readers' mutex
+ * keeps them until they are removed.
+ * Return: how many entries were read, or why there are none.
+ */
+static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take, u64 least)
 {
 	const struct kfab_cq_read *arg = take->call->arg;
 	struct kfi_cq_tagged_entry entries[KFD_CQ_CHUNK];
@@ -70,7 +76,7 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
 
 	lockdep_assert_held(&take->cq->obj.readers);
 	n = kfi_cq_peek(cq, entries, min_t(u32, arg->count - take->done,
-					   KFD_CQ_CHUNK), src);
+					   KFD_CQ_CHUNK), src, least);
 	if (n <= 0)
 		return n;
 	kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&cq->fid));
@@ -82,18 +88,24 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take)
 	return n;
 }
 
-/* If entries were read before an error, return them; the next call gets the error. */
-static ssize_t kfd_cq_take(void *p)
+/*
+ * If entries were read before an error, return them; the next call gets the error. A
+ * provider may store entries as fast as they are read, so a signal ends a read that has
+ * as many as it must.
+ */
+static ssize_t kfd_cq_take(void *p, u64 least)
 {
 	struct kfd_cq_take *take = p;
 	const struct kfab_cq_read *arg = take->call->arg;
 	ssize_t ret;
 
-	if (mutex_lock_interruptible(&take->cq->obj.readers))
+	if (kfd_read_lock(&take->cq->obj.readers))
 		return -EINTR;
 	do {
-		ret = kfd_cq_read_chunk(take);
-	} while (ret > 0 && take->done < arg->count);
+		ret = kfd_cq_read_chunk(take, take->done ? 0 : least);
+		cond_resched();
+	} while (ret > 0 && take->done < arg->count &&
+		 (take->done < least || !signal_pending(current)));
 	mutex_unlock(&take->cq->obj.readers);
 	if (ret == -EAGAIN && (arg->flags & KFAB_CQ_REPORT_EMPTY))
 		return take->done | KFAB_CQ_EMPTY;
@@ -169,7 +181,7 @@ long kfd_cq_read(struct kfd_call *call)
 		return PTR_ERR(take.cq);
 	if (arg->cond || arg->deadline || arg->count >= KFAB_CQ_EMPTY)
 		return -EINVAL;
-	return kfd_cq_take(&take);
+	return kfd_cq_take(&take, 0);
 }
 
 /**
@@ -256,7 +268,7 @@ long kfd_cq_readerr(struct kfd_call *call)
 		return PTR_ERR(cq);
 	if (arg->read_flags & ~KFI_PEEK)
 		return -EINVAL;
-	if (mutex_lock_interruptible(&cq->obj.readers))
+	if (kfd_read_lock(&cq->obj.readers))
 		return -EINTR;
 	ret = kfd_cq_readerr_locked(call, &cq->obj);
 	mutex_unlock(&cq->obj.readers);

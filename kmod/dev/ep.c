@@ -23,7 +23,6 @@ static int kfd_ep_open_request(struct kfab_ep_open *arg, struct kfd_obj *domain,
 	struct kfi_info *info;
 	int ret;
 
-	lockdep_assert_held(&obj->client->closing);
 	if (!arg->info)
 		return kfd_ep_open_info(arg, domain, obj, req->info);
 	info = kfd_info_get(arg->info);
@@ -65,7 +64,7 @@ static long kfd_ep_open_accepting(struct kfd_call *call, struct kfd_obj *domain,
  * kfd_ep_open() - KFAB_IOC_EP_OPEN
  * @call: the call in progress
  *
- * Context: Process, may sleep. Takes client->closing to accept a request.
+ * Context: Process, may sleep.
  * Return: 0, or a negative errno as listed at struct kfab_ep_open.
  */
 long kfd_ep_open(struct kfd_call *call)

@@ -1,74 +1,79 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * Event queues: open, read, write. In the kernel an event names objects by address;
- * here each address becomes a handle. client->closing is held from the look at an
- * event until it is removed: meanwhile no object that it names can be closed, and no
- * close can remove the event itself.
+ * here each address becomes a handle, at the moment of the look. From the look until it
+ * is removed the event is held: no other reader gets it. The object that it is about
+ * may be closed meanwhile, and then only the handle is left of it.
  */
 #include "kfd.h"
 
 /**
- * struct kfd_event - an event as kfabric stores it
- * @event: its number
- * @len: bytes of the payload
- * @room: room for the largest payload; the rest is 0
- * @fid: the first member of both kinds of payload
- * @entry: payload of most events
- * @cm: payload of a connection event
+ * struct kfd_event - an event on its way to the user
+ * @slot: the event as kfabric stores it
+ * @written: it is one of EQ_WRITE: about no object of kfabric's
+ * @handle: of the object that it is about
+ * @context: of that object
  */
 struct kfd_event {
-	u32 event;
-	ssize_t len;
-	union {
-		u8 room[sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX];
-		struct kfid *fid;
-		struct kfi_eq_entry entry;
-		struct kfi_eq_cm_entry cm;
-	};
+	struct kfi_eq_slot slot;
+	bool written;
+	u32 handle;
+	u64 context;
 };
 
 /**
  * struct kfd_written - the payload of an event that a user wrote
  * @entry: its fid is NULL. No provider reports a NULL fid, so this is how a read
  *	   recognises an event that a user wrote
- * @handle: the handle that the user gave
+ * @handle: the handle that the user gave: a number of the program, which the close of
+ *	    the object does not take back. No other object ever gets it
  */
 struct kfd_written {
 	struct kfi_eq_entry entry;
 	u32 handle;
 };
 
-/* Every kfabric object of a client was opened with its struct kfd_obj as context. */
-static struct kfd_obj *kfd_fid_obj(const struct kfid *fid)
+/*
+ * Called under the EQ's lock. Every kfabric object of a client was opened with its
+ * struct kfd_obj as context.
+ */
+static void kfd_event_name(const struct kfid *fid, void *arg)
 {
-	return fid->context;
+	struct kfd_event *ev = arg;
+	const struct kfd_obj *obj;
+
+	ev->written = !fid;
+	if (!fid)
+		return;
+	obj = fid->context;
+	ev->handle = obj->id;
+	ev->context = obj->context;
+}
+
+static const struct kfi_eq_cm_entry *kfd_event_cm(const struct kfd_event *ev)
+{
+	return (const void *)ev->slot.payload;
 }
 
 static bool kfd_event_is_cm(const struct kfd_event *ev)
 {
-	return ev->len >= (ssize_t)sizeof(ev->cm) &&
-	       (ev->event == KFI_CONNREQ || ev->event == KFI_CONNECTED ||
-		ev->event == KFI_SHUTDOWN);
+	return !ev->written && ev->slot.len >= sizeof(struct kfi_eq_cm_entry) &&
+	       (ev->slot.event == KFI_CONNREQ || ev->slot.event == KFI_CONNECTED ||
+		ev->slot.event == KFI_SHUTDOWN);
 }
 
 static bool kfd_event_is_request(const struct kfd_event *ev)
 {
-	return ev->fid && ev->event == KFI_CONNREQ && kfd_event_is_cm(ev) &&
-	       ev->cm.info;
-}
-
-static void kfd_event_about(struct kfab_eq_read *arg, struct kfid *fid)
-{
-	arg->out_handle = fid ? kfd_fid_obj(fid)->id : 0;
-	arg->out_context = fid ? kfd_fid_obj(fid)->context : 0;
+	return ev->slot.event == KFI_CONNREQ && kfd_event_is_cm(ev) &&
+	       kfd_event_cm(ev)->info;
 }
 
 static void kfd_event_written(struct kfab_eq_read *arg,
 			      const struct kfd_event *ev)
 {
-	const struct kfd_written *written = (const void *)ev->room;
+	const struct kfd_written *written = (const void *)ev->slot.payload;
 
-	if (ev->len >= (ssize_t)sizeof(*written))
+	if (ev->slot.len >= sizeof(*written))
 		arg->out_handle = written->handle;
 	arg->out_context = (uintptr_t)written->entry.context;
 	arg->out_data = written->entry.data;
@@ -78,11 +83,12 @@ static void kfd_event_written(struct kfab_eq_read *arg,
 static int kfd_event_put_data(struct kfab_eq_read *arg,
 			      const struct kfd_event *ev)
 {
-	const size_t len = ev->len - sizeof(ev->cm);
+	const struct kfi_eq_cm_entry *cm = kfd_event_cm(ev);
+	const size_t len = ev->slot.len - sizeof(*cm);
 
 	if (len > arg->data_len)
 		return -KFI_ETOOSMALL;
-	if (copy_to_user(u64_to_user_ptr(arg->cm_data), ev->cm.data, len))
+	if (copy_to_user(u64_to_user_ptr(arg->cm_data), cm->data, len))
 		return -EFAULT;
 	arg->data_len = len;
 	return 0;
@@ -100,26 +106,25 @@ static int kfd_event_put_info(const struct kfab_eq_read *arg,
 		return -EFAULT;
 	if (size < offsetofend(struct kfab_info, api_version) || size > PAGE_SIZE)
 		return -EINVAL;
-	return kfd_info_put(to, size, ev->cm.info);
+	return kfd_info_put(to, size, kfd_event_cm(ev)->info);
 }
 
 /* Fill in the answer, and write what it points to. */
 static int kfd_event_put(struct kfab_eq_read *arg, const struct kfd_event *ev)
 {
+	const struct kfi_eq_entry *entry = (const void *)ev->slot.payload;
 	int ret;
 
-	arg->out_event = ev->event;
-	arg->out_handle = 0;
+	arg->out_event = ev->slot.event;
+	arg->out_handle = ev->handle;
+	arg->out_context = ev->context;
 	arg->out_data = 0;
 	arg->out_connreq = 0;
-	if (!ev->fid) {
-		kfd_event_written(arg, ev);
-		arg->data_len = 0;
-		return 0;
-	}
-	kfd_event_about(arg, ev->fid);
 	if (!kfd_event_is_cm(ev)) {
-		arg->out_data = ev->entry.data;
+		if (ev->written)
+			kfd_event_written(arg, ev);
+		else
+			arg->out_data = entry->data;
 		arg->data_len = 0;
 		return 0;
 	}
@@ -127,7 +132,10 @@ static int kfd_event_put(struct kfab_eq_read *arg, const struct kfd_event *ev)
 	return ret ?: kfd_event_put_info(arg, ev);
 }
 
-/* Make an object of the request; from then on the object owns the info. */
+/*
+ * Make an object of the request; from then on the object owns the info. The caller
+ * settles the event as taken.
+ */
 static int kfd_event_take_request(struct kfd_call *call, struct kfd_eq *eq,
 				  const struct kfd_event *ev)
 {
@@ -136,7 +144,7 @@ static int kfd_event_take_request(struct kfd_call *call, struct kfd_eq *eq,
 	struct kfd_obj *obj;
 	int ret;
 
-	lockdep_assert_held(&call->client->closing);
+	lockdep_assert_held(&eq->obj.readers);
 	obj = kfd_obj_new(call->client, KFI_CLASS_CONNREQ);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
@@ -146,32 +154,45 @@ static int kfd_event_take_request(struct kfd_call *call, struct kfd_eq *eq,
 		kfd_obj_abort(obj);
 		return ret;
 	}
-	kfi_eq_consume(kfd_eq_of(&eq->obj));
 	req = container_of(obj, struct kfd_connreq, obj);
-	req->info = ev->cm.info;
+	req->info = kfd_event_cm(ev)->info;
 	req->fabric = eq->fabric;
 	kfd_hold(req->fabric);
 	kfd_obj_finalize(obj);
 	return 0;
 }
 
-static int kfd_event_take(struct kfd_call *call, struct kfd_eq *eq,
-			  const struct kfd_event *ev)
+/* Answer with an event that is held. */
+static int kfd_event_hand_out(struct kfd_call *call, struct kfd_eq *eq,
+			      const struct kfd_event *ev)
 {
 	const struct kfab_eq_read *arg = call->arg;
 	int ret;
 
-	lockdep_assert_held(&call->client->closing);
+	lockdep_assert_held(&eq->obj.readers);
 	ret = kfd_event_put(call->arg, ev);
 	if (ret)
 		return ret;
-	if (arg->read_flags & KFI_PEEK)
-		return kfd_answer(call);
-	if (kfd_event_is_request(ev))
+	if (kfd_event_is_request(ev) && !(arg->read_flags & KFI_PEEK))
 		return kfd_event_take_request(call, eq, ev);
-	ret = kfd_answer(call);
-	if (!ret)
-		kfi_eq_consume(kfd_eq_of(&eq->obj));
+	return kfd_answer(call);
+}
+
+/* Look, answer, and only then remove. */
+static int kfd_eq_read_locked(struct kfd_call *call, struct kfd_eq *eq)
+{
+	const struct kfab_eq_read *arg = call->arg;
+	struct kfid_eq *fid = kfd_eq_of(&eq->obj);
+	struct kfd_event ev = {};
+	int ret;
+
+	lockdep_assert_held(&eq->obj.readers);
+	ret = kfi_eq_hold(fid, false, &ev.slot, kfd_event_name, &ev);
+	if (ret)
+		return ret;
+	kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&fid->fid));
+	ret = kfd_event_hand_out(call, eq, &ev);
+	kfi_eq_settle(fid, &ev.slot, !ret && !(arg->read_flags & KFI_PEEK));
 	return ret;
 }
 
@@ -188,23 +209,13 @@ struct kfd_eq_take {
 static ssize_t kfd_eq_take(void *p)
 {
 	struct kfd_eq_take *take = p;
-	struct kfd_client *client = take->call->client;
-	struct kfid_eq *eq = kfd_eq_of(&take->eq->obj);
-	struct kfd_event ev = {};
 	int ret;
 
-	if (mutex_lock_interruptible(&client->closing))
+	if (kfd_read_lock(&take->eq->obj.readers))
 		return -EINTR;
-	ev.len = kfi_eq_read(eq, &ev.event, ev.room, sizeof(ev.room), KFI_PEEK);
-	ret = ev.len;
-	if (ret >= 0) {
-		kfi_test_hook_point(KFI_HOOK_D7, kfi_fid_id(&eq->fid));
-		ret = kfd_event_take(take->call, take->eq, &ev);
-	}
-	mutex_unlock(&client->closing);
-	if (ret)
-		return ret;
-	return take->call->usize;
+	ret = kfd_eq_read_locked(take->call, take->eq);
+	mutex_unlock(&take->eq->obj.readers);
+	return ret ?: (ssize_t)take->call->usize;
 }
 
 static struct kfd_eq *kfd_pin_eq(struct kfd_call *call, u32 handle)
@@ -254,7 +265,7 @@ long kfd_eq_open(struct kfd_call *call)
  * kfd_eq_read() - KFAB_IOC_EQ_READ
  * @call: the call in progress
  *
- * Context: Process, may sleep. Takes client->closing.
+ * Context: Process, may sleep. Takes obj->readers.
  * Return: the size of the structure, or a negative errno as listed at
  * struct kfab_eq_read.
  */
@@ -277,8 +288,7 @@ long kfd_eq_read(struct kfd_call *call)
  * kfd_eq_sread() - KFAB_IOC_EQ_SREAD
  * @call: the call in progress
  *
- * Context: Process; sleeps without a lock of this module. Takes client->closing for each
- * attempt.
+ * Context: Process; sleeps without a lock of this module. Takes obj->readers for each attempt.
  * Return: the size of the structure, or a negative errno as listed at
  * struct kfab_eq_read.
  */
@@ -304,41 +314,44 @@ long kfd_eq_sread(struct kfd_call *call)
 	return ret == -ETIMEDOUT ? -EAGAIN : ret;
 }
 
-/* Look, answer, and only then remove. */
-static long kfd_eq_readerr_locked(struct kfd_call *call, struct kfid_eq *eq)
+static int kfd_error_hand_out(struct kfd_call *call, const struct kfd_event *ev)
 {
+	const struct kfi_eq_err_entry *err = &ev->slot.err;
 	struct kfab_eq_readerr *arg = call->arg;
-	u8 data[KFAB_ERR_DATA_MAX];
-	struct kfi_eq_err_entry err = {
-		.err_data = data,
-		.err_data_size = sizeof(data),
-	};
-	ssize_t ret;
+	int ret;
 
-	lockdep_assert_held(&call->client->closing);
-	ret = kfi_eq_readerr(eq, &err, KFI_PEEK);
-	if (ret < 0)
-		return ret;
-	arg->out_handle = err.fid ? kfd_fid_obj(err.fid)->id : 0;
-	arg->out_context = err.fid ? kfd_fid_obj(err.fid)->context : 0;
-	arg->out_data = err.data;
-	arg->out_err = err.err;
-	arg->out_prov_errno = err.prov_errno;
-	ret = kfd_err_data_put(arg->err_data, &arg->err_data_size, err.err_data,
-			       err.err_data_size);
-	ret = ret ?: kfd_answer(call);
+	arg->out_handle = ev->handle;
+	arg->out_context = ev->context;
+	arg->out_data = err->data;
+	arg->out_err = err->err;
+	arg->out_prov_errno = err->prov_errno;
+	ret = kfd_err_data_put(arg->err_data, &arg->err_data_size,
+			       ev->slot.payload, ev->slot.len);
+	return ret ?: kfd_answer(call);
+}
+
+/* Look, answer, and only then remove. */
+static int kfd_eq_readerr_locked(struct kfd_call *call, struct kfd_eq *eq)
+{
+	const struct kfab_eq_readerr *arg = call->arg;
+	struct kfid_eq *fid = kfd_eq_of(&eq->obj);
+	struct kfd_event ev = {};
+	int ret;
+
+	lockdep_assert_held(&eq->obj.readers);
+	ret = kfi_eq_hold(fid, true, &ev.slot, kfd_event_name, &ev);
 	if (ret)
 		return ret;
-	if (!(arg->read_flags & KFI_PEEK))
-		kfi_eq_consume(eq);
-	return call->usize;
+	ret = kfd_error_hand_out(call, &ev);
+	kfi_eq_settle(fid, &ev.slot, !ret && !(arg->read_flags & KFI_PEEK));
+	return ret;
 }
 
 /**
  * kfd_eq_readerr() - KFAB_IOC_EQ_READERR
  * @call: the call in progress
  *
- * Context: Process, may sleep. Takes client->closing.
+ * Context: Process, may sleep. Takes obj->readers.
  * Return: the size of the structure, or a negative errno as listed at
  * struct kfab_eq_readerr.
  */
@@ -346,17 +359,17 @@ long kfd_eq_readerr(struct kfd_call *call)
 {
 	const struct kfab_eq_readerr *arg = call->arg;
 	struct kfd_eq *eq = kfd_pin_eq(call, arg->eq);
-	long ret;
+	int ret;
 
 	if (IS_ERR(eq))
 		return PTR_ERR(eq);
 	if (arg->read_flags & ~KFI_PEEK)
 		return -EINVAL;
-	if (mutex_lock_interruptible(&call->client->closing))
+	if (kfd_read_lock(&eq->obj.readers))
 		return -EINTR;
-	ret = kfd_eq_readerr_locked(call, kfd_eq_of(&eq->obj));
-	mutex_unlock(&call->client->closing);
-	return ret;
+	ret = kfd_eq_readerr_locked(call, eq);
+	mutex_unlock(&eq->obj.readers);
+	return ret ?: (long)call->usize;
 }
 
 /**

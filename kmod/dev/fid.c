@@ -8,8 +8,7 @@
  * kfd_close() - KFAB_IOC_CLOSE
  * @call: the call in progress
  *
- * Context: Process, may sleep. Takes client->closing, but waits for the
- * acknowledgments of a CQ's events without a lock.
+ * Context: Process, may sleep; without a lock of this module.
  * Return: 0, or a negative errno as listed at struct kfab_close.
  */
 long kfd_close(struct kfd_call *call)

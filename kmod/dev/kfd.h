@@ -7,25 +7,21 @@
  *   mmap_lock			of the caller's memory, in kfd_mmap() and faults
  *     client->objects' xa_lock
  *
- *   client->closing		one close, one read of an EQ, or one accept or
- *				reject of a connection request. Stored events of
- *				EQs name objects by address: while an event is
- *				translated, no object of the client may be closed.
- *     ep->sem			an endpoint: read to post, write to alter
- *     obj->readers		one CQ, counter, channel, profile or poll set: look,
+ *   ep->sem			an endpoint: read to post, write to alter
+ *   obj->readers		one CQ, EQ, counter, channel, profile or poll set: look,
  *				copy out, remove is done by one thread at a time.
  *				For an address vector and a memory region: alter
- *       mmap_lock		faults while an answer is copied out
- *         client->objects' xa_lock
+ *     mmap_lock		faults while an answer is copied out
+ *       client->objects' xa_lock
  *				handles, users, sums; a spinlock taken with interrupts
  *				on. Not a leaf, see below.
- *       ep->bufs' and poll->members' xa_lock
+ *     ep->bufs' and poll->members' xa_lock
  *				(leaves)
  *
- * The three sleeping locks are taken in this order, and none of them while the thread
- * sleeps in a wait of kfabric's. A caller that waits for one can be interrupted by a
- * signal, or killed where an interrupted call could not be repeated. A provider's
- * functions are called with ep->sem held and may sleep.
+ * The two sleeping locks are taken in this order, and none of them while the thread
+ * sleeps in a wait of kfabric's, or waits for a close. A caller that waits for one can be
+ * interrupted by a signal, or killed where an interrupted call could not be repeated. A
+ * provider's functions are called with ep->sem held and may sleep.
  *
  * The locks of kmod/core/core.h come after those of this file: no function of this
  * module runs with one of them held. Below client->objects' xa_lock these are taken:
@@ -41,20 +37,32 @@
  * DOC: Lifetime
  *
  * An id is reserved, the object filled, and only then visible. obj->users counts the
- * handle, each call in progress that looked the object up, and each other object of
- * this module that needs it. A close takes the handle's reference away, 1 to 0, and
- * gives it back if kfabric refuses the close. Every call holds the open file, so the
- * release of the file comes after the last call.
+ * handle, each other object of this module that needs the object, and each blocking call
+ * that looked it up: a close is refused unless the handle is the only one. obj->calls
+ * counts the other calls in progress that looked it up: a close waits for them. Every call
+ * holds the open file, so the release of the file comes after the last call.
+ *
+ *	KFD_OPEN	lookups find it
+ *	KFD_ENDING	a close waits until obj->calls is 0. A call that begins now waits
+ *			for the outcome. A call that has looked up another object
+ *			already gets this one: the close waits for it, too
+ *	KFD_CLOSING	the close asks kfabric, which may refuse; every lookup waits
+ *	KFD_GONE	closed; the last user frees it
+ *
+ * No two threads wait for each other. A close in KFD_ENDING waits for calls. Such a call
+ * waits for no close in KFD_ENDING, because it holds a reference, but perhaps for one in
+ * KFD_CLOSING, and that one waits for no call. Closes of different objects run side by
+ * side.
  *
  * Two classes close differently. A completion channel closes while threads sleep in
- * it: the close takes the handle's reference away, the sleeping calls end, and the last
- * of them frees the object. A CQ of a channel waits for acknowledgments: meanwhile it
- * is draining, keeps its handle, and only KFAB_IOC_ACK_CQ_EVENTS and another close
- * find it.
+ * it: the sleeping calls end, and the last of them frees the object. A CQ of a channel
+ * waits for acknowledgments: meanwhile it is draining, keeps its handle, and only
+ * KFAB_IOC_ACK_CQ_EVENTS and another close find it.
  */
 #ifndef _KFABRIC_DEV_KFD_H_
 #define _KFABRIC_DEV_KFD_H_
 
+#include <linux/completion.h>
 #include <linux/fs.h>
 #include <linux/lockdep.h>
 #include <linux/mutex.h>
@@ -106,17 +114,30 @@ enum {
  * struct kfd_client - one open file
  * @objects: id to object; its xa_lock protects what is marked (xa_lock) here and in
  *	     struct kfd_obj
- * @closing: serialises closes and reads of EQs, see the top of this file
  * @last_id: the id given out last; none is given twice (xa_lock)
  * @count: ids in use or reserved (xa_lock; kfd_pollfd_room() reads it without)
  * @bytes: buffer memory (xa_lock)
  */
 struct kfd_client {
 	struct xarray objects;
-	struct mutex closing;	/* one close, or one read of an EQ */
 	u32 last_id;
 	u32 count;
 	u64 bytes;
+};
+
+/* How far an object is, see the top of this file. */
+enum kfd_life {
+	KFD_OPEN,
+	KFD_ENDING,
+	KFD_CLOSING,
+	KFD_GONE,
+};
+
+/* What a lookup waits for. */
+enum kfd_lookup {
+	KFD_FIRST,	/* any close in progress: the call holds no reference */
+	KFD_FURTHER,	/* a close that asks kfabric: the call holds references */
+	KFD_NOWAIT,	/* no close: the caller must not sleep */
 };
 
 /**
@@ -124,14 +145,17 @@ struct kfd_client {
  * @client: the client that owns it; constant
  * @id: the handle; constant
  * @fclass: KFI_CLASS_* or KFD_CLASS_*; constant
- * @users: references, see the top of this file; 0 while it is being closed (xa_lock)
- * @closing: a channel is being closed; its @users may be above 0 (xa_lock)
+ * @life: see the top of this file (xa_lock)
+ * @users: what a close is refused for (xa_lock)
+ * @calls: calls in progress that a close waits for (xa_lock)
+ * @waiters: threads that wait for the end of a close (xa_lock)
  * @draining: the close of a CQ waits for acknowledgments (xa_lock)
- * @gone: closed; the last user frees it (xa_lock)
+ * @idle: completed when @calls is 0, of the close that waits; or NULL (xa_lock)
+ * @closed: a close has ended, for @waiters
  * @wait_obj: as the user asked for; kfabric has KFI_WAIT_UNSPEC in place of some.
  *	      Constant once the object is visible
  * @changes: of a wait set: how often a member was added or removed (xa_lock)
- * @set: the wait set that it is a member of, or NULL; constant once visible
+ * @set: the wait set that it is a member of, held, or NULL; constant once visible
  * @context: the user's number; constant once visible
  * @fid: the kfabric object, or NULL; constant once visible
  * @readers: see the top of this file
@@ -142,10 +166,13 @@ struct kfd_obj {
 	struct kfd_client *client;
 	u32 id;
 	u32 fclass;
+	enum kfd_life life;
 	u32 users;
-	bool closing;
+	u32 calls;
+	u32 waiters;
 	bool draining;
-	bool gone;
+	struct completion *idle;
+	struct completion closed;
 	u32 wait_obj;
 	u32 changes;
 	struct kfd_obj *set;
@@ -220,7 +247,7 @@ struct kfd_eq {
 /**
  * struct kfd_mr - a memory region
  * @obj: the handle
- * @bufs: the buffers that it covers, pinned against close; constant once visible
+ * @bufs: the buffers that it covers, held; constant once visible
  * @nbufs: how many; constant once visible
  */
 struct kfd_mr {
@@ -248,7 +275,7 @@ struct kfd_poll {
  * struct kfd_connreq - a connection request that was read
  * @obj: the handle
  * @info: from the event, owned; its handle is the request. Constant once visible
- * @fabric: pinned, because a provider drops the requests of a fabric that closes;
+ * @fabric: held, because a provider drops the requests of a fabric that closes;
  *	    constant once visible
  */
 struct kfd_connreq {
@@ -330,6 +357,7 @@ struct kfd_ioctl;
  * @usize: its size there
  * @arg: the kernel's copy
  * @answered: the answer was written, or must not be
+ * @blocks: the call may sleep until something happens, so it uses its objects
  * @fresh: the object being opened: made visible on success, undone otherwise
  * @set: the wait set that an object is opened on
  * @pins: objects that are referenced until the call ends
@@ -342,6 +370,7 @@ struct kfd_call {
 	u32 usize;
 	void *arg;
 	bool answered;
+	bool blocks;
 	struct kfd_obj *fresh;
 	struct kfd_obj *set;
 	struct kfd_obj *pins[4];
@@ -367,16 +396,20 @@ long kfd_version(struct kfd_call *call);
 struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass);
 void kfd_obj_finalize(struct kfd_obj *obj);
 void kfd_obj_abort(struct kfd_obj *obj);
-struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes);
-struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes);
-void kfd_hold(struct kfd_obj *obj);
+struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes,
+			enum kfd_lookup how);
 void kfd_put(struct kfd_obj *obj);
+void kfd_hold(struct kfd_obj *obj);
+void kfd_unhold(struct kfd_obj *obj);
+int kfd_wait_closed(struct kfd_obj *obj);
 struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes);
+void kfd_unpin_all(struct kfd_call *call);
 struct kfd_obj *kfd_open_begin(struct kfd_call *call, u32 fclass, u64 context);
 void kfd_open_done(struct kfd_obj *obj, struct kfid *fid, u32 *handle, u32 *id);
 struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes);
 void kfd_claim_end(struct kfd_obj *obj, bool gone);
 int kfd_obj_close(struct kfd_client *client, u32 id, bool discard);
+int kfd_read_lock(struct mutex *readers);
 extern unsigned int kfd_max_objects;
 extern unsigned long kfd_max_bytes;
 

@@ -20,6 +20,7 @@
  * @flags: known bits of its flags field
  * @reserved: offset of its __reserved field, 0 without one
  * @out: the structure has fields that are written
+ * @blocks: may sleep until something happens; a close of the objects is then refused
  */
 struct kfd_ioctl {
 	long (*fn)(struct kfd_call *call);
@@ -28,6 +29,7 @@ struct kfd_ioctl {
 	u32 flags;
 	u16 reserved;
 	bool out;
+	bool blocks;
 };
 
 #define OP(_cmd, _fn, _type, _last, ...)				\
@@ -40,6 +42,7 @@ struct kfd_ioctl {
 		__VA_ARGS__						\
 	}
 #define OUT .out = true
+#define BLOCKS .blocks = true
 #define FLAGS(_flags) .flags = (_flags)
 #define RESERVED(_type) .reserved = offsetof(struct _type, __reserved)
 
@@ -108,7 +111,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 
 	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline,
 	   FLAGS(KFAB_CQ_SRC_ADDR | KFAB_CQ_REPORT_EMPTY)),
-	OP(KFAB_IOC_CQ_SREAD, kfd_cq_sread, kfab_cq_read, deadline,
+	OP(KFAB_IOC_CQ_SREAD, kfd_cq_sread, kfab_cq_read, deadline, BLOCKS,
 	   FLAGS(KFAB_CQ_SRC_ADDR)),
 	OP(KFAB_IOC_CQ_READERR, kfd_cq_readerr, kfab_cq_readerr, __reserved,
 	   OUT, RESERVED(kfab_cq_readerr)),
@@ -117,7 +120,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 
 	OP(KFAB_IOC_EQ_READ, kfd_eq_read, kfab_eq_read, __reserved, OUT,
 	   RESERVED(kfab_eq_read)),
-	OP(KFAB_IOC_EQ_SREAD, kfd_eq_sread, kfab_eq_read, __reserved, OUT,
+	OP(KFAB_IOC_EQ_SREAD, kfd_eq_sread, kfab_eq_read, __reserved, OUT, BLOCKS,
 	   RESERVED(kfab_eq_read)),
 	OP(KFAB_IOC_EQ_READERR, kfd_eq_readerr, kfab_eq_readerr, __reserved,
 	   OUT, RESERVED(kfab_eq_readerr)),
@@ -136,10 +139,11 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   RESERVED(kfab_cntr)),
 	OP(KFAB_IOC_CNTR_SETERR, kfd_cntr_seterr, kfab_cntr, value,
 	   RESERVED(kfab_cntr)),
-	OP(KFAB_IOC_CNTR_WAIT, kfd_cntr_wait, kfab_cntr_wait, deadline,
+	OP(KFAB_IOC_CNTR_WAIT, kfd_cntr_wait, kfab_cntr_wait, deadline, BLOCKS,
 	   RESERVED(kfab_cntr_wait)),
 
-	OP(KFAB_IOC_WAIT, kfd_wait, kfab_wait, deadline, RESERVED(kfab_wait)),
+	OP(KFAB_IOC_WAIT, kfd_wait, kfab_wait, deadline, BLOCKS,
+	   RESERVED(kfab_wait)),
 	OP(KFAB_IOC_POLL_ADD, kfd_poll_add, kfab_poll_member, poll_flags),
 	OP(KFAB_IOC_POLL_DEL, kfd_poll_del, kfab_poll_member, poll_flags),
 	OP(KFAB_IOC_POLL, kfd_poll, kfab_poll, entries),
@@ -171,7 +175,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   RESERVED(kfab_req_notify),
 	   FLAGS(KFAB_NOTIFY_SOLICITED | KFAB_NOTIFY_NEXT | KFAB_NOTIFY_MISSED)),
 	OP(KFAB_IOC_GET_CQ_EVENT, kfd_get_cq_event, kfab_cq_event, out_context,
-	   OUT, FLAGS(KFAB_EVENT_ACK | KFAB_EVENT_NOTIFY)),
+	   OUT, BLOCKS, FLAGS(KFAB_EVENT_ACK | KFAB_EVENT_NOTIFY)),
 	OP(KFAB_IOC_ACK_CQ_EVENTS, kfd_ack_cq_events, kfab_ack_cq_events, count),
 
 	OP(KFAB_IOC_PROFILE_OPEN, kfd_profile_open, kfab_profile_open, __reserved,
@@ -183,7 +187,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_PROFILE_CONTROL, kfd_profile_control, kfab_profile_control,
 	   __reserved, RESERVED(kfab_profile_control)),
 	OP(KFAB_IOC_PROFILE_EVENTS, kfd_profile_events, kfab_profile_events,
-	   out_dropped, OUT),
+	   out_dropped, OUT, BLOCKS),
 };
 
 /* Every structure begins with these fields. */
@@ -259,8 +263,7 @@ static void kfd_call_end(struct kfd_call *call, long ret)
 		else
 			kfd_obj_finalize(call->fresh);
 	}
-	while (call->npins)
-		kfd_put(call->pins[--call->npins]);
+	kfd_unpin_all(call);
 }
 
 /* Translate errnos that differ between the kernel's interface and the user's. */
@@ -291,6 +294,7 @@ static long kfd_unlocked_ioctl(struct file *filp, unsigned int cmd,
 
 	if (!call.op)
 		return -ENOTTY;
+	call.blocks = call.op->blocks;
 	ret = kfd_call_begin(&call);
 	if (ret)
 		return ret;

@@ -15,7 +15,7 @@
 void kfd_mr_release_bufs(struct kfd_mr *mr)
 {
 	while (mr->nbufs)
-		kfd_put(&mr->bufs[--mr->nbufs]->obj);
+		kfd_unhold(&mr->bufs[--mr->nbufs]->obj);
 	kfree(mr->bufs);
 	mr->bufs = NULL;
 }
@@ -49,9 +49,8 @@ static int kfd_mr_open(struct kfab_mr_reg *arg, struct kfd_obj *domain,
 	if (ret)
 		return ret;
 	region->obj.fid = &mr->fid;
-	/* From here on the region owns the pins of its buffers. */
-	region->nbufs = vec->n;
-	vec->n = 0;
+	while (region->nbufs < vec->n)
+		kfd_hold(&region->bufs[region->nbufs++]->obj);
 	/* Users must not see kernel addresses, so such a provider is refused. */
 	if (mr->iova == (uintptr_t)vec->kvec[0].iov_base)
 		return -EOPNOTSUPP;

@@ -3,7 +3,7 @@
  * Handles: lookup, references, and closing. The rules are in kfd.h.
  */
 #include <linux/module.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "kfd.h"
@@ -24,7 +24,6 @@ struct kfd_client *kfd_client_new(void)
 	if (!client)
 		return NULL;
 	xa_init_flags(&client->objects, XA_FLAGS_ACCOUNT);
-	mutex_init(&client->closing);
 	return client;
 }
 
@@ -54,16 +53,18 @@ static void kfd_left_set(struct kfd_obj *obj)
 		obj->set->changes++;
 }
 
-static void kfd_id_drop(struct kfd_client *client, u32 id)
+/* End the handle of an object, or of one that never became visible. */
+static void kfd_id_drop(struct kfd_obj *obj)
 {
-	struct kfd_obj *obj;
+	struct kfd_client *client = obj->client;
 
 	xa_lock(&client->objects);
-	obj = __xa_erase(&client->objects, id);
-	if (obj)
+	if (__xa_erase(&client->objects, obj->id))
 		kfd_left_set(obj);
 	client->count--;
 	xa_unlock(&client->objects);
+	if (obj->set)
+		kfd_unhold(obj->set);
 }
 
 /* Free an object. The memory of a buffer stays while it is mapped or posted. */
@@ -101,6 +102,7 @@ struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass)
 	obj->client = client;
 	obj->fclass = fclass;
 	mutex_init(&obj->readers);
+	init_completion(&obj->closed);
 	if (class->init)
 		class->init(obj);
 	ret = kfd_id_take(client, &obj->id);
@@ -112,7 +114,7 @@ struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass)
 	return obj;
 
 err_id:
-	kfd_id_drop(client, obj->id);
+	kfd_id_drop(obj);
 err_free:
 	kfree(obj);
 	return ERR_PTR(ret);
@@ -157,95 +159,113 @@ void kfd_obj_abort(struct kfd_obj *obj)
 	/* No other thread has seen the object, so nothing uses it. */
 	if (obj->fid)
 		WARN_ON(kfi_close(obj->fid));
-	kfd_id_drop(obj->client, obj->id);
+	kfd_id_drop(obj);
 	kfd_obj_free(obj);
 }
 
-/* Look up once. Sets *closing if a close of the object is in progress. */
+static struct kfd_obj *kfd_find(struct kfd_client *client, u32 id, u32 classes)
+{
+	struct kfd_obj *obj;
+
+	lockdep_assert_held(&client->objects.xa_lock);
+	obj = xa_load(&client->objects, id);
+	if (!obj)
+		return ERR_PTR(-EBADF);
+	return classes & KFD_CLASS(obj->fclass) ? obj : ERR_PTR(-EINVAL);
+}
+
+/* Is it closed and used by no thread? Then the caller frees it, without the lock. */
+static bool kfd_obj_unused(const struct kfd_obj *obj)
+{
+	lockdep_assert_held(&obj->client->objects.xa_lock);
+	return obj->life == KFD_GONE && !obj->users && !obj->calls &&
+	       !obj->waiters;
+}
+
+/**
+ * kfd_wait_closed() - wait for the end of a close, whatever its outcome is
+ * @obj: the object; the caller has counted itself in obj->waiters. It may be freed.
+ *
+ * Context: Process, may sleep. Takes the client's xa_lock.
+ * Return: 0 or -EINTR.
+ */
+int kfd_wait_closed(struct kfd_obj *obj)
+{
+	struct xarray *objects = &obj->client->objects;
+	int ret = wait_for_completion_interruptible(&obj->closed);
+	bool last;
+
+	xa_lock(objects);
+	obj->waiters--;
+	last = kfd_obj_unused(obj);
+	xa_unlock(objects);
+	if (last)
+		kfd_obj_free(obj);
+	return ret ? -EINTR : 0;
+}
+
+/*
+ * Look up once. If a close of the object is in progress that the caller has to wait
+ * for, *closing is set, and the caller is one of its waiters.
+ */
 static struct kfd_obj *kfd_look(struct kfd_client *client, u32 id, u32 classes,
-				bool *closing)
+				enum kfd_lookup how, bool *closing)
 {
 	struct kfd_obj *obj;
 
 	*closing = false;
 	xa_lock(&client->objects);
-	obj = xa_load(&client->objects, id);
-	if (!obj)
+	obj = kfd_find(client, id, classes);
+	if (IS_ERR(obj)) {
+		xa_unlock(&client->objects);
+		return obj;
+	}
+	if (obj->draining ||
+	    (how == KFD_NOWAIT && obj->life == KFD_CLOSING)) {
 		obj = ERR_PTR(-EBADF);
-	else if (!(classes & KFD_CLASS(obj->fclass)))
-		obj = ERR_PTR(-EINVAL);
-	else if (obj->draining)
-		obj = ERR_PTR(-EBADF);
-	else if (!obj->users || obj->closing)
+	} else if (obj->life == KFD_CLOSING ||
+		   (how == KFD_FIRST && obj->life == KFD_ENDING)) {
+		obj->waiters++;
 		*closing = true;
-	else
-		obj->users++;
+	} else {
+		obj->calls++;
+	}
 	xa_unlock(&client->objects);
 	return obj;
 }
 
 /**
- * kfd_get() - find an object and keep it from being closed
+ * kfd_get() - find an object and keep it from being closed during a call
  * @client: the client
  * @id: the handle
  * @classes: KFD_CLASS() of each class that is accepted
+ * @how: what the caller waits for, see enum kfd_lookup
  *
  * If a close of the object is in progress, kfd_get() waits for it: kfabric may still
  * refuse the close.
  *
- * Context: Process, may sleep. Takes client->closing if a close is in progress.
+ * Context: Process, may sleep. Takes the client's xa_lock; the caller holds no lock.
+ * With KFD_NOWAIT: does not sleep.
  * Return: the object, to be released by kfd_put(); or an ERR_PTR: -EBADF: no such
- * handle, -EINVAL: another class, -EINTR.
+ * handle, or KFD_NOWAIT and it is being closed; -EINVAL: another class; -EINTR.
  */
-struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes)
+struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes,
+			enum kfd_lookup how)
 {
 	struct kfd_obj *obj;
 	bool closing;
 
 	for (;;) {
-		obj = kfd_look(client, id, classes, &closing);
+		obj = kfd_look(client, id, classes, how, &closing);
 		if (!closing)
 			return obj;
-		if (mutex_lock_interruptible(&client->closing))
+		if (kfd_wait_closed(obj))
 			return ERR_PTR(-EINTR);
-		mutex_unlock(&client->closing);
 	}
 }
 
 /**
- * kfd_get_nowait() - kfd_get() of an object whose close is never refused
- * @client: the client
- * @id: the handle
- * @classes: KFD_CLASS() of each class that is accepted
- *
- * Context: Process; does not sleep, takes the client's xa_lock.
- * Return: as kfd_get(), without -EINTR; -EBADF while the object is being closed.
- */
-struct kfd_obj *kfd_get_nowait(struct kfd_client *client, u32 id, u32 classes)
-{
-	bool closing;
-	struct kfd_obj *obj = kfd_look(client, id, classes, &closing);
-
-	return closing ? ERR_PTR(-EBADF) : obj;
-}
-
-/**
- * kfd_hold() - take one more reference on an object
- * @obj: the object; the caller knows that it is open
- *
- * Context: Process; does not sleep, takes the client's xa_lock.
- */
-void kfd_hold(struct kfd_obj *obj)
-{
-	struct xarray *objects = &obj->client->objects;
-
-	xa_lock(objects);
-	WARN_ON_ONCE(!obj->users++);
-	xa_unlock(objects);
-}
-
-/**
- * kfd_put() - release a reference of kfd_get() or kfd_hold()
+ * kfd_put() - release a reference of kfd_get()
  * @obj: the object, which may be freed
  *
  * Context: Process. Takes the client's xa_lock.
@@ -256,7 +276,44 @@ void kfd_put(struct kfd_obj *obj)
 	bool last;
 
 	xa_lock(objects);
-	last = !--obj->users && obj->gone;
+	if (!--obj->calls && obj->idle)
+		complete(obj->idle);
+	last = kfd_obj_unused(obj);
+	xa_unlock(objects);
+	if (last)
+		kfd_obj_free(obj);
+}
+
+/**
+ * kfd_hold() - keep an object from being closed for longer than a call
+ * @obj: the object; the caller knows that it is open, and that a close of it that may
+ *	 be in progress will be refused
+ *
+ * Context: Process; does not sleep, takes the client's xa_lock.
+ */
+void kfd_hold(struct kfd_obj *obj)
+{
+	struct xarray *objects = &obj->client->objects;
+
+	xa_lock(objects);
+	obj->users++;
+	xa_unlock(objects);
+}
+
+/**
+ * kfd_unhold() - release a reference of kfd_hold()
+ * @obj: the object, which may be freed
+ *
+ * Context: Process. Takes the client's xa_lock.
+ */
+void kfd_unhold(struct kfd_obj *obj)
+{
+	struct xarray *objects = &obj->client->objects;
+	bool last;
+
+	xa_lock(objects);
+	obj->users--;
+	last = kfd_obj_unused(obj);
 	xa_unlock(objects);
 	if (last)
 		kfd_obj_free(obj);
@@ -269,7 +326,8 @@ void kfd_put(struct kfd_obj *obj)
  * @classes: KFD_CLASS() of each class that is accepted
  *
  * Context: As kfd_get().
- * Return: As kfd_get(), but the end of the call releases the reference.
+ * Return: As kfd_get(), but the end of the call releases the reference. A blocking call
+ * uses the object, so that a close is refused; a close waits for any other call.
  */
 struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes)
 {
@@ -277,10 +335,56 @@ struct kfd_obj *kfd_pin(struct kfd_call *call, u32 id, u32 classes)
 
 	if (WARN_ON(call->npins == ARRAY_SIZE(call->pins)))
 		return ERR_PTR(-EINVAL);
-	obj = kfd_get(call->client, id, classes);
-	if (!IS_ERR(obj))
-		call->pins[call->npins++] = obj;
+	obj = kfd_get(call->client, id, classes,
+		      call->npins ? KFD_FURTHER : KFD_FIRST);
+	if (IS_ERR(obj))
+		return obj;
+	if (call->blocks) {
+		kfd_hold(obj);
+		kfd_put(obj);
+	}
+	call->pins[call->npins++] = obj;
 	return obj;
+}
+
+/**
+ * kfd_unpin_all() - release what kfd_pin() returned to a call
+ * @call: the call, which ends
+ *
+ * Context: Process. Takes the client's xa_lock.
+ */
+void kfd_unpin_all(struct kfd_call *call)
+{
+	struct kfd_obj *obj;
+
+	while (call->npins) {
+		obj = call->pins[--call->npins];
+		if (call->blocks)
+			kfd_unhold(obj);
+		else
+			kfd_put(obj);
+	}
+}
+
+/**
+ * kfd_read_lock() - begin a read that looks, copies out and removes
+ * @readers: the lock of the object's readers
+ *
+ * A thread that is being killed takes nothing: no program would get it, while another
+ * one that shares the file may wait for it. A mutex that is free does not look at
+ * signals.
+ *
+ * Context: Process, may sleep. On success the caller unlocks @readers.
+ * Return: 0 or -EINTR.
+ */
+int kfd_read_lock(struct mutex *readers)
+{
+	if (mutex_lock_interruptible(readers))
+		return -EINTR;
+	if (!fatal_signal_pending(current))
+		return 0;
+	mutex_unlock(readers);
+	return -EINTR;
 }
 
 /**
@@ -321,69 +425,56 @@ void kfd_open_done(struct kfd_obj *obj, struct kfid *fid, u32 *handle, u32 *id)
 }
 
 /*
- * Take away the handle's reference. It has to be the only one, unless calls in progress
- * end: from here on no lookup returns the object.
+ * Wait until no call uses an object whose close has begun. A call that has looked up
+ * another object before may still look up this one.
  */
-static struct kfd_obj *kfd_obj_close_begin(struct kfd_client *client, u32 id,
-					   u32 classes)
-{
-	struct kfd_obj *obj;
-
-	lockdep_assert_held(&client->closing);
-	xa_lock(&client->objects);
-	obj = xa_load(&client->objects, id);
-	if (!obj) {
-		obj = ERR_PTR(-EBADF);
-	} else if (!(classes & KFD_CLASS(obj->fclass))) {
-		obj = ERR_PTR(-EINVAL);
-	} else if (obj->users != 1 && !kfd_classes[obj->fclass].ends_calls) {
-		obj = ERR_PTR(-EBUSY);
-	} else if (obj->closing) {
-		obj = ERR_PTR(-EBADF);
-	} else {
-		obj->users--;
-		obj->closing = kfd_classes[obj->fclass].ends_calls;
-	}
-	xa_unlock(&client->objects);
-	return obj;
-}
-
-/* Remove the object or, if its close was refused, make it usable again. */
-static void kfd_obj_close_end(struct kfd_obj *obj, bool gone)
-{
-	struct kfd_client *client = obj->client;
-	bool last;
-
-	lockdep_assert_held(&client->closing);
-	if (gone)
-		kfd_id_drop(client, obj->id);
-	xa_lock(&client->objects);
-	obj->gone = gone;
-	last = gone && !obj->users;
-	if (!gone) {
-		obj->users++;
-		obj->closing = false;
-	}
-	xa_unlock(&client->objects);
-	if (last)
-		kfd_obj_free(obj);
-}
-
-/*
- * The close of a CQ will not be refused, but has to wait for acknowledgments. Its
- * handle gets its reference back, and the caller one of its own for the time of the
- * wait.
- */
-static void kfd_obj_drain_begin(struct kfd_obj *obj)
+static int kfd_wait_calls(struct kfd_obj *obj)
 {
 	struct xarray *objects = &obj->client->objects;
+	DECLARE_COMPLETION_ONSTACK(idle);
+	int ret = 0;
 
-	lockdep_assert_held(&obj->client->closing);
-	xa_lock(objects);
-	obj->users = 2;
-	kfd_left_set(obj);
-	obj->draining = true;
-	xa_unlock(objects);
+	lockdep_assert_held(&objects->xa_lock);
+	while (!ret && obj->calls) {
+		reinit_completion(&idle);
+		obj->idle = &idle;
+		xa_unlock(objects);
+		ret = wait_for_completion_interruptible(&idle);
+		xa_lock(objects);
+		obj->idle = NULL;
+	}
+	return ret ? -EINTR : 0;
+}
+
+/* A close is refused: the object is as before, and lookups find it. */
+static void kfd_obj_reopen(struct kfd_obj *obj)
+{
+	lockdep_assert_held(&obj->client->objects.xa_lock);
+	obj->life = KFD_OPEN;
+	complete_all(&obj->closed);
+}
+
+/* Begin to close an object that is open. The handle has to be its only user. */
+static int kfd_obj_end(struct kfd_obj *obj)
+{
+	const bool ends_calls = kfd_classes[obj->fclass].ends_calls;
+	int ret = 0;
+
+	lockdep_assert_held(&obj->client->objects.xa_lock);
+	if (obj->users != 1 && !ends_calls)
+		return -EBUSY;
+	obj->life = KFD_ENDING;
+	reinit_completion(&obj->closed);
+	if (!ends_calls)
+		ret = kfd_wait_calls(obj);
+	/* A call may have made an object that needs this one. */
+	if (!ret && obj->users != 1 && !ends_calls)
+		ret = -EBUSY;
+	if (ret)
+		kfd_obj_reopen(obj);
+	else
+		obj->life = KFD_CLOSING;
+	return ret;
 }
 
 /**
@@ -392,7 +483,9 @@ static void kfd_obj_drain_begin(struct kfd_obj *obj)
  * @id: the handle
  * @classes: KFD_CLASS() of each class that is accepted
  *
- * Context: Process, may sleep. On success client->closing is held until
+ * Waits for calls in progress that use the object, and for another close of it.
+ *
+ * Context: Process, may sleep; the caller holds no lock. To be followed by
  * kfd_claim_end().
  * Return: the object or an ERR_PTR: -EBUSY while something uses it, -EBADF,
  * -EINVAL, -EINTR.
@@ -400,13 +493,21 @@ static void kfd_obj_drain_begin(struct kfd_obj *obj)
 struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes)
 {
 	struct kfd_obj *obj;
+	int ret;
 
-	if (mutex_lock_interruptible(&client->closing))
-		return ERR_PTR(-EINTR);
-	obj = kfd_obj_close_begin(client, id, classes);
-	if (IS_ERR(obj))
-		mutex_unlock(&client->closing);
-	return obj;
+	for (;;) {
+		xa_lock(&client->objects);
+		obj = kfd_find(client, id, classes);
+		if (IS_ERR(obj) || obj->life == KFD_OPEN)
+			break;
+		obj->waiters++;
+		xa_unlock(&client->objects);
+		if (kfd_wait_closed(obj))
+			return ERR_PTR(-EINTR);
+	}
+	ret = IS_ERR(obj) ? PTR_ERR(obj) : kfd_obj_end(obj);
+	xa_unlock(&client->objects);
+	return ret ? ERR_PTR(ret) : obj;
 }
 
 /**
@@ -414,14 +515,43 @@ struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes)
  * @obj: the object
  * @gone: it was consumed or closed, and its handle ends; else the handle is valid again
  *
- * Context: Process. The caller holds client->closing, which is released.
+ * Context: Process. Takes the client's xa_lock.
  */
 void kfd_claim_end(struct kfd_obj *obj, bool gone)
 {
-	struct kfd_client *client = obj->client;
+	struct xarray *objects = &obj->client->objects;
+	bool last;
 
-	kfd_obj_close_end(obj, gone);
-	mutex_unlock(&client->closing);
+	if (gone)
+		kfd_id_drop(obj);
+	xa_lock(objects);
+	if (gone) {
+		obj->users--;
+		obj->life = KFD_GONE;
+		complete_all(&obj->closed);
+	} else {
+		kfd_obj_reopen(obj);
+	}
+	last = kfd_obj_unused(obj);
+	xa_unlock(objects);
+	if (last)
+		kfd_obj_free(obj);
+}
+
+/*
+ * The close of a CQ will not be refused, but has to wait for acknowledgments. Its
+ * handle stays, and the caller gets a reference of its own for the time of the wait.
+ */
+static void kfd_obj_drain_begin(struct kfd_obj *obj)
+{
+	struct xarray *objects = &obj->client->objects;
+
+	xa_lock(objects);
+	obj->users++;
+	kfd_left_set(obj);
+	obj->draining = true;
+	kfd_obj_reopen(obj);
+	xa_unlock(objects);
 }
 
 /* A CQ that only waits for acknowledgments closes at once if they are discarded. */
@@ -442,7 +572,7 @@ static void kfd_cq_discard(struct kfd_client *client, u32 id)
 
 	xa_lock(&client->objects);
 	obj = xa_load(&client->objects, id);
-	if (obj && obj->users && obj->draining)
+	if (obj && obj->draining && obj->life != KFD_CLOSING)
 		kfi_cq_discard_events(kfd_cq_of(obj));
 	xa_unlock(&client->objects);
 }
@@ -453,8 +583,10 @@ static void kfd_cq_discard(struct kfd_client *client, u32 id)
  * @id: the handle
  * @discard: of a CQ: its unacknowledged events are discarded
  *
- * Context: Process, may sleep. Takes client->closing, but waits for the
- * acknowledgments of a CQ's events without a lock.
+ * Waits for calls in progress that use the object, and for the acknowledgments of a
+ * CQ's events.
+ *
+ * Context: Process, may sleep; the caller holds no lock.
  * Return: 0; -EBUSY while something uses it: nothing was changed; -EBADF; -EINTR:
  * nothing was changed, unless it is a CQ that waits for acknowledgments: it is still
  * being closed, and another call continues the close.
@@ -474,9 +606,8 @@ int kfd_obj_close(struct kfd_client *client, u32 id, bool discard)
 		if (ret != -EINPROGRESS)
 			break;
 		kfd_obj_drain_begin(obj);
-		mutex_unlock(&client->closing);
 		ret = kfd_cq_drain(obj);
-		kfd_put(obj);
+		kfd_unhold(obj);
 		if (ret)
 			return ret;
 	}
@@ -489,15 +620,14 @@ static bool kfd_obj_teardown(struct kfd_obj *obj)
 {
 	bool gone;
 
-	lockdep_assert_held(&obj->client->closing);
 	if (obj->fclass == KFI_CLASS_POLL)
 		kfd_poll_drain(container_of(obj, struct kfd_poll, obj));
 	if (obj->fclass == KFI_CLASS_CQ)
 		kfi_cq_discard_events(kfd_cq_of(obj));
-	if (IS_ERR(kfd_obj_close_begin(obj->client, obj->id, ~0U)))
+	if (IS_ERR(kfd_claim(obj->client, obj->id, ~0U)))
 		return false;
 	gone = !kfd_fid_close(obj);
-	kfd_obj_close_end(obj, gone);
+	kfd_claim_end(obj, gone);
 	return gone;
 }
 
@@ -508,7 +638,6 @@ static unsigned int kfd_client_pass(struct kfd_client *client)
 	struct kfd_obj *obj;
 	unsigned long id;
 
-	lockdep_assert_held(&client->closing);
 	for (rank = 0; rank < KFD_RANKS; rank++) {
 		xa_for_each(&client->objects, id, obj) {
 			if (kfd_classes[obj->fclass].rank == rank)
@@ -527,14 +656,12 @@ static unsigned int kfd_client_pass(struct kfd_client *client)
  * objects stay, and this module with them.
  *
  * Context: Process, may sleep. Also runs in a thread that is being killed, so no step
- * may give up on a signal. Takes client->closing, which no other thread can hold.
+ * may give up on a signal: no call is left that a close would wait for.
  */
 void kfd_client_free(struct kfd_client *client)
 {
-	mutex_lock(&client->closing);
 	while (!xa_empty(&client->objects) && kfd_client_pass(client))
 		;
-	mutex_unlock(&client->closing);
 	if (WARN(!xa_empty(&client->objects),
 		 "kfabric: %u objects of a client that is gone cannot be closed\n",
 		 client->count)) {

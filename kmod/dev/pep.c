@@ -88,7 +88,7 @@ static int kfd_pep_reject(struct kfd_call *call, struct kfid_pep *pep,
  * kfd_reject() - KFAB_IOC_REJECT
  * @call: the call in progress
  *
- * Context: Process, may sleep. Takes client->closing.
+ * Context: Process, may sleep.
  * Return: 0, or a negative errno as listed at struct kfab_reject.
  */
 long kfd_reject(struct kfd_call *call)

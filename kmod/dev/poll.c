@@ -164,7 +164,7 @@ long kfd_poll(struct kfd_call *call)
 		return PTR_ERR(poll);
 	if (!arg->count || arg->count > KFAB_POLL_MAX || !arg->entries)
 		return -EINVAL;
-	if (mutex_lock_interruptible(&poll->obj.readers))
+	if (kfd_read_lock(&poll->obj.readers))
 		return -EINTR;
 	ret = kfd_poll_locked(poll, arg);
 	mutex_unlock(&poll->obj.readers);

@@ -174,8 +174,10 @@ long kfd_profile_query(struct kfd_call *call)
 
 	if (IS_ERR(p))
 		return PTR_ERR(p);
+	/* The bytes after an entry are cleared, so their number has a limit. */
 	if (arg->what > KFAB_PROFILE_EVENTS ||
-	    (arg->descs && arg->desc_size < sizeof(desc)))
+	    (arg->descs && (arg->desc_size < sizeof(desc) ||
+			    arg->desc_size > PAGE_SIZE)))
 		return -EINVAL;
 	list = arg->what == KFAB_PROFILE_VARS ? &p->vars : &p->events;
 	n = arg->descs ? min_t(u32, arg->count, list->count) : 0;
@@ -400,7 +402,7 @@ static ssize_t kfd_events_take(void *p)
 	struct kfd_events_take *take = p;
 	ssize_t ret;
 
-	if (mutex_lock_interruptible(&take->p->obj.readers))
+	if (kfd_read_lock(&take->p->obj.readers))
 		return -EINTR;
 	ret = kfd_events_locked(take);
 	mutex_unlock(&take->p->obj.readers);

@@ -31,7 +31,7 @@ static int kfd_vec_add(struct kfd_client *client, struct kfd_vec *vec,
 	struct kfd_obj *obj, *mr = NULL;
 	struct kfd_buf *buf;
 
-	obj = kfd_get(client, iov->buf, KFD_CLASS(KFD_CLASS_BUF));
+	obj = kfd_get(client, iov->buf, KFD_CLASS(KFD_CLASS_BUF), KFD_FURTHER);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	buf = container_of(obj, struct kfd_buf, obj);
@@ -40,7 +40,7 @@ static int kfd_vec_add(struct kfd_client *client, struct kfd_vec *vec,
 		return -EINVAL;
 	}
 	if (iov->mr) {
-		mr = kfd_get(client, iov->mr, KFD_CLASS(KFI_CLASS_MR));
+		mr = kfd_get(client, iov->mr, KFD_CLASS(KFI_CLASS_MR), KFD_FURTHER);
 		if (IS_ERR(mr)) {
 			kfd_put(obj);
 			return PTR_ERR(mr);
@@ -72,7 +72,7 @@ static int kfd_vec_alloc(struct kfd_vec *vec, unsigned int count)
 
 /**
  * kfd_vec_get() - read an array of struct kfab_iov and look up its buffers
- * @client: the client that the handles belong to
+ * @client: the client that the handles belong to; the call has pinned another object
  * @vec: set to the pieces; they stay pinned until kfd_vec_put()
  * @uaddr: address of the array
  * @count: its elements

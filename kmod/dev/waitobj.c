@@ -67,6 +67,8 @@ void kfd_wait_obj_set(struct kfd_call *call, struct kfd_obj *obj, u32 wait_obj)
 {
 	obj->wait_obj = wait_obj;
 	obj->set = call->set;
+	if (obj->set)
+		kfd_hold(obj->set);
 	if (wait_obj == KFI_WAIT_YIELD)
 		kfi_fid_yield(obj->fid);
 }
@@ -297,7 +299,7 @@ static int kfd_try_collect(struct kfd_call *call, struct kfd_trywait_list *try)
 	while (try->n < arg->count) {
 		if (get_user(handle, &from[try->n]))
 			return -EFAULT;
-		obj = kfd_get(call->client, handle, classes);
+		obj = kfd_get(call->client, handle, classes, KFD_FURTHER);
 		if (IS_ERR(obj))
 			return PTR_ERR(obj);
 		try->objs[try->n++] = obj;
@@ -317,7 +319,7 @@ static bool kfd_pollfd_ended(struct kfd_obj *set)
 
 	xa_lock(objects);
 	xa_for_each(objects, id, obj)
-		if (obj->set == set && obj->users && !obj->draining)
+		if (obj->set == set && obj->life != KFD_CLOSING && !obj->draining)
 			ended |= kfi_fid_ended(obj->fid);
 	xa_unlock(objects);
 	return ended;

@@ -135,8 +135,11 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  *	      called in any context, with no lock held. NULL: the provider reports by
  *	      itself.
  * @progressing: calls @progress for sleeping threads
- * @lock: protects @sources, @lost and @past; held while device loss is published
- * @sources: the domain's open CQs and counters; @lock
+ * @lock: protects @sources to @past; held while device loss is published
+ * @sources: the domain's open CQs and counters in the order of their opens; changed
+ *	     under @lock, walked under it or by RCU
+ * @opens: how many were opened so far; @lock
+ * @walks: who adds up the counts of @sources, see counts.c; @lock
  * @lost: the device is gone, see kfi_domain_lose(); written under @lock, read also
  *	  without it
  * @id: names the object in tracepoints; constant
@@ -153,8 +156,10 @@ struct kfi_domain_base {
 	const char *(*strerror)(int prov_errno);
 	void (*progress)(struct kfi_domain_base *base);
 	struct work_struct progressing;
-	spinlock_t lock;	/* sources, lost, past */
+	spinlock_t lock;	/* sources to past */
 	struct list_head sources;
+	u64 opens;
+	struct list_head walks;
 	bool lost;
 	u32 id;
 	struct kfi_counts past;
@@ -421,18 +426,54 @@ int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event);
 int kfi_pep_report_err(struct kfi_pep_base *base,
 		       const struct kfi_eq_err_entry *entry);
 
+#define KFI_EQ_PAYLOAD	(sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX)
+
+/**
+ * struct kfi_eq_slot - one event
+ * @event: its number; not used for an error event
+ * @len: bytes of @payload, or of the error's data
+ * @is_err: it is an error event
+ * @drop: frees what the payload owns if the event is never read
+ * @err: an error event; its err_data is in @payload
+ * @payload: what kfi_eq_read() returns
+ *
+ * In the ring of an EQ protected by the EQ's source->lock.
+ */
+struct kfi_eq_slot {
+	u32 event;
+	u32 len;
+	bool is_err;
+	void (*drop)(u32 event, void *buf);
+	struct kfi_eq_err_entry err;
+	u8 payload[KFI_EQ_PAYLOAD] __aligned(8);
+};
+
 /*
  * Reading in two steps, for readers that copy to user space: an entry that could not be
- * copied out stays unread. Look first (kfi_cq_peek(); kfi_cq_readerr(), kfi_eq_read()
- * and kfi_eq_readerr() with KFI_PEEK; kfi_cntr_peek()), then remove. The caller
- * serialises all readers of the object. For an EQ it also serialises them with the
- * closing of endpoints that report to the EQ, since a close takes back events.
+ * copied out stays unread. Look first (kfi_cq_peek(); kfi_cq_readerr() with KFI_PEEK;
+ * kfi_cntr_peek()), then remove. The caller serialises all readers of the object.
+ *
+ * A close takes back the unread events about its object, at any moment. So an event is
+ * held while it is copied out, and settled then. The memory of the object that it is
+ * about may be gone meanwhile; kfi_eq_hold() has it named while it is there.
  */
 ssize_t kfi_cq_peek(struct kfid_cq *cq, void *buf, size_t count,
-		    kfi_addr_t *src_addr);
+		    kfi_addr_t *src_addr, u64 least);
 void kfi_cq_consume(struct kfid_cq *cq, size_t count);
 void kfi_cq_consume_err(struct kfid_cq *cq);
-void kfi_eq_consume(struct kfid_eq *eq);
+
+/**
+ * typedef kfi_eq_name_fn - what is an event about?
+ * @fid: the object of the event, which is not closed before this returns; or NULL
+ * @arg: the caller's
+ *
+ * Context: any; the caller holds source->lock of the EQ.
+ */
+typedef void (*kfi_eq_name_fn)(const struct kfid *fid, void *arg);
+
+int kfi_eq_hold(struct kfid_eq *eq, bool err, struct kfi_eq_slot *slot,
+		kfi_eq_name_fn name, void *arg);
+void kfi_eq_settle(struct kfid_eq *eq, struct kfi_eq_slot *slot, bool taken);
 u64 kfi_cntr_peek(struct kfid_cntr *cntr, u64 *change);
 u64 kfi_cntr_peekerr(struct kfid_cntr *cntr, u64 *change);
 void kfi_cntr_mark(struct kfid_cntr *cntr, u64 change);
@@ -448,8 +489,20 @@ void kfi_cntr_markerr(struct kfid_cntr *cntr, u64 change);
  */
 typedef ssize_t (*kfi_take_fn)(void *arg);
 
+/**
+ * typedef kfi_cq_take_fn - one attempt to read a CQ, made by a blocking read
+ * @arg: the caller's
+ * @least: -EAGAIN if fewer entries are there, and neither an error nor an overrun;
+ *	   to be compared in the step that takes (kfi_cq_peek() has it). 0: take what
+ *	   is there
+ *
+ * Context: as kfi_take_fn.
+ * Return: as kfi_take_fn.
+ */
+typedef ssize_t (*kfi_cq_take_fn)(void *arg, u64 least);
+
 ssize_t kfi_cq_wait_take(struct kfid_cq *cq, u64 threshold, ktime_t deadline,
-			 kfi_take_fn take, void *arg);
+			 kfi_cq_take_fn take, void *arg);
 ssize_t kfi_eq_wait_take(struct kfid_eq *eq, u64 readflags, ktime_t deadline,
 			 kfi_take_fn take, void *arg);
 int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);

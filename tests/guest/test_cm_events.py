@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Callable
 
 import pytest
-from guest_support import LIMIT
+import uapi_support as raw
+from guest_support import LIMIT, Call, Mock
 from verbs_support import Net, counts, wait_for_counts
 
 import kfabric_py as kp
 from harness.guest import topology
 from harness.guest.waiting import wait_until
+
+InThread = Callable[[Callable[[], object]], Call[object]]
 
 
 def test_request_carries_addresses_and_private_data(net: Net) -> None:
@@ -108,6 +112,44 @@ def test_unread_request_is_refused_when_its_listener_goes(net: Net) -> None:
     a.ep.connect()
     wait_readable(net.listen_eq)
     net.listener.close()
+    assert a.eq_error().err == errno.ECONNREFUSED
+    assert net.listen_eq.read() is None
+
+
+def test_request_that_is_being_read_outlives_its_listener(
+    net: Net, mock: Mock, in_thread: InThread
+) -> None:
+    """X2, V6: hook D7: the listener closes while its request is handed out."""
+    a = net.peer()
+    a.ep.connect()
+    wait_readable(net.listen_eq)
+    hook = mock.hook("D7", net.listen_eq)
+    reading = in_thread(net.request)
+    hook.stopped()
+    net.listener.close()
+    hook.go()
+    request = reading.result()
+    assert isinstance(request, kp.ConnectionRequest)
+    request.close()
+    assert a.eq_error().err == errno.ECONNREFUSED
+    assert net.listen_eq.read() is None
+
+
+def test_request_without_listener_that_cannot_be_handed_out_is_refused(
+    net: Net, mock: Mock, in_thread: InThread
+) -> None:
+    """X2, V6: hook D7: the listener closes, and then the answer cannot be written."""
+    a = net.peer()
+    a.ep.connect(data=b"497")
+    wait_readable(net.listen_eq)
+    # An address that is never mapped.
+    arg = raw.sample("EQ_READ", eq=net.listen_eq._live_handle(), data_len=256, cm_data=8)
+    hook = mock.hook("D7", net.listen_eq)
+    reading = in_thread(lambda: raw.call(net.device.fileno(), "EQ_READ", arg))
+    hook.stopped()
+    net.listener.close()
+    hook.go()
+    assert reading.result() == -errno.EFAULT
     assert a.eq_error().err == errno.ECONNREFUSED
     assert net.listen_eq.read() is None
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 
 import pytest
+import uapi_support as raw
 from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
@@ -23,6 +25,25 @@ def test_written_event_comes_back(mock: Mock) -> None:
     assert (event.event, event.fid, event.data) == (77, mock.domain, 2**63)
     assert event.context is context
     assert eq.read() is None
+
+
+def test_close_takes_back_what_was_reported_and_not_what_was_written(mock: Mock) -> None:
+    """O3, V6: the program's own event outlives its object, and names it by a number."""
+    eq = mock.eq()
+    about = mock.domain.endpoint(mock.info)
+    about.bind(mock.cq(), recv=True, transmit=True)
+    about.bind(eq)
+    about.enable()
+    handle = about._live_handle()
+    eq.write(77, fid=about)
+    mock.command("event", about.trace_id, int(kp.Event.SHUTDOWN))
+    about.close()
+    arg = raw.sample("EQ_READ", eq=eq._live_handle())
+    assert raw.call(mock.device.fileno(), "EQ_READ", arg) > 0
+    assert (arg.out_event, arg.out_handle) == (77, handle)
+    assert eq.read() is None
+    close = raw.sample("CLOSE", handle=handle)
+    assert raw.call(mock.device.fileno(), "CLOSE", close) == -errno.EBADF
 
 
 def test_event_about_an_endpoint_names_it(mock: Mock) -> None:

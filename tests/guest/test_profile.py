@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -107,7 +108,10 @@ def test_variables_have_names_ids_and_words(mock: Mock, name: str) -> None:
 
 
 def test_query_counts_and_fills_what_fits(mock: Mock, memory: raw.Pages) -> None:
-    """F2: no array: the count; a short one: as many as fit; the count is always the whole."""
+    """F2, X1: no array: the count; a short one: as many as fit; the count is always the whole.
+
+    The distance between two entries is one entry to one page.
+    """
     size = ctypes.sizeof(_uapi.kfab_profile_desc)
     with mock.cq().profile() as profile:
         arg = raw.sample("PROFILE_QUERY", profile=profile._handle, count=77)
@@ -131,7 +135,7 @@ def test_query_counts_and_fills_what_fits(mock: Mock, memory: raw.Pages) -> None
         assert raw.call(mock.device.fileno(), "PROFILE_QUERY", arg) == 1
         assert ctypes.string_at(ctypes.addressof(room) + size, 16) == bytes(16)
         assert ctypes.string_at(ctypes.addressof(room) + size + 16, 1) == b"\x55"
-        for desc_size, what in ((size - 1, 0), (size, 2)):
+        for desc_size, what in ((size - 1, 0), (mmap.PAGESIZE + 1, 0), (size, 2)):
             arg.desc_size, arg.what = desc_size, what
             assert raw.call(mock.device.fileno(), "PROFILE_QUERY", arg) == -errno.EINVAL
         arg = raw.sample(
@@ -259,6 +263,39 @@ def test_domain_adds_up_its_objects(mock: Mock) -> None:
         assert last[name] == after[name], name
     assert last["unexp_msg_cnt"] == 3
     assert after["deepest_fill"] == 4
+
+
+def _signalled(mock: Mock) -> kp.CompletionQueue:
+    """Open a queue that counts one signal, and that nothing uses."""
+    cq = mock.domain.cq(8)
+    with mock.domain.endpoint(mock.info) as ep, mock.fabric.eq() as eq:
+        ep.bind(cq, recv=True, transmit=True)
+        ep.bind(eq)
+        ep.enable()
+        mock.inject(ep)
+    return cq
+
+
+def test_adding_up_a_domain_keeps_no_open_or_close_waiting(mock: Mock, in_thread: InThread) -> None:
+    """F4, O1: hook D8: after the first queue another one closes; it is counted once."""
+    _first, doomed, last = [_signalled(mock) for _ in range(3)]
+    with mock.domain.profile() as profile:
+        before = profile.number("signals")
+        hook = mock.hook("D8", mock.domain)
+        reading = in_thread(lambda: profile.number("signals"))
+        hook.stopped()
+        in_thread(doomed.close).result()
+        in_thread(lambda: mock.domain.cq(8)).result()
+        hook.go()
+        assert reading.result() == before
+        assert profile.number("signals") == before
+        hook = mock.hook("D8", mock.domain)
+        resetting = in_thread(profile.reset)
+        hook.stopped()
+        in_thread(last.close).result()
+        hook.go()
+        resetting.result()
+        assert profile.number("signals") == 0
 
 
 def _numbers(values: dict[str, Any], name: str) -> list[int]:

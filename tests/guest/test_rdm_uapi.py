@@ -80,8 +80,8 @@ def test_fault_inserts_nothing(rdm: RdmNet, memory: raw.Pages) -> None:
 def test_late_fault_inserts_nothing(rdm: RdmNet, in_thread: InThread) -> None:
     """X2: the room for the numbers is writable at first and not at the end: nothing stays.
 
-    An insert begins by writing to that room. It waits for the second of its two pages, while
-    the first one, which it has written, becomes read-only.
+    An insert begins by trying whether that room is writable. It waits for the second of its two
+    pages, while the first one, which it has tried, becomes read-only.
     """
     fd, count = rdm.device.fileno(), 512
     addresses = ctypes.create_string_buffer(pack_address(("192.0.2.1", 1)) * count)
@@ -97,6 +97,16 @@ def test_late_fault_inserts_nothing(rdm: RdmNet, in_thread: InThread) -> None:
         assert empty(av)
     last.close()
     memory.free()
+
+
+def test_failed_insert_leaves_the_room_as_it_was(rdm: RdmNet) -> None:
+    """X2: no address is valid: the numbers are not written, since 0 would be a good one."""
+    addresses = ctypes.create_string_buffer(b"\xff" * 32)
+    room = (ctypes.c_uint64 * 2)(POISON, POISON)
+    with rdm.domain().av() as av:
+        arg = insert(av, ctypes.addressof(addresses), ctypes.addressof(room), 2)
+        assert raw.call(rdm.device.fileno(), "AV_INSERT", arg) == -errno.EINVAL
+        assert list(room) == [POISON, POISON]
 
 
 def test_fault_inserts_no_service(rdm: RdmNet, memory: raw.Pages) -> None:

@@ -195,7 +195,7 @@ def test_lost_device_is_no_reason_to_go_on(mock: Mock) -> None:
 def test_event_between_begin_and_check(mock: Mock, in_thread: InThread, name: str) -> None:
     """T1, V3, B01: hook D2, before the check: the event is seen."""
     ready = CLASSES[name](mock, FD)
-    hook = mock.hook("D2", ready.obj)  # type: ignore[arg-type]
+    hook = mock.hook("D2", ready.obj)
     call = in_thread(lambda: mock.fabric.trywait(ready.obj))
     hook.stopped()
     ready.make()
@@ -212,7 +212,7 @@ def test_event_after_the_check(mock: Mock, in_thread: InThread, name: str) -> No
     """
     first, second = CLASSES[name](mock, FD), CLASSES["eq"](mock, FD)
     first.obj.fileno()
-    hook = mock.hook("D2", second.obj)  # type: ignore[arg-type]
+    hook = mock.hook("D2", second.obj)
     call = in_thread(lambda: mock.fabric.trywait(first.obj, second.obj))
     hook.stopped()
     first.make()
@@ -225,7 +225,7 @@ def test_event_after_the_check(mock: Mock, in_thread: InThread, name: str) -> No
 def test_event_that_is_stored_and_not_announced(mock: Mock, in_thread: InThread) -> None:
     """T1, V1: hook D3: from storing on the answer is no, and the descriptor readable."""
     ready = CLASSES["cq"](mock, FD)
-    hook = mock.hook("D3", ready.obj)  # type: ignore[arg-type]
+    hook = mock.hook("D3", ready.obj)
     publisher = in_thread(ready.make)
     hook.stopped()
     assert not mock.fabric.trywait(ready.obj)

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import random
+import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import Call, Mock
+from guest_support import Call, Hook, Mock, handler
 
 import kfabric_py as kp
 from harness.guest import sleeping
@@ -38,24 +41,137 @@ def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
     assert [entry.data for entry in second.result()] == [1]
 
 
-def test_event_names_an_object_that_is_open(mock: Mock, in_thread: InThread) -> None:
-    """X2, O3: hook D7 of an EQ: who closes the endpoint waits until its event was read."""
+def test_signal_ends_a_long_read_early(mock: Mock, in_thread: InThread) -> None:
+    """X2, V6: hook D7: a signal at the first look; what was read counts, the rest is there."""
+    cq = mock.cq(64)
+    mock.inject(mock.endpoint(cq=cq), count=64)
+    room = (_uapi.kfab_cq_entry * 64)()
+    arg = raw.sample("CQ_READ", cq=cq._handle, count=64, entries=ctypes.addressof(room))
+    ident: list[int] = []
+
+    def read() -> int:
+        ident.append(threading.get_ident())
+        return raw.call(mock.device.fileno(), "CQ_READ", arg)
+
+    with handler(signal.SIGUSR1, lambda: None, restart=False):
+        hook = mock.hook("D7", cq)
+        call = in_thread(read)
+        hook.stopped()
+        signal.pthread_kill(ident[0], signal.SIGUSR1)
+        hook.go()
+        got = call.result()
+    assert 0 < got < 64
+    assert len(cq.read(64)) == 64 - got
+
+
+def test_close_waits_for_no_reader_of_events(mock: Mock, in_thread: InThread) -> None:
+    """X2, O3: hook D7 of an EQ: the endpoint closes while its event is handed out.
+
+    The event that is being read still names it. The next one is not taken with it.
+    """
     eq = mock.fabric.eq()
     ep = mock.endpoint(cq=mock.cq(), eq=eq)
+    handle = ep._live_handle()
     mock.command("event", ep.trace_id, 2)
     eq.write(data=497)
-    hook = mock.hook("D7", eq)  # type: ignore[arg-type]
-    reading = in_thread(eq.read)
+    arg = raw.sample("EQ_READ", eq=eq._live_handle())
+    hook = mock.hook("D7", eq)
+    reading = in_thread(lambda: raw.call(mock.device.fileno(), "EQ_READ", arg))
     hook.stopped()
-    closing = in_thread(ep.close)
-    sleeping.wait_until_asleep(closing.tid, "^kfd_obj_close")
+    in_thread(ep.close).result()
     hook.go()
-    event = reading.result()
-    closing.result()
-    assert event.event is kp.Event.CONNECTED and event.fid is ep
+    assert reading.result() > 0
+    assert (arg.out_event, arg.out_handle) == (int(kp.Event.CONNECTED), handle)
     rest = eq.read()
     assert rest is not None and rest.data == 497
+    assert eq.read() is None
     eq.close()
+
+
+@dataclass
+class Held:
+    """A queue that is being closed while a call on it stands at hook D7."""
+
+    mock: Mock
+    cq: kp.CompletionQueue
+    hook: Hook
+    reading: Call[Any]
+    closing: Call[Any]
+
+    @classmethod
+    def new(cls, mock: Mock, in_thread: InThread) -> Held:
+        """Return once the close waits for the call."""
+        cq = mock.domain.cq(8)
+        with mock.domain.endpoint(mock.info) as ep, mock.fabric.eq() as eq:
+            ep.bind(cq, recv=True, transmit=True)
+            ep.bind(eq)
+            ep.enable()
+            mock.inject(ep)
+        hook = mock.hook("D7", cq)
+        reading = in_thread(lambda: cq.read(1))
+        hook.stopped()
+        handle = cq._live_handle()
+        closing = in_thread(lambda: close(mock, handle))
+        sleeping.wait_until_asleep(closing.tid, "^kfd_obj_close")
+        return cls(mock, cq, hook, reading, closing)
+
+    def go(self) -> int:
+        """Let the call end; return the result of the close."""
+        self.hook.go()
+        assert len(self.reading.result()) == 1
+        result = self.closing.result()
+        if not result:
+            self.cq._mark_closed()
+        assert isinstance(result, int)
+        return result
+
+
+def close(mock: Mock, handle: int) -> int:
+    """Close a handle, past the library; return the result."""
+    return raw.call(mock.device.fileno(), "CLOSE", raw.sample("CLOSE", handle=handle))
+
+
+def test_close_waits_for_a_call_in_progress(mock: Mock, in_thread: InThread) -> None:
+    """O1: hook D7: a read that does not block; the close is not refused."""
+    assert Held.new(mock, in_thread).go() == 0
+
+
+def test_close_that_waits_keeps_only_its_object(mock: Mock, in_thread: InThread) -> None:
+    """O1, O3: hook D7: other objects close, events are read; a new call on it waits: EBADF."""
+    held = Held.new(mock, in_thread)
+    late = in_thread(lambda: held.cq.read(1))
+    sleeping.wait_until_asleep(late.tid, "^kfd_pin")
+    other, eq = mock.domain.cq(8), mock.eq()
+    in_thread(other.close).result()
+    assert in_thread(eq.read).result() is None
+    assert held.go() == 0
+    with pytest.raises(kp.ClosedError):
+        late.result()
+
+
+def test_close_that_waited_is_refused_for_a_new_user(mock: Mock, in_thread: InThread) -> None:
+    """O1, V8: hook D7: a call that has a poll set already adds the queue to it: EBUSY.
+
+    That call must not wait for the close, which waits for calls.
+    """
+    held = Held.new(mock, in_thread)
+    poll = mock.poll_set()
+    in_thread(lambda: poll.add(held.cq)).result()
+    assert held.go() == -errno.EBUSY
+    assert held.cq.read(1) == []
+    poll.remove(held.cq)
+    held.cq.close()
+
+
+def test_interrupted_close_changes_nothing(mock: Mock, in_thread: InThread) -> None:
+    """O1, V8: hook D7: a signal ends the close that waits; the queue works as before."""
+    held = Held.new(mock, in_thread)
+    with handler(signal.SIGUSR1, lambda: None, restart=False):
+        signal.pthread_kill(held.closing.ident, signal.SIGUSR1)
+        assert held.closing.result() == -errno.EINTR
+    assert held.go() == -errno.EINTR
+    assert held.cq.read(1) == []
+    held.cq.close()
 
 
 def test_every_entry_goes_to_one_of_many_readers(mock: Mock, in_thread: InThread) -> None:

@@ -8,17 +8,22 @@ a time; what else has to be late is a wake-up that the fault "late" holds back.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import select
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import uapi_support as raw
-from guest_support import LIMIT, PATIENCE, Call, Mock, handler
+from channel_support import Told
+from guest_support import LIMIT, PATIENCE, Call, Child, Mock, handler
 
 import kfabric_py as kp
+from harness.guest import sleeping
 from harness.guest.waiting import Deadline
 from kfabric_py import _uapi
 
@@ -243,6 +248,83 @@ def test_wake_goes_on_to_who_needs_less(mock: Mock, in_thread: InThread) -> None
     calls["second"].asleep()
     mock.inject(ep, count=2)
     assert entries(calls["second"].result()) == 2
+
+
+def test_read_with_a_threshold_takes_enough_or_nothing(mock: Mock, in_thread: InThread) -> None:
+    """Q4, V5: hook D7: another reader takes one between the look and the take of two.
+
+    The other reader stands at the hook with an entry that it has not removed. So the reader with
+    the threshold sees two, does not sleep, and waits for the readers' mutex.
+    """
+    cq = mock.cq(threshold=True)
+    ep = mock.endpoint(cq=cq)
+    mock.inject(ep, count=2)
+    hook = mock.hook("D7", cq)
+    other = in_thread(lambda: cq.read(1))
+    hook.stopped()
+    call = in_thread(lambda: cq.sread(8, threshold=2, timeout=LIMIT))
+    sleeping.wait_until_asleep(call.tid, "^kfd_cq_take")
+    hook.go()
+    assert entries(other.result()) == 1
+    call.asleep()
+    mock.inject(ep)
+    assert entries(call.result()) == 2
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An object on which two processes block that share the open file.
+
+    Attributes:
+        of: the object.
+        fields: of the raw call.
+        read: the same call by the library.
+        publish: makes what both wait for, once.
+    """
+
+    of: kp.CompletionQueue | kp.EventQueue | kp.CompChannel
+    fields: dict[str, int]
+    read: Callable[[], object]
+    publish: Callable[[], None]
+
+    @classmethod
+    def open(cls, mock: Mock, name: str, room: _uapi.kfab_cq_entry) -> Shared:
+        """Open what the ioctl of that name reads."""
+        if name == "EQ_SREAD":
+            eq = mock.eq()
+            fields = {"eq": eq._live_handle()}
+            return cls(eq, fields, lambda: eq.sread(timeout=LIMIT), lambda: eq.write(data=497))
+        told = Told.new(mock)
+        if name == "GET_CQ_EVENT":
+            told.cq.req_notify()
+            fields = {"channel": told.channel._live_handle()}
+            return cls(told.channel, fields, partial(_acked, told.channel), told.inject)
+        fields = {"cq": told.cq._live_handle(), "count": 1, "entries": ctypes.addressof(room)}
+        return cls(told.cq, fields, lambda: told.cq.sread(1, timeout=LIMIT), told.inject)
+
+
+def _acked(channel: kp.CompChannel) -> kp.CqEvent | None:
+    return channel.get_cq_event(timeout=LIMIT, ack=True)
+
+
+@pytest.mark.parametrize("name", ["CQ_SREAD", "EQ_SREAD", "GET_CQ_EVENT"])
+def test_killed_reader_leaves_its_entry_to_the_next(
+    mock: Mock, in_thread: InThread, in_child: Callable[..., Child], name: str
+) -> None:
+    """V4, V6, O4: hook D4: woken, then killed before it takes: another reader gets the entry."""
+    room = _uapi.kfab_cq_entry()
+    shared, fd = Shared.open(mock, name, room), mock.device.fileno()
+    arg = raw.sample(name, deadline=_uapi.KFAB_DEADLINE_NONE, **shared.fields)
+    child = in_child(lambda report: raw.call(fd, name, arg))
+    sleeping.wait_until_asleep(child.pid, deadline=LIMIT)
+    call = in_thread(shared.read).asleep()
+    hook = mock.hook("D4", shared.of)
+    shared.publish()
+    hook.stopped()
+    child.kill(signal.SIGKILL)
+    hook.go()
+    assert child.wait() == -signal.SIGKILL
+    assert call.result()
 
 
 @pytest.mark.wrong_wakeups("spurious", reason="a fault point makes it")

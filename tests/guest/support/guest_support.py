@@ -79,6 +79,11 @@ class Call(Generic[T]):
         return self
 
     @property
+    def ident(self) -> int:
+        """The thread's number for :func:`signal.pthread_kill`."""
+        return self._thread.ident or 0
+
+    @property
     def done(self) -> bool:
         """Has the call ended?"""
         return not self._thread.is_alive()
@@ -194,7 +199,14 @@ class Mock:
         self.command("complete", ep.trace_id, kind, count, *words)
 
     def hook(
-        self, name: str, of: kp.WaitSet | kp.CompletionQueue | kp.Counter | kp.CompChannel
+        self,
+        name: str,
+        of: kp.WaitSet
+        | kp.CompletionQueue
+        | kp.EventQueue
+        | kp.Counter
+        | kp.CompChannel
+        | kp.Domain,
     ) -> Hook:
         """Have the next thread stop that comes to delay hook ``name`` on an object.
 

@@ -26,8 +26,9 @@
  * and no number is used twice. out_id is another name of the object, unique in the
  * machine, which tracepoints use.
  *
- * A call in progress references the objects that it names, so closing one of them fails
- * with EBUSY.
+ * A call in progress references the objects that it names. Closing one of them waits for
+ * the call; for a blocking call (CQ_SREAD, EQ_SREAD, CNTR_WAIT, WAIT, PROFILE_EVENTS) it
+ * fails with EBUSY instead. GET_CQ_EVENT ends when its channel is closed.
  *
  * If the answer of a call cannot be written, nothing was consumed: the next call gets
  * it. @deadline is absolute, in nanoseconds of CLOCK_MONOTONIC. It is compared, never
@@ -52,7 +53,7 @@
  * Where they are listed, these have the same meaning everywhere:
  *
  *  - EOPNOTSUPP: a value or call that exists but is not supported here.
- *  - EBUSY: another object or a call in progress uses the object; nothing was changed.
+ *  - EBUSY: another object or a blocking call uses the object; nothing was changed.
  *  - EMFILE: this client has as many objects as it may have.
  *  - ENOSPC: this client has used up all handles.
  *  - ENOBUFS: this client has as much buffer memory as it may have.
@@ -253,8 +254,8 @@ struct kfab_getinfo {
  *
  * Errors:
  *
- *  - EBUSY: a call in progress or another object uses the object, or another close of
- *    it waits for acknowledgments; nothing was changed
+ *  - EBUSY: a blocking call or another object uses the object, or another close of it
+ *    waits for acknowledgments; nothing was changed
  *  - EINTR: a signal; nothing was changed, except that a CQ which was waiting for
  *    acknowledgments is still being closed
  */
@@ -683,7 +684,6 @@ struct kfab_pep_open {
  *  - EINVAL: @info does not describe an endpoint of this domain
  *  - EOPNOTSUPP: a mode in @info that users cannot serve, or a type of endpoint that
  *    the provider does not have
- *  - EBUSY: another call uses the request
  *  - ENODEV: the device is gone
  *  - KFAB_EDOMAIN: the request arrived on another domain's device
  */

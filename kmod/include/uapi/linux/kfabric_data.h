@@ -112,7 +112,6 @@ struct kfab_connect {
  *  - EINVAL: private data that is too long; a request of another passive endpoint; a
  *    handle of another class
  *  - EOPNOTSUPP: the provider has no passive endpoints
- *  - EBUSY: another call uses the request
  *  - ENODEV: the device is gone, and the request with it: its handle has ended
  */
 struct kfab_reject {
@@ -441,7 +440,8 @@ struct kfab_cq_entry {
  * CQ_READ: Read completions, oldest first, without waiting. With KFAB_CQ_REPORT_EMPTY
  * the result also reports that the queue was seen empty after the entries, which
  * saves the call that would find that out, and EAGAIN does not occur. Without
- * KFAB_CQ_EMPTY in the result more may be left: entries, an error, an overrun.
+ * KFAB_CQ_EMPTY in the result more may be left: entries, an error, an overrun. A
+ * signal ends a read after the entries that it has read so far.
  *
  * Result of CQ_READ: the number of completions read; with KFAB_CQ_REPORT_EMPTY plus
  * KFAB_CQ_EMPTY if the queue was seen empty after them.
@@ -455,7 +455,8 @@ struct kfab_cq_entry {
  *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  *
  * CQ_SREAD: Read completions, waiting for the first; in a CQ of
- * KFAB_CQ_COND_THRESHOLD until there are @cond. At the deadline fewer are returned.
+ * KFAB_CQ_COND_THRESHOLD until there are @cond. At the deadline fewer are returned. A
+ * signal ends a read that has @cond entries.
  *
  * Result of CQ_SREAD: the number of completions read.
  *
@@ -572,7 +573,9 @@ struct kfab_cq_signal {
  * @read_flags: 0, or KFAB_PEEK to leave the event in the queue
  * @deadline: EQ_SREAD: the deadline; EQ_READ: 0
  * @out_event: KFAB_CONNREQ and so on
- * @out_handle: the object that the event is about, 0 without one
+ * @out_handle: the object that the event is about, 0 without one; for an event that
+ *		was written with EQ_WRITE the number given there, perhaps of an object
+ *		that is closed
  * @out_context: context of that object; for an event that was written with EQ_WRITE
  *		 the writer's
  * @out_data: data of the event
@@ -688,7 +691,7 @@ struct kfab_eq_readerr {
  * @data: a number of the caller, returned with the event
  *
  * Put an event of the caller's own into a queue. EQ_READ returns it as it was
- * written, whatever number @event is.
+ * written, whatever number @event is, also if the object of @handle is closed by then.
  *
  * Errors:
  *

@@ -119,7 +119,8 @@ struct kfab_profile_desc {
  *
  * Errors:
  *
- *  - EINVAL: @what is unknown; @desc_size is too small; a handle of another class
+ *  - EINVAL: @what is unknown; @desc_size is too small or more than a page; a handle
+ *    of another class
  */
 struct kfab_profile_query {
 	__u32 size;

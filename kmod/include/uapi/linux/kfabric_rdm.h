@@ -362,8 +362,8 @@ struct kfab_av_open {
  * @insert_flags: 0 or KFAB_MORE
  *
  * Insert addresses. If at least one was inserted, the call succeeds, and @out_addrs
- * has KFAB_ADDR_NOTAVAIL for each of the others. If the call fails, the array may
- * have been written.
+ * has KFAB_ADDR_NOTAVAIL for each of the others. If the call fails, the array is
+ * unchanged; only after EFAULT a part of it may have been written.
  *
  * Return: the number of addresses inserted.
  *
