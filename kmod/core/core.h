@@ -522,6 +522,8 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 
 /**
  * struct kfi_eq_slot - one event
+ * @link: on the EQ's list of unread events, or on @share->free
+ * @share: that the slot belongs to; constant
  * @event: its number; not used for an error event
  * @len: bytes of @payload, or of the error's data
  * @is_err: it is an error event
@@ -529,9 +531,11 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
  * @err: an error event; its err_data is in @payload
  * @payload: what kfi_eq_read() returns
  *
- * In the ring of an EQ protected by the EQ's source->lock.
+ * In an EQ, protected by the EQ's source->lock.
  */
 struct kfi_eq_slot {
+	struct list_head link;
+	struct kfi_eq_share *share;
 	u32 event;
 	u32 len;
 	bool is_err;

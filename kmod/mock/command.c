@@ -388,11 +388,6 @@ static int kfm_event_report(struct kfm_report **ret, u32 id,
 	return 0;
 }
 
-static struct kfid_eq *kfm_report_eq(struct kfm_report *report)
-{
-	return report->ep ? report->ep->base.eq : report->eq->eq;
-}
-
 static struct kfid *kfm_report_fid(struct kfm_report *report)
 {
 	return report->ep ? &report->ep->base.ep.fid : &report->eq->eq->fid;
@@ -406,12 +401,16 @@ static int kfm_run_event(struct kfm_report *report)
 		.len = report->payload_len,
 	};
 
-	return kfi_eq_report(kfm_report_eq(report), &event);
+	if (report->ep)
+		return kfi_ep_report(&report->ep->base, &event);
+	return kfi_eq_report(report->eq->eq, NULL, &event);
 }
 
 static int kfm_run_eqerr(struct kfm_report *report)
 {
-	return kfi_eq_report_err(kfm_report_eq(report), &report->err);
+	if (report->ep)
+		return kfi_ep_report_err(&report->ep->base, &report->err);
+	return kfi_eq_report_err(report->eq->eq, NULL, &report->err);
 }
 
 /* Connection events have a kfi_eq_cm_entry, others a kfi_eq_entry. */

@@ -25,6 +25,9 @@
 /*
  * Reports an event on the endpoint. The caller has seen conn->ep_gone false under
  * conn->lock, which keeps the endpoint and its EQ until the lock is released.
+ *
+ * The EQ has KFI_EP_EVENTS slots for the endpoint, and no connection reports more: one
+ * event shows how connecting ended, one its end, one the loss of the device.
  */
 static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 			    size_t len)
@@ -40,7 +43,7 @@ static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 	if (len)
 		memcpy(u.room + sizeof(u.entry), data, len);
 	ev.len = sizeof(u.entry) + len;
-	kfi_eq_report(conn->ep->base.eq, &ev);
+	WARN_ON_ONCE(kfi_ep_report(&conn->ep->base, &ev));
 }
 
 /* The same for an error event. The core copies @data. */
@@ -57,7 +60,7 @@ static void kfv_conn_report_err(struct kfv_conn *conn, int err, int prov_errno,
 	};
 
 	lockdep_assert_held(&conn->lock);
-	kfi_eq_report_err(conn->ep->base.eq, &entry);
+	WARN_ON_ONCE(kfi_ep_report_err(&conn->ep->base, &entry));
 }
 
 /**

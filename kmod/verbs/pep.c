@@ -227,7 +227,6 @@ static int kfv_req_report(struct kfv_pep *pep, struct kfv_req *req,
 		.event = KFI_CONNREQ,
 		.buf = &u,
 		.drop = kfv_req_drop_event,
-		.refuse = true,
 	};
 	int err;
 

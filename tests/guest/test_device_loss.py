@@ -64,6 +64,31 @@ def test_every_queue_gets_a_last_error(doomed: Net, in_thread: InThread) -> None
     assert error is not None and (error.fid, error.err) == (doomed.listener, errno.ENODEV)
 
 
+def test_full_queue_takes_the_loss(doomed: Net, in_thread: InThread) -> None:
+    """O5, Q10: the listener's, beside unread requests and the user's events."""
+    with doomed.fabric.eq(2) as eq, doomed.fabric.passive_ep(doomed.offer) as listener:
+        listener.bind(eq)
+        listener.listen()
+        name = listener.getname()
+        assert isinstance(name, tuple)
+        peers = [doomed.peer(doomed.info_for(name[1])) for _ in range(3)]
+        for peer in peers:
+            peer.ep.connect()
+        wait_until(lambda: any(peer.eq.readerr() for peer in peers), "a rejected request", LIMIT)
+        for _ in range(2):
+            eq.write()
+        delete(doomed, in_thread)
+        unread = [eq.read() for _ in range(4)]
+        requests = [event.request for event in unread if event and event.request]
+        assert len(requests) == 2
+        with pytest.raises(kp.ErrorAvailable):
+            eq.read()
+        error = eq.readerr()
+        assert error is not None and (error.fid, error.err) == (listener, errno.ENODEV)
+        for request in requests:
+            request.close()
+
+
 def test_posted_operations_end_with_the_device(doomed_links: Links, in_thread: InThread) -> None:
     """O5: the entry that says ENODEV is the last; what was posted has none of its own."""
     a, _ = doomed_links.connect()

@@ -538,7 +538,7 @@ void kfr_domain_lose(struct kfr_domain *rdm)
 		if (ep->face.base.eq) {
 			entry.fid = &ep->face.base.ep.fid;
 			entry.context = entry.fid->context;
-			kfi_eq_report_err(ep->face.base.eq, &entry);
+			kfi_ep_report_err(&ep->face.base, &entry);
 		}
 		mutex_unlock(&ep->ctl);
 	}

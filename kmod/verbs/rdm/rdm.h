@@ -320,6 +320,8 @@ struct kfr_ep {
  * @rx_bits: upper bits of an address that select the receive context
  * @events: inserting reports to @eq
  * @eq: bound, referenced; set once under @lock, read without
+ * @completions: slots of @eq for completed insertions; as many events fit as the EQ's
+ *	user asked for
  * @lock: protects @next and @more, and serialises changes of both xarrays
  * @next: of a table: the index of the next address
  * @more: indices of addresses that @index maps to another one
@@ -335,6 +337,7 @@ struct kfr_av {
 	int rx_bits;
 	bool events;
 	struct kfid_eq *eq;
+	struct kfi_eq_share completions;
 	struct mutex lock;	/* changes */
 	u32 next;
 	u32 more;

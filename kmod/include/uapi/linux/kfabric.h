@@ -454,7 +454,8 @@ struct kfab_domain_open {
  * @wait_obj: KFAB_WAIT_*
  * @wait_set: the wait set, with KFAB_WAIT_SET, else 0
  * @__reserved: must be 0
- * @entries: least number of events that it holds, 0 for a default
+ * @entries: number of events of the user that it holds, 0 for a default; bound objects
+ *	     add places for their own events
  * @context: a number of the caller, returned with every report about the object
  * @out_handle: the event queue
  * @out_id: its id in tracepoints, unique in the machine
