@@ -4,9 +4,9 @@
  * the production build.
  *
  * A hook stops a thread where it is, whatever its task state and its context: the
- * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. At D7 it sleeps
- * instead. It holds a mutex there, and a thread that waits for the mutex of a running
- * owner spins as well, on the other CPU. Only code that may sleep reaches D7.
+ * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. From D7 on it
+ * sleeps instead. It holds a mutex there, and a thread that waits for the mutex of a
+ * running owner spins as well, on the other CPU. Only code that may sleep reaches these.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -103,7 +103,7 @@ EXPORT_SYMBOL_GPL(kfi_test_hook_stopped);
 
 static void kfi_hook_pause(enum kfi_hook hook)
 {
-	if (hook == KFI_HOOK_D7)
+	if (hook >= KFI_HOOK_D7)
 		usleep_range(1000, 2000);
 	else
 		cpu_relax();
@@ -114,7 +114,7 @@ static void kfi_hook_pause(enum kfi_hook hook)
  * @hook: the point
  * @id: of the object at hand
  *
- * Context: any; at D7 process context, may sleep. Takes no lock.
+ * Context: any; from D7 on process context, may sleep. Takes no lock.
  */
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 {

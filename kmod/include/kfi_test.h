@@ -18,10 +18,11 @@
  *  D5 between the deadline's expiry and leaving the queue
  *  D6 between unlinking a member and freeing it
  *  D7 between looking at an entry and copying it to the user
+ *  D8 in an accept of the verbs provider, before its queue pair is ready to send
  */
 enum kfi_hook {
 	KFI_HOOK_D1 = 1, KFI_HOOK_D2, KFI_HOOK_D3, KFI_HOOK_D4,
-	KFI_HOOK_D5, KFI_HOOK_D6, KFI_HOOK_D7, KFI_HOOK_MAX
+	KFI_HOOK_D5, KFI_HOOK_D6, KFI_HOOK_D7, KFI_HOOK_D8, KFI_HOOK_MAX
 };
 
 /* Faults that can be armed, once each. */

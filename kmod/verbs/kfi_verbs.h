@@ -78,6 +78,7 @@
 #include <kfi_enosys.h>
 #include <kfi_rma.h>
 #include <kfi_tagged.h>
+#include <kfi_test.h>
 
 #define KFV_PROVIDER		"verbs"
 #define KFV_VERSION		KFI_VERSION(1, 0)
@@ -318,7 +319,7 @@ enum kfv_state {
 	KFV_IDLE,		/* not connected yet */
 	KFV_CONNECTING,		/* kfi_connect() was called, no reply yet */
 	KFV_REQUESTED,		/* holds a peer's request, not answered yet */
-	KFV_ACCEPTED,		/* kfi_accept() was called, not confirmed yet */
+	KFV_ACCEPTED,		/* accepted and ready to send, not confirmed yet */
 	KFV_CONNECTED,
 	KFV_CLOSED,		/* disconnected, or connecting has failed */
 	KFV_STOPPED,		/* final: the device half is being destroyed */
@@ -476,10 +477,14 @@ static inline bool kfv_gone(const struct kfv_device *dev)
 	return READ_ONCE(dev->gone);
 }
 
-/* The answer may be out of date at once, unless the caller holds conn->lock. */
+/*
+ * The answer may be out of date at once, unless the caller holds conn->lock. If it is
+ * true, the queue pair was ready to send.
+ */
 static inline bool kfv_conn_up(const struct kfv_conn *conn)
 {
-	enum kfv_state state = READ_ONCE(conn->state);
+	/* Pairs with kfv_conn_set_up(). */
+	enum kfv_state state = smp_load_acquire(&conn->state);
 
 	return state == KFV_ACCEPTED || state == KFV_CONNECTED;
 }
