@@ -10,9 +10,9 @@
  *   eqerr ID err= [prov=] [data=] [context=]
  *   lose DOMAIN
  * and in the build with KFABRIC_TEST=1
- *   hook arm D1..D8 ID
- *   hook go D1..D8
- *   fault none|lost|late|herd|spurious QUEUE [ARG]
+ *   hook arm D1..D9 ID
+ *   hook go D1..D9
+ *   fault none|lost|late|herd|spurious|stall ID [ARG]
  *
  * KIND: send, recv, read, write, remote_read, remote_write.
  * context: process, softirq, workqueue. docs/mock.md has the details.
@@ -521,20 +521,21 @@ static const char * const kfm_faults[KFI_FAULT_MAX] = {
 	[KFI_FAULT_LATE] = "late",
 	[KFI_FAULT_HERD] = "herd",
 	[KFI_FAULT_SPURIOUS] = "spurious",
+	[KFI_FAULT_STALL] = "stall",
 };
 
 static int kfm_cmd_fault(struct kfm_args *args)
 {
 	u64 arg = 0;
-	u32 queue;
+	u32 id;
 	int fault;
 
 	fault = match_string(kfm_faults, KFI_FAULT_MAX, args->word[1]);
-	if (fault < 0 || kfm_parse_id(args->word[2], &queue))
+	if (fault < 0 || kfm_parse_id(args->word[2], &id))
 		return -EINVAL;
 	if (args->words > 3 && kstrtou64(args->word[3], 0, &arg))
 		return -EINVAL;
-	return kfi_test_fault_arm(fault, queue, arg);
+	return kfi_test_fault_arm(fault, id, arg);
 }
 
 #endif /* KFABRIC_TEST */

@@ -227,6 +227,7 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric,
 		kfv_domain_destroy(domain);
 		return err;
 	}
+	domain->pd->domain_id = domain->base.id;
 	*ret = &domain->base.domain;
 	return 0;
 }

@@ -104,7 +104,8 @@
 
 /*
  * Deadlines for the local device. No peer takes part in what they limit: a
- * deadline that passes is a fault of the device and is logged or reported.
+ * deadline that passes is a fault of the device and is logged or reported. No close
+ * leaves memory to a device that is late: after the message it waits on.
  */
 #define KFV_DRAIN_TIME		(10 * HZ)
 #define KFV_REG_TIME		(5 * HZ)
@@ -174,6 +175,7 @@ struct kfv_fabric {
 /**
  * struct kfv_pd - device half of a domain
  * @ref: the domain, and each kfv_conn and kfv_region
+ * @domain_id: id of the domain, for delay hooks; set before the domain is open
  * @dev: its device, counted in kfv_device.users; constant
  * @port: port of the device; constant
  * @ib: the protection domain; constant
@@ -187,6 +189,7 @@ struct kfv_fabric {
  */
 struct kfv_pd {
 	struct kref ref;
+	u32 domain_id;
 	struct kfv_device *dev;
 	u32 port;
 	struct ib_pd *ib;
@@ -342,7 +345,7 @@ enum kfv_state {
  * @id: RDMA CM's half of the connection; changed under @ctl and @lock, so that
  *	either of them keeps it
  * @qp: the queue pair; NULL before kfi_enable(). Changed under @ctl only while
- *	the endpoint is not enabled; then constant until @destroy runs
+ *	the endpoint is not enabled; then constant until kfv_conn_stop()
  * @cq: one of the device's shared CQs, with room reserved for both queues; as @qp
  * @nr_cqe: that room; as @qp
  * @tx: sends and RMA

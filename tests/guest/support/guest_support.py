@@ -194,7 +194,9 @@ class Mock:
         self.command("complete", ep.trace_id, kind, count, *words)
 
     def hook(
-        self, name: str, of: kp.WaitSet | kp.CompletionQueue | kp.Counter | kp.CompChannel
+        self,
+        name: str,
+        of: kp.WaitSet | kp.CompletionQueue | kp.Counter | kp.CompChannel | kp.Domain,
     ) -> Hook:
         """Have the next thread stop that comes to delay hook ``name`` on an object.
 
