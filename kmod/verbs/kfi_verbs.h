@@ -534,6 +534,7 @@ int kfv_route_source(__be32 to, __be32 *from);
 /* fabric.c */
 int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 		    void *context);
+bool kfv_net_served(void);
 struct kfid_fabric *kfv_fabric_find(const char *name);
 bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);

@@ -213,6 +213,8 @@ struct kfab_version {
  *
  *  - EINVAL: @info_size is below the first version of struct kfab_info or more than a
  *    page; a string is longer than KFAB_NODE_MAX
+ *  - EAFNOSUPPORT: the provider serves only the initial network namespace, and the
+ *    calling thread is in another one
  *  - ENODATA: nothing matches
  *  - EOPNOTSUPP: @version is newer than the kernel's interface, or @hints has a mode
  *    that users cannot serve
@@ -397,6 +399,8 @@ struct kfab_strerror {
  *  - ENOSPC: the client has used up all handles
  *  - EINVAL: @info has no names
  *  - EOPNOTSUPP: a mode in @info that users cannot serve
+ *  - EAFNOSUPPORT: the provider serves only the initial network namespace, and the
+ *    calling thread is in another one
  *  - ENODEV: no provider has this name, or its module is being unloaded
  */
 struct kfab_fabric_open {
