@@ -21,11 +21,12 @@
  *  D8 in an accept of the verbs provider, before its queue pair is ready to send
  *  D9 in a work item of the verbs provider, before the device gives up a connection or
  *     a memory region
+ *  D10 in the removal of a device from the verbs provider, before a domain gives it up
  */
 enum kfi_hook {
 	KFI_HOOK_D1 = 1, KFI_HOOK_D2, KFI_HOOK_D3, KFI_HOOK_D4,
 	KFI_HOOK_D5, KFI_HOOK_D6, KFI_HOOK_D7, KFI_HOOK_D8,
-	KFI_HOOK_D9, KFI_HOOK_MAX
+	KFI_HOOK_D9, KFI_HOOK_D10, KFI_HOOK_MAX
 };
 
 /* Faults that can be armed, once each: of a queue, and the last one of an endpoint. */

@@ -71,11 +71,11 @@ static void kfv_conn_report_err(struct kfv_conn *conn, int err, int prov_errno,
  * one, since it sets conn->ep_gone.
  *
  * Context: process. The caller keeps the endpoint: it is on the list of its domain
- * and kfv_lock is held.
+ * and the device's lock is held.
  */
 void kfv_conn_report_loss(struct kfv_conn *conn)
 {
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&conn->pd->dev->lock);
 	mutex_lock(&conn->lock);
 	if (!conn->ep_gone) {
 		if (conn->ep->base.eq)

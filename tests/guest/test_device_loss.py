@@ -12,7 +12,7 @@ import errno
 from collections.abc import Callable, Iterator
 
 import pytest
-from guest_support import LIMIT, Call
+from guest_support import LIMIT, Call, Mock
 from rdm_support import Links, RdmNet
 from verbs_support import REMOTE, Net
 
@@ -286,3 +286,25 @@ def test_link_that_is_deleted_while_endpoints_connect(
     wait_until(lambda: connected > turn, "connections", LIMIT)
     delete(doomed, in_thread)
     call.result()
+
+
+def test_slow_removal_holds_up_no_other_device(
+    doomed: Net, net: Net, mock: Mock, in_thread: InThread
+) -> None:
+    """O5: hook D10: beside it another device is found, opened, connected and closed."""
+    a, _ = doomed.connect()
+    hook = mock.hook("D10", a.domain)
+    removal = in_thread(lambda: topology.delete_link(doomed.link.name))
+    hook.stopped()
+
+    def use() -> None:
+        with contextlib.ExitStack() as stack:
+            near, far = Net(net.device, net.link, stack).connect()
+            far.ep.recv(far.buffer[:8])
+            near.ep.send(near.buffer[:8])
+            far.entry()
+
+    in_thread(use).result()
+    assert mock.state()["hook D10"]["stopped"] == "1"
+    hook.go()
+    removal.result()

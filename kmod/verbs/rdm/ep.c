@@ -150,17 +150,28 @@ int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
 	return 0;
 }
 
+static int kfr_ep_control_flags(struct kfr_ep *ep, int command, void *arg)
+{
+	int err;
+
+	mutex_lock(&ep->ctl);
+	err = kfr_face_flags(&ep->face, command, arg);
+	mutex_unlock(&ep->ctl);
+	return err;
+}
+
 static int kfr_ep_control(struct kfid *fid, int command, void *arg)
 {
 	struct kfr_ep *ep = kfr_ep_of_fid(fid);
-	int err = -KFI_ENOSYS;
+	int err;
 
+	if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
+		return kfr_ep_control_flags(ep, command, arg);
+	if (command != KFI_ENABLE)
+		return -KFI_ENOSYS;
 	mutex_lock(&kfv_lock);
 	mutex_lock(&ep->ctl);
-	if (command == KFI_ENABLE)
-		err = kfr_ep_enable(ep);
-	else if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
-		err = kfr_face_flags(&ep->face, command, arg);
+	err = kfr_ep_enable(ep);
 	mutex_unlock(&ep->ctl);
 	mutex_unlock(&kfv_lock);
 	return err;
