@@ -26,7 +26,7 @@ static struct kfi_ops_domain kfv_domain_ops = {
  *
  * Nothing is torn down yet. The report is the last entry of each queue.
  *
- * Context: process; caller holds the device's lock; takes kfv_lock.
+ * Context: process; caller holds the device's lock.
  */
 void kfv_domain_lose(struct kfv_domain *domain)
 {
@@ -36,11 +36,8 @@ void kfv_domain_lose(struct kfv_domain *domain)
 	kfi_domain_lose(&domain->base);
 	list_for_each_entry(ep, &domain->eps, link)
 		kfv_conn_report_loss(ep->conn);
-	if (domain->rdm) {
-		mutex_lock(&kfv_lock);
+	if (domain->rdm)
 		kfr_domain_lose(domain->rdm);
-		mutex_unlock(&kfv_lock);
-	}
 }
 
 /**

@@ -8,7 +8,7 @@
 
 #include "rdm/rdm.h"
 
-/* The lists of devices, fabrics and domains, and RDM endpoints with their nodes. */
+/* The lists of devices, fabrics and domains. */
 DEFINE_MUTEX(kfv_lock);
 
 /* Devices and connection requests, for event handlers, too. */
@@ -61,15 +61,14 @@ void kfv_device_put(struct kfv_device *dev)
  * kfv_device_use() - keep the ib_device for a device half
  * @dev: a device that is not gone
  *
- * The removal sets @gone under both locks before it waits for @users to become 0. So
- * the count cannot have reached 0 here.
+ * The removal sets @gone under the lock before it waits for @users to become 0. So the
+ * count cannot have reached 0 here.
  *
- * Context: process; caller holds kfv_lock or @dev->lock.
+ * Context: process; caller holds @dev->lock.
  */
 void kfv_device_use(struct kfv_device *dev)
 {
-	lockdep_assert(lockdep_is_held(&kfv_lock) ||
-		       lockdep_is_held(&dev->lock));
+	lockdep_assert_held(&dev->lock);
 	refcount_inc(&dev->users);
 }
 
@@ -210,6 +209,7 @@ static int kfv_device_add(struct ib_device *ib)
 	mutex_init(&dev->lock);
 	mutex_init(&dev->disconnect_lock);
 	INIT_LIST_HEAD(&dev->domains);
+	INIT_LIST_HEAD(&dev->nodes);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);
 
@@ -263,9 +263,7 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 
 	kfv_req_detach(dev);
 	kfv_pep_detach(dev);
-	mutex_lock(&kfv_lock);
 	kfr_strip(dev);
-	mutex_unlock(&kfv_lock);
 	list_for_each_entry(domain, &dev->domains, link)
 		kfv_domain_detach(domain);
 	mutex_unlock(&dev->lock);

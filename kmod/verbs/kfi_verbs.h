@@ -18,11 +18,9 @@
  *
  * DOC: Lock order
  *
- *   kfv_device.lock			one device: its removal, its domains, and their
- *					connected endpoints
- *     kfv_lock				the lists of devices, fabrics and domains; RDM
- *					endpoints and their nodes
- *       kfv_domain.lock		memory regions, private queue pair
+ *   kfv_device.lock			one device: its removal, its domains, endpoints
+ *					and nodes of RDM endpoints
+ *     kfv_lock				the lists of devices, fabrics and domains
  *     kfv_conn.ctl			one caller changes a connection
  *       (handler lock of an rdma_cm_id)
  *         kfv_conn.lock		state of the connection, event reports
@@ -31,7 +29,7 @@
  *       kfv_pep.ctl			one caller changes a passive endpoint
  *         (handler lock of an rdma_cm_id)
  *           kfv_dev_lock
- *     kfv_domain.lock
+ *     kfv_domain.lock			memory regions, private queue pair
  *   kfv_device.disconnect_lock		one rdma_cm_id is destroyed at a time
  *     (handler lock of an rdma_cm_id)
  *
@@ -151,7 +149,7 @@ extern struct workqueue_struct *kfv_wq;
 /**
  * struct kfv_device - an RDMA device, as long as the RDMA core's client has it
  * @ref: of the memory
- * @lock: protects @domains, and the device halves of domains and connected endpoints
+ * @lock: protects @domains and @nodes, and the device halves of domains and endpoints
  *	against its removal, which holds it until all of them are detached
  * @link: on kfv_devices; changed under kfv_lock and kfv_dev_lock, so that either
  *	of them keeps the list
@@ -165,10 +163,11 @@ extern struct workqueue_struct *kfv_wq;
  * @disconnect_lock: serialises kfv_id_destroy()
  * @domains: open domains; changed under @lock and kfv_lock, so that either of them
  *	keeps the list
+ * @nodes: addresses at which its RDM endpoints listen, see rdm/rdm.h; @lock
  */
 struct kfv_device {
 	struct kref ref;
-	struct mutex lock;	/* removal, domains, connected endpoints */
+	struct mutex lock;	/* removal, domains, endpoints */
 	struct list_head link;
 	struct ib_device *ib;
 	refcount_t users;
@@ -176,6 +175,7 @@ struct kfv_device {
 	bool gone;
 	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
+	struct list_head nodes;
 };
 
 /**
