@@ -216,7 +216,6 @@ class AsyncEventQueue(Awaited[EventQueue]):
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed, and everything before that was read.
             ClosedError: the queue or the wrapper is closed.
         """
         return await self._until(self.object.read)

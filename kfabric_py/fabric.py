@@ -51,7 +51,8 @@ class Fabric(OpenedObject):
         """Open an event queue.
 
         Args:
-            size: least number of events that it holds, 0 for a default.
+            size: number of the program's own events that it holds, 0 for a default.
+                Objects that are bound to it add places for their events.
             wait_obj: kind of wait object; ``NONE`` forbids blocking reads, and with
                 ``FD`` the object has descriptors.
             wait_set: become a member of this set; blocking reads are refused then.

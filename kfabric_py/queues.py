@@ -472,7 +472,6 @@ class EventQueue(Waitable):
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed, and everything before that was read.
         """
         return self._read(_uapi.KFAB_IOC_EQ_READ, peek, 0)
 
@@ -488,7 +487,6 @@ class EventQueue(Waitable):
 
         Raises:
             ErrorAvailable: an error entry comes first.
-            Overrun: the queue has overflowed, and everything before that was read.
             KfiError: EINVAL: the queue has no wait object of its own.
         """
         return self._read(_uapi.KFAB_IOC_EQ_SREAD, peek, deadline_after(timeout))
@@ -551,9 +549,6 @@ class EventQueue(Waitable):
 
         Returns:
             The entry, or ``None`` if no error comes first.
-
-        Raises:
-            Overrun: the queue has overflowed, and everything before that was read.
         """
         room = (ctypes.c_uint8 * _uapi.KFAB_ERR_DATA_MAX)()
         arg = _uapi.kfab_eq_readerr(

@@ -2,6 +2,8 @@
 /*
  * The common part of every provider's fabric, domain and passive endpoint.
  */
+#include <linux/slab.h>
+
 #include <kfi_enosys.h>
 
 #include "core.h"
@@ -259,18 +261,59 @@ int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_init);
 
+/**
+ * struct kfi_pep_room - slots of an EQ for the events of a passive endpoint
+ * @requests: for connection requests, as many as the EQ's user asked for. A peer makes
+ *	      them at will, so they have a limit of their own.
+ * @loss: for the loss of the device
+ */
+struct kfi_pep_room {
+	struct kfi_eq_share requests;
+	struct kfi_eq_share loss;
+};
+
+/* None of the events is unread; the caller holds no lock. */
+static void kfi_pep_room_free(struct kfi_pep_room *room)
+{
+	if (!room)
+		return;
+	kfi_eq_share_fini(&room->loss);
+	kfi_eq_share_fini(&room->requests);
+	kfree(room);
+}
+
+static struct kfi_pep_room *kfi_pep_room_new(struct kfid_eq *eq)
+{
+	struct kfi_pep_room *room = kzalloc(sizeof(*room), GFP_KERNEL_ACCOUNT);
+
+	if (!room)
+		return NULL;
+	if (kfi_eq_share_init(&room->requests, kfi_eq_size(eq)) ||
+	    kfi_eq_share_init(&room->loss, 1)) {
+		kfi_pep_room_free(room);
+		return NULL;
+	}
+	return room;
+}
+
 static int kfi_pep_bind_eq(struct kfi_pep_base *base, struct kfid_eq *eq)
 {
+	struct kfi_pep_room *room = kfi_pep_room_new(eq);
 	int ret = -KFI_EINVAL;
 
+	if (!room)
+		return -KFI_ENOMEM;
 	spin_lock_irq(&kfi_pep_lock);
 	if (!base->eq && kfi_fid_get(&eq->fid)) {
 		base->eq = eq;
+		base->room = room;
 		list_add_tail(&base->bound, &kfi_bound_peps);
 		kfi_fid_put(&eq->fid);
 		ret = 0;
 	}
 	spin_unlock_irq(&kfi_pep_lock);
+	if (ret)
+		kfi_pep_room_free(room);
 	return ret;
 }
 
@@ -280,9 +323,9 @@ static int kfi_pep_bind_eq(struct kfi_pep_base *base, struct kfid_eq *eq)
  * @bfid: an EQ of the same fabric
  * @flags: 0
  *
- * Context: process, interrupts on; takes kfi_pep_lock.
+ * Context: process, may sleep; takes kfi_pep_lock.
  * Return: 0; -ENOSYS for another class; -EINVAL for another fabric's EQ, a
- * second EQ, an EQ that is being closed, or flags.
+ * second EQ, an EQ that is being closed, or flags; -ENOMEM.
  */
 int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags)
 {
@@ -296,22 +339,32 @@ int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags)
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_bind);
 
+/* Leave the EQ; none of the events is unread. The caller holds the lock. */
+static void kfi_pep_detach(struct kfi_pep_base *base,
+			   struct kfi_pep_room **room)
+{
+	lockdep_assert_held(&kfi_pep_lock);
+	*room = base->room;
+	base->room = NULL;
+	base->eq = NULL;
+	list_del_init(&base->bound);
+}
+
 /*
  * Take back one unread event, or, if there is none, leave the EQ. The lock keeps the EQ
- * open meanwhile; the event's resources are freed without it. An EQ that was closed
- * first has dropped all events.
+ * open meanwhile; the event's resources and @room are freed without it. An EQ that was
+ * closed first has taken back all events.
  */
 static bool kfi_pep_take_back(struct kfi_pep_base *base,
-			      struct kfi_eq_slot *slot)
+			      struct kfi_eq_slot *slot,
+			      struct kfi_pep_room **room)
 {
 	bool found;
 
 	spin_lock_irq(&kfi_pep_lock);
 	found = base->eq && kfi_eq_extract(base->eq, &base->pep.fid, slot);
-	if (!found) {
-		base->eq = NULL;
-		list_del_init(&base->bound);
-	}
+	if (!found)
+		kfi_pep_detach(base, room);
 	spin_unlock_irq(&kfi_pep_lock);
 	return found;
 }
@@ -326,44 +379,79 @@ static bool kfi_pep_take_back(struct kfi_pep_base *base,
  */
 void kfi_pep_base_fini(struct kfi_pep_base *base)
 {
+	struct kfi_pep_room *room;
 	struct kfi_eq_slot slot;
 
-	while (kfi_pep_take_back(base, &slot))
+	while (kfi_pep_take_back(base, &slot, &room))
 		kfi_eq_drop(&slot);
+	kfi_pep_room_free(room);
 	kfi_listed_del(&base->listed);
 	kfi_trace(object_free, base->id, KFI_CLASS_PEP, base->fabric->id);
 	kfi_fid_put(&base->fabric->fabric.fid);
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_fini);
 
+static struct kfi_pep_base *kfi_pep_on(const struct kfid_eq *eq)
+{
+	struct kfi_pep_base *base;
+
+	lockdep_assert_held(&kfi_pep_lock);
+	list_for_each_entry(base, &kfi_bound_peps, bound)
+		if (base->eq == eq)
+			return base;
+	return NULL;
+}
+
+/*
+ * One step of kfi_pep_detach_all(): take an unread event of a passive endpoint from the
+ * EQ, or take the endpoint off it.
+ * Return: false if no passive endpoint is left.
+ */
+static bool kfi_pep_detach_step(struct kfid_eq *eq, struct kfi_eq_slot *slot,
+				bool *found, struct kfi_pep_room **room)
+{
+	struct kfi_pep_base *base;
+
+	spin_lock_irq(&kfi_pep_lock);
+	base = kfi_pep_on(eq);
+	*found = base && kfi_eq_extract(eq, &base->pep.fid, slot);
+	if (base && !*found)
+		kfi_pep_detach(base, room);
+	spin_unlock_irq(&kfi_pep_lock);
+	return base;
+}
+
 /**
  * kfi_pep_detach_all() - an EQ is being closed
  * @eq: killed
  *
- * Context: process, interrupts on; takes kfi_pep_lock.
+ * Its passive endpoints take their unread events with them, since the slots are theirs.
+ *
+ * Context: process, may sleep; takes kfi_pep_lock.
  */
 void kfi_pep_detach_all(struct kfid_eq *eq)
 {
-	struct kfi_pep_base *base, *next;
+	struct kfi_pep_room *room;
+	struct kfi_eq_slot slot;
+	bool found;
 
-	spin_lock_irq(&kfi_pep_lock);
-	list_for_each_entry_safe(base, next, &kfi_bound_peps, bound) {
-		if (base->eq != eq)
-			continue;
-		base->eq = NULL;
-		list_del_init(&base->bound);
+	while (kfi_pep_detach_step(eq, &slot, &found, &room)) {
+		if (found)
+			kfi_eq_drop(&slot);
+		else
+			kfi_pep_room_free(room);
 	}
-	spin_unlock_irq(&kfi_pep_lock);
 }
 
 /**
- * kfi_pep_report() - report an event of a passive endpoint
+ * kfi_pep_report() - report a connection request
  * @base: the passive endpoint
  * @event: as for kfi_eq_report()
  *
  * Context: any; takes kfi_pep_lock, and under it the locks of kfi_eq_report().
  * Return: as kfi_eq_report(), or -ENOEQ: it has no EQ, or the EQ was closed. After an
- * error the caller still owns the event's resources.
+ * error the caller still owns the event's resources. -EAGAIN: as many requests are
+ * unread as the EQ's user has asked for events.
  */
 int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event)
 {
@@ -371,14 +459,15 @@ int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event)
 	int ret;
 
 	spin_lock_irqsave(&kfi_pep_lock, flags);
-	ret = base->eq ? kfi_eq_report(base->eq, event) : -KFI_ENOEQ;
+	ret = base->eq ? kfi_eq_report(base->eq, &base->room->requests, event) :
+			 -KFI_ENOEQ;
 	spin_unlock_irqrestore(&kfi_pep_lock, flags);
 	return ret;
 }
 EXPORT_SYMBOL_GPL(kfi_pep_report);
 
 /**
- * kfi_pep_report_err() - report an error event of a passive endpoint
+ * kfi_pep_report_err() - report that the device of a passive endpoint is gone
  * @base: the passive endpoint
  * @entry: as for kfi_eq_report_err()
  *
@@ -392,7 +481,8 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
 	int ret;
 
 	spin_lock_irqsave(&kfi_pep_lock, flags);
-	ret = base->eq ? kfi_eq_report_err(base->eq, entry) : -KFI_ENOEQ;
+	ret = base->eq ? kfi_eq_report_err(base->eq, &base->room->loss, entry) :
+			 -KFI_ENOEQ;
 	spin_unlock_irqrestore(&kfi_pep_lock, flags);
 	return ret;
 }

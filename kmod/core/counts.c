@@ -329,7 +329,7 @@ static void kfi_walk_visit(struct kfi_domain_base *domain, struct kfi_walk *walk
 	}
 	walk->at = src->number;
 	spin_unlock_irqrestore(&domain->lock, flags);
-	kfi_test_hook_point(KFI_HOOK_D8, domain->id);
+	kfi_test_hook_point(KFI_HOOK_D11, domain->id);
 }
 
 /* Add up the counts of the CQs and counters, or without @sum set them to 0. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The common part of every provider's endpoint: its bindings. A reference to each
+ * The common part of every provider's endpoint: its bindings, and its reports on its
+ * EQ. A reference to each
  * bound object is held, and bindings end only with the endpoint, so a report needs no
  * lock to find its CQ, EQ and counters.
  */
@@ -106,14 +107,22 @@ static int kfi_ep_bind_cntr(struct kfi_ep_base *base, struct kfid_cntr *cntr,
 	return 0;
 }
 
+/* The events that the endpoint may report get their slots here, and keep them. */
 static int kfi_ep_bind_eq(struct kfi_ep_base *base, struct kfid_eq *eq, u64 flags)
 {
+	int ret;
+
 	if (flags || base->eq)
 		return -KFI_EINVAL;
 	if (kfi_eq_source(eq)->fabric != base->domain->fabric)
 		return -KFI_EINVAL;
-	if (!kfi_fid_get(&eq->fid))
+	ret = kfi_eq_share_init(&base->share, KFI_EP_EVENTS);
+	if (ret)
+		return ret;
+	if (!kfi_fid_get(&eq->fid)) {
+		kfi_eq_share_fini(&base->share);
 		return -KFI_EINVAL;
+	}
 	base->eq = eq;
 	return 0;
 }
@@ -128,7 +137,7 @@ static int kfi_ep_bind_eq(struct kfi_ep_base *base, struct kfid_eq *eq, u64 flag
  * lock.
  * Return: 0; -EOPBADSTATE after enable; -ENOSYS for another class; -EDOMAIN for
  * a CQ or counter of another domain; -EINVAL for a direction that is bound already,
- * wrong flags, or another fabric's EQ. After an error nothing is bound.
+ * wrong flags, or another fabric's EQ; -ENOMEM. After an error nothing is bound.
  */
 int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags)
 {
@@ -222,9 +231,44 @@ void kfi_ep_base_fini(struct kfi_ep_base *base)
 	kfi_ep_unbind_queues(base);
 	if (base->eq) {
 		kfi_eq_forget(base->eq, &base->ep.fid);
+		kfi_eq_share_fini(&base->share);
 		kfi_fid_put(&base->eq->fid);
 	}
 	kfi_trace(object_free, base->id, base->ep.fid.fclass, base->domain->id);
 	kfi_fid_put(&base->domain->domain.fid);
 }
 EXPORT_SYMBOL_GPL(kfi_ep_base_fini);
+
+/**
+ * kfi_ep_report() - report an event of an endpoint
+ * @base: the endpoint
+ * @event: as for kfi_eq_report()
+ *
+ * Context: as kfi_eq_report(); the caller keeps the endpoint and its bindings.
+ * Return: as kfi_eq_report(), or -ENOEQ. -EAGAIN: KFI_EP_EVENTS of its events are
+ * unread. A provider that reports no more than that in an endpoint's life never gets it.
+ */
+int kfi_ep_report(struct kfi_ep_base *base, const struct kfi_event *event)
+{
+	if (!base->eq)
+		return -KFI_ENOEQ;
+	return kfi_eq_report(base->eq, &base->share, event);
+}
+EXPORT_SYMBOL_GPL(kfi_ep_report);
+
+/**
+ * kfi_ep_report_err() - report an error event of an endpoint
+ * @base: the endpoint
+ * @entry: as for kfi_eq_report_err()
+ *
+ * Context: as kfi_ep_report().
+ * Return: as kfi_ep_report().
+ */
+int kfi_ep_report_err(struct kfi_ep_base *base,
+		      const struct kfi_eq_err_entry *entry)
+{
+	if (!base->eq)
+		return -KFI_ENOEQ;
+	return kfi_eq_report_err(base->eq, &base->share, entry);
+}
+EXPORT_SYMBOL_GPL(kfi_ep_report_err);

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Event queues: a ring of events and error events in the order in which they
- * happened, with room for each made when the queue is opened.
+ * Event queues: events and error events in the order in which they happened.
+ *
+ * The slots of an EQ come in shares (struct kfi_eq_share). The EQ's own share has the
+ * size that its user asked for, and takes the user's events. Each object that is bound
+ * to the EQ brings a share for its own events. So no object can fill the slots of
+ * another one. Neither requests of peers nor events of the user take the slot in which
+ * an endpoint reports its end. A report that finds its share full is refused, and
+ * nothing else changes.
  */
-#include <linux/log2.h>
+#include <linux/list.h>
 #include <linux/slab.h>
 
 #include <kfi_enosys.h>
@@ -16,25 +22,23 @@
 /**
  * struct kfi_eq - an event queue
  * @eq: the public object
- * @src: the part shared with CQs and counters; @src.lock protects @head, @tail,
- *	 @overrun, @held, @ring and @err_data
- * @head: events read so far; also read without the lock, as a hint
- * @tail: events stored so far; also read without the lock, as a hint
- * @size: of the ring, a power of two; constant
- * @overrun: a provider reported when it was full
- * @held: the event at the head is between kfi_eq_hold() and kfi_eq_settle()
- * @ring: the events
+ * @src: the part shared with CQs and counters; @src.lock protects @events, @fill, @held,
+ *	 @err_data, and the shares of all objects that are bound
+ * @events: the unread events, the oldest first
+ * @fill: their number; also read without the lock, as a hint
+ * @held: the event between kfi_eq_hold() and kfi_eq_settle(), still on @events; or NULL
+ * @size: events that its user asked for; constant
+ * @own: slots for events that belong to no bound object
  * @err_data: of the error that was read last, valid until the next
  */
 struct kfi_eq {
 	struct kfid_eq eq;
 	struct kfi_source src;
-	u32 head;
-	u32 tail;
-	u32 size;
-	bool overrun;
-	bool held;
-	struct kfi_eq_slot *ring;
+	struct list_head events;
+	u32 fill;
+	struct kfi_eq_slot *held;
+	size_t size;
+	struct kfi_eq_share own;
 	u8 err_data[KFI_EQ_DATA_MAX];
 };
 
@@ -55,15 +59,90 @@ struct kfi_source *kfi_eq_source(struct kfid_eq *eq)
 	return &to_eq(eq)->src;
 }
 
-static struct kfi_eq_slot *kfi_eq_slot(struct kfi_eq *eq, u32 at)
+/**
+ * kfi_eq_size() - how many events the user of an EQ asked for
+ * @eq: the EQ
+ *
+ * Context: any; takes no lock.
+ * Return: the size; constant.
+ */
+size_t kfi_eq_size(struct kfid_eq *eq)
 {
-	return &eq->ring[at & (eq->size - 1)];
+	return to_eq(eq)->size;
 }
+EXPORT_SYMBOL_GPL(kfi_eq_size);
+
+/**
+ * kfi_eq_share_init() - make slots for the events of an object
+ * @share: of an object that is being bound to an EQ
+ * @size: its events that may be unread at a time, at least 1
+ *
+ * Context: process, may sleep; takes no lock.
+ * Return: 0, or -ENOMEM. Ended by kfi_eq_share_fini().
+ */
+int kfi_eq_share_init(struct kfi_eq_share *share, size_t size)
+{
+	size_t i;
+
+	INIT_LIST_HEAD(&share->free);
+	share->slots = kvcalloc(size, sizeof(*share->slots),
+				GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!share->slots)
+		return -KFI_ENOMEM;
+	for (i = 0; i < size; i++) {
+		share->slots[i].share = share;
+		list_add_tail(&share->slots[i].link, &share->free);
+	}
+	return 0;
+}
+EXPORT_SYMBOL_GPL(kfi_eq_share_init);
+
+/**
+ * kfi_eq_share_fini() - free the slots of an object
+ * @share: none of its events is unread; nothing happens if it has no slots
+ *
+ * Context: process, may sleep; takes no lock.
+ */
+void kfi_eq_share_fini(struct kfi_eq_share *share)
+{
+	kvfree(share->slots);
+	share->slots = NULL;
+}
+EXPORT_SYMBOL_GPL(kfi_eq_share_fini);
+
+/**
+ * kfi_eq_share_full() - would a report be refused?
+ * @feq: the EQ
+ * @share: of an object that is bound to it
+ *
+ * Context: any; takes source->lock. A false answer lasts as long as the caller keeps
+ * other threads from reporting on @share.
+ * Return: true if each slot holds an unread event.
+ */
+bool kfi_eq_share_full(struct kfid_eq *feq, const struct kfi_eq_share *share)
+{
+	struct kfi_eq *eq = to_eq(feq);
+	unsigned long flags;
+	bool full;
+
+	spin_lock_irqsave(&eq->src.lock, flags);
+	full = list_empty(&share->free);
+	spin_unlock_irqrestore(&eq->src.lock, flags);
+	return full;
+}
+EXPORT_SYMBOL_GPL(kfi_eq_share_full);
 
 /* Events stored and not read: exact under the lock, a hint without it. */
 static u32 kfi_eq_fill(const struct kfi_eq *eq)
 {
-	return READ_ONCE(eq->tail) - READ_ONCE(eq->head);
+	return READ_ONCE(eq->fill);
+}
+
+/* The oldest unread event, or NULL. The caller holds the lock. */
+static struct kfi_eq_slot *kfi_eq_first(struct kfi_eq *eq)
+{
+	lockdep_assert_held(&eq->src.lock);
+	return list_first_entry_or_null(&eq->events, struct kfi_eq_slot, link);
 }
 
 /* Fill in the target of an event. The caller holds the lock. */
@@ -75,105 +154,105 @@ static void kfi_eq_target(struct kfi_eq *eq, enum kfi_why why,
 	target->wake.source = eq->src.id;
 	target->wake.why = why;
 	target->wake.have = kfi_eq_fill(eq);
-	target->wake.all = why == KFI_WHY_OVERRUN ||
-			   (why == KFI_WHY_ERROR && !eq->src.set);
+	target->wake.all = why == KFI_WHY_ERROR && !eq->src.set;
 	target->fire = kfi_source_stored(&eq->src, why, target->wake.have);
 }
 
-/* Store an event at the tail. The caller holds the lock. */
-static void kfi_eq_fill_slot(struct kfi_eq *eq, const struct kfi_eq_slot *event,
+/* Put an event into a free slot, at the tail. The caller holds the lock. */
+static void kfi_eq_fill_slot(struct kfi_eq *eq, struct kfi_eq_slot *slot,
+			     const struct kfi_eq_slot *event,
 			     const void *payload)
 {
-	struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->tail);
-
 	lockdep_assert_held(&eq->src.lock);
-	memcpy(slot, event, offsetof(struct kfi_eq_slot, payload));
+	slot->event = event->event;
+	slot->len = event->len;
+	slot->is_err = event->is_err;
+	slot->drop = event->drop;
+	slot->err = event->err;
 	memcpy(slot->payload, payload, event->len);
-	WRITE_ONCE(eq->tail, eq->tail + 1);
+	list_move_tail(&slot->link, &eq->events);
+	WRITE_ONCE(eq->fill, eq->fill + 1);
 }
 
-/*
- * Store one event and wake. A provider's event that finds no room overruns the queue
- * for good, and the caller keeps what the event owns. The user's own event is refused
- * instead (@refuse).
- */
-static int kfi_eq_store(struct kfi_eq *eq, const struct kfi_eq_slot *event,
-			const void *payload, bool refuse)
+/* Store one event in a slot of @share and wake; without a slot nothing changes. */
+static int kfi_eq_store(struct kfi_eq *eq, struct kfi_eq_share *share,
+			const struct kfi_eq_slot *event, const void *payload)
 {
-	enum kfi_why why = event->is_err ? KFI_WHY_ERROR : KFI_WHY_EVENT;
 	struct kfi_target target = { };
+	struct kfi_eq_slot *slot;
 	unsigned long flags;
-	bool full;
 
 	spin_lock_irqsave(&eq->src.lock, flags);
-	full = eq->overrun || kfi_eq_fill(eq) == eq->size;
-	if (full && refuse) {
+	slot = list_first_entry_or_null(&share->free, struct kfi_eq_slot, link);
+	if (!slot) {
 		spin_unlock_irqrestore(&eq->src.lock, flags);
 		return -KFI_EAGAIN;
 	}
-	if (full) {
-		eq->overrun = true;
-		why = KFI_WHY_OVERRUN;
-	} else {
-		kfi_eq_fill_slot(eq, event, payload);
-	}
-	kfi_eq_target(eq, why, &target);
+	kfi_eq_fill_slot(eq, slot, event, payload);
+	kfi_eq_target(eq, event->is_err ? KFI_WHY_ERROR : KFI_WHY_EVENT, &target);
 	spin_unlock_irqrestore(&eq->src.lock, flags);
 	kfi_publish(&target, 1);
-	return full ? -KFI_EOVERRUN : 0;
+	return 0;
 }
 
 /**
  * kfi_eq_report() - report an event
  * @feq: the EQ
+ * @share: of the object that the event is about; NULL: the EQ's own
  * @event: the event; its payload is copied
  *
  * Context: any; the caller keeps the EQ open, and holds none of our locks but
  * kfi_pep_lock; takes source->lock and queue->head.lock.
- * Return: 0; -EOVERRUN, or with @event->refuse -EAGAIN, if there was no room
- * (then the caller still owns the event's resources, and @event->drop will not be
- * called); -EINVAL for a payload that is too long.
+ * Return: 0; -EAGAIN if the share is full (then the caller still owns the event's
+ * resources, and @event->drop will not be called); -EINVAL for a payload that is too
+ * long.
  */
-int kfi_eq_report(struct kfid_eq *feq, const struct kfi_event *event)
+int kfi_eq_report(struct kfid_eq *feq, struct kfi_eq_share *share,
+		  const struct kfi_event *event)
 {
 	const struct kfi_eq_slot slot = {
 		.event = event->event,
 		.len = event->len,
 		.drop = event->drop,
 	};
+	struct kfi_eq *eq = to_eq(feq);
 
 	if (WARN_ON_ONCE(event->len > KFI_EQ_PAYLOAD))
 		return -KFI_EINVAL;
-	return kfi_eq_store(to_eq(feq), &slot, event->buf, event->refuse);
+	return kfi_eq_store(eq, share ?: &eq->own, &slot, event->buf);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_report);
 
 /**
  * kfi_eq_report_err() - report an error event
  * @feq: the EQ
+ * @share: as for kfi_eq_report()
  * @entry: copied, and its err_data up to KFI_EQ_DATA_MAX bytes of it
  *
  * Context: as kfi_eq_report().
- * Return: 0 or -EOVERRUN.
+ * Return: 0, or -EAGAIN if the share is full.
  */
-int kfi_eq_report_err(struct kfid_eq *feq, const struct kfi_eq_err_entry *entry)
+int kfi_eq_report_err(struct kfid_eq *feq, struct kfi_eq_share *share,
+		      const struct kfi_eq_err_entry *entry)
 {
 	struct kfi_eq_slot slot = { .is_err = true, .err = *entry };
+	struct kfi_eq *eq = to_eq(feq);
 
 	if (entry->err_data)
 		slot.len = min_t(size_t, entry->err_data_size, KFI_EQ_DATA_MAX);
 	slot.err.err_data = NULL;
 	slot.err.err_data_size = slot.len;
-	return kfi_eq_store(to_eq(feq), &slot, entry->err_data, false);
+	return kfi_eq_store(eq, share ?: &eq->own, &slot, entry->err_data);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_report_err);
 
-/* The caller holds the lock. An overrun is one more thing to read. */
-static void kfi_eq_remove(struct kfi_eq *eq)
+/* An event leaves the queue, and its slot is free again. The caller holds the lock. */
+static void kfi_eq_remove(struct kfi_eq *eq, struct kfi_eq_slot *slot)
 {
 	lockdep_assert_held(&eq->src.lock);
-	WRITE_ONCE(eq->head, eq->head + 1);
-	kfi_source_taken(&eq->src, kfi_eq_fill(eq) + eq->overrun);
+	list_move(&slot->link, &slot->share->free);
+	WRITE_ONCE(eq->fill, eq->fill - 1);
+	kfi_source_taken(&eq->src, kfi_eq_fill(eq));
 }
 
 /* The object of an event, or NULL. It is the first member of both kinds of payload. */
@@ -186,19 +265,21 @@ static const struct kfid *kfi_eq_fid(const struct kfi_eq_slot *slot)
 	return slot->len >= sizeof(*first) ? *first : NULL;
 }
 
-/* Is the next event to be read an error (@err), or is it none? */
-static int kfi_eq_next(struct kfi_eq *eq, bool err)
+/*
+ * Find the next event to be read, which must be an error (@err), or must be none. If there
+ * is no event at all, the next one calls the handler. The caller holds the lock.
+ */
+static int kfi_eq_next(struct kfi_eq *eq, bool err, struct kfi_eq_slot **slot)
 {
 	lockdep_assert_held(&eq->src.lock);
-	if (kfi_eq_fill(eq)) {
-		if (kfi_eq_slot(eq, eq->head)->is_err == err)
-			return 0;
-		return err ? -KFI_EAGAIN : -KFI_EAVAIL;
+	*slot = kfi_eq_first(eq);
+	if (!*slot) {
+		kfi_source_arm(&eq->src);
+		return -KFI_EAGAIN;
 	}
-	if (eq->overrun)
-		return -KFI_EOVERRUN;
-	kfi_source_arm(&eq->src);
-	return -KFI_EAGAIN;
+	if ((*slot)->is_err == err)
+		return 0;
+	return err ? -KFI_EAGAIN : -KFI_EAVAIL;
 }
 
 /**
@@ -221,23 +302,22 @@ static int kfi_eq_next(struct kfi_eq *eq, bool err)
  * So neither of the two waits for the other one.
  *
  * Context: any; the caller serialises all readers of the EQ; takes source->lock.
- * Return: 0; -EAGAIN: no such event; -EAVAIL: an error event comes first; -EOVERRUN.
+ * Return: 0; -EAGAIN: no such event; -EAVAIL: an error event comes first.
  */
 int kfi_eq_hold(struct kfid_eq *feq, bool err, struct kfi_eq_slot *slot,
 		kfi_eq_name_fn name, void *arg)
 {
 	struct kfi_eq *eq = to_eq(feq);
-	const struct kfi_eq_slot *head;
+	struct kfi_eq_slot *head;
 	unsigned long flags;
 	int ret;
 
 	spin_lock_irqsave(&eq->src.lock, flags);
-	ret = kfi_eq_next(eq, err);
+	ret = kfi_eq_next(eq, err, &head);
 	if (!ret) {
-		head = kfi_eq_slot(eq, eq->head);
 		memcpy(slot, head, offsetof(struct kfi_eq_slot, payload) + head->len);
 		name(kfi_eq_fid(slot), arg);
-		eq->held = true;
+		eq->held = head;
 	}
 	spin_unlock_irqrestore(&eq->src.lock, flags);
 	return ret;
@@ -256,15 +336,15 @@ EXPORT_SYMBOL_GPL(kfi_eq_hold);
 void kfi_eq_settle(struct kfid_eq *feq, struct kfi_eq_slot *slot, bool taken)
 {
 	struct kfi_eq *eq = to_eq(feq);
-	bool here;
+	struct kfi_eq_slot *held;
 
 	spin_lock_irq(&eq->src.lock);
-	here = eq->held;
-	eq->held = false;
-	if (here && taken)
-		kfi_eq_remove(eq);
+	held = eq->held;
+	eq->held = NULL;
+	if (held && taken)
+		kfi_eq_remove(eq, held);
 	spin_unlock_irq(&eq->src.lock);
-	if (!here && !taken)
+	if (!held && !taken)
 		kfi_eq_drop(slot);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_settle);
@@ -275,8 +355,8 @@ EXPORT_SYMBOL_GPL(kfi_eq_settle);
  */
 static ssize_t kfi_eq_look(struct kfi_eq *eq, u32 *event, void *buf, size_t len)
 {
-	const struct kfi_eq_slot *slot = kfi_eq_slot(eq, eq->head);
-	int ret = kfi_eq_next(eq, false);
+	struct kfi_eq_slot *slot;
+	int ret = kfi_eq_next(eq, false, &slot);
 
 	if (ret)
 		return ret;
@@ -299,7 +379,7 @@ static ssize_t kfi_eq_op_read(struct kfid_eq *feq, u32 *event, void *buf,
 	spin_lock_irqsave(&eq->src.lock, flags);
 	n = kfi_eq_look(eq, event, buf, len);
 	if (n >= 0 && !(readflags & KFI_PEEK))
-		kfi_eq_remove(eq);
+		kfi_eq_remove(eq, kfi_eq_first(eq));
 	spin_unlock_irqrestore(&eq->src.lock, flags);
 	return n;
 }
@@ -337,30 +417,29 @@ static ssize_t kfi_eq_op_readerr(struct kfid_eq *feq,
 	if (!buf || (readflags & ~KFI_PEEK))
 		return -KFI_EINVAL;
 	spin_lock_irqsave(&eq->src.lock, flags);
-	slot = kfi_eq_slot(eq, eq->head);
-	if (kfi_eq_fill(eq) && slot->is_err) {
+	slot = kfi_eq_first(eq);
+	if (slot && slot->is_err) {
 		kfi_eq_copy_error(eq, buf, slot);
 		ret = sizeof(*buf);
 		if (!(readflags & KFI_PEEK))
-			kfi_eq_remove(eq);
-	} else if (!kfi_eq_fill(eq) && eq->overrun) {
-		ret = -KFI_EOVERRUN;
+			kfi_eq_remove(eq, slot);
 	}
 	spin_unlock_irqrestore(&eq->src.lock, flags);
 	return ret;
 }
 
-/* The user's own event: unlike a provider's, it can be refused. */
+/* The user's own event. */
 static ssize_t kfi_eq_op_write(struct kfid_eq *feq, u32 event, const void *buf,
 			       size_t len, u64 writeflags)
 {
 	const struct kfi_eq_slot slot = { .event = event, .len = len };
+	struct kfi_eq *eq = to_eq(feq);
 	int ret;
 
 	if (!buf || !len || len > KFI_EQ_PAYLOAD || writeflags)
 		return -KFI_EINVAL;
 	rcu_read_lock();
-	ret = kfi_eq_store(to_eq(feq), &slot, buf, true);
+	ret = kfi_eq_store(eq, &eq->own, &slot, buf);
 	rcu_read_unlock();
 	return ret ?: (ssize_t)len;
 }
@@ -372,7 +451,7 @@ static bool kfi_eq_readable(void *arg)
 	bool ready;
 
 	spin_lock_irqsave(&eq->src.lock, flags);
-	ready = kfi_eq_fill(eq) || eq->overrun;
+	ready = kfi_eq_fill(eq);
 	if (!ready)
 		kfi_source_arm(&eq->src);
 	spin_unlock_irqrestore(&eq->src.lock, flags);
@@ -473,26 +552,22 @@ bool kfi_eq_extract(struct kfid_eq *feq, const struct kfid *fid,
 		    struct kfi_eq_slot *out)
 {
 	struct kfi_eq *eq = to_eq(feq);
+	struct kfi_eq_slot *slot;
 	bool found = false;
 	unsigned long flags;
-	u32 at;
 
 	spin_lock_irqsave(&eq->src.lock, flags);
-	for (at = eq->head; at != eq->tail; at++) {
-		if (found) {
-			*kfi_eq_slot(eq, at - 1) = *kfi_eq_slot(eq, at);
-		} else if (kfi_eq_fid(kfi_eq_slot(eq, at)) == fid) {
-			*out = *kfi_eq_slot(eq, at);
-			found = true;
-			if (at == eq->head && eq->held) {
-				eq->held = false;
+	list_for_each_entry(slot, &eq->events, link) {
+		if (kfi_eq_fid(slot) == fid) {
+			*out = *slot;
+			if (slot == eq->held) {
+				eq->held = NULL;
 				out->drop = NULL;
 			}
+			kfi_eq_remove(eq, slot);
+			found = true;
+			break;
 		}
-	}
-	if (found) {
-		WRITE_ONCE(eq->tail, eq->tail - 1);
-		kfi_source_taken(&eq->src, kfi_eq_fill(eq) + eq->overrun);
 	}
 	spin_unlock_irqrestore(&eq->src.lock, flags);
 	return found;
@@ -535,10 +610,21 @@ static void kfi_eq_handler(struct work_struct *work)
 	eq->eq.event_handler(&eq->eq, eq->eq.fid.context);
 }
 
-/* Unread events are dropped before the parent's reference, since they may own parts. */
+static void kfi_eq_free(struct kfi_eq *eq)
+{
+	kfi_eq_share_fini(&eq->own);
+	kfree_rcu(eq, src.rcu);
+}
+
+/*
+ * Unread events are dropped before the parent's reference, since they may own parts.
+ * Only the EQ's own share is left: an endpoint keeps the EQ open, and those of passive
+ * endpoints are detached.
+ */
 static int kfi_eq_close(struct kfid *fid)
 {
 	struct kfi_eq *eq = container_of(fid, struct kfi_eq, eq.fid);
+	struct kfi_eq_slot *slot;
 	int ret;
 
 	ret = kfi_source_kill(&eq->src);
@@ -546,11 +632,10 @@ static int kfi_eq_close(struct kfid *fid)
 		return ret;
 	kfi_pep_detach_all(&eq->eq);
 	/* Without the lock: no thread reports, reads or waits any more. */
-	for (; eq->head != eq->tail; eq->head++)
-		kfi_eq_drop(kfi_eq_slot(eq, eq->head));
+	list_for_each_entry(slot, &eq->events, link)
+		kfi_eq_drop(slot);
 	kfi_source_fini(&eq->src);
-	kvfree(eq->ring);
-	kfree_rcu(eq, src.rcu);
+	kfi_eq_free(eq);
 	return 0;
 }
 
@@ -578,10 +663,9 @@ static struct kfi_eq *kfi_eq_alloc(size_t size)
 	eq = kzalloc(sizeof(*eq), GFP_KERNEL_ACCOUNT);
 	if (!eq)
 		return NULL;
-	eq->size = roundup_pow_of_two(size ?: KFI_EQ_DEFAULT);
-	eq->ring = kvcalloc(eq->size, sizeof(*eq->ring),
-			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (!eq->ring) {
+	INIT_LIST_HEAD(&eq->events);
+	eq->size = size ?: KFI_EQ_DEFAULT;
+	if (kfi_eq_share_init(&eq->own, eq->size)) {
 		kfree(eq);
 		return NULL;
 	}
@@ -623,8 +707,7 @@ int kfi_core_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,
 	eq->eq.event_handler = event_handler;
 	ret = kfi_source_init(&eq->src, &eq->eq.fid, &src_attr);
 	if (ret) {
-		kvfree(eq->ring);
-		kfree(eq);
+		kfi_eq_free(eq);
 		return ret;
 	}
 	*feq = &eq->eq;

@@ -4,9 +4,9 @@
  * the production build.
  *
  * A hook stops a thread where it is, whatever its task state and its context: the
- * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. At D7 it sleeps
- * instead. It holds a mutex there, and a thread that waits for the mutex of a running
- * owner spins as well, on the other CPU. Only code that may sleep reaches D7.
+ * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. At D7 to D10 it
+ * sleeps instead. It holds a mutex there, and a thread that waits for the mutex of a
+ * running owner spins as well, on the other CPU. Only code that may sleep reaches these.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -103,7 +103,7 @@ EXPORT_SYMBOL_GPL(kfi_test_hook_stopped);
 
 static void kfi_hook_pause(enum kfi_hook hook)
 {
-	if (hook == KFI_HOOK_D7)
+	if (hook >= KFI_HOOK_D7 && hook <= KFI_HOOK_D10)
 		usleep_range(1000, 2000);
 	else
 		cpu_relax();
@@ -114,7 +114,7 @@ static void kfi_hook_pause(enum kfi_hook hook)
  * @hook: the point
  * @id: of the object at hand
  *
- * Context: any; at D7 process context, may sleep. Takes no lock.
+ * Context: any; at D7 to D10 process context, may sleep. Takes no lock.
  */
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 {
@@ -240,9 +240,9 @@ static int kfi_test_spurious(u32 queue)
 }
 
 /**
- * kfi_test_fault_arm() - make the wait core misbehave, once
+ * kfi_test_fault_arm() - make the wait core, or a device, misbehave once
  * @fault: the fault; KFI_FAULT_NONE disarms
- * @queue: id of the queue
+ * @queue: id of the queue; KFI_FAULT_STALL: of the endpoint
  * @arg: KFI_FAULT_LATE: milliseconds
  *
  * KFI_FAULT_SPURIOUS happens at once, the others at the next publication on a queue
@@ -261,7 +261,8 @@ int kfi_test_fault_arm(enum kfi_fault fault, u32 queue, u64 arg)
 		return kfi_test_spurious(queue);
 
 	spin_lock_irq(&kfi_test_lock);
-	if (fault != KFI_FAULT_NONE && !kfi_test_find(queue)) {
+	if (fault != KFI_FAULT_NONE && fault != KFI_FAULT_STALL &&
+	    !kfi_test_find(queue)) {
 		ret = -ENOENT;
 	} else {
 		kfi_armed.queue = queue;
@@ -306,6 +307,22 @@ bool kfi_test_fault_point(struct kfi_waitq *q, struct kfi_wake *wake)
 		return false;
 	}
 }
+
+/**
+ * kfi_test_stall_point() - is the device to be taken for late?
+ * @id: of the endpoint, which is being closed
+ *
+ * Context: any; takes no lock.
+ * Return: true, once, if KFI_FAULT_STALL is armed for it.
+ */
+bool kfi_test_stall_point(u32 id)
+{
+	if (READ_ONCE(kfi_armed.fault) != KFI_FAULT_STALL || kfi_armed.queue != id)
+		return false;
+	WRITE_ONCE(kfi_armed.fault, KFI_FAULT_NONE);
+	return true;
+}
+EXPORT_SYMBOL_GPL(kfi_test_stall_point);
 
 /**
  * kfi_test_init() - prepare the faults

@@ -232,6 +232,24 @@ enum kfi_ep_cntr {
 };
 
 struct kfi_ep_base;
+struct kfi_eq_slot;
+struct kfi_event;
+
+/**
+ * struct kfi_eq_share - the slots of an EQ that take the events of one object
+ * @slots: the slots, made when the object is bound to the EQ; NULL: it is not bound
+ * @free: those that hold no unread event; the EQ's source->lock
+ *
+ * A report that finds its share full is refused. So the slots of an object are there
+ * for its events, whatever else is unread in the EQ.
+ */
+struct kfi_eq_share {
+	struct kfi_eq_slot *slots;
+	struct list_head free;
+};
+
+/* The events that an endpoint may report: connected or not, shut down, device lost. */
+#define KFI_EP_EVENTS	3
 
 /**
  * struct kfi_profile_ops - a provider's own variables and events of an endpoint
@@ -269,6 +287,7 @@ extern const struct kfi_profile_desc kfi_unexp_events[2];
  *	   bindings are constant from @enabled until kfi_ep_base_fini().
  * @rx_cq: CQ of receive completions
  * @eq: EQ of connection events
+ * @share: KFI_EP_EVENTS slots of @eq
  * @cntr: counters by direction
  * @tx_selective: successes only for operations with KFI_COMPLETION
  * @rx_selective: the same for receives
@@ -294,6 +313,7 @@ struct kfi_ep_base {
 	struct kfid_cq *tx_cq;
 	struct kfid_cq *rx_cq;
 	struct kfid_eq *eq;
+	struct kfi_eq_share share;
 	struct kfid_cntr *cntr[KFI_EP_CNTR_MAX];
 	bool tx_selective;
 	bool rx_selective;
@@ -316,6 +336,9 @@ int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
 int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags);
 int kfi_ep_base_enable(struct kfi_ep_base *base);
 void kfi_ep_base_fini(struct kfi_ep_base *base);
+int kfi_ep_report(struct kfi_ep_base *base, const struct kfi_event *event);
+int kfi_ep_report_err(struct kfi_ep_base *base,
+		      const struct kfi_eq_err_entry *entry);
 void kfi_ep_base_profile(struct kfi_ep_base *base,
 			 const struct kfi_profile_ops *ops, spinlock_t *lock);
 void __kfi_profile_event(struct kfi_ep_base *base, u32 id, const void *data,
@@ -385,19 +408,25 @@ void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp
  * @drop: called with the stored payload if the event is never read (the EQ or the
  *	  object of the event closes first): frees the event's resources. Process
  *	  context, may sleep, no lock held. May be NULL.
- * @refuse: the event is dispensable: a full EQ answers -EAGAIN and is not overrun
  */
 struct kfi_event {
 	u32 event;
 	const void *buf;
 	size_t len;
 	void (*drop)(u32 event, void *buf);
-	bool refuse;
 };
 
-int kfi_eq_report(struct kfid_eq *eq, const struct kfi_event *event);
-int kfi_eq_report_err(struct kfid_eq *eq, const struct kfi_eq_err_entry *entry);
+size_t kfi_eq_size(struct kfid_eq *eq);
+int kfi_eq_share_init(struct kfi_eq_share *share, size_t size);
+void kfi_eq_share_fini(struct kfi_eq_share *share);
+bool kfi_eq_share_full(struct kfid_eq *eq, const struct kfi_eq_share *share);
+int kfi_eq_report(struct kfid_eq *eq, struct kfi_eq_share *share,
+		  const struct kfi_event *event);
+int kfi_eq_report_err(struct kfid_eq *eq, struct kfi_eq_share *share,
+		      const struct kfi_eq_err_entry *entry);
 void kfi_eq_forget(struct kfid_eq *eq, const struct kfid *fid);
+
+struct kfi_pep_room;
 
 /**
  * struct kfi_pep_base - what every provider's passive endpoint begins with
@@ -405,6 +434,7 @@ void kfi_eq_forget(struct kfid_eq *eq, const struct kfid *fid);
  * @fabric: parent; a reference is held; constant
  * @eq: EQ of connection requests; kfi_pep_lock. No reference is held: closing the EQ
  *	clears it (ULPs close a listener's EQ first).
+ * @room: slots of @eq; kfi_pep_lock
  * @bound: on the list of passive endpoints that have an EQ; kfi_pep_lock
  * @id: names the object in tracepoints; constant
  * @listed: on the list of all objects; kfi_listed_lock
@@ -413,6 +443,7 @@ struct kfi_pep_base {
 	struct kfid_pep pep;
 	struct kfi_fabric_base *fabric;
 	struct kfid_eq *eq;
+	struct kfi_pep_room *room;
 	struct list_head bound;
 	u32 id;
 	struct kfi_listed listed;
@@ -430,6 +461,8 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
 
 /**
  * struct kfi_eq_slot - one event
+ * @link: on the EQ's list of unread events, or on @share->free
+ * @share: that the slot belongs to; constant
  * @event: its number; not used for an error event
  * @len: bytes of @payload, or of the error's data
  * @is_err: it is an error event
@@ -437,9 +470,11 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
  * @err: an error event; its err_data is in @payload
  * @payload: what kfi_eq_read() returns
  *
- * In the ring of an EQ protected by the EQ's source->lock.
+ * In an EQ, protected by the EQ's source->lock. @link and @share of a copy mean nothing.
  */
 struct kfi_eq_slot {
+	struct list_head link;
+	struct kfi_eq_share *share;
 	u32 event;
 	u32 len;
 	bool is_err;

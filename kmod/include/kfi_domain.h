@@ -602,7 +602,8 @@ static inline int kfi_av_bind(struct kfid_av *av, struct kfid *fid,
  *
  * Context: Process context. May sleep.
  * Return: Number of addresses inserted, or of insertions started; -KFI_EINVAL,
- *	-KFI_ENOEQ if the vector is asynchronous and has no EQ.
+ *	-KFI_ENOEQ if the vector is asynchronous and has no EQ, -KFI_EAGAIN if it is
+ *	and too many of its events are unread.
  */
 static inline int kfi_av_insert(struct kfid_av *av, const void *addr,
 				size_t count, kfi_addr_t *kfi_addr,
@@ -622,7 +623,7 @@ static inline int kfi_av_insert(struct kfid_av *av, const void *addr,
  *
  * Context: Process context. May sleep.
  * Return: 1, -KFI_EINVAL, -KFI_ENOEQ if the vector is asynchronous and has no
- *	EQ, -KFI_ENOSYS.
+ *	EQ, -KFI_EAGAIN as kfi_av_insert(), -KFI_ENOSYS.
  */
 static inline int kfi_av_insertsvc(struct kfid_av *av, const char *node,
 				   const char *service, kfi_addr_t *kfi_addr,

@@ -95,7 +95,7 @@ struct kfid_poll {
 
 /* NULL attributes: the provider's default size, and KFI_WAIT_UNSPEC. */
 struct kfi_eq_attr {
-	size_t size;			/* events; 0: the provider's choice */
+	size_t size;			/* events of the user; 0: the provider's choice */
 	uint64_t flags;			/* 0 */
 	enum kfi_wait_obj wait_obj;
 	int signaling_vector;		/* a CPU, with KFI_AFFINITY */
@@ -350,7 +350,8 @@ static inline int kfi_poll_del(struct kfid_poll *pollset,
 /**
  * kfi_eq_open() - open an event queue
  * @fabric: the fabric
- * @attr: size and wait object, or NULL
+ * @attr: size and wait object, or NULL. Objects that are bound to the queue add room
+ *	for their own events.
  * @eq: where the queue is stored
  * @event_handler: called when the queue becomes readable, or NULL
  * @context: the caller's, kept in fid.context
@@ -377,7 +378,7 @@ static inline int kfi_eq_open(struct kfid_fabric *fabric,
  * Context: Process or softirq context. Does not sleep.
  * Return: Bytes stored in @buf, -KFI_EAGAIN if the queue is empty, -KFI_EAVAIL
  *	if an error is first, -KFI_ETOOSMALL if @len is too small (the event
- *	stays), -KFI_EOVERRUN if events were lost.
+ *	stays).
  */
 static inline ssize_t kfi_eq_read(struct kfid_eq *eq, uint32_t *event,
 				  void *buf, size_t len, uint64_t flags)
@@ -394,8 +395,7 @@ static inline ssize_t kfi_eq_read(struct kfid_eq *eq, uint32_t *event,
  * On input, err_data and err_data_size may describe a buffer for the data.
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: sizeof(struct kfi_eq_err_entry), -KFI_EAGAIN if no error is first,
- *	-KFI_EOVERRUN if events were lost.
+ * Return: sizeof(struct kfi_eq_err_entry), -KFI_EAGAIN if no error is first.
  */
 static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq,
 				     struct kfi_eq_err_entry *buf,
@@ -413,7 +413,8 @@ static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq,
  * @flags: reserved, 0
  *
  * Context: Process or softirq context. Does not sleep.
- * Return: @len, -KFI_EAGAIN if the queue is full, -KFI_EINVAL, -KFI_ENOSYS.
+ * Return: @len, -KFI_EAGAIN if as many events of the user are unread as the queue
+ *	holds, -KFI_EINVAL, -KFI_ENOSYS.
  */
 static inline ssize_t kfi_eq_write(struct kfid_eq *eq, uint32_t event,
 				   const void *buf, size_t len, uint64_t flags)

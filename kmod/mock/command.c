@@ -10,9 +10,9 @@
  *   eqerr ID err= [prov=] [data=] [context=]
  *   lose DOMAIN
  * and in the build with KFABRIC_TEST=1
- *   hook arm D1..D8 ID
- *   hook go D1..D8
- *   fault none|lost|late|herd|spurious QUEUE [ARG]
+ *   hook arm D1..D11 ID
+ *   hook go D1..D11
+ *   fault none|lost|late|herd|spurious|stall ID [ARG]
  *
  * KIND: send, recv, read, write, remote_read, remote_write.
  * context: process, softirq, workqueue. docs/mock.md has the details.
@@ -388,11 +388,6 @@ static int kfm_event_report(struct kfm_report **ret, u32 id,
 	return 0;
 }
 
-static struct kfid_eq *kfm_report_eq(struct kfm_report *report)
-{
-	return report->ep ? report->ep->base.eq : report->eq->eq;
-}
-
 static struct kfid *kfm_report_fid(struct kfm_report *report)
 {
 	return report->ep ? &report->ep->base.ep.fid : &report->eq->eq->fid;
@@ -406,12 +401,16 @@ static int kfm_run_event(struct kfm_report *report)
 		.len = report->payload_len,
 	};
 
-	return kfi_eq_report(kfm_report_eq(report), &event);
+	if (report->ep)
+		return kfi_ep_report(&report->ep->base, &event);
+	return kfi_eq_report(report->eq->eq, NULL, &event);
 }
 
 static int kfm_run_eqerr(struct kfm_report *report)
 {
-	return kfi_eq_report_err(kfm_report_eq(report), &report->err);
+	if (report->ep)
+		return kfi_ep_report_err(&report->ep->base, &report->err);
+	return kfi_eq_report_err(report->eq->eq, NULL, &report->err);
 }
 
 /* Connection events have a kfi_eq_cm_entry, others a kfi_eq_entry. */
@@ -522,20 +521,21 @@ static const char * const kfm_faults[KFI_FAULT_MAX] = {
 	[KFI_FAULT_LATE] = "late",
 	[KFI_FAULT_HERD] = "herd",
 	[KFI_FAULT_SPURIOUS] = "spurious",
+	[KFI_FAULT_STALL] = "stall",
 };
 
 static int kfm_cmd_fault(struct kfm_args *args)
 {
 	u64 arg = 0;
-	u32 queue;
+	u32 id;
 	int fault;
 
 	fault = match_string(kfm_faults, KFI_FAULT_MAX, args->word[1]);
-	if (fault < 0 || kfm_parse_id(args->word[2], &queue))
+	if (fault < 0 || kfm_parse_id(args->word[2], &id))
 		return -EINVAL;
 	if (args->words > 3 && kstrtou64(args->word[3], 0, &arg))
 		return -EINVAL;
-	return kfi_test_fault_arm(fault, queue, arg);
+	return kfi_test_fault_arm(fault, id, arg);
 }
 
 #endif /* KFABRIC_TEST */

@@ -68,8 +68,7 @@ int kfm_domain_lose(struct kfm_domain *domain)
 	while ((ep = kfm_ep_get_for_loss(domain))) {
 		entry.fid = &ep->base.ep.fid;
 		entry.context = entry.fid->context;
-		if (ep->base.eq)
-			kfi_eq_report_err(ep->base.eq, &entry);
+		kfi_ep_report_err(&ep->base, &entry);
 		kfm_ep_drop_all(ep);
 		kfm_ep_put(ep);
 	}

@@ -25,6 +25,9 @@
 /*
  * Reports an event on the endpoint. The caller has seen conn->ep_gone false under
  * conn->lock, which keeps the endpoint and its EQ until the lock is released.
+ *
+ * The EQ has KFI_EP_EVENTS slots for the endpoint, and no connection reports more: one
+ * event shows how connecting ended, one its end, one the loss of the device.
  */
 static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 			    size_t len)
@@ -40,7 +43,7 @@ static void kfv_conn_report(struct kfv_conn *conn, u32 event, const void *data,
 	if (len)
 		memcpy(u.room + sizeof(u.entry), data, len);
 	ev.len = sizeof(u.entry) + len;
-	kfi_eq_report(conn->ep->base.eq, &ev);
+	WARN_ON_ONCE(kfi_ep_report(&conn->ep->base, &ev));
 }
 
 /* The same for an error event. The core copies @data. */
@@ -57,7 +60,7 @@ static void kfv_conn_report_err(struct kfv_conn *conn, int err, int prov_errno,
 	};
 
 	lockdep_assert_held(&conn->lock);
-	kfi_eq_report_err(conn->ep->base.eq, &entry);
+	WARN_ON_ONCE(kfi_ep_report_err(&conn->ep->base, &entry));
 }
 
 /**
@@ -68,11 +71,11 @@ static void kfv_conn_report_err(struct kfv_conn *conn, int err, int prov_errno,
  * one, since it sets conn->ep_gone.
  *
  * Context: process. The caller keeps the endpoint: it is on the list of its domain
- * and kfv_lock is held.
+ * and the device's lock is held.
  */
 void kfv_conn_report_loss(struct kfv_conn *conn)
 {
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&conn->pd->dev->lock);
 	mutex_lock(&conn->lock);
 	if (!conn->ep_gone) {
 		if (conn->ep->base.eq)
@@ -236,6 +239,14 @@ static void kfv_cm_route_resolved(struct kfv_conn *conn)
 		kfv_conn_fail(conn, kfv_cm_errno(err), err, NULL, 0);
 }
 
+/* The queue pair is ready to send, and posting may begin. */
+static void kfv_conn_set_up(struct kfv_conn *conn, enum kfv_state state)
+{
+	lockdep_assert_held(&conn->lock);
+	/* Pairs with kfv_conn_up(): a thread that sees the state sees what came before. */
+	smp_store_release(&conn->state, state);
+}
+
 /*
  * The peer has accepted. The number of RDMA reads in flight becomes the smaller one
  * of both sides before the queue pair is moved, which takes it over. The queue pair
@@ -263,7 +274,7 @@ static void kfv_cm_response(struct kfv_conn *conn,
 		kfv_conn_fail(conn, ECONNABORTED, err, NULL, 0);
 		return;
 	}
-	WRITE_ONCE(conn->state, KFV_CONNECTED);
+	kfv_conn_set_up(conn, KFV_CONNECTED);
 	kfv_keepalive_start(conn);
 	kfv_conn_report(conn, KFI_CONNECTED, peer->private_data,
 			peer->private_data_len);
@@ -281,7 +292,7 @@ static void kfv_cm_established(struct kfv_conn *conn,
 	lockdep_assert_held(&conn->lock);
 	if (!active && conn->state != KFV_ACCEPTED)
 		return;
-	WRITE_ONCE(conn->state, KFV_CONNECTED);
+	kfv_conn_set_up(conn, KFV_CONNECTED);
 	kfv_keepalive_start(conn);
 	kfv_conn_report(conn, KFI_CONNECTED,
 			active ? peer->private_data : NULL,
@@ -504,7 +515,8 @@ static int kfv_ep_connect(struct kfid_ep *fid, const void *addr,
 /*
  * rdma_accept() asserts the handler lock: the peer's answer must not be handled
  * before the state is set. conn->ctl keeps conn->id. The queue pair is ready to
- * receive before the peer gets the reply, since it may send at once.
+ * receive before the peer gets the reply, since it may send at once; and it is ready to
+ * send before the state allows posting, since the ULP may post in another thread.
  */
 static int kfv_accept_start(struct kfv_conn *conn)
 {
@@ -514,12 +526,14 @@ static int kfv_accept_start(struct kfv_conn *conn)
 	lockdep_assert_held(&conn->ctl);
 	rdma_lock_handler(id);
 	mutex_lock(&conn->lock);
-	WRITE_ONCE(conn->state, KFV_ACCEPTED);
+	kfi_test_hook_point(KFI_HOOK_D8, conn->ep->base.id);
 	err = kfv_conn_rts(conn);
-	if (err)
+	if (err) {
 		rdma_reject(id, NULL, 0, IB_CM_REJ_CONSUMER_DEFINED);
-	else
+	} else {
+		kfv_conn_set_up(conn, KFV_ACCEPTED);
 		err = rdma_accept(id, &conn->param);
+	}
 	if (err) {
 		WRITE_ONCE(conn->state, KFV_CLOSED);
 		kfv_conn_error(conn);

@@ -13,7 +13,8 @@
  *  1. kfv_conn_stop() sets KFV_STOPPED and ep_gone: no event and no completion is
  *     reported any more, and no keepalive is started.
  *  2. It disconnects and drains: the device has left the ULP's buffers, and
- *     kfi_close() may return.
+ *     kfi_close() may return. If the device does not return all operations in time,
+ *     the queue pair is destroyed here, however long that takes.
  *  3. kfv_conn_destroy() does the slow part: queue pair, id, room in the
  *     CQ. An id is destroyed after its queue pair, whose event handler uses it.
  */
@@ -83,6 +84,7 @@ static void kfv_conn_destroy(struct work_struct *work)
 	struct kfv_conn *conn = container_of(work, struct kfv_conn, destroy);
 	struct kfv_pd *pd = conn->pd;
 
+	kfi_test_hook_point(KFI_HOOK_D9, pd->domain_id);
 	if (conn->qp)
 		ib_destroy_qp(conn->qp);
 	if (conn->id)
@@ -432,21 +434,31 @@ static void kfv_post_markers(struct kfv_conn *conn)
  * Waits until the device has returned all operations, and every completion handler is
  * done with the endpoint: kfv_report() drops its count of @posted last. The completions
  * come in softirq context, so that no thread has to poll for them.
+ *
+ * The ULP frees its buffers after the close, so that a device which is late must lose its
+ * access to them here: ib_destroy_qp() returns when the device has left the queue pair
+ * and the buffers. It may take long, and no peer takes part in it.
  */
 static void kfv_conn_drain(struct kfv_conn *conn)
 {
+	bool stalled = kfi_test_stall_point(conn->ep->base.id);
+
 	lockdep_assert_held(&conn->ctl);
 	if (conn->qp) {
 		kfv_conn_error(conn);
 		kfv_post_markers(conn);
 	}
 	kfv_posted_put(conn);
-	if (wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
+	if (!stalled &&
+	    wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
 		return;
 
 	dev_err(&conn->pd->dev->ib->dev,
-		"kfi_verbs: %d operations are still with the device\n",
+		"kfi_verbs: %d operations are still with the device, their queue pair is destroyed\n",
 		atomic_read(&conn->posted));
+	if (conn->qp)
+		ib_destroy_qp(conn->qp);
+	conn->qp = NULL;
 	/*
 	 * The endpoint is about to be freed. A handler that has seen ep_gone false
 	 * is in a read section; a later handler sees it true.
@@ -459,15 +471,16 @@ static void kfv_conn_drain(struct kfv_conn *conn)
  * @conn: the connection; nothing happens if it is stopped already
  *
  * Operations in flight are discarded without a completion entry. When this returns,
- * the device has left their buffers and nothing more is reported. Destroying what the
- * device holds is left to a work item. The peer is sent a disconnect request but is
+ * the device has left their buffers and nothing more is reported. Destroying what else
+ * the device holds is left to a work item. The peer is sent a disconnect request but is
  * not waited for.
  *
  * Events end first (the state and ep_gone change under conn->lock), so that no event
  * handler starts the keepalive again after it is stopped. The keepalive ends before the
  * drain, so that no probe is posted during it.
  *
- * Context: process, sleeps up to KFV_DRAIN_TIME; caller holds conn->ctl. No call posts:
+ * Context: process, sleeps up to KFV_DRAIN_TIME, and longer if the device is late; caller
+ * holds conn->ctl. No call posts:
  * the ULP closes the endpoint, or the removal has ended posting.
  */
 void kfv_conn_stop(struct kfv_conn *conn)

@@ -26,13 +26,13 @@ static struct kfi_ops_domain kfv_domain_ops = {
  *
  * Nothing is torn down yet. The report is the last entry of each queue.
  *
- * Context: process; caller holds kfv_lock.
+ * Context: process; caller holds the device's lock.
  */
 void kfv_domain_lose(struct kfv_domain *domain)
 {
 	struct kfv_ep *ep;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&domain->dev->lock);
 	kfi_domain_lose(&domain->base);
 	list_for_each_entry(ep, &domain->eps, link)
 		kfv_conn_report_loss(ep->conn);
@@ -51,15 +51,16 @@ void kfv_domain_lose(struct kfv_domain *domain)
  * An endpoint that is closed at the same time is stopped once: kfv_conn_stop()
  * does nothing the second time.
  *
- * Context: process; caller holds kfv_lock. Sleeps until the operations in flight
- * are back.
+ * Context: process; caller holds the device's lock; takes kfv_lock. Sleeps until the
+ * operations in flight are back.
  */
 void kfv_domain_detach(struct kfv_domain *domain)
 {
 	struct kfv_pd *pd = domain->pd;
 	struct kfv_ep *ep;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&domain->dev->lock);
+	kfi_test_hook_point(KFI_HOOK_D10, domain->base.id);
 	list_for_each_entry(ep, &domain->eps, link) {
 		mutex_lock(&ep->conn->ctl);
 		kfv_conn_stop(ep->conn);
@@ -68,9 +69,22 @@ void kfv_domain_detach(struct kfv_domain *domain)
 
 	mutex_lock(&domain->lock);
 	kfv_mr_detach(domain);
-	domain->pd = NULL;
 	mutex_unlock(&domain->lock);
+	mutex_lock(&kfv_lock);
+	domain->pd = NULL;
+	mutex_unlock(&kfv_lock);
 	kfv_pd_put(pd);
+}
+
+/* Of a domain that is on no list: never open, or closed. */
+static void kfv_domain_free(struct kfv_domain *domain)
+{
+	if (domain->pd)
+		kfv_pd_put(domain->pd);
+	kfr_domain_free(domain->rdm);
+	kfv_device_put(domain->dev);
+	mutex_destroy(&domain->lock);
+	kfree(domain);
 }
 
 /*
@@ -82,16 +96,12 @@ static void kfv_domain_release(struct kfi_domain_base *base)
 {
 	struct kfv_domain *domain = container_of(base, struct kfv_domain, base);
 
+	mutex_lock(&domain->dev->lock);
 	mutex_lock(&kfv_lock);
 	list_del(&domain->link);
 	mutex_unlock(&kfv_lock);
-
-	if (domain->pd)
-		kfv_pd_put(domain->pd);
-	kfr_domain_free(domain->rdm);
-	kfv_device_put(domain->dev);
-	mutex_destroy(&domain->lock);
-	kfree(domain);
+	mutex_unlock(&domain->dev->lock);
+	kfv_domain_free(domain);
 }
 
 /**
@@ -134,7 +144,7 @@ static int kfv_domain_set_rdm(struct kfv_domain *domain,
 {
 	struct kfr_domain *rdm;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&domain->dev->lock);
 	if (!info->ep_attr || info->ep_attr->type != KFI_EP_RDM)
 		return 0;
 	rdm = kfr_domain_new(domain, info);
@@ -152,7 +162,7 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
 	struct kfv_domain *domain;
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&dev->lock);
 	err = ib_query_port(dev->ib, port, &attr);
 	if (err)
 		return ERR_PTR(err);
@@ -173,25 +183,12 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
 	mutex_init(&domain->lock);
 	kfv_device_get(dev);
 	domain->dev = dev;
-	list_add_tail(&domain->link, &dev->domains);
 	return domain;
 }
 
-/*
- * Undoes kfv_domain_new() and kfv_domain_set_rdm() for a domain that was never
- * open; later that is the task of kfv_domain_release().
- */
-static void kfv_domain_destroy(struct kfv_domain *domain)
-{
-	lockdep_assert_held(&kfv_lock);
-	list_del(&domain->link);
-	kfv_pd_put(domain->pd);
-	kfr_domain_free(domain->rdm);
-	kfv_device_put(domain->dev);
-	kfree(domain);
-}
-
-static int kfv_domain_open_locked(struct kfid_fabric *fabric,
+/* The domain becomes visible last, when it is complete. */
+static int kfv_domain_open_locked(struct kfv_device *dev, u32 port,
+				  struct kfid_fabric *fabric,
 				  const struct kfi_info *info,
 				  struct kfid_domain **ret, void *context)
 {
@@ -200,13 +197,10 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric,
 	struct kfi_ops_mr *mr_ops;
 	char fabric_name[KFI_NAME_MAX];
 	struct kfv_domain *domain;
-	struct kfv_device *dev;
-	u32 port;
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
-	dev = kfv_device_by_name(info->domain_attr->name, &port);
-	if (!dev)
+	lockdep_assert_held(&dev->lock);
+	if (kfv_gone(dev))
 		return -ENODEV;
 	err = kfv_fabric_name(dev->ib, port, fabric_name);
 	if (err)
@@ -224,9 +218,13 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric,
 					   &kfv_domain_ops, mr_ops,
 					   kfv_domain_release, context);
 	if (err) {
-		kfv_domain_destroy(domain);
+		kfv_domain_free(domain);
 		return err;
 	}
+	domain->pd->domain_id = domain->base.id;
+	mutex_lock(&kfv_lock);
+	list_add_tail(&domain->link, &dev->domains);
+	mutex_unlock(&kfv_lock);
 	*ret = &domain->base.domain;
 	return 0;
 }
@@ -245,13 +243,24 @@ static int kfv_domain_open_locked(struct kfid_fabric *fabric,
 int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		    struct kfid_domain **domain, void *context)
 {
+	struct kfv_device *dev;
+	u32 port;
 	int err;
 
 	if (!info || !info->domain_attr || !info->domain_attr->name || !domain)
 		return -EINVAL;
 
 	mutex_lock(&kfv_lock);
-	err = kfv_domain_open_locked(fabric, info, domain, context);
+	dev = kfv_device_by_name(info->domain_attr->name, &port);
+	if (dev)
+		kfv_device_get(dev);
 	mutex_unlock(&kfv_lock);
+	if (!dev)
+		return -ENODEV;
+
+	mutex_lock(&dev->lock);
+	err = kfv_domain_open_locked(dev, port, fabric, info, domain, context);
+	mutex_unlock(&dev->lock);
+	kfv_device_put(dev);
 	return err;
 }

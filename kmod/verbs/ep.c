@@ -57,15 +57,15 @@ static int kfv_ep_close(struct kfid *fid)
 		return err;
 
 	/*
-	 * Before kfv_lock, which may not be held while the device drains: a
+	 * Before the device's lock, which no close holds while the device drains: a
 	 * removal that finds the endpoint on the list finds it stopped.
 	 */
 	mutex_lock(&conn->ctl);
 	kfv_conn_stop(conn);
 	mutex_unlock(&conn->ctl);
-	mutex_lock(&kfv_lock);
+	mutex_lock(&ep->domain->dev->lock);
 	list_del(&ep->link);
-	mutex_unlock(&kfv_lock);
+	mutex_unlock(&ep->domain->dev->lock);
 
 	kfi_ep_base_fini(&ep->base);
 	kfv_conn_put(conn);
@@ -217,8 +217,8 @@ static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,
 	struct kfv_conn *conn = ep->conn;
 	struct rdma_cm_id *id;
 
-	lockdep_assert_held(&kfv_lock);
-	id = kfv_req_take(handle, fabric, ep->domain->dev->ib, &conn->param);
+	lockdep_assert_held(&ep->domain->dev->lock);
+	id = kfv_req_take(handle, fabric, ep->domain->dev, &conn->param);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 
@@ -264,7 +264,7 @@ static int kfv_ep_attr(struct kfv_ep *ep, const struct kfi_info *info)
 	       kfv_ep_addr(&ep->dst, info->dest_addr, info->dest_addrlen);
 }
 
-/* The caller has seen domain->pd, which kfv_lock keeps: the device is there. */
+/* The caller has seen domain->pd, which the device's lock keeps: the device is there. */
 static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 				 const struct kfi_info *info)
 {
@@ -273,7 +273,7 @@ static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
 	struct kfv_ep *ep;
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&domain->dev->lock);
 	if (kfv_ep_size(info->tx_attr ? info->tx_attr->size : 0, ib,
 			&tx_size) ||
 	    kfv_ep_size(info->rx_attr ? info->rx_attr->size : 0, ib, &rx_size))
@@ -315,7 +315,7 @@ static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
 	struct kfv_ep *ep;
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&domain->dev->lock);
 	if (!domain->pd)
 		return -ENODEV;
 	/* The memory regions of a domain for RDM endpoints do not fit. */
@@ -369,6 +369,7 @@ err_free:
 int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 		struct kfid_ep **ep, void *context)
 {
+	struct kfv_domain *d = kfv_domain_of(domain);
 	int err;
 
 	if (!info || !ep)
@@ -382,8 +383,8 @@ int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 	    (info->rx_attr && info->rx_attr->op_flags & ~KFV_RX_FLAGS))
 		return -EINVAL;
 
-	mutex_lock(&kfv_lock);
-	err = kfv_ep_open_locked(kfv_domain_of(domain), info, ep, context);
-	mutex_unlock(&kfv_lock);
+	mutex_lock(&d->dev->lock);
+	err = kfv_ep_open_locked(d, info, ep, context);
+	mutex_unlock(&d->dev->lock);
 	return err;
 }

@@ -3,7 +3,9 @@
  * Fabrics. A fabric is named after a subnet prefix. Several devices and ports may
  * belong to it, and it stays open without any of them.
  */
+#include <linux/nsproxy.h>
 #include <linux/slab.h>
+#include <net/net_namespace.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_cm.h>
 
@@ -101,6 +103,22 @@ static const char *kfv_cm_strerror(int prov_errno)
 				ibcm_reject_msg(prov_errno);
 }
 
+/**
+ * kfv_net_served() - may the caller use the network of the provider?
+ *
+ * All addresses and routes are those of the initial network namespace. A fabric is like
+ * a socket: it stays in the namespace in which it was opened, whichever thread uses it
+ * later. So only the calls that need no fabric ask. A thread that exits has no
+ * namespace any more, and opens nothing.
+ *
+ * Context: process.
+ * Return: false for a thread in another network namespace.
+ */
+bool kfv_net_served(void)
+{
+	return current->nsproxy && net_eq(current->nsproxy->net_ns, &init_net);
+}
+
 /* Whether any port belongs to the fabric @name. */
 static bool kfv_fabric_exists(const char *name)
 {
@@ -124,7 +142,8 @@ static bool kfv_fabric_exists(const char *name)
  * @context: the user's
  *
  * Context: process.
- * Return: 0, -ENODEV (no device is on that fabric), -ENOMEM.
+ * Return: 0, -ENODEV (no device is on that fabric), -EAFNOSUPPORT (the caller is in
+ * another network namespace than the initial one), -ENOMEM.
  */
 int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 		    void *context)
@@ -132,6 +151,8 @@ int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	struct kfv_fabric *f;
 	int err = -ENODEV;
 
+	if (!kfv_net_served())
+		return -EAFNOSUPPORT;
 	f = kzalloc(sizeof(*f), GFP_KERNEL_ACCOUNT);
 	if (!f)
 		return -ENOMEM;

@@ -539,7 +539,8 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
  * @info: the list; RDM endpoints, if they are asked for, come first
  *
  * Context: process.
- * Return: 0; -KFI_ENODATA: nothing fits; -KFI_EBADFLAGS; -ENOMEM.
+ * Return: 0; -KFI_ENODATA: nothing fits; -KFI_EBADFLAGS; -EAFNOSUPPORT: the caller is in
+ * another network namespace than the initial one; -ENOMEM.
  */
 int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info)
@@ -549,6 +550,8 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 
 	if (flags & ~KFV_GETINFO_FLAGS)
 		return -KFI_EBADFLAGS;
+	if (!kfv_net_served())
+		return -EAFNOSUPPORT;
 	err = kfr_getinfo(version, node, service, flags, hints, info);
 	if (err)
 		return err;

@@ -8,7 +8,7 @@
 
 #include "rdm/rdm.h"
 
-/* The lists of objects; never taken in an event handler of RDMA CM. */
+/* The lists of devices, fabrics and domains. */
 DEFINE_MUTEX(kfv_lock);
 
 /* Devices and connection requests, for event handlers, too. */
@@ -26,7 +26,11 @@ struct workqueue_struct *kfv_wq;
 
 static void kfv_device_release(struct kref *ref)
 {
-	kfree(container_of(ref, struct kfv_device, ref));
+	struct kfv_device *dev = container_of(ref, struct kfv_device, ref);
+
+	mutex_destroy(&dev->lock);
+	mutex_destroy(&dev->disconnect_lock);
+	kfree(dev);
 }
 
 /**
@@ -55,16 +59,16 @@ void kfv_device_put(struct kfv_device *dev)
 
 /**
  * kfv_device_use() - keep the ib_device for a device half
- * @dev: a device on kfv_devices
+ * @dev: a device that is not gone
  *
- * The removal takes the device off the list under kfv_lock before it waits for
- * @users to become 0. So the count cannot have reached 0 here.
+ * The removal sets @gone under the lock before it waits for @users to become 0. So the
+ * count cannot have reached 0 here.
  *
- * Context: process; caller holds kfv_lock.
+ * Context: process; caller holds @dev->lock.
  */
 void kfv_device_use(struct kfv_device *dev)
 {
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&dev->lock);
 	refcount_inc(&dev->users);
 }
 
@@ -202,8 +206,10 @@ static int kfv_device_add(struct ib_device *ib)
 	kref_init(&dev->ref);
 	refcount_set(&dev->users, 1);
 	init_completion(&dev->idle);
+	mutex_init(&dev->lock);
 	mutex_init(&dev->disconnect_lock);
 	INIT_LIST_HEAD(&dev->domains);
+	INIT_LIST_HEAD(&dev->nodes);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);
 
@@ -233,20 +239,22 @@ static int kfv_device_add(struct ib_device *ib)
  * rdma_cm_id that is left on the device would block the removal for ever, in
  * cma_process_remove().
  *
- * kfv_lock is dropped before the wait, so that objects can be closed, and opened on
- * other devices, meanwhile.
+ * Only the device's own lock is held all along, so that objects of other devices can be
+ * opened, used and closed meanwhile. It is dropped before the wait, so that objects of
+ * this one can be closed.
  */
 static void kfv_device_remove(struct ib_device *ib, void *data)
 {
 	struct kfv_device *dev = data;
 	struct kfv_domain *domain;
 
+	mutex_lock(&dev->lock);
 	mutex_lock(&kfv_lock);
 	mutex_lock(&kfv_dev_lock);
 	list_del(&dev->link);
 	mutex_unlock(&kfv_dev_lock);
-
 	WRITE_ONCE(dev->gone, true);
+	mutex_unlock(&kfv_lock);
 	synchronize_srcu(&kfv_srcu);
 
 	list_for_each_entry(domain, &dev->domains, link)
@@ -258,7 +266,7 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 	kfr_strip(dev);
 	list_for_each_entry(domain, &dev->domains, link)
 		kfv_domain_detach(domain);
-	mutex_unlock(&kfv_lock);
+	mutex_unlock(&dev->lock);
 
 	/* No peer is waited for; how long it takes is up to the device. */
 	kfv_device_unuse(dev);

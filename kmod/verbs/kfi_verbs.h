@@ -18,32 +18,44 @@
  *
  * DOC: Lock order
  *
- *   kfv_lock				fabrics, domains, endpoints, devices
- *     kfv_conn.ctl, kfv_pep.ctl	one caller changes a connection
+ *   kfv_device.lock			one device: its removal, its domains, endpoints
+ *					and nodes of RDM endpoints
+ *     kfv_lock				the lists of devices, fabrics and domains
+ *     kfv_conn.ctl			one caller changes a connection
  *       (handler lock of an rdma_cm_id)
  *         kfv_conn.lock		state of the connection, event reports
  *         kfv_dev_lock			devices, connection requests
+ *     kfv_pep_lock			the list of passive endpoints
+ *       kfv_pep.ctl			one caller changes a passive endpoint
+ *         (handler lock of an rdma_cm_id)
+ *           kfv_dev_lock
  *     kfv_domain.lock			memory regions, private queue pair
  *   kfv_device.disconnect_lock		one rdma_cm_id is destroyed at a time
  *     (handler lock of an rdma_cm_id)
  *
  * All of these are mutexes. A level may be left out: kfv_conn.lock is also taken
- * directly inside ctl, and kfv_dev_lock directly inside kfv_lock. rdm/rdm.h has
- * the locks of RDM endpoints.
+ * directly inside ctl, and kfv_dev_lock directly inside kfv_lock and a ctl. rdm/rdm.h
+ * has the locks of RDM endpoints.
+ *
+ * A removal holds the lock of its device while it waits for that device, and the
+ * other locks of this list only in between. So a device that is slow to go holds up
+ * no other device. A caller that needs a device finds it under kfv_lock, keeps its
+ * memory with kfv_device_get(), takes the device's lock, and then looks at @gone.
  *
  * RDMA CM calls an event handler under the handler lock of its id
  * (cma_cm_event_handler() in drivers/infiniband/core/cma.c asserts it), and
  * rdma_destroy_id() takes that lock. Two rules follow: an event handler takes
- * neither kfv_lock nor a ctl, and rdma_destroy_id() is never called with
- * kfv_conn.lock or kfv_dev_lock held, nor from an event handler.
+ * none of these locks but kfv_conn.lock and kfv_dev_lock, and rdma_destroy_id() is
+ * never called with one of those two held, nor from an event handler.
  *
  * kfv_queue.lock is a spinlock, taken with interrupts off. It is a leaf: nothing
  * is taken, posted or reported inside it.
  *
  * How this fits into the whole is in DOC: Lock order of kmod/core/core.h. The core
  * holds kfi_providers_lock, a mutex, over kfv_getinfo() and kfv_fabric_open(), so
- * that kfv_lock comes inside it. The core's spinlocks come inside all mutexes of the
- * provider: events are reported under kfv_conn.lock and kfv_pep.ctl. The functions
+ * that kfv_lock comes inside it; no device's lock does. The core's spinlocks come
+ * inside all mutexes of the provider: events are reported under kfv_conn.lock and
+ * kfv_pep.ctl. The functions
  * declared in this header are called with none of these spinlocks held.
  *
  * DOC: Posting, reporting and device removal
@@ -78,6 +90,7 @@
 #include <kfi_enosys.h>
 #include <kfi_rma.h>
 #include <kfi_tagged.h>
+#include <kfi_test.h>
 
 #define KFV_PROVIDER		"verbs"
 #define KFV_VERSION		KFI_VERSION(1, 0)
@@ -103,7 +116,8 @@
 
 /*
  * Deadlines for the local device. No peer takes part in what they limit: a
- * deadline that passes is a fault of the device and is logged or reported.
+ * deadline that passes is a fault of the device and is logged or reported. No close
+ * leaves memory to a device that is late: after the message it waits on.
  */
 #define KFV_DRAIN_TIME		(10 * HZ)
 #define KFV_REG_TIME		(5 * HZ)
@@ -135,20 +149,25 @@ extern struct workqueue_struct *kfv_wq;
 /**
  * struct kfv_device - an RDMA device, as long as the RDMA core's client has it
  * @ref: of the memory
+ * @lock: protects @domains and @nodes, and the device halves of domains and endpoints
+ *	against its removal, which holds it until all of them are detached
  * @link: on kfv_devices; changed under kfv_lock and kfv_dev_lock, so that either
  *	of them keeps the list
  * @ib: the device; constant. It may not be touched once @users is 0.
  * @users: device halves (kfv_pd, kfr_node) and our client; the last one completes
  *	@idle
  * @idle: @users is 0
- * @gone: it is being removed; set once under kfv_lock, read without a lock. A
- *	reader outside kfv_lock and outside a read section of kfv_srcu may see an
- *	old value.
+ * @gone: it is being removed; set once under @lock and kfv_lock, read without a lock. A
+ *	reader outside both and outside a read section of kfv_srcu may see an old
+ *	value.
  * @disconnect_lock: serialises kfv_id_destroy()
- * @domains: open domains; kfv_lock
+ * @domains: open domains; changed under @lock and kfv_lock, so that either of them
+ *	keeps the list
+ * @nodes: addresses at which its RDM endpoints listen, see rdm/rdm.h; @lock
  */
 struct kfv_device {
 	struct kref ref;
+	struct mutex lock;	/* removal, domains, endpoints */
 	struct list_head link;
 	struct ib_device *ib;
 	refcount_t users;
@@ -156,6 +175,7 @@ struct kfv_device {
 	bool gone;
 	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
+	struct list_head nodes;
 };
 
 /**
@@ -173,6 +193,7 @@ struct kfv_fabric {
 /**
  * struct kfv_pd - device half of a domain
  * @ref: the domain, and each kfv_conn and kfv_region
+ * @domain_id: id of the domain, for delay hooks; set before the domain is open
  * @dev: its device, counted in kfv_device.users; constant
  * @port: port of the device; constant
  * @ib: the protection domain; constant
@@ -186,6 +207,7 @@ struct kfv_fabric {
  */
 struct kfv_pd {
 	struct kref ref;
+	u32 domain_id;
 	struct kfv_device *dev;
 	u32 port;
 	struct ib_pd *ib;
@@ -199,13 +221,14 @@ struct kfv_pd {
 /**
  * struct kfv_domain - public half of a domain
  * @base: the core's part
- * @link: on kfv_device.domains; kfv_lock
+ * @link: on kfv_device.domains; its lock and kfv_lock
  * @dev: its device, with a reference on the memory; constant
- * @pd: its device half; NULL after the device is gone. Changed under kfv_lock and
- *	@lock, so that either of them keeps it.
+ * @pd: its device half; NULL after the device is gone. Changed under kfv_device.lock
+ *	and kfv_lock, so that either of them keeps it. So does @lock, for a caller
+ *	that has seen under it that the device is not gone.
  * @max_msg_size: of the port, in bytes; constant
  * @rdm: for RDM endpoints, see rdm.h; NULL: for connected ones; constant
- * @eps: open endpoints; kfv_lock
+ * @eps: open connected endpoints; kfv_device.lock
  * @lock: protects memory regions and the private queue pair
  * @mrs: open memory regions; @lock
  * @atomics: its endpoints have atomics; constant
@@ -318,7 +341,7 @@ enum kfv_state {
 	KFV_IDLE,		/* not connected yet */
 	KFV_CONNECTING,		/* kfi_connect() was called, no reply yet */
 	KFV_REQUESTED,		/* holds a peer's request, not answered yet */
-	KFV_ACCEPTED,		/* kfi_accept() was called, not confirmed yet */
+	KFV_ACCEPTED,		/* accepted and ready to send, not confirmed yet */
 	KFV_CONNECTED,
 	KFV_CLOSED,		/* disconnected, or connecting has failed */
 	KFV_STOPPED,		/* final: the device half is being destroyed */
@@ -341,7 +364,7 @@ enum kfv_state {
  * @id: RDMA CM's half of the connection; changed under @ctl and @lock, so that
  *	either of them keeps it
  * @qp: the queue pair; NULL before kfi_enable(). Changed under @ctl only while
- *	the endpoint is not enabled; then constant until @destroy runs
+ *	the endpoint is not enabled; then constant until kfv_conn_stop()
  * @cq: one of the device's shared CQs, with room reserved for both queues; as @qp
  * @nr_cqe: that room; as @qp
  * @tx: sends and RMA
@@ -395,7 +418,7 @@ struct kfv_conn {
  * struct kfv_ep - public half of an endpoint
  * @base: the core's part
  * @domain: parent; constant
- * @link: on kfv_domain.eps; kfv_lock
+ * @link: on kfv_domain.eps; kfv_device.lock
  * @conn: device half; constant
  * @tx_flags: default flags of sends and RMA; written under kfv_conn.ctl. Posting
  *	reads them without a lock: a call that runs at once with a change may
@@ -418,7 +441,7 @@ struct kfv_ep {
 /**
  * struct kfv_pep - a passive endpoint
  * @base: the core's part
- * @link: on the list of passive endpoints; kfv_lock
+ * @link: on the list of passive endpoints; kfv_pep_lock
  * @ctl: serialises listening, its options, and device removal
  * @id: RDMA CM's listener, NULL when not listening; @ctl
  * @addr: address to listen on; @ctl
@@ -469,17 +492,22 @@ static inline struct kfv_ep *kfv_ep_of(struct kfid_ep *ep)
 
 /*
  * Once this is true it stays true. The answer "false" holds only inside a read
- * section of kfv_srcu or under kfv_lock; elsewhere it saves work that would fail.
+ * section of kfv_srcu, and under kfv_lock or the device's lock; elsewhere it saves work
+ * that would fail. Under kfv_domain.lock it holds for the device halves of the domain.
  */
 static inline bool kfv_gone(const struct kfv_device *dev)
 {
 	return READ_ONCE(dev->gone);
 }
 
-/* The answer may be out of date at once, unless the caller holds conn->lock. */
+/*
+ * The answer may be out of date at once, unless the caller holds conn->lock. If it is
+ * true, the queue pair was ready to send.
+ */
 static inline bool kfv_conn_up(const struct kfv_conn *conn)
 {
-	enum kfv_state state = READ_ONCE(conn->state);
+	/* Pairs with kfv_conn_set_up(). */
+	enum kfv_state state = smp_load_acquire(&conn->state);
 
 	return state == KFV_ACCEPTED || state == KFV_CONNECTED;
 }
@@ -526,6 +554,7 @@ int kfv_route_source(__be32 to, __be32 *from);
 /* fabric.c */
 int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 		    void *context);
+bool kfv_net_served(void);
 struct kfid_fabric *kfv_fabric_find(const char *name);
 bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
@@ -612,7 +641,7 @@ void kfv_pep_lose(const struct kfv_device *dev);
 void kfv_pep_detach(const struct kfv_device *dev);
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
-				const struct ib_device *ib,
+				const struct kfv_device *dev,
 				struct rdma_conn_param *param);
 void kfv_req_reject_all(const struct kfid_fabric *fabric);
 void kfv_req_detach(const struct kfv_device *dev);

@@ -4,9 +4,9 @@
  * of its domain (pd.c), so that it needs no connection.
  *
  * The ULP owns the memory and may free it once kfi_mr_close() has returned. So the
- * close invalidates the key and waits until the device has given the region up. The
- * device half (kfv_region) may live longer: its work item deregisters and unmaps, and
- * drops a reference when it is done; the public half holds the other one.
+ * close invalidates the key and waits until the device has given the region up: the work
+ * item of the device half (kfv_region) deregisters and unmaps, and drops a reference
+ * when it is done; the public half holds the other one.
  */
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -165,6 +165,7 @@ static void kfv_region_destroy(struct work_struct *work)
 {
 	struct kfv_region *region = container_of(work, struct kfv_region, work);
 
+	kfi_test_hook_point(KFI_HOOK_D9, region->pd->domain_id);
 	ib_dereg_mr(region->ib);
 	kfv_region_unmap(region);
 	kfv_pd_put(region->pd);
@@ -224,10 +225,20 @@ static void kfv_region_invalidate(struct kfv_domain *domain,
 }
 
 /*
- * The wait is for packets that have found the region before it was invalidated: the
- * ULP will free the memory. It is limited, because a device may hold a region for
- * long (__rxe_cleanup()); after KFV_DEREG_TIME the close returns without the device.
- *
+ * For packets that have found the region before it was invalidated. The ULP will free
+ * the memory, so the wait has no limit of its own: no caller may go on with memory that
+ * a device can still write. No peer takes part, since a later packet does not find the
+ * region.
+ */
+static void kfv_region_wait(struct kfv_region *region)
+{
+	if (wait_for_completion_timeout(&region->done, KFV_DEREG_TIME))
+		return;
+	pr_warn("kfi_verbs: a device still holds a memory region that is being closed\n");
+	wait_for_completion(&region->done);
+}
+
+/*
  * The wait comes after the lock is released, so that other regions of the domain can
  * be opened and closed, and a removal can go on.
  */
@@ -251,7 +262,7 @@ static int kfv_mr_close(struct kfid *fid)
 	}
 	mutex_unlock(&domain->lock);
 
-	wait_for_completion_timeout(&region->done, KFV_DEREG_TIME);
+	kfv_region_wait(region);
 	kref_put(&region->ref, kfv_region_release);
 	kfi_fid_put(&domain->base.domain.fid);
 	kfree(mr);

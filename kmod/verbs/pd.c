@@ -199,7 +199,7 @@ int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr)
  * @dev: the device
  * @port: its port
  *
- * Context: process; caller holds kfv_lock, so that the device stays.
+ * Context: process; caller holds @dev->lock, so that the device stays.
  * Return: the new half with one reference, or an error pointer.
  */
 struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port)

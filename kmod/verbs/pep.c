@@ -17,7 +17,9 @@
 
 #include "kfi_verbs.h"
 
-static LIST_HEAD(kfv_peps);		/* kfv_lock */
+/* The list of passive endpoints. */
+static DEFINE_MUTEX(kfv_pep_lock);
+static LIST_HEAD(kfv_peps);		/* kfv_pep_lock */
 static LIST_HEAD(kfv_reqs);		/* kfv_dev_lock */
 
 /*
@@ -79,29 +81,29 @@ static struct kfi_ops kfv_req_fid_ops = {
  * kfv_req_take() - an endpoint takes over a connection request
  * @handle: kfi_info.handle of the event
  * @fabric: of the endpoint
- * @ib: device of the endpoint
+ * @dev: device of the endpoint
  * @param: its depths are lowered to those of the peer
  *
- * Context: process; caller holds kfv_lock. So no removal comes between taking the
+ * Context: process; caller holds @dev->lock. So no removal comes between taking the
  * id off the list of requests and putting the endpoint on the list of its domain.
  * Return: RDMA CM's id, now the caller's; or -EINVAL, -ENODEV (the device of the
  * request is gone), -KFI_EDOMAIN, and the request stays on the list.
  */
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
-				const struct ib_device *ib,
+				const struct kfv_device *dev,
 				struct rdma_conn_param *param)
 {
 	struct rdma_cm_id *id = ERR_PTR(-EINVAL);
 	struct kfv_req *req;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&dev->lock);
 	mutex_lock(&kfv_dev_lock);
 	list_for_each_entry(req, &kfv_reqs, link) {
 		if (&req->fid != handle || req->fabric != fabric)
 			continue;
 		id = req->id ? req->id : ERR_PTR(-ENODEV);
-		if (!IS_ERR(id) && id->device != ib)
+		if (!IS_ERR(id) && id->device != dev->ib)
 			id = ERR_PTR(-KFI_EDOMAIN);
 		if (!IS_ERR(id))
 			list_del(&req->link);
@@ -164,13 +166,13 @@ static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev)
  *
  * One at a time, because kfv_dev_lock may not be held while an id is destroyed.
  *
- * Context: process; caller holds kfv_lock, which keeps kfv_req_take() away.
+ * Context: process; caller holds @dev->lock, which keeps kfv_req_take() away.
  */
 void kfv_req_detach(const struct kfv_device *dev)
 {
 	struct rdma_cm_id *id;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&dev->lock);
 	while ((id = kfv_req_detach_one(dev)))
 		rdma_destroy_id(id);
 }
@@ -227,7 +229,6 @@ static int kfv_req_report(struct kfv_pep *pep, struct kfv_req *req,
 		.event = KFI_CONNREQ,
 		.buf = &u,
 		.drop = kfv_req_drop_event,
-		.refuse = true,
 	};
 	int err;
 
@@ -340,22 +341,26 @@ static int kfv_pep_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 }
 
 /*
- * An address that belongs to a device binds the listener to it. kfv_lock keeps the list
- * of devices. A device that is not on it is not served, or is being removed; no
- * removal would find a listener there and destroy it.
+ * An address that belongs to a device binds the listener to it. A device that is not on
+ * the list of devices is not served, or is being removed: the removal may have looked
+ * at this passive endpoint before, and would not destroy the listener. A removal that
+ * begins after this waits for @pep->ctl, and finds the listener.
  */
 static int kfv_pep_bind_addr(struct kfv_pep *pep, struct rdma_cm_id *id)
 {
+	bool served;
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
 	lockdep_assert_held(&pep->ctl);
 	err = rdma_bind_addr(id, (struct sockaddr *)&pep->addr);
 	if (err)
 		return err == -ENODEV ? -EADDRNOTAVAIL : err;
-	if (id->device && !kfv_device_find(id->device))
-		return -ENODEV;
-	return 0;
+	if (!id->device)
+		return 0;
+	mutex_lock(&kfv_dev_lock);
+	served = kfv_device_find(id->device);
+	mutex_unlock(&kfv_dev_lock);
+	return served ? 0 : -ENODEV;
 }
 
 /* Requests may come before rdma_listen() returns; they do not need pep->id. */
@@ -385,7 +390,6 @@ static int kfv_pep_listen(struct kfid_pep *fid)
 	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep);
 	int err;
 
-	mutex_lock(&kfv_lock);
 	mutex_lock(&pep->ctl);
 	if (pep->lost)
 		err = -ENODEV;
@@ -396,7 +400,6 @@ static int kfv_pep_listen(struct kfid_pep *fid)
 	else
 		err = kfv_pep_start(pep);
 	mutex_unlock(&pep->ctl);
-	mutex_unlock(&kfv_lock);
 	return err;
 }
 
@@ -493,9 +496,9 @@ static int kfv_pep_close(struct kfid *fid)
 	if (err)
 		return err;
 
-	mutex_lock(&kfv_lock);
+	mutex_lock(&kfv_pep_lock);
 	list_del(&pep->link);
-	mutex_unlock(&kfv_lock);
+	mutex_unlock(&kfv_pep_lock);
 	if (pep->id)
 		rdma_destroy_id(pep->id);
 	kfi_pep_base_fini(&pep->base);
@@ -518,14 +521,15 @@ static bool kfv_pep_on_device(const struct kfv_pep *pep,
  *
  * A passive endpoint that listens on all devices is not affected.
  *
- * Context: process; caller holds kfv_lock.
+ * Context: process; caller holds @dev->lock; takes kfv_pep_lock and each ctl.
  */
 void kfv_pep_lose(const struct kfv_device *dev)
 {
 	struct kfi_eq_err_entry entry = { .err = ENODEV };
 	struct kfv_pep *pep;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&dev->lock);
+	mutex_lock(&kfv_pep_lock);
 	list_for_each_entry(pep, &kfv_peps, link) {
 		mutex_lock(&pep->ctl);
 		if (kfv_pep_on_device(pep, dev)) {
@@ -536,20 +540,22 @@ void kfv_pep_lose(const struct kfv_device *dev)
 		}
 		mutex_unlock(&pep->ctl);
 	}
+	mutex_unlock(&kfv_pep_lock);
 }
 
 /**
  * kfv_pep_detach() - destroy the listeners on a device
  * @dev: the device; its loss is reported
  *
- * Context: process; caller holds kfv_lock. Waits for event handlers, which take
- * neither kfv_lock nor ctl.
+ * Context: process; caller holds @dev->lock; takes kfv_pep_lock and each ctl. Waits for
+ * event handlers, which take none of these.
  */
 void kfv_pep_detach(const struct kfv_device *dev)
 {
 	struct kfv_pep *pep;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&dev->lock);
+	mutex_lock(&kfv_pep_lock);
 	list_for_each_entry(pep, &kfv_peps, link) {
 		mutex_lock(&pep->ctl);
 		if (kfv_pep_on_device(pep, dev)) {
@@ -558,6 +564,7 @@ void kfv_pep_detach(const struct kfv_device *dev)
 		}
 		mutex_unlock(&pep->ctl);
 	}
+	mutex_unlock(&kfv_pep_lock);
 }
 
 static struct kfi_ops kfv_pep_fid_ops = {
@@ -640,9 +647,9 @@ int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
 	pep->base.pep.ops = &kfv_pep_ops;
 	pep->base.pep.cm = &kfv_pep_cm_ops;
 
-	mutex_lock(&kfv_lock);
+	mutex_lock(&kfv_pep_lock);
 	list_add_tail(&pep->link, &kfv_peps);
-	mutex_unlock(&kfv_lock);
+	mutex_unlock(&kfv_pep_lock);
 	*ret = &pep->base.pep;
 	return 0;
 

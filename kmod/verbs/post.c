@@ -27,7 +27,6 @@ static bool kfv_tx_is_atomic(const struct kfv_tx *tx)
 
 static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 {
-	enum kfv_state state = READ_ONCE(ep->conn->state);
 	ssize_t len;
 
 	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
@@ -35,7 +34,7 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 		return -ENODEV;
 	if (!ep->base.enabled)
 		return -KFI_EOPBADSTATE;
-	if (state != KFV_CONNECTED && state != KFV_ACCEPTED)
+	if (!kfv_conn_up(ep->conn))
 		return -ENOTCONN;
 	if (tx->flags & ~KFV_TX_FLAGS)
 		return -KFI_EBADFLAGS;

@@ -12,7 +12,7 @@ import errno
 from collections.abc import Callable, Iterator
 
 import pytest
-from guest_support import LIMIT, Call
+from guest_support import LIMIT, Call, Mock
 from rdm_support import Links, RdmNet
 from verbs_support import REMOTE, Net
 
@@ -62,6 +62,31 @@ def test_every_queue_gets_a_last_error(doomed: Net, in_thread: InThread) -> None
         doomed.listen_eq.read()
     error = doomed.listen_eq.readerr()
     assert error is not None and (error.fid, error.err) == (doomed.listener, errno.ENODEV)
+
+
+def test_full_queue_takes_the_loss(doomed: Net, in_thread: InThread) -> None:
+    """O5, Q10: the listener's, beside unread requests and the user's events."""
+    with doomed.fabric.eq(2) as eq, doomed.fabric.passive_ep(doomed.offer) as listener:
+        listener.bind(eq)
+        listener.listen()
+        name = listener.getname()
+        assert isinstance(name, tuple)
+        peers = [doomed.peer(doomed.info_for(name[1])) for _ in range(3)]
+        for peer in peers:
+            peer.ep.connect()
+        wait_until(lambda: any(peer.eq.readerr() for peer in peers), "a rejected request", LIMIT)
+        for _ in range(2):
+            eq.write()
+        delete(doomed, in_thread)
+        unread = [eq.read() for _ in range(4)]
+        requests = [event.request for event in unread if event and event.request]
+        assert len(requests) == 2
+        with pytest.raises(kp.ErrorAvailable):
+            eq.read()
+        error = eq.readerr()
+        assert error is not None and (error.fid, error.err) == (listener, errno.ENODEV)
+        for request in requests:
+            request.close()
 
 
 def test_posted_operations_end_with_the_device(doomed_links: Links, in_thread: InThread) -> None:
@@ -261,3 +286,25 @@ def test_link_that_is_deleted_while_endpoints_connect(
     wait_until(lambda: connected > turn, "connections", LIMIT)
     delete(doomed, in_thread)
     call.result()
+
+
+def test_slow_removal_holds_up_no_other_device(
+    doomed: Net, net: Net, mock: Mock, in_thread: InThread
+) -> None:
+    """O5: hook D10: beside it another device is found, opened, connected and closed."""
+    a, _ = doomed.connect()
+    hook = mock.hook("D10", a.domain)
+    removal = in_thread(lambda: topology.delete_link(doomed.link.name))
+    hook.stopped()
+
+    def use() -> None:
+        with contextlib.ExitStack() as stack:
+            near, far = Net(net.device, net.link, stack).connect()
+            far.ep.recv(far.buffer[:8])
+            near.ep.send(near.buffer[:8])
+            far.entry()
+
+    in_thread(use).result()
+    assert mock.state()["hook D10"]["stopped"] == "1"
+    hook.go()
+    removal.result()

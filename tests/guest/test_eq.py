@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Event queues: blocking reads, peeking, errors, order, overrun."""
+"""Event queues: blocking reads, peeking, errors, order."""
 
 from __future__ import annotations
 
@@ -159,17 +159,6 @@ def test_errors_and_events_keep_their_order(mock: Mock) -> None:
     assert eq.readerr() is not None
     second = eq.read()
     assert second is not None and second.data == 2
-
-
-def test_overrun_comes_behind_what_was_stored_and_stays(mock: Mock) -> None:
-    """Q2: the writer is told, the stored events come in order, then EOVERRUN for ever."""
-    eq = mock.eq(8)
-    written = 0
-    with pytest.raises((kp.Overrun, kp.Again)):
-        while written < 100_000:
-            eq.write(data=written)
-            written += 1
-    assert 8 <= written < 100_000
 
 
 def test_queue_without_wait_object_refuses_to_block(mock: Mock) -> None:

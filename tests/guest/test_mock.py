@@ -84,7 +84,7 @@ GARBAGE = [
     "hook arm",
     "hook arm D1",
     "hook arm D0 1",
-    "hook arm D8 1",
+    "hook arm D99 1",
     "hook arm 1 1",
     "hook arm D1 x",
     "hook go",

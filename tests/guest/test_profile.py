@@ -277,11 +277,11 @@ def _signalled(mock: Mock) -> kp.CompletionQueue:
 
 
 def test_adding_up_a_domain_keeps_no_open_or_close_waiting(mock: Mock, in_thread: InThread) -> None:
-    """F4, O1: hook D8: after the first queue another one closes; it is counted once."""
+    """F4, O1: hook D11: after the first queue another one closes; it is counted once."""
     _first, doomed, last = [_signalled(mock) for _ in range(3)]
     with mock.domain.profile() as profile:
         before = profile.number("signals")
-        hook = mock.hook("D8", mock.domain)
+        hook = mock.hook("D11", mock.domain)
         reading = in_thread(lambda: profile.number("signals"))
         hook.stopped()
         in_thread(doomed.close).result()
@@ -289,7 +289,7 @@ def test_adding_up_a_domain_keeps_no_open_or_close_waiting(mock: Mock, in_thread
         hook.go()
         assert reading.result() == before
         assert profile.number("signals") == before
-        hook = mock.hook("D8", mock.domain)
+        hook = mock.hook("D11", mock.domain)
         resetting = in_thread(profile.reset)
         hook.stopped()
         in_thread(last.close).result()

@@ -69,6 +69,7 @@ CASES = {
     "address_in_use": "no two endpoints have one address",
     "any_address": "any address means the domain's, as in the info",
     "vector": "an address vector's calls",
+    "vector_events": "Q10: an insertion whose completion has no place is refused",
     "bad_posts": "addresses, pieces and pages that are none",
     "full": "-EAGAIN: as much is posted as there is room for",
     "resource_mgmt": "what cannot be honoured is not offered",

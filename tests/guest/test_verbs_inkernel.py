@@ -36,6 +36,7 @@ CASES = {
     "options": "kfi_getopt, kfi_setopt and kfi_control",
     "names": "kfi_getname and kfi_setname",
     "getinfo_wishes": "an attribute that cannot be had is ENODATA",
+    "post_beside_accept": "a send beside the accept is ENOTCONN until it can be sent",
     "getinfo_open": "open objects are named in offers, and asked for",
 }
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import select
 import signal
 import threading
 from collections.abc import Callable
@@ -203,22 +202,6 @@ def test_nothing_is_stored_behind_an_overrun(mock: Mock) -> None:
         with pytest.raises(kp.Overrun):
             cq.read(64)
         mock.inject(ep)
-
-
-def test_overrun_of_an_event_queue_is_an_event(mock: Mock) -> None:
-    """V7, Q2: who waits for edges of its descriptor learns of it like of any event."""
-    eq = mock.eq(4, wait_obj=kp.WaitObj.FD)
-    edges = select.epoll()
-    edges.register(eq.fileno(), select.EPOLLIN | select.EPOLLET)
-    for _ in range(4):
-        mock.command("event", eq.trace_id, 0)
-        assert edges.poll(LIMIT)
-    assert not edges.poll(0)
-    with pytest.raises(OSError) as caught:
-        mock.command("event", eq.trace_id, 0)
-    assert caught.value.errno == _uapi.KFAB_EOVERRUN
-    assert edges.poll(0)
-    edges.close()
 
 
 @pytest.mark.wrong_wakeups("late", reason="a fault point makes it")

@@ -198,7 +198,7 @@ class World(Calls):
         return "ok"
 
     def event(self, eq: str, serial: int, where: str) -> str:
-        """A provider's event. Q2: without room it overruns the queue."""
+        """A provider's event. Q10: without room it is refused and changes nothing."""
         return self._event(self.objects[eq], Stored(serial, False))
 
     def event_error(self, eq: str, serial: int, where: str) -> str:
@@ -206,9 +206,10 @@ class World(Calls):
         return self._event(self.objects[eq], Stored(serial, True))
 
     def _event(self, eq: Eq, what: Stored) -> str:
-        full = eq.full
+        if eq.full:
+            raise Failed("EAGAIN")
         self.wake(self._store(eq, what))
-        return "EOVERRUN" if full else "ok"
+        return "ok"
 
     def eq_write(self, eq: str, serial: int) -> str:
         """The user's own event; without room it is refused and changes nothing."""

@@ -120,6 +120,10 @@ struct kfr_insert {
 	size_t done;
 };
 
+/*
+ * If the EQ's own slots are full, the event is left out: the completion's count of
+ * addresses shows that one has failed, and KFI_ADDR_NOTAVAIL which.
+ */
 static void kfr_insert_failed(struct kfr_insert *in, int err)
 {
 	struct kfi_eq_err_entry entry = {
@@ -131,7 +135,7 @@ static void kfr_insert_failed(struct kfr_insert *in, int err)
 
 	lockdep_assert_held(&in->av->lock);
 	if (in->av->events)
-		kfi_eq_report_err(in->av->eq, &entry);
+		kfi_eq_report_err(in->av->eq, NULL, &entry);
 }
 
 /*
@@ -180,7 +184,14 @@ static int kfr_insert_begin(struct kfr_insert *in, struct kfid_av *fid,
 	in->to = to;
 	if (flags & KFI_SYNC_ERR)
 		in->errors = context;
-	return mutex_lock_killable(&av->lock) ? -EINTR : 0;
+	if (mutex_lock_killable(&av->lock))
+		return -EINTR;
+	/* The lock keeps the slot that is seen free here for kfr_insert_end(). */
+	if (av->events && kfi_eq_share_full(av->eq, &av->completions)) {
+		mutex_unlock(&av->lock);
+		return -EAGAIN;
+	}
+	return 0;
 }
 
 /*
@@ -202,11 +213,10 @@ static int kfr_insert_end(struct kfr_insert *in)
 	};
 
 	lockdep_assert_held(&av->lock);
+	if (av->events)
+		kfi_eq_report(av->eq, &av->completions, &event);
 	mutex_unlock(&av->lock);
-	if (!av->events)
-		return in->done;
-	kfi_eq_report(av->eq, &event);
-	return in->at;
+	return av->events ? in->at : in->done;
 }
 
 static int kfr_av_insert(struct kfid_av *fid, const void *addr, size_t count,
@@ -407,18 +417,33 @@ static struct kfi_ops_av kfr_av_ops = {
 	.straddr = kfr_av_straddr,
 };
 
+static int kfr_av_bind_eq(struct kfr_av *av, struct kfid_eq *eq)
+{
+	int err;
+
+	lockdep_assert_held(&av->lock);
+	if (av->eq)
+		return -EINVAL;
+	err = kfi_eq_share_init(&av->completions, kfi_eq_size(eq));
+	if (err)
+		return err;
+	if (!kfi_fid_get(&eq->fid)) {
+		kfi_eq_share_fini(&av->completions);
+		return -EINVAL;
+	}
+	av->eq = eq;
+	return 0;
+}
+
 static int kfr_av_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	struct kfr_av *av = container_of(fid, struct kfr_av, av.fid);
-	int err = 0;
+	int err;
 
 	if (!bfid || bfid->fclass != KFI_CLASS_EQ || flags)
 		return -EINVAL;
 	mutex_lock(&av->lock);
-	if (av->eq || !kfi_fid_get(bfid))
-		err = -EINVAL;
-	else
-		av->eq = container_of(bfid, struct kfid_eq, fid);
+	err = kfr_av_bind_eq(av, container_of(bfid, struct kfid_eq, fid));
 	mutex_unlock(&av->lock);
 	return err;
 }
@@ -433,6 +458,7 @@ static int kfr_av_close(struct kfid *fid)
 		return err;
 	if (av->eq) {
 		kfi_eq_forget(av->eq, fid);
+		kfi_eq_share_fini(&av->completions);
 		kfi_fid_put(&av->eq->fid);
 	}
 	xa_destroy(&av->addrs);

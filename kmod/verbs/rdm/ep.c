@@ -5,7 +5,7 @@
  * are opened and closed with it; those of a scalable one are in ctx.c.
  *
  * kfr_ep.ctl serialises all that changes an endpoint. Enabling joins it to a
- * node, and so takes kfv_lock first. Posting takes neither: it looks at
+ * node, and so takes the device's lock first. Posting takes neither: it looks at
  * @base.enabled, after which address, node and vector are constant. The ULP
  * must not post during or after close.
  */
@@ -18,9 +18,14 @@ static struct kfr_ep *kfr_ep_of_fid(struct kfid *fid)
 	return container_of(fid, struct kfr_ep, face.base.ep.fid);
 }
 
+static struct kfv_device *kfr_ep_dev(const struct kfr_ep *ep)
+{
+	return ep->rdm->domain->dev;
+}
+
 static bool kfr_ep_gone(const struct kfr_ep *ep)
 {
-	return kfv_gone(ep->rdm->domain->dev);
+	return kfv_gone(kfr_ep_dev(ep));
 }
 
 static int kfr_ep_bind_av(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
@@ -90,7 +95,7 @@ static int kfr_ep_enable(struct kfr_ep *ep)
 	struct kfi_ep_base *base = &ep->face.base;
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&kfr_ep_dev(ep)->lock);
 	lockdep_assert_held(&ep->ctl);
 	if (kfr_ep_gone(ep))
 		return -ENODEV;
@@ -150,19 +155,30 @@ int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
 	return 0;
 }
 
+static int kfr_ep_control_flags(struct kfr_ep *ep, int command, void *arg)
+{
+	int err;
+
+	mutex_lock(&ep->ctl);
+	err = kfr_face_flags(&ep->face, command, arg);
+	mutex_unlock(&ep->ctl);
+	return err;
+}
+
 static int kfr_ep_control(struct kfid *fid, int command, void *arg)
 {
 	struct kfr_ep *ep = kfr_ep_of_fid(fid);
-	int err = -KFI_ENOSYS;
+	int err;
 
-	mutex_lock(&kfv_lock);
+	if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
+		return kfr_ep_control_flags(ep, command, arg);
+	if (command != KFI_ENABLE)
+		return -KFI_ENOSYS;
+	mutex_lock(&kfr_ep_dev(ep)->lock);
 	mutex_lock(&ep->ctl);
-	if (command == KFI_ENABLE)
-		err = kfr_ep_enable(ep);
-	else if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
-		err = kfr_face_flags(&ep->face, command, arg);
+	err = kfr_ep_enable(ep);
 	mutex_unlock(&ep->ctl);
-	mutex_unlock(&kfv_lock);
+	mutex_unlock(&kfr_ep_dev(ep)->lock);
 	return err;
 }
 
@@ -200,10 +216,10 @@ static int kfr_ep_close(struct kfid *fid)
 		kfr_rx_close(ep->face.rx);
 	if (ep->face.tx)
 		kfr_tx_close(ep->face.tx);
-	mutex_lock(&kfv_lock);
+	mutex_lock(&kfr_ep_dev(ep)->lock);
 	list_del(&ep->link);
 	kfr_node_leave(ep);
-	mutex_unlock(&kfv_lock);
+	mutex_unlock(&kfr_ep_dev(ep)->lock);
 
 	if (ep->av)
 		kfi_fid_put(&ep->av->av.fid);
@@ -440,7 +456,7 @@ static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
 	struct kfr_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&rdm->domain->dev->lock);
 	if (!ep)
 		return -ENOMEM;
 	mutex_init(&ep->ctl);
@@ -493,10 +509,10 @@ int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_RDM)
 		return -EINVAL;
-	mutex_lock(&kfv_lock);
+	mutex_lock(&domain->dev->lock);
 	err = kfv_gone(domain->dev) ? -ENODEV :
 	      kfr_ep_new(domain->rdm, info, scalable, context, ret);
-	mutex_unlock(&kfv_lock);
+	mutex_unlock(&domain->dev->lock);
 	return err;
 }
 
@@ -525,20 +541,20 @@ int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
  * Posting and reporting on the device have ended before. Listed endpoints are
  * open, so their EQs are, too; each ctl orders this with a bind.
  *
- * Context: process, may sleep; the caller holds kfv_lock.
+ * Context: process, may sleep; the caller holds the device's lock.
  */
 void kfr_domain_lose(struct kfr_domain *rdm)
 {
 	struct kfi_eq_err_entry entry = { .err = ENODEV };
 	struct kfr_ep *ep;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&rdm->domain->dev->lock);
 	list_for_each_entry(ep, &rdm->eps, link) {
 		mutex_lock(&ep->ctl);
 		if (ep->face.base.eq) {
 			entry.fid = &ep->face.base.ep.fid;
 			entry.context = entry.fid->context;
-			kfi_eq_report_err(ep->face.base.eq, &entry);
+			kfi_ep_report_err(&ep->face.base, &entry);
 		}
 		mutex_unlock(&ep->ctl);
 	}

@@ -165,7 +165,7 @@ static int kfr_mr_close(struct kfid *fid)
 		xa_erase_irq(kfr_mr_keys(mr), mr->mr.key);
 	kfr_mr_put(mr);
 	if (!wait_for_completion_timeout(&mr->idle, KFR_CLOSE_TIME)) {
-		kfr_node_break(NULL, NULL, NULL, mr);
+		kfr_nodes_break(mr->rdm->domain->dev, mr);
 		wait_for_completion(&mr->idle);
 	}
 	if (mr->rx)

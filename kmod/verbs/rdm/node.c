@@ -35,8 +35,6 @@ static unsigned int rdm_max_conns = 1024;
 module_param(rdm_max_conns, uint, 0644);
 MODULE_PARM_DESC(rdm_max_conns, "most connections of one address (each takes 1.3 MB)");
 
-static LIST_HEAD(kfr_nodes);		/* kfv_lock */
-
 /**
  * kfr_cm_port() - the port at which nodes listen
  *
@@ -124,7 +122,7 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	struct kfr_node *node = kzalloc(sizeof(*node), GFP_KERNEL_ACCOUNT);
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&dev->lock);
 	if (!node)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&node->ref);
@@ -142,7 +140,7 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 		kfr_node_put(node);
 		return ERR_PTR(err);
 	}
-	list_add_tail(&node->link, &kfr_nodes);
+	list_add_tail(&node->link, &dev->nodes);
 	return node;
 }
 
@@ -156,7 +154,7 @@ static void kfr_node_stop(struct kfr_node *node)
 {
 	struct kfr_conn *conn;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&node->dev->lock);
 	if (!node->listener)
 		return;
 	list_del(&node->link);
@@ -231,9 +229,9 @@ static struct kfr_node *kfr_node_find(const struct kfv_device *dev, __be32 ip)
 {
 	struct kfr_node *node;
 
-	lockdep_assert_held(&kfv_lock);
-	list_for_each_entry(node, &kfr_nodes, link)
-		if (node->dev == dev && node->ip == ip)
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(node, &dev->nodes, link)
+		if (node->ip == ip)
 			return node;
 	return NULL;
 }
@@ -241,7 +239,7 @@ static struct kfr_node *kfr_node_find(const struct kfv_device *dev, __be32 ip)
 /* The mirror of kfr_node_get(); the last endpoint stops the node. */
 static void kfr_node_drop(struct kfr_node *node)
 {
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&node->dev->lock);
 	if (!--node->users) {
 		kfr_node_stop(node);
 		kfr_node_put(node);
@@ -255,7 +253,7 @@ static void kfr_node_drop(struct kfr_node *node)
  *
  * Messages find the endpoint from now on, but none of its contexts yet.
  *
- * Context: process, may sleep; the caller holds kfv_lock and the endpoint's
+ * Context: process, may sleep; the caller holds the device's lock and the endpoint's
  * ctl, and has seen under them that the device is there.
  * Return: 0; -EADDRINUSE: another endpoint has its number, no number is free,
  * or another module has the port; -EADDRNOTAVAIL: it is no address of the
@@ -267,7 +265,7 @@ int kfr_node_get(struct kfr_ep *ep)
 	struct kfr_node *node;
 	int err;
 
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&domain->dev->lock);
 	lockdep_assert_held(&ep->ctl);
 	node = kfr_node_find(domain->dev, ep->addr.ip);
 	if (!node)
@@ -287,11 +285,11 @@ int kfr_node_get(struct kfr_ep *ep)
  * kfr_node_leave() - an endpoint has closed
  * @ep: the endpoint: hidden, and its contexts are closed
  *
- * Context: process, may sleep; the caller holds kfv_lock.
+ * Context: process, may sleep; the caller holds the device's lock.
  */
 void kfr_node_leave(struct kfr_ep *ep)
 {
-	lockdep_assert_held(&kfv_lock);
+	lockdep_assert_held(&ep->rdm->domain->dev->lock);
 	if (ep->node)
 		kfr_node_drop(ep->node);
 	ep->node = NULL;
@@ -621,9 +619,21 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 	mutex_unlock(&one);
 }
 
-/* The search starts again after each abort, as the lock was dropped. */
-static void kfr_node_break_one(struct kfr_node *node, const struct kfr_rx *rx,
-			       const struct kfr_tx *tx, const struct kfr_mr *mr)
+/**
+ * kfr_node_break() - abort the connections that keep an object busy
+ * @node: the node
+ * @rx: a receive context that is closing, or NULL
+ * @tx: a transmit context that is closing, or NULL
+ * @mr: a region that is closing, or NULL
+ *
+ * Aborted connections are unlinked, so the search ends; it starts again after each abort,
+ * as the lock was dropped. Operations and jobs end later, in the work items: the caller
+ * waits for that.
+ *
+ * Context: process, may sleep.
+ */
+void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
+		    const struct kfr_tx *tx, const struct kfr_mr *mr)
 {
 	struct kfr_conn *conn, *found;
 
@@ -646,28 +656,20 @@ static void kfr_node_break_one(struct kfr_node *node, const struct kfr_rx *rx,
 }
 
 /**
- * kfr_node_break() - abort the connections that keep an object busy
- * @node: the node, or NULL for all of them
- * @rx: a receive context that is closing, or NULL
- * @tx: a transmit context that is closing, or NULL
- * @mr: a region that is closing, or NULL
+ * kfr_nodes_break() - abort the connections that keep a region busy
+ * @dev: the device of the region
+ * @mr: the region, which is closing
  *
- * Aborted connections are unlinked, so the search ends. Operations and jobs end
- * later, in the work items: the caller waits for that.
- *
- * Context: process, may sleep; with @node NULL, kfv_lock is not held.
+ * Context: process, may sleep; takes @dev->lock.
  */
-void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
-		    const struct kfr_tx *tx, const struct kfr_mr *mr)
+void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr)
 {
-	if (node) {
-		kfr_node_break_one(node, rx, tx, mr);
-		return;
-	}
-	mutex_lock(&kfv_lock);
-	list_for_each_entry(node, &kfr_nodes, link)
-		kfr_node_break_one(node, rx, tx, mr);
-	mutex_unlock(&kfv_lock);
+	struct kfr_node *node;
+
+	mutex_lock(&dev->lock);
+	list_for_each_entry(node, &dev->nodes, link)
+		kfr_node_break(node, NULL, NULL, mr);
+	mutex_unlock(&dev->lock);
 }
 
 /**
@@ -677,14 +679,13 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
  * The caller waits for kfv_device.users afterwards, that is for the work items
  * of all connections. Memory of the nodes stays until their endpoints close.
  *
- * Context: process, may sleep; the caller holds kfv_lock.
+ * Context: process, may sleep; the caller holds @dev->lock.
  */
 void kfr_strip(const struct kfv_device *dev)
 {
 	struct kfr_node *node, *next;
 
-	lockdep_assert_held(&kfv_lock);
-	list_for_each_entry_safe(node, next, &kfr_nodes, link)
-		if (node->dev == dev)
-			kfr_node_stop(node);
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry_safe(node, next, &dev->nodes, link)
+		kfr_node_stop(node);
 }

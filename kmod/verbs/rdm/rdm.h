@@ -69,10 +69,10 @@
  *
  * DOC: Lock order
  *
- * This list continues those in kfi_verbs.h (kfv_lock, kfv_domain.lock) and
+ * This list continues those in kfi_verbs.h (kfv_device.lock, kfv_domain.lock) and
  * kmod/core/core.h, and is the only one for this folder. Mutexes:
  *
- *   kfv_lock			nodes, endpoints of a domain
+ *   kfv_device.lock		nodes, endpoints of a domain
  *     kfr_ep.ctl		binding, enabling and contexts of an endpoint
  *       a listener's handler lock (rdma_destroy_id())
  *   kfr_conn.ctl		making @id; taken by work items only
@@ -201,7 +201,7 @@ enum kfr_errno {
  * @domain: the domain, which owns this
  * @format: how its addresses are written
  * @mr_mode: KFI_MR_ENDPOINT: regions are enabled on a receive context
- * @eps: open endpoints; kfv_lock
+ * @eps: open endpoints; kfv_device.lock
  * @keys: regions of the whole domain, by key; the xarray's own lock
  */
 struct kfr_domain {
@@ -216,14 +216,14 @@ struct kfr_domain {
  * struct kfr_node - one IP address of a port
  * @ref: of the memory: the node itself while it is on the list, its endpoints,
  *	its connections
- * @link: on the list of nodes; kfv_lock
+ * @link: on kfv_device.nodes; kfv_device.lock
  * @dev: its device, in use as long as @halves is not 0
  * @port: its port
  * @ip: its address
  * @halves: users of the device: the node until it is stopped, each connection
  *	until its work item has given everything back
- * @listener: takes connections; kfv_lock
- * @users: enabled endpoints; kfv_lock
+ * @listener: takes connections; kfv_device.lock
+ * @users: enabled endpoints; kfv_device.lock
  * @lock: protects the following
  * @closing: no connection starts any more; written once
  * @conns: living connections, without a reference: each unlinks itself before
@@ -269,9 +269,9 @@ struct kfr_face {
  * struct kfr_ep - an RDM endpoint, or a scalable one
  * @face: its handle; without contexts if it is scalable
  * @rdm: of its domain
- * @link: on kfr_domain.eps; kfv_lock
- * @node: set when it is enabled, under kfv_lock, @ctl and the node's lock;
- *	cleared by close under kfv_lock. Posting reads it without a lock
+ * @link: on kfr_domain.eps; kfv_device.lock
+ * @node: set when it is enabled, under kfv_device.lock, @ctl and the node's lock;
+ *	cleared by close under kfv_device.lock. Posting reads it without a lock
  * @node_link: on kfr_node.eps; the node's lock
  * @ctl: protects binding, enabling, @txs and @rxs
  * @av: the address vector, referenced; set once, under @ctl
@@ -320,6 +320,8 @@ struct kfr_ep {
  * @rx_bits: upper bits of an address that select the receive context
  * @events: inserting reports to @eq
  * @eq: bound, referenced; set once under @lock, read without
+ * @completions: slots of @eq for completed insertions; as many events fit as the EQ's
+ *	user asked for
  * @lock: protects @next and @more, and serialises changes of both xarrays
  * @next: of a table: the index of the next address
  * @more: indices of addresses that @index maps to another one
@@ -335,6 +337,7 @@ struct kfr_av {
 	int rx_bits;
 	bool events;
 	struct kfid_eq *eq;
+	struct kfi_eq_share completions;
 	struct mutex lock;	/* changes */
 	u32 next;
 	u32 more;
@@ -441,6 +444,7 @@ struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie);
 void kfr_node_supersede(struct kfr_node *node, __be32 remote);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
+void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_tx *tx, const struct kfr_mr *mr);
 

@@ -134,6 +134,71 @@ static void rt_vector(struct rt *rt)
 	RT_EQ(rt, kfi_close(&av->fid), 0);
 }
 
+/* Return: addresses inserted, as the completion at the head says. */
+static s64 rt_inserted(struct kfid_eq *eq)
+{
+	struct kfi_eq_entry entry = { };
+	u32 event = 0;
+	ssize_t n = kfi_eq_read(eq, &event, &entry, sizeof(entry), 0);
+
+	if (n != sizeof(entry))
+		return n;
+	return event == KFI_AV_COMPLETE ? entry.data : -EPROTO;
+}
+
+static ssize_t rt_failed(struct kfid_eq *eq)
+{
+	struct kfi_eq_err_entry err = { };
+	ssize_t n = kfi_eq_readerr(eq, &err, 0);
+
+	return n == sizeof(err) ? -err.err : n;
+}
+
+/*
+ * Two events fit into the EQ. Each insertion has an address that is none: its error
+ * takes a place of the user's, or is left out, and the completion counts in any case.
+ */
+static void rt_vector_places(struct rt *rt, struct kfid_av *av,
+			     struct kfid_eq *eq)
+{
+	struct sockaddr_in sin[2] = { { .sin_family = AF_INET } };
+	kfi_addr_t addr[2];
+	int i;
+
+	sin[0].sin_addr.s_addr = htonl(0x0a010203);
+	sin[0].sin_port = htons(5);
+	RT_EQ(rt, kfi_av_insert(av, sin, 2, addr, 0, NULL), -KFI_ENOEQ);
+	RT_EQ(rt, kfi_av_bind(av, &eq->fid, 0), 0);
+	for (i = 0; i < 2; i++)
+		RT_EQ(rt, kfi_av_insert(av, sin, 2, addr, 0, NULL), 2);
+	RT_EQ(rt, kfi_av_insert(av, sin, 2, addr, 0, NULL), -KFI_EAGAIN);
+	RT_EQ(rt, kfi_eq_write(eq, 1, sin, sizeof(sin), 0), -KFI_EAGAIN);
+	RT_EQ(rt, rt_failed(eq), -EINVAL);
+	RT_EQ(rt, rt_inserted(eq), 1);
+	RT_EQ(rt, kfi_av_insert(av, sin, 2, addr, 0, NULL), 2);
+	RT_EQ(rt, kfi_av_insert(av, sin, 2, addr, 0, NULL), -KFI_EAGAIN);
+	RT_EQ(rt, rt_failed(eq), -EINVAL);
+	RT_EQ(rt, rt_inserted(eq), 1);
+	RT_EQ(rt, kfi_eq_write(eq, 1, sin, sizeof(sin), 0), sizeof(sin));
+	RT_EQ(rt, kfi_av_insert(av, sin, 2, addr, 0, NULL), 2);
+	RT_EQ(rt, addr[1], KFI_ADDR_NOTAVAIL);
+}
+
+static void rt_vector_events(struct rt *rt)
+{
+	struct kfi_av_attr attr = { .type = KFI_AV_TABLE, .flags = KFI_EVENT };
+	struct kfi_eq_attr eq_attr = { .size = 2 };
+	struct kfid_av *av;
+	struct kfid_eq *eq;
+
+	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
+	RT_EQ(rt, kfi_eq_open(rt->a.fabric, &eq_attr, &eq, NULL, NULL), 0);
+	RT_EQ(rt, kfi_av_open(rt->a.domain, &attr, &av, NULL), 0);
+	rt_vector_places(rt, av, eq);
+	RT_EQ(rt, kfi_close(&av->fid), 0);
+	RT_EQ(rt, kfi_close(&eq->fid), 0);
+}
+
 /* A description of what cannot be posted. */
 static void rt_bad_posts(struct rt *rt)
 {
@@ -209,6 +274,7 @@ const struct rt_case rt_refuse_cases[] = {
 	{ "address_in_use", rt_address_in_use },
 	{ "any_address", rt_any_address },
 	{ "vector", rt_vector },
+	{ "vector_events", rt_vector_events },
 	{ "bad_posts", rt_bad_posts },
 	{ "full", rt_full },
 	{ "resource_mgmt", rt_resource_mgmt },

@@ -60,6 +60,7 @@ static int __init vt_init(void)
 	vt_dir = debugfs_create_dir("kfi_vtest", NULL);
 	if (IS_ERR(vt_dir))
 		return PTR_ERR(vt_dir);
+	vt_create(vt_accept_cases);
 	vt_create(vt_data_cases);
 	vt_create(vt_refuse_cases);
 	vt_create(vt_sequence_cases);

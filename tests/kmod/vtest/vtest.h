@@ -110,6 +110,7 @@ struct vt_case {
 	void (*run)(struct vt *vt);
 };
 
+extern const struct vt_case vt_accept_cases[];
 extern const struct vt_case vt_data_cases[];
 extern const struct vt_case vt_refuse_cases[];
 extern const struct vt_case vt_sequence_cases[];

@@ -214,6 +214,8 @@ struct kfab_version {
  *
  *  - EINVAL: @info_size is below the first version of struct kfab_info or more than a
  *    page; a string is longer than KFAB_NODE_MAX
+ *  - EAFNOSUPPORT: the provider serves only the initial network namespace, and the
+ *    calling thread is in another one
  *  - ENODATA: nothing matches
  *  - EOPNOTSUPP: @version is newer than the kernel's interface, or @hints has a mode
  *    that users cannot serve
@@ -398,6 +400,8 @@ struct kfab_strerror {
  *  - ENOSPC: the client has used up all handles
  *  - EINVAL: @info has no names
  *  - EOPNOTSUPP: a mode in @info that users cannot serve
+ *  - EAFNOSUPPORT: the provider serves only the initial network namespace, and the
+ *    calling thread is in another one
  *  - ENODEV: no provider has this name, or its module is being unloaded
  */
 struct kfab_fabric_open {
@@ -455,7 +459,8 @@ struct kfab_domain_open {
  * @wait_obj: KFAB_WAIT_*
  * @wait_set: the wait set, with KFAB_WAIT_SET, else 0
  * @__reserved: must be 0
- * @entries: least number of events that it holds, 0 for a default
+ * @entries: number of events of the user that it holds, 0 for a default; bound objects
+ *	     add places for their own events
  * @context: a number of the caller, returned with every report about the object
  * @out_handle: the event queue
  * @out_id: its id in tracepoints, unique in the machine

@@ -597,7 +597,6 @@ struct kfab_cq_signal {
  *  - KFAB_EAVAIL: an error entry comes first
  *  - KFAB_ETOOSMALL: the private data does not fit; nothing was read, and
  *    KFAB_CM_DATA_MAX bytes always suffice
- *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  *
  * EQ_SREAD: Read one event, waiting for it.
  *
@@ -614,7 +613,6 @@ struct kfab_cq_signal {
  *  - KFAB_EAVAIL: an error entry comes first
  *  - KFAB_ETOOSMALL: the private data does not fit; nothing was read, and
  *    KFAB_CM_DATA_MAX bytes always suffice
- *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  */
 struct kfab_eq_read {
 	__u32 size;
@@ -660,7 +658,6 @@ struct kfab_eq_read {
  *
  *  - EINVAL: flags other than KFAB_PEEK, or a handle of another class
  *  - EAGAIN: no error comes first
- *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
  */
 struct kfab_eq_readerr {
 	__u32 size;
@@ -696,7 +693,7 @@ struct kfab_eq_readerr {
  * Errors:
  *
  *  - EINVAL: @eq is of another class
- *  - EAGAIN: the queue is full
+ *  - EAGAIN: as many events of the user are unread as the queue holds
  */
 struct kfab_eq_write {
 	__u32 size;

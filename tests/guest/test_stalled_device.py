@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A device that is late: no close gives memory back that the device can still write."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+from guest_support import LIMIT, Call, Mock
+from verbs_support import Net, counts
+
+import kfabric_py as kp
+from harness.guest import modules as guest_modules
+from harness.guest import topology
+from harness.guest.kmsg import KernelLog
+from harness.guest.waiting import wait_until
+
+InThread = Callable[[Callable[[], object]], Call[object]]
+
+
+@pytest.fixture
+def late(device: kp.Device) -> Iterator[Net]:
+    """A listener on a link of its own, whose queue pairs can be counted. Depends on: device."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        yield Net(device, link, stack)
+
+
+def test_closed_endpoint_has_no_queue_pair_on_a_late_device(late: Net, mock: Mock) -> None:
+    """O4: hook D9: the time for its operations has passed, the work item has not run yet."""
+    _, b = late.connect()
+    before = counts(late.link)["qp"]
+    mock.command("fault", "stall", b.ep.trace_id)
+    hook = mock.hook("D9", b.domain)
+    b.ep.close()
+    hook.stopped()
+    assert counts(late.link)["qp"] == before - 1
+    hook.go()
+
+
+def test_region_is_closed_when_a_late_device_has_left_it(
+    late: Net, mock: Mock, in_thread: InThread
+) -> None:
+    """O4: hook D9: the kernel log shows that the close still waits, after its first limit."""
+    b = late.peer()
+    region = late.region(b, b.buffer)
+    hook = mock.hook("D9", b.domain)
+    with KernelLog() as log:
+        call = in_thread(region.close)
+        hook.stopped()
+        wait_until(
+            lambda: any("still holds a memory region" in record.text for record in log.new()),
+            "the message about the late device",
+            LIMIT / 2,
+        )
+    assert not call.done
+    hook.go()
+    call.result()
