@@ -6,11 +6,12 @@
  *
  * A request is a message that carries an operation: EAGER, RTS, READ or WRITE.
  * A control message carries none: a reply to one request (FIN, ERR, NAK), an
- * ACK for all requests up to a number, RESUME, CANCEL or WANT. See wire.h. A
- * numbered request carries its data and is acknowledged together with others; a
- * request with an id carries segments, or is a READ, and gets its own reply. A
- * kept message has arrived before its receive (struct kfr_unexp). A parked
- * operation was refused by NAK and waits at the sender (struct kfr_flow).
+ * ACK for all requests up to a number, RESUME, CANCEL or WANT. See
+ * docs/rdm-wire.md. A numbered request carries its data and is acknowledged
+ * together with others; a request with an id carries segments, or is a READ,
+ * and gets its own reply. A kept message has arrived before its receive (struct
+ * kfr_unexp). A parked operation was refused by NAK and waits at the sender
+ * (struct kfr_flow).
  *
  * DOC: The way of a message
  *

@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The wire protocol of RDM endpoints.
- *
- * DOC: Protocol
- *
- * Everything travels over reliable connections, one for each pair of IP
- * addresses, shared by all endpoints there. Each message is a header of 64
- * bytes, little endian, and up to a page of payload.
- *
- * A request with up to a page of data carries it as payload (EAGER, and WRITE
- * without segments). With more data, the payload lists segments, which the
- * requesting side has registered for this one operation. The other side reads
- * or writes them by RDMA and replies FIN, so no region of the other side is
- * ever exposed to the network. A tagged WRITE has segments whatever its length,
- * as it may wait for its receive and may be refused in the end.
- *
- * Requests that carry data are numbered from 1 and acknowledged together: @ack
- * of any message acknowledges all numbers up to it. A failed or refused one
- * gets ERR or NAK before @ack covers it. Requests with segments, and READ, have
- * an id instead, and each gets its own FIN or NAK.
- *
- * NAK means that no receive matches and there is no room to keep the message.
- * The sender parks the operation, and that context accepts no other request,
- * until RESUME reports room and starts the next epoch. Requests of an older
- * epoch are refused, so none overtakes a parked one. WANT requests one parked
- * message out of order. See flow.c.
+ * The structures and numbers of the wire protocol of RDM endpoints.
+ * docs/rdm-wire.md describes the protocol; a unit test compares its tables with
+ * this file.
  */
 #ifndef _KFV_RDM_WIRE_H_
 #define _KFV_RDM_WIRE_H_
