@@ -78,6 +78,7 @@ CASES = {
     "reads_on": "a peer has no more reads under way than it can have ids for",
     "no_node": "nobody listens at the address: EHOSTUNREACH, again and again",
     "goes_away": "a peer that goes: EHOSTUNREACH for what was under way, and a new connection",
+    "foreign": "an accepting service whose hello is none is no peer: EHOSTUNREACH",
     "many_connections": "a peer that begins more and more loses its oldest",
     "replaces": "so does one that replaces more and more that the node has begun",
     "node_reads_nothing": "who cannot be read from is no peer, whoever begins",

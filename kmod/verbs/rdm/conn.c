@@ -476,13 +476,15 @@ static void kfr_conn_resolved(struct kfr_conn *conn, struct rdma_cm_id *id)
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
-static bool kfr_hello_ok(const void *data, u8 len)
+/* Does the peer speak this protocol, with receive buffers as large as ours? */
+static bool kfr_hello_ok(const struct rdma_conn_param *peer)
 {
-	const struct kfr_hello *hello = data;
+	const struct kfr_hello *hello = peer->private_data;
 
-	return data && len >= sizeof(*hello) &&
+	return hello && peer->private_data_len >= sizeof(*hello) &&
 	       hello->magic == cpu_to_le32(KFR_MAGIC) &&
-	       hello->version == cpu_to_le16(KFR_VERSION);
+	       hello->version == cpu_to_le16(KFR_VERSION) &&
+	       le32_to_cpu(hello->eager) >= KFR_EAGER;
 }
 
 static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
@@ -517,13 +519,15 @@ static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
 }
 
 /*
- * The active side learns the peer's RDMA read limits from this event; the
- * passive side has checked them in kfr_conn_arrive().
+ * The active side gets the peer's hello and RDMA read limits with this event;
+ * the passive side has checked them in kfr_conn_arrive().
  */
 static void kfr_conn_established(struct kfr_conn *conn,
 				 const struct rdma_conn_param *peer)
 {
-	if (!conn->passive && !peer->initiator_depth)
+	if (!conn->passive && !kfr_hello_ok(peer))
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_VERSION);
+	else if (!conn->passive && !peer->initiator_depth)
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	else
 		kfr_conn_set_up(conn);
@@ -717,7 +721,7 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 
 	if (kfv_gone(node->dev) || id->device != node->dev->ib)
 		return -ENODEV;
-	if (!kfr_hello_ok(peer->private_data, peer->private_data_len)) {
+	if (!kfr_hello_ok(peer)) {
 		kfr_conn_refuse(id, KFR_REFUSE_VERSION);
 		return -EPROTO;
 	}

@@ -137,6 +137,20 @@ int rt_error(struct rt_side *side, struct kfi_cq_err_entry *err)
 	return kfi_cq_readerr(side->cq, err, 0) == 1 ? 0 : -EIO;
 }
 
+/* The two still understand each other. */
+int rt_talk(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	int err;
+
+	err = kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL);
+	if (!err)
+		err = kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL);
+	if (!err)
+		err = rt_entry(&rt->b, &entry);
+	return err ? err : rt_entry(&rt->a, &entry);
+}
+
 static void rt_close_fid(struct rt *rt, struct kfid *fid, const char *what)
 {
 	int err = kfi_close(fid);

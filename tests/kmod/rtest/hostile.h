@@ -52,9 +52,11 @@ void rt_hostile_close_ep(struct rt_hostile *h);
 void rt_hostile_close(struct rt_hostile *h);
 int rt_hostile_listen(struct rt_hostile *h);
 int rt_hostile_accept(struct rt_hostile *h);
+int rt_hostile_accept_with(struct rt_hostile *h, const void *hello, size_t len);
 int rt_know(struct rt_side *side, kfi_addr_t *addr);
-int rt_talk(struct rt *rt);
 void rt_with_hostile(struct rt *rt,
 		     void (*run)(struct rt *rt, struct rt_hostile *h));
+void rt_listening(struct rt *rt,
+		  void (*run)(struct rt *rt, struct rt_hostile *h));
 
 #endif /* _KFI_RTEST_HOSTILE_H_ */

@@ -99,6 +99,7 @@ int rt_entry(struct rt_side *side, struct kfi_cq_tagged_entry *entry);
 int rt_entry_from(struct rt_side *side, struct kfi_cq_tagged_entry *entry,
 		  kfi_addr_t *src);
 int rt_error(struct rt_side *side, struct kfi_cq_err_entry *err);
+int rt_talk(struct rt *rt);
 void rt_fill(u8 *buf, size_t len, u8 seed);
 bool rt_filled(const u8 *buf, size_t len, u8 seed);
 

@@ -209,20 +209,6 @@ static void rt_fin_too_long(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_talk(rt), 0);
 }
 
-static void rt_listening(struct rt *rt,
-			 void (*run)(struct rt *rt, struct rt_hostile *h))
-{
-	struct rt_hostile h = { };
-	int err;
-
-	err = rt_open(rt);
-	if (!err)
-		err = rt_hostile_open(&h, true);
-	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
-		run(rt, &h);
-	rt_hostile_close(&h);
-}
-
 static void rt_answers_early(struct rt *rt)
 {
 	rt_listening(rt, rt_fin_early);
