@@ -143,11 +143,13 @@ enum kfr_conn_state {
  * @node: referenced
  * @remote: IP address of the peer
  * @passive: the peer has begun it
+ * @proven: its packets go to @remote, see kfr_conn_proven(); constant
  * @cookie: identifies a connection of this node to itself; the node's lock
  * @twin: the other end of a connection to this node, referenced; @lock
  * @link: on kfr_node.conns; the node's lock
- * @stale: the peer has begun another connection: no new messages use this one;
- *	the node's lock
+ * @heard: a message has arrived; written under the node's lock, read without it
+ * @usable: new messages may use it. Not before a peer has proved its address
+ *	(kfr_node_heard()), nor after it has begun another one; the node's lock
  * @ctl: serialises making @id with its teardown; work items only
  * @id: RDMA CM's object. Set once, under @lock; kfr_conn_destroy() frees it
  * @resolve_tries: failed address resolutions; CM callbacks of @id
@@ -225,10 +227,12 @@ struct kfr_conn {
 	struct kfr_node *node;
 	__be32 remote;
 	bool passive;
-	u32 cookie;
+	bool proven;
+	u64 cookie;
 	struct kfr_conn *twin;
 	struct list_head link;
-	bool stale;
+	bool heard;
+	bool usable;
 	struct mutex ctl;	/* making the id against teardown */
 	struct rdma_cm_id *id;
 	unsigned int resolve_tries;

@@ -230,7 +230,6 @@ struct kfr_domain {
  * @conns: living connections, without a reference: each unlinks itself before
  *	it is destroyed
  * @eps: enabled endpoints, without a reference: see kfr_node_hide()
- * @cookie: of the last connection that was begun
  */
 struct kfr_node {
 	struct kref ref;
@@ -245,7 +244,6 @@ struct kfr_node {
 	bool closing;
 	struct list_head conns;
 	struct list_head eps;
-	u32 cookie;
 };
 
 /**
@@ -438,8 +436,8 @@ void kfr_strip(const struct kfv_device *dev);
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr);
 struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to);
-struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie);
-void kfr_node_supersede(struct kfr_node *node, __be32 remote);
+struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
+void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,

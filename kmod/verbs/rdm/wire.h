@@ -10,7 +10,7 @@
 #include <linux/build_bug.h>
 #include <linux/types.h>
 
-#define KFR_VERSION	1
+#define KFR_VERSION	2
 #define KFR_MAGIC	0x4b465244	/* "KFRD" */
 #define KFR_EAGER	4096		/* bytes of a payload */
 #define KFR_SEGS	4		/* segments of a message */
@@ -21,16 +21,20 @@ enum kfr_refusal {
 	KFR_REFUSE_FULL,	/* the node has too many connections */
 };
 
-/* Private data of RDMA CM's request, reply and reject messages. */
+/*
+ * Private data of RDMA CM's request, reply and reject messages. The first three
+ * fields have their places in all versions.
+ */
 struct kfr_hello {
 	__le32 magic;
 	__le16 version;
 	__le16 refusal;	/* in a reject message: enum kfr_refusal */
-	__le32 cookie;	/* lets a node find its own waiting end */
+	__le64 cookie;	/* lets a node find its own waiting end */
 	__le32 eager;	/* maximal payload in bytes */
+	__le32 reserved;
 };
 
-static_assert(sizeof(struct kfr_hello) == 16);
+static_assert(sizeof(struct kfr_hello) == 24);
 
 enum kfr_wire_op {
 	KFR_OP_ACK = 1,		/* carries only @ack */

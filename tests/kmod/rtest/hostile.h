@@ -54,6 +54,7 @@ int rt_hostile_listen(struct rt_hostile *h);
 int rt_hostile_accept(struct rt_hostile *h);
 int rt_hostile_accept_with(struct rt_hostile *h, const void *hello, size_t len);
 int rt_know(struct rt_side *side, kfi_addr_t *addr);
+int rt_number(struct rt_side *side, __le16 *number);
 void rt_with_hostile(struct rt *rt,
 		     void (*run)(struct rt *rt, struct rt_hostile *h));
 void rt_listening(struct rt *rt,

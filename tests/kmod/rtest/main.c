@@ -75,6 +75,7 @@ static int __init rt_init(void)
 	rt_create(rt_greedy_cases);
 	rt_create(rt_bare_cases);
 	rt_create(rt_untrue_cases);
+	rt_create(rt_forged_cases);
 	return 0;
 }
 

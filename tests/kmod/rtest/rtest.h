@@ -116,5 +116,6 @@ extern const struct rt_case rt_hostile_cases[];
 extern const struct rt_case rt_greedy_cases[];
 extern const struct rt_case rt_bare_cases[];
 extern const struct rt_case rt_untrue_cases[];
+extern const struct rt_case rt_forged_cases[];
 
 #endif /* _KFI_RTEST_H_ */
