@@ -61,6 +61,8 @@ CASES = {
     "many_reads": "more operations than a connection has ids for",
     "part_of_region": "an operation looks at nothing but its part of a region",
     "writedata": "data of a write is an entry at the target",
+    "writedata_full": "writes with data wait while the target's queue is full: no overrun",
+    "writedata_full_long": "so do long ones: what is under way has its room",
     "rma_refused": "no such key, outside, no such access: EREMOTEIO",
     "rma_endpoint": "a region is found when it is enabled on a context",
     "tagged_rma": "reads and writes of a posted receive",

@@ -185,7 +185,8 @@ void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		.src = own ? req->src : req->dst,
 		.dst = own ? req->dst : req->src,
 		/* @seq of a NAK is a number or an id. */
-		.flags = kfr_hdr_numbered(req) ? 0 : KFR_F_ID,
+		.flags = (kfr_hdr_numbered(req) ? 0 : KFR_F_ID) |
+			 (kfr_hdr_by_key(req) ? KFR_F_RMA : 0),
 		.rx = req->rx,
 		.epoch = req->epoch,
 		.seq = req->seq,

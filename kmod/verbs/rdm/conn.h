@@ -300,12 +300,13 @@ struct kfr_conn {
 };
 
 /**
- * struct kfr_flow - messages of one connection to one context, after a NAK
+ * struct kfr_flow - requests of one connection to one context, after a NAK
  * @link: sender: on kfr_conn.flows; receiver: on kfr_rx.flows
  * @conn: receiver: the connection, referenced
  * @dst: sender: number of the peer's endpoint
  * @rx: sender: index of its context
  * @auth: sender: its authorisation key
+ * @by_key: of RMA by key; otherwise of messages and tagged RMA
  * @epoch: sender: of requests sent from now on; receiver: of those it accepts
  * @blocked: receiver: NAK was sent, and no RESUME since
  * @want_round: receiver: kfr_rx.want_rounds when it was visited last
@@ -314,7 +315,7 @@ struct kfr_conn {
  *
  * The sender's is protected by kfr_conn.lock and lives as long as the
  * connection; the receiver's by kfr_rx.lock, until the context closes or the
- * connection is destroyed. @conn, @dst, @rx and @auth are constant.
+ * connection is destroyed. @conn, @dst, @rx, @auth and @by_key are constant.
  */
 struct kfr_flow {
 	struct list_head link;
@@ -322,6 +323,7 @@ struct kfr_flow {
 	u16 dst;
 	u16 rx;
 	u32 auth;
+	bool by_key;
 	u16 epoch;
 	bool blocked;
 	u64 want_round;

@@ -87,11 +87,8 @@ static void kfr_job_finish(struct kfr_job *job)
 		kfr_map_end(&job->map, conn->node->dev->ib);
 	if (job->recv)
 		kfr_job_report_recv(job);
-	else if (job->status == KFR_OK)
-		kfr_mr_report(job->mr, rx, &job->hdr, job->src,
-			      job->range.len);
-	if (job->mr)
-		kfr_mr_put(job->mr);
+	else
+		kfr_mr_end(job->mr, rx, &job->hdr, job->src, job->status);
 	/* The context may be freed from here on; FIN needs the connection only. */
 	kfr_rx_put(rx);
 	if (!job->replied)
@@ -231,7 +228,7 @@ static void kfr_job_refuse(struct kfr_conn *conn, struct kfr_rx *rx,
 		kfr_recv_done(rx, recv, &comp);
 	}
 	if (mr)
-		kfr_mr_put(mr);
+		kfr_mr_end(mr, rx, hdr, src, KFR_NO_MEMORY);
 	kfr_rx_put(rx);
 	if (kfr_reply(conn, hdr, KFR_OP_FIN, KFR_NO_MEMORY, 0, 0))
 		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);

@@ -446,12 +446,15 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 /* rma.c, mr.c */
 extern struct kfi_ops_rma kfr_rma_ops;
 extern struct kfi_ops_mr kfr_mr_ops;
-struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key);
+struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, const struct kfr_hdr *hdr,
+			   enum kfr_status *status);
 void kfr_mr_put(struct kfr_mr *mr);
-void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
-		   const struct kfr_hdr *hdr, struct kfr_addr src, size_t len);
-int kfr_handle_rma(struct kfr_conn *conn, struct kfr_rx *rx,
-		   const struct kfr_hdr *hdr, struct page *page);
+bool kfr_mr_reserve(struct kfr_rx *rx, const struct kfr_hdr *hdr);
+void kfr_mr_start(struct kfr_mr *mr, struct kfr_conn *conn, struct kfr_rx *rx,
+		  const struct kfr_hdr *hdr, struct page *page,
+		  struct kfr_addr src);
+void kfr_mr_end(struct kfr_mr *mr, struct kfr_rx *rx, const struct kfr_hdr *hdr,
+		struct kfr_addr src, enum kfr_status status);
 
 /* tx.c */
 void kfr_report(struct kfi_ep_base *base, const struct kfv_device *dev,

@@ -6,12 +6,12 @@
  *     kfr_dispatch()		checks numbers and payload, selects by kind
  *       kfr_handle_request()	finds the context, which stays busy meanwhile
  *         kfr_rx_arrive()	matches under the context's lock, then acts on
- *				the result without it:
+ *         kfr_rma_arrive()	the result without it; the same for RMA by key,
+ *				with a region instead of a receive:
  *           KFR_MATCHED	copy and report, or start a job
  *           KFR_KEPT		the data was copied to a kfr_unexp
  *           KFR_PUSHED_BACK	NAK was queued; see flow.c
  *           KFR_CLOSING	refused
- *         kfr_handle_rma()	RMA by key, in mr.c
  *       kfr_handle_reply(), kfr_flow_nak() ...
  *
  * All of that runs in softirq context, in the completion handler of the wire
@@ -122,7 +122,7 @@ static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 	room = ++rx->nspare * 2 >= rx->nkeep && !list_empty(&rx->flows);
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (room)
-		kfr_rx_resume(rx);
+		kfr_rx_resume(rx, false);
 	if (conn)
 		kfr_conn_put(conn);
 }
@@ -303,18 +303,29 @@ static enum kfr_arrival_result kfr_rx_push_back(struct kfr_rx *rx,
 	return KFR_PUSHED_BACK;
 }
 
+/* The same for the first request of its flow that is refused. */
+static enum kfr_arrival_result kfr_rx_block(struct kfr_rx *rx,
+					    struct kfr_arrival *in)
+{
+	return kfr_rx_push_back(rx, in,
+				kfr_flow_block(rx, in->conn,
+					       kfr_hdr_by_key(in->hdr)));
+}
+
 /*
- * Refuses a message because older ones of its sender are parked. If it matches
- * a receive, so may one of those: WANT requests the first of them.
+ * Refuses a request because older ones of its flow are parked. If it matches a
+ * receive, so may one of those: WANT requests the first of them.
  */
 static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx,
 					      struct kfr_arrival *in)
 {
-	struct kfr_recv *recv;
+	struct kfr_recv *recv = NULL;
 
 	lockdep_assert_held(&rx->lock);
-	recv = kfr_match_find(&rx->match, in->hdr->flags & KFR_F_TAGGED,
-			      le64_to_cpu(in->hdr->tag), in->src);
+	if (!kfr_hdr_by_key(in->hdr))
+		recv = kfr_match_find(&rx->match,
+				      in->hdr->flags & KFR_F_TAGGED,
+				      le64_to_cpu(in->hdr->tag), in->src);
 	in->wanted = recv;
 	if (recv)
 		in->want = *recv;
@@ -334,6 +345,25 @@ static void kfr_rx_wants_more(struct kfr_rx *rx, struct kfr_arrival *in)
 		in->want = *in->recv;
 }
 
+/* May a request of its flow be carried out now? KFR_MATCHED: it may. */
+static enum kfr_arrival_result kfr_rx_gate(struct kfr_rx *rx,
+					   struct kfr_arrival *in)
+{
+	const struct kfr_hdr *hdr = in->hdr;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->closing)
+		return KFR_CLOSING;
+	if (hdr->flags & KFR_F_PULLED)
+		return KFR_MATCHED;
+	in->again = kfr_flow_epoch_unknown(rx, in->conn, kfr_hdr_by_key(hdr));
+	if (in->again)
+		return kfr_rx_block(rx, in);
+	if (!kfr_flow_accepts(rx, in->conn, hdr))
+		return kfr_rx_refused(rx, in);
+	return KFR_MATCHED;
+}
+
 /*
  * Decides about a message in one section of the lock, so that a receive that is
  * posted meanwhile either is found here or finds the message kept.
@@ -346,18 +376,11 @@ static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
 {
 	const struct kfr_hdr *hdr = in->hdr;
 	bool tagged = hdr->flags & KFR_F_TAGGED;
+	enum kfr_arrival_result fate = kfr_rx_gate(rx, in);
 
 	lockdep_assert_held(&rx->lock);
-	if (rx->closing)
-		return KFR_CLOSING;
-	if (!(hdr->flags & KFR_F_PULLED)) {
-		in->again = kfr_flow_epoch_unknown(rx, in->conn);
-		if (in->again)
-			return kfr_rx_push_back(rx, in,
-						kfr_flow_block(rx, in->conn));
-		if (!kfr_flow_accepts(rx, in->conn, le16_to_cpu(hdr->epoch)))
-			return kfr_rx_refused(rx, in);
-	}
+	if (fate != KFR_MATCHED)
+		return fate;
 	while ((in->recv = kfr_match_find(&rx->match, tagged,
 					  le64_to_cpu(hdr->tag), in->src))) {
 		if (kfr_recv_take(rx, in->recv, hdr, &in->range)) {
@@ -371,14 +394,14 @@ static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
 		kfr_rx_keep(rx, in->conn, hdr, in->page, in->payload, in->src);
 		return KFR_KEPT;
 	}
-	return kfr_rx_push_back(rx, in, kfr_flow_block(rx, in->conn));
+	return kfr_rx_block(rx, in);
 }
 
 static void kfr_rx_pushed_back(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	kfr_ctl_added(in->conn, in->nak);
 	if (in->again)
-		kfr_rx_resume(rx);
+		kfr_rx_resume(rx, kfr_hdr_by_key(in->hdr));
 	if (in->wanted)
 		kfr_rx_send_want_to(rx, in->conn, &in->want);
 }
@@ -421,6 +444,16 @@ int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	return kfr_reply(conn, hdr, op, status, 0, 0);
 }
 
+/* Ends a request that is not carried out now. Return: as kfr_reject_request(). */
+static int kfr_rx_turn_away(struct kfr_rx *rx, struct kfr_arrival *in,
+			    enum kfr_arrival_result fate)
+{
+	if (fate == KFR_CLOSING)
+		return kfr_reject_request(in->conn, in->hdr, KFR_NO_ENDPOINT);
+	kfr_rx_pushed_back(rx, in);
+	return 0;
+}
+
 static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	struct kfr_recv *recv, *next;
@@ -439,14 +472,38 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 	switch (fate) {
 	case KFR_MATCHED:
 		return kfr_rx_matched(rx, in);
-	case KFR_PUSHED_BACK:
-		kfr_rx_pushed_back(rx, in);
+	case KFR_KEPT:
 		return 0;
-	case KFR_CLOSING:
-		return kfr_reject_request(in->conn, in->hdr, KFR_NO_ENDPOINT);
 	default:
+		return kfr_rx_turn_away(rx, in, fate);
+	}
+}
+
+/*
+ * RMA by key. The refusal for want of room and the NAK are one section of the
+ * lock, so kfr_rx_resume_rma() finds the flow blocked.
+ */
+static int kfr_rma_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
+{
+	enum kfr_arrival_result fate;
+	enum kfr_status status;
+	struct kfr_mr *mr;
+	unsigned long irq;
+
+	mr = kfr_mr_find(rx, in->hdr, &status);
+	if (!mr)
+		return kfr_reject_request(in->conn, in->hdr, status);
+	spin_lock_irqsave(&rx->lock, irq);
+	fate = kfr_rx_gate(rx, in);
+	if (fate == KFR_MATCHED && !kfr_mr_reserve(rx, in->hdr))
+		fate = kfr_rx_block(rx, in);
+	spin_unlock_irqrestore(&rx->lock, irq);
+	if (fate == KFR_MATCHED) {
+		kfr_mr_start(mr, in->conn, rx, in->hdr, in->page, in->src);
 		return 0;
 	}
+	kfr_mr_put(mr);
+	return kfr_rx_turn_away(rx, in, fate);
 }
 
 static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
@@ -466,8 +523,8 @@ static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		return kfr_reject_request(conn, hdr, KFR_NO_ENDPOINT);
 	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS)
 		err = kfr_rx_arrive(rx, &in);
-	else if (!(hdr->flags & KFR_F_TAGGED))
-		err = kfr_handle_rma(conn, rx, hdr, page);
+	else if (kfr_hdr_by_key(hdr))
+		err = kfr_rma_arrive(rx, &in);
 	else if (rx->ep->caps & KFI_TAGGED_RMA)
 		err = kfr_rx_arrive(rx, &in);
 	else

@@ -56,7 +56,8 @@ enum kfr_wire_flags {
 	KFR_F_DATA = 2,		/* @data is remote CQ data */
 	KFR_F_ID = 4,		/* NAK: @seq is an id */
 	KFR_F_PULLED = 8,	/* sent because of WANT, out of order */
-	KFR_F_ALL = 15,
+	KFR_F_RMA = 16,		/* RESUME: of the flow of RMA by key */
+	KFR_F_ALL = 31,
 };
 
 enum kfr_status {
@@ -124,6 +125,13 @@ static inline bool kfr_hdr_numbered(const struct kfr_hdr *hdr)
 	return hdr->op == KFR_OP_EAGER ||
 	       (hdr->op == KFR_OP_WRITE && !hdr->nsegs &&
 		!(hdr->flags & KFR_F_TAGGED));
+}
+
+/* RMA to a region, not to a receive? It is a flow of its own. */
+static inline bool kfr_hdr_by_key(const struct kfr_hdr *hdr)
+{
+	return (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) &&
+	       !(hdr->flags & KFR_F_TAGGED);
 }
 
 /* Memory of the requesting side, registered for this operation only. */

@@ -43,6 +43,8 @@ static int rt_open_queues(struct rt *rt, struct rt_side *side)
 	};
 	int err;
 
+	if (side == &rt->b && rt->b_entries)
+		cq_attr.size = rt->b_entries;
 	err = kfi_fabric(side->info->fabric_attr, &side->fabric, NULL);
 	if (!err)
 		err = kfi_domain(side->fabric, side->info, &side->domain, NULL);

@@ -57,6 +57,7 @@ struct rt_side {
  * @b_lacks: capabilities that @b has not; the same
  * @keep: bytes that they keep, 0 for the default; the same
  * @rx_size: receives, 0 for the default; the same
+ * @b_entries: entries of @b's completion queue, 0 for many; the same
  * @av_type: of the vectors; the same
  * @a: one endpoint
  * @b: another one
@@ -69,6 +70,7 @@ struct rt {
 	u64 b_lacks;
 	size_t keep;
 	size_t rx_size;
+	size_t b_entries;
 	enum kfi_av_type av_type;
 	struct rt_side a;
 	struct rt_side b;
