@@ -356,6 +356,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	init_completion(&conn->drained);
 	init_completion(&conn->idle);
 	INIT_WORK(&conn->setup, kfr_conn_setup);
+	INIT_WORK(&conn->pump, kfr_pump_work);
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,

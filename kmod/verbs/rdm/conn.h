@@ -137,9 +137,9 @@ enum kfr_conn_state {
 
 /**
  * struct kfr_conn - a connection between two nodes
- * @ref: of the memory: @destroy (the initial one), @setup, each operation, job
- *	and kept message on it, flows of receive contexts, @twin, and every
- *	function that uses it without its node's lock
+ * @ref: of the memory: @destroy (the initial one), @setup, @pump, each
+ *	operation, job and kept message on it, flows of receive contexts, @twin,
+ *	and every function that uses it without its node's lock
  * @node: referenced
  * @remote: IP address of the peer
  * @passive: the peer has begun it
@@ -217,6 +217,8 @@ enum kfr_conn_state {
  * @njobs: their number
  * @ack_timer: sends an ACK that found no message to travel with
  * @setup: resolves the address; may be queued again
+ * @pump: posts what kfr_pump() has left
+ * @pump_queued: it is queued; @lock
  * @probe: detects a dead peer
  * @destroy: ends and frees everything; queued once
  * @idle: @flushing, @urgent and @data are empty and all sends have completed;
@@ -294,6 +296,8 @@ struct kfr_conn {
 	unsigned int njobs;
 	struct hrtimer ack_timer;
 	struct work_struct setup;
+	struct work_struct pump;
+	bool pump_queued;
 	struct delayed_work probe;
 	struct work_struct destroy;
 	struct completion idle;
@@ -520,6 +524,7 @@ void kfr_qp_free(struct kfr_conn *conn);
 
 /* pump.c: posting for a connection */
 void kfr_pump(struct kfr_conn *conn);
+void kfr_pump_work(struct work_struct *work);
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count);
 

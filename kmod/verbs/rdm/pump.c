@@ -28,9 +28,14 @@
  *
  * Priority: replies and invalidations, then an ACK that is due, then jobs, then
  * requests. So replies never wait behind requests.
+ *
+ * The thread that pumps is a ULP's that has posted something, or a softirq. It
+ * posts at most KFR_PUMP_MAX items, so that other threads' work and completions
+ * do not keep it; a work item posts the rest.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "../../compat.h"
@@ -540,21 +545,41 @@ static void kfr_post_step(struct kfr_conn *conn, struct kfr_step *step)
 		kfr_post_req(conn, step);
 }
 
+/*
+ * Posts until there is nothing left, or no room, or the budget is used up. The
+ * caller has set @pumping. Return: false: there may be more to post.
+ */
+static bool kfr_pump_some(struct kfr_conn *conn, unsigned long *irq)
+{
+	unsigned int budget = KFR_PUMP_MAX;
+	struct kfr_step step;
+
+	lockdep_assert_held(&conn->lock);
+	while (budget--) {
+		if (conn->state != KFR_UP || !kfr_next(conn, &step))
+			return true;
+		spin_unlock_irqrestore(&conn->lock, *irq);
+		kfr_post_step(conn, &step);
+		spin_lock_irqsave(&conn->lock, *irq);
+	}
+	return false;
+}
+
 /**
  * kfr_pump() - post what can be posted
  * @conn: the connection, kept alive by the caller
  *
  * Called after everything that adds work or makes room. Does nothing unless the
  * connection is up; kfr_conn_set_up() calls it again then. If another thread is
- * pumping, that thread does the work.
+ * pumping, that thread, or the work item after it, does the work.
  *
  * Context: any; does not sleep; no lock held. The caller may hold references
  * that close waits for, as this never waits.
  */
 void kfr_pump(struct kfr_conn *conn)
 {
-	struct kfr_step step;
 	unsigned long irq;
+	bool more;
 
 	/* A preempted pump would stop all traffic of the connection. */
 	kfi_preempt_off();
@@ -567,16 +592,36 @@ void kfr_pump(struct kfr_conn *conn)
 	conn->pumping = true;
 	/* Keeps queue pair and wire buffers: the drain waits for it. */
 	atomic_inc(&conn->posted);
-	while (conn->state == KFR_UP && kfr_next(conn, &step)) {
-		spin_unlock_irqrestore(&conn->lock, irq);
-		kfr_post_step(conn, &step);
-		spin_lock_irqsave(&conn->lock, irq);
+	more = !kfr_pump_some(conn, &irq) && !conn->pump_queued;
+	if (more) {
+		conn->pump_queued = true;
+		kfr_conn_get(conn);
 	}
 	conn->pumping = false;
 	if (conn->flushing && list_empty(&conn->urgent) &&
 	    list_empty(&conn->data) && conn->nwire == KFR_TXBUFS)
 		complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
+	if (more)
+		kfv_queue_work(&conn->pump);
 	kfr_posted_put(conn);
 	kfi_preempt_on();
+}
+
+/**
+ * kfr_pump_work() - go on where the budget of kfr_pump() was used up
+ * @work: kfr_conn.pump, which has a reference to the connection
+ *
+ * Context: work item; no lock held.
+ */
+void kfr_pump_work(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(work, struct kfr_conn, pump);
+
+	spin_lock_irq(&conn->lock);
+	conn->pump_queued = false;
+	spin_unlock_irq(&conn->lock);
+	kfr_pump(conn);
+	kfr_conn_put(conn);
+	module_put(THIS_MODULE);
 }

@@ -63,7 +63,7 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup and .destroy on kfv_wq; .probe and
+ *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe and
  *			kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
@@ -150,6 +150,7 @@
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
+#define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
 #define KFR_PROBE_MAX	86400u	/* seconds */

@@ -343,6 +343,43 @@ int rt_hostile_accept(struct rt_hostile *h)
 	return rt_hostile_accept_with(h, &rt_hello, sizeof(rt_hello));
 }
 
+/* It hears @n messages more. */
+int rt_room(struct rt_hostile *h, unsigned int n)
+{
+	int err = 0;
+	u8 *slot;
+
+	while (n-- && !err) {
+		slot = h->in + h->posted++ % RT_SLOTS * RT_SLOT;
+		err = kfi_recv(h->ep, slot, RT_SLOT, NULL, 0, slot);
+	}
+	return err;
+}
+
+/* Return: what the next message is, with its header; or a negative errno. */
+int rt_hear(struct rt_hostile *h, struct kfr_hdr *hdr)
+{
+	struct kfi_cq_data_entry entry;
+	ssize_t n;
+
+	n = kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS);
+	if (n != 1)
+		return n < 0 ? n : -EIO;
+	*hdr = *(struct kfr_hdr *)entry.op_context;
+	return hdr->op;
+}
+
+/* Return: 0 once it has heard @n messages more. */
+int rt_hostile_hears(struct rt_hostile *h, unsigned int n)
+{
+	struct kfr_hdr hdr;
+	int err = rt_room(h, n);
+
+	while (n-- && !err)
+		err = min(rt_hear(h, &hdr), 0);
+	return err;
+}
+
 /* A message for a service that accepts with such a hello is an error. */
 static void rt_foreign_one(struct rt *rt, struct rt_hostile *h,
 			   kfi_addr_t addr, const void *hello, size_t len)

@@ -119,5 +119,6 @@ extern const struct rt_case rt_greedy_cases[];
 extern const struct rt_case rt_bare_cases[];
 extern const struct rt_case rt_untrue_cases[];
 extern const struct rt_case rt_forged_cases[];
+extern const struct rt_case rt_pump_cases[];
 
 #endif /* _KFI_RTEST_H_ */
