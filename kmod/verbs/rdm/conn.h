@@ -59,12 +59,13 @@ struct kfr_item {
 
 /**
  * struct kfr_ctl - a control message to be sent
- * @item: on kfr_conn.urgent
+ * @item: on kfr_conn.urgent, or on .free_ctls
  * @hdr: the message
- * @job: the job that contains it; NULL: it was allocated separately
+ * @job: the job that contains it; NULL: it is one of kfr_conn.ctls
  *
- * It belongs to the queue from kfr_ctl_add() on. The pump copies @hdr to a wire
- * buffer and ends it, before the message is on the wire.
+ * It belongs to the queue from kfr_ctl_link() on. The pump copies @hdr to a wire
+ * buffer, and makes it free, or drops the job's reference, before the message
+ * is on the wire.
  */
 struct kfr_ctl {
 	struct kfr_item item;
@@ -165,6 +166,7 @@ enum kfr_conn_state {
  * @hdrs_dma: DMA address of @hdrs
  * @max_sge: elements of a work request
  * @regs: all registrations
+ * @ctls: KFR_CTLS_MAX control messages
  * @reg_cqe: of the work requests that make registrations
  * @posted: work requests without a completion; +1 until the drain; +1 while the
  *	pump runs, and while kfr_op_recall() unmaps a buffer
@@ -182,6 +184,7 @@ enum kfr_conn_state {
  * @nwire: number of @free_wire
  * @free_wire: wire buffers for sends that are not in use
  * @free_regs: registrations that are not in use
+ * @free_ctls: control messages that are not in use
  * @urgent: control messages, and operations to be invalidated
  * @data: jobs with work requests still to be posted
  * @reqs: operations to be sent
@@ -205,6 +208,7 @@ enum kfr_conn_state {
  * @orphans: a receive context with a flow of this connection has closed; set
  *	once under that kfr_rx.lock, never cleared, read without
  * @nctls: control messages on @urgent
+ * @flooded: there were too many; written once, also read without @lock
  * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
  * @ack_due: the pump shall send an ACK for @rx_seq
  * @ack_lazy: an ACK may wait for a message to travel with
@@ -247,6 +251,7 @@ struct kfr_conn {
 	u64 hdrs_dma;
 	unsigned int max_sge;
 	struct kfr_reg *regs;
+	struct kfr_ctl *ctls;
 	struct ib_cqe reg_cqe;
 	atomic_t posted;
 	struct completion drained;
@@ -263,6 +268,7 @@ struct kfr_conn {
 	unsigned int nwire;
 	struct list_head free_wire;
 	struct list_head free_regs;
+	struct list_head free_ctls;
 	struct list_head urgent;
 	struct list_head data;
 	struct list_head reqs;
@@ -284,6 +290,7 @@ struct kfr_conn {
 	atomic_t epochs;
 	bool orphans;
 	unsigned int nctls;
+	bool flooded;
 	unsigned int nwants;
 	bool ack_due;
 	bool ack_lazy;
@@ -351,6 +358,8 @@ enum kfr_op_state {
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
+ * @flow: memory for a flow, should the peer refuse the operation; then the
+ *	connection takes it
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
@@ -389,6 +398,7 @@ struct kfr_op {
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
+	struct kfr_flow *flow;
 	bool has_id;
 	void *context;
 	u64 kind;
@@ -529,15 +539,14 @@ int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count);
 
 /* ack.c: control messages, and completions of sends */
-void kfr_ctl_end(struct kfr_ctl *ctl);
-int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
-	      enum kfr_status status, size_t len, size_t over);
+void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
+	       enum kfr_status status, size_t len, size_t over);
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		   enum kfr_status status, size_t len, size_t over);
-int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl);
-int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
-void kfr_ctl_added(struct kfr_conn *conn, int err);
-void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl);
+void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+void kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
+void kfr_ctl_add_fin(struct kfr_job *job);
+void kfr_ctl_added(struct kfr_conn *conn);
 void kfr_count_request(struct kfr_conn *conn);
 void kfr_ack_request(struct kfr_conn *conn, u32 seq);
 void kfr_probe_later(struct kfr_conn *conn);

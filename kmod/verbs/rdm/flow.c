@@ -122,7 +122,7 @@ bool kfr_flow_blocked(const struct kfr_rx *rx)
  * The caller queues NAK in the same section of the lock.
  *
  * Context: any; the caller holds the context's lock.
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM: the caller refuses the request for good.
  */
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
 {
@@ -146,7 +146,7 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
  * Queues RESUME. The epoch is taken and queued under one section of the lock,
  * so RESUMEs of a context are on the wire in the order of their epochs.
  */
-static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
+static void kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 {
 	struct kfr_hdr hdr = {
 		.dst = cpu_to_le16(rx->ep->addr.id),
@@ -159,7 +159,7 @@ static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 	flow->blocked = false;
 	flow->epoch = atomic_inc_return(&flow->conn->epochs);
 	hdr.epoch = cpu_to_le16(flow->epoch);
-	return kfr_ctl_add_reply(flow->conn, &hdr, KFR_OP_RESUME);
+	kfr_ctl_add_reply(flow->conn, &hdr, KFR_OP_RESUME);
 }
 
 /**
@@ -179,7 +179,6 @@ void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 	struct kfr_flow *flow;
 	unsigned long irq;
 	u64 round = 0;
-	int err = 0;
 
 	do {
 		conn = NULL;
@@ -192,13 +191,13 @@ void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 			flow->resume_round = round;
 			conn = flow->conn;
 			kfr_conn_get(conn);
-			err = kfr_resume_one(rx, flow);
+			kfr_resume_one(rx, flow);
 			break;
 		}
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		kfr_ctl_added(conn, err);
+		kfr_ctl_added(conn);
 		kfr_conn_put(conn);
 	} while (true);
 }
@@ -217,13 +216,7 @@ void kfr_rx_resume_rma(struct work_struct *work)
 static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 			  const struct kfr_recv *recv)
 {
-	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
-
-	if (!ctl) {
-		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
-		return;
-	}
-	ctl->hdr = (struct kfr_hdr) {
+	struct kfr_hdr hdr = {
 		.version = KFR_VERSION,
 		.op = KFR_OP_WANT,
 		.flags = recv->tagged ? KFR_F_TAGGED : 0,
@@ -234,7 +227,9 @@ static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 		.tag = cpu_to_le64(recv->tag),
 		.data = cpu_to_le64(recv->ignore),
 	};
-	kfr_ctl_queue(conn, ctl);
+
+	kfr_ctl_add(conn, &hdr);
+	kfr_ctl_added(conn);
 }
 
 /*
@@ -263,7 +258,6 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 	struct kfr_flow *flow;
 	unsigned long irq;
 	bool all = false;
-	int err = 0;
 	u64 round = 0;
 
 	do {
@@ -279,14 +273,14 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 			kfr_conn_get(conn);
 			all = kfr_wants_full(conn);
 			if (all)
-				err = kfr_resume_one(rx, flow);
+				kfr_resume_one(rx, flow);
 			break;
 		}
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
 		if (all)
-			kfr_ctl_added(conn, err);
+			kfr_ctl_added(conn);
 		else if (!recv->directed || recv->src.ip == conn->remote)
 			kfr_send_want(rx, conn, recv);
 		kfr_conn_put(conn);
@@ -308,17 +302,16 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 	struct kfr_flow *flow;
 	unsigned long irq;
 	bool all = false;
-	int err = 0;
 
 	spin_lock_irqsave(&rx->lock, irq);
 	flow = kfr_flow_of(rx, conn, false);
 	if (flow && flow->blocked && kfr_wants_full(conn)) {
 		all = true;
-		err = kfr_resume_one(rx, flow);
+		kfr_resume_one(rx, flow);
 	}
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (all)
-		kfr_ctl_added(conn, err);
+		kfr_ctl_added(conn);
 	else
 		kfr_send_want(rx, conn, recv);
 }
@@ -450,18 +443,20 @@ u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op)
 	return flow ? flow->epoch : 0;
 }
 
-/* The number of flows is bounded: a hostile peer chooses what it refuses. */
-static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn,
-				     const struct kfr_hdr *hdr)
+/*
+ * The flow of an operation that is the first to be refused. It has brought the
+ * memory along, so nothing can fail here. The number of flows is bounded: a
+ * hostile peer chooses what it refuses. Return: NULL: there are too many.
+ */
+static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 {
-	struct kfr_flow *flow;
+	const struct kfr_hdr *hdr = &op->hdr;
+	struct kfr_flow *flow = op->flow;
 
 	lockdep_assert_held(&conn->lock);
-	if (conn->nflows == KFR_FLOWS)
+	if (conn->nflows == KFR_FLOWS || WARN_ON_ONCE(!flow))
 		return NULL;
-	flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
-	if (!flow)
-		return NULL;
+	op->flow = NULL;
 	conn->nflows++;
 	flow->dst = le16_to_cpu(hdr->dst);
 	flow->rx = le16_to_cpu(hdr->rx);
@@ -503,7 +498,7 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
  * send it again.
  *
  * Context: softirq; no lock held.
- * Return: 0; -ENOMEM.
+ * Return: 0; -EPROTO: the peer refuses more than it can have.
  */
 int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
@@ -517,9 +512,9 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch) {
 		flow = kfr_flow_find(conn, &op->hdr);
 		if (!flow)
-			flow = kfr_flow_new(conn, &op->hdr);
+			flow = kfr_flow_new(conn, op);
 		if (!flow)
-			err = -ENOMEM;
+			err = -EPROTO;
 		else if (!READ_ONCE(op->tx->closing))
 			kfr_park(flow, op);
 		else if (!kfr_op_cancel(conn, op))

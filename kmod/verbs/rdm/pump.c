@@ -43,7 +43,8 @@
 
 /**
  * struct kfr_step - the next thing to post, on the pump's stack
- * @item: the item; NULL: an ACK alone
+ * @item: the item, unless it is a control message
+ * @job: of a FIN: the job, with the reference that it had
  * @wire: its wire buffer, or NULL
  * @hdr: the header to send, except for requests, which fill in @wire
  * @len: bytes of payload
@@ -54,6 +55,7 @@
  */
 struct kfr_step {
 	struct kfr_item *item;
+	struct kfr_job *job;
 	struct kfr_wire *wire;
 	struct kfr_hdr hdr;
 	size_t len;
@@ -102,12 +104,16 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	step->wire = kfr_wire_get(conn);
 	if (!step->wire)
 		return false;
-	list_del_init(&step->item->link);
 	/*
 	 * Its @ack is from when it was queued: a newer one could cover a
 	 * number whose ERR or NAK comes later on the queue.
 	 */
 	step->hdr = ctl->hdr;
+	step->job = ctl->job;
+	if (ctl->job)
+		list_del_init(&ctl->item.link);
+	else
+		list_move(&ctl->item.link, &conn->free_ctls);
 	conn->acked = le32_to_cpu(ctl->hdr.ack);
 	conn->nctls--;
 	if (step->hdr.op == KFR_OP_WANT)
@@ -482,8 +488,8 @@ static void kfr_post_ctl(struct kfr_conn *conn, struct kfr_step *step)
 
 	*step->wire->hdr = step->hdr;
 	kfr_wire_wr(step->wire, 0, sge, &wr);
-	if (step->item)
-		kfr_ctl_end(container_of(step->item, struct kfr_ctl, item));
+	if (step->job)
+		kfr_job_unref(step->job);
 	kfr_post_wr(conn, &wr, 1);
 }
 

@@ -46,7 +46,8 @@
  *   kfr_unexp	kfr_rx_free()		its match lists; holds a reference to
  *					a connection that waits for a reply
  *   kfr_job	kfr_job_unref()		its work requests and its FIN
- *   kfr_ctl	kfr_ctl_end()		kfr_conn.urgent; the pump copies it
+ *   kfr_ctl	kfr_qp_free()		kfr_conn.urgent; the pump copies it. That
+ *					of a FIN is a part of its job
  *   kfr_wire	kfr_qp_free()		the device, from posting to completion
  *   kfr_conn	kfr_conn_put()		its work items, operations, jobs, kept
  *					messages, and flows of receive contexts
@@ -145,7 +146,7 @@
  */
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
 #define KFR_FLOWS	16384	/* contexts of a peer that have sent NAK */
-#define KFR_CTLS_MAX	2048	/* control messages queued for a peer */
+#define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
