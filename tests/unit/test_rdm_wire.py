@@ -115,6 +115,12 @@ def test_limits_are_those_of_the_headers() -> None:
     assert {row[0]: int(row[1], 0) for row in limits} == {row[0]: macro(row[0]) for row in limits}
 
 
+def test_every_name_of_the_page_is_in_the_headers() -> None:
+    """A name that was changed is changed here, too."""
+    unknown = set(re.findall(r"\bKFR_\w+", PAGE)) - set(re.findall(r"\bKFR_\w+", HEADERS))
+    assert unknown == set()
+
+
 def test_every_macro_of_the_wire_header_is_a_limit_of_the_page() -> None:
     """A new one is not forgotten."""
     listed = {row[0] for row in rows("limit")}
