@@ -25,7 +25,7 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * struct kfi_cq - a completion queue
  * @cq: the public object
  * @src: the part shared with EQs and counters; @src.lock protects @head, @tail,
- *	 @errors, @overrun and @ring
+ *	 @errors, @reserved, @overrun, @rooms and @ring
  * @format: of the entries that reads return; constant
  * @cond: may sread be given a threshold? constant
  * @signalled: number of the last kfi_cq_signal(); written under @src.lock, read
@@ -33,9 +33,11 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * @head: entries read so far; also read without the lock, as a hint
  * @tail: entries stored so far; also read without the lock, as a hint
  * @errors: error entries between the two
+ * @reserved: entries that kfi_cq_reserve() promised
  * @size: of the ring, a power of two; constant
  * @overrun: completions came when it was full
  * @closing: kfi_cq_closing() has run; its callers are serialised
+ * @rooms: providers that wait for room
  * @ring: the entries
  */
 struct kfi_cq {
@@ -47,9 +49,11 @@ struct kfi_cq {
 	u32 head;
 	u32 tail;
 	u32 errors;
+	u32 reserved;
 	u32 size;
 	bool overrun;
 	bool closing;
+	struct list_head rooms;
 	struct kfi_completion *ring;
 };
 
@@ -151,6 +155,92 @@ bool kfi_cq_has_room(struct kfid_cq *fcq)
 }
 EXPORT_SYMBOL_GPL(kfi_cq_has_room);
 
+/*
+ * Half of the ring is free, also for what is reserved: the providers that wait may
+ * try again. Not earlier, or they would be refused again at once.
+ */
+static void kfi_cq_offer_room(struct kfi_cq *cq)
+{
+	struct kfi_cq_room *room, *next;
+
+	lockdep_assert_held(&cq->src.lock);
+	if (kfi_cq_fill(cq) + cq->reserved > cq->size / 2)
+		return;
+	list_for_each_entry_safe(room, next, &cq->rooms, link) {
+		list_del_init(&room->link);
+		queue_work(kfi_handler_wq, &room->work);
+	}
+}
+
+/**
+ * kfi_cq_reserve() - keep room for a completion that a peer causes
+ * @fcq: the CQ
+ * @room: without room, its work item is queued when there is some again
+ *
+ * A provider that makes peers wait calls it before it accepts an operation, and
+ * kfi_cq_unreserve() once the completion is reported. Completions that the ULP has
+ * posted operations for do not heed what is reserved: they can still overrun the CQ.
+ * An overrun CQ stores nothing, so it has room for everything.
+ *
+ * Context: any; a lock of the provider may be held that the work item takes, too, so
+ * that it finds what the caller does after a refusal; takes source->lock.
+ * Return: true if there is room.
+ */
+bool kfi_cq_reserve(struct kfid_cq *fcq, struct kfi_cq_room *room)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+	bool ok;
+
+	spin_lock_irqsave(&cq->src.lock, flags);
+	ok = cq->overrun || kfi_cq_fill(cq) + cq->reserved < cq->size;
+	if (ok)
+		cq->reserved++;
+	else if (list_empty(&room->link))
+		list_add_tail(&room->link, &cq->rooms);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+	return ok;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_reserve);
+
+/**
+ * kfi_cq_unreserve() - the mirror of a successful kfi_cq_reserve()
+ * @fcq: the CQ
+ *
+ * After the report, or without one.
+ *
+ * Context: any; takes source->lock.
+ */
+void kfi_cq_unreserve(struct kfid_cq *fcq)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->src.lock, flags);
+	cq->reserved--;
+	kfi_cq_offer_room(cq);
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_unreserve);
+
+/**
+ * kfi_cq_leave() - wait for room no longer
+ * @fcq: the CQ, open
+ * @room: given to kfi_cq_reserve() before, or never; not given to it any more
+ *
+ * Context: process, may sleep; waits for a running work item; takes source->lock.
+ */
+void kfi_cq_leave(struct kfid_cq *fcq, struct kfi_cq_room *room)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+
+	spin_lock_irq(&cq->src.lock);
+	list_del_init(&room->link);
+	spin_unlock_irq(&cq->src.lock);
+	cancel_work_sync(&room->work);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_leave);
+
 /**
  * kfi_cq_entry_size() - bytes of one entry of a format
  * @format: KFI_CQ_FORMAT_*
@@ -199,6 +289,7 @@ static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
 	lockdep_assert_held(&cq->src.lock);
 	WRITE_ONCE(cq->head, cq->head + count);
 	kfi_source_taken(&cq->src, kfi_cq_fill(cq) + cq->overrun);
+	kfi_cq_offer_room(cq);
 }
 
 /*
@@ -696,6 +787,7 @@ static struct kfi_cq *kfi_cq_alloc(const struct kfi_cq_attr *attr)
 	}
 	cq->format = attr->format ?: KFI_CQ_FORMAT_CONTEXT;
 	cq->cond = attr->wait_cond;
+	INIT_LIST_HEAD(&cq->rooms);
 	return cq;
 }
 

@@ -626,4 +626,18 @@ ktime_t kfi_deadline(int timeout_ms);
 size_t kfi_cq_entry_size(enum kfi_cq_format format);
 bool kfi_cq_has_room(struct kfid_cq *cq);
 
+/**
+ * struct kfi_cq_room - a provider's wait for room in a CQ
+ * @link: on the CQ's list, or empty; source->lock
+ * @work: queued when half of the CQ has become free; the provider's
+ */
+struct kfi_cq_room {
+	struct list_head link;
+	struct work_struct work;
+};
+
+bool kfi_cq_reserve(struct kfid_cq *cq, struct kfi_cq_room *room);
+void kfi_cq_unreserve(struct kfid_cq *cq);
+void kfi_cq_leave(struct kfid_cq *cq, struct kfi_cq_room *room);
+
 #endif /* _KFI_CORE_H_ */

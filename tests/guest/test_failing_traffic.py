@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 import uapi_support as raw
 from failslab_support import Failslab, Persistent
 from guest_support import LIMIT
-from rdm_support import CXI, SOCKADDR, RdmNet
+from rdm_support import CXI, SOCKADDR, RdmNet, RdmPeer
 from test_failing_allocations import CALLS
 from verbs_support import Net, Peer
 
@@ -38,6 +39,8 @@ QUEUES = {
     *("POLL_DEL", "CLOSE"),
 }
 
+#: Messages that a receive context keeps by default.
+KEPT = 64
 #: Allocations of kernel threads that one test lets fail, one after the other.
 BATCH = 50
 #: Where each test begins; there are 724 on 6.1.
@@ -186,6 +189,80 @@ def test_connection_that_finds_no_memory(failslab: Failslab, verbs: RdmaLink, fi
         if not failed:
             assert arrived
             break
+
+
+@pytest.fixture
+def plain(failslab: Failslab, verbs: RdmaLink) -> Iterator[RdmNet]:
+    """RDM endpoints whose calls do not fail. Depends on: failslab."""
+    with kp.Device() as device, contextlib.ExitStack() as stack:
+        yield RdmNet(device, verbs, stack)
+
+
+def told(peer: Peer) -> str:
+    """Wait for the next completion; the errno's name of an error, or nothing."""
+    try:
+        assert peer.cq.sread(1, timeout=LIMIT)
+    except kp.ErrorAvailable:
+        error = peer.cq.readerr()
+        assert error is not None
+        return errno.errorcode[error.err]
+    return ""
+
+
+def acquainted(plain: RdmNet) -> tuple[RdmPeer, RdmPeer]:
+    """Open two endpoints that have a connection."""
+    a, b = plain.connect(length=1 << 16)
+    b.ep.recv(b.buffer[:64])
+    a.ep.send(a.buffer[:64])
+    assert (told(a), b.entry().len) == ("", 64)
+    return a, b
+
+
+def test_refusal_without_memory_ends_no_connection(plain: RdmNet, failslab: Failslab) -> None:
+    """X4: an operation is refused while no memory is there; the others are not affected."""
+    a, b = acquainted(plain)
+    nobody = a.av.insert_service(plain.link.address, "4711")
+    with failslab.every_atomic("kfi_verbs"):
+        a.ep.send(a.buffer[:8], to=nobody)
+        assert told(a) == "EHOSTUNREACH"
+        b.ep.recv(b.buffer[:8])
+        a.ep.send(a.buffer[:16])
+        assert told(a) == "EMSGSIZE"
+        assert told(b) == "EMSGSIZE"
+        b.ep.recv(b.buffer[:8])
+        a.ep.send(a.buffer[:8])
+        assert (told(a), b.entry().len) == ("", 8)
+
+
+def test_flow_without_memory_fails_messages_only(plain: RdmNet, failslab: Failslab) -> None:
+    """X4: messages that can be neither kept nor resumed fail; those that are kept do not."""
+    a, b = acquainted(plain)
+    with failslab.every_atomic("kfi_verbs") as counts:
+        for _ in range(KEPT + 10):
+            a.ep.send(a.buffer[:8])
+        outcomes = [told(a) for _ in range(KEPT + 10)]
+    assert counts["failed"]
+    assert Counter(outcomes) == {"": KEPT, "ENOMEM": 10}
+    for _ in range(KEPT):
+        b.ep.recv(b.buffer[:8])
+        assert b.entry().len == 8
+    b.ep.recv(b.buffer[:8])
+    a.ep.send(a.buffer[:8])
+    assert (told(a), b.entry().len) == ("", 8)
+
+
+def test_refused_message_is_resumed_without_memory(plain: RdmNet, failslab: Failslab) -> None:
+    """X4: what was refused before arrives, although there is no memory any more."""
+    a, b = acquainted(plain)
+    for _ in range(KEPT + 1):
+        a.ep.send(a.buffer[:8])
+    for _ in range(KEPT):
+        assert told(a) == ""
+    with failslab.every_atomic("kfi_verbs"):
+        for _ in range(KEPT + 1):
+            b.ep.recv(b.buffer[:8])
+            assert b.entry().len == 8
+        assert told(a) == ""
 
 
 def test_no_call_is_left_out() -> None:

@@ -14,7 +14,6 @@
  * decisions; kfr_ctl_added() then pumps without it.
  */
 #include <linux/jiffies.h>
-#include <linux/slab.h>
 
 #include "rdm.h"
 
@@ -36,86 +35,94 @@ static ktime_t kfr_ack_delay(void)
 	return ns_to_ktime((u64)READ_ONCE(rdm_ack_delay_us) * NSEC_PER_USEC);
 }
 
-/**
- * kfr_ctl_end() - a control message was copied to a wire buffer, or is dropped
- * @ctl: on no queue; freed, or its job drops the reference for it
- *
- * Context: any.
- */
-void kfr_ctl_end(struct kfr_ctl *ctl)
+/* The caller calls kfr_ctl_added() once it holds no lock. */
+static void kfr_ctl_link(struct kfr_conn *conn, struct kfr_ctl *ctl)
 {
-	if (ctl->job)
-		kfr_job_unref(ctl->job);
-	else
-		kfree(ctl);
+	lockdep_assert_held(&conn->lock);
+	ctl->item.kind = KFR_ITEM_CTL;
+	ctl->hdr.ack = cpu_to_le32(conn->rx_seq);
+	if (ctl->hdr.op == KFR_OP_RESUME)
+		ctl->hdr.count = cpu_to_le32(conn->rx_count);
+	if (ctl->hdr.op == KFR_OP_WANT)
+		WRITE_ONCE(conn->nwants, conn->nwants + 1);
+	list_move_tail(&ctl->item.link, &conn->urgent);
+	if (++conn->nctls > KFR_CTLS_MAX)
+		WRITE_ONCE(conn->flooded, true);
 }
 
 /**
  * kfr_ctl_add() - queue a control message
- * @conn: on this connection
- * @ctl: the message; the queue owns it from now on, and a dead connection ends
- *	it
+ * @conn: on this connection; a dead one drops it
+ * @hdr: the message; copied
  *
- * Context: any; a kfr_rx.lock may be held. The caller calls kfr_ctl_added()
- * with the result once it holds no lock.
- * Return: 0; -EDQUOT: the peer does not receive control messages.
+ * The first of two steps, so that it can be queued under the lock under which
+ * it was decided. It allocates nothing: a connection that many share must not
+ * end for want of memory. If all of @conn->ctls are queued, the peer does not
+ * receive control messages, and kfr_ctl_added() ends the connection.
+ *
+ * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
  */
-int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl)
+void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
+	struct kfr_ctl *ctl;
 	unsigned long irq;
-	bool flood;
 
-	ctl->item.kind = KFR_ITEM_CTL;
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
-		spin_unlock_irqrestore(&conn->lock, irq);
-		kfr_ctl_end(ctl);
-		return 0;
+		/* Nothing is sent any more. */
+	} else if (list_empty(&conn->free_ctls)) {
+		WRITE_ONCE(conn->flooded, true);
+	} else {
+		ctl = list_first_entry(&conn->free_ctls, struct kfr_ctl,
+				       item.link);
+		ctl->hdr = *hdr;
+		kfr_ctl_link(conn, ctl);
 	}
-	ctl->hdr.ack = cpu_to_le32(conn->rx_seq);
-	if (ctl->hdr.op == KFR_OP_RESUME)
-		ctl->hdr.count = cpu_to_le32(conn->rx_count);
-	list_add_tail(&ctl->item.link, &conn->urgent);
-	if (ctl->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->nwants, conn->nwants + 1);
-	flood = ++conn->nctls > KFR_CTLS_MAX;
 	spin_unlock_irqrestore(&conn->lock, irq);
-	return flood ? -EDQUOT : 0;
 }
 
 /**
- * kfr_ctl_added() - second step of queueing a control message
+ * kfr_ctl_added() - second step of queueing control messages
  * @conn: the connection
- * @err: result of kfr_ctl_add() or kfr_ctl_add_reply()
- *
- * Pumps; or aborts the connection, as the peer would wait for ever for a
- * message that could not be queued.
  *
  * Context: any; no lock held.
  */
-void kfr_ctl_added(struct kfr_conn *conn, int err)
+void kfr_ctl_added(struct kfr_conn *conn)
 {
-	if (err == -EDQUOT)
+	if (unlikely(READ_ONCE(conn->flooded)))
 		kfr_conn_abort(conn, EIO, KFR_ERR_FLOOD);
-	else if (err)
-		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
 	kfr_pump(conn);
 }
 
 /**
- * kfr_ctl_queue() - queue a control message and pump
- * @conn: on this connection
- * @ctl: the message; the queue owns it from now on
+ * kfr_ctl_add_fin() - queue the FIN of a job, and pump
+ * @job: its @fin is filled in; the queue owns one reference to the job from now
+ *	on, and a dead connection drops it
  *
  * Context: any; no lock held.
  */
-void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl)
+void kfr_ctl_add_fin(struct kfr_job *job)
 {
-	kfr_ctl_added(conn, kfr_ctl_add(conn, ctl));
+	struct kfr_conn *conn = job->conn;
+	unsigned long irq;
+	bool dead;
+
+	/* The pump may drop the last reference to the job before it returns. */
+	kfr_conn_get(conn);
+	spin_lock_irqsave(&conn->lock, irq);
+	dead = conn->state == KFR_DEAD;
+	if (!dead)
+		kfr_ctl_link(conn, &job->fin);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (dead)
+		kfr_job_unref(job);
+	else
+		kfr_ctl_added(conn);
+	kfr_conn_put(conn);
 }
 
 /**
- * kfr_ctl_add_reply() - first step of kfr_reply()
+ * kfr_ctl_add_reply() - first step of kfr_reply(), without a status
  * @conn: on this connection
  * @req: the message to reply to
  * @op: KFR_OP_NAK or KFR_OP_RESUME
@@ -124,16 +131,13 @@ void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl)
  * too, so replies go out in the order of the decisions.
  *
  * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
- * Return: 0; -ENOMEM; -EDQUOT: the peer does not receive control messages.
  */
-int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
+void kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
 {
-	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
+	struct kfr_hdr hdr;
 
-	if (!ctl)
-		return -ENOMEM;
-	kfr_reply_hdr(&ctl->hdr, req, op, KFR_OK, 0, 0);
-	return kfr_ctl_add(conn, ctl);
+	kfr_reply_hdr(&hdr, req, op, KFR_OK, 0, 0);
+	kfr_ctl_add(conn, &hdr);
 }
 
 /**
@@ -146,18 +150,15 @@ int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
  * @over: bytes that did not fit
  *
  * Context: any; no lock held.
- * Return: 0 or -ENOMEM; the caller then aborts the connection.
  */
-int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
-	      enum kfr_status status, size_t len, size_t over)
+void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
+	       enum kfr_status status, size_t len, size_t over)
 {
-	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
+	struct kfr_hdr hdr;
 
-	if (!ctl)
-		return -ENOMEM;
-	kfr_reply_hdr(&ctl->hdr, req, op, status, len, over);
-	kfr_ctl_queue(conn, ctl);
-	return 0;
+	kfr_reply_hdr(&hdr, req, op, status, len, over);
+	kfr_ctl_add(conn, &hdr);
+	kfr_ctl_added(conn);
 }
 
 /**
@@ -185,7 +186,8 @@ void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		.src = own ? req->src : req->dst,
 		.dst = own ? req->dst : req->src,
 		/* @seq of a NAK is a number or an id. */
-		.flags = kfr_hdr_numbered(req) ? 0 : KFR_F_ID,
+		.flags = (kfr_hdr_numbered(req) ? 0 : KFR_F_ID) |
+			 (kfr_hdr_by_key(req) ? KFR_F_RMA : 0),
 		.rx = req->rx,
 		.epoch = req->epoch,
 		.seq = req->seq,
@@ -434,9 +436,10 @@ void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc)
 }
 
 /**
- * kfr_ctl_drop_all() - free queued control messages
+ * kfr_ctl_drop_all() - drop queued control messages
  * @conn: dead and drained
  *
+ * FINs give back the reference to their job; the others are in @conn->ctls.
  * Operations on the same queue are left to kfr_op_fail_all(), which has taken
  * them off before.
  *
@@ -445,6 +448,7 @@ void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc)
 void kfr_ctl_drop_all(struct kfr_conn *conn)
 {
 	struct kfr_item *item, *next;
+	struct kfr_ctl *ctl;
 	LIST_HEAD(drop);
 
 	spin_lock_irq(&conn->lock);
@@ -454,6 +458,8 @@ void kfr_ctl_drop_all(struct kfr_conn *conn)
 	spin_unlock_irq(&conn->lock);
 	list_for_each_entry_safe(item, next, &drop, link) {
 		list_del_init(&item->link);
-		kfr_ctl_end(container_of(item, struct kfr_ctl, item));
+		ctl = container_of(item, struct kfr_ctl, item);
+		if (ctl->job)
+			kfr_job_unref(ctl->job);
 	}
 }

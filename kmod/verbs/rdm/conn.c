@@ -26,6 +26,7 @@
 #include <linux/in.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <rdma/ib_addr.h>
 #include <rdma/ib_cm.h>
 
 #include "../../compat.h"
@@ -308,6 +309,7 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->link);
 	INIT_LIST_HEAD(&conn->free_wire);
 	INIT_LIST_HEAD(&conn->free_regs);
+	INIT_LIST_HEAD(&conn->free_ctls);
 	INIT_LIST_HEAD(&conn->urgent);
 	INIT_LIST_HEAD(&conn->data);
 	INIT_LIST_HEAD(&conn->reqs);
@@ -355,6 +357,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	init_completion(&conn->drained);
 	init_completion(&conn->idle);
 	INIT_WORK(&conn->setup, kfr_conn_setup);
+	INIT_WORK(&conn->pump, kfr_pump_work);
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,
@@ -413,11 +416,14 @@ static void kfr_conn_set_up(struct kfr_conn *conn)
  * The first message may overtake RDMA CM's ESTABLISHED event on the passive
  * side, and confirms the connection as well.
  *
- * Context: softirq; no lock held.
+ * Context: softirq, one thread at a time for a connection; no lock held.
  */
 void kfr_conn_confirmed(struct kfr_conn *conn)
 {
-	if (unlikely(READ_ONCE(conn->state) == KFR_ACCEPTED))
+	if (likely(READ_ONCE(conn->heard)))
+		return;
+	kfr_node_heard(conn->node, conn);
+	if (READ_ONCE(conn->state) == KFR_ACCEPTED)
 		kfr_conn_set_up(conn);
 }
 
@@ -429,7 +435,7 @@ static void kfr_conn_hello(const struct kfr_conn *conn, struct kfr_hello *hello)
 		.eager = cpu_to_le32(KFR_EAGER),
 	};
 	if (conn)
-		hello->cookie = cpu_to_le32(conn->cookie);
+		hello->cookie = cpu_to_le64(conn->cookie);
 }
 
 static void kfr_conn_param(const struct kfr_conn *conn,
@@ -476,13 +482,15 @@ static void kfr_conn_resolved(struct kfr_conn *conn, struct rdma_cm_id *id)
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
-static bool kfr_hello_ok(const void *data, u8 len)
+/* Does the peer speak this protocol, with receive buffers as large as ours? */
+static bool kfr_hello_ok(const struct rdma_conn_param *peer)
 {
-	const struct kfr_hello *hello = data;
+	const struct kfr_hello *hello = peer->private_data;
 
-	return data && len >= sizeof(*hello) &&
+	return hello && peer->private_data_len >= sizeof(*hello) &&
 	       hello->magic == cpu_to_le32(KFR_MAGIC) &&
-	       hello->version == cpu_to_le16(KFR_VERSION);
+	       hello->version == cpu_to_le16(KFR_VERSION) &&
+	       le32_to_cpu(hello->eager) >= KFR_EAGER;
 }
 
 static void kfr_conn_rejected(struct kfr_conn *conn, struct rdma_cm_id *id,
@@ -517,13 +525,15 @@ static void kfr_conn_unresolved(struct kfr_conn *conn, int status)
 }
 
 /*
- * The active side learns the peer's RDMA read limits from this event; the
- * passive side has checked them in kfr_conn_arrive().
+ * The active side gets the peer's hello and RDMA read limits with this event;
+ * the passive side has checked them in kfr_conn_arrive().
  */
 static void kfr_conn_established(struct kfr_conn *conn,
 				 const struct rdma_conn_param *peer)
 {
-	if (!conn->passive && !peer->initiator_depth)
+	if (!conn->passive && !kfr_hello_ok(peer))
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_VERSION);
+	else if (!conn->passive && !peer->initiator_depth)
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	else
 		kfr_conn_set_up(conn);
@@ -625,22 +635,37 @@ static void kfr_conn_setup(struct work_struct *work)
 }
 
 /*
+ * The address of a request is private data, which its sender writes as it
+ * likes. The queue pair sends to the GID of the request's path, and takes
+ * packets from that alone. So the address is proved if that GID is the address,
+ * as on RoCE. On InfiniBand a GID is no address, and proves nothing.
+ */
+static bool kfr_conn_proven(const struct rdma_cm_id *id)
+{
+	const struct sa_path_rec *path = id->route.path_rec;
+	union ib_gid gid;
+
+	rdma_ip2gid((struct sockaddr *)&id->route.addr.dst_addr, &gid);
+	return path && !memcmp(&path->dgid, &gid, sizeof(gid));
+}
+
+/*
  * The passive connection for a peer's request, referenced. A request from this
  * node itself belongs to an end that kfr_node_conn() has made already.
  */
 static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
-				     const struct kfr_hello *hello)
+				     const struct kfr_hello *hello, bool proven)
 {
 	struct kfr_conn *conn;
 
 	if (remote == node->ip)
-		return kfr_node_waiting(node, le32_to_cpu(hello->cookie));
+		return kfr_node_waiting(node, le64_to_cpu(hello->cookie));
 	conn = kfr_conn_new(node, remote, true);
 	if (!conn)
 		return NULL;
+	conn->proven = proven;
 	kfr_conn_get(conn);
 	spin_lock_irq(&node->lock);
-	kfr_node_supersede(node, remote);
 	list_add_tail(&conn->link, &node->conns);
 	spin_unlock_irq(&node->lock);
 	return conn;
@@ -712,12 +737,16 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 	const struct rdma_conn_param *peer = &event->param.conn;
 	const struct sockaddr_in *remote =
 		(const struct sockaddr_in *)&id->route.addr.dst_addr;
+	bool proven = kfr_conn_proven(id);
 	struct kfr_conn *conn;
 	int err = 0;
 
 	if (kfv_gone(node->dev) || id->device != node->dev->ib)
 		return -ENODEV;
-	if (!kfr_hello_ok(peer->private_data, peer->private_data_len)) {
+	/* Where GIDs are addresses, this one is another machine's. */
+	if (!proven && rdma_protocol_roce(id->device, id->port_num))
+		return -EPERM;
+	if (!kfr_hello_ok(peer)) {
 		kfr_conn_refuse(id, KFR_REFUSE_VERSION);
 		return -EPROTO;
 	}
@@ -728,7 +757,8 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		kfr_conn_refuse(id, KFR_REFUSE_FULL);
 		return -ENOMEM;
 	}
-	conn = kfr_conn_for(node, remote->sin_addr.s_addr, peer->private_data);
+	conn = kfr_conn_for(node, remote->sin_addr.s_addr, peer->private_data,
+			    proven);
 	if (!conn)
 		return -ENOMEM;
 	if (!kfr_conn_take_id(conn, id))

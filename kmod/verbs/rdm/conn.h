@@ -59,12 +59,13 @@ struct kfr_item {
 
 /**
  * struct kfr_ctl - a control message to be sent
- * @item: on kfr_conn.urgent
+ * @item: on kfr_conn.urgent, or on .free_ctls
  * @hdr: the message
- * @job: the job that contains it; NULL: it was allocated separately
+ * @job: the job that contains it; NULL: it is one of kfr_conn.ctls
  *
- * It belongs to the queue from kfr_ctl_add() on. The pump copies @hdr to a wire
- * buffer and ends it, before the message is on the wire.
+ * It belongs to the queue from kfr_ctl_link() on. The pump copies @hdr to a wire
+ * buffer, and makes it free, or drops the job's reference, before the message
+ * is on the wire.
  */
 struct kfr_ctl {
 	struct kfr_item item;
@@ -137,17 +138,19 @@ enum kfr_conn_state {
 
 /**
  * struct kfr_conn - a connection between two nodes
- * @ref: of the memory: @destroy (the initial one), @setup, each operation, job
- *	and kept message on it, flows of receive contexts, @twin, and every
- *	function that uses it without its node's lock
+ * @ref: of the memory: @destroy (the initial one), @setup, @pump, each
+ *	operation, job and kept message on it, flows of receive contexts, @twin,
+ *	and every function that uses it without its node's lock
  * @node: referenced
  * @remote: IP address of the peer
  * @passive: the peer has begun it
+ * @proven: its packets go to @remote, see kfr_conn_proven(); constant
  * @cookie: identifies a connection of this node to itself; the node's lock
  * @twin: the other end of a connection to this node, referenced; @lock
  * @link: on kfr_node.conns; the node's lock
- * @stale: the peer has begun another connection: no new messages use this one;
- *	the node's lock
+ * @heard: a message has arrived; written under the node's lock, read without it
+ * @usable: new messages may use it. Not before a peer has proved its address
+ *	(kfr_node_heard()), nor after it has begun another one; the node's lock
  * @ctl: serialises making @id with its teardown; work items only
  * @id: RDMA CM's object. Set once, under @lock; kfr_conn_destroy() frees it
  * @resolve_tries: failed address resolutions; CM callbacks of @id
@@ -163,6 +166,7 @@ enum kfr_conn_state {
  * @hdrs_dma: DMA address of @hdrs
  * @max_sge: elements of a work request
  * @regs: all registrations
+ * @ctls: KFR_CTLS_MAX control messages
  * @reg_cqe: of the work requests that make registrations
  * @posted: work requests without a completion; +1 until the drain; +1 while the
  *	pump runs, and while kfr_op_recall() unmaps a buffer
@@ -180,6 +184,7 @@ enum kfr_conn_state {
  * @nwire: number of @free_wire
  * @free_wire: wire buffers for sends that are not in use
  * @free_regs: registrations that are not in use
+ * @free_ctls: control messages that are not in use
  * @urgent: control messages, and operations to be invalidated
  * @data: jobs with work requests still to be posted
  * @reqs: operations to be sent
@@ -203,6 +208,7 @@ enum kfr_conn_state {
  * @orphans: a receive context with a flow of this connection has closed; set
  *	once under that kfr_rx.lock, never cleared, read without
  * @nctls: control messages on @urgent
+ * @flooded: there were too many; written once, also read without @lock
  * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
  * @ack_due: the pump shall send an ACK for @rx_seq
  * @ack_lazy: an ACK may wait for a message to travel with
@@ -215,6 +221,8 @@ enum kfr_conn_state {
  * @njobs: their number
  * @ack_timer: sends an ACK that found no message to travel with
  * @setup: resolves the address; may be queued again
+ * @pump: posts what kfr_pump() has left
+ * @pump_queued: it is queued; @lock
  * @probe: detects a dead peer
  * @destroy: ends and frees everything; queued once
  * @idle: @flushing, @urgent and @data are empty and all sends have completed;
@@ -225,10 +233,12 @@ struct kfr_conn {
 	struct kfr_node *node;
 	__be32 remote;
 	bool passive;
-	u32 cookie;
+	bool proven;
+	u64 cookie;
 	struct kfr_conn *twin;
 	struct list_head link;
-	bool stale;
+	bool heard;
+	bool usable;
 	struct mutex ctl;	/* making the id against teardown */
 	struct rdma_cm_id *id;
 	unsigned int resolve_tries;
@@ -241,6 +251,7 @@ struct kfr_conn {
 	u64 hdrs_dma;
 	unsigned int max_sge;
 	struct kfr_reg *regs;
+	struct kfr_ctl *ctls;
 	struct ib_cqe reg_cqe;
 	atomic_t posted;
 	struct completion drained;
@@ -257,6 +268,7 @@ struct kfr_conn {
 	unsigned int nwire;
 	struct list_head free_wire;
 	struct list_head free_regs;
+	struct list_head free_ctls;
 	struct list_head urgent;
 	struct list_head data;
 	struct list_head reqs;
@@ -278,6 +290,7 @@ struct kfr_conn {
 	atomic_t epochs;
 	bool orphans;
 	unsigned int nctls;
+	bool flooded;
 	unsigned int nwants;
 	bool ack_due;
 	bool ack_lazy;
@@ -290,18 +303,21 @@ struct kfr_conn {
 	unsigned int njobs;
 	struct hrtimer ack_timer;
 	struct work_struct setup;
+	struct work_struct pump;
+	bool pump_queued;
 	struct delayed_work probe;
 	struct work_struct destroy;
 	struct completion idle;
 };
 
 /**
- * struct kfr_flow - messages of one connection to one context, after a NAK
+ * struct kfr_flow - requests of one connection to one context, after a NAK
  * @link: sender: on kfr_conn.flows; receiver: on kfr_rx.flows
  * @conn: receiver: the connection, referenced
  * @dst: sender: number of the peer's endpoint
  * @rx: sender: index of its context
  * @auth: sender: its authorisation key
+ * @by_key: of RMA by key; otherwise of messages and tagged RMA
  * @epoch: sender: of requests sent from now on; receiver: of those it accepts
  * @blocked: receiver: NAK was sent, and no RESUME since
  * @want_round: receiver: kfr_rx.want_rounds when it was visited last
@@ -310,7 +326,7 @@ struct kfr_conn {
  *
  * The sender's is protected by kfr_conn.lock and lives as long as the
  * connection; the receiver's by kfr_rx.lock, until the context closes or the
- * connection is destroyed. @conn, @dst, @rx and @auth are constant.
+ * connection is destroyed. @conn, @dst, @rx, @auth and @by_key are constant.
  */
 struct kfr_flow {
 	struct list_head link;
@@ -318,6 +334,7 @@ struct kfr_flow {
 	u16 dst;
 	u16 rx;
 	u32 auth;
+	bool by_key;
 	u16 epoch;
 	bool blocked;
 	u64 want_round;
@@ -341,6 +358,8 @@ enum kfr_op_state {
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
+ * @flow: memory for a flow, should the peer refuse the operation; then the
+ *	connection takes it
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
@@ -379,6 +398,7 @@ struct kfr_op {
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
+	struct kfr_flow *flow;
 	bool has_id;
 	void *context;
 	u64 kind;
@@ -514,19 +534,19 @@ void kfr_qp_free(struct kfr_conn *conn);
 
 /* pump.c: posting for a connection */
 void kfr_pump(struct kfr_conn *conn);
+void kfr_pump_work(struct work_struct *work);
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count);
 
 /* ack.c: control messages, and completions of sends */
-void kfr_ctl_end(struct kfr_ctl *ctl);
-int kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
-	      enum kfr_status status, size_t len, size_t over);
+void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
+	       enum kfr_status status, size_t len, size_t over);
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		   enum kfr_status status, size_t len, size_t over);
-int kfr_ctl_add(struct kfr_conn *conn, struct kfr_ctl *ctl);
-int kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
-void kfr_ctl_added(struct kfr_conn *conn, int err);
-void kfr_ctl_queue(struct kfr_conn *conn, struct kfr_ctl *ctl);
+void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+void kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
+void kfr_ctl_add_fin(struct kfr_job *job);
+void kfr_ctl_added(struct kfr_conn *conn);
 void kfr_count_request(struct kfr_conn *conn);
 void kfr_ack_request(struct kfr_conn *conn, u32 seq);
 void kfr_probe_later(struct kfr_conn *conn);

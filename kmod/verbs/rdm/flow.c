@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Flow control between a sender and a receive context that has no room to keep
- * messages: NAK, parking, RESUME, epochs, and WANT.
+ * Flow control between a sender and a receive context that has no room: NAK,
+ * parking, RESUME, epochs, and WANT. Messages and tagged RMA need room to be
+ * kept, or a receive. RMA by key needs room in the CQ if it writes an entry
+ * there. The two are separate flows, so neither holds up the other.
  *
  *	sender				receiver
  *	------				--------
@@ -44,13 +46,13 @@
 #include "rdm.h"
 
 static struct kfr_flow *kfr_flow_of(struct kfr_rx *rx,
-				    const struct kfr_conn *conn)
+				    const struct kfr_conn *conn, bool by_key)
 {
 	struct kfr_flow *flow;
 
 	lockdep_assert_held(&rx->lock);
 	list_for_each_entry(flow, &rx->flows, link)
-		if (flow->conn == conn)
+		if (flow->conn == conn && flow->by_key == by_key)
 			return flow;
 	return NULL;
 }
@@ -59,39 +61,42 @@ static struct kfr_flow *kfr_flow_of(struct kfr_rx *rx,
  * kfr_flow_epoch_unknown() - may the sender use the epoch of a closed context?
  * @rx: the context
  * @conn: connection of the sender
+ * @by_key: for RMA by key
  *
  * Context: any; the caller holds the context's lock.
  * Return: true if a context of the connection has closed after a NAK and this
  * one has not sent RESUME yet.
  */
-bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn)
+bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn,
+			    bool by_key)
 {
 	lockdep_assert_held(&rx->lock);
-	return READ_ONCE(conn->orphans) && !kfr_flow_of(rx, conn);
+	return READ_ONCE(conn->orphans) && !kfr_flow_of(rx, conn, by_key);
 }
 
 /**
- * kfr_flow_accepts() - does the context accept a message of that epoch?
+ * kfr_flow_accepts() - does the context accept a request of its epoch?
  * @rx: the context
  * @conn: connection of the sender
- * @epoch: from the message
+ * @hdr: header of the request
  *
  * Context: any; the caller holds the context's lock.
  * Return: false while NAK was sent and no RESUME since, and for other epochs.
  */
 bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
-		      u16 epoch)
+		      const struct kfr_hdr *hdr)
 {
-	const struct kfr_flow *flow = kfr_flow_of(rx, conn);
+	const struct kfr_flow *flow = kfr_flow_of(rx, conn,
+						  kfr_hdr_by_key(hdr));
 
 	lockdep_assert_held(&rx->lock);
 	if (!flow)
 		return true;
-	return !flow->blocked && flow->epoch == epoch;
+	return !flow->blocked && flow->epoch == le16_to_cpu(hdr->epoch);
 }
 
 /**
- * kfr_flow_blocked() - does any sender wait for RESUME?
+ * kfr_flow_blocked() - does any sender of messages wait for RESUME?
  * @rx: the context
  *
  * Context: any; the caller holds the context's lock.
@@ -103,24 +108,25 @@ bool kfr_flow_blocked(const struct kfr_rx *rx)
 
 	lockdep_assert_held(&rx->lock);
 	list_for_each_entry(flow, &rx->flows, link)
-		if (flow->blocked)
+		if (flow->blocked && !flow->by_key)
 			return true;
 	return false;
 }
 
 /**
- * kfr_flow_block() - accept no messages of this connection until RESUME
+ * kfr_flow_block() - accept no requests of this flow until RESUME
  * @rx: the context
  * @conn: connection of the sender; a new flow takes a reference
+ * @by_key: the flow of RMA by key
  *
  * The caller queues NAK in the same section of the lock.
  *
  * Context: any; the caller holds the context's lock.
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM: the caller refuses the request for good.
  */
-int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn)
+int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
 {
-	struct kfr_flow *flow = kfr_flow_of(rx, conn);
+	struct kfr_flow *flow = kfr_flow_of(rx, conn, by_key);
 
 	lockdep_assert_held(&rx->lock);
 	if (!flow) {
@@ -129,6 +135,7 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn)
 			return -ENOMEM;
 		kfr_conn_get(conn);
 		flow->conn = conn;
+		flow->by_key = by_key;
 		list_add_tail(&flow->link, &rx->flows);
 	}
 	flow->blocked = true;
@@ -139,24 +146,26 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn)
  * Queues RESUME. The epoch is taken and queued under one section of the lock,
  * so RESUMEs of a context are on the wire in the order of their epochs.
  */
-static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
+static void kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
 {
 	struct kfr_hdr hdr = {
 		.dst = cpu_to_le16(rx->ep->addr.id),
 		.rx = cpu_to_le16(rx->index),
 		.auth = cpu_to_le32(rx->ep->auth),
+		.op = flow->by_key ? KFR_OP_WRITE : KFR_OP_EAGER,
 	};
 
 	lockdep_assert_held(&rx->lock);
 	flow->blocked = false;
 	flow->epoch = atomic_inc_return(&flow->conn->epochs);
 	hdr.epoch = cpu_to_le16(flow->epoch);
-	return kfr_ctl_add_reply(flow->conn, &hdr, KFR_OP_RESUME);
+	kfr_ctl_add_reply(flow->conn, &hdr, KFR_OP_RESUME);
 }
 
 /**
  * kfr_rx_resume() - there is room: all blocked senders may go on
  * @rx: the context, busy or open
+ * @by_key: there is room for RMA by key; otherwise for messages
  *
  * The lock is dropped to pump, so the list may change in between: each call
  * visits a flow once, marked by the number of the call. A sender that is
@@ -164,45 +173,50 @@ static int kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
  *
  * Context: any; no lock held.
  */
-void kfr_rx_resume(struct kfr_rx *rx)
+void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 {
 	struct kfr_conn *conn;
 	struct kfr_flow *flow;
 	unsigned long irq;
 	u64 round = 0;
-	int err = 0;
 
 	do {
 		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
 		round = round ?: ++rx->resume_rounds;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->resume_round == round)
+			if (!flow->blocked || flow->by_key != by_key ||
+			    flow->resume_round == round)
 				continue;
 			flow->resume_round = round;
 			conn = flow->conn;
 			kfr_conn_get(conn);
-			err = kfr_resume_one(rx, flow);
+			kfr_resume_one(rx, flow);
 			break;
 		}
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		kfr_ctl_added(conn, err);
+		kfr_ctl_added(conn);
 		kfr_conn_put(conn);
 	} while (true);
+}
+
+/**
+ * kfr_rx_resume_rma() - the CQ of a context has room again
+ * @work: kfr_rx.room
+ *
+ * Context: work item; kfr_rx_close() waits for it.
+ */
+void kfr_rx_resume_rma(struct work_struct *work)
+{
+	kfr_rx_resume(container_of(work, struct kfr_rx, room.work), true);
 }
 
 static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 			  const struct kfr_recv *recv)
 {
-	struct kfr_ctl *ctl = kzalloc(sizeof(*ctl), GFP_ATOMIC | __GFP_NOWARN);
-
-	if (!ctl) {
-		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
-		return;
-	}
-	ctl->hdr = (struct kfr_hdr) {
+	struct kfr_hdr hdr = {
 		.version = KFR_VERSION,
 		.op = KFR_OP_WANT,
 		.flags = recv->tagged ? KFR_F_TAGGED : 0,
@@ -213,7 +227,9 @@ static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 		.tag = cpu_to_le64(recv->tag),
 		.data = cpu_to_le64(recv->ignore),
 	};
-	kfr_ctl_queue(conn, ctl);
+
+	kfr_ctl_add(conn, &hdr);
+	kfr_ctl_added(conn);
 }
 
 /*
@@ -242,7 +258,6 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 	struct kfr_flow *flow;
 	unsigned long irq;
 	bool all = false;
-	int err = 0;
 	u64 round = 0;
 
 	do {
@@ -250,21 +265,22 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 		spin_lock_irqsave(&rx->lock, irq);
 		round = round ?: ++rx->want_rounds;
 		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->want_round == round)
+			if (!flow->blocked || flow->by_key ||
+			    flow->want_round == round)
 				continue;
 			flow->want_round = round;
 			conn = flow->conn;
 			kfr_conn_get(conn);
 			all = kfr_wants_full(conn);
 			if (all)
-				err = kfr_resume_one(rx, flow);
+				kfr_resume_one(rx, flow);
 			break;
 		}
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
 		if (all)
-			kfr_ctl_added(conn, err);
+			kfr_ctl_added(conn);
 		else if (!recv->directed || recv->src.ip == conn->remote)
 			kfr_send_want(rx, conn, recv);
 		kfr_conn_put(conn);
@@ -286,17 +302,16 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 	struct kfr_flow *flow;
 	unsigned long irq;
 	bool all = false;
-	int err = 0;
 
 	spin_lock_irqsave(&rx->lock, irq);
-	flow = kfr_flow_of(rx, conn);
+	flow = kfr_flow_of(rx, conn, false);
 	if (flow && flow->blocked && kfr_wants_full(conn)) {
 		all = true;
-		err = kfr_resume_one(rx, flow);
+		kfr_resume_one(rx, flow);
 	}
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (all)
-		kfr_ctl_added(conn, err);
+		kfr_ctl_added(conn);
 	else
 		kfr_send_want(rx, conn, recv);
 }
@@ -323,7 +338,8 @@ void kfr_rx_drop_flows(struct kfr_rx *rx)
 	struct kfr_flow *flow, *next;
 	LIST_HEAD(drop);
 
-	kfr_rx_resume(rx);
+	kfr_rx_resume(rx, false);
+	kfr_rx_resume(rx, true);
 	spin_lock_irq(&rx->lock);
 	list_for_each_entry(flow, &rx->flows, link)
 		WRITE_ONCE(flow->conn->orphans, true);
@@ -368,21 +384,22 @@ static unsigned int kfr_rx_forget_list(struct kfr_rx *rx,
  */
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn)
 {
-	struct kfr_flow *flow;
+	struct kfr_flow *flow, *next;
+	LIST_HEAD(drop);
 	unsigned int n;
 
 	spin_lock_irq(&rx->lock);
-	flow = kfr_flow_of(rx, conn);
-	if (flow)
-		list_del(&flow->link);
+	list_for_each_entry_safe(flow, next, &rx->flows, link)
+		if (flow->conn == conn)
+			list_move(&flow->link, &drop);
 	n = kfr_rx_forget_list(rx, &rx->match.kept, conn);
 	n += kfr_rx_forget_list(rx, &rx->match.kept_tagged, conn);
 	spin_unlock_irq(&rx->lock);
 
-	if (flow)
+	list_for_each_entry_safe(flow, next, &drop, link)
 		kfr_flow_free(flow);
 	if (n)
-		kfr_rx_resume(rx);
+		kfr_rx_resume(rx, false);
 	while (n--)
 		kfr_conn_put(conn);
 }
@@ -391,14 +408,8 @@ static bool kfr_flow_is(const struct kfr_flow *flow, const struct kfr_hdr *hdr)
 {
 	return flow->dst == le16_to_cpu(hdr->dst) &&
 	       flow->rx == le16_to_cpu(hdr->rx) &&
-	       flow->auth == le32_to_cpu(hdr->auth);
-}
-
-/* Requests that are matched with a receive, and so can get NAK. Not RMA by key. */
-static bool kfr_op_matched(const struct kfr_op *op)
-{
-	return op->hdr.op == KFR_OP_EAGER || op->hdr.op == KFR_OP_RTS ||
-	       op->hdr.flags & KFR_F_TAGGED;
+	       flow->auth == le32_to_cpu(hdr->auth) &&
+	       flow->by_key == kfr_hdr_by_key(hdr);
 }
 
 static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
@@ -426,28 +437,31 @@ u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op)
 	const struct kfr_flow *flow;
 
 	lockdep_assert_held(&conn->lock);
-	if (list_empty(&conn->flows) || !kfr_op_matched(op))
+	if (list_empty(&conn->flows))
 		return 0;
 	flow = kfr_flow_find(conn, &op->hdr);
 	return flow ? flow->epoch : 0;
 }
 
-/* The number of flows is bounded: a hostile peer chooses what it refuses. */
-static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn,
-				     const struct kfr_hdr *hdr)
+/*
+ * The flow of an operation that is the first to be refused. It has brought the
+ * memory along, so nothing can fail here. The number of flows is bounded: a
+ * hostile peer chooses what it refuses. Return: NULL: there are too many.
+ */
+static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 {
-	struct kfr_flow *flow;
+	const struct kfr_hdr *hdr = &op->hdr;
+	struct kfr_flow *flow = op->flow;
 
 	lockdep_assert_held(&conn->lock);
-	if (conn->nflows == KFR_FLOWS)
+	if (conn->nflows == KFR_FLOWS || WARN_ON_ONCE(!flow))
 		return NULL;
-	flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
-	if (!flow)
-		return NULL;
+	op->flow = NULL;
 	conn->nflows++;
 	flow->dst = le16_to_cpu(hdr->dst);
 	flow->rx = le16_to_cpu(hdr->rx);
 	flow->auth = le32_to_cpu(hdr->auth);
+	flow->by_key = kfr_hdr_by_key(hdr);
 	INIT_LIST_HEAD(&flow->parked);
 	list_add_tail(&flow->link, &conn->flows);
 	return flow;
@@ -484,7 +498,7 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
  * send it again.
  *
  * Context: softirq; no lock held.
- * Return: 0; -ENOMEM.
+ * Return: 0; -EPROTO: the peer refuses more than it can have.
  */
 int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
@@ -495,13 +509,12 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 
 	spin_lock_irqsave(&conn->lock, irq);
 	op = kfr_find_request(conn, hdr);
-	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch &&
-	    kfr_op_matched(op)) {
+	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch) {
 		flow = kfr_flow_find(conn, &op->hdr);
 		if (!flow)
-			flow = kfr_flow_new(conn, &op->hdr);
+			flow = kfr_flow_new(conn, op);
 		if (!flow)
-			err = -ENOMEM;
+			err = -EPROTO;
 		else if (!READ_ONCE(op->tx->closing))
 			kfr_park(flow, op);
 		else if (!kfr_op_cancel(conn, op))
@@ -530,8 +543,7 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 	lockdep_assert_held(&conn->lock);
 	for (i = 0; i < ARRAY_SIZE(lists); i++)
 		list_for_each_entry_safe(op, next, lists[i], sent)
-			if (kfr_op_matched(op) &&
-			    (s32)(le32_to_cpu(op->hdr.count) - seen) > 0 &&
+			if ((s32)(le32_to_cpu(op->hdr.count) - seen) > 0 &&
 			    !(op->hdr.flags & KFR_F_PULLED) &&
 			    !READ_ONCE(op->tx->closing) &&
 			    kfr_flow_is(flow, &op->hdr))
@@ -562,7 +574,9 @@ static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	struct kfr_hdr to = { .dst = hdr->src, .rx = hdr->rx,
-			      .auth = hdr->auth };
+			      .auth = hdr->auth,
+			      .op = hdr->flags & KFR_F_RMA ? KFR_OP_WRITE :
+							     KFR_OP_EAGER };
 	struct kfr_op *op, *next;
 	struct kfr_flow *flow;
 	unsigned long irq;

@@ -39,9 +39,9 @@ static void kfr_job_report_recv(struct kfr_job *job)
  * @job: the job
  *
  * One reference belongs to the data movement (dropped by kfr_job_finish()), the
- * other to the FIN in @job->fin (dropped by kfr_ctl_end() when the pump has
- * copied it to a wire buffer, or when the connection drops it). The last one
- * frees the job and its reference to the connection.
+ * other to the FIN in @job->fin (dropped by the pump when it has copied it to a
+ * wire buffer, or when the connection drops it). The last one frees the job and
+ * its reference to the connection.
  *
  * Context: any; no spinlock needed.
  */
@@ -65,7 +65,7 @@ static void kfr_job_reply(struct kfr_job *job)
 	kfr_reply_hdr(&job->fin.hdr, &job->hdr, KFR_OP_FIN, status,
 		      job->range.len, job->range.over);
 	job->fin.job = job;
-	kfr_ctl_queue(job->conn, &job->fin);
+	kfr_ctl_add_fin(job);
 }
 
 /*
@@ -87,11 +87,8 @@ static void kfr_job_finish(struct kfr_job *job)
 		kfr_map_end(&job->map, conn->node->dev->ib);
 	if (job->recv)
 		kfr_job_report_recv(job);
-	else if (job->status == KFR_OK)
-		kfr_mr_report(job->mr, rx, &job->hdr, job->src,
-			      job->range.len);
-	if (job->mr)
-		kfr_mr_put(job->mr);
+	else
+		kfr_mr_end(job->mr, rx, &job->hdr, job->src, job->status);
 	/* The context may be freed from here on; FIN needs the connection only. */
 	kfr_rx_put(rx);
 	if (!job->replied)
@@ -231,10 +228,9 @@ static void kfr_job_refuse(struct kfr_conn *conn, struct kfr_rx *rx,
 		kfr_recv_done(rx, recv, &comp);
 	}
 	if (mr)
-		kfr_mr_put(mr);
+		kfr_mr_end(mr, rx, hdr, src, KFR_NO_MEMORY);
 	kfr_rx_put(rx);
-	if (kfr_reply(conn, hdr, KFR_OP_FIN, KFR_NO_MEMORY, 0, 0))
-		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+	kfr_reply(conn, hdr, KFR_OP_FIN, KFR_NO_MEMORY, 0, 0);
 }
 
 static struct kfr_job *kfr_job_new(struct kfr_conn *conn,
@@ -264,6 +260,7 @@ static struct kfr_job *kfr_job_new(struct kfr_conn *conn,
 	job->left = range->len;
 	job->cqe.done = kfr_job_done;
 	INIT_LIST_HEAD(&job->item.link);
+	INIT_LIST_HEAD(&job->fin.item.link);
 	atomic_set(&job->wrs, 1);
 	/* Until its data is moved, and until its answer has gone. */
 	atomic_set(&job->refs, 2);

@@ -25,6 +25,8 @@
 
 #include <linux/xarray.h>
 
+#include <kfi_core.h>
+
 #include "buf.h"
 #include "wire.h"
 
@@ -153,6 +155,7 @@ struct kfr_match {
  * @keys: regions that are enabled on it; the xarray's own lock
  * @forgetting: on a list of kfr_node_forget(); its mutex
  * @expire: refuses tagged RMA that found no receive in time
+ * @room: RMA was refused because the CQ is full, and is to be resumed
  */
 struct kfr_rx {
 	struct kfi_ep_base *base;
@@ -179,6 +182,7 @@ struct kfr_rx {
 	struct xarray keys;
 	struct list_head forgetting;
 	struct delayed_work expire;
+	struct kfi_cq_room room;
 };
 
 /**
@@ -263,8 +267,8 @@ void kfr_rx_profile_event(struct kfr_rx *rx, u32 id,
 
 /* rx.c: arriving messages */
 u64 kfr_completion_flags(const struct kfr_hdr *hdr);
-int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-		       enum kfr_status status);
+void kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			enum kfr_status status);
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		struct page *page, size_t len);
 void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,
@@ -277,12 +281,14 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 void kfr_rx_expire(struct work_struct *work);
 
 /* flow.c: flow control by NAK, RESUME and WANT */
-bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn);
+bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn,
+			    bool by_key);
 bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
-		      u16 epoch);
+		      const struct kfr_hdr *hdr);
 bool kfr_flow_blocked(const struct kfr_rx *rx);
-int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn);
-void kfr_rx_resume(struct kfr_rx *rx);
+int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key);
+void kfr_rx_resume(struct kfr_rx *rx, bool by_key);
+void kfr_rx_resume_rma(struct work_struct *work);
 void kfr_rx_drop_flows(struct kfr_rx *rx);
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn);
 int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr);

@@ -44,21 +44,46 @@ static struct kfr_mr *kfr_mr_in(struct xarray *keys, u64 key)
 	return mr;
 }
 
+static enum kfr_status kfr_rma_check(const struct kfr_mr *mr,
+				     const struct kfr_hdr *hdr)
+{
+	u64 offset = le64_to_cpu(hdr->offset);
+	u64 need = hdr->op == KFR_OP_READ ? KFI_REMOTE_READ : KFI_REMOTE_WRITE;
+
+	if (!(mr->access & need))
+		return KFR_ACCESS;
+	if (offset > mr->buf.len ||
+	    le32_to_cpu(hdr->len) > mr->buf.len - offset)
+		return KFR_RANGE;
+	return KFR_OK;
+}
+
 /**
- * kfr_mr_find() - find the region that a peer names
+ * kfr_mr_find() - find the region that a peer reads or writes by key
  * @rx: the context that the request is for, busy
- * @key: the key
+ * @hdr: header of the request; its lengths agree with the payload, but key and
+ *	offset are not checked yet
+ * @status: out: why there is none
  *
  * Regions of the context come before those of its domain.
  *
  * Context: any; no lock held.
- * Return: the region, busy until kfr_mr_put(), or NULL.
+ * Return: the region, busy until kfr_mr_put() or kfr_mr_end(); or NULL.
  */
-struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key)
+struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, const struct kfr_hdr *hdr,
+			   enum kfr_status *status)
 {
+	u64 key = le64_to_cpu(hdr->tag);
 	struct kfr_mr *mr = kfr_mr_in(&rx->keys, key);
 
-	return mr ? mr : kfr_mr_in(&rx->ep->rdm->keys, key);
+	if (!mr)
+		mr = kfr_mr_in(&rx->ep->rdm->keys, key);
+	*status = mr ? kfr_rma_check(mr, hdr) : KFR_NO_KEY;
+	if (mr && *status != KFR_OK) {
+		kfr_mr_put(mr);
+		mr = NULL;
+	}
+	return mr;
 }
 
 /**
@@ -184,41 +209,76 @@ static struct kfi_ops kfr_mr_fid_ops = {
 	.ops_open = kfi_no_ops_open,
 };
 
-/**
- * kfr_mr_report() - report RMA of a peer
- * @mr: the region, busy
- * @rx: the context that the request was for, busy
- * @hdr: header of the request
- * @src: the requesting endpoint
- * @len: bytes that were read or written
- *
- * The context's counter counts it in any case; its CQ gets an entry if the
- * endpoint was opened with KFI_RMA_EVENT, or if there is remote CQ data.
- *
- * Context: any; no lock held.
+/*
+ * RMA writes an entry at the target if the endpoint was opened with
+ * KFI_RMA_EVENT, or if there is remote CQ data.
  */
-void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
-		   const struct kfr_hdr *hdr, struct kfr_addr src, size_t len)
+static bool kfr_rma_writes_entry(const struct kfr_rx *rx,
+				 const struct kfr_hdr *hdr)
+{
+	return rx->ep->rma_events || hdr->flags & KFR_F_DATA;
+}
+
+/* The context's counter counts it in any case. */
+static void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
+			  const struct kfr_hdr *hdr, struct kfr_addr src)
 {
 	const struct kfr_ep *ep = rx->ep;
 	struct kfi_completion comp = {
 		.context = mr->mr.fid.context,
 		.flags = KFI_RMA | (hdr->op == KFR_OP_READ ? KFI_REMOTE_READ :
 							     KFI_REMOTE_WRITE),
-		.len = len,
+		.len = le32_to_cpu(hdr->len),
 		.src = KFI_ADDR_NOTAVAIL,
 	};
-	bool want = ep->rma_events;
 
 	if (hdr->flags & KFR_F_DATA) {
 		comp.flags |= KFI_REMOTE_CQ_DATA;
 		comp.data = le64_to_cpu(hdr->data);
-		want = true;
 	}
 	if (ep->caps & KFI_SOURCE)
 		comp.src = kfr_av_source(ep->av, src);
 	if (!READ_ONCE(rx->closing))
-		kfr_report(rx->base, ep->rdm->domain->dev, &comp, want);
+		kfr_report(rx->base, ep->rdm->domain->dev, &comp,
+			   kfr_rma_writes_entry(rx, hdr));
+}
+
+/**
+ * kfr_mr_reserve() - reserve the entry of RMA in the context's CQ
+ * @rx: the context that the request is for, busy
+ * @hdr: header of the request
+ *
+ * A peer decides when it writes; the ULP has posted nothing for it. So RMA
+ * waits for the ULP to read its CQ, as a message waits for a receive.
+ *
+ * Context: any; the caller holds the context's lock.
+ * Return: false: there is no room; kfr_rx_resume_rma() runs when there is.
+ */
+bool kfr_mr_reserve(struct kfr_rx *rx, const struct kfr_hdr *hdr)
+{
+	lockdep_assert_held(&rx->lock);
+	return !kfr_rma_writes_entry(rx, hdr) ||
+	       kfi_cq_reserve(rx->base->rx_cq, &rx->room);
+}
+
+/**
+ * kfr_mr_end() - RMA of a peer has ended
+ * @mr: from kfr_mr_find(); the caller gives it back
+ * @rx: the context that the request was for, busy
+ * @hdr: header of the request, admitted by kfr_mr_reserve()
+ * @src: the requesting endpoint
+ * @status: a success is reported
+ *
+ * Context: any; no lock held.
+ */
+void kfr_mr_end(struct kfr_mr *mr, struct kfr_rx *rx, const struct kfr_hdr *hdr,
+		struct kfr_addr src, enum kfr_status status)
+{
+	if (status == KFR_OK)
+		kfr_mr_report(mr, rx, hdr, src);
+	if (kfr_rma_writes_entry(rx, hdr))
+		kfi_cq_unreserve(rx->base->rx_cq);
+	kfr_mr_put(mr);
 }
 
 /* With KFI_MR_ENDPOINT, peers find the region only after bind and enable. */
@@ -355,58 +415,34 @@ struct kfi_ops_mr kfr_mr_ops = {
 	.regsgl = kfr_mr_regsgl,
 };
 
-static enum kfr_status kfr_rma_check(const struct kfr_mr *mr,
-				     const struct kfr_hdr *hdr)
-{
-	u64 offset = le64_to_cpu(hdr->offset);
-	u64 need = hdr->op == KFR_OP_READ ? KFI_REMOTE_READ : KFI_REMOTE_WRITE;
-
-	if (!(mr->access & need))
-		return KFR_ACCESS;
-	if (offset > mr->buf.len ||
-	    le32_to_cpu(hdr->len) > mr->buf.len - offset)
-		return KFR_RANGE;
-	return KFR_OK;
-}
-
 /**
- * kfr_handle_rma() - a peer reads or writes a region by key
- * @conn: its connection
+ * kfr_mr_start() - carry out RMA of a peer by key
+ * @mr: from kfr_mr_find(); given back by kfr_mr_end()
+ * @conn: the connection of the request
  * @rx: the context that the request is for, busy
- * @hdr: header of the request; its lengths agree with the payload, but key and
- *	offset are not checked yet
+ * @hdr: header of the request
  * @page: the payload: data or segments
+ * @src: the requesting endpoint
  *
- * A job takes counts of @rx and of the region of its own.
+ * Short data is written when this returns. A job takes a count of @rx of its
+ * own.
  *
  * Context: softirq; no lock held.
- * Return: 0 or -ENOMEM: no reply is possible, the caller aborts the connection.
  */
-int kfr_handle_rma(struct kfr_conn *conn, struct kfr_rx *rx,
-		   const struct kfr_hdr *hdr, struct page *page)
+void kfr_mr_start(struct kfr_mr *mr, struct kfr_conn *conn, struct kfr_rx *rx,
+		  const struct kfr_hdr *hdr, struct page *page,
+		  struct kfr_addr src)
 {
-	struct kfr_mr *mr = kfr_mr_find(rx, le64_to_cpu(hdr->tag));
-	struct kfr_addr src = { conn->remote, le16_to_cpu(hdr->src) };
 	struct kfr_range range = {
 		.at = le64_to_cpu(hdr->offset),
 		.len = le32_to_cpu(hdr->len),
 	};
-	enum kfr_status status;
 
-	if (!mr)
-		return kfr_reject_request(conn, hdr, KFR_NO_KEY);
-	status = kfr_rma_check(mr, hdr);
-	if (status != KFR_OK) {
-		kfr_mr_put(mr);
-		return kfr_reject_request(conn, hdr, status);
-	}
 	if (hdr->op == KFR_OP_READ || hdr->nsegs) {
 		refcount_inc(&rx->busy);
 		kfr_job_start(conn, rx, NULL, mr, hdr, page, &range, src);
-		return 0;
+		return;
 	}
 	kfr_buf_write(&mr->buf, range.at, page_address(page), range.len);
-	kfr_mr_report(mr, rx, hdr, src, range.len);
-	kfr_mr_put(mr);
-	return 0;
+	kfr_mr_end(mr, rx, hdr, src, KFR_OK);
 }

@@ -23,6 +23,7 @@
  * all connections. Their work items drop the last uses of the device.
  */
 #include <linux/in.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "rdm.h"
@@ -393,7 +394,7 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 
 	lockdep_assert_held(&node->lock);
 	list_for_each_entry(conn, &node->conns, link) {
-		if (conn->remote != remote || conn->stale ||
+		if (conn->remote != remote || !conn->usable ||
 		    READ_ONCE(conn->state) == KFR_DEAD)
 			continue;
 		if (remote != node->ip || conn->passive == passive)
@@ -410,7 +411,7 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
  * Context: process, CM callback; no spinlock held.
  * Return: the end that waits for the request, referenced, or NULL.
  */
-struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie)
+struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie)
 {
 	struct kfr_conn *conn, *found = NULL;
 
@@ -427,34 +428,52 @@ struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie)
 	return found;
 }
 
+/* New messages to the peer of a connection use it, and no other one. */
+static void kfr_node_supersede(struct kfr_node *node, struct kfr_conn *conn)
+{
+	struct kfr_conn *old;
+
+	lockdep_assert_held(&node->lock);
+	list_for_each_entry(old, &node->conns, link)
+		if (old->remote == conn->remote &&
+		    READ_ONCE(old->state) != KFR_CONNECTING)
+			old->usable = false;
+	conn->usable = true;
+}
+
 /**
- * kfr_node_supersede() - a peer begins a connection: do not use older ones
+ * kfr_node_heard() - the first message of a connection has arrived
  * @node: the node
- * @remote: the peer
+ * @conn: the connection
+ *
+ * A connect request claims an address. Its sender has proved the address once
+ * data has come from there: @proven, and the queue pair takes packets from no
+ * other GID. Until then a connection that a peer has begun is not used for new
+ * messages and changes nothing for others.
  *
  * A peer that has a connection does not begin another one. So the peer has lost
  * those that this side has, as when a cable was out and only one side has
  * noticed. Operations on them end by themselves. If both sides begin at the
  * same time, new messages of one side move to the other side's connection.
  *
- * Context: any; the caller holds the node's lock.
+ * Context: softirq; no lock held.
  */
-void kfr_node_supersede(struct kfr_node *node, __be32 remote)
+void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn)
 {
-	struct kfr_conn *conn;
+	unsigned long irq;
 
-	lockdep_assert_held(&node->lock);
-	list_for_each_entry(conn, &node->conns, link)
-		if (conn->remote == remote &&
-		    READ_ONCE(conn->state) != KFR_CONNECTING)
-			conn->stale = true;
+	spin_lock_irqsave(&node->lock, irq);
+	WRITE_ONCE(conn->heard, true);
+	if (conn->passive && conn->proven && conn->remote != node->ip)
+		kfr_node_supersede(node, conn);
+	spin_unlock_irqrestore(&node->lock, irq);
 }
 
 /*
  * Begins a connection; its initial reference belongs to its work item. If it
  * leads back to this node, both ends are made here, and the cookie joins the
- * request to the passive one. Return: the end for the caller, without a
- * reference; an error.
+ * request to the passive one; no peer can guess it. Return: the end for the
+ * caller, without a reference; an error.
  */
 static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 				       bool passive)
@@ -472,12 +491,13 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 			return ERR_PTR(-ENOMEM);
 		}
 		kfr_conn_pair(conn, twin);
+		conn->cookie = get_random_u64();
+		twin->cookie = conn->cookie;
+		twin->usable = true;
 		list_add_tail(&twin->link, &node->conns);
 	}
+	conn->usable = true;
 	list_add_tail(&conn->link, &node->conns);
-	conn->cookie = ++node->cookie;
-	if (twin)
-		twin->cookie = conn->cookie;
 	kfr_conn_start(conn);
 	return passive ? twin : conn;
 }
@@ -528,7 +548,8 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 /*
  * The oldest connection that a peer has begun, referenced, if it has more than
  * it needs: one, or two while it replaces a lost one. The rest are remains, or
- * hostile.
+ * hostile. Those that have not proved their address go first: they may be
+ * anybody's.
  */
 static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 {
@@ -537,10 +558,11 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 
 	spin_lock_irq(&node->lock);
 	list_for_each_entry(conn, &node->conns, link) {
-		/* A stale one of ours counts: the peer has begun another. */
-		if (conn->remote != remote || !(conn->passive || conn->stale))
+		/* One of ours counts that the peer has replaced. */
+		if (conn->remote != remote || !(conn->passive || !conn->usable))
 			continue;
-		if (!n++)
+		n++;
+		if (!oldest || (oldest->heard && !conn->heard))
 			oldest = conn;
 	}
 	if (n < KFR_PEER_CONNS)

@@ -28,9 +28,14 @@
  *
  * Priority: replies and invalidations, then an ACK that is due, then jobs, then
  * requests. So replies never wait behind requests.
+ *
+ * The thread that pumps is a ULP's that has posted something, or a softirq. It
+ * posts at most KFR_PUMP_MAX items, so that other threads' work and completions
+ * do not keep it; a work item posts the rest.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "../../compat.h"
@@ -38,7 +43,8 @@
 
 /**
  * struct kfr_step - the next thing to post, on the pump's stack
- * @item: the item; NULL: an ACK alone
+ * @item: the item, unless it is a control message
+ * @job: of a FIN: the job, with the reference that it had
  * @wire: its wire buffer, or NULL
  * @hdr: the header to send, except for requests, which fill in @wire
  * @len: bytes of payload
@@ -49,6 +55,7 @@
  */
 struct kfr_step {
 	struct kfr_item *item;
+	struct kfr_job *job;
 	struct kfr_wire *wire;
 	struct kfr_hdr hdr;
 	size_t len;
@@ -97,12 +104,16 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	step->wire = kfr_wire_get(conn);
 	if (!step->wire)
 		return false;
-	list_del_init(&step->item->link);
 	/*
 	 * Its @ack is from when it was queued: a newer one could cover a
 	 * number whose ERR or NAK comes later on the queue.
 	 */
 	step->hdr = ctl->hdr;
+	step->job = ctl->job;
+	if (ctl->job)
+		list_del_init(&ctl->item.link);
+	else
+		list_move(&ctl->item.link, &conn->free_ctls);
 	conn->acked = le32_to_cpu(ctl->hdr.ack);
 	conn->nctls--;
 	if (step->hdr.op == KFR_OP_WANT)
@@ -477,8 +488,8 @@ static void kfr_post_ctl(struct kfr_conn *conn, struct kfr_step *step)
 
 	*step->wire->hdr = step->hdr;
 	kfr_wire_wr(step->wire, 0, sge, &wr);
-	if (step->item)
-		kfr_ctl_end(container_of(step->item, struct kfr_ctl, item));
+	if (step->job)
+		kfr_job_unref(step->job);
 	kfr_post_wr(conn, &wr, 1);
 }
 
@@ -540,21 +551,41 @@ static void kfr_post_step(struct kfr_conn *conn, struct kfr_step *step)
 		kfr_post_req(conn, step);
 }
 
+/*
+ * Posts until there is nothing left, or no room, or the budget is used up. The
+ * caller has set @pumping. Return: false: there may be more to post.
+ */
+static bool kfr_pump_some(struct kfr_conn *conn, unsigned long *irq)
+{
+	unsigned int budget = KFR_PUMP_MAX;
+	struct kfr_step step;
+
+	lockdep_assert_held(&conn->lock);
+	while (budget--) {
+		if (conn->state != KFR_UP || !kfr_next(conn, &step))
+			return true;
+		spin_unlock_irqrestore(&conn->lock, *irq);
+		kfr_post_step(conn, &step);
+		spin_lock_irqsave(&conn->lock, *irq);
+	}
+	return false;
+}
+
 /**
  * kfr_pump() - post what can be posted
  * @conn: the connection, kept alive by the caller
  *
  * Called after everything that adds work or makes room. Does nothing unless the
  * connection is up; kfr_conn_set_up() calls it again then. If another thread is
- * pumping, that thread does the work.
+ * pumping, that thread, or the work item after it, does the work.
  *
  * Context: any; does not sleep; no lock held. The caller may hold references
  * that close waits for, as this never waits.
  */
 void kfr_pump(struct kfr_conn *conn)
 {
-	struct kfr_step step;
 	unsigned long irq;
+	bool more;
 
 	/* A preempted pump would stop all traffic of the connection. */
 	kfi_preempt_off();
@@ -567,16 +598,36 @@ void kfr_pump(struct kfr_conn *conn)
 	conn->pumping = true;
 	/* Keeps queue pair and wire buffers: the drain waits for it. */
 	atomic_inc(&conn->posted);
-	while (conn->state == KFR_UP && kfr_next(conn, &step)) {
-		spin_unlock_irqrestore(&conn->lock, irq);
-		kfr_post_step(conn, &step);
-		spin_lock_irqsave(&conn->lock, irq);
+	more = !kfr_pump_some(conn, &irq) && !conn->pump_queued;
+	if (more) {
+		conn->pump_queued = true;
+		kfr_conn_get(conn);
 	}
 	conn->pumping = false;
 	if (conn->flushing && list_empty(&conn->urgent) &&
 	    list_empty(&conn->data) && conn->nwire == KFR_TXBUFS)
 		complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
+	if (more)
+		kfv_queue_work(&conn->pump);
 	kfr_posted_put(conn);
 	kfi_preempt_on();
+}
+
+/**
+ * kfr_pump_work() - go on where the budget of kfr_pump() was used up
+ * @work: kfr_conn.pump, which has a reference to the connection
+ *
+ * Context: work item; no lock held.
+ */
+void kfr_pump_work(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(work, struct kfr_conn, pump);
+
+	spin_lock_irq(&conn->lock);
+	conn->pump_queued = false;
+	spin_unlock_irq(&conn->lock);
+	kfr_pump(conn);
+	kfr_conn_put(conn);
+	module_put(THIS_MODULE);
 }

@@ -81,9 +81,7 @@ static void kfr_recv_done_wc(struct ib_cq *cq, struct ib_wc *wc)
 	} else if (READ_ONCE(conn->state) != KFR_DEAD) {
 		err = kfr_recv_one(conn, wire, wc);
 		if (err)
-			kfr_conn_abort(conn, EIO, err == -EPROTO ?
-				       KFR_ERR_PROTOCOL :
-				       KFR_ERR_STATUS + KFR_NO_MEMORY);
+			kfr_conn_abort(conn, EIO, KFR_ERR_PROTOCOL);
 		else if (kfr_post_recv(conn, wire))
 			kfr_conn_abort(conn, EIO, KFR_ERR_DEVICE);
 	}
@@ -213,6 +211,18 @@ static int kfr_regs_make(struct kfr_conn *conn)
 	return 0;
 }
 
+static int kfr_ctls_make(struct kfr_conn *conn)
+{
+	unsigned int i;
+
+	conn->ctls = kvcalloc(KFR_CTLS_MAX, sizeof(*conn->ctls), GFP_KERNEL);
+	if (!conn->ctls)
+		return -ENOMEM;
+	for (i = 0; i < KFR_CTLS_MAX; i++)
+		list_add_tail(&conn->ctls[i].item.link, &conn->free_ctls);
+	return 0;
+}
+
 /*
  * A message arrived before ESTABLISHED: RDMA CM completes the handshake by
  * this.
@@ -298,6 +308,8 @@ int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id)
 	if (!err)
 		err = kfr_regs_make(conn);
 	if (!err)
+		err = kfr_ctls_make(conn);
+	if (!err)
 		err = kfr_qp_create(conn, id);
 	for (i = 0; !err && i < KFR_RXBUFS; i++)
 		err = kfr_post_recv(conn, &conn->rxb[i]);
@@ -319,6 +331,8 @@ void kfr_qp_free(struct kfr_conn *conn)
 		rdma_destroy_qp(conn->id);
 	conn->qp = NULL;
 	kfr_regs_free(conn);
+	kvfree(conn->ctls);
+	conn->ctls = NULL;
 	if (conn->pd)
 		ib_dealloc_pd(conn->pd);
 	conn->pd = NULL;

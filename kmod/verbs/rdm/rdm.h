@@ -6,11 +6,12 @@
  *
  * A request is a message that carries an operation: EAGER, RTS, READ or WRITE.
  * A control message carries none: a reply to one request (FIN, ERR, NAK), an
- * ACK for all requests up to a number, RESUME, CANCEL or WANT. See wire.h. A
- * numbered request carries its data and is acknowledged together with others; a
- * request with an id carries segments, or is a READ, and gets its own reply. A
- * kept message has arrived before its receive (struct kfr_unexp). A parked
- * operation was refused by NAK and waits at the sender (struct kfr_flow).
+ * ACK for all requests up to a number, RESUME, CANCEL or WANT. See
+ * docs/rdm-wire.md. A numbered request carries its data and is acknowledged
+ * together with others; a request with an id carries segments, or is a READ,
+ * and gets its own reply. A kept message has arrived before its receive (struct
+ * kfr_unexp). A parked operation was refused by NAK and waits at the sender
+ * (struct kfr_flow).
  *
  * DOC: The way of a message
  *
@@ -45,7 +46,8 @@
  *   kfr_unexp	kfr_rx_free()		its match lists; holds a reference to
  *					a connection that waits for a reply
  *   kfr_job	kfr_job_unref()		its work requests and its FIN
- *   kfr_ctl	kfr_ctl_end()		kfr_conn.urgent; the pump copies it
+ *   kfr_ctl	kfr_qp_free()		kfr_conn.urgent; the pump copies it. That
+ *					of a FIN is a part of its job
  *   kfr_wire	kfr_qp_free()		the device, from posting to completion
  *   kfr_conn	kfr_conn_put()		its work items, operations, jobs, kept
  *					messages, and flows of receive contexts
@@ -62,7 +64,7 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup and .destroy on kfv_wq; .probe and
+ *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe and
  *			kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
@@ -144,11 +146,12 @@
  */
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
 #define KFR_FLOWS	16384	/* contexts of a peer that have sent NAK */
-#define KFR_CTLS_MAX	2048	/* control messages queued for a peer */
+#define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
+#define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
 #define KFR_PROBE_MAX	86400u	/* seconds */
@@ -229,7 +232,6 @@ struct kfr_domain {
  * @conns: living connections, without a reference: each unlinks itself before
  *	it is destroyed
  * @eps: enabled endpoints, without a reference: see kfr_node_hide()
- * @cookie: of the last connection that was begun
  */
 struct kfr_node {
 	struct kref ref;
@@ -244,7 +246,6 @@ struct kfr_node {
 	bool closing;
 	struct list_head conns;
 	struct list_head eps;
-	u32 cookie;
 };
 
 /**
@@ -440,8 +441,8 @@ void kfr_strip(const struct kfv_device *dev);
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr);
 struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to);
-struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u32 cookie);
-void kfr_node_supersede(struct kfr_node *node, __be32 remote);
+struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
+void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr);
@@ -451,12 +452,15 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 /* rma.c, mr.c */
 extern struct kfi_ops_rma kfr_rma_ops;
 extern struct kfi_ops_mr kfr_mr_ops;
-struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, u64 key);
+struct kfr_mr *kfr_mr_find(struct kfr_rx *rx, const struct kfr_hdr *hdr,
+			   enum kfr_status *status);
 void kfr_mr_put(struct kfr_mr *mr);
-void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
-		   const struct kfr_hdr *hdr, struct kfr_addr src, size_t len);
-int kfr_handle_rma(struct kfr_conn *conn, struct kfr_rx *rx,
-		   const struct kfr_hdr *hdr, struct page *page);
+bool kfr_mr_reserve(struct kfr_rx *rx, const struct kfr_hdr *hdr);
+void kfr_mr_start(struct kfr_mr *mr, struct kfr_conn *conn, struct kfr_rx *rx,
+		  const struct kfr_hdr *hdr, struct page *page,
+		  struct kfr_addr src);
+void kfr_mr_end(struct kfr_mr *mr, struct kfr_rx *rx, const struct kfr_hdr *hdr,
+		struct kfr_addr src, enum kfr_status status);
 
 /* tx.c */
 void kfr_report(struct kfi_ep_base *base, const struct kfv_device *dev,

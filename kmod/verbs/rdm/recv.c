@@ -75,6 +75,8 @@ struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	INIT_LIST_HEAD(&rx->flows);
 	xa_init_flags(&rx->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	INIT_DELAYED_WORK(&rx->expire, kfr_rx_expire);
+	INIT_LIST_HEAD(&rx->room.link);
+	INIT_WORK(&rx->room.work, kfr_rx_resume_rma);
 	return rx;
 }
 
@@ -227,6 +229,7 @@ void kfr_rx_close(struct kfr_rx *rx)
 		kfr_node_break(rx->ep->node, rx, NULL, NULL);
 		wait_for_completion(&rx->idle);
 	}
+	kfi_cq_leave(rx->base->rx_cq, &rx->room);
 	/* A report that read @closing before may still be running. */
 	synchronize_srcu_expedited(&kfv_srcu);
 }

@@ -6,12 +6,13 @@
  *     kfr_dispatch()		checks numbers and payload, selects by kind
  *       kfr_handle_request()	finds the context, which stays busy meanwhile
  *         kfr_rx_arrive()	matches under the context's lock, then acts on
- *				the result without it:
+ *         kfr_rma_arrive()	the result without it; the same for RMA by key,
+ *				with a region instead of a receive:
  *           KFR_MATCHED	copy and report, or start a job
  *           KFR_KEPT		the data was copied to a kfr_unexp
  *           KFR_PUSHED_BACK	NAK was queued; see flow.c
  *           KFR_CLOSING	refused
- *         kfr_handle_rma()	RMA by key, in mr.c
+ *           KFR_OUT_OF_MEMORY	refused
  *       kfr_handle_reply(), kfr_flow_nak() ...
  *
  * All of that runs in softirq context, in the completion handler of the wire
@@ -122,7 +123,7 @@ static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 	room = ++rx->nspare * 2 >= rx->nkeep && !list_empty(&rx->flows);
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (room)
-		kfr_rx_resume(rx);
+		kfr_rx_resume(rx, false);
 	if (conn)
 		kfr_conn_put(conn);
 }
@@ -166,8 +167,7 @@ void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status)
 	unexp->conn = NULL;
 	if (!conn)
 		return;
-	if (kfr_reply(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0))
-		kfr_conn_abort(conn, ENOMEM, KFR_ERR_STATUS + KFR_NO_MEMORY);
+	kfr_reply(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0);
 	kfr_conn_put(conn);
 }
 
@@ -261,6 +261,7 @@ enum kfr_arrival_result {
 	KFR_KEPT,
 	KFR_PUSHED_BACK,
 	KFR_CLOSING,
+	KFR_OUT_OF_MEMORY,
 };
 
 /**
@@ -273,7 +274,6 @@ enum kfr_arrival_result {
  * @recv: out: the receive
  * @range: out: the part of the receive
  * @again: out: it was refused, and RESUME follows at once
- * @nak: out: result of queueing NAK
  * @want: out: copy of a receive that WANT is sent for, made under the lock
  * @wanted: out: @want is valid
  */
@@ -286,7 +286,6 @@ struct kfr_arrival {
 	struct kfr_recv *recv;
 	struct kfr_range range;
 	bool again;
-	int nak;
 	struct kfr_recv want;
 	bool wanted;
 };
@@ -296,29 +295,44 @@ struct kfr_arrival {
  * is decided under the same lock, so it reaches the sender after the NAK.
  */
 static enum kfr_arrival_result kfr_rx_push_back(struct kfr_rx *rx,
-						struct kfr_arrival *in, int err)
+						struct kfr_arrival *in)
 {
 	lockdep_assert_held(&rx->lock);
-	in->nak = err ? err : kfr_ctl_add_reply(in->conn, in->hdr, KFR_OP_NAK);
+	kfr_ctl_add_reply(in->conn, in->hdr, KFR_OP_NAK);
 	return KFR_PUSHED_BACK;
 }
 
 /*
- * Refuses a message because older ones of its sender are parked. If it matches
- * a receive, so may one of those: WANT requests the first of them.
+ * The same for a request that blocks its flow. Without memory for the flow the
+ * context could not resume it, so this one request fails.
+ */
+static enum kfr_arrival_result kfr_rx_block(struct kfr_rx *rx,
+					    struct kfr_arrival *in)
+{
+	lockdep_assert_held(&rx->lock);
+	if (kfr_flow_block(rx, in->conn, kfr_hdr_by_key(in->hdr)))
+		return KFR_OUT_OF_MEMORY;
+	return kfr_rx_push_back(rx, in);
+}
+
+/*
+ * Refuses a request because older ones of its flow are parked. If it matches a
+ * receive, so may one of those: WANT requests the first of them.
  */
 static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx,
 					      struct kfr_arrival *in)
 {
-	struct kfr_recv *recv;
+	struct kfr_recv *recv = NULL;
 
 	lockdep_assert_held(&rx->lock);
-	recv = kfr_match_find(&rx->match, in->hdr->flags & KFR_F_TAGGED,
-			      le64_to_cpu(in->hdr->tag), in->src);
+	if (!kfr_hdr_by_key(in->hdr))
+		recv = kfr_match_find(&rx->match,
+				      in->hdr->flags & KFR_F_TAGGED,
+				      le64_to_cpu(in->hdr->tag), in->src);
 	in->wanted = recv;
 	if (recv)
 		in->want = *recv;
-	return kfr_rx_push_back(rx, in, 0);
+	return kfr_rx_push_back(rx, in);
 }
 
 /*
@@ -334,6 +348,25 @@ static void kfr_rx_wants_more(struct kfr_rx *rx, struct kfr_arrival *in)
 		in->want = *in->recv;
 }
 
+/* May a request of its flow be carried out now? KFR_MATCHED: it may. */
+static enum kfr_arrival_result kfr_rx_gate(struct kfr_rx *rx,
+					   struct kfr_arrival *in)
+{
+	const struct kfr_hdr *hdr = in->hdr;
+
+	lockdep_assert_held(&rx->lock);
+	if (rx->closing)
+		return KFR_CLOSING;
+	if (hdr->flags & KFR_F_PULLED)
+		return KFR_MATCHED;
+	in->again = kfr_flow_epoch_unknown(rx, in->conn, kfr_hdr_by_key(hdr));
+	if (in->again)
+		return kfr_rx_block(rx, in);
+	if (!kfr_flow_accepts(rx, in->conn, hdr))
+		return kfr_rx_refused(rx, in);
+	return KFR_MATCHED;
+}
+
 /*
  * Decides about a message in one section of the lock, so that a receive that is
  * posted meanwhile either is found here or finds the message kept.
@@ -346,18 +379,11 @@ static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
 {
 	const struct kfr_hdr *hdr = in->hdr;
 	bool tagged = hdr->flags & KFR_F_TAGGED;
+	enum kfr_arrival_result fate = kfr_rx_gate(rx, in);
 
 	lockdep_assert_held(&rx->lock);
-	if (rx->closing)
-		return KFR_CLOSING;
-	if (!(hdr->flags & KFR_F_PULLED)) {
-		in->again = kfr_flow_epoch_unknown(rx, in->conn);
-		if (in->again)
-			return kfr_rx_push_back(rx, in,
-						kfr_flow_block(rx, in->conn));
-		if (!kfr_flow_accepts(rx, in->conn, le16_to_cpu(hdr->epoch)))
-			return kfr_rx_refused(rx, in);
-	}
+	if (fate != KFR_MATCHED)
+		return fate;
 	while ((in->recv = kfr_match_find(&rx->match, tagged,
 					  le64_to_cpu(hdr->tag), in->src))) {
 		if (kfr_recv_take(rx, in->recv, hdr, &in->range)) {
@@ -371,22 +397,20 @@ static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
 		kfr_rx_keep(rx, in->conn, hdr, in->page, in->payload, in->src);
 		return KFR_KEPT;
 	}
-	return kfr_rx_push_back(rx, in, kfr_flow_block(rx, in->conn));
+	return kfr_rx_block(rx, in);
 }
 
 static void kfr_rx_pushed_back(struct kfr_rx *rx, struct kfr_arrival *in)
 {
-	kfr_ctl_added(in->conn, in->nak);
+	kfr_ctl_added(in->conn);
 	if (in->again)
-		kfr_rx_resume(rx);
+		kfr_rx_resume(rx, kfr_hdr_by_key(in->hdr));
 	if (in->wanted)
 		kfr_rx_send_want_to(rx, in->conn, &in->want);
 }
 
-static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
+static void kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 {
-	int err = 0;
-
 	if (in->wanted)
 		kfr_rx_send_want_to(rx, in->conn, &in->want);
 
@@ -394,14 +418,13 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 		refcount_inc(&rx->busy);
 		kfr_job_start(in->conn, rx, in->recv, NULL, in->hdr, in->page,
 			      &in->range, in->src);
-		return 0;
+		return;
 	}
 	/* Before the report: ERR must precede an ACK that covers the number. */
 	if (in->range.over)
-		err = kfr_reply(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
-				in->range.len, in->range.over);
+		kfr_reply(in->conn, in->hdr, KFR_OP_ERR, KFR_TOO_LONG,
+			  in->range.len, in->range.over);
 	kfr_rx_copy(rx, in->recv, in->hdr, in->page, in->src, &in->range);
-	return err;
 }
 
 /**
@@ -411,17 +434,28 @@ static int kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
  * @status: for the peer
  *
  * Context: softirq; no lock held.
- * Return: 0 or -ENOMEM; the caller then aborts the connection.
  */
-int kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-		       enum kfr_status status)
+void kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			enum kfr_status status)
 {
 	u8 op = kfr_hdr_numbered(hdr) ? KFR_OP_ERR : KFR_OP_FIN;
 
-	return kfr_reply(conn, hdr, op, status, 0, 0);
+	kfr_reply(conn, hdr, op, status, 0, 0);
 }
 
-static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
+/* The second half of a decision that was no match, without the lock. */
+static void kfr_rx_turn_away(struct kfr_rx *rx, struct kfr_arrival *in,
+			     enum kfr_arrival_result fate)
+{
+	if (fate == KFR_PUSHED_BACK)
+		kfr_rx_pushed_back(rx, in);
+	else if (fate == KFR_CLOSING)
+		kfr_reject_request(in->conn, in->hdr, KFR_NO_ENDPOINT);
+	else if (fate == KFR_OUT_OF_MEMORY)
+		kfr_reject_request(in->conn, in->hdr, KFR_NO_MEMORY);
+}
+
+static void kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 {
 	struct kfr_recv *recv, *next;
 	LIST_HEAD(dropped);
@@ -436,21 +470,43 @@ static int kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 		list_del_init(&recv->link);
 		kfr_recv_drop(rx, recv);
 	}
-	switch (fate) {
-	case KFR_MATCHED:
-		return kfr_rx_matched(rx, in);
-	case KFR_PUSHED_BACK:
-		kfr_rx_pushed_back(rx, in);
-		return 0;
-	case KFR_CLOSING:
-		return kfr_reject_request(in->conn, in->hdr, KFR_NO_ENDPOINT);
-	default:
-		return 0;
+	if (fate == KFR_MATCHED)
+		kfr_rx_matched(rx, in);
+	else
+		kfr_rx_turn_away(rx, in, fate);
+}
+
+/*
+ * RMA by key. The refusal for want of room and the NAK are one section of the
+ * lock, so kfr_rx_resume_rma() finds the flow blocked.
+ */
+static void kfr_rma_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
+{
+	enum kfr_arrival_result fate;
+	enum kfr_status status;
+	struct kfr_mr *mr;
+	unsigned long irq;
+
+	mr = kfr_mr_find(rx, in->hdr, &status);
+	if (!mr) {
+		kfr_reject_request(in->conn, in->hdr, status);
+		return;
+	}
+	spin_lock_irqsave(&rx->lock, irq);
+	fate = kfr_rx_gate(rx, in);
+	if (fate == KFR_MATCHED && !kfr_mr_reserve(rx, in->hdr))
+		fate = kfr_rx_block(rx, in);
+	spin_unlock_irqrestore(&rx->lock, irq);
+	if (fate == KFR_MATCHED) {
+		kfr_mr_start(mr, in->conn, rx, in->hdr, in->page, in->src);
+	} else {
+		kfr_mr_put(mr);
+		kfr_rx_turn_away(rx, in, fate);
 	}
 }
 
-static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			      struct page *page, size_t payload)
+static void kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
+			       struct page *page, size_t payload)
 {
 	struct kfr_arrival in = {
 		.conn = conn,
@@ -460,28 +516,28 @@ static int kfr_handle_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		.src = { conn->remote, le16_to_cpu(hdr->src) },
 	};
 	struct kfr_rx *rx = kfr_node_rx(conn->node, hdr);
-	int err;
 
-	if (!rx)
-		return kfr_reject_request(conn, hdr, KFR_NO_ENDPOINT);
+	if (!rx) {
+		kfr_reject_request(conn, hdr, KFR_NO_ENDPOINT);
+		return;
+	}
 	if (hdr->op == KFR_OP_EAGER || hdr->op == KFR_OP_RTS)
-		err = kfr_rx_arrive(rx, &in);
-	else if (!(hdr->flags & KFR_F_TAGGED))
-		err = kfr_handle_rma(conn, rx, hdr, page);
+		kfr_rx_arrive(rx, &in);
+	else if (kfr_hdr_by_key(hdr))
+		kfr_rma_arrive(rx, &in);
 	else if (rx->ep->caps & KFI_TAGGED_RMA)
-		err = kfr_rx_arrive(rx, &in);
+		kfr_rx_arrive(rx, &in);
 	else
 		/* Receives of this endpoint are not open to RMA. */
-		err = kfr_reject_request(conn, hdr, KFR_ACCESS);
+		kfr_reject_request(conn, hdr, KFR_ACCESS);
 	kfr_rx_put(rx);
-	return err;
 }
 
 /*
  * CANCEL has arrived: a context of the peer is closing. A kept request is
  * refused. One that is unknown or has become a job gets its reply anyway.
  */
-static int kfr_handle_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+static void kfr_handle_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	struct kfr_rx *rx = kfr_node_rx(conn->node, hdr);
 	struct kfr_unexp *unexp, *found = NULL;
@@ -490,7 +546,7 @@ static int kfr_handle_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	unsigned int i;
 
 	if (!rx)
-		return 0;
+		return;
 	lists[0] = &rx->match.kept;
 	lists[1] = &rx->match.kept_tagged;
 	spin_lock_irqsave(&rx->lock, irq);
@@ -509,7 +565,6 @@ static int kfr_handle_cancel(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_unexp_free(rx, found);
 	}
 	kfr_rx_put(rx);
-	return 0;
 }
 
 /* Is the size of the payload, or of all segments, the length in the header? */
@@ -551,8 +606,6 @@ static bool kfr_is_request(const struct kfr_hdr *hdr)
 static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 			struct page *page, size_t payload)
 {
-	int err;
-
 	if (kfr_is_request(hdr)) {
 		/*
 		 * Read without the lock: only this function changes the two
@@ -564,11 +617,11 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		if (kfr_hdr_numbered(hdr) &&
 		    le32_to_cpu(hdr->seq) != conn->rx_seq + 1)
 			return -EPROTO;
-		err = kfr_handle_request(conn, hdr, page, payload);
+		kfr_handle_request(conn, hdr, page, payload);
 		kfr_count_request(conn);
-		if (!err && kfr_hdr_numbered(hdr))
+		if (kfr_hdr_numbered(hdr))
 			kfr_ack_request(conn, le32_to_cpu(hdr->seq));
-		return err;
+		return 0;
 	}
 	switch (hdr->op) {
 	case KFR_OP_FIN:
@@ -579,7 +632,8 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	case KFR_OP_RESUME:
 		return kfr_flow_resume(conn, hdr);
 	case KFR_OP_CANCEL:
-		return kfr_handle_cancel(conn, hdr);
+		kfr_handle_cancel(conn, hdr);
+		return 0;
 	case KFR_OP_WANT:
 		kfr_flow_want(conn, hdr);
 		return 0;
@@ -600,7 +654,7 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
  * first, which frees operations and ids early.
  *
  * Context: softirq; never twice at once for a connection; no lock held.
- * Return: 0; -EPROTO: it violates the protocol; -ENOMEM. The caller aborts the
+ * Return: 0; -EPROTO: it violates the protocol, the caller aborts the
  * connection.
  */
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,

@@ -69,6 +69,12 @@ struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	return tx;
 }
 
+static void kfr_op_free(struct kfr_op *op)
+{
+	kfree(op->flow);
+	kfree(op);
+}
+
 /**
  * kfr_tx_free() - undo kfr_tx_new() and kfr_tx_enable()
  * @tx: the context: closed, or never used; or NULL
@@ -82,9 +88,20 @@ void kfr_tx_free(struct kfr_tx *tx)
 	if (!tx)
 		return;
 	for (i = 0; tx->ops && i < tx->size; i++)
-		kfree(tx->ops[i]);
+		kfr_op_free(tx->ops[i]);
 	kvfree(tx->ops);
 	kfree(tx);
+}
+
+/*
+ * If the peer refuses the operation, it may need a flow, at a time when no
+ * memory can be waited for. So each operation has the memory when it is posted.
+ */
+static int kfr_op_bring_flow(struct kfr_op *op, gfp_t gfp)
+{
+	if (!op->flow)
+		op->flow = kzalloc(sizeof(*op->flow), gfp);
+	return op->flow ? 0 : -ENOMEM;
 }
 
 static struct kfr_op *kfr_op_new(struct kfr_tx *tx)
@@ -93,6 +110,10 @@ static struct kfr_op *kfr_op_new(struct kfr_tx *tx)
 
 	if (!op)
 		return NULL;
+	if (kfr_op_bring_flow(op, GFP_KERNEL_ACCOUNT)) {
+		kfree(op);
+		return NULL;
+	}
 	op->tx = tx;
 	op->buf.pieces = &op->buf.room;
 	op->cqe.done = kfr_op_invalid;
@@ -135,7 +156,7 @@ int kfr_tx_enable(struct kfr_tx *tx)
 
 err:
 	while (i--)
-		kfree(tx->ops[i]);
+		kfr_op_free(tx->ops[i]);
 	kvfree(tx->ops);
 	tx->ops = NULL;
 	return -ENOMEM;
@@ -484,7 +505,9 @@ static int kfr_op_fill(struct kfr_op *op, const struct kfr_send *send,
 	int err;
 
 	kfr_op_set_hdr(op, send);
-	err = kfr_op_set_dest(op, send->addr, dst);
+	err = kfr_op_bring_flow(op, KFR_GFP_POST);
+	if (!err)
+		err = kfr_op_set_dest(op, send->addr, dst);
 	if (!err)
 		err = kfr_op_set_buf(op, send);
 	return err;

@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The wire protocol of RDM endpoints.
- *
- * DOC: Protocol
- *
- * Everything travels over reliable connections, one for each pair of IP
- * addresses, shared by all endpoints there. Each message is a header of 64
- * bytes, little endian, and up to a page of payload.
- *
- * A request with up to a page of data carries it as payload (EAGER, and WRITE
- * without segments). With more data, the payload lists segments, which the
- * requesting side has registered for this one operation. The other side reads
- * or writes them by RDMA and replies FIN, so no region of the other side is
- * ever exposed to the network. A tagged WRITE has segments whatever its length,
- * as it may wait for its receive and may be refused in the end.
- *
- * Requests that carry data are numbered from 1 and acknowledged together: @ack
- * of any message acknowledges all numbers up to it. A failed or refused one
- * gets ERR or NAK before @ack covers it. Requests with segments, and READ, have
- * an id instead, and each gets its own FIN or NAK.
- *
- * NAK means that no receive matches and there is no room to keep the message.
- * The sender parks the operation, and that context accepts no other request,
- * until RESUME reports room and starts the next epoch. Requests of an older
- * epoch are refused, so none overtakes a parked one. WANT requests one parked
- * message out of order. See flow.c.
+ * The structures and numbers of the wire protocol of RDM endpoints.
+ * docs/rdm-wire.md describes the protocol; a unit test compares its tables with
+ * this file.
  */
 #ifndef _KFV_RDM_WIRE_H_
 #define _KFV_RDM_WIRE_H_
@@ -32,7 +10,7 @@
 #include <linux/build_bug.h>
 #include <linux/types.h>
 
-#define KFR_VERSION	1
+#define KFR_VERSION	2
 #define KFR_MAGIC	0x4b465244	/* "KFRD" */
 #define KFR_EAGER	4096		/* bytes of a payload */
 #define KFR_SEGS	4		/* segments of a message */
@@ -43,16 +21,20 @@ enum kfr_refusal {
 	KFR_REFUSE_FULL,	/* the node has too many connections */
 };
 
-/* Private data of RDMA CM's request, reply and reject messages. */
+/*
+ * Private data of RDMA CM's request, reply and reject messages. The first three
+ * fields have their places in all versions.
+ */
 struct kfr_hello {
 	__le32 magic;
 	__le16 version;
 	__le16 refusal;	/* in a reject message: enum kfr_refusal */
-	__le32 cookie;	/* lets a node find its own waiting end */
+	__le64 cookie;	/* lets a node find its own waiting end */
 	__le32 eager;	/* maximal payload in bytes */
+	__le32 reserved;
 };
 
-static_assert(sizeof(struct kfr_hello) == 16);
+static_assert(sizeof(struct kfr_hello) == 24);
 
 enum kfr_wire_op {
 	KFR_OP_ACK = 1,		/* carries only @ack */
@@ -74,7 +56,8 @@ enum kfr_wire_flags {
 	KFR_F_DATA = 2,		/* @data is remote CQ data */
 	KFR_F_ID = 4,		/* NAK: @seq is an id */
 	KFR_F_PULLED = 8,	/* sent because of WANT, out of order */
-	KFR_F_ALL = 15,
+	KFR_F_RMA = 16,		/* RESUME: of the flow of RMA by key */
+	KFR_F_ALL = 31,
 };
 
 enum kfr_status {
@@ -142,6 +125,13 @@ static inline bool kfr_hdr_numbered(const struct kfr_hdr *hdr)
 	return hdr->op == KFR_OP_EAGER ||
 	       (hdr->op == KFR_OP_WRITE && !hdr->nsegs &&
 		!(hdr->flags & KFR_F_TAGGED));
+}
+
+/* RMA to a region, not to a receive? It is a flow of its own. */
+static inline bool kfr_hdr_by_key(const struct kfr_hdr *hdr)
+{
+	return (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) &&
+	       !(hdr->flags & KFR_F_TAGGED);
 }
 
 /* Memory of the requesting side, registered for this operation only. */

@@ -47,13 +47,18 @@ class Failslab:
         guest_modules.remove("kfi_failslab")
 
     @contextlib.contextmanager
-    def every_atomic(self) -> Iterator[None]:
-        """Within this no allocation succeeds that must not sleep, whosever it is."""
-        os.write(self.fd, b"0 atomic")
+    def every_atomic(self, module: str = "") -> Iterator[Counter[str]]:
+        """Within this no allocation of a module succeeds that must not sleep; how many failed.
+
+        Args:
+            module: whose own code makes the allocations; by default they are anybody's.
+        """
+        counts: Counter[str] = Counter()
+        os.write(self.fd, f"0 atomic {module}".strip().encode())
         try:
-            yield
+            yield counts
         finally:
-            os.pread(self.fd, 64, 0)
+            counts["failed"] = int(os.pread(self.fd, 64, 0).split()[1])
 
     @contextlib.contextmanager
     def in_kernel_threads(self, nth: int) -> Iterator[Counter[str]]:

@@ -8,15 +8,18 @@
  * on that this thread makes in process context fails, once; "TID N-": so do all
  * behind it, also where somebody tries again; "TID atomic": all of its
  * allocations fail that must not sleep; "0 atomic": so do everybody's, in any
- * context; "-1 N": the Nth that a kernel thread makes fails. Reading ends it,
- * and gives how many were seen and how many failed. What the kernel would say
- * of them is not said.
+ * context; "0 atomic MODULE": so do those that code of that module makes itself,
+ * not in other modules; "-1 N": the Nth that a kernel thread makes fails.
+ * Reading ends it, and gives how many were seen and how many failed. What the
+ * kernel would say of them is not said.
  */
 #include <linux/debugfs.h>
 #include <linux/gfp.h>
+#include <linux/kallsyms.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/sched.h>
+#include <linux/stacktrace.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
@@ -41,8 +44,11 @@ struct fs_point {
 #define FS_KTHREADS	-1
 #define FS_NOBODY	-2
 
+#define FS_FRAMES	24	/* of a stack, until the first of a module */
+
 static struct {
 	pid_t tid;
+	char module[32];	/* with brackets; or empty: of any */
 	unsigned long nth;
 	bool atomic;
 	bool on;		/* all from the nth on */
@@ -64,6 +70,26 @@ static bool fs_is_meant(void)
 				    current->pid == tid;
 }
 
+/* Is the caller of the allocator, the first function of a module, in that one? */
+static bool fs_is_modules(void)
+{
+	unsigned long frames[FS_FRAMES];
+	char name[KSYM_SYMBOL_LEN];
+	unsigned int i, n;
+	const char *found;
+
+	if (!fs.module[0])
+		return true;
+	n = stack_trace_save(frames, FS_FRAMES, 0);
+	for (i = 0; i < n; i++) {
+		sprint_symbol(name, frames[i]);
+		found = strchr(name, '[');
+		if (found && !strstr(found, KBUILD_MODNAME))
+			return !strncmp(found, fs.module, strlen(fs.module));
+	}
+	return false;
+}
+
 static bool fs_fails(gfp_t gfp)
 {
 	unsigned long seen;
@@ -73,6 +99,8 @@ static bool fs_fails(gfp_t gfp)
 	seen = atomic_long_inc_return(&fs.seen);
 	if (fs.atomic ? gfpflags_allow_blocking(gfp) :
 	    fs.on ? seen < fs.nth : seen != fs.nth)
+		return false;
+	if (!fs_is_modules())
 		return false;
 	atomic_long_inc(&fs.failed);
 	return true;
@@ -182,7 +210,7 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 {
 	unsigned long nth = 0;
 	char text[32] = { };
-	char *word, *last;
+	char *word, *last, *name;
 	bool on = false;
 	pid_t tid;
 
@@ -202,7 +230,10 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 	}
 	if (kstrtoint(strim(text), 10, &tid))
 		return -EINVAL;
-	if (strcmp(word, "atomic") && kstrtoul(word, 10, &nth))
+	name = strchr(word, ' ');
+	if (name)
+		*name++ = '\0';
+	if (strcmp(word, "atomic") && (name || kstrtoul(word, 10, &nth)))
 		return -EINVAL;
 	if (tid <= FS_NOBODY || (tid == FS_EVERYBODY && nth))
 		return -EINVAL;
@@ -211,6 +242,9 @@ static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
 	fs.nth = nth;
 	fs.on = on;
 	fs.atomic = !strcmp(word, "atomic");
+	fs.module[0] = '\0';
+	if (name)
+		snprintf(fs.module, sizeof(fs.module), "[%s]", name);
 	atomic_long_set(&fs.seen, 0);
 	atomic_long_set(&fs.failed, 0);
 	WRITE_ONCE(fs.tid, tid);

@@ -43,6 +43,8 @@ static int rt_open_queues(struct rt *rt, struct rt_side *side)
 	};
 	int err;
 
+	if (side == &rt->b && rt->b_entries)
+		cq_attr.size = rt->b_entries;
 	err = kfi_fabric(side->info->fabric_attr, &side->fabric, NULL);
 	if (!err)
 		err = kfi_domain(side->fabric, side->info, &side->domain, NULL);
@@ -135,6 +137,20 @@ int rt_error(struct rt_side *side, struct kfi_cq_err_entry *err)
 	if (n != -KFI_EAVAIL)
 		return n < 0 ? n : -EPROTO;
 	return kfi_cq_readerr(side->cq, err, 0) == 1 ? 0 : -EIO;
+}
+
+/* The two still understand each other. */
+int rt_talk(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	int err;
+
+	err = kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL);
+	if (!err)
+		err = kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL);
+	if (!err)
+		err = rt_entry(&rt->b, &entry);
+	return err ? err : rt_entry(&rt->a, &entry);
 }
 
 static void rt_close_fid(struct rt *rt, struct kfid *fid, const char *what)

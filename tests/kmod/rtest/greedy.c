@@ -37,7 +37,7 @@ static void rt_takes_no_answers(struct rt *rt)
 }
 
 /* The number of its endpoint. */
-static int rt_number(struct rt_side *side, __le16 *number)
+int rt_number(struct rt_side *side, __le16 *number)
 {
 	struct sockaddr_in name;
 	size_t len = sizeof(name);

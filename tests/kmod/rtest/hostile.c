@@ -144,20 +144,6 @@ int rt_hostile_connect(struct rt_hostile *h, const void *hello, size_t len,
 	return err == KFI_CONNECTED ? 0 : err < 0 ? err : -EPROTO;
 }
 
-/* The two good ones still understand each other. */
-int rt_talk(struct rt *rt)
-{
-	struct kfi_cq_tagged_entry entry;
-	int err;
-
-	err = kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL);
-	if (!err)
-		err = kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL);
-	if (!err)
-		err = rt_entry(&rt->b, &entry);
-	return err ? err : rt_entry(&rt->a, &entry);
-}
-
 static void rt_versions(struct rt *rt, struct rt_hostile *h)
 {
 	struct kfr_hello hello = rt_hello, said = { };
@@ -171,6 +157,11 @@ static void rt_versions(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_hostile_connect(h, NULL, 0, NULL, 0), -ECONNREFUSED);
 	rt_hostile_close_ep(h);
 	RT_EQ(rt, rt_hostile_connect(h, "hello, hello", 12, NULL, 0),
+	      -ECONNREFUSED);
+	rt_hostile_close_ep(h);
+	hello = rt_hello;
+	hello.eager = cpu_to_le32(KFR_EAGER - 1);
+	RT_EQ(rt, rt_hostile_connect(h, &hello, sizeof(hello), NULL, 0),
 	      -ECONNREFUSED);
 	rt_hostile_close_ep(h);
 	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
@@ -329,7 +320,7 @@ int rt_hostile_listen(struct rt_hostile *h)
 	return err ? err : kfi_listen(h->pep);
 }
 
-int rt_hostile_accept(struct rt_hostile *h)
+int rt_hostile_accept_with(struct rt_hostile *h, const void *hello, size_t len)
 {
 	struct kfi_info *info = NULL;
 	int err;
@@ -340,11 +331,86 @@ int rt_hostile_accept(struct rt_hostile *h)
 	err = rt_hostile_ep(h, info);
 	kfi_freeinfo(info);
 	if (!err)
-		err = kfi_accept(h->ep, &rt_hello, sizeof(rt_hello));
+		err = kfi_accept(h->ep, hello, len);
 	if (err)
 		return err;
 	err = rt_hostile_event(h, NULL, 0, NULL);
 	return err == KFI_CONNECTED ? 0 : err < 0 ? err : -EPROTO;
+}
+
+int rt_hostile_accept(struct rt_hostile *h)
+{
+	return rt_hostile_accept_with(h, &rt_hello, sizeof(rt_hello));
+}
+
+/* It hears @n messages more. */
+int rt_room(struct rt_hostile *h, unsigned int n)
+{
+	int err = 0;
+	u8 *slot;
+
+	while (n-- && !err) {
+		slot = h->in + h->posted++ % RT_SLOTS * RT_SLOT;
+		err = kfi_recv(h->ep, slot, RT_SLOT, NULL, 0, slot);
+	}
+	return err;
+}
+
+/* Return: what the next message is, with its header; or a negative errno. */
+int rt_hear(struct rt_hostile *h, struct kfr_hdr *hdr)
+{
+	struct kfi_cq_data_entry entry;
+	ssize_t n;
+
+	n = kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS);
+	if (n != 1)
+		return n < 0 ? n : -EIO;
+	*hdr = *(struct kfr_hdr *)entry.op_context;
+	return hdr->op;
+}
+
+/* Return: 0 once it has heard @n messages more. */
+int rt_hostile_hears(struct rt_hostile *h, unsigned int n)
+{
+	struct kfr_hdr hdr;
+	int err = rt_room(h, n);
+
+	while (n-- && !err)
+		err = min(rt_hear(h, &hdr), 0);
+	return err;
+}
+
+/* A message for a service that accepts with such a hello is an error. */
+static void rt_foreign_one(struct rt *rt, struct rt_hostile *h,
+			   kfi_addr_t addr, const void *hello, size_t len)
+{
+	struct kfi_cq_err_entry err;
+
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, addr, rt), 0);
+	RT_EQ(rt, rt_hostile_accept_with(h, hello, len), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+	RT_CHECK(rt, err.op_context == rt);
+	RT_EQ(rt, rt_hostile_event(h, NULL, 0, NULL), KFI_SHUTDOWN);
+	rt_hostile_close_ep(h);
+}
+
+static void rt_foreign_loop(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfr_hello magic = rt_hello, version = rt_hello, eager = rt_hello;
+	kfi_addr_t addr;
+
+	magic.magic = cpu_to_le32(KFR_MAGIC + 1);
+	version.version = cpu_to_le16(KFR_VERSION + 1);
+	eager.eager = cpu_to_le32(KFR_EAGER - 1);
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	rt_foreign_one(rt, h, addr, NULL, 0);
+	rt_foreign_one(rt, h, addr, &magic, sizeof(magic));
+	rt_foreign_one(rt, h, addr, &version, sizeof(version));
+	rt_foreign_one(rt, h, addr, &eager, sizeof(eager));
+	RT_EQ(rt, rt_talk(rt), 0);
 }
 
 /*
@@ -375,7 +441,9 @@ static void rt_goes_away_loop(struct rt *rt, struct rt_hostile *h)
 	}
 }
 
-static void rt_goes_away(struct rt *rt)
+/* Two endpoints, and one to whose address they can connect. */
+void rt_listening(struct rt *rt,
+		  void (*run)(struct rt *rt, struct rt_hostile *h))
 {
 	struct rt_hostile h = { };
 	int err;
@@ -384,8 +452,18 @@ static void rt_goes_away(struct rt *rt)
 	if (!err)
 		err = rt_hostile_open(&h, true);
 	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
-		rt_goes_away_loop(rt, &h);
+		run(rt, &h);
 	rt_hostile_close(&h);
+}
+
+static void rt_goes_away(struct rt *rt)
+{
+	rt_listening(rt, rt_goes_away_loop);
+}
+
+static void rt_foreign(struct rt *rt)
+{
+	rt_listening(rt, rt_foreign_loop);
 }
 
 /* Where the data of a message lies, as @h is told by its sender. */
@@ -455,6 +533,7 @@ const struct rt_case rt_hostile_cases[] = {
 	{ "makes_no_sense", rt_makes_no_sense },
 	{ "no_node", rt_no_node },
 	{ "goes_away", rt_goes_away },
+	{ "foreign", rt_foreign },
 	{ "stolen_key", rt_stolen_key },
 	{ }
 };

@@ -52,9 +52,15 @@ void rt_hostile_close_ep(struct rt_hostile *h);
 void rt_hostile_close(struct rt_hostile *h);
 int rt_hostile_listen(struct rt_hostile *h);
 int rt_hostile_accept(struct rt_hostile *h);
+int rt_hostile_accept_with(struct rt_hostile *h, const void *hello, size_t len);
+int rt_room(struct rt_hostile *h, unsigned int n);
+int rt_hear(struct rt_hostile *h, struct kfr_hdr *hdr);
+int rt_hostile_hears(struct rt_hostile *h, unsigned int n);
 int rt_know(struct rt_side *side, kfi_addr_t *addr);
-int rt_talk(struct rt *rt);
+int rt_number(struct rt_side *side, __le16 *number);
 void rt_with_hostile(struct rt *rt,
 		     void (*run)(struct rt *rt, struct rt_hostile *h));
+void rt_listening(struct rt *rt,
+		  void (*run)(struct rt *rt, struct rt_hostile *h));
 
 #endif /* _KFI_RTEST_HOSTILE_H_ */

@@ -75,6 +75,8 @@ static int __init rt_init(void)
 	rt_create(rt_greedy_cases);
 	rt_create(rt_bare_cases);
 	rt_create(rt_untrue_cases);
+	rt_create(rt_forged_cases);
+	rt_create(rt_pump_cases);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #define RT_KEY		0x1234567890abcdULL
 #define RT_TAG		99
 #define RT_AROUND	SZ_1M	/* bytes of a region that nobody uses */
+#define RT_WRITES	200	/* more than a small queue holds */
 
 static void rt_rma(struct rt *rt)
 {
@@ -124,6 +125,63 @@ static void rt_writedata(struct rt *rt)
 	RT_EQ(rt, entry.len, 100);
 	RT_CHECK(rt, entry.op_context == rt);
 	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
+static int rt_write_many(struct rt *rt, size_t len)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < RT_WRITES && !err; i++)
+		err = kfi_writedata(rt->a.ep, rt->a.buf, len, NULL, i,
+				    rt->a.peer, 0, RT_KEY, NULL);
+	return err;
+}
+
+/*
+ * The target does not read before its queue is full, that is before the initiator
+ * has as many entries of its own. Then it reads one by one.
+ */
+static void rt_read_late(struct rt *rt, size_t len)
+{
+	struct kfi_cq_tagged_entry entry;
+	unsigned int i;
+
+	RT_EQ(rt, rt_write_many(rt, len), 0);
+	for (i = 0; i < rt->b_entries; i++)
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	for (i = 0; i < RT_WRITES; i++) {
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+		RT_EQ(rt, entry.flags,
+		      KFI_RMA | KFI_REMOTE_WRITE | KFI_REMOTE_CQ_DATA);
+		RT_EQ(rt, entry.data, i);
+	}
+	for (i = rt->b_entries; i < RT_WRITES; i++)
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_write_too_many(struct rt *rt, size_t entries, size_t len)
+{
+	struct kfid_mr *mr;
+
+	rt->b_entries = entries;
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_mr_reg(rt->b.domain, rt->b.buf, len, KFI_REMOTE_WRITE, 0,
+			     RT_KEY, 0, &mr, NULL), 0);
+	rt_read_late(rt, len);
+	RT_EQ(rt, kfi_close(&mr->fid), 0);
+}
+
+static void rt_writedata_full(struct rt *rt)
+{
+	rt_write_too_many(rt, 64, 1);
+}
+
+/* The same with data that the target fetches. */
+static void rt_writedata_full_long(struct rt *rt)
+{
+	rt_write_too_many(rt, 16, 5000);
 }
 
 static void rt_rma_refused(struct rt *rt)
@@ -354,6 +412,8 @@ const struct rt_case rt_rma_cases[] = {
 	{ "many_reads", rt_many_reads },
 	{ "part_of_region", rt_part_of_region },
 	{ "writedata", rt_writedata },
+	{ "writedata_full", rt_writedata_full },
+	{ "writedata_full_long", rt_writedata_full_long },
 	{ "rma_refused", rt_rma_refused },
 	{ "rma_endpoint", rt_rma_endpoint },
 	{ "tagged_rma", rt_tagged_rma },

@@ -57,6 +57,7 @@ struct rt_side {
  * @b_lacks: capabilities that @b has not; the same
  * @keep: bytes that they keep, 0 for the default; the same
  * @rx_size: receives, 0 for the default; the same
+ * @b_entries: entries of @b's completion queue, 0 for many; the same
  * @av_type: of the vectors; the same
  * @a: one endpoint
  * @b: another one
@@ -69,6 +70,7 @@ struct rt {
 	u64 b_lacks;
 	size_t keep;
 	size_t rx_size;
+	size_t b_entries;
 	enum kfi_av_type av_type;
 	struct rt_side a;
 	struct rt_side b;
@@ -99,6 +101,7 @@ int rt_entry(struct rt_side *side, struct kfi_cq_tagged_entry *entry);
 int rt_entry_from(struct rt_side *side, struct kfi_cq_tagged_entry *entry,
 		  kfi_addr_t *src);
 int rt_error(struct rt_side *side, struct kfi_cq_err_entry *err);
+int rt_talk(struct rt *rt);
 void rt_fill(u8 *buf, size_t len, u8 seed);
 bool rt_filled(const u8 *buf, size_t len, u8 seed);
 
@@ -115,5 +118,7 @@ extern const struct rt_case rt_hostile_cases[];
 extern const struct rt_case rt_greedy_cases[];
 extern const struct rt_case rt_bare_cases[];
 extern const struct rt_case rt_untrue_cases[];
+extern const struct rt_case rt_forged_cases[];
+extern const struct rt_case rt_pump_cases[];
 
 #endif /* _KFI_RTEST_H_ */

@@ -10,32 +10,6 @@
 
 #include "hostile.h"
 
-/* It hears @n messages more. */
-static int rt_room(struct rt_hostile *h, unsigned int n)
-{
-	int err = 0;
-	u8 *slot;
-
-	while (n-- && !err) {
-		slot = h->in + h->posted++ % RT_SLOTS * RT_SLOT;
-		err = kfi_recv(h->ep, slot, RT_SLOT, NULL, 0, slot);
-	}
-	return err;
-}
-
-/* Return: what the next message is, with its header; or a negative errno. */
-static int rt_hear(struct rt_hostile *h, struct kfr_hdr *hdr)
-{
-	struct kfi_cq_data_entry entry;
-	ssize_t n;
-
-	n = kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS);
-	if (n != 1)
-		return n < 0 ? n : -EIO;
-	*hdr = *(struct kfr_hdr *)entry.op_context;
-	return hdr->op;
-}
-
 /* Something about the stranger's endpoint, or about what was sent to it. */
 static int rt_say(struct rt_hostile *h, enum kfr_wire_op op, u8 flags, u32 seq,
 		  u16 epoch, u32 count)
@@ -207,20 +181,6 @@ static void rt_fin_too_long(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, err.len, 100);
 	RT_EQ(rt, err.olen, 0);
 	RT_EQ(rt, rt_talk(rt), 0);
-}
-
-static void rt_listening(struct rt *rt,
-			 void (*run)(struct rt *rt, struct rt_hostile *h))
-{
-	struct rt_hostile h = { };
-	int err;
-
-	err = rt_open(rt);
-	if (!err)
-		err = rt_hostile_open(&h, true);
-	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
-		run(rt, &h);
-	rt_hostile_close(&h);
 }
 
 static void rt_answers_early(struct rt *rt)
