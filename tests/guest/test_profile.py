@@ -268,7 +268,7 @@ def test_domain_adds_up_its_objects(mock: Mock) -> None:
 def _signalled(mock: Mock) -> kp.CompletionQueue:
     """Open a queue that counts one signal, and that nothing uses."""
     cq = mock.domain.cq(8)
-    with mock.domain.endpoint(mock.info) as ep, mock.fabric.eq() as eq:
+    with mock.fabric.eq() as eq, mock.domain.endpoint(mock.info) as ep:
         ep.bind(cq, recv=True, transmit=True)
         ep.bind(eq)
         ep.enable()

@@ -102,7 +102,7 @@ class Held:
     def new(cls, mock: Mock, in_thread: InThread) -> Held:
         """Return once the close waits for the call."""
         cq = mock.domain.cq(8)
-        with mock.domain.endpoint(mock.info) as ep, mock.fabric.eq() as eq:
+        with mock.fabric.eq() as eq, mock.domain.endpoint(mock.info) as ep:
             ep.bind(cq, recv=True, transmit=True)
             ep.bind(eq)
             ep.enable()
