@@ -37,7 +37,7 @@ from harness.trace.userstacks import UserStacks
 
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
 _LOSSES = ("ring", "waits", "queues", "unpaired")
-_BIT, _FUTEX = 17, 20  # kinds of queues
+_COMPLETION, _BIT, _FUTEX = 2, 17, 20  # kinds of queues
 _WITH_STACKS = WaitRecord.FORMAT.size + StackRecord.FORMAT.size
 # Fields of a row that have the same name in struct stats.
 _SAME = "address waits slept wakes found spurious timeouts interrupted deepest".split()
@@ -356,8 +356,8 @@ class Tracer(AbstractContextManager["Tracer"]):
         for wait in self._bpf[b"open_waits"].values():
             if wait.r.queue in queues and wait.r.tgid != os.getpid():
                 self._complete(wait)
-                # The bit was clear if the thread did not sleep, so the wait is over.
-                if wait.kind not in (_BIT, _FUTEX) or wait.r.sleeps:
+                # What it waited for was there if the thread did not sleep: the wait is over.
+                if wait.kind not in (_COMPLETION, _BIT, _FUTEX) or wait.r.sleeps:
                     yield wait
 
     def _complete(self, wait: Any) -> None:

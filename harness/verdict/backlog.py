@@ -56,8 +56,8 @@ class End(Enum):
 class Sleep:
     """One sleep of a wait, and the ``wake`` that ended it.
 
-    The thread has certainly seen everything published before ``looked``: it slept
-    then, was woken, and looked. A wake before it slept does not count, since going to
+    The thread has certainly seen everything published before ``looked``: it had been
+    woken, ran from then on, and looked. A wake before it slept does not count, since going to
     sleep may have cancelled it.
     """
 
@@ -114,7 +114,7 @@ def sleeps_of(queue: Queue, wait: Wait, t_stop: int) -> Iterator[Sleep]:
         if effect.asleep:
             start = last if begin <= last < t_wake else begin
             yield Sleep(queue, wait, start, t_wake, End.WAKE, looked, wake)
-            begin, looked = wake.t_running, t_wake
+            begin = looked = wake.t_running
     if last > t_wake:
         foreign = wait.record.t_foreign
         end = foreign if foreign > last else wait.record.t_end

@@ -122,10 +122,12 @@ class Verdict:
     Args:
         findings: The faults.
         doubts: Reasons why the recording has gaps, or not the marks that it needs.
+        despite: The doubts concern only marks, and the findings need none.
         matched: Waits that were judged.
         notes: Findings that are no faults.
         matches: The messages of each side of a job.
         unaided: Of the ``matched`` waits those that no event ended, and rightly.
+        past: Of the ``matched`` waits those whose thread was woken otherwise than by its queue.
         awake: Of the ``matched`` waits those whose thread did not sleep.
         unjudged: The numbers of waits that were not judged, by reason.
         odd: What was odd in these, by its name; no faults.
@@ -139,10 +141,12 @@ class Verdict:
     notes: tuple[Finding, ...] = ()
     matches: Mapping[str, Match] = field(default_factory=dict)
     unaided: int = 0
+    past: int = 0
     awake: int = 0
     unjudged: Mapping[str, int] = field(default_factory=dict)
     odd: Mapping[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    despite: bool = False
     ended_by: str = "the completion"
 
     @property
@@ -153,7 +157,7 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """Doubts come first, since a recording with gaps proves no fault."""
-        if self.doubts:
+        if self.doubts and not (self.despite and self.findings):
             return Outcome.NOT_VERIFIED
         if self.findings:
             return Outcome.FAULT
@@ -176,6 +180,7 @@ class Verdict:
         """The faults, then the doubts, each in a line, if there are any; else :meth:`line`."""
         if self.outcome is Outcome.FAULT:
             lines, what = list(map(str, self.findings)), "findings"
+            lines += [f"{Outcome.NOT_VERIFIED}: {doubt}" for doubt in self.doubts]
         elif self.outcome is Outcome.NOT_VERIFIED:
             lines = [f"{self.outcome}: {doubt}" for doubt in (*self.doubts, *self.missing)]
             what = "reasons"
@@ -186,18 +191,21 @@ class Verdict:
 
     def _judged(self) -> str:
         total = self.matched + sum(self.unjudged.values())
-        alone = {"ended by their limit or a signal, with nothing ready": self.unaided}
+        alone = {
+            "ended by their limit or a signal, with nothing ready": self.unaided,
+            "woken past their queue": self.past,
+        }
+        alone = {words: number for words, number in alone.items() if number}
         if self.unjudged:
-            text = f"{self.matched} of {total} waits judged"
-            text += f", {listed(alone)}" if self.unaided else ""
-            text += f"; not judged: {listed(self.unjudged)}"
+            parts = (f"{self.matched} of {total} waits judged", listed(alone))
+            text = ", ".join(filter(None, parts)) + f"; not judged: {listed(self.unjudged)}"
             return text + (f"; {listed(self.odd)}" if self.odd else "")
-        ended = total - self.unaided - self.awake
+        ended = total - sum(alone.values()) - self.awake
         if ended == total:
             return f"{total} waits, each ended by {self.ended_by} it waited for"
-        parts = {f"ended by {self.ended_by} they waited for": ended, **alone}
-        parts["without a sleep"] = self.awake
-        return f"{total} waits: {listed({w: n for w, n in parts.items() if n})}"
+        found = {f"ended by {self.ended_by} they waited for": ended} if ended else {}
+        found |= alone | ({"without a sleep": self.awake} if self.awake else {})
+        return f"{total} waits: {listed(found)}"
 
     def _not_judged(self) -> str:
         total = sum(self.unjudged.values())

@@ -157,7 +157,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The whole recording, by queue; ``doubts`` are the reasons why it may be incomplete."""
+    """The whole recording, by queue; ``doubts`` are the reasons why it may be incomplete.
+
+    ``late``: those of the doubts that concern only marks.
+    """
 
     queues: Mapping[int, Queue]
     objects: Mapping[int, ObjectRecord]
@@ -173,6 +176,7 @@ class Ledger:
     asleep: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     works: tuple[WorkRecord, ...] = ()
     take_marked: bool = False
+    late: tuple[str, ...] = ()
 
     def object_name(self, oid: int, names: Mapping[int, str] | None = None) -> str:
         """Class and id of an object, with the name that the run gave it."""
@@ -248,12 +252,14 @@ def build(recording: Recording) -> Ledger:
     _place_wakes(queues, wakes)
     _place_stacks(queues, stacks)
     _place_enders(queues, enders)
+    late = tuple(_late_marks(recording, queues))
     return Ledger(
         queues=queues,
         objects=objects,
         members={oid: frozenset(ids) for oid, ids in members.items()},
         threads=dict(recording.threads),
-        doubts=(*_doubts(recording, queues), *doubts),
+        doubts=(*recording.gaps, *late, *_doubts(recording, queues), *doubts),
+        late=late,
         marks=_with_returns(marks),
         names=dict(recording.queues),
         stacks=dict(recording.stacks),
@@ -404,7 +410,7 @@ def _late_marks(recording: Recording, queues: Mapping[int, Queue]) -> Iterator[s
 
 
 def _doubts(recording: Recording, queues: Mapping[int, Queue]) -> list[str]:
-    doubts = [*recording.gaps, *_late_marks(recording, queues)]
+    doubts = []
     lost = recording.losses
     if lost:
         doubts.append(

@@ -31,11 +31,20 @@ __all__ = ["QueueRules", "judge"]
 _Fault = tuple[Finding, Signal | None]
 """A finding, and the wake call at fault, if there was one."""
 
+# It is known what ends such a wait.
+_NEED_NO_MARKS = (Kind.DEADLOCK, Kind.STUCK)
+
 
 def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
     """Judge plain wait queues. Suspicions that are no certain faults are notes."""
     index = QueueIndex(ledger, rules or QueueRules())
-    faults = list(_faults(index))
+    doubts, missing = _marks_not_called(ledger) if index.has_marks else ((), ())
+    despite = bool(ledger.late or doubts) and {*ledger.doubts} == {*ledger.late}
+    faults = [
+        (finding, call)
+        for finding, call in _faults(index)
+        if not despite or finding.kind in _NEED_NO_MARKS
+    ]
     reported = {id(call) for _, call in faults if call}
     notes = _find_overtaken(index, reported) if index.has_marks else _suspicions(index)
     verdict = Verdict(
@@ -50,22 +59,22 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
         matched = reasons.pop("", 0)
         unjudged = _nothing_known(index) | dict(reasons.most_common())
         return replace(verdict, matched=matched, unjudged=unjudged, odd=_oddities(index))
-    doubts, missing = _marks_not_called(ledger)
     reasons += Counter(
         index.not_judged(queue, wait) for queue in index.queues for wait in queue.waits
     )
     judged = [
         wait for queue in index.queues for wait in queue.waits if not index.not_judged(queue, wait)
     ]
-    unaided = sum(wait.unaided or wait.record.ret < 0 for wait in judged)
     return replace(
         verdict,
         doubts=(*ledger.doubts, *doubts),
         matched=reasons.pop("", 0),
-        unaided=unaided,
-        awake=sum(not wait.slept for wait in judged if wait.record.ret >= 0),
+        unaided=sum(wait.record.ret < 0 for wait in judged),
+        past=sum(wait.unaided and wait.record.ret >= 0 for wait in judged),
+        awake=sum(not wait.slept and wait.record.ret >= 0 for wait in judged),
         unjudged=dict(reasons.most_common()),
         missing=missing,
+        despite=despite,
     )
 
 

@@ -145,6 +145,15 @@ def test_earlier_call_for_an_earlier_publication_is_not_the_one_that_is_told() -
     assert "no wake call followed" in found.text
 
 
+def test_woken_thread_that_runs_after_the_store_has_looked() -> None:
+    """It slept again since it waits for something else; the wake came within the function."""
+    scene = Scene()
+    scene.publish(100, end=105)
+    scene.call(101)
+    scene.wait(50, slept=130, wakes=(101,), ran=10, timeout=TIMEOUT)
+    assert not [f for f in scene.verdict().findings if f.tid == WAITER]
+
+
 def test_wake_that_its_sleeper_wipes_out_is_lost() -> None:
     scene = Scene()
     scene.publish(100)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from errno import EDEADLK, ETIMEDOUT
 
 from lock_scenes import ANN, BOB, CARL, LOCK_A, LOCK_B, LOCK_C, STOP, LockScene
 
 from harness.recording.records import Ender, FClass
 from harness.verdict.kinds import Finding, Kind, Outcome
+from harness.verdict.queues import judge
 from harness.verdict.story import story
 
 
@@ -57,6 +59,17 @@ def test_thread_that_waits_for_its_own_lock_is_a_deadlock() -> None:
     scene.wait(10, ANN, LOCK_A)
     scene.ender(10, ANN, LOCK_A, ANN)
     assert "waits for its own thread" in only(scene, Kind.DEADLOCK, ANN, ANN).text
+
+
+def test_deadlock_is_found_though_no_mark_was_called() -> None:
+    """It needs no marks, and it may be the reason why no item was published."""
+    scene = LockScene()
+    ab_ba(scene)
+    verdict = judge(replace(scene.ledger(), marked={"publish": 0}))
+    assert verdict.outcome is Outcome.FAULT
+    deadlock, doubt = verdict.lines()
+    assert deadlock.startswith("DEADLOCK: ")
+    assert doubt == "NOT VERIFIED: publish, which was marked, was never called"
 
 
 def test_circle_of_three_is_one_deadlock() -> None:
