@@ -241,7 +241,7 @@ def test_overrun_has_a_code_of_its_own(mock: Mock) -> None:
         mock.command(eq.event)
     with pytest.raises(BlockingIOError):
         mock.command(eq.event)
-    codes = [eq.call(NONE) for _ in range(7)]
+    codes = [eq.call(NOW) for _ in range(7)]
     assert [code < 0 for code in codes] == [False] * 4 + [True] * 3
     assert codes[4:] == [-errno.EAGAIN] * 3
     wait = _on_wait_set(mock, Kind.QUEUE)
