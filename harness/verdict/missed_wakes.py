@@ -277,7 +277,9 @@ def _finding(index: QueueIndex, sleep: Sleep, publication: MarkRecord, cause: _C
     )
     wait = cause.wait or sleep.wait
     rec = cause.call.record if cause.call else None
-    seq, waker = (rec.seq, rec.waker) if rec else (0, publication.tid)
+    # A call on another queue has no number on this one; the text names it.
+    seq = rec.seq if rec and rec.queue == sleep.queue.id else 0
+    waker = rec.waker if rec else publication.tid
     tid = wait.record.tid
     args = (tid, wait.number, seq, waker, publication.t)
     return Finding(cause.kind, sleep.queue.id, text, *args)

@@ -18,6 +18,7 @@ from queue_scenes import (
 
 from harness.recording.records import Context
 from harness.verdict.kinds import Kind
+from harness.verdict.story import story
 
 # Lost.
 
@@ -83,6 +84,17 @@ def test_wake_call_that_goes_to_another_queue_is_lost() -> None:
     scene.call(101, queue=OTHER, sleepers=0)
     found = only(scene, Kind.LOST, WAITER, WAKER)
     assert "went to other_queue [mod], where it woke nobody" in found.text
+
+
+def test_story_of_a_call_on_another_queue_shows_no_call_on_this_one() -> None:
+    """Both are the first calls on their queues; that on this queue came before the wait."""
+    scene = Scene()
+    scene.call(40, sleepers=0)
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    scene.publish(100)
+    scene.call(101, queue=OTHER, sleepers=0)
+    found = only(scene, Kind.LOST, WAITER, WAKER)
+    assert "finds 0 asleep" not in story(scene.ledger(), found)
 
 
 def test_wake_call_on_both_queues_is_not_lost() -> None:
