@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * Makes slab allocations fail, of one thread or all that must not sleep, on
- * kernels that were built without CONFIG_FAILSLAB: kprobes answer for the
+ * kernels that were built without CONFIG_FAILSLAB: ftrace answers for the
  * allocator. x86 only.
+ *
+ * A kprobe would not do. It is skipped if an interrupt comes while another
+ * kprobe is handled on the same CPU, and then an allocation succeeds that must
+ * fail. ftrace has no such limit.
  *
  * /sys/kernel/debug/kfi_failslab: write "TID N": the Nth allocation from now
  * on that this thread makes in process context fails, once; "TID N-": so do all
@@ -14,9 +18,9 @@
  * kernel would say of them is not said.
  */
 #include <linux/debugfs.h>
+#include <linux/ftrace.h>
 #include <linux/gfp.h>
 #include <linux/kallsyms.h>
-#include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/stacktrace.h>
@@ -28,13 +32,21 @@
 
 /* A function that may say no to an allocation. */
 struct fs_point {
-	struct kprobe probe;
+	struct ftrace_ops ops;
+	char *name;
 	unsigned int gfp;	/* which of its arguments has the flags, from 0 */
 	long no;		/* what it returns then */
 };
 
-#define FS_POINT(name, _gfp, _no) {					\
-	.probe = { .symbol_name = (name), .pre_handler = fs_asked },	\
+/* Both functions change where the traced function goes on. */
+#define FS_OPS(_func) {							\
+	.func = (_func),						\
+	.flags = FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_IPMODIFY,	\
+}
+
+#define FS_POINT(_name, _gfp, _no) {					\
+	.ops = FS_OPS(fs_asked),					\
+	.name = (_name),						\
 	.gfp = (_gfp),							\
 	.no = (_no),							\
 }
@@ -112,35 +124,28 @@ static noinline notrace void fs_return(void)
 	barrier();
 }
 
-static int fs_asked(struct kprobe *probe, struct pt_regs *regs)
+static void notrace fs_asked(unsigned long ip, unsigned long parent_ip,
+			     struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
-	const struct fs_point *point = container_of(probe, struct fs_point,
-						    probe);
+	const struct fs_point *point = container_of(ops, struct fs_point, ops);
+	struct pt_regs *regs = ftrace_get_regs(fregs);
 
 	if (!fs_fails((__force gfp_t)regs_get_kernel_argument(regs, point->gfp)))
-		return 0;
+		return;
 	regs_set_return_value(regs, point->no);
 	instruction_pointer_set(regs, (unsigned long)fs_return);
-	return 1;
 }
 
-NOKPROBE_SYMBOL(fs_asked);
-
-static int fs_warned(struct kprobe *probe, struct pt_regs *regs)
+static void notrace fs_warned(unsigned long ip, unsigned long parent_ip,
+			      struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
-	if (!fs_is_meant())
-		return 0;
-	instruction_pointer_set(regs, (unsigned long)fs_return);
-	return 1;
+	if (fs_is_meant())
+		instruction_pointer_set(ftrace_get_regs(fregs),
+					(unsigned long)fs_return);
 }
-
-NOKPROBE_SYMBOL(fs_warned);
 
 /* Where vmalloc() reports that it had no memory for its own records. */
-static struct kprobe fs_warning = {
-	.symbol_name = "warn_alloc",
-	.pre_handler = fs_warned,
-};
+static struct ftrace_ops fs_warning = FS_OPS(fs_warned);
 
 /* All allocations ask it; newer kernels have it only with CONFIG_FAILSLAB. */
 static struct fs_point fs_question = FS_POINT("should_failslab", 1, -ENOMEM);
@@ -157,52 +162,58 @@ static struct fs_point fs_points[] = {
 	FS_POINT("__kmalloc_node_track_caller_noprof", 1 + FS_BUCKET, 0),
 };
 
-static int fs_register_points(void)
+static int fs_register_ops(struct ftrace_ops *ops, char *name)
 {
-	unsigned int i;
-	int err = register_kprobe(&fs_question.probe);
+	int err = ftrace_set_filter(ops, name, strlen(name), 1);
 
-	if (err != -ENOENT)
-		return err;
-	fs_question.probe.symbol_name = NULL;
-	for (i = 0; i < ARRAY_SIZE(fs_points); i++) {
-		err = register_kprobe(&fs_points[i].probe);
-		if (err)
-			break;
-	}
-	while (err && i--)
-		unregister_kprobe(&fs_points[i].probe);
+	if (!err)
+		err = register_ftrace_function(ops);
+	if (err)
+		ftrace_free_filter(ops);
 	return err;
 }
 
-static void fs_unregister_points(void)
+static void fs_unregister_ops(struct ftrace_ops *ops)
 {
-	unsigned int i;
-
-	if (fs_question.probe.symbol_name) {
-		unregister_kprobe(&fs_question.probe);
+	if (!(ops->flags & FTRACE_OPS_FL_ENABLED))
 		return;
-	}
-	for (i = 0; i < ARRAY_SIZE(fs_points); i++)
-		unregister_kprobe(&fs_points[i].probe);
-}
-
-static int fs_register(void)
-{
-	int err = register_kprobe(&fs_warning);
-
-	if (err)
-		return err;
-	err = fs_register_points();
-	if (err)
-		unregister_kprobe(&fs_warning);
-	return err;
+	unregister_ftrace_function(ops);
+	ftrace_free_filter(ops);
 }
 
 static void fs_unregister(void)
 {
-	fs_unregister_points();
-	unregister_kprobe(&fs_warning);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(fs_points); i++)
+		fs_unregister_ops(&fs_points[i].ops);
+	fs_unregister_ops(&fs_question.ops);
+	fs_unregister_ops(&fs_warning);
+}
+
+/* ftrace_set_filter() refuses a function that the kernel does not have. */
+static int fs_register_points(void)
+{
+	unsigned int i;
+	int err = fs_register_ops(&fs_question.ops, fs_question.name);
+
+	if (err != -EINVAL)
+		return err;
+	err = 0;
+	for (i = 0; !err && i < ARRAY_SIZE(fs_points); i++)
+		err = fs_register_ops(&fs_points[i].ops, fs_points[i].name);
+	return err;
+}
+
+static int fs_register(void)
+{
+	int err = fs_register_ops(&fs_warning, "warn_alloc");
+
+	if (!err)
+		err = fs_register_points();
+	if (err)
+		fs_unregister();
+	return err;
 }
 
 static ssize_t fs_write(struct file *file, const char __user *buf, size_t len,
