@@ -274,6 +274,7 @@ def _finding(index: QueueIndex, sleep: Sleep, publication: MarkRecord, cause: _C
     text = (
         f"{analysis.wait(sleep.queue, sleep.wait)} {_how_long(analysis, sleep)} although "
         f"{publisher} {_published(index, sleep, publication)} it fell asleep; {cause.why}"
+        f"{_reservation(index)}"
     )
     wait = cause.wait or sleep.wait
     rec = cause.call.record if cause.call else None
@@ -283,6 +284,14 @@ def _finding(index: QueueIndex, sleep: Sleep, publication: MarkRecord, cause: _C
     tid = wait.record.tid
     args = (tid, wait.number, seq, waker, publication.t)
     return Finding(cause.kind, sleep.queue.id, text, *args)
+
+
+def _reservation(index: QueueIndex) -> str:
+    """The condition of a finding if several functions publish: any taker may take any item."""
+    functions = sorted({*map(index.function, index.backlog.published)} - {""})
+    if len(functions) < 2:
+        return ""
+    return f"; this holds if {' and '.join(functions)} publish items of one kind"
 
 
 def _published(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from harness.recording.records import ENDER_KNOWN, FClass, Mark, WakeRecord
+from harness.recording.records import ENDER_KNOWN, FClass, Mark, MarkRecord, WakeRecord
 from harness.verdict.backlog import (
     Backlog,
     End,
@@ -146,6 +146,11 @@ class QueueIndex:
         if not self._taking:
             return not (self._takers or self.ledger.take_marked)
         return queue.id not in self._taking
+
+    def function(self, mark: MarkRecord) -> str:
+        """The marked function that was called; empty if its stack was not recorded."""
+        frames = self.ledger.stacks.get(mark.stack, ("",))
+        return frames[0].partition("+")[0]
 
     def effect(self, wake: WakeRecord) -> WakeEffect | None:
         """The effect of a wake on the wait that it belongs to."""

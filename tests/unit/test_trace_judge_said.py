@@ -119,3 +119,20 @@ def test_long_lists_of_faults_end_with_their_number(most: int, said: str) -> Non
     faults = (Finding(Kind.LOST, 1, "one"), Finding(Kind.LOST, 1, "two"))
     lines = Verdict(faults, (), matched=0).lines(most)
     assert len(lines) == 2 and lines[-1].startswith(said)
+
+
+@pytest.mark.parametrize("functions", [("push", "push"), ("push", "credit")])
+def test_finding_with_two_publishing_functions_has_a_condition(functions: tuple[str, str]) -> None:
+    """Nothing says whether the items of two functions are of one kind."""
+    scene = Scene()
+    scene.publish(100)
+    scene.publish(200)
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    scene.records[:2] = [
+        replace(mark, stack=number) for number, mark in enumerate(scene.records[:2])
+    ]
+    stacks = {number: (f"{name}+0x6 [mod]",) for number, name in enumerate(functions)}
+    line = judge(replace(scene.ledger(), stacks=stacks)).line()
+    condition = "; this holds if credit and push publish items of one kind"
+    assert line.startswith("LOST")
+    assert line.endswith(condition) is (len({*functions}) == 2)
