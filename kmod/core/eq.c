@@ -356,8 +356,10 @@ EXPORT_SYMBOL_GPL(kfi_eq_settle);
 static ssize_t kfi_eq_look(struct kfi_eq *eq, u32 *event, void *buf, size_t len)
 {
 	struct kfi_eq_slot *slot;
-	int ret = kfi_eq_next(eq, false, &slot);
+	int ret;
 
+	lockdep_assert_held(&eq->src.lock);
+	ret = kfi_eq_next(eq, false, &slot);
 	if (ret)
 		return ret;
 	if (len < slot->len)

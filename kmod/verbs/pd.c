@@ -204,9 +204,11 @@ int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr)
  */
 struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port)
 {
-	struct kfv_pd *pd = kzalloc(sizeof(*pd), GFP_KERNEL_ACCOUNT);
+	struct kfv_pd *pd;
 	int err;
 
+	lockdep_assert_held(&dev->lock);
+	pd = kzalloc(sizeof(*pd), GFP_KERNEL_ACCOUNT);
 	if (!pd)
 		return ERR_PTR(-ENOMEM);
 	pd->ib = ib_alloc_pd(dev->ib, 0);
