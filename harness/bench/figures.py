@@ -32,6 +32,10 @@ ON_A_LINK = ("rdmread", "rawread", "tags")
 READ_SIZE, READ_DEPTH = 1 << 20, 4
 _READS, _READ_REPEATS = 16, 8
 FEW_TAGS, MANY_TAGS = 10, 10_000
+FEW_ENDPOINTS, MANY_ENDPOINTS = 10, 1000
+"""Of one node."""
+_PAIR = 2
+"""Endpoints that send or receive; the others are idle."""
 _TAGGED = 2000
 _LOOP_ROUNDS, _LOOP_REPEATS = 100, 3
 LOOPS = ("kfabric", "pyverbs")
@@ -75,8 +79,10 @@ INSTRUCTIONS: tuple[str, ...] = (
     *(f"fi_poll {provider} {MEMBERS} {_SLOW_CALLS}" for provider in PROVIDERS),
     *_rxe(*_RXE_COUNTED),
     *_reads(1),
-    f"tags {FEW_TAGS} {_TAGGED}",
-    f"tags {MANY_TAGS} {_TAGGED}",
+    f"tags {FEW_TAGS} 0 {_TAGGED}",
+    f"tags {MANY_TAGS} 0 {_TAGGED}",
+    f"tags {FEW_TAGS} {FEW_ENDPOINTS - _PAIR} {_TAGGED}",
+    f"tags {FEW_TAGS} {MANY_ENDPOINTS - _PAIR} {_TAGGED}",
     *(f"events {kind} {_LOOP_ROUNDS}" for _ in range(_LOOP_REPEATS) for kind in LOOPS),
 )
 """The plan of a guest with one CPU that counts its instructions."""
@@ -230,6 +236,7 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         _read_row("instructions", instructions),
         _read_row("time", times),
         _tags_row(instructions),
+        _endpoints_row(instructions),
         _events_row(instructions),
     ]
 
@@ -368,9 +375,19 @@ def _read_row(title: str, samples: Sequence[Sample]) -> Row:
 
 def _tags_row(samples: Sequence[Sample]) -> Row:
     """The cost of a message with many receives posted, compared with few."""
-    many, few = (_call_cost(_find(samples, "tags", tags)) for tags in (MANY_TAGS, FEW_TAGS))
+    many, few = (_call_cost(_find(samples, "tags", tags, 0)) for tags in (MANY_TAGS, FEW_TAGS))
     title = f"tagged message: {MANY_TAGS} / {FEW_TAGS} receives posted"
     return Row(title, many / few, 1.2, f"{many:.0f} / {few:.0f} instructions")
+
+
+def _endpoints_row(samples: Sequence[Sample]) -> Row:
+    """The cost of a message with many endpoints on the node, compared with few."""
+    many, few = (
+        _call_cost(_find(samples, "tags", FEW_TAGS, endpoints - _PAIR))
+        for endpoints in (MANY_ENDPOINTS, FEW_ENDPOINTS)
+    )
+    title = f"tagged message: {MANY_ENDPOINTS} / {FEW_ENDPOINTS} endpoints on the node"
+    return Row(title, many / few, 1.1, f"{many:.0f} / {few:.0f} instructions")
 
 
 def _events_row(samples: Sequence[Sample]) -> Row:

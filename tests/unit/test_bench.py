@@ -162,11 +162,20 @@ def test_rdm_endpoints_are_compared_with_what_is_below_them() -> None:
     rows = figures.rows(counted, timed)
     assert row(rows, "RDM / MSG on rxe: time").measured == pytest.approx(1.2)
     assert row(rows, "RDM read", "time").measured == pytest.approx(1 / 1.1)
-    assert row(rows, "tagged message").measured == pytest.approx(1)
+    assert row(rows, "tagged message", "receives").measured == pytest.approx(1)
     slow = changed(timed, "rdmread", ns=16 * 1200)
     assert row(figures.rows(counted, slow), "RDM read", "time").met is False
     searched = changed(counted, f"tags {figures.MANY_TAGS}", cycles=2000 * 1300)
-    assert row(figures.rows(searched, timed), "tagged message").met is False
+    assert row(figures.rows(searched, timed), "tagged message", "receives").met is False
+
+
+def test_idle_endpoints_make_no_message_more_expensive() -> None:
+    """D7: the cost of a message on a node with a thousand endpoints has a goal."""
+    counted, timed = whole()
+    assert row(figures.rows(counted, timed), "endpoints on the node").measured == pytest.approx(1)
+    crowd = f"tags {figures.FEW_TAGS} {figures.MANY_ENDPOINTS - 2}"
+    searched = changed(counted, crowd, cycles=2000 * 1200)
+    assert row(figures.rows(searched, timed), "endpoints on the node").met is False
 
 
 def test_an_event_loop_is_compared_with_pyverbs() -> None:

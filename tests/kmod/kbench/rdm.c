@@ -5,8 +5,9 @@
  * rdmread ADDR SIZE READS DEPTH: remote reads of SIZE bytes by key, DEPTH of them
  * at a time; raw.c does the same without kfabric.
  *
- * tags ADDR POSTED MESSAGES: messages of 8 bytes, one at a time, each for another
- * one of POSTED receives, which is posted again. No tag has bits to ignore.
+ * tags ADDR POSTED OTHERS MESSAGES: messages of 8 bytes, one at a time, each for
+ * another one of POSTED receives, which is posted again. No tag has bits to ignore.
+ * OTHERS is the number of idle endpoints on the same node.
  */
 #include <linux/in.h>
 #include <linux/slab.h>
@@ -20,6 +21,8 @@
 
 #define KB_KEY		497
 #define KB_RX_SIZE	16384	/* receives, however many are posted */
+#define KB_OTHERS_MAX	1024
+#define KB_OTHER_SIZE	16	/* receives of an idle endpoint */
 #define KB_STRIDE	7919	/* prime: consecutive tags are far apart */
 #define KB_WARM		16	/* messages that are not measured */
 
@@ -32,10 +35,18 @@ struct kb_peer {
 	kfi_addr_t other;
 };
 
+/* Idle endpoints; they share the queue and the addresses of the near peer. */
+struct kb_others {
+	struct kfi_info *info;
+	struct kfid_ep **eps;
+	unsigned int count;
+};
+
 struct kb_pair {
 	struct kb *kb;
 	struct kb_peer near;
 	struct kb_peer far;
+	struct kb_others others;
 };
 
 void kb_reads_fill(u8 *buf, size_t size)
@@ -116,8 +127,55 @@ static void kb_peer_close(struct kb_peer *peer)
 	vfree(peer->buf);
 }
 
-/* kb_pair_close() also if it fails; kb_close() closes the rest. */
-static int kb_pair_open(struct kb_pair *pair, const char *addr, size_t size)
+static int kb_other_open(struct kb_pair *pair)
+{
+	struct kb_others *others = &pair->others;
+	struct kfid_ep *ep;
+	int err;
+
+	err = kfi_endpoint(pair->kb->domain, others->info, &ep, NULL);
+	if (err)
+		return err;
+	others->eps[others->count++] = ep;
+	err = kfi_ep_bind(ep, &pair->near.av->fid, 0);
+	if (!err)
+		err = kfi_ep_bind(ep, &pair->near.cq->fid,
+				  KFI_TRANSMIT | KFI_RECV);
+	return err ?: kfi_enable(ep);
+}
+
+/* kb_others_close() also if it fails. */
+static int kb_others_open(struct kb_pair *pair, unsigned int count)
+{
+	struct kb_others *others = &pair->others;
+	int err = 0;
+
+	if (!count)
+		return 0;
+	others->info = kfi_dupinfo(pair->kb->info);
+	others->eps = kvcalloc(count, sizeof(*others->eps), GFP_KERNEL);
+	if (!others->info || !others->eps)
+		return -ENOMEM;
+	others->info->rx_attr->size = KB_OTHER_SIZE;
+	while (!err && others->count < count)
+		err = kb_other_open(pair);
+	return err;
+}
+
+static void kb_others_close(struct kb_others *others)
+{
+	while (others->count)
+		WARN_ON(kfi_close(&others->eps[--others->count]->fid));
+	kvfree(others->eps);
+	kfi_freeinfo(others->info);
+}
+
+/*
+ * kb_pair_close() also if it fails; kb_close() closes the rest. The far peer is
+ * the last one of its node, so a search from the first one passes the others.
+ */
+static int kb_pair_open(struct kb_pair *pair, const char *addr, size_t size,
+			unsigned int others)
 {
 	struct kb *kb = pair->kb;
 	struct sockaddr_in name;
@@ -130,6 +188,8 @@ static int kb_pair_open(struct kb_pair *pair, const char *addr, size_t size)
 	if (!err)
 		err = kb_peer_open(kb, &pair->near, size);
 	if (!err)
+		err = kb_others_open(pair, others);
+	if (!err)
 		err = kb_peer_open(kb, &pair->far, size);
 	if (!err)
 		err = kfi_getname(&pair->far.ep->fid, &name, &len);
@@ -141,6 +201,7 @@ static int kb_pair_open(struct kb_pair *pair, const char *addr, size_t size)
 
 static void kb_pair_close(struct kb_pair *pair)
 {
+	kb_others_close(&pair->others);
 	kb_peer_close(&pair->near);
 	kb_peer_close(&pair->far);
 }
@@ -206,7 +267,7 @@ int kb_rdmread(struct kb *kb, const char *args)
 
 	if (kb_reads_parse(&reads, args))
 		return -EINVAL;
-	err = kb_pair_open(&pair, reads.addr, reads.size);
+	err = kb_pair_open(&pair, reads.addr, reads.size, 0);
 	if (!err)
 		err = kb_rdmread_run(&pair, &reads);
 	kb_pair_close(&pair);
@@ -272,15 +333,15 @@ static int kb_tags_run(struct kb_pair *pair, unsigned int posted,
 
 int kb_tags(struct kb *kb, const char *args)
 {
+	unsigned int posted, others, messages;
 	struct kb_pair pair = { .kb = kb };
-	unsigned int posted, messages;
 	char addr[KB_ADDR_MAX];
 	int err;
 
-	if (sscanf(args, "%15s %u %u", addr, &posted, &messages) != 3 ||
-	    !posted || posted > KB_RX_SIZE || !messages)
+	if (sscanf(args, "%15s %u %u %u", addr, &posted, &others, &messages) != 4 ||
+	    !posted || posted > KB_RX_SIZE || others > KB_OTHERS_MAX || !messages)
 		return -EINVAL;
-	err = kb_pair_open(&pair, addr, PAGE_SIZE);
+	err = kb_pair_open(&pair, addr, PAGE_SIZE, others);
 	if (!err)
 		err = kb_tags_run(&pair, posted, messages);
 	kb_pair_close(&pair);
