@@ -299,6 +299,17 @@ def test_messages_begin_no_more_connections_than_there_may_be(rdm: RdmNet) -> No
         assert b.entry().flags == TRECEIVED
 
 
+@pytest.mark.parametrize("rdm", [SOCKADDR, CXI], indirect=True)
+def test_freed_number_is_given_again(rdm: RdmNet) -> None:
+    """O3: the first free one, as no two open endpoints have the same."""
+    peers = [rdm.peer() for _ in range(4)]
+    names = [peer.ep.getname() for peer in peers]
+    assert len(set(names)) == len(names)
+    for closed in (2, 1):
+        peers[closed].ep.close()
+    assert [rdm.peer().ep.getname() for _ in range(2)] == names[1:3]
+
+
 OPENS: dict[str, Callable[[Scalable, int], dict[str, int]]] = {
     "AV_OPEN": lambda s, info: {"domain": s.domain._handle},
     "SEP_OPEN": lambda s, info: {"domain": s.domain._handle, "info": info},

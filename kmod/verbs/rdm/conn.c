@@ -35,10 +35,12 @@
 static void kfr_conn_release(struct kref *ref)
 {
 	struct kfr_conn *conn = container_of(ref, struct kfr_conn, ref);
-	struct kfr_flow *flow, *next;
+	struct kfr_flow *flow;
+	struct hlist_node *next;
+	unsigned int i;
 
 	/* Parked operations failed in kfr_op_fail_all(): the flows are empty. */
-	list_for_each_entry_safe(flow, next, &conn->flows, link)
+	hash_for_each_safe(conn->flows, i, next, flow, link)
 		kfree(flow);
 	mutex_destroy(&conn->ctl);
 	kfr_node_put(conn->node);
@@ -95,17 +97,6 @@ static void kfr_conn_log_abort(const struct kfr_conn *conn, int prov_errno)
 			       &conn->remote, kfr_strerror(prov_errno));
 }
 
-/* New requests do not find it any more. It may have been unlinked before. */
-static void kfr_conn_unlink(struct kfr_conn *conn)
-{
-	struct kfr_node *node = conn->node;
-	unsigned long irq;
-
-	spin_lock_irqsave(&node->lock, irq);
-	list_del_init(&conn->link);
-	spin_unlock_irqrestore(&node->lock, irq);
-}
-
 /*
  * The work item @destroy is queued once in the life of a connection. The caller
  * that gets true must queue it after it has dropped the lock.
@@ -152,7 +143,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 	complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
 
-	kfr_conn_unlink(conn);
+	kfr_node_unlink(conn);
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
 	if (twin) {
@@ -177,16 +168,16 @@ void kfr_conn_close(struct kfr_conn *conn)
 	spin_lock_irq(&conn->lock);
 	destroy = kfr_conn_claim_destroy(conn);
 	spin_unlock_irq(&conn->lock);
-	kfr_conn_unlink(conn);
+	kfr_node_unlink(conn);
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
 }
 
 /**
- * kfr_conn_discard() - end a connection that was not linked or started
- * @conn: new, and known to the caller alone; hence no lock is needed
+ * kfr_conn_discard() - end a connection that was not started
+ * @conn: new, and known to the caller alone, as it holds the node's lock
  *
- * Context: any; the node's lock may be held.
+ * Context: any.
  */
 void kfr_conn_discard(struct kfr_conn *conn)
 {
@@ -306,7 +297,6 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 
 	for (i = 0; i < KFR_LANES; i++)
 		INIT_LIST_HEAD(&conn->lanes[i].waiting);
-	INIT_LIST_HEAD(&conn->link);
 	INIT_LIST_HEAD(&conn->free_wire);
 	INIT_LIST_HEAD(&conn->free_regs);
 	INIT_LIST_HEAD(&conn->free_ctls);
@@ -316,7 +306,6 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->sent_numbered);
 	INIT_LIST_HEAD(&conn->sent_by_id);
 	INIT_LIST_HEAD(&conn->ending);
-	INIT_LIST_HEAD(&conn->flows);
 	INIT_LIST_HEAD(&conn->jobs);
 }
 
@@ -328,7 +317,7 @@ static void kfr_conn_setup(struct work_struct *work);
  * @remote: the peer's address
  * @passive: the peer begins it
  *
- * It is on no list and not started. The initial reference belongs to the work
+ * It is not linked and not started. The initial reference belongs to the work
  * item @destroy, which kfr_conn_abort(), kfr_conn_close() or kfr_conn_discard()
  * queues.
  *
@@ -349,10 +338,13 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	conn->node = node;
 	conn->remote = remote;
 	conn->passive = passive;
+	conn->slot = ULONG_MAX;
+	conn->begun = ktime_get();
 	conn->state = passive ? KFR_WAITING : KFR_CONNECTING;
 	mutex_init(&conn->ctl);
 	spin_lock_init(&conn->lock);
 	kfr_conn_init_lists(conn);
+	hash_init(conn->flows);
 	atomic_set(&conn->posted, 1);
 	init_completion(&conn->drained);
 	init_completion(&conn->idle);
@@ -660,13 +652,12 @@ static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 
 	if (remote == node->ip)
 		return kfr_node_waiting(node, le64_to_cpu(hello->cookie));
-	conn = kfr_conn_new(node, remote, true);
-	if (!conn)
-		return NULL;
-	conn->proven = proven;
-	kfr_conn_get(conn);
 	spin_lock_irq(&node->lock);
-	list_add_tail(&conn->link, &node->conns);
+	conn = kfr_node_link(node, remote, true);
+	if (conn) {
+		conn->proven = proven;
+		kfr_conn_get(conn);
+	}
 	spin_unlock_irq(&node->lock);
 	return conn;
 }

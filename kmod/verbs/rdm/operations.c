@@ -71,6 +71,7 @@ void kfr_op_submit(struct kfr_op *op)
 
 	/* @op may be done, and its reference dropped, after the section. */
 	kfr_conn_get(conn);
+	atomic_inc(&conn->nops);
 	op->item.kind = KFR_ITEM_REQ;
 	spin_lock_irqsave(&conn->lock, irq);
 	dead = conn->state == KFR_DEAD;
@@ -347,6 +348,30 @@ bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op)
 }
 
 /**
+ * kfr_op_conn() - the connection of an operation that has not ended
+ * @op: the operation, in any state
+ *
+ * Context: any; no lock held.
+ * Return: the connection, referenced; NULL: the operation is free, or is being
+ * filled in.
+ */
+struct kfr_conn *kfr_op_conn(struct kfr_op *op)
+{
+	struct kfr_conn *conn = NULL;
+	struct kfr_tx *tx = op->tx;
+	unsigned long irq;
+
+	/* Under this lock it does not become free, and keeps its connection. */
+	spin_lock_irqsave(&tx->lock, irq);
+	if (READ_ONCE(op->state) != KFR_FREE && op->conn) {
+		conn = op->conn;
+		kfr_conn_get(conn);
+	}
+	spin_unlock_irqrestore(&tx->lock, irq);
+	return conn;
+}
+
+/**
  * kfr_op_recall() - the context of an operation is closing
  * @op: the operation, in any state
  *
@@ -358,19 +383,11 @@ bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op)
  */
 void kfr_op_recall(struct kfr_op *op)
 {
-	struct kfr_tx *tx = op->tx;
-	struct kfr_conn *conn = NULL;
+	struct kfr_conn *conn = kfr_op_conn(op);
 	struct kfr_hdr cancel = { };
 	bool done = false;
 	unsigned long irq;
 
-	/* Under this lock it does not become free, and keeps its connection. */
-	spin_lock_irqsave(&tx->lock, irq);
-	if (READ_ONCE(op->state) != KFR_FREE && op->conn) {
-		conn = op->conn;
-		kfr_conn_get(conn);
-	}
-	spin_unlock_irqrestore(&tx->lock, irq);
 	if (!conn)
 		return;
 
@@ -438,7 +455,7 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	kfr_fail_list(&conn->ending, &answered);
 	kfr_fail_list(&conn->sent_numbered, &done);
 	kfr_fail_list(&conn->sent_by_id, &done);
-	list_for_each_entry(flow, &conn->flows, link)
+	hash_for_each(conn->flows, i, flow, link)
 		kfr_fail_list(&flow->parked, &done);
 	kfr_fail_queue(&conn->reqs, &done);
 	for (i = 0; i < KFR_LANES; i++)
@@ -461,43 +478,4 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 		op->has_id = false;
 		kfr_op_done(op);
 	}
-}
-
-/**
- * kfr_conn_serves() - does a connection have work of an object that closes?
- * @conn: the connection
- * @rx: the receive context, or NULL
- * @tx: the transmit context, or NULL
- * @mr: the region, or NULL
- *
- * Context: any; the node's lock may be held.
- * Return: whether there is such an operation or job.
- */
-bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
-		     const struct kfr_tx *tx, const struct kfr_mr *mr)
-{
-	const struct kfr_item *item;
-	const struct kfr_flow *flow;
-	const struct kfr_job *job;
-	const struct kfr_op *op;
-	bool found = false;
-	unsigned long irq;
-
-	spin_lock_irqsave(&conn->lock, irq);
-	list_for_each_entry(job, &conn->jobs, link)
-		found |= (rx && job->rx == rx) || (mr && job->mr == mr);
-	list_for_each_entry(op, &conn->sent_numbered, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->sent_by_id, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->ending, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(item, &conn->reqs, link)
-		found |= tx && container_of(item, struct kfr_op,
-					    item)->tx == tx;
-	list_for_each_entry(flow, &conn->flows, link)
-		list_for_each_entry(op, &flow->parked, sent)
-			found |= tx && op->tx == tx;
-	spin_unlock_irqrestore(&conn->lock, irq);
-	return found;
 }

@@ -267,6 +267,8 @@ void kfr_op_done(struct kfr_op *op)
 	if (!(op->kind & KFI_TAGGED))
 		comp.tag = 0;
 	kfr_op_unmap(op);
+	if (conn)
+		atomic_dec(&conn->nops);
 	/*
 	 * Free first, so a woken thread can post again. Close waits for all
 	 * operations to be free, and then for read sections such as this one,
@@ -565,6 +567,21 @@ ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
 	return ret;
 }
 
+/* Aborts the connections of operations that have not ended. */
+static void kfr_tx_break(struct kfr_tx *tx)
+{
+	struct kfr_conn *conn;
+	unsigned int i;
+
+	for (i = 0; i < tx->size; i++) {
+		conn = kfr_op_conn(tx->ops[i]);
+		if (!conn)
+			continue;
+		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
+		kfr_conn_put(conn);
+	}
+}
+
 /**
  * kfr_tx_close() - end all operations of a context, without completions
  * @tx: the context; the ULP does not post to it any more
@@ -590,7 +607,7 @@ void kfr_tx_close(struct kfr_tx *tx)
 		for (i = 0; i < tx->size; i++)
 			kfr_op_recall(tx->ops[i]);
 		if (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME)) {
-			kfr_node_break(tx->ep->node, NULL, tx, NULL);
+			kfr_tx_break(tx);
 			wait_for_completion(&tx->idle);
 		}
 	}
