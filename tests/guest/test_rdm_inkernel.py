@@ -85,6 +85,8 @@ CASES = {
     "forged_address": "a request whose GID is another one's than its address is refused",
     "forged_path": "a request that only claims to come from a GID gets no messages",
     "forged_crowd": "nor does it cost the genuine peer its connection",
+    "close_unanswered": "O4: a close waits for no answer to short messages, and harms no others",
+    "close_unread": "O4: nor does one whose long message the peer neither reads nor answers",
     "pump_budget": "one call posts a limited number of work requests, also of those that waited",
     "many_connections": "a peer that begins more and more loses its oldest",
     "replaces": "so does one that replaces more and more that the node has begun",

@@ -558,7 +558,7 @@ int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 struct kfr_op *kfr_find_request(struct kfr_conn *conn,
 				const struct kfr_hdr *hdr);
 void kfr_op_submit(struct kfr_op *op);
-void kfr_op_recall(struct kfr_op *op);
+void kfr_op_recall(struct kfr_op *op, bool revoke);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
 bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_op_fail_all(struct kfr_conn *conn);

@@ -435,7 +435,7 @@ u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op)
 }
 
 /*
- * The flow of an operation that is the first to be refused. It has brought the
+ * The flow of an operation that is the first to need one. It has brought the
  * memory along, so nothing can fail here. The number of flows is bounded: a
  * hostile peer chooses what it refuses. Return: NULL: there are too many.
  */
@@ -454,6 +454,23 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	INIT_LIST_HEAD(&flow->parked);
 	hash_add(conn->flows, &flow->link, flow->to);
 	return flow;
+}
+
+/**
+ * kfr_flow_expect() - a sent request is forgotten, and may be refused later
+ * @conn: its connection
+ * @op: the operation
+ *
+ * NAK for it will be ignored. But RESUME follows, whose epoch counts for later
+ * requests of the flow.
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: false: there are too many flows, so it cannot be forgotten.
+ */
+bool kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op)
+{
+	lockdep_assert_held(&conn->lock);
+	return kfr_flow_find(conn, &op->hdr) || kfr_flow_new(conn, op);
 }
 
 /*

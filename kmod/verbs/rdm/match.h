@@ -293,5 +293,6 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv);
 u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op);
+bool kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op);
 
 #endif /* _KFV_RDM_MATCH_H_ */

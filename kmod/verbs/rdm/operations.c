@@ -371,17 +371,34 @@ struct kfr_conn *kfr_op_conn(struct kfr_op *op)
 	return conn;
 }
 
+/*
+ * A sent operation is forgotten. A late ACK or ERR covers a number that was sent,
+ * a late FIN an id that was given, and a late NAK finds nothing to park; all are
+ * ignored. Only RESUME changes later requests: it finds the flow. Return: false:
+ * there are too many flows.
+ */
+static bool kfr_op_forgettable(struct kfr_conn *conn, struct kfr_op *op,
+			       bool revoke)
+{
+	lockdep_assert_held(&conn->lock);
+	return op->state == KFR_SENT && (revoke || kfr_op_numbered(op)) &&
+	       kfr_flow_expect(conn, op);
+}
+
 /**
  * kfr_op_recall() - the context of an operation is closing
  * @op: the operation, in any state
+ * @revoke: the peer has had time for its reply
  *
- * A queued or parked one ends here. A sent one with an id gets CANCEL sent to
- * the peer and ends with the reply. A numbered one ends with its ACK. The
- * others have ended or will without help.
+ * A queued or parked one ends here, and so does a sent one that is numbered: its
+ * data is in a wire buffer. A sent one with an id gets CANCEL sent to the peer
+ * and ends with the reply. If there is none, @revoke ends it: it takes the
+ * registrations from the peer. A peer that uses them nevertheless breaks the
+ * connection. The other operations have ended or will without help.
  *
  * Context: process; no lock held.
  */
-void kfr_op_recall(struct kfr_op *op)
+void kfr_op_recall(struct kfr_op *op, bool revoke)
 {
 	struct kfr_conn *conn = kfr_op_conn(op);
 	struct kfr_hdr cancel = { };
@@ -394,7 +411,8 @@ void kfr_op_recall(struct kfr_op *op)
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
 		/* kfr_op_fail_all() ends it. */
-	} else if (op->state == KFR_QUEUED) {
+	} else if (op->state == KFR_QUEUED ||
+		   kfr_op_forgettable(conn, op, revoke)) {
 		list_del_init(&op->item.link);
 		done = !kfr_op_cancel(conn, op);
 		/* Keeps the device until kfr_op_done() has unmapped it. */

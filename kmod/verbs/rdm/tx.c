@@ -582,19 +582,30 @@ static void kfr_tx_break(struct kfr_tx *tx)
 	}
 }
 
+/* Return: whether all operations have ended in KFR_CLOSE_TIME. */
+static bool kfr_tx_recall(struct kfr_tx *tx, bool revoke)
+{
+	unsigned int i;
+
+	for (i = 0; i < tx->size; i++)
+		kfr_op_recall(tx->ops[i], revoke);
+	return wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME);
+}
+
 /**
  * kfr_tx_close() - end all operations of a context, without completions
  * @tx: the context; the ULP does not post to it any more
  *
- * Recalls what can be recalled. Peers have KFR_CLOSE_TIME to finish the rest,
- * then their connections are aborted. When this returns, neither device nor CPU
- * touches the operations' buffers.
+ * Peers that may access a buffer have KFR_CLOSE_TIME to finish. Then their access
+ * is revoked, which needs the local device only. But the device does one thing
+ * after the other: if it does not come to that in KFR_CLOSE_TIME, as a peer takes
+ * no messages, the connection is aborted. When this returns, neither device nor
+ * CPU touches the operations' buffers.
  *
  * Context: process, sleeps; no lock held.
  */
 void kfr_tx_close(struct kfr_tx *tx)
 {
-	unsigned int i;
 	bool busy;
 
 	if (!tx->ops)
@@ -603,13 +614,9 @@ void kfr_tx_close(struct kfr_tx *tx)
 	WRITE_ONCE(tx->closing, true);
 	busy = tx->used;
 	spin_unlock_irq(&tx->lock);
-	if (busy) {
-		for (i = 0; i < tx->size; i++)
-			kfr_op_recall(tx->ops[i]);
-		if (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME)) {
-			kfr_tx_break(tx);
-			wait_for_completion(&tx->idle);
-		}
+	if (busy && !kfr_tx_recall(tx, false) && !kfr_tx_recall(tx, true)) {
+		kfr_tx_break(tx);
+		wait_for_completion(&tx->idle);
 	}
 	/* A report that read @closing before may still be running. */
 	synchronize_srcu_expedited(&kfv_srcu);
