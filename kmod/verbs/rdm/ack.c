@@ -41,7 +41,7 @@ static void kfr_ctl_link(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	lockdep_assert_held(&conn->lock);
 	ctl->item.kind = KFR_ITEM_CTL;
 	ctl->hdr.ack = cpu_to_le32(conn->rx_seq);
-	if (ctl->hdr.op == KFR_OP_RESUME)
+	if (ctl->hdr.op == KFR_OP_RESUME || ctl->hdr.op == KFR_OP_LEAVE)
 		ctl->hdr.count = cpu_to_le32(conn->rx_count);
 	if (ctl->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants + 1);

@@ -18,6 +18,9 @@
  *					ESTABLISHED, or the first message,
  *					whichever is first: KFR_UP, pump
  *
+ * An idle connection ends by agreement: this side sends LEAVE, and the peer ends
+ * it if it has nothing under way either (kfr_conn_expire(), kfr_conn_left()).
+ *
  * kfr_conn_abort() ends it at once, from any context; kfr_conn_close() lets
  * queued replies go first. Both unlink it from its node and queue the work item
  * @destroy, which alone gives back what the device gave. The initial reference
@@ -31,6 +34,10 @@
 
 #include "../../compat.h"
 #include "rdm.h"
+
+static unsigned int rdm_idle_s = 300;
+module_param(rdm_idle_s, uint, 0644);
+MODULE_PARM_DESC(rdm_idle_s, "how long a connection may be idle before it is ended (s; 0: for ever)");
 
 static void kfr_conn_release(struct kref *ref)
 {
@@ -159,15 +166,16 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
  * It stays up until queued replies are sent or KFR_FLUSH_TIME has passed, see
  * kfr_conn_flush().
  *
- * Context: process; no spinlock held.
+ * Context: any; does not sleep; no spinlock held.
  */
 void kfr_conn_close(struct kfr_conn *conn)
 {
+	unsigned long irq;
 	bool destroy;
 
-	spin_lock_irq(&conn->lock);
+	spin_lock_irqsave(&conn->lock, irq);
 	destroy = kfr_conn_claim_destroy(conn);
-	spin_unlock_irq(&conn->lock);
+	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_node_unlink(conn);
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
@@ -226,7 +234,7 @@ static void kfr_conn_drain(struct kfr_conn *conn)
 /*
  * Fail what was queued. The connection is dead and drained, so neither the pump
  * nor a completion touches its queues any more, and no new work is accepted.
- * The timer and the probe are stopped first, as they call the pump.
+ * The timer and the delayed work items are stopped first, as they call the pump.
  * kfr_ctl_drop_all() relies on kfr_op_fail_all(), which takes operations off
  * the same queue. Receive contexts forget the connection last, so nothing adds
  * a flow after that.
@@ -235,6 +243,7 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 {
 	hrtimer_cancel(&conn->ack_timer);
 	cancel_delayed_work_sync(&conn->probe);
+	cancel_delayed_work_sync(&conn->expire);
 	kfr_job_fail_all(conn);
 	kfr_op_fail_all(conn);
 	kfr_ctl_drop_all(conn);
@@ -310,6 +319,7 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 }
 
 static void kfr_conn_setup(struct work_struct *work);
+static void kfr_conn_expire(struct work_struct *work);
 
 /**
  * kfr_conn_new() - allocate a connection
@@ -351,6 +361,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	INIT_WORK(&conn->setup, kfr_conn_setup);
 	INIT_WORK(&conn->pump, kfr_pump_work);
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
+	INIT_DELAYED_WORK(&conn->expire, kfr_conn_expire);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,
 			  HRTIMER_MODE_REL_SOFT);
@@ -417,6 +428,94 @@ void kfr_conn_confirmed(struct kfr_conn *conn)
 	kfr_node_heard(conn->node, conn);
 	if (READ_ONCE(conn->state) == KFR_ACCEPTED)
 		kfr_conn_set_up(conn);
+}
+
+/* A connection of the node to itself stays: it has no other machine's memory. */
+static void kfr_expire_later(struct kfr_conn *conn)
+{
+	unsigned int seconds = min(READ_ONCE(rdm_idle_s), KFR_PROBE_MAX);
+
+	if (seconds && conn->remote != conn->node->ip)
+		schedule_delayed_work(&conn->expire, seconds * HZ);
+}
+
+/* Nothing of this side is under way, and nothing that it owes the peer. */
+static bool kfr_conn_quiet(const struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	return conn->state == KFR_UP && !atomic_read(&conn->nops) &&
+	       !conn->njobs && list_empty(&conn->urgent) &&
+	       conn->acked == conn->rx_seq;
+}
+
+/*
+ * Work item, which schedules itself; kfr_conn_fail() waits for it. If there was no
+ * request since it ran last, this side is done with the connection: its later
+ * requests go to another one, and LEAVE lets the peer decide.
+ *
+ *	this side		peer
+ *	---------		----
+ *	quiet; @leaving
+ *	LEAVE (count 7)		has sent 7, quiet; @leaving; disconnects
+ *
+ *	quiet; @leaving
+ *	LEAVE (count 7)		8th request is on its way: ignores LEAVE
+ *	handles the 8th; LEAVE again later
+ *
+ * A peer that has begun a connection without a message has no request, and gets
+ * no LEAVE, as its address is not proved.
+ */
+static void kfr_conn_expire(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(to_delayed_work(work),
+					     struct kfr_conn, expire);
+	struct kfr_hdr leave = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_LEAVE,
+	};
+	bool silent = conn->passive && !READ_ONCE(conn->heard), idle;
+	u32 seen;
+
+	spin_lock_irq(&conn->lock);
+	seen = conn->tx_count + conn->rx_count;
+	idle = !silent && seen == conn->seen && kfr_conn_quiet(conn);
+	conn->seen = seen;
+	if (idle)
+		WRITE_ONCE(conn->leaving, true);
+	if (conn->state != KFR_DEAD)
+		kfr_expire_later(conn);
+	spin_unlock_irq(&conn->lock);
+	if (silent)
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
+	if (!idle)
+		return;
+	kfr_ctl_add(conn, &leave);
+	kfr_ctl_added(conn);
+}
+
+/**
+ * kfr_conn_left() - LEAVE has arrived: the peer begins no request here any more
+ * @conn: on this connection
+ * @hdr: header of the LEAVE
+ *
+ * If the peer has handled all requests, and this side is quiet, nothing is lost
+ * with the connection. A request that is posted meanwhile either makes it busy,
+ * or sees @leaving and goes to another one.
+ *
+ * Context: softirq; no lock held.
+ */
+void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+{
+	unsigned long irq;
+	bool end;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	end = conn->tx_count == le32_to_cpu(hdr->count) && kfr_conn_quiet(conn);
+	if (end)
+		WRITE_ONCE(conn->leaving, true);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (end)
+		kfr_conn_close(conn);
 }
 
 static void kfr_conn_hello(const struct kfr_conn *conn, struct kfr_hello *hello)
@@ -529,6 +628,7 @@ static void kfr_conn_established(struct kfr_conn *conn,
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	else
 		kfr_conn_set_up(conn);
+	kfr_expire_later(conn);
 }
 
 /*
@@ -757,6 +857,8 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 	else if (kfr_conn_accept(conn, id, peer))
 		/* Not an error: the connection owns the id now. */
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+	else
+		kfr_expire_later(conn);
 	kfr_conn_put(conn);
 	return err;
 }

@@ -179,6 +179,9 @@ enum kfr_conn_state {
  * @err: errno of its end; written once, before @state becomes KFR_DEAD
  * @prov_errno: more exactly; likewise
  * @destroy_queued: @destroy was queued
+ * @leaving: no request begins here any more, see kfr_conn_expire(); set once, also
+ *	read without @lock
+ * @seen: requests of both sides when @expire ran last; @expire only
  * @flushing: kfr_conn_flush() waits for @idle
  * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for
@@ -228,6 +231,7 @@ enum kfr_conn_state {
  * @pump: posts what kfr_pump() has left
  * @pump_queued: it is queued; @lock
  * @probe: detects a dead peer
+ * @expire: ends it when it is not used
  * @destroy: ends and frees everything; queued once
  * @idle: @flushing, @urgent and @data are empty and all sends have completed;
  *	or it is dead
@@ -265,6 +269,8 @@ struct kfr_conn {
 	int err;
 	int prov_errno;
 	bool destroy_queued;
+	bool leaving;
+	u32 seen;
 	bool flushing;
 	bool pumping;
 	unsigned int sq_free;
@@ -312,6 +318,7 @@ struct kfr_conn {
 	struct work_struct pump;
 	bool pump_queued;
 	struct delayed_work probe;
+	struct delayed_work expire;
 	struct work_struct destroy;
 	struct completion idle;
 };
@@ -517,6 +524,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno);
 void kfr_conn_close(struct kfr_conn *conn);
 void kfr_conn_discard(struct kfr_conn *conn);
 void kfr_conn_confirmed(struct kfr_conn *conn);
+void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event);
 void kfr_posted_put(struct kfr_conn *conn);
@@ -557,7 +565,7 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack);
 int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 struct kfr_op *kfr_find_request(struct kfr_conn *conn,
 				const struct kfr_hdr *hdr);
-void kfr_op_submit(struct kfr_op *op);
+bool kfr_op_submit(struct kfr_op *op);
 void kfr_op_recall(struct kfr_op *op, bool revoke);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
 bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op);

@@ -409,7 +409,8 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 	lockdep_assert_held(&node->lock);
 	xa_for_each_range(&node->conns, i, conn, kfr_slot(remote, 0),
 			  kfr_slot(remote, KFR_SLOTS - 1)) {
-		if (!conn->usable || READ_ONCE(conn->state) == KFR_DEAD)
+		if (!conn->usable || READ_ONCE(conn->leaving) ||
+		    READ_ONCE(conn->state) == KFR_DEAD)
 			continue;
 		if (remote != node->ip || conn->passive == passive)
 			return conn;

@@ -59,36 +59,43 @@ static void kfr_ops_done(struct list_head *done)
  *
  * On a dead connection it fails at once: kfr_op_fail_all() may have run
  * already. Checking and queueing in one section means that one of the two sees
- * it.
+ * it. The same holds for the end of an idle connection: either it sees the
+ * operation, or the operation sees it.
  *
  * Context: any; no lock held. The operation may be done and reused on return.
+ * Return: false: nothing begins on this connection any more; kfr_node_conn()
+ * does not find it again. The reference is dropped.
  */
-void kfr_op_submit(struct kfr_op *op)
+bool kfr_op_submit(struct kfr_op *op)
 {
 	struct kfr_conn *conn = op->conn;
 	unsigned long irq;
-	bool dead;
+	bool dead, leaving;
 
-	/* @op may be done, and its reference dropped, after the section. */
-	kfr_conn_get(conn);
-	atomic_inc(&conn->nops);
 	op->item.kind = KFR_ITEM_REQ;
 	spin_lock_irqsave(&conn->lock, irq);
+	leaving = conn->leaving;
 	dead = conn->state == KFR_DEAD;
-	if (!dead) {
+	if (!leaving) {
+		/* @op may drop its own after the section. */
+		kfr_conn_get(conn);
+		atomic_inc(&conn->nops);
+	}
+	if (!leaving && !dead) {
 		op->order = conn->order++;
 		op->state = KFR_QUEUED;
 		list_add_tail(&op->item.link, &conn->reqs);
 		kfr_probe_later(conn);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
-	if (dead) {
+	if (!leaving && dead) {
 		kfr_op_set_err(op, conn->err, conn->prov_errno);
 		kfr_op_done(op);
-	} else {
+	} else if (!leaving) {
 		kfr_pump(conn);
 	}
 	kfr_conn_put(conn);
+	return !leaving;
 }
 
 /**

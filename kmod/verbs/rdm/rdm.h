@@ -64,8 +64,8 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe and
- *			kfr_rx.expire on the system's queue
+ *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe,
+ *			.expire and kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
  *
@@ -154,7 +154,7 @@
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
-#define KFR_PROBE_MAX	86400u	/* seconds */
+#define KFR_PROBE_MAX	86400u	/* seconds, also of an idle connection */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 
 #define KFR_CAPS_ONLY	(KFI_TAGGED | KFI_MULTI_RECV | KFI_TAGGED_RMA | \

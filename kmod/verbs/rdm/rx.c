@@ -637,6 +637,9 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	case KFR_OP_WANT:
 		kfr_flow_want(conn, hdr);
 		return 0;
+	case KFR_OP_LEAVE:
+		kfr_conn_left(conn, hdr);
+		return 0;
 	default:
 		return 0;
 	}

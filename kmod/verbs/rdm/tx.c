@@ -532,19 +532,19 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 		return -EAGAIN;
 	op->conn = NULL;
 	err = kfr_op_fill(op, send, &dst);
-	if (!err) {
+	while (!err) {
 		conn = kfr_node_conn(face->ep->node, face->ep->addr, dst);
 		err = PTR_ERR_OR_ZERO(conn);
+		if (err)
+			break;
+		op->conn = conn;
+		if (kfr_op_submit(op))
+			return 0;
 	}
-	if (err) {
-		op->err = -err;
-		kfr_op_unmap(op);
-		kfr_op_put(op);
-		return err == -ENOMEM ? -EAGAIN : err;
-	}
-	op->conn = conn;
-	kfr_op_submit(op);
-	return 0;
+	op->err = -err;
+	kfr_op_unmap(op);
+	kfr_op_put(op);
+	return err == -ENOMEM ? -EAGAIN : err;
 }
 
 /**
