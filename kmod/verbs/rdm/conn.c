@@ -216,7 +216,8 @@ static void kfr_conn_flush(struct kfr_conn *conn)
 /*
  * Make the device return all work requests. In the error state each of them
  * completes with a flush error; the last completion drops @posted to 0. Until
- * then the device may write to receive buffers and read wire buffers.
+ * then the device may access wire buffers, and what ULPs have posted. If it is
+ * late, destroying the queue pair ends that, before any operation is reported.
  */
 static void kfr_conn_drain(struct kfr_conn *conn)
 {
@@ -227,8 +228,13 @@ static void kfr_conn_drain(struct kfr_conn *conn)
 	kfr_posted_put(conn);
 	if (!wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
 		dev_err(&conn->node->dev->ib->dev,
-			"kfi_verbs: the device has kept %d work requests\n",
+			"kfi_verbs: the device has kept %d work requests, their queue pair is destroyed\n",
 			atomic_read(&conn->posted));
+	if (conn->qp)
+		rdma_destroy_qp(conn->id);
+	conn->qp = NULL;
+	/* Destroying it may complete what was left (rxe_qp_do_cleanup()). */
+	wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME);
 }
 
 /*
@@ -257,10 +263,9 @@ static void kfr_conn_fail(struct kfr_conn *conn)
  *   abort	no new work; posting ends
  *   ctl	kfr_conn_setup() has made @id, or never will
  *   handler	a CM callback that saw the old state has returned
- *   drain	the device touches no buffer any more
+ *   drain	the device touches no buffer any more, and has no queue pair
  *   fail	operations and jobs are reported, buffers are unmapped
- *   free	queue pair, registrations, wire buffers, then the id, which
- *		kfr_qp_free() still needs
+ *   free	registrations, wire buffers, then the id
  *   unuse	the device's removal may return
  *
  * The twin's reference is dropped late; its own work item destroys it.
@@ -287,6 +292,7 @@ static void kfr_conn_destroy(struct work_struct *work)
 	}
 
 	kfr_conn_drain(conn);
+	kfi_test_hook_point(KFI_HOOK_D9, 0);
 	kfr_conn_fail(conn);
 	kfr_qp_free(conn);
 	if (id)

@@ -159,8 +159,8 @@ enum kfr_conn_state {
  * @resolve_tries: failed address resolutions; CM callbacks of @id
  * @pd: its own protection domain: a peer cannot reach registrations that were
  *	made for another one. This and all to @reg_cqe: made by kfr_qp_make() in
- *	a CM callback before anything is posted, freed by kfr_qp_free() when the
- *	queue pair is drained, constant in between
+ *	a CM callback before anything is posted, freed when nothing is posted any
+ *	more (kfr_conn_drain(), then kfr_qp_free()), constant in between
  * @qp: the queue pair
  * @cq: a CQ of the device's pool, shared with other connections
  * @rxb: wire buffers for receives
