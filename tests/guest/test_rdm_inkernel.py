@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from guest_support import LIMIT
 from pyroute2 import IPRoute
-from rdm_support import max_conns
+from rdm_support import parameter
 
 from harness.guest import modules as guest_modules
 from harness.guest import topology
@@ -26,6 +26,12 @@ RTEST = Path("/sys/kernel/debug/kfi_rtest")
 
 #: A case that needs a parameter of the module.
 FULL = "node_full"
+
+#: Cases that are run while connections may be idle for some seconds only.
+IDLE = {
+    "silent": "a peer that connects and says nothing takes no place for long",
+    "leaves": "an idle connection is left: what is posted later goes to another one",
+}
 
 #: The cases, and what each holds to.
 CASES = {
@@ -85,11 +91,15 @@ CASES = {
     "forged_address": "a request whose GID is another one's than its address is refused",
     "forged_path": "a request that only claims to come from a GID gets no messages",
     "forged_crowd": "nor does it cost the genuine peer its connection",
+    "close_unanswered": "O4: a close waits for no answer to short messages, and harms no others",
+    "close_unread": "O4: nor does one whose long message the peer neither reads nor answers",
     "pump_budget": "one call posts a limited number of work requests, also of those that waited",
     "many_connections": "a peer that begins more and more loses its oldest",
     "replaces": "so does one that replaces more and more that the node has begun",
     "node_reads_nothing": "who cannot be read from is no peer, whoever begins",
     "peer_reads_nothing": "a connected peer that answers no reads is asked for none",
+    "left": "a connection that the peer leaves ends if nothing is under way",
+    "left_busy": "and stays if something is",
     "stolen_key": "what is registered for one peer is closed to others",
     "resumes_late": "O4: an endpoint closes, whatever a peer calls back that has no room to go",
     "answers_early": "an answer to what waits to be sent again changes nothing",
@@ -128,7 +138,7 @@ def test_in_kernel(rtest: Path, case: str) -> None:
 @pytest.fixture
 def no_connections() -> Iterator[None]:
     """Peers get no connections."""
-    with max_conns(0):
+    with parameter("rdm_max_conns", 0):
         yield
 
 
@@ -137,6 +147,13 @@ def test_full_node_refuses(rtest: Path, no_connections: None) -> None:
     assert (rtest / FULL).read_text() == "ok\n"
 
 
+@pytest.mark.parametrize("case", IDLE)
+def test_idle_connection(rtest: Path, case: str) -> None:
+    """Run one case; see IDLE for what it holds to."""
+    with parameter("rdm_idle_s", 4):
+        assert (rtest / case).read_text() == "ok\n", IDLE[case]
+
+
 def test_no_case_is_forgotten(rtest: Path) -> None:
     """Every case of the module is run from here."""
-    assert {path.name for path in rtest.iterdir()} == {*CASES, FULL}
+    assert {path.name for path in rtest.iterdir()} == {*CASES, *IDLE, FULL}

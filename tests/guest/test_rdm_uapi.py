@@ -18,7 +18,7 @@ import pytest
 import uapi_support as raw
 from failslab_support import MOST, NO_MEMORY, Failslab
 from guest_support import LIMIT, Call, Mock
-from rdm_support import CXI, SOCKADDR, TRECEIVED, RdmNet, Scalable, max_conns
+from rdm_support import CXI, SOCKADDR, TRECEIVED, RdmNet, Scalable, parameter
 from test_uapi import DOCUMENTED
 from verbs_support import REMOTE, Net
 
@@ -291,12 +291,23 @@ def test_messages_begin_no_more_connections_than_there_may_be(rdm: RdmNet) -> No
     b.entry()
     a.entry()
     stranger = a.av.insert_one(("192.0.2.1", 7))
-    with max_conns(0):
+    with parameter("rdm_max_conns", 0):
         with pytest.raises(kp.Again):
             a.ep.tsend(a.buffer[:8], 1, to=stranger)
         a.ep.tsend(a.buffer[:8], 2)
         b.ep.trecv(b.buffer[:8], 2)
         assert b.entry().flags == TRECEIVED
+
+
+@pytest.mark.parametrize("rdm", [SOCKADDR, CXI], indirect=True)
+def test_freed_number_is_given_again(rdm: RdmNet) -> None:
+    """O3: the first free one, as no two open endpoints have the same."""
+    peers = [rdm.peer() for _ in range(4)]
+    names = [peer.ep.getname() for peer in peers]
+    assert len(set(names)) == len(names)
+    for closed in (2, 1):
+        peers[closed].ep.close()
+    assert [rdm.peer().ep.getname() for _ in range(2)] == names[1:3]
 
 
 OPENS: dict[str, Callable[[Scalable, int], dict[str, int]]] = {

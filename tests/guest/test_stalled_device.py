@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from guest_support import LIMIT, Call, Mock
+from rdm_support import RdmNet
 from verbs_support import Net, counts
 
 import kfabric_py as kp
@@ -62,3 +63,24 @@ def test_region_is_closed_when_a_late_device_has_left_it(
     assert not call.done
     hook.go()
     call.result()
+
+
+def test_rdm_connection_has_no_queue_pair_when_its_operations_end(
+    late: Net, device: kp.Device, mock: Mock
+) -> None:
+    """O4: hook D9: one end of the connection has not reported its operations yet."""
+    with contextlib.ExitStack() as stack:
+        without = counts(late.link)["qp"]
+        a, b = RdmNet(device, late.link, stack).connect()
+        b.ep.trecv(b.buffer[:8], 1)
+        a.ep.tsend(a.buffer[:8], 1)
+        a.entry()
+        b.entry()
+        assert counts(late.link)["qp"] == without + 2
+        hook = mock.hook("D9", None)
+        a.ep.close()
+        b.ep.close()
+        hook.stopped()
+        wait_until(lambda: counts(late.link)["qp"] == without, "no queue pair", LIMIT)
+        assert mock.state()["hook D9"]["stopped"] == "1"
+        hook.go()

@@ -41,7 +41,7 @@ static void kfr_ctl_link(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	lockdep_assert_held(&conn->lock);
 	ctl->item.kind = KFR_ITEM_CTL;
 	ctl->hdr.ack = cpu_to_le32(conn->rx_seq);
-	if (ctl->hdr.op == KFR_OP_RESUME)
+	if (ctl->hdr.op == KFR_OP_RESUME || ctl->hdr.op == KFR_OP_LEAVE)
 		ctl->hdr.count = cpu_to_le32(conn->rx_count);
 	if (ctl->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants + 1);
@@ -283,29 +283,6 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
 
-/*
- * An operation that waits for the peer's receive has nothing on the wire, so a
- * dead peer would not be noticed. As long as there is an operation, the probe
- * sends an ACK now and then. The peer's device acknowledges it; if not, the
- * work request fails as any other.
- *
- * Lanes are not looked at: an operation waits there only while others hold ids
- * or registrations, and those are on one of the lists.
- */
-static bool kfr_conn_has_ops(const struct kfr_conn *conn)
-{
-	const struct kfr_flow *flow;
-
-	lockdep_assert_held(&conn->lock);
-	if (!list_empty(&conn->sent_numbered) ||
-	    !list_empty(&conn->sent_by_id) || !list_empty(&conn->reqs))
-		return true;
-	list_for_each_entry(flow, &conn->flows, link)
-		if (!list_empty(&flow->parked))
-			return true;
-	return false;
-}
-
 /**
  * kfr_probe_later() - schedule the probe, unless it is scheduled
  * @conn: a connection with operations, not dead
@@ -328,6 +305,10 @@ void kfr_probe_later(struct kfr_conn *conn)
  * kfr_probe() - send an ACK that tests whether the peer is alive
  * @work: kfr_conn.probe, which schedules itself as long as there are operations
  *
+ * An operation that waits for the peer's receive has nothing on the wire, so a
+ * dead peer would not be noticed. The peer's device acknowledges the probe; if
+ * not, the work request fails as any other.
+ *
  * Context: work item; no lock held. kfr_conn_fail() waits for it before the
  * connection can be freed.
  */
@@ -337,7 +318,7 @@ void kfr_probe(struct work_struct *work)
 					     struct kfr_conn, probe);
 
 	spin_lock_irq(&conn->lock);
-	if (conn->state != KFR_DEAD && kfr_conn_has_ops(conn)) {
+	if (conn->state != KFR_DEAD && atomic_read(&conn->nops)) {
 		conn->ack_due = true;
 		kfr_probe_later(conn);
 	}

@@ -18,6 +18,9 @@
  *					ESTABLISHED, or the first message,
  *					whichever is first: KFR_UP, pump
  *
+ * An idle connection ends by agreement: this side sends LEAVE, and the peer ends
+ * it if it has nothing under way either (kfr_conn_expire(), kfr_conn_left()).
+ *
  * kfr_conn_abort() ends it at once, from any context; kfr_conn_close() lets
  * queued replies go first. Both unlink it from its node and queue the work item
  * @destroy, which alone gives back what the device gave. The initial reference
@@ -32,13 +35,19 @@
 #include "../../compat.h"
 #include "rdm.h"
 
+static unsigned int rdm_idle_s = 300;
+module_param(rdm_idle_s, uint, 0644);
+MODULE_PARM_DESC(rdm_idle_s, "how long a connection may be idle before it is ended (s; 0: for ever)");
+
 static void kfr_conn_release(struct kref *ref)
 {
 	struct kfr_conn *conn = container_of(ref, struct kfr_conn, ref);
-	struct kfr_flow *flow, *next;
+	struct kfr_flow *flow;
+	struct hlist_node *next;
+	unsigned int i;
 
 	/* Parked operations failed in kfr_op_fail_all(): the flows are empty. */
-	list_for_each_entry_safe(flow, next, &conn->flows, link)
+	hash_for_each_safe(conn->flows, i, next, flow, link)
 		kfree(flow);
 	mutex_destroy(&conn->ctl);
 	kfr_node_put(conn->node);
@@ -95,17 +104,6 @@ static void kfr_conn_log_abort(const struct kfr_conn *conn, int prov_errno)
 			       &conn->remote, kfr_strerror(prov_errno));
 }
 
-/* New requests do not find it any more. It may have been unlinked before. */
-static void kfr_conn_unlink(struct kfr_conn *conn)
-{
-	struct kfr_node *node = conn->node;
-	unsigned long irq;
-
-	spin_lock_irqsave(&node->lock, irq);
-	list_del_init(&conn->link);
-	spin_unlock_irqrestore(&node->lock, irq);
-}
-
 /*
  * The work item @destroy is queued once in the life of a connection. The caller
  * that gets true must queue it after it has dropped the lock.
@@ -152,7 +150,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 	complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
 
-	kfr_conn_unlink(conn);
+	kfr_node_unlink(conn);
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
 	if (twin) {
@@ -168,25 +166,26 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
  * It stays up until queued replies are sent or KFR_FLUSH_TIME has passed, see
  * kfr_conn_flush().
  *
- * Context: process; no spinlock held.
+ * Context: any; does not sleep; no spinlock held.
  */
 void kfr_conn_close(struct kfr_conn *conn)
 {
+	unsigned long irq;
 	bool destroy;
 
-	spin_lock_irq(&conn->lock);
+	spin_lock_irqsave(&conn->lock, irq);
 	destroy = kfr_conn_claim_destroy(conn);
-	spin_unlock_irq(&conn->lock);
-	kfr_conn_unlink(conn);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_node_unlink(conn);
 	if (destroy)
 		kfv_queue_work(&conn->destroy);
 }
 
 /**
- * kfr_conn_discard() - end a connection that was not linked or started
- * @conn: new, and known to the caller alone; hence no lock is needed
+ * kfr_conn_discard() - end a connection that was not started
+ * @conn: new, and known to the caller alone, as it holds the node's lock
  *
- * Context: any; the node's lock may be held.
+ * Context: any.
  */
 void kfr_conn_discard(struct kfr_conn *conn)
 {
@@ -217,7 +216,8 @@ static void kfr_conn_flush(struct kfr_conn *conn)
 /*
  * Make the device return all work requests. In the error state each of them
  * completes with a flush error; the last completion drops @posted to 0. Until
- * then the device may write to receive buffers and read wire buffers.
+ * then the device may access wire buffers, and what ULPs have posted. If it is
+ * late, destroying the queue pair ends that, before any operation is reported.
  */
 static void kfr_conn_drain(struct kfr_conn *conn)
 {
@@ -228,14 +228,19 @@ static void kfr_conn_drain(struct kfr_conn *conn)
 	kfr_posted_put(conn);
 	if (!wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
 		dev_err(&conn->node->dev->ib->dev,
-			"kfi_verbs: the device has kept %d work requests\n",
+			"kfi_verbs: the device has kept %d work requests, their queue pair is destroyed\n",
 			atomic_read(&conn->posted));
+	if (conn->qp)
+		rdma_destroy_qp(conn->id);
+	conn->qp = NULL;
+	/* Destroying it may complete what was left (rxe_qp_do_cleanup()). */
+	wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME);
 }
 
 /*
  * Fail what was queued. The connection is dead and drained, so neither the pump
  * nor a completion touches its queues any more, and no new work is accepted.
- * The timer and the probe are stopped first, as they call the pump.
+ * The timer and the delayed work items are stopped first, as they call the pump.
  * kfr_ctl_drop_all() relies on kfr_op_fail_all(), which takes operations off
  * the same queue. Receive contexts forget the connection last, so nothing adds
  * a flow after that.
@@ -244,6 +249,7 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 {
 	hrtimer_cancel(&conn->ack_timer);
 	cancel_delayed_work_sync(&conn->probe);
+	cancel_delayed_work_sync(&conn->expire);
 	kfr_job_fail_all(conn);
 	kfr_op_fail_all(conn);
 	kfr_ctl_drop_all(conn);
@@ -257,10 +263,9 @@ static void kfr_conn_fail(struct kfr_conn *conn)
  *   abort	no new work; posting ends
  *   ctl	kfr_conn_setup() has made @id, or never will
  *   handler	a CM callback that saw the old state has returned
- *   drain	the device touches no buffer any more
+ *   drain	the device touches no buffer any more, and has no queue pair
  *   fail	operations and jobs are reported, buffers are unmapped
- *   free	queue pair, registrations, wire buffers, then the id, which
- *		kfr_qp_free() still needs
+ *   free	registrations, wire buffers, then the id
  *   unuse	the device's removal may return
  *
  * The twin's reference is dropped late; its own work item destroys it.
@@ -287,6 +292,7 @@ static void kfr_conn_destroy(struct work_struct *work)
 	}
 
 	kfr_conn_drain(conn);
+	kfi_test_hook_point(KFI_HOOK_D9, 0);
 	kfr_conn_fail(conn);
 	kfr_qp_free(conn);
 	if (id)
@@ -306,7 +312,6 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 
 	for (i = 0; i < KFR_LANES; i++)
 		INIT_LIST_HEAD(&conn->lanes[i].waiting);
-	INIT_LIST_HEAD(&conn->link);
 	INIT_LIST_HEAD(&conn->free_wire);
 	INIT_LIST_HEAD(&conn->free_regs);
 	INIT_LIST_HEAD(&conn->free_ctls);
@@ -316,11 +321,11 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->sent_numbered);
 	INIT_LIST_HEAD(&conn->sent_by_id);
 	INIT_LIST_HEAD(&conn->ending);
-	INIT_LIST_HEAD(&conn->flows);
 	INIT_LIST_HEAD(&conn->jobs);
 }
 
 static void kfr_conn_setup(struct work_struct *work);
+static void kfr_conn_expire(struct work_struct *work);
 
 /**
  * kfr_conn_new() - allocate a connection
@@ -328,7 +333,7 @@ static void kfr_conn_setup(struct work_struct *work);
  * @remote: the peer's address
  * @passive: the peer begins it
  *
- * It is on no list and not started. The initial reference belongs to the work
+ * It is not linked and not started. The initial reference belongs to the work
  * item @destroy, which kfr_conn_abort(), kfr_conn_close() or kfr_conn_discard()
  * queues.
  *
@@ -349,16 +354,20 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	conn->node = node;
 	conn->remote = remote;
 	conn->passive = passive;
+	conn->slot = ULONG_MAX;
+	conn->begun = ktime_get();
 	conn->state = passive ? KFR_WAITING : KFR_CONNECTING;
 	mutex_init(&conn->ctl);
 	spin_lock_init(&conn->lock);
 	kfr_conn_init_lists(conn);
+	hash_init(conn->flows);
 	atomic_set(&conn->posted, 1);
 	init_completion(&conn->drained);
 	init_completion(&conn->idle);
 	INIT_WORK(&conn->setup, kfr_conn_setup);
 	INIT_WORK(&conn->pump, kfr_pump_work);
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
+	INIT_DELAYED_WORK(&conn->expire, kfr_conn_expire);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,
 			  HRTIMER_MODE_REL_SOFT);
@@ -425,6 +434,94 @@ void kfr_conn_confirmed(struct kfr_conn *conn)
 	kfr_node_heard(conn->node, conn);
 	if (READ_ONCE(conn->state) == KFR_ACCEPTED)
 		kfr_conn_set_up(conn);
+}
+
+/* A connection of the node to itself stays: it has no other machine's memory. */
+static void kfr_expire_later(struct kfr_conn *conn)
+{
+	unsigned int seconds = min(READ_ONCE(rdm_idle_s), KFR_PROBE_MAX);
+
+	if (seconds && conn->remote != conn->node->ip)
+		schedule_delayed_work(&conn->expire, seconds * HZ);
+}
+
+/* Nothing of this side is under way, and nothing that it owes the peer. */
+static bool kfr_conn_quiet(const struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	return conn->state == KFR_UP && !atomic_read(&conn->nops) &&
+	       !conn->njobs && list_empty(&conn->urgent) &&
+	       conn->acked == conn->rx_seq;
+}
+
+/*
+ * Work item, which schedules itself; kfr_conn_fail() waits for it. If there was no
+ * request since it ran last, this side is done with the connection: its later
+ * requests go to another one, and LEAVE lets the peer decide.
+ *
+ *	this side		peer
+ *	---------		----
+ *	quiet; @leaving
+ *	LEAVE (count 7)		has sent 7, quiet; @leaving; disconnects
+ *
+ *	quiet; @leaving
+ *	LEAVE (count 7)		8th request is on its way: ignores LEAVE
+ *	handles the 8th; LEAVE again later
+ *
+ * A peer that has begun a connection without a message has no request, and gets
+ * no LEAVE, as its address is not proved.
+ */
+static void kfr_conn_expire(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(to_delayed_work(work),
+					     struct kfr_conn, expire);
+	struct kfr_hdr leave = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_LEAVE,
+	};
+	bool silent = conn->passive && !READ_ONCE(conn->heard), idle;
+	u32 seen;
+
+	spin_lock_irq(&conn->lock);
+	seen = conn->tx_count + conn->rx_count;
+	idle = !silent && seen == conn->seen && kfr_conn_quiet(conn);
+	conn->seen = seen;
+	if (idle)
+		WRITE_ONCE(conn->leaving, true);
+	if (conn->state != KFR_DEAD)
+		kfr_expire_later(conn);
+	spin_unlock_irq(&conn->lock);
+	if (silent)
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
+	if (!idle)
+		return;
+	kfr_ctl_add(conn, &leave);
+	kfr_ctl_added(conn);
+}
+
+/**
+ * kfr_conn_left() - LEAVE has arrived: the peer begins no request here any more
+ * @conn: on this connection
+ * @hdr: header of the LEAVE
+ *
+ * If the peer has handled all requests, and this side is quiet, nothing is lost
+ * with the connection. A request that is posted meanwhile either makes it busy,
+ * or sees @leaving and goes to another one.
+ *
+ * Context: softirq; no lock held.
+ */
+void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+{
+	unsigned long irq;
+	bool end;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	end = conn->tx_count == le32_to_cpu(hdr->count) && kfr_conn_quiet(conn);
+	if (end)
+		WRITE_ONCE(conn->leaving, true);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	if (end)
+		kfr_conn_close(conn);
 }
 
 static void kfr_conn_hello(const struct kfr_conn *conn, struct kfr_hello *hello)
@@ -537,6 +634,7 @@ static void kfr_conn_established(struct kfr_conn *conn,
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 	else
 		kfr_conn_set_up(conn);
+	kfr_expire_later(conn);
 }
 
 /*
@@ -660,13 +758,12 @@ static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 
 	if (remote == node->ip)
 		return kfr_node_waiting(node, le64_to_cpu(hello->cookie));
-	conn = kfr_conn_new(node, remote, true);
-	if (!conn)
-		return NULL;
-	conn->proven = proven;
-	kfr_conn_get(conn);
 	spin_lock_irq(&node->lock);
-	list_add_tail(&conn->link, &node->conns);
+	conn = kfr_node_link(node, remote, true);
+	if (conn) {
+		conn->proven = proven;
+		kfr_conn_get(conn);
+	}
 	spin_unlock_irq(&node->lock);
 	return conn;
 }
@@ -766,6 +863,8 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 	else if (kfr_conn_accept(conn, id, peer))
 		/* Not an error: the connection owns the id now. */
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
+	else
+		kfr_expire_later(conn);
 	kfr_conn_put(conn);
 	return err;
 }

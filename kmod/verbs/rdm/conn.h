@@ -29,6 +29,7 @@
 #ifndef _KFV_RDM_CONN_H_
 #define _KFV_RDM_CONN_H_
 
+#include <linux/hashtable.h>
 #include <linux/hrtimer.h>
 
 #include "buf.h"
@@ -139,15 +140,17 @@ enum kfr_conn_state {
 /**
  * struct kfr_conn - a connection between two nodes
  * @ref: of the memory: @destroy (the initial one), @setup, @pump, each
- *	operation, job and kept message on it, flows of receive contexts, @twin,
- *	and every function that uses it without its node's lock
+ *	operation, job and kept message on it, @twin, and every function that
+ *	uses it without its node's lock
  * @node: referenced
  * @remote: IP address of the peer
  * @passive: the peer has begun it
  * @proven: its packets go to @remote, see kfr_conn_proven(); constant
  * @cookie: identifies a connection of this node to itself; the node's lock
  * @twin: the other end of a connection to this node, referenced; @lock
- * @link: on kfr_node.conns; the node's lock
+ * @slot: its index in kfr_node.conns, its own until it is destroyed; ULONG_MAX:
+ *	there was none. Constant once it is linked
+ * @begun: when; constant
  * @heard: a message has arrived; written under the node's lock, read without it
  * @usable: new messages may use it. Not before a peer has proved its address
  *	(kfr_node_heard()), nor after it has begun another one; the node's lock
@@ -156,8 +159,8 @@ enum kfr_conn_state {
  * @resolve_tries: failed address resolutions; CM callbacks of @id
  * @pd: its own protection domain: a peer cannot reach registrations that were
  *	made for another one. This and all to @reg_cqe: made by kfr_qp_make() in
- *	a CM callback before anything is posted, freed by kfr_qp_free() when the
- *	queue pair is drained, constant in between
+ *	a CM callback before anything is posted, freed when nothing is posted any
+ *	more (kfr_conn_drain(), then kfr_qp_free()), constant in between
  * @qp: the queue pair
  * @cq: a CQ of the device's pool, shared with other connections
  * @rxb: wire buffers for receives
@@ -176,6 +179,9 @@ enum kfr_conn_state {
  * @err: errno of its end; written once, before @state becomes KFR_DEAD
  * @prov_errno: more exactly; likewise
  * @destroy_queued: @destroy was queued
+ * @leaving: no request begins here any more, see kfr_conn_expire(); set once, also
+ *	read without @lock
+ * @seen: requests of both sides when @expire ran last; @expire only
  * @flushing: kfr_conn_flush() waits for @idle
  * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for
@@ -198,6 +204,7 @@ enum kfr_conn_state {
  * @next_id: where the search for a free id begins
  * @nids: operations with an id
  * @order: operations submitted so far
+ * @nops: operations without a report; atomic
  * @tx_seq: last number that was given to a request
  * @rx_seq: last number that was handled; written under @lock by kfr_receive()
  *	only, which reads it without
@@ -215,7 +222,7 @@ enum kfr_conn_state {
  * @timing: @ack_timer runs
  * @timed_seq: number for which it was started
  * @ack_time: when (jiffies) the last ACK went alone
- * @flows: contexts of the peer that have sent NAK
+ * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to
  * @nflows: their number
  * @jobs: all jobs of the connection
  * @njobs: their number
@@ -224,6 +231,7 @@ enum kfr_conn_state {
  * @pump: posts what kfr_pump() has left
  * @pump_queued: it is queued; @lock
  * @probe: detects a dead peer
+ * @expire: ends it when it is not used
  * @destroy: ends and frees everything; queued once
  * @idle: @flushing, @urgent and @data are empty and all sends have completed;
  *	or it is dead
@@ -236,7 +244,8 @@ struct kfr_conn {
 	bool proven;
 	u64 cookie;
 	struct kfr_conn *twin;
-	struct list_head link;
+	unsigned long slot;
+	ktime_t begun;
 	bool heard;
 	bool usable;
 	struct mutex ctl;	/* making the id against teardown */
@@ -260,6 +269,8 @@ struct kfr_conn {
 	int err;
 	int prov_errno;
 	bool destroy_queued;
+	bool leaving;
+	u32 seen;
 	bool flushing;
 	bool pumping;
 	unsigned int sq_free;
@@ -282,6 +293,7 @@ struct kfr_conn {
 	unsigned int next_id;
 	unsigned int nids;
 	u64 order;
+	atomic_t nops;
 	u32 tx_seq;
 	u32 rx_seq;
 	u32 acked;
@@ -297,7 +309,7 @@ struct kfr_conn {
 	bool timing;
 	u32 timed_seq;
 	unsigned long ack_time;
-	struct list_head flows;
+	DECLARE_HASHTABLE(flows, KFR_FLOW_BITS);
 	unsigned int nflows;
 	struct list_head jobs;
 	unsigned int njobs;
@@ -306,39 +318,27 @@ struct kfr_conn {
 	struct work_struct pump;
 	bool pump_queued;
 	struct delayed_work probe;
+	struct delayed_work expire;
 	struct work_struct destroy;
 	struct completion idle;
 };
 
 /**
- * struct kfr_flow - requests of one connection to one context, after a NAK
- * @link: sender: on kfr_conn.flows; receiver: on kfr_rx.flows
- * @conn: receiver: the connection, referenced
- * @dst: sender: number of the peer's endpoint
- * @rx: sender: index of its context
- * @auth: sender: its authorisation key
- * @by_key: of RMA by key; otherwise of messages and tagged RMA
- * @epoch: sender: of requests sent from now on; receiver: of those it accepts
- * @blocked: receiver: NAK was sent, and no RESUME since
- * @want_round: receiver: kfr_rx.want_rounds when it was visited last
- * @resume_round: receiver: kfr_rx.resume_rounds when RESUME was sent last
- * @parked: sender: operations that wait for RESUME or WANT, in order
+ * struct kfr_flow - requests to one context of the peer, after a NAK
+ * @link: on kfr_conn.flows
+ * @to: the context: endpoint, index and authorisation key; constant
+ * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
+ * @epoch: of requests sent from now on
+ * @parked: operations that wait for RESUME or WANT, in order
  *
- * The sender's is protected by kfr_conn.lock and lives as long as the
- * connection; the receiver's by kfr_rx.lock, until the context closes or the
- * connection is destroyed. @conn, @dst, @rx, @auth and @by_key are constant.
+ * It is protected by kfr_conn.lock and lives as long as the connection. What the
+ * receiver knows of a flow is in kfr_rx.flows.
  */
 struct kfr_flow {
-	struct list_head link;
-	struct kfr_conn *conn;
-	u16 dst;
-	u16 rx;
-	u32 auth;
+	struct hlist_node link;
+	u64 to;
 	bool by_key;
 	u16 epoch;
-	bool blocked;
-	u64 want_round;
-	u64 resume_round;
 	struct list_head parked;
 };
 
@@ -524,6 +524,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno);
 void kfr_conn_close(struct kfr_conn *conn);
 void kfr_conn_discard(struct kfr_conn *conn);
 void kfr_conn_confirmed(struct kfr_conn *conn);
+void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event);
 void kfr_posted_put(struct kfr_conn *conn);
@@ -564,13 +565,12 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack);
 int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 struct kfr_op *kfr_find_request(struct kfr_conn *conn,
 				const struct kfr_hdr *hdr);
-void kfr_op_submit(struct kfr_op *op);
-void kfr_op_recall(struct kfr_op *op);
+bool kfr_op_submit(struct kfr_op *op);
+void kfr_op_recall(struct kfr_op *op, bool revoke);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
 bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_op_fail_all(struct kfr_conn *conn);
-bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
-		     const struct kfr_tx *tx, const struct kfr_mr *mr);
+struct kfr_conn *kfr_op_conn(struct kfr_op *op);
 void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc);
 
 /* job.c */
@@ -581,6 +581,8 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 void kfr_job_post(struct kfr_job *job);
 void kfr_job_unref(struct kfr_job *job);
 void kfr_job_fail_all(struct kfr_conn *conn);
+bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
+		     const struct kfr_mr *mr);
 
 /* tx.c: operations */
 struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,

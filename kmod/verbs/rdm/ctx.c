@@ -43,7 +43,7 @@ static int kfr_ctx_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 	return err;
 }
 
-/* Messages find a receive context last, when it can report them. */
+/* Messages find a receive context last, when it can take them. */
 static int kfr_ctx_enable(struct kfr_face *face)
 {
 	struct kfi_ep_base *base = &face->base;
@@ -59,12 +59,10 @@ static int kfr_ctx_enable(struct kfr_face *face)
 	if (!face->ep->face.base.enabled)
 		return -KFI_EOPBADSTATE;
 	err = face->tx ? kfr_tx_enable(face->tx) : kfr_rx_enable(face->rx);
-	if (err)
-		return err;
-	base->enabled = true;
-	if (face->rx)
-		kfr_node_show(face->ep, face->rx);
-	return 0;
+	if (!err && face->rx)
+		err = kfr_node_show(face->ep, face->rx);
+	base->enabled = !err;
+	return err;
 }
 
 static int kfr_ctx_control(struct kfid *fid, int command, void *arg)

@@ -109,11 +109,14 @@ static int kfr_ep_enable(struct kfr_ep *ep)
 			return err;
 	}
 	err = kfr_node_get(ep);
-	if (err)
+	if (!err && !ep->scalable)
+		err = kfr_node_show(ep, ep->face.rx);
+	if (err) {
+		kfr_node_hide(ep);
+		kfr_node_leave(ep);
 		return err;
+	}
 	base->enabled = true;
-	if (!ep->scalable)
-		kfr_node_show(ep, ep->face.rx);
 	return 0;
 }
 
@@ -462,7 +465,6 @@ static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
 	mutex_init(&ep->ctl);
 	ep->rdm = rdm;
 	ep->scalable = scalable;
-	INIT_LIST_HEAD(&ep->node_link);
 	err = kfr_ep_set_attr(ep, info);
 	if (!err)
 		err = kfr_ep_set_addr(ep, info);

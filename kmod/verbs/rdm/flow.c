@@ -40,21 +40,25 @@
  * on kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
  * kfr_conn.lock. No function takes both, except that the receiver queues
  * replies.
+ *
+ * A flow at the receiver is an entry of an xarray: the epoch that it accepts,
+ * with a mark while it is blocked. The index names the connection by its slot. So
+ * an entry needs no reference: the connection's end removes it under the lock
+ * (kfr_rx_forget()) before the slot is free and the last reference is dropped.
  */
 #include <linux/slab.h>
 
 #include "rdm.h"
 
-static struct kfr_flow *kfr_flow_of(struct kfr_rx *rx,
-				    const struct kfr_conn *conn, bool by_key)
+static unsigned long kfr_flow_index(const struct kfr_conn *conn, bool by_key)
 {
-	struct kfr_flow *flow;
+	return conn->slot << 1 | by_key;
+}
 
-	lockdep_assert_held(&rx->lock);
-	list_for_each_entry(flow, &rx->flows, link)
-		if (flow->conn == conn && flow->by_key == by_key)
-			return flow;
-	return NULL;
+/* The mark of flows that are blocked, that is NAK was sent, and no RESUME since. */
+static xa_mark_t kfr_flow_mark(bool by_key)
+{
+	return by_key ? XA_MARK_1 : XA_MARK_0;
 }
 
 /**
@@ -71,7 +75,8 @@ bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn,
 			    bool by_key)
 {
 	lockdep_assert_held(&rx->lock);
-	return READ_ONCE(conn->orphans) && !kfr_flow_of(rx, conn, by_key);
+	return READ_ONCE(conn->orphans) &&
+	       !xa_load(&rx->flows, kfr_flow_index(conn, by_key));
 }
 
 /**
@@ -86,13 +91,15 @@ bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn,
 bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
 		      const struct kfr_hdr *hdr)
 {
-	const struct kfr_flow *flow = kfr_flow_of(rx, conn,
-						  kfr_hdr_by_key(hdr));
+	bool by_key = kfr_hdr_by_key(hdr);
+	unsigned long i = kfr_flow_index(conn, by_key);
+	const void *epoch = xa_load(&rx->flows, i);
 
 	lockdep_assert_held(&rx->lock);
-	if (!flow)
+	if (!epoch)
 		return true;
-	return !flow->blocked && flow->epoch == le16_to_cpu(hdr->epoch);
+	return xa_to_value(epoch) == le16_to_cpu(hdr->epoch) &&
+	       !xa_get_mark(&rx->flows, i, kfr_flow_mark(by_key));
 }
 
 /**
@@ -104,19 +111,14 @@ bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
  */
 bool kfr_flow_blocked(const struct kfr_rx *rx)
 {
-	const struct kfr_flow *flow;
-
 	lockdep_assert_held(&rx->lock);
-	list_for_each_entry(flow, &rx->flows, link)
-		if (flow->blocked && !flow->by_key)
-			return true;
-	return false;
+	return xa_marked(&rx->flows, kfr_flow_mark(false));
 }
 
 /**
  * kfr_flow_block() - accept no requests of this flow until RESUME
  * @rx: the context
- * @conn: connection of the sender; a new flow takes a reference
+ * @conn: connection of the sender
  * @by_key: the flow of RMA by key
  *
  * The caller queues NAK in the same section of the lock.
@@ -126,19 +128,14 @@ bool kfr_flow_blocked(const struct kfr_rx *rx)
  */
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
 {
-	struct kfr_flow *flow = kfr_flow_of(rx, conn, by_key);
+	unsigned long i = kfr_flow_index(conn, by_key);
+	int err = xa_insert(&rx->flows, i, xa_mk_value(0),
+			    GFP_ATOMIC | __GFP_NOWARN);
 
 	lockdep_assert_held(&rx->lock);
-	if (!flow) {
-		flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
-		if (!flow)
-			return -ENOMEM;
-		kfr_conn_get(conn);
-		flow->conn = conn;
-		flow->by_key = by_key;
-		list_add_tail(&flow->link, &rx->flows);
-	}
-	flow->blocked = true;
+	if (err == -ENOMEM)
+		return err;
+	xa_set_mark(&rx->flows, i, kfr_flow_mark(by_key));
 	return 0;
 }
 
@@ -146,20 +143,43 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
  * Queues RESUME. The epoch is taken and queued under one section of the lock,
  * so RESUMEs of a context are on the wire in the order of their epochs.
  */
-static void kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
+static void kfr_resume_one(struct kfr_rx *rx, struct kfr_conn *conn,
+			   bool by_key)
 {
+	unsigned long i = kfr_flow_index(conn, by_key);
+	u16 epoch = atomic_inc_return(&conn->epochs);
 	struct kfr_hdr hdr = {
 		.dst = cpu_to_le16(rx->ep->addr.id),
 		.rx = cpu_to_le16(rx->index),
 		.auth = cpu_to_le32(rx->ep->auth),
-		.op = flow->by_key ? KFR_OP_WRITE : KFR_OP_EAGER,
+		.epoch = cpu_to_le16(epoch),
+		.op = by_key ? KFR_OP_WRITE : KFR_OP_EAGER,
 	};
 
 	lockdep_assert_held(&rx->lock);
-	flow->blocked = false;
-	flow->epoch = atomic_inc_return(&flow->conn->epochs);
-	hdr.epoch = cpu_to_le16(flow->epoch);
-	kfr_ctl_add_reply(flow->conn, &hdr, KFR_OP_RESUME);
+	/* It replaces another value, so it needs no memory. */
+	xa_store(&rx->flows, i, xa_mk_value(epoch), 0);
+	xa_clear_mark(&rx->flows, i, kfr_flow_mark(by_key));
+	kfr_ctl_add_reply(conn, &hdr, KFR_OP_RESUME);
+}
+
+/*
+ * The next blocked flow from an index on, which is moved past it. Return: its
+ * connection, referenced; NULL: there is none. The flow of an unlinked connection
+ * is passed over: nothing is sent there any more.
+ */
+static struct kfr_conn *kfr_flow_next(struct kfr_rx *rx, unsigned long *i,
+				      bool by_key)
+{
+	struct kfr_conn *conn = NULL;
+
+	lockdep_assert_held(&rx->lock);
+	while (!conn && xa_find(&rx->flows, i, ULONG_MAX,
+				kfr_flow_mark(by_key)))
+		conn = xa_load(&rx->ep->node->conns, (*i)++ >> 1);
+	if (conn)
+		kfr_conn_get(conn);
+	return conn;
 }
 
 /**
@@ -167,33 +187,22 @@ static void kfr_resume_one(struct kfr_rx *rx, struct kfr_flow *flow)
  * @rx: the context, busy or open
  * @by_key: there is room for RMA by key; otherwise for messages
  *
- * The lock is dropped to pump, so the list may change in between: each call
- * visits a flow once, marked by the number of the call. A sender that is
- * refused again meanwhile waits for the next room.
+ * The lock is dropped to pump. A sender that is refused again meanwhile waits for
+ * the next room.
  *
  * Context: any; no lock held.
  */
 void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 {
 	struct kfr_conn *conn;
-	struct kfr_flow *flow;
+	unsigned long i = 0;
 	unsigned long irq;
-	u64 round = 0;
 
 	do {
-		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
-		round = round ?: ++rx->resume_rounds;
-		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->by_key != by_key ||
-			    flow->resume_round == round)
-				continue;
-			flow->resume_round = round;
-			conn = flow->conn;
-			kfr_conn_get(conn);
-			kfr_resume_one(rx, flow);
-			break;
-		}
+		conn = kfr_flow_next(rx, &i, by_key);
+		if (conn)
+			kfr_resume_one(rx, conn, by_key);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
@@ -247,35 +256,23 @@ static bool kfr_wants_full(const struct kfr_conn *conn)
  * @recv: a copy of the receive, which matched nothing kept. The original is
  *	posted and may have been taken
  *
- * Sends WANT to every blocked sender that may have such a message. As
- * kfr_rx_resume(), it visits each flow once although the lock is dropped.
+ * Sends WANT to every blocked sender that may have such a message.
  *
  * Context: any; no lock held.
  */
 void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 {
 	struct kfr_conn *conn;
-	struct kfr_flow *flow;
+	unsigned long i = 0;
 	unsigned long irq;
-	bool all = false;
-	u64 round = 0;
+	bool all;
 
 	do {
-		conn = NULL;
 		spin_lock_irqsave(&rx->lock, irq);
-		round = round ?: ++rx->want_rounds;
-		list_for_each_entry(flow, &rx->flows, link) {
-			if (!flow->blocked || flow->by_key ||
-			    flow->want_round == round)
-				continue;
-			flow->want_round = round;
-			conn = flow->conn;
-			kfr_conn_get(conn);
-			all = kfr_wants_full(conn);
-			if (all)
-				kfr_resume_one(rx, flow);
-			break;
-		}
+		conn = kfr_flow_next(rx, &i, false);
+		all = conn && kfr_wants_full(conn);
+		if (all)
+			kfr_resume_one(rx, conn, false);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
@@ -299,28 +296,20 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv)
 {
-	struct kfr_flow *flow;
+	unsigned long i = kfr_flow_index(conn, false);
 	unsigned long irq;
-	bool all = false;
+	bool all;
 
 	spin_lock_irqsave(&rx->lock, irq);
-	flow = kfr_flow_of(rx, conn, false);
-	if (flow && flow->blocked && kfr_wants_full(conn)) {
-		all = true;
-		kfr_resume_one(rx, flow);
-	}
+	all = kfr_wants_full(conn) &&
+	      xa_get_mark(&rx->flows, i, kfr_flow_mark(false));
+	if (all)
+		kfr_resume_one(rx, conn, false);
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (all)
 		kfr_ctl_added(conn);
 	else
 		kfr_send_want(rx, conn, recv);
-}
-
-static void kfr_flow_free(struct kfr_flow *flow)
-{
-	if (flow->conn)
-		kfr_conn_put(flow->conn);
-	kfree(flow);
 }
 
 /**
@@ -335,18 +324,20 @@ static void kfr_flow_free(struct kfr_flow *flow)
  */
 void kfr_rx_drop_flows(struct kfr_rx *rx)
 {
-	struct kfr_flow *flow, *next;
-	LIST_HEAD(drop);
+	struct kfr_conn *conn;
+	unsigned long i;
+	void *epoch;
 
 	kfr_rx_resume(rx, false);
 	kfr_rx_resume(rx, true);
-	spin_lock_irq(&rx->lock);
-	list_for_each_entry(flow, &rx->flows, link)
-		WRITE_ONCE(flow->conn->orphans, true);
-	list_splice_init(&rx->flows, &drop);
-	spin_unlock_irq(&rx->lock);
-	list_for_each_entry_safe(flow, next, &drop, link)
-		kfr_flow_free(flow);
+	xa_for_each(&rx->flows, i, epoch) {
+		spin_lock_irq(&rx->lock);
+		conn = xa_erase(&rx->flows, i) ?
+		       xa_load(&rx->ep->node->conns, i >> 1) : NULL;
+		if (conn)
+			WRITE_ONCE(conn->orphans, true);
+		spin_unlock_irq(&rx->lock);
+	}
 }
 
 /*
@@ -384,31 +375,31 @@ static unsigned int kfr_rx_forget_list(struct kfr_rx *rx,
  */
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn)
 {
-	struct kfr_flow *flow, *next;
-	LIST_HEAD(drop);
 	unsigned int n;
 
 	spin_lock_irq(&rx->lock);
-	list_for_each_entry_safe(flow, next, &rx->flows, link)
-		if (flow->conn == conn)
-			list_move(&flow->link, &drop);
+	xa_erase(&rx->flows, kfr_flow_index(conn, false));
+	xa_erase(&rx->flows, kfr_flow_index(conn, true));
 	n = kfr_rx_forget_list(rx, &rx->match.kept, conn);
 	n += kfr_rx_forget_list(rx, &rx->match.kept_tagged, conn);
 	spin_unlock_irq(&rx->lock);
 
-	list_for_each_entry_safe(flow, next, &drop, link)
-		kfr_flow_free(flow);
 	if (n)
 		kfr_rx_resume(rx, false);
 	while (n--)
 		kfr_conn_put(conn);
 }
 
+/* The context that a request is for. */
+static u64 kfr_flow_to(const struct kfr_hdr *hdr)
+{
+	return (u64)le32_to_cpu(hdr->auth) << 32 |
+	       (u32)le16_to_cpu(hdr->dst) << 16 | le16_to_cpu(hdr->rx);
+}
+
 static bool kfr_flow_is(const struct kfr_flow *flow, const struct kfr_hdr *hdr)
 {
-	return flow->dst == le16_to_cpu(hdr->dst) &&
-	       flow->rx == le16_to_cpu(hdr->rx) &&
-	       flow->auth == le32_to_cpu(hdr->auth) &&
+	return flow->to == kfr_flow_to(hdr) &&
 	       flow->by_key == kfr_hdr_by_key(hdr);
 }
 
@@ -418,7 +409,7 @@ static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
 	struct kfr_flow *flow;
 
 	lockdep_assert_held(&conn->lock);
-	list_for_each_entry(flow, &conn->flows, link)
+	hash_for_each_possible(conn->flows, flow, link, kfr_flow_to(hdr))
 		if (kfr_flow_is(flow, hdr))
 			return flow;
 	return NULL;
@@ -437,14 +428,14 @@ u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op)
 	const struct kfr_flow *flow;
 
 	lockdep_assert_held(&conn->lock);
-	if (list_empty(&conn->flows))
+	if (!conn->nflows)
 		return 0;
 	flow = kfr_flow_find(conn, &op->hdr);
 	return flow ? flow->epoch : 0;
 }
 
 /*
- * The flow of an operation that is the first to be refused. It has brought the
+ * The flow of an operation that is the first to need one. It has brought the
  * memory along, so nothing can fail here. The number of flows is bounded: a
  * hostile peer chooses what it refuses. Return: NULL: there are too many.
  */
@@ -458,13 +449,28 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 		return NULL;
 	op->flow = NULL;
 	conn->nflows++;
-	flow->dst = le16_to_cpu(hdr->dst);
-	flow->rx = le16_to_cpu(hdr->rx);
-	flow->auth = le32_to_cpu(hdr->auth);
+	flow->to = kfr_flow_to(hdr);
 	flow->by_key = kfr_hdr_by_key(hdr);
 	INIT_LIST_HEAD(&flow->parked);
-	list_add_tail(&flow->link, &conn->flows);
+	hash_add(conn->flows, &flow->link, flow->to);
 	return flow;
+}
+
+/**
+ * kfr_flow_expect() - a sent request is forgotten, and may be refused later
+ * @conn: its connection
+ * @op: the operation
+ *
+ * NAK for it will be ignored. But RESUME follows, whose epoch counts for later
+ * requests of the flow.
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: false: there are too many flows, so it cannot be forgotten.
+ */
+bool kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op)
+{
+	lockdep_assert_held(&conn->lock);
+	return kfr_flow_find(conn, &op->hdr) || kfr_flow_new(conn, op);
 }
 
 /*

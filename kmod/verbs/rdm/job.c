@@ -347,3 +347,26 @@ void kfr_job_fail_all(struct kfr_conn *conn)
 		kfr_job_put(job);
 	}
 }
+
+/**
+ * kfr_conn_serves() - does a connection have a job for an object that closes?
+ * @conn: the connection
+ * @rx: the receive context, or NULL
+ * @mr: the region, or NULL
+ *
+ * Context: any; no lock held.
+ * Return: whether there is such a job.
+ */
+bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
+		     const struct kfr_mr *mr)
+{
+	const struct kfr_job *job;
+	bool found = false;
+	unsigned long irq;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	list_for_each_entry(job, &conn->jobs, link)
+		found |= (rx && job->rx == rx) || (mr && job->mr == mr);
+	spin_unlock_irqrestore(&conn->lock, irq);
+	return found;
+}

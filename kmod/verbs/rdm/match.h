@@ -149,11 +149,9 @@ struct kfr_match {
  *	outside @lock
  * @closing: nothing is received or reported any more; written once, also read
  *	without @lock
- * @flows: connections to which NAK was sent
- * @want_rounds: counts calls of kfr_rx_send_wants(); marks flows as visited
- * @resume_rounds: counts calls of kfr_rx_resume(); marks flows as visited
+ * @flows: epochs of the flows in which NAK was sent, see flow.c; marked while they
+ *	are blocked
  * @keys: regions that are enabled on it; the xarray's own lock
- * @forgetting: on a list of kfr_node_forget(); its mutex
  * @expire: refuses tagged RMA that found no receive in time
  * @room: RMA was refused because the CQ is full, and is to be resumed
  */
@@ -176,11 +174,8 @@ struct kfr_rx {
 	size_t min_multi;
 	spinlock_t multi_lock;	/* reports of multi-receives */
 	bool closing;
-	struct list_head flows;
-	u64 want_rounds;
-	u64 resume_rounds;
+	struct xarray flows;
 	struct xarray keys;
-	struct list_head forgetting;
 	struct delayed_work expire;
 	struct kfi_cq_room room;
 };
@@ -298,5 +293,6 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv);
 u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op);
+bool kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op);
 
 #endif /* _KFV_RDM_MATCH_H_ */

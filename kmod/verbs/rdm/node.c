@@ -13,10 +13,15 @@
  * there; and the number of queue pairs grows with the number of machines, not
  * of endpoints.
  *
- * The lists of a node hold no references. An endpoint is hidden before it
- * closes and a connection unlinked before it is destroyed; a function that uses
- * a context or a connection without the node's lock counts it under the lock
- * first.
+ * A node has an xarray of connections, of endpoints and of receive contexts.
+ * They hold no references. A context is hidden before it closes, and a
+ * connection unlinked before it is destroyed. A function that uses a connection
+ * without the node's lock counts it under the lock first. A context is found
+ * without a lock, in a read section of kfv_srcu: its close waits for those.
+ *
+ * The connections with one peer are next to one another: the index is the peer's
+ * address and one of KFR_SLOTS numbers. A connection keeps its index until it is
+ * destroyed, since receive contexts name it by that (flow.c).
  *
  * End of a node: with its last endpoint, or with the device (kfr_strip()). Both
  * destroy the listener, after which no callback adds a connection, and close
@@ -129,8 +134,10 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	kref_init(&node->ref);
 	refcount_set(&node->halves, 1);
 	spin_lock_init(&node->lock);
-	INIT_LIST_HEAD(&node->conns);
-	INIT_LIST_HEAD(&node->eps);
+	xa_init_flags(&node->conns, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&node->eps, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ |
+				  XA_FLAGS_ACCOUNT);
+	xa_init_flags(&node->rxs, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	node->dev = dev;
 	node->port = port;
 	node->ip = ip;
@@ -147,13 +154,13 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 
 /*
  * Ends listening and closes all connections; their work items do the rest. The
- * lock is dropped for each connection, which unlinks itself. None is added
- * meanwhile: the listener is gone, and kfr_node_conn() sees @closing. A second
- * call does nothing.
+ * lock is dropped for each connection. None is added meanwhile: the listener is
+ * gone, and kfr_node_conn() sees @closing. A second call does nothing.
  */
 static void kfr_node_stop(struct kfr_node *node)
 {
 	struct kfr_conn *conn;
+	unsigned long i;
 
 	lockdep_assert_held(&node->dev->lock);
 	if (!node->listener)
@@ -165,8 +172,7 @@ static void kfr_node_stop(struct kfr_node *node)
 
 	spin_lock_irq(&node->lock);
 	node->closing = true;
-	while (!list_empty(&node->conns)) {
-		conn = list_first_entry(&node->conns, struct kfr_conn, link);
+	xa_for_each(&node->conns, i, conn) {
 		kfr_conn_get(conn);
 		spin_unlock_irq(&node->lock);
 		kfr_conn_close(conn);
@@ -177,53 +183,60 @@ static void kfr_node_stop(struct kfr_node *node)
 	kfr_node_unuse(node);
 }
 
-static bool kfr_id_taken(const struct kfr_node *node, u16 id, u32 auth)
+/*
+ * Stores an entry at the first free index of a range. This is xa_alloc(), whose
+ * indices have 32 bits. Return: 0; -EBUSY: none is free; -ENOMEM.
+ */
+static int kfr_xa_alloc(struct xarray *xa, unsigned long first,
+			unsigned long last, unsigned long *index, void *entry,
+			gfp_t gfp)
 {
-	const struct kfr_ep *ep;
+	XA_STATE(xas, xa, first);
+	unsigned long irq;
 
-	lockdep_assert_held(&node->lock);
-	list_for_each_entry(ep, &node->eps, node_link)
-		if (ep->addr.id == id && ep->auth == auth)
-			return true;
-	return false;
+	do {
+		xas_lock_irqsave(&xas, irq);
+		xas_set(&xas, first);
+		xas_find_marked(&xas, last, XA_FREE_MARK);
+		if (xas.xa_node == XAS_RESTART)
+			xas_set_err(&xas, -EBUSY);
+		*index = xas.xa_index;
+		xas_store(&xas, entry);
+		xas_clear_mark(&xas, XA_FREE_MARK);
+		xas_unlock_irqrestore(&xas, irq);
+	} while (xas_nomem(&xas, gfp));
+	return xas_error(&xas);
 }
 
-/* A free number. Pids of 8-byte addresses are small. Return: 0: none is free. */
-static u16 kfr_free_id(struct kfr_node *node, const struct kfr_ep *ep)
+static unsigned long kfr_ep_index(u32 auth, u16 id)
 {
-	bool cxi = ep->rdm->format.format == KFI_ADDR_CXI;
-	u32 first = cxi ? 1 : KFR_ID_FIRST, end = cxi ? KFR_PID_MAX : U16_MAX;
-	u32 id;
-
-	lockdep_assert_held(&node->lock);
-	for (id = first; id <= end; id++)
-		if (!kfr_id_taken(node, id, ep->auth))
-			return id;
-	return 0;
+	return (unsigned long)auth << 16 | id;
 }
 
 /*
- * Number and list entry in one section: no two endpoints get the same number.
+ * Takes the endpoint's number, or a free one; pids of 8-byte addresses are small.
  * kfr_node_hide() is the mirror.
  */
 static int kfr_node_add(struct kfr_node *node, struct kfr_ep *ep)
 {
-	u16 id = ep->addr.id;
-	int err = 0;
+	bool cxi = ep->rdm->format.format == KFI_ADDR_CXI;
+	u16 first = ep->addr.id, last = ep->addr.id;
+	unsigned long index;
+	int err;
 
 	lockdep_assert_held(&ep->ctl);
-	spin_lock_irq(&node->lock);
-	if (!id)
-		id = kfr_free_id(node, ep);
-	if (!id || kfr_id_taken(node, id, ep->auth)) {
-		err = -EADDRINUSE;
-	} else {
-		ep->addr.id = id;
-		ep->node = node;
-		list_add_tail(&ep->node_link, &node->eps);
+	if (!first) {
+		first = cxi ? 1 : KFR_ID_FIRST;
+		last = cxi ? KFR_PID_MAX : U16_MAX;
 	}
-	spin_unlock_irq(&node->lock);
-	return err;
+	err = kfr_xa_alloc(&node->eps, kfr_ep_index(ep->auth, first),
+			   kfr_ep_index(ep->auth, last), &index, ep,
+			   GFP_KERNEL);
+	if (err)
+		return err == -EBUSY ? -EADDRINUSE : err;
+	ep->addr.id = index & U16_MAX;
+	ep->node = node;
+	return 0;
 }
 
 static struct kfr_node *kfr_node_find(const struct kfv_device *dev, __be32 ip)
@@ -296,19 +309,25 @@ void kfr_node_leave(struct kfr_ep *ep)
 	ep->node = NULL;
 }
 
+static unsigned long kfr_rx_index(u32 auth, u16 id, unsigned int rx)
+{
+	return kfr_ep_index(auth, id) * KFR_CTX_MAX + rx;
+}
+
 /**
  * kfr_node_show() - let messages find a receive context
- * @ep: its endpoint, enabled
- * @rx: the context, enabled
+ * @ep: its endpoint, which has joined its node
+ * @rx: the context, with all that kfr_rx_enable() allocates
  *
- * Context: process; the caller holds the endpoint's ctl.
+ * Context: process, may sleep; the caller holds the endpoint's ctl.
+ * Return: 0 or -ENOMEM.
  */
-void kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx)
+int kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx)
 {
 	lockdep_assert_held(&ep->ctl);
-	spin_lock_irq(&ep->node->lock);
-	ep->live[rx->index] = rx;
-	spin_unlock_irq(&ep->node->lock);
+	return xa_err(xa_store_irq(&ep->node->rxs,
+				   kfr_rx_index(ep->auth, ep->addr.id,
+						rx->index), rx, GFP_KERNEL));
 }
 
 /**
@@ -322,16 +341,15 @@ void kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx)
  */
 void kfr_node_hide_rx(struct kfr_ep *ep, struct kfr_rx *rx)
 {
-	if (!ep->node)
-		return;
-	spin_lock_irq(&ep->node->lock);
-	ep->live[rx->index] = NULL;
-	spin_unlock_irq(&ep->node->lock);
+	if (ep->node)
+		xa_erase_irq(&ep->node->rxs,
+			     kfr_rx_index(ep->auth, ep->addr.id, rx->index));
 }
 
 /**
- * kfr_node_hide() - hide an endpoint and its contexts from messages
- * @ep: the endpoint, which is closing; also one that was never enabled
+ * kfr_node_hide() - hide an endpoint and its context from messages
+ * @ep: the endpoint, which is closing; also one that was never enabled. The
+ *	contexts of a scalable one are closed
  *
  * Its number is free from now on.
  *
@@ -341,18 +359,9 @@ void kfr_node_hide(struct kfr_ep *ep)
 {
 	if (!ep->node)
 		return;
-	spin_lock_irq(&ep->node->lock);
-	list_del_init(&ep->node_link);
-	memset(ep->live, 0, sizeof(ep->live));
-	spin_unlock_irq(&ep->node->lock);
-}
-
-static struct kfr_rx *kfr_ep_rx(struct kfr_ep *ep, unsigned int index)
-{
-	struct kfr_rx *rx = index < KFR_CTX_MAX ? ep->live[index] : NULL;
-
-	lockdep_assert_held(&ep->node->lock);
-	return rx && refcount_inc_not_zero(&rx->busy) ? rx : NULL;
+	if (ep->face.rx)
+		kfr_node_hide_rx(ep, ep->face.rx);
+	xa_erase_irq(&ep->node->eps, kfr_ep_index(ep->auth, ep->addr.id));
 }
 
 /**
@@ -360,27 +369,31 @@ static struct kfr_rx *kfr_ep_rx(struct kfr_ep *ep, unsigned int index)
  * @node: the node where it arrived
  * @hdr: its header, not trusted
  *
- * Context: any; no lock held.
+ * Context: any.
  * Return: the context, busy until kfr_rx_put(); NULL: there is none, or the
  * sender has another authorisation key.
  */
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr)
 {
-	u16 id = le16_to_cpu(hdr->dst);
-	u32 auth = le32_to_cpu(hdr->auth);
-	struct kfr_rx *rx = NULL;
-	struct kfr_ep *ep;
-	unsigned long irq;
+	u16 index = le16_to_cpu(hdr->rx);
+	struct kfr_rx *rx;
+	int idx;
 
-	spin_lock_irqsave(&node->lock, irq);
-	list_for_each_entry(ep, &node->eps, node_link) {
-		if (ep->addr.id != id || ep->auth != auth)
-			continue;
-		rx = kfr_ep_rx(ep, le16_to_cpu(hdr->rx));
-		break;
-	}
-	spin_unlock_irqrestore(&node->lock, irq);
+	if (index >= KFR_CTX_MAX)
+		return NULL;
+	idx = srcu_read_lock(&kfv_srcu);
+	rx = xa_load(&node->rxs, kfr_rx_index(le32_to_cpu(hdr->auth),
+					      le16_to_cpu(hdr->dst), index));
+	if (rx && !refcount_inc_not_zero(&rx->busy))
+		rx = NULL;
+	srcu_read_unlock(&kfv_srcu, idx);
 	return rx;
+}
+
+/* The connections with a peer have KFR_SLOTS indices, from n = 0. */
+static unsigned long kfr_slot(__be32 remote, unsigned int n)
+{
+	return (unsigned long)be32_to_cpu(remote) * KFR_SLOTS + n;
 }
 
 /*
@@ -391,10 +404,12 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 				      bool passive)
 {
 	struct kfr_conn *conn;
+	unsigned long i;
 
 	lockdep_assert_held(&node->lock);
-	list_for_each_entry(conn, &node->conns, link) {
-		if (conn->remote != remote || !conn->usable ||
+	xa_for_each_range(&node->conns, i, conn, kfr_slot(remote, 0),
+			  kfr_slot(remote, KFR_SLOTS - 1)) {
+		if (!conn->usable || READ_ONCE(conn->leaving) ||
 		    READ_ONCE(conn->state) == KFR_DEAD)
 			continue;
 		if (remote != node->ip || conn->passive == passive)
@@ -414,9 +429,11 @@ static struct kfr_conn *kfr_conn_find(struct kfr_node *node, __be32 remote,
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie)
 {
 	struct kfr_conn *conn, *found = NULL;
+	unsigned long i;
 
 	spin_lock_irq(&node->lock);
-	list_for_each_entry(conn, &node->conns, link) {
+	xa_for_each_range(&node->conns, i, conn, kfr_slot(node->ip, 0),
+			  kfr_slot(node->ip, KFR_SLOTS - 1)) {
 		if (READ_ONCE(conn->state) == KFR_WAITING &&
 		    conn->cookie == cookie) {
 			found = conn;
@@ -432,11 +449,12 @@ struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie)
 static void kfr_node_supersede(struct kfr_node *node, struct kfr_conn *conn)
 {
 	struct kfr_conn *old;
+	unsigned long i;
 
 	lockdep_assert_held(&node->lock);
-	list_for_each_entry(old, &node->conns, link)
-		if (old->remote == conn->remote &&
-		    READ_ONCE(old->state) != KFR_CONNECTING)
+	xa_for_each_range(&node->conns, i, old, kfr_slot(conn->remote, 0),
+			  kfr_slot(conn->remote, KFR_SLOTS - 1))
+		if (READ_ONCE(old->state) != KFR_CONNECTING)
 			old->usable = false;
 	conn->usable = true;
 }
@@ -469,6 +487,55 @@ void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn)
 	spin_unlock_irqrestore(&node->lock, irq);
 }
 
+/**
+ * kfr_node_link() - make a connection and link it to its node
+ * @node: the node, not stopped
+ * @remote: the peer's address
+ * @passive: the peer begins it
+ *
+ * It is not started, and not usable for new messages yet.
+ *
+ * Context: any; the caller holds the node's lock.
+ * Return: the connection, which the caller gets no reference to; NULL: no
+ * memory, or KFR_SLOTS connections of this peer are not destroyed yet.
+ */
+struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
+			       bool passive)
+{
+	struct kfr_conn *conn = kfr_conn_new(node, remote, passive);
+	unsigned long slot;
+
+	lockdep_assert_held(&node->lock);
+	if (!conn)
+		return NULL;
+	if (kfr_xa_alloc(&node->conns, kfr_slot(remote, 0),
+			 kfr_slot(remote, KFR_SLOTS - 1), &slot, conn,
+			 GFP_ATOMIC | __GFP_NOWARN)) {
+		kfr_conn_discard(conn);
+		return NULL;
+	}
+	conn->slot = slot;
+	return conn;
+}
+
+/**
+ * kfr_node_unlink() - new messages do not find a connection any more
+ * @conn: the connection; it may have been unlinked before
+ *
+ * Its slot stays taken until kfr_node_forget().
+ *
+ * Context: any; no spinlock held.
+ */
+void kfr_node_unlink(struct kfr_conn *conn)
+{
+	struct kfr_node *node = conn->node;
+	unsigned long irq;
+
+	spin_lock_irqsave(&node->lock, irq);
+	xa_cmpxchg(&node->conns, conn->slot, conn, XA_ZERO_ENTRY, 0);
+	spin_unlock_irqrestore(&node->lock, irq);
+}
+
 /*
  * Begins a connection; its initial reference belongs to its work item. If it
  * leads back to this node, both ends are made here, and the cookie joins the
@@ -481,11 +548,11 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 	struct kfr_conn *conn, *twin = NULL;
 
 	lockdep_assert_held(&node->lock);
-	conn = kfr_conn_new(node, remote, false);
+	conn = kfr_node_link(node, remote, false);
 	if (!conn)
 		return ERR_PTR(-ENOMEM);
 	if (remote == node->ip) {
-		twin = kfr_conn_new(node, remote, true);
+		twin = kfr_node_link(node, remote, true);
 		if (!twin) {
 			kfr_conn_discard(conn);
 			return ERR_PTR(-ENOMEM);
@@ -494,10 +561,8 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 		conn->cookie = get_random_u64();
 		twin->cookie = conn->cookie;
 		twin->usable = true;
-		list_add_tail(&twin->link, &node->conns);
 	}
 	conn->usable = true;
-	list_add_tail(&conn->link, &node->conns);
 	kfr_conn_start(conn);
 	return passive ? twin : conn;
 }
@@ -555,14 +620,18 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 {
 	struct kfr_conn *conn, *oldest = NULL;
 	unsigned int n = 0;
+	unsigned long i;
 
 	spin_lock_irq(&node->lock);
-	list_for_each_entry(conn, &node->conns, link) {
+	xa_for_each_range(&node->conns, i, conn, kfr_slot(remote, 0),
+			  kfr_slot(remote, KFR_SLOTS - 1)) {
 		/* One of ours counts that the peer has replaced. */
-		if (conn->remote != remote || !(conn->passive || !conn->usable))
+		if (!conn->passive && conn->usable)
 			continue;
 		n++;
-		if (!oldest || (oldest->heard && !conn->heard))
+		if (!oldest || (oldest->heard && !conn->heard) ||
+		    (oldest->heard == conn->heard &&
+		     ktime_before(conn->begun, oldest->begun)))
 			oldest = conn;
 	}
 	if (n < KFR_PEER_CONNS)
@@ -597,84 +666,60 @@ bool kfr_node_make_room(struct kfr_node *node, __be32 remote)
 	return !kfr_node_full(node);
 }
 
-/* Makes the contexts of an endpoint busy, and lists them. */
-static void kfr_ep_collect(struct kfr_ep *ep, struct list_head *list)
-{
-	struct kfr_rx *rx;
-	unsigned int i;
-
-	lockdep_assert_held(&ep->node->lock);
-	for (i = 0; i < ep->nrx; i++) {
-		rx = kfr_ep_rx(ep, i);
-		if (rx)
-			list_add_tail(&rx->forgetting, list);
-	}
-}
-
 /**
  * kfr_node_forget() - drop what all contexts have of a dead connection
  * @node: its node
  * @conn: the connection; the caller has a reference
  *
- * Contexts are collected under the lock and visited without it. A context that
- * is not found any more was stopped before: kfr_rx_stop() has dropped the same.
+ * A context that is not found any more was stopped before: kfr_rx_stop() has
+ * dropped the same. The connection's slot is free afterwards.
  *
- * Context: process, may sleep; no lock held.
+ * Context: process; no lock held.
  */
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 {
-	static DEFINE_MUTEX(one);	/* protects kfr_rx.forgetting */
-	struct kfr_rx *rx, *next;
-	struct kfr_ep *ep;
-	LIST_HEAD(busy);
+	int idx = srcu_read_lock(&kfv_srcu);
+	struct kfr_rx *rx;
+	unsigned long i;
 
-	mutex_lock(&one);
-	spin_lock_irq(&node->lock);
-	list_for_each_entry(ep, &node->eps, node_link)
-		kfr_ep_collect(ep, &busy);
-	spin_unlock_irq(&node->lock);
-	list_for_each_entry_safe(rx, next, &busy, forgetting) {
+	xa_for_each(&node->rxs, i, rx) {
+		if (!refcount_inc_not_zero(&rx->busy))
+			continue;
 		kfr_rx_forget(rx, conn);
-		list_del(&rx->forgetting);
 		kfr_rx_put(rx);
 	}
-	mutex_unlock(&one);
+	srcu_read_unlock(&kfv_srcu, idx);
+	xa_cmpxchg_irq(&node->conns, conn->slot, XA_ZERO_ENTRY, NULL, 0);
 }
 
 /**
  * kfr_node_break() - abort the connections that keep an object busy
  * @node: the node
  * @rx: a receive context that is closing, or NULL
- * @tx: a transmit context that is closing, or NULL
  * @mr: a region that is closing, or NULL
  *
- * Aborted connections are unlinked, so the search ends; it starts again after each abort,
- * as the lock was dropped. Operations and jobs end later, in the work items: the caller
- * waits for that.
+ * Jobs end later, in the work items: the caller waits for that. A connection
+ * that begins meanwhile has no job for the object: messages do not find it any
+ * more.
  *
  * Context: process, may sleep.
  */
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
-		    const struct kfr_tx *tx, const struct kfr_mr *mr)
+		    const struct kfr_mr *mr)
 {
-	struct kfr_conn *conn, *found;
+	struct kfr_conn *conn;
+	unsigned long i;
 
-	do {
-		found = NULL;
-		spin_lock_irq(&node->lock);
-		list_for_each_entry(conn, &node->conns, link) {
-			if (!kfr_conn_serves(conn, rx, tx, mr))
-				continue;
-			found = conn;
-			kfr_conn_get(conn);
-			break;
-		}
+	spin_lock_irq(&node->lock);
+	xa_for_each(&node->conns, i, conn) {
+		kfr_conn_get(conn);
 		spin_unlock_irq(&node->lock);
-		if (found) {
-			kfr_conn_abort(found, ENOTCONN, KFR_ERR_LOCAL);
-			kfr_conn_put(found);
-		}
-	} while (found);
+		if (kfr_conn_serves(conn, rx, mr))
+			kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
+		kfr_conn_put(conn);
+		spin_lock_irq(&node->lock);
+	}
+	spin_unlock_irq(&node->lock);
 }
 
 /**
@@ -690,7 +735,7 @@ void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr)
 
 	mutex_lock(&dev->lock);
 	list_for_each_entry(node, &dev->nodes, link)
-		kfr_node_break(node, NULL, NULL, mr);
+		kfr_node_break(node, NULL, mr);
 	mutex_unlock(&dev->lock);
 }
 

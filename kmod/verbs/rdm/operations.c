@@ -59,35 +59,43 @@ static void kfr_ops_done(struct list_head *done)
  *
  * On a dead connection it fails at once: kfr_op_fail_all() may have run
  * already. Checking and queueing in one section means that one of the two sees
- * it.
+ * it. The same holds for the end of an idle connection: either it sees the
+ * operation, or the operation sees it.
  *
  * Context: any; no lock held. The operation may be done and reused on return.
+ * Return: false: nothing begins on this connection any more; kfr_node_conn()
+ * does not find it again. The reference is dropped.
  */
-void kfr_op_submit(struct kfr_op *op)
+bool kfr_op_submit(struct kfr_op *op)
 {
 	struct kfr_conn *conn = op->conn;
 	unsigned long irq;
-	bool dead;
+	bool dead, leaving;
 
-	/* @op may be done, and its reference dropped, after the section. */
-	kfr_conn_get(conn);
 	op->item.kind = KFR_ITEM_REQ;
 	spin_lock_irqsave(&conn->lock, irq);
+	leaving = conn->leaving;
 	dead = conn->state == KFR_DEAD;
-	if (!dead) {
+	if (!leaving) {
+		/* @op may drop its own after the section. */
+		kfr_conn_get(conn);
+		atomic_inc(&conn->nops);
+	}
+	if (!leaving && !dead) {
 		op->order = conn->order++;
 		op->state = KFR_QUEUED;
 		list_add_tail(&op->item.link, &conn->reqs);
 		kfr_probe_later(conn);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
-	if (dead) {
+	if (!leaving && dead) {
 		kfr_op_set_err(op, conn->err, conn->prov_errno);
 		kfr_op_done(op);
-	} else {
+	} else if (!leaving) {
 		kfr_pump(conn);
 	}
 	kfr_conn_put(conn);
+	return !leaving;
 }
 
 /**
@@ -347,21 +355,17 @@ bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op)
 }
 
 /**
- * kfr_op_recall() - the context of an operation is closing
+ * kfr_op_conn() - the connection of an operation that has not ended
  * @op: the operation, in any state
  *
- * A queued or parked one ends here. A sent one with an id gets CANCEL sent to
- * the peer and ends with the reply. A numbered one ends with its ACK. The
- * others have ended or will without help.
- *
- * Context: process; no lock held.
+ * Context: any; no lock held.
+ * Return: the connection, referenced; NULL: the operation is free, or is being
+ * filled in.
  */
-void kfr_op_recall(struct kfr_op *op)
+struct kfr_conn *kfr_op_conn(struct kfr_op *op)
 {
-	struct kfr_tx *tx = op->tx;
 	struct kfr_conn *conn = NULL;
-	struct kfr_hdr cancel = { };
-	bool done = false;
+	struct kfr_tx *tx = op->tx;
 	unsigned long irq;
 
 	/* Under this lock it does not become free, and keeps its connection. */
@@ -371,13 +375,51 @@ void kfr_op_recall(struct kfr_op *op)
 		kfr_conn_get(conn);
 	}
 	spin_unlock_irqrestore(&tx->lock, irq);
+	return conn;
+}
+
+/*
+ * A sent operation is forgotten. A late ACK or ERR covers a number that was sent,
+ * a late FIN an id that was given, and a late NAK finds nothing to park; all are
+ * ignored. Only RESUME changes later requests: it finds the flow. Return: false:
+ * there are too many flows.
+ */
+static bool kfr_op_forgettable(struct kfr_conn *conn, struct kfr_op *op,
+			       bool revoke)
+{
+	lockdep_assert_held(&conn->lock);
+	return op->state == KFR_SENT && (revoke || kfr_op_numbered(op)) &&
+	       kfr_flow_expect(conn, op);
+}
+
+/**
+ * kfr_op_recall() - the context of an operation is closing
+ * @op: the operation, in any state
+ * @revoke: the peer has had time for its reply
+ *
+ * A queued or parked one ends here, and so does a sent one that is numbered: its
+ * data is in a wire buffer. A sent one with an id gets CANCEL sent to the peer
+ * and ends with the reply. If there is none, @revoke ends it: it takes the
+ * registrations from the peer. A peer that uses them nevertheless breaks the
+ * connection. The other operations have ended or will without help.
+ *
+ * Context: process; no lock held.
+ */
+void kfr_op_recall(struct kfr_op *op, bool revoke)
+{
+	struct kfr_conn *conn = kfr_op_conn(op);
+	struct kfr_hdr cancel = { };
+	bool done = false;
+	unsigned long irq;
+
 	if (!conn)
 		return;
 
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
 		/* kfr_op_fail_all() ends it. */
-	} else if (op->state == KFR_QUEUED) {
+	} else if (op->state == KFR_QUEUED ||
+		   kfr_op_forgettable(conn, op, revoke)) {
 		list_del_init(&op->item.link);
 		done = !kfr_op_cancel(conn, op);
 		/* Keeps the device until kfr_op_done() has unmapped it. */
@@ -438,7 +480,7 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	kfr_fail_list(&conn->ending, &answered);
 	kfr_fail_list(&conn->sent_numbered, &done);
 	kfr_fail_list(&conn->sent_by_id, &done);
-	list_for_each_entry(flow, &conn->flows, link)
+	hash_for_each(conn->flows, i, flow, link)
 		kfr_fail_list(&flow->parked, &done);
 	kfr_fail_queue(&conn->reqs, &done);
 	for (i = 0; i < KFR_LANES; i++)
@@ -461,43 +503,4 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 		op->has_id = false;
 		kfr_op_done(op);
 	}
-}
-
-/**
- * kfr_conn_serves() - does a connection have work of an object that closes?
- * @conn: the connection
- * @rx: the receive context, or NULL
- * @tx: the transmit context, or NULL
- * @mr: the region, or NULL
- *
- * Context: any; the node's lock may be held.
- * Return: whether there is such an operation or job.
- */
-bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
-		     const struct kfr_tx *tx, const struct kfr_mr *mr)
-{
-	const struct kfr_item *item;
-	const struct kfr_flow *flow;
-	const struct kfr_job *job;
-	const struct kfr_op *op;
-	bool found = false;
-	unsigned long irq;
-
-	spin_lock_irqsave(&conn->lock, irq);
-	list_for_each_entry(job, &conn->jobs, link)
-		found |= (rx && job->rx == rx) || (mr && job->mr == mr);
-	list_for_each_entry(op, &conn->sent_numbered, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->sent_by_id, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(op, &conn->ending, sent)
-		found |= tx && op->tx == tx;
-	list_for_each_entry(item, &conn->reqs, link)
-		found |= tx && container_of(item, struct kfr_op,
-					    item)->tx == tx;
-	list_for_each_entry(flow, &conn->flows, link)
-		list_for_each_entry(op, &flow->parked, sent)
-			found |= tx && op->tx == tx;
-	spin_unlock_irqrestore(&conn->lock, irq);
-	return found;
 }

@@ -318,18 +318,15 @@ int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id)
 
 /**
  * kfr_qp_free() - free the device's objects of a connection
- * @conn: dead, with its queue pair drained, or without one
+ * @conn: dead; its queue pair was destroyed
  *
- * The queue pair comes first, as it uses the others. If the drain has failed,
- * wire buffers are leaked: the device may still write to them.
+ * If the drain has failed, wire buffers are leaked: a late completion would use
+ * them.
  *
  * Context: process, the connection's work item; no lock needed.
  */
 void kfr_qp_free(struct kfr_conn *conn)
 {
-	if (conn->qp)
-		rdma_destroy_qp(conn->id);
-	conn->qp = NULL;
 	kfr_regs_free(conn);
 	kvfree(conn->ctls);
 	conn->ctls = NULL;

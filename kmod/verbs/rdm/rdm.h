@@ -49,8 +49,8 @@
  *   kfr_ctl	kfr_qp_free()		kfr_conn.urgent; the pump copies it. That
  *					of a FIN is a part of its job
  *   kfr_wire	kfr_qp_free()		the device, from posting to completion
- *   kfr_conn	kfr_conn_put()		its work items, operations, jobs, kept
- *					messages, and flows of receive contexts
+ *   kfr_conn	kfr_conn_put()		its work items, operations, jobs and kept
+ *					messages
  *   kfr_rx	kfr_rx_free()		@busy: messages being delivered, jobs
  *   kfr_mr	its close		@busy: jobs
  *
@@ -64,8 +64,8 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe and
- *			kfr_rx.expire on the system's queue
+ *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe,
+ *			.expire and kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
  *
@@ -81,8 +81,6 @@
  *     its id's handler lock
  *   kfr_av.lock		changes of an address vector; innermost
  *   kfv_domain.lock		binding and enabling of a region; innermost
- *   "one" of kfr_node_forget()	the list of kfr_rx.forgetting; outside the
- *				spinlocks
  *
  * Spinlocks, all irq safe, and inside every mutex:
  *
@@ -91,10 +89,10 @@
  *				ep->profile_lock, and has that place
  *       kfr_conn.lock
  *     source->lock of core.h	while such a report is made
- *   kfr_node.lock		which endpoints and connections there are
+ *   kfr_node.lock		which connections there are
  *     kfr_conn.lock		queues and state of a connection
  *   kfr_tx.lock		free operations; innermost
- *   lock of an xarray of keys	innermost
+ *   lock of an xarray		innermost
  *
  * No spinlock but multi_lock is held while a completion is reported, and none
  * while a work request is posted. What keeps work requests in order is no lock
@@ -146,15 +144,17 @@
  */
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
 #define KFR_FLOWS	16384	/* contexts of a peer that have sent NAK */
+#define KFR_FLOW_BITS	7	/* of the hash table of these */
 #define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
+#define KFR_SLOTS	64	/* with one peer, also those being destroyed */
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
-#define KFR_PROBE_MAX	86400u	/* seconds */
+#define KFR_PROBE_MAX	86400u	/* seconds, also of an idle connection */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 
 #define KFR_CAPS_ONLY	(KFI_TAGGED | KFI_MULTI_RECV | KFI_TAGGED_RMA | \
@@ -229,9 +229,11 @@ struct kfr_domain {
  * @users: enabled endpoints; kfv_device.lock
  * @lock: protects the following
  * @closing: no connection starts any more; written once
- * @conns: living connections, without a reference: each unlinks itself before
- *	it is destroyed
- * @eps: enabled endpoints, without a reference: see kfr_node_hide()
+ * @conns: linked connections, by kfr_conn.slot; changed under @lock, except that
+ *	kfr_node_forget() gives a slot back
+ * @eps: enabled endpoints, by authorisation key and number; the xarray's own lock
+ * @rxs: receive contexts that messages find, by endpoint and index; changed under
+ *	kfr_ep.ctl or by close, read under kfv_srcu
  */
 struct kfr_node {
 	struct kref ref;
@@ -242,10 +244,11 @@ struct kfr_node {
 	refcount_t halves;
 	struct rdma_cm_id *listener;
 	unsigned int users;
-	spinlock_t lock;	/* endpoints and connections */
+	spinlock_t lock;	/* connections */
 	bool closing;
-	struct list_head conns;
-	struct list_head eps;
+	struct xarray conns;
+	struct xarray eps;
+	struct xarray rxs;
 };
 
 /**
@@ -271,9 +274,8 @@ struct kfr_face {
  * @face: its handle; without contexts if it is scalable
  * @rdm: of its domain
  * @link: on kfr_domain.eps; kfv_device.lock
- * @node: set when it is enabled, under kfv_device.lock, @ctl and the node's lock;
- *	cleared by close under kfv_device.lock. Posting reads it without a lock
- * @node_link: on kfr_node.eps; the node's lock
+ * @node: set when it is enabled, under kfv_device.lock and @ctl; cleared by close
+ *	under kfv_device.lock. Posting reads it without a lock
  * @ctl: protects binding, enabling, @txs and @rxs
  * @av: the address vector, referenced; set once, under @ctl
  * @addr: its address; id 0: to be chosen. @ctl, constant once it is enabled
@@ -287,7 +289,6 @@ struct kfr_face {
  * @rx_attr: default attributes of receive contexts
  * @txs: open transmit contexts; @ctl
  * @rxs: open receive contexts; @ctl
- * @live: enabled receive contexts, found by messages; the node's lock
  *
  * A field without a named lock is constant after open.
  */
@@ -296,7 +297,6 @@ struct kfr_ep {
 	struct kfr_domain *rdm;
 	struct list_head link;
 	struct kfr_node *node;
-	struct list_head node_link;
 	struct mutex ctl;	/* binding, enabling, contexts */
 	struct kfr_av *av;
 	struct kfr_addr addr;
@@ -310,7 +310,6 @@ struct kfr_ep {
 	struct kfi_rx_attr rx_attr;
 	struct kfr_face *txs[KFR_CTX_MAX];
 	struct kfr_face *rxs[KFR_CTX_MAX];
-	struct kfr_rx *live[KFR_CTX_MAX];
 };
 
 /**
@@ -431,7 +430,7 @@ extern struct kfi_ops_tagged kfr_tagged_ops;
 /* node.c */
 __be16 kfr_cm_port(void);
 int kfr_node_get(struct kfr_ep *ep);
-void kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx);
+int kfr_node_show(struct kfr_ep *ep, struct kfr_rx *rx);
 void kfr_node_hide_rx(struct kfr_ep *ep, struct kfr_rx *rx);
 void kfr_node_hide(struct kfr_ep *ep);
 void kfr_node_leave(struct kfr_ep *ep);
@@ -441,13 +440,16 @@ void kfr_strip(const struct kfv_device *dev);
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr);
 struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			       struct kfr_addr to);
+struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
+			       bool passive);
+void kfr_node_unlink(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
-		    const struct kfr_tx *tx, const struct kfr_mr *mr);
+		    const struct kfr_mr *mr);
 
 /* rma.c, mr.c */
 extern struct kfi_ops_rma kfr_rma_ops;

@@ -72,7 +72,7 @@ struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	spin_lock_init(&rx->lock);
 	spin_lock_init(&rx->multi_lock);
 	INIT_LIST_HEAD(&rx->spare);
-	INIT_LIST_HEAD(&rx->flows);
+	xa_init(&rx->flows);
 	xa_init_flags(&rx->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	INIT_DELAYED_WORK(&rx->expire, kfr_rx_expire);
 	INIT_LIST_HEAD(&rx->room.link);
@@ -226,11 +226,14 @@ void kfr_rx_close(struct kfr_rx *rx)
 	cancel_delayed_work_sync(&rx->expire);
 	kfr_rx_put(rx);
 	if (!wait_for_completion_timeout(&rx->idle, KFR_CLOSE_TIME)) {
-		kfr_node_break(rx->ep->node, rx, NULL, NULL);
+		kfr_node_break(rx->ep->node, rx, NULL);
 		wait_for_completion(&rx->idle);
 	}
 	kfi_cq_leave(rx->base->rx_cq, &rx->room);
-	/* A report that read @closing before may still be running. */
+	/*
+	 * A report that read @closing before may still be running, and so may a
+	 * function that has found the context before it was hidden.
+	 */
 	synchronize_srcu_expedited(&kfv_srcu);
 }
 

@@ -120,7 +120,7 @@ static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 	spin_lock_irqsave(&rx->lock, irq);
 	list_add(&unexp->link, &rx->spare);
 	/* Only at half of the room, or resumed senders would stop at once. */
-	room = ++rx->nspare * 2 >= rx->nkeep && !list_empty(&rx->flows);
+	room = ++rx->nspare * 2 >= rx->nkeep && kfr_flow_blocked(rx);
 	spin_unlock_irqrestore(&rx->lock, irq);
 	if (room)
 		kfr_rx_resume(rx, false);
@@ -636,6 +636,9 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		return 0;
 	case KFR_OP_WANT:
 		kfr_flow_want(conn, hdr);
+		return 0;
+	case KFR_OP_LEAVE:
+		kfr_conn_left(conn, hdr);
 		return 0;
 	default:
 		return 0;

@@ -267,6 +267,8 @@ void kfr_op_done(struct kfr_op *op)
 	if (!(op->kind & KFI_TAGGED))
 		comp.tag = 0;
 	kfr_op_unmap(op);
+	if (conn)
+		atomic_dec(&conn->nops);
 	/*
 	 * Free first, so a woken thread can post again. Close waits for all
 	 * operations to be free, and then for read sections such as this one,
@@ -530,19 +532,19 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 		return -EAGAIN;
 	op->conn = NULL;
 	err = kfr_op_fill(op, send, &dst);
-	if (!err) {
+	while (!err) {
 		conn = kfr_node_conn(face->ep->node, face->ep->addr, dst);
 		err = PTR_ERR_OR_ZERO(conn);
+		if (err)
+			break;
+		op->conn = conn;
+		if (kfr_op_submit(op))
+			return 0;
 	}
-	if (err) {
-		op->err = -err;
-		kfr_op_unmap(op);
-		kfr_op_put(op);
-		return err == -ENOMEM ? -EAGAIN : err;
-	}
-	op->conn = conn;
-	kfr_op_submit(op);
-	return 0;
+	op->err = -err;
+	kfr_op_unmap(op);
+	kfr_op_put(op);
+	return err == -ENOMEM ? -EAGAIN : err;
 }
 
 /**
@@ -565,19 +567,45 @@ ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
 	return ret;
 }
 
+/* Aborts the connections of operations that have not ended. */
+static void kfr_tx_break(struct kfr_tx *tx)
+{
+	struct kfr_conn *conn;
+	unsigned int i;
+
+	for (i = 0; i < tx->size; i++) {
+		conn = kfr_op_conn(tx->ops[i]);
+		if (!conn)
+			continue;
+		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
+		kfr_conn_put(conn);
+	}
+}
+
+/* Return: whether all operations have ended in KFR_CLOSE_TIME. */
+static bool kfr_tx_recall(struct kfr_tx *tx, bool revoke)
+{
+	unsigned int i;
+
+	for (i = 0; i < tx->size; i++)
+		kfr_op_recall(tx->ops[i], revoke);
+	return wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME);
+}
+
 /**
  * kfr_tx_close() - end all operations of a context, without completions
  * @tx: the context; the ULP does not post to it any more
  *
- * Recalls what can be recalled. Peers have KFR_CLOSE_TIME to finish the rest,
- * then their connections are aborted. When this returns, neither device nor CPU
- * touches the operations' buffers.
+ * Peers that may access a buffer have KFR_CLOSE_TIME to finish. Then their access
+ * is revoked, which needs the local device only. But the device does one thing
+ * after the other: if it does not come to that in KFR_CLOSE_TIME, as a peer takes
+ * no messages, the connection is aborted. When this returns, neither device nor
+ * CPU touches the operations' buffers.
  *
  * Context: process, sleeps; no lock held.
  */
 void kfr_tx_close(struct kfr_tx *tx)
 {
-	unsigned int i;
 	bool busy;
 
 	if (!tx->ops)
@@ -586,13 +614,9 @@ void kfr_tx_close(struct kfr_tx *tx)
 	WRITE_ONCE(tx->closing, true);
 	busy = tx->used;
 	spin_unlock_irq(&tx->lock);
-	if (busy) {
-		for (i = 0; i < tx->size; i++)
-			kfr_op_recall(tx->ops[i]);
-		if (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME)) {
-			kfr_node_break(tx->ep->node, NULL, tx, NULL);
-			wait_for_completion(&tx->idle);
-		}
+	if (busy && !kfr_tx_recall(tx, false) && !kfr_tx_recall(tx, true)) {
+		kfr_tx_break(tx);
+		wait_for_completion(&tx->idle);
 	}
 	/* A report that read @closing before may still be running. */
 	synchronize_srcu_expedited(&kfv_srcu);

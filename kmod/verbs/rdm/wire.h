@@ -10,7 +10,7 @@
 #include <linux/build_bug.h>
 #include <linux/types.h>
 
-#define KFR_VERSION	2
+#define KFR_VERSION	3
 #define KFR_MAGIC	0x4b465244	/* "KFRD" */
 #define KFR_EAGER	4096		/* bytes of a payload */
 #define KFR_SEGS	4		/* segments of a message */
@@ -48,7 +48,8 @@ enum kfr_wire_op {
 	KFR_OP_RESUME,		/* send parked messages again, in @epoch */
 	KFR_OP_CANCEL,		/* drop the request with the id @seq */
 	KFR_OP_WANT,		/* send one; @data: bits of @tag to ignore */
-	KFR_OP_LAST = KFR_OP_WANT,
+	KFR_OP_LEAVE,		/* no request begins here any more; end it? */
+	KFR_OP_LAST = KFR_OP_LEAVE,
 };
 
 enum kfr_wire_flags {
@@ -90,8 +91,8 @@ enum kfr_status {
  * @auth: both endpoints' authorisation key
  * @len: bytes of the message; in a reply: bytes that were delivered
  * @over: in a reply: bytes that did not fit
- * @count: requests sent on the connection, this one included; in RESUME:
- *	requests handled so far
+ * @count: requests sent on the connection, this one included; in RESUME and
+ *	LEAVE: requests handled so far
  * @tag: tag, or key
  * @data: remote CQ data
  * @offset: RMA: where in the region, or in the receive

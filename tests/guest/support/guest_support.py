@@ -206,17 +206,19 @@ class Mock:
         | kp.EventQueue
         | kp.Counter
         | kp.CompChannel
-        | kp.Domain,
+        | kp.Domain
+        | None,
     ) -> Hook:
-        """Have the next thread stop that comes to delay hook ``name`` on an object.
+        """Have the next thread stop that comes to delay hook ``name`` on an object, or on any.
 
         Skips the test in a build without hooks. D1, D4 and D5 are on what threads
         sleep in, D3 on what is published on.
         """
         if self.state()["build"]["test"] != "1":
             pytest.skip("needs the modules' test-option build (KFABRIC_TEST=1)")
-        hold = holds.note(name, of.trace_id)
-        self.command("hook", "arm", name, of.trace_id)
+        oid = of.trace_id if of else 0
+        hold = holds.note(name, oid)
+        self.command("hook", "arm", name, oid)
         hook = Hook(self, name, hold)
         self.stack.callback(hook.disarm)
         return hook

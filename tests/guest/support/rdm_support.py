@@ -28,18 +28,19 @@ TRECEIVED = kp.CqFlags.TAGGED | kp.CqFlags.RECV
 SOCKADDR, CXI = kp.AddrFormat.SOCKADDR_IN, kp.AddrFormat.ADDR_CXI
 
 
-_MAX_CONNS = Path("/sys/module/kfi_verbs/parameters/rdm_max_conns")
+_PARAMETERS = Path("/sys/module/kfi_verbs/parameters")
 
 
 @contextlib.contextmanager
-def max_conns(count: int) -> Iterator[None]:
-    """Let nodes have so many connections; those that stand, stay."""
-    before = _MAX_CONNS.read_text()
-    _MAX_CONNS.write_text(str(count))
+def parameter(name: str, value: int) -> Iterator[None]:
+    """Give a parameter of the provider another value; what stands, stays as it is."""
+    path = _PARAMETERS / name
+    before = path.read_text()
+    path.write_text(str(value))
     try:
         yield
     finally:
-        _MAX_CONNS.write_text(before)
+        path.write_text(before)
 
 
 @dataclass(frozen=True)

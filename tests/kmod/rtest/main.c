@@ -77,6 +77,7 @@ static int __init rt_init(void)
 	rt_create(rt_untrue_cases);
 	rt_create(rt_forged_cases);
 	rt_create(rt_pump_cases);
+	rt_create(rt_idle_cases);
 	return 0;
 }
 

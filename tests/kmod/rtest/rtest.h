@@ -120,5 +120,6 @@ extern const struct rt_case rt_bare_cases[];
 extern const struct rt_case rt_untrue_cases[];
 extern const struct rt_case rt_forged_cases[];
 extern const struct rt_case rt_pump_cases[];
+extern const struct rt_case rt_idle_cases[];
 
 #endif /* _KFI_RTEST_H_ */

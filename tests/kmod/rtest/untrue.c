@@ -152,6 +152,95 @@ static void rt_resume_late(struct rt *rt, struct rt_hostile *h)
 	RT_CHECK(rt, closed);
 }
 
+/* It has handled all numbered requests up to @number. */
+static int rt_ack(struct rt_hostile *h, u32 number)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_ACK,
+		.ack = cpu_to_le32(number),
+	};
+
+	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
+static int rt_close_a(struct rt *rt)
+{
+	int err = kfi_close(&rt->a.ep->fid);
+
+	rt->a.ep = NULL;
+	return err;
+}
+
+/* What @b sends next belongs to the flow that was refused and resumed. */
+static void rt_goes_on(struct rt *rt, struct rt_hostile *h, kfi_addr_t b)
+{
+	struct kfr_hdr hdr;
+
+	RT_EQ(rt, kfi_send(rt->b.ep, rt->b.buf, 8, NULL, b, NULL), 0);
+	RT_EQ(rt, rt_room(h, 1), 0);
+	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_EAGER);
+	RT_EQ(rt, le16_to_cpu(hdr.epoch), 1);
+}
+
+/*
+ * An endpoint closes whose message has no answer yet. Another one's message on the
+ * same connection gets its own. The first is refused late: its flow goes on.
+ */
+static void rt_close_unanswered_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	kfi_addr_t a, b;
+
+	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, a, NULL), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_hostile_hears(h, 1), 0);
+	RT_EQ(rt, kfi_send(rt->b.ep, rt->b.buf, 8, NULL, b, NULL), 0);
+	RT_EQ(rt, rt_hostile_hears(h, 1), 0);
+
+	RT_EQ(rt, rt_close_a(rt), 0);
+	RT_EQ(rt, rt_say(h, KFR_OP_NAK, 0, 1, 0, 0), 0);
+	RT_EQ(rt, rt_say(h, KFR_OP_RESUME, 0, 0, 1, 2), 0);
+	RT_EQ(rt, rt_ack(h, 2), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	rt_goes_on(rt, h, b);
+}
+
+/*
+ * The same with a long message: the peer gets CANCEL and does not answer. Then it
+ * cannot read the message any more, and whatever it answers is too late.
+ */
+static void rt_close_unread_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfr_hdr rts, hdr;
+	kfi_addr_t a, b;
+
+	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, a, NULL), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_room(h, 3), 0);
+	RT_EQ(rt, rt_hear(h, &rts), KFR_OP_RTS);
+	RT_EQ(rt, kfi_send(rt->b.ep, rt->b.buf, 8, NULL, b, NULL), 0);
+	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_EAGER);
+
+	RT_EQ(rt, rt_close_a(rt), 0);
+	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_CANCEL);
+	RT_EQ(rt, rt_say(h, KFR_OP_NAK, KFR_F_ID, le32_to_cpu(rts.seq), 0, 0),
+	      0);
+	RT_EQ(rt, rt_say(h, KFR_OP_RESUME, 0, 0, 1, 2), 0);
+	RT_EQ(rt, rt_say(h, KFR_OP_FIN, KFR_F_ID, le32_to_cpu(rts.seq), 0, 0),
+	      0);
+	RT_EQ(rt, rt_ack(h, 1), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	rt_goes_on(rt, h, b);
+}
+
 /* It has moved more than it was asked for, it says, and there would be more. */
 static void rt_fin_too_long(struct rt *rt, struct rt_hostile *h)
 {
@@ -193,6 +282,16 @@ static void rt_says_too_much(struct rt *rt)
 	rt_listening(rt, rt_fin_too_long);
 }
 
+static void rt_close_unanswered(struct rt *rt)
+{
+	rt_listening(rt, rt_close_unanswered_run);
+}
+
+static void rt_close_unread(struct rt *rt)
+{
+	rt_listening(rt, rt_close_unread_run);
+}
+
 static void rt_resumes_late(struct rt *rt)
 {
 	rt_listening(rt, rt_resume_late);
@@ -201,6 +300,8 @@ static void rt_resumes_late(struct rt *rt)
 const struct rt_case rt_untrue_cases[] = {
 	{ "answers_early", rt_answers_early },
 	{ "resumes_late", rt_resumes_late },
+	{ "close_unanswered", rt_close_unanswered },
+	{ "close_unread", rt_close_unread },
 	{ "says_too_much", rt_says_too_much },
 	{ }
 };

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Connections that are not used. */
+#include "hostile.h"
+
+/* A control message, or a short message to @b. */
+static int rt_idle_say(struct rt_hostile *h, enum kfr_wire_op op, u32 count,
+		       u32 ack)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = op,
+		.src = cpu_to_le16(RT_STRANGER),
+		.auth = cpu_to_le32(255),
+		.count = cpu_to_le32(count),
+		.seq = cpu_to_le32(count),
+		.ack = cpu_to_le32(ack),
+	};
+
+	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
+static void rt_silent_run(struct rt *rt, struct rt_hostile *h)
+{
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
+	      0);
+	RT_EQ(rt, rt_hostile_event(h, NULL, 0, NULL), KFI_SHUTDOWN);
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_silent(struct rt *rt)
+{
+	rt_with_hostile(rt, rt_silent_run);
+}
+
+/* Return: what the next message is that is not LEAVE; as rt_hear(). */
+static int rt_hear_next(struct rt_hostile *h, struct kfr_hdr *hdr)
+{
+	int op;
+
+	do {
+		op = rt_room(h, 1);
+		if (!op)
+			op = rt_hear(h, hdr);
+	} while (op == KFR_OP_LEAVE);
+	return op;
+}
+
+/* A message of @a that is acknowledged; the connection is idle then. */
+static void rt_one_message(struct rt *rt, struct rt_hostile *h, kfi_addr_t to)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfr_hdr hdr;
+
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, to, NULL), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_hear_next(h, &hdr), KFR_OP_EAGER);
+	RT_EQ(rt, rt_idle_say(h, KFR_OP_ACK, 0, 1), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+}
+
+/*
+ * The peer does not end the connection that is left. Its request gets a reply
+ * there, but the next message of @a comes on another connection.
+ */
+static void rt_leave(struct rt *rt, struct rt_hostile *h, kfi_addr_t to,
+		     struct kfid_ep **left)
+{
+	struct kfr_hdr hdr;
+
+	rt_one_message(rt, h, to);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, rt_room(h, 1), 0);
+	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_LEAVE);
+	RT_EQ(rt, le32_to_cpu(hdr.count), 0);
+	RT_EQ(rt, rt_idle_say(h, KFR_OP_EAGER, 1, 1), 0);
+	RT_EQ(rt, rt_hear_next(h, &hdr), KFR_OP_ERR);
+
+	*left = h->ep;
+	h->ep = NULL;
+	rt_one_message(rt, h, to);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, kfi_close(&(*left)->fid), 0);
+	*left = NULL;
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_leaves_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfid_ep *left = NULL;
+	kfi_addr_t to;
+
+	RT_EQ(rt, rt_know(&rt->a, &to), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	rt_leave(rt, h, to, &left);
+	if (left)
+		kfi_close(&left->fid);
+}
+
+static void rt_leaves(struct rt *rt)
+{
+	rt_listening(rt, rt_leaves_run);
+}
+
+/* All that this side has sent was handled: one message. */
+static void rt_left_run(struct rt *rt, struct rt_hostile *h)
+{
+	kfi_addr_t to;
+
+	RT_EQ(rt, rt_know(&rt->a, &to), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	rt_one_message(rt, h, to);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, rt_idle_say(h, KFR_OP_LEAVE, 1, 1), 0);
+	RT_EQ(rt, rt_hostile_event(h, NULL, 0, NULL), KFI_SHUTDOWN);
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_left(struct rt *rt)
+{
+	rt_listening(rt, rt_left_run);
+}
+
+/* The second message was not handled when the peer left, and then it was. */
+static void rt_left_busy_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfr_hdr hdr;
+	kfi_addr_t to;
+
+	RT_EQ(rt, rt_know(&rt->a, &to), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	rt_one_message(rt, h, to);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, to, NULL), 0);
+	RT_EQ(rt, rt_hear_next(h, &hdr), KFR_OP_EAGER);
+	RT_EQ(rt, rt_idle_say(h, KFR_OP_LEAVE, 1, 1), 0);
+	RT_EQ(rt, rt_idle_say(h, KFR_OP_ACK, 0, 2), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+}
+
+static void rt_left_busy(struct rt *rt)
+{
+	rt_listening(rt, rt_left_busy_run);
+}
+
+const struct rt_case rt_idle_cases[] = {
+	{ "silent", rt_silent },
+	{ "leaves", rt_leaves },
+	{ "left", rt_left },
+	{ "left_busy", rt_left_busy },
+	{ }
+};
