@@ -24,8 +24,8 @@ pytestmark = pytest.mark.core
 
 RTEST = Path("/sys/kernel/debug/kfi_rtest")
 
-#: A case that needs a parameter of the module.
-FULL = "node_full"
+#: Cases that need a parameter of the module.
+FULL, ROOM = "node_full", "makes_room"
 
 #: Cases that are run while connections may be idle for some seconds only.
 IDLE = {
@@ -147,6 +147,12 @@ def test_full_node_refuses(rtest: Path, no_connections: None) -> None:
     assert (rtest / FULL).read_text() == "ok\n"
 
 
+def test_full_node_makes_room(rtest: Path) -> None:
+    """X3: posting to another machine works once an idle connection has ended."""
+    with parameter("rdm_max_conns", 1):
+        assert (rtest / ROOM).read_text() == "ok\n"
+
+
 @pytest.mark.parametrize("case", IDLE)
 def test_idle_connection(rtest: Path, case: str) -> None:
     """Run one case; see IDLE for what it holds to."""
@@ -156,4 +162,4 @@ def test_idle_connection(rtest: Path, case: str) -> None:
 
 def test_no_case_is_forgotten(rtest: Path) -> None:
     """Every case of the module is run from here."""
-    assert {path.name for path in rtest.iterdir()} == {*CASES, *IDLE, FULL}
+    assert {path.name for path in rtest.iterdir()} == {*CASES, *IDLE, FULL, ROOM}

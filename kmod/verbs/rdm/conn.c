@@ -356,6 +356,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	conn->passive = passive;
 	conn->slot = ULONG_MAX;
 	conn->begun = ktime_get();
+	conn->seen_at = jiffies;
 	conn->state = passive ? KFR_WAITING : KFR_CONNECTING;
 	mutex_init(&conn->ctl);
 	spin_lock_init(&conn->lock);
@@ -436,13 +437,18 @@ void kfr_conn_confirmed(struct kfr_conn *conn)
 		kfr_conn_set_up(conn);
 }
 
+static unsigned long kfr_idle_time(void)
+{
+	return min(READ_ONCE(rdm_idle_s), KFR_PROBE_MAX) * HZ;
+}
+
 /* A connection of the node to itself stays: it has no other machine's memory. */
 static void kfr_expire_later(struct kfr_conn *conn)
 {
-	unsigned int seconds = min(READ_ONCE(rdm_idle_s), KFR_PROBE_MAX);
+	unsigned long idle = kfr_idle_time();
 
-	if (seconds && conn->remote != conn->node->ip)
-		schedule_delayed_work(&conn->expire, seconds * HZ);
+	if (idle && conn->remote != conn->node->ip)
+		schedule_delayed_work(&conn->expire, idle);
 }
 
 /* Nothing of this side is under way, and nothing that it owes the peer. */
@@ -455,9 +461,10 @@ static bool kfr_conn_quiet(const struct kfr_conn *conn)
 }
 
 /*
- * Work item, which schedules itself; kfr_conn_fail() waits for it. If there was no
- * request since it ran last, this side is done with the connection: its later
- * requests go to another one, and LEAVE lets the peer decide.
+ * Work item, which schedules itself; kfr_node_hurry() lets it run earlier, and
+ * kfr_conn_fail() waits for it. If there was no request since it ran last, this
+ * side is done with the connection: its later requests go to another one, and
+ * LEAVE lets the peer decide.
  *
  *	this side		peer
  *	---------		----
@@ -479,12 +486,19 @@ static void kfr_conn_expire(struct work_struct *work)
 		.version = KFR_VERSION,
 		.op = KFR_OP_LEAVE,
 	};
-	bool silent = conn->passive && !READ_ONCE(conn->heard), idle;
+	unsigned long idle_time = kfr_idle_time();
+	bool unheard, silent, idle;
 	u32 seen;
 
 	spin_lock_irq(&conn->lock);
 	seen = conn->tx_count + conn->rx_count;
-	idle = !silent && seen == conn->seen && kfr_conn_quiet(conn);
+	if (seen != conn->seen)
+		conn->seen_at = jiffies;
+	unheard = conn->passive && !READ_ONCE(conn->heard);
+	silent = unheard && idle_time &&
+		 time_after_eq(jiffies, conn->seen_at + idle_time);
+	idle = !unheard && kfr_conn_quiet(conn) &&
+	       time_after_eq(jiffies, conn->seen_at + KFR_IDLE_MIN);
 	conn->seen = seen;
 	if (idle)
 		WRITE_ONCE(conn->leaving, true);

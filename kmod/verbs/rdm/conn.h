@@ -182,6 +182,7 @@ enum kfr_conn_state {
  * @leaving: no request begins here any more, see kfr_conn_expire(); set once, also
  *	read without @lock
  * @seen: requests of both sides when @expire ran last; @expire only
+ * @seen_at: when (jiffies) it saw that there were more; likewise
  * @flushing: kfr_conn_flush() waits for @idle
  * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for
@@ -271,6 +272,7 @@ struct kfr_conn {
 	bool destroy_queued;
 	bool leaving;
 	u32 seen;
+	unsigned long seen_at;
 	bool flushing;
 	bool pumping;
 	unsigned int sq_free;

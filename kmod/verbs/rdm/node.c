@@ -567,6 +567,23 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 	return passive ? twin : conn;
 }
 
+/*
+ * The node is full: look whether the next connection in turn is idle, so that
+ * there is room for another peer. One that was used since the turn before stays.
+ * It is linked, so kfr_conn_fail() cancels the work item later.
+ */
+static void kfr_node_hurry(struct kfr_node *node)
+{
+	struct kfr_conn *conn;
+
+	lockdep_assert_held(&node->lock);
+	conn = xa_find_after(&node->conns, &node->turn, ULONG_MAX, XA_PRESENT);
+	if (!conn)
+		node->turn = 0;
+	else if (conn->remote != node->ip)
+		mod_delayed_work(system_wq, &conn->expire, 0);
+}
+
 /* Counts connections until they are destroyed; one count is the node's own. */
 static bool kfr_node_full(const struct kfr_node *node)
 {
@@ -599,8 +616,10 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 		conn = ERR_PTR(-ENODEV);
 	} else {
 		conn = kfr_conn_find(node, to.ip, passive);
-		if (!conn && to.ip != node->ip && kfr_node_full(node))
+		if (!conn && to.ip != node->ip && kfr_node_full(node)) {
+			kfr_node_hurry(node);
 			conn = ERR_PTR(-EAGAIN);
+		}
 		if (!conn)
 			conn = kfr_conn_begin(node, to.ip, passive);
 		if (!IS_ERR(conn))

@@ -154,6 +154,7 @@
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
+#define KFR_IDLE_MIN	HZ		/* if a node is full */
 #define KFR_PROBE_MAX	86400u	/* seconds, also of an idle connection */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 
@@ -231,6 +232,7 @@ struct kfr_domain {
  * @closing: no connection starts any more; written once
  * @conns: linked connections, by kfr_conn.slot; changed under @lock, except that
  *	kfr_node_forget() gives a slot back
+ * @turn: index of the connection that was looked at last to make room; @lock
  * @eps: enabled endpoints, by authorisation key and number; the xarray's own lock
  * @rxs: receive contexts that messages find, by endpoint and index; changed under
  *	kfr_ep.ctl or by close, read under kfv_srcu
@@ -247,6 +249,7 @@ struct kfr_node {
 	spinlock_t lock;	/* connections */
 	bool closing;
 	struct xarray conns;
+	unsigned long turn;
 	struct xarray eps;
 	struct xarray rxs;
 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Connections that are not used. */
+#include <linux/inet.h>
+
 #include "hostile.h"
 
 /* A control message, or a short message to @b. */
@@ -143,9 +145,61 @@ static void rt_left_busy(struct rt *rt)
 	rt_listening(rt, rt_left_busy_run);
 }
 
+/* An address at which there is no machine. */
+static int rt_know_other(struct rt_side *side, kfi_addr_t *addr)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = in_aton("192.0.2.1"),
+		.sin_port = htons(RT_STRANGER),
+	};
+
+	return kfi_av_insert(side->av, &sin, 1, addr, 0, NULL);
+}
+
+static int rt_send_to(struct rt_side *side, kfi_addr_t addr)
+{
+	return kfi_send(side->ep, side->buf, 8, NULL, addr, NULL);
+}
+
+/* To be run when a node may have one connection: the peer's. */
+static void rt_makes_room_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_data_entry entry;
+	unsigned long end;
+	kfi_addr_t to, other;
+	ssize_t heard = 0;
+	int err;
+
+	RT_EQ(rt, rt_know(&rt->a, &to), 1);
+	RT_EQ(rt, rt_know_other(&rt->a, &other), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	rt_one_message(rt, h, to);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, rt_room(h, 1), 0);
+	end = jiffies + msecs_to_jiffies(RT_DEADLINE_MS);
+	while (heard != 1 && time_before(jiffies, end)) {
+		RT_EQ(rt, rt_send_to(&rt->a, other), -KFI_EAGAIN);
+		heard = kfi_cq_sread(h->cq, &entry, 1, NULL, 10);
+	}
+	RT_EQ(rt, heard, 1);
+	RT_EQ(rt, ((struct kfr_hdr *)entry.op_context)->op, KFR_OP_LEAVE);
+	rt_hostile_close_ep(h);
+	while ((err = rt_send_to(&rt->a, other)) == -KFI_EAGAIN &&
+	       time_before(jiffies, end))
+		cond_resched();
+	RT_EQ(rt, err, 0);
+}
+
+static void rt_makes_room(struct rt *rt)
+{
+	rt_listening(rt, rt_makes_room_run);
+}
+
 const struct rt_case rt_idle_cases[] = {
 	{ "silent", rt_silent },
 	{ "leaves", rt_leaves },
+	{ "makes_room", rt_makes_room },
 	{ "left", rt_left },
 	{ "left_busy", rt_left_busy },
 	{ }
