@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from queue_scenes import OTHER, TIMEOUT, WAITER, WAITER_2, Scene
 
+from harness.recording.records import MarkRecord
 from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
 from harness.verdict.queues import judge
 
@@ -128,9 +129,8 @@ def test_finding_with_two_publishing_functions_has_a_condition(functions: tuple[
     scene.publish(100)
     scene.publish(200)
     scene.wait(50, slept=60, timeout=TIMEOUT)
-    scene.records[:2] = [
-        replace(mark, stack=number) for number, mark in enumerate(scene.records[:2])
-    ]
+    marks = [record for record in scene.records if isinstance(record, MarkRecord)]
+    scene.records[:2] = [replace(mark, stack=number) for number, mark in enumerate(marks)]
     stacks = {number: (f"{name}+0x6 [mod]",) for number, name in enumerate(functions)}
     line = judge(replace(scene.ledger(), stacks=stacks)).line()
     condition = "; this holds if credit and push publish items of one kind"
