@@ -98,7 +98,10 @@ do {									\
 
 __be32 vt_address(void);
 int vt_getinfo(u16 port, struct kfi_info **info);
+int vt_listen(struct vt *vt, u16 *port);
+int vt_accept(struct vt *vt);
 int vt_connect(struct vt *vt);
+int vt_connected_event(struct vt_side *side);
 int vt_shutdown_event(struct vt_side *side);
 void vt_close(struct vt *vt);
 int vt_entry(struct vt_side *side, struct kfi_cq_data_entry *entry);
@@ -112,6 +115,7 @@ struct vt_case {
 
 extern const struct vt_case vt_accept_cases[];
 extern const struct vt_case vt_data_cases[];
+extern const struct vt_case vt_raw_cases[];
 extern const struct vt_case vt_refuse_cases[];
 extern const struct vt_case vt_sequence_cases[];
 
