@@ -370,6 +370,9 @@ static int kfv_pep_start(struct kfv_pep *pep)
 	int err;
 
 	lockdep_assert_held(&pep->ctl);
+	err = kfv_port_check(&pep->addr);
+	if (err)
+		return err;
 	id = rdma_create_id(&init_net, kfv_pep_event, pep, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
