@@ -46,6 +46,8 @@ int vt_listen(struct vt *vt, u16 *port)
 		err = kfi_passive_ep(vt->fabric, info, &vt->pep, vt);
 	if (!err)
 		err = kfi_pep_bind(vt->pep, &vt->eq->fid, 0);
+	if (!err && vt->backlog)
+		err = kfi_control(&vt->pep->fid, KFI_BACKLOG, &vt->backlog);
 	if (!err)
 		err = kfi_listen(vt->pep);
 	if (!err)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * A peer that is no endpoint: RDMA CM and a queue pair of its own. It breaks the
- * connection with a write to no memory, and sends no disconnect request.
+ * connection with a write to no memory, and sends no disconnect request. Or it asks for
+ * a connection and gives up.
  */
 #include <linux/completion.h>
+#include <linux/delay.h>
 #include <rdma/rdma_cm.h>
 
 #include "vtest.h"
@@ -225,7 +227,80 @@ static void vt_peer_breaks_probe(struct vt *vt)
 	VT_EQ(vt, event, 0);
 }
 
+/*
+ * Return: KFI_CONNREQ with the handle of @peer's request; -ECONNREFUSED; another errno.
+ */
+static int vr_request(struct vt *vt, struct vr_peer *peer, u16 port,
+		      struct kfid **handle)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(VT_DEADLINE_MS);
+	union {
+		struct kfi_eq_cm_entry cm;
+		u8 room[512];
+	} buf;
+	u32 event;
+	int err;
+
+	err = vr_connect(peer, port);
+	while (!err && kfi_eq_read(vt->eq, &event, &buf, sizeof(buf), 0) < 0) {
+		if (completion_done(&peer->connected))
+			return -ECONNREFUSED;
+		if (time_after(jiffies, end))
+			err = -ETIMEDOUT;
+		usleep_range(100, 200);
+	}
+	if (err)
+		return err;
+	*handle = buf.cm.info->handle;
+	kfi_freeinfo(buf.cm.info);
+	return event;
+}
+
+/* Until there is a place, or so long that there will be none. */
+static int vr_request_in_time(struct vt *vt, struct vr_peer *peer, u16 port,
+			      struct kfid **handle)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(VT_DEADLINE_MS);
+	int err;
+
+	for (;;) {
+		err = vr_request(vt, peer, port, handle);
+		if (err != -ECONNREFUSED || time_after(jiffies, end))
+			return err;
+		vr_close(peer);
+		memset(peer, 0, sizeof(*peer));
+	}
+}
+
+/*
+ * A place for one request. The first peer gives up, and the second one gets its place,
+ * as soon as the listener has heard of it; the third one finds the place taken.
+ */
+static void vt_request_given_up(struct vt *vt)
+{
+	struct vr_peer one = { }, two = { }, three = { };
+	struct kfid *handle, *dead;
+	int err, first, second = 0, third = 0;
+	u16 port;
+
+	vt->backlog = 1;
+	err = vt_listen(vt, &port);
+	first = err ?: vr_request(vt, &one, port, &dead);
+	vr_close(&one);
+	if (first == KFI_CONNREQ)
+		second = vr_request_in_time(vt, &two, port, &handle);
+	if (second == KFI_CONNREQ)
+		third = vr_request(vt, &three, port, &handle);
+	vr_close(&three);
+	vr_close(&two);
+	VT_EQ(vt, first, KFI_CONNREQ);
+	VT_EQ(vt, second, KFI_CONNREQ);
+	VT_EQ(vt, third, -ECONNREFUSED);
+	VT_EQ(vt, kfi_reject(vt->pep, dead, NULL, 0), 0);
+}
+
 const struct vt_case vt_raw_cases[] = {
+	{ "request_given_up", vt_request_given_up },
 	{ "peer_breaks_receives", vt_peer_breaks_receives },
 	{ "peer_breaks_probe", vt_peer_breaks_probe },
 	{ }

@@ -61,6 +61,7 @@ struct vt_side {
  * @handler: of the completions of @b; to be set before vt_connect()
  * @regions: tell the other side of a region when connecting, and have a queue
  *	for each direction; to be set before vt_connect()
+ * @backlog: of the listener; 0: the default. To be set before vt_listen()
  * @fabric: of both sides
  * @eq: the listener's
  * @pep: the listener
@@ -74,6 +75,7 @@ struct vt {
 	bool failed;
 	kfi_comp_handler handler;
 	bool regions;
+	int backlog;
 	struct kfid_fabric *fabric;
 	struct kfid_eq *eq;
 	struct kfid_pep *pep;
