@@ -96,7 +96,8 @@ static inline int kfi_getpeer(struct kfid_ep *ep, void *addr, size_t *addrlen)
  * @pep: the passive endpoint, bound to an EQ
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ENOEQ, -KFI_EADDRINUSE, -KFI_ENOSYS.
+ * Return: 0, -KFI_ENOEQ, -KFI_EADDRINUSE, -KFI_EACCES if the port is reserved,
+ *	-KFI_ENOSYS.
  */
 static inline int kfi_listen(struct kfid_pep *pep)
 {
@@ -114,7 +115,7 @@ static inline int kfi_listen(struct kfid_pep *pep)
  *
  * Context: Process context. May sleep.
  * Return: 0 if the request was started, -KFI_EINVAL, -KFI_EOPBADSTATE,
- *	-KFI_ENOEQ, -KFI_ENOSYS.
+ *	-KFI_ENOEQ, -KFI_EACCES if a port is reserved, -KFI_ENOSYS.
  */
 static inline int kfi_connect(struct kfid_ep *ep, const void *addr,
 			      const void *param, size_t paramlen)

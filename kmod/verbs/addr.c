@@ -2,12 +2,32 @@
 /*
  * IPv4 addresses: copying, parsing, and the route to one.
  */
+#include <linux/capability.h>
 #include <linux/in.h>
 #include <linux/inet.h>
 #include <linux/slab.h>
 #include <net/route.h>
 
 #include "kfi_verbs.h"
+#include "rdm/rdm.h"
+
+/**
+ * kfv_port_check() - may the caller use a port for connected endpoints?
+ * @sin: the address with the port
+ *
+ * At the port of RDM endpoints a peer takes this machine for its node. The node carries
+ * the messages of all users, so that no single user may stand in for it: as at a port
+ * below 1024, whose check is in RDMA CM.
+ *
+ * Context: process; the capability is that of the calling thread.
+ * Return: 0 or -EACCES.
+ */
+int kfv_port_check(const struct sockaddr_in *sin)
+{
+	if (sin->sin_port == kfr_cm_port() && !capable(CAP_NET_BIND_SERVICE))
+		return -EACCES;
+	return 0;
+}
 
 /**
  * kfv_info_addr() - put an address into an info

@@ -455,6 +455,14 @@ static int kfv_connect_check(struct kfv_ep *ep)
 	}
 }
 
+/* The own port, too: from it no node could listen, and so no RDM endpoint be enabled. */
+static int kfv_connect_ports(const struct kfv_ep *ep,
+			     const struct sockaddr_in *dst)
+{
+	lockdep_assert_held(&ep->conn->ctl);
+	return kfv_port_check(dst) ?: kfv_port_check(&ep->src);
+}
+
 static int kfv_connect_start(struct kfv_ep *ep)
 {
 	struct kfv_conn *conn = ep->conn;
@@ -501,6 +509,8 @@ static int kfv_ep_connect(struct kfid_ep *fid, const void *addr,
 
 	mutex_lock(&conn->ctl);
 	err = kfv_connect_check(ep);
+	if (!err)
+		err = kfv_connect_ports(ep, dst);
 	if (!err)
 		err = kfv_ep_enable(ep);
 	if (!err) {

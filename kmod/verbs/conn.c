@@ -353,6 +353,10 @@ void kfv_conn_error(struct kfv_conn *conn)
  * A failed operation puts the queue pair into its error state, of which the peer
  * learns nothing. The disconnect request needs a sleeping context.
  *
+ * The work item sees how the connection stands when it has conn->lock. A queue pair
+ * that can fail before its connection is up (from KFV_CONNECTING on) is moved under
+ * that lock together with the state, so that the one call is not spent too early.
+ *
  * Context: any. The caller keeps @conn: by a posted operation whose completion is
  * being handled, or by conn->lock and an id whose handler runs.
  */

@@ -140,10 +140,15 @@ void kfv_posted_put(struct kfv_conn *conn)
 }
 
 /*
- * Reports a completion. The order of the caller matters: the operation is freed before,
- * so that a woken thread finds room in the queue. The count of posted operations is
- * dropped last: after that kfv_conn_stop() may return, the endpoint may be freed, and
- * soon the connection.
+ * Reports a completion. A failed operation ends the connection, and so does a flushed
+ * one: a peer can break the queue pair by an operation that completes nothing here (a
+ * write with a wrong key) and never send a disconnect request. The flush is then the
+ * only sign. After a regular end the work item finds the state changed, which comes
+ * before the flush, and does nothing.
+ *
+ * The order of the caller matters: the operation is freed before, so that a woken
+ * thread finds room in the queue. The count of posted operations is dropped last: after
+ * that kfv_conn_stop() may return, the endpoint may be freed, and soon the connection.
  *
  * The checks are inside the read section. So a removal that has set gone, or a stop
  * that has given up on the device, waits for the report in synchronize_srcu().
@@ -157,7 +162,7 @@ static void kfv_report(struct kfv_conn *conn, struct kfi_completion *comp,
 		kfv_conn_alive(conn);
 	if (!READ_ONCE(conn->ep_gone) && !kfv_gone(conn->pd->dev)) {
 		kfi_ep_complete(&conn->ep->base, comp, want_entry);
-		if (comp->err && comp->prov_errno != IB_WC_WR_FLUSH_ERR)
+		if (comp->err)
 			kfv_conn_queue_disconnect(conn);
 	}
 	srcu_read_unlock(&kfv_srcu, idx);

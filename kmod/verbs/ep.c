@@ -207,9 +207,9 @@ static struct kfi_ops_ep kfv_ep_ops = {
 
 /*
  * The connection request becomes the endpoint's. The event handler changes under the
- * handler lock: an earlier event was for the request, and was ignored; a later event
- * finds the connection complete. ctl is not needed, since no other
- * thread knows the endpoint yet.
+ * handler lock: an earlier event was for the request, and changed at most the count of
+ * requests; a later event finds the connection complete. ctl is not needed, since no
+ * other thread knows the endpoint yet.
  */
 static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,
 			       struct kfid_fabric *fabric)

@@ -5,7 +5,8 @@
  * KFI_OPT_KEEPALIVE a probe is posted after so many seconds of silence: an RDMA write
  * of no bytes. The peer's device answers it by itself and needs neither a receive nor
  * memory nor a key. If no answer comes within the retries, the probe fails and the
- * connection ends, as with any operation that fails.
+ * connection ends, as with any operation that fails. If the peer has broken the queue
+ * pair, the probe is flushed, with the same result.
  *
  * The work item holds no reference: kfv_conn_stop() cancels it and waits for it.
  */
@@ -51,8 +52,7 @@ static void kfv_probe_done(struct ib_cq *cq, struct ib_wc *wc)
 
 	if (wc->status == IB_WC_SUCCESS)
 		kfv_conn_alive(conn);
-	else if (wc->status != IB_WC_WR_FLUSH_ERR && !READ_ONCE(conn->ep_gone) &&
-		 !kfv_gone(conn->pd->dev))
+	else if (!READ_ONCE(conn->ep_gone) && !kfv_gone(conn->pd->dev))
 		kfv_conn_queue_disconnect(conn);
 	srcu_read_unlock(&kfv_srcu, idx);
 	atomic_set(&conn->probing, 0);

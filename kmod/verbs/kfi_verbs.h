@@ -447,6 +447,8 @@ struct kfv_ep {
  * @addr: address to listen on; @ctl
  * @backlog: requests that may wait for an answer; @ctl, and constant while it
  *	listens, when the event handler reads it
+ * @waiting: the requests that count; kfv_dev_lock
+ * @nr_waiting: their number; kfv_dev_lock
  * @lost: the device that it listened on is gone; @ctl
  */
 struct kfv_pep {
@@ -456,25 +458,30 @@ struct kfv_pep {
 	struct rdma_cm_id *id;
 	struct sockaddr_in addr;
 	int backlog;
+	struct list_head waiting;
+	int nr_waiting;
 	bool lost;
 };
 
 /**
  * struct kfv_req - a connection request, until it is answered
  * @fid: what kfi_info.handle points to; closing it rejects the request
- * @link: on the list of requests; kfv_dev_lock
+ * @node: in the table of requests; kfv_dev_lock
+ * @link: on kfv_pep.waiting; kfv_dev_lock
+ * @pep: the passive endpoint while the request counts there. NULL after the peer has
+ *	given up or the passive endpoint is closed; kfv_dev_lock
  * @fabric: of the passive endpoint; constant
- * @listener: id of the passive endpoint; constant
  * @id: RDMA CM's half; NULL after the device is gone. kfv_dev_lock; of the caller
- *	that has taken the request off the list
+ *	that has taken the request out of the table
  * @responder_resources: RDMA reads that the peer wants to have in flight; constant
  * @initiator_depth: RDMA reads that the peer answers at a time; constant
  */
 struct kfv_req {
 	struct kfid fid;
+	struct hlist_node node;
 	struct list_head link;
+	struct kfv_pep *pep;
 	struct kfid_fabric *fabric;
-	u32 listener;
 	struct rdma_cm_id *id;
 	u8 responder_resources;
 	u8 initiator_depth;
@@ -545,6 +552,7 @@ bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 
 /* addr.c */
 int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
+int kfv_port_check(const struct sockaddr_in *sin);
 int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
 int kfv_addr_parse(struct sockaddr_in *sin, const char *node,
 		   const char *service);

@@ -4,13 +4,18 @@
  *
  * A request belongs to its event until the event is read, then to the ULP that has
  * read it: an endpoint takes the request over (kfv_req_take()), or it is rejected.
- * The first to take it off the list, under kfv_dev_lock, owns it from then on. The
- * fabric rejects the requests that are still on the list when it closes.
+ * The first to take it out of the table, under kfv_dev_lock, owns it from then on. The
+ * fabric rejects the requests that are still in the table when it closes.
+ *
+ * A passive endpoint counts its requests, so that a peer's event costs the same however
+ * many requests the machine has. A request counts until it is answered or its peer has
+ * given up: peers that come and go keep no other peer away.
  *
  * RDMA CM's id of a request is attached to a device. A removal destroys the id and
  * leaves a request without one, because an unread event or the ULP may still hold its
  * handle.
  */
+#include <linux/hashtable.h>
 #include <linux/in.h>
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
@@ -20,30 +25,54 @@
 /* The list of passive endpoints. */
 static DEFINE_MUTEX(kfv_pep_lock);
 static LIST_HEAD(kfv_peps);		/* kfv_pep_lock */
-static LIST_HEAD(kfv_reqs);		/* kfv_dev_lock */
+static DEFINE_HASHTABLE(kfv_reqs, 10);	/* by address of the fid; kfv_dev_lock */
 
-/*
- * Takes a request off the list; it is the caller's after that. The handle may be any
- * pointer: it is compared, never followed. Return: NULL if there is no such request.
- */
-static struct kfv_req *kfv_req_remove(struct kfid *handle)
+/* The handle may be any pointer: it is compared, never followed. */
+static struct kfv_req *kfv_req_find(const struct kfid *handle)
 {
-	struct kfv_req *req, *found = NULL;
+	struct kfv_req *req;
+
+	lockdep_assert_held(&kfv_dev_lock);
+	hash_for_each_possible(kfv_reqs, req, node, (unsigned long)handle)
+		if (&req->fid == handle)
+			return req;
+	return NULL;
+}
+
+/* The request leaves its place to another one. It may have left it before. */
+static void kfv_req_uncount(struct kfv_req *req)
+{
+	lockdep_assert_held(&kfv_dev_lock);
+	if (!req->pep)
+		return;
+	list_del(&req->link);
+	req->pep->nr_waiting--;
+	req->pep = NULL;
+}
+
+/* Takes a request out of the table; it is the caller's after that. */
+static void kfv_req_unhash(struct kfv_req *req)
+{
+	lockdep_assert_held(&kfv_dev_lock);
+	hash_del(&req->node);
+	kfv_req_uncount(req);
+}
+
+/* The same by its handle. Return: NULL if there is no such request. */
+static struct kfv_req *kfv_req_remove(const struct kfid *handle)
+{
+	struct kfv_req *req;
 
 	mutex_lock(&kfv_dev_lock);
-	list_for_each_entry(req, &kfv_reqs, link) {
-		if (&req->fid == handle) {
-			list_del(&req->link);
-			found = req;
-			break;
-		}
-	}
+	req = kfv_req_find(handle);
+	if (req)
+		kfv_req_unhash(req);
 	mutex_unlock(&kfv_dev_lock);
-	return found;
+	return req;
 }
 
 /*
- * Ends a request that the caller has taken off the list. With data the reject is sent
+ * Ends a request that the caller has taken out of the table. With data the reject is sent
  * here; without, rdma_destroy_id() sends one (cm_destroy_id() in
  * drivers/infiniband/core/cm.c).
  */
@@ -85,30 +114,31 @@ static struct kfi_ops kfv_req_fid_ops = {
  * @param: its depths are lowered to those of the peer
  *
  * Context: process; caller holds @dev->lock. So no removal comes between taking the
- * id off the list of requests and putting the endpoint on the list of its domain.
+ * id out of the table of requests and putting the endpoint on the list of its domain.
  * Return: RDMA CM's id, now the caller's; or -EINVAL, -ENODEV (the device of the
- * request is gone), -KFI_EDOMAIN, and the request stays on the list.
+ * request is gone), -KFI_EDOMAIN, and the request stays in the table.
  */
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
 				const struct kfv_device *dev,
 				struct rdma_conn_param *param)
 {
-	struct rdma_cm_id *id = ERR_PTR(-EINVAL);
+	struct rdma_cm_id *id;
 	struct kfv_req *req;
 
 	lockdep_assert_held(&dev->lock);
 	mutex_lock(&kfv_dev_lock);
-	list_for_each_entry(req, &kfv_reqs, link) {
-		if (&req->fid != handle || req->fabric != fabric)
-			continue;
-		id = req->id ? req->id : ERR_PTR(-ENODEV);
-		if (!IS_ERR(id) && id->device != dev->ib)
-			id = ERR_PTR(-KFI_EDOMAIN);
-		if (!IS_ERR(id))
-			list_del(&req->link);
-		break;
-	}
+	req = kfv_req_find(handle);
+	if (!req || req->fabric != fabric)
+		id = ERR_PTR(-EINVAL);
+	else if (!req->id)
+		id = ERR_PTR(-ENODEV);
+	else if (req->id->device != dev->ib)
+		id = ERR_PTR(-KFI_EDOMAIN);
+	else
+		id = req->id;
+	if (!IS_ERR(id))
+		kfv_req_unhash(req);
 	mutex_unlock(&kfv_dev_lock);
 	if (IS_ERR(id))
 		return id;
@@ -131,12 +161,17 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 void kfv_req_reject_all(const struct kfid_fabric *fabric)
 {
 	struct kfv_req *req, *next;
+	struct hlist_node *tmp;
 	LIST_HEAD(drop);
+	int bucket;
 
 	mutex_lock(&kfv_dev_lock);
-	list_for_each_entry_safe(req, next, &kfv_reqs, link)
-		if (req->fabric == fabric)
-			list_move(&req->link, &drop);
+	hash_for_each_safe(kfv_reqs, bucket, tmp, req, node) {
+		if (req->fabric != fabric)
+			continue;
+		kfv_req_unhash(req);
+		list_add(&req->link, &drop);
+	}
 	mutex_unlock(&kfv_dev_lock);
 	/* Not under kfv_dev_lock, which event handlers take. */
 	list_for_each_entry_safe(req, next, &drop, link)
@@ -147,9 +182,10 @@ static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev)
 {
 	struct rdma_cm_id *id = NULL;
 	struct kfv_req *req;
+	int bucket;
 
 	mutex_lock(&kfv_dev_lock);
-	list_for_each_entry(req, &kfv_reqs, link) {
+	hash_for_each(kfv_reqs, bucket, req, node) {
 		if (req->id && req->id->device == dev->ib) {
 			id = req->id;
 			req->id = NULL;
@@ -177,9 +213,20 @@ void kfv_req_detach(const struct kfv_device *dev)
 		rdma_destroy_id(id);
 }
 
-/* The peer gives up before the answer: the answer then fails by itself. */
+/*
+ * The peer gives up before the answer: the answer then fails by itself. The request may
+ * be answered, and even be freed, by another thread meanwhile. So it is looked up: the
+ * context is its handle, and with @id it is not taken for a later one at that address.
+ */
 static int kfv_req_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
+	struct kfv_req *req;
+
+	mutex_lock(&kfv_dev_lock);
+	req = kfv_req_find(id->context);
+	if (req && req->id == id)
+		kfv_req_uncount(req);
+	mutex_unlock(&kfv_dev_lock);
 	return 0;
 }
 
@@ -254,7 +301,6 @@ static struct kfv_req *kfv_req_new(struct kfv_pep *pep, struct rdma_cm_id *id,
 		return NULL;
 	kfi_fid_init(&req->fid, KFI_CLASS_CONNREQ, NULL, &kfv_req_fid_ops);
 	req->fabric = &pep->base.fabric->fabric;
-	req->listener = kfi_fid_id(&pep->base.pep.fid);
 	req->id = id;
 	req->responder_resources = param->responder_resources;
 	req->initiator_depth = param->initiator_depth;
@@ -263,18 +309,31 @@ static struct kfv_req *kfv_req_new(struct kfv_pep *pep, struct rdma_cm_id *id,
 
 /*
  * RDMA CM has no limit of its own: the backlog of rdma_listen() only matters for
- * iWARP. Requests count until they are answered, whether their event is read or not.
+ * iWARP. Requests count whether their event is read or not.
  */
 static bool kfv_pep_full(const struct kfv_pep *pep)
 {
-	u32 listener = kfi_fid_id(&pep->base.pep.fid);
-	const struct kfv_req *req;
-	int n = 0;
-
 	lockdep_assert_held(&kfv_dev_lock);
-	list_for_each_entry(req, &kfv_reqs, link)
-		n += req->listener == listener;
-	return n >= pep->backlog;
+	return pep->nr_waiting >= pep->backlog;
+}
+
+static void kfv_req_count(struct kfv_req *req, struct kfv_pep *pep)
+{
+	lockdep_assert_held(&kfv_dev_lock);
+	req->pep = pep;
+	list_add_tail(&req->link, &pep->waiting);
+	pep->nr_waiting++;
+}
+
+/* The requests outlive the passive endpoint, until they are answered. */
+static void kfv_pep_forget_reqs(struct kfv_pep *pep)
+{
+	struct kfv_req *req, *next;
+
+	mutex_lock(&kfv_dev_lock);
+	list_for_each_entry_safe(req, next, &pep->waiting, link)
+		kfv_req_uncount(req);
+	mutex_unlock(&kfv_dev_lock);
 }
 
 /*
@@ -296,16 +355,17 @@ static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 		return -ENOMEM;
 
 	/*
-	 * Under kfv_dev_lock a removal either finds the request on the list, or
+	 * Under kfv_dev_lock a removal either finds the request in the table, or
 	 * has taken the device off its list before.
 	 */
 	mutex_lock(&kfv_dev_lock);
 	if (kfv_pep_full(pep)) {
 		err = -EAGAIN;
 	} else if (kfv_device_find(id->device)) {
-		id->context = req;
+		id->context = &req->fid;
 		id->event_handler = kfv_req_event;
-		list_add_tail(&req->link, &kfv_reqs);
+		hash_add(kfv_reqs, &req->node, (unsigned long)&req->fid);
+		kfv_req_count(req, pep);
 		err = 0;
 	}
 	mutex_unlock(&kfv_dev_lock);
@@ -370,6 +430,9 @@ static int kfv_pep_start(struct kfv_pep *pep)
 	int err;
 
 	lockdep_assert_held(&pep->ctl);
+	err = kfv_port_check(&pep->addr);
+	if (err)
+		return err;
 	id = rdma_create_id(&init_net, kfv_pep_event, pep, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))
@@ -484,8 +547,8 @@ static int kfv_pep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 /*
  * Off the list first: after that no removal uses the passive endpoint, and ctl is not
  * needed any more. rdma_destroy_id() waits for handlers of the listener, so that no
- * request is added after it. kfi_pep_base_fini() then discards the unread events,
- * which rejects their requests.
+ * request is added after it, and the remaining ones can be forgotten.
+ * kfi_pep_base_fini() then discards the unread events, which rejects their requests.
  */
 static int kfv_pep_close(struct kfid *fid)
 {
@@ -501,6 +564,7 @@ static int kfv_pep_close(struct kfid *fid)
 	mutex_unlock(&kfv_pep_lock);
 	if (pep->id)
 		rdma_destroy_id(pep->id);
+	kfv_pep_forget_reqs(pep);
 	kfi_pep_base_fini(&pep->base);
 	mutex_destroy(&pep->ctl);
 	kfree(pep);
@@ -644,6 +708,7 @@ int kfv_pep_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		goto err;
 	mutex_init(&pep->ctl);
 	pep->backlog = KFV_BACKLOG;
+	INIT_LIST_HEAD(&pep->waiting);
 	pep->base.pep.ops = &kfv_pep_ops;
 	pep->base.pep.cm = &kfv_pep_cm_ops;
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
 import uapi_support as raw
@@ -17,6 +18,21 @@ from harness.guest import topology
 from harness.guest.waiting import wait_until
 
 InThread = Callable[[Callable[[], object]], Call[object]]
+
+#: The port of RDM endpoints: the module parameter rdm_port.
+RDM_PORT = 7473
+#: Another user.
+NOBODY = 65534
+
+
+@contextlib.contextmanager
+def without_capabilities() -> Iterator[None]:
+    """Be another user, with the files that are open."""
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_request_carries_addresses_and_private_data(net: Net) -> None:
@@ -214,6 +230,43 @@ def test_shutdown_needs_a_connection(net: Net) -> None:
     with pytest.raises(kp.KfiError) as error:
         b.ep.shutdown()
     assert error.value.errno == errno.ENOTCONN
+
+
+@pytest.mark.parametrize("port", [RDM_PORT, 1])
+def test_reserved_port_takes_no_listener(net: Net, port: int) -> None:
+    """EACCES without CAP_NET_BIND_SERVICE; another port is free."""
+    for source, result in (((net.link.address, port), errno.EACCES), ((net.link.address, 0), 0)):
+        info = net.device.getinfo(provider="verbs", source=source)[0]
+        with net.fabric.passive_ep(info) as pep, net.fabric.eq() as eq:
+            pep.bind(eq)
+            with without_capabilities():
+                assert outcome(pep.listen) == result
+
+
+def test_connection_to_the_port_of_rdm_endpoints(net: Net) -> None:
+    """EACCES without CAP_NET_BIND_SERVICE; with it the node there decides."""
+    a = net.peer(net.info_for(RDM_PORT))
+    with without_capabilities():
+        assert outcome(a.ep.connect) == errno.EACCES
+    a.ep.connect()
+    assert a.eq_error().err == errno.ECONNREFUSED
+
+
+def test_connection_from_the_port_of_rdm_endpoints(net: Net) -> None:
+    """EACCES without CAP_NET_BIND_SERVICE: a node could not listen meanwhile."""
+    source = (net.link.address, RDM_PORT)
+    a = net.peer(net.device.getinfo(provider="verbs", source=source, dest=net.name)[0])
+    with without_capabilities():
+        assert outcome(a.ep.connect) == errno.EACCES
+
+
+def outcome(call: Callable[[], None]) -> int:
+    """Return the errno of a call, or 0."""
+    try:
+        call()
+    except kp.KfiError as error:
+        return error.errno
+    return 0
 
 
 def test_who_shuts_down_hears_nothing_of_it(net: Net) -> None:

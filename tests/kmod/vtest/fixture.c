@@ -28,7 +28,7 @@ int vt_getinfo(u16 port, struct kfi_info **info)
 	return kfi_getinfo(0, NULL, NULL, 0, &hints, info);
 }
 
-static int vt_listen(struct vt *vt, u16 *port)
+int vt_listen(struct vt *vt, u16 *port)
 {
 	struct kfi_eq_attr attr = { .wait_obj = KFI_WAIT_QUEUE };
 	struct sockaddr_in name;
@@ -46,6 +46,8 @@ static int vt_listen(struct vt *vt, u16 *port)
 		err = kfi_passive_ep(vt->fabric, info, &vt->pep, vt);
 	if (!err)
 		err = kfi_pep_bind(vt->pep, &vt->eq->fid, 0);
+	if (!err && vt->backlog)
+		err = kfi_control(&vt->pep->fid, KFI_BACKLOG, &vt->backlog);
 	if (!err)
 		err = kfi_listen(vt->pep);
 	if (!err)
@@ -172,12 +174,30 @@ static int vt_answer(struct vt *vt, struct vt_side *side)
 	return kfi_accept(side->ep, data, len);
 }
 
+/* Answers the next connection request; accepting enables the endpoint. */
+int vt_accept(struct vt *vt)
+{
+	struct kfi_info *info;
+	int err;
+
+	err = vt_event(vt->eq, KFI_CONNREQ, &info,
+		       vt->regions ? &vt->b.peer : NULL);
+	if (!err)
+		err = vt_open_side(vt, &vt->b, info, vt->handler);
+	return err ?: vt_answer(vt, &vt->b);
+}
+
+int vt_connected_event(struct vt_side *side)
+{
+	return vt_event(side->eq, KFI_CONNECTED, NULL, NULL);
+}
+
 int vt_shutdown_event(struct vt_side *side)
 {
 	return vt_event(side->eq, KFI_SHUTDOWN, NULL, NULL);
 }
 
-/* Connecting and accepting enable the endpoints. */
+/* Connecting enables the endpoint, too. */
 int vt_connect(struct vt *vt)
 {
 	struct kfi_info *info;
@@ -194,18 +214,11 @@ int vt_connect(struct vt *vt)
 	if (!err)
 		err = vt_answer(vt, &vt->a);
 	if (!err)
-		err = vt_event(vt->eq, KFI_CONNREQ, &info,
-			       vt->regions ? &vt->b.peer : NULL);
-	if (!err)
-		err = vt_open_side(vt, &vt->b, info, vt->handler);
-	if (!err)
-		err = vt_answer(vt, &vt->b);
+		err = vt_accept(vt);
 	if (!err)
 		err = vt_event(vt->a.eq, KFI_CONNECTED, NULL,
 			       vt->regions ? &vt->a.peer : NULL);
-	if (!err)
-		err = vt_event(vt->b.eq, KFI_CONNECTED, NULL, NULL);
-	return err;
+	return err ?: vt_connected_event(&vt->b);
 }
 
 /* Return: 0 with the next completion, or the errno of a failed one. */

@@ -61,6 +61,7 @@ struct vt_side {
  * @handler: of the completions of @b; to be set before vt_connect()
  * @regions: tell the other side of a region when connecting, and have a queue
  *	for each direction; to be set before vt_connect()
+ * @backlog: of the listener; 0: the default. To be set before vt_listen()
  * @fabric: of both sides
  * @eq: the listener's
  * @pep: the listener
@@ -74,6 +75,7 @@ struct vt {
 	bool failed;
 	kfi_comp_handler handler;
 	bool regions;
+	int backlog;
 	struct kfid_fabric *fabric;
 	struct kfid_eq *eq;
 	struct kfid_pep *pep;
@@ -98,7 +100,10 @@ do {									\
 
 __be32 vt_address(void);
 int vt_getinfo(u16 port, struct kfi_info **info);
+int vt_listen(struct vt *vt, u16 *port);
+int vt_accept(struct vt *vt);
 int vt_connect(struct vt *vt);
+int vt_connected_event(struct vt_side *side);
 int vt_shutdown_event(struct vt_side *side);
 void vt_close(struct vt *vt);
 int vt_entry(struct vt_side *side, struct kfi_cq_data_entry *entry);
@@ -112,6 +117,7 @@ struct vt_case {
 
 extern const struct vt_case vt_accept_cases[];
 extern const struct vt_case vt_data_cases[];
+extern const struct vt_case vt_raw_cases[];
 extern const struct vt_case vt_refuse_cases[];
 extern const struct vt_case vt_sequence_cases[];
 

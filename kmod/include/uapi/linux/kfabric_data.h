@@ -25,6 +25,7 @@
  *
  *  - EINVAL: a handle of another class
  *  - EOPNOTSUPP: the provider has no passive endpoints
+ *  - EACCES: the port is reserved, and CAP_NET_BIND_SERVICE is missing
  *  - EADDRINUSE: another socket or endpoint has the port
  *  - EADDRNOTAVAIL: the address is not on the device
  *  - ENODEV: the device is gone
@@ -62,6 +63,7 @@ struct kfab_listen {
  *  - EOPNOTSUPP: the endpoint has no connections
  *  - EALREADY: the endpoint is connecting
  *  - EISCONN: the endpoint is connected
+ *  - EACCES: a port is reserved, and CAP_NET_BIND_SERVICE is missing
  *  - EADDRNOTAVAIL: no device reaches the address
  *  - ENODEV: the device is gone
  *  - KFAB_ENOCQ: no CQ is bound
