@@ -668,7 +668,7 @@ void kfd_client_free(struct kfd_client *client)
 		__module_get(THIS_MODULE);
 		return;
 	}
-	WARN_ON(client->bytes);
+	WARN_ON(atomic64_read(&client->bytes));
 	xa_destroy(&client->objects);
 	kfree(client);
 }
@@ -691,7 +691,7 @@ long kfd_version(struct kfd_call *call)
 	arg->out_max_bytes = READ_ONCE(kfd_max_bytes);
 	xa_lock(&client->objects);
 	arg->out_objects = client->count;
-	arg->out_bytes = client->bytes;
 	xa_unlock(&client->objects);
+	arg->out_bytes = atomic64_read(&client->bytes);
 	return 0;
 }

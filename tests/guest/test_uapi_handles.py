@@ -275,3 +275,96 @@ def test_posted_memory_outlives_its_handle(mock: Mock) -> None:
     assert mock.device.version().bytes == before + raw.PAGE
     ep.close()
     assert mock.device.version().bytes == before
+
+
+def ends_quietly(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A send whose success writes no completion."""
+    ep.send(buffer, flags=kp.OpFlags(0))
+    buffer.close()
+    mock.complete(ep, "send")
+
+
+def ends_well(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A receive that succeeds."""
+    ep.recv(buffer)
+    buffer.close()
+    mock.complete(ep, "recv")
+
+
+def fails(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A send that fails."""
+    ep.send(buffer, flags=kp.OpFlags(0))
+    buffer.close()
+    mock.complete(ep, "send", err=errno.EIO)
+
+
+def is_cancelled(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A receive that is cancelled."""
+    ep.recv(buffer, context="mine")
+    buffer.close()
+    ep.cancel("mine")
+
+
+def is_injected(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A send that has read the buffer when the call returns."""
+    ep.inject(buffer[:8])
+    buffer.close()
+    mock.complete(ep, "send")
+
+
+def is_refused(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A receive that is not posted: its flags are wrong."""
+    with pytest.raises(kp.KfiError):
+        ep.recv(buffer, flags=kp.OpFlags.FENCE)
+    buffer.close()
+
+
+@pytest.mark.parametrize(
+    "operation", [ends_quietly, ends_well, fails, is_cancelled, is_injected, is_refused]
+)
+def test_memory_is_given_back_with_the_end_of_its_operation(
+    mock: Mock, operation: Callable[[Mock, kp.Endpoint, kp.Buffer], None]
+) -> None:
+    """X3: a long-lived endpoint uses many times the limit, one buffer after the other."""
+    before = mock.device.version().bytes
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq, selective=True)
+    with limit("max_bytes", before + 2 * raw.PAGE):
+        for _ in range(20):
+            operation(mock, ep, mock.device.buffer(raw.PAGE))
+            assert mock.device.version().bytes == before
+            with contextlib.suppress(kp.ErrorAvailable, kp.Again):
+                cq.read()
+            cq.readerr()
+
+
+def test_memory_in_flight_is_charged(mock: Mock) -> None:
+    """X3: each end gives back what its own operation has used last."""
+    before = mock.device.version().bytes
+    ep = mock.endpoint(cq=mock.cq())
+    buffer = mock.device.buffer(2 * raw.PAGE)
+    ep.recv(buffer[: raw.PAGE])
+    ep.recv(buffer[raw.PAGE :])
+    with mock.device.buffer(raw.PAGE) as other:
+        ep.recv(other)
+    buffer.close()
+    assert mock.device.version().bytes == before + 3 * raw.PAGE
+    for left in (3, 1, 0):
+        mock.complete(ep, "recv")
+        assert mock.device.version().bytes == before + left * raw.PAGE
+
+
+def test_oldest_operation_of_a_number_is_cancelled(mock: Mock) -> None:
+    """V4: of those that can be cancelled; a send of the same number cannot."""
+    fd, cq = mock.device.fileno(), mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with mock.device.buffer(raw.PAGE) as buffer:
+        iov = _uapi.kfab_iov(buf=buffer._handle)
+        for name, length in (("SEND", 1), ("RECV", 2), ("RECV", 3)):
+            iov.len = length
+            arg = raw.sample(name, ep=ep._handle, iov_count=1, context=497)
+            arg.iov = ctypes.addressof(iov)
+            assert raw.call(fd, name, arg) == 0
+        cancel = raw.sample("CANCEL", ep=ep._handle, context=497)
+        assert raw.call(fd, "CANCEL", cancel) == 0
+        mock.complete(ep, "recv")
