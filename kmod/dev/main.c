@@ -269,15 +269,9 @@ static void kfd_call_end(struct kfd_call *call, long ret)
 /* Translate errnos that differ between the kernel's interface and the user's. */
 static long kfd_user_ret(long ret)
 {
-	switch (ret) {
-	case -EINTR:
+	if (ret == -EINTR)
 		return -ERESTARTSYS;
-	case -KFI_ENOSYS:
-	case -ENOTSUPP:
-		return -EOPNOTSUPP;
-	default:
-		return ret;
-	}
+	return ret < 0 ? -kfi_errno_to_user(-ret) : ret;
 }
 
 static long kfd_unlocked_ioctl(struct file *filp, unsigned int cmd,

@@ -191,6 +191,10 @@ int kfi_core_cntr_open(struct kfid_domain *domain, struct kfi_cntr_attr *attr,
 int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
 		       struct kfid_poll **pollset);
 
+/* Exported by kfabric.ko and documented there. */
+int kfi_errno_to_user(int errnum);
+int kfi_errno_from_user(int errnum);
+
 /**
  * enum kfi_op_state - what a completion says about a posted operation
  * @KFI_OP_NONE: nothing: a peer began it, or it was injected
