@@ -16,7 +16,7 @@ static struct kfd_buf *kfd_buf_of(struct kfd_obj *obj)
 	return container_of(obj, struct kfd_buf, obj);
 }
 
-/* Charge memory to the client. Return: 0, or -ENOBUFS past the limit. */
+/* Charge memory to the client and its user. Return: 0, or -ENOBUFS past a limit. */
 static int kfd_charge(struct kfd_client *client, size_t bytes)
 {
 	s64 used = atomic64_read(&client->bytes);
@@ -25,12 +25,16 @@ static int kfd_charge(struct kfd_client *client, size_t bytes)
 		if (used + bytes > READ_ONCE(kfd_max_bytes))
 			return -ENOBUFS;
 	} while (!atomic64_try_cmpxchg(&client->bytes, &used, used + bytes));
-	return 0;
+	if (kfd_user_lock_memory(client->user, bytes))
+		return 0;
+	atomic64_sub(bytes, &client->bytes);
+	return -ENOBUFS;
 }
 
 static void kfd_uncharge(struct kfd_client *client, size_t bytes)
 {
 	atomic64_sub(bytes, &client->bytes);
+	kfd_user_unlock_memory(client->user, bytes);
 }
 
 /**

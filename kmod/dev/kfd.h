@@ -111,8 +111,11 @@ enum {
 #define KFD_SOURCES \
 	(KFD_CLASS(KFI_CLASS_CQ) | KFD_CLASS(KFI_CLASS_EQ) | KFD_CLASS(KFI_CLASS_CNTR))
 
+struct kfd_user;
+
 /**
  * struct kfd_client - one open file
+ * @user: the user that has opened it; constant
  * @objects: id to object; its xa_lock protects what is marked (xa_lock) here and in
  *	     struct kfd_obj
  * @last_id: the id given out last; none is given twice (xa_lock)
@@ -120,6 +123,7 @@ enum {
  * @bytes: buffer memory; atomic, as a report may release it
  */
 struct kfd_client {
+	struct kfd_user *user;
 	struct xarray objects;
 	u32 last_id;
 	u32 count;
@@ -381,6 +385,15 @@ struct kfd_call {
 	struct kfd_obj *pins[4];
 	unsigned int npins;
 };
+
+/* user.c */
+struct kfd_user *kfd_user_get(void);
+void kfd_user_put(struct kfd_user *user);
+bool kfd_user_add_object(struct kfd_user *user);
+void kfd_user_drop_object(struct kfd_user *user);
+bool kfd_user_lock_memory(struct kfd_user *user, size_t bytes);
+void kfd_user_unlock_memory(struct kfd_user *user, size_t bytes);
+extern unsigned int kfd_max_user_objects;
 
 /* main.c */
 int kfd_answer(struct kfd_call *call);

@@ -7,6 +7,8 @@ import contextlib
 import ctypes
 import errno
 import mmap
+import os
+import resource
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import Call, Mock
+from guest_support import Call, Child, Mock
 
 import kfabric_py as kp
 from kfabric_py import _uapi
@@ -180,6 +182,42 @@ def test_too_many_objects_are_refused(mock: Mock) -> None:
     for arg in opened[1:]:
         close = raw.sample("CLOSE", handle=arg.out_handle)
         assert raw.call(fd, "CLOSE", close) == 0
+
+
+def test_user_has_a_limit_over_all_clients(mock: Mock) -> None:
+    """X3: EMFILE for another client of the user; a close of any of them makes room."""
+    with kp.Device() as other, other.fabric(mock.info) as fabric:
+        held = mock.device.version().objects + other.version().objects
+        with limit("max_user_objects", held + 1):
+            arg = raw.sample("WAIT_OPEN", fabric=fabric._handle, wait_obj=1)
+            with mock.fabric.wait_set():
+                assert raw.call(other.fileno(), "WAIT_OPEN", arg) == -errno.EMFILE
+            assert raw.call(other.fileno(), "WAIT_OPEN", arg) == 0
+
+
+DEVICE = Path("/dev/kfabric")
+NOBODY = 65534
+
+
+def _of_nobody(_report: Callable[[str], None]) -> int:
+    """Allocate a page in each of two clients with room for one; 0 if that was refused."""
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (raw.PAGE, raw.PAGE))
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    first, second = (os.open(DEVICE, os.O_RDWR) for _ in range(2))
+    page = [raw.sample("BUF_ALLOC", length=raw.PAGE) for _ in range(3)]
+    results = [raw.call(first, "BUF_ALLOC", page[0]), raw.call(second, "BUF_ALLOC", page[1])]
+    close = raw.sample("CLOSE", handle=page[0].out_handle)
+    results += [raw.call(first, "CLOSE", close), raw.call(second, "BUF_ALLOC", page[2])]
+    return int(results != [0, -errno.ENOBUFS, 0, 0])
+
+
+def test_buffers_are_locked_memory_of_the_user(in_child: Callable[..., Child]) -> None:
+    """X3: RLIMIT_MEMLOCK holds for all clients of a user; a close of any of them makes room."""
+    DEVICE.chmod(0o666)
+    try:
+        assert in_child(_of_nobody).wait() == 0
+    finally:
+        DEVICE.chmod(0o600)
 
 
 def test_too_much_memory_is_refused(device: kp.Device) -> None:

@@ -217,7 +217,7 @@ struct kfab_name {
  *  - EMFILE: the client has as many objects as it may have
  *  - ENOSPC: the client has used up all handles
  *  - EINVAL: @length is 0 or above KFAB_BUF_MAX
- *  - ENOBUFS: the client has as much buffer memory as it may have
+ *  - ENOBUFS: the client, or its user, has as much buffer memory as it may have
  */
 struct kfab_buf_alloc {
 	__u32 size;
