@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import errno
 import operator
 import re
 import sys
@@ -39,6 +40,9 @@ _SCALARS = {
     "__aligned_u64": "c_uint64",
     "__aligned_s64": "c_int64",
 }
+
+#: The macros of linux/errno.h.
+_ERRNOS = {name: number for number, name in errno.errorcode.items()}
 
 _BASES = {"struct": "Structure", "union": "Union"}
 
@@ -103,6 +107,8 @@ def _fold(node: ast.expr, names: dict[str, int]) -> int:
             return value
         case ast.Name(id=name) if name in names:
             return names[name]
+        case ast.Name(id=name) if name in _ERRNOS:
+            return _ERRNOS[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_fold(operand, names)
         case ast.UnaryOp(op=ast.Invert(), operand=operand):

@@ -2,11 +2,11 @@
 """Errors as exceptions.
 
 Every failed call of this package raises a :class:`KfiError`. It is an
-:class:`OSError` whose ``errno`` is the number that the kernel returned: an
-ordinary one, or one of kfabric's own (256 and above, see
-:class:`KfabricErrno`). Failures that callers usually distinguish have a
-subclass to catch; some of them are also the built-in exception that
-Python programs expect (:class:`TimeoutError`, :class:`BlockingIOError`).
+:class:`OSError` whose ``errno`` is the number that the kernel returned. For
+errors that only kfabric has, :class:`KfabricErrno` has a name. Failures that
+callers usually distinguish have a subclass to catch; some of them are also
+the built-in exception that Python programs expect (:class:`TimeoutError`,
+:class:`BlockingIOError`).
 """
 
 from __future__ import annotations
@@ -17,25 +17,21 @@ import os
 
 
 class KfabricErrno(enum.IntEnum):
-    """Error numbers that only kfabric has, named as in ``kfi_errno.h``."""
+    """What kfabric's own errors are as numbers of Linux, named as in ``kfi_errno.h``."""
 
-    KFI_EOTHER = 256
-    KFI_ETOOSMALL = 257
-    KFI_EOPBADSTATE = 258
-    KFI_EAVAIL = 259
-    KFI_EBADFLAGS = 260
-    KFI_ENOEQ = 261
-    KFI_EDOMAIN = 262
-    KFI_ENOCQ = 263
-    KFI_ECRC = 264
-    KFI_ETRUNC = 265
-    KFI_ENOKEY = 266
-    KFI_ENOAV = 267
-    KFI_EOVERRUN = 268
+    KFI_ETOOSMALL = _errno.ERANGE
+    KFI_EOPBADSTATE = _errno.EBADFD
+    KFI_EAVAIL = _errno.EBADMSG
+    KFI_EBADFLAGS = _errno.EBADRQC
+    KFI_ENOEQ = _errno.EUNATCH
+    KFI_ENOCQ = _errno.ENOSR
+    KFI_ENOAV = _errno.EDESTADDRREQ
+    KFI_EDOMAIN = _errno.EXDEV
+    KFI_ENOKEY = _errno.ENOKEY
+    KFI_EOVERRUN = _errno.EOVERFLOW
 
 
 _TEXT = {
-    KfabricErrno.KFI_EOTHER: "unspecified error",
     KfabricErrno.KFI_ETOOSMALL: "the space given is too small",
     KfabricErrno.KFI_EOPBADSTATE: "the object is not in a state that allows this",
     KfabricErrno.KFI_EAVAIL: "an error entry is waiting to be read with readerr()",
@@ -43,8 +39,6 @@ _TEXT = {
     KfabricErrno.KFI_ENOEQ: "an event queue has to be bound first",
     KfabricErrno.KFI_EDOMAIN: "the objects belong to different domains",
     KfabricErrno.KFI_ENOCQ: "a completion queue has to be bound first",
-    KfabricErrno.KFI_ECRC: "checksum error",
-    KfabricErrno.KFI_ETRUNC: "truncated",
     KfabricErrno.KFI_ENOKEY: "the key is missing or already in use",
     KfabricErrno.KFI_ENOAV: "an address vector has to be bound first",
     KfabricErrno.KFI_EOVERRUN: "the queue has overrun, completions were lost",
@@ -54,8 +48,8 @@ _TEXT = {
 def error_name(number: int) -> str:
     """Return the symbol of a positive error number, such as ``"KFI_EAVAIL"``.
 
-    Numbers of Linux get their Linux name (``"EBUSY"``), unknown ones
-    ``"errno N"``.
+    A number that stands for an error of kfabric's has that error's name, others have
+    their Linux name (``"EBUSY"``), unknown ones ``"errno N"``.
     """
     try:
         return KfabricErrno(number).name

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * Memory of kfi_info lists, and texts of error numbers.
+ * Memory of kfi_info lists, texts of error numbers, and their numbers for users.
  */
+#include <linux/kfabric_values.h>
 #include <linux/slab.h>
 
 #include "core.h"
@@ -257,3 +258,69 @@ const char *kfi_strerror(int errnum)
 	return "Unspecified error";
 }
 EXPORT_SYMBOL_GPL(kfi_strerror);
+
+/**
+ * struct kfi_user_errno - an error that Linux has no number for
+ * @kfabric: its number in the API of the kernel
+ * @user: the number that users get; KFAB_... of uapi/linux/kfabric_values.h
+ */
+struct kfi_user_errno {
+	int kfabric;
+	int user;
+};
+
+static const struct kfi_user_errno kfi_user_errnos[] = {
+	{ KFI_ETOOSMALL, KFAB_ETOOSMALL },
+	{ KFI_EOPBADSTATE, KFAB_EOPBADSTATE },
+	{ KFI_EAVAIL, KFAB_EAVAIL },
+	{ KFI_EBADFLAGS, KFAB_EBADFLAGS },
+	{ KFI_ENOEQ, KFAB_ENOEQ },
+	{ KFI_EDOMAIN, KFAB_EDOMAIN },
+	{ KFI_ENOCQ, KFAB_ENOCQ },
+	{ KFI_ENOKEY, KFAB_ENOKEY },
+	{ KFI_ENOAV, KFAB_ENOAV },
+	{ KFI_EOVERRUN, KFAB_EOVERRUN },
+};
+
+/**
+ * kfi_errno_to_user() - the number of an error for user space
+ * @errnum: positive, of the kernel's API or of a device's driver
+ *
+ * Context: any; takes no lock.
+ * Return: a number that every C library has a text for; EIO if there is none.
+ */
+int kfi_errno_to_user(int errnum)
+{
+	size_t i;
+
+	switch (errnum) {
+	case KFI_ENOSYS:
+	case ENOTSUPP:
+		return EOPNOTSUPP;
+	case KFI_ETRUNC:
+		return EMSGSIZE;
+	}
+	for (i = 0; i < ARRAY_SIZE(kfi_user_errnos); i++)
+		if (kfi_user_errnos[i].kfabric == errnum)
+			return kfi_user_errnos[i].user;
+	return errnum < KFI_ERRNO_OFFSET ? errnum : EIO;
+}
+EXPORT_SYMBOL_GPL(kfi_errno_to_user);
+
+/**
+ * kfi_errno_from_user() - undo kfi_errno_to_user(), to find the text of a number
+ * @errnum: the user's number, which may be any
+ *
+ * Context: any; takes no lock.
+ * Return: the number that the kernel's API has for it.
+ */
+int kfi_errno_from_user(int errnum)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kfi_user_errnos); i++)
+		if (kfi_user_errnos[i].user == errnum)
+			return kfi_user_errnos[i].kfabric;
+	return errnum;
+}
+EXPORT_SYMBOL_GPL(kfi_errno_from_user);

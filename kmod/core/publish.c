@@ -146,21 +146,10 @@ static bool kfi_completion_is_release(u64 flags)
 	return flags & KFI_MULTI_RECV && !(flags & KFI_RECV);
 }
 
-/**
- * kfi_ep_complete() - report a finished operation
- * @base: the endpoint that it was posted to, or that it arrived at
- * @comp: the completion; copied
- * @want_entry: its success writes a CQ entry, see kfi_ep_wants_tx(). Errors
- *		always do, and counters count in any case.
- *
- * Stores the completion in the CQ and counts it, then wakes the waiters of both.
- * Cannot fail: a full CQ is overrun, and its readers get that error.
- *
- * Context: any; the caller keeps the endpoint open and its bindings in place, and
- * holds no lock of the core; takes source->lock and queue->head.lock.
- */
-void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp,
-		     bool want_entry)
+/* Count a completion, store it, and wake the waiters. */
+static void kfi_completion_publish(struct kfi_ep_base *base,
+				   const struct kfi_completion *comp,
+				   bool want_entry)
 {
 	enum kfi_ep_cntr dir = kfi_completion_cntr(comp->flags);
 	struct kfi_target targets[2] = { };
@@ -183,4 +172,46 @@ void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp
 			       &targets[1]);
 	kfi_publish(targets, ARRAY_SIZE(targets));
 }
+
+/**
+ * kfi_ep_complete() - report a finished operation
+ * @base: the endpoint that it was posted to, or that it arrived at
+ * @comp: the completion; copied
+ * @want_entry: its success writes a CQ entry, see kfi_ep_wants_tx(). Errors
+ *		always do, and counters count in any case.
+ *
+ * Shows the completion to the endpoint's watcher, stores it in the CQ and counts it,
+ * then wakes the waiters of both.
+ * Cannot fail: a full CQ is overrun, and its readers get that error.
+ *
+ * Context: any; the caller keeps the endpoint open and its bindings in place, and
+ * holds no lock of the core; takes source->lock and queue->head.lock.
+ */
+void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp,
+		     bool want_entry)
+{
+	struct kfi_completion watched;
+
+	if (base->watch && comp->state != KFI_OP_NONE && comp->context) {
+		watched = *comp;
+		base->watch(&base->ep, &watched);
+		comp = &watched;
+	}
+	kfi_completion_publish(base, comp, want_entry);
+}
 EXPORT_SYMBOL_GPL(kfi_ep_complete);
+
+/**
+ * kfi_ep_watch() - see the completions of an endpoint before their readers do
+ * @ep: the endpoint, or a context of a scalable one; no operation was posted on it yet
+ * @watch: called with each completion of a posted operation, also with one that writes
+ *	   no entry; not called for operations that the endpoint's close, or the loss of
+ *	   its device, ends without a report
+ *
+ * Context: process; takes no lock.
+ */
+void kfi_ep_watch(struct kfid_ep *ep, kfi_ep_watch_fn watch)
+{
+	container_of(ep, struct kfi_ep_base, ep)->watch = watch;
+}
+EXPORT_SYMBOL_GPL(kfi_ep_watch);

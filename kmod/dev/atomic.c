@@ -42,7 +42,7 @@ struct kfd_atomic {
 };
 
 typedef ssize_t (*kfd_atomic_fn)(struct kfid_ep *ep,
-				 const struct kfd_atomic *atomic);
+				 const struct kfd_atomic *atomic, void *context);
 
 static struct kfi_ioc *kfd_ioc(const struct kfd_vec *vec)
 {
@@ -86,7 +86,8 @@ static int kfd_atomic_count(const struct kfd_atomic *atomic)
 				    size);
 }
 
-static struct kfi_msg_atomic kfd_msg_atomic_of(const struct kfd_atomic *atomic)
+static struct kfi_msg_atomic kfd_msg_atomic_of(const struct kfd_atomic *atomic,
+					       void *context)
 {
 	const struct kfab_atomic *arg = atomic->arg;
 
@@ -99,14 +100,14 @@ static struct kfi_msg_atomic kfd_msg_atomic_of(const struct kfd_atomic *atomic)
 		.rma_iov_count = arg->rma_iov_count,
 		.datatype = arg->datatype,
 		.op = arg->op,
-		.context = kfd_user_context(arg->context),
+		.context = context,
 	};
 }
 
 static ssize_t kfd_post_plain(struct kfid_ep *ep,
-			      const struct kfd_atomic *atomic)
+			      const struct kfd_atomic *atomic, void *context)
 {
-	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic);
+	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic, context);
 
 	if (!KFD_HAS(ep->atomic, writemsg))
 		return -EOPNOTSUPP;
@@ -114,7 +115,8 @@ static ssize_t kfd_post_plain(struct kfid_ep *ep,
 }
 
 static ssize_t kfd_post_inject_atomic(struct kfid_ep *ep,
-				      const struct kfd_atomic *atomic)
+				      const struct kfd_atomic *atomic,
+				      void *context)
 {
 	const struct kfab_atomic *arg = atomic->arg;
 	const struct kfi_ioc *iov = kfd_ioc(&atomic->operand);
@@ -129,9 +131,9 @@ static ssize_t kfd_post_inject_atomic(struct kfid_ep *ep,
 }
 
 static ssize_t kfd_post_fetch(struct kfid_ep *ep,
-			      const struct kfd_atomic *atomic)
+			      const struct kfd_atomic *atomic, void *context)
 {
-	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic);
+	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic, context);
 	const struct kfd_vec *result = &atomic->result;
 
 	if (!KFD_HAS(ep->atomic, readwritemsg))
@@ -141,9 +143,9 @@ static ssize_t kfd_post_fetch(struct kfid_ep *ep,
 }
 
 static ssize_t kfd_post_compare(struct kfid_ep *ep,
-				const struct kfd_atomic *atomic)
+				const struct kfd_atomic *atomic, void *context)
 {
-	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic);
+	const struct kfi_msg_atomic msg = kfd_msg_atomic_of(atomic, context);
 	const struct kfd_vec *compare = &atomic->compare;
 	const struct kfd_vec *result = &atomic->result;
 
@@ -154,29 +156,46 @@ static ssize_t kfd_post_compare(struct kfid_ep *ep,
 				     result->n, atomic->arg->op_flags);
 }
 
-static int kfd_atomic_hold(struct kfd_ep *ep, const struct kfd_atomic *atomic)
+static struct kfd_op *kfd_atomic_op(const struct kfd_atomic *atomic)
 {
-	int ret;
+	struct kfd_op *op = kfd_op_new(atomic->arg->context,
+				       atomic->operand.n + atomic->compare.n +
+				       atomic->result.n);
 
-	lockdep_assert_held(&ep->sem);
-	ret = kfd_vec_hold(ep, &atomic->operand);
-	ret = ret ?: kfd_vec_hold(ep, &atomic->compare);
-	return ret ?: kfd_vec_hold(ep, &atomic->result);
+	if (!op)
+		return NULL;
+	kfd_op_hold(op, &atomic->operand);
+	kfd_op_hold(op, &atomic->compare);
+	kfd_op_hold(op, &atomic->result);
+	return op;
 }
 
 static long kfd_atomic_post(struct kfd_ep *ep, const struct kfd_atomic *atomic,
-			    kfd_atomic_fn post)
+			    struct kfd_op *op, kfd_atomic_fn post)
 {
-	long ret = kfd_atomic_count(atomic);
+	long ret;
 
-	if (ret)
-		return ret;
 	if (down_read_interruptible(&ep->sem))
 		return -EINTR;
-	ret = kfd_atomic_hold(ep, atomic);
-	if (!ret)
-		ret = post(kfd_ep_of(&ep->obj), atomic);
+	if (op)
+		kfd_op_begin(ep, op);
+	ret = post(kfd_ep_of(&ep->obj), atomic, op);
+	if (op && ret)
+		kfd_op_end(ep, op);
 	up_read(&ep->sem);
+	return ret;
+}
+
+static long kfd_atomic_post_held(struct kfd_ep *ep, const struct kfd_atomic *atomic,
+				 kfd_atomic_fn post)
+{
+	struct kfd_op *op = kfd_atomic_op(atomic);
+	long ret;
+
+	if (!op)
+		return -ENOMEM;
+	ret = kfd_atomic_post(ep, atomic, op, post);
+	kfd_op_put(op);
 	return ret;
 }
 
@@ -222,7 +241,8 @@ static int kfd_atomic_get(struct kfd_client *client, struct kfd_atomic *atomic)
 				     arg->result_count);
 }
 
-static long kfd_atomic_call(struct kfd_call *call, kfd_atomic_fn post)
+/* @hold: as for kfd_post_msg(). */
+static long kfd_atomic_call(struct kfd_call *call, bool hold, kfd_atomic_fn post)
 {
 	const struct kfab_atomic *arg = call->arg;
 	struct kfd_atomic atomic = { .arg = arg };
@@ -237,9 +257,11 @@ static long kfd_atomic_call(struct kfd_call *call, kfd_atomic_fn post)
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	ret = kfd_atomic_get(call->client, &atomic);
-	if (!ret)
-		ret = kfd_atomic_post(kfd_ep_obj(obj),
-				      &atomic, post);
+	ret = ret ?: kfd_atomic_count(&atomic);
+	if (!ret && hold)
+		ret = kfd_atomic_post_held(kfd_ep_obj(obj), &atomic, post);
+	else if (!ret)
+		ret = kfd_atomic_post(kfd_ep_obj(obj), &atomic, NULL, post);
 	kfd_atomic_put(&atomic);
 	return ret;
 }
@@ -258,10 +280,10 @@ long kfd_atomic(struct kfd_call *call)
 	if (arg->compare_count || arg->result_count)
 		return -EINVAL;
 	if (!(arg->flags & KFAB_POST_INJECT))
-		return kfd_atomic_call(call, kfd_post_plain);
+		return kfd_atomic_call(call, true, kfd_post_plain);
 	if (arg->iov_count != 1 || arg->rma_iov_count != 1 || arg->op_flags)
 		return -EINVAL;
-	return kfd_atomic_call(call, kfd_post_inject_atomic);
+	return kfd_atomic_call(call, false, kfd_post_inject_atomic);
 }
 
 /**
@@ -277,7 +299,7 @@ long kfd_fetch_atomic(struct kfd_call *call)
 
 	if (arg->compare_count)
 		return -EINVAL;
-	return kfd_atomic_call(call, kfd_post_fetch);
+	return kfd_atomic_call(call, true, kfd_post_fetch);
 }
 
 /**
@@ -289,7 +311,7 @@ long kfd_fetch_atomic(struct kfd_call *call)
  */
 long kfd_compare_atomic(struct kfd_call *call)
 {
-	return kfd_atomic_call(call, kfd_post_compare);
+	return kfd_atomic_call(call, true, kfd_post_compare);
 }
 
 static int kfd_ep_atomic_valid(struct kfid_ep *ep,

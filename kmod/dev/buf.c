@@ -16,32 +16,43 @@ static struct kfd_buf *kfd_buf_of(struct kfd_obj *obj)
 	return container_of(obj, struct kfd_buf, obj);
 }
 
-/* Charge memory to the client. Return: 0, or -ENOBUFS past the limit. */
+/* Charge memory to the client and its user. Return: 0, or -ENOBUFS past a limit. */
 static int kfd_charge(struct kfd_client *client, size_t bytes)
 {
-	int ret = 0;
+	s64 used = atomic64_read(&client->bytes);
 
-	xa_lock(&client->objects);
-	if (client->bytes + bytes > READ_ONCE(kfd_max_bytes))
-		ret = -ENOBUFS;
-	else
-		client->bytes += bytes;
-	xa_unlock(&client->objects);
-	return ret;
+	do {
+		if (used + bytes > READ_ONCE(kfd_max_bytes))
+			return -ENOBUFS;
+	} while (!atomic64_try_cmpxchg(&client->bytes, &used, used + bytes));
+	if (kfd_user_lock_memory(client->user, bytes))
+		return 0;
+	atomic64_sub(bytes, &client->bytes);
+	return -ENOBUFS;
 }
 
 static void kfd_uncharge(struct kfd_client *client, size_t bytes)
 {
-	xa_lock(&client->objects);
-	client->bytes -= bytes;
-	xa_unlock(&client->objects);
+	atomic64_sub(bytes, &client->bytes);
+	kfd_user_unlock_memory(client->user, bytes);
+}
+
+/**
+ * kfd_buf_hold() - keep the memory of a buffer
+ * @buf: the buffer; the caller has another reference, or has looked up its handle
+ *
+ * Context: Any. kfd_buf_put() is its mirror.
+ */
+void kfd_buf_hold(struct kfd_buf *buf)
+{
+	refcount_inc(&buf->refs);
 }
 
 /**
  * kfd_buf_put() - drop one of the references that keep the memory
  * @buf: the buffer, which may be freed
  *
- * Context: Process; does not sleep. Takes the client's xa_lock.
+ * Context: Any; does not sleep.
  */
 void kfd_buf_put(struct kfd_buf *buf)
 {
@@ -98,75 +109,56 @@ long kfd_buf_alloc(struct kfd_call *call)
 }
 
 /**
- * kfd_buf_hold() - keep a buffer's memory until an endpoint is closed
- * @ep: the endpoint that it is about to be posted on
- * @buf: the buffer, pinned by the call in progress
+ * kfd_buf_has() - is an address in a buffer?
+ * @buf: the buffer
+ * @addr: the address
  *
- * Context: Process, may sleep. The caller holds @ep->sem.
- * Return: 0 or -ENOMEM.
+ * Context: Any.
+ * Return: true if it is.
  */
-int kfd_buf_hold(struct kfd_ep *ep, struct kfd_buf *buf)
+bool kfd_buf_has(const struct kfd_buf *buf, const void *addr)
 {
-	int ret;
-
-	lockdep_assert_held(&ep->sem);
-	if (xa_load(&ep->bufs, buf->obj.id))
-		return 0;
-	refcount_inc(&buf->refs);
-	ret = xa_insert(&ep->bufs, buf->obj.id, buf, GFP_KERNEL_ACCOUNT);
-	if (ret)
-		kfd_buf_put(buf);
-	/* -EBUSY: another thread has just inserted it. */
-	return ret == -EBUSY ? 0 : ret;
+	return addr >= buf->addr && addr < buf->addr + buf->len;
 }
 
 /**
- * kfd_ep_release_bufs() - undo every kfd_buf_hold() of an endpoint
- * @ep: the endpoint, closed
+ * kfd_buf_name() - name a place in a buffer for as long as a completion is unread
+ * @buf: the buffer, which may be freed before the completion is read
+ * @addr: the place
  *
- * Context: Process.
+ * Context: Any.
+ * Return: a number for kfd_buf_named(): the offset that mmap() takes.
  */
-void kfd_ep_release_bufs(struct kfd_ep *ep)
+void *kfd_buf_name(const struct kfd_buf *buf, const void *addr)
 {
-	struct kfd_buf *buf;
-	unsigned long id;
-
-	xa_for_each(&ep->bufs, id, buf)
-		kfd_buf_put(buf);
-	xa_destroy(&ep->bufs);
+	static_assert(sizeof(void *) == sizeof(u64));
+	return (void *)(((u64)buf->obj.id << KFD_BUF_SHIFT) + (addr - buf->addr));
 }
 
 /**
- * kfd_buf_find() - translate a kernel address to a buffer and an offset
+ * kfd_buf_named() - take apart what kfd_buf_name() returned
  * @client: the client
- * @addr: the address, in one of the client's buffers or not
+ * @name: the number, or NULL
  * @offset: set to the offset within the buffer
  *
  * Context: Process; does not sleep. Takes the client's xa_lock.
- * Return: the buffer's handle; 0 if the address is in no buffer that is open.
+ * Return: the buffer's handle; 0 if @name is NULL, or the handle is closed.
  */
-u32 kfd_buf_find(struct kfd_client *client, const void *addr, u64 *offset)
+u32 kfd_buf_named(struct kfd_client *client, const void *name, u64 *offset)
 {
+	const u32 id = (u64)name >> KFD_BUF_SHIFT;
 	struct kfd_obj *obj;
-	unsigned long id;
-	u32 found = 0;
 
 	*offset = 0;
-	if (!addr)
+	if (!name)
 		return 0;
 	xa_lock(&client->objects);
-	xa_for_each(&client->objects, id, obj) {
-		struct kfd_buf *buf = kfd_buf_of(obj);
-
-		if (obj->fclass != KFD_CLASS_BUF || addr < buf->addr ||
-		    addr >= buf->addr + buf->len)
-			continue;
-		*offset = addr - buf->addr;
-		found = id;
-		break;
-	}
+	obj = xa_load(&client->objects, id);
 	xa_unlock(&client->objects);
-	return found;
+	if (!obj)
+		return 0;
+	*offset = (u64)name & (KFAB_BUF_MAX - 1);
+	return id;
 }
 
 /* A mapping was split or inherited. */

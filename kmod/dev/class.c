@@ -12,13 +12,14 @@ static void kfd_ep_init(struct kfd_obj *obj)
 	struct kfd_ep *ep = container_of(obj, struct kfd_ep, obj);
 
 	init_rwsem(&ep->sem);
-	xa_init_flags(&ep->bufs, XA_FLAGS_ACCOUNT);
+	spin_lock_init(&ep->ops_lock);
+	INIT_LIST_HEAD(&ep->ops);
 }
 
 /* After the close, kfabric guarantees, the device no longer uses the buffers. */
 static void kfd_ep_free(struct kfd_obj *obj)
 {
-	kfd_ep_release_bufs(container_of(obj, struct kfd_ep, obj));
+	kfd_ep_release_ops(container_of(obj, struct kfd_ep, obj));
 }
 
 static void kfd_mr_free(struct kfd_obj *obj)

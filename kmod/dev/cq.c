@@ -37,7 +37,7 @@ static void kfd_cq_entry(struct kfd_client *client, struct kfab_cq_entry *to,
 		.data = entry.data,
 		.tag = entry.tag,
 	};
-	to->buf = kfd_buf_find(client, entry.buf, &to->buf_offset);
+	to->buf = kfd_buf_named(client, entry.buf, &to->buf_offset);
 }
 
 /* Copy out the entries of one look. */
@@ -238,8 +238,8 @@ static long kfd_cq_readerr_locked(struct kfd_call *call, struct kfd_obj *obj)
 	arg->out_data = err.data;
 	arg->out_tag = err.tag;
 	arg->out_olen = err.olen;
-	arg->out_buf = kfd_buf_find(call->client, err.buf, &arg->out_buf_offset);
-	arg->out_err = err.err;
+	arg->out_buf = kfd_buf_named(call->client, err.buf, &arg->out_buf_offset);
+	arg->out_err = kfi_errno_to_user(err.err);
 	arg->out_prov_errno = err.prov_errno;
 	ret = kfd_err_data_put(arg->err_data, &arg->err_data_size, err.err_data,
 			       err.err_data_size);

@@ -11,9 +11,11 @@ static int kfd_ep_open_info(struct kfab_ep_open *arg, struct kfd_obj *domain,
 	struct kfid_ep *ep;
 	int ret = kfi_endpoint(kfd_domain_of(domain), info, &ep, obj);
 
-	if (!ret)
-		kfd_open_done(obj, &ep->fid, &arg->out_handle, &arg->out_id);
-	return ret;
+	if (ret)
+		return ret;
+	kfi_ep_watch(ep, kfd_op_report);
+	kfd_open_done(obj, &ep->fid, &arg->out_handle, &arg->out_id);
+	return 0;
 }
 
 /* Use the info of the request, or the caller's with the request's handle. */
@@ -109,7 +111,7 @@ long kfd_cancel(struct kfd_call *call)
 	if (down_read_interruptible(&kfd_ep_obj(obj)->sem))
 		return -EINTR;
 	if (KFD_HAS(kfd_ep_of(obj)->ops, cancel))
-		ret = kfi_cancel(obj->fid, kfd_user_context(arg->context));
+		ret = kfd_op_cancel(kfd_ep_obj(obj), arg->context);
 	up_read(&kfd_ep_obj(obj)->sem);
 	return ret;
 }

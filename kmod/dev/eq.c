@@ -323,7 +323,7 @@ static int kfd_error_hand_out(struct kfd_call *call, const struct kfd_event *ev)
 	arg->out_handle = ev->handle;
 	arg->out_context = ev->context;
 	arg->out_data = err->data;
-	arg->out_err = err->err;
+	arg->out_err = kfi_errno_to_user(err->err);
 	arg->out_prov_errno = err->prov_errno;
 	ret = kfd_err_data_put(arg->err_data, &arg->err_data_size,
 			       ev->slot.payload, ev->slot.len);

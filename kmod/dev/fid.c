@@ -124,7 +124,7 @@ static const char *kfd_error_text(const struct kfd_obj *obj, int err)
 	const char *text;
 
 	if (!obj)
-		return kfi_strerror(err);
+		return kfi_strerror(kfi_errno_from_user(err));
 	if (obj->fclass == KFI_CLASS_CQ)
 		text = kfi_cq_strerror(kfd_cq_of(obj), err, NULL, NULL, 0);
 	else

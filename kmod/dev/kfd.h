@@ -15,8 +15,9 @@
  *       client->objects' xa_lock
  *				handles, users, sums; a spinlock taken with interrupts
  *				on. Not a leaf, see below.
- *     ep->bufs' and poll->members' xa_lock
- *				(leaves)
+ *     poll->members' xa_lock	(leaf)
+ *     ep->ops_lock		(leaf) also taken by reports, with interrupts off and with
+ *				locks of a provider held
  *
  * The two sleeping locks are taken in this order, and none of them while the thread
  * sleeps in a wait of kfabric's, or waits for a close. A caller that waits for one can be
@@ -110,19 +111,23 @@ enum {
 #define KFD_SOURCES \
 	(KFD_CLASS(KFI_CLASS_CQ) | KFD_CLASS(KFI_CLASS_EQ) | KFD_CLASS(KFI_CLASS_CNTR))
 
+struct kfd_user;
+
 /**
  * struct kfd_client - one open file
+ * @user: the user that has opened it; constant
  * @objects: id to object; its xa_lock protects what is marked (xa_lock) here and in
  *	     struct kfd_obj
  * @last_id: the id given out last; none is given twice (xa_lock)
  * @count: ids in use or reserved (xa_lock; kfd_pollfd_room() reads it without)
- * @bytes: buffer memory (xa_lock)
+ * @bytes: buffer memory; atomic, as a report may release it
  */
 struct kfd_client {
+	struct kfd_user *user;
 	struct xarray objects;
 	u32 last_id;
 	u32 count;
-	u64 bytes;
+	atomic64_t bytes;
 };
 
 /* How far an object is, see the top of this file. */
@@ -184,7 +189,7 @@ struct kfd_obj {
 /**
  * struct kfd_buf - a message buffer
  * @obj: the handle
- * @refs: atomic: the handle, each mapping, each endpoint that it was posted on
+ * @refs: atomic: the handle, each mapping, each use by an operation in flight
  * @addr: physically contiguous kernel memory; constant once visible
  * @len: bytes, whole pages; constant once visible
  */
@@ -199,15 +204,16 @@ struct kfd_buf {
  * struct kfd_ep - an endpoint of any kind, or a context of a scalable one
  * @obj: the handle
  * @sem: held for reading to post, for writing to alter
- * @bufs: buffers that were posted, by id; added with @sem held, which several posts
- *	  may do at once under the array's own lock. A successful operation may
- *	  leave no completion, so the end of its use cannot be seen: each buffer
- *	  stays allocated until the endpoint is closed.
+ * @ops_lock: protects @ops and @last_op
+ * @ops: operations in flight, oldest first
+ * @last_op: number of the last one
  */
 struct kfd_ep {
 	struct kfd_obj obj;
 	struct rw_semaphore sem;
-	struct xarray bufs;
+	spinlock_t ops_lock;	/* also of reports, with interrupts off */
+	struct list_head ops;
+	u64 last_op;
 };
 
 /**
@@ -300,8 +306,11 @@ struct kfd_vec {
 	unsigned int n;
 };
 
+struct kfd_op;
+
+/* @context: the operation, or NULL to inject. */
 typedef ssize_t (*kfd_post_fn)(struct kfid_ep *ep, const struct kfd_vec *vec,
-			       const void *arg);
+			       void *context, const void *arg);
 
 /**
  * struct kfd_profile_list - variables or events that are listed to users
@@ -376,6 +385,15 @@ struct kfd_call {
 	struct kfd_obj *pins[4];
 	unsigned int npins;
 };
+
+/* user.c */
+struct kfd_user *kfd_user_get(void);
+void kfd_user_put(struct kfd_user *user);
+bool kfd_user_add_object(struct kfd_user *user);
+void kfd_user_drop_object(struct kfd_user *user);
+bool kfd_user_lock_memory(struct kfd_user *user, size_t bytes);
+void kfd_user_unlock_memory(struct kfd_user *user, size_t bytes);
+extern unsigned int kfd_max_user_objects;
 
 /* main.c */
 int kfd_answer(struct kfd_call *call);
@@ -454,16 +472,26 @@ long kfd_getpeer(struct kfd_call *call);
 /* buf.c */
 long kfd_buf_alloc(struct kfd_call *call);
 void kfd_buf_put(struct kfd_buf *buf);
-int kfd_buf_hold(struct kfd_ep *ep, struct kfd_buf *buf);
-void kfd_ep_release_bufs(struct kfd_ep *ep);
-u32 kfd_buf_find(struct kfd_client *client, const void *addr, u64 *offset);
+void kfd_buf_hold(struct kfd_buf *buf);
+bool kfd_buf_has(const struct kfd_buf *buf, const void *addr);
+void *kfd_buf_name(const struct kfd_buf *buf, const void *addr);
+u32 kfd_buf_named(struct kfd_client *client, const void *name, u64 *offset);
 int kfd_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* vec.c */
 int kfd_vec_get(struct kfd_client *client, struct kfd_vec *vec, u64 uaddr,
 		u32 count);
 void kfd_vec_put(struct kfd_vec *vec);
-int kfd_vec_hold(struct kfd_ep *ep, const struct kfd_vec *vec);
+
+/* op.c */
+struct kfd_op *kfd_op_new(u64 context, unsigned int room);
+void kfd_op_hold(struct kfd_op *op, const struct kfd_vec *vec);
+void kfd_op_put(struct kfd_op *op);
+void kfd_op_begin(struct kfd_ep *ep, struct kfd_op *op);
+void kfd_op_end(struct kfd_ep *ep, struct kfd_op *op);
+void kfd_op_report(struct kfid_ep *fid, struct kfi_completion *comp);
+long kfd_op_cancel(struct kfd_ep *ep, u64 context);
+void kfd_ep_release_ops(struct kfd_ep *ep);
 
 /* mr.c */
 long kfd_mr_reg(struct kfd_call *call);

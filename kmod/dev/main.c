@@ -269,15 +269,9 @@ static void kfd_call_end(struct kfd_call *call, long ret)
 /* Translate errnos that differ between the kernel's interface and the user's. */
 static long kfd_user_ret(long ret)
 {
-	switch (ret) {
-	case -EINTR:
+	if (ret == -EINTR)
 		return -ERESTARTSYS;
-	case -KFI_ENOSYS:
-	case -ENOTSUPP:
-		return -EOPNOTSUPP;
-	default:
-		return ret;
-	}
+	return ret < 0 ? -kfi_errno_to_user(-ret) : ret;
 }
 
 static long kfd_unlocked_ioctl(struct file *filp, unsigned int cmd,
@@ -342,6 +336,8 @@ module_misc_device(kfd_misc);
 
 module_param_named(max_objects, kfd_max_objects, uint, 0644);
 MODULE_PARM_DESC(max_objects, "handles that one client may have");
+module_param_named(max_user_objects, kfd_max_user_objects, uint, 0644);
+MODULE_PARM_DESC(max_user_objects, "handles that all clients of one user may have");
 module_param_named(max_bytes, kfd_max_bytes, ulong, 0644);
 MODULE_PARM_DESC(max_bytes, "message buffer memory that one client may have");
 

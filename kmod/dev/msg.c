@@ -6,18 +6,35 @@
 #include "kfd.h"
 
 /* Post while no other call can alter the endpoint. */
-static long kfd_post(struct kfd_ep *ep, const struct kfd_vec *vec, bool hold,
-		     kfd_post_fn post, const void *arg)
+static long kfd_post(struct kfd_ep *ep, const struct kfd_vec *vec,
+		     struct kfd_op *op, kfd_post_fn post, const void *arg)
 {
-	long ret = 0;
+	long ret;
 
 	if (down_read_interruptible(&ep->sem))
 		return -EINTR;
-	if (hold)
-		ret = kfd_vec_hold(ep, vec);
-	if (!ret)
-		ret = post(kfd_ep_of(&ep->obj), vec, arg);
+	if (op)
+		kfd_op_begin(ep, op);
+	ret = post(kfd_ep_of(&ep->obj), vec, op, arg);
+	if (op && ret)
+		kfd_op_end(ep, op);
 	up_read(&ep->sem);
+	return ret;
+}
+
+/* Post an operation that may use the buffers after it was posted. */
+static long kfd_post_held(struct kfd_ep *ep, const struct kfd_vec *vec,
+			  kfd_post_fn post, const struct kfab_msg *msg,
+			  const void *arg)
+{
+	struct kfd_op *op = kfd_op_new(msg->context, vec->n);
+	long ret;
+
+	if (!op)
+		return -ENOMEM;
+	kfd_op_hold(op, vec);
+	ret = kfd_post(ep, vec, op, post, arg);
+	kfd_op_put(op);
 	return ret;
 }
 
@@ -43,13 +60,16 @@ long kfd_post_msg(struct kfd_call *call, struct kfd_obj *obj, bool hold,
 	ret = kfd_vec_get(call->client, &vec, msg->iov, msg->iov_count);
 	if (ret)
 		return ret;
-	ret = kfd_post(kfd_ep_obj(obj), &vec, hold, post, arg);
+	if (hold)
+		ret = kfd_post_held(kfd_ep_obj(obj), &vec, post, msg, arg);
+	else
+		ret = kfd_post(kfd_ep_obj(obj), &vec, NULL, post, arg);
 	kfd_vec_put(&vec);
 	return ret;
 }
 
 static struct kfi_msg kfd_msg_of(const struct kfab_msg *arg,
-				 const struct kfd_vec *vec)
+				 const struct kfd_vec *vec, void *context)
 {
 	return (struct kfi_msg) {
 		.type = KFI_KVEC,
@@ -57,16 +77,16 @@ static struct kfi_msg kfd_msg_of(const struct kfab_msg *arg,
 		.desc = vec->desc,
 		.iov_count = vec->n,
 		.addr = arg->addr,
-		.context = kfd_user_context(arg->context),
+		.context = context,
 		.data = arg->data,
 	};
 }
 
 static ssize_t kfd_post_recv(struct kfid_ep *ep, const struct kfd_vec *vec,
-			     const void *p)
+			     void *context, const void *p)
 {
 	const struct kfab_msg *arg = p;
-	const struct kfi_msg msg = kfd_msg_of(arg, vec);
+	const struct kfi_msg msg = kfd_msg_of(arg, vec, context);
 
 	if (!KFD_HAS(ep->msg, recvmsg))
 		return -EOPNOTSUPP;
@@ -74,10 +94,10 @@ static ssize_t kfd_post_recv(struct kfid_ep *ep, const struct kfd_vec *vec,
 }
 
 static ssize_t kfd_post_send(struct kfid_ep *ep, const struct kfd_vec *vec,
-			     const void *p)
+			     void *context, const void *p)
 {
 	const struct kfab_msg *arg = p;
-	const struct kfi_msg msg = kfd_msg_of(arg, vec);
+	const struct kfi_msg msg = kfd_msg_of(arg, vec, context);
 
 	if (!KFD_HAS(ep->msg, sendmsg))
 		return -EOPNOTSUPP;
@@ -85,7 +105,7 @@ static ssize_t kfd_post_send(struct kfid_ep *ep, const struct kfd_vec *vec,
 }
 
 static ssize_t kfd_post_inject(struct kfid_ep *ep, const struct kfd_vec *vec,
-			       const void *p)
+			       void *context, const void *p)
 {
 	const struct kfab_msg *arg = p;
 	const struct kvec piece = kfd_vec_first(vec);
@@ -102,7 +122,8 @@ static ssize_t kfd_post_inject(struct kfid_ep *ep, const struct kfd_vec *vec,
 }
 
 static struct kfi_msg_tagged kfd_msg_tagged_of(const struct kfab_tmsg *arg,
-					       const struct kfd_vec *vec)
+					       const struct kfd_vec *vec,
+					       void *context)
 {
 	return (struct kfi_msg_tagged) {
 		.type = KFI_KVEC,
@@ -112,16 +133,16 @@ static struct kfi_msg_tagged kfd_msg_tagged_of(const struct kfab_tmsg *arg,
 		.addr = arg->addr,
 		.tag = arg->tag,
 		.ignore = arg->ignore,
-		.context = kfd_user_context(arg->context),
+		.context = context,
 		.data = arg->data,
 	};
 }
 
 static ssize_t kfd_post_trecv(struct kfid_ep *ep, const struct kfd_vec *vec,
-			      const void *p)
+			      void *context, const void *p)
 {
 	const struct kfab_tmsg *arg = p;
-	const struct kfi_msg_tagged msg = kfd_msg_tagged_of(arg, vec);
+	const struct kfi_msg_tagged msg = kfd_msg_tagged_of(arg, vec, context);
 
 	if (!KFD_HAS(ep->tagged, recvmsg))
 		return -EOPNOTSUPP;
@@ -129,10 +150,10 @@ static ssize_t kfd_post_trecv(struct kfid_ep *ep, const struct kfd_vec *vec,
 }
 
 static ssize_t kfd_post_tsend(struct kfid_ep *ep, const struct kfd_vec *vec,
-			      const void *p)
+			      void *context, const void *p)
 {
 	const struct kfab_tmsg *arg = p;
-	const struct kfi_msg_tagged msg = kfd_msg_tagged_of(arg, vec);
+	const struct kfi_msg_tagged msg = kfd_msg_tagged_of(arg, vec, context);
 
 	if (!KFD_HAS(ep->tagged, sendmsg))
 		return -EOPNOTSUPP;
@@ -140,7 +161,7 @@ static ssize_t kfd_post_tsend(struct kfid_ep *ep, const struct kfd_vec *vec,
 }
 
 static ssize_t kfd_post_tinject(struct kfid_ep *ep, const struct kfd_vec *vec,
-				const void *p)
+				void *context, const void *p)
 {
 	const struct kfab_tmsg *arg = p;
 	const struct kvec piece = kfd_vec_first(vec);

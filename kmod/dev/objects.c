@@ -23,6 +23,11 @@ struct kfd_client *kfd_client_new(void)
 
 	if (!client)
 		return NULL;
+	client->user = kfd_user_get();
+	if (!client->user) {
+		kfree(client);
+		return NULL;
+	}
 	xa_init_flags(&client->objects, XA_FLAGS_ACCOUNT);
 	return client;
 }
@@ -37,6 +42,8 @@ static int kfd_id_take(struct kfd_client *client, u32 *id)
 		ret = -EMFILE;
 	} else if (client->last_id == U32_MAX) {
 		ret = -ENOSPC;
+	} else if (!kfd_user_add_object(client->user)) {
+		ret = -EMFILE;
 	} else {
 		*id = ++client->last_id;
 		client->count++;
@@ -63,6 +70,7 @@ static void kfd_id_drop(struct kfd_obj *obj)
 		kfd_left_set(obj);
 	client->count--;
 	xa_unlock(&client->objects);
+	kfd_user_drop_object(client->user);
 	if (obj->set)
 		kfd_unhold(obj->set);
 }
@@ -668,8 +676,9 @@ void kfd_client_free(struct kfd_client *client)
 		__module_get(THIS_MODULE);
 		return;
 	}
-	WARN_ON(client->bytes);
+	WARN_ON(atomic64_read(&client->bytes));
 	xa_destroy(&client->objects);
+	kfd_user_put(client->user);
 	kfree(client);
 }
 
@@ -691,7 +700,7 @@ long kfd_version(struct kfd_call *call)
 	arg->out_max_bytes = READ_ONCE(kfd_max_bytes);
 	xa_lock(&client->objects);
 	arg->out_objects = client->count;
-	arg->out_bytes = client->bytes;
 	xa_unlock(&client->objects);
+	arg->out_bytes = atomic64_read(&client->bytes);
 	return 0;
 }

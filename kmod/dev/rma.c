@@ -18,7 +18,7 @@ struct kfd_rma {
 };
 
 static struct kfi_msg_rma kfd_msg_rma_of(const struct kfd_rma *rma,
-					 const struct kfd_vec *vec)
+					 const struct kfd_vec *vec, void *context)
 {
 	return (struct kfi_msg_rma) {
 		.type = KFI_KVEC,
@@ -28,16 +28,16 @@ static struct kfi_msg_rma kfd_msg_rma_of(const struct kfd_rma *rma,
 		.addr = rma->arg->addr,
 		.rma_iov = rma->iov,
 		.rma_iov_count = rma->arg->rma_iov_count,
-		.context = kfd_user_context(rma->arg->context),
+		.context = context,
 		.data = rma->arg->data,
 	};
 }
 
 static ssize_t kfd_post_read(struct kfid_ep *ep, const struct kfd_vec *vec,
-			     const void *p)
+			     void *context, const void *p)
 {
 	const struct kfd_rma *rma = p;
-	const struct kfi_msg_rma msg = kfd_msg_rma_of(rma, vec);
+	const struct kfi_msg_rma msg = kfd_msg_rma_of(rma, vec, context);
 
 	if (!KFD_HAS(ep->rma, readmsg))
 		return -EOPNOTSUPP;
@@ -45,10 +45,10 @@ static ssize_t kfd_post_read(struct kfid_ep *ep, const struct kfd_vec *vec,
 }
 
 static ssize_t kfd_post_write(struct kfid_ep *ep, const struct kfd_vec *vec,
-			      const void *p)
+			      void *context, const void *p)
 {
 	const struct kfd_rma *rma = p;
-	const struct kfi_msg_rma msg = kfd_msg_rma_of(rma, vec);
+	const struct kfi_msg_rma msg = kfd_msg_rma_of(rma, vec, context);
 
 	if (!KFD_HAS(ep->rma, writemsg))
 		return -EOPNOTSUPP;
@@ -56,7 +56,8 @@ static ssize_t kfd_post_write(struct kfid_ep *ep, const struct kfd_vec *vec,
 }
 
 static ssize_t kfd_post_inject_write(struct kfid_ep *ep,
-				     const struct kfd_vec *vec, const void *p)
+				     const struct kfd_vec *vec, void *context,
+				     const void *p)
 {
 	const struct kfd_rma *rma = p;
 	const struct kfab_rma *arg = rma->arg;

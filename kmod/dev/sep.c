@@ -71,9 +71,11 @@ static int kfd_ctx_open_on(struct kfd_ep *sep, struct kfab_ctx_open *arg,
 		return -EINTR;
 	ret = open(kfd_ep_of(&sep->obj), arg->index, info, &ctx, obj);
 	up_write(&sep->sem);
-	if (!ret)
-		kfd_open_done(obj, &ctx->fid, &arg->out_handle, &arg->out_id);
-	return ret;
+	if (ret)
+		return ret;
+	kfi_ep_watch(ctx, kfd_op_report);
+	kfd_open_done(obj, &ctx->fid, &arg->out_handle, &arg->out_id);
+	return 0;
 }
 
 static long kfd_ctx_open(struct kfd_call *call, u32 fclass, kfd_context_fn open)

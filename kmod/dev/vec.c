@@ -106,22 +106,3 @@ int kfd_vec_get(struct kfd_client *client, struct kfd_vec *vec, u64 uaddr,
 	}
 	return 0;
 }
-
-/**
- * kfd_vec_hold() - keep the memory of pieces until an endpoint is closed
- * @ep: the endpoint that they are about to be posted on
- * @vec: the pieces
- *
- * Context: Process, may sleep. The caller holds @ep->sem.
- * Return: 0 or -ENOMEM.
- */
-int kfd_vec_hold(struct kfd_ep *ep, const struct kfd_vec *vec)
-{
-	unsigned int i;
-	int ret = 0;
-
-	lockdep_assert_held(&ep->sem);
-	for (i = 0; !ret && i < vec->n; i++)
-		ret = kfd_buf_hold(ep, vec->buf[i]);
-	return ret;
-}

@@ -191,9 +191,27 @@ int kfi_core_cntr_open(struct kfid_domain *domain, struct kfi_cntr_attr *attr,
 int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
 		       struct kfid_poll **pollset);
 
+/* Exported by kfabric.ko and documented there. */
+int kfi_errno_to_user(int errnum);
+int kfi_errno_from_user(int errnum);
+
+/**
+ * enum kfi_op_state - what a completion says about a posted operation
+ * @KFI_OP_NONE: nothing: a peer began it, or it was injected
+ * @KFI_OP_GOES_ON: the operation of its context uses its buffer further, and reports
+ *		    again: a multi-receive that is not full
+ * @KFI_OP_ENDED: the operation of its context is over, and its buffer free
+ */
+enum kfi_op_state {
+	KFI_OP_NONE,
+	KFI_OP_GOES_ON,
+	KFI_OP_ENDED,
+};
+
 /**
  * struct kfi_completion - one finished operation, as a provider reports it
  * @context: the operation's context
+ * @state: whether the operation of @context is over
  * @flags: KFI_MSG | KFI_SEND and so on, as the CQ entry will show them; and
  *	   KFI_SOLICITED, which the entry does not show, see kfi_channel.h
  * @len: bytes received or, for an error, delivered
@@ -209,6 +227,7 @@ int kfi_core_poll_open(struct kfid_domain *domain, struct kfi_poll_attr *attr,
  */
 struct kfi_completion {
 	void *context;
+	enum kfi_op_state state;
 	u64 flags;
 	size_t len;
 	void *buf;
@@ -230,6 +249,12 @@ enum kfi_ep_cntr {
 	KFI_EP_CNTR_REMOTE_WRITE,
 	KFI_EP_CNTR_MAX
 };
+
+/*
+ * Called with each completion of an operation that was posted with a context, before it
+ * is stored; may alter it. Context: any; the provider may hold its own locks.
+ */
+typedef void (*kfi_ep_watch_fn)(struct kfid_ep *ep, struct kfi_completion *comp);
 
 struct kfi_ep_base;
 struct kfi_eq_slot;
@@ -291,6 +316,7 @@ extern const struct kfi_profile_desc kfi_unexp_events[2];
  * @cntr: counters by direction
  * @tx_selective: successes only for operations with KFI_COMPLETION
  * @rx_selective: the same for receives
+ * @watch: see kfi_ep_watch(); NULL: no watcher; constant once an operation was posted
  * @enabled: bindings are final; the caller serialises kfi_ep_base_bind() and
  *	     kfi_ep_base_enable(), which use it
  * @id: names the object in tracepoints; constant
@@ -317,6 +343,7 @@ struct kfi_ep_base {
 	struct kfid_cntr *cntr[KFI_EP_CNTR_MAX];
 	bool tx_selective;
 	bool rx_selective;
+	kfi_ep_watch_fn watch;
 	bool enabled;
 	u32 id;
 	const struct kfi_profile_ops *profile_ops;
@@ -396,6 +423,7 @@ static inline bool kfi_ep_wants_rx(const struct kfi_ep_base *base, u64 flags)
 
 void kfi_ep_complete(struct kfi_ep_base *base, const struct kfi_completion *comp,
 		     bool want_entry);
+void kfi_ep_watch(struct kfid_ep *ep, kfi_ep_watch_fn watch);
 
 /* The most bytes that one event carries after its kfi_eq_cm_entry. */
 #define KFI_EQ_DATA_MAX 256

@@ -620,7 +620,7 @@ static ssize_t kfm_command_write(struct file *file, const char __user *buf,
 	if (copy_from_user(text, buf, len))
 		return -EFAULT;
 	err = kfm_command(text, len);
-	return err ? err : len;
+	return err ? -kfi_errno_to_user(-err) : len;
 }
 
 const struct file_operations kfm_command_fops = {

@@ -58,6 +58,7 @@ static ssize_t kfm_post_op(struct kfm_ep *ep, enum kfm_kind kind, size_t len,
 	if (!op)
 		return -EAGAIN;
 	op->comp.context = context;
+	op->comp.state = KFI_OP_ENDED;
 	op->comp.flags = kfm_kind_flags[kind];
 	op->comp.len = kind == KFM_RECV ? len : 0;
 	op->comp.src = KFI_ADDR_NOTAVAIL;

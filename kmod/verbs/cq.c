@@ -239,6 +239,7 @@ static void kfv_op_done(struct kfv_op *op, struct kfv_queue *queue,
 	struct kfv_conn *conn = op->conn;
 	struct kfi_completion comp = {
 		.context = op->context,
+		.state = KFI_OP_ENDED,
 		.flags = op->flags,
 		.src = KFI_ADDR_NOTAVAIL,
 		.err = kfv_wc_errno(wc->status, op->flags),

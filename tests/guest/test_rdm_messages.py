@@ -387,3 +387,26 @@ def test_cancelled_buffer_for_many_messages(rdm: RdmNet) -> None:
     b.ep.cancel("many")
     error = b.error()
     assert error.err == errno.ECANCELED
+
+
+def test_buffer_for_many_messages_is_charged_until_it_is_given_back(rdm: RdmNet) -> None:
+    """X3: a message does not end it, its last one does, and so does a cancellation."""
+    a, b = rdm.connect()
+    device = rdm.device
+    before = device.version().bytes
+    for cancelled in (False, True):
+        buffer = device.buffer(4096)
+        b.ep.multi_recv(buffer[:256], context="many")
+        a.ep.send(a.buffer[:100])
+        assert (b.entry().flags, a.entry().flags) == (RECEIVED, SENT)
+        buffer.close()
+        assert device.version().bytes == before + 4096
+        if cancelled:
+            b.ep.cancel("many")
+            assert b.error().err == errno.ECANCELED
+        else:
+            a.ep.send(a.buffer[:200])
+            assert b.entry().flags == MULTI
+            b.ep.recv(b.buffer[:256])
+            assert (b.entry().len, a.entry().flags) == (200, SENT)
+        assert device.version().bytes == before

@@ -31,7 +31,7 @@ InThread = Callable[[Callable[[], object]], Call[object]]
 InChild = Callable[[Callable[[Callable[[str], None]], int]], Child]
 Kind = kp.WaitObj
 
-EAVAIL, EOVERRUN = 259, 268
+EAVAIL, EOVERRUN = kp.KfabricErrno.KFI_EAVAIL, kp.KfabricErrno.KFI_EOVERRUN
 NOW, NONE = _uapi.KFAB_DEADLINE_NOW, _uapi.KFAB_DEADLINE_NONE
 MS = 1_000_000
 

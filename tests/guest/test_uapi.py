@@ -39,7 +39,7 @@ DOCUMENTED = {
     errno.ENOTCONN,
     errno.ENOENT,
     errno.ENOPROTOOPT,
-    *range(256, 269),
+    *kp.KfabricErrno,
 }
 
 
@@ -357,3 +357,52 @@ def test_garbage_gets_a_documented_errno(mock: Mock, memory: raw.Pages) -> None:
     for handle in reversed(opened):
         raw.call(mock.device.fileno(), "CLOSE", raw.sample("CLOSE", handle=handle))
     assert {errno.EFAULT, errno.EINVAL, errno.EBADF} <= seen
+
+
+#: Errors of the kernel's interface and of drivers, and what users get in their place.
+FOR_USERS = {
+    5: errno.EIO,
+    38: errno.EOPNOTSUPP,
+    256: errno.EIO,
+    257: errno.ERANGE,
+    258: errno.EBADFD,
+    259: errno.EBADMSG,
+    260: errno.EBADRQC,
+    261: errno.EUNATCH,
+    262: errno.EXDEV,
+    263: errno.ENOSR,
+    264: errno.EIO,
+    265: errno.EMSGSIZE,
+    266: errno.ENOKEY,
+    267: errno.EDESTADDRREQ,
+    268: errno.EOVERFLOW,
+    512: errno.EIO,
+    524: errno.EOPNOTSUPP,
+}
+
+
+@pytest.mark.parametrize(("number", "wanted"), FOR_USERS.items())
+def test_error_entries_have_numbers_of_linux(mock: Mock, number: int, wanted: int) -> None:
+    """X1: whatever a provider reports, each C library has a text for the number."""
+    cq, eq = mock.cq(), mock.eq()
+    ep = mock.endpoint(cq=cq, eq=eq)
+    mock.inject(ep, err=number)
+    mock.command("eqerr", ep.trace_id, f"err={number}")
+    entry, event = cq.readerr(), eq.readerr()
+    assert entry is not None and event is not None
+    assert (entry.err, event.err) == (wanted, wanted)
+    assert wanted in errno.errorcode
+
+
+def test_calls_fail_with_numbers_of_linux(mock: Mock) -> None:
+    """X1: KFAB_EOPBADSTATE is a name of one, and its text says more."""
+    with mock.device.buffer(64) as buffer, mock.domain.endpoint(mock.info) as ep:
+        ep.bind(mock.cq(), recv=True, transmit=True)
+        with pytest.raises(kp.BadState) as caught:
+            ep.recv(buffer)
+    assert caught.value.errno == errno.EBADFD
+    room = ctypes.create_string_buffer(80)
+    arg = raw.sample("STRERROR", err=errno.EBADFD, buf_size=len(room))
+    arg.buf = ctypes.addressof(room)
+    assert raw.call(mock.device.fileno(), "STRERROR", arg) == len(room.value)
+    assert room.value == b"Object is not in the right state"

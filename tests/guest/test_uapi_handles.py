@@ -7,6 +7,8 @@ import contextlib
 import ctypes
 import errno
 import mmap
+import os
+import resource
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import Call, Mock
+from guest_support import Call, Child, Mock
 
 import kfabric_py as kp
 from kfabric_py import _uapi
@@ -182,6 +184,42 @@ def test_too_many_objects_are_refused(mock: Mock) -> None:
         assert raw.call(fd, "CLOSE", close) == 0
 
 
+def test_user_has_a_limit_over_all_clients(mock: Mock) -> None:
+    """X3: EMFILE for another client of the user; a close of any of them makes room."""
+    with kp.Device() as other, other.fabric(mock.info) as fabric:
+        held = mock.device.version().objects + other.version().objects
+        with limit("max_user_objects", held + 1):
+            arg = raw.sample("WAIT_OPEN", fabric=fabric._handle, wait_obj=1)
+            with mock.fabric.wait_set():
+                assert raw.call(other.fileno(), "WAIT_OPEN", arg) == -errno.EMFILE
+            assert raw.call(other.fileno(), "WAIT_OPEN", arg) == 0
+
+
+DEVICE = Path("/dev/kfabric")
+NOBODY = 65534
+
+
+def _of_nobody(_report: Callable[[str], None]) -> int:
+    """Allocate a page in each of two clients with room for one; 0 if that was refused."""
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (raw.PAGE, raw.PAGE))
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    first, second = (os.open(DEVICE, os.O_RDWR) for _ in range(2))
+    page = [raw.sample("BUF_ALLOC", length=raw.PAGE) for _ in range(3)]
+    results = [raw.call(first, "BUF_ALLOC", page[0]), raw.call(second, "BUF_ALLOC", page[1])]
+    close = raw.sample("CLOSE", handle=page[0].out_handle)
+    results += [raw.call(first, "CLOSE", close), raw.call(second, "BUF_ALLOC", page[2])]
+    return int(results != [0, -errno.ENOBUFS, 0, 0])
+
+
+def test_buffers_are_locked_memory_of_the_user(in_child: Callable[..., Child]) -> None:
+    """X3: RLIMIT_MEMLOCK holds for all clients of a user; a close of any of them makes room."""
+    DEVICE.chmod(0o666)
+    try:
+        assert in_child(_of_nobody).wait() == 0
+    finally:
+        DEVICE.chmod(0o600)
+
+
 def test_too_much_memory_is_refused(device: kp.Device) -> None:
     """X3: ENOBUFS at the limit, which a close makes room under; another client has its own."""
     with limit("max_bytes", 3 * raw.PAGE):
@@ -275,3 +313,96 @@ def test_posted_memory_outlives_its_handle(mock: Mock) -> None:
     assert mock.device.version().bytes == before + raw.PAGE
     ep.close()
     assert mock.device.version().bytes == before
+
+
+def ends_quietly(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A send whose success writes no completion."""
+    ep.send(buffer, flags=kp.OpFlags(0))
+    buffer.close()
+    mock.complete(ep, "send")
+
+
+def ends_well(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A receive that succeeds."""
+    ep.recv(buffer)
+    buffer.close()
+    mock.complete(ep, "recv")
+
+
+def fails(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A send that fails."""
+    ep.send(buffer, flags=kp.OpFlags(0))
+    buffer.close()
+    mock.complete(ep, "send", err=errno.EIO)
+
+
+def is_cancelled(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A receive that is cancelled."""
+    ep.recv(buffer, context="mine")
+    buffer.close()
+    ep.cancel("mine")
+
+
+def is_injected(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A send that has read the buffer when the call returns."""
+    ep.inject(buffer[:8])
+    buffer.close()
+    mock.complete(ep, "send")
+
+
+def is_refused(mock: Mock, ep: kp.Endpoint, buffer: kp.Buffer) -> None:
+    """A receive that is not posted: its flags are wrong."""
+    with pytest.raises(kp.KfiError):
+        ep.recv(buffer, flags=kp.OpFlags.FENCE)
+    buffer.close()
+
+
+@pytest.mark.parametrize(
+    "operation", [ends_quietly, ends_well, fails, is_cancelled, is_injected, is_refused]
+)
+def test_memory_is_given_back_with_the_end_of_its_operation(
+    mock: Mock, operation: Callable[[Mock, kp.Endpoint, kp.Buffer], None]
+) -> None:
+    """X3: a long-lived endpoint uses many times the limit, one buffer after the other."""
+    before = mock.device.version().bytes
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq, selective=True)
+    with limit("max_bytes", before + 2 * raw.PAGE):
+        for _ in range(20):
+            operation(mock, ep, mock.device.buffer(raw.PAGE))
+            assert mock.device.version().bytes == before
+            with contextlib.suppress(kp.ErrorAvailable, kp.Again):
+                cq.read()
+            cq.readerr()
+
+
+def test_memory_in_flight_is_charged(mock: Mock) -> None:
+    """X3: each end gives back what its own operation has used last."""
+    before = mock.device.version().bytes
+    ep = mock.endpoint(cq=mock.cq())
+    buffer = mock.device.buffer(2 * raw.PAGE)
+    ep.recv(buffer[: raw.PAGE])
+    ep.recv(buffer[raw.PAGE :])
+    with mock.device.buffer(raw.PAGE) as other:
+        ep.recv(other)
+    buffer.close()
+    assert mock.device.version().bytes == before + 3 * raw.PAGE
+    for left in (3, 1, 0):
+        mock.complete(ep, "recv")
+        assert mock.device.version().bytes == before + left * raw.PAGE
+
+
+def test_oldest_operation_of_a_number_is_cancelled(mock: Mock) -> None:
+    """V4: of those that can be cancelled; a send of the same number cannot."""
+    fd, cq = mock.device.fileno(), mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with mock.device.buffer(raw.PAGE) as buffer:
+        iov = _uapi.kfab_iov(buf=buffer._handle)
+        for name, length in (("SEND", 1), ("RECV", 2), ("RECV", 3)):
+            iov.len = length
+            arg = raw.sample(name, ep=ep._handle, iov_count=1, context=497)
+            arg.iov = ctypes.addressof(iov)
+            assert raw.call(fd, name, arg) == 0
+        cancel = raw.sample("CANCEL", ep=ep._handle, context=497)
+        assert raw.call(fd, "CANCEL", cancel) == 0
+        mock.complete(ep, "recv")

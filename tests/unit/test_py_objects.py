@@ -359,7 +359,12 @@ def test_blocking_calls_pass_their_deadline(
 @pytest.mark.parametrize("read", ["read", "sread"])
 def test_errors_of_reads_are_exceptions(kernel: FakeKernel, domain: kp.Domain, read: str) -> None:
     cq = domain.cq()
-    for number, kind in ((259, kp.ErrorAvailable), (268, kp.Overrun), (19, kp.DeviceLost)):
+    own = kp.KfabricErrno
+    for number, kind in (
+        (own.KFI_EAVAIL, kp.ErrorAvailable),
+        (own.KFI_EOVERRUN, kp.Overrun),
+        (errno.ENODEV, kp.DeviceLost),
+    ):
         kernel.fail[f"cq_{read}"] = number
         with pytest.raises(kind):
             getattr(cq, read)()

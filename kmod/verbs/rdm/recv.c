@@ -323,6 +323,7 @@ static struct kfi_completion kfr_release_completion(const struct kfr_recv *recv)
 {
 	return (struct kfi_completion) {
 		.context = recv->context,
+		.state = KFI_OP_ENDED,
 		.flags = KFI_MULTI_RECV,
 		.src = KFI_ADDR_NOTAVAIL,
 	};
@@ -347,6 +348,8 @@ static void kfr_recv_report_multi(struct kfr_rx *rx, struct kfr_recv *recv,
 	spin_unlock(&rx->lock);
 	if (last && (want || comp->err))
 		comp->flags |= KFI_MULTI_RECV;
+	if (!(comp->flags & KFI_MULTI_RECV))
+		comp->state = KFI_OP_GOES_ON;
 	kfr_recv_report(rx, comp, want);
 	if (last && !(comp->flags & KFI_MULTI_RECV))
 		kfr_recv_report(rx, &release, true);
@@ -569,6 +572,7 @@ static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 {
 	struct kfi_completion comp = {
 		.context = context,
+		.state = KFI_OP_ENDED,
 		.src = KFI_ADDR_NOTAVAIL,
 		.err = KFI_ECANCELED,
 	};

@@ -72,6 +72,7 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 
 	*comp = (struct kfi_completion) {
 		.context = recv->context,
+		.state = KFI_OP_ENDED,
 		.flags = kfr_completion_flags(hdr),
 		.len = range->len,
 		.olen = range->over,

@@ -253,6 +253,7 @@ void kfr_op_done(struct kfr_op *op)
 	struct kfr_conn *conn = op->conn;
 	struct kfi_completion comp = {
 		.context = op->context,
+		.state = KFI_OP_ENDED,
 		.flags = op->kind,
 		.tag = le64_to_cpu(op->hdr.tag),
 		.src = KFI_ADDR_NOTAVAIL,

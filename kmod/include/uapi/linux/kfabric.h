@@ -171,8 +171,8 @@ struct kfab_info {
  * @out_max_objects: handles that one client may have at a time
  * @out_objects: handles that this client has
  * @out_max_bytes: buffer memory that one client may have
- * @out_bytes: buffer memory that this client has, closed but still mapped or posted
- *	       buffers included
+ * @out_bytes: buffer memory that this client has, closed buffers included that are
+ *	       still mapped or in use by an operation
  *
  * Versions, and the limits and sums of this client.
  *

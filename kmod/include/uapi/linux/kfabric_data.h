@@ -209,15 +209,17 @@ struct kfab_name {
  * further in maps the rest. mmap() fails with EBADF for an offset of no handle. It
  * fails with EINVAL for an offset of an object that is no buffer, for a private
  * mapping, and for a mapping beyond the end. The memory is zeroed. It is charged to
- * the client until its handle is closed, no mapping is left, and every endpoint that
- * it was posted on is closed.
+ * the client until its handle is closed, no mapping is left, and no operation in
+ * flight uses it. An operation is in flight from its post until its end, which is
+ * before its completion can be read, if there is one. If the device is lost meanwhile,
+ * it is in flight until the endpoint is closed.
  *
  * Errors:
  *
  *  - EMFILE: the client has as many objects as it may have
  *  - ENOSPC: the client has used up all handles
  *  - EINVAL: @length is 0 or above KFAB_BUF_MAX
- *  - ENOBUFS: the client has as much buffer memory as it may have
+ *  - ENOBUFS: the client, or its user, has as much buffer memory as it may have
  */
 struct kfab_buf_alloc {
 	__u32 size;

@@ -2,27 +2,29 @@
 /*
  * Flags, enumerators and error numbers of kfabric for user space.
  *
- * Each has the name, with KFAB_ for KFI_, and the value of its counterpart in the
- * kernel's kfabric interface. Some bits have several meanings; the call or the field
- * determines which one.
+ * Each has the name, with KFAB_ for KFI_, and, error numbers apart, the value of its
+ * counterpart in the kernel's kfabric interface. Some bits have several meanings; the
+ * call or the field determines which one.
  */
 #ifndef _UAPI_LINUX_KFABRIC_VALUES_H
 #define _UAPI_LINUX_KFABRIC_VALUES_H
 
-/* Error numbers in addition to those of the C library. */
-#define KFAB_EOTHER		256
-#define KFAB_ETOOSMALL		257
-#define KFAB_EOPBADSTATE	258
-#define KFAB_EAVAIL		259
-#define KFAB_EBADFLAGS		260
-#define KFAB_ENOEQ		261
-#define KFAB_EDOMAIN		262
-#define KFAB_ENOCQ		263
-#define KFAB_ECRC		264
-#define KFAB_ETRUNC		265
-#define KFAB_ENOKEY		266
-#define KFAB_ENOAV		267
-#define KFAB_EOVERRUN		268
+#include <linux/errno.h>
+
+/*
+ * The errors that the kernel's interface has numbers of its own for. Users get them as
+ * numbers of Linux, which no call uses for anything else.
+ */
+#define KFAB_ETOOSMALL		ERANGE		/* the room is too small */
+#define KFAB_EOPBADSTATE	EBADFD		/* the object is in the wrong state */
+#define KFAB_EAVAIL		EBADMSG		/* read the error entry first */
+#define KFAB_EBADFLAGS		EBADRQC		/* flags not supported */
+#define KFAB_ENOEQ		EUNATCH		/* needs an event queue */
+#define KFAB_ENOCQ		ENOSR		/* needs a completion queue */
+#define KFAB_ENOAV		EDESTADDRREQ	/* needs an address vector */
+#define KFAB_EDOMAIN		EXDEV		/* objects of different domains */
+#define KFAB_ENOKEY		ENOKEY		/* key is unknown or already in use */
+#define KFAB_EOVERRUN		EOVERFLOW	/* the queue was overrun */
 
 /* Capabilities, operation flags, completion flags, bind flags. */
 #define KFAB_MSG		0x2
