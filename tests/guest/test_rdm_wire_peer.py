@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from guest_support import Call
-from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer
+from rdm_support import NEEDS_SOUND_RXE, RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer
 from rdm_wire_cm import Refused
 from rdm_wire_format import EAGER, MSG_MAX, SEGS, VERSION, Flag, Header, Hello, Op, Refusal, Status
 from rdm_wire_peer import PLENTY, Peer
@@ -43,11 +43,10 @@ def address(verbs: topology.RdmaLink) -> Iterator[str]:
 def node(verbs: topology.RdmaLink, address: str) -> Iterator[Node]:
     """A node without kfabric, at that address. Depends on: verbs, address."""
     # pyverbs is in guests only.
-    from rdm_wire_link import Node
+    from rdm_wire_link import opened
 
-    node = Node(verbs, address)
-    yield node
-    node.close()
+    with opened(verbs, address) as node:
+        yield node
 
 
 def number(peer: RdmPeer) -> int:
@@ -468,6 +467,7 @@ VIOLATIONS = {
 }
 
 
+@NEEDS_SOUND_RXE
 @pytest.mark.parametrize("message", VIOLATIONS.values(), ids=VIOLATIONS)
 def test_violation_ends_the_connection(rdm: RdmNet, node: Node, message: bytes) -> None:
     """Only that one: a new one carries messages."""

@@ -8,7 +8,7 @@ import ctypes
 import ipaddress
 import select
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from guest_support import LIMIT
@@ -45,6 +45,16 @@ _RTR = 2
 _ACCESS = (
     enums.IBV_ACCESS_LOCAL_WRITE | enums.IBV_ACCESS_REMOTE_READ | enums.IBV_ACCESS_REMOTE_WRITE
 )
+
+
+@contextlib.contextmanager
+def opened(link: RdmaLink, address: str) -> Iterator[Node]:
+    """A node during the block."""
+    node = Node(link, address)
+    try:
+        yield node
+    finally:
+        node.close()
 
 
 class Memory:
@@ -158,8 +168,12 @@ class Node:
             if deadline.expired:
                 raise DeadlineExpired(f"{what}: not within {deadline.seconds:g} s")
             if not self.progress():
-                self._poll.poll(_PAUSE_MS)
+                self.rest()
         return found
+
+    def rest(self) -> None:
+        """Let other threads run, until the next event or for a moment."""
+        self._poll.poll(_PAUSE_MS)
 
     def listen(self, port: int = PORT) -> None:
         """Listen for connect requests."""
