@@ -129,6 +129,26 @@ def rxe_on_dummy() -> Iterator[RdmaLink]:
         yield link
 
 
+@contextlib.contextmanager
+def further_address(link: RdmaLink, distance: int) -> Iterator[str]:
+    """Another IPv4 address of a link's net device, in the link's GID table, during the block.
+
+    Args:
+        link: the link.
+        distance: how far it is from the link's own address.
+    """
+    address = str(ipaddress.IPv4Address(link.address) + distance)
+    with IPRoute() as route:
+        route.addr("add", index=link.netdev.index, address=address, prefixlen=24)
+        wait_until(
+            lambda: address in gid_addresses(link.name),
+            f"{address} in the GID table of {link.name}",
+            LINK_SECONDS,
+        )
+        yield address
+        route.addr("del", index=link.netdev.index, address=address, prefixlen=24)
+
+
 def wait_until_active(link: RdmaLink) -> None:
     """Wait until the link's port is active, with the address in its GID table."""
     limit = Deadline(LINK_SECONDS)

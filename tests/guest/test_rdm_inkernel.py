@@ -7,18 +7,14 @@ what failed. The module's sources say what each case does.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from guest_support import LIMIT
-from pyroute2 import IPRoute
 from rdm_support import parameter
 
 from harness.guest import modules as guest_modules
 from harness.guest import topology
-from harness.guest.waiting import wait_until
 
 pytestmark = pytest.mark.core
 
@@ -109,24 +105,15 @@ CASES = {
 }
 
 
-def second_address(link: topology.RdmaLink) -> str:
-    """Give the link's net device another address, and wait until RDMA CM finds it."""
-    address = str(ipaddress.IPv4Address(link.address) + 1)
-    with IPRoute() as route:
-        route.addr("add", index=link.netdev.index, address=address, prefixlen=24)
-    wait_until(lambda: address in topology.gid_addresses(link.name), "the second GID", LIMIT)
-    return address
-
-
 @pytest.fixture(scope="module")
 def rtest(verbs: topology.RdmaLink) -> Iterator[Path]:
     """The test module's directory of cases; the module is loaded for this file's tests."""
     ours = guest_modules.Modules.from_environment()
     ours.load()
-    second = second_address(verbs)
-    guest_modules.insert(ours.file("kfi_rtest"), f"addr={verbs.address} second={second}")
-    yield RTEST
-    guest_modules.remove("kfi_rtest")
+    with topology.further_address(verbs, 1) as second:
+        guest_modules.insert(ours.file("kfi_rtest"), f"addr={verbs.address} second={second}")
+        yield RTEST
+        guest_modules.remove("kfi_rtest")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,17 +3,22 @@
 
 A table whose head is ``struct NAME`` lists the fields of that structure; the tables with the heads
 ``op``, ``flag``, ``status`` and ``refusal`` list enums, and the one with ``limit`` lists macros.
+The second implementation, in Python, has the page's numbers, too.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
+import enum as enum_module
 import operator
 import re
+import struct as struct_module
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import rdm_wire_format as python
 
 ROOT = Path(__file__).resolve().parents[2]
 RDM = ROOT / "kmod" / "verbs" / "rdm"
@@ -125,3 +130,38 @@ def test_every_macro_of_the_wire_header_is_a_limit_of_the_page() -> None:
     """A new one is not forgotten."""
     listed = {row[0] for row in rows("limit")}
     assert set(re.findall(r"^#define (KFR_\w+)\t", (RDM / "wire.h").read_text(), re.M)) <= listed
+
+
+@pytest.mark.parametrize("struct", [python.Hello, python.Header, python.Segment])
+def test_python_has_the_pages_fields(struct: type[python.Packed]) -> None:
+    """Names, offsets and sizes, in order; ``struct kfr_hdr`` is called Header there."""
+    name = {"Header": "hdr", "Segment": "seg"}.get(struct.__name__, struct.__name__.lower())
+    names = [field.name for field in dataclasses.fields(struct)]  # type: ignore[arg-type]
+    codes = struct.LAYOUT.format.removeprefix("<")
+    sizes = [struct_module.calcsize(f"<{code}") for code in codes]
+    found = [[n, str(sum(sizes[:i])), str(sizes[i])] for i, n in enumerate(names)]
+    assert [row[:3] for row in rows(f"`struct kfr_{name}`")] == found
+
+
+@pytest.mark.parametrize(
+    ("head", "kind", "prefix"),
+    [
+        ("op", python.Op, "KFR_OP_"),
+        ("flag", python.Flag, "KFR_F_"),
+        ("status", python.Status, "KFR_"),
+        ("refusal", python.Refusal, "KFR_REFUSE_"),
+    ],
+)
+def test_python_has_the_pages_numbers(
+    head: str, kind: type[enum_module.IntEnum], prefix: str
+) -> None:
+    """Every row has a member, and every member a row."""
+    listed = {row[0].removeprefix(prefix): int(row[1]) for row in rows(head)}
+    assert listed == {member.name: member.value for member in kind}
+
+
+def test_python_has_the_pages_limits() -> None:
+    """Those that it needs."""
+    for name, *cells in rows("limit"):
+        own = getattr(python, name.removeprefix("KFR_"), None)
+        assert own is None or own == int(cells[0], 0), name

@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A second implementation of docs/rdm-wire.md, in Python over real verbs, talks to kfi_verbs.
+
+The other implementation was written from that page. It has an address of its own on the link.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from guest_support import Call
+from rdm_support import NEEDS_SOUND_RXE, RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer
+from rdm_wire_cm import Refused
+from rdm_wire_format import EAGER, MSG_MAX, SEGS, VERSION, Flag, Header, Hello, Op, Refusal, Status
+from rdm_wire_peer import PLENTY, Peer
+
+import kfabric_py as kp
+from harness.guest import topology
+
+if TYPE_CHECKING:
+    from rdm_wire_link import Node
+
+InThread = Callable[[Callable[[], Any]], Call[Any]]
+POISON = 0xCC
+SIZE = 1 << 17
+#: Messages that a context keeps if it is opened with these hints.
+KEPT = 4
+FEW = kp.RxAttr(total_buffered_recv=KEPT * 4096)
+
+
+@pytest.fixture(scope="module")
+def address(verbs: topology.RdmaLink) -> Iterator[str]:
+    """An address of the link that no endpoint of the kernel has. Depends on: verbs."""
+    with topology.further_address(verbs, 2) as address:
+        yield address
+
+
+@pytest.fixture
+def node(verbs: topology.RdmaLink, address: str) -> Iterator[Node]:
+    """A node without kfabric, at that address. Depends on: verbs, address."""
+    # pyverbs is in guests only.
+    from rdm_wire_link import opened
+
+    with opened(verbs, address) as node:
+        yield node
+
+
+def number(peer: RdmPeer) -> int:
+    """The number of an endpoint of the kernel on its node."""
+    name = peer.ep.getname()
+    assert isinstance(name, tuple)
+    return name[1]
+
+
+def poison(peer: RdmPeer) -> None:
+    """Fill a buffer, so that it shows what was written to it."""
+    peer.buffer.view[:] = bytes([POISON]) * len(peer.buffer)
+
+
+def untouched(peer: RdmPeer, begin: int) -> bool:
+    """Is the buffer from here on as poison() has left it?"""
+    rest = bytes(peer.buffer.view[begin:])
+    return rest == bytes([POISON]) * len(rest)
+
+
+def pattern(length: int, seed: int = 0) -> bytes:
+    """Bytes that differ from page to page."""
+    period = bytes((i + seed) % 251 for i in range(251))
+    return (period * (length // 251 + 1))[:length]
+
+
+def begun_here(rdm: RdmNet, node: Node, **options: Any) -> tuple[RdmPeer, Peer]:
+    """An endpoint of the kernel, and a peer that has begun the connection to it."""
+    a = rdm.peer(length=SIZE, **options)
+    b = Peer(node.connect(rdm.link.address))
+    a.ep.peer = a.av.insert_service(node.address, str(b.number))
+    # From the first message on the kernel uses this connection.
+    b.write(number(a), 0, 0, b"")
+    b.handle_until(Op.ERR)
+    poison(a)
+    return a, b
+
+
+def test_both_sides_introduce_themselves(rdm: RdmNet, node: Node) -> None:
+    """The reply's private data is a hello, and allows RDMA reads."""
+    rdm.peer()
+    answer = node.connect(rdm.link.address).answer
+    assert Hello.unpack(answer.private) == Hello()
+    assert answer.responder_resources and answer.initiator_depth
+
+
+WRONG = {
+    "magic": replace(Hello(), magic=Hello().magic + 1).pack(),
+    "older": replace(Hello(), version=VERSION - 1).pack(),
+    "newer": replace(Hello(), version=VERSION + 1).pack(),
+    "eager": replace(Hello(), eager=EAGER - 1).pack(),
+    "short": Hello().pack()[:16],
+    "missing": b"",
+}
+
+
+@pytest.mark.parametrize("hello", WRONG.values(), ids=WRONG)
+def test_wrong_hello_is_refused(rdm: RdmNet, node: Node, hello: bytes) -> None:
+    """The private data of the rejection names the version that is accepted."""
+    rdm.peer()
+    with pytest.raises(Refused) as refused:
+        node.connect(rdm.link.address, hello)
+    answer = Hello.unpack(refused.value.private)
+    assert (answer.magic, answer.version) == (Hello().magic, VERSION)
+    assert answer.refusal == Refusal.VERSION
+    # A right one is accepted afterwards.
+    node.connect(rdm.link.address)
+
+
+def test_peer_without_rdma_reads_is_rejected(rdm: RdmNet, node: Node) -> None:
+    """Both sides must answer RDMA reads."""
+    rdm.peer()
+    with pytest.raises(Refused):
+        node.connect(rdm.link.address, reads=0)
+
+
+def begun_by_kernel(rdm: RdmNet, node: Node) -> tuple[RdmPeer, int]:
+    """An endpoint of the kernel that has sent 100 bytes, which begins a connection."""
+    node.listen()
+    a = rdm.peer(length=SIZE)
+    a.write_pattern(a.buffer[:100])
+    to = a.av.insert_service(node.address, "77")
+    a.ep.send(a.buffer[:100], to=to, context="first")
+    return a, to
+
+
+def test_kernel_begins_a_connection(rdm: RdmNet, node: Node) -> None:
+    """Its request has a hello without a cookie; the message follows once it is accepted."""
+    a, _ = begun_by_kernel(rdm, node)
+    request = node.request()
+    assert Hello.unpack(request.private) == Hello()
+    b = Peer(node.accept(request))
+    message = b.receive()
+    assert (message.header.src, message.header.dst) == (number(a), b.number)
+    assert message.data == pattern(100)
+    assert (a.entry().context, b.flows[False].blocked) == ("first", False)
+
+
+@pytest.mark.parametrize("hello", WRONG.values(), ids=WRONG)
+def test_wrong_hello_in_the_reply_ends_the_connection(
+    rdm: RdmNet, node: Node, hello: bytes
+) -> None:
+    """The side that began it disconnects, and its operation fails."""
+    a, _ = begun_by_kernel(rdm, node)
+    wire = node.accept(node.request(), hello)
+    wire.wait_for_end()
+    error = a.error()
+    assert (error.context, error.err) == ("first", errno.EHOSTUNREACH)
+
+
+@pytest.mark.parametrize("refusal", [Refusal.VERSION, Refusal.FULL])
+def test_kernel_is_refused(rdm: RdmNet, node: Node, refusal: Refusal) -> None:
+    """Its operation fails with the reason, and the next one asks again."""
+    a, to = begun_by_kernel(rdm, node)
+    version = VERSION + (refusal is Refusal.VERSION)
+    node.reject(node.request(), replace(Hello(), version=version, refusal=refusal).pack())
+    error = a.error()
+    assert (error.context, error.err) == ("first", errno.EHOSTUNREACH)
+    word = "version" if refusal is Refusal.VERSION else "connections"
+    assert word in a.cq.strerror(error)
+    a.ep.send(a.buffer[:100], to=to)
+    assert Peer(node.accept(node.request())).receive().data == pattern(100)
+    a.entry()
+
+
+@pytest.mark.parametrize("length", [0, 1, 4096, 4097, 70_000])
+def test_message_to_the_kernel(rdm: RdmNet, node: Node, length: int) -> None:
+    """Short ones are acknowledged, long ones are read by RDMA and get FIN."""
+    a, b = begun_here(rdm, node)
+    a.ep.recv(a.buffer, context="r")
+    request = b.send(number(a), pattern(length), cq_data=(1 << 64) - 3)
+    assert b.finish(request) is Status.OK
+    assert (request.reply is None) == (length <= EAGER)
+    entry = a.entry()
+    assert (entry.context, entry.len, entry.data) == ("r", length, (1 << 64) - 3)
+    assert entry.flags == RECEIVED | kp.CqFlags.REMOTE_CQ_DATA
+    assert bytes(a.buffer.view[:length]) == pattern(length)
+    assert untouched(a, length)
+
+
+@pytest.mark.parametrize("length", [0, 1, 4096, 4097, 70_000])
+def test_message_of_the_kernel(rdm: RdmNet, node: Node, length: int) -> None:
+    """The entry comes with the acknowledgement, or with FIN."""
+    a, b = begun_here(rdm, node)
+    data = a.write_pattern(a.buffer[:length], 5)
+    a.ep.send(a.buffer[:length], context="s", data=7)
+    message = b.receive()
+    assert message.data == data
+    assert message.header.op == (Op.EAGER if length <= EAGER else Op.RTS)
+    assert (message.header.flags, message.header.data) == (Flag.DATA, 7)
+    entry = a.entry()
+    assert (entry.context, entry.flags) == ("s", SENT)
+
+
+def test_segments_are_put_together(rdm: RdmNet, node: Node) -> None:
+    """As many as a request may have, of odd lengths."""
+    a, b = begun_here(rdm, node)
+    data = pattern(70_001)
+    a.ep.recv(a.buffer)
+    memory = b.own(data, SEGS)
+    assert len({each.len for each in memory}) > 1
+    assert b.finish(b.request(Op.RTS, number(a), data, memory=memory)) is Status.OK
+    assert a.entry().len == len(data)
+    assert bytes(a.buffer.view[: len(data)]) == data
+
+
+def test_tag_selects_the_receive(rdm: RdmNet, node: Node) -> None:
+    """In both directions the tag travels in the header."""
+    a, b = begun_here(rdm, node)
+    a.ep.trecv(a.buffer[:8], 498, context="other")
+    a.ep.trecv(a.buffer[8:16], 497, context="this")
+    assert b.finish(b.send(number(a), b"tag 497.", tag=497)) is Status.OK
+    entry = a.entry()
+    assert (entry.context, entry.flags, entry.tag) == ("this", TRECEIVED, 497)
+    assert bytes(a.buffer.view[8:16]) == b"tag 497."
+    a.ep.tsend(a.buffer[8:16], 499)
+    message = b.receive()
+    assert (message.header.flags, message.header.tag) == (Flag.TAGGED, 499)
+    assert a.entry().flags == TSENT
+
+
+@pytest.mark.parametrize(("length", "count"), [(0, 0), (4096, 0), (8, 1), (50_001, SEGS)])
+def test_peer_writes_a_region(rdm: RdmNet, node: Node, length: int, count: int) -> None:
+    """By key, with the data in the message or in segments."""
+    a, b = begun_here(rdm, node)
+    region = rdm.region(a, a.buffer)
+    data = pattern(length)
+    assert b.finish(b.write(number(a), region.key, 100, data, count)) is Status.OK
+    assert bytes(a.buffer.view[100 : 100 + length]) == data
+    assert untouched(a, 100 + length) and a.buffer.view[99] == POISON
+
+
+@pytest.mark.parametrize(("length", "count"), [(0, 0), (1, 1), (50_001, SEGS)])
+def test_peer_reads_a_region(rdm: RdmNet, node: Node, length: int, count: int) -> None:
+    """The data is in the segments when FIN arrives."""
+    a, b = begun_here(rdm, node)
+    region = rdm.region(a, a.buffer)
+    data = a.write_pattern(a.buffer[3 : 3 + length])
+    assert b.finish(b.read(number(a), region.key, 3, length, count)) is Status.OK
+    assert b.own_data(length) == data
+
+
+@pytest.mark.parametrize("length", [0, 1, 4096, 50_001])
+def test_kernel_writes_and_reads_the_peers_region(rdm: RdmNet, node: Node, length: int) -> None:
+    """Exactly the bytes that it names."""
+    a, b = begun_here(rdm, node)
+    b.regions[9] = bytearray([POISON]) * SIZE
+    data = a.write_pattern(a.buffer[:length])
+    a.ep.write(a.buffer[:length], kp.RemoteRegion(100, length, 9), context="w")
+    assert b.handle_until(Op.WRITE).tag == 9
+    assert a.entry().context == "w"
+    assert b.regions[9] == bytes([POISON]) * 100 + data + bytes([POISON]) * (SIZE - 100 - length)
+    poison(a)
+    a.ep.read(a.buffer[:length], kp.RemoteRegion(100, length, 9), context="r")
+    b.handle_until(Op.READ)
+    assert a.entry().context == "r"
+    assert bytes(a.buffer.view[:length]) == data and untouched(a, length)
+
+
+def test_kernel_reports_the_peers_errors(rdm: RdmNet, node: Node) -> None:
+    """ERR and FIN of the peer fail the operation, not the connection."""
+    a, b = begun_here(rdm, node)
+    b.regions[9] = bytearray(8)
+    for length, key in ((8, 10), (5000, 10), (16, 9), (5000, 9)):
+        a.ep.write(a.buffer[:length], kp.RemoteRegion(0, length, key), context=key)
+        b.handle_until(Op.WRITE)
+        error = a.error()
+        assert (error.context, error.err) == (key, errno.EREMOTEIO)
+    assert not b.wire.ended
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_failures_have_their_status(rdm: RdmNet, node: Node, count: int) -> None:
+    """The same with a number and with an id."""
+    a, b = begun_here(rdm, node)
+    to, data = number(a), b"12345678"
+    region = rdm.region(a, a.buffer[:64])
+    closed = rdm.region(a, a.buffer[64:128], kp.Access.REMOTE_READ)
+    for status, request in {
+        Status.NO_KEY: b.write(to, 0x4321, 0, data, count),
+        Status.RANGE: b.write(to, region.key, 57, data, count),
+        Status.ACCESS: b.write(to, closed.key, 0, data, count),
+        Status.NO_ENDPOINT: b.write(to + 1, region.key, 0, data, count),
+    }.items():
+        assert b.finish(request) is status
+        assert request.reply is not None
+        assert request.reply.op == (Op.FIN if count else Op.ERR)
+    assert untouched(a, 0)
+
+
+@pytest.mark.parametrize("length", [100, 5000])
+def test_message_longer_than_its_receive(rdm: RdmNet, node: Node, length: int) -> None:
+    """The reply has both parts of the length; the receive has what fits."""
+    a, b = begun_here(rdm, node)
+    a.ep.recv(a.buffer[:40], context="r")
+    request = b.send(number(a), pattern(length))
+    assert b.finish(request) is Status.TOO_LONG
+    assert request.reply is not None
+    assert (request.reply.len, request.reply.over) == (40, length - 40)
+    error = a.error()
+    assert (error.context, error.err) == ("r", errno.EMSGSIZE)
+    assert bytes(a.buffer.view[:40]) == pattern(40) and untouched(a, 40)
+
+
+def test_messages_in_both_directions_are_acknowledged(rdm: RdmNet, node: Node) -> None:
+    """More than a side has receive buffers, also without a message to travel with."""
+    a, b = begun_here(rdm, node, size=1024)
+    for each in range(200):
+        a.ep.recv(a.buffer[each : each + 1], context=each)
+    requests = [b.send(number(a), bytes([each % 251])) for each in range(200)]
+    for each in range(200):
+        a.ep.send(a.buffer[SIZE - 1 - each : SIZE - each], data=each)
+    for each in range(200):
+        assert b.receive().header.data == each
+    assert {b.finish(request) for request in requests} == {Status.OK}
+    entries = [a.entry() for _ in range(400)]
+    assert [e.context for e in entries if e.flags == RECEIVED] == list(range(200))
+    assert sum(entry.flags == SENT for entry in entries) == 200
+    assert bytes(a.buffer.view[:200]) == bytes(each % 251 for each in range(200))
+
+
+def few(rdm: RdmNet) -> kp.Info:
+    """An offer of an endpoint that keeps few messages."""
+    return rdm.ask(rx_attr=FEW)
+
+
+def test_refused_messages_are_sent_again(rdm: RdmNet, node: Node) -> None:
+    """The kernel has no room: NAK, then RESUME or WANT, and every message arrives in order."""
+    a, b = begun_here(rdm, node, info=few(rdm))
+    requests = [b.send(number(a), bytes([each]), cq_data=each) for each in range(3 * KEPT)]
+    while sum(request.naks > 0 for request in requests) < 2 * KEPT:
+        b.handle_one()
+    for each in range(3 * KEPT):
+        a.ep.recv(a.buffer[each : each + 1], context=each)
+    for request in requests:
+        assert b.finish(request) is Status.OK
+    entries = [a.entry() for _ in requests]
+    assert [(entry.context, entry.data) for entry in entries] == [(n, n) for n in range(3 * KEPT)]
+    assert bytes(a.buffer.view[: 3 * KEPT]) == bytes(range(3 * KEPT))
+    assert {Op.RESUME, Op.WANT} & {header.op for header in b.log}
+
+
+@pytest.mark.parametrize("length", [1, 5000])
+def test_kernel_sends_refused_messages_again(rdm: RdmNet, node: Node, length: int) -> None:
+    """RESUME brings all of them, in the order of submission, in its epoch."""
+    a, b = begun_here(rdm, node)
+    b.flows[False].room = 1
+    for each in range(6):
+        a.ep.send(a.buffer[:length], data=each)
+    while sum(header.op in (Op.EAGER, Op.RTS) for header in b.log) < 6:
+        b.handle_one()
+    assert [message.header.data for message in b.received] == [0]
+    b.resume(PLENTY)
+    got = [b.receive() for _ in range(6)]
+    assert [message.header.data for message in got] == list(range(6))
+    assert {message.header.epoch for message in got[1:]} == {b.flows[False].epoch}
+    assert {a.entry().flags for _ in range(6)} == {SENT}
+
+
+def test_kernel_sends_a_refused_write_again(rdm: RdmNet, node: Node) -> None:
+    """RMA by key is a flow of its own: messages pass while it is blocked."""
+    a, b = begun_here(rdm, node)
+    b.regions[9] = bytearray(8)
+    b.flows[True].room = 0
+    a.buffer.view[:8] = b"12345678"
+    a.ep.write(a.buffer[:8], kp.RemoteRegion(0, 8, 9), context="w")
+    a.ep.send(a.buffer[:8], context="s")
+    assert b.receive().data == b"12345678"
+    assert a.entry().context == "s"
+    assert b.regions[9] == bytes(8)
+    b.resume(PLENTY, by_key=True)
+    b.handle_until(Op.WRITE)
+    assert a.entry().context == "w"
+    assert b.regions[9] == b"12345678"
+
+
+def test_kernel_sends_the_wanted_message_alone(rdm: RdmNet, node: Node) -> None:
+    """WANT selects by tag, with bits to ignore; RESUME brings the rest."""
+    a, b = begun_here(rdm, node)
+    b.flows[False].room = 0
+    for tag in (0x10, 0x21, 0x22, 0x30):
+        a.ep.tsend(a.buffer[:8], tag)
+    while sum(header.op == Op.EAGER for header in b.log) < 4:
+        b.handle_one()
+    b.want(0x20, ignore=0xF)
+    message = b.receive()
+    assert (message.header.tag, message.header.flags) == (0x21, Flag.TAGGED | Flag.PULLED)
+    b.resume(PLENTY)
+    assert [b.receive().header.tag for _ in range(3)] == [0x10, 0x22, 0x30]
+    assert {a.entry().flags for _ in range(4)} == {TSENT}
+
+
+def test_wanted_message_comes_before_kept_ones(rdm: RdmNet, node: Node) -> None:
+    """A receive that matches a refused message only is sent WANT for."""
+    a, b = begun_here(rdm, node, info=few(rdm))
+    requests = [b.send(number(a), bytes([each]), tag=each) for each in range(2 * KEPT)]
+    while sum(request.naks > 0 for request in requests) < KEPT:
+        b.handle_one()
+    a.ep.trecv(a.buffer[:1], KEPT + 1, context="wanted")
+    assert b.finish(requests[KEPT + 1]) is Status.OK
+    assert a.entry().context == "wanted"
+    assert requests[KEPT + 1].header.flags & Flag.PULLED
+    assert (a.buffer.view[0], requests[KEPT].done) == (KEPT + 1, False)
+
+
+def test_closing_endpoint_cancels(rdm: RdmNet, node: Node, in_thread: InThread) -> None:
+    """CANCEL repeats the names of the request, and FIN ends it."""
+    a, b = begun_here(rdm, node)
+    b.hold = True
+    a.ep.send(a.buffer[:5000])
+    b.handle_until(Op.RTS)
+    ((held, _),) = b.held
+    # Another endpoint keeps the connection.
+    rdm.peer()
+    call = in_thread(a.ep.close)
+    cancel = b.handle_until(Op.CANCEL)
+    names = ("src", "dst", "rx", "auth", "seq")
+    assert [getattr(cancel, name) for name in names] == [getattr(held, name) for name in names]
+    call.result()
+    assert not b.wire.ended
+
+
+def test_peer_cancels_a_kept_message(rdm: RdmNet, node: Node) -> None:
+    """It gets FIN, and its place is free; one that is unknown is ignored."""
+    a, b = begun_here(rdm, node)
+    kept = b.send(number(a), bytes(5000), cq_data=1)
+    b.cancel(kept)
+    assert b.finish(kept) is Status.CANCELED
+    b.cancel(kept)
+    a.ep.recv(a.buffer[:8], context="r")
+    assert b.finish(b.send(number(a), b"next one", cq_data=2)) is Status.OK
+    assert (a.entry().data, bytes(a.buffer.view[:8])) == (2, b"next one")
+
+
+SANE = Header(op=Op.EAGER, count=2, seq=2, src=77)
+#: What breaks a rule, each as the second request of a connection.
+VIOLATIONS = {
+    "half a header": SANE.pack()[:32],
+    "no header": b"\0",
+    "version": replace(SANE, version=VERSION + 1).pack(),
+    "kind 0": replace(SANE, op=0).pack(),
+    "unknown kind": replace(SANE, op=Op.WANT + 1).pack(),
+    "unknown flag": replace(SANE, flags=32).pack(),
+    "too long": replace(SANE, op=Op.RTS, len=MSG_MAX + 1).pack(),
+    "too many segments": replace(SANE, op=Op.RTS, nsegs=SEGS + 1).pack() + bytes(16 * (SEGS + 1)),
+    "payload": replace(SANE, len=5).pack() + b"four",
+    "segments": replace(SANE, op=Op.RTS, nsegs=1, len=5).pack() + bytes(16),
+    "payload beyond the buffer": replace(SANE, len=EAGER + 1).pack() + bytes(EAGER + 1),
+    "count repeated": replace(SANE, count=1).pack(),
+    "count skipped": replace(SANE, count=3).pack(),
+    "number repeated": replace(SANE, seq=1).pack(),
+    "number skipped": replace(SANE, seq=3).pack(),
+    "early acknowledgement": Header(ack=1).pack(),
+    "unknown status": Header(op=Op.FIN, status=len(Status)).pack(),
+    "FIN of nothing": Header(op=Op.FIN, seq=1).pack(),
+    "ERR of nothing": Header(op=Op.ERR, seq=1).pack(),
+    "RESUME of nothing": Header(op=Op.RESUME, src=77, epoch=1).pack(),
+}
+
+
+@NEEDS_SOUND_RXE
+@pytest.mark.parametrize("message", VIOLATIONS.values(), ids=VIOLATIONS)
+def test_violation_ends_the_connection(rdm: RdmNet, node: Node, message: bytes) -> None:
+    """Only that one: a new one carries messages."""
+    a, b = begun_here(rdm, node)
+    b.wire.post(message)
+    b.wire.wait_for_end()
+    b = Peer(node.connect(rdm.link.address))
+    a.ep.recv(a.buffer[:8])
+    assert b.finish(b.send(number(a), b"go on...")) is Status.OK
+    assert bytes(a.buffer.view[:8]) == b"go on..."
