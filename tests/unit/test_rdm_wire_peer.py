@@ -150,7 +150,7 @@ SANE = Header(op=Op.EAGER, count=1, seq=1, src=2, dst=1)
 VIOLATIONS = {
     "half a header": SANE.pack()[:32],
     "version": replace(SANE, version=VERSION + 1).pack(),
-    "unknown kind": replace(SANE, op=Op.WANT + 1).pack(),
+    "unknown kind": replace(SANE, op=Op.LEAVE + 1).pack(),
     "unknown flag": replace(SANE, flags=32).pack(),
     "too long": replace(SANE, op=Op.RTS, len=MSG_MAX + 1).pack(),
     "too many segments": replace(SANE, op=Op.RTS, nsegs=SEGS + 1).pack() + bytes(16 * (SEGS + 1)),

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-VERSION = 2
+VERSION = 3
 MAGIC = 0x4B465244
 EAGER = 4096
 SEGS = 4
@@ -48,6 +48,7 @@ class Op(enum.IntEnum):
     RESUME = 9
     CANCEL = 10
     WANT = 11
+    LEAVE = 12
 
 
 REQUESTS = frozenset({Op.EAGER, Op.RTS, Op.READ, Op.WRITE})

@@ -59,7 +59,7 @@ HARMLESS: Mapping[str, Sequence[int]] = {
 #: Values that nearly always do.
 LETHAL: Mapping[str, Sequence[int]] = {
     "version": (0, VERSION - 1, VERSION + 1, 255),
-    "op": (0, Op.WANT + 1, 128, 255),
+    "op": (0, Op.LEAVE + 1, 128, 255),
     "flags": (32, 64, 128, 255),
     "nsegs": (1, SEGS, SEGS + 1, 255),
     "seq": EDGES_32,
@@ -259,7 +259,7 @@ def _answer(asked: Header, op: Op) -> Header:
 
 
 def _control(rng: random.Random, view: View) -> tuple[Header, bytes]:
-    op = rng.choice((Op.ACK, Op.ACK, Op.CANCEL, Op.WANT))
+    op = rng.choice((Op.ACK, Op.ACK, Op.CANCEL, Op.WANT, Op.LEAVE))
     header = Header(op=op, src=77, dst=rng.choice(view.targets))
     if op is Op.CANCEL:
         back = rng.choice((0, 0, 1, 2, 100))
@@ -268,6 +268,8 @@ def _control(rng: random.Random, view: View) -> tuple[Header, bytes]:
         flags = rng.choice((0, Flag.TAGGED))
         ignore = rng.choice((0, 1, (1 << 64) - 1))
         header = replace(header, flags=flags, tag=rng.choice(TAGS), data=ignore, dst=0)
+    elif op is Op.LEAVE:
+        header = replace(header, count=rng.choice((0, 1, *EDGES_32)))
     return header, b""
 
 

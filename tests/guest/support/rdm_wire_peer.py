@@ -254,7 +254,8 @@ class Peer:
             self._take_cancel(header)
         elif header.op == Op.WANT:
             self._take_want(header)
-        elif header.op != Op.ACK:
+        # This side ends its connections itself, so it lets LEAVE wait.
+        elif header.op not in (Op.ACK, Op.LEAVE):
             raise Violation(f"unknown kind: {header}")
 
     def _of_reply(self, header: Header, by_id: bool) -> Request | None:
