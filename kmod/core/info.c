@@ -296,9 +296,11 @@ int kfi_errno_to_user(int errnum)
 	switch (errnum) {
 	case KFI_ENOSYS:
 	case ENOTSUPP:
-		return EOPNOTSUPP;
+		errnum = EOPNOTSUPP;
+		break;
 	case KFI_ETRUNC:
-		return EMSGSIZE;
+		errnum = EMSGSIZE;
+		break;
 	}
 	for (i = 0; i < ARRAY_SIZE(kfi_user_errnos); i++)
 		if (kfi_user_errnos[i].kfabric == errnum)

@@ -193,6 +193,8 @@ def test_user_has_a_limit_over_all_clients(mock: Mock) -> None:
             with mock.fabric.wait_set():
                 assert raw.call(other.fileno(), "WAIT_OPEN", arg) == -errno.EMFILE
             assert raw.call(other.fileno(), "WAIT_OPEN", arg) == 0
+        close = raw.sample("CLOSE", handle=arg.out_handle)
+        assert raw.call(other.fileno(), "CLOSE", close) == 0
 
 
 DEVICE = Path("/dev/kfabric")
@@ -211,6 +213,7 @@ def _of_nobody(_report: Callable[[str], None]) -> int:
     return int(results != [0, -errno.ENOBUFS, 0, 0])
 
 
+@pytest.mark.usefixtures("device")
 def test_buffers_are_locked_memory_of_the_user(in_child: Callable[..., Child]) -> None:
     """X3: RLIMIT_MEMLOCK holds for all clients of a user; a close of any of them makes room."""
     DEVICE.chmod(0o666)
