@@ -46,7 +46,8 @@ static void kfr_ctl_link(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	if (ctl->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants + 1);
 	list_move_tail(&ctl->item.link, &conn->urgent);
-	if (++conn->nctls > KFR_CTLS_MAX)
+	WRITE_ONCE(conn->nctls, conn->nctls + 1);
+	if (conn->nctls > KFR_CTLS_MAX)
 		WRITE_ONCE(conn->flooded, true);
 }
 
@@ -79,6 +80,21 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_ctl_link(conn, ctl);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
+}
+
+/**
+ * kfr_ctl_crowded() - does the peer receive control messages too slowly?
+ * @conn: the connection
+ *
+ * What can be left out, or wait, leaves the rest of the room to what cannot. The
+ * count may be stale: it only limits.
+ *
+ * Context: any.
+ * Return: whether half of them are queued.
+ */
+bool kfr_ctl_crowded(const struct kfr_conn *conn)
+{
+	return READ_ONCE(conn->nctls) > KFR_CTLS_MAX / 2;
 }
 
 /**
@@ -122,21 +138,20 @@ void kfr_ctl_add_fin(struct kfr_job *job)
 }
 
 /**
- * kfr_ctl_add_reply() - first step of kfr_reply(), without a status
+ * kfr_ctl_add_nak() - queue NAK
  * @conn: on this connection
- * @req: the message to reply to
- * @op: KFR_OP_NAK or KFR_OP_RESUME
+ * @req: the request that is refused
  *
  * A caller that decides under a kfr_rx.lock queues the reply under that lock
  * too, so replies go out in the order of the decisions.
  *
  * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
  */
-void kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
+void kfr_ctl_add_nak(struct kfr_conn *conn, const struct kfr_hdr *req)
 {
 	struct kfr_hdr hdr;
 
-	kfr_reply_hdr(&hdr, req, op, KFR_OK, 0, 0);
+	kfr_reply_hdr(&hdr, req, KFR_OP_NAK, KFR_OK, 0, 0);
 	kfr_ctl_add(conn, &hdr);
 }
 
@@ -195,6 +210,7 @@ void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		.auth = req->auth,
 		.len = cpu_to_le32(len),
 		.over = cpu_to_le32(over),
+		.count = req->count,
 	};
 }
 

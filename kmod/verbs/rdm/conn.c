@@ -442,13 +442,35 @@ static unsigned long kfr_idle_time(void)
 	return min(READ_ONCE(rdm_idle_s), KFR_PROBE_MAX) * HZ;
 }
 
-/* A connection of the node to itself stays: it has no other machine's memory. */
+/*
+ * A connection of the node to itself stays, as it has no other machine's memory,
+ * unless there is another one in its place.
+ */
 static void kfr_expire_later(struct kfr_conn *conn)
 {
 	unsigned long idle = kfr_idle_time();
+	bool stays = !idle || conn->remote == conn->node->ip;
 
-	if (idle && conn->remote != conn->node->ip)
+	if (!stays)
 		schedule_delayed_work(&conn->expire, idle);
+	else if (READ_ONCE(conn->leaving))
+		schedule_delayed_work(&conn->expire, KFR_IDLE_MIN);
+}
+
+/**
+ * kfr_conn_retire() - begin no new operation on a connection
+ * @conn: the connection
+ *
+ * Those that it has go on. It ends as an idle connection when they have ended.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_conn_retire(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	WRITE_ONCE(conn->leaving, true);
+	if (conn->state != KFR_DEAD)
+		kfr_expire_later(conn);
 }
 
 /* Nothing of this side is under way, and nothing that it owes the peer. */

@@ -179,8 +179,8 @@ enum kfr_conn_state {
  * @err: errno of its end; written once, before @state becomes KFR_DEAD
  * @prov_errno: more exactly; likewise
  * @destroy_queued: @destroy was queued
- * @leaving: no request begins here any more, see kfr_conn_expire(); set once, also
- *	read without @lock
+ * @leaving: no request begins here any more, see kfr_conn_expire() and
+ *	kfr_conn_retire(); set once, also read without @lock
  * @seen: requests of both sides when @expire ran last; @expire only
  * @seen_at: when (jiffies) it saw that there were more; likewise
  * @flushing: kfr_conn_flush() waits for @idle
@@ -215,7 +215,7 @@ enum kfr_conn_state {
  * @epochs: source of epochs for all receive contexts: each is used once; atomic
  * @orphans: a receive context with a flow of this connection has closed; set
  *	once under that kfr_rx.lock, never cleared, read without
- * @nctls: control messages on @urgent
+ * @nctls: control messages on @urgent; read without @lock by kfr_ctl_crowded()
  * @flooded: there were too many; written once, also read without @lock
  * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
  * @ack_due: the pump shall send an ACK for @rx_seq
@@ -331,16 +331,22 @@ struct kfr_conn {
  * @to: the context: endpoint, index and authorisation key; constant
  * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
  * @epoch: of requests sent from now on
+ * @lent: the operation that has brought the memory has not ended
+ * @last: place of the last request that the context may have seen when it made a
+ *	flow: of one that was refused or forgotten, or the one in RESUME
  * @parked: operations that wait for RESUME or WANT, in order
  *
- * It is protected by kfr_conn.lock and lives as long as the connection. What the
- * receiver knows of a flow is in kfr_rx.flows.
+ * It is protected by kfr_conn.lock and lives until the context is gone
+ * (kfr_flow_gone()), or as long as the connection. What the receiver knows of a
+ * flow is in kfr_rx.flows.
  */
 struct kfr_flow {
 	struct hlist_node link;
 	u64 to;
 	bool by_key;
+	bool lent;
 	u16 epoch;
+	u32 last;
 	struct list_head parked;
 };
 
@@ -360,8 +366,8 @@ enum kfr_op_state {
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
- * @flow: memory for a flow, should the peer refuse the operation; then the
- *	connection takes it
+ * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
+ *	flow now
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
@@ -525,6 +531,7 @@ void kfr_conn_put(struct kfr_conn *conn);
 void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno);
 void kfr_conn_close(struct kfr_conn *conn);
 void kfr_conn_discard(struct kfr_conn *conn);
+void kfr_conn_retire(struct kfr_conn *conn);
 void kfr_conn_confirmed(struct kfr_conn *conn);
 void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
@@ -547,8 +554,9 @@ void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		   enum kfr_status status, size_t len, size_t over);
 void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
-void kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
+void kfr_ctl_add_nak(struct kfr_conn *conn, const struct kfr_hdr *req);
 void kfr_ctl_add_fin(struct kfr_job *job);
+bool kfr_ctl_crowded(const struct kfr_conn *conn);
 void kfr_ctl_added(struct kfr_conn *conn);
 void kfr_count_request(struct kfr_conn *conn);
 void kfr_ack_request(struct kfr_conn *conn, u32 seq);

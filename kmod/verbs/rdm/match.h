@@ -286,13 +286,15 @@ void kfr_rx_resume(struct kfr_rx *rx, bool by_key);
 void kfr_rx_resume_rma(struct work_struct *work);
 void kfr_rx_drop_flows(struct kfr_rx *rx);
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn);
-int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr);
-int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv);
 u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op);
-bool kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op);
+struct kfr_flow *kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op);
+void kfr_flow_release(struct kfr_conn *conn, const struct kfr_op *op);
+void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 
 #endif /* _KFV_RDM_MATCH_H_ */

@@ -115,7 +115,7 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	else
 		list_move(&ctl->item.link, &conn->free_ctls);
 	conn->acked = le32_to_cpu(ctl->hdr.ack);
-	conn->nctls--;
+	WRITE_ONCE(conn->nctls, conn->nctls - 1);
 	if (step->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants - 1);
 	return true;

@@ -143,7 +143,7 @@
  * it may use again although the job's FIN has not left here yet.
  */
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
-#define KFR_FLOWS	16384	/* contexts of a peer that have sent NAK */
+#define KFR_FLOWS	16384	/* flows; then new requests go elsewhere */
 #define KFR_FLOW_BITS	7	/* of the hash table of these */
 #define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
@@ -154,7 +154,7 @@
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
-#define KFR_IDLE_MIN	HZ		/* if a node is full */
+#define KFR_IDLE_MIN	HZ		/* if a node, or a connection, is full */
 #define KFR_PROBE_MAX	86400u	/* seconds, also of an idle connection */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 

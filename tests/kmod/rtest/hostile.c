@@ -215,17 +215,14 @@ static size_t rt_nonsense(struct rt_hostile *h, unsigned int n)
 		hdr->op = KFR_OP_ERR;
 		break;
 	case 11:
-		hdr->op = KFR_OP_RESUME;
-		break;
-	case 12:
 		hdr->op = KFR_OP_RTS;
 		hdr->nsegs = KFR_SEGS + 1;
 		break;
-	case 13:
+	case 12:
 		hdr->op = KFR_OP_RTS;	/* segments of nothing, 8 bytes */
 		hdr->nsegs = 1;
 		return sizeof(*hdr) + sizeof(struct kfr_seg);
-	case 14:
+	case 13:
 		hdr->op = KFR_OP_WRITE;
 		hdr->len = cpu_to_le32(~0U);
 		break;
