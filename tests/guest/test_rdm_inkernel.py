@@ -25,7 +25,7 @@ pytestmark = pytest.mark.core
 RTEST = Path("/sys/kernel/debug/kfi_rtest")
 
 #: Cases that need a parameter of the module.
-FULL, ROOM = "node_full", "makes_room"
+FULL, ROOM, FEW, GO = "node_full", "makes_room", "begins_few", "silent_go"
 
 #: Cases that are run while connections may be idle for some seconds only.
 IDLE = {
@@ -159,6 +159,18 @@ def test_full_node_makes_room(rtest: Path) -> None:
         assert (rtest / ROOM).read_text() == "ok\n"
 
 
+def test_domain_begins_few(rtest: Path) -> None:
+    """X3: a domain that sends to dead addresses leaves connections to other domains."""
+    with parameter("rdm_max_conns", 8):
+        assert (rtest / FEW).read_text() == "ok\n"
+
+
+def test_silent_peers_go(rtest: Path) -> None:
+    """X3: connections of peers that say nothing do not keep a node full."""
+    with parameter("rdm_max_conns", 2):
+        assert (rtest / GO).read_text() == "ok\n"
+
+
 @pytest.mark.parametrize("case", IDLE)
 def test_idle_connection(rtest: Path, case: str) -> None:
     """Run one case; see IDLE for what it holds to."""
@@ -168,4 +180,4 @@ def test_idle_connection(rtest: Path, case: str) -> None:
 
 def test_no_case_is_forgotten(rtest: Path) -> None:
     """Every case of the module is run from here."""
-    assert {path.name for path in rtest.iterdir()} == {*CASES, *IDLE, FULL, ROOM}
+    assert {path.name for path in rtest.iterdir()} == {*CASES, *IDLE, FULL, ROOM, FEW, GO}

@@ -36,6 +36,7 @@
 #include "match.h"
 #include "wire.h"
 
+struct kfr_domain;
 struct kfr_ep;
 struct kfr_mr;
 struct kfr_node;
@@ -151,6 +152,8 @@ enum kfr_conn_state {
  * @slot: its index in kfr_node.conns, its own until it is destroyed; ULONG_MAX:
  *	there was none. Constant once it is linked
  * @begun: when; constant
+ * @by: the domain that has begun it, only to be compared, as it may be freed; NULL:
+ *	a peer. The node's lock
  * @heard: a message has arrived; written under the node's lock, read without it
  * @usable: new messages may use it. Not before a peer has proved its address
  *	(kfr_node_heard()), nor after it has begun another one; the node's lock
@@ -247,6 +250,7 @@ struct kfr_conn {
 	struct kfr_conn *twin;
 	unsigned long slot;
 	ktime_t begun;
+	const struct kfr_domain *by;
 	bool heard;
 	bool usable;
 	struct mutex ctl;	/* making the id against teardown */

@@ -148,6 +148,7 @@
 #define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
+#define KFR_HEARD_MS	100	/* for the first message, on a full node */
 #define KFR_SLOTS	64	/* with one peer, also those being destroyed */
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
@@ -441,8 +442,7 @@ void kfr_node_put(struct kfr_node *node);
 void kfr_node_unuse(struct kfr_node *node);
 void kfr_strip(const struct kfv_device *dev);
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr);
-struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
-			       struct kfr_addr to);
+struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to);
 struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
 			       bool passive);
 void kfr_node_unlink(struct kfr_conn *conn);
