@@ -105,6 +105,7 @@ CASES = {
     "flow_stays": "but not while another one of its number may have refused a request",
     "flow_told": "a context that closes says so to each sender that it has refused",
     "flow_full": "a connection with many flows gets no new requests, and goes on with the others",
+    "flow_crowd": "many contexts that have room at the same time do not flood their sender",
     "write_is_no_message": "a write with immediate data is not taken for the message before",
     "stolen_key": "what is registered for one peer is closed to others",
     "resumes_late": "O4: an endpoint closes, whatever a peer calls back that has no room to go",

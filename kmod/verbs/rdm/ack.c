@@ -14,6 +14,7 @@
  * decisions; kfr_ctl_added() then pumps without it.
  */
 #include <linux/jiffies.h>
+#include <linux/module.h>
 
 #include "rdm.h"
 
@@ -95,6 +96,46 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 bool kfr_ctl_crowded(const struct kfr_conn *conn)
 {
 	return READ_ONCE(conn->nctls) > KFR_CTLS_MAX / 2;
+}
+
+/**
+ * kfr_ctl_wait() - let RESUME wait, if the peer receives too slowly
+ * @conn: the connection
+ *
+ * Context: any; a kfr_rx.lock may be held.
+ * Return: true: kfr_ctl_late() runs when fewer are queued.
+ */
+bool kfr_ctl_wait(struct kfr_conn *conn)
+{
+	unsigned long irq;
+	bool wait;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	wait = conn->state != KFR_DEAD && kfr_ctl_crowded(conn);
+	if (wait)
+		conn->resume_late = true;
+	spin_unlock_irqrestore(&conn->lock, irq);
+	return wait;
+}
+
+/**
+ * kfr_ctl_late() - there is room for RESUMEs that had to wait
+ * @work: kfr_conn.late, which has a reference to the connection
+ *
+ * Context: work item; no lock held.
+ */
+void kfr_ctl_late(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(work, struct kfr_conn, late);
+
+	/* Contexts that are noted after this section set it again. */
+	spin_lock_irq(&conn->lock);
+	conn->late_queued = false;
+	conn->resume_late = false;
+	spin_unlock_irq(&conn->lock);
+	kfr_node_resume(conn->node);
+	kfr_conn_put(conn);
+	module_put(THIS_MODULE);
 }
 
 /**

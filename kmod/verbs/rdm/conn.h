@@ -140,7 +140,7 @@ enum kfr_conn_state {
 
 /**
  * struct kfr_conn - a connection between two nodes
- * @ref: of the memory: @destroy (the initial one), @setup, @pump, each
+ * @ref: of the memory: @destroy (the initial one), @setup, @pump, @late, each
  *	operation, job and kept message on it, @twin, and every function that
  *	uses it without its node's lock
  * @node: referenced
@@ -219,6 +219,8 @@ enum kfr_conn_state {
  * @orphans: a receive context with a flow of this connection has closed; set
  *	once under that kfr_rx.lock, never cleared, read without
  * @nctls: control messages on @urgent; read without @lock by kfr_ctl_crowded()
+ * @resume_late: when there are fewer, @late is to be queued
+ * @late_queued: it is queued
  * @flooded: there were too many; written once, also read without @lock
  * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
  * @ack_due: the pump shall send an ACK for @rx_seq
@@ -234,6 +236,7 @@ enum kfr_conn_state {
  * @setup: resolves the address; may be queued again
  * @pump: posts what kfr_pump() has left
  * @pump_queued: it is queued; @lock
+ * @late: resumes flows that had to wait; has a reference while it is queued
  * @probe: detects a dead peer
  * @expire: ends it when it is not used
  * @destroy: ends and frees everything; queued once
@@ -308,6 +311,8 @@ struct kfr_conn {
 	atomic_t epochs;
 	bool orphans;
 	unsigned int nctls;
+	bool resume_late;
+	bool late_queued;
 	bool flooded;
 	unsigned int nwants;
 	bool ack_due;
@@ -323,6 +328,7 @@ struct kfr_conn {
 	struct work_struct setup;
 	struct work_struct pump;
 	bool pump_queued;
+	struct work_struct late;
 	struct delayed_work probe;
 	struct delayed_work expire;
 	struct work_struct destroy;
@@ -561,6 +567,8 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_ctl_add_nak(struct kfr_conn *conn, const struct kfr_hdr *req);
 void kfr_ctl_add_fin(struct kfr_job *job);
 bool kfr_ctl_crowded(const struct kfr_conn *conn);
+bool kfr_ctl_wait(struct kfr_conn *conn);
+void kfr_ctl_late(struct work_struct *work);
 void kfr_ctl_added(struct kfr_conn *conn);
 void kfr_count_request(struct kfr_conn *conn);
 void kfr_ack_request(struct kfr_conn *conn, u32 seq);

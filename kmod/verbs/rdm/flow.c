@@ -29,6 +29,11 @@
  * KFR_WANTS_MAX unsent WANTs on a connection, RESUME takes their place: all
  * parked messages are sent again, and each is matched on arrival.
  *
+ * Many contexts can have room at the same time, as when they share a CQ. A
+ * connection whose control messages wait takes no RESUME then: the flow stays
+ * blocked, and the context is noted (kfr_rx.late) until the connection has room
+ * for them (kfr_rx_resume_late()).
+ *
  * A sender knows contexts by number only. When a context closes and another one
  * gets its number, the sender's epoch is one that the new context does not
  * know: old, or newer than messages still in flight. So if a context with a
@@ -175,6 +180,22 @@ static void kfr_resume_one(struct kfr_rx *rx, struct kfr_conn *conn,
 }
 
 /*
+ * Queues RESUME, unless too many control messages wait already: the flow is
+ * resumed later. Return: whether it was queued.
+ */
+static bool kfr_resume_now(struct kfr_rx *rx, struct kfr_conn *conn,
+			   bool by_key)
+{
+	lockdep_assert_held(&rx->lock);
+	if (!kfr_ctl_wait(conn)) {
+		kfr_resume_one(rx, conn, by_key);
+		return true;
+	}
+	rx->late[by_key] = true;
+	return false;
+}
+
+/*
  * The next blocked flow from an index on, which is moved past it. Return: its
  * connection, referenced; NULL: there is none. The flow of an unlinked connection
  * is passed over: nothing is sent there any more.
@@ -208,18 +229,41 @@ void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 	struct kfr_conn *conn;
 	unsigned long i = 0;
 	unsigned long irq;
+	bool queued;
 
 	do {
 		spin_lock_irqsave(&rx->lock, irq);
 		conn = kfr_flow_next(rx, &i, by_key);
-		if (conn)
-			kfr_resume_one(rx, conn, by_key);
+		queued = conn && kfr_resume_now(rx, conn, by_key);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		kfr_ctl_added(conn);
+		if (queued)
+			kfr_ctl_added(conn);
 		kfr_conn_put(conn);
 	} while (true);
+}
+
+/**
+ * kfr_rx_resume_late() - resume the senders that could not be resumed before
+ * @rx: the context, busy
+ *
+ * A flow that is blocked for want of room goes on, too, and is refused again.
+ *
+ * Context: process; no lock held.
+ */
+void kfr_rx_resume_late(struct kfr_rx *rx)
+{
+	bool late[2];
+
+	spin_lock_irq(&rx->lock);
+	memcpy(late, rx->late, sizeof(late));
+	memset(rx->late, 0, sizeof(rx->late));
+	spin_unlock_irq(&rx->lock);
+	if (late[false])
+		kfr_rx_resume(rx, false);
+	if (late[true])
+		kfr_rx_resume(rx, true);
 }
 
 /**
@@ -276,20 +320,20 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 	struct kfr_conn *conn;
 	unsigned long i = 0;
 	unsigned long irq;
-	bool all;
+	bool all, queued;
 
 	do {
 		spin_lock_irqsave(&rx->lock, irq);
 		conn = kfr_flow_next(rx, &i, false);
 		all = conn && kfr_wants_full(conn);
-		if (all)
-			kfr_resume_one(rx, conn, false);
+		queued = all && kfr_resume_now(rx, conn, false);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		if (all)
+		if (queued)
 			kfr_ctl_added(conn);
-		else if (!recv->directed || recv->src.ip == conn->remote)
+		else if (!all &&
+			 (!recv->directed || recv->src.ip == conn->remote))
 			kfr_send_want(rx, conn, recv);
 		kfr_conn_put(conn);
 	} while (conn);
@@ -309,17 +353,16 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 {
 	unsigned long i = kfr_flow_index(conn, false);
 	unsigned long irq;
-	bool all;
+	bool all, queued;
 
 	spin_lock_irqsave(&rx->lock, irq);
 	all = kfr_wants_full(conn) &&
 	      xa_get_mark(&rx->flows, i, kfr_flow_mark(false));
-	if (all)
-		kfr_resume_one(rx, conn, false);
+	queued = all && kfr_resume_now(rx, conn, false);
 	spin_unlock_irqrestore(&rx->lock, irq);
-	if (all)
+	if (queued)
 		kfr_ctl_added(conn);
-	else
+	else if (!all)
 		kfr_send_want(rx, conn, recv);
 }
 

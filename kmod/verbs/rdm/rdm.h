@@ -64,7 +64,7 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe,
+ *   work items		kfr_conn.setup, .pump, .late and .destroy on kfv_wq; .probe,
  *			.expire and kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
@@ -449,6 +449,7 @@ void kfr_node_unlink(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
+void kfr_node_resume(struct kfr_node *node);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,

@@ -7,6 +7,9 @@
 
 #define RT_CONTEXTS	16384	/* as many flows as a connection takes */
 #define RT_SENDS	256	/* of an endpoint, at a time */
+#define RT_SCALABLE	10	/* endpoints with so many contexts: */
+#define RT_EACH		128
+#define RT_RESUMED	(RT_SCALABLE * RT_EACH)	/* more than may wait */
 
 /* What the stranger's endpoint says about the request at a place. */
 static int rt_flow_say(struct rt_hostile *h, enum kfr_wire_op op, u32 n,
@@ -202,6 +205,111 @@ static void rt_flow_told_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_flow_status(h, KFR_OP_RESUME, 2), KFR_NO_ENDPOINT);
 }
 
+/* Scalable endpoints in @b's domain, and their receive contexts. */
+struct rt_crowd {
+	struct kfid_ep *sep[RT_SCALABLE];
+	struct kfid_ep *rx[RT_RESUMED];
+};
+
+static int rt_crowd_open_one(struct rt *rt, struct kfid_ep **sep,
+			     struct kfid_ep **rx)
+{
+	struct kfi_info *info = kfi_dupinfo(rt->b.info);
+	unsigned int i;
+	int err;
+
+	if (!info)
+		return -ENOMEM;
+	info->ep_attr->tx_ctx_cnt = 1;
+	info->ep_attr->rx_ctx_cnt = RT_EACH;
+	err = kfi_scalable_ep(rt->b.domain, info, sep, rt);
+	kfi_freeinfo(info);
+	if (!err)
+		err = kfi_scalable_ep_bind(*sep, &rt->b.av->fid, 0);
+	if (!err)
+		err = kfi_enable(*sep);
+	for (i = 0; i < RT_EACH && !err; i++) {
+		err = kfi_rx_context(*sep, i, NULL, &rx[i], NULL);
+		if (!err)
+			err = kfi_ep_bind(rx[i], &rt->b.cq->fid, 0);
+		if (!err)
+			err = kfi_enable(rx[i]);
+	}
+	return err;
+}
+
+static void rt_crowd_close(struct rt_crowd *crowd)
+{
+	unsigned int i;
+
+	for (i = 0; i < RT_RESUMED; i++)
+		if (crowd->rx[i])
+			kfi_close(&crowd->rx[i]->fid);
+	for (i = 0; i < RT_SCALABLE; i++)
+		if (crowd->sep[i])
+			kfi_close(&crowd->sep[i]->fid);
+}
+
+/* Two messages for a context: one is kept, one refused. */
+static int rt_crowd_block(struct rt_hostile *h, struct kfid_ep *sep, u16 rx,
+			  u32 *n)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_EAGER,
+		.src = cpu_to_le16(RT_STRANGER),
+		.rx = cpu_to_le16(rx),
+		.auth = cpu_to_le32(255),
+	};
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+	int i, err = kfi_getname(&sep->fid, &name, &len);
+
+	hdr.dst = cpu_to_le16(ntohs(name.sin_port));
+	for (i = 0; i < 2 && !err; i++) {
+		hdr.count = cpu_to_le32(++*n);
+		hdr.seq = hdr.count;
+		err = kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+	}
+	return err ? err : rt_flow_status(h, KFR_OP_NAK, *n);
+}
+
+/* All have room while the peer hears nothing. Then it hears all of them. */
+static void rt_crowd_run(struct rt *rt, struct rt_hostile *h,
+			 struct rt_crowd *crowd)
+{
+	struct kfr_hdr hdr;
+	unsigned int i;
+	u32 n = 0;
+
+	for (i = 0; i < RT_SCALABLE; i++)
+		RT_EQ(rt, rt_crowd_open_one(rt, &crowd->sep[i],
+					    &crowd->rx[i * RT_EACH]), 0);
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
+	      0);
+	for (i = 0; i < RT_RESUMED; i++)
+		RT_EQ(rt, rt_crowd_block(h, crowd->sep[i / RT_EACH],
+					 i % RT_EACH, &n), KFR_OK);
+	for (i = 0; i < RT_RESUMED; i++)
+		RT_EQ(rt, kfi_recv(crowd->rx[i], rt->b.buf, 8, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+	for (i = 0; i < RT_RESUMED; i++) {
+		if (i % RT_EACH == 0)
+			RT_EQ(rt, rt_room(h, RT_EACH), 0);
+		RT_EQ(rt, rt_flow_next(h, &hdr), KFR_OP_RESUME);
+	}
+}
+
+static void rt_flow_crowd_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct rt_crowd *crowd = kzalloc(sizeof(*crowd), GFP_KERNEL);
+
+	RT_CHECK(rt, crowd);
+	rt_crowd_run(rt, h, crowd);
+	rt_crowd_close(crowd);
+	kfree(crowd);
+}
+
 static int rt_flow_reopen(struct rt_side *side)
 {
 	int err = kfi_close(&side->ep->fid);
@@ -299,6 +407,13 @@ static void rt_flow_told(struct rt *rt)
 	rt_with_hostile(rt, rt_flow_told_run);
 }
 
+static void rt_flow_crowd(struct rt *rt)
+{
+	rt->keep = 4096;
+	rt->rx_size = 1;
+	rt_with_hostile(rt, rt_flow_crowd_run);
+}
+
 static void rt_flow_full(struct rt *rt)
 {
 	rt_listening(rt, rt_flow_full_run);
@@ -310,5 +425,6 @@ const struct rt_case rt_flow_cases[] = {
 	{ "flow_stays", rt_flow_stays },
 	{ "flow_told", rt_flow_told },
 	{ "flow_full", rt_flow_full },
+	{ "flow_crowd", rt_flow_crowd },
 	{ }
 };
