@@ -21,7 +21,7 @@ pytestmark = pytest.mark.core
 RTEST = Path("/sys/kernel/debug/kfi_rtest")
 
 #: Cases that need a parameter of the module.
-FULL, ROOM = "node_full", "makes_room"
+FULL, ROOM, FEW, GO = "node_full", "makes_room", "begins_few", "silent_go"
 
 #: Cases that are run while connections may be idle for some seconds only.
 IDLE = {
@@ -96,6 +96,13 @@ CASES = {
     "peer_reads_nothing": "a connected peer that answers no reads is asked for none",
     "left": "a connection that the peer leaves ends if nothing is under way",
     "left_busy": "and stays if something is",
+    "flow_ends": "a context that is gone is forgotten, once an operation has failed there",
+    "flow_ends_closed": "or once it has said that it closes",
+    "flow_stays": "but not while another one of its number may have refused a request",
+    "flow_told": "a context that closes says so to each sender that it has refused",
+    "flow_full": "a connection with many flows gets no new requests, and goes on with the others",
+    "flow_crowd": "many contexts that have room at the same time do not flood their sender",
+    "write_is_no_message": "a write with immediate data is not taken for the message before",
     "stolen_key": "what is registered for one peer is closed to others",
     "resumes_late": "O4: an endpoint closes, whatever a peer calls back that has no room to go",
     "answers_early": "an answer to what waits to be sent again changes nothing",
@@ -140,6 +147,18 @@ def test_full_node_makes_room(rtest: Path) -> None:
         assert (rtest / ROOM).read_text() == "ok\n"
 
 
+def test_domain_begins_few(rtest: Path) -> None:
+    """X3: a domain that sends to dead addresses leaves connections to other domains."""
+    with parameter("rdm_max_conns", 8):
+        assert (rtest / FEW).read_text() == "ok\n"
+
+
+def test_silent_peers_go(rtest: Path) -> None:
+    """X3: connections of peers that say nothing do not keep a node full."""
+    with parameter("rdm_max_conns", 2):
+        assert (rtest / GO).read_text() == "ok\n"
+
+
 @pytest.mark.parametrize("case", IDLE)
 def test_idle_connection(rtest: Path, case: str) -> None:
     """Run one case; see IDLE for what it holds to."""
@@ -149,4 +168,4 @@ def test_idle_connection(rtest: Path, case: str) -> None:
 
 def test_no_case_is_forgotten(rtest: Path) -> None:
     """Every case of the module is run from here."""
-    assert {path.name for path in rtest.iterdir()} == {*CASES, *IDLE, FULL, ROOM}
+    assert {path.name for path in rtest.iterdir()} == {*CASES, *IDLE, FULL, ROOM, FEW, GO}

@@ -14,6 +14,7 @@
  * decisions; kfr_ctl_added() then pumps without it.
  */
 #include <linux/jiffies.h>
+#include <linux/module.h>
 
 #include "rdm.h"
 
@@ -46,7 +47,8 @@ static void kfr_ctl_link(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	if (ctl->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants + 1);
 	list_move_tail(&ctl->item.link, &conn->urgent);
-	if (++conn->nctls > KFR_CTLS_MAX)
+	WRITE_ONCE(conn->nctls, conn->nctls + 1);
+	if (conn->nctls > KFR_CTLS_MAX)
 		WRITE_ONCE(conn->flooded, true);
 }
 
@@ -79,6 +81,61 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_ctl_link(conn, ctl);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
+}
+
+/**
+ * kfr_ctl_crowded() - does the peer receive control messages too slowly?
+ * @conn: the connection
+ *
+ * What can be left out, or wait, leaves the rest of the room to what cannot. The
+ * count may be stale: it only limits.
+ *
+ * Context: any.
+ * Return: whether half of them are queued.
+ */
+bool kfr_ctl_crowded(const struct kfr_conn *conn)
+{
+	return READ_ONCE(conn->nctls) > KFR_CTLS_MAX / 2;
+}
+
+/**
+ * kfr_ctl_wait() - let RESUME wait, if the peer receives too slowly
+ * @conn: the connection
+ *
+ * Context: any; a kfr_rx.lock may be held.
+ * Return: true: kfr_ctl_late() runs when fewer are queued.
+ */
+bool kfr_ctl_wait(struct kfr_conn *conn)
+{
+	unsigned long irq;
+	bool wait;
+
+	spin_lock_irqsave(&conn->lock, irq);
+	wait = conn->state != KFR_DEAD && kfr_ctl_crowded(conn);
+	if (wait)
+		conn->resume_late = true;
+	spin_unlock_irqrestore(&conn->lock, irq);
+	return wait;
+}
+
+/**
+ * kfr_ctl_late() - there is room for RESUMEs that had to wait
+ * @work: kfr_conn.late, which has a reference to the connection
+ *
+ * Context: work item; no lock held.
+ */
+void kfr_ctl_late(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(work, struct kfr_conn, late);
+
+	/* Contexts that are noted after this section set it again. */
+	spin_lock_irq(&conn->lock);
+	conn->late_queued = false;
+	conn->resume_late = false;
+	spin_unlock_irq(&conn->lock);
+	kfr_node_resume(conn->node);
+	kfr_conn_put(conn);
+	module_put(THIS_MODULE);
 }
 
 /**
@@ -122,21 +179,20 @@ void kfr_ctl_add_fin(struct kfr_job *job)
 }
 
 /**
- * kfr_ctl_add_reply() - first step of kfr_reply(), without a status
+ * kfr_ctl_add_nak() - queue NAK
  * @conn: on this connection
- * @req: the message to reply to
- * @op: KFR_OP_NAK or KFR_OP_RESUME
+ * @req: the request that is refused
  *
  * A caller that decides under a kfr_rx.lock queues the reply under that lock
  * too, so replies go out in the order of the decisions.
  *
  * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
  */
-void kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op)
+void kfr_ctl_add_nak(struct kfr_conn *conn, const struct kfr_hdr *req)
 {
 	struct kfr_hdr hdr;
 
-	kfr_reply_hdr(&hdr, req, op, KFR_OK, 0, 0);
+	kfr_reply_hdr(&hdr, req, KFR_OP_NAK, KFR_OK, 0, 0);
 	kfr_ctl_add(conn, &hdr);
 }
 
@@ -195,6 +251,7 @@ void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		.auth = req->auth,
 		.len = cpu_to_le32(len),
 		.over = cpu_to_le32(over),
+		.count = req->count,
 	};
 }
 

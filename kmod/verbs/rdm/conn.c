@@ -367,6 +367,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	init_completion(&conn->idle);
 	INIT_WORK(&conn->setup, kfr_conn_setup);
 	INIT_WORK(&conn->pump, kfr_pump_work);
+	INIT_WORK(&conn->late, kfr_ctl_late);
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
 	INIT_DELAYED_WORK(&conn->expire, kfr_conn_expire);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
@@ -442,13 +443,35 @@ static unsigned long kfr_idle_time(void)
 	return min(READ_ONCE(rdm_idle_s), KFR_PROBE_MAX) * HZ;
 }
 
-/* A connection of the node to itself stays: it has no other machine's memory. */
+/*
+ * A connection of the node to itself stays, as it has no other machine's memory,
+ * unless there is another one in its place.
+ */
 static void kfr_expire_later(struct kfr_conn *conn)
 {
 	unsigned long idle = kfr_idle_time();
+	bool stays = !idle || conn->remote == conn->node->ip;
 
-	if (idle && conn->remote != conn->node->ip)
+	if (!stays)
 		schedule_delayed_work(&conn->expire, idle);
+	else if (READ_ONCE(conn->leaving))
+		schedule_delayed_work(&conn->expire, KFR_IDLE_MIN);
+}
+
+/**
+ * kfr_conn_retire() - begin no new operation on a connection
+ * @conn: the connection
+ *
+ * Those that it has go on. It ends as an idle connection when they have ended.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_conn_retire(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	WRITE_ONCE(conn->leaving, true);
+	if (conn->state != KFR_DEAD)
+		kfr_expire_later(conn);
 }
 
 /* Nothing of this side is under way, and nothing that it owes the peer. */

@@ -36,6 +36,7 @@
 #include "match.h"
 #include "wire.h"
 
+struct kfr_domain;
 struct kfr_ep;
 struct kfr_mr;
 struct kfr_node;
@@ -139,7 +140,7 @@ enum kfr_conn_state {
 
 /**
  * struct kfr_conn - a connection between two nodes
- * @ref: of the memory: @destroy (the initial one), @setup, @pump, each
+ * @ref: of the memory: @destroy (the initial one), @setup, @pump, @late, each
  *	operation, job and kept message on it, @twin, and every function that
  *	uses it without its node's lock
  * @node: referenced
@@ -151,6 +152,8 @@ enum kfr_conn_state {
  * @slot: its index in kfr_node.conns, its own until it is destroyed; ULONG_MAX:
  *	there was none. Constant once it is linked
  * @begun: when; constant
+ * @by: the domain that has begun it, only to be compared, as it may be freed; NULL:
+ *	a peer. The node's lock
  * @heard: a message has arrived; written under the node's lock, read without it
  * @usable: new messages may use it. Not before a peer has proved its address
  *	(kfr_node_heard()), nor after it has begun another one; the node's lock
@@ -179,8 +182,8 @@ enum kfr_conn_state {
  * @err: errno of its end; written once, before @state becomes KFR_DEAD
  * @prov_errno: more exactly; likewise
  * @destroy_queued: @destroy was queued
- * @leaving: no request begins here any more, see kfr_conn_expire(); set once, also
- *	read without @lock
+ * @leaving: no request begins here any more, see kfr_conn_expire() and
+ *	kfr_conn_retire(); set once, also read without @lock
  * @seen: requests of both sides when @expire ran last; @expire only
  * @seen_at: when (jiffies) it saw that there were more; likewise
  * @flushing: kfr_conn_flush() waits for @idle
@@ -215,7 +218,9 @@ enum kfr_conn_state {
  * @epochs: source of epochs for all receive contexts: each is used once; atomic
  * @orphans: a receive context with a flow of this connection has closed; set
  *	once under that kfr_rx.lock, never cleared, read without
- * @nctls: control messages on @urgent
+ * @nctls: control messages on @urgent; read without @lock by kfr_ctl_crowded()
+ * @resume_late: when there are fewer, @late is to be queued
+ * @late_queued: it is queued
  * @flooded: there were too many; written once, also read without @lock
  * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
  * @ack_due: the pump shall send an ACK for @rx_seq
@@ -231,6 +236,7 @@ enum kfr_conn_state {
  * @setup: resolves the address; may be queued again
  * @pump: posts what kfr_pump() has left
  * @pump_queued: it is queued; @lock
+ * @late: resumes flows that had to wait; has a reference while it is queued
  * @probe: detects a dead peer
  * @expire: ends it when it is not used
  * @destroy: ends and frees everything; queued once
@@ -247,6 +253,7 @@ struct kfr_conn {
 	struct kfr_conn *twin;
 	unsigned long slot;
 	ktime_t begun;
+	const struct kfr_domain *by;
 	bool heard;
 	bool usable;
 	struct mutex ctl;	/* making the id against teardown */
@@ -304,6 +311,8 @@ struct kfr_conn {
 	atomic_t epochs;
 	bool orphans;
 	unsigned int nctls;
+	bool resume_late;
+	bool late_queued;
 	bool flooded;
 	unsigned int nwants;
 	bool ack_due;
@@ -319,6 +328,7 @@ struct kfr_conn {
 	struct work_struct setup;
 	struct work_struct pump;
 	bool pump_queued;
+	struct work_struct late;
 	struct delayed_work probe;
 	struct delayed_work expire;
 	struct work_struct destroy;
@@ -331,16 +341,22 @@ struct kfr_conn {
  * @to: the context: endpoint, index and authorisation key; constant
  * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
  * @epoch: of requests sent from now on
+ * @lent: the operation that has brought the memory has not ended
+ * @last: place of the last request that the context may have seen when it made a
+ *	flow: of one that was refused or forgotten, or the one in RESUME
  * @parked: operations that wait for RESUME or WANT, in order
  *
- * It is protected by kfr_conn.lock and lives as long as the connection. What the
- * receiver knows of a flow is in kfr_rx.flows.
+ * It is protected by kfr_conn.lock and lives until the context is gone
+ * (kfr_flow_gone()), or as long as the connection. What the receiver knows of a
+ * flow is in kfr_rx.flows.
  */
 struct kfr_flow {
 	struct hlist_node link;
 	u64 to;
 	bool by_key;
+	bool lent;
 	u16 epoch;
+	u32 last;
 	struct list_head parked;
 };
 
@@ -360,8 +376,8 @@ enum kfr_op_state {
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
- * @flow: memory for a flow, should the peer refuse the operation; then the
- *	connection takes it
+ * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
+ *	flow now
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
@@ -525,6 +541,7 @@ void kfr_conn_put(struct kfr_conn *conn);
 void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno);
 void kfr_conn_close(struct kfr_conn *conn);
 void kfr_conn_discard(struct kfr_conn *conn);
+void kfr_conn_retire(struct kfr_conn *conn);
 void kfr_conn_confirmed(struct kfr_conn *conn);
 void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
@@ -547,8 +564,11 @@ void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		   enum kfr_status status, size_t len, size_t over);
 void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
-void kfr_ctl_add_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op);
+void kfr_ctl_add_nak(struct kfr_conn *conn, const struct kfr_hdr *req);
 void kfr_ctl_add_fin(struct kfr_job *job);
+bool kfr_ctl_crowded(const struct kfr_conn *conn);
+bool kfr_ctl_wait(struct kfr_conn *conn);
+void kfr_ctl_late(struct work_struct *work);
 void kfr_ctl_added(struct kfr_conn *conn);
 void kfr_count_request(struct kfr_conn *conn);
 void kfr_ack_request(struct kfr_conn *conn, u32 seq);

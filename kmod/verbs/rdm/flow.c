@@ -29,12 +29,25 @@
  * KFR_WANTS_MAX unsent WANTs on a connection, RESUME takes their place: all
  * parked messages are sent again, and each is matched on arrival.
  *
+ * Many contexts can have room at the same time, as when they share a CQ. A
+ * connection whose control messages wait takes no RESUME then: the flow stays
+ * blocked, and the context is noted (kfr_rx.late) until the connection has room
+ * for them (kfr_rx_resume_late()).
+ *
  * A sender knows contexts by number only. When a context closes and another one
  * gets its number, the sender's epoch is one that the new context does not
  * know: old, or newer than messages still in flight. So if a context with a
  * flow has closed (kfr_conn.orphans), each context without a flow refuses its
  * first message and sends RESUME at once, with an epoch that no context of the
  * connection has used.
+ *
+ * For the same reason the sender can end a flow when it hears that the context
+ * is gone: an operation has failed with KFR_NO_ENDPOINT, or the context has said
+ * so in RESUME when it closed. Otherwise the flows of a connection would be as
+ * many as there ever were contexts. A context that follows refuses whatever epoch
+ * comes first. But its NAK must find an operation here, which makes the flow
+ * again. So a flow stays if a later request was refused or forgotten
+ * (kfr_flow.last).
  *
  * This file has both sides. The receiver's part, up to kfr_rx_forget(), works
  * on kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
@@ -141,14 +154,15 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
 
 /*
  * Queues RESUME. The epoch is taken and queued under one section of the lock,
- * so RESUMEs of a context are on the wire in the order of their epochs.
+ * so RESUMEs of a context are on the wire in the order of their epochs. The last
+ * one, of a context that closes, says so.
  */
 static void kfr_resume_one(struct kfr_rx *rx, struct kfr_conn *conn,
 			   bool by_key)
 {
 	unsigned long i = kfr_flow_index(conn, by_key);
 	u16 epoch = atomic_inc_return(&conn->epochs);
-	struct kfr_hdr hdr = {
+	struct kfr_hdr hdr, to = {
 		.dst = cpu_to_le16(rx->ep->addr.id),
 		.rx = cpu_to_le16(rx->index),
 		.auth = cpu_to_le32(rx->ep->auth),
@@ -160,7 +174,25 @@ static void kfr_resume_one(struct kfr_rx *rx, struct kfr_conn *conn,
 	/* It replaces another value, so it needs no memory. */
 	xa_store(&rx->flows, i, xa_mk_value(epoch), 0);
 	xa_clear_mark(&rx->flows, i, kfr_flow_mark(by_key));
-	kfr_ctl_add_reply(conn, &hdr, KFR_OP_RESUME);
+	kfr_reply_hdr(&hdr, &to, KFR_OP_RESUME,
+		      rx->closing ? KFR_NO_ENDPOINT : KFR_OK, 0, 0);
+	kfr_ctl_add(conn, &hdr);
+}
+
+/*
+ * Queues RESUME, unless too many control messages wait already: the flow is
+ * resumed later. Return: whether it was queued.
+ */
+static bool kfr_resume_now(struct kfr_rx *rx, struct kfr_conn *conn,
+			   bool by_key)
+{
+	lockdep_assert_held(&rx->lock);
+	if (!kfr_ctl_wait(conn)) {
+		kfr_resume_one(rx, conn, by_key);
+		return true;
+	}
+	rx->late[by_key] = true;
+	return false;
 }
 
 /*
@@ -197,18 +229,41 @@ void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 	struct kfr_conn *conn;
 	unsigned long i = 0;
 	unsigned long irq;
+	bool queued;
 
 	do {
 		spin_lock_irqsave(&rx->lock, irq);
 		conn = kfr_flow_next(rx, &i, by_key);
-		if (conn)
-			kfr_resume_one(rx, conn, by_key);
+		queued = conn && kfr_resume_now(rx, conn, by_key);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		kfr_ctl_added(conn);
+		if (queued)
+			kfr_ctl_added(conn);
 		kfr_conn_put(conn);
 	} while (true);
+}
+
+/**
+ * kfr_rx_resume_late() - resume the senders that could not be resumed before
+ * @rx: the context, busy
+ *
+ * A flow that is blocked for want of room goes on, too, and is refused again.
+ *
+ * Context: process; no lock held.
+ */
+void kfr_rx_resume_late(struct kfr_rx *rx)
+{
+	bool late[2];
+
+	spin_lock_irq(&rx->lock);
+	memcpy(late, rx->late, sizeof(late));
+	memset(rx->late, 0, sizeof(rx->late));
+	spin_unlock_irq(&rx->lock);
+	if (late[false])
+		kfr_rx_resume(rx, false);
+	if (late[true])
+		kfr_rx_resume(rx, true);
 }
 
 /**
@@ -265,20 +320,20 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 	struct kfr_conn *conn;
 	unsigned long i = 0;
 	unsigned long irq;
-	bool all;
+	bool all, queued;
 
 	do {
 		spin_lock_irqsave(&rx->lock, irq);
 		conn = kfr_flow_next(rx, &i, false);
 		all = conn && kfr_wants_full(conn);
-		if (all)
-			kfr_resume_one(rx, conn, false);
+		queued = all && kfr_resume_now(rx, conn, false);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		if (all)
+		if (queued)
 			kfr_ctl_added(conn);
-		else if (!recv->directed || recv->src.ip == conn->remote)
+		else if (!all &&
+			 (!recv->directed || recv->src.ip == conn->remote))
 			kfr_send_want(rx, conn, recv);
 		kfr_conn_put(conn);
 	} while (conn);
@@ -298,17 +353,16 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 {
 	unsigned long i = kfr_flow_index(conn, false);
 	unsigned long irq;
-	bool all;
+	bool all, queued;
 
 	spin_lock_irqsave(&rx->lock, irq);
 	all = kfr_wants_full(conn) &&
 	      xa_get_mark(&rx->flows, i, kfr_flow_mark(false));
-	if (all)
-		kfr_resume_one(rx, conn, false);
+	queued = all && kfr_resume_now(rx, conn, false);
 	spin_unlock_irqrestore(&rx->lock, irq);
-	if (all)
+	if (queued)
 		kfr_ctl_added(conn);
-	else
+	else if (!all)
 		kfr_send_want(rx, conn, recv);
 }
 
@@ -316,9 +370,9 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
  * kfr_rx_drop_flows() - a context closes
  * @rx: the context, closing: it refuses every message with KFR_NO_ENDPOINT
  *
- * RESUME makes the senders send their parked messages, which are then refused.
- * @orphans is set while messages still find this context, so that the next one
- * with its number sees it.
+ * RESUME makes the senders send their parked messages, which are then refused,
+ * and lets them end the flow. @orphans is set while messages still find this
+ * context, so that the next one with its number sees it.
  *
  * Context: process; no lock held.
  */
@@ -328,15 +382,23 @@ void kfr_rx_drop_flows(struct kfr_rx *rx)
 	unsigned long i;
 	void *epoch;
 
-	kfr_rx_resume(rx, false);
-	kfr_rx_resume(rx, true);
 	xa_for_each(&rx->flows, i, epoch) {
 		spin_lock_irq(&rx->lock);
-		conn = xa_erase(&rx->flows, i) ?
+		conn = xa_load(&rx->flows, i) ?
 		       xa_load(&rx->ep->node->conns, i >> 1) : NULL;
-		if (conn)
+		if (conn) {
+			kfr_conn_get(conn);
 			WRITE_ONCE(conn->orphans, true);
+			if (!kfr_ctl_crowded(conn) ||
+			    xa_get_mark(&rx->flows, i, kfr_flow_mark(i & 1)))
+				kfr_resume_one(rx, conn, i & 1);
+		}
+		xa_erase(&rx->flows, i);
 		spin_unlock_irq(&rx->lock);
+		if (!conn)
+			continue;
+		kfr_ctl_added(conn);
+		kfr_conn_put(conn);
 	}
 }
 
@@ -436,8 +498,8 @@ u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op)
 
 /*
  * The flow of an operation that is the first to need one. It has brought the
- * memory along, so nothing can fail here. The number of flows is bounded: a
- * hostile peer chooses what it refuses. Return: NULL: there are too many.
+ * memory along, so nothing can fail here. A connection with too many flows gets
+ * no new operations, but those that it has go on.
  */
 static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 {
@@ -445,32 +507,106 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	struct kfr_flow *flow = op->flow;
 
 	lockdep_assert_held(&conn->lock);
-	if (conn->nflows == KFR_FLOWS || WARN_ON_ONCE(!flow))
-		return NULL;
 	op->flow = NULL;
-	conn->nflows++;
 	flow->to = kfr_flow_to(hdr);
 	flow->by_key = kfr_hdr_by_key(hdr);
+	flow->lent = true;
+	flow->last = le32_to_cpu(hdr->count);
 	INIT_LIST_HEAD(&flow->parked);
 	hash_add(conn->flows, &flow->link, flow->to);
+	if (++conn->nflows >= KFR_FLOWS)
+		kfr_conn_retire(conn);
+	return flow;
+}
+
+/* The peer may have a flow that was made by this request or an earlier one. */
+static void kfr_flow_seen(struct kfr_flow *flow, __le32 count)
+{
+	if ((s32)(le32_to_cpu(count) - flow->last) > 0)
+		flow->last = le32_to_cpu(count);
+}
+
+/**
+ * kfr_flow_expect() - a sent request is refused, or forgotten and may be refused
+ * @conn: its connection
+ * @op: the operation
+ *
+ * NAK for a forgotten one will be ignored. But RESUME follows, whose epoch counts
+ * for later requests of the flow.
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: the flow.
+ */
+struct kfr_flow *kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op)
+{
+	struct kfr_flow *flow = kfr_flow_find(conn, &op->hdr);
+
+	lockdep_assert_held(&conn->lock);
+	if (!flow)
+		flow = kfr_flow_new(conn, op);
+	kfr_flow_seen(flow, op->hdr.count);
 	return flow;
 }
 
 /**
- * kfr_flow_expect() - a sent request is forgotten, and may be refused later
+ * kfr_flow_release() - an operation has ended: it does not need its flow again
  * @conn: its connection
  * @op: the operation
  *
- * NAK for it will be ignored. But RESUME follows, whose epoch counts for later
- * requests of the flow.
+ * An operation can make one flow only, as it has the memory for one. Its flow
+ * stays as long as the operation may be refused again.
  *
  * Context: any; the caller holds the connection's lock.
- * Return: false: there are too many flows, so it cannot be forgotten.
  */
-bool kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op)
+void kfr_flow_release(struct kfr_conn *conn, const struct kfr_op *op)
 {
+	struct kfr_flow *flow;
+
 	lockdep_assert_held(&conn->lock);
-	return kfr_flow_find(conn, &op->hdr) || kfr_flow_new(conn, op);
+	if (op->flow)
+		return;
+	flow = kfr_flow_find(conn, &op->hdr);
+	if (!WARN_ON_ONCE(!flow))
+		flow->lent = false;
+}
+
+/* The flow that a message of the peer is about: of requests to its source. */
+static struct kfr_flow *kfr_flow_from(const struct kfr_conn *conn,
+				      const struct kfr_hdr *hdr, bool by_key)
+{
+	const struct kfr_hdr to = {
+		.dst = hdr->src,
+		.rx = hdr->rx,
+		.auth = hdr->auth,
+		.op = by_key ? KFR_OP_WRITE : KFR_OP_EAGER,
+	};
+
+	return kfr_flow_find(conn, &to);
+}
+
+/**
+ * kfr_flow_gone() - a context of the peer does not exist any more
+ * @conn: the connection
+ * @hdr: header of the message that says so: @count of the last request that found
+ *	it gone
+ *
+ * The flow ends, unless it has requests that a later context of the same numbers
+ * may refuse, see above.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+{
+	struct kfr_flow *flow = kfr_flow_from(conn, hdr,
+					      hdr->flags & KFR_F_RMA);
+
+	lockdep_assert_held(&conn->lock);
+	if (!flow || flow->lent || !list_empty(&flow->parked) ||
+	    (s32)(le32_to_cpu(hdr->count) - flow->last) < 0)
+		return;
+	hash_del(&flow->link);
+	conn->nflows--;
+	kfree(flow);
 }
 
 /*
@@ -504,24 +640,18 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
  * send it again.
  *
  * Context: softirq; no lock held.
- * Return: 0; -EPROTO: the peer refuses more than it can have.
  */
-int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	struct kfr_op *op, *done = NULL;
 	struct kfr_flow *flow;
 	unsigned long irq;
-	int err = 0;
 
 	spin_lock_irqsave(&conn->lock, irq);
 	op = kfr_find_request(conn, hdr);
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch) {
-		flow = kfr_flow_find(conn, &op->hdr);
-		if (!flow)
-			flow = kfr_flow_new(conn, op);
-		if (!flow)
-			err = -EPROTO;
-		else if (!READ_ONCE(op->tx->closing))
+		flow = kfr_flow_expect(conn, op);
+		if (!READ_ONCE(op->tx->closing))
 			kfr_park(flow, op);
 		else if (!kfr_op_cancel(conn, op))
 			done = op;
@@ -530,7 +660,6 @@ int kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	if (done)
 		kfr_op_done(done);
 	kfr_pump(conn);
-	return err;
 }
 
 /*
@@ -572,34 +701,34 @@ static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 /**
  * kfr_flow_resume() - RESUME has arrived: send parked operations again
  * @conn: on this connection
- * @hdr: header of the RESUME; its source is the context that has room
+ * @hdr: header of the RESUME; its source is the context that has room, or closes
+ *
+ * A flow that has ended is not resumed: the RESUME is of the context that was gone
+ * then.
  *
  * Context: softirq; no lock held.
- * Return: 0; -EPROTO: that context has never sent NAK.
  */
-int kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
-	struct kfr_hdr to = { .dst = hdr->src, .rx = hdr->rx,
-			      .auth = hdr->auth,
-			      .op = hdr->flags & KFR_F_RMA ? KFR_OP_WRITE :
-							     KFR_OP_EAGER };
 	struct kfr_op *op, *next;
 	struct kfr_flow *flow;
 	unsigned long irq;
 	LIST_HEAD(again);
 
 	spin_lock_irqsave(&conn->lock, irq);
-	flow = kfr_flow_find(conn, &to);
+	flow = kfr_flow_from(conn, hdr, hdr->flags & KFR_F_RMA);
 	if (flow) {
+		kfr_flow_seen(flow, hdr->count);
 		kfr_flow_gather(conn, flow, le32_to_cpu(hdr->count));
 		flow->epoch = le16_to_cpu(hdr->epoch);
 		list_for_each_entry_safe(op, next, &flow->parked, sent)
 			kfr_unpark(conn, op, &again);
 		list_splice(&again, &conn->reqs);
 	}
+	if (hdr->status == cpu_to_le32(KFR_NO_ENDPOINT))
+		kfr_flow_gone(conn, hdr);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
-	return flow ? 0 : -EPROTO;
 }
 
 static bool kfr_op_matches_want(const struct kfr_op *op,
@@ -625,15 +754,13 @@ static bool kfr_op_matches_want(const struct kfr_op *op,
  */
 void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
-	struct kfr_hdr to = { .dst = hdr->src, .rx = hdr->rx,
-			      .auth = hdr->auth };
 	struct kfr_flow *flow;
 	struct kfr_op *op;
 	unsigned long irq;
 	LIST_HEAD(pulled);
 
 	spin_lock_irqsave(&conn->lock, irq);
-	flow = kfr_flow_find(conn, &to);
+	flow = kfr_flow_from(conn, hdr, false);
 	if (flow) {
 		list_for_each_entry(op, &flow->parked, sent) {
 			if (!kfr_op_matches_want(op, hdr))

@@ -543,7 +543,7 @@ void kfr_node_unlink(struct kfr_conn *conn)
  * caller, without a reference; an error.
  */
 static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
-				       bool passive)
+				       bool passive, const struct kfr_domain *by)
 {
 	struct kfr_conn *conn, *twin = NULL;
 
@@ -562,6 +562,7 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 		twin->cookie = conn->cookie;
 		twin->usable = true;
 	}
+	conn->by = by;
 	conn->usable = true;
 	kfr_conn_start(conn);
 	return passive ? twin : conn;
@@ -590,11 +591,43 @@ static bool kfr_node_full(const struct kfr_node *node)
 	return refcount_read(&node->halves) > READ_ONCE(rdm_max_conns);
 }
 
+/* The part of a node's connections that is kept free, or that one domain begins. */
+static unsigned int kfr_share(unsigned int conns)
+{
+	return max(conns / 8, 1U);
+}
+
+/* Is no more room left than that? */
+static bool kfr_node_tight(const struct kfr_node *node)
+{
+	unsigned int most = READ_ONCE(rdm_max_conns);
+
+	return refcount_read(&node->halves) + kfr_share(most) > most;
+}
+
+/*
+ * Has a domain begun as many connections as it may that are not up yet? To an
+ * address without a machine, each keeps its place for KFR_RESOLVES attempts.
+ */
+static bool kfr_domain_begins(struct kfr_node *node,
+			      const struct kfr_domain *by)
+{
+	unsigned int n = 0, most = kfr_share(READ_ONCE(rdm_max_conns));
+	struct kfr_conn *conn;
+	unsigned long i;
+
+	lockdep_assert_held(&node->lock);
+	xa_for_each(&node->conns, i, conn)
+		if (conn->by == by &&
+		    READ_ONCE(conn->state) == KFR_CONNECTING && ++n == most)
+			return true;
+	return false;
+}
+
 /**
  * kfr_node_conn() - find or begin the connection for a message
- * @node: the local node
- * @from: the sending endpoint
- * @to: the receiving endpoint
+ * @ep: the sending endpoint
+ * @to: the receiving one
  *
  * Two endpoints of one node use the two ends of one connection, so that
  * messages in one direction carry the ACKs of the other. Finding and beginning
@@ -602,12 +635,12 @@ static bool kfr_node_full(const struct kfr_node *node)
  *
  * Context: any; does not sleep; no lock held.
  * Return: the connection, referenced; -ENODEV: the node is closing; -ENOMEM;
- * -EAGAIN: there are rdm_max_conns.
+ * -EAGAIN: there are rdm_max_conns, or the domain begins too many.
  */
-struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
-			       struct kfr_addr to)
+struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to)
 {
-	bool passive = to.ip == node->ip && from.id > to.id;
+	struct kfr_node *node = ep->node;
+	bool passive = to.ip == node->ip && ep->addr.id > to.id;
 	struct kfr_conn *conn;
 	unsigned long irq;
 
@@ -620,8 +653,11 @@ struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
 			kfr_node_hurry(node);
 			conn = ERR_PTR(-EAGAIN);
 		}
+		if (!conn && to.ip != node->ip &&
+		    kfr_domain_begins(node, ep->rdm))
+			conn = ERR_PTR(-EAGAIN);
 		if (!conn)
-			conn = kfr_conn_begin(node, to.ip, passive);
+			conn = kfr_conn_begin(node, to.ip, passive, ep->rdm);
 		if (!IS_ERR(conn))
 			kfr_conn_get(conn);
 	}
@@ -661,27 +697,58 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
 	return oldest;
 }
 
+/*
+ * The oldest connection that any peer has begun, referenced, if it has carried no
+ * message of that peer although there was time for one. Its address is not proved,
+ * so a single sender of requests can have many.
+ */
+static struct kfr_conn *kfr_node_unheard(struct kfr_node *node)
+{
+	ktime_t begun = ktime_sub_ms(ktime_get(), KFR_HEARD_MS);
+	struct kfr_conn *conn, *oldest = NULL;
+	unsigned long i;
+
+	spin_lock_irq(&node->lock);
+	xa_for_each(&node->conns, i, conn) {
+		if (!conn->passive || conn->heard || conn->remote == node->ip ||
+		    !ktime_before(conn->begun, begun))
+			continue;
+		begun = conn->begun;
+		oldest = conn;
+	}
+	if (oldest)
+		kfr_conn_get(oldest);
+	spin_unlock_irq(&node->lock);
+	return oldest;
+}
+
+static void kfr_node_drop_conn(struct kfr_conn *conn)
+{
+	if (!conn)
+		return;
+	kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
+	kfr_conn_put(conn);
+}
+
 /**
  * kfr_node_make_room() - prepare for another connection of a peer
  * @node: the local node
  * @remote: the peer
  *
- * Aborts the oldest connection of the peer if it has begun KFR_PEER_CONNS.
+ * Aborts the oldest connection of the peer if it has begun KFR_PEER_CONNS. If the
+ * node is almost full, aborts one of any peer that was not heard. Its place is free
+ * only when it is destroyed, so that comes before the node is full.
  *
  * Context: process, CM callback; no spinlock held.
  * Return: false: the node has rdm_max_conns connections, refuse the new one.
  */
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote)
 {
-	struct kfr_conn *oldest;
-
 	if (remote == node->ip)
 		return true;
-	oldest = kfr_conn_oldest(node, remote);
-	if (oldest) {
-		kfr_conn_abort(oldest, EHOSTUNREACH, KFR_ERR_CLOSED);
-		kfr_conn_put(oldest);
-	}
+	kfr_node_drop_conn(kfr_conn_oldest(node, remote));
+	if (kfr_node_tight(node))
+		kfr_node_drop_conn(kfr_node_unheard(node));
 	return !kfr_node_full(node);
 }
 
@@ -709,6 +776,27 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 	}
 	srcu_read_unlock(&kfv_srcu, idx);
 	xa_cmpxchg_irq(&node->conns, conn->slot, XA_ZERO_ENTRY, NULL, 0);
+}
+
+/**
+ * kfr_node_resume() - resume senders that had to wait for room on a connection
+ * @node: the node
+ *
+ * Context: process; no lock held.
+ */
+void kfr_node_resume(struct kfr_node *node)
+{
+	int idx = srcu_read_lock(&kfv_srcu);
+	struct kfr_rx *rx;
+	unsigned long i;
+
+	xa_for_each(&node->rxs, i, rx) {
+		if (!refcount_inc_not_zero(&rx->busy))
+			continue;
+		kfr_rx_resume_late(rx);
+		kfr_rx_put(rx);
+	}
+	srcu_read_unlock(&kfv_srcu, idx);
 }
 
 /**

@@ -138,6 +138,7 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
 			break;
 		op->state = KFR_BUSY;
+		kfr_flow_release(conn, op);
 		list_move_tail(&op->sent, &done);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
@@ -199,6 +200,7 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 	lockdep_assert_held(&conn->lock);
 	op->state = KFR_BUSY;
 	op->parked = false;
+	kfr_flow_release(conn, op);
 	if (op->has_id) {
 		conn->ids[le32_to_cpu(op->hdr.seq) % KFR_IDS] = NULL;
 		conn->nids--;
@@ -289,6 +291,8 @@ int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_op_set_result(op, hdr);
 		invalidate = kfr_op_end(conn, op);
 	}
+	if (!err && le32_to_cpu(hdr->status) == KFR_NO_ENDPOINT)
+		kfr_flow_gone(conn, hdr);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (op && !invalidate)
 		kfr_op_done(op);
@@ -382,14 +386,16 @@ struct kfr_conn *kfr_op_conn(struct kfr_op *op)
  * A sent operation is forgotten. A late ACK or ERR covers a number that was sent,
  * a late FIN an id that was given, and a late NAK finds nothing to park; all are
  * ignored. Only RESUME changes later requests: it finds the flow. Return: false:
- * there are too many flows.
+ * the peer still needs what the operation has.
  */
-static bool kfr_op_forgettable(struct kfr_conn *conn, struct kfr_op *op,
-			       bool revoke)
+static bool kfr_op_forget(struct kfr_conn *conn, struct kfr_op *op,
+			  bool revoke)
 {
 	lockdep_assert_held(&conn->lock);
-	return op->state == KFR_SENT && (revoke || kfr_op_numbered(op)) &&
-	       kfr_flow_expect(conn, op);
+	if (op->state != KFR_SENT || (!revoke && !kfr_op_numbered(op)))
+		return false;
+	kfr_flow_expect(conn, op);
+	return true;
 }
 
 /**
@@ -418,8 +424,7 @@ void kfr_op_recall(struct kfr_op *op, bool revoke)
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
 		/* kfr_op_fail_all() ends it. */
-	} else if (op->state == KFR_QUEUED ||
-		   kfr_op_forgettable(conn, op, revoke)) {
+	} else if (op->state == KFR_QUEUED || kfr_op_forget(conn, op, revoke)) {
 		list_del_init(&op->item.link);
 		done = !kfr_op_cancel(conn, op);
 		/* Keeps the device until kfr_op_done() has unmapped it. */

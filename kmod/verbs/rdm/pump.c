@@ -115,7 +115,12 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	else
 		list_move(&ctl->item.link, &conn->free_ctls);
 	conn->acked = le32_to_cpu(ctl->hdr.ack);
-	conn->nctls--;
+	WRITE_ONCE(conn->nctls, conn->nctls - 1);
+	if (conn->resume_late && !conn->late_queued && !kfr_ctl_crowded(conn)) {
+		conn->late_queued = true;
+		kfr_conn_get(conn);
+		kfv_queue_work(&conn->late);
+	}
 	if (step->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants - 1);
 	return true;

@@ -64,7 +64,7 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup, .pump and .destroy on kfv_wq; .probe,
+ *   work items		kfr_conn.setup, .pump, .late and .destroy on kfv_wq; .probe,
  *			.expire and kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
@@ -143,18 +143,19 @@
  * it may use again although the job's FIN has not left here yet.
  */
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
-#define KFR_FLOWS	16384	/* contexts of a peer that have sent NAK */
+#define KFR_FLOWS	16384	/* flows; then new requests go elsewhere */
 #define KFR_FLOW_BITS	7	/* of the hash table of these */
 #define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
+#define KFR_HEARD_MS	100	/* for the first message, on a full node */
 #define KFR_SLOTS	64	/* with one peer, also those being destroyed */
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
-#define KFR_IDLE_MIN	HZ		/* if a node is full */
+#define KFR_IDLE_MIN	HZ		/* if a node, or a connection, is full */
 #define KFR_PROBE_MAX	86400u	/* seconds, also of an idle connection */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 
@@ -441,14 +442,14 @@ void kfr_node_put(struct kfr_node *node);
 void kfr_node_unuse(struct kfr_node *node);
 void kfr_strip(const struct kfv_device *dev);
 struct kfr_rx *kfr_node_rx(struct kfr_node *node, const struct kfr_hdr *hdr);
-struct kfr_conn *kfr_node_conn(struct kfr_node *node, struct kfr_addr from,
-			       struct kfr_addr to);
+struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to);
 struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
 			       bool passive);
 void kfr_node_unlink(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
+void kfr_node_resume(struct kfr_node *node);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,

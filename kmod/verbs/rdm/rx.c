@@ -299,7 +299,7 @@ static enum kfr_arrival_result kfr_rx_push_back(struct kfr_rx *rx,
 						struct kfr_arrival *in)
 {
 	lockdep_assert_held(&rx->lock);
-	kfr_ctl_add_reply(in->conn, in->hdr, KFR_OP_NAK);
+	kfr_ctl_add_nak(in->conn, in->hdr);
 	return KFR_PUSHED_BACK;
 }
 
@@ -629,9 +629,11 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 	case KFR_OP_ERR:
 		return kfr_handle_reply(conn, hdr);
 	case KFR_OP_NAK:
-		return kfr_flow_nak(conn, hdr);
+		kfr_flow_nak(conn, hdr);
+		return 0;
 	case KFR_OP_RESUME:
-		return kfr_flow_resume(conn, hdr);
+		kfr_flow_resume(conn, hdr);
+		return 0;
 	case KFR_OP_CANCEL:
 		kfr_handle_cancel(conn, hdr);
 		return 0;

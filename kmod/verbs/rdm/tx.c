@@ -534,7 +534,7 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 	op->conn = NULL;
 	err = kfr_op_fill(op, send, &dst);
 	while (!err) {
-		conn = kfr_node_conn(face->ep->node, face->ep->addr, dst);
+		conn = kfr_node_conn(face->ep, dst);
 		err = PTR_ERR_OR_ZERO(conn);
 		if (err)
 			break;

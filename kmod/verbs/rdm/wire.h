@@ -87,12 +87,13 @@ enum kfr_status {
  * @epoch: epoch of the sender's messages to this context; see RESUME
  * @seq: number, or id
  * @ack: the last number that the sender of this header has handled
- * @status: enum kfr_status, in FIN and ERR
+ * @status: enum kfr_status, in FIN and ERR; in RESUME: KFR_NO_ENDPOINT: the
+ *	context closes
  * @auth: both endpoints' authorisation key
  * @len: bytes of the message; in a reply: bytes that were delivered
  * @over: in a reply: bytes that did not fit
- * @count: requests sent on the connection, this one included; in RESUME and
- *	LEAVE: requests handled so far
+ * @count: requests sent on the connection, this one included; in a reply: @count
+ *	of the request; in RESUME and LEAVE: requests handled so far
  * @tag: tag, or key
  * @data: remote CQ data
  * @offset: RMA: where in the region, or in the receive

@@ -215,17 +215,14 @@ static size_t rt_nonsense(struct rt_hostile *h, unsigned int n)
 		hdr->op = KFR_OP_ERR;
 		break;
 	case 11:
-		hdr->op = KFR_OP_RESUME;
-		break;
-	case 12:
 		hdr->op = KFR_OP_RTS;
 		hdr->nsegs = KFR_SEGS + 1;
 		break;
-	case 13:
+	case 12:
 		hdr->op = KFR_OP_RTS;	/* segments of nothing, 8 bytes */
 		hdr->nsegs = 1;
 		return sizeof(*hdr) + sizeof(struct kfr_seg);
-	case 14:
+	case 13:
 		hdr->op = KFR_OP_WRITE;
 		hdr->len = cpu_to_le32(~0U);
 		break;
@@ -528,6 +525,46 @@ static void rt_stolen_key(struct rt *rt)
 	rt_hostile_close(&one);
 }
 
+/* A message that says nothing, so that each of the node's buffers has one. */
+static int rt_say_nothing(struct rt_hostile *h, unsigned int n)
+{
+	struct kfr_hdr hdr = { .version = KFR_VERSION, .op = KFR_OP_ACK };
+	int err = 0;
+
+	while (n-- && !err)
+		while ((err = kfi_inject(h->ep, &hdr, sizeof(hdr), 0)) ==
+		       -KFI_EAGAIN)
+			cond_resched();
+	return err;
+}
+
+/* Where @a reads to, it writes with immediate data: the node hears no message. */
+static void rt_write_run(struct rt *rt, struct rt_hostile *h)
+{
+	const struct kfr_hdr *hdr = (struct kfr_hdr *)h->in;
+	struct kfr_seg seg;
+	kfi_addr_t addr;
+
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_read(rt->a.ep, rt->a.buf, 100, NULL, addr, 0, 7, rt), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_hostile_hears(h, 1), 0);
+	RT_EQ(rt, hdr->op, KFR_OP_READ);
+	memcpy(&seg, hdr + 1, sizeof(seg));
+	RT_EQ(rt, rt_say_nothing(h, RT_BUFFERS), 0);
+	RT_EQ(rt, kfi_writedata(h->ep, h->msg, 100, NULL, 1, 0,
+				le64_to_cpu(seg.addr), le32_to_cpu(seg.rkey),
+				NULL), 0);
+	RT_EQ(rt, rt_hostile_event(h, NULL, 0, NULL), KFI_SHUTDOWN);
+	RT_EQ(rt, rt_talk(rt), 0);
+}
+
+static void rt_write_is_no_message(struct rt *rt)
+{
+	rt_listening(rt, rt_write_run);
+}
+
 const struct rt_case rt_hostile_cases[] = {
 	{ "old_version", rt_old_version },
 	{ "makes_no_sense", rt_makes_no_sense },
@@ -535,5 +572,6 @@ const struct rt_case rt_hostile_cases[] = {
 	{ "goes_away", rt_goes_away },
 	{ "foreign", rt_foreign },
 	{ "stolen_key", rt_stolen_key },
+	{ "write_is_no_message", rt_write_is_no_message },
 	{ }
 };

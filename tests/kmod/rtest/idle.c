@@ -196,7 +196,72 @@ static void rt_makes_room(struct rt *rt)
 	rt_listening(rt, rt_makes_room_run);
 }
 
+/* An address of the device's network at which there is no machine: the nth. */
+static int rt_know_none(struct rt_side *side, unsigned int n, kfi_addr_t *addr)
+{
+	u32 net = ntohl(in_aton(rt_address())) & ~255;
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(net + 200 + n),
+		.sin_port = htons(RT_STRANGER),
+	};
+
+	return kfi_av_insert(side->av, &sin, 1, addr, 0, NULL);
+}
+
+/*
+ * To be run when a node may have eight connections: a domain may begin one at a
+ * time. One that does not come up leaves the others to other domains.
+ */
+static void rt_begins_few(struct rt *rt)
+{
+	kfi_addr_t a1, a2, b;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, rt_know_none(&rt->a, 1, &a1), 1);
+	RT_EQ(rt, rt_know_none(&rt->a, 2, &a2), 1);
+	RT_EQ(rt, rt_know_none(&rt->b, 3, &b), 1);
+	RT_EQ(rt, rt_send_to(&rt->a, a1), 0);
+	RT_EQ(rt, rt_send_to(&rt->a, a2), -KFI_EAGAIN);
+	RT_EQ(rt, rt_send_to(&rt->a, a1), 0);
+	RT_EQ(rt, rt_send_to(&rt->b, b), 0);
+}
+
+/* Return: 0 when it is connected, which may take a few attempts. */
+static int rt_connect_at_last(struct rt_hostile *h)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(RT_DEADLINE_MS);
+	int err;
+
+	do {
+		rt_hostile_close_ep(h);
+		err = rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL,
+					 0);
+	} while (err == -ECONNREFUSED && time_before(jiffies, end));
+	return err;
+}
+
+/* To be run when a node may have two connections: the third replaces a silent one. */
+static void rt_silent_go(struct rt *rt)
+{
+	struct rt_hostile h[3] = { };
+	unsigned int i;
+	int err;
+
+	err = rt_open(rt);
+	for (i = 0; i < ARRAY_SIZE(h) && !err; i++) {
+		err = rt_hostile_open(&h[i], false);
+		if (!err)
+			err = rt_connect_at_last(&h[i]);
+	}
+	for (i = 0; i < ARRAY_SIZE(h); i++)
+		rt_hostile_close(&h[i]);
+	RT_EQ(rt, err, 0);
+}
+
 const struct rt_case rt_idle_cases[] = {
+	{ "begins_few", rt_begins_few },
+	{ "silent_go", rt_silent_go },
 	{ "silent", rt_silent },
 	{ "leaves", rt_leaves },
 	{ "makes_room", rt_makes_room },

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Flows that end: what a sender keeps of contexts of its peer. */
+#include <linux/inet.h>
+#include <linux/slab.h>
+
+#include "hostile.h"
+
+#define RT_CONTEXTS	16384	/* as many flows as a connection takes */
+#define RT_SENDS	256	/* of an endpoint, at a time */
+#define RT_SCALABLE	10	/* endpoints with so many contexts: */
+#define RT_EACH		128
+#define RT_RESUMED	(RT_SCALABLE * RT_EACH)	/* more than may wait */
+
+/* What the stranger's endpoint says about the request at a place. */
+static int rt_flow_say(struct rt_hostile *h, enum kfr_wire_op op, u32 n,
+		       u16 epoch, enum kfr_status status)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = op,
+		.src = cpu_to_le16(RT_STRANGER),
+		.auth = cpu_to_le32(255),
+		.seq = cpu_to_le32(n),
+		.epoch = cpu_to_le16(epoch),
+		.count = cpu_to_le32(n),
+		.status = cpu_to_le32(status),
+	};
+
+	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
+/* It has handled all requests up to a number. */
+static int rt_flow_ack(struct rt_hostile *h, u32 n)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_ACK,
+		.ack = cpu_to_le32(n),
+	};
+
+	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
+/*
+ * What comes next into a receive that is posted, but for probes and WANTs. Return:
+ * as rt_hear().
+ */
+static int rt_flow_next(struct rt_hostile *h, struct kfr_hdr *hdr)
+{
+	int op;
+
+	while ((op = rt_hear(h, hdr)) == KFR_OP_ACK || op == KFR_OP_WANT) {
+		op = rt_room(h, 1);
+		if (op)
+			return op;
+	}
+	return op;
+}
+
+/* Return: the epoch of the next message, which is EAGER; a negative errno. */
+static int rt_flow_hears(struct rt_hostile *h)
+{
+	struct kfr_hdr hdr;
+	int op = rt_room(h, 1);
+
+	if (!op)
+		op = rt_flow_next(h, &hdr);
+	if (op != KFR_OP_EAGER)
+		return op < 0 ? op : -EPROTO;
+	return le16_to_cpu(hdr.epoch);
+}
+
+static int rt_flow_send(struct rt_side *side, kfi_addr_t addr)
+{
+	return kfi_send(side->ep, side->buf, 8, NULL, addr, NULL);
+}
+
+/* The first message of @a, refused and called back: it comes again. */
+static void rt_flow_begins(struct rt *rt, struct rt_hostile *h, kfi_addr_t addr)
+{
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, rt_flow_send(&rt->a, addr), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 1, 1, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_hears(h), 1);
+}
+
+static void rt_flow_ends_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_err_entry err;
+	kfi_addr_t addr;
+
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	rt_flow_begins(rt, h, addr);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 2, 1, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
+	RT_EQ(rt, rt_flow_send(&rt->a, addr), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+}
+
+/* A message of @b is acknowledged after that: the sender has heard all of it. */
+static void rt_flow_ends_closed_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	kfi_addr_t a, b;
+
+	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	rt_flow_begins(rt, h, a);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, rt_flow_ack(h, 2), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_flow_hears(h), 1);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 3, 2, KFR_NO_ENDPOINT), 0);
+	/* Once more, of a flow that there is not any more. */
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 3, 3, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_flow_ack(h, 3), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+}
+
+/*
+ * The first message of @b fails, as the context is gone. That of @a comes later
+ * and is forgotten, while the next context refuses it. So the next message of @b
+ * is in the epoch of that one.
+ */
+static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfi_cq_err_entry err;
+	kfi_addr_t a, b;
+
+	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+
+	RT_EQ(rt, kfi_close(&rt->a.ep->fid), 0);
+	rt->a.ep = NULL;
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 1, 0, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_error(&rt->b, &err), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 2, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 3, 1, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_ack(h, 3), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_flow_hears(h), 1);
+}
+
+/* A short message to @b. */
+static int rt_flow_to_b(struct rt *rt, struct rt_hostile *h, u32 n, u16 epoch)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_EAGER,
+		.src = cpu_to_le16(RT_STRANGER),
+		.auth = cpu_to_le32(255),
+		.seq = cpu_to_le32(n),
+		.epoch = cpu_to_le16(epoch),
+		.count = cpu_to_le32(n),
+	};
+	int err = rt_number(&rt->b, &hdr.dst);
+
+	return err ? err : kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
+/* Return: the status of the next message, which is @op; a negative errno. */
+static int rt_flow_status(struct rt_hostile *h, enum kfr_wire_op op, u32 count)
+{
+	struct kfr_hdr hdr;
+	int got = rt_room(h, 1);
+
+	if (!got)
+		got = rt_flow_next(h, &hdr);
+	if (got != op || le32_to_cpu(hdr.count) != count)
+		return got < 0 ? got : -EPROTO;
+	return le32_to_cpu(hdr.status);
+}
+
+/* One is kept, one refused; the flow is not blocked any more at the close. */
+static void rt_flow_told_run(struct rt *rt, struct rt_hostile *h)
+{
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
+	      0);
+	RT_EQ(rt, rt_flow_to_b(rt, h, 1, 0), 0);
+	RT_EQ(rt, rt_flow_to_b(rt, h, 2, 0), 0);
+	RT_EQ(rt, rt_flow_status(h, KFR_OP_NAK, 2), KFR_OK);
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
+	      0);
+	RT_EQ(rt, rt_flow_status(h, KFR_OP_RESUME, 2), KFR_OK);
+	RT_EQ(rt, kfi_close(&rt->b.ep->fid), 0);
+	rt->b.ep = NULL;
+	RT_EQ(rt, rt_flow_status(h, KFR_OP_RESUME, 2), KFR_NO_ENDPOINT);
+}
+
+/* Scalable endpoints in @b's domain, and their receive contexts. */
+struct rt_crowd {
+	struct kfid_ep *sep[RT_SCALABLE];
+	struct kfid_ep *rx[RT_RESUMED];
+};
+
+static int rt_crowd_open_one(struct rt *rt, struct kfid_ep **sep,
+			     struct kfid_ep **rx)
+{
+	struct kfi_info *info = kfi_dupinfo(rt->b.info);
+	unsigned int i;
+	int err;
+
+	if (!info)
+		return -ENOMEM;
+	info->ep_attr->tx_ctx_cnt = 1;
+	info->ep_attr->rx_ctx_cnt = RT_EACH;
+	err = kfi_scalable_ep(rt->b.domain, info, sep, rt);
+	kfi_freeinfo(info);
+	if (!err)
+		err = kfi_scalable_ep_bind(*sep, &rt->b.av->fid, 0);
+	if (!err)
+		err = kfi_enable(*sep);
+	for (i = 0; i < RT_EACH && !err; i++) {
+		err = kfi_rx_context(*sep, i, NULL, &rx[i], NULL);
+		if (!err)
+			err = kfi_ep_bind(rx[i], &rt->b.cq->fid, 0);
+		if (!err)
+			err = kfi_enable(rx[i]);
+	}
+	return err;
+}
+
+static void rt_crowd_close(struct rt_crowd *crowd)
+{
+	unsigned int i;
+
+	for (i = 0; i < RT_RESUMED; i++)
+		if (crowd->rx[i])
+			kfi_close(&crowd->rx[i]->fid);
+	for (i = 0; i < RT_SCALABLE; i++)
+		if (crowd->sep[i])
+			kfi_close(&crowd->sep[i]->fid);
+}
+
+/* Two messages for a context: one is kept, one refused. */
+static int rt_crowd_block(struct rt_hostile *h, struct kfid_ep *sep, u16 rx,
+			  u32 *n)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_EAGER,
+		.src = cpu_to_le16(RT_STRANGER),
+		.rx = cpu_to_le16(rx),
+		.auth = cpu_to_le32(255),
+	};
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+	int i, err = kfi_getname(&sep->fid, &name, &len);
+
+	hdr.dst = cpu_to_le16(ntohs(name.sin_port));
+	for (i = 0; i < 2 && !err; i++) {
+		hdr.count = cpu_to_le32(++*n);
+		hdr.seq = hdr.count;
+		err = kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+	}
+	return err ? err : rt_flow_status(h, KFR_OP_NAK, *n);
+}
+
+/* All have room while the peer hears nothing. Then it hears all of them. */
+static void rt_crowd_run(struct rt *rt, struct rt_hostile *h,
+			 struct rt_crowd *crowd)
+{
+	struct kfr_hdr hdr;
+	unsigned int i;
+	u32 n = 0;
+
+	for (i = 0; i < RT_SCALABLE; i++)
+		RT_EQ(rt, rt_crowd_open_one(rt, &crowd->sep[i],
+					    &crowd->rx[i * RT_EACH]), 0);
+	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
+	      0);
+	for (i = 0; i < RT_RESUMED; i++)
+		RT_EQ(rt, rt_crowd_block(h, crowd->sep[i / RT_EACH],
+					 i % RT_EACH, &n), KFR_OK);
+	for (i = 0; i < RT_RESUMED; i++)
+		RT_EQ(rt, kfi_recv(crowd->rx[i], rt->b.buf, 8, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+	for (i = 0; i < RT_RESUMED; i++) {
+		if (i % RT_EACH == 0)
+			RT_EQ(rt, rt_room(h, RT_EACH), 0);
+		RT_EQ(rt, rt_flow_next(h, &hdr), KFR_OP_RESUME);
+	}
+}
+
+static void rt_flow_crowd_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct rt_crowd *crowd = kzalloc(sizeof(*crowd), GFP_KERNEL);
+
+	RT_CHECK(rt, crowd);
+	rt_crowd_run(rt, h, crowd);
+	rt_crowd_close(crowd);
+	kfree(crowd);
+}
+
+static int rt_flow_reopen(struct rt_side *side)
+{
+	int err = kfi_close(&side->ep->fid);
+
+	side->ep = NULL;
+	if (!err)
+		err = kfi_endpoint(side->domain, side->info, &side->ep, side);
+	if (!err)
+		err = kfi_ep_bind(side->ep, &side->av->fid, 0);
+	if (!err)
+		err = kfi_ep_bind(side->ep, &side->cq->fid,
+				  KFI_TRANSMIT | KFI_RECV);
+	return err ? err : kfi_enable(side->ep);
+}
+
+/* To as many numbers, from @first on; all are heard, and none is answered. */
+static int rt_flow_burst(struct rt *rt, struct rt_hostile *h, u16 first)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = in_aton(rt_second_address()),
+	};
+	struct kfr_hdr hdr;
+	kfi_addr_t addr;
+	unsigned int i;
+	int err;
+
+	err = rt_room(h, RT_SENDS);
+	for (i = 0; i < RT_SENDS && !err; i++) {
+		sin.sin_port = htons(first + i);
+		err = kfi_av_insert(rt->a.av, &sin, 1, &addr, 0, NULL) == 1 ?
+		      rt_flow_send(&rt->a, addr) : -EIO;
+	}
+	for (i = 0; i < RT_SENDS && !err; i++)
+		err = min(rt_flow_next(h, &hdr), 0);
+	return err;
+}
+
+/*
+ * @a sends, and closes before it has an answer, so that each number may still
+ * refuse. @b's first message, refused at last, is not lost. The next one comes on
+ * another connection.
+ */
+static void rt_flow_full_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfid_ep *full;
+	kfi_addr_t addr;
+	unsigned int n;
+	int epoch;
+
+	RT_EQ(rt, rt_know(&rt->b, &addr), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, rt_flow_send(&rt->b, addr), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	for (n = 0; n < RT_CONTEXTS; n += RT_SENDS) {
+		RT_EQ(rt, rt_flow_burst(rt, h, RT_STRANGER + 1 + n), 0);
+		RT_EQ(rt, rt_flow_reopen(&rt->a), 0);
+	}
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, n + 1, 1, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_hears(h), 1);
+	RT_EQ(rt, rt_flow_ack(h, n + 2), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+
+	full = h->ep;
+	h->ep = NULL;
+	RT_EQ(rt, rt_flow_send(&rt->b, addr), 0);
+	epoch = rt_hostile_accept(h);
+	if (!epoch)
+		epoch = rt_flow_hears(h);
+	kfi_close(&full->fid);
+	RT_EQ(rt, epoch, 0);
+}
+
+static void rt_flow_ends(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_ends_run);
+}
+
+static void rt_flow_ends_closed(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_ends_closed_run);
+}
+
+static void rt_flow_stays(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_stays_run);
+}
+
+static void rt_flow_told(struct rt *rt)
+{
+	rt->keep = 4096;
+	rt_with_hostile(rt, rt_flow_told_run);
+}
+
+static void rt_flow_crowd(struct rt *rt)
+{
+	rt->keep = 4096;
+	rt->rx_size = 1;
+	rt_with_hostile(rt, rt_flow_crowd_run);
+}
+
+static void rt_flow_full(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_full_run);
+}
+
+const struct rt_case rt_flow_cases[] = {
+	{ "flow_ends", rt_flow_ends },
+	{ "flow_ends_closed", rt_flow_ends_closed },
+	{ "flow_stays", rt_flow_stays },
+	{ "flow_told", rt_flow_told },
+	{ "flow_full", rt_flow_full },
+	{ "flow_crowd", rt_flow_crowd },
+	{ }
+};
