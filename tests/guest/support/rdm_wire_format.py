@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The structures and numbers of docs/rdm-wire.md in Python.
 
-They are written from that page alone; tests/unit/test_rdm_wire.py compares them with it.
+They follow that page; tests/unit/test_rdm_wire.py compares them with it.
 """
 
 from __future__ import annotations
