@@ -448,7 +448,7 @@ VIOLATIONS = {
     "no header": b"\0",
     "version": replace(SANE, version=VERSION + 1).pack(),
     "kind 0": replace(SANE, op=0).pack(),
-    "unknown kind": replace(SANE, op=Op.WANT + 1).pack(),
+    "unknown kind": replace(SANE, op=Op.LEAVE + 1).pack(),
     "unknown flag": replace(SANE, flags=32).pack(),
     "too long": replace(SANE, op=Op.RTS, len=MSG_MAX + 1).pack(),
     "too many segments": replace(SANE, op=Op.RTS, nsegs=SEGS + 1).pack() + bytes(16 * (SEGS + 1)),

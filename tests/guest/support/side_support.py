@@ -25,9 +25,26 @@ SLEEPS_ON = "sleeps on"
 TELL_AFTER = 40.0
 
 
+#: Errors of libfabric's own; ours have numbers of Linux in user space.
+_FABRIC_ERRNOS = {
+    257: "ETOOSMALL",
+    258: "EOPBADSTATE",
+    259: "EAVAIL",
+    260: "EBADFLAGS",
+    261: "ENOEQ",
+    262: "EDOMAIN",
+    263: "ENOCQ",
+    266: "ENOKEY",
+    267: "ENOAV",
+    268: "EOVERRUN",
+}
+
+
 def code(result: int) -> str:
-    """Put the result of a call into words."""
-    return str(result) if result >= 0 else f"-{error_name(-result).removeprefix('KFI_')}"
+    """Put the result of a call into words, the same for a call of libfabric's and of ours."""
+    if result >= 0:
+        return str(result)
+    return f"-{_FABRIC_ERRNOS.get(-result) or error_name(-result).removeprefix('KFI_')}"
 
 
 class Sleeper:
