@@ -455,7 +455,7 @@ static int kfv_connect_check(struct kfv_ep *ep)
 	}
 }
 
-/* The own port, too: from it no node could listen, and so no RDM endpoint be enabled. */
+/* The local port, too: while it is in use, no node can listen there. */
 static int kfv_connect_ports(const struct kfv_ep *ep,
 			     const struct sockaddr_in *dst)
 {
