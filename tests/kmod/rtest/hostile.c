@@ -542,6 +542,7 @@ static int rt_say_nothing(struct rt_hostile *h, unsigned int n)
 static void rt_write_run(struct rt *rt, struct rt_hostile *h)
 {
 	const struct kfr_hdr *hdr = (struct kfr_hdr *)h->in;
+	struct kfi_cq_err_entry err;
 	struct kfr_seg seg;
 	kfi_addr_t addr;
 
@@ -557,6 +558,8 @@ static void rt_write_run(struct rt *rt, struct rt_hostile *h)
 				le64_to_cpu(seg.addr), le32_to_cpu(seg.rkey),
 				NULL), 0);
 	RT_EQ(rt, rt_hostile_event(h, NULL, 0, NULL), KFI_SHUTDOWN);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_EQ(rt, err.err, KFI_EIO);
 	RT_EQ(rt, rt_talk(rt), 0);
 }
 
