@@ -463,8 +463,16 @@ VIOLATIONS = {
     "unknown status": Header(op=Op.FIN, status=len(Status)).pack(),
     "FIN of nothing": Header(op=Op.FIN, seq=1).pack(),
     "ERR of nothing": Header(op=Op.ERR, seq=1).pack(),
-    "RESUME of nothing": Header(op=Op.RESUME, src=77, epoch=1).pack(),
 }
+
+
+def test_resume_for_an_unknown_flow_is_ignored(rdm: RdmNet, node: Node) -> None:
+    """The context that sends it may be gone, and its flow with it."""
+    a, b = begun_here(rdm, node)
+    b.wire.post(Header(op=Op.RESUME, src=77, epoch=1).pack())
+    a.ep.recv(a.buffer[:8])
+    assert b.finish(b.send(number(a), b"go on...")) is Status.OK
+    assert bytes(a.buffer.view[:8]) == b"go on..."
 
 
 @NEEDS_SOUND_RXE

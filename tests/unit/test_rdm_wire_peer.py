@@ -161,7 +161,6 @@ VIOLATIONS = {
     "acknowledgement": Header(ack=1).pack(),
     "FIN of nothing": Header(op=Op.FIN, seq=1).pack(),
     "ERR of nothing": Header(op=Op.ERR, seq=1).pack(),
-    "RESUME of nothing": Header(op=Op.RESUME, src=2, epoch=1).pack(),
 }
 
 
