@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import ipaddress
 import select
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -289,7 +288,7 @@ class Wire:
         attr.min_rnr_timer = _RNR_TIMER
         attr.sq_psn, attr.timeout = rts.sq_psn, rts.timeout
         attr.retry_cnt, attr.rnr_retry = rts.retry_cnt, 7
-        gid = GID(ipaddress.IPv6Address(raw.dgid).exploded)
+        gid = GID(raw.dgid.hex(":", 2))
         route = GlobalRoute(dgid=gid, sgid_index=raw.sgid_index)
         attr.ah_attr = AHAttr(port_num=1, is_global=1, gr=route)
         self._qp.to_rts(attr)
