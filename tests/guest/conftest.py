@@ -11,7 +11,7 @@ import contextlib
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from failslab_support import Failslab
@@ -23,6 +23,9 @@ from verbs_support import Net
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
 from harness.guest import topology
+
+if TYPE_CHECKING:
+    from rdm_wire_link import Node
 
 HERE = Path(__file__).parent
 
@@ -112,6 +115,23 @@ def net(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[Net]:
     """
     with contextlib.ExitStack() as stack:
         yield Net(device, verbs, stack)
+
+
+@pytest.fixture(scope="module")
+def stranger(verbs: topology.RdmaLink) -> Iterator[str]:
+    """An address of the link that no endpoint of the kernel has. Depends on: verbs."""
+    with topology.further_address(verbs, 2) as address:
+        yield address
+
+
+@pytest.fixture
+def node(verbs: topology.RdmaLink, stranger: str) -> Iterator[Node]:
+    """A node without kfabric, at that address. Depends on: verbs, stranger."""
+    # pyverbs is in guests only.
+    from rdm_wire_link import opened
+
+    with opened(verbs, stranger) as node:
+        yield node
 
 
 @pytest.fixture

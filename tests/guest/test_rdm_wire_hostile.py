@@ -6,7 +6,7 @@ The seed is in the test's name; a failure shows the last messages, each with SEE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,23 +26,6 @@ RUNS = [
     pytest.param(1, 2000, id="1"),
     *(pytest.param(n, 5000, id=str(n), marks=pytest.mark.stress) for n in range(2, 202)),
 ]
-
-
-@pytest.fixture(scope="module")
-def address(verbs: topology.RdmaLink) -> Iterator[str]:
-    """An address of the link that no endpoint of the kernel has. Depends on: verbs."""
-    with topology.further_address(verbs, 3) as address:
-        yield address
-
-
-@pytest.fixture
-def node(verbs: topology.RdmaLink, address: str) -> Iterator[Node]:
-    """A node without kfabric, at that address. Depends on: verbs, address."""
-    # pyverbs is in guests only.
-    from rdm_wire_link import opened
-
-    with opened(verbs, address) as node:
-        yield node
 
 
 @NEEDS_SOUND_RXE

@@ -7,7 +7,7 @@ The other implementation was written from that page. It has an address of its ow
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from rdm_wire_format import EAGER, MSG_MAX, SEGS, VERSION, Flag, Header, Hello, 
 from rdm_wire_peer import PLENTY, Peer
 
 import kfabric_py as kp
-from harness.guest import topology
 
 if TYPE_CHECKING:
     from rdm_wire_link import Node
@@ -30,23 +29,6 @@ SIZE = 1 << 17
 #: Messages that a context keeps if it is opened with these hints.
 KEPT = 4
 FEW = kp.RxAttr(total_buffered_recv=KEPT * 4096)
-
-
-@pytest.fixture(scope="module")
-def address(verbs: topology.RdmaLink) -> Iterator[str]:
-    """An address of the link that no endpoint of the kernel has. Depends on: verbs."""
-    with topology.further_address(verbs, 2) as address:
-        yield address
-
-
-@pytest.fixture
-def node(verbs: topology.RdmaLink, address: str) -> Iterator[Node]:
-    """A node without kfabric, at that address. Depends on: verbs, address."""
-    # pyverbs is in guests only.
-    from rdm_wire_link import opened
-
-    with opened(verbs, address) as node:
-        yield node
 
 
 def number(peer: RdmPeer) -> int:

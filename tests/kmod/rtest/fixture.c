@@ -56,6 +56,20 @@ static int rt_open_queues(struct rt *rt, struct rt_side *side)
 	return err;
 }
 
+/* The queues are there. rt_close_side() also if it fails. */
+int rt_open_ep(struct rt_side *side)
+{
+	int err;
+
+	err = kfi_endpoint(side->domain, side->info, &side->ep, side);
+	if (!err)
+		err = kfi_ep_bind(side->ep, &side->av->fid, 0);
+	if (!err)
+		err = kfi_ep_bind(side->ep, &side->cq->fid,
+				  KFI_TRANSMIT | KFI_RECV);
+	return err ?: kfi_enable(side->ep);
+}
+
 int rt_open_side(struct rt *rt, struct rt_side *side)
 {
 	int err;
@@ -69,14 +83,7 @@ int rt_open_side(struct rt *rt, struct rt_side *side)
 	if (!err)
 		err = rt_open_queues(rt, side);
 	if (!err)
-		err = kfi_endpoint(side->domain, side->info, &side->ep, side);
-	if (!err)
-		err = kfi_ep_bind(side->ep, &side->av->fid, 0);
-	if (!err)
-		err = kfi_ep_bind(side->ep, &side->cq->fid,
-				  KFI_TRANSMIT | KFI_RECV);
-	if (!err)
-		err = kfi_enable(side->ep);
+		err = rt_open_ep(side);
 	return err;
 }
 

@@ -315,14 +315,7 @@ static int rt_flow_reopen(struct rt_side *side)
 	int err = kfi_close(&side->ep->fid);
 
 	side->ep = NULL;
-	if (!err)
-		err = kfi_endpoint(side->domain, side->info, &side->ep, side);
-	if (!err)
-		err = kfi_ep_bind(side->ep, &side->av->fid, 0);
-	if (!err)
-		err = kfi_ep_bind(side->ep, &side->cq->fid,
-				  KFI_TRANSMIT | KFI_RECV);
-	return err ? err : kfi_enable(side->ep);
+	return err ?: rt_open_ep(side);
 }
 
 /* To as many numbers, from @first on; all are heard, and none is answered. */

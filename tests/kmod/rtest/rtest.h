@@ -96,6 +96,7 @@ int rt_getinfo(struct rt *rt, struct kfi_info **info);
 int rt_open(struct rt *rt);
 void rt_close_side(struct rt *rt, struct rt_side *side);
 void rt_close(struct rt *rt);
+int rt_open_ep(struct rt_side *side);
 int rt_open_side(struct rt *rt, struct rt_side *side);
 int rt_entry(struct rt_side *side, struct kfi_cq_tagged_entry *entry);
 int rt_entry_from(struct rt_side *side, struct kfi_cq_tagged_entry *entry,
