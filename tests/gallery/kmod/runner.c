@@ -169,9 +169,18 @@ struct task_struct *gallery_task(int role)
 	return gallery_tasks[role];
 }
 
+/*
+ * A thread that was preempted after it had set its state is off its CPU as well,
+ * but on a run queue: it has not gone to sleep.
+ */
+static bool gallery_off(struct task_struct *task)
+{
+	return !READ_ONCE(task->on_rq) && !READ_ONCE(task->on_cpu);
+}
+
 static bool gallery_sleeps_in(struct task_struct *task, uint state)
 {
-	return READ_ONCE(task->__state) == state && !READ_ONCE(task->on_cpu);
+	return READ_ONCE(task->__state) == state && gallery_off(task);
 }
 
 /* True if the thread sleeps and has begun its body. */
@@ -198,7 +207,7 @@ void gallery_await_asleep(int role)
 static bool gallery_blocked(struct task_struct *task)
 {
 	return READ_ONCE(task->__state) & (TASK_INTERRUPTIBLE | TASK_WAKEKILL) &&
-	       !READ_ONCE(task->on_cpu);
+	       gallery_off(task);
 }
 
 void gallery_await_blocked(int role)
@@ -224,7 +233,7 @@ void gallery_await_sleep(int role)
 	struct task_struct *task = gallery_tasks[role];
 	unsigned long limit = jiffies + STEP_LIMIT;
 
-	while (READ_ONCE(task->__state) == TASK_RUNNING || READ_ONCE(task->on_cpu))
+	while (READ_ONCE(task->__state) == TASK_RUNNING || !gallery_off(task))
 		if (gallery_too_late(limit))
 			return;
 }

@@ -156,12 +156,16 @@ void kb_stop(struct task_struct *task)
 	put_task_struct(task);
 }
 
-/* It sleeps interruptibly, as in a blocking call of ours. */
+/*
+ * It sleeps interruptibly, as in a blocking call of ours; preempted with that
+ * state, it would be on a run queue.
+ */
 int kb_until_asleep(struct task_struct *task)
 {
 	unsigned long end = jiffies + KB_DEADLINE;
 
-	while (READ_ONCE(task->__state) != TASK_INTERRUPTIBLE) {
+	while (READ_ONCE(task->__state) != TASK_INTERRUPTIBLE ||
+	       READ_ONCE(task->on_rq)) {
 		if (time_after(jiffies, end))
 			return -ETIMEDOUT;
 		usleep_range(100, 200);

@@ -47,8 +47,7 @@ int kt_until_hand_asleep(struct kt *kt, int number)
 	struct kt_hand *hand = &kt->hands[number];
 	unsigned long end = jiffies + KT_DEADLINE;
 
-	while (READ_ONCE(hand->task->__state) != TASK_INTERRUPTIBLE ||
-	       READ_ONCE(hand->task->on_cpu)) {
+	while (!kt_asleep(hand->task)) {
 		if (time_after(jiffies, end) || completion_done(&hand->done))
 			return -ETIMEDOUT;
 		usleep_range(100, 200);

@@ -232,12 +232,22 @@ int kt_stop(struct kt *kt)
 	return err;
 }
 
+/*
+ * Has gone to sleep interruptibly. A thread that was preempted after it had set
+ * its state is still on a run queue.
+ */
+bool kt_asleep(struct task_struct *task)
+{
+	return READ_ONCE(task->__state) == TASK_INTERRUPTIBLE &&
+	       !READ_ONCE(task->on_rq) && !READ_ONCE(task->on_cpu);
+}
+
 /* The thread has gone to sleep, which it does only in @body. */
 int kt_until_asleep(struct kt *kt)
 {
 	unsigned long end = jiffies + KT_DEADLINE;
 
-	while (READ_ONCE(kt->thread->__state) != TASK_INTERRUPTIBLE) {
+	while (!kt_asleep(kt->thread)) {
 		if (time_after(jiffies, end))
 			return -ETIMEDOUT;
 		usleep_range(100, 200);

@@ -114,6 +114,7 @@ u32 kt_ep_id(const struct kt *kt);
 
 int kt_start(struct kt *kt, int (*body)(struct kt *kt), bool hold);
 int kt_stop(struct kt *kt);
+bool kt_asleep(struct task_struct *task);
 int kt_until_asleep(struct kt *kt);
 
 int kt_hire(struct kt *kt, int hand, int (*body)(struct kt *kt));
