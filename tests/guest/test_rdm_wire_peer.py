@@ -15,7 +15,20 @@ import pytest
 from guest_support import Call
 from rdm_support import NEEDS_SOUND_RXE, RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer
 from rdm_wire_cm import Refused
-from rdm_wire_format import EAGER, MSG_MAX, SEGS, VERSION, Flag, Header, Hello, Op, Refusal, Status
+from rdm_wire_format import (
+    EAGER,
+    IDS,
+    MSG_MAX,
+    SEGS,
+    VERSION,
+    Flag,
+    Header,
+    Hello,
+    Op,
+    Refusal,
+    Status,
+)
+from rdm_wire_link import RECEIVES
 from rdm_wire_peer import PLENTY, Peer
 
 import kfabric_py as kp
@@ -26,6 +39,8 @@ if TYPE_CHECKING:
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 POISON = 0xCC
 SIZE = 1 << 17
+#: Places that a connection of the kernel sends from, and how many of them a test leaves free.
+TXBUFS, FREE = 64, 16
 #: Messages that a context keeps if it is opened with these hints.
 KEPT = 4
 FEW = kp.RxAttr(total_buffered_recv=KEPT * 4096)
@@ -363,6 +378,35 @@ def test_kernel_sends_a_refused_write_again(rdm: RdmNet, node: Node) -> None:
     b.handle_until(Op.WRITE)
     assert a.entry().context == "w"
     assert b.regions[9] == b"12345678"
+
+
+def test_refused_requests_come_before_those_that_wait_for_an_id(rdm: RdmNet, node: Node) -> None:
+    """Q2: the first id that is given back is not for a later request."""
+    a, b = begun_here(rdm, node)
+    b.regions[9] = bytearray(IDS)
+    b.flows[True].room = 0
+    b.wire.deaf = True
+    for each in range(IDS):
+        a.ep.read(a.buffer[:0], kp.RemoteRegion(each, 0, 9), context=each)
+    # One destination gets half of the ids.
+    refused = IDS // 2
+    while sum(header.op == Op.READ for header in b.log) < refused:
+        b.handle_one()
+    first = next(header for header in b.log if header.op == Op.READ)
+    b.log.clear()
+    # Messages that the peer has no receives for leave the kernel few places to send from.
+    others = RECEIVES - refused + TXBUFS - FREE
+    for _ in range(others):
+        a.ep.send(a.buffer[:1])
+    b.resume(PLENTY, by_key=True)
+    # The kernel has sent this one again, and not yet all that follow.
+    b.reply(replace(first, epoch=b.flows[True].epoch), Op.FIN)
+    b.wire.hear()
+    while sum(header.op == Op.READ for header in b.log) < IDS:
+        b.handle_one()
+    assert [each.offset for each in b.log if each.op == Op.READ] == list(range(IDS))
+    entries = [a.entry() for _ in range(IDS + others)]
+    assert sum(entry.flags == SENT for entry in entries) == others
 
 
 def test_kernel_sends_the_wanted_message_alone(rdm: RdmNet, node: Node) -> None:

@@ -376,6 +376,7 @@ enum kfr_op_state {
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
+ * @again: it was parked, and goes before what has not been sent
  * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
  *	flow now
  * @has_id: it is in kfr_conn.ids
@@ -416,6 +417,7 @@ struct kfr_op {
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
+	bool again;
 	struct kfr_flow *flow;
 	bool has_id;
 	void *context;

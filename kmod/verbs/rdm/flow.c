@@ -627,6 +627,7 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
 	list_add(&op->sent, &before->sent);
 	op->state = KFR_QUEUED;
 	op->parked = true;
+	op->again = true;
 	op->hdr.flags &= ~KFR_F_PULLED;
 }
 

@@ -354,15 +354,34 @@ static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 	return false;
 }
 
-/* The next request: lanes first, as their operations have been here before. */
-static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
+/*
+ * An operation to be sent again, which has all that it needs. It goes before the
+ * lanes: what waits there was submitted later, if it is for the same context, and
+ * would overtake it with the first id that is given back.
+ */
+static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
 {
-	bool enough = true;
-	struct kfr_item *item;
+	struct kfr_item *item = kfr_first(&conn->reqs);
 	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
-	op = kfr_next_waiting(conn, &enough);
+	op = item ? container_of(item, struct kfr_op, item) : NULL;
+	return op && op->again ? op : NULL;
+}
+
+/*
+ * The next request. Lanes go before new requests, as their operations have been
+ * here before.
+ */
+static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
+{
+	struct kfr_op *op = kfr_next_again(conn);
+	bool enough = true;
+	struct kfr_item *item;
+
+	lockdep_assert_held(&conn->lock);
+	if (!op)
+		op = kfr_next_waiting(conn, &enough);
 	while (!op) {
 		item = kfr_first(&conn->reqs);
 		if (!item)

@@ -262,6 +262,7 @@ class Wire:
         self.node, self.id = node, id
         self.up, self.ended, self.deaf = False, "", False
         self.inbox: deque[bytes] = deque()
+        self._unposted: list[int] = []
         self.memory = node.take_memory()
         self._free = deque(range(SENDS))
         self._moving = 0
@@ -312,13 +313,21 @@ class Wire:
             elif done.wr_id < _SEND_ID:
                 self.up = True
                 self.inbox.append(self.memory.message(done.wr_id, done.byte_len))
+                self._unposted.append(done.wr_id)
                 if not self.deaf:
-                    self._qp.post_recv(self.memory.receives[done.wr_id])
+                    self.hear()
             elif done.wr_id < _RDMA_ID:
                 self._free.append(done.wr_id - _SEND_ID)
             else:
                 self._moving -= 1
         return bool(completions)
+
+    def hear(self) -> None:
+        """Post the receives that have got a message again."""
+        self.deaf = False
+        for place in self._unposted:
+            self._qp.post_recv(self.memory.receives[place])
+        self._unposted.clear()
 
     def post(self, message: bytes) -> None:
         """Send a message, once there is a place for it.
