@@ -15,6 +15,7 @@ from guest_support import LIMIT, Call, Mock
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
 from harness.guest import sleeping
+from harness.guest.waiting import Deadline, wait_until
 from harness.guest.wakeups import Block
 from harness.recording.records import Context, FClass
 
@@ -94,7 +95,14 @@ def test_stop_at_a_hook_is_no_sleep_of_the_wait(
     hook = mock.hook("D7", cq)
     with wakeups() as rec:
         call = in_thread(read_one(cq))
-        sleeping.wait_until_asleep(call.tid, "^kfi_test_hook_point")
+        hook.stopped()
+        switches = sleeping.read_state(call.tid).switches
+        # Too short to be seen in the middle of one.
+        wait_until(
+            lambda: sleeping.read_state(call.tid).switches > switches,
+            "a short sleep at the hook",
+            Deadline(LIMIT),
+        )
         mock.inject(ep)
         hook.go()
         assert len(call.result()) == 1
