@@ -23,17 +23,23 @@ GALLERY = {"module": "gallery", "event": "gallery_publish", "take": "gallery_tak
 
 
 def load() -> None:
-    """Load the gallery."""
-    modules.insert(Modules.from_environment().file("gallery"))
+    """Load the gallery. Its waiters sleep so long that a slow guest's waker finds them asleep."""
+    modules.insert(Modules.from_environment().file("gallery"), "patience_ms=1500")
 
 
 @pytest.fixture
 def gallery() -> Iterator[Callable[[str], str]]:
-    """Plays an entry of the gallery: ``gallery("buggy/herd")``."""
+    """Plays an entry of the gallery, whose steps must come in order: ``gallery("buggy/herd")``."""
     if not (DEBUGFS / "tracing").exists():
         subprocess.run(["mount", "-t", "debugfs", "none", DEBUGFS], check=True, timeout=10)
     load()
-    yield lambda name: (DEBUGFS / "gallery" / name).read_text(encoding="ascii")
+
+    def play(name: str) -> str:
+        facts = (DEBUGFS / "gallery" / name).read_text(encoding="ascii")
+        assert "stuck" not in facts.split("\n"), f"a step of {name} came too late:\n{facts}"
+        return facts
+
+    yield play
     modules.remove("gallery")
 
 
