@@ -99,6 +99,7 @@ CASES = {
     "flow_ends": "a context that is gone is forgotten, once an operation has failed there",
     "flow_ends_closed": "or once it has said that it closes",
     "flow_stays": "but not while another one of its number may have refused a request",
+    "flow_replaced": "nor while a request is on its way that another one of its number refuses",
     "flow_told": "a context that closes says so to each sender that it has refused",
     "flow_full": "a connection with many flows gets no new requests, and goes on with the others",
     "flow_crowd": "many contexts that have room at the same time do not flood their sender",

@@ -342,8 +342,7 @@ struct kfr_conn {
  * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
  * @epoch: of requests sent from now on
  * @lent: the operation that has brought the memory has not ended
- * @last: place of the last request that the context may have seen when it made a
- *	flow: of one that was refused or forgotten, or the one in RESUME
+ * @last: place of its last request that was sent
  * @parked: operations that wait for RESUME or WANT, in order
  *
  * It is protected by kfr_conn.lock and lives until the context is gone

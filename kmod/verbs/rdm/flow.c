@@ -45,9 +45,17 @@
  * is gone: an operation has failed with KFR_NO_ENDPOINT, or the context has said
  * so in RESUME when it closed. Otherwise the flows of a connection would be as
  * many as there ever were contexts. A context that follows refuses whatever epoch
- * comes first. But its NAK must find an operation here, which makes the flow
- * again. So a flow stays if a later request was refused or forgotten
- * (kfr_flow.last).
+ * comes first. But its RESUME must find the flow here. So a flow stays if a later
+ * request of it was sent (kfr_flow.last). Otherwise:
+ *
+ *	sender				receiver
+ *	------				--------
+ *	5 (epoch 1)			a context closes: RESUME (gone, 4 handled)
+ *	RESUME: ends the flow		another one opens
+ *	5 again, as 6 (epoch 0)		5 (epoch 1): NAK, RESUME (epoch 3)
+ *	NAK 5 (epoch 1): stale
+ *	RESUME: there is no flow	6 (epoch 0): NAK
+ *	NAK 6: parked for ever
  *
  * This file has both sides. The receiver's part, up to kfr_rx_forget(), works
  * on kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
@@ -478,22 +486,45 @@ static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
 }
 
 /**
- * kfr_flow_epoch() - the epoch for a request
+ * kfr_flow_stamp() - fill in the epoch of a request
  * @conn: its connection
- * @op: the operation, about to be sent
+ * @op: the operation, about to be sent; its place is filled in
+ *
+ * The epoch is 0 until the peer's context has sent RESUME.
  *
  * Context: any; the caller holds the connection's lock.
- * Return: the epoch; 0 until the peer's context has sent RESUME.
  */
-u16 kfr_flow_epoch(const struct kfr_conn *conn, const struct kfr_op *op)
+void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op)
 {
-	const struct kfr_flow *flow;
+	struct kfr_flow *flow = NULL;
 
 	lockdep_assert_held(&conn->lock);
-	if (!conn->nflows)
-		return 0;
-	flow = kfr_flow_find(conn, &op->hdr);
-	return flow ? flow->epoch : 0;
+	if (conn->nflows)
+		flow = kfr_flow_find(conn, &op->hdr);
+	op->hdr.epoch = cpu_to_le16(flow ? flow->epoch : 0);
+	if (flow)
+		flow->last = le32_to_cpu(op->hdr.count);
+}
+
+/* Requests of a new flow may have been sent before it was one. */
+static void kfr_flow_count_sent(const struct kfr_conn *conn,
+				struct kfr_flow *flow)
+{
+	const struct list_head *lists[] = {
+		&conn->sent_numbered, &conn->sent_by_id
+	};
+	const struct kfr_op *op;
+	unsigned int i;
+	u32 count;
+
+	lockdep_assert_held(&conn->lock);
+	for (i = 0; i < ARRAY_SIZE(lists); i++)
+		list_for_each_entry(op, lists[i], sent) {
+			count = le32_to_cpu(op->hdr.count);
+			if (kfr_flow_is(flow, &op->hdr) &&
+			    (s32)(count - flow->last) > 0)
+				flow->last = count;
+		}
 }
 
 /*
@@ -512,18 +543,12 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	flow->by_key = kfr_hdr_by_key(hdr);
 	flow->lent = true;
 	flow->last = le32_to_cpu(hdr->count);
+	kfr_flow_count_sent(conn, flow);
 	INIT_LIST_HEAD(&flow->parked);
 	hash_add(conn->flows, &flow->link, flow->to);
 	if (++conn->nflows >= KFR_FLOWS)
 		kfr_conn_retire(conn);
 	return flow;
-}
-
-/* The peer may have a flow that was made by this request or an earlier one. */
-static void kfr_flow_seen(struct kfr_flow *flow, __le32 count)
-{
-	if ((s32)(le32_to_cpu(count) - flow->last) > 0)
-		flow->last = le32_to_cpu(count);
 }
 
 /**
@@ -542,10 +567,7 @@ struct kfr_flow *kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op)
 	struct kfr_flow *flow = kfr_flow_find(conn, &op->hdr);
 
 	lockdep_assert_held(&conn->lock);
-	if (!flow)
-		flow = kfr_flow_new(conn, op);
-	kfr_flow_seen(flow, op->hdr.count);
-	return flow;
+	return flow ?: kfr_flow_new(conn, op);
 }
 
 /**
@@ -719,7 +741,6 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	spin_lock_irqsave(&conn->lock, irq);
 	flow = kfr_flow_from(conn, hdr, hdr->flags & KFR_F_RMA);
 	if (flow) {
-		kfr_flow_seen(flow, hdr->count);
 		kfr_flow_gather(conn, flow, le32_to_cpu(hdr->count));
 		flow->epoch = le16_to_cpu(hdr->epoch);
 		list_for_each_entry_safe(op, next, &flow->parked, sent)

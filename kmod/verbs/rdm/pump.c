@@ -413,8 +413,8 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	step->wire = kfr_wire_get(conn);
 	if (numbered)
 		op->hdr.seq = cpu_to_le32(++conn->tx_seq);
-	op->hdr.epoch = cpu_to_le16(kfr_flow_epoch(conn, op));
 	op->hdr.count = cpu_to_le32(++conn->tx_count);
+	kfr_flow_stamp(conn, op);
 	kfr_stamp(conn, &op->hdr);
 	/* A request right after an ACK that went alone: traffic goes both ways. */
 	if (time_before_eq(jiffies, conn->ack_time + 1))

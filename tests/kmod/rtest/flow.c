@@ -126,9 +126,9 @@ static void rt_flow_ends_closed_run(struct rt *rt, struct rt_hostile *h)
 }
 
 /*
- * The first message of @b fails, as the context is gone. That of @a comes later
- * and is forgotten, while the next context refuses it. So the next message of @b
- * is in the epoch of that one.
+ * The first message of @b fails, as the context is gone. Those of @a come later and
+ * are forgotten: one fails, too, and the next context refuses the other. So the
+ * next message of @b is in the epoch of that one.
  */
 static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 {
@@ -144,6 +144,8 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_flow_hears(h), 0);
 	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
 	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
 
@@ -151,12 +153,49 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 	rt->a.ep = NULL;
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 1, 0, KFR_NO_ENDPOINT), 0);
 	RT_EQ(rt, rt_error(&rt->b, &err), 0);
-	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 2, 0, KFR_OK), 0);
-	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 3, 1, KFR_OK), 0);
-	RT_EQ(rt, rt_flow_ack(h, 3), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 2, 0, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 3, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 4, 1, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_ack(h, 4), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
 	RT_EQ(rt, rt_flow_hears(h), 1);
+}
+
+/*
+ * A context closes while two messages are on their way there, and finds the first.
+ * The second finds the next context of the number, which refuses it and resumes.
+ */
+static void rt_flow_replaced_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	kfi_addr_t addr;
+	int gone;
+
+	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
+	rt_flow_begins(rt, h, addr);
+	RT_CHECK(rt, !rt->failed);
+	RT_EQ(rt, rt_flow_ack(h, 2), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, rt_flow_send(&rt->a, addr), 0);
+	RT_EQ(rt, rt_flow_hears(h), 1);
+	RT_EQ(rt, rt_flow_send(&rt->a, addr), 0);
+	RT_EQ(rt, rt_flow_hears(h), 1);
+
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 2, 2, KFR_NO_ENDPOINT), 0);
+	gone = rt_flow_hears(h);
+	RT_CHECK(rt, gone >= 0);
+	RT_EQ(rt, rt_flow_hears(h), gone);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 3, 1, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 4, 1, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 3, 3, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 5, gone, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 6, gone, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_hears(h), 3);
+	RT_EQ(rt, rt_flow_hears(h), 3);
+	RT_EQ(rt, rt_flow_ack(h, 8), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 }
 
 /* A short message to @b. */
@@ -394,6 +433,11 @@ static void rt_flow_stays(struct rt *rt)
 	rt_listening(rt, rt_flow_stays_run);
 }
 
+static void rt_flow_replaced(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_replaced_run);
+}
+
 static void rt_flow_told(struct rt *rt)
 {
 	rt->keep = 4096;
@@ -416,6 +460,7 @@ const struct rt_case rt_flow_cases[] = {
 	{ "flow_ends", rt_flow_ends },
 	{ "flow_ends_closed", rt_flow_ends_closed },
 	{ "flow_stays", rt_flow_stays },
+	{ "flow_replaced", rt_flow_replaced },
 	{ "flow_told", rt_flow_told },
 	{ "flow_full", rt_flow_full },
 	{ "flow_crowd", rt_flow_crowd },
