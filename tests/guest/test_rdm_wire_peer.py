@@ -21,6 +21,7 @@ from rdm_wire_format import (
     MSG_MAX,
     SEGS,
     VERSION,
+    WINDOW,
     Flag,
     Header,
     Hello,
@@ -323,6 +324,24 @@ def test_messages_in_both_directions_are_acknowledged(rdm: RdmNet, node: Node) -
     assert [e.context for e in entries if e.flags == RECEIVED] == list(range(200))
     assert sum(entry.flags == SENT for entry in entries) == 200
     assert bytes(a.buffer.view[:200]) == bytes(each % 251 for each in range(200))
+
+
+def test_kernel_sends_no_more_than_a_window(rdm: RdmNet, node: Node) -> None:
+    """Without an acknowledgement; each one makes room for further requests."""
+    a, b = begun_here(rdm, node)
+    b.silent = True
+    for each in range(WINDOW + 10):
+        a.ep.send(a.buffer[:1], data=each)
+    while len(b.received) < WINDOW:
+        b.handle_one()
+    # What else it sends would come before its replies.
+    for _ in range(3):
+        assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    assert len(b.received) == WINDOW
+    b.silent = False
+    b.acknowledge()
+    assert [b.receive().header.data for _ in range(WINDOW + 10)] == list(range(WINDOW + 10))
+    assert {a.entry().flags for _ in range(WINDOW + 10)} == {SENT}
 
 
 def few(rdm: RdmNet) -> kp.Info:

@@ -210,6 +210,7 @@ enum kfr_conn_state {
  * @order: operations submitted so far
  * @nops: operations without a report; atomic
  * @tx_seq: last number that was given to a request
+ * @tx_acked: last number for which an ACK has arrived
  * @rx_seq: last number that was handled; written under @lock by kfr_receive()
  *	only, which reads it without
  * @acked: last number for which an ACK was sent
@@ -304,6 +305,7 @@ struct kfr_conn {
 	u64 order;
 	atomic_t nops;
 	u32 tx_seq;
+	u32 tx_acked;
 	u32 rx_seq;
 	u32 acked;
 	u32 tx_count;
@@ -448,6 +450,16 @@ static inline struct kfr_lane *kfr_lane_of(struct kfr_conn *conn,
 	unsigned int to = le16_to_cpu(op->hdr.dst) + le16_to_cpu(op->hdr.rx);
 
 	return &conn->lanes[to % KFR_LANES];
+}
+
+/*
+ * May no numbered request be sent until an ACK arrives? The peer has a NAK or ERR
+ * queued for each of them, at worst, and it has room for a limited number.
+ */
+static inline bool kfr_window_full(const struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	return conn->tx_seq - conn->tx_acked >= KFR_WINDOW;
 }
 
 /**

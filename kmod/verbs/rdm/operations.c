@@ -119,7 +119,8 @@ bool kfr_op_numbered(const struct kfr_op *op)
  * @conn: the connection
  * @ack: the number
  *
- * Numbered operations have no registrations, so they are done at once.
+ * Numbered operations have no registrations, so they are done at once. Others may
+ * have waited for room in the window.
  *
  * Context: softirq; no lock held.
  * Return: 0 or -EPROTO: that number was not sent yet.
@@ -130,10 +131,15 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 	unsigned long irq;
 	LIST_HEAD(done);
 	int err = 0;
+	bool room;
 
 	spin_lock_irqsave(&conn->lock, irq);
+	room = kfr_window_full(conn);
 	if ((s32)(conn->tx_seq - ack) < 0)
 		err = -EPROTO;
+	else if ((s32)(ack - conn->tx_acked) > 0)
+		conn->tx_acked = ack;
+	room = room && !kfr_window_full(conn);
 	list_for_each_entry_safe(op, next, &conn->sent_numbered, sent) {
 		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
 			break;
@@ -143,6 +149,8 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_ops_done(&done);
+	if (room)
+		kfr_pump(conn);
 	return err;
 }
 

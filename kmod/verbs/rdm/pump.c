@@ -395,7 +395,8 @@ static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
 
 /*
  * Number, epoch and count are given here, at the last moment under the lock, so
- * their order is the order on the wire, which the peer checks.
+ * their order is the order on the wire, which the peer checks. A numbered request
+ * without a place in the window stays first on its queue, until an ACK pumps.
  */
 static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 {
@@ -409,6 +410,8 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	if (!op)
 		return false;
 	numbered = kfr_op_numbered(op);
+	if (numbered && kfr_window_full(conn))
+		return false;
 	step->item = &op->item;
 	step->wire = kfr_wire_get(conn);
 	if (numbered)

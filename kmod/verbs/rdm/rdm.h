@@ -151,6 +151,7 @@
 #define KFR_HEARD_MS	100	/* for the first message, on a full node */
 #define KFR_SLOTS	64	/* with one peer, also those being destroyed */
 #define KFR_RESOLVES	8	/* attempts to resolve, KFV_RESOLVE_MS each */
+#define KFR_WINDOW	128	/* numbered requests without an ACK */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 

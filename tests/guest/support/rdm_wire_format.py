@@ -18,6 +18,7 @@ SEGS = 4
 MSG_MAX = 4194304
 IDS = 128
 ACK_EVERY = 16
+WINDOW = 128
 PEER_CONNS = 4
 PORT = 7473
 #: How many RDMA reads a side offers in each direction.

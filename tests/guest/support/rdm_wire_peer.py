@@ -20,6 +20,7 @@ from rdm_wire_format import (
     SEGMENT,
     SEGS,
     VERSION,
+    WINDOW,
     WRAP,
     Flag,
     Header,
@@ -106,6 +107,7 @@ class Peer:
     Attributes:
         received: messages, in the order of arrival.
         held: requests with an id that wait for a reply, while `hold` is set.
+        silent: this side acknowledges nothing more.
         regions: memory for RMA by key.
         log: headers of all messages that have arrived.
     """
@@ -114,7 +116,7 @@ class Peer:
         self.wire, self.number, self.auth = wire, number, auth
         self.received: list[Message] = []
         self.regions: dict[int, bytearray] = {}
-        self.hold = False
+        self.hold = self.silent = False
         self.held: list[tuple[Header, bytes]] = []
         self.log: list[Header] = []
         self.requests: list[Request] = []
@@ -122,7 +124,7 @@ class Peer:
         self.flows = {by_key: Incoming() for by_key in (False, True)}
         self._epochs = 0
         self._sent_count = self._sent_number = self._last_id = 0
-        self._handled_count = self._handled_number = self._acked = 0
+        self._handled_count = self._handled_number = self._acked = self._confirmed = 0
 
     # Requests of this side.
 
@@ -187,6 +189,8 @@ class Peer:
         return [segment(OWN_DATA + at, min(size, len(data) - at)) for at in starts]
 
     def _transmit(self, request: Request, extra: int = 0) -> None:
+        while request.header.numbered and (self._sent_number - self._confirmed) % WRAP >= WINDOW:
+            self.handle_one()
         flow = self._outgoing.setdefault(request.header.flow, Outgoing())
         self._sent_count = (self._sent_count + 1) % WRAP
         fields = {"count": self._sent_count, "epoch": flow.epoch}
@@ -199,7 +203,8 @@ class Peer:
         self._post(request.header, request.payload)
 
     def _post(self, header: Header, payload: bytes = b"") -> None:
-        self._acked = self._handled_number
+        if not self.silent:
+            self._acked = self._handled_number
         self.wire.post(replace(header, ack=self._acked).pack() + payload)
 
     # Messages of the other side.
@@ -219,10 +224,13 @@ class Peer:
         else:
             self._take_control(header)
             self._take_ack(header)
-        # Always at once, which is allowed.
-        if self._acked != self._handled_number:
-            self._post(Header())
+        self.acknowledge()
         return header
+
+    def acknowledge(self) -> None:
+        """Acknowledge what is handled: after each message, which is allowed."""
+        if self._acked != self._handled_number and not self.silent:
+            self._post(Header())
 
     def handle_until(self, op: Op) -> Header:
         """Handle messages up to the first one of a kind."""
@@ -239,6 +247,8 @@ class Peer:
     def _take_ack(self, header: Header) -> None:
         if not covers(self._sent_number, header.ack):
             raise Violation(f"{header.ack} is acknowledged, {self._sent_number} was sent")
+        if covers(header.ack, self._confirmed):
+            self._confirmed = header.ack
         for request in self.requests:
             if request.header.numbered and request.sent and covers(header.ack, request.header.seq):
                 request.sent, request.done = False, True
@@ -327,6 +337,8 @@ class Peer:
             raise Violation(f"{self._handled_count} requests were handled: {header}")
         if header.numbered and header.seq != (self._handled_number + 1) % WRAP:
             raise Violation(f"{self._handled_number} numbers were handled: {header}")
+        if header.numbered and (header.seq - self._acked) % WRAP > WINDOW:
+            raise Violation(f"{self._acked} numbers are acknowledged: {header}")
         if header.len > MSG_MAX or header.nsegs > SEGS:
             raise Violation(f"too much: {header}")
         size = header.len if header.numbered else header.nsegs * SEGMENT
