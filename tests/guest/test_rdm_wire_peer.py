@@ -428,6 +428,30 @@ def test_refused_requests_come_before_those_that_wait_for_an_id(rdm: RdmNet, nod
     assert sum(entry.flags == SENT for entry in entries) == others
 
 
+def test_refused_requests_and_others_take_turns(rdm: RdmNet, node: Node) -> None:
+    """A context that resumes does not hold up the others; its own requests stay in order."""
+    a, b = begun_here(rdm, node)
+    other = a.av.insert_service(node.address, str(b.number + 1))
+    b.flows[False].room = 0
+    b.silent = True
+    # The window is full of refused ones when the others are posted.
+    for each in range(WINDOW):
+        a.ep.send(a.buffer[:1], data=each)
+    for _ in range(10):
+        a.ep.send(a.buffer[:1], to=other)
+    for each in range(WINDOW, WINDOW + 10):
+        a.ep.send(a.buffer[:1], data=each)
+    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
+        b.handle_one()
+    b.log.clear()
+    b.silent = False
+    b.resume(PLENTY)
+    got = [b.receive().header.data for _ in range(WINDOW + 10)]
+    assert got == list(range(WINDOW + 10))
+    requests = [header.dst for header in b.log if header.op == Op.EAGER]
+    assert b.number + 1 in requests[:3]
+
+
 def test_kernel_sends_the_wanted_message_alone(rdm: RdmNet, node: Node) -> None:
     """WANT selects by tag, with bits to ignore; RESUME brings the rest."""
     a, b = begun_here(rdm, node)

@@ -19,6 +19,7 @@
  *
  *   KFR_FREE	kfr_tx.free, or being filled in by kfr_send()
  *   KFR_QUEUED	kfr_conn.reqs; or a lane, without an id yet; or kfr_flow.parked
+ *		or .again
  *   KFR_SENT	kfr_conn.sent_numbered or .sent_by_id: waits for ACK or a reply
  *   KFR_BUSY	done; kfr_conn.ending, if it has registrations to invalidate
  *
@@ -51,7 +52,8 @@ enum kfr_item_kind {
 
 /**
  * struct kfr_item - an entry of one of a connection's queues
- * @link: on kfr_conn.urgent, .data, .reqs or a lane; kfr_conn.lock
+ * @link: on kfr_conn.urgent, .data, .reqs, a lane or kfr_flow.again;
+ *	kfr_conn.lock
  * @kind: the structure that contains it; written before it is queued
  */
 struct kfr_item {
@@ -197,7 +199,9 @@ enum kfr_conn_state {
  * @free_ctls: control messages that are not in use
  * @urgent: control messages, and operations to be invalidated
  * @data: jobs with work requests still to be posted
- * @reqs: operations to be sent
+ * @reqs: operations to be sent for the first time
+ * @turns: flows with operations to be sent again; the first is served first
+ * @again_next: they are served before new requests
  * @lanes: shares of ids and registrations, by destination
  * @next_lane: lane that is served first
  * @sent_numbered: numbered operations without an ACK, in the order of numbers
@@ -293,6 +297,8 @@ struct kfr_conn {
 	struct list_head urgent;
 	struct list_head data;
 	struct list_head reqs;
+	struct list_head turns;
+	bool again_next;
 	struct kfr_lane lanes[KFR_LANES];
 	unsigned int next_lane;
 	struct list_head sent_numbered;
@@ -346,6 +352,9 @@ struct kfr_conn {
  * @lent: the operation that has brought the memory has not ended
  * @last: place of its last request that was sent
  * @parked: operations that wait for RESUME or WANT, in order
+ * @again: operations that were parked and are to be sent again, and newer ones
+ *	that go after them; each has what it needs
+ * @turn: on kfr_conn.turns, while @again has operations, or had some recently
  *
  * It is protected by kfr_conn.lock and lives until the context is gone
  * (kfr_flow_gone()), or as long as the connection. What the receiver knows of a
@@ -359,11 +368,13 @@ struct kfr_flow {
 	u16 epoch;
 	u32 last;
 	struct list_head parked;
+	struct list_head again;
+	struct list_head turn;
 };
 
 enum kfr_op_state {
 	KFR_FREE,
-	KFR_QUEUED,		/* kfr_conn.reqs, a lane, or parked */
+	KFR_QUEUED,		/* kfr_conn.reqs, a lane, or kfr_flow */
 	KFR_BUSY,		/* has its result */
 	KFR_SENT,		/* kfr_conn.sent_numbered or .sent_by_id */
 };
@@ -377,7 +388,6 @@ enum kfr_op_state {
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
- * @again: it was parked, and goes before what has not been sent
  * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
  *	flow now
  * @has_id: it is in kfr_conn.ids
@@ -418,7 +428,6 @@ struct kfr_op {
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
-	bool again;
 	struct kfr_flow *flow;
 	bool has_id;
 	void *context;

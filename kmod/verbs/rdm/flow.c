@@ -506,6 +506,25 @@ void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op)
 		flow->last = le32_to_cpu(op->hdr.count);
 }
 
+/**
+ * kfr_flow_ahead() - are older operations of a flow to be sent?
+ * @conn: its connection
+ * @op: an operation that was not sent yet
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: the list of those; NULL: there are none.
+ */
+struct list_head *kfr_flow_ahead(const struct kfr_conn *conn,
+				 const struct kfr_op *op)
+{
+	struct kfr_flow *flow = NULL;
+
+	lockdep_assert_held(&conn->lock);
+	if (!list_empty(&conn->turns))
+		flow = kfr_flow_find(conn, &op->hdr);
+	return flow && !list_empty(&flow->again) ? &flow->again : NULL;
+}
+
 /* Requests of a new flow may have been sent before it was one. */
 static void kfr_flow_count_sent(const struct kfr_conn *conn,
 				struct kfr_flow *flow)
@@ -545,6 +564,8 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	flow->last = le32_to_cpu(hdr->count);
 	kfr_flow_count_sent(conn, flow);
 	INIT_LIST_HEAD(&flow->parked);
+	INIT_LIST_HEAD(&flow->again);
+	INIT_LIST_HEAD(&flow->turn);
 	hash_add(conn->flows, &flow->link, flow->to);
 	if (++conn->nflows >= KFR_FLOWS)
 		kfr_conn_retire(conn);
@@ -624,8 +645,10 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 
 	lockdep_assert_held(&conn->lock);
 	if (!flow || flow->lent || !list_empty(&flow->parked) ||
+	    !list_empty(&flow->again) ||
 	    (s32)(le32_to_cpu(hdr->count) - flow->last) < 0)
 		return;
+	list_del(&flow->turn);
 	hash_del(&flow->link);
 	conn->nflows--;
 	kfree(flow);
@@ -649,7 +672,6 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
 	list_add(&op->sent, &before->sent);
 	op->state = KFR_QUEUED;
 	op->parked = true;
-	op->again = true;
 	op->hdr.flags &= ~KFR_F_PULLED;
 }
 
@@ -708,10 +730,7 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 				kfr_park(flow, op);
 }
 
-/*
- * Moves an operation from its flow to a list of the caller, which goes in front
- * of kfr_conn.reqs: parked operations are older than all there.
- */
+/* Moves an operation to a list for kfr_flow_send_again(). */
 static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 		       struct list_head *to)
 {
@@ -719,6 +738,16 @@ static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 	list_del_init(&op->sent);
 	op->parked = false;
 	list_add_tail(&op->item.link, to);
+}
+
+/* Operations that were parked are older than those of the flow to be sent. */
+static void kfr_flow_send_again(struct kfr_conn *conn, struct kfr_flow *flow,
+				struct list_head *ops)
+{
+	lockdep_assert_held(&conn->lock);
+	list_splice(ops, &flow->again);
+	if (list_empty(&flow->turn))
+		list_add_tail(&flow->turn, &conn->turns);
 }
 
 /**
@@ -745,7 +774,7 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		flow->epoch = le16_to_cpu(hdr->epoch);
 		list_for_each_entry_safe(op, next, &flow->parked, sent)
 			kfr_unpark(conn, op, &again);
-		list_splice(&again, &conn->reqs);
+		kfr_flow_send_again(conn, flow, &again);
 	}
 	if (hdr->status == cpu_to_le32(KFR_NO_ENDPOINT))
 		kfr_flow_gone(conn, hdr);
@@ -789,7 +818,7 @@ void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 				continue;
 			op->hdr.flags |= KFR_F_PULLED;
 			kfr_unpark(conn, op, &pulled);
-			list_splice(&pulled, &conn->reqs);
+			kfr_flow_send_again(conn, flow, &pulled);
 			break;
 		}
 	}

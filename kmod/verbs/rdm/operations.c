@@ -194,7 +194,7 @@ struct kfr_op *kfr_find_request(struct kfr_conn *conn,
 /**
  * kfr_op_end() - an operation has its result
  * @conn: its connection
- * @op: the operation; on none of @conn->reqs and lanes
+ * @op: the operation; on no queue to be sent
  *
  * Gives its id back. Registrations are invalidated first: the pump posts that,
  * and kfr_op_invalid() finishes.
@@ -493,8 +493,10 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	kfr_fail_list(&conn->ending, &answered);
 	kfr_fail_list(&conn->sent_numbered, &done);
 	kfr_fail_list(&conn->sent_by_id, &done);
-	hash_for_each(conn->flows, i, flow, link)
+	hash_for_each(conn->flows, i, flow, link) {
 		kfr_fail_list(&flow->parked, &done);
+		kfr_fail_queue(&flow->again, &done);
+	}
 	kfr_fail_queue(&conn->reqs, &done);
 	for (i = 0; i < KFR_LANES; i++)
 		kfr_fail_queue(&conn->lanes[i].waiting, &done);

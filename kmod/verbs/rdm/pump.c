@@ -319,7 +319,8 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 	for (i = 0; i < KFR_LANES; i++) {
 		item = kfr_first(&conn->lanes[conn->next_lane].waiting);
 		op = item ? container_of(item, struct kfr_op, item) : NULL;
-		if (op && !kfr_lane_full(conn, op)) {
+		if (op && !kfr_lane_full(conn, op) &&
+		    !kfr_flow_ahead(conn, op)) {
 			*enough = kfr_reserve(conn, op);
 			if (!*enough)
 				return NULL;
@@ -334,18 +335,24 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 }
 
 /*
- * Lets a request go, with an id and registrations if it needs them, or moves it
- * to its lane, so that later requests are not held up.
+ * Lets a new request go, with an id and registrations if it needs them, or moves
+ * it to where it waits, so that later requests are not held up: to the older ones
+ * of its flow, or to its lane.
  */
 static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 			  bool *enough)
 {
+	struct list_head *ahead = kfr_flow_ahead(conn, op);
 	struct kfr_lane *lane = kfr_lane_of(conn, op);
 
 	lockdep_assert_held(&conn->lock);
-	if (kfr_op_numbered(op) || op->has_id)
-		return true;
-	if (*enough && list_empty(&lane->waiting) && !kfr_lane_full(conn, op)) {
+	if (kfr_op_numbered(op)) {
+		if (ahead)
+			list_move_tail(&op->item.link, ahead);
+		return !ahead;
+	}
+	if (*enough && !ahead && list_empty(&lane->waiting) &&
+	    !kfr_lane_full(conn, op)) {
 		*enough = kfr_reserve(conn, op);
 		if (*enough)
 			return true;
@@ -354,49 +361,75 @@ static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 	return false;
 }
 
-/*
- * An operation to be sent again, which has all that it needs. It goes before the
- * lanes: what waits there was submitted later, if it is for the same context, and
- * would overtake it with the first id that is given back.
- */
-static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
+/* A numbered request without a place in the window waits until an ACK pumps. */
+static struct kfr_op *kfr_in_window(struct kfr_conn *conn, struct kfr_op *op)
 {
-	struct kfr_item *item = kfr_first(&conn->reqs);
-	struct kfr_op *op;
-
 	lockdep_assert_held(&conn->lock);
-	op = item ? container_of(item, struct kfr_op, item) : NULL;
-	return op && op->again ? op : NULL;
+	return kfr_op_numbered(op) && kfr_window_full(conn) ? NULL : op;
 }
 
-/*
- * The next request. Lanes go before new requests, as their operations have been
- * here before.
- */
-static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
+/* The next operation to be sent again. Flows take turns. */
+static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
 {
-	struct kfr_op *op = kfr_next_again(conn);
-	bool enough = true;
+	struct kfr_flow *flow;
 	struct kfr_item *item;
 
 	lockdep_assert_held(&conn->lock);
-	if (!op)
-		op = kfr_next_waiting(conn, &enough);
+	while ((flow = list_first_entry_or_null(&conn->turns, struct kfr_flow,
+						turn))) {
+		item = kfr_first(&flow->again);
+		if (item) {
+			list_move_tail(&flow->turn, &conn->turns);
+			return kfr_in_window(conn,
+				container_of(item, struct kfr_op, item));
+		}
+		list_del_init(&flow->turn);
+	}
+	return NULL;
+}
+
+/* The next new request: lanes first, as their operations have been here before. */
+static struct kfr_op *kfr_next_new(struct kfr_conn *conn)
+{
+	bool enough = true;
+	struct kfr_item *item;
+	struct kfr_op *op;
+
+	lockdep_assert_held(&conn->lock);
+	op = kfr_next_waiting(conn, &enough);
 	while (!op) {
 		item = kfr_first(&conn->reqs);
 		if (!item)
-			break;
+			return NULL;
 		op = container_of(item, struct kfr_op, item);
 		if (!kfr_req_admit(conn, op, &enough))
 			op = NULL;
 	}
-	return op;
+	return kfr_in_window(conn, op);
+}
+
+/*
+ * Requests that are sent again and new ones take turns: a context that refuses and
+ * resumes all the time does not hold up requests to others. In a flow, those that
+ * are sent again go first.
+ */
+static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
+{
+	struct kfr_op *op;
+
+	lockdep_assert_held(&conn->lock);
+	conn->again_next = !conn->again_next;
+	if (conn->again_next) {
+		op = kfr_next_again(conn);
+		return op ?: kfr_next_new(conn);
+	}
+	op = kfr_next_new(conn);
+	return op ?: kfr_next_again(conn);
 }
 
 /*
  * Number, epoch and count are given here, at the last moment under the lock, so
- * their order is the order on the wire, which the peer checks. A numbered request
- * without a place in the window stays first on its queue, until an ACK pumps.
+ * their order is the order on the wire, which the peer checks.
  */
 static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 {
@@ -410,8 +443,6 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	if (!op)
 		return false;
 	numbered = kfr_op_numbered(op);
-	if (numbered && kfr_window_full(conn))
-		return false;
 	step->item = &op->item;
 	step->wire = kfr_wire_get(conn);
 	if (numbered)

@@ -442,7 +442,6 @@ static void kfr_op_set_hdr(struct kfr_op *op, const struct kfr_send *send)
 	op->registered = false;
 	op->has_id = false;
 	op->parked = false;
-	op->again = false;
 	op->err = 0;
 	op->prov_errno = 0;
 	op->len = 0;
