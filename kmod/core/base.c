@@ -162,6 +162,7 @@ int kfi_domain_base_init(struct kfi_domain_base *base,
 	INIT_LIST_HEAD(&base->eps);
 	INIT_WORK(&base->progressing, kfi_domain_progress_work);
 	base->id = kfi_new_id();
+	base->owner = base->id;
 	kfi_fid_init(&base->domain.fid, KFI_CLASS_DOMAIN, context,
 		     &kfi_domain_fid_ops);
 	base->domain.ops = ops;

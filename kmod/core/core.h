@@ -513,11 +513,6 @@ struct kfi_source *kfi_cntr_source(struct kfid_cntr *cntr);
 u32 kfi_poll_id(const struct kfid_poll *pollset);
 struct kfi_waitq *kfi_profile_queue(struct kfid_profile *prof);
 
-static inline struct kfi_domain_base *kfi_domain_of(struct kfid_domain *domain)
-{
-	return container_of(domain, struct kfi_domain_base, domain);
-}
-
 static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 {
 	return container_of(fabric, struct kfi_fabric_base, fabric);

@@ -30,7 +30,9 @@ long kfd_domain_open(struct kfd_call *call)
 		return PTR_ERR(info);
 	ret = kfi_domain(kfd_fabric_of(fabric), info, &domain, obj);
 	kfi_freeinfo(info);
-	if (!ret)
-		kfd_open_done(obj, &domain->fid, &arg->out_handle, &arg->out_id);
-	return ret;
+	if (ret)
+		return ret;
+	kfi_domain_of(domain)->owner = kfd_user_owner(call->client->user);
+	kfd_open_done(obj, &domain->fid, &arg->out_handle, &arg->out_id);
+	return 0;
 }

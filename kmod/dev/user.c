@@ -89,6 +89,18 @@ void kfd_user_put(struct kfd_user *user)
 }
 
 /**
+ * kfd_user_owner() - the user as the owner of a domain
+ * @user: the user
+ *
+ * Context: Any.
+ * Return: the number for kfi_domain_base.owner.
+ */
+u64 kfd_user_owner(const struct kfd_user *user)
+{
+	return KFI_OWNER_USER | user->uid;
+}
+
+/**
  * kfd_user_add_object() - count one more object
  * @user: the user
  *

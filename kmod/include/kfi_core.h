@@ -143,6 +143,8 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  * @lost: the device is gone, see kfi_domain_lose(); written under @lock, read also
  *	  without it
  * @id: names the object in tracepoints; constant
+ * @owner: KFI_OWNER_USER and the user, or @id; never 0. Constant once anything is
+ *	   opened in it
  * @past: counts of its closed CQs and counters; @lock
  * @eps_lock: protects @eps and @eps_past
  * @eps: the domain's open endpoints; @eps_lock
@@ -162,12 +164,24 @@ struct kfi_domain_base {
 	struct list_head walks;
 	bool lost;
 	u32 id;
+	u64 owner;
 	struct kfi_counts past;
 	spinlock_t eps_lock;	/* endpoints */
 	struct list_head eps;
 	struct kfi_counts eps_past;
 	struct kfi_listed listed;
 };
+
+/*
+ * Providers limit what an owner takes of the resources that domains share. A user of
+ * /dev/kfabric is one owner, with all its clients; a domain of a module is another one.
+ */
+#define KFI_OWNER_USER		BIT_ULL(32)	/* + the user's id */
+
+static inline struct kfi_domain_base *kfi_domain_of(struct kfid_domain *domain)
+{
+	return container_of(domain, struct kfi_domain_base, domain);
+}
 
 int kfi_domain_base_init(struct kfi_domain_base *base,
 			 struct kfid_fabric *fabric,

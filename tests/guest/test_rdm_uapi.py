@@ -7,18 +7,21 @@ test_uapi.py, and their handles in test_uapi_handles.py.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import os
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uapi_support as raw
 from failslab_support import MOST, NO_MEMORY, Failslab
-from guest_support import LIMIT, Call, Mock
-from rdm_support import CXI, SOCKADDR, TRECEIVED, RdmNet, Scalable, parameter
+from guest_support import LIMIT, Call, Child, Mock
+from rdm_support import CXI, SOCKADDR, TRECEIVED, RdmNet, RdmPeer, Scalable, parameter
 from test_uapi import DOCUMENTED
 from verbs_support import REMOTE, Net
 
@@ -297,6 +300,57 @@ def test_messages_begin_no_more_connections_than_there_may_be(rdm: RdmNet) -> No
         a.ep.tsend(a.buffer[:8], 2)
         b.ep.trecv(b.buffer[:8], 2)
         assert b.entry().flags == TRECEIVED
+
+
+DEVICE = Path("/dev/kfabric")
+NOBODY = 65534
+
+
+@pytest.fixture
+def as_nobody(in_child: Callable[..., Child]) -> Iterator[Callable[[Callable[[], bool]], bool]]:
+    """Run functions in processes of another user, who may open the device."""
+
+    def run(function: Callable[[], bool]) -> bool:
+        def child(_report: Callable[[str], None]) -> int:
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            return int(not function())
+
+        return in_child(child).wait() == 0
+
+    DEVICE.chmod(0o666)
+    yield run
+    DEVICE.chmod(0o600)
+
+
+def begins(peer: RdmPeer, rdm: RdmNet, number: int) -> bool:
+    """Send to an address of the network without a machine; False if that is refused."""
+    network, _ = rdm.link.address.rsplit(".", 1)
+    to = peer.av.insert_one((f"{network}.{200 + number}", 7))
+    try:
+        peer.ep.tsend(peer.buffer[:8], 1, to=to)
+    except kp.Again:
+        return False
+    return True
+
+
+def test_user_begins_few_connections(
+    rdm: RdmNet, as_nobody: Callable[[Callable[[], bool]], bool]
+) -> None:
+    """X3: all domains and clients of a user have one share; another user has its own."""
+
+    def other_user() -> bool:
+        with contextlib.ExitStack() as stack:
+            net = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack)
+            return [begins(net.peer(), net, number) for number in (4, 5)] == [True, False]
+
+    with contextlib.ExitStack() as stack, parameter("rdm_max_conns", 8):
+        client = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack)
+        first = rdm.peer()
+        assert begins(first, rdm, 1)
+        assert not begins(rdm.peer(), rdm, 2)
+        assert not begins(client.peer(), client, 3)
+        assert begins(first, rdm, 1), "the connection that it has"
+        assert as_nobody(other_user)
 
 
 @pytest.mark.parametrize("rdm", [SOCKADDR, CXI], indirect=True)

@@ -139,6 +139,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state != KFR_DEAD) {
 		WRITE_ONCE(conn->state, KFR_DEAD);
+		kfr_node_begun(conn);
 		conn->err = err;
 		conn->prov_errno = prov_errno;
 		destroy = kfr_conn_claim_destroy(conn);
@@ -417,6 +418,7 @@ static void kfr_conn_set_up(struct kfr_conn *conn)
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_CONNECTING || conn->state == KFR_ACCEPTED)
 		WRITE_ONCE(conn->state, KFR_UP);
+	kfr_node_begun(conn);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 }

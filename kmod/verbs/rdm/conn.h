@@ -37,7 +37,6 @@
 #include "match.h"
 #include "wire.h"
 
-struct kfr_domain;
 struct kfr_ep;
 struct kfr_mr;
 struct kfr_node;
@@ -154,8 +153,8 @@ enum kfr_conn_state {
  * @slot: its index in kfr_node.conns, its own until it is destroyed; ULONG_MAX:
  *	there was none. Constant once it is linked
  * @begun: when; constant
- * @by: the domain that has begun it, only to be compared, as it may be freed; NULL:
- *	a peer. The node's lock
+ * @by: the owner that has begun it and is counted in kfr_node.begins, until it is
+ *	up or dead; else 0. Set before it is started, then @lock
  * @heard: a message has arrived; written under the node's lock, read without it
  * @usable: new messages may use it. Not before a peer has proved its address
  *	(kfr_node_heard()), nor after it has begun another one; the node's lock
@@ -258,7 +257,7 @@ struct kfr_conn {
 	struct kfr_conn *twin;
 	unsigned long slot;
 	ktime_t begun;
-	const struct kfr_domain *by;
+	u64 by;
 	bool heard;
 	bool usable;
 	struct mutex ctl;	/* making the id against teardown */

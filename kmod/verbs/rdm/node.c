@@ -52,9 +52,13 @@ __be16 kfr_cm_port(void)
 	return htons(rdm_port);
 }
 
+/* The array of counts is empty, but a count that found no memory may leave nodes. */
 static void kfr_node_release(struct kref *ref)
 {
-	kfree(container_of(ref, struct kfr_node, ref));
+	struct kfr_node *node = container_of(ref, struct kfr_node, ref);
+
+	xa_destroy(&node->begins);
+	kfree(node);
 }
 
 /**
@@ -135,6 +139,7 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	refcount_set(&node->halves, 1);
 	spin_lock_init(&node->lock);
 	xa_init_flags(&node->conns, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&node->begins, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->eps, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ |
 				  XA_FLAGS_ACCOUNT);
 	xa_init_flags(&node->rxs, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
@@ -206,6 +211,40 @@ static int kfr_xa_alloc(struct xarray *xa, unsigned long first,
 		xas_unlock_irqrestore(&xas, irq);
 	} while (xas_nomem(&xas, gfp));
 	return xas_error(&xas);
+}
+
+/*
+ * Counts one more of an owner, unless it has @most. kfr_uncount() is the mirror.
+ * Return: 0; -EAGAIN: it has; -ENOMEM.
+ */
+static int kfr_count(struct xarray *xa, unsigned long owner,
+		     unsigned long most, gfp_t gfp)
+{
+	XA_STATE(xas, xa, owner);
+	unsigned long irq, n;
+
+	do {
+		xas_lock_irqsave(&xas, irq);
+		n = xa_to_value(xas_load(&xas));
+		if (n < most)
+			xas_store(&xas, xa_mk_value(n + 1));
+		else
+			xas_set_err(&xas, -EAGAIN);
+		xas_unlock_irqrestore(&xas, irq);
+	} while (xas_nomem(&xas, gfp));
+	return xas_error(&xas);
+}
+
+/* Allocates nothing. */
+static void kfr_uncount(struct xarray *xa, unsigned long owner)
+{
+	XA_STATE(xas, xa, owner);
+	unsigned long irq, n;
+
+	xas_lock_irqsave(&xas, irq);
+	n = xa_to_value(xas_load(&xas));
+	xas_store(&xas, n > 1 ? xa_mk_value(n - 1) : NULL);
+	xas_unlock_irqrestore(&xas, irq);
 }
 
 static unsigned long kfr_ep_index(u32 auth, u16 id)
@@ -536,36 +575,93 @@ void kfr_node_unlink(struct kfr_conn *conn)
 	spin_unlock_irqrestore(&node->lock, irq);
 }
 
-/*
- * Begins a connection; its initial reference belongs to its work item. If it
- * leads back to this node, both ends are made here, and the cookie joins the
- * request to the passive one; no peer can guess it. Return: the end for the
- * caller, without a reference; an error.
- */
-static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
-				       bool passive, const struct kfr_domain *by)
+/* The part of a node's connections that is kept free, or that one owner begins. */
+static unsigned int kfr_share(unsigned int conns)
 {
-	struct kfr_conn *conn, *twin = NULL;
+	return max(conns / 8, 1U);
+}
+
+/*
+ * A new connection to another node, not started. To an address without a machine, it
+ * keeps its place for KFR_RESOLVES attempts, so one owner has few that are not up yet.
+ * Return: the connection, or an error.
+ */
+static struct kfr_conn *kfr_conn_begin_to(struct kfr_node *node, __be32 remote,
+					  u64 by)
+{
+	struct kfr_conn *conn;
+	int err;
 
 	lockdep_assert_held(&node->lock);
+	err = kfr_count(&node->begins, by, kfr_share(READ_ONCE(rdm_max_conns)),
+			GFP_ATOMIC | __GFP_NOWARN);
+	if (err)
+		return ERR_PTR(err);
 	conn = kfr_node_link(node, remote, false);
-	if (!conn)
+	if (!conn) {
+		kfr_uncount(&node->begins, by);
 		return ERR_PTR(-ENOMEM);
-	if (remote == node->ip) {
-		twin = kfr_node_link(node, remote, true);
-		if (!twin) {
-			kfr_conn_discard(conn);
-			return ERR_PTR(-ENOMEM);
-		}
-		kfr_conn_pair(conn, twin);
-		conn->cookie = get_random_u64();
-		twin->cookie = conn->cookie;
-		twin->usable = true;
 	}
 	conn->by = by;
+	return conn;
+}
+
+/**
+ * kfr_node_begun() - a connection is not being begun any more
+ * @conn: the connection: up or dead; also one that a peer has begun
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_node_begun(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	if (conn->by)
+		kfr_uncount(&conn->node->begins, conn->by);
+	conn->by = 0;
+}
+
+/*
+ * The two ends of a new connection of the node to itself, not started. The cookie joins
+ * the request to the passive one; no peer can guess it. Return: the active end, or an
+ * error.
+ */
+static struct kfr_conn *kfr_conn_begin_pair(struct kfr_node *node)
+{
+	struct kfr_conn *conn = kfr_node_link(node, node->ip, false), *twin;
+
+	lockdep_assert_held(&node->lock);
+	if (!conn)
+		return ERR_PTR(-ENOMEM);
+	twin = kfr_node_link(node, node->ip, true);
+	if (!twin) {
+		kfr_conn_discard(conn);
+		return ERR_PTR(-ENOMEM);
+	}
+	kfr_conn_pair(conn, twin);
+	conn->cookie = get_random_u64();
+	twin->cookie = conn->cookie;
+	twin->usable = true;
+	return conn;
+}
+
+/*
+ * Begins a connection; its initial reference belongs to its work item. Return: the end
+ * for the caller, without a reference; an error.
+ */
+static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
+				       bool passive, u64 by)
+{
+	struct kfr_conn *conn, *end;
+
+	lockdep_assert_held(&node->lock);
+	conn = remote == node->ip ? kfr_conn_begin_pair(node) :
+				    kfr_conn_begin_to(node, remote, by);
+	if (IS_ERR(conn))
+		return conn;
+	end = passive ? conn->twin : conn;
 	conn->usable = true;
 	kfr_conn_start(conn);
-	return passive ? twin : conn;
+	return end;
 }
 
 /*
@@ -591,37 +687,12 @@ static bool kfr_node_full(const struct kfr_node *node)
 	return refcount_read(&node->halves) > READ_ONCE(rdm_max_conns);
 }
 
-/* The part of a node's connections that is kept free, or that one domain begins. */
-static unsigned int kfr_share(unsigned int conns)
-{
-	return max(conns / 8, 1U);
-}
-
 /* Is no more room left than that? */
 static bool kfr_node_tight(const struct kfr_node *node)
 {
 	unsigned int most = READ_ONCE(rdm_max_conns);
 
 	return refcount_read(&node->halves) + kfr_share(most) > most;
-}
-
-/*
- * Has a domain begun as many connections as it may that are not up yet? To an
- * address without a machine, each keeps its place for KFR_RESOLVES attempts.
- */
-static bool kfr_domain_begins(struct kfr_node *node,
-			      const struct kfr_domain *by)
-{
-	unsigned int n = 0, most = kfr_share(READ_ONCE(rdm_max_conns));
-	struct kfr_conn *conn;
-	unsigned long i;
-
-	lockdep_assert_held(&node->lock);
-	xa_for_each(&node->conns, i, conn)
-		if (conn->by == by &&
-		    READ_ONCE(conn->state) == KFR_CONNECTING && ++n == most)
-			return true;
-	return false;
 }
 
 /**
@@ -635,7 +706,7 @@ static bool kfr_domain_begins(struct kfr_node *node,
  *
  * Context: any; does not sleep; no lock held.
  * Return: the connection, referenced; -ENODEV: the node is closing; -ENOMEM;
- * -EAGAIN: there are rdm_max_conns, or the domain begins too many.
+ * -EAGAIN: there are rdm_max_conns, or the domain's owner begins too many.
  */
 struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to)
 {
@@ -653,11 +724,9 @@ struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to)
 			kfr_node_hurry(node);
 			conn = ERR_PTR(-EAGAIN);
 		}
-		if (!conn && to.ip != node->ip &&
-		    kfr_domain_begins(node, ep->rdm))
-			conn = ERR_PTR(-EAGAIN);
 		if (!conn)
-			conn = kfr_conn_begin(node, to.ip, passive, ep->rdm);
+			conn = kfr_conn_begin(node, to.ip, passive,
+					      ep->rdm->domain->base.owner);
 		if (!IS_ERR(conn))
 			kfr_conn_get(conn);
 	}

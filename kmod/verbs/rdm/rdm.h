@@ -235,6 +235,8 @@ struct kfr_domain {
  * @conns: linked connections, by kfr_conn.slot; changed under @lock, except that
  *	kfr_node_forget() gives a slot back
  * @turn: index of the connection that was looked at last to make room; @lock
+ * @begins: how many connections an owner (kfi_domain_base.owner) has begun that are not
+ *	up yet; the xarray's own lock
  * @eps: enabled endpoints, by authorisation key and number; the xarray's own lock
  * @rxs: receive contexts that messages find, by endpoint and index; changed under
  *	kfr_ep.ctl or by close, read under kfv_srcu
@@ -252,6 +254,7 @@ struct kfr_node {
 	bool closing;
 	struct xarray conns;
 	unsigned long turn;
+	struct xarray begins;
 	struct xarray eps;
 	struct xarray rxs;
 };
@@ -447,6 +450,7 @@ struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to);
 struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
 			       bool passive);
 void kfr_node_unlink(struct kfr_conn *conn);
+void kfr_node_begun(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
