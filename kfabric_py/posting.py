@@ -121,7 +121,8 @@ class Posting(OpenedObject):
 
         Raises:
             KfiError: KFI_ENOCQ, KFI_ENOEQ, KFI_ENOAV: no such object is bound.
-                EADDRINUSE: another endpoint has the address.
+                EADDRINUSE: another endpoint has the address. EMFILE: the user has
+                as many endpoints at the address as it may have.
         """
         arg = _uapi.kfab_control(handle=self._live_handle(), command=_uapi.KFAB_ENABLE)
         self._client(_uapi.KFAB_IOC_CONTROL, arg)

@@ -243,7 +243,7 @@ static inline int kfi_scalable_ep_bind(struct kfid_ep *sep, struct kfid *bfid,
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_ENOCQ or -KFI_ENOAV if none is bound, -KFI_EADDRINUSE,
- *	-KFI_EOPBADSTATE.
+ *	-KFI_EMFILE for a user with too many endpoints, -KFI_EOPBADSTATE.
  */
 static inline int kfi_enable(struct kfid_ep *ep)
 {

@@ -13,6 +13,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -351,6 +352,44 @@ def test_user_begins_few_connections(
         assert not begins(client.peer(), client, 3)
         assert begins(first, rdm, 1), "the connection that it has"
         assert as_nobody(other_user)
+
+
+#: How many of the 510 pids of a key a user may have.
+PIDS = 255
+
+
+@pytest.mark.parametrize("rdm", [CXI], indirect=True)
+def test_user_leaves_numbers_to_others(
+    rdm: RdmNet, as_nobody: Callable[[Callable[[], bool]], bool]
+) -> None:
+    """X3: EMFILE for a user with half of the pids; another user gets one; a close makes room."""
+    info = replace(
+        rdm.info,
+        tx_attr=replace(rdm.info.tx_attr, size=1),
+        rx_attr=replace(rdm.info.rx_attr, size=1, total_buffered_recv=1),
+    )
+    peer = rdm.peer()
+
+    def enable(stack: contextlib.ExitStack) -> kp.RdmEndpoint:
+        ep = stack.enter_context(peer.domain.rdm_endpoint(info))
+        ep.bind(peer.cq, recv=True, transmit=True)
+        ep.bind(peer.av)
+        ep.enable()
+        return ep
+
+    def other_user() -> bool:
+        with contextlib.ExitStack() as stack:
+            net = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack, format=CXI)
+            return net.peer().ep.getname() is not None
+
+    with contextlib.ExitStack() as stack:
+        eps = [enable(stack) for _ in range(PIDS - 1)]
+        with pytest.raises(kp.KfiError) as caught:
+            enable(stack)
+        assert caught.value.errno == errno.EMFILE
+        assert as_nobody(other_user)
+        eps[7].close()
+        enable(stack)
 
 
 @pytest.mark.parametrize("rdm", [SOCKADDR, CXI], indirect=True)

@@ -52,12 +52,14 @@ __be16 kfr_cm_port(void)
 	return htons(rdm_port);
 }
 
-/* The array of counts is empty, but a count that found no memory may leave nodes. */
+/* The arrays of counts are empty, but a count that found no memory may leave nodes. */
 static void kfr_node_release(struct kref *ref)
 {
 	struct kfr_node *node = container_of(ref, struct kfr_node, ref);
 
 	xa_destroy(&node->begins);
+	xa_destroy(&node->pids);
+	xa_destroy(&node->ids);
 	kfree(node);
 }
 
@@ -140,6 +142,8 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	spin_lock_init(&node->lock);
 	xa_init_flags(&node->conns, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->begins, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&node->pids, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
+	xa_init_flags(&node->ids, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	xa_init_flags(&node->eps, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ |
 				  XA_FLAGS_ACCOUNT);
 	xa_init_flags(&node->rxs, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
@@ -252,6 +256,38 @@ static unsigned long kfr_ep_index(u32 auth, u16 id)
 	return (unsigned long)auth << 16 | id;
 }
 
+/* Where a user's endpoints of a key are counted in kfr_node.pids and .ids. */
+static unsigned long kfr_user_index(const struct kfr_ep *ep)
+{
+	return ep->rdm->domain->base.owner << 32 | ep->auth;
+}
+
+/*
+ * Counts a number for its user, who leaves as many to others. kfr_number_drop() is the
+ * mirror. Return: 0; -EMFILE: the user has enough; -ENOMEM.
+ */
+static int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep,
+			   u16 id)
+{
+	bool pid = id <= KFR_PID_MAX;
+	int err;
+
+	lockdep_assert_held(&ep->ctl);
+	if (ep->rdm->domain->base.owner < KFI_OWNER_USER)
+		return 0;
+	err = kfr_count(pid ? &node->pids : &node->ids, kfr_user_index(ep),
+			pid ? KFR_USER_PIDS : KFR_USER_IDS, GFP_KERNEL);
+	return err == -EAGAIN ? -EMFILE : err;
+}
+
+static void kfr_number_drop(struct kfr_node *node, const struct kfr_ep *ep,
+			    u16 id)
+{
+	if (ep->rdm->domain->base.owner >= KFI_OWNER_USER)
+		kfr_uncount(id <= KFR_PID_MAX ? &node->pids : &node->ids,
+			    kfr_user_index(ep));
+}
+
 /*
  * Takes the endpoint's number, or a free one; pids of 8-byte addresses are small.
  * kfr_node_hide() is the mirror.
@@ -268,11 +304,16 @@ static int kfr_node_add(struct kfr_node *node, struct kfr_ep *ep)
 		first = cxi ? 1 : KFR_ID_FIRST;
 		last = cxi ? KFR_PID_MAX : U16_MAX;
 	}
+	err = kfr_number_take(node, ep, first);
+	if (err)
+		return err;
 	err = kfr_xa_alloc(&node->eps, kfr_ep_index(ep->auth, first),
 			   kfr_ep_index(ep->auth, last), &index, ep,
 			   GFP_KERNEL);
-	if (err)
+	if (err) {
+		kfr_number_drop(node, ep, first);
 		return err == -EBUSY ? -EADDRINUSE : err;
+	}
 	ep->addr.id = index & U16_MAX;
 	ep->node = node;
 	return 0;
@@ -310,7 +351,7 @@ static void kfr_node_drop(struct kfr_node *node)
  * ctl, and has seen under them that the device is there.
  * Return: 0; -EADDRINUSE: another endpoint has its number, no number is free,
  * or another module has the port; -EADDRNOTAVAIL: it is no address of the
- * device; -ENOMEM.
+ * device; -EMFILE: its user has as many numbers as it may have; -ENOMEM.
  */
 int kfr_node_get(struct kfr_ep *ep)
 {
@@ -401,6 +442,7 @@ void kfr_node_hide(struct kfr_ep *ep)
 	if (ep->face.rx)
 		kfr_node_hide_rx(ep, ep->face.rx);
 	xa_erase_irq(&ep->node->eps, kfr_ep_index(ep->auth, ep->addr.id));
+	kfr_number_drop(ep->node, ep, ep->addr.id);
 }
 
 /**

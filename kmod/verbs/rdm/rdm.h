@@ -125,6 +125,9 @@
 #define KFR_PID_ANY	0xfff	/* in an 8-byte address: choose a free pid */
 #define KFR_PID_MAX	510
 #define KFR_ID_FIRST	32768	/* first number that is chosen automatically */
+/* Numbers of one authorisation key that a user may have: pids, and others. */
+#define KFR_USER_PIDS	(KFR_PID_MAX / 2)
+#define KFR_USER_IDS	((U16_MAX + 1 - KFR_ID_FIRST) / 2)
 #define KFR_MULTI_MIN	64	/* default of KFI_OPT_MIN_MULTI_RECV */
 #define KFR_AUTH	255	/* default authorisation key */
 
@@ -237,6 +240,9 @@ struct kfr_domain {
  * @turn: index of the connection that was looked at last to make room; @lock
  * @begins: how many connections an owner (kfi_domain_base.owner) has begun that are not
  *	up yet; the xarray's own lock
+ * @pids: how many numbers up to KFR_PID_MAX a user has under one key, by user and key; the
+ *	xarray's own lock
+ * @ids: the same of the larger ones
  * @eps: enabled endpoints, by authorisation key and number; the xarray's own lock
  * @rxs: receive contexts that messages find, by endpoint and index; changed under
  *	kfr_ep.ctl or by close, read under kfv_srcu
@@ -255,6 +261,8 @@ struct kfr_node {
 	struct xarray conns;
 	unsigned long turn;
 	struct xarray begins;
+	struct xarray pids;
+	struct xarray ids;
 	struct xarray eps;
 	struct xarray rxs;
 };
