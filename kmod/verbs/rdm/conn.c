@@ -313,6 +313,7 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 
 	for (i = 0; i < KFR_LANES; i++)
 		INIT_LIST_HEAD(&conn->lanes[i].waiting);
+	INIT_LIST_HEAD(&conn->silent);
 	INIT_LIST_HEAD(&conn->free_wire);
 	INIT_LIST_HEAD(&conn->free_regs);
 	INIT_LIST_HEAD(&conn->free_ctls);
@@ -802,6 +803,7 @@ static struct kfr_conn *kfr_conn_for(struct kfr_node *node, __be32 remote,
 	conn = kfr_node_link(node, remote, true);
 	if (conn) {
 		conn->proven = proven;
+		list_add_tail(&conn->silent, &node->silent);
 		kfr_conn_get(conn);
 	}
 	spin_unlock_irq(&node->lock);

@@ -155,6 +155,7 @@ enum kfr_conn_state {
  * @begun: when; constant
  * @by: the owner that has begun it and is counted in kfr_node.begins, until it is
  *	up or dead; else 0. Set before it is started, then @lock
+ * @silent: on kfr_node.silent, or empty; the node's lock
  * @heard: a message has arrived; written under the node's lock, read without it
  * @usable: new messages may use it. Not before a peer has proved its address
  *	(kfr_node_heard()), nor after it has begun another one; the node's lock
@@ -258,6 +259,7 @@ struct kfr_conn {
 	unsigned long slot;
 	ktime_t begun;
 	u64 by;
+	struct list_head silent;
 	bool heard;
 	bool usable;
 	struct mutex ctl;	/* making the id against teardown */

@@ -140,6 +140,7 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	kref_init(&node->ref);
 	refcount_set(&node->halves, 1);
 	spin_lock_init(&node->lock);
+	INIT_LIST_HEAD(&node->silent);
 	xa_init_flags(&node->conns, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->begins, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->pids, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
@@ -563,6 +564,7 @@ void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn)
 
 	spin_lock_irqsave(&node->lock, irq);
 	WRITE_ONCE(conn->heard, true);
+	list_del_init(&conn->silent);
 	if (conn->passive && conn->proven && conn->remote != node->ip)
 		kfr_node_supersede(node, conn);
 	spin_unlock_irqrestore(&node->lock, irq);
@@ -614,6 +616,7 @@ void kfr_node_unlink(struct kfr_conn *conn)
 
 	spin_lock_irqsave(&node->lock, irq);
 	xa_cmpxchg(&node->conns, conn->slot, conn, XA_ZERO_ENTRY, 0);
+	list_del_init(&conn->silent);
 	spin_unlock_irqrestore(&node->lock, irq);
 }
 
@@ -815,22 +818,17 @@ static struct kfr_conn *kfr_conn_oldest(struct kfr_node *node, __be32 remote)
  */
 static struct kfr_conn *kfr_node_unheard(struct kfr_node *node)
 {
-	ktime_t begun = ktime_sub_ms(ktime_get(), KFR_HEARD_MS);
-	struct kfr_conn *conn, *oldest = NULL;
-	unsigned long i;
+	ktime_t late = ktime_sub_ms(ktime_get(), KFR_HEARD_MS);
+	struct kfr_conn *conn;
 
 	spin_lock_irq(&node->lock);
-	xa_for_each(&node->conns, i, conn) {
-		if (!conn->passive || conn->heard || conn->remote == node->ip ||
-		    !ktime_before(conn->begun, begun))
-			continue;
-		begun = conn->begun;
-		oldest = conn;
-	}
-	if (oldest)
-		kfr_conn_get(oldest);
+	conn = list_first_entry_or_null(&node->silent, struct kfr_conn, silent);
+	if (conn && !ktime_before(conn->begun, late))
+		conn = NULL;
+	if (conn)
+		kfr_conn_get(conn);
 	spin_unlock_irq(&node->lock);
-	return oldest;
+	return conn;
 }
 
 static void kfr_node_drop_conn(struct kfr_conn *conn)

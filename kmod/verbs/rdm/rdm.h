@@ -238,6 +238,8 @@ struct kfr_domain {
  * @conns: linked connections, by kfr_conn.slot; changed under @lock, except that
  *	kfr_node_forget() gives a slot back
  * @turn: index of the connection that was looked at last to make room; @lock
+ * @silent: connections that peers have begun without a message so far, the oldest
+ *	first; @lock
  * @begins: how many connections an owner (kfi_domain_base.owner) has begun that are not
  *	up yet; the xarray's own lock
  * @pids: how many numbers up to KFR_PID_MAX a user has under one key, by user and key; the
@@ -260,6 +262,7 @@ struct kfr_node {
 	bool closing;
 	struct xarray conns;
 	unsigned long turn;
+	struct list_head silent;
 	struct xarray begins;
 	struct xarray pids;
 	struct xarray ids;
