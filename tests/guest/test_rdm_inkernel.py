@@ -89,6 +89,8 @@ CASES = {
     "forged_crowd": "nor does it cost the genuine peer its connection",
     "close_unanswered": "O4: a close waits for no answer to short messages, and harms no others",
     "close_unread": "O4: nor does one whose long message the peer neither reads nor answers",
+    "close_slow": "O4: nor does one end others' operations on a slow connection",
+    "close_deaf": "O4: nor does one wait for a peer that takes no messages",
     "pump_budget": "one call posts a limited number of work requests, also of those that waited",
     "many_connections": "a peer that begins more and more loses its oldest",
     "replaces": "so does one that replaces more and more that the node has begun",

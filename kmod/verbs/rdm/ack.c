@@ -428,6 +428,7 @@ void kfr_sq_done(struct kfr_conn *conn, enum ib_wc_status status)
 		kfr_wc_failed(conn, status);
 	spin_lock_irqsave(&conn->lock, irq);
 	conn->sq_free++;
+	WRITE_ONCE(conn->taken_at, jiffies);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 	kfr_posted_put(conn);

@@ -188,6 +188,8 @@ enum kfr_conn_state {
  *	kfr_conn_retire(); set once, also read without @lock
  * @seen: requests of both sides when @expire ran last; @expire only
  * @seen_at: when (jiffies) it saw that there were more; likewise
+ * @taken_at: when (jiffies) the device last completed a work request of the send queue,
+ *	or had none; read without @lock
  * @flushing: kfr_conn_flush() waits for @idle
  * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for
@@ -286,6 +288,7 @@ struct kfr_conn {
 	bool leaving;
 	u32 seen;
 	unsigned long seen_at;
+	unsigned long taken_at;
 	bool flushing;
 	bool pumping;
 	unsigned int sq_free;

@@ -158,7 +158,9 @@
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
-#define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then aborts */
+#define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then revokes or aborts */
+#define KFR_SILENT_TIME	(3 * HZ)	/* close aborts: the peer takes nothing */
+#define KFR_REVOKE_TIME	(10 * HZ)	/* close aborts: it does not take enough */
 #define KFR_IDLE_MIN	HZ		/* if a node, or a connection, is full */
 #define KFR_PROBE_MAX	86400u	/* seconds, also of an idle connection */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */

@@ -568,8 +568,14 @@ ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
 	return ret;
 }
 
-/* Aborts the connections of operations that have not ended. */
-static void kfr_tx_break(struct kfr_tx *tx)
+/* Does the peer take nothing? */
+static bool kfr_conn_stuck(const struct kfr_conn *conn)
+{
+	return time_after(jiffies, READ_ONCE(conn->taken_at) + KFR_SILENT_TIME);
+}
+
+/* Aborts connections of operations that have not ended: the stuck ones, or all. */
+static void kfr_tx_break(struct kfr_tx *tx, bool all)
 {
 	struct kfr_conn *conn;
 	unsigned int i;
@@ -578,9 +584,24 @@ static void kfr_tx_break(struct kfr_tx *tx)
 		conn = kfr_op_conn(tx->ops[i]);
 		if (!conn)
 			continue;
-		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
+		if (all || kfr_conn_stuck(conn))
+			kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 		kfr_conn_put(conn);
 	}
+}
+
+/*
+ * All operations are recalled. What is left are registrations, which the device
+ * invalidates after what was posted before them: when the peer has taken that. Others have
+ * operations on the connection, so it is aborted only if that does not happen.
+ */
+static void kfr_tx_wait(struct kfr_tx *tx)
+{
+	unsigned long end = jiffies + KFR_REVOKE_TIME;
+
+	do
+		kfr_tx_break(tx, time_after(jiffies, end));
+	while (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME));
 }
 
 /* Return: whether all operations have ended in KFR_CLOSE_TIME. */
@@ -599,9 +620,9 @@ static bool kfr_tx_recall(struct kfr_tx *tx, bool revoke)
  *
  * Peers that may access a buffer have KFR_CLOSE_TIME to finish. Then their access
  * is revoked, which needs the local device only. But the device does one thing
- * after the other: if it does not come to that in KFR_CLOSE_TIME, as a peer takes
- * no messages, the connection is aborted. When this returns, neither device nor
- * CPU touches the operations' buffers.
+ * after the other: if a peer takes no messages, so that the device does not come to
+ * that, the connection is aborted. When this returns, neither device nor CPU touches
+ * the operations' buffers.
  *
  * Context: process, sleeps; no lock held.
  */
@@ -615,10 +636,8 @@ void kfr_tx_close(struct kfr_tx *tx)
 	WRITE_ONCE(tx->closing, true);
 	busy = tx->used;
 	spin_unlock_irq(&tx->lock);
-	if (busy && !kfr_tx_recall(tx, false) && !kfr_tx_recall(tx, true)) {
-		kfr_tx_break(tx);
-		wait_for_completion(&tx->idle);
-	}
+	if (busy && !kfr_tx_recall(tx, false) && !kfr_tx_recall(tx, true))
+		kfr_tx_wait(tx);
 	/* A report that read @closing before may still be running. */
 	synchronize_srcu_expedited(&kfv_srcu);
 }

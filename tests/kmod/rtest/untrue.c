@@ -10,6 +10,8 @@
 
 #include "hostile.h"
 
+#define RT_SLOW		10	/* messages that are taken slowly */
+
 /* Something about the stranger's endpoint, or about what was sent to it. */
 static int rt_say(struct rt_hostile *h, enum kfr_wire_op op, u8 flags, u32 seq,
 		  u16 epoch, u32 count)
@@ -241,6 +243,70 @@ static void rt_close_unread_run(struct rt *rt, struct rt_hostile *h)
 	rt_goes_on(rt, h, b);
 }
 
+/* Takes one message in a while. Return: what it is, or -EPROTO if the connection ends. */
+static int rt_take_slowly(struct rt_hostile *h, struct kfr_hdr *hdr)
+{
+	struct kfi_eq_cm_entry cm;
+	u32 event;
+
+	if (kfi_eq_sread(h->eq, &event, &cm, sizeof(cm), 200, 0) != -KFI_ETIMEDOUT)
+		return -EPROTO;
+	return rt_room(h, 1) ?: rt_hear(h, hdr);
+}
+
+/*
+ * An endpoint closes whose long message is not answered. The peer takes messages one by
+ * one, and there are others before the device can revoke its access: they go on.
+ */
+static void rt_close_slow_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct rt_closer closer;
+	struct kfr_hdr hdr;
+	kfi_addr_t a, b;
+	unsigned int i;
+	bool closed;
+	int heard;
+
+	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, a, NULL), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_room(h, 1), 0);
+	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_RTS);
+	RT_EQ(rt, rt_send_some(&rt->b, b, RT_SLOW), 0);
+
+	RT_EQ(rt, rt_close_begin(&rt->a, &closer), 0);
+	for (i = 0; i <= RT_SLOW; i++) {
+		heard = rt_take_slowly(h, &hdr);
+		if (heard < 0)
+			break;
+	}
+	closed = rt_closed(h, &closer);
+	RT_EQ(rt, heard, KFR_OP_CANCEL);
+	RT_CHECK(rt, closed);
+	RT_EQ(rt, rt_ack(h, RT_SLOW), 0);
+	for (i = 0; i < RT_SLOW; i++)
+		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+}
+
+/* It takes no message at all: the connection ends, and the close with it. */
+static void rt_close_deaf_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct rt_closer closer;
+	bool closed;
+	kfi_addr_t a;
+
+	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_hostile_listen(h), 0);
+	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, a, NULL), 0);
+	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_close_begin(&rt->a, &closer), 0);
+	closed = rt_closed(h, &closer);
+	RT_CHECK(rt, closed);
+}
+
 /* It has moved more than it was asked for, it says, and there would be more. */
 static void rt_fin_too_long(struct rt *rt, struct rt_hostile *h)
 {
@@ -292,6 +358,16 @@ static void rt_close_unread(struct rt *rt)
 	rt_listening(rt, rt_close_unread_run);
 }
 
+static void rt_close_slow(struct rt *rt)
+{
+	rt_listening(rt, rt_close_slow_run);
+}
+
+static void rt_close_deaf(struct rt *rt)
+{
+	rt_listening(rt, rt_close_deaf_run);
+}
+
 static void rt_resumes_late(struct rt *rt)
 {
 	rt_listening(rt, rt_resume_late);
@@ -302,6 +378,8 @@ const struct rt_case rt_untrue_cases[] = {
 	{ "resumes_late", rt_resumes_late },
 	{ "close_unanswered", rt_close_unanswered },
 	{ "close_unread", rt_close_unread },
+	{ "close_slow", rt_close_slow },
+	{ "close_deaf", rt_close_deaf },
 	{ "says_too_much", rt_says_too_much },
 	{ }
 };
