@@ -343,6 +343,7 @@ int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 		return -ENOMEM;
 	walk.sg = map->sgt.sgl;
 	kfr_walk_part(buf, at, len, &walk);
+	map->ib = ib;
 	map->dir = dir;
 	if (ib_dma_map_sgtable_attrs(ib, &map->sgt, dir, 0)) {
 		sg_free_table(&map->sgt);
@@ -356,14 +357,13 @@ int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 
 /**
  * kfr_map_end() - the mirror of kfr_map_make()
- * @map: the mapping
- * @ib: the device, which does not use it any more
+ * @map: the mapping, which the device does not use any more
  *
  * Context: any.
  */
-void kfr_map_end(struct kfr_map *map, struct ib_device *ib)
+void kfr_map_end(struct kfr_map *map)
 {
-	ib_dma_unmap_sgtable_attrs(ib, &map->sgt, map->dir, 0);
+	ib_dma_unmap_sgtable_attrs(map->ib, &map->sgt, map->dir, 0);
 	sg_free_table(&map->sgt);
 }
 

@@ -79,6 +79,7 @@ struct kfr_buf {
 
 /**
  * struct kfr_map - a part of a buffer, mapped for DMA
+ * @ib: the device
  * @sgt: its pages
  * @nents: entries after mapping
  * @dir: direction of the data
@@ -89,6 +90,7 @@ struct kfr_buf {
  * one kfr_map_end(), before the buffer is reported to the ULP.
  */
 struct kfr_map {
+	struct ib_device *ib;
 	struct sg_table sgt;
 	int nents;
 	enum dma_data_direction dir;
@@ -129,7 +131,7 @@ void *kfr_buf_addr(const struct kfr_buf *buf, size_t at);
 int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 		 const struct kfr_buf *buf, size_t at, size_t len,
 		 enum dma_data_direction dir);
-void kfr_map_end(struct kfr_map *map, struct ib_device *ib);
+void kfr_map_end(struct kfr_map *map);
 struct kfr_buf *kfr_bounce_new(size_t len);
 void kfr_bounce_free(struct kfr_buf *bounce);
 

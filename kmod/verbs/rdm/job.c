@@ -84,7 +84,7 @@ static void kfr_job_finish(struct kfr_job *job)
 	conn->njobs--;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (job->mapped)
-		kfr_map_end(&job->map, conn->node->dev->ib);
+		kfr_map_end(&job->map);
 	if (job->recv)
 		kfr_job_report_recv(job);
 	else

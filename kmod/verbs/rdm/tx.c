@@ -223,10 +223,8 @@ static void kfr_op_copy_back(struct kfr_op *op)
  */
 static void kfr_op_unmap(struct kfr_op *op)
 {
-	struct ib_device *ib = op->tx->ep->rdm->domain->dev->ib;
-
 	if (op->mapped)
-		kfr_map_end(&op->map, ib);
+		kfr_map_end(&op->map);
 	op->mapped = false;
 	if (!op->bounce)
 		return;
@@ -331,12 +329,12 @@ static bool kfr_tx_charge_copy(struct kfr_tx *tx, size_t len)
  * Replaces the mapping by one of a copy. kfr_op_unmap() frees it, also on
  * failure.
  */
-static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
+static int kfr_op_bounce(struct kfr_op *op)
 {
 	unsigned int i;
 	size_t at = 0;
 
-	kfr_map_end(&op->map, ib);
+	kfr_map_end(&op->map);
 	op->mapped = false;
 	if (!kfr_tx_charge_copy(op->tx, op->buf.len))
 		return -EAGAIN;
@@ -352,7 +350,7 @@ static int kfr_op_bounce(struct kfr_op *op, struct ib_device *ib)
 			     bv->bv_len);
 		at += bv->bv_len;
 	}
-	if (kfr_map_make(&op->map, ib, op->bounce, 0, op->buf.len,
+	if (kfr_map_make(&op->map, op->map.ib, op->bounce, 0, op->buf.len,
 			 op->map.dir))
 		return -EAGAIN;
 	op->mapped = true;
@@ -376,7 +374,7 @@ static int kfr_op_map(struct kfr_op *op)
 	op->nregs = kfr_map_regs(&op->map, limit);
 	if (op->nregs <= KFR_SEGS)
 		return 0;
-	err = kfr_op_bounce(op, ib);
+	err = kfr_op_bounce(op);
 	if (err)
 		return err;
 	op->nregs = kfr_map_regs(&op->map, limit);
