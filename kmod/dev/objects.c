@@ -656,9 +656,24 @@ static unsigned int kfd_client_pass(struct kfd_client *client)
 	return gone;
 }
 
+/* Buffers are whole pages, and are not mapped any more: see kfi_stop(). */
+static void kfd_client_stop(struct kfd_client *client)
+{
+	struct kfd_obj *obj;
+	unsigned long id;
+
+	xa_for_each(&client->objects, id, obj) {
+		if (KFD_CLASS(obj->fclass) & KFD_ENDPOINTS)
+			kfi_stop(obj->fid);
+		cond_resched();
+	}
+}
+
 /**
  * kfd_client_free() - close all objects of a client, and free the client
  * @client: the client; its file is being released, so no call is in progress
+ *
+ * All endpoints are stopped first, so no close waits for a peer.
  *
  * If a pass closes no object and some are left, a reference count is wrong: these
  * objects stay, and this module with them.
@@ -668,6 +683,7 @@ static unsigned int kfd_client_pass(struct kfd_client *client)
  */
 void kfd_client_free(struct kfd_client *client)
 {
+	kfd_client_stop(client);
 	while (!xa_empty(&client->objects) && kfd_client_pass(client))
 		;
 	if (WARN(!xa_empty(&client->objects),

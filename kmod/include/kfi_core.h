@@ -39,6 +39,33 @@ void kfi_fid_put(struct kfid *fid);
 int kfi_fid_kill(struct kfid *fid);
 u32 kfi_fid_id(const struct kfid *fid);
 
+/*
+ * A command of kfi_control(), for the owner of all objects of a client; see
+ * kfi_stop(). Providers may leave it out.
+ */
+#define KFI_STOP (KFI_PROV_SPECIFIC | 1)
+
+/**
+ * kfi_stop() - the owner of an endpoint, or of a context of one, is gone
+ * @fid: the object
+ *
+ * No reader is left for its results, and nothing more is posted. So the provider
+ * ends what is under way, and the close that follows waits for no peer. What peers
+ * or the device still access stays in their reach for a while: the provider takes
+ * references to its pages, and the owner may free them. All buffers of the object
+ * must therefore be in pages that stay while they are referenced; slab memory does
+ * not.
+ *
+ * The caller stops all objects before it closes the first one, so that all can end
+ * at the same time.
+ *
+ * Context: process; waits for no peer; no lock held.
+ */
+static inline void kfi_stop(struct kfid *fid)
+{
+	fid->ops->control(fid, KFI_STOP, NULL);
+}
+
 /**
  * struct kfi_listed - an object's place on the list of all objects
  * @link: on the list; kfi_listed_lock

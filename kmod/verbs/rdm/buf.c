@@ -345,6 +345,7 @@ int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 	kfr_walk_part(buf, at, len, &walk);
 	map->ib = ib;
 	map->dir = dir;
+	map->held = false;
 	if (ib_dma_map_sgtable_attrs(ib, &map->sgt, dir, 0)) {
 		sg_free_table(&map->sgt);
 		return -ENOMEM;
@@ -356,14 +357,34 @@ int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 }
 
 /**
- * kfr_map_end() - the mirror of kfr_map_make()
+ * kfr_map_hold() - keep the pages of a mapping, although their owner frees them
+ * @map: the mapping; its pages have reference counts, as kfi_stop() demands
+ *
+ * Context: any; the caller keeps kfr_map_end() from running at the same time.
+ */
+void kfr_map_hold(struct kfr_map *map)
+{
+	struct sg_page_iter at;
+
+	for_each_sgtable_page(&map->sgt, &at, 0)
+		get_page(sg_page_iter_page(&at));
+	map->held = true;
+}
+
+/**
+ * kfr_map_end() - the mirror of kfr_map_make() and of kfr_map_hold()
  * @map: the mapping, which the device does not use any more
  *
  * Context: any.
  */
 void kfr_map_end(struct kfr_map *map)
 {
+	struct sg_page_iter at;
+
 	ib_dma_unmap_sgtable_attrs(map->ib, &map->sgt, map->dir, 0);
+	if (map->held)
+		for_each_sgtable_page(&map->sgt, &at, 0)
+			put_page(sg_page_iter_page(&at));
 	sg_free_table(&map->sgt);
 }
 

@@ -83,6 +83,7 @@ struct kfr_buf {
  * @sgt: its pages
  * @nents: entries after mapping
  * @dir: direction of the data
+ * @held: each page has a reference until kfr_map_end()
  * @sg: position: the entry
  * @at: position: bytes of @sg that are done
  *
@@ -94,6 +95,7 @@ struct kfr_map {
 	struct sg_table sgt;
 	int nents;
 	enum dma_data_direction dir;
+	bool held;
 	struct scatterlist *sg;
 	unsigned int at;
 };
@@ -131,6 +133,7 @@ void *kfr_buf_addr(const struct kfr_buf *buf, size_t at);
 int kfr_map_make(struct kfr_map *map, struct ib_device *ib,
 		 const struct kfr_buf *buf, size_t at, size_t len,
 		 enum dma_data_direction dir);
+void kfr_map_hold(struct kfr_map *map);
 void kfr_map_end(struct kfr_map *map);
 struct kfr_buf *kfr_bounce_new(size_t len);
 void kfr_bounce_free(struct kfr_buf *bounce);

@@ -251,6 +251,7 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 	hrtimer_cancel(&conn->ack_timer);
 	cancel_delayed_work_sync(&conn->probe);
 	cancel_delayed_work_sync(&conn->expire);
+	cancel_delayed_work_sync(&conn->abandoned);
 	kfr_job_fail_all(conn);
 	kfr_op_fail_all(conn);
 	kfr_ctl_drop_all(conn);
@@ -374,6 +375,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	INIT_WORK(&conn->late, kfr_ctl_late);
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
 	INIT_DELAYED_WORK(&conn->expire, kfr_conn_expire);
+	INIT_DELAYED_WORK(&conn->abandoned, kfr_abandoned);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,
 			  HRTIMER_MODE_REL_SOFT);

@@ -246,6 +246,7 @@ enum kfr_conn_state {
  * @late: resumes flows that had to wait; has a reference while it is queued
  * @probe: detects a dead peer
  * @expire: ends it when it is not used
+ * @abandoned: ends operations and jobs that no context has any more
  * @destroy: ends and frees everything; queued once
  * @idle: @flushing, @urgent and @data are empty and all sends have completed;
  *	or it is dead
@@ -343,6 +344,7 @@ struct kfr_conn {
 	struct work_struct late;
 	struct delayed_work probe;
 	struct delayed_work expire;
+	struct delayed_work abandoned;
 	struct work_struct destroy;
 	struct completion idle;
 };
@@ -388,7 +390,8 @@ enum kfr_op_state {
  * @item: on a queue of its connection
  * @sent: on kfr_conn.sent_numbered, .sent_by_id or .ending, or kfr_flow.parked
  * @next: the next free one; kfr_tx.lock
- * @tx: its context; constant
+ * @tx: its context. NULL: it is abandoned, see abandon.c. Constant until then
+ * @age: how often @conn.abandoned has found it abandoned
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
@@ -418,7 +421,7 @@ enum kfr_op_state {
  * @inject: room for the copy of an injected buffer
  *
  * From submit until it is off the connection's lists, kfr_conn.lock protects
- * @item, @sent, @state to @has_id, @hdr, @regs to @registered and @err to
+ * @item, @sent, @tx, @age, @state to @has_id, @hdr, @regs to @registered and @err to
  * @over.
  * Before and after, the thread that got it, or took it off, owns it alone. The
  * buffer stays mapped, and readable by the peer if it is registered, until
@@ -429,6 +432,7 @@ struct kfr_op {
 	struct list_head sent;
 	struct kfr_op *next;
 	struct kfr_tx *tx;
+	unsigned int age;
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
@@ -482,7 +486,7 @@ static inline bool kfr_window_full(const struct kfr_conn *conn)
  * @index: its number there
  * @flags: default flags; changed under kfr_ep.ctl, read without
  * @size: number of operations
- * @ops: all of them; constant once it is enabled
+ * @ops: all of them; constant from enabling to kfr_tx_stop()
  * @copied: bytes in bounce buffers; atomic
  * @lock: protects the following
  * @free: operations not in use
@@ -506,12 +510,21 @@ struct kfr_tx {
 	struct completion idle;
 };
 
+/* Does its context close? The caller holds the lock of its connection. */
+static inline bool kfr_op_closing(const struct kfr_op *op)
+{
+	return !op->tx || READ_ONCE(op->tx->closing);
+}
+
 /**
  * struct kfr_job - RDMA reads or writes on behalf of a peer
  * @item: on kfr_conn.data until all is posted; kfr_conn.lock
  * @link: on kfr_conn.jobs until its data has moved; kfr_conn.lock
  * @conn: referenced
- * @rx: the context; counted in kfr_rx.busy until the data has moved
+ * @rx: the context; counted in kfr_rx.busy until the data has moved. NULL: the job
+ *	is abandoned, see abandon.c; @recv and @mr are not used any more.
+ *	kfr_conn.lock
+ * @age: how often @conn.abandoned has found it abandoned; kfr_conn.lock
  * @recv: the receive that it fills or reads, or NULL
  * @mr: the region, counted in kfr_mr.busy, or NULL
  * @write: it writes the peer's segments (the request is READ)
@@ -537,6 +550,7 @@ struct kfr_job {
 	struct list_head link;
 	struct kfr_conn *conn;
 	struct kfr_rx *rx;
+	unsigned int age;
 	struct kfr_recv *recv;
 	struct kfr_mr *mr;
 	bool write;
@@ -608,6 +622,7 @@ void kfr_ctl_drop_all(struct kfr_conn *conn);
 enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer);
 
 /* operations.c: operations on a connection, and the peer's replies */
+void kfr_ops_done(struct list_head *done);
 bool kfr_op_numbered(const struct kfr_op *op);
 int kfr_handle_ack(struct kfr_conn *conn, u32 ack);
 int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr);
@@ -632,10 +647,16 @@ void kfr_job_fail_all(struct kfr_conn *conn);
 bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 		     const struct kfr_mr *mr);
 
+/* abandon.c: operations and jobs whose context is gone */
+bool kfr_op_abandon(struct kfr_op *op);
+void kfr_rx_abandon(struct kfr_rx *rx);
+void kfr_abandoned(struct work_struct *work);
+
 /* tx.c: operations */
 struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 			  unsigned int index, const struct kfi_tx_attr *attr);
 int kfr_tx_enable(struct kfr_tx *tx);
+void kfr_tx_stop(struct kfr_tx *tx);
 void kfr_tx_close(struct kfr_tx *tx);
 void kfr_tx_free(struct kfr_tx *tx);
 void kfr_op_done(struct kfr_op *op);

@@ -70,6 +70,8 @@ static int kfr_ctx_control(struct kfid *fid, int command, void *arg)
 	struct kfr_face *face = kfr_face_of_fid(fid);
 	int err = -KFI_ENOSYS;
 
+	if (command == KFI_STOP)
+		return kfr_face_stop(face);
 	mutex_lock(&face->ep->ctl);
 	if (command == KFI_ENABLE)
 		err = kfr_ctx_enable(face);

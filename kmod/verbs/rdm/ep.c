@@ -158,6 +158,28 @@ int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
 	return 0;
 }
 
+/**
+ * kfr_face_stop() - kfi_stop(): end what the contexts of a handle have under way
+ * @face: the handle
+ *
+ * Messages still find a receive context, and are refused. Its jobs, and what is
+ * left of operations, are left to their connections, so the close waits for no
+ * peer.
+ *
+ * Context: process, may sleep; no lock held.
+ * Return: 0.
+ */
+int kfr_face_stop(struct kfr_face *face)
+{
+	if (face->rx) {
+		kfr_rx_stop(face->rx);
+		kfr_rx_abandon(face->rx);
+	}
+	if (face->tx)
+		kfr_tx_stop(face->tx);
+	return 0;
+}
+
 static int kfr_ep_control_flags(struct kfr_ep *ep, int command, void *arg)
 {
 	int err;
@@ -175,6 +197,8 @@ static int kfr_ep_control(struct kfid *fid, int command, void *arg)
 
 	if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
 		return kfr_ep_control_flags(ep, command, arg);
+	if (command == KFI_STOP)
+		return kfr_face_stop(&ep->face);
 	if (command != KFI_ENABLE)
 		return -KFI_ENOSYS;
 	mutex_lock(&kfr_ep_dev(ep)->lock);
@@ -195,8 +219,8 @@ static void kfr_ep_free(struct kfr_ep *ep)
 
 /*
  * Operations and receives are dropped without completions. When this returns,
- * neither device nor CPU touches the ULP's buffers, and nothing more is
- * reported.
+ * neither device nor CPU touches the ULP's buffers, but what kfr_face_stop() has
+ * left to connections, and nothing more is reported.
  *
  * Order: the receive context refuses messages while they still find it, then
  * the endpoint is hidden, then both contexts wait for their users; for that

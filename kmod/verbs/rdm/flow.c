@@ -696,7 +696,7 @@ void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	op = kfr_find_request(conn, hdr);
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch) {
 		flow = kfr_flow_expect(conn, op);
-		if (!READ_ONCE(op->tx->closing))
+		if (!kfr_op_closing(op))
 			kfr_park(flow, op);
 		else if (!kfr_op_cancel(conn, op))
 			done = op;
@@ -725,7 +725,7 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 		list_for_each_entry_safe(op, next, lists[i], sent)
 			if ((s32)(le32_to_cpu(op->hdr.count) - seen) > 0 &&
 			    !(op->hdr.flags & KFR_F_PULLED) &&
-			    !READ_ONCE(op->tx->closing) &&
+			    !kfr_op_closing(op) &&
 			    kfr_flow_is(flow, &op->hdr))
 				kfr_park(flow, op);
 }

@@ -11,8 +11,8 @@
  * order.
  *
  * While its data moves, a job keeps busy its context and its region, and is on
- * kfr_conn.jobs, where kfr_node_break() finds it. Afterwards only FIN is left,
- * which needs the connection alone: @refs.
+ * kfr_conn.jobs, where kfr_node_break() and kfr_rx_abandon() find it. Afterwards
+ * only FIN is left, which needs the connection alone: @refs.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -76,21 +76,23 @@ static void kfr_job_reply(struct kfr_job *job)
 static void kfr_job_finish(struct kfr_job *job)
 {
 	struct kfr_conn *conn = job->conn;
-	struct kfr_rx *rx = job->rx;
+	struct kfr_rx *rx;
 	unsigned long irq;
 
 	spin_lock_irqsave(&conn->lock, irq);
 	list_del_init(&job->link);
 	conn->njobs--;
+	rx = job->rx;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (job->mapped)
 		kfr_map_end(&job->map);
-	if (job->recv)
+	if (rx && job->recv)
 		kfr_job_report_recv(job);
-	else
+	else if (rx)
 		kfr_mr_end(job->mr, rx, &job->hdr, job->src, job->status);
 	/* The context may be freed from here on; FIN needs the connection only. */
-	kfr_rx_put(rx);
+	if (rx)
+		kfr_rx_put(rx);
 	if (!job->replied)
 		kfr_job_reply(job);
 	kfr_job_unref(job);
@@ -291,7 +293,7 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 {
 	struct kfr_job *job;
 	unsigned long irq;
-	bool dead, flood;
+	bool dead, closing, flood;
 
 	job = kfr_job_new(conn, recv ? &recv->buf : &mr->buf, hdr, range);
 	if (!job) {
@@ -307,17 +309,21 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 
 	spin_lock_irqsave(&conn->lock, irq);
 	dead = conn->state == KFR_DEAD;
+	/* Under the lock: kfr_rx_abandon() sees the job, or this sees @closing. */
+	closing = READ_ONCE(rx->closing);
 	list_add_tail(&job->link, &conn->jobs);
 	flood = ++conn->njobs > KFR_JOBS;
-	if (!dead && job->left) {
+	if (!dead && !closing && job->left) {
 		job->item.kind = KFR_ITEM_DATA;
 		list_add_tail(&job->item.link, &conn->data);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (dead)
 		job->status = KFR_IO;
+	else if (closing)
+		job->status = KFR_NO_ENDPOINT;
 	/* A queued job drops its own count of @wrs in kfr_job_post(). */
-	if (dead || !range->len)
+	if (dead || closing || !range->len)
 		kfr_job_put(job);
 	else
 		kfr_pump(conn);

@@ -42,8 +42,13 @@ static void kfr_op_set_err(struct kfr_op *op, int err, int prov_errno)
 	op->prov_errno = prov_errno;
 }
 
-/* Report operations that were moved to a list of the caller. No lock held. */
-static void kfr_ops_done(struct list_head *done)
+/**
+ * kfr_ops_done() - kfr_op_done() for operations on a list of the caller
+ * @done: the list, by kfr_op.sent; empty afterwards
+ *
+ * Context: any; no lock held.
+ */
+void kfr_ops_done(struct list_head *done)
 {
 	struct kfr_op *op, *next;
 
@@ -470,6 +475,22 @@ static void kfr_fail_queue(struct list_head *queue, struct list_head *done)
 			       done);
 }
 
+/*
+ * Takes operations off all queues, under their connection's lock. The caller reports
+ * them without it.
+ */
+static void kfr_fail_take(struct list_head *done)
+{
+	struct kfr_op *op;
+
+	list_for_each_entry(op, done, sent) {
+		list_del_init(&op->item.link);
+		op->state = KFR_BUSY;
+		op->registered = false;
+		op->has_id = false;
+	}
+}
+
 /**
  * kfr_op_fail_all() - end all operations of a connection
  * @conn: dead and drained: neither pump nor completions touch operations any
@@ -484,7 +505,7 @@ static void kfr_fail_queue(struct list_head *queue, struct list_head *done)
 void kfr_op_fail_all(struct kfr_conn *conn)
 {
 	struct kfr_flow *flow;
-	struct kfr_op *op, *next;
+	struct kfr_op *op;
 	LIST_HEAD(answered);
 	LIST_HEAD(done);
 	unsigned int i;
@@ -500,10 +521,8 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	kfr_fail_queue(&conn->reqs, &done);
 	for (i = 0; i < KFR_LANES; i++)
 		kfr_fail_queue(&conn->lanes[i].waiting, &done);
-	list_for_each_entry(op, &done, sent)
-		list_del_init(&op->item.link);
-	list_for_each_entry(op, &answered, sent)
-		list_del_init(&op->item.link);
+	kfr_fail_take(&done);
+	kfr_fail_take(&answered);
 	memset(conn->ids, 0, sizeof(conn->ids));
 	spin_unlock_irq(&conn->lock);
 
@@ -512,10 +531,5 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 			kfr_op_set_err(op, conn->err, conn->prov_errno);
 	/* These keep the result that the peer has reported. */
 	list_splice_init(&answered, &done);
-	list_for_each_entry_safe(op, next, &done, sent) {
-		list_del_init(&op->sent);
-		op->registered = false;
-		op->has_id = false;
-		kfr_op_done(op);
-	}
+	kfr_ops_done(&done);
 }

@@ -40,8 +40,8 @@
  * halves: a work item destroys them, before the device's removal returns.
  *
  *   object	memory is freed by	kept in use by
- *   kfr_op	kfr_tx_free()		its connection's lists, from submit to
- *					done; holds a reference to it
+ *   kfr_op	kfr_tx_free(); if it is	its connection's lists, from submit to
+ *		abandoned, kfr_op_done() done; holds a reference to it
  *   kfr_recv	kfr_rx_free()		its match lists, or @users while filled
  *   kfr_unexp	kfr_rx_free()		its match lists; holds a reference to
  *					a connection that waits for a reply
@@ -56,7 +56,8 @@
  *
  * Each close has the same order: stop new users, make the object invisible to
  * messages, drop the initial count, wait for the others (and abort their
- * connections if they take too long), free.
+ * connections if they take too long), free. At the exit of a process, kfi_stop()
+ * comes before that for all its objects, see abandon.c: no close waits for a peer.
  *
  * DOC: Contexts
  *
@@ -65,7 +66,7 @@
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
  *   work items		kfr_conn.setup, .pump, .late and .destroy on kfv_wq; .probe,
- *			.expire and kfr_rx.expire on the system's queue
+ *			.expire, .abandoned and kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
  *
@@ -433,6 +434,7 @@ extern struct kfi_ops_ep kfr_ep_ops;
 extern struct kfi_ops_cm kfr_cm_ops;
 void kfr_face_init(struct kfr_face *face, struct kfr_ep *ep);
 int kfr_face_flags(struct kfr_face *face, int command, u64 *arg);
+int kfr_face_stop(struct kfr_face *face);
 
 /* ctx.c */
 int kfr_tx_context(struct kfid_ep *sep, int index, struct kfi_tx_attr *attr,

@@ -71,6 +71,7 @@ struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 
 static void kfr_op_free(struct kfr_op *op)
 {
+	kfr_buf_fini(&op->buf);
 	kfree(op->flow);
 	kfree(op);
 }
@@ -219,7 +220,7 @@ static void kfr_op_copy_back(struct kfr_op *op)
 
 /*
  * The device cannot reach the buffer: never registered, invalidated, or
- * drained.
+ * drained. Without a context, the ULP's buffer is gone.
  */
 static void kfr_op_unmap(struct kfr_op *op)
 {
@@ -228,27 +229,19 @@ static void kfr_op_unmap(struct kfr_op *op)
 	op->mapped = false;
 	if (!op->bounce)
 		return;
-	if (op->hdr.op == KFR_OP_READ)
+	if (op->tx && op->hdr.op == KFR_OP_READ)
 		kfr_op_copy_back(op);
-	atomic_long_sub(op->bounce->len, &op->tx->copied);
+	if (op->tx)
+		atomic_long_sub(op->bounce->len, &op->tx->copied);
 	kfr_bounce_free(op->bounce);
 	op->bounce = NULL;
 }
 
-/**
- * kfr_op_done() - an operation has its result: report it
- * @op: off all lists, owned by the caller; result in @op->err to @op->over. It
- *	is free on return
- *
- * Drops the operation's reference to the connection.
- *
- * Context: any; no lock held.
- */
-void kfr_op_done(struct kfr_op *op)
+/* Reports an operation, which is free on return. */
+static void kfr_op_report(struct kfr_op *op)
 {
 	struct kfr_tx *tx = op->tx;
 	const struct kfv_device *dev = tx->ep->rdm->domain->dev;
-	struct kfr_conn *conn = op->conn;
 	struct kfi_completion comp = {
 		.context = op->context,
 		.state = KFI_OP_ENDED,
@@ -265,9 +258,6 @@ void kfr_op_done(struct kfr_op *op)
 
 	if (!(op->kind & KFI_TAGGED))
 		comp.tag = 0;
-	kfr_op_unmap(op);
-	if (conn)
-		atomic_dec(&conn->nops);
 	/*
 	 * Free first, so a woken thread can post again. Close waits for all
 	 * operations to be free, and then for read sections such as this one,
@@ -278,6 +268,28 @@ void kfr_op_done(struct kfr_op *op)
 	if (!READ_ONCE(tx->closing))
 		kfr_report(tx->base, dev, &comp, want_entry);
 	srcu_read_unlock(&kfv_srcu, idx);
+}
+
+/**
+ * kfr_op_done() - an operation has its result: report it
+ * @op: off all lists, owned by the caller; result in @op->err to @op->over. It
+ *	is free on return, or freed if it has no context any more
+ *
+ * Drops the operation's reference to the connection.
+ *
+ * Context: any; no lock held.
+ */
+void kfr_op_done(struct kfr_op *op)
+{
+	struct kfr_conn *conn = op->conn;
+
+	kfr_op_unmap(op);
+	if (conn)
+		atomic_dec(&conn->nops);
+	if (op->tx)
+		kfr_op_report(op);
+	else
+		kfr_op_free(op);
 	if (conn)
 		kfr_conn_put(conn);
 }
@@ -612,6 +624,49 @@ static bool kfr_tx_recall(struct kfr_tx *tx, bool revoke)
 	return wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME);
 }
 
+/* Return: whether there are operations that have not ended. */
+static bool kfr_tx_end(struct kfr_tx *tx)
+{
+	bool busy;
+
+	spin_lock_irq(&tx->lock);
+	WRITE_ONCE(tx->closing, true);
+	busy = tx->used;
+	spin_unlock_irq(&tx->lock);
+	return busy;
+}
+
+/**
+ * kfr_tx_stop() - end all operations of a context, or leave them to connections
+ * @tx: the context; the ULP does not post to it any more, and the pages of its
+ *	buffers can be held, see kfi_stop()
+ *
+ * An operation that a peer, or the device, has not returned belongs to its
+ * connection from now on. So the close waits for other threads only, that have
+ * taken an operation and are just about to report it.
+ *
+ * Context: process; waits for nothing; no lock held.
+ */
+void kfr_tx_stop(struct kfr_tx *tx)
+{
+	unsigned int i = 0, n = 0;
+
+	if (!tx->ops || !kfr_tx_end(tx))
+		return;
+	while (i < tx->size) {
+		kfr_op_recall(tx->ops[i], false);
+		if (kfr_op_abandon(tx->ops[i])) {
+			tx->ops[i] = tx->ops[--tx->size];
+			n++;
+		} else {
+			i++;
+		}
+	}
+	spin_lock_irq(&tx->lock);
+	tx->used -= n;
+	spin_unlock_irq(&tx->lock);
+}
+
 /**
  * kfr_tx_close() - end all operations of a context, without completions
  * @tx: the context; the ULP does not post to it any more
@@ -620,21 +675,16 @@ static bool kfr_tx_recall(struct kfr_tx *tx, bool revoke)
  * is revoked, which needs the local device only. But the device does one thing
  * after the other: if a peer takes no messages, so that the device does not come to
  * that, the connection is aborted. When this returns, neither device nor CPU touches
- * the operations' buffers.
+ * the operations' buffers, but those whose pages kfr_tx_stop() holds.
  *
  * Context: process, sleeps; no lock held.
  */
 void kfr_tx_close(struct kfr_tx *tx)
 {
-	bool busy;
-
 	if (!tx->ops)
 		return;
-	spin_lock_irq(&tx->lock);
-	WRITE_ONCE(tx->closing, true);
-	busy = tx->used;
-	spin_unlock_irq(&tx->lock);
-	if (busy && !kfr_tx_recall(tx, false) && !kfr_tx_recall(tx, true))
+	if (kfr_tx_end(tx) && !kfr_tx_recall(tx, false) &&
+	    !kfr_tx_recall(tx, true))
 		kfr_tx_wait(tx);
 	/* A report that read @closing before may still be running. */
 	synchronize_srcu_expedited(&kfv_srcu);

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Operations and jobs whose context is gone, while a peer or the device still has
+ * them. kfi_stop() leaves them to their connection: nothing waits for them, nothing
+ * is reported, and the pages of their buffers have a reference each
+ * (kfr_map_hold()) until the device does not use them any more. Other users of the
+ * connection notice nothing.
+ *
+ *   operation	@tx is NULL. It ends as any other one: by the peer's reply, or with
+ *		the connection; then kfr_op_done() frees it
+ *   job	@rx is NULL. It goes on: only its report is left out
+ *
+ * A peer must not have the memory for ever. So kfr_conn.abandoned looks after the
+ * connection every KFR_CLOSE_TIME until nothing abandoned is left:
+ *
+ *   found once		the peer has got CANCEL, and has time for its reply
+ *   found twice		its access is revoked
+ *   found again		the device has not come to that: a peer that takes no
+ *			messages holds it up. If all that this side has on the
+ *			connection was found as often, the connection is aborted
+ */
+#include "rdm.h"
+
+/*
+ * kfr_conn_fail() cancels the work item after the connection is dead; lock and state
+ * keep it from being scheduled again.
+ */
+static void kfr_abandoned_later(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	if (conn->state != KFR_DEAD)
+		schedule_delayed_work(&conn->abandoned, KFR_CLOSE_TIME);
+}
+
+/**
+ * kfr_op_abandon() - leave an operation to its connection
+ * @op: an operation of a closing context, in any state; kfr_op_recall() has ended
+ *	it if the peer does not have it
+ *
+ * Another thread that has taken the operation off its lists reports it as usual.
+ *
+ * Context: process; no lock held.
+ * Return: true: the connection owns it from now on; it may be freed.
+ */
+bool kfr_op_abandon(struct kfr_op *op)
+{
+	struct kfr_conn *conn = kfr_op_conn(op);
+	unsigned long irq;
+	bool listed;
+
+	if (!conn)
+		return false;
+	spin_lock_irqsave(&conn->lock, irq);
+	listed = op->state == KFR_QUEUED || op->state == KFR_SENT ||
+		 (op->state == KFR_BUSY && op->registered);
+	if (listed) {
+		/* A bounce buffer is the operation's own. */
+		if (op->mapped && !op->bounce)
+			kfr_map_hold(&op->map);
+		op->tx = NULL;
+		kfr_abandoned_later(conn);
+	}
+	spin_unlock_irqrestore(&conn->lock, irq);
+	kfr_conn_put(conn);
+	return listed;
+}
+
+/*
+ * One job at a time, as its region and its context are given back without the lock.
+ * Return: false: there is none for the context.
+ */
+static bool kfr_job_abandon(struct kfr_conn *conn, struct kfr_rx *rx)
+{
+	struct kfr_job *job;
+	struct kfr_mr *mr = NULL;
+	struct kfr_hdr hdr;
+	bool found = false;
+
+	spin_lock_irq(&conn->lock);
+	list_for_each_entry(job, &conn->jobs, link) {
+		found = job->rx == rx;
+		if (!found)
+			continue;
+		if (job->mapped)
+			kfr_map_hold(&job->map);
+		mr = job->mr;
+		hdr = job->hdr;
+		job->rx = NULL;
+		job->recv = NULL;
+		job->mr = NULL;
+		kfr_abandoned_later(conn);
+		break;
+	}
+	spin_unlock_irq(&conn->lock);
+	if (mr)
+		kfr_mr_end(mr, rx, &hdr, (struct kfr_addr){}, KFR_NO_ENDPOINT);
+	if (found)
+		kfr_rx_put(rx);
+	return found;
+}
+
+/**
+ * kfr_rx_abandon() - leave the jobs of a context to their connections
+ * @rx: the context, stopped: kfr_job_start() begins no job for it any more
+ *
+ * A connection that is dead is not found. Its jobs end when the device has returned
+ * them; the close waits for that.
+ *
+ * Context: process, may sleep; no lock held.
+ */
+void kfr_rx_abandon(struct kfr_rx *rx)
+{
+	struct kfr_node *node = rx->ep->node;
+	struct kfr_conn *conn;
+	unsigned long i;
+
+	if (!node)
+		return;
+	spin_lock_irq(&node->lock);
+	xa_for_each(&node->conns, i, conn) {
+		kfr_conn_get(conn);
+		spin_unlock_irq(&node->lock);
+		while (kfr_job_abandon(conn, rx))
+			;
+		kfr_conn_put(conn);
+		spin_lock_irq(&node->lock);
+	}
+	spin_unlock_irq(&node->lock);
+}
+
+/* Return: 1 if it was found twice before. */
+static unsigned int kfr_grows_old(unsigned int *age)
+{
+	if (*age == 2)
+		return 1;
+	++*age;
+	return 0;
+}
+
+/*
+ * Return: whether there is anything abandoned. @old counts those of them that were
+ * found twice before.
+ */
+static bool kfr_find_abandoned(struct kfr_conn *conn, unsigned int *old)
+{
+	struct list_head *lists[] = { &conn->sent_by_id, &conn->ending };
+	bool found = false;
+	struct kfr_job *job;
+	struct kfr_op *op;
+	unsigned int i;
+
+	lockdep_assert_held(&conn->lock);
+	for (i = 0; i < ARRAY_SIZE(lists); i++) {
+		list_for_each_entry(op, lists[i], sent) {
+			if (op->tx)
+				continue;
+			found = true;
+			*old += kfr_grows_old(&op->age);
+		}
+	}
+	list_for_each_entry(job, &conn->jobs, link) {
+		if (job->rx)
+			continue;
+		found = true;
+		*old += kfr_grows_old(&job->age);
+	}
+	return found;
+}
+
+/* Those without a registration are on a list of the caller afterwards. */
+static void kfr_revoke_abandoned(struct kfr_conn *conn, struct list_head *done)
+{
+	struct kfr_op *op, *next;
+
+	lockdep_assert_held(&conn->lock);
+	list_for_each_entry_safe(op, next, &conn->sent_by_id, sent) {
+		if (op->tx || op->age < 2)
+			continue;
+		kfr_flow_expect(conn, op);
+		if (!kfr_op_cancel(conn, op))
+			list_add_tail(&op->sent, done);
+	}
+}
+
+/**
+ * kfr_abandoned() - look after what is abandoned on a connection
+ * @work: kfr_conn.abandoned, which schedules itself as long as there is any
+ *
+ * Context: work item; no lock held. kfr_conn_fail() waits for it before the
+ * connection can be freed.
+ */
+void kfr_abandoned(struct work_struct *work)
+{
+	struct kfr_conn *conn = container_of(to_delayed_work(work),
+					     struct kfr_conn, abandoned);
+	unsigned int old = 0;
+	LIST_HEAD(done);
+	bool alone;
+
+	spin_lock_irq(&conn->lock);
+	if (conn->state != KFR_DEAD && kfr_find_abandoned(conn, &old))
+		kfr_abandoned_later(conn);
+	if (conn->state != KFR_DEAD)
+		kfr_revoke_abandoned(conn, &done);
+	alone = old && old == atomic_read(&conn->nops) + conn->njobs;
+	spin_unlock_irq(&conn->lock);
+	kfr_ops_done(&done);
+	if (alone)
+		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
+	kfr_pump(conn);
+}
