@@ -40,6 +40,8 @@ _TAGGED = 2000
 _LOOP_ROUNDS, _LOOP_REPEATS = 100, 3
 LOOPS = ("kfabric", "pyverbs")
 """Libraries of the event loops in Python over a completion channel."""
+DEAD_PEERS, _EXITS = 64, 3
+_EXIT_MS = 100
 _SLAB_NOISE = 0.5
 """Bytes per event that the rest of the system may use; one leaked object per event would be at
 least 8."""
@@ -100,6 +102,7 @@ TIMES: tuple[str, ...] = (
     f"flood {FLOOD}",
     *_rxe(*_RXE_TIMED),
     *_reads(_READ_REPEATS),
+    *(f"exit {DEAD_PEERS}" for _ in range(_EXITS)),
 )
 """The plan of a guest with two CPUs. Ping-pongs are short, so that some of them run while the host
 is idle."""
@@ -124,7 +127,7 @@ class Row:
 
     Attributes:
         what: title.
-        measured: a ratio, or a number of bytes.
+        measured: a ratio, a number of bytes, or milliseconds.
         goal: the most that it may be, or the least with `at_least`; None: there is no goal.
         raw: the figures that it was computed from.
         at_least: the direction of the goal.
@@ -215,6 +218,7 @@ _CHECKS: dict[str, Check] = {
     "flood": _flood_faults,
     "rxe": _rxe_faults,
     "events": _wrong("messages did not arrive"),
+    "exit": _wrong("clients did not end by the signal"),
 }
 
 
@@ -238,6 +242,7 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         _tags_row(instructions),
         _endpoints_row(instructions),
         _events_row(instructions),
+        _exit_row(times),
     ]
 
 
@@ -395,6 +400,14 @@ def _events_row(samples: Sequence[Sample]) -> Row:
     ours, theirs = (_thousands(samples, "instructions", "events", kind) for kind in LOOPS)
     raw = f"{ours:.0f} / {theirs:.0f} thousand"
     return Row("event loop in Python: kfabric / pyverbs", ours / theirs, 0.7, raw)
+
+
+def _exit_row(samples: Sequence[Sample]) -> Row:
+    """The exit of a killed client that has long messages under way."""
+    times = [sample.figures["ns"] / 1_000_000 for sample in _all(samples, "exit")]
+    raw = " ".join(f"{ms:.0f}" for ms in times)
+    title = f"exit of a client with {DEAD_PEERS} dead peers, ms"
+    return Row(title, lowest(times), _EXIT_MS, f"{raw} ms")
 
 
 def report(

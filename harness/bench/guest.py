@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kfabric_py as kp
-from harness.bench import events, figures, libfabric
+from harness.bench import dead_peers, events, figures, libfabric
 from harness.bench.rxe import Link
 from harness.guest import modules as guest_modules
 from kfabric_py import _uapi
@@ -92,6 +92,8 @@ def measure(line: str, link: Link) -> dict[str, int]:
         return link.measure(int(words[0]), words[1])
     if name == "events":
         return events.measure(words[0], link.link, int(words[1]))
+    if name == "exit":
+        return dead_peers.measure(link.link, int(words[0]))
     if name == "ioctl":
         return from_user_space(*map(int, words))
     if name == "fi_poll":

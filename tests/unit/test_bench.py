@@ -42,6 +42,8 @@ def measured(line: str) -> Sample:
     if words[0] == "events":
         cost = 600 if words[1] == "kfabric" else 1000
         return Sample(line, {"ns": cost * int(words[2]), "wrong": 0})
+    if words[0] == "exit":
+        return Sample(line, {"ns": 40_000_000, "wrong": 0})
     cost = 100_000 if words[0] == "fi_poll" else 1000
     return Sample(line, {"cycles": cost * int(words[-1]), "wrong": 0})
 
@@ -133,6 +135,7 @@ def test_a_row_without_its_figures_is_missing() -> None:
         ("rxe 1000 plain", {"records": 4000}),
         ("rxe 1000 rdm", {"errors": 1}),
         ("rdmread", {"wrong": 1}),
+        ("exit", {"wrong": 1}),
     ],
 )
 def test_what_is_lost_is_a_fault(start: str, values: dict[str, int]) -> None:
