@@ -5,7 +5,11 @@ The same checks as in :mod:`harness.guest.checks`, for tests that run on the hos
 drive the guest.
 """
 
+import subprocess
+
 from harness.guest import checks, leaks, modules
+
+TC_SECONDS = 20.0
 
 _before: list[tuple[checks.KernelWatch, leaks.Census]] = []
 
@@ -23,9 +27,18 @@ def left() -> list[str]:
     ((kernel, census),) = _before
     lines = leaks.since(census)
     lines += [f"{name} is still loaded" for name in modules.OURS if modules.state(name)]
+    lines += [f"the wire is still disturbed: {line}" for line in disturbances()]
     lines += kernel.complaints()
     end()
     return lines
+
+
+def disturbances() -> list[str]:
+    """Return a line for each net device whose packets are lost or delayed on purpose."""
+    shown = subprocess.run(
+        ["tc", "qdisc"], capture_output=True, text=True, timeout=TC_SECONDS, check=True
+    )
+    return [line for line in shown.stdout.splitlines() if " netem " in line]
 
 
 def end() -> None:

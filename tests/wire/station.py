@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import kfabric_py as kp
-from harness.guest import modules, sleeping, topology
+from harness.guest import modules, nodewatch, sleeping, topology
 from harness.guest.waiting import wait_until
 from tests.guest.support.guest_support import LIMIT, Side, open_side
 from tests.wire import remote
 
 LENGTH = 64
-TC_SECONDS = 20.0
 SLEEP_SECONDS = 300.0
 
 
@@ -239,11 +238,13 @@ class Station:
     # The wire -------------------------------------------------------------------
 
     def shape(self, words: str) -> None:
-        """Disturb what this side sends, e.g. "loss 5% delay 2ms"; "" ends it."""
-        what = ["replace", "dev", self._netdev.name, "root", "netem", *words.split()]
-        if not words:
-            what = ["del", "dev", self._netdev.name, "root"]
-        subprocess.run(["tc", "qdisc", *what], check=True, timeout=TC_SECONDS)
+        """Disturb what this side sends until it leaves, e.g. "loss 5% delay 2ms"."""
+        self._tc("add", "netem", *words.split())
+        self._stack.callback(self._tc, "del")
+
+    def _tc(self, verb: str, *words: str) -> None:
+        argv = ["tc", "qdisc", verb, "dev", self._netdev.name, "root", *words]
+        subprocess.run(argv, check=True, timeout=nodewatch.TC_SECONDS)
 
     def carrier(self, up: bool) -> None:
         """Return once the guest has noticed that its cable is in, or out."""
