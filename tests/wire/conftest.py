@@ -11,9 +11,9 @@ from harness.runner.nodes import Node, Wire
 from tests.wire.wire_support import Pair
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    """Two guests for the tests of a file, and new ones if a test has harmed them."""
+    """Two guests for all tests, and new ones if a test has harmed them."""
     wire = Wire(tmp_path_factory.mktemp("wire"))
     try:
         yield wire
