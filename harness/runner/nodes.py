@@ -13,7 +13,7 @@ guests, loss, delay and an unplugged cable can be tested.
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,16 +133,21 @@ def two(directory: Path) -> Iterator[tuple[Node, Node]]:
 
 
 class Wire:
-    """Two guests that successive tests share, as long as they stay clean."""
+    """Two guests that successive tests share, as long as they stay clean and no test fails."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._numbers = itertools.count()
         self._stack = contextlib.ExitStack()
         self._nodes: tuple[Node, Node] | None = None
+        self._harmed = False
 
     def lend(self) -> tuple[Node, Node]:
         """Two clean guests, booted if there are none; raises KfabricError."""
+        if self._harmed:
+            # The test that harmed them has failed already.
+            with contextlib.suppress(KfabricError):
+                self.close()
         if self._nodes is None:
             where = self._directory / f"pair{next(self._numbers)}"
             self._nodes = self._stack.enter_context(two(where))
@@ -150,12 +155,17 @@ class Wire:
             for node in self._nodes:
                 node.ask(_BEGIN)
         except _SILENT:
-            self._discard()
+            self.close()
             raise
         return self._nodes
 
+    def condemn(self) -> list[Node]:
+        """The guests of a failed test that are still there, to look at; no other test gets them."""
+        self._harmed = True
+        return [node for node in self._nodes or () if not node.killed]
+
     def take_back(self) -> list[str]:
-        """Check the guests after a test, and discard them unless they are clean.
+        """Check the guests after a test. The next one gets others unless these are clean.
 
         Returns:
             A line for each thing that the test left, and for each report of a kernel.
@@ -170,20 +180,16 @@ class Wire:
             left = [f"the guests do not answer: {error!r}"]
         except KfabricError:
             # The guests' own ends are a better explanation.
-            self._discard()
+            self.close()
             raise
-        if left or any(node.killed for node in nodes):
-            self._discard(left)
+        if left:
+            self._harmed = True
+        elif self._harmed or any(node.killed for node in nodes):
+            self.close()
         return left
 
-    def _discard(self, left: Sequence[str] = ()) -> None:
-        try:
-            self.close()
-        except KfabricError:
-            # Without other findings, the guests' end fails the test.
-            if not left:
-                raise
-
     def close(self) -> None:
-        stack, self._stack, self._nodes = self._stack, contextlib.ExitStack(), None
+        """End the guests; raises KfabricError if one ended badly."""
+        stack, self._stack = self._stack, contextlib.ExitStack()
+        self._nodes, self._harmed = None, False
         stack.close()

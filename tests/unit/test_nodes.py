@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Two guests on one wire: no other test gets guests that crashed."""
+"""Two guests on one wire: tests share them until one of the tests has failed or harmed them."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +12,10 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import GuestLost, GuestPanic
+from harness.runner import nodes
 from harness.runner.nodes import Node, Wire
+from tests.wire import conftest
+from tests.wire.wire_support import state
 
 
 class Broken:
@@ -67,3 +72,72 @@ def test_guests_that_died_between_two_tests_are_not_lent_again(tmp_path: Path) -
     with pytest.raises(GuestPanic):
         wire.lend()
     assert wire._nodes is None
+
+
+class Sound:
+    """Simulates a guest that answers; its leftovers are those that a test adds."""
+
+    killed = False
+
+    def __init__(self, name: str) -> None:
+        self.vm = SimpleNamespace(spec=SimpleNamespace(name=name), popen=self._popen)
+        self.left: list[str] = []
+        self.clean_up = lambda: self.left
+        self.ask = lambda source: None
+
+    def _popen(self, argv: list[str], timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(lines=self._lines)
+
+    def _lines(self) -> Iterator[str]:
+        yield f"queue pairs of {self.vm.spec.name}"
+        raise GuestLost("no more")
+
+
+@pytest.fixture
+def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wire:
+    """A wire between two of these."""
+    boot = lambda _: contextlib.nullcontext((Sound("near"), Sound("far")))  # noqa: E731
+    monkeypatch.setattr(nodes, "two", boot)
+    return Wire(tmp_path)
+
+
+def test_clean_guests_are_lent_again(wire: Wire) -> None:
+    """All tests share them."""
+    pair = wire.lend()
+    assert wire.take_back() == []
+    assert wire.lend() is pair
+
+
+def test_guests_of_a_failed_test_are_not_lent_again(wire: Wire) -> None:
+    """Even if they look clean."""
+    pair = wire.lend()
+    assert wire.condemn() == [*pair]
+    assert wire.take_back() == []
+    assert wire.lend() is not pair
+
+
+def test_guests_with_leftovers_can_be_looked_at_but_are_not_lent_again(wire: Wire) -> None:
+    """They stay until the next test needs guests."""
+    pair = wire.lend()
+    cast(Sound, pair[0]).left.append("kfabric is still loaded")
+    assert wire.take_back() == ["kfabric is still loaded"]
+    assert wire.condemn() == [*pair]
+    assert wire.lend() is not pair
+
+
+def test_state_of_a_guest_has_what_it_could_still_tell() -> None:
+    """Then the reason why there is no more."""
+    assert state(cast(Node, Sound("near"))) == "queue pairs of near\nguest lost: no more"
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_report_of_a_failure_has_the_state_of_the_guests(wire: Wire, failed: bool) -> None:
+    """Not of one that the test has killed."""
+    cast(Sound, wire.lend()[1]).killed = True
+    item = cast(pytest.Function, SimpleNamespace(funcargs={"wire": wire}))
+    report = SimpleNamespace(failed=failed, sections=[])
+    step = conftest.pytest_runtest_makereport(item)
+    next(step)
+    with pytest.raises(StopIteration):
+        step.send(cast(pytest.TestReport, report))
+    assert [title for title, _ in report.sections] == ["state of near"] * failed

@@ -3,17 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from harness.runner.nodes import Node, Wire
-from tests.wire.wire_support import Pair
+from tests.wire.wire_support import Pair, state
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the state of both guests to the report of a failure."""
+    report = yield
+    wire = item.funcargs.get("wire")
+    if report.failed and isinstance(wire, Wire):
+        report.sections += [(f"state of {n.vm.spec.name}", state(n)) for n in wire.condemn()]
+    return report
 
 
 @pytest.fixture(scope="session")
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    """Two guests for all tests, and new ones if a test has harmed them."""
+    """Two guests for all tests, and new ones if a test has failed or has harmed them."""
     wire = Wire(tmp_path_factory.mktemp("wire"))
     try:
         yield wire

@@ -5,11 +5,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.errors import KfabricError
 from harness.runner.nodes import Node
 
 #: Seconds for one call, however busy the machine is; longer than any wait in a guest.
 ANSWER_SECONDS = 120.0
 ROUNDS = 199
+#: Seconds for a guest to describe itself.
+STATE_SECONDS = 30.0
+#: Prints each command and its output: queue pairs, counters, objects, links, the log's end.
+STATE = """
+exec 2>&1
+set -x
+dmesg | tail -n 60
+ip -s link
+ip neigh
+rdma resource show qp
+grep . /sys/class/infiniband/*/ports/1/hw_counters/*
+cat /sys/kernel/debug/kfabric/objects
+"""
 
 
 class Remote:
@@ -54,6 +68,17 @@ class Remote:
             return self.end()
 
         return call
+
+
+def state(node: Node) -> str:
+    """Describe a guest after a failure, as far as it still answers."""
+    lines = []
+    try:
+        for line in node.vm.popen(["sh", "-c", STATE], timeout=STATE_SECONDS).lines():
+            lines.append(line)
+    except KfabricError as error:
+        lines.append(error.line())
+    return "\n".join(lines)
 
 
 def on_both(two: tuple[Node, Node], module: str, name: str, *arguments: object) -> list[Remote]:
