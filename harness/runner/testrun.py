@@ -269,7 +269,7 @@ def _file(path: str) -> Path:
 
 def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Part]:
     """The parts that run these paths, or everything if there are none."""
-    chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "guest": []}
+    chosen: dict[str, list[str]] = {"unit": [], "browser": [], "vm": [], "wire": [], "guest": []}
     for path in paths or map(str, (UNIT, BROWSER, VM, MODEL, GUEST)):
         chosen[_place(path)].append(path)
     workers = 0 if paths else WORKERS
@@ -289,7 +289,9 @@ def _place(path: str) -> str:
         return "unit"
     if file.is_relative_to(BROWSER):
         return "browser"
-    return "vm" if any(map(file.is_relative_to, (VM, MODEL, WIRE, DEBUG))) else "guest"
+    if file.is_relative_to(WIRE):
+        return "wire"
+    return "vm" if any(map(file.is_relative_to, (VM, MODEL, DEBUG))) else "guest"
 
 
 def _prepare(kernel: str) -> Image:

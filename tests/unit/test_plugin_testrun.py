@@ -72,6 +72,7 @@ def test_paths_go_where_they_can_run() -> None:
     assert testrun.parts([guest], 1) == [Part("guest", (guest,), 1)]
     assert testrun.parts([f"{BROWSER}/test_page.py"], 1)[0].name == "browser"
     assert testrun.parts(["tests/debug/test_checks.py"], 1)[0].name == "vm"
+    assert testrun.parts(["tests/wire"], 1)[0].name == "wire"
 
 
 @pytest.mark.parametrize(("status", "raised"), [(0, False), (70, True)])
