@@ -6,7 +6,8 @@
     measured.write("6.1.0-42-amd64", "| mutants | killed |\n|---|---|\n| 167 | 167 |\n")
 
 The document is never edited by hand. A section keeps its text until its command measures again,
-so that each section has its own date, kernel, commit and host.
+so that each section has its own date, kernel, commit and host. A table with a row for each kernel
+keeps the rows of the kernels that are not measured again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +32,8 @@ HEAD = """\
 # Results
 
 The commands that measure write this page: `kfabric test`, `mutants`, `gallery`, `fuzz` and
-`bench` each replace their own section when they are called with `--results`. Do not edit it.
+`bench` each replace their own section when they are called with `--results`.
+`make soak ARGS=--results` replaces the row of its kernel. Do not edit this page.
 """
 
 SECTIONS = {
@@ -78,18 +80,36 @@ class Measurement:
         Raises:
             OSError: the file cannot be written.
         """
-        text = document.read_text(encoding="utf-8") if document.exists() else ""
-        bodies = dict(_SECTION.findall(text))
+        bodies = _bodies(document)
         bodies[self.section] = f"{self._facts(kernel)}\n\n{table.strip()}\n"
         document.write_text(page(bodies), encoding="utf-8")
 
+    def write_row(self, kernel: str, cells: Mapping[str, str], document: Path = DOCUMENT) -> None:
+        """Replace the row of a kernel, and the facts above the table. The other rows stay.
+
+        Args:
+            kernel: the release of the guests' kernel.
+            cells: the results by their column.
+            document: as in :meth:`write`.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        head = row(["kernel", "date", "commit", *cells]) + row(["---"] * (3 + len(cells)))
+        # The rows of a table with other columns are lost.
+        _, _, rest = _bodies(document).get(self.section, "").partition(head)
+        first = row([kernel]).removesuffix("\n")
+        others = [line for line in rest.splitlines(keepends=True) if not line.startswith(first)]
+        mine = row([kernel, self._day(), _commit(), *cells.values()])
+        self.write(kernel, head + "".join(sorted([*others, mine])), document)
+
     def _facts(self, kernel: str) -> str:
-        argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
-        commit = done.stdout.strip() or "unknown"
-        day = self.began.strftime("%Y-%m-%d")
         host = f"{os.cpu_count()} CPUs, load {self.load:.1f} before the start"
-        return f"{day}, kernel {kernel}, commit {commit}, host: {host}. Command: `{self.command}`."
+        facts = f"{self._day()}, kernel {kernel}, commit {_commit()}, host: {host}"
+        return f"{facts}. Command: `{self.command}`."
+
+    def _day(self) -> str:
+        return self.began.strftime("%Y-%m-%d")
 
 
 def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None:
@@ -101,6 +121,18 @@ def begin(section: str, argv: Sequence[str], wanted: bool) -> Measurement | None
         wanted: whether the option was given.
     """
     return Measurement(section, shlex.join(["kfabric", *argv])) if wanted else None
+
+
+def _commit() -> str:
+    argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _bodies(document: Path) -> dict[str, str]:
+    """The sections of a document, which need not exist."""
+    text = document.read_text(encoding="utf-8") if document.exists() else ""
+    return dict(_SECTION.findall(text))
 
 
 def markdown(table: Table) -> str:

@@ -3,7 +3,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,7 +141,7 @@ class Soaked:
     # Properties of a round's report; see tests/guest/test_soak.py.
     MESSAGES, FAULTS, ERRORS = "soak-messages", "soak-faults", "soak-errors"
 
-    def __init__(self, record: Callable[[str], None] | None = None) -> None:
+    def __init__(self, record: Callable[[Mapping[str, str]], None] | None = None) -> None:
         self._record = record
         self._began = time.monotonic()
         self._rounds = 0
@@ -172,17 +172,38 @@ class Soaked:
             self._terminal.write_line(self.line())
 
     def line(self) -> str:
-        minutes = (time.monotonic() - self._began) / 60
-        kinds = ", ".join(f"{name} {count}" for name, count in sorted(self._faults.items()))
-        errors = ", ".join(f"{name} {count}" for name, count in sorted(self._errors.items()))
         return (
-            f"soak: {minutes:.0f} min, {self._rounds} rounds: {self._messages} messages, "
-            f"{self._waits} waits judged, {self._faults.total()} faults ({kinds or 'none'}), "
-            f"errors reported: {errors or 'none'}; findings: {self._found}"
+            f"soak: {self._minutes()} min, {self._rounds} rounds: {self._messages} messages, "
+            f"{self._waits} waits judged, {self._faults.total()} faults ({_listed(self._faults)}), "
+            f"errors reported: {_listed(self._errors)}; findings: {self._found}"
         )
+
+    def cells(self) -> dict[str, str]:
+        """The totals by their column in docs/results.md.
+
+        A round reports its messages after it has seen that each was sent, reported and received
+        once. A round that fails may have seen less.
+        """
+        return {
+            "minutes": self._minutes(),
+            "rounds": f"{self._rounds:,}",
+            "messages": f"{self._messages:,}",
+            "lost or doubled": "not known" if self._found else "none",
+            "waits judged": f"{self._waits:,}",
+            "faults": f"{self._faults.total():,} ({_listed(self._faults)})",
+            "errors reported": _listed(self._errors),
+            "findings": str(self._found),
+        }
+
+    def _minutes(self) -> str:
+        return f"{(time.monotonic() - self._began) / 60:.0f}"
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(self.line(), bold=True)
-        if self._record:
-            self._record(self.line())
+        if self._record and self._rounds:
+            self._record(self.cells())
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"

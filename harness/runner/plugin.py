@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from harness import names
 from harness.guest import in_guest
 
 if TYPE_CHECKING:
+    from harness.docs.results import Measurement
     from harness.runner.outcome import Trouble
     from harness.runner.pool import Guest
     from harness.trace.blocks import Watches, Witness
@@ -214,7 +215,7 @@ def _check_run(config: pytest.Config, here: bool) -> None:
     if (here or wants_guests) and option.verify_wakeups:
         register(Watched(), "kfabric-watched")
     if (here or wants_guests) and option.soak_hours:
-        register(Soaked(_recorder("soak")), "kfabric-soaked")
+        register(Soaked(_row_recorder("soak")), "kfabric-soaked")
     troubles: Callable[[], list[Trouble]] = list
     if wants_guests and not option.collectonly:
         troubles = _use_guests(config)
@@ -239,14 +240,31 @@ def _use_guests(config: pytest.Config) -> Callable[[], list[Trouble]]:
 
 def _recorder(section: str) -> Callable[[str], None] | None:
     """The function that writes a section of docs/results.md, if the user wants it."""
+    if (measured := _measurement(section)) is None:
+        return None
+    return lambda text: measured.write(_release(), text)
+
+
+def _row_recorder(section: str) -> Callable[[Mapping[str, str]], None] | None:
+    """The same for the kernel's row in a section."""
+    if (measured := _measurement(section)) is None:
+        return None
+    return lambda cells: measured.write_row(_release(), cells)
+
+
+def _measurement(section: str) -> Measurement | None:
     if not (command := os.environ.get(names.RESULTS)):
         return None
     from harness.docs.results import Measurement
-    from harness.vm import prepare, versions
 
-    measured = Measurement(section, command)
-    kernel = versions.load(prepare.SOURCE).find().name
-    return lambda text: measured.write(kernel, text)
+    return Measurement(section, command)
+
+
+def _release() -> str:
+    """The release of the guests' kernel."""
+    from harness.vm import prepare
+
+    return prepare.guest_image().release
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from harness.errors import ExitStatus
+from harness.runner.outcome import Soaked
 
 ROUNDS = """
 import pytest
@@ -60,6 +63,50 @@ def test_first_finding_ends_it(run: Run) -> None:
     assert result.ret == ExitStatus.TEST_FAILED
     result.stdout.fnmatch_lines(["soak: * 2 rounds: 200 messages, *; findings: 1"])
     result.stdout.no_fnmatch_line("*3 rounds*")
+
+
+def soaked(*outcomes: str) -> list[Mapping[str, str]]:
+    """The cells that a soak with such rounds writes into docs/results.md."""
+    written: list[Mapping[str, str]] = []
+    soaked = Soaked(written.append)
+    for outcome in outcomes:
+        told: dict[str, Any] = (
+            {"messages": 1000, "faults": {"kill": 2}, "errors": {}} if outcome == "passed" else {}
+        )
+        report = SimpleNamespace(
+            when="call",
+            failed=outcome == "failed",
+            user_properties=[(f"soak-{name}", value) for name, value in told.items()],
+        )
+        soaked.pytest_runtest_logreport(cast(pytest.TestReport, report))
+    soaked.pytest_terminal_summary(SimpleNamespace(write_line=lambda *_, **__: None))
+    return written
+
+
+def test_results_have_the_totals() -> None:
+    """Each round that passed has seen that nothing was lost."""
+    (cells,) = soaked("passed", "passed")
+    assert cells == {
+        "minutes": "0",
+        "rounds": "2",
+        "messages": "2,000",
+        "lost or doubled": "none",
+        "waits judged": "0",
+        "faults": "4 (kill 4)",
+        "errors reported": "none",
+        "findings": "0",
+    }
+
+
+def test_results_claim_no_check_that_was_not_made() -> None:
+    """A round that failed may not have counted its messages."""
+    (cells,) = soaked("passed", "failed")
+    assert cells["lost or doubled"] == "not known" and cells["findings"] == "1"
+
+
+def test_soak_without_a_round_writes_no_results() -> None:
+    """The row of an earlier soak says more."""
+    assert soaked("failed") == []
 
 
 def test_nothing_is_shown_without_hours(run: Run) -> None:

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness import names
+from harness.docs.results import Measurement
 from harness.errors import ExitStatus, KfabricError, SetupError
 from harness.runner import junit, testrun
 from harness.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
@@ -193,6 +195,19 @@ def test_each_kernel_has_a_run_and_the_table_has_a_column_each(reports) -> None:
         "| all | 1, 1 skipped | 1 failed, 1 |\n"
         "| minutes | 0 | 0 |\n"
     )
+
+
+@pytest.mark.parametrize(("options", "written"), [([], True), (["--soak-hours", "1"], False)])
+def test_soak_on_several_kernels_does_not_replace_the_results_of_all_tests(
+    reports, monkeypatch, options, written
+) -> None:
+    """It writes a row for each kernel into a section of its own."""
+    monkeypatch.setenv(names.RESULTS, "")
+    tables: list[object] = []
+    monkeypatch.setattr(Measurement, "write", lambda *args: tables.append(args))
+    argv = ["--results", "--kernel", "6.1", "--kernel", "6.12", str(GUEST), *options]
+    assert testrun.main(argv) == 0
+    assert bool(tables) == written
 
 
 def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monkeypatch) -> None:

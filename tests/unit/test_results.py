@@ -57,6 +57,27 @@ def test_a_section_names_date_kernel_load_and_command(tmp_path: Path) -> None:
     assert facts
 
 
+def test_a_row_of_one_kernel_leaves_those_of_the_others(tmp_path: Path) -> None:
+    """A new measurement of a kernel replaces its row."""
+    document = tmp_path / "results.md"
+    measured = Measurement("soak", "make soak")
+    for kernel, rounds in [("6.12.9", "1"), ("6.1.0", "2"), ("6.12.9", "3")]:
+        measured.write_row(kernel, {"rounds": rounds}, document)
+    facts, _, head, _, *rows = section(document, "soak").splitlines()
+    assert "kernel 6.12.9, " in facts
+    assert head == "| kernel | date | commit | rounds |"
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    assert [(kernel, rounds) for kernel, *_, rounds in cells] == [("6.1.0", "2"), ("6.12.9", "3")]
+
+
+def test_rows_with_other_columns_are_not_kept(tmp_path: Path) -> None:
+    """They would stand below the wrong heads."""
+    document = tmp_path / "results.md"
+    Measurement("soak", "make soak").write_row("6.12.9", {"hours": "1"}, document)
+    Measurement("soak", "make soak").write_row("6.1.0", {"rounds": "2"}, document)
+    assert "6.12.9" not in document.read_text()
+
+
 def test_the_document_is_one_that_the_commands_wrote() -> None:
     """An edit outside of the sections would be lost with the next measurement."""
     text = results.DOCUMENT.read_text(encoding="utf-8")
