@@ -87,7 +87,8 @@ def _run(
         print("\n".join(lines), flush=True)
     if measured:
         kernel = prepare.guest_image(kernel=args.kernel).release
-        measured.write(kernel, "".join(f"- {line}\n" for line in lines))
+        text = "".join(f"- {line}\n" for line in lines)
+        measured.write(kernel, text.replace(f"{prepare.SOURCE}/", ""))
     return run.status
 
 

@@ -175,6 +175,17 @@ def test_fuzz_writes_seed_counts_and_kernel(
     assert "- in whole rounds: 10 calls in 1 programs, 1 different pairs" in text
 
 
+def test_fuzz_writes_paths_that_are_the_same_in_each_checkout(
+    document: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that failed is named from the checkout's root."""
+    saved = prepare.SOURCE / "build/fuzz/left.fuzz"
+    monkeypatch.setattr(fuzz, "Session", Session)
+    monkeypatch.setattr(fuzz.campaign.Campaign, "summary", lambda _: [f"--replay {saved}"])
+    assert fuzz.main(["--results", "--calls", "10", "--output", str(tmp_path)]) == ExitStatus.OK
+    assert "- --replay build/fuzz/left.fuzz\n" in section(document, "fuzz")
+
+
 def test_gallery_writes_both_tables(
     document: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
