@@ -34,8 +34,8 @@ InChild = Callable[..., Child]
 
 SIZE = 1 << 16
 SERVICE = "77"
-#: Receives of a peer of the wire protocol, and more messages than that.
-RECEIVES, MANY = 128, 136
+#: Receives of a peer, and more messages than that.
+RECEIVES, MANY = 16, 24
 #: Addresses without a machine, in the link's network.
 ADDRESSES, FIRST = 64, 100
 
@@ -113,7 +113,7 @@ def test_exit_with_an_operation_at_a_deaf_peer_fails_no_other(
     """O4: other clients' messages on the connection arrive once the peer goes on."""
     node.listen()
     child = client(rdm, in_child, operation(node, op))
-    b = Peer(node.accept(node.request()))
+    b = Peer(node.accept(node.request(), receives=RECEIVES))
     b.hold = True
     b.handle_until(op)
     a = neighbour(rdm, node)
@@ -146,7 +146,7 @@ def test_exit_with_data_moving_for_a_deaf_peer_fails_no_other(
     to = int(child.report())
     a = neighbour(rdm, node)
     a.ep.send(a.buffer[:8])
-    b = Peer(node.accept(node.request()))
+    b = Peer(node.accept(node.request(), receives=RECEIVES))
     b.receive()
     assert a.entry().flags == SENT
     deafen(a, b)
@@ -205,7 +205,7 @@ def test_connection_that_only_killed_clients_use_is_given_up(
     rdm.peer()
     node.listen()
     child = client(rdm, in_child, work)
-    wire = node.accept(node.request())
+    wire = node.accept(node.request(), receives=RECEIVES)
     wire.deaf = True
     node.wait(lambda: len(wire.inbox) >= RECEIVES, "a message in each receive")
     kill(child)

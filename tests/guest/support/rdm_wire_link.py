@@ -212,9 +212,15 @@ class Node:
         """Wait for a connect request of a peer."""
         return self.wait(lambda: self._taken(Kind.CONNECT_REQUEST), "a connect request")
 
-    def accept(self, request: Event, hello: bytes = Hello().pack(), reads: int = READS) -> Wire:
+    def accept(
+        self,
+        request: Event,
+        hello: bytes = Hello().pack(),
+        reads: int = READS,
+        receives: int = RECEIVES,
+    ) -> Wire:
         """Accept a request. The connection is up with ESTABLISHED, or with the first message."""
-        wire = Wire(self, request.id)
+        wire = Wire(self, request.id, receives)
         self.wires[request.id] = wire
         wire.answer = request
         wire.to_rts(reads)
@@ -257,8 +263,8 @@ class Wire:
 
     answer: Event
 
-    def __init__(self, node: Node, id: int) -> None:
-        """Make the queue pair, and post all receives."""
+    def __init__(self, node: Node, id: int, receives: int = RECEIVES) -> None:
+        """Make the queue pair, and post receives."""
         self.node, self.id = node, id
         self.up, self.ended, self.deaf = False, "", False
         self.inbox: deque[bytes] = deque()
@@ -275,7 +281,7 @@ class Wire:
         attr.qp_access_flags = _ACCESS
         self._qp = QP(node.domain, init, attr)
         self.qpn: int = self._qp.qp_num
-        for request in self.memory.receives:
+        for request in self.memory.receives[:receives]:
             self._qp.post_recv(request)
 
     def to_rts(self, reads: int) -> None:
