@@ -14,10 +14,11 @@
  * connection every KFR_CLOSE_TIME until nothing abandoned is left:
  *
  *   found once		the peer has got CANCEL, and has time for its reply
- *   found twice		its access is revoked
- *   found again		the device has not come to that: a peer that takes no
- *			messages holds it up. If all that this side has on the
- *			connection was found as often, the connection is aborted
+ *   found again		its access is revoked
+ *
+ * The device comes to that after all that was posted before. If a peer takes no
+ * messages, and all that this side has on the connection is abandoned, the
+ * connection is aborted.
  */
 #include "rdm.h"
 
@@ -128,57 +129,41 @@ void kfr_rx_abandon(struct kfr_rx *rx)
 	spin_unlock_irq(&node->lock);
 }
 
-/* Return: 1 if it was found twice before. */
-static unsigned int kfr_grows_old(unsigned int *age)
+/* Return: how many operations and jobs of a connection are abandoned. */
+static unsigned int kfr_count_abandoned(struct kfr_conn *conn)
 {
-	if (*age == 2)
-		return 1;
-	++*age;
-	return 0;
+	struct list_head *lists[] = { &conn->sent_by_id, &conn->ending };
+	const struct kfr_job *job;
+	const struct kfr_op *op;
+	unsigned int i, n = 0;
+
+	lockdep_assert_held(&conn->lock);
+	for (i = 0; i < ARRAY_SIZE(lists); i++)
+		list_for_each_entry(op, lists[i], sent)
+			n += !op->tx;
+	list_for_each_entry(job, &conn->jobs, link)
+		n += !job->rx;
+	return n;
 }
 
 /*
- * Return: whether there is anything abandoned. @old counts those of them that were
- * found twice before.
+ * Those that were found before. If they have no registration, they are on a list of
+ * the caller afterwards.
  */
-static bool kfr_find_abandoned(struct kfr_conn *conn, unsigned int *old)
-{
-	struct list_head *lists[] = { &conn->sent_by_id, &conn->ending };
-	bool found = false;
-	struct kfr_job *job;
-	struct kfr_op *op;
-	unsigned int i;
-
-	lockdep_assert_held(&conn->lock);
-	for (i = 0; i < ARRAY_SIZE(lists); i++) {
-		list_for_each_entry(op, lists[i], sent) {
-			if (op->tx)
-				continue;
-			found = true;
-			*old += kfr_grows_old(&op->age);
-		}
-	}
-	list_for_each_entry(job, &conn->jobs, link) {
-		if (job->rx)
-			continue;
-		found = true;
-		*old += kfr_grows_old(&job->age);
-	}
-	return found;
-}
-
-/* Those without a registration are on a list of the caller afterwards. */
 static void kfr_revoke_abandoned(struct kfr_conn *conn, struct list_head *done)
 {
 	struct kfr_op *op, *next;
 
 	lockdep_assert_held(&conn->lock);
 	list_for_each_entry_safe(op, next, &conn->sent_by_id, sent) {
-		if (op->tx || op->age < 2)
+		if (op->tx)
 			continue;
-		kfr_flow_expect(conn, op);
-		if (!kfr_op_cancel(conn, op))
-			list_add_tail(&op->sent, done);
+		if (op->found) {
+			kfr_flow_expect(conn, op);
+			if (!kfr_op_cancel(conn, op))
+				list_add_tail(&op->sent, done);
+		}
+		op->found = true;
 	}
 }
 
@@ -193,19 +178,20 @@ void kfr_abandoned(struct work_struct *work)
 {
 	struct kfr_conn *conn = container_of(to_delayed_work(work),
 					     struct kfr_conn, abandoned);
-	unsigned int old = 0;
 	LIST_HEAD(done);
+	unsigned int n;
 	bool alone;
 
 	spin_lock_irq(&conn->lock);
-	if (conn->state != KFR_DEAD && kfr_find_abandoned(conn, &old))
+	n = kfr_count_abandoned(conn);
+	if (n && conn->state != KFR_DEAD) {
 		kfr_abandoned_later(conn);
-	if (conn->state != KFR_DEAD)
 		kfr_revoke_abandoned(conn, &done);
-	alone = old && old == atomic_read(&conn->nops) + conn->njobs;
+	}
+	alone = n && n == atomic_read(&conn->nops) + conn->njobs;
 	spin_unlock_irq(&conn->lock);
 	kfr_ops_done(&done);
-	if (alone)
+	if (alone && kfr_conn_stuck(conn))
 		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 	kfr_pump(conn);
 }

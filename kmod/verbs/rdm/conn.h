@@ -391,7 +391,7 @@ enum kfr_op_state {
  * @sent: on kfr_conn.sent_numbered, .sent_by_id or .ending, or kfr_flow.parked
  * @next: the next free one; kfr_tx.lock
  * @tx: its context. NULL: it is abandoned, see abandon.c. Constant until then
- * @age: how often @conn.abandoned has found it abandoned
+ * @found: @conn.abandoned has found it abandoned
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
@@ -421,7 +421,7 @@ enum kfr_op_state {
  * @inject: room for the copy of an injected buffer
  *
  * From submit until it is off the connection's lists, kfr_conn.lock protects
- * @item, @sent, @tx, @age, @state to @has_id, @hdr, @regs to @registered and @err to
+ * @item, @sent, @tx, @found, @state to @has_id, @hdr, @regs to @registered and @err to
  * @over.
  * Before and after, the thread that got it, or took it off, owns it alone. The
  * buffer stays mapped, and readable by the peer if it is registered, until
@@ -432,7 +432,7 @@ struct kfr_op {
 	struct list_head sent;
 	struct kfr_op *next;
 	struct kfr_tx *tx;
-	unsigned int age;
+	bool found;
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
@@ -459,6 +459,12 @@ struct kfr_op {
 	size_t over;
 	u8 inject[KFV_INJECT_SIZE];
 };
+
+/* Does the peer take nothing? */
+static inline bool kfr_conn_stuck(const struct kfr_conn *conn)
+{
+	return time_after(jiffies, READ_ONCE(conn->taken_at) + KFR_SILENT_TIME);
+}
 
 /* The lane whose share an operation uses: a hash of its destination. */
 static inline struct kfr_lane *kfr_lane_of(struct kfr_conn *conn,
@@ -524,7 +530,6 @@ static inline bool kfr_op_closing(const struct kfr_op *op)
  * @rx: the context; counted in kfr_rx.busy until the data has moved. NULL: the job
  *	is abandoned, see abandon.c; @recv and @mr are not used any more.
  *	kfr_conn.lock
- * @age: how often @conn.abandoned has found it abandoned; kfr_conn.lock
  * @recv: the receive that it fills or reads, or NULL
  * @mr: the region, counted in kfr_mr.busy, or NULL
  * @write: it writes the peer's segments (the request is READ)
@@ -550,7 +555,6 @@ struct kfr_job {
 	struct list_head link;
 	struct kfr_conn *conn;
 	struct kfr_rx *rx;
-	unsigned int age;
 	struct kfr_recv *recv;
 	struct kfr_mr *mr;
 	bool write;

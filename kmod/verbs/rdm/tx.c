@@ -578,12 +578,6 @@ ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
 	return ret;
 }
 
-/* Does the peer take nothing? */
-static bool kfr_conn_stuck(const struct kfr_conn *conn)
-{
-	return time_after(jiffies, READ_ONCE(conn->taken_at) + KFR_SILENT_TIME);
-}
-
 /* Aborts connections of operations that have not ended: the stuck ones, or all. */
 static void kfr_tx_break(struct kfr_tx *tx, bool all)
 {
