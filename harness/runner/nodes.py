@@ -29,7 +29,7 @@ from harness.vm.machine import Vm
 
 ADDRESSES = ("198.19.255.1", "198.19.255.2")
 """From RFC 2544's range for test networks; guests may use the rest of it themselves."""
-END_SECONDS = 20.0
+END_SECONDS = 60.0
 GATEWAY_SECONDS = 5.0
 ASK_SECONDS = 60.0
 IDLE_SECONDS = 5.0
