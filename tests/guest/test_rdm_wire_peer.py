@@ -29,7 +29,6 @@ from rdm_wire_format import (
     Refusal,
     Status,
 )
-from rdm_wire_link import RECEIVES
 from rdm_wire_peer import PLENTY, Peer
 
 import kfabric_py as kp
@@ -414,12 +413,14 @@ def test_refused_requests_come_before_those_that_wait_for_an_id(rdm: RdmNet, nod
     first = next(header for header in b.log if header.op == Op.READ)
     b.log.clear()
     # Messages that the peer has no receives for leave the kernel few places to send from.
-    others = RECEIVES - refused + TXBUFS - FREE
+    others = len(b.wire.memory.receives) - refused + TXBUFS - FREE
     for _ in range(others):
         a.ep.send(a.buffer[:1])
     b.resume(PLENTY, by_key=True)
+    epoch = b.flows[True].epoch
+    assert epoch is not None
     # The kernel has sent this one again, and not yet all that follow.
-    b.reply(replace(first, epoch=b.flows[True].epoch), Op.FIN)
+    b.reply(replace(first, epoch=epoch), Op.FIN)
     b.wire.hear()
     while sum(header.op == Op.READ for header in b.log) < IDS:
         b.handle_one()
