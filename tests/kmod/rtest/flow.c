@@ -139,8 +139,17 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_know(&rt->a, &a), 1);
 	RT_EQ(rt, rt_know(&rt->b, &b), 1);
 	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	/* After two that have ended, operations end in the order of their messages. */
+	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
 	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_ack(h, 2), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
 	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
@@ -151,12 +160,12 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 
 	RT_EQ(rt, kfi_close(&rt->a.ep->fid), 0);
 	rt->a.ep = NULL;
-	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 1, 0, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 3, 0, KFR_NO_ENDPOINT), 0);
 	RT_EQ(rt, rt_error(&rt->b, &err), 0);
-	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 2, 0, KFR_NO_ENDPOINT), 0);
-	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 3, 0, KFR_OK), 0);
-	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 4, 1, KFR_OK), 0);
-	RT_EQ(rt, rt_flow_ack(h, 4), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 4, 0, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 5, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 6, 1, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_ack(h, 6), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
 	RT_EQ(rt, rt_flow_hears(h), 1);
