@@ -218,75 +218,9 @@ static int kfr_xa_alloc(struct xarray *xa, unsigned long first,
 	return xas_error(&xas);
 }
 
-/*
- * Counts one more of an owner, unless it has @most. kfr_uncount() is the mirror.
- * Return: 0; -EAGAIN: it has; -ENOMEM.
- */
-static int kfr_count(struct xarray *xa, unsigned long owner,
-		     unsigned long most, gfp_t gfp)
-{
-	XA_STATE(xas, xa, owner);
-	unsigned long irq, n;
-
-	do {
-		xas_lock_irqsave(&xas, irq);
-		n = xa_to_value(xas_load(&xas));
-		if (n < most)
-			xas_store(&xas, xa_mk_value(n + 1));
-		else
-			xas_set_err(&xas, -EAGAIN);
-		xas_unlock_irqrestore(&xas, irq);
-	} while (xas_nomem(&xas, gfp));
-	return xas_error(&xas);
-}
-
-/* Allocates nothing. */
-static void kfr_uncount(struct xarray *xa, unsigned long owner)
-{
-	XA_STATE(xas, xa, owner);
-	unsigned long irq, n;
-
-	xas_lock_irqsave(&xas, irq);
-	n = xa_to_value(xas_load(&xas));
-	xas_store(&xas, n > 1 ? xa_mk_value(n - 1) : NULL);
-	xas_unlock_irqrestore(&xas, irq);
-}
-
 static unsigned long kfr_ep_index(u32 auth, u16 id)
 {
 	return (unsigned long)auth << 16 | id;
-}
-
-/* Where a user's endpoints of a key are counted in kfr_node.pids and .ids. */
-static unsigned long kfr_user_index(const struct kfr_ep *ep)
-{
-	return ep->rdm->domain->base.owner << 32 | ep->auth;
-}
-
-/*
- * Counts a number for its user, who leaves as many to others. kfr_number_drop() is the
- * mirror. Return: 0; -EMFILE: the user has enough; -ENOMEM.
- */
-static int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep,
-			   u16 id)
-{
-	bool pid = id <= KFR_PID_MAX;
-	int err;
-
-	lockdep_assert_held(&ep->ctl);
-	if (ep->rdm->domain->base.owner < KFI_OWNER_USER)
-		return 0;
-	err = kfr_count(pid ? &node->pids : &node->ids, kfr_user_index(ep),
-			pid ? KFR_USER_PIDS : KFR_USER_IDS, GFP_KERNEL);
-	return err == -EAGAIN ? -EMFILE : err;
-}
-
-static void kfr_number_drop(struct kfr_node *node, const struct kfr_ep *ep,
-			    u16 id)
-{
-	if (ep->rdm->domain->base.owner >= KFI_OWNER_USER)
-		kfr_uncount(id <= KFR_PID_MAX ? &node->pids : &node->ids,
-			    kfr_user_index(ep));
 }
 
 /*

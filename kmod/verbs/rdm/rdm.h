@@ -475,6 +475,13 @@ void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_mr *mr);
 
+/* owner.c: what owners have of a node */
+int kfr_count(struct xarray *xa, unsigned long owner, unsigned long most,
+	      gfp_t gfp);
+void kfr_uncount(struct xarray *xa, unsigned long owner);
+int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep, u16 id);
+void kfr_number_drop(struct kfr_node *node, const struct kfr_ep *ep, u16 id);
+
 /* rma.c, mr.c */
 extern struct kfi_ops_rma kfr_rma_ops;
 extern struct kfi_ops_mr kfr_mr_ops;
