@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,19 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import GuestLost, GuestPanic
+from harness.guest import nodewatch
 from harness.runner import nodes
 from harness.runner.nodes import Node, Wire
 from tests.wire import conftest
 from tests.wire.wire_support import state
+
+NETEM = "qdisc netem 8001: dev eth1 root refcnt 2 limit 1000 loss 3%"
+#: A program in the place of tc(8).
+TC = f"""#!/bin/sh
+echo "qdisc noqueue 0: dev lo root refcnt 2"
+echo "{NETEM}"
+echo "qdisc pfifo_fast 0: dev eth0 root refcnt 2 bands 3"
+"""
 
 
 class Broken:
@@ -141,3 +151,11 @@ def test_report_of_a_failure_has_the_state_of_the_guests(wire: Wire, failed: boo
     with pytest.raises(StopIteration):
         step.send(cast(pytest.TestReport, report))
     assert [title for title, _ in report.sections] == ["state of near"] * failed
+
+
+def test_netem_on_a_device_is_a_leftover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other queueing disciplines are there without a test."""
+    (tmp_path / "tc").write_text(TC)
+    (tmp_path / "tc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert nodewatch.disturbances() == [NETEM]
