@@ -63,7 +63,7 @@ u32 kfi_fid_id(const struct kfid *fid);
  */
 static inline void kfi_stop(struct kfid *fid)
 {
-	fid->ops->control(fid, KFI_STOP, NULL);
+	kfi_control(fid, KFI_STOP, NULL);
 }
 
 /**
