@@ -68,15 +68,12 @@ static int kfr_ctx_enable(struct kfr_face *face)
 static int kfr_ctx_control(struct kfid *fid, int command, void *arg)
 {
 	struct kfr_face *face = kfr_face_of_fid(fid);
-	int err = -KFI_ENOSYS;
+	int err;
 
-	if (command == KFI_STOP)
-		return kfr_face_stop(face);
+	if (command != KFI_ENABLE)
+		return kfr_face_control(face, command, arg);
 	mutex_lock(&face->ep->ctl);
-	if (command == KFI_ENABLE)
-		err = kfr_ctx_enable(face);
-	else if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
-		err = kfr_face_flags(face, command, arg);
+	err = kfr_ctx_enable(face);
 	mutex_unlock(&face->ep->ctl);
 	return err;
 }

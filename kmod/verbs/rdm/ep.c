@@ -120,18 +120,11 @@ static int kfr_ep_enable(struct kfr_ep *ep)
 	return 0;
 }
 
-/**
- * kfr_face_flags() - get or set the default flags of a context
- * @face: the handle
- * @command: KFI_GETOPSFLAG or KFI_SETOPSFLAG
- * @arg: KFI_TRANSMIT or KFI_RECV selects the context; in or out: the flags
- *
- * Posting reads the flags without a lock: a change applies to later calls.
- *
- * Context: process; the caller holds the endpoint's ctl.
- * Return: 0; -EINVAL: no such context, or unsupported flags.
+/*
+ * Gets or sets the default flags of a context, which KFI_TRANSMIT or KFI_RECV selects.
+ * Posting reads them without a lock: a change applies to later calls.
  */
-int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
+static int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
 {
 	u64 dir, *flags, allowed;
 
@@ -158,18 +151,12 @@ int kfr_face_flags(struct kfr_face *face, int command, u64 *arg)
 	return 0;
 }
 
-/**
- * kfr_face_stop() - kfi_stop(): end what the contexts of a handle have under way
- * @face: the handle
- *
- * Messages still find a receive context, and are refused. Its jobs, and what is
- * left of operations, are left to their connections, so the close waits for no
- * peer.
- *
- * Context: process, may sleep; no lock held.
- * Return: 0.
+/*
+ * kfi_stop(): ends what the contexts of a handle have under way. Messages still find a
+ * receive context, and are refused. Its jobs, and what is left of operations, are left
+ * to their connections, so the close waits for no peer.
  */
-int kfr_face_stop(struct kfr_face *face)
+static int kfr_face_stop(struct kfr_face *face)
 {
 	if (face->rx) {
 		kfr_rx_stop(face->rx);
@@ -180,13 +167,27 @@ int kfr_face_stop(struct kfr_face *face)
 	return 0;
 }
 
-static int kfr_ep_control_flags(struct kfr_ep *ep, int command, void *arg)
+/**
+ * kfr_face_control() - kfi_control() of a handle, but for KFI_ENABLE
+ * @face: the handle
+ * @command: KFI_GETOPSFLAG, KFI_SETOPSFLAG, KFI_STOP
+ * @arg: in or out: the flags
+ *
+ * Context: process, may sleep; no lock held.
+ * Return: 0; -KFI_ENOSYS: unknown command; -EINVAL: no such context, or unsupported
+ * flags.
+ */
+int kfr_face_control(struct kfr_face *face, int command, void *arg)
 {
 	int err;
 
-	mutex_lock(&ep->ctl);
-	err = kfr_face_flags(&ep->face, command, arg);
-	mutex_unlock(&ep->ctl);
+	if (command == KFI_STOP)
+		return kfr_face_stop(face);
+	if (command != KFI_GETOPSFLAG && command != KFI_SETOPSFLAG)
+		return -KFI_ENOSYS;
+	mutex_lock(&face->ep->ctl);
+	err = kfr_face_flags(face, command, arg);
+	mutex_unlock(&face->ep->ctl);
 	return err;
 }
 
@@ -195,12 +196,8 @@ static int kfr_ep_control(struct kfid *fid, int command, void *arg)
 	struct kfr_ep *ep = kfr_ep_of_fid(fid);
 	int err;
 
-	if (command == KFI_GETOPSFLAG || command == KFI_SETOPSFLAG)
-		return kfr_ep_control_flags(ep, command, arg);
-	if (command == KFI_STOP)
-		return kfr_face_stop(&ep->face);
 	if (command != KFI_ENABLE)
-		return -KFI_ENOSYS;
+		return kfr_face_control(&ep->face, command, arg);
 	mutex_lock(&kfr_ep_dev(ep)->lock);
 	mutex_lock(&ep->ctl);
 	err = kfr_ep_enable(ep);
@@ -303,7 +300,7 @@ static int kfr_setopt(struct kfid *fid, int level, int optname,
 	return 0;
 }
 
-struct kfi_ops_ep kfr_ep_ops = {
+static struct kfi_ops_ep kfr_ep_ops = {
 	.size = sizeof(struct kfi_ops_ep),
 	.cancel = kfr_cancel,
 	.getopt = kfr_getopt,
@@ -365,7 +362,7 @@ static int kfr_getname(struct kfid *fid, void *addr, size_t *addrlen)
 	return room < size ? -KFI_ETOOSMALL : 0;
 }
 
-struct kfi_ops_cm kfr_cm_ops = {
+static struct kfi_ops_cm kfr_cm_ops = {
 	.size = sizeof(struct kfi_ops_cm),
 	.setname = kfr_setname,
 	.getname = kfr_getname,

@@ -430,11 +430,8 @@ int kfr_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 void kfr_domain_lose(struct kfr_domain *rdm);
 int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
 		    struct kfid_ep **sep, void *context);
-extern struct kfi_ops_ep kfr_ep_ops;
-extern struct kfi_ops_cm kfr_cm_ops;
 void kfr_face_init(struct kfr_face *face, struct kfr_ep *ep);
-int kfr_face_flags(struct kfr_face *face, int command, u64 *arg);
-int kfr_face_stop(struct kfr_face *face);
+int kfr_face_control(struct kfr_face *face, int command, void *arg);
 
 /* ctx.c */
 int kfr_tx_context(struct kfid_ep *sep, int index, struct kfi_tx_attr *attr,
