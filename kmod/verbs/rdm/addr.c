@@ -115,17 +115,8 @@ int kfr_base(__be32 ip, u32 *base)
 	return be32_to_cpu(ip) - *base <= KFR_NIC_MAX ? 0 : -EADDRNOTAVAIL;
 }
 
-/**
- * kfr_parse_node() - the IP address of a node string
- * @format: notation of the domain
- * @node: dotted, or a nic in decimal or 0x...
- * @ip: out: the address
- *
- * Context: any.
- * Return: 0 or -KFI_ENODATA.
- */
-int kfr_parse_node(const struct kfr_format *format, const char *node,
-		   __be32 *ip)
+static int kfr_parse_node(const struct kfr_format *format, const char *node,
+			  __be32 *ip)
 {
 	u32 nic;
 
@@ -138,19 +129,8 @@ int kfr_parse_node(const struct kfr_format *format, const char *node,
 	return 0;
 }
 
-/**
- * kfr_parse_service() - the endpoint number of a service string
- * @format: notation of the domain
- * @service: a number, or NULL for any
- * @id: out: the number, 0 for any
- *
- * With 8-byte addresses the service is a pid, modulo the number of pids.
- *
- * Context: any.
- * Return: 0 or -KFI_ENODATA.
- */
-int kfr_parse_service(const struct kfr_format *format, const char *service,
-		      u16 *id)
+static int kfr_parse_service(const struct kfr_format *format,
+			     const char *service, u16 *id)
 {
 	u32 number;
 
@@ -168,6 +148,25 @@ int kfr_parse_service(const struct kfr_format *format, const char *service,
 		return -KFI_ENODATA;
 	*id = number;
 	return 0;
+}
+
+/**
+ * kfr_addr_parse() - the address that two strings name
+ * @format: notation of the domain
+ * @node: dotted, or a nic in decimal or 0x...; NULL: the IP address does not change
+ * @service: the number, with 8-byte addresses a pid, modulo the number of pids; NULL
+ *	for any
+ * @addr: out: the address; id 0 for any
+ *
+ * Context: any.
+ * Return: 0 or -KFI_ENODATA.
+ */
+int kfr_addr_parse(const struct kfr_format *format, const char *node,
+		   const char *service, struct kfr_addr *addr)
+{
+	int err = node ? kfr_parse_node(format, node, &addr->ip) : 0;
+
+	return err ? err : kfr_parse_service(format, service, &addr->id);
 }
 
 /**

@@ -103,7 +103,6 @@ static int kfr_av_add(struct kfr_av *av, struct kfr_addr addr, u32 *index)
 /**
  * struct kfr_insert - one call that inserts, on its stack
  * @av: the vector
- * @flags: of the call
  * @context: the ULP's
  * @to: out: the names; may be NULL with a table
  * @errors: out: with KFI_SYNC_ERR: an errno for each address
@@ -112,7 +111,6 @@ static int kfr_av_add(struct kfr_av *av, struct kfr_addr addr, u32 *index)
  */
 struct kfr_insert {
 	struct kfr_av *av;
-	u64 flags;
 	void *context;
 	kfi_addr_t *to;
 	int *errors;
@@ -179,7 +177,6 @@ static int kfr_insert_begin(struct kfr_insert *in, struct kfid_av *fid,
 	if (flags & KFI_SYNC_ERR && (av->events || !context))
 		return -EINVAL;
 	in->av = av;
-	in->flags = flags;
 	in->context = context;
 	in->to = to;
 	if (flags & KFI_SYNC_ERR)
@@ -241,18 +238,6 @@ static int kfr_av_insert(struct kfid_av *fid, const void *addr, size_t count,
 	return kfr_insert_end(&in);
 }
 
-static int kfr_parse(const struct kfr_av *av, const char *node,
-		     const char *service, struct kfr_addr *addr)
-{
-	const struct kfr_format *format = &av->rdm->format;
-	int err;
-
-	err = kfr_parse_node(format, node, &addr->ip);
-	if (!err)
-		err = kfr_parse_service(format, service, &addr->id);
-	return err ? -EINVAL : 0;
-}
-
 static int kfr_av_insertsvc(struct kfid_av *fid, const char *node,
 			    const char *service, kfi_addr_t *to, u64 flags,
 			    void *context)
@@ -266,7 +251,8 @@ static int kfr_av_insertsvc(struct kfid_av *fid, const char *node,
 	err = kfr_insert_begin(&in, fid, to, flags, context);
 	if (err)
 		return err;
-	err = kfr_parse(in.av, node, service, &addr);
+	if (kfr_addr_parse(&in.av->rdm->format, node, service, &addr))
+		err = -EINVAL;
 	kfr_insert_one(&in, addr, err);
 	if (!in.av->events && err) {
 		mutex_unlock(&in.av->lock);
@@ -291,7 +277,8 @@ static int kfr_av_insertsym(struct kfid_av *fid, const char *node,
 	err = kfr_insert_begin(&in, fid, to, flags, context);
 	if (err)
 		return err;
-	err = kfr_parse(in.av, node, service, &first);
+	if (kfr_addr_parse(&in.av->rdm->format, node, service, &first))
+		err = -EINVAL;
 	for (n = 0; n < nodecnt; n++) {
 		for (s = 0; s < svccnt; s++) {
 			addr.ip = cpu_to_be32(be32_to_cpu(first.ip) + n);

@@ -104,10 +104,8 @@ struct kfr_map {
 int kfr_port_ip(struct ib_device *ib, u32 port, unsigned int nth, __be32 *ip,
 		char *netdev);
 int kfr_base(__be32 ip, u32 *base);
-int kfr_parse_node(const struct kfr_format *format, const char *node,
-		   __be32 *ip);
-int kfr_parse_service(const struct kfr_format *format, const char *service,
-		      u16 *id);
+int kfr_addr_parse(const struct kfr_format *format, const char *node,
+		   const char *service, struct kfr_addr *addr);
 size_t kfr_addr_size(const struct kfr_format *format);
 int kfr_addr_read(const struct kfr_format *format, const void *from,
 		  struct kfr_addr *addr);

@@ -27,7 +27,6 @@
  * @source: @node and @service name the local side
  * @hints: as given; an empty one if there was none
  * @format: notation of addresses in the offers being made
- * @auth: out: authorisation key in the hints, or the default
  */
 struct kfr_query {
 	u32 version;
@@ -36,7 +35,6 @@ struct kfr_query {
 	bool source;
 	const struct kfi_info *hints;
 	u32 format;
-	u32 auth;
 };
 
 static void kfr_fill_ctx(struct kfi_info *info)
@@ -154,10 +152,8 @@ static bool kfr_fit_ctx(struct kfi_info *info, const struct kfi_info *hints)
 	return true;
 }
 
-static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint,
-		       u32 *auth)
+static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint)
 {
-	*auth = KFR_AUTH;
 	if (!hint)
 		return true;
 	if ((hint->protocol && hint->protocol != ep->protocol) ||
@@ -165,15 +161,12 @@ static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint,
 	    hint->max_msg_size > ep->max_msg_size || hint->msg_prefix_size ||
 	    hint->max_order_raw_size || hint->max_order_war_size ||
 	    hint->max_order_waw_size || hint->tx_ctx_cnt > KFR_CTX_MAX ||
-	    hint->rx_ctx_cnt > KFR_CTX_MAX)
+	    hint->rx_ctx_cnt > KFR_CTX_MAX ||
+	    (hint->auth_key_size &&
+	     (hint->auth_key_size != sizeof(u32) || !hint->auth_key)))
 		return false;
 	kfr_take_size(&ep->tx_ctx_cnt, hint->tx_ctx_cnt);
 	kfr_take_size(&ep->rx_ctx_cnt, hint->rx_ctx_cnt);
-	if (!hint->auth_key_size)
-		return true;
-	if (hint->auth_key_size != sizeof(*auth) || !hint->auth_key)
-		return false;
-	memcpy(auth, hint->auth_key, sizeof(*auth));
 	return true;
 }
 
@@ -198,26 +191,22 @@ static bool kfr_fit_domain(struct kfi_info *info,
 	return true;
 }
 
-static bool kfr_fit(struct kfi_info *info, struct kfr_query *query,
+static bool kfr_fit(struct kfi_info *info, const struct kfi_info *hints,
 		    const struct kfv_device *dev, u32 port)
 {
-	const struct kfi_info *hints = query->hints;
-
 	return !(hints->caps & ~info->caps) &&
 	       kfr_fit_ctx(info, hints) &&
-	       kfr_fit_ep(info->ep_attr, hints->ep_attr, &query->auth) &&
+	       kfr_fit_ep(info->ep_attr, hints->ep_attr) &&
 	       kfr_fit_domain(info, hints->domain_attr, dev, port) &&
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
 }
 
-static int kfr_set_auth(struct kfi_ep_attr *ep, const struct kfr_query *query)
+static int kfr_set_auth(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint)
 {
-	const struct kfi_ep_attr *hint = query->hints->ep_attr;
-
 	if (!hint || !hint->auth_key_size)
 		return 0;
-	ep->auth_key = kmemdup(&query->auth, sizeof(query->auth), GFP_KERNEL);
-	ep->auth_key_size = sizeof(query->auth);
+	ep->auth_key = kmemdup(hint->auth_key, sizeof(u32), GFP_KERNEL);
+	ep->auth_key_size = sizeof(u32);
 	return ep->auth_key ? 0 : -ENOMEM;
 }
 
@@ -270,13 +259,10 @@ static int kfr_hint_addr(const struct kfr_format *format, const void *addr,
 static int kfr_query_dest(const struct kfr_query *query,
 			  const struct kfr_format *format, struct kfr_addr *dst)
 {
-	int err;
-
 	if ((!query->node && !query->service) || query->source)
 		return kfr_hint_addr(format, query->hints->dest_addr,
 				     query->hints->dest_addrlen, dst);
-	err = query->node ? kfr_parse_node(format, query->node, &dst->ip) : 0;
-	return err ? err : kfr_parse_service(format, query->service, &dst->id);
+	return kfr_addr_parse(format, query->node, query->service, dst);
 }
 
 /* Return: 0 if the route to @to starts from @from; -KFI_ENODATA, -ENOMEM. */
@@ -302,13 +288,8 @@ static int kfr_query_source(const struct kfr_query *query,
 
 	src->ip = format->ip;
 	if (query->source && (query->node || query->service)) {
-		if (query->node && !named)
-			err = kfr_parse_node(format, query->node, &src->ip);
-		else
-			err = 0;
-		if (!err)
-			err = kfr_parse_service(format, query->service,
-						&src->id);
+		err = kfr_addr_parse(format, named ? NULL : query->node,
+				     query->service, src);
 	} else {
 		err = kfr_hint_addr(format, query->hints->src_addr,
 				    query->hints->src_addrlen, src);
@@ -375,8 +356,8 @@ static struct kfi_info *kfr_port_offer(const struct kfv_device *dev, u32 port,
 	if (IS_ERR(info))
 		return PTR_ERR(info) == -ENOMEM ? info : NULL;
 	kfr_fill(info, query->format);
-	if (kfr_fit(info, query, dev, port))
-		err = kfr_set_auth(info->ep_attr, query);
+	if (kfr_fit(info, query->hints, dev, port))
+		err = kfr_set_auth(info->ep_attr, query->hints->ep_attr);
 	if (!err)
 		err = kfr_set_first_addrs(info, query, dev, port);
 	if (err) {
