@@ -179,24 +179,6 @@ void kfr_ctl_add_fin(struct kfr_job *job)
 }
 
 /**
- * kfr_ctl_add_nak() - queue NAK
- * @conn: on this connection
- * @req: the request that is refused
- *
- * A caller that decides under a kfr_rx.lock queues the reply under that lock
- * too, so replies go out in the order of the decisions.
- *
- * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
- */
-void kfr_ctl_add_nak(struct kfr_conn *conn, const struct kfr_hdr *req)
-{
-	struct kfr_hdr hdr;
-
-	kfr_reply_hdr(&hdr, req, KFR_OP_NAK, KFR_OK, 0, 0);
-	kfr_ctl_add(conn, &hdr);
-}
-
-/**
  * kfr_reply() - queue a reply to a message of the peer, and pump
  * @conn: on this connection
  * @req: the peer's message; with KFR_OP_CANCEL, an own request

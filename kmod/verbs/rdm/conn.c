@@ -383,23 +383,6 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 }
 
 /**
- * kfr_conn_pair() - join the two ends of a connection of a node to itself
- * @a: one end
- * @b: the other end
- *
- * Each holds a reference to the other one, which kfr_conn_destroy() drops.
- *
- * Context: any; both are new and known to the caller alone: no lock needed.
- */
-void kfr_conn_pair(struct kfr_conn *a, struct kfr_conn *b)
-{
-	kfr_conn_get(a);
-	kfr_conn_get(b);
-	a->twin = b;
-	b->twin = a;
-}
-
-/**
  * kfr_conn_start() - queue the work item that resolves the peer's address
  * @conn: a connection that this side begins
  *

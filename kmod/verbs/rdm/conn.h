@@ -578,7 +578,6 @@ struct kfr_job {
 /* conn.c */
 struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 			      bool passive);
-void kfr_conn_pair(struct kfr_conn *a, struct kfr_conn *b);
 void kfr_conn_start(struct kfr_conn *conn);
 void kfr_conn_get(struct kfr_conn *conn);
 void kfr_conn_put(struct kfr_conn *conn);
@@ -608,7 +607,6 @@ void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		   enum kfr_status status, size_t len, size_t over);
 void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
-void kfr_ctl_add_nak(struct kfr_conn *conn, const struct kfr_hdr *req);
 void kfr_ctl_add_fin(struct kfr_job *job);
 bool kfr_ctl_crowded(const struct kfr_conn *conn);
 bool kfr_ctl_wait(struct kfr_conn *conn);

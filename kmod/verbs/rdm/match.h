@@ -265,8 +265,6 @@ void kfr_rx_profile_event(struct kfr_rx *rx, u32 id,
 
 /* rx.c: arriving messages */
 u64 kfr_completion_flags(const struct kfr_hdr *hdr);
-void kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			enum kfr_status status);
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		struct page *page, size_t len);
 void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,

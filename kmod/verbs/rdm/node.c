@@ -616,7 +616,11 @@ static struct kfr_conn *kfr_conn_begin_pair(struct kfr_node *node)
 		kfr_conn_discard(conn);
 		return ERR_PTR(-ENOMEM);
 	}
-	kfr_conn_pair(conn, twin);
+	/* Each has a reference to the other one; kfr_conn_destroy() drops it. */
+	kfr_conn_get(conn);
+	kfr_conn_get(twin);
+	conn->twin = twin;
+	twin->twin = conn;
 	conn->cookie = get_random_u64();
 	twin->cookie = conn->cookie;
 	twin->usable = true;

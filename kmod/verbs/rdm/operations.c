@@ -159,25 +159,6 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 	return err;
 }
 
-static struct kfr_op *kfr_find_number(struct kfr_conn *conn, u32 seq)
-{
-	struct kfr_op *op;
-
-	lockdep_assert_held(&conn->lock);
-	list_for_each_entry(op, &conn->sent_numbered, sent)
-		if (le32_to_cpu(op->hdr.seq) == seq)
-			return op;
-	return NULL;
-}
-
-static struct kfr_op *kfr_find_id(struct kfr_conn *conn, u32 id)
-{
-	struct kfr_op *op = conn->ids[id % KFR_IDS];
-
-	lockdep_assert_held(&conn->lock);
-	return op && le32_to_cpu(op->hdr.seq) == id ? op : NULL;
-}
-
 /**
  * kfr_find_request() - the operation that a reply is for
  * @conn: the connection
@@ -189,11 +170,17 @@ static struct kfr_op *kfr_find_id(struct kfr_conn *conn, u32 id)
 struct kfr_op *kfr_find_request(struct kfr_conn *conn,
 				const struct kfr_hdr *hdr)
 {
-	u32 seq = le32_to_cpu(hdr->seq);
-	bool by_id = hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID;
+	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
-	return by_id ? kfr_find_id(conn, seq) : kfr_find_number(conn, seq);
+	if (hdr->op == KFR_OP_FIN || hdr->flags & KFR_F_ID) {
+		op = conn->ids[le32_to_cpu(hdr->seq) % KFR_IDS];
+		return op && op->hdr.seq == hdr->seq ? op : NULL;
+	}
+	list_for_each_entry(op, &conn->sent_numbered, sent)
+		if (op->hdr.seq == hdr->seq)
+			return op;
+	return NULL;
 }
 
 /**
@@ -457,15 +444,7 @@ void kfr_op_recall(struct kfr_op *op, bool revoke)
 	kfr_conn_put(conn);
 }
 
-/* @list and @queue belong to a connection whose lock the caller holds. */
-static void kfr_fail_list(struct list_head *list, struct list_head *done)
-{
-	struct kfr_op *op, *next;
-
-	list_for_each_entry_safe(op, next, list, sent)
-		list_move_tail(&op->sent, done);
-}
-
+/* @queue belongs to a connection whose lock the caller holds. */
 static void kfr_fail_queue(struct list_head *queue, struct list_head *done)
 {
 	struct kfr_item *item;
@@ -511,11 +490,11 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 	unsigned int i;
 
 	spin_lock_irq(&conn->lock);
-	kfr_fail_list(&conn->ending, &answered);
-	kfr_fail_list(&conn->sent_numbered, &done);
-	kfr_fail_list(&conn->sent_by_id, &done);
+	list_splice_tail_init(&conn->ending, &answered);
+	list_splice_tail_init(&conn->sent_numbered, &done);
+	list_splice_tail_init(&conn->sent_by_id, &done);
 	hash_for_each(conn->flows, i, flow, link) {
-		kfr_fail_list(&flow->parked, &done);
+		list_splice_tail_init(&flow->parked, &done);
 		kfr_fail_queue(&flow->again, &done);
 	}
 	kfr_fail_queue(&conn->reqs, &done);

@@ -298,8 +298,11 @@ struct kfr_arrival {
 static enum kfr_arrival_result kfr_rx_push_back(struct kfr_rx *rx,
 						struct kfr_arrival *in)
 {
+	struct kfr_hdr nak;
+
 	lockdep_assert_held(&rx->lock);
-	kfr_ctl_add_nak(in->conn, in->hdr);
+	kfr_reply_hdr(&nak, in->hdr, KFR_OP_NAK, KFR_OK, 0, 0);
+	kfr_ctl_add(in->conn, &nak);
 	return KFR_PUSHED_BACK;
 }
 
@@ -428,16 +431,10 @@ static void kfr_rx_matched(struct kfr_rx *rx, struct kfr_arrival *in)
 	kfr_rx_copy(rx, in->recv, in->hdr, in->page, in->src, &in->range);
 }
 
-/**
- * kfr_reject_request() - end a request of the peer with an error
- * @conn: its connection
- * @hdr: its header
- * @status: for the peer
- *
- * Context: softirq; no lock held.
- */
-void kfr_reject_request(struct kfr_conn *conn, const struct kfr_hdr *hdr,
-			enum kfr_status status)
+/* Ends a request of the peer with an error. */
+static void kfr_reject_request(struct kfr_conn *conn,
+			       const struct kfr_hdr *hdr,
+			       enum kfr_status status)
 {
 	u8 op = kfr_hdr_numbered(hdr) ? KFR_OP_ERR : KFR_OP_FIN;
 
