@@ -18,17 +18,6 @@
 
 #include "rdm.h"
 
-static struct kfv_vec kfr_buf_vec(const struct kfr_buf *buf)
-{
-	struct kfv_vec vec = {
-		.type = buf->type,
-		.kvec = buf->kvec,
-		.count = buf->count,
-	};
-
-	return vec;
-}
-
 /* Checks both ends only: a piece lies within one allocation. */
 static bool kfr_kvec_ok(const struct kvec *kv)
 {
@@ -62,7 +51,11 @@ static bool kfr_bvec_ok(const struct kfr_buf *buf)
 
 static int kfr_buf_check(struct kfr_buf *buf)
 {
-	struct kfv_vec vec = kfr_buf_vec(buf);
+	struct kfv_vec vec = {
+		.type = buf->type,
+		.kvec = buf->kvec,
+		.count = buf->count,
+	};
 	ssize_t len = kfv_vec_len(&vec);
 	unsigned int i;
 

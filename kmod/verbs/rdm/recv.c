@@ -18,21 +18,17 @@
 
 #include "rdm.h"
 
-static void kfr_rx_drop_unexps(struct kfr_rx *rx)
+/* The mirror of kfr_rx_enable(), also if that has failed. */
+static void kfr_rx_disable(struct kfr_rx *rx)
 {
 	unsigned int i;
 
+	kfr_match_fini(&rx->match);
 	for (i = 0; rx->unexps && i < rx->nkeep; i++)
 		if (rx->unexps[i].page)
 			__free_page(rx->unexps[i].page);
 	kvfree(rx->unexps);
 	rx->unexps = NULL;
-}
-
-static void kfr_rx_drop_recvs(struct kfr_rx *rx)
-{
-	unsigned int i;
-
 	for (i = 0; rx->recvs && i < rx->size; i++)
 		kfr_buf_fini(&rx->recvs[i].buf);
 	kvfree(rx->recvs);
@@ -90,9 +86,7 @@ void kfr_rx_free(struct kfr_rx *rx)
 {
 	if (!rx)
 		return;
-	kfr_match_fini(&rx->match);
-	kfr_rx_drop_unexps(rx);
-	kfr_rx_drop_recvs(rx);
+	kfr_rx_disable(rx);
 	xa_destroy(&rx->keys);
 	kfree(rx);
 }
@@ -157,11 +151,8 @@ int kfr_rx_enable(struct kfr_rx *rx)
 		err = kfr_rx_add_unexps(rx);
 	if (!err)
 		err = kfr_rx_add_recvs(rx);
-	if (err) {
-		kfr_match_fini(&rx->match);
-		kfr_rx_drop_unexps(rx);
-		kfr_rx_drop_recvs(rx);
-	}
+	if (err)
+		kfr_rx_disable(rx);
 	return err;
 }
 

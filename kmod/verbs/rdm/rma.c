@@ -41,22 +41,13 @@ static struct kfr_send kfr_rma_init(struct kfid_ep *ep, enum kfr_wire_op op,
 	return send;
 }
 
-static ssize_t kfr_read_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
-			       const void *pieces, size_t count,
-			       struct kfr_remote remote, void *context)
+static ssize_t kfr_rma_pieces(struct kfid_ep *ep, enum kfr_wire_op op,
+			      enum kfi_iov_type type, const void *pieces,
+			      size_t count, struct kfr_remote remote,
+			      void *context)
 {
-	struct kfr_send send = kfr_rma_init(ep, KFR_OP_READ, type, pieces,
-					    count, remote, context);
-
-	return kfr_send(ep, &send);
-}
-
-static ssize_t kfr_write_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
-				const void *pieces, size_t count,
-				struct kfr_remote remote, void *context)
-{
-	struct kfr_send send = kfr_rma_init(ep, KFR_OP_WRITE, type, pieces,
-					    count, remote, context);
+	struct kfr_send send = kfr_rma_init(ep, op, type, pieces, count, remote,
+					    context);
 
 	return kfr_send(ep, &send);
 }
@@ -65,9 +56,9 @@ static ssize_t kfr_readv(struct kfid_ep *ep, const struct kvec *iov,
 			 void **desc, size_t count, kfi_addr_t src_addr,
 			 u64 addr, u64 key, void *context)
 {
-	return kfr_read_pieces(ep, KFI_KVEC, iov, count,
-			       (struct kfr_remote){ src_addr, addr, key },
-			       context);
+	return kfr_rma_pieces(ep, KFR_OP_READ, KFI_KVEC, iov, count,
+			      (struct kfr_remote){ src_addr, addr, key },
+			      context);
 }
 
 static ssize_t kfr_read(struct kfid_ep *ep, void *buf, size_t len, void *desc,
@@ -83,18 +74,18 @@ static ssize_t kfr_readbv(struct kfid_ep *ep, const struct bio_vec *biov,
 			  void **desc, size_t count, kfi_addr_t src_addr,
 			  u64 addr, u64 key, void *context)
 {
-	return kfr_read_pieces(ep, KFI_BVEC, biov, count,
-			       (struct kfr_remote){ src_addr, addr, key },
-			       context);
+	return kfr_rma_pieces(ep, KFR_OP_READ, KFI_BVEC, biov, count,
+			      (struct kfr_remote){ src_addr, addr, key },
+			      context);
 }
 
 static ssize_t kfr_readsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			   void **desc, size_t count, kfi_addr_t src_addr,
 			   u64 addr, u64 key, void *context)
 {
-	return kfr_read_pieces(ep, KFI_SGL, sgl, count,
-			       (struct kfr_remote){ src_addr, addr, key },
-			       context);
+	return kfr_rma_pieces(ep, KFR_OP_READ, KFI_SGL, sgl, count,
+			      (struct kfr_remote){ src_addr, addr, key },
+			      context);
 }
 
 /* There is exactly one remote piece, with the length of all local ones. */
@@ -140,9 +131,9 @@ static ssize_t kfr_writev(struct kfid_ep *ep, const struct kvec *iov,
 			  void **desc, size_t count, kfi_addr_t dest_addr,
 			  u64 addr, u64 key, void *context)
 {
-	return kfr_write_pieces(ep, KFI_KVEC, iov, count,
-				(struct kfr_remote){ dest_addr, addr, key },
-				context);
+	return kfr_rma_pieces(ep, KFR_OP_WRITE, KFI_KVEC, iov, count,
+			      (struct kfr_remote){ dest_addr, addr, key },
+			      context);
 }
 
 static ssize_t kfr_write(struct kfid_ep *ep, const void *buf, size_t len,
@@ -158,18 +149,18 @@ static ssize_t kfr_writebv(struct kfid_ep *ep, const struct bio_vec *biov,
 			   void **desc, size_t count, kfi_addr_t dest_addr,
 			   u64 addr, u64 key, void *context)
 {
-	return kfr_write_pieces(ep, KFI_BVEC, biov, count,
-				(struct kfr_remote){ dest_addr, addr, key },
-				context);
+	return kfr_rma_pieces(ep, KFR_OP_WRITE, KFI_BVEC, biov, count,
+			      (struct kfr_remote){ dest_addr, addr, key },
+			      context);
 }
 
 static ssize_t kfr_writesgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			    void **desc, size_t count, kfi_addr_t dest_addr,
 			    u64 addr, u64 key, void *context)
 {
-	return kfr_write_pieces(ep, KFI_SGL, sgl, count,
-				(struct kfr_remote){ dest_addr, addr, key },
-				context);
+	return kfr_rma_pieces(ep, KFR_OP_WRITE, KFI_SGL, sgl, count,
+			      (struct kfr_remote){ dest_addr, addr, key },
+			      context);
 }
 
 static ssize_t kfr_write_buf(struct kfid_ep *ep, const void *buf, size_t len,
