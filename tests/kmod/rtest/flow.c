@@ -29,18 +29,6 @@ static int rt_flow_say(struct rt_hostile *h, enum kfr_wire_op op, u32 n,
 	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
 }
 
-/* It has handled all requests up to a number. */
-static int rt_flow_ack(struct rt_hostile *h, u32 n)
-{
-	struct kfr_hdr hdr = {
-		.version = KFR_VERSION,
-		.op = KFR_OP_ACK,
-		.ack = cpu_to_le32(n),
-	};
-
-	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
-}
-
 /*
  * What comes next into a receive that is posted, but for probes and WANTs. Return:
  * as rt_hear().
@@ -76,11 +64,10 @@ static int rt_flow_send(struct rt_side *side, kfi_addr_t addr)
 }
 
 /* The first message of @a, refused and called back: it comes again. */
-static void rt_flow_begins(struct rt *rt, struct rt_hostile *h, kfi_addr_t addr)
+static void rt_flow_begins(struct rt *rt, struct rt_hostile *h,
+			   kfi_addr_t *addr)
 {
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, rt_flow_send(&rt->a, addr), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_meet(h, &rt->a, 8, addr), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 1, 1, KFR_OK), 0);
@@ -92,8 +79,7 @@ static void rt_flow_ends_run(struct rt *rt, struct rt_hostile *h)
 	struct kfi_cq_err_entry err;
 	kfi_addr_t addr;
 
-	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
-	rt_flow_begins(rt, h, addr);
+	rt_flow_begins(rt, h, &addr);
 	RT_CHECK(rt, !rt->failed);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 2, 1, KFR_NO_ENDPOINT), 0);
 	RT_EQ(rt, rt_error(&rt->a, &err), 0);
@@ -108,18 +94,17 @@ static void rt_flow_ends_closed_run(struct rt *rt, struct rt_hostile *h)
 	struct kfi_cq_tagged_entry entry;
 	kfi_addr_t a, b;
 
-	RT_EQ(rt, rt_know(&rt->a, &a), 1);
-	RT_EQ(rt, rt_know(&rt->b, &b), 1);
-	rt_flow_begins(rt, h, a);
+	rt_flow_begins(rt, h, &a);
 	RT_CHECK(rt, !rt->failed);
-	RT_EQ(rt, rt_flow_ack(h, 2), 0);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_ack(h, 2), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
 	RT_EQ(rt, rt_flow_hears(h), 1);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 3, 2, KFR_NO_ENDPOINT), 0);
 	/* Once more, of a flow that there is not any more. */
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 3, 3, KFR_NO_ENDPOINT), 0);
-	RT_EQ(rt, rt_flow_ack(h, 3), 0);
+	RT_EQ(rt, rt_ack(h, 3), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
@@ -136,16 +121,13 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 	struct kfi_cq_err_entry err;
 	kfi_addr_t a, b;
 
-	RT_EQ(rt, rt_know(&rt->a, &a), 1);
-	RT_EQ(rt, rt_know(&rt->b, &b), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
 	/* After two that have ended, operations end in the order of their messages. */
-	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_meet(h, &rt->a, 8, &a), 0);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
 	RT_EQ(rt, rt_flow_hears(h), 0);
 	RT_EQ(rt, rt_flow_send(&rt->a, a), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
-	RT_EQ(rt, rt_flow_ack(h, 2), 0);
+	RT_EQ(rt, rt_ack(h, 2), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 
@@ -165,7 +147,7 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 4, 0, KFR_NO_ENDPOINT), 0);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 5, 0, KFR_OK), 0);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 6, 1, KFR_OK), 0);
-	RT_EQ(rt, rt_flow_ack(h, 6), 0);
+	RT_EQ(rt, rt_ack(h, 6), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
 	RT_EQ(rt, rt_flow_hears(h), 1);
@@ -181,10 +163,9 @@ static void rt_flow_replaced_run(struct rt *rt, struct rt_hostile *h)
 	kfi_addr_t addr;
 	int gone;
 
-	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
-	rt_flow_begins(rt, h, addr);
+	rt_flow_begins(rt, h, &addr);
 	RT_CHECK(rt, !rt->failed);
-	RT_EQ(rt, rt_flow_ack(h, 2), 0);
+	RT_EQ(rt, rt_ack(h, 2), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, rt_flow_send(&rt->a, addr), 0);
 	RT_EQ(rt, rt_flow_hears(h), 1);
@@ -202,7 +183,7 @@ static void rt_flow_replaced_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 6, gone, KFR_OK), 0);
 	RT_EQ(rt, rt_flow_hears(h), 3);
 	RT_EQ(rt, rt_flow_hears(h), 3);
-	RT_EQ(rt, rt_flow_ack(h, 8), 0);
+	RT_EQ(rt, rt_ack(h, 8), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 }
@@ -420,16 +401,13 @@ static void rt_flow_full_run(struct rt *rt, struct rt_hostile *h)
 	unsigned int n;
 	int epoch;
 
-	RT_EQ(rt, rt_know(&rt->b, &addr), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, kfi_send(rt->b.ep, rt->b.buf, 5000, NULL, addr, NULL), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_meet(h, &rt->b, 5000, &addr), 0);
 	RT_EQ(rt, rt_room(h, 1), 0);
 	RT_EQ(rt, rt_flow_next(h, &hdr), KFR_OP_RTS);
 	for (n = 0; n < RT_CONTEXTS; n += RT_SENDS) {
 		RT_EQ(rt, rt_flow_burst(rt, h, RT_STRANGER + 1 + n), 0);
 		RT_EQ(rt, rt_flow_reopen(&rt->a), 0);
-		RT_EQ(rt, rt_flow_ack(h, n + RT_SENDS), 0);
+		RT_EQ(rt, rt_ack(h, n + RT_SENDS), 0);
 	}
 	RT_EQ(rt, rt_flow_reply(h, &hdr, KFR_OP_NAK), 0);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, n + 1, 1, KFR_OK), 0);

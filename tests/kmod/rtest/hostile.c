@@ -340,6 +340,17 @@ int rt_hostile_accept(struct rt_hostile *h)
 	return rt_hostile_accept_with(h, &rt_hello, sizeof(rt_hello));
 }
 
+/* The first message, of @len bytes, of an endpoint to the stranger, who is there. */
+int rt_meet(struct rt_hostile *h, struct rt_side *side, size_t len,
+	    kfi_addr_t *addr)
+{
+	int err = rt_know(side, addr) == 1 ? rt_hostile_listen(h) : -EIO;
+
+	if (!err)
+		err = kfi_send(side->ep, side->buf, len, NULL, *addr, side);
+	return err ? err : rt_hostile_accept(h);
+}
+
 /* It hears @n messages more. */
 int rt_room(struct rt_hostile *h, unsigned int n)
 {
@@ -471,11 +482,8 @@ static void rt_steal_segment(struct rt *rt, struct rt_hostile *h,
 	struct kfi_cq_data_entry entry;
 	kfi_addr_t addr;
 
-	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
 	rt_fill(rt->a.buf, 100000, 1);
-	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 100000, NULL, addr, rt), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_meet(h, &rt->a, 100000, &addr), 0);
 	RT_EQ(rt, kfi_recv(h->ep, h->msg, 8192, NULL, 0, NULL), 0);
 	RT_EQ(rt, kfi_cq_sread(h->cq, &entry, 1, NULL, RT_DEADLINE_MS), 1);
 	RT_EQ(rt, hdr->op, KFR_OP_RTS);

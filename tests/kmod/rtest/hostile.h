@@ -54,6 +54,9 @@ void rt_hostile_close(struct rt_hostile *h);
 int rt_hostile_listen(struct rt_hostile *h);
 int rt_hostile_accept(struct rt_hostile *h);
 int rt_hostile_accept_with(struct rt_hostile *h, const void *hello, size_t len);
+int rt_meet(struct rt_hostile *h, struct rt_side *side, size_t len,
+	    kfi_addr_t *addr);
+int rt_ack(struct rt_hostile *h, u32 number);
 int rt_room(struct rt_hostile *h, unsigned int n);
 int rt_hear(struct rt_hostile *h, struct kfr_hdr *hdr);
 int rt_hostile_hears(struct rt_hostile *h, unsigned int n);

@@ -52,11 +52,8 @@ static void rt_fin_early(struct rt *rt, struct rt_hostile *h)
 	unsigned int i;
 	u32 id;
 
-	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, addr, rt), 0);
+	RT_EQ(rt, rt_meet(h, &rt->a, 5000, &addr), 0);
 	RT_EQ(rt, rt_send_some(&rt->a, addr, n), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
 	RT_EQ(rt, rt_room(h, 1), 0);
 	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_RTS);
 	id = le32_to_cpu(hdr.seq);
@@ -133,11 +130,8 @@ static void rt_resume_late(struct rt *rt, struct rt_hostile *h)
 	bool closed;
 	int heard;
 
-	RT_EQ(rt, rt_know(&rt->a, &addr), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, addr, rt), 0);
+	RT_EQ(rt, rt_meet(h, &rt->a, 5000, &addr), 0);
 	RT_EQ(rt, rt_send_some(&rt->a, addr, 10), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
 	RT_EQ(rt, rt_room(h, 12), 0);
 	for (i = 0; i < 11; i++)
 		RT_CHECK(rt, rt_hear(h, &hdr) > 0);
@@ -155,7 +149,7 @@ static void rt_resume_late(struct rt *rt, struct rt_hostile *h)
 }
 
 /* It has handled all numbered requests up to @number. */
-static int rt_ack(struct rt_hostile *h, u32 number)
+int rt_ack(struct rt_hostile *h, u32 number)
 {
 	struct kfr_hdr hdr = {
 		.version = KFR_VERSION,
@@ -194,11 +188,8 @@ static void rt_close_unanswered_run(struct rt *rt, struct rt_hostile *h)
 	struct kfi_cq_tagged_entry entry;
 	kfi_addr_t a, b;
 
-	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_meet(h, &rt->a, 8, &a), 0);
 	RT_EQ(rt, rt_know(&rt->b, &b), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, a, NULL), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
 	RT_EQ(rt, rt_hostile_hears(h, 1), 0);
 	RT_EQ(rt, kfi_send(rt->b.ep, rt->b.buf, 8, NULL, b, NULL), 0);
 	RT_EQ(rt, rt_hostile_hears(h, 1), 0);
@@ -221,11 +212,8 @@ static void rt_close_unread_run(struct rt *rt, struct rt_hostile *h)
 	struct kfr_hdr rts, hdr;
 	kfi_addr_t a, b;
 
-	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_meet(h, &rt->a, 5000, &a), 0);
 	RT_EQ(rt, rt_know(&rt->b, &b), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, a, NULL), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
 	RT_EQ(rt, rt_room(h, 3), 0);
 	RT_EQ(rt, rt_hear(h, &rts), KFR_OP_RTS);
 	RT_EQ(rt, kfi_send(rt->b.ep, rt->b.buf, 8, NULL, b, NULL), 0);
@@ -268,11 +256,8 @@ static void rt_close_slow_run(struct rt *rt, struct rt_hostile *h)
 	bool closed;
 	int heard;
 
-	RT_EQ(rt, rt_know(&rt->a, &a), 1);
+	RT_EQ(rt, rt_meet(h, &rt->a, 5000, &a), 0);
 	RT_EQ(rt, rt_know(&rt->b, &b), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, a, NULL), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
 	RT_EQ(rt, rt_room(h, 1), 0);
 	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_RTS);
 	RT_EQ(rt, rt_send_some(&rt->b, b, RT_SLOW), 0);
@@ -295,16 +280,11 @@ static void rt_close_slow_run(struct rt *rt, struct rt_hostile *h)
 static void rt_close_deaf_run(struct rt *rt, struct rt_hostile *h)
 {
 	struct rt_closer closer;
-	bool closed;
 	kfi_addr_t a;
 
-	RT_EQ(rt, rt_know(&rt->a, &a), 1);
-	RT_EQ(rt, rt_hostile_listen(h), 0);
-	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 5000, NULL, a, NULL), 0);
-	RT_EQ(rt, rt_hostile_accept(h), 0);
+	RT_EQ(rt, rt_meet(h, &rt->a, 5000, &a), 0);
 	RT_EQ(rt, rt_close_begin(&rt->a, &closer), 0);
-	closed = rt_closed(h, &closer);
-	RT_CHECK(rt, closed);
+	RT_CHECK(rt, rt_closed(h, &closer));
 }
 
 /* It has moved more than it was asked for, it says, and there would be more. */
