@@ -19,15 +19,19 @@ static u64 kfr_rx_flags(struct kfid_ep *ep)
 	return rx ? rx->flags : 0;
 }
 
-static ssize_t kfr_recv_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
-			       const void *pieces, size_t count,
-			       kfi_addr_t addr, void *context)
+static ssize_t kfr_recv_pieces(struct kfid_ep *ep, bool tagged,
+			       enum kfi_iov_type type, const void *pieces,
+			       size_t count, kfi_addr_t addr, u64 tag,
+			       u64 ignore, void *context)
 {
 	struct kfr_post post = {
+		.tagged = tagged,
 		.type = type,
 		.pieces = pieces,
 		.count = count,
 		.addr = addr,
+		.tag = tag,
+		.ignore = ignore,
 		.context = context,
 		.flags = kfr_rx_flags(ep),
 	};
@@ -40,28 +44,32 @@ static ssize_t kfr_recv(struct kfid_ep *ep, void *buf, size_t len, void *desc,
 {
 	struct kvec iov = { .iov_base = buf, .iov_len = len };
 
-	return kfr_recv_pieces(ep, KFI_KVEC, &iov, 1, src_addr, context);
+	return kfr_recv_pieces(ep, false, KFI_KVEC, &iov, 1, src_addr, 0, 0,
+			       context);
 }
 
 static ssize_t kfr_recvv(struct kfid_ep *ep, const struct kvec *iov,
 			 void **desc, size_t count, kfi_addr_t src_addr,
 			 void *context)
 {
-	return kfr_recv_pieces(ep, KFI_KVEC, iov, count, src_addr, context);
+	return kfr_recv_pieces(ep, false, KFI_KVEC, iov, count, src_addr, 0, 0,
+			       context);
 }
 
 static ssize_t kfr_recvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 			  void **desc, size_t count, kfi_addr_t src_addr,
 			  void *context)
 {
-	return kfr_recv_pieces(ep, KFI_BVEC, biov, count, src_addr, context);
+	return kfr_recv_pieces(ep, false, KFI_BVEC, biov, count, src_addr, 0, 0,
+			       context);
 }
 
 static ssize_t kfr_recvsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			   void **desc, size_t count, kfi_addr_t src_addr,
 			   void *context)
 {
-	return kfr_recv_pieces(ep, KFI_SGL, sgl, count, src_addr, context);
+	return kfr_recv_pieces(ep, false, KFI_SGL, sgl, count, src_addr, 0, 0,
+			       context);
 }
 
 static ssize_t kfr_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
@@ -79,58 +87,38 @@ static ssize_t kfr_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 	return kfr_post(ep, &post);
 }
 
-static ssize_t kfr_trecv_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
-				const void *pieces, size_t count,
-				kfi_addr_t addr, u64 tag, u64 ignore,
-				void *context)
-{
-	struct kfr_post post = {
-		.tagged = true,
-		.type = type,
-		.pieces = pieces,
-		.count = count,
-		.addr = addr,
-		.tag = tag,
-		.ignore = ignore,
-		.context = context,
-		.flags = kfr_rx_flags(ep),
-	};
-
-	return kfr_post(ep, &post);
-}
-
 static ssize_t kfr_trecv(struct kfid_ep *ep, void *buf, size_t len, void *desc,
 			 kfi_addr_t src_addr, u64 tag, u64 ignore,
 			 void *context)
 {
 	struct kvec iov = { .iov_base = buf, .iov_len = len };
 
-	return kfr_trecv_pieces(ep, KFI_KVEC, &iov, 1, src_addr, tag, ignore,
-				context);
+	return kfr_recv_pieces(ep, true, KFI_KVEC, &iov, 1, src_addr, tag,
+			       ignore, context);
 }
 
 static ssize_t kfr_trecvv(struct kfid_ep *ep, const struct kvec *iov,
 			  void **desc, size_t count, kfi_addr_t src_addr,
 			  u64 tag, u64 ignore, void *context)
 {
-	return kfr_trecv_pieces(ep, KFI_KVEC, iov, count, src_addr, tag,
-				ignore, context);
+	return kfr_recv_pieces(ep, true, KFI_KVEC, iov, count, src_addr, tag,
+			       ignore, context);
 }
 
 static ssize_t kfr_trecvbv(struct kfid_ep *ep, const struct bio_vec *biov,
 			   void **desc, size_t count, kfi_addr_t src_addr,
 			   u64 tag, u64 ignore, void *context)
 {
-	return kfr_trecv_pieces(ep, KFI_BVEC, biov, count, src_addr, tag,
-				ignore, context);
+	return kfr_recv_pieces(ep, true, KFI_BVEC, biov, count, src_addr, tag,
+			       ignore, context);
 }
 
 static ssize_t kfr_trecvsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			    void **desc, size_t count, kfi_addr_t src_addr,
 			    u64 tag, u64 ignore, void *context)
 {
-	return kfr_trecv_pieces(ep, KFI_SGL, sgl, count, src_addr, tag, ignore,
-				context);
+	return kfr_recv_pieces(ep, true, KFI_SGL, sgl, count, src_addr, tag,
+			       ignore, context);
 }
 
 static ssize_t kfr_trecvmsg(struct kfid_ep *ep,
@@ -155,44 +143,37 @@ static ssize_t kfr_trecvmsg(struct kfid_ep *ep,
 }
 
 /* The parameters that all sends share. @extra is added to the default flags. */
-static struct kfr_send kfr_send_init(struct kfid_ep *ep, enum kfi_iov_type type,
+static struct kfr_send kfr_send_init(struct kfid_ep *ep, bool tagged,
+				     enum kfi_iov_type type,
 				     const void *pieces, size_t count,
-				     kfi_addr_t addr, void *context, u64 extra)
+				     kfi_addr_t addr, u64 tag, void *context,
+				     u64 extra)
 {
 	struct kfr_send send = {
 		.op = KFR_OP_EAGER,
 		.kind = KFI_MSG | KFI_SEND,
 		.flags = kfr_tx_flags(ep) | extra,
 		.silent = extra & KFI_INJECT,
+		.tagged = tagged,
 		.type = type,
 		.pieces = pieces,
 		.count = count,
 		.context = context,
 		.addr = addr,
+		.tag = tag,
 	};
 
 	return send;
 }
 
-static ssize_t kfr_send_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
-			       const void *pieces, size_t count,
-			       kfi_addr_t addr, void *context)
+static ssize_t kfr_send_pieces(struct kfid_ep *ep, bool tagged,
+			       enum kfi_iov_type type, const void *pieces,
+			       size_t count, kfi_addr_t addr, u64 tag,
+			       void *context)
 {
-	struct kfr_send send = kfr_send_init(ep, type, pieces, count, addr,
-					     context, 0);
+	struct kfr_send send = kfr_send_init(ep, tagged, type, pieces, count,
+					     addr, tag, context, 0);
 
-	return kfr_send(ep, &send);
-}
-
-static ssize_t kfr_tsend_pieces(struct kfid_ep *ep, enum kfi_iov_type type,
-				const void *pieces, size_t count,
-				kfi_addr_t addr, u64 tag, void *context)
-{
-	struct kfr_send send = kfr_send_init(ep, type, pieces, count, addr,
-					     context, 0);
-
-	send.tagged = true;
-	send.tag = tag;
 	return kfr_send(ep, &send);
 }
 
@@ -200,7 +181,8 @@ static ssize_t kfr_sendv(struct kfid_ep *ep, const struct kvec *iov,
 			 void **desc, size_t count, kfi_addr_t dest_addr,
 			 void *context)
 {
-	return kfr_send_pieces(ep, KFI_KVEC, iov, count, dest_addr, context);
+	return kfr_send_pieces(ep, false, KFI_KVEC, iov, count, dest_addr, 0,
+			       context);
 }
 
 static ssize_t kfr_msg_send(struct kfid_ep *ep, const void *buf, size_t len,
@@ -215,14 +197,16 @@ static ssize_t kfr_sendbv(struct kfid_ep *ep, const struct bio_vec *biov,
 			  void **desc, size_t count, kfi_addr_t dest_addr,
 			  void *context)
 {
-	return kfr_send_pieces(ep, KFI_BVEC, biov, count, dest_addr, context);
+	return kfr_send_pieces(ep, false, KFI_BVEC, biov, count, dest_addr, 0,
+			       context);
 }
 
 static ssize_t kfr_sendsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			   void **desc, size_t count, kfi_addr_t dest_addr,
 			   void *context)
 {
-	return kfr_send_pieces(ep, KFI_SGL, sgl, count, dest_addr, context);
+	return kfr_send_pieces(ep, false, KFI_SGL, sgl, count, dest_addr, 0,
+			       context);
 }
 
 static ssize_t kfr_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
@@ -232,20 +216,20 @@ static ssize_t kfr_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 
 	if (!msg)
 		return -EINVAL;
-	send = kfr_send_init(ep, msg->type, msg->msg_iov, msg->iov_count,
-			     msg->addr, msg->context, 0);
+	send = kfr_send_init(ep, false, msg->type, msg->msg_iov,
+			     msg->iov_count, msg->addr, 0, msg->context, 0);
 	send.flags = flags;
 	send.data = msg->data;
 	return kfr_send(ep, &send);
 }
 
-static ssize_t kfr_send_buf(struct kfid_ep *ep, const void *buf, size_t len,
-			    kfi_addr_t addr, void *context, u64 extra,
-			    u64 data)
+static ssize_t kfr_send_buf(struct kfid_ep *ep, bool tagged, const void *buf,
+			    size_t len, kfi_addr_t addr, u64 tag,
+			    void *context, u64 extra, u64 data)
 {
 	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_send_init(ep, KFI_KVEC, &iov, 1, addr,
-					     context, extra);
+	struct kfr_send send = kfr_send_init(ep, tagged, KFI_KVEC, &iov, 1,
+					     addr, tag, context, extra);
 
 	send.data = data;
 	return kfr_send(ep, &send);
@@ -254,21 +238,22 @@ static ssize_t kfr_send_buf(struct kfid_ep *ep, const void *buf, size_t len,
 static ssize_t kfr_inject(struct kfid_ep *ep, const void *buf, size_t len,
 			  kfi_addr_t dest_addr)
 {
-	return kfr_send_buf(ep, buf, len, dest_addr, NULL, KFI_INJECT, 0);
+	return kfr_send_buf(ep, false, buf, len, dest_addr, 0, NULL,
+			    KFI_INJECT, 0);
 }
 
 static ssize_t kfr_senddata(struct kfid_ep *ep, const void *buf, size_t len,
 			    void *desc, u64 data, kfi_addr_t dest_addr,
 			    void *context)
 {
-	return kfr_send_buf(ep, buf, len, dest_addr, context,
+	return kfr_send_buf(ep, false, buf, len, dest_addr, 0, context,
 			    KFI_REMOTE_CQ_DATA, data);
 }
 
 static ssize_t kfr_injectdata(struct kfid_ep *ep, const void *buf, size_t len,
 			      u64 data, kfi_addr_t dest_addr)
 {
-	return kfr_send_buf(ep, buf, len, dest_addr, NULL,
+	return kfr_send_buf(ep, false, buf, len, dest_addr, 0, NULL,
 			    KFI_INJECT | KFI_REMOTE_CQ_DATA, data);
 }
 
@@ -293,8 +278,8 @@ static ssize_t kfr_tsendv(struct kfid_ep *ep, const struct kvec *iov,
 			  void **desc, size_t count, kfi_addr_t dest_addr,
 			  u64 tag, void *context)
 {
-	return kfr_tsend_pieces(ep, KFI_KVEC, iov, count, dest_addr, tag,
-				context);
+	return kfr_send_pieces(ep, true, KFI_KVEC, iov, count, dest_addr, tag,
+			       context);
 }
 
 static ssize_t kfr_tsend(struct kfid_ep *ep, const void *buf, size_t len,
@@ -310,16 +295,16 @@ static ssize_t kfr_tsendbv(struct kfid_ep *ep, const struct bio_vec *biov,
 			   void **desc, size_t count, kfi_addr_t dest_addr,
 			   u64 tag, void *context)
 {
-	return kfr_tsend_pieces(ep, KFI_BVEC, biov, count, dest_addr, tag,
-				context);
+	return kfr_send_pieces(ep, true, KFI_BVEC, biov, count, dest_addr, tag,
+			       context);
 }
 
 static ssize_t kfr_tsendsgl(struct kfid_ep *ep, const struct scatterlist *sgl,
 			    void **desc, size_t count, kfi_addr_t dest_addr,
 			    u64 tag, void *context)
 {
-	return kfr_tsend_pieces(ep, KFI_SGL, sgl, count, dest_addr, tag,
-				context);
+	return kfr_send_pieces(ep, true, KFI_SGL, sgl, count, dest_addr, tag,
+			       context);
 }
 
 static ssize_t kfr_tsendmsg(struct kfid_ep *ep,
@@ -329,49 +314,33 @@ static ssize_t kfr_tsendmsg(struct kfid_ep *ep,
 
 	if (!msg)
 		return -EINVAL;
-	send = kfr_send_init(ep, msg->type, msg->msg_iov, msg->iov_count,
-			     msg->addr, msg->context, 0);
-	send.tagged = true;
-	send.tag = msg->tag;
+	send = kfr_send_init(ep, true, msg->type, msg->msg_iov, msg->iov_count,
+			     msg->addr, msg->tag, msg->context, 0);
 	send.flags = flags;
 	send.data = msg->data;
-	return kfr_send(ep, &send);
-}
-
-static ssize_t kfr_tsend_buf(struct kfid_ep *ep, const void *buf, size_t len,
-			     kfi_addr_t addr, u64 tag, void *context,
-			     u64 extra, u64 data)
-{
-	struct kvec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct kfr_send send = kfr_send_init(ep, KFI_KVEC, &iov, 1, addr,
-					     context, extra);
-
-	send.tagged = true;
-	send.tag = tag;
-	send.data = data;
 	return kfr_send(ep, &send);
 }
 
 static ssize_t kfr_tinject(struct kfid_ep *ep, const void *buf, size_t len,
 			   kfi_addr_t dest_addr, u64 tag)
 {
-	return kfr_tsend_buf(ep, buf, len, dest_addr, tag, NULL, KFI_INJECT,
-			     0);
+	return kfr_send_buf(ep, true, buf, len, dest_addr, tag, NULL,
+			    KFI_INJECT, 0);
 }
 
 static ssize_t kfr_tsenddata(struct kfid_ep *ep, const void *buf, size_t len,
 			     void *desc, u64 data, kfi_addr_t dest_addr,
 			     u64 tag, void *context)
 {
-	return kfr_tsend_buf(ep, buf, len, dest_addr, tag, context,
-			     KFI_REMOTE_CQ_DATA, data);
+	return kfr_send_buf(ep, true, buf, len, dest_addr, tag, context,
+			    KFI_REMOTE_CQ_DATA, data);
 }
 
 static ssize_t kfr_tinjectdata(struct kfid_ep *ep, const void *buf, size_t len,
 			       u64 data, kfi_addr_t dest_addr, u64 tag)
 {
-	return kfr_tsend_buf(ep, buf, len, dest_addr, tag, NULL,
-			     KFI_INJECT | KFI_REMOTE_CQ_DATA, data);
+	return kfr_send_buf(ep, true, buf, len, dest_addr, tag, NULL,
+			    KFI_INJECT | KFI_REMOTE_CQ_DATA, data);
 }
 
 struct kfi_ops_tagged kfr_tagged_ops = {
