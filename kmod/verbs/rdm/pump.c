@@ -155,7 +155,7 @@ static bool kfr_next_ack(struct kfr_conn *conn, struct kfr_step *step)
 	return true;
 }
 
-static bool kfr_next_data(struct kfr_conn *conn, struct kfr_step *step)
+static bool kfr_next_data(struct kfr_conn *conn)
 {
 	/* kfr_job_post() takes it off the queue when all of it is posted. */
 	lockdep_assert_held(&conn->lock);
@@ -481,7 +481,7 @@ static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 		return kfr_next_ack(conn, step);
 	step->item = kfr_first(&conn->data);
 	step->kind = KFR_ITEM_DATA;
-	if (step->item && kfr_next_data(conn, step))
+	if (step->item && kfr_next_data(conn))
 		return true;
 	step->kind = KFR_ITEM_REQ;
 	return kfr_next_req(conn, step);
