@@ -8,7 +8,6 @@
  * how addresses are written and where keys are looked up. The domain frees it
  * last: all of those hold a reference to the domain.
  */
-#include <linux/in.h>
 #include <linux/slab.h>
 
 #include "rdm.h"

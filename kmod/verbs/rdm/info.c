@@ -13,8 +13,6 @@
  * state: an offer may be stale as soon as the lock is dropped, and opening a
  * domain checks again.
  */
-#include <linux/in.h>
-#include <linux/inet.h>
 #include <linux/slab.h>
 
 #include "rdm.h"

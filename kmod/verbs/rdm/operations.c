@@ -14,7 +14,6 @@
  * A registered buffer is reported only after LOCAL_INV has completed, or after
  * the queue pair was drained: then no peer can reach it any more.
  */
-#include <linux/slab.h>
 
 #include "rdm.h"
 

@@ -36,7 +36,6 @@
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/slab.h>
 
 #include "../../compat.h"
 #include "rdm.h"

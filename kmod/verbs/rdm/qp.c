@@ -145,9 +145,6 @@ static void kfr_wires_free(struct kfr_conn *conn)
 				    DMA_BIDIRECTIONAL);
 	kfree(conn->hdrs);
 	kvfree(conn->rxb);
-	conn->hdrs = NULL;
-	conn->hdrs_dma = 0;
-	conn->rxb = NULL;
 }
 
 static int kfr_wires_make(struct kfr_conn *conn)
@@ -187,7 +184,6 @@ static void kfr_regs_free(struct kfr_conn *conn)
 		if (conn->regs[i].mr)
 			ib_dereg_mr(conn->regs[i].mr);
 	kfree(conn->regs);
-	conn->regs = NULL;
 }
 
 static int kfr_regs_make(struct kfr_conn *conn)
@@ -332,13 +328,10 @@ void kfr_qp_free(struct kfr_conn *conn)
 {
 	kfr_regs_free(conn);
 	kvfree(conn->ctls);
-	conn->ctls = NULL;
 	if (conn->pd)
 		ib_dealloc_pd(conn->pd);
-	conn->pd = NULL;
 	if (conn->cq)
 		ib_cq_pool_put(conn->cq, KFR_CQE);
-	conn->cq = NULL;
 	if (completion_done(&conn->drained))
 		kfr_wires_free(conn);
 }

@@ -23,7 +23,6 @@
  * affected.
  */
 #include <linux/mm.h>
-#include <linux/slab.h>
 
 #include "rdm.h"
 
