@@ -9,6 +9,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
+#include <linux/mm.h>
 #include <linux/preempt.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
@@ -174,6 +175,24 @@ static inline u32 kfi_mr_room(const struct ib_device *ib, u32 pages)
 		return pages + 1;
 #endif
 	return pages;
+}
+
+/**
+ * kfi_vm_flags_set() - add flags to a mapping
+ * @vma: the mapping
+ * @flags: VM_*
+ *
+ * bc292ab00f6c (6.3) made vm_flags read-only and added a function that changes them.
+ *
+ * Context: process; the caller holds mmap_lock for writing.
+ */
+static inline void kfi_vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+	vm_flags_set(vma, flags);
+#else
+	vma->vm_flags |= flags;
+#endif
 }
 
 #endif /* KFI_COMPAT_H */

@@ -6,6 +6,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "kfd.h"
 
 /* In the offset for mmap() the handle is above the bits of the largest length. */
@@ -180,8 +181,7 @@ static vm_fault_t kfd_vm_fault(struct vm_fault *vmf)
 	const u64 base = (u64)buf->obj.id << KFD_BUF_SHIFT;
 	const u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - base;
 
-	/* mremap() can make a mapping longer than the buffer. */
-	if (offset >= buf->len)
+	if (WARN_ON_ONCE(offset >= buf->len))
 		return VM_FAULT_SIGBUS;
 	vmf->page = virt_to_page(buf->addr + offset);
 	get_page(vmf->page);
@@ -230,6 +230,8 @@ int kfd_mmap(struct file *filp, struct vm_area_struct *vma)
 		refcount_inc(&buf->refs);
 		vma->vm_private_data = buf;
 		vma->vm_ops = &kfd_vm_ops;
+		/* Or the kernel merges it with the mapping of the next buffer. */
+		kfi_vm_flags_set(vma, VM_DONTEXPAND);
 	}
 	kfd_put(obj);
 	return ret;

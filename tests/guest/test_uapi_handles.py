@@ -290,6 +290,39 @@ def test_mapping_of_the_back_shows_the_back(device: kp.Device) -> None:
     back.close()
 
 
+def _neighbours(read_only: bool) -> int:
+    """Map two buffers, whose offsets adjoin, side by side; 0 if their border can be read."""
+    length, fd = _uapi.KFAB_BUF_MAX, os.open(DEVICE, os.O_RDWR)
+    low, high = (raw.sample("BUF_ALLOC", length=length) for _ in range(2))
+    assert [raw.call(fd, "BUF_ALLOC", buffer) for buffer in (low, high)] == [0, 0]
+    assert high.out_offset == low.out_offset + length
+    room = raw.Pages.new(2 * length // raw.PAGE)
+    room.free()
+    border = room.address + length
+    assert raw.map_shared(fd, length, high.out_offset, border) == border
+    if read_only:
+        raw.Pages(border, length).read_only()
+    assert raw.map_shared(fd, length, low.out_offset, room.address) == room.address
+    if read_only:
+        raw.Pages(border - raw.PAGE, raw.PAGE).read_only()
+    return int(ctypes.string_at(border - 1, 2) != bytes(2))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("read_only", [False, True], ids=["writable", "made read-only"])
+def test_mappings_of_neighbours_stay_apart(in_child: Callable[..., Child], read_only: bool) -> None:
+    """X1: whatever the addresses and the access, each mapping shows its own buffer."""
+    assert in_child(lambda _report: _neighbours(read_only)).wait() == 0
+
+
+def test_mapping_cannot_grow(device: kp.Device) -> None:
+    """X1: mremap() is EFAULT, also within the buffer."""
+    buffer = allocated(device, 2 * raw.PAGE)
+    address = raw.map_shared(device.fileno(), raw.PAGE, buffer.out_offset)
+    assert raw.enlarge(address, raw.PAGE, 2 * raw.PAGE) == errno.EFAULT
+    raw.unmap(address, raw.PAGE)
+
+
 def test_mapped_memory_outlives_its_handle(device: kp.Device) -> None:
     """O1, V8: closed but mapped it is still there, and still accounted for."""
     buffer = allocated(device, raw.PAGE)

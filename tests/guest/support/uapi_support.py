@@ -38,6 +38,8 @@ _libc.mmap.argtypes = [
 _libc.mmap.restype = ctypes.c_void_p
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+_libc.mremap.restype = ctypes.c_void_p
 
 
 def number(nr: int, size: int = 8, magic: int = MAGIC, direction: int = BOTH) -> int:
@@ -147,13 +149,22 @@ class Userfault:
         os.close(self.fd)
 
 
-def map_shared(fd: int, length: int, offset: int) -> int:
-    """Map a buffer without Python's own copy of the descriptor; return the address."""
+def map_shared(fd: int, length: int, offset: int, at: int | None = None) -> int:
+    """Map a buffer without Python's own copy of the descriptor; return the address.
+
+    It is ``at``, if that address is free.
+    """
     rw = mmap.PROT_READ | mmap.PROT_WRITE
-    address = _libc.mmap(None, length, rw, mmap.MAP_SHARED, fd, offset)
+    address = _libc.mmap(at, length, rw, mmap.MAP_SHARED, fd, offset)
     assert address not in (None, ctypes.c_void_p(-1).value), os.strerror(ctypes.get_errno())
     result: int = address
     return result
+
+
+def enlarge(address: int, length: int, to: int) -> int:
+    """Try to make a mapping longer; return the error number, or 0."""
+    moved = _libc.mremap(address, length, to, 1)  # MREMAP_MAYMOVE
+    return ctypes.get_errno() if moved == ctypes.c_void_p(-1).value else 0
 
 
 def unmap(address: int, length: int) -> None:

@@ -208,11 +208,12 @@ struct kfab_name {
  * Allocate a message buffer. mmap() it as MAP_SHARED at @out_offset; an offset
  * further in maps the rest. mmap() fails with EBADF for an offset of no handle. It
  * fails with EINVAL for an offset of an object that is no buffer, for a private
- * mapping, and for a mapping beyond the end. The memory is zeroed. It is charged to
- * the client until its handle is closed, no mapping is left, and no operation in
- * flight uses it. An operation is in flight from its post until its end, which is
- * before its completion can be read, if there is one. If the device is lost meanwhile,
- * it is in flight until the endpoint is closed.
+ * mapping, and for a mapping beyond the end. A mapping cannot grow: mremap() fails
+ * with EFAULT. The memory is zeroed. It is charged to the client until its handle is
+ * closed, no mapping is left, and no operation in flight uses it. An operation is in
+ * flight from its post until its end, which is before its completion can be read, if
+ * there is one. If the device is lost meanwhile, it is in flight until the endpoint is
+ * closed.
  *
  * Errors:
  *
