@@ -174,7 +174,8 @@ class PollSet(OpenedObject, Profiled):
 
         Raises:
             KfiError: EALREADY: it is a member. EINVAL: it belongs to another domain
-                or fabric, or is of a class that cannot be a member.
+                or fabric, or is of a class that cannot be a member. ENOSPC: it is a
+                member of as many poll sets as it may be.
         """
         self._change(_uapi.KFAB_IOC_POLL_ADD, member)
         self._members[member._handle] = member

@@ -299,6 +299,17 @@ static inline void kfi_count_latency(struct kfi_counts *counts, u64 from, u64 to
 	counts->latency[min_t(unsigned int, bucket, KFI_PROFILE_BUCKETS - 1)]++;
 }
 
+/* The caller holds the lock that protects the list. */
+static inline unsigned int kfi_list_length(const struct list_head *list)
+{
+	const struct list_head *at;
+	unsigned int n = 0;
+
+	list_for_each(at, list)
+		n++;
+	return n;
+}
+
 void kfi_timing_on(void);
 void kfi_timing_off(void);
 void kfi_counts_add(struct kfi_counts *to, const struct kfi_counts *from);

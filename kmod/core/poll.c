@@ -225,6 +225,8 @@ static int kfi_member_link(struct kfi_member *m)
 	spin_lock_irq(&src->lock);
 	if (kfi_member_find(src, m->set)) {
 		ret = -KFI_EALREADY;
+	} else if (kfi_list_length(&src->members) >= KFI_OBSERVERS_MAX) {
+		ret = -KFI_ENOSPC;
 	} else {
 		list_add_tail(&m->of_source, &src->members);
 		spin_lock(&m->set->lock);

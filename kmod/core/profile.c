@@ -429,11 +429,13 @@ void kfi_profiles_lose(struct kfi_domain_base *domain)
 	spin_unlock_irqrestore(&domain->eps_lock, flags);
 }
 
-/* Cannot fail: at worst @fid may not be closed while the profile exists. */
-static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
-			      void *context)
+/* kfi_profile_close() is its mirror, whatever it returns. Return: 0 or -ENOSPC. */
+static int kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
+			     void *context)
 {
+	struct kfi_ep_base *base;
 	unsigned long flags;
+	int ret = 0;
 
 	p->target = fid;
 	spin_lock_init(&p->lock);
@@ -445,12 +447,17 @@ static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
 	kfi_trace(object_new, p->queue.id, KFI_CLASS_PROFILE, kfi_fid_id(fid));
 	kfi_timing_on();
 	if (!p->nevents)
-		return;
+		return 0;
+	base = kfi_profile_ep(p);
 	flags = kfi_profile_lock(p);
-	list_add_tail(&p->on_ep, &kfi_profile_ep(p)->profiles);
-	if (READ_ONCE(kfi_profile_ep(p)->domain->lost))
+	if (kfi_list_length(&base->profiles) < KFI_OBSERVERS_MAX)
+		list_add_tail(&p->on_ep, &base->profiles);
+	else
+		ret = -KFI_ENOSPC;
+	if (READ_ONCE(base->domain->lost))
 		kfi_profile_lose(p);
 	kfi_profile_unlock(p, flags);
+	return ret;
 }
 
 /**
@@ -462,7 +469,8 @@ static void kfi_profile_begin(struct kfi_profile *p, struct kfid *fid,
  *
  * Context: process, may sleep; not in a callback; takes profile_lock.
  * Return: 0; -ENOSYS for another class; -EINVAL for flags or a missing argument, or if
- * @fid is being closed; -ENOMEM; -EBUSY in a callback.
+ * @fid is being closed; -ENOSPC for an endpoint that has KFI_OBSERVERS_MAX profiles;
+ * -ENOMEM; -EBUSY in a callback.
  */
 int kfi_profile_open(struct kfid *fid, uint64_t flags,
 		     struct kfid_profile **prof, void *context)
@@ -470,6 +478,7 @@ int kfi_profile_open(struct kfid *fid, uint64_t flags,
 	const struct kfi_profile_ops *ops = NULL;
 	struct kfi_profile *p;
 	size_t nevents;
+	int ret;
 
 	if (!fid || !prof || flags)
 		return -KFI_EINVAL;
@@ -489,7 +498,11 @@ int kfi_profile_open(struct kfid *fid, uint64_t flags,
 	}
 	p->ops = ops;
 	p->nevents = nevents;
-	kfi_profile_begin(p, fid, context);
+	ret = kfi_profile_begin(p, fid, context);
+	if (ret) {
+		kfi_profile_close(&p->prof);
+		return ret;
+	}
 	*prof = &p->prof;
 	return 0;
 }

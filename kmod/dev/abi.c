@@ -9,6 +9,7 @@
 
 #define SAME(name) static_assert((u64)KFAB_##name == (u64)KFI_##name)
 
+SAME(OBSERVERS_MAX);
 SAME(PROFILE_LIST);
 SAME(PROFILE_RESETS);
 SAME(PROFILE_BUCKETS);

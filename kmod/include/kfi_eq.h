@@ -75,6 +75,12 @@ struct kfid_wait {
 	struct kfi_ops_wait *ops;
 };
 
+/*
+ * Most poll sets that one CQ, EQ or counter may be in, and most profiles of one endpoint
+ * that has events: each event visits all of them with interrupts off.
+ */
+#define KFI_OBSERVERS_MAX 64
+
 struct kfi_poll_attr {
 	uint64_t flags;			/* 0 */
 };
@@ -324,7 +330,8 @@ static inline int kfi_poll(struct kfid_poll *pollset, void **context, int count)
  *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_EINVAL if the object is of another kind or of another domain
- *	or fabric, or if flags are given, -KFI_EALREADY if it is a member.
+ *	or fabric, or if flags are given, -KFI_EALREADY if it is a member,
+ *	-KFI_ENOSPC if it is in KFI_OBSERVERS_MAX sets, -KFI_ENOMEM.
  */
 static inline int kfi_poll_add(struct kfid_poll *pollset,
 			       struct kfid *event_kfid, uint64_t flags)

@@ -3,9 +3,9 @@
  * Profiles: counts and values that an object keeps about itself, and callbacks for its
  * events, as in fi_profile(3).
  *
- * A profile can be opened on a domain, an endpoint, a wait set, a poll set or a CQ. Any
- * number of profiles may be open on one object. All show the same values, which belong
- * to the object and not to the profile. The object cannot be closed before they are.
+ * A profile can be opened on a domain, an endpoint, a wait set, a poll set or a CQ. All
+ * profiles of an object show the same values, which belong to the object and not to the
+ * profile. The object cannot be closed before they are.
  */
 #ifndef _KFI_PROFILE_H_
 #define _KFI_PROFILE_H_

@@ -276,6 +276,19 @@ def test_members_of_another_domain_are_refused(mock: Mock) -> None:
                 poll_set.add(member)
 
 
+def test_poll_sets_of_a_source_are_limited(mock: Mock) -> None:
+    """P5, X3: ENOSPC for one set more, and a removal makes room."""
+    cq = mock.cq()
+    sets = [poll_set_of(mock, cq) for _ in range(_uapi.KFAB_OBSERVERS_MAX)]
+    late = mock.poll_set()
+    with pytest.raises(kp.KfiError, match="ENOSPC"):
+        late.add(cq)
+    sets[0].remove(cq)
+    late.add(cq)
+    mock.inject(mock.endpoint(cq=cq))
+    assert [late.poll(), sets[0].poll(), sets[-1].poll()] == [[cq], [], [cq]]
+
+
 def test_member_does_not_close(mock: Mock) -> None:
     """O1, V8: EBUSY while it is in a poll set, and it is reported as before."""
     cq = mock.cq()

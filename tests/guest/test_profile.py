@@ -70,6 +70,17 @@ def test_target_outlives_its_profiles(mock: Mock, name: str) -> None:
     target.profile().close()
 
 
+def test_profiles_of_an_endpoint_are_limited(mock: Mock) -> None:
+    """F1, X3: ENOSPC for one more, which leaves nothing behind; a close makes room."""
+    ep = mock.endpoint()
+    profiles = [ep.profile() for _ in range(_uapi.KFAB_OBSERVERS_MAX)]
+    with pytest.raises(kp.KfiError, match="ENOSPC"):
+        ep.profile()
+    profiles.pop().close()
+    ep.profile()
+    ep.close()
+
+
 def test_other_targets_are_not_supported(mock: Mock) -> None:
     """F1, O2: the kernel's ENOSYS is a user's EOPNOTSUPP; a handle that names nothing is EBADF."""
     buffer = mock.stack.enter_context(mock.device.buffer(4096))

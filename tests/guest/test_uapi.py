@@ -29,6 +29,7 @@ DOCUMENTED = {
     errno.EBUSY,
     errno.EMFILE,
     errno.ENOBUFS,
+    errno.ENOSPC,
     errno.ENOMEM,
     errno.EAGAIN,
     errno.ETIMEDOUT,

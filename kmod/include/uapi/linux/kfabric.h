@@ -76,6 +76,12 @@
 #define KFAB_POLL_MAX		1024
 #define KFAB_BUF_MAX		0x400000
 
+/*
+ * Most poll sets that one CQ, EQ or counter may be in, and most profiles of one endpoint
+ * that has events.
+ */
+#define KFAB_OBSERVERS_MAX	64
+
 /* Values of a deadline: one check without sleeping, and no limit. */
 #define KFAB_DEADLINE_NOW	0
 #define KFAB_DEADLINE_NONE	0x7fffffffffffffff

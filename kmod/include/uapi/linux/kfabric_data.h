@@ -861,6 +861,7 @@ struct kfab_wait {
  *  - EINVAL: an object of another domain or fabric; @poll_flags is not 0; a handle of
  *    another class
  *  - EALREADY: it is a member
+ *  - ENOSPC: @handle is in KFAB_OBSERVERS_MAX poll sets
  *
  * POLL_DEL: Remove a member from a poll set. No POLL that begins after the call
  * reports it.

@@ -62,7 +62,8 @@
  * Errors:
  *
  *  - EMFILE: the client has as many objects as it may have
- *  - ENOSPC: the client has used up all handles
+ *  - ENOSPC: the client has used up all handles; an endpoint that has events has
+ *    KFAB_OBSERVERS_MAX profiles
  *  - EOPNOTSUPP: @handle is of a class that has no profile
  */
 struct kfab_profile_open {
