@@ -196,30 +196,23 @@ long kfd_get_cq_event(struct kfd_call *call)
 
 /*
  * The xa_lock keeps the CQ while its events are acknowledged, also while it is draining
- * and no lookup finds it. If a close asks kfabric at this moment, *closing is set and
- * the caller is one of its waiters.
+ * and no lookup finds it.
  */
-static long kfd_ack(struct kfd_client *client, u32 id, u32 count,
-		    struct kfd_obj **closing)
+static long kfd_ack(struct kfd_client *client, u32 id, u32 count)
 {
 	struct kfd_obj *obj;
-	long ret = 0;
 
-	*closing = NULL;
-	xa_lock(&client->objects);
-	obj = xa_load(&client->objects, id);
-	if (!obj) {
-		ret = -EBADF;
-	} else if (obj->fclass != KFI_CLASS_CQ) {
-		ret = -EINVAL;
-	} else if (obj->life == KFD_CLOSING) {
-		obj->waiters++;
-		*closing = obj;
-	} else {
-		ret = kfi_ack_cq_events(kfd_cq_of(obj), count);
-	}
-	xa_unlock(&client->objects);
-	return ret;
+	lockdep_assert_held(&client->objects.xa_lock);
+	do {
+		obj = xa_load(&client->objects, id);
+		if (!obj)
+			return -EBADF;
+		if (obj->fclass != KFI_CLASS_CQ)
+			return -EINVAL;
+		if (obj->life != KFD_CLOSING)
+			return kfi_ack_cq_events(kfd_cq_of(obj), count);
+	} while (!kfd_wait_closed(obj));
+	return -EINTR;
 }
 
 /**
@@ -232,16 +225,12 @@ static long kfd_ack(struct kfd_client *client, u32 id, u32 count,
 long kfd_ack_cq_events(struct kfd_call *call)
 {
 	const struct kfab_ack_cq_events *arg = call->arg;
-	struct kfd_obj *closing;
 	long ret;
 
-	for (;;) {
-		ret = kfd_ack(call->client, arg->cq, arg->count, &closing);
-		if (!closing)
-			return ret;
-		if (kfd_wait_closed(closing))
-			return -EINTR;
-	}
+	xa_lock(&call->client->objects);
+	ret = kfd_ack(call->client, arg->cq, arg->count);
+	xa_unlock(&call->client->objects);
+	return ret;
 }
 
 /**

@@ -156,7 +156,6 @@ enum kfd_lookup {
  * @waiters: threads that wait for the end of a close (xa_lock)
  * @draining: the close of a CQ waits for acknowledgments (xa_lock)
  * @idle: completed when @calls is 0, of the close that waits; or NULL (xa_lock)
- * @closed: a close has ended, for @waiters
  * @wait_obj: as the user asked for; kfabric has KFI_WAIT_UNSPEC in place of some.
  *	      Constant once the object is visible
  * @changes: of a wait set: how often a member was added or removed (xa_lock)
@@ -174,10 +173,9 @@ struct kfd_obj {
 	enum kfd_life life;
 	u32 users;
 	u32 calls;
-	u32 waiters;
+	struct list_head waiters;
 	bool draining;
 	struct completion *idle;
-	struct completion closed;
 	u32 wait_obj;
 	u32 changes;
 	struct kfd_obj *set;

@@ -110,7 +110,7 @@ struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass)
 	obj->client = client;
 	obj->fclass = fclass;
 	mutex_init(&obj->readers);
-	init_completion(&obj->closed);
+	INIT_LIST_HEAD(&obj->waiters);
 	if (class->init)
 		class->init(obj);
 	ret = kfd_id_take(client, &obj->id);
@@ -186,60 +186,65 @@ static struct kfd_obj *kfd_find(struct kfd_client *client, u32 id, u32 classes)
 static bool kfd_obj_unused(const struct kfd_obj *obj)
 {
 	lockdep_assert_held(&obj->client->objects.xa_lock);
-	return obj->life == KFD_GONE && !obj->users && !obj->calls &&
-	       !obj->waiters;
+	return obj->life == KFD_GONE && !obj->users && !obj->calls;
 }
 
 /**
+ * struct kfd_waiter - a thread that waits for the end of a close, on its stack
+ * @link: on obj->waiters, or empty once the close has ended (xa_lock)
+ * @ended: completed at that moment
+ */
+struct kfd_waiter {
+	struct list_head link;
+	struct completion ended;
+};
+
+/**
  * kfd_wait_closed() - wait for the end of a close, whatever its outcome is
- * @obj: the object; the caller has counted itself in obj->waiters. It may be freed.
+ * @obj: the object; it may be gone afterwards
  *
- * Context: Process, may sleep. Takes the client's xa_lock.
+ * Context: Process, may sleep. The caller holds the client's xa_lock, which is dropped
+ * meanwhile.
  * Return: 0 or -EINTR.
  */
 int kfd_wait_closed(struct kfd_obj *obj)
 {
 	struct xarray *objects = &obj->client->objects;
-	int ret = wait_for_completion_interruptible(&obj->closed);
-	bool last;
+	struct kfd_waiter waiter;
+	int ret;
 
-	xa_lock(objects);
-	obj->waiters--;
-	last = kfd_obj_unused(obj);
+	lockdep_assert_held(&objects->xa_lock);
+	init_completion(&waiter.ended);
+	list_add_tail(&waiter.link, &obj->waiters);
 	xa_unlock(objects);
-	if (last)
-		kfd_obj_free(obj);
+	ret = wait_for_completion_interruptible(&waiter.ended);
+	xa_lock(objects);
+	list_del(&waiter.link);
 	return ret ? -EINTR : 0;
 }
 
-/*
- * Look up once. If a close of the object is in progress that the caller has to wait
- * for, *closing is set, and the caller is one of its waiters.
- */
+/* Drops the client's xa_lock while it waits for the end of a close. */
 static struct kfd_obj *kfd_look(struct kfd_client *client, u32 id, u32 classes,
-				enum kfd_lookup how, bool *closing)
+				enum kfd_lookup how)
 {
 	struct kfd_obj *obj;
 
-	*closing = false;
-	xa_lock(&client->objects);
-	obj = kfd_find(client, id, classes);
-	if (IS_ERR(obj)) {
-		xa_unlock(&client->objects);
-		return obj;
+	lockdep_assert_held(&client->objects.xa_lock);
+	for (;;) {
+		obj = kfd_find(client, id, classes);
+		if (IS_ERR(obj))
+			return obj;
+		if (obj->draining ||
+		    (how == KFD_NOWAIT && obj->life == KFD_CLOSING))
+			return ERR_PTR(-EBADF);
+		if (obj->life != KFD_CLOSING &&
+		    (how != KFD_FIRST || obj->life != KFD_ENDING)) {
+			obj->calls++;
+			return obj;
+		}
+		if (kfd_wait_closed(obj))
+			return ERR_PTR(-EINTR);
 	}
-	if (obj->draining ||
-	    (how == KFD_NOWAIT && obj->life == KFD_CLOSING)) {
-		obj = ERR_PTR(-EBADF);
-	} else if (obj->life == KFD_CLOSING ||
-		   (how == KFD_FIRST && obj->life == KFD_ENDING)) {
-		obj->waiters++;
-		*closing = true;
-	} else {
-		obj->calls++;
-	}
-	xa_unlock(&client->objects);
-	return obj;
 }
 
 /**
@@ -261,15 +266,11 @@ struct kfd_obj *kfd_get(struct kfd_client *client, u32 id, u32 classes,
 			enum kfd_lookup how)
 {
 	struct kfd_obj *obj;
-	bool closing;
 
-	for (;;) {
-		obj = kfd_look(client, id, classes, how, &closing);
-		if (!closing)
-			return obj;
-		if (kfd_wait_closed(obj))
-			return ERR_PTR(-EINTR);
-	}
+	xa_lock(&client->objects);
+	obj = kfd_look(client, id, classes, how);
+	xa_unlock(&client->objects);
+	return obj;
 }
 
 /**
@@ -454,12 +455,17 @@ static int kfd_wait_calls(struct kfd_obj *obj)
 	return ret ? -EINTR : 0;
 }
 
-/* A close is refused: the object is as before, and lookups find it. */
-static void kfd_obj_reopen(struct kfd_obj *obj)
+/* A close has ended. Its waiters do not use the object any more: it may be freed. */
+static void kfd_close_ended(struct kfd_obj *obj, enum kfd_life life)
 {
+	struct kfd_waiter *waiter, *next;
+
 	lockdep_assert_held(&obj->client->objects.xa_lock);
-	obj->life = KFD_OPEN;
-	complete_all(&obj->closed);
+	obj->life = life;
+	list_for_each_entry_safe(waiter, next, &obj->waiters, link) {
+		list_del_init(&waiter->link);
+		complete(&waiter->ended);
+	}
 }
 
 /* Begin to close an object that is open. The handle has to be its only user. */
@@ -472,14 +478,13 @@ static int kfd_obj_end(struct kfd_obj *obj)
 	if (obj->users != 1 && !ends_calls)
 		return -EBUSY;
 	obj->life = KFD_ENDING;
-	reinit_completion(&obj->closed);
 	if (!ends_calls)
 		ret = kfd_wait_calls(obj);
 	/* A call may have made an object that needs this one. */
 	if (!ret && obj->users != 1 && !ends_calls)
 		ret = -EBUSY;
 	if (ret)
-		kfd_obj_reopen(obj);
+		kfd_close_ended(obj, KFD_OPEN);
 	else
 		obj->life = KFD_CLOSING;
 	return ret;
@@ -503,17 +508,18 @@ struct kfd_obj *kfd_claim(struct kfd_client *client, u32 id, u32 classes)
 	struct kfd_obj *obj;
 	int ret;
 
+	xa_lock(&client->objects);
 	for (;;) {
-		xa_lock(&client->objects);
 		obj = kfd_find(client, id, classes);
-		if (IS_ERR(obj) || obj->life == KFD_OPEN)
+		ret = PTR_ERR_OR_ZERO(obj);
+		if (ret || obj->life == KFD_OPEN)
 			break;
-		obj->waiters++;
-		xa_unlock(&client->objects);
-		if (kfd_wait_closed(obj))
-			return ERR_PTR(-EINTR);
+		ret = kfd_wait_closed(obj);
+		if (ret)
+			break;
 	}
-	ret = IS_ERR(obj) ? PTR_ERR(obj) : kfd_obj_end(obj);
+	if (!ret)
+		ret = kfd_obj_end(obj);
 	xa_unlock(&client->objects);
 	return ret ? ERR_PTR(ret) : obj;
 }
@@ -533,13 +539,9 @@ void kfd_claim_end(struct kfd_obj *obj, bool gone)
 	if (gone)
 		kfd_id_drop(obj);
 	xa_lock(objects);
-	if (gone) {
+	if (gone)
 		obj->users--;
-		obj->life = KFD_GONE;
-		complete_all(&obj->closed);
-	} else {
-		kfd_obj_reopen(obj);
-	}
+	kfd_close_ended(obj, gone ? KFD_GONE : KFD_OPEN);
 	last = kfd_obj_unused(obj);
 	xa_unlock(objects);
 	if (last)
@@ -558,7 +560,7 @@ static void kfd_obj_drain_begin(struct kfd_obj *obj)
 	obj->users++;
 	kfd_left_set(obj);
 	obj->draining = true;
-	kfd_obj_reopen(obj);
+	kfd_close_ended(obj, KFD_OPEN);
 	xa_unlock(objects);
 }
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import Call, Hook, Mock, handler
+from guest_support import LIMIT, Call, Child, Hook, Mock, handler
 
 import kfabric_py as kp
 from harness.guest import sleeping
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
+InChild = Callable[[Callable[[Callable[[str], None]], int]], Child]
 
 
 def test_readers_of_a_queue_take_turns(mock: Mock, in_thread: InThread) -> None:
@@ -172,6 +173,46 @@ def test_interrupted_close_changes_nothing(mock: Mock, in_thread: InThread) -> N
     assert held.go() == -errno.EINTR
     assert held.cq.read(1) == []
     held.cq.close()
+
+
+def test_close_gives_back_what_the_object_held(
+    mock: Mock, in_thread: InThread, in_child: InChild
+) -> None:
+    """O1, X3: before it returns, also if a thread that waits for its outcome has yet to run.
+
+    The closing process keeps the CPU from that thread.
+    """
+    fd, before = mock.device.fileno(), mock.device.version().bytes
+    cpu = min(os.sched_getaffinity(0))
+    ep = mock.endpoint(cq=mock.cq())
+    handle = ep._live_handle()
+    with mock.device.buffer(raw.PAGE) as buffer:
+        ep.recv(buffer)
+    memory = raw.Pages.new()
+    page = raw.Userfault(memory.address)
+    send = raw.sample("SEND", ep=handle, iov=memory.address, iov_count=1)
+    sending = in_thread(lambda: raw.call(fd, "SEND", send))
+    page.touched(LIMIT)
+
+    def close_first(_report: Callable[[str], None]) -> int:
+        os.sched_setaffinity(0, [cpu])
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        return int(close(mock, handle) or mock.device.version().bytes != before)
+
+    def close_again() -> int:
+        os.sched_setaffinity(0, [cpu])
+        return close(mock, handle)
+
+    first = in_child(close_first)
+    sleeping.wait_until_asleep(first.pid, "^kfd_obj_close")
+    again = in_thread(close_again)
+    sleeping.wait_until_asleep(again.tid, "^kfd_obj_close")
+    page.give()
+    assert (sending.result(), again.result()) == (-errno.EBADF, -errno.EBADF)
+    ep._mark_closed()
+    assert first.wait() == 0
+    page.close()
+    memory.free()
 
 
 def test_every_entry_goes_to_one_of_many_readers(mock: Mock, in_thread: InThread) -> None:
