@@ -4,8 +4,8 @@
  * the production build.
  *
  * A hook stops a thread where it is, whatever its task state and its context: the
- * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. At D7 to D10 it
- * sleeps instead. It holds a mutex there, and a thread that waits for the mutex of a
+ * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. At D7 to D10 and
+ * D12 it sleeps instead. It holds a mutex there, and a thread that waits for the mutex of a
  * running owner spins as well, on the other CPU. Only code that may sleep reaches these.
  */
 #include <linux/delay.h>
@@ -103,7 +103,7 @@ EXPORT_SYMBOL_GPL(kfi_test_hook_stopped);
 
 static void kfi_hook_pause(enum kfi_hook hook)
 {
-	if (hook >= KFI_HOOK_D7 && hook <= KFI_HOOK_D10)
+	if (hook >= KFI_HOOK_D7 && hook != KFI_HOOK_D11)
 		usleep_range(1000, 2000);
 	else
 		cpu_relax();
@@ -114,7 +114,7 @@ static void kfi_hook_pause(enum kfi_hook hook)
  * @hook: the point
  * @id: of the object at hand
  *
- * Context: any; at D7 to D10 process context, may sleep. Takes no lock.
+ * Context: any; at D7 to D10 and D12 process context, may sleep. Takes no lock.
  */
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 {

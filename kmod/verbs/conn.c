@@ -66,6 +66,7 @@ void kfv_conn_put(struct kfv_conn *conn)
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 {
 	mutex_lock(&dev->disconnect_lock);
+	kfi_test_hook_point(KFI_HOOK_D12, 0);
 	rdma_disconnect(id);
 	rdma_destroy_id(id);
 	mutex_unlock(&dev->disconnect_lock);
@@ -365,7 +366,7 @@ void kfv_conn_queue_disconnect(struct kfv_conn *conn)
 	if (atomic_xchg(&conn->failed, 1))
 		return;
 	kref_get(&conn->ref);
-	kfv_queue_work(&conn->disconnect);
+	kfv_queue_work(kfv_wq, &conn->disconnect);
 }
 
 /*
@@ -506,5 +507,5 @@ void kfv_conn_stop(struct kfv_conn *conn)
 	    !kfv_gone(conn->pd->dev))
 		rdma_disconnect(conn->id);
 	kfv_conn_drain(conn);
-	kfv_queue_work(&conn->destroy);
+	kfv_queue_work(conn->pd->dev->conns, &conn->destroy);
 }

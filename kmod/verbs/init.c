@@ -19,8 +19,9 @@ LIST_HEAD(kfv_devices);
 DEFINE_SRCU(kfv_srcu);
 
 /*
- * Destroys device halves and probes peers. Unbound, because a device may block a
- * work item for long: that item must not hold up others of its CPU.
+ * Pumps, set-up and keepalive of connections. What destroys something waits for the
+ * device, and has a queue of the device's own. Unbound, as a work item may run for long
+ * and must not hold up others of its CPU.
  */
 struct workqueue_struct *kfv_wq;
 
@@ -152,6 +153,7 @@ struct kfv_device *kfv_device_by_name(const char *name, u32 *port)
 
 /**
  * kfv_queue_work() - run a work item with a reference on the module
+ * @wq: kfv_wq, or a queue of the device, whose users the item is one of
  * @work: the work item; its function ends with module_put(THIS_MODULE)
  *
  * A public half may be freed while its device half still waits for the device.
@@ -159,10 +161,10 @@ struct kfv_device *kfv_device_by_name(const char *name, u32 *port)
  *
  * Context: any.
  */
-void kfv_queue_work(struct work_struct *work)
+void kfv_queue_work(struct workqueue_struct *wq, struct work_struct *work)
 {
 	__module_get(THIS_MODULE);
-	if (!queue_work(kfv_wq, work))
+	if (!queue_work(wq, work))
 		module_put(THIS_MODULE);
 }
 
@@ -193,6 +195,18 @@ static struct ib_client kfv_client = {
 	.remove = kfv_device_remove,
 };
 
+static int kfv_device_queues(struct kfv_device *dev)
+{
+	dev->conns = alloc_workqueue("kfv_conns", WQ_UNBOUND, KFV_WORK_MAX);
+	if (!dev->conns)
+		return -ENOMEM;
+	dev->regions = alloc_workqueue("kfv_regions", WQ_UNBOUND, KFV_WORK_MAX);
+	if (dev->regions)
+		return 0;
+	destroy_workqueue(dev->conns);
+	return -ENOMEM;
+}
+
 static int kfv_device_add(struct ib_device *ib)
 {
 	struct kfv_device *dev;
@@ -203,6 +217,10 @@ static int kfv_device_add(struct ib_device *ib)
 	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	if (!dev)
 		return -ENOMEM;
+	if (kfv_device_queues(dev)) {
+		kfree(dev);
+		return -ENOMEM;
+	}
 	kref_init(&dev->ref);
 	refcount_set(&dev->users, 1);
 	init_completion(&dev->idle);
@@ -271,6 +289,9 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 	/* No peer is waited for; how long it takes is up to the device. */
 	kfv_device_unuse(dev);
 	wait_for_completion(&dev->idle);
+	/* The last item may be between this completion and its return. */
+	destroy_workqueue(dev->conns);
+	destroy_workqueue(dev->regions);
 	kfv_device_put(dev);
 }
 
@@ -286,7 +307,7 @@ static int __init kfv_init(void)
 {
 	int err;
 
-	kfv_wq = alloc_workqueue(KBUILD_MODNAME, WQ_UNBOUND, 0);
+	kfv_wq = alloc_workqueue(KBUILD_MODNAME, WQ_UNBOUND, KFV_WORK_MAX);
 	if (!kfv_wq)
 		return -ENOMEM;
 	err = ib_register_client(&kfv_client);

@@ -9,9 +9,12 @@
  * removed, the public half stays and answers -ENODEV. The device half (kfv_pd,
  * kfv_conn, kfv_region) holds what the device allocated. It is reference counted
  * and is given up at close or at device removal, whichever comes first. A work item
- * on kfv_wq destroys a kfv_conn and a kfv_region, because a device may need long
- * (rxe waits up to 50 s in __rxe_cleanup() for the last reference to an object). The
- * removal waits for these work items, a close does not. The last reference to a
+ * destroys a kfv_conn and a kfv_region, because a device may need long (rxe waits up
+ * to 50 s in __rxe_cleanup() for the last reference to an object). It runs on a queue
+ * of its device, where it holds up no work for another device; connections hold up no
+ * kfv_region. The removal waits for these work items. So do the close of a region, and
+ * the close of an RDM endpoint with work on a connection that is being destroyed. The
+ * close of a connected endpoint does not. The last reference to a
  * kfv_pd destroys it.
  *
  * A passive endpoint (kfv_pep) has no device half: it destroys its id itself.
@@ -144,6 +147,8 @@ extern struct mutex kfv_lock;
 extern struct mutex kfv_dev_lock;
 extern struct list_head kfv_devices;
 extern struct srcu_struct kfv_srcu;
+/* Items that each of our work queues runs at a time. */
+#define KFV_WORK_MAX		256
 extern struct workqueue_struct *kfv_wq;
 
 /**
@@ -160,6 +165,9 @@ extern struct workqueue_struct *kfv_wq;
  * @gone: it is being removed; set once under @lock and kfv_lock, read without a lock. A
  *	reader outside both and outside a read section of kfv_srcu may see an old
  *	value.
+ * @conns: runs what destroys connections; a queue runs KFV_WORK_MAX items at most, and
+ *	here all of them may wait for the device or for @disconnect_lock
+ * @regions: runs what destroys memory regions
  * @disconnect_lock: serialises kfv_id_destroy()
  * @domains: open domains; changed under @lock and kfv_lock, so that either of them
  *	keeps the list
@@ -173,6 +181,8 @@ struct kfv_device {
 	refcount_t users;
 	struct completion idle;
 	bool gone;
+	struct workqueue_struct *conns;
+	struct workqueue_struct *regions;
 	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
 	struct list_head nodes;
@@ -533,7 +543,7 @@ void kfv_device_put(struct kfv_device *dev);
 void kfv_device_use(struct kfv_device *dev);
 void kfv_device_unuse(struct kfv_device *dev);
 void kfv_domain_name(struct ib_device *ib, u32 port, char *name);
-void kfv_queue_work(struct work_struct *work);
+void kfv_queue_work(struct workqueue_struct *wq, struct work_struct *work);
 
 /* info.c */
 /* The offer of one port: an info; NULL: the port does not fit; or -ENOMEM. */

@@ -258,7 +258,7 @@ static int kfv_mr_close(struct kfid *fid)
 	if (!mr->detached) {
 		if (!kfv_gone(domain->dev))
 			kfv_region_invalidate(domain, region);
-		kfv_queue_work(&region->work);
+		kfv_queue_work(domain->dev->regions, &region->work);
 	}
 	mutex_unlock(&domain->lock);
 
@@ -284,7 +284,8 @@ void kfv_mr_detach(struct kfv_domain *domain)
 	lockdep_assert_held(&domain->lock);
 	list_for_each_entry(mr, &domain->mrs, link) {
 		if (!mr->detached)
-			kfv_queue_work(&mr->region->work);
+			kfv_queue_work(domain->dev->regions,
+				       &mr->region->work);
 		mr->detached = true;
 	}
 }

@@ -18,6 +18,8 @@ from harness.guest import topology
 from harness.guest.kmsg import KernelLog
 from harness.guest.waiting import wait_until
 
+#: More work items than a queue runs at a time (KFV_WORK_MAX is 256).
+QUEUE_ITEMS = 260
 InThread = Callable[[Callable[[], object]], Call[object]]
 
 
@@ -63,6 +65,25 @@ def test_region_is_closed_when_a_late_device_has_left_it(
     assert not call.done
     hook.go()
     call.result()
+
+
+def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mock: Mock) -> None:
+    """O1, O4: hook D12: one id does not go, and more work items wait for it than a queue runs."""
+    other = net.peer()
+    region = net.region(other, other.buffer)
+    late_one = late.peer()
+    crowd = [late_one.domain.endpoint(late.info) for _ in range(QUEUE_ITEMS)]
+    for ep in crowd:
+        ep.bind(late_one.cq, recv=True, transmit=True)
+        ep.bind(late_one.eq)
+        ep.enable()
+    hook = mock.hook("D12", None)
+    for ep in crowd:
+        ep.close()
+    hook.stopped()
+    region.close()
+    assert mock.state()["hook D12"]["stopped"] == "1"
+    hook.go()
 
 
 def test_rdm_connection_has_no_queue_pair_when_its_operations_end(

@@ -117,6 +117,11 @@ static bool kfr_conn_claim_destroy(struct kfr_conn *conn)
 	return first;
 }
 
+static void kfr_conn_queue_destroy(struct kfr_conn *conn)
+{
+	kfv_queue_work(conn->node->dev->conns, &conn->destroy);
+}
+
 /**
  * kfr_conn_abort() - a connection fails, or is made to fail
  * @conn: the connection, referenced; nothing happens if it is dead
@@ -153,7 +158,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 
 	kfr_node_unlink(conn);
 	if (destroy)
-		kfv_queue_work(&conn->destroy);
+		kfr_conn_queue_destroy(conn);
 	if (twin) {
 		kfr_conn_abort(twin, err, prov_errno);
 		kfr_conn_put(twin);
@@ -179,7 +184,7 @@ void kfr_conn_close(struct kfr_conn *conn)
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_node_unlink(conn);
 	if (destroy)
-		kfv_queue_work(&conn->destroy);
+		kfr_conn_queue_destroy(conn);
 }
 
 /**
@@ -191,7 +196,7 @@ void kfr_conn_close(struct kfr_conn *conn)
 void kfr_conn_discard(struct kfr_conn *conn)
 {
 	conn->destroy_queued = true;
-	kfv_queue_work(&conn->destroy);
+	kfr_conn_queue_destroy(conn);
 }
 
 /*
@@ -394,7 +399,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 void kfr_conn_start(struct kfr_conn *conn)
 {
 	kfr_conn_get(conn);
-	kfv_queue_work(&conn->setup);
+	kfv_queue_work(kfv_wq, &conn->setup);
 }
 
 /* The queue pair can send: post what has been queued since the beginning. */

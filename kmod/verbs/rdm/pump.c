@@ -118,7 +118,7 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	if (conn->resume_late && !conn->late_queued && !kfr_ctl_crowded(conn)) {
 		conn->late_queued = true;
 		kfr_conn_get(conn);
-		kfv_queue_work(&conn->late);
+		kfv_queue_work(kfv_wq, &conn->late);
 	}
 	if (step->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants - 1);
@@ -668,7 +668,7 @@ void kfr_pump(struct kfr_conn *conn)
 		complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (more)
-		kfv_queue_work(&conn->pump);
+		kfv_queue_work(kfv_wq, &conn->pump);
 	kfr_posted_put(conn);
 	kfi_preempt_on();
 }

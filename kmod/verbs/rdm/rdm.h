@@ -65,7 +65,8 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup, .pump, .late and .destroy on kfv_wq; .probe,
+ *   work items		kfr_conn.setup, .pump and .late on kfv_wq, .destroy on
+ *			kfv_device.conns; .probe,
  *			.expire, .abandoned and kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
