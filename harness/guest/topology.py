@@ -86,6 +86,9 @@ def dummy_netdev() -> Iterator[Netdev]:
 def wire_netdev(address: str) -> Iterator[Netdev]:
     """The guest's Ethernet device, up and with an IPv4 address, during the block.
 
+    Its hardware address follows from the other one: that of a frozen guest is the same for all
+    of its kind.
+
     Raises:
         LookupError: The guest has no such device (see harness/runner/nodes.py).
     """
@@ -97,6 +100,8 @@ def wire_netdev(address: str) -> Iterator[Netdev]:
         (name,) = found
         (index,) = route.link_lookup(ifname=name)
         route.addr("add", index=index, address=address, prefixlen=24)
+        mac = bytes((0x02, 0x00, *ipaddress.ip_address(address).packed)).hex(":")
+        route.link("set", index=index, address=mac)
         route.link("set", index=index, state="up")
         yield Netdev(name=name, index=index, address=address)
         route.link("set", index=index, state="down")

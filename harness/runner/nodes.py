@@ -35,7 +35,6 @@ ASK_SECONDS = 60.0
 IDLE_SECONDS = 5.0
 # Longer than a connection's retries, during which a test may print nothing.
 _SILENCE = 200.0
-_WIRE = "wire"
 # Errors of a request to a guest that is gone.
 _SILENT = (EOFError, OSError, execnet.RemoteError, execnet.TimeoutError)
 # Run in a guest before and after each test that uses it.
@@ -56,7 +55,7 @@ class Node:
     """Whether it was ended on purpose."""
 
     def plug(self, up: bool) -> None:
-        self.vm.set_link(_WIRE, up)
+        self.vm.plug(up)
 
     def kill(self) -> None:
         """End the guest at once, like a power failure."""
@@ -82,17 +81,6 @@ class Node:
         return [f"{self.vm.spec.name}: {line}" for line in self.ask(_LEFT)]
 
 
-def wiring(directory: Path, number: int) -> tuple[str, ...]:
-    """QEMU's arguments for end 0 or 1 of the wire; the sockets' directory needs a short path."""
-    mine, other = (directory / f"end{end}" for end in (number, 1 - number))
-    sockets = f"local.type=unix,local.path={mine},remote.type=unix,remote.path={other}"
-    return (
-        *("-netdev", f"dgram,id={_WIRE},{sockets}"),
-        # No network boot, so QEMU needs no ROM for it.
-        *("-device", f"virtio-net-pci,netdev={_WIRE},mac=52:54:00:00:00:0{number + 1},romfile="),
-    )
-
-
 @contextlib.contextmanager
 def two(directory: Path) -> Iterator[tuple[Node, Node]]:
     """Boot two guests on one wire, in parallel, for the duration of the block.
@@ -101,13 +89,15 @@ def two(directory: Path) -> Iterator[tuple[Node, Node]]:
     was not killed, or its kernel reported a problem.
     """
     with contextlib.ExitStack() as stack:
+        # A socket needs a short path.
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kfabric-")))
         guests: dict[str, Vm] = {}
         slots = []
         for number in (0, 1):
+            wire = (sockets / f"end{number}", sockets / f"end{1 - number}")
 
-            def boot(name: str, where: Path, number: int = number) -> Vm:
-                guests[name] = testvm.boot(name, where, qemu=wiring(sockets, number))
+            def boot(name: str, where: Path, wire: tuple[Path, Path] = wire) -> Vm:
+                guests[name] = testvm.boot(name, where, wire=wire)
                 return guests[name]
 
             slot = Slot(f"node{number}", boot, directory, prepare.SOURCE, _SILENCE)

@@ -18,6 +18,7 @@ def boot(
     name: str,
     directory: Path,
     deadlines: Deadlines = Deadlines(),  # noqa: B008
+    wire: tuple[Path, Path] | None = None,
     qemu: tuple[str, ...] = (),
     tested: ulp.Ulp | None = None,
     vmcore: bool = False,
@@ -29,6 +30,7 @@ def boot(
 
     Args:
         directory: gets the guest's console and files.
+        wire: sockets of its end and of the other end of an Ethernet.
         tested: a user's module, which is also built and loaded.
 
     Raises:
@@ -42,7 +44,7 @@ def boot(
         if tested and tested not in _with_ulp:
             _with_ulp[tested] = ulp.with_ulp(spec, image, tested, prepare.say)
         spec = _with_ulp[tested] if tested else spec
-    spec = replace(spec, name=name, deadlines=deadlines, qemu=qemu, vmcore=vmcore)
+    spec = replace(spec, name=name, deadlines=deadlines, wire=wire, qemu=qemu, vmcore=vmcore)
     guest = Vm(spec, image, accelerator, directory, prepare.SOURCE)
     guest.start()
     if tested:

@@ -8,6 +8,7 @@ the host that the agent failed.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -25,6 +26,8 @@ from harness.vm.wire import CHUNK, Decoder, Frame, Kind, encode, pack
 
 PORTS = "/dev/virtio-ports/"
 BEAT_SECONDS = 1.0
+# Of <linux/random.h>: use what was written to /dev/urandom from now on.
+RNDRESEEDCRNG = 0x5207
 PREPARED = """
 import json, os, sys
 exec(sys.argv[1])
@@ -353,8 +356,14 @@ class Agent:
 
 
 def _begin(begin: dict[str, Any]) -> None:
-    """Set clock, name and mounts for the host; an error ends the agent, and so the guest."""
+    """Set what differs between guests of a kind; an error ends the agent, and so the guest."""
     time.clock_settime_ns(time.CLOCK_REALTIME, begin["ns"])
+    # The kernel refuses a new seed until it has a first one.
+    os.getrandom(1)
+    with open("/dev/urandom", "wb") as file:
+        file.write(bytes.fromhex(begin["seed"]))
+        file.flush()
+        fcntl.ioctl(file, RNDRESEEDCRNG)
     with open("/proc/sys/kernel/hostname", "w", encoding="ascii") as file:
         file.write(begin["name"])
     for tag, path, options in begin["mounts"]:

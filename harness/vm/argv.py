@@ -12,6 +12,11 @@ from harness.vm.spec import Accel, Image, VmSpec
 PORTS = ("kfabric.agent", "kfabric.xdist", "kfabric.heartbeat")
 """virtio-serial ports; each is a socket pair made by the host."""
 
+NET = "wire"
+"""QEMU's name for the end of an Ethernet between two guests."""
+# No network boot, so QEMU needs no ROM for it.
+_NET_DEVICE = ("-device", f"virtio-net-pci,netdev={NET},romfile=")
+
 CPU = {
     Accel.TCG: "Nehalem,+rdrand",
     # Some hosts emulate KVM without the MSRs that -cpu host sets.
@@ -86,6 +91,13 @@ def share(tag: str, path: Path, read_only: bool) -> list[str]:
     ]
 
 
+def cable(mine: Path, other: Path) -> list[str]:
+    """An Ethernet between two sockets: packets to a guest that is gone are lost."""
+    local, remote = quote(mine), quote(other)
+    ends = f"local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"
+    return ["-netdev", f"dgram,id={NET},{ends}"]
+
+
 def shares(spec: VmSpec) -> list[tuple[str, Path]]:
     return [(f"share{number}", path) for number, path in enumerate(spec.shares)]
 
@@ -150,6 +162,7 @@ def kind(spec: VmSpec, image: Image, accel: Accel) -> list[str]:
         *machine(spec, accel),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", cmdline(spec)),
+        *(_NET_DEVICE if spec.wire else ()),
     ]
 
 
@@ -165,6 +178,7 @@ def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
         *serial_ports(wiring.ports),
         *console(wiring.console),
         *monitor(wiring.qmp),
+        *(cable(*spec.wire) if spec.wire else []),
         *(["-incoming", f"fd:{wiring.thaw}"] if wiring.thaw is not None else []),
         *spec.qemu,
     ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import queue
+import secrets
 import socket
 import threading
 import time
@@ -97,9 +98,14 @@ class AgentClient:
         return _next(self._replies, timeout).kind
 
     def begin(self, name: str, mounts: list[tuple[str, str, str]], pythonpath: str) -> None:
-        """Set the guest's name, mounts, path and clock; READY follows."""
-        ns = time.time_ns()
-        begin: Begin = {"name": name, "mounts": mounts, "pythonpath": pythonpath, "ns": ns}
+        """Set the guest's name, mounts, path, clock and random numbers; READY follows."""
+        begin: Begin = {
+            "name": name,
+            "mounts": mounts,
+            "pythonpath": pythonpath,
+            "ns": time.time_ns(),
+            "seed": secrets.token_hex(32),
+        }
         self.send(pack(Kind.BEGIN, 0, **begin))
 
     def prepare(self, code: str) -> None:

@@ -8,8 +8,9 @@ named by the hash of everything that affects the boot, keeps:
     disk.qcow2      the boot's writes to the image
     console.log     the kernel's output
 
-A frozen guest has no host directory mounted (QEMU does not migrate 9p), no name, and a
-stopped wall clock. The agent sets all three after the thaw (Kind.BEGIN).
+A frozen guest has no host directory mounted (QEMU does not migrate 9p), no name, a stopped
+wall clock, and the same random numbers as all others of its kind. The agent sets all four
+after the thaw (Kind.BEGIN).
 """
 
 import os

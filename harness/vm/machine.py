@@ -209,7 +209,7 @@ class Vm:
             raise
 
     def _can_freeze(self) -> bool:
-        """Whether other guests may be like this one: no device connects it to others."""
+        """Whether a guest that was saved for others would do: it has no arguments of its own."""
         return not (self.spec.qemu or self.spec.icount)
 
     def _thaw(self) -> bool:
@@ -430,10 +430,10 @@ class Vm:
         self._qmp.close()
         return self._verdict or self._watchdog.verdict or self._autopsy(rc)
 
-    def set_link(self, name: str, up: bool) -> None:
-        """Plug or unplug the cable of ``-netdev ...,id=name``; raises GuestLost if QEMU fails."""
-        if self._qmp.execute("set_link", deadline=QMP_SECONDS, name=name, up=up) is None:
-            raise GuestLost(f"QEMU does not set the link {name}", console=self.console_tail())
+    def plug(self, up: bool) -> None:
+        """Plug or unplug the cable of ``spec.wire``; raises GuestLost if QEMU fails."""
+        if self._qmp.execute("set_link", deadline=QMP_SECONDS, name=qemu.NET, up=up) is None:
+            raise GuestLost("QEMU does not set the link", console=self.console_tail())
 
     def kill(self) -> None:
         """End QEMU at once; a call that waits for the guest raises GuestLost."""

@@ -77,8 +77,10 @@ class VmSpec:
     """Environment of every command in the guest."""
     shares: tuple[Path, ...] = ()
     """Host directories, besides the checkout, mounted read-only at the same paths."""
+    wire: tuple[Path, Path] | None = None
+    """Sockets of the guest's end and of the other end of an Ethernet; None: it has none."""
     qemu: tuple[str, ...] = ()
-    """More QEMU arguments, e.g. a second network device."""
+    """More QEMU arguments."""
     icount: bool = False
     """Clock and TSC count instructions, one nanosecond each. TCG and one virtual CPU only."""
     vmcore: bool = False

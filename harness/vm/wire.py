@@ -71,6 +71,8 @@ class Begin(TypedDict):
     """Directory of the checkout's packages, for commands."""
     ns: int
     """The host's wall clock."""
+    seed: str
+    """Random bytes, in hexadecimal: a frozen guest's are those of all its kind."""
 
 
 class Start(TypedDict):

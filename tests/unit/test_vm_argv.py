@@ -76,6 +76,17 @@ def test_what_makes_a_kind_differs_with_memory_and_not_with_the_name() -> None:
     assert kinds[0] == kinds[1] != kinds[2]
 
 
+def test_guests_on_wires_are_of_one_kind_whichever_end_they_have() -> None:
+    """The saved guest has the device, and any cable can be plugged in."""
+    ends = Path("/w,0"), Path("/w1")
+    near, far = VmSpec(wire=ends), VmSpec(wire=ends[::-1])
+    kinds = [qemu.kind(spec, IMAGE, Accel.TCG) for spec in (near, far, VmSpec())]
+    assert kinds[0] == kinds[1] != kinds[2]
+    cables = [option(qemu.argv(spec, IMAGE, Accel.TCG, WIRING), "-netdev") for spec in (near, far)]
+    assert "local.path=/w,,0," in cables[0][0] and cables[0][0].endswith("remote.path=/w1")
+    assert "local.path=/w1," in cables[1][0]
+
+
 def test_the_checkout_is_read_only_and_the_out_directory_is_not() -> None:
     argv = qemu.argv(VmSpec(), IMAGE, Accel.TCG, WIRING)
     modes = {

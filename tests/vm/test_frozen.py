@@ -75,6 +75,12 @@ def test_guests_of_one_boot_share_no_disk(guest: Thaw) -> None:
     assert [vm.run(["test", "-e", "/root/word"]).rc for vm in (one, two, three)] == [0, 1, 1]
 
 
+def test_guests_of_one_boot_share_no_random_numbers(guest: Thaw) -> None:
+    """Cookies and ports of two nodes would be equal, and secrets known."""
+    made = [guest(name).run(["cat", "/proc/sys/kernel/random/uuid"]).text for name in "ab"]
+    assert made[0] != made[1]
+
+
 def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
     """On its port, in its directory, with its environment and the checkout's packages."""
     vm = guest("one")
