@@ -538,13 +538,20 @@ class Vm:
         if self._dump.wait():
             return self._autopsy(0)
         state = self._qmp.execute("query-status", deadline=2.0)
-        registers = self._qmp.hmp("info registers -a", deadline=2.0) if state else ""
-        if registers:
-            self.console_path.with_name("registers.txt").write_text(registers)
+        if state:
+            self.console_path.with_name("registers.txt").write_text(self._registers())
         self._qemu.kill()
         seconds = f"{self.spec.deadlines.silence:g}"
         detail = "" if state else ", QEMU does not answer either"
         return GuestHang(f"no heartbeat for {seconds} s{detail}", console=self.console_tail())
+
+    def _registers(self) -> str:
+        """Each CPU's registers and, from its instruction pointer on, the memory."""
+        return "\n".join(
+            self._qmp.hmp(line, deadline=2.0, cpu=cpu)
+            for cpu in range(self.spec.cpus)
+            for line in ("info registers", "x/8xb $pc")
+        )
 
     def _autopsy(self, rc: int) -> GuestError:
         text = self.console_text()

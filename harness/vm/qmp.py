@@ -54,9 +54,10 @@ class QmpLink:
             answer.cancel()
             return None
 
-    def hmp(self, line: str, deadline: float) -> str:
-        """Run a human monitor command; its text, empty if there was no answer."""
-        answer = self.execute("human-monitor-command", deadline, **{"command-line": line})
+    def hmp(self, line: str, deadline: float, cpu: int = 0) -> str:
+        """Run a human monitor command on a CPU; its text, empty if there was no answer."""
+        words = {"command-line": line, "cpu-index": cpu}
+        answer = self.execute("human-monitor-command", deadline, **words)
         return answer if isinstance(answer, str) else ""
 
     def close(self, deadline: float = 5.0) -> None:

@@ -7,6 +7,7 @@ One nested run of toys.py serves all tests here, because each boot costs seconds
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -117,6 +118,14 @@ def test_panic_in_a_teardown_fails_its_test(run) -> None:
 def test_freeze_fails_its_test(run) -> None:
     """The watchdog detects the missing heartbeat."""
     assert "guest hangs: no heartbeat for 8 s" in run.texts("test_freeze", "failure")
+
+
+def test_freeze_leaves_registers_and_code_of_each_cpu(run) -> None:
+    """They tell a kernel that hangs from a CPU that QEMU keeps on a removed breakpoint."""
+    (found,) = run.directory.glob("**/registers.txt")
+    text = found.read_text()
+    assert [int(number) for number in re.findall(r"^CPU#(\d+)", text, re.MULTILINE)] == [0, 1]
+    assert len(re.findall(r"^[0-9a-f]+: 0x[0-9a-f]{2} 0x", text, re.MULTILINE)) == 2
 
 
 def test_late_panic_is_not_lost(run) -> None:
