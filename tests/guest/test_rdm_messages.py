@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from guest_support import LIMIT, Call
-from rdm_support import RECEIVED, SENT, RdmNet
+from guest_support import LIMIT, Call, Mock
+from rdm_support import RECEIVED, SENT, TRECEIVED, RdmNet
 
 import kfabric_py as kp
+from harness.guest.sleeping import wait_until_asleep
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 MULTI = kp.CqFlags.MULTI_RECV
@@ -247,6 +248,36 @@ def test_address_that_is_not_in_the_vector(rdm: RdmNet) -> None:
         with pytest.raises(kp.KfiError) as error:
             a.ep.send(a.buffer[:8], to=to)
         assert error.value.errno == errno.EINVAL
+
+
+def test_message_that_a_closing_endpoint_has_got_is_a_success(
+    rdm: RdmNet, mock: Mock, in_thread: InThread
+) -> None:
+    """V6: hook D3: it closes while it reports the message, which must not be sent again."""
+    a, b = rdm.connect(info=rdm.ask(rx_attr=kp.RxAttr(total_buffered_recv=4096)))
+    b.ep.trecv(b.buffer[:8], 1)
+    for _ in range(2):
+        a.ep.send(a.buffer[:8])
+    a.ep.tsend(a.buffer[:8], 1)
+    # The first one is kept, and the second one refused: WANT brings the third one.
+    assert b.entry().flags == TRECEIVED
+    for _ in range(2):
+        b.ep.recv(b.buffer[:8])
+        b.entry()
+    for _ in range(3):
+        a.entry()
+    b.ep.recv(b.buffer[:8], context="last")
+    hook = mock.hook("D3", b.cq)
+    sending = in_thread(lambda: a.ep.send(a.buffer[:8], context="last"))
+    hook.stopped()
+    closing = in_thread(b.ep.close)
+    # RESUME has been queued before that.
+    wait_until_asleep(closing.tid, r"^kfr_rx_close\b", LIMIT)
+    hook.go()
+    for call in (sending, closing):
+        call.result()
+    assert b.entry().context == "last"
+    assert (a.entry().context, a.cq.read(1)) == ("last", [])
 
 
 def test_closing_with_receives_posted(rdm: RdmNet) -> None:

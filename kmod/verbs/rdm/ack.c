@@ -238,13 +238,14 @@ void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 }
 
 /**
- * kfr_count_request() - a request was handled, numbered or not
+ * kfr_count_request() - a request is decided about, numbered or not
  * @conn: it came on this connection
  *
- * RESUME reports the count. The sender repeats all requests above it, so the
- * count must not include a request that has not been decided yet.
+ * RESUME reports the count. The sender repeats all requests above it. So a context
+ * counts a request in the section of its lock that decides about it: earlier, a
+ * refused one would not be repeated; later, an accepted one would be.
  *
- * Context: softirq; no lock held.
+ * Context: softirq; a kfr_rx.lock may be held.
  */
 void kfr_count_request(struct kfr_conn *conn)
 {

@@ -351,13 +351,17 @@ static void kfr_rx_wants_more(struct kfr_rx *rx, struct kfr_arrival *in)
 		in->want = *in->recv;
 }
 
-/* May a request of its flow be carried out now? KFR_MATCHED: it may. */
+/*
+ * May a request of its flow be carried out now? KFR_MATCHED: it may. It is counted
+ * in the section that decides about it, so RESUME of the context finds it counted.
+ */
 static enum kfr_arrival_result kfr_rx_gate(struct kfr_rx *rx,
 					   struct kfr_arrival *in)
 {
 	const struct kfr_hdr *hdr = in->hdr;
 
 	lockdep_assert_held(&rx->lock);
+	kfr_count_request(in->conn);
 	if (rx->closing)
 		return KFR_CLOSING;
 	if (hdr->flags & KFR_F_PULLED)
@@ -597,16 +601,16 @@ static bool kfr_is_request(const struct kfr_hdr *hdr)
 }
 
 /*
- * A request is counted and acknowledged after it was handled: a reply that
- * refuses it is queued by then, and thus goes out before the ACK.
+ * A request is acknowledged after it was handled: a reply that refuses it is queued
+ * by then, and thus goes out before the ACK.
  */
 static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 			struct page *page, size_t payload)
 {
 	if (kfr_is_request(hdr)) {
 		/*
-		 * Read without the lock: only this function changes the two
-		 * counters, and it never runs twice at once for a connection.
+		 * Read without the lock: the two counters change in this
+		 * function only, which never runs twice at once for a connection.
 		 */
 		if (!kfr_payload_ok(hdr, page, payload) ||
 		    le32_to_cpu(hdr->count) != conn->rx_count + 1)
@@ -615,7 +619,9 @@ static int kfr_dispatch(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		    le32_to_cpu(hdr->seq) != conn->rx_seq + 1)
 			return -EPROTO;
 		kfr_handle_request(conn, hdr, page, payload);
-		kfr_count_request(conn);
+		/* No context has decided about it. */
+		if (conn->rx_count != le32_to_cpu(hdr->count))
+			kfr_count_request(conn);
 		if (kfr_hdr_numbered(hdr))
 			kfr_ack_request(conn, le32_to_cpu(hdr->seq));
 		return 0;
