@@ -469,6 +469,36 @@ def test_kernel_sends_the_wanted_message_alone(rdm: RdmNet, node: Node) -> None:
     assert {a.entry().flags for _ in range(4)} == {TSENT}
 
 
+def test_want_outlives_the_endpoint_of_the_message_that_it_has_selected(
+    rdm: RdmNet, node: Node
+) -> None:
+    """V4: another endpoint of the node has a message that matches, too."""
+    a, b = begun_here(rdm, node)
+    closing = rdm.peer()
+    closing.ep.peer = closing.av.insert_service(node.address, str(b.number))
+    b.flows[False].room = 0
+    for first, each in enumerate((closing, a), 1):
+        each.ep.tsend(each.buffer[:8], 5)
+        while sum(header.op == Op.EAGER for header in b.log) < first:
+            b.handle_one()
+    # The window is full, so the selected message is not sent yet.
+    b.silent = True
+    for _ in range(WINDOW):
+        a.ep.send(a.buffer[:8])
+    while sum(header.op == Op.EAGER for header in b.log) < WINDOW + 2:
+        b.handle_one()
+    b.want(5)
+    a.ep.recv(a.buffer[:8])
+    b.send(number(a), b"after it")
+    assert a.entry().flags == RECEIVED
+    closing.ep.close()
+    b.silent = False
+    b.acknowledge()
+    header = b.receive().header
+    assert (header.src, header.tag, header.flags) == (number(a), 5, Flag.TAGGED | Flag.PULLED)
+    assert a.entry().flags == TSENT
+
+
 def test_wanted_message_comes_before_kept_ones(rdm: RdmNet, node: Node) -> None:
     """A receive that matches a refused message only is sent WANT for."""
     a, b = begun_here(rdm, node, info=few(rdm))

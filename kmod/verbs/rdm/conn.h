@@ -402,6 +402,7 @@ enum kfr_op_state {
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
  * @want_entry: a success writes a completion entry
  * @hdr: the request; the pump fills in @seq, @epoch, @count and @ack
+ * @want: with KFR_F_PULLED: the WANT that it is sent for
  * @buf: the local buffer
  * @map: the same for the device, if it is sent in segments
  * @mapped: @map is valid
@@ -421,8 +422,8 @@ enum kfr_op_state {
  * @inject: room for the copy of an injected buffer
  *
  * From submit until it is off the connection's lists, kfr_conn.lock protects
- * @item, @sent, @tx, @found, @state to @has_id, @hdr, @regs to @registered and @err to
- * @over.
+ * @item, @sent, @tx, @found, @state to @has_id, @hdr, @want, @regs to @registered and
+ * @err to @over.
  * Before and after, the thread that got it, or took it off, owns it alone. The
  * buffer stays mapped, and readable by the peer if it is registered, until
  * kfr_op_done().
@@ -442,6 +443,7 @@ struct kfr_op {
 	u64 kind;
 	bool want_entry;
 	struct kfr_hdr hdr;
+	struct kfr_hdr want;
 	struct kfr_buf buf;
 	struct kfr_map map;
 	bool mapped;

@@ -794,6 +794,43 @@ static bool kfr_op_matches_want(const struct kfr_op *op,
 	       !(differs & ~le64_to_cpu(want->data));
 }
 
+/* Sends the first parked message that matches, but none of a closing context. */
+static void kfr_flow_pull(struct kfr_conn *conn, const struct kfr_hdr *want)
+{
+	struct kfr_flow *flow = kfr_flow_from(conn, want, false);
+	struct kfr_op *op;
+	LIST_HEAD(pulled);
+
+	lockdep_assert_held(&conn->lock);
+	if (!flow)
+		return;
+	list_for_each_entry(op, &flow->parked, sent) {
+		if (kfr_op_closing(op) || !kfr_op_matches_want(op, want))
+			continue;
+		op->hdr.flags |= KFR_F_PULLED;
+		op->want = *want;
+		kfr_unpark(conn, op, &pulled);
+		kfr_flow_send_again(conn, flow, &pulled);
+		return;
+	}
+}
+
+/**
+ * kfr_flow_pull_next() - an operation of a closing context ends without being sent
+ * @conn: its connection
+ * @op: the operation, queued
+ *
+ * If WANT has selected it, the receive still waits: select another one.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_flow_pull_next(struct kfr_conn *conn, const struct kfr_op *op)
+{
+	lockdep_assert_held(&conn->lock);
+	if (op->hdr.flags & KFR_F_PULLED)
+		kfr_flow_pull(conn, &op->want);
+}
+
 /**
  * kfr_flow_want() - WANT has arrived: send the first matching message
  * @conn: on this connection
@@ -805,23 +842,10 @@ static bool kfr_op_matches_want(const struct kfr_op *op,
  */
 void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
-	struct kfr_flow *flow;
-	struct kfr_op *op;
 	unsigned long irq;
-	LIST_HEAD(pulled);
 
 	spin_lock_irqsave(&conn->lock, irq);
-	flow = kfr_flow_from(conn, hdr, false);
-	if (flow) {
-		list_for_each_entry(op, &flow->parked, sent) {
-			if (!kfr_op_matches_want(op, hdr))
-				continue;
-			op->hdr.flags |= KFR_F_PULLED;
-			kfr_unpark(conn, op, &pulled);
-			kfr_flow_send_again(conn, flow, &pulled);
-			break;
-		}
-	}
+	kfr_flow_pull(conn, hdr);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 }

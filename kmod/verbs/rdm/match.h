@@ -291,6 +291,7 @@ void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn);
 void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_flow_want(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+void kfr_flow_pull_next(struct kfr_conn *conn, const struct kfr_op *op);
 void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv);

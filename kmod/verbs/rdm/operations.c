@@ -424,6 +424,8 @@ void kfr_op_recall(struct kfr_op *op, bool revoke)
 	if (conn->state == KFR_DEAD) {
 		/* kfr_op_fail_all() ends it. */
 	} else if (op->state == KFR_QUEUED || kfr_op_forget(conn, op, revoke)) {
+		if (op->state == KFR_QUEUED)
+			kfr_flow_pull_next(conn, op);
 		list_del_init(&op->item.link);
 		done = !kfr_op_cancel(conn, op);
 		/* Keeps the device until kfr_op_done() has unmapped it. */
