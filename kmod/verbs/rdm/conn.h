@@ -602,6 +602,7 @@ void kfr_pump(struct kfr_conn *conn);
 void kfr_pump_work(struct work_struct *work);
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count);
+void kfr_regs_put(struct kfr_conn *conn, struct kfr_op *op, unsigned int keep);
 
 /* ack.c: control messages, and completions of sends */
 void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,

@@ -316,7 +316,6 @@ void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 	struct kfr_op *op = container_of(wc->wr_cqe, struct kfr_op, cqe);
 	struct kfr_conn *conn = op->conn;
 	unsigned long irq;
-	unsigned int i;
 	bool done;
 
 	kfr_conn_get(conn);
@@ -329,10 +328,7 @@ void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc)
 	if (done) {
 		list_del_init(&op->sent);
 		op->registered = false;
-		for (i = 0; i < op->nregs; i++)
-			list_add_tail(&op->regs[i]->link, &conn->free_regs);
-		conn->nregs_free += op->nregs;
-		kfr_lane_of(conn, op)->nregs -= op->nregs;
+		kfr_regs_put(conn, op, 0);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done)

@@ -216,16 +216,24 @@ static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 	return true;
 }
 
-/* kfr_map_regs() estimates an upper bound; give back what was not needed. */
-static void kfr_unreserve(struct kfr_conn *conn, struct kfr_op *op,
-			  unsigned int nregs)
+/**
+ * kfr_regs_put() - give registrations of an operation back
+ * @conn: its connection
+ * @op: the operation
+ * @keep: how many it keeps
+ *
+ * They are invalid. If they were never made, the caller gives the places in the send
+ * queue back.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_regs_put(struct kfr_conn *conn, struct kfr_op *op, unsigned int keep)
 {
 	lockdep_assert_held(&conn->lock);
-	while (op->nregs > nregs) {
-		list_add(&op->regs[--op->nregs]->link, &conn->free_regs);
+	while (op->nregs > keep) {
+		list_add_tail(&op->regs[--op->nregs]->link, &conn->free_regs);
 		conn->nregs_free++;
 		kfr_lane_of(conn, op)->nregs--;
-		conn->sq_free++;
 	}
 }
 
@@ -264,7 +272,9 @@ static int kfr_map_segs(struct kfr_conn *conn, struct kfr_op *op,
 		op->segs[i].rkey = cpu_to_le32(mr->rkey);
 		op->segs[i].len = cpu_to_le32(mr->length);
 	}
-	kfr_unreserve(conn, op, i);
+	/* kfr_map_regs() estimates an upper bound. */
+	conn->sq_free += op->nregs - i;
+	kfr_regs_put(conn, op, i);
 	return left ? -EIO : 0;
 }
 
