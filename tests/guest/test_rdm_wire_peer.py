@@ -41,6 +41,8 @@ POISON = 0xCC
 SIZE = 1 << 17
 #: Places that a connection of the kernel sends from, and how many of them a test leaves free.
 TXBUFS, FREE = 64, 16
+#: Lanes of a connection of the kernel, and registrations that one of them gets.
+LANES, LANE_MRS = 16, 32
 #: Messages that a context keeps if it is opened with these hints.
 KEPT = 4
 FEW = kp.RxAttr(total_buffered_recv=KEPT * 4096)
@@ -451,6 +453,56 @@ def test_refused_requests_and_others_take_turns(rdm: RdmNet, node: Node) -> None
     assert got == list(range(WINDOW + 10))
     requests = [header.dst for header in b.log if header.op == Op.EAGER]
     assert b.number + 1 in requests[:3]
+
+
+def refused_window(a: RdmPeer, b: Peer) -> None:
+    """Post a window of messages that are refused, and wait for an ACK to be sent again."""
+    b.flows[False].room = 0
+    b.silent = True
+    for each in range(WINDOW):
+        a.ep.send(a.buffer[:1], data=each)
+    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
+        b.handle_one()
+    b.resume(PLENTY)
+    # The kernel replies to this after it has handled RESUME.
+    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+
+
+def test_long_message_takes_its_turn_among_short_ones(rdm: RdmNet, node: Node) -> None:
+    """After those that are sent again, later short messages do not overtake it."""
+    a, b = begun_here(rdm, node)
+    refused_window(a, b)
+    a.ep.send(a.buffer[:5000], data=WINDOW)
+    for each in range(WINDOW + 1, WINDOW + 10):
+        a.ep.send(a.buffer[:1], data=each)
+    b.silent = False
+    b.acknowledge()
+    assert [b.receive().header.data for _ in range(WINDOW + 10)] == list(range(WINDOW + 10))
+    assert {a.entry().flags for _ in range(WINDOW + 10)} == {SENT}
+
+
+def test_long_message_in_its_turn_holds_up_no_lane(rdm: RdmNet, node: Node) -> None:
+    """A long message to another context of the lane passes it."""
+    a, b = begun_here(rdm, node)
+    other = b.number + LANES
+    refused_window(a, b)
+    a.ep.send(a.buffer[:5000])
+    a.ep.send(a.buffer[:5000], to=a.av.insert_service(node.address, str(other)))
+    assert b.handle_until(Op.RTS).dst == other
+
+
+def test_unsent_long_messages_leave_their_registrations_to_others(rdm: RdmNet, node: Node) -> None:
+    """Their endpoint closes, and another one has as many as before."""
+    a, b = begun_here(rdm, node)
+    c = rdm.peer(length=SIZE)
+    c.ep.peer = c.av.insert_service(node.address, str(b.number))
+    refused_window(a, b)
+    for _ in range(LANE_MRS):
+        a.ep.send(a.buffer[:5000])
+    a.ep.close()
+    c.ep.send(c.buffer[:5000])
+    assert b.handle_until(Op.RTS).src == number(c)
+    assert c.entry().flags == SENT
 
 
 def test_kernel_sends_the_wanted_message_alone(rdm: RdmNet, node: Node) -> None:

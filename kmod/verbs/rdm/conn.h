@@ -106,7 +106,8 @@ struct kfr_wire {
  * @mr: the device's object
  *
  * An operation keeps it from kfr_reserve() until its invalidation has completed
- * (kfr_op_invalid()), so a peer cannot use the key for another operation.
+ * (kfr_op_invalid()), so a peer cannot use the key for another operation. One that
+ * was never sent gives it back in kfr_op_end().
  */
 struct kfr_reg {
 	struct list_head link;

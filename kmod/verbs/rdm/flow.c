@@ -507,22 +507,24 @@ void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op)
 }
 
 /**
- * kfr_flow_ahead() - are older operations of a flow to be sent?
+ * kfr_flow_follow() - let an operation go after those of its flow that are sent again
  * @conn: its connection
- * @op: an operation that was not sent yet
+ * @op: not sent yet; it has what it needs
  *
  * Context: any; the caller holds the connection's lock.
- * Return: the list of those; NULL: there are none.
+ * Return: true: there are such, and it was queued after them; false: none.
  */
-struct list_head *kfr_flow_ahead(const struct kfr_conn *conn,
-				 const struct kfr_op *op)
+bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op)
 {
 	struct kfr_flow *flow = NULL;
 
 	lockdep_assert_held(&conn->lock);
 	if (!list_empty(&conn->turns))
 		flow = kfr_flow_find(conn, &op->hdr);
-	return flow && !list_empty(&flow->again) ? &flow->again : NULL;
+	if (!flow || list_empty(&flow->again))
+		return false;
+	list_move_tail(&op->item.link, &flow->again);
+	return true;
 }
 
 /* Requests of a new flow may have been sent before it was one. */

@@ -296,8 +296,7 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv);
 void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op);
-struct list_head *kfr_flow_ahead(const struct kfr_conn *conn,
-				 const struct kfr_op *op);
+bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op);
 struct kfr_flow *kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_flow_release(struct kfr_conn *conn, const struct kfr_op *op);
 void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr);

@@ -187,8 +187,8 @@ struct kfr_op *kfr_find_request(struct kfr_conn *conn,
  * @conn: its connection
  * @op: the operation; on no queue to be sent
  *
- * Gives its id back. Registrations are invalidated first: the pump posts that,
- * and kfr_op_invalid() finishes.
+ * Gives its id back. Registrations that were made are invalidated first: the pump
+ * posts that, and kfr_op_invalid() finishes.
  *
  * Context: any; the caller holds the connection's lock.
  * Return: true: it is on @conn->ending; false: it is off all lists, and the
@@ -201,6 +201,10 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 	op->parked = false;
 	kfr_flow_release(conn, op);
 	if (op->has_id) {
+		if (!op->registered) {
+			conn->sq_free += op->nregs;
+			kfr_regs_put(conn, op, 0);
+		}
 		conn->ids[le32_to_cpu(op->hdr.seq) % KFR_IDS] = NULL;
 		conn->nids--;
 		kfr_lane_of(conn, op)->nids--;

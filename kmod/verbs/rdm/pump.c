@@ -328,8 +328,7 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 	for (i = 0; i < KFR_LANES; i++) {
 		item = kfr_first(&conn->lanes[conn->next_lane].waiting);
 		op = item ? container_of(item, struct kfr_op, item) : NULL;
-		if (op && !kfr_lane_full(conn, op) &&
-		    !kfr_flow_ahead(conn, op)) {
+		if (op && !kfr_lane_full(conn, op)) {
 			*enough = kfr_reserve(conn, op);
 			if (!*enough)
 				return NULL;
@@ -345,23 +344,17 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 
 /*
  * Lets a new request go, with an id and registrations if it needs them, or moves
- * it to where it waits, so that later requests are not held up: to the older ones
- * of its flow, or to its lane.
+ * it to its lane, so that later requests are not held up.
  */
 static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 			  bool *enough)
 {
-	struct list_head *ahead = kfr_flow_ahead(conn, op);
 	struct kfr_lane *lane = kfr_lane_of(conn, op);
 
 	lockdep_assert_held(&conn->lock);
-	if (kfr_op_numbered(op)) {
-		if (ahead)
-			list_move_tail(&op->item.link, ahead);
-		return !ahead;
-	}
-	if (*enough && !ahead && list_empty(&lane->waiting) &&
-	    !kfr_lane_full(conn, op)) {
+	if (kfr_op_numbered(op))
+		return true;
+	if (*enough && list_empty(&lane->waiting) && !kfr_lane_full(conn, op)) {
 		*enough = kfr_reserve(conn, op);
 		if (*enough)
 			return true;
@@ -397,7 +390,11 @@ static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
 	return NULL;
 }
 
-/* The next new request: lanes first, as their operations have been here before. */
+/*
+ * The next new request: lanes first, as their operations have been here before. Long
+ * or short, it takes its place after those of its flow that are sent again, so later
+ * ones do not overtake it, and it holds up no lane.
+ */
 static struct kfr_op *kfr_next_new(struct kfr_conn *conn)
 {
 	bool enough = true;
@@ -405,15 +402,17 @@ static struct kfr_op *kfr_next_new(struct kfr_conn *conn)
 	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
-	op = kfr_next_waiting(conn, &enough);
-	while (!op) {
-		item = kfr_first(&conn->reqs);
-		if (!item)
-			return NULL;
-		op = container_of(item, struct kfr_op, item);
-		if (!kfr_req_admit(conn, op, &enough))
-			op = NULL;
-	}
+	do {
+		op = kfr_next_waiting(conn, &enough);
+		while (!op) {
+			item = kfr_first(&conn->reqs);
+			if (!item)
+				return NULL;
+			op = container_of(item, struct kfr_op, item);
+			if (!kfr_req_admit(conn, op, &enough))
+				op = NULL;
+		}
+	} while (kfr_flow_follow(conn, op));
 	return kfr_in_window(conn, op);
 }
 
