@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guest_support import LIMIT, Child
-from rdm_support import NEEDS_SOUND_RXE, RECEIVED, SENT, RdmNet, RdmPeer
+from rdm_support import NEEDS_SOUND_RXE, RECEIVED, SENT, RdmNet, RdmPeer, parameter
 from rdm_wire_cm import Broken
 from rdm_wire_format import Op, segments
 from rdm_wire_peer import Peer
@@ -36,6 +36,8 @@ SIZE = 1 << 16
 SERVICE = "77"
 #: Receives of a peer, and more messages than that.
 RECEIVES, MANY = 16, 24
+#: Probes, one a second: a peer that has not replied for as many is slow.
+PROBES = 4
 #: Addresses without a machine, in the link's network.
 ADDRESSES, FIRST = 64, 100
 
@@ -160,6 +162,13 @@ def test_exit_with_data_moving_for_a_deaf_peer_fails_no_other(
 
 
 @pytest.fixture
+def impatient() -> Iterator[None]:
+    """A peer has a second or two for what killed clients have left to it."""
+    with parameter("rdm_abandon_s", 1):
+        yield
+
+
+@pytest.fixture
 def one_cpu() -> Iterator[None]:
     """The test and its children run on one CPU, so that freed pages are the next to be used."""
     was = os.sched_getaffinity(0)
@@ -170,7 +179,7 @@ def one_cpu() -> Iterator[None]:
 
 @NEEDS_SOUND_RXE
 def test_silent_peer_loses_access_to_the_memory_of_a_killed_client(
-    rdm: RdmNet, node: Node, in_child: InChild, one_cpu: None
+    rdm: RdmNet, node: Node, in_child: InChild, impatient: None, one_cpu: None
 ) -> None:
     """O4: until then it finds in that memory what the client has sent."""
     rdm.peer()
@@ -192,8 +201,33 @@ def test_silent_peer_loses_access_to_the_memory_of_a_killed_client(
             assert b.wire.fetch(memory) == data
 
 
-def test_connection_that_only_killed_clients_use_is_given_up(
+def test_slow_peer_goes_on_with_the_memory_of_a_killed_client(
     rdm: RdmNet, node: Node, in_child: InChild
+) -> None:
+    """O4: other clients' messages on the connection arrive afterwards."""
+    node.listen()
+    with parameter("rdm_probe_s", 1):
+        child = client(rdm, in_child, operation(node, Op.RTS))
+        b = Peer(node.accept(node.request()))
+        b.hold = True
+        b.handle_until(Op.RTS)
+        a = neighbour(rdm, node)
+        # Data that moves already is not held any more, and CANCEL does not find it.
+        ((header, payload),) = b.held
+        b.held.clear()
+        kill(child)
+        b.handle_until(Op.CANCEL)
+        for _ in range(PROBES):
+            b.handle_until(Op.ACK)
+    b.wire.fetch(segments(payload, header.nsegs))
+    b.reply(header, Op.FIN, length=header.len)
+    a.ep.send(a.buffer[:8])
+    b.receive()
+    assert a.entry().flags == SENT
+
+
+def test_connection_that_only_killed_clients_use_is_given_up(
+    rdm: RdmNet, node: Node, in_child: InChild, impatient: None
 ) -> None:
     """O4, X3: a deaf peer does not keep the memory of killed clients."""
 

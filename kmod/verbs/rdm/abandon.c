@@ -10,17 +10,23 @@
  *		the connection; then kfr_op_done() frees it
  *   job	@rx is NULL. It goes on: only its report is left out
  *
- * A peer must not have the memory for ever. So kfr_conn.abandoned looks after the
- * connection every KFR_CLOSE_TIME until nothing abandoned is left:
+ * CANCEL does not stop data that moves already, and a slow peer that finds the
+ * memory revoked loses the connection. So the peer has time, as only the pages wait
+ * for it. But it must not have them for ever. kfr_conn.abandoned runs every
+ * rdm_abandon_s until nothing abandoned is left. If nothing of that has ended since
+ * it ran last, and nothing was added, it revokes the peer's access.
  *
- *   found once		the peer has got CANCEL, and has time for its reply
- *   found again		its access is revoked
- *
- * The device comes to that after all that was posted before. If a peer takes no
- * messages, and all that this side has on the connection is abandoned, the
- * connection is aborted.
+ * The device comes to that after all that was posted before. If the peer takes
+ * nothing, and all that this side has on the connection is abandoned, the connection
+ * is aborted.
  */
+#include <linux/module.h>
+
 #include "rdm.h"
+
+static unsigned int rdm_abandon_s = 30;
+module_param(rdm_abandon_s, uint, 0644);
+MODULE_PARM_DESC(rdm_abandon_s, "how long a peer may use memory of ended processes without returning any (s)");
 
 /*
  * kfr_conn_fail() cancels the work item after the connection is dead; lock and state
@@ -28,9 +34,13 @@
  */
 static void kfr_abandoned_later(struct kfr_conn *conn)
 {
+	unsigned int seconds = clamp(READ_ONCE(rdm_abandon_s), 1u,
+				     KFR_PROBE_MAX);
+
 	lockdep_assert_held(&conn->lock);
+	conn->nabandoned = 0;
 	if (conn->state != KFR_DEAD)
-		schedule_delayed_work(&conn->abandoned, KFR_CLOSE_TIME);
+		schedule_delayed_work(&conn->abandoned, seconds * HZ);
 }
 
 /**
@@ -146,10 +156,7 @@ static unsigned int kfr_count_abandoned(struct kfr_conn *conn)
 	return n;
 }
 
-/*
- * Those that were found before. If they have no registration, they are on a list of
- * the caller afterwards.
- */
+/* Those without a registration are on a list of the caller afterwards. */
 static void kfr_revoke_abandoned(struct kfr_conn *conn, struct list_head *done)
 {
 	struct kfr_op *op, *next;
@@ -158,12 +165,9 @@ static void kfr_revoke_abandoned(struct kfr_conn *conn, struct list_head *done)
 	list_for_each_entry_safe(op, next, &conn->sent_by_id, sent) {
 		if (op->tx)
 			continue;
-		if (op->found) {
-			kfr_flow_expect(conn, op);
-			if (!kfr_op_cancel(conn, op))
-				list_add_tail(&op->sent, done);
-		}
-		op->found = true;
+		kfr_flow_expect(conn, op);
+		if (!kfr_op_cancel(conn, op))
+			list_add_tail(&op->sent, done);
 	}
 }
 
@@ -180,18 +184,21 @@ void kfr_abandoned(struct work_struct *work)
 					     struct kfr_conn, abandoned);
 	LIST_HEAD(done);
 	unsigned int n;
-	bool alone;
+	bool kept, alone;
 
 	spin_lock_irq(&conn->lock);
 	n = kfr_count_abandoned(conn);
-	if (n && conn->state != KFR_DEAD) {
+	kept = n && n == conn->nabandoned && conn->state != KFR_DEAD;
+	if (n)
 		kfr_abandoned_later(conn);
+	conn->nabandoned = n;
+	if (kept)
 		kfr_revoke_abandoned(conn, &done);
-	}
-	alone = n && n == atomic_read(&conn->nops) + conn->njobs;
+	alone = kept && n == atomic_read(&conn->nops) + conn->njobs;
 	spin_unlock_irq(&conn->lock);
 	kfr_ops_done(&done);
+	/* The pump notes if the send queue is empty, and thus not stuck. */
+	kfr_pump(conn);
 	if (alone && kfr_conn_stuck(conn))
 		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
-	kfr_pump(conn);
 }

@@ -240,6 +240,8 @@ enum kfr_conn_state {
  * @nflows: their number
  * @jobs: all jobs of the connection
  * @njobs: their number
+ * @nabandoned: abandoned operations and jobs that @abandoned found when it ran last;
+ *	0: there were none, or more were added since
  * @ack_timer: sends an ACK that found no message to travel with
  * @setup: resolves the address; may be queued again
  * @pump: posts what kfr_pump() has left
@@ -338,6 +340,7 @@ struct kfr_conn {
 	unsigned int nflows;
 	struct list_head jobs;
 	unsigned int njobs;
+	unsigned int nabandoned;
 	struct hrtimer ack_timer;
 	struct work_struct setup;
 	struct work_struct pump;
@@ -392,7 +395,6 @@ enum kfr_op_state {
  * @sent: on kfr_conn.sent_numbered, .sent_by_id or .ending, or kfr_flow.parked
  * @next: the next free one; kfr_tx.lock
  * @tx: its context. NULL: it is abandoned, see abandon.c. Constant until then
- * @found: @conn.abandoned has found it abandoned
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
@@ -423,8 +425,8 @@ enum kfr_op_state {
  * @inject: room for the copy of an injected buffer
  *
  * From submit until it is off the connection's lists, kfr_conn.lock protects
- * @item, @sent, @tx, @found, @state to @has_id, @hdr, @want, @regs to @registered and
- * @err to @over.
+ * @item, @sent, @tx, @state to @has_id, @hdr, @want, @regs to @registered and @err
+ * to @over.
  * Before and after, the thread that got it, or took it off, owns it alone. The
  * buffer stays mapped, and readable by the peer if it is registered, until
  * kfr_op_done().
@@ -434,7 +436,6 @@ struct kfr_op {
 	struct list_head sent;
 	struct kfr_op *next;
 	struct kfr_tx *tx;
-	bool found;
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
