@@ -7,6 +7,7 @@ device of this side finishes nothing that was posted after the messages which it
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import signal
@@ -137,11 +138,8 @@ SERVED: dict[str, tuple[Work, Callable[[Peer, int], object]]] = {
 }
 
 
-@pytest.mark.parametrize("what", SERVED)
-def test_exit_with_data_moving_for_a_deaf_peer_fails_no_other(
-    rdm: RdmNet, node: Node, in_child: InChild, what: str
-) -> None:
-    """O4: other clients' messages on the connection arrive once the peer goes on."""
+def served(rdm: RdmNet, node: Node, in_child: InChild, what: str) -> tuple[Child, RdmPeer, Peer]:
+    """A client that data moves for, a neighbour of it, and the deaf peer of both."""
     work, request = SERVED[what]
     node.listen()
     child = client(rdm, in_child, work)
@@ -157,6 +155,15 @@ def test_exit_with_data_moving_for_a_deaf_peer_fails_no_other(
     request(b, to)
     b.send(number(a), b"after it")
     assert a.entry().flags == RECEIVED
+    return child, a, b
+
+
+@pytest.mark.parametrize("what", SERVED)
+def test_exit_with_data_moving_for_a_deaf_peer_fails_no_other(
+    rdm: RdmNet, node: Node, in_child: InChild, what: str
+) -> None:
+    """O4: other clients' messages on the connection arrive once the peer goes on."""
+    child, a, b = served(rdm, node, in_child, what)
     kill(child)
     expect_all(a, b)
 
@@ -244,6 +251,17 @@ def test_connection_that_only_killed_clients_use_is_given_up(
     node.wait(lambda: len(wire.inbox) >= RECEIVES, "a message in each receive")
     kill(child)
     wire.wait_for_end()
+
+
+@pytest.mark.parametrize("what", SERVED)
+def test_connection_that_others_wait_on_is_given_up_if_the_peer_stays_deaf(
+    rdm: RdmNet, node: Node, in_child: InChild, impatient: None, what: str
+) -> None:
+    """O4, X3: it does not keep the memory of killed clients."""
+    child, a, b = served(rdm, node, in_child, what)
+    kill(child)
+    b.wire.wait_for_end()
+    assert a.error().err == errno.ENOTCONN
 
 
 def test_exit_waits_for_no_connection_that_begins(rdm: RdmNet, in_child: InChild) -> None:

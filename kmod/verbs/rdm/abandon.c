@@ -17,8 +17,8 @@
  * it ran last, and nothing was added, it revokes the peer's access.
  *
  * The device comes to that after all that was posted before. If the peer takes
- * nothing, and all that this side has on the connection is abandoned, the connection
- * is aborted.
+ * nothing, neither that nor a job ends, nor anything else on the connection. Then
+ * the connection is aborted.
  */
 #include <linux/module.h>
 
@@ -184,7 +184,7 @@ void kfr_abandoned(struct work_struct *work)
 					     struct kfr_conn, abandoned);
 	LIST_HEAD(done);
 	unsigned int n;
-	bool kept, alone;
+	bool kept;
 
 	spin_lock_irq(&conn->lock);
 	n = kfr_count_abandoned(conn);
@@ -194,11 +194,10 @@ void kfr_abandoned(struct work_struct *work)
 	conn->nabandoned = n;
 	if (kept)
 		kfr_revoke_abandoned(conn, &done);
-	alone = kept && n == atomic_read(&conn->nops) + conn->njobs;
 	spin_unlock_irq(&conn->lock);
 	kfr_ops_done(&done);
 	/* The pump notes if the send queue is empty, and thus not stuck. */
 	kfr_pump(conn);
-	if (alone && kfr_conn_stuck(conn))
+	if (kept && kfr_conn_stuck(conn))
 		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 }
