@@ -175,11 +175,11 @@ static int kfr_mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 
 /*
  * Order: make it invisible, drop the count of the open region, and wait for
- * jobs. They have KFR_CLOSE_TIME to end, then their connections are aborted.
- * The memory is the ULP's again when this returns.
+ * jobs, as kfr_rx_close() does. The memory is the ULP's again when this returns.
  */
 static int kfr_mr_close(struct kfid *fid)
 {
+	unsigned long end = jiffies + KFR_REVOKE_TIME;
 	struct kfr_mr *mr = kfr_mr_of_fid(fid);
 	int err;
 
@@ -189,10 +189,8 @@ static int kfr_mr_close(struct kfid *fid)
 	if (mr->enabled)
 		xa_erase_irq(kfr_mr_keys(mr), mr->mr.key);
 	kfr_mr_put(mr);
-	if (!wait_for_completion_timeout(&mr->idle, KFR_CLOSE_TIME)) {
-		kfr_nodes_break(mr->rdm->domain->dev, mr);
-		wait_for_completion(&mr->idle);
-	}
+	while (!wait_for_completion_timeout(&mr->idle, KFR_CLOSE_TIME))
+		kfr_nodes_break(mr->rdm->domain->dev, mr, time_after(jiffies, end));
 	if (mr->rx)
 		kfi_fid_put(&mr->rx->base.ep.fid);
 	kfi_fid_put(&mr->rdm->domain->base.domain.fid);

@@ -851,15 +851,16 @@ void kfr_node_resume(struct kfr_node *node)
  * @node: the node
  * @rx: a receive context that is closing, or NULL
  * @mr: a region that is closing, or NULL
+ * @all: all of them; otherwise those that are stuck
  *
- * Jobs end later, in the work items: the caller waits for that. A connection
- * that begins meanwhile has no job for the object: messages do not find it any
- * more.
+ * Others use the connections, too. Jobs end later, in the work items: the caller
+ * waits for that. A connection that begins meanwhile has no job for the object:
+ * messages do not find it any more.
  *
  * Context: process, may sleep.
  */
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
-		    const struct kfr_mr *mr)
+		    const struct kfr_mr *mr, bool all)
 {
 	struct kfr_conn *conn;
 	unsigned long i;
@@ -868,7 +869,8 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 	xa_for_each(&node->conns, i, conn) {
 		kfr_conn_get(conn);
 		spin_unlock_irq(&node->lock);
-		if (kfr_conn_serves(conn, rx, mr))
+		if (kfr_conn_serves(conn, rx, mr) &&
+		    (all || kfr_conn_stuck(conn)))
 			kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 		kfr_conn_put(conn);
 		spin_lock_irq(&node->lock);
@@ -880,16 +882,17 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
  * kfr_nodes_break() - abort the connections that keep a region busy
  * @dev: the device of the region
  * @mr: the region, which is closing
+ * @all: as for kfr_node_break()
  *
  * Context: process, may sleep; takes @dev->lock.
  */
-void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr)
+void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr, bool all)
 {
 	struct kfr_node *node;
 
 	mutex_lock(&dev->lock);
 	list_for_each_entry(node, &dev->nodes, link)
-		kfr_node_break(node, NULL, mr);
+		kfr_node_break(node, NULL, mr, all);
 	mutex_unlock(&dev->lock);
 }
 

@@ -56,7 +56,7 @@
  *
  * Each close has the same order: stop new users, make the object invisible to
  * messages, drop the initial count, wait for the others (and abort their
- * connections if they take too long), free. At the exit of a process, kfi_stop()
+ * connections if these are stuck), free. At the exit of a process, kfi_stop()
  * comes before that for all its objects, see abandon.c: no close waits for a peer.
  *
  * DOC: Contexts
@@ -160,7 +160,7 @@
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
 
-#define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then revokes or aborts */
+#define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then revokes or looks */
 #define KFR_SILENT_TIME	(3 * HZ)	/* close aborts: the peer takes nothing */
 #define KFR_REVOKE_TIME	(10 * HZ)	/* close aborts: it does not take enough */
 #define KFR_IDLE_MIN	HZ		/* if a node, or a connection, is full */
@@ -469,9 +469,9 @@ void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_resume(struct kfr_node *node);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
-void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr);
+void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr, bool all);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
-		    const struct kfr_mr *mr);
+		    const struct kfr_mr *mr, bool all);
 
 /* owner.c: what owners have of a node */
 int kfr_count(struct xarray *xa, unsigned long owner, unsigned long most,

@@ -204,22 +204,23 @@ void kfr_rx_stop(struct kfr_rx *rx)
  * kfr_rx_close() - last step of a close: wait for all users of the context
  * @rx: the context, stopped and hidden: messages do not find it any more
  *
- * Jobs of peers have KFR_CLOSE_TIME to end. Then their connections are aborted,
- * which makes the device return all work requests, and the jobs fail. When this
- * returns, neither device nor CPU touches the receives' buffers.
+ * Jobs of peers go on until their data has moved. If the device does not come to
+ * that, as a peer takes no messages, or not fast enough, the connection is aborted:
+ * the device returns all work requests, and the jobs fail. When this returns,
+ * neither device nor CPU touches the receives' buffers.
  *
  * Context: process, sleeps; no lock held.
  */
 void kfr_rx_close(struct kfr_rx *rx)
 {
+	unsigned long end = jiffies + KFR_REVOKE_TIME;
+
 	if (!rx->recvs)
 		return;
 	cancel_delayed_work_sync(&rx->expire);
 	kfr_rx_put(rx);
-	if (!wait_for_completion_timeout(&rx->idle, KFR_CLOSE_TIME)) {
-		kfr_node_break(rx->ep->node, rx, NULL);
-		wait_for_completion(&rx->idle);
-	}
+	while (!wait_for_completion_timeout(&rx->idle, KFR_CLOSE_TIME))
+		kfr_node_break(rx->ep->node, rx, NULL, time_after(jiffies, end));
 	kfi_cq_leave(rx->base->rx_cq, &rx->room);
 	/*
 	 * A report that read @closing before may still be running, and so may a

@@ -3,6 +3,8 @@
 #ifndef _KFI_RTEST_HOSTILE_H_
 #define _KFI_RTEST_HOSTILE_H_
 
+#include <linux/completion.h>
+
 #include <rdm/wire.h>
 
 #include "rtest.h"
@@ -14,6 +16,7 @@
 #define RT_STRANGER	5	/* number of the endpoint that there is not */
 #define RT_SLOT		128	/* of what it hears: header and segments */
 #define RT_SLOTS	512
+#define RT_SLOW		10	/* messages that are taken slowly */
 
 /**
  * struct rt_hostile - a connected endpoint, and what it needs
@@ -41,6 +44,18 @@ struct rt_hostile {
 	unsigned int posted;
 };
 
+/**
+ * struct rt_closer - a thread that closes an object
+ * @fid: the object
+ * @begun: it is about to close it
+ * @done: it has
+ */
+struct rt_closer {
+	struct kfid *fid;
+	struct completion begun;
+	struct completion done;
+};
+
 extern const struct kfr_hello rt_hello;
 
 int rt_hostile_open(struct rt_hostile *h, bool listen);
@@ -60,6 +75,11 @@ int rt_ack(struct rt_hostile *h, u32 number);
 int rt_room(struct rt_hostile *h, unsigned int n);
 int rt_hear(struct rt_hostile *h, struct kfr_hdr *hdr);
 int rt_hostile_hears(struct rt_hostile *h, unsigned int n);
+int rt_close_begin(struct kfid *fid, struct rt_closer *closer);
+bool rt_closed(struct rt_hostile *h, struct rt_closer *closer);
+int rt_take_slowly(struct rt_hostile *h, struct kfr_hdr *hdr);
+int rt_ack(struct rt_hostile *h, u32 number);
+int rt_send_some(struct rt_side *side, kfi_addr_t addr, unsigned int n);
 int rt_know(struct rt_side *side, kfi_addr_t *addr);
 int rt_number(struct rt_side *side, __le16 *number);
 void rt_with_hostile(struct rt *rt,

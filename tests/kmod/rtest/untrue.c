@@ -4,13 +4,10 @@
  * answers those that it has not heard yet. All room for messages on their way is
  * in use then, so that what is to be sent again waits.
  */
-#include <linux/completion.h>
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
 #include "hostile.h"
-
-#define RT_SLOW		10	/* messages that are taken slowly */
 
 /* Something about the stranger's endpoint, or about what was sent to it. */
 static int rt_say(struct rt_hostile *h, enum kfr_wire_op op, u8 flags, u32 seq,
@@ -30,7 +27,7 @@ static int rt_say(struct rt_hostile *h, enum kfr_wire_op op, u8 flags, u32 seq,
 	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
 }
 
-static int rt_send_some(struct rt_side *side, kfi_addr_t addr, unsigned int n)
+int rt_send_some(struct rt_side *side, kfi_addr_t addr, unsigned int n)
 {
 	int err = 0;
 
@@ -75,39 +72,41 @@ static void rt_fin_early(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_talk(rt), 0);
 }
 
-/* Closes an endpoint meanwhile. */
-struct rt_closer {
-	struct kfid_ep *ep;
-	struct completion begun;
-	struct completion done;
-};
-
 static int rt_close_thread(void *arg)
 {
 	struct rt_closer *closer = arg;
 
 	complete(&closer->begun);
-	kfi_close(&closer->ep->fid);
+	kfi_close(closer->fid);
 	kthread_complete_and_exit(&closer->done, 0);
 }
 
-static int rt_close_begin(struct rt_side *side, struct rt_closer *closer)
+/* Closes an object meanwhile. */
+int rt_close_begin(struct kfid *fid, struct rt_closer *closer)
 {
 	struct task_struct *task;
 
 	init_completion(&closer->begun);
 	init_completion(&closer->done);
-	closer->ep = side->ep;
+	closer->fid = fid;
 	task = kthread_run(rt_close_thread, closer, "kfi_rtest");
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	side->ep = NULL;
 	wait_for_completion(&closer->begun);
 	return 0;
 }
 
+static int rt_close_ep_begin(struct rt_side *side, struct rt_closer *closer)
+{
+	int err = rt_close_begin(&side->ep->fid, closer);
+
+	if (!err)
+		side->ep = NULL;
+	return err;
+}
+
 /* It closes, if need be when the connection has. */
-static bool rt_closed(struct rt_hostile *h, struct rt_closer *closer)
+bool rt_closed(struct rt_hostile *h, struct rt_closer *closer)
 {
 	if (wait_for_completion_timeout(&closer->done,
 					msecs_to_jiffies(RT_DEADLINE_MS)))
@@ -138,7 +137,7 @@ static void rt_resume_late(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_say(h, KFR_OP_NAK, 0, 1, 0, 0), 0);
 	RT_EQ(rt, rt_know(&rt->b, &addr), 1);
 
-	RT_EQ(rt, rt_close_begin(&rt->a, &closer), 0);
+	RT_EQ(rt, rt_close_ep_begin(&rt->a, &closer), 0);
 	heard = rt_hear(h, &hdr);
 	/* If it takes too long the connection has ended: that is no failure. */
 	rt_send_some(&rt->b, addr, 2 * RT_WIRES);
@@ -232,7 +231,7 @@ static void rt_close_unread_run(struct rt *rt, struct rt_hostile *h)
 }
 
 /* Takes one message in a while. Return: what it is, or -EPROTO if the connection ends. */
-static int rt_take_slowly(struct rt_hostile *h, struct kfr_hdr *hdr)
+int rt_take_slowly(struct rt_hostile *h, struct kfr_hdr *hdr)
 {
 	struct kfi_eq_cm_entry cm;
 	u32 event;
@@ -262,7 +261,7 @@ static void rt_close_slow_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_hear(h, &hdr), KFR_OP_RTS);
 	RT_EQ(rt, rt_send_some(&rt->b, b, RT_SLOW), 0);
 
-	RT_EQ(rt, rt_close_begin(&rt->a, &closer), 0);
+	RT_EQ(rt, rt_close_ep_begin(&rt->a, &closer), 0);
 	for (i = 0; i <= RT_SLOW; i++) {
 		heard = rt_take_slowly(h, &hdr);
 		if (heard < 0)
@@ -283,7 +282,7 @@ static void rt_close_deaf_run(struct rt *rt, struct rt_hostile *h)
 	kfi_addr_t a;
 
 	RT_EQ(rt, rt_meet(h, &rt->a, 5000, &a), 0);
-	RT_EQ(rt, rt_close_begin(&rt->a, &closer), 0);
+	RT_EQ(rt, rt_close_ep_begin(&rt->a, &closer), 0);
 	RT_CHECK(rt, rt_closed(h, &closer));
 }
 
