@@ -109,6 +109,7 @@ CASES = {
     "flow_told": "a context that closes says so to each sender that it has refused",
     "flow_full": "a connection with many flows gets no new requests, and goes on with the others",
     "flow_crowd": "many contexts that have room at the same time do not flood their sender",
+    "flow_crowd_closes": "nor do many contexts that close at the same time",
     "write_is_no_message": "a write with immediate data is not taken for the message before",
     "stolen_key": "what is registered for one peer is closed to others",
     "resumes_late": "O4: an endpoint closes, whatever a peer calls back that has no room to go",
@@ -131,7 +132,7 @@ def rtest(verbs: topology.RdmaLink) -> Iterator[Path]:
 
 
 #: Cases that need more than the minute that a test has, on a guest with a slow kernel.
-LONG = {"flow_crowd": 240}
+LONG = {"flow_crowd": 240, "flow_crowd_closes": 240}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@
  */
 #include <linux/jiffies.h>
 #include <linux/module.h>
+#include <linux/slab.h>
 
 #include "rdm.h"
 
@@ -47,9 +48,37 @@ static void kfr_ctl_link(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	if (ctl->hdr.op == KFR_OP_WANT)
 		WRITE_ONCE(conn->nwants, conn->nwants + 1);
 	list_move_tail(&ctl->item.link, &conn->urgent);
-	WRITE_ONCE(conn->nctls, conn->nctls + 1);
-	if (conn->nctls > KFR_CTLS_MAX)
+	if (ctl->hdr.op != KFR_OP_RESUME && ++conn->nctls > KFR_CTLS_MAX)
 		WRITE_ONCE(conn->flooded, true);
+}
+
+/**
+ * kfr_ctl_unlink() - take a control message off its queue, to be sent or dropped
+ * @conn: its connection
+ * @ctl: the message; it may be used again, or freed, when this returns
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: the job of a FIN, with the reference that the message had; or NULL.
+ */
+struct kfr_job *kfr_ctl_unlink(struct kfr_conn *conn, struct kfr_ctl *ctl)
+{
+	struct kfr_job *job = ctl->job;
+
+	lockdep_assert_held(&conn->lock);
+	if (ctl->hdr.op == KFR_OP_RESUME) {
+		list_del_init(&ctl->item.link);
+		if (ctl->hdr.status)
+			kfree(container_of(ctl, struct kfr_gate, resume));
+		return NULL;
+	}
+	conn->nctls--;
+	if (ctl->hdr.op == KFR_OP_WANT)
+		WRITE_ONCE(conn->nwants, conn->nwants - 1);
+	if (job)
+		list_del_init(&ctl->item.link);
+	else
+		list_move(&ctl->item.link, &conn->free_ctls);
+	return job;
 }
 
 /**
@@ -84,58 +113,35 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 }
 
 /**
- * kfr_ctl_crowded() - does the peer receive control messages too slowly?
- * @conn: the connection
+ * kfr_ctl_add_resume() - queue RESUME, or queue it anew
+ * @gate: the flow; owned by the message from now on if @gone
+ * @gone: its context closes
  *
- * What can be left out, or wait, leaves the rest of the room to what cannot. The
- * count may be stale: it only limits.
+ * The epoch is taken and queued in one section of the caller's lock, so RESUMEs of a
+ * context are on the wire in the order of their epochs. One that was not sent yet is
+ * replaced: nothing can have arrived in its epoch.
  *
- * Context: any.
- * Return: whether half of them are queued.
+ * Context: any; the kfr_rx.lock of the flow is held. kfr_ctl_added() follows without it.
  */
-bool kfr_ctl_crowded(const struct kfr_conn *conn)
+void kfr_ctl_add_resume(struct kfr_gate *gate, bool gone)
 {
-	return READ_ONCE(conn->nctls) > KFR_CTLS_MAX / 2;
-}
-
-/**
- * kfr_ctl_wait() - let RESUME wait, if the peer receives too slowly
- * @conn: the connection
- *
- * Context: any; a kfr_rx.lock may be held.
- * Return: true: kfr_ctl_late() runs when fewer are queued.
- */
-bool kfr_ctl_wait(struct kfr_conn *conn)
-{
+	struct kfr_hdr *hdr = &gate->resume.hdr;
+	struct kfr_conn *conn = gate->conn;
 	unsigned long irq;
-	bool wait;
+	bool dead;
 
 	spin_lock_irqsave(&conn->lock, irq);
-	wait = conn->state != KFR_DEAD && kfr_ctl_crowded(conn);
-	if (wait)
-		conn->resume_late = true;
+	dead = conn->state == KFR_DEAD;
+	hdr->epoch = cpu_to_le16(++conn->epochs);
+	if (gone)
+		hdr->status = cpu_to_le32(KFR_NO_ENDPOINT);
+	if (!dead)
+		kfr_ctl_link(conn, &gate->resume);
+	else if (gone)
+		list_del_init(&gate->resume.item.link);
 	spin_unlock_irqrestore(&conn->lock, irq);
-	return wait;
-}
-
-/**
- * kfr_ctl_late() - there is room for RESUMEs that had to wait
- * @work: kfr_conn.late, which has a reference to the connection
- *
- * Context: work item; no lock held.
- */
-void kfr_ctl_late(struct work_struct *work)
-{
-	struct kfr_conn *conn = container_of(work, struct kfr_conn, late);
-
-	/* Contexts that are noted after this section set it again. */
-	spin_lock_irq(&conn->lock);
-	conn->late_queued = false;
-	conn->resume_late = false;
-	spin_unlock_irq(&conn->lock);
-	kfr_node_resume(conn->node);
-	kfr_conn_put(conn);
-	module_put(THIS_MODULE);
+	if (dead && gone)
+		kfree(gate);
 }
 
 /**
@@ -461,7 +467,7 @@ void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc)
  * kfr_ctl_drop_all() - drop queued control messages
  * @conn: dead and drained
  *
- * FINs give back the reference to their job; the others are in @conn->ctls.
+ * FINs give back the reference to their job; the destroyer has one to @conn.
  * Operations on the same queue are left to kfr_op_fail_all(), which has taken
  * them off before.
  *
@@ -470,18 +476,16 @@ void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc)
 void kfr_ctl_drop_all(struct kfr_conn *conn)
 {
 	struct kfr_item *item, *next;
-	struct kfr_ctl *ctl;
-	LIST_HEAD(drop);
+	struct kfr_job *job;
 
 	spin_lock_irq(&conn->lock);
-	list_for_each_entry_safe(item, next, &conn->urgent, link)
-		if (item->kind == KFR_ITEM_CTL)
-			list_move_tail(&item->link, &drop);
-	spin_unlock_irq(&conn->lock);
-	list_for_each_entry_safe(item, next, &drop, link) {
-		list_del_init(&item->link);
-		ctl = container_of(item, struct kfr_ctl, item);
-		if (ctl->job)
-			kfr_job_unref(ctl->job);
+	list_for_each_entry_safe(item, next, &conn->urgent, link) {
+		if (item->kind != KFR_ITEM_CTL)
+			continue;
+		job = kfr_ctl_unlink(conn, container_of(item, struct kfr_ctl,
+							item));
+		if (job)
+			kfr_job_unref(job);
 	}
+	spin_unlock_irq(&conn->lock);
 }

@@ -377,7 +377,6 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	init_completion(&conn->idle);
 	INIT_WORK(&conn->setup, kfr_conn_setup);
 	INIT_WORK(&conn->pump, kfr_pump_work);
-	INIT_WORK(&conn->late, kfr_ctl_late);
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
 	INIT_DELAYED_WORK(&conn->expire, kfr_conn_expire);
 	INIT_DELAYED_WORK(&conn->abandoned, kfr_abandoned);

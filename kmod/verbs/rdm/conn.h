@@ -64,7 +64,7 @@ struct kfr_item {
  * struct kfr_ctl - a control message to be sent
  * @item: on kfr_conn.urgent, or on .free_ctls
  * @hdr: the message
- * @job: the job that contains it; NULL: it is one of kfr_conn.ctls
+ * @job: the job that contains it; NULL: it is RESUME, or one of kfr_conn.ctls
  *
  * It belongs to the queue from kfr_ctl_link() on. The pump copies @hdr to a wire
  * buffer, and makes it free, or drops the job's reference, before the message
@@ -74,6 +74,22 @@ struct kfr_ctl {
 	struct kfr_item item;
 	struct kfr_hdr hdr;
 	struct kfr_job *job;
+};
+
+/**
+ * struct kfr_gate - a flow at its receiver
+ * @resume: RESUME, not queued, or queued once. Its epoch is the one that the flow
+ *	accepts; written under kfr_rx.lock and kfr_conn.lock, read under either
+ * @conn: the connection of the flow; constant
+ *
+ * So RESUME always has its memory: it needs no room among the control messages of a
+ * peer that receives slowly. The flow is in kfr_rx.flows, and needs no reference to
+ * the connection, whose end takes it out (kfr_rx_forget()). When its context closes, it
+ * belongs to the message, with which kfr_ctl_unlink() frees it.
+ */
+struct kfr_gate {
+	struct kfr_ctl resume;
+	struct kfr_conn *conn;
 };
 
 /**
@@ -142,9 +158,9 @@ enum kfr_conn_state {
 
 /**
  * struct kfr_conn - a connection between two nodes
- * @ref: of the memory: @destroy (the initial one), @setup, @pump, @late, each
- *	operation, job and kept message on it, @twin, and every function that
- *	uses it without its node's lock
+ * @ref: of the memory: @destroy (the initial one), @setup, @pump, each operation,
+ *	job and kept message on it, @twin, and every function that uses it without
+ *	its node's lock
  * @node: referenced
  * @remote: IP address of the peer
  * @passive: the peer has begun it
@@ -223,12 +239,10 @@ enum kfr_conn_state {
  * @acked: last number for which an ACK was sent
  * @tx_count: requests sent
  * @rx_count: requests handled; rule as for @rx_seq
- * @epochs: source of epochs for all receive contexts: each is used once; atomic
+ * @epochs: last epoch of all receive contexts: each is used once
  * @orphans: a receive context with a flow of this connection has closed; set
  *	once under that kfr_rx.lock, never cleared, read without
- * @nctls: control messages on @urgent; read without @lock by kfr_ctl_crowded()
- * @resume_late: when there are fewer, @late is to be queued
- * @late_queued: it is queued
+ * @nctls: control messages on @urgent but RESUMEs, of which a flow has one at most
  * @flooded: there were too many; written once, also read without @lock
  * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
  * @ack_due: the pump shall send an ACK for @rx_seq
@@ -246,7 +260,6 @@ enum kfr_conn_state {
  * @setup: resolves the address; may be queued again
  * @pump: posts what kfr_pump() has left
  * @pump_queued: it is queued; @lock
- * @late: resumes flows that had to wait; has a reference while it is queued
  * @probe: detects a dead peer
  * @expire: ends it when it is not used
  * @abandoned: ends operations and jobs that no context has any more
@@ -324,11 +337,9 @@ struct kfr_conn {
 	u32 acked;
 	u32 tx_count;
 	u32 rx_count;
-	atomic_t epochs;
+	u16 epochs;
 	bool orphans;
 	unsigned int nctls;
-	bool resume_late;
-	bool late_queued;
 	bool flooded;
 	unsigned int nwants;
 	bool ack_due;
@@ -345,7 +356,6 @@ struct kfr_conn {
 	struct work_struct setup;
 	struct work_struct pump;
 	bool pump_queued;
-	struct work_struct late;
 	struct delayed_work probe;
 	struct delayed_work expire;
 	struct delayed_work abandoned;
@@ -613,9 +623,8 @@ void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		   enum kfr_status status, size_t len, size_t over);
 void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_ctl_add_fin(struct kfr_job *job);
-bool kfr_ctl_crowded(const struct kfr_conn *conn);
-bool kfr_ctl_wait(struct kfr_conn *conn);
-void kfr_ctl_late(struct work_struct *work);
+void kfr_ctl_add_resume(struct kfr_gate *gate, bool gone);
+struct kfr_job *kfr_ctl_unlink(struct kfr_conn *conn, struct kfr_ctl *ctl);
 void kfr_ctl_added(struct kfr_conn *conn);
 void kfr_count_request(struct kfr_conn *conn);
 void kfr_ack_request(struct kfr_conn *conn, u32 seq);

@@ -29,10 +29,9 @@
  * KFR_WANTS_MAX unsent WANTs on a connection, RESUME takes their place: all
  * parked messages are sent again, and each is matched on arrival.
  *
- * Many contexts can have room at the same time, as when they share a CQ. A
- * connection whose control messages wait takes no RESUME then: the flow stays
- * blocked, and the context is noted (kfr_rx.late) until the connection has room
- * for them (kfr_rx_resume_late()).
+ * Many contexts can have room, or close, at the same time, while a peer receives
+ * slowly. So each flow has the memory for one RESUME, which is not counted among the
+ * control messages that wait for the peer.
  *
  * A sender knows contexts by number only. When a context closes and another one
  * gets its number, the sender's epoch is one that the new context does not
@@ -62,10 +61,10 @@
  * kfr_conn.lock. No function takes both, except that the receiver queues
  * replies.
  *
- * A flow at the receiver is an entry of an xarray: the epoch that it accepts,
- * with a mark while it is blocked. The index names the connection by its slot. So
- * an entry needs no reference: the connection's end removes it under the lock
- * (kfr_rx_forget()) before the slot is free and the last reference is dropped.
+ * A flow at the receiver is an entry of an xarray, struct kfr_gate, with a mark
+ * while it is blocked. The index names the connection by its slot. The connection's
+ * end removes the entry under the lock (kfr_rx_forget()) before the slot is free and
+ * the last reference is dropped.
  */
 #include <linux/slab.h>
 
@@ -114,12 +113,12 @@ bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
 {
 	bool by_key = kfr_hdr_by_key(hdr);
 	unsigned long i = kfr_flow_index(conn, by_key);
-	const void *epoch = xa_load(&rx->flows, i);
+	const struct kfr_gate *gate = xa_load(&rx->flows, i);
 
 	lockdep_assert_held(&rx->lock);
-	if (!epoch)
+	if (!gate)
 		return true;
-	return xa_to_value(epoch) == le16_to_cpu(hdr->epoch) &&
+	return gate->resume.hdr.epoch == hdr->epoch &&
 	       !xa_get_mark(&rx->flows, i, kfr_flow_mark(by_key));
 }
 
@@ -136,6 +135,31 @@ bool kfr_flow_blocked(const struct kfr_rx *rx)
 	return xa_marked(&rx->flows, kfr_flow_mark(false));
 }
 
+/* A flow in the epoch of its first request, with its RESUME. Return: 0 or -ENOMEM. */
+static int kfr_gate_new(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
+{
+	struct kfr_gate *gate = kzalloc(sizeof(*gate), GFP_ATOMIC | __GFP_NOWARN);
+	struct kfr_hdr to = {
+		.dst = cpu_to_le16(rx->ep->addr.id),
+		.rx = cpu_to_le16(rx->index),
+		.auth = cpu_to_le32(rx->ep->auth),
+		.op = by_key ? KFR_OP_WRITE : KFR_OP_EAGER,
+	};
+	int err;
+
+	lockdep_assert_held(&rx->lock);
+	if (!gate)
+		return -ENOMEM;
+	INIT_LIST_HEAD(&gate->resume.item.link);
+	kfr_reply_hdr(&gate->resume.hdr, &to, KFR_OP_RESUME, KFR_OK, 0, 0);
+	gate->conn = conn;
+	err = xa_insert(&rx->flows, kfr_flow_index(conn, by_key), gate,
+			GFP_ATOMIC | __GFP_NOWARN);
+	if (err)
+		kfree(gate);
+	return err;
+}
+
 /**
  * kfr_flow_block() - accept no requests of this flow until RESUME
  * @rx: the context
@@ -150,76 +174,43 @@ bool kfr_flow_blocked(const struct kfr_rx *rx)
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
 {
 	unsigned long i = kfr_flow_index(conn, by_key);
-	int err = xa_insert(&rx->flows, i, xa_mk_value(0),
-			    GFP_ATOMIC | __GFP_NOWARN);
+	int err = 0;
 
 	lockdep_assert_held(&rx->lock);
-	if (err == -ENOMEM)
-		return err;
-	xa_set_mark(&rx->flows, i, kfr_flow_mark(by_key));
-	return 0;
+	if (!xa_load(&rx->flows, i))
+		err = kfr_gate_new(rx, conn, by_key);
+	if (!err)
+		xa_set_mark(&rx->flows, i, kfr_flow_mark(by_key));
+	return err;
 }
 
-/*
- * Queues RESUME. The epoch is taken and queued under one section of the lock,
- * so RESUMEs of a context are on the wire in the order of their epochs. The last
- * one, of a context that closes, says so.
- */
-static void kfr_resume_one(struct kfr_rx *rx, struct kfr_conn *conn,
+/* Queues RESUME for a flow that is blocked. */
+static void kfr_resume_one(struct kfr_rx *rx, const struct kfr_conn *conn,
 			   bool by_key)
 {
 	unsigned long i = kfr_flow_index(conn, by_key);
-	u16 epoch = atomic_inc_return(&conn->epochs);
-	struct kfr_hdr hdr, to = {
-		.dst = cpu_to_le16(rx->ep->addr.id),
-		.rx = cpu_to_le16(rx->index),
-		.auth = cpu_to_le32(rx->ep->auth),
-		.epoch = cpu_to_le16(epoch),
-		.op = by_key ? KFR_OP_WRITE : KFR_OP_EAGER,
-	};
 
 	lockdep_assert_held(&rx->lock);
-	/* It replaces another value, so it needs no memory. */
-	xa_store(&rx->flows, i, xa_mk_value(epoch), 0);
 	xa_clear_mark(&rx->flows, i, kfr_flow_mark(by_key));
-	kfr_reply_hdr(&hdr, &to, KFR_OP_RESUME,
-		      rx->closing ? KFR_NO_ENDPOINT : KFR_OK, 0, 0);
-	kfr_ctl_add(conn, &hdr);
-}
-
-/*
- * Queues RESUME, unless too many control messages wait already: the flow is
- * resumed later. Return: whether it was queued.
- */
-static bool kfr_resume_now(struct kfr_rx *rx, struct kfr_conn *conn,
-			   bool by_key)
-{
-	lockdep_assert_held(&rx->lock);
-	if (!kfr_ctl_wait(conn)) {
-		kfr_resume_one(rx, conn, by_key);
-		return true;
-	}
-	rx->late[by_key] = true;
-	return false;
+	kfr_ctl_add_resume(xa_load(&rx->flows, i), false);
 }
 
 /*
  * The next blocked flow from an index on, which is moved past it. Return: its
- * connection, referenced; NULL: there is none. The flow of an unlinked connection
- * is passed over: nothing is sent there any more.
+ * connection, referenced; NULL: there is none.
  */
 static struct kfr_conn *kfr_flow_next(struct kfr_rx *rx, unsigned long *i,
 				      bool by_key)
 {
-	struct kfr_conn *conn = NULL;
+	const struct kfr_gate *gate = xa_find(&rx->flows, i, ULONG_MAX,
+					      kfr_flow_mark(by_key));
 
 	lockdep_assert_held(&rx->lock);
-	while (!conn && xa_find(&rx->flows, i, ULONG_MAX,
-				kfr_flow_mark(by_key)))
-		conn = xa_load(&rx->ep->node->conns, (*i)++ >> 1);
-	if (conn)
-		kfr_conn_get(conn);
-	return conn;
+	if (!gate)
+		return NULL;
+	++*i;
+	kfr_conn_get(gate->conn);
+	return gate->conn;
 }
 
 /**
@@ -237,41 +228,18 @@ void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 	struct kfr_conn *conn;
 	unsigned long i = 0;
 	unsigned long irq;
-	bool queued;
 
 	do {
 		spin_lock_irqsave(&rx->lock, irq);
 		conn = kfr_flow_next(rx, &i, by_key);
-		queued = conn && kfr_resume_now(rx, conn, by_key);
+		if (conn)
+			kfr_resume_one(rx, conn, by_key);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		if (queued)
-			kfr_ctl_added(conn);
+		kfr_ctl_added(conn);
 		kfr_conn_put(conn);
 	} while (true);
-}
-
-/**
- * kfr_rx_resume_late() - resume the senders that could not be resumed before
- * @rx: the context, busy
- *
- * A flow that is blocked for want of room goes on, too, and is refused again.
- *
- * Context: process; no lock held.
- */
-void kfr_rx_resume_late(struct kfr_rx *rx)
-{
-	bool late[2];
-
-	spin_lock_irq(&rx->lock);
-	memcpy(late, rx->late, sizeof(late));
-	memset(rx->late, 0, sizeof(rx->late));
-	spin_unlock_irq(&rx->lock);
-	if (late[false])
-		kfr_rx_resume(rx, false);
-	if (late[true])
-		kfr_rx_resume(rx, true);
 }
 
 /**
@@ -328,20 +296,20 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 	struct kfr_conn *conn;
 	unsigned long i = 0;
 	unsigned long irq;
-	bool all, queued;
+	bool all;
 
 	do {
 		spin_lock_irqsave(&rx->lock, irq);
 		conn = kfr_flow_next(rx, &i, false);
 		all = conn && kfr_wants_full(conn);
-		queued = all && kfr_resume_now(rx, conn, false);
+		if (all)
+			kfr_resume_one(rx, conn, false);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		if (queued)
+		if (all)
 			kfr_ctl_added(conn);
-		else if (!all &&
-			 (!recv->directed || recv->src.ip == conn->remote))
+		else if (!recv->directed || recv->src.ip == conn->remote)
 			kfr_send_want(rx, conn, recv);
 		kfr_conn_put(conn);
 	} while (conn);
@@ -361,16 +329,17 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 {
 	unsigned long i = kfr_flow_index(conn, false);
 	unsigned long irq;
-	bool all, queued;
+	bool all;
 
 	spin_lock_irqsave(&rx->lock, irq);
 	all = kfr_wants_full(conn) &&
 	      xa_get_mark(&rx->flows, i, kfr_flow_mark(false));
-	queued = all && kfr_resume_now(rx, conn, false);
+	if (all)
+		kfr_resume_one(rx, conn, false);
 	spin_unlock_irqrestore(&rx->lock, irq);
-	if (queued)
+	if (all)
 		kfr_ctl_added(conn);
-	else if (!all)
+	else
 		kfr_send_want(rx, conn, recv);
 }
 
@@ -386,22 +355,19 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
  */
 void kfr_rx_drop_flows(struct kfr_rx *rx)
 {
+	struct kfr_gate *gate;
 	struct kfr_conn *conn;
 	unsigned long i;
-	void *epoch;
 
-	xa_for_each(&rx->flows, i, epoch) {
+	xa_for_each(&rx->flows, i, gate) {
 		spin_lock_irq(&rx->lock);
-		conn = xa_load(&rx->flows, i) ?
-		       xa_load(&rx->ep->node->conns, i >> 1) : NULL;
+		gate = xa_erase(&rx->flows, i);
+		conn = gate ? gate->conn : NULL;
 		if (conn) {
 			kfr_conn_get(conn);
 			WRITE_ONCE(conn->orphans, true);
-			if (!kfr_ctl_crowded(conn) ||
-			    xa_get_mark(&rx->flows, i, kfr_flow_mark(i & 1)))
-				kfr_resume_one(rx, conn, i & 1);
+			kfr_ctl_add_resume(gate, true);
 		}
-		xa_erase(&rx->flows, i);
 		spin_unlock_irq(&rx->lock);
 		if (!conn)
 			continue;
@@ -448,8 +414,8 @@ void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn)
 	unsigned int n;
 
 	spin_lock_irq(&rx->lock);
-	xa_erase(&rx->flows, kfr_flow_index(conn, false));
-	xa_erase(&rx->flows, kfr_flow_index(conn, true));
+	kfree(xa_erase(&rx->flows, kfr_flow_index(conn, false)));
+	kfree(xa_erase(&rx->flows, kfr_flow_index(conn, true)));
 	n = kfr_rx_forget_list(rx, &rx->match.kept, conn);
 	n += kfr_rx_forget_list(rx, &rx->match.kept_tagged, conn);
 	spin_unlock_irq(&rx->lock);

@@ -149,10 +149,8 @@ struct kfr_match {
  *	outside @lock
  * @closing: nothing is received or reported any more; written once, also read
  *	without @lock
- * @flows: epochs of the flows in which NAK was sent, see flow.c; marked while they
+ * @flows: flows in which NAK was sent (struct kfr_gate), see flow.c; marked while they
  *	are blocked
- * @late: flows are to be resumed when their connections have room for RESUME: of
- *	messages, and of RMA by key
  * @keys: regions that are enabled on it; the xarray's own lock
  * @expire: refuses tagged RMA that found no receive in time
  * @room: RMA was refused because the CQ is full, and is to be resumed
@@ -177,7 +175,6 @@ struct kfr_rx {
 	spinlock_t multi_lock;	/* reports of multi-receives */
 	bool closing;
 	struct xarray flows;
-	bool late[2];
 	struct xarray keys;
 	struct delayed_work expire;
 	struct kfi_cq_room room;
@@ -284,7 +281,6 @@ bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
 bool kfr_flow_blocked(const struct kfr_rx *rx);
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key);
 void kfr_rx_resume(struct kfr_rx *rx, bool by_key);
-void kfr_rx_resume_late(struct kfr_rx *rx);
 void kfr_rx_resume_rma(struct work_struct *work);
 void kfr_rx_drop_flows(struct kfr_rx *rx);
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn);

@@ -826,27 +826,6 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 }
 
 /**
- * kfr_node_resume() - resume senders that had to wait for room on a connection
- * @node: the node
- *
- * Context: process; no lock held.
- */
-void kfr_node_resume(struct kfr_node *node)
-{
-	int idx = srcu_read_lock(&kfv_srcu);
-	struct kfr_rx *rx;
-	unsigned long i;
-
-	xa_for_each(&node->rxs, i, rx) {
-		if (!refcount_inc_not_zero(&rx->busy))
-			continue;
-		kfr_rx_resume_late(rx);
-		kfr_rx_put(rx);
-	}
-	srcu_read_unlock(&kfv_srcu, idx);
-}
-
-/**
  * kfr_node_break() - abort the connections that keep an object busy
  * @node: the node
  * @rx: a receive context that is closing, or NULL

@@ -108,20 +108,8 @@ static bool kfr_next_ctl(struct kfr_conn *conn, struct kfr_step *step)
 	 * number whose ERR or NAK comes later on the queue.
 	 */
 	step->hdr = ctl->hdr;
-	step->job = ctl->job;
-	if (ctl->job)
-		list_del_init(&ctl->item.link);
-	else
-		list_move(&ctl->item.link, &conn->free_ctls);
-	conn->acked = le32_to_cpu(ctl->hdr.ack);
-	WRITE_ONCE(conn->nctls, conn->nctls - 1);
-	if (conn->resume_late && !conn->late_queued && !kfr_ctl_crowded(conn)) {
-		conn->late_queued = true;
-		kfr_conn_get(conn);
-		kfv_queue_work(kfv_wq, &conn->late);
-	}
-	if (step->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->nwants, conn->nwants - 1);
+	step->job = kfr_ctl_unlink(conn, ctl);
+	conn->acked = le32_to_cpu(step->hdr.ack);
 	return true;
 }
 

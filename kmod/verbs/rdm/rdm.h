@@ -47,7 +47,10 @@
  *					a connection that waits for a reply
  *   kfr_job	kfr_job_unref()		its work requests and its FIN
  *   kfr_ctl	kfr_qp_free()		kfr_conn.urgent; the pump copies it. That
- *					of a FIN is a part of its job
+ *					of a FIN is a part of its job, that of
+ *					RESUME of its flow
+ *   kfr_gate	kfr_rx_forget(), or	kfr_rx.flows; its last RESUME
+ *		kfr_ctl_unlink()
  *   kfr_wire	kfr_qp_free()		the device, from posting to completion
  *   kfr_conn	kfr_conn_put()		its work items, operations, jobs and kept
  *					messages
@@ -65,9 +68,9 @@
  *			connection: kfr_receive() never runs twice for it
  *   CM callbacks	process, under the id's handler lock: they take none of
  *			the mutexes below
- *   work items		kfr_conn.setup, .pump and .late on kfv_wq, .destroy on
- *			kfv_device.conns; .probe,
- *			.expire, .abandoned and kfr_rx.expire on the system's queue
+ *   work items		kfr_conn.setup and .pump on kfv_wq, .destroy on
+ *			kfv_device.conns; .probe, .expire, .abandoned and
+ *			kfr_rx.expire on the system's queue
  *   kfr_conn.ack_timer	softirq
  *   API calls		the ULP's; posting may be in any context
  *
@@ -467,7 +470,6 @@ void kfr_node_begun(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
-void kfr_node_resume(struct kfr_node *node);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr, bool all);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,

@@ -267,13 +267,22 @@ static int rt_crowd_open_one(struct rt *rt, struct kfid_ep **sep,
 	return err;
 }
 
+static void rt_crowd_close_contexts(struct rt_crowd *crowd)
+{
+	unsigned int i;
+
+	for (i = 0; i < RT_RESUMED; i++) {
+		if (crowd->rx[i])
+			kfi_close(&crowd->rx[i]->fid);
+		crowd->rx[i] = NULL;
+	}
+}
+
 static void rt_crowd_close(struct rt_crowd *crowd)
 {
 	unsigned int i;
 
-	for (i = 0; i < RT_RESUMED; i++)
-		if (crowd->rx[i])
-			kfi_close(&crowd->rx[i]->fid);
+	rt_crowd_close_contexts(crowd);
 	for (i = 0; i < RT_SCALABLE; i++)
 		if (crowd->sep[i])
 			kfi_close(&crowd->sep[i]->fid);
@@ -303,9 +312,9 @@ static int rt_crowd_block(struct rt_hostile *h, struct kfid_ep *sep, u16 rx,
 	return err ? err : rt_flow_status(h, KFR_OP_NAK, *n);
 }
 
-/* All have room while the peer hears nothing. Then it hears all of them. */
+/* All have room, or close, while the peer hears nothing. Then it hears all of them. */
 static void rt_crowd_run(struct rt *rt, struct rt_hostile *h,
-			 struct rt_crowd *crowd)
+			 struct rt_crowd *crowd, enum kfr_status status)
 {
 	struct kfr_hdr hdr;
 	unsigned int i;
@@ -319,24 +328,38 @@ static void rt_crowd_run(struct rt *rt, struct rt_hostile *h,
 	for (i = 0; i < RT_RESUMED; i++)
 		RT_EQ(rt, rt_crowd_block(h, crowd->sep[i / RT_EACH],
 					 i % RT_EACH, &n), KFR_OK);
-	for (i = 0; i < RT_RESUMED; i++)
+	if (status == KFR_NO_ENDPOINT)
+		rt_crowd_close_contexts(crowd);
+	for (i = 0; i < RT_RESUMED && status == KFR_OK; i++)
 		RT_EQ(rt, kfi_recv(crowd->rx[i], rt->b.buf, 8, NULL,
 				   KFI_ADDR_UNSPEC, NULL), 0);
 	for (i = 0; i < RT_RESUMED; i++) {
 		if (i % RT_EACH == 0)
 			RT_EQ(rt, rt_room(h, RT_EACH), 0);
 		RT_EQ(rt, rt_flow_next(h, &hdr), KFR_OP_RESUME);
+		RT_EQ(rt, le32_to_cpu(hdr.status), status);
 	}
 }
 
-static void rt_flow_crowd_run(struct rt *rt, struct rt_hostile *h)
+static void rt_crowd_open(struct rt *rt, struct rt_hostile *h,
+			  enum kfr_status status)
 {
 	struct rt_crowd *crowd = kzalloc(sizeof(*crowd), GFP_KERNEL);
 
 	RT_CHECK(rt, crowd);
-	rt_crowd_run(rt, h, crowd);
+	rt_crowd_run(rt, h, crowd, status);
 	rt_crowd_close(crowd);
 	kfree(crowd);
+}
+
+static void rt_flow_crowd_run(struct rt *rt, struct rt_hostile *h)
+{
+	rt_crowd_open(rt, h, KFR_OK);
+}
+
+static void rt_flow_crowd_closes_run(struct rt *rt, struct rt_hostile *h)
+{
+	rt_crowd_open(rt, h, KFR_NO_ENDPOINT);
 }
 
 static int rt_flow_reopen(struct rt_side *side)
@@ -460,6 +483,13 @@ static void rt_flow_crowd(struct rt *rt)
 	rt_with_hostile(rt, rt_flow_crowd_run);
 }
 
+static void rt_flow_crowd_closes(struct rt *rt)
+{
+	rt->keep = 4096;
+	rt->rx_size = 1;
+	rt_with_hostile(rt, rt_flow_crowd_closes_run);
+}
+
 static void rt_flow_full(struct rt *rt)
 {
 	rt_listening(rt, rt_flow_full_run);
@@ -473,5 +503,6 @@ const struct rt_case rt_flow_cases[] = {
 	{ "flow_told", rt_flow_told },
 	{ "flow_full", rt_flow_full },
 	{ "flow_crowd", rt_flow_crowd },
+	{ "flow_crowd_closes", rt_flow_crowd_closes },
 	{ }
 };
