@@ -52,7 +52,7 @@ __be16 kfr_cm_port(void)
 	return htons(rdm_port);
 }
 
-/* The arrays of counts are empty, but a count that found no memory may leave nodes. */
+/* The arrays are empty, but an entry that found no memory may leave nodes. */
 static void kfr_node_release(struct kref *ref)
 {
 	struct kfr_node *node = container_of(ref, struct kfr_node, ref);
@@ -60,6 +60,9 @@ static void kfr_node_release(struct kref *ref)
 	xa_destroy(&node->begins);
 	xa_destroy(&node->pids);
 	xa_destroy(&node->ids);
+	xa_destroy(&node->conns);
+	xa_destroy(&node->eps);
+	xa_destroy(&node->rxs);
 	kfree(node);
 }
 

@@ -87,6 +87,8 @@ void kfr_rx_free(struct kfr_rx *rx)
 	if (!rx)
 		return;
 	kfr_rx_disable(rx);
+	/* Both are empty, but an entry that found no memory may leave nodes. */
+	xa_destroy(&rx->flows);
 	xa_destroy(&rx->keys);
 	kfree(rx);
 }
