@@ -97,10 +97,8 @@ static int kfr_ctx_close(struct kfid *fid)
 	if (face->rx) {
 		kfr_rx_stop(face->rx);
 		kfr_node_hide_rx(ep, face->rx);
-		kfr_rx_close(face->rx);
-	} else {
-		kfr_tx_close(face->tx);
 	}
+	kfr_face_close(face);
 	mutex_lock(&ep->ctl);
 	if (face->rx)
 		ep->rxs[face->rx->index] = NULL;

@@ -168,6 +168,27 @@ static int kfr_face_stop(struct kfr_face *face)
 }
 
 /**
+ * kfr_face_close() - wait for all users of the contexts of a handle
+ * @face: the handle; its receive context is stopped and hidden
+ *
+ * Context: process, sleeps; no lock held.
+ */
+void kfr_face_close(struct kfr_face *face)
+{
+	if (face->rx)
+		kfr_rx_close(face->rx);
+	if (face->tx)
+		kfr_tx_close(face->tx);
+	/*
+	 * A report that read @closing before may still be running, and so may a
+	 * function that has found the context before it was hidden. A context that was
+	 * not enabled has neither.
+	 */
+	if (face->base.enabled)
+		synchronize_srcu_expedited(&kfv_srcu);
+}
+
+/**
  * kfr_face_control() - kfi_control() of a handle, but for KFI_ENABLE
  * @face: the handle
  * @command: KFI_GETOPSFLAG, KFI_SETOPSFLAG, KFI_STOP
@@ -236,10 +257,7 @@ static int kfr_ep_close(struct kfid *fid)
 	if (ep->face.rx)
 		kfr_rx_stop(ep->face.rx);
 	kfr_node_hide(ep);
-	if (ep->face.rx)
-		kfr_rx_close(ep->face.rx);
-	if (ep->face.tx)
-		kfr_tx_close(ep->face.tx);
+	kfr_face_close(&ep->face);
 	mutex_lock(&kfr_ep_dev(ep)->lock);
 	list_del(&ep->link);
 	kfr_node_leave(ep);

@@ -436,6 +436,7 @@ int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
 		    struct kfid_ep **sep, void *context);
 void kfr_face_init(struct kfr_face *face, struct kfr_ep *ep);
 int kfr_face_control(struct kfr_face *face, int command, void *arg);
+void kfr_face_close(struct kfr_face *face);
 
 /* ctx.c */
 int kfr_tx_context(struct kfid_ep *sep, int index, struct kfi_tx_attr *attr,

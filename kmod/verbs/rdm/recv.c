@@ -209,7 +209,8 @@ void kfr_rx_stop(struct kfr_rx *rx)
  * Jobs of peers go on until their data has moved. If the device does not come to
  * that, as a peer takes no messages, or not fast enough, the connection is aborted:
  * the device returns all work requests, and the jobs fail. When this returns,
- * neither device nor CPU touches the receives' buffers.
+ * neither device nor CPU touches the receives' buffers. The caller waits for kfv_srcu
+ * before it frees anything, see kfr_face_close().
  *
  * Context: process, sleeps; no lock held.
  */
@@ -224,11 +225,6 @@ void kfr_rx_close(struct kfr_rx *rx)
 	while (!wait_for_completion_timeout(&rx->idle, KFR_CLOSE_TIME))
 		kfr_node_break(rx->ep->node, rx, NULL, time_after(jiffies, end));
 	kfi_cq_leave(rx->base->rx_cq, &rx->room);
-	/*
-	 * A report that read @closing before may still be running, and so may a
-	 * function that has found the context before it was hidden.
-	 */
-	synchronize_srcu_expedited(&kfv_srcu);
 }
 
 static struct kfr_recv *kfr_recv_get(struct kfr_rx *rx)

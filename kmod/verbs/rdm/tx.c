@@ -669,7 +669,8 @@ void kfr_tx_stop(struct kfr_tx *tx)
  * is revoked, which needs the local device only. But the device does one thing
  * after the other: if a peer takes no messages, so that the device does not come to
  * that, the connection is aborted. When this returns, neither device nor CPU touches
- * the operations' buffers, but those whose pages kfr_tx_stop() holds.
+ * the operations' buffers, but those whose pages kfr_tx_stop() holds. The caller waits
+ * for kfv_srcu before it frees anything, see kfr_face_close().
  *
  * Context: process, sleeps; no lock held.
  */
@@ -680,6 +681,4 @@ void kfr_tx_close(struct kfr_tx *tx)
 	if (kfr_tx_end(tx) && !kfr_tx_recall(tx, false) &&
 	    !kfr_tx_recall(tx, true))
 		kfr_tx_wait(tx);
-	/* A report that read @closing before may still be running. */
-	synchronize_srcu_expedited(&kfv_srcu);
 }
