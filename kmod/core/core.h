@@ -71,7 +71,7 @@
  *     ep->zero			counts before the last reset (a leaf)
  *     ep->profile_lock		the provider's, see kfi_ep_base_profile():
  *				kfr_rx.lock, kfm_ep.lock
- *       source->lock		in kfi_cq_reserve()
+ *       source->lock		in kfi_cq_reserve() and kfi_cq_unreserve()
  *       ep->zero
  *       profile->lock		kept events and the snapshot of a profile (a leaf)
  *       kfi_callers_lock	threads inside a profile's callback (a leaf)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from guest_support import LIMIT, Call, Mock
-from rdm_support import RECEIVED, SENT, TRECEIVED, RdmNet
+from rdm_support import RECEIVED, SENT, TRECEIVED, RdmNet, RdmPeer
 
 import kfabric_py as kp
 from harness.guest.sleeping import wait_until_asleep
@@ -407,6 +407,49 @@ def test_release_goes_to_the_queue_of_receives(rdm: RdmNet) -> None:
     while len(entries) < 2:
         entries += b.contexts[0].rx_cq.sread(timeout=LIMIT)
     assert [entry.flags for entry in entries] == [RECEIVED, MULTI]
+
+
+def _send_all(rdm: RdmNet, a: RdmPeer, b: RdmPeer, lengths: list[int]) -> None:
+    """Send numbered messages. The write after them ends when the receiver has seen them all."""
+    for number, length in enumerate(lengths):
+        a.ep.send(a.buffer[:length], data=number)
+    a.ep.write(a.buffer[:8], rdm.region(b, b.buffer[4096:]).remote(0, 8), context="last")
+    while a.entry().context != "last":
+        pass
+
+
+def test_messages_in_one_buffer_wait_for_room_in_the_queue(rdm: RdmNet) -> None:
+    """Q2: messages without bytes never fill the buffer, and do not overrun the queue."""
+    a, b = rdm.peer(), rdm.peer(size=16)
+    a.meet(b)
+    b.ep.multi_recv(b.buffer[:256])
+    _send_all(rdm, a, b, [0] * 40)
+    assert [b.entry().data for _ in range(40)] == list(range(40))
+
+
+def test_kept_messages_in_one_buffer_leave_room_in_the_queue(rdm: RdmNet) -> None:
+    """Q2: if the queue fills up, the buffer is given back; the next one goes on."""
+    a, b = rdm.peer(), rdm.peer(size=16)
+    a.meet(b)
+    _send_all(rdm, a, b, [0] * 40)
+    got: list[int] = []
+    while len(got) < 40:
+        b.ep.multi_recv(b.buffer[:256])
+        entries = b.cq.sread(16, timeout=LIMIT)
+        got += [entry.data for entry in entries]
+        assert MULTI in entries[-1].flags or len(got) == 40
+    assert got == list(range(40))
+
+
+def test_release_of_a_buffer_waits_for_room_in_the_queue(rdm: RdmNet) -> None:
+    """Q2: a message that does not fit causes one more entry."""
+    a, b = rdm.peer(), rdm.peer(size=4)
+    a.meet(b)
+    b.ep.multi_recv(b.buffer[:256])
+    _send_all(rdm, a, b, [10, 10, 10, 10, 250])
+    assert [b.entry().flags for _ in range(5)] == [RECEIVED | DATA] * 4 + [MULTI]
+    b.ep.recv(b.buffer[:256])
+    assert b.entry().len == 250
 
 
 def test_cancelled_buffer_for_many_messages(rdm: RdmNet) -> None:

@@ -564,6 +564,19 @@ def test_wanted_message_comes_before_kept_ones(rdm: RdmNet, node: Node) -> None:
     assert (a.buffer.view[0], requests[KEPT].done) == (KEPT + 1, False)
 
 
+def test_messages_are_not_wanted_without_room_in_the_queue(rdm: RdmNet, node: Node) -> None:
+    """A receive for many messages matches them, but only RESUME brings them, once there is room."""
+    a, b = begun_here(rdm, node, size=4)
+    a.ep.multi_recv(a.buffer[:256])
+    requests = [b.send(number(a), b"", cq_data=each) for each in range(8)]
+    while not all(request.done or request.naks for request in requests):
+        b.handle_one()
+    assert Op.WANT not in {header.op for header in b.log}
+    for each, request in enumerate(requests):
+        assert b.finish(request) is Status.OK
+        assert a.entry().data == each
+
+
 def test_closing_endpoint_cancels(rdm: RdmNet, node: Node, in_thread: InThread) -> None:
     """CANCEL repeats the names of the request, and FIN ends it."""
     a, b = begun_here(rdm, node)

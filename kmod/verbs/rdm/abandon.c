@@ -83,6 +83,7 @@ bool kfr_op_abandon(struct kfr_op *op)
 static bool kfr_job_abandon(struct kfr_conn *conn, struct kfr_rx *rx)
 {
 	struct kfr_job *job;
+	struct kfr_recv *recv = NULL;
 	struct kfr_mr *mr = NULL;
 	struct kfr_hdr hdr;
 	bool found = false;
@@ -94,6 +95,7 @@ static bool kfr_job_abandon(struct kfr_conn *conn, struct kfr_rx *rx)
 			continue;
 		if (job->mapped)
 			kfr_map_hold(&job->map);
+		recv = job->recv;
 		mr = job->mr;
 		hdr = job->hdr;
 		job->rx = NULL;
@@ -103,6 +105,8 @@ static bool kfr_job_abandon(struct kfr_conn *conn, struct kfr_rx *rx)
 		break;
 	}
 	spin_unlock_irq(&conn->lock);
+	if (recv)
+		kfr_recv_unreserve(rx, recv);
 	if (mr)
 		kfr_mr_end(mr, rx, &hdr, (struct kfr_addr){}, KFR_NO_ENDPOINT);
 	if (found)

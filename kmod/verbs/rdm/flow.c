@@ -2,8 +2,9 @@
 /*
  * Flow control between a sender and a receive context that has no room: NAK,
  * parking, RESUME, epochs, and WANT. Messages and tagged RMA need room to be
- * kept, or a receive. RMA by key needs room in the CQ if it writes an entry
- * there. The two are separate flows, so neither holds up the other.
+ * kept, or a receive; in a multi-receive also room in the CQ. RMA by key needs
+ * room in the CQ if it writes an entry there. The two are separate flows, so
+ * neither holds up the other.
  *
  *	sender				receiver
  *	------				--------
@@ -243,14 +244,17 @@ void kfr_rx_resume(struct kfr_rx *rx, bool by_key)
 }
 
 /**
- * kfr_rx_resume_rma() - the CQ of a context has room again
+ * kfr_rx_resume_room() - the CQ of a context has room again
  * @work: kfr_rx.room
  *
  * Context: work item; kfr_rx_close() waits for it.
  */
-void kfr_rx_resume_rma(struct work_struct *work)
+void kfr_rx_resume_room(struct work_struct *work)
 {
-	kfr_rx_resume(container_of(work, struct kfr_rx, room.work), true);
+	struct kfr_rx *rx = container_of(work, struct kfr_rx, room.work);
+
+	kfr_rx_resume(rx, false);
+	kfr_rx_resume(rx, true);
 }
 
 static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,

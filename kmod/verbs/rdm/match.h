@@ -153,7 +153,7 @@ struct kfr_match {
  *	are blocked
  * @keys: regions that are enabled on it; the xarray's own lock
  * @expire: refuses tagged RMA that found no receive in time
- * @room: RMA was refused because the CQ is full, and is to be resumed
+ * @room: requests were refused because the CQ is full, and are to be resumed
  */
 struct kfr_rx {
 	struct kfi_ep_base *base;
@@ -249,6 +249,8 @@ void kfr_rx_free(struct kfr_rx *rx);
 void kfr_rx_put(struct kfr_rx *rx);
 ssize_t kfr_post(struct kfid_ep *fid, const struct kfr_post *post);
 ssize_t kfr_cancel(struct kfid *fid, void *context);
+bool kfr_recv_reserve(struct kfr_rx *rx, const struct kfr_recv *recv);
+void kfr_recv_unreserve(struct kfr_rx *rx, const struct kfr_recv *recv);
 bool kfr_recv_take(struct kfr_rx *rx, struct kfr_recv *recv,
 		   const struct kfr_hdr *hdr, struct kfr_range *range);
 void kfr_recv_done(struct kfr_rx *rx, struct kfr_recv *recv,
@@ -281,7 +283,7 @@ bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
 bool kfr_flow_blocked(const struct kfr_rx *rx);
 int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key);
 void kfr_rx_resume(struct kfr_rx *rx, bool by_key);
-void kfr_rx_resume_rma(struct work_struct *work);
+void kfr_rx_resume_room(struct work_struct *work);
 void kfr_rx_drop_flows(struct kfr_rx *rx);
 void kfr_rx_forget(struct kfr_rx *rx, struct kfr_conn *conn);
 void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr);

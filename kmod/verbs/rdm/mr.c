@@ -250,7 +250,7 @@ static void kfr_mr_report(struct kfr_mr *mr, struct kfr_rx *rx,
  * waits for the ULP to read its CQ, as a message waits for a receive.
  *
  * Context: any; the caller holds the context's lock.
- * Return: false: there is no room; kfr_rx_resume_rma() runs when there is.
+ * Return: false: there is no room; kfr_rx_resume_room() runs when there is.
  */
 bool kfr_mr_reserve(struct kfr_rx *rx, const struct kfr_hdr *hdr)
 {

@@ -72,7 +72,7 @@ struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	xa_init_flags(&rx->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	INIT_DELAYED_WORK(&rx->expire, kfr_rx_expire);
 	INIT_LIST_HEAD(&rx->room.link);
-	INIT_WORK(&rx->room.work, kfr_rx_resume_rma);
+	INIT_WORK(&rx->room.work, kfr_rx_resume_room);
 	return rx;
 }
 
@@ -260,9 +260,41 @@ static void kfr_recv_retire(struct kfr_rx *rx, struct kfr_recv *recv)
 }
 
 /**
+ * kfr_recv_reserve() - reserve an entry in the CQ for the next message of a receive
+ * @rx: the context
+ * @recv: the receive
+ *
+ * A peer decides how many messages a multi-receive takes, so each of them needs
+ * an entry of its own, or the release in place of one. The ULP has posted any
+ * other receive for its entry.
+ *
+ * Context: any; a caller that blocks a flow for want of room holds the context's
+ * lock.
+ * Return: false: there is no room; kfr_rx_resume_room() runs when there is.
+ */
+bool kfr_recv_reserve(struct kfr_rx *rx, const struct kfr_recv *recv)
+{
+	return !recv->multi || kfi_cq_reserve(rx->base->rx_cq, &rx->room);
+}
+
+/**
+ * kfr_recv_unreserve() - the mirror of a successful kfr_recv_reserve()
+ * @rx: the context, open or busy
+ * @recv: the receive
+ *
+ * Context: any.
+ */
+void kfr_recv_unreserve(struct kfr_rx *rx, const struct kfr_recv *recv)
+{
+	if (recv->multi)
+		kfi_cq_unreserve(rx->base->rx_cq);
+}
+
+/**
  * kfr_recv_take() - reserve a part of a receive for a message
  * @rx: the context
- * @recv: the receive: posted, or owned by the caller
+ * @recv: the receive: posted, or owned by the caller; kfr_recv_reserve() has
+ *	succeeded, and the entry is used or given back
  * @hdr: header of the message
  * @range: out: the reserved part
  *
@@ -288,6 +320,8 @@ bool kfr_recv_take(struct kfr_rx *rx, struct kfr_recv *recv,
 	} else if (recv->multi && recv->used && len > room) {
 		kfr_recv_retire(rx, recv);
 		range->drop = !recv->users;
+		if (!range->drop)
+			kfr_recv_unreserve(rx, recv);
 		return false;
 	}
 	range->len = min(len, room);
@@ -344,6 +378,7 @@ static void kfr_recv_report_multi(struct kfr_rx *rx, struct kfr_recv *recv,
 	if (last && !(comp->flags & KFI_MULTI_RECV))
 		kfr_recv_report(rx, &release, true);
 	spin_unlock_irqrestore(&rx->multi_lock, irq);
+	kfi_cq_unreserve(rx->base->rx_cq);
 	if (last)
 		kfr_recv_free(rx, recv);
 }
@@ -398,6 +433,7 @@ void kfr_recv_drop(struct kfr_rx *rx, struct kfr_recv *recv)
 	struct kfi_completion release = kfr_release_completion(recv);
 
 	kfr_recv_end(rx, recv, &release);
+	kfi_cq_unreserve(rx->base->rx_cq);
 }
 
 static int kfr_post_check(const struct kfr_face *face,
@@ -469,6 +505,10 @@ static void kfr_rx_take_kept(struct kfr_rx *rx, struct kfr_unexp *unexp)
  * one section of the lock, so a message that arrives meanwhile either was kept
  * before or finds the receive posted.
  *
+ * @recv has an entry reserved, as long as it is not posted. If the CQ fills up, a
+ * multi-receive ends with the last message that has room: no message is kept that
+ * a posted receive matches.
+ *
  * A posted receive may be taken and freed at once. So kfr_rx_send_wants() gets
  * a copy, made under the lock.
  */
@@ -489,7 +529,11 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 			taken = kfr_recv_take(rx, recv, &unexp->hdr, &range);
 			if (taken)
 				kfr_rx_take_kept(rx, unexp);
+			if (taken && !recv->retired &&
+			    !kfr_recv_reserve(rx, recv))
+				kfr_recv_retire(rx, recv);
 		} else {
+			kfr_recv_unreserve(rx, recv);
 			kfr_match_post(&rx->match, recv);
 			want = kfr_flow_blocked(rx);
 		}
@@ -524,6 +568,8 @@ static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
 	if (!recv)
 		return -EAGAIN;
 	err = kfr_recv_fill(face, recv, post);
+	if (!err && !kfr_recv_reserve(face->rx, recv))
+		err = -EAGAIN;
 	if (err) {
 		kfr_recv_free(face->rx, recv);
 		return err;

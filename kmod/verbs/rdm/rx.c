@@ -320,7 +320,8 @@ static enum kfr_arrival_result kfr_rx_block(struct kfr_rx *rx,
 
 /*
  * Refuses a request because older ones of its flow are parked. If it matches a
- * receive, so may one of those: WANT requests the first of them.
+ * receive, so may one of those: WANT requests the first of them. If the CQ has
+ * no room for it, RESUME will request all.
  */
 static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx,
 					      struct kfr_arrival *in)
@@ -332,9 +333,11 @@ static enum kfr_arrival_result kfr_rx_refused(struct kfr_rx *rx,
 		recv = kfr_match_find(&rx->match,
 				      in->hdr->flags & KFR_F_TAGGED,
 				      le64_to_cpu(in->hdr->tag), in->src);
-	in->wanted = recv;
-	if (recv)
+	in->wanted = recv && kfr_recv_reserve(rx, recv);
+	if (in->wanted) {
+		kfr_recv_unreserve(rx, recv);
 		in->want = *recv;
+	}
 	return kfr_rx_push_back(rx, in);
 }
 
@@ -378,7 +381,8 @@ static enum kfr_arrival_result kfr_rx_gate(struct kfr_rx *rx,
  * Decides about a message in one section of the lock, so that a receive that is
  * posted meanwhile either is found here or finds the message kept.
  * Multi-receives without room for it go to @dropped: the caller ends them
- * without the lock.
+ * without the lock. Without room in the CQ the message waits at its sender; were
+ * it kept, a posted receive would match it.
  */
 static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
 					    struct kfr_arrival *in,
@@ -393,6 +397,8 @@ static enum kfr_arrival_result kfr_rx_match(struct kfr_rx *rx,
 		return fate;
 	while ((in->recv = kfr_match_find(&rx->match, tagged,
 					  le64_to_cpu(hdr->tag), in->src))) {
+		if (!kfr_recv_reserve(rx, in->recv))
+			return kfr_rx_block(rx, in);
 		if (kfr_recv_take(rx, in->recv, hdr, &in->range)) {
 			kfr_rx_wants_more(rx, in);
 			return KFR_MATCHED;
@@ -479,7 +485,7 @@ static void kfr_rx_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 
 /*
  * RMA by key. The refusal for want of room and the NAK are one section of the
- * lock, so kfr_rx_resume_rma() finds the flow blocked.
+ * lock, so kfr_rx_resume_room() finds the flow blocked.
  */
 static void kfr_rma_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 {
