@@ -27,6 +27,8 @@ FULL, ROOM, FEW, GO = "node_full", "makes_room", "begins_few", "silent_go"
 IDLE = {
     "silent": "a peer that connects and says nothing takes no place for long",
     "leaves": "an idle connection is left: what is posted later goes to another one",
+    "owes_reply": "X3: a connection is not left while a request of the peer waits for a receive",
+    "owes_resume": "X3: a connection is not left while a flow of the peer is blocked",
 }
 
 #: The cases, and what each holds to.

@@ -479,9 +479,9 @@ static bool kfr_conn_quiet(const struct kfr_conn *conn)
 
 /*
  * Work item, which schedules itself; kfr_node_hurry() lets it run earlier, and
- * kfr_conn_fail() waits for it. If there was no request since it ran last, this
- * side is done with the connection: its later requests go to another one, and
- * LEAVE lets the peer decide.
+ * kfr_conn_fail() waits for it. If there was no request since it ran last, and
+ * none waits for a receive or for room here, this side is done with the connection:
+ * its later requests go to another one, and LEAVE lets the peer decide.
  *
  *	this side		peer
  *	---------		----
@@ -509,7 +509,9 @@ static void kfr_conn_expire(struct work_struct *work)
 
 	spin_lock_irq(&conn->lock);
 	seen = conn->tx_count + conn->rx_count;
-	if (seen != conn->seen)
+	/* Once it is left, LEAVE does no harm: a peer that waits ignores it. */
+	if (seen != conn->seen ||
+	    (!conn->leaving && atomic_read(&conn->owed)))
 		conn->seen_at = jiffies;
 	unheard = conn->passive && !READ_ONCE(conn->heard);
 	silent = unheard && idle_time &&

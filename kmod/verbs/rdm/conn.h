@@ -204,7 +204,8 @@ enum kfr_conn_state {
  * @leaving: no request begins here any more, see kfr_conn_expire() and
  *	kfr_conn_retire(); set once, also read without @lock
  * @seen: requests of both sides when @expire ran last; @expire only
- * @seen_at: when (jiffies) it saw that there were more; likewise
+ * @seen_at: when (jiffies) it saw that there were more, or that this side owes
+ *	the peer something; likewise
  * @taken_at: when (jiffies) the device last completed a work request of the send queue,
  *	or had none; read without @lock
  * @flushing: kfr_conn_flush() waits for @idle
@@ -232,6 +233,8 @@ enum kfr_conn_state {
  * @nids: operations with an id
  * @order: operations submitted so far
  * @nops: operations without a report; atomic
+ * @owed: requests of the peer that contexts keep until a receive is posted, and
+ *	flows that they have blocked; atomic
  * @tx_seq: last number that was given to a request
  * @tx_acked: last number for which an ACK has arrived
  * @rx_seq: last number that was handled; written under @lock by kfr_receive()
@@ -331,6 +334,7 @@ struct kfr_conn {
 	unsigned int nids;
 	u64 order;
 	atomic_t nops;
+	atomic_t owed;
 	u32 tx_seq;
 	u32 tx_acked;
 	u32 rx_seq;

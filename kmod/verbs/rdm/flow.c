@@ -180,19 +180,32 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
 	lockdep_assert_held(&rx->lock);
 	if (!xa_load(&rx->flows, i))
 		err = kfr_gate_new(rx, conn, by_key);
-	if (!err)
+	/* A pulled request may find it blocked. */
+	if (!err && !xa_get_mark(&rx->flows, i, kfr_flow_mark(by_key))) {
 		xa_set_mark(&rx->flows, i, kfr_flow_mark(by_key));
+		atomic_inc(&conn->owed);
+	}
 	return err;
 }
 
+static void kfr_flow_unblock(struct kfr_rx *rx, struct kfr_conn *conn,
+			     unsigned long i)
+{
+	lockdep_assert_held(&rx->lock);
+	if (!xa_get_mark(&rx->flows, i, kfr_flow_mark(i & 1)))
+		return;
+	xa_clear_mark(&rx->flows, i, kfr_flow_mark(i & 1));
+	atomic_dec(&conn->owed);
+}
+
 /* Queues RESUME for a flow that is blocked. */
-static void kfr_resume_one(struct kfr_rx *rx, const struct kfr_conn *conn,
+static void kfr_resume_one(struct kfr_rx *rx, struct kfr_conn *conn,
 			   bool by_key)
 {
 	unsigned long i = kfr_flow_index(conn, by_key);
 
 	lockdep_assert_held(&rx->lock);
-	xa_clear_mark(&rx->flows, i, kfr_flow_mark(by_key));
+	kfr_flow_unblock(rx, conn, i);
 	kfr_ctl_add_resume(xa_load(&rx->flows, i), false);
 }
 
@@ -365,9 +378,11 @@ void kfr_rx_drop_flows(struct kfr_rx *rx)
 
 	xa_for_each(&rx->flows, i, gate) {
 		spin_lock_irq(&rx->lock);
-		gate = xa_erase(&rx->flows, i);
+		gate = xa_load(&rx->flows, i);
 		conn = gate ? gate->conn : NULL;
 		if (conn) {
+			kfr_flow_unblock(rx, conn, i);
+			xa_erase(&rx->flows, i);
 			kfr_conn_get(conn);
 			WRITE_ONCE(conn->orphans, true);
 			kfr_ctl_add_resume(gate, true);

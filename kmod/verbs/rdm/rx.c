@@ -117,6 +117,8 @@ static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 	bool room;
 
 	unexp->conn = NULL;
+	if (conn)
+		atomic_dec(&conn->owed);
 	spin_lock_irqsave(&rx->lock, irq);
 	list_add(&unexp->link, &rx->spare);
 	/* Only at half of the room, or resumed senders would stop at once. */
@@ -168,6 +170,7 @@ void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status)
 	if (!conn)
 		return;
 	kfr_reply(conn, &unexp->hdr, KFR_OP_FIN, status, 0, 0);
+	atomic_dec(&conn->owed);
 	kfr_conn_put(conn);
 }
 
@@ -248,6 +251,7 @@ static void kfr_rx_keep(struct kfr_rx *rx, struct kfr_conn *conn,
 	unexp->conn = NULL;
 	if (!kfr_hdr_numbered(hdr)) {
 		kfr_conn_get(conn);
+		atomic_inc(&conn->owed);
 		unexp->conn = conn;
 	}
 	memcpy(page_address(unexp->page), page_address(page), payload);

@@ -4,14 +4,14 @@
 
 #include "hostile.h"
 
-/* A control message, or a short message to @b. */
-static int rt_idle_say(struct rt_hostile *h, enum kfr_wire_op op, u32 count,
-		       u32 ack)
+static int rt_idle_say_to(struct rt_hostile *h, __le16 dst,
+			  enum kfr_wire_op op, u32 count, u32 ack)
 {
 	struct kfr_hdr hdr = {
 		.version = KFR_VERSION,
 		.op = op,
 		.src = cpu_to_le16(RT_STRANGER),
+		.dst = dst,
 		.auth = cpu_to_le32(255),
 		.count = cpu_to_le32(count),
 		.seq = cpu_to_le32(count),
@@ -19,6 +19,13 @@ static int rt_idle_say(struct rt_hostile *h, enum kfr_wire_op op, u32 count,
 	};
 
 	return kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
+/* A control message, or a short message to no endpoint. */
+static int rt_idle_say(struct rt_hostile *h, enum kfr_wire_op op, u32 count,
+		       u32 ack)
+{
+	return rt_idle_say_to(h, 0, op, count, ack);
 }
 
 static void rt_silent_run(struct rt *rt, struct rt_hostile *h)
@@ -153,6 +160,85 @@ static void rt_left_busy(struct rt *rt)
 	rt_listening(rt, rt_left_busy_run);
 }
 
+/* Return: what the next message is that is not ACK; as rt_hear(). */
+static int rt_hear_reply(struct rt_hostile *h)
+{
+	struct kfr_hdr hdr;
+	int op;
+
+	do {
+		op = rt_room(h, 1);
+		if (!op)
+			op = rt_hear(h, &hdr);
+	} while (op == KFR_OP_ACK);
+	return op;
+}
+
+/* A request to no endpoint, which is answered at once. Return: the answer's kind. */
+static int rt_idle_ask(struct rt_hostile *h, u32 count)
+{
+	return rt_idle_say(h, KFR_OP_RTS, count, 0) ?: rt_hear_reply(h);
+}
+
+/*
+ * Two connections: on the first one, a request waits for @a. The other one is idle,
+ * and is left. So the first one would have been left, too.
+ */
+static void rt_owing(struct rt *rt, struct rt_hostile *h, bool blocked)
+{
+	u32 n = 0;
+	__le16 a;
+
+	RT_EQ(rt, rt_number(&rt->a, &a), 0);
+	RT_EQ(rt, rt_hostile_connect(&h[0], &rt_hello, sizeof(rt_hello), NULL,
+				     0), 0);
+	if (blocked)
+		RT_EQ(rt, rt_idle_say_to(&h[0], a, KFR_OP_EAGER, ++n, 0), 0);
+	RT_EQ(rt, rt_idle_say_to(&h[0], a, KFR_OP_RTS, ++n, 0), 0);
+	if (blocked)
+		RT_EQ(rt, rt_hear_reply(&h[0]), KFR_OP_NAK);
+	RT_EQ(rt, rt_idle_ask(&h[0], ++n), KFR_OP_FIN);
+
+	RT_EQ(rt, rt_hostile_connect(&h[1], &rt_hello, sizeof(rt_hello), NULL,
+				     0), 0);
+	RT_EQ(rt, rt_idle_ask(&h[1], 1), KFR_OP_FIN);
+	RT_EQ(rt, rt_hear_reply(&h[1]), KFR_OP_LEAVE);
+	RT_EQ(rt, rt_idle_ask(&h[0], ++n), KFR_OP_FIN);
+
+	RT_EQ(rt, kfi_recv(rt->a.ep, rt->a.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
+	      0);
+	RT_EQ(rt, rt_hear_reply(&h[0]),
+	      blocked ? KFR_OP_RESUME : KFR_OP_FIN);
+	RT_EQ(rt, rt_hear_reply(&h[0]), KFR_OP_LEAVE);
+}
+
+static void rt_owing_with(struct rt *rt, bool blocked)
+{
+	struct rt_hostile h[2] = { };
+	int err;
+
+	rt->keep = KFR_EAGER;
+	err = rt_open(rt);
+	if (!err)
+		err = rt_hostile_open(&h[0], false);
+	if (!err)
+		err = rt_hostile_open(&h[1], false);
+	if (rt_equal(rt, __FILE__, __LINE__, "opening", err, 0))
+		rt_owing(rt, h, blocked);
+	rt_hostile_close(&h[1]);
+	rt_hostile_close(&h[0]);
+}
+
+static void rt_owes_reply(struct rt *rt)
+{
+	rt_owing_with(rt, false);
+}
+
+static void rt_owes_resume(struct rt *rt)
+{
+	rt_owing_with(rt, true);
+}
+
 /* An address at which there is no machine. */
 static int rt_know_other(struct rt_side *side, kfi_addr_t *addr)
 {
@@ -273,6 +359,8 @@ const struct rt_case rt_idle_cases[] = {
 	{ "silent", rt_silent },
 	{ "leaves", rt_leaves },
 	{ "makes_room", rt_makes_room },
+	{ "owes_reply", rt_owes_reply },
+	{ "owes_resume", rt_owes_resume },
 	{ "left", rt_left },
 	{ "left_busy", rt_left_busy },
 	{ }
