@@ -25,8 +25,11 @@ from guest_support import LIMIT, Call, Child, Mock
 from rdm_support import CXI, SOCKADDR, TRECEIVED, RdmNet, RdmPeer, Scalable, parameter
 from test_uapi import DOCUMENTED
 from verbs_support import REMOTE, Net
+from violence_support import small_group
 
 import kfabric_py as kp
+from harness.guest import sleeping
+from harness.guest.waiting import wait_until
 from kfabric_py import _uapi
 from kfabric_py.info import info_to_raw, pack_address
 
@@ -390,6 +393,38 @@ def test_user_leaves_numbers_to_others(
         assert as_nobody(other_user)
         eps[7].close()
         enable(stack)
+
+
+def test_throttled_client_holds_up_no_other(
+    rdm: RdmNet, in_child: Callable[..., Child], in_thread: InThread
+) -> None:
+    """X3: others open and enable endpoints while one waits in enable, above its memory.high."""
+    info = replace(
+        rdm.info,
+        tx_attr=replace(rdm.info.tx_attr, size=4096),
+        rx_attr=replace(rdm.info.rx_attr, size=16384, total_buffered_recv=4096 * 4096),
+    )
+
+    def throttled() -> bool:
+        state = sleeping.read_state(child.pid)
+        return state.at("kfr_ep_control") and state.at("handle_over_high")
+
+    def enable(report: Callable[[str], None]) -> int:
+        with contextlib.ExitStack() as stack:
+            net = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack)
+            peer = net.peer(info=info, enable=False)
+            (group / "cgroup.procs").write_text("0")
+            peer.ep.enable()
+        return 0
+
+    with small_group("memory.high", 1 << 20) as group:
+        child = in_child(enable)
+        try:
+            wait_until(throttled, "a child without memory", LIMIT)
+            in_thread(rdm.peer).result()
+            wait_until(throttled, "the child where it was", LIMIT)
+        finally:
+            child.end()
 
 
 @pytest.mark.parametrize("rdm", [SOCKADDR, CXI], indirect=True)

@@ -72,15 +72,23 @@ static int kfr_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 }
 
 /*
- * The contexts of a plain endpoint. They keep what they have allocated if this
- * fails, for the next attempt or for close.
+ * All that needs no device: checks, and the contexts of a plain endpoint. They keep
+ * what they have allocated if this fails, for the next attempt or for close.
  */
-static int kfr_ep_enable_plain(struct kfr_ep *ep)
+static int kfr_ep_prepare(struct kfr_ep *ep)
 {
 	struct kfr_face *face = &ep->face;
 	int err;
 
 	lockdep_assert_held(&ep->ctl);
+	if (kfr_ep_gone(ep))
+		return -ENODEV;
+	if (face->base.enabled)
+		return 0;
+	if (!ep->av)
+		return -KFI_ENOAV;
+	if (ep->scalable)
+		return 0;
 	if (!face->base.tx_cq || !face->base.rx_cq)
 		return -KFI_ENOCQ;
 	err = kfr_tx_enable(face->tx);
@@ -90,7 +98,7 @@ static int kfr_ep_enable_plain(struct kfr_ep *ep)
 }
 
 /* The receive context becomes visible last: messages arrive at once. */
-static int kfr_ep_enable(struct kfr_ep *ep)
+static int kfr_ep_join(struct kfr_ep *ep)
 {
 	struct kfi_ep_base *base = &ep->face.base;
 	int err;
@@ -101,13 +109,6 @@ static int kfr_ep_enable(struct kfr_ep *ep)
 		return -ENODEV;
 	if (base->enabled)
 		return 0;
-	if (!ep->av)
-		return -KFI_ENOAV;
-	if (!ep->scalable) {
-		err = kfr_ep_enable_plain(ep);
-		if (err)
-			return err;
-	}
 	err = kfr_node_get(ep);
 	if (!err && !ep->scalable)
 		err = kfr_node_show(ep, ep->face.rx);
@@ -212,19 +213,36 @@ int kfr_face_control(struct kfr_face *face, int command, void *arg)
 	return err;
 }
 
-static int kfr_ep_control(struct kfid *fid, int command, void *arg)
+/*
+ * A charge to a cgroup above memory.high sleeps, and many of them for minutes. So the
+ * memory is there before the device's lock, which others wait for, is taken.
+ */
+static int kfr_ep_enable(struct kfr_ep *ep)
 {
-	struct kfr_ep *ep = kfr_ep_of_fid(fid);
+	bool done;
 	int err;
 
-	if (command != KFI_ENABLE)
-		return kfr_face_control(&ep->face, command, arg);
+	mutex_lock(&ep->ctl);
+	err = kfr_ep_prepare(ep);
+	done = err || ep->face.base.enabled;
+	mutex_unlock(&ep->ctl);
+	if (done)
+		return err;
 	mutex_lock(&kfr_ep_dev(ep)->lock);
 	mutex_lock(&ep->ctl);
-	err = kfr_ep_enable(ep);
+	err = kfr_ep_join(ep);
 	mutex_unlock(&ep->ctl);
 	mutex_unlock(&kfr_ep_dev(ep)->lock);
 	return err;
+}
+
+static int kfr_ep_control(struct kfid *fid, int command, void *arg)
+{
+	struct kfr_ep *ep = kfr_ep_of_fid(fid);
+
+	if (command != KFI_ENABLE)
+		return kfr_face_control(&ep->face, command, arg);
+	return kfr_ep_enable(ep);
 }
 
 static void kfr_ep_free(struct kfr_ep *ep)
@@ -492,15 +510,15 @@ static int kfr_ep_add_contexts(struct kfr_ep *ep)
 	return face->tx && face->rx ? 0 : -ENOMEM;
 }
 
-static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
-		      bool scalable, void *context, struct kfid_ep **ret)
+/* Without a lock, as it allocates: see kfr_ep_enable(). */
+static struct kfr_ep *kfr_ep_new(struct kfr_domain *rdm,
+				 const struct kfi_info *info, bool scalable)
 {
 	struct kfr_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 	int err;
 
-	lockdep_assert_held(&rdm->domain->dev->lock);
 	if (!ep)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	mutex_init(&ep->ctl);
 	ep->rdm = rdm;
 	ep->scalable = scalable;
@@ -509,20 +527,30 @@ static int kfr_ep_new(struct kfr_domain *rdm, const struct kfi_info *info,
 		err = kfr_ep_set_addr(ep, info);
 	if (!err && !scalable)
 		err = kfr_ep_add_contexts(ep);
-	if (!err)
-		err = kfi_ep_base_init(&ep->face.base,
-				       &rdm->domain->base.domain,
-				       scalable ? KFI_CLASS_SEP : KFI_CLASS_EP,
-				       &kfr_ep_fid_ops, context);
 	if (err) {
 		kfr_ep_free(ep);
-		return err;
+		return ERR_PTR(err);
 	}
+	return ep;
+}
+
+static int kfr_ep_add(struct kfr_ep *ep, void *context)
+{
+	struct kfr_domain *rdm = ep->rdm;
+	int err;
+
+	lockdep_assert_held(&rdm->domain->dev->lock);
+	if (kfr_ep_gone(ep))
+		return -ENODEV;
+	err = kfi_ep_base_init(&ep->face.base, &rdm->domain->base.domain,
+			       ep->scalable ? KFI_CLASS_SEP : KFI_CLASS_EP,
+			       &kfr_ep_fid_ops, context);
+	if (err)
+		return err;
 	kfr_face_init(&ep->face, ep);
 	if (ep->face.rx)
 		kfr_rx_profile(ep->face.rx);
 	list_add_tail(&ep->link, &rdm->eps);
-	*ret = &ep->face.base.ep;
 	return 0;
 }
 
@@ -542,6 +570,7 @@ int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 		struct kfid_ep **ret, void *context, bool scalable)
 {
 	struct kfv_domain *domain = kfv_domain_of(fid);
+	struct kfr_ep *ep;
 	int err;
 
 	/* A handle is a connection request: for connected endpoints. */
@@ -550,10 +579,16 @@ int kfr_ep_open(struct kfid_domain *fid, struct kfi_info *info,
 	if (info->ep_attr && info->ep_attr->type != KFI_EP_UNSPEC &&
 	    info->ep_attr->type != KFI_EP_RDM)
 		return -EINVAL;
+	ep = kfr_ep_new(domain->rdm, info, scalable);
+	if (IS_ERR(ep))
+		return PTR_ERR(ep);
 	mutex_lock(&domain->dev->lock);
-	err = kfv_gone(domain->dev) ? -ENODEV :
-	      kfr_ep_new(domain->rdm, info, scalable, context, ret);
+	err = kfr_ep_add(ep, context);
 	mutex_unlock(&domain->dev->lock);
+	if (err)
+		kfr_ep_free(ep);
+	else
+		*ret = &ep->face.base.ep;
 	return err;
 }
 

@@ -31,7 +31,7 @@ ENTRIES = 4096
 
 
 @contextlib.contextmanager
-def small_group() -> Iterator[Path]:
+def small_group(limit: str = "memory.max", size: int = GROUP_BYTES) -> Iterator[Path]:
     """Have a control group with little memory; nobody may be in it at the end."""
     with tempfile.TemporaryDirectory() as root:
         subprocess.run(["mount", "-t", "cgroup2", "none", root], check=True, timeout=LIMIT)
@@ -39,7 +39,7 @@ def small_group() -> Iterator[Path]:
             Path(root, "cgroup.subtree_control").write_text("+memory")
             path = Path(root, "small")
             path.mkdir(exist_ok=True)
-            (path / "memory.max").write_text(str(GROUP_BYTES))
+            (path / limit).write_text(str(size))
             yield path
             wait_until(lambda: not (path / "cgroup.procs").read_text(), "an empty group", LIMIT)
             path.rmdir()
