@@ -76,7 +76,7 @@ def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mo
     for ep in crowd:
         ep.bind(late_one.cq, recv=True, transmit=True)
         ep.bind(late_one.eq)
-        ep.enable()
+        ep.connect()
     hook = mock.hook("D12", None)
     for ep in crowd:
         ep.close()

@@ -78,7 +78,6 @@ int rt_hostile_hears(struct rt_hostile *h, unsigned int n);
 int rt_close_begin(struct kfid *fid, struct rt_closer *closer);
 bool rt_closed(struct rt_hostile *h, struct rt_closer *closer);
 int rt_take_slowly(struct rt_hostile *h, struct kfr_hdr *hdr);
-int rt_ack(struct rt_hostile *h, u32 number);
 int rt_send_some(struct rt_side *side, kfi_addr_t addr, unsigned int n);
 int rt_know(struct rt_side *side, kfi_addr_t *addr);
 int rt_number(struct rt_side *side, __le16 *number);
