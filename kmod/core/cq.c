@@ -25,7 +25,7 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * struct kfi_cq - a completion queue
  * @cq: the public object
  * @src: the part shared with EQs and counters; @src.lock protects @head, @tail,
- *	 @errors, @reserved, @overrun, @rooms and @ring
+ *	 @errors, @reserved, @want, @overrun, @rooms and @ring
  * @format: of the entries that reads return; constant
  * @cond: may sread be given a threshold? constant
  * @signalled: number of the last kfi_cq_signal(); written under @src.lock, read
@@ -34,6 +34,7 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * @tail: entries stored so far; also read without the lock, as a hint
  * @errors: error entries between the two
  * @reserved: entries that kfi_cq_reserve() promised
+ * @want: the largest threshold of a blocking read so far; also read without the lock
  * @size: of the ring, a power of two; constant
  * @overrun: completions came when it was full
  * @closing: kfi_cq_closing() has run; its callers are serialised
@@ -50,6 +51,7 @@ struct kfi_cq {
 	u32 tail;
 	u32 errors;
 	u32 reserved;
+	u32 want;
 	u32 size;
 	bool overrun;
 	bool closing;
@@ -157,14 +159,16 @@ EXPORT_SYMBOL_GPL(kfi_cq_has_room);
 
 /*
  * Half of the ring is free, also for what is reserved: the providers that wait may
- * try again. Not earlier, or they would be refused again at once.
+ * try again. Not earlier, or they would be refused again at once; but a reader that
+ * waits for more entries must get them.
  */
 static void kfi_cq_offer_room(struct kfi_cq *cq)
 {
+	const u32 used = kfi_cq_fill(cq) + cq->reserved;
 	struct kfi_cq_room *room, *next;
 
 	lockdep_assert_held(&cq->src.lock);
-	if (kfi_cq_fill(cq) + cq->reserved > cq->size / 2)
+	if (used > cq->size / 2 && used >= cq->want)
 		return;
 	list_for_each_entry_safe(room, next, &cq->rooms, link) {
 		list_del_init(&room->link);
@@ -543,6 +547,21 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 	}
 }
 
+/* Providers that wait for room must not wait for a reader that waits for them. */
+static void kfi_cq_want(struct kfi_cq *cq, u32 entries)
+{
+	unsigned long flags;
+
+	if (entries <= READ_ONCE(cq->want))
+		return;
+	spin_lock_irqsave(&cq->src.lock, flags);
+	if (entries > cq->want) {
+		WRITE_ONCE(cq->want, entries);
+		kfi_cq_offer_room(cq);
+	}
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+}
+
 /**
  * kfi_cq_wait_take() - a blocking read with a caller's own way to take
  * @fcq: the CQ
@@ -573,6 +592,7 @@ ssize_t kfi_cq_wait_take(struct kfid_cq *fcq, u64 threshold, ktime_t deadline,
 	if (!kfi_fid_get(&fcq->fid))
 		return -KFI_EINVAL;
 
+	kfi_cq_want(cq, need.entries);
 	need.since = atomic64_read(&cq->src.queue->pubs);
 	kfi_waiter_init(&w, cq->src.queue, need.entries, true);
 	n = kfi_cq_wait_loop(&need, &w, deadline, take, arg);

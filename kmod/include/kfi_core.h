@@ -698,7 +698,8 @@ bool kfi_cq_has_room(struct kfid_cq *cq);
 /**
  * struct kfi_cq_room - a provider's wait for room in a CQ
  * @link: on the CQ's list, or empty; source->lock
- * @work: queued when half of the CQ has become free; the provider's
+ * @work: queued when half of the CQ has become free, or a reader waits for more entries
+ *	than it holds; the provider's
  */
 struct kfi_cq_room {
 	struct list_head link;

@@ -141,13 +141,14 @@ class RdmNet:
         selective: bool = False,
         enable: bool = True,
         size: int = 512,
+        threshold: bool = False,
         format: kp.CqFormat = kp.CqFormat.TAGGED,
         length: int = 8192,
     ) -> RdmPeer:
         """Open an endpoint, in a domain of its own unless one is given."""
         enter = self._stack.enter_context
         domain = domain or self.domain()
-        cq = enter(domain.cq(size, format=format))
+        cq = enter(domain.cq(size, format=format, threshold=threshold))
         eq = enter(self.fabric.eq())
         cntr = enter(domain.counter())
         av = enter(domain.av())
