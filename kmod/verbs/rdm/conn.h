@@ -207,7 +207,7 @@ enum kfr_conn_state {
  * @seen_at: when (jiffies) it saw that there were more, or that this side owes
  *	the peer something; likewise
  * @taken_at: when (jiffies) the device last completed a work request of the send queue,
- *	or had none; read without @lock
+ *	or had none that waits for the peer; read without @lock
  * @flushing: kfr_conn_flush() waits for @idle
  * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for

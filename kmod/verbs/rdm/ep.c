@@ -185,7 +185,7 @@ void kfr_face_close(struct kfr_face *face)
 	 * function that has found the context before it was hidden. A context that was
 	 * not enabled has neither.
 	 */
-	if (face->base.enabled)
+	if (face->base.enabled && (face->rx || face->tx))
 		synchronize_srcu_expedited(&kfv_srcu);
 }
 

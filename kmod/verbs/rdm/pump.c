@@ -464,7 +464,8 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 {
 	lockdep_assert_held(&conn->lock);
-	if (conn->sq_free == KFR_SQ)
+	/* Not @sq_free: an operation may hold places before it is posted. */
+	if (conn->nwire == KFR_TXBUFS && conn->data_free == KFR_DATA_WRS)
 		WRITE_ONCE(conn->taken_at, jiffies);
 	memset(step, 0, sizeof(*step));
 	step->item = kfr_first(&conn->urgent);
