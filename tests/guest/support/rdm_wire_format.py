@@ -26,6 +26,10 @@ READS = 16
 #: The authorisation key of an endpoint that was opened without one.
 AUTH = 255
 WRAP = 1 << 32
+#: Receives that this side posts, for all that the other one may have on the way: a window, long
+#: messages and replies. If one is missing, rxe repeats packets, and with them registrations, which
+#: fails (docs/rdm.md).
+RECEIVES = WINDOW + IDS + 64
 
 
 class Refusal(enum.IntEnum):

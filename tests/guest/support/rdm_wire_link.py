@@ -20,21 +20,21 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 from rdm_wire_cm import Broken, Channel, Event, Kind, Refused
-from rdm_wire_format import EAGER, HEADER, PORT, READS, Hello, Segment
+from rdm_wire_format import EAGER, HEADER, PORT, READS, RECEIVES, Hello, Segment
 
 from harness.guest.topology import RdmaLink
 from harness.guest.waiting import Deadline, DeadlineExpired
 
 T = TypeVar("T")
 
-#: Places for messages of a connection. A message to be sent may be longer than is allowed.
-RECEIVES, SENDS, LONGEST = 128, 16, 8192
+#: Places for messages to be sent; they may be longer than is allowed.
+SENDS, LONGEST = 16, 8192
 #: Bytes for RDMA, in both directions.
-WINDOW = 1 << 20
+RDMA_BYTES = 1 << 20
 
 _SLOT = HEADER + EAGER
 _SEND_AT = RECEIVES * _SLOT
-_WINDOW_AT = _SEND_AT + SENDS * LONGEST
+_RDMA_AT = _SEND_AT + SENDS * LONGEST
 # Places of receives are numbers below all these.
 _SEND_ID, _RDMA_ID = 1 << 10, 1 << 11
 _RNR_TIMER = 12
@@ -60,8 +60,8 @@ class Memory:
     """Registered memory of one connection: places for messages, and a window for RDMA."""
 
     def __init__(self, domain: PD) -> None:
-        self.mr = MR(domain, _WINDOW_AT + WINDOW, _ACCESS)
-        self.base = self.mr.buf + _WINDOW_AT
+        self.mr = MR(domain, _RDMA_AT + RDMA_BYTES, _ACCESS)
+        self.base = self.mr.buf + _RDMA_AT
         self.receives = [
             RecvWR(wr_id=i, num_sge=1, sg=[SGE(self.mr.buf + i * _SLOT, _SLOT, self.mr.lkey)])
             for i in range(RECEIVES)
@@ -180,7 +180,13 @@ class Node:
         self._stack.callback(self.channel.destroy, id)
         self.channel.listen(id, self.address, port)
 
-    def connect(self, remote: str, hello: bytes = Hello().pack(), reads: int = READS) -> Wire:
+    def connect(
+        self,
+        remote: str,
+        hello: bytes = Hello().pack(),
+        reads: int = READS,
+        receives: int = RECEIVES,
+    ) -> Wire:
         """Begin a connection.
 
         Raises:
@@ -193,7 +199,7 @@ class Node:
             self._expect(id, Kind.ADDR_RESOLVED)
             self.channel.resolve_route(id)
             self._expect(id, Kind.ROUTE_RESOLVED)
-            wire = Wire(self, id)
+            wire = Wire(self, id, receives)
             self.channel.connect(id, wire.qpn, hello, reads)
             wire.answer = self._expect(id, Kind.CONNECT_RESPONSE)
             wire.to_rts(reads)
