@@ -23,7 +23,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +62,8 @@ class Recipe:
     """Debian's package with the source."""
     configs: tuple[str, ...]
     """Names of the fragments, without their suffix."""
-    addition: str = ""
-    """Name of the addition, if it has one."""
+    additions: tuple[str, ...] = ()
+    """Names of its additions."""
 
 
 def directory(source: Path, recipe: Recipe) -> Path:
@@ -79,7 +79,7 @@ def directory(source: Path, recipe: Recipe) -> Path:
     compiler = "\n".join(
         _run([tool, "--version"]).split("\n")[0] for tool in ("gcc", "ld", "pahole")
     )
-    digest = key(options, version, compiler, added(addition(source, recipe)))
+    digest = key(options, version, compiler, added(additions(source, recipe)))
     return cache.root() / "kernels" / f"{recipe.name}-{digest}"
 
 
@@ -95,7 +95,7 @@ def ensure(source: Path, recipe: Recipe, log: Log) -> Path:
         with cache.locked(target.parent / "lock", BUILD_SECONDS):
             if not target.exists():
                 options = kconfig.read(fragments(source, recipe))
-                _Build(recipe, options, addition(source, recipe), target, log).run()
+                _Build(recipe, options, additions(source, recipe), target, log).run()
     return target
 
 
@@ -107,33 +107,37 @@ def fragments(source: Path, recipe: Recipe) -> list[Path]:
     return [source / CONFIGS / f"{name}.config" for name in recipe.configs]
 
 
-def addition(source: Path, recipe: Recipe) -> Path | None:
-    """The folder of a kernel's addition."""
-    return source / CONFIGS / recipe.addition if recipe.addition else None
+def additions(source: Path, recipe: Recipe) -> list[Path]:
+    """The folders of a kernel's additions."""
+    return [source / CONFIGS / name for name in recipe.additions]
 
 
-def added(folder: Path | None) -> str:
-    """The files of an addition as one text."""
-    if folder is None:
-        return ""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return "".join(f"{path.relative_to(folder)}\n{path.read_text()}\n" for path in files)
+def added(folders: Iterable[Path]) -> str:
+    """The files of additions as one text."""
+    files = [
+        (path.relative_to(folder), path.read_text())
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+    return "".join(f"{name}\n{text}\n" for name, text in files)
 
 
 def add(folder: Path, tree: Path) -> None:
     """Add an addition to the source of a kernel; raises BuildError if a patch does not fit."""
     for path in sorted(folder.glob("*.patch")):
         _run(["patch", "-d", str(tree), "-p1", "-F0", "-N", "-s", "-i", str(path)])
-    shutil.copytree(folder / ADDED, tree, dirs_exist_ok=True)
+    if (folder / ADDED).exists():
+        shutil.copytree(folder / ADDED, tree, dirs_exist_ok=True)
 
 
-def key(options: kconfig.Options, version: str, tools: str, addition: str) -> str:
+def key(options: kconfig.Options, version: str, tools: str, additions: str) -> str:
     """A hash of the inputs; comments and the order of the fragments do not matter.
 
     The versions are those of the source package, and of the compiler and other tools.
     """
     ordered = kconfig.text(dict(sorted(options.items())))
-    parts = (FORMAT, ordered, version, tools, *([addition] if addition else []))
+    parts = (FORMAT, ordered, version, tools, *([additions] if additions else []))
     return cache.key(part.encode() for part in parts)
 
 
@@ -144,12 +148,12 @@ class _Build:
         self,
         recipe: Recipe,
         options: kconfig.Options,
-        addition: Path | None,
+        additions: Iterable[Path],
         target: Path,
         log: Log,
     ) -> None:
         self._recipe = recipe
-        self._addition = addition
+        self._additions = additions
         self._target = target
         self._log = log
         self._work = target.with_name(f"{target.name}.work")
@@ -183,8 +187,8 @@ class _Build:
         half.mkdir()
         archive = f"/usr/src/{package}.tar.xz"
         _run(["tar", "-C", str(half), "--strip-components=1", "-xf", archive])
-        if self._addition:
-            add(self._addition, half)
+        for folder in self._additions:
+            add(folder, half)
         half.rename(self._tree)
 
     def _configure(self) -> None:

@@ -83,7 +83,7 @@ def key(source: Path, version: Version) -> str:
 
 
 def _recipe(name: str, origin: Built) -> Recipe:
-    return Recipe(name, origin.source, origin.configs, origin.addition)
+    return Recipe(name, origin.source, origin.configs, origin.additions)
 
 
 def _at_home(version: Version) -> bool:

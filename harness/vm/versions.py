@@ -37,8 +37,8 @@ class Built:
     """Package with its source."""
     configs: tuple[str, ...]
     """Fragments of its configuration; see :mod:`harness.vm.kernelbuild`."""
-    addition: str = ""
-    """Folder with patches and files for the source."""
+    additions: tuple[str, ...] = ()
+    """Folders with patches and files for the source."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def parse(text: str) -> Versions:
 
 def _version(name: str, entry: Mapping[str, Any]) -> Version:
     keys = set(entry) - set(_GUEST)
-    built = keys - {"addition"} == {"suite", "source", "configs"}
+    built = keys - {"additions"} == {"suite", "source", "configs"}
     if not built and (
         wrong := {"suite", "package"} - keys or keys - {"suite", "package", "archive"}
     ):
@@ -111,7 +111,8 @@ def _version(name: str, entry: Mapping[str, Any]) -> Version:
     suite = entry["suite"]
     origin: Stock | Built
     if built:
-        origin = Built(entry["source"], tuple(entry["configs"]), entry.get("addition", ""))
+        additions = tuple(entry.get("additions", ()))
+        origin = Built(entry["source"], tuple(entry["configs"]), additions)
     else:
         origin = Stock(entry["package"], entry.get("archive", suite))
     memory, slow = int(entry.get("memory_mib", 0)), float(entry.get("slow", 1.0))
@@ -127,6 +128,6 @@ _GUEST: Mapping[str, tuple[type, ...]] = {
 
 
 def _fits(key: str, value: object) -> bool:
-    if key in ("configs", "append"):
+    if key in ("configs", "additions", "append"):
         return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
     return bool(value) and isinstance(value, _GUEST.get(key, (str,)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guest_support import LIMIT, Child
-from rdm_support import NEEDS_SOUND_RXE, RECEIVED, SENT, RdmNet, RdmPeer, parameter
+from rdm_support import RECEIVED, SENT, RdmNet, RdmPeer, parameter
 from rdm_wire_cm import Broken
 from rdm_wire_format import Op, segments
 from rdm_wire_peer import Peer
@@ -184,7 +184,6 @@ def one_cpu() -> Iterator[None]:
     os.sched_setaffinity(0, was)
 
 
-@NEEDS_SOUND_RXE
 def test_silent_peer_loses_access_to_the_memory_of_a_killed_client(
     rdm: RdmNet, node: Node, in_child: InChild, impatient: None, one_cpu: None
 ) -> None:

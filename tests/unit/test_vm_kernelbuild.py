@@ -102,11 +102,11 @@ def test_a_patch_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
 def test_each_file_of_an_addition_is_in_the_key(tmp_path: Path) -> None:
     """By its name and its text."""
     folder = addition(tmp_path, "all")
-    texts = [kernelbuild.added(folder)]
+    texts = [kernelbuild.added([folder])]
     (folder / "tree/kernel/new.c").write_text("newer\n")
-    texts.append(kernelbuild.added(folder))
+    texts.append(kernelbuild.added([folder]))
     (folder / "tree/kernel/new.c").rename(folder / "tree/kernel/renamed.c")
-    texts.append(kernelbuild.added(folder))
+    texts.append(kernelbuild.added([folder]))
     assert len({"", *texts}) == 4
 
 

@@ -101,12 +101,12 @@ def test_a_kernel_may_be_built_here() -> None:
     assert "debug" not in versions.parse(TEXT + BUILT).matrix()
 
 
-def test_a_kernels_source_may_have_an_addition() -> None:
+def test_a_kernels_source_may_have_additions() -> None:
     """A kernel of Debian has none: it is built already."""
-    found = versions.parse(TEXT + BUILT + 'addition = "rv"\n').find("debug")
-    assert found.origin == Built("linux-source-6.1", ("guest", "debug"), "rv")
-    with pytest.raises(SetupError, match="addition"):
-        versions.parse(TEXT + 'addition = "rv"\n')
+    found = versions.parse(TEXT + BUILT + 'additions = ["rv"]\n').find("debug")
+    assert found.origin == Built("linux-source-6.1", ("guest", "debug"), ("rv",))
+    with pytest.raises(SetupError, match="additions"):
+        versions.parse(TEXT + 'additions = ["rv"]\n')
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pytest
 from verbs_support import REMOTE, Net, Peer
 
 import kfabric_py as kp
@@ -26,12 +24,6 @@ SENT = kp.CqFlags.MSG | kp.CqFlags.SEND
 RECEIVED = kp.CqFlags.MSG | kp.CqFlags.RECV
 TSENT = kp.CqFlags.TAGGED | kp.CqFlags.SEND
 TRECEIVED = kp.CqFlags.TAGGED | kp.CqFlags.RECV
-
-#: For tests in which the module ends a connection on which a program sends.
-NEEDS_SOUND_RXE = pytest.mark.skipif(
-    Path("/proc/lockdep").exists() and os.uname().release.startswith("6.1."),
-    reason="KASAN reports that rxe of 6.1 writes to a destroyed queue pair (docs/rdm.md)",
-)
 
 SOCKADDR, CXI = kp.AddrFormat.SOCKADDR_IN, kp.AddrFormat.ADDR_CXI
 
