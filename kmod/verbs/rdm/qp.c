@@ -234,6 +234,11 @@ static void kfr_qp_event(struct ib_event *event, void *context)
 		rdma_notify(conn->id, event->event);
 }
 
+/*
+ * There are receives for a window of messages, for as many longer ones as have
+ * registrations, and for replies, so that a late reader leaves none without. The device
+ * would repeat it, and rxe would repeat registrations with it, which fails.
+ */
 static int kfr_qp_create(struct kfr_conn *conn, struct rdma_cm_id *id)
 {
 	const struct kfr_node *node = conn->node;

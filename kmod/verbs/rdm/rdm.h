@@ -138,7 +138,7 @@
 
 /* Limits of one connection. */
 #define KFR_TXBUFS	64	/* wire buffers for sends */
-#define KFR_RXBUFS	128	/* wire buffers for receives */
+#define KFR_RXBUFS	256	/* wire buffers for receives, see kfr_qp_create() */
 #define KFR_DATA_WRS	64	/* RDMA reads and writes of jobs in flight */
 #define KFR_IDS		128	/* operations with an id */
 #define KFR_MRS		64	/* registrations of local memory */
