@@ -252,6 +252,19 @@ def test_connection_that_only_killed_clients_use_is_given_up(
     wire.wait_for_end()
 
 
+def test_connection_is_given_up_if_the_peer_stays_deaf(rdm: RdmNet, node: Node) -> None:
+    """V7: its messages neither arrive nor fail by themselves."""
+    a = neighbour(rdm, node)
+    node.listen()
+    a.ep.send(a.buffer[:8])
+    b = Peer(node.accept(node.request(), receives=RECEIVES))
+    b.receive()
+    assert a.entry().flags == SENT
+    with parameter("rdm_probe_s", 1):
+        deafen(a, b)
+        assert a.error().err == errno.ETIMEDOUT
+
+
 @pytest.mark.parametrize("what", SERVED)
 def test_connection_that_others_wait_on_is_given_up_if_the_peer_stays_deaf(
     rdm: RdmNet, node: Node, in_child: InChild, impatient: None, what: str

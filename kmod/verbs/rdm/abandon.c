@@ -202,6 +202,6 @@ void kfr_abandoned(struct work_struct *work)
 	kfr_ops_done(&done);
 	/* The pump notes if the send queue is empty, and thus not stuck. */
 	kfr_pump(conn);
-	if (kept && kfr_conn_stuck(conn))
+	if (kept && kfr_conn_stuck(conn, KFR_SILENT_TIME))
 		kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 }

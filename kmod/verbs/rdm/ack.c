@@ -28,6 +28,9 @@ static unsigned int rdm_ack_delay_us = 10000;
 module_param(rdm_ack_delay_us, uint, 0644);
 MODULE_PARM_DESC(rdm_ack_delay_us, "how long an acknowledgment waits for a message to travel with, on a connection with traffic in both directions (us)");
 
+/* So many intervals without anything taken by the peer's device are too many. */
+#define KFR_PROBES	12
+
 static unsigned int rdm_probe_s = 5;
 module_param(rdm_probe_s, uint, 0644);
 MODULE_PARM_DESC(rdm_probe_s, "interval between probes of a peer that has not replied to an operation yet (s; 0: never)");
@@ -329,6 +332,11 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
 	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
 
+static unsigned int kfr_probe_seconds(void)
+{
+	return min(READ_ONCE(rdm_probe_s), KFR_PROBE_MAX);
+}
+
 /**
  * kfr_probe_later() - schedule the probe, unless it is scheduled
  * @conn: a connection with operations, not dead
@@ -340,11 +348,20 @@ enum hrtimer_restart kfr_ack_expired(struct hrtimer *timer)
  */
 void kfr_probe_later(struct kfr_conn *conn)
 {
-	unsigned int seconds = min(READ_ONCE(rdm_probe_s), KFR_PROBE_MAX);
+	unsigned int seconds = kfr_probe_seconds();
 
 	lockdep_assert_held(&conn->lock);
 	if (seconds)
 		schedule_delayed_work(&conn->probe, seconds * HZ);
+}
+
+/* The pump has just run: it sets @taken_at if nothing is under way. */
+static bool kfr_probes_are_lost(const struct kfr_conn *conn)
+{
+	unsigned long time = (unsigned long)KFR_PROBES * kfr_probe_seconds() * HZ;
+
+	return time && READ_ONCE(conn->state) == KFR_UP &&
+	       kfr_conn_stuck(conn, time);
 }
 
 /**
@@ -353,7 +370,9 @@ void kfr_probe_later(struct kfr_conn *conn)
  *
  * An operation that waits for the peer's receive has nothing on the wire, so a
  * dead peer would not be noticed. The peer's device acknowledges the probe; if
- * not, the work request fails as any other.
+ * not, the work request fails as any other. But it does not fail if the peer has no
+ * receives, or if the device has stopped without an error. Then the connection is
+ * aborted after KFR_PROBES intervals.
  *
  * Context: work item; no lock held. kfr_conn_fail() waits for it before the
  * connection can be freed.
@@ -370,6 +389,8 @@ void kfr_probe(struct work_struct *work)
 	}
 	spin_unlock_irq(&conn->lock);
 	kfr_pump(conn);
+	if (kfr_probes_are_lost(conn))
+		kfr_conn_abort(conn, ETIMEDOUT, KFR_ERR_STUCK);
 }
 
 /**

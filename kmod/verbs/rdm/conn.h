@@ -478,10 +478,11 @@ struct kfr_op {
 	u8 inject[KFV_INJECT_SIZE];
 };
 
-/* Does the peer take nothing? */
-static inline bool kfr_conn_stuck(const struct kfr_conn *conn)
+/* Has the peer taken nothing for so many jiffies? */
+static inline bool kfr_conn_stuck(const struct kfr_conn *conn,
+				  unsigned long time)
 {
-	return time_after(jiffies, READ_ONCE(conn->taken_at) + KFR_SILENT_TIME);
+	return time_after(jiffies, READ_ONCE(conn->taken_at) + time);
 }
 
 /* The lane whose share an operation uses: a hash of its destination. */

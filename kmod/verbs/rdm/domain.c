@@ -38,6 +38,8 @@ static const char * const kfr_errors[] = {
 		"the connection was aborted to close an object",
 	[KFR_ERR_DEVICE - KFR_ERR_CONNECT] = "the device failed",
 	[KFR_ERR_FULL - KFR_ERR_CONNECT] = "the peer has too many connections",
+	[KFR_ERR_STUCK - KFR_ERR_CONNECT] =
+		"no message has reached the peer for long",
 };
 
 /**

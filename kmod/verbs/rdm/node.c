@@ -852,7 +852,7 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		kfr_conn_get(conn);
 		spin_unlock_irq(&node->lock);
 		if (kfr_conn_serves(conn, rx, mr) &&
-		    (all || kfr_conn_stuck(conn)))
+		    (all || kfr_conn_stuck(conn, KFR_SILENT_TIME)))
 			kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 		kfr_conn_put(conn);
 		spin_lock_irq(&node->lock);

@@ -204,6 +204,7 @@ enum kfr_errno {
 	KFR_ERR_LOCAL,		/* aborted so that an object could close */
 	KFR_ERR_DEVICE,		/* the device failed */
 	KFR_ERR_FULL,		/* the peer has too many connections */
+	KFR_ERR_STUCK,		/* no message has reached the peer for long */
 	KFR_ERR_END
 };
 

@@ -588,7 +588,7 @@ static void kfr_tx_break(struct kfr_tx *tx, bool all)
 		conn = kfr_op_conn(tx->ops[i]);
 		if (!conn)
 			continue;
-		if (all || kfr_conn_stuck(conn))
+		if (all || kfr_conn_stuck(conn, KFR_SILENT_TIME))
 			kfr_conn_abort(conn, ENOTCONN, KFR_ERR_LOCAL);
 		kfr_conn_put(conn);
 	}
