@@ -48,6 +48,31 @@ int rt_number(struct rt_side *side, __le16 *number)
 	return err;
 }
 
+/* The first request of a connection, to an endpoint: its data is in one segment. */
+int rt_ask_for(struct rt_side *side, enum kfr_wire_op op,
+	       const struct kfid_mr *mr, u32 len, struct rt_ask *ask)
+{
+	*ask = (struct rt_ask) {
+		.hdr = {
+			.version = KFR_VERSION,
+			.op = op,
+			.nsegs = 1,
+			.src = cpu_to_le16(RT_STRANGER),
+			.auth = cpu_to_le32(255),
+			.seq = cpu_to_le32(1),
+			.count = cpu_to_le32(1),
+			.len = cpu_to_le32(len),
+			.tag = cpu_to_le64(1),
+		},
+		.seg = {
+			.addr = cpu_to_le64(mr->iova),
+			.rkey = cpu_to_le32(mr->key),
+			.len = cpu_to_le32(len),
+		},
+	};
+	return rt_number(side, &ask->hdr.dst);
+}
+
 /*
  * Asks for more and more reads, and hears none of the answers: the first one is
  * in the way of all that would be written behind it.
@@ -55,29 +80,11 @@ int rt_number(struct rt_side *side, __le16 *number)
 static void rt_read_on(struct rt *rt, struct rt_hostile *h,
 		       const struct kfid_mr *into)
 {
-	struct {
-		struct kfr_hdr hdr;
-		struct kfr_seg seg;
-	} ask = {
-		.hdr = {
-			.version = KFR_VERSION,
-			.op = KFR_OP_READ,
-			.nsegs = 1,
-			.src = cpu_to_le16(RT_STRANGER),
-			.auth = cpu_to_le32(255),
-			.len = cpu_to_le32(8),
-			.tag = cpu_to_le64(1),
-		},
-		.seg = {
-			.addr = cpu_to_le64(into->iova),
-			.rkey = cpu_to_le32(into->key),
-			.len = cpu_to_le32(8),
-		},
-	};
+	struct rt_ask ask;
 	unsigned int i;
 	int err = 0;
 
-	RT_EQ(rt, rt_number(&rt->b, &ask.hdr.dst), 0);
+	RT_EQ(rt, rt_ask_for(&rt->b, KFR_OP_READ, into, 8, &ask), 0);
 	RT_EQ(rt, rt_hostile_connect(h, &rt_hello, sizeof(rt_hello), NULL, 0),
 	      0);
 	for (i = 1; i <= RT_JOBS && !err; i++) {

@@ -56,6 +56,16 @@ struct rt_closer {
 	struct completion done;
 };
 
+/**
+ * struct rt_ask - a request with an id, as it is sent
+ * @hdr: its header
+ * @seg: memory of the requesting side
+ */
+struct rt_ask {
+	struct kfr_hdr hdr;
+	struct kfr_seg seg;
+};
+
 extern const struct kfr_hello rt_hello;
 
 int rt_hostile_open(struct rt_hostile *h, bool listen);
@@ -81,6 +91,8 @@ int rt_take_slowly(struct rt_hostile *h, struct kfr_hdr *hdr);
 int rt_send_some(struct rt_side *side, kfi_addr_t addr, unsigned int n);
 int rt_know(struct rt_side *side, kfi_addr_t *addr);
 int rt_number(struct rt_side *side, __le16 *number);
+int rt_ask_for(struct rt_side *side, enum kfr_wire_op op,
+	       const struct kfid_mr *mr, u32 len, struct rt_ask *ask);
 void rt_with_hostile(struct rt *rt,
 		     void (*run)(struct rt *rt, struct rt_hostile *h));
 void rt_listening(struct rt *rt,

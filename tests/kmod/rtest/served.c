@@ -10,27 +10,6 @@
 static int rt_served_ask(struct rt *rt, struct rt_hostile *h,
 			 const struct kfid_mr *from, enum kfr_wire_op op)
 {
-	struct {
-		struct kfr_hdr hdr;
-		struct kfr_seg seg;
-	} ask = {
-		.hdr = {
-			.version = KFR_VERSION,
-			.op = op,
-			.nsegs = 1,
-			.src = cpu_to_le16(RT_STRANGER),
-			.auth = cpu_to_le32(255),
-			.seq = cpu_to_le32(1),
-			.count = cpu_to_le32(1),
-			.len = cpu_to_le32(RT_SERVED),
-			.tag = cpu_to_le64(1),
-		},
-		.seg = {
-			.addr = cpu_to_le64(from->iova),
-			.rkey = cpu_to_le32(from->key),
-			.len = cpu_to_le32(RT_SERVED),
-		},
-	};
 	struct kfr_hdr after = {
 		.version = KFR_VERSION,
 		.op = KFR_OP_EAGER,
@@ -39,9 +18,10 @@ static int rt_served_ask(struct rt *rt, struct rt_hostile *h,
 		.seq = cpu_to_le32(1),
 		.count = cpu_to_le32(2),
 	};
+	struct rt_ask ask;
 	int err;
 
-	err = rt_number(&rt->b, &ask.hdr.dst);
+	err = rt_ask_for(&rt->b, op, from, RT_SERVED, &ask);
 	if (!err)
 		err = rt_number(&rt->a, &after.dst);
 	if (!err)
