@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Runs the external tools that make trees and images."""
 
+import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 from harness.errors import SetupError
 
 SECONDS = 900.0
+END_SECONDS = 5.0
 END_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command: the kernel kills it when the thread that started it ends."""
 
@@ -64,17 +67,35 @@ def run(
 def captured(
     argv: Sequence[str], seconds: float, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end; ``stdout`` of the result has both streams."""
-    return subprocess.run(
+    """Run a tool to its end; ``stdout`` of the result has both streams.
+
+    If it takes too long, or this process is interrupted, all that the tool has started ends.
+    """
+    with subprocess.Popen(
         argv,
-        check=False,
         cwd=cwd,
         text=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=seconds,
-    )
+        start_new_session=True,
+    ) as tool:
+        try:
+            output, _ = tool.communicate(timeout=seconds)
+        except BaseException:
+            _end(tool)
+            raise
+    return subprocess.CompletedProcess(argv, tool.returncode, output)
+
+
+def _end(tool: subprocess.Popen[str]) -> None:
+    """End a tool's process group: politely first, since make removes unfinished files."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(tool.pid, signal.SIGTERM)
+        try:
+            tool.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(tool.pid, signal.SIGKILL)
 
 
 def first_error(log: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BuildError, SetupError
-from harness.vm import cache, kbuild
+from harness.guest.waiting import wait_until
+from harness.vm import cache, kbuild, tools
 from harness.vm.headers import Headers
 from harness.vm.spec import Image, Variant
 from harness.vm.versions import Stock, Version
@@ -150,3 +151,22 @@ def test_module_that_warns_is_not_built(
             kbuild.ensure(checkout, image, Variant.PROD, lambda line: None)
         assert caught.value.what == "kmod/core/main.c:3:5: warning: unused variable 'x'"
         assert caught.value.console.strip() == caught.value.what
+
+
+@pytest.mark.parametrize("ignored", ["", "trap '' TERM; "], ids=["polite", "stubborn"])
+def test_build_that_takes_too_long_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: str
+) -> None:
+    """make ends, and so does the compiler that it has started."""
+    monkeypatch.setattr(tools, "END_SECONDS", 0.1)
+    pid = tmp_path / "pid"
+    pid.touch()
+    limit = 0.1
+    # Until the child has begun before the limit.
+    while not pid.read_text():
+        limit *= 2
+        monkeypatch.setattr(kbuild, "BUILD_SECONDS", limit)
+        with pytest.raises(BuildError, match="not done after"):
+            kbuild.make(["sh", "-c", f"{ignored}sleep 1000 & echo $! > {pid}; wait"], tmp_path)
+    child = Path("/proc") / pid.read_text().strip() / "exe"
+    wait_until(lambda: not child.exists(), "the end of the child")
