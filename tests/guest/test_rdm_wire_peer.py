@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from guest_support import Call
+from guest_support import LIMIT, Call
 from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer
 from rdm_wire_cm import Refused
 from rdm_wire_format import (
@@ -578,6 +578,23 @@ def test_messages_are_not_wanted_without_room_in_the_queue(rdm: RdmNet, node: No
     for each, request in enumerate(requests):
         assert b.finish(request) is Status.OK
         assert a.entry().data == each
+
+
+def test_reader_that_waits_for_many_messages_gets_them(
+    rdm: RdmNet, node: Node, in_thread: InThread
+) -> None:
+    """Q2, Q4: with more than half of the queue unread, and messages that wait for room."""
+    a, b = begun_here(rdm, node, size=16, threshold=True)
+    a.ep.multi_recv(a.buffer[:256])
+    requests = [b.send(number(a), b"") for _ in range(24)]
+    # Nothing is on its way then: all that do not fit are refused.
+    while any(request.sent for request in requests):
+        b.handle_one()
+    assert [request.done for request in requests] == [True] * 16 + [False] * 8
+    assert len(a.cq.sread(3, threshold=1, timeout=LIMIT)) == 3
+    call = in_thread(lambda: a.cq.sread(16, threshold=14, timeout=LIMIT))
+    b.handle_until(Op.RESUME)
+    assert len(call.result()) >= 14
 
 
 def test_closing_endpoint_cancels(rdm: RdmNet, node: Node, in_thread: InThread) -> None:
