@@ -75,10 +75,18 @@ def test_guests_of_one_boot_share_no_disk(guest: Thaw) -> None:
     assert [vm.run(["test", "-e", "/root/word"]).rc for vm in (one, two, three)] == [0, 1, 1]
 
 
+def random_numbers(vm: Vm) -> set[str]:
+    """Enough of each CPU to meet those of a guest that has used some more or fewer before."""
+    command = ["cat", *["/proc/sys/kernel/random/uuid"] * 100]
+    runs = [vm.run(["taskset", "-c", str(cpu), *command]) for cpu in range(KIND.cpus)]
+    return {number for run in runs for number in run.text.split()}
+
+
 def test_guests_of_one_boot_share_no_random_numbers(guest: Thaw) -> None:
     """Cookies and ports of two nodes would be equal, and secrets known."""
-    made = [guest(name).run(["cat", "/proc/sys/kernel/random/uuid"]).text for name in "ab"]
-    assert made[0] != made[1]
+    one, two = (random_numbers(guest(name)) for name in "ab")
+    assert len(one) == len(two) == KIND.cpus * 100
+    assert one.isdisjoint(two)
 
 
 def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
