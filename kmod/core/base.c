@@ -235,7 +235,6 @@ EXPORT_SYMBOL_GPL(kfi_domain_lose);
  * and closing the EQ clears the pointers under it.
  */
 static DEFINE_SPINLOCK(kfi_pep_lock);
-static LIST_HEAD(kfi_bound_peps);
 
 /**
  * kfi_pep_base_init() - begin a passive endpoint
@@ -308,7 +307,7 @@ static int kfi_pep_bind_eq(struct kfi_pep_base *base, struct kfid_eq *eq)
 	if (!base->eq && kfi_fid_get(&eq->fid)) {
 		base->eq = eq;
 		base->room = room;
-		list_add_tail(&base->bound, &kfi_bound_peps);
+		list_add_tail(&base->bound, kfi_eq_peps(eq));
 		kfi_fid_put(&eq->fid);
 		ret = 0;
 	}
@@ -352,20 +351,34 @@ static void kfi_pep_detach(struct kfi_pep_base *base,
 }
 
 /*
- * Take back one unread event, or, if there is none, leave the EQ. The lock keeps the EQ
- * open meanwhile; the event's resources and @room are freed without it. An EQ that was
- * closed first has taken back all events.
+ * Take back one unread event, or, if there is none, leave the EQ. The caller holds the
+ * lock, which keeps the EQ open; it frees the event's resources and @room without it. An
+ * EQ that was closed first has taken back all events.
  */
 static bool kfi_pep_take_back(struct kfi_pep_base *base,
+			      struct kfi_eq_slot *slot,
+			      struct kfi_pep_room **room)
+{
+	const struct kfid *fid = &base->pep.fid;
+
+	lockdep_assert_held(&kfi_pep_lock);
+	if (base->eq &&
+	    (kfi_eq_extract(base->eq, &base->room->requests, fid, slot) ||
+	     kfi_eq_extract(base->eq, &base->room->loss, fid, slot)))
+		return true;
+	kfi_pep_detach(base, room);
+	return false;
+}
+
+/* The same for a passive endpoint that ends. */
+static bool kfi_pep_fini_step(struct kfi_pep_base *base,
 			      struct kfi_eq_slot *slot,
 			      struct kfi_pep_room **room)
 {
 	bool found;
 
 	spin_lock_irq(&kfi_pep_lock);
-	found = base->eq && kfi_eq_extract(base->eq, &base->pep.fid, slot);
-	if (!found)
-		kfi_pep_detach(base, room);
+	found = kfi_pep_take_back(base, slot, room);
 	spin_unlock_irq(&kfi_pep_lock);
 	return found;
 }
@@ -383,7 +396,7 @@ void kfi_pep_base_fini(struct kfi_pep_base *base)
 	struct kfi_pep_room *room;
 	struct kfi_eq_slot slot;
 
-	while (kfi_pep_take_back(base, &slot, &room))
+	while (kfi_pep_fini_step(base, &slot, &room))
 		kfi_eq_drop(&slot);
 	kfi_pep_room_free(room);
 	kfi_listed_del(&base->listed);
@@ -391,17 +404,6 @@ void kfi_pep_base_fini(struct kfi_pep_base *base)
 	kfi_fid_put(&base->fabric->fabric.fid);
 }
 EXPORT_SYMBOL_GPL(kfi_pep_base_fini);
-
-static struct kfi_pep_base *kfi_pep_on(const struct kfid_eq *eq)
-{
-	struct kfi_pep_base *base;
-
-	lockdep_assert_held(&kfi_pep_lock);
-	list_for_each_entry(base, &kfi_bound_peps, bound)
-		if (base->eq == eq)
-			return base;
-	return NULL;
-}
 
 /*
  * One step of kfi_pep_detach_all(): take an unread event of a passive endpoint from the
@@ -414,10 +416,9 @@ static bool kfi_pep_detach_step(struct kfid_eq *eq, struct kfi_eq_slot *slot,
 	struct kfi_pep_base *base;
 
 	spin_lock_irq(&kfi_pep_lock);
-	base = kfi_pep_on(eq);
-	*found = base && kfi_eq_extract(eq, &base->pep.fid, slot);
-	if (base && !*found)
-		kfi_pep_detach(base, room);
+	base = list_first_entry_or_null(kfi_eq_peps(eq), struct kfi_pep_base,
+					bound);
+	*found = base && kfi_pep_take_back(base, slot, room);
 	spin_unlock_irq(&kfi_pep_lock);
 	return base;
 }

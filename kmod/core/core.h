@@ -53,7 +53,7 @@
  *     source->lock
  *     queue->head.lock
  *   kfi_pep_lock		which EQ a passive endpoint reports to; held over
- *				the report
+ *				the report, and while an event is taken back
  *     source->lock		the EQ's
  *     queue->head.lock
  *   domain->lock		the list of a domain's CQs and counters; held while
@@ -529,9 +529,10 @@ static inline struct kfi_fabric_base *kfi_fabric_of(struct kfid_fabric *fabric)
 	return container_of(fabric, struct kfi_fabric_base, fabric);
 }
 
-bool kfi_eq_extract(struct kfid_eq *eq, const struct kfid *fid,
-		    struct kfi_eq_slot *out);
+bool kfi_eq_extract(struct kfid_eq *eq, struct kfi_eq_share *share,
+		    const struct kfid *fid, struct kfi_eq_slot *out);
 void kfi_eq_drop(struct kfi_eq_slot *slot);
+struct list_head *kfi_eq_peps(struct kfid_eq *eq);
 
 /* base.c: passive endpoints and the EQ that they report to */
 void kfi_pep_detach_all(struct kfid_eq *eq);

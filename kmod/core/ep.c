@@ -230,7 +230,7 @@ void kfi_ep_base_fini(struct kfi_ep_base *base)
 	kfi_ep_keep_counts(base);
 	kfi_ep_unbind_queues(base);
 	if (base->eq) {
-		kfi_eq_forget(base->eq, &base->ep.fid);
+		kfi_eq_forget(base->eq, &base->share, &base->ep.fid);
 		kfi_eq_share_fini(&base->share);
 		kfi_fid_put(&base->eq->fid);
 	}

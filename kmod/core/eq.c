@@ -29,6 +29,7 @@
  * @held: the event between kfi_eq_hold() and kfi_eq_settle(), still on @events; or NULL
  * @size: events that its user asked for; constant
  * @own: slots for events that belong to no bound object
+ * @peps: the passive endpoints that are bound to it; kfi_pep_lock
  * @err_data: of the error that was read last, valid until the next
  */
 struct kfi_eq {
@@ -39,6 +40,7 @@ struct kfi_eq {
 	struct kfi_eq_slot *held;
 	size_t size;
 	struct kfi_eq_share own;
+	struct list_head peps;
 	u8 err_data[KFI_EQ_DATA_MAX];
 };
 
@@ -73,6 +75,18 @@ size_t kfi_eq_size(struct kfid_eq *eq)
 EXPORT_SYMBOL_GPL(kfi_eq_size);
 
 /**
+ * kfi_eq_peps() - the passive endpoints that report to an EQ
+ * @eq: the EQ
+ *
+ * Context: any; the caller holds kfi_pep_lock, which protects the list.
+ * Return: the list, of kfi_pep_base.bound.
+ */
+struct list_head *kfi_eq_peps(struct kfid_eq *eq)
+{
+	return &to_eq(eq)->peps;
+}
+
+/**
  * kfi_eq_share_init() - make slots for the events of an object
  * @share: of an object that is being bound to an EQ
  * @size: its events that may be unread at a time, at least 1
@@ -85,6 +99,7 @@ int kfi_eq_share_init(struct kfi_eq_share *share, size_t size)
 	size_t i;
 
 	INIT_LIST_HEAD(&share->free);
+	INIT_LIST_HEAD(&share->unread);
 	share->slots = kvcalloc(size, sizeof(*share->slots),
 				GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!share->slots)
@@ -171,6 +186,7 @@ static void kfi_eq_fill_slot(struct kfi_eq *eq, struct kfi_eq_slot *slot,
 	slot->err = event->err;
 	memcpy(slot->payload, payload, event->len);
 	list_move_tail(&slot->link, &eq->events);
+	list_add_tail(&slot->mine, &slot->share->unread);
 	WRITE_ONCE(eq->fill, eq->fill + 1);
 }
 
@@ -251,6 +267,7 @@ static void kfi_eq_remove(struct kfi_eq *eq, struct kfi_eq_slot *slot)
 {
 	lockdep_assert_held(&eq->src.lock);
 	list_move(&slot->link, &slot->share->free);
+	list_del(&slot->mine);
 	WRITE_ONCE(eq->fill, eq->fill - 1);
 	kfi_source_taken(&eq->src, kfi_eq_fill(eq));
 }
@@ -540,26 +557,30 @@ static const char *kfi_eq_op_strerror(struct kfid_eq *feq, int prov_errno,
 }
 
 /**
- * kfi_eq_extract() - take the first unread event about an object
+ * kfi_eq_extract() - take back an unread event about an object
  * @feq: the EQ
+ * @share: the slots to look in; NULL: the EQ's own
  * @fid: the object
  * @out: the event; the caller passes it to kfi_eq_drop(), without a lock
  *
- * If a reader holds the event, it frees what the event owns.
+ * In an object's own share no search is needed. If a reader holds the event, it frees
+ * what the event owns.
  *
  * Context: any; takes source->lock.
  * Return: false if there is none.
  */
-bool kfi_eq_extract(struct kfid_eq *feq, const struct kfid *fid,
-		    struct kfi_eq_slot *out)
+bool kfi_eq_extract(struct kfid_eq *feq, struct kfi_eq_share *share,
+		    const struct kfid *fid, struct kfi_eq_slot *out)
 {
 	struct kfi_eq *eq = to_eq(feq);
 	struct kfi_eq_slot *slot;
 	bool found = false;
 	unsigned long flags;
 
+	if (!share)
+		share = &eq->own;
 	spin_lock_irqsave(&eq->src.lock, flags);
-	list_for_each_entry(slot, &eq->events, link) {
+	list_for_each_entry(slot, &share->unread, mine) {
 		if (kfi_eq_fid(slot) == fid) {
 			*out = *slot;
 			if (slot == eq->held) {
@@ -590,17 +611,19 @@ void kfi_eq_drop(struct kfi_eq_slot *slot)
 /**
  * kfi_eq_forget() - take back the unread events about an object
  * @feq: the EQ
+ * @share: as for kfi_eq_extract()
  * @fid: the object, which is about to be closed and reports no more
  *
  * Frees the resources of each such event. Readers never see a stale fid.
  *
  * Context: process, may sleep; the caller holds no lock; takes source->lock.
  */
-void kfi_eq_forget(struct kfid_eq *feq, const struct kfid *fid)
+void kfi_eq_forget(struct kfid_eq *feq, struct kfi_eq_share *share,
+		   const struct kfid *fid)
 {
 	struct kfi_eq_slot slot;
 
-	while (kfi_eq_extract(feq, fid, &slot))
+	while (kfi_eq_extract(feq, share, fid, &slot))
 		kfi_eq_drop(&slot);
 }
 EXPORT_SYMBOL_GPL(kfi_eq_forget);
@@ -666,6 +689,7 @@ static struct kfi_eq *kfi_eq_alloc(size_t size)
 	if (!eq)
 		return NULL;
 	INIT_LIST_HEAD(&eq->events);
+	INIT_LIST_HEAD(&eq->peps);
 	eq->size = size ?: KFI_EQ_DEFAULT;
 	if (kfi_eq_share_init(&eq->own, eq->size)) {
 		kfree(eq);

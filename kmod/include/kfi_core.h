@@ -305,6 +305,7 @@ struct kfi_event;
  * struct kfi_eq_share - the slots of an EQ that take the events of one object
  * @slots: the slots, made when the object is bound to the EQ; NULL: it is not bound
  * @free: those that hold no unread event; the EQ's source->lock
+ * @unread: the others, the oldest event first; the EQ's source->lock
  *
  * A report that finds its share full is refused. So the slots of an object are there
  * for its events, whatever else is unread in the EQ.
@@ -312,6 +313,7 @@ struct kfi_event;
 struct kfi_eq_share {
 	struct kfi_eq_slot *slots;
 	struct list_head free;
+	struct list_head unread;
 };
 
 /* The events that an endpoint may report: connected or not, shut down, device lost. */
@@ -493,7 +495,8 @@ int kfi_eq_report(struct kfid_eq *eq, struct kfi_eq_share *share,
 		  const struct kfi_event *event);
 int kfi_eq_report_err(struct kfid_eq *eq, struct kfi_eq_share *share,
 		      const struct kfi_eq_err_entry *entry);
-void kfi_eq_forget(struct kfid_eq *eq, const struct kfid *fid);
+void kfi_eq_forget(struct kfid_eq *eq, struct kfi_eq_share *share,
+		   const struct kfid *fid);
 
 struct kfi_pep_room;
 
@@ -504,7 +507,7 @@ struct kfi_pep_room;
  * @eq: EQ of connection requests; kfi_pep_lock. No reference is held: closing the EQ
  *	clears it (ULPs close a listener's EQ first).
  * @room: slots of @eq; kfi_pep_lock
- * @bound: on the list of passive endpoints that have an EQ; kfi_pep_lock
+ * @bound: on the list of @eq's passive endpoints; kfi_pep_lock
  * @id: names the object in tracepoints; constant
  * @listed: on the list of all objects; kfi_listed_lock
  */
@@ -531,6 +534,7 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
 /**
  * struct kfi_eq_slot - one event
  * @link: on the EQ's list of unread events, or on @share->free
+ * @mine: on @share->unread while the event is unread
  * @share: that the slot belongs to; constant
  * @event: its number; not used for an error event
  * @len: bytes of @payload, or of the error's data
@@ -539,10 +543,12 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
  * @err: an error event; its err_data is in @payload
  * @payload: what kfi_eq_read() returns
  *
- * In an EQ, protected by the EQ's source->lock. @link and @share of a copy mean nothing.
+ * In an EQ, protected by the EQ's source->lock. @link, @mine and @share of a copy mean
+ * nothing.
  */
 struct kfi_eq_slot {
 	struct list_head link;
+	struct list_head mine;
 	struct kfi_eq_share *share;
 	u32 event;
 	u32 len;

@@ -444,7 +444,8 @@ static int kfr_av_close(struct kfid *fid)
 	if (err)
 		return err;
 	if (av->eq) {
-		kfi_eq_forget(av->eq, fid);
+		kfi_eq_forget(av->eq, &av->completions, fid);
+		kfi_eq_forget(av->eq, NULL, fid);
 		kfi_eq_share_fini(&av->completions);
 		kfi_fid_put(&av->eq->fid);
 	}
