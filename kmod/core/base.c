@@ -489,3 +489,27 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
 	return ret;
 }
 EXPORT_SYMBOL_GPL(kfi_pep_report_err);
+
+/**
+ * kfi_pep_take_request() - take back a connection request that was not read
+ * @base: the passive endpoint, which the caller keeps open
+ * @request: as in struct kfi_event
+ * @slot: the event; what it owns is the caller's on success
+ *
+ * Context: any; takes kfi_pep_lock and the EQ's source->lock.
+ * Return: false if the request is a reader's, or a close takes its event back.
+ */
+bool kfi_pep_take_request(struct kfi_pep_base *base, const struct kfid *request,
+			  struct kfi_eq_slot *slot)
+{
+	unsigned long flags;
+	bool found;
+
+	spin_lock_irqsave(&kfi_pep_lock, flags);
+	found = base->eq && kfi_eq_extract(base->eq, &base->room->requests,
+					   request, slot);
+	spin_unlock_irqrestore(&kfi_pep_lock, flags);
+	/* Without it a reader holds the event, and frees what it owns. */
+	return found && slot->drop;
+}
+EXPORT_SYMBOL_GPL(kfi_pep_take_request);

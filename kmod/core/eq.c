@@ -183,6 +183,7 @@ static void kfi_eq_fill_slot(struct kfi_eq *eq, struct kfi_eq_slot *slot,
 	slot->len = event->len;
 	slot->is_err = event->is_err;
 	slot->drop = event->drop;
+	slot->request = event->request;
 	slot->err = event->err;
 	memcpy(slot->payload, payload, event->len);
 	list_move_tail(&slot->link, &eq->events);
@@ -230,6 +231,7 @@ int kfi_eq_report(struct kfid_eq *feq, struct kfi_eq_share *share,
 		.event = event->event,
 		.len = event->len,
 		.drop = event->drop,
+		.request = event->request,
 	};
 	struct kfi_eq *eq = to_eq(feq);
 
@@ -346,7 +348,7 @@ EXPORT_SYMBOL_GPL(kfi_eq_hold);
  * @feq: the EQ
  * @slot: the event that was held
  * @taken: it was read, and what it owns is the caller's; else it stays the next one,
- *	   unless a close has taken it back
+ *	   unless it was taken back
  *
  * Context: process, may sleep; takes source->lock.
  */
@@ -560,11 +562,12 @@ static const char *kfi_eq_op_strerror(struct kfid_eq *feq, int prov_errno,
  * kfi_eq_extract() - take back an unread event about an object
  * @feq: the EQ
  * @share: the slots to look in; NULL: the EQ's own
- * @fid: the object
+ * @fid: the object, or the request that the event owns
  * @out: the event; the caller passes it to kfi_eq_drop(), without a lock
  *
- * In an object's own share no search is needed. If a reader holds the event, it frees
- * what the event owns.
+ * The newest one: in an object's own share no search is needed, and a reader may still
+ * hold the event of an earlier request at the same address. If a reader holds the event,
+ * it frees what the event owns.
  *
  * Context: any; takes source->lock.
  * Return: false if there is none.
@@ -580,8 +583,8 @@ bool kfi_eq_extract(struct kfid_eq *feq, struct kfi_eq_share *share,
 	if (!share)
 		share = &eq->own;
 	spin_lock_irqsave(&eq->src.lock, flags);
-	list_for_each_entry(slot, &share->unread, mine) {
-		if (kfi_eq_fid(slot) == fid) {
+	list_for_each_entry_reverse(slot, &share->unread, mine) {
+		if (kfi_eq_fid(slot) == fid || slot->request == fid) {
 			*out = *slot;
 			if (slot == eq->held) {
 				eq->held = NULL;

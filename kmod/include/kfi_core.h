@@ -479,12 +479,15 @@ void kfi_ep_watch(struct kfid_ep *ep, kfi_ep_watch_fn watch);
  * @drop: called with the stored payload if the event is never read (the EQ or the
  *	  object of the event closes first): frees the event's resources. Process
  *	  context, may sleep, no lock held. May be NULL.
+ * @request: the connection request that the event owns, for kfi_pep_take_request(), or
+ *	     NULL; compared, never followed
  */
 struct kfi_event {
 	u32 event;
 	const void *buf;
 	size_t len;
 	void (*drop)(u32 event, void *buf);
+	const struct kfid *request;
 };
 
 size_t kfi_eq_size(struct kfid_eq *eq);
@@ -528,6 +531,8 @@ void kfi_pep_base_fini(struct kfi_pep_base *base);
 int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event);
 int kfi_pep_report_err(struct kfi_pep_base *base,
 		       const struct kfi_eq_err_entry *entry);
+bool kfi_pep_take_request(struct kfi_pep_base *base, const struct kfid *request,
+			  struct kfi_eq_slot *slot);
 
 #define KFI_EQ_PAYLOAD	(sizeof(struct kfi_eq_cm_entry) + KFI_EQ_DATA_MAX)
 
@@ -540,6 +545,7 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
  * @len: bytes of @payload, or of the error's data
  * @is_err: it is an error event
  * @drop: frees what the payload owns if the event is never read
+ * @request: as in struct kfi_event
  * @err: an error event; its err_data is in @payload
  * @payload: what kfi_eq_read() returns
  *
@@ -554,6 +560,7 @@ struct kfi_eq_slot {
 	u32 len;
 	bool is_err;
 	void (*drop)(u32 event, void *buf);
+	const struct kfid *request;
 	struct kfi_eq_err_entry err;
 	u8 payload[KFI_EQ_PAYLOAD] __aligned(8);
 };
@@ -563,9 +570,10 @@ struct kfi_eq_slot {
  * copied out stays unread. Look first (kfi_cq_peek(); kfi_cq_readerr() with KFI_PEEK;
  * kfi_cntr_peek()), then remove. The caller serialises all readers of the object.
  *
- * A close takes back the unread events about its object, at any moment. So an event is
- * held while it is copied out, and settled then. The memory of the object that it is
- * about may be gone meanwhile; kfi_eq_hold() has it named while it is there.
+ * A close takes back the unread events about its object, at any moment, and so does a
+ * peer that gives up with the event of its connection request. So an event is held while
+ * it is copied out, and settled then. The memory of the object that it is about may be
+ * gone meanwhile; kfi_eq_hold() has it named while it is there.
  */
 ssize_t kfi_cq_peek(struct kfid_cq *cq, void *buf, size_t count,
 		    kfi_addr_t *src_addr, u64 least);

@@ -382,6 +382,9 @@ static inline int kfi_eq_open(struct kfid_fabric *fabric,
  * @len: room in @buf, bytes
  * @flags: 0, or KFI_PEEK to leave the event in the queue
  *
+ * An event that was left may be gone at the next read, and with it what it points to: it
+ * is taken back when its object is closed, or when the peer of a KFI_CONNREQ gives up.
+ *
  * Context: Process or softirq context. Does not sleep.
  * Return: Bytes stored in @buf, -KFI_EAGAIN if the queue is empty, -KFI_EAVAIL
  *	if an error is first, -KFI_ETOOSMALL if @len is too small (the event

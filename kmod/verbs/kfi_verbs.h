@@ -58,8 +58,8 @@
  * holds kfi_providers_lock, a mutex, over kfv_getinfo() and kfv_fabric_open(), so
  * that kfv_lock comes inside it; no device's lock does. The core's spinlocks come
  * inside all mutexes of the provider: events are reported under kfv_conn.lock and
- * kfv_pep.ctl. The functions
- * declared in this header are called with none of these spinlocks held.
+ * kfv_pep.ctl, and taken back under kfv_dev_lock. The functions declared in this
+ * header are called with none of these spinlocks held.
  *
  * DOC: Posting, reporting and device removal
  *
@@ -165,8 +165,9 @@ extern struct workqueue_struct *kfv_wq;
  * @gone: it is being removed; set once under @lock and kfv_lock, read without a lock. A
  *	reader outside both and outside a read section of kfv_srcu may see an old
  *	value.
- * @conns: runs what destroys connections; a queue runs KFV_WORK_MAX items at most, and
- *	here all of them may wait for the device or for @disconnect_lock
+ * @conns: runs what destroys connections, and requests whose peers have given up; a
+ *	queue runs KFV_WORK_MAX items at most, and here all of them may wait for the
+ *	device or for @disconnect_lock
  * @regions: runs what destroys memory regions
  * @disconnect_lock: serialises kfv_id_destroy()
  * @domains: open domains; changed under @lock and kfv_lock, so that either of them
@@ -478,13 +479,13 @@ struct kfv_pep {
  * @fid: what kfi_info.handle points to; closing it rejects the request
  * @node: in the table of requests; kfv_dev_lock
  * @link: on kfv_pep.waiting; kfv_dev_lock
- * @pep: the passive endpoint while the request counts there. NULL after the peer has
- *	given up or the passive endpoint is closed; kfv_dev_lock
+ * @pep: the passive endpoint while the request counts there, else NULL; kfv_dev_lock
  * @fabric: of the passive endpoint; constant
  * @id: RDMA CM's half; NULL after the device is gone. kfv_dev_lock; of the caller
  *	that has taken the request out of the table
  * @responder_resources: RDMA reads that the peer wants to have in flight; constant
  * @initiator_depth: RDMA reads that the peer answers at a time; constant
+ * @destroy: destroys it if the peer has given up while its event was unread
  */
 struct kfv_req {
 	struct kfid fid;
@@ -495,6 +496,7 @@ struct kfv_req {
 	struct rdma_cm_id *id;
 	u8 responder_resources;
 	u8 initiator_depth;
+	struct work_struct destroy;
 };
 
 static inline struct kfv_domain *kfv_domain_of(struct kfid_domain *domain)

@@ -9,7 +9,9 @@
  *
  * A passive endpoint counts its requests, so that a peer's event costs the same however
  * many requests the machine has. A request counts until it is answered or its peer has
- * given up: peers that come and go keep no other peer away.
+ * given up: peers that come and go keep no other peer away. If the peer gives up while
+ * the event is unread, the event is taken back, so that it keeps neither memory nor a
+ * place in the EQ. The request then counts until a work item has destroyed it.
  *
  * RDMA CM's id of a request is attached to a device. A removal destroys the id and
  * leaves a request without one, because an unread event or the ULP may still hold its
@@ -86,6 +88,22 @@ static void kfv_req_reject(struct kfv_req *req, const void *data, size_t len)
 		rdma_destroy_id(req->id);
 	}
 	kfree(req);
+}
+
+/*
+ * Work item, since rdma_destroy_id() waits until kfv_req_event() has returned. The
+ * request is out of the table, but still counts.
+ */
+static void kfv_req_destroy(struct work_struct *work)
+{
+	struct kfv_req *req = container_of(work, struct kfv_req, destroy);
+
+	rdma_destroy_id(req->id);
+	mutex_lock(&kfv_dev_lock);
+	kfv_req_uncount(req);
+	mutex_unlock(&kfv_dev_lock);
+	kfree(req);
+	module_put(THIS_MODULE);
 }
 
 static int kfv_req_close(struct kfid *fid)
@@ -214,6 +232,28 @@ void kfv_req_detach(const struct kfv_device *dev)
 }
 
 /*
+ * The peer of a request gives up. A request that was read stays its reader's. On a device
+ * that is being removed, the removal destroys the id. On another one, the removal waits
+ * for the work item: it destroys @conns after it has taken the device off the list.
+ */
+static void kfv_req_give_up(struct kfv_req *req)
+{
+	struct kfv_device *dev = kfv_device_find(req->id->device);
+	struct kfi_eq_slot slot;
+
+	lockdep_assert_held(&kfv_dev_lock);
+	if (!dev || !req->pep ||
+	    !kfi_pep_take_request(&req->pep->base, &req->fid, &slot)) {
+		kfv_req_uncount(req);
+		return;
+	}
+	kfi_freeinfo(((struct kfi_eq_cm_entry *)slot.payload)->info);
+	hash_del(&req->node);
+	INIT_WORK(&req->destroy, kfv_req_destroy);
+	kfv_queue_work(dev->conns, &req->destroy);
+}
+
+/*
  * The peer gives up before the answer: the answer then fails by itself. The request may
  * be answered, and even be freed, by another thread meanwhile. So it is looked up: the
  * context is its handle, and with @id it is not taken for a later one at that address.
@@ -225,7 +265,7 @@ static int kfv_req_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	mutex_lock(&kfv_dev_lock);
 	req = kfv_req_find(id->context);
 	if (req && req->id == id)
-		kfv_req_uncount(req);
+		kfv_req_give_up(req);
 	mutex_unlock(&kfv_dev_lock);
 	return 0;
 }
@@ -276,6 +316,7 @@ static int kfv_req_report(struct kfv_pep *pep, struct kfv_req *req,
 		.event = KFI_CONNREQ,
 		.buf = &u,
 		.drop = kfv_req_drop_event,
+		.request = &req->fid,
 	};
 	int err;
 

@@ -132,6 +132,62 @@ def test_unread_request_is_refused_when_its_listener_goes(net: Net) -> None:
     assert net.listen_eq.read() is None
 
 
+def test_unread_request_goes_with_its_peer(net: Net) -> None:
+    """Q10, X3: the peer gives up; nothing is left in the queue or on the device."""
+    ids = counts(net.link)["cm_id"]
+    a = net.peer()
+    a.ep.connect()
+    wait_readable(net.listen_eq)
+    a.ep.close()
+    wait_until(lambda: net.listen_eq.read(peek=True) is None, "an empty queue", LIMIT)
+    wait_until(lambda: counts(net.link)["cm_id"] <= ids, "as few ids as before", LIMIT)
+
+
+def test_peer_that_gives_up_takes_back_no_request_of_another(net: Net) -> None:
+    """V6: the first of three unread requests goes."""
+    first, *others = (net.peer() for _ in range(3))
+    first.ep.connect(data=b"first")
+    wait_readable(net.listen_eq)
+    for index, peer in enumerate(others):
+        peer.ep.connect(data=b"other %d" % index)
+    first.ep.close()
+
+    def head() -> bytes:
+        event = net.listen_eq.read(peek=True)
+        return event.cm_data if event else b""
+
+    wait_until(lambda: head().startswith(b"other"), "another request at the head", LIMIT)
+    found = set()
+    for _ in others:
+        event = net.listen_eq.sread(timeout=LIMIT)
+        assert event is not None and event.request is not None
+        found.add(event.cm_data.rstrip(b"\0"))
+        event.request.close()
+    assert found == {b"other 0", b"other 1"}
+    assert net.listen_eq.read() is None
+
+
+def test_request_that_is_being_read_outlives_its_peer(
+    net: Net, mock: Mock, in_thread: InThread
+) -> None:
+    """X2, V6: hook D7: the peer gives up while its request is handed out."""
+    a = net.peer()
+    a.ep.connect()
+    wait_readable(net.listen_eq)
+    with a.domain.poll_set() as ready:
+        ready.add(net.listen_eq)
+        hook = mock.hook("D7", net.listen_eq)
+        reading = in_thread(net.request)
+        hook.stopped()
+        a.ep.close()
+        wait_until(lambda: not ready.poll(), "a queue that is not ready", LIMIT)
+        hook.go()
+    request = reading.result()
+    assert isinstance(request, kp.ConnectionRequest)
+    request.close()
+    assert net.listen_eq.read() is None
+
+
 def test_request_that_is_being_read_outlives_its_listener(
     net: Net, mock: Mock, in_thread: InThread
 ) -> None:
