@@ -299,8 +299,49 @@ static void vt_request_given_up(struct vt *vt)
 	VT_EQ(vt, kfi_reject(vt->pep, dead, NULL, 0), 0);
 }
 
+/* Return: 0 once there is an unread event, or once there is none; -ETIMEDOUT. */
+static int vr_await_unread(struct vt *vt, bool wanted)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(VT_DEADLINE_MS);
+	u8 room[512];
+	u32 event;
+
+	while ((kfi_eq_read(vt->eq, &event, room, sizeof(room), KFI_PEEK) > 0) !=
+	       wanted) {
+		if (time_after(jiffies, end))
+			return -ETIMEDOUT;
+		usleep_range(100, 200);
+	}
+	return 0;
+}
+
+/* The same with a first request that is not read: its event goes with the place. */
+static void vt_request_unread_given_up(struct vt *vt)
+{
+	struct vr_peer one = { }, two = { };
+	int err, unread, gone = -ENOENT, second = -ENOENT;
+	struct kfid *handle;
+	u16 port;
+
+	vt->backlog = 1;
+	err = vt_listen(vt, &port);
+	if (!err)
+		err = vr_connect(&one, port);
+	unread = err ?: vr_await_unread(vt, true);
+	vr_close(&one);
+	if (!unread)
+		gone = vr_await_unread(vt, false);
+	if (!gone)
+		second = vr_request_in_time(vt, &two, port, &handle);
+	vr_close(&two);
+	VT_EQ(vt, unread, 0);
+	VT_EQ(vt, gone, 0);
+	VT_EQ(vt, second, KFI_CONNREQ);
+}
+
 const struct vt_case vt_raw_cases[] = {
 	{ "request_given_up", vt_request_given_up },
+	{ "request_unread_given_up", vt_request_unread_given_up },
 	{ "peer_breaks_receives", vt_peer_breaks_receives },
 	{ "peer_breaks_probe", vt_peer_breaks_probe },
 	{ }
