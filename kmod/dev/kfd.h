@@ -41,7 +41,8 @@
  * handle, each other object of this module that needs the object, and each blocking call
  * that looked it up: a close is refused unless the handle is the only one. obj->calls
  * counts the other calls in progress that looked it up: a close waits for them. Every call
- * holds the open file, so the release of the file comes after the last call.
+ * holds the open file, so the release of the file comes after the last call. It closes
+ * the objects itself in the process that has opened the file, else in a work item.
  *
  *	KFD_OPEN	lookups find it
  *	KFD_ENDING	a close waits until obj->calls is 0. A call that begins now waits
@@ -71,6 +72,7 @@
 #include <linux/rwsem.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include <kfabric.h>
@@ -115,7 +117,11 @@ struct kfd_user;
 
 /**
  * struct kfd_client - one open file
+ * @refs: the file, until its objects are closed, and a thread that waits for that; atomic
  * @user: the user that has opened it; constant
+ * @opener: the process that has opened it, referenced; constant
+ * @work: closes the objects if another process has released the file
+ * @closed: completed when the objects are closed
  * @objects: id to object; its xa_lock protects what is marked (xa_lock) here and in
  *	     struct kfd_obj
  * @last_id: the id given out last; none is given twice (xa_lock)
@@ -123,7 +129,11 @@ struct kfd_user;
  * @bytes: buffer memory; atomic, as a report may release it
  */
 struct kfd_client {
+	refcount_t refs;
 	struct kfd_user *user;
+	struct pid *opener;
+	struct work_struct work;
+	struct completion closed;
 	struct xarray objects;
 	u32 last_id;
 	u32 count;
@@ -409,6 +419,7 @@ int kfd_err_data_put(u64 to, u32 *size, const void *data, size_t len);
 /* objects.c */
 struct kfd_client *kfd_client_new(void);
 void kfd_client_free(struct kfd_client *client);
+void kfd_client_put(struct kfd_client *client);
 long kfd_version(struct kfd_call *call);
 struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass);
 void kfd_obj_finalize(struct kfd_obj *obj);

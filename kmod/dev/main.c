@@ -6,11 +6,15 @@
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/nospec.h>
+#include <linux/sched/signal.h>
 
 #include "kfd.h"
 
 /* Room for the largest structure; checked for each of them below. */
 #define KFD_ARG_MAX 128
+
+/* How long a process waits for the end of a client that another one has opened. */
+#define KFD_STRANGER_TIME HZ
 
 /**
  * struct kfd_ioctl - one ioctl
@@ -309,10 +313,41 @@ static int kfd_open(struct inode *inode, struct file *filp)
 	return nonseekable_open(inode, filp);
 }
 
-/* Calls and mappings hold the file, so none of them is left. */
+static struct workqueue_struct *kfd_wq;
+
+static void kfd_client_work(struct work_struct *work)
+{
+	kfd_client_free(container_of(work, struct kfd_client, work));
+	module_put(THIS_MODULE);
+}
+
+/* The file's reference on this module ends with its release: the work item has its own. */
+static void kfd_client_free_elsewhere(struct kfd_client *client)
+{
+	__module_get(THIS_MODULE);
+	refcount_inc(&client->refs);
+	INIT_WORK(&client->work, kfd_client_work);
+	queue_work(kfd_wq, &client->work);
+	if (!(current->flags & PF_KTHREAD))
+		wait_for_completion_killable_timeout(&client->closed,
+						     KFD_STRANGER_TIME);
+	kfd_client_put(client);
+}
+
+/*
+ * Calls and mappings hold the file, so none of them is left. The process that opened the
+ * file waits for the end of its objects. Another process may have got the last reference
+ * through a socket, or the kernel drops it for nobody: the objects may be many, and their
+ * device slow, so neither waits for all of them.
+ */
 static int kfd_release(struct inode *inode, struct file *filp)
 {
-	kfd_client_free(filp->private_data);
+	struct kfd_client *client = filp->private_data;
+
+	if (task_tgid(current) == client->opener)
+		kfd_client_free(client);
+	else
+		kfd_client_free_elsewhere(client);
 	return 0;
 }
 
@@ -332,7 +367,32 @@ static struct miscdevice kfd_misc = {
 	.fops = &kfd_fops,
 };
 
-module_misc_device(kfd_misc);
+static int __init kfd_init(void)
+{
+	int ret;
+
+	kfd_wq = alloc_workqueue(KBUILD_MODNAME, WQ_UNBOUND, 0);
+	if (!kfd_wq)
+		return -ENOMEM;
+	ret = misc_register(&kfd_misc);
+	if (ret)
+		destroy_workqueue(kfd_wq);
+	return ret;
+}
+
+/*
+ * Each open file and each queued work item holds a reference on this module, so that
+ * none is left here. But a work function may be between its module_put() and its
+ * return: destroy_workqueue() waits for that.
+ */
+static void __exit kfd_exit(void)
+{
+	misc_deregister(&kfd_misc);
+	destroy_workqueue(kfd_wq);
+}
+
+module_init(kfd_init);
+module_exit(kfd_exit);
 
 module_param_named(max_objects, kfd_max_objects, uint, 0644);
 MODULE_PARM_DESC(max_objects, "handles that one client may have");

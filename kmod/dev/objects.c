@@ -3,6 +3,7 @@
  * Handles: lookup, references, and closing. The rules are in kfd.h.
  */
 #include <linux/module.h>
+#include <linux/pid.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -28,6 +29,9 @@ struct kfd_client *kfd_client_new(void)
 		kfree(client);
 		return NULL;
 	}
+	refcount_set(&client->refs, 1);
+	client->opener = get_pid(task_tgid(current));
+	init_completion(&client->closed);
 	xa_init_flags(&client->objects, XA_FLAGS_ACCOUNT);
 	return client;
 }
@@ -672,8 +676,20 @@ static void kfd_client_stop(struct kfd_client *client)
 }
 
 /**
- * kfd_client_free() - close all objects of a client, and free the client
- * @client: the client; its file is being released, so no call is in progress
+ * kfd_client_put() - release a reference on a client
+ * @client: the client, which may be freed
+ *
+ * Context: Any.
+ */
+void kfd_client_put(struct kfd_client *client)
+{
+	if (refcount_dec_and_test(&client->refs))
+		kfree(client);
+}
+
+/**
+ * kfd_client_free() - close all objects of a client, and release the file's reference
+ * @client: the client; its file is released, so no call is in progress
  *
  * All endpoints are stopped first, so no close waits for a peer.
  *
@@ -681,7 +697,8 @@ static void kfd_client_stop(struct kfd_client *client)
  * objects stay, and this module with them.
  *
  * Context: Process, may sleep. Also runs in a thread that is being killed, so no step
- * may give up on a signal: no call is left that a close would wait for.
+ * may give up on a signal: no call is left that a close would wait for. Also runs in a
+ * work item: no step may use the process of the caller.
  */
 void kfd_client_free(struct kfd_client *client)
 {
@@ -697,7 +714,9 @@ void kfd_client_free(struct kfd_client *client)
 	WARN_ON(atomic64_read(&client->bytes));
 	xa_destroy(&client->objects);
 	kfd_user_put(client->user);
-	kfree(client);
+	put_pid(client->opener);
+	complete(&client->closed);
+	kfd_client_put(client);
 }
 
 /**

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from guest_support import LIMIT, Call, Mock
+from guest_support import LIMIT, Call, Child, Mock
 from rdm_support import RdmNet
-from verbs_support import Net, counts
+from verbs_support import REMOTE, Net, counts, wait_for_counts
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
@@ -21,6 +23,7 @@ from harness.guest.waiting import wait_until
 #: More work items than a queue runs at a time (KFV_WORK_MAX is 256).
 QUEUE_ITEMS = 260
 InThread = Callable[[Callable[[], object]], Call[object]]
+InChild = Callable[..., Child]
 
 
 @pytest.fixture
@@ -65,6 +68,44 @@ def test_region_is_closed_when_a_late_device_has_left_it(
     assert not call.done
     hook.go()
     call.result()
+
+
+@pytest.mark.parametrize("how", ["close", "exit"])
+def test_process_that_was_sent_a_client_is_not_held_up(
+    late: Net, mock: Mock, in_child: InChild, how: str
+) -> None:
+    """O4, O6: hook D9: the last reference is dropped, and the device keeps the opener's region.
+
+    The other process does not wait for the device. The objects are closed nevertheless,
+    and until then the module is in use.
+    """
+    references, before = guest_modules.references("kfabric_dev"), counts(late.link)
+    here, there = socket.socketpair()
+
+    def stranger(report: Callable[[str], None]) -> int:
+        fd = socket.recv_fds(there, 16, 1)[1][0]
+        if how == "close":
+            os.close(fd)
+        return 0
+
+    with kp.Device() as device, here, there:
+        fabric = device.fabric(late.info)
+        domain = fabric.domain(late.info)
+        buffer = device.buffer(4096)
+        region = domain.mr(buffer, access=REMOTE)
+        hook = mock.hook("D9", domain)
+        socket.send_fds(here, [b"fd"], [device.fileno()])
+        buffer._view.release()
+        buffer._map.close()
+        os.close(device.fileno())
+        for obj in (region, buffer, domain, fabric, device):
+            obj._closed = True
+        assert in_child(stranger).wait() == 0
+    hook.stopped()
+    assert guest_modules.references("kfabric_dev") == references + 1
+    hook.go()
+    wait_for_counts(late.link, before)
+    guest_modules.wait_for_references("kfabric_dev", references, LIMIT)
 
 
 def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mock: Mock) -> None:
