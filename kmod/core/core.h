@@ -31,7 +31,7 @@
  * Mutexes, process context only:
  *
  *   kfi_providers_lock		the list of providers; held over a provider's
- *				kgetinfo() and kfabric(), so its mutexes come inside
+ *				kgetinfo(), so its mutexes come inside
  *   ep->sem, obj->readers	kmod/dev; their order is in kfd.h. Held over calls
  *				of the API, never while the thread sleeps in a wait
  *     kfv_lock, ctl and others	kmod/verbs; in kfi_verbs.h and rdm/rdm.h

@@ -5,6 +5,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/srcu.h>
 
 #define CREATE_TRACE_POINTS
 #include "core.h"
@@ -20,6 +21,9 @@ struct kfi_registration {
 /* Providers in the order of their registration, and the lock of the list. */
 static DEFINE_MUTEX(kfi_providers_lock);
 static LIST_HEAD(kfi_providers);
+
+/* Read sections: opening a fabric. They keep the provider without a reference. */
+DEFINE_STATIC_SRCU(kfi_providers_srcu);
 
 /* The caller holds kfi_providers_lock. */
 static struct kfi_registration *kfi_provider_find(const char *name)
@@ -123,13 +127,15 @@ kfi_provider_unlink(const struct kfi_provider *provider)
  * cleanup has run, and references taken by kfi_ref_provider() are gone. Open fabrics
  * pin the provider's module, so module exit never waits here.
  *
- * Context: process, may sleep; takes kfi_providers_lock.
+ * Context: process, may sleep; takes kfi_providers_lock. Waits for each fabric that is
+ * being opened, also if a newer version has replaced the provider.
  * Return: 0, or -ENODATA if it is not registered, or a newer version has replaced it.
  */
 int kfi_provider_deregister(struct kfi_provider *provider)
 {
 	struct kfi_registration *reg = kfi_provider_unlink(provider);
 
+	synchronize_srcu(&kfi_providers_srcu);
 	if (!reg)
 		return -KFI_ENODATA;
 	kfree(reg);
@@ -246,23 +252,29 @@ EXPORT_SYMBOL_GPL(kfi_getinfo);
  * @fabric: the new fabric
  * @context: kept in it
  *
- * Context: process, may sleep; takes kfi_providers_lock, and holds it over the
- * provider's kfabric().
+ * A provider charges a fabric to the caller's cgroup, which may take long. So its
+ * kfabric() runs without the lock that all other callers take.
+ *
+ * Context: process, may sleep; takes kfi_providers_lock.
  * Return: 0; -EINVAL if a name or @fabric is missing; -ENODEV for an unknown
  * provider; the provider's errors.
  */
 int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	       void *context)
 {
+	struct kfi_provider *provider;
 	struct kfi_registration *reg;
-	int ret;
+	int idx, ret;
 
 	if (!attr || !attr->prov_name || !attr->name || !fabric)
 		return -KFI_EINVAL;
+	idx = srcu_read_lock(&kfi_providers_srcu);
 	mutex_lock(&kfi_providers_lock);
 	reg = kfi_provider_find(attr->prov_name);
-	ret = reg ? reg->provider->kfabric(attr, fabric, context) : -KFI_ENODEV;
+	provider = reg ? reg->provider : NULL;
 	mutex_unlock(&kfi_providers_lock);
+	ret = provider ? provider->kfabric(attr, fabric, context) : -KFI_ENODEV;
+	srcu_read_unlock(&kfi_providers_srcu, idx);
 	return ret;
 }
 EXPORT_SYMBOL_GPL(kfi_fabric);

@@ -19,8 +19,8 @@
  * @name: unique; the prov_name of its infos
  * @kgetinfo: answers kfi_getinfo() for this provider; may sleep; called under
  *	kfi_providers_lock
- * @kfabric: opens a fabric for kfi_fabric(); may sleep; called under
- *	kfi_providers_lock
+ * @kfabric: opens a fabric for kfi_fabric(); may sleep; called without a lock, by
+ *	several threads at once
  * @cleanup: called when the provider deregisters, before the wait for its last
  *	references; may be NULL
  * @comp: the core's: completed by the last kfi_deref_provider()

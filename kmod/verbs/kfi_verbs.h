@@ -55,11 +55,11 @@
  * is taken, posted or reported inside it.
  *
  * How this fits into the whole is in DOC: Lock order of kmod/core/core.h. The core
- * holds kfi_providers_lock, a mutex, over kfv_getinfo() and kfv_fabric_open(), so
- * that kfv_lock comes inside it; no device's lock does. The core's spinlocks come
- * inside all mutexes of the provider: events are reported under kfv_conn.lock and
- * kfv_pep.ctl, and taken back under kfv_dev_lock. The functions declared in this
- * header are called with none of these spinlocks held.
+ * holds kfi_providers_lock, a mutex, over kfv_getinfo(), so that kfv_lock comes inside
+ * it; no device's lock does. The core's spinlocks come inside all mutexes of the
+ * provider: events are reported under kfv_conn.lock and kfv_pep.ctl, and taken back under
+ * kfv_dev_lock. The functions declared in this header are called with none of these
+ * spinlocks held.
  *
  * DOC: Posting, reporting and device removal
  *
