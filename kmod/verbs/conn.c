@@ -128,24 +128,23 @@ static void kfv_conn_limits(struct kfv_conn *conn)
 }
 
 /**
- * kfv_conn_new() - allocate the device half of an endpoint
+ * kfv_conn_init() - begin the device half of an endpoint
+ * @conn: zeroed
  * @pd: device half of its domain
  * @tx_size: sends, reads and writes in flight
  * @rx_size: receives posted
  *
  * Nothing is allocated on the device yet: kfv_conn_enable() does that.
  *
- * Context: process.
- * Return: the new half with the endpoint's reference, to be ended by
- * kfv_conn_stop() and kfv_conn_put(); NULL without memory.
+ * From here on @conn has the endpoint's reference, to be ended by kfv_conn_stop() and
+ * kfv_conn_put().
+ *
+ * Context: process; caller holds the device's lock.
  */
-struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
-			      size_t rx_size)
+void kfv_conn_init(struct kfv_conn *conn, struct kfv_pd *pd, size_t tx_size,
+		   size_t rx_size)
 {
-	struct kfv_conn *conn = kzalloc(sizeof(*conn), GFP_KERNEL_ACCOUNT);
-
-	if (!conn)
-		return NULL;
+	lockdep_assert_held(&pd->dev->lock);
 	/* The endpoint's, and that of the final work item. */
 	kref_init(&conn->ref);
 	kref_get(&conn->ref);
@@ -164,7 +163,6 @@ struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
 	INIT_WORK(&conn->destroy, kfv_conn_destroy);
 	kfv_keepalive_init(conn);
 	kfv_conn_limits(conn);
-	return conn;
 }
 
 /*

@@ -264,55 +264,66 @@ static int kfv_ep_attr(struct kfv_ep *ep, const struct kfi_info *info)
 	       kfv_ep_addr(&ep->dst, info->dest_addr, info->dest_addrlen);
 }
 
-/* The caller has seen domain->pd, which the device's lock keeps: the device is there. */
-static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain,
-				 const struct kfi_info *info)
+/* Without a lock, as it allocates: see kfr_ep_enable(). */
+static struct kfv_ep *kfv_ep_new(struct kfv_domain *domain)
 {
-	const struct ib_device *ib = domain->dev->ib;
-	size_t tx_size, rx_size;
-	struct kfv_ep *ep;
-	int err;
+	struct kfv_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 
-	lockdep_assert_held(&domain->dev->lock);
-	if (kfv_ep_size(info->tx_attr ? info->tx_attr->size : 0, ib,
-			&tx_size) ||
-	    kfv_ep_size(info->rx_attr ? info->rx_attr->size : 0, ib, &rx_size))
-		return ERR_PTR(-EINVAL);
-
-	ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
 	if (!ep)
-		return ERR_PTR(-ENOMEM);
-	err = kfv_ep_attr(ep, info);
-	if (!err) {
-		ep->conn = kfv_conn_new(domain->pd, tx_size, rx_size);
-		err = ep->conn ? 0 : -ENOMEM;
-	}
-	if (err) {
+		return NULL;
+	ep->conn = kzalloc(sizeof(*ep->conn), GFP_KERNEL_ACCOUNT);
+	if (!ep->conn) {
 		kfree(ep);
-		return ERR_PTR(err);
+		return NULL;
 	}
 	ep->conn->ep = ep;
 	ep->domain = domain;
 	return ep;
 }
 
+/* The caller has seen domain->pd, which the device's lock keeps: the device is there. */
+static int kfv_ep_init(struct kfv_ep *ep, const struct kfi_info *info)
+{
+	struct kfv_domain *domain = ep->domain;
+	const struct ib_device *ib = domain->dev->ib;
+	size_t tx_size, rx_size;
+	int err;
+
+	lockdep_assert_held(&domain->dev->lock);
+	if (kfv_ep_size(info->tx_attr ? info->tx_attr->size : 0, ib,
+			&tx_size) ||
+	    kfv_ep_size(info->rx_attr ? info->rx_attr->size : 0, ib, &rx_size))
+		return -EINVAL;
+	err = kfv_ep_attr(ep, info);
+	if (!err)
+		kfv_conn_init(ep->conn, domain->pd, tx_size, rx_size);
+	return err;
+}
+
 /*
- * Undoes kfv_ep_new(). Stopping is what queues the final work item, which holds a
- * reference on the connection and the one on the protection domain.
+ * Undoes kfv_ep_new(), and kfv_ep_init() if that was successful. Stopping is what
+ * queues the final work item, which holds a reference on the connection and the one on
+ * the protection domain.
  */
 static void kfv_ep_free(struct kfv_ep *ep)
 {
-	mutex_lock(&ep->conn->ctl);
-	kfv_conn_stop(ep->conn);
-	mutex_unlock(&ep->conn->ctl);
-	kfv_conn_put(ep->conn);
+	struct kfv_conn *conn = ep->conn;
+
+	if (conn->pd) {
+		mutex_lock(&conn->ctl);
+		kfv_conn_stop(conn);
+		mutex_unlock(&conn->ctl);
+		kfv_conn_put(conn);
+	} else {
+		kfree(conn);
+	}
 	kfree(ep);
 }
 
-static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
-			      struct kfid_ep **ret, void *context)
+static int kfv_ep_add(struct kfv_ep *ep, const struct kfi_info *info,
+		      void *context)
 {
-	struct kfv_ep *ep;
+	struct kfv_domain *domain = ep->domain;
 	int err;
 
 	lockdep_assert_held(&domain->dev->lock);
@@ -321,13 +332,13 @@ static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
 	/* The memory regions of a domain for RDM endpoints do not fit. */
 	if (domain->rdm)
 		return -EINVAL;
-	ep = kfv_ep_new(domain, info);
-	if (IS_ERR(ep))
-		return PTR_ERR(ep);
+	err = kfv_ep_init(ep, info);
+	if (err)
+		return err;
 	err = kfi_ep_base_init(&ep->base, &domain->base.domain, KFI_CLASS_EP,
 			       &kfv_ep_fid_ops, context);
 	if (err)
-		goto err_free;
+		return err;
 	ep->base.ep.ops = &kfv_ep_ops;
 	ep->base.ep.cm = &kfv_ep_cm_ops;
 	ep->base.ep.msg = &kfv_msg_ops;
@@ -339,18 +350,13 @@ static int kfv_ep_open_locked(struct kfv_domain *domain, struct kfi_info *info,
 	if (info->handle) {
 		err = kfv_ep_take_request(ep, info->handle,
 					  &domain->base.fabric->fabric);
-		if (err)
-			goto err_base;
+		if (err) {
+			kfi_ep_base_fini(&ep->base);
+			return err;
+		}
 	}
 	list_add_tail(&ep->link, &domain->eps);
-	*ret = &ep->base.ep;
 	return 0;
-
-err_base:
-	kfi_ep_base_fini(&ep->base);
-err_free:
-	kfv_ep_free(ep);
-	return err;
 }
 
 /**
@@ -370,6 +376,7 @@ int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 		struct kfid_ep **ep, void *context)
 {
 	struct kfv_domain *d = kfv_domain_of(domain);
+	struct kfv_ep *new;
 	int err;
 
 	if (!info || !ep)
@@ -383,8 +390,15 @@ int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 	    (info->rx_attr && info->rx_attr->op_flags & ~KFV_RX_FLAGS))
 		return -EINVAL;
 
+	new = kfv_ep_new(d);
+	if (!new)
+		return -ENOMEM;
 	mutex_lock(&d->dev->lock);
-	err = kfv_ep_open_locked(d, info, ep, context);
+	err = kfv_ep_add(new, info, context);
 	mutex_unlock(&d->dev->lock);
+	if (err)
+		kfv_ep_free(new);
+	else
+		*ep = &new->base.ep;
 	return err;
 }

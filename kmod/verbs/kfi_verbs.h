@@ -637,8 +637,8 @@ int kfv_ep_open(struct kfid_domain *domain, struct kfi_info *info,
 int kfv_ep_enable(struct kfv_ep *ep);
 
 /* conn.c */
-struct kfv_conn *kfv_conn_new(struct kfv_pd *pd, size_t tx_size,
-			      size_t rx_size);
+void kfv_conn_init(struct kfv_conn *conn, struct kfv_pd *pd, size_t tx_size,
+		   size_t rx_size);
 void kfv_conn_put(struct kfv_conn *conn);
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id);
 int kfv_conn_enable(struct kfv_conn *conn);
