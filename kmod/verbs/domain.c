@@ -138,94 +138,84 @@ static const char *kfv_wc_strerror(int prov_errno)
 	return ib_wc_status_msg(prov_errno);
 }
 
-/* An info for RDM endpoints makes it a domain for those. */
-static int kfv_domain_set_rdm(struct kfv_domain *domain,
-			      const struct kfi_info *info)
+/*
+ * Without a lock, as it allocates: see kfr_ep_enable(). An info for RDM endpoints makes
+ * it a domain for those.
+ */
+static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port,
+					 const struct kfi_info *info)
 {
-	struct kfr_domain *rdm;
+	bool rdm = info->ep_attr && info->ep_attr->type == KFI_EP_RDM;
+	struct kfv_domain *domain = kzalloc(sizeof(*domain), GFP_KERNEL_ACCOUNT);
 
-	lockdep_assert_held(&domain->dev->lock);
-	if (!info->ep_attr || info->ep_attr->type != KFI_EP_RDM)
-		return 0;
-	rdm = kfr_domain_new(domain, info);
-	if (IS_ERR(rdm))
-		return PTR_ERR(rdm);
-	domain->rdm = rdm;
-	domain->atomics = false;
-	domain->base.strerror = kfr_strerror;
-	return 0;
-}
-
-static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port)
-{
-	struct ib_port_attr attr;
-	struct kfv_domain *domain;
-	int err;
-
-	lockdep_assert_held(&dev->lock);
-	err = ib_query_port(dev->ib, port, &attr);
-	if (err)
-		return ERR_PTR(err);
-	domain = kzalloc(sizeof(*domain), GFP_KERNEL_ACCOUNT);
 	if (!domain)
-		return ERR_PTR(-ENOMEM);
-	domain->pd = kfv_pd_new(dev, port);
-	if (IS_ERR(domain->pd)) {
-		err = PTR_ERR(domain->pd);
-		kfree(domain);
-		return ERR_PTR(err);
-	}
-	domain->base.strerror = kfv_wc_strerror;
-	domain->max_msg_size = attr.max_msg_sz;
-	domain->atomics = kfv_atomic_caps(dev->ib);
+		return NULL;
+	kfv_device_get(dev);
+	domain->dev = dev;
+	domain->base.strerror = rdm ? kfr_strerror : kfv_wc_strerror;
 	INIT_LIST_HEAD(&domain->eps);
 	INIT_LIST_HEAD(&domain->mrs);
 	mutex_init(&domain->lock);
-	kfv_device_get(dev);
-	domain->dev = dev;
-	return domain;
+	domain->pd = kfv_pd_new(dev, port);
+	if (rdm)
+		domain->rdm = kfr_domain_new(domain, info);
+	if (domain->pd && (!rdm || domain->rdm))
+		return domain;
+	kfv_domain_free(domain);
+	return NULL;
+}
+
+/* All that the domain has to ask the device. */
+static int kfv_domain_init(struct kfv_domain *domain,
+			   const struct kfi_info *info)
+{
+	struct ib_device *ib = domain->dev->ib;
+	struct ib_port_attr attr;
+	int err;
+
+	lockdep_assert_held(&domain->dev->lock);
+	err = ib_query_port(ib, domain->pd->port, &attr);
+	if (err)
+		return err;
+	domain->max_msg_size = attr.max_msg_sz;
+	domain->atomics = !domain->rdm && kfv_atomic_caps(ib);
+	err = kfv_pd_open(domain->pd);
+	if (!err && domain->rdm)
+		err = kfr_domain_init(domain->rdm, info);
+	return err;
 }
 
 /* The domain becomes visible last, when it is complete. */
-static int kfv_domain_open_locked(struct kfv_device *dev, u32 port,
-				  struct kfid_fabric *fabric,
-				  const struct kfi_info *info,
-				  struct kfid_domain **ret, void *context)
+static int kfv_domain_add(struct kfv_domain *domain, struct kfid_fabric *fabric,
+			  const struct kfi_info *info, void *context)
 {
 	struct kfv_fabric *f = container_of(fabric, struct kfv_fabric,
 					    base.fabric);
-	struct kfi_ops_mr *mr_ops;
+	struct kfv_device *dev = domain->dev;
 	char fabric_name[KFI_NAME_MAX];
-	struct kfv_domain *domain;
 	int err;
 
 	lockdep_assert_held(&dev->lock);
 	if (kfv_gone(dev))
 		return -ENODEV;
-	err = kfv_fabric_name(dev->ib, port, fabric_name);
+	err = kfv_fabric_name(dev->ib, domain->pd->port, fabric_name);
 	if (err)
 		return err;
 	if (strcmp(fabric_name, f->name))
 		return -EINVAL;
 
-	domain = kfv_domain_new(dev, port);
-	if (IS_ERR(domain))
-		return PTR_ERR(domain);
-	err = kfv_domain_set_rdm(domain, info);
-	mr_ops = domain->rdm ? &kfr_mr_ops : &kfv_mr_ops;
+	err = kfv_domain_init(domain, info);
 	if (!err)
 		err = kfi_domain_base_init(&domain->base, fabric,
-					   &kfv_domain_ops, mr_ops,
+					   &kfv_domain_ops,
+					   domain->rdm ? &kfr_mr_ops : &kfv_mr_ops,
 					   kfv_domain_release, context);
-	if (err) {
-		kfv_domain_free(domain);
+	if (err)
 		return err;
-	}
 	domain->pd->domain_id = domain->base.id;
 	mutex_lock(&kfv_lock);
 	list_add_tail(&domain->link, &dev->domains);
 	mutex_unlock(&kfv_lock);
-	*ret = &domain->base.domain;
 	return 0;
 }
 
@@ -243,6 +233,7 @@ static int kfv_domain_open_locked(struct kfv_device *dev, u32 port,
 int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
 		    struct kfid_domain **domain, void *context)
 {
+	struct kfv_domain *new;
 	struct kfv_device *dev;
 	u32 port;
 	int err;
@@ -258,9 +249,17 @@ int kfv_domain_open(struct kfid_fabric *fabric, struct kfi_info *info,
 	if (!dev)
 		return -ENODEV;
 
-	mutex_lock(&dev->lock);
-	err = kfv_domain_open_locked(dev, port, fabric, info, domain, context);
-	mutex_unlock(&dev->lock);
+	new = kfv_domain_new(dev, port, info);
+	/* The domain has a reference of its own. */
 	kfv_device_put(dev);
+	if (!new)
+		return -ENOMEM;
+	mutex_lock(&dev->lock);
+	err = kfv_domain_add(new, fabric, info, context);
+	mutex_unlock(&dev->lock);
+	if (err)
+		kfv_domain_free(new);
+	else
+		*domain = &new->base.domain;
 	return err;
 }

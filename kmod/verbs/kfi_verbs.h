@@ -205,9 +205,10 @@ struct kfv_fabric {
  * struct kfv_pd - device half of a domain
  * @ref: the domain, and each kfv_conn and kfv_region
  * @domain_id: id of the domain, for delay hooks; set before the domain is open
- * @dev: its device, counted in kfv_device.users; constant
+ * @dev: its device, with a reference on the memory; constant
  * @port: port of the device; constant
- * @ib: the protection domain; constant
+ * @ib: the protection domain, counted in kfv_device.users; NULL before kfv_pd_open(),
+ *	then constant
  * @qp: private queue pair, connected to itself: memory is registered by a work
  *	request, and registering must not wait for a connection. NULL: not made
  *	yet. kfv_domain.lock, as for all that follows
@@ -581,6 +582,7 @@ int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
 
 /* pd.c */
 struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port);
+int kfv_pd_open(struct kfv_pd *pd);
 void kfv_pd_get(struct kfv_pd *pd);
 void kfv_pd_put(struct kfv_pd *pd);
 int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr);

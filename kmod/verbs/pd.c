@@ -196,47 +196,60 @@ int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr)
 
 /**
  * kfv_pd_new() - allocate the device half of a domain
- * @dev: the device
+ * @dev: the device, which the caller has a reference on
  * @port: its port
  *
- * Context: process; caller holds @dev->lock, so that the device stays.
- * Return: the new half with one reference, or an error pointer.
+ * Context: process; without a lock, as it allocates: see kfr_ep_enable().
+ * Return: the new half with one reference, for kfv_pd_open(); NULL without memory.
  */
 struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port)
 {
-	struct kfv_pd *pd;
-	int err;
+	struct kfv_pd *pd = kzalloc(sizeof(*pd), GFP_KERNEL_ACCOUNT);
 
-	lockdep_assert_held(&dev->lock);
-	pd = kzalloc(sizeof(*pd), GFP_KERNEL_ACCOUNT);
 	if (!pd)
-		return ERR_PTR(-ENOMEM);
-	pd->ib = ib_alloc_pd(dev->ib, 0);
-	if (IS_ERR(pd->ib)) {
-		err = PTR_ERR(pd->ib);
-		kfree(pd);
-		return ERR_PTR(err);
-	}
+		return NULL;
 	kref_init(&pd->ref);
 	init_completion(&pd->done);
 	pd->port = port;
 	pd->dev = dev;
 	kfv_device_get(dev);
-	kfv_device_use(dev);
 	return pd;
+}
+
+/**
+ * kfv_pd_open() - allocate the protection domain on the device
+ * @pd: of kfv_pd_new()
+ *
+ * Context: process; caller holds the device's lock and has seen that it is not gone.
+ * Return: 0 or the error of the device.
+ */
+int kfv_pd_open(struct kfv_pd *pd)
+{
+	struct ib_pd *ib;
+
+	lockdep_assert_held(&pd->dev->lock);
+	ib = ib_alloc_pd(pd->dev->ib, 0);
+	if (IS_ERR(ib))
+		return PTR_ERR(ib);
+	pd->ib = ib;
+	kfv_device_use(pd->dev);
+	return 0;
 }
 
 /*
  * Process context; may sleep. The order is the device's: queue pair, protection
- * domain, and at last the use of the device, after which its removal may return.
+ * domain, and at last the use of the device, after which its removal may return. There
+ * are none of these without kfv_pd_open().
  */
 static void kfv_pd_release(struct kref *ref)
 {
 	struct kfv_pd *pd = container_of(ref, struct kfv_pd, ref);
 
-	kfv_pd_destroy_qp(pd);
-	ib_dealloc_pd(pd->ib);
-	kfv_device_unuse(pd->dev);
+	if (pd->ib) {
+		kfv_pd_destroy_qp(pd);
+		ib_dealloc_pd(pd->ib);
+		kfv_device_unuse(pd->dev);
+	}
 	kfv_device_put(pd->dev);
 	kfree(pd);
 }

@@ -64,28 +64,43 @@ const char *kfr_strerror(int prov_errno)
  * @domain: the domain; it owns the result, until kfr_domain_free()
  * @info: an info of RDM endpoints: notation of addresses, mode of keys
  *
- * Context: process, may sleep; the domain is not visible to the ULP yet.
- * Return: the part, or a negative errno: -ENOMEM; -EINVAL: the info's address,
- * or the module parameter addr_base, is invalid; -EADDRNOTAVAIL: the port has
- * no IPv4 address, or it is too far from the base of 8-byte addresses.
+ * Context: process; without a lock, as it allocates: see kfr_ep_enable().
+ * Return: the part, for kfr_domain_init(); NULL without memory.
  */
 struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 				  const struct kfi_info *info)
 {
 	struct kfr_domain *rdm = kzalloc(sizeof(*rdm), GFP_KERNEL_ACCOUNT);
-	char netdev[IFNAMSIZ];
-	struct kfr_addr addr;
-	int err;
 
 	if (!rdm)
-		return ERR_PTR(-ENOMEM);
+		return NULL;
 	rdm->domain = domain;
 	rdm->format.format = info->addr_format == KFI_ADDR_CXI ?
 			     KFI_ADDR_CXI : KFI_SOCKADDR_IN;
 	rdm->mr_mode = info->domain_attr->mr_mode & KFI_MR_ENDPOINT;
 	INIT_LIST_HEAD(&rdm->eps);
 	xa_init_flags(&rdm->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
+	return rdm;
+}
 
+/**
+ * kfr_domain_init() - find the addresses of a domain that is being opened
+ * @rdm: of kfr_domain_new()
+ * @info: the same info
+ *
+ * Context: process, may sleep; caller holds the device's lock.
+ * Return: 0 or a negative errno: -EINVAL: the info's address, or the module parameter
+ * addr_base, is invalid; -EADDRNOTAVAIL: the port has no IPv4 address, or it is too
+ * far from the base of 8-byte addresses.
+ */
+int kfr_domain_init(struct kfr_domain *rdm, const struct kfi_info *info)
+{
+	struct kfv_domain *domain = rdm->domain;
+	char netdev[IFNAMSIZ];
+	struct kfr_addr addr;
+	int err;
+
+	lockdep_assert_held(&domain->dev->lock);
 	err = kfr_port_ip(domain->dev->ib, domain->pd->port, 0,
 			  &rdm->format.ip, netdev);
 	if (!err && rdm->format.format == KFI_SOCKADDR_IN && info->src_addr) {
@@ -97,11 +112,7 @@ struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 	}
 	if (!err && rdm->format.format == KFI_ADDR_CXI)
 		err = kfr_base(rdm->format.ip, &rdm->format.base);
-	if (err) {
-		kfree(rdm);
-		return ERR_PTR(err);
-	}
-	return rdm;
+	return err;
 }
 
 /**

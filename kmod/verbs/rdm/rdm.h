@@ -419,6 +419,7 @@ static inline u64 kfr_tx_flags(struct kfid_ep *ep)
 /* domain.c */
 struct kfr_domain *kfr_domain_new(struct kfv_domain *domain,
 				  const struct kfi_info *info);
+int kfr_domain_init(struct kfr_domain *rdm, const struct kfi_info *info);
 void kfr_domain_free(struct kfr_domain *rdm);
 const char *kfr_strerror(int prov_errno);
 
