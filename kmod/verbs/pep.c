@@ -196,14 +196,14 @@ void kfv_req_reject_all(const struct kfid_fabric *fabric)
 		kfv_req_reject(req, NULL, 0);
 }
 
-static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev)
+static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev,
+					     const struct hlist_head *bucket)
 {
 	struct rdma_cm_id *id = NULL;
 	struct kfv_req *req;
-	int bucket;
 
 	mutex_lock(&kfv_dev_lock);
-	hash_for_each(kfv_reqs, bucket, req, node) {
+	hlist_for_each_entry(req, bucket, node) {
 		if (req->id && req->id->device == dev->ib) {
 			id = req->id;
 			req->id = NULL;
@@ -218,17 +218,20 @@ static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev)
  * kfv_req_detach() - destroy the ids of the requests on a device
  * @dev: the device, off the list of devices, so that no request is added
  *
- * One at a time, because kfv_dev_lock may not be held while an id is destroyed.
+ * One at a time, because kfv_dev_lock may not be held while an id is destroyed. A
+ * bucket without such ids gets no new one, so each bucket is finished once.
  *
  * Context: process; caller holds @dev->lock, which keeps kfv_req_take() away.
  */
 void kfv_req_detach(const struct kfv_device *dev)
 {
 	struct rdma_cm_id *id;
+	int i;
 
 	lockdep_assert_held(&dev->lock);
-	while ((id = kfv_req_detach_one(dev)))
-		rdma_destroy_id(id);
+	for (i = 0; i < HASH_SIZE(kfv_reqs); i++)
+		while ((id = kfv_req_detach_one(dev, &kfv_reqs[i])))
+			rdma_destroy_id(id);
 }
 
 /*
