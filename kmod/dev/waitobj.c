@@ -7,6 +7,7 @@
 #include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "kfd.h"
@@ -335,6 +336,7 @@ static int kfd_try(struct kfd_obj *fabric, struct kfd_obj *obj)
 	return ret;
 }
 
+/* A member of a KFAB_WAIT_POLLFD set costs a walk over all objects of the client. */
 static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trywait_list *try)
 {
 	int ret, result = 0;
@@ -347,6 +349,9 @@ static int kfd_try_all(struct kfd_obj *fabric, const struct kfd_trywait_list *tr
 		/* -EAGAIN, something to read, takes precedence over -ENODEV. */
 		if (ret == -EAGAIN || !result)
 			result = ret;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
 	}
 	return result;
 }
