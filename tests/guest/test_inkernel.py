@@ -27,6 +27,8 @@ CASES = {
     "fabric_errors": "kfi_fabric's codes",
     "register_refuses": "kfi_provider_register's and deregister's codes",
     "register_versions": "the newest version of a provider's name wins",
+    "slow_fabric": "X3: a provider that opens a fabric holds up no question of others",
+    "deregister_waits": "O1: deregistering waits for a fabric that is being opened",
     "strerror": "every error number of kfabric has a text of its own",
     "tostr": "kfi_tostr names what it is given",
     "dupinfo": "kfi_dupinfo shares nothing and takes one info of a list",

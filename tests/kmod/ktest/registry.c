@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Discovery, providers, copies and texts: what needs no wait. */
+#include <linux/delay.h>
 #include <linux/slab.h>
 
 #include "ktest.h"
@@ -158,6 +159,69 @@ static void kt_register_versions(struct kt *kt)
 		kfi_provider_deregister(&providers[i]);
 }
 
+static struct kfi_provider kt_opener;
+
+/* kfi_fabric() with a provider that calls @kfabric, which gets @kt as its context. */
+static int kt_fabric_by(struct kt *kt,
+			int (*kfabric)(struct kfi_fabric_attr *attr,
+				       struct kfid_fabric **fabric,
+				       void *context))
+{
+	struct kfi_fabric_attr attr = { .prov_name = "ktest", .name = "ktest" };
+	int err;
+
+	kt_opener = kt_provider_of(1, kfi_version());
+	kt_opener.kfabric = kfabric;
+	err = kfi_provider_register(&kt_opener);
+	if (!err)
+		err = kfi_fabric(&attr, &kt->fabric, kt);
+	kfi_provider_deregister(&kt_opener);
+	return err;
+}
+
+static int kt_ask_mock(struct kt *kt)
+{
+	return kt_getinfo(kfi_version(), "mock", &kt->info);
+}
+
+static int kt_ask_meanwhile(struct kfi_fabric_attr *attr,
+			    struct kfid_fabric **fabric, void *context)
+{
+	return kt_hire(context, 0, kt_ask_mock) ?: kt_hand_result(context, 0);
+}
+
+static void kt_slow_fabric(struct kt *kt)
+{
+	KT_EQ(kt, kt_fabric_by(kt, kt_ask_meanwhile), 0);
+}
+
+static int kt_deregister(struct kt *kt)
+{
+	return kfi_provider_deregister(&kt_opener);
+}
+
+/* The other thread sleeps in the call, uninterruptibly, and has not returned. */
+static int kt_deregister_meanwhile(struct kfi_fabric_attr *attr,
+				   struct kfid_fabric **fabric, void *context)
+{
+	struct kt *kt = context;
+	struct kt_hand *hand = &kt->hands[0];
+	int err = kt_hire(kt, 0, kt_deregister);
+
+	while (!err && !completion_done(&hand->done) &&
+	       !(READ_ONCE(hand->task->__state) & TASK_UNINTERRUPTIBLE))
+		usleep_range(100, 200);
+	if (!err && completion_done(&hand->done))
+		err = -KFI_EOTHER;
+	return err;
+}
+
+static void kt_deregister_waits(struct kt *kt)
+{
+	KT_EQ(kt, kt_fabric_by(kt, kt_deregister_meanwhile), 0);
+	KT_EQ(kt, kt_hand_result(kt, 0), 0);
+}
+
 static void kt_strerror(struct kt *kt)
 {
 	static const int known[] = {
@@ -230,6 +294,8 @@ const struct kt_case kt_registry_cases[] = {
 	{ "fabric_errors", kt_fabric_errors },
 	{ "register_refuses", kt_register_refuses },
 	{ "register_versions", kt_register_versions },
+	{ "slow_fabric", kt_slow_fabric },
+	{ "deregister_waits", kt_deregister_waits },
 	{ "strerror", kt_strerror },
 	{ "tostr", kt_tostr },
 	{ "dupinfo", kt_dupinfo },
