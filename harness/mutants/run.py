@@ -21,7 +21,8 @@ from harness.vm.jobs import Boot, JobGuest
 SERVER = ("python3", "-u", "-m", "harness.mutants.guest")
 # A guest that sends no event for longer is ended; no test may take so long.
 SILENCE_SECONDS = 400.0
-TEST_SECONDS = 30.0
+# More than the deadlines of the test modules: a test that reports one must not be cut off.
+TEST_SECONDS = 60.0
 
 
 Event = dict[str, Any]
