@@ -207,6 +207,18 @@ class Ledger:
         return tuple(frame for stack in stacks for frame in self.stacks.get(stack, ()))
 
 
+def _settled(record: WaitRecord) -> WaitRecord:
+    """The record, with the last sleep before the wake that ended it.
+
+    A thread has left its run queue some time before the event of the switch. A wake within
+    that time is seen before the sleep that it ends; the scheduler completes it after the
+    switch, but completes at once one of a thread that has not left.
+    """
+    if record.t_waking < record.t_slept < record.t_waking + record.wakeup_ns:
+        return replace(record, t_slept=record.t_wake - 1)
+    return record
+
+
 def build(recording: Recording) -> Ledger:
     """Sort a recording into a ledger, and look for gaps in it."""
     queues: dict[int, Queue] = {}
@@ -223,7 +235,7 @@ def build(recording: Recording) -> Ledger:
             case WaitRecord():
                 queue = queues.setdefault(record.queue, Queue(record.queue))
                 queue.fclass = record.fclass
-                queue.waits.append(Wait(record, 0))
+                queue.waits.append(Wait(_settled(record), 0))
             case SignalRecord():
                 queue = queues.setdefault(record.queue, Queue(record.queue))
                 if not record.seq:

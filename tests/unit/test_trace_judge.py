@@ -15,6 +15,7 @@ from queue_scenes import (
     only,
     silent,
 )
+from wait_scenes import change_wait
 
 from harness.recording.records import Context
 from harness.verdict.kinds import Kind
@@ -173,6 +174,17 @@ def test_wake_that_its_sleeper_wipes_out_is_lost() -> None:
     scene.wait(90, slept=130, wakes=(101,), ran=0, timeout=TIMEOUT)
     found = only(scene, Kind.LOST, WAITER, WAKER)
     assert "slept all the same" in found.text
+
+
+def test_wake_that_the_scheduler_completes_after_the_switch_ends_the_sleep() -> None:
+    """The sleeper had left its run queue, and the event of that came after the wake."""
+    scene = Scene()
+    scene.publish(100)
+    scene.call(101)
+    scene.wait(90, slept=130, wakes=(101,), ran=50_000, end=51_000)
+    scene.take(52_000)
+    change_wait(scene.records, -2, wakeup_ns=35_000)
+    silent(scene)
 
 
 def test_wake_call_that_finds_the_waiter_running_is_lost() -> None:
