@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from harness.probes.loader import Counters, Probe
 from harness.recording.records import (
@@ -66,6 +66,7 @@ class Recorder(AbstractContextManager["Recorder"]):
         self._open = 0
         self.absences = 0
         """How often the probe has been detached from the module."""
+        self._excused = Losses()
         self._objects: dict[int, bytes] = {}
         self._members: dict[tuple[int, int], bytes] = {}
         self._ended = threading.Event()
@@ -84,10 +85,20 @@ class Recorder(AbstractContextManager["Recorder"]):
             return Cut(self)
 
     def suspend(self) -> None:
-        """Detach from the module, so that it can be unloaded."""
+        """Detach from the module, so that it can be unloaded.
+
+        The tracepoints are left one after the other, and a wait meanwhile is seen in
+        parts. What comes in meanwhile is dropped, but for objects, and it is no loss.
+        """
         with self._lock:
-            self.absences += self.probe.attached
+            if not self.probe.attached:
+                return
+            self.absences += 1
+            self.collect()
+            before = self.probe.counters().losses
             self.probe.detach()
+            self._note_objects(self.probe.take())
+            self._excused += self.probe.counters().losses - before
 
     def resume(self) -> None:
         """Attach to the module again, if need be. Raises ProbeError if it is not loaded."""
@@ -103,11 +114,14 @@ class Recorder(AbstractContextManager["Recorder"]):
         """Take the records in the ring."""
         with self._lock:
             packed = self.probe.take()
-            for data in packed:
-                if data[0] == ObjectRecord.KIND:
-                    self._note(data)
+            self._note_objects(packed)
             if self._open:
                 self.probe.log.write(b"".join(packed))
+
+    def _note_objects(self, packed: Iterable[bytes]) -> None:
+        for data in packed:
+            if data[0] == ObjectRecord.KIND:
+                self._note(data)
 
     def _note(self, data: bytes) -> None:
         (record,) = unpack([data])
@@ -132,7 +146,8 @@ class Recorder(AbstractContextManager["Recorder"]):
             for _ in range(_TRIES):
                 before = self.probe.counters()
                 self.collect()
-                pending = self.probe.pending()
+                # Of the waits that are open while it is detached, parts were seen.
+                pending = self.probe.pending() if self.probe.attached else []
                 self.collect()
                 after = self.probe.counters()
                 if before == after:
@@ -144,7 +159,8 @@ class Recorder(AbstractContextManager["Recorder"]):
                 if before.tallies.get(queue) != after.tallies.get(queue)
             }
             position = self.probe.log.tell()
-            return _Moment(after, waits, frozenset(moving), position, time.monotonic_ns())
+            counters = replace(after, losses=after.losses - self._excused)
+            return _Moment(counters, waits, frozenset(moving), position, time.monotonic_ns())
 
     def read(self, begin: int, end: int) -> bytes:
         """A part of the log."""
@@ -209,7 +225,7 @@ class Cut:
             records=tuple(records),
             tallies=count(records) if self.blind else _tallies(self._begin, end, records),
             threads=self._recorder.probe.threads(_tids(records)),
-            losses=Losses(*(getattr(new, f.name) - getattr(old, f.name) for f in fields(Losses))),
+            losses=new - old,
             t_stop=end.t,
             # While the probe was detached, there is nothing to compare the kernel's view with.
             kernel=None if self.blind else KernelView(_strays(self._begin.counters, end.counters)),

@@ -429,6 +429,12 @@ class Losses:
     def __bool__(self) -> bool:
         return any((self.ring, self.waits, self.queues, self.unpaired))
 
+    def __add__(self, other: Losses) -> Losses:
+        return Losses(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __sub__(self, other: Losses) -> Losses:
+        return Losses(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+
 
 @dataclass(frozen=True, slots=True)
 class KernelView:

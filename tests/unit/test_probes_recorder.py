@@ -76,7 +76,12 @@ class FakeProbe:
         self.attached = True
 
     def detach(self) -> None:
-        self.attached = False
+        if self.attached:
+            self.attached = False
+            self.on_detach()
+
+    def on_detach(self) -> None:
+        """What the probe still sees while it lets go."""
 
     def __exit__(self, *_: Any) -> None:
         self.attached = False
@@ -297,6 +302,39 @@ def test_blind_cut_compares_nothing(probe: FakeProbe, recorder: Recorder) -> Non
     recording = blind.end()
     assert recording.kernel is None
     assert recording.tallies == count(recording.records)
+
+
+def test_waits_that_are_seen_in_parts_while_the_probe_lets_go_do_not_count(
+    probe: FakeProbe, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wake is not seen any more, but the wait's end is; or the begin, but not the end."""
+
+    def seen_in_parts() -> None:
+        probe.put(signal(20, 2), WaitRecord(CQ, 15, 101, t_slept=16, t_end=25, ended=1))
+        probe.open = [WaitRecord(CQ, 24, 102, seen=3)]
+        probe.losses = Losses(unpaired=2)
+
+    probe.losses = Losses(unpaired=1)
+    cut = recorder.cut()
+    probe.put(signal(12, 1))
+    monkeypatch.setattr(probe, "on_detach", seen_in_parts)
+    recorder.suspend()
+    recording = cut.end()
+    assert [r.t for r in recording.records if isinstance(r, SignalRecord)] == [12]
+    assert not any(isinstance(r, WaitRecord) for r in recording.records)
+    assert not recording.losses
+
+
+def test_objects_that_end_while_the_probe_lets_go_are_noted(
+    probe: FakeProbe, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe.put(ObjectRecord(CQ, 10, Change.NEW, fclass=3))
+    recorder.collect()
+    assert recorder.objects()
+    freed = ObjectRecord(CQ, 20, Change.FREE, fclass=3)
+    monkeypatch.setattr(probe, "on_detach", lambda: probe.put(freed))
+    recorder.suspend()
+    assert not recorder.objects()
 
 
 def test_letting_go_of_nothing_blinds_nobody(recorder: Recorder) -> None:
