@@ -12,6 +12,7 @@ to compile what is not kept (:mod:`harness.probes.compiled`).
 import ctypes
 import os
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -97,6 +98,7 @@ class Program:
         self._maps: dict[str, int] = {}
         self._functions: dict[str, int] = {}
         self._tables: dict[bytes, Table] = {}
+        _PROGRAMS.add(self)
         try:
             # A map of maps after the others.
             for each in sorted(form.maps, key=lambda each: each.name in inner):
@@ -171,6 +173,18 @@ class Program:
         for descriptors in owners:
             while descriptors:
                 os.close(descriptors.popitem()[1])
+
+
+_PROGRAMS: Final[weakref.WeakSet[Program]] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: close its copies, which would keep functions attached."""
+    for program in _PROGRAMS:
+        program.cleanup()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _type(description: Any) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_support import LIMIT, Call, Mock
+from guest_support import LIMIT, Call, Child, Mock
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
@@ -326,6 +327,22 @@ def test_module_is_let_go_of_and_watched_again(
     rec.verified()
     rec.assert_each_wait_ended_by(cq)
     assert rec.ledger.queues[cq.trace_id].waits[0].record.kernel_wakes == 1
+
+
+def test_forked_child_does_not_keep_the_module_watched(
+    wakeups: Wakeups, modules: guest_modules.Modules, in_child: Callable[..., Child]
+) -> None:
+    """O6: the module can go while the child lives."""
+
+    def live_on(report: Callable[[str], None]) -> int:
+        report("alive")
+        signal.pause()
+        return 0
+
+    child = in_child(live_on)
+    assert child.report() == "alive"
+    modules.unload()
+    modules.load()
 
 
 def test_block_in_which_the_module_goes_is_not_verified(
