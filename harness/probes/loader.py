@@ -215,6 +215,9 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
     def detach(self) -> None:
         """Detach from the module's tracepoints, which hold a reference to the module."""
         if self.attached:
+            # No address is in the module then: without its events, nothing pairs with
+            # the view of the kernel's functions.
+            self._set_text((0, 0))
             for name in _RAW:
                 self._bpf.detach_raw_tracepoint(name)
         self.attached = False

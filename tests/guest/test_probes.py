@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import pytest
-from guest_support import LIMIT, Mock
+from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
 from harness.guest import modules as guest_modules
@@ -31,6 +32,8 @@ from harness.probes.loader import HEAD, RECORDS, Probe
 from harness.recording.records import Context, FClass, Recording, from_guest
 from harness.verdict.ledger import Ledger, Queue, build
 from harness.verdict.verdict import Outcome, Rules, Side, judge
+
+InThread = Callable[[Callable[[], Any]], Call[Any]]
 
 EVENTS = 97
 CONTEXTS = ("process", "softirq", "workqueue")
@@ -168,6 +171,18 @@ def test_reader_of_the_probe_is_not_in_it(watched: Watched) -> None:
     """Only threads inside a wait are followed, so the probe does not feed on itself."""
     waiters = {wait.record.tid for queue in watched.ledger.queues.values() for wait in queue.waits}
     assert waiters == {watched.reader}
+
+
+def test_detached_probe_counts_no_wakes(mock: Mock, in_thread: InThread) -> None:
+    """It has not seen the wait, so the kernel's wake would look like one outside any wait."""
+    cq = mock.cq()
+    ep = mock.endpoint(cq=cq)
+    with Probe() as probe:
+        probe.detach()
+        call = in_thread(lambda: cq.sread(1, timeout=LIMIT)).asleep()
+        mock.inject(ep)
+        call.result()
+        assert probe.counters().strays == {}
 
 
 def test_probe_is_compiled_at_most_once(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
