@@ -326,10 +326,15 @@ def as_nobody(in_child: Callable[..., Child]) -> Iterator[Callable[[Callable[[],
     DEVICE.chmod(0o600)
 
 
+def nobody_at(rdm: RdmNet, number: int) -> str:
+    """An address of the network without a machine."""
+    network, _ = rdm.link.address.rsplit(".", 1)
+    return f"{network}.{200 + number}"
+
+
 def begins(peer: RdmPeer, rdm: RdmNet, number: int) -> bool:
     """Send to an address of the network without a machine; False if that is refused."""
-    network, _ = rdm.link.address.rsplit(".", 1)
-    to = peer.av.insert_one((f"{network}.{200 + number}", 7))
+    to = peer.av.insert_one((nobody_at(rdm, number), 7))
     try:
         peer.ep.tsend(peer.buffer[:8], 1, to=to)
     except kp.Again:
@@ -355,6 +360,34 @@ def test_user_begins_few_connections(
         assert not begins(client.peer(), client, 3)
         assert begins(first, rdm, 1), "the connection that it has"
         assert as_nobody(other_user)
+
+
+#: Operations of one context. Two of them are half of the flows that a connection may have.
+DEPTH = 4096
+
+
+def test_user_leaves_flows_of_a_connection_to_others(
+    rdm: RdmNet, as_nobody: Callable[[Callable[[], bool]], bool]
+) -> None:
+    """X3: EAGAIN for a user whose operations might take half of them; another user goes on."""
+
+    def posted(net: RdmNet) -> int:
+        info = replace(net.info, tx_attr=replace(net.info.tx_attr, size=DEPTH))
+        peer = net.peer(info=info, selective=True)
+        to = peer.av.insert_one((nobody_at(net, 1), 7))
+        for number in range(DEPTH):
+            try:
+                peer.ep.send(peer.buffer[:1], to=to)
+            except kp.Again:
+                return number
+        return DEPTH
+
+    def other_user() -> bool:
+        with contextlib.ExitStack() as stack:
+            return posted(RdmNet(stack.enter_context(kp.Device()), rdm.link, stack)) > 0
+
+    assert [posted(rdm) for _ in range(3)] == [DEPTH, DEPTH, 0]
+    assert as_nobody(other_user)
 
 
 #: How many of the 510 pids of a key a user may have.

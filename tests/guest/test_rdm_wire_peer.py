@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from guest_support import LIMIT, Call
-from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer
+from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer, parameter
 from rdm_wire_cm import Refused
 from rdm_wire_format import (
     EAGER,
@@ -33,6 +33,7 @@ from rdm_wire_format import (
 from rdm_wire_peer import PLENTY, Peer
 
 import kfabric_py as kp
+from harness.guest.waiting import Deadline, wait_until
 
 if TYPE_CHECKING:
     from rdm_wire_link import Node
@@ -658,6 +659,25 @@ def test_resume_for_an_unknown_flow_is_ignored(rdm: RdmNet, node: Node) -> None:
     a.ep.recv(a.buffer[:8])
     assert b.finish(b.send(number(a), b"go on...")) is Status.OK
     assert bytes(a.buffer.view[:8]) == b"go on..."
+
+
+@pytest.mark.timeout(120)
+def test_idle_peer_that_does_not_leave_makes_room(rdm: RdmNet, node: Node) -> None:
+    """X3: it may ignore LEAVE; on a full node its connection ends nevertheless."""
+    _, b = begun_here(rdm, node)
+
+    def room() -> bool:
+        try:
+            node.connect(rdm.link.address)
+        except Refused:
+            return False
+        return True
+
+    with parameter("rdm_max_conns", 1):
+        assert not room()
+        assert not b.wire.ended
+        wait_until(room, "a place on the node", Deadline.firm(60))
+    b.wire.wait_for_end()
 
 
 @pytest.mark.parametrize("message", VIOLATIONS.values(), ids=VIOLATIONS)

@@ -493,7 +493,8 @@ static bool kfr_conn_quiet(const struct kfr_conn *conn)
  *	handles the 8th; LEAVE again later
  *
  * A peer that has begun a connection without a message has no request, and gets
- * no LEAVE, as its address is not proved.
+ * no LEAVE, as its address is not proved. One that has begun a connection and then
+ * neither uses nor ends it loses it if there are few places: it waits for nothing here.
  */
 static void kfr_conn_expire(struct work_struct *work)
 {
@@ -504,7 +505,7 @@ static void kfr_conn_expire(struct work_struct *work)
 		.op = KFR_OP_LEAVE,
 	};
 	unsigned long idle_time = kfr_idle_time();
-	bool unheard, silent, idle;
+	bool unheard, silent, idle, deaf;
 	u32 seen;
 
 	spin_lock_irq(&conn->lock);
@@ -518,13 +519,16 @@ static void kfr_conn_expire(struct work_struct *work)
 		 time_after_eq(jiffies, conn->seen_at + idle_time);
 	idle = !unheard && kfr_conn_quiet(conn) &&
 	       time_after_eq(jiffies, conn->seen_at + KFR_IDLE_MIN);
+	deaf = idle && conn->passive && conn->leaving &&
+	       !atomic_read(&conn->owed) && kfr_node_tight(conn->node) &&
+	       time_after_eq(jiffies, conn->seen_at + KFR_DEAF_TIME);
 	conn->seen = seen;
 	if (idle)
 		WRITE_ONCE(conn->leaving, true);
 	if (conn->state != KFR_DEAD)
 		kfr_expire_later(conn);
 	spin_unlock_irq(&conn->lock);
-	if (silent)
+	if (silent || deaf)
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
 	if (!idle)
 		return;

@@ -255,6 +255,8 @@ enum kfr_conn_state {
  * @ack_time: when (jiffies) the last ACK went alone
  * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to
  * @nflows: their number
+ * @nneeds: flows, and operations that may come to need one
+ * @needs: the same by user; these two grow under @lock only
  * @jobs: all jobs of the connection
  * @njobs: their number
  * @nabandoned: abandoned operations and jobs that @abandoned found when it ran last;
@@ -353,6 +355,8 @@ struct kfr_conn {
 	unsigned long ack_time;
 	DECLARE_HASHTABLE(flows, KFR_FLOW_BITS);
 	unsigned int nflows;
+	atomic_t nneeds;
+	atomic_t needs[1 << KFR_OWNER_BITS];
 	struct list_head jobs;
 	unsigned int njobs;
 	unsigned int nabandoned;
@@ -374,6 +378,7 @@ struct kfr_conn {
  * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
  * @epoch: of requests sent from now on
  * @lent: the operation that has brought the memory has not ended
+ * @share: of kfr_conn.needs; constant
  * @last: place of its last request that was sent
  * @parked: operations that wait for RESUME or WANT, in order
  * @again: operations that were parked and are to be sent again, and newer ones
@@ -389,6 +394,7 @@ struct kfr_flow {
 	u64 to;
 	bool by_key;
 	bool lent;
+	u8 share;
 	u16 epoch;
 	u32 last;
 	struct list_head parked;
@@ -414,6 +420,8 @@ enum kfr_op_state {
  * @parked: @sent is on kfr_flow.parked
  * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
  *	flow now
+ * @counted: in kfr_conn.needs
+ * @share: where
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
@@ -454,6 +462,8 @@ struct kfr_op {
 	enum kfr_op_state state;
 	bool parked;
 	struct kfr_flow *flow;
+	bool counted;
+	u8 share;
 	bool has_id;
 	void *context;
 	u64 kind;
@@ -649,7 +659,7 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack);
 int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 struct kfr_op *kfr_find_request(struct kfr_conn *conn,
 				const struct kfr_hdr *hdr);
-bool kfr_op_submit(struct kfr_op *op);
+int kfr_op_submit(struct kfr_op *op);
 void kfr_op_recall(struct kfr_op *op, bool revoke);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
 bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op);

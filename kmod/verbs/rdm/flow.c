@@ -470,6 +470,61 @@ static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
 	return NULL;
 }
 
+static void kfr_need_more(struct kfr_conn *conn, u8 share)
+{
+	atomic_inc(&conn->nneeds);
+	atomic_inc(&conn->needs[share]);
+}
+
+static void kfr_need_less(struct kfr_conn *conn, u8 share)
+{
+	atomic_dec(&conn->nneeds);
+	atomic_dec(&conn->needs[share]);
+}
+
+/**
+ * kfr_flow_need() - may an operation come to need a flow?
+ * @conn: its connection
+ * @op: about to be submitted
+ *
+ * A connection with %KFR_FLOWS flows takes no new operations. So that a user does not
+ * get there alone, an eighth is enough for each if half of them are in use or may be.
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: false: its user has enough; true: it is counted, until
+ * kfr_flow_unneed(), if there is no flow for it.
+ */
+bool kfr_flow_need(struct kfr_conn *conn, struct kfr_op *op)
+{
+	unsigned long owner = op->tx->ep->rdm->domain->base.owner;
+
+	lockdep_assert_held(&conn->lock);
+	op->share = hash_long(owner, KFR_OWNER_BITS);
+	if (conn->nflows && kfr_flow_find(conn, &op->hdr))
+		return true;
+	if (owner >= KFI_OWNER_USER &&
+	    atomic_read(&conn->nneeds) >= KFR_FLOWS / 2 &&
+	    atomic_read(&conn->needs[op->share]) >= KFR_FLOWS / 8)
+		return false;
+	kfr_need_more(conn, op->share);
+	op->counted = true;
+	return true;
+}
+
+/**
+ * kfr_flow_unneed() - an operation has ended, the mirror of kfr_flow_need()
+ * @conn: its connection
+ * @op: the operation, owned by the caller
+ *
+ * Context: any.
+ */
+void kfr_flow_unneed(struct kfr_conn *conn, struct kfr_op *op)
+{
+	if (op->counted)
+		kfr_need_less(conn, op->share);
+	op->counted = false;
+}
+
 /**
  * kfr_flow_stamp() - fill in the epoch of a request
  * @conn: its connection
@@ -548,6 +603,11 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	flow->to = kfr_flow_to(hdr);
 	flow->by_key = kfr_hdr_by_key(hdr);
 	flow->lent = true;
+	/* The operation's place is the flow's now. */
+	flow->share = op->share;
+	if (!op->counted)
+		kfr_need_more(conn, op->share);
+	op->counted = false;
 	flow->last = le32_to_cpu(hdr->count);
 	kfr_flow_count_sent(conn, flow);
 	INIT_LIST_HEAD(&flow->parked);
@@ -638,6 +698,7 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	list_del(&flow->turn);
 	hash_del(&flow->link);
 	conn->nflows--;
+	kfr_need_less(conn, flow->share);
 	kfree(flow);
 }
 

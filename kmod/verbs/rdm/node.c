@@ -651,8 +651,8 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 }
 
 /*
- * The node is full: look whether the next connection in turn is idle, so that
- * there is room for another peer. One that was used since the turn before stays.
+ * The node is full, or almost: look whether the next connection in turn is idle, so
+ * that there is room for another peer. One that was used since the turn before stays.
  * It is linked, so kfr_conn_fail() cancels the work item later.
  */
 static void kfr_node_hurry(struct kfr_node *node)
@@ -673,8 +673,14 @@ static bool kfr_node_full(const struct kfr_node *node)
 	return refcount_read(&node->halves) > READ_ONCE(rdm_max_conns);
 }
 
-/* Is no more room left than that? */
-static bool kfr_node_tight(const struct kfr_node *node)
+/**
+ * kfr_node_tight() - is there room for few more connections?
+ * @node: the local node
+ *
+ * Context: any.
+ * Return: true: no more than an owner's share.
+ */
+bool kfr_node_tight(const struct kfr_node *node)
 {
 	unsigned int most = READ_ONCE(rdm_max_conns);
 
@@ -786,8 +792,9 @@ static void kfr_node_drop_conn(struct kfr_conn *conn)
  * @remote: the peer
  *
  * Aborts the oldest connection of the peer if it has begun KFR_PEER_CONNS. If the
- * node is almost full, aborts one of any peer that was not heard. Its place is free
- * only when it is destroyed, so that comes before the node is full.
+ * node is almost full, aborts one of any peer that was not heard, and looks whether
+ * another one is idle. Its place is free only when it is destroyed, so that comes
+ * before the node is full.
  *
  * Context: process, CM callback; no spinlock held.
  * Return: false: the node has rdm_max_conns connections, refuse the new one.
@@ -797,8 +804,12 @@ bool kfr_node_make_room(struct kfr_node *node, __be32 remote)
 	if (remote == node->ip)
 		return true;
 	kfr_node_drop_conn(kfr_conn_oldest(node, remote));
-	if (kfr_node_tight(node))
+	if (kfr_node_tight(node)) {
 		kfr_node_drop_conn(kfr_node_unheard(node));
+		spin_lock_irq(&node->lock);
+		kfr_node_hurry(node);
+		spin_unlock_irq(&node->lock);
+	}
 	return !kfr_node_full(node);
 }
 

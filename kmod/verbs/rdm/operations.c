@@ -67,39 +67,44 @@ void kfr_ops_done(struct list_head *done)
  * operation, or the operation sees it.
  *
  * Context: any; no lock held. The operation may be done and reused on return.
- * Return: false: nothing begins on this connection any more; kfr_node_conn()
- * does not find it again. The reference is dropped.
+ * Return: 0; -EAGAIN: the user has enough flows there; -ESHUTDOWN: nothing begins
+ * on this connection any more; kfr_node_conn() does not find it again. The
+ * reference is dropped.
  */
-bool kfr_op_submit(struct kfr_op *op)
+int kfr_op_submit(struct kfr_op *op)
 {
 	struct kfr_conn *conn = op->conn;
 	unsigned long irq;
-	bool dead, leaving;
+	bool dead;
+	int err = 0;
 
 	op->item.kind = KFR_ITEM_REQ;
 	spin_lock_irqsave(&conn->lock, irq);
-	leaving = conn->leaving;
 	dead = conn->state == KFR_DEAD;
-	if (!leaving) {
+	if (conn->leaving)
+		err = -ESHUTDOWN;
+	else if (!dead && !kfr_flow_need(conn, op))
+		err = -EAGAIN;
+	if (!err) {
 		/* @op may drop its own after the section. */
 		kfr_conn_get(conn);
 		atomic_inc(&conn->nops);
 	}
-	if (!leaving && !dead) {
+	if (!err && !dead) {
 		op->order = conn->order++;
 		op->state = KFR_QUEUED;
 		list_add_tail(&op->item.link, &conn->reqs);
 		kfr_probe_later(conn);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
-	if (!leaving && dead) {
+	if (!err && dead) {
 		kfr_op_set_err(op, conn->err, conn->prov_errno);
 		kfr_op_done(op);
-	} else if (!leaving) {
+	} else if (!err) {
 		kfr_pump(conn);
 	}
 	kfr_conn_put(conn);
-	return !leaving;
+	return err;
 }
 
 /**

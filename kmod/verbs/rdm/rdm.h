@@ -153,6 +153,7 @@
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
 #define KFR_FLOWS	16384	/* flows; then new requests go elsewhere */
 #define KFR_FLOW_BITS	7	/* of the hash table of these */
+#define KFR_OWNER_BITS	6	/* users of a connection are told apart by hash */
 #define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
@@ -167,6 +168,7 @@
 #define KFR_SILENT_TIME	(3 * HZ)	/* close aborts: the peer takes nothing */
 #define KFR_REVOKE_TIME	(10 * HZ)	/* close aborts: it does not take enough */
 #define KFR_IDLE_MIN	HZ		/* if a node, or a connection, is full */
+#define KFR_DEAF_TIME	(10 * HZ)	/* on a full node, for an answer to LEAVE */
 #define KFR_PROBE_MAX	86400u	/* seconds, also of an idle connection */
 #define KFR_FLUSH_TIME	(HZ / 2)	/* an ending connection sends replies */
 
@@ -472,6 +474,7 @@ void kfr_node_unlink(struct kfr_conn *conn);
 void kfr_node_begun(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
+bool kfr_node_tight(const struct kfr_node *node);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
 void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr, bool all);

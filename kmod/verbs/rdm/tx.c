@@ -284,8 +284,10 @@ void kfr_op_done(struct kfr_op *op)
 	struct kfr_conn *conn = op->conn;
 
 	kfr_op_unmap(op);
-	if (conn)
+	if (conn) {
+		kfr_flow_unneed(conn, op);
 		atomic_dec(&conn->nops);
+	}
 	if (op->tx)
 		kfr_op_report(op);
 	else
@@ -549,8 +551,12 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 		if (err)
 			break;
 		op->conn = conn;
-		if (kfr_op_submit(op))
+		err = kfr_op_submit(op);
+		if (!err)
 			return 0;
+		/* Another connection will take it. */
+		if (err == -ESHUTDOWN)
+			err = 0;
 	}
 	op->err = -err;
 	kfr_op_unmap(op);
@@ -565,7 +571,7 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
  *
  * Context: any; does not sleep; no lock held.
  * Return: 0; -EAGAIN: no operation is free, the CQ is full, there is no memory
- * now, there are too many connections or bytes in copies; -ENODEV; -KFI_ENOSYS:
+ * now, there are too many connections, flows or bytes in copies; -ENODEV; -KFI_ENOSYS:
  * a receive context; -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EMSGSIZE;
  * -EINVAL.
  */
