@@ -213,9 +213,6 @@ struct kfv_fabric {
  *	request, and registering must not wait for a connection. NULL: not made
  *	yet. kfv_domain.lock, as for all that follows
  * @cq: its completion queue, one of the device's shared ones
- * @cqe: of the single work request that may be posted
- * @done: that request has completed
- * @status: its result; written before @done is completed, valid after it
  */
 struct kfv_pd {
 	struct kref ref;
@@ -225,9 +222,6 @@ struct kfv_pd {
 	struct ib_pd *ib;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
-	struct ib_cqe cqe;
-	struct completion done;
-	enum ib_wc_status status;
 };
 
 /**

@@ -17,13 +17,44 @@
 /* One work request at a time; the rest is room to spare. */
 #define KFV_PD_CQE 4
 
-/* Softirq. The sleeper may read @status once @done is complete. */
+/*
+ * A work request. The device and the thread that waits for it have a reference each,
+ * since a late device may complete it after the wait, or after the domain is closed.
+ */
+struct kfv_pd_request {
+	struct ib_cqe cqe;
+	struct completion done;
+	enum ib_wc_status status;	/* valid once @done is complete */
+	refcount_t ref;
+};
+
+static void kfv_pd_request_put(struct kfv_pd_request *req)
+{
+	if (refcount_dec_and_test(&req->ref))
+		kfree(req);
+}
+
+/* Softirq. */
 static void kfv_pd_done(struct ib_cq *cq, struct ib_wc *wc)
 {
-	struct kfv_pd *pd = container_of(wc->wr_cqe, struct kfv_pd, cqe);
+	struct kfv_pd_request *req = container_of(wc->wr_cqe,
+						  struct kfv_pd_request, cqe);
 
-	pd->status = wc->status;
-	complete(&pd->done);
+	req->status = wc->status;
+	complete(&req->done);
+	kfv_pd_request_put(req);
+}
+
+static struct kfv_pd_request *kfv_pd_request_new(void)
+{
+	struct kfv_pd_request *req = kmalloc(sizeof(*req), GFP_KERNEL);
+
+	if (!req)
+		return NULL;
+	req->cqe.done = kfv_pd_done;
+	init_completion(&req->done);
+	refcount_set(&req->ref, 2);
+	return req;
 }
 
 /*
@@ -141,18 +172,16 @@ static int kfv_pd_create_qp(struct kfv_domain *domain)
 	return err;
 }
 
-/*
- * Gets the request back before the queue pair is destroyed. Its completion writes
- * to @pd, and the wr_cqe must not be used again while the device has it.
- */
-static void kfv_pd_flush_qp(struct kfv_domain *domain)
+/* Gets the request back, if the device is not later than that. */
+static void kfv_pd_flush_qp(struct kfv_domain *domain,
+			    struct kfv_pd_request *req)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 	struct kfv_pd *pd = domain->pd;
 
 	lockdep_assert_held(&domain->lock);
 	ib_modify_qp(pd->qp, &attr, IB_QP_STATE);
-	if (!wait_for_completion_timeout(&pd->done, KFV_REG_TIME))
+	if (!wait_for_completion_timeout(&req->done, KFV_REG_TIME))
 		dev_err(&pd->dev->ib->dev, "kfi_verbs: a registration request did not complete\n");
 }
 
@@ -169,6 +198,7 @@ static void kfv_pd_flush_qp(struct kfv_domain *domain)
 int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr)
 {
 	struct kfv_pd *pd = domain->pd;
+	struct kfv_pd_request *req;
 	int err;
 
 	lockdep_assert_held(&domain->lock);
@@ -177,18 +207,22 @@ int kfv_pd_run(struct kfv_domain *domain, struct ib_send_wr *wr)
 		if (err)
 			return err;
 	}
+	req = kfv_pd_request_new();
+	if (!req)
+		return -ENOMEM;
 
-	reinit_completion(&pd->done);
-	pd->cqe.done = kfv_pd_done;
-	wr->wr_cqe = &pd->cqe;
+	wr->wr_cqe = &req->cqe;
 	wr->send_flags = IB_SEND_SIGNALED;
 	err = ib_post_send(pd->qp, wr, NULL);
-	if (!err && !wait_for_completion_timeout(&pd->done, KFV_REG_TIME)) {
-		kfv_pd_flush_qp(domain);
+	if (err) {
+		kfv_pd_request_put(req);
+	} else if (!wait_for_completion_timeout(&req->done, KFV_REG_TIME)) {
+		kfv_pd_flush_qp(domain, req);
 		err = -ETIMEDOUT;
-	} else if (!err && pd->status != IB_WC_SUCCESS) {
+	} else if (req->status != IB_WC_SUCCESS) {
 		err = -EIO;
 	}
+	kfv_pd_request_put(req);
 	if (err)
 		kfv_pd_destroy_qp(pd);
 	return err;
@@ -209,7 +243,6 @@ struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port)
 	if (!pd)
 		return NULL;
 	kref_init(&pd->ref);
-	init_completion(&pd->done);
 	pd->port = port;
 	pd->dev = dev;
 	kfv_device_get(dev);
