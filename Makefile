@@ -13,7 +13,7 @@
 # make fuzz            10^6 random calls on /dev/kfabric; ARGS="--kernel debug --seed 1"
 # make gallery         classic wait bugs: the verdict must name each of them
 # make bench           what a wait costs, against the least that it can cost
-# make share           a part of mutants, gallery, test-wire and fuzz, chosen by the commit
+# make share           a part of mutants, gallery and fuzz, chosen by the commit
 # make check           static checks of everything
 # make modules         build the kernel modules for the guest's kernel
 # make shell           a shell in a guest

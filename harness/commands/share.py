@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Run a share of the long suites: mutants, the gallery, tests on a wire, the fuzzer.
+"""Run a share of the long suites: mutants, the gallery, the fuzzer.
 
 The last commit chooses the share. Mutants whose patch or tests it changes come first. What
 else is run rotates with the number of the commit, and the fuzzer's seed follows from its hash.
@@ -7,7 +7,6 @@ else is run rotates with the number of the commit, and the fuzzer's seed follows
 
 import argparse
 import math
-import re
 import shlex
 import subprocess
 import sys
@@ -23,18 +22,14 @@ from harness.mutants import catalogue
 from harness.mutants.catalogue import Mutant
 from harness.vm import prepare, tools
 
-WIRE = "tests/wire"
-
 # The sizes of a share.
 CHANGED = 6
 MUTANTS = 6
 ENTRIES = 6
 ROUNDS = 20_000
-WIRE_TESTS = 2
 CALLS = 100_000
 
 _GIT_SECONDS = 60.0
-_TEST = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 
 T = TypeVar("T")
 
@@ -72,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     )
     args = parser.parse_args(argv)
     commit, mutants = head(prepare.SOURCE), catalogue.load(prepare.SOURCE)
-    commands = suites(commit, mutants, wire_tests(prepare.SOURCE))
+    commands = suites(commit, mutants)
     print(f"share: of commit {commit.name[:12]}; {about(commit, mutants)}", flush=True)
     if args.list:
         print("\n".join(map(_line, commands)))
@@ -125,16 +120,7 @@ def _git(source: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def wire_tests(source: Path) -> list[str]:
-    """The tests on a wire, as pytest names them."""
-    return [
-        f"{path.relative_to(source)}::{name}"
-        for path in sorted((source / WIRE).glob("test_*.py"))
-        for name in _TEST.findall(path.read_text())
-    ]
-
-
-def suites(commit: Commit, mutants: Iterable[Mutant], wire: Sequence[str]) -> list[list[str]]:
+def suites(commit: Commit, mutants: Iterable[Mutant]) -> list[list[str]]:
     """The commands of a share, each as words after `kfabric`."""
     mutants = sorted(mutants, key=lambda mutant: mutant.name)
     first = turn(of_change(commit, mutants), commit.number, CHANGED)
@@ -145,7 +131,6 @@ def suites(commit: Commit, mutants: Iterable[Mutant], wire: Sequence[str]) -> li
     return [
         ["mutants", *(mutant.name for mutant in chosen)],
         ["gallery", *entries, "--rounds", str(ROUNDS), "--healthy", *kinds],
-        ["test", *turn(wire, commit.number, WIRE_TESTS)],
         ["fuzz", "--calls", str(CALLS), "--seed", str(commit.seed)],
     ]
 

@@ -16,7 +16,6 @@ from harness.mutants import catalogue
 from harness.vm import prepare
 
 MUTANTS = catalogue.load(prepare.SOURCE)
-WIRE = share.wire_tests(prepare.SOURCE)
 
 
 def commit(number: int, *changed: str) -> Commit:
@@ -25,7 +24,7 @@ def commit(number: int, *changed: str) -> Commit:
 
 def chosen(commit: Commit, suite: str) -> list[str]:
     """The words of one suite's command."""
-    (words,) = (words for words in share.suites(commit, MUTANTS, WIRE) if words[0] == suite)
+    (words,) = (words for words in share.suites(commit, MUTANTS) if words[0] == suite)
     return words[1:]
 
 
@@ -34,7 +33,6 @@ def chosen(commit: Commit, suite: str) -> list[str]:
     [
         ("mutants", share.MUTANTS, {mutant.name for mutant in MUTANTS}),
         ("gallery", share.ENTRIES, set(BY_NAME)),
-        ("test", share.WIRE_TESTS, set(WIRE)),
     ],
 )
 def test_consecutive_commits_go_through_everything(
@@ -54,7 +52,7 @@ def test_healthy_kinds_take_turns() -> None:
 
 def test_same_commit_has_the_same_share() -> None:
     """So that a failure can be repeated."""
-    assert share.suites(commit(7), MUTANTS, WIRE) == share.suites(commit(7), MUTANTS[::-1], WIRE)
+    assert share.suites(commit(7), MUTANTS) == share.suites(commit(7), MUTANTS[::-1])
 
 
 def test_each_commit_has_a_seed_of_its_own() -> None:
@@ -147,7 +145,7 @@ def test_list_runs_nothing(
     assert share.main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
-        ["share:", "kfabric", suite] for suite in ("mutants", "gallery", "test", "fuzz")
+        ["share:", "kfabric", suite] for suite in ("mutants", "gallery", "fuzz")
     ]
 
 
@@ -157,12 +155,12 @@ def test_suite_that_would_begin_too_late_is_left_out(
     """And a line reports it."""
     monkeypatch.setattr(share, "_run", None)
     assert share.main(["--limit", "0"]) == 0
-    assert capsys.readouterr().out.count("left out for want of time\n") == 4
+    assert capsys.readouterr().out.count("left out for want of time\n") == 3
 
 
 def test_failed_suite_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """All run; the first failure is the exit status."""
-    codes = iter([0, 3, 0, 1])
+    codes = iter([0, 3, 1])
     monkeypatch.setattr(share, "_run", lambda words: next(codes))
     assert share.main([]) == 3
     assert list(codes) == []
