@@ -56,12 +56,14 @@ void kfv_conn_put(struct kfv_conn *conn)
  * then waits for the other one for ever, and so does the removal of the device.
  *
  * The disconnect request is sent here, because later kernels do not wait for the one
- * that rdma_destroy_id() sends. It has no effect on an id that is not connected.
+ * that rdma_destroy_id() sends. It has no effect on an id that is not connected, as that
+ * of a connection request.
  *
  * This may block for long, so that everything else that waits for the connection must
  * be done before.
  *
- * Context: process, in a work item; no lock of the provider is held.
+ * Context: process, in a work item or the removal of the device; no lock of the provider
+ * is held.
  */
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 {
