@@ -238,6 +238,7 @@ static int kfv_device_add(struct ib_device *ib)
 	mutex_init(&dev->disconnect_lock);
 	INIT_LIST_HEAD(&dev->domains);
 	INIT_LIST_HEAD(&dev->nodes);
+	xa_init_flags(&dev->cqes, XA_FLAGS_LOCK_IRQ);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);
 

@@ -83,6 +83,7 @@
 #include <linux/spinlock.h>
 #include <linux/srcu.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
@@ -175,6 +176,8 @@ extern struct workqueue_struct *kfv_wq;
  * @domains: open domains; changed under @lock and kfv_lock, so that either of them
  *	keeps the list
  * @nodes: addresses at which its RDM endpoints listen, see rdm/rdm.h; @lock
+ * @cqes: room in its shared CQs that connected endpoints of each user have; by
+ *	kfi_domain_base.owner, under its own lock
  */
 struct kfv_device {
 	struct kref ref;
@@ -191,6 +194,7 @@ struct kfv_device {
 	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
 	struct list_head nodes;
+	struct xarray cqes;
 };
 
 /**
@@ -383,6 +387,7 @@ enum kfv_state {
  *	the endpoint is not enabled; then constant until kfv_conn_stop()
  * @cq: one of the device's shared CQs, with room reserved for both queues; as @qp
  * @nr_cqe: that room; as @qp
+ * @user: the user for whom it is counted in kfv_device.cqes, or 0; as @qp
  * @tx: sends and RMA
  * @rx: receives
  * @keepalive_secs: seconds after which a silent peer is probed; 0: never. Written
@@ -415,6 +420,7 @@ struct kfv_conn {
 	struct ib_qp *qp;
 	struct ib_cq *cq;
 	unsigned int nr_cqe;
+	u64 user;
 	struct kfv_queue tx;
 	struct kfv_queue rx;
 	unsigned int keepalive_secs;
