@@ -21,10 +21,14 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "kfi_verbs.h"
+#include "rdm/rdm.h"
 
 /* Delay until a sender tries again: 12 stands for 0.64 ms, 0 for 655 ms. */
 #define KFV_MIN_RNR_TIMER 12
+
+static unsigned int max_user_cqes = 1 << 20;
+module_param(max_user_cqes, uint, 0644);
+MODULE_PARM_DESC(max_user_cqes, "entries in the CQs of a device that connected endpoints of one user reserve");
 
 static void kfv_conn_release(struct kref *ref)
 {
@@ -56,12 +60,14 @@ void kfv_conn_put(struct kfv_conn *conn)
  * then waits for the other one for ever, and so does the removal of the device.
  *
  * The disconnect request is sent here, because later kernels do not wait for the one
- * that rdma_destroy_id() sends. It has no effect on an id that is not connected.
+ * that rdma_destroy_id() sends. It has no effect on an id that is not connected, as that
+ * of a connection request.
  *
  * This may block for long, so that everything else that waits for the connection must
  * be done before.
  *
- * Context: process, in a work item; no lock of the provider is held.
+ * Context: process, in a work item or the removal of the device; no lock of the provider
+ * is held.
  */
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 {
@@ -70,6 +76,48 @@ void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 	rdma_disconnect(id);
 	rdma_destroy_id(id);
 	mutex_unlock(&dev->disconnect_lock);
+}
+
+/*
+ * Room for every operation is reserved before any is posted. A shared CQ that overran
+ * would lose completions of other endpoints, too: rxe_cq_post() drops an entry that finds
+ * the CQ full.
+ *
+ * The device makes new CQs where no other one has room, charges them to no user and keeps
+ * them as long as it lives. Hence the limit.
+ */
+static int kfv_conn_get_cq(struct kfv_conn *conn)
+{
+	struct kfv_device *dev = conn->pd->dev;
+	u64 owner = conn->ep->domain->base.owner;
+	struct ib_cq *cq;
+	int err;
+
+	lockdep_assert_held(&conn->ctl);
+	conn->nr_cqe = conn->tx.size + conn->rx.size + 2 * KFV_SPARE_WR;
+	if (owner >= KFI_OWNER_USER) {
+		err = kfr_count(&dev->cqes, owner, conn->nr_cqe,
+				READ_ONCE(max_user_cqes), GFP_KERNEL);
+		if (err)
+			return err == -EAGAIN ? -EMFILE : err;
+		conn->user = owner;
+	}
+	cq = ib_cq_pool_get(dev->ib, conn->nr_cqe, -1, IB_POLL_SOFTIRQ);
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	conn->cq = cq;
+	return 0;
+}
+
+/* The mirror, also after an error. The caller holds ctl, or has the last reference. */
+static void kfv_conn_put_cq(struct kfv_conn *conn)
+{
+	if (conn->cq)
+		ib_cq_pool_put(conn->cq, conn->nr_cqe);
+	if (conn->user)
+		kfr_uncount(&conn->pd->dev->cqes, conn->user, conn->nr_cqe);
+	conn->cq = NULL;
+	conn->user = 0;
 }
 
 /*
@@ -90,8 +138,7 @@ static void kfv_conn_destroy(struct work_struct *work)
 		ib_destroy_qp(conn->qp);
 	if (conn->id)
 		kfv_id_destroy(pd->dev, conn->id);
-	if (conn->cq)
-		ib_cq_pool_put(conn->cq, conn->nr_cqe);
+	kfv_conn_put_cq(conn);
 
 	/* Usually complete since kfv_conn_drain(), or by destroying the queue pair. */
 	if (wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME)) {
@@ -234,10 +281,8 @@ void kfv_conn_disable(struct kfv_conn *conn)
 	lockdep_assert_held(&conn->ctl);
 	if (conn->qp)
 		ib_destroy_qp(conn->qp);
-	if (conn->cq)
-		ib_cq_pool_put(conn->cq, conn->nr_cqe);
 	conn->qp = NULL;
-	conn->cq = NULL;
+	kfv_conn_put_cq(conn);
 	kfv_queue_fini(&conn->tx);
 	kfv_queue_fini(&conn->rx);
 }
@@ -247,40 +292,23 @@ void kfv_conn_disable(struct kfv_conn *conn)
  * @conn: of an endpoint that is not enabled
  *
  * Context: process; caller holds conn->ctl.
- * Return: 0 or a negative errno.
+ * Return: 0 or a negative errno; -EMFILE: the user has as much room in the CQs of the
+ * device as it may have.
  */
 int kfv_conn_enable(struct kfv_conn *conn)
 {
-	struct ib_cq *cq;
 	int err;
 
 	lockdep_assert_held(&conn->ctl);
 	err = kfv_queue_init(conn, &conn->tx, true);
 	if (!err)
 		err = kfv_queue_init(conn, &conn->rx, false);
+	if (!err)
+		err = kfv_conn_get_cq(conn);
+	if (!err)
+		err = kfv_conn_create_qp(conn);
 	if (err)
-		goto err;
-
-	/*
-	 * Room for every operation is reserved before any is posted. A shared CQ
-	 * that overran would lose completions of other endpoints, too: rxe_cq_post()
-	 * drops an entry that finds the CQ full.
-	 */
-	conn->nr_cqe = conn->tx.size + conn->rx.size + 2 * KFV_SPARE_WR;
-	cq = ib_cq_pool_get(conn->pd->dev->ib, conn->nr_cqe, -1,
-			    IB_POLL_SOFTIRQ);
-	if (IS_ERR(cq)) {
-		err = PTR_ERR(cq);
-		goto err;
-	}
-	conn->cq = cq;
-	err = kfv_conn_create_qp(conn);
-	if (err)
-		goto err;
-	return 0;
-
-err:
-	kfv_conn_disable(conn);
+		kfv_conn_disable(conn);
 	return err;
 }
 

@@ -62,14 +62,16 @@ void kfv_device_put(struct kfv_device *dev)
  * kfv_device_use() - keep the ib_device for a device half
  * @dev: a device that is not gone
  *
- * The removal sets @gone under the lock before it waits for @users to become 0. So the
- * count cannot have reached 0 here.
+ * The removal takes it off the list and sets @gone, under the locks of either, before it
+ * waits for @users to become 0. So the count cannot have reached 0 here.
  *
- * Context: process; caller holds @dev->lock.
+ * Context: process; caller holds @dev->lock, or kfv_dev_lock and has found the device on
+ * the list.
  */
 void kfv_device_use(struct kfv_device *dev)
 {
-	lockdep_assert_held(&dev->lock);
+	lockdep_assert(lockdep_is_held(&dev->lock) ||
+		       lockdep_is_held(&kfv_dev_lock));
 	refcount_inc(&dev->users);
 }
 
@@ -201,8 +203,16 @@ static int kfv_device_queues(struct kfv_device *dev)
 	if (!dev->conns)
 		return -ENOMEM;
 	dev->regions = alloc_workqueue("kfv_regions", WQ_UNBOUND, KFV_WORK_MAX);
-	if (dev->regions)
-		return 0;
+	if (!dev->regions)
+		goto err_conns;
+	dev->reqs = alloc_ordered_workqueue("kfv_reqs", 0);
+	if (!dev->reqs)
+		goto err_regions;
+	return 0;
+
+err_regions:
+	destroy_workqueue(dev->regions);
+err_conns:
 	destroy_workqueue(dev->conns);
 	return -ENOMEM;
 }
@@ -228,6 +238,7 @@ static int kfv_device_add(struct ib_device *ib)
 	mutex_init(&dev->disconnect_lock);
 	INIT_LIST_HEAD(&dev->domains);
 	INIT_LIST_HEAD(&dev->nodes);
+	xa_init_flags(&dev->cqes, XA_FLAGS_LOCK_IRQ);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);
 
@@ -248,7 +259,8 @@ static int kfv_device_add(struct ib_device *ib)
  *  2. @gone and synchronize_srcu(): posting and reporting have ended.
  *  3. The loss is reported, as the last entry of each queue, before anything is
  *     torn down. Waiters return without waiting for the teardown.
- *  4. The device halves are detached; work items destroy them.
+ *  4. The device halves are detached; work items destroy them. Connection requests
+ *     lose their ids here.
  *  5. Our own use ends, and the last work item completes @idle.
  *
  * RDMA CM still knows the device here: clients are removed in the reverse order of
@@ -257,9 +269,9 @@ static int kfv_device_add(struct ib_device *ib)
  * rdma_cm_id that is left on the device would block the removal for ever, in
  * cma_process_remove().
  *
- * Only the device's own lock is held all along, so that objects of other devices can be
- * opened, used and closed meanwhile. It is dropped before the wait, so that objects of
- * this one can be closed.
+ * Only the device's own lock is held until the halves are detached, so that objects of
+ * other devices can be opened, used and closed meanwhile. It is dropped before the removal
+ * waits for the device, so that objects of this one can be closed.
  */
 static void kfv_device_remove(struct ib_device *ib, void *data)
 {
@@ -279,12 +291,12 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 		kfv_domain_lose(domain);
 	kfv_pep_lose(dev);
 
-	kfv_req_detach(dev);
 	kfv_pep_detach(dev);
 	kfr_strip(dev);
 	list_for_each_entry(domain, &dev->domains, link)
 		kfv_domain_detach(domain);
 	mutex_unlock(&dev->lock);
+	kfv_req_detach(dev);
 
 	/* No peer is waited for; how long it takes is up to the device. */
 	kfv_device_unuse(dev);
@@ -292,6 +304,7 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 	/* The last item may be between this completion and its return. */
 	destroy_workqueue(dev->conns);
 	destroy_workqueue(dev->regions);
+	destroy_workqueue(dev->reqs);
 	kfv_device_put(dev);
 }
 

@@ -83,6 +83,7 @@
 #include <linux/spinlock.h>
 #include <linux/srcu.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
@@ -108,6 +109,7 @@
 #define KFV_MR_PAGES		512	/* pages of one memory region */
 #define KFV_MR_IOV_LIMIT	256	/* pieces of one memory region */
 #define KFV_BACKLOG		128
+#define KFV_REQS_ENDED		4096	/* requests with ids yet to be destroyed */
 #define KFV_KEEPALIVE_MAX	86400	/* seconds of silence */
 
 /* Private data that RDMA CM carries over InfiniBand's messages, in bytes. */
@@ -159,20 +161,23 @@ extern struct workqueue_struct *kfv_wq;
  * @link: on kfv_devices; changed under kfv_lock and kfv_dev_lock, so that either
  *	of them keeps the list
  * @ib: the device; constant. It may not be touched once @users is 0.
- * @users: device halves (kfv_pd, kfr_node) and our client; the last one completes
- *	@idle
+ * @users: device halves (kfv_pd, kfr_node), connection requests and our client; the
+ *	last one completes @idle
  * @idle: @users is 0
  * @gone: it is being removed; set once under @lock and kfv_lock, read without a lock. A
  *	reader outside both and outside a read section of kfv_srcu may see an old
  *	value.
- * @conns: runs what destroys connections, and requests whose peers have given up; a
- *	queue runs KFV_WORK_MAX items at most, and here all of them may wait for the
- *	device or for @disconnect_lock
+ * @conns: runs what destroys connections; a queue runs KFV_WORK_MAX items at most, and
+ *	here all of them may wait for the device or for @disconnect_lock
  * @regions: runs what destroys memory regions
+ * @reqs: runs what destroys connection requests, one at a time
+ * @nr_ended: requests that @reqs has yet to destroy; atomic
  * @disconnect_lock: serialises kfv_id_destroy()
  * @domains: open domains; changed under @lock and kfv_lock, so that either of them
  *	keeps the list
  * @nodes: addresses at which its RDM endpoints listen, see rdm/rdm.h; @lock
+ * @cqes: room in its shared CQs that connected endpoints of each user have; by
+ *	kfi_domain_base.owner, under its own lock
  */
 struct kfv_device {
 	struct kref ref;
@@ -184,9 +189,12 @@ struct kfv_device {
 	bool gone;
 	struct workqueue_struct *conns;
 	struct workqueue_struct *regions;
+	struct workqueue_struct *reqs;
+	atomic_t nr_ended;
 	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
 	struct list_head nodes;
+	struct xarray cqes;
 };
 
 /**
@@ -373,6 +381,7 @@ enum kfv_state {
  *	the endpoint is not enabled; then constant until kfv_conn_stop()
  * @cq: one of the device's shared CQs, with room reserved for both queues; as @qp
  * @nr_cqe: that room; as @qp
+ * @user: the user for whom it is counted in kfv_device.cqes, or 0; as @qp
  * @tx: sends and RMA
  * @rx: receives
  * @keepalive_secs: seconds after which a silent peer is probed; 0: never. Written
@@ -405,6 +414,7 @@ struct kfv_conn {
 	struct ib_qp *qp;
 	struct ib_cq *cq;
 	unsigned int nr_cqe;
+	u64 user;
 	struct kfv_queue tx;
 	struct kfv_queue rx;
 	unsigned int keepalive_secs;
@@ -476,11 +486,12 @@ struct kfv_pep {
  * @link: on kfv_pep.waiting; kfv_dev_lock
  * @pep: the passive endpoint while the request counts there, else NULL; kfv_dev_lock
  * @fabric: of the passive endpoint; constant
+ * @dev: device of @id, counted in kfv_device.users while @id is there; constant
  * @id: RDMA CM's half; NULL after the device is gone. kfv_dev_lock; of the caller
  *	that has taken the request out of the table
  * @responder_resources: RDMA reads that the peer wants to have in flight; constant
  * @initiator_depth: RDMA reads that the peer answers at a time; constant
- * @destroy: destroys it if the peer has given up while its event was unread
+ * @destroy: destroys it, and its id
  */
 struct kfv_req {
 	struct kfid fid;
@@ -488,6 +499,7 @@ struct kfv_req {
 	struct list_head link;
 	struct kfv_pep *pep;
 	struct kfid_fabric *fabric;
+	struct kfv_device *dev;
 	struct rdma_cm_id *id;
 	u8 responder_resources;
 	u8 initiator_depth;
@@ -657,10 +669,10 @@ void kfv_pep_lose(const struct kfv_device *dev);
 void kfv_pep_detach(const struct kfv_device *dev);
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
-				const struct kfv_device *dev,
+				struct kfv_device *dev,
 				struct rdma_conn_param *param);
 void kfv_req_reject_all(const struct kfid_fabric *fabric);
-void kfv_req_detach(const struct kfv_device *dev);
+void kfv_req_detach(struct kfv_device *dev);
 
 /* atomic.c */
 extern struct kfi_ops_atomic kfv_atomic_ops;

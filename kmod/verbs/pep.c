@@ -11,11 +11,13 @@
  * many requests the machine has. A request counts until it is answered or its peer has
  * given up: peers that come and go keep no other peer away. If the peer gives up while
  * the event is unread, the event is taken back, so that it keeps neither memory nor a
- * place in the EQ. The request then counts until a work item has destroyed it.
+ * place in the EQ.
  *
- * RDMA CM's id of a request is attached to a device. A removal destroys the id and
- * leaves a request without one, because an unread event or the ULP may still hold its
- * handle.
+ * RDMA CM's id of a request is attached to a device, which the request uses as long as it
+ * has the id. A removal destroys the id and leaves a request without one, because an
+ * unread event or the ULP may still hold its handle. In all other cases a work item
+ * destroys the id: RDMA CM waits until the device has sent the reject, which may take for
+ * ever, and no close and no exit may wait for that.
  */
 #include <linux/hashtable.h>
 #include <linux/in.h>
@@ -73,37 +75,43 @@ static struct kfv_req *kfv_req_remove(const struct kfid *handle)
 	return req;
 }
 
+/* Work item. The removal of the device waits for it: the request uses the device. */
+static void kfv_req_destroy(struct work_struct *work)
+{
+	struct kfv_req *req = container_of(work, struct kfv_req, destroy);
+	struct kfv_device *dev = req->dev;
+
+	kfv_id_destroy(dev, req->id);
+	kfree(req);
+	atomic_dec(&dev->nr_ended);
+	kfv_device_unuse(dev);
+	module_put(THIS_MODULE);
+}
+
+/* Frees a request that is out of the table, and is the caller's. */
+static void kfv_req_end(struct kfv_req *req)
+{
+	if (!req->id) {
+		kfree(req);
+		return;
+	}
+	atomic_inc(&req->dev->nr_ended);
+	INIT_WORK(&req->destroy, kfv_req_destroy);
+	kfv_queue_work(req->dev->reqs, &req->destroy);
+}
+
 /*
- * Ends a request that the caller has taken out of the table. With data the reject is sent
- * here; without, rdma_destroy_id() sends one (cm_destroy_id() in
+ * The same with a reject, which is not waited for. On a device that is being removed,
+ * kfv_id_destroy() sends it, without the data (cm_destroy_id() in
  * drivers/infiniband/core/cm.c).
  */
 static void kfv_req_reject(struct kfv_req *req, const void *data, size_t len)
 {
-	if (req->id) {
-		if (data && len)
-			rdma_reject(req->id, data, min_t(size_t, len,
-							 KFV_REJ_DATA),
-				    IB_CM_REJ_CONSUMER_DEFINED);
-		rdma_destroy_id(req->id);
-	}
-	kfree(req);
-}
-
-/*
- * Work item, since rdma_destroy_id() waits until kfv_req_event() has returned. The
- * request is out of the table, but still counts.
- */
-static void kfv_req_destroy(struct work_struct *work)
-{
-	struct kfv_req *req = container_of(work, struct kfv_req, destroy);
-
-	rdma_destroy_id(req->id);
-	mutex_lock(&kfv_dev_lock);
-	kfv_req_uncount(req);
-	mutex_unlock(&kfv_dev_lock);
-	kfree(req);
-	module_put(THIS_MODULE);
+	if (req->id && !kfv_gone(req->dev))
+		rdma_reject(req->id, data,
+			    data ? min_t(size_t, len, KFV_REJ_DATA) : 0,
+			    IB_CM_REJ_CONSUMER_DEFINED);
+	kfv_req_end(req);
 }
 
 static int kfv_req_close(struct kfid *fid)
@@ -131,14 +139,15 @@ static struct kfi_ops kfv_req_fid_ops = {
  * @dev: device of the endpoint
  * @param: its depths are lowered to those of the peer
  *
- * Context: process; caller holds @dev->lock. So no removal comes between taking the
- * id out of the table of requests and putting the endpoint on the list of its domain.
+ * Context: process; caller holds @dev->lock, and a domain on @dev uses the device. So no
+ * removal comes between taking the id out of the table of requests and putting the
+ * endpoint on the list of its domain.
  * Return: RDMA CM's id, now the caller's; or -EINVAL, -ENODEV (the device of the
  * request is gone), -KFI_EDOMAIN, and the request stays in the table.
  */
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
-				const struct kfv_device *dev,
+				struct kfv_device *dev,
 				struct rdma_conn_param *param)
 {
 	struct rdma_cm_id *id;
@@ -151,7 +160,7 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 		id = ERR_PTR(-EINVAL);
 	else if (!req->id)
 		id = ERR_PTR(-ENODEV);
-	else if (req->id->device != dev->ib)
+	else if (req->dev != dev)
 		id = ERR_PTR(-KFI_EDOMAIN);
 	else
 		id = req->id;
@@ -166,6 +175,7 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 	param->initiator_depth = min(param->initiator_depth,
 				     req->initiator_depth);
 	kfree(req);
+	kfv_device_unuse(dev);
 	return id;
 }
 
@@ -178,9 +188,8 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
  */
 void kfv_req_reject_all(const struct kfid_fabric *fabric)
 {
-	struct kfv_req *req, *next;
 	struct hlist_node *tmp;
-	LIST_HEAD(drop);
+	struct kfv_req *req;
 	int bucket;
 
 	mutex_lock(&kfv_dev_lock);
@@ -188,12 +197,9 @@ void kfv_req_reject_all(const struct kfid_fabric *fabric)
 		if (req->fabric != fabric)
 			continue;
 		kfv_req_unhash(req);
-		list_add(&req->link, &drop);
+		kfv_req_reject(req, NULL, 0);
 	}
 	mutex_unlock(&kfv_dev_lock);
-	/* Not under kfv_dev_lock, which event handlers take. */
-	list_for_each_entry_safe(req, next, &drop, link)
-		kfv_req_reject(req, NULL, 0);
 }
 
 static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev,
@@ -204,7 +210,7 @@ static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev,
 
 	mutex_lock(&kfv_dev_lock);
 	hlist_for_each_entry(req, bucket, node) {
-		if (req->id && req->id->device == dev->ib) {
+		if (req->id && req->dev == dev) {
 			id = req->id;
 			req->id = NULL;
 			break;
@@ -221,39 +227,39 @@ static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev,
  * One at a time, because kfv_dev_lock may not be held while an id is destroyed. A
  * bucket without such ids gets no new one, so each bucket is finished once.
  *
- * Context: process; caller holds @dev->lock, which keeps kfv_req_take() away.
+ * Context: process; no lock is held, as this waits for the device. Domains of @dev are
+ * detached, so that no endpoint takes a request over.
  */
-void kfv_req_detach(const struct kfv_device *dev)
+void kfv_req_detach(struct kfv_device *dev)
 {
 	struct rdma_cm_id *id;
 	int i;
 
-	lockdep_assert_held(&dev->lock);
-	for (i = 0; i < HASH_SIZE(kfv_reqs); i++)
-		while ((id = kfv_req_detach_one(dev, &kfv_reqs[i])))
-			rdma_destroy_id(id);
+	for (i = 0; i < HASH_SIZE(kfv_reqs); i++) {
+		while ((id = kfv_req_detach_one(dev, &kfv_reqs[i]))) {
+			kfv_id_destroy(dev, id);
+			kfv_device_unuse(dev);
+		}
+	}
 }
 
 /*
- * The peer of a request gives up. A request that was read stays its reader's. On a device
- * that is being removed, the removal destroys the id. On another one, the removal waits
- * for the work item: it destroys @conns after it has taken the device off the list.
+ * The peer of a request gives up. A request that was read stays its reader's. A work
+ * item, since rdma_destroy_id() waits until kfv_req_event() has returned.
  */
 static void kfv_req_give_up(struct kfv_req *req)
 {
-	struct kfv_device *dev = kfv_device_find(req->id->device);
 	struct kfi_eq_slot slot;
 
 	lockdep_assert_held(&kfv_dev_lock);
-	if (!dev || !req->pep ||
+	if (!req->pep ||
 	    !kfi_pep_take_request(&req->pep->base, &req->fid, &slot)) {
 		kfv_req_uncount(req);
 		return;
 	}
 	kfi_freeinfo(((struct kfi_eq_cm_entry *)slot.payload)->info);
-	hash_del(&req->node);
-	INIT_WORK(&req->destroy, kfv_req_destroy);
-	kfv_queue_work(dev->conns, &req->destroy);
+	kfv_req_unhash(req);
+	kfv_req_end(req);
 }
 
 /*
@@ -361,6 +367,12 @@ static bool kfv_pep_full(const struct kfv_pep *pep)
 	return pep->nr_waiting >= pep->backlog;
 }
 
+/* No more of them than that wait for a device which is late to send its rejects. */
+static bool kfv_device_full(const struct kfv_device *dev)
+{
+	return atomic_read(&dev->nr_ended) >= KFV_REQS_ENDED;
+}
+
 static void kfv_req_count(struct kfv_req *req, struct kfv_pep *pep)
 {
 	lockdep_assert_held(&kfv_dev_lock);
@@ -391,8 +403,9 @@ static void kfv_pep_forget_reqs(struct kfv_pep *pep)
 static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 		       const struct rdma_conn_param *param)
 {
+	struct kfv_device *dev;
 	struct kfv_req *req;
-	int err = -ENODEV;
+	int err = 0;
 
 	req = kfv_req_new(pep, id, param);
 	if (!req)
@@ -403,14 +416,18 @@ static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 	 * has taken the device off its list before.
 	 */
 	mutex_lock(&kfv_dev_lock);
-	if (kfv_pep_full(pep)) {
+	dev = kfv_device_find(id->device);
+	if (!dev) {
+		err = -ENODEV;
+	} else if (kfv_pep_full(pep) || kfv_device_full(dev)) {
 		err = -EAGAIN;
-	} else if (kfv_device_find(id->device)) {
+	} else {
+		req->dev = dev;
+		kfv_device_use(dev);
 		id->context = &req->fid;
 		id->event_handler = kfv_req_event;
 		hash_add(kfv_reqs, &req->node, (unsigned long)&req->fid);
 		kfv_req_count(req, pep);
-		err = 0;
 	}
 	mutex_unlock(&kfv_dev_lock);
 	if (err) {
@@ -427,7 +444,10 @@ static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 	 * to the ULP, and the fabric is open. If the removal has taken the id, it
 	 * waits for this handler and then destroys the id; RDMA CM must not.
 	 */
-	if (kfv_req_remove(&req->fid) && !req->id)
+	kfv_req_remove(&req->fid);
+	if (req->id)
+		kfv_device_unuse(dev);
+	else
 		err = 0;
 	kfree(req);
 	return err;

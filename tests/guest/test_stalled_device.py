@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from guest_support import LIMIT, Call, Child, Mock
 from rdm_support import RdmNet
+from rdm_wire_cm import Channel, Event, Kind
 from verbs_support import REMOTE, Net, counts, wait_for_counts
 
 import kfabric_py as kp
@@ -146,3 +149,75 @@ def test_rdm_connection_has_no_queue_pair_when_its_operations_end(
         wait_until(lambda: counts(late.link)["qp"] == without, "no queue pair", LIMIT)
         assert mock.state()["hook D9"]["stopped"] == "1"
         hook.go()
+
+
+def test_killed_reader_of_a_request_is_not_held_up(
+    late: Net, mock: Mock, in_child: InChild
+) -> None:
+    """O4: hook D12: the id of the request does not go; its peer is rejected nevertheless."""
+    listening = late.device.getinfo(provider="verbs", source=(late.link.address, 0))[0]
+
+    def read_a_request(report: Callable[[str], None]) -> int:
+        with kp.Device() as device, device.fabric(listening) as fabric:
+            eq, listener = fabric.eq(), fabric.passive_ep(listening)
+            listener.bind(eq)
+            listener.listen()
+            name = listener.getname()
+            assert isinstance(name, tuple)
+            report(str(name[1]))
+            event = eq.sread(timeout=LIMIT)
+            assert event is not None and event.request is not None
+            report("read")
+            signal.pause()
+        return 0
+
+    child = in_child(read_a_request)
+    peer = late.peer(late.info_for(int(child.report())))
+    peer.ep.connect()
+    assert child.report() == "read"
+    hook = mock.hook("D12", None)
+    child.kill(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    hook.stopped()
+    assert peer.eq_error().err == errno.ECONNREFUSED
+    assert mock.state()["hook D12"]["stopped"] == "1"
+    hook.go()
+
+
+def knock(channel: Channel, net: Net) -> None:
+    """Send a listener a request whose sender is no endpoint of kfabric."""
+
+    def happened(kind: Kind) -> None:
+        event: Event | None = None
+
+        def came() -> bool:
+            nonlocal event
+            event = channel.next()
+            return event is not None
+
+        wait_until(came, kind.name, LIMIT)
+        assert event is not None and event.kind is kind
+
+    id = channel.create()
+    channel.resolve_addr(id, net.link.address, *net.name)
+    happened(Kind.ADDR_RESOLVED)
+    channel.resolve_route(id)
+    happened(Kind.ROUTE_RESOLVED)
+    channel.connect(id, 1, b"", 1)
+
+
+def test_removal_that_waits_for_a_request_holds_up_no_close(
+    late: Net, mock: Mock, in_thread: InThread
+) -> None:
+    """O5: hook D12: the removal destroys the id of a request, which does not go."""
+    with contextlib.closing(Channel()) as channel, late.fabric.domain(late.info) as domain:
+        knock(channel, late)
+        request = late.request()
+        hook = mock.hook("D12", None)
+        removal = in_thread(lambda: topology.delete_link(late.link.name))
+        hook.stopped()
+        in_thread(domain.close).result()
+        assert mock.state()["hook D12"]["stopped"] == "1"
+        hook.go()
+        removal.result()
+        request.close()

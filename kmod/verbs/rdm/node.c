@@ -575,13 +575,14 @@ static struct kfr_conn *kfr_conn_begin_to(struct kfr_node *node, __be32 remote,
 	int err;
 
 	lockdep_assert_held(&node->lock);
-	err = kfr_count(&node->begins, by, kfr_share(READ_ONCE(rdm_max_conns)),
+	err = kfr_count(&node->begins, by, 1,
+			kfr_share(READ_ONCE(rdm_max_conns)),
 			GFP_ATOMIC | __GFP_NOWARN);
 	if (err)
 		return ERR_PTR(err);
 	conn = kfr_node_link(node, remote, false);
 	if (!conn) {
-		kfr_uncount(&node->begins, by);
+		kfr_uncount(&node->begins, by, 1);
 		return ERR_PTR(-ENOMEM);
 	}
 	conn->by = by;
@@ -598,7 +599,7 @@ void kfr_node_begun(struct kfr_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
 	if (conn->by)
-		kfr_uncount(&conn->node->begins, conn->by);
+		kfr_uncount(&conn->node->begins, conn->by, 1);
 	conn->by = 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What owners have of a node: connections that they begin, and numbers of endpoints.
+ * What owners have of a node: connections that they begin, and numbers of endpoints; and
+ * of a device: room in its shared CQs (kfv_device.cqes).
  * Each has a share, so that places are free for others; see "Shares of an address" in
  * docs/rdm.md.
  *
@@ -10,17 +11,18 @@
 #include "rdm.h"
 
 /**
- * kfr_count() - count one more of an owner
+ * kfr_count() - count some more of an owner
  * @xa: the counts of all owners
  * @owner: the owner
+ * @more: how many more
  * @most: as many as it may have
  * @gfp: for the first one
  *
  * Context: any, if @gfp does not sleep. kfr_uncount() is the mirror.
- * Return: 0; -EAGAIN: it has @most; -ENOMEM.
+ * Return: 0; -EAGAIN: it would have more than @most; -ENOMEM.
  */
-int kfr_count(struct xarray *xa, unsigned long owner, unsigned long most,
-	      gfp_t gfp)
+int kfr_count(struct xarray *xa, unsigned long owner, unsigned long more,
+	      unsigned long most, gfp_t gfp)
 {
 	XA_STATE(xas, xa, owner);
 	unsigned long irq, n;
@@ -28,8 +30,8 @@ int kfr_count(struct xarray *xa, unsigned long owner, unsigned long most,
 	do {
 		xas_lock_irqsave(&xas, irq);
 		n = xa_to_value(xas_load(&xas));
-		if (n < most)
-			xas_store(&xas, xa_mk_value(n + 1));
+		if (more <= most && n <= most - more)
+			xas_store(&xas, xa_mk_value(n + more));
 		else
 			xas_set_err(&xas, -EAGAIN);
 		xas_unlock_irqrestore(&xas, irq);
@@ -40,18 +42,19 @@ int kfr_count(struct xarray *xa, unsigned long owner, unsigned long most,
 /**
  * kfr_uncount() - the mirror of kfr_count()
  * @xa: the counts of all owners
- * @owner: the owner, which has at least one
+ * @owner: the owner, which has at least that many
+ * @less: how many less
  *
  * Context: any; allocates nothing.
  */
-void kfr_uncount(struct xarray *xa, unsigned long owner)
+void kfr_uncount(struct xarray *xa, unsigned long owner, unsigned long less)
 {
 	XA_STATE(xas, xa, owner);
 	unsigned long irq, n;
 
 	xas_lock_irqsave(&xas, irq);
 	n = xa_to_value(xas_load(&xas));
-	xas_store(&xas, n > 1 ? xa_mk_value(n - 1) : NULL);
+	xas_store(&xas, n > less ? xa_mk_value(n - less) : NULL);
 	xas_unlock_irqrestore(&xas, irq);
 }
 
@@ -78,7 +81,7 @@ int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep, u16 id)
 	lockdep_assert_held(&ep->ctl);
 	if (ep->rdm->domain->base.owner < KFI_OWNER_USER)
 		return 0;
-	err = kfr_count(pid ? &node->pids : &node->ids, kfr_user_index(ep),
+	err = kfr_count(pid ? &node->pids : &node->ids, kfr_user_index(ep), 1,
 			pid ? KFR_USER_PIDS : KFR_USER_IDS, GFP_KERNEL);
 	return err == -EAGAIN ? -EMFILE : err;
 }
@@ -95,5 +98,5 @@ void kfr_number_drop(struct kfr_node *node, const struct kfr_ep *ep, u16 id)
 {
 	if (ep->rdm->domain->base.owner >= KFI_OWNER_USER)
 		kfr_uncount(id <= KFR_PID_MAX ? &node->pids : &node->ids,
-			    kfr_user_index(ep));
+			    kfr_user_index(ep), 1);
 }

@@ -482,9 +482,9 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_mr *mr, bool all);
 
 /* owner.c: what owners have of a node */
-int kfr_count(struct xarray *xa, unsigned long owner, unsigned long most,
-	      gfp_t gfp);
-void kfr_uncount(struct xarray *xa, unsigned long owner);
+int kfr_count(struct xarray *xa, unsigned long owner, unsigned long more,
+	      unsigned long most, gfp_t gfp);
+void kfr_uncount(struct xarray *xa, unsigned long owner, unsigned long less);
 int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep, u16 id);
 void kfr_number_drop(struct kfr_node *node, const struct kfr_ep *ep, u16 id);
 

@@ -332,8 +332,8 @@ struct kfab_bind {
  *    than a wait set
  *  - EBUSY: KFAB_SETFIDFLAG: a thread sleeps in the set
  *  - EMFILE: KFAB_GETWAIT: the process has as many descriptors as it may have;
- *    KFAB_ENABLE: the user has as many endpoints of this key at the address as it may
- *    have
+ *    KFAB_ENABLE: the user has as many endpoints of this key at the address, or as
+ *    much room in the queues of the device, as it may have
  *  - ENFILE: KFAB_GETWAIT: the system has as many open files as it may have
  *  - EADDRINUSE: KFAB_ENABLE: another endpoint has the address
  *  - EADDRNOTAVAIL: KFAB_ENABLE: the address is not on the device

@@ -63,6 +63,7 @@ struct kfab_listen {
  *  - EOPNOTSUPP: the endpoint has no connections
  *  - EALREADY: the endpoint is connecting
  *  - EISCONN: the endpoint is connected
+ *  - EMFILE: the user has as much room in the queues of the device as it may have
  *  - EACCES: a port is reserved, and CAP_NET_BIND_SERVICE is missing
  *  - EADDRNOTAVAIL: no device reaches the address
  *  - ENODEV: the device is gone
@@ -78,6 +79,7 @@ struct kfab_listen {
  *  - EINVAL: an address was given, or private data that is too long
  *  - EOPNOTSUPP: the endpoint has no connections
  *  - ECONNABORTED: the peer has given up
+ *  - EMFILE: the user has as much room in the queues of the device as it may have
  *  - ENODEV: the device is gone
  *  - KFAB_ENOCQ: no CQ is bound
  *  - KFAB_ENOEQ: no EQ is bound
