@@ -9,9 +9,9 @@ import importlib
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
+from types import FrameType, ModuleType
 
-from harness.errors import ExitStatus, KfabricError, report
+from harness.errors import ExitStatus, KfabricError, UsageError, near, report
 
 COMMANDS = {
     "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
@@ -33,6 +33,10 @@ COMMANDS = {
 }
 
 
+class UnknownCommand(UsageError, label="no such command"):
+    """There is no subcommand of that name."""
+
+
 def usage() -> str:
     width = max(map(len, COMMANDS))
     rows = [f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items()]
@@ -46,19 +50,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] in (["-h"], ["--help"], ["help"]):
         print(usage())
         return ExitStatus.OK
-    if not words or words[0] not in COMMANDS:
+    if words[:1] in (["-V"], ["--version"]):
+        print(f"kfabric {version()}")
+        return ExitStatus.OK
+    if not words:
         print(usage(), file=sys.stderr)
         return ExitStatus.USAGE
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        module = importlib.import_module(COMMANDS[words[0]][0])
-        status: int = module.main(words[1:])
+        status: int = _module(words[0]).main(words[1:])
         return status
     except KfabricError as error:
         return report(error)
     except KeyboardInterrupt:
         print("kfabric: interrupted", file=sys.stderr)
         return ExitStatus.INTERRUPTED
+
+
+def version() -> str:
+    """The version of the installed package."""
+    from importlib import metadata  # slow, and rarely needed
+
+    try:
+        return metadata.version("kfabric")
+    except metadata.PackageNotFoundError:
+        return "of a checkout that is not installed"
+
+
+def _module(name: str) -> ModuleType:
+    """The module of a subcommand. Raises UnknownCommand."""
+    if name not in COMMANDS:
+        raise UnknownCommand(name, near(name, COMMANDS, "see kfabric --help"))
+    return importlib.import_module(COMMANDS[name][0])
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

@@ -7,6 +7,7 @@ test are never confused.
 
 import enum
 import sys
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -16,6 +17,7 @@ class ExitStatus(enum.IntEnum):
     OK = 0
     TEST_FAILED = 1
     USAGE = 2
+    """The command line is wrong, or a thing that it names does not exist."""
     FAULT_FOUND = 3
     """The verdict found a lost, spurious, late or shared wake-up."""
     NOT_VERIFIED = 4
@@ -68,7 +70,11 @@ class KfabricError(Exception):
     def line(self) -> str:
         """The error and its hint, as the one line that a user sees."""
         tail = f"; {self.hint}" if self.hint else ""
-        return f"{self.label}: {self.what}{tail}"
+        return " ".join(f"{self.label}: {self.what}{tail}".splitlines())
+
+
+class UsageError(KfabricError, status=ExitStatus.USAGE, label="wrong usage"):
+    """The command line is wrong, or a thing that it names does not exist."""
 
 
 class SetupError(KfabricError, label="set-up failed"):
@@ -117,3 +123,18 @@ def report(error: KfabricError) -> int:
         print(error.console.rstrip(), file=sys.stderr)
     print(f"kfabric: {error.line()}", file=sys.stderr)
     return error.status
+
+
+def near(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """The hint of an error for a name that does not exist.
+
+    Args:
+        name: as it was given.
+        names: those that exist.
+        otherwise: the hint if none of them is similar; default: all of them.
+    """
+    import difflib  # only errors need it
+
+    known = list(names)
+    found = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {found[0]}?" if found else otherwise or f"there are {', '.join(known)}"

@@ -55,7 +55,7 @@ def test_a_failure_is_its_status_and_one_line(
 
 
 def test_no_failure_looks_like_a_test_result() -> None:
-    results = {ExitStatus.OK, ExitStatus.TEST_FAILED, ExitStatus.USAGE, ExitStatus.FAULT_FOUND}
+    results = {ExitStatus.OK, ExitStatus.TEST_FAILED, ExitStatus.FAULT_FOUND}
     assert not {kind.status for kind in FAILURES} & {*results, ExitStatus.NOT_VERIFIED}
 
 
@@ -70,12 +70,25 @@ def test_an_interrupt_is_130(command, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == "kfabric: interrupted\n"
 
 
-@pytest.mark.parametrize("argv", [[], ["nonesuch"], ["--nonesuch"]])
-def test_a_wrong_command_is_a_usage_error(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(argv) == ExitStatus.USAGE
+def test_no_command_is_a_usage_error_that_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == ExitStatus.USAGE
     assert "usage: kfabric" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("tset", "did you mean test?"), ("xyzzy", "see kfabric --help")],
+)
+def test_unknown_command_is_one_line_with_a_hint(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([name]) == ExitStatus.USAGE
+    assert capsys.readouterr().err == f"kfabric: no such command: {name}; {hint}\n"
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == ExitStatus.OK
+    assert capsys.readouterr().out == f"kfabric {cli.version()}\n"
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
