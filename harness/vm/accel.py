@@ -26,10 +26,15 @@ BANNER = b"Linux version "
 
 @dataclass(frozen=True)
 class Choice:
-    """An accelerator and, in a few words, the reason."""
+    """An accelerator and, in a few words, the reason.
+
+    Attributes:
+        new: whether it was found out now; otherwise an earlier command has printed it.
+    """
 
     accel: Accel
     why: str
+    new: bool = False
 
     def line(self) -> str:
         """The message for the user."""
@@ -41,23 +46,28 @@ def choose(image: Image, probe: Callable[[Image], str] | None = None) -> Choice:
 
     The probe boots a guest with KVM, and returns the reason of a failure or "".
     """
-    if not DEVICE.exists():
-        return Choice(Accel.TCG, f"there is no {DEVICE}")
-    if not os.access(DEVICE, os.R_OK | os.W_OK):
-        return Choice(Accel.TCG, f"{DEVICE} may not be opened")
+    obstacle = _obstacle()
     memory = cache.root() / "kvm.json"
-    now = _identity()
+    now = obstacle or _identity()
     try:
         known: dict[str, str] = json.loads(memory.read_text())
     except (FileNotFoundError, ValueError):
         known = {}
-    if known.get("identity") != now:
-        known = {"identity": now, "failure": (probe or probe_kvm)(image)}
+    new = known.get("identity") != now
+    if new:
+        known = {"identity": now, "failure": obstacle or (probe or probe_kvm)(image)}
         memory.parent.mkdir(parents=True, exist_ok=True)
         memory.write_text(json.dumps(known))
     if known["failure"]:
-        return Choice(Accel.TCG, f"KVM: {known['failure']}")
-    return Choice(Accel.KVM, "a probe guest booted with it")
+        return Choice(Accel.TCG, f"KVM: {known['failure']}", new)
+    return Choice(Accel.KVM, "a probe guest booted with it", new)
+
+
+def _obstacle() -> str:
+    """Why KVM cannot even be tried, or ""."""
+    if not DEVICE.exists():
+        return f"there is no {DEVICE}"
+    return "" if os.access(DEVICE, os.R_OK | os.W_OK) else f"{DEVICE} may not be opened"
 
 
 def probe_kvm(image: Image) -> str:

@@ -61,5 +61,6 @@ def image_and_accel(spec: VmSpec, log: Log = say) -> tuple[Image, Accel]:
     if spec.variant is not None:
         kbuild.ensure(SOURCE, guest, spec.variant, log)
     choice = accel.choose(guest)
-    log(choice.line())
+    if choice.new:
+        log(choice.line())
     return guest, choice.accel

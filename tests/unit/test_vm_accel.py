@@ -55,6 +55,15 @@ def test_the_result_is_remembered(host: Path) -> None:
     assert accel.choose(IMAGE, never).accel is Accel.TCG
 
 
+def test_result_is_new_only_once(host: Path) -> None:
+    """Later commands do not print it again."""
+    assert accel.choose(IMAGE, lambda _: "no banner").new
+    assert not accel.choose(IMAGE, never).new
+    host.unlink()
+    assert accel.choose(IMAGE, never).new
+    assert not accel.choose(IMAGE, never).new
+
+
 def test_another_boot_of_the_host_probes_again(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     accel.choose(IMAGE, lambda _: "no banner")
     monkeypatch.setattr(accel, "_identity", lambda: "boot-2 qemu-7")
