@@ -25,6 +25,7 @@ from harness.demo.show import framed
 from harness.docs import results
 from harness.docs.results import Measurement
 from harness.errors import BuildError, ExitStatus
+from harness.terminal import tables
 from harness.vm import accel, kbuild, prepare
 from harness.vm.jobs import events
 from harness.vm.machine import Vm
@@ -122,7 +123,7 @@ def conclude(
     text = json.dumps(figures.report(rows, samples, found, about), indent=1, ensure_ascii=False)
     (output / "report.json").write_text(f"{text}\n", encoding="utf-8")
     shown = table(rows)
-    Console(highlight=False).print(shown)
+    tables.show(Console(highlight=False), shown)
     if measured:
         measured.write(about["guest kernel"], results.markdown(shown))
     print(f"left in {output}: report.json")

@@ -5,17 +5,17 @@ The figures are ratios of two costs in the same guest. A missed goal is shown in
 failure; a lost or wrong event is one. The host should be idle.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.bench import host
 from harness.docs import results
+from harness.terminal.arguments import Parser, writable
 
 
 def main(argv: Sequence[str]) -> int:
     """Measure, print the table, leave the report."""
-    parser = argparse.ArgumentParser(prog="kfabric bench", description=__doc__)
+    parser = Parser(prog="kfabric bench", description=__doc__)
     parser.add_argument(
         "--output",
         type=Path,
@@ -26,4 +26,4 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     args = parser.parse_args(argv)
     measured = results.begin("bench", ["bench", *argv], args.results)
-    return host.run(args.output.resolve(), measured)
+    return host.run(writable(args.output), measured)

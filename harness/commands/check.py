@@ -4,7 +4,6 @@
 All checks run, whatever the earlier ones found; none of them changes a file.
 """
 
-import argparse
 import re
 import shutil
 import subprocess
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.docs import prose as documents
-from harness.errors import BuildError, ExitStatus, SetupError
+from harness.errors import BuildError, ExitStatus, SetupError, UsageError, near
+from harness.terminal.arguments import Parser
 from harness.vm import cache, kbuild, prepare, supply, tools
 from harness.vm.spec import Variant
 
@@ -35,6 +35,10 @@ _RUFF, _CONCISE = (sys.executable, "-m", "ruff"), ("--output-format=concise", ".
 _EXPORT = re.compile(r"^EXPORT_SYMBOL(?:_GPL)?\((\w+)\);", re.MULTILINE)
 
 
+class UnknownCheck(UsageError, label="no such check"):
+    """There is no check of that name."""
+
+
 class Exemption(NamedTuple):
     """A kind of checkpatch message that is allowed in some files."""
 
@@ -45,13 +49,14 @@ class Exemption(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Run the checks; OK if there are no findings."""
-    parser = argparse.ArgumentParser(prog="kfabric check", description=__doc__)
+    parser = Parser(prog="kfabric check", description=__doc__)
     parser.add_argument(
         "only", nargs="*", metavar="CHECK", help=f"{', '.join(CHECKS)}; default: all"
     )
     wanted = parser.parse_args(argv).only or list(CHECKS)
-    if unknown := [name for name in wanted if name not in CHECKS]:
-        parser.error(f"no such check: {', '.join(unknown)}")
+    for name in wanted:
+        if name not in CHECKS:
+            raise UnknownCheck(name, near(name, CHECKS))
     failed = [name for name in wanted if not _report(name, CHECKS[name])]
     if failed:
         print(f"check: {len(failed)} of {len(wanted)} failed: {', '.join(failed)}")

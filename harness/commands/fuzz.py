@@ -9,15 +9,16 @@ runs it again.
 
 import argparse
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.docs import results
 from harness.docs.results import Measurement
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, UsageError
 from harness.fuzz import campaign
-from harness.fuzz.program import Program, ProgramError
+from harness.fuzz.program import Program
 from harness.fuzz.session import Session
+from harness.terminal.arguments import Parser, existing_file, whole, writable
 from harness.vm import prepare
 from harness.vm.machine import Vm
 from harness.vm.options import add_kernel_option, add_variant_option
@@ -32,8 +33,9 @@ _MEMORY_MIB = 1536
 def main(argv: Sequence[str]) -> int:
     """Run random programs, or saved ones; the exit status says whether any failed."""
     args = _parse(argv)
+    programs = {file: _read(file) for file in args.replay or ()}
     measured = results.begin("fuzz", ["fuzz", *argv], args.results)
-    output = args.output.resolve()
+    output = writable(args.output)
 
     def boot(name: str) -> Vm:
         variant = Variant(args.variant)
@@ -45,28 +47,31 @@ def main(argv: Sequence[str]) -> int:
             missing = campaign.distil(session, args.seed or 0, CORPUS)
             print(f"no program found for: {', '.join(missing) or 'none'}")
             return ExitStatus.OK
-        if args.replay:
-            return _replay(session, args.replay, args.times)
+        if programs:
+            return _replay(session, programs, args.times)
         return _run(session, args, output, measured)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kfabric fuzz", description=__doc__)
+    parser = Parser(prog="kfabric fuzz", description=__doc__)
     add_kernel_option(parser)
     add = parser.add_argument
-    add("--calls", type=int, default=CALLS, help="at least so many calls; default: %(default)s")
-    add("--seed", type=int, help="repeat the run with this seed; default: a new one")
-    add("--processes", type=int, default=3, help="processes at a time; default: %(default)s")
-    add("--replay", nargs="+", type=Path, metavar="FILE", help="run these programs")
+    add("--calls", type=whole(1), default=CALLS, help="at least so many calls")
+    add("--seed", type=whole(0), help="repeat the run with this seed; default: a new one")
+    add("--processes", type=whole(1, 64), default=3, help="processes at a time")
+    mode = parser.add_mutually_exclusive_group()
+    words = "run these programs; default: random ones"
+    mode.add_argument("--replay", nargs="+", type=existing_file, metavar="FILE", help=words)
+    words = "write programs for the calls that the corpus lacks"
+    mode.add_argument("--distil", action="store_true", help=words)
     add(
         "--times",
-        type=int,
+        type=whole(1),
         default=0,
         help="how often each FILE runs; default: once, more often if it has several threads",
     )
     add("--no-shrink", action="store_true", help="do not shorten programs that fail")
-    add("--distil", action="store_true", help="write programs for the calls that the corpus lacks")
-    add_variant_option(parser, "build of the modules; default: %(default)s", "test")
+    add_variant_option(parser, "build of the modules", "test")
     add("--output", type=Path, default=OUTPUT, metavar="DIR", help="default: build/fuzz")
     add(results.OPTION, action="store_true", help=results.HELP)
     return parser.parse_args(argv)
@@ -92,15 +97,18 @@ def _run(
     return run.status
 
 
-def _replay(session: Session, files: Sequence[Path], times: int) -> int:
+def _read(file: Path) -> Program:
+    """Read a program. Raises UsageError."""
+    try:
+        return Program.parse(file.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} is no program: {error}") from None
+
+
+def _replay(session: Session, programs: Mapping[Path, Program], times: int) -> int:
     """Run the programs of files."""
     status = ExitStatus.OK
-    for file in files:
-        try:
-            program = Program.parse(file.read_text())
-        except (OSError, ProgramError) as error:
-            print(f"{file}: {error}")
-            return ExitStatus.USAGE
+    for file, program in programs.items():
         failure = campaign.replay(session, program, times=times)
         print(f"{file}: {failure.text if failure else 'did not fail'}")
         if failure:

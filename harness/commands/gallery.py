@@ -6,34 +6,39 @@ without it. The verdict must name the bug, its waiter and its waker, and must be
 fixed entry; it must also be silent on many healthy wake-ups of every kind.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.docs import results
+from harness.errors import UsageError, near
 from harness.gallery.entries import BY_NAME, KINDS
+from harness.terminal.arguments import Parser, whole, writable
 from harness.vm import prepare
 
 OUTPUT = prepare.SOURCE / "build/gallery"
 ROUNDS = 100_000
 
 
+class UnknownEntry(UsageError, label="no such entry"):
+    """The gallery has no entry of that name."""
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the entries; the exit status says whether every verdict was correct."""
-    parser = argparse.ArgumentParser(prog="kfabric gallery", description=__doc__)
+    parser = Parser(prog="kfabric gallery", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="entries; default: all")
     parser.add_argument(
         "--rounds",
-        type=int,
+        type=whole(0),
         default=ROUNDS,
-        help="healthy wake-ups of each kind, 0 for none; default: %(default)s",
+        help="healthy wake-ups of each kind, 0 for none",
     )
     parser.add_argument(
         "--healthy",
         nargs="+",
         choices=KINDS,
         metavar="KIND",
-        help="kinds of healthy wake-ups; default: all, none with NAME",
+        help=f"kinds of healthy wake-ups: {', '.join(KINDS)}; default: all, none with NAME",
     )
     parser.add_argument(
         "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: build/gallery"
@@ -42,8 +47,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     args = parser.parse_args(argv)
     measured = results.begin("gallery", ["gallery", *argv], args.results)
-    if unknown := [name for name in args.names if name not in BY_NAME]:
-        parser.error(f"no such entry: {', '.join(unknown)}; there are {', '.join(BY_NAME)}")
+    for name in args.names:
+        if name not in BY_NAME:
+            raise UnknownEntry(name, near(name, BY_NAME))
     if args.list:
         for entry in BY_NAME.values():
             print(f"{entry.name:20} {entry.bug}")
@@ -52,4 +58,4 @@ def main(argv: Sequence[str]) -> int:
 
     names, kinds = args.names or list(BY_NAME), args.healthy or ([] if args.names else KINDS)
     kinds = kinds if args.rounds else []
-    return host.run(names, kinds, args.rounds, args.output.resolve(), measured)
+    return host.run(names, kinds, args.rounds, writable(args.output), measured)

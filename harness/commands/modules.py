@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Build the kernel modules for the guest's kernel, and print their directories."""
 
-import argparse
 from collections.abc import Sequence
 
 from harness.errors import ExitStatus
+from harness.terminal.arguments import Parser
 from harness.vm import kbuild, prepare
 from harness.vm.options import add_kernel_option, add_variant_option
 from harness.vm.spec import Variant
@@ -12,7 +12,7 @@ from harness.vm.spec import Variant
 
 def main(argv: Sequence[str]) -> int:
     """Build one variant or all."""
-    parser = argparse.ArgumentParser(prog="kfabric modules", description=__doc__)
+    parser = Parser(prog="kfabric modules", description=__doc__)
     add_variant_option(parser, "build only this variant; default: all")
     add_kernel_option(parser)
     args = parser.parse_args(argv)

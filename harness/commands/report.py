@@ -6,16 +6,16 @@ is DIR/report.html; it needs no other file and no network. The exit status is 3 
 found, 4 if the recording has gaps.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness import report
+from harness.terminal.arguments import Parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Write the page, and with --all the traces; print their names."""
-    parser = argparse.ArgumentParser(prog="kfabric report", description=__doc__)
+    parser = Parser(prog="kfabric report", description=__doc__)
     parser.add_argument("directory", type=Path, metavar="DIR", help="directory of the recording")
     parser.add_argument(
         "--all",

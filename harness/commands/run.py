@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Run one command in a new guest; the exit status is that of the command."""
 
-import argparse
 from collections.abc import Sequence
 
 from harness.streams import copy
+from harness.terminal.arguments import Parser, positive
 from harness.vm import prepare
 from harness.vm.options import add_guest_options, disposable, guest
 
@@ -15,12 +15,12 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         GuestSplat: the kernel reported an error, whatever the command returned.
     """
-    parser = argparse.ArgumentParser(prog="kfabric run", description=__doc__)
+    parser = Parser(prog="kfabric run", description=__doc__)
     add_guest_options(parser)
     parser.add_argument(
-        "--timeout", type=float, default=3600.0, metavar="S", help="of CMD; default: %(default)g s"
+        "--timeout", type=positive, default=3600.0, metavar="S", help="seconds for CMD"
     )
-    parser.add_argument("command", nargs="+", metavar="CMD")
+    parser.add_argument("command", nargs="+", metavar="CMD", help="its words, after --")
     args = parser.parse_args(argv)
     vm, tested = guest(args, "run")
     with disposable(vm, tested):

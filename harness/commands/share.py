@@ -5,7 +5,6 @@ The last commit chooses the share. Mutants whose patch or tests it changes come 
 else is run rotates with the number of the commit, and the fuzzer's seed follows from its hash.
 """
 
-import argparse
 import math
 import shlex
 import subprocess
@@ -20,6 +19,7 @@ from harness.errors import ExitStatus, SetupError
 from harness.gallery.entries import BY_NAME, KINDS
 from harness.mutants import catalogue
 from harness.mutants.catalogue import Mutant
+from harness.terminal.arguments import Parser, not_negative
 from harness.vm import prepare, tools
 
 # The sizes of a share.
@@ -56,11 +56,11 @@ class Commit:
 
 def main(argv: Sequence[str]) -> int:
     """Run a share; returns the first exit status that is not 0."""
-    parser = argparse.ArgumentParser(prog="kfabric share", description=__doc__)
+    parser = Parser(prog="kfabric share", description=__doc__)
     parser.add_argument("--list", action="store_true", help="print the commands, run nothing")
     parser.add_argument(
         "--limit",
-        type=float,
+        type=not_negative,
         default=math.inf,
         metavar="S",
         help="seconds after which no further suite begins; default: no limit",

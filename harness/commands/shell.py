@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Open a shell in a new guest with all modules loaded; its end is the end of the guest."""
 
-import argparse
 import contextlib
 import os
 import signal
@@ -11,8 +10,9 @@ import threading
 import tty
 from collections.abc import Iterator, Sequence
 
-from harness.errors import ExitStatus
+from harness.errors import UsageError
 from harness.streams import copy
+from harness.terminal.arguments import Parser
 from harness.vm import prepare, ulp
 from harness.vm.machine import Command
 from harness.vm.options import add_guest_options, disposable, guest
@@ -23,13 +23,12 @@ READY = ("python3", "-m", "harness.guest.ready")
 
 def main(argv: Sequence[str]) -> int:
     """Run a login shell on a terminal; its exit status."""
-    parser = argparse.ArgumentParser(prog="kfabric shell", description=__doc__)
+    parser = Parser(prog="kfabric shell", description=__doc__)
     add_guest_options(parser)
     parser.set_defaults(variant=Variant.TEST.value)
     args = parser.parse_args(argv)
     if not sys.stdin.isatty():
-        print("kfabric shell: standard input is not a terminal; use kfabric run", file=sys.stderr)
-        return ExitStatus.USAGE
+        raise UsageError("standard input is not a terminal", "use kfabric run")
     vm, tested = guest(args, "shell")
     with disposable(vm, tested):
         if not tested:

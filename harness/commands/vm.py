@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Build a guest image and print its directory, or remove all images from the cache."""
 
-import argparse
 from collections.abc import Sequence
 
 from harness.errors import ExitStatus
+from harness.terminal.arguments import Parser
 from harness.vm import image, prepare
 from harness.vm.options import add_kernel_option
 
 
 def main(argv: Sequence[str]) -> int:
     """Build an image, or remove all of them."""
-    parser = argparse.ArgumentParser(prog="kfabric vm", description=__doc__)
-    parser.add_argument("action", choices=["build", "clean"])
+    parser = Parser(prog="kfabric vm", description=__doc__)
+    parser.add_argument("action", choices=["build", "clean"], help="what to do")
     add_kernel_option(parser)
     args = parser.parse_args(argv)
     if args.action == "clean":

@@ -6,41 +6,31 @@ kernel threads. Probes record every wait and every wake-up; the verdict is compu
 recording. Exit status: 0 verified, 3 a fault, 4 not verified because the probes lost events.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.demo.job import MESSAGES, Fault
+from harness.terminal.arguments import Parser, whole
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the demo; its exit status."""
-    parser = argparse.ArgumentParser(prog="kfabric demo", description=__doc__)
+    parser = Parser(prog="kfabric demo", description=__doc__)
     parser.add_argument(
         "--fault",
-        type=Fault,
-        choices=list(Fault),
-        metavar="|".join(Fault),
+        choices=[fault.value for fault in Fault],
         help="inject this fault into the wait core (test-option build); default: none",
     )
     parser.add_argument(
         "--messages",
-        type=_count,
+        type=whole(2),
         default=MESSAGES,
         metavar="N",
-        help="messages in each direction; default: %(default)s",
+        help="messages in each direction",
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: build/demo")
     args = parser.parse_args(argv)
 
     from harness.demo import host  # imports much; not for the guest
 
-    return host.run(args.fault, args.messages, args.output)
-
-
-def _count(text: str) -> int:
-    """A number of messages that has a middle."""
-    number = int(text)
-    if number < 2:
-        raise argparse.ArgumentTypeError("at least 2")
-    return number
+    return host.run(args.fault and Fault(args.fault), args.messages, args.output)

@@ -20,6 +20,7 @@ from harness.recording import HEAD, RECORDS
 from harness.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
 from harness.report.export import report, write_json
 from harness.report.source import open_source
+from harness.terminal.arguments import writable
 from harness.verdict.verdict import Outcome
 from harness.vm import prepare
 from harness.vm.jobs import events
@@ -58,7 +59,7 @@ class Run:
         self.began = float(os.environ.get(BEGAN) or time.time())
         self.fault = fault
         self.messages = messages
-        self.output = (output or prepare.SOURCE / "build/demo").resolve()
+        self.output = writable(output or prepare.SOURCE / "build/demo")
         self.hint = f"see {self.output / 'console.log'}"
         self.console = Console(stderr=True)
         self.fresh = False

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.demo.judge import Judged
+from harness.terminal.tables import show
 from harness.verdict.stats import Row
 from harness.verdict.verdict import Outcome
 
@@ -69,7 +70,7 @@ class Steps:
 def tables(console: Console, judged: Judged) -> None:
     """Print one table for each scenario."""
     for title, rows in judged.tables:
-        console.print(_table(title, rows))
+        show(console, _table(title, rows))
         early = ", ".join(f"{row.name} {row.at_once}" for row in rows if row.at_once)
         if early:
             console.print(f"messages that were there before the wait, without a sleep: {early}\n")
@@ -119,4 +120,4 @@ def limits(console: Console, rows: Sequence[Limit]) -> None:
     for row in rows:
         measured, limit = f"{row.measured:.1f} {row.unit}", f"{row.limit:g} {row.unit}"
         table.add_row(row.what, measured, limit, style="" if row.kept else "red")
-    console.print(table)
+    show(console, table)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from harness.gallery.check import Judged
 from harness.gallery.entries import BY_NAME
+from harness.terminal import tables
 
 _GOOD, _BAD = "green", "bold red"
 
@@ -40,7 +41,7 @@ def entries(console: Console, judged: Sequence[Judged]) -> Table:
         if findings:
             console.print(Text.assemble((one.run.name, "bold"), ": ", findings[0].text))
     if table.rows:
-        console.print(table)
+        tables.show(console, table)
         total = len(table.rows)
         console.print(_colored(f"{right} of {total} bugs named correctly", right == total))
     return table
@@ -80,7 +81,7 @@ def healthy(console: Console, judged: Sequence[Judged]) -> Table:
             f"{seconds:.1f} s",
         )
     if table.rows:
-        console.print(table)
+        tables.show(console, table)
     return table
 
 

@@ -19,7 +19,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.errors import KfabricError, SetupError
+from harness.errors import KfabricError, SetupError, UsageError, near
 
 DIRECTORY = Path("tests/mutants")
 TESTS = "tests/guest"
@@ -35,6 +35,10 @@ class PatchError(SetupError):
     """A mutant's header is wrong."""
 
     label = "mutant"
+
+
+class UnknownMutant(UsageError, label="no such mutant"):
+    """No mutant has that name, or matches that pattern."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +110,14 @@ def load(source: Path, patterns: Sequence[str] = ()) -> list[Mutant]:
     They are sorted by the files that they change, so that a build recompiles few files.
 
     Raises:
-        PatchError: a header is wrong, or a pattern matches no name.
+        PatchError: a header is wrong.
+        UnknownMutant: a pattern matches no name.
     """
     found = [read(path) for path in sorted((source / DIRECTORY).glob("*.patch"))]
     for pattern in patterns:
         if not any(fnmatchcase(mutant.name, pattern) for mutant in found):
-            raise PatchError(f"no mutant is called {pattern}", f"see {DIRECTORY}")
+            names = [mutant.name for mutant in found]
+            raise UnknownMutant(pattern, near(pattern, names, f"see {DIRECTORY}"))
     chosen = [
         mutant
         for mutant in found

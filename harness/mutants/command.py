@@ -24,6 +24,8 @@ from harness.mutants.build import Builder
 from harness.mutants.catalogue import Mutant, Outcome, Verdict
 from harness.mutants.run import Run
 from harness.runner import testrun
+from harness.terminal import tables
+from harness.terminal.arguments import Parser, positive, whole
 from harness.vm import accel, prepare
 from harness.vm.machine import Vm
 from harness.vm.spec import VmSpec
@@ -53,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
         view = _table("mutant", "rules", "breaks")
         for mutant in chosen:
             view.add_row(mutant.name, " ".join(mutant.rules), mutant.breaks)
-        console.print(view)
+        tables.show(console, view)
         return ExitStatus.OK
     measured = results.begin("mutants", ["mutants", *argv], args.results)
     began = time.monotonic()
@@ -62,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         console.print("The tests fail on the original: no mutant was tried.", style="bold red")
         return ExitStatus.TEST_FAILED
     view, line = table(outcomes), summary(outcomes, time.monotonic() - began)
-    console.print(view)
+    tables.show(console, view)
     console.print(line)
     if measured:
         measured.write(prepare.guest_image().release, f"{line}.\n\n{results.markdown(view)}")
@@ -71,21 +73,21 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kfabric mutants", description=__doc__)
+    parser = Parser(prog="kfabric mutants", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="patterns; default: all mutants")
     parser.add_argument(
         "--jobs",
-        type=int,
+        type=whole(1),
         default=GUESTS,
         metavar="N",
-        help="guests at a time; default: %(default)s",
+        help="guests at a time",
     )
     parser.add_argument(
         "--limit",
-        type=float,
+        type=positive,
         default=WAIT_SECONDS,
         metavar="S",
-        help="seconds that a test waits for an expected event; default: %(default)g",
+        help="seconds that a test waits for an expected event",
     )
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
     parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
@@ -95,7 +97,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -> list[Outcome]:
     image = prepare.guest_image()
     choice = accel.choose(image)
-    prepare.say(choice.line())
+    if choice.new:
+        prepare.say(choice.line())
     tests = sorted({test.partition("::")[0] for mutant in chosen for test in mutant.tests})
     testrun.precompile(image, [str(prepare.SOURCE / test) for test in tests])
 

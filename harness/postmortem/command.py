@@ -6,12 +6,12 @@ guest's kernel has to be one that is built here (--kernel debug), because the ty
 not known.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import ExitStatus, SetupError
 from harness.postmortem import dump, show
+from harness.terminal.arguments import Parser
 from harness.vm import cache, prepare, tools, vmcore
 
 DEBUG = "vmlinux.debug"
@@ -19,7 +19,7 @@ DEBUG = "vmlinux.debug"
 
 def main(argv: Sequence[str]) -> int:
     """Print the panic, the queues with their sleepers, and other threads in the modules."""
-    parser = argparse.ArgumentParser(prog="kfabric post-mortem", description=__doc__)
+    parser = Parser(prog="kfabric post-mortem", description=__doc__)
     parser.add_argument("vmcore", type=Path, metavar="VMCORE", help="file or directory")
     parser.add_argument(
         "--all", action="store_true", help="show all threads, not only those in the modules"

@@ -26,8 +26,10 @@ from harness.docs import results
 from harness.errors import ExitStatus, KfabricError, report
 from harness.runner import matrix
 from harness.runner.matrix import Column
+from harness.terminal import tables
+from harness.terminal.arguments import Parser, whole
 from harness.vm import bytecode, kbuild, memory, prepare, tools, ulp, versions
-from harness.vm.options import VMCORE_HELP
+from harness.vm.options import VMCORE_HELP, kernel_help, kernel_name
 from harness.vm.spec import Image, Variant, VmSpec
 from harness.vm.ulp import Ulp
 from harness.vm.versions import Version
@@ -119,7 +121,7 @@ def main(argv: Sequence[str]) -> int:
         paths = paths or [str(tested.directory)]
         options += ["--kfabric-ulp", ulp.to_json(tested), f"--rootdir={tested.root}"]
     known = versions.load(prepare.SOURCE)
-    kernels = known.matrix() if args.matrix else [known.find(name).name for name in args.kernel]
+    kernels = known.matrix() if args.matrix else args.kernel
     if args.matrix and not paths:
         paths = [str(GUEST)]
     ours = ["--kfabric-vmcore"] if args.vmcore else []
@@ -134,7 +136,7 @@ def main(argv: Sequence[str]) -> int:
         runs.all(part)
     if len(kernels) > 1 and runs.columns:
         columns = list(runs.columns.values())
-        Console().print(matrix.show(columns))
+        tables.show(Console(), matrix.show(columns))
         # The directory is missing if no kernel was available.
         TABLE.parent.mkdir(parents=True, exist_ok=True)
         TABLE.write_text(matrix.markdown(columns))
@@ -221,7 +223,7 @@ def fit(part: Part, version: Version) -> Part:
 
 
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="kfabric test",
         description=__doc__,
         epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost. With "
@@ -231,10 +233,10 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms",
-        type=int,
+        type=whole(0),
         default=GUESTS,
         metavar="N",
-        help="guests at a time (%(default)s); fewer if the host lacks memory",
+        help="guests at a time; fewer if the host lacks memory",
     )
     parser.add_argument(
         "--tx",
@@ -248,9 +250,10 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     kernels.add_argument(
         "--kernel",
         action="append",
+        type=kernel_name,
         default=[],
         metavar="NAME",
-        help=f"run guests on this kernel of {versions.FILE}; may be repeated",
+        help=f"run guests on this kernel, may be repeated: {kernel_help()}",
     )
     kernels.add_argument(
         "--matrix",
@@ -259,7 +262,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
     args, rest = parser.parse_known_args(list(argv))
-    if args.vms < 0 or not (args.vms or args.tx):
+    if not (args.vms or args.tx):
         parser.error("at least one guest is needed")
     return args, [word for word in rest if word != "--"]
 

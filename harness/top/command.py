@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.guest import in_guest
 from harness.streams import Follower, Output, copy
+from harness.terminal.arguments import Parser, not_negative, positive
 from harness.top import table
 from harness.top.objects import decode
 from harness.trace import watch
@@ -60,22 +61,24 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kfabric top", description=__doc__, epilog=table.COLUMNS)
+    parser = Parser(prog="kfabric top", description=__doc__, epilog=table.COLUMNS)
     add = parser.add_argument
-    add("--interval", type=float, default=1.0, metavar="S", help="default: %(default)g s")
-    add("--duration", type=float, default=0.0, metavar="S", help="stop after S s; default: never")
+    add("--interval", type=positive, default=1.0, metavar="S", help="seconds between two looks")
+    words = "stop after S seconds; default: with CMD"
+    add("--duration", type=not_negative, default=0.0, metavar="S", help=words)
     add("--json", action="store_true", help="print each sample as a line of JSON")
     add("--here", action="store_true", help="on this machine, not in a guest")
-    add("--timeout", type=float, default=3600.0, metavar="S", help="of CMD; default: %(default)g s")
+    words = "seconds for CMD in a guest"
+    add("--timeout", type=positive, default=3600.0, metavar="S", help=words)
     if not in_guest():
         from harness.vm.options import add_guest_options
 
         add_guest_options(parser)
-    add("command", nargs="*", metavar="CMD")
+        # The guest has no objects without the modules.
+        parser.set_defaults(variant="prod")
+    add("command", nargs="*", metavar="CMD", help="its words, after --")
     args = parser.parse_args(argv)
     args.here |= in_guest()
-    if args.interval <= 0:
-        parser.error("--interval must be more than 0")
     if not args.here and not args.command:
         parser.error("a new guest has no objects without CMD")
     return args

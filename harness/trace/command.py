@@ -23,6 +23,7 @@ from harness.errors import ExitStatus
 from harness.guest import in_guest
 from harness.recording import HEAD, RECORDS
 from harness.streams import Follower, Output, copy
+from harness.terminal.arguments import Parser, not_negative, positive, writable
 from harness.trace import table, watch
 from harness.trace.guest import LIVE
 from harness.trace.scope import Scope, add_scope_options, scope_of
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     args = _parse(argv)
     scope = scope_of(args)
     default = Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
-    output: Path = args.output or default
+    output = writable(args.output or default)
     _clear(output)
     if args.here:
         _set_programs()
@@ -68,25 +69,29 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kfabric trace", description=__doc__)
+    parser = Parser(prog="kfabric trace", description=__doc__)
     add_scope_options(parser)
-    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="stop after S s")
+    words = "stop after S seconds; default: with CMD"
+    parser.add_argument("--duration", type=not_negative, default=0.0, metavar="S", help=words)
     parser.add_argument("--here", action="store_true", help="on this machine, not in a guest")
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: build/trace")
     parser.add_argument(
-        "--ring", type=float, default=32.0, metavar="MIB", help="memory for records on their way"
+        "--ring", type=positive, default=32.0, metavar="MIB", help="memory for records on their way"
     )
-    parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for CMD")
+    words = "seconds for CMD in a guest"
+    parser.add_argument("--timeout", type=positive, default=3600.0, metavar="S", help=words)
     if not in_guest():  # a guest has no guests
         from harness.vm.options import add_guest_options
 
         add_guest_options(parser)
-    parser.add_argument("command", nargs="*", metavar="CMD")
+    parser.add_argument("command", nargs="*", metavar="CMD", help="its words, after --")
     args = parser.parse_args(argv)
     try:
         scope_of(args)
     except ValueError as error:
         parser.error(str(error))
+    if args.here and args.pid and not Path(f"/proc/{args.pid}").exists():
+        parser.error(f"there is no process {args.pid}")
     if not args.command and not args.here:
         parser.error("a guest has nothing to trace without CMD")
     if not (args.command or args.module or args.queue or args.pid):

@@ -2,7 +2,10 @@
 """The scope of a trace, and its options on the command line of host and guest."""
 
 import argparse
+import re
 from dataclasses import dataclass
+
+from harness.terminal.arguments import whole
 
 MODULES_LIMIT = 4
 _ADDRESS_DIGITS = 16
@@ -63,18 +66,29 @@ class Scope:
 def add_scope_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a scope."""
     words = "wait queues that this module sleeps on or wakes; may be given several times"
-    parser.add_argument("--module", action="append", default=[], metavar="M", help=words)
-    parser.add_argument("--queue", default="", metavar="SYMBOL|ADDRESS", help="just this queue")
-    words = "only this process and its children"
-    parser.add_argument("--pid", type=int, default=0, metavar="P", help=words)
+    parser.add_argument(
+        "--module", type=_name, action="append", default=[], metavar="M", help=words
+    )
+    parser.add_argument(
+        "--queue", default="", metavar="SYMBOL|ADDRESS", help="just this queue; default: all"
+    )
+    words = "only this process and its children; default: every process"
+    parser.add_argument("--pid", type=whole(1), default=0, metavar="P", help=words)
     words = "note each call of function F, which publishes the things that sleepers wait for"
-    parser.add_argument("--event", action="append", default=[], metavar="F", help=words)
+    parser.add_argument("--event", type=_name, action="append", default=[], metavar="F", help=words)
     words = "the same for a function that takes them"
-    parser.add_argument("--take", action="append", default=[], metavar="F", help=words)
+    parser.add_argument("--take", type=_name, action="append", default=[], metavar="F", help=words)
     words = "leave out the kernel stacks of sleeper and waker"
     parser.add_argument("--no-stacks", action="store_true", help=words)
     words = "add the stacks of the programs of sleeper and waker"
     parser.add_argument("--user-stacks", action="store_true", help=words)
+
+
+def _name(text: str) -> str:
+    """A type: the name of a module or a function."""
+    if not re.fullmatch(r"[\w.-]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a module or a function")
+    return text
 
 
 def scope_of(args: argparse.Namespace) -> Scope:

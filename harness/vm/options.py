@@ -8,22 +8,29 @@ import shutil
 from collections.abc import Iterator
 
 from harness.errors import GuestError
+from harness.terminal.arguments import whole
 from harness.vm import prepare, ulp, versions
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 from harness.vm.ulp import Ulp
 
+LEAST_MIB = 256
+"""Memory with which a guest still boots."""
+MOST_CPUS = 255
+"""Virtual CPUs of QEMU's machine."""
 VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 
 
 def add_guest_options(parser: argparse.ArgumentParser) -> None:
     add_kernel_option(parser)
     ulp.add_options(parser)
-    add_variant_option(parser, "build these modules; $KFABRIC_MODULES names them")
+    add_variant_option(parser, "build these modules, whose directory is $KFABRIC_MODULES")
     parser.add_argument(
-        "--memory", type=int, default=1024, metavar="MIB", help="guest memory (%(default)s)"
+        "--memory", type=whole(LEAST_MIB), default=1024, metavar="MIB", help="guest memory"
     )
-    parser.add_argument("--cpus", type=int, default=2, help="virtual CPUs (%(default)s)")
+    parser.add_argument(
+        "--cpus", type=whole(1, MOST_CPUS), default=2, metavar="N", help="virtual CPUs"
+    )
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--append", action="append", default=[], metavar="WORD", help="kernel parameter"
@@ -33,10 +40,23 @@ def add_guest_options(parser: argparse.ArgumentParser) -> None:
 def add_kernel_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernel",
+        type=kernel_name,
         default="",
         metavar="NAME",
-        help=f"of {versions.FILE}; default: ${versions.ENVIRONMENT}, or the file's",
+        help=f"one of {kernel_help()}",
     )
+
+
+def kernel_name(name: str) -> str:
+    """A type: the name of a kernel. Raises UnknownKernel."""
+    return versions.load(prepare.SOURCE).find(name).name
+
+
+def kernel_help() -> str:
+    """The names of all kernels, and the default."""
+    known = versions.load(prepare.SOURCE)
+    default = f"${versions.ENVIRONMENT}, or {known.default}"
+    return f"{', '.join(known.kernels)}; default: {default}"
 
 
 def add_variant_option(

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ExitStatus, KfabricError, SetupError
+from harness.errors import SetupError, UsageError
 
 FILE = "vm/versions.toml"
 ENVIRONMENT = "KFABRIC_KERNEL"
 """Names the kernel of guests whose specification names none."""
 
 
-class UnknownKernel(KfabricError, status=ExitStatus.USAGE, label="no such kernel"):
+class UnknownKernel(UsageError, label="no such kernel"):
     """vm/versions.toml has no kernel of that name."""
 
 
@@ -71,7 +71,8 @@ class Versions:
         """
         wanted = name or os.environ.get(ENVIRONMENT) or self.default
         if wanted not in self.kernels:
-            raise UnknownKernel(wanted, f"{FILE} has {', '.join(self.kernels)}")
+            named = "" if name else f", which ${ENVIRONMENT} names"
+            raise UnknownKernel(f"{wanted}{named}", f"{FILE} has {', '.join(self.kernels)}")
         return self.kernels[wanted]
 
     def matrix(self) -> list[str]:

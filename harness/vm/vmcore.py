@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import SetupError
+from harness.errors import SetupError, UsageError
 from harness.vm import kdump
 
 if TYPE_CHECKING:
@@ -158,10 +158,15 @@ def remove_old(directory: Path) -> None:
 
 
 def about(core: Path) -> About:
-    """The description of a dump; raises SetupError if the dump is missing or incomplete."""
+    """The description of a dump.
+
+    Raises:
+        UsageError: there is no dump.
+        SetupError: it is incomplete.
+    """
     path = core.with_name(ABOUT)
     if not core.is_file():
-        raise SetupError(f"there is no {core}", "did a guest panic, with --vmcore?")
+        raise UsageError(f"there is no {core}", "did a guest panic, with --vmcore?")
     try:
         known = json.loads(path.read_text())
         return About(str(known["release"]), [str(place) for place in known["modules"]])

@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import BuildError, GuestLost
 from harness.mutants import build, catalogue, command
-from harness.mutants.catalogue import Mutant, Outcome, PatchError, Report, Verdict
+from harness.mutants.catalogue import Mutant, Outcome, PatchError, Report, UnknownMutant, Verdict
 from harness.vm.prepare import SOURCE
 
 PATCHES = sorted((SOURCE / catalogue.DIRECTORY).glob("*.patch"))
@@ -94,7 +94,7 @@ def test_names_are_patterns(tmp_path: Path) -> None:
         (directory / f"{name}.patch").write_text(SAMPLE)
     assert [mutant.name for mutant in catalogue.load(tmp_path)] == ["one", "only", "two"]
     assert [mutant.name for mutant in catalogue.load(tmp_path, ["on*"])] == ["one", "only"]
-    with pytest.raises(PatchError, match="three"):
+    with pytest.raises(UnknownMutant, match="three"):
         catalogue.load(tmp_path, ["one", "three"])
 
 

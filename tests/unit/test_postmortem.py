@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SetupError
+from harness.errors import SetupError, UsageError
 from harness.postmortem import command, show
 from harness.postmortem.show import Panic, Queue, Sleeper, Thread
 
@@ -110,7 +110,7 @@ def test_modules_that_are_gone_are_an_error(core: Path, tmp_path: Path) -> None:
 
 
 def test_missing_dump_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"there is no .*vmcore"):
+    with pytest.raises(UsageError, match=r"there is no .*vmcore"):
         command.debug_files(tmp_path / "vmcore", tmp_path)
 
 
