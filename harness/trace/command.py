@@ -10,16 +10,20 @@ there are gaps.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import shutil
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import names, report
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, UsageError
 from harness.guest import in_guest
 from harness.recording import HEAD, RECORDS
 from harness.streams import Follower, Output, copy
@@ -49,23 +53,21 @@ def main(argv: Sequence[str]) -> int:
     scope = scope_of(args)
     default = Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
     output = writable(args.output or default)
-    _clear(output)
-    if args.here:
-        _set_programs()
-        argv, why = [_PYTHON, *_argv(args, scope, output)], "only root may trace the kernel"
-        return _finish(output, watch.here(argv, why, partial(_show, output)))
-    from harness.vm.options import disposable, guest
+    with _new_recording(output) as new:
+        if args.here:
+            _set_programs()
+            argv, why = [_PYTHON, *_argv(args, scope, new)], "only root may trace the kernel"
+            return _finish(new, output, watch.here(argv, why, partial(_show, new)))
+        from harness.vm.options import disposable, guest
 
-    with disposable(*guest(args, "trace")) as vm:
-        place = vm.out / "trace"
-        words = _argv(args, scope, place)
-        try:
+        with disposable(*guest(args, "trace")) as vm:
+            place = vm.out / "trace"
+            words = _argv(args, scope, place)
             status = watch.in_guest(vm, words, args.timeout, partial(_show, place))
-        finally:
-            _keep(place, output)
-        status = _finish(output, status)
-        vm.require_no_splat()
-    return status
+            _move(place, new)
+            status = _finish(new, output, status)
+            vm.require_no_splat()
+        return status
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -99,10 +101,24 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _clear(output: Path) -> None:
-    output.mkdir(parents=True, exist_ok=True)
-    for name in _FILES:
-        (output / name).unlink(missing_ok=True)
+@contextlib.contextmanager
+def _new_recording(output: Path) -> Iterator[Path]:
+    """An empty directory inside ``output``, for the files until the recording is complete.
+
+    Raises:
+        UsageError: another trace has the same output.
+    """
+    lock = os.open(output, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            what = f"another kfabric trace writes to {output}"
+            raise UsageError(what, "give this one another --output") from None
+        with tempfile.TemporaryDirectory(dir=output, prefix=".new-") as new:
+            yield Path(new)
+    finally:
+        os.close(lock)
 
 
 def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
@@ -123,11 +139,12 @@ def _set_programs() -> None:
     os.environ.setdefault(names.PROGRAMS, str(place))
 
 
-def _keep(place: Path, output: Path) -> None:
-    """Move the files out of the guest's directory, which will be removed."""
+def _move(place: Path, output: Path) -> None:
+    """Move a recording; nothing of an earlier one stays beside it."""
     for name in _FILES:
-        if (place / name).exists():
-            shutil.move(place / name, output / name)
+        (output / name).unlink(missing_ok=True)
+    for path in place.iterdir() if place.exists() else ():
+        shutil.move(path, output / path.name)
 
 
 def _show(place: Path, output: Output) -> None:
@@ -148,19 +165,22 @@ def _update(display: Live, news: dict[str, Any]) -> None:
         display.update(f"kfabric: traced; the tracer took {news['loaded']:.1f} s to load")
 
 
-def _finish(output: Path, status: int) -> int:
-    """Print the table and the verdict, write the reports, and return the exit status."""
+def _finish(new: Path, output: Path, status: int) -> int:
+    """Print the table and the verdict, write all files, and return the exit status.
+
+    Standard output is CMD's own, so the table goes to standard error.
+    """
     try:
-        summary = decode(json.loads((output / SUMMARY).read_text(encoding="utf-8")))
+        summary = decode(json.loads((new / SUMMARY).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return status or ExitStatus.NOT_VERIFIED
-    for line in table.report(summary):
-        print(line)
-    material = report.load(output)
+    material = report.load(new)
     if not in_guest():
-        report.write(material, output)
-    names = sorted(path.name for path in output.iterdir() if path.name != LIVE)
+        report.write(material, new)
+    names = sorted(path.name for path in new.iterdir() if path.name != LIVE)
+    _move(new, output)
     times = f"{summary.seconds:.1f} s (loading took {summary.load_seconds:.1f} s)"
-    print(f"traced {times}; left in {output}: {', '.join(names)}")
-    print(*material.verdict.lines(), sep="\n")
+    left = f"traced {times}; left in {output}: {', '.join(names)}"
+    lines = [*table.report(summary), left, *material.verdict.lines()]
+    print(*lines, sep="\n", file=sys.stderr)
     return status or report.status(material)

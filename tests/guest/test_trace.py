@@ -88,7 +88,7 @@ def trace(directory: Path, options: list[str], *work: object, tail: str = "") ->
         check=False,
     )
     assert (directory / SUMMARY).exists(), done.stderr
-    return read(directory, json.loads(told.read_text()), done.stdout, done.returncode)
+    return read(directory, json.loads(told.read_text()), done.stderr, done.returncode)
 
 
 def read(directory: Path, told: dict[str, dict[str, int]], said: str, status: int) -> Traced:
@@ -156,9 +156,10 @@ def test_wake_calls_of_another_futex_have_a_row_of_their_own(futexes: Traced) ->
     assert (woken.waits, woken.calls, woken.found) == (0, MISDIRECTED, 0)
 
 
-def _waits_so_far(live: Path) -> int:
+def _waits_so_far(output: Path) -> int:
     """What the last whole line of a running trace counts."""
-    lines = live.read_text().split("\n")[:-1] if live.exists() else []
+    lines = [line for live in output.glob(f"*/{LIVE}") for line in live.read_text().split("\n")]
+    lines = lines[:-1]
     rows = json.loads(lines[-1]).get("rows", ()) if lines else ()
     return sum(row["waits"] for row in rows)
 
@@ -192,14 +193,14 @@ def by_module(tmp_path_factory: pytest.TempPathFactory) -> Traced:
     with (
         loop(listing),
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as tracer,
     ):
         with suppress(DeadlineExpired):  # the tests then show what is missing
-            wait_until(lambda: _waits_so_far(directory / LIVE) >= SPAWNED, "waits", LIMIT)
+            wait_until(lambda: _waits_so_far(directory) >= SPAWNED, "waits", LIMIT)
         # The terminal signals to all that run in its foreground.
         os.killpg(tracer.pid, signal.SIGINT)
-        said, _ = tracer.communicate(timeout=LIMIT)
+        _, said = tracer.communicate(timeout=LIMIT)
     return read(directory, {}, said, tracer.returncode)
 
 

@@ -11,6 +11,7 @@ import mmap
 import os
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,10 +21,13 @@ from rich.console import Console
 from rich.live import Live
 
 from harness import names, streams
-from harness.errors import SetupError
+from harness.errors import SetupError, UsageError
+from harness.recording.records import Recording
+from harness.report.source import save
 from harness.trace import command, watch
 from harness.trace.bpf import mapped, ring_bytes
 from harness.trace.scope import Scope, add_scope_options, scope_of
+from harness.trace.summary import SUMMARY, Summary
 
 
 def parse(*words: str) -> Scope:
@@ -149,12 +153,59 @@ def test_follower_hands_on_whole_lines_only(tmp_path: Path) -> None:
     assert lines[0] == {"n": 2} and lines[-1] == {"n": 3}
 
 
-def test_earlier_trace_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_earlier_recording_goes_when_the_new_one_comes_and_nothing_else(tmp_path: Path) -> None:
     """A directory may hold other things."""
     for name in ("recording.json", "summary.json", "notes.txt"):
-        (tmp_path / name).write_text("x")
-    command._clear(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+        (tmp_path / name).write_text("old")
+    with command._new_recording(tmp_path) as new:
+        (new / "recording.json").write_text("new")
+        assert (tmp_path / "recording.json").read_text() == "old"
+        command._move(new, tmp_path)
+    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert left == {"recording.json": "new", "notes.txt": "old"}
+
+
+def test_trace_that_fails_leaves_the_earlier_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a complete recording replaces it."""
+    for name in ("recording.json", "summary.json", "report.html"):
+        (tmp_path / name).write_text("old")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(names.PROGRAMS, "/named")
+
+    def here(*_: object) -> int:
+        raise SetupError("not traced")
+
+    monkeypatch.setattr(watch, "here", here)
+    with pytest.raises(SetupError, match="not traced"):
+        command.main(["--here", f"--output={tmp_path}", "true"])
+    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert left == dict.fromkeys(("recording.json", "summary.json", "report.html"), "old")
+
+
+def test_second_trace_into_a_directory_is_refused(tmp_path: Path) -> None:
+    """The first one keeps it until it has ended."""
+    with command._new_recording(tmp_path):
+        with pytest.raises(UsageError, match="another kfabric trace writes to"):
+            with command._new_recording(tmp_path):
+                pass
+    with command._new_recording(tmp_path):
+        pass
+
+
+def test_table_leaves_standard_output_to_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that the output of a traced command can be piped."""
+    new, output = tmp_path / "new", tmp_path / "output"
+    output.mkdir()
+    save(Recording(()), new)
+    (new / SUMMARY).write_text(json.dumps(asdict(Summary())))
+    command._finish(new, output, 0)
+    told = capsys.readouterr()
+    assert told.out == "" and "complete: no record was lost" in told.err
+    assert (output / SUMMARY).exists()
 
 
 def here(code: str, show: watch.Show) -> int:
