@@ -10,6 +10,7 @@ chosen kernel.
 import argparse
 import contextlib
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from rich.console import Console
 
 from harness import names
 from harness.docs import results
-from harness.errors import ExitStatus, KfabricError, report
+from harness.errors import ExitStatus, KfabricError, UsageError, near, report
 from harness.runner import matrix
 from harness.runner.matrix import Column
 from harness.terminal import tables
@@ -73,6 +74,14 @@ _TAKE_A_VALUE = frozenset(
     "--maxprocesses --numprocesses --override-ini --pythonwarnings --rootdir --rsyncdir "
     "--show-capture --soak-hours --tb --timeout --timeout-method --tx --verbosity".split()
 )
+
+
+# The last letter of short options that take a separate value, such as -xk.
+_LETTERS = frozenset("ckmnoprW")
+
+
+class NoSuchTest(UsageError, label="no such test"):
+    """A file, a directory or a test in a file that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,8 @@ def main(argv: Sequence[str]) -> int:
     runs = Runs([*options, *ours], kernels, tested)
     for part in parts(paths, args.vms, args.tx):
         runs.all(part)
+        if pytest.ExitCode.USAGE_ERROR in runs.codes:
+            break  # the other parts have the same options
     if len(kernels) > 1 and runs.columns:
         columns = list(runs.columns.values())
         tables.show(Console(), matrix.show(columns))
@@ -147,13 +158,43 @@ def main(argv: Sequence[str]) -> int:
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split pytest's arguments into paths of tests, and options with their values."""
+    """Split pytest's arguments into paths of tests, and options with their values.
+
+    Raises:
+        NoSuchTest: a word that can only be a test does not exist.
+    """
     paths: list[str] = []
     options: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        is_path = before not in _TAKE_A_VALUE and _file(word).exists()
-        (paths if is_path else options).append(word)
+        if before in _TAKE_A_VALUE or word[:1] in ("-", "@"):
+            options.append(word)
+        elif _file(word).exists():
+            _require_test(word)
+            paths.append(word)
+        elif _takes_a_value(before) and not word.partition("::")[0].endswith(".py"):
+            options.append(word)
+        else:
+            files = [path.stem for path in TESTS.glob("*/test_*.py")]
+            raise NoSuchTest(word, near(_file(word).stem, files, f"not in {Path.cwd()}"))
     return paths, options
+
+
+def _takes_a_value(option: str) -> bool:
+    """Whether an option that we do not know may take the next word as its value."""
+    if option.startswith("--"):
+        return "=" not in option
+    return option.startswith("-") and option[-1] in _LETTERS
+
+
+def _require_test(path: str) -> None:
+    """Raise NoSuchTest if a path names a test that its file does not mention."""
+    file, _, names = path.partition("::")
+    name = re.split(r"::|\[", names)[0]
+    if name and Path(file).is_file():
+        text = Path(file).read_text(errors="replace")
+        if not re.search(rf"\b{re.escape(name)}\b", text):
+            known = re.findall(r"^\s*(?:async )?(?:def|class) ([Tt]est\w*)", text, re.MULTILINE)
+            raise NoSuchTest(path, near(name, known, f"not in {file}"))
 
 
 class Runs:
