@@ -42,6 +42,31 @@ def copy(output: Output) -> None:
         stream.flush()
 
 
+def feed(send: Callable[[bytes], object], close: Callable[[], object]) -> None:
+    """Pass our standard input on, in a thread; a terminal's is not read.
+
+    Args:
+        send: takes what comes.
+        close: called at its end, or at once if there is none.
+    """
+    try:
+        source = None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno()
+    except (OSError, ValueError):  # it is closed
+        source = None
+    if source is None:
+        close()
+    else:
+        # A daemon, because a read of a pipe cannot be cancelled.
+        threading.Thread(target=_feed, args=[source, send, close], daemon=True).start()
+
+
+def _feed(source: int, send: Callable[[bytes], object], close: Callable[[], object]) -> None:
+    with contextlib.suppress(OSError):
+        while data := os.read(source, 65536):
+            send(data)
+    close()
+
+
 def copy_socket(sock: socket.socket, send: Callable[[bytes], object]) -> None:
     """Pass a socket's data to ``send`` until either end is gone."""
     with contextlib.suppress(OSError):

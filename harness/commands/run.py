@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Run one command in a new guest; the exit status is that of the command."""
+"""Run one command in a new guest; the exit status is that of the command.
+
+Its standard input is that of kfabric, unless that is a terminal.
+"""
 
 from collections.abc import Sequence
 
-from harness.streams import copy
+from harness.streams import copy, feed
 from harness.terminal.arguments import Parser, positive
 from harness.vm import prepare
 from harness.vm.options import add_guest_options, disposable, guest
@@ -26,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     with disposable(vm, tested):
         cwd = tested.directory if tested else prepare.SOURCE
         remote = vm.popen(args.command, timeout=args.timeout, cwd=str(cwd))
-        remote.close_stdin()
+        feed(remote.send, remote.close_stdin)
         copy(remote.output())
         vm.require_no_splat()
     return remote.exit_status

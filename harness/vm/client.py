@@ -14,6 +14,9 @@ from collections.abc import Iterator
 
 from harness.vm.wire import CHUNK, Begin, Decoder, Frame, Kind, Start, encode, pack
 
+SIGNAL_SECONDS = 5.0
+"""How long a signal waits for other frames to be sent."""
+
 
 class StreamEnd(Exception):
     """The port was closed: QEMU is gone."""
@@ -71,7 +74,8 @@ class RemoteJob:
         self._client.send(encode(Frame(Kind.STDIN, self._number)))
 
     def signal(self, number: int) -> None:
-        self._client.send(pack(Kind.SIGNAL, self._number, signal=number))
+        """Send a signal, unless the guest takes no more input."""
+        self._client.send(pack(Kind.SIGNAL, self._number, signal=number), SIGNAL_SECONDS)
 
     def resize(self, rows: int, cols: int) -> None:
         self._client.send(pack(Kind.RESIZE, self._number, rows=rows, cols=cols))
@@ -123,10 +127,19 @@ class AgentClient:
         self.send(pack(Kind.START, number, **start))
         return job
 
-    def send(self, data: bytes) -> None:
-        """Send whole frames; the reader notices if the guest is gone."""
-        with self._sending, contextlib.suppress(OSError):
-            self._sock.sendall(data)
+    def send(self, data: bytes, patience: float = -1.0) -> None:
+        """Send whole frames; the reader notices if the guest is gone.
+
+        Nothing is sent if another thread sends for longer than ``patience`` seconds: it waits
+        for a guest whose job does not read its input.
+        """
+        if not self._sending.acquire(timeout=patience):
+            return
+        try:
+            with contextlib.suppress(OSError):
+                self._sock.sendall(data)
+        finally:
+            self._sending.release()
 
     def close(self) -> None:
         """End all jobs with :class:`StreamEnd`."""

@@ -8,6 +8,7 @@ guest. It is killed at the end of each test.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from typing import IO, Any, cast
 
 import pytest
 
+from harness import streams
+from harness.vm import client
 from harness.vm.client import AgentClient, RemoteJob, StreamEnd
 from harness.vm.wire import Kind, Start, pack
 
@@ -104,6 +107,67 @@ def test_input_longer_than_a_pipe_arrives_whole(agent: AgentClient) -> None:
     job.send(data)
     job.close_stdin()
     assert finish(job) == (0, data, b"")
+
+
+def test_standard_input_is_passed_on_to_its_end(
+    agent: AgentClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the agent takes at once."""
+    data = bytes(range(256)) * 4096
+    (tmp_path / "input").write_bytes(data)
+    job = start(agent, "cat")
+    with (tmp_path / "input").open() as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        streams.feed(job.send, job.close_stdin)
+        assert finish(job) == (0, data, b"")
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_without_standard_input_a_command_reads_an_end_of_file(
+    closed: bool, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python has none if descriptor 0 was closed; a program may have closed it later."""
+    source = open("/dev/null")
+    source.close()
+    monkeypatch.setattr(sys, "stdin", source if closed else None)
+    job = start(agent, "cat")
+    streams.feed(job.send, job.close_stdin)
+    assert finish(job) == (0, b"", b"")
+
+
+def test_terminal_is_not_read(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command reads an end of file, although the terminal has a line."""
+    host, terminal = os.openpty()
+    with open(host, "wb", buffering=0) as keys, open(terminal) as source:
+        keys.write(b"a line\n")
+        monkeypatch.setattr(sys, "stdin", source)
+        job = start(agent, "cat")
+        streams.feed(job.send, job.close_stdin)
+        assert finish(job) == (0, b"", b"")
+
+
+def test_signal_does_not_wait_for_input_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command's time limit ends it although its input is stuck."""
+    monkeypatch.setattr(client, "SIGNAL_SECONDS", 0.01)
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    stuck = AgentClient(ours)
+    job = start(stuck, "sleep", "1000")
+    sender = threading.Thread(target=job.send, args=[bytes(1 << 20)])
+    killer = threading.Thread(target=job.signal, args=[signal.SIGKILL])
+    sender.start()
+    try:
+        # The sender holds it from its first frame on, which is longer than the buffer.
+        while not stuck._sending.locked():
+            time.sleep(0)
+        killer.start()
+        killer.join(SECONDS)
+        assert not killer.is_alive() and sender.is_alive()
+    finally:
+        theirs.close()
+        sender.join(SECONDS)
+        killer.join(SECONDS)
+        stuck.close()
 
 
 def test_unread_input_of_one_job_does_not_stop_another(agent: AgentClient) -> None:
