@@ -32,6 +32,16 @@ lock() {
 	flock -w 900 9 || die "another set-up holds build/setup.lock; wait for it or end it"
 }
 
+check_path() {
+	case $top in
+	*[!A-Za-z0-9_./+@~-]*)
+		say "set-up failed: make cannot handle a character in $top;" \
+			"use a path of letters, digits and ./+@~_-"
+		exit $failed
+		;;
+	esac
+}
+
 check_host() {
 	[ "$(id -u)" = 0 ] || {
 		say "set-up failed: not root; run it as root, e.g. with sudo"
@@ -106,6 +116,7 @@ install_more_python() { # LIST: without dependencies
 	cp "$file" "$venv/ready-$1"
 }
 
+check_path
 check_host
 lock
 : >"$log"

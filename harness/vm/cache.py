@@ -21,8 +21,9 @@ LOCK_SECONDS = 900.0
 
 def root() -> Path:
     """The cache directory of kfabric."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "kfabric"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The standard has relative paths ignored.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "kfabric"
 
 
 def list_lines(path: Path) -> list[str]:
@@ -39,13 +40,23 @@ def key(inputs: Iterable[bytes]) -> str:
     return digest.hexdigest()[:16]
 
 
+def make(path: Path) -> None:
+    """Make a directory. Raises SetupError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "XDG_CACHE_HOME sets the directory of the cache"
+        raise SetupError(f"cannot make {path}: {error.strerror}", hint) from None
+
+
 @contextlib.contextmanager
 def locked(path: Path, deadline: float = LOCK_SECONDS) -> Iterator[None]:
     """Hold an exclusive lock on a file, which is made if missing.
 
-    Raises SetupError if another process holds it for ``deadline`` seconds.
+    Raises SetupError if another process holds it for ``deadline`` seconds, or if it cannot be
+    made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path.parent)
     end = time.monotonic() + deadline
     with path.open("a") as file:
         # flock() has no timeout of its own. A build takes minutes, so try once a second.
@@ -91,8 +102,8 @@ def remove(target: Path) -> None:
 
 
 def require_space(path: Path, mib: int) -> None:
-    """Raise SetupError if a file system has less than ``mib`` MiB free."""
-    path.mkdir(parents=True, exist_ok=True)
+    """Make a directory; raise SetupError if its file system has less than ``mib`` MiB free."""
+    make(path)
     free = shutil.disk_usage(path).free >> 20
     if free < mib:
         what = f"{path} has {free} MiB free, {mib} MiB are needed"

@@ -42,6 +42,9 @@ def guest_image(log: Log = say, kernel: str = "") -> Image:
         raise SetupError(f"the host is {platform.machine()}", "an x86-64 host is needed")
     if os.geteuid() != 0:
         raise SetupError("not root", "run it as root, e.g. with sudo")
+    for place in (SOURCE, cache.root()):
+        cache.require_plain(place)
+    cache.make(cache.root())
     cache.require_space(SOURCE / "build", SPACE_MIB)
     return image.ensure(SOURCE, version, log)
 
