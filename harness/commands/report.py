@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import report
-from harness.terminal.arguments import Parser
+from harness.terminal.arguments import Parser, writable
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,6 +24,7 @@ def main(argv: Sequence[str]) -> int:
     )
     args = parser.parse_args(argv)
     material = report.load(args.directory)
+    writable(args.directory)
     if args.all:
         print(*report.write(material, args.directory), sep="\n")
     else:

@@ -535,8 +535,10 @@ def from_guest(head: Mapping[str, Any], blob: bytes) -> Recording:
             if isinstance(record, TallyRecord):
                 tallies[record.queue] = tallies.get(record.queue, Tally()) + record
         return recording_of(head, records, tallies)
-    except (KeyError, TypeError, AttributeError) as exc:
-        raise RecordError(f"bad recording head: {exc!r}") from exc
+    except KeyError as exc:
+        raise RecordError(f"bad recording head: it has no {exc}") from exc
+    except (TypeError, AttributeError) as exc:
+        raise RecordError(f"bad recording head: {exc}") from exc
 
 
 def recording_of(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ExitStatus, KfabricError
+from harness.errors import UsageError
 from harness.recording.records import TRACED
 from harness.report.source import Source, open_source
 from harness.verdict import queues
@@ -18,11 +18,8 @@ from harness.verdict.verdict import Finding, Kind, Verdict
 REPORT = "report.json"
 
 
-class NoRecordingError(KfabricError):
+class NoRecordingError(UsageError, label="no recording"):
     """A directory has no recording, or one that cannot be read."""
-
-    status = ExitStatus.USAGE
-    label = "no recording"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +50,17 @@ def load(directory: Path) -> Material:
     try:
         source = open_source(directory)
         recording = source.recording()
-    except (OSError, ValueError) as error:
-        raise NoRecordingError(f"{directory}: {error}") from error
+    except OSError as error:
+        raise NoRecordingError(f"{error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise NoRecordingError(f"{directory} cannot be read: {error}") from error
     ledger = build(recording)
     report = _report_of(directory, source)
-    names = {int(oid): str(name) for oid, name in report.get("names", {}).items()}
-    verdict = _verdict_of(report) if report else judged(ledger)
+    try:
+        names = {int(oid): str(name) for oid, name in report.get("names", {}).items()}
+        verdict = _verdict_of(report) if report else judged(ledger)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NoRecordingError(f"{directory / REPORT} cannot be read: {error!r}") from error
     shown = len(recording.records)
     if source.whole:
         return Material(source, ledger, verdict, names)
@@ -95,19 +97,17 @@ def _report_of(directory: Path, source: Source) -> dict[str, Any]:
 
 
 def _verdict_of(report: Mapping[str, Any]) -> Verdict:
-    try:
-        return Verdict(
-            findings=tuple(map(_finding_of, report["findings"])),
-            doubts=tuple(report["doubts"]),
-            matched=int(report["waits_matched"]),
-            notes=tuple(map(_finding_of, report["notes"])),
-            unaided=int(report.get("unaided", 0)),
-            unjudged=report.get("unjudged", {}),
-            odd=report.get("odd", {}),
-            missing=tuple(report.get("missing", ())),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise NoRecordingError(f"{REPORT} next to it cannot be read: {error!r}") from error
+    """Raises KeyError, TypeError or ValueError if it is damaged."""
+    return Verdict(
+        findings=tuple(map(_finding_of, report["findings"])),
+        doubts=tuple(report["doubts"]),
+        matched=int(report["waits_matched"]),
+        notes=tuple(map(_finding_of, report["notes"])),
+        unaided=int(report.get("unaided", 0)),
+        unjudged=report.get("unjudged", {}),
+        odd=report.get("odd", {}),
+        missing=tuple(report.get("missing", ())),
+    )
 
 
 def _finding_of(item: Mapping[str, Any]) -> Finding:
