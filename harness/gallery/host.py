@@ -15,7 +15,7 @@ from harness.docs.results import Measurement
 from harness.gallery import check, show
 from harness.gallery.check import Judged
 from harness.gallery.cut import FullRecording, Run
-from harness.gallery.entries import BY_NAME, MOCK_NAME
+from harness.gallery.entries import BY_NAME, KINDS, MOCK_NAME
 from harness.gallery.guest import MOCK
 from harness.recording import HEAD, RECORDS
 from harness.recording.records import from_guest
@@ -25,6 +25,7 @@ from harness.vm.jobs import ProgramFailed, events
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
 
+_GUEST = "guest"
 _SECONDS = 1800.0
 _MEMORY_MIB = 1024
 
@@ -41,8 +42,8 @@ def run(
     Returns:
         The exit status.
     """
-    shutil.rmtree(output, ignore_errors=True)
-    place = output / "guest"
+    clear(output)
+    place = output / _GUEST
     runs = _run(names, kinds, rounds, place)
     console = Console(highlight=False)
     judged = list(_judge(runs, place / "out", output))
@@ -58,6 +59,12 @@ def run(
     shutil.rmtree(place / "out", ignore_errors=True)
     print(f"left in {output}: a recording of each entry, for 'kfabric report'")
     return check.status(judged)
+
+
+def clear(output: Path) -> None:
+    """Remove what an earlier run has left; the user may keep other things there."""
+    for name in (_GUEST, *BY_NAME, *KINDS):
+        shutil.rmtree(output / name, ignore_errors=True)
 
 
 def _run(names: Sequence[str], kinds: Sequence[str], rounds: int, place: Path) -> list[Run]:

@@ -124,6 +124,17 @@ def test_every_healthy_kind_is_in_the_module() -> None:
     assert re.findall(r'^\t\{ "([a-z-]+)", \{$', text, re.MULTILINE) == list(HEALTHY)
 
 
+def test_output_of_an_earlier_run_is_removed_and_nothing_else(tmp_path) -> None:
+    """--output may name a directory in which the user keeps other things."""
+    mine = tmp_path / "notes/today.txt"
+    theirs = [tmp_path / name / HEAD for name in ("guest", ENTRIES[0].name, KINDS[0])]
+    for path in (mine, *theirs):
+        path.parent.mkdir()
+        path.write_text("x")
+    host.clear(tmp_path)
+    assert mine.exists() and [path.name for path in tmp_path.iterdir()] == ["notes"]
+
+
 def test_names_of_entries_are_unique() -> None:
     assert len(BY_NAME) == len(ENTRIES) >= 14
 
