@@ -6,12 +6,14 @@ one, add a line to COMMANDS.
 """
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
 
 from harness.errors import ExitStatus, KfabricError, UsageError, near, report
+from harness.terminal import completion
 
 COMMANDS = {
     "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
@@ -47,6 +49,8 @@ def usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; the exit status of the process."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if completion.ENVIRONMENT in os.environ:
+        words = [completion.command(COMMANDS)]
     if words[:1] in (["-h"], ["--help"], ["help"]):
         print(usage())
         return ExitStatus.OK

@@ -10,11 +10,13 @@ built or booted.
 
 import argparse
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.errors import ExitStatus, UsageError
+from harness.terminal import completion
 
 MOST_SECONDS = 1e9
 """Locks and queues take no longer time limit."""
@@ -36,8 +38,17 @@ class _Formatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """Prints one line for a wrong command line, and the defaults in its help."""
 
+    _answering = False
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, **options})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, or answer the shell (:mod:`harness.terminal.completion`)."""
+        if completion.ENVIRONMENT in os.environ and not self._answering:
+            self._answering = True  # argcomplete has it parse
+            completion.answer(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         line = " ".join(message.removeprefix("argument ").splitlines())

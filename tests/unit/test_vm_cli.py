@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import types
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from harness import cli, errors
 from harness.errors import ExitStatus, KfabricError
 
+ROOT = Path(__file__).resolve().parents[2]
 FAILURES = [
     kind
     for kind in vars(errors).values()
@@ -84,6 +89,38 @@ def test_unknown_command_is_one_line_with_a_hint(
 ) -> None:
     assert cli.main([name]) == ExitStatus.USAGE
     assert capsys.readouterr().err == f"kfabric: no such command: {name}; {hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("kfabric ga", {"gallery"}),
+        ("kfabric run --cp", {"--cpus"}),
+        ("kfabric run --variant ", {"prod", "test"}),
+        ("build/venv/bin/kfabric vm cl", {"clean"}),
+        ("kfabric nonesuch --", set()),
+    ],
+)
+def test_shell_gets_the_words_that_fit(line: str, words: set[str], tmp_path: Path) -> None:
+    """A subcommand's own, after its name."""
+    answer = tmp_path / "answer"
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "|",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    subprocess.run(
+        [sys.executable, "-m", "harness.cli"],
+        env={**os.environ, **asked},
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+    text = answer.read_text() if answer.exists() else ""
+    assert {word.strip() for word in text.split("|") if word} == words
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
