@@ -88,7 +88,9 @@ def _run_all(commands: Iterable[Sequence[str]], deadline: float) -> int:
 def _run(words: Sequence[str]) -> int:
     print(_line(words), flush=True)
     began = time.monotonic()
-    code = subprocess.run([sys.executable, "-m", "harness.cli", *words], check=False).returncode
+    argv = [sys.executable, "-m", "harness.cli", *words]
+    # The paths of tests are relative to the checkout.
+    code = subprocess.run(argv, cwd=prepare.SOURCE, check=False).returncode
     result = f"exit status {code}" if code else "passed"
     print(f"share: {words[0]}: {result} ({time.monotonic() - began:.0f} s)", flush=True)
     return code
