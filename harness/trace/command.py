@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 DEFAULT = watch.SOURCE / "build/trace"
 _FILES = (HEAD, RECORDS, SUMMARY, LIVE)
+_NEW = ".new-"
 # bcc is a package of Debian's own Python.
 _PYTHON = "/usr/bin/python3"
 
@@ -115,7 +116,9 @@ def _new_recording(output: Path) -> Iterator[Path]:
         except BlockingIOError:
             what = f"another kfabric trace writes to {output}"
             raise UsageError(what, "give this one another --output") from None
-        with tempfile.TemporaryDirectory(dir=output, prefix=".new-") as new:
+        for left in output.glob(f"{_NEW}*"):  # by a trace that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=output, prefix=_NEW) as new:
             yield Path(new)
     finally:
         os.close(lock)

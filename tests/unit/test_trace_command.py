@@ -194,6 +194,14 @@ def test_second_trace_into_a_directory_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_files_of_a_trace_that_was_killed_are_removed(tmp_path: Path) -> None:
+    """By the next one into the same directory."""
+    (tmp_path / ".new-killed").mkdir()
+    (tmp_path / ".new-killed/recording.bin").write_text("half")
+    with command._new_recording(tmp_path) as new:
+        assert [path.name for path in tmp_path.iterdir()] == [new.name]
+
+
 def test_table_leaves_standard_output_to_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
