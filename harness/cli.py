@@ -18,6 +18,7 @@ from harness.terminal import completion
 COMMANDS = {
     "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
     "test": ("harness.runner.testrun", "run the tests, on the host and in guests"),
+    "new": ("harness.commands.new", "write a kernel module with a test, to begin with"),
     "trace": ("harness.trace.command", "watch any module's wait queues while a command runs"),
     "top": ("harness.top.command", "live counters of every kfabric object while a command runs"),
     "report": ("harness.commands.report", "make a web page of a recording"),

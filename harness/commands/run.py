@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from harness.streams import copy, feed
 from harness.terminal.arguments import Parser, positive
-from harness.vm import prepare
+from harness.vm import usermodule
 from harness.vm.options import add_guest_options, disposable, guest
 
 
@@ -27,8 +27,8 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     vm, tested = guest(args, "run")
     with disposable(vm, tested):
-        cwd = tested.directory if tested else prepare.SOURCE
-        remote = vm.popen(args.command, timeout=args.timeout, cwd=str(cwd))
+        cwd = str(usermodule.home(tested))
+        remote = vm.popen(args.command, timeout=args.timeout, cwd=cwd)
         feed(remote.send, remote.close_stdin)
         copy(remote.output())
         vm.require_no_splat()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from harness.errors import UsageError
 from harness.streams import copy
 from harness.terminal.arguments import Parser
-from harness.vm import prepare, ulp
+from harness.vm import prepare, usermodule
 from harness.vm.machine import Command
 from harness.vm.options import add_guest_options, disposable, guest
 from harness.vm.spec import Variant
@@ -32,12 +32,16 @@ def main(argv: Sequence[str]) -> int:
     vm, tested = guest(args, "shell")
     with disposable(vm, tested):
         if not tested:
-            prepare.say(ulp.run_loader(vm, READY, "while our modules were loaded"))
+            prepare.say(usermodule.run_loader(vm, READY, "while our modules were loaded"))
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
         size = os.get_terminal_size()
         env = {"TERM": os.environ.get("TERM", "vt100")}
-        cwd = tested.directory if tested else prepare.SOURCE
-        shell = vm.popen(["bash", "-l"], env=env, cwd=str(cwd), pty=(size.lines, size.columns))
+        shell = vm.popen(
+            ["bash", "-l"],
+            env=env,
+            cwd=str(usermodule.home(tested)),
+            pty=(size.lines, size.columns),
+        )
         with _terminal(shell):
             # A daemon, because the read of a terminal cannot be cancelled.
             threading.Thread(target=_send_keys, args=[shell], daemon=True).start()

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from harness import names
-from harness.guest.kmsg import KernelLog
+from harness.guest.kmsg import KernelLog, LogOverrun
 from harness.guest.waiting import Deadline, DeadlineExpired, patience, wait_until
 
 # In the order of loading; each needs those before it.
@@ -28,6 +29,7 @@ SYS_MODULE = "/sys/module"
 MODPROBE_SECONDS = 60.0
 _SYSCALLS: Final = {"x86_64": (313, 176), "aarch64": (273, 106)}
 _LOG_LINES = 8
+_IGNORED = re.compile(r"(?P<module>\w+): unknown parameter '(?P<parameter>[^']*)' ignored")
 
 
 class ModuleError(OSError):
@@ -109,14 +111,32 @@ def wait_for_references(name: str, count: int, deadline: Deadline | float = 10.0
     )
 
 
-def insert(path: Path, parameters: str = "") -> None:
-    """Load one module file. Raises ModuleError with the lines of the kernel log."""
+def insert(path: Path, parameters: str = "") -> list[str]:
+    """Load one module file; return the parameters that it does not have.
+
+    Raises ModuleError with the lines of the kernel log.
+    """
+    name = kernel_name(path.stem)
     with KernelLog() as log, path.open("rb") as image:
         code = _syscall(0, image.fileno(), parameters.encode(), 0)
         if code:
             raise ModuleError(code, f"load {path}", _lines(log))
+        ignored = _ignored(log, name) if parameters else []
+    _announce(name)
+    return ignored
+
+
+def _announce(name: str) -> None:
     for watcher in list(_insert_watchers):
-        watcher(kernel_name(path.stem))
+        watcher(name)
+
+
+def _ignored(log: KernelLog, name: str) -> list[str]:
+    """The parameters of a module that the kernel has just ignored."""
+    with contextlib.suppress(LogOverrun):
+        found = (_IGNORED.search(record.text) for record in log.new() if record.from_kernel)
+        return [match["parameter"] for match in found if match and match["module"] == name]
+    return []
 
 
 def _lines(log: KernelLog) -> list[str]:
@@ -168,17 +188,28 @@ def remove(name: str) -> None:
 def need(names: Sequence[str] = NEEDED, parameters: Sequence[str] = ()) -> None:
     """Load modules of the guest's kernel with their own dependencies (modprobe)."""
     for name in names:
-        with KernelLog() as log:
-            done = subprocess.run(
-                ["modprobe", name, *parameters],
-                capture_output=True,
-                text=True,
-                timeout=patience(MODPROBE_SECONDS),
-                check=False,
-            )
-            if done.returncode:
-                lines = [done.stderr.strip(), *_lines(log)]
-                raise ModuleError(errno.ENOENT, f"modprobe {name}", lines)
+        probe(name, parameters)
+
+
+def probe(name: str, parameters: Sequence[str] = ()) -> list[str]:
+    """Do so with one of them; return the parameters that it does not have.
+
+    Raises ModuleError with modprobe's reason and the lines of the kernel log.
+    """
+    with KernelLog() as log:
+        done = subprocess.run(
+            ["modprobe", name, *parameters],
+            capture_output=True,
+            text=True,
+            timeout=patience(MODPROBE_SECONDS),
+            check=False,
+        )
+        if done.returncode:
+            lines = [done.stderr.strip(), *_lines(log)]
+            raise ModuleError(errno.ENOENT, f"modprobe {name}", lines)
+        ignored = _ignored(log, kernel_name(name)) if parameters else []
+    _announce(kernel_name(name))
+    return ignored
 
 
 class Modules:
@@ -242,10 +273,15 @@ def remove_when_free(name: str, limit: Deadline) -> None:
     remove(name)
 
 
-def ulp_files() -> list[str]:
-    """Return the file names, without .ko, of the external modules that are tested here."""
-    directory = os.environ.get(names.ULP)
-    return (Path(directory) / names.ULP_ORDER).read_text().split() if directory else []
+def user_files() -> list[str]:
+    """Return the file names, without .ko, of the user's modules that are tested here."""
+    directory = os.environ.get(names.MODULE_DIR)
+    return (Path(directory) / names.MODULE_ORDER).read_text().split() if directory else []
+
+
+def image_names() -> list[str]:
+    """Return the names of the image's modules that are tested here."""
+    return os.environ.get(names.MODPROBE, "").split()
 
 
 def kernel_name(file: str) -> str:
@@ -254,8 +290,8 @@ def kernel_name(file: str) -> str:
 
 
 def watched() -> tuple[str, ...]:
-    """Return the names of our modules and of the external ones that are tested."""
-    return (*OURS, *map(kernel_name, ulp_files()))
+    """Return the names of our modules and of those that are tested."""
+    return (*OURS, *map(kernel_name, (*image_names(), *user_files())))
 
 
 def _users(name: str) -> str:

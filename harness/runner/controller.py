@@ -22,7 +22,7 @@ from harness.names import SUSPECTS
 from harness.runner import far, junit
 from harness.runner.outcome import GREEN, WHOLE, Trouble
 from harness.runner.pool import Boot, Ending, Life, Pool, Slot
-from harness.vm import prepare, ulp, versions, vmcore
+from harness.vm import prepare, usermodule, versions, vmcore
 from harness.vm.spec import VmSpec
 
 # xdist gives its gateways 10 s to end; by then the guest has ended as well.
@@ -73,7 +73,7 @@ class Controller:
         def local(name: str, directory: Path) -> Any:
             return hook(name=name, directory=directory)
 
-        tested = ulp.from_json(option.kfabric_ulp)
+        tested = usermodule.from_json(option.kfabric_module)
         boots: list[tuple[str, Boot]] = [("", local)] * option.kfabric_vms
         boots += [
             (f"@{far.host(spec)}", partial(far.boot, spec, tested))

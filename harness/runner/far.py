@@ -26,8 +26,8 @@ from harness import errors, splats
 from harness.errors import BootError, ExitStatus, GuestError, GuestLost, KfabricError, SetupError
 from harness.runner import farside
 from harness.streams import copy_socket
-from harness.vm import ulp, versions
-from harness.vm.ulp import Ulp
+from harness.vm import usermodule, versions
+from harness.vm.usermodule import UserModule
 
 SERVE = "from harness.runner import farside; farside.serve(channel)"
 ANSWER_SECONDS = 10.0
@@ -101,8 +101,8 @@ class FarGuest:
             hint = f"does `ssh {spec.ssh} {spec.python} --version` work without a password?"
             raise SetupError(f"{self._where}: no Python answers: {error!r}", hint) from None
 
-    def boot(self, name: str, tested: Ulp | None) -> None:
-        """Boot it, on the kernel chosen here and with the same ULP.
+    def boot(self, name: str, tested: UserModule | None) -> None:
+        """Boot it, on the kernel chosen here and with the same user's module.
 
         Raises KfabricError if it does not boot, or the machines do not have the same files.
         """
@@ -112,7 +112,7 @@ class FarGuest:
             "name": name,
             "directory": str(self._directory),
             "kernel": os.environ.get(versions.ENVIRONMENT, ""),
-            "ulp": ulp.to_json(tested) if tested else "",
+            "module": usermodule.to_json(tested) if tested else "",
             "manifest": self.manifest(tested),
         }
         try:
@@ -122,7 +122,7 @@ class FarGuest:
         except KfabricError as error:
             raise type(error)(f"{self._where}: {error.what}", error.hint, error.console) from None
 
-    def manifest(self, tested: Ulp | None) -> dict[str, str] | None:
+    def manifest(self, tested: UserModule | None) -> dict[str, str] | None:
         """Hashes of the files that must be the same on both machines; None: any will do."""
         return farside.manifest(farside.roots(tested))
 
@@ -219,7 +219,7 @@ class _NoAnswer(GuestLost):
     """The other machine does not answer in time."""
 
 
-def boot(spec: execnet.XSpec, tested: Ulp | None, name: str, directory: Path) -> FarGuest:
+def boot(spec: execnet.XSpec, tested: UserModule | None, name: str, directory: Path) -> FarGuest:
     """Boot a guest on another machine; ``directory`` is used on both. Raises KfabricError."""
     guest = FarGuest(spec, directory)
     try:

@@ -20,14 +20,15 @@ from harness import errors
 from harness.errors import KfabricError, SetupError
 from harness.runner.pool import Guest
 from harness.streams import copy_socket
-from harness.vm import prepare, ulp, versions
+from harness.vm import prepare, usermodule, versions
+from harness.vm.usermodule import UserModule
 
 DRAIN_SECONDS = 5.0
 SAME = ("harness", "kfabric_py", "kmod", "tests", "examples", "vm")
 """Directories of the checkout that must be the same on both machines."""
 _SHOWN = 3
 
-Boot = Callable[[str, Path, ulp.Ulp | None], Guest]
+Boot = Callable[[str, Path, UserModule | None], Guest]
 
 
 def manifest(roots: Iterable[Path]) -> dict[str, str]:
@@ -45,13 +46,13 @@ def _wanted(name: str) -> bool:
     return not name.startswith((".", "__pycache__")) and name != "build"
 
 
-def roots(tested: ulp.Ulp | None) -> list[Path]:
+def roots(tested: UserModule | None) -> list[Path]:
     """The directories that both machines must have at the same path."""
     ours = [prepare.SOURCE / name for name in SAME]
     return [*ours, tested.root] if tested and tested.root != prepare.SOURCE else ours
 
 
-def compare(theirs: dict[str, str], tested: ulp.Ulp | None) -> None:
+def compare(theirs: dict[str, str], tested: UserModule | None) -> None:
     """Raise SetupError with the names of some files that differ between the machines."""
     ours = manifest(roots(tested))
     wrong = sorted(
@@ -63,7 +64,7 @@ def compare(theirs: dict[str, str], tested: ulp.Ulp | None) -> None:
         raise SetupError(what, "copy the checkout, to the same path")
 
 
-def _boot(name: str, directory: Path, tested: ulp.Ulp | None) -> Guest:
+def _boot(name: str, directory: Path, tested: UserModule | None) -> Guest:
     from harness.runner import testvm
 
     return testvm.boot(name, directory, tested=tested)
@@ -106,7 +107,7 @@ class Farside:
 
     def do_boot(self, request: dict[str, Any]) -> None:
         """Boot the guest, if both machines have the same files."""
-        tested = ulp.from_json(request["ulp"])
+        tested = usermodule.from_json(request["module"])
         if request["manifest"] is not None:
             compare(request["manifest"], tested)
         if request["kernel"]:

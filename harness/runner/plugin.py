@@ -81,9 +81,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="directory for the guests' consoles and files (default: build/test below the root)",
     )
     group.addoption(
-        "--kfabric-ulp",
+        "--kfabric-module",
         metavar="JSON",
-        help="the user's module to test, as kfabric test --ulp describes it",
+        help="the user's module to test, as kfabric test --module describes it",
     )
     group.addoption(
         "--soak-hours",
@@ -140,13 +140,13 @@ def _check_guest(config: pytest.Config) -> None:
     register(GuestChecks(retirement), CHECKS)
     if is_worker(config):
         register(retirement, "kfabric-retirement")
-    if config.option.kfabric_ulp:
+    if config.option.kfabric_module:
         from harness.guest import fixtures
-        from harness.guest.ulp import UlpChecks
+        from harness.guest.usermodule import UserModuleChecks
 
         register(fixtures.load(), "kfabric-fixtures")
-        # After those, because the ULP's own RDMA link is the one to use.
-        register(UlpChecks(), "kfabric-ulp")
+        # After those, because the module's own RDMA link is the one to use.
+        register(UserModuleChecks(), "kfabric-module")
     session = Session()
     watches = _watches(config)
     register(WakeupsFixture(session, watches), "kfabric-wakeups")
@@ -175,7 +175,7 @@ def _watches(config: pytest.Config) -> Callable[[], Watches]:
 
 
 def _witness(config: pytest.Config, watches: Callable[[], Watches]) -> Witness | None:
-    """Judges the user's own queues, if the directory of --ulp says which. Raises UsageError."""
+    """Judges the user's own queues, if the directory of --module says which. Raises UsageError."""
     if (what := _watched(config)) is None:
         return None
     from harness.trace.blocks import Witness
@@ -185,13 +185,13 @@ def _witness(config: pytest.Config, watches: Callable[[], Watches]) -> Witness |
 
 def _watched(config: pytest.Config) -> Watched | None:
     """What ``wakeups.toml`` says, if there is one. Raises UsageError."""
-    if not (config.option.kfabric_ulp and config.option.verify_wakeups):
+    if not (config.option.kfabric_module and config.option.verify_wakeups):
         return None
     from harness.trace.watchfile import WatchFileError, read
 
-    directory, *_ = json.loads(config.option.kfabric_ulp)
+    directory, *_ = json.loads(config.option.kfabric_module)
     try:
-        return read(Path(directory))
+        return read(Path(directory)) if directory else None
     except WatchFileError as error:
         raise pytest.UsageError(str(error)) from error
 
@@ -280,7 +280,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 @pytest.hookimpl(trylast=True)
 def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
     from harness.runner import testvm
-    from harness.vm import ulp
+    from harness.vm import usermodule
 
-    tested = ulp.from_json(config.option.kfabric_ulp)
+    tested = usermodule.from_json(config.option.kfabric_module)
     return testvm.boot(name, directory, tested=tested, vmcore=config.option.kfabric_vmcore)

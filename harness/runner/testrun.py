@@ -29,10 +29,11 @@ from harness.runner import matrix
 from harness.runner.matrix import Column
 from harness.terminal import tables
 from harness.terminal.arguments import Parser, whole
-from harness.vm import bytecode, kbuild, memory, prepare, tools, ulp, versions
+from harness.vm import bytecode, kbuild, memory, prepare, tools, usermodule, versions
 from harness.vm.options import VMCORE_HELP, kernel_help, kernel_name
 from harness.vm.spec import Image, Variant, VmSpec
-from harness.vm.ulp import Ulp
+from harness.vm.userbuild import UserModuleError
+from harness.vm.usermodule import UserModule
 from harness.vm.versions import Version
 
 TESTS = prepare.SOURCE / "tests"
@@ -114,7 +115,7 @@ class Part:
         argv += [f"--ktap={self.report(kernel).with_suffix('.ktap')}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
         argv += [f"--kfabric-tx={spec}" for spec in self.far]
-        argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.name == "guest" and kernel else []
+        argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.name == "guest" else []
         argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
         return [*argv, *options, *self.paths]
 
@@ -123,12 +124,14 @@ def main(argv: Sequence[str]) -> int:
     """Run the tests; returns the worst status of the parts."""
     args, rest = _parse(argv)
     paths, options = split(rest)
-    tested = ulp.of(args, map(_file, paths))
+    tested = usermodule.of(args, map(_file, paths))
     if tested:
         # pytest runs in another directory.
         paths = ["::".join([str(_file(p).resolve()), *p.split("::")[1:]]) for p in paths]
-        paths = paths or [str(tested.directory)]
-        options += ["--kfabric-ulp", ulp.to_json(tested), f"--rootdir={tested.root}"]
+        paths = paths or _tests(tested)
+        options += ["--kfabric-module", usermodule.to_json(tested), f"--rootdir={tested.root}"]
+        # pytest would write it below the root.
+        options += ["-o", f"cache_dir={REPORTS / 'pytest_cache'}"]
     known = versions.load(prepare.SOURCE)
     kernels = known.matrix() if args.matrix else args.kernel
     if args.matrix and not paths:
@@ -201,7 +204,7 @@ class Runs:
     """The pytest runs of one call, on some kernels (none: the default), and their results."""
 
     def __init__(
-        self, options: Sequence[str], kernels: Sequence[str], tested: Ulp | None = None
+        self, options: Sequence[str], kernels: Sequence[str], tested: UserModule | None = None
     ) -> None:
         self.codes: list[int] = []
         self.columns: dict[str, Column] = {}
@@ -240,11 +243,16 @@ class Runs:
         image = _prepare(kernel)
         self.releases.append(image.release)
         if self._tested:
-            ulp.build(image, Variant.TEST, self._tested, prepare.say)
+            usermodule.build(image, Variant.TEST, self._tested, prepare.say)
         if part.name == "guest":
-            precompile(image, part.paths)
+            precompile(image, [path for path in part.paths if not self._is_theirs(path)])
         argv = fit(part, image.version).argv(self._options, kernel, image.release)
         return _run(argv, kernel, *([self._tested.root] if self._tested else []))
+
+    def _is_theirs(self, path: str) -> bool:
+        """Whether it is below the directory of the user's module, which may be in the checkout."""
+        directory = self._tested.directory if self._tested else None
+        return directory is not None and _file(path).resolve().is_relative_to(directory)
 
 
 def fit(part: Part, version: Version) -> Part:
@@ -263,6 +271,13 @@ def fit(part: Part, version: Version) -> Part:
     return replace(part, guests=number)
 
 
+def _tests(tested: UserModule) -> list[str]:
+    """Where the tests of a module are if the user does not name them."""
+    if tested.directory is None:
+        raise UserModuleError("--modprobe without --module needs tests", "name their files")
+    return [str(tested.directory)]
+
+
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = Parser(
         prog="kfabric test",
@@ -270,7 +285,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost. With "
         "--verify-wakeups, the wake-ups of each test in a guest are checked as well.",
     )
-    ulp.add_options(parser)
+    usermodule.add_options(parser)
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms",
@@ -348,8 +363,13 @@ def _prepare(kernel: str) -> Image:
 
 
 def precompile(image: Image, paths: Sequence[str]) -> None:
-    """Write the tests' bytecode next to them, because guests can only read there."""
-    bytecode.tests(prepare.SOURCE, image, paths, _directory())
+    """Write the bytecode of the checkout's tests next to them: guests can only read there.
+
+    Nothing is written next to a user's own tests.
+    """
+    ours = [path for path in paths if _file(path).resolve().is_relative_to(prepare.SOURCE)]
+    if ours:
+        bytecode.tests(prepare.SOURCE, image, ours, _directory())
 
 
 def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -> int:
@@ -363,6 +383,8 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
     path = [str(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     env |= {versions.ENVIRONMENT: kernel} if kernel else {}
+    # A user's tests are imported on the host, too.
+    env |= {"PYTHONDONTWRITEBYTECODE": "1"} if directory else {}
     process = subprocess.Popen(argv, cwd=directory or _directory(), env=env)
     try:
         return process.wait()

@@ -5,13 +5,14 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from harness.vm import prepare, ulp
+from harness.vm import prepare, usermodule
 from harness.vm.machine import Vm
 from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
+from harness.vm.usermodule import UserModule
 
 _lock = threading.Lock()
 _made: list[tuple[Image, Accel]] = []
-_with_ulp: dict[ulp.Ulp, VmSpec] = {}
+_with_module: dict[UserModule, VmSpec] = {}
 
 
 def boot(
@@ -20,7 +21,7 @@ def boot(
     deadlines: Deadlines = Deadlines(),  # noqa: B008
     wire: tuple[Path, Path] | None = None,
     qemu: tuple[str, ...] = (),
-    tested: ulp.Ulp | None = None,
+    tested: UserModule | None = None,
     vmcore: bool = False,
 ) -> Vm:
     """Boot a guest with the test-option build of the modules.
@@ -31,7 +32,7 @@ def boot(
     Args:
         directory: gets the guest's console and files.
         wire: sockets of its end and of the other end of an Ethernet.
-        tested: a user's module, which is also built and loaded.
+        tested: the user's module, which is also built and loaded.
 
     Raises:
         KfabricError: a build fails, or the guest does not boot.
@@ -41,15 +42,15 @@ def boot(
         if not _made:
             _made.append(prepare.image_and_accel(spec))
         image, accelerator = _made[0]
-        if tested and tested not in _with_ulp:
-            _with_ulp[tested] = ulp.with_ulp(spec, image, tested, prepare.say)
-        spec = _with_ulp[tested] if tested else spec
+        if tested and tested not in _with_module:
+            _with_module[tested] = usermodule.with_module(spec, image, tested, prepare.say)
+        spec = _with_module[tested] if tested else spec
     spec = replace(spec, name=name, deadlines=deadlines, wire=wire, qemu=qemu, vmcore=vmcore)
     guest = Vm(spec, image, accelerator, directory, prepare.SOURCE)
     guest.start()
     if tested:
         try:
-            ulp.load(guest, tested)
+            usermodule.load(guest, tested)
         except BaseException:
             guest.close()
             raise

@@ -17,7 +17,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from harness.streams import Follower, Output, copy
 from harness.terminal.arguments import Parser, not_negative, positive, writable
 from harness.trace import table, watch
 from harness.trace.guest import LIVE
-from harness.trace.scope import Scope, add_scope_options, scope_of
+from harness.trace.scope import MODULES_LIMIT, Scope, add_scope_options, scope_of
 from harness.trace.summary import SUMMARY, Row, decode, decode_row
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def main(argv: Sequence[str]) -> int:
             return _finish(new, output, watch.here(argv, why, partial(_show, new)))
         from harness.vm.options import disposable, guest
 
-        with disposable(*guest(args, "trace")) as vm:
+        vm, tested = guest(args, "trace")
+        scope = _of_built(scope, vm.spec.env)
+        with disposable(vm, tested):
             place = vm.out / "trace"
             words = _argv(args, scope, place)
             status = watch.in_guest(vm, words, args.timeout, partial(_show, place))
@@ -73,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="kfabric trace", description=__doc__)
-    add_scope_options(parser)
+    add_scope_options(parser, directories=not in_guest())
     words = "stop after S seconds; default: with CMD"
     parser.add_argument("--duration", type=not_negative, default=0.0, metavar="S", help=words)
     parser.add_argument("--here", action="store_true", help="on this machine, not in a guest")
@@ -86,9 +89,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if not in_guest():  # a guest has no guests
         from harness.vm.options import add_guest_options
 
-        add_guest_options(parser)
+        add_guest_options(parser, module=False)
     parser.add_argument("command", nargs="*", metavar="CMD", help="its words, after --")
     args = parser.parse_args(argv)
+    _take_directory(parser, args)
     try:
         scope_of(args)
     except ValueError as error:
@@ -97,7 +101,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         parser.error(f"there is no process {args.pid}")
     if not args.command and not args.here:
         parser.error("a guest has nothing to trace without CMD")
-    if not (args.command or args.module or args.queue or args.pid):
+    if not (args.command or args.modules or args.queue or args.pid):
         parser.error("nothing to trace: give CMD, --module, --queue or --pid")
     return args
 
@@ -122,6 +126,34 @@ def _new_recording(output: Path) -> Iterator[Path]:
             yield Path(new)
     finally:
         os.close(lock)
+
+
+def _take_directory(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Separate the directory of a module to build from the names of modules to trace."""
+    directories = [word for word in args.modules if "/" in word or word in (".", "..")]
+    args.modules = [word for word in args.modules if word not in directories]
+    args.module = Path(directories[0]) if directories else None
+    if len(directories) > 1:
+        parser.error("--module takes one directory")
+    if directories and (args.here or in_guest()):
+        parser.error("--module builds a directory's module only for a guest")
+    for name in args.modules:
+        if any((Path(name) / file).is_file() for file in ("Kbuild", "Makefile")):
+            line = f"kfabric: --module {name} is a module's name; for the directory: {name}/"
+            print(line, file=sys.stderr)
+
+
+def _of_built(scope: Scope, env: Mapping[str, str]) -> Scope:
+    """The scope of a guest with this environment: without a choice, the modules built for it."""
+    if names.MODULE_DIR not in env or not scope.by_tree:
+        return scope
+    from harness.vm import userbuild
+
+    built = tuple(userbuild.built(Path(env[names.MODULE_DIR])))
+    if len(built) > MODULES_LIMIT:
+        what = f"{len(built)} modules were built, and a trace has room for {MODULES_LIMIT}"
+        raise userbuild.UserModuleError(what, f"add --module NAME: {', '.join(built)}")
+    return replace(scope, modules=built)
 
 
 def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:

@@ -63,11 +63,19 @@ class Scope:
         return words + (["--user-stacks"] if self.user_stacks else [])
 
 
-def add_scope_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a scope."""
+def add_scope_options(parser: argparse.ArgumentParser, directories: bool = False) -> None:
+    """Add the options of a scope; ``directories``: a module may be that of a directory."""
     words = "wait queues that this module sleeps on or wakes; may be given several times"
+    words += "; that of DIR, with a slash, is built and loaded" if directories else ""
+    metavar = "M|DIR/" if directories else "M"
     parser.add_argument(
-        "--module", type=_name, action="append", default=[], metavar="M", help=words
+        "--module",
+        type=_module,
+        action="append",
+        default=[],
+        dest="modules",
+        metavar=metavar,
+        help=words,
     )
     parser.add_argument(
         "--queue", default="", metavar="SYMBOL|ADDRESS", help="just this queue; default: all"
@@ -91,20 +99,25 @@ def _name(text: str) -> str:
     return text
 
 
+def _module(text: str) -> str:
+    """A type: the name of a module, or a directory."""
+    return text if "/" in text or text in (".", "..") else _name(text)
+
+
 def scope_of(args: argparse.Namespace) -> Scope:
     """The scope of parsed options.
 
     Raises:
         ValueError: They contradict each other.
     """
-    if args.module and args.queue:
+    if args.modules and args.queue:
         raise ValueError("--module and --queue exclude each other")
-    if len(args.module) > MODULES_LIMIT:
+    if len(args.modules) > MODULES_LIMIT:
         raise ValueError(f"at most {MODULES_LIMIT} modules")
     if args.no_stacks and args.user_stacks:
         raise ValueError("--no-stacks and --user-stacks exclude each other")
     return Scope(
-        modules=tuple(name.replace("-", "_") for name in args.module),
+        modules=tuple(name.replace("-", "_") for name in args.modules),
         queue=args.queue,
         pid=args.pid,
         publish=tuple(args.event),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The file ``wakeups.toml`` in a module's directory: what ``--verify-wakeups`` watches there.
 
-    module = "my_ulp"
-    event = "my_ulp_publish"
-    take = ["my_ulp_take", "my_ulp_flush"]
+    module = "my_mod"
+    event = "my_mod_publish"
+    take = ["my_mod_take", "my_mod_flush"]
     late_ms = 500
 
 ``module``, ``event`` and ``take`` are the options of ``kfabric trace``; each is a name or a

@@ -464,7 +464,7 @@ class Vm:
             for _, guest in pairs.values():
                 guest.close()
         self._stack.callback(self._end_qemu)
-        places = [str(path) for path in (self.modules, self.spec.env.get(names.ULP)) if path]
+        places = [str(path) for path in (self.modules, self.spec.env.get(names.MODULE_DIR)) if path]
         about = vmcore.About(self.image.release, places)
         self._dump = vmcore.Dump(self.directory, self.spec.memory_mib, about, self._wait_qemu)
         on_panic = self._dump.begin if self.spec.vmcore else None

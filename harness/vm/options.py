@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from harness.errors import GuestError
 from harness.terminal.arguments import whole
-from harness.vm import prepare, ulp, versions
+from harness.vm import prepare, usermodule, versions
 from harness.vm.machine import Vm
 from harness.vm.spec import Variant, VmSpec
-from harness.vm.ulp import Ulp
+from harness.vm.usermodule import UserModule
 
 LEAST_MIB = 256
 """Memory with which a guest still boots."""
@@ -21,9 +21,10 @@ MOST_CPUS = 255
 VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 
 
-def add_guest_options(parser: argparse.ArgumentParser) -> None:
+def add_guest_options(parser: argparse.ArgumentParser, module: bool = True) -> None:
+    """Add them; ``module``: with ``--module DIR``, otherwise the caller sets ``args.module``."""
     add_kernel_option(parser)
-    ulp.add_options(parser)
+    usermodule.add_options(parser, module)
     add_variant_option(parser, "build these modules, whose directory is $KFABRIC_MODULES")
     parser.add_argument(
         "--memory", type=whole(LEAST_MIB), default=1024, metavar="MIB", help="guest memory"
@@ -66,8 +67,8 @@ def add_variant_option(
     parser.add_argument("--variant", choices=variants, default=default, help=text)
 
 
-def guest(args: argparse.Namespace, name: str) -> tuple[Vm, Ulp | None]:
-    """The guest that the options describe, not started, and the ULP to load in it.
+def guest(args: argparse.Namespace, name: str) -> tuple[Vm, UserModule | None]:
+    """The guest that the options describe, not started, and the module to load in it.
 
     Its name is unique on this host. Raises KfabricError.
     """
@@ -80,19 +81,20 @@ def guest(args: argparse.Namespace, name: str) -> tuple[Vm, Ulp | None]:
         cmdline=tuple(args.append),
         vmcore=args.vmcore,
     )
-    tested = ulp.of(args)
+    tested = usermodule.of(args)
     if tested:
-        spec = ulp.with_ulp(spec, prepare.guest_image(kernel=spec.kernel), tested, prepare.say)
+        image = prepare.guest_image(kernel=spec.kernel)
+        spec = usermodule.with_module(spec, image, tested, prepare.say)
     return prepare.vm(spec), tested
 
 
 @contextlib.contextmanager
-def disposable(vm: Vm, tested: Ulp | None = None) -> Iterator[Vm]:
-    """A running guest with its ULP loaded; its directory is kept only if the guest failed."""
+def disposable(vm: Vm, tested: UserModule | None = None) -> Iterator[Vm]:
+    """A running guest with its module loaded; its directory is kept only if the guest failed."""
     try:
         with vm:
             if tested:
-                ulp.load(vm, tested)
+                usermodule.load(vm, tested)
             yield vm
     except GuestError:
         prepare.say(f"console and more: {vm.directory}")

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-each_workflow = pytest.mark.parametrize(
-    "workflow", sorted(ROOT.glob("examples/ci/*.yml")), ids=lambda path: path.stem
-)
+WORKFLOWS = [*ROOT.glob("examples/ci/*.yml"), *ROOT.glob("harness/commands/new/*/workflow.yml.in")]
+each_workflow = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.parent.name)
 
 
 @each_workflow

@@ -28,6 +28,7 @@ from harness.trace import command, watch
 from harness.trace.bpf import mapped, ring_bytes
 from harness.trace.scope import Scope, add_scope_options, scope_of
 from harness.trace.summary import SUMMARY, Summary
+from harness.vm.userbuild import UserModuleError
 
 
 def parse(*words: str) -> Scope:
@@ -104,6 +105,49 @@ def test_commands_own_options_are_its_own() -> None:
     words = command._argv(args, scope_of(args), Path("/out"))
     assert words[-5:] == ["--", "find", "/usr", "-name", "*.py"]
     assert "--output=/out" in words and "--module=9pnet" in words
+
+
+@pytest.mark.parametrize("word", ["./my_mod", "my_mod/", "."])
+def test_module_with_a_slash_is_a_directory(word: str) -> None:
+    """It is built for the guest, and no module has such a name."""
+    args = command._parse((f"--module={word}", "--module=ext4", "--", "true"))
+    assert args.module == Path(word)
+    assert scope_of(args).modules == ("ext4",)
+
+
+@pytest.mark.parametrize(
+    "words", [("--module=./a", "--module=./b", "--", "true"), ("--here", "--module=./a")]
+)
+def test_directories_that_cannot_be_built_are_refused(words: tuple[str, ...]) -> None:
+    """There is room for one, and only in a guest."""
+    with pytest.raises(SystemExit) as caught:
+        command._parse(words)
+    assert caught.value.code == 2
+
+
+def test_name_that_is_also_a_directory_is_a_name_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The source of an in-tree module may lie in the current directory."""
+    (tmp_path / "nfs").mkdir()
+    (tmp_path / "nfs/Makefile").touch()
+    monkeypatch.chdir(tmp_path)
+    args = command._parse(("--module=nfs", "--", "true"))
+    assert (args.module, args.modules) == (None, ["nfs"])
+    assert "for the directory: nfs/" in capsys.readouterr().err
+
+
+def test_built_modules_are_traced_if_nothing_else_is_chosen(tmp_path: Path) -> None:
+    """By the names that the kernel gives them."""
+    env = {names.MODULE_DIR: str(tmp_path)}
+    (tmp_path / names.MODULE_ORDER).write_text("my-core\ntop\n")
+    assert command._of_built(Scope(), env).modules == ("my_core", "top")
+    assert command._of_built(Scope(queue="log_wait"), env) == Scope(queue="log_wait")
+    assert command._of_built(Scope(modules=("ext4",)), env) == Scope(modules=("ext4",))
+    assert command._of_built(Scope(), {}) == Scope()
+    (tmp_path / names.MODULE_ORDER).write_text("a b c d e")
+    with pytest.raises(UserModuleError, match="5 modules were built"):
+        command._of_built(Scope(), env)
 
 
 @pytest.mark.parametrize(("mib", "cpus", "pages"), [(32, 2, 4096), (32, 3, 2048), (0.001, 4, 1)])

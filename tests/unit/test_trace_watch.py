@@ -255,7 +255,7 @@ def witness_of(watch: Watch) -> Witness:
 def test_module_that_is_loaded_again_after_a_look_raises_no_doubt(
     tracer: FakeTracer, watch: Watch
 ) -> None:
-    """The fixture ``ulp`` does so in each teardown, and the test's call has been judged."""
+    """The fixture ``module`` does so in each teardown, and the test's call has been judged."""
     fine(tracer.scene, 20_000)
     witness = witness_of(watch)
     witness.begin()

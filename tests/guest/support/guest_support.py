@@ -68,14 +68,14 @@ class Call(Generic[T]):
         except BaseException as error:
             self._error = error
 
-    def asleep(self) -> Call[T]:
-        """Return once the thread sleeps at the module's wait point.
+    def asleep(self, where: str = sleeping.WAIT_POINT) -> Call[T]:
+        """Return once the thread sleeps below a function that matches, by default kfabric's.
 
         Raises:
             DeadlineExpired: it did not get there.
             ThreadGone: the call has ended instead.
         """
-        sleeping.wait_until_asleep(self.tid, deadline=LIMIT)
+        sleeping.wait_until_asleep(self.tid, where, deadline=LIMIT)
         return self
 
     @property

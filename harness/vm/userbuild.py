@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Builds a user's kernel modules against ours, for a guest's kernel.
+"""Builds a user's kernel modules for a guest's kernel; they may use ours.
 
-Their directory is copied to ``build/ulp/<name>/<release>/<variant>/src`` and built there: it
+Their directory is copied to ``build/user/<name>/<release>/<variant>/src`` and built there: it
 stays clean, and kernels stay apart. The file ``order`` next to the modules lists them in
 loading order.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from harness.errors import ExitStatus, KfabricError
-from harness.names import ULP_ORDER
+from harness.names import MODULE_ORDER
 from harness.vm import cache, kbuild, supply
 from harness.vm.cache import Log
 from harness.vm.headers import Headers
@@ -24,30 +25,36 @@ FILES = ("Kbuild", "Makefile")
 # Made by a build in the user's directory, or by tools. A copy would mislead make.
 _MADE = (".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 _MADE_NAMES = ("Module.symvers", "modules.order", "__pycache__")
+# In the section .modinfo, and a symbol: module_param_cb() puts nothing into that section.
+_PARAMETER = re.compile(rb"\0parm(?:type)?=(\w+):|\b__param_str_(\w+)\0")
 
 
-class UlpError(KfabricError, status=ExitStatus.USAGE, label="no module to test"):
-    """A directory has no kernel module to test, or cannot be mounted in guests."""
+class UserModuleError(KfabricError, status=ExitStatus.USAGE, label="wrong usage"):
+    """There is no such module to test, or not with these options."""
 
 
 def check(directory: Path) -> None:
-    """Raise UlpError if nothing can be built in a directory."""
+    """Raise UserModuleError if nothing can be built in a directory."""
     if not directory.is_dir():
-        raise UlpError(f"{directory} is no directory", "--ulp takes that of a module's Kbuild")
+        raise UserModuleError(
+            f"{directory} is no directory", "--module takes that of a module's Kbuild"
+        )
     if not any((directory / name).is_file() for name in FILES):
-        raise UlpError(f"{directory} has no Kbuild and no Makefile", "see docs/ulp.md")
+        raise UserModuleError(
+            f"{directory} has no Kbuild and no Makefile", "see docs/own-module.md"
+        )
 
 
 def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -> Path:
     """The directory with the up-to-date modules of ``tree``; ours must be built already.
 
     Raises:
-        UlpError: its Kbuild or Makefile names no module.
+        UserModuleError: its Kbuild or Makefile names no module.
         BuildError: the compiler or modpost failed.
     """
     check(tree)
     name = f"{tree.name}-{cache.key([bytes(tree)])}"
-    target = source / "build/ulp" / name / image.release / variant.value
+    target = source / "build/user" / name / image.release / variant.value
     wanted = partial(key, source, image.release, variant, tree)
     with kbuild.building_if_stale(target, wanted) as stale:
         if stale:
@@ -101,8 +108,8 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant, tree:
     kbuild.collect(copy, target)
     names = order(copy)
     if not names:
-        raise UlpError(f"{tree} builds no module", "its Kbuild or Makefile has no obj-m")
-    (target / ULP_ORDER).write_text("".join(f"{name}\n" for name in names))
+        raise UserModuleError(f"{tree} builds no module", "its Kbuild or Makefile has no obj-m")
+    (target / MODULE_ORDER).write_text("".join(f"{name}\n" for name in names))
 
 
 def order(copy: Path) -> list[str]:
@@ -111,3 +118,24 @@ def order(copy: Path) -> list[str]:
     listed = copy / "modules.order"
     names = [Path(line).stem for line in listed.read_text().split()] if listed.exists() else []
     return [name for name in names if name in built]
+
+
+def built(directory: Path) -> dict[str, Path]:
+    """The modules that :func:`ensure` built into a directory, by the kernel's names of them."""
+    files = (directory / MODULE_ORDER).read_text().split()
+    return {kernel_name(file): directory / f"{file}.ko" for file in files}
+
+
+def parameters(directory: Path) -> dict[str, set[str]]:
+    """The parameters of each of them."""
+    return {name: _parameters(file) for name, file in built(directory).items()}
+
+
+def _parameters(module: Path) -> set[str]:
+    found = _PARAMETER.findall(module.read_bytes())
+    return {(described or symbol).decode() for described, symbol in found}
+
+
+def kernel_name(file: str) -> str:
+    """The kernel's name for the module in a file."""
+    return file.replace("-", "_")

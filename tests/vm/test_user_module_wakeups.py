@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""`kfabric test --ulp --verify-wakeups` with a module that sleeps on a queue of its own."""
+"""`kfabric test --module --verify-wakeups` with a module that sleeps on a queue of its own."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ def put():
 
 
 @pytest.fixture(autouse=True)
-def loaded_again(ulp):
+def loaded_again(module):
     """Its thread then goes to sleep before the eyes of the tracer."""
-    ulp.unload()
-    ulp.load()
+    module.unload()
+    module.load()
 
 
 def test_item_is_taken():
@@ -158,7 +158,7 @@ def run(place: Path, watch: str) -> tuple[subprocess.CompletedProcess[str], dict
     (directory / "tests/test_belt.py").write_text(TESTS)
     report = place / "junit.xml"
     argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1", "--verify-wakeups"]
-    argv += [f"--kfabric-dir={place}/guests", f"--junitxml={report}", "--ulp=belt"]
+    argv += [f"--kfabric-dir={place}/guests", f"--junitxml={report}", "--module=belt"]
     done = subprocess.run(
         [*argv, "--", "belt/tests"],
         check=False,

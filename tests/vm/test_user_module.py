@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""`kfabric test --ulp` with a copy of the example ULP outside of the checkout: sound, and broken.
+"""`kfabric test --module` with a copy of the example ULP outside of the checkout, and --modprobe.
 
-Each broken one has one fault, and must be red for it, by name.
+Sound, and broken: each broken one has one fault, and must be red for it, by name.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from pathlib import Path
 RESULT = Path("/sys/module/pingpong_ulp/parameters/result")
 
 
-def played(ulp, wait_until):
+def played(wait_until):
     wait_until(lambda: not RESULT.read_text().startswith("state=playing"), "the end", 60)
     return RESULT.read_text()
 
 
-def test_game_of_the_command_line(ulp):
+def test_game_of_the_command_line(module):
     """It was loaded with its parameters before any test, on the existing link."""
     from harness.guest.waiting import wait_until
 
-    assert ulp.loaded == ("pingpong_ulp",)
-    text = played(ulp, wait_until)
+    assert module.loaded == ("pingpong_ulp",)
+    text = played(wait_until)
     assert text.startswith("state=passed"), text
     assert text.count("messages=31") == 2
 
 
-def test_another_game_beside_our_fixtures(ulp, verbs, mock):
+def test_another_game_beside_our_fixtures(module, verbs, mock):
     """A test may load it again, and use the project's fixtures."""
     from harness.guest.waiting import wait_until
 
-    ulp.unload()
-    ulp.load(addr=verbs.address, count=3)
-    assert played(ulp, wait_until).count("messages=3 ") == 2
+    module.unload()
+    module.load(addr=verbs.address, count=3)
+    assert played(wait_until).count("messages=3 ") == 2
     mock.cq()
 
 
@@ -73,7 +73,7 @@ class Run:
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., Run]:
     """Test a copy of the example, with one text of a file replaced by another."""
-    directory = tmp_path / "their/ulp"
+    directory = tmp_path / "their/mod"
     shutil.copytree(EXAMPLE, directory)
     (directory / "tests/test_game.py").write_text(TESTS)
 
@@ -81,7 +81,7 @@ def run(tmp_path: Path) -> Callable[..., Run]:
         file: str = "main.c",
         old: str = "",
         new: str = "",
-        tests: str = "ulp/tests/test_game.py",
+        tests: str = "mod/tests/test_game.py",
         options: tuple[str, ...] = (),
     ) -> Run:
         text = (directory / file).read_text()
@@ -89,8 +89,8 @@ def run(tmp_path: Path) -> Callable[..., Run]:
         (directory / file).write_text(text.replace(old, new, 1) if old else text)
         report = tmp_path / "junit.xml"
         argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1"]
-        argv += [f"--kfabric-dir={tmp_path}/guests", f"--junitxml={report}", "--ulp=ulp"]
-        argv += ["--ulp-param=addr={address}", "--ulp-param=pingpong_ulp.count=31"]
+        argv += [f"--kfabric-dir={tmp_path}/guests", f"--junitxml={report}", "--module=mod"]
+        argv += ["--module-param=addr={address}", "--module-param=pingpong_ulp.count=31"]
         argv += [*options, "--"]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
@@ -123,7 +123,7 @@ def test_sound_module_is_green(run) -> None:
 
     By its own test, too, which is there to be copied with it.
     """
-    done = run(tests="ulp/tests")
+    done = run(tests="mod/tests")
     assert done.status == ExitStatus.OK
     assert list(done.cases.values()) == ["", "", "", ""]
 
@@ -160,7 +160,7 @@ def test_oops_in_its_init_is_named(run) -> None:
     """No test has run, so none fails."""
     done = run("main.c", "int err = 0;\n", "int err = *(volatile int *)8;\n")
     assert done.status == ExitStatus.PANIC
-    assert "while the modules of" in done.output and "their/ulp were loaded" in done.output
+    assert "while the modules of" in done.output and "their/mod were loaded" in done.output
     assert "pp_init" in done.output
     assert done.cases == {}
 
@@ -169,7 +169,7 @@ def test_compile_error_is_the_compilers(run) -> None:
     """No guest boots for it."""
     done = run("main.c", "int err = 0;\n", "int err = nobody;\n")
     assert done.status == ExitStatus.BUILD
-    assert "their/ulp/main.c:" in done.output
+    assert "their/mod/main.c:" in done.output
     last = done.output.splitlines()[-1]
     assert last.startswith("kfabric: module build failed: ") and "nobody" in last
 
@@ -178,4 +178,76 @@ def test_makefile_without_a_module_is_refused(run) -> None:
     """And is distinguished from one that does not build."""
     done = run("Kbuild", "obj-m += pingpong_ulp.o", "")
     assert done.status == ExitStatus.USAGE
-    assert "their/ulp builds no module" in done.output
+    assert "their/mod builds no module" in done.output
+
+
+def test_parameter_that_it_does_not_have_is_refused(run) -> None:
+    """No guest boots for it."""
+    done = run(options=("--module-param=nosuch=1",))
+    assert done.status == ExitStatus.USAGE
+    line = "--module-param nosuch=1: pingpong_ulp has no parameter nosuch; it has addr, count, "
+    assert line in done.output.splitlines()[-1]
+    assert "booting" not in done.output
+    assert done.cases == {}
+
+
+IMAGE_TESTS = """
+from pathlib import Path
+
+
+def test_it_is_loaded_with_its_parameters(module):
+    assert module.loaded == ("ifb",)
+    assert len(list(Path("/sys/class/net").glob("ifb*"))) == 3
+
+
+def test_guest_has_no_kfabric():
+    assert not Path("/sys/module/kfabric").exists()
+"""
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Callable[..., Run]:
+    """Test modules of the image."""
+    directory = tmp_path / "theirs"
+    directory.mkdir()
+    (directory / "test_ifb.py").write_text(IMAGE_TESTS)
+
+    def probe_it(*words: str) -> Run:
+        report = tmp_path / "junit.xml"
+        argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1", f"--junitxml={report}"]
+        done = subprocess.run(
+            [*argv, f"--kfabric-dir={tmp_path}/guests", *words, "--", "test_ifb.py"],
+            check=False,
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+        )
+        print(done.stdout, done.stderr)
+        assert [path.name for path in directory.iterdir()] == ["test_ifb.py"]
+        return Run(done.returncode, done.stdout + done.stderr, _cases(report))
+
+    return probe_it
+
+
+def test_module_of_the_image_is_loaded_and_unloaded(probe) -> None:
+    """Its devices would be left behind, if it stayed; nothing else is loaded for it."""
+    done = probe("--modprobe=ifb", "--module-param=numifbs=3")
+    assert done.status == ExitStatus.OK
+    assert list(done.cases.values()) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--modprobe=nosuch"], "modprobe nosuch: No such file or directory"),
+        (["--modprobe=ifb", "--module-param=nosuch=1"], "ifb has no parameter nosuch"),
+    ],
+)
+def test_what_the_image_does_not_have_is_named(probe, words: list[str], reason: str) -> None:
+    """In one line, before any test."""
+    done = probe(*words)
+    assert done.status == ExitStatus.MODULE_LOAD
+    assert reason in done.output
+    assert done.cases == {}
