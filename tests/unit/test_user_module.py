@@ -154,7 +154,7 @@ def test_tests_get_the_module_and_run_where_the_guest_sees_them(
 ) -> None:
     """Paths are made absolute: pytest runs in another directory."""
     (tree / "tests").mkdir()
-    (tree / "tests/test_it.py").touch()
+    (tree / "tests/test_it.py").write_text("def test_a(): ...\n")
     seen: list[Any] = []
 
     def run(*given: Any) -> int:

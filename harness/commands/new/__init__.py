@@ -5,7 +5,6 @@ The module has a device. A read sleeps until something was written, and the test
 write wakes it.
 """
 
-import argparse
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import ExitStatus, KfabricError
+from harness.terminal.arguments import Parser
 from harness.vm import prepare
 
 TEMPLATES = Path(__file__).parent
@@ -48,7 +48,7 @@ class NewModuleError(KfabricError, status=ExitStatus.USAGE, label="nothing writt
 
 def main(argv: Sequence[str]) -> int:
     """Write the directory, and print the next command."""
-    parser = argparse.ArgumentParser(prog="kfabric new", description=__doc__)
+    parser = Parser(prog="kfabric new", description=__doc__)
     parser.add_argument(
         "name", metavar="NAME", help="of the directory and the module; the module has _ for each -"
     )
