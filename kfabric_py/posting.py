@@ -423,7 +423,7 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Read from the memory of a peer's :meth:`Receiving.trecv`, which completes.
+        """Read from the memory of a peer's :meth:`Endpoint.trecv`, which completes.
 
         Args:
             into: memory for the bytes.
