@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands import check
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, SetupError
 from harness.vm import prepare, tools
 
 TARGET = prepare.SOURCE / "build/docs"
@@ -39,4 +39,7 @@ def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
     script = check.kernel_scripts() / "kernel-doc"
     argv = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", "-c", f"{source}/docs/site"]
     argv += ["-D", f"kernel_doc={script}", str(source), str(target)]
-    return tools.captured(argv, BUILD_SECONDS, source)
+    try:
+        return tools.captured(argv, BUILD_SECONDS, source)
+    except subprocess.TimeoutExpired:
+        raise SetupError(f"the site is not built after {BUILD_SECONDS:g} s") from None
