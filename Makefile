@@ -15,6 +15,7 @@
 # make bench           what a wait costs, against the least that it can cost
 # make share           a part of mutants, gallery and fuzz, chosen by the commit
 # make check           static checks of everything
+# make docs            the documents and the API reference as a site, in build/docs
 # make modules         build the kernel modules for the guest's kernel
 # make shell           a shell in a guest
 # make setup           only the set-up: Debian packages, Python environment
@@ -24,7 +25,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check modules shell clean
+.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check docs modules shell clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -84,6 +85,9 @@ share: setup
 
 check: setup-check
 	@$(KFABRIC) check $(ARGS)
+
+docs: setup
+	@$(KFABRIC) docs $(ARGS)
 
 modules: setup
 	@$(KFABRIC) modules $(ARGS)

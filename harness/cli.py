@@ -32,6 +32,7 @@ COMMANDS = {
     "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),
     "fuzz": ("harness.commands.fuzz", "random calls on /dev/kfabric, from many threads"),
     "share": ("harness.commands.share", "a share of the long suites, chosen by the commit"),
+    "docs": ("harness.commands.docs", "build the site of the documents and the API reference"),
     "check": ("harness.commands.check", "static checks of everything"),
 }
 

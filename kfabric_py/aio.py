@@ -391,7 +391,7 @@ def wrap(
     """Return the asynchronous wrapper of an object that has descriptors.
 
     Raises:
-        KfiError: EINVAL: it has none, see :meth:`Waitable.descriptor`.
+        KfiError: EINVAL: it has none, see :meth:`WaitSet.descriptor`.
         TypeError: an object of a class without a wrapper.
     """
     match obj:

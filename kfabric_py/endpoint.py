@@ -76,7 +76,7 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
 
     @property
     def keepalive(self) -> int:
-        """Seconds without traffic until a connected peer is probed; 0 (the default): never.
+        """Seconds without traffic until a connected peer is probed. 0 (the default) is never.
 
         Without an answer the connection ends and ``SHUTDOWN`` is reported. The value may be
         set at any time.

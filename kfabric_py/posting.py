@@ -3,19 +3,19 @@
 
 These arguments are the same for every operation:
 
-    context: any object, returned with the completion. If a selective binding suppresses
-        the completion of a success, it is kept until the endpoint is closed.
-    flags: operation flags in place of the endpoint's; ``None`` for the endpoint's.
-    to: the peer, by its number in an :class:`AddressVector`; ``None`` for ``peer`` of the
-        endpoint. Ignored by endpoints with a connection.
-    source: the same for receives: the peer to receive from; :data:`ANY` for any.
-    data: remote CQ data, a number for the peer's completion; ``None`` for none.
+- ``context``: any object, returned with the completion. If a selective binding suppresses
+  the completion of a success, it is kept until the endpoint is closed.
+- ``flags``: operation flags in place of the endpoint's; ``None`` for the endpoint's.
+- ``to``: the peer, by its number in an :class:`AddressVector`; ``None`` for ``peer`` of the
+  endpoint. Ignored by endpoints with a connection.
+- ``source``: the same for receives: the peer to receive from; :data:`ANY` for any.
+- ``data``: remote CQ data, a number for the peer's completion; ``None`` for none.
 
 Every operation raises:
 
-    Again: its queue is full; read completions and retry.
-    BadState: the endpoint is not enabled.
-    DeviceLost: the device is gone.
+- :class:`Again`: its queue is full; read completions and retry.
+- :class:`BadState`: the endpoint is not enabled.
+- :class:`DeviceLost`: the device is gone.
 
 Memory that an operation names belongs to the kernel until the completion; after an
 injected operation it is free at once, and a success has no completion.
@@ -423,7 +423,7 @@ class Sending(Posting):
         context: object = None,
         flags: OpFlags | None = None,
     ) -> None:
-        """Read from the memory of a peer's :meth:`Receiving.trecv`, which completes.
+        """Read from the memory of a peer's :meth:`Endpoint.trecv`, which completes.
 
         Args:
             into: memory for the bytes.

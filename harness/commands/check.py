@@ -129,7 +129,7 @@ def compiled(variant: Variant) -> list[str]:
 
 def checkpatch() -> list[str]:
     """The kernel's own style checker, strict."""
-    script = _kernel_scripts() / "checkpatch.pl"
+    script = kernel_scripts() / "checkpatch.pl"
     argv = [str(script), "--no-tree", "--strict", "--terse", "--show-types", "--no-summary"]
     output = _run([*argv, "--max-line-length=100", "-f", *_sources("*.[ch]")]).stdout
     return unexempted(output.splitlines(), exemptions(EXCEPTIONS))
@@ -156,7 +156,7 @@ def unexempted(messages: Iterable[str], allowed: Sequence[Exemption]) -> list[st
 
 def kernel_doc() -> list[str]:
     """Kernel-doc comments that do not parse or lack a parameter."""
-    script = _kernel_scripts() / "kernel-doc"
+    script = kernel_scripts() / "kernel-doc"
     return _run([str(script), "-none", *_sources("*.[ch]")]).stdout.splitlines()
 
 
@@ -206,7 +206,7 @@ def _sources(pattern: str) -> list[str]:
     return [str(path.relative_to(SOURCE)) for path in paths]
 
 
-def _kernel_scripts() -> Path:
+def kernel_scripts() -> Path:
     """The directory with scripts of the kernel's source package, extracted once."""
     version = subprocess.check_output(
         ["dpkg-query", "-W", "-f", "${Version}", LINUX_SOURCE], text=True

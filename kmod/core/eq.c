@@ -309,6 +309,8 @@ static int kfi_eq_next(struct kfi_eq *eq, bool err, struct kfi_eq_slot **slot)
  * @name: called once with the object that the event is about
  * @arg: for @name
  *
+ * The object may be closed before kfi_eq_settle()::
+ *
  *	reader				close of the endpoint
  *	------				---------------------
  *	holds the event, names it
