@@ -8,7 +8,7 @@ These arguments are the same for every operation:
 - ``flags``: operation flags in place of the endpoint's; ``None`` for the endpoint's.
 - ``to``: the peer, by its number in an :class:`AddressVector`; ``None`` for ``peer`` of the
   endpoint. Ignored by endpoints with a connection.
-- ``source``: the same for receives: the peer to receive from; :data:`ANY` for any.
+- ``source``: the same for receives: the peer to receive from; :data:`~kfabric_py.ANY` for any.
 - ``data``: remote CQ data, a number for the peer's completion; ``None`` for none.
 
 Every operation raises:

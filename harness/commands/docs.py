@@ -4,7 +4,6 @@
 A warning fails the build, and a link that leads nowhere is one.
 """
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from harness.commands import check
 from harness.errors import ExitStatus, SetupError
+from harness.terminal.arguments import Parser
 from harness.vm import prepare, tools
 
 TARGET = prepare.SOURCE / "build/docs"
@@ -21,7 +21,7 @@ BUILD_SECONDS = 900.0
 
 def main(argv: Sequence[str]) -> int:
     """Build the site from nothing: Sphinx repeats no warning about a page that it keeps."""
-    argparse.ArgumentParser(prog="kfabric docs", description=__doc__).parse_args(argv)
+    Parser(prog="kfabric docs", description=__doc__).parse_args(argv)
     tools.install(prepare.SOURCE, "docs", "the site cannot be built")
     prepare.say("site of the documents")
     shutil.rmtree(TARGET, ignore_errors=True)

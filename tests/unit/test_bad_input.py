@@ -203,6 +203,10 @@ OTHERS: dict[str, list[Case]] = {
         (["--limit", "hour"], USAGE, "--limit: 'hour' is no number"),
         (["half"], USAGE, "unrecognized arguments: half"),
     ],
+    "docs": [
+        (["--fast"], USAGE, "unrecognized arguments: --fast"),
+        (["README.md"], USAGE, "unrecognized arguments: README.md"),
+    ],
     "new": [
         ([], USAGE, "required: NAME"),
         (["a b"], USAGE, "'a b' is no name for a module"),
