@@ -74,4 +74,4 @@ def test_trace_of_a_directory_is_of_the_module_in_it(tmp_path: Path) -> None:
     output = f"--output={tmp_path}/trace"
     done = kfabric(tmp_path, "trace", "--module", "./my_mod", output, "--", *command)
     assert done.returncode == ExitStatus.OK
-    assert "my_mod_readers [my_mod]" in done.stdout
+    assert "my_mod_readers [my_mod]" in done.stderr
