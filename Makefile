@@ -8,7 +8,7 @@
 # make soak HOURS=2    everything at once, for long: kills, stops, removals, a CPU that goes
 # make test-browser    the reports and traces, in a real browser (part of make test)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
-# make test-debug      the guests' tests on kernels with KASAN, lockdep and more; an hour
+# make test-debug      the guests' tests on kernels with KASAN, lockdep and more; several hours
 # make mutants         break the modules in small ways; the tests must notice
 # make fuzz            10^6 random calls on /dev/kfabric; ARGS="--kernel debug --seed 1"
 # make gallery         classic wait bugs: the verdict must name each of them
