@@ -244,15 +244,17 @@ void kfv_req_detach(struct kfv_device *dev)
 }
 
 /*
- * The peer of a request gives up. A request that was read stays its reader's. A work
- * item, since rdma_destroy_id() waits until kfv_req_event() has returned.
+ * The peer of a request gives up. A request that was read stays its reader's. So does an
+ * unread one of a device that is being removed, which may be the peer's, too: then the
+ * removal ends both. A work item, since rdma_destroy_id() waits until kfv_req_event() has
+ * returned.
  */
 static void kfv_req_give_up(struct kfv_req *req)
 {
 	struct kfi_eq_slot slot;
 
 	lockdep_assert_held(&kfv_dev_lock);
-	if (!req->pep ||
+	if (!req->pep || kfv_gone(req->dev) ||
 	    !kfi_pep_take_request(&req->pep->base, &req->fid, &slot)) {
 		kfv_req_uncount(req);
 		return;
