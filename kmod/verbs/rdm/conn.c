@@ -519,18 +519,25 @@ static void kfr_conn_expire(struct work_struct *work)
 		 time_after_eq(jiffies, conn->seen_at + idle_time);
 	idle = !unheard && kfr_conn_quiet(conn) &&
 	       time_after_eq(jiffies, conn->seen_at + KFR_IDLE_MIN);
-	deaf = idle && conn->passive && conn->leaving &&
-	       !atomic_read(&conn->owed) && kfr_node_tight(conn->node) &&
-	       time_after_eq(jiffies, conn->seen_at + KFR_DEAF_TIME);
+	conn->left = conn->left && idle && seen == conn->seen &&
+		     !atomic_read(&conn->owed);
+	deaf = conn->left && conn->passive && kfr_node_tight(conn->node) &&
+	       time_after_eq(jiffies, conn->left_at + KFR_DEAF_TIME);
 	conn->seen = seen;
-	if (idle)
+	if (idle) {
 		WRITE_ONCE(conn->leaving, true);
+		if (!conn->left)
+			conn->left_at = jiffies;
+		conn->left = true;
+	}
 	if (conn->state != KFR_DEAD)
 		kfr_expire_later(conn);
 	spin_unlock_irq(&conn->lock);
-	if (silent || deaf)
+	if (silent)
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
-	if (!idle)
+	if (deaf)
+		kfr_conn_close(conn);
+	if (!idle || deaf)
 		return;
 	kfr_ctl_add(conn, &leave);
 	kfr_ctl_added(conn);
@@ -553,7 +560,7 @@ void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	bool end;
 
 	spin_lock_irqsave(&conn->lock, irq);
-	end = conn->tx_count == le32_to_cpu(hdr->count) && kfr_conn_quiet(conn);
+	end = (u32)conn->tx_count == le32_to_cpu(hdr->count) && kfr_conn_quiet(conn);
 	if (end)
 		WRITE_ONCE(conn->leaving, true);
 	spin_unlock_irqrestore(&conn->lock, irq);

@@ -206,6 +206,8 @@ enum kfr_conn_state {
  * @seen: requests of both sides when @expire ran last; @expire only
  * @seen_at: when (jiffies) it saw that there were more, or that this side owes
  *	the peer something; likewise
+ * @left: LEAVE was sent, and nothing has come or been owed since; @expire only
+ * @left_at: when (jiffies) that was; likewise
  * @taken_at: when (jiffies) the device last completed a work request of the send queue,
  *	or had none that waits for the peer; read without @lock
  * @flushing: kfr_conn_flush() waits for @idle
@@ -240,7 +242,7 @@ enum kfr_conn_state {
  * @rx_seq: last number that was handled; written under @lock by kfr_receive()
  *	only, which reads it without
  * @acked: last number for which an ACK was sent
- * @tx_count: requests sent
+ * @tx_count: requests sent; on the wire are the lower 32 bits
  * @rx_count: requests handled; rule as for @rx_seq
  * @epochs: last epoch of all receive contexts: each is used once
  * @orphans: a receive context with a flow of this connection has closed; set
@@ -310,6 +312,8 @@ struct kfr_conn {
 	bool leaving;
 	u32 seen;
 	unsigned long seen_at;
+	bool left;
+	unsigned long left_at;
 	unsigned long taken_at;
 	bool flushing;
 	bool pumping;
@@ -341,7 +345,7 @@ struct kfr_conn {
 	u32 tx_acked;
 	u32 rx_seq;
 	u32 acked;
-	u32 tx_count;
+	u64 tx_count;
 	u32 rx_count;
 	u16 epochs;
 	bool orphans;
@@ -379,7 +383,7 @@ struct kfr_conn {
  * @epoch: of requests sent from now on
  * @lent: the operation that has brought the memory has not ended
  * @share: of kfr_conn.needs; constant
- * @last: place of its last request that was sent
+ * @last: kfr_op.place of its last request that was sent
  * @parked: operations that wait for RESUME or WANT, in order
  * @again: operations that were parked and are to be sent again, and newer ones
  *	that go after them; each has what it needs
@@ -396,7 +400,7 @@ struct kfr_flow {
 	bool lent;
 	u8 share;
 	u16 epoch;
-	u32 last;
+	u64 last;
 	struct list_head parked;
 	struct list_head again;
 	struct list_head turn;
@@ -438,6 +442,7 @@ enum kfr_op_state {
  * @registered: the registrations were posted
  * @nregs_done: invalidations that have completed; atomic
  * @cqe: of the invalidations
+ * @place: its place among the requests of the connection; for each time that it is sent
  * @order: its place among the operations of the connection; constant from
  *	submit
  * @err: errno of its end
@@ -480,6 +485,7 @@ struct kfr_op {
 	bool registered;
 	atomic_t nregs_done;
 	struct ib_cqe cqe;
+	u64 place;
 	u64 order;
 	int err;
 	int prov_errno;

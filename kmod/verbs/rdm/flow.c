@@ -543,7 +543,7 @@ void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op)
 		flow = kfr_flow_find(conn, &op->hdr);
 	op->hdr.epoch = cpu_to_le16(flow ? flow->epoch : 0);
 	if (flow)
-		flow->last = le32_to_cpu(op->hdr.count);
+		flow->last = op->place;
 }
 
 /**
@@ -576,16 +576,12 @@ static void kfr_flow_count_sent(const struct kfr_conn *conn,
 	};
 	const struct kfr_op *op;
 	unsigned int i;
-	u32 count;
 
 	lockdep_assert_held(&conn->lock);
 	for (i = 0; i < ARRAY_SIZE(lists); i++)
-		list_for_each_entry(op, lists[i], sent) {
-			count = le32_to_cpu(op->hdr.count);
-			if (kfr_flow_is(flow, &op->hdr) &&
-			    (s32)(count - flow->last) > 0)
-				flow->last = count;
-		}
+		list_for_each_entry(op, lists[i], sent)
+			if (kfr_flow_is(flow, &op->hdr))
+				flow->last = max(flow->last, op->place);
 }
 
 /*
@@ -608,7 +604,7 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	if (!op->counted)
 		kfr_need_more(conn, op->share);
 	op->counted = false;
-	flow->last = le32_to_cpu(hdr->count);
+	flow->last = op->place;
 	kfr_flow_count_sent(conn, flow);
 	INIT_LIST_HEAD(&flow->parked);
 	INIT_LIST_HEAD(&flow->again);
@@ -674,6 +670,18 @@ static struct kfr_flow *kfr_flow_from(const struct kfr_conn *conn,
 	return kfr_flow_find(conn, &to);
 }
 
+/*
+ * The place that a count of the peer stands for, which is none of the future. An
+ * operation may wait at the peer while the counts on the wire wrap.
+ */
+static u64 kfr_flow_place(const struct kfr_conn *conn, __le32 count)
+{
+	u32 ago = (u32)conn->tx_count - le32_to_cpu(count);
+
+	lockdep_assert_held(&conn->lock);
+	return ago < conn->tx_count ? conn->tx_count - ago : 0;
+}
+
 /**
  * kfr_flow_gone() - a context of the peer does not exist any more
  * @conn: the connection
@@ -693,7 +701,7 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	lockdep_assert_held(&conn->lock);
 	if (!flow || flow->lent || !list_empty(&flow->parked) ||
 	    !list_empty(&flow->again) ||
-	    (s32)(le32_to_cpu(hdr->count) - flow->last) < 0)
+	    kfr_flow_place(conn, hdr->count) < flow->last)
 		return;
 	list_del(&flow->turn);
 	hash_del(&flow->link);
@@ -762,7 +770,7 @@ void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
  * to it.
  */
 static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
-			    u32 seen)
+			    u64 seen)
 {
 	struct list_head *lists[] = { &conn->sent_numbered, &conn->sent_by_id };
 	struct kfr_op *op, *next;
@@ -771,7 +779,7 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 	lockdep_assert_held(&conn->lock);
 	for (i = 0; i < ARRAY_SIZE(lists); i++)
 		list_for_each_entry_safe(op, next, lists[i], sent)
-			if ((s32)(le32_to_cpu(op->hdr.count) - seen) > 0 &&
+			if (op->place > seen &&
 			    !(op->hdr.flags & KFR_F_PULLED) &&
 			    !kfr_op_closing(op) &&
 			    kfr_flow_is(flow, &op->hdr))
@@ -818,7 +826,8 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	spin_lock_irqsave(&conn->lock, irq);
 	flow = kfr_flow_from(conn, hdr, hdr->flags & KFR_F_RMA);
 	if (flow) {
-		kfr_flow_gather(conn, flow, le32_to_cpu(hdr->count));
+		kfr_flow_gather(conn, flow,
+				kfr_flow_place(conn, hdr->count));
 		flow->epoch = le16_to_cpu(hdr->epoch);
 		list_for_each_entry_safe(op, next, &flow->parked, sent)
 			kfr_unpark(conn, op, &again);

@@ -443,7 +443,8 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	step->wire = kfr_wire_get(conn);
 	if (numbered)
 		op->hdr.seq = cpu_to_le32(++conn->tx_seq);
-	op->hdr.count = cpu_to_le32(++conn->tx_count);
+	op->place = ++conn->tx_count;
+	op->hdr.count = cpu_to_le32((u32)op->place);
 	kfr_flow_stamp(conn, op);
 	kfr_stamp(conn, &op->hdr);
 	/* A request right after an ACK that went alone: traffic goes both ways. */
