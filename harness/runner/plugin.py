@@ -59,7 +59,10 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(Hooks)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    if pluginmanager.is_blocked("cacheprovider"):
+        # Guests get the arguments of the host, and with --strict-config refuse an unknown one.
+        parser.addini("cache_dir", "where the host has its cache; a guest has none")
     group = parser.getgroup("kfabric", "tests in guests")
     group.addoption(
         "--kfabric-vms",

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 
 from harness import names
 from harness.errors import BuildError, ExitStatus, GuestPanic, GuestSplat, ModuleLoadError
-from harness.guest import modules
+from harness.guest import modules, worker
 from harness.guest import usermodule as guest_part
 from harness.guest.kmsg import Record
 from harness.guest.topology import Netdev, RdmaLink
@@ -538,3 +541,18 @@ def test_modules_are_unloaded_after_a_failed_teardown(
         step.throw(OSError("no link"))
     assert mine.loaded == ()
     assert failed.value.__notes__ == ["mine left behind, unloaded: net devices: 1 -> 2"]
+
+
+def test_guest_takes_the_arguments_of_the_host_with_a_strict_configuration(
+    tmp_path: Path,
+) -> None:
+    """A project with --strict-config, as this checkout: a guest has no cache, but its option."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-config\n")
+    (tmp_path / "test_it.py").write_text("def test_a(): ...\n")
+    argv = [sys.executable, "-m", "pytest", *worker.GUEST_ARGUMENTS, "-p", "harness.runner.plugin"]
+    argv += ["-o", f"cache_dir={tmp_path}/cache", "--collect-only", "-q"]
+    env = {**os.environ, "PYTHONPATH": str(prepare.SOURCE)}
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
